@@ -1,0 +1,39 @@
+package fleet
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// Bundle is everything one host should run. It is named by the digest of its
+// canonical bytes, which a manifest leaf signs; blobs are named by digest in
+// turn.
+type Bundle struct {
+	Type  string `json:"_type"`
+	Name  string `json:"name"`
+	Files []File `json:"files"` // sorted by path, unique
+	Exec  []Exec `json:"exec"`  // in order, names unique
+}
+
+// File is one file that the agent keeps as declared, below its root folder.
+type File struct {
+	Path string `json:"path"` // slash-separated, relative, no "." or ".." parts
+	Mode uint32 `json:"mode"` // permission bits
+	// Owner is "user:group" by name or number; empty leaves what the agent runs as.
+	Owner string        `json:"owner"`
+	Blob  digest.Digest `json:"blob"`
+	Size  int64         `json:"size"`
+}
+
+// Exec is a step that runs when its generation becomes the active one. Revert
+// runs when a generation that had activated it is left for another. Check, when
+// set, observes whether the step is in effect; without it, a step is in effect
+// once Activate has succeeded for this generation. Commands are argument
+// vectors run without a shell in the agent's root folder.
+type Exec struct {
+	Name     string         `json:"name"`
+	Activate []string       `json:"activate"`
+	Revert   []string       `json:"revert"`
+	Check    []string       `json:"check"`
+	Timeout  clock.Duration `json:"timeout"`
+}

@@ -1,0 +1,172 @@
+package fleet
+
+import (
+	"encoding/json"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// APIVersion and Kind open every declaration.
+const (
+	APIVersion = "steady/v1"
+	Kind       = "Fleet"
+)
+
+// Declaration is fleet.yaml as written, defaults not yet filled in.
+type Declaration struct {
+	APIVersion        string                     `json:"apiVersion"`
+	Kind              string                     `json:"kind"`
+	Metadata          Metadata                   `json:"metadata"`
+	Hosts             map[string]HostDecl        `json:"hosts"`
+	Channels          map[string]ChannelDecl     `json:"channels"`
+	RolloutPolicies   map[string]PolicyDecl      `json:"rolloutPolicies"`
+	Edges             []Edge                     `json:"edges"`
+	ChannelEdges      []ChannelEdge              `json:"channelEdges"`
+	DisruptionBudgets []BudgetDecl               `json:"disruptionBudgets"`
+	Bundles           map[string]BundleDecl      `json:"bundles"`
+	Probes            map[string]ProbeDecl       `json:"probes"`    // scope fleet
+	TagProbes         map[string]ProbeSet        `json:"tagProbes"` // scope tag
+	AllowMassChange   bool                       `json:"allowMassChange"`
+	AllowVolumeDelete bool                       `json:"allowVolumeDelete"`
+	Revoked           map[string]RevocationEntry `json:"revoked"`
+}
+
+// Metadata names the fleet.
+type Metadata struct {
+	Name string `json:"name"`
+}
+
+// HostDecl declares one host.
+type HostDecl struct {
+	Channel string   `json:"channel"`
+	Tags    []string `json:"tags"`
+	Bundle  string   `json:"bundle"`
+	Managed []string `json:"managed"`
+	Probes  ProbeSet `json:"probes"` // scope host
+}
+
+// ChannelDecl declares one release train. FreshnessWindow is required.
+type ChannelDecl struct {
+	RolloutPolicy     string       `json:"rolloutPolicy"`
+	FreshnessWindow   DurationText `json:"freshnessWindow"`
+	SigningInterval   DurationText `json:"signingInterval"`
+	ReconcileInterval DurationText `json:"reconcileInterval"`
+	OnNewRef          OnNewRef     `json:"onNewRef"`
+	Probes            ProbeSet     `json:"probes"` // scope channel
+}
+
+// PolicyDecl declares a rollout policy.
+type PolicyDecl struct {
+	Waves              []WaveDecl      `json:"waves"`
+	HealthGate         HealthGate      `json:"healthGate"`
+	OnHealthFailure    OnHealthFailure `json:"onHealthFailure"`
+	ConfirmWindow      DurationText    `json:"confirmWindow"`
+	ActivationDeadline DurationText    `json:"activationDeadline"`
+	SustainedFailure   DurationText    `json:"sustainedFailure"`
+	GrantExpiry        DurationText    `json:"grantExpiry"`
+}
+
+// WaveDecl declares one wave; a host belongs to the first wave that picks it.
+type WaveDecl struct {
+	Name       string       `json:"name"`
+	Selector   Selector     `json:"selector"`
+	Soak       DurationText `json:"soak"`
+	MinSoaked  int          `json:"minSoaked"`
+	AllowEmpty bool         `json:"allowEmpty"`
+}
+
+// HealthGate bounds the failures of one wave.
+type HealthGate struct {
+	MaxFailures int `json:"maxFailures"`
+}
+
+// Edge makes Gated wait until Gates has converged, within one channel.
+type Edge struct {
+	Gated  string `json:"gated"`
+	Gates  string `json:"gates"`
+	Reason string `json:"reason"`
+}
+
+// ChannelEdge keeps Gated from opening a rollout while Gates has one that is
+// not finished.
+type ChannelEdge struct {
+	Gated  string `json:"gated"`
+	Gates  string `json:"gates"`
+	Reason string `json:"reason"`
+}
+
+// BudgetDecl declares a disruption budget by count, percentage or both (the
+// smaller counts).
+type BudgetDecl struct {
+	Selector       Selector `json:"selector"`
+	MaxInFlight    *int     `json:"maxInFlight"`
+	MaxInFlightPct *int     `json:"maxInFlightPct"`
+}
+
+// BundleDecl points at a bundle folder, relative to fleet.yaml.
+type BundleDecl struct {
+	Path string `json:"path"`
+}
+
+// RevocationEntry withdraws the certificates a host got before NotBefore, an
+// RFC 3339 time.
+type RevocationEntry struct {
+	NotBefore string `json:"notBefore"`
+	Reason    string `json:"reason"`
+}
+
+// ProbeSet is a scope's probes by name.
+type ProbeSet map[string]ProbeDecl
+
+// ProbeDecl declares a probe; exactly one of HTTP, TCP and Exec is set.
+type ProbeDecl struct {
+	Mode     ProbeMode      `json:"mode"`
+	Interval DurationText   `json:"interval"`
+	Timeout  DurationText   `json:"timeout"`
+	HTTP     *HTTPProbeDecl `json:"http"`
+	TCP      *TCPProbe      `json:"tcp"`
+	Exec     *ExecProbe     `json:"exec"`
+}
+
+// HTTPProbeDecl is HTTPProbe with an optional status, 200 by default.
+type HTTPProbeDecl struct {
+	URL          string `json:"url"`
+	ExpectStatus *int   `json:"expectStatus"`
+	BodyContains string `json:"bodyContains"`
+}
+
+// DurationText is a duration as written, such as 30m; Set tells 0s from absent.
+type DurationText struct {
+	clock.Duration
+	Set bool
+}
+
+// UnmarshalJSON reads a duration string.
+func (d *DurationText) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	v, err := clock.ParseDuration(s)
+	if err != nil {
+		return err
+	}
+	d.Duration, d.Set = v, true
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (d DurationText) MarshalJSON() ([]byte, error) {
+	if !d.Set {
+		return []byte("null"), nil
+	}
+	return json.Marshal(d.Duration.String())
+}
+
+// Or returns the declared duration or, when none was, the default.
+func (d DurationText) Or(def clock.Duration) clock.Duration {
+	if d.Set {
+		return d.Duration
+	}
+	return def
+}

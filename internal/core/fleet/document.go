@@ -1,0 +1,120 @@
+// Package fleet holds what a fleet declares and what a release signs: the
+// declaration as people write it, and the documents that servers and agents
+// read. It decides nothing about time and touches nothing outside itself.
+package fleet
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// Types of the signed documents. The type is part of every payload and of the
+// bytes under the signature, so that one cannot pass for another.
+const (
+	TypeResolved    = "steady/fleet.resolved/v1"
+	TypeManifest    = "steady/manifest/v1"
+	TypeTimestamp   = "steady/timestamp/v1"
+	TypeRevocations = "steady/revocations/v1"
+	TypeRoster      = "steady/roster/v1"
+	TypeBundle      = "steady/bundle/v1"
+	TypeBudget      = "steady/budget/v1"
+)
+
+// Document opens every signed payload.
+type Document struct {
+	Type  string `json:"_type"`
+	Fleet string `json:"fleet"`
+	// Epoch is the key epoch: it rises when keys are replaced because one may
+	// be stolen, and ends everything signed before.
+	Epoch uint64 `json:"epoch"`
+	// Version rises with every document of this type within an epoch.
+	Version  uint64        `json:"version"`
+	IssuedAt clock.Instant `json:"issuedAt"`
+	// Critical names fields that a reader must understand or refuse the whole.
+	Critical []string `json:"critical,omitempty"`
+}
+
+// ManifestRef points a channel at one manifest that is valid now.
+type ManifestRef struct {
+	// Rollout is the display name, "<channel>@<ref>".
+	Rollout string        `json:"rollout"`
+	Digest  digest.Digest `json:"digest"`
+	Version uint64        `json:"version"`
+}
+
+// ResolvedChannel is one channel of the snapshot.
+type ResolvedChannel struct {
+	Ref               string         `json:"ref"`
+	FreshnessWindow   clock.Duration `json:"freshnessWindow"`
+	SigningInterval   clock.Duration `json:"signingInterval"`
+	ReconcileInterval clock.Duration `json:"reconcileInterval"`
+	OnNewRef          OnNewRef       `json:"onNewRef"`
+	// Manifests lists what is valid now: first the one to roll out, then
+	// earlier ones that returning hosts may still be given.
+	Manifests []ManifestRef `json:"manifests"`
+}
+
+// Resolved is fleet.resolved.json, the snapshot of a release: it lists the
+// valid manifests by digest, so that parts of two releases never mix.
+type Resolved struct {
+	Document
+	Ref          string                     `json:"ref"`
+	Roster       digest.Digest              `json:"roster"`
+	Revocations  digest.Digest              `json:"revocations"`
+	Channels     map[string]ResolvedChannel `json:"channels"`
+	ChannelEdges []ChannelEdge              `json:"channelEdges"`
+}
+
+// RosterHost is one declared host.
+type RosterHost struct {
+	Channel string        `json:"channel"`
+	Tags    []string      `json:"tags"`
+	Bundle  digest.Digest `json:"bundle"`
+	// Managed lists the kinds that the managed layer may set on this host.
+	Managed []string `json:"managed"`
+}
+
+// Roster lists every host of the fleet. It is a file of its own, named by
+// digest in Resolved, so that the snapshot stays small in a large fleet.
+type Roster struct {
+	Document
+	Hosts map[string]RosterHost `json:"hosts"`
+}
+
+// Timestamp states that a snapshot was the newest at IssuedAt.
+type Timestamp struct {
+	Document
+	Resolved        digest.Digest `json:"resolved"`
+	ResolvedVersion uint64        `json:"resolvedVersion"`
+}
+
+// Revocation ends the certificates of a host issued before NotBefore.
+type Revocation struct {
+	Host      string        `json:"host"`
+	NotBefore clock.Instant `json:"notBefore"`
+	Reason    string        `json:"reason"`
+}
+
+// Revocations lists hosts whose identity was withdrawn.
+type Revocations struct {
+	Document
+	Revoked []Revocation `json:"revoked"`
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// CheckName refuses a name that is unsafe or ambiguous as a path, label or
+// certificate identity.
+func CheckName(s string) error {
+	if !namePattern.MatchString(s) {
+		return fmt.Errorf("%q is not a name: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit", s)
+	}
+	return nil
+}
+
+// RolloutName is the display name of a rollout. The manifest digest, not this
+// name, is its identity.
+func RolloutName(channel, ref string) string { return channel + "@" + ref }

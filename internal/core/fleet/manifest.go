@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// Manifest is the signed header of one rollout's frozen plan. Its leaves, one
+// per host and sorted by host, are bound by LeavesRoot, an RFC 6962 Merkle root
+// over their canonical bytes: a host needs only the header, its own leaf and a
+// proof.
+type Manifest struct {
+	Document
+	Channel string `json:"channel"`
+	Ref     string `json:"ref"`
+	// FleetResolvedHash says which declared plan this was projected from. It is
+	// provenance; validity comes from being listed in Resolved.
+	FleetResolvedHash digest.Digest `json:"fleetResolvedHash"`
+	// Expires ends the plan; zero means when it is no longer listed.
+	Expires clock.Instant `json:"expires"`
+	Policy  Policy        `json:"policy"`
+	Waves   []Wave        `json:"waves"`
+	Probes  []Probe       `json:"probes"`
+	Budgets []Budget      `json:"budgets"`
+	// AllowVolumeDelete and AllowMassChange are the operator's signed consent.
+	AllowVolumeDelete bool   `json:"allowVolumeDelete"`
+	AllowMassChange   bool   `json:"allowMassChange"`
+	LeavesRoot        string `json:"leavesRoot"` // hexadecimal
+	LeafCount         int    `json:"leafCount"`
+}
+
+// Rollout returns the display name "<channel>@<ref>".
+func (m *Manifest) Rollout() string { return RolloutName(m.Channel, m.Ref) }
+
+// Leaf is one host's part of a manifest.
+type Leaf struct {
+	Host   string        `json:"host"`
+	Wave   int           `json:"wave"` // index into Manifest.Waves
+	Target digest.Digest `json:"target"`
+	// Probes and Budgets are indexes into the manifest's lists, ascending.
+	Probes  []int `json:"probes"`
+	Budgets []int `json:"budgets"`
+	// After lists the hosts that must have converged first (host edges).
+	After []string `json:"after"`
+}
+
+// OnHealthFailure is what happens when a wave has more failures than allowed.
+type OnHealthFailure string
+
+// The health failure policies. RollbackAndHalt is the default.
+const (
+	RollbackAndHalt OnHealthFailure = "rollback-and-halt"
+	Halt            OnHealthFailure = "halt"
+)
+
+// OnNewRef is what a new ref does while a rollout of its channel is active.
+type OnNewRef string
+
+// Queue keeps the latest new ref until the active rollout ends; Supersede ends
+// the active rollout.
+const (
+	Queue     OnNewRef = "queue"
+	Supersede OnNewRef = "supersede"
+)
+
+// Policy is a rollout policy with every default filled in.
+type Policy struct {
+	Name            string          `json:"name"`
+	MaxFailures     int             `json:"maxFailures"` // per wave
+	OnHealthFailure OnHealthFailure `json:"onHealthFailure"`
+	// ConfirmWindow is how long after activation the agent waits for an
+	// accepted contact with the server before it reverts; zero turns it off.
+	ConfirmWindow      clock.Duration `json:"confirmWindow"`
+	ActivationDeadline clock.Duration `json:"activationDeadline"`
+	// SustainedFailure is how long an enforce probe may fail without a pass.
+	SustainedFailure clock.Duration `json:"sustainedFailure"`
+	GrantExpiry      clock.Duration `json:"grantExpiry"`
+}
+
+// Wave is one stage. It promotes only with at least max(1, MinSoaked)
+// converged hosts.
+type Wave struct {
+	Name      string         `json:"name"`
+	Soak      clock.Duration `json:"soak"`
+	MinSoaked int            `json:"minSoaked"`
+	Hosts     int            `json:"hosts"` // how many leaves it has
+}
+
+// Budget caps how many of its members may be in flight at once, over all
+// rollouts. Members are hosts, frozen when the manifest was built; they may
+// belong to other channels too and are listed in a BudgetMembers document.
+type Budget struct {
+	Selector string        `json:"selector"` // as declared, for people
+	Max      int           `json:"max"`      // a percentage already rounded down, at least 1
+	Members  digest.Digest `json:"members"`
+}
+
+// BudgetMembers is the sorted host list of a budget.
+type BudgetMembers struct {
+	Type  string   `json:"_type"`
+	Hosts []string `json:"hosts"`
+}
+
+// HostPlan is all that one host takes from a manifest: the header's settings
+// for its wave and its own leaf. Agent and server derive it from the same
+// signed bytes, and nothing else reaches the host machine.
+type HostPlan struct {
+	Manifest digest.Digest  `json:"manifest"`
+	Rollout  string         `json:"rollout"`
+	Channel  string         `json:"channel"`
+	Host     string         `json:"host"`
+	Wave     int            `json:"wave"`
+	Target   digest.Digest  `json:"target"`
+	Soak     clock.Duration `json:"soak"`
+	Policy   Policy         `json:"policy"`
+	Probes   []Probe        `json:"probes"`
+}
+
+// HostPlanOf joins a header with one of its leaves. The caller has checked that
+// the leaf belongs to the header and that its indexes are in range.
+func HostPlanOf(m *Manifest, manifest digest.Digest, l *Leaf) HostPlan {
+	p := HostPlan{
+		Manifest: manifest, Rollout: m.Rollout(), Channel: m.Channel,
+		Host: l.Host, Wave: l.Wave, Target: l.Target,
+		Soak: m.Waves[l.Wave].Soak, Policy: m.Policy,
+	}
+	for _, i := range l.Probes {
+		p.Probes = append(p.Probes, m.Probes[i])
+	}
+	return p
+}

@@ -1,0 +1,46 @@
+package fleet
+
+import "github.com/steadyfleet/steady/internal/core/clock"
+
+// ProbeMode says whether a probe can fail a host.
+type ProbeMode string
+
+// Enforce probes gate convergence and cause reverts; observe probes are only
+// reported; disabled ones do not run.
+const (
+	Enforce  ProbeMode = "enforce"
+	Observe  ProbeMode = "observe"
+	Disabled ProbeMode = "disabled"
+)
+
+// Probe is a check on the host with every default filled in. Exactly one of
+// HTTP, TCP and Exec is set. A probe that errs or times out has failed.
+type Probe struct {
+	Name     string         `json:"name"`
+	Mode     ProbeMode      `json:"mode"`
+	Interval clock.Duration `json:"interval"` // at least 1 s
+	Timeout  clock.Duration `json:"timeout"`
+	HTTP     *HTTPProbe     `json:"http,omitempty"`
+	TCP      *TCPProbe      `json:"tcp,omitempty"`
+	Exec     *ExecProbe     `json:"exec,omitempty"`
+}
+
+// HTTPProbe passes when a GET answers with the expected status and, if set, a
+// body that contains BodyContains.
+type HTTPProbe struct {
+	URL          string `json:"url"`
+	ExpectStatus int    `json:"expectStatus"`
+	BodyContains string `json:"bodyContains"`
+}
+
+// TCPProbe passes when the address accepts a connection.
+type TCPProbe struct {
+	Address string `json:"address"` // host:port
+}
+
+// ExecProbe passes when the command exits with the expected code. There is no
+// shell: the command is an argument vector, run in the agent's root folder.
+type ExecProbe struct {
+	Command        []string `json:"command"`
+	ExpectExitCode int      `json:"expectExitCode"`
+}
