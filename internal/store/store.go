@@ -1,0 +1,147 @@
+// Package store is where the server keeps what must survive it: the event log
+// with its head, the lease that says who may append, snapshots of the folded
+// state, and content-addressed blobs. It holds the contract and the hash chain;
+// engines live below it and must pass the suite in storetest.
+//
+// An engine is single-writer by term: Acquire raises the term in the head, and
+// an Append of any older term is refused with ErrFenced, in whichever process
+// it is made (S31). A second process that opens the same store is therefore not
+// refused: it fences the first as soon as it acquires. What Append acknowledged
+// is durable (S33).
+package store
+
+import (
+	"context"
+	"iter"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+// Bounds that every engine enforces with ErrInvalid.
+const (
+	// MaxBody is the most bytes of one entry's body.
+	MaxBody = 1 << 20
+	// MaxBatch is the most entries of one Append.
+	MaxBatch = 10_000
+	// MaxRead is the most records one Read or ReadHost returns.
+	MaxRead = 10_000
+	// MaxName is the most bytes of an entry's type or host.
+	MaxName = 255
+)
+
+// ReadBudget is the total of body bytes after which one Read or ReadHost stops,
+// so that a page of large bodies stays small. At least one record is returned.
+const ReadBudget = 8 << 20
+
+// Head is the end of the log. The zero Head is that of an empty log that nobody
+// has led.
+type Head struct {
+	// Seq is the sequence of the last record, 0 when there is none.
+	Seq uint64
+	// Term is the term of the newest lease, 0 when there was none.
+	Term uint64
+	// Hash is the last record's, or zero.
+	Hash [32]byte
+}
+
+// Log is the append-only event log. All methods are safe for concurrent use.
+type Log interface {
+	// Head returns the end of the log as committed.
+	Head(ctx context.Context) (Head, error)
+
+	// Append commits entries at expect+1, expect+2, ... under term, all or
+	// none, and returns the new head once it is durable. Without entries it
+	// only checks expect and term. Errors, in order of precedence: ErrInvalid;
+	// ErrFenced if term is not the head's; ErrConflict if the head is not at
+	// expect; ErrDuplicate (a *DuplicateError) if an entry with HostSeq > 0 is
+	// already there or twice in the batch; ErrFull if there is no room: the
+	// log is unchanged and stays usable; ErrBroken (a *FatalError): the outcome
+	// is unknown, the handle refuses every later call and the process must end.
+	// Once begun, an append is not interrupted by ctx.
+	Append(ctx context.Context, expect, term uint64, entries []event.Entry) (Head, error)
+
+	// Read returns records with Seq > after, in order, at most limit (1 to
+	// MaxRead) and about ReadBudget bytes. Only an empty result means the end.
+	Read(ctx context.Context, after uint64, limit int) ([]event.Record, error)
+
+	// ReadHost returns the last records whose Host is host, newest first, at
+	// most limit (1 to MaxRead) and about ReadBudget bytes.
+	ReadHost(ctx context.Context, host string, limit int) ([]event.Record, error)
+
+	// Wait returns the head as soon as its Seq or its Term is greater than
+	// that of known. Appends by other processes are noticed within a second.
+	Wait(ctx context.Context, known Head) (Head, error)
+}
+
+// Lease says who may append.
+type Lease interface {
+	// Acquire raises the term and returns the head with it, durable: from then
+	// on every older term is fenced. The holder (1 to MaxName bytes) and the
+	// instant are kept for people.
+	Acquire(ctx context.Context, holder string, at clock.Instant) (Head, error)
+
+	// Holder returns the newest lease, or ErrNotFound.
+	Holder(ctx context.Context) (Holder, error)
+}
+
+// Holder is who took a lease, and when.
+type Holder struct {
+	Term uint64
+	Name string
+	At   clock.Instant
+}
+
+// Snapshot is the state folded up to and including At.Seq.
+type Snapshot struct {
+	// At is the end of what is folded. Its Hash is checked against the log.
+	// Its Term is that of the last folded record.
+	At Head
+	// Format names the encoding of Body; a reader that does not know it folds
+	// from the start. 1 to MaxName bytes.
+	Format string
+	Body   []byte
+	// Skipped lists the sequences of newer snapshots that LatestSnapshot
+	// passed over because their body is damaged. SaveSnapshot ignores it.
+	Skipped []uint64
+}
+
+// Snapshots keeps the last two snapshots.
+type Snapshots interface {
+	// SaveSnapshot makes s durable and drops all but the last two. It refuses
+	// with ErrInvalid a snapshot whose At is not a record of the log.
+	SaveSnapshot(ctx context.Context, s Snapshot) error
+
+	// LatestSnapshot returns the newest intact snapshot. Without any it is
+	// ErrNotFound; if there are some but all are damaged, ErrCorrupt.
+	LatestSnapshot(ctx context.Context) (Snapshot, error)
+}
+
+// Blobs keeps bytes by their digest.
+type Blobs interface {
+	// PutBlob makes b durable and returns its digest. Storing it again is
+	// cheap, and repairs a damaged copy.
+	PutBlob(ctx context.Context, b []byte) (digest.Digest, error)
+
+	// Blob returns the bytes, checked against d: ErrNotFound, ErrCorrupt.
+	Blob(ctx context.Context, d digest.Digest) ([]byte, error)
+
+	// HasBlob says whether d is there; it does not check the bytes.
+	HasBlob(ctx context.Context, d digest.Digest) (bool, error)
+
+	// Blobs yields every digest, in order, for export. It stops after the
+	// first error.
+	Blobs(ctx context.Context) iter.Seq2[digest.Digest, error]
+}
+
+// Store is all of it on one engine.
+type Store interface {
+	Log
+	Lease
+	Snapshots
+	Blobs
+	// Close releases the store. Calls under way end first; later ones fail
+	// with ErrClosed.
+	Close() error
+}
