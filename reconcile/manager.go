@@ -1,0 +1,87 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Manager knows one kind of resource, with desired state D and observed state O.
+//
+// Observe reads the world and never writes. Decide is pure and total: the same
+// view gives the same decision, and the view is not changed. Act writes the
+// world, is idempotent, and is believed only after the next Observe; its
+// context ends at the act's deadline, when the desired state changes
+// (ErrSuperseded) or when the loop stops.
+//
+// Errors of Observe and Act are transient and counted unless made by Terminal
+// or Blocked. A panic is an error too.
+type Manager[D, O any] interface {
+	Observe(ctx context.Context, r engine.Resource[D]) (O, error)
+	Decide(v engine.View[D, O]) engine.Decision
+	Act(ctx context.Context, r engine.Resource[D], a engine.Action) error
+}
+
+// ObserverOfAll is an optional part of a Manager whose kind can be listed
+// cheaply. While several resources of the kind are due, the loop asks once and
+// answers their turns from the map; one that is not in it is observed alone.
+// The answer is used only by turns that began before the call did.
+type ObserverOfAll[O any] interface {
+	ObserveAll(ctx context.Context) (map[engine.Ref]O, error)
+}
+
+// Pruner is an optional part of a Manager: Orphans lists things in the world
+// for which no resource is declared. It is asked only after every row has been
+// loaded; the loop reports them (WithOrphans) and removes nothing by itself.
+type Pruner interface {
+	Orphans(ctx context.Context) ([]engine.Ref, error)
+}
+
+// Causes of a cancelled act's context, readable with context.Cause.
+var (
+	ErrSuperseded = errors.New("the desired state changed while the act was running")
+	ErrActTimeout = errors.New("the act ran past its deadline")
+	ErrStopped    = errors.New("the loop stopped")
+)
+
+// Errors of stores.
+var (
+	// ErrNotFound: no row has this ref.
+	ErrNotFound = errors.New("no such resource")
+	// ErrConflict: the row changed since it was loaded; the turn is dropped and taken again.
+	ErrConflict = errors.New("the resource changed meanwhile")
+)
+
+// ChildConflictError: an intent names a child that belongs to another live parent.
+type ChildConflictError struct{ Child, Owner, Parent engine.Ref }
+
+func (e *ChildConflictError) Error() string {
+	return fmt.Sprintf("%s cannot own %s: it belongs to %s; retire it there first", e.Parent, e.Child, e.Owner)
+}
+
+type terminalError struct {
+	code engine.Code
+	err  error
+}
+
+func (e *terminalError) Error() string { return e.err.Error() }
+func (e *terminalError) Unwrap() error { return e.err }
+
+// Terminal marks an error that no retry can cure: the generation fails now.
+func Terminal(code engine.Code, err error) error { return &terminalError{code, err} }
+
+type blockedError struct {
+	reason engine.Reason
+	until  engine.Instant
+}
+
+func (e *blockedError) Error() string { return "blocked: " + e.reason.String() }
+
+// Blocked says that nothing is wrong with the resource but it has to wait, for
+// example for a daemon that is away. It is not counted as an attempt. Zero
+// until waits for the back-off or a trigger, whichever comes first.
+func Blocked(until engine.Instant, reason engine.Reason) error {
+	return &blockedError{reason, until}
+}

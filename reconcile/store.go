@@ -1,0 +1,64 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Store keeps rows, history and the trigger outbox. reconcile/sqlite is the
+// durable one, reconcile/memory the one for benchmarks and examples; both pass
+// reconcile/storetest.
+type Store interface {
+	// Load reads a row with its parent, its children and its newest trigger, in
+	// one consistent read. It returns ErrNotFound if there is no row.
+	Load(ctx context.Context, ref engine.Ref) (engine.Snapshot, error)
+	// Commit writes a record in one transaction: the row if its revision is
+	// still Expect (else ErrConflict), transitions, child intents, verdicts,
+	// outbox. It returns what was raised and every transition it wrote.
+	Commit(ctx context.Context, rec engine.Record) (Committed, error)
+	// Ack removes the triggers of ref up to n from the outbox, for a turn that
+	// had nothing to record.
+	Ack(ctx context.Context, ref engine.Ref, n int64) error
+	// Open lists every row that is not terminal, and the outbox.
+	Open(ctx context.Context) (Opened, error)
+	// Apply sets what is desired of a root, in a transaction of its own.
+	Apply(ctx context.Context, in engine.Intent, now engine.Instant, cause engine.Cause) (engine.Change, error)
+	// Get reads one row. It returns ErrNotFound if there is none.
+	Get(ctx context.Context, ref engine.Ref) (engine.Row, error)
+	// List reads rows, ordered by kind and id.
+	List(ctx context.Context, f Filter) ([]engine.Row, error)
+	// History reads up to limit transitions of ref with N > after, oldest first; limit 0 is all.
+	History(ctx context.Context, ref engine.Ref, after int64, limit int) ([]engine.Transition, error)
+	// Trim applies a history policy to one resource.
+	Trim(ctx context.Context, ref engine.Ref, h engine.History, now engine.Instant) error
+	// Purge removes retired rows, with their history, that were retired before
+	// the instant and have no row below them. It returns how many.
+	Purge(ctx context.Context, kind string, before engine.Instant) (int, error)
+}
+
+// Committed is what a Commit wrote.
+type Committed struct {
+	Transitions []engine.Transition // of the row and of its children
+	Raised      []engine.Raise      // with N set
+}
+
+// Opened is the state at start.
+type Opened struct {
+	Refs   []OpenRef
+	Raised []engine.Raise
+}
+
+// OpenRef is a row that is not terminal.
+type OpenRef struct {
+	Ref    engine.Ref
+	Acting bool // left in the middle of an act
+}
+
+// Filter selects rows; zero fields select all.
+type Filter struct {
+	Kind   string
+	Parent engine.Ref
+	Phases []engine.Phase
+	Roots  bool // only rows without a parent
+}
