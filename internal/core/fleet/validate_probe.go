@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"strconv"
+	"strings"
+)
+
+func (c *checker) allProbes() {
+	c.probeSet(at("probes"), c.d.Probes)
+	tags := map[string]bool{}
+	for _, h := range keys(c.d.Hosts) {
+		for _, t := range c.d.Hosts[h].Tags {
+			tags[t] = true
+		}
+	}
+	for _, t := range keys(c.d.TagProbes) {
+		if !tags[t] {
+			c.warnf(at("tagProbes", t), "no host has tag %q: its probes never run", t)
+		}
+		c.probeSet(at("tagProbes", t), c.d.TagProbes[t])
+	}
+	for _, n := range keys(c.d.Channels) {
+		c.probeSet(at("channels", n, "probes"), c.d.Channels[n].Probes)
+	}
+	for _, h := range keys(c.d.Hosts) {
+		c.probeSet(at("hosts", h, "probes"), c.d.Hosts[h].Probes)
+	}
+}
+
+// ValidateProbes checks a set of probes that stands at path.
+func ValidateProbes(path []string, set ProbeSet) []Finding {
+	c := &checker{d: &Declaration{}}
+	c.probeSet(path, set)
+	return c.out
+}
+
+func (c *checker) probeSet(path []string, set ProbeSet) {
+	for _, n := range keys(set) {
+		c.name(at(path, n), n)
+		c.probe(at(path, n), set[n])
+	}
+}
+
+func (c *checker) probe(path []string, p ProbeDecl) {
+	if m := p.Mode; m != "" && m != Enforce && m != Observe && m != Disabled {
+		c.errorf(at(path, "mode"), "mode is %q: expected %s, %s or %s", m, Enforce, Observe, Disabled)
+	}
+	interval := p.Interval.Or(DefaultProbeInterval)
+	if interval < MinProbeInterval {
+		c.errorf(at(path, "interval"), "interval is %s: expected at least %s", interval, MinProbeInterval)
+	}
+	if t := p.Timeout; t.Set && t.Duration > interval {
+		c.errorf(at(path, "timeout"), "timeout is %s: expected at most the interval (%s)", t.Duration, interval)
+	}
+	c.positive(at(path, "timeout"), p.Timeout)
+	var kinds []string
+	if p.HTTP != nil {
+		kinds = append(kinds, "http")
+		c.httpProbe(at(path, "http"), p.HTTP)
+	}
+	if p.TCP != nil {
+		kinds = append(kinds, "tcp")
+		if !validAddress(p.TCP.Address) {
+			c.errorf(at(path, "tcp", "address"), "address is %q: expected host:port", p.TCP.Address)
+		}
+	}
+	if p.Exec != nil {
+		kinds = append(kinds, "exec")
+		if len(p.Exec.Command) == 0 || p.Exec.Command[0] == "" {
+			c.errorf(at(path, "exec", "command"), "the command is empty: expected a program and its arguments")
+		}
+		if code := p.Exec.ExpectExitCode; code < 0 || code > 255 {
+			c.errorf(at(path, "exec", "expectExitCode"), "expectExitCode is %d: expected 0 to 255", code)
+		}
+	}
+	switch len(kinds) {
+	case 1:
+	case 0:
+		c.errorf(path, "the probe checks nothing: expected exactly one of http, tcp and exec")
+	default:
+		c.errorf(path, "the probe has %s: expected exactly one of http, tcp and exec", strings.Join(kinds, " and "))
+	}
+}
+
+func (c *checker) httpProbe(path []string, p *HTTPProbeDecl) {
+	rest, ok := strings.CutPrefix(p.URL, "http://")
+	if !ok {
+		rest, ok = strings.CutPrefix(p.URL, "https://")
+	}
+	if !ok || rest == "" || rest[0] == '/' || strings.ContainsAny(p.URL, " \t\r\n") {
+		c.errorf(at(path, "url"), "url is %q: expected http:// or https://, a host and a path", p.URL)
+	}
+	if s := p.ExpectStatus; s != nil && (*s < 100 || *s > 599) {
+		c.errorf(at(path, "expectStatus"), "expectStatus is %d: expected 100 to 599", *s)
+	}
+}
+
+func validAddress(s string) bool {
+	i := strings.LastIndexByte(s, ':')
+	if i <= 0 {
+		return false
+	}
+	port, err := strconv.ParseUint(s[i+1:], 10, 16)
+	return err == nil && port > 0
+}
