@@ -1,0 +1,193 @@
+// Package wire is the agent API as both ends see it: the messages, their bounds
+// and the strict decoder. It decides nothing.
+//
+// The API is JSON over HTTP/2 with mutual TLS 1.3. Header Protocol names the
+// version; a server serves its own and the one before. The certificate's host
+// is the caller's identity on every route; no field of a body ever is.
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// Protocol is the header that carries the API version; Version is this one's.
+const (
+	Protocol = "Steady-Protocol"
+	Version  = "1"
+)
+
+// Routes of the agent API.
+const (
+	RouteDispatch        = "/v1/agent/dispatch"         // GET, long-poll: Dispatch, or 204 when nothing came
+	RouteClaim           = "/v1/agent/claim"            // POST Claim: ClaimAnswer
+	RouteEvents          = "/v1/agent/events"           // POST EventBatch: EventAck, or 409 with EventAck
+	RouteHeartbeat       = "/v1/agent/heartbeat"        // POST Heartbeat: HeartbeatReply
+	RouteRenew           = "/v1/agent/renew"            // POST Renew: Certificate
+	RouteBootstrapReport = "/v1/agent/bootstrap-report" // POST BootstrapReport, by token: 204
+	RouteEnroll          = "/v1/enroll"                 // POST Enroll, by token: Certificate
+	RouteRollouts        = "/v1/rollouts/"              // GET {channel@ref}: HostManifest
+	RouteBundles         = "/v1/bundles/"               // GET {digest}: the bundle's bytes
+	RouteBlobs           = "/v1/blobs/"                 // GET {digest}: the blob's bytes
+	RouteTrust           = "/v1/trust/"                 // GET {file}: an envelope
+)
+
+// Files below RouteTrust; roots are "<version>.root.json".
+const (
+	TrustTimestamp   = "timestamp.json"
+	TrustResolved    = "fleet.resolved.json"
+	TrustRevocations = "revocations.json"
+)
+
+// Bounds on bodies, in bytes, checked before parsing.
+const (
+	MaxSmallBody  = 64 << 10 // claims, heartbeats, enrolment
+	MaxEventBody  = 1 << 20
+	MaxEventBatch = 500      // events
+	MaxEventSize  = 32 << 10 // one event's body
+	MaxDocument   = 8 << 20  // envelopes, manifests, bundles
+	MaxBlob       = 1 << 30
+	MaxDepth      = 32
+)
+
+// Waits of the API.
+const (
+	MaxWait          = 60 * clock.Second // of a long-poll
+	DefaultHeartbeat = 60 * clock.Second
+)
+
+// Dispatch offers one grant. Everything in it is a hint: what the host may do
+// comes from its own verified manifest.
+type Dispatch struct {
+	Grant    string         `json:"grant"`
+	Purpose  host.Purpose   `json:"purpose"`
+	Rollout  string         `json:"rollout"`
+	Manifest digest.Digest  `json:"manifest"`
+	Term     uint64         `json:"term"`
+	TTL      clock.Duration `json:"ttl"` // from now
+	Reason   string         `json:"reason"`
+	// Failures proves a grant of purpose "back".
+	Failures []FailureProof `json:"failures,omitempty"`
+}
+
+// FailureProof shows that a host of the same manifest failed: its leaf, and its
+// own signed events from the failure to a signed head.
+type FailureProof struct {
+	Leaf        LeafProof       `json:"leaf"`
+	EventKey    []byte          `json:"eventKey"`
+	Token       json.RawMessage `json:"token"` // the enrolment token's envelope, which names the host
+	Incarnation uint64          `json:"incarnation"`
+	PrevHash    []byte          `json:"prevHash"`
+	Events      []Event         `json:"events"`
+	Head        Head            `json:"head"`
+}
+
+// LeafProof is a leaf's canonical bytes with its Merkle inclusion proof.
+type LeafProof struct {
+	Leaf  []byte   `json:"leaf"`
+	Index int      `json:"index"`
+	Proof [][]byte `json:"proof"`
+}
+
+// HostManifest is a rollout's manifest as one host needs it.
+type HostManifest struct {
+	Envelope json.RawMessage `json:"envelope"`
+	Leaf     LeafProof       `json:"leaf"`
+}
+
+// Claim takes a grant. It may be repeated until it is answered.
+type Claim struct {
+	Grant string `json:"grant"`
+	Term  uint64 `json:"term"`
+}
+
+// ClaimAnswer accepts a claim after it is durable, or says why not.
+type ClaimAnswer struct {
+	Accepted bool   `json:"accepted"`
+	Reason   string `json:"reason"`
+}
+
+// Event is one link of a host's chain.
+type Event struct {
+	Seq  uint64          `json:"seq"`
+	At   clock.Instant   `json:"at"` // on the agent's clock
+	Type string          `json:"type"`
+	Body json.RawMessage `json:"body"`
+}
+
+// Head is the signed end of a batch.
+type Head struct {
+	Seq       uint64 `json:"seq"`
+	Hash      []byte `json:"hash"`
+	Signature []byte `json:"signature"`
+}
+
+// EventBatch carries consecutive events and the signed head after the last.
+type EventBatch struct {
+	Incarnation uint64  `json:"incarnation"`
+	Events      []Event `json:"events"`
+	Head        Head    `json:"head"`
+}
+
+// EventAck acknowledges every event up to Acked, which is then durable. With
+// 409, Acked tells an agent where to go on from.
+type EventAck struct {
+	Acked  uint64 `json:"acked"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Heartbeat is liveness and news for people; it never advances a state.
+type Heartbeat struct {
+	AgentVersion string        `json:"agentVersion"`
+	Incarnation  uint64        `json:"incarnation"`
+	BootID       string        `json:"bootId"`
+	Current      digest.Digest `json:"current"`
+	LastSeq      uint64        `json:"lastSeq"`
+	Pending      int           `json:"pending"` // events not yet acknowledged
+	Uptime       int64         `json:"uptime"`  // seconds
+}
+
+// HeartbeatReply tunes the agent within fixed bounds.
+type HeartbeatReply struct {
+	Interval clock.Duration `json:"interval"` // of heartbeats, 5 s to 10 min
+	// Acked is the last event that the server holds; a lower one than the agent
+	// knows asks it to send again from there.
+	Acked uint64 `json:"acked"`
+	// TimestampVersion hints that a newer freshness statement can be fetched.
+	TimestampVersion uint64 `json:"timestampVersion"`
+}
+
+// Enroll trades a token for an identity.
+type Enroll struct {
+	Token    json.RawMessage `json:"token"` // envelope
+	CSR      []byte          `json:"csr"`   // DER
+	EventKey []byte          `json:"eventKey"`
+}
+
+// Certificate answers Enroll and Renew.
+type Certificate struct {
+	Chain       []byte `json:"chain"` // PEM
+	Incarnation uint64 `json:"incarnation"`
+}
+
+// Renew asks for a certificate for a new key.
+type Renew struct {
+	CSR []byte `json:"csr"`
+}
+
+// BootstrapReport tells why a host could not enrol. The token is not consumed.
+type BootstrapReport struct {
+	Token  json.RawMessage `json:"token"`
+	Kind   string          `json:"kind"` // TrustError or EnrollmentFailed
+	Detail string          `json:"detail"`
+}
+
+// Problem is the body of every refusal (RFC 9457).
+type Problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
