@@ -18,8 +18,8 @@ import (
 	_ "go.uber.org/goleak"
 	_ "go.yaml.in/yaml/v4"
 	_ "golang.org/x/sync/errgroup"
-	_ "golang.org/x/term"
 	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
 	_ "modernc.org/sqlite"
 	_ "pgregory.net/rapid"
 )

@@ -1,0 +1,99 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// anything stands for every other shell in the table of imports.
+const anything = "*"
+
+// mayImport is the written table of which shell may import which. A shell is a
+// folder of internal (with all below it), reconcile or nodesdk. Each line is a
+// decision: a new one needs a reason that a reviewer accepts.
+var mayImport = []struct {
+	from   string
+	to     []string
+	reason string
+}{
+	{"control", []string{"store", "trust", "wire"}, "the server runtime verifies, appends and speaks the agent protocol"},
+	{"agent", []string{"trust", "wire", "reconcile"}, "the agent verifies what it is sent and runs the framework"},
+	{"api", []string{"control", "store", "trust", "wire"}, "the edge turns requests into inputs of the server runtime"},
+	{"release", []string{"trust"}, "a release is signed and verified as it is written and read"},
+	{"system", []string{"reconcile"}, "files and profiles are managers of the framework"},
+	{"docker", []string{"reconcile"}, "container kinds are managers of the framework"},
+	{"cli", []string{anything}, "the commands wire everything together"},
+	{"sim", []string{anything}, "the world in a box holds every part"},
+}
+
+// edges may be imported by commands, by the simulator and by each other only as
+// the table says.
+var edges = []string{"api", "web", "cli"}
+
+// Direction checks the imports of one package of the module against cmd →
+// edges → shells → core. Packages are given by folder below the root.
+func Direction(from string, imports []string) []Finding {
+	var out []Finding
+	for _, to := range imports {
+		if why := wrongWay(from, to); why != "" {
+			out = append(out, Finding{File: from, Text: "imports " + to + ", but " + why})
+		}
+	}
+	return out
+}
+
+func wrongWay(from, to string) string {
+	switch {
+	case strings.HasPrefix(to, "cmd/"):
+		return "nothing imports a command: move the shared code into a package of internal"
+	case to == "internal/lint":
+		return "internal/lint is for its own tests only"
+	case strings.HasPrefix(from, "cmd/"), IsPure(to):
+		return ""
+	case IsPure(from):
+		return "the core never imports a shell: pass the value in, or return an effect as data"
+	}
+	a, b := shell(from), shell(to)
+	if a == b || allowed(a, b) {
+		return ""
+	}
+	if slices.Contains(edges, b) {
+		return "imports point from commands to edges to shells to core: " + b + " is an edge\n" + Table()
+	}
+	return "the table allows no import of " + b + " by " + a +
+		": declare the small interface that you need where you need it and let the command wire it, or add a line with its reason\n" + Table()
+}
+
+// shell names the shell that a folder belongs to.
+func shell(rel string) string {
+	first, rest, _ := strings.Cut(rel, "/")
+	if first != "internal" {
+		return first
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+func allowed(from, to string) bool {
+	for _, line := range mayImport {
+		if line.from == from && (slices.Contains(line.to, to) || slices.Contains(line.to, anything)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Table prints which shell may import which.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("  shells that may import other shells (internal/lint/direction.go):\n")
+	for _, line := range mayImport {
+		to := strings.Join(line.to, ", ")
+		if to == anything {
+			to = "anything"
+		}
+		fmt.Fprintf(&b, "    %-8s -> %-28s %s\n", line.from, to, line.reason)
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+package lint
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// The words are put together so that this file does not break its own rules.
+var textRules = []struct {
+	pattern *regexp.Regexp
+	advice  string
+}{
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`),
+		"an open end: finish it, or refuse the case with an error that says so"},
+	{regexp.MustCompile("(^|[\\s\"'`(=:,])/wo" + `rk(/|[\s"'` + "`" + `),:;.]|$)`),
+		"a path of one machine: use a path relative to the project, or t.TempDir() in a test"},
+	{regexp.MustCompile(`\.\./sha` + `red\b|\bsha` + `red/(DESIGN|seeds|reference)\b`),
+		"a path outside the project: cite docs/adr/NNNN or the invariant by its name"},
+	{regexp.MustCompile(`\bDES` + `IGN(\.md)?( section)? [0-9]`),
+		"a document outside the project: cite docs/adr/NNNN or the invariant by its name"},
+}
+
+// Text checks the words of one tracked file. Binary files and checksums pass.
+func Text(name string, src []byte) []Finding {
+	base := path.Base(name)
+	if bytes.IndexByte(src, 0) >= 0 || base == "go.sum" || base == "package-lock.json" {
+		return nil
+	}
+	var out []Finding
+	for i, line := range strings.Split(string(src), "\n") {
+		for _, rule := range textRules {
+			if hit := rule.pattern.FindString(line); hit != "" {
+				out = append(out, Finding{File: name, Line: i + 1, Text: fmt.Sprintf("%q is %s", strings.TrimSpace(hit), rule.advice)})
+			}
+		}
+	}
+	return out
+}
+
+var (
+	mdLink  = regexp.MustCompile(`\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)|^\[[^\]]+\]:\s+(\S+)`)
+	mdCode  = regexp.MustCompile("`[^`]*`")
+	mdFence = regexp.MustCompile("^\\s*(```|~~~)")
+)
+
+// Links checks that each internal link of a Markdown file leads to a file or
+// folder of the tree; exists answers for a path relative to the root.
+func Links(name string, src []byte, exists func(string) bool) []Finding {
+	var out []Finding
+	fenced := false
+	for i, line := range strings.Split(string(src), "\n") {
+		if mdFence.MatchString(line) {
+			fenced = !fenced
+		}
+		if fenced {
+			continue
+		}
+		for _, m := range mdLink.FindAllStringSubmatch(mdCode.ReplaceAllString(line, ""), -1) {
+			target := m[1] + m[2]
+			file, internal := linkedFile(name, target)
+			if internal && !exists(file) {
+				out = append(out, Finding{File: name, Line: i + 1, Text: fmt.Sprintf(
+					"links to %s, and there is no %s: correct the path or write the page", target, file)})
+			}
+		}
+	}
+	return out
+}
+
+// linkedFile resolves a link of the page to a path below the root; false if it
+// leads elsewhere or within the page.
+func linkedFile(page, target string) (string, bool) {
+	u, err := url.Parse(target)
+	if err != nil {
+		return target, true
+	}
+	if u.Scheme != "" || u.Host != "" || u.Path == "" {
+		return "", false
+	}
+	if strings.HasPrefix(u.Path, "/") {
+		return strings.TrimPrefix(path.Clean(u.Path), "/"), true
+	}
+	return path.Join(path.Dir(page), u.Path), true
+}

@@ -1,0 +1,139 @@
+package lint
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tree is the project as the rules see it.
+type tree struct {
+	root  string
+	files []string
+	pkgs  []Package
+}
+
+func load(t *testing.T) tree {
+	t.Helper()
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := Tracked(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkgs, err := List(root, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 || len(pkgs) < 3 {
+		t.Fatalf("only %d files and %d packages found below %s: the rules would see nothing", len(files), len(pkgs), root)
+	}
+	return tree{root, files, pkgs}
+}
+
+func (tr tree) read(t *testing.T, name string) []byte {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(tr.root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+func report(t *testing.T, found []Finding) {
+	t.Helper()
+	Sort(found)
+	for _, f := range found {
+		t.Error(f)
+	}
+}
+
+func TestCoreIsPure(t *testing.T) {
+	tr := load(t)
+	built, err := List(tr.root, "-export", "-deps", "./internal/core/...", "./reconcile/engine/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker, checked := NewPurity(tr.root, built), 0
+	for _, p := range tr.pkgs {
+		if !IsPure(p.Rel()) || len(p.GoFiles) == 0 {
+			continue
+		}
+		checked++
+		report(t, PureImports(p.Rel(), p.Imports))
+		found, err := checker.Check(p.ImportPath, p.Dir, p.GoFiles)
+		if err != nil {
+			t.Error(err)
+		}
+		report(t, found)
+	}
+	if checked < 3 {
+		t.Errorf("only %d pure packages found: the rule would see nothing", checked)
+	}
+}
+
+func TestImportsPointInward(t *testing.T) {
+	for _, p := range load(t).pkgs {
+		var ours []string
+		for _, path := range p.Imports {
+			if strings.HasPrefix(path, Module+"/") {
+				ours = append(ours, rel(path))
+			}
+		}
+		report(t, Direction(p.Rel(), ours))
+	}
+}
+
+func TestShape(t *testing.T) {
+	tr := load(t)
+	for _, p := range tr.pkgs {
+		report(t, PackageShape(p))
+	}
+	for _, name := range tr.files {
+		if strings.HasSuffix(name, ".go") && !strings.Contains("/"+name, "/testdata/") {
+			report(t, FileShape(name, tr.read(t, name)))
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	tr := load(t)
+	for _, name := range tr.files {
+		report(t, Text(name, tr.read(t, name)))
+	}
+}
+
+func TestLinks(t *testing.T) {
+	tr := load(t)
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(tr.root, name))
+		return err == nil
+	}
+	for _, name := range tr.files {
+		page := strings.HasPrefix(name, "docs/") || !strings.Contains(name, "/")
+		if page && strings.HasSuffix(name, ".md") {
+			report(t, Links(name, tr.read(t, name), exists))
+		}
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	tr := load(t)
+	reqs, _, err := Modules(tr.root, "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tools, err := Modules(tr.root, "tools/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, Dependencies(reqs, tools, string(tr.read(t, "docs/dependencies.md"))))
+	found, err := Libc(tr.root, reqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, found)
+}
