@@ -1,0 +1,5 @@
+package sqlite_test
+
+const crashDir = "STEADY_STORE_CRASH_DIR"
+
+func crashChild(string) {}

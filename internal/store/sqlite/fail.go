@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/steadyfleet/steady/internal/store"
+)
+
+// resultCode returns SQLite's result code without its extension, and with it.
+func resultCode(err error) (primary, extended int, ok bool) {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return 0, 0, false
+	}
+	return e.Code() & 0xff, e.Code(), true
+}
+
+// fail turns an error of the engine into one of the contract. What may mean
+// that the disk did not keep what it was given makes the handle unusable.
+func (s *Store) fail(op string, err error) error {
+	if err == nil || errors.Is(err, store.ErrBroken) {
+		return err
+	}
+	if errors.Is(err, errStuck) {
+		return s.kill(op, err)
+	}
+	if noSpace(err) {
+		return fmt.Errorf("%s: %w: %w", op, store.ErrFull, err)
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno == syscall.EIO {
+		return s.kill(op, err)
+	}
+	primary, extended, ok := resultCode(err)
+	if !ok {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	switch primary {
+	case lib.SQLITE_FULL:
+		return fmt.Errorf("%s: %w: %w", op, store.ErrFull, err)
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+		return fmt.Errorf("%s: %w: %w", op, store.ErrBusy, err)
+	case lib.SQLITE_IOERR:
+		// SQLite reports a full disk as such, an exhausted quota as a failed
+		// write. Nothing was synced, and a rollback forgets the frames.
+		if extended == lib.SQLITE_IOERR_WRITE && s.quotaExceeded() {
+			return fmt.Errorf("%s: %w: %w: %w", op, store.ErrFull, syscall.EDQUOT, err)
+		}
+		return s.kill(op, err)
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+		return s.kill(op, fmt.Errorf("%w: %w", store.ErrCorrupt, err))
+	case lib.SQLITE_PROTOCOL, lib.SQLITE_INTERNAL, lib.SQLITE_MISUSE:
+		return s.kill(op, err)
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// kill makes every later call fail. The first failure stays the reported one.
+func (s *Store) kill(op string, err error) error {
+	s.broken.CompareAndSwap(nil, &store.FatalError{Op: op, Err: err})
+	return s.broken.Load()
+}
+
+// alive returns why the handle refuses calls, if it does.
+func (s *Store) alive() error {
+	if f := s.broken.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// quotaExceeded asks the file system, because SQLite's driver does not tell the
+// error number of a failed write.
+func (s *Store) quotaExceeded() bool {
+	f, err := os.CreateTemp(s.tmpDir(), "probe-*")
+	if err != nil {
+		return noSpace(err)
+	}
+	_, werr := f.Write(make([]byte, 64<<10))
+	cerr := f.Close()
+	rerr := os.Remove(f.Name())
+	return noSpace(errors.Join(werr, cerr, rerr))
+}
