@@ -1,0 +1,265 @@
+package trust
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+const (
+	// MaxDepth is how deep a document may nest.
+	MaxDepth = 32
+	// MaxInteger is the largest integer of a document, 2^53 - 1: every JSON
+	// reader has it exactly.
+	MaxInteger = 1<<53 - 1
+)
+
+// Decode reads one JSON document of at most limit bytes into the struct that
+// into points at. It is strict where readers are known to differ: invalid
+// UTF-8, trailing data, nesting beyond MaxDepth, duplicate keys, field names in
+// another case, fractions, exponents and integers beyond MaxInteger are all
+// refused as Malformed. Unknown fields are ignored, except those that a
+// top-level "critical" list names.
+func Decode(raw []byte, limit int, into any) error {
+	if len(raw) > limit {
+		return refuse(Malformed, "%d bytes are more than the %d allowed", len(raw), limit)
+	}
+	if !utf8.Valid(raw) {
+		return refuse(Malformed, "not UTF-8")
+	}
+	if !json.Valid(raw) {
+		return refuse(Malformed, "not one JSON document")
+	}
+	w := walker{b: raw}
+	if err := w.value(reflect.TypeOf(into), 0); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return refuse(Malformed, "%v", err)
+	}
+	return checkCritical(into)
+}
+
+func checkCritical(into any) error {
+	kind, known, _ := shapeOf(reflect.TypeOf(into))
+	if kind != reflect.Struct || known["critical"] == nil {
+		return nil
+	}
+	f := reflect.Indirect(reflect.ValueOf(into)).FieldByName("Critical")
+	if !f.IsValid() {
+		return nil
+	}
+	names, _ := f.Interface().([]string)
+	for _, name := range names {
+		if known[name] == nil {
+			return refuse(Malformed, "field %q must be understood and is not; use a newer version of steady", name)
+		}
+	}
+	return nil
+}
+
+// walker runs over JSON that is known to be valid.
+type walker struct {
+	b []byte
+	i int
+}
+
+func (w *walker) value(t reflect.Type, depth int) error {
+	w.space()
+	switch c := w.b[w.i]; {
+	case c == '{' || c == '[':
+		if depth == MaxDepth {
+			return refuse(Malformed, "nested deeper than %d", MaxDepth)
+		}
+		w.i++
+		if c == '{' {
+			return w.object(t, depth+1)
+		}
+		return w.array(t, depth+1)
+	case c == '"':
+		w.text()
+	case c == '-' || (c >= '0' && c <= '9'):
+		return w.number()
+	default: // true, false, null
+		for w.i < len(w.b) && w.b[w.i] >= 'a' && w.b[w.i] <= 'z' {
+			w.i++
+		}
+	}
+	return nil
+}
+
+func (w *walker) object(t reflect.Type, depth int) error {
+	kind, fields, elem := shapeOf(t)
+	var seen keySet
+	for {
+		w.space()
+		switch w.b[w.i] {
+		case '}':
+			w.i++
+			return nil
+		case ',':
+			w.i++
+			continue
+		}
+		key := w.text()
+		if !seen.add(key) {
+			return refuse(Malformed, "key %q is there twice", key)
+		}
+		child := elem
+		if kind == reflect.Struct {
+			child = fields[key]
+			if child == nil {
+				for name := range fields {
+					if strings.EqualFold(name, key) {
+						return refuse(Malformed, "field %q must be written %q", key, name)
+					}
+				}
+			}
+		}
+		w.space()
+		w.i++ // the colon
+		if err := w.value(child, depth); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *walker) array(t reflect.Type, depth int) error {
+	_, _, elem := shapeOf(t)
+	for {
+		w.space()
+		switch w.b[w.i] {
+		case ']':
+			w.i++
+			return nil
+		case ',':
+			w.i++
+			continue
+		}
+		if err := w.value(elem, depth); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *walker) number() error {
+	start := w.i
+	for w.i < len(w.b) && strings.IndexByte("+-.0123456789Ee", w.b[w.i]) >= 0 {
+		w.i++
+	}
+	s := string(w.b[start:w.i])
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n > MaxInteger || n < -MaxInteger || s == "-0" {
+		if len(s) > 32 {
+			s = s[:32] + "..."
+		}
+		return refuse(Malformed, "number %s is not an integer of at most 2^53 - 1", s)
+	}
+	return nil
+}
+
+// text steps over a string and returns it unquoted.
+func (w *walker) text() string {
+	start, escaped := w.i, false
+	for w.i++; w.b[w.i] != '"'; w.i++ {
+		if w.b[w.i] == '\\' {
+			escaped = true
+			w.i++
+		}
+	}
+	w.i++
+	if !escaped {
+		return string(w.b[start+1 : w.i-1])
+	}
+	var s string
+	if err := json.Unmarshal(w.b[start:w.i], &s); err != nil {
+		return string(w.b[start:w.i])
+	}
+	return s
+}
+
+func (w *walker) space() {
+	for w.i < len(w.b) && (w.b[w.i] == ' ' || w.b[w.i] == '\t' || w.b[w.i] == '\n' || w.b[w.i] == '\r') {
+		w.i++
+	}
+}
+
+// keySet is a list while small, which nearly every object is.
+type keySet struct {
+	list []string
+	set  map[string]bool
+}
+
+func (s *keySet) add(k string) bool {
+	if s.set == nil {
+		for _, have := range s.list {
+			if have == k {
+				return false
+			}
+		}
+		s.list = append(s.list, k)
+		if len(s.list) == 16 {
+			s.set = make(map[string]bool, 64)
+			for _, have := range s.list {
+				s.set[have] = true
+			}
+		}
+		return true
+	}
+	if s.set[k] {
+		return false
+	}
+	s.set[k] = true
+	return true
+}
+
+var (
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	fieldCache      sync.Map // reflect.Type -> map[string]reflect.Type
+)
+
+// shapeOf says how encoding/json will read a value of type t: a struct with
+// its fields, a map or list with its element, or (reflect.Invalid) anything
+// else. A nil t is a value that nobody reads.
+func shapeOf(t reflect.Type) (reflect.Kind, map[string]reflect.Type, reflect.Type) {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return reflect.Invalid, nil, nil
+	}
+	if p := reflect.PointerTo(t); p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler) {
+		return reflect.Invalid, nil, nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return reflect.Struct, fieldsOf(t), nil
+	case reflect.Map, reflect.Slice, reflect.Array:
+		return t.Kind(), nil, t.Elem()
+	}
+	return reflect.Invalid, nil, nil
+}
+
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if f, ok := fieldCache.Load(t); ok {
+		return f.(map[string]reflect.Type)
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "-" || (f.Anonymous && name == "") {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		fields[name] = f.Type
+	}
+	fieldCache.Store(t, fields)
+	return fields
+}

@@ -1,0 +1,56 @@
+package trust
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// Verified holds a T whose origin was checked up to the trusted root. Nobody
+// outside this package can make one that holds anything: effects that take a
+// Verified cannot be fed from a server's reply.
+type Verified[T any] struct{ p *proven[T] }
+
+type proven[T any] struct {
+	value    T
+	digest   digest.Digest
+	at       clock.Instant
+	recalled bool
+}
+
+// Value returns what was verified. Its maps and slices are shared: do not
+// change them. It panics on the zero Verified, which holds nothing.
+func (v Verified[T]) Value() T {
+	if v.p == nil {
+		panic("trust: Value of a Verified that holds nothing")
+	}
+	return v.p.value
+}
+
+// Digest names the bytes that were verified: the payload of an envelope, or the
+// document itself where a signed parent named it. Empty on the zero Verified.
+func (v Verified[T]) Digest() digest.Digest {
+	if v.p == nil {
+		return ""
+	}
+	return v.p.digest
+}
+
+// IsZero reports whether v holds nothing.
+func (v Verified[T]) IsZero() bool { return v.p == nil }
+
+// Recalled reports that v comes from Recall: it was verified when it was first
+// accepted and may keep running or be reverted to, but a new activation needs
+// one that the newest snapshot lists.
+func (v Verified[T]) Recalled() bool { return v.p != nil && v.p.recalled }
+
+// prove is the only place where a Verified is filled.
+func prove[T any](value T, d digest.Digest, at clock.Instant, recalled bool) Verified[T] {
+	return Verified[T]{&proven[T]{value: value, digest: d, at: at, recalled: recalled}}
+}
+
+func needParent[T any](v Verified[T], what string) error {
+	if v.p == nil {
+		return refuse(ManifestMissing, "no verified %s to check against; verify it first", what)
+	}
+	return nil
+}
