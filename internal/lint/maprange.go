@@ -21,10 +21,11 @@ func (w *walker) ranges(block []ast.Stmt) {
 		if w.excused[w.purity.fset.Position(loop.Pos()).Line] {
 			continue
 		}
-		body := loopBody{walker: w, key: loop.Key}
+		body := loopBody{walker: w, key: loop.Key, value: loop.Value, constants: map[string]string{}, written: map[string]bool{}}
 		for _, s := range loop.Body.List {
 			body.stmt(s)
 		}
+		body.conditions(loop.Body)
 		if !body.ordered && !(body.returns != "" && body.effects) && w.sortedAfter(body.collected, block[i+1:]) {
 			continue
 		}
@@ -75,10 +76,15 @@ func hasMap(p *types.TypeParam) bool {
 // loopBody collects what the body of a loop over a map does. Allowed without a
 // comment: appending to slices that are sorted afterwards, writing another map
 // at the loop's own key, deleting, counting in integers, and returning one
-// constant. Expressions are taken to have no side effects.
+// constant, setting something to one constant, and sorting the loop's own value,
+// as long as no condition reads what the loop writes. Expressions are taken to
+// have no side effects.
 type loopBody struct {
 	*walker
-	key       ast.Expr
+	key, value ast.Expr
+	// constants is what each target is set to, written the variables changed.
+	constants map[string]string
+	written   map[string]bool
 	collected []string
 	returns   string
 	effects   bool
@@ -91,11 +97,12 @@ func (b *loopBody) stmt(s ast.Stmt) {
 		b.assign(s)
 	case *ast.IncDecStmt:
 		b.effects = true
+		b.write(s.X)
 		b.ordered = b.ordered || !b.integer(s.X)
 	case *ast.ExprStmt:
 		call, ok := s.X.(*ast.CallExpr)
 		b.effects = true
-		b.ordered = b.ordered || !ok || b.callee(call) != "delete"
+		b.ordered = b.ordered || !ok || (b.callee(call) != "delete" && !b.sortsValue(call))
 	case *ast.IfStmt:
 		if s.Init != nil {
 			b.stmt(s.Init)
@@ -130,11 +137,12 @@ func (b *loopBody) assign(s *ast.AssignStmt) {
 		return
 	}
 	target := types.ExprString(s.Lhs[0])
+	b.write(s.Lhs[0])
 	switch s.Tok {
 	case token.ADD_ASSIGN, token.OR_ASSIGN, token.AND_ASSIGN, token.XOR_ASSIGN:
 		b.ordered = b.ordered || !b.integer(s.Lhs[0])
 	case token.ASSIGN:
-		if b.ownKey(s.Lhs[0]) {
+		if b.ownKey(s.Lhs[0]) || b.constant(target, s.Rhs[0]) {
 			return
 		}
 		call, ok := s.Rhs[0].(*ast.CallExpr)
@@ -161,6 +169,51 @@ func (b *loopBody) ownKey(e ast.Expr) bool {
 	}
 	_, isMap := t.Underlying().(*types.Map)
 	return isMap && types.ExprString(ix.Index) == types.ExprString(b.key)
+}
+
+// constant reports whether the target is set to one and the same constant, or
+// empty struct, wherever the loop sets it.
+func (b *loopBody) constant(target string, value ast.Expr) bool {
+	lit, isLit := value.(*ast.CompositeLit)
+	empty := isLit && len(lit.Elts) == 0
+	tv := b.info.Types[value]
+	if tv.Value == nil && !tv.IsNil() && !empty {
+		return false
+	}
+	// Elements of one map may be one element: their keys are not compared.
+	target, _, _ = strings.Cut(target, "[")
+	text, first := types.ExprString(value), b.constants[target]
+	b.constants[target] = text
+	return first == "" || first == text
+}
+
+// sortsValue reports whether the call sorts the loop's own value in place.
+func (b *loopBody) sortsValue(call *ast.CallExpr) bool {
+	return sorts(b.callee(call)) && b.value != nil && types.ExprString(call.Args[0]) == types.ExprString(b.value)
+}
+
+// write notes that the loop changes a variable.
+func (b *loopBody) write(target ast.Expr) {
+	if id, ok := target.(*ast.Ident); ok {
+		b.written[id.Name] = true
+	}
+}
+
+// conditions finds conditions that read what the loop writes: what they see
+// depends on which turns came before.
+func (b *loopBody) conditions(body *ast.BlockStmt) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		cond, ok := n.(*ast.IfStmt)
+		if !ok {
+			return true
+		}
+		ast.Inspect(cond.Cond, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			b.ordered = b.ordered || (ok && b.written[id.Name])
+			return true
+		})
+		return true
+	})
 }
 
 func (b *loopBody) integer(e ast.Expr) bool {

@@ -98,3 +98,30 @@ func mixed(m map[string]int, seen map[string]bool) bool {
 	}
 	return false
 }
+
+func reads(m map[string]int, used map[int]bool) int {
+	total, found := 0, false
+	for _, v := range m { // want a range over a map
+		if total < 10 {
+			total += v
+		}
+	}
+	for _, v := range m { // want a range over a map
+		if !found {
+			total += v
+			found = true
+		}
+	}
+	for _, v := range m { // want a range over a map
+		used[v] = true
+		used[v+1] = false
+	}
+	for _, v := range m { // want a range over a map
+		if v > 2 {
+			found = true
+		} else {
+			found = false
+		}
+	}
+	return total
+}

@@ -79,3 +79,19 @@ type source struct{}
 func (source) Now() int64 { return 0 }
 
 func read(s source) int64 { return s.Now() }
+
+func sets(m map[string][]int) (map[int]bool, map[int]struct{}, bool) {
+	used, set, found := map[int]bool{}, map[int]struct{}{}, false
+	for k, v := range m {
+		slices.Sort(v)
+		m[k] = slices.Compact(v)
+	}
+	for _, v := range m {
+		used[len(v)] = true
+		set[len(v)] = struct{}{}
+		if len(v) > 2 {
+			found = true
+		}
+	}
+	return used, set, found
+}
