@@ -227,14 +227,22 @@ func kindWord(n *yaml.Node) string {
 	}
 }
 
-// Decode fills v, which describes the document with json tags.
-func (d *Doc) Decode(v any) error {
+// Decode fills v, which describes the document with json tags. A key that v
+// does not have is an error.
+func (d *Doc) Decode(v any) error { return d.decode(v, true) }
+
+// DecodeKnown is Decode without the error for keys that v does not have.
+func (d *Doc) DecodeKnown(v any) error { return d.decode(v, false) }
+
+func (d *Doc) decode(v any, strict bool) error {
 	b, err := json.Marshal(d.tree)
 	if err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
+	if strict {
+		dec.DisallowUnknownFields()
+	}
 	return dec.Decode(v)
 }
 

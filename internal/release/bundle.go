@@ -1,0 +1,223 @@
+package release
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+const (
+	// BundleFile is the name of a bundle's declaration in its folder.
+	BundleFile = "bundle.yaml"
+	// MaxBlob is the largest file of a bundle in bytes.
+	MaxBlob = 64 << 20
+	// DefaultStepTimeout bounds an exec step that declares no timeout.
+	DefaultStepTimeout = 1 * clock.Minute
+
+	defaultFileMode = 0o644
+	maxFilePath     = 1024
+)
+
+type bundleDecl struct {
+	Files  []fileDecl     `json:"files"`
+	Exec   []stepDecl     `json:"exec"`
+	Probes fleet.ProbeSet `json:"probes"`
+}
+
+type fileDecl struct {
+	Source  *string `json:"source"`
+	Content *string `json:"content"`
+	Path    string  `json:"path"`
+	Mode    string  `json:"mode"`
+	Owner   string  `json:"owner"`
+}
+
+type stepDecl struct {
+	Name     string             `json:"name"`
+	Activate []string           `json:"activate"`
+	Revert   []string           `json:"revert"`
+	Check    []string           `json:"check"`
+	Timeout  fleet.DurationText `json:"timeout"`
+}
+
+// notYet are keys of a bundle that this version knows of and does not take.
+var notYet = []string{"compose", "system"}
+
+type bundleLoader struct {
+	root     *os.Root
+	doc      *strictdoc.Doc
+	problems []Problem
+}
+
+func (l *bundleLoader) addf(at []string, format string, args ...any) {
+	l.problems = append(l.problems, l.doc.At(at, fmt.Sprintf(format, args...)))
+}
+
+// loadBundle reads one bundle folder; at is its path for problems.
+func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
+	file := path.Join(at, BundleFile)
+	data, err := readRegular(root, BundleFile, strictdoc.MaxBytes)
+	if err != nil {
+		return SourceBundle{}, []Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
+	}
+	doc, problems := strictdoc.Parse(file, data)
+	if doc == nil {
+		return SourceBundle{}, problems
+	}
+	l := &bundleLoader{root: root, doc: doc}
+	var decl bundleDecl
+	ok, found := decodeChecked(doc, bundleSchema, problems, &decl)
+	l.problems = append(problems, l.explainNotYet(found)...)
+	if !ok {
+		return SourceBundle{}, l.problems
+	}
+	l.problems = append(l.problems, place(doc, l.problems, fleet.ValidateProbes([]string{"probes"}, decl.Probes))...)
+	b := fleet.Bundle{Name: name}
+	blobs := map[digest.Digest][]byte{}
+	for i := range decl.Files {
+		if f, content, ok := l.file(i, &decl.Files[i]); ok {
+			b.Files = append(b.Files, f)
+			blobs[f.Blob] = content
+		}
+	}
+	l.uniquePaths(decl.Files)
+	b.Exec = l.steps(decl.Exec)
+	if Fatal(l.problems) {
+		return SourceBundle{}, l.problems
+	}
+	sealed, err := sealBundle(b, decl.Probes, blobs)
+	if err != nil {
+		l.addf(nil, "the bundle does not encode: %v: expected fewer or smaller parts", err)
+	}
+	return sealed, l.problems
+}
+
+// explainNotYet words the keys that a later version will take.
+func (l *bundleLoader) explainNotYet(problems []Problem) []Problem {
+	for _, key := range notYet {
+		if !l.doc.Has(key) {
+			continue
+		}
+		plain := l.doc.AtKey([]string{key}, "")
+		for i, p := range problems {
+			if p.Line == plain.Line && p.Column == plain.Column {
+				problems[i].Message = fmt.Sprintf("%s: is not taken by this version of steady: expected files, exec and probes", key)
+			}
+		}
+	}
+	return problems
+}
+
+// file reads one declared file.
+func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
+	at := []string{"files", strconv.Itoa(i)}
+	f := fleet.File{Path: d.Path, Mode: defaultFileMode, Owner: d.Owner}
+	before := len(l.problems)
+	if !validFilePath(d.Path) {
+		l.addf(append(at, "path"), "path is %q: expected a relative path with slashes and without . or .. parts, at most %d bytes", d.Path, maxFilePath)
+	}
+	if d.Mode != "" {
+		if m, err := strconv.ParseUint(d.Mode, 8, 12); err == nil && m <= 0o777 {
+			f.Mode = uint32(m)
+		}
+	}
+	var content []byte
+	switch {
+	case d.Source != nil && d.Content != nil:
+		l.addf(at, "the file has both source and content: expected one of them")
+	case d.Content != nil:
+		content = []byte(*d.Content)
+	case d.Source != nil:
+		var err error
+		if content, err = readRegular(l.root, *d.Source, MaxBlob); err != nil {
+			l.addf(append(at, "source"), "%v: expected a file inside the bundle folder", err)
+		}
+	default:
+		l.addf(at, "the file has no content: expected source or content")
+	}
+	f.Blob, f.Size = digest.Of(content), int64(len(content))
+	return f, content, len(l.problems) == before
+}
+
+func validFilePath(p string) bool {
+	return p != "" && p != "." && len(p) <= maxFilePath && !strings.HasPrefix(p, "/") && path.Clean(p) == p &&
+		!slices.Contains(strings.Split(p, "/"), "..") &&
+		!strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
+}
+
+// uniquePaths refuses a path that is declared twice, or that is both a file and
+// the folder of another.
+func (l *bundleLoader) uniquePaths(files []fileDecl) {
+	first := map[string]int{}
+	for i, f := range files {
+		at := []string{"files", strconv.Itoa(i), "path"}
+		if j, dup := first[f.Path]; dup {
+			l.addf(at, "path %q is declared twice: expected once; entry %d has it too", f.Path, j+1)
+			continue
+		}
+		first[f.Path] = i
+	}
+	for i, f := range files {
+		for dir := path.Dir(f.Path); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			if j, both := first[dir]; both {
+				l.addf([]string{"files", strconv.Itoa(i), "path"}, "path %q needs folder %q, which entry %d declares as a file: expected one of them", f.Path, dir, j+1)
+			}
+		}
+	}
+}
+
+func (l *bundleLoader) steps(decls []stepDecl) []fleet.Exec {
+	var out []fleet.Exec
+	seen := map[string]bool{}
+	for i, d := range decls {
+		at := []string{"exec", strconv.Itoa(i)}
+		if seen[d.Name] {
+			l.addf(append(at, "name"), "step %q is named twice: expected each step to have its own name", d.Name)
+		}
+		seen[d.Name] = true
+		for _, c := range []struct {
+			key  string
+			argv []string
+		}{{"activate", d.Activate}, {"revert", d.Revert}, {"check", d.Check}} {
+			if len(c.argv) > 0 && c.argv[0] == "" {
+				l.addf(append(at, c.key), "the command is empty: expected a program and its arguments")
+			}
+		}
+		if d.Timeout.Set && d.Timeout.Duration <= 0 {
+			l.addf(append(at, "timeout"), "timeout is %s: expected more than 0s", d.Timeout.Duration)
+		}
+		out = append(out, fleet.Exec{
+			Name: d.Name, Activate: list(d.Activate), Revert: list(d.Revert), Check: list(d.Check),
+			Timeout: d.Timeout.Or(DefaultStepTimeout),
+		})
+	}
+	return out
+}
+
+// list is never nil, so that it encodes as a list.
+func list(v []string) []string { return append([]string{}, v...) }
+
+// sealBundle gives the bundle its canonical bytes and digest.
+func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][]byte) (SourceBundle, error) {
+	b.Type = fleet.TypeBundle
+	b.Files = append([]fleet.File{}, b.Files...)
+	b.Exec = append([]fleet.Exec{}, b.Exec...)
+	slices.SortFunc(b.Files, func(x, y fleet.File) int { return strings.Compare(x.Path, y.Path) })
+	raw, err := trust.Canonical(b)
+	if err != nil {
+		return SourceBundle{}, err
+	}
+	if len(raw) > trust.MaxBundle {
+		return SourceBundle{}, fmt.Errorf("its description has %d bytes, at most %d are taken", len(raw), trust.MaxBundle)
+	}
+	return SourceBundle{Bundle: b, Bytes: raw, Digest: digest.Of(raw), Probes: probes, Blobs: blobs}, nil
+}
