@@ -13,7 +13,7 @@ var (
 	ErrFenced = errors.New("fenced: a newer term leads")
 	// ErrConflict: the head is elsewhere. Fold up to it and decide again.
 	ErrConflict = errors.New("the log's head has moved")
-	// ErrDuplicate: a host's event is in the log already.
+	// ErrDuplicate: a host's event is in the log already, or behind its chain.
 	ErrDuplicate = errors.New("duplicate host event")
 	// ErrFull: no room. Nothing was written; reads go on, retry when there is.
 	ErrFull = errors.New("the store is full: free disk space")
@@ -50,8 +50,9 @@ func (e *FatalError) Unwrap() error { return e.Err }
 // Is makes every FatalError match ErrBroken.
 func (e *FatalError) Is(target error) bool { return target == ErrBroken }
 
-// DuplicateError names the first entry of a batch that the log already holds,
-// or that an earlier entry of the batch repeats. It matches ErrDuplicate.
+// DuplicateError names the first entry of a batch whose sequence its host's
+// chain has already reached, in the log or earlier in the batch. It matches
+// ErrDuplicate.
 type DuplicateError struct {
 	// Index is its place in the batch, from 0.
 	Index       int

@@ -55,8 +55,9 @@ type Log interface {
 	// none, and returns the new head once it is durable. Without entries it
 	// only checks expect and term. Errors, in order of precedence: ErrInvalid;
 	// ErrFenced if term is not the head's; ErrConflict if the head is not at
-	// expect; ErrDuplicate (a *DuplicateError) if an entry with HostSeq > 0 is
-	// already there or twice in the batch; ErrFull if there is no room: the
+	// expect; ErrDuplicate (a *DuplicateError) if the HostSeq > 0 of an entry is
+	// not greater than all before it, in the log and in the batch, of the same
+	// host and incarnation: a host's chain grows in order; ErrFull if there is no room: the
 	// log is unchanged and stays usable; ErrBroken (a *FatalError): the outcome
 	// is unknown, the handle refuses every later call and the process must end.
 	// Once begun, an append is not interrupted by ctx.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	lib "modernc.org/sqlite/lib"
-
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/store"
@@ -18,10 +16,10 @@ import (
 
 const (
 	selectHead   = `SELECT seq, term, hash FROM head WHERE id = 1`
-	updateHead   = `UPDATE head SET seq = ?, hash = ? WHERE id = 1 AND seq = ? AND term = ?`
+	updateHead   = `UPDATE head SET seq = ?, hash = ? WHERE id = 1`
 	selectEvents = `SELECT seq, term, at, type, host, incarnation, host_seq, body, hash FROM events`
-	insertEvents = `INSERT INTO events (seq, term, at, type, host, incarnation, host_seq, body, hash) VALUES `
-	eventColumns = 9
+	insertEvents = `INSERT INTO events (seq, term, at, type, host, incarnation, host_seq, prev, body, hash) VALUES `
+	eventColumns = 10
 	// insertRows is how many rows one statement inserts: more saves little.
 	insertRows = 32
 	// checkpointPages is the size of the WAL, by estimate, that is moved into
@@ -79,11 +77,7 @@ func (s *Store) Append(ctx context.Context, expect, term uint64, entries []event
 	if err := errors.Join(ctx.Err(), s.alive()); err != nil {
 		return store.Head{}, err
 	}
-	var head store.Head
-	err := s.w.tx(func() (err error) {
-		head, err = s.appendTx(expect, term, entries)
-		return err
-	})
+	head, err := s.appendLocked(expect, term, entries)
 	if err != nil {
 		err = s.fail(op, err)
 		if errors.Is(err, store.ErrFull) {
@@ -91,17 +85,53 @@ func (s *Store) Append(ctx context.Context, expect, term uint64, entries []event
 		}
 		return store.Head{}, err
 	}
-	if len(entries) > 0 {
-		s.advance(head)
-	}
 	if s.pages += walPages(entries); s.pages >= checkpointPages {
 		s.checkpoint()
 	}
 	return head, nil
 }
 
-// appendTx is the transaction of Append.
-func (s *Store) appendTx(expect, term uint64, entries []event.Entry) (store.Head, error) {
+// appendLocked is Append under s.mu.
+func (s *Store) appendLocked(expect, term uint64, entries []event.Entry) (store.Head, error) {
+	var head store.Head
+	var records []event.Record
+	flushed := func() {}
+	s.chainsMu.Lock()
+	defer s.chainsMu.Unlock()
+	err := s.w.tx(func() (err error) {
+		if head, err = s.checkTx(expect, term); err != nil || len(entries) == 0 {
+			return err
+		}
+		if err := s.catchUp(context.Background(), head.Seq); err != nil {
+			return err
+		}
+		prev, err := s.chains.link(head.Seq, entries)
+		if err != nil {
+			return err
+		}
+		records = store.Chain(head, term, entries)
+		if err := s.insert(records, prev); err != nil {
+			return err
+		}
+		if flushed, err = s.flush(len(entries)); err != nil {
+			return err
+		}
+		last := &records[len(records)-1]
+		head.Seq, head.Hash = last.Seq, last.Hash
+		_, err = s.w.exec(updateHead, int64(head.Seq), head.Hash[:])
+		return err
+	})
+	if err != nil || len(entries) == 0 {
+		return head, err
+	}
+	flushed()
+	s.chains.committed(records)
+	s.advance(head)
+	return head, nil
+}
+
+// checkTx compares the head with what an append wants it to be.
+func (s *Store) checkTx(expect, term uint64) (store.Head, error) {
 	row, err := s.w.row(selectHead)
 	if err != nil {
 		return store.Head{}, err
@@ -113,28 +143,10 @@ func (s *Store) appendTx(expect, term uint64, entries []event.Entry) (store.Head
 	if head.Seq != expect {
 		return head, fmt.Errorf("%w: it is at %d, the append expects %d", store.ErrConflict, head.Seq, expect)
 	}
-	if len(entries) == 0 {
-		return head, nil
-	}
-	records := store.Chain(head, term, entries)
-	if err := s.insert(records); err != nil {
-		if _, code, ok := resultCode(err); ok && code == lib.SQLITE_CONSTRAINT_UNIQUE {
-			return head, s.duplicate(entries)
-		}
-		return head, err
-	}
-	last := records[len(records)-1]
-	n, err := s.w.exec(updateHead, int64(last.Seq), last.Hash[:], int64(expect), int64(term))
-	if err != nil {
-		return head, err
-	}
-	if n != 1 {
-		return head, s.kill("append", fmt.Errorf("%w: the head changed inside a transaction", store.ErrCorrupt))
-	}
-	return store.Head{Seq: last.Seq, Term: term, Hash: last.Hash}, nil
+	return head, nil
 }
 
-func (s *Store) insert(records []event.Record) error {
+func (s *Store) insert(records []event.Record, prev []uint64) error {
 	values := make([]driver.Value, 0, insertRows*eventColumns)
 	for len(records) > 0 {
 		n, query := 1, insertOne
@@ -145,56 +157,21 @@ func (s *Store) insert(records []event.Record) error {
 		for i := range records[:n] {
 			r := &records[i]
 			values = append(values, int64(r.Seq), int64(r.Term), int64(r.At), r.Type, r.Host,
-				int64(r.Incarnation), int64(r.HostSeq), r.Body, r.Hash[:])
+				int64(r.Incarnation), int64(r.HostSeq), int64(prev[i]), r.Body, r.Hash[:])
 		}
 		if _, err := s.w.exec(query, values...); err != nil {
 			return err
 		}
-		records = records[n:]
+		records, prev = records[n:], prev[n:]
 	}
 	return nil
 }
 
-// duplicate names the first entry that is in the log or earlier in the batch.
-// It runs in the failed transaction, whose own inserts of this batch are there:
-// a row counts only if it lies before the batch.
-func (s *Store) duplicate(entries []event.Entry) error {
-	row, err := s.w.row(selectHead)
-	if err != nil {
-		return err
-	}
-	type key struct {
-		host             string
-		incarnation, seq uint64
-	}
-	seen := map[key]bool{}
-	const find = `SELECT seq FROM events WHERE host = ? AND incarnation = ? AND host_seq = ? AND host_seq <> 0 AND seq <= ?`
-	for i, e := range entries {
-		if e.HostSeq == 0 {
-			continue
-		}
-		k := key{e.Host, e.Incarnation, e.HostSeq}
-		found, err := s.w.row(find, e.Host, int64(e.Incarnation), int64(e.HostSeq), row[0])
-		if err != nil {
-			return err
-		}
-		if found != nil || seen[k] {
-			return &store.DuplicateError{Index: i, Host: e.Host, Incarnation: e.Incarnation, HostSeq: e.HostSeq}
-		}
-		seen[k] = true
-	}
-	return s.kill("append", fmt.Errorf("%w: a unique index refused entries that are not in the log", store.ErrCorrupt))
-}
-
-// walPages is about how many pages an append writes: head, table, and one page
-// in each index for every row of a host.
+// walPages is about how many pages an append writes.
 func walPages(entries []event.Entry) int {
 	pages, bytes := 3, 0
 	for i := range entries {
 		bytes += len(entries[i].Body) + 128
-		if entries[i].Host != "" {
-			pages++
-		}
 	}
 	return pages + bytes/pageSize
 }
@@ -227,21 +204,6 @@ func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]event.Reco
 	}
 	records, err := s.query(ctx, selectEvents+` WHERE seq > ? ORDER BY seq LIMIT ?`, int64(after), limit)
 	return records, s.fail("read", err)
-}
-
-// ReadHost implements store.Log.
-func (s *Store) ReadHost(ctx context.Context, host string, limit int) ([]event.Record, error) {
-	const op = "read host"
-	if err := errors.Join(store.CheckName("host", host), store.CheckLimit(limit)); err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.calls.RUnlock()
-	const where = ` WHERE host = ? AND host <> '' ORDER BY seq DESC LIMIT ?`
-	records, err := s.query(ctx, selectEvents+where, host, limit)
-	return records, s.fail(op, err)
 }
 
 // query returns records up to store.ReadBudget bytes of bodies.

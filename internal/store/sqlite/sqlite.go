@@ -68,6 +68,9 @@ type Store struct {
 	w     *writer
 	pages int // upper estimate of WAL frames since the last checkpoint
 
+	chainsMu sync.Mutex // after mu
+	chains   chains
+
 	snapMu sync.Mutex // one SaveSnapshot at a time
 
 	tipMu   sync.Mutex

@@ -27,7 +27,7 @@ func (m *model) append(expect, term uint64, batch []event.Entry) error {
 		return store.ErrConflict
 	}
 	for i, e := range batch {
-		if e.HostSeq > 0 && (m.has(m.entries, e) || m.has(batch[:i], e)) {
+		if e.HostSeq > 0 && (m.reached(m.entries, e) || m.reached(batch[:i], e)) {
 			return store.ErrDuplicate
 		}
 	}
@@ -38,9 +38,9 @@ func (m *model) append(expect, term uint64, batch []event.Entry) error {
 	return nil
 }
 
-func (m *model) has(entries []event.Entry, e event.Entry) bool {
+func (m *model) reached(entries []event.Entry, e event.Entry) bool {
 	for _, o := range entries {
-		if o.Host == e.Host && o.Incarnation == e.Incarnation && o.HostSeq == e.HostSeq {
+		if o.Host == e.Host && o.Incarnation == e.Incarnation && o.HostSeq >= e.HostSeq {
 			return true
 		}
 	}

@@ -16,11 +16,24 @@ CREATE TABLE events (
     host        TEXT    NOT NULL,
     incarnation INTEGER NOT NULL,
     host_seq    INTEGER NOT NULL,
+    prev        INTEGER NOT NULL, -- the record before of the same host, 0 if none
     body        BLOB    NOT NULL,
     hash        BLOB    NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
-CREATE UNIQUE INDEX events_host_chain ON events (host, incarnation, host_seq) WHERE host_seq <> 0;
-CREATE INDEX events_host ON events (host, seq) WHERE host <> '';
+
+-- The end of each host's chain, as far as chains_mark says or further.
+CREATE TABLE chains (
+    host        TEXT    NOT NULL,
+    incarnation INTEGER NOT NULL,
+    host_seq    INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    PRIMARY KEY (host, incarnation)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE chains_mark (
+    id  INTEGER PRIMARY KEY CHECK (id = 1),
+    seq INTEGER NOT NULL
+) STRICT;
+INSERT INTO chains_mark (id, seq) VALUES (1, 0);
 
 CREATE TABLE leases (
     term   INTEGER PRIMARY KEY,
