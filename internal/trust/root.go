@@ -217,3 +217,13 @@ func (e Envelope) verify(role Role, rings ...*keyring) error {
 	}
 	return nil
 }
+
+// only keeps the signatures of one ring's role. A root is also signed by its
+// predecessor's keys, which its own ring need not know.
+func (e Envelope) only(role Role, ring *keyring) Envelope {
+	e.Signatures = slices.DeleteFunc(slices.Clone(e.Signatures), func(s Signature) bool {
+		_, ok := ring.roles[role].keys[s.KeyID]
+		return !ok
+	})
+	return e
+}

@@ -34,7 +34,7 @@ func Begin(fleetName string, rootEnv []byte, want digest.Digest) (State, error) 
 	if err != nil {
 		return State{}, err
 	}
-	if err := e.verify(RoleRoot, ring); err != nil {
+	if err := e.only(RoleRoot, ring).verify(RoleRoot, ring); err != nil {
 		return State{}, err
 	}
 	s := State{Root: rootEnv}.clone()
@@ -55,7 +55,7 @@ func NewVerifier(fleetName string, s State) (Verifier, error) {
 	if err != nil {
 		return Verifier{}, err
 	}
-	if err := e.verify(RoleRoot, ring); err != nil {
+	if err := e.only(RoleRoot, ring).verify(RoleRoot, ring); err != nil {
 		return Verifier{}, err
 	}
 	return Verifier{fleet: fleetName, state: s, ring: ring}, nil
@@ -126,8 +126,9 @@ func (v Verifier) Root(env []byte) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	// The next root's own keys are needed to check its own signatures; until
-	// verify has passed for both, nothing of it is used for anything else.
+	if err := e.only(RoleRoot, v.ring).verify(RoleRoot, v.ring); err != nil {
+		return State{}, err
+	}
 	next, err := openRoot(v.fleet, e)
 	if err != nil {
 		return State{}, err

@@ -1,0 +1,222 @@
+package identity
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// TypeToken is the type of an enrolment token.
+const TypeToken = "steady/token/v1"
+
+const (
+	// TokenLife is how long a token is good by default.
+	TokenLife = clock.Hour
+	// MaxTokenLife bounds what a token may ask for.
+	MaxTokenLife = 24 * clock.Hour
+	// MaxTokenText bounds the text form, in bytes.
+	MaxTokenText = 128 << 10
+
+	tokenPrefix = "steady1."
+)
+
+// Token lets one host enrol once. It is signed by the enrol role, never by a
+// server. That it is used once is the business of the server's log.
+type Token struct {
+	fleet.Document
+	// ID is 32 hexadecimal digits, drawn at random.
+	ID      string        `json:"id"`
+	Host    string        `json:"host"`
+	Expires clock.Instant `json:"expires"` // wall time
+	// KeyDigest, when set, is PublicDigest of the only key that may enrol.
+	KeyDigest digest.Digest `json:"keyDigest"`
+	// EventKeyDigest, when set, is PublicDigest of the host's event key;
+	// otherwise the first one offered is trusted.
+	EventKeyDigest digest.Digest `json:"eventKeyDigest"`
+	// RootDigest names the payload of the root that the host begins with.
+	RootDigest digest.Digest `json:"rootDigest"`
+	// MinVersions holds, per document type, the oldest version the host takes.
+	MinVersions map[string]uint64 `json:"minVersions"`
+}
+
+// TokenErrorCode says what is wrong with a token.
+type TokenErrorCode string
+
+// The codes of a TokenError.
+const (
+	TokenMalformed TokenErrorCode = "token-malformed"
+	TokenUntrusted TokenErrorCode = "token-untrusted" // not signed by the enrol role of the trusted root
+	TokenExpired   TokenErrorCode = "token-expired"
+	TokenWrongKey  TokenErrorCode = "token-wrong-key"
+)
+
+// TokenError is a refused token.
+type TokenError struct {
+	Code  TokenErrorCode
+	Words string
+	cause error
+}
+
+func (e *TokenError) Error() string { return string(e.Code) + ": " + e.Words }
+
+// Unwrap returns the trust error behind TokenUntrusted.
+func (e *TokenError) Unwrap() error { return e.cause }
+
+func tokenError(code TokenErrorCode, format string, args ...any) error {
+	return &TokenError{Code: code, Words: fmt.Sprintf(format, args...)}
+}
+
+// SignToken encodes and signs a token. Type is filled in; Version is 1 unless set.
+func SignToken(t Token, signers ...trust.Signer) ([]byte, error) {
+	t.Type = TypeToken
+	t.Version = max(t.Version, 1)
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	payload, err := trust.Canonical(t)
+	if err != nil {
+		return nil, err
+	}
+	return trust.Sign(TypeToken, payload, signers...)
+}
+
+func (t *Token) check() error {
+	if err := fleet.CheckName(t.Host); err != nil {
+		return tokenError(TokenMalformed, "host %v", err)
+	}
+	id, err := hex.DecodeString(t.ID)
+	if err != nil || len(id) != 16 || hex.EncodeToString(id) != t.ID {
+		return tokenError(TokenMalformed, "the id must be 32 lower-case hexadecimal digits")
+	}
+	if life := t.Expires.Sub(t.IssuedAt); life <= 0 || life > MaxTokenLife {
+		return tokenError(TokenMalformed, "a token lasts at most %s, this one %s", MaxTokenLife, life)
+	}
+	if t.RootDigest == "" {
+		return tokenError(TokenMalformed, "a token names the root that the host begins with")
+	}
+	return nil
+}
+
+// VerifyToken checks a token against the trusted root at the given wall time
+// and returns it. Errors are *TokenError.
+func VerifyToken(v trust.Verifier, env []byte, wall clock.Instant) (Token, error) {
+	var t Token
+	if _, err := v.Open(trust.RoleEnrol, TypeToken, env, &t, &t.Document); err != nil {
+		return Token{}, &TokenError{Code: TokenUntrusted, Words: err.Error(), cause: err}
+	}
+	if err := t.check(); err != nil {
+		return Token{}, err
+	}
+	now := v.State().Now(wall)
+	if now >= t.Expires {
+		return Token{}, tokenError(TokenExpired, "the token expired at %s; make a new one with steady token create %s", t.Expires, t.Host)
+	}
+	if t.IssuedAt > now.Add(trust.Slack) {
+		return Token{}, tokenError(TokenExpired, "the token was issued at %s and it is %s; check the clocks", t.IssuedAt, now)
+	}
+	return t, nil
+}
+
+// CheckKeys refuses keys other than those that the token names: the CSR's, and
+// the host's event key.
+func (t *Token) CheckKeys(csr *x509.CertificateRequest, eventKey any) error {
+	for _, k := range []struct {
+		what string
+		want digest.Digest
+		pub  any
+	}{{"certificate", t.KeyDigest, csr.PublicKey}, {"event", t.EventKeyDigest, eventKey}} {
+		got, err := PublicDigest(k.pub)
+		if err != nil {
+			return tokenError(TokenWrongKey, "the %s key: %v", k.what, err)
+		}
+		if k.want != "" && got != k.want {
+			return tokenError(TokenWrongKey, "the token is for %s key %s, not %s", k.what, k.want.Short(), got.Short())
+		}
+	}
+	return nil
+}
+
+// TokenText is all that a new host needs, as one line to copy.
+type TokenText struct {
+	Envelope []byte `json:"envelope"`
+	Server   string `json:"server"`   // https URL
+	ServerCA []byte `json:"serverCA"` // PEM of the servers' authority
+	Root     []byte `json:"root"`     // root envelope
+}
+
+// String returns the line: "steady1." and base64url.
+func (t TokenText) String() string {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic("identity: a TokenText is only bytes and text: " + err.Error())
+	}
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// ParseTokenText reads such a line. Space around it is ignored. Errors are
+// *TokenError.
+func ParseTokenText(s string) (TokenText, error) {
+	var t TokenText
+	if len(s) > MaxTokenText {
+		return t, tokenError(TokenMalformed, "a token of %d bytes is too long", len(s))
+	}
+	body, ok := strings.CutPrefix(strings.TrimSpace(s), tokenPrefix)
+	if !ok {
+		return t, tokenError(TokenMalformed, "a token begins with %q; copy the whole line that steady token create printed", tokenPrefix)
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	if err != nil {
+		return t, tokenError(TokenMalformed, "%v; copy the whole line", err)
+	}
+	if err := trust.Decode(raw, MaxTokenText, &t); err != nil {
+		return TokenText{}, tokenError(TokenMalformed, "%v", err)
+	}
+	u, err := url.Parse(t.Server)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return TokenText{}, tokenError(TokenMalformed, "server %q is not an https URL", t.Server)
+	}
+	if _, err := ParseCertificate(t.ServerCA); err != nil {
+		return TokenText{}, tokenError(TokenMalformed, "server CA: %v", err)
+	}
+	return t, nil
+}
+
+// Begin is what a new host does with a token at the given wall time: it trusts
+// the token's root, checks the token under it, and returns the first state, with
+// marks at the token's least versions. The fleet is the one that the root names.
+func (t TokenText) Begin(wall clock.Instant) (Token, trust.State, error) {
+	e, err := trust.ParseEnvelope(t.Envelope)
+	if err != nil {
+		return Token{}, trust.State{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+	}
+	var claimed Token
+	if err := trust.Decode(e.Payload, MaxTokenText, &claimed); err != nil {
+		return Token{}, trust.State{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+	}
+	state, err := trust.Begin(claimed.Fleet, t.Root, claimed.RootDigest)
+	if err != nil {
+		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Words: err.Error(), cause: err}
+	}
+	v, err := trust.NewVerifier(claimed.Fleet, state)
+	if err != nil {
+		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Words: err.Error(), cause: err}
+	}
+	token, err := VerifyToken(v, t.Envelope, wall)
+	if err != nil {
+		return Token{}, trust.State{}, err
+	}
+	if token.RootDigest == "" {
+		return Token{}, trust.State{}, tokenError(TokenMalformed, "the token names no root")
+	}
+	return token, state.AtLeast(token.Epoch, maps.Clone(token.MinVersions)), nil
+}
