@@ -17,10 +17,11 @@ var mayImport = []struct {
 	to     []string
 	reason string
 }{
-	{"control", []string{"store", "trust", "wire"}, "the server runtime verifies, appends and speaks the agent protocol"},
-	{"agent", []string{"trust", "wire", "reconcile"}, "the agent verifies what it is sent and runs the framework"},
-	{"api", []string{"control", "store", "trust", "wire"}, "the edge turns requests into inputs of the server runtime"},
-	{"release", []string{"trust"}, "a release is signed and verified as it is written and read"},
+	{"control", []string{"store", "trust", "wire", "identity"}, "the server runtime verifies, appends, enrols and speaks the agent protocol"},
+	{"agent", []string{"trust", "wire", "reconcile", "identity"}, "the agent verifies what it is sent, holds its identity and runs the framework"},
+	{"api", []string{"control", "store", "trust", "wire", "identity"}, "the edge turns requests into inputs of the server runtime"},
+	{"release", []string{"trust", "strictdoc"}, "a release is read strictly, and signed and verified as it is written"},
+	{"identity", []string{"trust"}, "enrolment tokens are signed documents"},
 	{"system", []string{"reconcile"}, "files and profiles are managers of the framework"},
 	{"docker", []string{"reconcile"}, "container kinds are managers of the framework"},
 	{"cli", []string{anything}, "the commands wire everything together"},
@@ -93,7 +94,7 @@ func Table() string {
 		if to == anything {
 			to = "anything"
 		}
-		fmt.Fprintf(&b, "    %-8s -> %-28s %s\n", line.from, to, line.reason)
+		fmt.Fprintf(&b, "    %-8s -> %-34s %s\n", line.from, to, line.reason)
 	}
 	return b.String()
 }

@@ -181,6 +181,23 @@ func TestMarkdownLinks(t *testing.T) {
 	one(t, Links("docs/b.md", []byte("[ref]: ../gone.md\n"), exists), "there is no gone.md")
 }
 
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	src := "package host\n\ntype Agent[T any] struct{ Phase int }\n\nfunc (a *Agent[T]) Step() {}\n\nconst Failed = 1\n\nfunc Due() {}\n"
+	if err := os.WriteFile(filepath.Join(dir, "host.go"), []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names, err := Declared(dir, []string{"host.go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := func(pkg, name, member string) (bool, bool) {
+		return pkg == "host", names[strings.TrimSuffix(name+"."+member, ".")]
+	}
+	one(t, Names("a.md", []byte("`host.Agent.Step` `host.Agent.Phase` `host.Failed` `host.Due()` `time.Gone` host.Gone\n"), declared))
+	one(t, Names("a.md", []byte("x\n`host.Gone` and `host.Agent.Gone`\n"), declared), "a.md:2: names host.Gone", "names host.Agent.Gone")
+}
+
 func TestDependencyRules(t *testing.T) {
 	page := "| module | what for |\n|---|---|\n| `example.org/a` | x | y |\n| `example.org/tool` | x | y |\n"
 	reqs := []Requirement{{Path: "example.org/a"}, {Path: "example.org/b", Indirect: true}}

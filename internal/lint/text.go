@@ -86,3 +86,27 @@ func linkedFile(page, target string) (string, bool) {
 	}
 	return path.Join(path.Dir(page), u.Path), true
 }
+
+var (
+	mdSpan   = regexp.MustCompile("`([^`\n]+)`")
+	coreName = regexp.MustCompile(`\b([a-z]+)\.([A-Z][A-Za-z0-9]*)(?:\.([A-Z][A-Za-z0-9]*))?`)
+)
+
+// Names checks that the names of the core in code spans of a Markdown file,
+// such as event.Granted or host.Agent.Step, are declared. Declared answers
+// whether the name is one of the package, and whether it has that member, which
+// may be empty; known is false for a package outside the core.
+func Names(name string, src []byte, declared func(pkg, name, member string) (known, ok bool)) []Finding {
+	var out []Finding
+	for i, line := range strings.Split(string(src), "\n") {
+		for _, span := range mdSpan.FindAllStringSubmatch(line, -1) {
+			for _, m := range coreName.FindAllStringSubmatch(span[1], -1) {
+				if known, ok := declared(m[1], m[2], m[3]); known && !ok {
+					out = append(out, Finding{File: name, Line: i + 1, Text: fmt.Sprintf(
+						"names %s, which internal/core/%s does not declare: correct the name", m[0], m[1])})
+				}
+			}
+		}
+	}
+	return out
+}

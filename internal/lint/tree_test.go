@@ -137,3 +137,29 @@ func TestDependencies(t *testing.T) {
 	}
 	report(t, found)
 }
+
+func TestNamesInDocuments(t *testing.T) {
+	tr := load(t)
+	core := map[string]map[string]bool{}
+	for _, p := range tr.pkgs {
+		if IsPure(p.Rel()) && len(p.GoFiles) > 0 {
+			names, err := Declared(p.Dir, p.GoFiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			core[p.Name] = names
+		}
+	}
+	declared := func(pkg, name, member string) (known, ok bool) {
+		names, known := core[pkg]
+		if member != "" {
+			name += "." + member
+		}
+		return known, names[name]
+	}
+	for _, name := range tr.files {
+		if strings.HasPrefix(name, "docs/") && strings.HasSuffix(name, ".md") {
+			report(t, Names(name, tr.read(t, name), declared))
+		}
+	}
+}
