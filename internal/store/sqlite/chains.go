@@ -11,82 +11,120 @@ import (
 	"github.com/steadyfleet/steady/internal/store"
 )
 
-// flushEvery is after how many events, at least, the chains' heads are written
-// down again. Opening a store reads at most about that many events.
-const flushEvery = 50_000
+// flushEvery is after how many events, at least, the chains' ends are written
+// down again. Opening a store reads at most about twice as many events.
+const flushEvery = 200_000
 
 // chains knows the end of every host's chain. An index by host would dirty a
 // page for every row of every append, several times the cost of the row; this
 // is memory, and each row points to the one before of its host. The table
 // chains holds it as of some sequence, the events behind that complete it. The
 // log is its only source: it is at the sequence that it has folded, and catches
-// up when another handle has appended. Heads only grow, so that folding a
-// record again, or a table row newer than its mark, changes nothing.
+// up when another handle has appended. Ends only grow, so that folding a record
+// again, or a table row newer than its mark, changes nothing.
 type chains struct {
 	loaded bool
 	at     uint64
-	heads  map[chainKey]chainHead
-	last   map[string]uint64 // host -> sequence of its newest record
-	dirty  map[chainKey]bool // changed since the current flush began
+	hosts  map[string]*hostEnd
+	count  int         // of all chains
+	dirty  []*chainEnd // changed since the current flush began
+	undo   []undo      // what link did, until the commit
 
-	flushing []chainKey // still to be written, in order of the table
-	flushAt  uint64     // what the table will be complete up to
-	mark     uint64     // what the table is complete up to
+	flushing []*chainEnd // still to be written, in order of the table
+	flushAt  uint64      // what the table will be complete up to
+	mark     uint64      // what the table is complete up to
 }
 
-type chainKey struct {
-	host        string
-	incarnation uint64
+// hostEnd is the sequence of a host's newest record, and its chains: one for
+// every incarnation that there was.
+type hostEnd struct {
+	last   uint64
+	chains []*chainEnd
 }
 
-type chainHead struct{ hostSeq, seq uint64 }
-
-// fold takes in one record.
-func (c *chains) fold(k chainKey, h chainHead) {
-	old := c.heads[k]
-	c.heads[k] = chainHead{max(old.hostSeq, h.hostSeq), max(old.seq, h.seq)}
-	c.last[k.host] = max(c.last[k.host], h.seq)
+// chainEnd is the highest host sequence of a chain and its newest record.
+type chainEnd struct {
+	host         string
+	incarnation  uint64
+	hostSeq, seq uint64
+	dirty        bool
 }
 
-func (c *chains) committed(records []event.Record) {
-	for i := range records {
-		if r := &records[i]; r.Host != "" {
-			k := chainKey{r.Host, r.Incarnation}
-			c.fold(k, chainHead{r.HostSeq, r.Seq})
-			c.dirty[k] = true
+type undo struct {
+	host               *hostEnd
+	chain              *chainEnd
+	last, hostSeq, seq uint64
+}
+
+// end finds a chain, which it makes if need be.
+func (c *chains) end(host string, incarnation uint64) (*hostEnd, *chainEnd) {
+	h := c.hosts[host]
+	if h == nil {
+		h = &hostEnd{}
+		c.hosts[host] = h
+	}
+	for i := len(h.chains) - 1; i >= 0; i-- {
+		if h.chains[i].incarnation == incarnation {
+			return h, h.chains[i]
 		}
-		c.at = max(c.at, records[i].Seq)
+	}
+	e := &chainEnd{host: host, incarnation: incarnation}
+	h.chains = append(h.chains, e)
+	c.count++
+	return h, e
+}
+
+// touch notes that a chain's end differs from the table's.
+func (c *chains) touch(e *chainEnd) {
+	if !e.dirty {
+		e.dirty = true
+		c.dirty = append(c.dirty, e)
 	}
 }
 
-// link returns, for a batch that is to begin behind sequence seq, the sequence
-// of the record before of each entry's host, or a *store.DuplicateError.
+// link takes in a batch that is to begin behind sequence seq. It returns the
+// sequence of the record before of each entry's host, or a
+// *store.DuplicateError. The caller must then call commit or revert.
 func (c *chains) link(seq uint64, entries []event.Entry) ([]uint64, error) {
 	prev := make([]uint64, len(entries))
-	heads, last := map[chainKey]uint64{}, map[string]uint64{}
 	for i := range entries {
 		e := &entries[i]
+		seq++
 		if e.Host == "" {
 			continue
 		}
-		if e.HostSeq > 0 {
-			k := chainKey{e.Host, e.Incarnation}
-			if e.HostSeq <= max(heads[k], c.heads[k].hostSeq) {
-				return nil, &store.DuplicateError{Index: i, Host: e.Host, Incarnation: e.Incarnation, HostSeq: e.HostSeq}
-			}
-			heads[k] = e.HostSeq
+		h, end := c.end(e.Host, e.Incarnation)
+		if e.HostSeq > 0 && e.HostSeq <= end.hostSeq {
+			return nil, &store.DuplicateError{Index: i, Host: e.Host, Incarnation: e.Incarnation, HostSeq: e.HostSeq}
 		}
-		prev[i] = max(last[e.Host], c.last[e.Host])
-		last[e.Host] = seq + uint64(i) + 1
+		c.undo = append(c.undo, undo{h, end, h.last, end.hostSeq, end.seq})
+		prev[i] = h.last
+		h.last, end.seq, end.hostSeq = seq, seq, max(end.hostSeq, e.HostSeq)
 	}
 	return prev, nil
+}
+
+// commit keeps what link did; the log is now at sequence seq.
+func (c *chains) commit(seq uint64) {
+	for i := range c.undo {
+		c.touch(c.undo[i].chain)
+	}
+	c.undo, c.at = c.undo[:0], seq
+}
+
+// revert takes it back.
+func (c *chains) revert() {
+	for _, u := range slices.Backward(c.undo) {
+		u.host.last, u.chain.hostSeq, u.chain.seq = u.last, u.hostSeq, u.seq
+	}
+	c.undo = c.undo[:0]
 }
 
 // catchUp folds what was committed up to sequence upTo.
 func (s *Store) catchUp(ctx context.Context, upTo uint64) error {
 	c := &s.chains
 	if !c.loaded {
-		*c = chains{heads: map[chainKey]chainHead{}, last: map[string]uint64{}, dirty: map[chainKey]bool{}}
+		*c = chains{hosts: map[string]*hostEnd{}}
 		var mark int64
 		if err := s.readers.QueryRowContext(ctx, `SELECT seq FROM chains_mark WHERE id = 1`).Scan(&mark); err != nil {
 			return err
@@ -120,38 +158,37 @@ func (s *Store) foldRows(ctx context.Context, dirty bool, query string, arg int6
 		if err := rows.Scan(&seq, &host, &incarnation, &hostSeq); err != nil {
 			return err
 		}
-		k := chainKey{host, uint64(incarnation)}
-		s.chains.fold(k, chainHead{uint64(hostSeq), uint64(seq)})
+		h, end := s.chains.end(host, uint64(incarnation))
+		h.last = max(h.last, uint64(seq))
+		end.seq, end.hostSeq = max(end.seq, uint64(seq)), max(end.hostSeq, uint64(hostSeq))
 		if dirty {
-			s.chains.dirty[k] = true
+			s.chains.touch(end)
 		}
 	}
 	return rows.Err()
 }
 
-// flush writes some of the heads into the table, in the transaction of an
-// append of n entries: little by little and in the table's order, so that no
-// append waits for all of it. It returns what to call after the commit.
+// flush writes some of the ends into the table, in the transaction of an append
+// of n entries and before link: little by little and in the table's order, so
+// that no append waits for all of it. It returns what to call after the commit.
 func (s *Store) flush(n int) (committed func(), err error) {
 	c := &s.chains
 	if c.flushing == nil {
-		if c.at-c.mark < max(flushEvery, uint64(len(c.heads))) {
+		if c.at-c.mark < max(s.flushEvery, uint64(c.count)) {
 			return func() {}, nil
 		}
-		c.flushAt, c.flushing = c.at, make([]chainKey, 0, len(c.dirty))
-		for k := range c.dirty {
-			c.flushing = append(c.flushing, k)
+		c.flushAt, c.flushing, c.dirty = c.at, c.dirty, nil
+		for _, e := range c.flushing {
+			e.dirty = false
 		}
-		clear(c.dirty)
-		slices.SortFunc(c.flushing, func(a, b chainKey) int {
+		slices.SortFunc(c.flushing, func(a, b *chainEnd) int {
 			return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(int64(a.incarnation), int64(b.incarnation)))
 		})
 	}
 	const put = `INSERT OR REPLACE INTO chains (host, incarnation, host_seq, seq) VALUES (?, ?, ?, ?)`
 	part := c.flushing[:min(len(c.flushing), 2*n+8)]
-	for _, k := range part {
-		h := c.heads[k]
-		if _, err := s.w.exec(put, k.host, int64(k.incarnation), int64(h.hostSeq), int64(h.seq)); err != nil {
+	for _, e := range part {
+		if _, err := s.w.exec(put, e.host, int64(e.incarnation), int64(e.hostSeq), int64(e.seq)); err != nil {
 			return nil, err
 		}
 	}
@@ -201,5 +238,8 @@ func (s *Store) lastOf(ctx context.Context, host string) (uint64, error) {
 	if err := s.catchUp(ctx, head.Seq); err != nil {
 		return 0, err
 	}
-	return s.chains.last[host], nil
+	if h := s.chains.hosts[host]; h != nil {
+		return h.last, nil
+	}
+	return 0, nil
 }

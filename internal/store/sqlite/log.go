@@ -94,7 +94,6 @@ func (s *Store) Append(ctx context.Context, expect, term uint64, entries []event
 // appendLocked is Append under s.mu.
 func (s *Store) appendLocked(expect, term uint64, entries []event.Entry) (store.Head, error) {
 	var head store.Head
-	var records []event.Record
 	flushed := func() {}
 	s.chainsMu.Lock()
 	defer s.chainsMu.Unlock()
@@ -105,15 +104,15 @@ func (s *Store) appendLocked(expect, term uint64, entries []event.Entry) (store.
 		if err := s.catchUp(context.Background(), head.Seq); err != nil {
 			return err
 		}
+		if flushed, err = s.flush(len(entries)); err != nil {
+			return err
+		}
 		prev, err := s.chains.link(head.Seq, entries)
 		if err != nil {
 			return err
 		}
-		records = store.Chain(head, term, entries)
+		records := store.Chain(head, term, entries)
 		if err := s.insert(records, prev); err != nil {
-			return err
-		}
-		if flushed, err = s.flush(len(entries)); err != nil {
 			return err
 		}
 		last := &records[len(records)-1]
@@ -122,10 +121,11 @@ func (s *Store) appendLocked(expect, term uint64, entries []event.Entry) (store.
 		return err
 	})
 	if err != nil || len(entries) == 0 {
+		s.chains.revert()
 		return head, err
 	}
 	flushed()
-	s.chains.committed(records)
+	s.chains.commit(head.Seq)
 	s.advance(head)
 	return head, nil
 }

@@ -70,6 +70,8 @@ type Store struct {
 
 	chainsMu sync.Mutex // after mu
 	chains   chains
+	// flushEvery is flushEvery, except in tests.
+	flushEvery uint64
 
 	snapMu sync.Mutex // one SaveSnapshot at a time
 
@@ -84,7 +86,7 @@ var _ store.Store = (*Store)(nil)
 // to date, and checks that its head is that of its last record. It does not
 // acquire the lease.
 func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
-	s := &Store{dir: dir, done: make(chan struct{}), changed: make(chan struct{})}
+	s := &Store{dir: dir, flushEvery: flushEvery, done: make(chan struct{}), changed: make(chan struct{})}
 	for _, d := range []string{dir, s.blobDir(), s.snapshotDir(), s.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)

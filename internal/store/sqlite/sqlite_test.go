@@ -28,6 +28,7 @@ func TestContract(t *testing.T) {
 			if err != nil {
 				return nil, err // not a typed nil
 			}
+			sqlite.FlushEvery(st, 20) // so that flushes happen in every state
 			return st, nil
 		},
 		DamageBlob: func(name string) error { return flip(filepath.Join(root, name, "blobs", "*", "*")) },
