@@ -98,7 +98,7 @@ func place(doc *strictdoc.Doc, known []Problem, findings []fleet.Finding) []Prob
 
 func (s *Source) loadBundles(root *os.Root) []Problem {
 	var problems []Problem
-	empty, err := sealBundle(fleet.Bundle{}, nil, nil)
+	empty, err := sealBundle(fleet.Bundle{Name: fleet.EmptyBundle}, nil, nil)
 	if err != nil {
 		return []Problem{s.doc.At([]string{"bundles"}, fmt.Sprintf("the empty bundle does not encode: %v", err))}
 	}

@@ -23,6 +23,10 @@ const (
 	DefaultExpectStatus       = 200
 )
 
+// EmptyBundle is the name of the bundle with nothing in it, which hosts without
+// a declared bundle are given. No declared bundle may have it.
+const EmptyBundle = "empty"
+
 // Inputs is what a plan depends on besides the declaration.
 type Inputs struct {
 	Ref string

@@ -31,7 +31,7 @@ func (r *resolver) massChange(p *Plan) {
 	for _, d := range slices.Sorted(maps.Keys(prev.Bundles)) {
 		old := prev.Bundles[d]
 		now, ok := r.in.Bundles[old.Name]
-		if !ok || old.Name == "" {
+		if !ok || old.Name == EmptyBundle {
 			continue
 		}
 		total, lost := lostResources(old, now)

@@ -242,6 +242,9 @@ func (c *checker) positive(path []string, d DurationText) {
 func (c *checker) bundles() {
 	for _, n := range keys(c.d.Bundles) {
 		c.name(at("bundles", n), n)
+		if n == EmptyBundle {
+			c.errorf(at("bundles", n), "the name %q is taken for the bundle of hosts without one: expected another name", n)
+		}
 		p := c.d.Bundles[n].Path
 		if p == "" || strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
 			c.errorf(at("bundles", n, "path"), "path is %q: expected a folder below that of the fleet file", p)

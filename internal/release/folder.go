@@ -1,0 +1,235 @@
+package release
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+const (
+	resolvedFile    = "fleet.resolved.json"
+	timestampFile   = "timestamp.json"
+	rosterFile      = "roster.json"
+	revocationsFile = "revocations.json"
+	payloadEnd      = ".payload.json"
+	leavesEnd       = ".leaves.json"
+)
+
+func rolloutFile(rollout string) string  { return "rollouts/" + rollout + ".json" }
+func leavesFile(rollout string) string   { return "rollouts/" + rollout + leavesEnd }
+func bundleFile(d digest.Digest) string  { return "bundles/" + d.Hex() + ".json" }
+func blobFile(d digest.Digest) string    { return "blobs/" + d.Hex() }
+func budgetFile(d digest.Digest) string  { return "budgets/" + d.Hex() + ".json" }
+func rootFile(version uint64) string     { return fmt.Sprintf("%d.root.json", version) }
+func payloadName(envelope string) string { return strings.TrimSuffix(envelope, ".json") + payloadEnd }
+func envelopeName(payload string) string { return strings.TrimSuffix(payload, payloadEnd) + ".json" }
+func isPayload(name string) bool         { return strings.HasSuffix(name, payloadEnd) }
+func isLeaves(name string) bool          { return strings.HasSuffix(name, leavesEnd) }
+func joinLeaves(leaves [][]byte) []byte {
+	return slices.Concat([]byte("["), bytes.Join(leaves, []byte(",")), []byte("]"))
+}
+
+// splitLeaves takes a leaves file apart without changing a byte of a leaf.
+func splitLeaves(raw []byte) ([][]byte, error) {
+	var parts []json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return nil, fmt.Errorf("the leaves are not a JSON list: %w", err)
+	}
+	leaves := make([][]byte, len(parts))
+	for i, p := range parts {
+		leaves[i] = p
+	}
+	if !bytes.Equal(joinLeaves(leaves), raw) {
+		return nil, errors.New("the list of leaves is not in its canonical form")
+	}
+	return leaves, nil
+}
+
+// Caps of a release folder.
+const (
+	MaxFiles = 100_000
+	MaxTotal = 4 << 30 // bytes
+)
+
+var namesTaken = []struct {
+	pattern *regexp.Regexp
+	limit   int64
+}{
+	{regexp.MustCompile(`^(fleet\.resolved|timestamp)(\.payload)?\.json$`), trust.MaxEnvelope},
+	{regexp.MustCompile(`^[1-9][0-9]{0,15}\.root\.json$`), trust.MaxEnvelope},
+	{regexp.MustCompile(`^(roster|revocations)\.json$`), trust.MaxList},
+	{regexp.MustCompile(`^rollouts/[a-z0-9][a-z0-9._-]{0,62}@[a-z0-9][a-z0-9._-]{0,62}\.json$`), trust.MaxList},
+	{regexp.MustCompile(`^bundles/[0-9a-f]{64}\.json$`), trust.MaxBundle},
+	{regexp.MustCompile(`^budgets/[0-9a-f]{64}\.json$`), trust.MaxList},
+	{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), MaxBlob},
+}
+
+// limitOf returns the cap of a file of a release folder in bytes; not ok when
+// no such file belongs into one.
+func limitOf(name string) (int64, bool) {
+	for _, n := range namesTaken {
+		if n.pattern.MatchString(name) {
+			return n.limit, true
+		}
+	}
+	return 0, false
+}
+
+// readFile reads a file of a release within its cap.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	limit, ok := limitOf(name)
+	if !ok {
+		return nil, fmt.Errorf("%q has no place in a release", name)
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", name, cause(err))
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read: %w", name, cause(err))
+	case int64(len(raw)) > limit:
+		return nil, fmt.Errorf("%s has more than the %d bytes that are taken", name, limit)
+	}
+	return raw, nil
+}
+
+// fileNames lists the files of a release folder, sorted. It refuses what does
+// not belong into one, links, and more than MaxFiles.
+func fileNames(fsys fs.FS) ([]string, error) {
+	var names []string
+	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if p != "." && !slices.Contains(folders, p) {
+				return fmt.Errorf("folder %q has no place in a release", p)
+			}
+			return nil
+		}
+		if _, ok := limitOf(p); !ok || !e.Type().IsRegular() {
+			return fmt.Errorf("%q has no place in a release", p)
+		}
+		if names = append(names, p); len(names) > MaxFiles {
+			return fmt.Errorf("a release has at most %d files", MaxFiles)
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+var folders = []string{"blobs", "budgets", "bundles", "rollouts"}
+
+// Open opens a release folder for reading. Nothing outside it can be reached.
+// Close the root when done.
+func Open(dir string) (*os.Root, fs.FS, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("release folder %s cannot be opened: %w; steady release build makes one", dir, cause(err))
+	}
+	return root, root.FS(), nil
+}
+
+// Write makes or replaces the release folder dir, whole or not at all: it fills
+// a sibling and renames it. It refuses a folder that holds anything but a
+// release.
+func Write(dir string, files map[string][]byte) (err error) {
+	dir = filepath.Clean(dir)
+	replace, err := replaceable(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	next, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(next)
+		}
+	}()
+	if err := os.Chmod(next, 0o755); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if _, ok := limitOf(name); !ok {
+			return fmt.Errorf("%q has no place in a release", name)
+		}
+		at := filepath.Join(next, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at, files[name], 0o644); err != nil {
+			return err
+		}
+	}
+	if !replace {
+		return os.Rename(next, dir)
+	}
+	// Two renames: the old release stays whole beside the new one until then.
+	old := next + ".old"
+	if err := os.Rename(dir, old); err != nil {
+		return err
+	}
+	if err := os.Rename(next, dir); err != nil {
+		return errors.Join(err, os.Rename(old, dir))
+	}
+	return os.RemoveAll(old)
+}
+
+// replaceable reports whether dir exists as a release or an empty folder.
+func replaceable(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%s cannot be used for a release: %w", dir, cause(err))
+	}
+	for _, e := range entries {
+		name := e.Name()
+		_, ok := limitOf(name)
+		if !ok && !(e.IsDir() && slices.Contains(folders, name)) {
+			return false, fmt.Errorf("%s holds %q and is no release folder: expected a new, an empty or a release folder", dir, name)
+		}
+	}
+	return true, nil
+}
+
+// replaceFile writes one file whole or not at all.
+func replaceFile(dir, name string, raw []byte) error {
+	at := filepath.Join(dir, filepath.FromSlash(name))
+	f, err := os.CreateTemp(filepath.Dir(dir), ".steady-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), at)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// SignOptions are the keys of a signing.
+type SignOptions struct {
+	Release   []trust.Signer // snapshot and manifests
+	Timestamp []trust.Signer
+	// Roots is the chain of root envelopes from version 1 on.
+	Roots [][]byte
+	Now   clock.Instant // wall time, which the timestamp will state
+}
+
+// Sign signs what is not signed yet in the release folder dir: every payload is
+// replaced by its envelope. A manifest that an earlier release signed keeps its
+// envelope, unless its keys are not those of o. Then it verifies the whole. A
+// run that was cut short is finished by running it again.
+func Sign(dir string, o SignOptions) (*Verified, error) {
+	if len(o.Release) == 0 || len(o.Timestamp) == 0 || len(o.Roots) == 0 {
+		return nil, errors.New("signing needs the release key, the timestamp key and the fleet's roots; steady keys init makes them")
+	}
+	names, err := namesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, resolvedFile) && !slices.Contains(names, payloadName(resolvedFile)) {
+		return nil, fmt.Errorf("%s is no release folder: expected %s; run steady release build first", dir, payloadName(resolvedFile))
+	}
+	for i, root := range o.Roots {
+		if err := replaceFile(dir, rootFile(uint64(i+1)), root); err != nil {
+			return nil, err
+		}
+	}
+	// Children first: a signed parent never names what is not signed.
+	slices.SortStableFunc(names, func(a, b string) int { return signingOrder(a) - signingOrder(b) })
+	for _, name := range names {
+		if err := signFile(dir, name, o); err != nil {
+			return nil, fmt.Errorf("sign %s: %w", name, err)
+		}
+	}
+	state, err := Trust(o.Roots[0])
+	if err != nil {
+		return nil, err
+	}
+	return verifyDir(dir, state, o.Now)
+}
+
+func signingOrder(name string) int {
+	switch envelopeOf(name) {
+	case timestampFile:
+		return 2
+	case resolvedFile:
+		return 1
+	}
+	return 0
+}
+
+func envelopeOf(name string) string {
+	if isPayload(name) {
+		return envelopeName(name)
+	}
+	return name
+}
+
+// documentType returns the type of the envelope under a file name, or "".
+func documentType(envelope string) string {
+	switch {
+	case envelope == timestampFile:
+		return fleet.TypeTimestamp
+	case envelope == resolvedFile:
+		return fleet.TypeResolved
+	case filepath.Dir(envelope) == "rollouts" && !isLeaves(envelope):
+		return fleet.TypeManifest
+	}
+	return ""
+}
+
+func signFile(dir, name string, o SignOptions) error {
+	envelope := envelopeOf(name)
+	docType := documentType(envelope)
+	if docType == "" {
+		return nil
+	}
+	raw, err := readIn(dir, name)
+	if err != nil {
+		return err
+	}
+	signers := o.Release
+	switch {
+	case docType == fleet.TypeTimestamp && !isPayload(name):
+		return nil
+	case docType == fleet.TypeTimestamp:
+		signers = o.Timestamp
+		if raw, err = restamp(raw, o.Now, 0); err != nil {
+			return err
+		}
+	case !isPayload(name):
+		e, err := trust.ParseEnvelope(raw)
+		if err != nil || signedBy(e, signers) {
+			return err
+		}
+		raw = e.Payload
+	}
+	env, err := trust.Sign(docType, raw, signers...)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(dir, envelope, env); err != nil {
+		return err
+	}
+	if isPayload(name) {
+		return os.Remove(filepath.Join(dir, filepath.FromSlash(name)))
+	}
+	return nil
+}
+
+func signedBy(e trust.Envelope, signers []trust.Signer) bool {
+	for _, s := range signers {
+		if !slices.ContainsFunc(e.Signatures, func(sig trust.Signature) bool { return sig.KeyID == s.KeyID() }) {
+			return false
+		}
+	}
+	return true
+}
+
+// restamp sets a timestamp payload's time and raises its version.
+func restamp(payload []byte, now clock.Instant, raise uint64) ([]byte, error) {
+	var t fleet.Timestamp
+	if err := trust.Decode(payload, trust.MaxEnvelope, &t); err != nil {
+		return nil, err
+	}
+	t.IssuedAt, t.Version = now, t.Version+raise
+	return trust.Canonical(t)
+}
+
+// Refresh signs a new timestamp over the same snapshot, one version up. The
+// release must verify against the state before and does so after.
+func Refresh(dir string, state trust.State, now clock.Instant, signers ...trust.Signer) (*Verified, error) {
+	if len(signers) == 0 {
+		return nil, errors.New("refreshing needs the timestamp key; steady keys init makes one")
+	}
+	if _, err := verifyDir(dir, state, now); err != nil {
+		return nil, err
+	}
+	env, err := readIn(dir, timestampFile)
+	if err != nil {
+		return nil, err
+	}
+	if env, err = RefreshTimestamp(env, now, signers...); err != nil {
+		return nil, err
+	}
+	if err := replaceFile(dir, timestampFile, env); err != nil {
+		return nil, err
+	}
+	return verifyDir(dir, state, now)
+}
+
+// RefreshTimestamp makes the next version of a timestamp envelope. The caller
+// has verified the old one.
+func RefreshTimestamp(env []byte, now clock.Instant, signers ...trust.Signer) ([]byte, error) {
+	e, err := trust.ParseEnvelope(env)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := restamp(e.Payload, now, 1)
+	if err != nil {
+		return nil, err
+	}
+	return trust.Sign(fleet.TypeTimestamp, payload, signers...)
+}
+
+func verifyDir(dir string, state trust.State, now clock.Instant) (*Verified, error) {
+	root, fsys, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	v, err := Verify(fsys, state, now)
+	if err != nil {
+		return nil, err
+	}
+	v.fsys = os.DirFS(dir)
+	return v, nil
+}
+
+// VerifyDir is Verify for a release folder.
+func VerifyDir(dir string, state trust.State, now clock.Instant) (*Verified, error) {
+	return verifyDir(dir, state, now)
+}
+
+func namesIn(dir string) ([]string, error) {
+	root, fsys, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	names, err := fileNames(fsys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return names, nil
+}
+
+func readIn(dir, name string) ([]byte, error) {
+	root, fsys, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return readFile(fsys, name)
+}
+
+// Folder returns the names of the release's files, sorted.
+func (r *Release) Folder() []string { return slices.Sorted(maps.Keys(r.Files)) }
