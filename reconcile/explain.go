@@ -1,7 +1,10 @@
 package reconcile
 
 import (
+	"context"
 	"encoding/json"
+	"sync"
+	"sync/atomic"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -43,4 +46,123 @@ type Stats struct {
 	Unknown    int64 `json:"unknown"` // turns for a ref without row or manager
 	Queued     int   `json:"queued"`
 	Running    int   `json:"running"`
+}
+
+// seen is what the last turn of a resource saw in this process.
+type seen struct {
+	observed any
+	decision engine.Decision
+	at       engine.Instant
+	causes   engine.Causes
+}
+
+// memory keeps what was seen, for Explain only: no decision reads it.
+type memory struct {
+	mu   sync.Mutex
+	seen map[engine.Ref]seen
+}
+
+func (m *memory) remember(ref engine.Ref, s seen) {
+	m.mu.Lock()
+	m.seen[ref] = s
+	m.mu.Unlock()
+}
+
+func (m *memory) forget(ref engine.Ref) {
+	m.mu.Lock()
+	delete(m.seen, ref)
+	m.mu.Unlock()
+}
+
+func (m *memory) get(ref engine.Ref) (seen, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.seen[ref]
+	return s, ok
+}
+
+type counters struct {
+	turns, noops, acts, actErrors, panics, conflicts, superseded, storeErrs, unknown atomic.Int64
+}
+
+// Stats reads the counters.
+func (l *Loop) Stats() Stats {
+	c := &l.stats
+	s := Stats{
+		Turns: c.turns.Load(), NoOps: c.noops.Load(), Acts: c.acts.Load(), ActErrors: c.actErrors.Load(),
+		Panics: c.panics.Load(), Conflicts: c.conflicts.Load(), Superseded: c.superseded.Load(),
+		StoreErrs: c.storeErrs.Load(), Unknown: c.unknown.Load(),
+	}
+	l.ask(context.Background(), func(o *owner) { s.Queued, s.Running = o.queue.Len(), o.queue.Active() })
+	return s
+}
+
+// ask runs f on the goroutine that owns the queue; not at all if the loop does not run.
+func (l *Loop) ask(ctx context.Context, f func(*owner)) {
+	if !l.started.Load() {
+		return
+	}
+	done := make(chan struct{})
+	select {
+	case l.asks <- func(o *owner) { f(o); close(done) }:
+		<-done
+	case <-l.stopped:
+	case <-ctx.Done():
+	}
+}
+
+// Explain says why ref is where it is. It returns ErrNotFound for an unknown ref.
+func (l *Loop) Explain(ctx context.Context, ref engine.Ref) (Explanation, error) {
+	snap, err := l.store.Load(ctx, ref)
+	if err != nil {
+		return Explanation{}, err
+	}
+	x := Explanation{Row: snap.Row, Status: snap.Row.Status()}
+	if k := l.kinds[ref.Kind]; k != nil {
+		in := engine.Input{Snap: &snap, Policy: k.policy(), Now: l.cfg.now()}
+		x.Deadlines = in.Deadlines()
+	}
+	after := max(0, snap.Row.Transitions-10)
+	if x.History, err = l.store.History(ctx, ref, after, 0); err != nil {
+		return Explanation{}, err
+	}
+	if s, ok := l.memory.get(ref); ok {
+		x.SeenAt, x.Decision, x.Reason, x.Causes = s.at, s.decision.Name(), s.decision.Reason(), s.causes.List()
+		if a := s.decision.Action(); a != nil {
+			x.Decision += " " + a.ActionName()
+		}
+		if raw, err := json.Marshal(s.observed); err == nil {
+			x.Observed = raw
+		}
+	}
+	l.ask(ctx, func(o *owner) {
+		x.NextWake, _ = o.queue.Due(ref)
+		if r := o.running[ref]; r != nil {
+			x.Acting, x.Overdue = r.acting.Load(), r.overdue.Load()
+		}
+	})
+	x.BlockedBy = l.blocks(&snap, x.NextWake)
+	return x, nil
+}
+
+// blocks names what the resource waits for: itself if it waits or is held, and
+// every child that is not as it should be.
+func (l *Loop) blocks(snap *engine.Snapshot, wake engine.Instant) []Block {
+	var out []Block
+	row := &snap.Row
+	if l.kinds[row.Ref.Kind] == nil {
+		out = append(out, Block{Ref: row.Ref, Reason: engine.Because("no_manager", "no manager is registered for kind "+row.Ref.Kind)})
+	}
+	switch row.Phase {
+	case engine.Converged, engine.Retired, engine.Acting, engine.Verifying, engine.Pending, engine.Retiring:
+	default:
+		out = append(out, Block{Ref: row.Ref, Reason: row.Reason, Until: wake})
+	}
+	for i := range snap.Children {
+		c := &snap.Children[i]
+		if c.Phase != engine.Converged && c.Phase != engine.Retired {
+			out = append(out, Block{Ref: c.Ref, Reason: c.Reason})
+		}
+	}
+	return out
 }

@@ -2,7 +2,13 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -11,11 +17,38 @@ import (
 type Loop struct {
 	store Store
 	cfg   config
+	kinds map[string]kind
+	names []string // of the kinds, as registered
+
+	started atomic.Bool
+	stopped chan struct{}
+	wake    chan struct{} // there is something in the inbox
+	results chan result
+	asks    chan func(*owner)
+
+	mu    sync.Mutex
+	inbox []offer
+
+	memory memory
+	stats  counters
+}
+
+// offer asks the owner of the queue for a turn.
+type offer struct {
+	ref      engine.Ref
+	at       engine.Instant
+	priority engine.Priority
+	cause    engine.Cause
 }
 
 // New makes a loop over a store. Nothing runs before Run.
 func New(store Store, opts ...Option) *Loop {
-	l := &Loop{store: store, cfg: defaults()}
+	l := &Loop{
+		store: store, cfg: defaults(), kinds: map[string]kind{},
+		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		results: make(chan result), asks: make(chan func(*owner)),
+		memory: memory{seen: map[engine.Ref]seen{}},
+	}
 	for _, o := range opts {
 		o(&l.cfg)
 	}
@@ -23,29 +56,222 @@ func New(store Store, opts ...Option) *Loop {
 }
 
 // Register adds a kind. It fails on a bad policy, a kind twice, or after Run began.
-func Register[D, O any](l *Loop, kind string, m Manager[D, O], p engine.Policy) error {
-	panic("filled in by the next commit")
+func Register[D, O any](l *Loop, name string, m Manager[D, O], p engine.Policy) error {
+	p = p.WithDefaults()
+	switch {
+	case l.started.Load():
+		return fmt.Errorf("register kind %q: the loop runs already", name)
+	case name == "":
+		return errors.New("register a kind: it has no name")
+	case l.kinds[name] != nil:
+		return fmt.Errorf("register kind %q: it is registered already", name)
+	}
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("register kind %q: policy: %w", name, err)
+	}
+	k := &managed[D, O]{m: m, p: p}
+	if all, ok := m.(ObserverOfAll[O]); ok {
+		k.all = &listing[O]{observe: all.ObserveAll}
+	}
+	l.kinds[name] = k
+	l.names = append(l.names, name)
+	return nil
+}
+
+// Kick asks for a turn of ref soon. It never blocks, and may be called before Run.
+// Call it after the commit of a transaction that set what is desired of ref: a
+// running act of the older generation is then cancelled.
+func (l *Loop) Kick(ref engine.Ref, cause engine.Cause) {
+	at := l.cfg.now()
+	if cause.Trigger == engine.TriggerExternal {
+		at = at.Add(l.cfg.debounce)
+	}
+	l.offer(offer{ref, at, cause.Trigger.Priority(), cause})
+}
+
+// Apply sets what is desired of a root in a transaction of its own, and kicks.
+func (l *Loop) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) (engine.Change, error) {
+	ch, err := l.store.Apply(ctx, in, l.cfg.now(), cause)
+	if err == nil && ch.Changed {
+		l.announce(ch.Transition)
+		l.Kick(in.Ref, cause)
+	}
+	return ch, err
+}
+
+func (l *Loop) offer(offers ...offer) {
+	l.mu.Lock()
+	l.inbox = append(l.inbox, offers...)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Loop) announce(ts []engine.Transition) {
+	if l.cfg.after != nil && len(ts) > 0 {
+		l.cfg.after(ts)
+	}
+}
+
+// owner is the goroutine that owns the queue.
+type owner struct {
+	l       *Loop
+	ctx     context.Context // of the turns; cancelled with ErrStopped
+	queue   *engine.Queue
+	running map[engine.Ref]*run
 }
 
 // Run enqueues every open row at the lowest priority (those left in the middle
 // of an act first) and runs until ctx ends; then it cancels running acts with
 // ErrStopped, waits for them, and returns nil. It may be called once.
-func (l *Loop) Run(ctx context.Context) error { panic("filled in by the next commit") }
+func (l *Loop) Run(ctx context.Context) error {
+	if !l.started.CompareAndSwap(false, true) {
+		return errors.New("run a loop twice: make a new one")
+	}
+	defer close(l.stopped)
+	opened, err := l.store.Open(context.WithoutCancel(ctx))
+	if err != nil {
+		return fmt.Errorf("start the reconcile loop: %w", err)
+	}
+	turns, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	o := &owner{l: l, ctx: turns, queue: engine.NewQueue(), running: map[engine.Ref]*run{}}
+	o.enqueue(opened)
 
-// Kick asks for a turn of ref soon. It never blocks, and may be called before Run.
-// Call it after the commit of a transaction that set what is desired of ref: a
-// running act of the older generation is then cancelled.
-func (l *Loop) Kick(ref engine.Ref, cause engine.Cause) { panic("filled in by the next commit") }
-
-// Apply sets what is desired of a root in a transaction of its own, and kicks.
-func (l *Loop) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) (engine.Change, error) {
-	panic("filled in by the next commit")
+	var keeper sync.WaitGroup
+	keeper.Go(func() { l.keepHouse(turns) })
+	o.serve(ctx)
+	cancel(ErrStopped)
+	for len(o.running) > 0 {
+		select {
+		case r := <-l.results:
+			delete(o.running, r.ref)
+		case ask := <-l.asks: // a worker's callback may ask
+			ask(o)
+		}
+	}
+	keeper.Wait()
+	return nil
 }
 
-// Explain says why ref is where it is.
-func (l *Loop) Explain(ctx context.Context, ref engine.Ref) (Explanation, error) {
-	panic("filled in by the next commit")
+func (o *owner) enqueue(opened Opened) {
+	now := o.l.cfg.now()
+	cause := engine.Cause{Trigger: engine.TriggerStartup}
+	for _, r := range opened.Refs {
+		p := engine.PriorityStartup
+		if r.Acting {
+			p = engine.PriorityInterrupted
+		}
+		o.queue.Offer(r.Ref, now, p, cause)
+	}
+	for _, r := range opened.Raised {
+		o.queue.Offer(r.Ref, now, r.Cause.Trigger.Priority(), r.Cause)
+	}
 }
 
-// Stats reads the counters.
-func (l *Loop) Stats() Stats { panic("filled in by the next commit") }
+// serve is the loop: it hands out due turns while there are free workers, and
+// otherwise waits for offers, results and time.
+func (o *owner) serve(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		o.drain()
+		now := o.l.cfg.now()
+		for len(o.running) < o.l.cfg.workers {
+			it, ok := o.queue.Take(now)
+			if !ok {
+				break
+			}
+			o.start(it)
+		}
+		var due <-chan time.Time
+		if at, ok := o.queue.Next(); ok && len(o.running) < o.l.cfg.workers {
+			timer.Reset(max(0, at.Sub(now)).Std())
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-o.l.wake:
+		case <-due:
+		case r := <-o.l.results:
+			o.finish(r)
+		case ask := <-o.l.asks:
+			ask(o)
+		}
+	}
+}
+
+func (o *owner) drain() {
+	o.l.mu.Lock()
+	offers := o.l.inbox
+	o.l.inbox = nil
+	o.l.mu.Unlock()
+	for _, f := range offers {
+		o.queue.Offer(f.ref, f.at, f.priority, f.cause)
+		if r, ok := o.running[f.ref]; ok {
+			r.nudge()
+		}
+	}
+}
+
+func (o *owner) start(it engine.Item) {
+	r := &run{l: o.l, ref: it.Ref, causes: it.Causes, poke: make(chan struct{}, 1)}
+	o.running[it.Ref] = r
+	go func() { o.l.results <- r.turn(o.ctx) }()
+}
+
+func (o *owner) finish(r result) {
+	delete(o.running, r.ref)
+	o.queue.Done(r.ref)
+	for _, c := range r.again.List() {
+		o.queue.Offer(r.ref, r.wake, c.Trigger.Priority(), c)
+	}
+	if r.why != 0 {
+		o.queue.Offer(r.ref, r.wake, r.why.Priority(), engine.Cause{Trigger: r.why})
+	}
+}
+
+// keepHouse purges what is long retired and looks for orphans, at start and
+// then every hour.
+func (l *Loop) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		for _, name := range l.names {
+			l.keepKind(ctx, name)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *Loop) keepKind(ctx context.Context, name string) {
+	k := l.kinds[name]
+	age := k.policy().History.Age
+	if age == 0 {
+		age = 7 * clock.Day
+	}
+	if n, err := l.store.Purge(context.WithoutCancel(ctx), name, l.cfg.now().Add(-age)); err != nil {
+		l.stats.storeErrs.Add(1)
+		l.cfg.log.Error("purge retired resources", "kind", name, "error", err)
+	} else if n > 0 {
+		l.cfg.log.Debug("purged retired resources", "kind", name, "count", n)
+	}
+	if l.cfg.orphans == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout.Std())
+	defer cancel()
+	refs, err := k.orphans(ctx)
+	if err != nil {
+		l.cfg.log.Warn("look for orphans", "kind", name, "error", err)
+		return
+	}
+	if len(refs) > 0 {
+		l.cfg.orphans(name, refs)
+	}
+}

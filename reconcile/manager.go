@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -25,9 +24,9 @@ type Manager[D, O any] interface {
 }
 
 // ObserverOfAll is an optional part of a Manager whose kind can be listed
-// cheaply. While several resources of the kind are due, the loop asks once and
-// answers their turns from the map; one that is not in it is observed alone.
-// The answer is used only by turns that began before the call did.
+// cheaply. Turns that only startup or resync asked for are answered from one
+// listing, at most a second old, provided no act of the kind ended since it
+// began; a resource that is not in it is observed alone, as are all other turns.
 type ObserverOfAll[O any] interface {
 	ObserveAll(ctx context.Context) (map[engine.Ref]O, error)
 }
@@ -53,13 +52,6 @@ var (
 	// ErrConflict: the row changed since it was loaded; the turn is dropped and taken again.
 	ErrConflict = errors.New("the resource changed meanwhile")
 )
-
-// ChildConflictError: an intent names a child that belongs to another live parent.
-type ChildConflictError struct{ Child, Owner, Parent engine.Ref }
-
-func (e *ChildConflictError) Error() string {
-	return fmt.Sprintf("%s cannot own %s: it belongs to %s; retire it there first", e.Parent, e.Child, e.Owner)
-}
 
 type terminalError struct {
 	code engine.Code

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -61,4 +62,15 @@ type Filter struct {
 	Parent engine.Ref
 	Phases []engine.Phase
 	Roots  bool // only rows without a parent
+}
+
+// Match reports whether the filter selects r.
+func (f Filter) Match(r engine.Row) bool {
+	if f.Kind != "" && r.Ref.Kind != f.Kind || f.Roots && !r.Parent.IsZero() {
+		return false
+	}
+	if !f.Parent.IsZero() && r.Parent != f.Parent {
+		return false
+	}
+	return len(f.Phases) == 0 || slices.Contains(f.Phases, r.Phase)
 }

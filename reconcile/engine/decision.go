@@ -118,6 +118,7 @@ const (
 	OpUpsert Op = "upsert" // present, with this desired state
 	OpRetire Op = "retire" // absent
 	OpRetry  Op = "retry"  // same desired state, attempts start afresh
+	OpLimit  Op = "limit"  // lower NotAfter, nothing else; given by the framework
 )
 
 // Intent sets what is desired of a resource: by a parent for its child in a

@@ -21,17 +21,17 @@ type Row struct {
 	Attempts     int     `json:"attempts"`
 	Steps        int     `json:"steps"` // acts of this episode that made progress
 	RetryAt      Instant `json:"retryAt,omitempty"`
-	Action       string  `json:"action,omitempty"`    // last begun in this episode, name and encoding
-	ActionOK     bool    `json:"actionOK,omitempty"`  // it reported success
-	DueBy        Instant `json:"dueBy,omitempty"`     // while Acting
-	DriftedAt    Instant `json:"driftedAt,omitempty"` // first repair of this episode
-	FailedAt     Instant `json:"failedAt,omitempty"`  // when it was given up
-	GivenUp      bool    `json:"givenUp,omitempty"`   // no more acts in this generation
-	Aborted      bool    `json:"aborted,omitempty"`   // failed by a child; children are retired
-	ConvergedGen int64   `json:"convergedGen"`        // last generation observed converged
-	EscalatedGen int64   `json:"escalatedGen"`        // last generation whose failure was escalated
-	AckedGen     int64   `json:"ackedGen"`            // last failed generation the parent ruled on
-	Transitions  int64   `json:"transitions"`         // number of transitions ever; the last one's N
+	Action       string  `json:"action,omitempty"`   // last begun in this episode, name and encoding
+	ActionOK     bool    `json:"actionOK,omitempty"` // it reported success
+	DueBy        Instant `json:"dueBy,omitempty"`    // while Acting
+	EpisodeAt    Instant `json:"episodeAt"`          // when this try to converge began: the change, a first repair, a revival
+	FailedAt     Instant `json:"failedAt,omitempty"` // when it was given up
+	GivenUp      bool    `json:"givenUp,omitempty"`  // no more acts in this generation
+	Aborted      bool    `json:"aborted,omitempty"`  // failed by a child; children are retired
+	ConvergedGen int64   `json:"convergedGen"`       // last generation observed converged
+	EscalatedGen int64   `json:"escalatedGen"`       // last generation whose failure was escalated
+	AckedGen     int64   `json:"ackedGen"`           // last failed generation the parent ruled on
+	Transitions  int64   `json:"transitions"`        // number of transitions ever; the last one's N
 }
 
 // Transition is one entry of a resource's history. Within one resource N counts
@@ -101,6 +101,7 @@ type Record struct {
 	Intents     []Intent  // for children of Row.Ref
 	Verdicts    []Verdict // acknowledged failures of children (Continue)
 	Raises      []Raise
+	NoHistory   bool  // the kind keeps no history; transitions are only announced
 	AckTrigger  int64 // outbox triggers for Row.Ref up to here are done
 	Now         Instant
 

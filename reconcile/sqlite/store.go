@@ -6,7 +6,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
 
+	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -30,6 +34,14 @@ type Store struct {
 	db     *sql.DB
 	prefix string
 	on     []OnTransition
+	q      queries
+}
+
+var _ reconcile.Store = (*Store)(nil)
+
+// queries are the statements with the prefix filled in.
+type queries struct {
+	get, load, put, count, insert, raise, ack, cas string
 }
 
 // New makes a store. Call Migrate before first use.
@@ -38,20 +50,166 @@ func New(db *sql.DB, opts ...Option) *Store {
 	for _, o := range opts {
 		o(s)
 	}
+	marks := strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ")
+	s.q = queries{
+		get: s.sql(`SELECT ` + columnList + ` FROM {p}resource WHERE kind = ? AND id = ?`),
+		load: s.sql(`SELECT 0, (SELECT coalesce(max(n), 0) FROM {p}trigger WHERE kind = ?1 AND id = ?2), ` + columnList + `
+				FROM {p}resource WHERE kind = ?1 AND id = ?2
+			UNION ALL SELECT 1, 0, ` + columnList + ` FROM {p}resource WHERE (kind, id) =
+				(SELECT parent_kind, parent_id FROM {p}resource WHERE kind = ?1 AND id = ?2)
+			UNION ALL SELECT 2, 0, ` + columnList + ` FROM {p}resource WHERE parent_kind = ?1 AND parent_id = ?2
+			ORDER BY 1, 8, 7`),
+		put:    s.sql(`INSERT OR REPLACE INTO {p}resource (` + columnList + `) VALUES (` + marks + `)`),
+		count:  s.sql(`UPDATE {p}counter SET value = value + 1 WHERE name = 'created' RETURNING value`),
+		insert: s.sql(`INSERT INTO {p}transition (` + transitionColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+		raise:  s.sql(`INSERT INTO {p}trigger (kind, id, cause) VALUES (?, ?, ?)`),
+		ack:    s.sql(`DELETE FROM {p}trigger WHERE kind = ? AND id = ? AND n <= ?`),
+		cas:    s.sql(`SELECT count(*) FROM {p}resource WHERE kind = ? AND id = ? AND revision = ?`),
+	}
 	return s
 }
 
-// Migrate creates or upgrades the tables, inside the owner's transaction. It
-// refuses a schema newer than this code.
-func (s *Store) Migrate(ctx context.Context, tx *sql.Tx) error { panic("filled in by the next commit") }
+// Load implements reconcile.Store. One statement is one consistent read.
+func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot, err error) {
+	rows, err := s.db.QueryContext(ctx, s.q.load, ref.Kind, ref.ID)
+	if err != nil {
+		return snap, fmt.Errorf("load %s: %w", ref, err)
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		var what int
+		var trigger int64
+		var r engine.Row
+		if err := rows.Scan(append([]any{&what, &trigger}, fields(&r)...)...); err != nil {
+			return snap, fmt.Errorf("load %s: %w", ref, err)
+		}
+		switch what {
+		case 0:
+			snap.Row, snap.TriggerN, found = r, trigger, true
+		case 1:
+			snap.Parent = &r
+		case 2:
+			snap.Children = append(snap.Children, r)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return snap, fmt.Errorf("load %s: %w", ref, err)
+	}
+	if !found {
+		return snap, reconcile.ErrNotFound
+	}
+	return snap, nil
+}
+
+// Commit implements reconcile.Store.
+func (s *Store) Commit(ctx context.Context, rec engine.Record) (out reconcile.Committed, err error) {
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		out, err = s.commit(ctx, tx, rec)
+		return err
+	})
+	if err != nil {
+		return reconcile.Committed{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) inTx(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // f's error is the one that matters
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) commit(ctx context.Context, tx *sql.Tx, rec engine.Record) (reconcile.Committed, error) {
+	var none reconcile.Committed
+	ref := rec.Row.Ref
+	var match int
+	if err := tx.QueryRowContext(ctx, s.q.cas, ref.Kind, ref.ID, rec.Expect).Scan(&match); err != nil {
+		return none, fmt.Errorf("read the revision of %s: %w", ref, err)
+	}
+	if match == 0 {
+		return none, reconcile.ErrConflict
+	}
+	rows, ts, err := engine.Expand(rec, func(r engine.Ref) (*engine.Row, error) { return s.find(ctx, tx, r) })
+	if err != nil {
+		return none, err
+	}
+	if err := s.put(ctx, tx, rec.Row); err != nil {
+		return none, err
+	}
+	for _, r := range rows {
+		if err := s.put(ctx, tx, r); err != nil {
+			return none, err
+		}
+	}
+	out := reconcile.Committed{Transitions: append(rec.Transitions[:len(rec.Transitions):len(rec.Transitions)], ts...)}
+	skip := func(t engine.Transition) bool { return rec.NoHistory && t.Ref == ref }
+	if err := s.announce(ctx, tx, out.Transitions, skip); err != nil {
+		return none, err
+	}
+	for _, r := range rec.Raises {
+		cause, err := json.Marshal(r.Cause)
+		if err != nil {
+			return none, fmt.Errorf("encode a cause for %s: %w", r.Ref, err)
+		}
+		res, err := tx.ExecContext(ctx, s.q.raise, r.Ref.Kind, r.Ref.ID, string(cause))
+		if err != nil {
+			return none, fmt.Errorf("raise a trigger for %s: %w", r.Ref, err)
+		}
+		if r.N, err = res.LastInsertId(); err != nil {
+			return none, fmt.Errorf("number a trigger for %s: %w", r.Ref, err)
+		}
+		out.Raised = append(out.Raised, r)
+	}
+	return out, s.ack(ctx, tx, ref, rec.AckTrigger)
+}
+
+func (s *Store) ack(ctx context.Context, q querier, ref engine.Ref, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if _, err := q.ExecContext(ctx, s.q.ack, ref.Kind, ref.ID, n); err != nil {
+		return fmt.Errorf("acknowledge triggers of %s: %w", ref, err)
+	}
+	return nil
+}
+
+// Ack implements reconcile.Store.
+func (s *Store) Ack(ctx context.Context, ref engine.Ref, n int64) error {
+	return s.ack(ctx, s.db, ref, n)
+}
+
+// Apply implements reconcile.Store.
+func (s *Store) Apply(ctx context.Context, in engine.Intent, now engine.Instant, cause engine.Cause) (ch engine.Change, err error) {
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		ch, err = s.ApplyTx(ctx, tx, in, now, cause)
+		return err
+	})
+	return ch, err
+}
 
 // ApplyTx sets what is desired of a root inside the owner's transaction. After
 // the commit call Loop.Kick with the same cause.
 func (s *Store) ApplyTx(ctx context.Context, tx *sql.Tx, in engine.Intent, now engine.Instant, cause engine.Cause) (engine.Change, error) {
-	panic("filled in by the next commit")
-}
-
-// GetTx reads one row inside the owner's transaction.
-func (s *Store) GetTx(ctx context.Context, tx *sql.Tx, ref engine.Ref) (engine.Row, error) {
-	panic("filled in by the next commit")
+	cur, err := s.find(ctx, tx, in.Ref)
+	if err != nil {
+		return engine.Change{}, err
+	}
+	row, ch, err := engine.ApplyIntent(cur, nil, in, now, cause)
+	if err != nil || !ch.Changed {
+		return ch, err
+	}
+	if err := s.put(ctx, tx, row); err != nil {
+		return engine.Change{}, err
+	}
+	return ch, s.announce(ctx, tx, ch.Transition, func(engine.Transition) bool { return false })
 }

@@ -1,0 +1,83 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// act carries out an act whose intent was committed with begun, and records how
+// it ended. If the desired state changed meanwhile, the end is not recorded:
+// the newer generation's turn observes what the act left behind.
+func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Action) (result, bool, error) {
+	r.l.stats.acts.Add(1)
+	began := r.l.cfg.now()
+	snap := engine.Snapshot{Row: begun.Row}
+	in := engine.Input{Snap: &snap, Policy: k.policy(), Causes: &r.causes, Now: began}
+	err, superseded := r.perform(ctx, k, in, begun.Act.DueBy, a)
+	k.acted()
+	if err != nil {
+		r.l.stats.actErrors.Add(1)
+		r.panicked(err)
+	}
+	if superseded {
+		r.l.stats.superseded.Add(1)
+		return result{}, false, ErrConflict
+	}
+	in.Now = r.l.cfg.now()
+	out := classify(err, engine.CodeActFailed)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		out = stopped(err)
+	case errors.Is(err, ErrActTimeout):
+		out.Reason.Code = engine.CodeActTimeout
+	}
+	out.Took = in.Now.Sub(began)
+	rec := engine.AfterAct(in, out)
+	if err := r.commit(ctx, in, rec); err != nil {
+		return result{}, false, err
+	}
+	return r.result(k, rec), false, nil
+}
+
+// perform runs Act under its deadline and watches for a newer generation. It
+// returns only when Act has returned: two acts on one resource never overlap,
+// even if the first ignores its context.
+func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy engine.Instant, a engine.Action) (err error, superseded bool) {
+	actx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	tctx, stop := context.WithTimeoutCause(actx, dueBy.Sub(in.Now).Std(), ErrActTimeout)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- k.act(tctx, in, a) }()
+	r.acting.Store(true)
+	defer r.acting.Store(false)
+	defer r.overdue.Store(false)
+	late := tctx.Done()
+	for {
+		select {
+		case err := <-done:
+			return named(tctx, err), superseded
+		case <-late:
+			late = nil
+			r.overdue.Store(true)
+		case <-r.poke:
+			row, err := r.l.store.Get(context.WithoutCancel(ctx), r.ref)
+			if err == nil && row.Generation != in.Snap.Row.Generation {
+				superseded = true
+				cancel(ErrSuperseded)
+			}
+		}
+	}
+}
+
+// named adds the cause of the context's end to an act's error.
+func named(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}

@@ -1,0 +1,93 @@
+package engine
+
+// Class says what an error of Observe or Act means.
+type Class uint8
+
+// The classes.
+const (
+	Succeeded Class = iota // no error
+	Transient              // counted and tried again
+	Permanent              // no retry can cure it: the generation fails now
+	Blocked                // not the resource's fault: wait, do not count
+)
+
+// Outcome is how an observe or an act ended.
+type Outcome struct {
+	Class  Class
+	Reason Reason
+	Error  string  // the error's text, for history
+	Until  Instant // for Blocked
+	Took   Duration
+}
+
+// AfterAct computes what to record when the act that began with the given
+// snapshot's row (Phase Acting) has ended.
+func AfterAct(in Input, o Outcome) Record {
+	rec := newRecord(in)
+	row := &rec.Row
+	row.DueBy = 0
+	action := row.Action
+	delay := Backoff(in.Policy.Retry, row.Ref, row.Generation, row.Attempts)
+	row.RetryAt = in.Now.Add(delay)
+	first := len(rec.Transitions)
+	switch o.Class {
+	case Succeeded:
+		row.ActionOK = true
+		rec.move(in, Verifying, Because(CodeActed, ""))
+		rec.wakeAt(in.Now, TriggerRetry)
+	case Permanent:
+		rec.fail(in, o.Reason, true)
+	case Blocked:
+		row.Attempts = max(0, row.Attempts-1)
+		rec.block(in, o)
+	default:
+		if row.Attempts >= in.Policy.Retry.Max {
+			// The last attempt may have worked although it reported an error: look once more, now.
+			row.RetryAt = in.Now
+		}
+		rec.move(in, Retrying, o.Reason)
+	}
+	if len(rec.Transitions) > first {
+		t := &rec.Transitions[len(rec.Transitions)-1]
+		t.Action, t.Error, t.Took = action, o.Error, o.Took
+	}
+	return rec.done(in)
+}
+
+// ObserveFailed computes what to record when the world could not be read.
+func ObserveFailed(in Input, o Outcome) Record {
+	rec := newRecord(in)
+	row := &rec.Row
+	t := turn{in: in, rec: &rec, d: Fail(o.Reason)}
+	switch {
+	case t.overdue():
+	case row.GivenUp:
+	case t.late():
+	case o.Class == Permanent:
+		rec.fail(in, o.Reason, true)
+	case o.Class == Blocked:
+		rec.block(in, o)
+	default:
+		row.Attempts++
+		if row.Attempts >= in.Policy.Retry.Max {
+			rec.fail(in, Because(CodeExhausted, "last: "+o.Reason.String()), true)
+			break
+		}
+		row.RetryAt = in.Now.Add(Backoff(in.Policy.Retry, row.Ref, row.Generation, row.Attempts))
+		rec.move(in, Retrying, o.Reason)
+	}
+	if n := len(rec.Transitions); n > 0 {
+		rec.Transitions[n-1].Error = o.Error
+	}
+	return rec.done(in)
+}
+
+// block records a wait that the manager asked for by an error.
+func (rec *Record) block(in Input, o Outcome) {
+	rec.to(in, Waiting, o.Reason)
+	until := in.Now.Add(Backoff(in.Policy.Retry, rec.Row.Ref, rec.Row.Generation, max(1, in.Policy.Retry.Max)))
+	if o.Until > in.Now {
+		until = o.Until
+	}
+	rec.wakeAt(until, TriggerSchedule)
+}

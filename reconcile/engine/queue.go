@@ -1,0 +1,205 @@
+package engine
+
+import "container/heap"
+
+// Queue holds at most one entry per ref. An offer for a ref that is queued
+// merges with it: the union of causes, the earliest due time, the highest
+// priority. A ref that was taken is not given out again before Done; an offer
+// meanwhile makes one more turn. It has no lock, clock or goroutine: one owner
+// calls it.
+type Queue struct {
+	items  map[Ref]*item
+	timed  timedHeap // not due when last looked at
+	ready  readyHeap // due
+	free   *item     // recycled items
+	seq    uint64
+	active int
+}
+
+type itemState uint8
+
+const (
+	inTimed itemState = iota
+	inReady
+	taken      // processing, nothing offered meanwhile
+	takenAgain // processing, and one more turn is due
+)
+
+type item struct {
+	ref      Ref
+	due      Instant
+	seq      uint64
+	causes   Causes
+	next     *item // in the free list
+	index    int32
+	priority Priority
+	state    itemState
+}
+
+// Item is one turn to take.
+type Item struct {
+	Ref      Ref
+	Due      Instant
+	Priority Priority
+	Causes   Causes
+}
+
+// NewQueue returns an empty queue.
+func NewQueue() *Queue { return &Queue{items: map[Ref]*item{}} }
+
+// Offer asks for a turn of ref at the instant (zero: at once).
+func (q *Queue) Offer(ref Ref, at Instant, p Priority, c Cause) {
+	it, ok := q.items[ref]
+	if !ok {
+		it = q.alloc()
+		it.ref, it.due, it.priority = ref, at, p
+		it.causes.Add(c)
+		q.items[ref] = it
+		q.push(it)
+		return
+	}
+	it.causes.Add(c)
+	switch it.state {
+	case taken:
+		it.due, it.priority, it.state = at, p, takenAgain
+	case takenAgain:
+		it.due, it.priority = min(it.due, at), max(it.priority, p)
+	case inTimed:
+		it.due, it.priority = min(it.due, at), max(it.priority, p)
+		heap.Fix(&q.timed, int(it.index))
+	case inReady:
+		it.due, it.priority = min(it.due, at), max(it.priority, p)
+		heap.Fix(&q.ready, int(it.index))
+	}
+}
+
+// Take gives out the due item of the highest priority (then the earliest due,
+// then the first offered), or false if none is due.
+func (q *Queue) Take(now Instant) (Item, bool) {
+	q.ripen(now)
+	if len(q.ready) == 0 {
+		return Item{}, false
+	}
+	it := heap.Pop(&q.ready).(*item)
+	out := Item{Ref: it.ref, Due: it.due, Priority: it.priority, Causes: it.causes}
+	it.causes, it.state = Causes{}, taken
+	q.active++
+	return out, true
+}
+
+// Done ends the turn of ref that Take gave out. Without one it does nothing.
+func (q *Queue) Done(ref Ref) {
+	it, ok := q.items[ref]
+	if !ok || it.state < taken {
+		return
+	}
+	q.active--
+	if it.state == takenAgain {
+		q.push(it)
+		return
+	}
+	delete(q.items, ref)
+	*it = item{next: q.free}
+	q.free = it
+}
+
+// Next is the earliest due time of what can be taken; false if nothing can.
+func (q *Queue) Next() (Instant, bool) {
+	switch {
+	case len(q.ready) > 0:
+		return q.ready[0].due, true
+	case len(q.timed) > 0:
+		return q.timed[0].due, true
+	}
+	return 0, false
+}
+
+// Due is when ref will be taken, for a ref that is queued or offered again.
+func (q *Queue) Due(ref Ref) (Instant, bool) {
+	it, ok := q.items[ref]
+	if !ok || it.state == taken {
+		return 0, false
+	}
+	return it.due, true
+}
+
+// Len counts the refs that wait; Active those that are taken and not done.
+func (q *Queue) Len() int    { return len(q.timed) + len(q.ready) }
+func (q *Queue) Active() int { return q.active }
+
+func (q *Queue) alloc() *item {
+	it := q.free
+	if it == nil {
+		return &item{}
+	}
+	q.free, it.next = it.next, nil
+	return it
+}
+
+func (q *Queue) push(it *item) {
+	q.seq++
+	it.seq = q.seq
+	it.state = inTimed
+	heap.Push(&q.timed, it)
+}
+
+// ripen moves what is due from the timed heap to the ready heap.
+func (q *Queue) ripen(now Instant) {
+	for len(q.timed) > 0 && q.timed[0].due <= now {
+		it := heap.Pop(&q.timed).(*item)
+		it.state = inReady
+		heap.Push(&q.ready, it)
+	}
+}
+
+type timedHeap []*item
+
+func (h timedHeap) Len() int { return len(h) }
+func (h timedHeap) Less(i, j int) bool {
+	if h[i].due != h[j].due {
+		return h[i].due < h[j].due
+	}
+	return h[i].seq < h[j].seq
+}
+func (h timedHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = int32(i), int32(j)
+}
+func (h *timedHeap) Push(x any) {
+	it := x.(*item)
+	it.index = int32(len(*h))
+	*h = append(*h, it)
+}
+func (h *timedHeap) Pop() any { return popItem((*[]*item)(h)) }
+
+type readyHeap []*item
+
+func (h readyHeap) Len() int { return len(h) }
+func (h readyHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	if a.priority != b.priority {
+		return a.priority > b.priority
+	}
+	if a.due != b.due {
+		return a.due < b.due
+	}
+	return a.seq < b.seq
+}
+func (h readyHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = int32(i), int32(j)
+}
+func (h *readyHeap) Push(x any) {
+	it := x.(*item)
+	it.index = int32(len(*h))
+	*h = append(*h, it)
+}
+func (h *readyHeap) Pop() any { return popItem((*[]*item)(h)) }
+
+func popItem(h *[]*item) *item {
+	old := *h
+	it := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return it
+}

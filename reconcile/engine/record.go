@@ -1,0 +1,124 @@
+package engine
+
+import "strconv"
+
+func newRecord(in Input) Record {
+	return Record{Expect: in.Snap.Row.Revision, Row: in.Snap.Row, Now: in.Now}
+}
+
+// move writes a transition, also when the phase stays.
+func (rec *Record) move(in Input, to Phase, why Reason) *Transition {
+	return rec.note(in, rec.Row.move(to, why, in.Now))
+}
+
+// to writes a transition only if phase or reason change.
+func (rec *Record) to(in Input, to Phase, why Reason) {
+	if rec.Row.Phase != to || rec.Row.Reason != why {
+		rec.move(in, to, why)
+	}
+}
+
+// note keeps a transition and raises a trigger for the parent if it matters there.
+func (rec *Record) note(in Input, t Transition) *Transition {
+	t.Causes, t.CauseCount = in.Causes.List(), in.Causes.Count()
+	rec.Write = true
+	rec.Transitions = append(rec.Transitions, t)
+	if p := rec.Row.Parent; !p.IsZero() && class(t.From) != class(t.To) {
+		rec.raise(p, TriggerChild, t)
+	}
+	return &rec.Transitions[len(rec.Transitions)-1]
+}
+
+func (rec *Record) raise(to Ref, trigger Trigger, t Transition) {
+	id := t.Ref.String() + "#" + itoa(t.N)
+	rec.Raises = append(rec.Raises, Raise{Ref: to, Cause: Cause{Trigger: trigger, ID: id}})
+}
+
+// intend keeps an intent for a child if it would change anything, and raises
+// the child's trigger.
+func (rec *Record) intend(in Input, i Intent) error {
+	var cur *Row
+	for k := range in.Snap.Children {
+		if in.Snap.Children[k].Ref == i.Ref {
+			cur = &in.Snap.Children[k]
+		}
+	}
+	_, ch, err := ApplyIntent(cur, &rec.Row, i, in.Now, Cause{})
+	if err != nil || !ch.Changed {
+		return err
+	}
+	rec.Write = true
+	rec.Intents = append(rec.Intents, i)
+	rec.Raises = append(rec.Raises, Raise{Ref: i.Ref, Cause: Cause{TriggerParent, rec.Row.Ref.String()}})
+	return nil
+}
+
+// fail marks the row failed; giveUp forbids further acts in this generation. It
+// escalates unless this generation has escalated before.
+func (rec *Record) fail(in Input, why Reason, giveUp bool) {
+	if rec.Row.Phase == Failed && rec.Row.Reason == why && rec.Row.GivenUp == (giveUp || rec.Row.GivenUp) {
+		return
+	}
+	if giveUp && !rec.Row.GivenUp {
+		rec.Row.GivenUp, rec.Row.FailedAt = true, in.Now
+	}
+	t := rec.move(in, Failed, why)
+	if rec.Row.EscalatedGen != rec.Row.Generation {
+		rec.Row.EscalatedGen = rec.Row.Generation
+		t.Escalated = true
+		t.Alert = rec.Row.Parent.IsZero()
+	}
+}
+
+// orphan ends a retire that did not succeed in time.
+func (rec *Record) orphan(in Input, last Reason) {
+	words := "not removed in time"
+	if last.Code != "" {
+		words += "; last: " + last.String()
+	}
+	rec.Row.DueBy, rec.Row.RetryAt = 0, 0
+	t := rec.move(in, Orphaned, Because(CodeCleanupDeadline, words))
+	t.Alert = true
+}
+
+// done settles revision, acknowledgement and the next wake.
+func (rec *Record) done(in Input) Record {
+	if rec.Write {
+		rec.Row.Revision = rec.Expect + 1
+	}
+	rec.AckTrigger = in.Snap.TriggerN
+	rec.NoHistory = in.Policy.History.Keep < 0
+	rec.wakeAtDeadlines(in)
+	return *rec
+}
+
+func (rec *Record) wakeAt(at Instant, why Trigger) {
+	if at != 0 && (rec.Wake == 0 || at < rec.Wake) {
+		rec.Wake, rec.Why = at, why
+	}
+}
+
+func (rec *Record) wakeAtDeadlines(in Input) {
+	row := &rec.Row
+	if row.Phase.Terminal() {
+		rec.Wake, rec.Why = 0, 0
+		return
+	}
+	after := Input{Snap: &Snapshot{Row: *row}, Policy: in.Policy}
+	if row.Retire {
+		if by := after.retireBy(); !by.Reached(in.Now) {
+			rec.wakeAt(by, TriggerDeadline)
+		}
+	} else {
+		rec.wakeAt(row.NotAfter, TriggerDeadline)
+		if by := after.convergeBy(); by > in.Now {
+			rec.wakeAt(by, TriggerDeadline)
+		}
+	}
+	if row.Phase == Retrying {
+		rec.wakeAt(max(row.RetryAt, in.Now), TriggerRetry)
+	}
+	rec.wakeAt(after.reviveAt(), TriggerRetry)
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,165 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// kind is a manager with its types erased.
+type kind interface {
+	policy() *engine.Policy
+	listed() bool // resources are observed together
+	observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error)
+	decide(in engine.Input, observed any, check bool) (engine.Decision, error)
+	act(ctx context.Context, in engine.Input, a engine.Action) error
+	acted()
+	orphans(ctx context.Context) ([]engine.Ref, error)
+}
+
+type managed[D, O any] struct {
+	m   Manager[D, O]
+	p   engine.Policy
+	all *listing[O] // nil if the manager cannot list
+}
+
+func (k *managed[D, O]) policy() *engine.Policy { return &k.p }
+func (k *managed[D, O]) listed() bool           { return k.all != nil }
+
+func (k *managed[D, O]) acted() {
+	if k.all != nil {
+		k.all.drop()
+	}
+}
+
+// resource decodes the row for the manager.
+func resource[D any](in engine.Input) (engine.Resource[D], error) {
+	row := &in.Snap.Row
+	r := engine.Resource[D]{
+		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation, Retire: row.Retire,
+		Status: row.Status(), Deadlines: in.Deadlines(), Revision: row.Revision,
+	}
+	if len(row.Desired) > 0 {
+		if err := json.Unmarshal(row.Desired, &r.Desired); err != nil {
+			return r, Terminal(engine.CodeBadDesired, fmt.Errorf("decode what is desired of %s: %w", row.Ref, err))
+		}
+	}
+	return r, nil
+}
+
+func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error) {
+	r, err := resource[D](in)
+	if err != nil {
+		return nil, err
+	}
+	if k.all != nil && !fresh {
+		o, found, err := k.all.get(ctx, r.Ref, now)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return o, nil
+		}
+	}
+	var o O
+	err = protect("Observe", func() error {
+		o, err = k.m.Observe(ctx, r)
+		return err
+	})
+	return o, err
+}
+
+func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d engine.Decision, err error) {
+	r, err := resource[D](in)
+	if err != nil {
+		return d, err
+	}
+	v := engine.View[D, O]{Resource: r, Now: in.Now}
+	v.Observed, _ = observed.(O) // a nil interface O stays its zero value
+	for i := range in.Snap.Children {
+		if c := &in.Snap.Children[i]; c.Phase != engine.Retired {
+			v.Children = append(v.Children, c.ChildView())
+		}
+	}
+	var before []byte
+	if check {
+		before, _ = json.Marshal(v) // a view that does not encode is not checked
+	}
+	err = protect("Decide", func() error { d = k.m.Decide(v); return nil })
+	if err != nil || !check {
+		return d, err
+	}
+	var again engine.Decision
+	err = protect("Decide", func() error { again = k.m.Decide(v); return nil })
+	after, _ := json.Marshal(v)
+	switch {
+	case err != nil:
+		return d, err
+	case !reflect.DeepEqual(d, again):
+		return d, fmt.Errorf("Decide of %s is not a function: it decided %s (%s), then %s (%s) on the same view", r.Ref, d.Name(), d.Reason(), again.Name(), again.Reason())
+	case string(before) != string(after):
+		return d, fmt.Errorf("Decide of %s changed its view", r.Ref)
+	}
+	return d, nil
+}
+
+func (k *managed[D, O]) act(ctx context.Context, in engine.Input, a engine.Action) error {
+	r, err := resource[D](in)
+	if err != nil {
+		return err
+	}
+	return protect("Act", func() error { return k.m.Act(ctx, r, a) })
+}
+
+func (k *managed[D, O]) orphans(ctx context.Context) (refs []engine.Ref, err error) {
+	p, ok := k.m.(Pruner)
+	if !ok {
+		return nil, nil
+	}
+	err = protect("Orphans", func() error { refs, err = p.Orphans(ctx); return err })
+	return refs, err
+}
+
+// panicError is a recovered panic of a manager.
+type panicError struct {
+	in    string
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic in %s: %v", e.in, e.value) }
+
+// protect turns a panic of f into an error.
+func protect(in string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{in: in, value: v, stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// classify turns an error of Observe or Act into an outcome.
+func classify(err error, code engine.Code) engine.Outcome {
+	var (
+		blocked  *blockedError
+		terminal *terminalError
+		panicked *panicError
+	)
+	switch {
+	case err == nil:
+		return engine.Outcome{}
+	case errors.As(err, &blocked):
+		return engine.Outcome{Class: engine.Blocked, Reason: blocked.reason, Until: blocked.until, Error: err.Error()}
+	case errors.As(err, &terminal):
+		return engine.Outcome{Class: engine.Permanent, Reason: engine.Because(terminal.code, err.Error()), Error: err.Error()}
+	case errors.As(err, &panicked):
+		code = engine.CodePanic
+	}
+	return engine.Outcome{Class: engine.Transient, Reason: engine.Because(code, err.Error()), Error: err.Error()}
+}

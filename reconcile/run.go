@@ -1,0 +1,236 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// run is one turn of one resource, on a worker.
+type run struct {
+	l       *Loop
+	ref     engine.Ref
+	causes  engine.Causes
+	poke    chan struct{} // somebody asked for ref while it runs
+	acting  atomic.Bool
+	overdue atomic.Bool
+}
+
+// result is what the owner of the queue learns.
+type result struct {
+	ref   engine.Ref
+	again engine.Causes // take the turn again for these, at wake
+	wake  engine.Instant
+	why   engine.Trigger // next turn at wake; 0 none
+}
+
+func (r *run) nudge() {
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+}
+
+// storeDelay is the wait after the store failed, before the turn is taken again.
+const storeDelay = clock.Second
+
+// turn runs the resource until there is nothing more to do now. It ends without
+// a wake only if the row is gone or terminal, or waits for a trigger.
+func (r *run) turn(ctx context.Context) result {
+	r.l.stats.turns.Add(1)
+	for {
+		res, again, err := r.step(ctx)
+		now := r.l.cfg.now()
+		switch {
+		case errors.Is(err, ErrNotFound):
+			r.l.stats.unknown.Add(1)
+			r.l.memory.forget(r.ref)
+			return result{ref: r.ref}
+		case errors.Is(err, ErrConflict):
+			r.l.stats.conflicts.Add(1)
+			return result{ref: r.ref, again: r.causes, wake: now}
+		case err != nil:
+			r.l.stats.storeErrs.Add(1)
+			r.l.cfg.log.Error("record a turn", "ref", r.ref.String(), "error", err)
+			return result{ref: r.ref, again: r.causes, wake: now.Add(storeDelay)}
+		case !again:
+			return res
+		}
+	}
+}
+
+// step loads, does what needs no observation, and else observes and decides.
+func (r *run) step(ctx context.Context) (res result, again bool, err error) {
+	snap, err := r.l.store.Load(context.WithoutCancel(ctx), r.ref)
+	if err != nil {
+		return res, false, err
+	}
+	k := r.l.kinds[r.ref.Kind]
+	if k == nil {
+		r.l.stats.unknown.Add(1)
+		r.l.cfg.log.Error("no manager for this kind; its resources stay as they are", "ref", r.ref.String())
+		return result{ref: r.ref}, false, nil
+	}
+	in := engine.Input{Snap: &snap, Policy: k.policy(), Causes: &r.causes, Now: r.l.cfg.now()}
+	rec, step := engine.Before(in)
+	if step != engine.Proceed {
+		err := r.commit(ctx, in, rec)
+		return r.result(k, rec), step == engine.Again, err
+	}
+	return r.look(ctx, k, in)
+}
+
+// look observes and decides, and records what follows.
+func (r *run) look(ctx context.Context, k kind, in engine.Input) (result, bool, error) {
+	octx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout.Std())
+	observed, err := k.observe(octx, in, r.fresh(), r.l.cfg.now)
+	cancel()
+	var d engine.Decision
+	if err == nil {
+		in.Now = r.l.cfg.now()
+		d, err = k.decide(in, observed, r.l.cfg.pure)
+	}
+	if err != nil {
+		return r.blind(ctx, k, in, err)
+	}
+	r.l.memory.remember(r.ref, seen{observed: observed, decision: d, at: in.Now, causes: r.causes})
+	rec := engine.Turn(in, d, r.hold(ctx, in, d))
+	err = r.commit(ctx, in, rec)
+	var owned *engine.OwnerError
+	if errors.As(err, &owned) {
+		d = engine.Fail(engine.Because(engine.CodeChildConflict, owned.Error()))
+		rec = engine.Turn(in, d, engine.Hold{})
+		err = r.commit(ctx, in, rec)
+	}
+	if err != nil {
+		return result{}, false, err
+	}
+	if rec.Act == nil {
+		return r.result(k, rec), false, nil
+	}
+	return r.act(ctx, k, rec, d.Action())
+}
+
+// fresh reports whether the turn must not be answered from an older listing.
+func (r *run) fresh() bool {
+	for _, c := range r.causes.List() {
+		if c.Trigger != engine.TriggerStartup && c.Trigger != engine.TriggerResync {
+			return true
+		}
+	}
+	return false
+}
+
+// blind records that the world could not be read. When the loop stops it
+// records nothing: the resource is looked at after the next start.
+func (r *run) blind(ctx context.Context, k kind, in engine.Input, err error) (result, bool, error) {
+	if ctx.Err() != nil {
+		return result{ref: r.ref}, false, nil
+	}
+	r.panicked(err)
+	in.Now = r.l.cfg.now()
+	rec := engine.ObserveFailed(in, classify(err, engine.CodeObserveFailed))
+	return r.result(k, rec), false, r.commit(ctx, in, rec)
+}
+
+func (r *run) panicked(err error) {
+	var p *panicError
+	if errors.As(err, &p) {
+		r.l.stats.panics.Add(1)
+		r.l.cfg.log.Error("a manager panicked", "ref", r.ref.String(), "error", err, "stack", string(p.stack))
+	}
+}
+
+// hold asks the repair gate.
+func (r *run) hold(ctx context.Context, in engine.Input, d engine.Decision) engine.Hold {
+	row := &in.Snap.Row
+	if r.l.cfg.gate == nil || in.Policy.OnDrift != engine.Enforce || !engine.IsRepair(row, d) {
+		return engine.Hold{}
+	}
+	h := r.l.cfg.gate(ctx, Repair{
+		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation,
+		Action: d.Action(), Reason: d.Reason(), Causes: r.causes.List(),
+	})
+	if h == (Hold{}) {
+		return engine.Hold{}
+	}
+	if h.Reason.Code == "" {
+		h.Reason.Code = engine.CodeHeld
+	}
+	return engine.Hold{Held: true, Until: h.Until, Reason: h.Reason}
+}
+
+// commit writes the record, if it has anything to write, and passes on what it
+// raised.
+func (r *run) commit(ctx context.Context, in engine.Input, rec engine.Record) error {
+	sctx := context.WithoutCancel(ctx)
+	if !rec.Write {
+		r.l.stats.noops.Add(1)
+		if rec.AckTrigger != 0 {
+			return r.l.store.Ack(sctx, r.ref, rec.AckTrigger)
+		}
+		return nil
+	}
+	done, err := r.l.store.Commit(sctx, rec)
+	if err != nil {
+		return err
+	}
+	offers := make([]offer, 0, len(done.Raised))
+	for _, x := range done.Raised {
+		offers = append(offers, offer{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
+	}
+	if len(offers) > 0 {
+		r.l.offer(offers...)
+	}
+	r.l.announce(done.Transitions)
+	r.trim(sctx, in, rec)
+	return nil
+}
+
+// trim applies the history policy now and then: every Keep/2 transitions.
+func (r *run) trim(ctx context.Context, in engine.Input, rec engine.Record) {
+	h := in.Policy.History
+	every := int64(max(1, h.Keep/2))
+	if h.Keep < 0 || rec.Row.Transitions/every == in.Snap.Row.Transitions/every {
+		return
+	}
+	if err := r.l.store.Trim(ctx, r.ref, h, rec.Now); err != nil {
+		r.l.stats.storeErrs.Add(1)
+		r.l.cfg.log.Error("trim history", "ref", r.ref.String(), "error", err)
+	}
+}
+
+// result is the next wake: the record's, or the resync if that comes first.
+func (r *run) result(k kind, rec engine.Record) result {
+	res := result{ref: r.ref, wake: rec.Wake, why: rec.Why}
+	if rec.Row.Phase.Terminal() {
+		r.l.memory.forget(r.ref)
+		return result{ref: r.ref}
+	}
+	p := k.policy()
+	if p.Resync == 0 {
+		return res
+	}
+	at := rec.Now.Add(p.ResyncDelay(r.ref))
+	if k.listed() {
+		// Resources that are listed together resync together, at multiples of the period.
+		at = rec.Now - rec.Now%engine.Instant(p.Resync) + engine.Instant(p.Resync)
+	}
+	if res.wake == 0 || at < res.wake {
+		res.wake, res.why = at, engine.TriggerResync
+	}
+	return res
+}
+
+// stopped is the outcome of an act that ended because the loop stops: not counted.
+func stopped(err error) engine.Outcome {
+	return engine.Outcome{
+		Class:  engine.Blocked,
+		Reason: engine.Because(engine.CodeInterrupted, "the loop stopped"),
+		Error:  fmt.Sprint(err),
+	}
+}

@@ -1,0 +1,181 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Get implements reconcile.Store.
+func (s *Store) Get(ctx context.Context, ref engine.Ref) (engine.Row, error) {
+	return s.getFrom(ctx, s.db, ref)
+}
+
+// GetTx reads one row inside the owner's transaction.
+func (s *Store) GetTx(ctx context.Context, tx *sql.Tx, ref engine.Ref) (engine.Row, error) {
+	return s.getFrom(ctx, tx, ref)
+}
+
+func (s *Store) getFrom(ctx context.Context, q querier, ref engine.Ref) (engine.Row, error) {
+	r, err := s.find(ctx, q, ref)
+	if err != nil {
+		return engine.Row{}, err
+	}
+	if r == nil {
+		return engine.Row{}, reconcile.ErrNotFound
+	}
+	return *r, nil
+}
+
+// List implements reconcile.Store.
+func (s *Store) List(ctx context.Context, f reconcile.Filter) ([]engine.Row, error) {
+	return s.listFrom(ctx, s.db, f)
+}
+
+// ListTx lists inside the owner's transaction.
+func (s *Store) ListTx(ctx context.Context, tx *sql.Tx, f reconcile.Filter) ([]engine.Row, error) {
+	return s.listFrom(ctx, tx, f)
+}
+
+func (s *Store) listFrom(ctx context.Context, q querier, f reconcile.Filter) ([]engine.Row, error) {
+	where, args := []string{"1"}, []any{}
+	if f.Kind != "" {
+		where, args = append(where, "kind = ?"), append(args, f.Kind)
+	}
+	if !f.Parent.IsZero() {
+		where, args = append(where, "parent_kind = ? AND parent_id = ?"), append(args, f.Parent.Kind, f.Parent.ID)
+	}
+	if f.Roots {
+		where = append(where, "parent_kind = '' AND parent_id = ''")
+	}
+	if len(f.Phases) > 0 {
+		where = append(where, "phase IN (?"+strings.Repeat(", ?", len(f.Phases)-1)+")")
+		for _, p := range f.Phases {
+			args = append(args, string(p))
+		}
+	}
+	rows, err := q.QueryContext(ctx, s.sql(`SELECT `+columnList+` FROM {p}resource WHERE `+strings.Join(where, " AND ")+` ORDER BY kind, id`), args...)
+	if err != nil {
+		return nil, fmt.Errorf("list resources: %w", err)
+	}
+	defer rows.Close()
+	var out []engine.Row
+	for rows.Next() {
+		var r engine.Row
+		if err := rows.Scan(fields(&r)...); err != nil {
+			return nil, fmt.Errorf("list resources: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// Open implements reconcile.Store.
+func (s *Store) Open(ctx context.Context) (reconcile.Opened, error) {
+	var out reconcile.Opened
+	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT kind, id, phase = 'acting' FROM {p}resource
+		WHERE phase NOT IN ('retired', 'orphaned') ORDER BY created`))
+	if err != nil {
+		return out, fmt.Errorf("list open resources: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var o reconcile.OpenRef
+		if err := rows.Scan(&o.Ref.Kind, &o.Ref.ID, &o.Acting); err != nil {
+			return out, fmt.Errorf("list open resources: %w", err)
+		}
+		out.Refs = append(out.Refs, o)
+	}
+	if err := rows.Err(); err != nil {
+		return out, fmt.Errorf("list open resources: %w", err)
+	}
+	out.Raised, err = s.outbox(ctx)
+	return out, err
+}
+
+func (s *Store) outbox(ctx context.Context) ([]engine.Raise, error) {
+	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT n, kind, id, cause FROM {p}trigger ORDER BY n`))
+	if err != nil {
+		return nil, fmt.Errorf("list triggers: %w", err)
+	}
+	defer rows.Close()
+	var out []engine.Raise
+	for rows.Next() {
+		var r engine.Raise
+		var cause []byte
+		if err := rows.Scan(&r.N, &r.Ref.Kind, &r.Ref.ID, &cause); err != nil {
+			return nil, fmt.Errorf("list triggers: %w", err)
+		}
+		if err := json.Unmarshal(cause, &r.Cause); err != nil {
+			return nil, fmt.Errorf("decode trigger %d: %w", r.N, err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// History implements reconcile.Store.
+func (s *Store) History(ctx context.Context, ref engine.Ref, after int64, limit int) ([]engine.Transition, error) {
+	if limit == 0 {
+		limit = -1
+	}
+	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT `+transitionColumns+` FROM {p}transition
+		WHERE kind = ? AND id = ? AND n > ? ORDER BY n LIMIT ?`), ref.Kind, ref.ID, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("history of %s: %w", ref, err)
+	}
+	defer rows.Close()
+	var out []engine.Transition
+	for rows.Next() {
+		t, err := scanTransition(rows)
+		if err != nil {
+			return nil, fmt.Errorf("history of %s: %w", ref, err)
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// Trim implements reconcile.Store.
+func (s *Store) Trim(ctx context.Context, ref engine.Ref, h engine.History, now engine.Instant) error {
+	ts, err := s.History(ctx, ref, 0, 0)
+	if err != nil {
+		return err
+	}
+	drop := h.Drop(ts, now)
+	if len(drop) == 0 {
+		return nil
+	}
+	return s.inTx(ctx, func(tx *sql.Tx) error {
+		for _, n := range drop {
+			if _, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}transition WHERE kind = ? AND id = ? AND n = ?`), ref.Kind, ref.ID, n); err != nil {
+				return fmt.Errorf("trim the history of %s: %w", ref, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Purge implements reconcile.Store.
+func (s *Store) Purge(ctx context.Context, kind string, before engine.Instant) (n int, err error) {
+	const gone = `FROM {p}resource AS r WHERE r.kind = ? AND r.phase = 'retired' AND r.episode_at < ?
+		AND NOT EXISTS (SELECT 1 FROM {p}resource AS c WHERE c.parent_kind = r.kind AND c.parent_id = r.id)`
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, int64(before)); err != nil {
+			return fmt.Errorf("purge the history of retired %s: %w", kind, err)
+		}
+		res, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, int64(before))
+		if err != nil {
+			return fmt.Errorf("purge retired %s: %w", kind, err)
+		}
+		rows, err := res.RowsAffected()
+		n = int(rows)
+		return err
+	})
+	return n, err
+}

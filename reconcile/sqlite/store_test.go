@@ -1,0 +1,137 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/sqlite"
+	"github.com/steadyfleet/steady/reconcile/storetest"
+)
+
+func openDB(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func inTx(t *testing.T, db *sql.DB, f func(tx *sql.Tx) error) error {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f(tx); err != nil {
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+func open(t *testing.T, opts ...sqlite.Option) (*sqlite.Store, *sql.DB) {
+	t.Helper()
+	db := openDB(t, filepath.Join(t.TempDir(), "test.db"))
+	s := sqlite.New(db, opts...)
+	if err := inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+	return s, db
+}
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) reconcile.Store { s, _ := open(t); return s })
+}
+
+var (
+	ref   = engine.Ref{Kind: "k", ID: "1"}
+	cause = engine.Cause{Trigger: engine.TriggerOperator}
+)
+
+func TestApplyTxFollowsTheOwnersTransaction(t *testing.T) {
+	var heard []string
+	s, db := open(t, sqlite.WithPrefix("own_"), sqlite.WithOnTransition(func(ctx context.Context, tx *sql.Tx, tr engine.Transition) error {
+		heard = append(heard, tr.Ref.String()+" "+string(tr.To))
+		_, err := tx.ExecContext(ctx, "INSERT INTO mine (words) VALUES (?)", tr.Ref.String())
+		return err
+	}))
+	if _, err := db.Exec("CREATE TABLE mine (words TEXT)"); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("changed my mind")
+	err := inTx(t, db, func(tx *sql.Tx) error {
+		if _, err := s.ApplyTx(t.Context(), tx, engine.Upsert(ref, 1), 10, cause); err != nil {
+			return err
+		}
+		if row, err := s.GetTx(t.Context(), tx, ref); err != nil || row.Phase != engine.Pending {
+			t.Errorf("inside the transaction: %v, %v", row.Phase, err)
+		}
+		return stop
+	})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), ref); !errors.Is(err, reconcile.ErrNotFound) {
+		t.Fatalf("after a rollback: %v", err)
+	}
+	if err := inTx(t, db, func(tx *sql.Tx) error {
+		_, err := s.ApplyTx(t.Context(), tx, engine.Upsert(ref, 1), 10, cause)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := db.QueryRow("SELECT count(*) FROM mine").Scan(&n); err != nil || n != 1 {
+		t.Fatalf("the owner's table has %d rows, %v; want 1", n, err)
+	}
+	if len(heard) != 2 {
+		t.Fatalf("heard %v", heard)
+	}
+}
+
+func TestCallbackErrorRollsBack(t *testing.T) {
+	full := errors.New("disk full")
+	fail := false
+	s, _ := open(t, sqlite.WithOnTransition(func(context.Context, *sql.Tx, engine.Transition) error {
+		if fail {
+			return full
+		}
+		return nil
+	}))
+	if _, err := s.Apply(t.Context(), engine.Upsert(ref, 1), 10, cause); err != nil {
+		t.Fatal(err)
+	}
+	fail = true
+	if _, err := s.Apply(t.Context(), engine.Upsert(ref, 2), 11, cause); !errors.Is(err, full) {
+		t.Fatalf("got %v", err)
+	}
+	if row, err := s.Get(t.Context(), ref); err != nil || row.Generation != 1 {
+		t.Fatalf("generation %d, %v; want 1", row.Generation, err)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	s, db := open(t)
+	if err := inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) }); err != nil {
+		t.Fatalf("a second time: %v", err)
+	}
+	if _, err := db.Exec("INSERT INTO reconcile_schema VALUES (99)"); err != nil {
+		t.Fatal(err)
+	}
+	err := inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) })
+	if err == nil || !strings.Contains(err.Error(), "run a newer one") {
+		t.Fatalf("a schema from the future: %v", err)
+	}
+}
