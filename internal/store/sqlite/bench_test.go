@@ -103,7 +103,7 @@ func openRaw(b *testing.B, path string, rows int) *rawFile {
 	}
 	b.Cleanup(func() { conn.Close() })
 	r := &rawFile{rows: rows}
-	exec(b, prepare(`CREATE TABLE raw (seq INTEGER PRIMARY KEY, term INTEGER, at INTEGER, type TEXT, host TEXT,
+	execRaw(b, prepare(`CREATE TABLE raw (seq INTEGER PRIMARY KEY, term INTEGER, at INTEGER, type TEXT, host TEXT,
 		incarnation INTEGER, host_seq INTEGER, body BLOB)`), nil)
 	const insert, values = `INSERT INTO raw VALUES `, `(?,?,?,?,?,?,?,?)`
 	r.one = prepare(insert + values)
@@ -112,14 +112,14 @@ func openRaw(b *testing.B, path string, rows int) *rawFile {
 	return r
 }
 
-func exec(b *testing.B, st driver.Stmt, args []driver.NamedValue) {
+func execRaw(b *testing.B, st driver.Stmt, args []driver.NamedValue) {
 	if _, err := st.(driver.StmtExecContext).ExecContext(context.Background(), args); err != nil {
 		b.Fatal(err)
 	}
 }
 
 func (r *rawFile) insert(b *testing.B, batch []event.Entry) {
-	exec(b, r.begin, nil)
+	execRaw(b, r.begin, nil)
 	for len(batch) > 0 {
 		n, st := 1, r.one
 		if len(batch) >= r.rows {
@@ -132,8 +132,8 @@ func (r *rawFile) insert(b *testing.B, batch []event.Entry) {
 				r.args = append(r.args, driver.NamedValue{Ordinal: len(r.args) + 1, Value: v})
 			}
 		}
-		exec(b, st, r.args)
+		execRaw(b, st, r.args)
 		batch = batch[n:]
 	}
-	exec(b, r.commit, nil)
+	execRaw(b, r.commit, nil)
 }

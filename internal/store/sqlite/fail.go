@@ -86,7 +86,7 @@ func (s *Store) quotaExceeded() bool {
 	if err != nil {
 		return noSpace(err)
 	}
-	_, werr := f.Write(make([]byte, 64<<10))
+	_, werr := f.WriteAt(make([]byte, 64<<10), 0)
 	cerr := f.Close()
 	rerr := os.Remove(f.Name())
 	return noSpace(errors.Join(werr, cerr, rerr))
