@@ -69,7 +69,8 @@ func PeerHost(cs *tls.ConnectionState, fleetName string) (string, error) {
 // AgentOptions configures AgentTLS. ServerCA and ServerName are required.
 type AgentOptions struct {
 	// Certificate returns the host's present certificate, asked at every
-	// handshake so that it can be renewed; nil before enrolment.
+	// handshake so that it can be renewed; before enrolment it, or what it
+	// returns, is nil.
 	Certificate func() (*tls.Certificate, error)
 	// ServerCA is the only authority whose servers are believed.
 	ServerCA *x509.CertPool
@@ -94,7 +95,11 @@ func AgentTLS(o AgentOptions) (*tls.Config, error) {
 			if o.Certificate == nil {
 				return &tls.Certificate{}, nil
 			}
-			return o.Certificate()
+			cert, err := o.Certificate()
+			if err == nil && cert == nil {
+				cert = &tls.Certificate{} // an empty one says: none
+			}
+			return cert, err
 		},
 	}, nil
 }
