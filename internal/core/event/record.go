@@ -15,7 +15,8 @@ import (
 
 // Entry is one event on its way into the log.
 type Entry struct {
-	// At is when it was decided, on the server's clock.
+	// At is when it was decided: on the server's clock or, for a host's own
+	// event, on the agent's.
 	At clock.Instant
 	// Type is the registered name of Body's type.
 	Type string

@@ -1,0 +1,106 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// Events that a host reports. They form one chain per host and incarnation.
+
+// HostStepped says that the host machine took an input on the host. The server
+// steps its mirror with the same input at the same instant.
+type HostStepped struct {
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest"`
+	Input    string        `json:"input"`
+	// Data is the input without its kind, as host.EncodeInput wrote it.
+	Data json.RawMessage `json:"data"`
+	From host.Phase      `json:"from"`
+	To   host.Phase      `json:"to"`
+	// Cause and Detail repeat the machine's when To is failed, so that the log
+	// reads well on its own.
+	Cause  host.Cause `json:"cause,omitempty"`
+	Detail string     `json:"detail,omitempty"`
+}
+
+// NewHostStepped reports one step of the machine.
+func NewHostStepped(before, after *host.State, in host.Input) (HostStepped, error) {
+	data, err := host.EncodeInput(in)
+	if err != nil {
+		return HostStepped{}, fmt.Errorf("encode input %s: %w", in.Kind(), err)
+	}
+	e := HostStepped{
+		Rollout: after.Rollout, Manifest: after.Manifest,
+		Input: in.Kind(), Data: data, From: before.Phase, To: after.Phase,
+	}
+	if after.Phase == host.Failed {
+		e.Cause, e.Detail = after.Cause, after.Detail
+	}
+	return e, nil
+}
+
+// GrantDeclined says that the host will not take a grant, and why; Code is one
+// of the host package's Decline constants.
+type GrantDeclined struct {
+	Grant  string `json:"grant"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// TrustRefused says that the host refused what the server gave it. Check is
+// ManifestMissing, ManifestVerifyFailed, ManifestMismatch or Stale.
+type TrustRefused struct {
+	Check   string `json:"check"`
+	Detail  string `json:"detail"`
+	Rollout string `json:"rollout"`
+}
+
+// BundleQuarantined says that the host refuses a bundle from now on.
+type BundleQuarantined struct {
+	Rollout string        `json:"rollout"`
+	Digest  digest.Digest `json:"digest"`
+	Reason  string        `json:"reason"`
+}
+
+// FileKept says that a file which the agent replaced or removed differed from
+// what it had written, and where the copy is.
+type FileKept struct {
+	Path   string        `json:"path"`
+	Digest digest.Digest `json:"digest"`
+	KeptAs string        `json:"keptAs"`
+}
+
+// ResourceChanged is a notable transition of a resource on the host: drift
+// found or repaired, a failure, an exhausted retry, an orphan.
+type ResourceChanged struct {
+	Resource string `json:"resource"` // kind/id
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Reason   string `json:"reason"` // code
+	Detail   string `json:"detail"`
+}
+
+// EventType names of the host's events.
+func (HostStepped) EventType() string       { return "host.stepped" }
+func (GrantDeclined) EventType() string     { return "host.grant_declined" }
+func (TrustRefused) EventType() string      { return "host.trust_refused" }
+func (BundleQuarantined) EventType() string { return "host.bundle_quarantined" }
+func (FileKept) EventType() string          { return "host.file_kept" }
+func (ResourceChanged) EventType() string   { return "host.resource_changed" }
+
+func init() {
+	register(HostStepped{}, GrantDeclined{}, TrustRefused{}, BundleQuarantined{}, FileKept{}, ResourceChanged{})
+}
+
+// FromHost reports whether a type is one that hosts report.
+func FromHost(eventType string) bool {
+	switch eventType {
+	case HostStepped{}.EventType(), GrantDeclined{}.EventType(), TrustRefused{}.EventType(),
+		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceChanged{}.EventType():
+		return true
+	}
+	return false
+}

@@ -1,0 +1,323 @@
+package event
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// Events that the server decides. Every decision carries its reason.
+
+// RootTrusted says which root of trust the server follows; Root is a blob.
+type RootTrusted struct {
+	Version uint64        `json:"version"`
+	Epoch   uint64        `json:"epoch"`
+	Root    digest.Digest `json:"root"`
+}
+
+// ReleaseAccepted says that a whole release verified and is the newest. The
+// documents are blobs; Envelopes names the signed ones by file name.
+type ReleaseAccepted struct {
+	Version     uint64                   `json:"version"`
+	Epoch       uint64                   `json:"epoch"`
+	Ref         string                   `json:"ref"`
+	Resolved    digest.Digest            `json:"resolved"` // payload
+	Roster      digest.Digest            `json:"roster"`   // payload
+	Channels    []ChannelRelease         `json:"channels"` // sorted by name
+	ChannelEdge []fleet.ChannelEdge      `json:"channelEdges"`
+	Envelopes   map[string]digest.Digest `json:"envelopes"`
+	Actor       string                   `json:"actor"`
+}
+
+// ChannelRelease is one channel of a release.
+type ChannelRelease struct {
+	Channel           string              `json:"channel"`
+	FreshnessWindow   clock.Duration      `json:"freshnessWindow"`
+	ReconcileInterval clock.Duration      `json:"reconcileInterval"`
+	OnNewRef          fleet.OnNewRef      `json:"onNewRef"`
+	Manifests         []fleet.ManifestRef `json:"manifests"`
+}
+
+// TimestampAccepted says that a newer freshness statement verified.
+type TimestampAccepted struct {
+	Version  uint64        `json:"version"`
+	IssuedAt clock.Instant `json:"issuedAt"`
+	Resolved digest.Digest `json:"resolved"`
+	Envelope digest.Digest `json:"envelope"`
+}
+
+// VerifyFailed says that something offered to the server was refused; nothing
+// else changed.
+type VerifyFailed struct {
+	What   string `json:"what"`
+	Check  string `json:"check"`
+	Detail string `json:"detail"`
+	Actor  string `json:"actor"`
+}
+
+// HostEnrolled says that a host got its identity. A new incarnation starts a new
+// event chain and forgets what an earlier one had in flight.
+type HostEnrolled struct {
+	Incarnation uint64        `json:"incarnation"`
+	EventKey    []byte        `json:"eventKey"` // Ed25519 public key
+	Token       string        `json:"token"`    // id of the spent token
+	TokenDoc    digest.Digest `json:"tokenDoc"` // blob of the token's envelope
+	KeyDigest   digest.Digest `json:"keyDigest"`
+	Serial      string        `json:"serial"`
+	NotAfter    clock.Instant `json:"notAfter"`
+	Certificate digest.Digest `json:"certificate"` // blob, for a retried enrolment
+}
+
+// EnrolRefused says that an enrolment was refused; a spent token is a reason.
+type EnrolRefused struct {
+	Token  string `json:"token"`
+	Reason string `json:"reason"`
+}
+
+// CertificateRenewed says that a host got a new certificate for a new key.
+type CertificateRenewed struct {
+	Serial    string        `json:"serial"`
+	NotAfter  clock.Instant `json:"notAfter"`
+	KeyDigest digest.Digest `json:"keyDigest"`
+}
+
+// HostRevoked ends a host's certificates issued before NotBefore.
+type HostRevoked struct {
+	NotBefore clock.Instant `json:"notBefore"`
+	Reason    string        `json:"reason"`
+	Actor     string        `json:"actor"`
+}
+
+// HostHead is the head of a host's event chain, signed by the host's key. It
+// follows the batch that it covers.
+type HostHead struct {
+	Incarnation uint64 `json:"incarnation"`
+	Seq         uint64 `json:"seq"`
+	Hash        []byte `json:"hash"`
+	Signature   []byte `json:"signature"`
+}
+
+// HostForked says that two different events claim the same place in a host's
+// chain: its identity runs twice.
+type HostForked struct {
+	Incarnation uint64 `json:"incarnation"`
+	Seq         uint64 `json:"seq"`
+}
+
+// HostSilent and HostReturned are presence, so that decisions which read it can
+// be replayed.
+type HostSilent struct {
+	LastSeen clock.Instant `json:"lastSeen"`
+}
+
+// HostReturned says that a host which was silent or new was heard from.
+type HostReturned struct{}
+
+// MirrorDiverged says that a host took another legal transition than the
+// server's mirror would have; the mirror followed the host.
+type MirrorDiverged struct {
+	Rollout  string     `json:"rollout"`
+	Expected host.Phase `json:"expected"`
+	Reported host.Phase `json:"reported"`
+	Input    string     `json:"input"`
+}
+
+// RolloutQueued says that a channel's new ref waits; Dropped names one that it
+// replaces in the queue.
+type RolloutQueued struct {
+	Channel   string        `json:"channel"`
+	TargetRef string        `json:"target_ref"`
+	Manifest  digest.Digest `json:"manifest"`
+	Dropped   string        `json:"dropped"`
+	Reason    string        `json:"reason"`
+}
+
+// RolloutDeferred says why a queued ref is not opened yet. It is logged again
+// only when its reason changes.
+type RolloutDeferred struct {
+	Channel   string `json:"channel"`
+	TargetRef string `json:"target_ref"`
+	BlockedBy string `json:"blocked_by"`
+	Reason    string `json:"reason"`
+}
+
+// RolloutOpened starts a rollout of a manifest.
+type RolloutOpened struct {
+	Rollout  string        `json:"rollout"`
+	Channel  string        `json:"channel"`
+	Ref      string        `json:"ref"`
+	Manifest digest.Digest `json:"manifest"`
+	Reason   string        `json:"reason"`
+}
+
+// RolloutMoved is a transition of the rollout machine.
+type RolloutMoved struct {
+	Rollout string `json:"rollout"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Reason  string `json:"reason"`
+	Actor   string `json:"actor"`
+	// Final says that a failed rollout can no longer be resumed.
+	Final bool `json:"final,omitempty"`
+}
+
+// RolloutReverting says that the failure policy fired and every host that was
+// ever granted goes back.
+type RolloutReverting struct {
+	Rollout string `json:"rollout"`
+	Wave    int    `json:"wave"`
+	Reason  string `json:"reason"`
+}
+
+// WavePromoted opens the next wave on the evidence of this one.
+type WavePromoted struct {
+	Rollout string `json:"rollout"`
+	Wave    int    `json:"wave"`
+	// Evidence counts hosts of the wave that converged from a grant of this
+	// rollout; Skipped those that were never granted and are offline.
+	Evidence int    `json:"evidence"`
+	AtTarget int    `json:"atTarget"`
+	Failed   int    `json:"failed"`
+	Skipped  int    `json:"skipped"`
+	Reason   string `json:"reason"`
+}
+
+// WaveHeld says why a wave does not promote; logged again only when the reason
+// changes.
+type WaveHeld struct {
+	Rollout string `json:"rollout"`
+	Wave    int    `json:"wave"`
+	Code    string `json:"code"`
+	Reason  string `json:"reason"`
+}
+
+// Granted offers one host to act now. It is committed before it is offered.
+type Granted struct {
+	Grant   string        `json:"grant"`
+	Rollout string        `json:"rollout"`
+	Wave    int           `json:"wave"`
+	Target  digest.Digest `json:"target"`
+	Purpose host.Purpose  `json:"purpose"`
+	Expires clock.Instant `json:"expires"`
+	Reason  string        `json:"reason"`
+	// Budgets says how full each budget of the host was, this grant included.
+	Budgets map[string]string `json:"budgets"`
+}
+
+// GrantClaimed commits a host's claim; only its acknowledgement lets the host
+// act.
+type GrantClaimed struct {
+	Grant string `json:"grant"`
+}
+
+// GrantEnded frees an unclaimed grant; NotBefore, if set, is when the host may
+// be asked again.
+type GrantEnded struct {
+	Grant     string        `json:"grant"`
+	Reason    string        `json:"reason"`
+	NotBefore clock.Instant `json:"notBefore,omitempty"`
+}
+
+// HostFailedSilently says that a claimed host was not heard from by its
+// deadline. It keeps its slot until it reports.
+type HostFailedSilently struct {
+	Rollout  string        `json:"rollout"`
+	Grant    string        `json:"grant"`
+	Deadline clock.Instant `json:"deadline"`
+}
+
+// QuarantineAdded refuses a bundle on a channel.
+type QuarantineAdded struct {
+	Channel string        `json:"channel"`
+	Digest  digest.Digest `json:"digest"`
+	Reason  string        `json:"reason"`
+	Actor   string        `json:"actor"`
+}
+
+// QuarantineCleared allows it again.
+type QuarantineCleared struct {
+	Channel string        `json:"channel"`
+	Digest  digest.Digest `json:"digest"`
+	Reason  string        `json:"reason"`
+	Actor   string        `json:"actor"`
+}
+
+// RolloutPaused and RolloutResumed are an operator's overlay on a rollout.
+type RolloutPaused struct {
+	Rollout string `json:"rollout"`
+	Reason  string `json:"reason"`
+	Actor   string `json:"actor"`
+}
+
+// RolloutResumed ends a pause, or a halt with its failures acknowledged.
+type RolloutResumed struct {
+	Rollout string `json:"rollout"`
+	Reason  string `json:"reason"`
+	Actor   string `json:"actor"`
+}
+
+// RolloutCancelled makes a halt final.
+type RolloutCancelled struct {
+	Rollout string `json:"rollout"`
+	Reason  string `json:"reason"`
+	Actor   string `json:"actor"`
+}
+
+// OperatorTokenAdded lets a bearer of the token whose SHA-256 is Hash act with
+// Role.
+type OperatorTokenAdded struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Role string `json:"role"`
+	Hash []byte `json:"hash"`
+}
+
+// OperatorTokenRevoked withdraws an operator token.
+type OperatorTokenRevoked struct {
+	ID    string `json:"id"`
+	Actor string `json:"actor"`
+}
+
+// EventType names of the server's events.
+func (RootTrusted) EventType() string          { return "trust.root" }
+func (ReleaseAccepted) EventType() string      { return "release.accepted" }
+func (TimestampAccepted) EventType() string    { return "release.timestamp" }
+func (VerifyFailed) EventType() string         { return "release.verify_failed" }
+func (HostEnrolled) EventType() string         { return "host.enrolled" }
+func (EnrolRefused) EventType() string         { return "host.enrol_refused" }
+func (CertificateRenewed) EventType() string   { return "host.certificate_renewed" }
+func (HostRevoked) EventType() string          { return "host.revoked" }
+func (HostHead) EventType() string             { return "host.head" }
+func (HostForked) EventType() string           { return "host.forked" }
+func (HostSilent) EventType() string           { return "host.silent" }
+func (HostReturned) EventType() string         { return "host.returned" }
+func (MirrorDiverged) EventType() string       { return "host.mirror_diverged" }
+func (RolloutQueued) EventType() string        { return "rollout.queued" }
+func (RolloutDeferred) EventType() string      { return "rollout.deferred" }
+func (RolloutOpened) EventType() string        { return "rollout.opened" }
+func (RolloutMoved) EventType() string         { return "rollout.moved" }
+func (RolloutReverting) EventType() string     { return "rollout.reverting" }
+func (WavePromoted) EventType() string         { return "wave.promoted" }
+func (WaveHeld) EventType() string             { return "wave.held" }
+func (Granted) EventType() string              { return "grant.offered" }
+func (GrantClaimed) EventType() string         { return "grant.claimed" }
+func (GrantEnded) EventType() string           { return "grant.ended" }
+func (HostFailedSilently) EventType() string   { return "host.failed_silently" }
+func (QuarantineAdded) EventType() string      { return "quarantine.added" }
+func (QuarantineCleared) EventType() string    { return "quarantine.cleared" }
+func (RolloutPaused) EventType() string        { return "rollout.paused" }
+func (RolloutResumed) EventType() string       { return "rollout.resumed" }
+func (RolloutCancelled) EventType() string     { return "rollout.cancelled" }
+func (OperatorTokenAdded) EventType() string   { return "operator.token_added" }
+func (OperatorTokenRevoked) EventType() string { return "operator.token_revoked" }
+
+func init() {
+	register(RootTrusted{}, ReleaseAccepted{}, TimestampAccepted{}, VerifyFailed{},
+		HostEnrolled{}, EnrolRefused{}, CertificateRenewed{}, HostRevoked{}, HostHead{}, HostForked{},
+		HostSilent{}, HostReturned{}, MirrorDiverged{},
+		RolloutQueued{}, RolloutDeferred{}, RolloutOpened{}, RolloutMoved{}, RolloutReverting{}, WavePromoted{}, WaveHeld{},
+		Granted{}, GrantClaimed{}, GrantEnded{}, HostFailedSilently{},
+		QuarantineAdded{}, QuarantineCleared{}, RolloutPaused{}, RolloutResumed{}, RolloutCancelled{},
+		OperatorTokenAdded{}, OperatorTokenRevoked{})
+}

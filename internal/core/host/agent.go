@@ -1,0 +1,232 @@
+package host
+
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// Purpose says what a grant lets a host do.
+type Purpose string
+
+// Forward activates the plan's target; Back returns to the host's own From;
+// Repair may stop or replace what runs to undo drift of the current bundle.
+const (
+	Forward Purpose = "forward"
+	Back    Purpose = "back"
+	Repair  Purpose = "repair"
+)
+
+// Offer is a grant as the agent holds it: the server's word that it may act
+// now, joined with what the host's own verified manifest says. The server's
+// words choose among what is signed; they never add to it.
+type Offer struct {
+	Grant   string         `json:"grant"`
+	Purpose Purpose        `json:"purpose"`
+	Term    uint64         `json:"term"`
+	Plan    fleet.HostPlan `json:"plan"`
+	// Expires is on the agent's clock.
+	Expires  clock.Instant `json:"expires"`
+	Prepared bool          `json:"prepared,omitempty"`
+	// Reason says why a Back grant was given.
+	Reason string `json:"reason,omitempty"`
+}
+
+// QuarantineEntry is a bundle that this host refuses. The server cannot clear it.
+type QuarantineEntry struct {
+	Digest digest.Digest `json:"digest"`
+	Reason string        `json:"reason"`
+	At     clock.Instant `json:"at"`
+}
+
+// Agent is the durable state of an agent's reducer.
+type Agent struct {
+	Machine State `json:"machine"`
+	// Plan is of the machine's rollout.
+	Plan fleet.HostPlan `json:"plan"`
+	// Offer is the grant that is being prepared or claimed, if any.
+	Offer      *Offer            `json:"offer,omitempty"`
+	Quarantine []QuarantineEntry `json:"quarantine,omitempty"`
+	// MaxTerm is the highest server term seen; a lower one is refused.
+	MaxTerm uint64 `json:"maxTerm"`
+}
+
+// Reasons for declining a grant, part of the event vocabulary.
+const (
+	DeclineBusy         = "busy"
+	DeclineAtTarget     = "at-target"
+	DeclineQuarantined  = "quarantined"
+	DeclineOldTerm      = "old-term"
+	DeclineExpired      = "expired"
+	DeclinePrepare      = "prepare-failed"
+	DeclineNothingToDo  = "nothing-to-revert"
+	DeclineOtherRollout = "other-rollout"
+)
+
+// Granted takes a verified offer. It prepares a Forward one, claims a Back one
+// at once, and declines what this host must not or need not do.
+func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
+	if o.Term < a.MaxTerm {
+		return decline(o, DeclineOldTerm, "the server's term is older than one already seen")
+	}
+	a.MaxTerm = o.Term
+	if a.Offer != nil && a.Offer.Grant == o.Grant {
+		return nil // offered again: under way
+	}
+	if o.Purpose == Back {
+		return a.grantedBack(o)
+	}
+	m := &a.Machine
+	switch {
+	case m.Phase == Activating || m.Phase == Soaking || m.Phase == Deferred || (m.Phase == Failed && m.Reverting):
+		return decline(o, DeclineBusy, "the host is "+string(m.Phase)+" in "+m.Rollout)
+	case a.Quarantined(o.Plan.Target):
+		return decline(o, DeclineQuarantined, "this host quarantined "+o.Plan.Target.Short())
+	case m.Current == o.Plan.Target && m.Phase != Failed:
+		return decline(o, DeclineAtTarget, "the host runs "+o.Plan.Target.Short()+" already")
+	}
+	a.Offer = &o
+	return []Effect{Prepare{Offer: o}}
+}
+
+func (a *Agent) grantedBack(o Offer) []Effect {
+	m := &a.Machine
+	switch {
+	case m.Manifest != o.Plan.Manifest:
+		return decline(o, DeclineOtherRollout, "the host is not in that rollout")
+	case m.Phase == Reverted || m.Phase == Pending || m.Phase == "" || (m.Phase == Failed && m.Reverting):
+		return decline(o, DeclineNothingToDo, "the host is "+string(m.Phase)+" already")
+	}
+	o.Prepared = true
+	a.Offer = &o
+	return []Effect{Claim{Offer: o}}
+}
+
+// Prepared says that all the offer needs is on the host; the claim follows.
+func (a *Agent) Prepared(grant string, now clock.Instant) []Effect {
+	o := a.Offer
+	if o == nil || o.Grant != grant {
+		return nil
+	}
+	if o.Expires.Reached(now) {
+		a.Offer = nil
+		return decline(*o, DeclineExpired, "preparing took longer than the grant lasts")
+	}
+	o.Prepared = true
+	return []Effect{Claim{Offer: *o}}
+}
+
+// PrepareFailed drops the offer; the server may grant again.
+func (a *Agent) PrepareFailed(grant, detail string) []Effect {
+	o := a.Offer
+	if o == nil || o.Grant != grant {
+		return nil
+	}
+	a.Offer = nil
+	return decline(*o, DeclinePrepare, detail)
+}
+
+// ClaimAnswered takes the server's answer to the claim. The input it returns,
+// if any, is to be stepped in the same transaction; the offer is gone either
+// way.
+func (a *Agent) ClaimAnswered(grant string, accepted bool, bootID string) Input {
+	o := a.Offer
+	if o == nil || o.Grant != grant {
+		return nil
+	}
+	a.Offer = nil
+	if !accepted {
+		return nil
+	}
+	if o.Purpose == Back {
+		return RevertClaimed{Grant: grant, Reason: o.Reason}
+	}
+	a.Plan = o.Plan
+	from := a.Machine.Current
+	if a.Machine.Phase == Failed { // a fix for a host that did not go back
+		from = a.Machine.From
+	}
+	return Claimed{
+		Grant: grant, Rollout: o.Plan.Rollout, Manifest: o.Plan.Manifest, Wave: o.Plan.Wave,
+		From: from, Target: o.Plan.Target, BootID: bootID,
+	}
+}
+
+// Step moves the machine and takes the machine's own quarantines into the
+// agent's list. It reports whether the input is worth an event: it changed the
+// state in more than the time of the last look at a probe.
+func (a *Agent) Step(in Input, now clock.Instant) (effects []Effect, report bool, err error) {
+	before := a.Machine
+	next, effects, err := Step(a.Machine, in, now, &a.Plan)
+	if err != nil {
+		return nil, false, err
+	}
+	a.Machine = next
+	for _, e := range effects {
+		if q, ok := e.(Quarantine); ok && !a.Quarantined(q.Digest) {
+			a.Quarantine = append(a.Quarantine, QuarantineEntry{Digest: q.Digest, Reason: q.Reason, At: now})
+		}
+	}
+	return effects, Notable(&before, &next, in), nil
+}
+
+// Resume returns what an agent that just started owes to an offer it held.
+func (a *Agent) Resume() []Effect {
+	switch {
+	case a.Offer == nil:
+		return nil
+	case a.Offer.Prepared:
+		return []Effect{Claim{Offer: *a.Offer}}
+	}
+	return []Effect{Prepare{Offer: *a.Offer}}
+}
+
+// Quarantined reports whether this host refuses a bundle.
+func (a *Agent) Quarantined(d digest.Digest) bool {
+	return slices.ContainsFunc(a.Quarantine, func(q QuarantineEntry) bool { return q.Digest == d })
+}
+
+// Due returns when the reducer must be woken: for the machine, or to drop an
+// offer that expires.
+func (a *Agent) Due() clock.Instant {
+	due := Due(&a.Machine, &a.Plan)
+	if a.Offer != nil && !a.Offer.Prepared {
+		due = clock.Earliest(due, a.Offer.Expires)
+	}
+	return due
+}
+
+// Expire drops an offer whose time has passed before it was prepared. Once it
+// is prepared the claim goes out until it is answered: the server may have
+// committed it, and only the server's answer can tell.
+func (a *Agent) Expire(now clock.Instant) []Effect {
+	if a.Offer == nil || a.Offer.Prepared || !a.Offer.Expires.Reached(now) {
+		return nil
+	}
+	o := *a.Offer
+	a.Offer = nil
+	return decline(o, DeclineExpired, "the grant expired before it was claimed")
+}
+
+func decline(o Offer, code, detail string) []Effect {
+	return []Effect{Decline{Grant: o.Grant, Code: code, Detail: detail}}
+}
+
+// Notable reports whether an input changed more than the instant at which a
+// probe was last looked at. Only notable inputs are journalled and reported.
+func Notable(before, after *State, in Input) bool {
+	if before.Phase != after.Phase || before.ConfirmBy != after.ConfirmBy || before.BlameBy != after.BlameBy ||
+		before.RevertFailures != after.RevertFailures || before.SoakFrom != after.SoakFrom {
+		return true
+	}
+	switch in := in.(type) {
+	case ProbeObserved:
+		b, p := before.probe(in.Name), after.probe(in.Name)
+		return b == nil || p == nil || b.Seen != p.Seen || b.Passing != p.Passing
+	case Contact, Elapsed:
+		return false
+	}
+	return true
+}

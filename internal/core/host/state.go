@@ -1,0 +1,168 @@
+// Package host is the machine of one host in one rollout. Step is the single
+// function that moves it: the agent runs it on what happens to the host, and
+// the server runs it again on the agent's reports, so the two cannot come to
+// different conclusions from the same facts. The package also holds Agent, the
+// pure reducer around the machine that takes grants through prepare and claim.
+package host
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// Phase is where a host stands in a rollout.
+type Phase string
+
+// The phases. Failed covers a host that is on its way back; Reverted is when it
+// has arrived. Deferred is staged and needs a reboot.
+const (
+	Pending    Phase = "pending"
+	Activating Phase = "activating"
+	Soaking    Phase = "soaking"
+	Converged  Phase = "converged"
+	Failed     Phase = "failed"
+	Reverted   Phase = "reverted"
+	Deferred   Phase = "deferred"
+)
+
+// Phases lists every phase in the order of the happy path.
+var Phases = []Phase{Pending, Activating, Soaking, Deferred, Converged, Failed, Reverted}
+
+// Cause says why a host failed.
+type Cause string
+
+// The causes of failure. RevertOrdered is the only one that blames nothing on
+// the host and does not count against a wave.
+const (
+	ActivationFailedCause Cause = "activation-failed"
+	DeadlinePassed        Cause = "activation-deadline-passed"
+	WrongGeneration       Cause = "wrong-generation"
+	ProbeFailing          Cause = "probe-failing"
+	ContactLost           Cause = "contact-lost"
+	RevertOrdered         Cause = "revert-ordered"
+	Silent                Cause = "silent" // set by the server alone
+)
+
+// ProbeState is what is known of one probe since activation.
+type ProbeState struct {
+	Name    string          `json:"name"`
+	Mode    fleet.ProbeMode `json:"mode"`
+	Seen    bool            `json:"seen"`
+	Passing bool            `json:"passing"`
+	// FailingSince is when it began to fail without a pass in between; zero
+	// while it passes. It survives restarts.
+	FailingSince clock.Instant `json:"failingSince,omitempty"`
+	LastAt       clock.Instant `json:"lastAt,omitempty"`
+	Reason       string        `json:"reason,omitempty"`
+}
+
+// State is the machine's state. All instants are on the agent's clock.
+type State struct {
+	Phase    Phase         `json:"phase"`
+	Rollout  string        `json:"rollout,omitempty"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Grant    string        `json:"grant,omitempty"`
+	Wave     int           `json:"wave"`
+	// From is the last known good bundle and the only revert target; empty when
+	// the host ran nothing before.
+	From   digest.Digest `json:"from,omitempty"`
+	Target digest.Digest `json:"target,omitempty"`
+	// Current is the bundle that the host was last seen to run in full.
+	Current digest.Digest `json:"current,omitempty"`
+	BootID  string        `json:"bootId,omitempty"`
+
+	ClaimedAt   clock.Instant `json:"claimedAt,omitempty"`
+	Deadline    clock.Instant `json:"deadline,omitempty"` // of the activation
+	CompletedAt clock.Instant `json:"completedAt,omitempty"`
+	SoakFrom    clock.Instant `json:"soakFrom,omitempty"`
+	// ConfirmBy is when the dead-man's switch fires; zero when it is off or the
+	// server has been heard from since activation.
+	ConfirmBy   clock.Instant `json:"confirmBy,omitempty"`
+	ConvergedAt clock.Instant `json:"convergedAt,omitempty"`
+
+	Probes []ProbeState `json:"probes,omitempty"` // sorted by name
+
+	FailedAt  clock.Instant `json:"failedAt,omitempty"`
+	Cause     Cause         `json:"cause,omitempty"`
+	Detail    string        `json:"detail,omitempty"`
+	Reverting bool          `json:"reverting,omitempty"`
+	// RevertFailures counts failed attempts to go back; the agent gives up
+	// after MaxReverts and the host stays Failed for a person.
+	RevertFailures int           `json:"revertFailures,omitempty"`
+	RevertedAt     clock.Instant `json:"revertedAt,omitempty"`
+	// BlameBy ends the wait for contact after a dead-man revert: contact before
+	// it shows that the bundle had cut the host off, silence that the server
+	// was away.
+	BlameBy clock.Instant `json:"blameBy,omitempty"`
+}
+
+// MaxReverts bounds the attempts to go back after a failure.
+const MaxReverts = 3
+
+// InFlight reports whether the host may be disrupted by its rollout: claimed
+// and neither converged nor reverted. A failed host stays in flight until it
+// has recovered.
+func (s *State) InFlight() bool {
+	switch s.Phase {
+	case Activating, Soaking, Deferred, Failed:
+		return true
+	}
+	return false
+}
+
+// Healthy reports whether every enforce probe was seen since activation and
+// passes now.
+func (s *State) Healthy(plan *fleet.HostPlan) bool {
+	for i := range plan.Probes {
+		if plan.Probes[i].Mode != fleet.Enforce {
+			continue
+		}
+		p := s.probe(plan.Probes[i].Name)
+		if p == nil || !p.Seen || !p.Passing {
+			return false
+		}
+	}
+	return true
+}
+
+// FailingProbes lists the enforce probes that fail now, by name.
+func (s *State) FailingProbes() []string {
+	var names []string
+	for i := range s.Probes {
+		if p := &s.Probes[i]; p.Mode == fleet.Enforce && p.Seen && !p.Passing {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func (s *State) probe(name string) *ProbeState {
+	i, ok := slices.BinarySearchFunc(s.Probes, name, func(p ProbeState, n string) int {
+		return strings.Compare(p.Name, n)
+	})
+	if !ok {
+		return nil
+	}
+	return &s.Probes[i]
+}
+
+// edges is the graph of legal transitions. Claiming a new grant is legal from
+// every phase in which no activation runs.
+var edges = map[Phase][]Phase{
+	"":         {Activating},
+	Pending:    {Activating},
+	Activating: {Soaking, Failed, Deferred},
+	Deferred:   {Soaking, Failed},
+	Soaking:    {Converged, Failed},
+	Converged:  {Activating, Failed},
+	Failed:     {Reverted, Activating},
+	Reverted:   {Activating},
+}
+
+// Legal reports whether a host may go from one phase to the other. Staying is
+// always legal.
+func Legal(from, to Phase) bool { return from == to || slices.Contains(edges[from], to) }

@@ -1,0 +1,347 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Apply folds one entry of the log. An unknown event type is an
+// *event.UnknownTypeError: the process must stop.
+func (s *State) Apply(e event.Entry) error {
+	ev, err := event.Decode(e)
+	if err != nil {
+		return err
+	}
+	return s.fold(e, ev)
+}
+
+// fold applies a decoded event. Only At, Host, Incarnation and HostSeq of the
+// entry are read.
+func (s *State) fold(e event.Entry, ev event.Event) error {
+	if e.HostSeq != 0 {
+		h := s.host(e.Host)
+		if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+1 {
+			return fmt.Errorf("event %d of host %s (incarnation %d) does not follow event %d (incarnation %d)",
+				e.HostSeq, e.Host, e.Incarnation, h.Seq, h.Incarnation)
+		}
+		h.Seq = e.HostSeq
+	}
+	switch ev := ev.(type) {
+	case event.RootTrusted:
+		s.Root = ev
+	case event.ReleaseAccepted:
+		s.foldRelease(e.At, ev)
+	case event.TimestampAccepted:
+		s.Timestamp = ev
+		s.markAll()
+	case event.HostEnrolled:
+		s.foldEnrolled(e.Host, ev)
+	case event.CertificateRenewed:
+		h := s.host(e.Host)
+		h.Serial, h.NotAfter = ev.Serial, ev.NotAfter
+	case event.HostRevoked:
+		s.host(e.Host).RevokedBefore = ev.NotBefore
+	case event.HostHead:
+		s.host(e.Host).ChainHash = ev.Hash
+	case event.HostForked:
+		s.host(e.Host).Forked = true
+	case event.HostSilent, event.HostReturned, event.HostFailedSilently:
+		s.foldPresence(e.At, s.host(e.Host), ev)
+	case event.HostStepped:
+		return s.foldStepped(e, s.host(e.Host), ev)
+	case event.GrantDeclined:
+		s.foldDeclined(s.host(e.Host), ev)
+	case event.RolloutOpened:
+		return s.foldOpened(e.At, ev)
+	case event.OperatorTokenAdded:
+		s.Operators[ev.ID] = Operator{Name: ev.Name, Role: ev.Role, Hash: ev.Hash}
+	case event.OperatorTokenRevoked:
+		delete(s.Operators, ev.ID)
+	case event.Granted, event.GrantClaimed, event.GrantEnded:
+		s.foldGrant(e, s.host(e.Host), ev)
+	case event.QuarantineAdded, event.QuarantineCleared, event.RolloutQueued, event.RolloutDeferred:
+		s.foldChannel(ev)
+	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveHeld:
+		return s.foldRollout(e.At, ev)
+	case event.VerifyFailed, event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
+		event.BundleQuarantined, event.FileKept, event.ResourceChanged:
+		// For people: no decision reads them.
+	default:
+		return &event.UnknownTypeError{Type: ev.EventType()}
+	}
+	return nil
+}
+
+func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {
+	s.Release = Release{Version: ev.Version, Epoch: ev.Epoch, Ref: ev.Ref, Resolved: ev.Resolved,
+		Roster: ev.Roster, Envelopes: ev.Envelopes, At: at}
+	s.Edges = ev.ChannelEdge
+	for _, cr := range ev.Channels {
+		c := s.Channels[cr.Channel]
+		if c == nil {
+			c = &Channel{Name: cr.Channel, Quarantine: map[digest.Digest]string{}}
+			s.Channels[cr.Channel] = c
+		}
+		c.FreshnessWindow, c.ReconcileInterval, c.OnNewRef = cr.FreshnessWindow, cr.ReconcileInterval, cr.OnNewRef
+		c.Manifests = cr.Manifests
+	}
+	s.markAll()
+}
+
+func (s *State) markAll() {
+	for name := range s.Channels { // order-free: it only fills a set
+		s.dirty[name] = true
+	}
+}
+
+func (s *State) foldEnrolled(name string, ev event.HostEnrolled) {
+	h := s.host(name)
+	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
+	fresh := Host{Name: name, budgets: h.budgets, inFlight: h.inFlight, RevokedBefore: h.RevokedBefore}
+	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
+	fresh.Serial, fresh.NotAfter, fresh.holding = ev.Serial, ev.NotAfter, h.holding
+	*h = fresh
+	s.refresh(h)
+}
+
+func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.HostSilent:
+		h.Online = false
+		if h.Acting() {
+			h.SilentSince = at
+			s.wake(s.silentDeadline(h), h.Name)
+		}
+	case event.HostReturned:
+		h.Online, h.SilentSince = true, 0
+	case event.HostFailedSilently:
+		h.SilentFailure = true
+		if r := s.Find(ev.Rollout); r != nil {
+			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed = true })
+			s.dirty[r.Channel] = true
+		}
+	}
+	s.refresh(h)
+}
+
+func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error {
+	in, err := host.DecodeInput(ev.Input, ev.Data)
+	if err != nil {
+		return fmt.Errorf("event %d of host %s: %w", e.HostSeq, h.Name, err)
+	}
+	// The agent's own clock rules its machine, and e.At is on it.
+	s.stepped = s.mirror(h, in, e.At, ev)
+	h.SilentFailure = false
+	if h.Grant != nil && h.Machine.Grant == h.Grant.ID {
+		h.Grant = nil // the machine leads from here
+	}
+	if r := s.Rollouts[h.Machine.Manifest]; r != nil {
+		if c, ok := in.(host.Claimed); ok && c.Manifest == r.Manifest {
+			h.Declines, h.NotBefore, h.DeclineCode, h.DeclineWords = 0, 0, "", ""
+		}
+		if h.Machine.Phase == host.Failed && ev.From != host.Failed && h.Machine.Cause != host.RevertOrdered {
+			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven = true, true })
+			s.dirty[r.Channel] = true
+		}
+	}
+	s.refresh(h)
+	return nil
+}
+
+// mirror steps the server's copy of a host's machine and follows the host where
+// it took another legal transition; it returns the difference, if any.
+func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostStepped) *event.MirrorDiverged {
+	plan := s.hostPlan(h, ev.Manifest)
+	if plan == nil {
+		plan = &fleet.HostPlan{}
+	}
+	next, _, err := host.Step(h.Machine, in, at, plan)
+	if err == nil && next.Phase == ev.To {
+		h.Machine = next
+		return nil
+	}
+	d := &event.MirrorDiverged{Rollout: ev.Rollout, Expected: next.Phase, Reported: ev.To, Input: ev.Input}
+	m := &h.Machine
+	if err == nil {
+		*m = next
+	}
+	m.Phase, m.Manifest, m.Rollout = ev.To, ev.Manifest, ev.Rollout
+	m.Cause, m.Detail = ev.Cause, ev.Detail
+	switch in := in.(type) {
+	case host.Claimed:
+		m.Grant, m.From, m.Target, m.Wave = in.Grant, in.From, in.Target, in.Wave
+	case host.Activated:
+		m.Current = in.Observed
+	case host.RevertCompleted:
+		m.Current, m.Reverting = in.Observed, false
+	case host.Booted:
+		m.Current = in.Current
+	}
+	return d
+}
+
+// foldDeclined keeps why a host will not take a grant; the GrantEnded that
+// follows frees it.
+func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
+	g := h.Grant
+	if g == nil || g.ID != ev.Grant || g.Claimed {
+		return
+	}
+	h.DeclineCode, h.DeclineWords = ev.Code, ev.Detail
+	switch ev.Code {
+	case host.DeclineAtTarget:
+		h.Machine.Current = g.Target
+	case host.DeclineQuarantined:
+		if r := s.Rollouts[g.Manifest]; r != nil {
+			r.SetMark(h.Name, func(m *rollout.Mark) { m.Refused = ev.Code + ": " + ev.Detail })
+		}
+	}
+	s.refresh(h)
+}
+
+func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.Granted:
+		s.Grants++
+		r := s.Find(ev.Rollout)
+		h.Grant = &Grant{ID: ev.Grant, Manifest: r.Manifest, Rollout: ev.Rollout, Purpose: ev.Purpose,
+			Target: ev.Target, Reason: ev.Reason, Expires: ev.Expires}
+		h.NotBefore = 0
+		s.wake(ev.Expires, h.Name)
+	case event.GrantClaimed:
+		if h.Grant != nil && h.Grant.ID == ev.Grant {
+			h.Grant.Claimed = true
+			if r := s.Rollouts[h.Grant.Manifest]; r != nil {
+				r.SetMark(h.Name, func(m *rollout.Mark) { m.Claimed = true })
+			}
+		}
+	case event.GrantEnded:
+		if h.Grant != nil && h.Grant.ID == ev.Grant {
+			h.Grant = nil
+			if ev.NotBefore != 0 {
+				h.NotBefore = ev.NotBefore
+				h.Declines++
+				s.wake(ev.NotBefore, h.Name)
+			}
+		}
+	}
+	s.refresh(h)
+}
+
+func (s *State) foldChannel(ev event.Event) {
+	switch ev := ev.(type) {
+	case event.QuarantineAdded:
+		s.Channels[ev.Channel].Quarantine[ev.Digest] = ev.Reason
+		s.dirty[ev.Channel] = true
+	case event.QuarantineCleared:
+		delete(s.Channels[ev.Channel].Quarantine, ev.Digest)
+		s.dirty[ev.Channel] = true
+	case event.RolloutQueued:
+		s.Channels[ev.Channel].Queued = ev.Manifest
+	case event.RolloutDeferred:
+		s.Channels[ev.Channel].Deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason
+	}
+}
+
+func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
+	c := s.Channels[ev.Channel]
+	r := &rollout.Rollout{Name: ev.Rollout, Channel: ev.Channel, Ref: ev.Ref, Manifest: ev.Manifest,
+		Phase: rollout.Opening, Reason: ev.Reason, OpenedAt: at}
+	s.Rollouts[ev.Manifest] = r
+	s.Order = append(s.Order, ev.Manifest)
+	c.Active, c.Latest, c.Queued, c.Deferral = ev.Manifest, ev.Manifest, "", ""
+	if err := s.attach(r); err != nil {
+		return err
+	}
+	s.rebudget()
+	return nil
+}
+
+func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
+	var name string
+	switch ev := ev.(type) {
+	case event.RolloutMoved:
+		name = ev.Rollout
+	case event.RolloutReverting:
+		name = ev.Rollout
+	case event.RolloutPaused:
+		name = ev.Rollout
+	case event.RolloutResumed:
+		name = ev.Rollout
+	case event.RolloutCancelled:
+		name = ev.Rollout
+	case event.WavePromoted:
+		name = ev.Rollout
+	case event.WaveHeld:
+		name = ev.Rollout
+	}
+	r := s.Find(name)
+	if r == nil {
+		return fmt.Errorf("%s names rollout %q, which never opened", ev.EventType(), name)
+	}
+	s.dirty[r.Channel] = true
+	switch ev := ev.(type) {
+	case event.RolloutMoved:
+		return s.foldMoved(at, r, ev)
+	case event.RolloutReverting:
+		r.Reverting, r.Reason = true, ev.Reason
+	case event.RolloutPaused:
+		r.Paused, r.PauseReason = true, ev.Reason
+	case event.RolloutResumed:
+		r.Paused, r.PauseReason = false, ""
+		for w := range r.Waves {
+			r.Acknowledged[w] = r.Waves[w].Failures
+		}
+	case event.RolloutCancelled:
+		r.Final, r.Reason = true, "cancelled: "+ev.Reason
+		if c := s.Channels[r.Channel]; c.Active == r.Manifest {
+			c.Active = ""
+		}
+		s.markAll()
+	case event.WavePromoted:
+		r.Cursor, r.Held = ev.Wave+1, ""
+	case event.WaveHeld:
+		r.Held = ev.Code
+	}
+	return nil
+}
+
+func (s *State) foldMoved(at clock.Instant, r *rollout.Rollout, ev event.RolloutMoved) error {
+	to := rollout.Phase(ev.To)
+	if !rollout.Legal(r.Phase, to) {
+		return fmt.Errorf("rollout %s cannot go from %s to %s", r.Name, r.Phase, to)
+	}
+	c := s.Channels[r.Channel]
+	r.Phase, r.Reason = to, ev.Reason
+	r.Final = r.Final || (to == rollout.Failed && ev.Final)
+	if to.Ended() {
+		r.EndedAt = at
+	} else {
+		r.EndedAt = 0
+	}
+	switch to {
+	case rollout.Active:
+		c.Active = r.Manifest
+	case rollout.Failed:
+		if r.Final {
+			c.Active = ""
+		}
+	case rollout.Terminal:
+		c.Converged, c.Active = r.Manifest, ""
+		s.rebudget()
+	case rollout.Reverted, rollout.Superseded:
+		if c.Active == r.Manifest {
+			c.Active = ""
+		}
+	case rollout.Pruned:
+		delete(s.Rollouts, r.Manifest)
+	}
+	s.markAll() // channel edges look at other channels
+	return nil
+}

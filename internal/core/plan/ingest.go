@@ -1,0 +1,282 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Backoff between grants that a host declines: doubling from the base.
+const (
+	declineBase = 5 * clock.Second
+	declineCap  = 10 * clock.Minute
+)
+
+// decider collects the entries that a decision folds into the state.
+type decider struct {
+	s       *State
+	now     clock.Instant
+	entries []event.Entry
+	err     error
+}
+
+func (d *decider) add(host string, ev event.Event) {
+	if d.err != nil {
+		return
+	}
+	e, err := event.NewEntry(d.now, host, ev)
+	if err == nil {
+		err = d.s.fold(e, ev)
+	}
+	if err != nil {
+		d.err = err
+		return
+	}
+	d.entries = append(d.entries, e)
+}
+
+// Ingest folds a host's own events, which the caller has verified to continue
+// its chain up to head. It returns the entries to commit: the events, what
+// follows from them, and the head.
+func Ingest(s *State, name string, events []event.Entry, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
+	d := &decider{s: s, now: now}
+	h := s.host(name)
+	for _, e := range events {
+		ev, err := event.Decode(e)
+		if err != nil {
+			return nil, err
+		}
+		s.stepped = nil
+		if err := s.fold(e, ev); err != nil {
+			return nil, err
+		}
+		d.entries = append(d.entries, e)
+		if s.stepped != nil {
+			d.add(name, *s.stepped)
+		}
+		if dec, ok := ev.(event.GrantDeclined); ok {
+			d.declined(h, dec)
+		}
+	}
+	d.add(name, head)
+	return d.entries, d.err
+}
+
+// declined frees the slot of a grant that its host will not take.
+func (d *decider) declined(h *Host, ev event.GrantDeclined) {
+	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed {
+		return
+	}
+	end := event.GrantEnded{Grant: ev.Grant, Reason: "declined: " + ev.Code + ": " + ev.Detail}
+	if ev.Code != host.DeclineAtTarget && ev.Code != host.DeclineQuarantined {
+		end.NotBefore = d.now.Add(min(declineBase<<min(h.Declines, 16), declineCap))
+	}
+	d.add(h.Name, end)
+}
+
+// ClaimRefusedError says why a claim is refused; nothing was decided.
+type ClaimRefusedError struct{ Reason string }
+
+func (e *ClaimRefusedError) Error() string { return e.Reason }
+
+// Claim commits a host's claim of a grant. A repeated claim of a grant that is
+// claimed already returns no entries and no error.
+func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, error) {
+	h := s.Hosts[name]
+	refuse := func(format string, a ...any) ([]event.Entry, error) {
+		return nil, &ClaimRefusedError{Reason: fmt.Sprintf(format, a...)}
+	}
+	if h == nil {
+		return refuse("host %s is not known", name)
+	}
+	g := h.Grant
+	if g == nil || g.ID != grant {
+		if h.Machine.Grant == grant && h.Machine.Phase != "" {
+			return nil, nil // claimed, and the host has gone on from there
+		}
+		return refuse("grant %s is not open for host %s", grant, name)
+	}
+	if g.Claimed {
+		return nil, nil
+	}
+	if g.Expires.Reached(now) {
+		return refuse("grant %s expired at %s", grant, g.Expires)
+	}
+	r := s.Rollouts[g.Manifest]
+	if r == nil {
+		return refuse("rollout %s is gone", g.Rollout)
+	}
+	if g.Purpose == host.Forward {
+		if b := s.overlay(r); b != nil {
+			return refuse("%s", b.Words)
+		}
+		if reason := s.Channels[r.Channel].Quarantine[g.Target]; reason != "" {
+			return refuse("bundle %s is quarantined: %s", g.Target.Short(), reason)
+		}
+	}
+	d := &decider{s: s, now: now}
+	d.add(name, event.GrantClaimed{Grant: grant})
+	return d.entries, d.err
+}
+
+// Presence folds that a host was heard from, or was not for too long. It returns
+// nothing when that is no news.
+func Presence(s *State, name string, online bool, lastSeen, now clock.Instant) ([]event.Entry, error) {
+	h := s.Hosts[name]
+	if h == nil || h.Incarnation == 0 || h.Online == online {
+		return nil, nil
+	}
+	d := &decider{s: s, now: now}
+	if online {
+		d.add(name, event.HostReturned{})
+	} else {
+		d.add(name, event.HostSilent{LastSeen: lastSeen})
+	}
+	return d.entries, d.err
+}
+
+// Record folds events that were decided elsewhere from verified input: trust,
+// releases, enrolment, tokens.
+func Record(s *State, name string, now clock.Instant, events ...event.Event) ([]event.Entry, error) {
+	d := &decider{s: s, now: now}
+	for _, ev := range events {
+		d.add(name, ev)
+	}
+	return d.entries, d.err
+}
+
+// VerbError says why an operator's verb does not apply, and what would.
+type VerbError struct{ Reason string }
+
+func (e *VerbError) Error() string { return e.Reason }
+
+func verbErrorf(format string, a ...any) error { return &VerbError{Reason: fmt.Sprintf(format, a...)} }
+
+// Verb is what an operator may do to a rollout.
+type Verb string
+
+// The verbs. Resume ends a pause, or a halt with the failures so far
+// acknowledged; Cancel makes a halt final and halts first if need be.
+const (
+	Pause  Verb = "pause"
+	Resume Verb = "resume"
+	Cancel Verb = "cancel"
+)
+
+// Operate carries out a verb on a rollout by name or manifest digest.
+func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) ([]event.Entry, error) {
+	r := s.Find(id)
+	if r == nil {
+		return nil, verbErrorf("there is no rollout %q; steady rollout list shows them", id)
+	}
+	d := &decider{s: s, now: now}
+	switch verb {
+	case Pause:
+		if r.Phase.Ended() || r.Paused {
+			return nil, verbErrorf("rollout %s is %s already", r.Name, standing(r))
+		}
+		d.add("", event.RolloutPaused{Rollout: r.Name, Reason: reason, Actor: actor})
+	case Resume:
+		if err := d.resume(r, reason, actor); err != nil {
+			return nil, err
+		}
+	case Cancel:
+		if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed {
+			return nil, verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, standing(r))
+		}
+		d.cancel(r, reason, actor)
+	default:
+		return nil, verbErrorf("unknown verb %q", verb)
+	}
+	return d.entries, d.err
+}
+
+func (d *decider) resume(r *rollout.Rollout, reason, actor string) error {
+	c := d.s.Channels[r.Channel]
+	switch {
+	case r.Final:
+		return verbErrorf("rollout %s was cancelled; push a release instead", r.Name)
+	case r.Reverting:
+		return verbErrorf("rollout %s is being reverted; push a fixed release instead", r.Name)
+	case r.Phase == rollout.Failed && c.Latest != r.Manifest:
+		return verbErrorf("rollout %s was followed by another", r.Name)
+	case r.Phase != rollout.Failed && !r.Paused:
+		return verbErrorf("rollout %s is %s; there is nothing to resume", r.Name, standing(r))
+	}
+	halted := r.Phase == rollout.Failed
+	d.add("", event.RolloutResumed{Rollout: r.Name, Reason: reason, Actor: actor})
+	if halted {
+		d.add("", event.RolloutMoved{Rollout: r.Name, From: string(rollout.Failed), To: string(rollout.Active),
+			Reason: "resumed: " + reason, Actor: actor})
+	}
+	return nil
+}
+
+func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
+	if r.Phase != rollout.Failed {
+		d.add("", event.RolloutMoved{Rollout: r.Name, From: string(r.Phase), To: string(rollout.Failed),
+			Reason: "cancelled: " + reason, Actor: actor, Final: true})
+	} else {
+		d.add("", event.RolloutCancelled{Rollout: r.Name, Reason: reason, Actor: actor})
+	}
+	for _, name := range d.s.HostNames() {
+		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Manifest == r.Manifest && g.Purpose == host.Forward {
+			d.add(name, event.GrantEnded{Grant: g.ID, Reason: "rollout " + r.Name + " was cancelled"})
+		}
+	}
+}
+
+func standing(r *rollout.Rollout) string {
+	switch {
+	case r.Final:
+		return "cancelled"
+	case r.Paused:
+		return "paused"
+	case r.Reverting && !r.Phase.Ended():
+		return "reverting"
+	}
+	return string(r.Phase)
+}
+
+// Standing names where a rollout stands, overlays included, for people.
+func Standing(r *rollout.Rollout) string { return standing(r) }
+
+// ClearQuarantine allows a bundle again on a channel.
+func ClearQuarantine(s *State, channel, bundle, reason, actor string, now clock.Instant) ([]event.Entry, error) {
+	c := s.Channels[channel]
+	if c == nil {
+		return nil, verbErrorf("there is no channel %q", channel)
+	}
+	for d := range c.Quarantine { // order-free: at most one has this digest
+		if string(d) == bundle || d.Short() == bundle {
+			return Record(s, "", now, event.QuarantineCleared{Channel: channel, Digest: d, Reason: reason, Actor: actor})
+		}
+	}
+	return nil, verbErrorf("bundle %s is not quarantined on channel %s", bundle, channel)
+}
+
+// Gate is one gate's answer about a host, in the order in which they are asked.
+type Gate struct {
+	Gate  gate.Code   `json:"gate"`
+	Block *gate.Block `json:"block,omitempty"`
+}
+
+// Answer says where a host stands and, if it has not moved yet, why.
+type Answer struct {
+	Host    string `json:"host"`
+	Channel string `json:"channel"`
+	Rollout string `json:"rollout"`
+	Wave    string `json:"wave"`
+	Status  string `json:"status"`
+	Current string `json:"current"`
+	Target  string `json:"target"`
+	// Words say it in a sentence.
+	Words string `json:"words"`
+	// Block is the first gate that blocks.
+	Block *gate.Block `json:"block,omitempty"`
+	Gates []Gate      `json:"gates"`
+}

@@ -1,0 +1,475 @@
+// Package plan is the server's state, as a fold over the log, and its
+// decisions, as functions of that state and an instant. Decide functions and
+// Next fold what they decide into the state and return it as entries for the
+// log; a caller that cannot commit the entries must throw the state away and
+// fold the log again.
+package plan
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Documents gives the content that events name by digest. The same digest
+// always gives the same content, so a fold that reads it stays a function.
+type Documents interface {
+	// Manifest returns a manifest with all of its leaves and budget members.
+	Manifest(digest.Digest) (*rollout.Manifest, error)
+}
+
+// Release is the newest accepted release.
+type Release struct {
+	Version   uint64                   `json:"version"`
+	Epoch     uint64                   `json:"epoch"`
+	Ref       string                   `json:"ref"`
+	Resolved  digest.Digest            `json:"resolved"`
+	Roster    digest.Digest            `json:"roster"`
+	Envelopes map[string]digest.Digest `json:"envelopes"`
+	At        clock.Instant            `json:"at"`
+}
+
+// Channel is one release train.
+type Channel struct {
+	Name              string              `json:"name"`
+	FreshnessWindow   clock.Duration      `json:"freshnessWindow"`
+	ReconcileInterval clock.Duration      `json:"reconcileInterval"`
+	OnNewRef          fleet.OnNewRef      `json:"onNewRef"`
+	Manifests         []fleet.ManifestRef `json:"manifests"`
+	// Active is the rollout that is not ended, or the last one that failed and
+	// may be resumed; empty when there is none.
+	Active digest.Digest `json:"active,omitempty"`
+	// Latest is the last manifest opened; the head of Manifests is pending while
+	// it differs from it.
+	Latest digest.Digest `json:"latest,omitempty"`
+	// Converged is the last manifest that ended Terminal: what returning hosts
+	// are given.
+	Converged digest.Digest `json:"converged,omitempty"`
+	// Queued is the manifest logged as waiting for the active rollout.
+	Queued digest.Digest `json:"queued,omitempty"`
+	// Deferral is the last reason logged for not opening.
+	Deferral string `json:"deferral,omitempty"`
+	// Quarantine maps a bundle to why it failed on this channel.
+	Quarantine map[digest.Digest]string `json:"quarantine,omitempty"`
+}
+
+// Grant is a grant that is not finished.
+type Grant struct {
+	ID       string        `json:"id"`
+	Manifest digest.Digest `json:"manifest"`
+	Rollout  string        `json:"rollout"`
+	Purpose  host.Purpose  `json:"purpose"`
+	Target   digest.Digest `json:"target"`
+	Reason   string        `json:"reason"`
+	Expires  clock.Instant `json:"expires"`
+	Claimed  bool          `json:"claimed,omitempty"`
+}
+
+// Host is what the server knows of one host.
+type Host struct {
+	Name        string        `json:"name"`
+	Incarnation uint64        `json:"incarnation,omitempty"` // zero before enrolment
+	EventKey    []byte        `json:"eventKey,omitempty"`
+	TokenDoc    digest.Digest `json:"tokenDoc,omitempty"`
+	Serial      string        `json:"serial,omitempty"`
+	NotAfter    clock.Instant `json:"notAfter,omitempty"`
+	// RevokedBefore ends certificates issued earlier.
+	RevokedBefore clock.Instant `json:"revokedBefore,omitempty"`
+	// Seq and ChainHash are the end of the host's event chain.
+	Seq       uint64 `json:"seq,omitempty"`
+	ChainHash []byte `json:"chainHash,omitempty"`
+	Online    bool   `json:"online,omitempty"`
+	// SilentSince is set while an in-flight host is not heard from.
+	SilentSince clock.Instant `json:"silentSince,omitempty"`
+	// SilentFailure says that it was failed for it, until it reports.
+	SilentFailure bool       `json:"silentFailure,omitempty"`
+	Machine       host.State `json:"machine"`
+	Grant         *Grant     `json:"grant,omitempty"`
+	// Forked says that two events claimed one place in the chain.
+	Forked bool `json:"forked,omitempty"`
+
+	// Declines counts grants declined in a row; NotBefore is when to ask again.
+	Declines     int           `json:"declines,omitempty"`
+	NotBefore    clock.Instant `json:"notBefore,omitempty"`
+	DeclineCode  string        `json:"declineCode,omitempty"`
+	DeclineWords string        `json:"declineWords,omitempty"`
+
+	inFlight bool
+	holding  bool            // failed for good, still holds its slots
+	budgets  []int           // ids of active budgets it belongs to, ascending
+	plan     *fleet.HostPlan // of Machine.Manifest
+}
+
+// InFlight reports whether the host may be disrupted now, offered grants
+// included.
+func (h *Host) InFlight() bool {
+	return h.Grant != nil || h.Machine.InFlight() || h.SilentFailure
+}
+
+// Acting reports whether the host does something of a rollout by itself, so that
+// its silence is news.
+func (h *Host) Acting() bool {
+	switch m := &h.Machine; m.Phase {
+	case host.Activating, host.Soaking, host.Deferred:
+		return true
+	case host.Failed:
+		return m.Reverting
+	}
+	return h.Grant != nil && h.Grant.Claimed
+}
+
+// SpentToken is an enrolment token that cannot be used again.
+type SpentToken struct {
+	Host        string        `json:"host"`
+	KeyDigest   digest.Digest `json:"keyDigest"`
+	Certificate digest.Digest `json:"certificate"`
+}
+
+// Operator is a bearer of an operator token.
+type Operator struct {
+	Name string `json:"name"`
+	Role string `json:"role"`
+	Hash []byte `json:"hash"`
+}
+
+// Budget is an active budget: of a manifest whose rollout is not over.
+type Budget struct {
+	Selector string
+	Max      int
+	Members  []string
+	InFlight int
+}
+
+// State is everything the server knows. Exported fields that encode to JSON are
+// the state; the rest is derived.
+type State struct {
+	Root      event.RootTrusted                  `json:"root"`
+	Release   Release                            `json:"release"`
+	Timestamp event.TimestampAccepted            `json:"timestamp"`
+	Channels  map[string]*Channel                `json:"channels"`
+	Edges     []fleet.ChannelEdge                `json:"edges"`
+	Hosts     map[string]*Host                   `json:"hosts"`
+	Rollouts  map[digest.Digest]*rollout.Rollout `json:"rollouts"`
+	Order     []digest.Digest                    `json:"order"` // in which they opened
+	Grants    uint64                             `json:"grants"`
+	Tokens    map[string]SpentToken              `json:"tokens"`
+	Operators map[string]Operator                `json:"operators"`
+	docs      Documents
+	budgets   []Budget              // active ones
+	dirty     map[string]bool       // channels to plan
+	timers    timerHeap             // instants at which a host must be looked at
+	holding   int                   // hosts that failed for good and hold slots
+	stepped   *event.MirrorDiverged // what the last fold of a step found
+}
+
+// New returns the state before the first event.
+func New(docs Documents) *State {
+	return &State{
+		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
+		Rollouts: map[digest.Digest]*rollout.Rollout{},
+		Tokens:   map[string]SpentToken{}, Operators: map[string]Operator{},
+		docs: docs, dirty: map[string]bool{},
+	}
+}
+
+// timer asks for a look at a host.
+type timer struct {
+	at   clock.Instant
+	host string
+}
+
+type timerHeap []timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].at, h[j].at), cmp.Compare(h[i].host, h[j].host)) < 0
+}
+func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(timer)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func (s *State) wake(at clock.Instant, name string) {
+	if at != 0 {
+		heap.Push(&s.timers, timer{at, name})
+	}
+}
+
+// Host returns a host's record, making it if need be.
+func (s *State) host(name string) *Host {
+	h := s.Hosts[name]
+	if h == nil {
+		h = &Host{Name: name}
+		s.Hosts[name] = h
+	}
+	return h
+}
+
+// ChannelNames lists the channels in order.
+func (s *State) ChannelNames() []string { return slices.Sorted(maps.Keys(s.Channels)) }
+
+// HostNames lists the hosts in order.
+func (s *State) HostNames() []string { return slices.Sorted(maps.Keys(s.Hosts)) }
+
+// Find returns a rollout by name or by manifest digest, the latest of a name.
+func (s *State) Find(id string) *rollout.Rollout {
+	if r := s.Rollouts[digest.Digest(id)]; r != nil {
+		return r
+	}
+	for _, d := range slices.Backward(s.Order) {
+		if r := s.Rollouts[d]; r != nil && r.Name == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// live lists the rollouts that members are kept for: each channel's latest one
+// and the one that returning hosts are given.
+func (s *State) live(c *Channel) []*rollout.Rollout {
+	rs := make([]*rollout.Rollout, 0, 2)
+	if r := s.Rollouts[c.Latest]; r != nil {
+		rs = append(rs, r)
+	}
+	if r := s.Rollouts[c.Converged]; r != nil && c.Converged != c.Latest {
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// refresh brings everything derived from a host up to date.
+func (s *State) refresh(h *Host) {
+	if now := h.InFlight(); now != h.inFlight {
+		h.inFlight = now
+		for _, id := range h.budgets {
+			if now {
+				s.budgets[id].InFlight++
+			} else {
+				s.budgets[id].InFlight--
+			}
+		}
+		s.touchBudgets(h)
+	}
+	if now := h.Machine.Phase == host.Failed && !h.Machine.Reverting; now != h.holding {
+		h.holding = now
+		if now {
+			s.holding++
+		} else {
+			s.holding--
+		}
+	}
+	for _, name := range s.channelsOf(h) {
+		for _, r := range s.live(s.Channels[name]) {
+			i, ok := r.Plan.Leaf(h.Name)
+			if !ok {
+				continue
+			}
+			status, settled := s.status(h, r, &r.Plan.Leaves[i])
+			if r.Set(i, status, h.Online, settled) {
+				s.dirty[name] = true
+			}
+		}
+	}
+}
+
+// touchBudgets marks the channels that may move because a slot came free or was
+// taken. Budgets span channels.
+func (s *State) touchBudgets(h *Host) {
+	if len(h.budgets) == 0 {
+		return
+	}
+	for name, c := range s.Channels { // order-free: it only fills a set
+		if c.Active != "" || c.Converged != "" {
+			s.dirty[name] = true
+		}
+	}
+}
+
+// channelsOf lists the channels that a host has a leaf in, of those with a live
+// rollout. A host moves between channels only by a release.
+func (s *State) channelsOf(h *Host) []string {
+	var names []string
+	for name, c := range s.Channels { // order-free: sorted below
+		for _, r := range s.live(c) {
+			if _, ok := r.Plan.Leaf(h.Name); ok {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// status derives what a host stands at in a rollout.
+func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status rollout.Status, settled bool) {
+	m := &h.Machine
+	here := m.Manifest == r.Manifest
+	switch {
+	case h.SilentFailure && (here || h.Grant != nil && h.Grant.Manifest == r.Manifest):
+		return rollout.Broken, true // nothing more comes of it by itself
+	case h.Grant != nil && h.Grant.Manifest == r.Manifest && h.Grant.Purpose == host.Forward:
+		if h.Grant.Claimed {
+			return rollout.Claimed, false
+		}
+		return rollout.Offered, false
+	case here:
+		switch m.Phase {
+		case host.Activating, host.Soaking, host.Deferred:
+			return rollout.Claimed, false
+		case host.Converged:
+			return rollout.Converged, false
+		case host.Failed:
+			return rollout.Broken, !m.Reverting
+		case host.Reverted:
+			return rollout.Back, false
+		}
+	}
+	switch {
+	case m.Current != "" && m.Current == leaf.Target && !m.InFlight() && h.Grant == nil:
+		return rollout.AtTarget, false
+	case h.Grant != nil, m.Phase == host.Activating, m.Phase == host.Soaking, m.Phase == host.Deferred,
+		m.Phase == host.Failed && m.Reverting:
+		return rollout.Busy, false
+	}
+	return rollout.Waiting, false
+}
+
+// attach binds a rollout to its manifest and sets its members.
+func (s *State) attach(r *rollout.Rollout) error {
+	m, err := s.docs.Manifest(r.Manifest)
+	if err != nil {
+		return fmt.Errorf("load manifest %s of rollout %s: %w", r.Manifest.Short(), r.Name, err)
+	}
+	if err := r.Bind(m); err != nil {
+		return err
+	}
+	for i := range m.Leaves {
+		h := s.host(m.Leaves[i].Host)
+		status, settled := s.status(h, r, &m.Leaves[i])
+		r.Set(i, status, h.Online, settled)
+	}
+	return nil
+}
+
+// rebudget collects the budgets of every rollout whose plan is active and
+// regroups the members of the live rollouts by them.
+func (s *State) rebudget() {
+	s.budgets = s.budgets[:0]
+	for _, h := range s.Hosts { // order-free: it only clears
+		h.budgets = h.budgets[:0]
+	}
+	type key struct {
+		members digest.Digest
+		max     int
+	}
+	seen := map[key]bool{}
+	for _, name := range s.ChannelNames() {
+		for _, r := range s.live(s.Channels[name]) {
+			for i, b := range r.Plan.Header.Budgets {
+				if k := (key{b.Members, b.Max}); !seen[k] {
+					seen[k] = true
+					s.addBudget(b, r.Plan.Members[i])
+				}
+			}
+		}
+	}
+	live := map[digest.Digest]bool{}
+	for _, name := range s.ChannelNames() {
+		for _, r := range s.live(s.Channels[name]) {
+			r.Classify(func(n string) []int { return s.host(n).budgets })
+			live[r.Manifest] = true
+		}
+		s.dirty[name] = true
+	}
+	for d, r := range s.Rollouts { // order-free: each is unbound by itself
+		if !live[d] {
+			r.Unbind()
+		}
+	}
+}
+
+func (s *State) addBudget(b fleet.Budget, members []string) {
+	id := len(s.budgets)
+	budget := Budget{Selector: b.Selector, Max: b.Max, Members: members}
+	for _, name := range members {
+		h := s.host(name)
+		h.budgets = append(h.budgets, id)
+		if h.inFlight {
+			budget.InFlight++
+		}
+	}
+	s.budgets = append(s.budgets, budget)
+}
+
+// Restore completes a state that was decoded from a snapshot.
+func Restore(s *State, docs Documents) error {
+	s.docs, s.dirty = docs, map[string]bool{}
+	for _, name := range s.HostNames() {
+		h := s.Hosts[name]
+		h.inFlight = h.InFlight()
+		h.holding = h.Machine.Phase == host.Failed && !h.Machine.Reverting
+		if h.holding {
+			s.holding++
+		}
+		s.schedule(h)
+	}
+	for _, name := range s.ChannelNames() {
+		for _, r := range s.live(s.Channels[name]) {
+			if err := s.attach(r); err != nil {
+				return err
+			}
+		}
+	}
+	s.rebudget()
+	return nil
+}
+
+// schedule asks for a look at a host at every instant that it waits for.
+func (s *State) schedule(h *Host) {
+	if h.Grant != nil && !h.Grant.Claimed {
+		s.wake(h.Grant.Expires, h.Name)
+	}
+	s.wake(h.NotBefore, h.Name)
+	if h.SilentSince != 0 && !h.SilentFailure {
+		s.wake(s.silentDeadline(h), h.Name)
+	}
+}
+
+// silentDeadline is when an in-flight host that is not heard from is failed.
+func (s *State) silentDeadline(h *Host) clock.Instant {
+	d := h.Machine.Manifest
+	if h.Grant != nil {
+		d = h.Grant.Manifest
+	}
+	if r := s.Rollouts[d]; r != nil && r.Plan != nil {
+		return h.SilentSince.Add(r.Plan.Header.Policy.ConfirmWindow)
+	}
+	return h.SilentSince
+}
+
+// hostPlan returns what the manifest of the host's machine says for it.
+func (s *State) hostPlan(h *Host, d digest.Digest) *fleet.HostPlan {
+	if h.plan != nil && h.plan.Manifest == d {
+		return h.plan
+	}
+	m, err := s.docs.Manifest(d)
+	if err != nil {
+		return nil
+	}
+	h.plan = m.HostPlan(h.Name)
+	return h.plan
+}

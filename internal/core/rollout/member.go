@@ -1,0 +1,311 @@
+package rollout
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// Status is what one member of a rollout stands at, as the server sees it.
+type Status uint8
+
+// The statuses. Zero is never valid.
+const (
+	Waiting   Status = iota + 1 // needs the target and has no grant
+	AtTarget                    // ran the target already; no evidence for a wave
+	Busy                        // needs the target but is still finishing something else
+	Offered                     // has a grant that it did not claim yet
+	Claimed                     // on its way: activating, soaking or deferred
+	Converged                   // runs the target, healthy through its soak
+	Broken                      // failed and not recovered; holds its slot
+	Refused                     // will not take the target; nothing changed there
+	Back                        // runs its earlier bundle again after a failure
+	statuses                    // how many there are, and zero
+)
+
+var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered", "claimed", "converged", "failed", "refused", "reverted"}
+
+func (s Status) String() string { return statusNames[s] }
+
+// Manifest is a manifest with all of its leaves, sorted by host, as the server
+// verified it. It is shared and must not be changed.
+type Manifest struct {
+	Digest digest.Digest
+	Header *fleet.Manifest
+	Leaves []fleet.Leaf
+	// Members resolves each of the header's budgets to its host list.
+	Members [][]string
+}
+
+// Leaf returns the index of a host's leaf.
+func (m *Manifest) Leaf(host string) (int, bool) {
+	return slices.BinarySearchFunc(m.Leaves, host, func(l fleet.Leaf, h string) int { return strings.Compare(l.Host, h) })
+}
+
+// HostPlan returns what the manifest says for one host, or nil.
+func (m *Manifest) HostPlan(host string) *fleet.HostPlan {
+	i, ok := m.Leaf(host)
+	if !ok {
+		return nil
+	}
+	p := fleet.HostPlanOf(m.Header, m.Digest, &m.Leaves[i])
+	return &p
+}
+
+// Member is one host in one rollout.
+type Member struct {
+	Status Status
+	Online bool
+	// Settled says that a Broken member moves no more by itself.
+	Settled bool
+	// Marks stay for the life of the rollout.
+	Mark
+	class int32
+}
+
+// Mark is what a rollout remembers of a member whatever becomes of it later.
+type Mark struct {
+	// Failed counts against the wave once, whatever follows.
+	Failed bool `json:"failed,omitempty"`
+	// Proven says that the host's own signed event reported the failure, so
+	// that other hosts can be shown it.
+	Proven bool `json:"proven,omitempty"`
+	// Refused is why the member declined for good.
+	Refused string `json:"refused,omitempty"`
+	// Claimed says that the member acted on a grant of this rollout.
+	Claimed bool `json:"claimed,omitempty"`
+}
+
+// WaveCount aggregates the members of a wave.
+type WaveCount struct {
+	By [statuses]int
+	// Offline counts waiting members that are not there: skipped.
+	Offline int
+	// Unsettled counts broken members that are still on their way back.
+	Unsettled int
+	// Failures counts members marked failed or refused; Proven those whose
+	// failure other hosts can be shown.
+	Failures, Proven int
+}
+
+// Members returns how many hosts the wave has.
+func (c *WaveCount) Members() int {
+	n := 0
+	for _, v := range c.By {
+		n += v
+	}
+	return n
+}
+
+// Class is a set of members that every gate but the host edges treats alike:
+// the same wave and the same budgets. Ready holds those that wait and are
+// online.
+type Class struct {
+	Wave    int
+	Budgets []int // the caller's budget ids, ascending
+	Ready   Set
+}
+
+// Set is a set of member indexes.
+type Set struct {
+	words []uint64
+	n     int
+}
+
+// Len returns how many indexes the set holds.
+func (s *Set) Len() int { return s.n }
+
+func (s *Set) put(i int, in bool) {
+	w, b := i>>6, uint64(1)<<(i&63)
+	for w >= len(s.words) {
+		s.words = append(s.words, 0)
+	}
+	switch had := s.words[w]&b != 0; {
+	case in && !had:
+		s.words[w] |= b
+		s.n++
+	case !in && had:
+		s.words[w] &^= b
+		s.n--
+	}
+}
+
+// Next returns the smallest index at or after i, or -1.
+func (s *Set) Next(i int) int {
+	for w := i >> 6; w < len(s.words); w++ {
+		word := s.words[w]
+		if w == i>>6 {
+			word &= ^uint64(0) << (i & 63)
+		}
+		if word != 0 {
+			return w<<6 + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
+}
+
+// Rollout is one manifest on its way. Exported fields that encode to JSON are
+// its state; the rest is derived from them, the manifest and the hosts.
+type Rollout struct {
+	Name     string        `json:"name"`
+	Channel  string        `json:"channel"`
+	Ref      string        `json:"ref"`
+	Manifest digest.Digest `json:"manifest"`
+	Phase    Phase         `json:"phase"`
+	Reason   string        `json:"reason"`
+	OpenedAt clock.Instant `json:"openedAt"`
+	EndedAt  clock.Instant `json:"endedAt,omitempty"`
+	// Cursor is the last wave that is open; it never goes back.
+	Cursor int `json:"cursor"`
+	// Reverting says that the failure policy sends hosts back.
+	Reverting   bool   `json:"reverting,omitempty"`
+	Paused      bool   `json:"paused,omitempty"`
+	PauseReason string `json:"pauseReason,omitempty"`
+	// Final says that a failed rollout was cancelled and cannot be resumed.
+	Final bool `json:"final,omitempty"`
+	// Acknowledged failures per wave no longer count against its limit.
+	Acknowledged []int `json:"acknowledged"`
+	// Held is the code of the last reason logged for not promoting.
+	Held  string          `json:"held,omitempty"`
+	Marks map[string]Mark `json:"marks,omitempty"`
+
+	Plan    *Manifest   `json:"-"`
+	Members []Member    `json:"-"` // parallel to Plan.Leaves
+	Waves   []WaveCount `json:"-"`
+	Classes []Class     `json:"-"`
+	total   WaveCount
+}
+
+// Bind attaches the manifest and builds the members, all waiting and offline.
+// The caller then sets every member.
+func (r *Rollout) Bind(m *Manifest) error {
+	if m.Digest != r.Manifest {
+		return fmt.Errorf("rollout %s is of manifest %s, not %s", r.Name, r.Manifest.Short(), m.Digest.Short())
+	}
+	r.Plan = m
+	r.Members = make([]Member, len(m.Leaves))
+	r.Waves = make([]WaveCount, len(m.Header.Waves))
+	r.total = WaveCount{}
+	for len(r.Acknowledged) < len(r.Waves) {
+		r.Acknowledged = append(r.Acknowledged, 0)
+	}
+	r.Classes = []Class{{}}
+	for i := range m.Leaves {
+		r.Members[i] = Member{Status: Waiting, Mark: r.Marks[m.Leaves[i].Host]}
+		r.count(i, +1)
+	}
+	return nil
+}
+
+func (r *Rollout) count(i, d int) {
+	m := &r.Members[i]
+	for _, c := range [2]*WaveCount{&r.Waves[r.Plan.Leaves[i].Wave], &r.total} {
+		c.By[m.Status] += d
+		if m.Status == Waiting && !m.Online {
+			c.Offline += d
+		}
+		if m.Status == Broken && !m.Settled {
+			c.Unsettled += d
+		}
+		if m.Failed || m.Refused != "" {
+			c.Failures += d
+		}
+		if m.Proven {
+			c.Proven += d
+		}
+	}
+}
+
+// Set moves a member and its aggregates. It reports whether anything changed.
+func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
+	m := &r.Members[i]
+	if m.Refused != "" && status == Waiting {
+		status = Refused
+	}
+	if m.Status == status && m.Online == online && m.Settled == settled {
+		return false
+	}
+	r.count(i, -1)
+	m.Status, m.Online, m.Settled = status, online, settled
+	r.count(i, +1)
+	r.ready(i)
+	return true
+}
+
+func (r *Rollout) ready(i int) {
+	m := &r.Members[i]
+	r.Classes[m.class].Ready.put(i, m.Status == Waiting && m.Online)
+}
+
+// SetMark changes what is remembered of a member.
+func (r *Rollout) SetMark(host string, change func(*Mark)) {
+	if r.Marks == nil {
+		r.Marks = map[string]Mark{}
+	}
+	mark := r.Marks[host]
+	change(&mark)
+	r.Marks[host] = mark
+	if r.Plan == nil {
+		return
+	}
+	if i, ok := r.Plan.Leaf(host); ok {
+		r.count(i, -1)
+		r.Members[i].Mark = mark
+		r.count(i, +1)
+	}
+}
+
+// Classify groups the members by wave and by the budgets that the caller says
+// cap each of them; budgets must be ascending and is not kept.
+func (r *Rollout) Classify(budgets func(host string) []int) {
+	r.Classes = r.Classes[:0]
+	index := map[string]int32{}
+	var key []byte
+	for i := range r.Members {
+		leaf := &r.Plan.Leaves[i]
+		b := budgets(leaf.Host)
+		key = fmt.Append(key[:0], leaf.Wave, b)
+		c, ok := index[string(key)]
+		if !ok {
+			c = int32(len(r.Classes))
+			index[string(key)] = c
+			r.Classes = append(r.Classes, Class{Wave: leaf.Wave, Budgets: slices.Clone(b)})
+		}
+		r.Members[i].class = c
+		r.ready(i)
+	}
+	if len(r.Classes) == 0 {
+		r.Classes = []Class{{}}
+	}
+}
+
+// Unbind forgets what is derived, of a rollout that gives out nothing more.
+func (r *Rollout) Unbind() { r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil }
+
+// Total aggregates all waves.
+func (r *Rollout) Total() *WaveCount { return &r.total }
+
+// Excess returns the first wave with more unacknowledged failures than the
+// policy allows, or -1.
+func (r *Rollout) Excess() int {
+	for w := range r.Waves {
+		if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures {
+			return w
+		}
+	}
+	return -1
+}
+
+// Moving counts the members whose part in the rollout is not decided yet:
+// those on their way, on their way back, or still busy elsewhere.
+func (c *WaveCount) Moving() int {
+	return c.By[Busy] + c.By[Offered] + c.By[Claimed] + c.Unsettled
+}
+
+// Ready counts the members that could be granted as far as they are concerned.
+func (c *WaveCount) Ready() int { return c.By[Waiting] - c.Offline }
