@@ -21,12 +21,11 @@ const (
 
 // Doc is a parsed document with the positions of its parts.
 type Doc struct {
-	file string
-	root *yaml.Node
-	tree any // maps, lists, strings, int64, float64, bool and nil
+	file  string
+	root  *yaml.Node
+	tree  any  // maps, lists, strings, int64, float64, bool and nil
+	holes bool // some values were not taken
 }
-
-const sequenceKind = yaml.SequenceNode
 
 // Parse reads data as exactly one document. The file name only appears in
 // problems. With problems, Doc is nil when nothing could be read at all, and
@@ -68,7 +67,7 @@ func Parse(file string, data []byte) (*Doc, []Problem) {
 	}
 	w := &walker{file: file}
 	tree := w.value(top, 1)
-	return &Doc{file: file, root: top, tree: tree}, w.problems
+	return &Doc{file: file, root: top, tree: tree, holes: w.holes}, w.problems
 }
 
 func badText(data []byte) (line, col int, ok bool) {
@@ -118,6 +117,7 @@ func syntaxProblem(file string, data []byte, err error) Problem {
 type walker struct {
 	file     string
 	problems []Problem
+	holes    bool
 }
 
 func (w *walker) add(n *yaml.Node, format string, args ...any) {
@@ -126,6 +126,7 @@ func (w *walker) add(n *yaml.Node, format string, args ...any) {
 
 func (w *walker) value(n *yaml.Node, depth int) any {
 	if depth > MaxDepth {
+		w.holes = true
 		w.add(n, "the document is nested deeper than %d levels: expected at most that", MaxDepth)
 		return nil
 	}
@@ -142,6 +143,7 @@ func (w *walker) value(n *yaml.Node, depth int) any {
 		}
 		return out
 	case yaml.AliasNode:
+		w.holes = true
 		w.add(n, "alias *%s is not taken: expected the value written out", n.Value)
 		return nil
 	}
@@ -155,10 +157,12 @@ func (w *walker) mapping(n *yaml.Node, depth int) any {
 		k, v := n.Content[i], n.Content[i+1]
 		tag := k.ShortTag()
 		if tag == "!!merge" {
+			w.holes = true
 			w.add(k, "merge key << is not taken: expected each key written out")
 			continue
 		}
 		if k.Kind != yaml.ScalarNode || (tag != "!!str" && tag != "!!timestamp") {
+			w.holes = true
 			w.add(k, "the key is %s: expected text, in quotes if need be", kindWord(k))
 			continue
 		}
@@ -192,6 +196,7 @@ func (w *walker) scalar(n *yaml.Node) any {
 		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil && v <= 1<<53 && v >= -(1<<53) {
 			return v
 		}
+		w.holes = true
 		w.add(n, "%s is no plain number: expected a whole number below 2^53", n.Value)
 		return nil
 	case "!!float":
@@ -200,6 +205,7 @@ func (w *walker) scalar(n *yaml.Node) any {
 			return f
 		}
 	}
+	w.holes = true
 	w.add(n, "%s is not taken here: expected text, a number, true or false", kindWord(n))
 	return nil
 }
@@ -217,7 +223,7 @@ func kindWord(n *yaml.Node) string {
 	case "!!str", "!!timestamp":
 		return "text"
 	case "!!null":
-		return "nothing"
+		return "empty"
 	case "!!bool":
 		return "true or false"
 	case "!!int", "!!float":
@@ -231,8 +237,14 @@ func kindWord(n *yaml.Node) string {
 // does not have is an error.
 func (d *Doc) Decode(v any) error { return d.decode(v, true) }
 
-// DecodeKnown is Decode without the error for keys that v does not have.
-func (d *Doc) DecodeKnown(v any) error { return d.decode(v, false) }
+// DecodeKnown is Decode without the error for keys that v does not have. It
+// fails when Parse left out a value: what builds on it would mislead.
+func (d *Doc) DecodeKnown(v any) error {
+	if d.holes {
+		return errors.New("some values were not taken")
+	}
+	return d.decode(v, false)
+}
 
 func (d *Doc) decode(v any, strict bool) error {
 	b, err := json.Marshal(d.tree)

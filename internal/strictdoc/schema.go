@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"go.yaml.in/yaml/v4"
 )
 
 // Schema is a compiled JSON Schema 2020-12. The words of its descriptions tell
@@ -38,7 +39,9 @@ func MustSchema(source []byte) *Schema {
 	return &Schema{compiled: compiled, source: doc}
 }
 
-// Check validates the document and gives one problem per finding.
+// Check validates the document and gives one problem per finding. It leaves out
+// propertyNames, whose place the validator does not report reliably: who decodes
+// the document checks names.
 func (d *Doc) Check(s *Schema) []Problem {
 	// The validator takes numbers as encoding/json gives them.
 	var ve *jsonschema.ValidationError
@@ -54,9 +57,7 @@ func (d *Doc) Check(s *Schema) []Problem {
 }
 
 func (s *Schema) collect(d *Doc, e *jsonschema.ValidationError, out *[]Problem) {
-	if k, ok := e.ErrorKind.(*kind.PropertyNames); ok {
-		*out = append(*out, d.AtKey(append(slices.Clone(e.InstanceLocation), k.Property),
-			fmt.Sprintf("%q is not a name: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit", k.Property)))
+	if _, ok := e.ErrorKind.(*kind.PropertyNames); ok {
 		return
 	}
 	if len(e.Causes) > 0 {
@@ -69,7 +70,7 @@ func (s *Schema) collect(d *Doc, e *jsonschema.ValidationError, out *[]Problem) 
 	what := "the document"
 	if len(path) > 0 {
 		what = path[len(path)-1]
-		if _, v := d.find(path[:len(path)-1]); v.Kind == sequenceKind {
+		if _, v := d.find(path[:len(path)-1]); v.Kind == yaml.SequenceNode {
 			what = "the item"
 		}
 	}
@@ -92,7 +93,7 @@ func (s *Schema) message(d *Doc, e *jsonschema.ValidationError, what string, pat
 	_, node := d.find(path)
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		return fmt.Sprintf("%s is %s: expected %s", what, kindWord(node), s.expected(e.SchemaURL))
+		return fmt.Sprintf("%s is %s: expected %s", what, valueWord(node), s.expected(e.SchemaURL))
 	case *kind.Pattern:
 		return fmt.Sprintf("%s is %q: expected %s", what, k.Got, s.expected(e.SchemaURL))
 	case *kind.Enum:
@@ -113,6 +114,21 @@ func (s *Schema) message(d *Doc, e *jsonschema.ValidationError, what string, pat
 		return fmt.Sprintf("%s has %d characters: expected at most %d", what, k.Got, k.Want)
 	}
 	return fmt.Sprintf("%s breaks the rule %s of the schema", what, strings.Join(e.ErrorKind.KeywordPath(), "/"))
+}
+
+// valueWord shows a short scalar itself.
+func valueWord(n *yaml.Node) string {
+	const most = 40
+	if n.Kind != yaml.ScalarNode || len(n.Value) > most {
+		return kindWord(n)
+	}
+	switch n.ShortTag() {
+	case "!!str", "!!timestamp":
+		return quote(n.Value)
+	case "!!int", "!!float", "!!bool":
+		return n.Value
+	}
+	return kindWord(n)
 }
 
 func quote(v any) string {

@@ -14,6 +14,7 @@ func (c *checker) allProbes() {
 		}
 	}
 	for _, t := range keys(c.d.TagProbes) {
+		c.name(at("tagProbes", t), t)
 		if !tags[t] {
 			c.warnf(at("tagProbes", t), "no host has tag %q: its probes never run", t)
 		}
