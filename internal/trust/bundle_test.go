@@ -1,0 +1,76 @@
+package trust
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"pgregory.net/rapid"
+)
+
+func TestBundleIsChecked(t *testing.T) {
+	file := func(path string) fleet.File { return fleet.File{Path: path, Mode: 0o644, Blob: digestOf(nil)} }
+	step := func(name string) fleet.Exec { return fleet.Exec{Name: name, Activate: []string{"true"}} }
+	good := func() fleet.Bundle {
+		return fleet.Bundle{Type: fleet.TypeBundle, Name: "web",
+			Files: []fleet.File{file("a"), file("b/c"), file("b/d")}, Exec: []fleet.Exec{step("one"), step("two")}}
+	}
+	if _, err := ReadBundle(canonical(t, good())); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(b *fleet.Bundle){
+		"name":             func(b *fleet.Bundle) { b.Name = "Web" },
+		"not sorted":       func(b *fleet.Bundle) { b.Files[0], b.Files[1] = b.Files[1], b.Files[0] },
+		"path twice":       func(b *fleet.Bundle) { b.Files[1] = b.Files[0] },
+		"file and folder":  func(b *fleet.Bundle) { b.Files[0] = file("b") },
+		"deep folder":      func(b *fleet.Bundle) { b.Files = []fleet.File{file("x"), file("x.y"), file("x/y/z")} },
+		"setuid":           func(b *fleet.Bundle) { b.Files[0].Mode = 0o4755 },
+		"no blob":          func(b *fleet.Bundle) { b.Files[0].Blob = "" },
+		"negative size":    func(b *fleet.Bundle) { b.Files[0].Size = -1 },
+		"owner":            func(b *fleet.Bundle) { b.Files[0].Owner = "root:root:x" },
+		"owner option":     func(b *fleet.Bundle) { b.Files[0].Owner = "--reference=/etc" },
+		"step twice":       func(b *fleet.Bundle) { b.Exec[1].Name = "one" },
+		"step name":        func(b *fleet.Bundle) { b.Exec[1].Name = "a b" },
+		"no command":       func(b *fleet.Bundle) { b.Exec[0].Activate = nil },
+		"empty command":    func(b *fleet.Bundle) { b.Exec[0].Check = []string{""} },
+		"NUL in command":   func(b *fleet.Bundle) { b.Exec[0].Revert = []string{"a", "b\x00c"} },
+		"negative timeout": func(b *fleet.Bundle) { b.Exec[0].Timeout = -1 },
+		"too many files":   func(b *fleet.Bundle) { b.Files = make([]fleet.File, MaxFiles+1) },
+	} {
+		b := good()
+		change(&b)
+		if err := CheckBundle(&b); CodeOf(err) != Malformed {
+			t.Errorf("%s: got %v, want Malformed", name, err)
+		}
+	}
+	b := good()
+	b.Files[0].Owner, b.Files[1].Owner = "1000:1000", "www-data"
+	if err := CheckBundle(&b); err != nil {
+		t.Errorf("owners by name and number: %v", err)
+	}
+}
+
+func TestPathsStayBelowTheRoot(t *testing.T) {
+	for _, p := range []string{"", ".", "..", "/", "/etc/passwd", "../x", "a/../../x", "a/..", "a//b", "a/", "./a",
+		"a/./b", "a\\b", "a\x00b", "a\nb", "a\x7f", strings.Repeat("a", 256), strings.Repeat("a/", 600) + "a"} {
+		if CheckPath(p) == nil {
+			t.Errorf("%q is accepted", p)
+		}
+	}
+	for _, p := range []string{"a", "a/b", "..a", "a..b/c", ".hidden", "ü/x", strings.Repeat("a", 255)} {
+		if err := CheckPath(p); err != nil {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.StringOf(rapid.SampledFrom([]rune("./a\\b"))).Draw(t, "path")
+		if CheckPath(p) != nil {
+			return
+		}
+		for part := range strings.SplitSeq(p, "/") {
+			if part == "" || part == "." || part == ".." {
+				t.Fatalf("%q is accepted", p)
+			}
+		}
+	})
+}

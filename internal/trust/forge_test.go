@@ -1,0 +1,106 @@
+package trust
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// TestS4NobodyElseMakesVerified type-checks a package that tries. Every attempt
+// is an error of its own, and nothing but the attempts is wrong.
+func TestS4NobodyElseMakesVerified(t *testing.T) {
+	fset := token.NewFileSet()
+	const name = "testdata/forge/forge.go"
+	file, err := parser.ParseFile(fset, name, nil, 0)
+	must(t, err)
+	failed := map[int]string{}
+	conf := types.Config{
+		Importer: importer.ForCompiler(fset, "source", nil),
+		Error: func(err error) {
+			var e types.Error
+			if errors.As(err, &e) {
+				failed[fset.Position(e.Pos).Line] += e.Msg + "; "
+			}
+		},
+	}
+	if _, err := conf.Check("forge", fset, []*ast.File{file}, nil); err == nil {
+		t.Fatal("the forgery compiles")
+	}
+	src, err := os.ReadFile(name)
+	must(t, err)
+	attempts := 0
+	for i, line := range strings.Split(string(src), "\n") {
+		attempt := strings.HasPrefix(line, "\t_ = ") || strings.HasPrefix(line, "\tv")
+		if attempt {
+			attempts++
+		}
+		if (failed[i+1] != "") != attempt {
+			t.Errorf("line %d: %s: errors %q", i+1, strings.TrimSpace(line), failed[i+1])
+		}
+	}
+	if attempts != 7 {
+		t.Errorf("%d attempts were recognised", attempts)
+	}
+}
+
+// TestS4OnePlaceFillsVerified: only prove builds the value behind a Verified,
+// and only the calls that check something use it.
+func TestS4OnePlaceFillsVerified(t *testing.T) {
+	fset := token.NewFileSet()
+	pkgs, err := os.ReadDir(".")
+	must(t, err)
+	var makers, users []string
+	for _, f := range pkgs {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, f.Name(), nil, 0)
+		must(t, err)
+		for _, decl := range file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CompositeLit:
+					if ix, ok := n.Type.(*ast.IndexExpr); ok && len(n.Elts) > 0 {
+						if id, ok := ix.X.(*ast.Ident); ok && (id.Name == "Verified" || id.Name == "proven") {
+							makers = append(makers, fn.Name.Name)
+						}
+					}
+				case *ast.CallExpr:
+					if id, ok := n.Fun.(*ast.Ident); ok && id.Name == "prove" {
+						users = append(users, fn.Name.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	slices.Sort(users)
+	if got := strings.Join(slices.Compact(makers), " "); got != "prove" {
+		t.Errorf("Verified is filled by %q", got)
+	}
+	want := "Blob Budget Bundle HostPlan Leaves Manifest Recall Resolved Revocations Roster Timestamp"
+	if got := strings.Join(slices.Compact(users), " "); got != want {
+		t.Errorf("prove is called by %q, want %q: say here why a new one may", got, want)
+	}
+}
+
+func TestVerifiedIsNotReadFromJSON(t *testing.T) {
+	var v Verified[fleet.Bundle]
+	if err := json.Unmarshal([]byte(`{"p":{"value":{"name":"x"}},"value":{"name":"x"}}`), &v); err == nil && !v.IsZero() {
+		t.Fatal("a Verified was filled from JSON")
+	}
+}
