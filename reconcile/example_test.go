@@ -53,7 +53,7 @@ func Example() {
 	converged := make(chan engine.Transition, 1)
 	loop := reconcile.New(memory.New(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, t := range ts {
-			if fmt.Println(t.Ref, t.From, "->", t.To, t.Action); t.To == engine.Converged {
+			if fmt.Println(t.Ref, t.To, t.Reason.Code); t.To == engine.Converged {
 				converged <- t
 			}
 		}
@@ -73,9 +73,9 @@ func Example() {
 	stop()
 	fmt.Println("stopped:", <-done)
 	// Output:
-	// lamp/desk  -> pending
-	// lamp/desk pending -> acting toggle {"to":true}
-	// lamp/desk acting -> verifying toggle {"to":true}
-	// lamp/desk verifying -> converged
+	// lamp/desk pending desired_changed
+	// lamp/desk acting wrong_state
+	// lamp/desk verifying acted
+	// lamp/desk converged as_desired
 	// stopped: <nil>
 }

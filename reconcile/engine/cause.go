@@ -1,6 +1,9 @@
 package engine
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Trigger is why a turn was asked for.
 type Trigger uint8
@@ -82,10 +85,11 @@ func (c Cause) String() string {
 const MaxCauses = 8
 
 // Causes is a bounded set of causes. The first is held inline, so that a turn
-// with one cause allocates nothing.
+// with one cause allocates nothing. A copy shares the rest with the original:
+// only one of the two may be added to.
 type Causes struct {
 	first Cause
-	more  []Cause
+	more  *[]Cause
 	count int32
 }
 
@@ -98,6 +102,13 @@ func CausesOf(cs ...Cause) Causes {
 	return s
 }
 
+func (s *Causes) rest() []Cause {
+	if s.more == nil {
+		return nil
+	}
+	return *s.more
+}
+
 // Add puts c into the set. A cause beyond MaxCauses is only counted.
 func (s *Causes) Add(c Cause) {
 	s.count++
@@ -105,10 +116,11 @@ func (s *Causes) Add(c Cause) {
 		s.first = c
 		return
 	}
-	if s.Has(c) || 1+len(s.more) >= MaxCauses {
+	if s.Has(c) || 1+len(s.rest()) >= MaxCauses {
 		return
 	}
-	s.more = append(s.more, c)
+	more := append(s.rest(), c)
+	s.more = &more
 }
 
 // Merge adds all of o, with its count.
@@ -121,29 +133,12 @@ func (s *Causes) Merge(o Causes) {
 }
 
 // Has reports whether c is kept in the set.
-func (s *Causes) Has(c Cause) bool {
-	if s.first == c {
-		return true
-	}
-	for _, m := range s.more {
-		if m == c {
-			return true
-		}
-	}
-	return false
-}
+func (s *Causes) Has(c Cause) bool { return s.first == c || slices.Contains(s.rest(), c) }
 
 // HasTrigger reports whether any kept cause has trigger t.
 func (s *Causes) HasTrigger(t Trigger) bool {
-	if s.first.Trigger == t {
-		return true
-	}
-	for _, m := range s.more {
-		if m.Trigger == t {
-			return true
-		}
-	}
-	return false
+	return s.first.Trigger == t ||
+		slices.ContainsFunc(s.rest(), func(c Cause) bool { return c.Trigger == t })
 }
 
 // List returns the kept causes in order of arrival.
@@ -151,7 +146,7 @@ func (s *Causes) List() []Cause {
 	if s.first.Trigger == 0 {
 		return nil
 	}
-	return append([]Cause{s.first}, s.more...)
+	return append([]Cause{s.first}, s.rest()...)
 }
 
 // Count is how many causes were added, kept or not.

@@ -11,10 +11,13 @@ type Queue struct {
 	items  map[Ref]*item
 	timed  timedHeap // not due when last looked at
 	ready  readyHeap // due
-	free   *item     // recycled items
+	free   []*item   // recycled items
 	seq    uint64
 	active int
 }
+
+// maxFree bounds the recycled items.
+const maxFree = 1024
 
 type itemState uint8
 
@@ -30,7 +33,6 @@ type item struct {
 	due      Instant
 	seq      uint64
 	causes   Causes
-	next     *item // in the free list
 	index    int32
 	priority Priority
 	state    itemState
@@ -99,8 +101,10 @@ func (q *Queue) Done(ref Ref) {
 		return
 	}
 	delete(q.items, ref)
-	*it = item{next: q.free}
-	q.free = it
+	*it = item{}
+	if len(q.free) < maxFree {
+		q.free = append(q.free, it)
+	}
 }
 
 // Next is the earliest due time of what can be taken; false if nothing can.
@@ -128,11 +132,12 @@ func (q *Queue) Len() int    { return len(q.timed) + len(q.ready) }
 func (q *Queue) Active() int { return q.active }
 
 func (q *Queue) alloc() *item {
-	it := q.free
-	if it == nil {
+	n := len(q.free)
+	if n == 0 {
 		return &item{}
 	}
-	q.free, it.next = it.next, nil
+	it := q.free[n-1]
+	q.free[n-1], q.free = nil, q.free[:n-1]
 	return it
 }
 

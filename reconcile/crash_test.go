@@ -1,0 +1,88 @@
+package reconcile_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// outcomeOf is the end state that a crash must not change.
+type outcomeOf struct {
+	Phases  map[string]engine.Phase
+	Desired map[string]string
+	World   map[string]string
+}
+
+// life drives one tree through its life: born with a leaf that fails once,
+// changed, a leaf dropped, drifted, and one tree retired. Every process that
+// dies is followed by another.
+func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
+	l := newLab(t, dir)
+	defer l.close()
+	l.killer.at = dieAt
+	l.w.breakLeaf("b", fails)
+	l.start()
+	settle := func() {
+		t.Helper()
+		for range 10 {
+			time.Sleep(time.Minute)
+			if l.killer.isDead() {
+				l.restart()
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		l.quiet()
+	}
+	one, two := treeRef("one"), treeRef("two")
+	l.set(engine.Upsert(one, tree{Leaves: []string{"a", "b", "c"}, Content: "1"}))
+	l.set(engine.Upsert(two, tree{Leaves: []string{"x", "y"}, Content: "1"}))
+	settle()
+	l.set(engine.Upsert(one, tree{Leaves: []string{"a", "b"}, Content: "2"}))
+	l.w.breakLeaf("x", lies)
+	l.w.set("y", "by hand")
+	settle()
+	l.set(engine.Retire(two))
+	l.w.breakLeaf("y", nothing)
+	settle()
+	out := outcomeOf{map[string]engine.Phase{}, map[string]string{}, map[string]string{}}
+	for _, r := range l.rows() {
+		out.Phases[r.Ref.String()] = r.Phase
+		out.Desired[r.Ref.String()] = string(r.Desired)
+	}
+	for _, name := range l.w.names() {
+		out.World[name], _ = l.w.get(name)
+	}
+	l.stop()
+	return out, l.killer.points
+}
+
+// TestP7CrashBetweenAnyTwoWrites kills the loop before and after every write
+// and every act of a whole life, restarts it on the same file, and wants the
+// same end.
+func TestP7CrashBetweenAnyTwoWrites(t *testing.T) {
+	var want outcomeOf
+	points := 0
+	synctest.Test(t, func(t *testing.T) { want, points = life(t, t.TempDir(), -1) })
+	if want.Phases["tree/one"] != engine.Converged || want.Phases["tree/two"] != engine.Retired || len(want.World) != 2 {
+		t.Fatalf("without a crash: %s", mustJSON(want))
+	}
+	if points < 40 {
+		t.Fatalf("only %d crash points: the scenario does not do what it says", points)
+	}
+	for at := range points {
+		synctest.Test(t, func(t *testing.T) {
+			got, _ := life(t, t.TempDir(), at)
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatalf("killed at point %d of %d (-want +got)\n%s", at, points, d)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d crash points", points)
+}
