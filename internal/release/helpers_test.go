@@ -1,0 +1,137 @@
+package release
+
+import (
+	"crypto/ed25519"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/steadyfleet/steady/examples"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+const t0 = clock.Instant(1_700_000_000_000)
+
+// keyset is a fleet's keys and its chain of roots.
+type keyset struct {
+	root, release, timestamp trust.Signer
+	roots                    [][]byte
+}
+
+func signer(t *testing.T, seed byte) trust.Signer {
+	t.Helper()
+	s := make([]byte, ed25519.SeedSize)
+	s[0] = seed
+	out, err := trust.NewSigner(ed25519.NewKeyFromSeed(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func newKeys(t *testing.T, fleetName string) *keyset {
+	t.Helper()
+	k := &keyset{root: signer(t, 1), release: signer(t, 2), timestamp: signer(t, 3)}
+	k.addRoot(t, fleetName, 1, k.release)
+	return k
+}
+
+// addRoot signs the next root with the given release key.
+func (k *keyset) addRoot(t *testing.T, fleetName string, epoch uint64, release trust.Signer) {
+	t.Helper()
+	one := func(s trust.Signer) trust.RoleSpec {
+		return trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
+	}
+	head := fleet.Document{Fleet: fleetName, Epoch: epoch, Version: uint64(len(k.roots) + 1), IssuedAt: t0}
+	r, err := trust.NewRoot(head, t0.Add(365*clock.Day), map[trust.Role]trust.RoleSpec{
+		trust.RoleRoot: one(k.root), trust.RoleRelease: one(release), trust.RoleTimestamp: one(k.timestamp),
+		trust.RoleEnrol: one(signer(t, 4)), trust.RoleOverride: one(signer(t, 5)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := trust.SignRoot(r, k.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.release = release
+	k.roots = append(k.roots, env)
+}
+
+func (k *keyset) sign(t *testing.T, dir string, now clock.Instant) *Verified {
+	t.Helper()
+	v, err := Sign(dir, SignOptions{Release: []trust.Signer{k.release}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (k *keyset) state(t *testing.T) trust.State {
+	t.Helper()
+	s, err := Trust(k.roots[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func example(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	sub, err := fs.Sub(examples.Files, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, sub); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func load(t *testing.T, dir string) *Source {
+	t.Helper()
+	src, ps := Load(dir)
+	if len(ps) != 0 {
+		t.Fatalf("load %s:\n%s", dir, lines(ps))
+	}
+	return src
+}
+
+func build(t *testing.T, src *Source, o BuildOptions) *Release {
+	t.Helper()
+	rel, ps := Build(src, o)
+	if Fatal(ps) {
+		t.Fatalf("build:\n%s", lines(ps))
+	}
+	return rel
+}
+
+// publish builds, writes and signs a release of the source.
+func publish(t *testing.T, k *keyset, src *Source, o BuildOptions) (string, *Release, *Verified) {
+	t.Helper()
+	rel := build(t, src, o)
+	dir := filepath.Join(t.TempDir(), "release")
+	if err := Write(dir, rel.Files); err != nil {
+		t.Fatal(err)
+	}
+	return dir, rel, k.sign(t, dir, o.Now)
+}
+
+func edit(t *testing.T, path string, change func(string) string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := change(string(raw))
+	if next == string(raw) {
+		t.Fatalf("the edit of %s changed nothing", path)
+	}
+	if err := os.WriteFile(path, []byte(next), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
