@@ -1,0 +1,239 @@
+package identity
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+type enrolment struct {
+	signers map[trust.Role]trust.Signer
+	root    []byte
+	token   Token
+}
+
+func newEnrolment(t testing.TB) enrolment {
+	t.Helper()
+	e := enrolment{signers: map[trust.Role]trust.Signer{}}
+	spec := map[trust.Role]trust.RoleSpec{}
+	for _, role := range trust.Roles() {
+		s, err := trust.NewSigner(newKey(t))
+		must(t, err)
+		e.signers[role] = s
+		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
+	}
+	at := clock.FromTime(now)
+	r, err := trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: 1, Version: 1, IssuedAt: at}, at.Add(365*clock.Day), spec)
+	must(t, err)
+	e.root, err = trust.SignRoot(r, e.signers[trust.RoleRoot])
+	must(t, err)
+	parsed, err := trust.ParseEnvelope(e.root)
+	must(t, err)
+	e.token = Token{
+		Document: fleet.Document{Fleet: testFleet, Epoch: 1, IssuedAt: at},
+		ID:       "00112233445566778899aabbccddeeff", Host: "web-1", Expires: at.Add(TokenLife),
+		RootDigest: digest.Of(parsed.Payload), MinVersions: map[string]uint64{fleet.TypeResolved: 7},
+	}
+	return e
+}
+
+func (e enrolment) sign(t testing.TB) []byte {
+	t.Helper()
+	env, err := SignToken(e.token, e.signers[trust.RoleEnrol])
+	must(t, err)
+	return env
+}
+
+func (e enrolment) verifier(t testing.TB) trust.Verifier {
+	t.Helper()
+	s, err := trust.Begin(testFleet, e.root, e.token.RootDigest)
+	must(t, err)
+	v, err := trust.NewVerifier(testFleet, s)
+	must(t, err)
+	return v
+}
+
+func codeOf(err error) TokenErrorCode {
+	var e *TokenError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+func TestTokenMisuse(t *testing.T) {
+	e := newEnrolment(t)
+	v, env, at := e.verifier(t), e.sign(t), clock.FromTime(now)
+	got, err := VerifyToken(v, env, at)
+	must(t, err)
+	if got.Host != "web-1" || got.ID != e.token.ID {
+		t.Errorf("%+v", got)
+	}
+	if _, err := VerifyToken(v, env, at.Add(TokenLife)); codeOf(err) != TokenExpired {
+		t.Errorf("at its expiry: %v", err)
+	}
+	if _, err := VerifyToken(v, env, at.Add(-trust.Slack-1)); codeOf(err) != TokenExpired {
+		t.Errorf("before it was issued: %v", err)
+	}
+	for bit := range len(env) * 8 {
+		b := bytes.Clone(env)
+		b[bit/8] ^= 1 << (bit % 8)
+		if _, err := VerifyToken(v, b, at); err == nil {
+			t.Fatalf("bit %d flipped and accepted", bit)
+		}
+	}
+	// A server has no enrol key: no other role, and no other fleet's, will do.
+	for _, role := range trust.Roles() {
+		by, err := SignToken(e.token, e.signers[role])
+		must(t, err)
+		if _, err := VerifyToken(v, by, at); (err == nil) != (role == trust.RoleEnrol) {
+			t.Errorf("signed by %s: %v", role, err)
+		}
+	}
+	if _, err := VerifyToken(newEnrolment(t).verifier(t), env, at); codeOf(err) != TokenUntrusted {
+		t.Errorf("under another root: %v", err)
+	}
+	other := e
+	other.token.Fleet = "other"
+	if _, err := VerifyToken(v, other.sign(t), at); trust.CodeOf(err) != trust.WrongFleet {
+		t.Errorf("of another fleet: %v", err)
+	}
+	ended := e
+	ended.token.Epoch = 2
+	if _, err := VerifyToken(v, ended.sign(t), at); codeOf(err) != TokenUntrusted {
+		t.Errorf("of another epoch: %v", err)
+	}
+}
+
+func TestTokenIsChecked(t *testing.T) {
+	e := newEnrolment(t)
+	for name, change := range map[string]func(k *Token){
+		"host":        func(k *Token) { k.Host = "Web/1" },
+		"short id":    func(k *Token) { k.ID = "00" },
+		"upper id":    func(k *Token) { k.ID = strings.ToUpper(k.ID) },
+		"no expiry":   func(k *Token) { k.Expires = 0 },
+		"for ever":    func(k *Token) { k.Expires = k.IssuedAt.Add(MaxTokenLife + 1) },
+		"no root":     func(k *Token) { k.RootDigest = "" },
+		"ends before": func(k *Token) { k.Expires = k.IssuedAt },
+	} {
+		bad := e.token
+		change(&bad)
+		if _, err := SignToken(bad, e.signers[trust.RoleEnrol]); codeOf(err) != TokenMalformed {
+			t.Errorf("%s: signed, %v", name, err)
+		}
+		// One that was signed elsewhere is refused here as well.
+		bad.Type, bad.Version = TypeToken, 1
+		payload, err := trust.Canonical(bad)
+		must(t, err)
+		env, err := trust.Sign(TypeToken, payload, e.signers[trust.RoleEnrol])
+		must(t, err)
+		if _, err := VerifyToken(e.verifier(t), env, clock.FromTime(now)); codeOf(err) != TokenMalformed {
+			t.Errorf("%s: accepted, %v", name, err)
+		}
+	}
+}
+
+func TestTokenNamesTheKeys(t *testing.T) {
+	key, event, other := newKey(t), newKey(t), newKey(t)
+	der, err := NewCSR(key)
+	must(t, err)
+	csr, err := ParseCSR(der)
+	must(t, err)
+	named := func(k crypto.Signer) digest.Digest {
+		d, err := PublicDigest(k.Public())
+		must(t, err)
+		return d
+	}
+	for _, c := range []struct {
+		name  string
+		token Token
+		event crypto.PublicKey
+		ok    bool
+	}{
+		{"any key", Token{}, event.Public(), true},
+		{"both named", Token{KeyDigest: named(key), EventKeyDigest: named(event)}, event.Public(), true},
+		{"other certificate key", Token{KeyDigest: named(other)}, event.Public(), false},
+		{"other event key", Token{EventKeyDigest: named(other)}, event.Public(), false},
+		{"no event key", Token{}, nil, false},
+	} {
+		if err := c.token.CheckKeys(csr, c.event); (err == nil) != c.ok || (err != nil && codeOf(err) != TokenWrongKey) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func (e enrolment) text(t testing.TB) TokenText {
+	return TokenText{Envelope: e.sign(t), Server: "https://127.0.0.1:8443", Root: e.root,
+		ServerCA: authority(t, Servers, testFleet).PEM()}
+}
+
+func TestTokenText(t *testing.T) {
+	e := newEnrolment(t)
+	text := e.text(t)
+	line := text.String()
+	if strings.ContainsAny(line, " \n+/=") || !strings.HasPrefix(line, "steady1.") {
+		t.Errorf("not one word to copy: %q", line)
+	}
+	got, err := ParseTokenText("\n " + line + " \n")
+	must(t, err)
+	if d := cmp.Diff(text, got); d != "" {
+		t.Error(d)
+	}
+	token, state, err := got.Begin(clock.FromTime(now))
+	must(t, err)
+	if token.Host != "web-1" || state.Marks[fleet.TypeResolved].Version != 7 || !bytes.Equal(state.Root, e.root) {
+		t.Errorf("%+v %+v", token, state.Marks)
+	}
+	plain := text
+	plain.Server = "http://127.0.0.1"
+	noCA := text
+	noCA.ServerCA = nil
+	for name, bad := range map[string]string{
+		"empty": "", "cut": line[:len(line)-5], "other prefix": "steady2." + line[8:], "plain http": plain.String(),
+		"no CA": noCA.String(), "long": line + strings.Repeat("A", MaxTokenText), "not base64": "steady1.!!!", "not JSON": "steady1.AAAA",
+	} {
+		if _, err := ParseTokenText(bad); codeOf(err) != TokenMalformed {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	swapped := text
+	swapped.Root = newEnrolment(t).root
+	if _, _, err := swapped.Begin(clock.FromTime(now)); codeOf(err) != TokenUntrusted {
+		t.Errorf("a token with the root of a stranger: %v", err)
+	}
+	if _, _, err := text.Begin(clock.FromTime(now).Add(TokenLife)); codeOf(err) != TokenExpired {
+		t.Errorf("an expired token: %v", err)
+	}
+}
+
+func FuzzParseTokenText(f *testing.F) {
+	e := newEnrolment(f)
+	f.Add(e.text(f).String())
+	f.Add("steady1.e30")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseTokenText(s)
+		if err != nil {
+			if codeOf(err) == "" {
+				t.Fatalf("an error without a code: %v", err)
+			}
+			return
+		}
+		again, err := ParseTokenText(got.String())
+		if err != nil || !cmp.Equal(got, again) {
+			t.Fatalf("%v: %+v became %+v", err, got, again)
+		}
+		if _, _, err := got.Begin(0); err != nil && codeOf(err) == "" {
+			t.Fatalf("an error without a code: %v", err)
+		}
+	})
+}
