@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -362,5 +363,52 @@ func TestVerifyRefusesOlderAndForeign(t *testing.T) {
 	other.addRoot(t, "acme", 1, other.release)
 	if _, err := VerifyDir(old, other.state(t), t0); err == nil || !strings.Contains(err.Error(), "does not contain the trusted one") {
 		t.Errorf("a release under other roots: %v", err)
+	}
+}
+
+func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed: apt-get install git")
+	}
+	dir := example(t, "quickstart")
+	src := load(t, dir)
+	byHash := build(t, src, BuildOptions{Now: t0}).Ref
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "fleet")
+	commit := git("rev-parse", "HEAD")
+	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
+		t.Errorf("clean checkout: ref %q, want %q", got, commit[:12])
+	}
+	edit(t, filepath.Join(dir, FleetFile), func(s string) string { return s + "# changed\n" })
+	if got := build(t, load(t, dir), BuildOptions{Now: t0}).Ref; got != byHash || len(got) != 12 {
+		t.Errorf("changed checkout: ref %q, want the plan's hash %q", got, byHash)
+	}
+	if got := build(t, load(t, dir), BuildOptions{Now: t0.Add(clock.Hour)}).Ref; got != byHash {
+		t.Errorf("the plan's hash depends on the time: %q and %q", got, byHash)
+	}
+}
+
+// Going back to an earlier commit gives the same plan another name: hosts know
+// the earlier name as another manifest.
+func TestRefOfAnEarlierCommitGetsASuffix(t *testing.T) {
+	b := builder{o: BuildOptions{Previous: nil}}
+	if b.refTaken("r1") {
+		t.Error("a first release has no earlier refs")
+	}
+	fleetDir := example(t, "quickstart")
+	_, _, v1 := publish(t, newKeys(t, "acme"), load(t, fleetDir), BuildOptions{Ref: "r1", Now: t0})
+	b.o.Previous = v1
+	if !b.refTaken("r1") || b.refTaken("r2") {
+		t.Error("the refs of the previous release are not seen")
 	}
 }
