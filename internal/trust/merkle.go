@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/transparency-dev/merkle/compact"
@@ -20,22 +21,25 @@ type Proof struct {
 // safe for concurrent use.
 type Tree struct {
 	// levels[k][i] covers leaves [i<<k, (i+1)<<k); only full subtrees are kept.
-	levels [][][]byte
+	levels [][][sha256.Size]byte
 }
 
 // NewTree builds the tree over the leaves' bytes, in order.
 func NewTree(leaves [][]byte) *Tree {
-	h := rfc6962.DefaultHasher
-	level := make([][]byte, len(leaves))
+	level := make([][sha256.Size]byte, len(leaves))
+	var buf []byte
 	for i, leaf := range leaves {
-		level[i] = h.HashLeaf(leaf)
+		buf = append(append(buf[:0], rfc6962.RFC6962LeafHashPrefix), leaf...)
+		level[i] = sha256.Sum256(buf)
 	}
 	t := &Tree{}
 	for len(level) > 0 {
 		t.levels = append(t.levels, level)
-		next := make([][]byte, len(level)/2)
+		next := make([][sha256.Size]byte, len(level)/2)
 		for i := range next {
-			next[i] = h.HashChildren(level[2*i], level[2*i+1])
+			buf = append(buf[:0], rfc6962.RFC6962NodeHashPrefix)
+			buf = append(append(buf, level[2*i][:]...), level[2*i+1][:]...)
+			next[i] = sha256.Sum256(buf)
 		}
 		level = next
 	}
@@ -82,7 +86,7 @@ func (t *Tree) InclusionProof(index uint64) (Proof, error) {
 	return Proof{Index: index, Hashes: hashes}, nil
 }
 
-func (t *Tree) node(id compact.NodeID) []byte { return t.levels[id.Level][id.Index] }
+func (t *Tree) node(id compact.NodeID) []byte { return t.levels[id.Level][id.Index][:] }
 
 // LeavesRoot returns the root over the leaves' bytes, as Manifest.LeavesRoot
 // holds it in hexadecimal.
