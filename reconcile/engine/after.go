@@ -38,7 +38,7 @@ func AfterAct(in Input, o Outcome) Record {
 	case Permanent:
 		rec.fail(in, o.Reason, true)
 	case Blocked:
-		row.Attempts = max(0, row.Attempts-1)
+		row.Attempts, row.RetryAt = max(0, row.Attempts-1), 0
 		rec.block(in, o)
 	default:
 		if row.Attempts >= in.Policy.Retry.Max {

@@ -125,6 +125,8 @@ func (t *turn) Converged() struct{} {
 		phase, why = Waiting, Because(CodeChildrenPending, "waiting for "+rec.Intents[0].Ref.String())
 	}
 	switch {
+	case row.GivenUp && phase != Converged:
+		return struct{}{} // only full convergence takes a failure back
 	case phase == Waiting:
 		t.waiting(why, 0)
 		return struct{}{}
@@ -263,7 +265,7 @@ func (t *turn) begin(name string, raw json.RawMessage) {
 		return
 	case !progress && in.Now < row.RetryAt && !in.Causes.HasTrigger(TriggerOperator):
 		if row.Phase != Retrying {
-			rec.move(in, Retrying, Because(CodeBackingOff, name+" reported success but was needed again"))
+			rec.move(in, Retrying, Because(CodeBackingOff, name+" is needed again"))
 		}
 		rec.wakeAt(row.RetryAt, TriggerRetry)
 		return

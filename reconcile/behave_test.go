@@ -1,0 +1,320 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// inBubble runs f with a lab of its own in fake time. setup changes the lab
+// before its first process starts.
+func inBubble(t *testing.T, setup func(*lab), f func(*lab)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, t.TempDir())
+		defer l.close()
+		if setup != nil {
+			setup(l)
+		}
+		l.start()
+		f(l)
+		l.invariants()
+	})
+}
+
+func (l *lab) explain(ref engine.Ref) reconcile.Explanation {
+	l.t.Helper()
+	x, err := l.p.loop.Explain(context.Background(), ref)
+	l.check(err)
+	return x
+}
+
+func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.w.breakLeaf("a", failsForEver)
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}))
+		for range 5 {
+			time.Sleep(time.Second)
+			l.killer.kill()
+			l.restart()
+		}
+		time.Sleep(time.Hour)
+		l.wantPhase(leafRef("a"), engine.Failed)
+		l.wantPhase(treeRef("t"), engine.Degraded)
+		l.quiet()
+		if n := l.w.acts["a#1"]; n > 3 {
+			t.Fatalf("%d acts, want at most 3", n)
+		}
+		x := l.explain(leafRef("a"))
+		if x.Row.Reason.Code != engine.CodeExhausted || len(x.BlockedBy) != 1 || x.Decision != "do write" {
+			t.Fatalf("explained as %s", mustJSON(x))
+		}
+		l.w.heal()
+		l.set(engine.Retry(leafRef("a")))
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Converged)
+		l.wantPhase(treeRef("t"), engine.Converged)
+	})
+}
+
+func TestAbortRetiresTheChildrenNewestFirstAndEscalates(t *testing.T) {
+	inBubble(t, func(l *lab) { l.tree.OnChildFailure = engine.Abort }, func(l *lab) {
+		l.w.breakLeaf("c", failsForEver)
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b", "c"}}))
+		time.Sleep(10 * time.Second)
+		l.w.heal()
+		time.Sleep(time.Hour)
+		l.wantPhase(treeRef("t"), engine.Failed)
+		var gone []string
+		for _, name := range []string{"a", "b", "c"} {
+			l.wantPhase(leafRef(name), engine.Retired)
+			h := l.history(leafRef(name))
+			gone = append(gone, fmt.Sprint(int64(h[len(h)-1].At), name))
+		}
+		if !slices.IsSortedFunc(gone, func(a, b string) int { return strings.Compare(b, a) }) {
+			t.Fatalf("not retired from the highest order down: %v", gone)
+		}
+		last := l.history(treeRef("t"))
+		if f := last[len(last)-1]; !f.Escalated || !f.Alert || f.Reason.Code != engine.CodeChildFailed {
+			t.Fatalf("the tree's end: %s", mustJSON(f))
+		}
+		// A new desired state starts afresh.
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}, Content: "2"}))
+		time.Sleep(time.Minute)
+		l.wantPhase(treeRef("t"), engine.Converged)
+		l.quiet()
+	})
+}
+
+func TestP9LateResultNeverOverwritesANewerGeneration(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.w.breakLeaf("a", hangs)
+		l.set(engine.Upsert(leafRef("a"), leaf{"old"}))
+		time.Sleep(time.Second)
+		l.wantPhase(leafRef("a"), engine.Acting)
+		l.set(engine.Upsert(leafRef("a"), leaf{"new"}))
+		time.Sleep(time.Second)
+		l.wantPhase(leafRef("a"), engine.Converged)
+		if s, _ := l.w.get("a"); s != "new" {
+			t.Fatalf("the world holds %q", s)
+		}
+		if n := l.p.loop.Stats().Superseded; n != 1 {
+			t.Fatalf("%d acts superseded, want 1", n)
+		}
+		for _, h := range l.history(leafRef("a")) {
+			if h.Generation == 1 && h.N > 2 {
+				t.Fatalf("the old generation was recorded after the new:\n%s", l.story(leafRef("a")))
+			}
+		}
+	})
+}
+
+func TestActPastItsDeadlineIsCancelledAndCounted(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.w.breakLeaf("a", hangs)
+		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Converged)
+		if !slices.ContainsFunc(l.history(leafRef("a")), func(h engine.Transition) bool {
+			return h.Reason.Code == engine.CodeActTimeout && h.Attempt == 1 && h.Took == l.leaf.ActTimeout
+		}) {
+			t.Fatalf("no timeout in\n%s", l.story(leafRef("a")))
+		}
+	})
+}
+
+func TestPanicIsAnErrorWithACounter(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.w.breakLeaf("a", panics)
+		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Converged)
+		if n := l.p.loop.Stats().Panics; n != 1 {
+			t.Fatalf("%d panics counted, want 1", n)
+		}
+	})
+}
+
+func TestSuccessIsBelievedOnlyAfterTheNextObserve(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.w.breakLeaf("a", nothing, nothing, nothing, nothing)
+		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Failed)
+		if n := l.w.acts["a#1"]; n != 3 {
+			t.Fatalf("%d acts that changed nothing, want 3", n)
+		}
+	})
+}
+
+func TestGracefulStopIsNotAnAttempt(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
+		for range 6 {
+			l.w.breakLeaf("a", hangs)
+			time.Sleep(time.Second)
+			l.restart()
+		}
+		l.w.heal()
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Converged)
+	})
+}
+
+func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
+	drift := func(l *lab) {
+		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Converged)
+		l.w.set("a", "by hand")
+		l.p.loop.Kick(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal})
+		time.Sleep(time.Second)
+	}
+	t.Run("report", func(t *testing.T) {
+		inBubble(t, func(l *lab) { l.leaf.OnDrift = engine.Report }, func(l *lab) {
+			drift(l)
+			time.Sleep(time.Hour)
+			l.wantPhase(leafRef("a"), engine.Drifted)
+			if s, _ := l.w.get("a"); s != "by hand" {
+				t.Fatalf("overwritten by %q", s)
+			}
+			l.set(engine.Upsert(leafRef("a"), leaf{"y"})) // a new intent is no drift
+			time.Sleep(time.Second)
+			l.wantPhase(leafRef("a"), engine.Converged)
+		})
+	})
+	t.Run("enforce", func(t *testing.T) {
+		inBubble(t, nil, func(l *lab) {
+			drift(l)
+			l.wantPhase(leafRef("a"), engine.Converged)
+			if s, _ := l.w.get("a"); s != "x" {
+				t.Fatalf("the world holds %q", s)
+			}
+		})
+	})
+	t.Run("held", func(t *testing.T) {
+		held := true
+		var asked reconcile.Repair
+		inBubble(t, func(l *lab) {
+			l.opts = append(l.opts, reconcile.WithRepairGate(func(_ context.Context, r reconcile.Repair) reconcile.Hold {
+				asked = r
+				if !held {
+					return reconcile.Hold{}
+				}
+				return reconcile.Hold{Reason: engine.Because("no_repair_grant", "waiting for a claimed repair grant")}
+			}))
+		}, func(l *lab) {
+			drift(l)
+			l.wantPhase(leafRef("a"), engine.Drifted)
+			if asked.Ref != leafRef("a") || asked.Action != (write{"x"}) {
+				t.Fatalf("the gate was asked about %+v", asked)
+			}
+			if x := l.explain(leafRef("a")); x.BlockedBy[0].Reason.Code != "no_repair_grant" {
+				t.Fatalf("explained as %s", mustJSON(x))
+			}
+			held = false
+			l.p.loop.Kick(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal, ID: "grant"})
+			time.Sleep(time.Second)
+			l.wantPhase(leafRef("a"), engine.Converged)
+		})
+	})
+}
+
+func TestP6NothingOutlivesItsCleanupDeadline(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		end := clock.FromTime(time.Now().Add(10 * time.Minute))
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}).Until(end))
+		time.Sleep(9 * time.Minute)
+		l.wantPhase(treeRef("t"), engine.Converged)
+		if n := l.row(leafRef("a")).NotAfter; n != end {
+			t.Fatalf("the child may live until %s, its parent until %s", n, end)
+		}
+		l.w.breakLeaf("b", failsForEver)
+		time.Sleep(2 * time.Minute)
+		l.wantPhase(leafRef("a"), engine.Retired)
+		time.Sleep(4 * time.Minute)
+		l.wantPhase(leafRef("b"), engine.Orphaned)
+		l.wantPhase(treeRef("t"), engine.Retired)
+		h := l.history(leafRef("b"))
+		if last := h[len(h)-1]; !last.Alert || last.At > end.Add(l.leaf.CleanupGrace) {
+			t.Fatalf("the orphan's end: %s", mustJSON(last))
+		}
+		l.quiet()
+	})
+}
+
+func TestRetireSurvivesADeadManager(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}))
+		time.Sleep(time.Minute)
+		l.w.breakLeaf("a", failsForEver)
+		l.set(engine.Retire(treeRef("t")))
+		l.killer.kill()
+		l.stop()
+		time.Sleep(time.Hour) // past every deadline, with nobody there
+		l.start()
+		time.Sleep(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Orphaned)
+		l.wantPhase(treeRef("t"), engine.Retired)
+		l.quiet()
+	})
+}
+
+func TestConvergeDeadlineFailsTheGeneration(t *testing.T) {
+	inBubble(t, func(l *lab) { l.tree.ConvergeWithin = clock.Minute }, func(l *lab) {
+		l.w.breakLeaf("a", hangs, hangs, hangs)
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}))
+		start := clock.FromTime(time.Now())
+		time.Sleep(65 * time.Second)
+		l.wantPhase(treeRef("t"), engine.Failed)
+		h := l.history(treeRef("t"))
+		if last := h[len(h)-1]; last.Reason.Code != engine.CodeConvergeBy || last.At != start.Add(clock.Minute) || !last.Escalated {
+			t.Fatalf("the tree's end: %s", mustJSON(last))
+		}
+		time.Sleep(10 * time.Minute)
+		l.quiet()
+	})
+}
+
+func TestP11OperatorGoesBeforeAStartupFlood(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		const flood = 300
+		for i := range flood {
+			l.set(engine.Upsert(leafRef(fmt.Sprint("f", i)), leaf{"x"}))
+		}
+		time.Sleep(time.Minute)
+		l.stop()
+		for i := range flood {
+			l.w.set(fmt.Sprint("f", i), "drifted") // so that each turn of the flood takes time
+		}
+		l.opts = append(l.opts, reconcile.WithWorkers(2))
+		l.w.mu.Lock()
+		clear(l.w.acts)
+		l.w.mu.Unlock()
+		l.start()
+		synctest.Wait()
+		l.set(engine.Upsert(leafRef("urgent"), leaf{"now"}))
+		for range 1000 {
+			if l.row(leafRef("urgent")).Phase == engine.Converged {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		l.wantPhase(leafRef("urgent"), engine.Converged)
+		l.w.mu.Lock()
+		before := len(l.w.acts)
+		l.w.mu.Unlock()
+		if before > 20 {
+			t.Fatalf("%d turns of the flood went first", before)
+		}
+		time.Sleep(time.Minute)
+	})
+}
