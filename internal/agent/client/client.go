@@ -1,0 +1,306 @@
+// Package client speaks the agent API to one server. It bounds every body,
+// decodes strictly, and decides nothing.
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// StatusError is a refusal by the server.
+type StatusError struct {
+	Status int
+	Detail string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the server answered %d %s: %s", e.Status, http.StatusText(e.Status), e.Detail)
+}
+
+// StatusOf returns the status of a refusal in err's chain, or 0.
+func StatusOf(err error) int {
+	var e *StatusError
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+// Options of New.
+type Options struct {
+	Server string // base URL
+	TLS    *tls.Config
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	// Begin is called before a request of the agent's own routes, and Accepted
+	// with its result after the server accepted that request. Both may be nil.
+	Begin    func() int64
+	Accepted func(begun int64)
+}
+
+// Client is safe for concurrent use.
+type Client struct {
+	o    Options
+	base string
+	http *http.Client
+}
+
+// requestTimeout bounds a request that is not a long-poll or a blob.
+const requestTimeout = 30 * time.Second
+
+// New makes a client with connections of its own.
+func New(o Options) (*Client, error) {
+	u, err := url.Parse(o.Server)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("server %q is not an https URL", o.Server)
+	}
+	t := &http.Transport{
+		DialContext: o.Dial, TLSClientConfig: o.TLS, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConns: 4, IdleConnTimeout: 90 * time.Second,
+		ResponseHeaderTimeout: wire.MaxWait.Std() + 15*time.Second,
+		// A connection that a firewall forgot is found within 45 s.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
+	if t.DialContext == nil {
+		t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	c := &Client{o: o, base: strings.TrimSuffix(u.String(), "/"), http: &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	return c, nil
+}
+
+// Renew makes later requests use new connections, and with them a new
+// certificate.
+func (c *Client) Renew() { c.http.CloseIdleConnections() }
+
+// Dispatch waits for an offer, at most wire.MaxWait; nil when none came.
+func (c *Client) Dispatch(ctx context.Context) (*wire.Dispatch, error) {
+	var d wire.Dispatch
+	status, err := c.call(ctx, http.MethodGet, wire.RouteDispatch, nil, &d, wire.MaxDocument, wire.MaxWait.Std()+20*time.Second)
+	if err != nil || status == http.StatusNoContent {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// Claim asks for a grant. A *StatusError of 404, 409 or 410 is final.
+func (c *Client) Claim(ctx context.Context, m wire.Claim) (wire.ClaimAnswer, error) {
+	var a wire.ClaimAnswer
+	_, err := c.call(ctx, http.MethodPost, wire.RouteClaim, m, &a, wire.MaxSmallBody, requestTimeout)
+	return a, err
+}
+
+// Events sends a batch. The answer is valid too with a *StatusError of 409.
+func (c *Client) Events(ctx context.Context, m wire.EventBatch) (wire.EventAck, error) {
+	var a wire.EventAck
+	_, err := c.call(ctx, http.MethodPost, wire.RouteEvents, m, &a, wire.MaxSmallBody, requestTimeout)
+	return a, err
+}
+
+// Heartbeat says that the host lives.
+func (c *Client) Heartbeat(ctx context.Context, m wire.Heartbeat) (wire.HeartbeatReply, error) {
+	var a wire.HeartbeatReply
+	_, err := c.call(ctx, http.MethodPost, wire.RouteHeartbeat, m, &a, wire.MaxSmallBody, requestTimeout)
+	return a, err
+}
+
+// RenewCertificate asks for a certificate for a new key.
+func (c *Client) RenewCertificate(ctx context.Context, m wire.Renew) (wire.Certificate, error) {
+	var a wire.Certificate
+	_, err := c.call(ctx, http.MethodPost, wire.RouteRenew, m, &a, wire.MaxSmallBody, requestTimeout)
+	return a, err
+}
+
+// Enroll trades a token for an identity.
+func (c *Client) Enroll(ctx context.Context, m wire.Enroll) (wire.Certificate, error) {
+	var a wire.Certificate
+	_, err := c.call(ctx, http.MethodPost, wire.RouteEnroll, m, &a, wire.MaxSmallBody, requestTimeout)
+	return a, err
+}
+
+// BootstrapReport tells why enrolment failed.
+func (c *Client) BootstrapReport(ctx context.Context, m wire.BootstrapReport) error {
+	_, err := c.call(ctx, http.MethodPost, wire.RouteBootstrapReport, m, nil, wire.MaxSmallBody, requestTimeout)
+	return err
+}
+
+// Manifest fetches a rollout's manifest with this host's leaf.
+func (c *Client) Manifest(ctx context.Context, rollout string) (wire.HostManifest, error) {
+	var m wire.HostManifest
+	_, err := c.call(ctx, http.MethodGet, wire.RouteRollouts+url.PathEscape(rollout), nil, &m, wire.MaxDocument, requestTimeout)
+	return m, err
+}
+
+// Trust fetches a file of the trust route.
+func (c *Client) Trust(ctx context.Context, file string) ([]byte, error) {
+	return c.bytes(ctx, wire.RouteTrust+url.PathEscape(file))
+}
+
+// Bundle fetches a bundle's bytes.
+func (c *Client) Bundle(ctx context.Context, d digest.Digest) ([]byte, error) {
+	return c.bytes(ctx, wire.RouteBundles+string(d))
+}
+
+func (c *Client) bytes(ctx context.Context, path string) ([]byte, error) {
+	var b bytes.Buffer
+	err := c.copy(ctx, path, &b, wire.MaxDocument)
+	return b.Bytes(), err
+}
+
+// Blob writes a blob of at most size bytes to w. The caller checks what came.
+func (c *Client) Blob(ctx context.Context, d digest.Digest, size int64, w io.Writer) error {
+	return c.copy(ctx, wire.RouteBlobs+string(d), w, size)
+}
+
+func (c *Client) copy(ctx context.Context, path string, w io.Writer, limit int64) error {
+	// An hour for a gigabyte; a smaller one takes less.
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout+time.Duration(limit)*time.Hour/wire.MaxBlob)
+	defer cancel()
+	res, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer drain(res)
+	n, err := io.Copy(w, io.LimitReader(res.Body, limit+1))
+	if err == nil && n > limit {
+		err = wire.ErrTooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	return nil
+}
+
+// call makes one JSON exchange. into is filled from a 2xx or 409 answer.
+func (c *Client) call(ctx context.Context, method, path string, body, into any, limit int64, timeout time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return 0, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+	}
+	var begun int64
+	own := strings.HasPrefix(path, "/v1/agent/")
+	if own && c.o.Begin != nil {
+		begun = c.o.Begin()
+	}
+	res, err := c.do(ctx, method, path, raw)
+	var refused *StatusError
+	conflict := errors.As(err, &refused) && refused.Status == http.StatusConflict
+	if err != nil && !conflict {
+		return 0, err
+	}
+	if conflict {
+		// do has read the body into Detail, to be decoded below as far as it goes.
+		if into != nil {
+			_ = wire.Decode([]byte(refused.Detail), into) // a Problem instead leaves into as it is
+		}
+		return refused.Status, err
+	}
+	defer drain(res)
+	if res.StatusCode != http.StatusNoContent && into != nil {
+		b, err := wire.Read(res.Body, limit)
+		if err == nil {
+			err = wire.Decode(b, into)
+		}
+		if err != nil {
+			return res.StatusCode, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+	}
+	if own && c.o.Accepted != nil {
+		c.o.Accepted(begun)
+	}
+	return res.StatusCode, nil
+}
+
+// do sends a request; every answer but 2xx is a *StatusError.
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(wire.Protocol, wire.Version)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode/100 == 2 {
+		return res, nil
+	}
+	defer drain(res)
+	b, err := wire.Read(res.Body, wire.MaxSmallBody)
+	if err != nil {
+		b = nil
+	}
+	e := &StatusError{Status: res.StatusCode, Detail: string(b)}
+	var p wire.Problem
+	if wire.Decode(b, &p) == nil && p.Title+p.Detail != "" {
+		e.Detail = strings.TrimSpace(p.Title + ": " + p.Detail)
+	}
+	return nil, e
+}
+
+func drain(res *http.Response) {
+	_, _ = io.CopyN(io.Discard, res.Body, 4096) // so that the connection can be used again
+	_ = res.Body.Close()
+}
+
+// Backoff is exponential with full jitter.
+type Backoff struct {
+	Base, Cap clock.Duration // zero: 100 ms and 30 s
+	n         int
+}
+
+// Next returns how long to wait before the next try.
+func (b *Backoff) Next() time.Duration {
+	base, most := b.Base, b.Cap
+	if base == 0 {
+		base = 100 * clock.Millisecond
+	}
+	if most == 0 {
+		most = 30 * clock.Second
+	}
+	d := min(most, base<<min(b.n, 20))
+	b.n++
+	return time.Duration(rand.Int64N(int64(d.Std()))) + time.Millisecond
+}
+
+// Reset starts again from the base.
+func (b *Backoff) Reset() { b.n = 0 }
+
+// Wait waits for the next try or until ctx ends, whose error it returns.
+func (b *Backoff) Wait(ctx context.Context) error { return Pause(ctx, b.Next()) }
+
+// Pause waits for d or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,147 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Link is where the host's chain of events stands.
+type Link struct {
+	Seq  uint64 `json:"seq"`
+	Hash []byte `json:"hash"`
+}
+
+// Chainer computes the link after one more event.
+type Chainer func(l Link, at clock.Instant, eventType string, body []byte) Link
+
+const (
+	headKey  = "head"  // Link of the newest event
+	ackedKey = "acked" // uint64
+)
+
+// Retention of acknowledged events: a server restored from an old backup asks
+// for them again.
+const (
+	RetainFor   = 30 * clock.Day
+	RetainCount = 10_000
+)
+
+// Begin sets where the chain starts.
+func Begin(ctx context.Context, tx *sql.Tx, genesis Link) error {
+	if err := Put(ctx, tx, ackedKey, genesis.Seq); err != nil {
+		return err
+	}
+	return Put(ctx, tx, headKey, genesis)
+}
+
+// Append adds an event to the outbox, chained to the one before.
+func Append(ctx context.Context, tx *sql.Tx, chain Chainer, at clock.Instant, e event.Event) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode event %s: %w", e.EventType(), err)
+	}
+	if len(body) > wire.MaxEventSize {
+		return fmt.Errorf("event %s has %d bytes, at most %d", e.EventType(), len(body), wire.MaxEventSize)
+	}
+	var head Link
+	if ok, err := get(ctx, tx, headKey, &head); err != nil {
+		return err
+	} else if !ok {
+		return errors.New("the chain of events has no beginning; enrol the host again")
+	}
+	next := chain(head, at, e.EventType(), body)
+	if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (seq, at, type, body, hash) VALUES (?, ?, ?, ?, ?)",
+		next.Seq, at, e.EventType(), body, next.Hash); err != nil {
+		return fmt.Errorf("write event %d to agent.db: %w", next.Seq, err)
+	}
+	return Put(ctx, tx, headKey, next)
+}
+
+// Batch is consecutive events and the chain after the last.
+type Batch struct {
+	Events []wire.Event
+	Head   Link
+}
+
+// Pending reads events after the acknowledged one, as many as one request
+// takes.
+func (s *Store) Pending(ctx context.Context) (Batch, error) {
+	var b Batch
+	var acked uint64
+	if _, err := s.Get(ctx, ackedKey, &acked); err != nil {
+		return b, err
+	}
+	rows, err := s.db.QueryContext(ctx, "SELECT seq, at, type, body, hash FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", acked, wire.MaxEventBatch)
+	if err != nil {
+		return b, fmt.Errorf("read events from agent.db: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // reading: rows.Err tells
+	size := 0
+	for rows.Next() {
+		var e wire.Event
+		var body, hash []byte
+		if err := rows.Scan(&e.Seq, &e.At, &e.Type, &body, &hash); err != nil {
+			return b, fmt.Errorf("read events from agent.db: %w", err)
+		}
+		size += len(body) + 256 // the envelope of one event, generously
+		if size > wire.MaxEventBody-4096 {
+			break
+		}
+		e.Body = body
+		b.Events = append(b.Events, e)
+		b.Head = Link{Seq: e.Seq, Hash: hash}
+	}
+	return b, rows.Err()
+}
+
+// Heads returns the numbers of the newest event and of the newest acknowledged.
+func (s *Store) Heads(ctx context.Context) (last, acked uint64, err error) {
+	var head Link
+	if _, err = s.Get(ctx, headKey, &head); err == nil {
+		_, err = s.Get(ctx, ackedKey, &acked)
+	}
+	return head.Seq, acked, err
+}
+
+// Oldest returns the number of the oldest event that is kept, 0 for none.
+func (s *Store) Oldest(ctx context.Context) (uint64, error) {
+	var seq sql.NullInt64
+	err := s.db.QueryRowContext(ctx, "SELECT min(seq) FROM outbox").Scan(&seq)
+	return uint64(seq.Int64), err
+}
+
+// Newest returns the latest instant of an event, 0 if there is none.
+func (s *Store) Newest(ctx context.Context) (clock.Instant, error) {
+	var at sql.NullInt64
+	err := s.db.QueryRowContext(ctx, "SELECT max(at) FROM outbox").Scan(&at)
+	return clock.Instant(at.Int64), err
+}
+
+// Ack records what the server holds. It may go back: a server that lost its
+// newest records is sent them again.
+func (s *Store) Ack(ctx context.Context, seq uint64) error {
+	return s.Tx(ctx, func(tx *sql.Tx) error { return Put(ctx, tx, ackedKey, seq) })
+}
+
+// Prune forgets acknowledged events older than RetainFor or beyond RetainCount.
+func (s *Store) Prune(ctx context.Context, now clock.Instant) error {
+	last, acked, err := s.Heads(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM outbox WHERE seq <= ? AND (at < ? OR seq + ? <= ?)",
+			acked, now.Add(-RetainFor), RetainCount, last)
+		if err != nil {
+			return fmt.Errorf("prune events in agent.db: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,226 @@
+// Package state is what an agent remembers: one SQLite file, content-addressed
+// blobs and kept files beside it, and a lock so that two agents never share a
+// folder. It decides nothing.
+//
+// The first error of the database is final: a caller that sees one ends the
+// process, because what it believes to be durable may not be.
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// ErrLocked says that another process has the folder.
+var ErrLocked = errors.New("another agent uses this state folder; stop it first")
+
+// Store is an open state folder.
+type Store struct {
+	dir  string
+	db   *sql.DB
+	lock *os.File
+}
+
+// Options of Open.
+type Options struct {
+	// Light does not wait for the disk; for benchmarks.
+	Light bool
+	// Migrate adds the tables of others to the same database.
+	Migrate func(ctx context.Context, db *sql.DB, tx *sql.Tx) error
+}
+
+// schema is version 1. Later versions are appended, never changed.
+var schema = []string{`
+CREATE TABLE kv (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE outbox (
+	seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, hash BLOB NOT NULL);
+CREATE TABLE files (path TEXT PRIMARY KEY, digest TEXT NOT NULL, prev TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE folders (path TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE steps (name TEXT PRIMARY KEY, run TEXT NOT NULL, done INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE drift (ref TEXT PRIMARY KEY) WITHOUT ROWID;
+`}
+
+// Open takes the folder, which it creates if needed, and opens the database.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	for _, d := range []string{dir, filepath.Join(dir, "blobs"), filepath.Join(dir, "kept"), filepath.Join(dir, "keys")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("make the state folder: %w", err)
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrLocked), lock.Close())
+	}
+	s := &Store{dir: dir, lock: lock}
+	if err := s.open(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, o Options) error {
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(5000)", "cache_size(-512)", "temp_store(MEMORY)",
+	}}
+	if o.Light {
+		q["_pragma"][1] = "synchronous(OFF)"
+	}
+	path := filepath.Join(s.dir, "agent.db")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	// One connection: writers queue here instead of polling a lock.
+	db.SetMaxOpenConns(1)
+	s.db = db
+	return s.Tx(ctx, func(tx *sql.Tx) error {
+		if err := migrate(ctx, tx); err != nil || o.Migrate == nil {
+			return err
+		}
+		return o.Migrate(ctx, db, tx)
+	})
+}
+
+func migrate(ctx context.Context, tx *sql.Tx) error {
+	var version int
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return fmt.Errorf("read the version of agent.db: %w", err)
+	}
+	if version > len(schema) {
+		return fmt.Errorf("agent.db has schema %d and this version knows %d; run the version that wrote it or a newer one", version, len(schema))
+	}
+	for ; version < len(schema); version++ {
+		if _, err := tx.ExecContext(ctx, schema[version]); err != nil {
+			return fmt.Errorf("migrate agent.db to schema %d: %w", version+1, err)
+		}
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
+	return err
+}
+
+// Close closes the database and releases the folder.
+func (s *Store) Close() error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// DB is the shared database, for the reconcile framework's own tables.
+func (s *Store) DB() *sql.DB { return s.db }
+
+// Dir is the state folder.
+func (s *Store) Dir() string { return s.dir }
+
+// KeyPath names a key file in the folder.
+func (s *Store) KeyPath(name string) string { return filepath.Join(s.dir, "keys", name) }
+
+// Tx runs f in one durable transaction. f must use tx alone: there is only one
+// connection.
+func (s *Store) Tx(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin in agent.db: %w", err)
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit to agent.db: %w", err)
+	}
+	return nil
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// querier is a transaction or the database.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Put stores v as JSON under a key.
+func Put(ctx context.Context, tx *sql.Tx, key string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	return put(ctx, tx, key, raw)
+}
+
+func put(ctx context.Context, tx *sql.Tx, key string, raw []byte) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, raw)
+	if err != nil {
+		return fmt.Errorf("write %s to agent.db: %w", key, err)
+	}
+	return nil
+}
+
+// Get reads what Put stored. It reports whether there was anything.
+func (s *Store) Get(ctx context.Context, key string, v any) (bool, error) {
+	return get(ctx, s.db, key, v)
+}
+
+func get(ctx context.Context, q querier, key string, v any) (bool, error) {
+	var raw []byte
+	switch err := q.QueryRowContext(ctx, "SELECT value FROM kv WHERE key = ?", key).Scan(&raw); {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read %s from agent.db: %w", key, err)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return false, fmt.Errorf("%s in agent.db is not what this version wrote: %w", key, err)
+	}
+	return true, nil
+}
+
+// Drop removes the keys with the prefix that keep does not name.
+func Drop(ctx context.Context, tx *sql.Tx, prefix string, keep ...string) error {
+	rows, err := tx.QueryContext(ctx, "SELECT key FROM kv WHERE key >= ? AND key < ?", prefix, prefix+"~")
+	if err != nil {
+		return fmt.Errorf("list %s in agent.db: %w", prefix, err)
+	}
+	var drop []string
+	for rows.Next() {
+		var k string
+		if err := rows.Scan(&k); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		drop = append(drop, k)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return fmt.Errorf("list %s in agent.db: %w", prefix, err)
+	}
+	kept := map[string]bool{}
+	for _, k := range keep {
+		kept[prefix+k] = true
+	}
+	for _, k := range drop {
+		if kept[k] {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM kv WHERE key = ?", k); err != nil {
+			return fmt.Errorf("remove %s from agent.db: %w", k, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+// Package verify follows a fleet's signed documents for one host. It fetches
+// them, passes them through trust, persists what trust must remember before a
+// result is used, and checks the proofs behind an ordered revert.
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Source fetches documents; nothing of it is believed.
+type Source interface {
+	Trust(ctx context.Context, file string) ([]byte, error)
+	Manifest(ctx context.Context, rollout string) (wire.HostManifest, error)
+}
+
+// Options of New.
+type Options struct {
+	Fleet, Host string
+	Source      Source
+	// Missing reports that an error of Source says "there is no such document".
+	Missing func(error) bool
+	// Save makes a state durable.
+	Save func(ctx context.Context, s trust.State) error
+	Wall func() clock.Instant
+}
+
+// Follower is safe for concurrent use; it does one thing at a time.
+type Follower struct {
+	o Options
+
+	mu       sync.Mutex
+	v        trust.Verifier
+	stamp    trust.Verified[fleet.Timestamp]
+	resolved trust.Verified[fleet.Resolved]
+	keep     []digest.Digest // manifests that must stay pinned
+}
+
+// maxPins bounds the manifests that are remembered by name.
+const maxPins = 64
+
+// New makes a follower that goes on from a persisted state.
+func New(o Options, s trust.State) (*Follower, error) {
+	v, err := trust.NewVerifier(o.Fleet, s)
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{o: o, v: v}, nil
+}
+
+// Plan is what a host may do under one manifest.
+type Plan struct {
+	Host    trust.Verified[fleet.HostPlan]
+	Payload []byte // of the manifest, for Recall
+}
+
+// Floor returns the latest signed time seen; wall time is never earlier.
+func (f *Follower) Floor() clock.Instant {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.v.State().Floor
+}
+
+// Behind reports whether a timestamp newer than the accepted one is said to exist.
+func (f *Follower) Behind(version uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.stamp.IsZero() && version > f.stamp.Value().Version
+}
+
+// Hold names the manifests that must stay pinned whatever comes.
+func (f *Follower) Hold(ms ...digest.Digest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keep = ms
+}
+
+// Refresh fetches what is newest of roots, timestamp and snapshot.
+func (f *Follower) Refresh(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refresh(ctx)
+}
+
+func (f *Follower) refresh(ctx context.Context) error {
+	if err := f.roots(ctx); err != nil {
+		return err
+	}
+	raw, err := f.fetch(ctx, wire.TrustTimestamp)
+	if err != nil {
+		return err
+	}
+	stamp, s, err := f.v.Timestamp(raw, f.o.Wall())
+	if err != nil {
+		return err
+	}
+	if err := f.adopt(ctx, s); err != nil {
+		return err
+	}
+	if !f.resolved.IsZero() && f.resolved.Digest() == stamp.Value().Resolved {
+		f.stamp = stamp
+		return nil
+	}
+	raw, err = f.fetch(ctx, wire.TrustResolved)
+	if err != nil {
+		return err
+	}
+	resolved, s, err := f.v.Resolved(raw, stamp)
+	if err != nil {
+		return err
+	}
+	if err := f.adopt(ctx, s); err != nil {
+		return err
+	}
+	f.stamp, f.resolved = stamp, resolved
+	return nil
+}
+
+// roots takes the roots after the trusted one, one by one.
+func (f *Follower) roots(ctx context.Context) error {
+	for {
+		raw, err := f.o.Source.Trust(ctx, strconv.FormatUint(f.v.RootVersion()+1, 10)+".root.json")
+		if err != nil {
+			if f.o.Missing(err) {
+				return nil
+			}
+			return err
+		}
+		s, err := f.v.Root(raw)
+		if err != nil {
+			return err
+		}
+		epoch := f.v.Epoch()
+		if err := f.adopt(ctx, s); err != nil {
+			return err
+		}
+		if f.v.Epoch() != epoch { // what was signed before has ended
+			f.stamp, f.resolved = trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{}
+		}
+	}
+}
+
+// fetch gets a document; a missing one is nil, which trust refuses by name.
+func (f *Follower) fetch(ctx context.Context, file string) ([]byte, error) {
+	raw, err := f.o.Source.Trust(ctx, file)
+	if err != nil && f.o.Missing(err) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+// adopt persists a state, then goes on from it.
+func (f *Follower) adopt(ctx context.Context, s trust.State) error {
+	keep := f.keep
+	if !f.resolved.IsZero() {
+		for _, c := range f.resolved.Value().Channels {
+			for _, m := range c.Manifests {
+				keep = append(keep[:len(keep):len(keep)], m.Digest)
+			}
+		}
+	}
+	if len(s.Pins) > maxPins {
+		s = s.Prune(maxPins, keep...)
+	}
+	v, err := f.v.With(s)
+	if err != nil {
+		return err
+	}
+	if err := f.o.Save(context.WithoutCancel(ctx), s); err != nil {
+		return &StoreError{err}
+	}
+	f.v = v
+	return nil
+}
+
+// StoreError is a failure to persist; the process must end.
+type StoreError struct{ Err error }
+
+func (e *StoreError) Error() string { return "persist the state of trust: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// Plan verifies what this host may do in a rollout, down from the newest
+// documents. manifest is the server's word for which one it means. The plan is
+// fresh: a stale timestamp is refused.
+func (f *Follower) Plan(ctx context.Context, rollout string, manifest digest.Digest) (Plan, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.lists(rollout, manifest) {
+		if err := f.refresh(ctx); err != nil {
+			return Plan{}, err
+		}
+	}
+	hm, err := f.o.Source.Manifest(ctx, rollout)
+	if err != nil && !f.o.Missing(err) {
+		return Plan{}, err
+	}
+	m, s, err := f.v.Manifest(hm.Envelope, f.resolved)
+	if trust.CodeOf(err) == trust.NotListed { // a newer snapshot may list it
+		if err := f.refresh(ctx); err != nil {
+			return Plan{}, err
+		}
+		m, s, err = f.v.Manifest(hm.Envelope, f.resolved)
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	if m.Digest() != manifest {
+		return Plan{}, &trust.Error{Code: trust.ManifestMismatch, Words: fmt.Sprintf(
+			"the server offers manifest %s of %s and gave %s", manifest.Short(), rollout, m.Digest().Short())}
+	}
+	if err := f.adopt(ctx, s); err != nil {
+		return Plan{}, err
+	}
+	plan, err := f.v.HostPlan(m, hm.Leaf.Leaf, trust.Proof{Index: uint64(hm.Leaf.Index), Hashes: hm.Leaf.Proof}, f.o.Host)
+	if err != nil {
+		return Plan{}, err
+	}
+	payload, err := trust.Payload(m, hm.Envelope)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Host: plan, Payload: payload}
+	err = f.fresh(m.Value().Channel)
+	if errors.As(err, new(*trust.Error)) { // look once whether it was re-signed
+		if err := f.refresh(ctx); err != nil {
+			return Plan{}, err
+		}
+		err = f.fresh(m.Value().Channel)
+	}
+	return p, err
+}
+
+// lists reports whether the snapshot at hand names the manifest.
+func (f *Follower) lists(rollout string, manifest digest.Digest) bool {
+	if f.resolved.IsZero() {
+		return false
+	}
+	for _, c := range f.resolved.Value().Channels {
+		for _, m := range c.Manifests {
+			if m.Rollout == rollout && m.Digest == manifest {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Fresh refuses when the newest accepted timestamp is too old for a channel to
+// activate anything.
+func (f *Follower) Fresh(channel string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fresh(channel)
+}
+
+func (f *Follower) fresh(channel string) error {
+	if f.resolved.IsZero() {
+		return &trust.Error{Code: trust.Stale, Words: "no snapshot was verified since the agent started"}
+	}
+	return f.v.Fresh(f.stamp, f.resolved.Value().Channels[channel].FreshnessWindow, f.o.Wall())
+}
+
+// Bundle checks a bundle against the plan that names it.
+func (f *Follower) Bundle(p trust.Verified[fleet.HostPlan], raw []byte) (trust.Verified[fleet.Bundle], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.v.Bundle(p, raw)
+}

@@ -1,0 +1,224 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Generation is what is desired of a host: one run towards one bundle. A run
+// with another name observes every part again and runs every step again.
+type Generation struct {
+	Bundle  digest.Digest `json:"bundle"` // empty: nothing runs
+	Run     string        `json:"run"`
+	Revert  bool          `json:"revert,omitempty"`
+	Leaving digest.Digest `json:"leaving,omitempty"` // the bundle abandoned by a revert
+}
+
+// FileDesired is what is desired of one file.
+type FileDesired struct {
+	File fleet.File `json:"file"`
+	Run  string     `json:"run"`
+}
+
+// ExecDesired is what is desired of one step.
+type ExecDesired struct {
+	Exec   fleet.Exec    `json:"exec"`
+	Bundle digest.Digest `json:"bundle"`
+	Run    string        `json:"run"`
+}
+
+// Codes of generations.
+const (
+	CodePartFailed engine.Code = "part_failed"
+	CodeUndoing    engine.Code = "undoing_steps"
+	CodeRemoving   engine.Code = "removing_files"
+	CodeWriting    engine.Code = "writing_files"
+	CodeRunning    engine.Code = "running_steps"
+)
+
+type generations struct{ host Host }
+
+// Observe reads the bundle that the digest names. The parts observe themselves.
+func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]) (fleet.Bundle, error) {
+	if r.Desired.Bundle == "" {
+		return fleet.Bundle{}, nil
+	}
+	b, err := g.host.Content.Bundle(ctx, r.Desired.Bundle)
+	if err != nil {
+		return fleet.Bundle{}, err
+	}
+	return *b, nil
+}
+
+// Act has nothing to do: a generation only moves its parts.
+func (g *generations) Act(context.Context, engine.Resource[Generation], engine.Action) error {
+	return fmt.Errorf("a generation has no action of its own")
+}
+
+// Decide takes the next stage of the switch.
+func (g *generations) Decide(v engine.View[Generation, fleet.Bundle]) engine.Decision {
+	if v.Resource.Retire {
+		return engine.IsConverged(engine.Reason{})
+	}
+	s := newSwitch(v)
+	if d, ok := s.undo(); ok {
+		return d
+	}
+	if d, ok := s.files(); ok {
+		return d
+	}
+	if d, ok := s.steps(); ok {
+		return d
+	}
+	return engine.IsConverged(engine.Reason{})
+}
+
+// part is a child with its desired state decoded.
+type part struct {
+	engine.Child
+	run    string
+	bundle digest.Digest
+}
+
+type switching struct {
+	want   Generation
+	bundle fleet.Bundle
+	parts  map[engine.Ref]part
+	order  []engine.Ref // of the children as given
+}
+
+func newSwitch(v engine.View[Generation, fleet.Bundle]) *switching {
+	s := &switching{want: v.Resource.Desired, bundle: v.Observed, parts: map[engine.Ref]part{}}
+	for _, c := range v.Children {
+		p := part{Child: c}
+		var d struct {
+			Run    string        `json:"run"`
+			Bundle digest.Digest `json:"bundle"`
+		}
+		// What does not decode is of another version: it is of no run.
+		if json.Unmarshal(c.Desired, &d) == nil {
+			p.run, p.bundle = d.Run, d.Bundle
+		}
+		s.parts[c.Ref] = p
+		s.order = append(s.order, c.Ref)
+	}
+	return s
+}
+
+// gone reports whether a part that is to go needs no more waiting: it is gone,
+// or its removal was given up, which is reported on its own.
+func (p part) gone() bool {
+	return p.Phase.Terminal() || (p.Retire && p.Phase == engine.Failed)
+}
+
+// undo leaves steps, the last one first.
+func (s *switching) undo() (engine.Decision, bool) {
+	declared := map[string]bool{}
+	for _, e := range s.bundle.Exec {
+		declared[e.Name] = true
+	}
+	var last *part
+	for _, ref := range s.order {
+		p := s.parts[ref]
+		if ref.Kind != KindExec || p.run == s.want.Run && !p.Retire || p.gone() {
+			continue
+		}
+		left := s.want.Revert && p.bundle == s.want.Leaving
+		if !left && declared[ref.ID] && !p.Retire {
+			continue
+		}
+		if last == nil || p.Order >= last.Order {
+			last = &p
+		}
+	}
+	if last == nil {
+		return engine.Decision{}, false
+	}
+	d := engine.Wait(0, engine.Because(CodeUndoing, "undoing step "+last.Ref.ID))
+	if !last.Retire {
+		d = d.With(engine.Retire(last.Ref))
+	}
+	return d, true
+}
+
+// files removes what is not declared, then writes what is.
+func (s *switching) files() (engine.Decision, bool) {
+	declared := make(map[string]bool, len(s.bundle.Files))
+	for i := range s.bundle.Files {
+		declared[s.bundle.Files[i].Path] = true
+	}
+	var retire []engine.Intent
+	waiting := false
+	for _, ref := range s.order {
+		p := s.parts[ref]
+		if ref.Kind != KindFile || declared[ref.ID] && !p.Retire || p.gone() {
+			continue
+		}
+		waiting = true
+		if !p.Retire {
+			retire = append(retire, engine.Retire(ref))
+		}
+	}
+	if waiting {
+		return engine.Wait(0, engine.Because(CodeRemoving, "removing files that are no longer declared")).With(retire...), true
+	}
+	var write []engine.Intent
+	pending, bad := false, (*part)(nil)
+	for i := range s.bundle.Files {
+		f := s.bundle.Files[i]
+		in := engine.Upsert(engine.Ref{Kind: KindFile, ID: f.Path}, FileDesired{File: f, Run: s.want.Run})
+		s.settle(in, &write, &pending, &bad)
+	}
+	return s.stage(bad, pending, engine.Because(CodeWriting, "writing files"), write)
+}
+
+// steps runs one step after the other.
+func (s *switching) steps() (engine.Decision, bool) {
+	for i := range s.bundle.Exec {
+		e := s.bundle.Exec[i]
+		var run []engine.Intent
+		pending, bad := false, (*part)(nil)
+		in := engine.Upsert(engine.Ref{Kind: KindExec, ID: e.Name},
+			ExecDesired{Exec: e, Bundle: s.want.Bundle, Run: s.want.Run}).InOrder(1 + i)
+		s.settle(in, &run, &pending, &bad)
+		if d, ok := s.stage(bad, pending, engine.Because(CodeRunning, "running step "+e.Name), run); ok {
+			return d, true
+		}
+	}
+	return engine.Decision{}, false
+}
+
+// settle looks at one declared part: an intent if it is not set as wanted,
+// pending while it is on its way, bad when it has failed.
+func (s *switching) settle(in engine.Intent, intents *[]engine.Intent, pending *bool, bad **part) {
+	p, ok := s.parts[in.Ref]
+	switch {
+	case !ok || p.Retire || p.Phase.Terminal() || p.Order != in.Order || !bytes.Equal(p.Desired, in.Desired):
+		*intents = append(*intents, in)
+		*pending = true
+	case p.Phase == engine.Failed:
+		if *bad == nil {
+			*bad = &p
+		}
+	case p.Phase != engine.Converged:
+		*pending = true
+	}
+}
+
+// stage decides on a stage that is not complete.
+func (s *switching) stage(bad *part, pending bool, why engine.Reason, intents []engine.Intent) (engine.Decision, bool) {
+	switch {
+	case bad != nil:
+		words := bad.Ref.String() + ": " + bad.Reason.String()
+		return engine.Fail(engine.Because(CodePartFailed, words)).With(intents...), true
+	case pending:
+		return engine.Wait(0, why).With(intents...), true
+	}
+	return engine.Decision{}, false
+}
