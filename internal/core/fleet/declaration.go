@@ -141,8 +141,12 @@ type DurationText struct {
 	Set bool
 }
 
-// UnmarshalJSON reads a duration string.
+// UnmarshalJSON reads a duration string; null leaves the duration absent.
 func (d *DurationText) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*d = DurationText{}
+		return nil
+	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err

@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// previous is the release of sample.
+func previous(t *testing.T) *Previous {
+	t.Helper()
+	p := resolved(t, sample(), inputs(sample()))
+	prev := &Previous{Version: 7, Roster: Roster{Hosts: p.Roster}, Bundles: map[digest.Digest]Bundle{}}
+	web := Bundle{Name: "web"}
+	for i := range 5 {
+		web.Files = append(web.Files, File{Path: fmt.Sprintf("f-%d", i)})
+	}
+	prev.Bundles[digest.Of([]byte("web"))] = web
+	prev.Bundles[digest.Of([]byte("empty"))] = Bundle{Name: EmptyBundle}
+	return prev
+}
+
+func messages(fs []Finding) []string {
+	var out []string
+	for _, f := range fs {
+		out = append(out, fmt.Sprintf("%s %v %s", f.Severity, f.Path, f.Message))
+	}
+	return out
+}
+
+func TestMassChange(t *testing.T) {
+	keep := func(n int) Bundle {
+		b := Bundle{Name: "web"}
+		for i := range n {
+			b.Files = append(b.Files, File{Path: fmt.Sprintf("f-%d", i)})
+		}
+		return b
+	}
+	tests := map[string]struct {
+		change func(*Declaration)
+		web    Bundle
+		want   []string
+	}{
+		"nothing":              {func(*Declaration) {}, keep(5), nil},
+		"one host of five":     {func(d *Declaration) { delete(d.Hosts, "web-2") }, keep(5), nil},
+		"one resource of five": {func(*Declaration) {}, keep(4), nil},
+		"two hosts of five": {func(d *Declaration) { delete(d.Hosts, "web-2"); delete(d.Hosts, "lab-1") }, keep(5), []string{
+			"error [hosts] 2 of 5 hosts of version 7 are removed or lose their bundle: expected at most 20 % at once, or allowMassChange: true"}},
+		"hosts that lose their bundle": {func(d *Declaration) {
+			for _, h := range []string{"web-1", "web-2"} {
+				d.Hosts[h] = HostDecl{Channel: "stable", Tags: []string{"web"}}
+			}
+		}, keep(5), []string{
+			"error [hosts] 2 of 5 hosts of version 7 are removed or lose their bundle: expected at most 20 % at once, or allowMassChange: true"}},
+		"two resources of five": {func(*Declaration) {}, keep(3), []string{
+			`error [bundles web] 2 of 5 resources of bundle "web" of version 7 are removed: expected at most 20 % at once, or allowMassChange: true`}},
+		"with consent": {func(d *Declaration) { delete(d.Hosts, "web-2"); delete(d.Hosts, "lab-1"); d.AllowMassChange = true }, keep(0), nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := sample()
+			tc.change(d)
+			d.Edges, d.Channels["lab"] = nil, sample().Channels["lab"]
+			in := inputs(d)
+			in.Bundles["web"], in.Previous = tc.web, previous(t)
+			_, fs := Resolve(d, in)
+			if diff := cmp.Diff(tc.want, messages(fs)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBundleThatChangesFirstInTheLastWave(t *testing.T) {
+	d := sample()
+	in := inputs(d)
+	in.Previous = previous(t)
+	in.Bundles["web"] = in.Previous.Bundles[digest.Of([]byte("web"))]
+	in.Digests["web"] = digest.Of([]byte("web 2"))
+	if _, fs := Resolve(d, in); len(fs) != 0 {
+		t.Errorf("the canary tries web, and still: %v", messages(fs))
+	}
+	in.Digests["db"] = digest.Of([]byte("db 2"))
+	_, fs := Resolve(d, in)
+	want := []string{`warning [bundles db] bundle "db" changes first in the last wave "rest" of channel "stable": expected an earlier wave to try it`}
+	if diff := cmp.Diff(want, messages(fs)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+// The wording and place of every other finding is pinned where fleet files are
+// read; here are the ones that a file cannot hold.
+func TestValidateWithoutASchema(t *testing.T) {
+	d := &Declaration{
+		Hosts:    map[string]HostDecl{"h": {Channel: "c", Managed: []string{"pod"}}},
+		Channels: map[string]ChannelDecl{"c": {RolloutPolicy: "p", OnNewRef: "drop"}},
+		RolloutPolicies: map[string]PolicyDecl{"p": {
+			OnHealthFailure: "explode", HealthGate: HealthGate{MaxFailures: -1},
+		}},
+		Probes: ProbeSet{"x": {Mode: "loud", Exec: &ExecProbe{}}},
+	}
+	want := []string{
+		`error [apiVersion] apiVersion is "": expected "steady/v1"`,
+		`error [kind] kind is "": expected "Fleet"`,
+		`error [metadata name] "" is not a name: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit`,
+		`error [hosts h managed 0] unknown kind "pod": expected one of file, image, network, snapshot, system, volume, workspace`,
+		`error [channels c freshnessWindow] freshnessWindow is missing: expected a duration of at least twice the signingInterval (1h)`,
+		`error [channels c onNewRef] onNewRef is "drop": expected queue or supersede`,
+		`error [rolloutPolicies p waves] policy "p" has no waves: expected at least one, such as {name: all, selector: {all: true}}`,
+		`error [rolloutPolicies p healthGate maxFailures] maxFailures is -1: expected 0 or more`,
+		`error [rolloutPolicies p onHealthFailure] onHealthFailure is "explode": expected rollback-and-halt or halt`,
+		`error [probes x mode] mode is "loud": expected enforce, observe or disabled`,
+		`error [probes x exec command] the command is empty: expected a program and its arguments`,
+	}
+	if diff := cmp.Diff(want, messages(Validate(d))); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+func TestValidateTakesTheSample(t *testing.T) {
+	if fs := Validate(sample()); len(fs) != 0 {
+		t.Errorf("findings: %v", messages(fs))
+	}
+}
+
+func TestCyclesAreNamed(t *testing.T) {
+	tests := map[string]struct {
+		edges []Edge
+		want  []string
+	}{
+		"diamond": {[]Edge{{"a", "b", ""}, {"a", "c", ""}, {"b", "d", ""}, {"c", "d", ""}}, nil},
+		"three": {[]Edge{{"a", "b", ""}, {"b", "c", ""}, {"c", "a", ""}}, []string{
+			"error [edges 2] host edges form a cycle: a -> b -> c -> a: expected no host to wait for itself"}},
+		"behind a tail": {[]Edge{{"c", "b", ""}, {"a", "b", ""}, {"b", "c", ""}}, []string{
+			"error [edges 2] host edges form a cycle: b -> c -> b: expected no host to wait for itself"}},
+		"two": {[]Edge{{"a", "b", ""}, {"b", "a", ""}, {"c", "d", ""}, {"d", "c", ""}}, []string{
+			"error [edges 1] host edges form a cycle: a -> b -> a: expected no host to wait for itself",
+			"error [edges 3] host edges form a cycle: c -> d -> c: expected no host to wait for itself"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := sample()
+			d.Hosts = map[string]HostDecl{}
+			for _, h := range []string{"a", "b", "c", "d"} {
+				d.Hosts[h] = HostDecl{Channel: "lab"}
+			}
+			d.Edges = tc.edges
+			var got []string
+			for _, f := range Validate(d) {
+				if f.Path[0] == "edges" {
+					got = append(got, messages([]Finding{f})...)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
