@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -33,6 +34,7 @@ const (
 // crashChild appends until it fails or is killed, and says on stdout what was
 // acknowledged, only after it was.
 func crashChild(dir string) {
+	runtime.LockOSThread() // strace counts the calls of each thread
 	ctx := context.Background()
 	st, err := sqlite.Open(ctx, dir, sqlite.Options{})
 	if err != nil {

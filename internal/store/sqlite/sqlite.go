@@ -155,28 +155,26 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // checkHead refuses a log whose end is not where its head says, and one that
-// ends before a snapshot of it: then its tail was lost (F10).
+// ends before a snapshot of it: then its tail was lost (F10). Another process
+// may append meanwhile: head and last record are read by one statement, and
+// snapshots, which follow their records, before it.
 func (s *Store) checkHead(ctx context.Context) error {
 	const op = "open store"
-	head, err := s.readHead(ctx)
-	if err != nil {
-		return s.fail(op, err)
-	}
-	last, err := s.query(ctx, selectEvents+` ORDER BY seq DESC LIMIT 1`)
-	if err != nil {
-		return s.fail(op, err)
-	}
-	var end store.Head
-	if len(last) == 1 {
-		end = store.Head{Seq: last[0].Seq, Term: last[0].Term, Hash: last[0].Hash}
-	}
-	if end.Seq != head.Seq || end.Hash != head.Hash || end.Term > head.Term {
-		return fmt.Errorf("%s: %w", op, &store.ChainError{Seq: head.Seq, Reason: fmt.Sprintf(
-			"the head says sequence %d of term %d, the last record is %d of term %d", head.Seq, head.Term, end.Seq, end.Term)})
-	}
 	bodies, err := s.bodies()
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
+	}
+	const query = `SELECT h.seq, h.term, h.hash, coalesce(e.seq, 0), coalesce(e.term, 0), coalesce(e.hash, zeroblob(32))
+		FROM head h LEFT JOIN (SELECT seq, term, hash FROM events ORDER BY seq DESC LIMIT 1) e`
+	var seq, term, endSeq, endTerm int64
+	var hash, endHash []byte
+	if err := s.readers.QueryRowContext(ctx, query).Scan(&seq, &term, &hash, &endSeq, &endTerm, &endHash); err != nil {
+		return s.fail(op, err)
+	}
+	head, end := headOf(seq, term, hash), headOf(endSeq, endTerm, endHash)
+	if end.Seq != head.Seq || end.Hash != head.Hash || end.Term > head.Term {
+		return fmt.Errorf("%s: %w", op, &store.ChainError{Seq: head.Seq, Reason: fmt.Sprintf(
+			"the head says sequence %d of term %d, the last record is %d of term %d", head.Seq, head.Term, end.Seq, end.Term)})
 	}
 	for _, b := range bodies {
 		if b.seq > head.Seq {
