@@ -1,0 +1,18 @@
+// Command steady is the server, the agent and the command line in one binary.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/steadyfleet/steady/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Run(ctx, os.Args[1:], cli.Process())
+	stop()
+	os.Exit(code)
+}

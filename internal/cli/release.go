@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// signedMark is the file that only a signed release folder has.
+const signedMark = "timestamp.json"
+
+func (a *app) releaseCmd() *cobra.Command {
+	cmd := group("release", "Build, sign, verify and push releases",
+		"  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
+		a.releaseBuild(), a.releaseSign(), a.releaseRefresh(), a.releaseVerify())
+	cmd.GroupID = groupDeclare
+	return cmd
+}
+
+// releaseView is a release for people and programs.
+type releaseView struct {
+	Fleet    string            `json:"fleet"`
+	Ref      string            `json:"ref"`
+	Version  uint64            `json:"version"`
+	Epoch    uint64            `json:"epoch"`
+	IssuedAt clock.Instant     `json:"issuedAt"`
+	Resolved string            `json:"resolved"`
+	Hosts    int               `json:"hosts"`
+	Files    int               `json:"files"`
+	Channels []channelView     `json:"channels"`
+	Fresh    clock.Instant     `json:"timestampIssuedAt"`
+	Problems []release.Problem `json:"warnings,omitempty"`
+}
+
+type channelView struct {
+	Channel  string        `json:"channel"`
+	Rollout  string        `json:"rollout"`
+	Manifest string        `json:"manifest"`
+	Hosts    int           `json:"hosts"`
+	Waves    int           `json:"waves"`
+	Fresh    bool          `json:"fresh"`
+	StaleAt  clock.Instant `json:"staleAt"`
+}
+
+func viewRelease(v *release.Verified, now clock.Instant) releaseView {
+	r, stamp := v.Resolved.Value(), v.Timestamp.Value()
+	view := releaseView{
+		Fleet: r.Fleet, Ref: r.Ref, Version: r.Version, Epoch: r.Epoch, IssuedAt: r.IssuedAt,
+		Resolved: string(v.Resolved.Digest()), Hosts: len(v.Roster.Value().Hosts), Files: len(v.Names), Fresh: stamp.IssuedAt,
+	}
+	for name, c := range r.Channels {
+		cv := channelView{Channel: name, StaleAt: stamp.IssuedAt.Add(c.FreshnessWindow)}
+		cv.Fresh = !cv.StaleAt.Reached(now)
+		if ms := v.Manifests[name]; len(ms) > 0 {
+			m := ms[0].Header.Value()
+			cv.Rollout, cv.Manifest = m.Rollout(), string(ms[0].Header.Digest())
+			cv.Hosts, cv.Waves = m.LeafCount, len(m.Waves)
+		}
+		view.Channels = append(view.Channels, cv)
+	}
+	slices.SortFunc(view.Channels, func(x, y channelView) int { return compareText(x.Channel, y.Channel) })
+	return view
+}
+
+func (a *app) showRelease(v releaseView) error {
+	a.say("Release %s of fleet %s, version %d: %d hosts, %d files, timestamp of %s\n",
+		v.Ref, v.Fleet, v.Version, v.Hosts, v.Files, v.Fresh)
+	var rows [][]string
+	for _, c := range v.Channels {
+		fresh := "until " + c.StaleAt.String()
+		if !c.Fresh {
+			fresh = "stale since " + c.StaleAt.String()
+		}
+		rows = append(rows, []string{c.Channel, c.Rollout, short(c.Manifest), fmt.Sprint(c.Hosts), fmt.Sprint(c.Waves), fresh})
+	}
+	return term.Rows(a.Out, []string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
+}
+
+type buildOptions struct{ out, previous, ref, root string }
+
+func (a *app) releaseBuild() *cobra.Command {
+	var o buildOptions
+	cmd := &cobra.Command{
+		Use:   "build [DIR]",
+		Short: "Resolve a fleet folder into an unsigned release",
+		Long: `Reads fleet.yaml and the bundles in DIR (default: the present folder), checks
+them, and writes a release folder. Findings are printed one per line as
+file:line:column: message; one that is more than a warning ends the build with
+code 2 and nothing is written.
+
+The version follows that of the previous release: the signed one that --out
+holds, which is then kept as OUT.previous, or what --previous names: a release
+folder or "none".`,
+		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release",
+		Args:    usage(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			return a.build(dir, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.out, "out", "release", "release folder to write")
+	cmd.Flags().StringVar(&o.previous, "previous", "", "previous release: a folder, or none (default: the one in --out)")
+	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
+	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
+	return a.printsData(cmd)
+}
+
+// built is the answer of release build.
+type built struct {
+	OK       bool              `json:"ok"`
+	Fleet    string            `json:"fleet,omitempty"`
+	Ref      string            `json:"ref,omitempty"`
+	Version  uint64            `json:"version,omitempty"`
+	Changed  []string          `json:"changed"`
+	Out      string            `json:"out,omitempty"`
+	Files    int               `json:"files,omitempty"`
+	Problems []release.Problem `json:"problems"`
+}
+
+func (a *app) build(dir string, o buildOptions) error {
+	table, err := a.saysTable()
+	if err != nil {
+		return err
+	}
+	src, problems := release.Load(dir)
+	if release.Fatal(problems) || src == nil {
+		return a.refuseBuild(problems)
+	}
+	prev, folder, err := a.previous(o)
+	if err != nil {
+		return err
+	}
+	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.wall()}
+	if prev != nil {
+		opts.Epoch = prev.Resolved.Value().Epoch
+	}
+	rel, more := release.Build(src, opts)
+	problems = mergeProblems(problems, more)
+	if release.Fatal(problems) || rel == nil {
+		return a.refuseBuild(problems)
+	}
+	if folder == o.out {
+		if err := keepSigned(o.out); err != nil {
+			return err
+		}
+	}
+	if err := release.Write(o.out, rel.Files); err != nil {
+		return err
+	}
+	if table {
+		a.tellProblems(problems)
+	}
+	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: nonNil(rel.Changed), Out: o.out, Files: len(rel.Files), Problems: nonNil(problems)}
+	return a.print(b, func() error { return a.showBuilt(b) })
+}
+
+func (a *app) showBuilt(b built) error {
+	a.say("Built release %s of fleet %s, version %d, in %s (%d files, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, b.Files)
+	if len(b.Changed) == 0 {
+		a.say("No channel's plan changed: this release opens no rollout.\n")
+	}
+	for _, c := range b.Changed {
+		a.say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
+	}
+	next := "steady release sign"
+	if b.Out != "release" {
+		next += " " + b.Out
+	}
+	a.say("Next: %s\n", next)
+	return nil
+}
+
+func (a *app) refuseBuild(problems []release.Problem) error {
+	if table, err := a.saysTable(); err != nil {
+		return err
+	} else if table {
+		a.tellProblems(problems)
+		return badInput(nil)
+	}
+	if err := a.print(built{Changed: []string{}, Problems: nonNil(problems)}, nil); err != nil {
+		return err
+	}
+	return badInput(nil)
+}
+
+func (a *app) tellProblems(problems []release.Problem) {
+	for _, p := range problems {
+		fmt.Fprintln(a.Err, p)
+	}
+}
+
+// mergeProblems joins the findings of reading and building, each once.
+func mergeProblems(first, then []release.Problem) []release.Problem {
+	for _, p := range then {
+		if !slices.Contains(first, p) {
+			first = append(first, p)
+		}
+	}
+	return first
+}
+
+// previous finds and verifies the release before this one and says which
+// folder it is in. Without one it is nil.
+func (a *app) previous(o buildOptions) (*release.Verified, string, error) {
+	folder := o.previous
+	switch {
+	case folder == "none":
+		return nil, "", nil
+	case folder == "" && isSigned(o.out):
+		folder = o.out
+	case folder == "" && isSigned(keptName(o.out)):
+		folder = keptName(o.out)
+	case folder == "":
+		return nil, "", nil
+	}
+	state, err := trustRoot(o.root)
+	if err != nil {
+		return nil, "", fmt.Errorf("the previous release in %s cannot be checked: %w", folder, err)
+	}
+	v, err := release.VerifyDir(folder, state, a.wall())
+	if err != nil {
+		return nil, "", fmt.Errorf("previous %s: %w; give another with --previous, or none", folder, err)
+	}
+	return v, folder, nil
+}
+
+func isSigned(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, signedMark))
+	return err == nil
+}
+
+func keptName(out string) string { return filepath.Clean(out) + ".previous" }
+
+// keepSigned moves a signed release out of the way of an unsigned one, so that
+// the next build still finds it.
+func keepSigned(out string) error {
+	if err := os.RemoveAll(keptName(out)); err != nil {
+		return err
+	}
+	return os.Rename(out, keptName(out))
+}
+
+// trustRoot reads the root that a person trusts.
+func trustRoot(path string) (trust.State, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return trust.State{}, badInput(fmt.Errorf("the root of trust %s does not exist; steady keys init makes it, --root names it", path))
+	}
+	if err != nil {
+		return trust.State{}, err
+	}
+	return release.Trust(raw)
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+func (a *app) tokenCmd() *cobra.Command {
+	cmd := group("token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
+	cmd.GroupID = groupRun
+	return cmd
+}
+
+type tokenOptions struct{ keys, ttl, release string }
+
+// tokenView is what token create prints with -o.
+type tokenView struct {
+	Token   string        `json:"token"`
+	ID      string        `json:"id"`
+	Host    string        `json:"host"`
+	Fleet   string        `json:"fleet"`
+	Server  string        `json:"server"`
+	Expires clock.Instant `json:"expires"`
+}
+
+func (a *app) tokenCreate() *cobra.Command {
+	var o tokenOptions
+	cmd := &cobra.Command{
+		Use:   "create HOST",
+		Short: "Sign a single-use token with which one host enrols",
+		Long: `Signs a token with the enrol key and prints it as one line. It is good for one
+enrolment of this host name until it expires, and holds all that the host needs:
+where the server is, the authority of its certificate, and the root of trust.
+Treat it as a secret until it is used.
+
+Nothing is sent to the server. Its address and authority come from the context,
+or from --server and --ca.`,
+		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem",
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			view, err := a.makeToken(args[0], o)
+			if err != nil {
+				return err
+			}
+			return a.print(view, func() error { a.say("%s\n", view.Token); return nil })
+		},
+	}
+	keysFlag(cmd, &o.keys)
+	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
+	cmd.Flags().StringVar(&o.release, "not-before", "", "release folder: the host then refuses anything older")
+	a.remote.register(cmd)
+	return a.printsData(cmd)
+}
+
+func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
+	if err := fleet.CheckName(host); err != nil {
+		return tokenView{}, badInput(fmt.Errorf("host: %w", err))
+	}
+	ttl, err := clock.ParseDuration(o.ttl)
+	if err != nil || ttl <= 0 || ttl > identity.MaxTokenLife {
+		return tokenView{}, badInput(fmt.Errorf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife))
+	}
+	where, err := a.remote.context(a)
+	if err != nil {
+		return tokenView{}, err
+	}
+	if u, err := url.Parse(where.Server); err != nil || u.Scheme != "https" || u.Host == "" {
+		return tokenView{}, badInput(fmt.Errorf("--server %q: expected https://HOST:PORT", where.Server))
+	}
+	if where.CA == "" {
+		return tokenView{}, badInput(errors.New("the host must know the authority of the server's certificate; give --ca FILE, or --context with the server's operator.json"))
+	}
+	signer, err := keydir.Signer(o.keys, trust.RoleEnrol)
+	if err != nil {
+		return tokenView{}, badInput(err)
+	}
+	roots, err := keydir.Roots(o.keys)
+	if err != nil {
+		return tokenView{}, badInput(err)
+	}
+	t, err := a.unsignedToken(host, ttl, roots, o.release)
+	if err != nil {
+		return tokenView{}, err
+	}
+	env, err := identity.SignToken(t, signer)
+	if err != nil {
+		return tokenView{}, err
+	}
+	text := identity.TokenText{Envelope: env, Server: where.Server, ServerCA: []byte(where.CA), Root: roots[len(roots)-1]}
+	if _, _, err := text.Begin(a.wall()); err != nil {
+		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
+	}
+	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: where.Server, Expires: t.Expires}, nil
+}
+
+// unsignedToken fills a token for a host that begins with the newest root.
+func (a *app) unsignedToken(host string, ttl clock.Duration, roots [][]byte, releaseDir string) (identity.Token, error) {
+	newest, err := trust.ParseEnvelope(roots[len(roots)-1])
+	if err != nil {
+		return identity.Token{}, err
+	}
+	var root trust.Root
+	if err := trust.Decode(newest.Payload, trust.MaxEnvelope, &root); err != nil {
+		return identity.Token{}, err
+	}
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return identity.Token{}, err
+	}
+	now := a.wall()
+	t := identity.Token{
+		Document: fleet.Document{Fleet: root.Fleet, Epoch: root.Epoch, IssuedAt: now},
+		ID:       hex.EncodeToString(id), Host: host, Expires: now.Add(ttl),
+		RootDigest: digest.Of(newest.Payload), MinVersions: map[string]uint64{},
+	}
+	if releaseDir == "" {
+		return t, nil
+	}
+	state, err := release.Trust(roots[0])
+	if err != nil {
+		return t, err
+	}
+	v, err := release.VerifyDir(releaseDir, state, now)
+	if err != nil {
+		return t, refusedRelease(releaseDir, err)
+	}
+	t.MinVersions[fleet.TypeResolved] = v.Resolved.Value().Version
+	t.MinVersions[fleet.TypeTimestamp] = v.Timestamp.Value().Version
+	return t, nil
+}
