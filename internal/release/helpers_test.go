@@ -21,7 +21,7 @@ type keyset struct {
 	roots                    [][]byte
 }
 
-func signer(t *testing.T, seed byte) trust.Signer {
+func signer(t testing.TB, seed byte) trust.Signer {
 	t.Helper()
 	s := make([]byte, ed25519.SeedSize)
 	s[0] = seed
@@ -32,7 +32,7 @@ func signer(t *testing.T, seed byte) trust.Signer {
 	return out
 }
 
-func newKeys(t *testing.T, fleetName string) *keyset {
+func newKeys(t testing.TB, fleetName string) *keyset {
 	t.Helper()
 	k := &keyset{root: signer(t, 1), release: signer(t, 2), timestamp: signer(t, 3)}
 	k.addRoot(t, fleetName, 1, k.release)
@@ -40,7 +40,7 @@ func newKeys(t *testing.T, fleetName string) *keyset {
 }
 
 // addRoot signs the next root with the given release key.
-func (k *keyset) addRoot(t *testing.T, fleetName string, epoch uint64, release trust.Signer) {
+func (k *keyset) addRoot(t testing.TB, fleetName string, epoch uint64, release trust.Signer) {
 	t.Helper()
 	one := func(s trust.Signer) trust.RoleSpec {
 		return trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
@@ -61,7 +61,7 @@ func (k *keyset) addRoot(t *testing.T, fleetName string, epoch uint64, release t
 	k.roots = append(k.roots, env)
 }
 
-func (k *keyset) sign(t *testing.T, dir string, now clock.Instant) *Verified {
+func (k *keyset) sign(t testing.TB, dir string, now clock.Instant) *Verified {
 	t.Helper()
 	v, err := Sign(dir, SignOptions{Release: []trust.Signer{k.release}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: now})
 	if err != nil {
@@ -70,7 +70,7 @@ func (k *keyset) sign(t *testing.T, dir string, now clock.Instant) *Verified {
 	return v
 }
 
-func (k *keyset) state(t *testing.T) trust.State {
+func (k *keyset) state(t testing.TB) trust.State {
 	t.Helper()
 	s, err := Trust(k.roots[0])
 	if err != nil {
@@ -79,7 +79,7 @@ func (k *keyset) state(t *testing.T) trust.State {
 	return s
 }
 
-func example(t *testing.T, name string) string {
+func example(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
 	sub, err := fs.Sub(examples.Files, name)
@@ -92,7 +92,7 @@ func example(t *testing.T, name string) string {
 	return dir
 }
 
-func load(t *testing.T, dir string) *Source {
+func load(t testing.TB, dir string) *Source {
 	t.Helper()
 	src, ps := Load(dir)
 	if len(ps) != 0 {
@@ -101,7 +101,7 @@ func load(t *testing.T, dir string) *Source {
 	return src
 }
 
-func build(t *testing.T, src *Source, o BuildOptions) *Release {
+func build(t testing.TB, src *Source, o BuildOptions) *Release {
 	t.Helper()
 	rel, ps := Build(src, o)
 	if Fatal(ps) {
@@ -111,7 +111,7 @@ func build(t *testing.T, src *Source, o BuildOptions) *Release {
 }
 
 // publish builds, writes and signs a release of the source.
-func publish(t *testing.T, k *keyset, src *Source, o BuildOptions) (string, *Release, *Verified) {
+func publish(t testing.TB, k *keyset, src *Source, o BuildOptions) (string, *Release, *Verified) {
 	t.Helper()
 	rel := build(t, src, o)
 	dir := filepath.Join(t.TempDir(), "release")
@@ -121,7 +121,7 @@ func publish(t *testing.T, k *keyset, src *Source, o BuildOptions) (string, *Rel
 	return dir, rel, k.sign(t, dir, o.Now)
 }
 
-func edit(t *testing.T, path string, change func(string) string) {
+func edit(t testing.TB, path string, change func(string) string) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -70,7 +70,8 @@ func rootFleet(env []byte) (string, error) {
 // which must contain the trusted one, the timestamp, the snapshot, and
 // everything they name down to the last blob. A file that nothing names is
 // refused. now is wall time. Freshness is for the caller to ask: a release may
-// be verified long after it was made.
+// be verified long after it was made. fsys must stay open while the result is
+// read from or built upon.
 func Verify(fsys fs.FS, state trust.State, now clock.Instant) (*Verified, error) {
 	v := &verification{
 		Verified: &Verified{Manifests: map[string][]VerifiedManifest{}, Bundles: map[digest.Digest]fleet.Bundle{}, Roots: map[string][]byte{}, fsys: fsys},

@@ -19,12 +19,14 @@ const (
 	MaxDepth = 32
 )
 
-// Doc is a parsed document with the positions of its parts.
+// Doc is a parsed document with the positions of its parts. It is for one
+// goroutine.
 type Doc struct {
 	file  string
 	root  *yaml.Node
 	tree  any  // maps, lists, strings, int64, float64, bool and nil
 	holes bool // some values were not taken
+	index map[*yaml.Node]map[string]int
 }
 
 // Parse reads data as exactly one document. The file name only appears in
@@ -292,7 +294,7 @@ func (d *Doc) AtKey(path []string, message string) Problem {
 func (d *Doc) find(path []string) (key, value *yaml.Node) {
 	value = d.root
 	for _, step := range path {
-		k, v := child(value, step)
+		k, v := d.child(value, step)
 		if v == nil {
 			break
 		}
@@ -301,13 +303,11 @@ func (d *Doc) find(path []string) (key, value *yaml.Node) {
 	return key, value
 }
 
-func child(n *yaml.Node, step string) (key, value *yaml.Node) {
+func (d *Doc) child(n *yaml.Node, step string) (key, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == step {
-				return n.Content[i], n.Content[i+1]
-			}
+		if i, ok := d.keysOf(n)[step]; ok {
+			return n.Content[i], n.Content[i+1]
 		}
 	case yaml.SequenceNode:
 		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
@@ -315,4 +315,23 @@ func child(n *yaml.Node, step string) (key, value *yaml.Node) {
 		}
 	}
 	return nil, nil
+}
+
+// keysOf indexes a mapping once, so that a finding per host of a large fleet
+// stays linear. A duplicate key counts where it stands first.
+func (d *Doc) keysOf(n *yaml.Node) map[string]int {
+	if m, ok := d.index[n]; ok {
+		return m
+	}
+	m := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if _, dup := m[n.Content[i].Value]; !dup {
+			m[n.Content[i].Value] = i
+		}
+	}
+	if d.index == nil {
+		d.index = map[*yaml.Node]map[string]int{}
+	}
+	d.index[n] = m
+	return m
 }
