@@ -1,0 +1,298 @@
+package operator
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 256 << 20
+
+// Options says how to reach a server.
+type Options struct {
+	URL   string // base URL, https
+	Token string
+	// ServerCA is the PEM of the only authority that is believed; empty takes
+	// the machine's.
+	ServerCA []byte
+}
+
+// Client calls the operator API. It is safe for concurrent use.
+type Client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// Error is a refusal by the server.
+type Error struct {
+	Status int
+	Title  string
+	Detail string
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("the server answered %d %s", e.Status, e.Title)
+	}
+	return e.Detail
+}
+
+// NewClient returns a client. It does not connect.
+func NewClient(o Options) (*Client, error) {
+	base, err := url.Parse(o.URL)
+	if err != nil || base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("server %q is not an https URL", o.URL)
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS13}
+	if len(o.ServerCA) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(o.ServerCA) {
+			return nil, errors.New("the server CA holds no certificate in PEM")
+		}
+	}
+	return &Client{base: base, token: o.Token, http: &http.Client{
+		Transport: &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // a token goes to its own server only
+		},
+	}}, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Status sums up the fleet.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	return s, c.get(ctx, "/status", nil, &s)
+}
+
+// Hosts lists every host, by name.
+func (c *Client) Hosts(ctx context.Context) (hosts []Host, err error) {
+	return hosts, c.get(ctx, "/hosts", nil, &hosts)
+}
+
+// Host returns one host.
+func (c *Client) Host(ctx context.Context, name string) (h HostDetail, err error) {
+	return h, c.get(ctx, "/hosts/"+url.PathEscape(name), nil, &h)
+}
+
+// Why says why a host has not moved yet.
+func (c *Client) Why(ctx context.Context, host string) (a plan.Answer, err error) {
+	return a, c.get(ctx, "/hosts/"+url.PathEscape(host)+"/why", nil, &a)
+}
+
+// Rollouts lists the rollouts, newest first.
+func (c *Client) Rollouts(ctx context.Context) (rs []Rollout, err error) {
+	return rs, c.get(ctx, "/rollouts", nil, &rs)
+}
+
+// Rollout returns one by name or manifest digest.
+func (c *Client) Rollout(ctx context.Context, id string) (r RolloutDetail, err error) {
+	return r, c.get(ctx, "/rollouts/"+url.PathEscape(id), nil, &r)
+}
+
+// Operate carries out a verb on a rollout.
+func (c *Client) Operate(ctx context.Context, verb plan.Verb, id, reason string) error {
+	return c.post(ctx, "/rollouts/"+url.PathEscape(id)+"/"+url.PathEscape(string(verb)), Verb{Reason: reason}, nil)
+}
+
+// Events returns a page of the log.
+func (c *Client) Events(ctx context.Context, q EventQuery) (p EventPage, err error) {
+	return p, c.get(ctx, "/events", q.values(), &p)
+}
+
+func (q EventQuery) values() url.Values {
+	v := url.Values{}
+	if q.After > 0 {
+		v.Set("after", strconv.FormatUint(q.After, 10))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Host != "" {
+		v.Set("host", q.Host)
+	}
+	if q.Rollout != "" {
+		v.Set("rollout", q.Rollout)
+	}
+	if q.Tail {
+		v.Set("tail", "true")
+	}
+	return v
+}
+
+// Follow calls fn for every event after q.After as it is committed, until ctx
+// ends, the connection breaks or fn returns an error, and returns that. With
+// Tail it starts at the end of the log. Limit is not used.
+func (c *Client) Follow(ctx context.Context, q EventQuery, fn func(Event) error) error {
+	q.Limit = 0
+	resp, err := c.do(ctx, http.MethodGet, "/events/stream", q.values(), nil, "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	sc := bufio.NewScanner(resp.Body)
+	sc.Buffer(nil, 4<<20)
+	for sc.Scan() {
+		data, ok := strings.CutPrefix(sc.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("event stream: %w", err)
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(ctx.Err(), sc.Err()); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// Push sends a packed release (see release.Pack).
+func (c *Client) Push(ctx context.Context, packed io.Reader) (p Pushed, err error) {
+	resp, err := c.do(ctx, http.MethodPost, "/releases", nil, packed, "application/x-tar")
+	if err != nil {
+		return p, err
+	}
+	return p, answer(resp, &p)
+}
+
+// Reconcile has the planner look at everything now.
+func (c *Client) Reconcile(ctx context.Context) error {
+	return c.post(ctx, "/reconcile", struct{}{}, nil)
+}
+
+// ClearQuarantine allows a bundle again on a channel; bundle is a digest or its
+// first 12 digits.
+func (c *Client) ClearQuarantine(ctx context.Context, channel, bundle, reason string) error {
+	return c.post(ctx, "/quarantine/"+url.PathEscape(channel)+"/"+url.PathEscape(bundle)+"/clear", Verb{Reason: reason}, nil)
+}
+
+// Quarantine lists every quarantined bundle.
+func (c *Client) Quarantine(ctx context.Context) (rows []QuarantineRow, err error) {
+	return rows, c.get(ctx, "/quarantine", nil, &rows)
+}
+
+// Tokens lists the operators' tokens, by id.
+func (c *Client) Tokens(ctx context.Context) (ts []Token, err error) {
+	return ts, c.get(ctx, "/tokens", nil, &ts)
+}
+
+// CreateToken makes an operator token.
+func (c *Client) CreateToken(ctx context.Context, n NewToken) (t MadeToken, err error) {
+	return t, c.post(ctx, "/tokens", n, &t)
+}
+
+// RevokeToken withdraws an operator token.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	return c.post(ctx, "/tokens/"+url.PathEscape(id)+"/revoke", struct{}{}, nil)
+}
+
+// Enrolment returns what the text of an enrolment token needs.
+func (c *Client) Enrolment(ctx context.Context) (e Enrolment, err error) {
+	return e, c.get(ctx, "/enrolment", nil, &e)
+}
+
+func (c *Client) get(ctx context.Context, path string, q url.Values, into any) error {
+	resp, err := c.do(ctx, http.MethodGet, path, q, nil, "")
+	if err != nil {
+		return err
+	}
+	return answer(resp, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, into any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	resp, err := c.do(ctx, http.MethodPost, path, nil, bytes.NewReader(raw), "application/json")
+	if err != nil {
+		return err
+	}
+	return answer(resp, into)
+}
+
+// do sends a request; path is escaped already. An answer that is no success is
+// an *Error.
+func (c *Client) do(ctx context.Context, method, path string, q url.Values, body io.Reader, kind string) (*http.Response, error) {
+	target := strings.TrimSuffix(c.base.String(), "/") + Prefix + path
+	if len(q) > 0 {
+		target += "?" + q.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("reach the server: %w", err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	refusal := &Error{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode)}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err == nil {
+		var p problem
+		if json.Unmarshal(raw, &p) == nil {
+			refusal.Detail = p.String()
+		}
+	}
+	return nil, refusal
+}
+
+// problem is an RFC 9457 body with the details of a failed validation.
+type problem struct {
+	Detail string `json:"detail"`
+	Errors []struct {
+		Message  string `json:"message"`
+		Location string `json:"location"`
+	} `json:"errors"`
+}
+
+func (p problem) String() string {
+	s := p.Detail
+	for _, e := range p.Errors {
+		s += "; " + strings.TrimSpace(e.Location+" "+e.Message)
+	}
+	return s
+}
+
+func answer(resp *http.Response, into any) error {
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+// Package operator is the operator API as both ends see it: its routes,
+// messages, roles, and a client. It decides nothing.
+//
+// The API is JSON over HTTPS with a bearer token. Its description in OpenAPI
+// 3.1 is served at RouteOpenAPI.
+package operator
+
+import (
+	"encoding/json"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// Prefix starts every route of the operator API.
+const Prefix = "/v1/operator"
+
+// Routes that stand outside of the described API or stream.
+const (
+	RouteOpenAPI = Prefix + "/openapi.json"
+	RouteStream  = Prefix + "/events/stream"
+	RoutePush    = Prefix + "/releases"
+	RouteMetrics = "/metrics"
+	RouteHealth  = "/healthz"
+)
+
+// Role is what an operator's token allows. Admin allows everything; operator
+// and releaser allow what a viewer may as well.
+type Role string
+
+// The roles.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Releaser Role = "releaser"
+	Admin    Role = "admin"
+)
+
+// Status sums up the fleet.
+type Status struct {
+	Fleet string `json:"fleet"`
+	// Seq and Term are the end of the log.
+	Seq  uint64        `json:"seq"`
+	Term uint64        `json:"term"`
+	Now  clock.Instant `json:"now"`
+	// SafeMode says why nothing is granted, or is empty.
+	SafeMode string         `json:"safeMode,omitempty"`
+	Release  ReleaseInfo    `json:"release"`
+	Hosts    HostCounts     `json:"hosts"`
+	Channels []ChannelState `json:"channels"`
+}
+
+// ReleaseInfo is the newest accepted release; Version is 0 before the first.
+type ReleaseInfo struct {
+	Version     uint64        `json:"version"`
+	Ref         string        `json:"ref"`
+	AcceptedAt  clock.Instant `json:"acceptedAt"`
+	TimestampAt clock.Instant `json:"timestampAt"`
+	RootVersion uint64        `json:"rootVersion"`
+}
+
+// HostCounts counts hosts.
+type HostCounts struct {
+	Total    int `json:"total"`
+	Enrolled int `json:"enrolled"`
+	Online   int `json:"online"`
+	InFlight int `json:"inFlight"`
+	Failed   int `json:"failed"`
+}
+
+// ChannelState is where a channel stands.
+type ChannelState struct {
+	Name       string          `json:"name"`
+	Rollout    string          `json:"rollout,omitempty"`
+	Standing   string          `json:"standing,omitempty"`
+	Queued     string          `json:"queued,omitempty"`
+	Deferral   string          `json:"deferral,omitempty"`
+	Quarantine []QuarantineRow `json:"quarantine,omitempty"`
+}
+
+// QuarantineRow is one quarantined bundle.
+type QuarantineRow struct {
+	Channel string        `json:"channel"`
+	Bundle  digest.Digest `json:"bundle"`
+	Reason  string        `json:"reason"`
+}
+
+// Host is one host in a list.
+type Host struct {
+	Name        string        `json:"name"`
+	Channel     string        `json:"channel,omitempty"`
+	Online      bool          `json:"online"`
+	Incarnation uint64        `json:"incarnation"` // 0: not enrolled
+	Phase       string        `json:"phase"`
+	Rollout     string        `json:"rollout,omitempty"`
+	Current     digest.Digest `json:"current,omitempty"`
+	Target      digest.Digest `json:"target,omitempty"`
+	Grant       string        `json:"grant,omitempty"`
+	Failed      string        `json:"failed,omitempty"` // why
+	Forked      bool          `json:"forked,omitempty"`
+}
+
+// HostDetail is one host alone.
+type HostDetail struct {
+	Host
+	LastSeen    clock.Instant `json:"lastSeen,omitempty"`
+	Seq         uint64        `json:"seq"`
+	CertSerial  string        `json:"certSerial,omitempty"`
+	CertExpires clock.Instant `json:"certExpires,omitempty"`
+	Why         plan.Answer   `json:"why"`
+}
+
+// Rollout is one rollout in a list.
+type Rollout struct {
+	Name     string        `json:"name"`
+	Channel  string        `json:"channel"`
+	Ref      string        `json:"ref"`
+	Manifest digest.Digest `json:"manifest"`
+	Phase    string        `json:"phase"`
+	// Standing is the phase with overlays: paused, reverting, cancelled.
+	Standing string        `json:"standing"`
+	Reason   string        `json:"reason,omitempty"`
+	OpenedAt clock.Instant `json:"openedAt"`
+	EndedAt  clock.Instant `json:"endedAt,omitempty"`
+	Held     string        `json:"held,omitempty"`
+}
+
+// RolloutDetail is one rollout alone. Waves and Members are only known of a
+// rollout that may still give out grants.
+type RolloutDetail struct {
+	Rollout
+	Waves   []Wave   `json:"waves"`
+	Members []Member `json:"members"`
+}
+
+// Wave is one stage of a rollout. Counts are hosts by status.
+type Wave struct {
+	Name     string         `json:"name"`
+	Soak     clock.Duration `json:"soak"`
+	Open     bool           `json:"open"`
+	Hosts    int            `json:"hosts"`
+	Counts   map[string]int `json:"counts"`
+	Failures int            `json:"failures"`
+	Offline  int            `json:"offline"`
+}
+
+// Member is one host of a rollout.
+type Member struct {
+	Host   string `json:"host"`
+	Wave   int    `json:"wave"`
+	Status string `json:"status"`
+	Online bool   `json:"online"`
+}
+
+// Verb is the body of a verb on a rollout and of clearing a quarantine.
+type Verb struct {
+	Reason string `json:"reason"`
+}
+
+// Event is one record of the log.
+type Event struct {
+	Seq         uint64          `json:"seq"`
+	At          clock.Instant   `json:"at"` // on a host's own clock if HostSeq is set
+	Term        uint64          `json:"term"`
+	Type        string          `json:"type"`
+	Host        string          `json:"host,omitempty"`
+	Incarnation uint64          `json:"incarnation,omitempty"`
+	HostSeq     uint64          `json:"hostSeq,omitempty"`
+	Body        json.RawMessage `json:"body"`
+}
+
+// EventQuery picks events. Events after After, at most Limit (1 to 1000, 100 by
+// default); Host and Rollout narrow. With Tail, the last Limit events instead.
+type EventQuery struct {
+	After   uint64
+	Limit   int
+	Host    string
+	Rollout string
+	Tail    bool
+}
+
+// EventPage is a page of events in order. Next is the After of the next page.
+type EventPage struct {
+	Events []Event `json:"events"`
+	Next   uint64  `json:"next"`
+}
+
+// Pushed says what came of a release: "accepted", "refreshed" or "unchanged".
+type Pushed struct {
+	Version uint64 `json:"version"`
+	Ref     string `json:"ref"`
+	Outcome string `json:"outcome"`
+}
+
+// Token is an operator token without its secret.
+type Token struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Role Role   `json:"role"`
+}
+
+// NewToken asks for a token.
+type NewToken struct {
+	Name string `json:"name"`
+	Role Role   `json:"role"`
+}
+
+// MadeToken is a new token; Secret is shown this once.
+type MadeToken struct {
+	Token
+	Secret string `json:"secret"`
+}
+
+// Enrolment is what an enrolment token's text needs besides the signed token.
+type Enrolment struct {
+	Fleet    string `json:"fleet"`
+	Epoch    uint64 `json:"epoch"`
+	ServerCA []byte `json:"serverCA"` // PEM
+	Root     []byte `json:"root"`     // envelope
+	// RootDigest names the root's payload.
+	RootDigest digest.Digest `json:"rootDigest"`
+	// MinVersions holds, per document type, the newest accepted version.
+	MinVersions map[string]uint64 `json:"minVersions"`
+}

@@ -1,0 +1,107 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Config says what a server runs on. Fleet, DataDir, Store and HostCA are
+// required, Root as well until the log names one.
+type Config struct {
+	// Fleet is the fleet's name.
+	Fleet string
+	// DataDir holds the first admin token and releases on their way in.
+	DataDir string
+	// Store keeps the log. The caller closes it after Run has returned.
+	Store store.Store
+	// HostCA issues the hosts' certificates.
+	HostCA *identity.Authority
+	// Root is the envelope of the fleet's root of trust, read at the first start
+	// only; later roots come with releases.
+	Root []byte
+	// Holder names this process in the lease; the default is the machine's name.
+	Holder string
+	// Log takes what happens; the default discards.
+	Log *slog.Logger
+	// Now is the wall clock; the default is time.Now. Timers come from the time
+	// package and must advance with it.
+	Now func() time.Time
+	// Metrics takes the server's collectors; the default is a registry of its
+	// own, see Control.Metrics.
+	Metrics *prometheus.Registry
+
+	// MaxTickGap bounds how long an event waits for the planner while it is
+	// busy; the default is 500 ms.
+	MaxTickGap clock.Duration
+	// ReconcileInterval is how often the planner looks without a reason; the
+	// default is 30 s.
+	ReconcileInterval clock.Duration
+	// Heartbeat is what agents are told; the default is 60 s, 5 s to 10 min.
+	Heartbeat clock.Duration
+	// OfflineAfter is how long a host may be silent; the default is three
+	// heartbeats.
+	OfflineAfter clock.Duration
+	// ReplayWait is how long a host that knows a longer log than the server may
+	// keep it from granting; the default is 10 min.
+	ReplayWait clock.Duration
+	// SnapshotEvery is the number of entries between snapshots; the default is
+	// 50 000.
+	SnapshotEvery uint64
+	// HostLife is how long a host's certificate lasts; the default is
+	// identity.HostLife.
+	HostLife time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Fleet == "" || c.DataDir == "" || c.Store == nil || c.HostCA == nil {
+		return c, errors.New("the server needs a fleet, a data folder, a store and the hosts' authority")
+	}
+	var err error
+	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil {
+		return c, fmt.Errorf("data folder: %w", err)
+	}
+	if c.Holder == "" {
+		if c.Holder, err = os.Hostname(); err != nil || c.Holder == "" {
+			c.Holder = "steady"
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	c.Heartbeat = orDefault(c.Heartbeat, wire.DefaultHeartbeat)
+	c.MaxTickGap = orDefault(c.MaxTickGap, 500*clock.Millisecond)
+	c.ReconcileInterval = orDefault(c.ReconcileInterval, 30*clock.Second)
+	c.OfflineAfter = orDefault(c.OfflineAfter, 3*c.Heartbeat)
+	c.ReplayWait = orDefault(c.ReplayWait, 10*clock.Minute)
+	if c.SnapshotEvery == 0 {
+		c.SnapshotEvery = 50_000
+	}
+	if c.HostLife == 0 {
+		c.HostLife = identity.HostLife
+	}
+	return c, nil
+}
+
+func orDefault(d, def clock.Duration) clock.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
