@@ -1,0 +1,82 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/steadyfleet/steady/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"steady": steady})
+}
+
+// steady makes the test binary act as the command.
+func steady() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Run(ctx, os.Args[1:], cli.Process())
+	stop()
+	os.Exit(code)
+}
+
+var update = flag.Bool("update", false, "write what the scripts' cmp commands found into the scripts")
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"flip": flip,
+			"exit": exit,
+		},
+	})
+}
+
+// exit runs a command that must end with a code: exit CODE COMMAND [ARG...].
+func exit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exit CODE COMMAND [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		ended, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = ended.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%v ended with code %d, expected %d", args[1:], got, want)
+	}
+}
+
+// flip changes one bit in the middle of a file.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: flip FILE")
+	}
+	path := ts.MkAbs(args[0])
+	raw, err := os.ReadFile(path)
+	ts.Check(err)
+	if len(raw) == 0 {
+		ts.Fatalf("%s is empty", args[0])
+	}
+	raw[len(raw)/2] ^= 1
+	ts.Check(os.WriteFile(path, raw, 0o644))
+	fmt.Fprintf(ts.Stdout(), "flipped a bit of %s\n", args[0])
+}
