@@ -14,35 +14,38 @@ func quietManager(v *View[int, int]) Decision {
 	return Wait(0, Because("differs", ""))
 }
 
-// BenchmarkNoOpTurn is one turn that finds nothing to do, history off: offer,
-// take, deadlines, decide, record, done, resync offered again.
+// BenchmarkNoOpTurn is one turn that finds nothing to do, history off, among
+// 10 000 resources that each wait for their resync: take, deadlines, decide,
+// record, done, offer the next resync.
 func BenchmarkNoOpTurn(b *testing.B) {
+	const n = 10_000
 	q := NewQueue()
-	p := Policy{Resync: 60_000, History: History{Keep: -1}}.WithDefaults()
-	rows := make([]Snapshot, 1000)
-	for i := range rows {
-		ref := Ref{"bench", fmt.Sprint(i)}
-		rows[i].Row = Row{Ref: ref, Generation: 1, ConvergedGen: 1, Phase: Converged, Reason: Because("as_desired", ""), Revision: 3}
-	}
+	p := Policy{Resync: n, History: History{Keep: -1}}.WithDefaults()
+	snaps := make(map[Ref]*Snapshot, n)
 	now := Instant(1_000_000)
+	for i := range n {
+		ref := Ref{"bench", fmt.Sprint(i)}
+		snaps[ref] = &Snapshot{Row: Row{Ref: ref, Generation: 1, ConvergedGen: 1, Phase: Converged, Reason: Because("as_desired", ""), Revision: 3}}
+		q.Offer(ref, now+Instant(i), PriorityResync, Cause{Trigger: TriggerResync})
+	}
 	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		snap := &rows[i%len(rows)]
-		q.Offer(snap.Row.Ref, now, PriorityEvent, Cause{Trigger: TriggerExternal})
+	for b.Loop() {
+		now++
 		it, ok := q.Take(now)
 		if !ok {
-			b.Fatal("nothing to take")
+			continue
 		}
+		snap := snaps[it.Ref]
 		in := Input{Snap: snap, Policy: &p, Causes: &it.Causes, Now: now}
 		if _, step := Before(in); step != Proceed {
 			b.Fatal("does not proceed")
 		}
 		v := View[int, int]{Resource: Resource[int]{Ref: it.Ref, Generation: snap.Row.Generation, Status: snap.Row.Status()}, Now: now}
-		rec := Turn(in, quietManager(&v), Hold{})
-		if rec.Write {
+		if rec := Turn(in, quietManager(&v), Hold{}); rec.Write {
 			b.Fatal("wrote something")
 		}
 		q.Done(it.Ref)
+		q.Offer(it.Ref, now+n, PriorityResync, Cause{Trigger: TriggerResync})
 	}
 }
 

@@ -1,7 +1,5 @@
 package engine
 
-import "container/heap"
-
 // Queue holds at most one entry per ref. An offer for a ref that is queued
 // merges with it: the union of causes, the earliest due time, the highest
 // priority. A ref that was taken is not given out again before Done; an offer
@@ -9,9 +7,9 @@ import "container/heap"
 // calls it.
 type Queue struct {
 	items  map[Ref]*item
-	timed  timedHeap // not due when last looked at
-	ready  readyHeap // due
-	free   []*item   // recycled items
+	timed  slots   // not due when last looked at: by due time, then order of offer
+	ready  slots   // due: by priority, due time, then order of offer
+	free   []*item // recycled items
 	seq    uint64
 	active int
 }
@@ -49,8 +47,9 @@ type Item struct {
 // NewQueue returns an empty queue.
 func NewQueue() *Queue { return &Queue{items: map[Ref]*item{}} }
 
-// Offer asks for a turn of ref at the instant (zero: at once).
+// Offer asks for a turn of ref at the instant (zero or less: at once).
 func (q *Queue) Offer(ref Ref, at Instant, p Priority, c Cause) {
+	at = max(at, 0)
 	it, ok := q.items[ref]
 	if !ok {
 		it = q.alloc()
@@ -68,10 +67,10 @@ func (q *Queue) Offer(ref Ref, at Instant, p Priority, c Cause) {
 		it.due, it.priority = min(it.due, at), max(it.priority, p)
 	case inTimed:
 		it.due, it.priority = min(it.due, at), max(it.priority, p)
-		heap.Fix(&q.timed, int(it.index))
+		q.timed.fix(slot{uint64(it.due), it.seq, it})
 	case inReady:
 		it.due, it.priority = min(it.due, at), max(it.priority, p)
-		heap.Fix(&q.ready, int(it.index))
+		q.ready.fix(slot{rank(it), it.seq, it})
 	}
 }
 
@@ -82,7 +81,7 @@ func (q *Queue) Take(now Instant) (Item, bool) {
 	if len(q.ready) == 0 {
 		return Item{}, false
 	}
-	it := heap.Pop(&q.ready).(*item)
+	it := q.ready.pop()
 	out := Item{Ref: it.ref, Due: it.due, Priority: it.priority, Causes: it.causes}
 	it.causes, it.state = Causes{}, taken
 	q.active++
@@ -111,9 +110,9 @@ func (q *Queue) Done(ref Ref) {
 func (q *Queue) Next() (Instant, bool) {
 	switch {
 	case len(q.ready) > 0:
-		return q.ready[0].due, true
+		return q.ready[0].it.due, true
 	case len(q.timed) > 0:
-		return q.timed[0].due, true
+		return q.timed[0].it.due, true
 	}
 	return 0, false
 }
@@ -145,66 +144,18 @@ func (q *Queue) push(it *item) {
 	q.seq++
 	it.seq = q.seq
 	it.state = inTimed
-	heap.Push(&q.timed, it)
+	q.timed.push(slot{uint64(it.due), it.seq, it})
 }
 
 // ripen moves what is due from the timed heap to the ready heap.
 func (q *Queue) ripen(now Instant) {
-	for len(q.timed) > 0 && q.timed[0].due <= now {
-		it := heap.Pop(&q.timed).(*item)
+	for len(q.timed) > 0 && q.timed[0].it.due <= now {
+		it := q.timed.pop()
 		it.state = inReady
-		heap.Push(&q.ready, it)
+		q.ready.push(slot{rank(it), it.seq, it})
 	}
 }
 
-type timedHeap []*item
-
-func (h timedHeap) Len() int { return len(h) }
-func (h timedHeap) Less(i, j int) bool {
-	if h[i].due != h[j].due {
-		return h[i].due < h[j].due
-	}
-	return h[i].seq < h[j].seq
-}
-func (h timedHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = int32(i), int32(j)
-}
-func (h *timedHeap) Push(x any) {
-	it := x.(*item)
-	it.index = int32(len(*h))
-	*h = append(*h, it)
-}
-func (h *timedHeap) Pop() any { return popItem((*[]*item)(h)) }
-
-type readyHeap []*item
-
-func (h readyHeap) Len() int { return len(h) }
-func (h readyHeap) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	if a.priority != b.priority {
-		return a.priority > b.priority
-	}
-	if a.due != b.due {
-		return a.due < b.due
-	}
-	return a.seq < b.seq
-}
-func (h readyHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = int32(i), int32(j)
-}
-func (h *readyHeap) Push(x any) {
-	it := x.(*item)
-	it.index = int32(len(*h))
-	*h = append(*h, it)
-}
-func (h *readyHeap) Pop() any { return popItem((*[]*item)(h)) }
-
-func popItem(h *[]*item) *item {
-	old := *h
-	it := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return it
-}
+// rank orders what is due: by priority, then by due time. An instant stays
+// below 2^53, so both fit into one word.
+func rank(it *item) uint64 { return uint64(255-it.priority)<<55 | uint64(it.due) }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -35,6 +36,9 @@ type Store struct {
 	prefix string
 	on     []OnTransition
 	q      queries
+
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt // by text; they end with the database
 }
 
 var _ reconcile.Store = (*Store)(nil)
@@ -46,7 +50,7 @@ type queries struct {
 
 // New makes a store. Call Migrate before first use.
 func New(db *sql.DB, opts ...Option) *Store {
-	s := &Store{db: db, prefix: "reconcile_"}
+	s := &Store{db: db, prefix: "reconcile_", prepared: map[string]*sql.Stmt{}}
 	for _, o := range opts {
 		o(s)
 	}
@@ -69,9 +73,27 @@ func New(db *sql.DB, opts ...Option) *Store {
 	return s
 }
 
+// prepare returns a statement that is parsed once per connection.
+func (s *Store) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st := s.prepared[text]; st != nil {
+		return st, nil
+	}
+	st, err := s.db.PrepareContext(ctx, text)
+	if err == nil {
+		s.prepared[text] = st
+	}
+	return st, err
+}
+
 // Load implements reconcile.Store. One statement is one consistent read.
 func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot, err error) {
-	rows, err := s.db.QueryContext(ctx, s.q.load, ref.Kind, ref.ID)
+	stmt, err := s.prepare(ctx, s.q.load)
+	if err != nil {
+		return snap, fmt.Errorf("load %s: %w", ref, err)
+	}
+	rows, err := stmt.QueryContext(ctx, ref.Kind, ref.ID)
 	if err != nil {
 		return snap, fmt.Errorf("load %s: %w", ref, err)
 	}
