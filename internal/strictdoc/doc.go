@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -204,7 +205,12 @@ func (w *walker) scalar(n *yaml.Node) any {
 	case "!!float":
 		var f float64
 		if n.Decode(&f) == nil && f-f == 0 {
-			return f
+			if math.Abs(f) <= 1<<53 {
+				return f
+			}
+			w.holes = true
+			w.add(n, "%s is no plain number: expected a whole number below 2^53", n.Value)
+			return nil
 		}
 	}
 	w.holes = true
