@@ -76,8 +76,11 @@ type EnrolRefused struct {
 }
 
 // CertificateRenewed says that a host got a new certificate for a new key.
+// Presented is the serial that it proved itself with, which stays good: the
+// host may never have received the certificates in between.
 type CertificateRenewed struct {
 	Serial    string        `json:"serial"`
+	Presented string        `json:"presented"`
 	NotAfter  clock.Instant `json:"notAfter"`
 	KeyDigest digest.Digest `json:"keyDigest"`
 }

@@ -44,7 +44,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldEnrolled(e.Host, ev)
 	case event.CertificateRenewed:
 		h := s.host(e.Host)
-		h.Serial, h.NotAfter = ev.Serial, ev.NotAfter
+		h.Serial, h.PrevSerial, h.NotAfter = ev.Serial, ev.Presented, ev.NotAfter
 	case event.HostRevoked:
 		s.host(e.Host).RevokedBefore = ev.NotBefore
 	case event.HostHead:

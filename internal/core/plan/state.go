@@ -80,8 +80,11 @@ type Host struct {
 	Incarnation uint64        `json:"incarnation,omitempty"` // zero before enrolment
 	EventKey    []byte        `json:"eventKey,omitempty"`
 	TokenDoc    digest.Digest `json:"tokenDoc,omitempty"`
-	Serial      string        `json:"serial,omitempty"`
-	NotAfter    clock.Instant `json:"notAfter,omitempty"`
+	// Serial is of the newest certificate, PrevSerial of the one that it was
+	// renewed with. Only these two are good.
+	Serial     string        `json:"serial,omitempty"`
+	PrevSerial string        `json:"prevSerial,omitempty"`
+	NotAfter   clock.Instant `json:"notAfter,omitempty"`
 	// RevokedBefore ends certificates issued earlier.
 	RevokedBefore clock.Instant `json:"revokedBefore,omitempty"`
 	// Seq and ChainHash are the end of the host's event chain.
@@ -418,6 +421,11 @@ func (s *State) addBudget(b fleet.Budget, members []string) {
 // Restore completes a state that was decoded from a snapshot.
 func Restore(s *State, docs Documents) error {
 	s.docs, s.dirty = docs, map[string]bool{}
+	for _, c := range s.Channels { // order-free: an empty map was left out
+		if c.Quarantine == nil {
+			c.Quarantine = map[digest.Digest]string{}
+		}
+	}
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
 		h.inFlight = h.InFlight()
@@ -425,7 +433,6 @@ func Restore(s *State, docs Documents) error {
 		if h.holding {
 			s.holding++
 		}
-		s.schedule(h)
 	}
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {
@@ -435,6 +442,9 @@ func Restore(s *State, docs Documents) error {
 		}
 	}
 	s.rebudget()
+	for _, name := range s.HostNames() {
+		s.schedule(s.Hosts[name]) // deadlines come from the manifests
+	}
 	return nil
 }
 
