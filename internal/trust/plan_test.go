@@ -225,6 +225,16 @@ func TestRecall(t *testing.T) {
 	if _, err := v.Recall(never.Payload); CodeOf(err) != NotListed {
 		t.Errorf("a manifest that was never accepted: %v", err)
 	}
+	fork := r1
+	fork.manifestDoc.Policy.MaxFailures = 99
+	forked, err := ParseEnvelope(fork.relink(t, k).manifest)
+	must(t, err)
+	if _, err := v.Recall(forked.Payload); CodeOf(err) != NotListed {
+		t.Errorf("another manifest under an accepted name: %v", err)
+	}
+	if _, err := v.Recall(nil); CodeOf(err) != ManifestMissing {
+		t.Errorf("nothing to recall: %v", err)
+	}
 	if _, err := Payload(b.manifest, r1.manifest); CodeOf(err) != ManifestMismatch {
 		t.Errorf("the payload of another envelope: %v", err)
 	}

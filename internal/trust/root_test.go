@@ -153,12 +153,13 @@ func TestRootKeysAreNamedByTheirHash(t *testing.T) {
 			r.Keys["alias"] = r.Keys[id]
 			r.Roles[RoleRelease] = RoleKeys{KeyIDs: []string{id, "alias"}, Threshold: 2}
 		}),
-		"keyid twice":    alias(func(r *Root) { r.Roles[RoleRelease] = RoleKeys{KeyIDs: []string{id, id}, Threshold: 2} }),
-		"unknown keyid":  alias(func(r *Root) { r.Roles[RoleRelease] = RoleKeys{KeyIDs: []string{"x"}, Threshold: 1} }),
-		"role missing":   alias(func(r *Root) { delete(r.Roles, RoleOverride) }),
-		"role too many":  alias(func(r *Root) { r.Roles["witness"] = r.Roles[RoleRelease] }),
-		"other alg":      alias(func(r *Root) { r.Keys[id] = RootKey{Alg: "rsa", Public: r.Keys[id].Public} }),
-		"alg of message": alias(func(r *Root) { r.Keys[id] = RootKey{Alg: "none", Public: r.Keys[id].Public} }),
+		"keyid twice":              alias(func(r *Root) { r.Roles[RoleRelease] = RoleKeys{KeyIDs: []string{id, id}, Threshold: 2} }),
+		"keyid twice, threshold 1": alias(func(r *Root) { r.Roles[RoleRelease] = RoleKeys{KeyIDs: []string{id, id}, Threshold: 1} }),
+		"unknown keyid":            alias(func(r *Root) { r.Roles[RoleRelease] = RoleKeys{KeyIDs: []string{"x"}, Threshold: 1} }),
+		"role missing":             alias(func(r *Root) { delete(r.Roles, RoleOverride) }),
+		"role too many":            alias(func(r *Root) { r.Roles["witness"] = r.Roles[RoleRelease] }),
+		"other alg":                alias(func(r *Root) { r.Keys[id] = RootKey{Alg: "rsa", Public: r.Keys[id].Public} }),
+		"alg of message":           alias(func(r *Root) { r.Keys[id] = RootKey{Alg: "none", Public: r.Keys[id].Public} }),
 		"ECDSA as Ed25519": alias(func(r *Root) {
 			r.Keys[id] = RootKey{Alg: algEd25519, Public: base64.StdEncoding.EncodeToString(ecDER)}
 		}),
