@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -25,7 +27,8 @@ const refLength = 12
 // BuildOptions are what a release depends on besides its source.
 type BuildOptions struct {
 	// Ref names the release's rollouts. Empty takes the first 12 digits of the
-	// git commit when the folder is a clean checkout, else of the plan's hash.
+	// git commit when nothing of the release differs from it, else of the plan's
+	// hash.
 	Ref string
 	// Previous is the verified release before this one; nil for the first.
 	Previous *Verified
@@ -126,7 +129,7 @@ func (b *builder) run() error {
 func (b *builder) chooseRef() error {
 	ref := b.o.Ref
 	if ref == "" {
-		commit, ok := gitCommit(b.src.Dir)
+		commit, ok := gitCommit(b.src)
 		if !ok {
 			raw, err := trust.Canonical(struct {
 				Plan    fleet.Plan
@@ -164,10 +167,11 @@ func (b *builder) refTaken(ref string) bool {
 	return false
 }
 
-// gitCommit returns the commit of a folder that is part of a clean checkout.
-func gitCommit(dir string) (string, bool) {
+// gitCommit returns the commit of a checkout in which nothing that the release
+// is made of differs from it; other files may.
+func gitCommit(src *Source) (string, bool) {
 	run := func(args ...string) (string, error) {
-		cmd := exec.Command("git", append([]string{"-c", "core.fsmonitor=false", "-C", dir}, args...)...)
+		cmd := exec.Command("git", append([]string{"--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", src.Dir}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
 		out, err := cmd.Output()
 		return strings.TrimSpace(string(out)), err
@@ -179,7 +183,11 @@ func gitCommit(dir string) (string, bool) {
 	if tracked, err := run("ls-files", "--", FleetFile); err != nil || tracked == "" {
 		return "", false
 	}
-	status, err := run("status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", ".")
+	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", FleetFile}
+	for _, name := range slices.Sorted(maps.Keys(src.Declaration.Bundles)) {
+		args = append(args, src.Declaration.Bundles[name].Path)
+	}
+	status, err := run(args...)
 	return commit, err == nil && status == ""
 }
 
@@ -212,7 +220,7 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 	if err != nil {
 		return fleet.Resolved{}, err
 	}
-	b.rel.Files[rosterFile], b.rel.Files[revocationsFile] = roster, revocations
+	b.rel.Files[RosterPath], b.rel.Files[RevocationsPath] = roster, revocations
 	r := fleet.Resolved{
 		Document: b.document(fleet.TypeResolved), Ref: b.plan.Ref,
 		Roster: digest.Of(roster), Revocations: digest.Of(revocations),
@@ -263,8 +271,8 @@ func (b *builder) channel(cp *fleet.ChannelPlan, hash digest.Digest) ([]fleet.Ma
 			return nil, fmt.Errorf("ref %q already names another manifest of channel %q, of version %d: expected a new --ref", m.Ref, cp.Name, v.Version)
 		}
 	}
-	b.rel.Files[payloadName(rolloutFile(ref.Rollout))] = raw
-	b.rel.Files[leavesFile(ref.Rollout)] = joinLeaves(leaves)
+	b.rel.Files[payloadName(ManifestPath(ref.Rollout))] = raw
+	b.rel.Files[LeavesPath(ref.Rollout)] = joinLeaves(leaves)
 	b.rel.Changed = append(b.rel.Changed, cp.Name)
 	kept, err := b.keep(old[:min(len(old), History-1)])
 	return append([]fleet.ManifestRef{ref}, kept...), err
@@ -299,15 +307,15 @@ func (b *builder) keep(old []VerifiedManifest) ([]fleet.ManifestRef, error) {
 	for _, vm := range old {
 		m := vm.Header.Value()
 		refs = append(refs, fleet.ManifestRef{Rollout: m.Rollout(), Digest: vm.Header.Digest(), Version: m.Version})
-		files := []string{rolloutFile(m.Rollout()), leavesFile(m.Rollout())}
+		files := []string{ManifestPath(m.Rollout()), LeavesPath(m.Rollout())}
 		for _, l := range vm.Leaves.Value() {
-			files = append(files, bundleFile(l.Target))
+			files = append(files, BundlePath(l.Target))
 			for _, f := range b.o.Previous.Bundles[l.Target].Files {
-				files = append(files, blobFile(f.Blob))
+				files = append(files, BlobPath(f.Blob))
 			}
 		}
 		for _, budget := range m.Budgets {
-			files = append(files, budgetFile(budget.Members))
+			files = append(files, BudgetPath(budget.Members))
 		}
 		for _, name := range files {
 			if err := b.carry(name); err != nil {
@@ -339,14 +347,14 @@ func (b *builder) bundles() error {
 		if !used[sb.Digest] {
 			continue
 		}
-		b.rel.Files[bundleFile(sb.Digest)] = sb.Bytes
+		b.rel.Files[BundlePath(sb.Digest)] = sb.Bytes
 		for d, content := range sb.Blobs {
-			b.rel.Files[blobFile(d)] = content
+			b.rel.Files[BlobPath(d)] = content
 		}
 	}
 	for _, members := range b.plan.Budgets {
 		raw := members.Bytes()
-		b.rel.Files[budgetFile(digest.Of(raw))] = raw
+		b.rel.Files[BudgetPath(digest.Of(raw))] = raw
 	}
 	return nil
 }
@@ -357,7 +365,7 @@ func (b *builder) top(r fleet.Resolved) error {
 	if err != nil {
 		return err
 	}
-	b.rel.Files[payloadName(resolvedFile)] = raw
+	b.rel.Files[payloadName(ResolvedPath)] = raw
 	t := fleet.Timestamp{Document: b.document(fleet.TypeTimestamp), Resolved: digest.Of(raw), ResolvedVersion: r.Version}
 	if b.o.Previous != nil {
 		t.Version = b.o.Previous.Timestamp.Value().Version + 1
@@ -369,6 +377,6 @@ func (b *builder) top(r fleet.Resolved) error {
 	if err != nil {
 		return err
 	}
-	b.rel.Files[payloadName(timestampFile)] = stamp
+	b.rel.Files[payloadName(TimestampPath)] = stamp
 	return nil
 }

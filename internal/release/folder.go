@@ -18,21 +18,36 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
+// Paths of the files that every release has. The first two are envelopes.
 const (
-	resolvedFile    = "fleet.resolved.json"
-	timestampFile   = "timestamp.json"
-	rosterFile      = "roster.json"
-	revocationsFile = "revocations.json"
-	payloadEnd      = ".payload.json"
-	leavesEnd       = ".leaves.json"
+	ResolvedPath    = "fleet.resolved.json"
+	TimestampPath   = "timestamp.json"
+	RosterPath      = "roster.json"
+	RevocationsPath = "revocations.json"
+
+	payloadEnd = ".payload.json"
+	leavesEnd  = ".leaves.json"
 )
 
-func rolloutFile(rollout string) string  { return "rollouts/" + rollout + ".json" }
-func leavesFile(rollout string) string   { return "rollouts/" + rollout + leavesEnd }
-func bundleFile(d digest.Digest) string  { return "bundles/" + d.Hex() + ".json" }
-func blobFile(d digest.Digest) string    { return "blobs/" + d.Hex() }
-func budgetFile(d digest.Digest) string  { return "budgets/" + d.Hex() + ".json" }
-func rootFile(version uint64) string     { return fmt.Sprintf("%d.root.json", version) }
+// ManifestPath is where the envelope of a rollout's manifest is, by the
+// rollout's name.
+func ManifestPath(rollout string) string { return "rollouts/" + rollout + ".json" }
+
+// LeavesPath is where the leaves of a rollout's manifest are.
+func LeavesPath(rollout string) string { return "rollouts/" + rollout + leavesEnd }
+
+// BundlePath is where a bundle is.
+func BundlePath(d digest.Digest) string { return "bundles/" + d.Hex() + ".json" }
+
+// BlobPath is where the content of a bundle's file is.
+func BlobPath(d digest.Digest) string { return "blobs/" + d.Hex() }
+
+// BudgetPath is where a budget's member list is.
+func BudgetPath(d digest.Digest) string { return "budgets/" + d.Hex() + ".json" }
+
+// RootPath is where the root of a version is.
+func RootPath(version uint64) string { return fmt.Sprintf("%d.root.json", version) }
+
 func payloadName(envelope string) string { return strings.TrimSuffix(envelope, ".json") + payloadEnd }
 func envelopeName(payload string) string { return strings.TrimSuffix(payload, payloadEnd) + ".json" }
 func isPayload(name string) bool         { return strings.HasSuffix(name, payloadEnd) }

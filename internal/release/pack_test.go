@@ -71,7 +71,7 @@ func TestUnpackRefuses(t *testing.T) {
 	file := func(name string, size int64) tar.Header {
 		return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}
 	}
-	whole := tarOf(t, file(rosterFile, 2000))
+	whole := tarOf(t, file(RosterPath, 2000))
 	tests := map[string][]byte{
 		"no file":        tarOf(t),
 		"no tar":         bytes.Repeat([]byte("x"), 2048),
@@ -79,14 +79,14 @@ func TestUnpackRefuses(t *testing.T) {
 		"parent":         tarOf(t, file("../roster.json", 1)),
 		"absolute":       tarOf(t, file("/roster.json", 1)),
 		"dot":            tarOf(t, file("./roster.json", 1)),
-		"symbolic link":  tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: rosterFile, Linkname: "/etc/passwd"}),
-		"hard link":      tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: rosterFile, Linkname: "x"}),
+		"symbolic link":  tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: RosterPath, Linkname: "/etc/passwd"}),
+		"hard link":      tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: RosterPath, Linkname: "x"}),
 		"folder":         tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "blobs/"}),
-		"device":         tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: rosterFile}),
-		"twice":          tarOf(t, file(rosterFile, 1), file(rosterFile, 1)),
-		"over own cap":   tarOf(t, file(resolvedFile, 4<<20+1)),
-		"too many files": tarOf(t, file(rosterFile, 1), file(revocationsFile, 1), file("1.root.json", 1), file("2.root.json", 1)),
-		"too many bytes": tarOf(t, file(rosterFile, 3000), file(revocationsFile, 3000)),
+		"device":         tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: RosterPath}),
+		"twice":          tarOf(t, file(RosterPath, 1), file(RosterPath, 1)),
+		"over own cap":   tarOf(t, file(ResolvedPath, 4<<20+1)),
+		"too many files": tarOf(t, file(RosterPath, 1), file(RevocationsPath, 1), file("1.root.json", 1), file("2.root.json", 1)),
+		"too many bytes": tarOf(t, file(RosterPath, 3000), file(RevocationsPath, 3000)),
 		"cut short":      whole[:1024],
 	}
 	for name, raw := range tests {

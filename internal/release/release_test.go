@@ -345,7 +345,7 @@ func TestFlippedByteIsRefused(t *testing.T) {
 		}
 	}
 	stranger := maps.Clone(files)
-	stranger[blobFile(digest.Of([]byte("x")))] = []byte("x")
+	stranger[BlobPath(digest.Of([]byte("x")))] = []byte("x")
 	if _, err := Verify(mapFS(stranger), state, t0); err == nil || !strings.Contains(err.Error(), "nothing signed names") {
 		t.Errorf("a stranger's blob: %v", err)
 	}
@@ -388,6 +388,22 @@ func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
 	commit := git("rev-parse", "HEAD")
 	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
 		t.Errorf("clean checkout: ref %q, want %q", got, commit[:12])
+	}
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
+		t.Errorf("a file that is no part of the release changed the ref to %q", got)
+	}
+	stray := filepath.Join(dir, "bundles/web/stray")
+	if err := os.WriteFile(stray, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != byHash {
+		t.Errorf("an untracked file in a bundle folder: ref %q, want the plan's hash %q", got, byHash)
+	}
+	if err := os.Remove(stray); err != nil {
+		t.Fatal(err)
 	}
 	edit(t, filepath.Join(dir, FleetFile), func(s string) string { return s + "# changed\n" })
 	if got := build(t, load(t, dir), BuildOptions{Now: t0}).Ref; got != byHash || len(got) != 12 {

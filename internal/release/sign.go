@@ -34,11 +34,11 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(names, resolvedFile) && !slices.Contains(names, payloadName(resolvedFile)) {
-		return nil, fmt.Errorf("%s is no release folder: expected %s; run steady release build first", dir, payloadName(resolvedFile))
+	if !slices.Contains(names, ResolvedPath) && !slices.Contains(names, payloadName(ResolvedPath)) {
+		return nil, fmt.Errorf("%s is no release folder: expected %s; run steady release build first", dir, payloadName(ResolvedPath))
 	}
 	for i, root := range o.Roots {
-		if err := replaceFile(dir, rootFile(uint64(i+1)), root); err != nil {
+		if err := replaceFile(dir, RootPath(uint64(i+1)), root); err != nil {
 			return nil, err
 		}
 	}
@@ -58,9 +58,9 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 
 func signingOrder(name string) int {
 	switch envelopeOf(name) {
-	case timestampFile:
+	case TimestampPath:
 		return 2
-	case resolvedFile:
+	case ResolvedPath:
 		return 1
 	}
 	return 0
@@ -76,9 +76,9 @@ func envelopeOf(name string) string {
 // documentType returns the type of the envelope under a file name, or "".
 func documentType(envelope string) string {
 	switch {
-	case envelope == timestampFile:
+	case envelope == TimestampPath:
 		return fleet.TypeTimestamp
-	case envelope == resolvedFile:
+	case envelope == ResolvedPath:
 		return fleet.TypeResolved
 	case filepath.Dir(envelope) == "rollouts" && !isLeaves(envelope):
 		return fleet.TypeManifest
@@ -153,14 +153,14 @@ func Refresh(dir string, state trust.State, now clock.Instant, signers ...trust.
 	if _, err := verifyDir(dir, state, now); err != nil {
 		return nil, err
 	}
-	env, err := readIn(dir, timestampFile)
+	env, err := readIn(dir, TimestampPath)
 	if err != nil {
 		return nil, err
 	}
 	if env, err = RefreshTimestamp(env, now, signers...); err != nil {
 		return nil, err
 	}
-	if err := replaceFile(dir, timestampFile, env); err != nil {
+	if err := replaceFile(dir, TimestampPath, env); err != nil {
 		return nil, err
 	}
 	return verifyDir(dir, state, now)

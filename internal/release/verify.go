@@ -127,7 +127,7 @@ func (v *verification) roots(trusted trust.State) error {
 	}
 	found := false
 	for n := uint64(1); ; n++ {
-		file := rootFile(n)
+		file := RootPath(n)
 		if !slices.Contains(v.Names, file) {
 			break
 		}
@@ -163,41 +163,41 @@ func (v *verification) roots(trusted trust.State) error {
 }
 
 func (v *verification) top(now clock.Instant) error {
-	env, err := v.read(timestampFile)
+	env, err := v.read(TimestampPath)
 	if err != nil {
 		return err
 	}
 	var s trust.State
 	if v.Timestamp, s, err = v.verifier.Timestamp(env, now); err != nil {
-		return fmt.Errorf("%s: %w", timestampFile, err)
+		return fmt.Errorf("%s: %w", TimestampPath, err)
 	}
 	if err := v.advance(s); err != nil {
 		return err
 	}
-	if env, err = v.read(resolvedFile); err != nil {
+	if env, err = v.read(ResolvedPath); err != nil {
 		return err
 	}
 	if v.Resolved, s, err = v.verifier.Resolved(env, v.Timestamp); err != nil {
-		return fmt.Errorf("%s: %w", resolvedFile, err)
+		return fmt.Errorf("%s: %w", ResolvedPath, err)
 	}
 	if err := v.advance(s); err != nil {
 		return err
 	}
-	raw, err := v.read(rosterFile)
+	raw, err := v.read(RosterPath)
 	if err != nil {
 		return err
 	}
 	if v.Roster, s, err = v.verifier.Roster(raw, v.Resolved); err != nil {
-		return fmt.Errorf("%s: %w", rosterFile, err)
+		return fmt.Errorf("%s: %w", RosterPath, err)
 	}
 	if err := v.advance(s); err != nil {
 		return err
 	}
-	if raw, err = v.read(revocationsFile); err != nil {
+	if raw, err = v.read(RevocationsPath); err != nil {
 		return err
 	}
 	if v.Revocations, s, err = v.verifier.Revocations(raw, v.Resolved); err != nil {
-		return fmt.Errorf("%s: %w", revocationsFile, err)
+		return fmt.Errorf("%s: %w", RevocationsPath, err)
 	}
 	return v.advance(s)
 }
@@ -217,7 +217,7 @@ func (v *verification) manifests() error {
 }
 
 func (v *verification) manifest(channel string, ref fleet.ManifestRef) (vm VerifiedManifest, err error) {
-	if vm.Envelope, err = v.read(rolloutFile(ref.Rollout)); err != nil {
+	if vm.Envelope, err = v.read(ManifestPath(ref.Rollout)); err != nil {
 		return vm, err
 	}
 	var s trust.State
@@ -230,7 +230,7 @@ func (v *verification) manifest(channel string, ref fleet.ManifestRef) (vm Verif
 	if err := v.advance(s); err != nil {
 		return vm, err
 	}
-	raw, err := v.read(leavesFile(ref.Rollout))
+	raw, err := v.read(LeavesPath(ref.Rollout))
 	if err != nil {
 		return vm, err
 	}
@@ -241,7 +241,7 @@ func (v *verification) manifest(channel string, ref fleet.ManifestRef) (vm Verif
 		return vm, err
 	}
 	for i, b := range vm.Header.Value().Budgets {
-		raw, err := v.read(budgetFile(b.Members))
+		raw, err := v.read(BudgetPath(b.Members))
 		if err != nil {
 			return vm, err
 		}
@@ -268,7 +268,7 @@ func (v *verification) bundles() error {
 		named[h.Bundle] = true
 	}
 	for _, d := range slices.Sorted(maps.Keys(named)) {
-		name := bundleFile(d)
+		name := BundlePath(d)
 		raw, err := v.read(name)
 		if err != nil {
 			return err
@@ -291,7 +291,7 @@ func (v *verification) bundles() error {
 }
 
 func (v *verification) blob(f fleet.File) error {
-	name := blobFile(f.Blob)
+	name := BlobPath(f.Blob)
 	size, seen := v.blobs[f.Blob]
 	if !seen {
 		raw, err := v.read(name)
