@@ -2,29 +2,255 @@ package agent
 
 import (
 	"context"
+	"crypto"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/probe"
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/system"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/reconcile"
+	rows "github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // Agent is one host's agent.
 type Agent struct {
-	cfg Config
+	cfg      Config
+	id       identityDoc
+	store    *state.Store
+	rows     *rows.Store
+	loop     *reconcile.Loop
+	time     *timeline
+	eventKey crypto.Signer
+	cert     *certificate
+	client   *client.Client
+	follower *verify.Follower
+	content  *content
+	runner   *probe.Runner
+
+	inbox chan message
+	look  chan struct{} // the generation may have moved
+	send  chan struct{} // there may be events to send
+
+	// era rises when an activation or a revert completes: only requests begun
+	// since then are contact after it.
+	era         atomic.Int64
+	wantContact atomic.Bool
+	lastContact atomic.Int64
+	serverError atomic.Pointer[string]
+	status      atomic.Pointer[Status]
+	started     time.Time
+	fatal       chan error // the first failure of the database
+
+	r *reducer
 }
 
 // Open takes the state folder for this process and loads what is in it. It
 // fails if another agent has it, or if the host was not enrolled.
 func Open(cfg Config) (*Agent, error) {
-	panic("filled in by the next commit")
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{
+		cfg: cfg, inbox: make(chan message, 64), look: make(chan struct{}, 1), send: make(chan struct{}, 1),
+		started: time.Now(), fatal: make(chan error, 1),
+	}
+	ctx := context.Background()
+	a.store, a.rows, err = openStore(ctx, cfg.StateDir, cfg.Light, rows.WithOnTransition(a.onTransition))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.load(ctx); err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
+	return a, nil
+}
+
+func openStore(ctx context.Context, dir string, light bool, opts ...rows.Option) (*state.Store, *rows.Store, error) {
+	var r *rows.Store
+	s, err := state.Open(ctx, dir, state.Options{Light: light, Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
+		r = rows.New(db, opts...)
+		return r.Migrate(ctx, tx)
+	}})
+	return s, r, err
+}
+
+// agentDoc is the reducer's durable state.
+type agentDoc struct {
+	Agent host.Agent    `json:"agent"`
+	Now   clock.Instant `json:"now"` // when it was written
+}
+
+// Keys in the database.
+const (
+	keyAgent    = "agent"
+	keyClock    = "clock"
+	keyIdentity = "identity"
+	keyTrust    = "trust"
+	keyManifest = "manifest/" // and a digest's hexadecimal
+)
+
+func (a *Agent) load(ctx context.Context) error {
+	if ok, err := a.store.Get(ctx, keyIdentity, &a.id); err != nil {
+		return err
+	} else if !ok {
+		return fmt.Errorf("%s holds no identity; enrol the host first, with steady agent enroll", a.cfg.StateDir)
+	}
+	var doc agentDoc
+	var cd clockDoc
+	var ts trust.State
+	for key, v := range map[string]any{keyAgent: &doc, keyClock: &cd, keyTrust: &ts} {
+		if ok, err := a.store.Get(ctx, key, v); err != nil {
+			return err
+		} else if !ok {
+			return fmt.Errorf("agent.db has no %s; enrol the host again", key)
+		}
+	}
+	newest, err := a.store.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	if a.time, err = cd.resume(a.cfg.Clock, max(doc.Now, newest)); err != nil {
+		return err
+	}
+	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyClock, a.time.doc()) }); err != nil {
+		return err
+	}
+	if err := a.connect(ts); err != nil {
+		return err
+	}
+	a.runner = probe.NewRunner(a.onProbe)
+	a.r = newReducer(a, doc.Agent)
+	return a.manage()
+}
+
+// connect loads the keys and makes the client and the follower.
+func (a *Agent) connect(ts trust.State) error {
+	server := a.cfg.Server
+	if server == "" {
+		server = a.id.Server
+	}
+	var err error
+	if a.eventKey, err = loadEventKey(a.store); err != nil {
+		return err
+	}
+	if a.cert, err = loadCertificate(a.store, &a.id); err != nil {
+		return err
+	}
+	tlsConfig, err := agentTLS(server, a.id.ServerCA, a.cert.get, a.wall)
+	if err != nil {
+		return err
+	}
+	a.client, err = client.New(client.Options{
+		Server: server, TLS: tlsConfig, Dial: a.cfg.Dial, Begin: a.era.Load, Accepted: a.onAccepted,
+	})
+	if err != nil {
+		return err
+	}
+	a.follower, err = verify.New(verify.Options{
+		Fleet: a.id.Fleet, Host: a.id.Host, Source: a.client, Wall: a.cfg.Clock.Wall,
+		Missing: func(err error) bool { return client.StatusOf(err) == 404 },
+		Save: func(ctx context.Context, s trust.State) error {
+			return a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyTrust, s) })
+		},
+	}, ts)
+	return err
+}
+
+// wall is the wall clock, never below the latest signed time seen.
+func (a *Agent) wall() time.Time {
+	now := a.cfg.Clock.Wall()
+	if a.follower != nil {
+		now = max(now, a.follower.Floor())
+	}
+	return time.UnixMilli(int64(now))
+}
+
+// manage makes the framework's loop with the managers of this host.
+func (a *Agent) manage() error {
+	workers := 4
+	if a.cfg.Light {
+		workers = 1
+	}
+	a.content = newContent(a.store, a.client)
+	a.loop = reconcile.New(a.rows,
+		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
+		reconcile.WithAfterCommit(a.afterCommit))
+	return system.Register(a.loop, system.Host{
+		Root: a.cfg.Root, Name: a.id.Host, Content: a.content, Ledger: a.store, Keeper: a,
+		Log: a.cfg.Log, Resync: a.cfg.Resync,
+	})
 }
 
 // Run runs the agent until ctx ends or its database fails; the latter is an
 // error and the process should end. It may be called once.
-func (a *Agent) Run(ctx context.Context) error { panic("filled in by the next commit") }
+func (a *Agent) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	defer a.client.Renew() // idle connections have goroutines of their own
+	a.r.workers = g
+	if err := a.r.begin(ctx); err != nil {
+		return err
+	}
+	g.Go(func() error { return a.r.run(ctx) })
+	g.Go(func() error { return a.loop.Run(ctx) })
+	g.Go(func() error { return a.runner.Run(ctx) })
+	g.Go(func() error { return a.follow(ctx) })
+	g.Go(func() error { return a.carry(ctx) })
+	g.Go(func() error {
+		select {
+		case err := <-a.fatal:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// die ends Run with the first failure of the database.
+func (a *Agent) die(err error) {
+	select {
+	case a.fatal <- err:
+	default: // one is enough
+	}
+}
+
+// post hands a message to the reducer. It reports whether it was taken before
+// ctx ended.
+func (a *Agent) post(ctx context.Context, m message) bool {
+	select {
+	case a.inbox <- m:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// nudge wakes whoever waits on c, without blocking.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
 
 // Close releases the state folder. Call it after Run has returned.
-func (a *Agent) Close() error { panic("filled in by the next commit") }
+func (a *Agent) Close() error { return a.store.Close() }
 
 // Status is a snapshot for people and tests.
 type Status struct {
@@ -50,5 +276,38 @@ type Status struct {
 }
 
 // Status returns the agent's state as of its last committed input. It may be
-// called from any goroutine, before, during and after Run.
-func (a *Agent) Status() Status { panic("filled in by the next commit") }
+// called from any goroutine between Open and Close.
+func (a *Agent) Status() Status {
+	s := *a.status.Load()
+	s.Now = a.time.Now()
+	s.LastContact = clock.Instant(a.lastContact.Load())
+	if e := a.serverError.Load(); e != nil {
+		s.Server = *e
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if last, acked, err := a.store.Heads(ctx); err == nil {
+		s.LastSeq, s.AckedSeq = last, acked
+	}
+	return s
+}
+
+// onAccepted notes that the server accepted a request that began in an era.
+func (a *Agent) onAccepted(era int64) {
+	a.lastContact.Store(int64(a.time.Now()))
+	a.serverError.Store(nil)
+	if era == a.era.Load() && a.wantContact.Load() {
+		select {
+		case a.inbox <- contacted{era}:
+		default: // full: the next request tells
+		}
+	}
+}
+
+// away notes an error in talking to the server, and reports it once.
+func (a *Agent) away(what string, err error) {
+	text := err.Error()
+	if old := a.serverError.Swap(&text); old == nil {
+		a.cfg.Log.Warn("the server does not answer", "request", what, "error", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,24 +22,65 @@ type Clock interface {
 	Wall() clock.Instant
 }
 
-type systemClock struct{ bootID string }
+type systemClock struct{ bootID func() (string, error) }
 
 // System returns the machine's own clock.
-func System() Clock { return &systemClock{} }
+func System() Clock {
+	return &systemClock{bootID: sync.OnceValues(func() (string, error) {
+		b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		return strings.TrimSpace(string(b)), err
+	})}
+}
 
 func (c *systemClock) Boot() (string, clock.Duration, error) {
-	if c.bootID == "" {
-		b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-		if err != nil {
-			return "", 0, fmt.Errorf("read the boot id: %w", err)
-		}
-		c.bootID = strings.TrimSpace(string(b))
+	id, err := c.bootID()
+	if err != nil {
+		return "", 0, fmt.Errorf("read the boot id: %w", err)
 	}
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		return "", 0, fmt.Errorf("read the time since boot: %w", err)
 	}
-	return c.bootID, clock.FromStd(time.Duration(ts.Nano())), nil
+	return id, clock.FromStd(time.Duration(ts.Nano())), nil
 }
 
 func (c *systemClock) Wall() clock.Instant { return clock.FromTime(time.Now()) }
+
+// timeline is the agent's own clock: it counts on from where it was, over
+// restarts and reboots, and never jumps with the wall clock. Time while the
+// machine is off does not pass.
+type timeline struct {
+	src    Clock
+	base   clock.Instant
+	bootID string
+}
+
+// clockDoc is what is persisted of a timeline.
+type clockDoc struct {
+	BootID string        `json:"bootId"`
+	Base   clock.Instant `json:"base"`
+}
+
+// resume continues a timeline; last is the latest instant known to have been.
+func (d clockDoc) resume(src Clock, last clock.Instant) (*timeline, error) {
+	id, since, err := src.Boot()
+	if err != nil {
+		return nil, err
+	}
+	t := &timeline{src: src, base: d.Base, bootID: id}
+	if d.BootID != id || d.Base.Add(since) < last {
+		t.base = last.Add(-since)
+	}
+	return t, nil
+}
+
+func (t *timeline) doc() clockDoc { return clockDoc{BootID: t.bootID, Base: t.base} }
+
+// Now returns the instant. A clock that cannot be read stands still at the base.
+func (t *timeline) Now() clock.Instant {
+	_, since, err := t.src.Boot()
+	if err != nil {
+		return t.base
+	}
+	return t.base.Add(since)
+}

@@ -125,11 +125,11 @@ type Set struct {
 // Runner runs one set at a time.
 type Runner struct {
 	sets    chan Set
-	results func(round int64, r Result)
+	results func(ctx context.Context, round int64, r Result)
 }
 
 // NewRunner makes a runner that hands results over, from several goroutines.
-func NewRunner(results func(round int64, r Result)) *Runner {
+func NewRunner(results func(ctx context.Context, round int64, r Result)) *Runner {
 	return &Runner{sets: make(chan Set, 1), results: results}
 }
 
@@ -214,7 +214,7 @@ func (r *Runner) look(ctx context.Context, s Set, i int, done chan<- ended) {
 	began := time.Now()
 	res := Look(ctx, s.Probes[i], s.Env)
 	if ctx.Err() == nil { // a look that was called off says nothing
-		r.results(s.Round, res)
+		r.results(ctx, s.Round, res)
 	}
 	done <- ended{i, began}
 }

@@ -20,6 +20,9 @@ import (
 // ErrNoBlob says that the content is not here, or was and is damaged.
 var ErrNoBlob = errors.New("the content is not on this host")
 
+// ErrOtherContent says that bytes do not have the digest or size they should.
+var ErrOtherContent = errors.New("other content than expected")
+
 // ErrNoRoom says that the disk cannot take what is about to be written.
 var ErrNoRoom = errors.New("not enough free disk space")
 
@@ -113,7 +116,7 @@ func writeContent(dir string, d digest.Digest, size int64, fill func(io.Writer) 
 		return fmt.Errorf("store %s: %w", d.Short(), err)
 	}
 	if got := digest.Prefix + hex.EncodeToString(h.Sum(nil)); got != string(d) || (size >= 0 && n.n != size) {
-		return fmt.Errorf("content of %d bytes with digest %s is not the expected %s", n.n, digest.Digest(got).Short(), d.Short())
+		return fmt.Errorf("%w: %d bytes with digest %s instead of %s", ErrOtherContent, n.n, digest.Digest(got).Short(), d.Short())
 	}
 	if err = os.Rename(tmp.Name(), filepath.Join(dir, d.Hex())); err != nil {
 		return fmt.Errorf("store %s: %w", d.Short(), err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -38,6 +39,8 @@ type Options struct {
 type Follower struct {
 	o Options
 
+	floor atomic.Int64 // readable while a fetch is under way
+
 	mu       sync.Mutex
 	v        trust.Verifier
 	stamp    trust.Verified[fleet.Timestamp]
@@ -54,7 +57,9 @@ func New(o Options, s trust.State) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Follower{o: o, v: v}, nil
+	f := &Follower{o: o, v: v}
+	f.floor.Store(int64(s.Floor))
+	return f, nil
 }
 
 // Plan is what a host may do under one manifest.
@@ -63,12 +68,9 @@ type Plan struct {
 	Payload []byte // of the manifest, for Recall
 }
 
-// Floor returns the latest signed time seen; wall time is never earlier.
-func (f *Follower) Floor() clock.Instant {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.v.State().Floor
-}
+// Floor returns the latest signed time seen; wall time is never earlier. It
+// never blocks: a TLS handshake inside a fetch asks for it.
+func (f *Follower) Floor() clock.Instant { return clock.Instant(f.floor.Load()) }
 
 // Behind reports whether a timestamp newer than the accepted one is said to exist.
 func (f *Follower) Behind(version uint64) bool {
@@ -179,6 +181,7 @@ func (f *Follower) adopt(ctx context.Context, s trust.State) error {
 		return &StoreError{err}
 	}
 	f.v = v
+	f.floor.Store(int64(s.Floor))
 	return nil
 }
 

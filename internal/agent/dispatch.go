@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/verify"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/system"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// maxGrantLife bounds what a server may ask this host to remember of a grant.
+const maxGrantLife = 24 * clock.Hour
+
+// follow waits for offers, one long-poll after the other.
+func (a *Agent) follow(ctx context.Context) error {
+	var failing, repeating client.Backoff
+	last := ""
+	for ctx.Err() == nil {
+		began := time.Now()
+		d, err := a.client.Dispatch(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			a.away("dispatch", err)
+			_ = failing.Wait(ctx) // its error is the end of ctx
+			continue
+		}
+		failing.Reset()
+		grant := ""
+		if d != nil {
+			grant = d.Grant
+			if err := a.take(ctx, d); err != nil {
+				return err
+			}
+		}
+		// An answer that came at once and says nothing new must not be asked for
+		// in a tight loop, whatever the server does.
+		if grant == last && time.Since(began) < time.Second {
+			_ = repeating.Wait(ctx)
+			continue
+		}
+		last = grant
+		repeating.Reset()
+	}
+	return nil
+}
+
+// take turns a dispatch into an offer, if what is signed allows it. It fails
+// only if the state of trust could not be persisted.
+func (a *Agent) take(ctx context.Context, d *wire.Dispatch) error {
+	if s := a.status.Load(); s.Offer != nil && s.Offer.Grant == d.Grant {
+		return nil // under way
+	}
+	var m offered
+	var err error
+	switch d.Purpose {
+	case host.Forward, host.Repair:
+		m, err = a.takeForward(ctx, d)
+	case host.Back:
+		m, err = a.takeBack(ctx, d)
+	default:
+		err = &trust.Error{Code: trust.ManifestMismatch, Words: fmt.Sprintf("a grant has no purpose %q", system.Scrub(string(d.Purpose), 64))}
+	}
+	var stored *verify.StoreError
+	switch {
+	case err == nil:
+		a.post(ctx, m)
+	case errors.As(err, &stored):
+		return err
+	case errors.As(err, new(*trust.Error)):
+		a.post(ctx, refused{rollout: d.Rollout, err: err})
+	case ctx.Err() == nil:
+		a.away("documents of "+system.Scrub(d.Rollout, 512), err)
+	}
+	return nil
+}
+
+func (a *Agent) takeForward(ctx context.Context, d *wire.Dispatch) (offered, error) {
+	plan, err := a.follower.Plan(ctx, d.Rollout, d.Manifest)
+	if err != nil {
+		return offered{}, err
+	}
+	return offered{offer: a.offerOf(d, plan.Host), payload: plan.Payload}, nil
+}
+
+// offerOf joins a dispatch with a verified plan. This is the only place where an
+// offer to activate is made.
+func (a *Agent) offerOf(d *wire.Dispatch, plan trust.Verified[fleet.HostPlan]) host.Offer {
+	return host.Offer{
+		Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, Plan: plan.Value(),
+		Expires: a.time.Now().Add(min(max(d.TTL, 0), maxGrantLife)), Reason: system.Scrub(d.Reason, 512),
+	}
+}
+
+// takeBack checks that hosts of this host's own rollout failed as its policy
+// asks. Where to is never the server's choice: it is the machine's From.
+// Freshness plays no part.
+func (a *Agent) takeBack(ctx context.Context, d *wire.Dispatch) (offered, error) {
+	m := a.status.Load().Machine
+	o := host.Offer{
+		Grant: d.Grant, Purpose: host.Back, Term: d.Term, Reason: system.Scrub(d.Reason, 512),
+		Plan: fleet.HostPlan{Manifest: d.Manifest},
+	}
+	if d.Manifest != m.Manifest || m.Manifest == "" {
+		return offered{offer: o}, nil // the reducer declines it
+	}
+	var payload []byte
+	if ok, err := a.store.Get(ctx, keyManifest+m.Manifest.Hex(), &payload); err != nil {
+		return offered{}, err
+	} else if !ok {
+		return offered{}, &trust.Error{Code: trust.ManifestMissing, Words: "the manifest of " + m.Rollout + " is not kept on this host"}
+	}
+	self := m.Phase == host.Failed && m.Cause != host.RevertOrdered
+	failed, allowed, err := a.follower.Failures(payload, d.Failures, self)
+	if err != nil {
+		return offered{}, err
+	}
+	if failed <= allowed {
+		return offered{}, &trust.Error{Code: trust.ManifestVerifyFailed, Words: fmt.Sprintf(
+			"a revert was ordered on the proof of %d failed hosts, and the signed policy of %s allows %d", failed, m.Rollout, allowed)}
+	}
+	return offered{offer: o}, nil
+}
