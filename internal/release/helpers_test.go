@@ -2,18 +2,19 @@ package release
 
 import (
 	"crypto/ed25519"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/steadyfleet/steady/examples"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
 const t0 = clock.Instant(1_700_000_000_000)
+
+// examplesDir holds one fleet folder per example.
+const examplesDir = "../../examples"
 
 // keyset is a fleet's keys and its chain of roots.
 type keyset struct {
@@ -82,11 +83,7 @@ func (k *keyset) state(t testing.TB) trust.State {
 func example(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	sub, err := fs.Sub(examples.Files, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, sub); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examplesDir, name))); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-
-	"github.com/steadyfleet/steady/examples"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected problems in testdata/bad")
@@ -132,7 +130,7 @@ func TestLoadTakesJSON(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	for _, name := range []string{"quickstart/fleet.yaml", "edge/fleet.yaml"} {
-		raw, err := examples.Files.ReadFile(name)
+		raw, err := os.ReadFile(filepath.Join(examplesDir, name))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package release
 
 import (
 	"bytes"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/steadyfleet/steady/examples"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -21,8 +19,8 @@ import (
 )
 
 func TestExamplesLoadBuildSignVerify(t *testing.T) {
-	entries, err := fs.ReadDir(examples.Files, ".")
-	if err != nil || len(entries) != 2 {
+	entries, err := os.ReadDir(examplesDir)
+	if err != nil || len(entries) < 2 {
 		t.Fatalf("%d examples, error %v", len(entries), err)
 	}
 	for _, e := range entries {
@@ -52,6 +50,20 @@ func TestSampleIsTheQuickstart(t *testing.T) {
 	written, err := Sample(dir)
 	if err != nil || len(written) != 5 {
 		t.Fatalf("wrote %v, error %v", written, err)
+	}
+	for _, at := range written {
+		name, err := filepath.Rel(dir, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(examplesDir, "quickstart", name))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs from examples/quickstart (error %v): copy the one over the other", name, err)
+		}
 	}
 	if src := load(t, dir); len(src.Declaration.Hosts) != 6 {
 		t.Errorf("%d hosts", len(src.Declaration.Hosts))

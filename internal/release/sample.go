@@ -1,14 +1,18 @@
 package release
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/steadyfleet/steady/examples"
 )
+
+// sampleFiles is kept equal to examples/quickstart by a test.
+//
+//go:embed sample
+var sampleFiles embed.FS
 
 // Sample writes a small commented fleet into dir, which must be new or empty:
 // six hosts in two channels and two bundles. It returns the paths it wrote.
@@ -19,7 +23,7 @@ func Sample(dir string) ([]string, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s cannot be used: %w", dir, cause(err))
 	}
-	sample, err := fs.Sub(examples.Files, "quickstart")
+	sample, err := fs.Sub(sampleFiles, "sample")
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,1 @@
+CREATE TABLE visits (at INTEGER NOT NULL, page TEXT NOT NULL);
