@@ -483,3 +483,7 @@ func (s *State) hostPlan(h *Host, d digest.Digest) *fleet.HostPlan {
 	h.plan = m.HostPlan(h.Name)
 	return h.plan
 }
+
+// Budgets lists the active budgets: those of every plan that hosts may still be
+// granted. The members are shared and must not be changed.
+func (s *State) Budgets() []Budget { return slices.Clone(s.budgets) }

@@ -1,0 +1,151 @@
+// Package audit checks what must always hold, by the names of the contract's
+// invariants. Check looks at one state; Log watches the log go by and works
+// everything out again from the events alone, in the plainest way it can, so
+// that a fault in the planner's own bookkeeping cannot hide itself.
+package audit
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Violation is an invariant that does not hold, and what shows it.
+type Violation struct {
+	Invariant string `json:"invariant"`
+	Words     string `json:"words"`
+}
+
+func (v Violation) String() string { return v.Invariant + ": " + v.Words }
+
+// finding collects violations.
+type finding struct{ out []Violation }
+
+func (f *finding) addf(invariant, format string, a ...any) {
+	f.out = append(f.out, Violation{Invariant: invariant, Words: fmt.Sprintf(format, a...)})
+}
+
+// must adds a violation unless ok.
+func (f *finding) must(ok bool, invariant, format string, a ...any) {
+	if !ok {
+		f.addf(invariant, format, a...)
+	}
+}
+
+// Check returns every invariant that a state at rest violates: after Next at
+// now, before any further event. It costs as much as the state is large.
+func Check(s *plan.State, now clock.Instant) []Violation {
+	f := &finding{}
+	checkBudgets(f, s)
+	for _, name := range s.HostNames() {
+		checkHost(f, s, s.Hosts[name], now)
+	}
+	for _, name := range s.ChannelNames() {
+		checkChannel(f, s, s.Channels[name])
+	}
+	for _, d := range s.Order {
+		if r := s.Rollouts[d]; r != nil && r.Plan != nil {
+			checkCounts(f, r)
+		}
+	}
+	return f.out
+}
+
+// checkBudgets recounts every active budget.
+func checkBudgets(f *finding, s *plan.State) {
+	for _, b := range s.Budgets() {
+		n := 0
+		for _, name := range b.Members {
+			if h := s.Hosts[name]; h != nil && h.InFlight() {
+				n++
+			}
+		}
+		f.must(n == b.InFlight, "S1", "budget %s counts %d hosts in flight, %d are", b.Selector, b.InFlight, n)
+	}
+}
+
+func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
+	m := &h.Machine
+	f.must(m.Phase != host.Converged || m.Target == "" || m.Current == m.Target, "S20",
+		"host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
+	if g := h.Grant; g != nil {
+		f.must(!g.Claimed || m.Grant != g.ID, "S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
+		r := s.Rollouts[g.Manifest]
+		if r == nil {
+			f.addf("S16", "grant %s of host %s is of a rollout that is gone", g.ID, h.Name)
+			return
+		}
+		if g.Purpose == host.Forward && !g.Claimed {
+			f.must(!r.Reverting && (!r.Phase.Ended() || r.Phase == rollout.Terminal), "S18",
+				"host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Standing(r))
+			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
+		}
+	}
+	checkWhy(f, s, h, now)
+}
+
+// checkWhy asks for the reason of a host that waits.
+func checkWhy(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
+	a, err := plan.Why(s, h.Name, now)
+	if err != nil {
+		f.addf("L5", "host %s: %v", h.Name, err)
+		return
+	}
+	f.must(a.Words != "", "L5", "host %s is %s and nobody says why", h.Name, a.Status)
+	if a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String() {
+		f.must(a.Block != nil, "L5", "host %s waits, a tick has passed, and no gate holds it", h.Name)
+	}
+	for _, g := range a.Gates {
+		if b := g.Block; b != nil {
+			f.must(b.Code != "" && b.Words != "" && b.WaitsFor != "" && b.ClearedBy != "", "L5",
+				"gate %s holds host %s without saying everything: %+v", g.Gate, h.Name, *b)
+		}
+	}
+}
+
+// checkChannel counts the rollouts of a channel that are not over.
+func checkChannel(f *finding, s *plan.State, c *plan.Channel) {
+	open := 0
+	for _, d := range s.Order {
+		r := s.Rollouts[d]
+		if r == nil || r.Channel != c.Name {
+			continue
+		}
+		f.must(r.Phase.Ended() == (r.EndedAt != 0), "S19", "rollout %s is %s and ended at %s", r.Name, r.Phase, r.EndedAt)
+		if !r.Phase.Ended() {
+			open++
+			f.must(c.Active == d, "S16", "rollout %s is %s and not the active one of channel %s", r.Name, r.Phase, c.Name)
+		}
+	}
+	f.must(open <= 1, "S16", "channel %s has %d open rollouts", c.Name, open)
+}
+
+// checkCounts recounts a rollout's aggregates.
+func checkCounts(f *finding, r *rollout.Rollout) {
+	waves := make([]rollout.WaveCount, len(r.Plan.Header.Waves))
+	for i := range r.Members {
+		m, c := &r.Members[i], &waves[r.Plan.Leaves[i].Wave]
+		c.By[m.Status]++
+		if m.Status == rollout.Waiting && !m.Online {
+			c.Offline++
+		}
+		if m.Status == rollout.Broken && !m.Settled {
+			c.Unsettled++
+		}
+		if m.Failed || m.Refused != "" {
+			c.Failures++
+		}
+		if m.Proven {
+			c.Proven++
+		}
+	}
+	for w := range waves {
+		f.must(waves[w] == r.Waves[w], "S25", "wave %d of rollout %s counts %+v, its members are %+v", w, r.Name, r.Waves[w], waves[w])
+	}
+	if p := r.Plan.Header.Policy; !r.Phase.Ended() && !r.Reverting {
+		f.must(r.Excess() < 0, "S8", "rollout %s is %s with more failures than its policy %s allows", r.Name, r.Phase, p.OnHealthFailure)
+	}
+}

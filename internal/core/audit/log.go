@@ -1,0 +1,191 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Log checks a log as it grows. It keeps what it needs of the events itself and
+// reads nothing of the planner's state.
+type Log struct {
+	finding
+	docs     plan.Documents
+	seq      uint64
+	hosts    map[string]*hostFacts
+	rollouts []*rolloutFacts // in the order in which they opened
+	channels map[string]*channelFacts
+	edges    []fleet.ChannelEdge
+	grants   map[string]*grantFacts
+}
+
+// hostFacts is what the log says of one host.
+type hostFacts struct {
+	name                string
+	incarnation, seq    uint64
+	online, silent      bool
+	phase               host.Phase
+	reverting           bool
+	reverts             int // failed attempts to go back
+	manifest            digest.Digest
+	from, target        digest.Digest
+	current             digest.Digest
+	grant               string // that the machine acts on
+	open                *grantFacts
+	completed, soakFrom clock.Instant
+	probes              map[string]bool // of those seen since activation: passing
+}
+
+// inFlight says whether the host counts against its budgets.
+func (h *hostFacts) inFlight() bool {
+	return h.open != nil || h.silent || h.phase == host.Activating || h.phase == host.Soaking ||
+		h.phase == host.Deferred || h.phase == host.Failed
+}
+
+// moving says whether the host is on its way, forward or back.
+func (h *hostFacts) moving() bool {
+	return h.phase == host.Activating || h.phase == host.Soaking || h.phase == host.Deferred ||
+		h.phase == host.Failed && h.reverting
+}
+
+// grantFacts is one grant.
+type grantFacts struct {
+	event.Granted
+	host     string
+	manifest digest.Digest
+	claimed  bool
+	outcome  host.Phase // Converged or Reverted, once
+}
+
+// rolloutFacts is one rollout.
+type rolloutFacts struct {
+	name, channel string
+	manifest      *rollout.Manifest
+	phase         rollout.Phase
+	cursor        int
+	paused, final bool
+	reverting     bool
+	resumed       bool // since it failed
+	granted       map[string]bool
+	claimed       map[string]bool
+	failed        map[string]bool
+	acknowledged  map[string]bool
+}
+
+// channelFacts is one channel.
+type channelFacts struct {
+	manifests         []fleet.ManifestRef
+	onNewRef          fleet.OnNewRef
+	latest, converged *rolloutFacts
+	quarantine        map[digest.Digest]bool
+}
+
+// NewLog returns a checker that has seen nothing yet.
+func NewLog(docs plan.Documents) *Log {
+	return &Log{docs: docs, hosts: map[string]*hostFacts{}, channels: map[string]*channelFacts{}, grants: map[string]*grantFacts{}}
+}
+
+// Observe takes the next committed entry and returns what it violates.
+func (l *Log) Observe(seq uint64, e event.Entry) []Violation {
+	l.out = nil
+	l.must(seq == l.seq+1, "S25", "event %d follows event %d", seq, l.seq)
+	l.seq = seq
+	ev, err := event.Decode(e)
+	if err != nil {
+		l.addf("S25", "event %d: %v", seq, err)
+		return l.out
+	}
+	if e.HostSeq != 0 || event.FromHost(e.Type) {
+		l.chain(e)
+	}
+	if !l.fleetEvent(e, ev) && !l.rolloutEvent(ev) && !l.grantEvent(e, ev) && !l.hostEvent(e, ev) {
+		l.addf("S25", "event %d of type %s is not checked", seq, e.Type)
+	}
+	for i := range l.out {
+		l.out[i].Words = fmt.Sprintf("event %d (%s): %s", seq, e.Type, l.out[i].Words)
+	}
+	return l.out
+}
+
+func (l *Log) chain(e event.Entry) {
+	h := l.host(e.Host)
+	l.must(event.FromHost(e.Type), "S3", "the chain of host %s holds an event that hosts do not report", e.Host)
+	l.must(e.Incarnation == h.incarnation && e.HostSeq == h.seq+1, "S33",
+		"event %d/%d of host %s follows %d/%d", e.Incarnation, e.HostSeq, e.Host, h.incarnation, h.seq)
+	h.seq = e.HostSeq
+}
+
+func (l *Log) host(name string) *hostFacts {
+	h := l.hosts[name]
+	if h == nil {
+		h = &hostFacts{name: name}
+		l.hosts[name] = h
+	}
+	return h
+}
+
+func (l *Log) channel(name string) *channelFacts {
+	c := l.channels[name]
+	if c == nil {
+		c = &channelFacts{quarantine: map[digest.Digest]bool{}}
+		l.channels[name] = c
+	}
+	return c
+}
+
+// find returns the newest rollout of a name.
+func (l *Log) find(name string) *rolloutFacts {
+	for i := len(l.rollouts) - 1; i >= 0; i-- {
+		if l.rollouts[i].name == name {
+			return l.rollouts[i]
+		}
+	}
+	l.addf("S25", "rollout %s never opened", name)
+	return nil
+}
+
+// of returns the newest rollout of a manifest and its place in the order of
+// opening.
+func (l *Log) of(d digest.Digest) (*rolloutFacts, int) {
+	for i := len(l.rollouts) - 1; i >= 0; i-- {
+		if l.rollouts[i].manifest.Digest == d {
+			return l.rollouts[i], i
+		}
+	}
+	return nil, -1
+}
+
+// fleetEvent takes what concerns the fleet as a whole.
+func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
+	switch ev := ev.(type) {
+	case event.ReleaseAccepted:
+		l.edges = ev.ChannelEdge
+		for _, cr := range ev.Channels {
+			c := l.channel(cr.Channel)
+			c.manifests, c.onNewRef = cr.Manifests, cr.OnNewRef
+		}
+	case event.QuarantineAdded:
+		l.must(ev.Reason != "", "S28", "a quarantine without a reason")
+		l.channel(ev.Channel).quarantine[ev.Digest] = true
+	case event.QuarantineCleared:
+		l.must(ev.Actor != "", "S17", "a quarantine cleared by nobody")
+		delete(l.channel(ev.Channel).quarantine, ev.Digest)
+	case event.HostEnrolled:
+		h := l.host(e.Host)
+		l.must(ev.Incarnation > h.incarnation, "S5", "host %s enrolled as incarnation %d after %d", e.Host, ev.Incarnation, h.incarnation)
+		*h = hostFacts{name: e.Host, incarnation: ev.Incarnation}
+	case event.RootTrusted, event.TimestampAccepted, event.VerifyFailed, event.EnrolRefused, event.CertificateRenewed,
+		event.HostRevoked, event.HostHead, event.HostForked, event.TrustRefused, event.BundleQuarantined, event.FileKept,
+		event.ResourceChanged, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:
+		// Nothing that the planner decides reads these.
+	default:
+		return false
+	}
+	return true
+}

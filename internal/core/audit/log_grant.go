@@ -1,0 +1,159 @@
+package audit
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// grantEvent takes the life of a grant up to its claim.
+func (l *Log) grantEvent(e event.Entry, ev event.Event) bool {
+	switch ev := ev.(type) {
+	case event.Granted:
+		l.grantedTo(l.host(e.Host), ev, e.At)
+	case event.GrantClaimed:
+		l.claimedBy(l.host(e.Host), ev, e.At)
+	case event.GrantEnded:
+		h := l.host(e.Host)
+		l.must(ev.Reason != "", "S28", "grant %s ended without a reason", ev.Grant)
+		l.must(h.open != nil && h.open.Grant == ev.Grant && !h.open.claimed, "S24", "grant %s of host %s ended and was not open", ev.Grant, h.name)
+		h.open = nil
+	case event.GrantDeclined:
+		l.must(ev.Code != "", "S28", "host %s declined grant %s without a reason", e.Host, ev.Grant)
+		h := l.host(e.Host)
+		if h.open == nil || h.open.Grant != ev.Grant || h.open.claimed {
+			break
+		}
+		switch ev.Code {
+		case host.DeclineAtTarget:
+			h.current = h.open.Target
+		case host.DeclineQuarantined:
+			if r, _ := l.of(h.open.manifest); r != nil {
+				r.failed[h.name] = true
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// grantedTo checks one offer against every rule that could have held it back.
+func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
+	l.must(ev.Reason != "", "S28", "grant %s has no reason", ev.Grant)
+	l.must(ev.Expires > at, "S23", "grant %s expires as it is given", ev.Grant)
+	l.must(l.grants[ev.Grant] == nil, "S24", "grant %s was given before", ev.Grant)
+	l.must(h.open == nil, "S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
+	l.must(h.incarnation != 0 && h.online, "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
+	r := l.ruling(h, ev)
+	if r == nil {
+		return
+	}
+	g := &grantFacts{Granted: ev, host: h.name, manifest: r.manifest.Digest}
+	l.must(h.inFlight() || !l.full(h), "S1", "host %s was granted %s and a budget of it is full", h.name, ev.Grant)
+	switch ev.Purpose {
+	case host.Forward:
+		l.forward(h, r, ev)
+	case host.Back:
+		l.must(r.reverting, "S21", "host %s is sent back and rollout %s is not reverting", h.name, r.name)
+		l.must(r.claimed[h.name] && h.manifest == g.manifest, "S22", "host %s is sent back from %s and is not in it", h.name, r.name)
+		l.must(ev.Target == h.from, "S21", "host %s is sent back to %s, it came from %s", h.name, ev.Target.Short(), h.from.Short())
+	default:
+		l.addf("S3", "host %s was granted %s for %q", h.name, ev.Grant, ev.Purpose)
+	}
+	l.grants[ev.Grant], h.open = g, g
+	r.granted[h.name] = true
+}
+
+// ruling returns the rollout that a grant is of: the newest of that name, or,
+// when two plans of one ref are about, the one that names the target.
+func (l *Log) ruling(h *hostFacts, ev event.Granted) *rolloutFacts {
+	return l.find(ev.Rollout)
+}
+
+// forward checks a grant of a plan's target.
+func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
+	l.must(!h.moving(), "S2", "host %s was granted %s while it is %s", h.name, ev.Grant, h.phase)
+	c := l.channel(r.channel)
+	l.must(r == c.latest || r == c.converged, "S13", "host %s was granted %s of rollout %s, neither active nor last converged", h.name, ev.Grant, r.name)
+	l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
+		"host %s was granted %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+	l.must(!c.quarantine[ev.Target], "S17", "host %s was granted %s, which is quarantined on %s", h.name, ev.Target.Short(), r.channel)
+	i, ok := r.manifest.Leaf(h.name)
+	if !ok {
+		l.addf("S3", "host %s was granted %s and is not in rollout %s", h.name, ev.Grant, r.name)
+		return
+	}
+	leaf := &r.manifest.Leaves[i]
+	l.must(leaf.Target == ev.Target && leaf.Wave == ev.Wave, "S30", "grant %s of host %s is not what the plan says", ev.Grant, h.name)
+	l.must(leaf.Wave <= r.cursor, "S7", "host %s of wave %d was granted %s at wave %d", h.name, leaf.Wave, ev.Grant, r.cursor)
+	l.edgesMet(h, r, leaf)
+	if before, at := l.of(h.manifest); before != nil {
+		_, here := l.of(r.manifest.Digest)
+		newer := at > here && !before.reverting && (h.phase == host.Converged || h.phase == host.Failed)
+		l.must(!newer, "S13", "host %s is %s on rollout %s and was granted the older %s", h.name, h.phase, before.name, r.name)
+	}
+}
+
+// edgesMet checks that everybody who goes before the host has arrived.
+func (l *Log) edgesMet(h *hostFacts, r *rolloutFacts, leaf *fleet.Leaf) {
+	_, here := l.of(r.manifest.Digest)
+	for _, name := range leaf.After {
+		i, ok := r.manifest.Leaf(name)
+		if !ok {
+			continue
+		}
+		p := l.host(name)
+		_, at := l.of(p.manifest)
+		met := p.phase == host.Converged && at >= here || p.current == r.manifest.Leaves[i].Target && !p.inFlight()
+		l.must(met || p.phase == host.Failed && at > here, "S14", "host %s goes after %s, which is %q", h.name, name, p.phase)
+	}
+}
+
+// full says whether any budget of an active plan has no slot left for a host.
+func (l *Log) full(h *hostFacts) bool {
+	for _, c := range l.channels { // order-free: any one decides
+		for _, r := range []*rolloutFacts{c.latest, c.converged} {
+			if r != nil && fullIn(l, r, h.name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func fullIn(l *Log, r *rolloutFacts, name string) bool {
+	for i, b := range r.manifest.Header.Budgets {
+		n, member := 0, false
+		for _, other := range r.manifest.Members[i] {
+			member = member || other == name
+			if l.host(other).inFlight() {
+				n++
+			}
+		}
+		if member && n >= b.Max {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
+	g := h.open
+	if g == nil || g.Grant != ev.Grant {
+		l.addf("S24", "host %s claimed grant %s, which is not open for it", h.name, ev.Grant)
+		return
+	}
+	l.must(!g.claimed, "S24", "host %s claimed grant %s twice", h.name, ev.Grant)
+	l.must(at < g.Expires, "S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
+	g.claimed = true
+	r, _ := l.of(g.manifest)
+	r.claimed[h.name] = true
+	if g.Purpose == host.Forward {
+		l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
+			"host %s claimed grant %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+		l.must(!l.channel(r.channel).quarantine[g.Target], "S17", "host %s claimed %s, which is quarantined", h.name, g.Target.Short())
+	}
+}

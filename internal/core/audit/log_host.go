@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// hostEvent takes presence and the reports of the host machine.
+func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
+	h := l.host(e.Host)
+	switch ev := ev.(type) {
+	case event.HostSilent:
+		l.must(h.online, "S10", "host %s went silent and was not there", h.name)
+		h.online = false
+	case event.HostReturned:
+		h.online = true
+	case event.HostFailedSilently:
+		l.must(!h.online && (h.moving() || h.open != nil && h.open.claimed), "S10", "host %s failed silently while it is %s", h.name, h.phase)
+		h.silent = true
+		if r := l.actingFor(h); r != nil {
+			r.failed[h.name] = true
+		}
+	case event.HostStepped:
+		l.stepped(h, e.At, ev)
+	default:
+		return false
+	}
+	return true
+}
+
+// actingFor returns the rollout that a host acts for.
+func (l *Log) actingFor(h *hostFacts) *rolloutFacts {
+	d := h.manifest
+	if h.open != nil {
+		d = h.open.manifest
+	}
+	r, _ := l.of(d)
+	return r
+}
+
+// stepped follows the machine by what the host reports, and checks the report
+// against what the machine may do.
+func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
+	h.silent = false
+	in, err := host.DecodeInput(ev.Input, ev.Data)
+	if err != nil {
+		l.addf("S25", "host %s: %v", h.name, err)
+		return
+	}
+	booted, isBoot := in.(host.Booted)
+	if h.phase == "" && isBoot { // a host may come with a past
+		h.phase, h.manifest, h.current = ev.To, ev.Manifest, booted.Current
+		return
+	}
+	l.must(ev.From == h.phase, "S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
+	if !host.Legal(h.phase, ev.To) {
+		l.addf("S19", "host %s went from %q to %q", h.name, h.phase, ev.To)
+		return
+	}
+	l.input(h, at, in)
+	before := h.phase
+	h.phase = ev.To
+	if before == ev.To {
+		return
+	}
+	switch ev.To {
+	case host.Failed:
+		l.failed(h, ev)
+	case host.Reverted:
+		h.reverting = false
+		l.must(h.current == h.from, "S21", "host %s went back to %s, it came from %s", h.name, h.current.Short(), h.from.Short())
+		l.outcome(h, host.Reverted)
+	case host.Converged:
+		l.soaked(h, at)
+		l.outcome(h, host.Converged)
+	}
+}
+
+// input keeps what an input says by itself.
+func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
+	switch in := in.(type) {
+	case host.Claimed:
+		g := h.open
+		l.must(g != nil && g.Grant == in.Grant && g.claimed && g.Purpose == host.Forward, "S23", "host %s activates on grant %s, which it did not claim", h.name, in.Grant)
+		if g != nil && g.Grant == in.Grant {
+			l.must(g.manifest == in.Manifest && g.Target == in.Target, "S3", "host %s activates something else than grant %s says", h.name, in.Grant)
+			h.open = nil
+		}
+		h.grant, h.manifest, h.from, h.target = in.Grant, in.Manifest, in.From, in.Target
+		h.reverting, h.reverts, h.probes = false, 0, nil
+	case host.Activated:
+		h.current, h.completed, h.soakFrom, h.probes = in.Observed, at, at, map[string]bool{}
+	case host.ProbeObserved:
+		if was, seen := h.probes[in.Name]; seen && was != in.Pass && h.phase == host.Soaking && l.enforced(h, in.Name) {
+			h.soakFrom = at
+		}
+		if h.probes != nil {
+			h.probes[in.Name] = in.Pass
+		}
+	case host.RevertClaimed:
+		g := h.open
+		l.must(g != nil && g.Grant == in.Grant && g.claimed && g.Purpose == host.Back, "S23", "host %s goes back on grant %s, which it did not claim", h.name, in.Grant)
+		if g != nil && g.Grant == in.Grant {
+			h.open = nil
+		}
+		h.grant, h.reverting, h.reverts = in.Grant, h.phase != host.Reverted, 0
+	case host.RevertCompleted:
+		h.current = in.Observed
+	case host.RevertFailed:
+		if h.reverts++; h.reverts >= host.MaxReverts {
+			h.reverting = false
+		}
+	case host.Booted:
+		if h.phase == host.Soaking {
+			h.soakFrom = at
+		}
+	}
+}
+
+func (l *Log) planOf(h *hostFacts) *fleet.HostPlan {
+	m, err := l.docs.Manifest(h.manifest)
+	if err != nil {
+		return nil
+	}
+	return m.HostPlan(h.name)
+}
+
+func (l *Log) enforced(h *hostFacts, probe string) bool {
+	if p := l.planOf(h); p != nil {
+		for i := range p.Probes {
+			if p.Probes[i].Name == probe {
+				return p.Probes[i].Mode == fleet.Enforce
+			}
+		}
+	}
+	return false
+}
+
+func (l *Log) failed(h *hostFacts, ev event.HostStepped) {
+	p := l.planOf(h)
+	if p != nil && (p.Policy.OnHealthFailure == fleet.RollbackAndHalt || ev.Cause == host.ContactLost) {
+		h.reverting = true
+	}
+	if r, _ := l.of(h.manifest); r != nil && ev.Cause != host.RevertOrdered {
+		r.failed[h.name] = true
+	}
+	l.must(ev.Cause != "", "S28", "host %s failed without a cause", h.name)
+}
+
+// soaked checks that a host was healthy for as long as its plan asks.
+func (l *Log) soaked(h *hostFacts, at clock.Instant) {
+	l.must(h.current == h.target, "S20", "host %s converged on %s and should run %s", h.name, h.current.Short(), h.target.Short())
+	p := l.planOf(h)
+	if p == nil {
+		l.addf("S3", "host %s converged on a plan that does not name it", h.name)
+		return
+	}
+	l.must(at.Sub(h.soakFrom) >= p.Soak, "S9", "host %s converged after %s of a soak of %s", h.name, at.Sub(h.soakFrom), p.Soak)
+	for i := range p.Probes {
+		if p.Probes[i].Mode != fleet.Enforce {
+			continue
+		}
+		passing, seen := h.probes[p.Probes[i].Name]
+		l.must(seen && passing, "S9", "host %s converged and its probe %s was seen %t, passing %t", h.name, p.Probes[i].Name, seen, passing)
+	}
+}
+
+// outcome closes the permit that the machine acts on, exactly once.
+func (l *Log) outcome(h *hostFacts, to host.Phase) {
+	g := l.grants[h.grant]
+	if g == nil {
+		l.addf("S24", "host %s is %s by grant %q, which was never given", h.name, to, h.grant)
+		return
+	}
+	l.must(g.outcome == "", "S24", "grant %s of host %s ended %s and then %s", g.Grant, h.name, g.outcome, to)
+	l.must(g.host == h.name, "S24", "grant %s of host %s was taken by host %s", g.Grant, g.host, h.name)
+	g.outcome = to
+}

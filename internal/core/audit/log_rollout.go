@@ -1,0 +1,210 @@
+package audit
+
+import (
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// rolloutEvent takes what moves a rollout.
+func (l *Log) rolloutEvent(ev event.Event) bool {
+	switch ev := ev.(type) {
+	case event.RolloutOpened:
+		l.opened(ev)
+	case event.RolloutQueued:
+		l.must(ev.Reason != "", "S28", "rollout %s is queued without a reason", ev.TargetRef)
+		c := l.channel(ev.Channel)
+		l.must(len(c.manifests) > 0 && c.manifests[0].Digest == ev.Manifest, "S16", "%s is queued and is not the latest ref", ev.TargetRef)
+	case event.RolloutDeferred:
+		l.must(ev.Reason != "" && ev.BlockedBy != "", "S28", "rollout %s is deferred without a reason", ev.TargetRef)
+	case event.RolloutMoved:
+		if r := l.find(ev.Rollout); r != nil {
+			l.moved(r, ev)
+		}
+	case event.RolloutReverting:
+		if r := l.find(ev.Rollout); r != nil {
+			l.reverting(r, ev)
+		}
+	case event.RolloutPaused:
+		if r := l.find(ev.Rollout); r != nil {
+			l.must(ev.Actor != "", "S18", "rollout %s paused by nobody", r.name)
+			r.paused = true
+		}
+	case event.RolloutResumed:
+		if r := l.find(ev.Rollout); r != nil {
+			l.resumed(r, ev)
+		}
+	case event.RolloutCancelled:
+		if r := l.find(ev.Rollout); r != nil {
+			l.must(ev.Actor != "", "S18", "rollout %s cancelled by nobody", r.name)
+			r.final = true
+		}
+	case event.WavePromoted:
+		if r := l.find(ev.Rollout); r != nil {
+			l.promoted(r, ev)
+		}
+	case event.WaveHeld:
+		l.must(ev.Reason != "" && ev.Code != "", "S28", "wave %d of %s is held without a reason", ev.Wave, ev.Rollout)
+	default:
+		return false
+	}
+	return true
+}
+
+func (l *Log) opened(ev event.RolloutOpened) {
+	l.must(ev.Reason != "", "S28", "rollout %s opened without a reason", ev.Rollout)
+	c := l.channel(ev.Channel)
+	l.must(len(c.manifests) > 0 && c.manifests[0].Digest == ev.Manifest, "S16", "%s opened and is not the latest ref of its channel", ev.Rollout)
+	for _, r := range l.rollouts {
+		l.must(r.channel != ev.Channel || r.phase.Ended(), "S16", "%s opened while %s is %s", ev.Rollout, r.name, r.phase)
+	}
+	for _, e := range l.edges {
+		if e.Gated != ev.Channel {
+			continue
+		}
+		if before := l.channel(e.Gates).latest; before != nil && !before.final {
+			l.must(before.phase == rollout.Terminal || before.phase == rollout.Superseded, "S15",
+				"%s opened while %s of channel %s is %s", ev.Rollout, before.name, e.Gates, before.phase)
+		}
+	}
+	m, err := l.docs.Manifest(ev.Manifest)
+	if err != nil {
+		l.addf("S30", "rollout %s: %v", ev.Rollout, err)
+		return
+	}
+	l.must(m.Digest == ev.Manifest && m.Header.Channel == ev.Channel && m.Header.Rollout() == ev.Rollout, "S30",
+		"rollout %s opened with a manifest of %s", ev.Rollout, m.Header.Rollout())
+	r := &rolloutFacts{name: ev.Rollout, channel: ev.Channel, manifest: m, phase: rollout.Opening,
+		granted: map[string]bool{}, claimed: map[string]bool{}, failed: map[string]bool{}, acknowledged: map[string]bool{}}
+	l.rollouts = append(l.rollouts, r)
+	c.latest = r
+}
+
+func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
+	to := rollout.Phase(ev.To)
+	l.must(ev.Reason != "", "S28", "rollout %s moved to %s without a reason", r.name, to)
+	l.must(string(r.phase) == ev.From && rollout.Legal(r.phase, to), "S19", "rollout %s moved from %s (said %s) to %s", r.name, r.phase, ev.From, to)
+	if r.phase == rollout.Failed && to == rollout.Active {
+		l.must(r.resumed && ev.Actor != "" && !r.final, "S18", "rollout %s left its halt without an operator", r.name)
+	}
+	r.phase = to
+	switch to {
+	case rollout.Failed:
+		r.final, r.resumed = r.final || ev.Final, false
+	case rollout.Terminal:
+		l.terminal(r)
+		l.channel(r.channel).converged = r
+	case rollout.Reverted:
+		l.must(r.reverting, "S19", "rollout %s ended reverted and never went back", r.name)
+		l.backHome(r)
+	}
+}
+
+// terminal checks that nobody is on the way, and that somebody arrived.
+func (l *Log) terminal(r *rolloutFacts) {
+	evidence, atTarget := 0, 0
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		h := l.host(leaf.Host)
+		if l.undecided(r, h) {
+			l.addf("S8", "rollout %s is terminal while host %s is %s", r.name, h.name, h.phase)
+		}
+		switch {
+		case l.converged(r, h):
+			evidence++
+		case h.current == leaf.Target:
+			atTarget++
+		}
+	}
+	l.must(evidence > 0 || atTarget == len(r.manifest.Leaves), "S8", "rollout %s is terminal and nobody converged", r.name)
+}
+
+// backHome checks that no host that can be heard stays on what was reverted.
+func (l *Log) backHome(r *rolloutFacts) {
+	for i := range r.manifest.Leaves {
+		h := l.host(r.manifest.Leaves[i].Host)
+		if !r.claimed[h.name] || !h.online || h.silent || h.manifest != r.manifest.Digest {
+			continue
+		}
+		l.must(h.phase == host.Reverted || h.phase == host.Failed && !h.reverting, "S22",
+			"rollout %s ended reverted with host %s %s", r.name, h.name, h.phase)
+	}
+}
+
+func (l *Log) reverting(r *rolloutFacts, ev event.RolloutReverting) {
+	l.must(ev.Reason != "", "S28", "rollout %s reverts without a reason", r.name)
+	l.must(r.manifest.Header.Policy.OnHealthFailure == fleet.RollbackAndHalt, "S18", "rollout %s reverts under policy halt", r.name)
+	l.must(l.failures(r, ev.Wave) > r.manifest.Header.Policy.MaxFailures, "S22", "rollout %s reverts with %d failures in wave %d", r.name, l.failures(r, ev.Wave), ev.Wave)
+	r.reverting = true
+}
+
+func (l *Log) resumed(r *rolloutFacts, ev event.RolloutResumed) {
+	l.must(ev.Actor != "", "S18", "rollout %s resumed by nobody", r.name)
+	l.must(!r.final && !r.reverting, "S18", "rollout %s resumed for good after its end", r.name)
+	r.paused = false
+	if r.phase == rollout.Failed {
+		r.resumed = true
+		for name := range r.failed { // order-free: it only fills a set
+			r.acknowledged[name] = true
+		}
+	}
+}
+
+// failures counts the unacknowledged failures of a wave.
+func (l *Log) failures(r *rolloutFacts, wave int) int {
+	n := 0
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		if leaf.Wave == wave && r.failed[leaf.Host] && !r.acknowledged[leaf.Host] {
+			n++
+		}
+	}
+	return n
+}
+
+// converged says whether a host arrived by a claim of this rollout.
+func (l *Log) converged(r *rolloutFacts, h *hostFacts) bool {
+	return h.phase == host.Converged && h.manifest == r.manifest.Digest && r.claimed[h.name] && !h.silent && h.open == nil
+}
+
+// undecided says whether a host's part in a rollout is still open.
+func (l *Log) undecided(r *rolloutFacts, h *hostFacts) bool {
+	if h.silent {
+		return false // failed, and counted as such
+	}
+	return h.open != nil && h.open.manifest == r.manifest.Digest || h.manifest == r.manifest.Digest && h.moving()
+}
+
+func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
+	l.must(ev.Reason != "", "S28", "wave %d of %s promoted without a reason", ev.Wave, r.name)
+	l.must(ev.Wave == r.cursor && ev.Wave+1 < len(r.manifest.Header.Waves), "S7", "wave %d of %s promoted at cursor %d", ev.Wave, r.name, r.cursor)
+	l.must(!r.phase.Ended() && !r.paused && !r.reverting, "S18", "wave %d of %s promoted while it is %s", ev.Wave, r.name, r.phase)
+	hosts, evidence, atTarget, skipped := 0, 0, 0, 0
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		if leaf.Wave != ev.Wave {
+			continue
+		}
+		hosts++
+		h := l.host(leaf.Host)
+		l.must(!l.undecided(r, h), "S8", "wave %d of %s promoted while host %s is %s", ev.Wave, r.name, h.name, h.phase)
+		switch {
+		case l.converged(r, h):
+			evidence++
+		case h.current == leaf.Target && !h.inFlight() && h.manifest != r.manifest.Digest:
+			atTarget++
+		case !h.online && !r.claimed[h.name]:
+			skipped++
+		default:
+			l.must(h.online || r.failed[h.name] || h.manifest != r.manifest.Digest, "S10",
+				"wave %d of %s promoted over host %s, which claimed and is away", ev.Wave, r.name, h.name)
+		}
+	}
+	need := min(max(1, r.manifest.Header.Waves[ev.Wave].MinSoaked), hosts-atTarget)
+	l.must(evidence >= need, "S8", "wave %d of %s promoted on %d converged hosts of the %d it needs", ev.Wave, r.name, evidence, need)
+	l.must(ev.Evidence == evidence, "S8", "wave %d of %s promoted on %d converged hosts by its word, %d by the log", ev.Wave, r.name, ev.Evidence, evidence)
+	l.must(l.failures(r, ev.Wave) <= r.manifest.Header.Policy.MaxFailures, "S8", "wave %d of %s promoted with %d failures", ev.Wave, r.name, l.failures(r, ev.Wave))
+	l.must(ev.Skipped == skipped, "S11", "wave %d of %s skipped %d hosts by its word, %d were never claimed and are away", ev.Wave, r.name, ev.Skipped, skipped)
+	r.cursor = ev.Wave + 1
+}
