@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -43,12 +44,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	cmd.SetIn(s.In)
 	cmd.SetOut(s.Out)
 	cmd.SetErr(s.Err)
-	err := cmd.ExecuteContext(ctx)
-	code := codeOf(ctx, err)
-	if err != nil && !told(err) {
-		fmt.Fprintf(s.Err, "steady: %v\n", err)
-	}
-	return code
+	return exit.Report(ctx, s.Err, "steady", cmd.ExecuteContext(ctx))
 }
 
 const about = `Steady keeps a fleet of hosts as declared.
@@ -67,12 +63,10 @@ func (a *app) root() *cobra.Command {
 		Example:       "  steady demo\n  steady init fleet && cd fleet && steady keys init\n  steady release build && steady release sign\n  steady why web-1",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usage(cobra.NoArgs),
+		Args:          exit.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInput(fmt.Errorf("%w; %s --help shows the flags", err, cmd.CommandPath()))
-	})
+	root.SetFlagErrorFunc(exit.Flags)
 	for _, g := range []struct{ id, title string }{
 		{groupDeclare, "Declare and sign:"}, {groupRun, "Run:"}, {groupWatch, "Watch and operate:"}, {groupMore, "More:"},
 	} {
@@ -80,7 +74,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetHelpCommandGroupID(groupMore)
 	root.SetCompletionCommandGroupID(groupMore)
-	root.AddCommand(a.initCmd(), a.keysCmd(), a.releaseCmd(), a.tokenCmd(), a.versionCmd(), exitCodesHelp())
+	root.AddCommand(a.initCmd(), a.keysCmd(), a.releaseCmd(), a.tokenCmd(), a.versionCmd(), &cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	return root
 }
 
@@ -105,7 +99,7 @@ func (a *app) printsData(cmd *cobra.Command) *cobra.Command {
 func (a *app) print(v any, table func() error) error {
 	f, err := term.ParseFormat(a.format)
 	if err != nil {
-		return badInput(err)
+		return exit.Bad(err)
 	}
 	if f == term.Table {
 		return table()
@@ -116,7 +110,7 @@ func (a *app) print(v any, table func() error) error {
 // saysTable reports whether output is for people; it refuses unknown formats.
 func (a *app) saysTable() (bool, error) {
 	f, err := term.ParseFormat(a.format)
-	return f == term.Table, asBadInput(err)
+	return f == term.Table, exit.Bad(err)
 }
 
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.Out, format, args...) }
@@ -135,10 +129,10 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 func group(use, short, example string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Example: example,
-		Args: usage(cobra.NoArgs),
+		Args: exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
-			return badInput(fmt.Errorf("%s needs a command", cmd.CommandPath()))
+			return exit.Badf("%s needs a command", cmd.CommandPath())
 		},
 	}
 	cmd.AddCommand(subs...)

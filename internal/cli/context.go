@@ -9,13 +9,17 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
 // Context says how to reach a server as an operator. It is the content of
 // DATA/operator.json, which steady server writes, and of the file that steady
 // login keeps.
 type Context struct {
-	Server string `json:"server"` // https URL
+	Server string `json:"server"` // https URL for operators
+	// Agents is the URL for hosts; empty means Server.
+	Agents string `json:"agents,omitempty"`
 	Token  string `json:"token"`
 	CA     string `json:"ca"` // PEM of the servers' authority; empty trusts the machine's
 }
@@ -47,7 +51,7 @@ func (r *remoteFlags) context(a *app) (Context, error) {
 		return Context{}, err
 	}
 	if v := first(r.server, a.Getenv(envServer)); v != "" {
-		c.Server = v
+		c.Server, c.Agents = v, ""
 	}
 	if v := first(r.token, a.Getenv(envToken)); v != "" {
 		c.Token = v
@@ -55,12 +59,12 @@ func (r *remoteFlags) context(a *app) (Context, error) {
 	if v := first(r.ca, a.Getenv(envCA)); v != "" {
 		pem, err := os.ReadFile(v)
 		if err != nil {
-			return Context{}, badInput(fmt.Errorf("--ca: %w", err))
+			return Context{}, exit.Badf("--ca: %w", err)
 		}
 		c.CA = string(pem)
 	}
 	if c.Server == "" {
-		return Context{}, badInput(errors.New("no server is known; give --server URL, --context DATA/operator.json of the server, or run steady login"))
+		return Context{}, exit.Bad(errors.New("no server is known; give --server URL, --context DATA/operator.json of the server, or run steady login"))
 	}
 	return c, nil
 }
@@ -74,7 +78,7 @@ func (r *remoteFlags) kept(a *app) (Context, error) {
 	if optional && errors.Is(err, fs.ErrNotExist) {
 		return Context{}, nil
 	}
-	return c, asBadInput(err)
+	return c, exit.Bad(err)
 }
 
 func readContext(path string) (Context, error) {

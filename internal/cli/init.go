@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/release"
 )
 
@@ -21,12 +22,12 @@ func (a *app) initCmd() *cobra.Command {
 		Long: `Writes a sample fleet into DIR, which must be new or empty: fleet.yaml with six
 hosts, two bundles, waves, a budget and probes, all with comments.`,
 		Example: "  steady init fleet\n  cd fleet && steady keys init && steady release build",
-		Args:    usage(cobra.ExactArgs(1)),
+		Args:    exit.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := args[0]
 			written, err := release.Sample(dir)
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			ignore := filepath.Join(dir, ".gitignore")
 			if err := os.WriteFile(ignore, []byte(ignored), 0o644); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -39,14 +40,14 @@ folder that holds anything: keys are never overwritten.
 
 The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h",
-		Args:    usage(cobra.NoArgs),
+		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			d, err := clock.ParseDuration(life)
 			if err != nil {
-				return badInput(fmt.Errorf("--life: %w", err))
+				return exit.Badf("--life: %w", err)
 			}
 			if d < clock.Hour {
-				return badInput(fmt.Errorf("--life: %s is too short: expected at least 1h", life))
+				return exit.Badf("--life: %s is too short: expected at least 1h", life)
 			}
 			if name == "" {
 				if name, err = a.fleetName(fleetDir); err != nil {
@@ -55,7 +56,7 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 			}
 			made, err := keydir.Init(dir, name, d, a.wall())
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			return a.print(made, func() error { return a.showKeys(made) })
 		},
@@ -73,7 +74,7 @@ func (a *app) fleetName(dir string) (string, error) {
 		for _, p := range problems {
 			fmt.Fprintln(a.Err, p)
 		}
-		return "", badInput(errors.New("the fleet has no readable name; correct fleet.yaml, or give --fleet NAME"))
+		return "", exit.Bad(errors.New("the fleet has no readable name; correct fleet.yaml, or give --fleet NAME"))
 	}
 	return src.Declaration.Metadata.Name, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -103,7 +104,7 @@ The version follows that of the previous release: the signed one that --out
 holds, which is then kept as OUT.previous, or what --previous names: a release
 folder or "none".`,
 		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release",
-		Args:    usage(cobra.MaximumNArgs(1)),
+		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
@@ -189,12 +190,12 @@ func (a *app) refuseBuild(problems []release.Problem) error {
 		return err
 	} else if table {
 		a.tellProblems(problems)
-		return badInput(nil)
+		return exit.Silently(exit.BadInput)
 	}
 	if err := a.print(built{Changed: []string{}, Problems: nonNil(problems)}, nil); err != nil {
 		return err
 	}
-	return badInput(nil)
+	return exit.Silently(exit.BadInput)
 }
 
 func (a *app) tellProblems(problems []release.Problem) {
@@ -258,7 +259,7 @@ func keepSigned(out string) error {
 func trustRoot(path string) (trust.State, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return trust.State{}, badInput(fmt.Errorf("the root of trust %s does not exist; steady keys init makes it, --root names it", path))
+		return trust.State{}, exit.Badf("the root of trust %s does not exist; steady keys init makes it, --root names it", path)
 	}
 	if err != nil {
 		return trust.State{}, err

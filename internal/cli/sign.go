@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -27,20 +28,20 @@ func (a *app) releaseSign() *cobra.Command {
 		Long: `Signs what is not signed yet in a release folder with the release and timestamp
 keys, adds the chain of roots, and verifies the whole. It may be repeated.`,
 		Example: "  steady release sign\n  steady release sign /tmp/release --keys /media/usb/keys",
-		Args:    usage(cobra.MaximumNArgs(1)),
+		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := releaseDir(args)
 			rel, err := keydir.Signer(keys, trust.RoleRelease)
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			stamp, err := keydir.Signer(keys, trust.RoleTimestamp)
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			roots, err := keydir.Roots(keys)
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			v, err := release.Sign(dir, release.SignOptions{
 				Release: []trust.Signer{rel}, Timestamp: []trust.Signer{stamp}, Roots: roots, Now: a.wall(),
@@ -82,15 +83,15 @@ func (a *app) releaseRefresh() *cobra.Command {
 signingInterval: hosts activate nothing once the timestamp is older than the
 channel's freshnessWindow, and keep what they run.`,
 		Example: "  steady release refresh && steady release push",
-		Args:    usage(cobra.MaximumNArgs(1)),
+		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			signer, err := keydir.Signer(keys, trust.RoleTimestamp)
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			roots, err := keydir.Roots(keys)
 			if err != nil {
-				return badInput(err)
+				return exit.Bad(err)
 			}
 			state, err := release.Trust(roots[0])
 			if err != nil {
@@ -117,7 +118,7 @@ func (a *app) releaseVerify() *cobra.Command {
 timestamp, the snapshot, every manifest, leaf, bundle and blob. It ends with code
 3 and names the check that refused.`,
 		Example: "  steady release verify\n  steady release verify /tmp/release --root keys/1.root.json -o json",
-		Args:    usage(cobra.MaximumNArgs(1)),
+		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			state, err := trustRoot(root)
 			if err != nil {
@@ -146,7 +147,7 @@ timestamp, the snapshot, every manifest, leaf, bundle and blob. It ends with cod
 // is missing or damaged is no better than one with a bad signature.
 func refusedRelease(dir string, err error) error {
 	if !isSigned(dir) {
-		return badInput(err)
+		return exit.Bad(err)
 	}
-	return &failure{exitRefused, fmt.Errorf("%s does not verify: %w", dir, err)}
+	return exit.With(exit.Refused, fmt.Errorf("%s does not verify: %w", dir, err))
 }

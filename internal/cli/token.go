@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -49,7 +50,7 @@ Treat it as a secret until it is used.
 Nothing is sent to the server. Its address and authority come from the context,
 or from --server and --ca.`,
 		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem",
-		Args:    usage(cobra.ExactArgs(1)),
+		Args:    exit.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			view, err := a.makeToken(args[0], o)
 			if err != nil {
@@ -67,29 +68,30 @@ or from --server and --ca.`,
 
 func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if err := fleet.CheckName(host); err != nil {
-		return tokenView{}, badInput(fmt.Errorf("host: %w", err))
+		return tokenView{}, exit.Badf("host: %w", err)
 	}
 	ttl, err := clock.ParseDuration(o.ttl)
 	if err != nil || ttl <= 0 || ttl > identity.MaxTokenLife {
-		return tokenView{}, badInput(fmt.Errorf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife))
+		return tokenView{}, exit.Badf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife)
 	}
 	where, err := a.remote.context(a)
 	if err != nil {
 		return tokenView{}, err
 	}
-	if u, err := url.Parse(where.Server); err != nil || u.Scheme != "https" || u.Host == "" {
-		return tokenView{}, badInput(fmt.Errorf("--server %q: expected https://HOST:PORT", where.Server))
+	server := first(where.Agents, where.Server)
+	if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
+		return tokenView{}, exit.Badf("--server %q: expected https://HOST:PORT", server)
 	}
 	if where.CA == "" {
-		return tokenView{}, badInput(errors.New("the host must know the authority of the server's certificate; give --ca FILE, or --context with the server's operator.json"))
+		return tokenView{}, exit.Bad(errors.New("the host must know the authority of the server's certificate; give --ca FILE, or --context with the server's operator.json"))
 	}
 	signer, err := keydir.Signer(o.keys, trust.RoleEnrol)
 	if err != nil {
-		return tokenView{}, badInput(err)
+		return tokenView{}, exit.Bad(err)
 	}
 	roots, err := keydir.Roots(o.keys)
 	if err != nil {
-		return tokenView{}, badInput(err)
+		return tokenView{}, exit.Bad(err)
 	}
 	t, err := a.unsignedToken(host, ttl, roots, o.release)
 	if err != nil {
@@ -99,11 +101,11 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if err != nil {
 		return tokenView{}, err
 	}
-	text := identity.TokenText{Envelope: env, Server: where.Server, ServerCA: []byte(where.CA), Root: roots[len(roots)-1]}
+	text := identity.TokenText{Envelope: env, Server: server, ServerCA: []byte(where.CA), Root: roots[len(roots)-1]}
 	if _, _, err := text.Begin(a.wall()); err != nil {
 		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
 	}
-	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: where.Server, Expires: t.Expires}, nil
+	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires}, nil
 }
 
 // unsignedToken fills a token for a host that begins with the newest root.

@@ -1,0 +1,142 @@
+// Package agentcmd is the command that runs a host's agent. It is apart from the
+// other verbs so that the agent alone makes a small binary.
+package agentcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+type options struct {
+	state, root, token, server string
+	logLevel                   string
+	resync                     string
+	version                    string
+}
+
+// New returns the command under the given name, such as agent.
+func New(use, version string) *cobra.Command {
+	o := options{version: version}
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Run the agent of this host",
+		Long: `Runs the agent of this host. At the first start it enrols with a token (see
+steady token create); the identity is kept in the state folder and renewed by
+itself. The agent checks every signature itself: the server can hold nothing over
+it that was not signed for this host.
+
+Files go below --root, and commands run in it. One line of JSON on stdout says
+when the agent runs; its log goes to stderr.`,
+		Example: "  steady " + use + " --state /var/lib/steady --token web-1.token\n  steady " + use + " --state ./web-1/state --root ./web-1/root --token steady1.eyJlb...",
+		Args:    exit.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	if use == "steady-agent" {
+		cmd.Example = strings.ReplaceAll(cmd.Example, "steady steady-agent", "steady-agent")
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.state, "state", "", "state folder of the agent (required)")
+	f.StringVar(&o.root, "root", "/", "folder below which files are kept and commands run")
+	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
+	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
+	f.StringVar(&o.resync, "resync", "30s", "how often every resource is looked at without a reason")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+// ready is the line on stdout that says that the agent runs.
+type ready struct {
+	Ready bool   `json:"ready"`
+	Host  string `json:"host"`
+	Fleet string `json:"fleet"`
+	State string `json:"state"`
+	Root  string `json:"root"`
+}
+
+func run(ctx context.Context, o options, out, errOut io.Writer) error {
+	cfg, err := o.config(errOut)
+	if err != nil {
+		return err
+	}
+	a, err := open(ctx, cfg, o)
+	if err != nil {
+		return err
+	}
+	s := a.Status()
+	line, err := json.Marshal(ready{true, s.Host, s.Fleet, cfg.StateDir, cfg.Root})
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	fmt.Fprintf(out, "%s\n", line)
+	return errors.Join(a.Run(ctx), a.Close())
+}
+
+func (o options) config(errOut io.Writer) (agent.Config, error) {
+	if o.state == "" {
+		return agent.Config{}, exit.Badf("the agent needs a state folder; give --state DIR")
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return agent.Config{}, exit.Badf("--log-level %q: expected debug, info, warn or error", o.logLevel)
+	}
+	resync, err := clock.ParseDuration(o.resync)
+	if err != nil {
+		return agent.Config{}, exit.Badf("--resync: %w", err)
+	}
+	if info, err := os.Stat(o.root); err != nil || !info.IsDir() {
+		if err == nil {
+			err = errors.New("it is no folder")
+		}
+		return agent.Config{}, exit.Badf("--root %s: %w; make the folder first", o.root, err)
+	}
+	return agent.Config{
+		StateDir: o.state, Root: o.root, Server: o.server, Version: o.version, Resync: resync,
+		Log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
+	}, nil
+}
+
+// open opens the state folder and enrols first where that is still to do.
+func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error) {
+	a, err := agent.Open(cfg)
+	if err == nil || o.token == "" {
+		return a, err
+	}
+	token, terr := readToken(o.token)
+	if terr != nil {
+		return nil, terr
+	}
+	_, eerr := agent.Enroll(ctx, agent.EnrollConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, Log: cfg.Log})
+	switch {
+	case errors.Is(eerr, agent.ErrEnrolled):
+		return nil, err // it could not be opened for another reason
+	case eerr != nil:
+		return nil, eerr
+	}
+	return agent.Open(cfg)
+}
+
+// readToken takes the token itself or the name of a file with it.
+func readToken(token string) (string, error) {
+	raw, err := os.ReadFile(token)
+	switch {
+	case err == nil:
+		token = string(raw)
+	case !strings.HasPrefix(token, "steady1."):
+		return "", exit.Badf("--token %q is neither a token nor a readable file; steady token create HOST makes one", token)
+	}
+	return strings.TrimSpace(token), nil
+}

@@ -1,0 +1,130 @@
+// Package exit holds the exit codes of the commands and chooses one for an
+// error. The codes are part of the command line's contract.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// The codes.
+const (
+	Done        = 0
+	Failed      = 1
+	BadInput    = 2
+	Refused     = 3
+	Unreachable = 4
+	NotFound    = 5
+	Interrupted = 130
+)
+
+// Help explains the codes.
+const Help = `Every command ends with one of these codes:
+
+  0    done
+  1    failed: the error says what and what to do next; for rollout watch, the
+       rollout ended other than converged
+  2    bad input: arguments, flags, or files, with file:line:column where known
+  3    refused: a signature, a token, or a permission is not good enough
+  4    not reachable: no server answered in time
+  5    not found: no such host, rollout or bundle
+  130  interrupted by Ctrl-C
+
+Messages of errors go to stderr and begin with "steady: ". Findings in a file go
+to stderr as file:line:column: message, one per line.`
+
+// Failure is an error with an exit code. Without an error of its own, all that
+// there is to say was said already.
+type Failure struct {
+	Code int
+	Err  error
+}
+
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return fmt.Sprintf("failed with code %d", f.Code)
+	}
+	return f.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// With gives an error a code.
+func With(code int, err error) error { return &Failure{Code: code, Err: err} }
+
+// Silently ends with a code when everything was said.
+func Silently(code int) error { return &Failure{Code: code} }
+
+// Bad makes an error one of bad input; nil stays nil.
+func Bad(err error) error {
+	if err == nil {
+		return nil
+	}
+	return With(BadInput, err)
+}
+
+// Badf is Bad with words.
+func Badf(format string, args ...any) error { return Bad(fmt.Errorf(format, args...)) }
+
+// Args makes what a check of arguments refuses bad input.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return Badf("%w\nusage: %s; %s --help says more", err, cmd.UseLine(), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// Flags makes an unreadable flag bad input.
+func Flags(cmd *cobra.Command, err error) error {
+	return Badf("%w; %s --help shows the flags", err, cmd.CommandPath())
+}
+
+// Report writes what is still to be said of an error and returns the code of the
+// process. ctx is the one that a signal ends.
+func Report(ctx context.Context, w io.Writer, name string, err error) int {
+	if err == nil {
+		return Done
+	}
+	if f, ok := errors.AsType[*Failure](err); !ok || f.Err != nil {
+		fmt.Fprintf(w, "%s: %v\n", name, err)
+	}
+	return codeOf(ctx, err)
+}
+
+func codeOf(ctx context.Context, err error) int {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f.Code
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return Interrupted
+	}
+	if _, ok := errors.AsType[*trust.Error](err); ok {
+		return Refused
+	}
+	if _, ok := errors.AsType[*identity.TokenError](err); ok {
+		return Refused
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return Refused
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return Unreachable
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok && u.Timeout() {
+		return Unreachable
+	}
+	return Failed
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// operatorFile is the context that a server writes into its data folder.
+const operatorFile = "operator.json"
+
+type serverOptions struct {
+	data, root, fleet            string
+	listen, operatorListen       string
+	names                        []string
+	heartbeat, tickGap, logLevel string
+	maxLog                       int64
+}
+
+func (a *app) serverCmd() *cobra.Command {
+	var o serverOptions
+	cmd := &cobra.Command{
+		Use:     "server",
+		GroupID: groupRun,
+		Short:   "Run the server of a fleet",
+		Long: `Runs the server of a fleet on an embedded database. The data folder is made at
+the first start, with the authorities behind the certificates of the server and
+of the hosts, and a first admin token. The server holds no key that can change
+what a host runs.
+
+DATA/operator.json holds all that the other commands need: give it with
+--context, or in STEADY_CONTEXT, or keep it with steady login. With -o json, one
+line on stdout says when the server listens and where.`,
+		Example: "  steady server --data data --root keys/1.root.json\n  steady server --data /var/lib/steady --root 1.root.json --listen :8443 --name steady.example",
+		Args:    exit.Args(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.data, "data", "", "data folder (required)")
+	f.StringVar(&o.root, "root", "", "the fleet's first root document, needed at the first start")
+	f.StringVar(&o.fleet, "fleet", "", "name of the fleet (default: that of the root)")
+	f.StringVar(&o.listen, "listen", ":8443", "address for agents; port 0 picks one")
+	f.StringVar(&o.operatorListen, "operator-listen", "", "another address for operators (default: the same)")
+	f.StringSliceVar(&o.names, "name", nil, "DNS name or address of this server for its certificate; may be repeated")
+	f.StringVar(&o.heartbeat, "heartbeat", "60s", "how often agents report, 5s to 10m")
+	f.StringVar(&o.tickGap, "max-tick-gap", "500ms", "how long an event may wait for the planner while it is busy")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
+	return a.printsData(cmd)
+}
+
+func (o serverOptions) options(a *app) (api.Options, error) {
+	if o.data == "" {
+		return api.Options{}, exit.Badf("the server needs a data folder; give --data DIR")
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return api.Options{}, exit.Badf("--log-level %q: expected debug, info, warn or error", o.logLevel)
+	}
+	heartbeat, err := clock.ParseDuration(o.heartbeat)
+	if err != nil || heartbeat < 5*clock.Second || heartbeat > 10*clock.Minute {
+		return api.Options{}, exit.Badf("--heartbeat %s: expected a duration from 5s to 10m", o.heartbeat)
+	}
+	gap, err := clock.ParseDuration(o.tickGap)
+	if err != nil {
+		return api.Options{}, exit.Badf("--max-tick-gap: %w", err)
+	}
+	opts := api.Options{
+		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog,
+		Control: control.Config{
+			Heartbeat: heartbeat, MaxTickGap: gap,
+			Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})),
+		},
+	}
+	if o.root != "" {
+		if opts.Root, err = os.ReadFile(o.root); err != nil {
+			return api.Options{}, exit.Badf("--root: %w; steady keys init makes it", err)
+		}
+	}
+	return opts, nil
+}
+
+// serverReady is the line that says where a server listens.
+type serverReady struct {
+	Ready      bool   `json:"ready"`
+	Server     string `json:"server"`
+	Operator   string `json:"operator"`
+	Context    string `json:"context"`
+	AdminToken string `json:"adminToken"`
+}
+
+func (a *app) serve(ctx context.Context, o serverOptions) error {
+	table, err := a.saysTable()
+	if err != nil {
+		return err
+	}
+	opts, err := o.options(a)
+	if err != nil {
+		return err
+	}
+	s, err := api.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	r, err := a.announce(s, o)
+	if err == nil {
+		if table {
+			a.showServer(r)
+		} else {
+			err = term.Line(a.Out, r)
+		}
+	}
+	if err != nil {
+		return err // the process ends, and the server with it
+	}
+	return s.Wait()
+}
+
+// announce writes the operator's context.
+func (a *app) announce(s *api.Server, o serverOptions) (serverReady, error) {
+	data, err := filepath.Abs(o.data)
+	if err != nil {
+		return serverReady{}, err
+	}
+	r := serverReady{Ready: true, Server: s.URL(), Operator: s.OperatorURL(), Context: filepath.Join(data, operatorFile), AdminToken: s.AdminTokenFile()}
+	c := Context{Server: r.Operator, Agents: r.Server, CA: string(s.ServerCA())}
+	token, err := os.ReadFile(r.AdminToken)
+	switch {
+	case err == nil:
+		c.Token = strings.TrimSpace(string(token))
+	case errors.Is(err, fs.ErrNotExist):
+		a.warn("%s was removed: %s is without a token; give one in %s", r.AdminToken, r.Context, envToken)
+	default:
+		return r, err
+	}
+	if err := writeContext(r.Context, c); err != nil {
+		return r, fmt.Errorf("write the operator's context: %w", err)
+	}
+	return r, nil
+}
+
+func (a *app) showServer(r serverReady) {
+	a.say("Serving agents and operators at %s", r.Server)
+	if r.Operator != r.Server {
+		a.say(", operators at %s", r.Operator)
+	}
+	a.say("\nAdmin token: %s\nNext, in another terminal:\n  export %s=%s\n  steady status\n", r.AdminToken, envContext, r.Context)
+}
