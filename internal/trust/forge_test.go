@@ -98,10 +98,12 @@ func TestS4OnePlaceFillsVerified(t *testing.T) {
 	}
 }
 
-func TestVerifiedIsNotReadFromJSON(t *testing.T) {
+func TestS4VerifiedIsNotReadFromJSON(t *testing.T) {
 	var v Verified[fleet.Bundle]
-	var into any = &v
-	if err := json.Unmarshal([]byte(`{"p":{"value":{"name":"x"}},"value":{"name":"x"}}`), into); err == nil && !v.IsZero() {
-		t.Fatal("a Verified was filled from JSON")
+	if err := json.Unmarshal([]byte(`{"p":{"value":{"name":"x"}},"value":{"name":"x"}}`), &v); err == nil || !v.IsZero() {
+		t.Fatal("a Verified was read from JSON")
+	}
+	if raw, err := json.Marshal(v); err == nil {
+		t.Fatalf("a Verified was written as %s", raw)
 	}
 }

@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"errors"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
@@ -42,6 +44,15 @@ func (v Verified[T]) IsZero() bool { return v.p == nil }
 // accepted and may keep running or be reverted to, but a new activation needs
 // one that the newest snapshot lists.
 func (v Verified[T]) Recalled() bool { return v.p != nil && v.p.recalled }
+
+// MarshalJSON always fails: what was verified is kept as the bytes that were
+// signed, and verified or recalled again when it is read.
+func (v Verified[T]) MarshalJSON() ([]byte, error) { return nil, errNotStored }
+
+// UnmarshalJSON always fails, as MarshalJSON does.
+func (v *Verified[T]) UnmarshalJSON([]byte) error { return errNotStored }
+
+var errNotStored = errors.New("a verified value is not stored; keep the signed bytes and verify them again")
 
 // prove is the only place where a Verified is filled.
 func prove[T any](value T, d digest.Digest, at clock.Instant, recalled bool) Verified[T] {
