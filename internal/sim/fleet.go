@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// fault is what a bundle does to a host that activates it.
+type fault uint8
+
+const (
+	sound           fault = iota
+	failsToActivate       // a resource exhausts its retries
+	failsProbe            // an enforce probe never passes
+	flaps                 // the probe fails now and then, but passes again in time
+	cutsContact           // the host cannot reach the server while it runs
+	kills                 // the agent dies with it and comes back only after a long time
+	faults                // how many there are
+)
+
+func (f fault) String() string {
+	return [...]string{"sound", "fails to activate", "fails its probe", "flaps", "cuts contact", "kills the agent"}[f]
+}
+
+// bundle is a target with its behaviour. Some faults show on some hosts only.
+type bundle struct {
+	fault fault
+	only  map[string]bool // hosts on which the fault shows; empty for all
+}
+
+func (b bundle) on(host string) fault {
+	if len(b.only) > 0 && !b.only[host] {
+		return sound
+	}
+	return b.fault
+}
+
+// declared is the fleet that one schedule plays: drawn once, released again and
+// again with other bundles.
+type declared struct {
+	hosts     []string // sorted
+	channelOf map[string]string
+	channels  []string
+	policies  map[string]fleet.Policy
+	waves     map[string][]fleet.Wave
+	waveOf    map[string]int
+	after     map[string][]string
+	budgets   []budget
+	edges     []fleet.ChannelEdge
+	onNewRef  map[string]fleet.OnNewRef
+	soundness float64 // how often a released bundle is sound
+}
+
+type budget struct {
+	members []string
+	max     int
+}
+
+// draw makes a fleet from a stream of random numbers.
+func draw(r *rand.Rand, hosts int) *declared {
+	d := &declared{
+		channelOf: map[string]string{}, policies: map[string]fleet.Policy{}, waves: map[string][]fleet.Wave{},
+		waveOf: map[string]int{}, after: map[string][]string{}, onNewRef: map[string]fleet.OnNewRef{},
+		soundness: 0.4 + 0.5*r.Float64(),
+	}
+	for i := range 1 + r.IntN(2) {
+		c := fmt.Sprintf("chan%d", i)
+		d.channels = append(d.channels, c)
+		d.policies[c] = drawPolicy(r)
+		d.onNewRef[c] = []fleet.OnNewRef{fleet.Queue, fleet.Queue, fleet.Supersede}[r.IntN(3)]
+		for w := range 1 + r.IntN(3) {
+			d.waves[c] = append(d.waves[c], fleet.Wave{Name: fmt.Sprintf("w%d", w), MinSoaked: r.IntN(2),
+				Soak: clock.Duration(r.IntN(4)) * 20 * clock.Second})
+		}
+	}
+	if len(d.channels) == 2 && r.IntN(2) == 0 {
+		d.edges = []fleet.ChannelEdge{{Gated: "chan1", Gates: "chan0", Reason: "first things first"}}
+	}
+	last := map[string]string{}
+	for i := range hosts {
+		h := fmt.Sprintf("host%02d", i)
+		c := d.channels[r.IntN(len(d.channels))]
+		d.hosts = append(d.hosts, h)
+		d.channelOf[h] = c
+		d.waveOf[h] = r.IntN(len(d.waves[c]))
+		if prev := last[c]; prev != "" && r.IntN(6) == 0 && d.waveOf[prev] <= d.waveOf[h] {
+			d.after[h] = []string{prev}
+		}
+		last[c] = h
+	}
+	for range r.IntN(3) {
+		d.budgets = append(d.budgets, drawBudget(r, d.hosts))
+	}
+	return d
+}
+
+func drawPolicy(r *rand.Rand) fleet.Policy {
+	p := fleet.Policy{
+		Name: "drawn", MaxFailures: r.IntN(2), OnHealthFailure: fleet.RollbackAndHalt,
+		ConfirmWindow: 60 * clock.Second, ActivationDeadline: 2 * clock.Minute,
+		SustainedFailure: 20 * clock.Second, GrantExpiry: clock.Minute,
+	}
+	if r.IntN(3) == 0 {
+		p.OnHealthFailure = fleet.Halt
+	}
+	if r.IntN(4) == 0 {
+		p.ConfirmWindow = 0
+	}
+	return p
+}
+
+func drawBudget(r *rand.Rand, hosts []string) budget {
+	var b budget
+	for _, h := range hosts {
+		if r.IntN(2) == 0 {
+			b.members = append(b.members, h)
+		}
+	}
+	b.max = 1 + r.IntN(max(1, len(b.members)/2))
+	return b
+}
+
+// library holds every manifest ever released; it is plan.Documents.
+type library map[digest.Digest]*rollout.Manifest
+
+// Manifest returns a manifest by digest.
+func (l library) Manifest(d digest.Digest) (*rollout.Manifest, error) {
+	if m := l[d]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("manifest %s was never released", d.Short())
+}
+
+// release draws the bundles of a new release and returns its event. A channel
+// keeps its manifest when draw says that nothing changed for it.
+func (w *World) release() event.ReleaseAccepted {
+	w.version++
+	ev := event.ReleaseAccepted{Version: w.version, Epoch: 1, Ref: fmt.Sprintf("r%d", w.version), ChannelEdge: w.fleet.edges,
+		Resolved: digest.Of(fmt.Append(nil, "resolved", w.version))}
+	for _, c := range w.fleet.channels {
+		if w.rand.IntN(5) > 0 || len(w.listed[c]) == 0 {
+			m := w.manifest(c)
+			w.docs[m.Digest] = m
+			refs := append([]fleet.ManifestRef{{Rollout: m.Header.Rollout(), Digest: m.Digest, Version: w.version}}, w.listed[c]...)
+			w.listed[c] = refs[:min(3, len(refs))]
+		}
+		ev.Channels = append(ev.Channels, event.ChannelRelease{Channel: c, FreshnessWindow: clock.Day,
+			ReconcileInterval: 30 * clock.Second, OnNewRef: w.fleet.onNewRef[c], Manifests: slices.Clone(w.listed[c])})
+	}
+	return ev
+}
+
+func (w *World) manifest(c string) *rollout.Manifest {
+	d := w.fleet
+	f := sound
+	if w.rand.Float64() > d.soundness {
+		f = fault(1 + w.rand.IntN(int(faults)-1))
+	}
+	targets := []digest.Digest{w.bundle(c, "a", f), w.bundle(c, "b", sound)}
+	h := &fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Fleet: "sim", Epoch: 1, Version: w.version, IssuedAt: w.now},
+		Channel: c, Ref: fmt.Sprintf("r%d", w.version), Policy: d.policies[c], Waves: slices.Clone(d.waves[c]),
+		Probes: []fleet.Probe{{Name: "health", Mode: fleet.Enforce, Interval: 5 * clock.Second, Timeout: clock.Second}}}
+	m := &rollout.Manifest{Header: h}
+	for _, b := range d.budgets {
+		raw, _ := json.Marshal(b.members)
+		h.Budgets = append(h.Budgets, fleet.Budget{Selector: fmt.Sprintf("b%d", len(h.Budgets)), Max: b.max, Members: digest.Of(raw)})
+		m.Members = append(m.Members, b.members)
+	}
+	for _, name := range d.hosts {
+		if d.channelOf[name] != c {
+			continue
+		}
+		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: []int{0}, After: d.after[name]}
+		if len(name)%2 == 0 && w.rand.IntN(8) == 0 {
+			leaf.Target = targets[1]
+		}
+		for i, b := range d.budgets {
+			if slices.Contains(b.members, name) {
+				leaf.Budgets = append(leaf.Budgets, i)
+			}
+		}
+		h.Waves[leaf.Wave].Hosts++
+		m.Leaves = append(m.Leaves, leaf)
+	}
+	h.LeafCount = len(m.Leaves)
+	raw, _ := json.Marshal(m.Leaves)
+	h.LeavesRoot = digest.Of(raw).Hex()
+	head, _ := json.Marshal(h)
+	m.Digest = digest.Of(head)
+	return m
+}
+
+// bundle names a new bundle and fixes how it behaves.
+func (w *World) bundle(channel, name string, f fault) digest.Digest {
+	d := digest.Of(fmt.Append(nil, channel, name, w.version))
+	b := bundle{fault: f}
+	if f != sound && w.rand.IntN(2) == 0 {
+		b.only = map[string]bool{}
+		for _, h := range w.fleet.hosts {
+			if w.rand.IntN(3) == 0 {
+				b.only[h] = true
+			}
+		}
+	}
+	w.bundles[d] = b
+	return d
+}
