@@ -106,6 +106,8 @@ type Predecessor struct {
 	Phase   string
 	Reason  string // declared reason of the edge
 	Halted  bool
+	// Reverted says that its rollout went back and no fix has converged since.
+	Reverted bool
 }
 
 // CheckChannelEdges blocks opening a rollout while a predecessor channel has one
@@ -115,13 +117,13 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 		if p.Rollout == "" {
 			continue
 		}
-		who := "nobody: it finishes by itself"
+		who := "the hosts of channel " + p.Channel + " as they converge"
 		if p.Halted {
-			who = "an operator: steady rollout resume or cancel " + p.Rollout
+			who = "an operator: steady rollout resume or cancel " + p.Rollout + ", or a releaser with a fixed release of channel " + p.Channel
 		}
 		return &Block{Code: ChannelEdge, Detail: p.Channel,
 			Words:    fmt.Sprintf("channel %s waits for channel %s (%s): rollout %s is %s", channel, p.Channel, p.Reason, p.Rollout, p.Phase),
-			WaitsFor: "rollout " + p.Rollout + " to finish", ClearedBy: who}
+			WaitsFor: "channel " + p.Channel + " to converge", ClearedBy: who}
 	}
 	return nil
 }

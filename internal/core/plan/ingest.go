@@ -39,31 +39,80 @@ func (d *decider) add(host string, ev event.Event) {
 	d.entries = append(d.entries, e)
 }
 
+// ReportError says why a host's report is refused whole; nothing was decided
+// and the state is unchanged.
+type ReportError struct{ Reason string }
+
+func (e *ReportError) Error() string { return e.Reason }
+
 // Ingest folds a host's own events, which the caller has verified to continue
 // its chain up to head. It returns the entries to commit: the events, what
-// follows from them, and the head.
+// follows from them, and the head. A report that does not follow the chain, or
+// says what no host may say, is a *ReportError.
 func Ingest(s *State, name string, events []event.Entry, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
+	h := s.Hosts[name]
+	decoded, err := check(h, name, events)
+	if err != nil {
+		return nil, err
+	}
 	d := &decider{s: s, now: now}
-	h := s.host(name)
-	for _, e := range events {
-		ev, err := event.Decode(e)
-		if err != nil {
-			return nil, err
-		}
+	d.heard(h)
+	for i, e := range events {
 		s.stepped = nil
-		if err := s.fold(e, ev); err != nil {
-			return nil, err
-		}
-		d.entries = append(d.entries, e)
+		d.take(e, decoded[i])
 		if s.stepped != nil {
 			d.add(name, *s.stepped)
 		}
-		if dec, ok := ev.(event.GrantDeclined); ok {
+		if dec, ok := decoded[i].(event.GrantDeclined); ok {
 			d.declined(h, dec)
 		}
 	}
 	d.add(name, head)
 	return d.entries, d.err
+}
+
+// check reads a whole report before anything of it is folded.
+func check(h *Host, name string, events []event.Entry) ([]event.Event, error) {
+	if h == nil || h.Incarnation == 0 {
+		return nil, &ReportError{Reason: "host " + name + " is not enrolled; steady token create " + name}
+	}
+	decoded := make([]event.Event, len(events))
+	for i, e := range events {
+		if !event.FromHost(e.Type) || e.Host != name {
+			return nil, &ReportError{Reason: fmt.Sprintf("host %s reports %s of host %q, which is not its to report", name, e.Type, e.Host)}
+		}
+		if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+uint64(i)+1 {
+			return nil, &ReportError{Reason: fmt.Sprintf("event %d/%d of host %s does not follow %d/%d", e.Incarnation, e.HostSeq, name, h.Incarnation, h.Seq+uint64(i))}
+		}
+		ev, err := event.Decode(e)
+		if err != nil {
+			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
+		}
+		if step, ok := ev.(event.HostStepped); ok {
+			if _, err := host.DecodeInput(step.Input, step.Data); err != nil {
+				return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
+			}
+		}
+		decoded[i] = ev
+	}
+	return decoded, nil
+}
+
+// take folds an entry that was decided elsewhere.
+func (d *decider) take(e event.Entry, ev event.Event) {
+	if d.err != nil {
+		return
+	}
+	if d.err = d.s.fold(e, ev); d.err == nil {
+		d.entries = append(d.entries, e)
+	}
+}
+
+// heard says that a host which was away is there, now that it speaks.
+func (d *decider) heard(h *Host) {
+	if !h.Online {
+		d.add(h.Name, event.HostReturned{})
+	}
 }
 
 // declined frees the slot of a grant that its host will not take.
@@ -119,6 +168,7 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 		}
 	}
 	d := &decider{s: s, now: now}
+	d.heard(h)
 	d.add(name, event.GrantClaimed{Grant: grant})
 	return d.entries, d.err
 }
@@ -160,7 +210,8 @@ func verbErrorf(format string, a ...any) error { return &VerbError{Reason: fmt.S
 type Verb string
 
 // The verbs. Resume ends a pause, or a halt with the failures so far
-// acknowledged; Cancel makes a halt final and halts first if need be.
+// acknowledged; Cancel makes a halt final and halts first if need be, and says of
+// a reverted rollout that what waits for its channel need not wait for a fix.
 const (
 	Pause  Verb = "pause"
 	Resume Verb = "resume"
@@ -185,7 +236,7 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 			return nil, err
 		}
 	case Cancel:
-		if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed {
+		if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed && r.Phase != rollout.Reverted {
 			return nil, verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, standing(r))
 		}
 		d.cancel(r, reason, actor)
@@ -217,7 +268,7 @@ func (d *decider) resume(r *rollout.Rollout, reason, actor string) error {
 }
 
 func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
-	if r.Phase != rollout.Failed {
+	if !r.Phase.Ended() {
 		d.add("", event.RolloutMoved{Rollout: r.Name, From: string(r.Phase), To: string(rollout.Failed),
 			Reason: "cancelled: " + reason, Actor: actor, Final: true})
 	} else {

@@ -3,6 +3,7 @@ package plan
 import (
 	"container/heap"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -59,28 +60,34 @@ func (p *planner) do(a Action, hostName string, ev event.Event) {
 	p.plan.Decisions = append(p.plan.Decisions, Decision{Action: a, Entry: e})
 }
 
-// timers handles every host whose time has come. A timer that no longer
-// matters is simply dropped.
+// timers handles every host whose time has come, in the order of names: timers
+// that no longer matter are dropped and must leave no trace in the decisions.
 func (p *planner) timers() {
+	var due []string
 	for len(p.s.timers) > 0 && p.s.timers[0].at <= p.now {
-		t := heap.Pop(&p.s.timers).(timer)
-		h := p.s.Hosts[t.host]
-		if h == nil {
-			continue
+		due = append(due, heap.Pop(&p.s.timers).(timer).host)
+	}
+	slices.Sort(due)
+	for _, name := range slices.Compact(due) {
+		if h := p.s.Hosts[name]; h != nil {
+			p.due(h)
 		}
-		if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) {
-			p.endGrant(h, "expired before it was claimed", 0)
+	}
+}
+
+func (p *planner) due(h *Host) {
+	if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) {
+		p.endGrant(h, "expired before it was claimed", 0)
+	}
+	if h.NotBefore.Reached(p.now) {
+		p.s.markHost(h)
+	}
+	if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && p.s.silentDeadline(h).Reached(p.now) {
+		ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Deadline: p.s.silentDeadline(h)}
+		if h.Grant != nil {
+			ev.Rollout, ev.Grant = h.Grant.Rollout, h.Grant.ID
 		}
-		if h.NotBefore.Reached(p.now) {
-			p.s.markHost(h)
-		}
-		if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && p.s.silentDeadline(h).Reached(p.now) {
-			ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Deadline: p.s.silentDeadline(h)}
-			if h.Grant != nil {
-				ev.Rollout, ev.Grant = h.Grant.Rollout, h.Grant.ID
-			}
-			p.do(failSilent{ev, h.Name}, h.Name, ev)
-		}
+		p.do(failSilent{ev, h.Name}, h.Name, ev)
 	}
 }
 
@@ -91,8 +98,8 @@ func (p *planner) endGrant(h *Host, reason string, notBefore clock.Instant) {
 
 // markHost has the host's channels planned again.
 func (s *State) markHost(h *Host) {
-	for _, name := range s.channelsOf(h) {
-		s.dirty[name] = true
+	for _, at := range h.seats {
+		s.dirty[at.r.Channel] = true
 	}
 }
 
@@ -110,6 +117,9 @@ func (p *planner) channel(c *Channel) {
 	p.forward(c, r)
 	if last := p.s.Rollouts[c.Converged]; last != nil && c.Converged != c.Latest {
 		p.forward(c, last)
+	}
+	if r != nil && c.Active == r.Manifest {
+		p.hold(r) // after the grants, so that it names what is left
 	}
 	p.open(c) // an ended rollout frees the queue
 }
@@ -177,8 +187,10 @@ func (s *State) predecessors(channel string) []gate.Predecessor {
 		}
 		pre := gate.Predecessor{Channel: e.Gates, Reason: e.Reason}
 		if c := s.Channels[e.Gates]; c != nil {
-			if r := s.Rollouts[c.Active]; r != nil && !r.Final && (!r.Phase.Ended() || r.Phase == rollout.Failed) {
-				pre.Rollout, pre.Phase, pre.Halted = r.Name, string(r.Phase), r.Phase == rollout.Failed
+			// A reverted one holds like a halted one: what it led failed.
+			bad := func(r *rollout.Rollout) bool { return r.Phase == rollout.Failed || r.Phase == rollout.Reverted }
+			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && (!r.Phase.Ended() || bad(r)) {
+				pre.Rollout, pre.Phase, pre.Halted = r.Name, string(r.Phase), bad(r)
 			} else if ref := c.pending(); ref != nil {
 				pre.Rollout, pre.Phase = ref.Rollout, "about to open"
 			}
@@ -216,9 +228,7 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 	}
 	for p.err == nil {
 		last := r.Cursor >= len(r.Waves)-1
-		b := p.promotion(r, last)
-		if b != nil {
-			p.hold(r, b)
+		if p.promotion(r, last) != nil {
 			break
 		}
 		if last {
@@ -232,7 +242,6 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 			Failed: n.Failures, Skipped: n.Offline, Reason: promotedBecause(n)}
 		p.do(promoteWave{ev}, "", ev)
 	}
-	p.converging(r)
 }
 
 func promotedBecause(n *rollout.WaveCount) string {
@@ -245,9 +254,6 @@ func promotedBecause(n *rollout.WaveCount) string {
 // converging tells a rollout that still hands out grants from one that only
 // waits for the hosts on their way.
 func (p *planner) converging(r *rollout.Rollout) {
-	if r.Phase.Ended() || p.err != nil {
-		return
-	}
 	t := r.Total()
 	waiting := r.Cursor < len(r.Waves)-1 || t.Ready() > 0
 	switch {
@@ -259,8 +265,9 @@ func (p *planner) converging(r *rollout.Rollout) {
 }
 
 // promotion asks whether the wave at the cursor is proven. The last wave may
-// end without evidence of its own, since hosts that are away do not hold a
-// rollout, but never a rollout without any evidence at all.
+// end without evidence of its own, since hosts that are away, or that failed
+// within the limit, do not hold a rollout; but never a rollout without any
+// evidence at all.
 func (p *planner) promotion(r *rollout.Rollout, last bool) *gate.Block {
 	e := p.s.evidence(r, r.Cursor)
 	for w := range r.Cursor { // hosts that came back to an earlier wave
@@ -269,7 +276,7 @@ func (p *planner) promotion(r *rollout.Rollout, last bool) *gate.Block {
 	if last {
 		t := r.Total()
 		e.Ready = t.Ready()
-		if e.Offline > 0 && t.By[rollout.Converged] > 0 {
+		if t.By[rollout.Converged] > 0 { // the rest is away, or failed within the limit
 			e.Converged = max(e.Converged, e.Needed())
 		}
 	}
@@ -283,7 +290,16 @@ func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 		MinSoaked: r.Plan.Header.Waves[w].MinSoaked}
 }
 
-func (p *planner) hold(r *rollout.Rollout, b *gate.Block) {
+// hold says what keeps a wave, when that has changed.
+func (p *planner) hold(r *rollout.Rollout) {
+	if r.Phase.Ended() || r.Reverting || r.Paused || p.err != nil {
+		return
+	}
+	p.converging(r)
+	b := p.promotion(r, r.Cursor >= len(r.Waves)-1)
+	if b == nil {
+		return
+	}
 	code := strconv.Itoa(r.Cursor) + "/" + b.Detail
 	if r.Held == code {
 		return
@@ -426,14 +442,21 @@ func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, lea
 	case len(p.s.unmet(r, leaf)) > 0:
 		return false
 	}
-	// A returning host is given the active rollout's target once its own wave
-	// there is open, and the last converged one's until then.
-	if active != nil && r != active && !active.Phase.Ended() {
-		if i, ok := active.Plan.Leaf(h.Name); ok && active.Plan.Leaves[i].Wave <= active.Cursor {
-			return false
-		}
+	return active == nil || r == active || p.s.mayReturn(h, r, active)
+}
+
+// mayReturn reports whether a host may be given the last converged release
+// although a newer rollout opened: its wave there is not open, or it went back
+// from it. A host is never given an older release than it last acted on.
+func (s *State) mayReturn(h *Host, r, newer *rollout.Rollout) bool {
+	if own := s.Rollouts[h.Machine.Manifest]; own != nil && own.OpenedAt > r.OpenedAt && h.Machine.Phase != host.Reverted {
+		return false
 	}
-	return true
+	i, ok := newer.Plan.Leaf(h.Name)
+	if !ok || newer.Phase.Ended() || newer.Reverting {
+		return true
+	}
+	return newer.Members[i].Status == rollout.Back || newer.Plan.Leaves[i].Wave > newer.Cursor
 }
 
 func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string {
@@ -459,7 +482,7 @@ func (s *State) unmet(r *rollout.Rollout, leaf *fleet.Leaf) []string {
 }
 
 func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, target digest.Digest, reason string) {
-	ev := event.Granted{Grant: "g" + strconv.FormatUint(p.s.Grants+1, 10), Rollout: r.Name, Target: target, Purpose: purpose,
+	ev := event.Granted{Grant: "g" + strconv.FormatUint(p.s.Grants+1, 10), Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose,
 		Expires: p.now.Add(r.Plan.Header.Policy.GrantExpiry), Reason: reason}
 	if i, ok := r.Plan.Leaf(h.Name); ok {
 		ev.Wave = r.Plan.Leaves[i].Wave
