@@ -24,7 +24,7 @@ const signedMark = "timestamp.json"
 func (a *app) releaseCmd() *cobra.Command {
 	cmd := group("release", "Build, sign, verify and push releases",
 		"  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
-		a.releaseBuild(), a.releaseSign(), a.releaseRefresh(), a.releaseVerify())
+		a.releaseBuild(), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush())
 	cmd.GroupID = groupDeclare
 	return cmd
 }

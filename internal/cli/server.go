@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/cli/agentcmd"
+	"github.com/steadyfleet/steady/internal/cli/build"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/control"
@@ -158,4 +160,10 @@ func (a *app) showServer(r serverReady) {
 		a.say(", operators at %s", r.Operator)
 	}
 	a.say("\nAdmin token: %s\nNext, in another terminal:\n  export %s=%s\n  steady status\n", r.AdminToken, envContext, r.Context)
+}
+
+func (a *app) agentCmd() *cobra.Command {
+	cmd := agentcmd.New("agent", build.Version())
+	cmd.GroupID = groupRun
+	return cmd
 }

@@ -4,6 +4,7 @@ package exit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -115,6 +116,9 @@ func codeOf(ctx context.Context, err error) int {
 		return Refused
 	}
 	if _, ok := errors.AsType[*identity.TokenError](err); ok {
+		return Refused
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return Refused
 	}
 	if errors.Is(err, fs.ErrPermission) {

@@ -1,0 +1,174 @@
+package live
+
+import (
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Probe is the last that was heard of a probe of a host.
+type Probe struct {
+	Name   string `json:"name"`
+	Pass   bool   `json:"pass"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Host is one host of a rollout.
+type Host struct {
+	Name   string  `json:"name"`
+	Wave   int     `json:"wave"`
+	Status string  `json:"status"`
+	Phase  string  `json:"phase,omitempty"` // of its machine, as far as heard
+	Online bool    `json:"online"`
+	Probes []Probe `json:"probes,omitempty"`
+	// Words say why it waits or how it failed.
+	Words string `json:"words,omitempty"`
+}
+
+// Wave is one stage of a rollout.
+type Wave struct {
+	Name string         `json:"name"`
+	Soak clock.Duration `json:"soak"`
+	Open bool           `json:"open"`
+}
+
+// Rollout is a rollout as last heard of. It is a fold over what the server says
+// and over events; both may be repeated.
+type Rollout struct {
+	Name     string `json:"rollout"`
+	Phase    string `json:"phase"`
+	Standing string `json:"standing"`
+	Reason   string `json:"reason,omitempty"`
+	Held     string `json:"held,omitempty"`
+	Waves    []Wave `json:"waves"`
+	Hosts    []Host `json:"hosts"`
+	index    map[string]int
+	heard    string // phase of the last event of a move
+}
+
+// Ended reports whether the rollout gives out nothing more.
+func (r *Rollout) Ended() bool { return rollout.Phase(r.Phase).Ended() }
+
+// Converged reports whether the rollout ended well.
+func (r *Rollout) Converged() bool { return rollout.Phase(r.Phase) == rollout.Terminal }
+
+// Refresh takes over what the server says. An ended rollout comes without waves
+// and members: the last known ones stay.
+func (r *Rollout) Refresh(d operator.RolloutDetail) {
+	r.Name, r.Phase, r.Standing, r.Reason, r.Held = d.Name, d.Phase, d.Standing, d.Reason, d.Held
+	if len(d.Waves) > 0 {
+		r.Waves = r.Waves[:0]
+		for _, w := range d.Waves {
+			r.Waves = append(r.Waves, Wave{Name: w.Name, Soak: w.Soak, Open: w.Open})
+		}
+	}
+	for _, m := range d.Members {
+		h := r.host(m.Host)
+		h.Wave, h.Status, h.Online = m.Wave, m.Status, m.Online
+	}
+}
+
+func (r *Rollout) host(name string) *Host {
+	if i, ok := r.index[name]; ok {
+		return &r.Hosts[i]
+	}
+	if r.index == nil {
+		r.index = map[string]int{}
+	}
+	r.index[name] = len(r.Hosts)
+	r.Hosts = append(r.Hosts, Host{Name: name, Online: true})
+	return &r.Hosts[len(r.Hosts)-1]
+}
+
+// Take folds one event.
+func (r *Rollout) Take(e operator.Event) {
+	ev, err := decode(e)
+	if err != nil {
+		return // a newer server's event; what it means comes with Refresh
+	}
+	switch v := ev.(type) {
+	case event.HostStepped:
+		if v.Rollout == r.Name {
+			r.host(e.Host).step(v)
+		}
+	case event.Granted:
+		if v.Rollout == r.Name {
+			h := r.host(e.Host)
+			h.Wave, h.Status, h.Words = v.Wave, rollout.Offered.String(), ""
+		}
+	case event.RolloutMoved:
+		if v.Rollout == r.Name {
+			r.heard, r.Phase, r.Standing, r.Reason = v.To, v.To, v.To, v.Reason
+		}
+	case event.RolloutReverting:
+		if v.Rollout == r.Name {
+			r.Standing, r.Reason = "reverting", v.Reason
+		}
+	case event.WaveHeld:
+		if v.Rollout == r.Name {
+			r.Held = v.Reason
+		}
+	case event.WavePromoted:
+		if v.Rollout == r.Name {
+			r.Held = ""
+		}
+	}
+}
+
+// statusOf maps the phase of a host's machine to a member's status.
+var statusOf = map[host.Phase]rollout.Status{
+	host.Activating: rollout.Claimed, host.Soaking: rollout.Claimed, host.Deferred: rollout.Claimed,
+	host.Converged: rollout.Converged, host.Failed: rollout.Broken, host.Reverted: rollout.Back,
+}
+
+func (h *Host) step(v event.HostStepped) {
+	if v.To == host.Activating && v.From != host.Activating {
+		h.Probes, h.Words = nil, ""
+	}
+	h.Phase = string(v.To)
+	if s, ok := statusOf[v.To]; ok {
+		h.Status = s.String()
+	}
+	if v.Cause != "" {
+		h.Words = joined(string(v.Cause), v.Detail)
+	}
+	p, ok := probeOf(v)
+	if !ok {
+		return
+	}
+	for i := range h.Probes {
+		if h.Probes[i].Name == p.Name {
+			h.Probes[i].Pass, h.Probes[i].Reason = p.Pass, p.Reason
+			return
+		}
+	}
+	h.Probes = append(h.Probes, Probe{Name: p.Name, Pass: p.Pass, Reason: p.Reason})
+}
+
+// waits reports whether a host has not been given its grant yet.
+func (h *Host) waits() bool {
+	return h.Status == rollout.Waiting.String() || h.Status == rollout.Refused.String()
+}
+
+// Progress counts a wave's hosts: done (converged, or at the target before),
+// busy (granted and on its way), bad (failed, refused or reverted), all.
+func (r *Rollout) Progress(wave int) (done, busy, bad, all int) {
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		if h.Wave != wave {
+			continue
+		}
+		all++
+		switch h.Status {
+		case rollout.Converged.String(), rollout.AtTarget.String():
+			done++
+		case rollout.Offered.String(), rollout.Claimed.String():
+			busy++
+		case rollout.Broken.String(), rollout.Refused.String(), rollout.Back.String():
+			bad++
+		}
+	}
+	return done, busy, bad, all
+}

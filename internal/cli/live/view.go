@@ -1,0 +1,140 @@
+package live
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// View shows a rollout as it moves. Its functions are called by one goroutine.
+type View struct {
+	// Event is called for every event; changed, after it was folded, at most a
+	// few times a second; end, once.
+	event   func(operator.Event) error
+	changed func(*Rollout) error
+	end     func(*Rollout) error
+}
+
+func nothing(*Rollout) error { return nil }
+
+// Plain prints a line for every event, and one at the end.
+func Plain(w io.Writer) View {
+	return View{event: Printer(w), changed: nothing, end: func(r *Rollout) error {
+		_, err := fmt.Fprintln(w, Ending(r))
+		return err
+	}}
+}
+
+// JSON prints a line of JSON for every event, and the rollout at the end.
+func JSON(w io.Writer) View {
+	return View{
+		event:   func(e operator.Event) error { return term.Line(w, e) },
+		changed: nothing,
+		end: func(r *Rollout) error {
+			return term.Line(w, struct {
+				OK bool `json:"ok"`
+				*Rollout
+			}{r.Converged(), r})
+		},
+	}
+}
+
+// InPlace redraws the rollout on a terminal.
+func InPlace(w io.Writer, s term.Screen) View {
+	frame := term.NewFrame(w, s)
+	return View{
+		event:   func(operator.Event) error { return nil },
+		changed: func(r *Rollout) error { return frame.Draw(Lines(s, r)) },
+		end: func(r *Rollout) error {
+			if err := frame.Draw(Lines(s, r)); err != nil {
+				return err
+			}
+			frame.Leave()
+			_, err := fmt.Fprintln(w, Ending(r))
+			return err
+		},
+	}
+}
+
+// Ending sums up how a rollout ended.
+func Ending(r *Rollout) string {
+	by := map[string]int{}
+	for i := range r.Hosts {
+		by[r.Hosts[i].Status]++
+	}
+	s := fmt.Sprintf("Rollout %s ended %s", r.Name, r.Standing)
+	if r.Reason != "" {
+		s += ": " + r.Reason
+	}
+	if rollout.Phase(r.Phase) == rollout.Failed {
+		s += "; next: steady rollout resume or cancel " + r.Name
+	}
+	return s + fmt.Sprintf(" (%d converged, %d at target, %d reverted, %d failed)", by[rollout.Converged.String()],
+		by[rollout.AtTarget.String()], by[rollout.Back.String()], by[rollout.Broken.String()])
+}
+
+const barWidth = 24
+
+// Lines draws a rollout: its waves with their hosts.
+func Lines(s term.Screen, r *Rollout) []string {
+	lines := []string{s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Standing), r.Standing) + "  " + s.Paint(term.Faint, r.Reason)}
+	for i, w := range r.Waves {
+		done, busy, bad, all := r.Progress(i)
+		state := "waits for its turn"
+		if w.Open {
+			state = fmt.Sprintf("soak %s", w.Soak)
+		}
+		count := fmt.Sprintf("%d/%d", done, all)
+		if bad > 0 {
+			count += s.Paint(term.Bad, fmt.Sprintf(", %d bad", bad))
+		}
+		lines = append(lines, fmt.Sprintf("  wave %-12s %s  %s  %s", w.Name, s.Bar(done, busy, all, barWidth), count, s.Paint(term.Faint, state)))
+		for j := range r.Hosts {
+			if r.Hosts[j].Wave == i {
+				lines = append(lines, hostLine(s, &r.Hosts[j]))
+			}
+		}
+	}
+	if r.Held != "" {
+		lines = append(lines, "  "+s.Paint(term.Busy, "held: "+r.Held))
+	}
+	return lines
+}
+
+func hostLine(s term.Screen, h *Host) string {
+	status := h.Status
+	if status == rollout.Claimed.String() && h.Phase != "" {
+		status = h.Phase
+	}
+	var parts []string
+	for _, p := range h.Probes {
+		if p.Pass {
+			parts = append(parts, s.Paint(term.Good, "✓ "+p.Name))
+		} else {
+			parts = append(parts, s.Paint(term.Bad, "✗ "+p.Name))
+		}
+	}
+	if h.Words != "" {
+		parts = append(parts, s.Paint(term.Faint, h.Words))
+	}
+	if !h.Online {
+		parts = append(parts, s.Paint(term.Busy, "silent"))
+	}
+	return fmt.Sprintf("    %-12s %s  %s", h.Name, s.Paint(colorOf(h.Status), fmt.Sprintf("%-10s", status)), strings.Join(parts, "  "))
+}
+
+func colorOf(status string) term.Color {
+	switch status {
+	case rollout.Converged.String(), rollout.AtTarget.String(), string(rollout.Terminal):
+		return term.Good
+	case rollout.Broken.String(), rollout.Refused.String(), rollout.Back.String(), "reverting":
+		return term.Bad
+	case rollout.Waiting.String():
+		return term.Faint
+	}
+	return term.Busy
+}

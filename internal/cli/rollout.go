@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+func (a *app) rolloutCmd() *cobra.Command {
+	cmd := group("rollout", "List, watch and steer rollouts",
+		"  steady rollout list\n  steady rollout watch stable@v2\n  steady rollout pause stable@v2 --reason 'incident 7'",
+		a.rolloutList(), a.rolloutShow(), a.rolloutWatch(),
+		a.steer(plan.Pause, "Give out no new grants until resumed; what runs goes on"),
+		a.steer(plan.Resume, "End a pause, or a halt with its failures acknowledged"),
+		a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run"))
+	cmd.GroupID = groupWatch
+	return cmd
+}
+
+func (a *app) rolloutList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list", Args: exit.Args(cobra.NoArgs)}
+	return a.printsData(a.talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+		rollouts, err := c.Rollouts(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(nonNil(rollouts), func() error {
+			var rows [][]string
+			for _, r := range rollouts {
+				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), short(string(r.Manifest)), first(r.Held, r.Reason)})
+			}
+			return term.Rows(a.Out, []string{"rollout", "standing", "opened", "ended", "manifest", "reason"}, rows)
+		})
+	}))
+}
+
+func (a *app) rolloutShow() *cobra.Command {
+	cmd := &cobra.Command{Use: "show ROLLOUT", Short: "Show a rollout with its waves and hosts", Example: "  steady rollout show stable@v2", Args: exit.Args(cobra.ExactArgs(1))}
+	return a.rolloutNames(a.printsData(a.talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		r, err := c.Rollout(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.print(r, func() error { return a.showRollout(r) })
+	})))
+}
+
+func (a *app) showRollout(r operator.RolloutDetail) error {
+	a.say("Rollout %s: %s\n", r.Name, r.Standing)
+	if why := first(r.Held, r.Reason); why != "" {
+		a.say("  %s\n", why)
+	}
+	a.say("  opened %s, ended %s, manifest %s\n", r.OpenedAt, r.EndedAt, r.Manifest)
+	if len(r.Waves) > 0 {
+		var rows [][]string
+		for _, w := range r.Waves {
+			state := "closed"
+			if w.Open {
+				state = "open"
+			}
+			rows = append(rows, []string{w.Name, state, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})
+		}
+		if err := term.Rows(a.Out, []string{"wave", "state", "soak", "hosts", "by status", "failures", "offline"}, rows); err != nil {
+			return err
+		}
+	}
+	if len(r.Members) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, m := range r.Members {
+		online := "online"
+		if !m.Online {
+			online = "silent"
+		}
+		wave := fmt.Sprint(m.Wave)
+		if m.Wave < len(r.Waves) {
+			wave = r.Waves[m.Wave].Name
+		}
+		rows = append(rows, []string{m.Host, wave, m.Status, online})
+	}
+	return term.Rows(a.Out, []string{"host", "wave", "status", "presence"}, rows)
+}
+
+func counts(w operator.Wave) string {
+	var parts []string
+	for status, n := range w.Counts {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) steer(verb plan.Verb, short string) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: string(verb) + " ROLLOUT", Short: short,
+		Example: fmt.Sprintf("  steady rollout %s stable@v2 --reason 'incident 7'", verb),
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	return a.rolloutNames(a.talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		if err := c.Operate(ctx, verb, args[0], reason); err != nil {
+			return err
+		}
+		r, err := c.Rollout(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		a.say("Rollout %s: %s\n", r.Name, r.Standing)
+		return nil
+	}))
+}
+
+func (a *app) rolloutWatch() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "watch ROLLOUT", Short: "Follow a rollout to its end",
+		Long: `Follows a rollout to its end: waves, hosts, probes, what is held and why. On a
+terminal the view is redrawn in place; elsewhere each event is a line, and with
+--json a line of JSON. Ends with code 0 when the rollout converged, and with 1
+when it failed, was reverted, superseded or cancelled.`,
+		Example: "  steady rollout watch stable@v2\n  steady rollout watch stable@v2 --json",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
+	return a.rolloutNames(a.stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		show := live.Plain(a.Out)
+		if screen := term.Of(a.Out, a.Getenv); asJSON {
+			show = live.JSON(a.Out)
+		} else if screen.TTY {
+			show = live.InPlace(a.Out, screen)
+		}
+		end, err := live.Watch(ctx, c, args[0], show)
+		if err != nil {
+			return err
+		}
+		if !end.Converged() {
+			return exit.Silently(exit.Failed)
+		}
+		return nil
+	}))
+}
