@@ -72,8 +72,8 @@ func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
 		return decline(o, DeclineOldTerm, "the server's term is older than one already seen")
 	}
 	a.MaxTerm = o.Term
-	if a.Offer != nil && a.Offer.Grant == o.Grant {
-		return nil // offered again: under way
+	if a.Offer != nil && a.Offer.Grant == o.Grant || a.Machine.Grant == o.Grant {
+		return nil // offered again: under way, or acted on already
 	}
 	if o.Purpose == Back {
 		return a.grantedBack(o)
