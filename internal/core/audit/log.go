@@ -180,6 +180,9 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		h := l.host(e.Host)
 		l.must(ev.Incarnation > h.incarnation, "S5", "host %s enrolled as incarnation %d after %d", e.Host, ev.Incarnation, h.incarnation)
 		*h = hostFacts{name: e.Host, incarnation: ev.Incarnation}
+		for _, r := range l.rollouts { // a new disk took no grant
+			delete(r.claimed, h.name)
+		}
 	case event.RootTrusted, event.TimestampAccepted, event.VerifyFailed, event.EnrolRefused, event.CertificateRenewed,
 		event.HostRevoked, event.HostHead, event.HostForked, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceChanged, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:

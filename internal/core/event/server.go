@@ -201,9 +201,11 @@ type Granted struct {
 	Rollout string        `json:"rollout"`
 	Wave    int           `json:"wave"`
 	Target  digest.Digest `json:"target"`
-	Purpose host.Purpose  `json:"purpose"`
-	Expires clock.Instant `json:"expires"`
-	Reason  string        `json:"reason"`
+	// Manifest is the rollout's identity: two plans of one ref share a name.
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Purpose  host.Purpose  `json:"purpose"`
+	Expires  clock.Instant `json:"expires"`
+	Reason   string        `json:"reason"`
 	// Budgets says how full each budget of the host was, this grant included.
 	Budgets map[string]string `json:"budgets"`
 }

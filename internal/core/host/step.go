@@ -142,7 +142,7 @@ func (t *turn) probeObserved(in ProbeObserved) error {
 	if p == nil {
 		return t.illegal(in, "probe "+in.Name+" is not in the plan")
 	}
-	flipped := p.Seen && p.Passing != in.Pass
+	flipped := p.Seen && p.Passing != in.Pass || in.Pass && p.FailingSince != 0
 	p.Seen, p.Passing, p.LastAt, p.Reason = true, in.Pass, t.now, in.Reason
 	if in.Pass {
 		p.FailingSince, p.Reason = 0, ""
@@ -221,13 +221,13 @@ func (t *turn) goBack() {
 }
 
 func (t *turn) revertOrdered(in RevertClaimed) error {
-	switch {
-	case t.s.Phase == Reverted || t.s.Phase == Pending || t.s.Phase == "":
+	if t.s.Phase == Pending || t.s.Phase == "" {
 		return t.illegal(in, "there is nothing to revert")
-	case t.s.Phase == Failed && t.s.Reverting:
-		return t.illegal(in, "the host is on its way back")
 	}
 	t.s.Grant = in.Grant
+	if t.s.Phase == Reverted || t.s.Phase == Failed && t.s.Reverting {
+		return nil // the host went back by itself while it claimed: the order is met, and its grant is answered
+	}
 	if t.s.Phase != Failed { // a failed host keeps the cause of its own failure
 		t.s.Phase, t.s.FailedAt, t.s.Cause, t.s.Detail = Failed, t.now, RevertOrdered, in.Reason
 	}
@@ -273,7 +273,10 @@ func (t *turn) booted(in Booted) error {
 	case t.s.Phase == Failed && t.s.Reverting:
 		t.emit(Revert{To: t.s.From})
 	case t.s.Phase == Soaking:
-		t.s.SoakFrom = t.now // nobody watched in between
+		t.s.SoakFrom = t.now // nobody watched in between: each probe must be seen again
+		for i := range t.s.Probes {
+			t.s.Probes[i].Seen = false
+		}
 		t.emit(StartProbes{Probes: t.plan.Probes})
 	case t.s.Phase == Converged:
 		t.emit(StartProbes{Probes: t.plan.Probes})

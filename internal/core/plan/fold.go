@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -90,6 +91,9 @@ func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {
 		}
 		c.FreshnessWindow, c.ReconcileInterval, c.OnNewRef = cr.FreshnessWindow, cr.ReconcileInterval, cr.OnNewRef
 		c.Manifests = cr.Manifests
+		if c.pending() == nil {
+			c.Queued, c.Deferral = "", ""
+		}
 	}
 	s.markAll()
 }
@@ -103,7 +107,7 @@ func (s *State) markAll() {
 func (s *State) foldEnrolled(name string, ev event.HostEnrolled) {
 	h := s.host(name)
 	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
-	fresh := Host{Name: name, budgets: h.budgets, inFlight: h.inFlight, RevokedBefore: h.RevokedBefore}
+	fresh := Host{Name: name, budgets: h.budgets, seats: h.seats, inFlight: h.inFlight, RevokedBefore: h.RevokedBefore}
 	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
 	fresh.Serial, fresh.NotAfter, fresh.holding = ev.Serial, ev.NotAfter, h.holding
 	*h = fresh
@@ -111,7 +115,7 @@ func (s *State) foldEnrolled(name string, ev event.HostEnrolled) {
 }
 
 func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
-	switch ev := ev.(type) {
+	switch ev.(type) {
 	case event.HostSilent:
 		h.Online = false
 		if h.Acting() {
@@ -122,7 +126,11 @@ func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
 		h.Online, h.SilentSince = true, 0
 	case event.HostFailedSilently:
 		h.SilentFailure = true
-		if r := s.Find(ev.Rollout); r != nil {
+		d := h.Machine.Manifest
+		if h.Grant != nil {
+			d = h.Grant.Manifest
+		}
+		if r := s.Rollouts[d]; r != nil {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed = true })
 			s.dirty[r.Channel] = true
 		}
@@ -164,10 +172,18 @@ func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostSt
 	next, _, err := host.Step(h.Machine, in, at, plan)
 	if err == nil && next.Phase == ev.To {
 		h.Machine = next
+		if next.Phase == host.Failed {
+			h.Machine.Detail = ev.Detail // the agent saw more of the probe than it reported
+		}
 		return nil
 	}
 	d := &event.MirrorDiverged{Rollout: ev.Rollout, Expected: next.Phase, Reported: ev.To, Input: ev.Input}
 	m := &h.Machine
+	_, booted := in.(host.Booted)
+	comes := m.Phase == "" && booted && slices.Contains(host.Phases, ev.To) // with a past that the server did not see
+	if !comes && (!host.Legal(m.Phase, ev.To) || m.Phase == "" && ev.To == "") {
+		return d // recorded and not followed
+	}
 	if err == nil {
 		*m = next
 	}
@@ -181,7 +197,7 @@ func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostSt
 	case host.RevertCompleted:
 		m.Current, m.Reverting = in.Observed, false
 	case host.Booted:
-		m.Current = in.Current
+		m.Current, m.Target = in.Current, plan.Target
 	}
 	return d
 }
@@ -209,8 +225,11 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.Granted:
 		s.Grants++
-		r := s.Find(ev.Rollout)
-		h.Grant = &Grant{ID: ev.Grant, Manifest: r.Manifest, Rollout: ev.Rollout, Purpose: ev.Purpose,
+		d := ev.Manifest
+		if d == "" {
+			d = s.names[ev.Rollout]
+		}
+		h.Grant = &Grant{ID: ev.Grant, Manifest: d, Rollout: ev.Rollout, Purpose: ev.Purpose,
 			Target: ev.Target, Reason: ev.Reason, Expires: ev.Expires}
 		h.NotBefore = 0
 		s.wake(ev.Expires, h.Name)
@@ -253,11 +272,16 @@ func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 	c := s.Channels[ev.Channel]
 	r := &rollout.Rollout{Name: ev.Rollout, Channel: ev.Channel, Ref: ev.Ref, Manifest: ev.Manifest,
 		Phase: rollout.Opening, Reason: ev.Reason, OpenedAt: at}
-	s.Rollouts[ev.Manifest] = r
+	r.Place = len(s.Order)
+	s.Rollouts[ev.Manifest], s.names[r.Name] = r, ev.Manifest
 	s.Order = append(s.Order, ev.Manifest)
+	was := s.Rollouts[c.Latest]
 	c.Active, c.Latest, c.Queued, c.Deferral = ev.Manifest, ev.Manifest, "", ""
 	if err := s.attach(r); err != nil {
 		return err
+	}
+	if last := s.Rollouts[c.Converged]; was != nil && was.Reverting && last != nil && last != was {
+		s.setMembers(last) // hosts that the reverted rollout did not fetch back are its own again
 	}
 	s.rebudget()
 	return nil
@@ -295,8 +319,10 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		r.Paused, r.PauseReason = true, ev.Reason
 	case event.RolloutResumed:
 		r.Paused, r.PauseReason = false, ""
-		for w := range r.Waves {
-			r.Acknowledged[w] = r.Waves[w].Failures
+		if r.Phase == rollout.Failed { // a pause excuses nothing
+			for w := range r.Waves {
+				r.Acknowledged[w] = r.Waves[w].Failures
+			}
 		}
 	case event.RolloutCancelled:
 		r.Final, r.Reason = true, "cancelled: "+ev.Reason

@@ -109,6 +109,7 @@ type Host struct {
 	inFlight bool
 	holding  bool            // failed for good, still holds its slots
 	budgets  []int           // ids of active budgets it belongs to, ascending
+	seats    []seat          // its places in the live rollouts
 	plan     *fleet.HostPlan // of Machine.Manifest
 }
 
@@ -144,12 +145,19 @@ type Operator struct {
 	Hash []byte `json:"hash"`
 }
 
+// seat is a host's place in a live rollout.
+type seat struct {
+	r *rollout.Rollout
+	i int
+}
+
 // Budget is an active budget: of a manifest whose rollout is not over.
 type Budget struct {
 	Selector string
 	Max      int
 	Members  []string
 	InFlight int
+	channels []string // that have members of it in a live rollout
 }
 
 // State is everything the server knows. Exported fields that encode to JSON are
@@ -167,11 +175,12 @@ type State struct {
 	Tokens    map[string]SpentToken              `json:"tokens"`
 	Operators map[string]Operator                `json:"operators"`
 	docs      Documents
-	budgets   []Budget              // active ones
-	dirty     map[string]bool       // channels to plan
-	timers    timerHeap             // instants at which a host must be looked at
-	holding   int                   // hosts that failed for good and hold slots
-	stepped   *event.MirrorDiverged // what the last fold of a step found
+	names     map[string]digest.Digest // the newest rollout of each name
+	budgets   []Budget                 // active ones
+	dirty     map[string]bool          // channels to plan
+	timers    timerHeap                // instants at which a host must be looked at
+	holding   int                      // hosts that failed for good and hold slots
+	stepped   *event.MirrorDiverged    // what the last fold of a step found
 }
 
 // New returns the state before the first event.
@@ -180,7 +189,7 @@ func New(docs Documents) *State {
 		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
 		Tokens:   map[string]SpentToken{}, Operators: map[string]Operator{},
-		docs: docs, dirty: map[string]bool{},
+		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{},
 	}
 }
 
@@ -232,10 +241,8 @@ func (s *State) Find(id string) *rollout.Rollout {
 	if r := s.Rollouts[digest.Digest(id)]; r != nil {
 		return r
 	}
-	for _, d := range slices.Backward(s.Order) {
-		if r := s.Rollouts[d]; r != nil && r.Name == id {
-			return r
-		}
+	if r := s.Rollouts[s.names[id]]; r != nil {
+		return r
 	}
 	return nil
 }
@@ -264,7 +271,9 @@ func (s *State) refresh(h *Host) {
 				s.budgets[id].InFlight--
 			}
 		}
-		s.touchBudgets(h)
+		if !now {
+			s.freed(h)
+		}
 	}
 	if now := h.Machine.Phase == host.Failed && !h.Machine.Reverting; now != h.holding {
 		h.holding = now
@@ -274,47 +283,22 @@ func (s *State) refresh(h *Host) {
 			s.holding--
 		}
 	}
-	for _, name := range s.channelsOf(h) {
-		for _, r := range s.live(s.Channels[name]) {
-			i, ok := r.Plan.Leaf(h.Name)
-			if !ok {
-				continue
-			}
-			status, settled := s.status(h, r, &r.Plan.Leaves[i])
-			if r.Set(i, status, h.Online, settled) {
-				s.dirty[name] = true
-			}
+	for _, at := range h.seats {
+		status, settled := s.status(h, at.r, &at.r.Plan.Leaves[at.i])
+		if at.r.Set(at.i, status, h.Online, settled) {
+			s.dirty[at.r.Channel] = true
 		}
 	}
 }
 
-// touchBudgets marks the channels that may move because a slot came free or was
-// taken. Budgets span channels.
-func (s *State) touchBudgets(h *Host) {
-	if len(h.budgets) == 0 {
-		return
-	}
-	for name, c := range s.Channels { // order-free: it only fills a set
-		if c.Active != "" || c.Converged != "" {
+// freed marks the channels that may move because a slot came free. Budgets span
+// channels.
+func (s *State) freed(h *Host) {
+	for _, id := range h.budgets {
+		for _, name := range s.budgets[id].channels {
 			s.dirty[name] = true
 		}
 	}
-}
-
-// channelsOf lists the channels that a host has a leaf in, of those with a live
-// rollout. A host moves between channels only by a release.
-func (s *State) channelsOf(h *Host) []string {
-	var names []string
-	for name, c := range s.Channels { // order-free: sorted below
-		for _, r := range s.live(c) {
-			if _, ok := r.Plan.Leaf(h.Name); ok {
-				names = append(names, name)
-				break
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // status derives what a host stands at in a rollout.
@@ -344,11 +328,26 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 	switch {
 	case m.Current != "" && m.Current == leaf.Target && !m.InFlight() && h.Grant == nil:
 		return rollout.AtTarget, false
+	case s.ahead(h, r):
+		return rollout.Ahead, false
 	case h.Grant != nil, m.Phase == host.Activating, m.Phase == host.Soaking, m.Phase == host.Deferred,
 		m.Phase == host.Failed && m.Reverting:
 		return rollout.Busy, false
 	}
 	return rollout.Waiting, false
+}
+
+// ahead reports whether a host took a rollout that opened after r and stays on
+// it, so that r has nothing more to say to it. What was reverted since does not
+// count: its own rollout fetches such a host back, or, once that is followed by
+// another, r is where the host belongs.
+func (s *State) ahead(h *Host, r *rollout.Rollout) bool {
+	m := &h.Machine
+	if m.Phase != host.Converged && (m.Phase != host.Failed || m.Reverting) {
+		return false
+	}
+	took := s.Rollouts[m.Manifest]
+	return took != nil && took.Place > r.Place && (!took.Reverting || s.Channels[took.Channel].Latest == took.Manifest)
 }
 
 // attach binds a rollout to its manifest and sets its members.
@@ -360,12 +359,17 @@ func (s *State) attach(r *rollout.Rollout) error {
 	if err := r.Bind(m); err != nil {
 		return err
 	}
-	for i := range m.Leaves {
-		h := s.host(m.Leaves[i].Host)
-		status, settled := s.status(h, r, &m.Leaves[i])
+	s.setMembers(r)
+	return nil
+}
+
+// setMembers brings every member of a bound rollout up to date.
+func (s *State) setMembers(r *rollout.Rollout) {
+	for i := range r.Plan.Leaves {
+		h := s.host(r.Plan.Leaves[i].Host)
+		status, settled := s.status(h, r, &r.Plan.Leaves[i])
 		r.Set(i, status, h.Online, settled)
 	}
-	return nil
 }
 
 // rebudget collects the budgets of every rollout whose plan is active and
@@ -373,7 +377,7 @@ func (s *State) attach(r *rollout.Rollout) error {
 func (s *State) rebudget() {
 	s.budgets = s.budgets[:0]
 	for _, h := range s.Hosts { // order-free: it only clears
-		h.budgets = h.budgets[:0]
+		h.budgets, h.seats = h.budgets[:0], h.seats[:0]
 	}
 	type key struct {
 		members digest.Digest
@@ -393,7 +397,7 @@ func (s *State) rebudget() {
 	live := map[digest.Digest]bool{}
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {
-			r.Classify(func(n string) []int { return s.host(n).budgets })
+			s.seat(r)
 			live[r.Manifest] = true
 		}
 		s.dirty[name] = true
@@ -401,6 +405,23 @@ func (s *State) rebudget() {
 	for d, r := range s.Rollouts { // order-free: each is unbound by itself
 		if !live[d] {
 			r.Unbind()
+		}
+	}
+}
+
+// seat gives every member's host its place in a live rollout, regroups the
+// members by budget, and tells the budgets whom they hold back.
+func (s *State) seat(r *rollout.Rollout) {
+	r.Classify(func(i int) []int {
+		h := s.host(r.Plan.Leaves[i].Host)
+		h.seats = append(h.seats, seat{r, i})
+		return h.budgets
+	})
+	for k := range r.Classes {
+		for _, id := range r.Classes[k].Budgets {
+			if b := &s.budgets[id]; !slices.Contains(b.channels, r.Channel) {
+				b.channels = append(b.channels, r.Channel)
+			}
 		}
 	}
 }
@@ -424,6 +445,12 @@ func Restore(s *State, docs Documents) error {
 	for _, c := range s.Channels { // order-free: an empty map was left out
 		if c.Quarantine == nil {
 			c.Quarantine = map[digest.Digest]string{}
+		}
+	}
+	s.names = map[string]digest.Digest{}
+	for i, d := range s.Order {
+		if r := s.Rollouts[d]; r != nil {
+			r.Place, s.names[r.Name] = i, d
 		}
 	}
 	for _, name := range s.HostNames() {
@@ -465,8 +492,8 @@ func (s *State) silentDeadline(h *Host) clock.Instant {
 	if h.Grant != nil {
 		d = h.Grant.Manifest
 	}
-	if r := s.Rollouts[d]; r != nil && r.Plan != nil {
-		return h.SilentSince.Add(r.Plan.Header.Policy.ConfirmWindow)
+	if p := s.hostPlan(h, d); p != nil {
+		return h.SilentSince.Add(p.Policy.ConfirmWindow)
 	}
 	return h.SilentSince
 }

@@ -20,12 +20,9 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	}
 	a := &Answer{Host: name, Current: string(h.Machine.Current)}
 	var r *rollout.Rollout
-	for _, cn := range s.channelsOf(h) {
-		c := s.Channels[cn]
-		for _, live := range s.live(c) {
-			if _, ok := live.Plan.Leaf(name); ok && (r == nil || live.OpenedAt > r.OpenedAt) {
-				r = live
-			}
+	for _, at := range h.seats {
+		if r == nil || at.r.Place > r.Place {
+			r = at.r
 		}
 	}
 	if r == nil {

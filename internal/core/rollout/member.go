@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -25,10 +26,11 @@ const (
 	Broken                      // failed and not recovered; holds its slot
 	Refused                     // will not take the target; nothing changed there
 	Back                        // runs its earlier bundle again after a failure
+	Ahead                       // took a rollout that opened after this one
 	statuses                    // how many there are, and zero
 )
 
-var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered", "claimed", "converged", "failed", "refused", "reverted"}
+var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered", "claimed", "converged", "failed", "refused", "reverted", "ahead"}
 
 func (s Status) String() string { return statusNames[s] }
 
@@ -174,6 +176,8 @@ type Rollout struct {
 	Held  string          `json:"held,omitempty"`
 	Marks map[string]Mark `json:"marks,omitempty"`
 
+	// Place is where the rollout stands in the order of opening.
+	Place   int         `json:"-"`
 	Plan    *Manifest   `json:"-"`
 	Members []Member    `json:"-"` // parallel to Plan.Leaves
 	Waves   []WaveCount `json:"-"`
@@ -262,19 +266,22 @@ func (r *Rollout) SetMark(host string, change func(*Mark)) {
 
 // Classify groups the members by wave and by the budgets that the caller says
 // cap each of them; budgets must be ascending and is not kept.
-func (r *Rollout) Classify(budgets func(host string) []int) {
+func (r *Rollout) Classify(budgets func(member int) []int) {
 	r.Classes = r.Classes[:0]
 	index := map[string]int32{}
-	var key []byte
+	last, key := int32(-1), []byte(nil)
 	for i := range r.Members {
-		leaf := &r.Plan.Leaves[i]
-		b := budgets(leaf.Host)
-		key = fmt.Append(key[:0], leaf.Wave, b)
-		c, ok := index[string(key)]
-		if !ok {
-			c = int32(len(r.Classes))
-			index[string(key)] = c
-			r.Classes = append(r.Classes, Class{Wave: leaf.Wave, Budgets: slices.Clone(b)})
+		wave, b := r.Plan.Leaves[i].Wave, budgets(i)
+		c := last // neighbours are mostly alike
+		if c < 0 || r.Classes[c].Wave != wave || !slices.Equal(r.Classes[c].Budgets, b) {
+			key = classKey(key[:0], wave, b)
+			var ok bool
+			if c, ok = index[string(key)]; !ok {
+				c = int32(len(r.Classes))
+				index[string(key)] = c
+				r.Classes = append(r.Classes, Class{Wave: wave, Budgets: slices.Clone(b)})
+			}
+			last = c
 		}
 		r.Members[i].class = c
 		r.ready(i)
@@ -282,6 +289,14 @@ func (r *Rollout) Classify(budgets func(host string) []int) {
 	if len(r.Classes) == 0 {
 		r.Classes = []Class{{}}
 	}
+}
+
+func classKey(key []byte, wave int, budgets []int) []byte {
+	key = strconv.AppendInt(key, int64(wave), 10)
+	for _, b := range budgets {
+		key = strconv.AppendInt(append(key, ' '), int64(b), 10)
+	}
+	return key
 }
 
 // Unbind forgets what is derived, of a rollout that gives out nothing more.

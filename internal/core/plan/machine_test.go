@@ -1,0 +1,258 @@
+package plan_test
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// machine is one host: the real agent's reducer, an outbox, and a body whose
+// work is done when the test says so. Its clock does not read like the server's.
+type machine struct {
+	w           *world
+	name        string
+	incarnation uint64
+	agent       host.Agent
+	online      bool
+	seq         uint64
+	outbox      []event.Entry
+	boot        string
+	boots       int
+
+	preparing, claiming, reverting bool
+	activating                     bool
+	broken                         map[digest.Digest]bool // bundles whose probes fail here
+	runs                           digest.Digest
+}
+
+// clock is the agent's own.
+func (m *machine) clock() clock.Instant { return m.w.now - start + 1000 }
+
+// step feeds the machine and keeps the report.
+func (m *machine) step(in host.Input) error {
+	before := m.agent.Machine
+	effects, report, err := m.agent.Step(in, m.clock())
+	if err != nil {
+		return err
+	}
+	if report {
+		ev, err := event.NewHostStepped(&before, &m.agent.Machine, in)
+		if err != nil {
+			m.w.t.Fatalf("report: %v", err)
+		}
+		m.report(ev)
+	}
+	m.run(effects)
+	return nil
+}
+
+func (m *machine) report(ev event.Event) {
+	e, err := event.NewEntry(m.clock(), m.name, ev)
+	if err != nil {
+		m.w.t.Fatalf("report: %v", err)
+	}
+	m.seq++
+	e.Incarnation, e.HostSeq = m.incarnation, m.seq
+	m.outbox = append(m.outbox, e)
+}
+
+// run carries out effects.
+func (m *machine) run(effects []host.Effect) {
+	for _, e := range effects {
+		if err := e.Run(body{m}); err != nil {
+			m.w.t.Fatalf("effect: %v", err)
+		}
+	}
+}
+
+type body struct{ m *machine }
+
+func (b body) Activate(host.Activate) error { b.m.activating, b.m.reverting = true, false; return nil }
+func (b body) Revert(r host.Revert) error {
+	b.m.activating, b.m.reverting = false, true
+	if r.To != b.m.agent.Machine.From {
+		return fmt.Errorf("S21: a revert to %s, not to %s", r.To.Short(), b.m.agent.Machine.From.Short())
+	}
+	return nil
+}
+func (b body) StartProbes(host.StartProbes) error { return nil }
+func (b body) Quarantine(q host.Quarantine) error {
+	b.m.report(event.BundleQuarantined{Rollout: b.m.agent.Machine.Rollout, Digest: q.Digest, Reason: q.Reason})
+	return nil
+}
+func (b body) Prepare(host.Prepare) error { b.m.preparing = true; return nil }
+func (b body) Claim(host.Claim) error     { b.m.preparing, b.m.claiming = false, true; return nil }
+func (b body) Decline(d host.Decline) error {
+	b.m.report(event.GrantDeclined{Grant: d.Grant, Code: d.Code, Detail: d.Detail})
+	return nil
+}
+
+// poll takes the offer that the server has for this host, if any.
+func (m *machine) poll() {
+	h := m.w.s.Hosts[m.name]
+	if !m.online || h.Grant == nil || h.Grant.Claimed {
+		return
+	}
+	g := h.Grant
+	doc := m.w.docs[g.Manifest]
+	m.run(m.agent.Granted(host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: 1, Plan: *doc.HostPlan(m.name),
+		Expires: m.clock().Add(g.Expires.Sub(m.w.now)), Reason: g.Reason}, m.clock()))
+}
+
+// prepare ends the download.
+func (m *machine) prepare(ok bool) {
+	if o := m.agent.Offer; o != nil && m.preparing {
+		m.preparing = false
+		if ok {
+			m.run(m.agent.Prepared(o.Grant, m.clock()))
+		} else {
+			m.run(m.agent.PrepareFailed(o.Grant, "no room"))
+		}
+	}
+}
+
+// claim asks the server; the answer may be lost on its way back.
+func (m *machine) claim(lost bool) {
+	o := m.agent.Offer
+	if !m.online || o == nil || !m.claiming {
+		return
+	}
+	entries, err := plan.Claim(m.w.s, m.name, o.Grant, m.w.now)
+	_, refused := err.(*plan.ClaimRefusedError)
+	if err != nil && !refused {
+		m.w.t.Fatalf("claim: %v", err)
+	}
+	m.w.commit(entries, nil)
+	if lost {
+		return
+	}
+	m.claiming = false
+	if in := m.agent.ClaimAnswered(o.Grant, !refused, m.boot); in != nil {
+		if err := m.step(in); err != nil {
+			m.w.t.Fatalf("S24: host %s claimed %s and cannot act on it: %v\n%s", m.name, o.Grant, err, m.w.tail())
+		}
+	}
+}
+
+// activated ends an activation.
+func (m *machine) activated(ok bool) {
+	if !m.activating {
+		return
+	}
+	m.activating = false
+	if ok {
+		m.runs = m.agent.Machine.Target
+		_ = m.step(host.Activated{Observed: m.runs}) // may be too late: its deadline passed
+	} else {
+		_ = m.step(host.ActivationFailed{Code: "retries-exhausted", Detail: "exit 1"})
+	}
+}
+
+// reverted ends an attempt to go back.
+func (m *machine) reverted(ok bool) {
+	if !m.reverting {
+		return
+	}
+	m.reverting = false
+	var in host.Input = host.RevertFailed{Code: "retries-exhausted", Detail: "exit 1"}
+	if ok {
+		m.runs = m.agent.Machine.From
+		in = host.RevertCompleted{Observed: m.runs}
+	}
+	if err := m.step(in); err != nil {
+		m.w.t.Fatalf("S21: host %s reverts: %v\n%s", m.name, err, m.w.tail())
+	}
+}
+
+// probe looks at every probe once.
+func (m *machine) probe() {
+	for _, p := range m.agent.Machine.Probes {
+		m.observe(p.Name, !m.broken[m.agent.Machine.Current])
+	}
+}
+
+func (m *machine) observe(name string, pass bool) {
+	reason := ""
+	if !pass {
+		reason = "exit 1"
+	}
+	_ = m.step(host.ProbeObserved{Name: name, Pass: pass, Reason: reason}) // not in the plan: dropped
+}
+
+// elapse wakes the reducer when it asked to be woken.
+func (m *machine) elapse() {
+	for range 8 {
+		due := m.agent.Due()
+		if !due.Reached(m.clock()) {
+			return
+		}
+		m.run(m.agent.Expire(m.clock()))
+		before := m.agent.Due()
+		if err := m.step(host.Elapsed{}); err != nil {
+			m.w.t.Fatalf("elapsed: %v", err)
+		}
+		if m.agent.Due() == before && before.Reached(m.clock()) {
+			m.w.t.Fatalf("host %s is due at %d and stepping does not help: %+v", m.name, before, m.agent.Machine)
+		}
+	}
+	m.w.t.Fatalf("host %s is due again and again", m.name)
+}
+
+// restart is an agent that comes back with what it had on disk.
+func (m *machine) restart(reboot bool) {
+	if reboot {
+		m.boots++
+		m.boot = fmt.Sprintf("boot-%d", m.boots+1)
+	}
+	m.activating, m.reverting, m.preparing, m.claiming = false, false, false, false
+	if err := m.step(host.Booted{BootID: m.boot, Current: m.runs}); err != nil {
+		m.w.t.Fatalf("boot: %v", err)
+	}
+	m.run(m.agent.Resume())
+}
+
+// deliver sends the outbox, and compares the server's mirror (S24).
+func (m *machine) deliver() {
+	if !m.online {
+		return
+	}
+	_ = m.step(host.Contact{}) // always legal
+	if len(m.outbox) == 0 {
+		return
+	}
+	events := m.outbox
+	m.outbox = nil
+	m.w.commit(plan.Ingest(m.w.s, m.name, events, event.HostHead{Incarnation: m.incarnation, Seq: m.seq}, m.w.now))
+	m.agree()
+}
+
+// agree compares the machine with its mirror; the outbox is empty.
+func (m *machine) agree() {
+	a, b := m.agent.Machine, m.w.s.Hosts[m.name].Machine
+	if a.Phase != b.Phase || a.Current != b.Current || a.Cause != b.Cause || a.Grant != b.Grant || a.From != b.From ||
+		a.Target != b.Target || a.Manifest != b.Manifest || a.SoakFrom != b.SoakFrom || a.Reverting != b.Reverting || a.Detail != b.Detail {
+		m.w.t.Fatalf("S24: host %s is %+v, its mirror %+v\n%s", m.name, a, b, m.w.tail())
+	}
+	for i, p := range a.Probes {
+		if q := b.Probes[i]; p.Name != q.Name || p.Seen != q.Seen || p.Passing != q.Passing {
+			m.w.t.Fatalf("S24: probe %s of host %s is %+v, its mirror %+v", p.Name, m.name, p, q)
+		}
+	}
+}
+
+// work does everything that a healthy host does by itself, once.
+func (m *machine) work() {
+	m.elapse()
+	m.poll()
+	m.prepare(true)
+	m.claim(false)
+	m.activated(true)
+	m.reverted(true)
+	m.deliver()
+	m.probe()
+	m.deliver()
+}
