@@ -115,7 +115,7 @@ func (rec *Record) wakeAtDeadlines(in Input) {
 			rec.wakeAt(by, TriggerDeadline)
 		}
 	}
-	if row.Phase == Retrying {
+	if row.Phase == Retrying && !row.GivenUp && !row.Aborted {
 		rec.wakeAt(max(row.RetryAt, in.Now), TriggerRetry)
 	}
 	rec.wakeAt(after.reviveAt(), TriggerRetry)

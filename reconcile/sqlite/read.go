@@ -78,6 +78,9 @@ func (s *Store) listFrom(ctx context.Context, q querier, f reconcile.Filter) ([]
 // Open implements reconcile.Store.
 func (s *Store) Open(ctx context.Context) (reconcile.Opened, error) {
 	var out reconcile.Opened
+	if err := s.warm(ctx); err != nil {
+		return out, err
+	}
 	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT kind, id, phase = 'acting' FROM {p}resource
 		WHERE phase NOT IN ('retired', 'orphaned') ORDER BY created`))
 	if err != nil {

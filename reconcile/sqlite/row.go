@@ -60,7 +60,7 @@ func (s *Store) find(ctx context.Context, q querier, ref engine.Ref) (*engine.Ro
 }
 
 // put inserts a row (Created 0) or replaces it.
-func (s *Store) put(ctx context.Context, tx *sql.Tx, r engine.Row) error {
+func (s *Store) put(ctx context.Context, tx fast, r engine.Row) error {
 	if r.Created == 0 {
 		if err := tx.QueryRowContext(ctx, s.q.count).Scan(&r.Created); err != nil {
 			return fmt.Errorf("number %s: %w", r.Ref, err)
@@ -73,7 +73,7 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, r engine.Row) error {
 }
 
 // announce writes transitions and tells the owner's callbacks.
-func (s *Store) announce(ctx context.Context, tx *sql.Tx, ts []engine.Transition, skip func(engine.Transition) bool) error {
+func (s *Store) announce(ctx context.Context, tx fast, ts []engine.Transition, skip func(engine.Transition) bool) error {
 	for _, t := range ts {
 		if !skip(t) {
 			if err := s.insert(ctx, tx, t); err != nil {
@@ -81,7 +81,7 @@ func (s *Store) announce(ctx context.Context, tx *sql.Tx, ts []engine.Transition
 			}
 		}
 		for _, f := range s.on {
-			if err := f(ctx, tx, t); err != nil {
+			if err := f(ctx, tx.Tx, t); err != nil {
 				return fmt.Errorf("announce %s#%d: %w", t.Ref, t.N, err)
 			}
 		}
@@ -89,7 +89,7 @@ func (s *Store) announce(ctx context.Context, tx *sql.Tx, ts []engine.Transition
 	return nil
 }
 
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, t engine.Transition) error {
+func (s *Store) insert(ctx context.Context, tx fast, t engine.Transition) error {
 	causes, err := json.Marshal(t.Causes)
 	if err != nil {
 		return fmt.Errorf("encode the causes of %s#%d: %w", t.Ref, t.N, err)

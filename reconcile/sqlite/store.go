@@ -73,7 +73,8 @@ func New(db *sql.DB, opts ...Option) *Store {
 	return s
 }
 
-// prepare returns a statement that is parsed once per connection.
+// prepare returns a statement that is parsed once per connection. It must not
+// be called inside a transaction: it may need a connection of its own.
 func (s *Store) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,10 +82,52 @@ func (s *Store) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 		return st, nil
 	}
 	st, err := s.db.PrepareContext(ctx, text)
-	if err == nil {
-		s.prepared[text] = st
+	if err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
 	}
-	return st, err
+	s.prepared[text] = st
+	return st, nil
+}
+
+// warm prepares what every commit uses.
+func (s *Store) warm(ctx context.Context) error {
+	q := &s.q
+	for _, text := range []string{q.get, q.load, q.put, q.count, q.insert, q.raise, q.ack, q.cas} {
+		if _, err := s.prepare(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fast is a transaction that uses the prepared statements where there are any.
+type fast struct {
+	*sql.Tx
+	s *Store
+}
+
+func (f fast) stmt(ctx context.Context, text string) *sql.Stmt {
+	f.s.mu.Lock()
+	st := f.s.prepared[text]
+	f.s.mu.Unlock()
+	if st == nil {
+		return nil
+	}
+	return f.StmtContext(ctx, st)
+}
+
+func (f fast) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	if st := f.stmt(ctx, text); st != nil {
+		return st.ExecContext(ctx, args...)
+	}
+	return f.Tx.ExecContext(ctx, text, args...)
+}
+
+func (f fast) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
+	if st := f.stmt(ctx, text); st != nil {
+		return st.QueryRowContext(ctx, args...)
+	}
+	return f.Tx.QueryRowContext(ctx, text, args...)
 }
 
 // Load implements reconcile.Store. One statement is one consistent read.
@@ -151,7 +194,8 @@ func (s *Store) inTx(ctx context.Context, f func(*sql.Tx) error) error {
 	return nil
 }
 
-func (s *Store) commit(ctx context.Context, tx *sql.Tx, rec engine.Record) (reconcile.Committed, error) {
+func (s *Store) commit(ctx context.Context, plain *sql.Tx, rec engine.Record) (reconcile.Committed, error) {
+	tx := fast{plain, s}
 	var none reconcile.Committed
 	ref := rec.Row.Ref
 	var match int
@@ -220,8 +264,10 @@ func (s *Store) Apply(ctx context.Context, in engine.Intent, now engine.Instant,
 }
 
 // ApplyTx sets what is desired of a root inside the owner's transaction. After
-// the commit call Loop.Kick with the same cause.
-func (s *Store) ApplyTx(ctx context.Context, tx *sql.Tx, in engine.Intent, now engine.Instant, cause engine.Cause) (engine.Change, error) {
+// the commit call Loop.Kick with the same cause. tx must be of the database
+// given to New.
+func (s *Store) ApplyTx(ctx context.Context, plain *sql.Tx, in engine.Intent, now engine.Instant, cause engine.Cause) (engine.Change, error) {
+	tx := fast{plain, s}
 	cur, err := s.find(ctx, tx, in.Ref)
 	if err != nil {
 		return engine.Change{}, err

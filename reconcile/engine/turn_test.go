@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+type poke struct{ N int }
+
+func (poke) ActionName() string { return "poke" }
+
+func instants(t *rapid.T, name string) Instant {
+	return Instant(rapid.SampledFrom([]int64{0, 1, 500, 1000, 1001, 5000, 100_000, 10_000_000}).Draw(t, name))
+}
+
+var allPhases = []Phase{Pending, Acting, Verifying, Retrying, Waiting, Converged, Degraded, Drifted, Retiring, Failed, Retired, Orphaned}
+
+// anyRow draws a row, possible or not: the turn must be total.
+func anyRow(t *rapid.T, name string) Row {
+	gen := int64(rapid.IntRange(1, 3).Draw(t, name+" generation"))
+	return Row{
+		Ref: Ref{"k", name}, Generation: gen, Revision: 7, Desired: []byte("1"), Transitions: 4,
+		Retire: rapid.Bool().Draw(t, name+" retire"), SetAt: instants(t, name+" set at"), NotAfter: instants(t, name+" not after"),
+		RetireCap: instants(t, name+" retire cap"), Phase: rapid.SampledFrom(allPhases).Draw(t, name+" phase"),
+		Reason: Because("r", ""), Attempts: rapid.IntRange(0, 4).Draw(t, name+" attempts"), Steps: rapid.IntRange(0, 3).Draw(t, name+" steps"),
+		RetryAt: instants(t, name+" retry at"), Action: rapid.SampledFrom([]string{"", `poke {"N":1}`}).Draw(t, name+" action"),
+		ActionOK: rapid.Bool().Draw(t, name+" ok"), EpisodeAt: instants(t, name+" episode"), FailedAt: instants(t, name+" failed at"),
+		GivenUp: rapid.Bool().Draw(t, name+" given up"), Aborted: rapid.Bool().Draw(t, name+" aborted"),
+		ConvergedGen: int64(rapid.IntRange(0, 3).Draw(t, name+" converged")), EscalatedGen: int64(rapid.IntRange(0, 3).Draw(t, name+" escalated")),
+		AckedGen: gen,
+	}
+}
+
+func anyDecision(t *rapid.T) Decision {
+	why := Because(Code(rapid.SampledFrom([]string{"r", "other"}).Draw(t, "reason")), "")
+	d := rapid.SampledFrom([]Decision{{}, IsConverged(why), Do(poke{1}, why), Do(poke{2}, why), Wait(0, why), Wait(1500, why), Fail(why)}).Draw(t, "decision")
+	if rapid.Bool().Draw(t, "with a child") {
+		d = d.With(Upsert(Ref{"k", "child"}, rapid.IntRange(1, 2).Draw(t, "desired")))
+	}
+	return d
+}
+
+func anyPolicy(t *rapid.T) Policy {
+	return Policy{
+		Retry: RetryPolicy{Max: 3, Base: 100, Cap: 1000}, MaxSteps: 3,
+		ConvergeWithin: Duration(rapid.SampledFrom([]int64{0, 400}).Draw(t, "converge within")),
+		OnChildFailure: rapid.SampledFrom([]Ruling{Continue, Abort}).Draw(t, "on child failure"),
+		OnDrift:        rapid.SampledFrom([]DriftMode{Report, Enforce}).Draw(t, "on drift"),
+		Revive:         Duration(rapid.SampledFrom([]int64{0, 300}).Draw(t, "revive")),
+	}.WithDefaults()
+}
+
+// checkRecord holds for every record of every step.
+func checkRecord(t *rapid.T, in Input, rec Record) {
+	row := in.Snap.Row
+	phase, n := row.Phase, row.Transitions
+	for _, tr := range rec.Transitions {
+		if tr.From != phase || tr.N != n+1 {
+			t.Fatalf("P8: transition %+v after phase %s #%d", tr, phase, n)
+		}
+		phase, n = tr.To, tr.N
+	}
+	switch {
+	case rec.Row.Phase != phase || rec.Row.Transitions != n:
+		t.Fatalf("P8: the row is %s #%d, its history ends in %s #%d", rec.Row.Phase, rec.Row.Transitions, phase, n)
+	case rec.Write && rec.Row.Revision != row.Revision+1:
+		t.Fatalf("revision %d after %d", rec.Row.Revision, row.Revision)
+	case !rec.Write && cmp.Diff(rec.Row, row) != "" && rec.Row.RetireCap == row.RetireCap:
+		t.Fatalf("a change is not written: %s", cmp.Diff(row, rec.Row))
+	case !rec.Write && (len(rec.Intents)+len(rec.Raises)+len(rec.Verdicts) > 0 || rec.Act != nil):
+		t.Fatalf("something is not written: %+v", rec)
+	case rec.Wake != 0 && rec.Why == 0:
+		t.Fatal("a wake without a cause")
+	case rec.Row.Phase.Terminal() && rec.Wake != 0:
+		t.Fatal("a terminal row wakes")
+	case rec.Act != nil && (rec.Row.Phase != Acting || rec.Act.DueBy <= in.Now || rec.Row.Attempts > in.Policy.Retry.Max):
+		t.Fatalf("P4: begins %+v with %d attempts at %d", rec.Act, rec.Row.Attempts, in.Now)
+	}
+}
+
+// TestTurnIsTotalAndSettles: for any row, children, decision and policy a turn
+// gives a sound record, converged means no act (P3), and repeating it without a
+// change in the world writes nothing more and does not wake at once.
+func TestTurnIsTotalAndSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := anyPolicy(t)
+		snap := Snapshot{Row: anyRow(t, "self")}
+		if rapid.Bool().Draw(t, "has a child") {
+			c := anyRow(t, "child")
+			c.Parent = snap.Row.Ref
+			snap.Children = []Row{c}
+		}
+		causes := CausesOf(Cause{Trigger: TriggerResync})
+		now := max(1, instants(t, "now"))
+		d := anyDecision(t)
+		for round := range 12 {
+			in := Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: now}
+			rec, step := Before(in)
+			if step == Proceed {
+				rec = Turn(in, d, Hold{})
+				if d.Name() == "converged" && rec.Act != nil {
+					t.Fatal("P3: an act although converged")
+				}
+			}
+			checkRecord(t, in, rec)
+			if rec.Act != nil {
+				snap.Row = rec.Row
+				out := Outcome{Class: Class(rapid.IntRange(0, 3).Draw(t, "class")), Reason: Because("acted", "")}
+				in.Snap = &Snapshot{Row: rec.Row}
+				after := AfterAct(in, out)
+				checkRecord(t, in, after)
+				return
+			}
+			if !rec.Write {
+				if rec.Wake != 0 && rec.Wake <= now {
+					t.Fatalf("nothing to write at %d and wakes at %d for %v: it would spin", now, rec.Wake, rec.Why)
+				}
+				return
+			}
+			if round == 11 {
+				t.Fatalf("still writing: %+v", rec)
+			}
+			snap = commit(t, snap, rec)
+		}
+	})
+}
+
+// commit applies a record to a snapshot as a store would.
+func commit(t *rapid.T, snap Snapshot, rec Record) Snapshot {
+	rows, _, err := Expand(rec, func(ref Ref) (*Row, error) {
+		for _, c := range snap.Children {
+			if c.Ref == ref {
+				return &c, nil
+			}
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatalf("expand: %v", err)
+	}
+	next := Snapshot{Row: rec.Row, Children: rows}
+	for _, c := range snap.Children {
+		if len(rows) == 0 || rows[0].Ref != c.Ref {
+			next.Children = append(next.Children, c)
+		}
+	}
+	return next
+}
+
+// TestObserveFailedIsTotal is the same for a world that cannot be read.
+func TestObserveFailedIsTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := anyPolicy(t)
+		snap := Snapshot{Row: anyRow(t, "self")}
+		causes := CausesOf(Cause{Trigger: TriggerResync})
+		in := Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: max(1, instants(t, "now"))}
+		if _, step := Before(in); step != Proceed {
+			return
+		}
+		rec := ObserveFailed(in, Outcome{Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Reason: Because("away", ""), Error: "away"})
+		checkRecord(t, in, rec)
+		if !rec.Write && rec.Wake != 0 && rec.Wake <= in.Now {
+			t.Fatalf("wakes at %d, now %d", rec.Wake, in.Now)
+		}
+	})
+}
