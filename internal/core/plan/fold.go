@@ -315,6 +315,9 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		return s.foldMoved(at, r, ev)
 	case event.RolloutReverting:
 		r.Reverting, r.Reason = true, ev.Reason
+		if r.Plan != nil {
+			s.setMembers(r)
+		}
 	case event.RolloutPaused:
 		r.Paused, r.PauseReason = true, ev.Reason
 	case event.RolloutResumed:

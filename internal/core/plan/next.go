@@ -103,6 +103,10 @@ func (s *State) markHost(h *Host) {
 	}
 }
 
+// Nudge has every channel planned again at the next Next. It decides nothing
+// and changes nothing that is logged.
+func (s *State) Nudge() { s.markAll() }
+
 // channel decides for one channel.
 func (p *planner) channel(c *Channel) {
 	p.open(c)
@@ -337,62 +341,6 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 	p.do(revertRollout{ev}, "", ev)
 }
 
-// sendBack grants the way back to every host that acted on this rollout and has
-// not gone back by itself. A healthy host takes a slot for it; one that holds a
-// slot already uses that.
-func (p *planner) sendBack(r *rollout.Rollout) {
-	for i := range r.Members {
-		m := &r.Members[i]
-		if !m.Claimed || !m.Online {
-			continue
-		}
-		h := p.s.host(r.Plan.Leaves[i].Host)
-		if !p.needsBack(h, r) || h.Grant != nil || h.NotBefore > p.now {
-			continue
-		}
-		if !h.InFlight() && gate.CheckBudgets(p.s.uses(h)) != nil {
-			continue
-		}
-		p.grant(h, r, host.Back, h.Machine.From, r.Reason)
-	}
-}
-
-// needsBack reports whether a host still runs, or tries to, what is reverted.
-func (p *planner) needsBack(h *Host, r *rollout.Rollout) bool {
-	m := &h.Machine
-	if m.Manifest != r.Manifest {
-		return false
-	}
-	switch m.Phase {
-	case host.Activating, host.Soaking, host.Deferred, host.Converged:
-		return true
-	case host.Failed:
-		return !m.Reverting && m.RevertFailures == 0
-	}
-	return false
-}
-
-// endRevert ends a reverting rollout when every host that can be heard has gone
-// back or given up.
-func (p *planner) endRevert(r *rollout.Rollout) {
-	if r.Phase.Ended() || p.err != nil {
-		return
-	}
-	back := 0
-	for i := range r.Members {
-		m := &r.Members[i]
-		h := p.s.host(r.Plan.Leaves[i].Host)
-		if m.Status == rollout.Back {
-			back++
-		}
-		away := h.SilentFailure || (!h.Online && !h.Acting())
-		if m.Claimed && !away && (p.needsBack(h, r) || m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Settled) {
-			return
-		}
-	}
-	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %d hosts went back", r.Reason, back))
-}
-
 // forward grants the target to every host that no gate holds back.
 func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 	if r == nil || p.err != nil || p.s.overlay(r) != nil {
@@ -420,16 +368,6 @@ func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 			}
 		}
 	}
-}
-
-// full reports whether any of the budgets has no slot left.
-func (s *State) full(budgets []int) bool {
-	for _, id := range budgets {
-		if s.budgets[id].InFlight >= s.budgets[id].Max {
-			return true
-		}
-	}
-	return false
 }
 
 // hostGates asks the gates that differ from host to host.
@@ -515,14 +453,4 @@ func firstOf(a, b string) string {
 		return a
 	}
 	return b
-}
-
-// uses lists how full each budget of a host is.
-func (s *State) uses(h *Host) []gate.Use {
-	uses := make([]gate.Use, 0, len(h.budgets))
-	for _, id := range h.budgets {
-		b := &s.budgets[id]
-		uses = append(uses, gate.Use{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight})
-	}
-	return uses
 }

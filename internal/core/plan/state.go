@@ -151,15 +151,6 @@ type seat struct {
 	i int
 }
 
-// Budget is an active budget: of a manifest whose rollout is not over.
-type Budget struct {
-	Selector string
-	Max      int
-	Members  []string
-	InFlight int
-	channels []string // that have members of it in a live rollout
-}
-
 // State is everything the server knows. Exported fields that encode to JSON are
 // the state; the rest is derived.
 type State struct {
@@ -288,15 +279,8 @@ func (s *State) refresh(h *Host) {
 		if at.r.Set(at.i, status, h.Online, settled) {
 			s.dirty[at.r.Channel] = true
 		}
-	}
-}
-
-// freed marks the channels that may move because a slot came free. Budgets span
-// channels.
-func (s *State) freed(h *Host) {
-	for _, id := range h.budgets {
-		for _, name := range s.budgets[id].channels {
-			s.dirty[name] = true
+		if at.r.Reverting {
+			s.homeward(h, at.r, at.i)
 		}
 	}
 }
@@ -369,120 +353,9 @@ func (s *State) setMembers(r *rollout.Rollout) {
 		h := s.host(r.Plan.Leaves[i].Host)
 		status, settled := s.status(h, r, &r.Plan.Leaves[i])
 		r.Set(i, status, h.Online, settled)
-	}
-}
-
-// rebudget collects the budgets of every rollout whose plan is active and
-// regroups the members of the live rollouts by them.
-func (s *State) rebudget() {
-	s.budgets = s.budgets[:0]
-	for _, h := range s.Hosts { // order-free: it only clears
-		h.budgets, h.seats = h.budgets[:0], h.seats[:0]
-	}
-	type key struct {
-		members digest.Digest
-		max     int
-	}
-	seen := map[key]bool{}
-	for _, name := range s.ChannelNames() {
-		for _, r := range s.live(s.Channels[name]) {
-			for i, b := range r.Plan.Header.Budgets {
-				if k := (key{b.Members, b.Max}); !seen[k] {
-					seen[k] = true
-					s.addBudget(b, r.Plan.Members[i])
-				}
-			}
+		if r.Reverting {
+			s.homeward(h, r, i)
 		}
-	}
-	live := map[digest.Digest]bool{}
-	for _, name := range s.ChannelNames() {
-		for _, r := range s.live(s.Channels[name]) {
-			s.seat(r)
-			live[r.Manifest] = true
-		}
-		s.dirty[name] = true
-	}
-	for d, r := range s.Rollouts { // order-free: each is unbound by itself
-		if !live[d] {
-			r.Unbind()
-		}
-	}
-}
-
-// seat gives every member's host its place in a live rollout, regroups the
-// members by budget, and tells the budgets whom they hold back.
-func (s *State) seat(r *rollout.Rollout) {
-	r.Classify(func(i int) []int {
-		h := s.host(r.Plan.Leaves[i].Host)
-		h.seats = append(h.seats, seat{r, i})
-		return h.budgets
-	})
-	for k := range r.Classes {
-		for _, id := range r.Classes[k].Budgets {
-			if b := &s.budgets[id]; !slices.Contains(b.channels, r.Channel) {
-				b.channels = append(b.channels, r.Channel)
-			}
-		}
-	}
-}
-
-func (s *State) addBudget(b fleet.Budget, members []string) {
-	id := len(s.budgets)
-	budget := Budget{Selector: b.Selector, Max: b.Max, Members: members}
-	for _, name := range members {
-		h := s.host(name)
-		h.budgets = append(h.budgets, id)
-		if h.inFlight {
-			budget.InFlight++
-		}
-	}
-	s.budgets = append(s.budgets, budget)
-}
-
-// Restore completes a state that was decoded from a snapshot.
-func Restore(s *State, docs Documents) error {
-	s.docs, s.dirty = docs, map[string]bool{}
-	for _, c := range s.Channels { // order-free: an empty map was left out
-		if c.Quarantine == nil {
-			c.Quarantine = map[digest.Digest]string{}
-		}
-	}
-	s.names = map[string]digest.Digest{}
-	for i, d := range s.Order {
-		if r := s.Rollouts[d]; r != nil {
-			r.Place, s.names[r.Name] = i, d
-		}
-	}
-	for _, name := range s.HostNames() {
-		h := s.Hosts[name]
-		h.inFlight = h.InFlight()
-		h.holding = h.Machine.Phase == host.Failed && !h.Machine.Reverting
-		if h.holding {
-			s.holding++
-		}
-	}
-	for _, name := range s.ChannelNames() {
-		for _, r := range s.live(s.Channels[name]) {
-			if err := s.attach(r); err != nil {
-				return err
-			}
-		}
-	}
-	s.rebudget()
-	for _, name := range s.HostNames() {
-		s.schedule(s.Hosts[name]) // deadlines come from the manifests
-	}
-	return nil
-}
-
-// schedule asks for a look at a host at every instant that it waits for.
-func (s *State) schedule(h *Host) {
-	if h.Grant != nil && !h.Grant.Claimed {
-		s.wake(h.Grant.Expires, h.Name)
-	}
-	s.wake(h.NotBefore, h.Name)
-	if h.SilentSince != 0 && !h.SilentFailure {
-		s.wake(s.silentDeadline(h), h.Name)
 	}
 }
 
@@ -510,7 +383,3 @@ func (s *State) hostPlan(h *Host, d digest.Digest) *fleet.HostPlan {
 	h.plan = m.HostPlan(h.Name)
 	return h.plan
 }
-
-// Budgets lists the active budgets: those of every plan that hosts may still be
-// granted. The members are shared and must not be changed.
-func (s *State) Budgets() []Budget { return slices.Clone(s.budgets) }

@@ -122,7 +122,8 @@ type Set struct {
 // Len returns how many indexes the set holds.
 func (s *Set) Len() int { return s.n }
 
-func (s *Set) put(i int, in bool) {
+// put reports whether it changed the set.
+func (s *Set) put(i int, in bool) bool {
 	w, b := i>>6, uint64(1)<<(i&63)
 	for w >= len(s.words) {
 		s.words = append(s.words, 0)
@@ -134,7 +135,10 @@ func (s *Set) put(i int, in bool) {
 	case !in && had:
 		s.words[w] &^= b
 		s.n--
+	default:
+		return false
 	}
+	return true
 }
 
 // Next returns the smallest index at or after i, or -1.
@@ -182,7 +186,11 @@ type Rollout struct {
 	Members []Member    `json:"-"` // parallel to Plan.Leaves
 	Waves   []WaveCount `json:"-"`
 	Classes []Class     `json:"-"`
-	total   WaveCount
+	// Astray holds the members of a reverting rollout that must be sent back and
+	// have no grant for it; Homebound those that its end waits for.
+	Astray    Set `json:"-"`
+	Homebound Set `json:"-"`
+	total     WaveCount
 }
 
 // Bind attaches the manifest and builds the members, all waiting and offline.
@@ -194,7 +202,7 @@ func (r *Rollout) Bind(m *Manifest) error {
 	r.Plan = m
 	r.Members = make([]Member, len(m.Leaves))
 	r.Waves = make([]WaveCount, len(m.Header.Waves))
-	r.total = WaveCount{}
+	r.total, r.Astray, r.Homebound = WaveCount{}, Set{}, Set{}
 	for len(r.Acknowledged) < len(r.Waves) {
 		r.Acknowledged = append(r.Acknowledged, 0)
 	}
@@ -244,6 +252,14 @@ func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
 func (r *Rollout) ready(i int) {
 	m := &r.Members[i]
 	r.Classes[m.class].Ready.put(i, m.Status == Waiting && m.Online)
+}
+
+// SetHomeward says where a member of a reverting rollout stands on its way back.
+// It reports whether anything changed.
+func (r *Rollout) SetHomeward(i int, astray, homebound bool) bool {
+	a := r.Astray.put(i, astray)
+	b := r.Homebound.put(i, homebound)
+	return a || b
 }
 
 // SetMark changes what is remembered of a member.
@@ -300,7 +316,10 @@ func classKey(key []byte, wave int, budgets []int) []byte {
 }
 
 // Unbind forgets what is derived, of a rollout that gives out nothing more.
-func (r *Rollout) Unbind() { r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil }
+func (r *Rollout) Unbind() {
+	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
+	r.Astray, r.Homebound = Set{}, Set{}
+}
 
 // Total aggregates all waves.
 func (r *Rollout) Total() *WaveCount { return &r.total }

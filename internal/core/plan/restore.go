@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// Restore completes a state that was decoded from a snapshot.
+func Restore(s *State, docs Documents) error {
+	s.docs, s.dirty = docs, map[string]bool{}
+	for _, c := range s.Channels { // order-free: an empty map was left out
+		if c.Quarantine == nil {
+			c.Quarantine = map[digest.Digest]string{}
+		}
+	}
+	s.names = map[string]digest.Digest{}
+	for i, d := range s.Order {
+		if r := s.Rollouts[d]; r != nil {
+			r.Place, s.names[r.Name] = i, d
+		}
+	}
+	for _, name := range s.HostNames() {
+		h := s.Hosts[name]
+		h.inFlight = h.InFlight()
+		h.holding = h.Machine.Phase == host.Failed && !h.Machine.Reverting
+		if h.holding {
+			s.holding++
+		}
+	}
+	for _, name := range s.ChannelNames() {
+		for _, r := range s.live(s.Channels[name]) {
+			if err := s.attach(r); err != nil {
+				return err
+			}
+		}
+	}
+	s.rebudget()
+	for _, name := range s.HostNames() {
+		s.schedule(s.Hosts[name]) // deadlines come from the manifests
+	}
+	return nil
+}
+
+// schedule asks for a look at a host at every instant that it waits for.
+func (s *State) schedule(h *Host) {
+	if h.Grant != nil && !h.Grant.Claimed {
+		s.wake(h.Grant.Expires, h.Name)
+	}
+	s.wake(h.NotBefore, h.Name)
+	if h.SilentSince != 0 && !h.SilentFailure {
+		s.wake(s.silentDeadline(h), h.Name)
+	}
+}

@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// sendBack grants the way back to every host that acted on this rollout and has
+// not gone back by itself. A healthy host takes a slot for it; one that holds a
+// slot already uses that.
+func (p *planner) sendBack(r *rollout.Rollout) {
+	for i := r.Astray.Next(0); i >= 0 && p.err == nil; i = r.Astray.Next(i + 1) {
+		h := p.s.host(r.Plan.Leaves[i].Host)
+		if h.NotBefore > p.now || !h.InFlight() && gate.CheckBudgets(p.s.uses(h)) != nil {
+			continue
+		}
+		p.grant(h, r, host.Back, h.Machine.From, r.Reason)
+	}
+}
+
+// needsBack reports whether a host still runs, or tries to, what is reverted.
+func needsBack(h *Host, r *rollout.Rollout) bool {
+	m := &h.Machine
+	if m.Manifest != r.Manifest {
+		return false
+	}
+	switch m.Phase {
+	case host.Activating, host.Soaking, host.Deferred, host.Converged:
+		return true
+	case host.Failed:
+		return !m.Reverting && m.RevertFailures == 0
+	}
+	return false
+}
+
+// homeward brings up to date whether a member of a reverting rollout must be
+// sent back, and whether the end of the revert waits for it: it does not for one
+// that cannot be heard, or has gone back or given up.
+func (s *State) homeward(h *Host, r *rollout.Rollout, i int) {
+	m := &r.Members[i]
+	needs := m.Claimed && needsBack(h, r)
+	away := h.SilentFailure || (!h.Online && !h.Acting())
+	moving := m.Claimed && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Settled)
+	if r.SetHomeward(i, needs && h.Online && h.Grant == nil, !away && (needs || moving)) {
+		s.dirty[r.Channel] = true
+	}
+}
+
+// endRevert ends a reverting rollout when every host that can be heard has gone
+// back or given up.
+func (p *planner) endRevert(r *rollout.Rollout) {
+	if r.Phase.Ended() || p.err != nil || r.Homebound.Len() > 0 {
+		return
+	}
+	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %d hosts went back", r.Reason, r.Total().By[rollout.Back]))
+}
