@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -27,6 +28,35 @@ func Plain(w io.Writer) View {
 		_, err := fmt.Fprintln(w, Ending(r))
 		return err
 	}}
+}
+
+// Only leaves out the events that pick does not want shown.
+func (v View) Only(pick func(operator.Event) bool) View {
+	show := v.event
+	v.event = func(e operator.Event) error {
+		if !pick(e) {
+			return nil
+		}
+		return show(e)
+	}
+	return v
+}
+
+// Moves reports whether an event moves something: all but the signed heads of
+// the hosts' chains and steps that change no phase and are no probe's.
+func Moves(e operator.Event) bool {
+	ev, err := decode(e)
+	if err != nil {
+		return true
+	}
+	switch v := ev.(type) {
+	case event.HostHead:
+		return false
+	case event.HostStepped:
+		_, probe := probeOf(v)
+		return probe || v.From != v.To
+	}
+	return true
 }
 
 // JSON prints a line of JSON for every event, and the rollout at the end.

@@ -1,0 +1,107 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// host is one host of the sample fleet; hosts are all, as they are shown.
+type host struct{ name, tags string }
+
+var hosts = []host{
+	{"canary-1", "canary"},
+	{"web-1", "web"},
+	{"web-2", "web"},
+	{"web-3", "web"},
+	{"db-1", "db"},
+	{"edge-1", "edge"},
+}
+
+const channel = "stable"
+
+const fleetHead = `# The demonstration's fleet: six hosts, a canary wave, a budget, an ordering.
+apiVersion: steady/v1
+kind: Fleet
+metadata: {name: demo}
+channels:
+  stable: {rolloutPolicy: careful, freshnessWindow: 24h, signingInterval: 1h, reconcileInterval: 1s}
+rolloutPolicies:
+  careful:
+    waves:
+      - {name: canary, selector: {tags: [canary]}, soak: 1s, minSoaked: 1}
+      - {name: rest,   selector: {all: true},      soak: 1s}
+    healthGate: {maxFailures: 0}
+    onHealthFailure: rollback-and-halt
+    sustainedFailure: 2s
+    activationDeadline: 20s
+    confirmWindow: 30s
+edges:
+  - {gated: web-1, gates: db-1, reason: the schema comes first}
+disruptionBudgets:
+  - {selector: {tags: [web]}, maxInFlight: 1, maxInFlightPct: 34}
+bundles: {app: {path: bundles/app}}
+hosts:
+`
+
+// Every host answers on its own address here, so the probe is one per host.
+const fleetHost = `  %s:
+    channel: stable
+    tags: [%s]
+    bundle: app
+    probes:
+      answers:
+        interval: 1s
+        timeout: 1s
+        http: {url: "http://%s/healthz", bodyContains: "status: ok"}
+`
+
+const bundle = `files:
+  - {path: www/healthz, content: "release %[1]s\nstatus: %[2]s\n"}
+  - {path: www/index.html, content: "<h1>This is release %[1]s</h1>\n"}
+exec:
+  - name: publish
+    activate: [sh, -c, "mkdir -p run && cp www/index.html run/published.html"]
+    revert: [rm, -f, run/published.html]
+    timeout: 5s
+probes:
+  published:
+    interval: 1s
+    timeout: 1s
+    exec: {command: [cmp, -s, www/index.html, run/published.html]}
+`
+
+// releases of the demonstration, in order.
+var releases = []struct {
+	name, status string
+	converges    bool
+	about        string
+}{
+	{"v1", "ok", true, "canary first, then the rest under a budget of one web host at a time"},
+	{"v2", "broken", false, "a bad release: the canary's probe fails, it goes back by itself, nobody else gets it"},
+	{"v3", "ok", true, "the fix: it converges everywhere"},
+}
+
+// healthz is what a host's service answers when it runs a release.
+func healthz(name, status string) string {
+	return fmt.Sprintf("release %s\nstatus: %s\n", name, status)
+}
+
+// writeFleet writes the fleet folder as it is for one release. addresses are
+// those of the hosts' services.
+func writeFleet(dir, name, status string, addresses map[string]string) error {
+	var b strings.Builder
+	b.WriteString(fleetHead)
+	for _, h := range hosts {
+		fmt.Fprintf(&b, fleetHost, h.name, h.tags, addresses[h.name])
+	}
+	app := filepath.Join(dir, "bundles", "app")
+	if err := os.MkdirAll(app, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "fleet.yaml"), []byte(b.String()), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(app, "bundle.yaml"), []byte(fmt.Sprintf(bundle, name, status)), 0o644)
+}
