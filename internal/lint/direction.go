@@ -25,6 +25,7 @@ var mayImport = []struct {
 	{"system", []string{"reconcile"}, "files and profiles are managers of the framework"},
 	{"docker", []string{"reconcile"}, "container kinds are managers of the framework"},
 	{"cli", []string{anything}, "the commands wire everything together"},
+	{"bench", []string{anything}, "the benchmark stands where a fleet of agents, an operator and a release build stand"},
 	{"sim", []string{anything}, "the world in a box holds every part"},
 }
 

@@ -1,0 +1,78 @@
+package bench_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/bench"
+	"github.com/steadyfleet/steady/internal/cli"
+)
+
+// asSteady makes the test's binary the program under test: the run starts it
+// again as its server.
+const asSteady = "STEADY_BENCH_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asSteady) != "" {
+		os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Process()))
+	}
+	os.Exit(m.Run())
+}
+
+// TestRun drives a real server process with twenty agents through everything.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server and twenty agents")
+	}
+	t.Setenv(asSteady, "1")
+	for _, verify := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		r, err := bench.Run(ctx, bench.Options{
+			Hosts: 20, Rounds: 1, Idle: time.Second, Verify: verify,
+			Progress: func(line string) { t.Log(line) },
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, r, verify)
+	}
+}
+
+func check(t *testing.T, r *bench.Report, verify bool) {
+	t.Helper()
+	if r.Verified != verify || r.Hosts != 20 {
+		t.Errorf("the report is of %d hosts, verified %t", r.Hosts, r.Verified)
+	}
+	for _, c := range append(append([]bench.Change{r.First}, r.Plain.Rounds...), r.Policy.Rounds...) {
+		// Every host asked for documents, claimed and reported.
+		if c.Seconds <= 0 || c.LastSeconds < c.HalfSeconds || c.Requests < 20*9 || c.Rollout == "" {
+			t.Errorf("change %+v", c)
+		}
+	}
+	if len(r.Plain.Rounds) != 1 || len(r.Policy.Rounds) != 1 || !r.Policy.Rounds[0].Policy {
+		t.Errorf("rounds %+v and %+v", r.Plain, r.Policy)
+	}
+	if r.Idle.ServerPSS <= 0 || r.Idle.ServerRSS < r.Idle.ServerPSS || r.Enrol.Requests < 40 {
+		t.Errorf("idle %+v, enrolment %+v", r.Idle, r.Enrol)
+	}
+	if r.Troubles.Errors+r.Troubles.Declined+r.Troubles.Refused != 0 {
+		t.Errorf("agents met %+v", r.Troubles)
+	}
+	var b strings.Builder
+	if err := r.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + b.String())
+}
+
+// TestServerThatEndsIsReported names how the server ended and its log.
+func TestServerThatEndsIsReported(t *testing.T) {
+	_, err := bench.Run(t.Context(), bench.Options{Hosts: 3, Rounds: 1, Idle: time.Second, Exe: "/bin/false"})
+	if err == nil || !strings.Contains(err.Error(), "the server ended early") || !strings.Contains(err.Error(), "server.log") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/cli/term"
+)
+
+// columns is the width that a report fits in.
+const columns = 100
+
+// Print writes the report for people.
+func (r *Report) Print(w io.Writer) error {
+	checks := "Agents take documents as they are; --verify makes them check signatures as real ones do."
+	if r.Verified {
+		checks = "Agents check every signature, as real ones do."
+	}
+	fmt.Fprintf(w, "%d simulated hosts over mutual TLS 1.3 and HTTP/2, one server process, %d CPUs for both.\n%s\n", r.Hosts, r.CPUs, checks)
+	fmt.Fprintf(w, "Activating takes no time; the server is told of every step in a request of its own.\n\n")
+	if err := r.phases(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nAt rest for %.0f s: server %.2f %% of a core, RSS %.0f MiB, PSS %.0f MiB; agents %.2f %%, RSS %.0f MiB.\n",
+		r.Idle.Seconds, r.Idle.ServerPercent, mib(r.Idle.ServerRSS), mib(r.Idle.ServerPSS), r.Idle.AgentsPercent, mib(r.Idle.AgentsRSS))
+	fmt.Fprintf(w, "%d requests came in that time; %.0f are the mean over the 60 s of a long-poll and a heartbeat.\n",
+		r.Idle.Requests, 2*float64(r.Hosts)*r.Idle.Seconds/60)
+	r.troubles(w)
+	fmt.Fprintln(w)
+	return r.comparison(w)
+}
+
+func (r *Report) phases(w io.Writer) error {
+	row := func(name string, s Spent, seconds float64, half string) []string {
+		return []string{name, fmt.Sprintf("%.2f", seconds), half, fmt.Sprintf("%.2f", s.ServerMillisPerHost), fmt.Sprintf("%.2f", s.AgentsMillisPerHost),
+			fmt.Sprintf("%.1f", float64(s.Requests)/float64(r.Hosts)), fmt.Sprintf("%.0f", s.RequestsPerSecond), fmt.Sprintf("%.0f", s.OthersPercent)}
+	}
+	half := func(c Change) string { return fmt.Sprintf("%.2f", c.HalfSeconds) }
+	rows := [][]string{
+		row(fmt.Sprintf("enrol, %d at once", r.Enrol.AtOnce), r.Enrol.Spent, r.Enrol.Seconds, ""),
+		row("first release", r.First.Spent, r.First.Seconds, half(r.First)),
+	}
+	for i := range r.Plain.Rounds {
+		rows = append(rows, row("change", r.Plain.Rounds[i].Spent, r.Plain.Rounds[i].Seconds, half(r.Plain.Rounds[i])))
+		if i < len(r.Policy.Rounds) {
+			rows = append(rows, row("change, policy", r.Policy.Rounds[i].Spent, r.Policy.Rounds[i].Seconds, half(r.Policy.Rounds[i])))
+		}
+	}
+	err := term.Rows(w, []string{"phase", "seconds", "half", "server ms/host", "agent ms/host", "req/host", "req/s", "others %"}, rows)
+	fmt.Fprintf(w, "The policy:%s.\n", policyWords(true))
+	return err
+}
+
+func (r *Report) troubles(w io.Writer) {
+	t := r.Troubles
+	if t.Errors+t.Declined+t.Refused+t.Repeated == 0 {
+		return
+	}
+	fmt.Fprintf(w, "Agents went on from %d errors, %d declined grants, %d refused claims, %d offers repeated at once.\n", t.Errors, t.Declined, t.Refused, t.Repeated)
+	for _, line := range t.First {
+		fmt.Fprintln(w, term.Cut("  "+line, columns))
+	}
+}
+
+func (r *Report) comparison(w io.Writer) error {
+	rows := make([][]string, len(r.Compared))
+	for i, c := range r.Compared {
+		met := "no"
+		if c.Met {
+			met = "yes"
+		}
+		peer := fmt.Sprintf("%s at %d", figure(c.Peer, c.Unit), c.PeerHosts)
+		rows[i] = []string{c.What, figure(c.Here, c.Unit), peer, "≤ " + figure(c.Target, c.Unit), met}
+	}
+	if err := term.Rows(w, []string{"what", "here", peerName, "target", "met"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, strings.Join(fold(r.Peer, columns), "\n"))
+	return err
+}
+
+// fold breaks text into lines of at most width columns.
+func fold(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
