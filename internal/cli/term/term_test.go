@@ -1,0 +1,96 @@
+package term
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// TestCutFits draws lines with colour and cuts them: what is left fits, keeps
+// its escape sequences whole, and ends plain.
+func TestCutFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		for range rapid.IntRange(0, 6).Draw(t, "parts") {
+			text := rapid.StringMatching(`[a-zä█ ]{0,8}`).Draw(t, "text")
+			if rapid.Bool().Draw(t, "painted") {
+				text = Screen{Color: true}.Paint(Bad, text)
+			}
+			b.WriteString(text)
+		}
+		width := rapid.IntRange(1, 30).Draw(t, "width")
+		got := Cut(b.String(), width)
+		if n := columnsOf(got); n > width {
+			t.Fatalf("%q has %d columns, not %d", got, n, width)
+		}
+		if columnsOf(b.String()) <= width && got != b.String() {
+			t.Fatalf("%q fits %d columns but became %q", b.String(), width, got)
+		}
+		if !utf8.ValidString(got) {
+			t.Fatalf("%q is cut within a rune", got)
+		}
+		if i := strings.LastIndex(got, "\x1b["); i >= 0 && !strings.HasPrefix(got[i:], plain) {
+			t.Fatalf("%q does not end plain", got)
+		}
+	})
+}
+
+func TestFrameRedrawsInPlace(t *testing.T) {
+	var out bytes.Buffer
+	f := NewFrame(&out, Screen{TTY: true, Width: 10, Height: 4})
+	for _, lines := range [][]string{{"one", "two"}, {"one", "two"}, {"one"}, {"1", "2", "3", "4", "5"}} {
+		if err := f.Draw(lines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "\x1b[Kone\n\x1b[Ktwo\n\x1b[J" + // the second, equal one draws nothing
+		"\x1b[2A\x1b[Kone\n\x1b[J" +
+		"\x1b[1A\x1b[K1\n\x1b[K2\n\x1b[K… 3 more …\n\x1b[J"
+	if out.String() != want {
+		t.Fatalf("drew %q\nexpected %q", out.String(), want)
+	}
+}
+
+func TestBarFillsItsWidth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.IntRange(0, 50).Draw(t, "total")
+		done := rapid.IntRange(0, total).Draw(t, "done")
+		busy := rapid.IntRange(0, total-done).Draw(t, "busy")
+		if n := columnsOf(Screen{Color: true}.Bar(done, busy, total, 24)); n != 24 {
+			t.Fatalf("a bar of %d and %d of %d has %d columns", done, busy, total, n)
+		}
+	})
+}
+
+func TestDataIsTheSameInBothFormats(t *testing.T) {
+	v := struct {
+		Big  int64    `json:"big"`
+		List []string `json:"list"`
+	}{1795314977308, []string{"<a>", "yes"}}
+	var js, ym bytes.Buffer
+	if err := Data(&js, JSON, v); err != nil {
+		t.Fatal(err)
+	}
+	if err := Data(&ym, YAML, v); err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\n  \"big\": 1795314977308,\n  \"list\": [\n    \"<a>\",\n    \"yes\"\n  ]\n}\n"; js.String() != want {
+		t.Errorf("JSON is %s", js.String())
+	}
+	if !strings.Contains(ym.String(), "big: 1795314977308\n") || !strings.Contains(ym.String(), "- <a>\n") {
+		t.Errorf("YAML is %s", ym.String())
+	}
+}
+
+func TestNothingIsPaintedWithoutColor(t *testing.T) {
+	if got := (Screen{TTY: true}).Paint(Good, "x"); got != "x" {
+		t.Errorf("painted %q", got)
+	}
+	s := Of(&bytes.Buffer{}, func(string) string { return "" })
+	if s != (Screen{}) {
+		t.Errorf("a buffer is %+v, no terminal", s)
+	}
+}
