@@ -8,68 +8,248 @@ package control
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// Control is a server without its edges.
+// Control is a server without its edges. Its methods may be called from any
+// goroutine; those that change something wait for Run.
 type Control struct {
-	cfg Config
+	cfg     Config
+	library *documents.Library
+	hosts   directory
+	public  atomic.Pointer[publicView]
+	metrics *metrics
+	applier applier
+	last    atomic.Int64 // newest instant that now returned
+	end     atomic.Pointer[store.Head]
+	safe    atomic.Pointer[string] // why nothing is granted
+
+	urgent, normal chan *input
+	queries        chan *query
+	stopping       chan struct{} // closed when Run begins to end
+	stopped        chan struct{} // closed when Run has ended
+	stopOnce       sync.Once
+	savers         sync.WaitGroup
+
+	pushing  sync.Mutex // one release at a time
+	refused  once       // refusals that were logged
+	tokens   keyed      // one enrolment at a time per token
+	renewals renewals
+	proofs   proofCache
+
+	// What follows is the reducer's alone once Run has begun.
+	state         *plan.State
+	trust         trust.State
+	head          store.Head
+	recordTerm    uint64 // of the last record
+	watch         watch
+	touched       map[string]struct{}
+	dirty, hurry  bool
+	planNext      clock.Instant
+	reconcileAt   clock.Instant
+	tickAfter     time.Time
+	fullUntil     time.Time
+	sinceSnapshot uint64
+	behind        map[string]*lag
 }
 
 // Open takes the lease, and folds the log into the state from the newest
 // snapshot on. A log with an event of an unknown type is an error that names
 // it. Run must follow.
-func Open(ctx context.Context, cfg Config) (*Control, error) { panic("filled in by the next commit") }
+func Open(ctx context.Context, cfg Config) (*Control, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	c := &Control{
+		cfg: cfg, library: documents.New(cfg.Store), hosts: directory{m: map[string]*hostEntry{}},
+		urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
+		stopping: make(chan struct{}), stopped: make(chan struct{}),
+		touched: map[string]struct{}{}, behind: map[string]*lag{},
+	}
+	c.metrics = newMetrics(c)
+	c.applier = applier{c}
+	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())
+	if err != nil {
+		return nil, fmt.Errorf("take the lease of the log: %w", err)
+	}
+	c.setHead(head)
+	if err := c.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	c.publishAll()
+	c.watchAll()
+	c.dirty = true
+	return c, nil
+}
 
-// Run is the reducer. It returns nil when ctx ends, after a snapshot, and an
-// error when the log cannot be appended to any more: the process must end then.
-// It may be called once.
-func (c *Control) Run(ctx context.Context) error { panic("filled in by the next commit") }
+// begin records the first root.
+func (c *Control) begin(ctx context.Context) error {
+	if c.state.Root.Root != "" {
+		return nil
+	}
+	if len(c.cfg.Root) == 0 {
+		return errors.New("the server has no root of trust yet; give it the fleet's 1.root.json at its first start")
+	}
+	s, err := trust.Begin(c.cfg.Fleet, c.cfg.Root, "")
+	if err != nil {
+		return fmt.Errorf("the fleet's root: %w", err)
+	}
+	v, err := trust.NewVerifier(c.cfg.Fleet, s)
+	if err != nil {
+		return fmt.Errorf("the fleet's root: %w", err)
+	}
+	d, err := c.cfg.Store.PutBlob(ctx, c.cfg.Root)
+	if err != nil {
+		return err
+	}
+	t := &turn{c: c, s: c.state, now: c.now()}
+	if err := t.record("", event.RootTrusted{Version: v.RootVersion(), Epoch: v.Epoch(), Root: d}); err != nil {
+		return err
+	}
+	return c.append(t.entries)
+}
+
+// record folds events decided from verified input, in the library and in trust
+// too.
+func (t *turn) record(host string, events ...event.Event) error {
+	for _, ev := range events {
+		if err := t.c.learn(ev); err != nil {
+			return err
+		}
+	}
+	return t.add(plan.Record(t.s, host, t.now, events...))
+}
+
+// load folds the log into a new state.
+func (c *Control) load(ctx context.Context) error {
+	head, err := c.cfg.Store.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("read the end of the log: %w", err)
+	}
+	if head.Term != c.head.Term {
+		return fmt.Errorf("read the end of the log: %w", store.ErrFenced)
+	}
+	from, err := c.fromSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	end, err := store.Replay(ctx, c.cfg.Store, from, func(records []event.Record) error {
+		for i := range records {
+			if err := c.fold(&records[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("fold the log: %w", err)
+	}
+	if end.Seq != head.Seq {
+		return fmt.Errorf("fold the log up to %d: it ends at %d: %w", end.Seq, head.Seq, store.ErrConflict)
+	}
+	c.recordTerm = end.Term
+	c.sinceSnapshot = end.Seq - from.Seq
+	c.setHead(head)
+	return nil
+}
+
+func (c *Control) fold(r *event.Record) error {
+	switch r.Type {
+	case event.RootTrusted{}.EventType(), event.ReleaseAccepted{}.EventType(), event.TimestampAccepted{}.EventType():
+		ev, err := event.Decode(r.Entry)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+		if err := c.learn(ev); err != nil {
+			return fmt.Errorf("record %d: %w", r.Seq, err)
+		}
+	}
+	if err := c.state.Apply(r.Entry); err != nil {
+		return fmt.Errorf("record %d: %w", r.Seq, err)
+	}
+	return nil
+}
+
+func (c *Control) setHead(h store.Head) {
+	c.head = h
+	c.end.Store(&h)
+}
+
+// now is the wall clock, which for the server never goes back.
+func (c *Control) now() clock.Instant {
+	now := int64(clock.FromTime(c.cfg.Now()))
+	for {
+		last := c.last.Load()
+		if now <= last {
+			return clock.Instant(last)
+		}
+		if c.last.CompareAndSwap(last, now) {
+			return clock.Instant(now)
+		}
+	}
+}
+
+func (c *Control) stop() { c.stopOnce.Do(func() { close(c.stopping) }) }
+
+// Stopping is closed when the server begins to stop: long requests end then.
+func (c *Control) Stopping() <-chan struct{} { return c.stopping }
+
+// Now is the server's instant.
+func (c *Control) Now() clock.Instant { return c.now() }
+
+// Fleet is the fleet's name.
+func (c *Control) Fleet() string { return c.cfg.Fleet }
+
+// Head is the end of the log as committed.
+func (c *Control) Head() store.Head { return *c.end.Load() }
+
+// SafeMode says why nothing is granted, or is empty.
+func (c *Control) SafeMode() string {
+	if s := c.safe.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// LastSeen is when a host was last heard from since this process started, or
+// zero.
+func (c *Control) LastSeen(host string) clock.Instant {
+	if e := c.hosts.find(host); e != nil {
+		return clock.Instant(e.lastSeen.Load())
+	}
+	return 0
+}
 
 // Metrics returns the registry of the server's collectors.
-func (c *Control) Metrics() *prometheus.Registry { panic("filled in by the next commit") }
+func (c *Control) Metrics() *prometheus.Registry { return c.cfg.Metrics }
 
-// View runs read on the committed state, in the reducer: it must be quick, must
-// not change the state and must not keep any of it.
-func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
-	panic("filled in by the next commit")
-}
-
-// Pushed says what came of a release.
-type Pushed struct {
-	Version uint64 `json:"version"`
-	Ref     string `json:"ref"`
-	// Outcome is "accepted", "refreshed" for a newer timestamp alone, or
-	// "unchanged".
-	Outcome string `json:"outcome"`
-}
-
-// PushRelease verifies a packed release (see release.Pack) to its last byte and
-// makes it the fleet's newest. What does not verify changes nothing.
-func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
-	panic("filled in by the next commit")
-}
-
-// PushFolder is PushRelease for a release folder on this machine.
-func (c *Control) PushFolder(ctx context.Context, dir, actor string) (Pushed, error) {
-	panic("filled in by the next commit")
-}
-
-// Operate carries out a verb on a rollout. Errors are *plan.VerbError.
-func (c *Control) Operate(ctx context.Context, verb plan.Verb, rollout, reason, actor string) error {
-	panic("filled in by the next commit")
-}
-
-// Reconcile has the planner look at everything now.
-func (c *Control) Reconcile(ctx context.Context) error { panic("filled in by the next commit") }
-
-// BootstrapAdminToken makes an admin token if there is no operator yet, writes
-// it to DataDir/admin.token, readable by its owner alone, and returns the path;
-// empty when there was nothing to do.
-func (c *Control) BootstrapAdminToken(ctx context.Context) (path string, err error) {
-	panic("filled in by the next commit")
+// Blob returns the bytes of a blob: ErrNotFound when there is none.
+func (c *Control) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
+	b, err := c.library.Blob(ctx, d)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, refusef(ErrNotFound, "there is no content %s", d)
+	}
+	return b, err
 }

@@ -1,0 +1,51 @@
+package control
+
+import (
+	"context"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/store"
+)
+
+// Records returns records of the log after a sequence; see store.Log.
+func (c *Control) Records(ctx context.Context, after uint64, limit int) ([]event.Record, error) {
+	return c.cfg.Store.Read(ctx, after, limit)
+}
+
+// HostRecords returns the last records about a host, newest first.
+func (c *Control) HostRecords(ctx context.Context, host string, limit int) ([]event.Record, error) {
+	return c.cfg.Store.ReadHost(ctx, host, limit)
+}
+
+// Follow hands on every record after a sequence as it is committed, until ctx
+// ends, the server stops, or fn returns an error, which it returns.
+func (c *Control) Follow(ctx context.Context, after uint64, fn func([]event.Record) error) error {
+	const page = 500
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-c.stopping:
+			cancel()
+		case <-stop:
+		}
+	}()
+	for {
+		records, err := c.cfg.Store.Read(ctx, after, page)
+		if err != nil {
+			return err
+		}
+		if len(records) > 0 {
+			after = records[len(records)-1].Seq
+			if err := fn(records); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := c.cfg.Store.Wait(ctx, store.Head{Seq: after, Term: c.Head().Term}); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,381 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/store"
+)
+
+// Bounds of the reducer's queues and of one turn.
+const (
+	urgentQueue = 4096
+	normalQueue = 4096
+	queryQueue  = 256
+	maxTurn     = 2000 // entries from inputs
+	fullPause   = time.Second
+)
+
+// input is one request to the reducer. It is answered after what it decided,
+// and everything decided before it, is durable.
+type input struct {
+	// apply decides, folding into the state and adding to the turn. An error
+	// that is a refusal means that it did neither.
+	apply func(*turn) error
+	// after, if set, hears the outcome, in the reducer.
+	after func(error)
+	// done, if set, takes the outcome; it has room for one.
+	done chan error
+	err  error
+}
+
+// turn is one round of the reducer.
+type turn struct {
+	c         *Control
+	s         *plan.State
+	now       clock.Instant
+	inputs    []*input
+	queries   []*query
+	entries   []event.Entry
+	decisions []plan.Decision
+}
+
+// add takes what a decide function returned.
+func (t *turn) add(entries []event.Entry, err error) error {
+	t.entries = append(t.entries, entries...)
+	return err
+}
+
+// submit hands an input to the reducer and waits for its outcome. When ctx ends
+// first the outcome is unknown.
+func (c *Control) submit(ctx context.Context, lane chan *input, apply func(*turn) error) error {
+	in := &input{apply: apply, done: make(chan error, 1)}
+	select {
+	case lane <- in:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.stopping:
+		return refusef(ErrUnavailable, "the server is stopping")
+	}
+	select {
+	case err := <-in.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.stopped:
+		select {
+		case err := <-in.done:
+			return err
+		default:
+			return refusef(ErrUnavailable, "the server is stopping")
+		}
+	}
+}
+
+// Run is the reducer. It returns nil when ctx ends, after a snapshot, and an
+// error when the log cannot be appended to any more: the process must end then.
+// It may be called once.
+func (c *Control) Run(ctx context.Context) error {
+	defer close(c.stopped)
+	defer c.stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		t := &turn{c: c, s: c.state, now: c.now()}
+		if !c.gather(ctx, t, timer) {
+			c.stop()
+			c.savers.Wait()
+			return c.lastSnapshot()
+		}
+		t.now = c.now()
+		if err := c.turn(t); err != nil {
+			return err
+		}
+		timer.Reset(c.untilWork())
+	}
+}
+
+// gather waits for work and takes what is queued. It returns false when ctx
+// ended and nothing is left.
+func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
+	select {
+	case in := <-c.urgent:
+		t.inputs = append(t.inputs, in)
+	default:
+		select {
+		case in := <-c.urgent:
+			t.inputs = append(t.inputs, in)
+		case in := <-c.normal:
+			t.inputs = append(t.inputs, in)
+		case q := <-c.queries:
+			t.queries = append(t.queries, q)
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	drain := func(lane chan *input) {
+		for len(t.inputs) < maxTurn {
+			select {
+			case in := <-lane:
+				t.inputs = append(t.inputs, in)
+			default:
+				return
+			}
+		}
+	}
+	drain(c.urgent)
+	drain(c.normal)
+	for len(t.queries) < queryQueue {
+		select {
+		case q := <-c.queries:
+			t.queries = append(t.queries, q)
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+// turn runs one round: decide, append, answer, carry out. An error ends Run.
+func (c *Control) turn(t *turn) error {
+	spoiled := c.apply(t)
+	if spoiled == nil {
+		spoiled = c.tick(t)
+	}
+	if spoiled == nil && len(t.entries) > 0 {
+		spoiled = c.append(t.entries)
+	}
+	if spoiled != nil {
+		return c.spoil(t, spoiled)
+	}
+	c.publish(t.entries)
+	c.metrics.turns.Inc()
+	for _, in := range t.inputs {
+		in.finish(in.err)
+	}
+	for _, d := range t.decisions {
+		if err := d.Action.Apply(c.applier); err != nil {
+			c.cfg.Log.Error("a decision was not carried out", "type", d.Entry.Type, "host", d.Entry.Host, "err", err)
+		}
+	}
+	c.answer(t.queries)
+	c.maybeSnapshot()
+	return nil
+}
+
+func (in *input) finish(err error) {
+	if in.after != nil {
+		in.after(err)
+	}
+	if in.done != nil {
+		in.done <- err
+	}
+}
+
+// apply decides every input of the turn. An error means that the state may be
+// half changed.
+func (c *Control) apply(t *turn) error {
+	if time.Now().Before(c.fullUntil) {
+		for _, in := range t.inputs {
+			in.err = fmt.Errorf("%w: %w", ErrUnavailable, store.ErrFull)
+		}
+		return nil
+	}
+	for _, in := range t.inputs {
+		before := len(t.entries)
+		in.err = in.apply(t)
+		if in.err != nil && !clean(in.err) {
+			return in.err
+		}
+		if len(t.entries) > before {
+			c.dirty = true
+		}
+	}
+	before := len(t.entries)
+	if err := t.checkPresence(); err != nil {
+		return err
+	}
+	c.dirty = c.dirty || len(t.entries) > before
+	return nil
+}
+
+// clean reports whether an error of an input left the state as it was.
+func clean(err error) bool {
+	var refusal *Refusal
+	var verb *plan.VerbError
+	var claim *plan.ClaimRefusedError
+	return errors.As(err, &refusal) || errors.As(err, &verb) || errors.As(err, &claim)
+}
+
+// tick plans when there is a reason and the last tick is long enough ago. What
+// it decides goes into the same append as the inputs that caused it.
+func (c *Control) tick(t *turn) error {
+	start := time.Now()
+	if !c.tickDue(t.now, start) {
+		return nil
+	}
+	if c.safeMode(t.now) {
+		c.tickAfter = start.Add(c.cfg.MaxTickGap.Std())
+		return nil
+	}
+	p, err := plan.Next(t.s, t.now)
+	if err != nil {
+		return err
+	}
+	cost := time.Since(start)
+	c.dirty, c.planNext = false, p.Next
+	c.tickAfter = start.Add(min(10*cost, c.cfg.MaxTickGap.Std()))
+	c.reconcileAt = t.now.Add(c.cfg.ReconcileInterval)
+	c.metrics.ticks.Observe(cost.Seconds())
+	t.decisions = p.Decisions
+	for i := range p.Decisions {
+		t.entries = append(t.entries, p.Decisions[i].Entry)
+	}
+	return nil
+}
+
+func (c *Control) tickDue(now clock.Instant, at time.Time) bool {
+	if at.Before(c.fullUntil) {
+		return false
+	}
+	if c.hurry {
+		c.hurry = false
+		return true
+	}
+	due := c.dirty || c.planNext.Reached(now) || c.reconcileAt.Reached(now)
+	return due && !at.Before(c.tickAfter)
+}
+
+// untilWork is how long the reducer may sleep without an input.
+func (c *Control) untilWork() time.Duration {
+	now := c.now()
+	next := clock.Earliest(c.planNext, c.reconcileAt)
+	if len(c.watch) > 0 {
+		next = clock.Earliest(next, c.watch[0].at)
+	}
+	d := max(0, next.Sub(now).Std())
+	if c.dirty {
+		d = 0
+	}
+	if next.Reached(now) || c.dirty {
+		d = max(d, time.Until(c.tickAfter))
+	}
+	return max(d, time.Until(c.fullUntil), 0)
+}
+
+// append makes entries durable. They are one append unless there are more than
+// store.MaxBatch: then a crash may keep the first ones alone, which are whole
+// facts each, and the next tick decides the rest again.
+func (c *Control) append(entries []event.Entry) error {
+	for len(entries) > 0 {
+		n := min(len(entries), store.MaxBatch)
+		start := time.Now()
+		head, err := c.cfg.Store.Append(context.Background(), c.head.Seq, c.head.Term, entries[:n])
+		if err != nil {
+			return err
+		}
+		c.metrics.appends.Observe(time.Since(start).Seconds())
+		c.metrics.entries.Add(float64(n))
+		c.setHead(head)
+		c.recordTerm = head.Term
+		c.sinceSnapshot += uint64(n)
+		entries = entries[n:]
+	}
+	return nil
+}
+
+// spoil answers a turn of which nothing, or not all, was committed. Nobody is
+// acknowledged. Unless the store is lost, the state is folded again and the loop
+// goes on.
+func (c *Control) spoil(t *turn, cause error) error {
+	fatal := errors.Is(cause, store.ErrBroken) || errors.Is(cause, store.ErrFenced) || errors.Is(cause, store.ErrConflict) ||
+		errors.Is(cause, store.ErrClosed) || errors.Is(cause, store.ErrCorrupt)
+	for _, in := range t.inputs {
+		err := in.err
+		if err == nil || !clean(err) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+		}
+		in.finish(err)
+	}
+	if fatal {
+		return fmt.Errorf("the server must stop: %w", cause)
+	}
+	c.cfg.Log.Error("nothing of this turn was committed; folding the log again", "err", cause)
+	c.metrics.spoiled.Inc()
+	if errors.Is(cause, store.ErrFull) || errors.Is(cause, store.ErrBusy) {
+		c.fullUntil = time.Now().Add(fullPause)
+	}
+	if err := c.load(context.Background()); err != nil {
+		return fmt.Errorf("fold the log again: %w", err)
+	}
+	c.watchAll()
+	c.answer(t.queries)
+	return nil
+}
+
+// publish makes what was committed visible to requests.
+func (c *Control) publish(entries []event.Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	clear(c.touched)
+	public := false
+	for i := range entries {
+		e := &entries[i]
+		if e.Host != "" {
+			if _, done := c.touched[e.Host]; !done {
+				c.touched[e.Host] = struct{}{}
+				if h := c.state.Hosts[e.Host]; h != nil {
+					c.watchHost(c.hosts.publish(h))
+				}
+			}
+		}
+		public = public || isPublic(e.Type)
+	}
+	if public {
+		c.publishPublic()
+	}
+}
+
+// query is a read of the state; it runs between turns.
+type query struct {
+	read func(*plan.State)
+	done chan struct{}
+}
+
+func (c *Control) answer(queries []*query) {
+	for _, q := range queries {
+		q.read(c.state)
+		close(q.done)
+	}
+}
+
+// View runs read on the committed state, in the reducer: it must be quick, must
+// not change the state and must not keep any of it.
+func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
+	q := &query{read: read, done: make(chan struct{})}
+	select {
+	case c.queries <- q:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.stopping:
+		return refusef(ErrUnavailable, "the server is stopping")
+	}
+	select { // not ctx: read may be running
+	case <-q.done:
+		return nil
+	case <-c.stopped:
+	}
+	select {
+	case <-q.done:
+		return nil
+	default:
+		return refusef(ErrUnavailable, "the server is stopping")
+	}
+}

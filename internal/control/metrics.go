@@ -1,0 +1,43 @@
+package control
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are the runtime's collectors. None of them is read to decide.
+type metrics struct {
+	entries, events, turns, spoiled, certificates prometheus.Counter
+	ticks, appends                                prometheus.Histogram
+	decisions                                     *prometheus.CounterVec
+}
+
+func newMetrics(c *Control) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "steady", Name: name, Help: help})
+	}
+	seconds := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "steady", Name: name, Help: help,
+			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 12)})
+	}
+	m := &metrics{
+		entries:      counter("log_entries_total", "Entries appended to the log."),
+		events:       counter("host_events_total", "Events of hosts taken in."),
+		turns:        counter("reducer_turns_total", "Rounds of the reducer that were committed."),
+		spoiled:      counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
+		certificates: counter("certificates_total", "Host certificates issued."),
+		ticks:        seconds("plan_seconds", "Time of one tick of the planner."),
+		appends:      seconds("append_seconds", "Time of one append to the log."),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "decisions_total",
+			Help: "Decisions of the planner that were carried out."}, []string{"kind"}),
+	}
+	queue := func(name string, n func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
+			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
+	}
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions,
+		queue("urgent", func() int { return len(c.urgent) }),
+		queue("normal", func() int { return len(c.normal) }),
+		queue("queries", func() int { return len(c.queries) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "log_sequence", Help: "Sequence of the last entry."},
+			func() float64 { return float64(c.Head().Seq) }),
+	)
+	return m
+}
