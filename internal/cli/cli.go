@@ -76,7 +76,7 @@ func (a *app) root() *cobra.Command {
 	root.SetCompletionCommandGroupID(groupMore)
 	root.AddCommand(a.initCmd(), a.keysCmd(), a.releaseCmd(),
 		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.statusCmd(), a.hostCmd(), a.rolloutCmd(), a.whyCmd(), a.eventsCmd(),
-		a.quarantineCmd(), a.reconcileCmd(), a.loginCmd(), a.operatorCmd(), a.benchCmd(), a.versionCmd(),
+		a.quarantineCmd(), a.reconcileCmd(), a.loginCmd(), a.operatorCmd(), a.benchCmd(), a.doctorCmd(), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	return root
 }

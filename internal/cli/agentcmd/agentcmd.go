@@ -97,11 +97,8 @@ func (o options) config(errOut io.Writer) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, exit.Badf("--resync: %w", err)
 	}
-	if info, err := os.Stat(o.root); err != nil || !info.IsDir() {
-		if err == nil {
-			err = errors.New("it is no folder")
-		}
-		return agent.Config{}, exit.Badf("--root %s: %w; make the folder first", o.root, err)
+	if err := os.MkdirAll(o.root, 0o755); err != nil {
+		return agent.Config{}, exit.Badf("--root: %w", err)
 	}
 	return agent.Config{
 		StateDir: o.state, Root: o.root, Server: o.server, Version: o.version, Resync: resync,
