@@ -1,0 +1,68 @@
+package keydir_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+const now = clock.Instant(1_800_000_000_000)
+
+// TestInitMakesATrustedRoot checks that the root trusts each role's own key.
+func TestInitMakesATrustedRoot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "keys")
+	made, err := keydir.Init(dir, "acme", keydir.RootLife, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, err := keydir.Roots(dir)
+	if err != nil || len(roots) != 1 {
+		t.Fatalf("%d roots: %v", len(roots), err)
+	}
+	if _, err := trust.Begin("acme", roots[0], ""); err != nil {
+		t.Fatalf("the root is not trusted: %v", err)
+	}
+	for _, role := range trust.Roles() {
+		s, err := keydir.Signer(dir, role)
+		if err != nil || s.KeyID() != made.Keys[role] {
+			t.Errorf("the %s key is %s, not %s: %v", role, s.KeyID(), made.Keys[role], err)
+		}
+		info, err := os.Stat(filepath.Join(dir, keydir.KeyFile(role)))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the %s key has mode %v: %v", role, info.Mode(), err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("beside the keys are %v: %v", entries, err)
+	}
+}
+
+func TestInitRefuses(t *testing.T) {
+	used := t.TempDir()
+	if err := os.WriteFile(filepath.Join(used, "root.key"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ dir, fleet, want string }{
+		"a used folder": {used, "acme", "keys are never overwritten"},
+		"a bad name":    {t.TempDir(), "Acme", `"Acme" is not a name`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := keydir.Init(c.dir, c.fleet, keydir.RootLife, now)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, expected %q", err, c.want)
+			}
+		})
+	}
+	if _, err := keydir.Signer(t.TempDir(), trust.RoleEnrol); err == nil || !strings.Contains(err.Error(), "steady keys init makes the keys") {
+		t.Errorf("a missing key: %v", err)
+	}
+	if _, err := keydir.Roots(t.TempDir()); err == nil || !strings.Contains(err.Error(), "steady keys init makes it") {
+		t.Errorf("a missing root: %v", err)
+	}
+}
