@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// walk visits every command that this package makes.
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		if n := sub.Name(); n != "help" && n != "completion" {
+			walk(sub, visit)
+		}
+	}
+}
+
+func TestEveryVerbIsDocumented(t *testing.T) {
+	seen := 0
+	walk((&app{Streams: Process()}).root(), func(cmd *cobra.Command) {
+		if !cmd.Runnable() {
+			return // a help topic
+		}
+		seen++
+		path := cmd.CommandPath()
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: its short help is %q; expected a phrase without a full stop", path, cmd.Short)
+		}
+		if !strings.Contains(cmd.Example, "steady ") {
+			t.Errorf("%s has no example", path)
+		}
+		if cmd.Args == nil {
+			t.Errorf("%s takes any arguments in silence", path)
+		}
+		for _, line := range strings.Split(cmd.Long, "\n") {
+			if len(line) > 100 {
+				t.Errorf("%s: a line of its help has %d columns: %q", path, len(line), line)
+			}
+		}
+	})
+	if seen < 30 {
+		t.Errorf("only %d commands found", seen)
+	}
+}
+
+// TestExamplesAreReal resolves the commands and flags of every example.
+func TestExamplesAreReal(t *testing.T) {
+	root := (&app{Streams: Process()}).root()
+	walk(root, func(cmd *cobra.Command) {
+		for _, line := range strings.Split(cmd.Example, "\n") {
+			checkLine(t, cmd.CommandPath(), line)
+		}
+	})
+}
+
+// checkLine checks each steady command of a shell line as far as it goes without
+// running it: that the command and its flags exist.
+func checkLine(t *testing.T, where, line string) {
+	t.Helper()
+	for _, part := range strings.Split(line, "&&") {
+		words := strings.Fields(strings.SplitN(part, "#", 2)[0])
+		for len(words) > 0 && strings.Contains(words[0], "=") {
+			words = words[1:]
+		}
+		if len(words) == 0 || words[0] != "steady" {
+			continue
+		}
+		root := (&app{Streams: Process()}).root()
+		cmd, rest, err := root.Find(words[1:])
+		if err != nil || (cmd == root && len(words) > 1) {
+			t.Errorf("%s: %q is no command: %v", where, part, err)
+			continue
+		}
+		for _, w := range rest {
+			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
+			long, short := strings.HasPrefix(w, "--"), strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--")
+			if (long && cmd.Flag(name) == nil) || (short && cmd.Flags().ShorthandLookup(name) == nil) {
+				t.Errorf("%s: %q: %s has no flag %s", where, part, cmd.CommandPath(), w)
+			}
+		}
+	}
+}
