@@ -139,11 +139,11 @@ func (l *Log) channel(name string) *channelFacts {
 	return c
 }
 
-// find returns the newest rollout of a name.
-func (l *Log) find(name string) *rolloutFacts {
+// find returns the rollout that an event names.
+func (l *Log) find(name string, d digest.Digest) *rolloutFacts {
 	for i := len(l.rollouts) - 1; i >= 0; i-- {
-		if l.rollouts[i].name == name {
-			return l.rollouts[i]
+		if r := l.rollouts[i]; r.name == name && (d == "" || r.manifest.Digest == d) {
+			return r
 		}
 	}
 	l.addf("S25", "rollout %s never opened", name)

@@ -47,7 +47,7 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	l.must(l.grants[ev.Grant] == nil, "S24", "grant %s was given before", ev.Grant)
 	l.must(h.open == nil, "S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
 	l.must(h.incarnation != 0 && h.online, "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
-	r := l.ruling(h, ev)
+	r := l.find(ev.Rollout, ev.Manifest)
 	if r == nil {
 		return
 	}
@@ -65,12 +65,6 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	}
 	l.grants[ev.Grant], h.open = g, g
 	r.granted[h.name] = true
-}
-
-// ruling returns the rollout that a grant is of: the newest of that name, or,
-// when two plans of one ref are about, the one that names the target.
-func (l *Log) ruling(h *hostFacts, ev event.Granted) *rolloutFacts {
-	return l.find(ev.Rollout)
 }
 
 // forward checks a grant of a plan's target.

@@ -19,29 +19,29 @@ func (l *Log) rolloutEvent(ev event.Event) bool {
 	case event.RolloutDeferred:
 		l.must(ev.Reason != "" && ev.BlockedBy != "", "S28", "rollout %s is deferred without a reason", ev.TargetRef)
 	case event.RolloutMoved:
-		if r := l.find(ev.Rollout); r != nil {
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.moved(r, ev)
 		}
 	case event.RolloutReverting:
-		if r := l.find(ev.Rollout); r != nil {
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.reverting(r, ev)
 		}
 	case event.RolloutPaused:
-		if r := l.find(ev.Rollout); r != nil {
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.must(ev.Actor != "", "S18", "rollout %s paused by nobody", r.name)
 			r.paused = true
 		}
 	case event.RolloutResumed:
-		if r := l.find(ev.Rollout); r != nil {
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.resumed(r, ev)
 		}
 	case event.RolloutCancelled:
-		if r := l.find(ev.Rollout); r != nil {
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.must(ev.Actor != "", "S18", "rollout %s cancelled by nobody", r.name)
 			r.final = true
 		}
 	case event.WavePromoted:
-		if r := l.find(ev.Rollout); r != nil {
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.promoted(r, ev)
 		}
 	case event.WaveHeld:

@@ -7,7 +7,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 )
 
-// Events that the server decides. Every decision carries its reason.
+// Events that the server decides. Every decision carries its reason. Where an
+// event names a rollout, Rollout is for people and Manifest is the identity: two
+// plans of one ref share a name.
 
 // RootTrusted says which root of trust the server follows; Root is a blob.
 type RootTrusted struct {
@@ -156,11 +158,12 @@ type RolloutOpened struct {
 
 // RolloutMoved is a transition of the rollout machine.
 type RolloutMoved struct {
-	Rollout string `json:"rollout"`
-	From    string `json:"from"`
-	To      string `json:"to"`
-	Reason  string `json:"reason"`
-	Actor   string `json:"actor"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	From     string        `json:"from"`
+	To       string        `json:"to"`
+	Reason   string        `json:"reason"`
+	Actor    string        `json:"actor"`
 	// Final says that a failed rollout can no longer be resumed.
 	Final bool `json:"final,omitempty"`
 }
@@ -168,15 +171,17 @@ type RolloutMoved struct {
 // RolloutReverting says that the failure policy fired and every host that was
 // ever granted goes back.
 type RolloutReverting struct {
-	Rollout string `json:"rollout"`
-	Wave    int    `json:"wave"`
-	Reason  string `json:"reason"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Wave     int           `json:"wave"`
+	Reason   string        `json:"reason"`
 }
 
 // WavePromoted opens the next wave on the evidence of this one.
 type WavePromoted struct {
-	Rollout string `json:"rollout"`
-	Wave    int    `json:"wave"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Wave     int           `json:"wave"`
 	// Evidence counts hosts of the wave that converged from a grant of this
 	// rollout; Skipped those that were never granted and are offline.
 	Evidence int    `json:"evidence"`
@@ -189,19 +194,19 @@ type WavePromoted struct {
 // WaveHeld says why a wave does not promote; logged again only when the reason
 // changes.
 type WaveHeld struct {
-	Rollout string `json:"rollout"`
-	Wave    int    `json:"wave"`
-	Code    string `json:"code"`
-	Reason  string `json:"reason"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Wave     int           `json:"wave"`
+	Code     string        `json:"code"`
+	Reason   string        `json:"reason"`
 }
 
 // Granted offers one host to act now. It is committed before it is offered.
 type Granted struct {
-	Grant   string        `json:"grant"`
-	Rollout string        `json:"rollout"`
-	Wave    int           `json:"wave"`
-	Target  digest.Digest `json:"target"`
-	// Manifest is the rollout's identity: two plans of one ref share a name.
+	Grant    string        `json:"grant"`
+	Rollout  string        `json:"rollout"`
+	Wave     int           `json:"wave"`
+	Target   digest.Digest `json:"target"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
 	Purpose  host.Purpose  `json:"purpose"`
 	Expires  clock.Instant `json:"expires"`
@@ -228,6 +233,7 @@ type GrantEnded struct {
 // deadline. It keeps its slot until it reports.
 type HostFailedSilently struct {
 	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
 	Grant    string        `json:"grant"`
 	Deadline clock.Instant `json:"deadline"`
 }
@@ -250,23 +256,26 @@ type QuarantineCleared struct {
 
 // RolloutPaused and RolloutResumed are an operator's overlay on a rollout.
 type RolloutPaused struct {
-	Rollout string `json:"rollout"`
-	Reason  string `json:"reason"`
-	Actor   string `json:"actor"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Reason   string        `json:"reason"`
+	Actor    string        `json:"actor"`
 }
 
 // RolloutResumed ends a pause, or a halt with its failures acknowledged.
 type RolloutResumed struct {
-	Rollout string `json:"rollout"`
-	Reason  string `json:"reason"`
-	Actor   string `json:"actor"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Reason   string        `json:"reason"`
+	Actor    string        `json:"actor"`
 }
 
 // RolloutCancelled makes a halt final.
 type RolloutCancelled struct {
-	Rollout string `json:"rollout"`
-	Reason  string `json:"reason"`
-	Actor   string `json:"actor"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest,omitempty"`
+	Reason   string        `json:"reason"`
+	Actor    string        `json:"actor"`
 }
 
 // OperatorTokenAdded lets a bearer of the token whose SHA-256 is Hash act with

@@ -289,23 +289,27 @@ func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 
 func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 	var name string
+	var d digest.Digest
 	switch ev := ev.(type) {
 	case event.RolloutMoved:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	case event.RolloutReverting:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	case event.RolloutPaused:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	case event.RolloutResumed:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	case event.RolloutCancelled:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	case event.WavePromoted:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	case event.WaveHeld:
-		name = ev.Rollout
+		name, d = ev.Rollout, ev.Manifest
 	}
-	r := s.Find(name)
+	if d == "" {
+		d = s.names[name]
+	}
+	r := s.Rollouts[d]
 	if r == nil {
 		return fmt.Errorf("%s names rollout %q, which never opened", ev.EventType(), name)
 	}

@@ -230,7 +230,7 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 		if r.Phase.Ended() || r.Paused {
 			return nil, verbErrorf("rollout %s is %s already", r.Name, standing(r))
 		}
-		d.add("", event.RolloutPaused{Rollout: r.Name, Reason: reason, Actor: actor})
+		d.add("", event.RolloutPaused{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	case Resume:
 		if err := d.resume(r, reason, actor); err != nil {
 			return nil, err
@@ -259,9 +259,9 @@ func (d *decider) resume(r *rollout.Rollout, reason, actor string) error {
 		return verbErrorf("rollout %s is %s; there is nothing to resume", r.Name, standing(r))
 	}
 	halted := r.Phase == rollout.Failed
-	d.add("", event.RolloutResumed{Rollout: r.Name, Reason: reason, Actor: actor})
+	d.add("", event.RolloutResumed{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	if halted {
-		d.add("", event.RolloutMoved{Rollout: r.Name, From: string(rollout.Failed), To: string(rollout.Active),
+		d.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(rollout.Failed), To: string(rollout.Active),
 			Reason: "resumed: " + reason, Actor: actor})
 	}
 	return nil
@@ -269,10 +269,10 @@ func (d *decider) resume(r *rollout.Rollout, reason, actor string) error {
 
 func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
 	if !r.Phase.Ended() {
-		d.add("", event.RolloutMoved{Rollout: r.Name, From: string(r.Phase), To: string(rollout.Failed),
+		d.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Failed),
 			Reason: "cancelled: " + reason, Actor: actor, Final: true})
 	} else {
-		d.add("", event.RolloutCancelled{Rollout: r.Name, Reason: reason, Actor: actor})
+		d.add("", event.RolloutCancelled{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	}
 	for _, name := range d.s.HostNames() {
 		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Manifest == r.Manifest && g.Purpose == host.Forward {

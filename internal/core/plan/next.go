@@ -83,9 +83,9 @@ func (p *planner) due(h *Host) {
 		p.s.markHost(h)
 	}
 	if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && p.s.silentDeadline(h).Reached(p.now) {
-		ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Deadline: p.s.silentDeadline(h)}
+		ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Deadline: p.s.silentDeadline(h)}
 		if h.Grant != nil {
-			ev.Rollout, ev.Grant = h.Grant.Rollout, h.Grant.ID
+			ev.Rollout, ev.Manifest, ev.Grant = h.Grant.Rollout, h.Grant.Manifest, h.Grant.ID
 		}
 		p.do(failSilent{ev, h.Name}, h.Name, ev)
 	}
@@ -205,7 +205,7 @@ func (s *State) predecessors(channel string) []gate.Predecessor {
 }
 
 func (p *planner) move(r *rollout.Rollout, to rollout.Phase, reason string) {
-	ev := event.RolloutMoved{Rollout: r.Name, From: string(r.Phase), To: string(to), Reason: reason}
+	ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(to), Reason: reason}
 	p.do(moveRollout{ev}, "", ev)
 }
 
@@ -242,7 +242,7 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 			return
 		}
 		n := &r.Waves[r.Cursor]
-		ev := event.WavePromoted{Rollout: r.Name, Wave: r.Cursor, Evidence: n.By[rollout.Converged], AtTarget: n.By[rollout.AtTarget],
+		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.By[rollout.Converged], AtTarget: n.By[rollout.AtTarget],
 			Failed: n.Failures, Skipped: n.Offline, Reason: promotedBecause(n)}
 		p.do(promoteWave{ev}, "", ev)
 	}
@@ -308,7 +308,7 @@ func (p *planner) hold(r *rollout.Rollout) {
 	if r.Held == code {
 		return
 	}
-	ev := event.WaveHeld{Rollout: r.Name, Wave: r.Cursor, Code: code, Reason: b.Words}
+	ev := event.WaveHeld{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Code: code, Reason: b.Words}
 	p.do(holdWave{ev}, "", ev)
 }
 
@@ -337,7 +337,7 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 		p.move(r, rollout.Failed, reason+"; silent hosts prove nothing to others, so none is sent back")
 		return
 	}
-	ev := event.RolloutReverting{Rollout: r.Name, Wave: w, Reason: reason}
+	ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w, Reason: reason}
 	p.do(revertRollout{ev}, "", ev)
 }
 

@@ -205,6 +205,13 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 				checkReplay(t, w)
 				w.tick()
 			}
+			for range max(0, rapid.IntRange(-6, 3).Draw(t, "life")) { // the rest of the world lives on
+				for _, name := range w.names() {
+					w.hosts[name].work()
+				}
+				w.now = w.now.Add(11 * clock.Second)
+				checkReplay(t, w)
+			}
 		},
 	}
 }
@@ -219,6 +226,12 @@ func newRandomWorld(t *rapid.T) (*world, homes) {
 			w.presence(name, true)
 		}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "bad") == 0 { // a bundle that fails on some hosts
+		bad := rapid.SampledFrom(bundles).Draw(t, "badBundle")
+		for _, name := range w.names() {
+			w.hosts[name].broken[bad] = rapid.Bool().Draw(t, "fails here")
+		}
+	}
 	drawRelease(t, w, home)
 	return w, home
 }
@@ -226,10 +239,15 @@ func newRandomWorld(t *rapid.T) (*world, homes) {
 // TestEveryInvariantOverRandomWorlds drives a world at random; see the table
 // above for what is checked where.
 func TestEveryInvariantOverRandomWorlds(t *testing.T) {
+	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w, home := newRandomWorld(t)
 		t.Repeat(actions(w, home))
+		for _, e := range w.log {
+			seen[e.Type]++
+		}
 	})
+	t.Logf("events: %v", seen)
 }
 
 // TestL1L2L3EverythingSettles checks that after any past, once every fault is
