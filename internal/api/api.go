@@ -4,12 +4,30 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/api/agents"
+	"github.com/steadyfleet/steady/internal/api/operations"
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Options says what a server stands on and where it listens. Fleet and DataDir
-// are required.
+// Options says what a server stands on and where it listens. DataDir is
+// required.
 type Options struct {
 	// Fleet is the fleet's name; empty takes it from Root, or from the host
 	// authority of an earlier start.
@@ -34,26 +52,258 @@ type Options struct {
 }
 
 // Server is a server that runs.
-type Server struct{}
+type Server struct {
+	control   *control.Control
+	store     store.Store
+	serverCA  []byte
+	urls      [2]string // agents, operators
+	tokenFile string
+	log       *slog.Logger
+	https     []*http.Server
+	stop      context.CancelFunc
+	done      chan struct{}
+	err       error
+}
+
+// Times of the listeners. An idle connection costs memory, and an agent that
+// polls is never idle.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+	pingAfter         = 45 * time.Second
+	pingTimeout       = 15 * time.Second
+	shutdownTimeout   = 5 * time.Second
+	maxStreams        = 64
+)
 
 // Start opens the data folder, starts the runtime and listens. Ending ctx stops
 // the server; call Wait either way.
-func Start(ctx context.Context, o Options) (*Server, error) { panic("filled in by the next commit") }
+func Start(ctx context.Context, o Options) (_ *Server, err error) {
+	s := &Server{done: make(chan struct{}), log: o.Control.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	var undo []func() error
+	defer func() {
+		for i := len(undo) - 1; err != nil && i >= 0; i-- {
+			err = errors.Join(err, undo[i]())
+		}
+	}()
+	hosts, servers, err := s.authorities(&o)
+	if err != nil {
+		return nil, err
+	}
+	if s.store, err = sqlite.Open(ctx, filepath.Join(o.DataDir, "store"), sqlite.Options{MaxBytes: o.MaxLogBytes}); err != nil {
+		return nil, err
+	}
+	undo = append(undo, s.store.Close)
+	conf := o.Control
+	conf.Fleet, conf.DataDir, conf.Root, conf.Store, conf.HostCA = o.Fleet, o.DataDir, o.Root, s.store, hosts
+	if s.control, err = control.Open(ctx, conf); err != nil {
+		return nil, err
+	}
+	listeners, err := s.listen(&o)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range listeners {
+		undo = append(undo, l.Close)
+	}
+	certificate, err := newCertificates(servers, o.Names)
+	if err != nil {
+		return nil, err
+	}
+	tlsConf, err := identity.ServerTLS(identity.ServerOptions{Fleet: o.Fleet, Certificate: certificate.current,
+		HostCA: hosts.Pool(), Revoked: s.control.Revoked, Now: o.Control.Now})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range s.handlers(len(listeners)) {
+		s.https = append(s.https, &http.Server{Handler: h, TLSConfig: tlsConf, ReadHeaderTimeout: readHeaderTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout}})
+	}
+	s.start(ctx, listeners)
+	undo = nil // from here on the server's own goroutine closes all
+	if _, err := s.control.BootstrapAdminToken(ctx); err != nil {
+		s.stop()
+		return nil, errors.Join(err, s.Wait())
+	}
+	return s, nil
+}
+
+// authorities opens or makes the server's own keys.
+func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, err error) {
+	if o.DataDir == "" {
+		return nil, nil, errors.New("the server needs a data folder")
+	}
+	pki := filepath.Join(o.DataDir, "pki")
+	if err := os.MkdirAll(pki, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("data folder: %w", err)
+	}
+	if o.Fleet == "" {
+		if o.Fleet, err = fleetOf(o.Root, pki); err != nil {
+			return nil, nil, err
+		}
+	}
+	now := time.Now
+	if o.Control.Now != nil {
+		now = o.Control.Now
+	}
+	if hosts, err = identity.OpenAuthority(pki, identity.Hosts, o.Fleet, now()); err != nil {
+		return nil, nil, err
+	}
+	if servers, err = identity.OpenAuthority(pki, identity.Servers, o.Fleet, now()); err != nil {
+		return nil, nil, err
+	}
+	s.serverCA, s.tokenFile = servers.PEM(), filepath.Join(o.DataDir, control.AdminTokenFile)
+	return hosts, servers, nil
+}
+
+// fleetOf takes the fleet's name from the root or from an earlier start.
+func fleetOf(root []byte, pki string) (string, error) {
+	if len(root) > 0 {
+		e, err := trust.ParseEnvelope(root)
+		if err != nil {
+			return "", fmt.Errorf("the fleet's root: %w", err)
+		}
+		var r trust.Root
+		if err := trust.Decode(e.Payload, trust.MaxEnvelope, &r); err != nil {
+			return "", fmt.Errorf("the fleet's root: %w", err)
+		}
+		return r.Fleet, nil
+	}
+	a, err := identity.LoadAuthority(pki, identity.Hosts)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errors.New("the server starts for the first time and needs the fleet's 1.root.json; steady keys init makes it")
+	}
+	if err != nil {
+		return "", err
+	}
+	return a.Certificate().Subject.Organization[0], nil
+}
+
+// listen opens the listeners and completes the names of the certificate.
+func (s *Server) listen(o *Options) ([]net.Listener, error) {
+	if o.Listen == "" {
+		o.Listen = ":8443"
+	}
+	addrs := []string{o.Listen}
+	if o.OperatorListen != "" {
+		addrs = append(addrs, o.OperatorListen)
+	}
+	var listeners []net.Listener
+	for i, addr := range addrs {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			for _, l := range listeners {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, err
+		}
+		listeners = append(listeners, l)
+		name := "localhost"
+		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
+			name = host
+			o.Names = append(o.Names, host)
+		} else if len(o.Names) > 0 {
+			name = o.Names[0]
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		s.urls[i] = "https://" + net.JoinHostPort(name, strconv.Itoa(port))
+	}
+	if len(listeners) == 1 {
+		s.urls[1] = s.urls[0]
+	}
+	return listeners, nil
+}
+
+// handlers returns one handler per listener.
+func (s *Server) handlers(listeners int) []http.Handler {
+	agentAPI, operatorAPI := agents.New(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
+	first := http.NewServeMux()
+	for _, prefix := range []string{"/v1/agent/", wire.RouteEnroll, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
+		first.Handle(prefix, agentAPI)
+	}
+	second := first
+	handlers := []http.Handler{first}
+	if listeners > 1 {
+		second = http.NewServeMux()
+		handlers = append(handlers, second)
+	}
+	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth} {
+		second.Handle(prefix, operatorAPI)
+	}
+	return handlers
+}
+
+// start runs the runtime and the listeners, and ends all when one of them does.
+func (s *Server) start(ctx context.Context, listeners []net.Listener) {
+	ctx, s.stop = context.WithCancel(ctx)
+	ran := make(chan error, 1)
+	go func() { ran <- s.control.Run(ctx) }()
+	served := make(chan error, len(listeners))
+	for i, l := range listeners {
+		go func() { served <- s.https[i].ServeTLS(l, "", "") }()
+	}
+	go func() {
+		defer close(s.done)
+		var errs []error
+		left := len(listeners)
+		select {
+		case err := <-ran:
+			ran <- nil
+			errs = append(errs, err)
+		case err := <-served:
+			left--
+			errs = append(errs, err)
+		case <-s.control.Stopping():
+		}
+		s.stop()
+		errs = append(errs, <-ran)
+		errs = append(errs, s.shutdown()...)
+		for range left {
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				errs = append(errs, err)
+			}
+		}
+		s.err = errors.Join(append(errs, s.store.Close())...)
+	}()
+}
+
+// shutdown lets requests end, for a moment.
+func (s *Server) shutdown() []error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	var errs []error
+	for _, srv := range s.https {
+		if err := srv.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+			errs = append(errs, srv.Close())
+		} else {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
 
 // Wait returns when the server has stopped: nil after ctx ended, otherwise why.
-func (s *Server) Wait() error { panic("filled in by the next commit") }
+func (s *Server) Wait() error {
+	<-s.done
+	return s.err
+}
 
 // URL is the base URL of the agent API, by a name of the certificate.
-func (s *Server) URL() string { panic("filled in by the next commit") }
+func (s *Server) URL() string { return s.urls[0] }
 
 // OperatorURL is the base URL of the operator API.
-func (s *Server) OperatorURL() string { panic("filled in by the next commit") }
+func (s *Server) OperatorURL() string { return s.urls[1] }
 
 // ServerCA returns the PEM of the authority behind the server's certificate.
-func (s *Server) ServerCA() []byte { panic("filled in by the next commit") }
+func (s *Server) ServerCA() []byte { return s.serverCA }
 
 // AdminTokenFile returns where the first admin token was written.
-func (s *Server) AdminTokenFile() string { panic("filled in by the next commit") }
+func (s *Server) AdminTokenFile() string { return s.tokenFile }
 
 // Control returns the runtime.
-func (s *Server) Control() *control.Control { panic("filled in by the next commit") }
+func (s *Server) Control() *control.Control { return s.control }

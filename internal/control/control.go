@@ -253,3 +253,20 @@ func (c *Control) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
 	}
 	return b, err
 }
+
+// HostManifest returns a rollout's manifest with the caller's leaf as a
+// wire.HostManifest in JSON, and the manifest's digest.
+func (c *Control) HostManifest(p *Peer, rollout string) ([]byte, digest.Digest, error) {
+	d, ok := c.library.Newest(rollout)
+	if !ok {
+		return nil, "", refusef(ErrNotFound, "there is no rollout %q", rollout)
+	}
+	body, ok, err := c.library.HostManifest(d, p.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	if !ok {
+		return nil, "", refusef(ErrNotFound, "rollout %s has no leaf for host %s", rollout, p.Name)
+	}
+	return body, d, nil
+}

@@ -32,6 +32,7 @@ type hostEntry struct {
 	view     atomic.Pointer[hostView]
 	lastSeen atomic.Int64 // clock.Instant
 	polls    atomic.Int32 // open long-polls
+	active   atomic.Int32 // requests under way
 	// returning says that the reducer has been told that the host is back.
 	returning atomic.Bool
 	watched   bool // by the presence heap; the reducer's
@@ -160,4 +161,17 @@ func (c *Control) Revoked(host string, cert *x509.Certificate) error {
 
 func (v *hostView) at(chain identity.Chain) bool {
 	return v.seq == chain.Seq && bytes.Equal(v.chain, chain.Hash[:])
+}
+
+// maxActive is how many requests of one host are served at a time.
+const maxActive = 16
+
+// Begin counts a request of the host. It is refused when too many are under way;
+// otherwise call what it returns at its end.
+func (p *Peer) Begin() (end func(), ok bool) {
+	if p.entry.active.Add(1) > maxActive {
+		p.entry.active.Add(-1)
+		return nil, false
+	}
+	return func() { p.entry.active.Add(-1) }, true
 }

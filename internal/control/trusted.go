@@ -228,3 +228,7 @@ func (c *Control) Roots() (root []byte, rootDigest digest.Digest, epoch uint64, 
 	}
 	return s.Root, digest.Of(e.Payload), v.Epoch(), versions, nil
 }
+
+// Roster returns the hosts of the newest release; the map is shared and must not
+// be changed.
+func (c *Control) Roster() map[string]fleet.RosterHost { return c.public.Load().roster }

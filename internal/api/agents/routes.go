@@ -1,0 +1,209 @@
+package agents
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Enrolment costs a signature and two files: so many at a time, and so many
+// more may wait for enrolWait.
+const (
+	maxEnrols     = 32
+	maxEnrolQueue = 1024
+	enrolWait     = 20 * time.Second
+)
+
+// dispatch is the long-poll. ?wait=SECONDS shortens it.
+func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	wait := wire.MaxWait.Std()
+	if s := r.URL.Query().Get("wait"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil {
+			return &refusal{http.StatusBadRequest, "wait is a number of seconds"}
+		}
+		wait = min(wait, time.Duration(n)*time.Second)
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Now().Add(wait + answerTimeout))
+	d, err := h.c.Dispatch(r.Context(), p, wait)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return answer(w, http.StatusOK, d)
+}
+
+func (h *Handler) claim(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	var m wire.Claim
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	a, err := h.c.Claim(r.Context(), p, m)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, a)
+}
+
+func (h *Handler) events(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	var b wire.EventBatch
+	if err := read(r, wire.MaxEventBody, &b); err != nil {
+		return err
+	}
+	ack, err := h.c.Ingest(r.Context(), p, &b)
+	if errors.Is(err, control.ErrConflict) {
+		return answer(w, http.StatusConflict, ack)
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ack)
+}
+
+func (h *Handler) heartbeat(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	var m wire.Heartbeat
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, h.c.Heartbeat(p, m))
+}
+
+func (h *Handler) renew(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	var m wire.Renew
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	a, err := h.c.Renew(r.Context(), p, m.CSR)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, a)
+}
+
+func (h *Handler) enrol(w http.ResponseWriter, r *http.Request) error {
+	var m wire.Enroll
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	leave, err := h.enter(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	a, err := h.c.Enrol(r.Context(), m)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, a)
+}
+
+// enter waits for a place among the enrolments under way.
+func (h *Handler) enter(r *http.Request) (leave func(), err error) {
+	busy := &refusal{http.StatusTooManyRequests, "too many hosts enrol at a time; try again"}
+	select {
+	case h.queue <- struct{}{}:
+	default:
+		return nil, busy
+	}
+	timeout := time.NewTimer(enrolWait)
+	defer timeout.Stop()
+	select {
+	case h.enrols <- struct{}{}:
+		return func() { <-h.enrols; <-h.queue }, nil
+	case <-timeout.C:
+		err = busy
+	case <-r.Context().Done():
+		err = r.Context().Err()
+	}
+	<-h.queue
+	return nil, err
+}
+
+func (h *Handler) bootstrapReport(w http.ResponseWriter, r *http.Request) error {
+	var m wire.BootstrapReport
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	leave, err := h.enter(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := h.c.BootstrapReport(r.Context(), m); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// rollout serves the manifest with the caller's own leaf.
+func (h *Handler) rollout(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	body, d, err := h.c.HostManifest(p, r.PathValue("rollout"))
+	if err != nil {
+		return err
+	}
+	return serve(w, r, "application/json", d, body)
+}
+
+// content serves bundles and blobs by digest to every enrolled host: what a host
+// may do with them its own manifest says, and a digest is not guessed.
+func (h *Handler) content(w http.ResponseWriter, r *http.Request, _ *control.Peer) error {
+	d, err := digest.Parse(r.PathValue("digest"))
+	if err != nil || d == "" {
+		return &refusal{http.StatusBadRequest, "the path names no digest"}
+	}
+	if unchanged(w, r, d) {
+		return nil
+	}
+	body, err := h.c.Blob(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	return serve(w, r, "application/octet-stream", d, body)
+}
+
+func (h *Handler) trustFile(w http.ResponseWriter, r *http.Request) error {
+	d, err := h.c.TrustFile(r.PathValue("file"))
+	if err != nil {
+		return err
+	}
+	if unchanged(w, r, d) {
+		return nil
+	}
+	body, err := h.c.Blob(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	return serve(w, r, "application/json", d, body)
+}
+
+// unchanged answers 304 when the caller holds this content already.
+func unchanged(w http.ResponseWriter, r *http.Request, d digest.Digest) bool {
+	if !strings.Contains(r.Header.Get("If-None-Match"), `"`+string(d)+`"`) {
+		return false
+	}
+	w.Header().Set("ETag", `"`+string(d)+`"`)
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+func serve(w http.ResponseWriter, r *http.Request, kind string, d digest.Digest, body []byte) error {
+	if unchanged(w, r, d) {
+		return nil
+	}
+	deadlines(w, len(body))
+	w.Header().Set("ETag", `"`+string(d)+`"`)
+	send(w, http.StatusOK, kind, body)
+	return nil
+}

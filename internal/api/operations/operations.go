@@ -1,0 +1,211 @@
+// Package operations serves the operator API (see package operator): routes with
+// a permission each, a bearer token on every request, and their description in
+// OpenAPI 3.1.
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// Permission says who may use a route. The zero Permission admits nobody: a
+// route without one is refused.
+type Permission struct {
+	Roles []operator.Role // any of them; admin always may
+	// Anyone needs no token.
+	Anyone bool
+	// Local admits a caller on this machine without a token.
+	Local bool
+}
+
+var (
+	viewing   = Permission{Roles: []operator.Role{operator.Viewer, operator.Operator, operator.Releaser}}
+	operating = Permission{Roles: []operator.Role{operator.Operator}}
+	releasing = Permission{Roles: []operator.Role{operator.Releaser}}
+	admin     = Permission{Roles: []operator.Role{operator.Admin}}
+	anyone    = Permission{Anyone: true}
+	measuring = Permission{Roles: viewing.Roles, Local: true}
+)
+
+// Admits reports whether a role may use the route.
+func (p Permission) Admits(r operator.Role) bool {
+	return p.Anyone || len(p.Roles) > 0 && (r == operator.Admin || slices.Contains(p.Roles, r))
+}
+
+// Handler serves the operator API.
+type Handler struct {
+	c        *control.Control
+	log      *slog.Logger
+	serverCA []byte
+	mux      *http.ServeMux
+	api      huma.API
+	routes   []Route
+}
+
+// Route is one route with its permission.
+type Route struct {
+	Method, Path string
+	Permission   Permission
+}
+
+// New returns the handler. ServerCA is the PEM of the authority behind the
+// server's certificate, for new hosts.
+func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
+	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux()}
+	conf := huma.DefaultConfig("Steady operator API", "1")
+	conf.CreateHooks = nil // no links to schemas in answers
+	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
+	conf.RejectUnknownQueryParameters = true
+	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+	conf.Security = []map[string][]string{{"token": {}}}
+	h.api = humago.New(h.mux, conf)
+	h.api.UseMiddleware(h.authorize)
+	h.reading()
+	h.changing()
+	h.raw(huma.Operation{OperationID: "push-release", Method: http.MethodPost, Path: operator.RoutePush,
+		Summary: "Push a packed release (tar)"}, releasing, h.push)
+	h.raw(huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: operator.RouteStream,
+		Summary: "Follow the log as server-sent events"}, viewing, h.stream)
+	h.raw(huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: operator.RouteMetrics,
+		Summary: "Prometheus metrics"}, measuring, h.metrics)
+	h.raw(huma.Operation{OperationID: "health", Method: http.MethodGet, Path: operator.RouteHealth,
+		Summary: "Whether the server runs"}, anyone, h.health)
+	h.raw(huma.Operation{OperationID: "openapi", Method: http.MethodGet, Path: operator.RouteOpenAPI,
+		Summary: "This description"}, anyone, h.openAPI)
+	return h
+}
+
+// Routes lists every route with its permission.
+func (h *Handler) Routes() []Route { return h.routes }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+const permissionKey = "permission"
+
+type actorKey struct{}
+
+// add registers a described route. An operation without a permission is
+// registered too and refuses everybody.
+func add[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) (*O, error)) {
+	op.Metadata = map[string]any{permissionKey: p}
+	op.Path = operator.Prefix + op.Path
+	h.routes = append(h.routes, Route{op.Method, op.Path, p})
+	huma.Register(h.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, h.refusal(err)
+		}
+		return out, nil
+	})
+}
+
+// raw registers a route whose body is not JSON, and describes it.
+func (h *Handler) raw(op huma.Operation, p Permission, f http.HandlerFunc) {
+	op.Responses = map[string]*huma.Response{"200": {Description: "OK"}, "default": {Description: "Error"}}
+	h.routes = append(h.routes, Route{op.Method, op.Path, p})
+	h.api.OpenAPI().AddOperation(&op)
+	h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
+		actor, refused := h.admit(r, p)
+		if refused != nil {
+			problem(w, refused)
+			return
+		}
+		f(w, r.WithContext(context.WithValue(r.Context(), actorKey{}, actor)))
+	})
+}
+
+// authorize is the middleware of every described route.
+func (h *Handler) authorize(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	p, _ := ctx.Operation().Metadata[permissionKey].(Permission)
+	actor, refused := h.admit(r, p)
+	if refused != nil {
+		problem(w, refused)
+		return
+	}
+	next(huma.WithValue(ctx, actorKey{}, actor))
+}
+
+// admit decides who the caller is and whether it may. It never reads a cookie,
+// and refuses what a browser sends from another site all the same.
+func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.ErrorModel) {
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
+			return control.Operator{}, refused(http.StatusForbidden, "requests from other sites are refused")
+		}
+	}
+	if p.Anyone || p.Local && fromHere(r) {
+		return control.Operator{}, nil
+	}
+	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed: Authorization: Bearer TOKEN")
+	}
+	who, ok := h.c.Operator(secret)
+	if !ok {
+		return control.Operator{}, refused(http.StatusUnauthorized, "the operator token is not known to this server, or was revoked")
+	}
+	if !p.Admits(operator.Role(who.Role)) {
+		return control.Operator{}, refused(http.StatusForbidden, "token "+who.Name+" has role "+who.Role+", which does not allow this")
+	}
+	return who, nil
+}
+
+func fromHere(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return err == nil && net.ParseIP(host).IsLoopback()
+}
+
+func actor(ctx context.Context) string {
+	who, _ := ctx.Value(actorKey{}).(control.Operator)
+	return who.Name + " (" + who.ID + ")"
+}
+
+func refused(status int, words string) *huma.ErrorModel {
+	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: words}
+}
+
+func problem(w http.ResponseWriter, e *huma.ErrorModel) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(e) // the caller is gone
+}
+
+// refusal gives an error of the runtime its status.
+func (h *Handler) refusal(err error) *huma.ErrorModel {
+	var verb *plan.VerbError
+	status := http.StatusInternalServerError
+	switch {
+	case errors.As(err, &verb), errors.Is(err, control.ErrConflict):
+		status = http.StatusConflict
+	case errors.Is(err, control.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, control.ErrInvalid):
+		status = http.StatusUnprocessableEntity
+	case errors.Is(err, control.ErrForbidden):
+		status = http.StatusForbidden
+	case errors.Is(err, control.ErrUnavailable):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusServiceUnavailable
+	default:
+		h.log.Error("a request of an operator failed", "err", err)
+		return refused(status, "the server failed; its log says why")
+	}
+	return refused(status, err.Error())
+}

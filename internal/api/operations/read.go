@@ -1,0 +1,280 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// body is an answer.
+type body[T any] struct{ Body T }
+
+type none struct{}
+
+type hostPath struct {
+	Host string `path:"host" maxLength:"63"`
+}
+
+type rolloutPath struct {
+	Rollout string `path:"rollout" maxLength:"200"`
+}
+
+func (h *Handler) reading() {
+	get := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
+	}
+	add(h, get("status", "/status", "Sum up the fleet"), viewing, h.status)
+	add(h, get("list-hosts", "/hosts", "List every host"), viewing, h.hosts)
+	add(h, get("show-host", "/hosts/{host}", "Show one host"), viewing, h.host)
+	add(h, get("why-host", "/hosts/{host}/why", "Say why a host has not moved yet"), viewing, h.why)
+	add(h, get("list-rollouts", "/rollouts", "List the rollouts, newest first"), viewing, h.rollouts)
+	add(h, get("show-rollout", "/rollouts/{rollout}", "Show one rollout with its waves and hosts"), viewing, h.rollout)
+	add(h, get("list-quarantine", "/quarantine", "List every quarantined bundle"), viewing, h.quarantine)
+	add(h, get("list-events", "/events", "Read the log"), viewing, h.events)
+	add(h, get("list-tokens", "/tokens", "List the operators' tokens"), admin, h.tokens)
+	add(h, get("enrolment", "/enrolment", "What a new host begins with"), viewing, h.enrolment)
+}
+
+func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], error) {
+	head := h.c.Head()
+	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Channels: []operator.ChannelState{}}
+	roster := h.c.Roster()
+	err := h.c.View(ctx, func(s *plan.State) {
+		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
+			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
+		out.Hosts = countHosts(s, roster)
+		for _, name := range s.ChannelNames() {
+			out.Channels = append(out.Channels, channelState(s, s.Channels[name]))
+		}
+	})
+	return &body[operator.Status]{out}, err
+}
+
+func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.HostCounts {
+	n := operator.HostCounts{Total: len(s.Hosts)}
+	for name := range roster {
+		if s.Hosts[name] == nil {
+			n.Total++
+		}
+	}
+	for _, h := range s.Hosts {
+		if h.Incarnation > 0 {
+			n.Enrolled++
+		}
+		if h.Online {
+			n.Online++
+		}
+		if h.InFlight() {
+			n.InFlight++
+		}
+		if h.Machine.Phase == host.Failed || h.SilentFailure {
+			n.Failed++
+		}
+	}
+	return n
+}
+
+func channelState(s *plan.State, c *plan.Channel) operator.ChannelState {
+	out := operator.ChannelState{Name: c.Name, Deferral: c.Deferral, Quarantine: quarantineOf(c)}
+	if r := s.Rollouts[c.Latest]; r != nil {
+		out.Rollout, out.Standing = r.Name, plan.Standing(r)
+	}
+	if c.Queued != "" {
+		for _, m := range c.Manifests {
+			if m.Digest == c.Queued {
+				out.Queued = m.Rollout
+			}
+		}
+	}
+	return out
+}
+
+func quarantineOf(c *plan.Channel) []operator.QuarantineRow {
+	rows := []operator.QuarantineRow{}
+	for _, d := range slices.Sorted(maps.Keys(c.Quarantine)) {
+		rows = append(rows, operator.QuarantineRow{Channel: c.Name, Bundle: d, Reason: c.Quarantine[d]})
+	}
+	return rows
+}
+
+func (h *Handler) quarantine(ctx context.Context, _ *none) (*body[[]operator.QuarantineRow], error) {
+	rows := []operator.QuarantineRow{}
+	err := h.c.View(ctx, func(s *plan.State) {
+		for _, name := range s.ChannelNames() {
+			rows = append(rows, quarantineOf(s.Channels[name])...)
+		}
+	})
+	return &body[[]operator.QuarantineRow]{rows}, err
+}
+
+func (h *Handler) hosts(ctx context.Context, _ *none) (*body[[]operator.Host], error) {
+	var out []operator.Host
+	roster := h.c.Roster()
+	err := h.c.View(ctx, func(s *plan.State) {
+		names := make(map[string]struct{}, max(len(roster), len(s.Hosts)))
+		for name := range roster {
+			names[name] = struct{}{}
+		}
+		for name := range s.Hosts {
+			names[name] = struct{}{}
+		}
+		out = make([]operator.Host, 0, len(names))
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			out = append(out, hostRow(name, s.Hosts[name], roster))
+		}
+	})
+	return &body[[]operator.Host]{out}, err
+}
+
+// hostRow sums up a host; one that is only declared has no record.
+func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost) operator.Host {
+	declared := roster[name]
+	row := operator.Host{Name: name, Channel: declared.Channel, Target: declared.Bundle, Phase: string(host.Pending)}
+	if h == nil {
+		return row
+	}
+	m := &h.Machine
+	row.Online, row.Incarnation, row.Forked = h.Online, h.Incarnation, h.Forked
+	row.Rollout, row.Current = m.Rollout, m.Current
+	if m.Phase != "" {
+		row.Phase = string(m.Phase)
+	}
+	if h.Grant != nil {
+		row.Grant, row.Target = h.Grant.ID, h.Grant.Target
+	}
+	switch {
+	case h.SilentFailure:
+		row.Failed = "went silent after it claimed a grant"
+	case m.Phase == host.Failed || m.Phase == host.Reverted:
+		row.Failed = fmt.Sprintf("%s: %s", m.Cause, m.Detail)
+	}
+	return row
+}
+
+func (h *Handler) host(ctx context.Context, in *hostPath) (*body[operator.HostDetail], error) {
+	var out operator.HostDetail
+	var failed error
+	roster := h.c.Roster()
+	err := h.c.View(ctx, func(s *plan.State) {
+		rec := s.Hosts[in.Host]
+		if _, declared := roster[in.Host]; rec == nil && !declared {
+			failed = unknownHost(in.Host)
+			return
+		}
+		out.Host = hostRow(in.Host, rec, roster)
+		if rec == nil {
+			out.Why = notEnrolled(in.Host)
+			return
+		}
+		out.Seq, out.CertSerial, out.CertExpires = rec.Seq, rec.Serial, rec.NotAfter
+		var a *plan.Answer
+		if a, failed = plan.Why(s, in.Host, h.c.Now()); failed == nil {
+			out.Why = *a
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	out.LastSeen = h.c.LastSeen(in.Host)
+	return &body[operator.HostDetail]{out}, err
+}
+
+func unknownHost(name string) error {
+	return &control.Refusal{Kind: control.ErrNotFound, Words: "host " + name + " is not declared in any accepted release and never enrolled"}
+}
+
+func notEnrolled(name string) plan.Answer {
+	return plan.Answer{Host: name, Status: "undeclared", Words: "host " + name + " is declared, but no rollout that is open names it yet", Gates: []plan.Gate{}}
+}
+
+func (h *Handler) why(ctx context.Context, in *hostPath) (*body[plan.Answer], error) {
+	detail, err := h.host(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &body[plan.Answer]{detail.Body.Why}, nil
+}
+
+func rolloutRow(r *rollout.Rollout) operator.Rollout {
+	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
+		Standing: plan.Standing(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt, Held: r.Held}
+}
+
+func (h *Handler) rollouts(ctx context.Context, _ *none) (*body[[]operator.Rollout], error) {
+	out := []operator.Rollout{}
+	err := h.c.View(ctx, func(s *plan.State) {
+		for _, d := range slices.Backward(s.Order) {
+			if r := s.Rollouts[d]; r != nil {
+				out = append(out, rolloutRow(r))
+			}
+		}
+	})
+	return &body[[]operator.Rollout]{out}, err
+}
+
+func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.RolloutDetail], error) {
+	var out operator.RolloutDetail
+	found := false
+	err := h.c.View(ctx, func(s *plan.State) {
+		r := s.Find(in.Rollout)
+		if r == nil {
+			return
+		}
+		found = true
+		out = operator.RolloutDetail{Rollout: rolloutRow(r), Waves: []operator.Wave{}, Members: []operator.Member{}}
+		if r.Plan == nil {
+			return
+		}
+		for i := range r.Waves {
+			out.Waves = append(out.Waves, waveRow(r, i))
+		}
+		for i := range r.Members {
+			leaf, m := &r.Plan.Leaves[i], &r.Members[i]
+			out.Members = append(out.Members, operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online})
+		}
+	})
+	if err == nil && !found {
+		err = &control.Refusal{Kind: control.ErrNotFound, Words: "there is no rollout " + in.Rollout + "; steady rollout list shows them"}
+	}
+	return &body[operator.RolloutDetail]{out}, err
+}
+
+func waveRow(r *rollout.Rollout, i int) operator.Wave {
+	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
+	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, Hosts: n.Members(), Counts: map[string]int{},
+		Failures: n.Failures, Offline: n.Offline}
+	for status, count := range n.By {
+		if count > 0 {
+			out.Counts[rollout.Status(status).String()] = count
+		}
+	}
+	return out
+}
+
+func (h *Handler) tokens(ctx context.Context, _ *none) (*body[[]operator.Token], error) {
+	out := []operator.Token{}
+	err := h.c.View(ctx, func(s *plan.State) {
+		for _, id := range slices.Sorted(maps.Keys(s.Operators)) {
+			o := s.Operators[id]
+			out = append(out, operator.Token{ID: id, Name: o.Name, Role: operator.Role(o.Role)})
+		}
+	})
+	return &body[[]operator.Token]{out}, err
+}
+
+func (h *Handler) enrolment(context.Context, *none) (*body[operator.Enrolment], error) {
+	root, d, epoch, versions, err := h.c.Roots()
+	return &body[operator.Enrolment]{operator.Enrolment{Fleet: h.c.Fleet(), Epoch: epoch, ServerCA: h.serverCA,
+		Root: root, RootDigest: d, MinVersions: versions}}, err
+}
