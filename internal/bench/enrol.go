@@ -39,6 +39,7 @@ func invite(f *fleetDir, enrol trust.Signer) ([]invitation, error) {
 	if err != nil {
 		return nil, err
 	}
+	issued := now()
 	out := make([]invitation, f.hosts)
 	for i := range out {
 		id := make([]byte, 16)
@@ -47,8 +48,8 @@ func invite(f *fleetDir, enrol trust.Signer) ([]invitation, error) {
 		}
 		out[i].host = hostName(i)
 		out[i].token, err = identity.SignToken(identity.Token{
-			Document: fleet.Document{Fleet: fleetName, Epoch: 1, IssuedAt: now()},
-			ID:       hex.EncodeToString(id), Host: out[i].host, Expires: now().Add(identity.MaxTokenLife),
+			Document: fleet.Document{Fleet: fleetName, Epoch: 1, IssuedAt: issued},
+			ID:       hex.EncodeToString(id), Host: out[i].host, Expires: issued.Add(identity.MaxTokenLife),
 			RootDigest: digest.Of(root.Payload),
 		}, enrol)
 		if err != nil {
