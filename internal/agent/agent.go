@@ -54,6 +54,10 @@ type Agent struct {
 	fatal       chan error // the first failure of the database
 
 	r *reducer
+
+	// cut, when set, is asked after every commit whether the process dies there;
+	// tests cut between any two steps.
+	cut func() error
 }
 
 // Open takes the state folder for this process and loads what is in it. It

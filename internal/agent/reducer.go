@@ -153,6 +153,11 @@ func (r *reducer) finish(ctx context.Context, t *turn) error {
 	if err := r.commit(context.WithoutCancel(ctx), t); err != nil {
 		return err
 	}
+	if r.a.cut != nil {
+		if err := r.a.cut(); err != nil {
+			return err
+		}
+	}
 	after := &r.state.Machine
 	if before.CompletedAt != after.CompletedAt || before.RevertedAt != after.RevertedAt {
 		r.a.era.Add(1)

@@ -88,6 +88,12 @@ func (a *Agent) onTransition(ctx context.Context, tx *sql.Tx, t engine.Transitio
 
 // afterCommit runs once transitions are durable. It must not block.
 func (a *Agent) afterCommit(ts []engine.Transition) {
+	if a.cut != nil {
+		if err := a.cut(); err != nil {
+			a.die(err)
+			return
+		}
+	}
 	nudge(a.send)
 	for _, t := range ts {
 		if t.Ref == system.Current {

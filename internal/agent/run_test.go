@@ -113,7 +113,7 @@ func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(15 * time.Second)
 	defer limit.Stop()
 	for !cond() {
 		select {

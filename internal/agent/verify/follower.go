@@ -40,12 +40,13 @@ type Follower struct {
 	o Options
 
 	floor atomic.Int64 // readable while a fetch is under way
+	// keep names manifests that must stay pinned.
+	keep atomic.Pointer[[]digest.Digest]
 
 	mu       sync.Mutex
 	v        trust.Verifier
 	stamp    trust.Verified[fleet.Timestamp]
 	resolved trust.Verified[fleet.Resolved]
-	keep     []digest.Digest // manifests that must stay pinned
 }
 
 // maxPins bounds the manifests that are remembered by name.
@@ -79,12 +80,9 @@ func (f *Follower) Behind(version uint64) bool {
 	return !f.stamp.IsZero() && version > f.stamp.Value().Version
 }
 
-// Hold names the manifests that must stay pinned whatever comes.
-func (f *Follower) Hold(ms ...digest.Digest) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keep = ms
-}
+// Hold names the manifests that must stay pinned whatever comes. It never
+// blocks: it is called inside a transaction, which Save may be waiting for.
+func (f *Follower) Hold(ms ...digest.Digest) { f.keep.Store(&ms) }
 
 // Refresh fetches what is newest of roots, timestamp and snapshot.
 func (f *Follower) Refresh(ctx context.Context) error {
@@ -162,7 +160,10 @@ func (f *Follower) fetch(ctx context.Context, file string) ([]byte, error) {
 
 // adopt persists a state, then goes on from it.
 func (f *Follower) adopt(ctx context.Context, s trust.State) error {
-	keep := f.keep
+	var keep []digest.Digest
+	if held := f.keep.Load(); held != nil {
+		keep = *held
+	}
 	if !f.resolved.IsZero() {
 		for _, c := range f.resolved.Value().Channels {
 			for _, m := range c.Manifests {
