@@ -39,6 +39,11 @@ func drawPlan(t *rapid.T, name string, target digest.Digest) fleet.HostPlan {
 
 // drawInput draws any input, legal or not.
 func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
+	if rapid.IntRange(0, 3).Draw(t, "likely") > 0 {
+		if in := likelyInput(t, s); in != nil {
+			return in
+		}
+	}
 	anyDigest := rapid.SampledFrom([]digest.Digest{"", old, fresh, newest, s.From, s.Target})
 	switch rapid.IntRange(0, 11).Draw(t, "input") {
 	case 0:
@@ -62,6 +67,28 @@ func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
 		return host.RevertFailed{Code: "exit", Detail: "1"}
 	}
 	return host.Booted{BootID: rapid.SampledFrom([]string{"b", "b2"}).Draw(t, "boot"), Current: anyDigest.Draw(t, "current")}
+}
+
+// likelyInput draws what a host in this phase mostly meets, so that histories go
+// deep; nil where anything goes.
+func likelyInput(t *rapid.T, s *host.State) host.Input {
+	switch {
+	case s.Phase == host.Activating:
+		return host.Activated{Observed: s.Target}
+	case s.Phase == host.Soaking:
+		switch rapid.IntRange(0, 9).Draw(t, "soaking") {
+		case 0:
+			return host.Booted{BootID: "b", Current: s.Current}
+		case 1:
+			return host.Contact{}
+		}
+		if len(s.Probes) > 0 {
+			return host.ProbeObserved{Name: rapid.SampledFrom(s.Probes).Draw(t, "known").Name, Pass: rapid.IntRange(0, 3).Draw(t, "passes") > 0, Reason: "exit 1"}
+		}
+	case s.Phase == host.Failed && s.Reverting:
+		return host.RevertCompleted{Observed: s.From}
+	}
+	return nil
 }
 
 // history is what an observer who keeps everything knows.
