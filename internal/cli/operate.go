@@ -14,6 +14,10 @@ import (
 	"github.com/steadyfleet/steady/internal/release"
 )
 
+// noReason is what the log says when an operator gives no reason: halting must
+// stay one step.
+const noReason = "no reason given"
+
 func (a *app) releasePush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "push [DIR]", Short: "Send a signed release to the server",
@@ -116,7 +120,7 @@ func (a *app) quarantineCmd() *cobra.Command {
 		Example: "  steady quarantine clear stable 3fa9c1d20b7e --reason 'the database was down'",
 		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
-	drop.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	drop.Flags().StringVar(&reason, "reason", noReason, "why, for the log")
 	a.talk(drop, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.ClearQuarantine(ctx, args[0], args[1], reason); err != nil {
 			return err

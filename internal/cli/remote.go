@@ -66,7 +66,7 @@ func remoteError(err error) error {
 			return exit.With(exit.Refused, err)
 		case http.StatusNotFound:
 			return exit.With(exit.NotFound, err)
-		case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 			return exit.With(exit.BadInput, err)
 		}
 		return exit.With(exit.Failed, err)

@@ -36,7 +36,7 @@ func (a *app) rolloutList() *cobra.Command {
 		return a.print(nonNil(rollouts), func() error {
 			var rows [][]string
 			for _, r := range rollouts {
-				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), short(string(r.Manifest)), first(r.Held, r.Reason)})
+				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), short(string(r.Manifest)), held(r)})
 			}
 			return term.Rows(a.Out, []string{"rollout", "standing", "opened", "ended", "manifest", "reason"}, rows)
 		})
@@ -56,7 +56,7 @@ func (a *app) rolloutShow() *cobra.Command {
 
 func (a *app) showRollout(r operator.RolloutDetail) error {
 	a.say("Rollout %s: %s\n", r.Name, r.Standing)
-	if why := first(r.Held, r.Reason); why != "" {
+	if why := held(r.Rollout); why != "" {
 		a.say("  %s\n", why)
 	}
 	a.say("  opened %s, ended %s, manifest %s\n", r.OpenedAt, r.EndedAt, r.Manifest)
@@ -91,6 +91,15 @@ func (a *app) showRollout(r operator.RolloutDetail) error {
 	return term.Rows(a.Out, []string{"host", "wave", "status", "presence"}, rows)
 }
 
+// held is what there is to say of a rollout: what holds it, or why it is where
+// it is.
+func held(r operator.Rollout) string {
+	if r.EndedAt != 0 || r.Held == "" {
+		return r.Reason
+	}
+	return "held: " + r.Held
+}
+
 func counts(w operator.Wave) string {
 	var parts []string
 	for status, n := range w.Counts {
@@ -109,7 +118,7 @@ func (a *app) steer(verb plan.Verb, short string) *cobra.Command {
 		Example: fmt.Sprintf("  steady rollout %s stable@v2 --reason 'incident 7'", verb),
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	cmd.Flags().StringVar(&reason, "reason", noReason, "why, for the log")
 	return a.rolloutNames(a.talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.Operate(ctx, verb, args[0], reason); err != nil {
 			return err

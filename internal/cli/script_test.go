@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -38,8 +40,10 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"flip": flip,
-			"exit": exit,
+			"flip":  flip,
+			"exit":  exit,
+			"await": await,
+			"until": until,
 		},
 	})
 }
@@ -79,4 +83,43 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	raw[len(raw)/2] ^= 1
 	ts.Check(os.WriteFile(path, raw, 0o644))
 	fmt.Fprintf(ts.Stdout(), "flipped a bit of %s\n", args[0])
+}
+
+const patience = 60 * time.Second
+
+// eventually asks again and again until done, for a bounded time.
+func eventually(ts *testscript.TestScript, what string, done func() bool) {
+	tick, limit := time.NewTicker(20*time.Millisecond), time.NewTimer(patience)
+	defer tick.Stop()
+	defer limit.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			ts.Fatalf("%s did not happen within %s", what, patience)
+		}
+	}
+}
+
+// await waits until a file exists.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	eventually(ts, args[0], func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+// until runs a command until what it prints matches: until PATTERN COMMAND...
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND [ARG...]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	eventually(ts, args[0], func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && pattern.MatchString(ts.ReadFile("stdout"))
+	})
 }

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -120,6 +122,8 @@ func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error
 	switch {
 	case errors.Is(eerr, agent.ErrEnrolled):
 		return nil, err // it could not be opened for another reason
+	case client.StatusOf(eerr) == http.StatusForbidden:
+		return nil, exit.With(exit.Refused, eerr)
 	case eerr != nil:
 		return nil, eerr
 	}

@@ -57,7 +57,10 @@ func (r *Rollout) Converged() bool { return rollout.Phase(r.Phase) == rollout.Te
 // Refresh takes over what the server says. An ended rollout comes without waves
 // and members: the last known ones stay.
 func (r *Rollout) Refresh(d operator.RolloutDetail) {
-	r.Name, r.Phase, r.Standing, r.Reason, r.Held = d.Name, d.Phase, d.Standing, d.Reason, d.Held
+	r.Name, r.Phase, r.Standing, r.Reason = d.Name, d.Phase, d.Standing, d.Reason
+	if d.Held == "" || r.Held == "" {
+		r.Held = d.Held // an event has said it in words already
+	}
 	if len(d.Waves) > 0 {
 		r.Waves = r.Waves[:0]
 		for _, w := range d.Waves {
