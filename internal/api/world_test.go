@@ -1,0 +1,232 @@
+package api_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+const testFleet = "acme"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a fleet's keys with a server on real storage and TLS.
+type world struct {
+	t      testing.TB
+	dir    string
+	keys   map[trust.Role]trust.Signer
+	root   []byte
+	opts   api.Options
+	server *api.Server
+	stop   context.CancelFunc
+	op     *operator.Client
+	prev   *release.Verified
+}
+
+func newWorld(t testing.TB, change ...func(*api.Options)) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), keys: map[trust.Role]trust.Signer{}}
+	spec := map[trust.Role]trust.RoleSpec{}
+	for _, role := range trust.Roles() {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		must(t, err)
+		s, err := trust.NewSigner(key)
+		must(t, err)
+		w.keys[role] = s
+		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
+	}
+	now := clock.FromTime(time.Now())
+	r, err := trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: 1, Version: 1, IssuedAt: now}, now.Add(365*clock.Day), spec)
+	must(t, err)
+	w.root, err = trust.SignRoot(r, w.keys[trust.RoleRoot])
+	must(t, err)
+	w.opts = api.Options{DataDir: filepath.Join(w.dir, "server"), Root: w.root, Listen: "127.0.0.1:0",
+		Control: control.Config{MaxTickGap: 50 * clock.Millisecond}}
+	for _, f := range change {
+		f(&w.opts)
+	}
+	w.start()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	o := w.opts
+	o.Names = nil
+	s, err := api.Start(ctx, o)
+	if err != nil {
+		stop()
+		w.t.Fatal(err)
+	}
+	w.server, w.stop = s, stop
+	secret, err := os.ReadFile(s.AdminTokenFile())
+	must(w.t, err)
+	w.op = w.client(strings.TrimSpace(string(secret)))
+}
+
+func (w *world) client(secret string) *operator.Client {
+	w.t.Helper()
+	c, err := operator.NewClient(operator.Options{URL: w.server.OperatorURL(), Token: secret, ServerCA: w.server.ServerCA()})
+	must(w.t, err)
+	w.t.Cleanup(c.Close)
+	return c
+}
+
+// halt stops the server cleanly.
+func (w *world) halt() {
+	w.t.Helper()
+	w.op.Close()
+	w.stop()
+	if err := w.server.Wait(); err != nil {
+		w.t.Error(err)
+	}
+	w.server = nil
+}
+
+func (w *world) close() {
+	if w.server != nil {
+		w.halt()
+	}
+}
+
+func (w *world) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// plan is what a test declares.
+type plan struct {
+	hosts   int
+	content string // of the one file of the bundle
+	waves   string // "" means all at once
+	policy  string // further lines of the policy
+	more    string // further lines of the declaration
+}
+
+func hostName(i int) string { return fmt.Sprintf("h-%04d", i) }
+
+// build writes and signs a release; ref must be new.
+func (w *world) build(ref string, p plan) string {
+	w.t.Helper()
+	src := w.t.TempDir()
+	var hosts strings.Builder
+	for i := range p.hosts {
+		tag := "rest"
+		if i == 0 {
+			tag = "canary"
+		}
+		fmt.Fprintf(&hosts, "  %s: {channel: stable, tags: [%s], bundle: web}\n", hostName(i), tag)
+	}
+	waves := p.waves
+	if waves == "" {
+		waves = "    waves: [{name: all, selector: {all: true}}]\n"
+	}
+	text := "apiVersion: steady/v1\nkind: Fleet\nmetadata: {name: " + testFleet + "}\nhosts:\n" + hosts.String() +
+		"channels:\n  stable: {rolloutPolicy: p, freshnessWindow: 24h}\nrolloutPolicies:\n  p:\n" + waves + p.policy +
+		"bundles: {web: {path: web}}\nallowMassChange: true\n" + p.more
+	must(w.t, os.WriteFile(filepath.Join(src, release.FleetFile), []byte(text), 0o644))
+	must(w.t, os.MkdirAll(filepath.Join(src, "web"), 0o755))
+	must(w.t, os.WriteFile(filepath.Join(src, "web", release.BundleFile), []byte("files:\n  - {path: a, content: \""+p.content+"\"}\n"), 0o644))
+	s, problems := release.Load(src)
+	if release.Fatal(problems) {
+		w.t.Fatal(problems)
+	}
+	now := clock.FromTime(time.Now())
+	rel, problems := release.Build(s, release.BuildOptions{Ref: ref, Previous: w.prev, Now: now})
+	if release.Fatal(problems) {
+		w.t.Fatal(problems)
+	}
+	dir := filepath.Join(w.t.TempDir(), "release")
+	must(w.t, release.Write(dir, rel.Files))
+	v, err := release.Sign(dir, release.SignOptions{Release: []trust.Signer{w.keys[trust.RoleRelease]},
+		Timestamp: []trust.Signer{w.keys[trust.RoleTimestamp]}, Roots: [][]byte{w.root}, Now: now})
+	must(w.t, err)
+	w.prev = v
+	return dir
+}
+
+// push sends a release folder through the operator API.
+func (w *world) push(dir string) (operator.Pushed, error) {
+	w.t.Helper()
+	packed := release.Pack(os.DirFS(dir))
+	defer packed.Close()
+	return w.op.Push(w.ctx(), packed)
+}
+
+func (w *world) release(ref string, p plan) {
+	w.t.Helper()
+	got, err := w.push(w.build(ref, p))
+	must(w.t, err)
+	if got.Outcome != control.Accepted {
+		w.t.Fatalf("release %s was %s", ref, got.Outcome)
+	}
+}
+
+// token signs an enrolment token for a host.
+func (w *world) token(host string) []byte {
+	w.t.Helper()
+	id := make([]byte, 16)
+	rand.Read(id)
+	e, err := trust.ParseEnvelope(w.root)
+	must(w.t, err)
+	now := clock.FromTime(time.Now())
+	env, err := identity.SignToken(identity.Token{
+		Document: fleet.Document{Fleet: testFleet, Epoch: 1, IssuedAt: now}, ID: hex.EncodeToString(id),
+		Host: host, Expires: now.Add(identity.TokenLife), RootDigest: digest.Of(e.Payload),
+	}, w.keys[trust.RoleEnrol])
+	must(w.t, err)
+	return env
+}
+
+// until waits for a condition on the log: it is asked again after every event.
+func (w *world) until(what string, done func() bool) {
+	w.t.Helper()
+	if done() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := w.op.Follow(ctx, operator.EventQuery{}, func(operator.Event) error {
+		if done() {
+			return errDone
+		}
+		return nil
+	})
+	if err != errDone {
+		w.t.Fatalf("waiting for %s: %v", what, err)
+	}
+}
+
+var errDone = fmt.Errorf("done")
+
+// operatorAll asks for the first thousand events.
+var operatorAll = operator.EventQuery{Limit: 1000}
