@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -324,22 +325,21 @@ func (c *Control) publish(entries []event.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	clear(c.touched)
-	public := false
-	for i := range entries {
-		e := &entries[i]
-		if e.Host != "" {
-			if _, done := c.touched[e.Host]; !done {
-				c.touched[e.Host] = struct{}{}
-				if h := c.state.Hosts[e.Host]; h != nil {
-					c.watchHost(c.hosts.publish(h))
-				}
-			}
-		}
-		public = public || isPublic(e.Type)
-	}
-	if public {
+	// First what all hosts read: one that its grant wakes asks at once for the
+	// documents that list it.
+	if slices.ContainsFunc(entries, func(e event.Entry) bool { return isPublic(e.Type) }) {
 		c.publishPublic()
+	}
+	clear(c.touched)
+	for i := range entries {
+		name := entries[i].Host
+		if _, done := c.touched[name]; done || name == "" {
+			continue
+		}
+		c.touched[name] = struct{}{}
+		if h := c.state.Hosts[name]; h != nil {
+			c.watchHost(c.hosts.publish(h))
+		}
 	}
 }
 
