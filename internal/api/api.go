@@ -75,6 +75,10 @@ const (
 	pingTimeout       = 15 * time.Second
 	shutdownTimeout   = 5 * time.Second
 	maxStreams        = 64
+	// headerTable bounds each connection's two tables of repeated headers, in
+	// bytes. An agent repeats few; full tables of the default 4096 would be a
+	// third of all that a connection costs.
+	headerTable = 512
 )
 
 // Start opens the data folder, starts the runtime and listens. Ending ctx stops
@@ -122,7 +126,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	for _, h := range s.handlers(len(listeners)) {
 		s.https = append(s.https, &http.Server{Handler: h, TLSConfig: tlsConf, ReadHeaderTimeout: readHeaderTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-			HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout}})
+			HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+				MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable}})
 	}
 	s.start(ctx, listeners)
 	undo = nil // from here on the server's own goroutine closes all
