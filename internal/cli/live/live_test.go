@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -127,6 +128,22 @@ func TestOtherRolloutsAreLeftOut(t *testing.T) {
 	}
 	if r.Phase != string(rollout.Active) || r.Hosts[0].Status != rollout.Waiting.String() {
 		t.Fatalf("events of stable@v2 moved stable@v1: %+v", r)
+	}
+}
+
+// TestLargeWavesListWhatMatters keeps hosts that move or failed in sight.
+func TestLargeWavesListWhatMatters(t *testing.T) {
+	r := &Rollout{Waves: []Wave{{Name: "all", Open: true}}}
+	for i := range 100 {
+		h := r.host(fmt.Sprintf("host-%02d", i))
+		h.Status = rollout.Converged.String()
+		if i == 77 {
+			h.Status, h.Words = rollout.Broken.String(), "probe-failing"
+		}
+	}
+	lines := Lines(term.Screen{}, r)
+	if len(lines) != 4 || !strings.Contains(lines[2], "host-77") || !strings.Contains(lines[3], "and 99 more") {
+		t.Errorf("one broken host of 100 shows as\n%s", strings.Join(lines, "\n"))
 	}
 }
 

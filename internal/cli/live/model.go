@@ -1,6 +1,9 @@
 package live
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -22,7 +25,7 @@ type Host struct {
 	Status string  `json:"status"`
 	Phase  string  `json:"phase,omitempty"` // of its machine, as far as heard
 	Online bool    `json:"online"`
-	Probes []Probe `json:"probes,omitempty"`
+	Probes []Probe `json:"probes,omitempty"` // sorted by name
 	// Words say why it waits or how it failed.
 	Words string `json:"words,omitempty"`
 }
@@ -100,6 +103,9 @@ func (r *Rollout) Take(e operator.Event) {
 		if v.Rollout == r.Name {
 			h := r.host(e.Host)
 			h.Wave, h.Status, h.Words = v.Wave, rollout.Offered.String(), ""
+			if v.Wave < len(r.Waves) {
+				r.Waves[v.Wave].Open = true
+			}
 		}
 	case event.RolloutMoved:
 		if v.Rollout == r.Name {
@@ -141,18 +147,21 @@ func (h *Host) step(v event.HostStepped) {
 	if !ok {
 		return
 	}
-	for i := range h.Probes {
-		if h.Probes[i].Name == p.Name {
-			h.Probes[i].Pass, h.Probes[i].Reason = p.Pass, p.Reason
-			return
-		}
+	i, found := slices.BinarySearchFunc(h.Probes, p.Name, func(q Probe, name string) int { return strings.Compare(q.Name, name) })
+	if !found {
+		h.Probes = slices.Insert(h.Probes, i, Probe{})
 	}
-	h.Probes = append(h.Probes, Probe{Name: p.Name, Pass: p.Pass, Reason: p.Reason})
+	h.Probes[i] = Probe{Name: p.Name, Pass: p.Pass, Reason: p.Reason}
 }
 
 // waits reports whether a host has not been given its grant yet.
 func (h *Host) waits() bool {
 	return h.Status == rollout.Waiting.String() || h.Status == rollout.Refused.String()
+}
+
+// done reports whether a host runs the target.
+func (h *Host) done() bool {
+	return h.Status == rollout.Converged.String() || h.Status == rollout.AtTarget.String()
 }
 
 // Progress counts a wave's hosts: done (converged, or at the target before),

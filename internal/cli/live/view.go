@@ -112,10 +112,14 @@ const barWidth = 24
 // Lines draws a rollout: its waves with their hosts.
 func Lines(s term.Screen, r *Rollout) []string {
 	lines := []string{s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Standing), r.Standing) + "  " + s.Paint(term.Faint, r.Reason)}
+	moving := 0 // while hosts move, their wave waits for them and nothing else
 	for i, w := range r.Waves {
 		done, busy, bad, all := r.Progress(i)
+		moving += busy
 		state := "waits for its turn"
-		if w.Open {
+		if r.Ended() && !w.Open {
+			state = "never opened"
+		} else if w.Open {
 			state = fmt.Sprintf("soak %s", w.Soak)
 		}
 		count := fmt.Sprintf("%d/%d", done, all)
@@ -123,20 +127,42 @@ func Lines(s term.Screen, r *Rollout) []string {
 			count += s.Paint(term.Bad, fmt.Sprintf(", %d bad", bad))
 		}
 		lines = append(lines, fmt.Sprintf("  wave %-12s %s  %s  %s", w.Name, s.Bar(done, busy, all, barWidth), count, s.Paint(term.Faint, state)))
-		for j := range r.Hosts {
-			if r.Hosts[j].Wave == i {
-				lines = append(lines, hostLine(s, &r.Hosts[j]))
-			}
-		}
+		lines = append(lines, hostLines(s, r, i)...)
 	}
-	if r.Held != "" {
+	if r.Held != "" && !r.Ended() && moving == 0 {
 		lines = append(lines, "  "+s.Paint(term.Busy, "held: "+r.Held))
 	}
 	return lines
 }
 
-func hostLine(s term.Screen, h *Host) string {
+// maxHosts bounds the hosts that are listed for one wave.
+const maxHosts = 16
+
+// hostLines lists the hosts of a wave; of a large wave only those that move or
+// failed, which are what a person looks for.
+func hostLines(s term.Screen, r *Rollout, wave int) []string {
+	_, _, _, all := r.Progress(wave)
+	var lines []string
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		if h.Wave != wave || (all > maxHosts && (h.waits() || h.done())) {
+			continue
+		}
+		if len(lines) < maxHosts {
+			lines = append(lines, hostLine(s, h, r.Ended()))
+		}
+	}
+	if rest := all - len(lines); rest > 0 {
+		lines = append(lines, s.Paint(term.Faint, fmt.Sprintf("    … and %d more", rest)))
+	}
+	return lines
+}
+
+func hostLine(s term.Screen, h *Host, ended bool) string {
 	status := h.Status
+	if ended && h.waits() {
+		return fmt.Sprintf("    %-12s %s", h.Name, s.Paint(term.Faint, "not granted"))
+	}
 	if status == rollout.Claimed.String() && h.Phase != "" {
 		status = h.Phase
 	}

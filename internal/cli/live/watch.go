@@ -75,6 +75,7 @@ type watch struct {
 	events  chan operator.Event
 	dirty   bool
 	asked   time.Time
+	rest    time.Time // the server is not asked before
 	ended   time.Time // when the server first said that it had
 }
 
@@ -91,13 +92,15 @@ func (w *watch) run(ctx context.Context, failed <-chan error) error {
 				return err
 			}
 		case now := <-redraw.C:
-			if len(w.events) > 0 || (!w.dirty && now.Sub(w.asked) < askEvery) {
+			if len(w.events) > 0 || now.Before(w.rest) || (!w.dirty && now.Sub(w.asked) < askEvery) {
 				continue
 			}
 			w.asked, w.dirty = now, false
 			if err := w.refresh(ctx); err != nil {
 				return err
 			}
+			// A large rollout is dear to ask for: use a tenth of the time at most.
+			w.rest = now.Add(10 * time.Since(now))
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
