@@ -67,7 +67,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 	case event.Granted, event.GrantClaimed, event.GrantEnded:
 		s.foldGrant(e, s.host(e.Host), ev)
 	case event.QuarantineAdded, event.QuarantineCleared, event.RolloutQueued, event.RolloutDeferred:
-		s.foldChannel(ev)
+		return s.foldChannel(ev)
 	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveHeld:
 		return s.foldRollout(e.At, ev)
 	case event.VerifyFailed, event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
@@ -253,23 +253,42 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 	s.refresh(h)
 }
 
-func (s *State) foldChannel(ev event.Event) {
+func (s *State) foldChannel(ev event.Event) error {
+	var name string
 	switch ev := ev.(type) {
 	case event.QuarantineAdded:
-		s.Channels[ev.Channel].Quarantine[ev.Digest] = ev.Reason
-		s.dirty[ev.Channel] = true
+		name = ev.Channel
 	case event.QuarantineCleared:
-		delete(s.Channels[ev.Channel].Quarantine, ev.Digest)
-		s.dirty[ev.Channel] = true
+		name = ev.Channel
 	case event.RolloutQueued:
-		s.Channels[ev.Channel].Queued = ev.Manifest
+		name = ev.Channel
 	case event.RolloutDeferred:
-		s.Channels[ev.Channel].Deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason
+		name = ev.Channel
 	}
+	c := s.Channels[name]
+	if c == nil {
+		return fmt.Errorf("%s names channel %q, which no release has", ev.EventType(), name)
+	}
+	switch ev := ev.(type) {
+	case event.QuarantineAdded:
+		c.Quarantine[ev.Digest] = ev.Reason
+		s.dirty[name] = true
+	case event.QuarantineCleared:
+		delete(c.Quarantine, ev.Digest)
+		s.dirty[name] = true
+	case event.RolloutQueued:
+		c.Queued = ev.Manifest
+	case event.RolloutDeferred:
+		c.Deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason
+	}
+	return nil
 }
 
 func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 	c := s.Channels[ev.Channel]
+	if c == nil {
+		return fmt.Errorf("%s names channel %q, which no release has", ev.EventType(), ev.Channel)
+	}
 	r := &rollout.Rollout{Name: ev.Rollout, Channel: ev.Channel, Ref: ev.Ref, Manifest: ev.Manifest,
 		Phase: rollout.Opening, Reason: ev.Reason, OpenedAt: at}
 	r.Place = len(s.Order)
