@@ -42,6 +42,7 @@ type Agent struct {
 	inbox chan message
 	look  chan struct{} // the generation may have moved
 	send  chan struct{} // there may be events to send
+	back  chan struct{} // the server answers again
 
 	// era rises when an activation or a revert completes: only requests begun
 	// since then are contact after it.
@@ -69,6 +70,7 @@ func Open(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, inbox: make(chan message, 64), look: make(chan struct{}, 1), send: make(chan struct{}, 1),
+		back:    make(chan struct{}, 1),
 		started: time.Now(), fatal: make(chan error, 1),
 	}
 	ctx := context.Background()
@@ -88,7 +90,15 @@ func openStore(ctx context.Context, dir string, light bool, opts ...rows.Option)
 		r = rows.New(db, opts...)
 		return r.Migrate(ctx, tx)
 	}})
-	return s, r, err
+	if err != nil {
+		return nil, nil, err
+	}
+	// The framework prepares its statements here: later it would wait for the one
+	// connection, which a transaction that waits for the framework may hold.
+	if _, err := r.Open(ctx); err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return s, r, nil
 }
 
 // agentDoc is the reducer's durable state.
@@ -299,7 +309,9 @@ func (a *Agent) Status() Status {
 // onAccepted notes that the server accepted a request that began in an era.
 func (a *Agent) onAccepted(era int64) {
 	a.lastContact.Store(int64(a.time.Now()))
-	a.serverError.Store(nil)
+	if a.serverError.Swap(nil) != nil {
+		nudge(a.back)
+	}
 	if era == a.era.Load() && a.wantContact.Load() {
 		select {
 		case a.inbox <- contacted{era}:

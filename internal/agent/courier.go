@@ -26,6 +26,7 @@ type courier struct {
 	a        *Agent
 	interval time.Duration // of heartbeats
 	beatAt   time.Time
+	retryAt  time.Time // not before, after the server did not answer
 	renewAt  time.Time // not before, after a failure
 	pruneAt  time.Time
 	failing  client.Backoff
@@ -44,7 +45,11 @@ func (a *Agent) carry(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
+		case <-a.back:
 		case <-a.send:
+			if time.Now().Before(c.retryAt) {
+				continue // backing off: the timer still runs
+			}
 		}
 		wait, err := c.round(ctx)
 		if err != nil {
@@ -76,7 +81,9 @@ func (c *courier) round(ctx context.Context) (time.Duration, error) {
 		if ctx.Err() == nil {
 			a.away("events and heartbeats", err)
 		}
-		return c.failing.Next(), nil
+		wait := c.failing.Next()
+		c.retryAt = time.Now().Add(wait)
+		return wait, nil
 	}
 	c.failing.Reset()
 	c.renew(ctx)

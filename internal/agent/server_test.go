@@ -50,6 +50,8 @@ type server struct {
 	setBack  bool
 	reports  []wire.BootstrapReport
 	requests map[string]int
+	only     string // the host that is offered something; empty is any
+	offered  int    // how often
 }
 
 type hostChain struct {
@@ -58,6 +60,8 @@ type hostChain struct {
 	chain  identity.Chain
 	events []wire.Event
 	hashes [][32]byte // after each event; hashes[i] belongs to events[i]
+
+	signature []byte // of the last head
 }
 
 func newServer(t testing.TB) *server {
@@ -158,7 +162,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	s.set(func() { s.serials[r.TLS.PeerCertificates[0].SerialNumber.String()] = true })
 	switch {
 	case p == wire.RouteDispatch:
-		s.dispatch(w, r)
+		s.dispatch(w, r, name)
 	case p == wire.RouteClaim:
 		s.claim(w, body)
 	case p == wire.RouteEvents:
@@ -252,7 +256,7 @@ func (s *server) enroll(w http.ResponseWriter, body []byte) {
 }
 
 // dispatch answers with the offer while it is not claimed, or holds the request.
-func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
+func (s *server) dispatch(w http.ResponseWriter, r *http.Request, name string) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.NewTimer(2 * time.Second)
@@ -260,6 +264,12 @@ func (s *server) dispatch(w http.ResponseWriter, r *http.Request) {
 	for {
 		s.mu.Lock()
 		o, down := s.offer, s.down
+		if s.only != "" && s.only != name {
+			o = nil
+		}
+		if o != nil {
+			s.offered++
+		}
 		s.mu.Unlock()
 		if down {
 			panic(http.ErrAbortHandler)
@@ -338,6 +348,7 @@ func (s *server) events(w http.ResponseWriter, name string, body []byte) {
 			s.t.Errorf("host %s: %v", name, err)
 		}
 	}
+	c.signature = m.Head.Signature
 	c.chain, c.events, c.hashes = next, append(c.events, fresh...), append(c.hashes, hashes...)
 	_ = json.NewEncoder(w).Encode(wire.EventAck{Acked: c.chain.Seq})
 }

@@ -134,7 +134,7 @@ func TestStaleActivatesNothing(t *testing.T) {
 		return false
 	})
 	b.want("a", gone)
-	p.issued, p.version = 0, 2
+	p.issued, p.version, p.ref = 0, 2, "r2"
 	b.roll(p, "g2", one)
 	b.phase(host.Converged)
 }
