@@ -153,7 +153,7 @@ func (a *agent) append(e event.Event) {
 func (a *agent) head() wire.Head {
 	sig, err := identity.SignHead(a.event, testFleet, a.name, a.incarnation, a.chain)
 	must(a.w.t, err)
-	return wire.Head{Seq: a.chain.Seq, Hash: a.chain.Hash[:], Signature: sig}
+	return wire.Head{Seq: a.chain.Seq, Hash: bytes.Clone(a.chain.Hash[:]), Signature: sig}
 }
 
 func (a *agent) batch() wire.EventBatch {

@@ -248,6 +248,7 @@ func (s *Server) start(ctx context.Context, listeners []net.Listener) {
 	ctx, s.stop = context.WithCancel(ctx)
 	ran := make(chan error, 1)
 	go func() { ran <- s.control.Run(ctx) }()
+	go s.trim(ctx)
 	served := make(chan error, len(listeners))
 	for i, l := range listeners {
 		go func() { served <- s.https[i].ServeTLS(l, "", "") }()
