@@ -1,0 +1,196 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/audit"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// rolledBack is the log of a rollout that converged and of one whose second wave
+// failed, under a budget.
+func rolledBack(t *testing.T) *world {
+	w := scene(t, "h0 h1 h2 h3")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r1", waves: "h0 | h1 h2 h3", target: bundles[0], budget: 2}))
+	w.live(6)
+	w.breakOn(bundles[1], "h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1 h2 h3", target: bundles[1], budget: 2,
+		after: map[string][]string{"h3": {"h2"}}}))
+	w.live(10)
+	return w
+}
+
+// found replays a log through a fresh audit.
+func found(w *world, log []event.Entry) []audit.Violation {
+	l := audit.NewLog(w.docs)
+	var out []audit.Violation
+	for i, e := range log {
+		out = append(out, l.Observe(uint64(i+1), e)...)
+	}
+	return out
+}
+
+// at finds the nth event of a type.
+func at(t *testing.T, log []event.Entry, ev event.Event, nth int) int {
+	for i, e := range log {
+		if e.Type == ev.EventType() {
+			if nth--; nth == 0 {
+				return i
+			}
+		}
+	}
+	t.Fatalf("the log has no such %s", ev.EventType())
+	return 0
+}
+
+// edited returns an entry with one field set.
+func edited(t *testing.T, e event.Entry, field string, value any) event.Entry {
+	var body map[string]any
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	body[field] = value
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Body = b
+	return e
+}
+
+// TestAuditFindsWhatIsWrong tampers with a sound log and expects the invariant
+// by its name: a checker that cannot fail checks nothing.
+func TestAuditFindsWhatIsWrong(t *testing.T) {
+	w := rolledBack(t)
+	if v := found(w, w.log); len(v) > 0 {
+		t.Fatalf("the sound log violates %v", v)
+	}
+	type log = []event.Entry
+	entry := func(host string, ev event.Event) event.Entry {
+		e, err := event.NewEntry(w.now, host, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	drop := func(i int) log { return slices.Delete(slices.Clone(w.log), i, i+1) }
+	insert := func(i int, e ...event.Entry) log { return slices.Insert(slices.Clone(w.log), i, e...) }
+	change := func(i int, field string, value any) log {
+		l := slices.Clone(w.log)
+		l[i] = edited(t, l[i], field, value)
+		return l
+	}
+	grant := func(n int) int { return at(t, w.log, event.Granted{}, n) }
+	step := func(to string, nth int) int {
+		for i, e := range w.log {
+			if e.Type == (event.HostStepped{}).EventType() && strings.Contains(string(e.Body), `"to":"`+to+`"`) &&
+				!strings.Contains(string(e.Body), `"from":"`+to+`"`) {
+				if nth--; nth == 0 {
+					return i
+				}
+			}
+		}
+		t.Fatalf("nobody went to %s", to)
+		return 0
+	}
+	extra := func(g, host string, of int) event.Entry {
+		e := edited(t, edited(t, w.log[grant(of)], "grant", g), "reason", "extra")
+		e.Host = host
+		return e
+	}
+	r2 := w.s.Find("c@r2")
+	for _, c := range []struct {
+		invariant string
+		log       log
+	}{
+		{"S1", insert(grant(3)+1, extra("x", "h3", 3))},
+		{"S2", insert(grant(1)+1, extra("x", "h0", 1))},
+		{"S3", change(grant(1), "purpose", "party")},
+		{"S5", insert(len(w.log), entry("h0", event.HostEnrolled{Incarnation: 1}))},
+		{"S7", drop(at(t, w.log, event.WavePromoted{}, 1))},
+		{"S8", insert(at(t, w.log, event.GrantClaimed{}, 1), w.log[at(t, w.log, event.WavePromoted{}, 1)])},
+		{"S8", change(at(t, w.log, event.WavePromoted{}, 1), "evidence", 7)},
+		{"S9", change(step("converged", 1), "data", map[string]any{"name": "up", "pass": false})},
+		{"S10", drop(at(t, w.log, event.HostReturned{}, 1))},
+		{"S11", change(at(t, w.log, event.WavePromoted{}, 1), "skipped", 1)},
+		{"S14", insert(grant(6), extra("x", "h3", 6))},
+		{"S16", insert(at(t, w.log, event.WavePromoted{}, 1), w.log[at(t, w.log, event.RolloutOpened{}, 1)])},
+		{"S17", insert(grant(6), entry("", event.QuarantineAdded{Channel: "c", Digest: bundles[1], Reason: "x"}))},
+		{"S17", insert(len(w.log), entry("", event.QuarantineCleared{Channel: "c", Digest: bundles[1]}))},
+		{"S18", insert(grant(6), entry("", event.RolloutPaused{Rollout: "c@r2", Manifest: r2.Manifest, Actor: "ada"}))},
+		{"S18", insert(len(w.log), entry("", event.RolloutResumed{Rollout: "c@r2", Manifest: r2.Manifest}))},
+		{"S19", change(at(t, w.log, event.RolloutMoved{}, 2), "to", "pruned")},
+		{"S19", change(step("soaking", 1), "to", "reverted")},
+		{"S20", change(step("soaking", 1), "data", map[string]any{"observed": bundles[3]})},
+		{"S21", change(step("reverted", 1), "data", map[string]any{"observed": bundles[3]})},
+		{"S23", drop(at(t, w.log, event.GrantClaimed{}, 1))},
+		{"S24", insert(at(t, w.log, event.GrantClaimed{}, 1), w.log[at(t, w.log, event.GrantClaimed{}, 1)])},
+		{"S25", insert(3, event.Entry{Type: "host.danced"})},
+		{"S28", change(grant(1), "reason", "")},
+		{"S30", change(grant(1), "target", bundles[3])},
+		{"S33", drop(step("soaking", 1))},
+	} {
+		v := found(w, c.log)
+		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == c.invariant }) {
+			t.Errorf("%s: the audit found only %v", c.invariant, v)
+		}
+	}
+}
+
+// TestAuditOfARevertWithoutFailures checks S22 and S15 on logs made by hand.
+func TestAuditOfARevertWithoutFailures(t *testing.T) {
+	w := scene(t, "h0 h1")
+	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	a, b := w.manifest(spec{channel: "a", ref: "r1", waves: "h0", target: bundles[0]}), w.manifest(spec{channel: "b", ref: "r1", waves: "h1", target: bundles[0]})
+	w.release(fleet.Queue, a, b)
+	w.tick()
+	for want, ev := range map[string]event.Event{
+		"S22": event.RolloutReverting{Rollout: "a@r1", Manifest: a.Digest, Reason: "x"},
+		"S15": event.RolloutOpened{Rollout: "b@r1", Channel: "b", Ref: "r1", Manifest: b.Digest, Reason: "x"},
+	} {
+		e, err := event.NewEntry(w.now, "", ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := found(w, append(slices.Clone(w.log), e))
+		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == want }) {
+			t.Errorf("%s: the audit found only %v", want, v)
+		}
+	}
+}
+
+// TestS1S25CheckRecountsTheState breaks a state's own counts.
+func TestS1S25CheckRecountsTheState(t *testing.T) {
+	w := rolledBack(t)
+	if v := audit.Check(w.s, w.now); len(v) > 0 {
+		t.Fatalf("the sound state violates %v", v)
+	}
+	r := w.s.Find("c@r2")
+	r.Waves[0].Failures++
+	w.s.Hosts["h1"].Machine.Phase = "converged"
+	w.s.Hosts["h1"].Machine.Current = bundles[3]
+	got := fmt.Sprint(audit.Check(w.s, w.now.Add(clock.Second)))
+	for _, want := range []string{"S25", "S20"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not among %s", want, got)
+		}
+	}
+}
+
+// TestEveryEventTypeIsAudited offers every type: the audit knows them all.
+func TestEveryEventTypeIsAudited(t *testing.T) {
+	for _, name := range event.Types() {
+		l := audit.NewLog(documents{})
+		for _, v := range l.Observe(1, event.Entry{Type: name, Host: "h", Incarnation: 0, HostSeq: 0, Body: []byte("{}")}) {
+			if strings.Contains(v.Words, "is not checked") {
+				t.Errorf("event %s is not audited", name)
+			}
+		}
+	}
+}
