@@ -1,0 +1,112 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
+)
+
+func TestGates(t *testing.T) {
+	const now clock.Instant = 1_700_000_000_000
+	for name, c := range map[string]struct {
+		block *gate.Block
+		code  gate.Code // empty: open
+		says  string
+	}{
+		"fresh":                    {gate.CheckFreshness("c", now, clock.Hour, now), "", ""},
+		"fresh to the last moment": {gate.CheckFreshness("c", now-clock.Instant(clock.Hour), clock.Hour, now), "", ""},
+		"stale":                    {gate.CheckFreshness("c", now-clock.Instant(clock.Hour)-1, clock.Hour, now), gate.Freshness, "refresh"},
+		"never fresh":              {gate.CheckFreshness("c", 0, clock.Hour, now), gate.Freshness, "no freshness statement"},
+		"a clock behind":           {gate.CheckFreshness("c", now+5, clock.Hour, now), "", ""},
+
+		"active":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "active"}), "", ""},
+		"paused":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Paused: true, Reason: "lunch"}), gate.Overlay, "lunch"},
+		"halted":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Halted: true, Ended: true}), gate.Overlay, "resume or cancel"},
+		"ended":                {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "superseded", Ended: true}), gate.Overlay, "superseded"},
+		"reverting and paused": {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Reverting: true, Paused: true}), gate.Overlay, "being reverted"},
+
+		"not quarantined": {gate.CheckQuarantine("c", "b", ""), "", ""},
+		"quarantined":     {gate.CheckQuarantine("c", "b", "failed on h"), gate.Quarantine, "failed on h"},
+
+		"no predecessor":         {gate.CheckChannelEdges("c", nil), "", ""},
+		"predecessor at rest":    {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab"}}), "", ""},
+		"predecessor active":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "x"}, {Channel: "lab", Rollout: "lab@1", Phase: "active"}}), gate.ChannelEdge, "lab@1"},
+		"predecessor halted":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Halted: true}}), gate.ChannelEdge, "resume or cancel"},
+		"predecessor reverted":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Reverted: true}}), gate.ChannelEdge, "a fix"},
+		"wave open":              {gate.CheckWave("c@1", 1, "b", 1, "b"), "", ""},
+		"wave passed":            {gate.CheckWave("c@1", 0, "a", 1, "b"), "", ""},
+		"wave to come":           {gate.CheckWave("c@1", 2, "z", 1, "b"), gate.Wave, "wave z"},
+		"there":                  {gate.CheckPresence("h", true), "", ""},
+		"away":                   {gate.CheckPresence("h", false), gate.Presence, "offline"},
+		"edges met":              {gate.CheckHostEdges("h", nil), "", ""},
+		"edges unmet":            {gate.CheckHostEdges("h", []string{"db", "dc"}), gate.HostEdge, "db, dc"},
+		"budget with a slot":     {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 2, InFlight: 1}}), "", ""},
+		"budget full":            {gate.CheckBudgets([]gate.Use{{Selector: "all", Max: 9}, {Selector: "web", Max: 2, InFlight: 2}}), gate.Budget, "2 of at most 2"},
+		"budget over full":       {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 1, InFlight: 2}}), gate.Budget, "web"},
+		"no backoff":             {gate.CheckBackoff(0, "", "", now), "", ""},
+		"backoff over":           {gate.CheckBackoff(now, "busy", "", now), "", ""},
+		"backing off":            {gate.CheckBackoff(now+1, "prepare-failed", "no room", now), gate.Backoff, "no room"},
+		"wave of nobody":         {gate.CheckPromotion(gate.Evidence{Wave: "w"}), "", ""},
+		"wave in flight":         {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 hosts in flight"},
+		"wave waiting":           {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
+		"wave all offline":       {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Offline: 2}), gate.Promotion, "2 are offline"},
+		"wave proven":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Offline: 1}), "", ""},
+		"wave short of evidence": {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, Converged: 1, Offline: 2, MinSoaked: 2}), gate.Promotion, "of the 2"},
+		"wave at target":         {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 3, MinSoaked: 2}), "", ""},
+		"wave almost at target":  {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "of the 1"},
+	} {
+		switch {
+		case c.code == "" && c.block != nil:
+			t.Errorf("%s: blocks with %+v", name, *c.block)
+		case c.code != "" && c.block == nil:
+			t.Errorf("%s: does not block", name)
+		case c.block != nil:
+			all := c.block.Words + " " + c.block.WaitsFor + " " + c.block.ClearedBy
+			if c.block.Code != c.code || !strings.Contains(all, c.says) {
+				t.Errorf("%s: says %s: %s, expected %s: … %s", name, c.block.Code, all, c.code, c.says)
+			}
+			if c.block.Words == "" || c.block.WaitsFor == "" || c.block.ClearedBy == "" {
+				t.Errorf("L5: %s: does not say everything: %+v", name, *c.block)
+			}
+		}
+	}
+	if b := gate.CheckBackoff(now+7, "busy", "", now); b.Earliest != now+7 {
+		t.Errorf("a backoff that ends at %d says %d", now+7, b.Earliest)
+	}
+}
+
+// TestS8PromotionIsNeverVacuous checks every count of a wave: it promotes only
+// with nobody on the way or left to start, and with a converged host unless
+// nothing in it changes.
+func TestS8PromotionIsNeverVacuous(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(label string) int { return rapid.IntRange(0, 3).Draw(t, label) }
+		e := gate.Evidence{Wave: "w", AtTarget: n("atTarget"), Converged: n("converged"), InFlight: n("inFlight"), Ready: n("ready"), Offline: n("offline"), MinSoaked: n("minSoaked")}
+		e.Hosts = e.AtTarget + e.Converged + e.InFlight + e.Ready + e.Offline + n("failed")
+		changing := e.Hosts - e.AtTarget
+		ok := e.InFlight == 0 && e.Ready == 0 && (changing == 0 || e.Converged >= 1) && e.Converged >= min(e.MinSoaked, changing)
+		if b := gate.CheckPromotion(e); (b == nil) != ok {
+			t.Fatalf("%+v: %+v", e, b)
+		}
+	})
+}
+
+// TestS1BudgetGateCounts checks that a budget blocks exactly when any is full.
+func TestS1BudgetGateCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		full := false
+		var uses []gate.Use
+		for range rapid.IntRange(0, 4).Draw(t, "budgets") {
+			u := gate.Use{Selector: "s", Max: rapid.IntRange(1, 3).Draw(t, "max"), InFlight: rapid.IntRange(0, 4).Draw(t, "inFlight")}
+			full = full || u.InFlight >= u.Max
+			uses = append(uses, u)
+		}
+		if b := gate.CheckBudgets(uses); (b != nil) != full {
+			t.Fatalf("%+v: %+v", uses, b)
+		}
+	})
+}
