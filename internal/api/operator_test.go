@@ -1,0 +1,275 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/api/operations"
+	"github.com/steadyfleet/steady/internal/api/operator"
+	coreplan "github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// routePath fills in a route's parameters.
+var routePath = strings.NewReplacer("{host}", "h", "{rollout}", "r", "{verb}", "pause", "{channel}", "c", "{bundle}", "b", "{id}", "i")
+
+// request sends one to the operator API as anybody might.
+func (w *world) request(secret, method, path, body string, headers ...string) (int, string) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.ctx())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, w.server.OperatorURL()+path, strings.NewReader(body))
+	must(w.t, err)
+	if secret != "" {
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	client := newAgentLike(w)
+	res, err := client.Do(req)
+	must(w.t, err)
+	defer client.CloseIdleConnections()
+	defer res.Body.Close()
+	if res.Header.Get("Content-Type") == "text/event-stream" {
+		return res.StatusCode, ""
+	}
+	buf := make([]byte, 1<<20)
+	n := 0
+	for n < len(buf) {
+		m, err := res.Body.Read(buf[n:])
+		n += m
+		if err != nil {
+			break
+		}
+	}
+	return res.StatusCode, string(buf[:n])
+}
+
+// newAgentLike returns an HTTP client that trusts the server and has no
+// certificate of its own.
+func newAgentLike(w *world) *http.Client {
+	a := &agent{w: w, name: "none"}
+	a.connect()
+	return a.http
+}
+
+// Every route names who may use it, and admits exactly them.
+func TestRouteRoleMatrix(t *testing.T) {
+	w := newWorld(t)
+	secrets := map[operator.Role]string{}
+	for _, role := range []operator.Role{operator.Viewer, operator.Operator, operator.Releaser, operator.Admin} {
+		made, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: string(role), Role: role})
+		must(t, err)
+		secrets[role] = made.Secret
+	}
+	routes := operations.New(w.server.Control(), nil, nil).Routes()
+	if len(routes) < 18 {
+		t.Fatalf("only %d routes", len(routes))
+	}
+	for _, r := range routes {
+		p := r.Permission
+		if !p.Anyone && len(p.Roles) == 0 {
+			t.Errorf("%s %s declares no permission", r.Method, r.Path)
+		}
+		path := routePath.Replace(r.Path)
+		for _, secret := range []string{"", "steadyop_wrong"} {
+			status, _ := w.request(secret, r.Method, path, "{}")
+			if open := p.Anyone || p.Local; open != (status/100 == 2) || !open && status != 401 {
+				t.Errorf("%s %s with token %q: %d", r.Method, r.Path, secret, status)
+			}
+		}
+		for role, secret := range secrets {
+			status, body := w.request(secret, r.Method, path, "{}")
+			if admitted := status != 401 && status != 403; admitted != (p.Admits(role) || p.Local) {
+				t.Errorf("%s %s as %s: %d %s", r.Method, r.Path, role, status, body)
+			}
+		}
+	}
+	if (operations.Permission{}).Admits(operator.Admin) {
+		t.Error("a route without a permission admits somebody")
+	}
+}
+
+func TestDescriptionNamesEveryRoute(t *testing.T) {
+	w := newWorld(t)
+	status, raw := w.request("", "GET", operator.RouteOpenAPI, "")
+	var doc struct {
+		OpenAPI string                    `json:"openapi"`
+		Paths   map[string]map[string]any `json:"paths"`
+	}
+	if status != 200 || json.Unmarshal([]byte(raw), &doc) != nil || !strings.HasPrefix(doc.OpenAPI, "3.1") {
+		t.Fatalf("%d %.200s", status, raw)
+	}
+	for _, r := range operations.New(w.server.Control(), nil, nil).Routes() {
+		if doc.Paths[r.Path][strings.ToLower(r.Method)] == nil {
+			t.Errorf("%s %s is not described", r.Method, r.Path)
+		}
+	}
+}
+
+func TestOperatorRequestsAreStrict(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	secret, err := os.ReadFile(w.server.AdminTokenFile())
+	must(t, err)
+	s := strings.TrimSpace(string(secret))
+	if info, err := os.Stat(w.server.AdminTokenFile()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the admin token's file: %v, %v", info.Mode(), err)
+	}
+	for _, c := range []struct {
+		what, method, path, body string
+		status                   int
+		headers                  []string
+	}{
+		{"unknown field", "POST", "/v1/operator/rollouts/stable@r1/pause", `{"reason":"x","force":true}`, 422, nil},
+		{"no reason", "POST", "/v1/operator/rollouts/stable@r1/pause", `{}`, 422, nil},
+		{"unknown verb", "POST", "/v1/operator/rollouts/stable@r1/explode", `{"reason":"x"}`, 422, nil},
+		{"unknown rollout", "POST", "/v1/operator/rollouts/none@r1/pause", `{"reason":"x"}`, 409, nil},
+		{"unknown parameter", "GET", "/v1/operator/status?x=1", "", 422, nil},
+		{"limit", "GET", "/v1/operator/events?limit=1001", "", 422, nil},
+		{"unknown host", "GET", "/v1/operator/hosts/nobody", "", 404, nil},
+		{"no release", "POST", "/v1/operator/releases", "no tar", 422, nil},
+		{"another site", "POST", "/v1/operator/reconcile", `{}`, 403, []string{"Origin", "https://evil.example"}},
+		{"another site reads", "GET", "/v1/operator/status", "", 403, []string{"Origin", "null"}},
+		{"this site", "GET", "/v1/operator/status", "", 200, []string{"Origin", w.server.OperatorURL()}},
+		{"stream parameter", "GET", "/v1/operator/events/stream?x=1", "", 422, nil},
+	} {
+		status, body := w.request(s, c.method, c.path, c.body, c.headers...)
+		if status != c.status {
+			t.Errorf("%s: %d %s, expected %d", c.what, status, body, c.status)
+		}
+	}
+	if _, raw := w.request(s, "GET", operator.RouteMetrics, ""); !strings.Contains(raw, "steady_log_entries_total") {
+		t.Errorf("metrics: %.300s", raw)
+	}
+}
+
+func TestRevokedTokenIsRefused(t *testing.T) {
+	w := newWorld(t)
+	made, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: "eve", Role: operator.Viewer})
+	must(t, err)
+	eve := w.client(made.Secret)
+	if _, err := eve.Status(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := w.op.Tokens(w.ctx())
+	must(t, err)
+	if len(tokens) != 2 {
+		t.Fatalf("%d tokens", len(tokens))
+	}
+	must(t, w.op.RevokeToken(w.ctx(), made.ID))
+	var refused *operator.Error
+	if _, err := eve.Status(w.ctx()); !errors.As(err, &refused) || refused.Status != 401 {
+		t.Fatalf("a revoked token was answered %v", err)
+	}
+	page, err := w.op.Events(w.ctx(), operatorAll)
+	must(t, err)
+	for _, e := range page.Events {
+		if strings.Contains(string(e.Body), made.Secret) {
+			t.Error("the log holds a token's secret")
+		}
+	}
+}
+
+// The stream goes on exactly where a client left off, and filters.
+func TestEventStreamGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 2, content: "one"})
+	stop := runAgents(t, w.agents(2)...)
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	stop()
+	var all []operator.Event
+	last := w.server.Control().Head().Seq
+	collect := func(q operator.EventQuery, until uint64) (got []operator.Event) {
+		t.Helper()
+		err := w.op.Follow(w.ctx(), q, func(e operator.Event) error {
+			got = append(got, e)
+			if e.Seq >= until {
+				return errDone
+			}
+			return nil
+		})
+		if err != errDone {
+			t.Fatal(err)
+		}
+		return got
+	}
+	all = append(collect(operator.EventQuery{}, 4), collect(operator.EventQuery{After: 4}, last)...)
+	for i, e := range all {
+		if e.Seq != uint64(i+1) {
+			t.Fatalf("event %d has sequence %d", i+1, e.Seq)
+		}
+	}
+	page, err := w.op.Events(w.ctx(), operator.EventQuery{Rollout: "stable@r1", Limit: 1000})
+	must(t, err)
+	kinds := map[string]int{}
+	for _, e := range page.Events {
+		kinds[e.Type]++
+	}
+	for _, kind := range []string{"rollout.opened", "rollout.moved", "grant.offered", "grant.claimed", "host.stepped"} {
+		if kinds[kind] == 0 {
+			t.Errorf("the rollout's events lack %s: %v", kind, kinds)
+		}
+	}
+	if kinds["host.enrolled"] != 0 || page.Next != last {
+		t.Errorf("the rollout's events: %v, next %d of %d", kinds, page.Next, last)
+	}
+	tail, err := w.op.Events(w.ctx(), operator.EventQuery{Tail: true, Limit: 3})
+	must(t, err)
+	if len(tail.Events) != 3 || tail.Events[2].Seq != last || tail.Next != last {
+		t.Errorf("the tail is %d events up to %d", len(tail.Events), tail.Next)
+	}
+	one, err := w.op.Events(w.ctx(), operator.EventQuery{Host: hostName(1), Tail: true, Limit: 2})
+	must(t, err)
+	if len(one.Events) != 2 || one.Events[0].Host != hostName(1) || one.Events[0].Seq > one.Events[1].Seq {
+		t.Errorf("the host's tail is %+v", one.Events)
+	}
+	paged := 0
+	for after := uint64(0); ; {
+		p, err := w.op.Events(w.ctx(), operator.EventQuery{After: after, Limit: 3})
+		must(t, err)
+		if len(p.Events) == 0 {
+			break
+		}
+		paged, after = paged+len(p.Events), p.Next
+	}
+	if uint64(paged) != last {
+		t.Errorf("pages hold %d of %d events", paged, last)
+	}
+	if r, err := w.op.Rollouts(w.ctx()); err != nil || len(r) != 1 || r[0].Standing != "terminal" {
+		t.Errorf("rollouts %+v, %v", r, err)
+	}
+}
+
+// Operators may have a listener of their own; then agents' has none of it.
+func TestOperatorListener(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.OperatorListen = "127.0.0.1:0" })
+	agentURL, err := url.Parse(w.server.URL())
+	must(t, err)
+	if agentURL.Host == strings.TrimPrefix(w.server.OperatorURL(), "https://") {
+		t.Fatal("one listener")
+	}
+	if _, err := w.op.Status(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	a := enrolled(w, "h-0000")
+	if status, _, err := a.call(w.ctx(), "GET", "/v1/operator/status", nil); err != nil || status != 404 {
+		t.Errorf("the agents' listener answered %d, %v", status, err)
+	}
+	e, err := w.op.Enrolment(w.ctx())
+	must(t, err)
+	if e.Fleet != testFleet || string(e.Root) != string(w.root) || len(e.ServerCA) == 0 {
+		t.Errorf("enrolment %+v", e)
+	}
+	if err := w.op.Operate(w.ctx(), coreplan.Pause, "none", "x"); err == nil {
+		t.Error("no rollout was paused")
+	}
+}
