@@ -42,11 +42,11 @@ func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
 		l.w.breakLeaf("a", failsForEver)
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}))
 		for range 5 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			l.killer.kill()
 			l.restart()
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		l.wantPhase(leafRef("a"), engine.Failed)
 		l.wantPhase(treeRef("t"), engine.Degraded)
 		l.quiet()
@@ -59,7 +59,7 @@ func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
 		}
 		l.w.heal()
 		l.set(engine.Retry(leafRef("a")))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		l.wantPhase(treeRef("t"), engine.Converged)
 	})
@@ -69,9 +69,9 @@ func TestAbortRetiresTheChildrenNewestFirstAndEscalates(t *testing.T) {
 	inBubble(t, func(l *lab) { l.tree.OnChildFailure = engine.Abort }, func(l *lab) {
 		l.w.breakLeaf("c", failsForEver)
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b", "c"}}))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		l.w.heal()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		l.wantPhase(treeRef("t"), engine.Failed)
 		var gone []string
 		for _, name := range []string{"a", "b", "c"} {
@@ -88,7 +88,7 @@ func TestAbortRetiresTheChildrenNewestFirstAndEscalates(t *testing.T) {
 		}
 		// A new desired state starts afresh.
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}, Content: "2"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(treeRef("t"), engine.Converged)
 		l.quiet()
 	})
@@ -98,10 +98,10 @@ func TestP9LateResultNeverOverwritesANewerGeneration(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.w.breakLeaf("a", hangs)
 		l.set(engine.Upsert(leafRef("a"), leaf{"old"}))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		l.wantPhase(leafRef("a"), engine.Acting)
 		l.set(engine.Upsert(leafRef("a"), leaf{"new"}))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		if s, _ := l.w.get("a"); s != "new" {
 			t.Fatalf("the world holds %q", s)
@@ -121,7 +121,7 @@ func TestActPastItsDeadlineIsCancelledAndCounted(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.w.breakLeaf("a", hangs)
 		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		if !slices.ContainsFunc(l.history(leafRef("a")), func(h engine.Transition) bool {
 			return h.Reason.Code == engine.CodeActTimeout && h.Attempt == 1 && h.Took == l.leaf.ActTimeout
@@ -135,7 +135,7 @@ func TestPanicIsAnErrorWithACounter(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.w.breakLeaf("a", panics)
 		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		if n := l.p.loop.Stats().Panics; n != 1 {
 			t.Fatalf("%d panics counted, want 1", n)
@@ -147,7 +147,7 @@ func TestSuccessIsBelievedOnlyAfterTheNextObserve(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.w.breakLeaf("a", nothing, nothing, nothing, nothing)
 		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Failed)
 		if n := l.w.acts["a#1"]; n != 3 {
 			t.Fatalf("%d acts that changed nothing, want 3", n)
@@ -160,11 +160,11 @@ func TestGracefulStopIsNotAnAttempt(t *testing.T) {
 		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
 		for range 6 {
 			l.w.breakLeaf("a", hangs)
-			time.Sleep(time.Second)
+			pass(time.Second)
 			l.restart()
 		}
 		l.w.heal()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 	})
 }
@@ -172,22 +172,22 @@ func TestGracefulStopIsNotAnAttempt(t *testing.T) {
 func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 	drift := func(l *lab) {
 		l.set(engine.Upsert(leafRef("a"), leaf{"x"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		l.w.set("a", "by hand")
 		l.p.loop.Kick(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal})
-		time.Sleep(time.Second)
+		pass(time.Second)
 	}
 	t.Run("report", func(t *testing.T) {
 		inBubble(t, func(l *lab) { l.leaf.OnDrift = engine.Report }, func(l *lab) {
 			drift(l)
-			time.Sleep(time.Hour)
+			pass(time.Hour)
 			l.wantPhase(leafRef("a"), engine.Drifted)
 			if s, _ := l.w.get("a"); s != "by hand" {
 				t.Fatalf("overwritten by %q", s)
 			}
 			l.set(engine.Upsert(leafRef("a"), leaf{"y"})) // a new intent is no drift
-			time.Sleep(time.Second)
+			pass(time.Second)
 			l.wantPhase(leafRef("a"), engine.Converged)
 		})
 	})
@@ -222,7 +222,7 @@ func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 			}
 			held = false
 			l.p.loop.Kick(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal, ID: "grant"})
-			time.Sleep(time.Second)
+			pass(time.Second)
 			l.wantPhase(leafRef("a"), engine.Converged)
 		})
 	})
@@ -232,15 +232,15 @@ func TestP6NothingOutlivesItsCleanupDeadline(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		end := clock.FromTime(time.Now().Add(10 * time.Minute))
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}).Until(end))
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		l.wantPhase(treeRef("t"), engine.Converged)
 		if n := l.row(leafRef("a")).NotAfter; n != end {
 			t.Fatalf("the child may live until %s, its parent until %s", n, end)
 		}
 		l.w.breakLeaf("b", failsForEver)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		l.wantPhase(leafRef("a"), engine.Retired)
-		time.Sleep(4 * time.Minute)
+		pass(4 * time.Minute)
 		l.wantPhase(leafRef("b"), engine.Orphaned)
 		l.wantPhase(treeRef("t"), engine.Retired)
 		h := l.history(leafRef("b"))
@@ -254,14 +254,14 @@ func TestP6NothingOutlivesItsCleanupDeadline(t *testing.T) {
 func TestRetireSurvivesADeadManager(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.w.breakLeaf("a", failsForEver)
 		l.set(engine.Retire(treeRef("t")))
 		l.killer.kill()
 		l.stop()
-		time.Sleep(time.Hour) // past every deadline, with nobody there
+		pass(time.Hour) // past every deadline, with nobody there
 		l.start()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Orphaned)
 		l.wantPhase(treeRef("t"), engine.Retired)
 		l.quiet()
@@ -273,13 +273,13 @@ func TestConvergeDeadlineFailsTheGeneration(t *testing.T) {
 		l.w.breakLeaf("a", hangs, hangs, hangs)
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}))
 		start := clock.FromTime(time.Now())
-		time.Sleep(65 * time.Second)
+		pass(65 * time.Second)
 		l.wantPhase(treeRef("t"), engine.Failed)
 		h := l.history(treeRef("t"))
 		if last := h[len(h)-1]; last.Reason.Code != engine.CodeConvergeBy || last.At != start.Add(clock.Minute) || !last.Escalated {
 			t.Fatalf("the tree's end: %s", mustJSON(last))
 		}
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		l.quiet()
 	})
 }
@@ -290,7 +290,7 @@ func TestP11OperatorGoesBeforeAStartupFlood(t *testing.T) {
 		for i := range flood {
 			l.set(engine.Upsert(leafRef(fmt.Sprint("f", i)), leaf{"x"}))
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.stop()
 		for i := range flood {
 			l.w.set(fmt.Sprint("f", i), "drifted") // so that each turn of the flood takes time
@@ -306,7 +306,7 @@ func TestP11OperatorGoesBeforeAStartupFlood(t *testing.T) {
 			if l.row(leafRef("urgent")).Phase == engine.Converged {
 				break
 			}
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
 		l.wantPhase(leafRef("urgent"), engine.Converged)
 		l.w.mu.Lock()
@@ -315,6 +315,6 @@ func TestP11OperatorGoesBeforeAStartupFlood(t *testing.T) {
 		if before > 20 {
 			t.Fatalf("%d turns of the flood went first", before)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 	})
 }

@@ -29,12 +29,12 @@ func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
 	settle := func() {
 		t.Helper()
 		for range 10 {
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			if l.killer.isDead() {
 				l.restart()
 			}
 		}
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		l.quiet()
 	}
 	one, two := treeRef("one"), treeRef("two")

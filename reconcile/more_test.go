@@ -65,7 +65,7 @@ func runOdd(t *testing.T, m reconcile.Manager[leaf, int], p engine.Policy, durin
 			t.Error(err)
 			return
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		during(loop, store)
 	})
 }
@@ -172,9 +172,9 @@ func TestReviveIsASecondLife(t *testing.T) {
 func TestChildOfAnotherParentFailsTheClaimant(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.set(engine.Upsert(treeRef("one"), tree{Leaves: []string{"a"}, Content: "mine"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.set(engine.Upsert(treeRef("two"), tree{Leaves: []string{"a"}, Content: "stolen"}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantPhase(treeRef("two"), engine.Failed)
 		if r := l.row(treeRef("two")).Reason; r.Code != engine.CodeChildConflict {
 			t.Fatalf("failed for %s", r)
@@ -190,7 +190,7 @@ func TestP2KickDuringATurnMakesOneMore(t *testing.T) {
 		for i := range 20 {
 			l.set(engine.Upsert(leafRef("a"), leaf{string(rune('a' + i))}))
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		l.quiet()
 		if s, _ := l.w.get("a"); s != "t" {
 			t.Fatalf("the world holds %q, want the last of twenty", s)
@@ -204,11 +204,11 @@ func TestP12SameLifeSameHistory(t *testing.T) {
 		inBubble(t, func(l *lab) { l.opts = append(l.opts, reconcile.WithWorkers(1)) }, func(l *lab) {
 			l.w.breakLeaf("b", fails, lies, nothing)
 			l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b", "c"}}))
-			time.Sleep(10 * time.Minute)
+			pass(10 * time.Minute)
 			l.w.set("c", "by hand")
-			time.Sleep(10 * time.Minute)
+			pass(10 * time.Minute)
 			l.set(engine.Retire(treeRef("t")))
-			time.Sleep(10 * time.Minute)
+			pass(10 * time.Minute)
 			for _, r := range l.rows() {
 				out += mustJSON(l.history(r.Ref)) + "\n"
 			}
@@ -232,7 +232,7 @@ type many struct {
 
 func (m *many) ObserveAll(context.Context) (map[engine.Ref]int, error) {
 	m.lists.Add(1)
-	time.Sleep(10 * time.Millisecond)
+	pass(10 * time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.all, nil

@@ -62,7 +62,7 @@ func (l *lab) randomStep(t *rapid.T) {
 	case "restart":
 		l.restart()
 	case "wait":
-		time.Sleep(time.Duration(rapid.IntRange(1, 400_000).Draw(t, "ms")) * time.Millisecond)
+		pass(time.Duration(rapid.IntRange(1, 400_000).Draw(t, "ms")) * time.Millisecond)
 	case "retry":
 		for _, r := range l.rows() {
 			if r.Phase == engine.Failed || r.Phase == engine.Orphaned {
@@ -76,17 +76,17 @@ func (l *lab) randomStep(t *rapid.T) {
 // healAndSettle ends all faults, sets both trees anew, and wants the world as declared.
 func (l *lab) healAndSettle(t *rapid.T) {
 	l.w.heal()
-	time.Sleep(15 * time.Minute) // whatever is still retiring ends
+	pass(15 * time.Minute) // whatever is still retiring ends
 	for _, name := range treeNames {
 		l.set(engine.Upsert(treeRef(name), tree{Leaves: leafNames[name][:1], Content: "end"}))
 	}
-	time.Sleep(30 * time.Minute)
+	pass(30 * time.Minute)
 	for _, r := range l.rows() {
 		if r.Phase == engine.Failed || r.Phase == engine.Orphaned {
 			l.set(engine.Retry(r.Ref))
 		}
 	}
-	time.Sleep(30 * time.Minute)
+	pass(30 * time.Minute)
 	l.quiet()
 	for _, name := range treeNames {
 		l.wantPhase(treeRef(name), engine.Converged)
