@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -78,59 +81,52 @@ func checkValue(d *json.Decoder, depth int) error {
 	return nil
 }
 
+// fold maps keys that encoding/json takes for one field to one string: it
+// matches field names without regard to case, by the simple folds of Unicode,
+// so that K and the Kelvin sign are one letter although they differ in length.
+func fold(key string) string {
+	if !strings.ContainsFunc(key, func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }) {
+		return key
+	}
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		if 'A' <= least && least <= 'Z' {
+			least += 'a' - 'A'
+		}
+		return least
+	}, key)
+}
+
 func checkObject(d *json.Decoder, depth int) error {
-	var seen []string
+	var few [8]string
+	seen := few[:0]
+	var many map[string]struct{} // once a scan would cost more
 	for d.More() {
 		tok, err := d.Token()
 		if err != nil {
 			return fmt.Errorf("the body is not JSON: %w", err)
 		}
 		key := tok.(string)
-		// encoding/json matches field names without regard to case.
-		for _, k := range seen {
-			if len(k) == len(key) && bytes.EqualFold([]byte(k), []byte(key)) {
-				return fmt.Errorf("%w: %q", ErrDuplicate, key)
-			}
-		}
-		if len(seen) < 64 {
-			seen = append(seen, key)
-		} else if err := checkWide(d, seen, key, depth); err != nil {
-			return err
-		} else {
-			return nil
-		}
-		if err := checkValue(d, depth+1); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return err
-}
-
-// checkWide goes on with an object of many keys, by map instead of by scan. key
-// has been read but not its value.
-func checkWide(d *json.Decoder, seen []string, key string, depth int) error {
-	fold := func(k string) string { return string(bytes.ToLower([]byte(k))) }
-	m := make(map[string]struct{}, 256)
-	for _, k := range seen {
-		m[fold(k)] = struct{}{}
-	}
-	for {
-		if _, dup := m[fold(key)]; dup {
+		folded := fold(key)
+		_, dup := many[folded]
+		if dup || slices.Contains(seen, folded) {
 			return fmt.Errorf("%w: %q", ErrDuplicate, key)
 		}
-		m[fold(key)] = struct{}{}
+		if many != nil {
+			many[folded] = struct{}{}
+		} else if seen = append(seen, folded); len(seen) > 32 {
+			many = make(map[string]struct{}, 2*len(seen))
+			for _, k := range seen {
+				many[k] = struct{}{}
+			}
+			seen = nil
+		}
 		if err := checkValue(d, depth+1); err != nil {
 			return err
 		}
-		if !d.More() {
-			break
-		}
-		tok, err := d.Token()
-		if err != nil {
-			return fmt.Errorf("the body is not JSON: %w", err)
-		}
-		key = tok.(string)
 	}
 	_, err := d.Token()
 	return err

@@ -121,6 +121,9 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 		if p.Halted {
 			who = "an operator: steady rollout resume or cancel " + p.Rollout + ", or a releaser with a fixed release of channel " + p.Channel
 		}
+		if p.Reverted {
+			who = "a releaser with a fixed release of channel " + p.Channel + ", or an operator: steady rollout cancel " + p.Rollout
+		}
 		return &Block{Code: ChannelEdge, Detail: p.Channel,
 			Words:    fmt.Sprintf("channel %s waits for channel %s (%s): rollout %s is %s", channel, p.Channel, p.Reason, p.Rollout, p.Phase),
 			WaitsFor: "channel " + p.Channel + " to converge", ClearedBy: who}

@@ -36,7 +36,7 @@ func TestGates(t *testing.T) {
 		"predecessor at rest":    {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab"}}), "", ""},
 		"predecessor active":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "x"}, {Channel: "lab", Rollout: "lab@1", Phase: "active"}}), gate.ChannelEdge, "lab@1"},
 		"predecessor halted":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Halted: true}}), gate.ChannelEdge, "resume or cancel"},
-		"predecessor reverted":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Reverted: true}}), gate.ChannelEdge, "a fix"},
+		"predecessor reverted":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Reverted: true}}), gate.ChannelEdge, "rollout cancel lab@1"},
 		"wave open":              {gate.CheckWave("c@1", 1, "b", 1, "b"), "", ""},
 		"wave passed":            {gate.CheckWave("c@1", 0, "a", 1, "b"), "", ""},
 		"wave to come":           {gate.CheckWave("c@1", 2, "z", 1, "b"), gate.Wave, "wave z"},
