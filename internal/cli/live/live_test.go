@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,12 +151,15 @@ func TestLargeWavesListWhatMatters(t *testing.T) {
 // script is a server whose stream breaks after every few events.
 type script struct {
 	events []operator.Event
-	phase  rollout.Phase
-	breaks int
+	ended  atomic.Bool
+	breaks atomic.Int32
 }
 
 func (s *script) Rollout(context.Context, string) (operator.RolloutDetail, error) {
-	return detail(s.phase), nil
+	if s.ended.Load() {
+		return detail(rollout.Reverted), nil
+	}
+	return detail(rollout.Active), nil
 }
 
 func (s *script) Why(_ context.Context, name string) (plan.Answer, error) {
@@ -172,11 +176,11 @@ func (s *script) Follow(ctx context.Context, q operator.EventQuery, fn func(oper
 			return err
 		}
 		if sent++; sent == 2 {
-			s.breaks++
+			s.breaks.Add(1)
 			return io.ErrUnexpectedEOF
 		}
 		if e.Seq == s.events[len(s.events)-1].Seq {
-			s.phase = rollout.Reverted
+			s.ended.Store(true)
 		}
 	}
 	<-ctx.Done()
@@ -185,14 +189,14 @@ func (s *script) Follow(ctx context.Context, q operator.EventQuery, fn func(oper
 
 func TestWatchOutlivesLostConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{events: bad(t), phase: rollout.Active}
+		s := &script{events: bad(t)}
 		var out bytes.Buffer
 		end, err := Watch(t.Context(), s, "stable@v2", Plain(&out))
 		if err != nil || end.Converged() || end.Phase != string(rollout.Reverted) {
 			t.Fatalf("watching ended with %+v, %v", end, err)
 		}
-		if s.breaks < 3 {
-			t.Fatalf("the stream broke only %d times", s.breaks)
+		if n := s.breaks.Load(); n < 3 {
+			t.Fatalf("the stream broke only %d times", n)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != len(s.events)+1 {
@@ -205,7 +209,7 @@ func TestWatchOutlivesLostConnections(t *testing.T) {
 }
 
 // gone is a server that cannot be reached.
-type gone struct{ script }
+type gone struct{}
 
 func (gone) Follow(context.Context, operator.EventQuery, func(operator.Event) error) error {
 	return io.ErrUnexpectedEOF
@@ -223,7 +227,7 @@ func TestFollowGivesUp(t *testing.T) {
 
 func TestJSONEndsWithTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{events: bad(t), phase: rollout.Active}
+		s := &script{events: bad(t)}
 		var out bytes.Buffer
 		if _, err := Watch(t.Context(), s, "stable@v2", JSON(&out)); err != nil {
 			t.Fatal(err)
