@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,6 +199,10 @@ func TestP2KickDuringATurnMakesOneMore(t *testing.T) {
 	})
 }
 
+// causeCount is left out of P12: whether a kick still finds its own durable
+// trigger queued is up to the scheduler of goroutines, and only the count tells.
+var causeCount = regexp.MustCompile(`"causeCount":\d+,`)
+
 // TestP12SameLifeSameHistory runs one scenario twice with one worker.
 func TestP12SameLifeSameHistory(t *testing.T) {
 	run := func() (out string) {
@@ -213,7 +218,7 @@ func TestP12SameLifeSameHistory(t *testing.T) {
 				out += mustJSON(l.history(r.Ref)) + "\n"
 			}
 		})
-		return out
+		return causeCount.ReplaceAllString(out, "")
 	}
 	first := run()
 	if d := cmp.Diff(first, run()); d != "" || strings.Count(first, "\n") != 4 {
