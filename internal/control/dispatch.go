@@ -31,7 +31,12 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*w
 			return nil, err
 		}
 		var again <-chan time.Time
-		if g := e.view.Load().grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
+		v := e.view.Load()
+		if !v.online { // the reducer was too busy to hear it
+			c.seen(e)
+			again = time.After(time.Second)
+		}
+		if g := v.grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
 			pause := e.hand(g.ID, c.now())
 			if pause == 0 {
 				return c.dispatch(ctx, g)

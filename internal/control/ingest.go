@@ -125,14 +125,15 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *ho
 		return c.forked(ctx, p, b, ack)
 	}
 	ev := event.HostHead{Incarnation: v.incarnation, Seq: head.Seq, Hash: b.Head.Hash, Signature: b.Head.Signature}
-	err := c.submit(ctx, c.normal, func(t *turn) error {
+	in := &input{weight: len(entries), done: make(chan error, 1)}
+	in.apply = func(t *turn) error {
 		h := t.s.Hosts[p.Name]
 		if h == nil || h.Incarnation != v.incarnation || h.Seq != v.seq || !bytes.Equal(h.ChainHash, v.chain) {
 			return errMoved
 		}
 		return t.add(plan.Ingest(t.s, p.Name, entries, ev, t.now))
-	})
-	if err != nil {
+	}
+	if err := c.wait(ctx, c.normal, in); err != nil {
 		return ack, err
 	}
 	c.metrics.events.Add(float64(len(entries)))

@@ -18,7 +18,7 @@ const (
 	urgentQueue = 4096
 	normalQueue = 4096
 	queryQueue  = 256
-	maxTurn     = 2000 // entries from inputs
+	maxTurn     = 2000 // entries from inputs, about
 	fullPause   = time.Second
 )
 
@@ -33,6 +33,8 @@ type input struct {
 	// done, if set, takes the outcome; it has room for one.
 	done chan error
 	err  error
+	// weight is about how many entries it adds, one if not set.
+	weight int
 }
 
 // turn is one round of the reducer.
@@ -41,6 +43,7 @@ type turn struct {
 	s         *plan.State
 	now       clock.Instant
 	inputs    []*input
+	weight    int // of the inputs
 	queries   []*query
 	entries   []event.Entry
 	decisions []plan.Decision
@@ -55,7 +58,10 @@ func (t *turn) add(entries []event.Entry, err error) error {
 // submit hands an input to the reducer and waits for its outcome. When ctx ends
 // first the outcome is unknown.
 func (c *Control) submit(ctx context.Context, lane chan *input, apply func(*turn) error) error {
-	in := &input{apply: apply, done: make(chan error, 1)}
+	return c.wait(ctx, lane, &input{apply: apply, done: make(chan error, 1)})
+}
+
+func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 	select {
 	case lane <- in:
 	case <-ctx.Done():
@@ -106,13 +112,13 @@ func (c *Control) Run(ctx context.Context) error {
 func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 	select {
 	case in := <-c.urgent:
-		t.inputs = append(t.inputs, in)
+		t.take(in)
 	default:
 		select {
 		case in := <-c.urgent:
-			t.inputs = append(t.inputs, in)
+			t.take(in)
 		case in := <-c.normal:
-			t.inputs = append(t.inputs, in)
+			t.take(in)
 		case q := <-c.queries:
 			t.queries = append(t.queries, q)
 		case <-timer.C:
@@ -120,18 +126,8 @@ func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 			return false
 		}
 	}
-	drain := func(lane chan *input) {
-		for len(t.inputs) < maxTurn {
-			select {
-			case in := <-lane:
-				t.inputs = append(t.inputs, in)
-			default:
-				return
-			}
-		}
-	}
-	drain(c.urgent)
-	drain(c.normal)
+	t.drain(c.urgent)
+	t.drain(c.normal)
 	for len(t.queries) < queryQueue {
 		select {
 		case q := <-c.queries:
@@ -141,6 +137,22 @@ func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 		}
 	}
 	return true
+}
+
+func (t *turn) take(in *input) {
+	t.inputs = append(t.inputs, in)
+	t.weight += max(in.weight, 1)
+}
+
+func (t *turn) drain(lane chan *input) {
+	for t.weight < maxTurn {
+		select {
+		case in := <-lane:
+			t.take(in)
+		default:
+			return
+		}
+	}
 }
 
 // turn runs one round: decide, append, answer, carry out. An error ends Run.
@@ -246,7 +258,7 @@ func (c *Control) tickDue(now clock.Instant, at time.Time) bool {
 		return false
 	}
 	if c.hurry {
-		c.hurry = false
+		c.hurry, c.dirty = false, true
 		return true
 	}
 	due := c.dirty || c.planNext.Reached(now) || c.reconcileAt.Reached(now)

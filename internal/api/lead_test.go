@@ -1,0 +1,57 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	coreevent "github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/store/sqlite"
+)
+
+// S31: a server that another one has replaced stops at its next append.
+func TestS31ReplacedServerStops(t *testing.T) {
+	w := newWorld(t)
+	a := enrolled(w, "h-0000")
+	o := w.opts
+	o.Listen = "127.0.0.1:0"
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	second, err := api.Start(ctx, o)
+	must(t, err)
+	a.append(declined("g1"))
+	if status, _, err := a.call(w.ctx(), "POST", "/v1/agent/events", a.batch()); err == nil && status != 503 {
+		t.Errorf("a replaced server answered %d", status)
+	}
+	if err := w.server.Wait(); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("the replaced server ended with %v", err)
+	}
+	w.op.Close()
+	w.server = second
+	w.stop = stop
+	a.connect()
+	must(t, a.send())
+}
+
+// A log that a newer version wrote stops the server with words.
+func TestUnknownEventStopsTheServer(t *testing.T) {
+	w := newWorld(t)
+	w.halt()
+	ctx := context.Background()
+	s, err := sqlite.Open(ctx, filepath.Join(w.opts.DataDir, "store"), sqlite.Options{})
+	must(t, err)
+	head, err := s.Acquire(ctx, "test", clock.FromTime(time.Now()))
+	must(t, err)
+	_, err = s.Append(ctx, head.Seq, head.Term, []coreevent.Entry{{At: 1, Type: "host.teleported", Body: []byte("{}")}})
+	must(t, err)
+	must(t, s.Close())
+	var unknown *coreevent.UnknownTypeError
+	if _, err := api.Start(ctx, w.opts); !errors.As(err, &unknown) || unknown.Type != "host.teleported" {
+		t.Fatalf("the server started: %v", err)
+	}
+}
