@@ -212,7 +212,7 @@ func (a *Agent) manage() error {
 // error and the process should end. It may be called once.
 func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	defer a.client.Renew() // idle connections have goroutines of their own
+	defer a.client.Close() // idle connections have goroutines of their own
 	a.r.workers = g
 	if err := a.r.begin(ctx); err != nil {
 		return err

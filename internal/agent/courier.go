@@ -93,7 +93,8 @@ func (c *courier) round(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return max(0, min(time.Until(c.beatAt), time.Minute*10)), nil
+	renew := max(a.cert.due().Sub(a.wall()), time.Until(c.renewAt))
+	return max(0, min(time.Until(c.beatAt), renew)), nil
 }
 
 // databaseError separates what must end the process from what the network did.

@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -91,7 +90,7 @@ func (e *enrolment) run(ctx context.Context) (Enrolled, error) {
 	if e.client, err = client.New(client.Options{Server: e.cfg.Server, TLS: tlsConfig, Dial: e.cfg.Dial}); err != nil {
 		return Enrolled{}, err
 	}
-	defer e.client.Renew()
+	defer e.client.Close()
 	token, ts, err := e.text.Begin(wall())
 	if err != nil {
 		e.report(ctx, "TrustError", err)
@@ -185,7 +184,7 @@ func (e *enrolment) save(ctx context.Context, id identityDoc, ts trust.State) er
 			{keyIdentity, id},
 			{keyTrust, ts},
 			{keyClock, clockDoc{BootID: boot, Base: now.Add(-since)}},
-			{keyAgent, agentDoc{Agent: host.Agent{Machine: host.State{Phase: host.Pending}}, Now: now}},
+			{keyAgent, agentDoc{Now: now}},
 		} {
 			if err := state.Put(ctx, tx, kv.key, kv.v); err != nil {
 				return err

@@ -183,3 +183,6 @@ func (s signers) token(t testing.TB, host string, root []byte) []byte {
 		ID:       digest.Of([]byte(host)).Hex()[:32], Host: host, Expires: now.Add(clock.Hour), RootDigest: digest.Of(env.Payload),
 	}, s[trust.RoleEnrol]))(t)
 }
+
+func canonicalBundle(t testing.TB, p pack) []byte { return got(trust.Canonical(p.bundle))(t) }
+func digestOfBytes(b []byte) digest.Digest        { return digest.Of(b) }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -56,7 +57,7 @@ type Options struct {
 type Client struct {
 	o    Options
 	base string
-	http *http.Client
+	http atomic.Pointer[http.Client]
 }
 
 // requestTimeout bounds a request that is not a long-poll or a blob.
@@ -68,8 +69,14 @@ func New(o Options) (*Client, error) {
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("server %q is not an https URL", o.Server)
 	}
+	c := &Client{o: o, base: strings.TrimSuffix(u.String(), "/")}
+	c.http.Store(c.connect())
+	return c, nil
+}
+
+func (c *Client) connect() *http.Client {
 	t := &http.Transport{
-		DialContext: o.Dial, TLSClientConfig: o.TLS, ForceAttemptHTTP2: true,
+		DialContext: c.o.Dial, TLSClientConfig: c.o.TLS, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConns: 4, IdleConnTimeout: 90 * time.Second,
 		ResponseHeaderTimeout: wire.MaxWait.Std() + 15*time.Second,
 		// A connection that a firewall forgot is found within 45 s.
@@ -78,16 +85,18 @@ func New(o Options) (*Client, error) {
 	if t.DialContext == nil {
 		t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
-	c := &Client{o: o, base: strings.TrimSuffix(u.String(), "/"), http: &http.Client{
+	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	return c, nil
+	}
 }
 
 // Renew makes later requests use new connections, and with them a new
-// certificate.
-func (c *Client) Renew() { c.http.CloseIdleConnections() }
+// certificate. A request that is under way ends on the old one.
+func (c *Client) Renew() { c.http.Swap(c.connect()).CloseIdleConnections() }
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.Load().CloseIdleConnections() }
 
 // Dispatch waits for an offer, at most wire.MaxWait; nil when none came.
 func (c *Client) Dispatch(ctx context.Context) (*wire.Dispatch, error) {
@@ -242,9 +251,13 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*htt
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := c.http.Do(req)
+	used := c.http.Load()
+	res, err := used.Do(req)
 	if err != nil {
 		return nil, err
+	}
+	if used != c.http.Load() { // renewed meanwhile: the old connection goes once it is idle
+		res.Body = &closing{res.Body, used}
 	}
 	if res.StatusCode/100 == 2 {
 		return res, nil
@@ -260,6 +273,18 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*htt
 		e.Detail = strings.TrimSpace(p.Title + ": " + p.Detail)
 	}
 	return nil, e
+}
+
+// closing closes the connections of a replaced client with the last body.
+type closing struct {
+	io.ReadCloser
+	client *http.Client
+}
+
+func (b *closing) Close() error {
+	err := b.ReadCloser.Close()
+	b.client.CloseIdleConnections()
+	return err
 }
 
 func drain(res *http.Response) {

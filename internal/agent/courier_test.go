@@ -1,0 +1,203 @@
+package agent
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/identity"
+)
+
+func (b *box) settled() {
+	b.t.Helper()
+	until(b.t, "all events acknowledged", func() bool { st := b.agent.Status(); return st.LastSeq > 0 && st.AckedSeq == st.LastSeq })
+}
+
+// TestOutboxReplay restores the server from an older backup: what it lost is
+// sent again, byte for byte, and the chain goes on.
+func TestOutboxReplay(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	one := newPack(t, "web", []file{{path: "a", content: "one"}})
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Converged)
+	b.settled()
+	b.stop()
+	before := len(reported[event.HostStepped](s))
+	s.set(func() {
+		c := s.chains[1]
+		c.chain = identity.Chain{Seq: 2, Hash: c.hashes[1]}
+		c.events, c.hashes = c.events[:2], c.hashes[:2]
+	})
+	b.start() // its first heartbeat tells, or the gap does
+	until(t, "everything is there again", func() bool { return len(reported[event.HostStepped](s)) == before+1 })
+	b.settled()
+}
+
+// TestEventsSurviveAServerThatIsAway makes news while nobody listens.
+func TestEventsSurviveAServerThatIsAway(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1")
+	s.set(func() { s.down = true })
+	b.start()
+	until(t, "the agent notices", func() bool { return b.agent.Status().Server != "" })
+	b.stop()
+	b.start()
+	s.set(func() { s.down = false })
+	b.settled()
+	booted := 0
+	for _, e := range reported[event.HostStepped](s) {
+		if e.Input == (host.Booted{}).Kind() {
+			booted++
+		}
+	}
+	if booted != 2 {
+		t.Errorf("%d starts were reported", booted)
+	}
+}
+
+// TestRenewal gives a certificate that is past its half: the host gets one for a
+// new key, uses it, and still has it after a restart.
+func TestRenewal(t *testing.T) {
+	s := newServer(t)
+	s.life = 14 * time.Second // and it starts a minute ago: most of its life is over
+	b := newBox(t, s, "web-1").start()
+	serials := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.serials)
+	}
+	until(t, "a second certificate", func() bool { return serials() == 2 })
+	until(t, "it is kept", func() bool {
+		var id identityDoc
+		_, err := b.agent.store.Get(t.Context(), keyIdentity, &id)
+		return err == nil && id.Renewals == 1
+	})
+	b.stop()
+	b.start()
+	b.settled()
+	if n := serials(); n != 2 {
+		t.Errorf("%d certificates were used", n)
+	}
+}
+
+// TestEnrolmentIsRefused tells the operator and the server why.
+func TestEnrolmentIsRefused(t *testing.T) {
+	s := newServer(t)
+	text := got(identity.ParseTokenText(s.token("web-1")))(t)
+	text.Root = newSigners(t).root(t) // a root that the token does not name
+	_, err := Enroll(t.Context(), EnrollConfig{StateDir: t.TempDir(), Token: text.String(), Light: true})
+	if err == nil || !strings.Contains(err.Error(), "root") {
+		t.Errorf("error %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.reports) != 1 || s.reports[0].Kind != "TrustError" || len(s.chains) != 0 {
+		t.Errorf("reports %v, %d hosts", s.reports, len(s.chains))
+	}
+}
+
+// TestClockGoesOn moves the wall clock, restarts and reboots: the agent's own
+// time never goes back and never jumps.
+func TestClockGoesOn(t *testing.T) {
+	c := newTestClock()
+	first := got(clockDoc{BootID: "boot-1", Base: 1000}.resume(c, 1000))(t)
+	start := first.Now()
+	c.wall = -100 * clock.Day
+	c.push(clock.Hour)
+	later := first.Now()
+	if d := later.Sub(start); d < clock.Hour || d > clock.Hour+clock.Minute {
+		t.Errorf("an hour took %s", d)
+	}
+	again := got(first.doc().resume(c, later))(t)
+	if d := again.Now().Sub(later); d < 0 || d > clock.Minute {
+		t.Errorf("a restart took %s", d)
+	}
+	c.reboot("boot-2")
+	rebooted := got(again.doc().resume(c, later))(t)
+	if d := rebooted.Now().Sub(later); d < 0 || d > clock.Minute {
+		t.Errorf("a reboot took %s", d)
+	}
+}
+
+// TestReboot counts the soak afresh and keeps the state.
+func TestReboot(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	one := newPack(t, "web", []file{{path: "a", content: "one"}})
+	p := single("web-1", 1, "r1", one)
+	p.soak = clock.Hour
+	b.roll(p, "g1", one)
+	b.phase(host.Soaking)
+	until(t, "confirmed", func() bool { return b.agent.Status().Machine.ConfirmBy == 0 })
+	b.clock.push(50 * clock.Minute)
+	b.stop()
+	b.clock.reboot("boot-2")
+	b.start()
+	m := b.agent.Status().Machine
+	if m.Phase != host.Soaking || m.BootID != "boot-2" && b.agent.Status().BootID != "boot-2" {
+		t.Errorf("the host is %s of %s", m.Phase, m.BootID)
+	}
+	b.settled()
+	b.clock.push(59 * clock.Minute)
+	b.agent.post(t.Context(), elapsed{})
+	b.agent.post(t.Context(), elapsed{})
+	if p := b.agent.Status().Machine.Phase; p != host.Soaking {
+		t.Errorf("after 59 minutes the host is %s", p)
+	}
+	b.clock.push(2 * clock.Minute)
+	b.agent.post(t.Context(), elapsed{})
+	b.phase(host.Converged)
+}
+
+// TestF7NoRoomNoActivation fills the disk, as far as the check can tell.
+func TestF7NoRoomNoActivation(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	big := newPack(t, "web", []file{{path: "a", content: "one"}})
+	big.bundle.Files[0].Size = 1 << 39 // half a terabyte is declared
+	big.raw = canonicalBundle(t, big)
+	big.digest = digestOfBytes(big.raw)
+	b.roll(single("web-1", 1, "r1", big), "g1", big)
+	until(t, "the grant declined", func() bool {
+		for _, e := range reported[event.GrantDeclined](s) {
+			if e.Code == host.DeclinePrepare && strings.HasPrefix(e.Detail, detailDiskFull) {
+				return true
+			}
+		}
+		return false
+	})
+	if err := b.agent.store.Room(1 << 39); err == nil {
+		t.Skip("this machine has half a terabyte to spare")
+	}
+	if m := b.agent.Status().Machine; m.Phase != "" {
+		t.Errorf("the host is %s", m.Phase)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.beats == 0 {
+		t.Error("no heartbeat came")
+	}
+}
+
+// TestDatabaseFailureEndsTheProcess takes the tables away.
+func TestDatabaseFailureEndsTheProcess(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1")
+	b.open()
+	b.run()
+	b.settled()
+	if _, err := b.agent.store.DB().ExecContext(context.Background(), "DROP TABLE outbox"); err != nil {
+		t.Fatal(err)
+	}
+	nudge(b.agent.send)
+	if err := <-b.done; err == nil {
+		t.Error("the agent ended without an error")
+	}
+	b.cancel()
+	must(t, b.agent.Close())
+}

@@ -1,0 +1,228 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, dir string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dir, Options{})
+	must(t, err)
+	return s
+}
+
+func testChain(l Link, _ clock.Instant, eventType string, body []byte) Link {
+	sum := sha256.Sum256(append(append(bytes.Clone(l.Hash), eventType...), body...))
+	return Link{Seq: l.Seq + 1, Hash: sum[:]}
+}
+
+func fill(t testing.TB, s *Store, n int, at clock.Instant, size int) {
+	t.Helper()
+	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error {
+		for range n {
+			e := event.ResourceChanged{Resource: "file/a", Detail: strings.Repeat("x", size)}
+			if err := Append(t.Context(), tx, testChain, at, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func begin(t testing.TB, s *Store) {
+	t.Helper()
+	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Begin(t.Context(), tx, Link{Hash: []byte("genesis")}) }))
+}
+
+func TestOutboxSurvivesAndIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	begin(t, s)
+	fill(t, s, wire.MaxEventBatch+10, 1, 10)
+	must(t, s.Close())
+	s = open(t, dir)
+	defer func() { must(t, s.Close()) }()
+	b, err := s.Pending(t.Context())
+	must(t, err)
+	if len(b.Events) != wire.MaxEventBatch || b.Events[0].Seq != 1 || b.Head.Seq != wire.MaxEventBatch {
+		t.Fatalf("%d events, head %d", len(b.Events), b.Head.Seq)
+	}
+	must(t, s.Ack(t.Context(), b.Head.Seq))
+	b, err = s.Pending(t.Context())
+	must(t, err)
+	if len(b.Events) != 10 || b.Events[0].Seq != wire.MaxEventBatch+1 {
+		t.Fatalf("%d events from %d", len(b.Events), b.Events[0].Seq)
+	}
+	must(t, s.Ack(t.Context(), 5)) // the server lost some
+	b, err = s.Pending(t.Context())
+	must(t, err)
+	if b.Events[0].Seq != 6 {
+		t.Fatalf("sent again from %d", b.Events[0].Seq)
+	}
+	// A batch of large events stays below the cap.
+	fill(t, s, 100, 1, 30_000)
+	must(t, s.Ack(t.Context(), wire.MaxEventBatch+10))
+	b, err = s.Pending(t.Context())
+	must(t, err)
+	size := 0
+	for _, e := range b.Events {
+		size += len(e.Body)
+	}
+	if len(b.Events) < 10 || size > wire.MaxEventBody {
+		t.Errorf("%d events of %d bytes", len(b.Events), size)
+	}
+}
+
+func TestOutboxKeepsWhatMayBeAskedForAgain(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { must(t, s.Close()) }()
+	begin(t, s)
+	now := clock.Instant(100 * clock.Day)
+	fill(t, s, 10, now.Add(-31*clock.Day), 1)
+	fill(t, s, 10, now.Add(-29*clock.Day), 1)
+	must(t, s.Ack(t.Context(), 8))
+	must(t, s.Prune(t.Context(), now))
+	oldest, err := s.Oldest(t.Context())
+	must(t, err)
+	if oldest != 9 { // 9 and 10 are old, but the server does not hold them
+		t.Errorf("kept from %d", oldest)
+	}
+	must(t, s.Ack(t.Context(), 20))
+	must(t, s.Prune(t.Context(), now))
+	if oldest, err = s.Oldest(t.Context()); err != nil || oldest != 11 {
+		t.Errorf("kept from %d, %v", oldest, err)
+	}
+}
+
+func TestRolledBackAppendLeavesNoTrace(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { must(t, s.Close()) }()
+	begin(t, s)
+	boom := errors.New("boom")
+	err := s.Tx(t.Context(), func(tx *sql.Tx) error {
+		if err := Append(t.Context(), tx, testChain, 1, event.ResourceChanged{}); err != nil {
+			return err
+		}
+		return boom
+	})
+	if !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	if last, _, err := s.Heads(t.Context()); err != nil || last != 0 {
+		t.Errorf("last %d, %v", last, err)
+	}
+	fill(t, s, 1, 1, 1)
+	if last, _, err := s.Heads(t.Context()); err != nil || last != 1 {
+		t.Errorf("last %d, %v", last, err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := Open(context.Background(), dir, Options{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second one: %v", err)
+	}
+	must(t, s.Close())
+	must(t, open(t, dir).Close())
+}
+
+func TestBlobs(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { must(t, s.Close()) }()
+	d := digest.Of([]byte("content"))
+	text := func(b string) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := io.WriteString(w, b); return err }
+	}
+	if err := s.WriteBlob(d, 7, text("c0ntent")); !errors.Is(err, ErrOtherContent) {
+		t.Errorf("other content: %v", err)
+	}
+	if err := s.WriteBlob(d, 8, text("content")); !errors.Is(err, ErrOtherContent) {
+		t.Errorf("other size: %v", err)
+	}
+	if s.HasBlob(d, -1) {
+		t.Error("refused content is there")
+	}
+	must(t, s.WriteBlob(d, 7, text("content")))
+	b, err := s.Blob(d, 100)
+	if err != nil || string(b) != "content" || !s.HasBlob(d, 7) {
+		t.Errorf("%q, %v", b, err)
+	}
+	must(t, os.WriteFile(s.blobPath(d), []byte("damaged"), 0o600))
+	if _, err := s.Blob(d, 100); !errors.Is(err, ErrNoBlob) {
+		t.Errorf("damaged content: %v", err)
+	}
+	if s.HasBlob(d, -1) {
+		t.Error("damaged content is still there")
+	}
+	must(t, s.WriteBlob(d, 7, text("content")))
+	e := digest.Of([]byte("other"))
+	must(t, s.WriteBlob(e, -1, text("other")))
+	must(t, s.Sweep(map[digest.Digest]bool{e: true}))
+	if s.HasBlob(d, -1) || !s.HasBlob(e, -1) {
+		t.Error("the sweep took the wrong one")
+	}
+	left, err := filepath.Glob(filepath.Join(s.Dir(), "blobs", ".new-*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := s.Room(1 << 60); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("an exabyte: %v", err)
+	}
+	must(t, s.Room(0))
+}
+
+func TestLedger(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { must(t, s.Close()) }()
+	ctx := t.Context()
+	own := func(d digest.Digest, want bool) {
+		t.Helper()
+		if got, err := s.Wrote(ctx, "p", d); err != nil || got != want {
+			t.Errorf("%s is the agent's: %v, %v", d, got, err)
+		}
+	}
+	a, b, c := digest.Of([]byte("a")), digest.Of([]byte("b")), digest.Of([]byte("c"))
+	own(a, false)
+	must(t, s.WillWrite(ctx, "p", a))
+	own(a, true)
+	must(t, s.WillWrite(ctx, "p", b))
+	own(a, true) // a crash may have come before the rename
+	own(b, true)
+	must(t, s.WillWrite(ctx, "p", b)) // tried again
+	own(a, true)
+	must(t, s.WillWrite(ctx, "p", c))
+	own(a, false)
+	must(t, s.Forget(ctx, "p"))
+	own(c, false)
+	must(t, s.SetStep(ctx, "s", "one", false))
+	must(t, s.SetStep(ctx, "s", "one", true))
+	if run, done, err := s.Step(ctx, "s"); run != "one" || !done || err != nil {
+		t.Errorf("step %s %v %v", run, done, err)
+	}
+}
