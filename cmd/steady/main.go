@@ -8,11 +8,12 @@ import (
 	"syscall"
 
 	"github.com/steadyfleet/steady/internal/cli"
+	"github.com/steadyfleet/steady/internal/cli/command"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, os.Args[1:], cli.Process())
+	code := cli.Run(ctx, os.Args[1:], command.Process())
 	stop()
 	os.Exit(code)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/bench"
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
@@ -14,7 +15,7 @@ func (a *app) benchCmd() *cobra.Command {
 	var o bench.Options
 	cmd := &cobra.Command{
 		Use:     "bench",
-		GroupID: groupMore,
+		GroupID: command.GroupMore,
 		Short:   "Measure a server under a fleet of simulated hosts",
 		Long: `Runs a server in a process of its own and a fleet of simulated hosts in this
 one, and measures enrolment, changes without and with waves and a budget, and
@@ -27,7 +28,7 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 		Example: "  steady bench --hosts 100\n  steady bench --hosts 1000 --rounds 5 --idle 60s\n  steady bench --hosts 1000 -o json > bench.json",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := a.saysTable(); err != nil {
+			if _, err := a.SaysTable(); err != nil {
 				return err
 			}
 			o.Progress = func(line string) { fmt.Fprintln(a.Err, line) }
@@ -35,7 +36,7 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 			if err != nil {
 				return err
 			}
-			return a.print(r, func() error { return r.Print(a.Out) })
+			return a.Print(r, func() error { return r.Print(a.Out) })
 		},
 	}
 	f := cmd.Flags()
@@ -44,5 +45,5 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 	f.DurationVar(&o.Idle, "idle", 10*time.Second, "how long to watch the fleet at rest; 60s is one cycle of long-polls")
 	f.BoolVar(&o.Verify, "verify", false, "have the simulated hosts check every signature, as real ones do")
 	f.StringVar(&o.Dir, "keep-dir", "", "new folder for all that the run makes, which is kept")
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }

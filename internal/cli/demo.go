@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/demo"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -16,7 +17,7 @@ import (
 func (a *app) demoCmd() *cobra.Command {
 	var asJSON, keep bool
 	cmd := &cobra.Command{
-		Use: "demo", GroupID: groupRun, Short: "Run a whole fleet on this machine, from keys to converged hosts",
+		Use: "demo", GroupID: command.GroupRun, Short: "Run a whole fleet on this machine, from keys to converged hosts",
 		Long: `Makes a sample fleet with keys and signed releases in a temporary folder, starts a
 server and six agents as processes of their own over mutual TLS on loopback, and
 rolls out three releases: one in waves, a bad one that stops at its canary and

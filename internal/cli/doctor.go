@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/audit"
@@ -38,7 +39,7 @@ type finding struct {
 func (a *app) doctorCmd() *cobra.Command {
 	var data string
 	cmd := &cobra.Command{
-		Use: "doctor", GroupID: groupMore, Short: "Check a server's log against what must always hold",
+		Use: "doctor", GroupID: command.GroupMore, Short: "Check a server's log against what must always hold",
 		Long: `Reads the whole log in a server's data folder, beside the running server or
 without it: the hash chain of the records, every event, and the invariants of
 rollouts, worked out again from the events alone. It changes nothing. Code 1
@@ -50,7 +51,7 @@ means that something does not hold; each finding names its invariant.`,
 			if err != nil {
 				return err
 			}
-			if err := a.print(d, func() error { a.showDiagnosis(d); return nil }); err != nil {
+			if err := a.Print(d, func() error { a.showDiagnosis(d); return nil }); err != nil {
 				return err
 			}
 			if !d.OK {
@@ -60,7 +61,7 @@ means that something does not hold; each finding names its invariant.`,
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (required)")
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }
 
 func diagnose(ctx context.Context, data string) (d diagnosis, err error) {
@@ -112,12 +113,12 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 
 func (a *app) showDiagnosis(d diagnosis) {
 	for _, f := range d.Findings {
-		a.say("%d: %s: %s\n", f.Seq, f.Invariant, f.Words)
+		a.Say("%d: %s: %s\n", f.Seq, f.Invariant, f.Words)
 	}
 	if d.More > 0 {
-		a.say("and %d more\n", d.More)
+		a.Say("and %d more\n", d.More)
 	}
 	if d.OK {
-		a.say("All holds: %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)
+		a.Say("All holds: %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/release"
 )
@@ -17,7 +18,7 @@ const ignored = "# Private keys never belong into a repository; releases are bui
 func (a *app) initCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "init DIR",
-		GroupID: groupDeclare,
+		GroupID: command.GroupDeclare,
 		Short:   "Write a small sample fleet to start from",
 		Long: `Writes a sample fleet into DIR, which must be new or empty: fleet.yaml with six
 hosts, two bundles, waves, a budget and probes, all with comments.`,
@@ -33,8 +34,8 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 			if err := os.WriteFile(ignore, []byte(ignored), 0o644); err != nil {
 				return err
 			}
-			a.say("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))
-			a.say("Next: cd %s && steady keys init && steady release build\n", dir)
+			a.Say("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))
+			a.Say("Next: cd %s && steady keys init && steady release build\n", dir)
 			return nil
 		},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -24,9 +25,7 @@ var keyUses = map[trust.Role]string{
 }
 
 func (a *app) keysCmd() *cobra.Command {
-	cmd := group("keys", "Make the keys of a fleet", "  steady keys init\n  steady keys init --dir /media/usb/keys --fleet acme", a.keysInit())
-	cmd.GroupID = groupDeclare
-	return cmd
+	return command.Group(command.GroupDeclare, "keys", "Make the keys of a fleet", "  steady keys init\n  steady keys init --dir /media/usb/keys --fleet acme", a.keysInit())
 }
 
 func (a *app) keysInit() *cobra.Command {
@@ -54,18 +53,18 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 					return err
 				}
 			}
-			made, err := keydir.Init(dir, name, d, a.wall())
+			made, err := keydir.Init(dir, name, d, a.Wall())
 			if err != nil {
 				return exit.Bad(err)
 			}
-			return a.print(made, func() error { return a.showKeys(made) })
+			return a.Print(made, func() error { return a.showKeys(made) })
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "keys", "folder for the keys, new or empty")
 	cmd.Flags().StringVar(&fleetDir, "fleet-dir", ".", "fleet folder that the name is read from")
 	cmd.Flags().StringVar(&name, "fleet", "", "name of the fleet")
 	cmd.Flags().StringVar(&life, "life", keydir.RootLife.String(), "how long the root document is good")
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }
 
 func (a *app) fleetName(dir string) (string, error) {
@@ -80,7 +79,7 @@ func (a *app) fleetName(dir string) (string, error) {
 }
 
 func (a *app) showKeys(made keydir.Made) error {
-	a.say("Made the keys of fleet %s in %s:\n", made.Fleet, made.Dir)
+	a.Say("Made the keys of fleet %s in %s:\n", made.Fleet, made.Dir)
 	var rows [][]string
 	for _, role := range trust.Roles() {
 		rows = append(rows, []string{keydir.KeyFile(role), made.Keys[role][:12], keyUses[role]})
@@ -88,7 +87,7 @@ func (a *app) showKeys(made keydir.Made) error {
 	if err := term.Rows(a.Out, []string{"file", "key", "use"}, rows); err != nil {
 		return err
 	}
-	a.say("Root of trust: %s, good until %s\n", made.Root, made.Expires)
-	a.say("Next: steady release build && steady release sign\n")
+	a.Say("Root of trust: %s, good until %s\n", made.Root, made.Expires)
+	a.Say("Next: steady release build && steady release sign\n")
 	return nil
 }

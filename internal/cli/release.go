@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -22,11 +24,9 @@ import (
 const signedMark = "timestamp.json"
 
 func (a *app) releaseCmd() *cobra.Command {
-	cmd := group("release", "Build, sign, verify and push releases",
+	return command.Group(command.GroupDeclare, "release", "Build, sign, verify and push releases",
 		"  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
 		a.releaseBuild(), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush())
-	cmd.GroupID = groupDeclare
-	return cmd
 }
 
 // releaseView is a release for people and programs.
@@ -70,12 +70,12 @@ func viewRelease(v *release.Verified, now clock.Instant) releaseView {
 		}
 		view.Channels = append(view.Channels, cv)
 	}
-	slices.SortFunc(view.Channels, func(x, y channelView) int { return compareText(x.Channel, y.Channel) })
+	slices.SortFunc(view.Channels, func(x, y channelView) int { return cmp.Compare(x.Channel, y.Channel) })
 	return view
 }
 
 func (a *app) showRelease(v releaseView) error {
-	a.say("Release %s of fleet %s, version %d: %d hosts, %d files, timestamp of %s\n",
+	a.Say("Release %s of fleet %s, version %d: %d hosts, %d files, timestamp of %s\n",
 		v.Ref, v.Fleet, v.Version, v.Hosts, v.Files, v.Fresh)
 	var rows [][]string
 	for _, c := range v.Channels {
@@ -83,7 +83,7 @@ func (a *app) showRelease(v releaseView) error {
 		if !c.Fresh {
 			fresh = "stale since " + c.StaleAt.String()
 		}
-		rows = append(rows, []string{c.Channel, c.Rollout, short(c.Manifest), fmt.Sprint(c.Hosts), fmt.Sprint(c.Waves), fresh})
+		rows = append(rows, []string{c.Channel, c.Rollout, command.Short(c.Manifest), fmt.Sprint(c.Hosts), fmt.Sprint(c.Waves), fresh})
 	}
 	return term.Rows(a.Out, []string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
 }
@@ -117,7 +117,7 @@ folder or "none".`,
 	cmd.Flags().StringVar(&o.previous, "previous", "", "previous release: a folder, or none (default: the one in --out)")
 	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }
 
 // built is the answer of release build.
@@ -133,7 +133,7 @@ type built struct {
 }
 
 func (a *app) build(dir string, o buildOptions) error {
-	table, err := a.saysTable()
+	table, err := a.SaysTable()
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (a *app) build(dir string, o buildOptions) error {
 	if err != nil {
 		return err
 	}
-	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.wall()}
+	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.Wall()}
 	if prev != nil {
 		opts.Epoch = prev.Resolved.Value().Epoch
 	}
@@ -165,34 +165,34 @@ func (a *app) build(dir string, o buildOptions) error {
 	if table {
 		a.tellProblems(problems)
 	}
-	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: nonNil(rel.Changed), Out: o.out, Files: len(rel.Files), Problems: nonNil(problems)}
-	return a.print(b, func() error { return a.showBuilt(b) })
+	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}
+	return a.Print(b, func() error { return a.showBuilt(b) })
 }
 
 func (a *app) showBuilt(b built) error {
-	a.say("Built release %s of fleet %s, version %d, in %s (%d files, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, b.Files)
+	a.Say("Built release %s of fleet %s, version %d, in %s (%d files, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, b.Files)
 	if len(b.Changed) == 0 {
-		a.say("No channel's plan changed: this release opens no rollout.\n")
+		a.Say("No channel's plan changed: this release opens no rollout.\n")
 	}
 	for _, c := range b.Changed {
-		a.say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
+		a.Say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
 	}
 	next := "steady release sign"
 	if b.Out != "release" {
 		next += " " + b.Out
 	}
-	a.say("Next: %s\n", next)
+	a.Say("Next: %s\n", next)
 	return nil
 }
 
 func (a *app) refuseBuild(problems []release.Problem) error {
-	if table, err := a.saysTable(); err != nil {
+	if table, err := a.SaysTable(); err != nil {
 		return err
 	} else if table {
 		a.tellProblems(problems)
 		return exit.Silently(exit.BadInput)
 	}
-	if err := a.print(built{Changed: []string{}, Problems: nonNil(problems)}, nil); err != nil {
+	if err := a.Print(built{Changed: []string{}, Problems: command.NonNil(problems)}, nil); err != nil {
 		return err
 	}
 	return exit.Silently(exit.BadInput)
@@ -232,7 +232,7 @@ func (a *app) previous(o buildOptions) (*release.Verified, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("the previous release in %s cannot be checked: %w", folder, err)
 	}
-	v, err := release.VerifyDir(folder, state, a.wall())
+	v, err := release.VerifyDir(folder, state, a.Wall())
 	if err != nil {
 		return nil, "", fmt.Errorf("previous %s: %w; give another with --previous, or none", folder, err)
 	}

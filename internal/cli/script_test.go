@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/steadyfleet/steady/internal/cli"
+	"github.com/steadyfleet/steady/internal/cli/command"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 // steady makes the test binary act as the command.
 func steady() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, os.Args[1:], cli.Process())
+	code := cli.Run(ctx, os.Args[1:], command.Process())
 	stop()
 	os.Exit(code)
 }

@@ -44,23 +44,23 @@ keys, adds the chain of roots, and verifies the whole. It may be repeated.`,
 				return exit.Bad(err)
 			}
 			v, err := release.Sign(dir, release.SignOptions{
-				Release: []trust.Signer{rel}, Timestamp: []trust.Signer{stamp}, Roots: roots, Now: a.wall(),
+				Release: []trust.Signer{rel}, Timestamp: []trust.Signer{stamp}, Roots: roots, Now: a.Wall(),
 			})
 			if err != nil {
 				return err
 			}
-			view := viewRelease(v, a.wall())
-			return a.print(view, func() error {
+			view := viewRelease(v, a.Wall())
+			return a.Print(view, func() error {
 				if err := a.showRelease(view); err != nil {
 					return err
 				}
-				a.say("Signed and verified. Next: steady release push%s\n", dirHint(dir))
+				a.Say("Signed and verified. Next: steady release push%s\n", dirHint(dir))
 				return nil
 			})
 		},
 	}
 	keysFlag(cmd, &keys)
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }
 
 func keysFlag(cmd *cobra.Command, keys *string) {
@@ -97,16 +97,16 @@ channel's freshnessWindow, and keep what they run.`,
 			if err != nil {
 				return err
 			}
-			v, err := release.Refresh(releaseDir(args), state, a.wall(), signer)
+			v, err := release.Refresh(releaseDir(args), state, a.Wall(), signer)
 			if err != nil {
 				return err
 			}
-			view := viewRelease(v, a.wall())
-			return a.print(view, func() error { return a.showRelease(view) })
+			view := viewRelease(v, a.Wall())
+			return a.Print(view, func() error { return a.showRelease(view) })
 		},
 	}
 	keysFlag(cmd, &keys)
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }
 
 func (a *app) releaseVerify() *cobra.Command {
@@ -125,22 +125,22 @@ timestamp, the snapshot, every manifest, leaf, bundle and blob. It ends with cod
 				return err
 			}
 			dir := releaseDir(args)
-			v, err := release.VerifyDir(dir, state, a.wall())
+			v, err := release.VerifyDir(dir, state, a.Wall())
 			if err != nil {
 				return refusedRelease(dir, err)
 			}
-			view := viewRelease(v, a.wall())
-			return a.print(view, func() error {
+			view := viewRelease(v, a.Wall())
+			return a.Print(view, func() error {
 				if err := a.showRelease(view); err != nil {
 					return err
 				}
-				a.say("Verified: every file is signed or named by what is signed.\n")
+				a.Say("Verified: every file is signed or named by what is signed.\n")
 				return nil
 			})
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust")
-	return a.printsData(cmd)
+	return a.PrintsData(cmd)
 }
 
 // refusedRelease makes what does not verify a refusal: a file of a release that

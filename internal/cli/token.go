@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -20,9 +22,7 @@ import (
 )
 
 func (a *app) tokenCmd() *cobra.Command {
-	cmd := group("token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
-	cmd.GroupID = groupRun
-	return cmd
+	return command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
 }
 
 type tokenOptions struct{ keys, ttl, release string }
@@ -56,14 +56,14 @@ or from --server and --ca.`,
 			if err != nil {
 				return err
 			}
-			return a.print(view, func() error { a.say("%s\n", view.Token); return nil })
+			return a.Print(view, func() error { a.Say("%s\n", view.Token); return nil })
 		},
 	}
 	keysFlag(cmd, &o.keys)
 	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
 	cmd.Flags().StringVar(&o.release, "not-before", "", "release folder: the host then refuses anything older")
-	a.remote.register(cmd)
-	return a.printsData(cmd)
+	a.NamesServer(cmd)
+	return a.PrintsData(cmd)
 }
 
 func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
@@ -74,11 +74,11 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if err != nil || ttl <= 0 || ttl > identity.MaxTokenLife {
 		return tokenView{}, exit.Badf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife)
 	}
-	where, err := a.remote.context(a)
+	where, err := a.Context()
 	if err != nil {
 		return tokenView{}, err
 	}
-	server := first(where.Agents, where.Server)
+	server := cmp.Or(where.Agents, where.Server)
 	if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
 		return tokenView{}, exit.Badf("--server %q: expected https://HOST:PORT", server)
 	}
@@ -102,7 +102,7 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 		return tokenView{}, err
 	}
 	text := identity.TokenText{Envelope: env, Server: server, ServerCA: []byte(where.CA), Root: roots[len(roots)-1]}
-	if _, _, err := text.Begin(a.wall()); err != nil {
+	if _, _, err := text.Begin(a.Wall()); err != nil {
 		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
 	}
 	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires}, nil
@@ -122,7 +122,7 @@ func (a *app) unsignedToken(host string, ttl clock.Duration, roots [][]byte, rel
 	if _, err := rand.Read(id); err != nil {
 		return identity.Token{}, err
 	}
-	now := a.wall()
+	now := a.Wall()
 	t := identity.Token{
 		Document: fleet.Document{Fleet: root.Fleet, Epoch: root.Epoch, IssuedAt: now},
 		ID:       hex.EncodeToString(id), Host: host, Expires: now.Add(ttl),

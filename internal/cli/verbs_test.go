@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/cli/command"
 )
 
 // walk visits every command that this package makes.
@@ -19,7 +21,7 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 
 func TestEveryVerbIsDocumented(t *testing.T) {
 	seen := 0
-	walk((&app{Streams: Process()}).root(), func(cmd *cobra.Command) {
+	walk((&app{command.New(command.Process())}).root(), func(cmd *cobra.Command) {
 		if !cmd.Runnable() {
 			return // a help topic
 		}
@@ -47,7 +49,7 @@ func TestEveryVerbIsDocumented(t *testing.T) {
 
 // TestExamplesAreReal resolves the commands and flags of every example.
 func TestExamplesAreReal(t *testing.T) {
-	root := (&app{Streams: Process()}).root()
+	root := (&app{command.New(command.Process())}).root()
 	walk(root, func(cmd *cobra.Command) {
 		for _, line := range strings.Split(cmd.Example, "\n") {
 			checkLine(t, cmd.CommandPath(), line)
@@ -67,7 +69,7 @@ func checkLine(t *testing.T, where, line string) {
 		if len(words) == 0 || words[0] != "steady" {
 			continue
 		}
-		root := (&app{Streams: Process()}).root()
+		root := (&app{command.New(command.Process())}).root()
 		cmd, rest, err := root.Find(words[1:])
 		if err != nil || (cmd == root && len(words) > 1) {
 			t.Errorf("%s: %q is no command: %v", where, part, err)

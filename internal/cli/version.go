@@ -6,14 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/build"
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 func (a *app) versionCmd() *cobra.Command {
-	return a.printsData(&cobra.Command{
+	return a.PrintsData(&cobra.Command{
 		Use:     "version",
-		GroupID: groupMore,
+		GroupID: command.GroupMore,
 		Short:   "Print the version",
 		Example: "  steady version\n  steady version -o json",
 		Args:    exit.Args(cobra.NoArgs),
@@ -24,8 +25,8 @@ func (a *app) versionCmd() *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 			}{build.Version(), wire.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			return a.print(v, func() error {
-				a.say("steady %s, agent protocol %s, %s, %s\n", v.Version, v.Protocol, v.Go, v.Platform)
+			return a.Print(v, func() error {
+				a.Say("steady %s, agent protocol %s, %s, %s\n", v.Version, v.Protocol, v.Go, v.Platform)
 				return nil
 			})
 		},

@@ -1,6 +1,7 @@
-package cli
+package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,37 +27,39 @@ type Context struct {
 
 // Names of the environment variables that give a context.
 const (
-	envContext = "STEADY_CONTEXT"
-	envServer  = "STEADY_SERVER"
-	envToken   = "STEADY_TOKEN"
-	envCA      = "STEADY_CA"
+	EnvContext = "STEADY_CONTEXT"
+	EnvServer  = "STEADY_SERVER"
+	EnvToken   = "STEADY_TOKEN"
+	EnvCA      = "STEADY_CA"
 )
 
 // remoteFlags are the flags of commands that talk to a server.
 type remoteFlags struct{ file, server, token, ca string }
 
-func (r *remoteFlags) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&r.file, "context", "", "context file, such as DATA/operator.json (env "+envContext+"; default ~/.config/steady/config.json)")
-	f.StringVar(&r.server, "server", "", "URL of the server (env "+envServer+")")
-	f.StringVar(&r.token, "token", "", "operator token; prefer the environment (env "+envToken+")")
-	f.StringVar(&r.ca, "ca", "", "file with the authority of the server's certificate (env "+envCA+")")
+// NamesServer adds the flags that say how to reach a server.
+func (e *Env) NamesServer(cmd *cobra.Command) {
+	f, r := cmd.Flags(), &e.remote
+	f.StringVar(&r.file, "context", "", "context file, such as DATA/operator.json (env "+EnvContext+"; default ~/.config/steady/config.json)")
+	f.StringVar(&r.server, "server", "", "URL of the server (env "+EnvServer+")")
+	f.StringVar(&r.token, "token", "", "operator token; prefer the environment (env "+EnvToken+")")
+	f.StringVar(&r.ca, "ca", "", "file with the authority of the server's certificate (env "+EnvCA+")")
 }
 
-// context joins the context file, the environment and the flags, the later
+// Context joins the context file, the environment and the flags, the later
 // winning.
-func (r *remoteFlags) context(a *app) (Context, error) {
-	c, err := r.kept(a)
+func (e *Env) Context() (Context, error) {
+	r := &e.remote
+	c, err := e.kept()
 	if err != nil {
 		return Context{}, err
 	}
-	if v := first(r.server, a.Getenv(envServer)); v != "" {
+	if v := cmp.Or(r.server, e.Getenv(EnvServer)); v != "" {
 		c.Server, c.Agents = v, ""
 	}
-	if v := first(r.token, a.Getenv(envToken)); v != "" {
+	if v := cmp.Or(r.token, e.Getenv(EnvToken)); v != "" {
 		c.Token = v
 	}
-	if v := first(r.ca, a.Getenv(envCA)); v != "" {
+	if v := cmp.Or(r.ca, e.Getenv(EnvCA)); v != "" {
 		pem, err := os.ReadFile(v)
 		if err != nil {
 			return Context{}, exit.Badf("--ca: %w", err)
@@ -69,10 +72,10 @@ func (r *remoteFlags) context(a *app) (Context, error) {
 	return c, nil
 }
 
-func (r *remoteFlags) kept(a *app) (Context, error) {
-	path, optional := first(r.file, a.Getenv(envContext)), false
+func (e *Env) kept() (Context, error) {
+	path, optional := cmp.Or(e.remote.file, e.Getenv(EnvContext)), false
 	if path == "" {
-		path, optional = configFile(a.Getenv), true
+		path, optional = ConfigFile(e.Getenv), true
 	}
 	c, err := readContext(path)
 	if optional && errors.Is(err, fs.ErrNotExist) {
@@ -93,8 +96,8 @@ func readContext(path string) (Context, error) {
 	return c, nil
 }
 
-// writeContext keeps a context where only its owner reads it.
-func writeContext(path string, c Context) error {
+// WriteContext keeps a context where only its owner reads it.
+func WriteContext(path string, c Context) error {
 	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
@@ -112,8 +115,8 @@ func writeContext(path string, c Context) error {
 	return os.Rename(next, path)
 }
 
-// configFile is where steady login keeps the context.
-func configFile(getenv func(string) string) string {
+// ConfigFile is where steady login keeps the context.
+func ConfigFile(getenv func(string) string) string {
 	dir := getenv("XDG_CONFIG_HOME")
 	if dir == "" {
 		dir = filepath.Join(getenv("HOME"), ".config")

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -16,29 +16,29 @@ import (
 // answerIn is how long a command waits for one answer.
 const answerIn = 30 * time.Second
 
-// talk makes a command that calls the server once: do gets a client and a
+// Talk makes a command that calls the server once: do gets a client and a
 // context with a deadline.
-func (a *app) talk(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
+func (e *Env) Talk(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), answerIn)
 		defer cancel()
-		return a.withClient(func(c *operator.Client) error { return do(ctx, c, args) })
+		return e.withClient(func(c *operator.Client) error { return do(ctx, c, args) })
 	}
-	a.remote.register(cmd)
+	e.NamesServer(cmd)
 	return cmd
 }
 
-// stream is talk without a deadline.
-func (a *app) stream(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
+// Stream is Talk without a deadline.
+func (e *Env) Stream(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(func(c *operator.Client) error { return do(cmd.Context(), c, args) })
+		return e.withClient(func(c *operator.Client) error { return do(cmd.Context(), c, args) })
 	}
-	a.remote.register(cmd)
+	e.NamesServer(cmd)
 	return cmd
 }
 
-func (a *app) withClient(do func(*operator.Client) error) error {
-	c, err := a.client()
+func (e *Env) withClient(do func(*operator.Client) error) error {
+	c, err := e.client()
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (a *app) withClient(do func(*operator.Client) error) error {
 	return remoteError(do(c))
 }
 
-func (a *app) client() (*operator.Client, error) {
-	where, err := a.remote.context(a)
+func (e *Env) client() (*operator.Client, error) {
+	where, err := e.Context()
 	if err != nil {
 		return nil, err
 	}
 	if where.Token == "" {
-		return nil, exit.Badf("no operator token is known for %s; give --context DATA/operator.json of the server, or set %s", where.Server, envToken)
+		return nil, exit.Badf("no operator token is known for %s; give --context DATA/operator.json of the server, or set %s", where.Server, EnvToken)
 	}
 	c, err := operator.NewClient(operator.Options{URL: where.Server, Token: where.Token, ServerCA: []byte(where.CA)})
 	return c, exit.Bad(err)
@@ -78,7 +78,7 @@ func remoteError(err error) error {
 }
 
 // names completes the arguments of a command with names from the server.
-func (a *app) names(cmd *cobra.Command, list func(ctx context.Context, c *operator.Client) ([]string, error)) *cobra.Command {
+func (e *Env) names(cmd *cobra.Command, list func(ctx context.Context, c *operator.Client) ([]string, error)) *cobra.Command {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -86,7 +86,7 @@ func (a *app) names(cmd *cobra.Command, list func(ctx context.Context, c *operat
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
 		var names []string
-		err := a.withClient(func(c *operator.Client) (err error) {
+		err := e.withClient(func(c *operator.Client) (err error) {
 			names, err = list(ctx, c)
 			return err
 		})
@@ -98,8 +98,9 @@ func (a *app) names(cmd *cobra.Command, list func(ctx context.Context, c *operat
 	return cmd
 }
 
-func (a *app) hostNames(cmd *cobra.Command) *cobra.Command {
-	return a.names(cmd, func(ctx context.Context, c *operator.Client) ([]string, error) {
+// HostNames completes an argument with the names of hosts.
+func (e *Env) HostNames(cmd *cobra.Command) *cobra.Command {
+	return e.names(cmd, func(ctx context.Context, c *operator.Client) ([]string, error) {
 		hosts, err := c.Hosts(ctx)
 		var names []string
 		for _, h := range hosts {
@@ -109,42 +110,14 @@ func (a *app) hostNames(cmd *cobra.Command) *cobra.Command {
 	})
 }
 
-func (a *app) rolloutNames(cmd *cobra.Command) *cobra.Command {
-	return a.names(cmd, func(ctx context.Context, c *operator.Client) ([]string, error) {
+// RolloutNames completes an argument with the names of rollouts.
+func (e *Env) RolloutNames(cmd *cobra.Command) *cobra.Command {
+	return e.names(cmd, func(ctx context.Context, c *operator.Client) ([]string, error) {
 		rollouts, err := c.Rollouts(ctx)
 		var names []string
 		for _, r := range rollouts {
 			names = append(names, r.Name+"\t"+r.Standing)
 		}
 		return names, err
-	})
-}
-
-func (a *app) loginCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "login",
-		GroupID: groupWatch,
-		Short:   "Keep how to reach a server, for later commands",
-		Long: `Checks the given context against the server and keeps it in
-~/.config/steady/config.json, readable by you alone. Later commands use it unless
-flags or the environment say otherwise.`,
-		Example: "  steady login --context data/operator.json\n  STEADY_TOKEN=... steady login --server https://steady.example:8443 --ca server-ca.pem",
-		Args:    exit.Args(cobra.NoArgs),
-	}
-	return a.talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
-		s, err := c.Status(ctx)
-		if err != nil {
-			return err
-		}
-		where, err := a.remote.context(a)
-		if err != nil {
-			return err
-		}
-		path := configFile(a.Getenv)
-		if err := writeContext(path, where); err != nil {
-			return err
-		}
-		a.say("Reached fleet %s at %s; kept in %s\n", s.Fleet, where.Server, path)
-		return nil
 	})
 }

@@ -1,60 +1,26 @@
-package cli
+package operate
 
 import (
 	"context"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/release"
 )
 
 // noReason is what the log says when an operator gives no reason: halting must
 // stay one step.
 const noReason = "no reason given"
 
-func (a *app) releasePush() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "push [DIR]", Short: "Send a signed release to the server",
-		Long: `Packs a signed release folder and sends it. The server verifies every byte
-before it accepts the release, and opens a rollout for each channel whose plan
-changed. The same release again changes nothing.`,
-		Example: "  steady release push\n  steady release push /tmp/release --server https://steady.example:8443",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
-	}
-	return a.printsData(a.stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
-		defer cancel()
-		dir := releaseDir(args)
-		if !isSigned(dir) {
-			return exit.Badf("%s is no signed release folder; run steady release build and steady release sign", dir)
-		}
-		packed := release.Pack(os.DirFS(dir))
-		defer packed.Close()
-		p, err := c.Push(ctx, packed)
-		if err != nil {
-			return err
-		}
-		return a.print(p, func() error {
-			a.say("Release %s, version %d: %s\n", p.Ref, p.Version, p.Outcome)
-			if p.Outcome == "accepted" {
-				a.say("Next: steady rollout list, then steady rollout watch ROLLOUT\n")
-			}
-			return nil
-		})
-	}))
-}
-
-func (a *app) eventsCmd() *cobra.Command {
+func (a verbs) eventsCmd() *cobra.Command {
 	var q operator.EventQuery
 	var follow, asJSON bool
 	cmd := &cobra.Command{
-		Use: "events", GroupID: groupWatch, Short: "Show the log of events",
+		Use: "events", GroupID: command.GroupWatch, Short: "Show the log of events",
 		Long: `Shows events of the server's log in order: by default the last ones, with --after
 those that follow a sequence number. Every decision is in it, with its reason.`,
 		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --host web-1 --json",
@@ -67,7 +33,7 @@ those that follow a sequence number. Every decision is in it, with its reason.`,
 	f.IntVar(&q.Limit, "limit", 100, "how many events, 1 to 1000")
 	f.StringVar(&q.Host, "host", "", "only events that concern this host")
 	f.StringVar(&q.Rollout, "rollout", "", "only events that concern this rollout")
-	return a.stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+	return a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		if q.Limit < 1 || q.Limit > 1000 {
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
 		}
@@ -79,7 +45,7 @@ those that follow a sequence number. Every decision is in it, with its reason.`,
 	})
 }
 
-func (a *app) events(ctx context.Context, c *operator.Client, q operator.EventQuery, follow bool, show func(operator.Event) error) error {
+func (a verbs) events(ctx context.Context, c *operator.Client, q operator.EventQuery, follow bool, show func(operator.Event) error) error {
 	q.Tail = q.After == 0
 	page, err := c.Events(ctx, q)
 	if err != nil {
@@ -98,17 +64,17 @@ func (a *app) events(ctx context.Context, c *operator.Client, q operator.EventQu
 	return live.Follow(ctx, c, q, show)
 }
 
-func (a *app) quarantineCmd() *cobra.Command {
+func (a verbs) quarantineCmd() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List the bundles that are never granted", Example: "  steady quarantine list", Args: exit.Args(cobra.NoArgs)}
-	a.printsData(a.talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
+	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
 		rows, err := c.Quarantine(ctx)
 		if err != nil {
 			return err
 		}
-		return a.print(nonNil(rows), func() error {
+		return a.Print(command.NonNil(rows), func() error {
 			var cells [][]string
 			for _, r := range rows {
-				cells = append(cells, []string{r.Channel, short(string(r.Bundle)), r.Reason})
+				cells = append(cells, []string{r.Channel, command.Short(string(r.Bundle)), r.Reason})
 			}
 			return term.Rows(a.Out, []string{"channel", "bundle", "reason"}, cells)
 		})
@@ -121,40 +87,38 @@ func (a *app) quarantineCmd() *cobra.Command {
 		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
 	drop.Flags().StringVar(&reason, "reason", noReason, "why, for the log")
-	a.talk(drop, func(ctx context.Context, c *operator.Client, args []string) error {
+	a.Talk(drop, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.ClearQuarantine(ctx, args[0], args[1], reason); err != nil {
 			return err
 		}
-		a.say("Bundle %s may be granted again on channel %s\n", args[1], args[0])
+		a.Say("Bundle %s may be granted again on channel %s\n", args[1], args[0])
 		return nil
 	})
-	cmd := group("quarantine", "List and clear bundles that failed", "  steady quarantine list\n  steady quarantine clear stable 3fa9c1d20b7e", list, drop)
-	cmd.GroupID = groupWatch
-	return cmd
+	return command.Group(command.GroupWatch, "quarantine", "List and clear bundles that failed", "  steady quarantine list\n  steady quarantine clear stable 3fa9c1d20b7e", list, drop)
 }
 
-func (a *app) reconcileCmd() *cobra.Command {
+func (a verbs) reconcileCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "reconcile", GroupID: groupWatch, Short: "Have the planner look at everything now",
+		Use: "reconcile", GroupID: command.GroupWatch, Short: "Have the planner look at everything now",
 		Example: "  steady reconcile", Args: exit.Args(cobra.NoArgs),
 	}
-	return a.talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		if err := c.Reconcile(ctx); err != nil {
 			return err
 		}
-		a.say("The planner looked at everything\n")
+		a.Say("The planner looked at everything\n")
 		return nil
 	})
 }
 
-func (a *app) operatorCmd() *cobra.Command {
+func (a verbs) operatorCmd() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List the operators' tokens", Example: "  steady operator list", Args: exit.Args(cobra.NoArgs)}
-	a.printsData(a.talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
+	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
 		tokens, err := c.Tokens(ctx)
 		if err != nil {
 			return err
 		}
-		return a.print(nonNil(tokens), func() error {
+		return a.Print(command.NonNil(tokens), func() error {
 			var rows [][]string
 			for _, t := range tokens {
 				rows = append(rows, []string{t.ID, t.Name, string(t.Role)})
@@ -165,23 +129,21 @@ func (a *app) operatorCmd() *cobra.Command {
 	var role string
 	create := &cobra.Command{Use: "create NAME", Short: "Make an operator's token; its secret is shown this once", Example: "  steady operator create ci --role releaser", Args: exit.Args(cobra.ExactArgs(1))}
 	create.Flags().StringVar(&role, "role", string(operator.Viewer), "viewer, operator, releaser or admin")
-	complete(create, "role", string(operator.Viewer), string(operator.Operator), string(operator.Releaser), string(operator.Admin))
-	a.printsData(a.talk(create, func(ctx context.Context, c *operator.Client, args []string) error {
+	command.Complete(create, "role", string(operator.Viewer), string(operator.Operator), string(operator.Releaser), string(operator.Admin))
+	a.PrintsData(a.Talk(create, func(ctx context.Context, c *operator.Client, args []string) error {
 		made, err := c.CreateToken(ctx, operator.NewToken{Name: args[0], Role: operator.Role(role)})
 		if err != nil {
 			return err
 		}
-		return a.print(made, func() error { a.say("%s\n", made.Secret); return nil })
+		return a.Print(made, func() error { a.Say("%s\n", made.Secret); return nil })
 	}))
 	revoke := &cobra.Command{Use: "revoke ID", Short: "Withdraw an operator's token", Example: "  steady operator revoke 5f0c", Args: exit.Args(cobra.ExactArgs(1))}
-	a.talk(revoke, func(ctx context.Context, c *operator.Client, args []string) error {
+	a.Talk(revoke, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.RevokeToken(ctx, args[0]); err != nil {
 			return err
 		}
-		a.say("Revoked %s\n", args[0])
+		a.Say("Revoked %s\n", args[0])
 		return nil
 	})
-	cmd := group("operator", "Make and withdraw operators' tokens", "  steady operator create ci --role releaser", list, create, revoke)
-	cmd.GroupID = groupMore
-	return cmd
+	return command.Group(command.GroupMore, "operator", "Make and withdraw operators' tokens", "  steady operator create ci --role releaser", list, create, revoke)
 }

@@ -1,4 +1,4 @@
-package cli
+package operate
 
 import (
 	"context"
@@ -9,57 +9,56 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
-func (a *app) rolloutCmd() *cobra.Command {
-	cmd := group("rollout", "List, watch and steer rollouts",
+func (a verbs) rolloutCmd() *cobra.Command {
+	return command.Group(command.GroupWatch, "rollout", "List, watch and steer rollouts",
 		"  steady rollout list\n  steady rollout watch stable@v2\n  steady rollout pause stable@v2 --reason 'incident 7'",
 		a.rolloutList(), a.rolloutShow(), a.rolloutWatch(),
 		a.steer(plan.Pause, "Give out no new grants until resumed; what runs goes on"),
 		a.steer(plan.Resume, "End a pause, or a halt with its failures acknowledged"),
 		a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run"))
-	cmd.GroupID = groupWatch
-	return cmd
 }
 
-func (a *app) rolloutList() *cobra.Command {
+func (a verbs) rolloutList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list", Args: exit.Args(cobra.NoArgs)}
-	return a.printsData(a.talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		rollouts, err := c.Rollouts(ctx)
 		if err != nil {
 			return err
 		}
-		return a.print(nonNil(rollouts), func() error {
+		return a.Print(command.NonNil(rollouts), func() error {
 			var rows [][]string
 			for _, r := range rollouts {
-				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), short(string(r.Manifest)), held(r)})
+				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), command.Short(string(r.Manifest)), held(r)})
 			}
 			return term.Rows(a.Out, []string{"rollout", "standing", "opened", "ended", "manifest", "reason"}, rows)
 		})
 	}))
 }
 
-func (a *app) rolloutShow() *cobra.Command {
+func (a verbs) rolloutShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ROLLOUT", Short: "Show a rollout with its waves and hosts", Example: "  steady rollout show stable@v2", Args: exit.Args(cobra.ExactArgs(1))}
-	return a.rolloutNames(a.printsData(a.talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.RolloutNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		r, err := c.Rollout(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return a.print(r, func() error { return a.showRollout(r) })
+		return a.Print(r, func() error { return a.showRollout(r) })
 	})))
 }
 
-func (a *app) showRollout(r operator.RolloutDetail) error {
-	a.say("Rollout %s: %s\n", r.Name, r.Standing)
+func (a verbs) showRollout(r operator.RolloutDetail) error {
+	a.Say("Rollout %s: %s\n", r.Name, r.Standing)
 	if why := held(r.Rollout); why != "" {
-		a.say("  %s\n", why)
+		a.Say("  %s\n", why)
 	}
-	a.say("  opened %s, ended %s, manifest %s\n", r.OpenedAt, r.EndedAt, r.Manifest)
+	a.Say("  opened %s, ended %s, manifest %s\n", r.OpenedAt, r.EndedAt, r.Manifest)
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {
@@ -111,7 +110,7 @@ func counts(w operator.Wave) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) steer(verb plan.Verb, short string) *cobra.Command {
+func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: string(verb) + " ROLLOUT", Short: short,
@@ -119,7 +118,7 @@ func (a *app) steer(verb plan.Verb, short string) *cobra.Command {
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&reason, "reason", noReason, "why, for the log")
-	return a.rolloutNames(a.talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.Operate(ctx, verb, args[0], reason); err != nil {
 			return err
 		}
@@ -127,12 +126,12 @@ func (a *app) steer(verb plan.Verb, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.say("Rollout %s: %s\n", r.Name, r.Standing)
+		a.Say("Rollout %s: %s\n", r.Name, r.Standing)
 		return nil
 	}))
 }
 
-func (a *app) rolloutWatch() *cobra.Command {
+func (a verbs) rolloutWatch() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch ROLLOUT", Short: "Follow a rollout to its end",
@@ -144,7 +143,7 @@ when it failed, was reverted, superseded or cancelled.`,
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
-	return a.rolloutNames(a.stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		show := live.Plain(a.Out)
 		if screen := term.Of(a.Out, a.Getenv); asJSON {
 			show = live.JSON(a.Out)

@@ -1,0 +1,120 @@
+// Package command holds what all commands share: their streams, how they print
+// data, how they name the server, and how commands are grouped.
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Streams is what a command touches of its process.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+}
+
+// Process returns the streams of this process.
+func Process() Streams {
+	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+}
+
+// Env is one run of the command line.
+type Env struct {
+	Streams
+	now    func() time.Time
+	format string
+	remote remoteFlags
+}
+
+// New returns the environment of a run.
+func New(s Streams) *Env { return &Env{Streams: s, now: time.Now} }
+
+// The groups of commands in the help.
+const (
+	GroupDeclare = "declare"
+	GroupRun     = "run"
+	GroupWatch   = "watch"
+	GroupMore    = "more"
+)
+
+// Wall returns wall time.
+func (e *Env) Wall() clock.Instant { return clock.FromTime(e.now()) }
+
+// PrintsData adds -o to a command that prints data.
+func (e *Env) PrintsData(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVarP(&e.format, "output", "o", string(term.Table), "output format: table, json or yaml")
+	Complete(cmd, "output", string(term.Table), string(term.JSON), string(term.YAML))
+	return cmd
+}
+
+// Print shows v in the format that was asked for; table prints it for people.
+func (e *Env) Print(v any, table func() error) error {
+	f, err := term.ParseFormat(e.format)
+	if err != nil {
+		return exit.Bad(err)
+	}
+	if f == term.Table {
+		return table()
+	}
+	return term.Data(e.Out, f, v)
+}
+
+// SaysTable reports whether output is for people; it refuses unknown formats.
+func (e *Env) SaysTable() (bool, error) {
+	f, err := term.ParseFormat(e.format)
+	return f == term.Table, exit.Bad(err)
+}
+
+// Say prints for people.
+func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.Out, format, args...) }
+
+// Warn prints what a person should know on stderr.
+func (e *Env) Warn(format string, args ...any) { fmt.Fprintf(e.Err, "steady: "+format+"\n", args...) }
+
+// Complete offers fixed values for a flag.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag is not defined
+	}
+}
+
+// Group makes a command that only holds others.
+func Group(id, use, short, example string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, GroupID: id, Short: short, Example: example,
+		Args: exit.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return exit.Badf("%s needs a command; %s --help lists them", cmd.CommandPath(), cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(subs...)
+	return cmd
+}
+
+// NonNil makes an empty list print as [] and not as null.
+func NonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// Short shows the first digits of a digest, enough to tell apart.
+func Short(digest string) string {
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok || len(hex) < 12 {
+		return digest
+	}
+	return hex[:12]
+}

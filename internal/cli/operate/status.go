@@ -1,0 +1,157 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+func (a verbs) statusCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", GroupID: command.GroupWatch, Short: "Sum up the fleet",
+		Example: "  steady status\n  steady status -o json",
+		Args:    exit.Args(cobra.NoArgs),
+	}
+	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Print(s, func() error { return a.showStatus(s) })
+	}))
+}
+
+func (a verbs) showStatus(s operator.Status) error {
+	a.Say("Fleet %s\n", s.Fleet)
+	if s.Release.Version == 0 {
+		a.Say("No release was accepted yet. Next: steady release push\n")
+	} else {
+		a.Say("Release %s, version %d, accepted %s, timestamp of %s\n", s.Release.Ref, s.Release.Version, s.Release.AcceptedAt, s.Release.TimestampAt)
+	}
+	if s.SafeMode != "" {
+		a.Say("SAFE MODE, nothing is granted: %s\n", s.SafeMode)
+	}
+	h := s.Hosts
+	a.Say("Hosts: %d declared or known, %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	var rows [][]string
+	for _, ch := range s.Channels {
+		rows = append(rows, []string{ch.Name, ch.Rollout, ch.Standing, ch.Queued, ch.Deferral, fmt.Sprint(len(ch.Quarantine))})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return term.Rows(a.Out, []string{"channel", "rollout", "standing", "queued", "waits for", "quarantined"}, rows)
+}
+
+func (a verbs) hostCmd() *cobra.Command {
+	list := &cobra.Command{Use: "list", Short: "List the hosts", Example: "  steady host list\n  steady host list -o json", Args: exit.Args(cobra.NoArgs)}
+	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
+		hosts, err := c.Hosts(ctx)
+		if err != nil {
+			return err
+		}
+		return a.Print(command.NonNil(hosts), func() error { return a.showHosts(hosts) })
+	}))
+	show := &cobra.Command{Use: "show HOST", Short: "Show one host and why it stands where it does", Example: "  steady host show web-1", Args: exit.Args(cobra.ExactArgs(1))}
+	a.HostNames(a.PrintsData(a.Talk(show, func(ctx context.Context, c *operator.Client, args []string) error {
+		h, err := c.Host(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Print(h, func() error { return a.showHost(h) })
+	})))
+	return command.Group(command.GroupWatch, "host", "List and show hosts", "  steady host list\n  steady host show web-1", list, show)
+}
+
+func (a verbs) showHosts(hosts []operator.Host) error {
+	var rows [][]string
+	for _, h := range hosts {
+		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, h.Rollout, command.Short(string(h.Current)), command.Short(string(h.Target)), h.Failed})
+	}
+	return term.Rows(a.Out, []string{"host", "channel", "presence", "phase", "rollout", "runs", "target", "failed"}, rows)
+}
+
+func presence(h operator.Host) string {
+	switch {
+	case h.Forked:
+		return "FORKED"
+	case h.Incarnation == 0:
+		return "not enrolled"
+	case h.Online:
+		return "online"
+	}
+	return "silent"
+}
+
+func (a verbs) showHost(h operator.HostDetail) error {
+	a.Say("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Host))
+	a.Say("  phase:       %s", cmp.Or(h.Phase, "none"))
+	if h.Rollout != "" {
+		a.Say(" in %s", h.Rollout)
+	}
+	a.Say("\n  runs:        %s\n  target:      %s\n", cmp.Or(string(h.Current), "nothing yet"), cmp.Or(string(h.Target), "none"))
+	if h.Failed != "" {
+		a.Say("  failed:      %s\n", h.Failed)
+	}
+	if h.Grant != "" {
+		a.Say("  grant:       %s\n", h.Grant)
+	}
+	if h.Incarnation != 0 {
+		a.Say("  incarnation: %d, %d events, last seen %s\n", h.Incarnation, h.Seq, h.LastSeen)
+		a.Say("  certificate: %s, good until %s\n", h.CertSerial, h.CertExpires)
+	}
+	return a.showAnswer(h.Why)
+}
+
+func (a verbs) whyCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "why HOST", GroupID: command.GroupWatch, Short: "Say why a host has not moved yet",
+		Long: `Says where a host stands in the newest rollout that names it, and asks every gate
+in order: what holds it back, what that waits for, who can clear it, and when it
+can clear at the earliest.`,
+		Example: "  steady why web-1\n  steady why web-1 -o json",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		answer, err := c.Why(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Print(answer, func() error { return a.showAnswer(answer) })
+	})))
+}
+
+// showAnswer prints the sentence first, then the gates.
+func (a verbs) showAnswer(w plan.Answer) error {
+	a.Say("%s: %s\n", w.Host, w.Words)
+	if w.Rollout != "" {
+		a.Say("  rollout %s, wave %s, %s", w.Rollout, w.Wave, w.Status)
+		if w.Current != w.Target {
+			a.Say(", runs %s, should run %s", cmp.Or(command.Short(w.Current), "nothing yet"), command.Short(w.Target))
+		}
+		a.Say("\n")
+	}
+	if b := w.Block; b != nil {
+		a.Say("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
+		if b.Earliest != 0 {
+			a.Say("  earliest:   %s\n", b.Earliest)
+		}
+	}
+	screen := term.Of(a.Out, a.Getenv)
+	for _, g := range w.Gates {
+		if g.Block == nil {
+			a.Say("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
+			continue
+		}
+		a.Say("  %s %s: %s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words)
+	}
+	return nil
+}
