@@ -192,9 +192,9 @@ func (s *State) predecessors(channel string) []gate.Predecessor {
 		pre := gate.Predecessor{Channel: e.Gates, Reason: e.Reason}
 		if c := s.Channels[e.Gates]; c != nil {
 			// A reverted one holds like a halted one: what it led failed.
-			bad := func(r *rollout.Rollout) bool { return r.Phase == rollout.Failed || r.Phase == rollout.Reverted }
-			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && (!r.Phase.Ended() || bad(r)) {
-				pre.Rollout, pre.Phase, pre.Halted = r.Name, string(r.Phase), bad(r)
+			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && (!r.Phase.Ended() || r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {
+				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
+				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
 			} else if ref := c.pending(); ref != nil {
 				pre.Rollout, pre.Phase = ref.Rollout, "about to open"
 			}
@@ -380,16 +380,13 @@ func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, lea
 	case len(p.s.unmet(r, leaf)) > 0:
 		return false
 	}
-	return active == nil || r == active || p.s.mayReturn(h, r, active)
+	return active == nil || r == active || p.s.mayReturn(h, active)
 }
 
 // mayReturn reports whether a host may be given the last converged release
 // although a newer rollout opened: its wave there is not open, or it went back
-// from it. A host is never given an older release than it last acted on.
-func (s *State) mayReturn(h *Host, r, newer *rollout.Rollout) bool {
-	if own := s.Rollouts[h.Machine.Manifest]; own != nil && own.OpenedAt > r.OpenedAt && h.Machine.Phase != host.Reverted {
-		return false
-	}
+// from it. One that took a newer release and stays on it is ahead and never asked.
+func (s *State) mayReturn(h *Host, newer *rollout.Rollout) bool {
 	i, ok := newer.Plan.Leaf(h.Name)
 	if !ok || newer.Phase.Ended() || newer.Reverting {
 		return true

@@ -441,6 +441,27 @@ func TestS22HostThatReturnsAfterTheRevertGoesBackToo(t *testing.T) {
 	w.expect("h0=reverted/one")
 }
 
+func TestS13HostLeftOnARevertedReleaseGetsTheLastConverged(t *testing.T) {
+	w := onOne(t, "h0 h1 h2")
+	w.breakOn(bundles[1], "h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1 h2", target: bundles[1]}))
+	for w.s.Hosts["h0"].Machine.Current != bundles[1] || w.s.Hosts["h0"].Machine.Phase != host.Converged {
+		w.live(1)
+	}
+	w.presence("h0", false)
+	w.live(8)
+	w.phase("c@r2", rollout.Reverted)
+	w.presence("h1", false) // so that the first wave of the fix cannot be proven
+	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h1 | h0 h2", target: bundles[2]}))
+	w.live(2)
+	w.presence("h0", true)
+	w.live(4)
+	w.expect("h0=converged/one h2=reverted/one")
+	w.presence("h1", true)
+	w.live(6)
+	w.expect("h0=converged/three h1=converged/three h2=converged/three")
+}
+
 func TestS15RevertedPredecessorKeepsItsChannelShut(t *testing.T) {
 	w := scene(t, "h0 h1")
 	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
