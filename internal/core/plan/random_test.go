@@ -280,6 +280,45 @@ func TestL1L2L3EverythingSettles(t *testing.T) {
 	})
 }
 
+// TestL1HealthyFleetConverges checks that with every host there and healthy, any
+// plan that can end does: all that it names run their target.
+func TestL1HealthyFleetConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, home := newRandomWorld(t)
+		for range rapid.IntRange(0, 2).Draw(t, "more releases") {
+			drawRelease(t, w, home)
+		}
+		for _, c := range w.s.ChannelNames() {
+			if m := w.docs[w.s.Channels[c].Manifests[0].Digest]; deadlocked(m) {
+				t.Skip("a host waits for one of a later wave")
+			}
+		}
+		settle(t, w)
+		for _, c := range w.s.ChannelNames() {
+			d := w.s.Channels[c].Manifests[0].Digest
+			if r := w.s.Rollouts[d]; r == nil || r.Phase != rollout.Terminal {
+				t.Fatalf("L1: the newest rollout of channel %s is %+v\n%s", c, r, w.tail())
+			}
+			for _, leaf := range w.docs[d].Leaves {
+				if got := w.s.Hosts[leaf.Host].Machine.Current; got != leaf.Target {
+					t.Fatalf("L1: host %s runs %s, its target is %s\n%s", leaf.Host, got.Short(), leaf.Target.Short(), w.tail())
+				}
+			}
+		}
+	})
+}
+
+func deadlocked(m *rollout.Manifest) bool {
+	for _, leaf := range m.Leaves {
+		for _, name := range leaf.After {
+			if i, ok := m.Leaf(name); ok && m.Leaves[i].Wave > leaf.Wave {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // settle mends every host, brings all back and lets time run.
 func settle(t *rapid.T, w *world) {
 	w.refresh()
