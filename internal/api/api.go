@@ -124,7 +124,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	for _, h := range s.handlers(len(listeners)) {
-		s.https = append(s.https, &http.Server{Handler: h, TLSConfig: tlsConf, ReadHeaderTimeout: readHeaderTimeout,
+		s.https = append(s.https, &http.Server{Handler: h, TLSConfig: tlsConf.Clone(), ReadHeaderTimeout: readHeaderTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
 				MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable}})
