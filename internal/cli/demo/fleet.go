@@ -34,7 +34,7 @@ rolloutPolicies:
       - {name: rest,   selector: {all: true},      soak: 1s}
     healthGate: {maxFailures: 0}
     onHealthFailure: rollback-and-halt
-    sustainedFailure: 2s
+    sustainedFailure: 4s
     activationDeadline: 20s
     confirmWindow: 30s
 edges:
