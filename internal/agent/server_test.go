@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -34,24 +33,21 @@ type server struct {
 	hostCA   *identity.Authority
 	http     *httptest.Server
 
-	mu       sync.Mutex
-	release  release
-	packs    map[digest.Digest][]byte // bundles and blobs
-	offer    *wire.Dispatch
-	claimed  map[string]bool
-	down     bool
-	tamper   func(path string, body []byte) []byte
-	chains   map[uint64]*hostChain // by incarnation
-	beats    int
-	life     time.Duration // of certificates
-	serials  map[string]bool
-	stamp    uint64 // hinted by heartbeats
-	forget   uint64 // with setBack: what a heartbeat says is held
-	setBack  bool
-	reports  []wire.BootstrapReport
-	requests map[string]int
-	only     string // the host that is offered something; empty is any
-	offered  int    // how often
+	mu      sync.Mutex
+	release release
+	packs   map[digest.Digest][]byte // bundles and blobs
+	offer   *wire.Dispatch
+	claimed map[string]bool
+	down    bool
+	tamper  func(path string, body []byte) []byte
+	chains  map[uint64]*hostChain // by incarnation
+	beats   int
+	life    time.Duration // of certificates
+	serials map[string]bool
+	stamp   uint64 // hinted by heartbeats
+	reports []wire.BootstrapReport
+	only    string // the host that is offered something; empty is any
+	offered int    // how often
 }
 
 type hostChain struct {
@@ -67,7 +63,7 @@ type hostChain struct {
 func newServer(t testing.TB) *server {
 	s := &server{
 		t: t, keys: newSigners(t), packs: map[digest.Digest][]byte{}, claimed: map[string]bool{},
-		chains: map[uint64]*hostChain{}, serials: map[string]bool{}, requests: map[string]int{},
+		chains: map[uint64]*hostChain{}, serials: map[string]bool{},
 	}
 	s.root = s.keys.root(t)
 	dir := t.TempDir()
@@ -132,7 +128,6 @@ func (s *server) set(f func()) {
 func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	down := s.down
-	s.requests[path.Dir(r.URL.Path)]++
 	s.mu.Unlock()
 	if down {
 		panic(http.ErrAbortHandler) // the connection is cut
@@ -387,6 +382,3 @@ func reported[E event.Event](s *server) []E {
 	}
 	return out
 }
-
-// listenAddress is where the server listens, for those who dial it themselves.
-func (s *server) listenAddress() string { return s.http.Listener.Addr().(*net.TCPAddr).String() }
