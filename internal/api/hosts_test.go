@@ -300,6 +300,24 @@ func TestSafeModeUntilReplayed(t *testing.T) {
 	}
 }
 
+// One host that says it knows more, and never sends it, must not hold up the
+// grants and the claims of all others for ever.
+func TestSafeModeEnds(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.Control.ReplayWait = 200 * clock.Millisecond })
+	a, b := enrolled(w, "h-0000"), enrolled(w, "h-0001")
+	a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, LastSeq: 1 << 50}, nil)
+	w.release("r1", plan{hosts: 2, content: "one"})
+	d, err := b.poll("20")
+	if err != nil || d == nil {
+		t.Fatalf("not granted after the wait: %v", err)
+	}
+	a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, LastSeq: 1 << 51}, nil) // a second lie changes nothing
+	var answer wire.ClaimAnswer
+	if status := b.do("POST", wire.RouteClaim, wire.Claim{Grant: d.Grant, Term: d.Term}, &answer); status != 200 || !answer.Accepted {
+		t.Fatalf("claim: %d, %+v", status, answer)
+	}
+}
+
 func TestPresenceIsInTheLog(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Control.OfflineAfter = 300 * clock.Millisecond })
 	a := enrolled(w, "h-0000")

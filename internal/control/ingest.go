@@ -204,7 +204,7 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 		switch {
 		case m.Term > c.head.Term:
 			return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
-		case len(c.behind) > 0:
+		case c.owed(t.now):
 			return refusef(ErrUnavailable, "the server waits for hosts that know more than its log does")
 		case t.s.Hosts[p.Name] != nil && t.s.Hosts[p.Name].Forked:
 			return &plan.ClaimRefusedError{Reason: "two agents share the identity of host " + p.Name + "; enrol it again"}
@@ -256,6 +256,17 @@ func (c *Control) noteLag(e *hostEntry, incarnation, need uint64) {
 	case c.normal <- in:
 	default: // the next heartbeat says it again
 	}
+}
+
+// owed reports whether a host still owes a part of the log and may still hold
+// everything up for it.
+func (c *Control) owed(now clock.Instant) bool {
+	for name, l := range c.behind { // order-free: any one will do
+		if h := c.state.Hosts[name]; h != nil && h.Seq < l.need && !h.Forked && !l.until.Reached(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // safeMode reports whether a host still owes a part of the log, and forgets
