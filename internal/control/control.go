@@ -216,6 +216,9 @@ func (c *Control) stop() { c.stopOnce.Do(func() { close(c.stopping) }) }
 // Stopping is closed when the server begins to stop: long requests end then.
 func (c *Control) Stopping() <-chan struct{} { return c.stopping }
 
+// Stopped is closed when Run has ended.
+func (c *Control) Stopped() <-chan struct{} { return c.stopped }
+
 // Now is the server's instant.
 func (c *Control) Now() clock.Instant { return c.now() }
 
