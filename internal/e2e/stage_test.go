@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+const lieFleet = `apiVersion: steady/v1
+kind: Fleet
+metadata: {name: acme}
+hosts:
+  db-1:  {channel: stable, tags: [db],  bundle: db}
+  lab-1: {channel: lab,    tags: [lab], bundle: web}
+  new-1: {channel: new,    tags: [new], bundle: web}
+  web-1: {channel: stable, tags: [web], bundle: web}
+  web-2: {channel: stable, tags: [web], bundle: web}
+channels:
+  stable: {rolloutPolicy: all, freshnessWindow: 24h, signingInterval: 1h}
+  lab:    {rolloutPolicy: all, freshnessWindow: 24h, signingInterval: 1h}
+  new:    {rolloutPolicy: all, freshnessWindow: 24h, signingInterval: 1h}
+rolloutPolicies:
+  all:
+    waves: [{name: all, selector: {all: true}}]
+disruptionBudgets:
+  - {selector: {tags: [web]}, maxInFlight: 2}
+probes:
+  there: {mode: observe, interval: 1m, exec: {command: [test, -d, www]}}
+allowMassChange: true # each release drops a file of the one before
+bundles: {web: {path: bundles/web}, db: {path: bundles/db}}
+`
+
+// stage is a real server behind a liar, and one real agent, web-1.
+type stage struct {
+	t       testing.TB
+	estate  *estate
+	origin  *origin
+	liar    *liar
+	box     *box
+	journal string // what the steps of bundles write, outside of the root folder
+	foreign atomic.Int64
+	other   *httptest.Server
+
+	version int    // of the newest release
+	runs    int    // the version that the host runs, 0 for none
+	offer   []byte // the server's dispatch of the newest release
+	ran     []string
+	trials  int
+	tried   map[string]map[string]int // mutants by message and path
+}
+
+func newStage(t testing.TB) *stage {
+	s := &stage{t: t, estate: newEstate(t), liar: newLiar(t), journal: filepath.Join(t.TempDir(), "journal"), tried: map[string]map[string]int{}}
+	s.origin = newOrigin(t, s.estate, s.liar.between).start()
+	s.other = s.origin.listen(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s.foreign.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	s.publish()
+	s.box = newBox(t, s.origin, "web-1").start()
+	s.next()
+	s.truth()
+	return s
+}
+
+func (s *stage) rollout() string { return fmt.Sprintf("stable@v%d", s.version) }
+
+func (s *stage) newest() made { return s.estate.made[s.version-1] }
+
+// publish makes the next release the newest on the server.
+func (s *stage) publish() {
+	s.t.Helper()
+	s.version++
+	bundle := func(name string) string {
+		return fmt.Sprintf(`files:
+  - {path: www/%[1]s.html, content: "%[1]s release %[2]d\n"}
+  - {path: etc/%[1]s-%[2]d.conf, content: "of %[1]s %[2]d\n", mode: "0640"}
+exec:
+  - name: publish
+    activate: [sh, -c, "echo %[1]s-%[2]d >> %[3]s"]
+    revert: [sh, -c, "echo left-%[1]s-%[2]d >> %[3]s"]
+    timeout: 30s
+`, name, s.version, s.journal)
+	}
+	s.origin.push(s.estate.release(fmt.Sprintf("v%d", s.version), declare{
+		"fleet.yaml": lieFleet, "bundles/web/bundle.yaml": bundle("web"), "bundles/db/bundle.yaml": bundle("db"),
+	}))
+}
+
+// next publishes unless the newest release is not run yet, and gets its offer.
+func (s *stage) next() {
+	s.t.Helper()
+	if s.runs == s.version {
+		s.publish()
+	}
+	s.offer = s.liar.offer(s.rollout(), host.Forward)
+}
+
+// tree is what web-1's root folder holds when it runs a version.
+func (s *stage) tree(version int) tree {
+	if version == 0 {
+		return tree{}
+	}
+	return tree{
+		"www": "drwxr-xr-x", "etc": "drwxr-xr-x",
+		"www/web.html":                          fmt.Sprintf("-rw-r--r-- %q", fmt.Sprintf("web release %d\n", version)),
+		fmt.Sprintf("etc/web-%d.conf", version): fmt.Sprintf("-rw-r----- %q", fmt.Sprintf("of web %d\n", version)),
+	}
+}
+
+// unchanged fails the test if anything on the host differs from what the version
+// that runs put there: a file, a command that ran, or another server asked.
+func (s *stage) unchanged(what string) {
+	s.t.Helper()
+	if d := s.tree(s.runs).diff(readTree(s.t, s.box.root)); d != "" {
+		s.t.Fatalf("%s: the host's files changed:\n%s", what, d)
+	}
+	raw, err := os.ReadFile(s.journal)
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	if ran := strings.Fields(string(raw)); strings.Join(ran, " ") != strings.Join(s.ran, " ") {
+		s.t.Fatalf("%s: commands ran that should not have:\nran  %v\nwant %v", what, ran, s.ran)
+	}
+	if n := s.foreign.Load(); n > 0 {
+		s.t.Fatalf("%s: another server was asked %d times", what, n)
+	}
+}
+
+func atRest(m *host.State) bool {
+	switch m.Phase {
+	case "", host.Pending, host.Converged, host.Reverted:
+		return true
+	}
+	return m.Phase == host.Failed && !m.Reverting
+}
+
+// settled waits until the agent has nothing under way, or is stuck in the lie.
+func (s *stage) settled(what string, now *lie) agent.Status {
+	s.t.Helper()
+	var st agent.Status
+	until(s.t, "the agent settled after "+what, func() bool {
+		st = s.box.agent.Status()
+		if st.Offer == nil {
+			return atRest(&st.Machine)
+		}
+		return now != nil && s.liar.served(now) > 0 && st.Server != ""
+	})
+	return st
+}
+
+// flush waits until the agent has handled every dispatch so far.
+func (s *stage) flush() {
+	s.t.Helper()
+	s.trials++
+	grant := fmt.Sprintf("sync-%d", s.trials)
+	s.liar.say(flush(grant, s.box.agent.Status().MaxTerm))
+	until(s.t, "dispatches handled", func() bool { _, ok := s.liar.saw(grant); return ok })
+}
+
+// run gives the agent the server's own offer and waits until it runs the newest
+// release, whatever lies are told meanwhile.
+func (s *stage) run(what string) {
+	s.t.Helper()
+	target := s.newest().leaf(s.t, "stable", "web-1").Target
+	s.liar.say(s.offer)
+	s.flush()
+	until(s.t, what+": the newest release runs", func() bool {
+		st := s.box.agent.Status()
+		return st.Machine.Phase == host.Converged && st.Machine.Current == target
+	})
+	s.runs = s.version
+	s.ran = append(s.ran, fmt.Sprintf("web-%d", s.version))
+	s.unchanged(what)
+	s.origin.ended(s.rollout(), rollout.Terminal)
+}
+
+// truth ends all lies and has the agent converge on the newest release.
+func (s *stage) truth() {
+	s.t.Helper()
+	s.liar.arm(nil)
+	s.run("the truth")
+}
+
+// probe tells a lie about an offer that the server will refuse to let be
+// claimed, and reports whether the agent would have gone on to activate.
+func (s *stage) probe(now *lie) (claimed bool) {
+	s.t.Helper()
+	s.trials++
+	grant := fmt.Sprintf("lie-%d", s.trials)
+	s.liar.mu.Lock()
+	s.liar.refuse[grant] = true
+	before := len(s.liar.claims)
+	s.liar.mu.Unlock()
+	s.liar.arm(now)
+	s.liar.say(renamed(s.t, s.offer, grant))
+	s.flush()
+	s.settled(now.name, now)
+	s.liar.arm(nil)
+	s.unchanged(now.name)
+	if s.liar.served(now) == 0 {
+		s.t.Fatalf("%s was never told", now.name)
+	}
+	s.liar.mu.Lock()
+	defer s.liar.mu.Unlock()
+	return len(s.liar.claims) > before
+}
+
+// reach notes that a field of a message was lied about.
+func (s *stage) reach(message, path string) {
+	if s.tried[message] == nil {
+		s.tried[message] = map[string]int{}
+	}
+	s.tried[message][path]++
+}
+
+// term returns the server's term.
+func (s *stage) term() uint64 { return s.origin.head().Term }
+
+// get asks the real server for a document in the agent's name.
+func (s *stage) get(path string) []byte {
+	s.t.Helper()
+	status, body := s.liar.ask(path)
+	if status != http.StatusOK {
+		s.t.Fatalf("GET %s: %d %s", path, status, body)
+	}
+	return body
+}
+
+// decoded is the server's offer.
+func (s *stage) decoded() wire.Dispatch {
+	s.t.Helper()
+	var d wire.Dispatch
+	must(s.t, json.Unmarshal(s.offer, &d))
+	return d
+}
+
+func background() context.Context { return context.Background() }
