@@ -29,6 +29,9 @@ type Place struct {
 	Rollout  string        `json:"rollout"`
 	Envelope digest.Digest `json:"envelope"`
 	Leaves   digest.Digest `json:"leaves"`
+	// Order counts the manifests: of two with one name, from two key epochs, the
+	// later one is meant.
+	Order uint64 `json:"order"`
 }
 
 // maxLoaded is how many manifests stay in memory besides those that the state
@@ -45,6 +48,7 @@ type Library struct {
 	newest map[string]digest.Digest // by rollout name
 	loaded map[digest.Digest]*volume
 	clock  uint64
+	order  uint64
 }
 
 // volume is one manifest in memory.
@@ -78,10 +82,16 @@ func (l *Library) Learn(ev event.ReleaseAccepted) {
 	for _, c := range ev.Channels {
 		for _, m := range c.Manifests {
 			env, leaves := ev.Envelopes[EnvelopeFile(m.Rollout)], ev.Envelopes[LeavesFile(m.Rollout)]
-			if env != "" && leaves != "" {
-				l.places[m.Digest] = Place{Rollout: m.Rollout, Envelope: env, Leaves: leaves}
-				l.newest[m.Rollout] = m.Digest
+			if env == "" || leaves == "" {
+				continue
 			}
+			order := l.places[m.Digest].Order
+			if l.newest[m.Rollout] != m.Digest {
+				l.order++
+				order = l.order
+			}
+			l.places[m.Digest] = Place{Rollout: m.Rollout, Envelope: env, Leaves: leaves, Order: order}
+			l.newest[m.Rollout] = m.Digest
 		}
 	}
 }
@@ -99,7 +109,10 @@ func (l *Library) Restore(places map[digest.Digest]Place) {
 	defer l.mu.Unlock()
 	for d, p := range places {
 		l.places[d] = p
-		l.newest[p.Rollout] = d
+		l.order = max(l.order, p.Order)
+		if other, ok := l.newest[p.Rollout]; !ok || l.places[other].Order <= p.Order {
+			l.newest[p.Rollout] = d
+		}
 	}
 }
 
