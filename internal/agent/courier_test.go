@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -200,4 +202,57 @@ func TestDatabaseFailureEndsTheProcess(t *testing.T) {
 	}
 	b.cancel()
 	must(t, b.agent.Close())
+}
+
+// TestP4EditByHandIsKeptAndReported changes a file of the running bundle: it is
+// repaired, the edit is kept on the host, and both are in the log.
+func TestP4EditByHandIsKeptAndReported(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	one := newPack(t, "web", []file{{path: "etc/a", content: "one"}}, step("start", "up"))
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Converged)
+	must(t, os.WriteFile(filepath.Join(b.root, "etc/a"), []byte("by hand"), 0o644))
+	until(t, "the repair", func() bool { return b.content("etc/a") == "one" })
+	until(t, "the report of both", func() bool {
+		repaired := 0
+		for _, e := range reported[event.ResourceChanged](s) {
+			if e.Resource == "file/etc/a" {
+				repaired++ // found, then repaired
+			}
+		}
+		return repaired == 2 && len(reported[event.FileKept](s)) == 1
+	})
+	kept := reported[event.FileKept](s)[0]
+	raw, err := os.ReadFile(filepath.Join(b.state, kept.KeptAs))
+	if err != nil || string(raw) != "by hand" || kept.Path != "etc/a" {
+		t.Errorf("kept %+v: %q, %v", kept, raw, err)
+	}
+	b.want("log", "up\n") // drift of a file is no reason to run a step again
+	if p := b.agent.Status().Machine.Phase; p != host.Converged {
+		t.Errorf("the host is %s", p)
+	}
+}
+
+// TestHintOfANewerTimestamp makes the host fetch it, once.
+func TestHintOfANewerTimestamp(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	one := newPack(t, "web", []file{{path: "a", content: "one"}})
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Converged)
+	if b.agent.follower.Behind(1) || !b.agent.follower.Behind(2) {
+		t.Fatal("the host does not know which timestamp it has")
+	}
+	s.publish(s.keys.release(t, single("web-1", 2, "r2", one)), one)
+	s.set(func() { s.stamp = 2 })
+	b.stop()
+	b.open()
+	c := &courier{a: b.agent}
+	must(t, c.refresh(t.Context())) // as a heartbeat's reply would ask
+	if b.agent.follower.Behind(2) {
+		t.Error("the newer timestamp was not taken")
+	}
+	must(t, b.agent.Close())
+	b.agent = nil
 }
