@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -82,5 +84,27 @@ func checkLine(t *testing.T, where, line string) {
 				t.Errorf("%s: %q: %s has no flag %s", where, part, cmd.CommandPath(), w)
 			}
 		}
+	}
+}
+
+// TestReadmeCommandsAreReal does the same for the commands of the README.
+func TestReadmeCommandsAreReal(t *testing.T) {
+	raw, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, shell := 0, false
+	for i, line := range strings.Split(string(raw), "\n") {
+		if strings.HasPrefix(line, "```") {
+			shell = line == "```sh"
+			continue
+		}
+		if shell && strings.Contains(line, "steady ") {
+			found++
+			checkLine(t, fmt.Sprintf("README.md:%d", i+1), line)
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d commands found in the README", found)
 	}
 }

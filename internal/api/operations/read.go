@@ -206,9 +206,13 @@ func (h *Handler) why(ctx context.Context, in *hostPath) (*body[plan.Answer], er
 	return &body[plan.Answer]{detail.Body.Why}, nil
 }
 
-func rolloutRow(r *rollout.Rollout) operator.Rollout {
-	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
-		Standing: plan.Standing(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt, Held: r.Held}
+func rolloutRow(s *plan.State, r *rollout.Rollout) operator.Rollout {
+	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
+		Standing: plan.Standing(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+	if b := plan.Hold(s, r); b != nil {
+		row.Held = b.Words
+	}
+	return row
 }
 
 func (h *Handler) rollouts(ctx context.Context, _ *none) (*body[[]operator.Rollout], error) {
@@ -216,7 +220,7 @@ func (h *Handler) rollouts(ctx context.Context, _ *none) (*body[[]operator.Rollo
 	err := h.c.View(ctx, func(s *plan.State) {
 		for _, d := range slices.Backward(s.Order) {
 			if r := s.Rollouts[d]; r != nil {
-				out = append(out, rolloutRow(r))
+				out = append(out, rolloutRow(s, r))
 			}
 		}
 	})
@@ -232,7 +236,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 			return
 		}
 		found = true
-		out = operator.RolloutDetail{Rollout: rolloutRow(r), Waves: []operator.Wave{}, Members: []operator.Member{}}
+		out = operator.RolloutDetail{Rollout: rolloutRow(s, r), Waves: []operator.Wave{}, Members: []operator.Member{}}
 		if r.Plan == nil {
 			return
 		}

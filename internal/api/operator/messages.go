@@ -123,7 +123,8 @@ type Rollout struct {
 	Reason   string        `json:"reason,omitempty"`
 	OpenedAt clock.Instant `json:"openedAt"`
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
-	Held     string        `json:"held,omitempty"`
+	// Held says in words what keeps it from going on, right now.
+	Held string `json:"held,omitempty"`
 }
 
 // RolloutDetail is one rollout alone. Waves and Members are only known of a

@@ -96,7 +96,7 @@ func held(r operator.Rollout) string {
 	if r.EndedAt != 0 || r.Held == "" {
 		return r.Reason
 	}
-	return "held: " + r.Held
+	return r.Held
 }
 
 func counts(w operator.Wave) string {

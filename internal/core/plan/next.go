@@ -232,7 +232,7 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 	}
 	for p.err == nil {
 		last := r.Cursor >= len(r.Waves)-1
-		if p.promotion(r, last) != nil {
+		if p.s.promotion(r) != nil {
 			break
 		}
 		if last {
@@ -272,12 +272,12 @@ func (p *planner) converging(r *rollout.Rollout) {
 // end without evidence of its own, since hosts that are away, or that failed
 // within the limit, do not hold a rollout; but never a rollout without any
 // evidence at all.
-func (p *planner) promotion(r *rollout.Rollout, last bool) *gate.Block {
-	e := p.s.evidence(r, r.Cursor)
+func (s *State) promotion(r *rollout.Rollout) *gate.Block {
+	e := s.evidence(r, r.Cursor)
 	for w := range r.Cursor { // hosts that came back to an earlier wave
 		e.InFlight += r.Waves[w].Moving()
 	}
-	if last {
+	if r.Cursor >= len(r.Waves)-1 {
 		t := r.Total()
 		e.Ready = t.Ready()
 		if t.By[rollout.Converged] > 0 { // the rest is away, or failed within the limit
@@ -300,7 +300,7 @@ func (p *planner) hold(r *rollout.Rollout) {
 		return
 	}
 	p.converging(r)
-	b := p.promotion(r, r.Cursor >= len(r.Waves)-1)
+	b := p.s.promotion(r)
 	if b == nil {
 		return
 	}
@@ -350,23 +350,27 @@ func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 		return
 	}
 	active := p.s.Rollouts[c.Latest]
+	for i := r.Holders.Next(0); i >= 0 && p.err == nil; i = r.Holders.Next(i + 1) {
+		if r.Plan.Leaves[i].Wave <= r.Cursor {
+			p.offer(c, r, active, i)
+		}
+	}
 	for k := range r.Classes {
 		class := &r.Classes[k]
 		if class.Ready.Len() == 0 || class.Wave > r.Cursor {
 			continue
 		}
-		for i := class.Ready.Next(0); i >= 0 && p.err == nil; i = class.Ready.Next(i + 1) {
-			h := p.s.host(r.Plan.Leaves[i].Host)
-			if !h.InFlight() && p.s.full(class.Budgets) {
-				if p.s.holding == 0 {
-					break // nobody who waits holds a slot of its own
-				}
-				continue
-			}
-			if p.hostGates(c, r, active, h, &r.Plan.Leaves[i]) {
-				p.grant(h, r, host.Forward, r.Plan.Leaves[i].Target, p.reasonFor(r, active, &r.Plan.Leaves[i]))
-			}
+		for i := class.Ready.Next(0); i >= 0 && p.err == nil && !p.s.full(class.Budgets); i = class.Ready.Next(i + 1) {
+			p.offer(c, r, active, i)
 		}
+	}
+}
+
+// offer grants a member the target unless a gate of its own holds it back.
+func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
+	leaf := &r.Plan.Leaves[i]
+	if h := p.s.host(leaf.Host); p.hostGates(c, r, active, h, leaf) {
+		p.grant(h, r, host.Forward, leaf.Target, p.reasonFor(r, active, leaf))
 	}
 }
 

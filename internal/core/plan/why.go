@@ -46,6 +46,17 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	return a, nil
 }
 
+// Hold returns what keeps a rollout from going on as a whole, or nil.
+func Hold(s *State, r *rollout.Rollout) *gate.Block {
+	if r.Phase.Ended() || r.Plan == nil {
+		return nil
+	}
+	if b := s.overlay(r); b != nil {
+		return b
+	}
+	return s.promotion(r)
+}
+
 // pendingFor names a rollout that waits to be opened, if any.
 func (s *State) pendingFor() string {
 	for _, name := range s.ChannelNames() {
