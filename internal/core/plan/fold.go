@@ -109,7 +109,7 @@ func (s *State) foldEnrolled(name string, ev event.HostEnrolled) {
 	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
 	fresh := Host{Name: name, budgets: h.budgets, seats: h.seats, inFlight: h.inFlight, RevokedBefore: h.RevokedBefore}
 	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
-	fresh.Serial, fresh.NotAfter, fresh.holding = ev.Serial, ev.NotAfter, h.holding
+	fresh.Serial, fresh.NotAfter = ev.Serial, ev.NotAfter
 	*h = fresh
 	s.refresh(h)
 }

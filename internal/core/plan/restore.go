@@ -2,7 +2,6 @@ package plan
 
 import (
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/host"
 )
 
 // Restore completes a state that was decoded from a snapshot.
@@ -22,10 +21,6 @@ func Restore(s *State, docs Documents) error {
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
 		h.inFlight = h.InFlight()
-		h.holding = h.Machine.Phase == host.Failed && !h.Machine.Reverting
-		if h.holding {
-			s.holding++
-		}
 	}
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {

@@ -255,22 +255,48 @@ func TestS16NewReleaseWaitsForTheRevertAndOpensAfter(t *testing.T) {
 }
 
 func TestS1FixReachesFailedHostInTheSlotItHolds(t *testing.T) {
-	w := onOne(t, "h0 h1")
-	w.breakOn(bundles[1], "h0")
-	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1", target: bundles[1], policy: fleet.Halt, budget: 1}))
-	w.live(4)
-	w.phase("c@r2", rollout.Failed)
-	w.expect("h0=failed/two")
-	if b := w.s.Budgets()[0]; b.InFlight != 1 {
-		t.Fatalf("the failed host holds %d slots", b.InFlight)
+	for failed, other := range map[string]string{"h0": "h1", "h1": "h0"} {
+		w := onOne(t, "h0 h1")
+		w.breakOn(bundles[1], failed)
+		w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: failed + " | " + other, target: bundles[1], policy: fleet.Halt, budget: 1}))
+		w.live(4)
+		w.phase("c@r2", rollout.Failed)
+		w.expect(failed + "=failed/two")
+		if b := w.s.Budgets()[0]; b.InFlight != 1 {
+			t.Fatalf("the failed host holds %d slots", b.InFlight)
+		}
+		w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0 h1", target: bundles[2], policy: fleet.Halt, budget: 1}))
+		w.live(8)
+		w.phase("c@r3", rollout.Terminal)
+		w.expect("h0=converged/three h1=converged/three")
+		if got := w.hosts[failed].agent.Machine.From; got != bundles[0] {
+			t.Fatalf("S21: the fix would go back to %s", bundleName(got))
+		}
 	}
-	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0 h1", target: bundles[2], policy: fleet.Halt, budget: 1}))
-	w.live(8)
-	w.phase("c@r3", rollout.Terminal)
-	w.expect("h0=converged/three h1=converged/three")
-	if got := w.hosts["h0"].agent.Machine.From; got != bundles[0] {
-		t.Fatalf("S21: the fix would go back to %s", bundleName(got))
+}
+
+func TestS8HostBackInAnEarlierWaveIsWaitedFor(t *testing.T) {
+	w := onOne(t, "h0 h1 h2 h3")
+	w.presence("h0", false)
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2 | h3", target: bundles[1]}))
+	for w.s.Find("c@r2") == nil || w.s.Find("c@r2").Cursor == 0 {
+		w.live(1)
 	}
+	w.presence("h0", true)
+	h0 := w.hosts["h0"]
+	w.tick()
+	h0.poll()
+	h0.prepare(true)
+	h0.claim(false)
+	h0.online = false // it is activating, and says nothing more
+	w.live(2)
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 1 {
+		t.Fatalf("wave %d is open while a host of the first is activating", r.Cursor)
+	}
+	h0.online = true
+	w.live(6)
+	w.phase("c@r2", rollout.Terminal)
+	w.expect("h0=converged/two h3=converged/two")
 }
 
 func TestS16QueueKeepsTheLatest(t *testing.T) {

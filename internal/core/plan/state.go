@@ -107,7 +107,6 @@ type Host struct {
 	DeclineWords string        `json:"declineWords,omitempty"`
 
 	inFlight bool
-	holding  bool            // failed for good, still holds its slots
 	budgets  []int           // ids of active budgets it belongs to, ascending
 	seats    []seat          // its places in the live rollouts
 	plan     *fleet.HostPlan // of Machine.Manifest
@@ -170,7 +169,6 @@ type State struct {
 	budgets   []Budget                 // active ones
 	dirty     map[string]bool          // channels to plan
 	timers    timerHeap                // instants at which a host must be looked at
-	holding   int                      // hosts that failed for good and hold slots
 	stepped   *event.MirrorDiverged    // what the last fold of a step found
 }
 
@@ -266,19 +264,12 @@ func (s *State) refresh(h *Host) {
 			s.freed(h)
 		}
 	}
-	if now := h.Machine.Phase == host.Failed && !h.Machine.Reverting; now != h.holding {
-		h.holding = now
-		if now {
-			s.holding++
-		} else {
-			s.holding--
-		}
-	}
 	for _, at := range h.seats {
 		status, settled := s.status(h, at.r, &at.r.Plan.Leaves[at.i])
 		if at.r.Set(at.i, status, h.Online, settled) {
 			s.dirty[at.r.Channel] = true
 		}
+		at.r.SetHolds(at.i, h.inFlight)
 		if at.r.Reverting {
 			s.homeward(h, at.r, at.i)
 		}
@@ -353,6 +344,7 @@ func (s *State) setMembers(r *rollout.Rollout) {
 		h := s.host(r.Plan.Leaves[i].Host)
 		status, settled := s.status(h, r, &r.Plan.Leaves[i])
 		r.Set(i, status, h.Online, settled)
+		r.SetHolds(i, h.inFlight)
 		if r.Reverting {
 			s.homeward(h, r, i)
 		}

@@ -65,6 +65,9 @@ type Member struct {
 	Online bool
 	// Settled says that a Broken member moves no more by itself.
 	Settled bool
+	// Holds says that the member's host has a slot already: it failed in an
+	// earlier rollout and did not recover.
+	Holds bool
 	// Marks stay for the life of the rollout.
 	Mark
 	class int32
@@ -105,8 +108,8 @@ func (c *WaveCount) Members() int {
 }
 
 // Class is a set of members that every gate but the host edges treats alike:
-// the same wave and the same budgets. Ready holds those that wait and are
-// online.
+// the same wave and the same budgets. Ready holds those that wait, are online
+// and need a slot.
 type Class struct {
 	Wave    int
 	Budgets []int // the caller's budget ids, ascending
@@ -186,6 +189,8 @@ type Rollout struct {
 	Members []Member    `json:"-"` // parallel to Plan.Leaves
 	Waves   []WaveCount `json:"-"`
 	Classes []Class     `json:"-"`
+	// Holders are the members that wait, are online and have a slot already.
+	Holders Set `json:"-"`
 	// Astray holds the members of a reverting rollout that must be sent back and
 	// have no grant for it; Homebound those that its end waits for.
 	Astray    Set `json:"-"`
@@ -202,7 +207,7 @@ func (r *Rollout) Bind(m *Manifest) error {
 	r.Plan = m
 	r.Members = make([]Member, len(m.Leaves))
 	r.Waves = make([]WaveCount, len(m.Header.Waves))
-	r.total, r.Astray, r.Homebound = WaveCount{}, Set{}, Set{}
+	r.total, r.Holders, r.Astray, r.Homebound = WaveCount{}, Set{}, Set{}, Set{}
 	for len(r.Acknowledged) < len(r.Waves) {
 		r.Acknowledged = append(r.Acknowledged, 0)
 	}
@@ -251,7 +256,17 @@ func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
 
 func (r *Rollout) ready(i int) {
 	m := &r.Members[i]
-	r.Classes[m.class].Ready.put(i, m.Status == Waiting && m.Online)
+	in := m.Status == Waiting && m.Online
+	r.Classes[m.class].Ready.put(i, in && !m.Holds)
+	r.Holders.put(i, in && m.Holds)
+}
+
+// SetHolds says whether a member's host has a slot already.
+func (r *Rollout) SetHolds(i int, holds bool) {
+	if m := &r.Members[i]; m.Holds != holds {
+		m.Holds = holds
+		r.ready(i)
+	}
 }
 
 // SetHomeward says where a member of a reverting rollout stands on its way back.
@@ -318,7 +333,7 @@ func classKey(key []byte, wave int, budgets []int) []byte {
 // Unbind forgets what is derived, of a rollout that gives out nothing more.
 func (r *Rollout) Unbind() {
 	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
-	r.Astray, r.Homebound = Set{}, Set{}
+	r.Holders, r.Astray, r.Homebound = Set{}, Set{}, Set{}
 }
 
 // Total aggregates all waves.
