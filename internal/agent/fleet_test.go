@@ -47,14 +47,22 @@ func newSigners(t testing.TB) signers {
 
 func wallNow() clock.Instant { return clock.FromTime(time.Now()) }
 
-func (s signers) root(t testing.TB) []byte {
+func (s signers) root(t testing.TB) []byte { return s.rootOf(t, 1, s) }
+
+// rootOf is a version of the root, of the epoch of the same number, which the
+// holders of before sign too.
+func (s signers) rootOf(t testing.TB, version uint64, before signers) []byte {
 	spec := map[trust.Role]trust.RoleSpec{}
 	for role, signer := range s {
 		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{signer.Public()}, Threshold: 1}
 	}
 	now := wallNow()
-	r := got(trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: 1, Version: 1, IssuedAt: now}, now.Add(365*clock.Day), spec))(t)
-	return got(trust.SignRoot(r, s[trust.RoleRoot]))(t)
+	r := got(trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: version, Version: version, IssuedAt: now}, now.Add(365*clock.Day), spec))(t)
+	env := got(trust.SignRoot(r, s[trust.RoleRoot]))(t)
+	if version > 1 {
+		env = got(trust.AddSignatures(env, before[trust.RoleRoot]))(t)
+	}
+	return env
 }
 
 // pack is a bundle with its blobs.
@@ -110,6 +118,7 @@ type plan struct {
 	policy  fleet.Policy
 	soak    clock.Duration
 	issued  clock.Instant // of the timestamp; zero is now
+	epoch   uint64        // zero is 1
 	window  clock.Duration
 }
 
@@ -126,7 +135,7 @@ func (s signers) release(t testing.TB, p plan) release {
 		r.stampedAt = wallNow()
 	}
 	doc := func(docType string) fleet.Document {
-		return fleet.Document{Type: docType, Fleet: testFleet, Epoch: 1, Version: p.version, IssuedAt: r.stampedAt}
+		return fleet.Document{Type: docType, Fleet: testFleet, Epoch: max(p.epoch, 1), Version: p.version, IssuedAt: r.stampedAt}
 	}
 	var probes []int
 	for i := range p.probes {

@@ -48,6 +48,7 @@ type server struct {
 	reports []wire.BootstrapReport
 	only    string // the host that is offered something; empty is any
 	offered int    // how often
+	root2   []byte // the root that follows, if any
 }
 
 type hostChain struct {
@@ -185,6 +186,9 @@ func (s *server) document(w http.ResponseWriter, p, name string) {
 	s.mu.Lock()
 	rel := s.release
 	content := s.packs[digest.Digest(path.Base(p))]
+	if p == wire.RouteTrust+"2.root.json" {
+		content = s.root2
+	}
 	s.mu.Unlock()
 	switch {
 	case p == wire.RouteTrust+wire.TrustTimestamp && rel.stamp != nil:
@@ -193,7 +197,7 @@ func (s *server) document(w http.ResponseWriter, p, name string) {
 		s.raw(w, p, rel.resolved)
 	case strings.HasPrefix(p, wire.RouteRollouts) && path.Base(p) == rel.manifest.Rollout():
 		s.answer(w, p, wire.HostManifest{Envelope: rel.envelope, Leaf: rel.leaf(s.t, name)})
-	case (strings.HasPrefix(p, wire.RouteBundles) || strings.HasPrefix(p, wire.RouteBlobs)) && content != nil:
+	case (strings.HasPrefix(p, wire.RouteBundles) || strings.HasPrefix(p, wire.RouteBlobs) || strings.HasSuffix(p, ".root.json")) && content != nil:
 		s.raw(w, p, content)
 	default:
 		problem(w, http.StatusNotFound, "there is no "+p)

@@ -161,3 +161,34 @@ func TestOldTermIsRefused(t *testing.T) {
 	})
 	b.want("a", "one")
 }
+
+// TestS5KeysRotate follows a root to a new epoch: what the old keys sign from
+// then on is refused, also after a restart, and what runs is kept.
+func TestS5KeysRotate(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	one := newPack(t, "web", []file{{path: "a", content: "one"}})
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Converged)
+
+	old, next := s.keys, newSigners(t)
+	s.set(func() { s.root2 = next.rootOf(t, 2, old) })
+	two := newPack(t, "web", []file{{path: "a", content: "two"}})
+	p := single("web-1", 2, "r2", two)
+	p.epoch = 2
+	s.publish(next.release(t, p), two)
+	s.grant("g2", host.Forward)
+	until(t, "second bundle", func() bool { return b.agent.Status().Current == two.digest })
+	b.phase(host.Converged)
+	b.stop()
+	b.start()
+
+	three := newPack(t, "web", []file{{path: "a", content: "three"}})
+	s.publish(old.release(t, single("web-1", 9, "r3", three)), three) // a thief has the old keys
+	s.grant("g3", host.Forward)
+	until(t, "the refusal", func() bool { return len(reported[event.TrustRefused](s)) > 0 })
+	b.want("a", "two")
+	if m := b.agent.Status().Machine; m.Phase != host.Converged || m.Grant != "g2" {
+		t.Errorf("the host is %s by %s", m.Phase, m.Grant)
+	}
+}
