@@ -26,10 +26,10 @@ type File struct {
 }
 
 // Exec is a step that runs when its generation becomes the active one. Revert
-// runs when a generation that had activated it is left for another. Check, when
-// set, observes whether the step is in effect; without it, a step is in effect
-// once Activate has succeeded for this generation. Commands are argument
-// vectors run without a shell in the agent's root folder.
+// runs when a later generation no longer declares the step, and when the host
+// goes back from a generation that had begun it. Check, when set, tells later
+// whether the step is still in effect; it never stands in for running it.
+// Commands are argument vectors run without a shell in the agent's root folder.
 type Exec struct {
 	Name     string         `json:"name"`
 	Activate []string       `json:"activate"`
