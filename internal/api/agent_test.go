@@ -63,7 +63,7 @@ func (a *agent) connect() {
 		a.http.CloseIdleConnections()
 	}
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(a.w.server.ServerCA())
+	pool.AppendCertsFromPEM(a.w.ca())
 	conf, err := identity.AgentTLS(identity.AgentOptions{ServerCA: pool, ServerName: "127.0.0.1",
 		Certificate: func() (*tls.Certificate, error) { return a.cert, nil }})
 	must(a.w.t, err)
@@ -85,7 +85,7 @@ func (a *agent) call(ctx context.Context, method, path string, body any) (int, [
 			return 0, nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.w.server.URL()+path, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, method, a.w.url()+path, bytes.NewReader(raw))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -70,6 +70,7 @@ type Server struct {
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
+	writeTimeout      = time.Minute // routes that wait or send much set their own
 	maxHeaderBytes    = 16 << 10
 	pingAfter         = 45 * time.Second
 	pingTimeout       = 15 * time.Second
@@ -125,7 +126,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	for _, h := range s.handlers(len(listeners)) {
 		s.https = append(s.https, &http.Server{Handler: h, TLSConfig: tlsConf.Clone(), ReadHeaderTimeout: readHeaderTimeout,
-			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			IdleTimeout: idleTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
 				MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable}})
 	}

@@ -27,7 +27,13 @@ import (
 
 const testFleet = "acme"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		serveAsChild(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -47,9 +53,25 @@ type world struct {
 	stop   context.CancelFunc
 	op     *operator.Client
 	prev   *release.Verified
+	child  *child // a server in a process of its own, instead of server
 }
 
-func newWorld(t testing.TB, change ...func(*api.Options)) *world {
+func (w *world) url() string {
+	if w.child != nil {
+		return w.child.url
+	}
+	return w.server.URL()
+}
+
+func (w *world) ca() []byte {
+	if w.child != nil {
+		return w.child.ca
+	}
+	return w.server.ServerCA()
+}
+
+// newKeys is a world without a server.
+func newKeys(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), keys: map[trust.Role]trust.Signer{}}
 	spec := map[trust.Role]trust.RoleSpec{}
@@ -66,6 +88,12 @@ func newWorld(t testing.TB, change ...func(*api.Options)) *world {
 	must(t, err)
 	w.root, err = trust.SignRoot(r, w.keys[trust.RoleRoot])
 	must(t, err)
+	return w
+}
+
+func newWorld(t testing.TB, change ...func(*api.Options)) *world {
+	t.Helper()
+	w := newKeys(t)
 	w.opts = api.Options{DataDir: filepath.Join(w.dir, "server"), Root: w.root, Listen: "127.0.0.1:0",
 		Control: control.Config{MaxTickGap: 50 * clock.Millisecond}}
 	for _, f := range change {

@@ -236,7 +236,12 @@ func (s *sse) write(b []byte) error {
 	if _, err := s.w.Write(b); err != nil {
 		return err
 	}
-	return s.rc.Flush()
+	if err := s.rc.Flush(); err != nil {
+		return err
+	}
+	// On HTTP/2 a deadline that passes ends the stream even while nothing is
+	// written.
+	return s.rc.SetWriteDeadline(time.Time{})
 }
 
 func (s *sse) events(records []event.Record, f *filter, after uint64) error {
