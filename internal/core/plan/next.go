@@ -114,6 +114,9 @@ func (p *planner) channel(c *Channel) {
 	if r != nil && c.Active == r.Manifest && !r.Phase.Ended() {
 		p.advance(c, r)
 	}
+	if r != nil && c.Active == r.Manifest && r.Phase == rollout.Failed {
+		p.provenLate(r)
+	}
 	if r != nil && r.Reverting {
 		p.sendBack(r)
 		p.endRevert(r)
@@ -143,7 +146,7 @@ func (p *planner) open(c *Channel) {
 		return
 	}
 	cur := p.s.Rollouts[c.Active]
-	if cur != nil && !cur.Phase.Ended() {
+	if cur != nil && (!cur.Phase.Ended() || cur.Reverting) {
 		if c.OnNewRef != fleet.Supersede || cur.Reverting {
 			p.queue(c, ref, cur)
 			return

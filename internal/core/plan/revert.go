@@ -3,10 +3,28 @@ package plan
 import (
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
+
+// provenLate fires rollback-and-halt for a rollout that halted because its failed
+// hosts were silent, once enough of them have said so themselves.
+func (p *planner) provenLate(r *rollout.Rollout) {
+	if r.Final || r.Reverting || r.Plan.Header.Policy.OnHealthFailure != fleet.RollbackAndHalt {
+		return
+	}
+	for w := range r.Waves {
+		if limit := r.Plan.Header.Policy.MaxFailures; r.Acknowledged[w] == 0 && r.Waves[w].Proven > limit {
+			ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w,
+				Reason: fmt.Sprintf("%d hosts of wave %s have now reported that they failed, %d allowed", r.Waves[w].Proven, r.Plan.Header.Waves[w].Name, limit)}
+			p.do(revertRollout{ev}, "", ev)
+			return
+		}
+	}
+}
 
 // sendBack grants the way back to every host that acted on this rollout and has
 // not gone back by itself. A healthy host takes a slot for it; one that holds a
@@ -52,7 +70,8 @@ func (s *State) homeward(h *Host, r *rollout.Rollout, i int) {
 // endRevert ends a reverting rollout when every host that can be heard has gone
 // back or given up.
 func (p *planner) endRevert(r *rollout.Rollout) {
-	if r.Phase.Ended() || p.err != nil || r.Homebound.Len() > 0 {
+	late := r.Phase == rollout.Failed && !r.Final
+	if r.Phase.Ended() && !late || p.err != nil || r.Homebound.Len() > 0 {
 		return
 	}
 	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %d hosts went back", r.Reason, r.Total().By[rollout.Back]))

@@ -391,6 +391,28 @@ func TestS10SilentHostFailsAndKeepsItsSlotUntilItReports(t *testing.T) {
 	}
 }
 
+func TestS22FailureProvenLateStillSendsTheOthersBack(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	w.breakOn(bundles[1], "h0")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1], confirm: 30 * clock.Second}))
+	w.tick()
+	for _, n := range []string{"h0", "h1"} {
+		w.hosts[n].poll()
+		w.hosts[n].prepare(true)
+		w.hosts[n].claim(false)
+	}
+	w.presence("h0", false)
+	w.now = w.now.Add(31 * clock.Second)
+	w.tick()
+	w.phase("c@r2", rollout.Failed)
+	w.live(2)
+	w.expect("h1=converged/two")
+	w.presence("h0", true)
+	w.live(6)
+	w.phase("c@r2", rollout.Reverted)
+	w.expect("h0=reverted/one h1=reverted/one")
+}
+
 func TestS8AllAtTargetEndsWithoutAGrant(t *testing.T) {
 	w := onOne(t, "h0 h1")
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1", target: bundles[0]}))

@@ -10,7 +10,8 @@ import "slices"
 type Phase string
 
 // The phases. Failed is the halted state: no new grants, hosts in flight
-// finish, nobody is reverted. Reverted is where rollback-and-halt ends.
+// finish, nobody is reverted. Reverted is where rollback-and-halt ends, also
+// when the failures were only proven after it had halted.
 const (
 	Opening    Phase = "opening"
 	Active     Phase = "active"
@@ -31,7 +32,7 @@ var phaseEdges = map[Phase][]Phase{
 	Active:     {Converging, Terminal, Failed, Reverted, Superseded},
 	Converging: {Active, Terminal, Failed, Reverted, Superseded},
 	Terminal:   {Superseded, Pruned},
-	Failed:     {Active, Superseded, Pruned},
+	Failed:     {Active, Reverted, Superseded, Pruned},
 	Reverted:   {Superseded, Pruned},
 	Superseded: {Pruned},
 }
