@@ -101,7 +101,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if s.w, err = openWriter(ctx, s.dsn(o)); err != nil {
 		return nil, s.fail("open store "+dir, err)
 	}
-	if s.readers, err = sql.Open("sqlite", s.dsn(o, "query_only(1)")); err != nil {
+	if s.readers, err = sql.Open("sqlite", s.dsn(o, "query_only(1)", readerCacheSize)); err != nil {
 		return nil, errors.Join(err, s.w.close())
 	}
 	n := o.Readers
@@ -116,12 +116,20 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
+// Page caches, in KiB: the writer's holds the inner pages of the indexes, which
+// appends hit at random. Readers share the kernel's cache, and each would fill
+// its own with pages of the log that nobody asks for again.
+const (
+	cacheSize       = "cache_size(-4096)"
+	readerCacheSize = "cache_size(-1024)"
+)
+
 // dsn returns the driver's name of the database with its settings.
 func (s *Store) dsn(o Options, more ...string) string {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
 		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
-		"wal_autocheckpoint(0)", "cache_size(-16384)", "temp_store(MEMORY)",
+		"wal_autocheckpoint(0)", cacheSize, "temp_store(MEMORY)",
 	}
 	if o.MaxBytes > 0 {
 		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", max(1, o.MaxBytes/pageSize)))
