@@ -21,6 +21,10 @@ const (
 	maxHeartbeat = 10 * clock.Minute
 )
 
+// maxConflicts bounds how often one round starts again from where the server
+// says that it stands: a server that contradicts itself is asked later.
+const maxConflicts = 4
+
 // courier brings events, heartbeats and renewals to the server, one at a time.
 type courier struct {
 	a        *Agent
@@ -112,7 +116,7 @@ func database(err error) error {
 // events sends what is pending, in order, until nothing is.
 func (c *courier) events(ctx context.Context) error {
 	a := c.a
-	for {
+	for conflicts := 0; ; {
 		b, err := a.store.Pending(ctx)
 		if err != nil {
 			return database(err)
@@ -132,6 +136,9 @@ func (c *courier) events(ctx context.Context) error {
 		if client.StatusOf(err) == http.StatusConflict {
 			if err := c.conflict(ctx, b.Events[0].Seq, ack); err != nil {
 				return err
+			}
+			if conflicts++; conflicts == maxConflicts {
+				return fmt.Errorf("the server sent this host to another place in its events %d times: %s", conflicts, ack.Reason)
 			}
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
@@ -18,6 +19,20 @@ import (
 
 // maxGrantLife bounds what a server may ask this host to remember of a grant.
 const maxGrantLife = 24 * clock.Hour
+
+// maxGrantName is what a server itself takes for the name of a grant, in bytes.
+// A longer one would not fit in the events that name it.
+const maxGrantName = 64
+
+// checkGrant refuses a name that is empty, too long or not printable ASCII.
+func checkGrant(name string) error {
+	bad := func(r rune) bool { return r <= ' ' || r > '~' }
+	if name == "" || len(name) > maxGrantName || strings.ContainsFunc(name, bad) {
+		return &trust.Error{Code: trust.Malformed, Words: fmt.Sprintf(
+			"a grant is named by 1 to %d printable characters, not by %q", maxGrantName, system.Scrub(name, maxGrantName))}
+	}
+	return nil
+}
 
 // follow waits for offers, one long-poll after the other.
 func (a *Agent) follow(ctx context.Context) error {
@@ -61,11 +76,12 @@ func (a *Agent) take(ctx context.Context, d *wire.Dispatch) error {
 		return nil // under way
 	}
 	var m offered
-	var err error
-	switch d.Purpose {
-	case host.Forward, host.Repair:
+	err := checkGrant(d.Grant)
+	switch {
+	case err != nil:
+	case d.Purpose == host.Forward || d.Purpose == host.Repair:
 		m, err = a.takeForward(ctx, d)
-	case host.Back:
+	case d.Purpose == host.Back:
 		m, err = a.takeBack(ctx, d)
 	default:
 		err = &trust.Error{Code: trust.ManifestMismatch, Words: fmt.Sprintf("a grant has no purpose %q", system.Scrub(string(d.Purpose), 64))}

@@ -178,8 +178,7 @@ func (c *Client) Blob(ctx context.Context, d digest.Digest, size int64, w io.Wri
 }
 
 func (c *Client) copy(ctx context.Context, path string, w io.Writer, limit int64) error {
-	// An hour for a gigabyte; a smaller one takes less.
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout+time.Duration(limit)*time.Hour/wire.MaxBlob)
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout(limit))
 	defer cancel()
 	res, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -285,6 +284,11 @@ func (b *closing) Close() error {
 	err := b.ReadCloser.Close()
 	b.client.CloseIdleConnections()
 	return err
+}
+
+// copyTimeout is an hour for wire.MaxBlob bytes, and less for fewer.
+func copyTimeout(limit int64) time.Duration {
+	return requestTimeout + time.Duration(limit/(wire.MaxBlob/3600))*time.Second
 }
 
 func drain(res *http.Response) {

@@ -110,6 +110,9 @@ func (f *Follower) refresh(ctx context.Context) error {
 		f.stamp = stamp
 		return nil
 	}
+	// From here on the earlier snapshot is not the fleet's any more: without the
+	// one that was just named, nothing is activated.
+	f.stamp, f.resolved = trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{}
 	raw, err = f.fetch(ctx, wire.TrustResolved)
 	if err != nil {
 		return err
