@@ -50,7 +50,7 @@ func TestReportSaysWhatWasMeasured(t *testing.T) {
 	for _, want := range []string{
 		"1000 simulated hosts", "--verify", "first release", "change, policy",
 		"30.8 s at 1000", "≤ 3.00 s", "24.5 ms at 1000", "98.7 s at 100", "Flight Control v1.4.0-main", "1 errors",
-		"2000 requests came in that time; 2000 are",
+		"2000 requests came in that time; 2000 are", "Others used up to 101 %",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report does not say %q:\n%s", want, b.String())

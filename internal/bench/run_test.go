@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/bench"
 	"github.com/steadyfleet/steady/internal/cli"
+	"github.com/steadyfleet/steady/internal/cli/command"
 )
 
 // asSteady makes the test's binary the program under test: the run starts it
@@ -17,7 +18,7 @@ const asSteady = "STEADY_BENCH_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asSteady) != "" {
-		os.Exit(cli.Run(context.Background(), os.Args[1:], cli.Process()))
+		os.Exit(cli.Run(context.Background(), os.Args[1:], command.Process()))
 	}
 	os.Exit(m.Run())
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -27,8 +28,24 @@ func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%d requests came in that time; %.0f are the mean over the 60 s of a long-poll and a heartbeat.\n",
 		r.Idle.Requests, 2*float64(r.Hosts)*r.Idle.Seconds/60)
 	r.troubles(w)
+	if busy := r.busiest(); busy > quiet {
+		fmt.Fprintf(w, "Others used up to %.0f %% of a core meanwhile: seconds are too long, CPU times hold.\n", busy)
+	}
 	fmt.Fprintln(w)
 	return r.comparison(w)
+}
+
+// quiet is how much of a core others may use, in percent, before it is worth a
+// word.
+const quiet = 20
+
+// busiest is the most that others used in a phase with a time to measure.
+func (r *Report) busiest() float64 {
+	most := r.Enrol.OthersPercent
+	for _, c := range append(slices.Clone(r.Plain.Rounds), r.Policy.Rounds...) {
+		most = max(most, c.OthersPercent)
+	}
+	return most
 }
 
 func (r *Report) phases(w io.Writer) error {
