@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	coreevent "github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/sqlite"
 )
@@ -53,5 +55,32 @@ func TestUnknownEventStopsTheServer(t *testing.T) {
 	var unknown *coreevent.UnknownTypeError
 	if _, err := api.Start(ctx, w.opts); !errors.As(err, &unknown) || unknown.Type != "host.teleported" {
 		t.Fatalf("the server started: %v", err)
+	}
+}
+
+// After a backup was restored hosts have seen higher terms than the log's, and
+// refuse older ones: the server leads under the next until they listen.
+func TestS31TermRisesAboveWhatHostsHaveSeen(t *testing.T) {
+	w := newWorld(t)
+	a := enrolled(w, "h-0000")
+	before := w.server.Control().Head().Term
+	for range 2 {
+		term := w.server.Control().Head().Term
+		for w.server.Control().Head().Term == term {
+			a.append(coreevent.GrantDeclined{Grant: "g9", Code: host.DeclineOldTerm, Detail: "d"})
+			must(t, a.send())
+		}
+	}
+	if got := w.server.Control().Head().Term; got != before+2 {
+		t.Fatalf("the term went from %d to %d", before, got)
+	}
+	if _, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: "x", Role: operator.Viewer}); err != nil {
+		t.Fatal(err)
+	}
+	live := w.stateJSON()
+	w.halt()
+	w.start()
+	if got := w.stateJSON(); got != live {
+		t.Errorf("after a restart:\n%s\nbefore:\n%s", got, live)
 	}
 }

@@ -66,6 +66,8 @@ type Control struct {
 	fullUntil     time.Time
 	sinceSnapshot uint64
 	behind        map[string]*lag
+	outranked     bool // a host has seen a higher term
+	raisedAt      clock.Instant
 }
 
 // Open takes the lease, and folds the log into the state from the newest
@@ -92,6 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		return nil, fmt.Errorf("take the lease of the log: %w", err)
 	}
 	c.setHead(head)
+	c.raisedAt = c.now()
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}

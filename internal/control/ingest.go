@@ -131,6 +131,7 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *ho
 		if h == nil || h.Incarnation != v.incarnation || h.Seq != v.seq || !bytes.Equal(h.ChainHash, v.chain) {
 			return errMoved
 		}
+		c.outranked = c.outranked || declinesTerm(entries)
 		return t.add(plan.Ingest(t.s, p.Name, entries, ev, t.now))
 	}
 	if err := c.wait(ctx, c.normal, in); err != nil {
@@ -139,6 +140,20 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *ho
 	c.metrics.events.Add(float64(len(entries)))
 	ack.Acked = head.Seq
 	return ack, nil
+}
+
+// declinesTerm reports whether a host declined a grant for its term.
+func declinesTerm(entries []event.Entry) bool {
+	for i := range entries {
+		if entries[i].Type != (event.GrantDeclined{}).EventType() {
+			continue
+		}
+		ev, err := event.Decode(entries[i])
+		if d, ok := ev.(event.GrantDeclined); err == nil && ok && d.Code == host.DeclineOldTerm {
+			return true
+		}
+	}
+	return false
 }
 
 func chainOf(fleetName, name string, v *hostView) identity.Chain {
@@ -203,6 +218,7 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 	err := c.submit(ctx, c.urgent, func(t *turn) error {
 		switch {
 		case m.Term > c.head.Term:
+			c.outranked = true
 			return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
 		case c.owed(t.now):
 			return refusef(ErrUnavailable, "the server waits for hosts that know more than its log does")

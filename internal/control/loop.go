@@ -20,6 +20,7 @@ const (
 	queryQueue  = 256
 	maxTurn     = 2000 // entries from inputs, about
 	fullPause   = time.Second
+	termPause   = clock.Second // between two raises of the term
 )
 
 // input is one request to the reducer. It is answered after what it decided,
@@ -157,7 +158,10 @@ func (t *turn) drain(lane chan *input) {
 
 // turn runs one round: decide, append, answer, carry out. An error ends Run.
 func (c *Control) turn(t *turn) error {
-	spoiled := c.apply(t)
+	spoiled := c.raiseTerm(t)
+	if spoiled == nil {
+		spoiled = c.apply(t)
+	}
 	if spoiled == nil {
 		spoiled = c.tick(t)
 	}
@@ -179,6 +183,25 @@ func (c *Control) turn(t *turn) error {
 	}
 	c.answer(t.queries)
 	c.maybeSnapshot()
+	return nil
+}
+
+// raiseTerm leads under a higher term when hosts have seen a higher one than
+// ours: the log was restored from a backup, and they refuse what is older.
+func (c *Control) raiseTerm(t *turn) error {
+	if !c.outranked || !c.raisedAt.Add(termPause).Reached(t.now) {
+		return nil
+	}
+	c.outranked, c.raisedAt = false, t.now
+	head, err := c.cfg.Store.Acquire(context.Background(), c.cfg.Holder, t.now)
+	if err != nil {
+		return err
+	}
+	if head.Seq != c.head.Seq || head.Term != c.head.Term+1 {
+		return fmt.Errorf("raise the term: %w", store.ErrFenced)
+	}
+	c.cfg.Log.Warn("hosts have seen a higher term than the log's; leading under the next one", "term", head.Term)
+	c.setHead(head)
 	return nil
 }
 
