@@ -18,6 +18,7 @@ const (
 	Freshness   Code = "freshness"
 	Overlay     Code = "overlay" // paused, halted, reverting or ended
 	Quarantine  Code = "quarantine"
+	Queue       Code = "queue" // a newer ref waits for the active rollout
 	ChannelEdge Code = "channel-edge"
 	Wave        Code = "wave"
 	Presence    Code = "presence"
@@ -96,6 +97,16 @@ func CheckQuarantine(channel, bundle, reason string) *Block {
 	}
 	return &Block{Code: Quarantine, Words: fmt.Sprintf("bundle %s is quarantined on channel %s: %s", bundle, channel, reason),
 		WaitsFor: "another bundle, or the quarantine to be cleared", ClearedBy: "a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle}
+}
+
+// CheckQueue blocks opening a new ref while its channel's rollout goes on; active
+// is empty when none does.
+func CheckQueue(pending, active, standing string) *Block {
+	if active == "" {
+		return nil
+	}
+	return &Block{Code: Queue, Words: "rollout " + pending + " is queued behind " + active + ", which is " + standing,
+		WaitsFor: "rollout " + active + " to end", ClearedBy: "the hosts of " + active + " as they converge, or an operator: steady rollout cancel " + active}
 }
 
 // Predecessor is a channel that must be at rest first.

@@ -32,6 +32,8 @@ func TestGates(t *testing.T) {
 		"not quarantined": {gate.CheckQuarantine("c", "b", ""), "", ""},
 		"quarantined":     {gate.CheckQuarantine("c", "b", "failed on h"), gate.Quarantine, "failed on h"},
 
+		"nothing active":         {gate.CheckQueue("c@2", "", ""), "", ""},
+		"queued":                 {gate.CheckQueue("c@2", "c@1", "active"), gate.Queue, "c@1"},
 		"no predecessor":         {gate.CheckChannelEdges("c", nil), "", ""},
 		"predecessor at rest":    {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab"}}), "", ""},
 		"predecessor active":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "x"}, {Channel: "lab", Rollout: "lab@1", Phase: "active"}}), gate.ChannelEdge, "lab@1"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -160,6 +161,9 @@ func clone(t *rapid.T, s host.State) host.State {
 	var back host.State
 	if err := json.Unmarshal(b, &back); err != nil {
 		t.Fatalf("decode: %v", err)
+	}
+	if diff := cmp.Diff(s, back, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("the state reads back otherwise: %s", diff)
 	}
 	return back
 }
@@ -334,5 +338,26 @@ func same(t *rapid.T, a, m host.State) {
 	m.Detail = a.Detail
 	if diff := cmp.Diff(a, m); diff != "" {
 		t.Fatalf("S24: the mirror differs (-agent +mirror)\n%s", diff)
+	}
+}
+
+// BenchmarkStep takes a host from its claim to convergence: four inputs.
+func BenchmarkStep(b *testing.B) {
+	plan := fleet.HostPlan{Manifest: fresh, Rollout: "c@1", Target: fresh, Probes: []fleet.Probe{{Name: "up", Mode: fleet.Enforce}},
+		Policy: fleet.Policy{ActivationDeadline: clock.Minute, ConfirmWindow: clock.Minute}}
+	inputs := []host.Input{host.Claimed{Grant: "g", Manifest: fresh, Target: fresh}, host.Activated{Observed: fresh}, host.Contact{}, host.ProbeObserved{Name: "up", Pass: true}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s := host.State{}
+		for i, in := range inputs {
+			next, _, err := host.Step(s, in, clock.Instant(1000+i), &plan)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s = next
+		}
+		if s.Phase != host.Converged {
+			b.Fatal("not converged")
+		}
 	}
 }

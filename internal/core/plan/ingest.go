@@ -330,4 +330,8 @@ type Answer struct {
 	// Block is the first gate that blocks.
 	Block *gate.Block `json:"block,omitempty"`
 	Gates []Gate      `json:"gates"`
+	// Pending names a newer rollout of the channel that is not open yet, and
+	// PendingBlock what it waits for.
+	Pending      string      `json:"pending,omitempty"`
+	PendingBlock *gate.Block `json:"pendingBlock,omitempty"`
 }

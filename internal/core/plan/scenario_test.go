@@ -560,6 +560,27 @@ func TestS14EdgeWaitsForItsPredecessor(t *testing.T) {
 	w.expect("h0=converged/two h1=converged/two")
 }
 
+func TestL5WhyNamesTheRolloutThatIsNotOpenYet(t *testing.T) {
+	w := scene(t, "h0 h1")
+	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.release(fleet.Queue, w.manifest(spec{channel: "a", ref: "r1", waves: "h0", target: bundles[0]}),
+		w.manifest(spec{channel: "b", ref: "r1", waves: "h1", target: bundles[0]}))
+	w.tick()
+	a, err := plan.Why(w.s, "h1", w.now)
+	if err != nil || a.Pending != "b@r1" || a.PendingBlock == nil || a.PendingBlock.Code != "channel-edge" || !strings.Contains(a.Words, "a@r1") {
+		t.Fatalf("why says %+v, %v", a, err)
+	}
+	w.live(6)
+	w.release(fleet.Queue, w.manifest(spec{channel: "b", ref: "r2", waves: "h1", target: bundles[1]}))
+	w.tick()
+	w.release(fleet.Queue, w.manifest(spec{channel: "b", ref: "r3", waves: "h1", target: bundles[2]}))
+	w.tick()
+	a, err = plan.Why(w.s, "h1", w.now)
+	if err != nil || a.Rollout != "b@r2" || a.Pending != "b@r3" || a.PendingBlock == nil || a.PendingBlock.Code != "queue" {
+		t.Fatalf("why says %+v, %v", a, err)
+	}
+}
+
 func TestReportOfAHostIsCheckedWhole(t *testing.T) {
 	w := onOne(t, "h0 h1")
 	h := w.s.Hosts["h0"]

@@ -27,9 +27,7 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	}
 	if r == nil {
 		a.Status, a.Words = "undeclared", "no rollout that is known names this host"
-		if ref := s.pendingFor(); ref != "" {
-			a.Words = "rollout " + ref + " is not open yet"
-		}
+		s.pendingFor(a)
 		return a, nil
 	}
 	i, _ := r.Plan.Leaf(name)
@@ -43,6 +41,9 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 		}
 	}
 	a.Words = s.words(h, r, m, a.Block)
+	if c := s.Channels[r.Channel]; c.pending() != nil {
+		s.explainPending(a, c)
+	}
 	return a, nil
 }
 
@@ -57,14 +58,37 @@ func Hold(s *State, r *rollout.Rollout) *gate.Block {
 	return s.promotion(r)
 }
 
-// pendingFor names a rollout that waits to be opened, if any.
-func (s *State) pendingFor() string {
+// pendingFor explains the rollout that is not open yet and names the host.
+func (s *State) pendingFor(a *Answer) {
 	for _, name := range s.ChannelNames() {
-		if ref := s.Channels[name].pending(); ref != nil {
-			return ref.Rollout
+		ref := s.Channels[name].pending()
+		if ref == nil {
+			continue
+		}
+		m, err := s.docs.Manifest(ref.Digest)
+		if err != nil {
+			continue // the planner reports it when it opens the rollout
+		}
+		if i, ok := m.Leaf(a.Host); ok {
+			a.Channel, a.Target, a.Status = name, string(m.Leaves[i].Target), "pending"
+			s.explainPending(a, s.Channels[name])
+			a.Words = "rollout " + ref.Rollout + " is not open yet"
+			if b := a.PendingBlock; b != nil {
+				a.Words += ": " + b.Words
+			}
+			return
 		}
 	}
-	return ""
+}
+
+// explainPending says what the next rollout of a channel waits for.
+func (s *State) explainPending(a *Answer, c *Channel) {
+	a.Pending = c.pending().Rollout
+	if cur := s.Rollouts[c.Active]; cur != nil && (!cur.Phase.Ended() || cur.Reverting) && (c.OnNewRef != fleet.Supersede || cur.Reverting) {
+		a.PendingBlock = gate.CheckQueue(a.Pending, cur.Name, standing(cur))
+		return
+	}
+	a.PendingBlock = gate.CheckChannelEdges(c.Name, s.predecessors(c.Name))
 }
 
 // gates asks every gate about a host, blocked or not.
