@@ -1,0 +1,91 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+func TestL5WhyNamesTheRolloutThatIsNotOpenYet(t *testing.T) {
+	w := scene(t, "h0 h1")
+	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.release(fleet.Queue, w.manifest(spec{channel: "a", ref: "r1", waves: "h0", target: bundles[0]}),
+		w.manifest(spec{channel: "b", ref: "r1", waves: "h1", target: bundles[0]}))
+	w.tick()
+	a, err := plan.Why(w.s, "h1", w.now)
+	if err != nil || a.Pending != "b@r1" || a.PendingBlock == nil || a.PendingBlock.Code != "channel-edge" || !strings.Contains(a.Words, "a@r1") {
+		t.Fatalf("why says %+v, %v", a, err)
+	}
+	w.live(6)
+	w.release(fleet.Queue, w.manifest(spec{channel: "b", ref: "r2", waves: "h1", target: bundles[1]}))
+	w.tick()
+	w.release(fleet.Queue, w.manifest(spec{channel: "b", ref: "r3", waves: "h1", target: bundles[2]}))
+	w.tick()
+	a, err = plan.Why(w.s, "h1", w.now)
+	if err != nil || a.Rollout != "b@r2" || a.Pending != "b@r3" || a.PendingBlock == nil || a.PendingBlock.Code != "queue" {
+		t.Fatalf("why says %+v, %v", a, err)
+	}
+}
+
+func TestReportOfAHostIsCheckedWhole(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	h := w.s.Hosts["h0"]
+	entry := func(name string, seq uint64, ev event.Event) event.Entry {
+		e, err := event.NewEntry(1, name, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Incarnation, e.HostSeq = h.Incarnation, seq
+		return e
+	}
+	good := entry("h0", h.Seq+1, event.FileKept{Path: "/etc/x"})
+	for what, second := range map[string]event.Entry{
+		"a server's event":  entry("h0", h.Seq+2, event.QuarantineCleared{Channel: "c", Digest: bundles[0]}),
+		"another host's":    entry("h1", h.Seq+2, event.FileKept{}),
+		"a gap":             entry("h0", h.Seq+3, event.FileKept{}),
+		"an unknown input":  entry("h0", h.Seq+2, event.HostStepped{Input: "dance", Data: []byte("{}")}),
+		"a malformed input": entry("h0", h.Seq+2, event.HostStepped{Input: "claimed", Data: []byte("[]")}),
+	} {
+		before := string(w.json(w.s))
+		_, err := plan.Ingest(w.s, "h0", []event.Entry{good, second}, event.HostHead{}, w.now)
+		if _, ok := err.(*plan.ReportError); !ok || string(w.json(w.s)) != before {
+			t.Errorf("%s: %v, state changed: %t", what, err, string(w.json(w.s)) != before)
+		}
+	}
+	if _, err := plan.Ingest(w.s, "nobody", nil, event.HostHead{}, w.now); err == nil || w.s.Hosts["nobody"] != nil {
+		t.Error("an unknown host was made by its report")
+	}
+}
+
+func TestS19IllegalStepIsRecordedAndNotFollowed(t *testing.T) {
+	w := onOne(t, "h0")
+	h := w.s.Hosts["h0"]
+	e, err := event.NewEntry(1, "h0", event.HostStepped{Rollout: "c@r1", Manifest: h.Machine.Manifest, Input: "elapsed",
+		Data: []byte("{}"), From: host.Converged, To: host.Reverted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Incarnation, e.HostSeq = 1, h.Seq+1
+	entries, err := plan.Ingest(w.s, "h0", []event.Entry{e}, event.HostHead{}, w.now)
+	if err != nil || h.Machine.Phase != host.Converged || len(entries) != 3 || entries[1].Type != (event.MirrorDiverged{}).EventType() {
+		t.Fatalf("phase %s, entries %+v, %v", h.Machine.Phase, entries, err)
+	}
+}
+
+// TestEveryEventTypeIsFolded offers every type with an empty body: it is folded
+// or refused for what it says, never unknown and never a panic.
+func TestEveryEventTypeIsFolded(t *testing.T) {
+	for _, name := range event.Types() {
+		err := plan.New(documents{}).Apply(event.Entry{Type: name, Host: "h", Body: []byte("{}")})
+		if _, unknown := err.(*event.UnknownTypeError); unknown {
+			t.Errorf("event %s is not folded", name)
+		}
+	}
+	if err := plan.New(documents{}).Apply(event.Entry{Type: "host.danced", Body: []byte("{}")}); err == nil {
+		t.Error("an unknown type was folded")
+	}
+}
