@@ -90,6 +90,7 @@ func (c *courier) round(ctx context.Context) (time.Duration, error) {
 		return wait, nil
 	}
 	c.failing.Reset()
+	c.retryAt = time.Time{} // or an event in that time would wait for the next heartbeat
 	c.renew(ctx)
 	if !time.Now().Before(c.pruneAt) {
 		c.pruneAt = time.Now().Add(time.Hour)
