@@ -291,19 +291,34 @@ func (b *bench) explain(r *round, err error) error {
 	return fmt.Errorf("%w; the server on %s: %+v", err, name, why)
 }
 
+// settle is how long after the last change the fleet counts as at rest: by then
+// the server has cleaned up after it.
+const settle = 9 * time.Second
+
+// pause waits, or fails with what ended the run.
+func (b *bench) pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-b.ctx.Done():
+		return context.Cause(b.ctx)
+	}
+}
+
 // idle watches the fleet at rest.
 func (b *bench) idle() error {
-	b.say("watching %d idle hosts for %s", b.o.Hosts, b.o.Idle)
+	b.say("watching %d idle hosts for %s, after %s to come to rest", b.o.Hosts, b.o.Idle, settle)
+	if err := b.pause(settle); err != nil {
+		return err
+	}
 	before, err := b.read()
 	if err != nil {
 		return err
 	}
-	timer := time.NewTimer(b.o.Idle)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-		return context.Cause(b.ctx)
+	if err := b.pause(b.o.Idle); err != nil {
+		return err
 	}
 	after, err := b.read()
 	if err != nil {

@@ -68,7 +68,8 @@ type Changes struct {
 	ServerMillisPerHost float64  `json:"medianServerCpuMillisPerHost"`
 }
 
-// Idle is the fleet at rest, every long-poll open.
+// Idle is the fleet at rest, every long-poll open, from some seconds after the
+// last change on.
 type Idle struct {
 	Spent
 	ServerPercent float64 `json:"serverCpuPercent"`

@@ -21,7 +21,7 @@ func (a *app) benchCmd() *cobra.Command {
 one, and measures enrolment, changes without and with waves and a budget, and
 the fleet at rest. The hosts have real keys, certificates, connections,
 long-polls, claims and signed events; only their disks and what they change are
-missing. It takes about 30 s for 1000 hosts. Nothing leaves this machine.
+missing. It takes about 45 s for 1000 hosts. Nothing leaves this machine.
 
 Below the measurements, the figures stand beside those of another product and
 beside what Steady aims for. They do not carry from one machine to another.`,
