@@ -144,7 +144,7 @@ func (p *Peer) check() error {
 		return refusef(ErrForbidden, "the certificates of host %s issued before %s are revoked; enrol it again", p.Name, v.revokedBefore)
 	}
 	if v.incarnation == 0 || (p.serial != v.serial && (p.serial != v.prevSerial || v.prevSerial == "")) {
-		return refusef(ErrForbidden, "certificate %s of host %s was replaced by a newer one", p.serial, p.Name)
+		return refusef(ErrForbidden, "certificate %s of host %s is not in use: it was replaced by a newer one, or this server never issued it; enrol the host again", p.serial, p.Name)
 	}
 	return nil
 }

@@ -127,9 +127,12 @@ func (c *Control) accept(ctx context.Context, v *release.Verified, events []even
 // verifyFailed records a refused release, once until the cause changes.
 func (c *Control) verifyFailed(ctx context.Context, cause error, actor string) error {
 	refusal := refusef(ErrInvalid, "%v", cause)
-	if !c.refused.first("verify/" + cause.Error()) {
+	key := "verify/" + cause.Error()
+	if !c.refused.first(key) {
 		return refusal
 	}
+	c.refused.forget("verify/") // an earlier cause that comes back is news again
+	c.refused.first(key)
 	c.cfg.Log.Warn("a release was refused", "actor", actor, "err", cause)
 	ev := event.VerifyFailed{What: "release", Check: string(trust.CodeOf(cause)), Detail: cause.Error(), Actor: actor}
 	if err := c.submit(ctx, c.normal, func(t *turn) error { return t.record("", ev) }); err != nil {
