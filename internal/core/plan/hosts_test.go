@@ -258,4 +258,3 @@ func TestS14EdgeWaitsForItsPredecessor(t *testing.T) {
 	w.live(4)
 	w.expect("h0=converged/two h1=converged/two")
 }
-

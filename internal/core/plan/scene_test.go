@@ -139,4 +139,3 @@ func onOne(t *testing.T, names string) *world {
 	w.phase("c@r1", rollout.Terminal)
 	return w
 }
-

@@ -181,4 +181,3 @@ func TestS16QueueKeepsTheLatest(t *testing.T) {
 		t.Fatal("a ref that was replaced in the queue was opened")
 	}
 }
-
