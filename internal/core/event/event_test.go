@@ -29,6 +29,10 @@ func TestVocabularyOnlyGrows(t *testing.T) {
 	for _, name := range event.Types() {
 		have = append(have, name+": "+strings.Join(fields(reflect.TypeOf(zero(t, name)), ""), " "))
 	}
+	for _, in := range []host.Input{host.Claimed{}, host.Activated{}, host.ActivationFailed{}, host.ActivationDeferred{}, host.ProbeObserved{},
+		host.Contact{}, host.Elapsed{}, host.RevertClaimed{}, host.RevertCompleted{}, host.RevertFailed{}, host.Booted{}} {
+		have = append(have, "input "+in.Kind()+": "+strings.Join(fields(reflect.TypeOf(in), ""), " ")) // the data of host.stepped
+	}
 	got := strings.Join(have, "\n") + "\n"
 	if *rewrite {
 		if err := os.WriteFile(vocabulary, []byte(got), 0o644); err != nil {
