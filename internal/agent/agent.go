@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/probe"
@@ -234,6 +235,18 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// DiskFull reports whether what Open or Run returned comes of a full disk below
+// the state folder: then the agent can be opened again once there is room.
+func DiskFull(stateDir string, err error) bool {
+	if err == nil {
+		return false
+	}
+	var st unix.Statfs_t
+	// The loop tells that its store failed, not why.
+	scarce := unix.Statfs(stateDir, &st) == nil && int64(st.Bavail)*st.Bsize < 64<<10
+	return state.Full(err) || scarce
 }
 
 // die ends Run with the first failure of the database.

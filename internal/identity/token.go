@@ -191,17 +191,27 @@ func ParseTokenText(s string) (TokenText, error) {
 	return t, nil
 }
 
+// Unverified reads what the token says of itself, for messages to people.
+// Nothing of it is checked.
+func (t TokenText) Unverified() (Token, error) {
+	e, err := trust.ParseEnvelope(t.Envelope)
+	if err != nil {
+		return Token{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+	}
+	var claimed Token
+	if err := trust.Decode(e.Payload, MaxTokenText, &claimed); err != nil {
+		return Token{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+	}
+	return claimed, nil
+}
+
 // Begin is what a new host does with a token at the given wall time: it trusts
 // the token's root, checks the token under it, and returns the first state, with
 // marks at the token's least versions. The fleet is the one that the root names.
 func (t TokenText) Begin(wall clock.Instant) (Token, trust.State, error) {
-	e, err := trust.ParseEnvelope(t.Envelope)
+	claimed, err := t.Unverified()
 	if err != nil {
-		return Token{}, trust.State{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
-	}
-	var claimed Token
-	if err := trust.Decode(e.Payload, MaxTokenText, &claimed); err != nil {
-		return Token{}, trust.State{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+		return Token{}, trust.State{}, err
 	}
 	state, err := trust.Begin(claimed.Fleet, t.Root, claimed.RootDigest)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -152,11 +153,11 @@ func (m *files) digestOf(ctx context.Context, path string, st *syscall.Stat_t) (
 			return d, nil
 		}
 	}
-	f, err := m.root.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := m.openRegular(path)
 	if err != nil {
-		return "", outside(err)
+		return "", err
 	}
-	d, err := hashFile(ctx, f)
+	d, err := hashFile(ctx, io.LimitReader(f, st.Size+1)) // one that grows meanwhile differs already
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)
 	}

@@ -209,3 +209,27 @@ func TestDamagedContentIsNotWritten(t *testing.T) {
 		t.Error("the damaged copy stays in the cache")
 	}
 }
+
+// A pipe that takes the place of a file between two looks must not hold the
+// agent up until somebody writes into it.
+func TestPipeInPlaceOfAFile(t *testing.T) {
+	b := newBench(t)
+	must(t, os.WriteFile(b.path("a"), []byte("by hand"), 0o644))
+	info, err := b.f.root.Lstat("a")
+	must(t, err)
+	must(t, os.Remove(b.path("a")))
+	must(t, syscall.Mkfifo(b.path("a"), 0o644))
+	if err := b.f.keep(t.Context(), "a", info, ""); err == nil {
+		t.Error("a pipe was kept as a file")
+	}
+	if _, err := b.f.digestOf(t.Context(), "a", info.Sys().(*syscall.Stat_t)); err == nil {
+		t.Error("a pipe has a digest")
+	}
+	r := b.declare("a", "mine", 0o644)
+	if err := b.f.adjust(r.Desired); err == nil {
+		t.Error("a pipe was adjusted as a file")
+	}
+	if _, err := b.settle(r); err != nil || b.read("a") != "mine" {
+		t.Errorf("%s: %v", b.read("a"), err)
+	}
+}

@@ -119,9 +119,9 @@ func (m *files) keep(ctx context.Context, p string, info fs.FileInfo, next diges
 	if !info.Mode().IsRegular() {
 		return nil // a pipe, socket or device holds nothing to keep
 	}
-	src, err := m.root.OpenFile(p, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	src, err := m.openRegular(p)
 	if err != nil {
-		return outside(err)
+		return err
 	}
 	d, err := hashFile(ctx, src)
 	own := d == next
@@ -139,21 +139,38 @@ func (m *files) keep(ctx context.Context, p string, info fs.FileInfo, next diges
 	return nil
 }
 
+// openRegular opens a regular file for reading. What was one when it was looked
+// at may be a pipe by now: opening or reading that must not wait for a writer.
+func (m *files) openRegular(p string) (*os.File, error) {
+	f, err := m.root.OpenFile(p, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, outside(err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s was replaced by something that is no file while it was looked at", p)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 func (m *files) adjust(d FileDesired) error {
 	f := d.File
 	uid, gid, err := lookupOwner(f.Owner)
 	if err != nil {
 		return fmt.Errorf("%s: %w", CodeUnknownOwner, err)
 	}
-	file, err := m.root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, err := m.openRegular(f.Path)
 	if errors.Is(err, fs.ErrPermission) { // a mode that keeps even us out
 		if err := m.root.Chmod(f.Path, fs.FileMode(f.Mode)); err != nil {
 			return outside(err)
 		}
-		file, err = m.root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		file, err = m.openRegular(f.Path)
 	}
 	if err != nil {
-		return outside(err)
+		return err
 	}
 	if uid >= 0 || gid >= 0 {
 		err = file.Chown(uid, gid)

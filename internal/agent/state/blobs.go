@@ -84,7 +84,8 @@ func (s *Store) WriteBlob(d digest.Digest, size int64, fill func(io.Writer) erro
 }
 
 // Keep stores a copy of what an operator wrote, below kept, named by content.
-// It returns the copy's path.
+// It returns the copy's path. Copies never take the disk's last Margin: what
+// somebody writes over and over must not stop the agent.
 func (s *Store) Keep(d digest.Digest, content io.Reader) (string, error) {
 	dir := filepath.Join(s.dir, "kept")
 	path := filepath.Join(dir, d.Hex())
@@ -92,10 +93,30 @@ func (s *Store) Keep(d digest.Digest, content io.Reader) (string, error) {
 		return path, nil
 	}
 	err := writeContent(dir, d, -1, func(w io.Writer) error {
-		_, err := io.Copy(w, content)
+		_, err := io.Copy(w, &sparing{s: s, r: content})
 		return err
 	})
 	return path, err
+}
+
+// sparing is a reader that ends with ErrNoRoom when what was read of it has
+// used up the disk.
+type sparing struct {
+	s    *Store
+	r    io.Reader
+	left int64 // bytes until the next look
+}
+
+func (s *sparing) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		if err := s.s.Room(0); err != nil {
+			return 0, err
+		}
+		s.left = Margin / 4
+	}
+	n, err := s.r.Read(p)
+	s.left -= int64(n)
+	return n, err
 }
 
 func writeContent(dir string, d digest.Digest, size int64, fill func(io.Writer) error) (err error) {
@@ -138,8 +159,8 @@ func (s *Store) Room(need int64) error {
 	if err := unix.Statfs(s.dir, &st); err != nil {
 		return fmt.Errorf("look at free disk space: %w", err)
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < need+Margin {
-		return fmt.Errorf("%w: %d bytes are needed and %d spared, %d are free on the disk of %s", ErrNoRoom, need, int64(Margin), free, s.dir)
+	if free := int64(st.Bavail) * st.Bsize; free < need+s.margin {
+		return fmt.Errorf("%w: %d bytes are needed and %d spared, %d are free on the disk of %s", ErrNoRoom, need, s.margin, free, s.dir)
 	}
 	return nil
 }

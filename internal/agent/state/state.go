@@ -15,19 +15,30 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
 )
+
+// Full reports whether an error says that the disk is full. Nothing of what
+// failed was kept, and the folder can be opened again once there is room.
+func Full(err error) bool {
+	var db *sqlite.Error
+	const sqliteFull = 13
+	return errors.As(err, &db) && db.Code()&0xff == sqliteFull ||
+		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNoRoom)
+}
 
 // ErrLocked says that another process has the folder.
 var ErrLocked = errors.New("another agent uses this state folder; stop it first")
 
 // Store is an open state folder.
 type Store struct {
-	dir  string
-	db   *sql.DB
-	lock *os.File
+	dir    string
+	db     *sql.DB
+	lock   *os.File
+	margin int64 // what stays free of the disk
 }
 
 // Options of Open.
@@ -63,7 +74,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrLocked), lock.Close())
 	}
-	s := &Store{dir: dir, lock: lock}
+	s := &Store{dir: dir, lock: lock, margin: Margin}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

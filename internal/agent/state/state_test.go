@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -224,5 +225,57 @@ func TestLedger(t *testing.T) {
 	must(t, s.SetStep(ctx, "s", "one", true))
 	if run, done, err := s.Step(ctx, "s"); run != "one" || !done || err != nil {
 		t.Errorf("step %s %v %v", run, done, err)
+	}
+}
+
+// A full disk loses what was being written and nothing else, and goes by its
+// name, so that the agent can go on once there is room.
+func TestFullIsNotLost(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { must(t, s.Close()) }()
+	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Put(t.Context(), tx, "a", "before") }))
+	limit := func(pages int) {
+		var got int
+		must(t, s.db.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(&got))
+	}
+	limit(1) // SQLite keeps at least what there is
+	err := s.Tx(t.Context(), func(tx *sql.Tx) error {
+		if err := Put(t.Context(), tx, "a", "after"); err != nil {
+			return err
+		}
+		return Put(t.Context(), tx, "b", strings.Repeat("x", 1<<20))
+	})
+	if !Full(err) {
+		t.Fatalf("not full: %v", err)
+	}
+	var a string
+	if _, err := s.Get(t.Context(), "a", &a); err != nil || a != "before" {
+		t.Fatalf("a is %q, %v", a, err)
+	}
+	limit(1 << 20)
+	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Put(t.Context(), tx, "a", "after") }))
+	if Full(errors.New("another")) || Full(nil) {
+		t.Error("another error, or none, is taken for a full disk")
+	}
+}
+
+// Copies of what others wrote stop before the disk is full, and leave nothing.
+func TestKeepSparesTheDisk(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { must(t, s.Close()) }()
+	content := []byte("by hand")
+	s.margin = 1 << 60
+	if _, err := s.Keep(digest.Of(content), bytes.NewReader(content)); !errors.Is(err, ErrNoRoom) {
+		t.Fatalf("kept: %v", err)
+	}
+	left, err := os.ReadDir(filepath.Join(s.Dir(), "kept"))
+	if err != nil || len(left) != 0 {
+		t.Fatalf("left behind: %v, %v", left, err)
+	}
+	s.margin = Margin
+	path, err := s.Keep(digest.Of(content), bytes.NewReader(content))
+	must(t, err)
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != "by hand" {
+		t.Fatalf("%q, %v", raw, err)
 	}
 }

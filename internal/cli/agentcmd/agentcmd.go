@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/identity"
 )
 
 type options struct {
@@ -69,21 +71,43 @@ type ready struct {
 	Root  string `json:"root"`
 }
 
+// fullPause is how long an agent waits between looks at a full disk.
+const fullPause = 5 * time.Second
+
+// run runs the agent, and again after the disk was full: what failed was not
+// kept, so that going on is going on from the last state that was.
 func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	cfg, err := o.config(errOut)
 	if err != nil {
 		return err
 	}
+	for said := false; ; {
+		err := once(ctx, cfg, o, out, &said)
+		if ctx.Err() != nil || !agent.DiskFull(cfg.StateDir, err) {
+			return err
+		}
+		cfg.Log.Error("the disk of the state folder is full; going on once there is room", "state", cfg.StateDir, "error", err)
+		if client.Pause(ctx, fullPause) != nil {
+			return nil
+		}
+	}
+}
+
+// once runs the agent until it ends, and says the first time that it runs.
+func once(ctx context.Context, cfg agent.Config, o options, out io.Writer, said *bool) error {
 	a, err := open(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
-	s := a.Status()
-	line, err := json.Marshal(ready{true, s.Host, s.Fleet, cfg.StateDir, cfg.Root})
-	if err != nil {
-		return errors.Join(err, a.Close())
+	if !*said {
+		s := a.Status()
+		line, err := json.Marshal(ready{true, s.Host, s.Fleet, cfg.StateDir, cfg.Root})
+		if err != nil {
+			return errors.Join(err, a.Close())
+		}
+		fmt.Fprintf(out, "%s\n", line)
+		*said = true
 	}
-	fmt.Fprintf(out, "%s\n", line)
 	return errors.Join(a.Run(ctx), a.Close())
 }
 
@@ -111,6 +135,11 @@ func (o options) config(errOut io.Writer) (agent.Config, error) {
 // open opens the state folder and enrols first where that is still to do.
 func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error) {
 	a, err := agent.Open(cfg)
+	if err == nil && o.token != "" {
+		if err := sameHost(a.Status(), o.token); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
 	if err == nil || o.token == "" {
 		return a, err
 	}
@@ -128,6 +157,25 @@ func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error
 		return nil, eerr
 	}
 	return agent.Open(cfg)
+}
+
+// sameHost refuses a token of another host than the one that the state folder
+// is of: somebody mixed up folders. A token that is gone says nothing.
+func sameHost(s agent.Status, token string) error {
+	raw, err := readToken(token)
+	if err != nil {
+		return nil
+	}
+	text, err := identity.ParseTokenText(raw)
+	if err != nil {
+		return nil
+	}
+	t, err := text.Unverified()
+	if err != nil || t.Fleet == s.Fleet && t.Host == s.Host {
+		return nil
+	}
+	return exit.Badf("the state folder is of host %s of fleet %s, and the token is for host %s of fleet %s; give each host a folder of its own",
+		s.Host, s.Fleet, t.Host, t.Fleet)
 }
 
 // readToken takes the token itself or the name of a file with it.
