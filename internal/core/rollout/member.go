@@ -68,7 +68,7 @@ type Member struct {
 	// Holds says that the member's host has a slot already: it failed in an
 	// earlier rollout and did not recover.
 	Holds bool
-	// Marks stay for the life of the rollout.
+	// Marks stay for as long as the rollout may give out grants.
 	Mark
 	class int32
 }
@@ -279,15 +279,15 @@ func (r *Rollout) SetHomeward(i int, astray, homebound bool) bool {
 
 // SetMark changes what is remembered of a member.
 func (r *Rollout) SetMark(host string, change func(*Mark)) {
+	if r.Plan == nil {
+		return // nothing is decided from it any more
+	}
 	if r.Marks == nil {
 		r.Marks = map[string]Mark{}
 	}
 	mark := r.Marks[host]
 	change(&mark)
 	r.Marks[host] = mark
-	if r.Plan == nil {
-		return
-	}
 	if i, ok := r.Plan.Leaf(host); ok {
 		r.count(i, -1)
 		r.Members[i].Mark = mark
@@ -330,8 +330,10 @@ func classKey(key []byte, wave int, budgets []int) []byte {
 	return key
 }
 
-// Unbind forgets what is derived, of a rollout that gives out nothing more.
+// Unbind forgets what is derived and what is remembered of members, of a rollout
+// that gives out nothing more: the state must not grow with every release.
 func (r *Rollout) Unbind() {
+	r.Marks = nil
 	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
 	r.Holders, r.Astray, r.Homebound = Set{}, Set{}, Set{}
 }
