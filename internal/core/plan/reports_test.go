@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -87,5 +88,44 @@ func TestEveryEventTypeIsFolded(t *testing.T) {
 	}
 	if err := plan.New(documents{}).Apply(event.Entry{Type: "host.danced", Body: []byte("{}")}); err == nil {
 		t.Error("an unknown type was folded")
+	}
+}
+
+func TestS18HaltTakesBackWhatIsOffered(t *testing.T) {
+	for _, policy := range []fleet.OnHealthFailure{fleet.Halt, fleet.RollbackAndHalt} {
+		w := onOne(t, "h0 h1")
+		w.breakOn(bundles[1], "h0")
+		w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1], policy: policy}))
+		w.tick()
+		grant := w.s.Hosts["h1"].Grant.ID
+		for range 2 {
+			w.hosts["h0"].work()
+		}
+		w.tick()
+		if g := w.s.Hosts["h1"].Grant; g != nil {
+			t.Fatalf("%s: h1 is still offered %s\n%s", policy, g.ID, w.tail())
+		}
+		if _, err := plan.Claim(w.s, "h1", grant, w.now); err == nil {
+			t.Fatalf("%s: a claim after the halt was accepted", policy)
+		}
+	}
+}
+
+func TestS23ClaimAfterExpiryIsRefusedBeforeAnyTick(t *testing.T) {
+	w := onOne(t, "h0")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0", target: bundles[1]}))
+	w.tick()
+	g := *w.s.Hosts["h0"].Grant
+	for _, at := range []clock.Instant{g.Expires, g.Expires + 1} {
+		if _, err := plan.Claim(w.s, "h0", g.ID, at); err == nil {
+			t.Fatalf("a claim %s after the grant expired was accepted", at.Sub(g.Expires))
+		}
+	}
+	entries, err := plan.Claim(w.s, "h0", g.ID, g.Expires-1)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("the last moment: %+v, %v", entries, err)
+	}
+	if again, err := plan.Claim(w.s, "h0", g.ID, g.Expires+5); err != nil || len(again) != 0 {
+		t.Fatalf("S24: a claim repeated after its answer was lost: %+v, %v", again, err)
 	}
 }
