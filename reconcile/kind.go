@@ -101,9 +101,9 @@ func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d eng
 	case err != nil:
 		return d, err
 	case !reflect.DeepEqual(d, again):
-		return d, fmt.Errorf("Decide of %s is not a function: it decided %s (%s), then %s (%s) on the same view", r.Ref, d.Name(), d.Reason(), again.Name(), again.Reason())
+		return d, fmt.Errorf("deciding %s is not a function: it gave %s (%s), then %s (%s) on the same view", r.Ref, d.Name(), d.Reason(), again.Name(), again.Reason())
 	case string(before) != string(after):
-		return d, fmt.Errorf("Decide of %s changed its view", r.Ref)
+		return d, fmt.Errorf("deciding %s changed its view", r.Ref)
 	}
 	return d, nil
 }

@@ -40,7 +40,6 @@ type agent struct {
 	acked       identity.Chain
 	queue       []wire.Event // not acknowledged
 	clock       clock.Instant
-	offer       *host.Offer
 	fail        bool // activations fail
 }
 

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/x509"
 	"fmt"
@@ -157,10 +156,6 @@ func (c *Control) Revoked(host string, cert *x509.Certificate) error {
 		}
 	}
 	return nil
-}
-
-func (v *hostView) at(chain identity.Chain) bool {
-	return v.seq == chain.Seq && bytes.Equal(v.chain, chain.Hash[:])
 }
 
 // maxActive is how many requests of one host are served at a time.
