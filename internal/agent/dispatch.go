@@ -135,7 +135,10 @@ func (a *Agent) takeBack(ctx context.Context, d *wire.Dispatch) (offered, error)
 	} else if !ok {
 		return offered{}, &trust.Error{Code: trust.ManifestMissing, Words: "the manifest of " + m.Rollout + " is not kept on this host"}
 	}
-	self := m.Phase == host.Failed && m.Cause != host.RevertOrdered
+	self := -1
+	if m.Phase == host.Failed && m.Cause != host.RevertOrdered {
+		self = m.Wave
+	}
 	failed, allowed, err := a.follower.Failures(payload, d.Failures, self)
 	if err != nil {
 		return offered{}, err

@@ -195,12 +195,12 @@ func TestFailureIsProvenToTheOthers(t *testing.T) {
 	agents[1].do("GET", wire.RouteRollouts+back.Rollout, nil, &m)
 	e, err := trust.ParseEnvelope(m.Envelope)
 	must(t, err)
-	failed, allowed, err := follower.Failures(e.Payload, back.Failures, false)
+	failed, allowed, err := follower.Failures(e.Payload, back.Failures, -1)
 	if err != nil || failed != 1 || allowed != 0 {
 		t.Fatalf("the proof shows %d failures of %d allowed: %v", failed, allowed, err)
 	}
 	back.Failures[0].PrevHash[0] ^= 1
-	if _, _, err := follower.Failures(e.Payload, back.Failures, false); err == nil {
+	if _, _, err := follower.Failures(e.Payload, back.Failures, -1); err == nil {
 		t.Fatal("a proof with another past was accepted")
 	}
 	agents[1].follow(back)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -25,7 +26,8 @@ type proofCache struct {
 
 const maxProofs = 8 // manifests in the cache
 
-// failures proves that more hosts of a manifest failed than its policy allows.
+// failures proves that more hosts of one wave failed than the manifest's policy
+// allows.
 func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.FailureProof, error) {
 	c.proofs.mu.Lock()
 	defer c.proofs.mu.Unlock()
@@ -41,8 +43,9 @@ func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.
 		}
 		need = r.Plan.Header.Policy.MaxFailures + 1
 		for name, m := range r.Marks {
-			if h := s.Hosts[name]; m.Proven && h != nil {
-				proven = append(proven, failedHost{name, h.Incarnation, slices.Clone(h.EventKey), h.TokenDoc})
+			i, member := r.Plan.Leaf(name)
+			if h := s.Hosts[name]; m.Proven && member && h != nil {
+				proven = append(proven, failedHost{name, r.Plan.Leaves[i].Wave, h.Incarnation, slices.Clone(h.EventKey), h.TokenDoc})
 			}
 		}
 	})
@@ -50,18 +53,7 @@ func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.
 		return nil, err
 	}
 	slices.SortFunc(proven, func(a, b failedHost) int { return compareNames(a.name, b.name) })
-	var proofs []wire.FailureProof
-	for _, f := range proven {
-		if len(proofs) == need {
-			break
-		}
-		p, err := c.proof(ctx, manifest, f)
-		if err != nil {
-			c.cfg.Log.Warn("a failure cannot be proven", "host", f.name, "manifest", manifest.Short(), "err", err)
-			continue
-		}
-		proofs = append(proofs, p)
-	}
+	proofs := c.prove(ctx, manifest, proven, need)
 	if need > 0 && len(proofs) == need {
 		if c.proofs.m == nil || len(c.proofs.m) >= maxProofs {
 			c.proofs.m = map[digest.Digest][]wire.FailureProof{}
@@ -71,9 +63,40 @@ func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.
 	return proofs, nil
 }
 
+// prove returns the proofs of the first wave in which need hosts can be shown to
+// have failed, or else those that there are of the fullest.
+func (c *Control) prove(ctx context.Context, manifest digest.Digest, proven []failedHost, need int) (most []wire.FailureProof) {
+	waves := map[int][]failedHost{}
+	for _, f := range proven {
+		waves[f.wave] = append(waves[f.wave], f)
+	}
+	for _, wave := range slices.Sorted(maps.Keys(waves)) {
+		var proofs []wire.FailureProof
+		for _, f := range waves[wave] {
+			if len(proofs) == need {
+				break
+			}
+			p, err := c.proof(ctx, manifest, f)
+			if err != nil {
+				c.cfg.Log.Warn("a failure cannot be proven", "host", f.name, "manifest", manifest.Short(), "err", err)
+				continue
+			}
+			proofs = append(proofs, p)
+		}
+		if len(proofs) > len(most) {
+			most = proofs
+		}
+		if len(most) == need {
+			break
+		}
+	}
+	return most
+}
+
 // failedHost is a host with what ties its events to it.
 type failedHost struct {
 	name        string
+	wave        int
 	incarnation uint64
 	eventKey    []byte
 	token       digest.Digest

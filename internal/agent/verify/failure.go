@@ -15,10 +15,12 @@ import (
 )
 
 // Failures counts the hosts that are proven to have failed in the manifest with
-// this payload, which was accepted here before. self, when this host failed in
-// it, counts without a proof. One bad proof refuses the whole. It also returns
-// how many failures the signed policy allows before a revert may be ordered.
-func (f *Follower) Failures(payload []byte, proofs []wire.FailureProof, self bool) (failed, allowed int, err error) {
+// this payload, which was accepted here before, and returns the most that are of
+// one wave: the signed policy limits failures wave by wave. self, when this host
+// failed in it, is its wave, and counts without a proof; it is negative
+// otherwise. One bad proof refuses the whole. It also returns how many failures
+// the policy allows in a wave before a revert may be ordered.
+func (f *Follower) Failures(payload []byte, proofs []wire.FailureProof, self int) (failed, allowed int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, err := f.v.Recall(payload)
@@ -30,56 +32,64 @@ func (f *Follower) Failures(payload []byte, proofs []wire.FailureProof, self boo
 	if policy.OnHealthFailure != fleet.RollbackAndHalt {
 		return 0, 0, unproven("the signed policy of %s is %s: no revert can be ordered", header.Rollout(), policy.OnHealthFailure)
 	}
-	hosts := map[string]bool{}
-	if self {
-		hosts[f.o.Host] = true
+	hosts, waves := map[string]bool{}, map[int]int{}
+	count := func(name string, wave int) {
+		if !hosts[name] {
+			hosts[name] = true
+			waves[wave]++
+			failed = max(failed, waves[wave])
+		}
+	}
+	if self >= 0 {
+		count(f.o.Host, self)
 	}
 	for i := range proofs {
-		name, err := f.failure(m, &proofs[i])
+		plan, err := f.failure(m, &proofs[i])
 		if err != nil {
 			return 0, 0, err
 		}
-		hosts[name] = true
+		count(plan.Host, plan.Wave)
 	}
-	return len(hosts), policy.MaxFailures, nil
+	return failed, policy.MaxFailures, nil
 }
 
 func unproven(format string, args ...any) error {
 	return &trust.Error{Code: trust.ManifestVerifyFailed, Words: fmt.Sprintf(format, args...)}
 }
 
-// failure checks one proof and returns the host that it is about.
-func (f *Follower) failure(m trust.Verified[fleet.Manifest], p *wire.FailureProof) (string, error) {
+// failure checks one proof and returns the plan of the host that it is about.
+func (f *Follower) failure(m trust.Verified[fleet.Manifest], p *wire.FailureProof) (none fleet.HostPlan, err error) {
 	var leaf fleet.Leaf
 	if err := trust.Decode(p.Leaf.Leaf, trust.MaxLeaf, &leaf); err != nil {
-		return "", err
+		return none, err
 	}
 	name := leaf.Host
-	if _, err := f.v.HostPlan(m, p.Leaf.Leaf, trust.Proof{Index: uint64(p.Leaf.Index), Hashes: p.Leaf.Proof}, name); err != nil {
-		return "", err
+	plan, err := f.v.HostPlan(m, p.Leaf.Leaf, trust.Proof{Index: uint64(p.Leaf.Index), Hashes: p.Leaf.Proof}, name)
+	if err != nil {
+		return none, err
 	}
 	// The token tied the event key to the host when it enrolled; that it has
 	// been used up since does not matter here.
 	var t identity.Token
 	if _, err := f.v.Open(trust.RoleEnrol, identity.TypeToken, p.Token, &t, &t.Document); err != nil {
-		return "", err
+		return none, err
 	}
 	if t.Host != name {
-		return "", unproven("the token is of host %q, the leaf of %q", t.Host, name)
+		return none, unproven("the token is of host %q, the leaf of %q", t.Host, name)
 	}
 	key := ed25519.PublicKey(p.EventKey)
 	if t.EventKeyDigest != "" {
 		if got, err := identity.PublicDigest(key); err != nil || got != t.EventKeyDigest {
-			return "", unproven("host %s: the event key is not the one that its token names", name)
+			return none, unproven("host %s: the event key is not the one that its token names", name)
 		}
 	}
 	if err := f.chain(name, p); err != nil {
-		return "", err
+		return none, err
 	}
 	if !failedIn(p.Events, m.Digest()) {
-		return "", unproven("host %s: no event says that it failed in manifest %s", name, m.Digest().Short())
+		return none, unproven("host %s: no event says that it failed in manifest %s", name, m.Digest().Short())
 	}
-	return name, nil
+	return plan.Value(), nil
 }
 
 // chain checks that the events lead to the head that the host signed.
