@@ -95,6 +95,9 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	}
 	c.setHead(head)
 	c.raisedAt = c.now()
+	if err := dropUnfinished(cfg.DataDir); err != nil { // only who leads may
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (c *Control) Enrol(ctx context.Context, m wire.Enroll) (wire.Certificate, e
 	if spent != nil {
 		return c.enrolledBefore(ctx, e, spent, &host)
 	}
-	if err := c.mayEnrol(e.token.Host, &host); err != nil {
+	if err := c.mayEnrol(&e.token, &host); err != nil {
 		return wire.Certificate{}, c.refuseEnrolment(ctx, e, err)
 	}
 	return c.enrol(ctx, e, host.Incarnation+1)
@@ -79,8 +79,10 @@ func (c *Control) checkEnrolment(m wire.Enroll) (*enrolment, error) {
 	return e, nil
 }
 
-// mayEnrol asks the newest release about a host.
-func (c *Control) mayEnrol(name string, h *plan.Host) error {
+// mayEnrol asks the newest release about a host. Tokens from before a revocation
+// are revoked as certificates are: one may have been stolen with the host.
+func (c *Control) mayEnrol(token *identity.Token, h *plan.Host) error {
+	name := token.Host
 	if roster := c.public.Load().roster; roster != nil {
 		if _, declared := roster[name]; !declared {
 			return refusef(ErrForbidden, "host %s is not declared in the newest release; add it to the fleet file, build, sign and push", name)
@@ -88,6 +90,9 @@ func (c *Control) mayEnrol(name string, h *plan.Host) error {
 	}
 	if h.RevokedBefore > c.now() {
 		return refusef(ErrForbidden, "host %s is revoked until %s", name, h.RevokedBefore)
+	}
+	if token.IssuedAt < h.RevokedBefore {
+		return refusef(ErrForbidden, "the token is older than the revocation of host %s; make a new one with steady token create %s", name, name)
 	}
 	return nil
 }

@@ -38,22 +38,32 @@ func (c *Control) Operator(secret string) (Operator, bool) {
 	return o, ok
 }
 
-// AddOperator makes an operator token and returns its secret, which is kept
-// nowhere.
-func (c *Control) AddOperator(ctx context.Context, name, role string) (Operator, string, error) {
+// newOperator draws a token; its secret is kept nowhere.
+func newOperator(name, role string) (o Operator, secret string, err error) {
 	if err := fleet.CheckName(name); err != nil {
 		return Operator{}, "", refusef(ErrInvalid, "%v", err)
 	}
 	raw, id := make([]byte, 32), make([]byte, 8)
 	rand.Read(raw)
 	rand.Read(id)
-	secret := secretPrefix + base64.RawURLEncoding.EncodeToString(raw)
-	o := Operator{ID: hex.EncodeToString(id), Name: name, Role: role}
+	return Operator{ID: hex.EncodeToString(id), Name: name, Role: role}, secretPrefix + base64.RawURLEncoding.EncodeToString(raw), nil
+}
+
+// AddOperator makes an operator token and returns its secret, which is kept
+// nowhere.
+func (c *Control) AddOperator(ctx context.Context, name, role string) (Operator, string, error) {
+	o, secret, err := newOperator(name, role)
+	if err != nil {
+		return Operator{}, "", err
+	}
+	return o, secret, c.addOperator(ctx, o, secret)
+}
+
+func (c *Control) addOperator(ctx context.Context, o Operator, secret string) error {
 	sum := sha256.Sum256([]byte(secret))
-	err := c.submit(ctx, c.normal, func(t *turn) error {
-		return t.record("", event.OperatorTokenAdded{ID: o.ID, Name: name, Role: role, Hash: sum[:]})
+	return c.submit(ctx, c.normal, func(t *turn) error {
+		return t.record("", event.OperatorTokenAdded{ID: o.ID, Name: o.Name, Role: o.Role, Hash: sum[:]})
 	})
-	return o, secret, err
 }
 
 // RevokeOperator withdraws an operator token.
@@ -68,13 +78,14 @@ func (c *Control) RevokeOperator(ctx context.Context, id, actor string) error {
 
 // BootstrapAdminToken makes an admin token if there is no operator yet, writes
 // it to DataDir/admin.token, readable by its owner alone, and returns the path;
-// empty when there was nothing to do.
+// empty when there was nothing to do. The file is durable before the token is
+// good: a crash in between must not leave a token that nobody knows.
 func (c *Control) BootstrapAdminToken(ctx context.Context) (path string, err error) {
 	any := false
 	if err := c.View(ctx, func(s *plan.State) { any = len(s.Operators) > 0 }); err != nil || any {
 		return "", err
 	}
-	_, secret, err := c.AddOperator(ctx, "admin", "admin")
+	o, secret, err := newOperator("admin", "admin")
 	if err != nil {
 		return "", err
 	}
@@ -87,10 +98,18 @@ func (c *Control) BootstrapAdminToken(ctx context.Context) (path string, err err
 		return "", fmt.Errorf("write the first admin token: %w", err)
 	}
 	_, err = f.WriteString(secret + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close(), syncFolder(c.cfg.DataDir)); err != nil {
 		return "", fmt.Errorf("write the first admin token: %w", err)
 	}
-	return path, nil
+	return path, c.addOperator(ctx, o, secret)
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Operate carries out a verb on a rollout. Errors are *plan.VerbError.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,10 +34,22 @@ const (
 	Unchanged = "unchanged"
 )
 
+// pushPrefix begins the names of folders that hold releases on their way in.
+const pushPrefix = "push-"
+
+// dropUnfinished removes what pushes left behind that a crash cut off.
+func dropUnfinished(dataDir string) error {
+	left, err := filepath.Glob(filepath.Join(dataDir, pushPrefix+"*"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
 // PushRelease verifies a packed release (see release.Pack) to its last byte and
 // makes it the fleet's newest. What does not verify changes nothing.
 func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
-	dir, err := os.MkdirTemp(c.cfg.DataDir, "push-")
+	dir, err := os.MkdirTemp(c.cfg.DataDir, pushPrefix)
 	if err != nil {
 		return Pushed{}, err
 	}

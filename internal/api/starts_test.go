@@ -1,0 +1,63 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// A first start that ends before the admin token is on disk must not leave a
+// token that nobody knows: the next start makes one that works.
+func TestFirstAdminTokenIsNotLost(t *testing.T) {
+	w := newWorld(t)
+	o := w.opts
+	o.DataDir = filepath.Join(t.TempDir(), "data")
+	inTheWay := filepath.Join(o.DataDir, "admin.token", "x")
+	must(t, os.MkdirAll(inTheWay, 0o700))
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if _, err := api.Start(ctx, o); err == nil {
+		t.Fatal("the server started without a place for its token")
+	}
+	must(t, os.RemoveAll(filepath.Dir(inTheWay)))
+	w.halt()
+	w.opts = o
+	w.start()
+	if _, err := w.op.Status(w.ctx()); err != nil {
+		t.Errorf("the token of the second start: %v", err)
+	}
+}
+
+// What a kill left of a push is gone after the next start.
+func TestUnfinishedPushIsDropped(t *testing.T) {
+	w := newWorld(t)
+	w.halt()
+	left := filepath.Join(w.opts.DataDir, "push-123")
+	must(t, os.MkdirAll(filepath.Join(left, "blobs"), 0o700))
+	must(t, os.WriteFile(filepath.Join(left, "blobs", "x"), []byte("half"), 0o600))
+	w.start()
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is there still: %v", err)
+	}
+}
+
+// T8: a token from before a revocation may have been stolen with the host.
+func TestTokenOlderThanARevocation(t *testing.T) {
+	w := newWorld(t)
+	a := newAgent(w, "h-0000")
+	at := w.server.Control().Now().Add(clock.Millisecond) // past when the release arrives
+	w.release("r1", plan{hosts: 1, content: "x", more: "revoked: {h-0000: {notBefore: \"" + at.String() + "\", reason: lost}}\n"})
+	status, raw, err := a.call(w.ctx(), "POST", "/v1/enroll", a.enrolRequest())
+	if err != nil || status != 403 || !strings.Contains(string(raw), "older than the revocation") {
+		t.Fatalf("the old token: %d %s %v", status, raw, err)
+	}
+	a.token = w.token("h-0000")
+	a.enrol()
+}
