@@ -111,7 +111,7 @@ type serverReady struct {
 	AdminToken string `json:"adminToken"`
 }
 
-func (a *app) serve(ctx context.Context, o serverOptions) error {
+func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
 	table, err := a.SaysTable()
 	if err != nil {
 		return err
@@ -120,6 +120,11 @@ func (a *app) serve(ctx context.Context, o serverOptions) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lockData(o.data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	if a.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
