@@ -72,7 +72,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 	writeTimeout      = time.Minute // routes that wait or send much set their own
 	maxHeaderBytes    = 16 << 10
-	pingAfter         = 45 * time.Second
+	pingAfter         = 65 * time.Second // a healthy agent is heard before
 	pingTimeout       = 15 * time.Second
 	shutdownTimeout   = 5 * time.Second
 	maxStreams        = 64

@@ -13,7 +13,7 @@ import (
 // A grant that was handed out is handed out again, for the answer may have been
 // lost, but each time later: an agent asks again while it prepares.
 const (
-	againBase = clock.Second
+	againBase = 4 * clock.Second
 	againCap  = 15 * clock.Second
 )
 

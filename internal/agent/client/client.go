@@ -79,8 +79,9 @@ func (c *Client) connect() *http.Client {
 		DialContext: c.o.Dial, TLSClientConfig: c.o.TLS, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConns: 4, IdleConnTimeout: 90 * time.Second,
 		ResponseHeaderTimeout: wire.MaxWait.Std() + 15*time.Second,
-		// A connection that a firewall forgot is found within 45 s.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		// A connection that a firewall forgot is found within 80 s; a healthy one
+		// hears the end of a long-poll before, and is not pinged.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: wire.MaxWait.Std() + 5*time.Second, PingTimeout: 15 * time.Second},
 	}
 	if t.DialContext == nil {
 		t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
