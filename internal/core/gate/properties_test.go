@@ -1,0 +1,254 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
+)
+
+// opens fails unless a gate is open exactly when it should be, under its own
+// code.
+func opens(t *rapid.T, b *gate.Block, code gate.Code, want bool) {
+	t.Helper()
+	if (b == nil) != want {
+		t.Fatalf("open should be %t, the gate says %+v", want, b)
+	}
+	if b != nil && b.Code != code {
+		t.Fatalf("gate %s answers as %s", code, b.Code)
+	}
+}
+
+func drawInstant(t *rapid.T, label string) clock.Instant {
+	return clock.Instant(rapid.Int64Range(1, 1<<42).Draw(t, label))
+}
+
+func drawSpan(t *rapid.T, label string) clock.Duration {
+	return clock.Duration(rapid.Int64Range(0, 1<<40).Draw(t, label))
+}
+
+// names is of hosts, channels and what else has one.
+var names = rapid.StringMatching(`[a-z0-9][a-z0-9._-]{0,8}`)
+
+func drawStanding(t *rapid.T) gate.Standing {
+	flag := func(label string) bool { return rapid.Bool().Draw(t, label) }
+	return gate.Standing{Rollout: names.Draw(t, "rollout") + "@1", Phase: "active", Reason: "because",
+		Paused: flag("paused"), Halted: flag("halted"), Reverting: flag("reverting"), Ended: flag("ended")}
+}
+
+func drawPredecessors(t *rapid.T) []gate.Predecessor {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) gate.Predecessor {
+		p := gate.Predecessor{Channel: names.Draw(t, "channel"), Reason: "order"}
+		if rapid.Bool().Draw(t, "unfinished") {
+			p.Rollout, p.Phase = p.Channel+"@1", "active"
+			p.Halted = rapid.Bool().Draw(t, "halted")
+			p.Reverted = !p.Halted && rapid.Bool().Draw(t, "reverted")
+		}
+		return p
+	}), 0, 4).Draw(t, "before")
+}
+
+// TestS32StaleIntentStaysShut checks that only a newer statement opens the
+// freshness gate: without one it never opens, and time alone only shuts it.
+func TestS32StaleIntentStaysShut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		issued, window, age := drawInstant(t, "issued"), drawSpan(t, "window"), drawSpan(t, "age")
+		now := issued.Add(age)
+		b := gate.CheckFreshness("c", issued, window, now)
+		opens(t, b, gate.Freshness, age <= window)
+		if later := gate.CheckFreshness("c", issued, window, now.Add(drawSpan(t, "later"))); b != nil && later == nil {
+			t.Fatalf("%+v opened by waiting", b)
+		}
+		opens(t, gate.CheckFreshness("c", 0, window, now), gate.Freshness, false)
+		opens(t, gate.CheckFreshness("c", now, window, now), gate.Freshness, true)
+	})
+}
+
+// TestS18HaltedGivesNothing checks that a rollout gives out nothing while any of
+// pause, halt, revert and end holds it.
+func TestS18HaltedGivesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawStanding(t)
+		opens(t, gate.CheckOverlay(s), gate.Overlay, !s.Paused && !s.Halted && !s.Reverting && !s.Ended)
+	})
+}
+
+// TestS17QuarantinedIsNeverGranted checks that whatever the reason says, its
+// being there shuts the gate, and that the answer names bundle and channel.
+func TestS17QuarantinedIsNeverGranted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		channel, bundle, reason := names.Draw(t, "channel"), names.Draw(t, "bundle"), rapid.String().Draw(t, "reason")
+		b := gate.CheckQuarantine(channel, bundle, reason)
+		opens(t, b, gate.Quarantine, reason == "")
+		if b != nil && !strings.Contains(b.ClearedBy, "steady quarantine clear "+channel+" "+bundle) {
+			t.Fatalf("%q does not say how to clear it", b.ClearedBy)
+		}
+	})
+}
+
+// TestS16QueuedWaitsForTheActive checks that a new ref opens only once nothing is
+// active on its channel.
+func TestS16QueuedWaitsForTheActive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		active := rapid.OneOf(rapid.Just(""), names).Draw(t, "active")
+		opens(t, gate.CheckQueue("c@2", active, "active"), gate.Queue, active == "")
+	})
+}
+
+// TestS15ChannelOpensAfterEveryPredecessor checks that one unfinished
+// predecessor, wherever it stands in the list, shuts the gate and is named.
+func TestS15ChannelOpensAfterEveryPredecessor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before, unfinished := drawPredecessors(t), map[string]bool{}
+		for _, p := range before {
+			if p.Rollout != "" {
+				unfinished[p.Channel] = true
+			}
+		}
+		b := gate.CheckChannelEdges("c", before)
+		opens(t, b, gate.ChannelEdge, len(unfinished) == 0)
+		if b != nil && !unfinished[b.Detail] {
+			t.Fatalf("waits for channel %s, which is at rest", b.Detail)
+		}
+	})
+}
+
+// TestS7WaveOrderAtTheGate checks that a host passes exactly when its wave is
+// not beyond the cursor, and that a cursor which moves on shuts nobody out.
+func TestS7WaveOrderAtTheGate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wave, cursor := rapid.IntRange(0, 9).Draw(t, "wave"), rapid.IntRange(0, 9).Draw(t, "cursor")
+		b := gate.CheckWave("c@1", wave, "mine", cursor, "now")
+		opens(t, b, gate.Wave, wave <= cursor)
+		if next := gate.CheckWave("c@1", wave, "mine", cursor+1, "next"); b == nil && next != nil {
+			t.Fatalf("the cursor moved on and shut wave %d out: %+v", wave, next)
+		}
+	})
+}
+
+// TestS12OfflineHostsNeverDelayPromotion checks that an offline host is offered
+// nothing, and that any number of hosts which never took a grant changes nothing
+// for a wave that has its evidence.
+func TestS12OfflineHostsNeverDelayPromotion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		online := rapid.Bool().Draw(t, "online")
+		opens(t, gate.CheckPresence(names.Draw(t, "host"), online), gate.Presence, online)
+
+		minSoaked := rapid.IntRange(0, 3).Draw(t, "minSoaked")
+		converged := max(1, minSoaked) + rapid.IntRange(0, 3).Draw(t, "more")
+		offline := rapid.IntRange(0, 1000).Draw(t, "offline")
+		e := gate.Evidence{Wave: "w", Hosts: converged + offline, Converged: converged, Offline: offline, MinSoaked: minSoaked}
+		opens(t, gate.CheckPromotion(e), gate.Promotion, true)
+	})
+}
+
+// TestS14HostGoesAfterItsPredecessors checks that one unmet predecessor shuts
+// the gate, and that the answer names every one of them.
+func TestS14HostGoesAfterItsPredecessors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unmet := rapid.SliceOfN(names, 0, 4).Draw(t, "unmet")
+		b := gate.CheckHostEdges("h", unmet)
+		opens(t, b, gate.HostEdge, len(unmet) == 0)
+		for _, name := range unmet {
+			if !strings.Contains(b.Words, name) || !strings.Contains(b.WaitsFor, name) {
+				t.Fatalf("%+v does not name %s", b, name)
+			}
+		}
+	})
+}
+
+// TestS1AdmissionNeverPassesMax lets hosts in by the budget gate alone, in any
+// order, with members that budgets share and hosts that finish in between: no
+// budget ever holds more than its cap.
+func TestS1AdmissionNeverPassesMax(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		budgets := rapid.IntRange(1, 4).Draw(t, "budgets")
+		uses := make([]gate.Use, budgets)
+		for i := range uses {
+			uses[i] = gate.Use{Selector: "s", Max: rapid.IntRange(1, 4).Draw(t, "max")}
+		}
+		member := rapid.SliceOfN(rapid.SliceOfN(rapid.Bool(), budgets, budgets), 1, 12).Draw(t, "members")
+		flying := make([]bool, len(member))
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			h := rapid.IntRange(0, len(member)-1).Draw(t, "host")
+			var mine []gate.Use
+			for i, in := range member[h] {
+				if in {
+					mine = append(mine, uses[i])
+				}
+			}
+			by := -1
+			if !flying[h] {
+				if gate.CheckBudgets(mine) != nil {
+					continue
+				}
+				by = 1
+			}
+			flying[h] = !flying[h]
+			for i, in := range member[h] {
+				if in {
+					uses[i].InFlight += by
+				}
+				if uses[i].InFlight > uses[i].Max {
+					t.Fatalf("budget %d holds %d of at most %d", i, uses[i].InFlight, uses[i].Max)
+				}
+			}
+		}
+	})
+}
+
+// TestS38BackoffOnlyDelays checks that a host which declined is asked again
+// exactly when its time has come, that the answer names that instant, and that
+// waiting never shuts the gate again.
+func TestS38BackoffOnlyDelays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		until, now := drawInstant(t, "until"), drawInstant(t, "now")
+		b := gate.CheckBackoff(until, "busy", "no room", now)
+		opens(t, b, gate.Backoff, now >= until)
+		if b != nil && b.Earliest != until {
+			t.Fatalf("ends at %d and says %d", until, b.Earliest)
+		}
+		opens(t, gate.CheckBackoff(until, "busy", "no room", until.Add(drawSpan(t, "later"))), gate.Backoff, true)
+		opens(t, gate.CheckBackoff(0, "", "", now), gate.Backoff, true)
+	})
+}
+
+// TestL5EveryBlockSaysEverything asks every gate with any arguments: whichever
+// holds says what it found, what it waits for and who can clear it; an instant
+// that it names is still to come.
+func TestL5EveryBlockSaysEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(label string) int { return rapid.IntRange(0, 3).Draw(t, label) }
+		name, now := names.Draw(t, "name"), drawInstant(t, "now")
+		e := gate.Evidence{Wave: name, AtTarget: n("atTarget"), Converged: n("converged"), InFlight: n("inFlight"), Ready: n("ready"), Offline: n("offline"), MinSoaked: n("minSoaked")}
+		e.Hosts = e.AtTarget + e.Converged + e.InFlight + e.Ready + e.Offline
+		blocks := []*gate.Block{
+			gate.CheckFreshness(name, drawInstant(t, "issued"), drawSpan(t, "window"), now),
+			gate.CheckFreshness(name, 0, drawSpan(t, "window"), now),
+			gate.CheckOverlay(drawStanding(t)),
+			gate.CheckQuarantine(name, "b", rapid.SampledFrom([]string{"", "failed on h"}).Draw(t, "reason")),
+			gate.CheckQueue("c@2", rapid.SampledFrom([]string{"", "c@1"}).Draw(t, "active"), "active"),
+			gate.CheckChannelEdges(name, drawPredecessors(t)),
+			gate.CheckWave("c@1", n("wave"), "mine", n("cursor"), "now"),
+			gate.CheckPresence(name, rapid.Bool().Draw(t, "online")),
+			gate.CheckHostEdges(name, rapid.SliceOfN(names, 0, 2).Draw(t, "unmet")),
+			gate.CheckBudgets([]gate.Use{{Selector: name, Max: n("max"), InFlight: n("in flight")}}),
+			gate.CheckBackoff(drawInstant(t, "until"), "busy", "no room", now),
+			gate.CheckPromotion(e),
+		}
+		for _, b := range blocks {
+			if b == nil {
+				continue
+			}
+			if b.Code == "" || b.Words == "" || b.WaitsFor == "" || b.ClearedBy == "" {
+				t.Fatalf("does not say everything: %+v", *b)
+			}
+			if b.Earliest != 0 && b.Earliest <= now {
+				t.Fatalf("can clear at %d, it is %d: %+v", b.Earliest, now, *b)
+			}
+		}
+	})
+}
