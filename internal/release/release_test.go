@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/need"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -379,9 +380,7 @@ func TestVerifyRefusesOlderAndForeign(t *testing.T) {
 }
 
 func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed: apt-get install git")
-	}
+	need.Command(t, "git", "apt-get install git")
 	dir := example(t, "quickstart")
 	src := load(t, dir)
 	byHash := build(t, src, BuildOptions{Now: t0}).Ref

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/steadyfleet/steady/internal/need"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -93,9 +94,7 @@ func TestFile(t *testing.T) {
 }
 
 func TestFileOwner(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root gives files away; run the tests as root")
-	}
+	need.Root(t, "only root gives files away")
 	b := newBench(t)
 	r := b.declare("c", "new", 0o644)
 	r.Desired.File.Owner = "12:34"

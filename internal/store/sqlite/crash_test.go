@@ -16,6 +16,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/need"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/sqlite"
 )
@@ -217,15 +218,9 @@ func TestS33Kill(t *testing.T) {
 // strace runs a writer whose system calls fail as said, to its end.
 func strace(t *testing.T, dir string, inject string) (int, *acks) {
 	t.Helper()
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("strace is missing: apt-get install strace")
-		}
-		t.Skip("strace is missing: apt-get install strace")
-	}
+	need.Command(t, "strace", "apt-get install strace")
 	calls, _, _ := strings.Cut(inject, ":")
-	cmd, out := writer(t, dir, path, "-f", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
+	cmd, out := writer(t, dir, "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
 	a := &acks{hashes: map[uint64]string{}}
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/need"
 	"github.com/steadyfleet/steady/internal/store/sqlite"
 )
 
@@ -46,7 +47,7 @@ func TestLibcVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mod.GoMod == "" {
-		t.Skip("modernc.org/sqlite is not in the module cache: go mod download")
+		need.Missing(t, "modernc.org/sqlite is not in the module cache: go mod download")
 	}
 	ours, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

@@ -1,0 +1,35 @@
+// Package need says in tests what a machine lacks. On a person's machine the
+// test is left out with the command that installs the component; where CI is
+// set it fails, so that nothing is left out there in silence.
+package need
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Command leaves the test out unless a command is installed.
+func Command(t testing.TB, name, install string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		Missing(t, name+" is not installed: "+install)
+	}
+}
+
+// Root leaves the test out unless it runs as root.
+func Root(t testing.TB, why string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Missing(t, why+": run the tests as root")
+	}
+}
+
+// Missing leaves the test out, with what is missing and how to get it.
+func Missing(t testing.TB, words string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("left out, which CI does not allow: %s", words)
+	}
+	t.Skip(words)
+}
