@@ -153,17 +153,21 @@ func (m made) leaf(t testing.TB, channel, host string) fleet.Leaf {
 }
 
 // token signs an enrolment token for a host.
-func (e *estate) token(host, server string, serverCA []byte) string {
+func (e *estate) token(host, server string, serverCA []byte, edit ...func(*identity.Token)) string {
 	e.t.Helper()
 	id := make([]byte, 16)
 	got(rand.Read(id))(e.t)
 	root := e.roots[len(e.roots)-1]
 	now := wallNow()
-	env := got(identity.SignToken(identity.Token{
+	token := identity.Token{
 		Document: fleet.Document{Fleet: fleetName, Epoch: 1, Version: 1, IssuedAt: now},
 		ID:       hex.EncodeToString(id), Host: host, Expires: now.Add(clock.Hour),
 		RootDigest: digest.Of(got(trust.ParseEnvelope(root))(e.t).Payload), MinVersions: map[string]uint64{},
-	}, e.signer(trust.RoleEnrol)))(e.t)
+	}
+	for _, f := range edit {
+		f(&token)
+	}
+	env := got(identity.SignToken(token, e.signer(trust.RoleEnrol)))(e.t)
 	return identity.TokenText{Envelope: env, Server: server, ServerCA: serverCA, Root: root}.String()
 }
 

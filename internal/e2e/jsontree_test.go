@@ -183,7 +183,9 @@ func (w *walk) objectMutants(path string, n *node) {
 	for i := range n.members {
 		m := n.members[i]
 		at := join(path, m.key)
-		w.try(at, "removed", n, func() { n.members = slices.Delete(slices.Clone(n.members), i, i+1) })
+		if !slices.Contains([]string{"0", "false", `""`, "null"}, string(m.value.raw)) { // absent says the same
+			w.try(at, "removed", n, func() { n.members = slices.Delete(slices.Clone(n.members), i, i+1) })
+		}
 		if !w.few {
 			w.try(at, "twice", n, func() { n.members = append(n.members, m) })
 			w.try(at, "twice in another case", n, func() { n.members = append(n.members, member{strings.ToUpper(m.key), m.value}) })

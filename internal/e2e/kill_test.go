@@ -234,6 +234,7 @@ func (y *yard) strike(n int) {
 // random points of rollouts and checks S33, the whole log, and that every host
 // runs what was released.
 func TestKilledProcessesLoseNothing(t *testing.T) {
+	t.Parallel()
 	want := 10
 	if s := os.Getenv("STEADY_KILLS"); s != "" {
 		want = got(strconv.Atoi(s))(t)

@@ -17,8 +17,12 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
 )
+
+// victim is the host that is lied to. Others hear the truth.
+const victim = "web-1"
 
 // liar stands between one agent and the real server's API. While it holds the
 // agent, dispatches come from the test alone; everything else is the real
@@ -34,6 +38,7 @@ type liar struct {
 	seen     *tls.ConnectionState // the agent's, for requests in its name
 	lie      *lie
 	declined map[string]string // by grant, from the agent's own events
+	checks   []string          // that refused what the liar gave, in order
 	claims   map[string]int    // by grant
 	refuse   map[string]bool   // claims of these are refused by the liar itself
 	released chan struct{}     // closed when the hold ends
@@ -72,12 +77,17 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	name, peer := identity.PeerHost(r.TLS, fleetName)
 	l.mu.Lock()
-	if len(r.TLS.PeerCertificates) > 0 {
+	if peer == nil && name == victim {
 		l.seen = r.TLS
 	}
 	real, holds, released := l.real, l.holds, l.released
 	l.mu.Unlock()
+	if peer == nil && name != victim {
+		real.ServeHTTP(w, r)
+		return
+	}
 	if r.URL.Path == wire.RouteDispatch && holds {
 		l.dispatch(w, r, released)
 		return
@@ -147,6 +157,10 @@ func (l *liar) note(path string, body []byte) {
 			var d event.GrantDeclined
 			if e.Type == d.EventType() && json.Unmarshal(e.Body, &d) == nil {
 				l.declined[d.Grant] = d.Code + ": " + d.Detail
+			}
+			var refused event.TrustRefused
+			if e.Type == refused.EventType() && json.Unmarshal(e.Body, &refused) == nil {
+				l.checks = append(l.checks, refused.Check)
 			}
 		}
 	}

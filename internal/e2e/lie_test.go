@@ -40,6 +40,7 @@ func extra(m mutant) bool { return m.kind == "another field" && !strings.Contain
 // was signed for it. What a server may choose is a closed list, and the agent
 // converges as soon as the server tells the truth.
 func TestLyingServer(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	total := 0
 	for _, a := range s.acts() {
@@ -64,6 +65,7 @@ func TestLyingServer(t *testing.T) {
 		s.truth()
 		t.Logf("%s: %d lies in %d trials; now at release %d", a.message, total-before, s.trials-n, s.version)
 	}
+	s.covers("HostManifest", wire.HostManifest{})
 	t.Logf("%d lies, one at a time", total)
 }
 
@@ -119,13 +121,12 @@ func (s *stage) retell(a act, m mutant, real []byte) []byte {
 	if a.route != wire.RouteDispatch {
 		return m.doc
 	}
-	// The grant's name differs from trial to trial and is no part of the lie.
+	// The grant's name and the term differ from trial to trial: they are a part
+	// of the lie only where it is about them.
 	n, truth := parseJSON(s.t, m.doc), parseJSON(s.t, real)
-	if g := n.at("grant"); g != nil && m.path != "grant" && !strings.HasPrefix(m.path, "grant.") {
-		for i := range n.members {
-			if strings.EqualFold(n.members[i].key, "grant") {
-				n.members[i].value = truth.at("grant")
-			}
+	for _, field := range []string{"grant", "term"} {
+		if now := n.at(field); now != nil && m.path != field {
+			*now = *truth.at(field)
 		}
 	}
 	return n.bytes()

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -46,6 +45,8 @@ bundles: {web: {path: bundles/web}, db: {path: bundles/db}}
 type stage struct {
 	t       testing.TB
 	estate  *estate
+	fleet   string                   // fleet.yaml
+	second  func(version int) string // the bundle of hosts other than web-1
 	origin  *origin
 	liar    *liar
 	box     *box
@@ -62,16 +63,25 @@ type stage struct {
 }
 
 func newStage(t testing.TB) *stage {
-	s := &stage{t: t, estate: newEstate(t), liar: newLiar(t), journal: filepath.Join(t.TempDir(), "journal"), tried: map[string]map[string]int{}}
+	s := raise(t, lieFleet, nil)
+	s.box = newBox(t, s.origin, victim).start()
+	s.next()
+	s.truth()
+	return s
+}
+
+// raise starts the server of a fleet behind a liar and gives it a release.
+func raise(t testing.TB, fleet string, second func(version int) string) *stage {
+	s := &stage{t: t, fleet: fleet, estate: newEstate(t), liar: newLiar(t), journal: filepath.Join(t.TempDir(), "journal"), tried: map[string]map[string]int{}}
 	s.origin = newOrigin(t, s.estate, s.liar.between).start()
 	s.other = s.origin.listen(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.foreign.Add(1)
 		w.WriteHeader(http.StatusNoContent)
 	}))
+	if s.second = second; second == nil {
+		s.second = func(int) string { return s.bundle("db") }
+	}
 	s.publish()
-	s.box = newBox(t, s.origin, "web-1").start()
-	s.next()
-	s.truth()
 	return s
 }
 
@@ -83,8 +93,13 @@ func (s *stage) newest() made { return s.estate.made[s.version-1] }
 func (s *stage) publish() {
 	s.t.Helper()
 	s.version++
-	bundle := func(name string) string {
-		return fmt.Sprintf(`files:
+	s.origin.push(s.estate.release(fmt.Sprintf("v%d", s.version), declare{
+		"fleet.yaml": s.fleet, "bundles/web/bundle.yaml": s.bundle("web"), "bundles/db/bundle.yaml": s.second(s.version),
+	}))
+}
+
+func (s *stage) bundle(name string) string {
+	return fmt.Sprintf(`files:
   - {path: www/%[1]s.html, content: "%[1]s release %[2]d\n"}
   - {path: etc/%[1]s-%[2]d.conf, content: "of %[1]s %[2]d\n", mode: "0640"}
 exec:
@@ -93,10 +108,6 @@ exec:
     revert: [sh, -c, "echo left-%[1]s-%[2]d >> %[3]s"]
     timeout: 30s
 `, name, s.version, s.journal)
-	}
-	s.origin.push(s.estate.release(fmt.Sprintf("v%d", s.version), declare{
-		"fleet.yaml": lieFleet, "bundles/web/bundle.yaml": bundle("web"), "bundles/db/bundle.yaml": bundle("db"),
-	}))
 }
 
 // next publishes unless the newest release is not run yet, and gets its offer.
@@ -166,8 +177,17 @@ func (s *stage) flush() {
 	s.t.Helper()
 	s.trials++
 	grant := fmt.Sprintf("sync-%d", s.trials)
-	s.liar.say(flush(grant, s.box.agent.Status().MaxTerm))
+	s.liar.say(flush(grant, max(s.term(), s.box.agent.Status().MaxTerm)))
 	until(s.t, "dispatches handled", func() bool { _, ok := s.liar.saw(grant); return ok })
+}
+
+// dispatched is the offer as the server would give it now: it leads under a
+// higher term once a host has declined a low one.
+func (s *stage) dispatched() []byte {
+	s.t.Helper()
+	n := parseJSON(s.t, s.offer)
+	n.at("term").set(fmt.Sprint(max(s.term(), s.box.agent.Status().MaxTerm)))
+	return n.bytes()
 }
 
 // run gives the agent the server's own offer and waits until it runs the newest
@@ -175,7 +195,7 @@ func (s *stage) flush() {
 func (s *stage) run(what string) {
 	s.t.Helper()
 	target := s.newest().leaf(s.t, "stable", "web-1").Target
-	s.liar.say(s.offer)
+	s.liar.say(s.dispatched())
 	s.flush()
 	until(s.t, what+": the newest release runs", func() bool {
 		st := s.box.agent.Status()
@@ -205,7 +225,7 @@ func (s *stage) probe(now *lie) (claimed bool) {
 	before := len(s.liar.claims)
 	s.liar.mu.Unlock()
 	s.liar.arm(now)
-	s.liar.say(renamed(s.t, s.offer, grant))
+	s.liar.say(renamed(s.t, s.dispatched(), grant))
 	s.flush()
 	s.settled(now.name, now)
 	s.liar.arm(nil)
@@ -246,5 +266,3 @@ func (s *stage) decoded() wire.Dispatch {
 	must(s.t, json.Unmarshal(s.offer, &d))
 	return d
 }
-
-func background() context.Context { return context.Background() }
