@@ -121,7 +121,7 @@ func (a *Agent) load(ctx context.Context) error {
 	if ok, err := a.store.Get(ctx, keyIdentity, &a.id); err != nil {
 		return err
 	} else if !ok {
-		return fmt.Errorf("%s holds no identity; enrol the host first, with steady agent enroll", a.cfg.StateDir)
+		return fmt.Errorf("%s holds no identity; enrol the host first: give it a token of steady token create with --token", a.cfg.StateDir)
 	}
 	var doc agentDoc
 	var cd clockDoc
