@@ -50,6 +50,17 @@ func TestBundleIsChecked(t *testing.T) {
 	}
 }
 
+// A bundle of a later version that says so is refused whole by an agent that
+// would run only the half it knows.
+func TestBundleWithAnUnknownCriticalField(t *testing.T) {
+	for names, ok := range map[string]bool{`["files"]`: true, `["services"]`: false} {
+		raw := []byte(`{"_type":"` + fleet.TypeBundle + `","critical":` + names + `,"exec":[],"files":[],"name":"web","services":[1]}`)
+		if _, err := ReadBundle(raw); (err == nil) != ok {
+			t.Errorf("critical %s: %v", names, err)
+		}
+	}
+}
+
 func TestPathsStayBelowTheRoot(t *testing.T) {
 	for _, p := range []string{"", ".", "..", "/", "/etc/passwd", "../x", "a/../../x", "a/..", "a//b", "a/", "./a",
 		"a/./b", "a\\b", "a\x00b", "a\nb", "a\x7f", strings.Repeat("a", 256), strings.Repeat("a/", 600) + "a"} {

@@ -13,6 +13,9 @@ type Bundle struct {
 	Name  string `json:"name"`
 	Files []File `json:"files"` // sorted by path, unique
 	Exec  []Exec `json:"exec"`  // in order, names unique
+	// Critical names fields that a reader must understand or refuse the whole:
+	// an agent that does not know a kind must not run half a bundle.
+	Critical []string `json:"critical,omitempty"`
 }
 
 // File is one file that the agent keeps as declared, below its root folder.
