@@ -179,6 +179,14 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	if q.Get("tail") == "true" && r.Header.Get("Last-Event-ID") == "" {
 		after = h.c.Head().Seq
 	}
+	select {
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
+		return
+	}
 	f := newFilter(q.Get("host"), q.Get("rollout"))
 	from := after
 	if f.rollout != "" {

@@ -54,7 +54,12 @@ type Handler struct {
 	mux      *http.ServeMux
 	api      huma.API
 	routes   []Route
+	streams  chan struct{} // that are open
 }
+
+// maxStreams bounds the streams of events that are open at a time: each costs a
+// connection's memory and a reader of the log.
+const maxStreams = 512
 
 // Route is one route with its permission.
 type Route struct {
@@ -65,7 +70,7 @@ type Route struct {
 // New returns the handler. ServerCA is the PEM of the authority behind the
 // server's certificate, for new hosts.
 func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
-	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux()}
+	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
 	conf := huma.DefaultConfig("Steady operator API", "1")
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
