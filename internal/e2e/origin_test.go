@@ -51,7 +51,12 @@ type origin struct {
 }
 
 func newOrigin(t testing.TB, e *estate, between func(http.Handler) http.Handler) *origin {
-	o := &origin{t: t, estate: e, dir: t.TempDir(), between: between}
+	return newOriginIn(t, e, between, t.TempDir())
+}
+
+// newOriginIn is newOrigin with its data in a folder.
+func newOriginIn(t testing.TB, e *estate, between func(http.Handler) http.Handler, dir string) *origin {
+	o := &origin{t: t, estate: e, dir: dir, between: between}
 	pki := filepath.Join(o.dir, "pki")
 	must(t, os.Mkdir(pki, 0o700))
 	o.serverCA = got(identity.CreateAuthority(pki, identity.Servers, fleetName, time.Now()))(t)
