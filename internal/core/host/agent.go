@@ -63,6 +63,7 @@ const (
 	DeclinePrepare      = "prepare-failed"
 	DeclineNothingToDo  = "nothing-to-revert"
 	DeclineOtherRollout = "other-rollout"
+	DeclineUnsupported  = "unsupported"
 )
 
 // Granted takes a verified offer. It prepares a Forward one, claims a Back one
@@ -75,8 +76,12 @@ func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
 	if a.Offer != nil && a.Offer.Grant == o.Grant || a.Machine.Grant == o.Grant {
 		return nil // offered again: under way, or acted on already
 	}
-	if o.Purpose == Back {
+	switch o.Purpose {
+	case Forward:
+	case Back:
 		return a.grantedBack(o)
+	default: // no kind of this version stops what runs to repair it
+		return decline(o, DeclineUnsupported, "this agent takes no "+string(o.Purpose)+" grants")
 	}
 	m := &a.Machine
 	switch {
