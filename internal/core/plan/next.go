@@ -423,8 +423,15 @@ func (s *State) unmet(r *rollout.Rollout, leaf *fleet.Leaf) []string {
 	return unmet
 }
 
+// grantName names a grant. The number alone comes again when the log is restored
+// from a backup: the claim of one that was lost must never be taken for the
+// claim of another manifest's, or of the way back.
+func grantName(n uint64, manifest digest.Digest, purpose host.Purpose) string {
+	return "g" + strconv.FormatUint(n, 10) + "-" + manifest.Short() + "-" + string(purpose)
+}
+
 func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, target digest.Digest, reason string) {
-	ev := event.Granted{Grant: "g" + strconv.FormatUint(p.s.Grants+1, 10), Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose,
+	ev := event.Granted{Grant: grantName(p.s.Grants+1, r.Manifest, purpose), Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose,
 		Expires: p.now.Add(r.Plan.Header.Policy.GrantExpiry), Reason: reason}
 	if i, ok := r.Plan.Leaf(h.Name); ok {
 		ev.Wave = r.Plan.Leaves[i].Wave

@@ -1,0 +1,27 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// S24: a restored log counts its grants from an earlier number. What a host
+// holds of the lost ones must not be taken for what is granted now.
+func TestS24GrantsOfAnotherManifestHaveAnotherName(t *testing.T) {
+	one, two := digest.Of([]byte("one")), digest.Of([]byte("two"))
+	seen := map[string]bool{}
+	for _, d := range []digest.Digest{one, two} {
+		for _, p := range []host.Purpose{host.Forward, host.Back, host.Repair} {
+			name := grantName(1<<63, d, p)
+			if seen[name] {
+				t.Errorf("%s is the name of two grants", name)
+			}
+			seen[name] = true
+			if len(name) > 64 {
+				t.Errorf("%s has %d bytes; a claim takes 64", name, len(name))
+			}
+		}
+	}
+}
