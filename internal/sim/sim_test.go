@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,12 @@ var (
 	seedsFlag = flag.Int("seeds", 0, "how many schedules to play")
 	firstFlag = flag.Uint64("first", 1, "the first seed")
 )
+
+// TestMain gives the collector room: a schedule leaves nothing behind.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 // seeds is how many schedules to play: the flag, STEADY_SIM_SEEDS, or a slice
 // that fits a developer's patience.
