@@ -76,7 +76,8 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		return nil
 	}
 	var rows [][]string
-	for _, m := range r.Members {
+	shown, left := notable(r.Members)
+	for _, m := range shown {
 		online := "online"
 		if !m.Online {
 			online = "silent"
@@ -87,7 +88,36 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		}
 		rows = append(rows, []string{m.Host, wave, m.Status, online})
 	}
-	return term.Rows(a.Out, []string{"host", "wave", "status", "presence"}, rows)
+	if len(rows) > 0 {
+		if err := term.Rows(a.Out, []string{"host", "wave", "status", "presence"}, rows); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		a.Say("%d more hosts are only counted above; -o json lists them all\n", left)
+	}
+	return nil
+}
+
+// maxMembers is how many hosts a table shows.
+const maxMembers = 50
+
+// notable picks the hosts of a table: all of a small rollout, and of a large one
+// those that are neither waiting nor done. It also returns how many are left out.
+func notable(members []operator.Member) (shown []operator.Member, left int) {
+	if len(members) <= maxMembers {
+		return members, 0
+	}
+	for _, m := range members {
+		switch m.Status {
+		case "waiting", "converged", "at-target", "ahead":
+			continue
+		}
+		if len(shown) < maxMembers {
+			shown = append(shown, m)
+		}
+	}
+	return shown, len(members) - len(shown)
 }
 
 // held is what there is to say of a rollout: what holds it, or why it is where
