@@ -61,3 +61,20 @@ func TestTokenOlderThanARevocation(t *testing.T) {
 	a.token = w.token("h-0000")
 	a.enrol()
 }
+
+// F8: a push that the server's disk cannot take is for later, and no fault of
+// the release.
+func TestF8PushWithoutRoom(t *testing.T) {
+	w := newWorld(t)
+	dir := w.build("r1", plan{hosts: 1, content: "x"})
+	away := w.opts.DataDir + "-away"
+	must(t, os.Rename(w.opts.DataDir, away))
+	_, err := w.push(dir)
+	must(t, os.Rename(away, w.opts.DataDir))
+	if err == nil || !strings.Contains(err.Error(), "try again later") {
+		t.Fatalf("the push ended with %v", err)
+	}
+	if _, err := w.push(dir); err != nil {
+		t.Errorf("and later: %v", err)
+	}
+}

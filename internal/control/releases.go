@@ -51,7 +51,7 @@ func dropUnfinished(dataDir string) error {
 func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
 	dir, err := os.MkdirTemp(c.cfg.DataDir, pushPrefix)
 	if err != nil {
-		return Pushed{}, err
+		return Pushed{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -62,7 +62,7 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 		if errors.Is(err, release.ErrPack) {
 			return Pushed{}, refusef(ErrInvalid, "%v", err)
 		}
-		return Pushed{}, err
+		return Pushed{}, fmt.Errorf("%w: %w", ErrUnavailable, err) // the disk is full, or worse
 	}
 	return c.PushFolder(ctx, dir, actor)
 }
