@@ -197,8 +197,6 @@ func readTree(t testing.TB, dir string) tree {
 	return out
 }
 
-func (a tree) equal(b tree) bool { return a.diff(b) == "" }
-
 // diff says how b differs from a, or nothing.
 func (a tree) diff(b tree) string {
 	var out bytes.Buffer

@@ -24,24 +24,21 @@ import (
 // victim is the host that is lied to. Others hear the truth.
 const victim = "web-1"
 
-// liar stands between one agent and the real server's API. While it holds the
-// agent, dispatches come from the test alone; everything else is the real
-// server's answer, or what the present lie makes of it.
+// liar stands between one agent and the real server's API. Dispatches come from
+// the test alone; everything else is the real server's answer, or what the
+// present lie makes of it.
 type liar struct {
-	t     testing.TB
-	real  http.Handler
-	holds bool
+	t    testing.TB
+	real http.Handler
 
-	answers chan []byte // dispatches for the held agent
+	answers chan []byte // dispatches for the agent
 
 	mu       sync.Mutex
 	seen     *tls.ConnectionState // the agent's, for requests in its name
 	lie      *lie
 	declined map[string]string // by grant, from the agent's own events
 	checks   []string          // that refused what the liar gave, in order
-	claims   map[string]int    // by grant
 	refuse   map[string]bool   // claims of these are refused by the liar itself
-	released chan struct{}     // closed when the hold ends
 }
 
 // lie is one thing told wrongly.
@@ -59,8 +56,7 @@ type lie struct {
 }
 
 func newLiar(t testing.TB) *liar {
-	return &liar{t: t, holds: true, answers: make(chan []byte), declined: map[string]string{},
-		claims: map[string]int{}, refuse: map[string]bool{}, released: make(chan struct{})}
+	return &liar{t: t, answers: make(chan []byte), declined: map[string]string{}, refuse: map[string]bool{}}
 }
 
 // between is for newOrigin.
@@ -82,14 +78,14 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if peer == nil && name == victim {
 		l.seen = r.TLS
 	}
-	real, holds, released := l.real, l.holds, l.released
+	real := l.real
 	l.mu.Unlock()
 	if peer == nil && name != victim {
 		real.ServeHTTP(w, r)
 		return
 	}
-	if r.URL.Path == wire.RouteDispatch && holds {
-		l.dispatch(w, r, released)
+	if r.URL.Path == wire.RouteDispatch {
+		l.dispatch(w, r)
 		return
 	}
 	l.mu.Lock()
@@ -142,26 +138,18 @@ func write(w http.ResponseWriter, status int, body []byte) {
 
 // note keeps what the agent says. l.mu is held.
 func (l *liar) note(path string, body []byte) {
-	switch path {
-	case wire.RouteClaim:
-		var m wire.Claim
-		if json.Unmarshal(body, &m) == nil {
-			l.claims[m.Grant]++
+	var b wire.EventBatch
+	if path != wire.RouteEvents || json.Unmarshal(body, &b) != nil {
+		return
+	}
+	for _, e := range b.Events {
+		var d event.GrantDeclined
+		if e.Type == d.EventType() && json.Unmarshal(e.Body, &d) == nil {
+			l.declined[d.Grant] = d.Code + ": " + d.Detail
 		}
-	case wire.RouteEvents:
-		var b wire.EventBatch
-		if json.Unmarshal(body, &b) != nil {
-			return
-		}
-		for _, e := range b.Events {
-			var d event.GrantDeclined
-			if e.Type == d.EventType() && json.Unmarshal(e.Body, &d) == nil {
-				l.declined[d.Grant] = d.Code + ": " + d.Detail
-			}
-			var refused event.TrustRefused
-			if e.Type == refused.EventType() && json.Unmarshal(e.Body, &refused) == nil {
-				l.checks = append(l.checks, refused.Check)
-			}
+		var refused event.TrustRefused
+		if e.Type == refused.EventType() && json.Unmarshal(e.Body, &refused) == nil {
+			l.checks = append(l.checks, refused.Check)
 		}
 	}
 }
@@ -172,7 +160,7 @@ func (l *liar) refused(body []byte) bool {
 }
 
 // dispatch holds the long-poll until the test has something to say.
-func (l *liar) dispatch(w http.ResponseWriter, r *http.Request, released chan struct{}) {
+func (l *liar) dispatch(w http.ResponseWriter, r *http.Request) {
 	select {
 	case body := <-l.answers:
 		l.mu.Lock()
@@ -185,23 +173,8 @@ func (l *liar) dispatch(w http.ResponseWriter, r *http.Request, released chan st
 		rec := httptest.NewRecorder()
 		rec.Body.Write(body)
 		l.tell(w, r, now, rec)
-	case <-released:
-		w.WriteHeader(http.StatusNoContent)
 	case <-r.Context().Done():
 	}
-}
-
-// hold begins or ends the hold.
-func (l *liar) hold(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.holds && !on {
-		close(l.released)
-	}
-	if !l.holds && on {
-		l.released = make(chan struct{})
-	}
-	l.holds = on
 }
 
 func (l *liar) arm(now *lie) {
@@ -216,7 +189,7 @@ func (l *liar) served(now *lie) int {
 	return now.served
 }
 
-// say gives the held agent a dispatch.
+// say gives the agent a dispatch.
 func (l *liar) say(body []byte) {
 	l.t.Helper()
 	select {
@@ -232,12 +205,6 @@ func (l *liar) saw(grant string) (string, bool) {
 	defer l.mu.Unlock()
 	code, ok := l.declined[grant]
 	return code, ok
-}
-
-func (l *liar) claimed(grant string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.claims[grant]
 }
 
 // ask makes a request to the real server in the agent's name.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -251,13 +250,6 @@ func (b *box) stop() {
 	}
 	must(b.t, b.agent.Close())
 	b.agent = nil
-}
-
-// dialOnly makes a dialer for one address, whatever is asked for.
-func dialOnly(address string) agent.DialFunc {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}
 }
 
 // loud is a log on stderr if STEADY_LOUD is set.

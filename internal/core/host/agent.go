@@ -59,6 +59,7 @@ const (
 	DeclineAtTarget     = "at-target"
 	DeclineQuarantined  = "quarantined"
 	DeclineOldTerm      = "old-term"
+	DeclineTermJump     = "term-jump"
 	DeclineExpired      = "expired"
 	DeclinePrepare      = "prepare-failed"
 	DeclineNothingToDo  = "nothing-to-revert"
@@ -66,9 +67,17 @@ const (
 	DeclineUnsupported  = "unsupported"
 )
 
+// maxTermStep bounds how far a term may be above the last one seen. Terms rise by
+// one with each lease; nothing signs them, and a server that lied about one must
+// not be able to shut a host off for ever.
+const maxTermStep = 1 << 16
+
 // Granted takes a verified offer. It prepares a Forward one, claims a Back one
 // at once, and declines what this host must not or need not do.
 func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
+	if o.Term > a.MaxTerm && o.Term-a.MaxTerm > maxTermStep {
+		return decline(o, DeclineTermJump, "the server's term is far above the last one seen")
+	}
 	if o.Term < a.MaxTerm {
 		return decline(o, DeclineOldTerm, "the server's term is older than one already seen")
 	}

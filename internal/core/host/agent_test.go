@@ -19,6 +19,12 @@ func forward(id string, target digest.Digest) host.Offer {
 	return host.Offer{Grant: id, Purpose: host.Forward, Term: 3, Plan: planTo(target), Expires: 5000}
 }
 
+func jump(id string, target digest.Digest) host.Offer {
+	o := forward(id, target)
+	o.Term = 1 << 62
+	return o
+}
+
 func repair(id string, target digest.Digest) host.Offer {
 	o := forward(id, target)
 	o.Purpose = host.Repair
@@ -82,6 +88,7 @@ func TestAgentDropsWhatItCannotTake(t *testing.T) {
 		"while soaking":         {soaking, forward("g", fresh), host.DeclineBusy},
 		"on its way back":       {host.State{Phase: host.Failed, Reverting: true}, forward("g", fresh), host.DeclineBusy},
 		"what it refuses":       {host.State{}, forward("g", newest), host.DeclineQuarantined},
+		"a jump of the term":    {host.State{}, jump("g", fresh), host.DeclineTermJump},
 		"a repair":              {host.State{Phase: host.Converged, Current: fresh}, repair("g", fresh), host.DeclineUnsupported},
 		"what it runs":          {host.State{Phase: host.Converged, Current: fresh}, forward("g", fresh), host.DeclineAtTarget},
 		"back from elsewhere":   {soaking, host.Offer{Grant: "g", Purpose: host.Back, Term: 2, Plan: planTo(fresh)}, host.DeclineOtherRollout},
