@@ -275,6 +275,7 @@ func (s *State) foldChannel(ev event.Event) error {
 		s.dirty[name] = true
 	case event.QuarantineCleared:
 		delete(c.Quarantine, ev.Digest)
+		s.acknowledge(c)
 		s.dirty[name] = true
 	case event.RolloutQueued:
 		c.Queued = ev.Manifest
@@ -282,6 +283,20 @@ func (s *State) foldChannel(ev event.Event) error {
 		c.Deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason
 	}
 	return nil
+}
+
+// acknowledge has the failures so far of hosts that returned to ended rollouts
+// count no more, or what an operator cleared would be quarantined again at once.
+func (s *State) acknowledge(c *Channel) {
+	for _, d := range []digest.Digest{c.Latest, c.Converged} {
+		r := s.Rollouts[d]
+		if r == nil || r.Phase != rollout.Terminal || len(r.Acknowledged) != len(r.Waves) {
+			continue
+		}
+		for w := range r.Waves {
+			r.Acknowledged[w] = r.Waves[w].Failures
+		}
+	}
 }
 
 func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {

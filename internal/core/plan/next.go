@@ -121,9 +121,9 @@ func (p *planner) channel(c *Channel) {
 		p.sendBack(r)
 		p.endRevert(r)
 	}
-	p.forward(c, r)
+	p.serve(c, r)
 	if last := p.s.Rollouts[c.Converged]; last != nil && c.Converged != c.Latest {
-		p.forward(c, last)
+		p.serve(c, last)
 	}
 	if r != nil && c.Active == r.Manifest {
 		p.hold(r) // after the grants, so that it names what is left
@@ -321,16 +321,7 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 	limit := r.Plan.Header.Policy.MaxFailures
 	reason := fmt.Sprintf("wave %s has %d failed hosts, %d allowed", r.Plan.Header.Waves[w].Name,
 		r.Waves[w].Failures-r.Acknowledged[w], limit)
-	for i := range r.Members {
-		m, leaf := &r.Members[i], &r.Plan.Leaves[i]
-		if !m.Failed && m.Refused == "" {
-			continue
-		}
-		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {
-			ev := event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Reason: "failed on host " + leaf.Host + " in " + r.Name}
-			p.do(addQuarantine{ev}, "", ev)
-		}
-	}
+	p.quarantine(r)
 	p.endOffers(r, reason)
 	if r.Plan.Header.Policy.OnHealthFailure == fleet.Halt {
 		p.move(r, rollout.Failed, reason)
@@ -342,6 +333,39 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 	}
 	ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w, Reason: reason}
 	p.do(revertRollout{ev}, "", ev)
+}
+
+// quarantine refuses on the channel what members failed on, and reports whether
+// that is news.
+func (p *planner) quarantine(r *rollout.Rollout) (news bool) {
+	for i := range r.Members {
+		m, leaf := &r.Members[i], &r.Plan.Leaves[i]
+		if !m.Failed && m.Refused == "" {
+			continue
+		}
+		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {
+			ev := event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Reason: "failed on host " + leaf.Host + " in " + r.Name}
+			p.do(addQuarantine{ev}, "", ev)
+			news = true
+		}
+	}
+	return news
+}
+
+// serve grants to the hosts of a rollout, which may be terminal: hosts that were
+// away take it as they return. When more of them fail than its policy allows,
+// what failed is quarantined, so that it does not break the others one by one as
+// they come; the hosts that converged keep it, since an ended rollout reverts
+// nobody.
+func (p *planner) serve(c *Channel, r *rollout.Rollout) {
+	if r != nil && r.Phase == rollout.Terminal && r.Plan != nil && r.Judged != r.Total().Failures {
+		r.Judged = r.Total().Failures
+		if w := r.Excess(); w >= 0 && p.quarantine(r) {
+			p.endOffers(r, fmt.Sprintf("%d hosts of wave %s failed as they returned, %d allowed", r.Waves[w].Failures-r.Acknowledged[w],
+				r.Plan.Header.Waves[w].Name, r.Plan.Header.Policy.MaxFailures))
+		}
+	}
+	p.forward(c, r)
 }
 
 // forward grants the target to every host that no gate holds back.

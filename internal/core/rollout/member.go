@@ -195,7 +195,9 @@ type Rollout struct {
 	// have no grant for it; Homebound those that its end waits for.
 	Astray    Set `json:"-"`
 	Homebound Set `json:"-"`
-	total     WaveCount
+	// Judged is how many failures of an ended rollout were looked at already.
+	Judged int `json:"-"`
+	total  WaveCount
 }
 
 // Bind attaches the manifest and builds the members, all waiting and offline.
