@@ -87,6 +87,9 @@ func hostWords(ev event.Event) (string, bool) {
 	case event.HostFailedSilently:
 		return fmt.Sprintf("failed silently in %s: nothing was heard by %s", v.Rollout, v.Deadline), true
 	case event.MirrorDiverged:
+		if v.Rollout == "" || v.Expected == "" { // a past that the server did not see
+			return fmt.Sprintf("comes as %s, which the log did not lead to (%s)", v.Reported, v.Input), true
+		}
 		return fmt.Sprintf("went %s in %s where %s was expected (%s)", v.Reported, v.Rollout, v.Expected, v.Input), true
 	}
 	return "", false
