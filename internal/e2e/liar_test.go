@@ -38,6 +38,7 @@ type liar struct {
 	lie      *lie
 	declined map[string]string // by grant, from the agent's own events
 	checks   []string          // that refused what the liar gave, in order
+	claims   map[string]int    // by grant
 	refuse   map[string]bool   // claims of these are refused by the liar itself
 }
 
@@ -56,7 +57,8 @@ type lie struct {
 }
 
 func newLiar(t testing.TB) *liar {
-	return &liar{t: t, answers: make(chan []byte), declined: map[string]string{}, refuse: map[string]bool{}}
+	return &liar{t: t, answers: make(chan []byte), declined: map[string]string{},
+		claims: map[string]int{}, refuse: map[string]bool{}}
 }
 
 // between is for newOrigin.
@@ -138,6 +140,12 @@ func write(w http.ResponseWriter, status int, body []byte) {
 
 // note keeps what the agent says. l.mu is held.
 func (l *liar) note(path string, body []byte) {
+	if path == wire.RouteClaim {
+		var m wire.Claim
+		if json.Unmarshal(body, &m) == nil {
+			l.claims[m.Grant]++
+		}
+	}
 	var b wire.EventBatch
 	if path != wire.RouteEvents || json.Unmarshal(body, &b) != nil {
 		return
