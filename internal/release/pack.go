@@ -58,7 +58,8 @@ var ErrPack = errors.New("the packed release is refused")
 // Unpack writes a packed release into the empty folder dir as it arrives. It
 // takes only names that a release has, each once, regular files within their
 // own caps, and stops at the first thing that is none of it. What it wrote
-// until then stays for the caller to remove. Files are synced. Nothing is verified.
+// until then stays for the caller to remove. Nothing is synced or verified: a
+// crash loses the folder, and the caller stores what it keeps.
 func Unpack(r io.Reader, dir string, caps Caps) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -111,7 +112,7 @@ func unpackFile(root *os.Root, h *tar.Header, r io.Reader) error {
 		return err
 	}
 	n, err := io.Copy(f, r)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("unpack %s: %w", h.Name, err)
 	}
 	if n != h.Size {
