@@ -179,9 +179,10 @@ func TestS21OrderedRevertNeedsProof(t *testing.T) {
 		s.set(func() { s.offered = 0 })
 		s.grant("forged-"+strings.ReplaceAll(name, " ", "-"), host.Back, proofs...)
 		until(t, name+" is offered again", func() bool { // so the first was dealt with
+			refused := good.agent.Status().Refused != ""
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.offered >= 2
+			return s.offered >= 2 && refused
 		})
 		if st := good.agent.Status(); st.Machine.Phase != host.Converged || st.Refused == "" || st.Offer != nil {
 			t.Errorf("%s: the host is %s, and refused %q", name, st.Machine.Phase, st.Refused)
