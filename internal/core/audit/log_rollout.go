@@ -163,9 +163,12 @@ func (l *Log) failures(r *rolloutFacts, wave int) int {
 	return n
 }
 
-// converged says whether a host arrived by a claim of this rollout.
+// converged says whether a host arrived by a claim of this rollout and was not
+// asked to move on in it. That another channel asks it for more, since the host
+// moved there, takes nothing from the evidence.
 func (l *Log) converged(r *rolloutFacts, h *hostFacts) bool {
-	return h.phase == host.Converged && h.manifest == r.manifest.Digest && r.claimed[h.name] && !h.silent && h.open == nil
+	asked := h.open != nil && h.open.manifest == r.manifest.Digest
+	return h.phase == host.Converged && h.manifest == r.manifest.Digest && r.claimed[h.name] && !h.silent && !asked
 }
 
 // undecided says whether a host's part in a rollout is still open.
