@@ -2,9 +2,7 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -214,41 +212,6 @@ func (in *input) finish(err error) {
 	}
 }
 
-// apply decides every input of the turn. An error means that the state may be
-// half changed.
-func (c *Control) apply(t *turn) error {
-	if time.Now().Before(c.fullUntil) {
-		for _, in := range t.inputs {
-			in.err = fmt.Errorf("%w: %w", ErrUnavailable, store.ErrFull)
-		}
-		return nil
-	}
-	for _, in := range t.inputs {
-		before := len(t.entries)
-		in.err = in.apply(t)
-		if in.err != nil && !clean(in.err) {
-			return in.err
-		}
-		if len(t.entries) > before {
-			c.dirty = true
-		}
-	}
-	before := len(t.entries)
-	if err := t.checkPresence(); err != nil {
-		return err
-	}
-	c.dirty = c.dirty || len(t.entries) > before
-	return nil
-}
-
-// clean reports whether an error of an input left the state as it was.
-func clean(err error) bool {
-	var refusal *Refusal
-	var verb *plan.VerbError
-	var claim *plan.ClaimRefusedError
-	return errors.As(err, &refusal) || errors.As(err, &verb) || errors.As(err, &claim)
-}
-
 // tick plans when there is a reason and the last tick is long enough ago. What
 // it decides goes into the same append as the inputs that caused it.
 func (c *Control) tick(t *turn) error {
@@ -305,112 +268,8 @@ func (c *Control) untilWork() time.Duration {
 	return max(d, time.Until(c.fullUntil), 0)
 }
 
-// append makes entries durable. They are one append unless there are more than
-// store.MaxBatch: then a crash may keep the first ones alone, which are whole
-// facts each, and the next tick decides the rest again.
-func (c *Control) append(entries []event.Entry) error {
-	for len(entries) > 0 {
-		n := min(len(entries), store.MaxBatch)
-		start := time.Now()
-		head, err := c.cfg.Store.Append(context.Background(), c.head.Seq, c.head.Term, entries[:n])
-		if err != nil {
-			return err
-		}
-		c.metrics.appends.Observe(time.Since(start).Seconds())
-		c.metrics.entries.Add(float64(n))
-		c.setHead(head)
-		c.recordTerm = head.Term
-		c.sinceSnapshot += uint64(n)
-		entries = entries[n:]
-	}
-	return nil
-}
-
-// spoil answers a turn of which nothing, or not all, was committed. Nobody is
-// acknowledged. Unless the store is lost, the state is folded again and the loop
-// goes on.
-func (c *Control) spoil(t *turn, cause error) error {
-	fatal := errors.Is(cause, store.ErrBroken) || errors.Is(cause, store.ErrFenced) || errors.Is(cause, store.ErrConflict) ||
-		errors.Is(cause, store.ErrClosed) || errors.Is(cause, store.ErrCorrupt)
-	for _, in := range t.inputs {
-		err := in.err
-		if err == nil || !clean(err) {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, cause)
-		}
-		in.finish(err)
-	}
-	if fatal {
-		return fmt.Errorf("the server must stop: %w", cause)
-	}
-	c.cfg.Log.Error("nothing of this turn was committed; folding the log again", "err", cause)
-	c.metrics.spoiled.Inc()
-	if errors.Is(cause, store.ErrFull) || errors.Is(cause, store.ErrBusy) {
-		c.fullUntil = time.Now().Add(fullPause)
-	}
-	if err := c.load(context.Background()); err != nil {
-		return fmt.Errorf("fold the log again: %w", err)
-	}
-	c.watchAll()
-	c.answer(t.queries)
-	return nil
-}
-
-// publish makes what was committed visible to requests.
-func (c *Control) publish(entries []event.Entry) {
-	if len(entries) == 0 {
-		return
-	}
-	// First what all hosts read: one that its grant wakes asks at once for the
-	// documents that list it.
-	if slices.ContainsFunc(entries, func(e event.Entry) bool { return isPublic(e.Type) }) {
-		c.publishPublic()
-	}
-	clear(c.touched)
-	for i := range entries {
-		name := entries[i].Host
-		if _, done := c.touched[name]; done || name == "" {
-			continue
-		}
-		c.touched[name] = struct{}{}
-		if h := c.state.Hosts[name]; h != nil {
-			c.watchHost(c.hosts.publish(h))
-		}
-	}
-}
-
 // query is a read of the state; it runs between turns.
 type query struct {
 	read func(*plan.State)
 	done chan struct{}
-}
-
-func (c *Control) answer(queries []*query) {
-	for _, q := range queries {
-		q.read(c.state)
-		close(q.done)
-	}
-}
-
-// View runs read on the committed state, in the reducer: it must be quick, must
-// not change the state and must not keep any of it.
-func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
-	q := &query{read: read, done: make(chan struct{})}
-	select {
-	case c.queries <- q:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.stopping:
-		return refusef(ErrUnavailable, "the server is stopping")
-	}
-	select { // not ctx: read may be running
-	case <-q.done:
-		return nil
-	case <-c.stopped:
-	}
-	select {
-	case <-q.done:
-		return nil
-	default:
-		return refusef(ErrUnavailable, "the server is stopping")
-	}
 }

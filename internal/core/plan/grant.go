@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// serve grants to the hosts of a rollout, which may be terminal: hosts that were
+// away take it as they return. When more of them fail than its policy allows,
+// what failed is quarantined, so that it does not break the others one by one as
+// they come; the hosts that converged keep it, since an ended rollout reverts
+// nobody.
+func (p *planner) serve(c *Channel, r *rollout.Rollout) {
+	if r != nil && r.Phase == rollout.Terminal && r.Plan != nil && r.Judged != r.Total().Failures {
+		r.Judged = r.Total().Failures
+		if w := r.Excess(); w >= 0 && p.quarantine(r) {
+			p.endOffers(r, fmt.Sprintf("%d hosts of wave %s failed as they returned, %d allowed", r.Waves[w].Failures-r.Acknowledged[w],
+				r.Plan.Header.Waves[w].Name, r.Plan.Header.Policy.MaxFailures))
+		}
+	}
+	p.forward(c, r)
+}
+
+// forward grants the target to every host that no gate holds back.
+func (p *planner) forward(c *Channel, r *rollout.Rollout) {
+	if r == nil || p.err != nil || p.s.overlay(r) != nil {
+		return
+	}
+	if gate.CheckFreshness(c.Name, p.s.Timestamp.IssuedAt, c.FreshnessWindow, p.now) != nil {
+		return
+	}
+	active := p.s.Rollouts[c.Latest]
+	for i := r.Holders.Next(0); i >= 0 && p.err == nil; i = r.Holders.Next(i + 1) {
+		if r.Plan.Leaves[i].Wave <= r.Cursor {
+			p.offer(c, r, active, i)
+		}
+	}
+	for k := range r.Classes {
+		class := &r.Classes[k]
+		if class.Ready.Len() == 0 || class.Wave > r.Cursor {
+			continue
+		}
+		for i := class.Ready.Next(0); i >= 0 && p.err == nil && !p.s.full(class.Budgets); i = class.Ready.Next(i + 1) {
+			p.offer(c, r, active, i)
+		}
+	}
+}
+
+// offer grants a member the target unless a gate of its own holds it back.
+func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
+	leaf := &r.Plan.Leaves[i]
+	if h := p.s.host(leaf.Host); p.hostGates(c, r, active, h, leaf) {
+		p.grant(h, r, host.Forward, leaf.Target, p.reasonFor(r, active, leaf))
+	}
+}
+
+// hostGates asks the gates that differ from host to host.
+func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, leaf *fleet.Leaf) bool {
+	switch {
+	case h.Grant != nil || h.NotBefore > p.now:
+		return false
+	case c.Quarantine[leaf.Target] != "":
+		return false
+	case len(p.s.unmet(r, leaf)) > 0:
+		return false
+	}
+	return active == nil || r == active || p.s.mayReturn(h, active)
+}
+
+// mayReturn reports whether a host may be given the last converged release
+// although a newer rollout opened: its wave there is not open, or it went back
+// from it. One that took a newer release and stays on it is ahead and never asked.
+func (s *State) mayReturn(h *Host, newer *rollout.Rollout) bool {
+	i, ok := newer.Plan.Leaf(h.Name)
+	if !ok || newer.Phase.Ended() || newer.Reverting {
+		return true
+	}
+	return newer.Members[i].Status == rollout.Back || newer.Plan.Leaves[i].Wave > newer.Cursor
+}
+
+func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string {
+	if r != active || r.Phase == rollout.Terminal {
+		return "the host returned; " + r.Name + " is the last converged release"
+	}
+	return "wave " + r.Plan.Header.Waves[leaf.Wave].Name + " of " + r.Name + " is open"
+}
+
+// unmet lists the hosts that must converge before this one and have not.
+func (s *State) unmet(r *rollout.Rollout, leaf *fleet.Leaf) []string {
+	var unmet []string
+	for _, name := range leaf.After {
+		i, ok := r.Plan.Leaf(name)
+		if !ok {
+			continue
+		}
+		if st := r.Members[i].Status; st != rollout.Converged && st != rollout.AtTarget {
+			unmet = append(unmet, name)
+		}
+	}
+	return unmet
+}
+
+// grantName names a grant. The number alone comes again when the log is restored
+// from a backup: the claim of one that was lost must never be taken for the
+// claim of another manifest's, or of the way back.
+func grantName(n uint64, manifest digest.Digest, purpose host.Purpose) string {
+	return "g" + strconv.FormatUint(n, 10) + "-" + manifest.Short() + "-" + string(purpose)
+}
+
+func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, target digest.Digest, reason string) {
+	ev := event.Granted{Grant: grantName(p.s.Grants+1, r.Manifest, purpose), Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose,
+		Expires: p.now.Add(r.Plan.Header.Policy.GrantExpiry), Reason: reason}
+	if i, ok := r.Plan.Leaf(h.Name); ok {
+		ev.Wave = r.Plan.Leaves[i].Wave
+	}
+	if len(h.budgets) > 0 {
+		ev.Budgets = make(map[string]string, len(h.budgets))
+		for _, id := range h.budgets {
+			b, n := &p.s.budgets[id], 0
+			if !h.InFlight() {
+				n = 1
+			}
+			ev.Budgets[b.Selector] = strconv.Itoa(b.InFlight+n) + "/" + strconv.Itoa(b.Max) + " in flight"
+		}
+	}
+	p.do(grant{ev, h.Name}, h.Name, ev)
+}
+
+// overlay returns why a rollout gives out no grants at all, or nil. A terminal
+// rollout still serves hosts that return.
+func (s *State) overlay(r *rollout.Rollout) *gate.Block {
+	return gate.CheckOverlay(gate.Standing{
+		Rollout: r.Name, Phase: string(r.Phase), Paused: r.Paused, Reason: firstOf(r.PauseReason, r.Reason),
+		Halted: r.Phase == rollout.Failed && !r.Final, Reverting: r.Reverting,
+		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal,
+	})
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// pending returns the manifest that the channel should open next, or nil.
+func (c *Channel) pending() *fleet.ManifestRef {
+	if len(c.Manifests) == 0 || c.Manifests[0].Digest == c.Latest {
+		return nil
+	}
+	return &c.Manifests[0]
+}
+
+// open starts the rollout of a new ref, queues it or says what holds it.
+func (p *planner) open(c *Channel) {
+	ref := c.pending()
+	if ref == nil || p.err != nil {
+		return
+	}
+	cur := p.s.Rollouts[c.Active]
+	if cur != nil && (!cur.Phase.Ended() || cur.Reverting) {
+		if c.OnNewRef != fleet.Supersede || cur.Reverting {
+			p.queue(c, ref, cur)
+			return
+		}
+	}
+	if b := gate.CheckChannelEdges(c.Name, p.s.predecessors(c.Name)); b != nil {
+		ev := event.RolloutDeferred{Channel: c.Name, TargetRef: ref.Rollout, BlockedBy: b.Detail, Reason: b.Words}
+		if c.Deferral != ev.TargetRef+" "+ev.BlockedBy+" "+ev.Reason {
+			p.do(deferRollout{ev}, "", ev)
+		}
+		return
+	}
+	if cur != nil && cur.Phase != rollout.Superseded && !cur.Final {
+		p.move(cur, rollout.Superseded, ref.Rollout+" takes its place")
+		p.endOffers(cur, "superseded by "+ref.Rollout)
+	}
+	ev := event.RolloutOpened{Rollout: ref.Rollout, Channel: c.Name, Ref: refOf(ref.Rollout, c.Name), Manifest: ref.Digest,
+		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " lists it first"}
+	p.do(openRollout{ev}, "", ev)
+	if r := p.s.Rollouts[ref.Digest]; r != nil && p.err == nil {
+		p.move(r, rollout.Active, fmt.Sprintf("%d hosts in %d waves", len(r.Members), len(r.Waves)))
+	}
+}
+
+func refOf(name, channel string) string { return name[len(channel)+1:] }
+
+func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout) {
+	if c.Queued == ref.Digest {
+		return
+	}
+	ev := event.RolloutQueued{Channel: c.Name, TargetRef: ref.Rollout, Manifest: ref.Digest,
+		Reason: "rollout " + cur.Name + " is " + string(cur.Phase)}
+	if c.Queued != "" {
+		ev.Dropped = c.Queued.Short()
+	}
+	p.do(queueRollout{ev}, "", ev)
+}
+
+// predecessors lists the channels that must be at rest before one may open.
+func (s *State) predecessors(channel string) []gate.Predecessor {
+	var before []gate.Predecessor
+	for _, e := range s.Edges {
+		if e.Gated != channel {
+			continue
+		}
+		pre := gate.Predecessor{Channel: e.Gates, Reason: e.Reason}
+		if c := s.Channels[e.Gates]; c != nil {
+			// A reverted one holds like a halted one: what it led failed.
+			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && (!r.Phase.Ended() || r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {
+				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
+				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
+			} else if ref := c.pending(); ref != nil {
+				pre.Rollout, pre.Phase = ref.Rollout, "about to open"
+			}
+		}
+		before = append(before, pre)
+	}
+	return before
+}
