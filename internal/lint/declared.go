@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Declared lists the exported names of a package, with methods and fields as
-// Type.Member, from its files.
+// Declared lists the exported names of a package, with methods (of interfaces
+// too) and fields as Type.Member, from its files.
 func Declared(dir string, names []string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, name := range names {
@@ -59,11 +59,16 @@ func declare(out map[string]bool, spec ast.Spec) {
 		}
 	case *ast.TypeSpec:
 		out[s.Name.Name] = true
-		st, ok := s.Type.(*ast.StructType)
-		if !ok {
+		var members *ast.FieldList
+		switch t := s.Type.(type) {
+		case *ast.StructType:
+			members = t.Fields
+		case *ast.InterfaceType:
+			members = t.Methods
+		default:
 			return
 		}
-		for _, field := range st.Fields.List {
+		for _, field := range members.List {
 			for _, id := range field.Names {
 				out[s.Name.Name+"."+id.Name] = true
 			}
