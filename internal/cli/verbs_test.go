@@ -87,24 +87,27 @@ func checkLine(t *testing.T, where, line string) {
 	}
 }
 
-// TestReadmeCommandsAreReal does the same for the commands of the README.
+// TestReadmeCommandsAreReal does the same for the commands of the README and of
+// the operator's guide.
 func TestReadmeCommandsAreReal(t *testing.T) {
-	raw, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, shell := 0, false
-	for i, line := range strings.Split(string(raw), "\n") {
-		if strings.HasPrefix(line, "```") {
-			shell = line == "```sh"
-			continue
+	for page, least := range map[string]int{"README.md": 10, "docs/operating.md": 3} {
+		raw, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if shell && strings.Contains(line, "steady ") {
-			found++
-			checkLine(t, fmt.Sprintf("README.md:%d", i+1), line)
+		found, shell := 0, false
+		for i, line := range strings.Split(string(raw), "\n") {
+			if strings.HasPrefix(line, "```") {
+				shell = line == "```sh"
+				continue
+			}
+			if shell && strings.Contains(line, "steady ") {
+				found++
+				checkLine(t, fmt.Sprintf("%s:%d", page, i+1), line)
+			}
 		}
-	}
-	if found < 10 {
-		t.Errorf("only %d commands found in the README", found)
+		if found < least {
+			t.Errorf("only %d commands found in %s", found, page)
+		}
 	}
 }
