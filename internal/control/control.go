@@ -31,6 +31,7 @@ import (
 type Control struct {
 	cfg     Config
 	library *documents.Library
+	prover  *documents.Prover
 	hosts   directory
 	public  atomic.Pointer[publicView]
 	metrics *metrics
@@ -50,7 +51,6 @@ type Control struct {
 	refused  once       // refusals that were logged
 	tokens   keyed      // one enrolment at a time per token
 	renewals renewals
-	proofs   proofCache
 
 	// What follows is the reducer's alone once Run has begun.
 	state         *plan.State
@@ -87,6 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 		touched: map[string]struct{}{}, behind: map[string]*lag{},
 	}
+	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
 	c.metrics = newMetrics(c)
 	c.applier = applier{c}
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())

@@ -2,9 +2,12 @@ package control
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -87,4 +90,26 @@ func (c *Control) dispatch(ctx context.Context, g *plan.Grant) (*wire.Dispatch, 
 	var err error
 	d.Failures, err = c.failures(ctx, g.Manifest)
 	return d, err
+}
+
+// failures proves that more hosts of one wave failed than the manifest's policy
+// allows.
+func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.FailureProof, error) {
+	return c.prover.Failures(ctx, manifest, func() (failed []documents.Failed, need int, err error) {
+		err = c.View(ctx, func(s *plan.State) {
+			r := s.Rollouts[manifest]
+			if r == nil || r.Plan == nil {
+				return
+			}
+			need = r.Plan.Header.Policy.MaxFailures + 1
+			for name, m := range r.Marks {
+				i, member := r.Plan.Leaf(name)
+				if h := s.Hosts[name]; m.Proven && member && h != nil {
+					failed = append(failed, documents.Failed{Name: name, Wave: r.Plan.Leaves[i].Wave,
+						Incarnation: h.Incarnation, EventKey: slices.Clone(h.EventKey), TokenDoc: h.TokenDoc})
+				}
+			}
+		})
+		return failed, need, err
+	})
 }

@@ -1,7 +1,9 @@
 // Package documents gives the server the content of what releases name: the
 // manifests with their leaves and budgets, each host's leaf with its proof, and
-// blobs. It knows where they are from the log's ReleaseAccepted events and keeps
-// what is in use in memory.
+// blobs; and the proofs of failures that a host is shown before it goes back. It
+// knows where documents are from the log's ReleaseAccepted events and keeps what
+// is in use in memory. It verifies nothing anew, decides nothing and appends
+// nothing.
 package documents
 
 import (

@@ -1,74 +1,87 @@
-package control
+package documents
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// proofCache keeps the proofs of the rollouts being reverted: every one of their
-// hosts is shown the same.
-type proofCache struct {
-	mu sync.Mutex
-	m  map[digest.Digest][]wire.FailureProof
+// Histories gives the last records about a host, newest first.
+type Histories interface {
+	ReadHost(ctx context.Context, host string, limit int) ([]event.Record, error)
+}
+
+// Failed is a host that failed in a manifest, with what ties its events to it.
+type Failed struct {
+	Name        string
+	Wave        int
+	Incarnation uint64
+	EventKey    []byte
+	TokenDoc    digest.Digest
+}
+
+// Prover shows hosts why they are to go back. It keeps the proofs of the
+// rollouts being reverted: every one of their hosts is shown the same. It is
+// safe for concurrent use.
+type Prover struct {
+	fleet   string
+	library *Library
+	log     Histories
+	warn    *slog.Logger
+
+	mu   sync.Mutex
+	kept map[digest.Digest][]wire.FailureProof
 }
 
 const maxProofs = 8 // manifests in the cache
 
-// failures proves that more hosts of one wave failed than the manifest's policy
-// allows.
-func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.FailureProof, error) {
-	c.proofs.mu.Lock()
-	defer c.proofs.mu.Unlock()
-	if p, ok := c.proofs.m[manifest]; ok {
-		return p, nil
+// NewProver returns a prover over a fleet's log.
+func NewProver(fleet string, library *Library, log Histories, warn *slog.Logger) *Prover {
+	return &Prover{fleet: fleet, library: library, log: log, warn: warn}
+}
+
+// Failures proves that need hosts of one wave failed, or as many as can be shown.
+// Who failed is asked only when the proofs of the manifest are not kept, by one
+// caller at a time.
+func (p *Prover) Failures(ctx context.Context, manifest digest.Digest, ask func() (failed []Failed, need int, err error)) ([]wire.FailureProof, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if proofs, ok := p.kept[manifest]; ok {
+		return proofs, nil
 	}
-	var proven []failedHost
-	need := 0
-	err := c.View(ctx, func(s *plan.State) {
-		r := s.Rollouts[manifest]
-		if r == nil || r.Plan == nil {
-			return
-		}
-		need = r.Plan.Header.Policy.MaxFailures + 1
-		for name, m := range r.Marks {
-			i, member := r.Plan.Leaf(name)
-			if h := s.Hosts[name]; m.Proven && member && h != nil {
-				proven = append(proven, failedHost{name, r.Plan.Leaves[i].Wave, h.Incarnation, slices.Clone(h.EventKey), h.TokenDoc})
-			}
-		}
-	})
+	failed, need, err := ask()
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(proven, func(a, b failedHost) int { return compareNames(a.name, b.name) })
-	proofs := c.prove(ctx, manifest, proven, need)
+	slices.SortFunc(failed, func(a, b Failed) int { return strings.Compare(a.Name, b.Name) })
+	proofs := p.prove(ctx, manifest, failed, need)
 	if need > 0 && len(proofs) == need {
-		if c.proofs.m == nil || len(c.proofs.m) >= maxProofs {
-			c.proofs.m = map[digest.Digest][]wire.FailureProof{}
+		if p.kept == nil || len(p.kept) >= maxProofs {
+			p.kept = map[digest.Digest][]wire.FailureProof{}
 		}
-		c.proofs.m[manifest] = proofs
+		p.kept[manifest] = proofs
 	}
 	return proofs, nil
 }
 
 // prove returns the proofs of the first wave in which need hosts can be shown to
 // have failed, or else those that there are of the fullest.
-func (c *Control) prove(ctx context.Context, manifest digest.Digest, proven []failedHost, need int) (most []wire.FailureProof) {
-	waves := map[int][]failedHost{}
-	for _, f := range proven {
-		waves[f.wave] = append(waves[f.wave], f)
+func (p *Prover) prove(ctx context.Context, manifest digest.Digest, failed []Failed, need int) (most []wire.FailureProof) {
+	waves := map[int][]Failed{}
+	for _, f := range failed {
+		waves[f.Wave] = append(waves[f.Wave], f)
 	}
 	for _, wave := range slices.Sorted(maps.Keys(waves)) {
 		var proofs []wire.FailureProof
@@ -76,12 +89,12 @@ func (c *Control) prove(ctx context.Context, manifest digest.Digest, proven []fa
 			if len(proofs) == need {
 				break
 			}
-			p, err := c.proof(ctx, manifest, f)
+			proof, err := p.proof(ctx, manifest, f)
 			if err != nil {
-				c.cfg.Log.Warn("a failure cannot be proven", "host", f.name, "manifest", manifest.Short(), "err", err)
+				p.warn.Warn("a failure cannot be proven", "host", f.Name, "manifest", manifest.Short(), "err", err)
 				continue
 			}
-			proofs = append(proofs, p)
+			proofs = append(proofs, proof)
 		}
 		if len(proofs) > len(most) {
 			most = proofs
@@ -93,60 +106,41 @@ func (c *Control) prove(ctx context.Context, manifest digest.Digest, proven []fa
 	return most
 }
 
-// failedHost is a host with what ties its events to it.
-type failedHost struct {
-	name        string
-	wave        int
-	incarnation uint64
-	eventKey    []byte
-	token       digest.Digest
-}
-
-func compareNames(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // proof shows one host's failure: its own events from the failure to the next
 // head that it signed.
-func (c *Control) proof(ctx context.Context, manifest digest.Digest, f failedHost) (p wire.FailureProof, err error) {
-	records, err := c.cfg.Store.ReadHost(ctx, f.name, store.MaxRead)
+func (p *Prover) proof(ctx context.Context, manifest digest.Digest, f Failed) (shown wire.FailureProof, err error) {
+	records, err := p.log.ReadHost(ctx, f.Name, store.MaxRead)
 	if err != nil {
-		return p, err
+		return shown, err
 	}
 	slices.Reverse(records)
 	at := slices.IndexFunc(records, func(r event.Record) bool { return failsIn(&r, manifest) })
 	if at < 0 {
-		return p, errors.New("the log's last events of the host hold no failure")
+		return shown, errors.New("the log's last events of the host hold no failure")
 	}
 	failure := &records[at]
-	p.Incarnation = failure.Incarnation
-	if p.Incarnation != f.incarnation {
-		if f.eventKey, f.token, err = enrolledAs(records, p.Incarnation); err != nil {
-			return p, err
+	shown.Incarnation = failure.Incarnation
+	if shown.Incarnation != f.Incarnation {
+		if f.EventKey, f.TokenDoc, err = enrolledAs(records, shown.Incarnation); err != nil {
+			return shown, err
 		}
 	}
-	p.EventKey = f.eventKey
-	if p.PrevHash, err = c.hashBefore(f.name, records[:at], failure); err != nil {
-		return p, err
+	shown.EventKey = f.EventKey
+	if shown.PrevHash, err = p.hashBefore(f.Name, records[:at], failure); err != nil {
+		return shown, err
 	}
-	if p.Events, p.Head, err = upToHead(records[at:], p.Incarnation); err != nil {
-		return p, err
+	if shown.Events, shown.Head, err = upToHead(records[at:], shown.Incarnation); err != nil {
+		return shown, err
 	}
-	if p.Token, err = c.library.Blob(ctx, f.token); err != nil {
-		return p, fmt.Errorf("its enrolment token: %w", err)
+	if shown.Token, err = p.library.Blob(ctx, f.TokenDoc); err != nil {
+		return shown, fmt.Errorf("its enrolment token: %w", err)
 	}
-	leaf, ok, err := c.library.Leaf(manifest, f.name)
+	leaf, ok, err := p.library.Leaf(manifest, f.Name)
 	if err != nil || !ok {
-		return p, fmt.Errorf("its leaf: found %t: %w", ok, err)
+		return shown, fmt.Errorf("its leaf: found %t: %w", ok, err)
 	}
-	p.Leaf = leaf
-	return p, nil
+	shown.Leaf = leaf
+	return shown, nil
 }
 
 // failsIn reports whether a record is a host's own failure in a manifest.
@@ -180,8 +174,8 @@ func enrolledAs(records []event.Record, incarnation uint64) (key []byte, token d
 
 // hashBefore returns the chain's hash before an event: from the last head before
 // it, over the events in between.
-func (c *Control) hashBefore(name string, before []event.Record, e *event.Record) ([]byte, error) {
-	chain := identity.Genesis(c.cfg.Fleet, name, e.Incarnation)
+func (p *Prover) hashBefore(name string, before []event.Record, e *event.Record) ([]byte, error) {
+	chain := identity.Genesis(p.fleet, name, e.Incarnation)
 	begin := 0
 	for i := len(before) - 1; i >= 0; i-- {
 		if h, ok := headIn(&before[i], e.Incarnation); ok {
