@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/steadyfleet/steady/internal/lockfile"
 )
 
 // lockData takes a server's data folder for this process, and makes the folder
@@ -17,15 +17,12 @@ func lockData(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := lockfile.Take(filepath.Join(dir, "server.lock"))
+	if errors.Is(err, lockfile.ErrHeld) {
+		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first", dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("another server runs on the data folder %s; stop it first", dir)
-		}
-		return nil, errors.Join(err, f.Close())
-	}
-	return f.Close, nil
+	return lock.Release, nil
 }

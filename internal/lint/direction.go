@@ -18,7 +18,7 @@ var mayImport = []struct {
 	reason string
 }{
 	{"control", []string{"store", "trust", "wire", "identity", "release"}, "the server runtime verifies releases, appends, enrols and speaks the agent protocol"},
-	{"agent", []string{"trust", "wire", "reconcile", "identity", "system"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers of its host"},
+	{"agent", []string{"trust", "wire", "reconcile", "identity", "system", "lockfile"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers of its host"},
 	{"api", []string{"control", "store", "trust", "wire", "identity"}, "the edge turns requests into inputs of the server runtime"},
 	{"release", []string{"trust", "strictdoc"}, "a release is read strictly, and signed and verified as it is written"},
 	{"identity", []string{"trust"}, "enrolment tokens are signed documents"},

@@ -17,8 +17,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
+
+	"github.com/steadyfleet/steady/internal/lockfile"
 )
 
 // Full reports whether an error says that the disk is full. Nothing of what
@@ -37,7 +38,7 @@ var ErrLocked = errors.New("another agent uses this state folder; stop it first"
 type Store struct {
 	dir    string
 	db     *sql.DB
-	lock   *os.File
+	lock   *lockfile.Lock
 	margin int64 // what stays free of the disk
 }
 
@@ -67,12 +68,12 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 			return nil, fmt.Errorf("make the state folder: %w", err)
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
+	lock, err := lockfile.Take(filepath.Join(dir, "lock"))
+	if errors.Is(err, lockfile.ErrHeld) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrLocked)
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrLocked), lock.Close())
+	if err != nil {
+		return nil, err
 	}
 	s := &Store{dir: dir, lock: lock, margin: Margin}
 	if err := s.open(ctx, o); err != nil {
@@ -127,7 +128,7 @@ func (s *Store) Close() error {
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 	}
-	return errors.Join(append(errs, s.lock.Close())...)
+	return errors.Join(append(errs, s.lock.Release())...)
 }
 
 // DB is the shared database, for the reconcile framework's own tables.
