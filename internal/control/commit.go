@@ -92,7 +92,7 @@ func (c *Control) spoil(t *turn, cause error) error {
 	if err := c.load(context.Background()); err != nil {
 		return fmt.Errorf("fold the log again: %w", err)
 	}
-	c.watchAll()
+	c.watch.Restart(&c.hosts, c.now())
 	c.answer(t.queries)
 	return nil
 }
@@ -115,7 +115,7 @@ func (c *Control) publish(entries []event.Entry) {
 		}
 		c.touched[name] = struct{}{}
 		if h := c.state.Hosts[name]; h != nil {
-			c.watchHost(c.hosts.publish(h))
+			c.watch.Add(c.hosts.Publish(h))
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -32,7 +33,7 @@ type Control struct {
 	cfg     Config
 	library *documents.Library
 	prover  *documents.Prover
-	hosts   directory
+	hosts   hosts.Directory
 	public  atomic.Pointer[publicView]
 	metrics *metrics
 	applier applier
@@ -57,7 +58,7 @@ type Control struct {
 	trust         trust.State
 	head          store.Head
 	recordTerm    uint64 // of the last record
-	watch         watch
+	watch         *hosts.Watch
 	touched       map[string]struct{}
 	dirty, hurry  bool
 	planNext      clock.Instant
@@ -65,7 +66,7 @@ type Control struct {
 	tickAfter     time.Time
 	fullUntil     time.Time
 	sinceSnapshot uint64
-	behind        map[string]*lag
+	ahead         hosts.Ahead
 	outranked     bool // a host has seen a higher term
 	raisedAt      clock.Instant
 }
@@ -82,10 +83,10 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	c := &Control{
-		cfg: cfg, library: documents.New(cfg.Store), hosts: directory{m: map[string]*hostEntry{}},
+		cfg: cfg, library: documents.New(cfg.Store),
 		urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
-		touched: map[string]struct{}{}, behind: map[string]*lag{},
+		touched: map[string]struct{}{}, watch: hosts.NewWatch(cfg.OfflineAfter),
 	}
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
 	c.metrics = newMetrics(c)
@@ -106,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		return nil, err
 	}
 	c.publishAll()
-	c.watchAll()
+	c.watch.Restart(&c.hosts, c.now())
 	c.dirty = true
 	return c, nil
 }
@@ -234,23 +235,6 @@ func (c *Control) Fleet() string { return c.cfg.Fleet }
 
 // Head is the end of the log as committed.
 func (c *Control) Head() store.Head { return *c.end.Load() }
-
-// SafeMode says why nothing is granted, or is empty.
-func (c *Control) SafeMode() string {
-	if s := c.safe.Load(); s != nil {
-		return *s
-	}
-	return ""
-}
-
-// LastSeen is when a host was last heard from since this process started, or
-// zero.
-func (c *Control) LastSeen(host string) clock.Instant {
-	if e := c.hosts.find(host); e != nil {
-		return clock.Instant(e.lastSeen.Load())
-	}
-	return 0
-}
 
 // Metrics returns the registry of the server's collectors.
 func (c *Control) Metrics() *prometheus.Registry { return c.cfg.Metrics }

@@ -6,41 +6,32 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// A grant that was handed out is handed out again, for the answer may have been
-// lost, but each time later: an agent asks again while it prepares.
-const (
-	againBase = 4 * clock.Second
-	againCap  = 15 * clock.Second
-)
-
 // Dispatch waits for a grant of the host, at most wait, and returns nil when
 // none came. It is answered from published state: an open one costs a goroutine.
 func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*wire.Dispatch, error) {
-	e := p.entry
-	e.polls.Add(1)
-	defer e.polls.Add(-1)
+	h := p.host
+	defer h.Poll()()
 	end := time.NewTimer(wait)
 	defer end.Stop()
 	for {
-		changed := e.wait()
+		changed := h.Changed()
 		if err := p.check(); err != nil {
 			return nil, err
 		}
 		var again <-chan time.Time
-		v := e.view.Load()
-		if !v.online { // the reducer was too busy to hear it
-			c.seen(e)
+		v := h.View()
+		if !v.Online { // the reducer was too busy to hear it
+			c.seen(h)
 			again = time.After(time.Second)
 		}
-		if g := v.grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
-			pause := e.hand(g.ID, c.now())
+		if g := v.Grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
+			pause := h.Hand(g.ID, c.now())
 			if pause == 0 {
 				return c.dispatch(ctx, g)
 			}
@@ -52,7 +43,7 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*w
 		case <-changed:
 		case <-again:
 		case <-end.C:
-			e.lastSeen.Store(int64(c.now()))
+			h.Seen(c.now())
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -60,24 +51,6 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*w
 			return nil, nil
 		}
 	}
-}
-
-// hand returns how long to wait before a grant is handed out, zero for now, and
-// then notes that it was.
-func (e *hostEntry) hand(grant string, now clock.Instant) clock.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.given != grant {
-		e.given, e.givenTimes, e.givenAt = grant, 1, now
-		return 0
-	}
-	next := e.givenAt.Add(min(againBase<<min(e.givenTimes-1, 10), againCap))
-	if !next.Reached(now) {
-		return next.Sub(now)
-	}
-	e.givenTimes++
-	e.givenAt = now
-	return 0
 }
 
 // dispatch is a grant as the agent gets it.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -203,7 +204,7 @@ func (c *Control) Renew(ctx context.Context, p *Peer, csr []byte) (wire.Certific
 	if err := p.check(); err != nil {
 		return wire.Certificate{}, err
 	}
-	v := p.entry.view.Load()
+	v := p.host.View()
 	if answer, ok := c.renewals.find(p.Name, key, v); ok {
 		return answer, nil
 	}
@@ -213,7 +214,7 @@ func (c *Control) Renew(ctx context.Context, p *Peer, csr []byte) (wire.Certific
 	}
 	ev := event.CertificateRenewed{Serial: Serial(cert), Presented: p.serial, NotAfter: clock.FromTime(cert.NotAfter), KeyDigest: key}
 	err = c.submit(ctx, c.normal, func(t *turn) error {
-		if h := t.s.Hosts[p.Name]; h == nil || h.Incarnation != v.incarnation {
+		if h := t.s.Hosts[p.Name]; h == nil || h.Incarnation != v.Incarnation {
 			return refusef(ErrConflict, "host %s was enrolled again meanwhile", p.Name)
 		}
 		return t.record(p.Name, ev)
@@ -221,7 +222,7 @@ func (c *Control) Renew(ctx context.Context, p *Peer, csr []byte) (wire.Certific
 	if err != nil {
 		return wire.Certificate{}, err
 	}
-	answer := wire.Certificate{Chain: chain, Incarnation: v.incarnation}
+	answer := wire.Certificate{Chain: chain, Incarnation: v.Incarnation}
 	c.renewals.keep(p.Name, key, ev.Serial, answer)
 	c.metrics.certificates.Inc()
 	return answer, nil
@@ -241,11 +242,11 @@ type renewal struct {
 
 const maxRenewals = 4096
 
-func (r *renewals) find(host string, key digest.Digest, v *hostView) (wire.Certificate, bool) {
+func (r *renewals) find(host string, key digest.Digest, v *hosts.View) (wire.Certificate, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.m[host]
-	return last.answer, ok && last.key == key && last.serial == v.serial
+	return last.answer, ok && last.key == key && last.serial == v.Serial
 }
 
 func (r *renewals) keep(host string, key digest.Digest, serial string, answer wire.Certificate) {

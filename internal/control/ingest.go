@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -27,7 +27,7 @@ func (c *Control) Ingest(ctx context.Context, p *Peer, b *wire.EventBatch) (wire
 		return wire.EventAck{}, err
 	}
 	for {
-		v := p.entry.view.Load()
+		v := p.host.View()
 		if err := p.check(); err != nil {
 			return wire.EventAck{}, err
 		}
@@ -83,8 +83,8 @@ func readable(e event.Entry) error {
 
 // ingest checks a batch against the host's chain as published and hands what is
 // new to the reducer.
-func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *hostView, entries []event.Entry) (wire.EventAck, error) {
-	ack := wire.EventAck{Acked: v.seq}
+func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *hosts.View, entries []event.Entry) (wire.EventAck, error) {
+	ack := wire.EventAck{Acked: v.Seq}
 	refuse := func(format string, a ...any) (wire.EventAck, error) {
 		r := refusef(ErrConflict, format, a...).(*Refusal)
 		ack.Reason = r.Words
@@ -92,18 +92,18 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *ho
 	}
 	first, last := entries[0].HostSeq, b.Head.Seq
 	switch {
-	case b.Incarnation != v.incarnation:
+	case b.Incarnation != v.Incarnation:
 		ack.Acked = 0
-		return refuse("host %s is in incarnation %d, the batch is of %d", p.Name, v.incarnation, b.Incarnation)
-	case first > v.seq+1:
-		c.noteLag(p.entry, v.incarnation, first-1)
-		return refuse("the batch begins at event %d, the server holds %d", first, v.seq)
+		return refuse("host %s is in incarnation %d, the batch is of %d", p.Name, v.Incarnation, b.Incarnation)
+	case first > v.Seq+1:
+		c.noteLag(p.Name, v.Incarnation, first-1)
+		return refuse("the batch begins at event %d, the server holds %d", first, v.Seq)
 	}
 	head := identity.Chain{Seq: last, Hash: [32]byte(b.Head.Hash)}
-	if err := identity.VerifyHead(v.eventKey, c.cfg.Fleet, p.Name, v.incarnation, head, b.Head.Signature); err != nil {
+	if err := identity.VerifyHead(v.EventKey, c.cfg.Fleet, p.Name, v.Incarnation, head, b.Head.Signature); err != nil {
 		return ack, refusef(ErrInvalid, "%v", err)
 	}
-	if first <= v.seq {
+	if first <= v.Seq {
 		same, err := c.sameAsStored(ctx, p.Name, v, entries)
 		if err != nil {
 			return ack, err
@@ -111,10 +111,10 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *ho
 		if !same {
 			return c.forked(ctx, p, b, ack)
 		}
-		if last <= v.seq {
+		if last <= v.Seq {
 			return ack, nil
 		}
-		entries = entries[v.seq-first+1:]
+		entries = entries[v.Seq-first+1:]
 	}
 	chain := chainOf(c.cfg.Fleet, p.Name, v)
 	for i := range entries {
@@ -124,11 +124,11 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *wire.EventBatch, v *ho
 		// The signature holds, so the host has another history than it told.
 		return c.forked(ctx, p, b, ack)
 	}
-	ev := event.HostHead{Incarnation: v.incarnation, Seq: head.Seq, Hash: b.Head.Hash, Signature: b.Head.Signature}
+	ev := event.HostHead{Incarnation: v.Incarnation, Seq: head.Seq, Hash: b.Head.Hash, Signature: b.Head.Signature}
 	in := &input{weight: len(entries), done: make(chan error, 1)}
 	in.apply = func(t *turn) error {
 		h := t.s.Hosts[p.Name]
-		if h == nil || h.Incarnation != v.incarnation || h.Seq != v.seq || !bytes.Equal(h.ChainHash, v.chain) {
+		if h == nil || h.Incarnation != v.Incarnation || h.Seq != v.Seq || !bytes.Equal(h.ChainHash, v.Chain) {
 			return errMoved
 		}
 		c.outranked = c.outranked || declinesTerm(entries)
@@ -156,20 +156,20 @@ func declinesTerm(entries []event.Entry) bool {
 	return false
 }
 
-func chainOf(fleetName, name string, v *hostView) identity.Chain {
-	if v.seq == 0 {
-		return identity.Genesis(fleetName, name, v.incarnation)
+func chainOf(fleetName, name string, v *hosts.View) identity.Chain {
+	if v.Seq == 0 {
+		return identity.Genesis(fleetName, name, v.Incarnation)
 	}
-	return identity.Chain{Seq: v.seq, Hash: [32]byte(v.chain)}
+	return identity.Chain{Seq: v.Seq, Hash: [32]byte(v.Chain)}
 }
 
 // sameAsStored compares the events that the server holds already with those in
 // the log. Ones too old to be among the last that a host reported are believed.
-func (c *Control) sameAsStored(ctx context.Context, name string, v *hostView, entries []event.Entry) (bool, error) {
+func (c *Control) sameAsStored(ctx context.Context, name string, v *hosts.View, entries []event.Entry) (bool, error) {
 	first := entries[0].HostSeq
-	overlap := min(v.seq-first+1, uint64(len(entries)))
+	overlap := min(v.Seq-first+1, uint64(len(entries)))
 	// Between a host's own events stand its heads and what concerns it.
-	limit := int(min(store.MaxRead, 4*(v.seq-first+1)+64))
+	limit := int(min(store.MaxRead, 4*(v.Seq-first+1)+64))
 	for {
 		records, err := c.cfg.Store.ReadHost(ctx, name, limit)
 		if err != nil {
@@ -178,7 +178,7 @@ func (c *Control) sameAsStored(ctx context.Context, name string, v *hostView, en
 		found := uint64(0)
 		for i := range records {
 			r := &records[i]
-			if r.HostSeq == 0 || r.Incarnation != v.incarnation || r.HostSeq < first || r.HostSeq-first >= uint64(len(entries)) {
+			if r.HostSeq == 0 || r.Incarnation != v.Incarnation || r.HostSeq < first || r.HostSeq-first >= uint64(len(entries)) {
 				continue
 			}
 			found++
@@ -220,7 +220,7 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 		case m.Term > c.head.Term:
 			c.outranked = true
 			return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
-		case c.owed(t.now):
+		case c.ahead.Owes(t.s.Hosts, t.now):
 			return refusef(ErrUnavailable, "the server waits for hosts that know more than its log does")
 		case t.s.Hosts[p.Name] != nil && t.s.Hosts[p.Name].Forked:
 			return &plan.ClaimRefusedError{Reason: "two agents share the identity of host " + p.Name + "; enrol it again"}
@@ -236,88 +236,9 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 
 // Heartbeat answers a host's heartbeat; it never advances a state.
 func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
-	v := p.entry.view.Load()
-	if acked := m.LastSeq - min(m.LastSeq, uint64(max(m.Pending, 0))); m.Incarnation == v.incarnation && acked > v.seq {
-		c.noteLag(p.entry, v.incarnation, acked)
+	v := p.host.View()
+	if acked := m.LastSeq - min(m.LastSeq, uint64(max(m.Pending, 0))); m.Incarnation == v.Incarnation && acked > v.Seq {
+		c.noteLag(p.Name, v.Incarnation, acked)
 	}
-	return wire.HeartbeatReply{Interval: c.cfg.Heartbeat, Acked: v.seq, TimestampVersion: c.public.Load().timestampVersion}
-}
-
-// lag is how much longer a history a host knows than the log holds.
-type lag struct {
-	need  uint64
-	until clock.Instant // then the host's word alone holds nothing up any more
-	told  bool
-}
-
-// noteLag tells the reducer that a host was acknowledged more than the log
-// holds: the log was restored from a backup. Until the host has sent it again,
-// nothing is granted.
-func (c *Control) noteLag(e *hostEntry, incarnation, need uint64) {
-	in := &input{apply: func(t *turn) error {
-		h := t.s.Hosts[e.name]
-		if h == nil || h.Incarnation != incarnation || h.Seq >= need || h.Forked {
-			return nil
-		}
-		if l := c.behind[e.name]; l != nil {
-			l.need = max(l.need, need)
-			return nil
-		}
-		c.cfg.Log.Warn("a host knows a longer log than the server; nothing is granted until it has sent it", "host", e.name, "holds", h.Seq, "knows", need)
-		c.behind[e.name] = &lag{need: need, until: t.now.Add(c.cfg.ReplayWait)}
-		c.publishSafeMode(t.now)
-		return nil
-	}}
-	select {
-	case c.normal <- in:
-	default: // the next heartbeat says it again
-	}
-}
-
-// owed reports whether a host still owes a part of the log and may still hold
-// everything up for it.
-func (c *Control) owed(now clock.Instant) bool {
-	for name, l := range c.behind { // order-free: any one will do
-		if h := c.state.Hosts[name]; h != nil && h.Seq < l.need && !h.Forked && !l.until.Reached(now) {
-			return true
-		}
-	}
-	return false
-}
-
-// safeMode reports whether a host still owes a part of the log, and forgets
-// those that have sent it.
-func (c *Control) safeMode(now clock.Instant) bool {
-	if len(c.behind) == 0 {
-		return false
-	}
-	waiting := false
-	for name, l := range c.behind {
-		switch h := c.state.Hosts[name]; {
-		case h == nil || h.Seq >= l.need || h.Forked:
-			delete(c.behind, name)
-		case l.until.Reached(now):
-			if !l.told {
-				l.told = true
-				c.cfg.Log.Error("a host never sent the events that it says were acknowledged; going on without", "host", name)
-			}
-		default:
-			waiting = true
-		}
-	}
-	c.publishSafeMode(now)
-	return waiting
-}
-
-func (c *Control) publishSafeMode(now clock.Instant) {
-	words := ""
-	for name, l := range c.behind {
-		if !l.until.Reached(now) && (words == "" || name < words) {
-			words = name
-		}
-	}
-	if words != "" {
-		words = "host " + words + " knows a longer log than the server, which was restored from a backup; nothing is granted until it has sent its events again"
-	}
-	c.safe.Store(&words)
+	return wire.HeartbeatReply{Interval: c.cfg.Heartbeat, Acked: v.Seq, TimestampVersion: c.public.Load().timestampVersion}
 }

@@ -255,8 +255,8 @@ func (c *Control) tickDue(now clock.Instant, at time.Time) bool {
 func (c *Control) untilWork() time.Duration {
 	now := c.now()
 	next := clock.Earliest(c.planNext, c.reconcileAt)
-	if len(c.watch) > 0 {
-		next = clock.Earliest(next, c.watch[0].at)
+	if at, ok := c.watch.Next(); ok {
+		next = clock.Earliest(next, at)
 	}
 	d := max(0, next.Sub(now).Std())
 	if c.dirty {

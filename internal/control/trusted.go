@@ -197,7 +197,7 @@ func (c *Control) roster(d digest.Digest) (map[string]fleet.RosterHost, error) {
 
 func (c *Control) publishAll() {
 	for _, name := range slices.Sorted(maps.Keys(c.state.Hosts)) {
-		c.hosts.publish(c.state.Hosts[name])
+		c.hosts.Publish(c.state.Hosts[name])
 	}
 	c.publishPublic()
 }

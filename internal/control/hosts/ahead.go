@@ -1,0 +1,81 @@
+package hosts
+
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// Ahead lists the hosts that know a longer history than the log, which was
+// restored from a backup. Until they have sent it again nothing is granted. It
+// is one goroutine's; the zero value is empty.
+type Ahead struct {
+	m map[string]*lag
+}
+
+// lag is how much longer a history a host knows than the log holds.
+type lag struct {
+	need  uint64
+	until clock.Instant // then the host's word alone holds nothing up any more
+	told  bool
+}
+
+func (l *lag) sent(h *plan.Host) bool { return h == nil || h.Seq >= l.need || h.Forked }
+
+// Note takes down that a host was acknowledged events up to need, and reports
+// whether that is news of the host. It is waited for until then at most.
+func (a *Ahead) Note(name string, need uint64, until clock.Instant) bool {
+	if l := a.m[name]; l != nil {
+		l.need = max(l.need, need)
+		return false
+	}
+	if a.m == nil {
+		a.m = map[string]*lag{}
+	}
+	a.m[name] = &lag{need: need, until: until}
+	return true
+}
+
+// Owes reports whether a host still owes a part of the log and may still hold
+// everything up for it.
+func (a *Ahead) Owes(state map[string]*plan.Host, now clock.Instant) bool {
+	for name, l := range a.m { // order-free: any one will do
+		if !l.sent(state[name]) && !l.until.Reached(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// Empty reports whether no host is listed.
+func (a *Ahead) Empty() bool { return len(a.m) == 0 }
+
+// Settle forgets the hosts that have sent what they owed. It reports whether
+// others are waited for, and names each whose time has run out once.
+func (a *Ahead) Settle(state map[string]*plan.Host, now clock.Instant) (waiting bool, late []string) {
+	for name, l := range a.m {
+		switch {
+		case l.sent(state[name]):
+			delete(a.m, name)
+		case !l.until.Reached(now):
+			waiting = true
+		case !l.told:
+			l.told = true
+			late = append(late, name)
+		}
+	}
+	slices.Sort(late)
+	return waiting, late
+}
+
+// Waited names one host that is waited for, the first by name, or is empty.
+func (a *Ahead) Waited(now clock.Instant) string {
+	first := ""
+	for name, l := range a.m {
+		if !l.until.Reached(now) && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
