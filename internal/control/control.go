@@ -8,6 +8,7 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -30,16 +32,17 @@ import (
 // Control is a server without its edges. Its methods may be called from any
 // goroutine; those that change something wait for Run.
 type Control struct {
-	cfg     Config
-	library *documents.Library
-	prover  *documents.Prover
-	hosts   hosts.Directory
-	public  atomic.Pointer[publicView]
-	metrics *metrics
-	applier applier
-	last    atomic.Int64 // newest instant that now returned
-	end     atomic.Pointer[store.Head]
-	safe    atomic.Pointer[string] // why nothing is granted
+	cfg       Config
+	library   *documents.Library
+	prover    *documents.Prover
+	hosts     hosts.Directory
+	public    atomic.Pointer[trusted.View]
+	operators atomic.Pointer[map[[sha256.Size]byte]Operator] // by the hash of their secret
+	metrics   *metrics
+	applier   applier
+	last      atomic.Int64 // newest instant that now returned
+	end       atomic.Pointer[store.Head]
+	safe      atomic.Pointer[string] // why nothing is granted
 
 	urgent, normal chan *input
 	queries        chan *query
@@ -55,7 +58,7 @@ type Control struct {
 
 	// What follows is the reducer's alone once Run has begun.
 	state         *plan.State
-	trust         trust.State
+	memory        trusted.Memory
 	head          store.Head
 	recordTerm    uint64 // of the last record
 	watch         *hosts.Watch
@@ -143,7 +146,7 @@ func (c *Control) begin(ctx context.Context) error {
 // too.
 func (t *turn) record(host string, events ...event.Event) error {
 	for _, ev := range events {
-		if err := t.c.learn(ev); err != nil {
+		if err := t.c.memory.Learn(ev); err != nil {
 			return err
 		}
 	}
@@ -184,13 +187,12 @@ func (c *Control) load(ctx context.Context) error {
 }
 
 func (c *Control) fold(r *event.Record) error {
-	switch r.Type {
-	case event.RootTrusted{}.EventType(), event.ReleaseAccepted{}.EventType(), event.TimestampAccepted{}.EventType():
+	if trusted.Changes(r.Type) {
 		ev, err := event.Decode(r.Entry)
 		if err != nil {
 			return fmt.Errorf("record %d: %w", r.Seq, err)
 		}
-		if err := c.learn(ev); err != nil {
+		if err := c.memory.Learn(ev); err != nil {
 			return fmt.Errorf("record %d: %w", r.Seq, err)
 		}
 	}

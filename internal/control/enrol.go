@@ -68,7 +68,7 @@ func (c *Control) checkEnrolment(m wire.Enroll) (*enrolment, error) {
 		return nil, refusef(ErrInvalid, "an event key is an Ed25519 public key of %d bytes", ed25519.PublicKeySize)
 	}
 	e := &enrolment{envelope: m.Token, csr: m.CSR, eventKey: ed25519.PublicKey(m.EventKey)}
-	if e.token, err = identity.VerifyToken(c.public.Load().verifier, m.Token, c.now()); err != nil {
+	if e.token, err = identity.VerifyToken(c.public.Load().Verifier, m.Token, c.now()); err != nil {
 		return nil, refusef(ErrForbidden, "%v", err)
 	}
 	if err := e.token.CheckKeys(req, e.eventKey); err != nil {
@@ -84,7 +84,7 @@ func (c *Control) checkEnrolment(m wire.Enroll) (*enrolment, error) {
 // are revoked as certificates are: one may have been stolen with the host.
 func (c *Control) mayEnrol(token *identity.Token, h *plan.Host) error {
 	name := token.Host
-	if roster := c.public.Load().roster; roster != nil {
+	if roster := c.public.Load().Roster; roster != nil {
 		if _, declared := roster[name]; !declared {
 			return refusef(ErrForbidden, "host %s is not declared in the newest release; add it to the fleet file, build, sign and push", name)
 		}
@@ -171,7 +171,7 @@ func (c *Control) refuseEnrolment(ctx context.Context, e *enrolment, cause error
 // BootstrapReport records why a host could not enrol, once per token and kind.
 // It needs a genuine token, which it does not spend.
 func (c *Control) BootstrapReport(ctx context.Context, m wire.BootstrapReport) error {
-	token, err := identity.VerifyToken(c.public.Load().verifier, m.Token, c.now())
+	token, err := identity.VerifyToken(c.public.Load().Verifier, m.Token, c.now())
 	if err != nil {
 		return refusef(ErrForbidden, "%v", err)
 	}

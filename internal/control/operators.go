@@ -34,7 +34,7 @@ const AdminTokenFile = "admin.token"
 // Operator returns who bears a token.
 func (c *Control) Operator(secret string) (Operator, bool) {
 	// Only the hash is compared, so that time tells nothing of the token.
-	o, ok := c.public.Load().operators[sha256.Sum256([]byte(secret))]
+	o, ok := (*c.operators.Load())[sha256.Sum256([]byte(secret))]
 	return o, ok
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
@@ -27,7 +28,7 @@ type snapshot struct {
 // fromSnapshot sets the state to the newest snapshot of this format, or to the
 // one before the first event, and returns where the log goes on from.
 func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
-	c.state, c.trust = plan.New(c.library), trust.State{}
+	c.state, c.memory = plan.New(c.library), trusted.Remember(trust.State{}, c.library)
 	snap, err := c.cfg.Store.LatestSnapshot(ctx)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -52,12 +53,12 @@ func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
 	if err := plan.Restore(body.State, c.library); err != nil {
 		return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
 	}
-	c.state, c.trust = body.State, body.Trust
+	c.state, c.memory = body.State, trusted.Remember(body.Trust, c.library)
 	return snap.At, nil
 }
 
 func (c *Control) takeSnapshot() (store.Snapshot, error) {
-	body, err := json.Marshal(snapshot{State: c.state, Places: c.library.Places(), Trust: c.trust})
+	body, err := json.Marshal(snapshot{State: c.state, Places: c.library.Places(), Trust: c.memory.State})
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("encode the state: %w", err)
 	}

@@ -98,6 +98,20 @@ func (l *Library) Learn(ev event.ReleaseAccepted) {
 	}
 }
 
+// Prepare learns a release ahead of its event, and reads the newest manifest of
+// each channel so that the reducer finds it in memory.
+func (l *Library) Prepare(ev event.ReleaseAccepted) error {
+	l.Learn(ev)
+	for _, c := range ev.Channels {
+		if len(c.Manifests) > 0 {
+			if _, err := l.Manifest(c.Manifests[0].Digest); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Places returns all that was learnt, for a snapshot.
 func (l *Library) Places() map[digest.Digest]Place {
 	l.mu.Lock()

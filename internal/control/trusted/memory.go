@@ -1,0 +1,141 @@
+// Package trusted is what the server holds of the fleet's trust: the memory of
+// roots, floors, marks and pins that the log's events of trust fold into, and
+// the view of the newest release that requests read. What it is given was
+// verified before it was recorded; nothing here verifies a release, appends, or
+// answers a request.
+package trusted
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Files of a release that the server looks at by name.
+const (
+	RosterFile    = "roster.json"
+	TimestampFile = wire.TrustTimestamp
+	ResolvedFile  = wire.TrustResolved
+)
+
+var rootPattern = regexp.MustCompile(`^[1-9][0-9]{0,15}\.root\.json$`)
+
+// RootFile names a version of the root in a release.
+func RootFile(version uint64) string { return strconv.FormatUint(version, 10) + ".root.json" }
+
+// Memory is what is folded from the events of trust. It is the reducer's alone;
+// the maps of its state may be shared with views and are never changed.
+type Memory struct {
+	State   trust.State
+	library *documents.Library
+}
+
+// Remember returns a memory that begins with a state; blobs come from library.
+func Remember(s trust.State, library *documents.Library) Memory {
+	return Memory{State: s, library: library}
+}
+
+// Learn folds what an event of trust says into the library and the state; other
+// events say nothing.
+func (m *Memory) Learn(ev event.Event) error {
+	switch ev := ev.(type) {
+	case event.RootTrusted:
+		env, err := m.stored(ev.Root)
+		if err != nil {
+			return err
+		}
+		m.State.Root = env
+		return m.raise(env, true)
+	case event.TimestampAccepted:
+		env, err := m.stored(ev.Envelope)
+		if err != nil {
+			return err
+		}
+		m.State.Floor = max(m.State.Floor, ev.IssuedAt)
+		return m.raise(env, true)
+	case event.ReleaseAccepted:
+		m.library.Learn(ev)
+		for _, name := range []string{ResolvedFile, RosterFile, wire.TrustRevocations} {
+			raw, err := m.stored(ev.Envelopes[name])
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if err := m.raise(raw, name == ResolvedFile); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return m.pin(ev)
+	}
+	return nil
+}
+
+func (m *Memory) stored(d digest.Digest) ([]byte, error) {
+	return m.library.Blob(context.Background(), d)
+}
+
+// raise lifts the mark of a document's type.
+func (m *Memory) raise(raw []byte, enveloped bool) error {
+	if enveloped {
+		e, err := trust.ParseEnvelope(raw)
+		if err != nil {
+			return err
+		}
+		raw = e.Payload
+	}
+	var doc fleet.Document
+	if err := decodeHead(raw, &doc); err != nil {
+		return err
+	}
+	m.State.Marks = cloned(m.State.Marks)
+	m.State.Marks[doc.Type] = trust.Mark{Epoch: doc.Epoch, Version: doc.Version, Digest: digest.Of(raw)}
+	return nil
+}
+
+// pin ties the names of a release's rollouts to their manifests.
+func (m *Memory) pin(ev event.ReleaseAccepted) error {
+	pins := cloned(m.State.Pins)
+	for _, ch := range ev.Channels {
+		for _, ref := range ch.Manifests {
+			if pins[ref.Rollout].Digest == ref.Digest {
+				continue
+			}
+			env, err := m.stored(ev.Envelopes[documents.EnvelopeFile(ref.Rollout)])
+			if err != nil {
+				return fmt.Errorf("manifest of %s: %w", ref.Rollout, err)
+			}
+			e, err := trust.ParseEnvelope(env)
+			if err != nil {
+				return fmt.Errorf("manifest of %s: %w", ref.Rollout, err)
+			}
+			var doc fleet.Document
+			if err := decodeHead(e.Payload, &doc); err != nil {
+				return fmt.Errorf("manifest of %s: %w", ref.Rollout, err)
+			}
+			pins[ref.Rollout] = trust.Pin{Epoch: doc.Epoch, Version: ref.Version, Digest: ref.Digest}
+		}
+	}
+	m.State.Pins = pins
+	return nil
+}
+
+// decodeHead reads the head of a document that was read strictly when it was
+// verified; the rest of it, critical or not, is not needed here.
+func decodeHead(payload []byte, into *fleet.Document) error { return json.Unmarshal(payload, into) }
+
+// cloned copies a map that may be shared with a view.
+func cloned[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	return maps.Clone(m)
+}
