@@ -4,6 +4,11 @@
 // the batch at once, and only then answers whoever waits and carries out what
 // was decided. Everything that needs no state is done before, by the callers'
 // goroutines.
+//
+// Here live the reducer, what it publishes and carries out, and the entry points
+// of the edges, which word their refusals. What is checked without the state, kept
+// of hosts, remembered of trust or read of documents lives in the packages below,
+// which take and give data and know nothing of the reducer.
 package control
 
 import (
