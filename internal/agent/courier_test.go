@@ -140,9 +140,9 @@ func TestReboot(t *testing.T) {
 	b.stop()
 	b.clock.reboot("boot-2")
 	b.start()
-	m := b.agent.Status().Machine
-	if m.Phase != host.Soaking || m.BootID != "boot-2" && b.agent.Status().BootID != "boot-2" {
-		t.Errorf("the host is %s of %s", m.Phase, m.BootID)
+	until(t, "the boot taken in", func() bool { return b.agent.Status().Machine.BootID == "boot-2" })
+	if p := b.agent.Status().Machine.Phase; p != host.Soaking {
+		t.Errorf("the host is %s", p)
 	}
 	b.settled()
 	b.clock.push(59 * clock.Minute)
