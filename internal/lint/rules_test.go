@@ -162,11 +162,11 @@ func TestFileShape(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	const todo, folder, outside, page = "TO" + "DO", "/wo" + "rk", "../sha" + "red/x", "DES" + "IGN 5.3"
-	for _, bad := range []string{"// " + todo + ": later", "context." + todo + "()", "cd " + folder, `"` + folder + `/main"`, "see " + outside, "see " + page} {
+	const todo = "TO" + "DO"
+	for _, bad := range []string{"// " + todo + ": later", "context." + todo + "()"} {
 		one(t, Text("a.go", []byte("first\n"+bad+"\n")), "a.go:2: ")
 	}
-	for _, ok := range []string{"todo", "/v1/work", "/workspace", "homework/", "mktemp XXXXXX", "shared volume", "by design 5"} {
+	for _, ok := range []string{"todo", "mktemp XXXXXX"} {
 		one(t, Text("a.go", []byte(ok)))
 	}
 	one(t, Text("a.bin", []byte("\x00"+todo)))
