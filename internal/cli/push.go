@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"os"
 	"time"
 
@@ -31,6 +33,9 @@ changed. The same release again changes nothing.`,
 		packed := release.Pack(os.DirFS(dir))
 		defer packed.Close()
 		p, err := c.Push(ctx, packed)
+		if refusal, ok := errors.AsType[*operator.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
+			return exit.With(exit.Refused, err) // it arrived whole and did not verify
+		}
 		if err != nil {
 			return err
 		}

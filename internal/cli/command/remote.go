@@ -60,6 +60,9 @@ func (e *Env) client() (*operator.Client, error) {
 
 // remoteError gives what the server said, or did not say, its exit code.
 func remoteError(err error) error {
+	if _, ok := errors.AsType[*exit.Failure](err); ok {
+		return err // it has its code
+	}
 	if refusal, ok := errors.AsType[*operator.Error](err); ok {
 		switch refusal.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:
