@@ -57,6 +57,22 @@ func (e *Env) PrintsData(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// PrintsLines gives a command that prints things as they happen the choice
+// between words for people and one JSON object per line: -o json, or --json.
+func (e *Env) PrintsLines(cmd *cobra.Command) (asJSON func() (bool, error)) {
+	format, short := string(term.Table), false
+	cmd.Flags().StringVarP(&format, "output", "o", format, "output format: table, or json for one object per line")
+	cmd.Flags().BoolVar(&short, "json", false, "the same as -o json")
+	Complete(cmd, "output", string(term.Table), string(term.JSON))
+	return func() (bool, error) {
+		f, err := term.ParseFormat(format)
+		if err == nil && f == term.YAML {
+			return false, exit.Badf("-o yaml: expected table or json here, where each line is an object")
+		}
+		return short || f == term.JSON, exit.Bad(err)
+	}
+}
+
 // Print shows v in the format that was asked for; table prints it for people.
 func (e *Env) Print(v any, table func() error) error {
 	f, err := term.ParseFormat(e.format)

@@ -18,17 +18,17 @@ const noReason = "no reason given"
 
 func (a verbs) eventsCmd() *cobra.Command {
 	var q operator.EventQuery
-	var follow, asJSON bool
+	var follow bool
 	cmd := &cobra.Command{
 		Use: "events", GroupID: command.GroupWatch, Short: "Show the log of events",
 		Long: `Shows events of the server's log in order: by default the last ones, with --after
 those that follow a sequence number. Every decision is in it, with its reason.`,
-		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --host web-1 --json",
+		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --host web-1 -o json",
 		Args:    exit.Args(cobra.NoArgs),
 	}
+	lines := a.PrintsLines(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	f.Uint64Var(&q.After, "after", 0, "begin after this sequence number")
 	f.IntVar(&q.Limit, "limit", 100, "how many events, 1 to 1000")
 	f.StringVar(&q.Host, "host", "", "only events that concern this host")
@@ -36,6 +36,10 @@ those that follow a sequence number. Every decision is in it, with its reason.`,
 	return a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		if q.Limit < 1 || q.Limit > 1000 {
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
+		}
+		asJSON, err := lines()
+		if err != nil {
+			return err
 		}
 		show := live.Printer(a.Out)
 		if asJSON {

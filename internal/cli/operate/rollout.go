@@ -162,18 +162,21 @@ func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 }
 
 func (a verbs) rolloutWatch() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch ROLLOUT", Short: "Follow a rollout to its end",
 		Long: `Follows a rollout to its end: waves, hosts, probes, what is held and why. On a
 terminal the view is redrawn in place; elsewhere each event is a line, and with
---json a line of JSON. Ends with code 0 when the rollout converged, and with 1
+-o json a line of JSON. Ends with code 0 when the rollout converged, and with 1
 when it failed, was reverted, superseded or cancelled.`,
-		Example: "  steady rollout watch stable@v2\n  steady rollout watch stable@v2 --json",
+		Example: "  steady rollout watch stable@v2\n  steady rollout watch stable@v2 -o json",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
+	lines := a.PrintsLines(cmd)
 	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		asJSON, err := lines()
+		if err != nil {
+			return err
+		}
 		show := live.Plain(a.Out)
 		if screen := term.Of(a.Out, a.Getenv); asJSON {
 			show = live.JSON(a.Out)
