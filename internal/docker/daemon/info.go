@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+)
+
+// Ping asks for a sign of life.
+func (e *Engine) Ping(ctx context.Context) error {
+	return e.do(ctx, e.timeout, "ping", "", func(ctx context.Context) error {
+		_, err := e.api.Ping(ctx, client.PingOptions{})
+		return err
+	})
+}
+
+// Version says which engine this is.
+type Version struct {
+	Engine     string // of the server, such as 20.10.24
+	API        string // the version that both sides agreed on
+	APIMin     string // of the server
+	APIMax     string // of the server
+	OS         string
+	Arch       string
+	Components map[string]string // name to version: containerd, runc, ...
+}
+
+// Version asks which engine this is.
+func (e *Engine) Version(ctx context.Context) (Version, error) {
+	var out Version
+	err := e.do(ctx, e.timeout, "ask for the version", "", func(ctx context.Context) error {
+		v, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
+		if err != nil {
+			return err
+		}
+		out = Version{Engine: v.Version, API: e.api.ClientVersion(), APIMin: v.MinAPIVersion, APIMax: v.APIVersion,
+			OS: v.Os, Arch: v.Arch, Components: map[string]string{}}
+		for _, c := range v.Components {
+			out.Components[c.Name] = c.Version
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Info says how the engine is set up.
+type Info struct {
+	ID             string // of the engine
+	ServerVersion  string
+	StorageDriver  string
+	CgroupDriver   string // cgroupfs or systemd
+	CgroupVersion  string // 1 or 2
+	DataRoot       string // folder of images, containers and volumes
+	Runtimes       []string
+	DefaultRuntime string
+	CPUs           int
+	MemoryBytes    int64
+	Warnings       []string
+	Raw            system.Info // as the engine gave it
+}
+
+// Info asks how the engine is set up.
+func (e *Engine) Info(ctx context.Context) (Info, error) {
+	var out Info
+	err := e.do(ctx, e.timeout, "ask for the set-up", "", func(ctx context.Context) error {
+		r, err := e.api.Info(ctx, client.InfoOptions{})
+		if err != nil {
+			return err
+		}
+		i := r.Info
+		out = Info{ID: i.ID, ServerVersion: i.ServerVersion, StorageDriver: i.Driver, CgroupDriver: i.CgroupDriver,
+			CgroupVersion: i.CgroupVersion, DataRoot: i.DockerRootDir, Runtimes: slices.Sorted(maps.Keys(i.Runtimes)),
+			DefaultRuntime: i.DefaultRuntime, CPUs: i.NCPU, MemoryBytes: i.MemTotal, Warnings: i.Warnings, Raw: i}
+		return nil
+	})
+	return out, err
+}
