@@ -1,0 +1,149 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Settings say what is measured. They may change at any time.
+type Settings struct {
+	Host       bool `json:"host"`
+	GPU        bool `json:"gpu"`
+	Workspaces bool `json:"workspaces"`
+}
+
+// Options of a Collector. The zero value of each is the usual one.
+type Options struct {
+	Settings  Settings
+	Proc, Sys string   // where /proc and /sys are found
+	DiskPaths []string // whose file systems are measured; at most MaxDisks
+
+	NvidiaSMI   string         // a path or a name to look up; "nvidia-smi"
+	GPUInterval clock.Duration // least time between two runs of it; 15 s
+	GPUTimeout  clock.Duration // after which it is killed; 10 s
+
+	Report func(problem string) // hears each problem once when it begins; for the log
+}
+
+// Input is what a sample carries beside what is measured.
+type Input struct {
+	Targets  []Target
+	Runtimes []string
+	Engine   *Engine
+}
+
+// Collector measures. It remembers the sample before, for rates. Its methods
+// may be called from several goroutines.
+type Collector struct {
+	mu          sync.Mutex
+	opts        Options
+	files       files
+	disks       disks
+	gpu         gpus
+	mounts      hierarchies
+	mountsFresh bool
+	known       map[string]*known
+	prevAt      clock.Instant
+	prevStat    *cpuTimes
+	reported    map[string]bool
+}
+
+// New returns a collector. Close it.
+func New(o Options) *Collector {
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	if o.Sys == "" {
+		o.Sys = "/sys"
+	}
+	if o.NvidiaSMI == "" {
+		o.NvidiaSMI = "nvidia-smi"
+	}
+	if o.GPUInterval <= 0 {
+		o.GPUInterval = 15 * clock.Second
+	}
+	if o.GPUTimeout <= 0 {
+		o.GPUTimeout = 10 * clock.Second
+	}
+	if len(o.DiskPaths) > MaxDisks {
+		o.DiskPaths = o.DiskPaths[:MaxDisks]
+	}
+	c := &Collector{opts: o, known: map[string]*known{}, reported: map[string]bool{}}
+	c.gpu.open(o)
+	return c
+}
+
+// Set changes what is measured from the next sample on.
+func (c *Collector) Set(s Settings) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Settings = s
+}
+
+// Close ends a running nvidia-smi. The collector is not used after it.
+func (c *Collector) Close() { c.gpu.close() }
+
+// Collect takes a sample. Now is the time of the sample on any clock that does
+// not go back; rates refer to the sample before and are absent in the first.
+// GPUs are measured beside: a sample holds the result that was ready. It does
+// not fail; see Sample.Problems. When ctx ends it returns what it has.
+func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sample {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var s Sample
+	problem := func(err error) { s.Problems = append(s.Problems, text(err.Error())) }
+	if c.prevAt != 0 && now > c.prevAt {
+		s.IntervalMillis = new(int64(min(now.Sub(c.prevAt), MaxInteger)))
+	}
+	c.prevAt = now
+	s.Runtimes = bounded(in.Runtimes, MaxRuntimes)
+	if e := in.Engine; e != nil {
+		s.Engine = &Engine{Version: text(e.Version), APIVersion: text(e.APIVersion),
+			StorageDriver: text(e.StorageDriver), CgroupVersion: text(e.CgroupVersion)}
+	}
+	if c.opts.Settings.Host {
+		s.Host = c.host(problem)
+	} else {
+		c.prevStat = nil
+	}
+	if c.opts.Settings.GPU {
+		list, err := c.gpu.sample(now)
+		s.GPUs = list
+		if err != nil {
+			problem(err)
+		}
+	}
+	if c.opts.Settings.Workspaces {
+		s.Workspaces = c.workspaces(now, in.Targets, func() bool { return ctx.Err() != nil }, problem)
+	} else {
+		clear(c.known)
+	}
+	c.report(&s)
+	return s
+}
+
+// report bounds the problems and tells of those that are new.
+func (c *Collector) report(s *Sample) {
+	lasting := map[string]bool{}
+	for _, p := range s.Problems {
+		if !lasting[p] && !c.reported[p] && c.opts.Report != nil {
+			c.opts.Report(p)
+		}
+		lasting[p] = true
+	}
+	c.reported = lasting
+	if n := len(s.Problems); n > MaxProblems {
+		s.Problems = append(s.Problems[:MaxProblems-1], fmt.Sprintf("and %d more problems: see the agent's log", n-MaxProblems+1))
+	}
+}
+
+func bounded(list []string, most int) []string {
+	var out []string
+	for _, s := range list[:min(len(list), most)] {
+		out = append(out, text(s))
+	}
+	return out
+}

@@ -1,0 +1,197 @@
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// host measures the machine. Each file that cannot be read is a problem and
+// leaves its values absent.
+func (c *Collector) host(problem func(error)) *Host {
+	h := &Host{}
+	for _, part := range []func(*Host) error{c.readStat, c.readLoad, c.readMem, c.readUptime,
+		c.readKernel, c.readProcesses, c.readNet, c.readBlock} {
+		if err := part(h); err != nil {
+			problem(err)
+		}
+	}
+	for _, path := range c.opts.DiskPaths {
+		d, err := c.disks.read(path, readDisk, diskPatience)
+		if err != nil {
+			problem(err)
+			continue
+		}
+		d.Path = text(d.Path)
+		h.Disks = append(h.Disks, d)
+	}
+	return h
+}
+
+func (c *Collector) readStat(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/stat")
+	if err != nil {
+		return err
+	}
+	now, ok := parseStat(b)
+	if !ok {
+		return fmt.Errorf("%s/stat does not begin with the CPUs' times", c.opts.Proc)
+	}
+	h.CPUCount = new(now.cpus)
+	if c.prevStat != nil {
+		if share, ok := busyShare(*c.prevStat, now); ok {
+			h.CPUPermille = &share
+		}
+	}
+	c.prevStat = &now
+	return nil
+}
+
+func (c *Collector) readLoad(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/loadavg")
+	if err != nil {
+		return err
+	}
+	n, ok := parseMilli(fieldAt(b, 0))
+	if !ok {
+		return fmt.Errorf("%s/loadavg does not begin with a load", c.opts.Proc)
+	}
+	h.Load1Milli = new(count(n))
+	return nil
+}
+
+func (c *Collector) readMem(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/meminfo")
+	if err != nil {
+		return err
+	}
+	m := parseMeminfo(b)
+	h.MemTotalBytes, h.MemAvailableBytes, h.SwapTotalBytes, h.SwapFreeBytes = m.total, m.available, m.swapTotal, m.swapFree
+	return nil
+}
+
+func (c *Collector) readUptime(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/uptime")
+	if err != nil {
+		return err
+	}
+	n, ok := parseMilli(fieldAt(b, 0))
+	if !ok {
+		return fmt.Errorf("%s/uptime does not begin with a time", c.opts.Proc)
+	}
+	h.UptimeSeconds = new(count(n / 1000))
+	return nil
+}
+
+func (c *Collector) readKernel(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/sys/kernel/osrelease")
+	if err != nil {
+		return err
+	}
+	h.Kernel = text(string(b))
+	return nil
+}
+
+// readProcesses counts the folders of /proc with a number for a name.
+func (c *Collector) readProcesses(h *Host) error {
+	dir, err := os.Open(c.opts.Proc)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	var n int64
+	for _, e := range entries {
+		if e[0] >= '1' && e[0] <= '9' {
+			n++
+		}
+	}
+	h.Processes = &n
+	return nil
+}
+
+// readNet sums the interfaces that have hardware, or, where none has (a host
+// that is itself a container), those that no other stands for.
+func (c *Collector) readNet(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/1/net/dev")
+	if errors.Is(err, os.ErrPermission) || vanished(err) {
+		b, err = c.files.read(c.opts.Proc + "/self/net/dev")
+	}
+	if err != nil {
+		return err
+	}
+	var hard, soft struct {
+		n      int
+		rx, tx uint64
+	}
+	parseNetDev(b, func(l netLine) {
+		name := string(l.name)
+		if inner(name) {
+			return
+		}
+		h.Interfaces = append(h.Interfaces, text(name))
+		sum := &soft
+		if exists(c.opts.Sys + "/class/net/" + name + "/device") {
+			sum = &hard
+		} else if stacked.MatchString(name) {
+			return
+		}
+		sum.n, sum.rx, sum.tx = sum.n+1, addSat(sum.rx, l.rx), addSat(sum.tx, l.tx)
+	})
+	if hard.n == 0 {
+		hard = soft
+	}
+	h.NetRxBytes, h.NetTxBytes = new(count(hard.rx)), new(count(hard.tx))
+	slices.Sort(h.Interfaces)
+	if len(h.Interfaces) > MaxInterfaces {
+		h.Interfaces = h.Interfaces[:MaxInterfaces]
+		return fmt.Errorf("there are more than %d network interfaces: the others are not listed", MaxInterfaces)
+	}
+	return nil
+}
+
+// inner reports loopback, the host's end of a container's link, and the bridges
+// that the engine makes: never the parent of a network that a bundle declares.
+func inner(name string) bool {
+	return name == "lo" || strings.HasPrefix(name, "veth") || name == "docker0" || name == "docker_gwbridge" || engineBridge.MatchString(name)
+}
+
+var (
+	engineBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
+	// What passes through these passes through another interface as well.
+	stacked = regexp.MustCompile(`^(br|virbr|vmbr|bond|team|tun|tap|wg|ifb|dummy|vxlan|flannel|cali|cni|macvtap|ipvl|macvlan|sit|gre|ip6tnl|tunl)|[.]\d+$`)
+	// Paths below a multipath device, which counts for them.
+	nvmePath = regexp.MustCompile(`^nvme\d+c\d+n\d+$`)
+)
+
+// readBlock sums the disks: whole devices with hardware, without partitions,
+// loop, RAM and stacked devices, whose traffic the disks below count.
+func (c *Collector) readBlock(h *Host) error {
+	b, err := c.files.read(c.opts.Proc + "/diskstats")
+	if err != nil {
+		return err
+	}
+	var read, written uint64
+	parseDiskstats(b, func(name []byte, r, w uint64) {
+		if bytes.HasPrefix(name, []byte("loop")) || bytes.HasPrefix(name, []byte("ram")) || nvmePath.Match(name) {
+			return
+		}
+		if exists(c.opts.Sys + "/block/" + strings.ReplaceAll(string(name), "/", "!") + "/device") {
+			read, written = addSat(read, r), addSat(written, w)
+		}
+	})
+	h.DiskReadBytes, h.DiskWrittenBytes = new(count(read)), new(count(written))
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

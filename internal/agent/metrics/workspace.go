@@ -1,0 +1,239 @@
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Target is a running container to measure. PID is its first process as the
+// host sees it. ContainerID keeps a process that got the same number since from
+// being taken for it; without one the process's own control group counts.
+type Target struct {
+	Name        string
+	PID         int
+	ContainerID string
+}
+
+// known is what is remembered of a container between samples.
+type known struct {
+	pid       int
+	groups    []byte // of /proc/PID/cgroup, as long as it says the same
+	procGroup string
+	procNet   string
+	ownNet    bool
+	memLimit  string
+	memUsage  string
+	memStat   string
+	cacheKey  string
+	cpu       place
+	cpuFile   string
+	pids      string
+	io        place
+	ioFiles   []string
+	prevAt    clock.Instant
+	prevCPU   *uint64 // microseconds
+	seen      bool
+}
+
+// errGone says that a container is not there any more.
+var errGone = errors.New("the container is gone")
+
+// workspaces measures the targets that still run.
+func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() bool, problem func(error)) []Workspace {
+	if len(targets) > MaxWorkspaces {
+		problem(fmt.Errorf("there are more than %d workspaces: the others are not measured", MaxWorkspaces))
+		targets = targets[:MaxWorkspaces]
+	}
+	for _, k := range c.known {
+		k.seen = false
+	}
+	c.mountsFresh = false
+	out := make([]Workspace, 0, len(targets))
+	for _, t := range targets {
+		if stop() {
+			problem(errors.New("the collection was stopped before all workspaces were measured"))
+			break
+		}
+		w, err := c.workspace(now, t)
+		if err == nil {
+			out = append(out, w)
+		} else if !errors.Is(err, errGone) && !vanished(err) {
+			problem(fmt.Errorf("workspace %s is not measured: %w", t.Name, err))
+		}
+	}
+	for key, k := range c.known {
+		if !k.seen {
+			delete(c.known, key)
+		}
+	}
+	return out
+}
+
+// workspace measures one container. What its kernel does not count is absent.
+func (c *Collector) workspace(now clock.Instant, t Target) (Workspace, error) {
+	if t.PID <= 0 {
+		return Workspace{}, errGone
+	}
+	k, err := c.lookUp(t)
+	if err != nil {
+		return Workspace{}, err
+	}
+	w := Workspace{Name: text(t.Name)}
+	if k.ownNet {
+		b, err := c.files.read(k.procNet)
+		if err != nil {
+			return Workspace{}, err
+		}
+		rx, tx := sumNet(b)
+		w.NetRxBytes, w.NetTxBytes = new(count(rx)), new(count(tx))
+	}
+	// Only after the network counters: the process number is still the container's.
+	if err := c.verify(k, t); err != nil {
+		return Workspace{}, err
+	}
+	k.seen = true
+	failed := c.readMemory(k, &w)
+	failed = errors.Join(failed, c.readIO(k, &w), c.readPids(k, &w))
+	micros, err := c.readCPU(k)
+	failed = errors.Join(failed, err)
+	if failed != nil && (w.CPUMicros == nil && w.MemBytes == nil && w.Pids == nil || c.gone(k)) {
+		return Workspace{}, failed
+	}
+	if micros != nil {
+		w.CPUMicros = new(count(*micros))
+		if k.prevCPU != nil {
+			w.CPUPermille = rate(*k.prevCPU, *micros, now.Sub(k.prevAt))
+		}
+	}
+	k.prevCPU, k.prevAt = micros, now
+	return w, nil
+}
+
+// rate returns microseconds of CPU per interval in thousandths of one CPU. It
+// is absent when no time passed or the counter started again.
+func rate(before, now uint64, interval clock.Duration) *int64 {
+	if interval <= 0 || now < before {
+		return nil
+	}
+	return new(count((now - before) / uint64(interval))) // µs per ms are thousandths
+}
+
+// lookUp returns what is known of a container, found anew for a new process.
+func (c *Collector) lookUp(t Target) (*known, error) {
+	key := t.ContainerID
+	if key == "" {
+		key = "name:" + t.Name
+	}
+	if k := c.known[key]; k != nil && k.pid == t.PID {
+		return k, nil
+	}
+	dir := c.opts.Proc + "/" + strconv.Itoa(t.PID)
+	net, err := os.Readlink(dir + "/ns/net")
+	if err != nil && !errors.Is(err, os.ErrPermission) {
+		return nil, err
+	}
+	k := &known{pid: t.PID, procGroup: dir + "/cgroup", procNet: dir + "/net/dev",
+		ownNet: err == nil && !slices.Contains(c.hostNets(), net)}
+	c.known[key] = k
+	return k, nil
+}
+
+// hostNets names the host's network and the agent's own: what runs in them has
+// no counters of its own.
+func (c *Collector) hostNets() []string {
+	var out []string
+	for _, p := range []string{"/1/ns/net", "/self/ns/net"} {
+		if net, err := os.Readlink(c.opts.Proc + p); err == nil {
+			out = append(out, net)
+		}
+	}
+	return out
+}
+
+// verify checks that the process still belongs to the container, and finds the
+// files that count for it when its control groups are new.
+func (c *Collector) verify(k *known, t Target) error {
+	b, err := c.files.read(k.procGroup)
+	if err != nil {
+		return err
+	}
+	if k.groups != nil && bytes.Equal(b, k.groups) {
+		return nil
+	}
+	raw := bytes.Clone(b)
+	groups := parseCgroup(raw)
+	places, err := c.find(groups, t.ContainerID)
+	if err != nil {
+		return err
+	}
+	if places == ([controllers]place{}) && !c.mountsFresh {
+		if err := c.readMounts(); err != nil {
+			return err
+		}
+		if places, err = c.find(groups, t.ContainerID); err != nil {
+			return err
+		}
+	}
+	if places == ([controllers]place{}) {
+		return fmt.Errorf("no control group of process %d is mounted below %s: mount the host's /sys/fs/cgroup there", t.PID, c.opts.Sys)
+	}
+	k.set(places, raw)
+	return nil
+}
+
+func (c *Collector) find(groups []cgroupLine, id string) ([controllers]place, error) {
+	switch {
+	case id == "" || names(groups, id):
+		return c.mounts.locate(groups, id), nil
+	case !hidden(groups):
+		return [controllers]place{}, errGone // the number belongs to another process now
+	}
+	var visible []cgroupLine
+	for _, g := range guess(groups, id) {
+		for ctl := range controllers {
+			if dir := c.mounts.dir(ctl, g.controllers == "", g.path); dir != "" && isDir(dir) {
+				visible = append(visible, g)
+				break
+			}
+		}
+	}
+	return c.mounts.locate(visible, id), nil
+}
+
+func (c *Collector) readMounts() error {
+	b, err := c.files.read(c.opts.Proc + "/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	c.mounts, c.mountsFresh = under(parseMountinfo(b), c.opts.Sys), true
+	return nil
+}
+
+// sumNet adds up the interfaces of a container, without loopback.
+func sumNet(b []byte) (rx, tx uint64) {
+	parseNetDev(b, func(l netLine) {
+		if string(l.name) != "lo" {
+			rx, tx = addSat(rx, l.rx), addSat(tx, l.tx)
+		}
+	})
+	return rx, tx
+}
+
+// gone reports that no control group of the container is there any more.
+func (c *Collector) gone(k *known) bool {
+	var st syscall.Stat_t
+	_, err := retry(func() (int, error) { return 0, syscall.Stat(k.procGroup, &st) })
+	return err != nil || k.cpu.dir != "" && !isDir(k.cpu.dir)
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
