@@ -121,3 +121,37 @@ func (s *Set) Uses(w *Workspace, t Titled) Uses {
 func find[T any](list []T, name string, of func(*T) string) (int, bool) {
 	return slices.BinarySearchFunc(list, name, func(v T, n string) int { return strings.Compare(of(&v), n) })
 }
+
+// Has reports whether the set declares the resource; a nil set has none.
+func (s *Set) Has(id ID) bool {
+	if s == nil {
+		return false
+	}
+	ok := false
+	switch id.Kind {
+	case KindNetwork:
+		_, ok = find(s.Networks, id.Name, func(v *Network) string { return v.Name })
+	case KindVolume:
+		_, ok = find(s.Volumes, id.Name, func(v *Volume) string { return v.Name })
+	case KindImage:
+		_, ok = find(s.Images, id.Name, func(v *Image) string { return v.Name })
+	case KindWorkspace:
+		ok = s.Workspace(id.Name) != nil
+	case KindSnapshot:
+		_, ok = find(s.Snapshots, id.Name, func(v *Snapshot) string { return v.Name })
+	case KindRoute:
+		_, ok = find(s.Routes, id.Name, func(v *Route) string { return v.Name })
+	}
+	return ok
+}
+
+// Workspace finds a workspace by name; nil if there is none.
+func (s *Set) Workspace(name string) *Workspace {
+	if s == nil {
+		return nil
+	}
+	if i, ok := find(s.Workspaces, name, func(v *Workspace) string { return v.Name }); ok {
+		return &s.Workspaces[i]
+	}
+	return nil
+}
