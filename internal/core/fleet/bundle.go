@@ -1,9 +1,17 @@
 package fleet
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
+
+// CriticalContainers is the critical name of a bundle with containers.
+const CriticalContainers = "containers"
 
 // Bundle is everything one host should run. It is named by the digest of its
 // canonical bytes, which a manifest leaf signs; blobs are named by digest in
@@ -13,9 +21,23 @@ type Bundle struct {
 	Name  string `json:"name"`
 	Files []File `json:"files"` // sorted by path, unique
 	Exec  []Exec `json:"exec"`  // in order, names unique
+	// Containers is nil in a bundle without any; else Critical names it.
+	Containers *container.Set `json:"containers,omitempty"`
 	// Critical names fields that a reader must understand or refuse the whole:
 	// an agent that does not know a kind must not run half a bundle.
 	Critical []string `json:"critical,omitempty"`
+}
+
+// Blobs lists all content that travels beside the bundle, by digest, each once.
+func (b *Bundle) Blobs() []container.Blob {
+	out := b.Containers.Blobs()
+	for i := range b.Files {
+		out = append(out, container.Blob{Digest: b.Files[i].Blob, Size: b.Files[i].Size})
+	}
+	slices.SortFunc(out, func(x, y container.Blob) int {
+		return cmp.Or(strings.Compare(string(x.Digest), string(y.Digest)), cmp.Compare(x.Size, y.Size))
+	})
+	return slices.Compact(out)
 }
 
 // File is one file that the agent keeps as declared, below its root folder.
