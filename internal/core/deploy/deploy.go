@@ -79,6 +79,7 @@ type item struct {
 	intent engine.Intent
 	needs  []container.Need
 	work   *container.Workspace // nil for other kinds
+	parked bool
 }
 
 type planner struct {
@@ -176,7 +177,7 @@ func (p *planner) park(children []engine.Child) {
 		if w == nil {
 			continue
 		}
-		it := &item{id: id, work: w, intent: engine.Upsert(c.Ref, container.Desired[container.Deployment]{
+		it := &item{id: id, work: w, parked: true, intent: engine.Upsert(c.Ref, container.Desired[container.Deployment]{
 			Spec: container.Deployment{Workspace: *w, Uses: p.want.Keep.Uses(w, p.want.Title)}, Run: p.want.Run, Parked: true,
 		}).InOrder(orderOf(c.Ref.Kind))}
 		p.parked = append(p.parked, it)
@@ -234,7 +235,7 @@ func (p *planner) blocked(it *item) (container.Need, bool) {
 		}
 	}
 	for _, old := range p.parked {
-		if it.work != nil && !p.is(old, engine.Converged) && clash(it.work, old.work) {
+		if it.work != nil && !it.parked && !p.is(old, engine.Converged) && clash(it.work, old.work) {
 			return container.Need{ID: old.id}, true
 		}
 	}
@@ -282,7 +283,7 @@ func clash(a, b *container.Workspace) bool {
 
 // remove retires what neither set declares: what runs first, then what it used.
 func (p *planner) remove(children []engine.Child) {
-	busy := len(p.parked) > 0
+	busy := false
 	var users, used []engine.Intent
 	for _, c := range children {
 		id := container.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}

@@ -1,0 +1,255 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// owner is a host's children as the framework would hold them.
+type owner struct {
+	children map[engine.Ref]*engine.Child
+}
+
+func (o *owner) list() []engine.Child {
+	var out []engine.Child
+	for _, c := range o.children {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b engine.Child) int { return a.Ref.Compare(b.Ref) })
+	return out
+}
+
+func (o *owner) apply(in engine.Intent) {
+	switch in.Op {
+	case engine.OpUpsert:
+		o.children[in.Ref] = &engine.Child{Ref: in.Ref, Desired: in.Desired, Order: in.Order, NotAfter: in.NotAfter, Phase: engine.Pending}
+	case engine.OpRetire:
+		o.children[in.Ref].Retire, o.children[in.Ref].Phase = true, engine.Retiring
+	}
+}
+
+func (o *owner) phase(kind, name string) engine.Phase {
+	if c := o.children[engine.Ref{Kind: kind, ID: name}]; c != nil {
+		return c.Phase
+	}
+	return ""
+}
+
+func (o *owner) desired(t *rapid.T, kind, name string) (d container.Desired[json.RawMessage]) {
+	if err := json.Unmarshal(o.children[engine.Ref{Kind: kind, ID: name}].Desired, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func title(s string) string { return "h." + s }
+
+// drawSet makes a valid set; a workspace depends on earlier ones alone.
+func drawSet(t *rapid.T, label string) *container.Set {
+	s := &container.Set{}
+	pick := func(kind string) []string {
+		var out []string
+		for i := range 3 {
+			if rapid.Bool().Draw(t, fmt.Sprint(label, kind, i)) {
+				out = append(out, fmt.Sprint(kind[:1], i))
+			}
+		}
+		return out
+	}
+	nets, vols := pick("network"), pick("volume")
+	for _, n := range nets {
+		s.Networks = append(s.Networks, container.Network{Name: n})
+	}
+	for _, n := range vols {
+		s.Volumes = append(s.Volumes, container.Volume{Name: n})
+	}
+	for i := range 2 {
+		s.Images = append(s.Images, container.Image{Name: fmt.Sprint("i", i)})
+	}
+	for i := range rapid.IntRange(0, 4).Draw(t, label+"workspaces") {
+		w := container.Workspace{Name: fmt.Sprint("w", i), Image: fmt.Sprint("i", i%2)}
+		if len(nets) > 0 && rapid.Bool().Draw(t, "attached") {
+			w.Networks = []container.Attachment{{Network: rapid.SampledFrom(nets).Draw(t, "network")}}
+		}
+		if len(vols) > 0 && rapid.Bool().Draw(t, "mounted") {
+			w.Mounts = []container.Mount{{Type: container.MountVolume, Source: rapid.SampledFrom(vols).Draw(t, "volume"), Target: "/data"}}
+		}
+		if i > 0 && rapid.Bool().Draw(t, "depends") {
+			on := rapid.IntRange(0, i-1).Draw(t, "on")
+			w.DependsOn = []container.Dependency{{Workspace: fmt.Sprint("w", on), Required: true,
+				Condition: rapid.SampledFrom([]container.Condition{container.Started, container.Healthy, container.Completed}).Draw(t, "condition")}}
+		}
+		if rapid.Bool().Draw(t, "routed") {
+			s.Routes = append(s.Routes, container.Route{Name: w.Name, Workspace: w.Name, Port: 80})
+		}
+		s.Workspaces = append(s.Workspaces, w)
+	}
+	return s
+}
+
+// TestNothingBeforeWhatItNeeds drives random sets, one after the other, to
+// their end: nothing is set before what it needs has converged, all that is
+// declared converges, what the set before had alone is stopped and kept, and what
+// neither has is gone.
+func TestNothingBeforeWhatItNeeds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := &owner{children: map[engine.Ref]*engine.Child{}}
+		var keep *container.Set
+		for round := range 3 {
+			set := drawSet(t, fmt.Sprint("round", round))
+			w := deploy.Want{Set: set, Keep: keep, Run: fmt.Sprint("run", round), Title: title}
+			drive(t, o, w)
+			settled(t, o, w)
+			keep = set
+		}
+	})
+}
+
+func drive(t *rapid.T, o *owner, w deploy.Want) {
+	for step := 0; ; step++ {
+		if step > 500 {
+			t.Fatalf("does not end: %+v", deploy.Next(w, o.list()))
+		}
+		p := deploy.Next(w, o.list())
+		for _, in := range p.Intents {
+			inOrder(t, o, w, in)
+		}
+		for _, in := range p.Intents {
+			o.apply(in)
+		}
+		var open []*engine.Child
+		for _, c := range o.list() {
+			if c.Phase != engine.Converged && c.Phase != engine.Retired {
+				open = append(open, o.children[c.Ref])
+			}
+		}
+		if len(open) == 0 {
+			if len(p.Intents) > 0 {
+				continue
+			}
+			if !p.Done() {
+				t.Fatalf("stuck: %+v", p)
+			}
+			return
+		}
+		c := rapid.SampledFrom(open).Draw(t, "ends")
+		if c.Retire {
+			c.Phase = engine.Retired
+		} else {
+			c.Phase = engine.Converged
+		}
+	}
+}
+
+// inOrder checks an intent against what it needs.
+func inOrder(t *rapid.T, o *owner, w deploy.Want, in engine.Intent) {
+	switch {
+	case in.Op == engine.OpRetire && slices.Contains([]string{container.KindNetwork, container.KindVolume, container.KindImage}, in.Ref.Kind):
+		for _, c := range o.children {
+			id := container.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
+			if c.Ref.Kind == container.KindWorkspace && c.Phase != engine.Retired && !w.Set.Has(id) && !w.Keep.Has(id) {
+				t.Fatalf("%s goes before %s is gone", in.Ref, c.Ref)
+			}
+		}
+	case in.Op == engine.OpUpsert && in.Ref.Kind == container.KindWorkspace:
+		var d container.Desired[container.Deployment]
+		if err := json.Unmarshal(in.Desired, &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Parked {
+			return
+		}
+		for _, n := range d.Spec.Workspace.Needs() {
+			if o.phase(n.Kind, n.Name) != engine.Converged || o.desired(t, n.Kind, n.Name).Run != w.Run {
+				t.Fatalf("%s is set before %s", in.Ref, n.ID)
+			}
+		}
+	}
+}
+
+func settled(t *rapid.T, o *owner, w deploy.Want) {
+	for ref, c := range o.children {
+		id := container.ID{Kind: ref.Kind, Name: ref.ID}
+		switch {
+		case w.Set.Has(id):
+			if d := o.desired(t, id.Kind, id.Name); c.Phase != engine.Converged || d.Run != w.Run || d.Parked {
+				t.Fatalf("%s is declared and %s in %+v", id, c.Phase, d)
+			}
+		case w.Keep.Has(id) && id.Kind == container.KindWorkspace:
+			if d := o.desired(t, id.Kind, id.Name); c.Retire || !d.Parked {
+				t.Fatalf("%s may come back and is not parked: %s %+v", id, c.Phase, d)
+			}
+		case w.Keep.Has(id) && id.Kind != container.KindRoute:
+			if c.Retire {
+				t.Fatalf("%s may come back and is %s", id, c.Phase)
+			}
+		case c.Phase != engine.Retired:
+			t.Fatalf("nobody declares %s and it is %s", id, c.Phase)
+		}
+	}
+}
+
+// TestFailuresAreContained: what does not need the failed one goes on.
+func TestFailuresAreContained(t *testing.T) {
+	set := &container.Set{
+		Images: []container.Image{{Name: "bad"}, {Name: "good"}},
+		Workspaces: []container.Workspace{
+			{Name: "a", Image: "bad"}, {Name: "b", Image: "good"},
+			{Name: "c", Image: "good", DependsOn: []container.Dependency{{Workspace: "a", Condition: container.Started}}},
+		},
+	}
+	o := &owner{children: map[engine.Ref]*engine.Child{}}
+	w := deploy.Want{Set: set, Run: "1", Title: title}
+	for range 5 {
+		for _, in := range deploy.Next(w, o.list()).Intents {
+			o.apply(in)
+		}
+		for ref, c := range o.children {
+			c.Phase = engine.Converged
+			if ref.ID == "bad" {
+				c.Phase = engine.Failed
+			}
+		}
+	}
+	p := deploy.Next(w, o.list())
+	if len(p.Failed) != 1 || p.Failed[0].Ref.ID != "bad" || o.phase(container.KindWorkspace, "b") != engine.Converged {
+		t.Fatalf("%+v, b is %q", p, o.phase(container.KindWorkspace, "b"))
+	}
+	if len(p.Waiting) != 2 || p.Waiting[0].For.Name != "bad" || p.Waiting[1].For.Name != "a" {
+		t.Fatalf("waits are %+v", p.Waiting)
+	}
+}
+
+// TestLeftWorkspaceMakesRoom: one that is left and holds the port stops before
+// the new one is set.
+func TestLeftWorkspaceMakesRoom(t *testing.T) {
+	port := []container.Port{{HostPort: 80, Port: 80, Protocol: "tcp"}}
+	old := &container.Set{Images: []container.Image{{Name: "i"}}, Workspaces: []container.Workspace{{Name: "web", Image: "i", Ports: port}}}
+	next := &container.Set{Images: []container.Image{{Name: "i"}}, Workspaces: []container.Workspace{{Name: "app", Image: "i", Ports: port}}}
+	o := &owner{children: map[engine.Ref]*engine.Child{}}
+	for _, w := range []deploy.Want{{Set: old, Run: "1", Title: title}, {Set: next, Keep: old, Run: "2", Title: title}} {
+		for range 6 {
+			for _, in := range deploy.Next(w, o.list()).Intents {
+				if in.Ref.ID == "app" && o.phase(container.KindWorkspace, "web") != engine.Converged {
+					t.Fatal("app is set while web holds its port")
+				}
+				o.apply(in)
+				break // one at a time
+			}
+			for _, c := range o.children {
+				c.Phase = engine.Converged
+			}
+		}
+	}
+	if o.phase(container.KindWorkspace, "app") != engine.Converged {
+		t.Fatal("app was never set")
+	}
+}
