@@ -66,10 +66,13 @@ type Baseline struct {
 }
 
 // Rules say of a kind which class a changed field has. Want and seen are empty
-// when absent. OwnsExtra says whether a field that is not desired and not in any
-// baseline is a difference (an additional network) or none of our business (an
-// environment variable of the image).
+// when absent; the words say why. OwnsExtra says whether a field that is not
+// desired and not in any baseline is a difference (an additional network) or a
+// default of the engine that is none of our business. Default is what the engine
+// has for a field that is not set, or empty: setting it to just that changes
+// nothing.
 type Rules interface {
 	Class(field, want, seen string) (Class, string)
 	OwnsExtra(field string) bool
+	Default(field string) string
 }
