@@ -12,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -121,16 +122,10 @@ func (c *content) fetch(ctx context.Context, d digest.Digest, size int64) error 
 	return err
 }
 
-// missing lists the files whose content is not here or is damaged, each content
-// once.
-func (c *content) missing(ctx context.Context, b fleet.Bundle) ([]fleet.File, error) {
-	var out []fleet.File
-	seen := map[digest.Digest]bool{}
-	for _, f := range b.Files {
-		if seen[f.Blob] {
-			continue
-		}
-		seen[f.Blob] = true
+// missing lists what content is not here or is damaged.
+func (c *content) missing(ctx context.Context, b fleet.Bundle) ([]container.Blob, error) {
+	var out []container.Blob
+	for _, f := range b.Blobs() {
 		ok, err := c.intact(f)
 		if err != nil {
 			return nil, err
@@ -145,11 +140,11 @@ func (c *content) missing(ctx context.Context, b fleet.Bundle) ([]fleet.File, er
 	return out, nil
 }
 
-func (c *content) intact(f fleet.File) (bool, error) {
-	if !c.store.HasBlob(f.Blob, f.Size) {
+func (c *content) intact(f container.Blob) (bool, error) {
+	if !c.store.HasBlob(f.Digest, f.Size) {
 		return false, nil
 	}
-	r, err := c.store.OpenBlob(f.Blob)
+	r, err := c.store.OpenBlob(f.Digest)
 	if err != nil {
 		return false, err
 	}
@@ -158,10 +153,10 @@ func (c *content) intact(f fleet.File) (bool, error) {
 	if err := errors.Join(err, r.Close()); err != nil {
 		return false, err
 	}
-	if digest.Digest(digest.Prefix+hex.EncodeToString(h.Sum(nil))) == f.Blob {
+	if digest.Digest(digest.Prefix+hex.EncodeToString(h.Sum(nil))) == f.Digest {
 		return true, nil
 	}
-	return false, c.store.RemoveBlob(f.Blob)
+	return false, c.store.RemoveBlob(f.Digest)
 }
 
 // sweep removes what none of the bundles needs.
@@ -179,8 +174,8 @@ func (c *content) sweep(pinned ...digest.Digest) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range b.Files {
-			keep[f.Blob] = true
+		for _, f := range b.Blobs() {
+			keep[f.Digest] = true
 		}
 	}
 	return c.store.Sweep(keep)

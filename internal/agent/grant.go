@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/verify"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -96,7 +97,7 @@ func (a *Agent) prepareOnce(ctx context.Context, o host.Offer) error {
 		}
 	}
 	for _, f := range missing {
-		if err := a.content.fetch(ctx, f.Blob, f.Size); err != nil {
+		if err := a.content.fetch(ctx, f.Digest, f.Size); err != nil {
 			return err
 		}
 	}
@@ -126,7 +127,7 @@ func (a *Agent) plan(ctx context.Context, o host.Offer) (trust.Verified[fleet.Ho
 
 // room checks that the disks take what is missing, and every file of the bundle
 // once more below the root folder.
-func (a *Agent) room(b fleet.Bundle, missing []fleet.File) error {
+func (a *Agent) room(b fleet.Bundle, missing []container.Blob) error {
 	var fetch, place int64
 	for _, f := range missing {
 		fetch += f.Size

@@ -168,14 +168,14 @@ func generationInput(m *host.State, row *engine.Row, g system.Generation) host.I
 	failed := row.Phase == engine.Failed
 	code, detail := string(row.Reason.Code), system.Scrub(row.Reason.Words, 1024)
 	switch {
-	case m.Phase == host.Activating && g == forward(m):
+	case m.Phase == host.Activating && g.Same(forward(m)):
 		if complete {
 			return host.Activated{Observed: g.Bundle}
 		}
 		if failed {
 			return host.ActivationFailed{Code: code, Detail: detail}
 		}
-	case m.Phase == host.Failed && m.Reverting && g == back(m):
+	case m.Phase == host.Failed && m.Reverting && g.Same(back(m)):
 		if complete {
 			return host.RevertCompleted{Observed: g.Bundle}
 		}
@@ -189,13 +189,13 @@ func generationInput(m *host.State, row *engine.Row, g system.Generation) host.I
 // forward is the run that an activation asks for; it is the same after a
 // restart and another one for another grant.
 func forward(m *host.State) system.Generation {
-	return system.Generation{Bundle: m.Target, Run: m.Grant}
+	return system.Generation{Bundle: m.Target, Run: m.Grant, Keep: m.From}
 }
 
 // back is the run of one attempt to go back.
 func back(m *host.State) system.Generation {
 	return system.Generation{
-		Bundle: m.From, Revert: true, Leaving: m.Target,
+		Bundle: m.From, Revert: true, Leaving: m.Target, Keep: m.Target,
 		Run: fmt.Sprintf("%s back %d", m.Grant, m.RevertFailures+1),
 	}
 }

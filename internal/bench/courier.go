@@ -10,7 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -116,7 +116,7 @@ func (a *agent) prepare(ctx context.Context, o host.Offer) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range b.Files {
+	for _, f := range b.Blobs() {
 		if err := a.fetch(ctx, f); err != nil {
 			return err
 		}
@@ -125,15 +125,15 @@ func (a *agent) prepare(ctx context.Context, o host.Offer) error {
 	return nil
 }
 
-func (a *agent) fetch(ctx context.Context, f fleet.File) error {
-	if a.have[f.Blob] {
+func (a *agent) fetch(ctx context.Context, f container.Blob) error {
+	if a.have[f.Digest] {
 		return nil
 	}
 	a.crowd.requests.Add(1)
-	if err := a.client.Blob(ctx, f.Blob, f.Size, io.Discard); err != nil {
+	if err := a.client.Blob(ctx, f.Digest, f.Size, io.Discard); err != nil {
 		return err
 	}
-	a.have[f.Blob] = true
+	a.have[f.Digest] = true
 	return nil
 }
 

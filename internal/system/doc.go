@@ -16,6 +16,7 @@ import (
 	"log/slog"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/reconcile"
@@ -70,6 +71,9 @@ type Host struct {
 	Ledger  Ledger
 	Keeper  Keeper
 	Log     *slog.Logger
+	// Title names what a bundle declares of containers on the engine; nil where
+	// there is none.
+	Title container.Titled
 	// Resync is how often files and steps with a check are looked at.
 	Resync clock.Duration
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -18,6 +19,21 @@ type Generation struct {
 	Run     string        `json:"run"`
 	Revert  bool          `json:"revert,omitempty"`
 	Leaving digest.Digest `json:"leaving,omitempty"` // the bundle abandoned by a revert
+	// Keep is the bundle that may come back: what it alone has of containers is
+	// stopped and kept.
+	Keep digest.Digest `json:"keep,omitempty"`
+}
+
+// Same reports whether two values ask for the same run.
+func (g Generation) Same(o Generation) bool {
+	g.Keep, o.Keep = "", ""
+	return g == o
+}
+
+// GenerationObserved is the content of the bundles that a generation names.
+type GenerationObserved struct {
+	Bundle fleet.Bundle
+	Keep   *container.Set // containers of the bundle that may come back
 }
 
 // FileDesired is what is desired of one file.
@@ -40,20 +56,30 @@ const (
 	CodeRemoving   engine.Code = "removing_files"
 	CodeWriting    engine.Code = "writing_files"
 	CodeRunning    engine.Code = "running_steps"
+	CodeDeploying  engine.Code = "deploying_containers"
 )
 
 type generations struct{ host Host }
 
-// Observe reads the bundle that the digest names. The parts observe themselves.
-func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]) (fleet.Bundle, error) {
-	if r.Desired.Bundle == "" {
-		return fleet.Bundle{}, nil
+// Observe reads the bundles that the digests name. The parts observe themselves.
+func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]) (GenerationObserved, error) {
+	var o GenerationObserved
+	if r.Desired.Bundle != "" {
+		b, err := g.host.Content.Bundle(ctx, r.Desired.Bundle)
+		if err != nil {
+			return o, err
+		}
+		o.Bundle = *b
 	}
-	b, err := g.host.Content.Bundle(ctx, r.Desired.Bundle)
+	if r.Desired.Keep == "" {
+		return o, nil
+	}
+	keep, err := g.host.Content.Bundle(ctx, r.Desired.Keep)
 	if err != nil {
-		return fleet.Bundle{}, err
+		return o, err
 	}
-	return *b, nil
+	o.Keep = keep.Containers
+	return o, nil
 }
 
 // Act has nothing to do: a generation only moves its parts.
@@ -62,15 +88,19 @@ func (g *generations) Act(context.Context, engine.Resource[Generation], engine.A
 }
 
 // Decide takes the next stage of the switch.
-func (g *generations) Decide(v engine.View[Generation, fleet.Bundle]) engine.Decision {
+func (g *generations) Decide(v engine.View[Generation, GenerationObserved]) engine.Decision {
 	if v.Resource.Retire {
 		return engine.IsConverged(engine.Reason{})
 	}
 	s := newSwitch(v)
+	s.title = g.host.Title
 	if d, ok := s.undo(); ok {
 		return d
 	}
 	if d, ok := s.files(); ok {
+		return d
+	}
+	if d, ok := s.containers(); ok {
 		return d
 	}
 	if d, ok := s.steps(); ok {
@@ -89,12 +119,14 @@ type part struct {
 type switching struct {
 	want   Generation
 	bundle fleet.Bundle
+	keep   *container.Set
+	title  container.Titled
 	parts  map[engine.Ref]part
 	order  []engine.Ref // of the children as given
 }
 
-func newSwitch(v engine.View[Generation, fleet.Bundle]) *switching {
-	s := &switching{want: v.Resource.Desired, bundle: v.Observed, parts: map[engine.Ref]part{}}
+func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
+	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: v.Observed.Keep, parts: map[engine.Ref]part{}}
 	for _, c := range v.Children {
 		p := part{Child: c}
 		var d struct {

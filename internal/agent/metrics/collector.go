@@ -25,7 +25,9 @@ type Options struct {
 	GPUInterval clock.Duration // least time between two runs of it; 15 s
 	GPUTimeout  clock.Duration // after which it is killed; 10 s
 
-	Report func(problem string) // hears each problem once when it begins; for the log
+	// Report hears each problem once when it begins; for the log. It must not
+	// call the collector.
+	Report func(problem string)
 }
 
 // Input is what a sample carries beside what is measured.
@@ -45,6 +47,7 @@ type Collector struct {
 	gpu         gpus
 	mounts      hierarchies
 	mountsFresh bool
+	netDenied   bool
 	known       map[string]*known
 	prevAt      clock.Instant
 	prevStat    *cpuTimes
@@ -68,9 +71,6 @@ func New(o Options) *Collector {
 	if o.GPUTimeout <= 0 {
 		o.GPUTimeout = 10 * clock.Second
 	}
-	if len(o.DiskPaths) > MaxDisks {
-		o.DiskPaths = o.DiskPaths[:MaxDisks]
-	}
 	c := &Collector{opts: o, known: map[string]*known{}, reported: map[string]bool{}}
 	c.gpu.open(o)
 	return c
@@ -86,8 +86,8 @@ func (c *Collector) Set(s Settings) {
 // Close ends a running nvidia-smi. The collector is not used after it.
 func (c *Collector) Close() { c.gpu.close() }
 
-// Collect takes a sample. Now is the time of the sample on any clock that does
-// not go back; rates refer to the sample before and are absent in the first.
+// Collect takes a sample. Now is the time of the sample, not zero, on any clock
+// that does not go back; rates refer to the sample before and are absent in the first.
 // GPUs are measured beside: a sample holds the result that was ready. It does
 // not fail; see Sample.Problems. When ctx ends it returns what it has.
 func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sample {
@@ -99,7 +99,13 @@ func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sa
 		s.IntervalMillis = new(int64(min(now.Sub(c.prevAt), MaxInteger)))
 	}
 	c.prevAt = now
-	s.Runtimes = bounded(in.Runtimes, MaxRuntimes)
+	for i, r := range in.Runtimes {
+		if i == MaxRuntimes {
+			problem(fmt.Errorf("there are more than %d runtimes: the others are not listed", MaxRuntimes))
+			break
+		}
+		s.Runtimes = append(s.Runtimes, text(r))
+	}
 	if e := in.Engine; e != nil {
 		s.Engine = &Engine{Version: text(e.Version), APIVersion: text(e.APIVersion),
 			StorageDriver: text(e.StorageDriver), CgroupVersion: text(e.CgroupVersion)}
@@ -138,12 +144,4 @@ func (c *Collector) report(s *Sample) {
 	if n := len(s.Problems); n > MaxProblems {
 		s.Problems = append(s.Problems[:MaxProblems-1], fmt.Sprintf("and %d more problems: see the agent's log", n-MaxProblems+1))
 	}
-}
-
-func bounded(list []string, most int) []string {
-	var out []string
-	for _, s := range list[:min(len(list), most)] {
-		out = append(out, text(s))
-	}
-	return out
 }

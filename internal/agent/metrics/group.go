@@ -13,6 +13,7 @@ func (k *known) set(p [controllers]place, groups []byte) {
 	default:
 		k.cpuFile = k.cpu.dir + "/cpuacct.usage"
 	}
+	k.memDir = p[memoryController].dir
 	switch m := p[memoryController]; {
 	case m.dir == "":
 	case m.v2:

@@ -20,7 +20,11 @@ func (c *Collector) host(problem func(error)) *Host {
 			problem(err)
 		}
 	}
-	for _, path := range c.opts.DiskPaths {
+	for i, path := range c.opts.DiskPaths {
+		if i == MaxDisks {
+			problem(fmt.Errorf("there are more than %d disk paths: the others are not measured", MaxDisks))
+			break
+		}
 		d, err := c.disks.read(path, readDisk, diskPatience)
 		if err != nil {
 			problem(err)

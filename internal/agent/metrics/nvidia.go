@@ -87,7 +87,7 @@ func (g *gpus) sample(now clock.Instant) ([]GPU, error) {
 
 // fresh returns the last result while it says something about now.
 func (g *gpus) fresh(now clock.Instant) []GPU {
-	if g.err != nil || now.Sub(g.listAt) > 3*g.interval+g.timeout {
+	if now.Sub(g.listAt) > 3*g.interval+g.timeout {
 		return nil
 	}
 	return g.list
@@ -132,6 +132,9 @@ func queryGPUs(ctx context.Context, path string, timeout clock.Duration) ([]GPU,
 	var out, complaint head
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) { // it left something behind that holds its output
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	var exit *exec.ExitError
 	switch {
 	case timed.Err() != nil:

@@ -161,7 +161,7 @@ func isTemperature(name string) bool {
 
 // text makes foreign text fit for a sample.
 func text(s string) string {
-	s = system.Scrub(s, len(s))
+	s = system.Scrub(s, 3*len(s)) // room for what replaces invalid bytes
 	for len(s) > MaxText || !utf8.ValidString(s) {
 		s = s[:min(len(s)-1, MaxText)]
 	}

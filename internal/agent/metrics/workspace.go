@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -28,6 +27,8 @@ type known struct {
 	procGroup string
 	procNet   string
 	ownNet    bool
+	netDenied bool
+	memDir    string
 	memLimit  string
 	memUsage  string
 	memStat   string
@@ -54,19 +55,22 @@ func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() 
 	for _, k := range c.known {
 		k.seen = false
 	}
-	c.mountsFresh = false
+	c.mountsFresh, c.netDenied = false, false
 	out := make([]Workspace, 0, len(targets))
 	for _, t := range targets {
 		if stop() {
 			problem(errors.New("the collection was stopped before all workspaces were measured"))
 			break
 		}
-		w, err := c.workspace(now, t)
+		w, err := c.workspace(now, t, problem)
 		if err == nil {
 			out = append(out, w)
 		} else if !errors.Is(err, errGone) && !vanished(err) {
 			problem(fmt.Errorf("workspace %s is not measured: %w", t.Name, err))
 		}
+	}
+	if c.netDenied {
+		problem(errors.New("the network of workspaces is not measured: run the agent as root or with CAP_SYS_PTRACE"))
 	}
 	for key, k := range c.known {
 		if !k.seen {
@@ -77,7 +81,7 @@ func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() 
 }
 
 // workspace measures one container. What its kernel does not count is absent.
-func (c *Collector) workspace(now clock.Instant, t Target) (Workspace, error) {
+func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) (Workspace, error) {
 	if t.PID <= 0 {
 		return Workspace{}, errGone
 	}
@@ -86,6 +90,7 @@ func (c *Collector) workspace(now clock.Instant, t Target) (Workspace, error) {
 		return Workspace{}, err
 	}
 	w := Workspace{Name: text(t.Name)}
+	c.netDenied = c.netDenied || k.netDenied
 	if k.ownNet {
 		b, err := c.files.read(k.procNet)
 		if err != nil {
@@ -99,12 +104,17 @@ func (c *Collector) workspace(now clock.Instant, t Target) (Workspace, error) {
 		return Workspace{}, err
 	}
 	k.seen = true
-	failed := c.readMemory(k, &w)
-	failed = errors.Join(failed, c.readIO(k, &w), c.readPids(k, &w))
 	micros, err := c.readCPU(k)
-	failed = errors.Join(failed, err)
-	if failed != nil && (w.CPUMicros == nil && w.MemBytes == nil && w.Pids == nil || c.gone(k)) {
-		return Workspace{}, failed
+	missing := false
+	for _, err := range []error{err, c.readMemory(k, &w), c.readIO(k, &w), c.readPids(k, &w)} {
+		if vanished(err) { // the container, or a controller that is not switched on
+			missing = true
+		} else if err != nil {
+			problem(fmt.Errorf("workspace %s is measured in part: %w", t.Name, err))
+		}
+	}
+	if missing && c.gone(k) {
+		return Workspace{}, errGone
 	}
 	if micros != nil {
 		w.CPUMicros = new(count(*micros))
@@ -140,7 +150,7 @@ func (c *Collector) lookUp(t Target) (*known, error) {
 		return nil, err
 	}
 	k := &known{pid: t.PID, procGroup: dir + "/cgroup", procNet: dir + "/net/dev",
-		ownNet: err == nil && !slices.Contains(c.hostNets(), net)}
+		netDenied: err != nil, ownNet: err == nil && !slices.Contains(c.hostNets(), net)}
 	c.known[key] = k
 	return k, nil
 }
@@ -226,11 +236,10 @@ func sumNet(b []byte) (rx, tx uint64) {
 	return rx, tx
 }
 
-// gone reports that no control group of the container is there any more.
+// gone reports that the container's process or one of its control groups is not
+// there any more.
 func (c *Collector) gone(k *known) bool {
-	var st syscall.Stat_t
-	_, err := retry(func() (int, error) { return 0, syscall.Stat(k.procGroup, &st) })
-	return err != nil || k.cpu.dir != "" && !isDir(k.cpu.dir)
+	return !exists(k.procGroup) || k.cpu.dir != "" && !isDir(k.cpu.dir) || k.memDir != "" && !isDir(k.memDir)
 }
 
 func isDir(path string) bool {
