@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
 
@@ -22,10 +23,12 @@ const (
 
 // Routes of the agent API.
 const (
-	RouteDispatch        = "/v1/agent/dispatch"         // GET, long-poll: Dispatch, or 204 when nothing came
+	RouteDispatch        = "/v1/agent/dispatch"         // GET, long-poll, ?wait=SECONDS&news=N: Dispatch, or 204 when nothing came
 	RouteClaim           = "/v1/agent/claim"            // POST Claim: ClaimAnswer
 	RouteEvents          = "/v1/agent/events"           // POST EventBatch: EventAck, or 409 with EventAck
 	RouteHeartbeat       = "/v1/agent/heartbeat"        // POST Heartbeat: HeartbeatReply
+	RouteManaged         = "/v1/agent/managed"          // GET: Managed, with ETag
+	RouteStreams         = "/v1/agent/streams/"         // POST {id}: frames both ways, HTTP/2 only
 	RouteRenew           = "/v1/agent/renew"            // POST Renew: Certificate
 	RouteBootstrapReport = "/v1/agent/bootstrap-report" // POST BootstrapReport, by token: 204
 	RouteEnroll          = "/v1/enroll"                 // POST Enroll, by token: Certificate
@@ -44,7 +47,9 @@ const (
 
 // Bounds on bodies, in bytes, checked before parsing.
 const (
-	MaxSmallBody  = 64 << 10 // claims, heartbeats, enrolment
+	MaxSmallBody  = 64 << 10 // claims, enrolment
+	MaxMetrics    = 256 << 10
+	MaxHeartbeat  = MaxSmallBody + MaxMetrics
 	MaxEventBody  = 1 << 20
 	MaxEventBatch = 500      // events
 	MaxEventSize  = 32 << 10 // one event's body
@@ -59,8 +64,9 @@ const (
 	DefaultHeartbeat = 60 * clock.Second
 )
 
-// Dispatch offers one grant. Everything in it is a hint: what the host may do
-// comes from its own verified manifest.
+// Dispatch offers one grant, or none when Grant is empty, and carries news and
+// streams for agents that ask with ?news=N. Everything in it is a hint: what the
+// host may do comes from its own verified manifest.
 type Dispatch struct {
 	Grant    string         `json:"grant"`
 	Purpose  host.Purpose   `json:"purpose"`
@@ -71,6 +77,12 @@ type Dispatch struct {
 	Reason   string         `json:"reason"`
 	// Failures proves a grant of purpose "back".
 	Failures []FailureProof `json:"failures,omitempty"`
+	// News counts changes of the host's managed layer and settings. An agent
+	// whose N differs from it asks for them with a heartbeat.
+	News uint64 `json:"news,omitempty"`
+	// Streams asks the agent to open each at RouteStreams. One may come again
+	// until it is open.
+	Streams []StreamRequest `json:"streams,omitempty"`
 }
 
 // FailureProof shows that a host of the same manifest failed: its leaf, and its
@@ -148,6 +160,29 @@ type Heartbeat struct {
 	LastSeq      uint64        `json:"lastSeq"`
 	Pending      int           `json:"pending"` // events not yet acknowledged
 	Uptime       int64         `json:"uptime"`  // seconds
+	// Runtimes lists the container runtimes that the engine can use.
+	Runtimes []string `json:"runtimes,omitempty"`
+	Engine   *Engine  `json:"engine,omitempty"`
+	// Capabilities names what this agent can do beyond its version.
+	Capabilities []string `json:"capabilities,omitempty"`
+	// Metrics is the newest sample, at most MaxMetrics bytes, as the agent's
+	// collector wrote it.
+	Metrics json.RawMessage `json:"metrics,omitempty"`
+}
+
+// Engine is the container engine of a host; Problem says why it is not usable.
+type Engine struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	API        string `json:"api"`
+	OS         string `json:"os,omitempty"`
+	Arch       string `json:"arch,omitempty"`
+	Kernel     string `json:"kernel,omitempty"`
+	Storage    string `json:"storage,omitempty"` // driver
+	Cgroup     int    `json:"cgroup,omitempty"`  // version
+	Containers int    `json:"containers"`
+	Running    int    `json:"running"`
+	Problem    string `json:"problem,omitempty"`
 }
 
 // HeartbeatReply tunes the agent within fixed bounds.
@@ -158,6 +193,33 @@ type HeartbeatReply struct {
 	Acked uint64 `json:"acked"`
 	// TimestampVersion hints that a newer freshness statement can be fetched.
 	TimestampVersion uint64 `json:"timestampVersion"`
+	// Settings are the host's, if any were ever set.
+	Settings *Settings `json:"settings,omitempty"`
+	// Managed is the version of the host's managed layer, 0 when there never was
+	// one; an agent that holds another fetches RouteManaged.
+	Managed uint64 `json:"managed,omitempty"`
+}
+
+// Settings are what an operator tuned of a host; Version rises with every change.
+type Settings struct {
+	Version           uint64              `json:"version"`
+	HeartbeatInterval clock.Duration      `json:"heartbeatInterval,omitempty"`
+	ResyncInterval    clock.Duration      `json:"resyncInterval,omitempty"`
+	Enabled           *bool               `json:"enabled,omitempty"`
+	Pools             fleet.Pools         `json:"pools"`
+	Metrics           fleet.MetricsChoice `json:"metrics"`
+}
+
+// SettingsOf is a version of a host's settings as the wire has them.
+func SettingsOf(version uint64, s fleet.Settings) *Settings {
+	return &Settings{Version: version, HeartbeatInterval: s.HeartbeatInterval, ResyncInterval: s.ResyncInterval,
+		Enabled: s.Enabled, Pools: s.Pools, Metrics: s.Metrics}
+}
+
+// Tuned returns the settings without their version; check them before use.
+func (s *Settings) Tuned() fleet.Settings {
+	return fleet.Settings{HeartbeatInterval: s.HeartbeatInterval, ResyncInterval: s.ResyncInterval,
+		Enabled: s.Enabled, Pools: s.Pools, Metrics: s.Metrics}
 }
 
 // Enroll trades a token for an identity.

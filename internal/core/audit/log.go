@@ -185,10 +185,30 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		}
 	case event.RootTrusted, event.TimestampAccepted, event.VerifyFailed, event.EnrolRefused, event.CertificateRenewed,
 		event.HostRevoked, event.HostHead, event.HostForked, event.TrustRefused, event.BundleQuarantined, event.FileKept,
-		event.ResourceChanged, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:
+		event.ResourceChanged, event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.
+	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.StreamOpened:
+		l.managed(e, ev)
 	default:
 		return false
 	}
 	return true
+}
+
+// managed checks what the server did without a signature: somebody answers for it.
+func (l *Log) managed(e event.Entry, ev event.Event) {
+	actor := ""
+	switch ev := ev.(type) {
+	case event.ManagedSet:
+		actor = ev.Actor
+	case event.ManagedRemoved:
+		actor = ev.Actor
+	case event.ManagedAsked:
+		actor = ev.Actor
+	case event.HostTuned:
+		actor = ev.Actor
+	case event.StreamOpened:
+		actor = ev.Actor
+	}
+	l.must(actor != "" && e.Host != "", "S17", "%s of host %q by nobody", e.Type, e.Host)
 }

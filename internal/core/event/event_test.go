@@ -159,6 +159,9 @@ func fill(t *rapid.T, v reflect.Value) {
 		for i := range 2 {
 			fill(t, v.Index(i))
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
 	case reflect.Map:
 		k, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		fill(t, k)
@@ -191,7 +194,7 @@ func TestMalformedBodyIsAnError(t *testing.T) {
 func TestFromHostIsExactlyTheHostsOwn(t *testing.T) {
 	own := map[string]bool{}
 	for _, ev := range []event.Event{event.HostStepped{}, event.GrantDeclined{}, event.TrustRefused{}, event.BundleQuarantined{},
-		event.FileKept{}, event.ResourceChanged{}} {
+		event.FileKept{}, event.ResourceChanged{}, event.ResourceReported{}} {
 		own[ev.EventType()] = true
 	}
 	for _, name := range event.Types() {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
@@ -83,6 +84,30 @@ type ResourceChanged struct {
 	Detail   string `json:"detail"`
 }
 
+// Layers that a container resource is declared in.
+const (
+	LayerBundle  = "bundle"
+	LayerManaged = "managed"
+)
+
+// ResourceReported is where one container resource on the host stands, told when
+// that changes. State is a container.State; Removed is the last one.
+type ResourceReported struct {
+	Resource string `json:"resource"` // kind/name
+	State    string `json:"state"`
+	Detail   string `json:"detail,omitempty"`
+	Layer    string `json:"layer"`
+	// Generation is the bundle's digest, or the managed layer's version in
+	// decimal, that the state is of.
+	Generation string `json:"generation,omitempty"`
+	// Differences are the fields that are not as declared, at most
+	// MaxDifferences.
+	Differences []diff.Difference `json:"differences,omitempty"`
+}
+
+// MaxDifferences bounds what one report lists.
+const MaxDifferences = 32
+
 // EventType names of the host's events.
 func (HostStepped) EventType() string       { return "host.stepped" }
 func (GrantDeclined) EventType() string     { return "host.grant_declined" }
@@ -90,16 +115,17 @@ func (TrustRefused) EventType() string      { return "host.trust_refused" }
 func (BundleQuarantined) EventType() string { return "host.bundle_quarantined" }
 func (FileKept) EventType() string          { return "host.file_kept" }
 func (ResourceChanged) EventType() string   { return "host.resource_changed" }
+func (ResourceReported) EventType() string  { return "host.resource_reported" }
 
 func init() {
-	register(HostStepped{}, GrantDeclined{}, TrustRefused{}, BundleQuarantined{}, FileKept{}, ResourceChanged{})
+	register(HostStepped{}, GrantDeclined{}, TrustRefused{}, BundleQuarantined{}, FileKept{}, ResourceChanged{}, ResourceReported{})
 }
 
 // FromHost reports whether a type is one that hosts report.
 func FromHost(eventType string) bool {
 	switch eventType {
 	case HostStepped{}.EventType(), GrantDeclined{}.EventType(), TrustRefused{}.EventType(),
-		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceChanged{}.EventType():
+		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceChanged{}.EventType(), ResourceReported{}.EventType():
 		return true
 	}
 	return false

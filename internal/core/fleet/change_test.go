@@ -106,7 +106,7 @@ func TestValidateWithoutASchema(t *testing.T) {
 		`error [apiVersion] apiVersion is "": expected "steady/v1"`,
 		`error [kind] kind is "": expected "Fleet"`,
 		`error [metadata name] "" is not a name: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit`,
-		`error [hosts h managed 0] unknown kind "pod": expected one of file, image, network, snapshot, system, volume, workspace`,
+		`error [hosts h managed 0] unknown kind "pod": expected one of image, network, route, snapshot, volume, workspace`,
 		`error [channels c freshnessWindow] freshnessWindow is missing: expected a duration of at least twice the signingInterval (1h)`,
 		`error [channels c onNewRef] onNewRef is "drop": expected queue or supersede`,
 		`error [rolloutPolicies p waves] policy "p" has no waves: expected at least one, such as {name: all, selector: {all: true}}`,

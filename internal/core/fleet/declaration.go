@@ -41,7 +41,10 @@ type HostDecl struct {
 	Channel string   `json:"channel"`
 	Tags    []string `json:"tags"`
 	Bundle  string   `json:"bundle"`
+	// Managed lists the kinds that the managed layer may set, and Allow what else
+	// the server may do without a signature.
 	Managed []string `json:"managed"`
+	Allow   []string `json:"allow"`
 	Probes  ProbeSet `json:"probes"` // scope host
 }
 

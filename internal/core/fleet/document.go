@@ -75,6 +75,8 @@ type RosterHost struct {
 	Bundle  digest.Digest `json:"bundle"`
 	// Managed lists the kinds that the managed layer may set on this host.
 	Managed []string `json:"managed"`
+	// Delegation is what the server may do without a signature; nil is nothing.
+	Delegation *Delegation `json:"delegation,omitempty"`
 }
 
 // Roster lists every host of the fleet. It is a file of its own, named by

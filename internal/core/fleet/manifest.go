@@ -42,6 +42,9 @@ type Leaf struct {
 	Budgets []int `json:"budgets"`
 	// After lists the hosts that must have converged first (host edges).
 	After []string `json:"after"`
+	// Delegation is what the server may do on the host without a signature; nil
+	// is nothing.
+	Delegation *Delegation `json:"delegation,omitempty"`
 }
 
 // OnHealthFailure is what happens when a wave has more failures than allowed.
@@ -114,6 +117,8 @@ type HostPlan struct {
 	Soak     clock.Duration `json:"soak"`
 	Policy   Policy         `json:"policy"`
 	Probes   []Probe        `json:"probes"`
+	// Delegation is shared with the leaf and must not be changed.
+	Delegation *Delegation `json:"delegation,omitempty"`
 }
 
 // HostPlanOf joins a header with one of its leaves. The caller has checked that
@@ -123,6 +128,7 @@ func HostPlanOf(m *Manifest, manifest digest.Digest, l *Leaf) HostPlan {
 		Manifest: manifest, Rollout: m.Rollout(), Channel: m.Channel,
 		Host: l.Host, Wave: l.Wave, Target: l.Target,
 		Soak: m.Waves[l.Wave].Soak, Policy: m.Policy,
+		Delegation: l.Delegation,
 	}
 	for _, i := range l.Probes {
 		p.Probes = append(p.Probes, m.Probes[i])

@@ -102,7 +102,7 @@ func Resolve(d *Declaration, in Inputs) (Plan, []Finding) {
 		host := d.Hosts[h]
 		p.Roster[h] = RosterHost{
 			Channel: host.Channel, Tags: sorted(host.Tags),
-			Bundle: r.target(h), Managed: sorted(host.Managed),
+			Bundle: r.target(h), Managed: sorted(host.Managed), Delegation: host.delegation(),
 		}
 		p.Bundles = append(p.Bundles, p.Roster[h].Bundle)
 	}
@@ -188,9 +188,10 @@ func (r *resolver) channel(name string, budgets []budget) ChannelPlan {
 			continue
 		}
 		cp.Header.Waves[wave].Hosts++
+		decl := r.d.Hosts[h]
 		cp.Leaves = append(cp.Leaves, Leaf{
-			Host: h, Wave: wave, Target: r.in.Digests[r.d.Hosts[h].Bundle],
-			Probes: probeIndex[h], Budgets: budgetIndex[h], After: after[h],
+			Host: h, Wave: wave, Target: r.in.Digests[decl.Bundle],
+			Probes: probeIndex[h], Budgets: budgetIndex[h], After: after[h], Delegation: decl.delegation(),
 		})
 	}
 	for i := range cp.Leaves {

@@ -37,9 +37,6 @@ const (
 	longRollout      = 24 * clock.Hour
 )
 
-// ManagedKinds are the kinds that a host may leave to the managed layer.
-var ManagedKinds = []string{"file", "image", "network", "snapshot", "system", "volume", "workspace"}
-
 // Validate checks a declaration by itself. Findings come in the order of the
 // sections; an error means that Resolve must not be called.
 func Validate(d *Declaration) []Finding {
@@ -138,11 +135,7 @@ func (c *checker) hosts() {
 				c.errorf(at(path, "tags", i), "tag %q is listed twice: expected each tag once", t)
 			}
 		}
-		for i, k := range host.Managed {
-			if !slices.Contains(ManagedKinds, k) {
-				c.errorf(at(path, "managed", i), "unknown kind %q: %s", k, oneOf(ManagedKinds))
-			}
-		}
+		c.delegated(path, host)
 		c.tagProbeClash(h, host)
 	}
 }

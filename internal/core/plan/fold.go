@@ -71,8 +71,10 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveHeld:
 		return s.foldRollout(e.At, ev)
 	case event.VerifyFailed, event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
-		event.BundleQuarantined, event.FileKept, event.ResourceChanged:
+		event.BundleQuarantined, event.FileKept, event.ResourceChanged, event.StreamOpened:
 		// For people: no decision reads them.
+	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.ResourceReported:
+		// Package managed folds them: no rollout depends on the managed layer.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
 	}
