@@ -1,0 +1,30 @@
+package live
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+// managedWords words what a host's declaration leaves to the server.
+func managedWords(ev event.Event) (string, bool) {
+	switch v := ev.(type) {
+	case event.ManagedSet:
+		return fmt.Sprintf("%s/%s set by %s: %s", v.Kind, v.Name, v.Actor, v.Reason), true
+	case event.ManagedRemoved:
+		return fmt.Sprintf("%s/%s removed by %s: %s", v.Kind, v.Name, v.Actor, v.Reason), true
+	case event.ManagedAsked:
+		return fmt.Sprintf("%s of %s/%s asked for by %s: %s", v.Verb, v.Kind, v.Name, v.Actor, v.Reason), true
+	case event.HostTuned:
+		if v.Settings.Disabled() {
+			return fmt.Sprintf("disabled by %s: %s", v.Actor, v.Reason), true
+		}
+		return fmt.Sprintf("tuned by %s: %s", v.Actor, v.Reason), true
+	case event.StreamOpened:
+		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " ")), true
+	case event.ResourceReported:
+		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Detail)), true
+	}
+	return "", false
+}
