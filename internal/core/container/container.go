@@ -110,8 +110,8 @@ const (
 // Load says where it comes from.
 type Image struct {
 	Name string `json:"name"`
-	// Ref is how the engine names it, such as registry.example/app:1. A built
-	// image without one is named by the host's prefix and Name.
+	// Ref is how people name it, such as registry.example/app:1; what is not built
+	// needs one. See EngineRef.
 	Ref   string `json:"ref,omitempty"`
 	Pull  *Pull  `json:"pull,omitempty"`
 	Build *Build `json:"build,omitempty"`

@@ -1,6 +1,11 @@
 package container
 
-import "cmp"
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
 
 // Deployment is a workspace with what it names resolved to the engine's names:
 // all that its manager needs to know.
@@ -34,8 +39,31 @@ func (v *Volume) EngineName(t Titled) string {
 // EngineName is the workspace's name on the engine.
 func (w *Workspace) EngineName(t Titled) string { return t(cmp.Or(w.Title, w.Name)) }
 
-// EngineRef is how the engine names the image.
-func (i *Image) EngineRef(t Titled) string { return cmp.Or(i.Ref, t(i.Name)+":steady") }
+// EngineRef is how the engine names what workspaces run from. A built image is
+// named by what it is built from, so that the one of the next generation can be
+// prepared, and the one of the last comes back, beside the one that runs; Ref is
+// then a further name of it.
+func (i *Image) EngineRef(t Titled) string {
+	if i.Build == nil {
+		return i.Ref
+	}
+	raw, err := json.Marshal(i.Build)
+	if err != nil {
+		panic("container: a build of strings and numbers did not encode: " + err.Error())
+	}
+	return t(i.Name) + ":" + digest.Of(raw).Short()
+}
+
+// Names lists the further names that a built image is given.
+func (i *Image) Names() []string {
+	if i.Build == nil {
+		return nil
+	}
+	if i.Ref == "" {
+		return i.Build.Tags
+	}
+	return append([]string{i.Ref}, i.Build.Tags...)
+}
 
 // EngineRef is how the engine names the image of the snapshot.
 func (s *Snapshot) EngineRef(t Titled) string {
