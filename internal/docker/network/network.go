@@ -1,0 +1,69 @@
+// Package network is the manager of networks of the engine.
+//
+// What an engine shows of a network cannot be changed in place, and older
+// engines give one name to several networks. So a network is made under a lock,
+// addressed by its ID, and replaced only when nothing of somebody else is on it.
+package network
+
+import (
+	"context"
+	"sync"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Engine is what the manager needs of the engine.
+type Engine interface {
+	NetworkList(ctx context.Context, name string, labels ...string) ([]network.Summary, error)
+	NetworkCreate(ctx context.Context, name string, o client.NetworkCreateOptions) (id string, warnings []string, err error)
+	NetworkRemove(ctx context.Context, id string) error
+	NetworkDisconnect(ctx context.Context, id, container string, force bool) error
+	ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error)
+}
+
+// Options are what the manager needs.
+type Options struct {
+	Engine Engine
+	Owner  ownership.Owner
+	// Lock is held from the last look to the end of a create. Two managers on one
+	// engine share it; nil takes one of the manager's own.
+	Lock sync.Locker
+	// Declared lists the names of the networks that have a row; nil finds no orphans.
+	Declared func(ctx context.Context) (map[string]bool, error)
+}
+
+// Manager keeps networks as declared.
+type Manager struct {
+	engine   Engine
+	owner    ownership.Owner
+	lock     sync.Locker
+	declared func(ctx context.Context) (map[string]bool, error)
+}
+
+// Desired is what is asked of a network.
+type Desired = spec.Desired[spec.Network]
+
+// New makes the manager.
+func New(o Options) *Manager {
+	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, declared: o.Declared}
+	if m.lock == nil {
+		m.lock = &sync.Mutex{}
+	}
+	return m
+}
+
+// Policy is the policy of networks: outside changes are cured.
+func Policy() engine.Policy {
+	return engine.Policy{
+		Retry:      engine.RetryPolicy{Max: 5, Base: 500 * clock.Millisecond, Cap: 15 * clock.Second},
+		ActTimeout: 3 * clock.Minute, OnDrift: engine.Enforce,
+		Resync: clock.Minute, Revive: 5 * clock.Minute, History: engine.History{Keep: 20},
+	}
+}
