@@ -3,8 +3,10 @@ package trust
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
@@ -34,6 +36,26 @@ func (v Verifier) Bundle(p Verified[fleet.HostPlan], raw []byte) (Verified[fleet
 		return none, err
 	}
 	return prove(b, d, p.p.at, p.p.recalled), nil
+}
+
+// Content accepts content that the bundle names, by size and digest: a file's, a
+// build context, an archive or what is put into a container.
+func (v Verifier) Content(b Verified[fleet.Bundle], want digest.Digest, content []byte) (Verified[[]byte], error) {
+	var none Verified[[]byte]
+	if err := needParent(b, "bundle"); err != nil {
+		return none, err
+	}
+	d := digest.Of(content)
+	for _, blob := range b.p.value.Blobs() {
+		if blob.Digest != want {
+			continue
+		}
+		if d != want || int64(len(content)) != blob.Size {
+			return none, refuse(NotListed, "%d bytes with digest %s are not the signed %d bytes with %s", len(content), d.Short(), blob.Size, want.Short())
+		}
+		return prove(content, d, b.p.at, b.p.recalled), nil
+	}
+	return none, refuse(NotListed, "the bundle has no content %s", want.Short())
 }
 
 // Blob accepts the content of one file of the bundle, by size and digest.
@@ -84,6 +106,9 @@ func CheckBundle(b *fleet.Bundle) error {
 	if err := checkFiles(b); err != nil {
 		return err
 	}
+	if err := checkContainers(b); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for _, e := range b.Exec {
 		if err := fleet.CheckName(e.Name); err != nil {
@@ -101,6 +126,31 @@ func CheckBundle(b *fleet.Bundle) error {
 				return refuse(Malformed, "bundle %s: step %q has an empty command or a NUL in one", b.Name, e.Name)
 			}
 		}
+	}
+	return nil
+}
+
+// checkContainers refuses containers that contradict themselves, content beyond
+// its bounds, and a bundle that an agent without containers would run half of.
+func checkContainers(b *fleet.Bundle) error {
+	if b.Containers == nil {
+		return nil
+	}
+	if !slices.Contains(b.Critical, fleet.CriticalContainers) {
+		return refuse(Malformed, "bundle %s has containers and does not name them critical", b.Name)
+	}
+	if b.Containers.Empty() {
+		return refuse(Malformed, "bundle %s has an empty set of containers; expected none at all", b.Name)
+	}
+	if problems := container.Validate(b.Containers); len(problems) > 0 {
+		return refuse(Malformed, "bundle %s: containers: %s", b.Name, problems[0])
+	}
+	sizes := map[digest.Digest]int64{}
+	for _, blob := range b.Blobs() {
+		if size, seen := sizes[blob.Digest]; seen && size != blob.Size {
+			return refuse(Malformed, "bundle %s: content %s has two sizes, %d and %d", b.Name, blob.Digest.Short(), size, blob.Size)
+		}
+		sizes[blob.Digest] = blob.Size
 	}
 	return nil
 }

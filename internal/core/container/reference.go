@@ -1,0 +1,113 @@
+package container
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Ref is a reference to an image in its full form.
+type Ref struct {
+	Domain string // such as docker.io
+	Path   string // such as library/nginx
+	Tag    string
+	Digest string
+}
+
+func (r Ref) String() string {
+	s := r.Domain + "/" + r.Path
+	if r.Tag != "" {
+		s += ":" + r.Tag
+	}
+	if r.Digest != "" {
+		s += "@" + r.Digest
+	}
+	return s
+}
+
+const defaultRegistry = "docker.io"
+
+// ParseRef reads a reference the way engines do: without a registry it is of
+// docker.io, without a folder of library. It refuses what an engine would take
+// for an image's ID, because an ID names any image that happens to be there.
+func ParseRef(s string) (Ref, error) {
+	bad := func(why string) (Ref, error) {
+		return Ref{}, fmt.Errorf("reference %q %s: expected one such as registry.example/team/app:1", s, why)
+	}
+	if s == "" || len(s) > 512 {
+		return bad("is empty or longer than 512 bytes")
+	}
+	rest, digest, pinned := strings.Cut(s, "@")
+	if pinned && !validDigest(digest) {
+		return bad("has no sha256 digest after @")
+	}
+	r := Ref{Digest: digest}
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.Contains(rest[i:], "/") {
+		rest, r.Tag = rest[:i], rest[i+1:]
+		if !validTag(r.Tag) {
+			return bad("has a tag that is not 1 to 128 of A-Z a-z 0-9 _ . -")
+		}
+	}
+	first, more, deep := strings.Cut(rest, "/")
+	if deep && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		r.Domain, r.Path = strings.ToLower(first), more
+	} else {
+		r.Domain, r.Path = defaultRegistry, rest
+	}
+	if r.Domain == "index.docker.io" {
+		r.Domain = defaultRegistry
+	}
+	if !validDomain(r.Domain) {
+		return bad("names no registry")
+	}
+	for part := range strings.SplitSeq(r.Path, "/") {
+		if !validPart(part) {
+			return bad("has a path that is not of a-z 0-9 . _ - and /")
+		}
+	}
+	if r.Domain == defaultRegistry && !strings.Contains(r.Path, "/") {
+		if r.Tag == "" && r.Digest == "" && strings.Trim(r.Path, "0123456789abcdef") == "" {
+			return bad("looks like an image ID")
+		}
+		if (r.Path == "sha256" || r.Path == "sha512") && len(r.Tag) >= 32 {
+			return bad("is an image ID")
+		}
+		r.Path = "library/" + r.Path
+	}
+	return r, nil
+}
+
+func validDigest(d string) bool {
+	h, ok := strings.CutPrefix(d, "sha256:")
+	return ok && len(h) == 64 && strings.Trim(h, "0123456789abcdef") == ""
+}
+
+func each(s string, ok func(b byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func lowerOrDigit(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' }
+
+func validTag(t string) bool {
+	return len(t) <= 128 && t != "" && t[0] != '.' && t[0] != '-' && each(t, func(b byte) bool {
+		return lowerOrDigit(b) || b >= 'A' && b <= 'Z' || b == '_' || b == '.' || b == '-'
+	})
+}
+
+func validPart(p string) bool {
+	return p != "" && lowerOrDigit(p[0]) && lowerOrDigit(p[len(p)-1]) && each(p, func(b byte) bool {
+		return lowerOrDigit(b) || b == '.' || b == '_' || b == '-'
+	})
+}
+
+func validDomain(d string) bool {
+	host, port, has := strings.Cut(d, ":")
+	if has && (len(port) > 5 || !each(port, func(b byte) bool { return b >= '0' && b <= '9' })) {
+		return false
+	}
+	return each(host, func(b byte) bool { return lowerOrDigit(b) || b == '.' || b == '-' })
+}
