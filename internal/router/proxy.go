@@ -1,0 +1,282 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/router/table"
+)
+
+// exchange is one request on its way. It belongs to the goroutine of its
+// handler, but for idle and body.
+type exchange struct {
+	route    *table.Route
+	upstream *upstream
+	counts   *counts
+	hold     holder
+	lease    *lease
+	body     *requestBody
+	idle     *idleTimer
+	headers  *headerTimer
+	verified http.Header // what ForwardAuth let in
+	path     string      // escaped path for the workspace
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+func (x *exchange) address(a netip.AddrPort) string {
+	if a.Port() == 0 {
+		a = netip.AddrPortFrom(a.Addr(), uint16(x.route.Port))
+	}
+	return a.String()
+}
+
+// ServeHTTP answers one request.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.inFlight.Add(1) > int64(r.cfg.MaxInFlight) {
+		r.inFlight.Add(-1)
+		r.refuse(w, req, page{status: http.StatusServiceUnavailable, text: "too many requests at once on this host",
+			next: "try again, or raise the router's limit of requests in flight", retry: 1})
+		return
+	}
+	defer r.inFlight.Add(-1)
+	a := r.active.Load()
+	i, p := a.choose(req)
+	if p != nil {
+		r.refuse(w, req, *p)
+		return
+	}
+	x := &exchange{route: a.table.Route(i), upstream: a.upstreams[i], counts: a.counts[i],
+		hold: holder{most: r.cfg.HoldFor, limit: r.cfg.HoldLimit}}
+	x.counts.requests.Add(1)
+	x.counts.inFlight.Add(1)
+	defer x.finish()
+	r.serve(w, req, x)
+}
+
+// refuse answers a request that no route took.
+func (r *Router) refuse(w http.ResponseWriter, req *http.Request, p page) {
+	r.other.requests.Add(1)
+	r.other.answered(p.status)
+	p.write(w, req)
+}
+
+// choose finds the route, or the page that says why there is none.
+func (a *active) choose(req *http.Request) (int, *page) {
+	if req.Method == http.MethodConnect || req.Method == http.MethodTrace {
+		return 0, &page{status: http.StatusMethodNotAllowed, text: "the method " + req.Method + " is not served", next: "use another method"}
+	}
+	host, err := table.RequestHost(req.Host)
+	if err != nil {
+		return 0, &page{status: http.StatusBadRequest, text: "the Host of the request is not a host name", next: "send the name that the route has"}
+	}
+	path, err := table.CleanPath(req.URL.Path)
+	if err != nil {
+		return 0, &page{status: http.StatusBadRequest, text: err.Error(), next: "send a plain path"}
+	}
+	i := a.table.Match(host, path)
+	if i < 0 {
+		return 0, &page{status: http.StatusNotFound, text: "no route for " + host + " takes this path", next: "declare a route for it, or correct the address"}
+	}
+	route := a.table.Route(i)
+	if req.TLS == nil {
+		return i, nil
+	}
+	// A connection may be used for every name that its certificate has, and
+	// this host name has another one (RFC 9110, 15.5.20).
+	if a.table.Certificate(req.TLS.ServerName) != a.table.Certificate(host) {
+		return 0, &page{status: http.StatusMisdirectedRequest, route: route.Name, text: host + " has another certificate than this connection",
+			next: "connect again with that server name"}
+	}
+	if route.TLS == "" {
+		return 0, &page{status: http.StatusNotFound, route: route.Name, text: "this route is served without TLS only", next: "use http, or give the route a certificate"}
+	}
+	return i, nil
+}
+
+func (r *Router) serve(w http.ResponseWriter, req *http.Request, x *exchange) {
+	route := x.route
+	if req.TLS == nil && route.RedirectHTTP {
+		x.redirect(w, req)
+		return
+	}
+	x.path = req.URL.EscapedPath()
+	if route.StripPath {
+		var err error
+		if x.path, err = route.Strip(x.path); err != nil {
+			x.fail(w, req, page{status: http.StatusBadRequest, text: err.Error(), next: "send a plain path"})
+			return
+		}
+	}
+	if route.MaxBody >= 0 && req.ContentLength > route.MaxBody {
+		x.fail(w, req, tooLarge(route.MaxBody))
+		return
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
+	if route.ForwardAuth != "" && !r.authorize(ctx, w, req, x) {
+		return
+	}
+	x.idle = newIdleTimer(route.Timeouts.Idle.Std(), w, req, cancel)
+	defer x.idle.stop()
+	x.headers = &headerTimer{most: route.Timeouts.Header.Std(), cancel: cancel}
+	defer x.headers.stop()
+	ctx = context.WithValue(ctx, exchangeKey{}, x)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { x.headers.start(info.Err) },
+	})
+	out := req.WithContext(ctx)
+	if req.Body != nil && req.Body != http.NoBody && req.ContentLength != 0 {
+		x.body = &requestBody{from: req.Body, idle: x.idle}
+		if route.MaxBody >= 0 {
+			x.body.from = http.MaxBytesReader(w, req.Body, route.MaxBody)
+		}
+		out.Body = x.body
+	}
+	r.proxy.ServeHTTP(w, out)
+}
+
+func (x *exchange) redirect(w http.ResponseWriter, req *http.Request) {
+	host, err := table.RequestHost(req.Host)
+	if err != nil {
+		host = x.route.Host
+	}
+	x.counts.answered(http.StatusPermanentRedirect)
+	w.Header().Set("Location", "https://"+host+"/"+strings.TrimLeft(req.URL.RequestURI(), "/"))
+	w.WriteHeader(http.StatusPermanentRedirect)
+}
+
+// finish gives back what the exchange holds, also when a broken response makes
+// the proxy panic.
+func (x *exchange) finish() {
+	x.hold.stop()
+	if x.body != nil {
+		x.body.finish()
+	}
+	if x.lease != nil {
+		x.lease.release()
+	}
+	x.counts.inFlight.Add(-1)
+	if broken := recover(); broken != nil {
+		x.counts.errors.Add(1)
+		panic(broken)
+	}
+}
+
+func newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Transport:      attempts{},
+		FlushInterval:  -1,
+		Rewrite:        rewrite,
+		ModifyResponse: received,
+		ErrorHandler:   failed,
+		ErrorLog:       log.New(io.Discard, "", 0), // counted per route instead
+		BufferPool:     &buffers{},
+	}
+}
+
+func rewrite(p *httputil.ProxyRequest) {
+	x := exchangeOf(p.In.Context())
+	out := p.Out
+	out.URL.Scheme = "http"
+	out.URL.Host = x.upstream.key // replaced by each attempt
+	// The router decides nothing by the query: it goes on as it came.
+	out.URL.RawQuery = p.In.URL.RawQuery
+	if plain, err := url.PathUnescape(x.path); err == nil {
+		out.URL.Path, out.URL.RawPath = plain, x.path
+	}
+	out.Host = p.In.Host
+	dropForwarding(out.Header)
+	p.SetXForwarded()
+	if x.route.StripPath && x.route.Path != "/" {
+		out.Header.Set("X-Forwarded-Prefix", x.route.Path)
+	}
+	x.trusted(out.Header)
+}
+
+// dropForwarding removes what the client says of where the request came from.
+func dropForwarding(h http.Header) {
+	for name := range h {
+		if table.IsForwarding(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// trusted sets the headers that only the route and its ForwardAuth may set.
+func (x *exchange) trusted(h http.Header) {
+	for _, name := range x.route.AuthHeaders {
+		dropAlike(h, name)
+		if values := x.verified.Values(name); len(values) > 0 {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	for name, value := range x.route.Headers {
+		dropAlike(h, name)
+		h.Set(name, value)
+	}
+}
+
+// dropAlike removes the header in each spelling that a server may read as it.
+func dropAlike(h http.Header, name string) {
+	want := strings.ReplaceAll(name, "_", "-")
+	for have := range h {
+		if strings.EqualFold(strings.ReplaceAll(have, "_", "-"), want) {
+			delete(h, have)
+		}
+	}
+}
+
+// received sees the response before it goes to the client.
+func received(res *http.Response) error {
+	x := exchangeOf(res.Request.Context())
+	x.headers.stop()
+	x.idle.responding()
+	x.counts.answered(res.StatusCode)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		x.lease.upgrade()
+		if both, ok := res.Body.(io.ReadWriteCloser); ok {
+			res.Body = &upgradedBody{ReadWriteCloser: both, idle: x.idle}
+		}
+		return nil
+	}
+	res.Body = &responseBody{ReadCloser: res.Body, idle: x.idle}
+	return nil
+}
+
+// failed answers a request that got no response.
+func failed(w http.ResponseWriter, req *http.Request, err error) {
+	x := exchangeOf(req.Context())
+	if x.body != nil {
+		if long := x.body.tooLarge(); long != nil {
+			x.fail(w, req, tooLarge(long.Limit))
+			return
+		}
+	}
+	if cause := context.Cause(req.Context()); cause != nil && !errors.Is(err, errHoldLong) {
+		err = cause
+	}
+	x.fail(w, req, pageFor(err))
+}
+
+func (x *exchange) fail(w http.ResponseWriter, req *http.Request, p page) {
+	x.counts.answered(p.status)
+	p.route = x.route.Name
+	p.write(w, req)
+}
+
+func tooLarge(limit int64) page {
+	return page{status: http.StatusRequestEntityTooLarge, text: "the body is longer than " + strconv.FormatInt(limit, 10) + " bytes",
+		next: "send less, or raise maxBody of the route"}
+}
