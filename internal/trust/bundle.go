@@ -142,6 +142,9 @@ func checkContainers(b *fleet.Bundle) error {
 	if b.Containers.Empty() {
 		return refuse(Malformed, "bundle %s has an empty set of containers; expected none at all", b.Name)
 	}
+	if !b.Containers.Sorted() {
+		return refuse(Malformed, "bundle %s: a list of containers is not in order of name", b.Name)
+	}
 	if problems := container.Validate(b.Containers); len(problems) > 0 {
 		return refuse(Malformed, "bundle %s: containers: %s", b.Name, problems[0])
 	}

@@ -37,6 +37,25 @@ func (s *Set) Normalize() {
 	s.Routes = ordered(s.Routes, func(v Route) string { return v.Name })
 }
 
+// Sorted reports whether every list is in order of name, as look-ups need it.
+func (s *Set) Sorted() bool {
+	return inNameOrder(s.Networks, func(v *Network) string { return v.Name }) &&
+		inNameOrder(s.Volumes, func(v *Volume) string { return v.Name }) &&
+		inNameOrder(s.Images, func(v *Image) string { return v.Name }) &&
+		inNameOrder(s.Workspaces, func(v *Workspace) string { return v.Name }) &&
+		inNameOrder(s.Snapshots, func(v *Snapshot) string { return v.Name }) &&
+		inNameOrder(s.Routes, func(v *Route) string { return v.Name })
+}
+
+func inNameOrder[T any](list []T, name func(*T) string) bool {
+	for i := 1; i < len(list); i++ {
+		if name(&list[i-1]) > name(&list[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // ordered sorts by key, equal keys by their encoding, so that no order of the
 // input shows. The result is never nil.
 func ordered[T any](list []T, key func(T) string) []T {
