@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"syscall"
@@ -19,9 +21,7 @@ func (f *files) read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	defer syscall.Close(fd)
-	if f.buf == nil {
-		f.buf = make([]byte, 8<<10)
-	}
+	f.grow()
 	n := 0
 	for {
 		if n == len(f.buf) {
@@ -38,6 +38,50 @@ func (f *files) read(path string) ([]byte, error) {
 			return f.buf[:n], nil
 		}
 		n += m
+	}
+}
+
+// each calls visit with the names in a folder, without making a string of each.
+func (f *files) each(path string, visit func(name []byte)) error {
+	fd, err := retry(func() (int, error) {
+		return syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer syscall.Close(fd)
+	f.grow()
+	for {
+		n, err := retry(func() (int, error) { return syscall.ReadDirent(fd, f.buf) })
+		if err != nil {
+			return fmt.Errorf("list %s: %w", path, err)
+		}
+		if n == 0 {
+			return nil
+		}
+		parseDirents(f.buf[:n], visit)
+	}
+}
+
+// parseDirents walks the records of getdents64(2): inode and offset of 8 bytes
+// each, length of 2, type of 1, and the name, which a zero byte ends.
+func parseDirents(b []byte, visit func(name []byte)) {
+	const lengthAt, nameAt = 16, 19
+	for len(b) > nameAt {
+		length := int(binary.NativeEndian.Uint16(b[lengthAt:]))
+		if length <= nameAt || length > len(b) {
+			return
+		}
+		if name, _, ok := bytes.Cut(b[nameAt:length], []byte{0}); ok && len(name) > 0 {
+			visit(name)
+		}
+		b = b[length:]
+	}
+}
+
+func (f *files) grow() {
+	if f.buf == nil {
+		f.buf = make([]byte, 32<<10)
 	}
 }
 

@@ -107,9 +107,11 @@ func (c *Collector) readIO(k *known, w *Workspace) error {
 			failed = err
 			continue
 		}
-		read, written := parseBlkio(b)
+		read, written, counted := parseBlkio(b)
 		if k.io.v2 {
 			read, written = parseIOStat(b)
+		} else if !counted {
+			return nil
 		}
 		w.IOReadBytes, w.IOWrittenBytes = new(count(read)), new(count(written))
 		return nil

@@ -102,20 +102,14 @@ func (c *Collector) readKernel(h *Host) error {
 
 // readProcesses counts the folders of /proc with a number for a name.
 func (c *Collector) readProcesses(h *Host) error {
-	dir, err := os.Open(c.opts.Proc)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	entries, err := dir.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
 	var n int64
-	for _, e := range entries {
-		if e[0] >= '1' && e[0] <= '9' {
+	err := c.files.each(c.opts.Proc, func(name []byte) {
+		if name[0] >= '1' && name[0] <= '9' {
 			n++
 		}
+	})
+	if err != nil {
+		return err
 	}
 	h.Processes = &n
 	return nil

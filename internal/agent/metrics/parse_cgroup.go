@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"path"
 	"strings"
 )
 
@@ -18,11 +19,11 @@ func parseCgroup(b []byte) []cgroupLine {
 		var line []byte
 		line, b = nextLine(b)
 		_, rest, found := bytes.Cut(line, []byte(":"))
-		controllers, path, full := bytes.Cut(rest, []byte(":"))
-		if !found || !full || !bytes.HasPrefix(path, []byte("/")) {
+		controllers, group, full := bytes.Cut(rest, []byte(":"))
+		if !found || !full || !bytes.HasPrefix(group, []byte("/")) {
 			continue
 		}
-		out = append(out, cgroupLine{controllers: string(controllers), path: string(path)})
+		out = append(out, cgroupLine{controllers: string(controllers), path: string(group)})
 	}
 	return out
 }
@@ -48,7 +49,7 @@ func parseMountinfo(b []byte) []cgroupMount {
 			continue
 		}
 		m := cgroupMount{v2: v2, options: string(fieldAt(rest, 1)),
-			root: unescape(string(fieldAt(head, 3))), point: unescape(string(fieldAt(head, 4)))}
+			root: unescape(string(fieldAt(head, 3))), point: path.Clean(unescape(string(fieldAt(head, 4))))}
 		if strings.HasPrefix(m.root, "/") && strings.HasPrefix(m.point, "/") {
 			out = append(out, m)
 		}
@@ -86,8 +87,10 @@ func parseLimit(b []byte) (uint64, bool) {
 	return n, ok && n < 1<<62
 }
 
-// parseBlkio sums blkio.throttle.io_service_bytes (version 1) over devices.
-func parseBlkio(b []byte) (read, written uint64) {
+// parseBlkio sums blkio.throttle.io_service_bytes (version 1) over devices. It
+// is false without a line of a device: newer kernels count here only once a
+// limit is set, and then a zero would be a lie.
+func parseBlkio(b []byte) (read, written uint64, counted bool) {
 	for len(b) > 0 {
 		var line []byte
 		line, b = nextLine(b)
@@ -97,12 +100,12 @@ func parseBlkio(b []byte) (read, written uint64) {
 		switch {
 		case !ok:
 		case string(op) == "Read":
-			read = addSat(read, n)
+			read, counted = addSat(read, n), true
 		case string(op) == "Write":
-			written = addSat(written, n)
+			written, counted = addSat(written, n), true
 		}
 	}
-	return read, written
+	return read, written, counted
 }
 
 // parseIOStat sums io.stat (version 2) over devices.

@@ -103,7 +103,6 @@ func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) 
 	if err := c.verify(k, t); err != nil {
 		return Workspace{}, err
 	}
-	k.seen = true
 	micros, err := c.readCPU(k)
 	missing := false
 	for _, err := range []error{err, c.readMemory(k, &w), c.readIO(k, &w), c.readPids(k, &w)} {
@@ -122,7 +121,7 @@ func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) 
 			w.CPUPermille = rate(*k.prevCPU, *micros, now.Sub(k.prevAt))
 		}
 	}
-	k.prevCPU, k.prevAt = micros, now
+	k.prevCPU, k.prevAt, k.seen = micros, now, true
 	return w, nil
 }
 
