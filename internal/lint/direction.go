@@ -18,12 +18,12 @@ var mayImport = []struct {
 	reason string
 }{
 	{"control", []string{"store", "trust", "wire", "identity", "release"}, "the server runtime verifies releases, appends, enrols and speaks the agent protocol"},
-	{"agent", []string{"trust", "wire", "reconcile", "identity", "system", "lockfile"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers of its host"},
+	{"agent", []string{"trust", "wire", "reconcile", "identity", "system", "docker", "router", "lockfile"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers and the router of its host"},
 	{"api", []string{"control", "store", "trust", "wire", "identity"}, "the edge turns requests into inputs of the server runtime"},
 	{"release", []string{"trust", "strictdoc"}, "a release is read strictly, and signed and verified as it is written"},
 	{"identity", []string{"trust"}, "enrolment tokens are signed documents"},
 	{"system", []string{"reconcile"}, "files and profiles are managers of the framework"},
-	{"docker", []string{"reconcile"}, "container kinds are managers of the framework"},
+	{"docker", []string{"reconcile", "router", "need"}, "container kinds are managers of the framework; routes are set in the host's router; its tests share one engine"},
 	{"cli", []string{anything}, "the commands wire everything together"},
 	{"bench", []string{anything}, "the benchmark stands where a fleet of agents, an operator and a release build stand"},
 	{"sim", []string{anything}, "the world in a box holds every part"},

@@ -97,7 +97,7 @@ func Next(w Want, children []engine.Child) Plan {
 		p.children[c.Ref] = c
 	}
 	order := p.declare(w.Set)
-	p.park(children)
+	p.park(children, order)
 	for _, it := range order {
 		p.settle(it)
 	}
@@ -160,7 +160,7 @@ func declared[S any](p *planner, kind, name string, spec S, needs []container.Ne
 
 // park stops the workspaces of the generation that was left, once the images of
 // the new one are there.
-func (p *planner) park(children []engine.Child) {
+func (p *planner) park(children []engine.Child, order []*item) {
 	if p.want.Keep == nil {
 		return
 	}
@@ -182,7 +182,7 @@ func (p *planner) park(children []engine.Child) {
 		}).InOrder(orderOf(c.Ref.Kind))}
 		p.parked = append(p.parked, it)
 	}
-	for _, it := range p.items {
+	for _, it := range order {
 		ready = ready && (it.id.Kind != container.KindImage || p.is(it, engine.Converged))
 	}
 	for _, it := range p.parked {

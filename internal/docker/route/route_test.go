@@ -1,0 +1,81 @@
+package route
+
+import (
+	"testing"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/internal/router/table"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+func resource(s spec.Route) engine.Resource[Desired] {
+	return engine.Resource[Desired]{Ref: engine.Ref{Kind: spec.KindRoute, ID: s.Name}, Desired: Desired{Spec: s, Run: "r"}}
+}
+
+// turn observes, decides and acts once, and returns the decision.
+func turn(t *testing.T, m *Manager, r engine.Resource[Desired]) (engine.Decision, error) {
+	t.Helper()
+	o, err := m.Observe(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := m.Decide(engine.View[Desired, Observed]{Resource: r, Observed: o})
+	if d.Action() == nil {
+		return d, nil
+	}
+	return d, m.Act(t.Context(), r, d.Action())
+}
+
+func TestRoutesAreKeptInTheRouter(t *testing.T) {
+	rt := router.New(router.Config{})
+	defer rt.Close()
+	told := 0
+	m := New(Options{Router: rt, Changed: func(table.Table) error { told++; return nil }})
+	web := resource(spec.Route{Name: "web", Host: "Example.org", Workspace: "web", Port: 80})
+	api := resource(spec.Route{Name: "api", Host: "example.org", Path: "/api", Workspace: "api", Port: 8080})
+	for _, r := range []engine.Resource[Desired]{web, api} {
+		if d, err := turn(t, m, r); err != nil || d.Reason().Code != CodeMissing {
+			t.Fatalf("%s: %s %v", r.Ref, d.Reason(), err)
+		}
+		if d, err := turn(t, m, r); err != nil || d.Action() != nil { // S36: nothing to do, nothing done
+			t.Fatalf("%s again: %s %v", r.Ref, d.Reason(), err)
+		}
+	}
+	if i := rt.Table().Match("example.org", "/api/x"); i < 0 || rt.Table().Route(i).Upstream != "api" {
+		t.Fatalf("the table is %+v", rt.Table().Routes())
+	}
+	// Somebody emptied the router: it comes back, and others stay.
+	rt.Swap(table.Table{})
+	if _, err := turn(t, m, web); err != nil || rt.Table().Len() != 1 {
+		t.Fatalf("%v, %d routes", err, rt.Table().Len())
+	}
+	web.Desired.Spec.Port = 81
+	if d, err := turn(t, m, web); err != nil || d.Reason().Code != CodeDiffers || rt.Table().Route(0).Port != 81 {
+		t.Fatalf("%s %v %+v", d.Reason(), err, rt.Table().Routes())
+	}
+	web.Retire = true
+	if _, err := turn(t, m, web); err != nil || rt.Table().Len() != 0 {
+		t.Fatalf("%v, %d routes", err, rt.Table().Len())
+	}
+	if told != 5 {
+		t.Fatalf("told of %d tables", told)
+	}
+}
+
+func TestTwoRoutesForOnePlace(t *testing.T) {
+	rt := router.New(router.Config{})
+	defer rt.Close()
+	m := New(Options{Router: rt})
+	if _, err := turn(t, m, resource(spec.Route{Name: "a", Host: "h.example", Workspace: "a", Port: 80})); err != nil {
+		t.Fatal(err)
+	}
+	_, err := turn(t, m, resource(spec.Route{Name: "b", Host: "h.example.", Workspace: "b", Port: 80}))
+	if err == nil || rt.Table().Len() != 1 || rt.Table().Route(0).Upstream != "a" {
+		t.Fatalf("%v, table %+v", err, rt.Table().Routes())
+	}
+	d, err := turn(t, m, resource(spec.Route{Name: "c", Host: "h..example", Workspace: "c", Port: 80}))
+	if err != nil || d.Name() != "fail" || d.Reason().Code != CodeRefused {
+		t.Fatalf("%s %v", d.Reason(), err)
+	}
+}
