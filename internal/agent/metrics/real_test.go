@@ -144,17 +144,19 @@ func group(t testing.TB, id string) (dirs map[string]string) {
 	need.Root(t, "control groups are made")
 	dirs = map[string]string{}
 	for _, ctl := range []string{"cpuacct", "memory", "pids", "blkio"} {
-		parent := fmt.Sprintf("/sys/fs/cgroup/%s/steady-metrics-%d", ctl, os.Getpid())
+		parent, err := os.MkdirTemp("/sys/fs/cgroup/"+ctl, "steady-metrics-")
 		dir := parent + "/" + id
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+		if err != nil {
 			need.Missing(t, "control groups of version 1 cannot be made ("+err.Error()+"): boot with systemd.unified_cgroup_hierarchy=0, as root")
 		}
 		dirs[ctl] = dir
 		t.Cleanup(func() {
-			if err := os.Remove(dir); err != nil {
+			if err := errors.Join(os.Remove(dir), os.Remove(parent)); err != nil {
 				t.Error(err)
 			}
-			_ = os.Remove(parent) // the last one succeeds
 		})
 	}
 	return dirs
@@ -258,8 +260,11 @@ func TestRealVersion2(t *testing.T) {
 		}
 	}
 	need.Root(t, "a control group is made")
-	dir := mount + fmt.Sprintf("/steady-metrics-%d-", os.Getpid()) + id + ".scope"
-	if mount == "" || os.Mkdir(dir, 0o755) != nil {
+	if mount == "" {
+		need.Missing(t, "no control group of version 2 is mounted: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
+	}
+	dir, err := os.MkdirTemp(mount, "steady-metrics-*-"+id+".scope")
+	if err != nil {
 		need.Missing(t, "no control group of version 2 can be made: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
 	}
 	t.Cleanup(func() {

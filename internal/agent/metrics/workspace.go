@@ -12,12 +12,19 @@ import (
 )
 
 // Target is a running container to measure. PID is its first process as the
-// host sees it. ContainerID keeps a process that got the same number since from
+// host sees it. ContainerID, in full, keeps a process that got the same number since from
 // being taken for it; without one the process's own control group counts.
 type Target struct {
 	Name        string
 	PID         int
 	ContainerID string
+}
+
+func (t Target) key() string {
+	if t.ContainerID == "" {
+		return "name:" + t.Name
+	}
+	return t.ContainerID
 }
 
 // known is what is remembered of a container between samples.
@@ -122,6 +129,7 @@ func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) 
 		}
 	}
 	k.prevCPU, k.prevAt, k.seen = micros, now, true
+	c.known[t.key()] = k // only now: it is the container's
 	return w, nil
 }
 
@@ -136,11 +144,7 @@ func rate(before, now uint64, interval clock.Duration) *int64 {
 
 // lookUp returns what is known of a container, found anew for a new process.
 func (c *Collector) lookUp(t Target) (*known, error) {
-	key := t.ContainerID
-	if key == "" {
-		key = "name:" + t.Name
-	}
-	if k := c.known[key]; k != nil && k.pid == t.PID {
+	if k := c.known[t.key()]; k != nil && k.pid == t.PID {
 		return k, nil
 	}
 	dir := c.opts.Proc + "/" + strconv.Itoa(t.PID)
@@ -150,7 +154,6 @@ func (c *Collector) lookUp(t Target) (*known, error) {
 	}
 	k := &known{pid: t.PID, procGroup: dir + "/cgroup", procNet: dir + "/net/dev",
 		netDenied: err != nil, ownNet: err == nil && !slices.Contains(c.hostNets(), net)}
-	c.known[key] = k
 	return k, nil
 }
 
