@@ -39,3 +39,98 @@ const (
 	Removing State = "Removing"
 	Removed  State = "Removed"
 )
+
+// CodeCancelled is the reason of a build or pull that was cancelled.
+const CodeCancelled engine.Code = "cancelled"
+
+// Stage is where the framework has a resource.
+type Stage struct {
+	Kind   string
+	Phase  engine.Phase
+	Code   engine.Code
+	Action string // name of the act that began or ended
+	// Rests says that a workspace is desired to be stopped, or runs to its end.
+	Rests bool
+}
+
+// StateOf words a stage for people.
+func StateOf(s Stage) State {
+	switch s.Phase {
+	case engine.Retired:
+		return Removed
+	case engine.Orphaned, engine.Failed:
+		return s.failed()
+	}
+	switch s.Kind {
+	case KindWorkspace:
+		return s.workspace()
+	case KindImage:
+		return s.image()
+	}
+	switch s.Phase {
+	case engine.Converged, engine.Degraded, engine.Drifted:
+		return Ready
+	case engine.Retrying:
+		return ErrorState
+	case engine.Acting, engine.Verifying:
+		if s.Kind == KindSnapshot {
+			return Snapshotting
+		}
+		return Applying
+	case engine.Retiring:
+		return Removing
+	}
+	return Waiting
+}
+
+func (s Stage) failed() State {
+	switch {
+	case s.Kind == KindImage && s.Code == CodeCancelled:
+		return ImageCancelled
+	case s.Kind == KindImage:
+		return ImageFailed
+	}
+	return ErrorState
+}
+
+func (s Stage) workspace() State {
+	switch s.Phase {
+	case engine.Converged, engine.Degraded, engine.Drifted:
+		if s.Rests {
+			return StoppedState
+		}
+		return RunningState
+	case engine.Retrying:
+		return ErrorState
+	case engine.Retiring:
+		return Stopping
+	case engine.Acting, engine.Verifying:
+		switch s.Action {
+		case "start", "swap", "promote", "restore", "unpause":
+			return Starting
+		case "stop", "remove":
+			return Stopping
+		}
+		return Deploying
+	case engine.Waiting:
+		if s.Code == CodeStarting {
+			return Starting
+		}
+	}
+	return DeploymentPending
+}
+
+func (s Stage) image() State {
+	switch s.Phase {
+	case engine.Converged, engine.Degraded, engine.Drifted:
+		return ImageFinished
+	case engine.Acting, engine.Verifying:
+		return ImageBuilding
+	case engine.Retrying:
+		return ImageFailed
+	}
+	if s.Code == CodeCancelled {
+		return ImageCancelled
+	}
+	return ImagePending
+}

@@ -31,6 +31,54 @@ type Want struct {
 // Ask is a verb, and what tells this asking from the next.
 type Ask struct{ Verb, Nonce string }
 
+// Verbs of resources. Start and stop set what is desired of a workspace until
+// another verb comes; each asking with a new nonce makes what failed try again.
+const (
+	Start    = "start"
+	Stop     = "stop"
+	Retry    = "retry"
+	Redeploy = "redeploy"
+	Restart  = "restart"
+	Build    = "build"
+	Cancel   = "cancel"
+)
+
+// Verbs lists what may be asked of a resource of each kind.
+var Verbs = map[string][]string{
+	container.KindWorkspace: {Redeploy, Restart, Retry, Start, Stop},
+	container.KindImage:     {Build, Cancel, Retry},
+	container.KindNetwork:   {Retry},
+	container.KindVolume:    {Retry},
+	container.KindSnapshot:  {Retry},
+	container.KindRoute:     {Retry},
+}
+
+// toManager is the verb as the kind's manager takes it.
+func (a Ask) toManager(kind string) Ask {
+	switch {
+	case kind == container.KindImage && a.Verb == Build:
+		a.Verb = "rebuild"
+	case kind == container.KindImage && (a.Verb == Cancel || a.Verb == Retry):
+	case kind == container.KindWorkspace && (a.Verb == Redeploy || a.Verb == Restart):
+	default:
+		a.Verb = "" // said by the spec, or by the nonce alone
+	}
+	return a
+}
+
+// run is the workspace with its state as last asked.
+func (w *Want) run(x container.Workspace) container.Workspace {
+	switch w.Asks[container.ID{Kind: container.KindWorkspace, Name: x.Name}].Verb {
+	case Stop:
+		x.State = container.Stopped
+	case Start, Redeploy, Restart:
+		if x.State == container.Stopped {
+			x.State = container.Running
+		}
+	}
+	return x
+}
+
 // Wait is a resource that is not set yet, and the first thing that it waits for.
 type Wait struct {
 	ID  container.ID
@@ -132,9 +180,9 @@ func (p *planner) declare(s *container.Set) []*item {
 		out = append(out, declared(p, container.KindImage, s.Images[i].Name, s.Images[i], nil))
 	}
 	for i := range s.Workspaces {
-		w := &s.Workspaces[i]
-		it := declared(p, container.KindWorkspace, w.Name, container.Deployment{Workspace: *w, Uses: s.Uses(w, p.want.Title)}, w.Needs())
-		it.work = w
+		w := p.want.run(s.Workspaces[i])
+		it := declared(p, container.KindWorkspace, w.Name, container.Deployment{Workspace: w, Uses: s.Uses(&w, p.want.Title)}, w.Needs())
+		it.work = &w
 		out = append(out, it)
 	}
 	for i := range s.Snapshots {
@@ -148,7 +196,7 @@ func (p *planner) declare(s *container.Set) []*item {
 
 func declared[S any](p *planner, kind, name string, spec S, needs []container.Need) *item {
 	id := container.ID{Kind: kind, Name: name}
-	ask := p.want.Asks[id]
+	ask := p.want.Asks[id].toManager(kind)
 	in := engine.Upsert(refOf(id), container.Desired[S]{Spec: spec, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce}).InOrder(orderOf(kind))
 	if t := p.want.Until[id]; t != 0 {
 		in = in.Until(t)
