@@ -1,0 +1,128 @@
+package workspace
+
+import "github.com/steadyfleet/steady/reconcile/engine"
+
+// Action is one step. Containers are named by their ids: an action that finds
+// them in other roles than it was decided for changes nothing.
+type Action interface {
+	engine.Action
+	// Carry calls the method of h that goes with the action.
+	Carry(h Handler) error
+}
+
+// Handler carries out every kind of action.
+type Handler interface {
+	Create(Create) error
+	Start(Start) error
+	Stop(Stop) error
+	Unpause(Unpause) error
+	Adjust(Adjust) error
+	Rename(Rename) error
+	Swap(Swap) error
+	Promote(Promote) error
+	Restore(Restore) error
+	RemoveOld(RemoveOld) error
+	Discard(Discard) error
+	Remove(Remove) error
+}
+
+type (
+	// Create makes a container and does not start it: the workspace's own one if
+	// Replaces is empty, else one beside the container that it is to replace,
+	// whose anonymous volumes it takes over.
+	Create struct {
+		Replica  int      `json:"replica"`
+		Replaces string   `json:"replaces,omitempty"`
+		Nonce    string   `json:"nonce,omitempty"`
+		MadeFor  []string `json:"madeFor,omitempty"`
+		Repeats  int      `json:"repeats,omitempty"`
+	}
+	// Start starts a container. Restart stops it first, for the nonce of a verb.
+	Start struct {
+		ID      string `json:"id"`
+		Restart string `json:"restart,omitempty"`
+	}
+	// Stop stops containers and keeps them.
+	Stop struct {
+		IDs []string `json:"ids"`
+	}
+	// Unpause lets a frozen container go on.
+	Unpause struct {
+		ID string `json:"id"`
+	}
+	// Adjust changes a container in place until the fields are as desired.
+	Adjust struct {
+		ID     string   `json:"id"`
+		Fields []string `json:"fields"`
+	}
+	// Rename gives a container the workspace's name.
+	Rename struct {
+		ID string `json:"id"`
+	}
+	// Swap stops Old (if any runs) and gives its name to New, and starts New if
+	// Run is set.
+	Swap struct {
+		Old string `json:"old"`
+		New string `json:"new"`
+		Run bool   `json:"run"`
+	}
+	// Promote gives the name of Old to New, which runs and is good, lets requests
+	// go to New, and leaves Old running.
+	Promote struct {
+		Old string `json:"old"`
+		New string `json:"new"`
+	}
+	// Restore puts Old in the place of Bad, which goes. With a Cause it fails
+	// after that, so that the attempt counts.
+	Restore struct {
+		Bad   string `json:"bad"`
+		Old   string `json:"old"`
+		Run   bool   `json:"run"`
+		Cause string `json:"cause,omitempty"`
+	}
+	// RemoveOld removes what Keep has replaced, without volumes.
+	RemoveOld struct {
+		Keep string   `json:"keep"`
+		IDs  []string `json:"ids"`
+		Run  bool     `json:"run"` // Keep has to run
+	}
+	// Discard removes containers that are not in use, without volumes. With a
+	// Cause it fails after that, so that the attempt counts.
+	Discard struct {
+		IDs   []string `json:"ids"`
+		Cause string   `json:"cause,omitempty"`
+	}
+	// Remove removes every container of the workspace and their anonymous
+	// volumes.
+	Remove struct {
+		IDs []string `json:"ids"`
+	}
+)
+
+// ActionName names the actions.
+func (Create) ActionName() string    { return "create" }
+func (Start) ActionName() string     { return "start" }
+func (Stop) ActionName() string      { return "stop" }
+func (Unpause) ActionName() string   { return "unpause" }
+func (Adjust) ActionName() string    { return "adjust" }
+func (Rename) ActionName() string    { return "rename" }
+func (Swap) ActionName() string      { return "swap" }
+func (Promote) ActionName() string   { return "promote" }
+func (Restore) ActionName() string   { return "restore" }
+func (RemoveOld) ActionName() string { return "remove_old" }
+func (Discard) ActionName() string   { return "discard" }
+func (Remove) ActionName() string    { return "remove" }
+
+// Carry implements Action.
+func (a Create) Carry(h Handler) error    { return h.Create(a) }
+func (a Start) Carry(h Handler) error     { return h.Start(a) }
+func (a Stop) Carry(h Handler) error      { return h.Stop(a) }
+func (a Unpause) Carry(h Handler) error   { return h.Unpause(a) }
+func (a Adjust) Carry(h Handler) error    { return h.Adjust(a) }
+func (a Rename) Carry(h Handler) error    { return h.Rename(a) }
+func (a Swap) Carry(h Handler) error      { return h.Swap(a) }
+func (a Promote) Carry(h Handler) error   { return h.Promote(a) }
+func (a Restore) Carry(h Handler) error   { return h.Restore(a) }
+func (a RemoveOld) Carry(h Handler) error { return h.RemoveOld(a) }
+func (a Discard) Carry(h Handler) error   { return h.Discard(a) }
+func (a Remove) Carry(h Handler) error    { return h.Remove(a) }

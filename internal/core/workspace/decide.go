@@ -1,0 +1,299 @@
+package workspace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Codes of workspaces, beside container.CodeStarting.
+const (
+	CodeMissing     engine.Code = "container_missing"
+	CodeNotThere    engine.Code = "prerequisite_missing"
+	CodeReplace     engine.Code = "replace"
+	CodeReplacing   engine.Code = "replacing"
+	CodeGood        engine.Code = "replacement_good"
+	CodeAdjust      engine.Code = "adjust"
+	CodeRenamed     engine.Code = "renamed"
+	CodeNotRunning  engine.Code = "not_running"
+	CodePaused      engine.Code = "paused"
+	CodeRuns        engine.Code = "runs"
+	CodeRestart     engine.Code = "restart_requested"
+	CodeFailed      engine.Code = "start_failed"
+	CodeUnhealthy   engine.Code = "unhealthy"
+	CodeRestarting  engine.Code = "restarts_again_and_again"
+	CodeLeftover    engine.Code = "leftover"
+	CodeRemoving    engine.Code = "being_removed"
+	CodeNotDeclared engine.Code = "not_declared"
+	CodeTaken       engine.Code = "name_taken"
+	CodeImpossible  engine.Code = "engine_cannot"
+	CodeFutile      engine.Code = "difference_stays"
+	CodeReported    engine.Code = "drift_reported"
+	CodeUnknownVerb engine.Code = "unknown_verb"
+)
+
+// Times of waiting.
+const (
+	removalPause = clock.Second
+	missingPause = 15 * clock.Second
+	// A container that is replaced for the same differences within loopSpan of
+	// being made, mostRepeats times in a row, is left alone.
+	loopSpan    = 10 * clock.Minute
+	mostRepeats = 2
+)
+
+// Decide decides on the next step. It is pure and total.
+func Decide(w Want, s Seen, now engine.Instant) engine.Decision {
+	st := &step{w: w, seen: s, now: now, cast: castOf(s.Containers)}
+	switch {
+	case w.Retire:
+		return st.retire()
+	case w.Parked:
+		return st.park()
+	case w.Verb != "" && w.Verb != Redeploy && w.Verb != Restart:
+		return engine.Fail(engine.Because(CodeUnknownVerb, fmt.Sprintf("a workspace takes the verbs %s and %s, not %q", Redeploy, Restart, w.Verb)))
+	}
+	d := st.next()
+	if w.ReportOnly && w.Settled && d.Action() != nil {
+		return engine.IsConverged(engine.Because(CodeReported, "left alone: "+d.Reason().String()))
+	}
+	return d
+}
+
+type step struct {
+	w    Want
+	seen Seen
+	now  engine.Instant
+	cast
+}
+
+func do(a Action, code engine.Code, words string) engine.Decision {
+	return engine.Do(a, engine.Because(code, words))
+}
+
+func (s *step) wait(d clock.Duration, code engine.Code, words string) engine.Decision {
+	return engine.Wait(s.now.Add(max(d, 1)), engine.Because(code, words))
+}
+
+func (s *step) retire() engine.Decision {
+	var rest []*Container
+	for _, l := range [][]*Container{{s.main}, s.news, s.olds, s.strays} {
+		for _, c := range l {
+			if c != nil {
+				rest = append(rest, c)
+			}
+		}
+	}
+	switch {
+	case len(rest) > 0:
+		return do(Remove{IDs: ids(rest)}, CodeNotDeclared, "")
+	case len(s.seen.Containers) > 0:
+		return s.wait(removalPause, CodeRemoving, "")
+	}
+	return engine.IsConverged(engine.Reason{})
+}
+
+func (s *step) park() engine.Decision {
+	var live []string
+	for i := range s.seen.Containers {
+		if c := &s.seen.Containers[i]; c.live() {
+			live = append(live, c.ID)
+		}
+	}
+	if len(live) > 0 {
+		return do(Stop{IDs: live}, CodeNotDeclared, "kept stopped: it may come back")
+	}
+	return engine.IsConverged(engine.Reason{})
+}
+
+func (s *step) next() engine.Decision {
+	switch {
+	case s.main == nil && s.seen.Taken != "":
+		return engine.Fail(engine.Because(CodeTaken, fmt.Sprintf(
+			"container %s of somebody else is named %s: rename or remove it", short(s.seen.Taken), s.w.Title)))
+	case s.main == nil:
+		return s.absent()
+	case s.main.State == Dead:
+		return do(Discard{IDs: []string{s.main.ID}}, CodeLeftover, "the engine could not remove it")
+	case len(s.olds) > 0:
+		return s.trial()
+	case len(s.news) > 0:
+		return s.beside()
+	}
+	return s.alone()
+}
+
+// absent decides when no container has the name.
+func (s *step) absent() engine.Decision {
+	switch {
+	case len(s.strays) > 0:
+		return do(Rename{ID: s.strays[0].ID}, CodeRenamed, "it is named "+s.strays[0].Name)
+	case len(s.olds) > 0 && len(s.news) > 0 && s.usable(s.news[0]):
+		o, n := s.olds[0], s.news[0]
+		if n.live() && s.w.StartFirst {
+			return do(Promote{Old: o.ID, New: n.ID}, CodeReplacing, "")
+		}
+		return do(Swap{Old: o.ID, New: n.ID, Run: s.w.Run != container.Stopped}, CodeReplacing, "")
+	case len(s.olds) > 0:
+		return do(Rename{ID: s.olds[0].ID}, CodeReplacing, "back to the one before")
+	case len(s.news) > 0:
+		return do(Rename{ID: s.news[0].ID}, CodeReplacing, "")
+	}
+	for i := range s.seen.Containers {
+		if s.seen.Containers[i].Role == Main { // being removed
+			return s.wait(removalPause, CodeRemoving, "")
+		}
+	}
+	if d, missing := s.missing(); missing {
+		return d
+	}
+	return do(Create{Replica: s.top + 1, Nonce: s.w.Nonce}, CodeMissing, "")
+}
+
+// usable reports whether a prepared container may take the place.
+func (s *step) usable(c *Container) bool {
+	cure, _ := s.w.stale(c)
+	return len(cure) == 0 && c.State != Dead && (!c.Begun && !c.startFailed() || c.live())
+}
+
+func (s *step) missing() (engine.Decision, bool) {
+	if len(s.seen.Missing) == 0 {
+		return engine.Decision{}, false
+	}
+	l := slices.Clone(s.seen.Missing)
+	slices.Sort(l)
+	return s.wait(missingPause, CodeNotThere, "waiting for "+strings.Join(l, ", ")), true
+}
+
+// trial decides while the one before is kept.
+func (s *step) trial() engine.Decision {
+	m := s.main
+	run := s.w.Run != container.Stopped
+	v := judge(&s.w, m, true)
+	cure, _ := s.w.stale(m)
+	back := Restore{Bad: m.ID, Old: s.olds[0].ID, Run: run}
+	if len(cure) > 0 && !v.good {
+		return do(back, CodeReplace, "no longer wanted: "+Words(cure))
+	}
+	if v.cause == "" {
+		if d, ok := s.settle(m); ok {
+			return d
+		}
+	}
+	switch {
+	case v.good:
+		return do(RemoveOld{Keep: m.ID, IDs: ids(s.olds), Run: s.w.runs()}, CodeGood, "")
+	case v.cause != "" && s.olds[0].State == Dead:
+		return do(Discard{IDs: ids(s.olds), Cause: v.cause}, v.code, v.cause)
+	case v.cause != "":
+		back.Cause = v.cause
+		return do(back, v.code, v.cause+"; going back to the one before")
+	}
+	return s.pending(v)
+}
+
+// beside decides while a new container is prepared beside the one in place.
+func (s *step) beside() engine.Decision {
+	m, n := s.main, s.news[0]
+	cure, _ := s.w.stale(m)
+	if len(s.news) > 1 {
+		return do(Discard{IDs: ids(s.news[1:])}, CodeLeftover, "")
+	}
+	discard := func(cause string) Discard { return Discard{IDs: []string{n.ID}, Cause: cause} }
+	again, _ := s.w.stale(n)
+	switch {
+	case len(cure) == 0:
+		return do(discard(""), CodeLeftover, "nothing is to be replaced")
+	case len(again) > 0:
+		return do(discard(""), CodeLeftover, "no longer wanted: "+Words(again))
+	case n.startFailed() || n.Begun && !n.live() || n.State == Dead:
+		cause := judge(&s.w, n, true).cause
+		return do(discard(cause), CodeFailed, cause)
+	case n.live() && !s.w.StartFirst:
+		return do(discard(""), CodeLeftover, "it may not run beside the one in place")
+	}
+	if l := s.w.of(n, diff.InPlace); len(l) > 0 {
+		return do(Adjust{ID: n.ID, Fields: fields(l)}, CodeReplacing, Words(l))
+	}
+	if !s.w.StartFirst || !m.live() {
+		return do(Swap{Old: m.ID, New: n.ID, Run: s.w.Run != container.Stopped}, CodeReplacing, Words(cure))
+	}
+	if n.State == Created {
+		return do(Start{ID: n.ID}, CodeReplacing, Words(cure))
+	}
+	v := judge(&s.w, n, true)
+	switch {
+	case n.State == Paused:
+		return do(Unpause{ID: n.ID}, CodePaused, "")
+	case v.good:
+		return do(Promote{Old: m.ID, New: n.ID}, CodeGood, Words(cure))
+	case v.cause != "":
+		return do(discard(v.cause), v.code, v.cause+"; the one before runs on")
+	}
+	return s.pending(v)
+}
+
+// alone decides on the one container of the workspace.
+func (s *step) alone() engine.Decision {
+	m := s.main
+	blocked := s.w.of(m, diff.Blocked)
+	cure, futile := s.w.stale(m)
+	if len(cure) > 0 && len(blocked) == 0 {
+		if m.Repeats >= mostRepeats && m.Age < loopSpan && slices.Equal(marks(cure), m.MadeFor) {
+			return engine.Fail(engine.Because(CodeFutile, "replaced again and again for the same: "+Words(cure)))
+		}
+		if d, missing := s.missing(); missing {
+			return d
+		}
+		repeats := 1
+		if slices.Equal(marks(cure), m.MadeFor) && m.Age < loopSpan {
+			repeats = m.Repeats + 1
+		}
+		return do(Create{Replica: s.top + 1, Replaces: m.ID, Nonce: s.w.Nonce, MadeFor: marks(cure), Repeats: repeats}, CodeReplace, Words(cure))
+	}
+	if d, ok := s.settle(m); ok {
+		return d
+	}
+	switch {
+	case len(blocked) > 0:
+		return engine.Fail(engine.Because(CodeImpossible, Words(blocked)))
+	case len(futile) > 0:
+		return engine.Fail(engine.Because(CodeFutile, "made anew and still: "+Words(futile)))
+	}
+	v := judge(&s.w, m, false)
+	switch {
+	case v.good:
+		if l := s.w.outside(m); len(l) > 0 {
+			return engine.IsConverged(engine.Because(CodeReported, "left alone: "+Words(l)))
+		}
+		return engine.IsConverged(engine.Reason{})
+	case v.cause != "" && !s.w.Settled:
+		return engine.Fail(engine.Because(v.code, v.cause))
+	case v.cause != "":
+		return engine.Wait(0, engine.Because(v.code, v.cause))
+	}
+	return s.pending(v)
+}
+
+func (s *step) pending(v verdict) engine.Decision {
+	code, words := container.CodeStarting, v.words
+	if v.code != "" {
+		code = v.code
+	}
+	if v.wait <= 0 {
+		return engine.Wait(0, engine.Because(code, words))
+	}
+	return s.wait(v.wait, code, words)
+}
+
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	return id
+}

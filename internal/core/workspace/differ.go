@@ -1,0 +1,112 @@
+package workspace
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/diff"
+)
+
+// of lists the differences of a class that are to be cured.
+func (w *Want) of(c *Container, class diff.Class) []diff.Difference {
+	var out []diff.Difference
+	for _, d := range c.Differences {
+		if d.Class == class && d.Cause != diff.Normalised && !(w.ReportOnly && d.Cause == diff.Outside) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// outside lists what was changed outside and is left alone.
+func (w *Want) outside(c *Container) []diff.Difference {
+	var out []diff.Difference
+	if w.ReportOnly {
+		for _, d := range c.Differences {
+			if d.Cause == diff.Outside && d.Class != diff.None {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// stale lists why the container has to be replaced. What it was itself made to
+// cure is left out: making one more would not cure it either. A change from
+// outside came after it was made, and is cured again.
+func (w *Want) stale(c *Container) (cure, futile []diff.Difference) {
+	for _, d := range w.of(c, diff.Replace) {
+		if d.Cause != diff.Outside && slices.Contains(c.MadeFor, mark(d)) {
+			futile = append(futile, d)
+		} else {
+			cure = append(cure, d)
+		}
+	}
+	if w.Verb == Redeploy && w.Nonce != "" && c.Asked != w.Nonce {
+		cure = append(cure, diff.Difference{Field: "redeploy", Class: diff.Replace, Cause: diff.Declared, Desired: w.Nonce, Observed: c.Asked})
+	}
+	return cure, futile
+}
+
+// mark is a difference in a few bytes that show no value.
+func mark(d diff.Difference) string {
+	h := sha256.Sum256([]byte(d.Field + "\x00" + d.Desired + "\x00" + d.Observed))
+	return d.Field + "#" + hex.EncodeToString(h[:6])
+}
+
+func marks(l []diff.Difference) []string {
+	out := make([]string, len(l))
+	for i, d := range l {
+		out[i] = mark(d)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func fields(l []diff.Difference) []string {
+	out := make([]string, len(l))
+	for i, d := range l {
+		out[i] = d.Field
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Bounds of words about differences.
+const (
+	mostWords = 6
+	mostValue = 60
+)
+
+// Words tells differences to people: each field with what is observed and what
+// is desired, in a stable order.
+func Words(l []diff.Difference) string {
+	l = slices.Clone(l)
+	slices.SortStableFunc(l, func(a, b diff.Difference) int { return strings.Compare(a.Field, b.Field) })
+	var out []string
+	for i, d := range l {
+		if i == mostWords {
+			out = append(out, fmt.Sprintf("and %d more", len(l)-mostWords))
+			break
+		}
+		s := fmt.Sprintf("%s: %s instead of %s (%s)", d.Field, value(d.Observed), value(d.Desired), d.Cause)
+		if d.Why != "" {
+			s += ", " + d.Why
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, "; ")
+}
+
+func value(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	if r := []rune(s); len(r) > mostValue {
+		s = string(r[:mostValue]) + "…"
+	}
+	return s
+}
