@@ -1,0 +1,188 @@
+package form
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	spec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/moby/moby/api/types/container"
+
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+)
+
+// Create writes the request that makes the container of a deployment.
+func Create(d *core.Deployment, in CreateInputs) (*Request, error) {
+	if _, err := Workspace(d, in.Inputs); err != nil {
+		return nil, err // also what the request would lack
+	}
+	w, img := &d.Workspace, imageConfig(&in.Inputs)
+	out := &Request{Name: or(in.As, in.Name), Platform: w.Platform}
+	ends, err := Endpoints(d, in.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	if len(ends) > 0 {
+		out.First, out.Rest = &ends[0], ends[1:]
+	}
+	if out.Config, err = config(d, img, &in); err != nil {
+		return nil, err
+	}
+	if out.Host, err = hostConfig(d, img, &in, out.First); err != nil {
+		return nil, err
+	}
+	if out.Config.ExposedPorts, out.Host.PortBindings, err = portConfig(w); err != nil {
+		return nil, err
+	}
+	for _, c := range w.Contents {
+		if in.Files[c.Target] == "" {
+			out.Copies = append(out.Copies, c.Target)
+		}
+	}
+	if len(out.Copies) > 0 && w.Security.ReadOnly {
+		return nil, fmt.Errorf("workspace %s: nothing can be copied to %s of a container with a read-only root: give the content as a file of the host", w.Name, out.Copies[0])
+	}
+	return out, nil
+}
+
+func config(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs) (*container.Config, error) {
+	w := &d.Workspace
+	entry, command := processConfig(w, img)
+	env, secret, err := envConfig(w, in)
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownLabels(d, in, secret)
+	if err != nil {
+		return nil, err
+	}
+	return &container.Config{
+		// The ID and not the reference, which may have come to mean another image.
+		Image: in.Image.ID, Hostname: w.Hostname, Domainname: w.Domainname, User: w.User, WorkingDir: w.WorkingDir,
+		Entrypoint: entry, Cmd: command, Env: env, Tty: w.TTY, OpenStdin: w.StdinOpen,
+		Labels: merged(w.Labels, own), StopSignal: w.StopSignal, StopTimeout: graceSeconds(w.StopGrace),
+		Healthcheck: healthConfig(w.Health),
+	}, nil
+}
+
+// processConfig asks for the entrypoint and command. Engines take an image's
+// command in place of an empty one as long as no entrypoint is asked for; an
+// entrypoint of one empty word is none.
+func processConfig(w *core.Workspace, img *spec.DockerOCIImageConfig) (entry, command []string) {
+	entry, command = slices.Clone(w.Entrypoint), slices.Clone(w.Command)
+	empty := w.NoEntry || entry != nil && len(entry) == 0
+	switch {
+	case empty:
+		entry = []string{""}
+	case entry == nil && (w.NoCommand || command != nil && len(command) == 0):
+		entry = slices.Clone(img.Entrypoint)
+	}
+	if w.NoCommand {
+		command = nil
+	}
+	return entry, command
+}
+
+func envConfig(w *core.Workspace, in *CreateInputs) (env, secret []string, err error) {
+	for _, e := range w.Env {
+		v := e.Value
+		if e.Secret != "" {
+			known := false
+			if v, known = in.Values[e.Secret]; !known {
+				return nil, nil, fmt.Errorf("workspace %s: the host has no secret %s: put it into the host's secret store", w.Name, e.Secret)
+			}
+			secret = append(secret, e.Name)
+		}
+		env = append(env, e.Name+"="+v)
+	}
+	return env, secret, nil
+}
+
+func ownLabels(d *core.Deployment, in *CreateInputs, secret []string) (map[string]string, error) {
+	out := maps.Clone(in.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	// Empty ones as well: a label of the image must not speak for the container.
+	out[LabelSecretEnv] = strings.Join(sorted(secret), ",")
+	contents := map[string]string{}
+	for _, c := range d.Workspace.Contents {
+		v, err := content(d, c, &in.Inputs)
+		if err != nil {
+			return nil, err
+		}
+		contents[path.Clean(c.Target)] = v
+	}
+	out[LabelContents] = compact(contents)
+	return out, nil
+}
+
+func hostConfig(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs, first *Endpoint) (*container.HostConfig, error) {
+	w, n := &d.Workspace, &d.Workspace.Namespaces
+	networkMode, err := mode(d, &in.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	if first != nil {
+		networkMode = first.Network
+	}
+	ipc, err := shared(d, n.IPC, &in.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := shared(d, n.PID, &in.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	binds, mounts, err := mountConfig(d, img, in)
+	if err != nil {
+		return nil, err
+	}
+	h := &container.HostConfig{
+		Binds: binds, Mounts: mounts, NetworkMode: container.NetworkMode(networkMode), RestartPolicy: restartPolicy(w),
+		CapAdd: w.Security.CapAdd, CapDrop: w.Security.CapDrop, Privileged: w.Security.Privileged,
+		ReadonlyRootfs: w.Security.ReadOnly, SecurityOpt: options(w),
+		CgroupnsMode: container.CgroupnsMode(n.Cgroup), IpcMode: container.IpcMode(ipc), PidMode: container.PidMode(pid),
+		UTSMode: container.UTSMode(n.UTS), UsernsMode: container.UsernsMode(n.User), Isolation: container.Isolation(n.Isolation),
+		DNSOptions: w.DNSOptions, DNSSearch: w.DNSSearch, ExtraHosts: w.ExtraHosts, GroupAdd: w.GroupAdd,
+		OomScoreAdj: w.Limits.OOMScoreAdj, ShmSize: w.ShmSize, Sysctls: w.Sysctls, StorageOpt: w.StorageOpt,
+		Runtime: w.Runtime, Init: w.Init, Resources: resources(w, &in.Inputs), Annotations: w.Annotation,
+	}
+	for _, a := range w.DNS {
+		ip, err := netip.ParseAddr(a)
+		if err != nil {
+			return nil, fmt.Errorf("workspace %s: dns: %w", w.Name, err)
+		}
+		h.DNS = append(h.DNS, ip)
+	}
+	if w.Logging != nil {
+		h.LogConfig = container.LogConfig{Type: w.Logging.Driver, Config: w.Logging.Options}
+	}
+	return h, nil
+}
+
+// Refused lists what the engine cannot do of a deployment and would drop without
+// a word. Nothing is made while it is not empty.
+func Refused(d *core.Deployment, in Inputs, rules diff.WorkspaceRules) ([]diff.Difference, error) {
+	want, err := Workspace(d, in)
+	if err != nil {
+		return nil, err
+	}
+	var out []diff.Difference
+	for _, f := range slices.Sorted(maps.Keys(want)) {
+		if why := rules.Lacks(f); why != "" {
+			out = append(out, diff.Difference{Field: f, Class: diff.Blocked, Cause: diff.Declared, Desired: want[f], Why: why})
+		}
+	}
+	for _, m := range d.Workspace.Mounts {
+		if (m.Recursive == "writable" || m.Recursive == "readonly") && !diff.AtLeast(in.API, 44) {
+			out = append(out, diff.Difference{Field: "mount/" + path.Clean(m.Target), Class: diff.Blocked, Cause: diff.Declared, Desired: m.Recursive,
+				Why: "recursive " + m.Recursive + " needs an engine with API 1.44, and this one has " + in.API + ": newer engines have it, or leave it out"})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,241 @@
+package form
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+)
+
+// attachments are the networks of a workspace, the first to connect first.
+func attachments(w *core.Workspace) []core.Attachment {
+	out := slices.Clone(w.Networks)
+	slices.SortStableFunc(out, func(a, b core.Attachment) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Network, b.Network))
+	})
+	if len(out) > 0 && out[0].MAC == "" {
+		out[0].MAC = w.MAC
+	}
+	return out
+}
+
+// aliases are the names of a workspace on a network: its own and the declared ones.
+func aliases(w *core.Workspace, a core.Attachment) []string {
+	return sorted(append([]string{w.Name}, a.Aliases...))
+}
+
+func desiredNetworks(f diff.Form, d *core.Deployment, in *Inputs) error {
+	for _, a := range attachments(&d.Workspace) {
+		title, id, err := in.network(d, a.Network)
+		if err != nil {
+			return err
+		}
+		at := "network/" + title
+		f[at] = id
+		each(f, at+"/alias", aliases(&d.Workspace, a))
+		set(f, at+"/ipv4", address(a.IPv4))
+		set(f, at+"/ipv6", address(a.IPv6))
+		var local []string
+		for _, l := range a.LinkLocal {
+			local = append(local, address(l))
+		}
+		list(f, at+"/link-local", sorted(local))
+		set(f, at+"/mac", macName(a.MAC))
+		pairs(f, at+"/option", a.DriverOpts, in)
+		if diff.AtLeast(in.API, 48) {
+			setInt(f, at+"/gateway-priority", a.Priority)
+		}
+	}
+	return nil
+}
+
+// address spells an IP address in one way; what is none stays as it is, and the
+// request fails with it.
+func address(s string) string {
+	ip, err := netip.ParseAddr(s)
+	if err != nil {
+		return s
+	}
+	return ip.String()
+}
+
+func macName(s string) string {
+	mac, err := net.ParseMAC(s)
+	if err != nil {
+		return s
+	}
+	return mac.String()
+}
+
+// mode is the network mode of a workspace without networks of its own: bridge,
+// host, none or container:ID. It is empty with networks.
+func mode(d *core.Deployment, in *Inputs) (string, error) {
+	w := &d.Workspace
+	if len(w.Networks) > 0 {
+		return "", nil
+	}
+	if w.NetworkMode == "" || w.NetworkMode == "default" {
+		return "bridge", nil
+	}
+	return shared(d, w.NetworkMode, in)
+}
+
+// shared turns workspace:NAME into container:ID; other modes are the engine's.
+func shared(d *core.Deployment, value string, in *Inputs) (string, error) {
+	name, found := strings.CutPrefix(value, "workspace:")
+	if !found {
+		return value, nil
+	}
+	title, known := d.Uses.Workspaces[name]
+	if !known {
+		return "", fmt.Errorf("workspace %s: workspace %s is not declared: declare it", d.Workspace.Name, name)
+	}
+	id, known := in.Containers[title]
+	if !known {
+		return "", fmt.Errorf("workspace %s: the engine has no container %s, whose namespace it shares: it has to be made first", d.Workspace.Name, title)
+	}
+	return "container:" + id, nil
+}
+
+// Endpoints are the connections of a workspace, in the order to make them.
+func Endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
+	var out []Endpoint
+	for _, a := range attachments(&d.Workspace) {
+		title, id, err := in.network(d, a.Network)
+		if err != nil {
+			return nil, err
+		}
+		s := &network.EndpointSettings{Aliases: aliases(&d.Workspace, a), DriverOpts: a.DriverOpts}
+		if diff.AtLeast(in.API, 48) {
+			s.GwPriority = a.Priority
+		}
+		if s.IPAMConfig, err = ipam(a); err != nil {
+			return nil, fmt.Errorf("workspace %s: network %s: %w", d.Workspace.Name, a.Network, err)
+		}
+		if a.MAC != "" {
+			mac, err := net.ParseMAC(a.MAC)
+			if err != nil {
+				return nil, fmt.Errorf("workspace %s: network %s: %w", d.Workspace.Name, a.Network, err)
+			}
+			s.MacAddress = network.HardwareAddr(mac)
+		}
+		out = append(out, Endpoint{Network: title, ID: id, Settings: s})
+	}
+	return out, nil
+}
+
+func ipam(a core.Attachment) (*network.EndpointIPAMConfig, error) {
+	if a.IPv4 == "" && a.IPv6 == "" && len(a.LinkLocal) == 0 {
+		return nil, nil
+	}
+	out := &network.EndpointIPAMConfig{}
+	for _, x := range []struct {
+		text string
+		to   *netip.Addr
+	}{{a.IPv4, &out.IPv4Address}, {a.IPv6, &out.IPv6Address}} {
+		if x.text == "" {
+			continue
+		}
+		ip, err := netip.ParseAddr(x.text)
+		if err != nil {
+			return nil, err
+		}
+		*x.to = ip
+	}
+	for _, l := range a.LinkLocal {
+		ip, err := netip.ParseAddr(l)
+		if err != nil {
+			return nil, err
+		}
+		out.LinkLocalIPs = append(out.LinkLocalIPs, ip)
+	}
+	return out, nil
+}
+
+// observedNetworks reads the connections. Those that the engine makes by itself
+// for a mode belong to the mode.
+func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
+	if c.NetworkSettings == nil {
+		return
+	}
+	own := observedMode(string(c.HostConfig.NetworkMode))
+	asked := wantedMACs(in)
+	for title, e := range c.NetworkSettings.Networks {
+		if e == nil || title == own && own != "" {
+			continue
+		}
+		at := "network/" + title
+		// A container that never ran names its networks and not their IDs: the engine
+		// looks them up by name when it starts.
+		f[at] = or(or(e.NetworkID, in.Networks[title]), "by name")
+		for _, a := range e.Aliases {
+			if !strings.HasPrefix(c.ID, a) || len(a) != 12 {
+				f[at+"/alias/"+a] = "set"
+			}
+		}
+		if i := e.IPAMConfig; i != nil {
+			observedAddresses(f, at, i)
+		}
+		if want := asked[title]; want != "" {
+			// Only an address that was asked for is ours, and one of a stopped
+			// container is not shown.
+			f[at+"/mac"] = want
+			if len(e.MacAddress) > 0 {
+				f[at+"/mac"] = e.MacAddress.String()
+			}
+		}
+		pairs(f, at+"/option", e.DriverOpts, in)
+		if e.GwPriority != 0 {
+			f[at+"/gateway-priority"] = strconv.Itoa(e.GwPriority)
+		}
+	}
+}
+
+func observedAddresses(f diff.Form, at string, i *network.EndpointIPAMConfig) {
+	if i.IPv4Address.IsValid() {
+		f[at+"/ipv4"] = i.IPv4Address.String()
+	}
+	if i.IPv6Address.IsValid() {
+		f[at+"/ipv6"] = i.IPv6Address.String()
+	}
+	var local []string
+	for _, l := range i.LinkLocalIPs {
+		local = append(local, l.String())
+	}
+	list(f, at+"/link-local", sorted(local))
+}
+
+// observedMode is empty for a container with networks of its own.
+func observedMode(m string) string {
+	switch {
+	case m == "" || m == "default" || m == "bridge":
+		return "bridge"
+	case m == "host" || m == "none" || strings.HasPrefix(m, "container:"):
+		return m
+	}
+	return ""
+}
+
+// wantedMACs are the addresses that are asked for, by the network's name on the
+// engine.
+func wantedMACs(in *Inputs) map[string]string {
+	out := map[string]string{}
+	if in.Wanted == nil {
+		return out
+	}
+	for _, a := range attachments(&in.Wanted.Workspace) {
+		if a.MAC != "" {
+			out[in.Wanted.Uses.Networks[a.Network]] = macName(a.MAC)
+		}
+	}
+	return out
+}

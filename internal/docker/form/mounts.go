@@ -1,0 +1,307 @@
+package form
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	spec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+)
+
+// mounted is one mount in the terms of both sides.
+type mounted struct {
+	kind, source string
+	readOnly     bool
+	noCopy       bool
+	propagation  string
+	selinux      string
+	recursive    string
+	size         int64
+	mode         uint32
+}
+
+func (m mounted) String() string {
+	words := []string{m.kind}
+	add := func(on bool, w string) {
+		if on {
+			words = append(words, w)
+		}
+	}
+	add(m.source != "", m.source)
+	add(m.readOnly, "ro")
+	add(m.noCopy, "nocopy")
+	add(m.propagation != "", m.propagation)
+	add(m.selinux != "", "selinux="+m.selinux)
+	add(m.recursive != "", "recursive="+m.recursive)
+	add(m.size != 0, "size="+strconv.FormatInt(m.size, 10))
+	add(m.mode != 0, "mode="+strconv.FormatUint(uint64(m.mode), 8))
+	return strings.Join(words, " ")
+}
+
+// desiredMounts writes the declared mounts and contents, and a volume without a
+// name for each that the image asks for at another target.
+func desiredMounts(f diff.Form, d *core.Deployment, img *spec.DockerOCIImageConfig, in *Inputs) error {
+	taken := map[string]bool{}
+	for _, m := range d.Workspace.Mounts {
+		target := path.Clean(m.Target)
+		taken[target] = true
+		if m.Type == core.MountAnonymous {
+			f["anonymous/"+target] = "volume"
+			continue
+		}
+		source, err := mountSource(d, m)
+		if err != nil {
+			return err
+		}
+		f["mount/"+target] = desiredMount(m, source).String()
+	}
+	for _, c := range d.Workspace.Contents {
+		v, err := content(d, c, in)
+		if err != nil {
+			return err
+		}
+		f["content/"+path.Clean(c.Target)] = v
+	}
+	for target := range img.Volumes {
+		if target = path.Clean(target); !taken[target] {
+			f["anonymous/"+target] = "volume"
+		}
+	}
+	return nil
+}
+
+func mountSource(d *core.Deployment, m core.Mount) (string, error) {
+	if m.Type != core.MountVolume {
+		return m.Source, nil
+	}
+	name, known := d.Uses.Volumes[m.Source]
+	if !known {
+		return "", fmt.Errorf("workspace %s: volume %s is not declared: declare it, or leave out the mount at %s", d.Workspace.Name, m.Source, m.Target)
+	}
+	return name, nil
+}
+
+func desiredMount(m core.Mount, source string) mounted {
+	out := mounted{kind: string(m.Type), source: source, readOnly: m.ReadOnly}
+	switch m.Type {
+	case core.MountBind:
+		out.source = path.Clean(source)
+		out.selinux = m.SELinux
+		out.propagation = propagation(m.Propagation)
+		if m.Recursive != "enabled" {
+			out.recursive = m.Recursive
+		}
+	case core.MountVolume:
+		out.noCopy = m.NoCopy
+	case core.MountTmpfs:
+		out.source, out.size, out.mode = "", m.Size, m.Mode
+	}
+	return out
+}
+
+// propagation is empty for the engine's default.
+func propagation(p string) string {
+	if p == string(mount.PropagationRPrivate) {
+		return ""
+	}
+	return p
+}
+
+// content spells what a content is, by digest.
+func content(d *core.Deployment, c core.Content, in *Inputs) (string, error) {
+	what := ""
+	if c.Blob != nil {
+		what = string(c.Blob.Digest)
+	} else {
+		sum, known := in.Secrets[c.Secret]
+		if !known {
+			return "", fmt.Errorf("workspace %s: the host has no secret %s for %s: put it into the host's secret store", d.Workspace.Name, c.Secret, c.Target)
+		}
+		what = sum
+	}
+	return fmt.Sprintf("%s %d:%d %04o", what, c.UID, c.GID, or(c.Mode, 0o444)), nil
+}
+
+// observedMounts reads what is mounted, with what only the request says of it.
+func observedMounts(f diff.Form, c *container.InspectResponse, contents map[string]string) {
+	asked := map[string]mount.Mount{}
+	for _, m := range c.HostConfig.Mounts {
+		asked[path.Clean(m.Target)] = m
+	}
+	seen := map[string]bool{}
+	for _, m := range c.Mounts {
+		target := path.Clean(m.Destination)
+		seen[target] = true
+		if _, ours := contents[target]; ours {
+			continue
+		}
+		a := asked[target]
+		if m.Type == mount.TypeVolume && anonymous(m.Name) {
+			f["anonymous/"+target] = "volume"
+			continue
+		}
+		f["mount/"+target] = observedMount(m, a).String()
+	}
+	for target, a := range asked { // engines that do not list those in memory
+		if a.Type == mount.TypeTmpfs && !seen[target] {
+			f["mount/"+target] = tmpfs(a).String()
+		}
+	}
+	for target, text := range c.HostConfig.Tmpfs {
+		f["mount/"+path.Clean(target)] = strings.TrimSpace("tmpfs " + text)
+	}
+	for target, v := range contents {
+		f["content/"+target] = v
+	}
+}
+
+func observedMount(m container.MountPoint, a mount.Mount) mounted {
+	out := mounted{kind: string(m.Type), source: m.Source, readOnly: !m.RW}
+	flags := strings.Split(m.Mode, ",")
+	switch m.Type {
+	case mount.TypeVolume:
+		out.source = m.Name
+		out.noCopy = a.VolumeOptions != nil && a.VolumeOptions.NoCopy || slices.Contains(flags, "nocopy")
+	case mount.TypeBind:
+		out.source = path.Clean(m.Source)
+		out.propagation = propagation(string(m.Propagation))
+		for _, z := range []string{"z", "Z"} {
+			if slices.Contains(flags, z) {
+				out.selinux = z
+			}
+		}
+		out.recursive = recursive(a.BindOptions)
+	case mount.TypeTmpfs:
+		return tmpfs(a)
+	}
+	return out
+}
+
+func recursive(o *mount.BindOptions) string {
+	switch {
+	case o == nil:
+		return ""
+	case o.NonRecursive:
+		return "disabled"
+	case o.ReadOnlyNonRecursive:
+		return "writable"
+	case o.ReadOnlyForceRecursive:
+		return "readonly"
+	}
+	return ""
+}
+
+func tmpfs(a mount.Mount) mounted {
+	out := mounted{kind: "tmpfs", readOnly: a.ReadOnly}
+	if o := a.TmpfsOptions; o != nil {
+		out.size, out.mode = o.SizeBytes, uint32(o.Mode)
+	}
+	return out
+}
+
+// anonymous reports the name of a volume that the engine named.
+func anonymous(name string) bool {
+	return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// AnonymousVolumes are the volumes without a name of a container, by target. A
+// container that takes its place is made with them, so that no data is lost.
+func AnonymousVolumes(c *container.InspectResponse) map[string]string {
+	out := map[string]string{}
+	for _, m := range c.Mounts {
+		if m.Type == mount.TypeVolume && anonymous(m.Name) {
+			out[path.Clean(m.Destination)] = m.Name
+		}
+	}
+	return out
+}
+
+// mountConfig is the mounts of a request: binds as text only where the other way
+// cannot make the folder or relabel it.
+func mountConfig(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs) (binds []string, mounts []mount.Mount, err error) {
+	taken := map[string]bool{}
+	for _, m := range d.Workspace.Mounts {
+		taken[path.Clean(m.Target)] = true
+		source, err := mountSource(d, m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if m.Type == core.MountBind && (m.CreateHost || m.SELinux != "") {
+			text, err := bindText(d, m)
+			if err != nil {
+				return nil, nil, err
+			}
+			binds = append(binds, text)
+			continue
+		}
+		mounts = append(mounts, mountRequest(m, source, in.Anonymous[path.Clean(m.Target)]))
+	}
+	for target := range img.Volumes {
+		target = path.Clean(target)
+		if name := in.Anonymous[target]; name != "" && !taken[target] {
+			mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Source: name, Target: target})
+		}
+	}
+	for _, c := range d.Workspace.Contents {
+		if file := in.Files[c.Target]; file != "" {
+			mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: file, Target: c.Target, ReadOnly: true})
+		}
+	}
+	slices.SortFunc(mounts, func(a, b mount.Mount) int { return strings.Compare(a.Target, b.Target) })
+	return binds, mounts, nil
+}
+
+// bindText spells a bind with colons.
+func bindText(d *core.Deployment, m core.Mount) (string, error) {
+	if strings.Contains(m.Source+m.Target, ":") {
+		return "", fmt.Errorf("workspace %s: mount at %s: the engine makes or relabels no folder with a colon in its path: make the folder beforehand and leave out createHost and selinux", d.Workspace.Name, m.Target)
+	}
+	if m.Recursive != "" && m.Recursive != "enabled" {
+		return "", fmt.Errorf("workspace %s: mount at %s: the engine takes recursive only without createHost and selinux: make the folder beforehand", d.Workspace.Name, m.Target)
+	}
+	flags := []string{"rw"}
+	if m.ReadOnly {
+		flags[0] = "ro"
+	}
+	for _, x := range []string{m.SELinux, m.Propagation} {
+		if x != "" {
+			flags = append(flags, x)
+		}
+	}
+	return m.Source + ":" + m.Target + ":" + strings.Join(flags, ","), nil
+}
+
+func mountRequest(m core.Mount, source, kept string) mount.Mount {
+	out := mount.Mount{Type: mount.Type(m.Type), Source: source, Target: m.Target, ReadOnly: m.ReadOnly}
+	switch m.Type {
+	case core.MountAnonymous:
+		out.Type, out.Source = mount.TypeVolume, kept
+		if m.NoCopy {
+			out.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
+		}
+	case core.MountVolume:
+		if m.NoCopy {
+			out.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
+		}
+	case core.MountBind:
+		o := mount.BindOptions{Propagation: mount.Propagation(m.Propagation), NonRecursive: m.Recursive == "disabled",
+			ReadOnlyNonRecursive: m.Recursive == "writable", ReadOnlyForceRecursive: m.Recursive == "readonly"}
+		if o != (mount.BindOptions{}) {
+			out.BindOptions = &o
+		}
+	case core.MountTmpfs:
+		out.Source = ""
+		if m.Size != 0 || m.Mode != 0 {
+			out.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: m.Size, Mode: os.FileMode(m.Mode)}
+		}
+	}
+	return out
+}
