@@ -39,7 +39,7 @@ type Engine interface {
 
 // Ledger remembers the images that were made or taken here.
 type Ledger interface {
-	Newest(ctx context.Context, kind, name string) (ledger.Image, bool, error)
+	Newest(ctx context.Context, kind, name, ref string) (ledger.Image, bool, error)
 	Add(ctx context.Context, i ledger.Image) error
 	All(ctx context.Context) ([]ledger.Image, error)
 	Drop(ctx context.Context, i ledger.Image) error

@@ -80,13 +80,13 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Newest is the newest entry of a resource.
-func (f *File) Newest(_ context.Context, kind, name string) (Image, bool, error) {
+// Newest is the newest entry of a resource under a reference.
+func (f *File) Newest(_ context.Context, kind, name, ref string) (Image, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out Image
 	for _, i := range f.list {
-		if i.Kind == kind && i.Name == name && i.N > out.N {
+		if i.Kind == kind && i.Name == name && i.Ref == ref && i.N > out.N {
 			out = i
 		}
 	}

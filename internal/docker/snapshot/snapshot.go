@@ -35,7 +35,7 @@ type Engine interface {
 
 // Ledger remembers the takes.
 type Ledger interface {
-	Newest(ctx context.Context, kind, name string) (ledger.Image, bool, error)
+	Newest(ctx context.Context, kind, name, ref string) (ledger.Image, bool, error)
 	Add(ctx context.Context, i ledger.Image) error
 }
 

@@ -1,0 +1,142 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// CodeBadAddress is the code of an address pool that cannot be read.
+const CodeBadAddress engine.Code = "network_bad_address"
+
+// Act changes networks, one at a time: between the last look and the create
+// nobody else of the host makes one.
+func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	var err error
+	switch a := a.(type) {
+	case Create:
+		err = m.create(ctx, r.Desired.Spec)
+	case Remove:
+		err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach)
+	case Replace:
+		if err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach); err == nil {
+			err = m.create(ctx, r.Desired.Spec)
+		}
+	default:
+		err = reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a network has no action %s", a.ActionName()))
+	}
+	return fault.Of(ctx, err)
+}
+
+// create makes the network unless one of the name is there by now: an earlier
+// create whose answer was lost, or somebody else's.
+func (m *Manager) create(ctx context.Context, n spec.Network) error {
+	o, err := m.look(ctx, n)
+	if err != nil {
+		return err
+	}
+	for _, f := range o.Found {
+		if f.Name == o.Title {
+			return nil
+		}
+	}
+	req, err := m.request(&n, o.Title)
+	if err != nil {
+		return reconcile.Terminal(CodeBadAddress, err)
+	}
+	_, _, err = m.engine.NetworkCreate(ctx, o.Title, req)
+	return err
+}
+
+// remove takes a network away by its ID. Who is on it is looked at once more: a
+// container that came since the decision, or a network that is no longer this
+// host's, stops it.
+func (m *Manager) remove(ctx context.Context, n spec.Network, id string, detach []string) error {
+	o, err := m.look(ctx, n)
+	if err != nil {
+		return err
+	}
+	for _, f := range o.Found {
+		if f.ID != id {
+			continue
+		}
+		if !f.Owned {
+			return fmt.Errorf("network %s is no longer this host's", short(id))
+		}
+		if foreign := names(f.Members, notOurs); foreign != "" {
+			return reconcile.Blocked(0, engine.Because(CodeForeignMembers, "containers that are not this host's are on "+f.Name+": "+foreign))
+		}
+		detach = ids(f.Members)
+	}
+	for _, c := range detach {
+		// Force also takes off one that knows a network which is gone.
+		if err := m.engine.NetworkDisconnect(ctx, id, c, true); err != nil && !daemon.NotFound(err) && !notConnected(err) {
+			return err
+		}
+	}
+	if err := m.engine.NetworkRemove(ctx, id); err != nil && !daemon.NotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// notConnected: the container left meanwhile, or was never started on it.
+func notConnected(err error) bool { return daemon.Conflict(err) || daemon.Refused(err) }
+
+// request writes the engine's request.
+func (m *Manager) request(n *spec.Network, title string) (client.NetworkCreateOptions, error) {
+	asked, err := json.Marshal(n)
+	if err != nil {
+		return client.NetworkCreateOptions{}, err
+	}
+	labels := maps.Clone(n.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, m.owner.Labels(spec.KindNetwork, n.Name, title))
+	labels[labelAsked] = string(asked)
+	ipv6 := n.IPv6
+	o := client.NetworkCreateOptions{Driver: n.Driver, Options: n.Options, Internal: n.Internal, Attachable: n.Attachable, EnableIPv6: &ipv6, Labels: labels}
+	if n.IPAMDriver == "" && len(n.IPAMOpts) == 0 && len(n.Pools) == 0 {
+		return o, nil
+	}
+	o.IPAM = &network.IPAM{Driver: n.IPAMDriver, Options: n.IPAMOpts}
+	var bad []error
+	for _, p := range n.Pools {
+		c := network.IPAMConfig{Subnet: parsed(&bad, p.Subnet, netip.ParsePrefix), IPRange: parsed(&bad, p.Range, netip.ParsePrefix), Gateway: parsed(&bad, p.Gateway, netip.ParseAddr)}
+		for k, v := range p.Aux {
+			if c.AuxAddress == nil {
+				c.AuxAddress = map[string]netip.Addr{}
+			}
+			c.AuxAddress[k] = parsed(&bad, v, netip.ParseAddr)
+		}
+		o.IPAM.Config = append(o.IPAM.Config, c)
+	}
+	return o, errors.Join(bad...)
+}
+
+func parsed[T any](bad *[]error, s string, parse func(string) (T, error)) T {
+	if s == "" {
+		var none T
+		return none
+	}
+	v, err := parse(s)
+	if err != nil {
+		*bad = append(*bad, fmt.Errorf("address pool: %w: correct the declaration", err))
+	}
+	return v
+}

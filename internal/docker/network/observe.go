@@ -1,0 +1,179 @@
+package network
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// labelAsked holds the declaration that a network was made from. A network never
+// changes, so what was asked for is all that has to be compared.
+const labelAsked = ownership.Prefix + "asked"
+
+// Observed is what the engine has under a network's name.
+type Observed struct {
+	Title string
+	Found []Found // oldest first; this host's of another name too
+}
+
+// Found is one network.
+type Found struct {
+	ID      string
+	Name    string
+	Created int64 // ns since 1970
+	Owned   bool
+	Members []Member // sorted by name
+	// Asked is what it was made from, where the label tells.
+	Asked *spec.Network
+	Shown network.Network
+}
+
+// Member is a container on a network, running or not.
+type Member struct {
+	ID      string
+	Name    string
+	Ours    bool
+	Running bool
+}
+
+// Observe lists the networks of the name, and this host's that were made for the
+// resource, with every container on them.
+func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+	return m.look(ctx, r.Desired.Spec)
+}
+
+func (m *Manager) look(ctx context.Context, n spec.Network) (Observed, error) {
+	o := Observed{Title: n.EngineName(m.owner.Title)}
+	named, err := m.engine.NetworkList(ctx, o.Title)
+	if err != nil {
+		return o, fault.Of(ctx, err)
+	}
+	var ours []network.Summary
+	if n.External == "" {
+		if ours, err = m.engine.NetworkList(ctx, "", m.mine(n.Name)...); err != nil {
+			return o, fault.Of(ctx, err)
+		}
+	}
+	for _, s := range append(named, ours...) {
+		if slices.ContainsFunc(o.Found, func(f Found) bool { return f.ID == s.ID }) {
+			continue
+		}
+		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name), Shown: s.Network}
+		if s.Name != o.Title && !f.Owned {
+			continue // labels that were copied by hand
+		}
+		f.Asked = asked(s.Labels)
+		o.Found = append(o.Found, f)
+	}
+	if len(o.Found) == 0 || n.External != "" {
+		return o, nil
+	}
+	slices.SortFunc(o.Found, func(a, b Found) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ID, b.ID))
+	})
+	all, err := m.engine.ContainerList(ctx, true)
+	if err != nil {
+		return o, fault.Of(ctx, err)
+	}
+	for i := range o.Found {
+		o.Found[i].Members = m.members(all, &o.Found[i])
+	}
+	return o, nil
+}
+
+func (m *Manager) mine(name string) []string {
+	return []string{ownership.LabelOwner + "=" + m.owner.ID(), ownership.LabelKind + "=" + spec.KindNetwork, ownership.LabelName + "=" + name}
+}
+
+// owns reports whether a network is this host's, by all its labels and its name.
+func (m *Manager) owns(title string, labels map[string]string, name string) bool {
+	return m.owner.Owns(labels, spec.KindNetwork, name) && labels[ownership.LabelTitle] == title
+}
+
+func asked(labels map[string]string) *spec.Network {
+	var n spec.Network
+	if json.Unmarshal([]byte(labels[labelAsked]), &n) != nil {
+		return nil // of another version, or put there by hand: nothing is known
+	}
+	return &n
+}
+
+// members finds the containers on a network. One that does not run may know the
+// network by its name alone.
+func (m *Manager) members(all []container.Summary, f *Found) []Member {
+	var out []Member
+	for _, c := range all {
+		if c.NetworkSettings == nil {
+			continue
+		}
+		for name, e := range c.NetworkSettings.Networks {
+			if e == nil || e.NetworkID != f.ID && (e.NetworkID != "" || name != f.Name) {
+				continue
+			}
+			out = append(out, Member{ID: c.ID, Name: m.nameOf(&c), Ours: m.workspace(&c), Running: runs(&c)})
+			break
+		}
+	}
+	slices.SortFunc(out, func(a, b Member) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
+	return out
+}
+
+func (m *Manager) nameOf(c *container.Summary) string {
+	for _, n := range c.Names {
+		if n = strings.TrimPrefix(n, "/"); !strings.Contains(n, "/") { // else it is a link
+			return n
+		}
+	}
+	return c.ID
+}
+
+// workspace reports whether a container is a workspace of this host: its name is
+// the one it was made for, or one that it has while it is replaced.
+func (m *Manager) workspace(c *container.Summary) bool {
+	title := c.Labels[ownership.LabelTitle]
+	if title == "" || c.Labels[ownership.LabelOwner] != m.owner.ID() || c.Labels[ownership.LabelKind] != spec.KindWorkspace {
+		return false
+	}
+	name := m.nameOf(c)
+	return name == title || strings.HasPrefix(name, title+".")
+}
+
+func runs(c *container.Summary) bool {
+	switch c.State {
+	case container.StateRunning, container.StatePaused, container.StateRestarting:
+		return true
+	}
+	return false
+}
+
+// Orphans lists this host's networks that no row declares.
+func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
+	if m.declared == nil {
+		return nil, nil
+	}
+	declared, err := m.declared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := m.engine.NetworkList(ctx, "", m.mine("")[:2]...)
+	var out []engine.Ref
+	for _, n := range list {
+		name := n.Labels[ownership.LabelName]
+		if m.owns(n.Name, n.Labels, name) && !declared[name] {
+			out = append(out, engine.Ref{Kind: spec.KindNetwork, ID: name})
+		}
+	}
+	slices.SortFunc(out, engine.Ref.Compare)
+	return slices.Compact(out), errors.Join(err)
+}
