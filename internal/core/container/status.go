@@ -7,6 +7,10 @@ import "github.com/steadyfleet/steady/reconcile/engine"
 // its end. A dependency on Started is met by it.
 const CodeStarting engine.Code = "starting"
 
+// CodeStopped is the reason of a workspace that is as desired and does not run:
+// declared as stopped, parked, or at its end.
+const CodeStopped engine.Code = "stopped"
+
 // State is how a resource stands, in the words shown to people.
 type State string
 
@@ -49,8 +53,6 @@ type Stage struct {
 	Phase  engine.Phase
 	Code   engine.Code
 	Action string // name of the act that began or ended
-	// Rests says that a workspace is desired to be stopped, or runs to its end.
-	Rests bool
 }
 
 // StateOf words a stage for people.
@@ -96,7 +98,7 @@ func (s Stage) failed() State {
 func (s Stage) workspace() State {
 	switch s.Phase {
 	case engine.Converged, engine.Degraded, engine.Drifted:
-		if s.Rests {
+		if s.Code == CodeStopped {
 			return StoppedState
 		}
 		return RunningState
