@@ -3,17 +3,14 @@ package network
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"net/netip"
 
-	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -103,40 +100,11 @@ func (m *Manager) request(n *spec.Network, title string) (client.NetworkCreateOp
 	if err != nil {
 		return client.NetworkCreateOptions{}, err
 	}
-	labels := maps.Clone(n.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, m.owner.Labels(spec.KindNetwork, n.Name, title))
-	labels[labelAsked] = string(asked)
-	ipv6 := n.IPv6
-	o := client.NetworkCreateOptions{Driver: n.Driver, Options: n.Options, Internal: n.Internal, Attachable: n.Attachable, EnableIPv6: &ipv6, Labels: labels}
-	if n.IPAMDriver == "" && len(n.IPAMOpts) == 0 && len(n.Pools) == 0 {
-		return o, nil
-	}
-	o.IPAM = &network.IPAM{Driver: n.IPAMDriver, Options: n.IPAMOpts}
-	var bad []error
-	for _, p := range n.Pools {
-		c := network.IPAMConfig{Subnet: parsed(&bad, p.Subnet, netip.ParsePrefix), IPRange: parsed(&bad, p.Range, netip.ParsePrefix), Gateway: parsed(&bad, p.Gateway, netip.ParseAddr)}
-		for k, v := range p.Aux {
-			if c.AuxAddress == nil {
-				c.AuxAddress = map[string]netip.Addr{}
-			}
-			c.AuxAddress[k] = parsed(&bad, v, netip.ParseAddr)
-		}
-		o.IPAM.Config = append(o.IPAM.Config, c)
-	}
-	return o, errors.Join(bad...)
-}
-
-func parsed[T any](bad *[]error, s string, parse func(string) (T, error)) T {
-	if s == "" {
-		var none T
-		return none
-	}
-	v, err := parse(s)
+	own := m.owner.Labels(spec.KindNetwork, n.Name, title)
+	own[labelAsked] = string(asked)
+	o, err := form.CreateNetwork(n, own)
 	if err != nil {
-		*bad = append(*bad, fmt.Errorf("address pool: %w: correct the declaration", err))
+		err = fmt.Errorf("%w: correct the declaration", err)
 	}
-	return v
+	return o, err
 }

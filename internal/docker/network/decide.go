@@ -133,7 +133,7 @@ func (d *decider) present() engine.Decision {
 			}
 		}
 	}
-	if ds := compare(&d.want.Spec, &named[0]); len(ds) > 0 {
+	if ds := named[0].Differences; len(ds) > 0 {
 		return d.replace(named[0], ds)
 	}
 	return d.renamed(others)

@@ -35,6 +35,9 @@ type Options struct {
 	// Lock is held from the last look to the end of a create. Two managers on one
 	// engine share it; nil takes one of the manager's own.
 	Lock sync.Locker
+	// Digest stands for values that look like secrets in what is compared and
+	// shown, see form.Keyed; nil hides them, and then a change of one is not seen.
+	Digest func(value string) string
 	// Declared lists the names of the networks that have a row; nil finds no orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
 }
@@ -44,6 +47,7 @@ type Manager struct {
 	engine   Engine
 	owner    ownership.Owner
 	lock     sync.Locker
+	digest   func(string) string
 	declared func(ctx context.Context) (map[string]bool, error)
 }
 
@@ -52,7 +56,7 @@ type Desired = spec.Desired[spec.Network]
 
 // New makes the manager.
 func New(o Options) *Manager {
-	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, declared: o.Declared}
+	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared}
 	if m.lock == nil {
 		m.lock = &sync.Mutex{}
 	}

@@ -3,7 +3,6 @@ package network
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/network"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/docker/fault"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -34,9 +34,9 @@ type Found struct {
 	Created int64 // ns since 1970
 	Owned   bool
 	Members []Member // sorted by name
-	// Asked is what it was made from, where the label tells.
-	Asked *spec.Network
-	Shown network.Network
+	// Differences are those to the declaration, of one of this host under the
+	// declared name.
+	Differences []diff.Difference
 }
 
 // Member is a container on a network, running or not.
@@ -69,11 +69,13 @@ func (m *Manager) look(ctx context.Context, n spec.Network) (Observed, error) {
 		if slices.ContainsFunc(o.Found, func(f Found) bool { return f.ID == s.ID }) {
 			continue
 		}
-		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name), Shown: s.Network}
+		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name)}
 		if s.Name != o.Title && !f.Owned {
 			continue // labels that were copied by hand
 		}
-		f.Asked = asked(s.Labels)
+		if f.Owned && s.Name == o.Title {
+			f.Differences = m.compare(&n, &s.Network)
+		}
 		o.Found = append(o.Found, f)
 	}
 	if len(o.Found) == 0 || n.External != "" {
@@ -99,14 +101,6 @@ func (m *Manager) mine(name string) []string {
 // owns reports whether a network is this host's, by all its labels and its name.
 func (m *Manager) owns(title string, labels map[string]string, name string) bool {
 	return m.owner.Owns(labels, spec.KindNetwork, name) && labels[ownership.LabelTitle] == title
-}
-
-func asked(labels map[string]string) *spec.Network {
-	var n spec.Network
-	if json.Unmarshal([]byte(labels[labelAsked]), &n) != nil {
-		return nil // of another version, or put there by hand: nothing is known
-	}
-	return &n
 }
 
 // members finds the containers on a network. One that does not run may know the

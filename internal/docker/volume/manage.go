@@ -5,18 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/volume"
-	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -77,7 +76,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	}
 	o.Exists, o.Driver, o.Owned = true, v.Driver, m.owns(&v, n.Name)
 	if o.Owned && !r.Retire {
-		o.Differences = compare(&n, &v)
+		o.Differences = m.compare(&n, &v)
 	}
 	if r.Retire && o.Owned && o.AllowDelete {
 		o.Users, err = m.users(ctx, o.Title)
@@ -156,6 +155,25 @@ func retire(o Observed, n *spec.Volume, wait func(engine.Code, string, ...any) e
 	return engine.Do(Remove{}, engine.Because(CodeRemoving, ""))
 }
 
+// compare says how a volume differs from the declaration. A volume never
+// changes: one whose label tells what it was made from is compared by that.
+func (m *Manager) compare(want *spec.Volume, v *volume.Volume) []diff.Difference {
+	in := form.Inputs{Digest: m.digest}
+	seen := form.ObservedVolume(v, in)
+	var base *diff.Baseline
+	var asked spec.Volume
+	if json.Unmarshal([]byte(v.Labels[labelAsked]), &asked) == nil {
+		base = &diff.Baseline{Desired: form.Volume(&asked, asked.EngineName(m.owner.Title), in), Observed: seen}
+	}
+	return diff.Compare(form.Volume(want, want.EngineName(m.owner.Title), in), seen, base, rules{})
+}
+
+// rules are those of volumes, with one more: this host owns labels and options.
+type rules struct{ diff.VolumeRules }
+
+// OwnsExtra implements diff.Rules.
+func (rules) OwnsExtra(field string) bool { return strings.Contains(field, "/") }
+
 func labelsOnly(ds []diff.Difference) bool {
 	for _, d := range ds {
 		if !strings.HasPrefix(d.Field, "label/") {
@@ -193,13 +211,9 @@ func (m *Manager) create(ctx context.Context, n *spec.Volume, title string) erro
 	if err != nil {
 		return err
 	}
-	labels := maps.Clone(n.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, m.owner.Labels(spec.KindVolume, n.Name, title))
-	labels[labelAsked] = string(asked)
-	_, err = m.engine.VolumeCreate(ctx, client.VolumeCreateOptions{Name: title, Driver: n.Driver, DriverOpts: n.Options, Labels: labels})
+	own := m.owner.Labels(spec.KindVolume, n.Name, title)
+	own[labelAsked] = string(asked)
+	_, err = m.engine.VolumeCreate(ctx, form.CreateVolume(n, title, own))
 	return err
 }
 

@@ -34,6 +34,9 @@ type Options struct {
 	// AllowDelete says whether the signed declaration lets volumes go with their
 	// data; nil never does.
 	AllowDelete func() bool
+	// Digest stands for values that look like secrets in what is compared and
+	// shown, see form.Keyed; nil hides them, and then a change of one is not seen.
+	Digest func(value string) string
 	// Declared lists the names of the volumes that have a row; nil finds no orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
 }
@@ -43,6 +46,7 @@ type Manager struct {
 	engine   Engine
 	owner    ownership.Owner
 	allow    func() bool
+	digest   func(string) string
 	declared func(ctx context.Context) (map[string]bool, error)
 }
 
@@ -51,7 +55,7 @@ type Desired = spec.Desired[spec.Volume]
 
 // New makes the manager.
 func New(o Options) *Manager {
-	m := &Manager{engine: o.Engine, owner: o.Owner, allow: o.AllowDelete, declared: o.Declared}
+	m := &Manager{engine: o.Engine, owner: o.Owner, allow: o.AllowDelete, digest: o.Digest, declared: o.Declared}
 	if m.allow == nil {
 		m.allow = func() bool { return false }
 	}
