@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/agent/probe"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/identity"
@@ -52,6 +54,9 @@ func (a *Agent) Keep(ctx context.Context, path string, d digest.Digest, r io.Rea
 // records it: drift found and repaired, failures, and what could not be removed.
 func (a *Agent) onTransition(ctx context.Context, tx *sql.Tx, t engine.Transition) error {
 	ref := t.Ref.String()
+	if slices.Contains(container.Kinds, t.Ref.Kind) {
+		return a.onContainer(ctx, tx, t)
+	}
 	if t.To == engine.Pending || t.To == engine.Retiring {
 		_, err := state.Undrifted(ctx, tx, ref) // another generation starts afresh
 		return err

@@ -59,6 +59,9 @@ CREATE TABLE files (path TEXT PRIMARY KEY, digest TEXT NOT NULL, prev TEXT NOT N
 CREATE TABLE folders (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE steps (name TEXT PRIMARY KEY, run TEXT NOT NULL, done INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE drift (ref TEXT PRIMARY KEY) WITHOUT ROWID;
+`, `
+CREATE TABLE baselines (container TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE stated (ref TEXT PRIMARY KEY, state TEXT NOT NULL, detail TEXT NOT NULL) WITHOUT ROWID;
 `}
 
 // Open takes the folder, which it creates if needed, and opens the database.
