@@ -1,0 +1,170 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+func open(t testing.TB, dir string, keep int) *Store {
+	t.Helper()
+	s, err := Open(dir, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func texts(lines []Line) string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, fmt.Sprintf("%d:%s", l.Seq, l.Text))
+	}
+	return strings.Join(out, "|")
+}
+
+func TestFollowSeesLinesBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir(), 0)
+		w, err := s.OpenLog("app")
+		must(t, err)
+		got := make(chan string, 9)
+		go func() {
+			after := int64(0)
+			for {
+				lines, err := s.Next(t.Context(), "app", after)
+				if err != nil || len(lines) == 0 {
+					close(got)
+					return
+				}
+				after = lines[len(lines)-1].Seq
+				got <- texts(lines)
+			}
+		}()
+		_, err = w.Write([]byte("Step 1\nhal"))
+		must(t, err)
+		if x := <-got; x != "1:Step 1" {
+			t.Fatalf("got %s", x)
+		}
+		_, err = w.Write([]byte("f\n"))
+		must(t, err)
+		if x := <-got; x != "2:half" {
+			t.Fatalf("got %s", x)
+		}
+		_, err = w.Write([]byte("no end"))
+		must(t, err)
+		must(t, w.Close())
+		if x := <-got; x != "3:no end" {
+			t.Fatalf("got %s", x)
+		}
+		if x, open := <-got; open {
+			t.Fatalf("no end, but %s", x)
+		}
+	})
+}
+
+func TestNextEndsWithItsContext(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	w, err := s.OpenLog("app")
+	must(t, err)
+	defer w.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	if _, err := s.Next(ctx, "app", 0); !errors.Is(err, gone) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestLogsSurviveARestartAndStayBounded(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp("", "output")
+		must(t, err)
+		defer os.RemoveAll(dir)
+		keep := rapid.IntRange(40, 400).Draw(rt, "keep")
+		var all []string
+		for range rapid.IntRange(1, 4).Draw(rt, "processes") {
+			s := open(t, dir, keep)
+			for range rapid.IntRange(0, 3).Draw(rt, "attempts") {
+				w, err := s.OpenLog("app")
+				must(t, err)
+				for range rapid.IntRange(0, 20).Draw(rt, "lines") {
+					line := rapid.StringMatching(`[a-z ]{0,30}`).Draw(rt, "line")
+					all = append(all, line)
+					_, err := w.Write([]byte(line + "\n"))
+					must(t, err)
+				}
+				must(t, w.Close())
+			}
+			lines, more, err := s.Tail("app", 0)
+			must(t, err)
+			size := 0
+			for i, l := range lines {
+				if int(l.Seq) != len(all)-len(lines)+i+1 || all[l.Seq-1] != l.Text {
+					rt.Fatalf("line %d is %d %q", i, l.Seq, l.Text)
+				}
+				size += l.size()
+			}
+			if more || len(lines) < len(all) && size < keep || size > 2*keep+60 {
+				rt.Fatalf("%d bytes of %d lines kept of %d, bound %d, more %v", size, len(lines), len(all), keep, more)
+			}
+		}
+		for _, older := range []bool{true, false} {
+			s := open(t, dir, keep)
+			if i, err := os.Stat(s.path("app", older)); err == nil && int(i.Size()) > keep+60 {
+				rt.Fatalf("a file of %d bytes, bound %d", i.Size(), keep)
+			}
+		}
+	})
+}
+
+func TestALineCutOffByACrashIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	must(t, os.WriteFile(s.path("app", false), []byte("1 5 one\n2 5 tw"), 0o600))
+	w, err := s.OpenLog("app")
+	must(t, err)
+	_, err = w.Write([]byte("two\r\nslow 1%\rslow 9%\n"))
+	must(t, err)
+	must(t, w.Close())
+	lines, _, err := open(t, dir, 0).Tail("app", 0)
+	must(t, err)
+	if texts(lines) != "1:one|2:two|3:slow 9%" {
+		t.Fatalf("got %s", texts(lines))
+	}
+	must(t, s.Remove("app"))
+	if lines, _, err := s.Tail("app", 0); err != nil || len(lines) != 0 {
+		t.Fatalf("after Remove: %v %v", lines, err)
+	}
+}
+
+func TestALongLineIsSplit(t *testing.T) {
+	s := open(t, t.TempDir(), 1<<20)
+	w, err := s.OpenLog("app")
+	must(t, err)
+	_, err = w.Write([]byte(strings.Repeat("x", 3*MaxLine)))
+	must(t, err)
+	must(t, w.Close())
+	lines, _, err := s.Tail("app", 0)
+	must(t, err)
+	total := 0
+	for _, l := range lines {
+		total += len(l.Text)
+	}
+	if len(lines) != 3 || total != 3*MaxLine {
+		t.Fatalf("%d lines of %d bytes", len(lines), total)
+	}
+}
