@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -75,10 +76,8 @@ func (e *Engine) watchOnce(ctx context.Context, hear func(Event)) (connected boo
 		f := client.Filters{}
 		f.Add("type", string(events.ContainerEventType), string(events.NetworkEventType), string(events.VolumeEventType), string(events.ImageEventType))
 		stream := e.api.Events(ctx, client.EventsListOptions{Since: fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond()), Filters: f})
-		select {
-		case err := <-stream.Err:
-			return err
-		default:
+		if c, ok := ctx.Value(callKey{}).(*call); !ok || c.status.Load() != http.StatusOK {
+			return <-stream.Err
 		}
 		connected = true
 		e.log.Info("listening to events of the container engine", "socket", e.socket)

@@ -3,7 +3,6 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -14,8 +13,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// MaxLogLine is the most bytes of one line; a longer one comes in pieces.
-const MaxLogLine = 64 << 10
+// maxLine is the most bytes of a terminal's line that are held back for its
+// end. Engines cut all other lines themselves, at 16 KiB.
+const maxLine = 16 << 10
 
 // Logs says which lines of a container to read.
 type Logs struct {
@@ -29,11 +29,12 @@ type LogLine struct {
 	Time   time.Time // when the engine received it
 	Stderr bool      // written to standard error; a terminal has standard output only
 	Text   string    // without the line end
-	Partly bool      // the line goes on in the next one
+	Partly bool      // a long line, which goes on in the next one of the same stream, or the end of it without a line end
 }
 
 // ContainerLogs reads the lines of a container. It ends with the first error of
-// each, at the end of the log, or with ctx.
+// each, at the end of the log, or with ctx. While following, engines may lose a
+// last line that has no line end.
 func (e *Engine) ContainerLogs(ctx context.Context, id string, l Logs, each func(LogLine) error) error {
 	info, err := e.ContainerInspect(ctx, id)
 	if err != nil {
@@ -59,16 +60,15 @@ func (e *Engine) ContainerLogs(ctx context.Context, id string, l Logs, each func
 			heard = each(line)
 			return heard
 		}
-		out, errs := &lines{each: say}, &lines{each: say, stderr: true}
-		if tty {
-			_, err = io.Copy(out, in)
-		} else {
-			_, err = stdcopy.StdCopy(out, errs, in)
-		}
-		if err != nil {
+		if !tty {
+			_, err = stdcopy.StdCopy(pieces{say, false}, pieces{say, true}, in)
 			return err
 		}
-		return errors.Join(out.flush(), errs.flush())
+		out := &lines{say: say}
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
+		return out.flush()
 	})
 	if heard != nil {
 		return heard
@@ -100,11 +100,22 @@ func (e *Engine) streaming(ctx context.Context, endless bool, name, object strin
 	return nil
 }
 
-// lines cuts what is written to it into lines, each with the time in front that
-// the engine put there.
+// pieces passes on what comes in frames: each is a line, or a piece of a long
+// one, with the time in front.
+type pieces struct {
+	say    func(LogLine) error
+	stderr bool
+}
+
+func (p pieces) Write(b []byte) (int, error) {
+	at, text := stamped(string(b))
+	whole, found := strings.CutSuffix(text, "\n")
+	return len(b), p.say(LogLine{Time: at, Stderr: p.stderr, Text: whole, Partly: !found})
+}
+
+// lines cuts the bare output of a terminal.
 type lines struct {
-	each    func(LogLine) error
-	stderr  bool
+	say     func(LogLine) error
 	rest    []byte
 	at      time.Time // of the line that goes on
 	ongoing bool
@@ -116,15 +127,17 @@ func (l *lines) Write(b []byte) (int, error) {
 		end := bytes.IndexByte(l.rest, '\n')
 		switch {
 		case end >= 0:
-			if err := l.say(l.rest[:end], false); err != nil {
-				return 0, err
-			}
+			line := l.rest[:end]
 			l.rest = l.rest[end+1:]
-		case len(l.rest) > MaxLogLine:
-			if err := l.say(l.rest[:MaxLogLine], true); err != nil {
+			if err := l.line(line, false); err != nil {
 				return 0, err
 			}
-			l.rest = l.rest[MaxLogLine:]
+		case len(l.rest) > maxLine:
+			line := l.rest
+			l.rest = nil
+			if err := l.line(line, true); err != nil {
+				return 0, err
+			}
 		default:
 			l.rest = append([]byte(nil), l.rest...)
 			return len(b), nil
@@ -136,20 +149,29 @@ func (l *lines) flush() error {
 	if len(l.rest) == 0 {
 		return nil
 	}
-	return l.say(l.rest, false)
+	return l.line(l.rest, true)
 }
 
-func (l *lines) say(raw []byte, partly bool) error {
+func (l *lines) line(raw []byte, partly bool) error {
 	text := string(raw)
 	if !l.ongoing {
-		if stamp, rest, ok := strings.Cut(text, " "); ok {
-			if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
-				l.at, text = at, rest
-			}
-		}
+		l.at, text = stamped(text)
 	}
 	l.ongoing = partly
-	return l.each(LogLine{Time: l.at, Stderr: l.stderr, Text: strings.TrimSuffix(text, "\r"), Partly: partly})
+	return l.say(LogLine{Time: l.at, Text: strings.TrimSuffix(text, "\r"), Partly: partly})
+}
+
+// stamped takes the time off the front of a line.
+func stamped(line string) (time.Time, string) {
+	stamp, rest, ok := strings.Cut(line, " ")
+	if !ok {
+		return time.Time{}, line
+	}
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil {
+		return time.Time{}, line
+	}
+	return at, rest
 }
 
 // capped keeps the first bytes that are written to it.

@@ -335,3 +335,41 @@ func processes(t *testing.T) string {
 	}
 	return string(out)
 }
+
+func TestUnknownNamesAreAnswered(t *testing.T) {
+	d := dockertest.Engine(t)
+	n := d.Namespace(t)
+	if _, err := d.Client().NetworkCreate(t.Context(), n.Name("net"), client.NetworkCreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	id := start(t, d, client.ContainerCreateOptions{Name: n.Name("c"), Config: &container.Config{Cmd: []string{"nslookup", "nobody"}},
+		NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{n.Name("net"): {}}}})
+	if got := output(t, d, id); !strings.Contains(got, "NXDOMAIN") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRegistryKeepsWhatIsPushed(t *testing.T) {
+	d := dockertest.Engine(t)
+	h := dockertest.Registry(t)
+	ref, digest := h.Push(t, d, d.Busybox(t), "busybox:1")
+	if !strings.HasPrefix(digest, "sha256:") {
+		t.Errorf("digest %q", digest)
+	}
+	if _, err := d.Client().ImageInspect(t.Context(), ref); err == nil {
+		t.Error("the engine still has the tag")
+	}
+	r, err := http.NewRequest(http.MethodGet, "http://"+h.Addr+"/v2/busybox/manifests/1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth(h.User, h.Password)
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		t.Errorf("%s", got.Status)
+	}
+}

@@ -122,6 +122,7 @@ func launch(private bool) (*engine, error) {
 		"--storage-driver", "vfs",
 		"--default-address-pool", fmt.Sprintf("base=10.%d.0.0/16,size=24", 64+n%128),
 		"--shutdown-timeout", "1",
+		"--dns", nameServer, // see unknownNames
 	}
 	bridge, err := addBridge(n)
 	if err != nil {

@@ -3,6 +3,7 @@ package dockertest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -21,6 +22,9 @@ const stageEnv = "STEADY_DOCKERTEST"
 // base is the folder of engines and registries. It is in memory and exists
 // inside the namespaces only.
 const base = "/run/dockertest"
+
+// nameServer is an address of the machine for the engines to ask for names.
+const nameServer = "10.255.255.53"
 
 // outside is why this process is not inside namespaces of its own.
 var outside = errNotCalled
@@ -112,6 +116,10 @@ func supervise() int {
 		fmt.Fprintln(os.Stderr, "dockertest:", err)
 		return 1
 	}
+	if err := unknownNames(); err != nil {
+		fmt.Fprintln(os.Stderr, "dockertest:", err)
+		return 1
+	}
 	if err := os.Setenv(stageEnv, namespace()); err != nil {
 		fmt.Fprintln(os.Stderr, "dockertest:", err)
 		return 1
@@ -155,6 +163,11 @@ func furnish() error {
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		return err
 	}
+	return loopback()
+}
+
+// loopback brings up the loopback device with the address of the name server.
+func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("bring up the loopback device: %w", err)
@@ -168,6 +181,55 @@ func furnish() error {
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
 		return fmt.Errorf("bring up the loopback device: %w", err)
 	}
+	second, err := unix.NewIfreq("lo:1")
+	if err != nil {
+		return err
+	}
+	if err := second.SetInet4Addr(net.ParseIP(nameServer).To4()); err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFADDR, second); err != nil {
+		return fmt.Errorf("give the loopback device the address %s: %w", nameServer, err)
+	}
+	mask, err := unix.NewIfreq("lo:1")
+	if err != nil {
+		return err
+	}
+	if err := mask.SetInet4Addr(net.CIDRMask(32, 32)); err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFNETMASK, mask); err != nil {
+		return fmt.Errorf("give the loopback device the address %s: %w", nameServer, err)
+	}
+	return nil
+}
+
+// unknownNames answers every question of the engines for a name with "no such
+// name". Without an answer a container waits for many seconds.
+func unknownNames() error {
+	con, err := net.ListenPacket("udp4", nameServer+":53")
+	if err != nil {
+		return fmt.Errorf("serve names: %w", err)
+	}
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := con.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if n < 12 {
+				continue
+			}
+			answer := append([]byte(nil), buf[:n]...)
+			copy(answer[2:], []byte{0x81, 0x83, 0, 1, 0, 0, 0, 0, 0, 0}) // a response, NXDOMAIN, one question, no records
+			end := 12
+			for end < n && answer[end] != 0 {
+				end += int(answer[end]) + 1
+			}
+			_, _ = con.WriteTo(answer[:min(end+5, n)], from) // it asks again
+		}
+	}()
 	return nil
 }
 

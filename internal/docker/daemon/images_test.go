@@ -1,0 +1,158 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/registry"
+
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+)
+
+func TestBuild(t *testing.T) {
+	f := setup(t)
+	ctx := t.Context()
+	files := map[string]string{
+		"sub/Dockerfile": "FROM " + f.d.Busybox(t) + " AS first\nARG WHO\nRUN echo hello $WHO; echo bad >&2\nCOPY data /data\nFROM first AS second\nRUN exit 3\n",
+		"data":           "x",
+	}
+	who := "you"
+	b := daemon.Build{Tags: []string{f.n.Name("built") + ":1"}, Dockerfile: "sub/Dockerfile", Target: "first",
+		Args: map[string]*string{"WHO": &who}, Labels: map[string]string{"test": f.n.Prefix}, NoCache: true}
+	var said strings.Builder
+	id, err := f.ImageBuild(ctx, dockertest.BuildContext(t, files), b, func(l daemon.Line) { said.WriteString(l.Stream) })
+	must(t, err)
+	if !strings.Contains(said.String(), "\nhello you\n") {
+		t.Errorf("the output of the build: %s", said.String())
+	}
+	got, err := f.ImageInspect(ctx, b.Tags[0])
+	must(t, err)
+	if got.ID != id || got.Config.Labels["test"] != f.n.Prefix {
+		t.Errorf("built %s, tagged %s %v", id, got.ID, got.Config.Labels)
+	}
+	if list, err := f.ImageList(ctx, "test="+f.n.Prefix); err != nil || len(list) != 1 || list[0].ID != id {
+		t.Errorf("list: %v %v", list, err)
+	}
+
+	b.Target = "second"
+	if _, err := f.ImageBuild(ctx, dockertest.BuildContext(t, files), b, nil); err == nil || daemon.Unknown(err) || !strings.Contains(err.Error(), "returned a non-zero code: 3") {
+		t.Errorf("a step that fails: %v", err)
+	}
+	b.Dockerfile = "none"
+	if _, err := f.ImageBuild(ctx, dockertest.BuildContext(t, files), b, nil); err == nil || daemon.Unknown(err) {
+		t.Errorf("without a Dockerfile: %v", err)
+	}
+	must(t, f.ImageTag(ctx, id, f.n.Name("other")+":1"))
+	gone, err := f.ImageRemove(ctx, f.n.Name("other")+":1")
+	if err != nil || len(gone) != 1 || gone[0].Untagged == "" {
+		t.Errorf("remove a tag: %v %v", gone, err)
+	}
+}
+
+func TestBuildIsCancelled(t *testing.T) {
+	f := setup(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	src := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + f.d.Busybox(t) + "\nLABEL test=" + f.n.Prefix + "\nRUN echo begun; sleep 1000\n"})
+	_, err := f.ImageBuild(ctx, src, daemon.Build{}, func(l daemon.Line) {
+		if strings.Contains(l.Stream, "begun\n") && !strings.Contains(l.Stream, "RUN") {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || !daemon.Unknown(err) || daemon.Unavailable(err) {
+		t.Errorf("cancelled: %v", err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C { // the engine removes the container of the step
+		left, err := f.ContainerList(t.Context(), true, "test="+f.n.Prefix)
+		must(t, err)
+		if len(left) == 0 {
+			return
+		}
+	}
+}
+
+func TestSilentBuildEnds(t *testing.T) {
+	f := setup(t)
+	e := open(t, f.d.Socket(), daemon.Options{LongTimeout: 300 * time.Millisecond})
+	src := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + f.d.Busybox(t) + "\nLABEL test=" + f.n.Prefix + "\nRUN sleep 1000\n"})
+	_, err := e.ImageBuild(t.Context(), src, daemon.Build{}, nil)
+	if !daemon.Unknown(err) || daemon.Unavailable(err) || !strings.Contains(err.Error(), "no progress for 300ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPullWithCredentials(t *testing.T) {
+	f := setup(t)
+	ctx := t.Context()
+	h := dockertest.Registry(t)
+	ref, digest := h.Push(t, f.d, f.d.Busybox(t), f.n.Name("box")+":1")
+	good, bad := h.Auth(), h.Auth()
+	bad.Password = "wrong"
+	for name, auth := range map[string]*registry.AuthConfig{"none": nil, "bad": &bad} {
+		if err := f.ImagePull(ctx, daemon.Pull{Ref: ref, Auth: auth}, nil); !daemon.Denied(err) || daemon.Unknown(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := f.ImagePull(ctx, daemon.Pull{Ref: h.Ref("none:1"), Auth: &good}, nil); !daemon.NotFound(err) {
+		t.Errorf("an image that does not exist: %v", err)
+	}
+	var lines int
+	must(t, f.ImagePull(ctx, daemon.Pull{Ref: ref, Auth: &good}, func(daemon.Line) { lines++ }))
+	if lines == 0 {
+		t.Error("no progress heard")
+	}
+	pinned := strings.TrimSuffix(ref, ":1") + "@" + digest
+	must(t, f.ImagePull(ctx, daemon.Pull{Ref: pinned, Auth: &good, Platform: "linux/amd64"}, nil))
+	if _, err := f.ImageInspect(ctx, pinned); err != nil {
+		t.Error(err)
+	}
+	private := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + ref + "\nLABEL test=" + f.n.Prefix + "\n"})
+	_, err := f.ImageBuild(ctx, private, daemon.Build{Pull: true, Tags: []string{f.n.Name("from")}, Auth: map[string]registry.AuthConfig{h.Addr: good}}, nil)
+	must(t, err)
+	unreachable := daemon.Pull{Ref: dockertest.FreeAddr(t) + "/box:1"}
+	if err := f.ImagePull(ctx, unreachable, nil); err == nil || daemon.Unavailable(err) || daemon.Refused(err) {
+		t.Errorf("a registry that is down: %v", err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	f := setup(t)
+	ctx := t.Context()
+	ref := f.n.Name("saved") + ":1"
+	must(t, f.ImageTag(ctx, f.d.Busybox(t), ref))
+	r, err := f.d.Client().ImageSave(ctx, []string{ref})
+	must(t, err)
+	defer r.Close()
+	var buf bytes.Buffer
+	_, err = buf.ReadFrom(r)
+	must(t, err)
+	_, err = f.ImageRemove(ctx, ref)
+	must(t, err)
+	var said strings.Builder
+	must(t, f.ImageLoad(ctx, &buf, func(l daemon.Line) { said.WriteString(l.Stream) }))
+	if _, err := f.ImageInspect(ctx, ref); err != nil || !strings.Contains(said.String(), ref) {
+		t.Errorf("loaded: %v %q", err, said.String())
+	}
+	if err := f.ImageLoad(ctx, strings.NewReader("no tar"), nil); err == nil {
+		t.Error("loaded what is no tar")
+	}
+}
+
+func TestPlatformIsChecked(t *testing.T) {
+	f := setup(t)
+	c := daemon.Creation{Name: f.n.Name("p"), Config: &container.Config{Image: f.d.Busybox(t), Cmd: []string{"true"}}, Platform: "linux"}
+	if _, _, err := f.ContainerCreate(t.Context(), c); !daemon.Refused(err) || !strings.Contains(err.Error(), "linux/amd64") {
+		t.Errorf("got %v", err)
+	}
+	c.Platform = "linux/amd64"
+	_, _, err := f.ContainerCreate(t.Context(), c)
+	must(t, err)
+}
