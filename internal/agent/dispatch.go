@@ -40,7 +40,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	last := ""
 	for ctx.Err() == nil {
 		began := time.Now()
-		d, err := a.client.Dispatch(ctx)
+		d, err := a.client.Dispatch(ctx, 0)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -51,7 +51,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		failing.Reset()
 		grant := ""
-		if d != nil {
+		if d != nil && d.Grant != "" {
 			grant = d.Grant
 			if err := a.take(ctx, d); err != nil {
 				return err

@@ -50,7 +50,7 @@ func (a *agent) poll(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.crowd.requests.Add(1)
-		d, err := a.client.Dispatch(ctx)
+		d, err := a.client.Dispatch(ctx, 0)
 		if ctx.Err() != nil {
 			return
 		}
@@ -61,7 +61,7 @@ func (a *agent) poll(ctx context.Context) {
 		}
 		failing.Reset()
 		grant := ""
-		if d != nil {
+		if d != nil && d.Grant != "" {
 			grant = d.Grant
 			a.take(ctx, d)
 		}

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -99,10 +100,12 @@ func (c *Client) Renew() { c.http.Swap(c.connect()).CloseIdleConnections() }
 // Close closes idle connections.
 func (c *Client) Close() { c.http.Load().CloseIdleConnections() }
 
-// Dispatch waits for an offer, at most wire.MaxWait; nil when none came.
-func (c *Client) Dispatch(ctx context.Context) (*wire.Dispatch, error) {
+// Dispatch waits for an offer, for streams, and for news other than those that
+// the host has, at most wire.MaxWait; nil when nothing came.
+func (c *Client) Dispatch(ctx context.Context, news uint64) (*wire.Dispatch, error) {
 	var d wire.Dispatch
-	status, err := c.call(ctx, http.MethodGet, wire.RouteDispatch, nil, &d, wire.MaxDocument, wire.MaxWait.Std()+20*time.Second)
+	path := wire.RouteDispatch + "?news=" + strconv.FormatUint(news, 10)
+	status, err := c.call(ctx, http.MethodGet, path, nil, &d, wire.MaxDocument, wire.MaxWait.Std()+20*time.Second)
 	if err != nil || status == http.StatusNoContent {
 		return nil, err
 	}
@@ -128,6 +131,40 @@ func (c *Client) Heartbeat(ctx context.Context, m wire.Heartbeat) (wire.Heartbea
 	var a wire.HeartbeatReply
 	_, err := c.call(ctx, http.MethodPost, wire.RouteHeartbeat, m, &a, wire.MaxSmallBody, requestTimeout)
 	return a, err
+}
+
+// Managed fetches the host's managed layer, unless it is still the one of etag,
+// which an earlier call gave; empty is none. What a layer says is for the caller
+// to check entry by entry.
+func (c *Client) Managed(ctx context.Context, etag string) (m wire.Managed, newer string, notModified bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	accepted := c.begin(wire.RouteManaged)
+	req, err := c.request(ctx, http.MethodGet, wire.RouteManaged, nil)
+	if err != nil {
+		return m, "", false, err
+	}
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
+	res, err := c.send(req)
+	if StatusOf(err) == http.StatusNotModified && etag != "" {
+		accepted()
+		return m, etag, true, nil
+	}
+	if err != nil {
+		return m, "", false, err
+	}
+	defer drain(res)
+	b, err := wire.Read(res.Body, wire.MaxDocument)
+	if err == nil {
+		err = wire.Decode(b, &m)
+	}
+	if err != nil {
+		return wire.Managed{}, "", false, fmt.Errorf("GET %s: %w", wire.RouteManaged, err)
+	}
+	accepted()
+	return m, res.Header.Get("ETag"), false, nil
 }
 
 // RenewCertificate asks for a certificate for a new key.
@@ -207,11 +244,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 			return 0, fmt.Errorf("%s %s: %w", method, path, err)
 		}
 	}
-	var begun int64
-	own := strings.HasPrefix(path, "/v1/agent/")
-	if own && c.o.Begin != nil {
-		begun = c.o.Begin()
-	}
+	accepted := c.begin(path)
 	res, err := c.do(ctx, method, path, raw)
 	var refused *StatusError
 	conflict := errors.As(err, &refused) && refused.Status == http.StatusConflict
@@ -235,22 +268,48 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 			return res.StatusCode, fmt.Errorf("%s %s: %w", method, path, err)
 		}
 	}
-	if own && c.o.Accepted != nil {
-		c.o.Accepted(begun)
-	}
+	accepted()
 	return res.StatusCode, nil
+}
+
+// begin notes the begin of a request, and returns what to call once the server
+// has accepted it.
+func (c *Client) begin(path string) (accepted func()) {
+	var begun int64
+	own := strings.HasPrefix(path, "/v1/agent/")
+	if own && c.o.Begin != nil {
+		begun = c.o.Begin()
+	}
+	return func() {
+		if own && c.o.Accepted != nil {
+			c.o.Accepted(begun)
+		}
+	}
 }
 
 // do sends a request; every answer but 2xx is a *StatusError.
 func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := c.request(ctx, method, path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return c.send(req)
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set(wire.Protocol, wire.Version)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	return req, nil
+}
+
+// send is do for a request that is made.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
 	used := c.http.Load()
 	res, err := used.Do(req)
 	if err != nil {
