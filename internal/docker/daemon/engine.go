@@ -83,7 +83,7 @@ func Open(o Options) (*Engine, error) {
 		client.WithHost(e.socket),
 		client.WithUserAgent("steady"),
 		client.WithHTTPRequestHook(e.sent),
-		client.WithResponseHook(answered),
+		client.WithHTTPResponseHook(answered),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("container engine socket %q: %w: give the path of a unix socket, or a URL such as %s", o.Socket, err, DefaultSocket)

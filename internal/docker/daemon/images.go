@@ -57,7 +57,7 @@ func (e *Engine) ImageRemove(ctx context.Context, ref string) ([]image.DeleteRes
 
 // Line is one message of a pull, a build or a load.
 type Line struct {
-	Stream  string // output of a build, with its line ends
+	Stream  string // output of a build, with its line ends; standard error comes in red
 	Status  string // such as "Downloading"
 	ID      string // of the layer or tag that Status speaks of
 	Current int64  // bytes done

@@ -28,7 +28,7 @@ func TestBuild(t *testing.T) {
 	var said strings.Builder
 	id, err := f.ImageBuild(ctx, dockertest.BuildContext(t, files), b, func(l daemon.Line) { said.WriteString(l.Stream) })
 	must(t, err)
-	if !strings.Contains(said.String(), "\nhello you\n") {
+	if !strings.Contains(said.String(), "hello you\n") {
 		t.Errorf("the output of the build: %s", said.String())
 	}
 	got, err := f.ImageInspect(ctx, b.Tags[0])
