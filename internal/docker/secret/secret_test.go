@@ -1,0 +1,43 @@
+package secret
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSecrets(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, value string, mode fs.FileMode) {
+		t.Helper()
+		p := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(p, []byte(value), 0o600), os.Chmod(p, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("db", "hunter2\n", 0o600)
+	put("open", "x", 0o640)
+	put("big", strings.Repeat("x", Max+1), 0o400)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o700), os.Symlink("/etc/hostname", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := Folder(dir).Get("db"); err != nil || string(v) != "hunter2\n" {
+		t.Fatalf("%q %v", v, err)
+	}
+	if _, err := Folder(dir).Get("none"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir+"/none") {
+		t.Errorf("a missing one: %v", err)
+	}
+	if _, err := Folder(filepath.Join(dir, "nowhere")).Get("db"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing store: %v", err)
+	}
+	for name, words := range map[string]string{
+		"open": "chmod 600", "big": "at most", "folder": "not a file", "link": "escapes", "../db": "not a name", "": "not a name",
+	} {
+		if _, err := Folder(dir).Get(name); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
