@@ -310,8 +310,9 @@ func (b *builder) keep(old []VerifiedManifest) ([]fleet.ManifestRef, error) {
 		files := []string{ManifestPath(m.Rollout()), LeavesPath(m.Rollout())}
 		for _, l := range vm.Leaves.Value() {
 			files = append(files, BundlePath(l.Target))
-			for _, f := range b.o.Previous.Bundles[l.Target].Files {
-				files = append(files, BlobPath(f.Blob))
+			bundle := b.o.Previous.Bundles[l.Target]
+			for _, blob := range bundle.Blobs() {
+				files = append(files, BlobPath(blob.Digest))
 			}
 		}
 		for _, budget := range m.Budgets {

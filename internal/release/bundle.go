@@ -1,7 +1,9 @@
 package release
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release/compose"
 	"github.com/steadyfleet/steady/internal/strictdoc"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -31,6 +34,24 @@ type bundleDecl struct {
 	Files  []fileDecl     `json:"files"`
 	Exec   []stepDecl     `json:"exec"`
 	Probes fleet.ProbeSet `json:"probes"`
+	// Compose is one file or several, merged in order.
+	Compose stringList `json:"compose"`
+	// ComposeEnv names variables of the builder's own environment that the Compose
+	// files may use; no other is read.
+	ComposeEnv []string `json:"composeEnv"`
+	Profiles   []string `json:"profiles"`
+}
+
+// stringList takes one text for a list of one.
+type stringList []string
+
+func (l *stringList) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*l = stringList{one}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(l))
 }
 
 type fileDecl struct {
@@ -50,7 +71,7 @@ type stepDecl struct {
 }
 
 // notYet are keys of a bundle that this version knows of and does not take.
-var notYet = []string{"compose", "system"}
+var notYet = []string{"system"}
 
 type bundleLoader struct {
 	root     *os.Root
@@ -91,6 +112,7 @@ func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 	}
 	l.uniquePaths(decl.Files)
 	b.Exec = l.steps(decl.Exec)
+	l.containers(&b, &decl, at, blobs)
 	if Fatal(l.problems) {
 		return SourceBundle{}, l.problems
 	}
@@ -99,6 +121,41 @@ func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 		l.addf(nil, "the bundle does not encode: %v: expected fewer or smaller parts", err)
 	}
 	return sealed, l.problems
+}
+
+// containers reads the Compose files that the bundle names; at is its folder for
+// problems.
+func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, blobs map[digest.Digest][]byte) {
+	if len(decl.Compose) == 0 {
+		for _, key := range []string{"compose", "composeEnv", "profiles"} {
+			if l.doc.Has(key) {
+				l.addf([]string{key}, "%s without a Compose file: expected compose with the name of one", key)
+			}
+		}
+		return
+	}
+	env := map[string]string{}
+	for i, name := range decl.ComposeEnv {
+		value, set := os.LookupEnv(name)
+		if !set {
+			l.addf([]string{"composeEnv", strconv.Itoa(i)}, "variable %s is not set where the release is built: expected it to be exported, or not listed", name)
+		}
+		env[name] = value
+	}
+	loaded, problems := compose.Load(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles})
+	for _, p := range problems {
+		p.File = path.Join(at, p.File)
+		l.problems = append(l.problems, p)
+	}
+	if loaded == nil {
+		return
+	}
+	if loaded.Set.Empty() {
+		l.addf([]string{"compose"}, "the Compose files declare nothing that runs: expected a service whose profiles are active")
+		return
+	}
+	b.Containers = &loaded.Set
+	maps.Copy(blobs, loaded.Blobs)
 }
 
 // explainNotYet words the keys that a later version will take.
@@ -110,7 +167,7 @@ func (l *bundleLoader) explainNotYet(problems []Problem) []Problem {
 		plain := l.doc.AtKey([]string{key}, "")
 		for i, p := range problems {
 			if p.Line == plain.Line && p.Column == plain.Column {
-				problems[i].Message = fmt.Sprintf("%s: is not taken by this version of steady: expected files, exec and probes", key)
+				problems[i].Message = fmt.Sprintf("%s: is not taken by this version of steady: expected compose, files, exec and probes", key)
 			}
 		}
 	}
@@ -211,6 +268,9 @@ func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][
 	b.Type = fleet.TypeBundle
 	b.Files = append([]fleet.File{}, b.Files...)
 	b.Exec = append([]fleet.Exec{}, b.Exec...)
+	if b.Containers != nil {
+		b.Critical = []string{fleet.CriticalContainers}
+	}
 	slices.SortFunc(b.Files, func(x, y fleet.File) int { return strings.Compare(x.Path, y.Path) })
 	raw, err := trust.Canonical(b)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -281,8 +282,8 @@ func (v *verification) bundles() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		v.Bundles[d] = b
-		for _, f := range b.Files {
-			if err := v.blob(f); err != nil {
+		for _, blob := range b.Blobs() {
+			if err := v.blob(b.Name, blob); err != nil {
 				return err
 			}
 		}
@@ -290,22 +291,22 @@ func (v *verification) bundles() error {
 	return nil
 }
 
-func (v *verification) blob(f fleet.File) error {
-	name := BlobPath(f.Blob)
-	size, seen := v.blobs[f.Blob]
+func (v *verification) blob(bundle string, b container.Blob) error {
+	name := BlobPath(b.Digest)
+	size, seen := v.blobs[b.Digest]
 	if !seen {
 		raw, err := v.read(name)
 		if err != nil {
 			return err
 		}
-		if got := digest.Of(raw); got != f.Blob {
+		if got := digest.Of(raw); got != b.Digest {
 			return fmt.Errorf("%s holds %s: expected the content that a bundle signs", name, got.Short())
 		}
 		size = int64(len(raw))
-		v.blobs[f.Blob] = size
+		v.blobs[b.Digest] = size
 	}
-	if size != f.Size {
-		return fmt.Errorf("%s holds %d bytes: expected the %d that a bundle signs for %s", name, size, f.Size, f.Path)
+	if size != b.Size {
+		return fmt.Errorf("%s holds %d bytes: expected the %d that bundle %s signs", name, size, b.Size, bundle)
 	}
 	return nil
 }

@@ -1,10 +1,67 @@
-// Package compose reads a Compose file with the Compose Specification's own
-// library and turns it into the container resources of a bundle. What it cannot
-// turn it refuses, with the line and the reason.
+// Package compose reads Compose files with the Compose Specification's own
+// library and turns them into the container resources of a bundle. Every
+// attribute of the specification is applied, or refused with the line and the
+// reason, or named in a warning: Attributes says which. Nothing outside the
+// bundle's folder is read, nothing is fetched, and no variable is taken from the
+// environment of the process.
 package compose
 
 import (
-	_ "github.com/compose-spec/compose-go/v2/cli"
-	_ "github.com/compose-spec/compose-go/v2/loader"
-	_ "github.com/compose-spec/compose-go/v2/types"
+	"os"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/strictdoc"
 )
+
+// Problem is one finding, with its file, line and column.
+type Problem = strictdoc.Problem
+
+// Bounds of what is read.
+const (
+	MaxFiles       = 64        // Compose files of one bundle, included ones counted
+	MaxFileBytes   = 1 << 20   // of one Compose or environment file
+	MaxNodes       = 50_000    // of one file, aliases expanded
+	MaxDepth       = 32        // of nesting
+	MaxPorts       = 1_024     // that one entry of ports may expand to
+	MaxReplicas    = 100       // of one service
+	MaxContextSize = 64 << 20  // bytes of a build context, a config or an archive
+	MaxContextFile = 20_000    // files of a build context
+	MaxTemplate    = 4 << 10   // bytes of a text with variables
+	maxParents     = 8         // ".." in one path
+	maxEnv         = 128 << 10 // bytes of one variable
+)
+
+// Options are what the result depends on besides the files.
+type Options struct {
+	// Name is the bundle's; it takes the place of Compose's project name.
+	Name string
+	// Environ are the variables that the files may use besides those of the .env
+	// file beside the first one. They go before it.
+	Environ map[string]string
+	// Profiles are those that are active.
+	Profiles []string
+}
+
+// Loaded is what the files declare.
+type Loaded struct {
+	Set   container.Set // normalized and valid
+	Blobs map[digest.Digest][]byte
+	// Files are all files of the folder that were read as Compose files, sorted.
+	Files []string
+	// Attributes are those of the specification that the files use, sorted.
+	Attributes []string
+}
+
+// Load reads the files, merged in order, from the bundle's folder. The result is
+// nil when a problem is more than a warning.
+func Load(root *os.Root, files []string, o Options) (*Loaded, []Problem) {
+	l := newLoad(root, files, o)
+	defer l.close()
+	loaded := l.run()
+	problems := strictdoc.Sort(l.problems)
+	if strictdoc.Fatal(problems) {
+		return nil, problems
+	}
+	return loaded, problems
+}

@@ -1,0 +1,140 @@
+package compose
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"time"
+)
+
+// packContext makes a tar of a build context that depends on its files alone: in
+// order of name, with no times and no owners. What .dockerignore leaves out is
+// left out; the Dockerfile always is in it.
+func packContext(root *os.Root, folder, dockerfile string) ([]byte, error) {
+	sub, err := root.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("the build context %q cannot be opened: %w", folder, cause(err))
+	}
+	defer sub.Close()
+	ignore, ignoreFile, err := readIgnore(sub, dockerfile)
+	if err != nil {
+		return nil, err
+	}
+	p := packer{root: sub, keep: []string{dockerfile, ignoreFile}, ignore: ignore}
+	p.tar = tar.NewWriter(&p.out)
+	if err := fs.WalkDir(sub.FS(), ".", p.visit); err != nil {
+		return nil, fmt.Errorf("the build context %q: %w", folder, err)
+	}
+	if err := p.tar.Close(); err != nil {
+		return nil, err
+	}
+	if dockerfile != "" && !p.found {
+		return nil, fmt.Errorf("the build context %q has no %q", folder, dockerfile)
+	}
+	return p.out.Bytes(), nil
+}
+
+type packer struct {
+	root   *os.Root
+	keep   []string
+	ignore *ignoreList
+	out    bytes.Buffer
+	tar    *tar.Writer
+	files  int
+	found  bool
+}
+
+var errTooLarge = fmt.Errorf("it has more than %d files or %d bytes; leave out what is not needed in .dockerignore", MaxContextFile, MaxContextSize)
+
+func (p *packer) visit(name string, e fs.DirEntry, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q cannot be read: %w", name, cause(err))
+	case name == ".":
+		return nil
+	}
+	kept := slices.Contains(p.keep, name)
+	if p.ignore.matches(name) && !kept {
+		if e.IsDir() && !p.ignore.exceptions && !p.leadsToKept(name) {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	if p.files++; p.files > MaxContextFile {
+		return errTooLarge
+	}
+	info, err := e.Info()
+	if err != nil {
+		return fmt.Errorf("%q cannot be read: %w", name, cause(err))
+	}
+	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+	switch {
+	case e.IsDir():
+		h.Typeflag, h.Name = tar.TypeDir, name+"/"
+		return p.tar.WriteHeader(h)
+	case e.Type()&fs.ModeSymlink != 0:
+		h.Typeflag = tar.TypeSymlink
+		h.Mode = 0o777
+		if h.Linkname, err = p.root.Readlink(name); err != nil {
+			return fmt.Errorf("link %q cannot be read: %w", name, cause(err))
+		}
+		return p.tar.WriteHeader(h)
+	case !e.Type().IsRegular():
+		return fmt.Errorf("%q is neither a file, a folder nor a link", name)
+	}
+	p.found = p.found || name == p.keep[0]
+	if info.Size() > MaxContextSize-int64(p.out.Len()) {
+		return errTooLarge
+	}
+	data, err := readFile(p.root, name, MaxContextSize)
+	if err != nil {
+		return err
+	}
+	h.Typeflag, h.Size = tar.TypeReg, int64(len(data))
+	if err := p.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err = p.tar.Write(data); err == nil && p.out.Len() > MaxContextSize {
+		err = errTooLarge
+	}
+	return err
+}
+
+func (p *packer) leadsToKept(dir string) bool {
+	return slices.ContainsFunc(p.keep, func(k string) bool {
+		for d := path.Dir(k); d != "." && d != "/"; d = path.Dir(d) {
+			if d == dir {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// readIgnore takes the list beside the Dockerfile, else that of the context.
+func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
+	names := []string{".dockerignore"}
+	if dockerfile != "" {
+		names = []string{dockerfile + ".dockerignore", ".dockerignore"}
+	}
+	for _, name := range names {
+		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		data, err := readFile(root, name, MaxFileBytes)
+		if err != nil {
+			return nil, "", err
+		}
+		list, err := parseIgnore(data)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		return list, name, nil
+	}
+	return &ignoreList{}, "", nil
+}

@@ -1,0 +1,290 @@
+package compose
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// convert turns the project into the set.
+func (l *load) convert() {
+	l.loads()
+	l.networks()
+	l.volumes()
+	names := slices.Sorted(maps.Keys(l.project.Services))
+	for _, name := range names {
+		s := l.project.Services[name]
+		l.service(&s)
+	}
+	l.completed()
+	l.links(names)
+	l.topRoutes()
+	l.set.Images = append(l.set.Images, l.images.list()...)
+}
+
+// finish checks what came out.
+func (l *load) finish() {
+	l.set.Normalize()
+	for _, p := range container.Validate(&l.set) {
+		l.addf(l.origin(p.Path), "%s", p.Words)
+	}
+}
+
+// origin finds in the model what a path of the set was made from.
+func (l *load) origin(at []string) []string {
+	if len(at) < 2 {
+		return nil
+	}
+	switch at[0] {
+	case "workspaces":
+		name := at[1]
+		if _, ok := l.project.Services[name]; !ok {
+			if i := strings.LastIndexByte(name, '-'); i > 0 {
+				name = name[:i]
+			}
+		}
+		out := []string{"services", name}
+		if len(at) > 2 {
+			if key, ok := attributeOf[at[2]]; ok {
+				return append(out, key)
+			}
+		}
+		return out
+	case "networks", "volumes":
+		return at[:2]
+	case "images":
+		if _, ok := l.project.Services[at[1]]; ok {
+			return []string{"services", at[1], "build"}
+		}
+		return l.images.origin(at[1])
+	case "routes", "snapshots":
+		if _, ok := l.project.Services[at[1]]; ok {
+			return []string{"services", at[1], steadyKey}
+		}
+		return []string{steadyKey, at[0], at[1]}
+	}
+	return nil
+}
+
+// attributeOf names the attribute that a field of a workspace comes from.
+var attributeOf = map[string]string{
+	"env": "environment", "ports": "ports", "expose": "expose", "mounts": "volumes", "contents": "secrets",
+	"networks": "networks", "networkMode": "network_mode", "devices": "devices", "dependsOn": "depends_on",
+	"health": "healthcheck", "restart": "restart", "labels": "labels", "extraHosts": "extra_hosts", "gpus": "gpus",
+	"ulimits": "ulimits", "title": "container_name", "state": steadyKey, "update": steadyKey, "sysctls": "sysctls",
+}
+
+// replicas are the names of a service's workspaces.
+func (l *load) replicas(s *types.ServiceConfig) []string {
+	n := s.GetScale()
+	switch {
+	case n > MaxReplicas:
+		l.addf([]string{"services", s.Name, "deploy", "replicas"}, "%d replicas: expected at most %d", n, MaxReplicas)
+		return nil
+	case n == 1:
+		return []string{s.Name}
+	}
+	out := []string{}
+	for i := range n {
+		out = append(out, fmt.Sprintf("%s-%d", s.Name, i+1))
+	}
+	return out
+}
+
+// completed makes the services that others wait for to the end run once.
+func (l *load) completed() {
+	waited := map[string]string{}
+	for _, w := range l.set.Workspaces {
+		for _, d := range w.DependsOn {
+			if d.Condition == container.Completed {
+				waited[d.Workspace] = w.Name
+			}
+		}
+	}
+	for i := range l.set.Workspaces {
+		w := &l.set.Workspaces[i]
+		if waiter, ok := waited[w.Name]; ok && w.State == "" {
+			w.State = container.Once
+			if p := w.Restart.Policy; p == "always" || p == "unless-stopped" {
+				l.addf([]string{"services", w.Name, "restart"}, "restart is %s and %q waits for the service to end: expected no or on-failure", p, waiter)
+			}
+		}
+	}
+}
+
+// links gives the other name of a link to the service it leads to. The engine
+// resolves names per network, so all on the network see it.
+func (l *load) links(names []string) {
+	for _, name := range names {
+		for _, link := range l.project.Services[name].Links {
+			target, alias, ok := strings.Cut(link, ":")
+			at := []string{"services", name, "links"}
+			if _, known := l.project.Services[target]; !known {
+				l.addf(at, "link to %q, which is not declared: expected a service", target)
+				continue
+			}
+			if !ok || alias == target {
+				continue
+			}
+			l.warnf(at, "link %q becomes a name for all services on the network: expected so, or use %s itself", alias, target)
+			for i := range l.set.Workspaces {
+				if w := &l.set.Workspaces[i]; w.Name == target || strings.HasPrefix(w.Name, target+"-") && slices.Contains(l.replicasOf(target), w.Name) {
+					for j := range w.Networks {
+						w.Networks[j].Aliases = append(w.Networks[j].Aliases, alias)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (l *load) replicasOf(name string) []string {
+	s, ok := l.project.Services[name]
+	if !ok {
+		return nil
+	}
+	return l.replicas(&s)
+}
+
+// rel turns a path as the library resolved it into one of the root. Not ok for a
+// path of the host.
+func (l *load) rel(p string) (string, bool) {
+	switch {
+	case p == l.stage:
+		return ".", true
+	case strings.HasPrefix(p, l.stage+"/"):
+		return strings.TrimPrefix(p, l.stage+"/"), true
+	case strings.HasPrefix(p, l.scratch+"/"):
+		return "../" + path.Base(p), true // refused by whoever opens it
+	case strings.HasPrefix(p, "/"):
+		return p, false
+	}
+	return path.Join(l.dir, p), true
+}
+
+// content reads a file of the bundle folder into a blob.
+func (l *load) content(p string) (*container.Blob, error) {
+	name, ok := l.rel(p)
+	if !ok || strings.HasPrefix(name, "../") {
+		return nil, fmt.Errorf("%q is outside the bundle folder", path.Base(p))
+	}
+	data, err := readFile(l.root, name, MaxContextSize)
+	if err != nil {
+		return nil, err
+	}
+	return l.blob(data), nil
+}
+
+func (l *load) blob(data []byte) *container.Blob {
+	b := &container.Blob{Digest: digest.Of(data), Size: int64(len(data))}
+	l.blobs[b.Digest] = data
+	return b
+}
+
+var errFine = errors.New("is finer than a millisecond")
+
+// duration converts to whole milliseconds.
+func (l *load) duration(at []string, d *types.Duration) clock.Duration {
+	if d == nil {
+		return 0
+	}
+	if t := time.Duration(*d); t%time.Millisecond != 0 {
+		l.addf(at, "%v %v: expected whole milliseconds", t, errFine)
+	}
+	return clock.Duration(time.Duration(*d) / time.Millisecond)
+}
+
+// nanoCPUs converts by the shortest decimal, so that 0.1 is 100,000,000.
+func nanoCPUs(cpus float32) int64 {
+	f, err := strconv.ParseFloat(strconv.FormatFloat(float64(cpus), 'f', -1, 32), 64)
+	if err != nil {
+		return 0
+	}
+	return int64(math.Round(f * 1e9))
+}
+
+func plainMap[M ~map[string]string](m M) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return maps.Clone(map[string]string(m))
+}
+
+// networks declares the networks that services use.
+func (l *load) networks() {
+	for _, name := range slices.Sorted(maps.Keys(l.project.Networks)) {
+		n, at := l.project.Networks[name], []string{"networks", name}
+		if !l.usedBy(func(s *types.ServiceConfig) bool { _, ok := s.Networks[name]; return ok }) {
+			l.warnf(at, "no service uses network %q, so it is not made: expected a service on it", name)
+			continue
+		}
+		if n.External {
+			l.set.Networks = append(l.set.Networks, container.Network{Name: name, External: n.Name})
+			continue
+		}
+		out := container.Network{
+			Name: name, Driver: n.Driver, Options: plainMap(n.DriverOpts), Internal: n.Internal, Attachable: n.Attachable,
+			IPAMDriver: n.Ipam.Driver, IPAMOpts: plainMap(n.Ipam.Options), Labels: plainMap(n.Labels),
+		}
+		if n.Name != l.projectName()+"_"+name {
+			out.Title = n.Name
+		}
+		if n.EnableIPv4 != nil && !*n.EnableIPv4 {
+			l.addf(append(at, "enable_ipv4"), "enable_ipv4 is false, which needs a newer engine than is asked for: expected true")
+		}
+		out.IPv6 = n.EnableIPv6 != nil && *n.EnableIPv6
+		for _, p := range n.Ipam.Config {
+			if p != nil {
+				out.Pools = append(out.Pools, container.Pool{Subnet: p.Subnet, Range: p.IPRange, Gateway: p.Gateway, Aux: plainMap(p.AuxiliaryAddresses)})
+			}
+		}
+		l.set.Networks = append(l.set.Networks, out)
+	}
+}
+
+func (l *load) usedBy(uses func(s *types.ServiceConfig) bool) bool {
+	for _, list := range []types.Services{l.project.Services, l.project.DisabledServices} {
+		for _, s := range list {
+			if uses(&s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// volumes declares the named volumes that services use.
+func (l *load) volumes() {
+	for _, name := range slices.Sorted(maps.Keys(l.project.Volumes)) {
+		v, at := l.project.Volumes[name], []string{"volumes", name}
+		if !l.usedBy(func(s *types.ServiceConfig) bool {
+			return slices.ContainsFunc(s.Volumes, func(m types.ServiceVolumeConfig) bool { return m.Type == types.VolumeTypeVolume && m.Source == name })
+		}) {
+			l.warnf(at, "no service uses volume %q, so it is not made: expected a service that mounts it", name)
+			continue
+		}
+		if v.External {
+			l.set.Volumes = append(l.set.Volumes, container.Volume{Name: name, External: v.Name})
+			continue
+		}
+		out := container.Volume{Name: name, Driver: v.Driver, Options: plainMap(v.DriverOpts), Labels: plainMap(v.Labels)}
+		if v.Name != l.projectName()+"_"+name {
+			out.Title = v.Name
+		}
+		if device := v.DriverOpts["device"]; strings.Contains(device, l.scratch) {
+			l.addf(append(at, "driver_opts", "device"), "the device is a path in the bundle folder, which is not on the host: expected an absolute path of the host")
+		}
+		l.set.Volumes = append(l.set.Volumes, out)
+	}
+}

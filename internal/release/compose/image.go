@@ -1,0 +1,183 @@
+package compose
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// images are those that services share, each once.
+type images struct {
+	byKey  map[string]*container.Image
+	byName map[string]string   // name to key
+	from   map[string][]string // name to the place that asked for it first
+}
+
+func (m *images) list() []container.Image {
+	var out []container.Image
+	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
+		out = append(out, *m.byKey[key])
+	}
+	return out
+}
+
+func (m *images) origin(name string) []string { return m.from[name] }
+
+// add takes an image in, under its name or that with a number, and returns the
+// name. Equal images are one.
+func (m *images) add(key, name string, i container.Image, at []string) string {
+	if m.byKey == nil {
+		m.byKey, m.byName, m.from = map[string]*container.Image{}, map[string]string{}, map[string][]string{}
+	}
+	if have := m.byKey[key]; have != nil {
+		return have.Name
+	}
+	i.Name = name
+	for n := 2; m.byName[i.Name] != ""; n++ {
+		i.Name = fmt.Sprintf("%s-%d", name[:min(len(name), 58)], n)
+	}
+	m.byKey[key], m.byName[i.Name], m.from[i.Name] = &i, key, at
+	return i.Name
+}
+
+// readable makes a name out of a reference: nginx:1.27 is nginx-1.27.
+func readable(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	out := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, ref)
+	out = strings.TrimLeft(out, "._-")
+	if len(out) > 60 {
+		out = strings.TrimLeft(out[len(out)-60:], "._-")
+	}
+	if out == "" {
+		return "image"
+	}
+	return out
+}
+
+// loads declares the archives of x-steady.
+func (l *load) loads() {
+	for _, name := range slices.Sorted(maps.Keys(l.steady.Images)) {
+		d, at := l.steady.Images[name], []string{steadyKey, "images", name}
+		if d.Ref == "" || d.Load == "" {
+			l.addf(at, "image %q has no load or no ref: expected an archive of the bundle folder and the image's name in it", name)
+			continue
+		}
+		file, err := inside(l.dir, d.Load)
+		if err == nil {
+			var data []byte
+			if data, err = readFile(l.root, file, MaxContextSize); err == nil {
+				l.images.add("ref "+d.Ref, name, container.Image{Ref: d.Ref, Load: &container.Load{Archive: *l.blob(data)}}, at)
+				continue
+			}
+		}
+		l.addf(append(at, "load"), "%v: expected an archive of the bundle folder", err)
+	}
+}
+
+// imageOf declares the image of a service and returns its name.
+func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
+	at := []string{"services", s.Name}
+	if x.FromSnapshot != "" {
+		return container.SnapshotImage + x.FromSnapshot
+	}
+	if s.Image != "" {
+		if _, err := container.ParseRef(s.Image); err != nil {
+			l.addf(append(at, "image"), "%v", err)
+			return ""
+		}
+	}
+	if s.Build != nil {
+		return l.build(s)
+	}
+	if have := l.images.byKey["ref "+s.Image]; have != nil && have.Load != nil {
+		return have.Name
+	}
+	p := &container.Pull{Platform: s.Platform}
+	policy := append(at, "pull_policy")
+	switch s.PullPolicy {
+	case "", types.PullPolicyMissing, types.PullPolicyIfNotPresent:
+	case types.PullPolicyAlways:
+		p.Policy = container.PullAlways
+	case types.PullPolicyNever:
+		p.Policy = container.PullNever
+	case types.PullPolicyBuild:
+		l.addf(policy, "pull_policy is build and the service has no build: expected build, or another policy")
+	default:
+		l.addf(policy, "pull_policy is %q: images are not asked for by age: expected always, missing or never", s.PullPolicy)
+	}
+	key := fmt.Sprintf("ref %s %s %s", s.Image, p.Policy, p.Platform)
+	return l.images.add(key, readable(s.Image), container.Image{Ref: s.Image, Pull: p}, append(at, "image"))
+}
+
+func (l *load) build(s *types.ServiceConfig) string {
+	at := []string{"services", s.Name, "build"}
+	b := s.Build
+	if p := s.PullPolicy; p != "" && p != types.PullPolicyBuild && p != types.PullPolicyMissing && p != types.PullPolicyIfNotPresent {
+		l.addf([]string{"services", s.Name, "pull_policy"}, "pull_policy is %q and the image is built: expected build or missing, or no build", p)
+	}
+	out := &container.Build{
+		Inline: b.DockerfileInline, Target: b.Target, Labels: plainMap(b.Labels), Network: b.Network,
+		ExtraHosts: b.ExtraHosts.AsList(":"), ShmSize: int64(b.ShmSize), Platform: s.Platform, NoCache: b.NoCache, Pull: b.Pull,
+		Tags: slices.Clone(b.Tags), Args: map[string]string{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Args)) {
+		if v := b.Args[name]; v != nil {
+			out.Args[name] = *v
+		} else {
+			l.warnf(append(at, "args", name), "argument %s has no value and is left out: expected one, in .env or under composeEnv of bundle.yaml", name)
+		}
+	}
+	switch {
+	case len(b.Platforms) > 1:
+		l.addf(append(at, "platforms"), "a host builds for one platform: expected one")
+	case len(b.Platforms) == 1 && out.Platform == "":
+		out.Platform = b.Platforms[0]
+	}
+	if b.DockerfileInline == "" {
+		out.Dockerfile = path.Clean(b.Dockerfile)
+		if path.IsAbs(out.Dockerfile) || out.Dockerfile == ".." || strings.HasPrefix(out.Dockerfile, "../") {
+			l.addf(append(at, "dockerfile"), "dockerfile %q is outside the build context: expected a path inside it", b.Dockerfile)
+			return ""
+		}
+	}
+	if strings.Contains(b.Context, "://") || strings.HasPrefix(b.Context, "git@") || strings.HasPrefix(b.Context, "github.com/") {
+		l.addf(append(at, "context"), "the build context %q is on the network: expected a folder of the bundle, because a release holds all that it is made of", b.Context)
+		return ""
+	}
+	folder, inRoot := l.rel(b.Context)
+	if !inRoot || strings.HasPrefix(folder, "../") {
+		l.addf(append(at, "context"), "the build context is outside the bundle folder: expected a folder inside it")
+		return ""
+	}
+	data, err := packContext(l.root, folder, out.Dockerfile)
+	if err != nil {
+		l.addf(append(at, "context"), "%v: expected a folder of the bundle with what the image is built from", err)
+		return ""
+	}
+	out.Context = l.blob(data)
+	i := container.Image{Ref: s.Image, Build: out}
+	i.Normalize()
+	key, err := trust.Canonical(i)
+	if err != nil {
+		l.addf(at, "the build does not encode: %v: expected plain values", err)
+		return ""
+	}
+	if s.Image == "" {
+		key = append(key, s.Name...)
+	}
+	return l.images.add("build "+string(key), s.Name, i, at)
+}

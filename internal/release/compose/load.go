@@ -1,0 +1,258 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/template"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/sirupsen/logrus"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/strictdoc"
+)
+
+// The library writes what it warns of to the log; the same is found here, with
+// its line.
+func init() { logrus.SetOutput(io.Discard) }
+
+// load is one run of Load.
+type load struct {
+	root     *os.Root
+	names    []string
+	o        Options
+	env      map[string]string // Environ over .env
+	dir      string            // the project's folder in the root
+	scratch  string            // temporary folder; "" before it is made
+	stage    string            // the copy of the root below it
+	sources  map[string]*source
+	order    []*source // files in order, what they include behind
+	problems []Problem
+	// including is how deep in include sections the file is that is being read.
+	including int
+
+	model   map[string]any
+	project *types.Project
+	set     container.Set
+	blobs   map[digest.Digest][]byte
+	images  images
+	steady  topSteady
+}
+
+func newLoad(root *os.Root, files []string, o Options) *load {
+	return &load{
+		root: root, names: files, o: o,
+		sources: map[string]*source{}, blobs: map[digest.Digest][]byte{},
+	}
+}
+
+func (l *load) close() {
+	if l.scratch != "" {
+		_ = os.RemoveAll(l.scratch)
+	}
+}
+
+func (l *load) fatal() bool { return strictdoc.Fatal(l.problems) }
+
+func (l *load) run() *Loaded {
+	if len(l.names) == 0 {
+		l.problems = append(l.problems, Problem{Message: "no Compose file is named: expected at least one"})
+		return nil
+	}
+	l.dir = path.Dir(path.Clean(l.names[0]))
+	for _, step := range []func(){l.environment, l.collect, l.checkKeys, l.parseModel, l.checkAttributes, l.bind, l.convert, l.finish} {
+		if step(); l.fatal() {
+			return nil
+		}
+	}
+	out := &Loaded{Set: l.set, Blobs: l.blobs, Attributes: l.used()}
+	for _, s := range l.order {
+		out.Files = append(out.Files, s.name)
+	}
+	slices.Sort(out.Files)
+	out.Files = slices.Compact(out.Files)
+	return out
+}
+
+// environment takes the .env file beside the first file, below Environ.
+func (l *load) environment() {
+	l.env = map[string]string{}
+	name := path.Join(l.dir, ".env")
+	if _, err := l.root.Lstat(name); err == nil {
+		values, err := l.envFile(name, l.o.Environ, "")
+		if err != nil {
+			l.problems = append(l.problems, Problem{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("%v: expected NAME=value lines", err)})
+		}
+		maps.Copy(l.env, values)
+	}
+	maps.Copy(l.env, l.o.Environ)
+	for k, v := range l.env {
+		if len(v) > maxEnv {
+			delete(l.env, k)
+			l.problems = append(l.problems, Problem{File: name, Message: fmt.Sprintf("variable %s has %d bytes: expected at most %d", k, len(v), maxEnv)})
+		}
+	}
+	l.env["COMPOSE_PROJECT_NAME"] = l.projectName()
+}
+
+func (l *load) projectName() string {
+	if name := loader.NormalizeProjectName(l.o.Name); name != "" {
+		return name
+	}
+	return "bundle"
+}
+
+// tilde marks a text that begins with ~, which the library would turn into the
+// home folder of whoever builds.
+const tilde = "/\x01home/"
+
+func (l *load) substitute(text string, mapping template.Mapping) (string, error) {
+	out, err := template.SubstituteWithOptions(text, mapping, template.WithoutLogging)
+	if strings.HasPrefix(out, "~") {
+		out = tilde + out
+	}
+	return out, err
+}
+
+// guard refuses every resource outside the staged copy.
+type guard struct{ stage string }
+
+var errOutside = errors.New("a path outside the bundle folder or on the network: expected a file of the bundle folder")
+
+func (g guard) Accept(p string) bool {
+	return strings.Contains(p, "://") || strings.HasPrefix(p, "git@") || filepath.IsAbs(p) && !strings.HasPrefix(p, g.stage+"/")
+}
+func (g guard) Load(_ context.Context, p string) (string, error) {
+	return "", fmt.Errorf("%q is %w", strings.TrimPrefix(p, tilde), errOutside)
+}
+func (g guard) Dir(string) string { return g.stage }
+
+// parseModel has the library read the staged files.
+func (l *load) parseModel() {
+	if err := l.writeStage(); err != nil {
+		l.problems = append(l.problems, Problem{Message: fmt.Sprintf("the files cannot be copied to be read: %v; check the temporary folder", err)})
+		return
+	}
+	details := l.details()
+	defer func() {
+		// What the library trips over is the file's fault, and must not end the
+		// program.
+		if r := recover(); r != nil {
+			l.fail(fmt.Errorf("the files cannot be read as they are: %v", r))
+		}
+	}()
+	model, err := loader.LoadModelWithContext(context.Background(), details, l.options)
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	l.model = model
+}
+
+func (l *load) details() types.ConfigDetails {
+	d := types.ConfigDetails{WorkingDir: path.Join(l.stage, l.dir), Environment: types.Mapping(maps.Clone(l.env))}
+	for _, name := range l.names {
+		d.ConfigFiles = append(d.ConfigFiles, types.ConfigFile{Filename: path.Join(l.stage, name), Content: l.sources[path.Clean(name)].data})
+	}
+	return d
+}
+
+func (l *load) options(o *loader.Options) {
+	o.SetProjectName(l.projectName(), true)
+	o.SkipNormalization = true
+	o.SkipResolveEnvironment = true
+	o.SkipResolveLabels = true
+	o.Profiles = l.o.Profiles
+	o.MaxNodeVisits = 2 * MaxNodes
+	o.Interpolate.Substitute = l.substitute
+	o.ResourceLoaders = append(o.ResourceLoaders, guard{l.stage})
+}
+
+// writeStage copies the files that were read into a folder of their own, so that
+// the library finds them and nothing else: no links, and further down than any
+// path in them leads up.
+func (l *load) writeStage() error {
+	var err error
+	if l.scratch, err = os.MkdirTemp("", "steady-compose-"); err != nil {
+		return err
+	}
+	if l.scratch, err = filepath.EvalSymlinks(l.scratch); err != nil {
+		return err
+	}
+	l.stage = path.Join(l.scratch, strings.Repeat("d/", 2*maxParents), "bundle")
+	if err := os.MkdirAll(path.Join(l.stage, l.dir), 0o700); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.sources)) {
+		at := path.Join(l.stage, name)
+		if err := os.MkdirAll(path.Dir(at), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at, l.sources[name].data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind decodes the model into the library's types.
+func (l *load) bind() {
+	defer func() {
+		if r := recover(); r != nil {
+			l.fail(fmt.Errorf("the files cannot be read as they are: %v", r))
+		}
+	}()
+	l.stripTilde(l.model, nil)
+	if l.fatal() || !l.readSteady() {
+		return
+	}
+	l.model["name"] = l.projectName()
+	normal, err := loader.Normalize(l.model, l.env)
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	details := l.details()
+	opts := loader.ToOptions(&details, []func(*loader.Options){l.options})
+	if l.project, err = loader.ModelToProject(normal, opts, details); err != nil {
+		l.fail(err)
+	}
+}
+
+// stripTilde takes the marks out again. Where a path of the host or the folder
+// begins with one it is refused.
+func (l *load) stripTilde(v any, at []string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			v[k] = l.stripTilde(v[k], append(at[:len(at):len(at)], k))
+		}
+	case []any:
+		for i := range v {
+			v[i] = l.stripTilde(v[i], append(at[:len(at):len(at)], fmt.Sprint(i)))
+		}
+	case string:
+		text := strings.ReplaceAll(v, tilde, "")
+		if strings.HasPrefix(v, tilde) && homePaths(at) {
+			l.addf(at, "%q is in the home folder of whoever builds: expected an absolute path of the host, or a path in the bundle folder", text)
+		}
+		return text
+	}
+	return v
+}
+
+// homePaths are where the library takes a path.
+func homePaths(at []string) bool {
+	last := at[len(at)-1]
+	return slices.Contains([]string{"source", "context", "file", "path", "device"}, last) ||
+		slices.Contains(at, "label_file") || slices.Contains(at, "additional_contexts")
+}

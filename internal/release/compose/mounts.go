@@ -1,0 +1,131 @@
+package compose
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/docker/go-units"
+	"github.com/steadyfleet/steady/internal/core/container"
+)
+
+// mounts are the volumes, tmpfs and volumes_from of a service.
+func (l *load) mounts(w *container.Workspace, s *types.ServiceConfig) {
+	w.Mounts = append(l.volumeMounts(s), l.tmpfs(s)...)
+	taken := func(target string) bool {
+		return slices.ContainsFunc(w.Mounts, func(m container.Mount) bool { return m.Target == target })
+	}
+	for _, m := range l.volumesFrom(s, map[string]bool{s.Name: true}) {
+		if !taken(m.Target) {
+			w.Mounts = append(w.Mounts, m)
+		}
+	}
+}
+
+func (l *load) volumeMounts(s *types.ServiceConfig) []container.Mount {
+	var out []container.Mount
+	for i, v := range s.Volumes {
+		at := itemAt(s.Name, "volumes", i)
+		m := container.Mount{Target: v.Target, ReadOnly: v.ReadOnly}
+		switch v.Type {
+		case types.VolumeTypeVolume:
+			m.Type, m.Source = container.MountVolume, v.Source
+			if v.Source == "" {
+				m.Type = container.MountAnonymous
+			}
+			m.NoCopy = v.Volume != nil && v.Volume.NoCopy
+		case types.VolumeTypeBind:
+			name, inRoot := l.rel(v.Source)
+			if inRoot {
+				l.addf(at, "%q is a path in the bundle folder, which is not on the host: expected an absolute path of the host; declare the file under configs, or under files of bundle.yaml and bind where it goes", strings.TrimPrefix(name, "../"))
+				continue
+			}
+			m.Type, m.Source, m.CreateHost = container.MountBind, v.Source, true
+			if b := v.Bind; b != nil {
+				m.CreateHost, m.Propagation, m.SELinux = bool(b.CreateHostPath), b.Propagation, b.SELinux
+				if b.Recursive != "" && b.Recursive != "enabled" {
+					m.Recursive = b.Recursive
+				}
+				if m.Recursive != "" && m.Recursive != "disabled" {
+					l.addf(at, "recursive %q needs a newer engine than is asked for: expected enabled or disabled", b.Recursive)
+				}
+			}
+		case types.VolumeTypeTmpfs:
+			m.Type = container.MountTmpfs
+			if v.Tmpfs != nil {
+				m.Size, m.Mode = int64(v.Tmpfs.Size), v.Tmpfs.Mode
+			}
+		default:
+			l.addf(at, "volume type %q is not taken: expected volume, bind or tmpfs", v.Type)
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// tmpfs reads the short form, target:size=64m,mode=1777.
+func (l *load) tmpfs(s *types.ServiceConfig) []container.Mount {
+	var out []container.Mount
+	for i, text := range s.Tmpfs {
+		at := itemAt(s.Name, "tmpfs", i)
+		target, options, _ := strings.Cut(text, ":")
+		m := container.Mount{Type: container.MountTmpfs, Target: path.Clean(target)}
+		for option := range strings.SplitSeq(options, ",") {
+			key, value, _ := strings.Cut(option, "=")
+			switch key {
+			case "", "rw", "nosuid", "nodev", "noexec": // rw and the rest are so anyway
+			case "ro":
+				m.ReadOnly = true
+			case "size":
+				n, err := units.RAMInBytes(value)
+				if err != nil {
+					l.addf(at, "size %q: expected bytes such as 64m", value)
+				}
+				m.Size = n
+			case "mode":
+				n, err := strconv.ParseUint(value, 8, 12)
+				if err != nil {
+					l.addf(at, "mode %q: expected permission bits such as 1777", value)
+				}
+				m.Mode = uint32(n)
+			default:
+				l.addf(at, "tmpfs option %q is not taken: expected size, mode or ro", key)
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// volumesFrom copies the mounts of other services.
+func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) []container.Mount {
+	var out []container.Mount
+	for i, text := range s.VolumesFrom {
+		at := itemAt(s.Name, "volumes_from", i)
+		if strings.HasPrefix(text, types.ContainerPrefix) {
+			l.addf(at, "%q: containers of other owners are not touched: expected a service of this file", text)
+			continue
+		}
+		name, mode, _ := strings.Cut(text, ":")
+		other, ok := l.project.Services[name]
+		if !ok || seen[name] {
+			l.addf(at, "%q is not declared, or takes the volumes of this one: expected another service of this file", name)
+			continue
+		}
+		seen[name] = true
+		own := l.volumeMounts(&other)
+		for _, m := range append(own, l.volumesFrom(&other, seen)...) {
+			if m.Type == container.MountAnonymous {
+				l.addf(at, "%q of service %q is a volume without a name, which cannot be shared: expected a name for it under volumes", m.Target, name)
+				continue
+			}
+			m.ReadOnly = m.ReadOnly || mode == "ro"
+			out = append(out, m)
+		}
+		delete(seen, name)
+	}
+	return out
+}

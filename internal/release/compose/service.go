@@ -1,0 +1,235 @@
+package compose
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/dotenv"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+)
+
+// service turns one service into its workspaces.
+func (l *load) service(s *types.ServiceConfig) {
+	x := l.steadyOf(s)
+	w := container.Workspace{Name: s.Name, Title: s.ContainerName, Image: l.imageOf(s, &x)}
+	l.process(&w, s)
+	l.isolation(&w, s)
+	l.limits(&w, s)
+	l.hardware(&w, s)
+	l.ports(&w, s)
+	l.mounts(&w, s)
+	l.contents(&w, s)
+	l.attach(&w, s)
+	l.dependencies(&w, s)
+	l.deploy(&w, s)
+	l.applySteady(&w, s, &x)
+	names := l.replicas(s)
+	if len(names) == 0 && !l.fatal() {
+		l.warnf([]string{"services", s.Name}, "service %q has no replicas and is left out: expected some, or x-steady: {state: stopped} to keep it", s.Name)
+	}
+	for _, name := range names {
+		one := w
+		one.Name = name
+		one.Networks = slices.Clone(w.Networks)
+		for i := range one.Networks {
+			one.Networks[i].Aliases = slices.Clone(w.Networks[i].Aliases)
+			if name != s.Name {
+				one.Networks[i].Aliases = append(one.Networks[i].Aliases, s.Name)
+			}
+		}
+		l.set.Workspaces = append(l.set.Workspaces, one)
+	}
+	l.routesOf(s, names, &x)
+}
+
+// process sets what runs and how it is watched.
+func (l *load) process(w *container.Workspace, s *types.ServiceConfig) {
+	at := func(key string) []string { return []string{"services", s.Name, key} }
+	w.Entrypoint, w.NoEntry = s.Entrypoint, s.Entrypoint != nil && len(s.Entrypoint) == 0
+	w.Command, w.NoCommand = s.Command, s.Command != nil && len(s.Command) == 0
+	w.Env = l.variables(s)
+	w.Labels = l.labels(s)
+	w.WorkingDir, w.User, w.GroupAdd = s.WorkingDir, s.User, slices.Clone(s.GroupAdd)
+	w.Hostname, w.Domainname = s.Hostname, s.DomainName
+	w.Annotation = plainMap(s.Annotations)
+	w.Init, w.TTY, w.StdinOpen, w.StopSignal = s.Init, s.Tty, s.StdinOpen, s.StopSignal
+	if s.StopGracePeriod != nil {
+		d := l.duration(at("stop_grace_period"), s.StopGracePeriod)
+		w.StopGrace = &d
+	}
+	if s.Restart != "" {
+		policy, tries, _ := strings.Cut(s.Restart, ":")
+		w.Restart.Policy = policy
+		if tries != "" {
+			n, err := strconv.Atoi(tries)
+			if err != nil || n < 0 {
+				l.addf(at("restart"), "restart is %q: expected a number of tries after on-failure:", s.Restart)
+			}
+			w.Restart.Max = n
+		}
+	}
+	if h := s.HealthCheck; h != nil {
+		w.Health = l.health(at("healthcheck"), h)
+	}
+	if s.Logging != nil {
+		w.Logging = &container.Logging{Driver: s.Logging.Driver, Options: plainMap(s.Logging.Options)}
+	}
+	w.Runtime, w.Platform = s.Runtime, s.Platform
+}
+
+func (l *load) health(at []string, h *types.HealthCheckConfig) *container.Health {
+	if h.Disable || len(h.Test) > 0 && h.Test[0] == "NONE" {
+		return &container.Health{Disable: true}
+	}
+	out := &container.Health{
+		Test: h.Test, Interval: l.duration(append(at, "interval"), h.Interval), Timeout: l.duration(append(at, "timeout"), h.Timeout),
+		StartPeriod: l.duration(append(at, "start_period"), h.StartPeriod), StartInterval: l.duration(append(at, "start_interval"), h.StartInterval),
+	}
+	if h.Retries != nil {
+		out.Retries = int(min(*h.Retries, 1<<31))
+	}
+	return out
+}
+
+// variables are those of the environment files, in order, and of the service.
+func (l *load) variables(s *types.ServiceConfig) []container.Env {
+	at := []string{"services", s.Name, "env_file"}
+	values := map[string]string{}
+	for i, f := range s.EnvFiles {
+		name, inRoot := l.rel(f.Path)
+		if !inRoot || strings.HasPrefix(name, "../") {
+			l.addf(append(at, strconv.Itoa(i)), "%q is outside the bundle folder: expected a file inside it", strings.TrimPrefix(name, l.scratch))
+			continue
+		}
+		if _, err := l.root.Lstat(name); err != nil && !bool(f.Required) {
+			continue
+		}
+		known := maps.Clone(l.env)
+		maps.Copy(known, values)
+		found, err := l.envFile(name, known, f.Format)
+		if err != nil {
+			l.addf(append(at, strconv.Itoa(i)), "%v: expected a file of the bundle folder with NAME=value lines", err)
+			continue
+		}
+		maps.Copy(values, found)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
+		if v := s.Environment[name]; v != nil {
+			values[name] = *v
+			continue
+		}
+		delete(values, name)
+		l.warnf([]string{"services", s.Name, "environment", name}, "variable %s has no value and is left out: expected one, in .env or under composeEnv of bundle.yaml", name)
+	}
+	var out []container.Env
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, container.Env{Name: name, Value: values[name]})
+	}
+	return out
+}
+
+func (l *load) labels(s *types.ServiceConfig) map[string]string {
+	out := map[string]string{}
+	for i, f := range s.LabelFiles {
+		at := []string{"services", s.Name, "label_file", strconv.Itoa(i)}
+		name, inRoot := l.rel(f)
+		if !inRoot || strings.HasPrefix(name, "../") {
+			l.addf(at, "the label file is outside the bundle folder: expected a file inside it")
+			continue
+		}
+		data, err := readFile(l.root, name, MaxFileBytes)
+		if err != nil {
+			l.addf(at, "%v: expected a file of the bundle folder", err)
+			continue
+		}
+		found, err := dotenv.UnmarshalBytesWithLookup(data, nil)
+		if err != nil {
+			l.addf(at, "%q cannot be read: %v: expected NAME=value lines", name, err)
+		}
+		maps.Copy(out, found)
+	}
+	maps.Copy(out, s.Labels)
+	return out
+}
+
+// shared turns a namespace mode into ours.
+func (l *load) shared(s *types.ServiceConfig, key, mode string) string {
+	at := []string{"services", s.Name, key}
+	if name, ok := strings.CutPrefix(mode, types.ServicePrefix); ok {
+		if names := l.replicasOf(name); len(names) != 1 || names[0] != name {
+			l.addf(at, "%s is %q: expected a service of this file with one replica", key, mode)
+		}
+		return container.SharePrefix + name
+	}
+	if strings.HasPrefix(mode, types.ContainerPrefix) {
+		l.addf(at, "%s is %q: containers of other owners are not touched: expected service:NAME", key, mode)
+	}
+	return mode
+}
+
+func (l *load) dependencies(w *container.Workspace, s *types.ServiceConfig) {
+	conditions := map[string]container.Condition{
+		types.ServiceConditionStarted: container.Started, types.ServiceConditionHealthy: container.Healthy,
+		types.ServiceConditionCompletedSuccessfully: container.Completed,
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.DependsOn)) {
+		d := s.DependsOn[name]
+		c, ok := conditions[d.Condition]
+		if !ok {
+			l.addf([]string{"services", s.Name, "depends_on", name}, "condition %q is not known: expected service_started, service_healthy or service_completed_successfully", d.Condition)
+			continue
+		}
+		if _, active := l.project.Services[name]; !active && !d.Required {
+			continue // its profile is not active
+		}
+		names := l.replicasOf(name)
+		if len(names) == 0 && d.Required {
+			l.addf([]string{"services", s.Name, "depends_on", name}, "depends on %q, which has no replicas: expected some, or required: false", name)
+		}
+		for _, n := range names {
+			w.DependsOn = append(w.DependsOn, container.Dependency{Workspace: n, Condition: c, Restart: d.Restart, Required: d.Required})
+		}
+	}
+}
+
+// deploy applies what is under deploy besides resources.
+func (l *load) deploy(w *container.Workspace, s *types.ServiceConfig) {
+	d := s.Deploy
+	if d == nil {
+		return
+	}
+	at := []string{"services", s.Name, "deploy"}
+	switch d.Mode {
+	case "", "replicated", "global":
+	case "replicated-job", "global-job":
+		w.State = container.Once
+	default:
+		l.addf(append(at, "mode"), "mode %q is not known: expected replicated, global, replicated-job or global-job", d.Mode)
+	}
+	if p := d.RestartPolicy; p != nil && s.Restart == "" {
+		switch p.Condition {
+		case "", "any":
+			w.Restart.Policy = "always"
+		case "none", "no":
+			w.Restart.Policy = "no"
+		default:
+			w.Restart.Policy = p.Condition
+		}
+		if p.MaxAttempts != nil && *p.MaxAttempts > 0 {
+			if w.Restart.Policy == "on-failure" {
+				w.Restart.Max = int(min(*p.MaxAttempts, 1<<31))
+			} else {
+				l.warnf(append(at, "restart_policy", "max_attempts"), "max_attempts has an effect with condition on-failure alone: expected that condition")
+			}
+		}
+	}
+	if u := d.UpdateConfig; u != nil {
+		w.Update.Order = container.Order(u.Order)
+		monitor := u.Monitor
+		w.Update.Monitor = clock.Duration(l.duration(append(at, "update_config", "monitor"), &monitor))
+	}
+}

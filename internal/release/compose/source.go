@@ -1,0 +1,255 @@
+package compose
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// source is one Compose file as read.
+type source struct {
+	name string // in the root
+	dir  string // that its relative paths start from
+	data []byte
+	top  *yaml.Node
+	env  map[string]string
+	// extends lists files that services of this one extend, by the text in it.
+	extends map[string]string
+}
+
+// readFile reads a regular file inside the root.
+func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
+	}
+	defer f.Close()
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%q is not a regular file", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
+	case int64(len(data)) > limit:
+		return nil, fmt.Errorf("%q has more than the %d bytes that are taken", name, limit)
+	}
+	return data, nil
+}
+
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// inside resolves a path of a file that lies in dir. It refuses what leaves the
+// root.
+func inside(dir, p string) (string, error) {
+	if p == "" || strings.HasPrefix(p, "/") || strings.HasPrefix(p, "~") || strings.ContainsAny(p, "\\\x00") {
+		return "", fmt.Errorf("%q is not a relative path", p)
+	}
+	full := path.Join(dir, p)
+	if full == ".." || strings.HasPrefix(full, "../") || strings.Count(p, "..") > maxParents {
+		return "", fmt.Errorf("%q leaves the bundle folder", p)
+	}
+	return full, nil
+}
+
+// parse reads one file into nodes within the bounds.
+func (l *load) parse(name string, data []byte) *yaml.Node {
+	fail := func(line, col int, format string, args ...any) *yaml.Node {
+		l.problems = append(l.problems, Problem{File: name, Line: line, Column: col, Message: fmt.Sprintf(format, args...)})
+		return nil
+	}
+	if !utf8.Valid(data) {
+		return fail(1, 1, "the text is not UTF-8: expected UTF-8")
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		return fail(0, 0, "the YAML reader did not start: %v", err)
+	}
+	var root, second yaml.Node
+	if err := loader.Load(&root); errors.Is(err, io.EOF) {
+		return fail(1, 1, "the file is empty: expected services")
+	} else if err != nil {
+		line, col := position(err)
+		return fail(line, col, "this is not YAML: %v: expected a Compose file", err)
+	}
+	if err := loader.Load(&second); err == nil {
+		return fail(max(second.Line, 1), max(second.Column, 1), "a second document starts here: expected one; list several files under compose instead")
+	} else if !errors.Is(err, io.EOF) {
+		line, col := position(err)
+		return fail(line, col, "this is not YAML: %v: expected a Compose file", err)
+	}
+	top := &root
+	if top.Kind == yaml.DocumentNode && len(top.Content) > 0 {
+		top = top.Content[0]
+	}
+	if top.Kind != yaml.MappingNode {
+		return fail(max(top.Line, 1), max(top.Column, 1), "the file is no mapping: expected services, networks and the like")
+	}
+	w := &bounds{l: l, file: name, sizes: map[*yaml.Node]int{}, open: map[*yaml.Node]bool{}}
+	if n := w.size(top, 1); n > MaxNodes && !w.failed {
+		return fail(top.Line, top.Column, "the file has more than %d values, aliases expanded: expected at most that", MaxNodes)
+	}
+	if w.failed {
+		return nil
+	}
+	return top
+}
+
+func position(err error) (line, col int) {
+	var le *yaml.LoadError
+	if errors.As(err, &le) {
+		return max(le.Mark.Line, 1), max(le.Mark.Column, 1)
+	}
+	return 1, 1
+}
+
+// bounds counts what a document expands to, without expanding it.
+type bounds struct {
+	l      *load
+	file   string
+	sizes  map[*yaml.Node]int
+	open   map[*yaml.Node]bool
+	failed bool
+}
+
+func (b *bounds) fail(n *yaml.Node, format string, args ...any) int {
+	b.failed = true
+	b.l.problems = append(b.l.problems, Problem{File: b.file, Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)})
+	return 0
+}
+
+func (b *bounds) size(n *yaml.Node, depth int) int {
+	if b.failed {
+		return 0
+	}
+	if depth > MaxDepth {
+		return b.fail(n, "the file is nested deeper than %d levels: expected at most that", MaxDepth)
+	}
+	if n.Kind == yaml.AliasNode {
+		if b.open[n.Alias] {
+			return b.fail(n, "alias *%s stands inside its own anchor: expected another value", n.Value)
+		}
+		n = n.Alias
+	}
+	if s, ok := b.sizes[n]; ok {
+		return s
+	}
+	b.open[n] = true
+	defer delete(b.open, n)
+	total := 1
+	keys := map[string]*yaml.Node{}
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			if c.Kind != yaml.ScalarNode {
+				return b.fail(c, "the key is no text: expected text")
+			}
+			if first, dup := keys[c.Value]; dup {
+				return b.fail(c, "key %q is set twice: expected once; it is first set at line %d", c.Value, first.Line)
+			}
+			keys[c.Value] = c
+		}
+		total = min(total+b.size(c, depth+1), MaxNodes+1)
+	}
+	b.sizes[n] = total
+	return total
+}
+
+// follow resolves aliases.
+func follow(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// entries lists the keys and values of a mapping, with what it merges in where
+// it has no key of its own.
+func entries(n *yaml.Node) [][2]*yaml.Node {
+	n = follow(n)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	var out [][2]*yaml.Node
+	seen := map[string]bool{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Value == "<<" && k.ShortTag() == "!!merge" {
+			if m := follow(v); m != nil && m.Kind == yaml.SequenceNode {
+				merged = append(merged, m.Content...)
+			} else {
+				merged = append(merged, v)
+			}
+			continue
+		}
+		seen[k.Value] = true
+		out = append(out, [2]*yaml.Node{k, v})
+	}
+	for _, m := range merged {
+		for _, e := range entries(m) {
+			if !seen[e[0].Value] {
+				seen[e[0].Value] = true
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// child finds one entry of a mapping or list.
+func child(n *yaml.Node, key string) (k, v *yaml.Node) {
+	n = follow(n)
+	if n == nil {
+		return nil, nil
+	}
+	if n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Content) {
+			return nil, n.Content[i]
+		}
+		return nil, nil
+	}
+	for _, e := range entries(n) {
+		if e[0].Value == key {
+			return e[0], e[1]
+		}
+	}
+	return nil, nil
+}
+
+// walk calls fn for every value below n, aliases and merges followed.
+func walk(n *yaml.Node, at []string, fn func(at []string, key, value *yaml.Node)) {
+	n = follow(n)
+	if n == nil {
+		return
+	}
+	for _, e := range entries(n) {
+		next := append(at[:len(at):len(at)], e[0].Value)
+		fn(next, e[0], e[1])
+		walk(e[1], next, fn)
+	}
+	if n.Kind == yaml.SequenceNode {
+		for i, c := range n.Content {
+			next := append(at[:len(at):len(at)], strconv.Itoa(i))
+			fn(next, nil, c)
+			walk(c, next, fn)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package compose
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// steadyKey is the extension that says what Compose has no words for.
+const steadyKey = "x-steady"
+
+// topSteady is x-steady at the top of a file.
+type topSteady struct {
+	Routes    map[string]routeDecl    `json:"routes"`
+	Snapshots map[string]snapshotDecl `json:"snapshots"`
+	Images    map[string]imageDecl    `json:"images"`
+}
+
+// serviceSteady is x-steady of a service.
+type serviceSteady struct {
+	State      container.RunState `json:"state"`
+	ReportOnly bool               `json:"report_only"`
+	Update     struct {
+		Order      container.Order    `json:"order"`
+		Monitor    fleet.DurationText `json:"monitor"`
+		HealthWait fleet.DurationText `json:"health_wait"`
+	} `json:"update"`
+	Route    *routeDecl        `json:"route"`
+	Routes   []routeDecl       `json:"routes"`
+	Snapshot *snapshotDecl     `json:"snapshot"`
+	Secrets  map[string]string `json:"secrets"` // variable to the name of a secret
+	// FromSnapshot takes the place of image.
+	FromSnapshot string `json:"from_snapshot"`
+}
+
+type routeDecl struct {
+	Host         string             `json:"host"`
+	Path         string             `json:"path"`
+	StripPath    bool               `json:"strip_path"`
+	Service      string             `json:"service"`
+	Port         int                `json:"port"`
+	TLS          string             `json:"tls"`
+	RedirectHTTP bool               `json:"redirect_http"`
+	MaxBody      types.UnitBytes    `json:"max_body"`
+	HeaderWait   fleet.DurationText `json:"header_wait"`
+	ForwardAuth  string             `json:"forward_auth"`
+}
+
+type snapshotDecl struct {
+	Service string   `json:"service"`
+	Ref     string   `json:"ref"`
+	Take    int64    `json:"take"`
+	Live    bool     `json:"live"`
+	Keep    []string `json:"keep"`
+}
+
+type imageDecl struct {
+	Load string `json:"load"` // an archive of docker save, in the bundle folder
+	Ref  string `json:"ref"`
+}
+
+// readSteady decodes the extension at the top, and gives services that run from
+// a snapshot the image that the library asks for.
+func (l *load) readSteady() bool {
+	if v, ok := l.model[steadyKey]; ok && !l.decode(v, []string{steadyKey}, &l.steady) {
+		return false
+	}
+	services, _ := l.model["services"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		service, _ := services[name].(map[string]any)
+		at := []string{"services", name, steadyKey}
+		var s serviceSteady
+		if v, ok := service[steadyKey]; !ok || !l.decode(v, at, &s) {
+			continue
+		}
+		if s.FromSnapshot == "" {
+			continue
+		}
+		if service["image"] != nil || service["build"] != nil {
+			l.addf(at, "from_snapshot beside image or build: expected one of them")
+		}
+		service["image"] = "scratch" // never used: imageOf takes the snapshot
+	}
+	return !l.fatal()
+}
+
+func (l *load) decode(v any, at []string, into any) bool {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		err = d.Decode(into)
+	}
+	if err == nil {
+		return true
+	}
+	words := strings.TrimPrefix(err.Error(), "json: ")
+	if key, ok := strings.CutPrefix(words, "unknown field "); ok {
+		words = "unknown key " + key
+		at = l.find(v, at, strings.Trim(key, `"`))
+	}
+	l.addf(at, "%s: %s: expected what the description of %s lists", steadyKey, words, steadyKey)
+	return false
+}
+
+// find is where a key is below a value.
+func (l *load) find(v any, at []string, key string) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v[key]; ok {
+			return append(at[:len(at):len(at)], key)
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			next := append(at[:len(at):len(at)], k)
+			if found := l.find(v[k], next, key); len(found) > len(next) {
+				return found
+			}
+		}
+	case []any:
+		for i := range v {
+			next := append(at[:len(at):len(at)], fmt.Sprint(i))
+			if found := l.find(v[i], next, key); len(found) > len(next) {
+				return found
+			}
+		}
+	}
+	return at
+}
+
+// steadyOf decodes the extension of a service.
+func (l *load) steadyOf(s *types.ServiceConfig) serviceSteady {
+	var out serviceSteady
+	if v, ok := s.Extensions[steadyKey]; ok {
+		l.decode(v, []string{"services", s.Name, steadyKey}, &out)
+	}
+	return out
+}
+
+func (l *load) applySteady(w *container.Workspace, s *types.ServiceConfig, x *serviceSteady) {
+	at := []string{"services", s.Name, steadyKey}
+	if x.State != "" {
+		w.State = x.State
+	}
+	w.ReportOnly = x.ReportOnly
+	if x.Update.Order != "" {
+		w.Update.Order = x.Update.Order
+	}
+	if x.Update.Monitor.Set {
+		w.Update.Monitor = x.Update.Monitor.Duration
+	}
+	if x.Update.HealthWait.Set {
+		w.Update.HealthWait = x.Update.HealthWait.Duration
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.Secrets)) {
+		i := slices.IndexFunc(w.Env, func(e container.Env) bool { return e.Name == name })
+		if i >= 0 {
+			l.addf(append(at, "secrets", name), "variable %s is also under environment: expected it once", name)
+			continue
+		}
+		w.Env = append(w.Env, container.Env{Name: name, Secret: x.Secrets[name]})
+	}
+}
+
+// routes declares the routes and snapshots of a service.
+func (l *load) routesOf(s *types.ServiceConfig, names []string, x *serviceSteady) {
+	at := []string{"services", s.Name, steadyKey}
+	routes := x.Routes
+	if x.Route != nil {
+		routes = append([]routeDecl{*x.Route}, routes...)
+	}
+	if (len(routes) > 0 || x.Snapshot != nil) && len(names) != 1 {
+		l.addf(at, "routes and snapshots of a service with %d replicas: expected one replica", len(names))
+		return
+	}
+	for i, r := range routes {
+		name := s.Name
+		if i > 0 {
+			name = fmt.Sprintf("%s-%d", s.Name, i+1)
+		}
+		if r.Service != "" && r.Service != s.Name {
+			l.addf(at, "a route of service %q under %q: expected it there, or under %s at the top", r.Service, s.Name, steadyKey)
+		}
+		l.route(name, s.Name, r, at)
+	}
+	if x.Snapshot != nil {
+		l.snapshot(s.Name, s.Name, *x.Snapshot)
+	}
+}
+
+// route adds a route; a port may be left out where the service exposes one alone.
+func (l *load) route(name, workspace string, r routeDecl, at []string) {
+	if r.Port == 0 {
+		r.Port = l.onlyPort(workspace)
+		if r.Port == 0 {
+			l.addf(at, "route %q has no port, and service %q has not exactly one: expected port", name, workspace)
+		}
+	}
+	l.set.Routes = append(l.set.Routes, container.Route{
+		Name: name, Host: r.Host, Path: r.Path, StripPath: r.StripPath, Workspace: workspace, Port: r.Port, TLS: r.TLS,
+		RedirectHTTP: r.RedirectHTTP, MaxBody: int64(r.MaxBody), HeaderWait: r.HeaderWait.Or(clock.Duration(0)), ForwardAuth: r.ForwardAuth,
+	})
+}
+
+func (l *load) onlyPort(service string) int {
+	s, ok := l.project.Services[service]
+	if !ok {
+		return 0
+	}
+	found := map[int]bool{}
+	for _, p := range s.Ports {
+		found[int(p.Target)] = true
+	}
+	for _, e := range s.Expose {
+		var n int
+		if _, err := fmt.Sscanf(e, "%d", &n); err == nil {
+			found[n] = true
+		}
+	}
+	if len(found) != 1 {
+		return 0
+	}
+	return slices.Collect(maps.Keys(found))[0]
+}
+
+func (l *load) snapshot(name, workspace string, d snapshotDecl) {
+	l.set.Snapshots = append(l.set.Snapshots, container.Snapshot{
+		Name: name, Workspace: workspace, Ref: d.Ref, Take: d.Take, Live: d.Live, Keep: d.Keep,
+	})
+}
+
+// topRoutes declares the routes and snapshots of the top of the file.
+func (l *load) topRoutes() {
+	for _, name := range slices.Sorted(maps.Keys(l.steady.Routes)) {
+		r, at := l.steady.Routes[name], []string{steadyKey, "routes", name}
+		if _, ok := l.project.Services[r.Service]; !ok {
+			l.addf(at, "route %q leads to service %q, which is not declared: expected service with the name of one", name, r.Service)
+			continue
+		}
+		l.route(name, r.Service, r, at)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.steady.Snapshots)) {
+		d, at := l.steady.Snapshots[name], []string{steadyKey, "snapshots", name}
+		if _, ok := l.project.Services[d.Service]; !ok {
+			l.addf(at, "snapshot %q is of service %q, which is not declared: expected service with the name of one", name, d.Service)
+			continue
+		}
+		l.snapshot(name, d.Service, d)
+	}
+}
