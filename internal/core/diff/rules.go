@@ -113,7 +113,7 @@ func limit(field, want, _ string) (Class, string) {
 var filled = map[string]bool{
 	"ipc": true, "cgroupns": true, "runtime": true, "shm-size": true, "hostname": true, "domainname": true,
 	"log": true, "security-opt": true, "ulimit": true, "stop-signal": true, "stop-grace": true, "init": true,
-	"isolation": true, "expose": true, "anonymous": true, "userns": true, "annotation": true, "storage-opt": true,
+	"isolation": true, "expose": true, "anonymous": true, "userns": true, "annotation": true, "storage-opt": true, "propagation": true,
 }
 
 // OwnsExtra implements Rules.

@@ -28,6 +28,13 @@ type mounted struct {
 	mode         uint32
 }
 
+// write makes one field of it. How later mounts spread is another one, because
+// engines set it by themselves for a folder that holds their own.
+func (m mounted) write(f diff.Form, target string) {
+	f["mount/"+target] = m.String()
+	set(f, "propagation/"+target, m.propagation)
+}
+
 func (m mounted) String() string {
 	words := []string{m.kind}
 	add := func(on bool, w string) {
@@ -38,7 +45,6 @@ func (m mounted) String() string {
 	add(m.source != "", m.source)
 	add(m.readOnly, "ro")
 	add(m.noCopy, "nocopy")
-	add(m.propagation != "", m.propagation)
 	add(m.selinux != "", "selinux="+m.selinux)
 	add(m.recursive != "", "recursive="+m.recursive)
 	add(m.size != 0, "size="+strconv.FormatInt(m.size, 10))
@@ -61,7 +67,7 @@ func desiredMounts(f diff.Form, d *core.Deployment, img *spec.DockerOCIImageConf
 		if err != nil {
 			return err
 		}
-		f["mount/"+target] = desiredMount(m, source).String()
+		desiredMount(m, source).write(f, target)
 	}
 	for _, c := range d.Workspace.Contents {
 		v, err := content(d, c, in)
@@ -148,11 +154,11 @@ func observedMounts(f diff.Form, c *container.InspectResponse, contents map[stri
 			f["anonymous/"+target] = "volume"
 			continue
 		}
-		f["mount/"+target] = observedMount(m, a).String()
+		observedMount(m, a).write(f, target)
 	}
 	for target, a := range asked { // engines that do not list those in memory
 		if a.Type == mount.TypeTmpfs && !seen[target] {
-			f["mount/"+target] = tmpfs(a).String()
+			tmpfs(a).write(f, target)
 		}
 	}
 	for target, text := range c.HostConfig.Tmpfs {

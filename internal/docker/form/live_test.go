@@ -1,0 +1,229 @@
+package form_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/client"
+
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+)
+
+func TestMain(m *testing.M) { dockertest.Main(m) }
+
+var key = form.Keyed([]byte("a key of tests"))
+
+// values of the secrets that tests know.
+var values = map[string]string{"db": "hunter2", "tls": "-----BEGIN"}
+
+// rich sets every default that an image can have.
+var rich = []string{"ENV PATH=/bin:/sbin", "ENV A=image", "ENV B=image", "LABEL of=image both=image", "EXPOSE 70 71/udp", "VOLUME /kept /other",
+	"WORKDIR /work", "USER 5", "HEALTHCHECK --interval=7s --timeout=2s --start-period=1s --retries=4 CMD true",
+	`ENTRYPOINT ["sleep"]`, `CMD ["900"]`}
+
+// world is an engine with what specs name.
+type world struct {
+	t        *testing.T
+	d        *dockertest.Daemon
+	api      *client.Client
+	n        dockertest.Namespace
+	images   map[string]*image.InspectResponse
+	networks map[string]string
+	others   map[string]string
+	folder   string
+}
+
+func newWorld(t *testing.T) *world {
+	d := dockertest.Engine(t)
+	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), images: map[string]*image.InspectResponse{}, networks: map[string]string{}, others: map[string]string{}}
+	w.images["plain"] = w.image(d.Busybox(t))
+	w.images["rich"] = w.build("rich", rich...)
+	for _, net := range []struct{ name, subnet string }{{"front", "10.77.1.0/24"}, {"back", "10.77.2.0/24"}, {"far", ""}} {
+		declared := core.Network{Name: net.name}
+		if net.subnet != "" {
+			declared.Pools = []core.Pool{{Subnet: net.subnet}}
+		}
+		o, err := form.CreateNetwork(&declared, nil)
+		w.ok(err)
+		made, err := w.api.NetworkCreate(t.Context(), w.n.Name(net.name), o)
+		w.ok(err)
+		w.networks[w.n.Name(net.name)] = made.ID
+	}
+	for _, v := range []string{"data", "logs"} {
+		_, err := w.api.VolumeCreate(t.Context(), form.CreateVolume(&core.Volume{Name: v}, w.n.Name(v), nil))
+		w.ok(err)
+	}
+	w.folder = t.TempDir()
+	w.ok(os.WriteFile(filepath.Join(w.folder, "file"), []byte("x"), 0o644))
+	other, err := w.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: w.n.Name("other"),
+		Config: &container.Config{Image: dockertest.BusyboxRef, Cmd: []string{"sleep", "900"}, StopSignal: "SIGKILL"}, HostConfig: &container.HostConfig{IpcMode: "shareable"}})
+	w.ok(err)
+	_, err = w.api.ContainerStart(t.Context(), other.ID, client.ContainerStartOptions{})
+	w.ok(err)
+	w.others[w.n.Name("other")] = other.ID
+	return w
+}
+
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) image(ref string) *image.InspectResponse {
+	w.t.Helper()
+	r, err := w.api.ImageInspect(w.t.Context(), ref)
+	w.ok(err)
+	return &r.InspectResponse
+}
+
+// build makes an image of that of busybox and lines of a Dockerfile, in one layer,
+// with a stop signal.
+func (w *world) build(name string, lines ...string) *image.InspectResponse {
+	w.t.Helper()
+	from, err := w.api.ContainerCreate(w.t.Context(), client.ContainerCreateOptions{Name: w.n.Name("from-" + name), Config: &container.Config{Image: dockertest.BusyboxRef, Cmd: []string{"true"}, StopSignal: "SIGKILL"}})
+	w.ok(err)
+	_, err = w.api.ContainerCommit(w.t.Context(), from.ID, client.ContainerCommitOptions{Reference: w.n.Name(name) + ":1", Changes: append([]string{"CMD []"}, lines...)})
+	w.ok(err)
+	_, err = w.api.ContainerRemove(w.t.Context(), from.ID, client.ContainerRemoveOptions{})
+	w.ok(err)
+	return w.image(w.n.Name(name) + ":1")
+}
+
+// deployment resolves a workspace against the world.
+func (w *world) deployment(s core.Workspace) *core.Deployment {
+	d := &core.Deployment{Workspace: s, Uses: core.Uses{Image: s.Image, Networks: map[string]string{}, Volumes: map[string]string{}, Workspaces: map[string]string{"other": w.n.Name("other")}}}
+	for _, n := range []string{"front", "back", "far"} {
+		d.Uses.Networks[n] = w.n.Name(n)
+	}
+	for _, v := range []string{"data", "logs"} {
+		d.Uses.Volumes[v] = w.n.Name(v)
+	}
+	return d
+}
+
+func (w *world) inputs(s core.Workspace) form.Inputs {
+	sums := map[string]string{}
+	for k, v := range values {
+		sums[k] = key(v)
+	}
+	return form.Inputs{Name: w.n.Name(s.Name), API: w.api.ClientVersion(), Image: w.images[s.Image], Networks: w.networks, Containers: w.others, Secrets: sums, Digest: key}
+}
+
+func (w *world) rules() diff.WorkspaceRules { return diff.WorkspaceRules{API: w.api.ClientVersion()} }
+
+// create makes the container of a workspace and does not start it.
+func (w *world) create(t *testing.T, s core.Workspace, more ...func(*form.CreateInputs)) string {
+	t.Helper()
+	id, err := w.try(t.Context(), s, more...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = w.api.ContainerRemove(context.Background(), id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	})
+	return id
+}
+
+func (w *world) try(ctx context.Context, s core.Workspace, more ...func(*form.CreateInputs)) (string, error) {
+	d := w.deployment(s)
+	in := form.CreateInputs{Inputs: w.inputs(s), Values: values, Files: map[string]string{},
+		Labels: ownership.Owner{Fleet: "f", Host: "h"}.Labels(core.KindWorkspace, s.Name, w.n.Name(s.Name))}
+	for _, c := range s.Contents {
+		in.Files[c.Target] = filepath.Join(w.folder, "file")
+	}
+	for _, m := range more {
+		m(&in)
+	}
+	r, err := form.Create(d, in)
+	if err != nil {
+		return "", err
+	}
+	made, err := w.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: r.Name, Config: r.Config, HostConfig: r.Host, NetworkingConfig: r.Networking()})
+	if err != nil {
+		return "", err
+	}
+	for _, e := range r.Rest {
+		if _, err := w.api.NetworkConnect(ctx, e.ID, client.NetworkConnectOptions{Container: made.ID, EndpointConfig: e.Settings}); err != nil {
+			return made.ID, err
+		}
+	}
+	return made.ID, nil
+}
+
+func (w *world) inspect(t *testing.T, id string) *container.InspectResponse {
+	t.Helper()
+	r, err := w.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &r.Container
+}
+
+func (w *world) start(t *testing.T, id string) {
+	t.Helper()
+	if _, err := w.api.ContainerStart(t.Context(), id, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) stop(t *testing.T, id string) {
+	t.Helper()
+	now := 0
+	if _, err := w.api.ContainerStop(t.Context(), id, client.ContainerStopOptions{Timeout: &now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare gives the differences of a container from a workspace.
+func (w *world) compare(t *testing.T, s core.Workspace, id string, rec *form.Record) []diff.Difference {
+	t.Helper()
+	ds, err := form.Compare(w.deployment(s), w.inputs(s), w.inspect(t, id), rec, w.rules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+func (w *world) record(t *testing.T, s core.Workspace, id string) *form.Record {
+	t.Helper()
+	r, err := form.RecordWorkspace(w.deployment(s), w.inputs(s), w.inspect(t, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
+
+// same fails for each difference.
+func same(t *testing.T, when string, ds []diff.Difference) {
+	t.Helper()
+	for _, d := range ds {
+		t.Errorf("%s: %s", when, d.Show())
+	}
+}
+
+// fieldsOf gives field -> class for short tables.
+func fieldsOf(ds []diff.Difference) map[string]diff.Class {
+	out := map[string]diff.Class{}
+	for _, d := range ds {
+		out[d.Field] = d.Class
+	}
+	return out
+}
+
+func wantFields(t *testing.T, ds []diff.Difference, want map[string]diff.Class) {
+	t.Helper()
+	if got := fieldsOf(ds); !maps.Equal(got, want) {
+		t.Errorf("differences are %v and not %v", got, want)
+	}
+}

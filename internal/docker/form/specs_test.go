@@ -1,0 +1,235 @@
+package form_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+type spec struct {
+	name string
+	set  func(s *core.Workspace)
+	// quirk marks limits that kernels lack: without baseline they may differ.
+	quirk bool
+	// rests is a container that the machine cannot start.
+	rests bool
+}
+
+func front(s *core.Workspace) { s.Networks = []core.Attachment{{Network: "front"}} }
+
+var specs = []spec{
+	{name: "nothing", set: func(s *core.Workspace) {}},
+	{name: "image defaults", set: func(s *core.Workspace) { s.Image, s.Command = "rich", nil }},
+	{name: "env over the image's", set: func(s *core.Workspace) {
+		s.Image, s.Command, s.Env = "rich", nil, []core.Env{{Name: "A", Value: "mine"}, {Name: "B", Value: "image"}, {Name: "C"}, {Name: "Q", Value: `"`}}
+	}},
+	{name: "env of secrets", set: func(s *core.Workspace) {
+		s.Env = []core.Env{{Name: "DB_PASSWORD", Secret: "db"}, {Name: "PLAIN", Secret: "tls"}}
+	}},
+	{name: "command over the image's", set: func(s *core.Workspace) { s.Image, s.Command = "rich", []string{"901"} }},
+	{name: "entrypoint over the image's", set: func(s *core.Workspace) {
+		s.Image, s.Entrypoint, s.Command = "rich", []string{"sleep", "902"}, nil
+	}},
+	{name: "no entrypoint", set: func(s *core.Workspace) { s.Image, s.NoEntry = "rich", true }},
+	{name: "no command", set: func(s *core.Workspace) { s.Image, s.Command, s.NoCommand = "rich", nil, true }, rests: true},
+	{name: "both", set: func(s *core.Workspace) { s.Entrypoint, s.Command = []string{"sleep"}, []string{"900"} }},
+	{name: "process", set: func(s *core.Workspace) {
+		s.WorkingDir, s.User, s.GroupAdd, s.TTY, s.StdinOpen, s.Init, s.StopSignal, s.StopGrace = "/tmp/", "7:8", []string{"9", "3"}, true, true, ptr(false), "usr1", ptr(1500*clock.Millisecond)
+	}},
+	{name: "names", set: func(s *core.Workspace) {
+		s.Hostname, s.Domainname = "me", "example.test"
+		s.Labels = map[string]string{"a": "", "b": "x", "of": "mine", "api_token": "t"}
+	}},
+	{name: "labels over the image's", set: func(s *core.Workspace) {
+		s.Image, s.Command, s.Labels = "rich", nil, map[string]string{"both": "mine", "of": "image"}
+	}},
+	{name: "restart always", set: func(s *core.Workspace) { s.Restart.Policy = "always" }},
+	{name: "restart on failure", set: func(s *core.Workspace) { s.Restart = core.Restart{Policy: "on-failure", Max: 3} }},
+	{name: "restart no", set: func(s *core.Workspace) { s.Restart.Policy = "no" }},
+	{name: "restart unless stopped", set: func(s *core.Workspace) { s.Restart.Policy = "unless-stopped" }},
+	{name: "health", set: func(s *core.Workspace) {
+		s.Health = &core.Health{Test: []string{"CMD-SHELL", "true"}, Interval: 1500 * clock.Millisecond, Timeout: clock.Second, StartPeriod: clock.Minute, Retries: 2}
+	}},
+	{name: "health over the image's", set: func(s *core.Workspace) {
+		s.Image, s.Command, s.Health = "rich", nil, &core.Health{Interval: clock.Minute}
+	}},
+	{name: "health off", set: func(s *core.Workspace) { s.Image, s.Command, s.Health = "rich", nil, &core.Health{Disable: true} }},
+	{name: "ports", set: func(s *core.Workspace) {
+		front(s)
+		s.Ports = []core.Port{{Port: 80, Protocol: "tcp"}, {Port: 81, Protocol: "udp", HostIP: "127.0.0.1", HostPort: 18081}, {Port: 82, Protocol: "tcp", HostPort: 18082}, {Port: 82, Protocol: "tcp", HostPort: 18083, HostIP: "127.0.0.1"}}
+		s.Expose = []string{"90", "91/udp"}
+	}},
+	{name: "ports over the image's", set: func(s *core.Workspace) {
+		s.Image, s.Command, s.Ports = "rich", nil, []core.Port{{Port: 70, Protocol: "tcp", HostIP: "127.0.0.1"}}
+	}},
+	{name: "volumes", set: func(s *core.Workspace) {
+		s.Mounts = []core.Mount{{Type: core.MountVolume, Source: "data", Target: "/data/"}, {Type: core.MountVolume, Source: "logs", Target: "/logs", ReadOnly: true, NoCopy: true}, {Type: core.MountAnonymous, Target: "/scratch"}}
+	}},
+	{name: "a volume over the image's", set: func(s *core.Workspace) {
+		s.Image, s.Command, s.Mounts = "rich", nil, []core.Mount{{Type: core.MountVolume, Source: "data", Target: "/kept"}, {Type: core.MountAnonymous, Target: "/other"}}
+	}},
+	{name: "binds", set: func(s *core.Workspace) {
+		s.Mounts = []core.Mount{{Type: core.MountBind, Target: "/a"}, {Type: core.MountBind, Target: "/b", ReadOnly: true, Propagation: "private", Recursive: "disabled"}, {Type: core.MountBind, Target: "/c", Propagation: "rprivate", Recursive: "enabled"}}
+	}},
+	{name: "binds that the engine makes", set: func(s *core.Workspace) {
+		s.Mounts = []core.Mount{{Type: core.MountBind, Target: "/a", CreateHost: true}, {Type: core.MountBind, Target: "/b", ReadOnly: true, CreateHost: true, SELinux: "z"}, {Type: core.MountBind, Target: "/c", SELinux: "Z", Propagation: "private"}}
+	}},
+	{name: "tmpfs", set: func(s *core.Workspace) {
+		s.Mounts = []core.Mount{{Type: core.MountTmpfs, Target: "/a"}, {Type: core.MountTmpfs, Target: "/b", Size: 1 << 20, Mode: 0o1777}}
+	}},
+	{name: "contents", set: func(s *core.Workspace) {
+		s.Security.ReadOnly = true
+		s.Contents = []core.Content{{Target: "/etc/tls.key", Secret: "tls", Mode: 0o400, UID: 5}, {Target: "/etc/app.conf", Blob: &core.Blob{Digest: digest.Of([]byte("app"))}}}
+	}},
+	{name: "one network", set: front},
+	{name: "three networks", set: func(s *core.Workspace) {
+		s.Networks = []core.Attachment{{Network: "back", Aliases: []string{"db", "db2"}, IPv4: "10.77.2.50"}, {Network: "far", Priority: 5}, {Network: "front", Aliases: []string{"x", s.Name}}}
+	}},
+	{name: "bridge", set: func(s *core.Workspace) { s.NetworkMode = "bridge" }},
+	{name: "host network", set: func(s *core.Workspace) { s.NetworkMode = "host" }},
+	{name: "host network with a name", set: func(s *core.Workspace) { s.NetworkMode, s.Hostname = "host", "me" }},
+	{name: "no network", set: func(s *core.Workspace) { s.NetworkMode = "none" }},
+	{name: "another's network", set: func(s *core.Workspace) { s.NetworkMode = "workspace:other" }},
+	{name: "another's namespaces", set: func(s *core.Workspace) {
+		s.Namespaces.IPC, s.Namespaces.PID = "workspace:other", "workspace:other"
+	}},
+	{name: "host namespaces", set: func(s *core.Workspace) {
+		s.Namespaces = core.Namespaces{IPC: "host", PID: "host", UTS: "host", User: "host", Cgroup: "private"}
+	}},
+	{name: "shareable ipc", set: func(s *core.Workspace) { s.Namespaces.IPC = "shareable" }},
+	{name: "dns", set: func(s *core.Workspace) {
+		front(s)
+		s.DNS, s.DNSSearch, s.DNSOptions, s.ExtraHosts = []string{"10.0.0.2", "10.0.0.1"}, []string{"b.test", "a.test"}, []string{"ndots:2", "attempts:1"}, []string{"h:10.0.0.9", "g:host-gateway"}
+	}},
+	{name: "devices", set: func(s *core.Workspace) {
+		s.Devices = []core.Device{{Host: "/dev/null", Container: "/dev/n", Permissions: "mr"}, {Host: "/dev/zero", Container: "/dev/zero", Permissions: "rwm"}}
+		s.DeviceRules = []string{"c 1:3 mr", "a 7:* rmw"}
+	}},
+	{name: "gpus", set: func(s *core.Workspace) {
+		s.GPUs = []core.GPU{{Count: -1, Capabilities: []string{"gpu"}}, {Driver: "nvidia", IDs: []string{"1", "0"}, Capabilities: []string{"utility", "gpu"}, Options: map[string]string{"a": "b"}}}
+	}, rests: true},
+	{name: "memory", set: func(s *core.Workspace) { s.Limits.Memory = 64 << 20 }},
+	{name: "memory and swap", set: func(s *core.Workspace) {
+		s.Limits.Memory, s.Limits.MemorySwap, s.Limits.MemoryReservation, s.Limits.Swappiness = 64<<20, 96<<20, 32<<20, ptr(int64(10))
+	}},
+	{name: "memory and swap without limit", set: func(s *core.Workspace) { s.Limits.Memory, s.Limits.MemorySwap = 64<<20, -1 }},
+	{name: "cpus", set: func(s *core.Workspace) {
+		s.Limits.NanoCPUs, s.Limits.CPUShares, s.Limits.CPUSet = 500_000_000, 512, "0"
+	}},
+	{name: "cpu quota", set: func(s *core.Workspace) { s.Limits.CPUQuota, s.Limits.CPUPeriod = 40000, 80000 }},
+	{name: "pids and oom", set: func(s *core.Workspace) {
+		s.Limits.PIDs, s.Limits.OOMScoreAdj, s.Limits.OOMKillDisable, s.Limits.Memory = ptr(int64(50)), 100, ptr(true), 64<<20
+	}},
+	{name: "pids without limit", set: func(s *core.Workspace) { s.Limits.PIDs = ptr(int64(-1)) }},
+	{name: "blkio", set: func(s *core.Workspace) {
+		s.Limits.BlkioWeight = 300
+	}, quirk: true},
+	{name: "capabilities", set: func(s *core.Workspace) {
+		s.Security.CapAdd, s.Security.CapDrop = []string{"net_admin", "CAP_SYS_TIME"}, []string{"all"}
+	}},
+	{name: "security", set: func(s *core.Workspace) {
+		s.Security.Options, s.Security.ReadOnly = []string{"no-new-privileges", "seccomp=unconfined"}, true
+	}},
+	{name: "privileged", set: func(s *core.Workspace) { s.Security.Privileged = true }, rests: true},
+	{name: "kernel", set: func(s *core.Workspace) {
+		s.Sysctls, s.ShmSize = map[string]string{"net.ipv4.ip_forward": "1"}, 1<<20
+		s.Ulimits = []core.Ulimit{{Name: "nofile", Soft: 100, Hard: 200}, {Name: "core", Soft: -1, Hard: -1}}
+	}},
+	{name: "default shm", set: func(s *core.Workspace) { s.ShmSize = 64 << 20 }},
+	{name: "logging", set: func(s *core.Workspace) {
+		s.Logging = &core.Logging{Driver: "json-file", Options: map[string]string{"max-size": "1m", "max-file": "2"}}
+	}},
+	{name: "no logging", set: func(s *core.Workspace) { s.Logging = &core.Logging{Driver: "none"} }},
+	{name: "runtime", set: func(s *core.Workspace) { s.Runtime = "runc" }},
+}
+
+// place gives binds a folder of the engine's machine.
+func (w *world) place(s *core.Workspace) {
+	for i := range s.Mounts {
+		if s.Mounts[i].Type == core.MountBind && s.Mounts[i].Source == "" {
+			s.Mounts[i].Source = w.folder
+		}
+	}
+}
+
+var serial atomic.Int64
+
+// workspace is a running one without anything set.
+func workspace() core.Workspace {
+	return core.Workspace{Name: fmt.Sprintf("w%d", serial.Add(1)), Image: "plain", Command: []string{"sleep", "900"}, StopSignal: ""}
+}
+
+// TestS36NothingDiffers makes, compares, starts, stops and starts containers of
+// every sort of setting on a real engine: nothing ever differs.
+func TestS36NothingDiffers(t *testing.T) {
+	w := newWorld(t)
+	if len(specs) < 40 {
+		t.Fatal("too few")
+	}
+	t.Run("all", func(t *testing.T) {
+		for _, x := range specs {
+			t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				s := workspace()
+				x.set(&s)
+				w.place(&s)
+				id := w.create(t, s)
+				if !x.quirk {
+					same(t, "made, no baseline", w.compare(t, s, id, nil))
+				}
+				rec := w.record(t, s, id)
+				same(t, "made", w.compare(t, s, id, rec))
+				if x.rests {
+					return
+				}
+				for _, step := range []struct {
+					name string
+					do   func(*testing.T, string)
+				}{{"started", w.start}, {"stopped", w.stop}, {"started again", w.start}} {
+					step.do(t, id)
+					if !x.quirk {
+						same(t, step.name+", no baseline", w.compare(t, s, id, nil))
+					}
+					same(t, step.name, w.compare(t, s, id, rec))
+				}
+			})
+		}
+	})
+}
+
+// TestS36EveryFieldIsSeen holds each spec against a container of another one: a
+// form that leaves a field out would see no difference.
+func TestS36EveryFieldIsSeen(t *testing.T) {
+	w := newWorld(t)
+	plain := workspace()
+	id := w.create(t, plain)
+	rec := w.record(t, plain, id)
+	for _, x := range specs {
+		s := workspace()
+		s.Name = plain.Name
+		x.set(&s)
+		w.place(&s)
+		ds := w.compare(t, s, id, rec)
+		switch x.name {
+		case "nothing", "restart no", "bridge", "default shm", "runtime", "pids without limit":
+			same(t, x.name, ds)
+		default:
+			if diff.Verdict(ds) == diff.None {
+				t.Errorf("%s: no difference from a container with nothing of it", x.name)
+			}
+			for _, d := range ds {
+				if d.Cause != diff.Declared {
+					t.Errorf("%s: %s", x.name, d.Show())
+				}
+			}
+		}
+	}
+}
