@@ -1,0 +1,107 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Check refuses what the host's signed declaration does not allow, with the line
+// that would, and what is malformed. A plan shows no more than the host reports
+// of kinds that it leaves to the server, so these need no allowance of their own.
+func Check(r wire.StreamRequest, d *fleet.Delegation) error {
+	kind, name, _ := strings.Cut(r.Resource, "/")
+	var err error
+	switch r.Kind {
+	case wire.StreamLogs:
+		err = first(allows(d, fleet.AllowLogs), is(r, kind, container.KindWorkspace))
+	case wire.StreamOutput:
+		err = first(allows(d, fleet.AllowLogs), is(r, kind, container.KindImage))
+	case wire.StreamExec:
+		err = first(allows(d, fleet.AllowExec), is(r, kind, container.KindWorkspace), command(r.Args))
+	case wire.StreamPlan:
+		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
+			err = manages(d, kind)
+		}
+	default:
+		err = fmt.Errorf("this agent knows no streams of kind %q; a newer one may", r.Kind)
+	}
+	if err == nil {
+		err = fleet.CheckName(name)
+	}
+	if err == nil && (r.Args.Tail < 0 || r.Args.Since < 0) {
+		err = fmt.Errorf("tail is %d and since %d: expected 0 or more", r.Args.Tail, r.Args.Since)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return nil
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func allows(d *fleet.Delegation, what string) error {
+	if d.Allows(what) {
+		return nil
+	}
+	var has []string
+	if d != nil {
+		has = d.Allow
+	}
+	return fmt.Errorf("this host does not allow the server %s; its signed declaration must say so: add to its entry under hosts in fleet.yaml %q, and roll out the release",
+		what, line("allow", has, what))
+}
+
+func manages(d *fleet.Delegation, kind string) error {
+	if !slices.Contains(container.Kinds, kind) {
+		return fmt.Errorf("unknown kind %q: expected one of %s", kind, strings.Join(container.Kinds, ", "))
+	}
+	var has []string
+	if d != nil {
+		has = d.Kinds
+	}
+	return fmt.Errorf("this host does not leave resources of kind %s to the server; its signed declaration must say so: add to its entry under hosts in fleet.yaml %q, and roll out the release",
+		kind, line("managed", has, kind))
+}
+
+// line is a list of fleet.yaml with one more entry.
+func line(key string, has []string, more string) string {
+	list := append(slices.Clone(has), more)
+	slices.Sort(list)
+	return key + ": [" + strings.Join(slices.Compact(list), ", ") + "]"
+}
+
+func is(r wire.StreamRequest, kind, want string) error {
+	if kind == want {
+		return nil
+	}
+	return fmt.Errorf("%q has no %s: expected a resource of kind %s, such as %s/web", r.Resource, r.Kind, want, want)
+}
+
+func command(a wire.StreamArgs) error {
+	size := len(a.User) + len(a.WorkDir)
+	for _, s := range a.Argv {
+		size += len(s)
+	}
+	switch {
+	case len(a.Argv) == 0 || a.Argv[0] == "":
+		return errors.New("there is no command to run")
+	case len(a.Argv) > maxArgv || size > maxArgs:
+		return fmt.Errorf("the command has %d words and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgs)
+	case a.Rows < 0 || a.Rows > 4096 || a.Cols < 0 || a.Cols > 4096:
+		return fmt.Errorf("the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
+	}
+	return nil
+}
