@@ -149,10 +149,7 @@ func (s *step) absent() engine.Decision {
 			return s.wait(removalPause, CodeRemoving, "")
 		}
 	}
-	if d, missing := s.missing(); missing {
-		return d
-	}
-	return do(Create{Replica: s.top + 1, Nonce: s.w.Nonce}, CodeMissing, "")
+	return s.make(Create{}, CodeMissing, "")
 }
 
 // usable reports whether a prepared container may take the place.
@@ -170,13 +167,24 @@ func (s *step) missing() (engine.Decision, bool) {
 	return s.wait(missingPause, CodeNotThere, "waiting for "+strings.Join(l, ", ")), true
 }
 
+// make makes a container unless something forbids it.
+func (s *step) make(c Create, code engine.Code, words string) engine.Decision {
+	if len(s.seen.Refused) > 0 {
+		return engine.Fail(engine.Because(CodeImpossible, Words(s.seen.Refused)))
+	}
+	if d, missing := s.missing(); missing {
+		return d
+	}
+	c.Replica, c.Nonce = s.top+1, s.w.Nonce
+	return do(c, code, words)
+}
+
 // trial decides while the one before is kept.
 func (s *step) trial() engine.Decision {
 	m := s.main
-	run := s.w.Run != container.Stopped
 	v := judge(&s.w, m, true)
 	cure, _ := s.w.stale(m)
-	back := Restore{Bad: m.ID, Old: s.olds[0].ID, Run: run}
+	back := Restore{Bad: m.ID, Old: s.olds[0].ID, Run: s.w.runs()}
 	if len(cure) > 0 && !v.good {
 		return do(back, CodeReplace, "no longer wanted: "+Words(cure))
 	}
@@ -247,14 +255,11 @@ func (s *step) alone() engine.Decision {
 		if m.Repeats >= mostRepeats && m.Age < loopSpan && slices.Equal(marks(cure), m.MadeFor) {
 			return engine.Fail(engine.Because(CodeFutile, "replaced again and again for the same: "+Words(cure)))
 		}
-		if d, missing := s.missing(); missing {
-			return d
-		}
 		repeats := 1
 		if slices.Equal(marks(cure), m.MadeFor) && m.Age < loopSpan {
 			repeats = m.Repeats + 1
 		}
-		return do(Create{Replica: s.top + 1, Replaces: m.ID, Nonce: s.w.Nonce, MadeFor: marks(cure), Repeats: repeats}, CodeReplace, Words(cure))
+		return s.make(Create{Replaces: m.ID, MadeFor: marks(cure), Repeats: repeats}, CodeReplace, Words(cure))
 	}
 	if d, ok := s.settle(m); ok {
 		return d

@@ -75,11 +75,8 @@ func fields(l []diff.Difference) []string {
 	return slices.Compact(out)
 }
 
-// Bounds of words about differences.
-const (
-	mostWords = 6
-	mostValue = 60
-)
+// mostWords bounds how many differences are told.
+const mostWords = 6
 
 // Words tells differences to people: each field with what is observed and what
 // is desired, in a stable order.
@@ -92,21 +89,7 @@ func Words(l []diff.Difference) string {
 			out = append(out, fmt.Sprintf("and %d more", len(l)-mostWords))
 			break
 		}
-		s := fmt.Sprintf("%s: %s instead of %s (%s)", d.Field, value(d.Observed), value(d.Desired), d.Cause)
-		if d.Why != "" {
-			s += ", " + d.Why
-		}
-		out = append(out, s)
+		out = append(out, d.Show())
 	}
 	return strings.Join(out, "; ")
-}
-
-func value(s string) string {
-	if s == "" {
-		return "nothing"
-	}
-	if r := []rune(s); len(r) > mostValue {
-		s = string(r[:mostValue]) + "…"
-	}
-	return s
 }

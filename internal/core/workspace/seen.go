@@ -119,6 +119,8 @@ type Seen struct {
 	// Missing is what a container could not be made or started without, such as
 	// "image app:1".
 	Missing []string `json:"missing,omitempty"`
+	// Refused is what the engine cannot do of what is desired: nothing is made.
+	Refused []diff.Difference `json:"refused,omitempty"`
 }
 
 // Want is what is desired, as far as steps depend on it.

@@ -1,0 +1,193 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+)
+
+// Labels that say why a container was made.
+const (
+	labelAsked   = ownership.Prefix + "asked"    // nonce of the verb
+	labelMadeFor = ownership.Prefix + "made-for" // JSON list of marks of differences
+	labelRepeats = ownership.Prefix + "repeats"
+)
+
+// role says what a container is to a workspace, and whether it is this host's at
+// all: all labels have the exact values, and the name is one of the workspace's,
+// or the very container is known to the ledger.
+func (m *Manager) role(ctx context.Context, c *container.InspectResponse, name, title string) (core.Role, bool, error) {
+	if c.Config == nil || !m.o.Owner.Owns(c.Config.Labels, spec.KindWorkspace, name) {
+		return "", false, nil
+	}
+	l := c.Config.Labels
+	replica, err := strconv.Atoi(l[ownership.LabelReplica])
+	if err != nil || replica < 1 {
+		return "", false, nil // labels that were written by hand
+	}
+	now := strings.TrimPrefix(c.Name, "/")
+	role := core.RoleOf(now, title, l[ownership.LabelTitle], replica)
+	if role != core.Stray || now == l[ownership.LabelTitle] {
+		return role, true, nil
+	}
+	_, ok, err := m.o.Ledger.Baseline(ctx, c.ID)
+	return role, ok, err
+}
+
+// container reads one container.
+func (m *Manager) container(ctx context.Context, c *container.InspectResponse, name, title string) (core.Container, bool, error) {
+	role, ours, err := m.role(ctx, c, name, title)
+	if err != nil || !ours {
+		return core.Container{}, false, err
+	}
+	l := c.Config.Labels
+	run := form.Run(c)
+	out := core.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Role: role, Replaces: l[ownership.LabelReplaces], Image: c.Image,
+		State: stateOf(run.State), Begun: !run.StartedAt.IsZero(), Error: run.Error, Health: core.Health(run.Health),
+		Restarts: run.Restarts, Asked: l[labelAsked], Age: since(m.o.Now(), created(c))}
+	out.Replica, _ = strconv.Atoi(l[ownership.LabelReplica]) // role has read it
+	out.Repeats, _ = strconv.Atoi(l[labelRepeats])           // none is 0
+	if err := json.Unmarshal([]byte(l[labelMadeFor]), &out.MadeFor); err != nil {
+		out.MadeFor = nil // nothing is known of why
+	}
+	if out.Restarted, out.Starts, err = m.counts(ctx, c.ID); err != nil {
+		return out, true, err
+	}
+	switch run.State {
+	case form.Running:
+		out.Ran = m.running(c, run)
+	case form.Exited, form.FailedStart, form.Restarting:
+		out.ExitCode, out.Rested = run.ExitCode, since(m.o.Now(), run.FinishedAt)
+		if run.ExitCode != 0 && run.State != form.FailedStart {
+			out.Tail = m.tailOf(ctx, c.ID, run.FinishedAt)
+		}
+	}
+	return out, true, nil
+}
+
+func stateOf(s form.RunState) core.State {
+	if s == form.FailedStart {
+		return core.Created
+	}
+	return core.State(s)
+}
+
+func created(c *container.InspectResponse) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, c.Created)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// since is how long ago an instant was; 0 if that is not known.
+func since(now, t time.Time) clock.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return clock.FromStd(max(0, now.Sub(t)))
+}
+
+// tail is the last output of a container that ended.
+type tail struct {
+	ended time.Time
+	text  string
+}
+
+// Bounds of the output that is told with a failure.
+const (
+	tailLines = 3
+	tailBytes = 400
+)
+
+// tailOf reads the last lines of a container's log, once for each of its ends. A
+// log that cannot be read (drivers keep it elsewhere) tells nothing.
+func (m *Manager) tailOf(ctx context.Context, id string, ended time.Time) string {
+	m.mu.Lock()
+	have, ok := m.tails[id]
+	m.mu.Unlock()
+	if ok && have.ended.Equal(ended) {
+		return have.text
+	}
+	var lines []string
+	err := m.o.Engine.ContainerLogs(ctx, id, daemon.Logs{Tail: tailLines}, func(l daemon.LogLine) error {
+		lines = append(lines, strings.TrimSpace(l.Text))
+		return nil
+	})
+	if err != nil {
+		m.o.Log.Debug("the last output of a container cannot be read", "container", id, "error", err)
+		return ""
+	}
+	text := strings.Join(lines, " | ")
+	if len(text) > tailBytes {
+		text = "…" + strings.ToValidUTF8(text[len(text)-tailBytes:], "")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tails[id] = tail{ended, text}
+	return text
+}
+
+// record is what the ledger keeps of a container.
+type record struct {
+	Form      *form.Record `json:"form,omitempty"`
+	Restarted string       `json:"restarted,omitempty"`
+	Starts    int          `json:"starts,omitempty"`
+}
+
+// counts is the small part of a container's record, read once.
+func (m *Manager) counts(ctx context.Context, id string) (restarted string, starts int, err error) {
+	m.mu.Lock()
+	have, ok := m.small[id]
+	m.mu.Unlock()
+	if !ok {
+		if have, err = m.remembered(ctx, id); err != nil {
+			return "", 0, err
+		}
+		m.noted(id, have)
+	}
+	return have.Restarted, have.Starts, nil
+}
+
+func (m *Manager) noted(id string, r record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.small[id] = record{Restarted: r.Restarted, Starts: r.Starts}
+	delete(m.memo, id)
+}
+
+func (m *Manager) remembered(ctx context.Context, id string) (record, error) {
+	var out record
+	b, ok, err := m.o.Ledger.Baseline(ctx, id)
+	if err != nil || !ok {
+		return out, err
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		m.o.Log.Warn("the record of a container cannot be read: causes of what differs are unknown", "container", id, "error", err)
+		return record{}, nil
+	}
+	return out, nil
+}
+
+func (m *Manager) remember(ctx context.Context, id string, r record) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := m.o.Ledger.SetBaseline(context.WithoutCancel(ctx), id, b); err != nil {
+		return err
+	}
+	m.noted(id, r)
+	return nil
+}

@@ -1,0 +1,259 @@
+package workspace
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+const labelReplaces = ownership.LabelReplaces
+
+// replica reads the number of a container; role has checked it.
+func (m *Manager) replica(c *found) int {
+	n, _ := strconv.Atoi(c.Config.Labels[ownership.LabelReplica])
+	return n
+}
+
+// Create implements core.Handler.
+func (h *hand) Create(a core.Create) error {
+	name := h.title
+	var old *found
+	if a.Replaces != "" {
+		var err error
+		if old, err = h.get(a.Replaces); old == nil || err != nil || old.role != core.Main {
+			return err
+		}
+		name = core.Name(h.title, a.Replica, core.New)
+	}
+	in, missing, err := h.m.inputs(h.ctx, &h.r.Desired, "")
+	if err != nil {
+		return err
+	}
+	if in == nil || len(missing) > 0 {
+		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, "waiting for "+strings.Join(missing, ", ")))
+	}
+	req, err := h.request(a, name, in, old)
+	if err != nil {
+		return err
+	}
+	id, warnings, err := h.m.o.Engine.ContainerCreate(h.ctx, daemon.Creation{
+		Name: name, Config: req.Config, Host: req.Host, Network: req.Networking(), Platform: req.Platform})
+	switch {
+	case daemon.Conflict(err):
+		return h.conflict(name, err)
+	case err != nil:
+		return err
+	}
+	for _, w := range warnings {
+		h.m.o.Log.Warn("the engine warns of a container", "workspace", h.r.Ref.ID, "warning", w)
+	}
+	for _, e := range req.Rest {
+		if err := h.m.o.Engine.NetworkConnect(h.ctx, e.ID, id, e.Settings); err != nil {
+			return err
+		}
+	}
+	return h.record(id, in)
+}
+
+// conflict looks at who has the name of a container that was to be made. One of
+// this workspace was made by somebody else meanwhile: the next look takes it from
+// there.
+func (h *hand) conflict(name string, refused error) error {
+	c, err := h.m.o.Engine.ContainerInspect(h.ctx, name)
+	switch {
+	case daemon.NotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, ours, err := h.m.role(h.ctx, &c, h.r.Ref.ID, h.title); ours || err != nil {
+		return err
+	}
+	return fmt.Errorf("the name %s belongs to container %.12s of somebody else: rename or remove it: %w", name, c.ID, refused)
+}
+
+// request writes the request of a container.
+func (h *hand) request(a core.Create, name string, in *needs, old *found) (*form.Request, error) {
+	d := &h.r.Desired.Spec
+	madeFor, err := json.Marshal(slices.Concat([]string{}, a.MadeFor))
+	if err != nil {
+		return nil, err
+	}
+	labels := h.m.o.Owner.Labels(spec.KindWorkspace, h.r.Ref.ID, h.title)
+	labels[ownership.LabelReplica] = strconv.Itoa(a.Replica)
+	labels[labelReplaces] = a.Replaces
+	labels[labelAsked] = a.Nonce
+	labels[labelMadeFor] = string(madeFor)
+	labels[labelRepeats] = strconv.Itoa(a.Repeats)
+	ci := form.CreateInputs{Inputs: in.Inputs, As: name, Labels: labels, Values: map[string]string{}}
+	for _, e := range d.Workspace.Env {
+		if e.Secret == "" {
+			continue
+		}
+		v, err := h.m.secret(e.Secret)
+		if err != nil {
+			return nil, err
+		}
+		ci.Values[e.Secret] = string(v)
+	}
+	if old != nil {
+		ci.Anonymous = form.AnonymousVolumes(old.InspectResponse)
+	}
+	if ci.Files, err = h.m.contents(h.ctx, h.r.Ref.ID, d.Workspace.Contents, in.Secrets); err != nil {
+		return nil, err
+	}
+	return form.Create(d, ci)
+}
+
+// record keeps what was asked for and what the engine made of it.
+func (h *hand) record(id string, in *needs) error {
+	c, err := h.m.o.Engine.ContainerInspect(h.ctx, id)
+	if err != nil {
+		return gone(err)
+	}
+	return h.recordAs(&c, in)
+}
+
+func (h *hand) recordAs(c *container.InspectResponse, in *needs) error {
+	rec, err := h.m.remembered(h.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	made, err := form.RecordWorkspace(&h.r.Desired.Spec, in.Inputs, c)
+	if err != nil {
+		return err
+	}
+	rec.Form = &made
+	return h.m.remember(h.ctx, c.ID, rec)
+}
+
+// Adjust implements core.Handler.
+func (h *hand) Adjust(a core.Adjust) error {
+	c, err := h.get(a.ID)
+	if c == nil || err != nil {
+		return err
+	}
+	in, missing, err := h.m.inputs(h.ctx, &h.r.Desired, c.Image)
+	if err != nil {
+		return err
+	}
+	if in == nil {
+		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, "waiting for "+strings.Join(missing, ", ")))
+	}
+	before, err := h.m.differences(h.ctx, &h.r, c.InspectResponse, in)
+	if err != nil {
+		return err
+	}
+	before = slices.DeleteFunc(before, func(d diff.Difference) bool {
+		return d.Class != diff.InPlace || !slices.Contains(a.Fields, d.Field)
+	})
+	if err := h.change(c, before, in); err != nil {
+		return err
+	}
+	return h.verify(c, before, in)
+}
+
+// change makes the calls that cure differences in place.
+func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
+	d := &h.r.Desired.Spec
+	if u := form.Update(ds, d, in.Inputs); u.Resources != nil || u.Restart != nil {
+		warnings, err := h.m.o.Engine.ContainerUpdate(h.ctx, c.ID, u.Resources, u.Restart)
+		if err != nil {
+			return err
+		}
+		for _, w := range warnings {
+			h.m.o.Log.Warn("the engine warns of an update", "workspace", h.r.Ref.ID, "warning", w)
+		}
+	}
+	ends, err := form.Endpoints(d, in.Inputs)
+	if err != nil {
+		return err
+	}
+	var titles []string
+	for _, x := range ds {
+		if rest, ok := strings.CutPrefix(x.Field, "network/"); ok {
+			title, _, _ := strings.Cut(rest, "/")
+			titles = append(titles, title)
+		}
+	}
+	slices.Sort(titles)
+	for _, title := range slices.Compact(titles) {
+		if err := h.reconnect(c, title, ends); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reconnect joins a container to a network as desired, or takes it off. A
+// connection that stays is made again with all of its settings: engines change
+// none, and forget aliases.
+func (h *hand) reconnect(c *found, title string, ends []form.Endpoint) error {
+	var end *form.Endpoint
+	for i := range ends {
+		if ends[i].Network == title {
+			end = &ends[i]
+		}
+	}
+	if have := c.NetworkSettings; have != nil && have.Networks[title] != nil {
+		// By name, and with force: a stopped container may know a network that is gone
+		// by an ID that leads nowhere.
+		from := title
+		if id := have.Networks[title].NetworkID; end != nil && id == end.ID {
+			from = id
+		}
+		if err := gone(h.m.o.Engine.NetworkDisconnect(h.ctx, from, c.ID, true)); err != nil {
+			return err
+		}
+	}
+	if end == nil {
+		return nil
+	}
+	return h.m.o.Engine.NetworkConnect(h.ctx, end.ID, c.ID, end.Settings)
+}
+
+// verify looks whether an adjustment took effect. A field that the engine spells
+// otherwise now is recorded; one that it left as it was is an error.
+func (h *hand) verify(c *found, before []diff.Difference, in *needs) error {
+	now, err := h.get(c.ID)
+	if now == nil || err != nil {
+		return err
+	}
+	after, err := h.m.differences(h.ctx, &h.r, now.InspectResponse, in)
+	if err != nil {
+		return err
+	}
+	same := func(a diff.Difference) bool {
+		return slices.ContainsFunc(before, func(b diff.Difference) bool { return a.Field == b.Field && a.Observed == b.Observed })
+	}
+	changed := func(a diff.Difference) bool {
+		return slices.ContainsFunc(before, func(b diff.Difference) bool { return a.Field == b.Field })
+	}
+	for _, x := range after {
+		if same(x) {
+			return fmt.Errorf("%s: the engine took the change and shows no effect: %s", core.CodeFutile, x.Show())
+		}
+	}
+	if !slices.ContainsFunc(after, func(x diff.Difference) bool { return !changed(x) }) {
+		if err := h.recordAs(now.InspectResponse, in); err != nil {
+			return err
+		}
+	}
+	if now.role == core.Main && now.live() {
+		return h.lead(now.ID)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package workspace
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// hand carries out one step. It ends without an error and without a change where
+// the containers are not in the roles that the step was decided for: the next
+// look decides anew.
+type hand struct {
+	m     *Manager
+	ctx   context.Context
+	r     engine.Resource[Desired]
+	title string
+}
+
+// found is a container as it is now.
+type found struct {
+	*container.InspectResponse
+	run  form.RunInfo
+	role core.Role
+}
+
+// live reports whether processes of it may run.
+func (f *found) live() bool { return f.run.Up() || f.run.State == form.Restarting }
+
+// failed reports that the engine could not start it.
+func (f *found) failed() bool { return f.run.State == form.FailedStart }
+
+// get reads a container by its ID; nil if it is gone, going, or not this host's.
+func (h *hand) get(id string) (*found, error) {
+	c, err := h.m.o.Engine.ContainerInspect(h.ctx, id)
+	switch {
+	case daemon.NotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	role, ours, err := h.m.role(h.ctx, &c, h.r.Ref.ID, h.title)
+	if err != nil {
+		return nil, err
+	}
+	f := &found{&c, form.Run(&c), role}
+	if !ours || c.ID != id || f.run.State == form.Removing {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// gone makes an error of a call on what is gone meanwhile none: the next look
+// shows it.
+func gone(err error) error {
+	if daemon.NotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Stop implements core.Handler.
+func (h *hand) Stop(a core.Stop) error {
+	for _, id := range a.IDs {
+		c, err := h.get(id)
+		if err != nil {
+			return err
+		}
+		if err := h.stop(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop ends a container as it wants to be ended. Nil is stopped already.
+func (h *hand) stop(c *found) error {
+	if c == nil || !c.live() {
+		return nil
+	}
+	if c.run.State == form.Paused {
+		if err := gone(h.m.o.Engine.ContainerUnpause(h.ctx, c.ID)); err != nil && !daemon.Conflict(err) {
+			return err
+		}
+	}
+	grace := 10 * time.Second
+	if c.Config != nil && c.Config.StopTimeout != nil && *c.Config.StopTimeout >= 0 {
+		grace = time.Duration(*c.Config.StopTimeout) * time.Second
+	}
+	return gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, grace, ""))
+}
+
+// Unpause implements core.Handler.
+func (h *hand) Unpause(a core.Unpause) error {
+	c, err := h.get(a.ID)
+	if c == nil || err != nil || c.run.State != form.Paused {
+		return err
+	}
+	return gone(h.m.o.Engine.ContainerUnpause(h.ctx, c.ID))
+}
+
+// Rename implements core.Handler.
+func (h *hand) Rename(a core.Rename) error {
+	c, err := h.get(a.ID)
+	if c == nil || err != nil {
+		return err
+	}
+	return h.rename(c, core.Main)
+}
+
+// rename gives a container its name in a role. A name that is taken meanwhile is
+// waited for.
+func (h *hand) rename(c *found, to core.Role) error {
+	name := core.Name(h.title, h.m.replica(c), to)
+	if c.Name == "/"+name {
+		return nil
+	}
+	if err := h.m.o.Engine.ContainerRename(h.ctx, c.ID, name); err != nil {
+		return gone(err)
+	}
+	c.Name, c.role = "/"+name, to
+	return nil
+}
+
+// soonEnded is how short a run is that counts as one more in a row.
+const soonEnded = 10 * clock.Minute
+
+// Start implements core.Handler.
+func (h *hand) Start(a core.Start) error {
+	c, err := h.get(a.ID)
+	if c == nil || err != nil {
+		return err
+	}
+	if a.Restart == "" && c.live() {
+		return nil
+	}
+	rec, err := h.m.remembered(h.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if a.Restart != "" && rec.Restarted == a.Restart {
+		return nil
+	}
+	leave, err := h.slot()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	switch lasted := clock.FromStd(c.run.FinishedAt.Sub(c.run.StartedAt)); {
+	case a.Restart != "" || c.run.State != form.Exited || lasted > soonEnded:
+		rec.Starts = 0
+	default:
+		rec.Starts++
+	}
+	if a.Restart != "" {
+		if err := h.stop(c); err != nil {
+			return err
+		}
+	}
+	if a.Restart == "" {
+		if err := h.m.remember(h.ctx, c.ID, rec); err != nil {
+			return err
+		}
+	}
+	if err := h.start(c); err != nil {
+		return err
+	}
+	if a.Restart != "" {
+		rec.Restarted = a.Restart
+		return h.m.remember(h.ctx, c.ID, rec)
+	}
+	return nil
+}
+
+// slot takes a place among those that start, or says to wait for one.
+func (h *hand) slot() (leave func(), err error) {
+	if h.m.o.Starts == nil {
+		return func() {}, nil
+	}
+	leave, ok := h.m.o.Starts.TryEnter(h.r.Ref.String())
+	if !ok {
+		return nil, reconcile.Blocked(0, engine.Because(CodeNoSlot, "as many containers start as may at once"))
+	}
+	return leave, nil
+}
+
+// start starts a container. A failure that the engine shows on a container which
+// is made to replace another is no error here: the next look sees it and goes
+// back at once.
+func (h *hand) start(c *found) error {
+	err := h.m.o.Engine.ContainerStart(h.ctx, c.ID)
+	if err == nil || daemon.Unknown(err) || h.ctx.Err() != nil {
+		return err
+	}
+	now, look := h.get(c.ID)
+	switch {
+	case look != nil || now == nil:
+		return look
+	case now.failed() && c.Config != nil && c.Config.Labels[labelReplaces] != "":
+		if old, look := h.get(c.Config.Labels[labelReplaces]); look != nil || old != nil {
+			return look
+		}
+	}
+	return err
+}
+
+// target is where requests for a container go.
+func target(c *container.InspectResponse) Target {
+	t := Target{ID: c.ID, Addresses: map[string]netip.Addr{}}
+	if c.NetworkSettings != nil {
+		for name, e := range c.NetworkSettings.Networks {
+			if e != nil && e.IPAddress.IsValid() {
+				t.Addresses[name] = e.IPAddress
+			}
+		}
+	}
+	return t
+}
+
+func (h *hand) hold() {
+	if u := h.m.o.Upstreams; u != nil {
+		u.Hold(h.r.Ref.ID)
+	}
+}
+
+// lead leads requests to a container; its addresses are read again.
+func (h *hand) lead(id string) error {
+	if h.m.o.Upstreams == nil {
+		return nil
+	}
+	c, err := h.get(id)
+	if c != nil && c.live() {
+		h.m.o.Upstreams.Set(h.r.Ref.ID, target(c.InspectResponse))
+	}
+	return err
+}
+
+func (h *hand) drain(c *found) {
+	if u := h.m.o.Upstreams; u != nil && c.live() {
+		u.Drain(h.ctx, h.r.Ref.ID, target(c.InspectResponse))
+	}
+}

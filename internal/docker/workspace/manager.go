@@ -1,0 +1,198 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/api/types/volume"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Engine is what the manager needs of the engine.
+type Engine interface {
+	Version(ctx context.Context) (daemon.Version, error)
+	Info(ctx context.Context) (daemon.Info, error)
+	ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error)
+	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
+	ContainerCreate(ctx context.Context, c daemon.Creation) (id string, warnings []string, err error)
+	ContainerStart(ctx context.Context, id string) error
+	ContainerStop(ctx context.Context, id string, grace time.Duration, signal string) error
+	ContainerUnpause(ctx context.Context, id string) error
+	ContainerRename(ctx context.Context, id, name string) error
+	ContainerUpdate(ctx context.Context, id string, limits *container.Resources, restart *container.RestartPolicy) (warnings []string, err error)
+	ContainerRemove(ctx context.Context, id string, r daemon.Removal) error
+	ContainerLogs(ctx context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error
+	ImageInspect(ctx context.Context, ref string) (image.InspectResponse, error)
+	NetworkList(ctx context.Context, name string, labels ...string) ([]network.Summary, error)
+	NetworkConnect(ctx context.Context, id, container string, endpoint *network.EndpointSettings) error
+	NetworkDisconnect(ctx context.Context, id, container string, force bool) error
+	VolumeList(ctx context.Context, labels ...string) ([]volume.Volume, error)
+	VolumeRemove(ctx context.Context, name string) error
+}
+
+// Ledger keeps what is known of containers, by their ids, over restarts of the
+// agent. Losing it makes causes unknown; nothing is removed for it.
+type Ledger interface {
+	Baseline(ctx context.Context, id string) ([]byte, bool, error)
+	SetBaseline(ctx context.Context, id string, b []byte) error
+	Forget(ctx context.Context, id string) error
+}
+
+// Content gives blobs by digest; whoever copies them checks the digest.
+type Content interface {
+	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
+}
+
+// Secrets is the host's own store. The error of a secret that is not there wraps
+// fs.ErrNotExist.
+type Secrets interface {
+	Get(name string) ([]byte, error)
+}
+
+// Pool bounds how many containers start at once. TryEnter never waits.
+type Pool interface {
+	TryEnter(ref string) (leave func(), ok bool)
+}
+
+// Target is where requests for a workspace go.
+type Target struct {
+	ID        string
+	Addresses map[string]netip.Addr // by the engine's name of the network
+}
+
+// Upstreams hears of a workspace's replacement, so that requests go to a
+// container only while it is good.
+type Upstreams interface {
+	// Hold keeps requests back until the next Set, for a bounded time.
+	Hold(workspace string)
+	// Set leads requests to a container that is good.
+	Set(workspace string, to Target)
+	// Drain waits, for a bounded time, until no request is under way to a
+	// container that is about to stop.
+	Drain(ctx context.Context, workspace string, from Target)
+}
+
+// Options are what the manager needs. Starts, Upstreams and Log may be nil.
+type Options struct {
+	Engine    Engine
+	Owner     ownership.Owner
+	Ledger    Ledger
+	Content   Content
+	Secrets   Secrets
+	Starts    Pool
+	Upstreams Upstreams
+	// Dir is a folder for configs and secrets that containers mount read-only.
+	// It outlives the agent.
+	Dir string
+	// Digest is the host's keyed digest, as form.Keyed makes it.
+	Digest func(string) string
+	Log    *slog.Logger
+	Now    func() time.Time // wall clock, with its monotonic part; nil takes time.Now
+}
+
+// Desired is what is asked of a workspace.
+type Desired = spec.Desired[spec.Deployment]
+
+// Codes beside those of internal/core/workspace.
+const (
+	CodeNoSlot     engine.Code = "waiting_for_start_slot"
+	CodeRolledBack engine.Code = "rolled_back"
+	CodeStale      engine.Code = "observed_before_change"
+)
+
+// Observed is what is on the engine of one workspace, compared with what was
+// desired at its generation.
+type Observed struct {
+	Generation int64     `json:"generation"`
+	Seen       core.Seen `json:"seen"`
+	StartFirst bool      `json:"startFirst"`
+	// StopFirst says why a replacement stops the one in place first.
+	StopFirst string `json:"stopFirst,omitempty"`
+}
+
+// Manager keeps workspaces as declared.
+type Manager struct {
+	o       Options
+	cache   *Inspector
+	folders sync.Mutex
+
+	mu    sync.Mutex
+	known map[engine.Ref]engine.Resource[Desired] // as last observed alone
+	ran   map[string]ran
+	memo  map[string]memo
+	tails map[string]tail
+	small map[string]record
+}
+
+// New makes the manager.
+func New(o Options) *Manager {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Manager{o: o, cache: NewInspector(o.Engine, o.Now), known: map[engine.Ref]engine.Resource[Desired]{},
+		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, small: map[string]record{}}
+}
+
+// Hear takes the events of the engine. Without it what was seen is trusted for a
+// second only.
+func (m *Manager) Hear(e daemon.Event) { m.cache.Hear(e) }
+
+// Policy is the policy of workspaces: outside changes are cured, except of those
+// that are declared to report only.
+func Policy() engine.Policy {
+	return engine.Policy{
+		Retry:      engine.RetryPolicy{Max: 5, Base: clock.Second, Cap: clock.Minute},
+		ActTimeout: 10 * clock.Minute, OnDrift: engine.Enforce,
+		Resync: clock.Minute, Revive: 5 * clock.Minute, History: engine.History{Keep: 50},
+	}
+}
+
+// title is the engine's name of a workspace.
+func (m *Manager) title(d *Desired) string { return d.Spec.Workspace.EngineName(m.o.Owner.Title) }
+
+// want is what steps depend on of what is desired.
+func (m *Manager) want(r *engine.Resource[Desired], startFirst bool) core.Want {
+	w := &r.Desired.Spec.Workspace
+	return core.Want{
+		Title: m.title(&r.Desired), Run: w.State, Parked: r.Desired.Parked, Retire: r.Retire, ReportOnly: w.ReportOnly,
+		Settled: r.Status.ConvergedGeneration == r.Generation, Verb: r.Desired.Verb, Nonce: r.Desired.Nonce,
+		StartFirst: startFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait,
+	}
+}
+
+// Decide decides on the next step.
+func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
+	if v.Observed.Generation != v.Resource.Generation {
+		return engine.Wait(v.Now.Add(1), engine.Because(CodeStale, ""))
+	}
+	return core.Decide(m.want(&v.Resource, v.Observed.StartFirst), v.Observed.Seen, v.Now)
+}
+
+// Act takes one step.
+func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
+	step, ok := a.(core.Action)
+	if !ok {
+		return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a workspace has no action %s", a.ActionName()))
+	}
+	return fault.Of(ctx, step.Carry(&hand{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
+}

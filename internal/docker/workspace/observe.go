@@ -1,0 +1,360 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Observe looks at the containers of one workspace.
+func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+	listed, err := m.o.Engine.ContainerList(ctx, true, m.labels(r.Ref.ID)...)
+	if err != nil {
+		return Observed{}, fault.Of(ctx, err)
+	}
+	o, err := m.look(ctx, &r, listed, false)
+	if err != nil {
+		return Observed{}, fault.Of(ctx, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Retire && len(o.Seen.Containers) == 0 {
+		delete(m.known, r.Ref)
+	} else {
+		m.known[r.Ref] = r
+	}
+	return o, nil
+}
+
+// ObserveAll looks at every workspace that was looked at before, with one
+// listing of the engine's containers.
+func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
+	listed, err := m.o.Engine.ContainerList(ctx, true)
+	if err != nil {
+		return nil, fault.Of(ctx, err)
+	}
+	ids, byName := map[string]bool{}, map[string][]container.Summary{}
+	for _, s := range listed {
+		ids[s.ID] = true
+		if s.Labels[ownership.LabelOwner] == m.o.Owner.ID() && s.Labels[ownership.LabelKind] == spec.KindWorkspace {
+			name := s.Labels[ownership.LabelName]
+			byName[name] = append(byName[name], s)
+		}
+	}
+	m.forget(ids)
+	m.mu.Lock()
+	rows := slices.Collect(maps.Values(m.known))
+	m.mu.Unlock()
+	out := make(map[engine.Ref]Observed, len(rows))
+	for i := range rows {
+		o, err := m.look(ctx, &rows[i], byName[rows[i].Ref.ID], true)
+		switch {
+		case daemon.Unavailable(err):
+			return nil, fault.Of(ctx, err)
+		case err != nil:
+			continue // it is looked at alone, and its error is its own
+		}
+		out[rows[i].Ref] = o
+	}
+	return out, nil
+}
+
+// forget drops what is remembered of containers that are gone.
+func (m *Manager) forget(ids map[string]bool) {
+	m.cache.keep(ids)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.ran, func(id string, _ ran) bool { return !ids[id] })
+	maps.DeleteFunc(m.memo, func(id string, _ memo) bool { return !ids[id] })
+	maps.DeleteFunc(m.tails, func(id string, _ tail) bool { return !ids[id] })
+	maps.DeleteFunc(m.small, func(id string, _ record) bool { return !ids[id] })
+}
+
+// labels select the containers of a workspace.
+func (m *Manager) labels(name string) []string {
+	return []string{ownership.LabelOwner + "=" + m.o.Owner.ID(), ownership.LabelKind + "=" + spec.KindWorkspace, ownership.LabelName + "=" + name}
+}
+
+// look reads the listed containers; trust says that what is remembered will do
+// where the listing agrees.
+func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
+	o := Observed{Generation: r.Generation}
+	title := m.title(&r.Desired)
+	var found []*container.InspectResponse
+	for i := range listed {
+		var s *container.Summary
+		if trust {
+			s = &listed[i]
+		}
+		c, err := m.cache.container(ctx, listed[i].ID, s)
+		switch {
+		case daemon.NotFound(err):
+			continue
+		case err != nil:
+			return o, err
+		}
+		found = append(found, c)
+	}
+	main := false
+	for _, c := range found {
+		one, ours, err := m.container(ctx, c, r.Ref.ID, title)
+		if err != nil {
+			return o, err
+		}
+		if ours {
+			o.Seen.Containers = append(o.Seen.Containers, one)
+			main = main || one.Role == core.Main
+		}
+	}
+	slices.SortFunc(o.Seen.Containers, func(a, b core.Container) int { return strings.Compare(a.ID, b.ID) })
+	if r.Retire || r.Desired.Parked {
+		return o, nil
+	}
+	if !main {
+		if err := m.taken(ctx, r.Ref.ID, title, &o); err != nil {
+			return o, err
+		}
+	}
+	return o, m.compare(ctx, r, found, &o)
+}
+
+// taken finds a container of somebody else under the workspace's name.
+func (m *Manager) taken(ctx context.Context, name, title string, o *Observed) error {
+	c, err := m.o.Engine.ContainerInspect(ctx, title)
+	switch {
+	case daemon.NotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	if role, ours, err := m.role(ctx, &c, name, title); err != nil || ours && role == core.Main || strings.TrimPrefix(c.Name, "/") != title {
+		return err // it came this moment, or the name is the beginning of an ID
+	}
+	o.Seen.Taken = c.ID
+	return nil
+}
+
+// compare adds how the containers differ, and what one needs that is not there.
+func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], found []*container.InspectResponse, o *Observed) error {
+	d := &r.Desired.Spec
+	fallback := ""
+	for _, c := range o.Seen.Containers {
+		if c.Role == core.Main {
+			fallback = c.Image
+		}
+	}
+	in, missing, err := m.inputs(ctx, &r.Desired, fallback)
+	if err != nil {
+		return err
+	}
+	o.Seen.Missing = missing
+	if in == nil {
+		o.StopFirst = "what it needs is not there"
+		return nil
+	}
+	var volumes []string
+	checked := d.Workspace.Health != nil && !d.Workspace.Health.Disable && len(d.Workspace.Health.Test) > 0
+	if c := in.Image.Config; c != nil {
+		volumes = slices.Sorted(maps.Keys(c.Volumes))
+		checked = checked || d.Workspace.Health == nil && c.Healthcheck != nil && len(c.Healthcheck.Test) > 0
+	}
+	o.StartFirst, o.StopFirst = core.StartFirst(&d.Workspace, volumes, checked)
+	if o.Seen.Refused, err = form.Refused(d, in.Inputs, in.facts.rules); err != nil {
+		return err
+	}
+	for i := range o.Seen.Containers {
+		c := &o.Seen.Containers[i]
+		if c.Role == core.Old {
+			continue
+		}
+		for _, f := range found {
+			if f.ID == c.ID {
+				if c.Differences, err = m.differences(ctx, r, f, in); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// needs are the inputs of the form, and what tells one from another.
+type needs struct {
+	form.Inputs
+	facts facts
+	key   string
+}
+
+// memo is a comparison that was made.
+type memo struct {
+	container  *container.InspectResponse
+	image      *image.InspectResponse
+	key        string
+	generation int64
+	ref        engine.Ref
+	found      []diff.Difference
+}
+
+// differences compares a container with what is desired.
+func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
+	m.mu.Lock()
+	have := m.memo[c.ID]
+	m.mu.Unlock()
+	if have.container == c && have.image == in.Image && have.key == in.key && have.generation == r.Generation && have.ref == r.Ref {
+		return slices.Clone(have.found), nil
+	}
+	rec, err := m.remembered(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	found, unread := form.Compare(&r.Desired.Spec, in.Inputs, c, rec.Form, in.facts.rules)
+	if unread != nil {
+		m.o.Log.Warn("a container is compared without its record", "workspace", r.Ref.ID, "container", c.ID, "error", unread)
+	}
+	// The name of one that is made beside another is right as it is.
+	found = slices.DeleteFunc(found, func(d diff.Difference) bool { return d.Field == "name" })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.memo[c.ID] = memo{c, in.Image, in.key, r.Generation, r.Ref, found}
+	return slices.Clone(found), nil
+}
+
+// inputs reads what names mean on the engine now. What is missing is listed; the
+// inputs are nil if nothing can be compared without it. Fallback is the image of
+// the container in place, for when the declared one is not there.
+func (m *Manager) inputs(ctx context.Context, d *Desired, fallback string) (*needs, []string, error) {
+	u := &d.Spec.Uses
+	about, err := m.cache.about(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := &needs{facts: about}
+	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.api, about.noSwap, m.o.Digest
+	var missing []string
+	if out.Image, err = m.cache.image(ctx, u.Image); err != nil {
+		return nil, nil, err
+	}
+	if out.Image == nil {
+		missing = append(missing, "image "+u.Image)
+		if fallback != "" {
+			if out.Image, err = m.cache.image(ctx, fallback); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	have, err := m.cache.network(ctx, u.Networks)
+	if err != nil {
+		return nil, nil, err
+	}
+	out.Networks = map[string]string{}
+	lacks := out.Image == nil
+	for _, title := range u.Networks {
+		if id, ok := have[title]; ok {
+			out.Networks[title] = id
+			continue
+		}
+		missing, lacks = append(missing, "network "+title), true
+	}
+	if len(u.Volumes) > 0 {
+		have, err := m.cache.volume(ctx, u.Volumes)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, title := range u.Volumes {
+			if !have[title] {
+				missing = append(missing, "volume "+title)
+			}
+		}
+	}
+	more, err := m.lent(ctx, d, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	missing, lacks = append(missing, more...), lacks || len(more) > 0
+	slices.Sort(missing)
+	if lacks {
+		return nil, missing, nil
+	}
+	if _, err := form.Workspace(&d.Spec, out.Inputs); err != nil {
+		return nil, append(missing, err.Error()), nil
+	}
+	out.key = fmt.Sprint(out.Name, out.API, out.NoSwap, out.Networks, out.Containers, out.Secrets)
+	return out, missing, nil
+}
+
+// lent adds the containers whose namespaces are shared, and the secrets.
+func (m *Manager) lent(ctx context.Context, d *Desired, out *needs) (missing []string, err error) {
+	out.Containers, out.Secrets = map[string]string{}, map[string]string{}
+	for _, title := range d.Spec.Uses.Workspaces {
+		c, err := m.o.Engine.ContainerInspect(ctx, title)
+		switch {
+		case daemon.NotFound(err):
+			missing = append(missing, "container "+title)
+		case err != nil:
+			return nil, err
+		default:
+			out.Containers[title] = c.ID
+		}
+	}
+	for _, name := range form.SecretsOf(&d.Spec) {
+		v, err := m.secret(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, "secret "+name)
+		case err != nil:
+			return nil, err
+		default:
+			out.Secrets[name] = m.o.Digest(string(v))
+		}
+	}
+	return missing, nil
+}
+
+func (m *Manager) secret(name string) ([]byte, error) {
+	if m.o.Secrets == nil {
+		return nil, fmt.Errorf("secret %s: this host has no secret store: %w", name, fs.ErrNotExist)
+	}
+	v, err := m.o.Secrets.Get(name)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s: %w", name, err)
+	}
+	return v, nil
+}
+
+// ran is since when a container is known to run.
+type ran struct {
+	started time.Time // by the engine's clock
+	first   time.Time // by ours, with its monotonic part
+}
+
+// running is how long a container has run: by the engine's clock, or by ours
+// since it was first seen if that is longer, for clocks that go back.
+func (m *Manager) running(c *container.InspectResponse, run form.RunInfo) clock.Duration {
+	now := m.o.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	have := m.ran[c.ID]
+	if !have.started.Equal(run.StartedAt) || have.first.IsZero() {
+		have = ran{run.StartedAt, now}
+		m.ran[c.ID] = have
+	}
+	return clock.FromStd(max(now.Sub(have.first), now.Sub(run.StartedAt), 0))
+}

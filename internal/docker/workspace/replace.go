@@ -1,0 +1,235 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/form"
+)
+
+// Swap implements core.Handler: stop the old one, give its name away, start the
+// new one.
+func (h *hand) Swap(a core.Swap) error {
+	n, err := h.get(a.New)
+	if n == nil || err != nil || n.role == core.Old {
+		return err
+	}
+	o, err := h.get(a.Old)
+	if err != nil || o != nil && o.role == core.New {
+		return err
+	}
+	if a.Run && !n.live() {
+		leave, err := h.slot()
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	h.hold()
+	if err := h.stop(o); err != nil {
+		return err
+	}
+	if o != nil {
+		if err := h.rename(o, core.Old); err != nil {
+			return err
+		}
+	}
+	if err := h.rename(n, core.Main); err != nil {
+		return err
+	}
+	if a.Run && !n.live() {
+		return h.start(n)
+	}
+	return nil
+}
+
+// Promote implements core.Handler.
+func (h *hand) Promote(a core.Promote) error {
+	n, err := h.get(a.New)
+	if n == nil || err != nil || n.role == core.Old || n.run.State != form.Running {
+		return err
+	}
+	o, err := h.get(a.Old)
+	if err != nil {
+		return err
+	}
+	if err := h.lead(n.ID); err != nil {
+		return err
+	}
+	if o != nil {
+		if err := h.rename(o, core.Old); err != nil {
+			return err
+		}
+	}
+	return h.rename(n, core.Main)
+}
+
+// Restore implements core.Handler: the old one is back and runs before the bad
+// one goes.
+func (h *hand) Restore(a core.Restore) error {
+	o, err := h.get(a.Old)
+	if o == nil || err != nil {
+		return err // without the old one nothing is taken away
+	}
+	b, err := h.get(a.Bad)
+	if err != nil {
+		return err
+	}
+	last := ""
+	if b != nil && a.Cause != "" {
+		last = h.m.tailOf(h.ctx, b.ID, b.run.FinishedAt)
+	}
+	if a.Run && !o.live() {
+		leave, err := h.slot()
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	h.hold()
+	if b != nil {
+		if err := h.stop(b); err != nil {
+			return err
+		}
+		if err := h.rename(b, core.New); err != nil {
+			return err
+		}
+	}
+	if err := h.rename(o, core.Main); err != nil {
+		return err
+	}
+	if a.Run && !o.live() {
+		if err := h.m.o.Engine.ContainerStart(h.ctx, o.ID); err != nil {
+			return fmt.Errorf("go back to the container before: %w", err)
+		}
+	}
+	if err := h.lead(o.ID); err != nil {
+		return err
+	}
+	if b != nil {
+		if err := h.remove(b, false); err != nil {
+			return err
+		}
+	}
+	if a.Cause == "" {
+		return nil
+	}
+	return rolledBack(a.Cause, last, "the container before is back")
+}
+
+func rolledBack(cause, last, then string) error {
+	if last != "" {
+		cause += "; last output: " + last
+	}
+	return fmt.Errorf("%s: the new container: %s; %s", CodeRolledBack, cause, then)
+}
+
+// RemoveOld implements core.Handler.
+func (h *hand) RemoveOld(a core.RemoveOld) error {
+	keep, err := h.get(a.Keep)
+	if keep == nil || err != nil || keep.role != core.Main || a.Run && keep.run.State != form.Running {
+		return err
+	}
+	if a.Run {
+		if err := h.lead(keep.ID); err != nil {
+			return err
+		}
+	}
+	for _, id := range a.IDs {
+		c, err := h.get(id)
+		if err != nil {
+			return err
+		}
+		if c == nil || c.role == core.Main {
+			continue
+		}
+		h.drain(c)
+		if err := h.stop(c); err != nil {
+			return err
+		}
+		if err := h.remove(c, false); err != nil {
+			return err
+		}
+	}
+	return h.m.tidy(h.r.Ref.ID, keep.InspectResponse)
+}
+
+// remove removes a container that does not run. One that is being removed by
+// somebody else is as good as gone.
+func (h *hand) remove(c *found, force bool) error {
+	err := gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, daemon.Removal{Force: force}))
+	if err != nil {
+		if now, look := h.get(c.ID); look == nil && now == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return h.m.o.Ledger.Forget(h.ctx, c.ID)
+}
+
+// Discard implements core.Handler.
+func (h *hand) Discard(a core.Discard) error {
+	last := ""
+	for _, id := range a.IDs {
+		c, err := h.get(id)
+		if err != nil {
+			return err
+		}
+		if c == nil || c.role == core.Main && c.run.State != form.Dead {
+			continue
+		}
+		if a.Cause != "" {
+			last = h.m.tailOf(h.ctx, c.ID, c.run.FinishedAt)
+		}
+		if err := h.stop(c); err != nil {
+			return err
+		}
+		if err := h.remove(c, c.run.State == form.Dead); err != nil {
+			return err
+		}
+	}
+	if a.Cause == "" {
+		return nil
+	}
+	return rolledBack(a.Cause, last, "it was removed")
+}
+
+// Remove implements core.Handler. Volumes with a name stay.
+func (h *hand) Remove(a core.Remove) error {
+	volumes := map[string]bool{}
+	for _, id := range a.IDs {
+		c, err := h.get(id)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			continue
+		}
+		for _, v := range form.AnonymousVolumes(c.InspectResponse) {
+			volumes[v] = true
+		}
+		h.drain(c)
+		if err := h.stop(c); err != nil {
+			return err
+		}
+		err = gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, daemon.Removal{Force: c.run.State == form.Dead, AnonymousVolumes: true}))
+		if err != nil {
+			return err
+		}
+		if err := h.m.o.Ledger.Forget(h.ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for v := range volumes {
+		// One that the container took over by name is not removed with it.
+		if err := gone(h.m.o.Engine.VolumeRemove(h.ctx, v)); err != nil && !daemon.Conflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, h.m.tidy(h.r.Ref.ID, nil))...)
+}
