@@ -1,0 +1,296 @@
+package managed
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// Code says why a change is refused.
+type Code string
+
+// The codes.
+const (
+	UnknownHost  Code = "unknown-host"
+	NotDelegated Code = "not-delegated" // the host's signed declaration does not allow it
+	OutOfBounds  Code = "out-of-bounds" // it allows less than this
+	Invalid      Code = "invalid"
+	Clash        Code = "clash" // the host's bundle declares it
+	Missing      Code = "missing"
+	MassRemoval  Code = "mass-removal"
+	Full         Code = "full"
+)
+
+// Refusal says why nothing was decided, and what would change that.
+type Refusal struct {
+	Code  Code
+	Words string
+}
+
+func (r *Refusal) Error() string { return r.Words }
+
+func refuse(code Code, format string, args ...any) error {
+	return &Refusal{Code: code, Words: fmt.Sprintf(format, args...)}
+}
+
+// Target is the host that a change is for, as the newest release declares it.
+type Target struct {
+	Host     string
+	Declared bool
+	// Delegation is what its declaration leaves to the server.
+	Delegation *fleet.Delegation
+	// Bundle is what its bundle declares of containers, or nil.
+	Bundle *container.Set
+}
+
+// Change is who changes something, why and when.
+type Change struct {
+	Actor, Reason string
+	Now           clock.Instant
+}
+
+// Input is one resource as it is to be.
+type Input struct {
+	Kind, Name string
+	Spec       json.RawMessage
+	NotAfter   clock.Instant
+	Envelope   json.RawMessage
+}
+
+// Verbs of ManagedAsked. Start and Stop change the spec as well.
+const (
+	Start    = "start"
+	Stop     = "stop"
+	Redeploy = "redeploy"
+	Retry    = "retry"
+	Snap     = "snapshot"
+	Build    = "build"
+	Cancel   = "cancel"
+)
+
+// verbs says which kinds take a verb.
+var verbs = map[string][]string{
+	Start:    {container.KindWorkspace},
+	Stop:     {container.KindWorkspace},
+	Redeploy: {container.KindWorkspace},
+	Retry:    container.Kinds,
+	Snap:     {container.KindSnapshot, container.KindWorkspace},
+	Build:    {container.KindImage},
+	Cancel:   {container.KindImage},
+}
+
+// Verbs lists the verbs in order.
+func Verbs() []string { return sortedKeys(verbs) }
+
+// Removals of more than MassPercent of a layer, and of more than one entry,
+// within AtOnce need consent.
+const (
+	AtOnce      = 1 * clock.Minute
+	MassPercent = 20
+)
+
+// Manages refuses a kind that the host does not leave to the server, and says
+// what would change that.
+func (t *Target) Manages(kind string) error {
+	if !t.Declared {
+		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
+	}
+	if !slices.Contains(container.Kinds, kind) {
+		return refuse(Invalid, "unknown kind %q: expected one of %s", kind, strings.Join(container.Kinds, ", "))
+	}
+	if t.Delegation.Manages(kind) {
+		return nil
+	}
+	kinds := []string{kind}
+	if t.Delegation != nil {
+		kinds = append(kinds, t.Delegation.Kinds...)
+	}
+	slices.Sort(kinds)
+	return refuse(NotDelegated, "host %s does not leave resources of kind %s to the server; its signed declaration must say so: add to hosts.%s in fleet.yaml \"managed: [%s]\", and roll out the release",
+		t.Host, kind, t.Host, strings.Join(kinds, ", "))
+}
+
+// Allows refuses what the host does not allow the server, and says what would
+// change that.
+func (t *Target) Allows(what string) error {
+	if !t.Declared {
+		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
+	}
+	if t.Delegation.Allows(what) {
+		return nil
+	}
+	allow := []string{what}
+	if t.Delegation != nil {
+		allow = append(allow, t.Delegation.Allow...)
+	}
+	slices.Sort(allow)
+	return refuse(NotDelegated, "host %s does not allow the server %s; its signed declaration must say so: add to hosts.%s in fleet.yaml \"allow: [%s]\", and roll out the release",
+		t.Host, what, t.Host, strings.Join(allow, ", "))
+}
+
+// Check reads a resource that is to be set and refuses what the host would
+// refuse: it decides nothing. The spec comes back in canonical form.
+func Check(t *Target, in Input) (json.RawMessage, error) {
+	if err := t.Manages(in.Kind); err != nil {
+		return nil, err
+	}
+	if err := fleet.CheckName(in.Name); err != nil {
+		return nil, refuse(Invalid, "%v", err)
+	}
+	_, spec, err := ReadSpec(in.Kind, in.Name, in.Spec)
+	if err != nil {
+		return nil, refuse(Invalid, "%s: %v", ID(in.Kind, in.Name), err)
+	}
+	if holds(t.Bundle, in.Kind, in.Name) {
+		return nil, refuse(Clash, "%s is declared by the bundle of host %s; choose another name, or change the bundle and release it", ID(in.Kind, in.Name), t.Host)
+	}
+	return spec, nil
+}
+
+// Set decides that a resource of the layer is as in says. Setting it again as it
+// is decides nothing.
+func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
+	spec, err := Check(t, in)
+	if err != nil {
+		return nil, err
+	}
+	if in.NotAfter != 0 && in.NotAfter.Reached(c.Now) {
+		return nil, refuse(Invalid, "%s: notAfter is %s, which is over", ID(in.Kind, in.Name), in.NotAfter)
+	}
+	if h := s.Hosts[t.Host]; h != nil {
+		id := ID(in.Kind, in.Name)
+		old, known := h.Entries[id]
+		if known && string(old.Spec) == string(spec) && old.NotAfter == in.NotAfter && string(old.Envelope) == string(in.Envelope) {
+			return nil, nil
+		}
+		if !known && len(h.Entries) >= MaxEntries {
+			return nil, refuse(Full, "the managed layer of host %s holds %d resources; remove some, or declare them in a bundle", t.Host, len(h.Entries))
+		}
+		size := len(spec) + len(in.Envelope) - len(old.Spec) - len(old.Envelope)
+		for _, e := range h.Entries { // order-free: it only sums
+			size += len(e.Spec) + len(e.Envelope)
+		}
+		if size > MaxLayer {
+			return nil, refuse(Full, "the managed layer of host %s would have %d bytes: expected at most %d", t.Host, size, MaxLayer)
+		}
+	}
+	return []event.Event{event.ManagedSet{Kind: in.Kind, Name: in.Name, Spec: spec, NotAfter: in.NotAfter,
+		Envelope: in.Envelope, Actor: c.Actor, Reason: c.Reason}}, nil
+}
+
+// Remove decides that a resource leaves the layer. It needs no delegation: what
+// a host no longer leaves to the server may go.
+func Remove(s *State, t *Target, kind, name string, allowMass bool, c Change) ([]event.Event, error) {
+	h := s.Hosts[t.Host]
+	if h == nil || h.Entries[ID(kind, name)].Kind == "" {
+		return nil, t.missing(kind, name)
+	}
+	count, of := 1, len(h.Entries)
+	if r := h.Removed; r.Since != 0 && !r.Since.Add(AtOnce).Reached(c.Now) {
+		count, of = r.Count+1, max(r.Of, len(h.Entries))
+	}
+	if count > 1 && count*100 > of*MassPercent && !allowMass {
+		return nil, refuse(MassRemoval, "%d of %d resources of the managed layer of host %s would be removed within %s: expected at most %d %% at once, or allowMassChange",
+			count, of, t.Host, AtOnce, MassPercent)
+	}
+	return []event.Event{event.ManagedRemoved{Kind: kind, Name: name, Actor: c.Actor, Reason: c.Reason}}, nil
+}
+
+func (t *Target) missing(kind, name string) error {
+	if holds(t.Bundle, kind, name) {
+		return refuse(Clash, "%s of host %s is declared by its bundle, not by the managed layer; change the bundle and release it", ID(kind, name), t.Host)
+	}
+	return refuse(Missing, "the managed layer of host %s has no %s", t.Host, ID(kind, name))
+}
+
+// AskFor decides to ask once for something of a resource, of the layer or of the
+// bundle. Nonce is unique. What a bundle says to run or not only a release
+// changes.
+func AskFor(s *State, t *Target, kind, name, verb, nonce string, c Change) ([]event.Event, error) {
+	if err := t.Manages(kind); err != nil {
+		return nil, err
+	}
+	kinds, known := verbs[verb]
+	if !known {
+		return nil, refuse(Invalid, "unknown verb %q: expected one of %s", verb, strings.Join(Verbs(), ", "))
+	}
+	if !slices.Contains(kinds, kind) {
+		return nil, refuse(Invalid, "%s is not for resources of kind %s: expected %s", verb, kind, strings.Join(kinds, " or "))
+	}
+	ask := event.ManagedAsked{Kind: kind, Name: name, Verb: verb, Nonce: nonce, Actor: c.Actor, Reason: c.Reason}
+	var e Entry
+	if h := s.Hosts[t.Host]; h != nil {
+		e = h.Entries[ID(kind, name)]
+	}
+	switch {
+	case e.Kind == "" && !holds(t.Bundle, kind, name), e.Kind == "" && (verb == Start || verb == Stop):
+		return nil, t.missing(kind, name)
+	case verb != Start && verb != Stop:
+		return []event.Event{ask}, nil
+	}
+	in := Input{Kind: kind, Name: name, NotAfter: e.NotAfter}
+	if len(e.Envelope) > 0 {
+		return nil, refuse(OutOfBounds, "%s of host %s is signed; sign and set it again with state %s", ID(kind, name), t.Host, runState(verb))
+	}
+	set, _, err := ReadSpec(kind, name, e.Spec)
+	if err != nil {
+		return nil, refuse(Invalid, "%s of host %s: %v", ID(kind, name), t.Host, err)
+	}
+	set.Workspaces[0].State = runState(verb)
+	if in.Spec, err = json.Marshal(&set.Workspaces[0]); err != nil {
+		return nil, err
+	}
+	events, err := Set(s, t, in, c)
+	if err != nil {
+		return nil, err
+	}
+	return append(events, ask), nil
+}
+
+func runState(verb string) container.RunState {
+	if verb == Stop {
+		return container.Stopped
+	}
+	return container.Running
+}
+
+// Tune decides a host's settings. What enables and disables the host needs one
+// allowance, the rest another.
+func Tune(s *State, t *Target, to fleet.Settings, c Change) ([]event.Event, error) {
+	if !t.Declared {
+		return nil, refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
+	}
+	if err := to.Check(); err != nil {
+		return nil, refuse(Invalid, "%v", err)
+	}
+	now := s.SettingsOf(t.Host)
+	rest, disabled := now.OnlyEnabled(&to), now.Disabled() == to.Disabled()
+	if rest && disabled {
+		return nil, nil
+	}
+	if !disabled {
+		if err := t.Allows(fleet.AllowDisable); err != nil {
+			return nil, err
+		}
+	}
+	if !rest {
+		if err := t.Allows(fleet.AllowSettings); err != nil {
+			return nil, err
+		}
+	}
+	return []event.Event{event.HostTuned{Settings: to, Actor: c.Actor, Reason: c.Reason}}, nil
+}
+
+// SettingsOf returns the settings of a host.
+func (s *State) SettingsOf(host string) fleet.Settings {
+	if h := s.Hosts[host]; h != nil {
+		return h.Settings
+	}
+	return fleet.Settings{}
+}

@@ -1,0 +1,459 @@
+package managed_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
+)
+
+// ledger folds what is decided and keeps it, as the log would.
+type ledger struct {
+	t   testing.TB
+	s   *managed.State
+	log []event.Entry
+	now clock.Instant
+}
+
+func newLedger(t testing.TB) *ledger { return &ledger{t: t, s: managed.New(), now: 1_000_000} }
+
+func (l *ledger) fold(host string, events ...event.Event) {
+	l.t.Helper()
+	for _, ev := range events {
+		e, err := event.NewEntry(l.now, host, ev)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if err := l.s.Apply(e); err != nil {
+			l.t.Fatal(err)
+		}
+		l.log = append(l.log, e)
+	}
+}
+
+func (l *ledger) change() managed.Change {
+	return managed.Change{Actor: "ann", Reason: "because", Now: l.now}
+}
+
+func (l *ledger) take(host string, events []event.Event, err error) error {
+	l.t.Helper()
+	if err == nil {
+		l.fold(host, events...)
+	} else if len(events) > 0 {
+		l.t.Fatalf("a refusal decided %d events", len(events))
+	}
+	return err
+}
+
+func (l *ledger) set(t *managed.Target, kind, name, spec string) error {
+	l.t.Helper()
+	events, err := managed.Set(l.s, t, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(spec)}, l.change())
+	return l.take(t.Host, events, err)
+}
+
+func target(kinds ...string) *managed.Target {
+	return &managed.Target{Host: "gpu-1", Declared: true, Delegation: &fleet.Delegation{Kinds: kinds, Allow: []string{}}}
+}
+
+func code(err error) managed.Code {
+	var r *managed.Refusal
+	if errors.As(err, &r) {
+		return r.Code
+	}
+	return ""
+}
+
+const volume = `{"labels":{"a":"b"}}`
+
+func TestSetIsRefusedWithTheLineToAdd(t *testing.T) {
+	l := newLedger(t)
+	declared := target("image", "volume")
+	declared.Bundle = &container.Set{Volumes: []container.Volume{{Name: "data"}}}
+	for _, c := range []struct {
+		what             string
+		t                *managed.Target
+		kind, name, spec string
+		code             managed.Code
+		words            string
+	}{
+		{"a host nobody declared", &managed.Target{Host: "who"}, "volume", "v", volume, managed.UnknownHost, "host who is not declared"},
+		{"a host that delegates nothing", &managed.Target{Host: "web-1", Declared: true}, "volume", "v", volume, managed.NotDelegated, `hosts.web-1 in fleet.yaml "managed: [volume]"`},
+		{"a kind it does not delegate", declared, "network", "n", `{}`, managed.NotDelegated, `"managed: [image, network, volume]"`},
+		{"an unknown kind", declared, "pod", "p", `{}`, managed.Invalid, "expected one of"},
+		{"a bad name", declared, "volume", "../x", volume, managed.Invalid, "not a name"},
+		{"a field that is not known", declared, "volume", "v", `{"labelz":{}}`, managed.Invalid, "labelz"},
+		{"two values", declared, "volume", "v", `{} {}`, managed.Invalid, "goes on"},
+		{"no JSON", declared, "volume", "v", `{`, managed.Invalid, "cannot be read"},
+		{"another's name", declared, "volume", "v", `{"name":"w"}`, managed.Invalid, `is of "w"`},
+		{"a spec that is wrong", declared, "volume", "v", `{"labels":{"io.steady.host":"x"}}`, managed.Invalid, "io.steady"},
+		{"a long spec", declared, "volume", "v", `{"driver":"` + strings.Repeat("x", managed.MaxSpec) + `"}`, managed.Invalid, "bytes"},
+		{"what the bundle declares", declared, "volume", "data", volume, managed.Clash, "bundle"},
+	} {
+		err := l.set(c.t, c.kind, c.name, c.spec)
+		if code(err) != c.code || err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %q %v, expected %q with %q", c.what, code(err), err, c.code, c.words)
+		}
+	}
+	if len(l.log) != 0 {
+		t.Errorf("%d events of refusals", len(l.log))
+	}
+}
+
+func TestSetTwiceIsNoNews(t *testing.T) {
+	l, v := newLedger(t), target("volume")
+	for range 2 {
+		if err := l.set(v, "volume", "v", volume); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := l.s.Hosts["gpu-1"]; len(l.log) != 1 || h.Version != 1 || h.News() != 1 {
+		t.Fatalf("%d events, version %d", len(l.log), h.Version)
+	}
+	if err := l.set(v, "volume", "v", `{"labels":{"a":"c"}}`); err != nil || l.s.Hosts["gpu-1"].Version != 2 {
+		t.Fatal(err)
+	}
+	if items := l.s.Hosts["gpu-1"].Items(); len(items) != 1 || !strings.Contains(string(items[0].Spec), `"name":"v"`) {
+		t.Errorf("items %s", items)
+	}
+}
+
+func TestNotAfterMustLieAhead(t *testing.T) {
+	l := newLedger(t)
+	in := managed.Input{Kind: "volume", Name: "v", Spec: json.RawMessage(volume), NotAfter: l.now}
+	if _, err := managed.Set(l.s, target("volume"), in, l.change()); code(err) != managed.Invalid {
+		t.Errorf("an end that is over: %v", err)
+	}
+	in.NotAfter++
+	if _, err := managed.Set(l.s, target("volume"), in, l.change()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLayerIsBounded(t *testing.T) {
+	l, v := newLedger(t), target("volume")
+	for i := range managed.MaxEntries {
+		if err := l.set(v, "volume", fmt.Sprint("v", i), volume); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.set(v, "volume", "more", volume); code(err) != managed.Full {
+		t.Errorf("one more than %d: %v", managed.MaxEntries, err)
+	}
+	if err := l.set(v, "volume", "v1", `{}`); err != nil {
+		t.Errorf("one in place of another: %v", err)
+	}
+	l = newLedger(t)
+	big := `{"labels":{"a":"` + strings.Repeat("x", 60<<10) + `"}}`
+	n := 0
+	for ; n < 100; n++ {
+		if err := l.set(v, "volume", fmt.Sprint("v", n), big); code(err) == managed.Full {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 30 || n > 36 {
+		t.Errorf("%d specs of 60 KiB fit in %d bytes", n, managed.MaxLayer)
+	}
+}
+
+// Many at once need consent; one by one over time does not.
+func TestMassRemovalNeedsConsent(t *testing.T) {
+	l, v := newLedger(t), target("volume")
+	for i := range 10 {
+		if err := l.set(v, "volume", fmt.Sprint("v", i), volume); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(i int, allow bool) error {
+		events, err := managed.Remove(l.s, v, "volume", fmt.Sprint("v", i), allow, l.change())
+		return l.take("gpu-1", events, err)
+	}
+	for i := range 2 {
+		if err := remove(i, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := remove(2, false); code(err) != managed.MassRemoval || !strings.Contains(err.Error(), "3 of 10") {
+		t.Errorf("a third of ten: %v", err)
+	}
+	if err := remove(2, true); err != nil {
+		t.Errorf("with consent: %v", err)
+	}
+	l.now = l.now.Add(managed.AtOnce)
+	if err := remove(3, false); err != nil {
+		t.Errorf("later: %v", err)
+	}
+	if err := remove(4, false); code(err) != managed.MassRemoval {
+		t.Errorf("two of seven: %v", err)
+	}
+	if err := remove(3, false); code(err) != managed.Missing {
+		t.Errorf("again: %v", err)
+	}
+	v.Bundle = &container.Set{Volumes: []container.Volume{{Name: "v3"}}}
+	if err := remove(3, false); code(err) != managed.Clash {
+		t.Errorf("of the bundle: %v", err)
+	}
+	v.Delegation = nil
+	l.now = l.now.Add(managed.AtOnce)
+	if err := remove(4, false); err != nil {
+		t.Errorf("what is not delegated any more may go: %v", err)
+	}
+}
+
+const web = `{"image":"app"}`
+
+func TestVerbs(t *testing.T) {
+	l, v := newLedger(t), target("image", "workspace")
+	v.Bundle = &container.Set{Workspaces: []container.Workspace{{Name: "db"}}}
+	if err := l.set(v, "workspace", "web", web); err != nil {
+		t.Fatal(err)
+	}
+	nonce := 0
+	ask := func(kind, name, verb string) error {
+		nonce++
+		events, err := managed.AskFor(l.s, v, kind, name, verb, fmt.Sprint("n", nonce), l.change())
+		return l.take("gpu-1", events, err)
+	}
+	state := func() string {
+		var w container.Workspace
+		for _, i := range l.s.Hosts["gpu-1"].Items() {
+			if i.Name == "web" {
+				if err := json.Unmarshal(i.Spec, &w); err != nil {
+					t.Fatal(err)
+				}
+				return string(w.State) + " " + i.Verb
+			}
+		}
+		return "none"
+	}
+	for _, c := range []struct {
+		kind, name, verb string
+		code             managed.Code
+		state            string
+	}{
+		{"workspace", "web", "redeploy", "", " redeploy"},
+		{"workspace", "web", "stop", "", "stopped stop"},
+		{"workspace", "web", "stop", "", "stopped stop"},
+		{"workspace", "web", "retry", "", "stopped retry"},
+		{"workspace", "web", "start", "", " start"},
+		{"workspace", "web", "build", managed.Invalid, " start"},
+		{"workspace", "web", "explode", managed.Invalid, " start"},
+		{"workspace", "none", "retry", managed.Missing, " start"},
+		{"workspace", "db", "stop", managed.Clash, " start"},
+		{"workspace", "db", "redeploy", "", " start"},
+		{"snapshot", "s", "retry", managed.NotDelegated, " start"},
+	} {
+		if err := ask(c.kind, c.name, c.verb); code(err) != c.code {
+			t.Errorf("%s of %s/%s: %v, expected %q", c.verb, c.kind, c.name, err, c.code)
+		}
+		if got := state(); strings.Replace(got, "running", "", 1) != c.state {
+			t.Errorf("after %s of %s the state is %q, expected %q", c.verb, c.name, got, c.state)
+		}
+	}
+	items := l.s.Hosts["gpu-1"].Items()
+	if len(items) != 2 || items[0].Name != "db" || len(items[0].Spec) != 0 || items[0].Verb != "redeploy" || items[0].Nonce == "" {
+		t.Errorf("items %+v", items)
+	}
+	if err := l.set(v, "workspace", "web", `{"image":"app","tty":true}`); err != nil || strings.Contains(state(), "start") {
+		t.Errorf("a new spec leaves the verb: %q, %v", state(), err)
+	}
+}
+
+func TestSettingsNeedTheirAllowance(t *testing.T) {
+	no, yes := false, true
+	fast := fleet.Settings{HeartbeatInterval: 10 * clock.Second}
+	off := fleet.Settings{Enabled: &no}
+	for _, c := range []struct {
+		what  string
+		allow []string
+		to    fleet.Settings
+		code  managed.Code
+	}{
+		{"nothing allowed", nil, fast, managed.NotDelegated},
+		{"nothing asked for", nil, fleet.Settings{}, ""},
+		{"enabled is the default", nil, fleet.Settings{Enabled: &yes}, ""},
+		{"disable is not settings", []string{fleet.AllowDisable}, fast, managed.NotDelegated},
+		{"settings are not disable", []string{fleet.AllowSettings}, off, managed.NotDelegated},
+		{"settings", []string{fleet.AllowSettings}, fast, ""},
+		{"disable", []string{fleet.AllowDisable}, off, ""},
+		{"both", []string{fleet.AllowDisable, fleet.AllowSettings}, fleet.Settings{Enabled: &no, Pools: fleet.Pools{Pulls: 3}}, ""},
+		{"too fast", []string{fleet.AllowSettings}, fleet.Settings{HeartbeatInterval: 4 * clock.Second}, managed.Invalid},
+		{"too many", []string{fleet.AllowSettings}, fleet.Settings{Pools: fleet.Pools{Builds: 65}}, managed.Invalid},
+		{"fewer than none", []string{fleet.AllowSettings}, fleet.Settings{Pools: fleet.Pools{Starts: -1}}, managed.Invalid},
+	} {
+		l := newLedger(t)
+		v := &managed.Target{Host: "h", Declared: true, Delegation: &fleet.Delegation{Allow: c.allow}}
+		events, err := managed.Tune(l.s, v, c.to, l.change())
+		if err := l.take("h", events, err); code(err) != c.code {
+			t.Errorf("%s: %v, expected %q", c.what, err, c.code)
+		}
+		if c.code != "" {
+			continue
+		}
+		if diff := cmp.Diff(l.s.SettingsOf("h"), c.to); diff != "" && len(l.log) > 0 {
+			t.Errorf("%s: %s", c.what, diff)
+		}
+	}
+	if _, err := managed.Tune(managed.New(), &managed.Target{Host: "h"}, fast, managed.Change{}); code(err) != managed.UnknownHost {
+		t.Errorf("an unknown host: %v", err)
+	}
+}
+
+func TestStatusIsTheLastReported(t *testing.T) {
+	l := newLedger(t)
+	report := func(resource, state string, d ...diff.Difference) {
+		l.now++
+		l.fold("h", event.ResourceReported{Resource: resource, State: state, Layer: event.LayerBundle, Differences: d})
+	}
+	report("workspace/web", "Deploying")
+	report("workspace/web", "Running")
+	since := l.now
+	report("workspace/web", "Running", diff.Difference{Field: "image", Desired: strings.Repeat("ü", 1000)})
+	got := l.s.Hosts["h"].Status["workspace/web"]
+	if got.State != "Running" || got.Since != since || len(got.Differences) != 1 || len(got.Differences[0].Desired) > 512 || !strings.HasPrefix(got.Differences[0].Desired, "üü") {
+		t.Errorf("status is %+v", got)
+	}
+	for i := range managed.MaxResources + 5 {
+		report(fmt.Sprint("volume/", i), "Ready")
+	}
+	if h := l.s.Hosts["h"]; len(h.Status) != managed.MaxResources || h.Dropped != 6 {
+		t.Errorf("%d kept, %d dropped", len(h.Status), h.Dropped)
+	}
+	report("workspace/web", string(container.Removed))
+	if _, there := l.s.Hosts["h"].Status["workspace/web"]; there {
+		t.Error("a removed resource stays")
+	}
+	if l.s.Hosts["h"].News() != 0 {
+		t.Error("a report is no news for its host")
+	}
+	l.fold("h", event.HostEnrolled{Incarnation: 2})
+	if h := l.s.Hosts["h"]; len(h.Status) != 0 || h.Dropped != 0 {
+		t.Error("a new incarnation reports everything once more")
+	}
+}
+
+// drawSpec is a spec that reads, of any kind.
+func drawSpec(t *rapid.T) (kind, spec string) {
+	kind = rapid.SampledFrom(container.Kinds).Draw(t, "kind")
+	label := rapid.StringMatching("[a-z]{1,3}").Draw(t, "label")
+	switch kind {
+	case container.KindImage:
+		spec = `{"pull":true,"ref":"docker.io/library/` + label + `:1"}`
+	case container.KindWorkspace, container.KindSnapshot, container.KindRoute:
+		spec = web
+	default:
+		spec = `{"labels":{"l":"` + label + `"}}`
+	}
+	return kind, spec
+}
+
+// However it came about, folding the log again, from its start or from any
+// snapshot, gives the same state.
+func TestSnapshotAndLogGiveTheSame(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := newLedger(t)
+		v := target(container.Kinds...)
+		v.Delegation.Allow = fleet.Allowances
+		cutAt := rapid.IntRange(0, 20).Draw(rt, "snapshot")
+		var snapshot []byte
+		at := 0
+		for i := range 20 {
+			if i == cutAt {
+				snapshot, _ = json.Marshal(l.s)
+				at = len(l.log)
+			}
+			l.now = l.now.Add(clock.Duration(rapid.IntRange(0, 40_000).Draw(rt, "pause")))
+			name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
+			kind, spec := drawSpec(rt)
+			var events []event.Event
+			var err error
+			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			case 0, 1:
+				events, err = managed.Set(l.s, v, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(spec)}, l.change())
+			case 2:
+				events, err = managed.Remove(l.s, v, kind, name, rapid.Bool().Draw(rt, "allow"), l.change())
+			case 3:
+				events, err = managed.AskFor(l.s, v, kind, name, rapid.SampledFrom(managed.Verbs()).Draw(rt, "verb"), fmt.Sprint(i), l.change())
+			case 4:
+				events = []event.Event{event.ResourceReported{Resource: kind + "/" + name, State: rapid.SampledFrom([]string{"Ready", "Removed"}).Draw(rt, "state")}}
+			}
+			if err != nil && code(err) == "" {
+				rt.Fatal(err)
+			}
+			before, _ := json.Marshal(l.s)
+			if err != nil {
+				if len(events) > 0 {
+					rt.Fatal("a refusal with events")
+				}
+				continue
+			}
+			if len(events) == 0 {
+				if after, _ := json.Marshal(l.s); string(after) != string(before) {
+					rt.Fatal("deciding changed the state")
+				}
+			}
+			l.fold(v.Host, events...)
+		}
+		whole := managed.New()
+		for _, e := range l.log {
+			if err := whole.Apply(e); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(whole, l.s); diff != "" {
+			rt.Fatal(diff)
+		}
+		if snapshot == nil {
+			return
+		}
+		part := new(managed.State)
+		if err := json.Unmarshal(snapshot, part); err != nil {
+			rt.Fatal(err)
+		}
+		part = managed.Restore(part)
+		for _, e := range l.log[at:] {
+			if err := part.Apply(e); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(whole, part); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}
+
+// TestP1NothingUndelegatedIsSet checks that whatever is in the layer was of a
+// kind that the host's declaration left to the server when it was set, and that a
+// host which leaves nothing is never given anything.
+func TestP1NothingUndelegatedIsSet(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := newLedger(t)
+		for range rapid.IntRange(1, 10).Draw(rt, "tries") {
+			kind, spec := drawSpec(rt)
+			v := target(rapid.SliceOfDistinct(rapid.SampledFrom(container.Kinds), rapid.ID).Draw(rt, "delegated")...)
+			if rapid.Bool().Draw(rt, "nothing") {
+				v.Delegation = nil
+			}
+			before := len(l.log)
+			err := l.set(v, kind, rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name"), spec)
+			if !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || len(l.log) != before) {
+				rt.Fatalf("%s on a host that delegates %v: %v", kind, v.Delegation, err)
+			}
+			if _, err := managed.AskFor(l.s, v, kind, "a", managed.Retry, "n", l.change()); !v.Delegation.Manages(kind) && code(err) != managed.NotDelegated {
+				rt.Fatalf("a verb on %s: %v", kind, err)
+			}
+		}
+	})
+}
