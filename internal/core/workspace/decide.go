@@ -49,6 +49,7 @@ const (
 
 // Decide decides on the next step. It is pure and total.
 func Decide(w Want, s Seen, now engine.Instant) engine.Decision {
+	w.StartFirst = w.StartFirst && w.runs()
 	st := &step{w: w, seen: s, now: now, cast: castOf(s.Containers)}
 	switch {
 	case w.Retire:
@@ -221,6 +222,10 @@ func (s *step) beside() engine.Decision {
 		return do(discard(""), CodeLeftover, "no longer wanted: "+Words(again))
 	case n.startFailed() || n.Begun && !n.live() || n.State == Dead:
 		cause := judge(&s.w, n, true).cause
+		if s.w.runs() && !n.live() && m.State == Exited && m.Starts < 2 {
+			// The way back was cut short: what ran before runs again first.
+			return do(Start{ID: m.ID}, CodeFailed, cause+"; going back to the one before")
+		}
 		return do(discard(cause), CodeFailed, cause)
 	case n.live() && !s.w.StartFirst:
 		return do(discard(""), CodeLeftover, "it may not run beside the one in place")

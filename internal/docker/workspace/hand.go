@@ -95,7 +95,16 @@ func (h *hand) stop(c *found) error {
 	if c.Config != nil && c.Config.StopTimeout != nil && *c.Config.StopTimeout >= 0 {
 		grace = time.Duration(*c.Config.StopTimeout) * time.Second
 	}
-	return gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, grace, ""))
+	if err := gone(h.m.o.Engine.ContainerStop(h.ctx, c.ID, grace, "")); err != nil {
+		return err
+	}
+	// An end that was asked for is none of a crash loop.
+	rec, err := h.m.remembered(h.ctx, c.ID)
+	if err != nil || rec.Starts == 0 {
+		return err
+	}
+	rec.Starts = 0
+	return h.m.remember(h.ctx, c.ID, rec)
 }
 
 // Unpause implements core.Handler.
@@ -154,6 +163,7 @@ func (h *hand) Start(a core.Start) error {
 		return err
 	}
 	defer leave()
+	had := rec
 	switch lasted := clock.FromStd(c.run.FinishedAt.Sub(c.run.StartedAt)); {
 	case a.Restart != "" || c.run.State != form.Exited || lasted > soonEnded:
 		rec.Starts = 0
@@ -165,19 +175,16 @@ func (h *hand) Start(a core.Start) error {
 			return err
 		}
 	}
-	if a.Restart == "" {
-		if err := h.m.remember(h.ctx, c.ID, rec); err != nil {
-			return err
-		}
-	}
 	if err := h.start(c); err != nil {
 		return err
 	}
 	if a.Restart != "" {
 		rec.Restarted = a.Restart
-		return h.m.remember(h.ctx, c.ID, rec)
 	}
-	return nil
+	if rec.Restarted == had.Restarted && rec.Starts == had.Starts {
+		return nil
+	}
+	return h.m.remember(h.ctx, c.ID, rec)
 }
 
 // slot takes a place among those that start, or says to wait for one.

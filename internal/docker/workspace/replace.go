@@ -27,6 +27,11 @@ func (h *hand) Swap(a core.Swap) error {
 		}
 		defer leave()
 	}
+	if o != nil && o.role != core.Old {
+		if err := h.free(core.Name(h.title, h.m.replica(o), core.Old)); err != nil {
+			return err
+		}
+	}
 	h.hold()
 	if err := h.stop(o); err != nil {
 		return err
@@ -43,6 +48,18 @@ func (h *hand) Swap(a core.Swap) error {
 		return h.start(n)
 	}
 	return nil
+}
+
+// free fails if a name is taken, before anything is stopped for it.
+func (h *hand) free(name string) error {
+	switch c, err := h.m.o.Engine.ContainerInspect(h.ctx, name); {
+	case daemon.NotFound(err):
+		return nil
+	case err != nil:
+		return err
+	default:
+		return fmt.Errorf("the name %s is needed and belongs to container %.12s: rename or remove it", name, c.ID)
+	}
 }
 
 // Promote implements core.Handler.
