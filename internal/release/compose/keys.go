@@ -1,104 +1,65 @@
 package compose
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/schema"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"go.yaml.in/yaml/v4"
 )
 
-var specification = func() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema.Schema))
-	if err != nil {
-		panic("compose: the specification's schema is not JSON: " + err.Error())
+// inventory is what the specification has, by the path above it.
+var inventory = func() map[string][]string {
+	out := map[string][]string{}
+	for _, p := range schema.AttributePaths() {
+		parts := p.Parts()
+		above := strings.Join(parts[:len(parts)-1], ".")
+		out[above] = append(out[above], parts[len(parts)-1])
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("mem:///compose.json", doc); err != nil {
-		panic("compose: " + err.Error())
+	for _, keys := range out {
+		slices.Sort(keys)
 	}
-	return c.MustCompile("mem:///compose.json")
+	return out
 }()
 
 // checkKeys reports every key that the specification does not have, in each file
 // by itself, so that it has a place. All else the library checks after merging.
 func (l *load) checkKeys() {
 	for _, s := range l.order {
-		var tree any
-		if err := s.top.Decode(&tree); err != nil {
-			l.at(s, s.top, false, "the file does not decode: %v: expected plain values", err)
-			continue
-		}
-		raw, err := json.Marshal(tree)
-		if err == nil {
-			err = json.Unmarshal(raw, &tree)
-		}
-		if err != nil {
-			l.at(s, s.top, false, "the file does not decode: %v: expected text keys and plain values", err)
-			continue
-		}
-		var ve *jsonschema.ValidationError
-		if err := specification.Validate(tree); errors.As(err, &ve) {
-			l.unknownKeys(s, ve)
-		}
+		l.keysBelow(s, s.top, "", map[*yaml.Node]bool{})
 	}
 }
 
-func (l *load) unknownKeys(s *source, e *jsonschema.ValidationError) {
-	for _, c := range e.Causes {
-		l.unknownKeys(s, c)
+func (l *load) keysBelow(s *source, n *yaml.Node, at string, seen map[*yaml.Node]bool) {
+	n = follow(n)
+	known := inventory[at]
+	if at != "" {
+		at += "."
 	}
-	k, ok := e.ErrorKind.(*kind.AdditionalProperties)
-	if !ok {
+	if n.Kind == yaml.SequenceNode {
+		for _, c := range n.Content {
+			l.keysBelow(s, c, at+"[]", seen)
+		}
 		return
 	}
-	n := s.top
-	for _, part := range e.InstanceLocation {
-		if _, n = child(n, part); n == nil {
-			return
+	for _, e := range entries(n) {
+		key := e[0].Value
+		switch {
+		case slices.Contains(known, "*") && !slices.Contains(known, key):
+			l.keysBelow(s, e[1], at+"*", seen)
+		case slices.Contains(known, key):
+			l.keysBelow(s, e[1], at+key, seen)
+		case len(known) == 0 || strings.HasPrefix(key, "x-") || seen[e[0]]:
+		default:
+			seen[e[0]] = true
+			words := "expected one of " + strings.Join(known, ", ")
+			if near := nearest(key, known); near != "" {
+				words = fmt.Sprintf("expected %s, or x-%s for a note of your own", near, key)
+			}
+			l.at(s, e[0], false, "unknown key %q: %s", key, words)
 		}
 	}
-	known := knownKeys(e.InstanceLocation)
-	for _, key := range k.Properties {
-		at, _ := child(n, key)
-		if at == nil || slices.Contains(known, key) {
-			continue
-		}
-		words := "expected one of " + strings.Join(known, ", ")
-		if len(known) == 0 {
-			words = "expected no key here"
-		} else if near := nearest(key, known); near != "" {
-			words = fmt.Sprintf("expected %s, or x-%s for a note of your own", near, key)
-		}
-		l.at(s, at, false, "unknown key %q: %s", key, words)
-	}
-}
-
-// knownKeys lists what the specification has at a place.
-func knownKeys(at []string) []string {
-	out := map[string]bool{}
-	for _, p := range schema.AttributePaths() {
-		parts := p.Parts()
-		if len(parts) == len(at)+1 && matches(parts[:len(at)], at) && parts[len(at)] != "*" {
-			out[parts[len(at)]] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(out))
-}
-
-// matches compares a pattern of the inventory with a path.
-func matches(pattern, at []string) bool {
-	for i, p := range pattern {
-		if p != "*" && p != "[]" && p != at[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // nearest finds the key that is at most two changes away.

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -116,6 +117,13 @@ func (l *load) pathIn(words string) []string {
 			}
 		}
 	}
+	if strings.Contains(words, "cycle") {
+		for field := range strings.FieldsSeq(words) {
+			if l.declared(field) {
+				return []string{"services", field, "depends_on"}
+			}
+		}
+	}
 	rest := words
 	for {
 		i := strings.Index(rest, "service ")
@@ -125,12 +133,16 @@ func (l *load) pathIn(words string) []string {
 		rest = rest[i+len("service "):]
 		name, _, _ := strings.Cut(rest, " ")
 		name = strings.Trim(name, "'\"`:,")
-		for _, s := range l.order {
-			if _, v := child(first(child(s.top, "services")), name); v != nil {
-				return []string{"services", name}
-			}
+		if l.declared(name) {
+			return []string{"services", name}
 		}
 	}
 }
 
-func first(_, v *yaml.Node) *yaml.Node { return v }
+func (l *load) declared(service string) bool {
+	return slices.ContainsFunc(l.order, func(s *source) bool {
+		_, services := child(s.top, "services")
+		_, v := child(services, service)
+		return v != nil
+	})
+}
