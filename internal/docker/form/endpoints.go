@@ -168,7 +168,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		return
 	}
 	own := observedMode(string(c.HostConfig.NetworkMode))
-	asked := wantedMACs(in)
+	asked := askedOf(in)
 	for title, e := range c.NetworkSettings.Networks {
 		if e == nil || title == own && own != "" {
 			continue
@@ -178,14 +178,14 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		// looks them up by name when it starts.
 		f[at] = or(or(e.NetworkID, in.Networks[title]), "by name")
 		for _, a := range e.Aliases {
-			if !strings.HasPrefix(c.ID, a) || len(a) != 12 {
+			if !given(c, a) || asked[title].aliases[a] {
 				f[at+"/alias/"+a] = "set"
 			}
 		}
 		if i := e.IPAMConfig; i != nil {
 			observedAddresses(f, at, i)
 		}
-		if want := asked[title]; want != "" {
+		if want := asked[title].mac; want != "" {
 			// Only an address that was asked for is ours, and one of a stopped
 			// container is not shown.
 			f[at+"/mac"] = want
@@ -225,17 +225,64 @@ func observedMode(m string) string {
 	return ""
 }
 
-// wantedMACs are the addresses that are asked for, by the network's name on the
-// engine.
-func wantedMACs(in *Inputs) map[string]string {
-	out := map[string]string{}
+// given reports an alias that engines add by themselves: the start of the ID, and
+// the host name at a later connection.
+func given(c *container.InspectResponse, alias string) bool {
+	return len(alias) == 12 && strings.HasPrefix(c.ID, alias) || alias == c.Config.Hostname
+}
+
+// asked is what the deployment at hand wants of an endpoint, of what engines
+// choose when it is not asked for.
+type asked struct {
+	mac     string
+	aliases map[string]bool
+}
+
+// askedOf is by the network's name on the engine.
+func askedOf(in *Inputs) map[string]asked {
+	out := map[string]asked{}
 	if in.Wanted == nil {
 		return out
 	}
-	for _, a := range attachments(&in.Wanted.Workspace) {
-		if a.MAC != "" {
-			out[in.Wanted.Uses.Networks[a.Network]] = macName(a.MAC)
+	w := &in.Wanted.Workspace
+	for _, a := range attachments(w) {
+		x := asked{mac: macName(a.MAC), aliases: map[string]bool{}}
+		for _, alias := range aliases(w, a) {
+			x.aliases[alias] = true
 		}
+		out[in.Wanted.Uses.Networks[a.Network]] = x
 	}
 	return out
+}
+
+// Reconnections turns the differences of networks into what cures them: first
+// disconnect Off by name and by force, as a network that is gone is still held
+// by its name, then connect On. A connection that differs in anything is made
+// anew, with all that belongs to it.
+func Reconnections(ds []diff.Difference, d *core.Deployment, in Inputs, c *container.InspectResponse) (off []string, on []Endpoint, err error) {
+	changed := map[string]bool{}
+	for _, x := range ds {
+		if rest, found := strings.CutPrefix(x.Field, "network/"); found && x.Class == diff.InPlace {
+			title, _, _ := strings.Cut(rest, "/")
+			changed[title] = true
+		}
+	}
+	all, err := Endpoints(d, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range all {
+		if changed[e.Network] {
+			on = append(on, e)
+		}
+	}
+	if c.NetworkSettings != nil {
+		for title := range c.NetworkSettings.Networks {
+			if changed[title] {
+				off = append(off, title)
+			}
+		}
+	}
+	slices.Sort(off)
+	return off, on, nil
 }

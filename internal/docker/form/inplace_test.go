@@ -1,0 +1,178 @@
+package form_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"pgregory.net/rapid"
+
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/form/random"
+)
+
+// cure applies what can be changed in place.
+func (w *world) cure(ctx context.Context, s core.Workspace, id string, ds []diff.Difference) error {
+	d, in := w.deployment(s), w.inputs(s)
+	r, err := w.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return err
+	}
+	off, on, err := form.Reconnections(ds, d, in, &r.Container)
+	if err != nil {
+		return err
+	}
+	for _, n := range off {
+		if _, err := w.api.NetworkDisconnect(ctx, n, client.NetworkDisconnectOptions{Container: id, Force: true}); err != nil {
+			return err
+		}
+	}
+	for _, e := range on {
+		if _, err := w.api.NetworkConnect(ctx, e.ID, client.NetworkConnectOptions{Container: id, EndpointConfig: e.Settings}); err != nil {
+			return err
+		}
+	}
+	for _, x := range ds {
+		if x.Field == "name" {
+			if _, err := w.api.ContainerRename(ctx, id, client.ContainerRenameOptions{NewName: x.Desired}); err != nil {
+				return err
+			}
+		}
+	}
+	c := form.Update(ds, d, in)
+	if c.Resources == nil && c.Restart == nil {
+		return nil
+	}
+	_, err = w.api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: c.Resources, RestartPolicy: c.Restart})
+	return err
+}
+
+// TestS36InPlaceCures: when all that differs between two specs can be changed in
+// place, the engine does it, and nothing differs afterwards.
+func TestS36InPlaceCures(t *testing.T) {
+	w := newWorld(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		base := workspace()
+		spec := func(label string) core.Workspace {
+			s, drawn := base, random.Workspace(base.Name, named).Draw(rt, label)
+			s.Networks, s.Restart = drawn.Networks, drawn.Restart
+			l := &s.Limits
+			l.Memory, l.MemorySwap = rapid.Int64Range(16<<20, 64<<20).Draw(rt, "memory")&^4095, rapid.SampledFrom([]int64{0, -1, 128 << 20}).Draw(rt, "swap")
+			l.NanoCPUs = rapid.SampledFrom([]int64{100_000_000, 900_000_000}).Draw(rt, "cpus")
+			l.CPUShares = rapid.Int64Range(2, 4000).Draw(rt, "shares")
+			l.PIDs = drawn.Limits.PIDs
+			if len(s.Networks) == 0 { // the mode cannot change in place
+				s.Networks = []core.Attachment{{Network: "far"}}
+			}
+			return s
+		}
+		s, next := spec("spec"), spec("next spec")
+		id, err := w.try(t.Context(), s)
+		if id != "" {
+			defer func() {
+				_, _ = w.api.ContainerRemove(context.Background(), id, client.ContainerRemoveOptions{Force: true})
+			}()
+		}
+		if err != nil {
+			rt.Fatal(err)
+		}
+		compare := func(s core.Workspace) []diff.Difference {
+			ds, err := form.Compare(w.deployment(s), w.inputs(s), w.inspect(t, id), nil, w.rules())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return ds
+		}
+		ds := compare(next)
+		if diff.Worse(diff.Verdict(ds), diff.InPlace) != diff.InPlace {
+			rt.Fatalf("not in place: %v", ds)
+		}
+		if err := w.cure(t.Context(), next, id, ds); err != nil {
+			rt.Fatal(err)
+		}
+		for _, d := range compare(next) {
+			rt.Errorf("after the cure: %s", d.Show())
+		}
+	})
+}
+
+func TestInPlaceWhileItRuns(t *testing.T) {
+	w := newWorld(t)
+	s := workspace()
+	s.Networks = []core.Attachment{{Network: "back", Aliases: []string{"db"}, IPv4: "10.77.2.60"}, {Network: "front", Aliases: []string{"web"}}}
+	id := w.create(t, s)
+	w.start(t, id)
+	rec := w.record(t, s, id)
+	back, front := "network/"+w.n.Name("back"), "network/"+w.n.Name("front")
+	step := func(name string, want classes, cause diff.Cause) {
+		t.Helper()
+		ds := w.compare(t, s, id, rec)
+		wantFields(t, ds, want)
+		for _, d := range ds {
+			if d.Cause != cause {
+				t.Errorf("%s: %s", name, d.Show())
+			}
+		}
+		if err := w.cure(t.Context(), s, id, ds); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rec = w.record(t, s, id)
+		same(t, name+", no baseline", w.compare(t, s, id, nil))
+	}
+	outside := func(f func() error) {
+		t.Helper()
+		w.ok(f())
+	}
+	outside(func() error {
+		_, err := w.api.NetworkDisconnect(t.Context(), w.n.Name("back"), client.NetworkDisconnectOptions{Container: id})
+		return err
+	})
+	own := "/alias/" + s.Name
+	step("disconnected", classes{back: diff.InPlace, back + own: diff.InPlace, back + "/alias/db": diff.InPlace, back + "/ipv4": diff.InPlace}, diff.Outside)
+	outside(func() error { // trap 14: connected again, as one does by hand
+		if _, err := w.api.NetworkDisconnect(t.Context(), w.n.Name("front"), client.NetworkDisconnectOptions{Container: id}); err != nil {
+			return err
+		}
+		_, err := w.api.NetworkConnect(t.Context(), w.n.Name("front"), client.NetworkConnectOptions{Container: id})
+		return err
+	})
+	step("aliases lost", classes{front + own: diff.InPlace, front + "/alias/web": diff.InPlace}, diff.Outside)
+	outside(func() error {
+		_, err := w.api.NetworkConnect(t.Context(), w.n.Name("far"), client.NetworkConnectOptions{Container: id})
+		return err
+	})
+	step("one more", classes{"network/" + w.n.Name("far"): diff.InPlace}, diff.Outside)
+	outside(func() error {
+		_, err := w.api.ContainerRename(t.Context(), id, client.ContainerRenameOptions{NewName: w.n.Name("stolen")})
+		return err
+	})
+	step("renamed", classes{"name": diff.InPlace}, diff.Outside)
+	s.Networks = []core.Attachment{{Network: "front", Aliases: []string{"web", "www"}}}
+	step("declared", classes{back: diff.InPlace, back + own: diff.InPlace, back + "/alias/db": diff.InPlace, back + "/ipv4": diff.InPlace, front + "/alias/www": diff.InPlace}, diff.Declared)
+}
+
+func TestTrap13_ANetworkOfTheSameNameIsAnotherOne(t *testing.T) {
+	w := newWorld(t)
+	s := workspace()
+	s.Networks = []core.Attachment{{Network: "far", Aliases: []string{"x"}}}
+	id := w.create(t, s)
+	w.start(t, id)
+	w.stop(t, id)
+	rec := w.record(t, s, id)
+	far := w.n.Name("far")
+	_, err := w.api.NetworkRemove(t.Context(), far, client.NetworkRemoveOptions{})
+	w.ok(err)
+	made, err := w.api.NetworkCreate(t.Context(), far, client.NetworkCreateOptions{})
+	w.ok(err)
+	w.networks[far] = made.ID
+	ds := w.compare(t, s, id, rec)
+	wantFields(t, ds, classes{"network/" + far: diff.InPlace})
+	if _, err := w.api.ContainerStart(t.Context(), id, client.ContainerStartOptions{}); err == nil {
+		t.Error("it starts on a network that is gone")
+	}
+	w.ok(w.cure(t.Context(), s, id, ds))
+	w.start(t, id)
+	same(t, "on the new one", w.compare(t, s, id, nil))
+}
