@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Bytes of a disk.
@@ -84,4 +85,23 @@ func (g *Guard) Relieve(ctx context.Context) (string, error) {
 		return words, fmt.Errorf("make room on the disk of images: %w", err)
 	}
 	return g.Short(ctx)
+}
+
+// Run relieves the disk every so often until ctx ends; report hears what is short
+// (empty once it is not) and what went wrong.
+func (g *Guard) Run(ctx context.Context, every time.Duration, report func(words string, err error)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		words, err := g.Relieve(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		report(words, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -58,4 +60,22 @@ func TestRelieveCollectsOnlyWhenShort(t *testing.T) {
 	if words, err := g.Relieve(t.Context()); words == "" || !errors.Is(err, fails) {
 		t.Fatalf("%q %v", words, err)
 	}
+}
+
+func TestRunRelievesUntilItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &tank{free: 20}
+		g := New(d, Limits{Percent: 10, Bytes: -1}, func(context.Context) error { d.free += 50; return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		var said []bool
+		g.Run(ctx, time.Minute, func(words string, err error) {
+			said = append(said, words != "")
+			if len(said) == 3 {
+				cancel()
+			}
+		})
+		if len(said) != 3 || !said[0] || said[1] || said[2] {
+			t.Fatalf("short: %v", said)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -98,6 +99,10 @@ type Options struct {
 type Manager struct {
 	o     Options
 	pulls sharing
+
+	mu        sync.Mutex
+	freeSince map[string]time.Time // by reference and ID
+	busy      map[string]int       // references that builds use now
 }
 
 // Desired is what is asked of an image.
@@ -125,7 +130,7 @@ func New(o Options) *Manager {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{o: o, pulls: sharing{running: map[string]*shared{}}}
+	return &Manager{o: o, pulls: sharing{running: map[string]*shared{}}, freeSince: map[string]time.Time{}, busy: map[string]int{}}
 }
 
 // Policy is the policy of images: an act is ended by what it does (no progress,

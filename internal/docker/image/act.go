@@ -1,0 +1,169 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/credentials"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Codes of acts that no retry cures, or that wait for the host.
+const (
+	CodeCredentials engine.Code = "registry_credentials"
+	CodeArchive     engine.Code = "image_archive_wrong"
+	CodeDockerfile  engine.Code = "dockerfile_missing"
+	CodeBuildOption engine.Code = "build_option_unknown"
+)
+
+// ErrBuildTimeout is the cause of a build that took longer than it may.
+var ErrBuildTimeout = errors.New("the build took longer than its timeout")
+
+// Act fetches the image and writes down its ID.
+func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
+	d := &r.Desired
+	switch a := a.(type) {
+	case Tag:
+		return fault.Of(ctx, m.tag(ctx, d, a))
+	case Record:
+		return m.record(ctx, d, ledger.Image{ID: a.ID, Fetched: d.Spec.Build != nil})
+	case Pull:
+		return m.logged(ctx, d, m.o.Pulls, m.pull)
+	case Build:
+		return m.logged(ctx, d, m.o.Builds, m.build)
+	case Load:
+		return m.logged(ctx, d, m.o.Builds, m.load)
+	}
+	return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("an image has no action %s", a.ActionName()))
+}
+
+// logged runs what takes long inside its pool, with a log of its own. A full pool
+// holds no worker: the resource waits.
+func (m *Manager) logged(ctx context.Context, d *Desired, pool Pool, run func(context.Context, *Desired, *lines) error) (err error) {
+	if pool != nil {
+		leave, ok := pool.TryEnter(d.Spec.Name)
+		if !ok {
+			return reconcile.Blocked(0, engine.Because(CodePoolFull, "as many run at once as may: it waits for its turn"))
+		}
+		defer leave()
+	}
+	out := &lines{w: io.Discard}
+	if m.o.Output != nil {
+		w, err := m.o.Output.OpenLog(d.Spec.Name)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.Close()) }()
+		out.w = w
+	}
+	err = fault.Of(ctx, run(ctx, d, out))
+	switch {
+	case err == nil:
+		out.say("finished")
+	case ctx.Err() != nil:
+		out.say("stopped: " + context.Cause(ctx).Error())
+		err = errors.Join(context.Cause(ctx), err)
+	default:
+		out.say("failed: " + err.Error())
+	}
+	if out.err != nil { // the log is for people: what it lacks fails nothing
+		m.o.Log.Warn("an image's log is incomplete", "image", d.Spec.Name, "error", out.err)
+	}
+	return err
+}
+
+// record writes down an image that is what the resource stands for.
+func (m *Manager) record(ctx context.Context, d *Desired, i ledger.Image) error {
+	i.Kind, i.Name, i.Ref = spec.KindImage, d.Spec.Name, d.Spec.EngineRef(m.o.Owner.Title)
+	i.Identity, i.Tags, i.Run, i.At = Identity(&d.Spec), d.Spec.Names(), d.Run, clock.Instant(m.o.Now().UnixMilli())
+	if d.Verb == VerbRebuild {
+		i.Nonce = d.Nonce
+	}
+	return m.o.Ledger.Add(context.WithoutCancel(ctx), i)
+}
+
+// tag gives names to an image that is there.
+func (m *Manager) tag(ctx context.Context, d *Desired, a Tag) error {
+	for _, name := range a.Names {
+		if err := m.o.Engine.ImageTag(ctx, a.ID, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Manager) pull(ctx context.Context, d *Desired, out *lines) error {
+	ref := d.Spec.EngineRef(m.o.Owner.Title)
+	if err := m.fetch(ctx, ref, d.Spec.Pull.Platform, out); err != nil {
+		return err
+	}
+	return m.recordNamed(ctx, d, ref)
+}
+
+// recordNamed writes down what the engine names now.
+func (m *Manager) recordNamed(ctx context.Context, d *Desired, ref string) error {
+	i, err := m.o.Engine.ImageInspect(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return m.record(ctx, d, ledger.Image{ID: i.ID, Fetched: true})
+}
+
+// fetch pulls a reference with the host's credentials. Those who want the same at
+// the same time share one pull.
+func (m *Manager) fetch(ctx context.Context, ref, platform string, out *lines) error {
+	p := daemon.Pull{Ref: ref, Platform: platform}
+	if m.o.Credentials != nil {
+		auth, ok, err := m.o.Credentials.For(credentials.Host(ref))
+		if err != nil {
+			return reconcile.Blocked(0, engine.Because(CodeCredentials, err.Error()))
+		}
+		if ok {
+			p.Auth = &auth
+		}
+	}
+	out.say("pull " + ref)
+	return m.pulls.do(ctx, ref+" "+platform, out.say, func(ctx context.Context, say func(string)) error {
+		meter := meters{}
+		return m.o.Engine.ImagePull(ctx, p, func(l daemon.Line) {
+			if words := meter.show(l); words != "" {
+				say(words)
+			}
+		})
+	})
+}
+
+// load reads an archive that was checked before: it has to hold the reference and
+// no other, since an engine moves every name that is in one.
+func (m *Manager) load(ctx context.Context, d *Desired, out *lines) error {
+	n := &d.Spec
+	out.say("load " + n.Load.Archive.Digest.Short())
+	f, err := m.spool(ctx, n.Load.Archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	names, err := archiveNames(f)
+	if err != nil {
+		return reconcile.Terminal(CodeArchive, err)
+	}
+	if !slices.Equal(names, []string{familiar(n.Ref)}) {
+		return reconcile.Terminal(CodeArchive, fmt.Errorf("the archive holds %v and not %s alone: write it with docker save %s", names, n.Ref, n.Ref))
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := m.o.Engine.ImageLoad(ctx, f, out.engine); err != nil {
+		return err
+	}
+	return m.recordNamed(ctx, d, n.Ref)
+}

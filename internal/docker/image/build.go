@@ -1,0 +1,191 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+
+	"github.com/moby/moby/api/types/registry"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/credentials"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// build makes the image with the engine's own builder: its base images are
+// fetched first, since the builder has no credentials of this host.
+func (m *Manager) build(ctx context.Context, d *Desired, out *lines) error {
+	b := d.Spec.Build
+	limit := b.Timeout
+	if limit <= 0 {
+		limit = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.Std(), ErrBuildTimeout)
+	defer cancel()
+	files, text, err := m.context(ctx, b)
+	if err != nil {
+		return timedOut(ctx, limit, err)
+	}
+	if files != nil {
+		defer files.Close()
+	}
+	on := bases(text, b.Args)
+	defer m.use(on)()
+	if err := m.bases(ctx, d, on, out); err != nil {
+		return timedOut(ctx, limit, err)
+	}
+	id, err := m.run(ctx, d, on, files, out)
+	if err != nil {
+		return timedOut(ctx, limit, err)
+	}
+	return m.record(ctx, d, ledger.Image{ID: id, Fetched: true, Bases: on})
+}
+
+func timedOut(ctx context.Context, limit clock.Duration, err error) error {
+	if errors.Is(context.Cause(ctx), ErrBuildTimeout) {
+		return fmt.Errorf("%w of %s: raise it, or see in the log what takes long", ErrBuildTimeout, limit.Std())
+	}
+	return err
+}
+
+// context gives the checked files of a build and the text of its Dockerfile.
+func (m *Manager) context(ctx context.Context, b *spec.Build) (files *os.File, text string, err error) {
+	if b.Context == nil {
+		if b.Inline == "" {
+			return nil, "", reconcile.Terminal(CodeDockerfile, errors.New("a build has neither context nor Dockerfile: correct the declaration"))
+		}
+		return nil, b.Inline, nil
+	}
+	if files, err = m.spool(ctx, *b.Context); err != nil {
+		return nil, "", err
+	}
+	if b.Inline != "" {
+		return files, b.Inline, nil
+	}
+	name := b.Dockerfile
+	if name == "" {
+		name = "Dockerfile"
+	}
+	raw, err := fromTar(files, name)
+	if err != nil {
+		err = fmt.Errorf("the context of the build is not usable: %w", err)
+		return nil, "", errors.Join(reconcile.Terminal(CodeDockerfile, err), files.Close())
+	}
+	return files, string(raw), nil
+}
+
+// bases fetches base images that are not there, or all if newer ones are wanted.
+func (m *Manager) bases(ctx context.Context, d *Desired, on []string, out *lines) error {
+	for _, ref := range on {
+		_, err := m.o.Engine.ImageInspect(ctx, ref)
+		if err != nil && !daemon.NotFound(err) {
+			return err
+		}
+		if err == nil && !d.Spec.Build.Pull {
+			continue
+		}
+		if err := m.fetch(ctx, ref, d.Spec.Build.Platform, out); err != nil {
+			return fmt.Errorf("base image: %w", err)
+		}
+		i, err := m.o.Engine.ImageInspect(ctx, ref)
+		if err != nil {
+			return err
+		}
+		// Known by no resource's reference, so that it is collected by itself.
+		if err := m.o.Ledger.Add(ctx, ledger.Image{Kind: kindBase, Name: d.Spec.Name, Ref: ref, ID: i.ID, Fetched: true, At: clock.Instant(m.o.Now().UnixMilli())}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// use keeps images from being collected until the result is called.
+func (m *Manager) use(refs []string) (done func()) {
+	add := func(n int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, ref := range refs {
+			if m.busy[ref] += n; m.busy[ref] == 0 {
+				delete(m.busy, ref)
+			}
+		}
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// kindBase marks images in the ledger that others were built on.
+const kindBase = "base"
+
+func (m *Manager) run(ctx context.Context, d *Desired, on []string, files *os.File, out *lines) (string, error) {
+	b := d.Spec.Build
+	ref := d.Spec.EngineRef(m.o.Owner.Title)
+	labels := maps.Clone(b.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, m.o.Owner.Labels(spec.KindImage, d.Spec.Name, ref))
+	labels[labelBuild] = string(Identity(&d.Spec))
+	req := daemon.Build{
+		Tags: append([]string{ref}, d.Spec.Names()...), Dockerfile: b.Dockerfile, Target: b.Target,
+		Labels: labels, NoCache: b.NoCache, Network: b.Network, Platform: b.Platform,
+	}
+	var err error
+	if req.Auth, err = m.auths(on); err != nil {
+		return "", err
+	}
+	for k, v := range b.Args {
+		if req.Args == nil {
+			req.Args = map[string]*string{}
+		}
+		req.Args[k] = &v
+	}
+	if err := options(&req, b); err != nil {
+		return "", err
+	}
+	var tar io.Reader = files
+	if b.Inline != "" {
+		req.Dockerfile = inlineName
+		var context io.Reader
+		if files != nil {
+			context = files
+		}
+		if tar, err = withInline(b.Inline, context); err != nil {
+			return "", err
+		}
+	}
+	return m.o.Engine.ImageBuild(ctx, tar, req, out.engine)
+}
+
+// options sets what not every builder can do.
+func options(req *daemon.Build, b *spec.Build) error {
+	if len(b.ExtraHosts) > 0 || b.ShmSize != 0 {
+		return reconcile.Terminal(CodeBuildOption, errors.New("a build on this host takes neither extraHosts nor shmSize: leave them out"))
+	}
+	return nil
+}
+
+// auths are the credentials for the registries of references.
+func (m *Manager) auths(refs []string) (map[string]registry.AuthConfig, error) {
+	out := map[string]registry.AuthConfig{}
+	if m.o.Credentials == nil {
+		return out, nil
+	}
+	for _, ref := range refs {
+		auth, ok, err := m.o.Credentials.For(credentials.Host(ref))
+		if err != nil {
+			return nil, reconcile.Blocked(0, engine.Because(CodeCredentials, err.Error()))
+		}
+		if ok {
+			out[auth.ServerAddress] = auth
+		}
+	}
+	return out, nil
+}

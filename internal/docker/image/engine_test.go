@@ -1,0 +1,431 @@
+package image_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/registry"
+	"github.com/moby/moby/client"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/image"
+	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/internal/docker/managertest"
+	"github.com/steadyfleet/steady/internal/docker/output"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+)
+
+func TestMain(m *testing.M) { dockertest.Main(m) }
+
+// blobs is the content that travels beside bundles.
+type blobs map[digest.Digest][]byte
+
+func (b blobs) add(text []byte) spec.Blob {
+	d := digest.Of(text)
+	b[d] = text
+	return spec.Blob{Digest: d, Size: int64(len(text))}
+}
+
+func (b blobs) Blob(_ context.Context, d digest.Digest, _ int64) (io.ReadCloser, error) {
+	text, ok := b[d]
+	if !ok {
+		return nil, fmt.Errorf("no blob %s", d)
+	}
+	return io.NopCloser(bytes.NewReader(text)), nil
+}
+
+func (b blobs) Damaged(d digest.Digest) error { delete(b, d); return nil }
+
+type keyring map[string]registry.AuthConfig
+
+func (k keyring) For(host string) (registry.AuthConfig, bool, error) {
+	a, ok := k[host]
+	return a, ok, nil
+}
+
+type lab struct {
+	*testing.T
+	ctx     context.Context
+	docker  *dockertest.Daemon
+	api     *client.Client
+	engine  *daemon.Engine
+	owner   ownership.Owner
+	ledger  *ledger.File
+	blobs   blobs
+	keys    keyring
+	output  *output.Store
+	options image.Options
+	manager *image.Manager
+}
+
+func begin(t *testing.T) *lab {
+	t.Helper()
+	d := dockertest.Engine(t)
+	d.Busybox(t)
+	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
+	l := &lab{T: t, ctx: t.Context(), docker: d, api: d.Client(), engine: e, blobs: blobs{}, keys: keyring{},
+		owner: ownership.Owner{Fleet: "acme", Host: "edge", Prefix: d.Namespace(t).Prefix}}
+	l.must(err)
+	t.Cleanup(func() { l.must(e.Close()) })
+	l.ledger, err = ledger.Open(filepath.Join(t.TempDir(), "images"))
+	l.must(err)
+	l.output, err = output.Open(t.TempDir(), 0)
+	l.must(err)
+	l.options = image.Options{Engine: e, Owner: l.owner, Ledger: l.ledger, Content: l.blobs, Credentials: l.keys, Output: l.output, Scratch: t.TempDir()}
+	l.manager = image.New(l.options)
+	return l
+}
+
+type row = managertest.Row[image.Desired, image.Observed]
+
+func want(i spec.Image) image.Desired { return image.Desired{Spec: i, Run: "r"} }
+
+func (l *lab) row(i spec.Image) *row {
+	return managertest.New(l.manager, spec.KindImage, i.Name, want(i))
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) id(ref string) string {
+	l.Helper()
+	i, err := l.engine.ImageInspect(l.ctx, ref)
+	if daemon.NotFound(err) {
+		return ""
+	}
+	l.must(err)
+	return i.ID
+}
+
+func (l *lab) quiet(r *row) {
+	l.Helper()
+	before := l.engine.Calls().Writes
+	r.Settle(l, l.ctx).Must(l, "converged", "")
+	if n := l.engine.Calls().Writes - before; n != 0 {
+		l.Fatalf("a second cycle made %d writes", n)
+	}
+}
+
+func (l *lab) log(name string) string {
+	l.Helper()
+	lines, _, err := l.output.Tail(name, 0)
+	l.must(err)
+	var out []string
+	for _, x := range lines {
+		out = append(out, x.Text)
+	}
+	return strings.Join(out, "\n")
+}
+
+// make builds an image from outside.
+func (l *lab) make(ref, content string) string {
+	l.Helper()
+	tar := dockertest.BuildContext(l, map[string]string{"Dockerfile": "FROM scratch\nCOPY x /x\n", "x": content})
+	id, err := l.engine.ImageBuild(l.ctx, tar, daemon.Build{Tags: []string{ref}}, nil)
+	l.must(err)
+	return id
+}
+
+func (l *lab) inline(name, dockerfile string) spec.Image {
+	return spec.Image{Name: name, Build: &spec.Build{Inline: dockerfile, Labels: map[string]string{"test": l.owner.Prefix}}}
+}
+
+func (l *lab) ref(i spec.Image) string { return i.EngineRef(l.owner.Title) }
+
+func TestBuildFromAContext(t *testing.T) {
+	l := begin(t)
+	tar := dockertest.BuildContext(t, map[string]string{"docker/My.file": "ARG V\nFROM " + dockertest.BusyboxRef + " AS one\nRUN echo made in $V > /f\nFROM one AS two\nRUN cat /f\n", "docker/x": "y"})
+	i := spec.Image{Name: "app", Ref: l.owner.Title("named") + ":1", Build: &spec.Build{Dockerfile: "docker/My.file", Args: map[string]string{"V": "test"}, Labels: map[string]string{"l": "v"}, Target: "one"}}
+	blob := l.blobs.add(tar.Bytes())
+	i.Build.Context = &blob
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	seen, err := l.engine.ImageInspect(l.ctx, l.ref(i))
+	l.must(err)
+	if seen.Config.Labels["l"] != "v" || !l.owner.Owns(seen.Config.Labels, spec.KindImage, "app") || l.id(i.Ref) != seen.ID {
+		t.Fatalf("not as declared: %+v", seen.Config.Labels)
+	}
+	l.quiet(r)
+	r.Want(image.Desired{Spec: i, Run: "another"})
+	l.quiet(r)
+	if log := l.log("app"); !strings.Contains(log, " : RUN echo made in $V") || !strings.HasSuffix(log, "finished") {
+		t.Fatalf("the log is:\n%s", log)
+	}
+}
+
+func TestInlineBesideAContext(t *testing.T) {
+	l := begin(t)
+	blob := l.blobs.add(dockertest.BuildContext(t, map[string]string{"x": "content"}).Bytes())
+	i := l.inline("app", "FROM scratch\nCOPY x /y\n")
+	i.Build.Context = &blob
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+}
+
+func TestDamagedContextIsNeverBuilt(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "")
+	blob := l.blobs.add(dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM scratch\n"}).Bytes())
+	l.blobs[blob.Digest] = append(bytes.Clone(l.blobs[blob.Digest][:blob.Size-1]), 'x')
+	i.Build.Context = &blob
+	before := l.engine.Calls().Writes
+	x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "build")
+	if !strings.Contains(x.Err.Error(), "damaged") || l.blobs[blob.Digest] != nil || l.engine.Calls().Writes != before {
+		t.Fatalf("%v", x.Err)
+	}
+}
+
+func TestFailedBuildIsRetried(t *testing.T) {
+	l := begin(t)
+	marker := l.owner.Title("base") + ":1"
+	i := l.inline("app", "FROM "+marker+"\nRUN test -e /ok\n")
+	l.make(marker, "no shell in it")
+	r := l.row(i)
+	if x := r.Settle(t, l.ctx).Must(t, "error", "", "build"); x.Err == nil {
+		t.Fatal("no error")
+	}
+	if log := l.log("app"); !strings.Contains(log, "failed: ") {
+		t.Fatalf("the log is:\n%s", log)
+	}
+	tar := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + dockertest.BusyboxRef + "\nRUN touch /ok\n"})
+	_, err := l.engine.ImageBuild(l.ctx, tar, daemon.Build{Tags: []string{marker}}, nil)
+	l.must(err)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+}
+
+func TestBrokenDockerfileIsGivenUp(t *testing.T) {
+	l := begin(t)
+	x := l.row(l.inline("app", "FRM scratch\n")).Settle(t, l.ctx).Must(t, "error", "", "build")
+	if !strings.Contains(x.Err.Error(), "FRM") {
+		t.Fatalf("%v", x.Err)
+	}
+}
+
+// A build is seen while it runs, and stopped by a newer declaration.
+func TestCancelStopsARunningBuild(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "FROM "+dockertest.BusyboxRef+"\nRUN echo begun; sleep 600\n")
+	r := l.row(i)
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	superseded := errors.New("superseded")
+	done := make(chan error, 1)
+	go func() { done <- l.manager.Act(ctx, r.Resource, image.Build{}) }()
+	for after := int64(0); ; {
+		lines, err := l.output.Next(l.ctx, "app", after)
+		l.must(err)
+		if len(lines) > 0 {
+			after = lines[len(lines)-1].Seq
+		}
+		if strings.Contains(l.log("app"), "\nbegun") {
+			break
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("the build ended before its line came: %v\n%s", err, l.log("app"))
+		default:
+		}
+	}
+	cancel(superseded)
+	if err := <-done; !errors.Is(err, superseded) {
+		t.Fatalf("ended with %v", err)
+	}
+	d := want(i)
+	d.Verb, d.Nonce = image.VerbCancel, "1"
+	r.Want(d).Settle(t, l.ctx).Must(t, "wait", image.CodeCancelled)
+	if l.id(l.ref(i)) != "" {
+		t.Fatal("the image is there")
+	}
+}
+
+func TestBuildTimeout(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "FROM "+dockertest.BusyboxRef+"\nRUN sleep 600\n")
+	i.Build.Timeout = 700
+	x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "build")
+	if !errors.Is(x.Err, image.ErrBuildTimeout) {
+		t.Fatalf("%v", x.Err)
+	}
+}
+
+func TestRebuildIsDoneOnce(t *testing.T) {
+	l := begin(t)
+	r := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n"))
+	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	d := r.Resource.Desired
+	d.Verb, d.Nonce = image.VerbRebuild, "1"
+	r.Want(d).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.quiet(r)
+}
+
+// Trap 12: only the ID tells that a tag was moved.
+func TestTrap12_MovedTagIsSeen(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "FROM "+dockertest.BusyboxRef+"\nLABEL a=b\n")
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	mine := l.id(l.ref(i))
+	other := l.make(l.owner.Title("other")+":1", "x")
+	l.must(l.engine.ImageTag(l.ctx, mine, l.owner.Title("aside")+":1"))
+	l.must(l.engine.ImageTag(l.ctx, other, l.ref(i)))
+	r.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	if l.id(l.ref(i)) != mine {
+		t.Fatal("the tag was not moved back")
+	}
+	// A container of it that became the tag has all the labels of it.
+	c, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: mine, Cmd: []string{"true"}}})
+	l.must(err)
+	_, err = l.engine.ContainerCommit(l.ctx, c.ID, daemon.Commit{Ref: l.ref(i)})
+	l.must(err)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	_, err = l.engine.ImageRemove(l.ctx, l.ref(i))
+	l.must(err)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	l.quiet(r)
+}
+
+func TestLostLedgerBuildsNothingAgain(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "FROM scratch\nLABEL a=b\n")
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	var err error
+	l.options.Ledger, err = ledger.Open(filepath.Join(t.TempDir(), "fresh"))
+	l.must(err)
+	l.manager = image.New(l.options)
+	r := l.row(i)
+	before := l.engine.Calls().Writes
+	r.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	if l.engine.Calls().Writes != before {
+		t.Fatal("the engine was changed")
+	}
+}
+
+func TestPullWithCredentials(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.make(l.owner.Title("seed")+":1", "pulled")
+	ref, _ := hub.Push(t, l.docker, l.owner.Title("seed")+":1", l.owner.Prefix+"app:1")
+	_, err := l.engine.ImageRemove(l.ctx, l.owner.Title("seed")+":1")
+	l.must(err)
+	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{}}
+	x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "pull")
+	if !strings.Contains(x.Err.Error(), "access denied") {
+		t.Fatalf("without credentials: %v", x.Err)
+	}
+	bad := hub.Auth()
+	bad.Password = "wrong"
+	l.keys[hub.Addr] = bad
+	if x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "pull"); !strings.Contains(x.Err.Error(), "credentials") || strings.Contains(x.Err.Error(), "wrong") {
+		t.Fatalf("with a wrong password: %v", x.Err)
+	}
+	l.keys[hub.Addr] = hub.Auth()
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	l.quiet(r)
+	if log := l.log("app"); !strings.Contains(log, "Status: Downloaded newer image") && !strings.Contains(log, "Digest: ") || strings.Contains(log, hub.Password) {
+		t.Fatalf("the log is:\n%s", log)
+	}
+	_, err = l.engine.ImageRemove(l.ctx, ref)
+	l.must(err)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+}
+
+func TestPullPolicies(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	l.make(l.owner.Title("one")+":1", "1")
+	ref, _ := hub.Push(t, l.docker, l.owner.Title("one")+":1", l.owner.Prefix+"app:1")
+	always := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{Policy: spec.PullAlways}}
+	r := l.row(always)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	first := l.id(ref)
+	l.make(l.owner.Title("two")+":1", "2")
+	// The registry has another one now; the engine keeps what it had.
+	l.must(l.engine.ImageTag(l.ctx, first, l.owner.Title("kept")+":1"))
+	hub.Push(t, l.docker, l.owner.Title("two")+":1", l.owner.Prefix+"app:1")
+	l.must(l.engine.ImageTag(l.ctx, first, ref))
+	l.quiet(r)
+	r.Want(image.Desired{Spec: always, Run: "next"}).Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	if l.id(ref) == first {
+		t.Fatal("the newer one was not pulled")
+	}
+	never := spec.Image{Name: "never", Ref: l.owner.Title("brought") + ":1", Pull: &spec.Pull{Policy: spec.PullNever}}
+	n := l.row(never)
+	n.Settle(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
+	l.make(never.Ref, "by hand")
+	n.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	l.make(never.Ref, "by hand, newer")
+	n.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	l.quiet(n)
+}
+
+func TestPrivateBaseImage(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	l.make(l.owner.Title("base")+":1", "base")
+	ref, _ := hub.Push(t, l.docker, l.owner.Title("base")+":1", l.owner.Prefix+"base:1")
+	i := l.inline("app", "ARG B="+ref+"\nFROM ${B}\nLABEL a=b\n")
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	if !strings.Contains(l.log("app"), "pull "+ref) {
+		t.Fatalf("the log is:\n%s", l.log("app"))
+	}
+	l.quiet(r)
+}
+
+func TestSamePullIsSharedByAll(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	l.make(l.owner.Title("one")+":1", "1")
+	ref, _ := hub.Push(t, l.docker, l.owner.Title("one")+":1", l.owner.Prefix+"app:1")
+	proxy := l.docker.Proxy()
+	open := make(chan struct{})
+	proxy.Before(func(q dockertest.Request) dockertest.Fate {
+		if strings.HasSuffix(q.Path, "/images/create") {
+			<-open
+		}
+		return dockertest.Pass
+	})
+	e, err := daemon.Open(daemon.Options{Socket: proxy.Socket()})
+	l.must(err)
+	defer e.Close()
+	l.options.Engine = e
+	l.manager = image.New(l.options)
+	done := make(chan error, 3)
+	for n := range 3 {
+		i := spec.Image{Name: fmt.Sprint("app", n), Ref: ref, Pull: &spec.Pull{}}
+		go func() { done <- l.manager.Act(l.ctx, l.row(i).Resource, image.Pull{}) }()
+	}
+	for l.manager.Waiting(ref+" ") < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	close(open)
+	for range 3 {
+		l.must(<-done)
+	}
+	pulls := 0
+	for _, q := range proxy.Writes() {
+		if strings.HasSuffix(q.Path, "/images/create") {
+			pulls++
+		}
+	}
+	if pulls != 1 {
+		t.Fatalf("%d pulls", pulls)
+	}
+}

@@ -1,0 +1,170 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// labelBuild holds the identity of what an image was built from.
+const labelBuild = ownership.Prefix + "build"
+
+// Identity is the digest of all that a built or loaded image is made from; empty
+// for a pulled one, whose registry says what it is.
+func Identity(i *spec.Image) digest.Digest {
+	switch {
+	case i.Build != nil:
+		raw, err := json.Marshal(i.Build)
+		if err != nil {
+			panic("image: a build of strings and numbers did not encode: " + err.Error())
+		}
+		return digest.Of(raw)
+	case i.Load != nil:
+		return i.Load.Archive.Digest
+	}
+	return ""
+}
+
+// Observed is what is known of an image.
+type Observed struct {
+	Ref string // how the engine is to name it
+	ID  string // what the engine names so now; empty: nothing
+	// Owned says that it carries this host's labels for the resource and the
+	// reference; Identity is what it was built from.
+	Owned    bool
+	Identity string
+	Platform string // os/arch[/variant]
+	// Made is the newest that the ledger knows under the reference.
+	Known bool
+	Made  ledger.Image
+	// MadeThere says that the engine still has it, under whatever name.
+	MadeThere bool
+	// Missing are further names that do not name it.
+	Missing []string
+	// Short says in words that there is no room for another image.
+	Short string
+}
+
+// Observe looks the image up by its reference, and what the ledger knows by its ID.
+func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+	n := &r.Desired.Spec
+	o := Observed{Ref: n.EngineRef(m.o.Owner.Title)}
+	if r.Retire {
+		return o, nil
+	}
+	var err error
+	if o.Made, o.Known, err = m.o.Ledger.Newest(ctx, spec.KindImage, n.Name, o.Ref); err != nil {
+		return o, err
+	}
+	seen, err := m.o.Engine.ImageInspect(ctx, o.Ref)
+	switch {
+	case daemon.NotFound(err):
+	case err != nil:
+		return o, fault.Of(ctx, err)
+	default:
+		o.ID = seen.ID
+		o.Platform = seen.Os + "/" + seen.Architecture
+		if seen.Variant != "" {
+			o.Platform += "/" + seen.Variant
+		}
+		if seen.Config != nil {
+			o.Owned = m.owns(seen.Config.Labels, n.Name, o.Ref)
+			o.Identity = seen.Config.Labels[labelBuild]
+		}
+	}
+	if o.MadeThere, err = m.there(ctx, &o); err != nil {
+		return o, fault.Of(ctx, err)
+	}
+	for _, name := range n.Names() {
+		i, err := m.o.Engine.ImageInspect(ctx, name)
+		if err != nil && !daemon.NotFound(err) {
+			return o, fault.Of(ctx, err)
+		}
+		if err != nil || i.ID != o.ID {
+			o.Missing = append(o.Missing, name)
+		}
+	}
+	if m.o.Space != nil {
+		o.Short, err = m.o.Space.Short(ctx)
+	}
+	return o, err
+}
+
+// there says whether the engine still has what the ledger knows.
+func (m *Manager) there(ctx context.Context, o *Observed) (bool, error) {
+	if !o.Known || o.Made.ID == o.ID {
+		return o.Known && o.ID != "", nil
+	}
+	_, err := m.o.Engine.ImageInspect(ctx, o.Made.ID)
+	if daemon.NotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (m *Manager) owns(labels map[string]string, name, ref string) bool {
+	return m.o.Owner.Owns(labels, spec.KindImage, name) && labels[ownership.LabelTitle] == ref
+}
+
+// Orphans lists images that were built here for a name which no row declares.
+func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
+	if m.o.Declared == nil {
+		return nil, nil
+	}
+	declared, err := m.o.Declared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := m.o.Engine.ImageList(ctx, ownership.LabelOwner+"="+m.o.Owner.ID(), ownership.LabelKind+"="+spec.KindImage)
+	var out []engine.Ref
+	for _, i := range list {
+		name := i.Labels[ownership.LabelName]
+		// Images made from ours have our labels too, under other names.
+		if slices.Contains(i.RepoTags, i.Labels[ownership.LabelTitle]) && !declared[name] {
+			out = append(out, engine.Ref{Kind: spec.KindImage, ID: name})
+		}
+	}
+	slices.SortFunc(out, engine.Ref.Compare)
+	return slices.Compact(out), err
+}
+
+// StateOf is the state of an image as people are shown it, from its row and what
+// was asked of it last. A removed one has none.
+func StateOf(row *engine.Row) spec.State {
+	var d struct {
+		Verb string `json:"verb"`
+	}
+	if err := json.Unmarshal(row.Desired, &d); err != nil {
+		return spec.ImageFailed // the loop reports that it cannot be read
+	}
+	switch row.Phase {
+	case engine.Retiring, engine.Retired, engine.Orphaned:
+		return ""
+	case engine.Converged, engine.Degraded:
+		return spec.ImageFinished
+	case engine.Failed:
+		return spec.ImageFailed
+	}
+	switch {
+	case d.Verb == VerbCancel && row.Reason.Code == CodeCancelled:
+		return spec.ImageCancelled
+	case row.Phase == engine.Acting, row.Phase == engine.Verifying:
+		return spec.ImageBuilding
+	}
+	return spec.ImagePending
+}
+
+// platformFits reports whether an image's platform is the one asked for; one
+// without a variant takes any.
+func platformFits(want, have string) bool {
+	return want == "" || want == have || cmp.Compare(len(have), len(want)) > 0 && have[:len(want)+1] == want+"/"
+}
