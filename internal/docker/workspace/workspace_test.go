@@ -1,0 +1,480 @@
+package workspace_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// TestDeployAndRetire: made once, left alone, and gone without a trace.
+func TestDeployAndRetire(t *testing.T) {
+	w := newWorld(t)
+	w.store.secrets["key"] = "hush"
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Contents = []spec.Content{{Target: "/etc/app.conf", Blob: w.blob("one\n")}, {Target: "/run/key", Secret: "key", Mode: 0o400}}
+		d.Spec.Workspace.Env = []spec.Env{{Name: "KEY", Secret: "key"}}
+		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
+	})
+	w.converge("create", "start")
+	w.quiet()
+	if got := w.run("sh", "-c", "cat /etc/app.conf /run/key; echo $KEY; stat -c %a /run/key"); got != "one\nhush"+"hush\n400\n" {
+		t.Errorf("%q", got)
+	}
+	volume := w.one().Mounts
+	w.r.Retire = true
+	w.r.Generation++
+	w.converge("remove")
+	if got := w.all(); len(got) != 0 || len(w.folder()) != 0 {
+		t.Errorf("left: %v %v", got, w.folder())
+	}
+	for _, m := range volume {
+		if m.Name != "" {
+			if _, err := w.api.VolumeInspect(t.Context(), m.Name, client.VolumeInspectOptions{}); err == nil {
+				t.Errorf("the volume of %s is left", m.Destination)
+			}
+		}
+	}
+}
+
+// TestInPlace: what an engine can change does not replace the container.
+func TestInPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, d *workspace.Desired)
+		acts   []string
+		check  func(w *world, c container.InspectResponse) bool
+	}{
+		"title": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Title = "shop" }, []string{"rename"},
+			func(w *world, _ container.InspectResponse) bool { return w.box("shop").State.Running }},
+		"network": {func(w *world, d *workspace.Desired) {
+			_, err := w.api.NetworkCreate(t.Context(), w.n.Name("other"), client.NetworkCreateOptions{})
+			w.ok(err)
+			d.Spec.Uses.Networks["other"] = w.n.Name("other")
+			d.Spec.Workspace.Networks = []spec.Attachment{{Network: "net", Aliases: []string{"site"}}, {Network: "other", Aliases: []string{"more"}}}
+		}, []string{"adjust"}, func(w *world, c container.InspectResponse) bool {
+			return len(c.NetworkSettings.Networks) == 2 && slices.Contains(c.NetworkSettings.Networks[w.n.Name("other")].Aliases, "more")
+		}},
+		"aliases": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Networks[0].Aliases = []string{"new", "site"} }, []string{"adjust"},
+			func(w *world, c container.InspectResponse) bool {
+				return slices.Contains(c.NetworkSettings.Networks[w.n.Name("net")].Aliases, "new")
+			}},
+		"restart policy": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Restart.Policy = "always" }, []string{"adjust"},
+			func(_ *world, c container.InspectResponse) bool { return c.HostConfig.RestartPolicy.Name == "always" }},
+		"limits": {func(_ *world, d *workspace.Desired) {
+			d.Spec.Workspace.Limits.Memory, d.Spec.Workspace.Limits.CPUShares = 64<<20, 512
+		}, []string{"adjust"},
+			func(_ *world, c container.InspectResponse) bool {
+				return c.HostConfig.Memory == 64<<20 && c.HostConfig.CPUShares == 512
+			}},
+		"stopped": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.State = spec.Stopped }, []string{"stop"},
+			func(_ *world, c container.InspectResponse) bool { return !c.State.Running }},
+		"parked": {func(_ *world, d *workspace.Desired) { d.Parked = true }, []string{"stop"},
+			func(_ *world, c container.InspectResponse) bool { return !c.State.Running }},
+		"restart": {func(_ *world, d *workspace.Desired) { d.Verb, d.Nonce = core.Restart, "1" }, []string{"start"},
+			func(_ *world, c container.InspectResponse) bool { return c.State.Running }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.converge("create", "start")
+			before := w.one()
+			w.want(func(d *workspace.Desired) { c.change(w, d) })
+			w.converge(c.acts...)
+			after, err := w.api.ContainerInspect(t.Context(), before.ID, client.ContainerInspectOptions{})
+			w.ok(err)
+			if !c.check(w, after.Container) {
+				t.Errorf("after: %+v %+v", after.Container.State, after.Container.HostConfig)
+			}
+			if name == "restart" && after.Container.State.StartedAt == before.State.StartedAt {
+				t.Error("not started again")
+			}
+			w.quiet()
+		})
+	}
+}
+
+// TestReplace: what an engine cannot change replaces the container; name and data
+// stay, and it is told why.
+func TestReplace(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, d *workspace.Desired)
+		why    string
+	}{
+		"environment": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = "2" }, "env/A: 1 -> 2"},
+		"command":     {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Command = sleeper("v2") }, "command"},
+		"image":       {func(w *world, d *workspace.Desired) { d.Spec.Uses.Image = w.build("app", "ENV X=1") }, "image: "},
+		"port": {func(_ *world, d *workspace.Desired) {
+			d.Spec.Workspace.Ports = []spec.Port{{Port: 80, Protocol: "tcp"}}
+		}, "port"},
+		"shm": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.ShmSize = 1 << 20 }, "shm-size"},
+		"content": {func(w *world, d *workspace.Desired) {
+			d.Spec.Workspace.Contents = []spec.Content{{Target: "/etc/x", Blob: w.blob("x")}}
+		}, "/etc/x"},
+		"redeploy": {func(_ *world, d *workspace.Desired) { d.Verb, d.Nonce = core.Redeploy, "7" }, "redeploy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.want(func(d *workspace.Desired) {
+				d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
+			})
+			w.converge("create", "start")
+			before := w.one()
+			w.run("sh", "-c", "echo kept >/data/f")
+			w.want(func(d *workspace.Desired) { c.change(w, d) })
+			got := w.converge("create", "swap", "remove_old")
+			if !strings.Contains(got.first.Words, c.why) || got.first.Code != core.CodeReplace {
+				t.Errorf("why: %s", got.first)
+			}
+			if after := w.one(); after.ID == before.ID {
+				t.Error("the same container")
+			}
+			if got := w.run("cat", "/data/f"); got != "kept\n" {
+				t.Errorf("data %q", got)
+			}
+			w.quiet()
+		})
+	}
+}
+
+// TestImageTaggedAgain: the tag stays and means another image.
+func TestImageTaggedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) { d.Spec.Uses.Image = w.build("app", "ENV X=1\nVOLUME /data") })
+	w.converge("create", "start")
+	w.run("sh", "-c", "echo kept >/data/f")
+	w.build("app", "ENV X=2\nVOLUME /data")
+	w.converge("create", "swap", "remove_old")
+	if got := w.run("sh", "-c", "echo $X; cat /data/f"); got != "2\nkept\n" {
+		t.Errorf("%q", got)
+	}
+	w.quiet()
+}
+
+// TestFailingReplacement: the one before is back, runs and has its data, and the
+// failure says what the new one printed.
+func TestFailingReplacement(t *testing.T) {
+	for name, command := range map[string][]string{
+		"not found": {"/no/such/program"},
+		"ends":      {"sh", "-c", "echo no database; exit 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.want(func(d *workspace.Desired) {
+				d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
+			})
+			w.converge("create", "start")
+			before := w.one()
+			w.run("sh", "-c", "echo kept >/data/f")
+			w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = command })
+			got := w.until(func(d engine.Decision, err error) bool { return err != nil })
+			if !strings.Contains(got.Error(), string(workspace.CodeRolledBack)) || name == "ends" && !strings.Contains(got.Error(), "no database") {
+				t.Errorf("error: %v", got)
+			}
+			if after := w.one(); after.ID != before.ID {
+				t.Error("not the one before")
+			}
+			if got := w.run("cat", "/data/f"); got != "kept\n" {
+				t.Errorf("data %q", got)
+			}
+			w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = sleeper("v1") })
+			w.converge()
+			if w.one().ID != before.ID {
+				t.Error("replaced although it is as desired")
+			}
+			w.quiet()
+		})
+	}
+}
+
+// until takes turns, waiting for the container to end where it is watched.
+func (w *world) until(stop func(engine.Decision, error) bool) error {
+	w.t.Helper()
+	for range 20 {
+		for len(w.events) > 0 {
+			<-w.events
+		}
+		d, err := w.turn()
+		if stop(d, err) {
+			return err
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if d.Name() == "wait" {
+			c := w.box("web")
+			if c.State.Running {
+				r := w.api.ContainerWait(w.t.Context(), c.ID, client.ContainerWaitOptions{})
+				select {
+				case <-r.Result:
+				case err := <-r.Error:
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
+	w.t.Fatal("does not come to that")
+	return nil
+}
+
+// TestHealthGate: the old one goes when the new one's healthcheck passes, and
+// stays when it fails.
+func TestHealthGate(t *testing.T) {
+	w := newWorld(t)
+	health := func(test string) *spec.Health {
+		return &spec.Health{Test: []string{"CMD-SHELL", test}, Interval: 200, Timeout: 5000, Retries: 2}
+	}
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("true") })
+	w.converge("create", "start")
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("test -e /tmp") })
+	w.converge("create", "start", "promote", "remove_old") // nothing forbids to start first
+	good := w.one()
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("false") })
+	got := w.settle()
+	if got.err == nil || !strings.Contains(got.err.Error(), "healthcheck") || w.one().ID != good.ID {
+		t.Errorf("%+v", got)
+	}
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Health = health("false")
+		d.Spec.Workspace.Update.Order = spec.StopFirst
+	})
+	got = w.settle()
+	if got.err == nil || !strings.Contains(got.err.Error(), "healthcheck") || w.one().ID != good.ID {
+		t.Errorf("stop first: %+v", got)
+	}
+}
+
+// TestOnceRuns: it runs to its end, and again after another exit code than 0.
+func TestOnceRuns(t *testing.T) {
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.State = spec.Once
+		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
+		d.Spec.Workspace.Command = []string{"sh", "-c", "test -e /data/f || { touch /data/f; echo first; exit 4; }"}
+	})
+	got := w.converge("create", "start", "start")
+	if c := w.box("web"); c.State.Running || c.State.ExitCode != 0 {
+		t.Errorf("%+v %+v", got, c.State)
+	}
+	w.quiet()
+}
+
+// TestOutsideChanges: what somebody does by hand is undone, without a replace
+// where none is needed.
+func TestOutsideChanges(t *testing.T) {
+	type change struct {
+		do   func(ctx context.Context, w *world, c container.InspectResponse) error
+		acts []string
+		same bool
+	}
+	name := func(w *world) string { return w.n.Name("web") }
+	for what, c := range map[string]change{
+		"stop": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
+			_, err := w.api.ContainerStop(ctx, name(w), client.ContainerStopOptions{})
+			return err
+		}, []string{"start"}, true},
+		"kill": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
+			_, err := w.api.ContainerKill(ctx, name(w), client.ContainerKillOptions{Signal: "KILL"})
+			r := w.api.ContainerWait(ctx, name(w), client.ContainerWaitOptions{})
+			select {
+			case <-r.Result:
+			case <-r.Error:
+			}
+			return err
+		}, []string{"start"}, true},
+		"pause": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
+			_, err := w.api.ContainerPause(ctx, name(w), client.ContainerPauseOptions{})
+			return err
+		}, []string{"unpause"}, true},
+		"rename": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
+			_, err := w.api.ContainerRename(ctx, name(w), client.ContainerRenameOptions{NewName: w.n.Name("mine")})
+			return err
+		}, []string{"rename"}, true},
+		"disconnect": {func(ctx context.Context, w *world, c container.InspectResponse) error {
+			_, err := w.api.NetworkDisconnect(ctx, w.n.Name("net"), client.NetworkDisconnectOptions{Container: c.ID, Force: true})
+			return err
+		}, []string{"adjust"}, true},
+		"update": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
+			_, err := w.api.ContainerUpdate(ctx, name(w), client.ContainerUpdateOptions{
+				RestartPolicy: &container.RestartPolicy{Name: "always"}})
+			return err
+		}, []string{"adjust"}, true},
+		"limit": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
+			_, err := w.api.ContainerUpdate(ctx, name(w), client.ContainerUpdateOptions{
+				Resources: &container.Resources{Memory: 64 << 20, MemorySwap: 128 << 20}})
+			return err
+		}, []string{"create", "swap", "remove_old"}, false},
+		"remove": {func(ctx context.Context, w *world, c container.InspectResponse) error {
+			_, err := w.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
+			return err
+		}, []string{"create", "start"}, false},
+		"network gone": {func(ctx context.Context, w *world, c container.InspectResponse) error {
+			// Trap 13: the network goes while the container is stopped, and another one of
+			// its name comes.
+			if _, err := w.api.ContainerStop(ctx, c.ID, client.ContainerStopOptions{}); err != nil {
+				return err
+			}
+			if _, err := w.api.NetworkRemove(ctx, w.n.Name("net"), client.NetworkRemoveOptions{}); err != nil {
+				return err
+			}
+			_, err := w.api.NetworkCreate(ctx, w.n.Name("net"), client.NetworkCreateOptions{})
+			return err
+		}, []string{"adjust", "start"}, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.converge("create", "start")
+			before := w.one()
+			w.ok(c.do(t.Context(), w, before))
+			w.converge(c.acts...)
+			after := w.one()
+			if same := after.ID == before.ID; same != c.same {
+				t.Errorf("the same container: %v", same)
+			}
+			if a := after.NetworkSettings.Networks[w.n.Name("net")]; a == nil || !slices.Contains(a.Aliases, "site") {
+				t.Errorf("trap 14: networks %v", keys(after.NetworkSettings.Networks))
+			}
+			w.quiet()
+		})
+		if what == "rename" || what == "network gone" {
+			continue
+		}
+		t.Run("report "+what, func(t *testing.T) {
+			w := newWorld(t)
+			w.want(func(d *workspace.Desired) { d.Spec.Workspace.ReportOnly = true })
+			w.converge("create", "start")
+			w.ok(c.do(t.Context(), w, w.one()))
+			writes := w.e.Calls().Writes
+			if got := w.settle(); got.name != "converged" || got.reason.Code != core.CodeReported || got.reason.Words == "" || w.e.Calls().Writes != writes {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestS35NamesOfOthers: a container of somebody else under the name is left
+// alone and named, and so is one whose labels were copied.
+func TestS35NamesOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.converge("create", "start")
+	labels := w.one().Config.Labels
+	made, err := w.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: w.n.Name("copy"),
+		Config: &container.Config{Image: w.d.Busybox(t), Cmd: sleeper("x"), Labels: labels}})
+	w.ok(err)
+	w.quiet()
+	w.r.Retire = true
+	w.r.Generation++
+	w.converge("remove")
+	if _, err := w.api.ContainerInspect(t.Context(), made.ID, client.ContainerInspectOptions{}); err != nil {
+		t.Error(err)
+	}
+	w.ok(rename(t.Context(), w, made.ID, w.n.Name("x")))
+	other, err := w.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: w.n.Name("web"),
+		Config: &container.Config{Image: w.d.Busybox(t), Cmd: sleeper("x")}})
+	w.ok(err)
+	w.r.Retire = false
+	w.r.Generation++
+	if got := w.settle(); got.name != "fail" || got.reason.Code != core.CodeTaken || !strings.Contains(got.reason.Words, other.ID[:12]) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func rename(ctx context.Context, w *world, id, name string) error {
+	_, err := w.api.ContainerRename(ctx, id, client.ContainerRenameOptions{NewName: name})
+	return err
+}
+
+// TestFourAgents: four managers that share nothing but the engine make one
+// container of a workspace, and one of each newer declaration.
+func TestFourAgents(t *testing.T) {
+	w := newWorld(t)
+	agents := make([]*world, 4)
+	for i := range agents {
+		o := w.o
+		o.Engine, o.Ledger, o.Dir = w.open(), &book{m: map[string][]byte{}}, t.TempDir()
+		agents[i] = &world{t: t, d: w.d, api: w.api, e: w.e, n: w.n, m: workspace.New(o), o: o, r: w.r, store: w.store, now: 1}
+	}
+	for round := range 3 {
+		var wg sync.WaitGroup
+		for _, a := range agents {
+			a.want(func(d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = string(rune('1' + round)) })
+			wg.Go(func() { a.race() })
+		}
+		wg.Wait()
+		w.r = agents[0].r
+		w.m = agents[0].m
+		w.pass(10 * clock.Second)
+		w.settle()
+		if c := w.one(); !slices.Contains(c.Config.Env, "A="+string(rune('1'+round))) {
+			t.Errorf("round %d: %v", round, c.Config.Env)
+		}
+	}
+}
+
+// race takes turns beside others until all is as desired.
+func (w *world) race() {
+	ctx := w.t.Context()
+	for range 200 {
+		o, err := w.m.Observe(ctx, w.r)
+		if err != nil {
+			continue // somebody removed what was looked at
+		}
+		d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: w.r, Observed: o, Now: w.now})
+		switch {
+		case d.Name() == "converged":
+			w.r.Status.ConvergedGeneration = w.r.Generation
+			return
+		case d.Action() != nil:
+			if err := w.m.Act(ctx, w.r, d.Action()); err != nil {
+				w.t.Logf("%s: %v", d.Action().ActionName(), err)
+			}
+		case engine.Match(d, untilOf{}) > 0:
+			w.pass(engine.Match(d, untilOf{}).Sub(w.now))
+		}
+	}
+	w.t.Error("does not come to rest beside the others")
+}
+
+// TestMissing: nothing is made before what it needs is there, and the wait says
+// what it is for.
+func TestMissing(t *testing.T) {
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Uses.Image = w.n.Name("none") + ":1"
+		d.Spec.Workspace.Env = append(d.Spec.Workspace.Env, spec.Env{Name: "K", Secret: "k"})
+		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountVolume, Source: "v", Target: "/v"}}
+		d.Spec.Uses.Volumes = map[string]string{"v": w.n.Name("v")}
+	})
+	got := w.settle()
+	if got.name != "wait" || got.reason.Code != core.CodeNotThere || len(got.acts) > 0 ||
+		got.reason.Words != "waiting for image "+w.n.Name("none")+":1, secret k, volume "+w.n.Name("v") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestNoSlot: a start waits for room and is not counted.
+func TestNoSlot(t *testing.T) {
+	w := newWorld(t)
+	w.o.Starts = full{}
+	w.m = workspace.New(w.o)
+	got := w.settle()
+	if got.err == nil || !slices.Equal(got.acts, []string{"create", "start"}) {
+		t.Fatalf("%+v", got)
+	}
+	if got.err.Error() != reconcile.Blocked(0, engine.Because(workspace.CodeNoSlot, "as many containers start as may at once")).Error() {
+		t.Errorf("%v", got.err)
+	}
+}
+
+type full struct{}
+
+func (full) TryEnter(string) (func(), bool) { return func() {}, false }
