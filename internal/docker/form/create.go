@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	spec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/moby/moby/api/types/container"
 
 	core "github.com/steadyfleet/steady/internal/core/container"
@@ -20,7 +19,7 @@ func Create(d *core.Deployment, in CreateInputs) (*Request, error) {
 	if _, err := Workspace(d, in.Inputs); err != nil {
 		return nil, err // also what the request would lack
 	}
-	w, img := &d.Workspace, imageConfig(&in.Inputs)
+	w, img := &d.Workspace, defaultsOf(&in.Inputs)
 	out := &Request{Name: or(in.As, in.Name), Platform: w.Platform}
 	ends, err := Endpoints(d, in.Inputs)
 	if err != nil {
@@ -49,7 +48,7 @@ func Create(d *core.Deployment, in CreateInputs) (*Request, error) {
 	return out, nil
 }
 
-func config(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs) (*container.Config, error) {
+func config(d *core.Deployment, img *defaults, in *CreateInputs) (*container.Config, error) {
 	w := &d.Workspace
 	entry, command := processConfig(w, img)
 	env, secret, err := envConfig(w, in)
@@ -72,14 +71,14 @@ func config(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs
 // processConfig asks for the entrypoint and command. Engines take an image's
 // command in place of an empty one as long as no entrypoint is asked for; an
 // entrypoint of one empty word is none.
-func processConfig(w *core.Workspace, img *spec.DockerOCIImageConfig) (entry, command []string) {
+func processConfig(w *core.Workspace, img *defaults) (entry, command []string) {
 	entry, command = slices.Clone(w.Entrypoint), slices.Clone(w.Command)
 	empty := w.NoEntry || entry != nil && len(entry) == 0
 	switch {
 	case empty:
 		entry = []string{""}
 	case entry == nil && (w.NoCommand || command != nil && len(command) == 0):
-		entry = slices.Clone(img.Entrypoint)
+		entry = slices.Clone(img.entrypoint)
 	}
 	if w.NoCommand {
 		command = nil
@@ -121,7 +120,7 @@ func ownLabels(d *core.Deployment, in *CreateInputs, secret []string) (map[strin
 	return out, nil
 }
 
-func hostConfig(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs, first *Endpoint) (*container.HostConfig, error) {
+func hostConfig(d *core.Deployment, img *defaults, in *CreateInputs, first *Endpoint) (*container.HostConfig, error) {
 	w, n := &d.Workspace, &d.Workspace.Namespaces
 	networkMode, err := mode(d, &in.Inputs)
 	if err != nil {

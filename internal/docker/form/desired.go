@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	spec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -25,7 +24,7 @@ func Workspace(d *core.Deployment, in Inputs) (diff.Form, error) {
 	}
 	w := &d.Workspace
 	f := diff.Form{"name": in.Name, "image": in.Image.ID}
-	img := imageConfig(&in)
+	img := defaultsOf(&in)
 	process(f, w, img)
 	if err := environment(f, w, img, &in); err != nil {
 		return nil, err
@@ -49,24 +48,16 @@ func Workspace(d *core.Deployment, in Inputs) (diff.Form, error) {
 	return f, nil
 }
 
-// imageConfig is the image's defaults, never nil.
-func imageConfig(in *Inputs) *spec.DockerOCIImageConfig {
-	if in.Image != nil && in.Image.Config != nil {
-		return in.Image.Config
-	}
-	return &spec.DockerOCIImageConfig{}
-}
-
 // process writes what is run. An entrypoint that is set drops the image's command.
-func process(f diff.Form, w *core.Workspace, img *spec.DockerOCIImageConfig) {
-	entry, command := img.Entrypoint, img.Cmd
+func process(f diff.Form, w *core.Workspace, img *defaults) {
+	entry, command := img.entrypoint, img.command
 	if w.NoEntry || w.Entrypoint != nil {
 		entry, command = w.Entrypoint, nil
 	}
 	if w.NoCommand || w.Command != nil {
 		command = w.Command
 	}
-	running(f, entry, command, or(w.WorkingDir, img.WorkingDir), or(w.User, img.User), or(w.StopSignal, img.StopSignal))
+	running(f, entry, command, or(w.WorkingDir, img.dir), or(w.User, img.user), or(w.StopSignal, img.signal))
 	setBool(f, "tty", w.TTY)
 	setBool(f, "stdin", w.StdinOpen)
 	if s := graceSeconds(w.StopGrace); s != nil {
@@ -101,8 +92,8 @@ func signalName(s string) string {
 }
 
 // environment writes the image's variables under the declared ones.
-func environment(f diff.Form, w *core.Workspace, img *spec.DockerOCIImageConfig, in *Inputs) error {
-	env := environ(img.Env)
+func environment(f diff.Form, w *core.Workspace, img *defaults, in *Inputs) error {
+	env := environ(img.env)
 	for _, e := range w.Env {
 		env[e.Name] = e.Value
 	}
@@ -120,8 +111,8 @@ func environment(f diff.Form, w *core.Workspace, img *spec.DockerOCIImageConfig,
 	return nil
 }
 
-func identity(f diff.Form, w *core.Workspace, img *spec.DockerOCIImageConfig, in *Inputs) {
-	labels(f, merged(img.Labels, w.Labels), in)
+func identity(f diff.Form, w *core.Workspace, img *defaults, in *Inputs) {
+	labels(f, merged(img.labels, w.Labels), in)
 	pairs(f, "annotation", w.Annotation, in)
 	set(f, "hostname", w.Hostname)
 	set(f, "domainname", w.Domainname)
@@ -153,12 +144,12 @@ func restart(policy container.RestartPolicyMode, most int) string {
 
 // healthOf is the healthcheck as engines merge it with the image's, field by
 // field; nil without one.
-func healthOf(w *core.Workspace, img *spec.DockerOCIImageConfig) *spec.HealthcheckConfig {
+func healthOf(w *core.Workspace, img *defaults) *container.HealthConfig {
 	own := healthConfig(w.Health)
 	if own == nil {
-		return img.Healthcheck
+		return img.health
 	}
-	if base := img.Healthcheck; base != nil {
+	if base := img.health; base != nil {
 		if len(own.Test) == 0 {
 			own.Test = base.Test
 		}
@@ -172,18 +163,18 @@ func healthOf(w *core.Workspace, img *spec.DockerOCIImageConfig) *spec.Healthche
 }
 
 // healthConfig is the declared healthcheck as it is asked for.
-func healthConfig(h *core.Health) *spec.HealthcheckConfig {
+func healthConfig(h *core.Health) *container.HealthConfig {
 	switch {
 	case h == nil:
 		return nil
 	case h.Disable:
-		return &spec.HealthcheckConfig{Test: []string{"NONE"}}
+		return &container.HealthConfig{Test: []string{"NONE"}}
 	}
-	return &spec.HealthcheckConfig{Test: slices.Clone(h.Test), Interval: h.Interval.Std(), Timeout: h.Timeout.Std(),
+	return &container.HealthConfig{Test: slices.Clone(h.Test), Interval: h.Interval.Std(), Timeout: h.Timeout.Std(),
 		StartPeriod: h.StartPeriod.Std(), StartInterval: h.StartInterval.Std(), Retries: h.Retries}
 }
 
-func health(f diff.Form, h *spec.HealthcheckConfig) {
+func health(f diff.Form, h *container.HealthConfig) {
 	if h == nil || len(h.Test) == 0 {
 		return // without a test there is no check
 	}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	spec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
@@ -54,7 +53,7 @@ func (m mounted) String() string {
 
 // desiredMounts writes the declared mounts and contents, and a volume without a
 // name for each that the image asks for at another target.
-func desiredMounts(f diff.Form, d *core.Deployment, img *spec.DockerOCIImageConfig, in *Inputs) error {
+func desiredMounts(f diff.Form, d *core.Deployment, img *defaults, in *Inputs) error {
 	taken := map[string]bool{}
 	for _, m := range d.Workspace.Mounts {
 		target := path.Clean(m.Target)
@@ -76,7 +75,7 @@ func desiredMounts(f diff.Form, d *core.Deployment, img *spec.DockerOCIImageConf
 		}
 		f["content/"+path.Clean(c.Target)] = v
 	}
-	for target := range img.Volumes {
+	for target := range img.volumes {
 		if target = path.Clean(target); !taken[target] {
 			f["anonymous/"+target] = "volume"
 		}
@@ -232,7 +231,7 @@ func AnonymousVolumes(c *container.InspectResponse) map[string]string {
 
 // mountConfig is the mounts of a request: binds as text only where the other way
 // cannot make the folder or relabel it.
-func mountConfig(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateInputs) (binds []string, mounts []mount.Mount, err error) {
+func mountConfig(d *core.Deployment, img *defaults, in *CreateInputs) (binds []string, mounts []mount.Mount, err error) {
 	taken := map[string]bool{}
 	for _, m := range d.Workspace.Mounts {
 		taken[path.Clean(m.Target)] = true
@@ -250,7 +249,7 @@ func mountConfig(d *core.Deployment, img *spec.DockerOCIImageConfig, in *CreateI
 		}
 		mounts = append(mounts, mountRequest(m, source, in.Anonymous[path.Clean(m.Target)]))
 	}
-	for target := range img.Volumes {
+	for target := range img.volumes {
 		target = path.Clean(target)
 		if name := in.Anonymous[target]; name != "" && !taken[target] {
 			mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Source: name, Target: target})

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	spec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/moby/moby/api/types/network"
 
 	core "github.com/steadyfleet/steady/internal/core/container"
@@ -15,9 +14,9 @@ import (
 
 // ports writes what is published, and what is exposed by the image, the
 // declaration or by being published.
-func ports(f diff.Form, w *core.Workspace, img *spec.DockerOCIImageConfig) {
+func ports(f diff.Form, w *core.Workspace, img *defaults) {
 	exposed := map[string]bool{}
-	for p := range img.ExposedPorts {
+	for p := range img.exposed {
 		exposed[portName(p)] = true
 	}
 	for _, p := range w.Expose {
