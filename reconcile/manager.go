@@ -77,3 +77,12 @@ func (e *blockedError) Error() string { return "blocked: " + e.reason.String() }
 func Blocked(until engine.Instant, reason engine.Reason) error {
 	return &blockedError{reason, until}
 }
+
+// IsBlocked reports whether err was made by Blocked, and its reason.
+func IsBlocked(err error) (engine.Reason, bool) {
+	var b *blockedError
+	if !errors.As(err, &b) {
+		return engine.Reason{}, false
+	}
+	return b.reason, true
+}

@@ -5,6 +5,7 @@ package route
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/router/table"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -131,9 +133,45 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	return engine.IsConverged(engine.Reason{})
 }
 
-func equal(a, b table.Route) bool {
-	return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b)
+func equal(a, b table.Route) bool { return len(between(a, b)) == 0 }
+
+// Differences lists the fields that are not as declared.
+func (o Observed) Differences() []diff.Difference {
+	if !o.Set || o.Problem != "" {
+		return nil
+	}
+	return between(o.Wanted, o.Route)
 }
+
+// between compares two routes in the router's normal form. All of a route is
+// changed in place.
+func between(want, seen table.Route) []diff.Difference {
+	return diff.Compare(formOf(want), formOf(seen), nil, rules{})
+}
+
+func formOf(r table.Route) diff.Form {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		panic("route: a table's route did not encode: " + err.Error())
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		panic("route: a table's route is no object: " + err.Error())
+	}
+	out := diff.Form{}
+	for k, v := range fields {
+		out[k] = string(v)
+	}
+	return out
+}
+
+type rules struct{}
+
+func (rules) Class(string, string, string) (diff.Class, string) {
+	return diff.InPlace, "the table is swapped"
+}
+func (rules) OwnsExtra(string) bool { return true }
+func (rules) Default(string) string { return "" }
 
 // Act swaps the table. Requests that run keep the one that they began with.
 func (m *Manager) Act(_ context.Context, r engine.Resource[Desired], a engine.Action) error {

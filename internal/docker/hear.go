@@ -1,0 +1,96 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// hear turns an event of the engine into turns of what it concerns. It does not
+// wait for the engine.
+func (h *Host) hear(ctx context.Context, e daemon.Event) {
+	h.workspaces.Hear(e)
+	why := e.Action
+	switch e.Subject {
+	case daemon.Resync:
+		h.kickAll(ctx, "events may have been missed", container.Kinds...)
+	case daemon.Container:
+		if ref, ok := h.ownContainer(e); ok {
+			h.loop.Kick(ref, because("container "+why))
+		}
+	case daemon.Network:
+		if ref, ok := h.byID(e.Container); ok {
+			h.loop.Kick(ref, because("network "+why))
+		}
+		if e.Container == "" {
+			h.kickAll(ctx, "network "+why, container.KindNetwork, container.KindWorkspace)
+		}
+	case daemon.Volume:
+		if e.Container == "" {
+			h.kickAll(ctx, "volume "+why, container.KindVolume, container.KindWorkspace)
+		}
+	case daemon.Image:
+		h.kickAll(ctx, "image "+why, container.KindImage, container.KindSnapshot)
+	}
+}
+
+func because(what string) engine.Cause {
+	return engine.Cause{Trigger: engine.TriggerExternal, ID: what}
+}
+
+// ownContainer is the workspace of a container event, by the labels that the
+// event carries; it is remembered by id for events that carry none.
+func (h *Host) ownContainer(e daemon.Event) (engine.Ref, bool) {
+	l := e.Attributes
+	if l[ownership.LabelOwner] != h.o.Owner.ID() || l[ownership.LabelKind] != container.KindWorkspace {
+		return engine.Ref{}, false
+	}
+	ref := engine.Ref{Kind: container.KindWorkspace, ID: l[ownership.LabelName]}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.Action == "destroy" {
+		delete(h.names, e.ID)
+	} else {
+		h.names[e.ID] = ref
+	}
+	return ref, true
+}
+
+func (h *Host) byID(id string) (engine.Ref, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ref, ok := h.names[id]
+	return ref, ok
+}
+
+// kick asks for a turn of a resource by its printed name.
+func (h *Host) kick(ref, why string) {
+	for i := range ref {
+		if ref[i] == '/' {
+			h.loop.Kick(engine.Ref{Kind: ref[:i], ID: ref[i+1:]}, because(why))
+			return
+		}
+	}
+}
+
+// kickAll asks for a turn of every resource of some kinds.
+func (h *Host) kickAll(ctx context.Context, why string, kinds ...string) {
+	for _, kind := range kinds {
+		rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+		if err != nil {
+			if ctx.Err() == nil {
+				h.o.Log.Warn("what is declared could not be listed", "kind", kind, "error", err)
+			}
+			return // the next resync looks at all of them
+		}
+		for i := range rows {
+			if !rows[i].Phase.Terminal() {
+				h.loop.Kick(rows[i].Ref, because(why))
+			}
+		}
+	}
+}

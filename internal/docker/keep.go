@@ -1,0 +1,159 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/disk"
+	"github.com/steadyfleet/steady/internal/docker/image"
+	"github.com/steadyfleet/steady/internal/docker/snapshot"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Free measures the disk that the engine keeps its data on.
+func (d engineDisk) Free(ctx context.Context) (disk.Bytes, error) {
+	i, err := d.engine.Info(ctx)
+	if err != nil {
+		return disk.Bytes{}, err
+	}
+	return disk.Folder(i.DataRoot).Free(ctx)
+}
+
+// row finds one resource as declared; nil if there is none.
+func (h *Host) row(ctx context.Context, kind, name string) (*engine.Row, error) {
+	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if rows[i].Ref.ID == name && !rows[i].Phase.Terminal() {
+			return &rows[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// settled reports whether a workspace's deployment is over.
+func (h *Host) settled(name string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	row, err := h.row(ctx, container.KindWorkspace, name)
+	return err == nil && row != nil && !row.Retire && row.Phase == engine.Converged && row.ConvergedGen == row.Generation
+}
+
+// secretsOf lists what a workspace was given from the host's store.
+func (h *Host) secretsOf(name string) (snapshot.Secrets, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	row, err := h.row(ctx, container.KindWorkspace, name)
+	if err != nil || row == nil {
+		return snapshot.Secrets{}, false
+	}
+	var d container.Desired[container.Deployment]
+	if json.Unmarshal(row.Desired, &d) != nil {
+		return snapshot.Secrets{}, false
+	}
+	var out snapshot.Secrets
+	for _, e := range d.Spec.Workspace.Env {
+		if e.Secret != "" {
+			out.Env = append(out.Env, e.Name)
+		}
+	}
+	for _, c := range d.Spec.Workspace.Contents {
+		if c.Secret != "" {
+			out.Files = append(out.Files, c.Target)
+		}
+	}
+	return out, true
+}
+
+// snapshotting notes that a workspace is being captured.
+func (h *Host) snapshotting(name string, on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if on {
+		h.shooting[name] = true
+	} else {
+		delete(h.shooting, name)
+	}
+}
+
+// collect removes images that nothing refers to: no container, and no image that
+// is declared, now or by a generation that may run next or come back.
+func (h *Host) collect(ctx context.Context, grace time.Duration) error {
+	keep, err := h.named(ctx)
+	if err != nil {
+		return err // what is wanted is not known: remove nothing
+	}
+	done, err := h.images.Collect(ctx, image.Keep{
+		Complete: true, Grace: grace, Referenced: func(ref, _ string) bool { return keep[ref] },
+	})
+	for _, ref := range done.Removed {
+		h.o.Log.Info("image removed", "image", ref)
+	}
+	if daemon.Unavailable(err) {
+		return nil
+	}
+	return err
+}
+
+// named is every reference that is declared or pinned.
+func (h *Host) named(ctx context.Context) (map[string]bool, error) {
+	keep := map[string]bool{}
+	images := func(list []container.Image) {
+		for i := range list {
+			keep[list[i].EngineRef(h.Title)] = true
+			for _, n := range list[i].Names() {
+				keep[n] = true
+			}
+		}
+	}
+	snapshots := func(list []container.Snapshot) {
+		for i := range list {
+			keep[list[i].EngineRef(h.Title)] = true
+		}
+	}
+	pinned, err := h.o.Pinned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range pinned {
+		images(s.Images)
+		snapshots(s.Snapshots)
+	}
+	declared, err := specs[container.Image](ctx, h, container.KindImage)
+	if err != nil {
+		return nil, err
+	}
+	images(declared)
+	shots, err := specs[container.Snapshot](ctx, h, container.KindSnapshot)
+	if err != nil {
+		return nil, err
+	}
+	snapshots(shots)
+	return keep, nil
+}
+
+// specs are the declared resources of a kind that are not on their way out.
+func specs[S any](ctx context.Context, h *Host, kind string) ([]S, error) {
+	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+	if err != nil {
+		return nil, err
+	}
+	var out []S
+	for i := range rows {
+		if rows[i].Phase.Terminal() || rows[i].Retire {
+			continue
+		}
+		var d container.Desired[S]
+		if err := json.Unmarshal(rows[i].Desired, &d); err != nil {
+			return nil, err
+		}
+		out = append(out, d.Spec)
+	}
+	return out, nil
+}

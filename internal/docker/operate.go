@@ -1,0 +1,130 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+)
+
+// Errors of people's requests.
+var (
+	ErrNoWorkspace = errors.New("there is no container of this workspace on the host")
+	ErrNotRunning  = errors.New("the workspace does not run")
+)
+
+// Find is the container in a workspace's place, and whether it runs.
+func (h *Host) Find(ctx context.Context, name string) (id string, running bool, err error) {
+	o := h.o.Owner
+	list, err := h.o.Engine.ContainerList(ctx, true, ownership.LabelOwner+"="+o.ID(),
+		ownership.LabelKind+"="+container.KindWorkspace, ownership.LabelName+"="+name)
+	if err != nil {
+		return "", false, err
+	}
+	for _, c := range list {
+		if slices.Contains(c.Names, "/"+c.Labels[ownership.LabelTitle]) {
+			return c.ID, c.State == "running", nil
+		}
+	}
+	return "", false, fmt.Errorf("%w: %s", ErrNoWorkspace, name)
+}
+
+// FindRunning is the container in a workspace's place, which has to run.
+func (h *Host) FindRunning(ctx context.Context, name string) (id string, err error) {
+	id, running, err := h.Find(ctx, name)
+	if err == nil && !running {
+		err = fmt.Errorf("%w: %s", ErrNotRunning, name)
+	}
+	return id, err
+}
+
+// Engine is the engine that the containers run on.
+func (h *Host) Engine() *daemon.Engine { return h.o.Engine }
+
+// Output writes the newest lines of an image's pulls and builds, all that are
+// kept if tail is 0, and follows them while they come.
+func (h *Host) Output(ctx context.Context, name string, follow bool, tail int, w io.Writer) error {
+	lines, more, err := h.output.Tail(name, 0)
+	if err != nil {
+		return err
+	}
+	if tail > 0 && len(lines) > tail {
+		lines = lines[len(lines)-tail:]
+	}
+	after := int64(0)
+	for {
+		for _, l := range lines {
+			if _, err := io.WriteString(w, l.Text+"\n"); err != nil {
+				return err
+			}
+			after = l.Seq
+		}
+		if !follow || !more {
+			return nil
+		}
+		if lines, err = h.output.Next(ctx, name, after); err != nil || len(lines) == 0 {
+			return err
+		}
+	}
+}
+
+// Targets lists the containers of workspaces that run, for measuring.
+func (h *Host) Targets(ctx context.Context) ([]Target, error) {
+	list, err := h.o.Engine.ContainerList(ctx, false, ownership.LabelOwner+"="+h.o.Owner.ID(), ownership.LabelKind+"="+container.KindWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Target, 0, len(list))
+	for _, c := range list {
+		if !slices.Contains(c.Names, "/"+c.Labels[ownership.LabelTitle]) {
+			continue
+		}
+		pid, err := h.pid(ctx, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		if pid > 0 {
+			out = append(out, Target{Name: c.Labels[ownership.LabelName], ID: c.ID, PID: pid})
+		}
+	}
+	return out, nil
+}
+
+// Target is a running container.
+type Target struct {
+	Name string // of the workspace
+	ID   string
+	PID  int // of its first process, on the host
+}
+
+// pid is the first process of a container, 0 if it has just ended.
+func (h *Host) pid(ctx context.Context, id string) (int, error) {
+	c, err := h.o.Engine.ContainerInspect(ctx, id)
+	switch {
+	case daemon.NotFound(err):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case c.State == nil:
+		return 0, nil
+	}
+	return c.State.Pid, nil
+}
+
+// About says which engine this is, for people.
+func (h *Host) About(ctx context.Context) (daemon.Version, daemon.Info, error) {
+	v, err := h.o.Engine.Version(ctx)
+	if err != nil {
+		return v, daemon.Info{}, err
+	}
+	i, err := h.o.Engine.Info(ctx)
+	return v, i, err
+}
+
+// engineDisk measures the disk that the engine keeps its data on.
+type engineDisk struct{ engine *daemon.Engine }
