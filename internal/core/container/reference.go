@@ -109,5 +109,6 @@ func validDomain(d string) bool {
 	if has && (len(port) > 5 || !each(port, func(b byte) bool { return b >= '0' && b <= '9' })) {
 		return false
 	}
-	return each(host, func(b byte) bool { return lowerOrDigit(b) || b == '.' || b == '-' })
+	return host != "" && lowerOrDigit(host[0]) && lowerOrDigit(host[len(host)-1]) &&
+		each(host, func(b byte) bool { return lowerOrDigit(b) || b == '.' || b == '-' })
 }

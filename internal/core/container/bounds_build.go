@@ -1,0 +1,118 @@
+package container
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// build checks the base images of a build. Where the allowlist does not take
+// everything, they have to be readable: the Dockerfile is inline, and plain.
+func (b *Bounds) build(c checker, build *Build) {
+	if slices.Contains(b.Images, "*") {
+		return
+	}
+	if build.Context != nil && build.Inline == "" {
+		c.in("context").addf("the base images of a build context cannot be told: expected an inline Dockerfile, or any image allowed")
+		return
+	}
+	ci := c.in("inline")
+	lines, why := instructions(build.Inline)
+	if why != "" {
+		ci.addf("%s: expected a plain Dockerfile, or any image allowed", why)
+		return
+	}
+	stages := map[string]bool{}
+	known := func(ref string) bool { return ref == "scratch" || stages[strings.ToLower(ref)] || b.Allows(ref) }
+	count := 0
+	for _, line := range lines {
+		words := strings.Fields(line)
+		name := strings.ToUpper(words[0])
+		if name == "ONBUILD" {
+			ci.addf("ONBUILD hides what a later build does: expected none")
+			continue
+		}
+		for _, ref := range from(words[1:]) {
+			if !known(ref) {
+				ci.addf("%s takes from image %q, which is not allowed here: expected one of %q", name, ref, b.Images)
+			}
+		}
+		if name != "FROM" {
+			if slices.ContainsFunc(words[1:], func(w string) bool {
+				return strings.HasPrefix(w, "--security") || strings.HasPrefix(w, "--network") || strings.HasPrefix(w, "--device")
+			}) {
+				ci.addf("%s with flags that lift the bounds of a build: expected none of --security, --network and --device", name)
+			}
+			continue
+		}
+		args := slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "--") })
+		if len(args) != 1 && !(len(args) == 3 && strings.EqualFold(args[1], "AS")) {
+			ci.addf("%q: expected FROM image, or FROM image AS name", line)
+			continue
+		}
+		if strings.Contains(line, "$") || !known(args[0]) {
+			ci.addf("base image %q is not allowed here, or not written out: expected one of %q", args[0], b.Images)
+		}
+		stages[strconv.Itoa(count)] = true
+		if count++; len(args) == 3 {
+			stages[strings.ToLower(args[2])] = true
+		}
+	}
+}
+
+// from lists what --from= and from= of --mount name.
+func from(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if ref, ok := strings.CutPrefix(w, "--from="); ok {
+			out = append(out, ref)
+		}
+		options, ok := strings.CutPrefix(w, "--mount=")
+		if !ok {
+			continue
+		}
+		for option := range strings.SplitSeq(options, ",") {
+			if key, ref, _ := strings.Cut(strings.Trim(option, `"`), "="); strings.EqualFold(strings.TrimSpace(key), "from") {
+				out = append(out, strings.Trim(ref, `"`))
+			}
+		}
+	}
+	return out
+}
+
+// instructions joins continued lines the way builders do. It refuses what
+// builders read in ways of their own: directives and here-documents.
+func instructions(text string) ([]string, string) {
+	var out []string
+	joined := ""
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		line = strings.TrimRight(line, "\r\n")
+		trimmed := strings.TrimLeft(line, " \t\v\f")
+		if comment, ok := strings.CutPrefix(trimmed, "#"); ok {
+			key, _, set := strings.Cut(comment, "=")
+			key = strings.ToLower(strings.TrimSpace(key))
+			if set && (key == "syntax" || key == "escape" || key == "check") {
+				return nil, "the directive " + key + " changes how the Dockerfile is read"
+			}
+			continue
+		}
+		if strings.TrimSpace(trimmed) == "" {
+			continue
+		}
+		if strings.Contains(line, "<<") {
+			return nil, "a here-document"
+		}
+		if part, more := strings.CutSuffix(strings.TrimRight(line, " \t"), `\`); more {
+			joined += part
+			continue
+		}
+		if joined += line; strings.TrimSpace(joined) != "" {
+			out = append(out, strings.TrimSpace(joined))
+		}
+		joined = ""
+	}
+	if strings.TrimSpace(joined) != "" {
+		out = append(out, strings.TrimSpace(joined))
+	}
+	return out, ""
+}
