@@ -186,6 +186,17 @@ func (s *step) trial() engine.Decision {
 	v := judge(&s.w, m, true)
 	cure, _ := s.w.stale(m)
 	back := Restore{Bad: m.ID, Old: s.olds[0].ID, Run: s.w.runs()}
+	if !s.w.StartFirst {
+		var live []string
+		for _, o := range s.olds {
+			if o.live() {
+				live = append(live, o.ID)
+			}
+		}
+		if len(live) > 0 && v.cause == "" {
+			return do(Stop{IDs: live}, CodeReplacing, "what is replaced was started again")
+		}
+	}
 	if len(cure) > 0 && !v.good {
 		return do(back, CodeReplace, "no longer wanted: "+Words(cure))
 	}

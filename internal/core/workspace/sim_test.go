@@ -37,16 +37,16 @@ type box struct {
 // sim is an engine with one workspace on it, and the promises that hold after
 // every call.
 type sim struct {
-	t       *rapid.T
-	boxes   []*box
-	next    int
-	now     clock.Instant
-	want    workspace.Want
-	of      version
-	fuse    int // calls until the agent dies; negative: never
-	writes  int
-	byHand  bool // somebody outside is acting
-	retired bool
+	t      *rapid.T
+	boxes  []*box
+	next   int
+	now    clock.Instant
+	want   workspace.Want
+	of     version
+	fuse   int // calls until the agent dies; negative: never
+	writes int
+	byHand bool // somebody outside is acting
+	two    bool // somebody outside started what did not run
 }
 
 var errCrash = errors.New("the agent died")
@@ -125,7 +125,10 @@ func (s *sim) check(what string) {
 			running++
 		}
 	}
-	if running > 1 && !s.want.StartFirst {
+	if running < 2 {
+		s.two = false
+	}
+	if running > 1 && !s.want.StartFirst && !s.two {
 		s.t.Fatalf("after %s %d containers run:\n%s", what, running, s)
 	}
 }
@@ -455,10 +458,15 @@ func (s *sim) outside() {
 		return
 	}
 	b := rapid.SampledFrom(mine).Draw(s.t, "which")
-	switch rapid.SampledFrom([]string{"stop", "pause", "disconnect", "update", "rename", "remove"}).Draw(s.t, "by hand") {
+	switch rapid.SampledFrom([]string{"stop", "start", "pause", "disconnect", "update", "rename", "remove"}).Draw(s.t, "by hand") {
 	case "stop":
 		if live(b) {
 			b.State, b.ExitCode, b.since = workspace.Exited, 137, s.now
+		}
+	case "start": // or the engine itself, when it comes up again
+		if !live(b) && b.of.good() && b.joined {
+			b.State, b.ExitCode, b.Begun, b.since = workspace.Running, 0, true, s.now
+			s.two = true
 		}
 	case "pause":
 		if b.State == workspace.Running {

@@ -133,7 +133,11 @@ func (h *hand) rename(c *found, to core.Role) error {
 		return nil
 	}
 	if err := h.m.o.Engine.ContainerRename(h.ctx, c.ID, name); err != nil {
-		return gone(err)
+		now, look := h.get(c.ID)
+		if look != nil || now != nil && now.Name != "/"+name {
+			return err
+		}
+		// Gone, or another agent was faster.
 	}
 	c.Name, c.role = "/"+name, to
 	return nil

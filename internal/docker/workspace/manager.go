@@ -101,6 +101,9 @@ type Options struct {
 	// Dir is a folder for configs and secrets that containers mount read-only.
 	// It outlives the agent.
 	Dir string
+	// Declared lists the names of the workspaces that have a row; nil finds no
+	// orphans.
+	Declared func(ctx context.Context) (map[string]bool, error)
 	// Digest is the host's keyed digest, as form.Keyed makes it.
 	Digest func(string) string
 	Log    *slog.Logger
@@ -166,6 +169,12 @@ func Policy() engine.Policy {
 		Resync: clock.Minute, Revive: 5 * clock.Minute, History: engine.History{Keep: 50},
 	}
 }
+
+var (
+	_ reconcile.Manager[Desired, Observed] = (*Manager)(nil)
+	_ reconcile.ObserverOfAll[Observed]    = (*Manager)(nil)
+	_ reconcile.Pruner                     = (*Manager)(nil)
+)
 
 // title is the engine's name of a workspace.
 func (m *Manager) title(d *Desired) string { return d.Spec.Workspace.EngineName(m.o.Owner.Title) }

@@ -77,6 +77,34 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 	return out, nil
 }
 
+// Orphans lists workspaces of this host that are on the engine and not declared.
+func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
+	if m.o.Declared == nil {
+		return nil, nil
+	}
+	declared, err := m.o.Declared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := m.o.Engine.ContainerList(ctx, true, ownership.LabelOwner+"="+m.o.Owner.ID(), ownership.LabelKind+"="+spec.KindWorkspace)
+	if err != nil {
+		return nil, fault.Of(ctx, err)
+	}
+	var out []engine.Ref
+	for _, s := range listed {
+		name, title := s.Labels[ownership.LabelName], s.Labels[ownership.LabelTitle]
+		ref := engine.Ref{Kind: spec.KindWorkspace, ID: name}
+		named := slices.ContainsFunc(s.Names, func(n string) bool {
+			return title != "" && (n == "/"+title || strings.HasPrefix(n, "/"+title+"."))
+		})
+		if named && name != "" && !declared[name] && !slices.Contains(out, ref) {
+			out = append(out, ref)
+		}
+	}
+	slices.SortFunc(out, engine.Ref.Compare)
+	return out, nil
+}
+
 // forget drops what is remembered of containers that are gone.
 func (m *Manager) forget(ids map[string]bool) {
 	m.cache.keep(ids)

@@ -28,7 +28,7 @@ func (h *hand) Swap(a core.Swap) error {
 		defer leave()
 	}
 	if o != nil && o.role != core.Old {
-		if err := h.free(core.Name(h.title, h.m.replica(o), core.Old)); err != nil {
+		if err := h.free(core.Name(h.title, h.m.replica(o), core.Old), o.ID); err != nil {
 			return err
 		}
 	}
@@ -51,12 +51,14 @@ func (h *hand) Swap(a core.Swap) error {
 }
 
 // free fails if a name is taken, before anything is stopped for it.
-func (h *hand) free(name string) error {
+func (h *hand) free(name, except string) error {
 	switch c, err := h.m.o.Engine.ContainerInspect(h.ctx, name); {
 	case daemon.NotFound(err):
 		return nil
 	case err != nil:
 		return err
+	case c.ID == except:
+		return nil // another agent was faster
 	default:
 		return fmt.Errorf("the name %s is needed and belongs to container %.12s: rename or remove it", name, c.ID)
 	}

@@ -97,6 +97,7 @@ type world struct {
 	store  *store
 	events chan daemon.Event
 	now    engine.Instant
+	runs   map[string]bool // containers that ran when the events were last read
 
 	mu    sync.Mutex
 	ahead time.Duration

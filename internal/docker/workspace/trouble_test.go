@@ -1,0 +1,272 @@
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// behind puts a proxy between the manager and the engine.
+func (w *world) behind() *dockertest.Proxy {
+	p := w.d.Proxy()
+	e, err := daemon.Open(daemon.Options{Socket: p.Socket(), Timeout: patience})
+	w.ok(err)
+	w.t.Cleanup(func() { w.ok(e.Close()) })
+	w.o.Engine = e
+	w.m = workspace.New(w.o)
+	return p
+}
+
+// TestCutShort: whichever write of a replacement is cut off, before the engine
+// has it or after, an agent that starts anew ends with one container that runs,
+// as declared, with its data.
+func TestCutShort(t *testing.T) {
+	for _, startFirst := range []bool{false, true} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("start first %v, after %v", startFirst, after), func(t *testing.T) {
+				w := newWorld(t)
+				w.want(func(d *workspace.Desired) {
+					d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
+					if startFirst {
+						d.Spec.Workspace.Update.Order = spec.StartFirst
+					}
+				})
+				w.converge("create", "start")
+				w.run("sh", "-c", "echo kept >/data/f")
+				p := w.behind()
+				for n := 1; ; n++ {
+					base := len(p.Writes())
+					cut := false
+					fate := func(r dockertest.Request) dockertest.Fate {
+						if r.Write == base+n {
+							cut = true
+							return dockertest.Drop
+						}
+						return dockertest.Pass
+					}
+					if after {
+						p.After(fate)
+					} else {
+						p.Before(fate)
+					}
+					w.m = workspace.New(w.o)
+					w.want(func(d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = fmt.Sprint("n", n) })
+					got := w.settle()
+					if !cut {
+						if got.name != "converged" || n < 5 {
+							t.Fatalf("after %d cuts: %+v", n-1, got)
+						}
+						break
+					}
+					p.After(nil)
+					p.Before(nil)
+					w.m = workspace.New(w.o)
+					w.converge()
+					if c := w.one(); !slices.Contains(c.Config.Env, fmt.Sprint("A=n", n)) {
+						t.Fatalf("cut %d: %v", n, c.Config.Env)
+					}
+					if got := w.run("cat", "/data/f"); got != "kept\n" {
+						t.Fatalf("cut %d: data %q", n, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestUnknownOutcome: a create whose answer is lost is waited for, not counted,
+// and never made twice.
+func TestUnknownOutcome(t *testing.T) {
+	w := newWorld(t)
+	p := w.behind()
+	p.After(func(r dockertest.Request) dockertest.Fate {
+		if r.Path == "/containers/create" {
+			return dockertest.Drop
+		}
+		return dockertest.Pass
+	})
+	got := w.settle()
+	blocked := reconcile.Blocked(0, engine.Because(fault.CodeUnknown, "")).Error()
+	if got.err == nil || len(got.err.Error()) < 8 || got.err.Error()[:8] != blocked[:8] {
+		t.Fatalf("%+v, want blocked", got)
+	}
+	p.After(nil)
+	w.converge()
+	creates := 0
+	for _, r := range p.Writes() {
+		if r.Path == "/containers/create" {
+			creates++
+		}
+	}
+	if w.one(); creates != 1 {
+		t.Errorf("%d creates", creates)
+	}
+}
+
+// TestObserveAll: with nothing new one call looks at all; an event or a listing
+// that disagrees makes it look closer, and a minute tells of what no event tells.
+func TestObserveAll(t *testing.T) {
+	w := newWorld(t)
+	w.converge("create", "start")
+	seen := func() (workspace.Observed, int64) {
+		t.Helper()
+		before := w.e.Calls().Reads
+		all, err := w.m.ObserveAll(t.Context())
+		w.ok(err)
+		return all[w.r.Ref], w.e.Calls().Reads - before
+	}
+	seen()
+	o, calls := seen()
+	if calls != 1 || len(o.Seen.Containers) != 1 || o.Generation != w.r.Generation {
+		t.Fatalf("%d calls for %+v", calls, o)
+	}
+	if alone := w.observe(); len(alone.Seen.Containers) != 1 || alone.Seen.Containers[0].ID != o.Seen.Containers[0].ID {
+		t.Fatalf("%+v is not %+v", alone, o)
+	}
+	for len(w.events) > 0 {
+		<-w.events
+	}
+	_, err := w.api.ContainerPause(t.Context(), w.n.Name("web"), client.ContainerPauseOptions{})
+	w.ok(err)
+	if o, _ := seen(); o.Seen.Containers[0].State != "paused" {
+		t.Errorf("paused: %+v", o)
+	}
+	_, err = w.api.ContainerUnpause(t.Context(), w.n.Name("web"), client.ContainerUnpauseOptions{})
+	w.ok(err)
+	_, err = w.api.NetworkDisconnect(t.Context(), w.n.Name("net"), client.NetworkDisconnectOptions{Container: w.n.Name("web"), Force: true})
+	w.ok(err)
+	if o, _ := seen(); len(o.Seen.Containers[0].Differences) == 0 || o.Seen.Containers[0].Differences[0].Class != diff.InPlace {
+		t.Errorf("disconnected: %+v", o)
+	}
+}
+
+// TestOrphans: only workspaces of this host that no row declares.
+func TestOrphans(t *testing.T) {
+	w := newWorld(t)
+	w.converge("create", "start")
+	declared := map[string]bool{"web": true}
+	w.o.Declared = func(context.Context) (map[string]bool, error) { return declared, nil }
+	m := workspace.New(w.o)
+	for _, want := range []int{0, 1} {
+		got, err := m.Orphans(t.Context())
+		w.ok(err)
+		if len(got) != want || want == 1 && got[0] != w.r.Ref {
+			t.Errorf("%v, want %d", got, want)
+		}
+		declared = nil
+	}
+}
+
+// road is what a router does: requests go to the container that was named last.
+type road struct {
+	mu   sync.Mutex
+	free sync.Cond
+	to   *workspace.Target
+	busy map[string]int
+	held int
+}
+
+func (r *road) Hold(string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = nil
+	r.held++
+}
+
+func (r *road) Set(_ string, to workspace.Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = &to
+	r.free.Broadcast()
+}
+
+func (r *road) Drain(_ context.Context, _ string, from workspace.Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.busy[from.ID] > 0 {
+		r.free.Wait()
+	}
+}
+
+// get makes one request.
+func (r *road) get(c *http.Client, network string) (string, error) {
+	r.mu.Lock()
+	for r.to == nil {
+		r.free.Wait()
+	}
+	to := *r.to
+	r.busy[to.ID]++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.busy[to.ID]--
+		r.free.Broadcast()
+	}()
+	resp, err := c.Get("http://" + net.JoinHostPort(to.Addresses[network].String(), "8080"))
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// TestStartFirstRefusesNothing: while a container with a healthcheck is replaced,
+// every request is answered, first by the old one, in the end by the new one.
+func TestStartFirstRefusesNothing(t *testing.T) {
+	w := newWorld(t)
+	r := &road{busy: map[string]int{}}
+	r.free.L = &r.mu
+	w.o.Upstreams = r
+	w.m = workspace.New(w.o)
+	serve := func(version string) []string {
+		return []string{"sh", "-c", "trap 'exit 0' TERM; mkdir -p /w; echo " + version + " >/w/index.html; httpd -p 8080 -h /w; sleep 1000 & wait"}
+	}
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Command = serve("one")
+		d.Spec.Workspace.Health = &spec.Health{Test: []string{"CMD-SHELL", "wget -qO- http://127.0.0.1:8080/"}, Interval: 200, Timeout: 5000, Retries: 5}
+	})
+	w.converge("create", "start")
+	first := w.one()
+	r.Set("web", workspace.Target{ID: first.ID, Addresses: map[string]netip.Addr{w.n.Name("net"): first.NetworkSettings.Networks[w.n.Name("net")].IPAddress}})
+	ctx, stop := context.WithCancel(t.Context())
+	answers := map[string]int{}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+		for ctx.Err() == nil {
+			got, err := r.get(c, w.n.Name("net"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answers[got]++
+		}
+	})
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = serve("two") })
+	w.converge("create", "start", "promote", "remove_old")
+	stop()
+	wg.Wait()
+	if len(answers) != 2 || answers["one\n"] == 0 || answers["two\n"] == 0 || r.held != 0 {
+		t.Errorf("answers %v, held %d times", answers, r.held)
+	}
+}
