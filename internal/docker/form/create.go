@@ -173,9 +173,16 @@ func Refused(d *core.Deployment, in Inputs, rules diff.WorkspaceRules) ([]diff.D
 	}
 	var out []diff.Difference
 	for _, f := range slices.Sorted(maps.Keys(want)) {
-		if why := rules.Lacks(f); why != "" {
+		why := rules.Lacks(f)
+		if (f == "limit/cpu-count" || f == "limit/cpu-percent") && in.Image.Os != "windows" {
+			why = "engines ignore this limit except on Windows: use limits of CPUs"
+		}
+		if why != "" {
 			out = append(out, diff.Difference{Field: f, Class: diff.Blocked, Cause: diff.Declared, Desired: want[f], Why: why})
 		}
+	}
+	if p := d.Workspace.Limits.CPUPerMille; p%10 != 0 {
+		return nil, fmt.Errorf("workspace %s: a CPU limit of %d per mille: engines take whole percents: write a multiple of 10", d.Workspace.Name, p)
 	}
 	for _, m := range d.Workspace.Mounts {
 		if (m.Recursive == "writable" || m.Recursive == "readonly") && !diff.AtLeast(in.API, 44) {

@@ -33,7 +33,13 @@ func aliases(w *core.Workspace, a core.Attachment) []string {
 	return sorted(append([]string{w.Name}, a.Aliases...))
 }
 
+// byMode is the connection to the engine's own bridge, which the mode makes.
+const byMode = "by mode"
+
 func desiredNetworks(f diff.Form, d *core.Deployment, in *Inputs) error {
+	if bridged(&d.Workspace) {
+		f["network/bridge"] = byMode
+	}
 	for _, a := range attachments(&d.Workspace) {
 		title, id, err := in.network(d, a.Network)
 		if err != nil {
@@ -83,10 +89,16 @@ func mode(d *core.Deployment, in *Inputs) (string, error) {
 	if len(w.Networks) > 0 {
 		return "", nil
 	}
-	if w.NetworkMode == "" || w.NetworkMode == "default" {
+	if bridged(w) {
 		return "bridge", nil
 	}
 	return shared(d, w.NetworkMode, in)
+}
+
+// bridged reports a workspace on the engine's own bridge.
+func bridged(w *core.Workspace) bool {
+	m := w.NetworkMode
+	return len(w.Networks) == 0 && (m == "" || m == "default" || m == "bridge")
 }
 
 // shared turns workspace:NAME into container:ID; other modes are the engine's.
@@ -170,7 +182,13 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 	own := observedMode(string(c.HostConfig.NetworkMode))
 	asked := askedOf(in)
 	for title, e := range c.NetworkSettings.Networks {
-		if e == nil || title == own && own != "" {
+		if e == nil {
+			continue
+		}
+		if own != "" && (title == own || title == "default") {
+			if own == "bridge" {
+				f["network/bridge"] = byMode
+			}
 			continue
 		}
 		at := "network/" + title
@@ -270,6 +288,9 @@ func Reconnections(ds []diff.Difference, d *core.Deployment, in Inputs, c *conta
 	all, err := Endpoints(d, in)
 	if err != nil {
 		return nil, nil, err
+	}
+	if bridged(&d.Workspace) {
+		all = append(all, Endpoint{Network: "bridge", ID: "bridge", Settings: &network.EndpointSettings{}})
 	}
 	for _, e := range all {
 		if changed[e.Network] {

@@ -10,7 +10,7 @@ import (
 	core "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/form/random"
+	"github.com/steadyfleet/steady/internal/docker/random"
 )
 
 // cure applies what can be changed in place.
@@ -151,6 +151,34 @@ func TestInPlaceWhileItRuns(t *testing.T) {
 	step("renamed", classes{"name": diff.InPlace}, diff.Outside)
 	s.Networks = []core.Attachment{{Network: "front", Aliases: []string{"web", "www"}}}
 	step("declared", classes{back: diff.InPlace, back + own: diff.InPlace, back + "/alias/db": diff.InPlace, back + "/ipv4": diff.InPlace, front + "/alias/www": diff.InPlace}, diff.Declared)
+}
+
+func TestTheEnginesOwnBridgeIsHeld(t *testing.T) {
+	w := newWorld(t)
+	s := workspace()
+	id := w.create(t, s)
+	w.start(t, id)
+	rec := w.record(t, s, id)
+	for _, n := range []struct {
+		name string
+		do   func() error
+		want classes
+	}{
+		{"off", func() error {
+			_, err := w.api.NetworkDisconnect(t.Context(), "bridge", client.NetworkDisconnectOptions{Container: id})
+			return err
+		}, classes{"network/bridge": diff.InPlace}},
+		{"one more", func() error {
+			_, err := w.api.NetworkConnect(t.Context(), w.n.Name("far"), client.NetworkConnectOptions{Container: id})
+			return err
+		}, classes{"network/" + w.n.Name("far"): diff.InPlace}},
+	} {
+		w.ok(n.do())
+		ds := w.compare(t, s, id, rec)
+		wantFields(t, ds, n.want)
+		w.ok(w.cure(t.Context(), s, id, ds))
+		same(t, n.name, w.compare(t, s, id, rec))
+	}
 }
 
 func TestTrap13_ANetworkOfTheSameNameIsAnotherOne(t *testing.T) {

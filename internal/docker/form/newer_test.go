@@ -107,13 +107,22 @@ func TestTrap07_MACByEndpoint(t *testing.T) {
 func TestOlderEnginesRefuseNewerFields(t *testing.T) {
 	d, in, _ := newer(t)
 	in.API = "1.41"
+	d.Workspace.Limits.CPUCount, d.Workspace.Limits.CPUPerMille = 1, 100 // of Windows
 	refused, err := form.Refused(d, in, newerRules("1.41"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantFields(t, refused, classes{"annotation/com.example.a": diff.Blocked, "health/start-interval": diff.Blocked,
-		"network/edge-1.front/mac": diff.Blocked, "mount//zones": diff.Blocked})
+		"network/edge-1.front/mac": diff.Blocked, "mount//zones": diff.Blocked,
+		"limit/cpu-count": diff.Blocked, "limit/cpu-percent": diff.Blocked})
+	d.Workspace.Limits.CPUPerMille = 101
+	if _, err := form.Refused(d, in, newerRules("1.41")); err == nil {
+		t.Error("a fraction of a percent is taken")
+	}
 	for _, x := range refused {
+		if strings.HasPrefix(x.Field, "limit/") {
+			continue
+		}
 		if !strings.Contains(x.Why, "1.41") || !strings.Contains(x.Why, "leave") {
 			t.Errorf("says too little: %s", x.Show())
 		}

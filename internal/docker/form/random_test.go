@@ -9,7 +9,7 @@ import (
 	core "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/form/random"
+	"github.com/steadyfleet/steady/internal/docker/random"
 )
 
 var named = random.Names{Images: []string{"plain", "rich"}, Networks: []string{"back", "far", "front"}, Volumes: []string{"data", "logs"}, Secrets: []string{"db", "tls"}}

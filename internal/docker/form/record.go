@@ -19,7 +19,8 @@ import (
 // Record keeps the documents of the moment when a thing was made or changed in
 // place: what was asked for and what the engine showed. Forms are not kept: they
 // are computed again by whatever version reads them, so that a newer agent
-// compares like with like and replaces nothing. No secret's value is in it.
+// compares like with like and replaces nothing. No value of the host's secret store
+// is in it.
 type Record struct {
 	Version int    `json:"version"` // of the record's own layout
 	Kind    string `json:"kind"`

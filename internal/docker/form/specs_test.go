@@ -132,6 +132,16 @@ var specs = []spec{
 	{name: "blkio", set: func(s *core.Workspace) {
 		s.Limits.BlkioWeight = 300
 	}, quirk: true},
+	{name: "blkio devices", set: func(s *core.Workspace) {
+		for i, what := range []string{"weight", "read_bps", "read_iops", "write_bps", "write_iops"} {
+			s.Limits.BlkioDevices = append(s.Limits.BlkioDevices, core.BlkioLimit{What: what, Path: "/dev/loop0", Rate: int64(100 + i)})
+		}
+	}, quirk: true, rests: true},
+	{name: "cgroup parent", set: func(s *core.Workspace) { s.Namespaces.CgroupParent = "/steady" }, rests: true},
+	{name: "endpoint options", set: func(s *core.Workspace) {
+		s.Networks = []core.Attachment{{Network: "back", DriverOpts: map[string]string{"x": "1"}}, {Network: "front", LinkLocal: []string{"169.254.9.9", "169.254.9.8"}, DriverOpts: map[string]string{"y": ""}}}
+	}},
+	{name: "real time", set: func(s *core.Workspace) { s.Limits.CPURTPeriod, s.Limits.CPURTRuntime = 1000000, 10000 }, quirk: true, rests: true},
 	{name: "capabilities", set: func(s *core.Workspace) {
 		s.Security.CapAdd, s.Security.CapDrop = []string{"net_admin", "CAP_SYS_TIME"}, []string{"all"}
 	}},
