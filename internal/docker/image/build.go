@@ -41,7 +41,7 @@ func (m *Manager) build(ctx context.Context, d *Desired, out *lines) error {
 	if err := m.bases(ctx, d, on, out); err != nil {
 		return timedOut(ctx, limit, err)
 	}
-	id, err := m.run(ctx, d, on, files, out)
+	id, err := m.run(ctx, d, on, text, files, out)
 	if err != nil {
 		return timedOut(ctx, limit, err)
 	}
@@ -124,7 +124,7 @@ func (m *Manager) use(refs []string) (done func()) {
 // kindBase marks images in the ledger that others were built on.
 const kindBase = "base"
 
-func (m *Manager) run(ctx context.Context, d *Desired, on []string, files *os.File, out *lines) (string, error) {
+func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string, files *os.File, out *lines) (string, error) {
 	b := d.Spec.Build
 	ref := d.Spec.EngineRef(m.o.Owner.Title)
 	labels := maps.Clone(b.Labels)
@@ -150,14 +150,20 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, files *os.Fi
 	if err := options(&req, b); err != nil {
 		return "", err
 	}
+	// Each label of the request is a step of its own, with a container and a
+	// layer; in the Dockerfile all of them are one.
+	labelled, ok := withLabels(text, labels)
+	if ok = ok && b.Target == ""; ok {
+		text, req.Labels = labelled, nil
+	}
 	var tar io.Reader = files
-	if b.Inline != "" {
+	if ok || b.Inline != "" {
 		req.Dockerfile = inlineName
 		var context io.Reader
 		if files != nil {
 			context = files
 		}
-		if tar, err = withInline(b.Inline, context); err != nil {
+		if tar, err = withInline(text, context); err != nil {
 			return "", err
 		}
 	}

@@ -147,17 +147,21 @@ func (l *lab) inline(name, dockerfile string) spec.Image {
 
 func (l *lab) ref(i spec.Image) string { return i.EngineRef(l.owner.Title) }
 
-func TestBuildFromAContext(t *testing.T) {
+func TestBuildFromAContext(t *testing.T) { buildFromAContext(t, "") }
+
+func TestBuildOfATarget(t *testing.T) { buildFromAContext(t, "one") }
+
+func buildFromAContext(t *testing.T, target string) {
 	l := begin(t)
 	tar := dockertest.BuildContext(t, map[string]string{"docker/My.file": "ARG V\nFROM " + dockertest.BusyboxRef + " AS one\nRUN echo made in $V > /f\nFROM one AS two\nRUN cat /f\n", "docker/x": "y"})
-	i := spec.Image{Name: "app", Ref: l.owner.Title("named") + ":1", Build: &spec.Build{Dockerfile: "docker/My.file", Args: map[string]string{"V": "test"}, Labels: map[string]string{"l": "v"}, Target: "one"}}
+	i := spec.Image{Name: "app", Ref: l.owner.Title("named") + ":1", Build: &spec.Build{Dockerfile: "docker/My.file", Args: map[string]string{"V": "test"}, Labels: map[string]string{"l": `a "b" \c $V 'd'`}, Target: target}}
 	blob := l.blobs.add(tar.Bytes())
 	i.Build.Context = &blob
 	r := l.row(i)
 	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
 	seen, err := l.engine.ImageInspect(l.ctx, l.ref(i))
 	l.must(err)
-	if seen.Config.Labels["l"] != "v" || !l.owner.Owns(seen.Config.Labels, spec.KindImage, "app") || l.id(i.Ref) != seen.ID {
+	if seen.Config.Labels["l"] != `a "b" \c $V 'd'` || !l.owner.Owns(seen.Config.Labels, spec.KindImage, "app") || l.id(i.Ref) != seen.ID {
 		t.Fatalf("not as declared: %+v", seen.Config.Labels)
 	}
 	l.quiet(r)

@@ -1,0 +1,229 @@
+package image_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"pgregory.net/rapid"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/image"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+func nothing(string, string) bool { return false }
+
+func (l *lab) collect(k image.Keep) []string {
+	l.Helper()
+	out, err := l.manager.Collect(l.ctx, k)
+	l.must(err)
+	return out.Removed
+}
+
+func TestS37CollectByReference(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "FROM scratch\nLABEL a=b\n")
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	foreign := l.make(l.owner.Title("theirs")+":1", "x")
+	ref := l.ref(i)
+	if _, err := l.manager.Collect(l.ctx, image.Keep{Referenced: nothing}); !errors.Is(err, image.ErrIncomplete) {
+		t.Fatalf("collected without knowing what is desired: %v", err)
+	}
+	if got := l.collect(image.Keep{Complete: true, Referenced: func(r, _ string) bool { return r == ref }}); len(got) != 0 {
+		t.Fatalf("removed %v, which is desired", got)
+	}
+	c, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: ref, Cmd: []string{"x"}}})
+	l.must(err)
+	// Trap 13: with another name an engine takes this one away under the container.
+	l.must(l.engine.ImageTag(l.ctx, ref, l.owner.Title("another")+":1"))
+	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 {
+		t.Fatalf("removed %v, which a container uses", got)
+	}
+	_, err = l.api.ContainerRemove(l.ctx, c.ID, client.ContainerRemoveOptions{})
+	l.must(err)
+	if got := l.collect(image.Keep{Complete: true, Referenced: nothing, Grace: time.Hour}); len(got) != 0 {
+		t.Fatalf("removed %v within its grace", got)
+	}
+	id := l.id(ref)
+	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); !slices.Equal(got, []string{ref}) {
+		t.Fatalf("removed %v", got)
+	}
+	if l.id(id) == "" || l.id(l.owner.Title("theirs")+":1") != foreign {
+		t.Fatal("what others named is gone")
+	}
+	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 {
+		t.Fatalf("removed %v after all was removed", got)
+	}
+}
+
+// Trap 13: an engine takes a name away from an image that a container uses.
+func TestTrap13_UsedImageKeepsItsName(t *testing.T) {
+	l := begin(t)
+	i := l.inline("app", "FROM scratch\nLABEL a=b\n")
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	ref := l.ref(i)
+	l.must(l.engine.ImageTag(l.ctx, ref, l.owner.Title("another")+":1"))
+	_, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: ref, Cmd: []string{"x"}}})
+	l.must(err)
+	if _, err := l.engine.ImageRemove(l.ctx, ref); err != nil {
+		t.Fatalf("the trap is not there on this engine: %v", err)
+	}
+	l.must(l.engine.ImageTag(l.ctx, l.owner.Title("another")+":1", ref))
+	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 || l.id(ref) == "" {
+		t.Fatalf("removed %v", got)
+	}
+}
+
+func TestCollectLeavesWhatWasThereBefore(t *testing.T) {
+	l := begin(t)
+	ref := l.owner.Title("before") + ":1"
+	id := l.make(ref, "x")
+	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{}}
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "record")
+	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 || l.id(ref) != id {
+		t.Fatalf("removed %v", got)
+	}
+}
+
+func TestCollectKeepsBasesOfWhatIsDesired(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	l.make(l.owner.Title("base")+":1", "base")
+	base, _ := hub.Push(t, l.docker, l.owner.Title("base")+":1", l.owner.Prefix+"base:1")
+	i := l.inline("app", "FROM "+base+"\nLABEL a=b\n")
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	desired := func(ref, _ string) bool { return ref == l.ref(i) }
+	if got := l.collect(image.Keep{Complete: true, Referenced: desired}); len(got) != 0 {
+		t.Fatalf("removed %v", got)
+	}
+	got := l.collect(image.Keep{Complete: true, Referenced: nothing})
+	got = append(got, l.collect(image.Keep{Complete: true, Referenced: nothing})...)
+	if l.id(base) != "" || l.id(l.ref(i)) != "" {
+		t.Fatalf("removed only %v", got)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	l := begin(t)
+	ref := l.owner.Title("loaded") + ":1"
+	id := l.make(ref, "saved")
+	save := func(refs ...string) spec.Blob {
+		r, err := l.api.ImageSave(l.ctx, refs)
+		l.must(err)
+		defer r.Close()
+		text, err := io.ReadAll(r)
+		l.must(err)
+		return l.blobs.add(text)
+	}
+	alone := save(ref)
+	l.must(l.engine.ImageTag(l.ctx, id, l.owner.Title("second")+":1"))
+	both := save(ref, l.owner.Title("second")+":1")
+	for _, name := range []string{ref, l.owner.Title("second") + ":1"} {
+		_, err := l.engine.ImageRemove(l.ctx, name)
+		l.must(err)
+	}
+	two := spec.Image{Name: "two", Ref: ref, Load: &spec.Load{Archive: both}}
+	if x := l.row(two).Settle(t, l.ctx).Must(t, "error", "", "load"); !strings.Contains(x.Err.Error(), "second") || l.id(ref) != "" {
+		t.Fatalf("an archive with another name: %v", x.Err)
+	}
+	i := spec.Image{Name: "app", Ref: ref, Load: &spec.Load{Archive: alone}}
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "load")
+	if l.id(ref) != id {
+		t.Fatal("another image was loaded")
+	}
+	l.quiet(r)
+	_, err := l.engine.ImageRemove(l.ctx, ref)
+	l.must(err)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "load")
+}
+
+type full struct{ words string }
+
+func (f *full) Short(context.Context) (string, error) { return f.words, nil }
+
+type pool struct{ free int }
+
+func (p *pool) TryEnter(string) (func(), bool) {
+	if p.free == 0 {
+		return nil, false
+	}
+	p.free--
+	return func() { p.free++ }, true
+}
+
+func TestNoRoomAndNoTurnAreWaitedFor(t *testing.T) {
+	l := begin(t)
+	disk, builds := &full{"no room"}, &pool{}
+	l.options.Space, l.options.Builds = disk, builds
+	l.manager = image.New(l.options)
+	r := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n"))
+	before := l.engine.Calls().Writes
+	r.Settle(t, l.ctx).Must(t, "wait", image.CodeDiskPressure)
+	disk.words = ""
+	if x := r.Settle(t, l.ctx).Must(t, "error", "", "build"); !strings.HasPrefix(x.Err.Error(), "blocked: pool_full") {
+		t.Fatalf("%v", x.Err)
+	}
+	if l.engine.Calls().Writes != before {
+		t.Fatal("the engine was changed")
+	}
+	builds.free = 1
+	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	if builds.free != 1 {
+		t.Fatal("its place was not given back")
+	}
+	disk.words = "no room"
+	l.quiet(r)
+}
+
+func TestOrphans(t *testing.T) {
+	l := begin(t)
+	for _, name := range []string{"kept", "stray"} {
+		l.row(l.inline(name, "FROM scratch\nLABEL a=b\n")).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	}
+	l.options.Declared = func(context.Context) (map[string]bool, error) { return map[string]bool{"kept": true}, nil }
+	orphans := func() []engine.Ref {
+		refs, err := image.New(l.options).Orphans(l.ctx)
+		l.must(err)
+		return refs
+	}
+	if refs := orphans(); !slices.Contains(refs, engine.Ref{Kind: spec.KindImage, ID: "stray"}) || slices.Contains(refs, engine.Ref{Kind: spec.KindImage, ID: "kept"}) {
+		t.Fatalf("orphans are %v", refs)
+	}
+	// An image that somebody made from it has its labels, and is not ours.
+	stray := l.ref(l.inline("stray", "FROM scratch\nLABEL a=b\n"))
+	tar := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + stray + "\nLABEL c=d\n"})
+	_, err := l.engine.ImageBuild(l.ctx, tar, daemon.Build{Tags: []string{l.owner.Title("derived") + ":1"}}, nil)
+	l.must(err)
+	_, err = l.engine.ImageRemove(l.ctx, stray)
+	l.must(err)
+	if refs := orphans(); slices.Contains(refs, engine.Ref{Kind: spec.KindImage, ID: "stray"}) {
+		t.Fatalf("orphans are %v", refs)
+	}
+}
+
+// TestS37MayGo: nothing that is referred to, in use, younger than its grace or
+// not of this host may go, and what is none of that may.
+func TestS37MayGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := image.Garbage{Fetched: rapid.Bool().Draw(t, "fetched"), Referenced: rapid.Bool().Draw(t, "referenced"),
+			Used: rapid.Bool().Draw(t, "used"), Free: time.Duration(rapid.Int64Range(0, 10).Draw(t, "free"))}
+		grace := time.Duration(rapid.Int64Range(0, 10).Draw(t, "grace"))
+		switch may := image.MayGo(g, grace); {
+		case may && (!g.Fetched || g.Referenced || g.Used || g.Free < grace):
+			t.Fatalf("%+v goes within %d", g, grace)
+		case !may && g.Fetched && !g.Referenced && !g.Used && g.Free >= grace:
+			t.Fatalf("%+v stays for ever", g)
+		}
+	})
+}

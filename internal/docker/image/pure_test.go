@@ -1,0 +1,189 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+func TestBases(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"FROM a:1", []string{"a:1"}},
+		{"# syntax=x\n from --platform=linux/amd64 a AS one\nFROM one\nCOPY --from=b:2 / /\nCOPY --chown=1 --from=0 / /", []string{"a", "b:2"}},
+		{"ARG V=3\nARG W\nFROM a:${V}\nFROM b:$W\nFROM c:${X:-9}", []string{"a:3", "b:given", "c:9"}},
+		{"ARG V\nFROM a:$V", nil},
+		{"FROM scratch\nFROM a \\\n  AS x\nFROM x", []string{"a"}},
+		{"FROM a\nARG V=3\nFROM b:${V}", []string{"a"}},
+		{"FROM a:${V:+x}\nFROM ${", nil},
+		{"", nil},
+	} {
+		if got := bases(c.text, map[string]string{"W": "given"}); !slices.Equal(got, c.want) {
+			t.Errorf("%q is built on %v, expected %v", c.text, got, c.want)
+		}
+	}
+}
+
+func TestBasesIsTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bases(rapid.StringMatching(`((FROM|ARG|COPY|#|RUN) ?[-a-z=:${}"\\ ]{0,12}\n?){0,5}`).Draw(t, "text"), nil)
+		bases(rapid.String().Draw(t, "any"), nil)
+	})
+}
+
+func TestFamiliar(t *testing.T) {
+	for in, want := range map[string]string{"a": "a:latest", "docker.io/library/a": "a:latest", "docker.io/t/a:1": "t/a:1", "h:5000/a": "h:5000/a:latest", "h/a@sha256:x": "h/a@sha256:x"} {
+		if got := familiar(in); got != want {
+			t.Errorf("%s is %s, expected %s", in, got, want)
+		}
+	}
+}
+
+func drawImage(t *rapid.T) spec.Image {
+	i := spec.Image{Name: "app", Ref: "r.example/app:1"}
+	switch rapid.IntRange(0, 2).Draw(t, "source") {
+	case 0:
+		i.Pull = &spec.Pull{Policy: rapid.SampledFrom([]spec.PullPolicy{"", spec.PullMissing, spec.PullAlways, spec.PullNever}).Draw(t, "policy"),
+			Platform: rapid.SampledFrom([]string{"", "linux/amd64", "linux/arm"}).Draw(t, "platform")}
+	case 1:
+		i.Build = &spec.Build{Inline: rapid.SampledFrom([]string{"FROM a", "FROM b"}).Draw(t, "inline")}
+	case 2:
+		i.Load = &spec.Load{Archive: spec.Blob{Digest: digest.Of([]byte("a")), Size: 1}}
+	}
+	return i
+}
+
+// world is one engine with at most two images, as Decide's actions change it.
+type world struct {
+	o    Observed
+	made string
+}
+
+func (w *world) act(d *Desired, a engine.Action) {
+	id := ""
+	switch a := a.(type) {
+	case Tag:
+		w.o.ID, w.o.Missing = a.ID, nil
+		return
+	case Record:
+		id = a.ID
+	default:
+		id = w.made
+		w.o.Owned, w.o.Identity = d.Spec.Build != nil, string(Identity(&d.Spec))
+		if d.Spec.Pull != nil && d.Spec.Pull.Platform != "" {
+			w.o.Platform = d.Spec.Pull.Platform
+		}
+	}
+	w.o.ID, w.o.MadeThere, w.o.Known, w.o.Missing = id, true, true, nil
+	w.o.Made = ledger.Image{ID: id, Identity: Identity(&d.Spec), Run: d.Run, Nonce: d.Nonce}
+}
+
+// TestS36DecideComesToRest: whatever is there, a few acts lead to rest, and then
+// nothing is done any more; what never may be pulled is not.
+func TestS36DecideComesToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := Desired{Spec: drawImage(t), Run: rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "run"),
+			Verb: rapid.SampledFrom([]string{"", VerbCancel, VerbRetry, VerbRebuild}).Draw(t, "verb"), Nonce: "n"}
+		w := world{made: "fetched", o: Observed{Ref: "r.example/app:1",
+			ID:        rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "id"),
+			Owned:     rapid.Bool().Draw(t, "owned"),
+			Known:     rapid.Bool().Draw(t, "known"),
+			MadeThere: rapid.Bool().Draw(t, "there"),
+			Platform:  rapid.SampledFrom([]string{"linux/amd64", "linux/arm/v7"}).Draw(t, "platform"),
+			Short:     rapid.SampledFrom([]string{"", "full"}).Draw(t, "short")}}
+		if w.o.Known {
+			w.o.Made = ledger.Image{ID: "x", Run: "r1", Identity: rapid.SampledFrom([]digest.Digest{"", Identity(&d.Spec)}).Draw(t, "made of")}
+			w.o.MadeThere = w.o.MadeThere || w.o.ID == "x"
+		} else {
+			w.o.MadeThere = false
+		}
+		m := New(Options{})
+		for n := 0; ; n++ {
+			v := engine.View[Desired, Observed]{Resource: engine.Resource[Desired]{Desired: d}, Observed: w.o}
+			a := m.Decide(v).Action()
+			if a == nil {
+				break
+			}
+			switch a.(type) {
+			case Pull, Build, Load:
+				if d.Verb == VerbCancel || w.o.Short != "" || d.Spec.Pull != nil && d.Spec.Pull.Policy == spec.PullNever {
+					t.Fatalf("%s, and it may not", a.ActionName())
+				}
+			}
+			if n == 4 {
+				t.Fatalf("no rest: %s again with %+v", a.ActionName(), w.o)
+			}
+			w.act(&d, a)
+		}
+	})
+}
+
+func TestStateOf(t *testing.T) {
+	for _, c := range []struct {
+		phase engine.Phase
+		code  engine.Code
+		verb  string
+		want  spec.State
+	}{
+		{engine.Pending, "", "", spec.ImagePending}, {engine.Acting, CodeMissing, "", spec.ImageBuilding},
+		{engine.Verifying, "", "", spec.ImageBuilding}, {engine.Converged, "", "", spec.ImageFinished},
+		{engine.Failed, engine.CodeExhausted, "", spec.ImageFailed}, {engine.Waiting, CodeCancelled, VerbCancel, spec.ImageCancelled},
+		{engine.Waiting, CodePoolFull, "", spec.ImagePending}, {engine.Retrying, engine.CodeActFailed, "", spec.ImagePending},
+		{engine.Retired, "", "", ""},
+	} {
+		raw, err := json.Marshal(Desired{Verb: c.verb})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := StateOf(&engine.Row{Phase: c.phase, Reason: engine.Because(c.code, ""), Desired: raw}); got != c.want {
+			t.Errorf("%s %s is %s, expected %s", c.phase, c.code, got, c.want)
+		}
+	}
+}
+
+// Whoever leaves a shared piece of work does not end it for the others; the last
+// one does.
+func TestSharedWorkEndsWithTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sharing{running: map[string]*shared{}}
+		var ended error
+		begun := 0
+		join := func() (context.CancelCauseFunc, chan error) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				done <- s.do(ctx, "k", func(string) {}, func(ctx context.Context, _ func(string)) error {
+					begun++
+					<-ctx.Done()
+					ended = context.Cause(ctx)
+					return ended
+				})
+			}()
+			synctest.Wait()
+			return cancel, done
+		}
+		first, second := errors.New("first"), errors.New("second")
+		leave1, done1 := join()
+		leave2, done2 := join()
+		leave1(first)
+		if err := <-done1; !errors.Is(err, first) || ended != nil {
+			t.Fatalf("%v, the work %v", err, ended)
+		}
+		leave2(second)
+		if err := <-done2; !errors.Is(err, second) || !errors.Is(ended, second) || begun != 1 {
+			t.Fatalf("%v, the work %v, begun %d times", err, ended, begun)
+		}
+	})
+}
