@@ -17,7 +17,7 @@ import (
 )
 
 // routePath fills in a route's parameters.
-var routePath = strings.NewReplacer("{host}", "h", "{rollout}", "r", "{verb}", "pause", "{channel}", "c", "{bundle}", "b", "{id}", "i")
+var routePath = strings.NewReplacer("{host}", "h", "{rollout}", "r", "{verb}", "pause", "{channel}", "c", "{bundle}", "b", "{id}", "i", "{kind}", "workspace", "{name}", "n")
 
 // request sends one to the operator API as anybody might.
 func (w *world) request(secret, method, path, body string, headers ...string) (int, string) {

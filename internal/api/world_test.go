@@ -158,6 +158,8 @@ type plan struct {
 	waves   string // "" means all at once
 	policy  string // further lines of the policy
 	more    string // further lines of the declaration
+	host    string // further keys of every host
+	bundle  string // further lines of the bundle
 }
 
 func hostName(i int) string { return fmt.Sprintf("h-%04d", i) }
@@ -172,7 +174,7 @@ func (w *world) build(ref string, p plan) string {
 		if i == 0 {
 			tag = "canary"
 		}
-		fmt.Fprintf(&hosts, "  %s: {channel: stable, tags: [%s], bundle: web}\n", hostName(i), tag)
+		fmt.Fprintf(&hosts, "  %s: {channel: stable, tags: [%s], bundle: web%s}\n", hostName(i), tag, p.host)
 	}
 	waves := p.waves
 	if waves == "" {
@@ -183,7 +185,7 @@ func (w *world) build(ref string, p plan) string {
 		"bundles: {web: {path: web}}\nallowMassChange: true\n" + p.more
 	must(w.t, os.WriteFile(filepath.Join(src, release.FleetFile), []byte(text), 0o644))
 	must(w.t, os.MkdirAll(filepath.Join(src, "web"), 0o755))
-	must(w.t, os.WriteFile(filepath.Join(src, "web", release.BundleFile), []byte("files:\n  - {path: a, content: \""+p.content+"\"}\n"), 0o644))
+	must(w.t, os.WriteFile(filepath.Join(src, "web", release.BundleFile), []byte("files:\n  - {path: a, content: \""+p.content+"\"}\n"+p.bundle), 0o644))
 	s, problems := release.Load(src)
 	if release.Fatal(problems) {
 		w.t.Fatal(problems)

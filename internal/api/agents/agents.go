@@ -49,6 +49,8 @@ func New(c *control.Control, log *slog.Logger) *Handler {
 	h.peer("POST", wire.RouteClaim, h.claim)
 	h.peer("POST", wire.RouteEvents, h.events)
 	h.peer("POST", wire.RouteHeartbeat, h.heartbeat)
+	h.peer("GET", wire.RouteManaged, h.managed)
+	h.peer("POST", wire.RouteStreams+"{id}", h.stream)
 	h.peer("POST", wire.RouteRenew, h.renew)
 	h.peer("GET", wire.RouteRollouts+"{rollout}", h.rollout)
 	h.peer("GET", wire.RouteBundles+"{digest}", h.content)

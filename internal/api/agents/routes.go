@@ -2,6 +2,7 @@ package agents
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ const (
 	enrolWait     = 20 * time.Second
 )
 
-// dispatch is the long-poll. ?wait=SECONDS shortens it.
+// dispatch is the long-poll. ?wait=SECONDS shortens it, ?news=N asks for news and
+// streams as well.
 func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
 	wait := wire.MaxWait.Std()
 	if s := r.URL.Query().Get("wait"); s != "" {
@@ -30,10 +32,18 @@ func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, p *control.Pe
 		}
 		wait = min(wait, time.Duration(n)*time.Second)
 	}
+	var news *uint64
+	if s := r.URL.Query().Get("news"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return &refusal{http.StatusBadRequest, "news is the count of the last news"}
+		}
+		news = &n
+	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Now().Add(wait + answerTimeout))
-	d, err := h.c.Dispatch(r.Context(), p, wait)
+	d, err := h.c.Dispatch(r.Context(), p, news, wait)
 	if err != nil {
 		return err
 	}
@@ -73,8 +83,11 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request, p *control.Peer
 
 func (h *Handler) heartbeat(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
 	var m wire.Heartbeat
-	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+	if err := read(r, wire.MaxHeartbeat, &m); err != nil {
 		return err
+	}
+	if len(m.Metrics) > wire.MaxMetrics {
+		return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the metrics have %d bytes: expected at most %d", len(m.Metrics), wire.MaxMetrics)}
 	}
 	return answer(w, http.StatusOK, h.c.Heartbeat(p, m))
 }

@@ -81,6 +81,8 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.api.UseMiddleware(h.authorize)
 	h.reading()
 	h.changing()
+	h.managing()
+	h.splicing()
 	h.raw(huma.Operation{OperationID: "push-release", Method: http.MethodPost, Path: operator.RoutePush,
 		Summary: "Push a packed release (tar)"}, releasing, h.push)
 	h.raw(huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: operator.RouteStream,

@@ -1,0 +1,211 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// ResourcePath is embedded in inputs, which takes an exported name.
+type ResourcePath struct {
+	Host string `path:"host" maxLength:"63"`
+	Kind string `path:"kind" enum:"image,network,route,snapshot,volume,workspace"`
+	Name string `path:"name" maxLength:"63"`
+}
+
+type setIn struct {
+	ResourcePath
+	Body struct {
+		Spec     json.RawMessage `json:"spec" doc:"The resource of its kind"`
+		Reason   string          `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+		NotAfter clock.Instant   `json:"notAfter,omitempty" doc:"When the host ends it by itself, in milliseconds since 1970"`
+		Envelope json.RawMessage `json:"envelope,omitempty" doc:"The entry as an operator signed it"`
+	}
+}
+
+type removeIn struct {
+	ResourcePath
+	Reason          string `query:"reason" maxLength:"1000" doc:"Why, for the log"`
+	AllowMassChange bool   `query:"allowMassChange" doc:"Consent to removing many at once"`
+}
+
+type askIn struct {
+	ResourcePath
+	Verb string `path:"verb" enum:"build,cancel,redeploy,retry,snapshot,start,stop"`
+	Body struct {
+		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
+	}
+}
+
+type tuneIn struct {
+	Host string `path:"host" maxLength:"63"`
+	Body operator.SettingsPatch
+}
+
+type planIn struct {
+	Host string `path:"host" maxLength:"63"`
+	Body struct {
+		Kind string          `json:"kind" enum:"image,network,route,snapshot,volume,workspace"`
+		Name string          `json:"name" maxLength:"63"`
+		Spec json.RawMessage `json:"spec,omitempty" doc:"The resource of its kind; without it, what removing does"`
+	}
+}
+
+// managing registers the routes of the managed layer.
+func (h *Handler) managing() {
+	op := func(id, method, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: "/hosts/{host}" + path, Summary: summary, MaxBodyBytes: 256 << 10}
+	}
+	add(h, op("set-resource", http.MethodPut, "/{kind}/{name}", "Set a resource of a host's managed layer"), operating, h.setResource)
+	add(h, op("remove-resource", http.MethodDelete, "/{kind}/{name}", "Remove a resource from a host's managed layer"), operating, h.removeResource)
+	add(h, op("show-resource", http.MethodGet, "/{kind}/{name}", "Show a resource of a host's managed layer"), viewing, h.managedResource)
+	add(h, op("ask-resource", http.MethodPost, "/{kind}/{name}/{verb}", "Ask once for something of a resource"), operating, h.ask)
+	add(h, op("list-resources", http.MethodGet, "/resources", "List the container resources of a host"), viewing, h.resources)
+	add(h, op("tune-host", http.MethodPatch, "/settings", "Change a host's settings"), operating, h.tune)
+	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last said of itself"), viewing, h.hostMetrics)
+	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
+}
+
+func (h *Handler) setResource(ctx context.Context, in *setIn) (*body[operator.Changed], error) {
+	changed, err := h.c.SetManaged(ctx, in.Host, managed.Input{Kind: in.Kind, Name: in.Name, Spec: in.Body.Spec,
+		NotAfter: in.Body.NotAfter, Envelope: in.Body.Envelope}, in.Body.Reason, actor(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return h.changed(ctx, in.Host, operator.Changed{Changed: changed})
+}
+
+func (h *Handler) changed(ctx context.Context, host string, out operator.Changed) (*body[operator.Changed], error) {
+	err := h.c.ManagedHost(ctx, host, func(m *managed.Host) {
+		if m != nil {
+			out.Version = m.Version
+		}
+	})
+	return &body[operator.Changed]{out}, err
+}
+
+func (h *Handler) removeResource(ctx context.Context, in *removeIn) (*none, error) {
+	return &none{}, h.c.RemoveManaged(ctx, in.Host, in.Kind, in.Name, in.AllowMassChange, in.Reason, actor(ctx))
+}
+
+func (h *Handler) ask(ctx context.Context, in *askIn) (*body[operator.Changed], error) {
+	nonce, err := h.c.AskManaged(ctx, in.Host, in.Kind, in.Name, in.Verb, in.Body.Reason, actor(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return h.changed(ctx, in.Host, operator.Changed{Changed: true, Nonce: nonce})
+}
+
+func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (*body[operator.ManagedResource], error) {
+	var out operator.ManagedResource
+	found := false
+	err := h.c.ManagedHost(ctx, in.Host, func(m *managed.Host) {
+		for _, i := range m.Items() {
+			if i.Kind == in.Kind && i.Name == in.Name && len(i.Spec) > 0 {
+				found = true
+				out = operator.ManagedResource{Kind: i.Kind, Name: i.Name, Spec: slices.Clone(i.Spec), NotAfter: i.NotAfter, Signed: len(i.Envelope) > 0,
+					Verb: i.Verb, Nonce: i.Nonce, SetAt: i.At, Actor: i.Actor, Reason: i.Reason}
+			}
+		}
+	})
+	if err == nil && !found {
+		err = notManaged(in.Host, in.Kind, in.Name)
+	}
+	return &body[operator.ManagedResource]{out}, err
+}
+
+// resources joins what is declared of a host with what it reported.
+func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.HostResources], error) {
+	t, err := h.c.Target(ctx, in.Host)
+	if err != nil {
+		return nil, err
+	}
+	out := operator.HostResources{Host: in.Host, Delegation: t.Delegation}
+	rows := map[string]operator.Resource{}
+	for _, id := range declared(t.Bundle) {
+		rows[id.String()] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerBundle, Declared: true}
+	}
+	known := t.Declared
+	err = h.c.ManagedHost(ctx, in.Host, func(m *managed.Host) {
+		if m == nil {
+			return
+		}
+		known = true
+		out.Version, out.Dropped, out.Settings = m.Version, m.Dropped, settingsRow(m.Settings)
+		for id, e := range m.Entries {
+			if _, clash := rows[id]; !clash {
+				rows[id] = operator.Resource{Kind: e.Kind, Name: e.Name, Layer: event.LayerManaged, Declared: true}
+			}
+		}
+		for id, s := range m.Status {
+			r, ok := rows[id]
+			if !ok {
+				r.Kind, r.Name, _ = strings.Cut(id, "/")
+				r.Layer = s.Layer
+			}
+			r.State, r.Detail, r.Since, r.Generation, r.Differences = s.State, s.Detail, s.Since, s.Generation, slices.Clone(s.Differences)
+			rows[id] = r
+		}
+	})
+	if err == nil && !known {
+		err = unknownHost(in.Host)
+	}
+	out.Resources = make([]operator.Resource, 0, len(rows))
+	for _, r := range rows {
+		out.Resources = append(out.Resources, r)
+	}
+	slices.SortFunc(out.Resources, func(a, b operator.Resource) int {
+		return strings.Compare(managed.ID(a.Kind, a.Name), managed.ID(b.Kind, b.Name))
+	})
+	return &body[operator.HostResources]{out}, err
+}
+
+// declared lists the resources of a bundle.
+func declared(s *container.Set) []container.ID {
+	if s == nil {
+		return nil
+	}
+	var ids []container.ID
+	for id := range container.Dependencies(s) {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func settingsRow(s fleet.Settings) operator.HostSettings {
+	return operator.HostSettings{HeartbeatInterval: s.HeartbeatInterval, ResyncInterval: s.ResyncInterval, Enabled: s.Enabled, Pools: s.Pools, Metrics: s.Metrics}
+}
+
+func (h *Handler) tune(ctx context.Context, in *tuneIn) (*body[operator.HostSettings], error) {
+	s, err := h.c.Tune(ctx, in.Host, in.Body.Edit, in.Body.Reason, actor(ctx))
+	return &body[operator.HostSettings]{settingsRow(s)}, err
+}
+
+func (h *Handler) hostMetrics(ctx context.Context, in *hostPath) (*body[operator.HostMetrics], error) {
+	if _, err := h.host(ctx, in); err != nil {
+		return nil, err
+	}
+	out := operator.HostMetrics{Host: in.Host}
+	if s := h.c.Sample(in.Host); s != nil {
+		out = operator.HostMetrics{Host: in.Host, At: s.At, AgentVersion: s.AgentVersion, Uptime: s.Uptime, Runtimes: s.Runtimes,
+			Engine: s.Engine, Capabilities: s.Capabilities, Metrics: s.Metrics}
+	}
+	return &body[operator.HostMetrics]{out}, nil
+}
+
+func (h *Handler) plan(ctx context.Context, in *planIn) (*body[wire.PlanAnswer], error) {
+	a, err := h.c.Plan(ctx, in.Host, managed.Input{Kind: in.Body.Kind, Name: in.Body.Name, Spec: in.Body.Spec}, actor(ctx))
+	return &body[wire.PlanAnswer]{a}, err
+}

@@ -1,0 +1,129 @@
+package operations
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/duplex"
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/streams"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// startTimeout is how long an operator may take to say what is to run.
+const startTimeout = 10 * time.Second
+
+// splicing registers the routes that are streams of frames into a host.
+func (h *Handler) splicing() {
+	path := func(kind, what string) string { return operator.Prefix + "/hosts/{host}/" + kind + "/{name}/" + what }
+	h.raw(huma.Operation{OperationID: "workspace-logs", Method: http.MethodGet, Path: path(container.KindWorkspace, "logs"),
+		Summary: "Read or follow the log of a workspace, in frames"}, operating, h.logs)
+	h.raw(huma.Operation{OperationID: "image-output", Method: http.MethodGet, Path: path(container.KindImage, "output"),
+		Summary: "Read or follow the output of an image's build or pull, in frames"}, operating, h.output)
+	h.raw(huma.Operation{OperationID: "workspace-exec", Method: http.MethodPost, Path: path(container.KindWorkspace, "exec"),
+		Summary: "Run a command in a workspace, frames both ways"}, operating, h.exec)
+}
+
+// logArgs reads the query of a log.
+func logArgs(q url.Values, known ...string) (a wire.StreamArgs, err error) {
+	for key, v := range q {
+		s := v[0]
+		switch {
+		case len(v) != 1:
+			return a, fmt.Errorf("parameter %q is given %d times", key, len(v))
+		case key == "follow":
+			a.Follow, err = strconv.ParseBool(s)
+		case key == "tail" && len(known) > 0:
+			a.Tail, err = strconv.Atoi(s)
+		case key == "since" && len(known) > 0:
+			var n int64
+			n, err = strconv.ParseInt(s, 10, 63)
+			a.Since = clock.Instant(n)
+		default:
+			return a, fmt.Errorf("unknown parameter %q", key)
+		}
+		if err != nil {
+			return a, fmt.Errorf("parameter %q is %q, which is not its kind of value", key, s)
+		}
+	}
+	return a, nil
+}
+
+func (h *Handler) logs(w http.ResponseWriter, r *http.Request) {
+	h.read(w, r, wire.StreamLogs, container.KindWorkspace, "tail", "since")
+}
+
+func (h *Handler) output(w http.ResponseWriter, r *http.Request) {
+	h.read(w, r, wire.StreamOutput, container.KindImage)
+}
+
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, stream wire.StreamKind, kind string, known ...string) {
+	args, err := logArgs(r.URL.Query(), known...)
+	if err != nil {
+		problem(w, refused(http.StatusUnprocessableEntity, err.Error()))
+		return
+	}
+	c := duplex.New(w, r)
+	h.splice(w, r, c, c.WriteEnd(), stream, kind, args)
+}
+
+func (h *Handler) exec(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor < 2 {
+		problem(w, refused(http.StatusHTTPVersionNotSupported, "a command's input and output go both ways at once, which takes HTTP/2"))
+		return
+	}
+	c := duplex.New(w, r)
+	e := c.End()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(startTimeout))
+	var args wire.StreamArgs
+	f, err := e.Read()
+	if err == nil {
+		args, err = f.Start()
+	}
+	switch {
+	case err != nil:
+		problem(w, refused(http.StatusUnprocessableEntity, "the first frame says what is to run: "+err.Error()))
+		return
+	case len(args.Argv) == 0 || args.Argv[0] == "":
+		problem(w, refused(http.StatusUnprocessableEntity, "the command is empty"))
+		return
+	}
+	h.splice(w, r, c, e, wire.StreamExec, container.KindWorkspace, wire.StreamArgs{Argv: args.Argv, Stdin: args.Stdin, TTY: args.TTY,
+		Rows: args.Rows, Cols: args.Cols, User: args.User, WorkDir: args.WorkDir})
+}
+
+// splice opens a stream and is its operator's end until it is over.
+func (h *Handler) splice(w http.ResponseWriter, r *http.Request, c *duplex.Conn, e streams.End, stream wire.StreamKind, kind string, args wire.StreamArgs) {
+	s, err := h.c.OpenStream(r.Context(), r.PathValue("host"), stream, managed.ID(kind, r.PathValue("name")), args, actor(r.Context()))
+	if err != nil {
+		problem(w, h.refusal(err))
+		return
+	}
+	defer s.Close()
+	if err := c.Begin(); err != nil {
+		return // the caller is gone
+	}
+	err = h.c.ServeStream(r.Context(), s, e, func() error {
+		if _, refused := h.admit(r, operating); refused != nil {
+			return errors.New(refused.Detail)
+		}
+		return nil
+	})
+	if err != nil {
+		h.log.Debug("a stream ended early", "host", s.Host, "kind", stream, "err", err)
+	}
+}
+
+func notManaged(host, kind, name string) error {
+	return &control.Refusal{Kind: control.ErrNotFound, Words: "the managed layer of host " + host + " has no " + managed.ID(kind, name)}
+}

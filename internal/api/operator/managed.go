@@ -1,0 +1,156 @@
+package operator
+
+import (
+	"encoding/json"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// SetResource sets a resource of a host's managed layer. Spec is the resource of
+// its kind as JSON; the name may be left out.
+type SetResource struct {
+	Spec   json.RawMessage `json:"spec"`
+	Reason string          `json:"reason,omitempty"`
+	// NotAfter ends the resource on the host; zero is no end.
+	NotAfter clock.Instant `json:"notAfter,omitempty"`
+	// Envelope is the entry as an operator signed it, for hosts that require it.
+	Envelope json.RawMessage `json:"envelope,omitempty"`
+}
+
+// ManagedResource is one resource of a host's managed layer.
+type ManagedResource struct {
+	Kind     string          `json:"kind"`
+	Name     string          `json:"name"`
+	Spec     json.RawMessage `json:"spec"`
+	NotAfter clock.Instant   `json:"notAfter,omitempty"`
+	Signed   bool            `json:"signed"`
+	Verb     string          `json:"verb,omitempty"` // that was asked for last
+	Nonce    string          `json:"nonce,omitempty"`
+	SetAt    clock.Instant   `json:"setAt"`
+	Actor    string          `json:"actor"`
+	Reason   string          `json:"reason,omitempty"`
+}
+
+// Changed says whether a request changed anything; Version is that of the host's
+// managed layer since.
+type Changed struct {
+	Changed bool   `json:"changed"`
+	Version uint64 `json:"version"`
+	Nonce   string `json:"nonce,omitempty"` // of a verb
+}
+
+// Resource is one container resource of a host, of its bundle or its managed
+// layer, and where it stands.
+type Resource struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Layer string `json:"layer"` // bundle or managed
+	// State is the host's word; empty when it has not reported any.
+	State      string        `json:"state,omitempty"`
+	Detail     string        `json:"detail,omitempty"`
+	Since      clock.Instant `json:"since,omitempty"` // on the host's clock
+	Generation string        `json:"generation,omitempty"`
+	// Declared says that the newest release or the managed layer has it; one that
+	// is not is on its way out.
+	Declared    bool              `json:"declared"`
+	Differences []diff.Difference `json:"differences,omitempty"`
+}
+
+// HostResources are all container resources of one host.
+type HostResources struct {
+	Host    string `json:"host"`
+	Version uint64 `json:"version"` // of the managed layer
+	// Delegation is what the host leaves to the server; nil is nothing.
+	Delegation *fleet.Delegation `json:"delegation,omitempty"`
+	Settings   HostSettings      `json:"settings"`
+	Resources  []Resource        `json:"resources"` // by kind and name
+	// Dropped counts reports of more resources than the server keeps.
+	Dropped int `json:"dropped,omitempty"`
+}
+
+// HostSettings are what was tuned of a host; zero and nil are the default.
+type HostSettings struct {
+	HeartbeatInterval clock.Duration      `json:"heartbeatInterval,omitempty"`
+	ResyncInterval    clock.Duration      `json:"resyncInterval,omitempty"`
+	Enabled           *bool               `json:"enabled,omitempty"`
+	Pools             fleet.Pools         `json:"pools"`
+	Metrics           fleet.MetricsChoice `json:"metrics"`
+}
+
+// SettingsPatch changes what is set in it.
+type SettingsPatch struct {
+	HeartbeatInterval *clock.Duration `json:"heartbeatInterval,omitempty" doc:"Milliseconds, 5 s to 10 min; 0 is the default"`
+	ResyncInterval    *clock.Duration `json:"resyncInterval,omitempty" doc:"Milliseconds, 1 s to 1 h; 0 is the default"`
+	Enabled           *bool           `json:"enabled,omitempty" doc:"false stops the host's workspaces"`
+	Builds            *int            `json:"builds,omitempty" doc:"At a time; 0 is the default"`
+	Pulls             *int            `json:"pulls,omitempty" doc:"At a time; 0 is the default"`
+	Starts            *int            `json:"starts,omitempty" doc:"At a time; 0 is the default"`
+	HostMetrics       *bool           `json:"hostMetrics,omitempty"`
+	GPUMetrics        *bool           `json:"gpuMetrics,omitempty"`
+	WorkspaceMetrics  *bool           `json:"workspaceMetrics,omitempty"`
+	Reason            string          `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
+}
+
+// Edit applies the patch.
+func (p *SettingsPatch) Edit(s *fleet.Settings) {
+	set(&s.HeartbeatInterval, p.HeartbeatInterval)
+	set(&s.ResyncInterval, p.ResyncInterval)
+	set(&s.Pools.Builds, p.Builds)
+	set(&s.Pools.Pulls, p.Pulls)
+	set(&s.Pools.Starts, p.Starts)
+	for to, from := range map[**bool]*bool{&s.Enabled: p.Enabled, &s.Metrics.Host: p.HostMetrics,
+		&s.Metrics.GPU: p.GPUMetrics, &s.Metrics.Workspaces: p.WorkspaceMetrics} {
+		if from != nil {
+			*to = from
+		}
+	}
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// HostMetrics is what a host last said of itself.
+type HostMetrics struct {
+	Host string `json:"host"`
+	// At is when, on the server's clock; 0: not since the server started.
+	At           clock.Instant `json:"at"`
+	AgentVersion string        `json:"agentVersion,omitempty"`
+	Uptime       int64         `json:"uptime,omitempty"` // seconds
+	Runtimes     []string      `json:"runtimes,omitempty"`
+	Engine       *wire.Engine  `json:"engine,omitempty"`
+	Capabilities []string      `json:"capabilities,omitempty"`
+	// Metrics are as the agent's collector wrote them.
+	Metrics json.RawMessage `json:"metrics,omitempty"`
+}
+
+// PlanRequest asks what setting a resource would do, or removing it when Spec is
+// empty.
+type PlanRequest struct {
+	Kind string          `json:"kind"`
+	Name string          `json:"name"`
+	Spec json.RawMessage `json:"spec,omitempty"`
+}
+
+// LogQuery picks lines of a log.
+type LogQuery struct {
+	Follow bool
+	Tail   int           // last lines; 0: all
+	Since  clock.Instant // 0: from the start
+}
+
+// ExecRequest is a command in a workspace.
+type ExecRequest struct {
+	Argv    []string
+	Stdin   bool
+	TTY     bool
+	Rows    int
+	Cols    int
+	User    string
+	WorkDir string
+}
