@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -14,6 +15,7 @@ import (
 // kind is a manager with its types erased.
 type kind interface {
 	policy() *engine.Policy
+	setPolicy(p *engine.Policy)
 	listed() bool // resources are observed together
 	observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error)
 	decide(in engine.Input, observed any, check bool) (engine.Decision, error)
@@ -24,12 +26,13 @@ type kind interface {
 
 type managed[D, O any] struct {
 	m   Manager[D, O]
-	p   engine.Policy
+	p   atomic.Pointer[engine.Policy]
 	all *listing[O] // nil if the manager cannot list
 }
 
-func (k *managed[D, O]) policy() *engine.Policy { return &k.p }
-func (k *managed[D, O]) listed() bool           { return k.all != nil }
+func (k *managed[D, O]) policy() *engine.Policy     { return k.p.Load() }
+func (k *managed[D, O]) setPolicy(p *engine.Policy) { k.p.Store(p) }
+func (k *managed[D, O]) listed() bool               { return k.all != nil }
 
 func (k *managed[D, O]) acted() {
 	if k.all != nil {

@@ -69,12 +69,28 @@ func Register[D, O any](l *Loop, name string, m Manager[D, O], p engine.Policy) 
 	if err := p.Validate(); err != nil {
 		return fmt.Errorf("register kind %q: policy: %w", name, err)
 	}
-	k := &managed[D, O]{m: m, p: p}
+	k := &managed[D, O]{m: m}
+	k.setPolicy(&p)
 	if all, ok := m.(ObserverOfAll[O]); ok {
 		k.all = &listing[O]{observe: all.ObserveAll}
 	}
 	l.kinds[name] = k
 	l.names = append(l.names, name)
+	return nil
+}
+
+// SetPolicy changes the policy of a kind, for turns that begin from now on. What
+// is scheduled already stays scheduled. It may be called at any time.
+func (l *Loop) SetPolicy(name string, p engine.Policy) error {
+	p = p.WithDefaults()
+	k := l.kinds[name]
+	if k == nil {
+		return fmt.Errorf("set the policy of kind %q: it is not registered", name)
+	}
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("set the policy of kind %q: %w", name, err)
+	}
+	k.setPolicy(&p)
 	return nil
 }
 

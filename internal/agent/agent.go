@@ -13,11 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/agent/probe"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -38,6 +40,7 @@ type Agent struct {
 	client   *client.Client
 	follower *verify.Follower
 	content  *content
+	hosting  *hosting.Hosting
 	runner   *probe.Runner
 
 	inbox chan message
@@ -49,6 +52,7 @@ type Agent struct {
 	// since then are contact after it.
 	era         atomic.Int64
 	wantContact atomic.Bool
+	beatNow     atomic.Bool // a heartbeat is due, whatever the interval
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	status      atomic.Pointer[Status]
@@ -148,7 +152,7 @@ func (a *Agent) load(ctx context.Context) error {
 	}
 	a.runner = probe.NewRunner(a.onProbe)
 	a.r = newReducer(a, doc.Agent)
-	return a.manage()
+	return a.manage(ctx)
 }
 
 // connect loads the keys and makes the client and the follower.
@@ -194,20 +198,35 @@ func (a *Agent) wall() time.Time {
 }
 
 // manage makes the framework's loop with the managers of this host.
-func (a *Agent) manage() error {
+func (a *Agent) manage(ctx context.Context) error {
 	workers := 4
+	if a.cfg.Hosting.Engine != "" {
+		workers = 16 // most of them wait for the engine
+	}
 	if a.cfg.Light {
 		workers = 1
 	}
 	a.content = newContent(a.store, a.client)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
-		reconcile.WithAfterCommit(a.afterCommit))
+		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithDebounce(debounce))
+	var err error
+	a.hosting, err = hosting.Open(ctx, hosting.Options{
+		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.Host, StateDir: a.cfg.StateDir, Root: a.cfg.Root,
+		Agent: hosted{a}, Store: a.store, Rows: a.rows, Loop: a.loop, Client: a.client, Content: a.content,
+		Resync: a.cfg.Resync, Log: a.cfg.Log, Now: a.time.Now,
+	})
+	if err != nil {
+		return err
+	}
 	return system.Register(a.loop, system.Host{
 		Root: a.cfg.Root, Name: a.id.Host, Content: a.content, Ledger: a.store, Keeper: a,
-		Log: a.cfg.Log, Resync: a.cfg.Resync,
+		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Asks: a.asks,
 	})
 }
+
+// debounce makes one turn of a burst of events of the container engine.
+const debounce = 20 * clock.Millisecond
 
 // Run runs the agent until ctx ends or its database fails; the latter is an
 // error and the process should end. It may be called once.
@@ -223,6 +242,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.runner.Run(ctx) })
 	g.Go(func() error { return a.follow(ctx) })
 	g.Go(func() error { return a.carry(ctx) })
+	g.Go(func() error { return a.hosting.Run(ctx) })
 	g.Go(func() error {
 		select {
 		case err := <-a.fatal:
@@ -300,6 +320,8 @@ type Status struct {
 	// Refused is the last refusal of what the server gave, until it is cured.
 	Refused string        `json:"refused,omitempty"`
 	Current digest.Digest `json:"current,omitempty"`
+
+	delegation *fleet.Delegation // of the plan that the host took last
 }
 
 // Status returns the agent's state as of its last committed input. It may be

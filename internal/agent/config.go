@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	Log *slog.Logger
 	// Clock is the host's clock; the default is System.
 	Clock Clock
+	// Hosting says where containers run and where the router listens.
+	Hosting hosting.Config
 	// Resync is how often every resource is looked at without a trigger; the
 	// default is 30 s.
 	Resync clock.Duration

@@ -74,7 +74,7 @@ func (c *courier) round(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("the reconcile loop could not use agent.db %d times", n)
 	}
 	err := c.events(ctx)
-	if err == nil && !time.Now().Before(c.beatAt) {
+	if err == nil && (a.beatNow.Swap(false) || !time.Now().Before(c.beatAt)) {
 		err = c.heartbeat(ctx)
 	}
 	var db *databaseError
@@ -188,6 +188,9 @@ func (c *courier) heartbeat(ctx context.Context) error {
 		c.interval = min(max(reply.Interval, minHeartbeat), maxHeartbeat).Std()
 	}
 	c.beatAt = time.Now().Add(c.interval)
+	if err := a.hosting.Replied(ctx, reply); err != nil {
+		return database(err)
+	}
 	if err := c.replay(ctx, reply.Acked); err != nil {
 		return err
 	}
@@ -238,11 +241,15 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 	if err != nil {
 		return wire.HeartbeatReply{}, database(err)
 	}
-	return a.client.Heartbeat(ctx, wire.Heartbeat{
+	beat := wire.Heartbeat{
 		AgentVersion: a.cfg.Version, Incarnation: a.id.Incarnation, BootID: a.time.bootID,
 		Current: a.status.Load().Machine.Current, LastSeq: last, Pending: int(last - min(acked, last)),
 		Uptime: int64(time.Since(a.started) / time.Second),
-	})
+	}
+	if err := a.hosting.Fill(ctx, &beat); err != nil {
+		return wire.HeartbeatReply{}, err
+	}
+	return a.client.Heartbeat(ctx, beat)
 }
 
 // renew renews the certificate when it is time.

@@ -40,7 +40,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	last := ""
 	for ctx.Err() == nil {
 		began := time.Now()
-		d, err := a.client.Dispatch(ctx, 0)
+		d, err := a.client.Dispatch(ctx, a.hosting.News())
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -51,6 +51,9 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		failing.Reset()
 		grant := ""
+		if d != nil {
+			a.hosting.Dispatched(d)
+		}
 		if d != nil && d.Grant != "" {
 			grant = d.Grant
 			if err := a.take(ctx, d); err != nil {

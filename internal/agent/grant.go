@@ -17,8 +17,10 @@ import (
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/reconcile"
 )
 
 // Words that open the detail of a declined preparation.
@@ -53,14 +55,18 @@ func (a *Agent) prepare(ctx context.Context, o host.Offer) error {
 			detail = detailDiskFull
 		case client.StatusOf(err) == http.StatusNotFound:
 			detail = detailMissing
-		case errors.As(err, new(*contentError)):
+		case errors.As(err, new(*contentError)), errors.Is(err, docker.ErrCannotPrepare):
 			detail = detailFailed
 		}
 		if detail != "" {
 			a.post(ctx, unprepared{o.Grant, detail + ": " + err.Error()})
 			return nil
 		}
-		a.away("prepare", err)
+		if why, waits := reconcile.IsBlocked(err); waits {
+			a.cfg.Log.Info("preparing waits", "grant", o.Grant, "reason", why.String())
+		} else {
+			a.away("prepare", err)
+		}
 		if wait.Wait(ctx) != nil {
 			return nil
 		}
@@ -101,7 +107,7 @@ func (a *Agent) prepareOnce(ctx context.Context, o host.Offer) error {
 			return err
 		}
 	}
-	return nil
+	return a.hosting.Prepare(ctx, bundle.Value().Containers)
 }
 
 // plan verifies an offer's plan again: the process may have restarted, and the

@@ -178,6 +178,9 @@ func (r *reducer) finish(ctx context.Context, t *turn) error {
 	if len(t.events) > 0 {
 		nudge(r.a.send)
 	}
+	if before.Phase != after.Phase || before.Manifest != after.Manifest {
+		r.a.hosting.Changed()
+	}
 	if before.Phase != after.Phase && (after.Phase == host.Converged || after.Phase == host.Reverted) {
 		r.sweep()
 	}
@@ -223,7 +226,7 @@ func (r *reducer) publish() {
 	s := &Status{
 		Fleet: r.a.id.Fleet, Host: r.a.id.Host, Incarnation: r.a.id.Incarnation, BootID: r.a.time.bootID,
 		Machine: m, Quarantine: slices.Clone(r.state.Quarantine), MaxTerm: r.state.MaxTerm,
-		Refused: r.lastRefused, Current: m.Current,
+		Refused: r.lastRefused, Current: m.Current, delegation: r.state.Plan.Delegation,
 	}
 	if r.state.Offer != nil {
 		o := *r.state.Offer

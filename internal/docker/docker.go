@@ -4,6 +4,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,7 @@ type Host struct {
 	builds, pulls, starts *pool.Pool
 
 	disabled atomic.Bool
+	resync   clock.Duration // Tune's caller's alone
 	mu       sync.Mutex
 	names    map[string]engine.Ref // of containers by id
 	shooting map[string]bool       // workspaces that are being captured
@@ -109,7 +111,7 @@ type Host struct {
 
 // New registers the kinds on a loop. Run must follow, once the loop runs.
 func New(l *reconcile.Loop, o Options) (*Host, error) {
-	h := &Host{o: o, loop: l, secrets: secret.Folder(o.Secrets), names: map[string]engine.Ref{}, shooting: map[string]bool{}}
+	h := &Host{o: o, loop: l, resync: o.Resync, secrets: secret.Folder(o.Secrets), names: map[string]engine.Ref{}, shooting: map[string]bool{}}
 	kick := func(ref string) { h.kick(ref, "a slot is free") }
 	h.builds, h.pulls, h.starts = pool.New(DefaultBuilds, kick), pool.New(DefaultPulls, kick), pool.New(DefaultStarts, kick)
 	images, err := ledger.Open(filepath.Join(o.Dir, "images.json"))
@@ -140,27 +142,20 @@ func (h *Host) register(images *ledger.File) error {
 		Engine: o.Engine, Owner: o.Owner, Ledger: images, Settled: h.settled, Secrets: h.secretsOf, Snapshotting: h.snapshotting,
 		Space: h.guard, Now: o.Now,
 	})
+	p := h.policies()
 	err := errors.Join(
-		reconcile.Register(l, container.KindNetwork, h.networks, h.policy(network.Policy())),
-		reconcile.Register(l, container.KindVolume, h.volumes, h.policy(volume.Policy())),
-		reconcile.Register(l, container.KindImage, h.images, h.policy(image.Policy())),
-		reconcile.Register(l, container.KindWorkspace, h.workspaces, h.policy(workspace.Policy())),
-		reconcile.Register(l, container.KindSnapshot, h.snapshots, h.policy(snapshot.Policy())),
+		reconcile.Register(l, container.KindNetwork, h.networks, p[container.KindNetwork]),
+		reconcile.Register(l, container.KindVolume, h.volumes, p[container.KindVolume]),
+		reconcile.Register(l, container.KindImage, h.images, p[container.KindImage]),
+		reconcile.Register(l, container.KindWorkspace, h.workspaces, p[container.KindWorkspace]),
+		reconcile.Register(l, container.KindSnapshot, h.snapshots, p[container.KindSnapshot]),
 		layer.Register(l, o.Owner.Title),
 	)
 	if o.Router == nil {
 		return err
 	}
 	h.routes = route.New(route.Options{Router: o.Router, Changed: o.RouteChanged})
-	return errors.Join(err, reconcile.Register(l, container.KindRoute, h.routes, h.policy(route.Policy())))
-}
-
-// policy looks as often as the host is told to.
-func (h *Host) policy(p engine.Policy) engine.Policy {
-	if h.o.Resync > 0 {
-		p.Resync = h.o.Resync
-	}
-	return p
+	return errors.Join(err, reconcile.Register(l, container.KindRoute, h.routes, p[container.KindRoute]))
 }
 
 // declared lists the names that have a row of a kind.
@@ -240,4 +235,31 @@ func (h *Host) Tune(s fleet.Settings) {
 	if h.disabled.Swap(s.Disabled()) != s.Disabled() {
 		h.kickAll(context.Background(), "settings", container.KindWorkspace)
 	}
+	if resync := cmp.Or(s.ResyncInterval, h.o.Resync); resync != h.resync {
+		h.resync = resync
+		for kind, p := range h.policies() {
+			if err := h.loop.SetPolicy(kind, p); err != nil {
+				h.o.Log.Warn("the interval was not set", "kind", kind, "error", err)
+			}
+		}
+		h.kickAll(context.Background(), "settings", container.Kinds...)
+	}
+}
+
+// policies are those of every kind, looking as often as the host is told to.
+func (h *Host) policies() map[string]engine.Policy {
+	out := map[string]engine.Policy{
+		container.KindNetwork: network.Policy(), container.KindVolume: volume.Policy(), container.KindImage: image.Policy(),
+		container.KindWorkspace: workspace.Policy(), container.KindSnapshot: snapshot.Policy(),
+	}
+	if h.o.Router != nil {
+		out[container.KindRoute] = route.Policy()
+	}
+	for kind, p := range out {
+		if h.resync > 0 {
+			p.Resync = h.resync
+		}
+		out[kind] = p
+	}
+	return out
 }

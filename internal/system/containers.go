@@ -16,7 +16,7 @@ func (s *switching) containers() (engine.Decision, bool) {
 	for _, ref := range s.order {
 		children = append(children, s.parts[ref].Child)
 	}
-	p := deploy.Next(deploy.Want{Set: s.bundle.Containers, Keep: s.keep, Run: s.want.Run, Title: s.title}, children)
+	p := deploy.Next(deploy.Want{Set: s.bundle.Containers, Keep: s.keep, Run: s.want.Run, Title: s.title, Asks: s.asks}, children)
 	switch {
 	case len(p.Failed) > 0:
 		bad := p.Failed[0]

@@ -17,6 +17,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/reconcile"
@@ -74,6 +75,8 @@ type Host struct {
 	// Title names what a bundle declares of containers on the engine; nil where
 	// there is none.
 	Title container.Titled
+	// Asks are the verbs for what the bundle declares of containers; may be nil.
+	Asks func() map[container.ID]deploy.Ask
 	// Resync is how often files and steps with a check are looked at.
 	Resync clock.Duration
 }

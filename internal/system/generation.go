@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -34,6 +35,7 @@ func (g Generation) Same(o Generation) bool {
 type GenerationObserved struct {
 	Bundle fleet.Bundle
 	Keep   *container.Set // containers of the bundle that may come back
+	Asks   map[container.ID]deploy.Ask
 }
 
 // FileDesired is what is desired of one file.
@@ -64,6 +66,9 @@ type generations struct{ host Host }
 // Observe reads the bundles that the digests name. The parts observe themselves.
 func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]) (GenerationObserved, error) {
 	var o GenerationObserved
+	if g.host.Asks != nil {
+		o.Asks = g.host.Asks()
+	}
 	if r.Desired.Bundle != "" {
 		b, err := g.host.Content.Bundle(ctx, r.Desired.Bundle)
 		if err != nil {
@@ -120,13 +125,14 @@ type switching struct {
 	want   Generation
 	bundle fleet.Bundle
 	keep   *container.Set
+	asks   map[container.ID]deploy.Ask
 	title  container.Titled
 	parts  map[engine.Ref]part
 	order  []engine.Ref // of the children as given
 }
 
 func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
-	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: v.Observed.Keep, parts: map[engine.Ref]part{}}
+	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: v.Observed.Keep, asks: v.Observed.Asks, parts: map[engine.Ref]part{}}
 	for _, c := range v.Children {
 		p := part{Child: c}
 		var d struct {

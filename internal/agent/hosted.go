@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/system"
+)
+
+// hosted is the agent as hosting sees it.
+type hosted struct{ a *Agent }
+
+var _ hosting.Agent = hosted{}
+
+// Delegation is of the plan that the host took last.
+func (h hosted) Delegation() *fleet.Delegation { return h.a.status.Load().delegation }
+
+// Declared reads the bundles that run, may come back, or are on their way.
+func (h hosted) Declared(ctx context.Context) ([]*container.Set, error) {
+	s := h.a.status.Load()
+	want := []digest.Digest{s.Machine.Current, s.Machine.From, s.Machine.Target}
+	if s.Offer != nil {
+		want = append(want, s.Offer.Plan.Target)
+	}
+	slices.Sort(want)
+	var out []*container.Set
+	for _, d := range slices.Compact(want) {
+		if d == "" {
+			continue
+		}
+		b, err := h.a.content.Bundle(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if !b.Containers.Empty() {
+			out = append(out, b.Containers)
+		}
+	}
+	return out, nil
+}
+
+// Asked has the generation look at its verbs.
+func (h hosted) Asked() { h.a.loop.Kick(system.Current, because("verbs")) }
+
+// Beat sends a heartbeat soon.
+func (h hosted) Beat() {
+	h.a.beatNow.Store(true)
+	nudge(h.a.back)
+}
+
+// Append adds an event to the outbox.
+func (h hosted) Append(ctx context.Context, tx *sql.Tx, e event.Event) error {
+	defer nudge(h.a.send)
+	return h.a.append(ctx, tx, h.a.time.Now(), e)
+}
+
+// asks are the verbs for what the bundle declares.
+func (a *Agent) asks() map[container.ID]deploy.Ask { return a.hosting.Asks() }

@@ -1,0 +1,274 @@
+// Package hosting is what an agent keeps beside its rollout: containers on the
+// host's engine, the router in front of them, the managed layer, what operators
+// tune, and what is measured. It acts on what the host's signed declaration
+// delegates and on nothing else.
+package hosting
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/stream"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/docker"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/reconcile"
+	rows "github.com/steadyfleet/steady/reconcile/sqlite"
+)
+
+// Config says where containers run and where the router listens.
+type Config struct {
+	// Engine is the socket or URL of the container engine; empty for a host
+	// without one.
+	Engine string
+	// Prefix comes before every name on the engine; the default is the host's name
+	// and a dot.
+	Prefix string
+	// HTTP and HTTPS are addresses of the router; without any it does not listen.
+	HTTP, HTTPS []string
+	// Secrets and Certificates are folders; the defaults are below the state
+	// folder.
+	Secrets, Certificates string
+	// RouteExport is where the table of routes is written to for an external
+	// proxy, as FORMAT:FILE with the format json, traefik or caddy; empty writes
+	// none.
+	RouteExport string
+}
+
+// Agent is what hosting asks of the agent. All may be called from any goroutine.
+type Agent interface {
+	// Delegation is what the signed plan of this host delegates; nil is nothing.
+	Delegation() *fleet.Delegation
+	// Declared are the sets of the bundle that runs and of the one that may come
+	// back or is on its way. An error says that one of them is not known now.
+	Declared(ctx context.Context) ([]*container.Set, error)
+	// Asked has the generation look at its verbs again.
+	Asked()
+	// Beat sends a heartbeat soon.
+	Beat()
+	// Append adds an event to the outbox in somebody's transaction.
+	Append(ctx context.Context, tx *sql.Tx, e event.Event) error
+}
+
+// Content gives blobs by digest.
+type Content interface {
+	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
+	Damaged(d digest.Digest) error
+}
+
+// Options of Open.
+type Options struct {
+	Config
+	Fleet, Host, StateDir, Root string
+	Agent                       Agent
+	Store                       *state.Store
+	Rows                        *rows.Store
+	Loop                        *reconcile.Loop
+	Client                      *client.Client
+	Content                     Content
+	Resync                      clock.Duration
+	Log                         *slog.Logger
+	Now                         func() clock.Instant // the agent's clock
+}
+
+// Hosting is open until Close.
+type Hosting struct {
+	o       Options
+	docker  *docker.Host // nil without an engine
+	router  *router.Router
+	streams *stream.Set
+	metrics *metrics.Collector
+
+	news     atomic.Uint64
+	tuned    atomic.Pointer[tuned]
+	asks     atomic.Pointer[map[container.ID]deploy.Ask]
+	listener atomic.Pointer[router.Listener]
+	changed  chan struct{} // what is delegated or declared may have changed
+
+	admitting sync.Mutex
+}
+
+// Open registers the kinds of containers on the loop, and takes up what was
+// tuned and managed when the agent last ran.
+func Open(ctx context.Context, o Options) (*Hosting, error) {
+	if o.Prefix == "" {
+		o.Prefix = o.Host + "."
+	}
+	if o.Secrets == "" {
+		o.Secrets = filepath.Join(o.StateDir, "secrets")
+	}
+	if o.Certificates == "" {
+		o.Certificates = filepath.Join(o.StateDir, "certificates")
+	}
+	if o.RouteExport != "" {
+		if _, _, err := parseExport(o.RouteExport); err != nil {
+			return nil, err
+		}
+	}
+	h := &Hosting{o: o, changed: make(chan struct{}, 1)}
+	h.asks.Store(&map[container.ID]deploy.Ask{})
+	if err := h.loadTuned(ctx); err != nil {
+		return nil, err
+	}
+	if o.Engine != "" {
+		if err := h.openEngine(); err != nil {
+			return nil, err
+		}
+	}
+	h.metrics = metrics.New(metrics.Options{
+		Settings: h.chosen(), DiskPaths: []string{o.Root, o.StateDir},
+		Report: func(problem string) { o.Log.Warn("metrics", "problem", problem) },
+	})
+	h.streams = stream.NewSet(stream.Options{
+		Transport: o.Client, Backend: h, Allowed: o.Agent.Delegation, Ended: h.streamEnded,
+	})
+	return h, nil
+}
+
+// Folders of the state folder.
+const (
+	folder  = "containers"
+	keyFile = "containers.key"
+)
+
+func (h *Hosting) openEngine() error {
+	o := h.o
+	for _, dir := range []string{filepath.Join(o.StateDir, folder), o.Secrets, o.Certificates} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make a folder for containers: %w", err)
+		}
+	}
+	key, err := hostKey(o.Store.KeyPath(keyFile))
+	if err != nil {
+		return err
+	}
+	engine, err := daemon.Open(daemon.Options{Socket: o.Engine, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	h.router = router.New(router.Config{})
+	h.docker, err = docker.New(o.Loop, docker.Options{
+		Engine: engine, Owner: ownership.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
+		Dir: filepath.Join(o.StateDir, folder), Secrets: o.Secrets, Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
+		Router: h.router, RouteChanged: h.routed, Pinned: o.Agent.Declared, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
+	})
+	if err == nil {
+		h.docker.Tune(h.tuned.Load().Settings)
+	}
+	return err
+}
+
+// hostKey reads the host's key for digests of values that must not be shown, and
+// makes it the first time.
+func hostKey(path string) ([]byte, error) {
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) == 32 {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("the host's key for digests: %w", err)
+	}
+	key = make([]byte, 32)
+	rand.Read(key)
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		return nil, fmt.Errorf("the host's key for digests: %w", err)
+	}
+	return key, nil
+}
+
+// baselines is the ledger of containers in the agent's database.
+type baselines struct{ *state.Store }
+
+func (b baselines) Forget(ctx context.Context, id string) error { return b.ForgetBaseline(ctx, id) }
+
+// Title names what a bundle declares on the engine; nil where there is none.
+func (h *Hosting) Title() container.Titled {
+	if h.docker == nil {
+		return nil
+	}
+	return h.docker.Title
+}
+
+// Asks are the verbs for what the bundle declares.
+func (h *Hosting) Asks() map[container.ID]deploy.Ask { return *h.asks.Load() }
+
+// ErrNoEngine refuses containers on a host without an engine.
+var ErrNoEngine = fmt.Errorf("%w: it declares containers and this agent has no container engine; start it with --engine", docker.ErrCannotPrepare)
+
+// Prepare fetches what the containers of a bundle need, and changes nothing that
+// runs.
+func (h *Hosting) Prepare(ctx context.Context, s *container.Set) error {
+	switch {
+	case s.Empty():
+		return nil
+	case h.docker == nil:
+		return ErrNoEngine
+	}
+	return h.docker.Prepare(ctx, s)
+}
+
+// Run hears the engine, serves routes and admits what the managed layer holds,
+// until ctx ends.
+func (h *Hosting) Run(ctx context.Context) error {
+	defer h.metrics.Close()
+	defer h.streams.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	if h.docker != nil {
+		defer h.router.Close()
+		g.Go(func() error { return h.docker.Run(ctx) })
+		g.Go(func() error { return h.serve(ctx) })
+	}
+	g.Go(func() error { return h.admitAgain(ctx) })
+	return g.Wait()
+}
+
+// Changed says that what is delegated or declared may have changed.
+func (h *Hosting) Changed() {
+	h.streams.Narrow()
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// News is the newest count of changes that the agent has heard of.
+func (h *Hosting) News() uint64 { return h.news.Load() }
+
+// Dispatched takes what a dispatch says besides a grant.
+func (h *Hosting) Dispatched(d *wire.Dispatch) {
+	if len(d.Streams) > 0 {
+		h.streams.Open(d.Streams)
+	}
+	if d.News != h.news.Swap(d.News) {
+		h.o.Agent.Beat()
+	}
+}
+
+func (h *Hosting) streamEnded(r wire.StreamRequest, err error) {
+	if err != nil {
+		h.o.Log.Info("a stream ended", "kind", r.Kind, "resource", r.Resource, "actor", r.Actor, "error", err)
+	}
+}

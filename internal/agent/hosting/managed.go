@@ -1,0 +1,156 @@
+package hosting
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/agent/delegated"
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/docker/layer"
+	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// keyManaged is where the managed layer is kept over restarts, as it came: a host
+// that boots without its server goes on with it.
+const keyManaged = "managed"
+
+type managedDoc struct {
+	ETag string       `json:"etag"`
+	Doc  wire.Managed `json:"doc"`
+}
+
+// Replied takes what a heartbeat was answered.
+func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
+	if r.Settings != nil {
+		if err := h.tune(ctx, r.Settings); err != nil {
+			return err
+		}
+	}
+	var have managedDoc
+	if _, err := h.o.Store.Get(ctx, keyManaged, &have); err != nil {
+		return err
+	}
+	if r.Managed == 0 || r.Managed == have.Doc.Version {
+		return nil
+	}
+	doc, etag, same, err := h.o.Client.Managed(ctx, have.ETag)
+	if err != nil {
+		h.o.Log.Warn("the managed layer was not fetched", "version", r.Managed, "error", err)
+		return nil // the next heartbeat asks again
+	}
+	if same {
+		return nil
+	}
+	return h.admit(ctx, managedDoc{etag, doc})
+}
+
+// admitAgain admits what is held when the agent starts and whenever what is
+// delegated or declared may have changed.
+func (h *Hosting) admitAgain(ctx context.Context) error {
+	for {
+		var have managedDoc
+		ok, err := h.o.Store.Get(ctx, keyManaged, &have)
+		if err == nil && ok {
+			err = h.admit(ctx, have)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if t := h.tuned.Load(); t.Offered != nil {
+			if err := h.tune(ctx, t.Offered); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.changed:
+		}
+	}
+}
+
+// admit takes of a managed layer what the signed declaration lets through,
+// reports the rest, and hands it to the loop, in one transaction.
+func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
+	declared, err := h.o.Agent.Declared(ctx)
+	if err != nil {
+		h.o.Log.Warn("the managed layer waits: the bundle of this host cannot be read", "error", err)
+		return nil
+	}
+	got := delegated.Admit(delegated.Input{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Bundles: declared, Title: h.Title()})
+	now := h.o.Now()
+	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: "managed " + strconv.FormatUint(doc.Doc.Version, 10)}
+	err = h.o.Store.Tx(ctx, func(tx *sql.Tx) error {
+		if err := state.Put(ctx, tx, keyManaged, doc); err != nil {
+			return err
+		}
+		for _, r := range got.Refused {
+			if err := h.refuse(ctx, tx, r, doc.Doc.Version); err != nil {
+				return err
+			}
+		}
+		if h.docker == nil {
+			return nil
+		}
+		_, err := h.o.Rows.ApplyTx(ctx, tx, engine.Upsert(layer.Current, got.Layer), now, cause)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	h.ask(got.BundleAsks)
+	if h.docker != nil {
+		h.o.Loop.Kick(layer.Current, cause)
+	}
+	return nil
+}
+
+// refuse reports an entry that is kept off, once for each reason.
+func (h *Hosting) refuse(ctx context.Context, tx *sql.Tx, r delegated.Refusal, version uint64) error {
+	ref := r.Kind + "/" + r.Name
+	detail := "refused: " + r.Words
+	news, err := state.Stated(ctx, tx, ref, string(container.ErrorState), detail)
+	if err != nil || !news {
+		return err
+	}
+	return h.o.Agent.Append(ctx, tx, event.ResourceReported{
+		Resource: ref, State: string(container.ErrorState), Detail: detail,
+		Layer: event.LayerManaged, Generation: strconv.FormatUint(version, 10),
+	})
+}
+
+// ask hands verbs for what the bundle declares to its generation.
+func (h *Hosting) ask(list []layer.Ask) {
+	asks := make(map[container.ID]deploy.Ask, len(list))
+	for _, a := range list {
+		asks[container.ID{Kind: a.Kind, Name: a.Name}] = deploy.Ask{Verb: a.Verb, Nonce: a.Nonce}
+	}
+	before := *h.asks.Swap(&asks)
+	same := len(before) == len(asks)
+	for id, a := range asks {
+		same = same && before[id] == a
+	}
+	if !same {
+		h.o.Agent.Asked()
+	}
+}
+
+// aboutFor bounds the question which engine this is.
+const aboutFor = 5 * time.Second
+
+// Fill adds to a heartbeat what is known of the engine and what was measured.
+func (h *Hosting) Fill(ctx context.Context, b *wire.Heartbeat) error {
+	ctx, cancel := context.WithTimeout(ctx, aboutFor)
+	defer cancel()
+	b.Engine, b.Runtimes = h.about(ctx)
+	b.Capabilities = h.capabilities()
+	return h.measure(ctx, b)
+}
