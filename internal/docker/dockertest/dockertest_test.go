@@ -63,9 +63,16 @@ func output(t *testing.T, d *dockertest.Daemon, id string) string {
 }
 
 func TestNetworksNamesAndPorts(t *testing.T) {
-	for name, engine := range map[string]func(testing.TB) *dockertest.Daemon{"private": dockertest.Private, "shared": dockertest.Engine} {
-		t.Run(name, func(t *testing.T) {
-			d := engine(t)
+	for _, c := range []struct {
+		name   string
+		engine func(testing.TB) *dockertest.Daemon
+	}{
+		{"shared", dockertest.Engine},
+		{"private beside the shared one and its firewall", dockertest.Private},
+		{"shared after a private one", dockertest.Engine},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := c.engine(t)
 			n := d.Namespace(t)
 			if _, err := d.Client().NetworkCreate(t.Context(), n.Name("net"), client.NetworkCreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -77,7 +84,7 @@ func TestNetworksNamesAndPorts(t *testing.T) {
 					ExposedPorts: network.PortSet{port: {}}},
 				HostConfig: &container.HostConfig{PortBindings: network.PortMap{port: {{HostIP: netip.MustParseAddr("127.0.0.1")}}}}})
 			client2 := start(t, d, client.ContainerCreateOptions{Name: n.Name("client"), NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{n.Name("net"): {}}},
-				Config: &container.Config{Cmd: []string{"sh", "-c", "until wget -qO- http://web:8080/ 2>/dev/null; do :; done"}}})
+				Config: &container.Config{Cmd: []string{"sh", "-c", "for i in $(seq 50); do timeout 2 wget -qO- http://web:8080/ && exit; usleep 100000; done 2>/dev/null"}}})
 			if got := output(t, d, client2); got != "hello\n" {
 				t.Errorf("by name of the network: %q", got)
 			}
