@@ -1,0 +1,356 @@
+// Package delegated decides what of the server's word a host takes without a
+// signature: the managed layer and the settings, inside what the host's signed
+// declaration delegates. It is pure. What the server checked before is checked
+// again, because the server is not believed.
+package delegated
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/docker/layer"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Input is what Admit decides on.
+type Input struct {
+	Doc        wire.Managed
+	Delegation *fleet.Delegation
+	// Bounds are those of the delegation; their kinds are taken from it.
+	Bounds container.Bounds
+	// Bundles are what the signed bundles of the host declare: of the generation
+	// that runs and of the one that may come back. Nil ones are none.
+	Bundles []*container.Set
+	// Title gives names on the engine; nil adds nothing.
+	Title container.Titled
+	// Verify checks an operator's signature of an entry for this host and says
+	// what was signed. Without it nothing is signed.
+	Verify func(envelope json.RawMessage) (Signed, error)
+}
+
+// Signed is the entry that an operator signed.
+type Signed struct {
+	Kind, Name string
+	Spec       json.RawMessage
+	NotAfter   clock.Instant
+}
+
+// Admitted is what of a layer a host takes.
+type Admitted struct {
+	Layer layer.Layer
+	// BundleAsks are verbs for resources of the bundle that runs.
+	BundleAsks []layer.Ask
+	// Refused is the rest, in order of kind and name.
+	Refused []Refusal
+}
+
+// Refusal says why an entry, or the verb of one, is not taken.
+type Refusal struct {
+	Kind  string
+	Name  string
+	Actor string // who set it, as the server says
+	Code  managed.Code
+	Words string
+}
+
+// Bounds of what is taken and repeated.
+const (
+	maxEntries = managed.MaxEntries
+	maxAsks    = managed.MaxAsks // of the bundle
+	maxNonce   = 128
+	maxWord    = 64
+	maxWords   = 8 // findings of one refusal
+)
+
+// Admit takes of a layer what the delegation and the bounds of the managed layer
+// allow. Every entry stands for itself, and the order of entries does not matter.
+// It is total: any document gives a valid set.
+func Admit(in Input) Admitted {
+	in.Bounds.Kinds = nil
+	if in.Delegation != nil {
+		in.Bounds.Kinds = in.Delegation.Kinds
+	}
+	a := &admission{in: in, title: in.Title, taken: map[string]claim{}, entries: map[container.ID]wire.ManagedEntry{}}
+	if a.title == nil {
+		a.title = func(t string) string { return t }
+	}
+	for _, b := range in.Bundles {
+		if b != nil {
+			for what, c := range a.claims(b) {
+				if other, twice := a.taken[what]; !twice || other.shared {
+					a.taken[what] = c
+				}
+			}
+		}
+	}
+	for _, group := range a.grouped() {
+		a.group(group)
+	}
+	a.settle()
+	a.tell()
+	return a.out
+}
+
+type admission struct {
+	in      Input
+	title   container.Titled
+	taken   map[string]claim // by the bundles
+	entries map[container.ID]wire.ManagedEntry
+	set     container.Set
+	out     Admitted
+}
+
+func (a *admission) refuse(e wire.ManagedEntry, code managed.Code, format string, args ...any) {
+	a.out.Refused = append(a.out.Refused, Refusal{Kind: cut(e.Kind), Name: cut(e.Name), Actor: cut(e.Actor), Code: code, Words: fmt.Sprintf(format, args...)})
+}
+
+func cut(s string) string {
+	if len(s) > maxWord {
+		s = s[:maxWord]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// grouped sorts the entries by kind and name and joins those of one resource.
+func (a *admission) grouped() [][]wire.ManagedEntry {
+	all := slices.Clone(a.in.Doc.Entries)
+	slices.SortStableFunc(all, func(x, y wire.ManagedEntry) int {
+		return strings.Compare(x.Kind+"/"+x.Name, y.Kind+"/"+y.Name)
+	})
+	var out [][]wire.ManagedEntry
+	for i, e := range all {
+		if i > 0 && all[i-1].Kind == e.Kind && all[i-1].Name == e.Name {
+			out[len(out)-1] = append(out[len(out)-1], e)
+			continue
+		}
+		out = append(out, []wire.ManagedEntry{e})
+	}
+	return out
+}
+
+// group looks at what the document says of one resource.
+func (a *admission) group(g []wire.ManagedEntry) {
+	e := g[0]
+	if len(g) > 1 {
+		a.refuse(wire.ManagedEntry{Kind: e.Kind, Name: e.Name}, managed.Invalid, "%s is there %d times: expected once", id(e), len(g))
+		return
+	}
+	target := managed.Target{Host: "of this agent", Declared: true, Delegation: a.in.Delegation}
+	if err := target.Manages(e.Kind); err != nil {
+		a.refuse(e, managed.NotDelegated, "this host does not leave resources of kind %s to the server; its signed declaration must say so: add %s to \"managed\" of its entry under hosts in fleet.yaml, and roll out the release", quote(e.Kind), quote(e.Kind))
+		return
+	}
+	if err := fleet.CheckName(e.Name); err != nil {
+		a.refuse(e, managed.Invalid, "name %s: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit", quote(e.Name))
+		return
+	}
+	if len(a.entries) >= maxEntries || len(a.out.BundleAsks) >= maxAsks {
+		a.refuse(e, managed.Full, "the layer has more than %d resources or %d verbs; remove some", maxEntries, maxAsks)
+		return
+	}
+	if len(e.Spec) == 0 || string(e.Spec) == "null" {
+		a.ask(e)
+		return
+	}
+	a.resource(e)
+}
+
+func id(e wire.ManagedEntry) string { return cut(e.Kind) + "/" + cut(e.Name) }
+
+// declared finds the bundle that declares a resource; the first is the one that
+// runs.
+func (a *admission) declared(id container.ID) (running, any bool) {
+	for i, b := range a.in.Bundles {
+		if b.Has(id) {
+			running, any = running || i == 0, true
+		}
+	}
+	return running, any
+}
+
+// resource takes an entry that sets a resource, if it may stand alone.
+func (a *admission) resource(e wire.ManagedEntry) {
+	rid := container.ID{Kind: e.Kind, Name: e.Name}
+	if _, is := a.declared(rid); is {
+		a.refuse(e, managed.Clash, "%s is declared by the bundle of this host; choose another name, or change the bundle and release it", rid)
+		return
+	}
+	if e.NotAfter < 0 {
+		a.refuse(e, managed.Invalid, "%s: notAfter is %d: expected milliseconds since 1970", rid, e.NotAfter)
+		return
+	}
+	one, err := a.read(e)
+	if err != nil {
+		a.refuse(e, managed.Invalid, "%s: %v", rid, err)
+		return
+	}
+	if words := a.outside(one); len(words) > 0 {
+		a.refuse(e, managed.OutOfBounds, "%s: %s; change it, or the bounds of \"managed\" of this host in fleet.yaml and roll out the release", rid, listed(words))
+		return
+	}
+	if words := a.clashes(one); len(words) > 0 {
+		a.refuse(e, managed.Clash, "%s: %s; choose another, or change the bundle and release it", rid, listed(words))
+		return
+	}
+	a.entries[rid] = e
+	join(&a.set, one)
+}
+
+// read decodes an entry's resource and checks its signature where the host asks
+// for one.
+func (a *admission) read(e wire.ManagedEntry) (*container.Set, error) {
+	one, spec, err := readSpec(e.Kind, e.Name, e.Spec)
+	if err != nil || !a.in.Bounds.RequireSigned {
+		return one, err
+	}
+	if len(e.Envelope) == 0 || a.in.Verify == nil {
+		return nil, errors.New("this host takes entries alone that an operator signed; sign it and set it again")
+	}
+	signed, err := a.in.Verify(e.Envelope)
+	if err != nil {
+		return nil, fmt.Errorf("the signature: %w", err)
+	}
+	if signed.Kind != e.Kind || signed.Name != e.Name || signed.NotAfter != e.NotAfter {
+		return nil, fmt.Errorf("what was signed is %s until %d, not this", cut(signed.Kind+"/"+signed.Name), signed.NotAfter)
+	}
+	one, was, err := readSpec(signed.Kind, signed.Name, signed.Spec)
+	if err == nil && string(was) != string(spec) {
+		err = errors.New("what was signed is another spec")
+	}
+	return one, err
+}
+
+func readSpec(kind, name string, raw json.RawMessage) (*container.Set, json.RawMessage, error) {
+	if err := wire.Check(raw); err != nil {
+		return nil, nil, fmt.Errorf("the spec cannot be read: %w", err)
+	}
+	return managed.ReadSpec(kind, name, raw)
+}
+
+// outside says what of a set is out of bounds. How many there may be is looked at
+// in the whole set.
+func (a *admission) outside(one *container.Set) []string {
+	b := a.in.Bounds
+	b.MaxWorkspaces = 0
+	var out []string
+	for _, p := range b.CheckSet(one) {
+		if len(p.Path) > 2 {
+			out = append(out, strings.Join(p.Path[2:], ".")+": "+p.Words)
+		} else {
+			out = append(out, p.Words)
+		}
+	}
+	return out
+}
+
+// listed joins findings, and says how many more there are.
+func listed(words []string) string {
+	if len(words) <= maxWords {
+		return strings.Join(words, "; ")
+	}
+	return strings.Join(words[:maxWords], "; ") + fmt.Sprintf("; and %d more", len(words)-maxWords)
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", cut(s)) }
+
+// join adds the resources of one set to another.
+func join(s, more *container.Set) {
+	s.Networks = append(s.Networks, more.Networks...)
+	s.Volumes = append(s.Volumes, more.Volumes...)
+	s.Images = append(s.Images, more.Images...)
+	s.Workspaces = append(s.Workspaces, more.Workspaces...)
+	s.Snapshots = append(s.Snapshots, more.Snapshots...)
+	s.Routes = append(s.Routes, more.Routes...)
+}
+
+// ask takes a verb for a resource of the bundle. Whether that runs is the
+// release's to say.
+func (a *admission) ask(e wire.ManagedEntry) {
+	rid := container.ID{Kind: e.Kind, Name: e.Name}
+	running, _ := a.declared(rid)
+	if !running {
+		a.refuse(e, managed.Missing, "%s is asked for %s, and the bundle of this host does not declare it", rid, quote(e.Verb))
+		return
+	}
+	if !a.verb(e) {
+		return
+	}
+	if runs(e, a.in.Bundles[0]) {
+		a.refuse(e, managed.OutOfBounds, "%s is declared by the bundle of this host, which alone says whether it runs; change the bundle and release it", rid)
+		return
+	}
+	a.out.BundleAsks = append(a.out.BundleAsks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce})
+}
+
+// runs reports whether a verb would change that a workspace runs or not.
+func runs(e wire.ManagedEntry, s *container.Set) bool {
+	if e.Kind != container.KindWorkspace {
+		return false
+	}
+	if e.Verb != deploy.Redeploy && e.Verb != deploy.Restart {
+		return e.Verb == deploy.Start || e.Verb == deploy.Stop
+	}
+	return slices.ContainsFunc(s.Workspaces, func(w container.Workspace) bool {
+		return w.Name == e.Name && w.State == container.Stopped
+	})
+}
+
+// verb reports whether the verb of an entry may be asked of its kind.
+func (a *admission) verb(e wire.ManagedEntry) bool {
+	known := deploy.Verbs[e.Kind]
+	switch {
+	case !slices.Contains(known, e.Verb):
+		a.refuse(e, managed.Invalid, "%s cannot be asked for %s: expected one of %s", id(e), quote(e.Verb), strings.Join(known, ", "))
+	case e.Nonce == "" || len(e.Nonce) > maxNonce:
+		a.refuse(e, managed.Invalid, "%s is asked for %s with a nonce of %d bytes: expected 1 to %d", id(e), e.Verb, len(e.Nonce), maxNonce)
+	default:
+		return true
+	}
+	return false
+}
+
+// tell completes the layer by what is asked of the resources that are left, and
+// when they end.
+func (a *admission) tell() {
+	a.set.Normalize()
+	a.out.Layer.Set = a.set
+	deps := container.Dependencies(&a.set)
+	for _, e := range sortedEntries(a.entries) {
+		rid := container.ID{Kind: e.Kind, Name: e.Name}
+		if _, left := deps[rid]; !left {
+			continue
+		}
+		if e.NotAfter != 0 {
+			a.out.Layer.Until = append(a.out.Layer.Until, layer.End{Kind: e.Kind, Name: e.Name, NotAfter: e.NotAfter})
+		}
+		switch {
+		case e.Verb == "" || !a.verb(e):
+		case a.in.Bounds.RequireSigned && runs(e, &a.set):
+			a.refuse(e, managed.OutOfBounds, "%s is signed, which alone says whether it runs; sign it with another state and set it again", rid)
+		default:
+			a.out.Layer.Asks = append(a.out.Layer.Asks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce})
+		}
+	}
+	slices.SortStableFunc(a.out.Refused, func(x, y Refusal) int {
+		return strings.Compare(x.Kind+"/"+x.Name, y.Kind+"/"+y.Name)
+	})
+}
+
+func sortedEntries(m map[container.ID]wire.ManagedEntry) []wire.ManagedEntry {
+	out := make([]wire.ManagedEntry, 0, len(m))
+	for _, e := range m {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(x, y wire.ManagedEntry) int {
+		return strings.Compare(x.Kind+"/"+x.Name, y.Kind+"/"+y.Name)
+	})
+	return out
+}
