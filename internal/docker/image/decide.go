@@ -57,6 +57,9 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 		return engine.IsConverged(engine.Because(CodeLeft, "")) // see Collect
 	}
 	d := v.Resource.Desired
+	if d.Parked {
+		return engine.IsConverged(engine.Reason{})
+	}
 	decision := decide(&d, &v.Observed)
 	switch decision.Action().(type) {
 	case nil, Tag, Record:

@@ -51,6 +51,8 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	switch {
 	case v.Resource.Retire:
 		return d.retire()
+	case d.want.Parked:
+		return engine.IsConverged(engine.Reason{})
 	case d.want.Spec.External != "":
 		return d.external()
 	}

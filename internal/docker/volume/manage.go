@@ -122,6 +122,8 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	switch {
 	case v.Resource.Retire:
 		return retire(o, n, wait)
+	case v.Resource.Desired.Parked:
+		return converged
 	case n.External != "" && !o.Exists:
 		return wait(CodeExternalMissing, "volume %s is declared external and is not there: create it (docker volume create %s)", o.Title, o.Title)
 	case n.External != "":

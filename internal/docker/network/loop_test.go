@@ -1,0 +1,55 @@
+package network_test
+
+import (
+	"context"
+	"testing"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/network"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/memory"
+)
+
+// The loop takes the manager with its policy, and brings a network from nothing
+// to converged and back.
+func TestInTheLoop(t *testing.T) {
+	l := begin(t)
+	phases := make(chan engine.Phase, 64)
+	loop := reconcile.New(memory.New(), reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
+		for _, x := range ts {
+			phases <- x.To
+		}
+	}))
+	l.must(reconcile.Register(loop, spec.KindNetwork, l.manager, network.Policy()))
+	ctx, cancel := context.WithCancel(l.ctx)
+	done := make(chan error, 1)
+	go func() { done <- loop.Run(ctx) }()
+	ref := engine.Ref{Kind: spec.KindNetwork, ID: "front"}
+	until := func(want engine.Phase) {
+		t.Helper()
+		for p := range phases {
+			if p == want {
+				return
+			}
+			if p == engine.Failed {
+				x, err := loop.Explain(l.ctx, ref)
+				t.Fatalf("failed: %+v %v", x.Status, err)
+			}
+		}
+	}
+	_, err := loop.Apply(l.ctx, engine.Upsert(ref, network.Desired{Spec: full(), Run: "r"}), engine.Cause{Trigger: engine.TriggerOperator})
+	l.must(err)
+	until(engine.Converged)
+	if l.count(l.owner.Title("front")) != 1 {
+		t.Fatal("it is not there")
+	}
+	_, err = loop.Apply(l.ctx, engine.Retire(ref), engine.Cause{Trigger: engine.TriggerOperator})
+	l.must(err)
+	until(engine.Retired)
+	if l.count(l.owner.Title("front")) != 0 {
+		t.Fatal("it is still there")
+	}
+	cancel()
+	l.must(<-done)
+}
