@@ -18,8 +18,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent"
 	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/identity"
 )
 
@@ -27,6 +29,8 @@ type options struct {
 	state, root, token, server string
 	logLevel                   string
 	resync                     string
+	engine                     string
+	hosting                    hosting.Config
 	version                    string
 }
 
@@ -41,7 +45,11 @@ steady token create); the identity is kept in the state folder and renewed by
 itself. The agent checks every signature itself: the server can hold nothing over
 it that was not signed for this host.
 
-Files go below --root, and commands run in it. One line of JSON on stdout says
+Files go below --root, and commands run in it. Containers run on the engine of
+--engine, under names that begin with --prefix, so that agents can share one.
+Routes are served on --http and --https by the agent itself, or written by
+--route-export for a proxy that is there already. Secrets, registry credentials
+and certificates stay in folders of the host. One line of JSON on stdout says
 when the agent runs; its log goes to stderr.`,
 		Example: "  steady " + use + " --state /var/lib/steady --token web-1.token\n  steady " + use + " --state ./web-1/state --root ./web-1/root --token steady1.eyJlb...",
 		Args:    exit.Args(cobra.NoArgs),
@@ -58,6 +66,13 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
 	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
 	f.StringVar(&o.resync, "resync", "30s", "how often every resource is looked at without a reason")
+	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for "+daemon.DefaultSocket+" if it is there")
+	f.StringVar(&o.hosting.Prefix, "prefix", "", "what names on the engine begin with (default: the host's name and a dot)")
+	f.StringSliceVar(&o.hosting.HTTP, "http", nil, "addresses on which routes are served over HTTP, such as :80")
+	f.StringSliceVar(&o.hosting.HTTPS, "https", nil, "addresses on which routes are served over HTTPS, such as :443")
+	f.StringVar(&o.hosting.Secrets, "secrets", "", "folder of the host's secrets and registry credentials (default: STATE/secrets)")
+	f.StringVar(&o.hosting.Certificates, "certificates", "", "folder with NAME.crt and NAME.key of routes (default: STATE/certificates)")
+	f.StringVar(&o.hosting.RouteExport, "route-export", "", "write routes for another proxy: json:FILE, traefik:FILE or caddy:FILE")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
@@ -123,13 +138,28 @@ func (o options) config(errOut io.Writer) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, exit.Badf("--resync: %w", err)
 	}
+	o.hosting.Engine = engineOf(o.engine)
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
 		return agent.Config{}, exit.Badf("--root: %w", err)
 	}
 	return agent.Config{
-		StateDir: o.state, Root: o.root, Server: o.server, Version: o.version, Resync: resync,
+		StateDir: o.state, Root: o.root, Server: o.server, Version: o.version, Resync: resync, Hosting: o.hosting,
 		Log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
 	}, nil
+}
+
+// engineOf resolves --engine: empty is a host without containers.
+func engineOf(engine string) string {
+	switch engine {
+	case "none":
+		return ""
+	case "auto":
+		if _, err := os.Stat(strings.TrimPrefix(daemon.DefaultSocket, "unix://")); err != nil {
+			return ""
+		}
+		return daemon.DefaultSocket
+	}
+	return engine
 }
 
 // open opens the state folder and enrols first where that is still to do.
