@@ -115,7 +115,7 @@ func (c *Control) publish(entries []event.Entry) {
 		}
 		c.touched[name] = struct{}{}
 		if h := c.state.Hosts[name]; h != nil {
-			c.watch.Add(c.hosts.Publish(h))
+			c.watch.Add(c.hosts.Publish(h, c.layer(name)))
 		}
 	}
 }

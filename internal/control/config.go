@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
@@ -58,6 +59,11 @@ type Config struct {
 	// SnapshotEvery is the number of entries between snapshots; the default is
 	// 50 000.
 	SnapshotEvery uint64
+	// HostMetrics has the measurements of every host in the server's metrics, each
+	// under the host's name; the default is their sums over the fleet alone.
+	HostMetrics bool
+	// Streams bounds the streams into hosts.
+	Streams streams.Limits
 	// HostLife is how long a host's certificate lasts; the default is
 	// identity.HostLife.
 	HostLife time.Duration

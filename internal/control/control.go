@@ -25,10 +25,12 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -48,6 +50,7 @@ type Control struct {
 	last      atomic.Int64 // newest instant that now returned
 	end       atomic.Pointer[store.Head]
 	safe      atomic.Pointer[string] // why nothing is granted
+	streams   *streams.Broker
 
 	urgent, normal chan *input
 	queries        chan *query
@@ -63,6 +66,7 @@ type Control struct {
 
 	// What follows is the reducer's alone once Run has begun.
 	state         *plan.State
+	managed       *managed.State
 	memory        trusted.Memory
 	head          store.Head
 	recordTerm    uint64 // of the last record
@@ -94,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		cfg: cfg, library: documents.New(cfg.Store),
 		urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
-		touched: map[string]struct{}{}, watch: hosts.NewWatch(cfg.OfflineAfter),
+		touched: map[string]struct{}{}, watch: hosts.NewWatch(cfg.OfflineAfter), streams: streams.New(cfg.Streams),
 	}
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
 	c.metrics = newMetrics(c)
@@ -202,6 +206,9 @@ func (c *Control) fold(r *event.Record) error {
 		}
 	}
 	if err := c.state.Apply(r.Entry); err != nil {
+		return fmt.Errorf("record %d: %w", r.Seq, err)
+	}
+	if err := c.managed.Apply(r.Entry); err != nil {
 		return fmt.Errorf("record %d: %w", r.Seq, err)
 	}
 	return nil

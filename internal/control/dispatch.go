@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -13,8 +14,10 @@ import (
 )
 
 // Dispatch waits for a grant of the host, at most wait, and returns nil when
-// none came. It is answered from published state: an open one costs a goroutine.
-func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*wire.Dispatch, error) {
+// none came. With news, the host's count, it waits for another count and for
+// streams as well. It is answered from published state: an open one costs a
+// goroutine.
+func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time.Duration) (*wire.Dispatch, error) {
 	h := p.host
 	defer h.Poll()()
 	end := time.NewTimer(wait)
@@ -30,18 +33,20 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*w
 			c.seen(h)
 			again = time.After(time.Second)
 		}
-		if g := v.Grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
-			pause := h.Hand(g.ID, c.now())
-			if pause == 0 {
-				return c.dispatch(ctx, g)
-			}
-			t := time.NewTimer(pause.Std())
+		d, pause, err := c.offer(ctx, h, v, news)
+		if err != nil || d != nil {
+			return d, err
+		}
+		var later <-chan time.Time
+		if pause > 0 {
+			t := time.NewTimer(pause)
 			defer t.Stop()
-			again = t.C
+			later = t.C
 		}
 		select {
 		case <-changed:
 		case <-again:
+		case <-later:
 		case <-end.C:
 			h.Seen(c.now())
 			return nil, nil
@@ -51,6 +56,39 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, wait time.Duration) (*w
 			return nil, nil
 		}
 	}
+}
+
+// offer is what there is for a host now, or nil and how long to wait before it
+// is looked at again, zero for until it changes.
+func (c *Control) offer(ctx context.Context, h *hosts.Host, v *hosts.View, news *uint64) (*wire.Dispatch, time.Duration, error) {
+	var requests []wire.StreamRequest
+	var pause time.Duration
+	tell := false
+	if news != nil {
+		requests, pause = c.streams.Hand(h.Name)
+		tell = len(requests) > 0 || *news != v.Layer.News
+	}
+	var d *wire.Dispatch
+	if g := v.Grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
+		if wait := h.Hand(g.ID, c.now()).Std(); wait == 0 {
+			var err error
+			if d, err = c.dispatch(ctx, g); err != nil {
+				return nil, 0, err
+			}
+		} else if pause == 0 || wait < pause {
+			pause = wait
+		}
+	}
+	if d == nil && !tell {
+		return nil, pause, nil
+	}
+	if d == nil {
+		d = &wire.Dispatch{Term: c.Head().Term}
+	}
+	if news != nil {
+		d.News, d.Streams = v.Layer.News, requests
+	}
+	return d, 0, nil
 }
 
 // dispatch is a grant as the agent gets it.

@@ -146,5 +146,11 @@ func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
 	if acked := m.LastSeq - min(m.LastSeq, uint64(max(m.Pending, 0))); m.Incarnation == v.Incarnation && acked > v.Seq {
 		c.noteLag(p.Name, v.Incarnation, acked)
 	}
-	return wire.HeartbeatReply{Interval: c.cfg.Heartbeat, Acked: v.Seq, TimestampVersion: c.public.Load().TimestampVersion}
+	c.hosts.Keep(p.host, &m, c.now())
+	r := wire.HeartbeatReply{Interval: c.cfg.Heartbeat, Acked: v.Seq, TimestampVersion: c.public.Load().TimestampVersion,
+		Settings: v.Layer.Settings, Managed: v.Layer.Version}
+	if s := r.Settings; s != nil && s.HeartbeatInterval != 0 {
+		r.Interval = s.HeartbeatInterval
+	}
+	return r
 }

@@ -50,6 +50,11 @@ type turn struct {
 
 // add takes what a decide function returned.
 func (t *turn) add(entries []event.Entry, err error) error {
+	for i := range entries {
+		if err := t.c.managed.Apply(entries[i]); err != nil {
+			return err
+		}
+	}
 	t.entries = append(t.entries, entries...)
 	return err
 }

@@ -37,7 +37,7 @@ func (c *Control) publishPublic() {
 
 func (c *Control) publishAll() {
 	for _, name := range slices.Sorted(maps.Keys(c.state.Hosts)) {
-		c.hosts.Publish(c.state.Hosts[name])
+		c.hosts.Publish(c.state.Hosts[name], c.layer(name))
 	}
 	c.publishPublic()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -20,15 +21,17 @@ const snapshotFormat = "steady/control/v1"
 
 // snapshot is all that is folded from the log.
 type snapshot struct {
-	State  *plan.State                       `json:"state"`
-	Places map[digest.Digest]documents.Place `json:"places"`
-	Trust  trust.State                       `json:"trust"`
+	State *plan.State `json:"state"`
+	// Managed is nil in a snapshot from before there was a managed layer.
+	Managed *managed.State                    `json:"managed,omitempty"`
+	Places  map[digest.Digest]documents.Place `json:"places"`
+	Trust   trust.State                       `json:"trust"`
 }
 
 // fromSnapshot sets the state to the newest snapshot of this format, or to the
 // one before the first event, and returns where the log goes on from.
 func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
-	c.state, c.memory = plan.New(c.library), trusted.Remember(trust.State{}, c.library)
+	c.state, c.memory, c.managed = plan.New(c.library), trusted.Remember(trust.State{}, c.library), managed.New()
 	snap, err := c.cfg.Store.LatestSnapshot(ctx)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -53,12 +56,12 @@ func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
 	if err := plan.Restore(body.State, c.library); err != nil {
 		return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
 	}
-	c.state, c.memory = body.State, trusted.Remember(body.Trust, c.library)
+	c.state, c.memory, c.managed = body.State, trusted.Remember(body.Trust, c.library), managed.Restore(body.Managed)
 	return snap.At, nil
 }
 
 func (c *Control) takeSnapshot() (store.Snapshot, error) {
-	body, err := json.Marshal(snapshot{State: c.state, Places: c.library.Places(), Trust: c.memory.State})
+	body, err := json.Marshal(snapshot{State: c.state, Managed: c.managed, Places: c.library.Places(), Trust: c.memory.State})
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("encode the state: %w", err)
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
+// FrameContentType is that of bodies made of frames.
+const FrameContentType = "application/vnd.steady.frames"
+
 // FrameType says what a frame of a stream carries.
 type FrameType byte
 
@@ -22,6 +25,7 @@ const (
 	FrameResize FrameType = 4 // to the host: Resize as JSON
 	FrameExit   FrameType = 5 // from the host, the last one: Exit as JSON
 	FrameClose  FrameType = 6 // to the host: no more stdin; empty
+	FrameStart  FrameType = 7 // from an operator to the server, the first one of an exec: StreamArgs as JSON
 )
 
 // Bounds of a stream.
@@ -88,7 +92,7 @@ func (f *FrameReader) Next() (Frame, error) {
 		return Frame{}, err
 	}
 	t, n := FrameType(f.head[0]), binary.BigEndian.Uint32(f.head[1:])
-	if !t.FromHost() && !t.ToHost() {
+	if !t.FromHost() && !t.ToHost() && t != FrameStart {
 		return Frame{}, ErrFrameType
 	}
 	if n > MaxFrame {
@@ -166,6 +170,18 @@ func (f *FrameWriter) Resize(r Resize) error {
 
 // Exit reads the content of an exit frame.
 func (f Frame) Exit() (e Exit, err error) { return e, f.decode(FrameExit, &e) }
+
+// Start reads the content of a start frame.
+func (f Frame) Start() (a StreamArgs, err error) { return a, f.decode(FrameStart, &a) }
+
+// StartFrame encodes the arguments of an exec.
+func StartFrame(a StreamArgs) (Frame, error) {
+	b, err := json.Marshal(a)
+	if err == nil && len(b) > MaxFrame {
+		err = ErrFrameSize
+	}
+	return Frame{FrameStart, b}, err
+}
 
 // Resize reads the content of a resize frame; sizes are 1 to 4096.
 func (f Frame) Resize() (r Resize, err error) {

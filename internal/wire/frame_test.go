@@ -21,7 +21,7 @@ func TestFramesReadBackUnchanged(t *testing.T) {
 		var b bytes.Buffer
 		w := wire.NewFrameWriter(&b)
 		for range rapid.IntRange(0, 8).Draw(t, "frames") {
-			f := wire.Frame{Type: wire.FrameType(rapid.IntRange(1, 6).Draw(t, "type")), Data: rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "data")}
+			f := wire.Frame{Type: wire.FrameType(rapid.IntRange(1, 7).Draw(t, "type")), Data: rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "data")}
 			if err := w.Write(f); err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestFrameBounds(t *testing.T) {
 		"no payload":      {head(1, 4), io.ErrUnexpectedEOF},
 		"half a payload":  {head(1, 4, 'a', 'b'), io.ErrUnexpectedEOF},
 		"type 0":          {head(0, 0), wire.ErrFrameType},
-		"an unknown type": {head(7, 0), wire.ErrFrameType},
+		"an unknown type": {head(8, 0), wire.ErrFrameType},
 		"a long payload":  {head(2, wire.MaxFrame+1), wire.ErrFrameSize},
 		"a lie of 4 GiB":  {head(2, 1<<32-1), wire.ErrFrameSize},
 	} {
@@ -132,11 +132,12 @@ func FuzzFrames(f *testing.F) {
 				}
 				break
 			}
-			if len(fr.Data) > wire.MaxFrame || fr.Type.FromHost() == fr.Type.ToHost() {
+			if len(fr.Data) > wire.MaxFrame || fr.Type.FromHost() && fr.Type.ToHost() {
 				t.Fatalf("frame of type %d with %d bytes", fr.Type, len(fr.Data))
 			}
 			_, _ = fr.Exit()
 			_, _ = fr.Resize()
+			_, _ = fr.Start()
 			if err := w.Write(fr); err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // View is what requests of a host are answered from without the reducer: a
@@ -27,6 +28,14 @@ type View struct {
 	Chain              []byte
 	Online             bool
 	Grant              *plan.Grant // a copy; nil when there is nothing to offer
+	Layer              Layer
+}
+
+// Layer is what a host has to fetch of its managed layer and settings.
+type Layer struct {
+	News     uint64 // changes with everything below
+	Version  uint64 // of the managed layer
+	Settings *wire.Settings
 }
 
 // Revoked refuses certificates from before the host's revocation.
@@ -53,6 +62,8 @@ func (v *View) InUse(name, serial string, issued clock.Instant) error {
 type Directory struct {
 	mu sync.RWMutex
 	m  map[string]*Host
+	// held is how many bytes of samples are kept.
+	held atomic.Int64
 }
 
 // Find returns a host, or nil when it was never published.
@@ -64,7 +75,7 @@ func (d *Directory) Find(name string) *Host {
 
 // Publish makes the committed state of a host visible and wakes its long-poll
 // if that matters to it. Only the reducer calls it.
-func (d *Directory) Publish(s *plan.Host) *Host {
+func (d *Directory) Publish(s *plan.Host, layer Layer) *Host {
 	h := d.Find(s.Name)
 	if h == nil {
 		h = &Host{Name: s.Name}
@@ -76,7 +87,7 @@ func (d *Directory) Publish(s *plan.Host) *Host {
 		d.mu.Unlock()
 	}
 	v := &View{Incarnation: s.Incarnation, EventKey: s.EventKey, Serial: s.Serial, PrevSerial: s.PrevSerial,
-		RevokedBefore: s.RevokedBefore, Seq: s.Seq, Chain: s.ChainHash, Online: s.Online}
+		RevokedBefore: s.RevokedBefore, Seq: s.Seq, Chain: s.ChainHash, Online: s.Online, Layer: layer}
 	old := h.view.Load()
 	if s.Grant != nil {
 		if old != nil && old.Grant != nil && *old.Grant == *s.Grant {
@@ -87,8 +98,8 @@ func (d *Directory) Publish(s *plan.Host) *Host {
 		}
 	}
 	h.view.Store(v)
-	if old == nil || v.Grant != old.Grant || v.RevokedBefore != old.RevokedBefore || v.Serial != old.Serial {
-		h.wake()
+	if old == nil || v.Grant != old.Grant || v.RevokedBefore != old.RevokedBefore || v.Serial != old.Serial || v.Layer.News != old.Layer.News {
+		h.Wake()
 	}
 	return h
 }
@@ -105,6 +116,7 @@ type Host struct {
 	// returning says that the reducer has been told that the host is back.
 	returning atomic.Bool
 	watched   bool // by the watch; the reducer's
+	sample    atomic.Pointer[Sample]
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when the view changes; nil without waiters
@@ -144,7 +156,8 @@ func (h *Host) Changed() <-chan struct{} {
 	return h.changed
 }
 
-func (h *Host) wake() {
+// Wake makes open long-polls look again.
+func (h *Host) Wake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.changed != nil {

@@ -27,7 +27,7 @@ func TestChangesThatMatterWake(t *testing.T) {
 		t.Fatal("a host that was never published was found")
 	}
 	s := &plan.Host{Name: "a", Incarnation: 1, Serial: "1"}
-	h := d.Publish(s)
+	h := d.Publish(s, hosts.Layer{})
 	for _, step := range []struct {
 		what   string
 		change func()
@@ -44,7 +44,7 @@ func TestChangesThatMatterWake(t *testing.T) {
 	} {
 		changed := h.Changed()
 		step.change()
-		if d.Publish(s) != h || d.Find("a") != h {
+		if d.Publish(s, hosts.Layer{}) != h || d.Find("a") != h {
 			t.Fatal("one host has two entries")
 		}
 		if woken(changed) != step.wakes {
@@ -57,7 +57,7 @@ func TestChangesThatMatterWake(t *testing.T) {
 func TestViewsNeverChange(t *testing.T) {
 	var d hosts.Directory
 	s := &plan.Host{Name: "a", Grant: &plan.Grant{ID: "g"}}
-	v := d.Publish(s).View()
+	v := d.Publish(s, hosts.Layer{}).View()
 	s.Grant.Claimed = true
 	if v.Grant.Claimed {
 		t.Error("a published grant changed")
@@ -87,7 +87,7 @@ func TestCertificatesInUse(t *testing.T) {
 
 func TestGrantIsHandedOutEverLater(t *testing.T) {
 	var d hosts.Directory
-	h := d.Publish(&plan.Host{Name: "a"})
+	h := d.Publish(&plan.Host{Name: "a"}, hosts.Layer{})
 	now, last := clock.Instant(1), clock.Duration(0)
 	if h.Hand("g", now) != 0 {
 		t.Fatal("a new grant waits")
@@ -112,7 +112,7 @@ func TestGrantIsHandedOutEverLater(t *testing.T) {
 
 func TestRequestsOfOneHostAreBounded(t *testing.T) {
 	var d hosts.Directory
-	h := d.Publish(&plan.Host{Name: "a"})
+	h := d.Publish(&plan.Host{Name: "a"}, hosts.Layer{})
 	var ends []func()
 	for len(ends) < 1000 {
 		end, ok := h.Begin()
@@ -134,7 +134,7 @@ func TestRequestsOfOneHostAreBounded(t *testing.T) {
 func TestReturnIsToldOnce(t *testing.T) {
 	var d hosts.Directory
 	s := &plan.Host{Name: "a"}
-	h := d.Publish(s)
+	h := d.Publish(s, hosts.Layer{})
 	if !h.Returns() || h.Returns() {
 		t.Error("a return is not told exactly once")
 	}
@@ -144,7 +144,7 @@ func TestReturnIsToldOnce(t *testing.T) {
 	}
 	h.Returned()
 	s.Online = true
-	d.Publish(s)
+	d.Publish(s, hosts.Layer{})
 	if h.Returns() {
 		t.Error("a host that is online returns")
 	}
@@ -165,12 +165,12 @@ func TestWatchFindsTheSilent(t *testing.T) {
 			switch op := rapid.IntRange(0, 3).Draw(t, "op"); {
 			case h == nil:
 				states[name] = &plan.Host{Name: name}
-				d.Publish(states[name])
+				d.Publish(states[name], hosts.Layer{})
 			case op == 0:
 				h.Seen(now)
 				last[name] = now
 				states[name].Online = true
-				w.Add(d.Publish(states[name]))
+				w.Add(d.Publish(states[name], hosts.Layer{}))
 			case op == 1 && polls[name] == nil:
 				polls[name] = h.Poll()
 			case op == 1:
@@ -200,7 +200,7 @@ func TestWatchFindsTheSilent(t *testing.T) {
 			}
 			for _, name := range got {
 				states[name].Online = false
-				d.Publish(states[name])
+				d.Publish(states[name], hosts.Layer{})
 			}
 			if at, ok := w.Next(); ok && at <= now {
 				t.Fatalf("the next look is at %d, now is %d", at, now)
@@ -213,8 +213,8 @@ func TestWatchFindsTheSilent(t *testing.T) {
 func TestWatchRestarts(t *testing.T) {
 	var d hosts.Directory
 	w := hosts.NewWatch(10)
-	d.Publish(&plan.Host{Name: "a", Online: true})
-	d.Publish(&plan.Host{Name: "b"})
+	d.Publish(&plan.Host{Name: "a", Online: true}, hosts.Layer{})
+	d.Publish(&plan.Host{Name: "b"}, hosts.Layer{})
 	for range 2 {
 		w.Restart(&d, 5)
 	}

@@ -1,0 +1,192 @@
+package control
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// layer is what a host has to fetch, of committed state. It is the reducer's.
+func (c *Control) layer(host string) hosts.Layer {
+	h := c.managed.Hosts[host]
+	l := hosts.Layer{News: h.News()}
+	if h == nil {
+		return l
+	}
+	l.Version = h.Version
+	if h.Tuned > 0 {
+		l.Settings = wire.SettingsOf(h.Tuned, h.Settings)
+	}
+	return l
+}
+
+// Managed returns a host's managed layer as a wire.Managed in JSON, and the
+// digest of that.
+func (c *Control) Managed(ctx context.Context, p *Peer) ([]byte, digest.Digest, error) {
+	var m wire.Managed
+	if err := c.View(ctx, func(*plan.State) { m = layerOf(c.managed.Hosts[p.Name]) }); err != nil {
+		return nil, "", err
+	}
+	body, err := json.Marshal(m)
+	return body, digest.Of(body), err
+}
+
+func layerOf(h *managed.Host) wire.Managed {
+	m := wire.Managed{Entries: []wire.ManagedEntry{}}
+	if h == nil {
+		return m
+	}
+	m.Version = h.Version
+	for _, i := range h.Items() {
+		m.Entries = append(m.Entries, wire.ManagedEntry{Kind: i.Kind, Name: i.Name, Spec: i.Spec, Verb: i.Verb, Nonce: i.Nonce,
+			NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
+	}
+	return m
+}
+
+// ManagedHost runs read on what is kept of a host's managed layer, nil when there
+// is nothing, under the rules of View.
+func (c *Control) ManagedHost(ctx context.Context, host string, read func(*managed.Host)) error {
+	return c.View(ctx, func(*plan.State) { read(c.managed.Hosts[host]) })
+}
+
+// Target returns a host as the newest release declares it.
+func (c *Control) Target(ctx context.Context, host string) (*managed.Target, error) {
+	t := &managed.Target{Host: host}
+	r, declared := c.Roster()[host]
+	if !declared {
+		return t, nil
+	}
+	t.Declared, t.Delegation = true, r.Delegation
+	bundle, err := c.bundle(ctx, r.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	t.Bundle = bundle.Containers
+	return t, nil
+}
+
+func (c *Control) bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error) {
+	raw, err := c.library.Blob(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("read bundle %s: %w", d.Short(), err)
+	}
+	b := new(fleet.Bundle)
+	if err := trust.Decode(raw, trust.MaxList, b); err != nil {
+		return nil, fmt.Errorf("read bundle %s: %w", d.Short(), err)
+	}
+	return b, nil
+}
+
+// change decides on a host's managed layer and returns when that is durable. It
+// reports whether anything changed.
+func (c *Control) change(ctx context.Context, host, actor, reason string, decide func(*managed.State, *managed.Target, managed.Change) ([]event.Event, error)) (bool, error) {
+	target, err := c.Target(ctx, host)
+	if err != nil {
+		return false, err
+	}
+	changed := false
+	err = c.submit(ctx, c.urgent, func(t *turn) error {
+		events, err := decide(c.managed, target, managed.Change{Actor: actor, Reason: reason, Now: t.now})
+		if err != nil {
+			return managedRefusal(err)
+		}
+		changed = len(events) > 0
+		return t.add(plan.Record(t.s, host, t.now, events...))
+	})
+	return changed, err
+}
+
+// managedRefusal gives a refusal of package managed its kind.
+func managedRefusal(err error) error {
+	var r *managed.Refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	kind := ErrInvalid
+	switch r.Code {
+	case managed.UnknownHost, managed.Missing:
+		kind = ErrNotFound
+	case managed.NotDelegated, managed.OutOfBounds:
+		kind = ErrForbidden
+	case managed.Clash, managed.MassRemoval, managed.Full:
+		kind = ErrConflict
+	}
+	return &Refusal{Kind: kind, Words: r.Words}
+}
+
+// SetManaged sets a resource of a host's managed layer, and reports whether that
+// changed anything.
+func (c *Control) SetManaged(ctx context.Context, host string, in managed.Input, reason, actor string) (bool, error) {
+	return c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+		return managed.Set(s, t, in, ch)
+	})
+}
+
+// RemoveManaged removes a resource from a host's managed layer.
+func (c *Control) RemoveManaged(ctx context.Context, host, kind, name string, allowMass bool, reason, actor string) error {
+	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+		return managed.Remove(s, t, kind, name, allowMass, ch)
+	})
+	return err
+}
+
+// AskManaged asks once for something of a resource and returns the nonce of the
+// asking.
+func (c *Control) AskManaged(ctx context.Context, host, kind, name, verb, reason, actor string) (string, error) {
+	nonce := newID()
+	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+		return managed.AskFor(s, t, kind, name, verb, nonce, ch)
+	})
+	return nonce, err
+}
+
+// Tune changes a host's settings: edit is given the present ones.
+func (c *Control) Tune(ctx context.Context, host string, edit func(*fleet.Settings), reason, actor string) (fleet.Settings, error) {
+	var now fleet.Settings
+	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
+		now = s.SettingsOf(host)
+		edit(&now)
+		return managed.Tune(s, t, now, ch)
+	})
+	return now, err
+}
+
+func newID() string {
+	raw := make([]byte, 12)
+	rand.Read(raw)
+	return hex.EncodeToString(raw)
+}
+
+// Sample returns what a host last said of itself in a heartbeat since this
+// process started, or nil.
+func (c *Control) Sample(host string) *hosts.Sample {
+	if h := c.hosts.Find(host); h != nil {
+		return h.Sample()
+	}
+	return nil
+}
+
+// lastSeen words when a host was heard from.
+func (c *Control) lastSeen(host string) string {
+	at := c.LastSeen(host)
+	if at == 0 {
+		return "it was not heard from since the server started"
+	}
+	ago := c.now().Sub(at) / clock.Second
+	return "it was last heard from " + strconv.FormatInt(int64(ago), 10) + " s ago"
+}

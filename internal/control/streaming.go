@@ -1,0 +1,224 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/control/streams"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Bounds of what is asked of a stream.
+const (
+	maxArgv     = 256
+	maxArgBytes = 16 << 10
+	maxTail     = 1_000_000
+	maxAnswer   = 1 << 20 // bytes of a plan
+)
+
+// OpenStream asks a host's agent for a stream, as far as the host's declaration
+// allows it, and returns once the agent has opened it; Close must follow. A
+// command is in the log before the host hears of it.
+func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamKind, resource string, args wire.StreamArgs, actor string) (*streams.Stream, error) {
+	if err := checkStream(resource, args); err != nil {
+		return nil, err
+	}
+	target, err := c.Target(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.mayStream(target, kind, resource, args); err != nil {
+		return nil, err
+	}
+	h := c.hosts.Find(host)
+	switch {
+	case h == nil || h.View().Incarnation == 0:
+		return nil, refusef(ErrConflict, "host %s never enrolled; make a token with steady token create %s", host, host)
+	case !h.View().Online:
+		return nil, refusef(ErrConflict, "host %s is offline: %s; nothing can be asked of it now", host, c.lastSeen(host))
+	}
+	r := wire.StreamRequest{ID: newID(), Kind: kind, Resource: resource, Actor: actor, Args: args}
+	if kind == wire.StreamExec {
+		err := c.submit(ctx, c.urgent, func(t *turn) error {
+			return t.record(host, event.StreamOpened{Stream: r.ID, Kind: string(kind), Resource: resource, Argv: args.Argv,
+				User: args.User, TTY: args.TTY, Actor: actor})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	s, err := c.streams.Open(host, r)
+	if err != nil {
+		return nil, refusef(ErrUnavailable, "%v; close some, or ask again later", err)
+	}
+	h.Wake()
+	ctx, stop := c.untilStopping(ctx)
+	defer stop()
+	if err := s.Attached(ctx); err != nil {
+		s.Close()
+		if errors.Is(err, streams.ErrNoAnswer) {
+			return nil, refusef(ErrUnavailable, "the agent of host %s did not open the stream within %s; it is busy, or too old for streams", host, wire.StreamAttach)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return s, nil
+}
+
+// mayStream refuses what the host's declaration does not allow.
+func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource string, args wire.StreamArgs) error {
+	of, name, _ := strings.Cut(resource, "/")
+	var err error
+	switch kind {
+	case wire.StreamLogs, wire.StreamOutput:
+		err = t.Allows(fleet.AllowLogs)
+	case wire.StreamExec:
+		err = t.Allows(fleet.AllowExec)
+	case wire.StreamPlan:
+		if len(args.Spec) == 0 {
+			err = t.Manages(of)
+		} else {
+			_, err = managed.Check(t, managed.Input{Kind: of, Name: name, Spec: args.Spec})
+		}
+	default:
+		err = refusef(ErrInvalid, "unknown kind of stream %q", kind)
+	}
+	return managedRefusal(err)
+}
+
+func checkStream(resource string, a wire.StreamArgs) error {
+	kind, name, _ := strings.Cut(resource, "/")
+	if err := fleet.CheckName(name); err != nil {
+		return refusef(ErrInvalid, "%v", err)
+	}
+	size := len(a.User) + len(a.WorkDir)
+	for _, s := range a.Argv {
+		size += len(s)
+	}
+	switch {
+	case len(a.Argv) > maxArgv || size > maxArgBytes:
+		return refusef(ErrInvalid, "the command has %d words and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgBytes)
+	case len(a.Spec) > managed.MaxSpec:
+		return refusef(ErrInvalid, "the spec has %d bytes: expected at most %d", len(a.Spec), managed.MaxSpec)
+	case a.Tail < 0 || a.Tail > maxTail:
+		return refusef(ErrInvalid, "tail is %d: expected 0 to %d", a.Tail, maxTail)
+	case a.Since < 0:
+		return refusef(ErrInvalid, "since is %d: expected milliseconds since 1970", a.Since)
+	case a.Rows < 0 || a.Rows > 4096 || a.Cols < 0 || a.Cols > 4096:
+		return refusef(ErrInvalid, "the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
+	case kind == container.KindWorkspace, kind == container.KindImage, a.Argv == nil:
+		return nil
+	}
+	return refusef(ErrInvalid, "nothing runs in %s", resource)
+}
+
+// Plan asks a host's agent what setting a resource would do, or removing it when
+// the spec is empty, and returns its wire.PlanAnswer.
+func (c *Control) Plan(ctx context.Context, host string, in managed.Input, actor string) (wire.PlanAnswer, error) {
+	var answer wire.PlanAnswer
+	s, err := c.OpenStream(ctx, host, wire.StreamPlan, managed.ID(in.Kind, in.Name), wire.StreamArgs{Spec: in.Spec}, actor)
+	if err != nil {
+		return answer, err
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(ctx, wire.StreamSilence.Std())
+	defer cancel()
+	raw, err := s.Collect(ctx, maxAnswer)
+	if err != nil {
+		return answer, refusef(ErrConflict, "host %s cannot say what %s would do: %v", host, managed.ID(in.Kind, in.Name), err)
+	}
+	if err := wire.Decode(raw, &answer); err != nil {
+		return answer, refusef(ErrConflict, "host %s answered what cannot be read: %v", host, err)
+	}
+	return answer, nil
+}
+
+// AttachStream is an agent's end of a stream that it was asked for; it returns at
+// the end of the stream, and at once when the host's certificate is revoked.
+func (c *Control) AttachStream(ctx context.Context, p *Peer, id string, e streams.End, opened func() error) error {
+	ctx, stop := c.untilStopping(ctx)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		for {
+			changed := p.host.Changed()
+			if err := p.check(); err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	err := c.streams.Attach(ctx, p.Name, id, e, opened)
+	cancel(nil)
+	<-watching
+	switch {
+	case errors.Is(err, streams.ErrUnknown):
+		return refusef(ErrNotFound, "%v", err)
+	case errors.Is(err, streams.ErrTaken):
+		return refusef(ErrConflict, "%v", err)
+	}
+	return err
+}
+
+// untilStopping is ctx that ends with the server as well.
+func (c *Control) untilStopping(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-c.stopping:
+			cancel(streams.ErrStopping)
+		case <-over:
+		}
+	}()
+	return ctx, func() { close(over); <-done; cancel(nil) }
+}
+
+// ServeStream is the operator's end of a stream that is open. Again is asked now
+// and then whether it may go on.
+func (c *Control) ServeStream(ctx context.Context, s *streams.Stream, e streams.End, again func() error) error {
+	ctx, stop := c.untilStopping(ctx)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	asking := make(chan struct{})
+	go func() {
+		defer close(asking)
+		t := time.NewTicker(askAgain)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				if err := again(); err != nil {
+					cancel(err)
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	err := s.Serve(ctx, e)
+	cancel(nil)
+	<-asking
+	return err
+}
+
+// askAgain is how often the right to a stream is looked at again.
+const askAgain = 15 * time.Second
