@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"pgregory.net/rapid"
 )
@@ -47,6 +48,52 @@ func TestBundleIsChecked(t *testing.T) {
 	b.Files[0].Owner, b.Files[1].Owner = "1000:1000", "www-data"
 	if err := CheckBundle(&b); err != nil {
 		t.Errorf("owners by name and number: %v", err)
+	}
+}
+
+func TestContainersOfABundleAreChecked(t *testing.T) {
+	blob := container.Blob{Digest: digestOf([]byte("x")), Size: 1}
+	good := func() fleet.Bundle {
+		return fleet.Bundle{
+			Type: fleet.TypeBundle, Name: "web", Files: []fleet.File{}, Exec: []fleet.Exec{}, Critical: []string{"containers"},
+			Containers: &container.Set{
+				Images: []container.Image{{Name: "app", Ref: "app:1", Pull: &container.Pull{}}, {Name: "tool", Build: &container.Build{Context: &blob}}},
+				Workspaces: []container.Workspace{
+					{Name: "a", Image: "app", Contents: []container.Content{{Target: "/x", Blob: &blob}}}, {Name: "b", Image: "tool"},
+				},
+			},
+		}
+	}
+	b := good()
+	if _, err := ReadBundle(canonical(t, b)); err != nil {
+		t.Fatal(err)
+	}
+	if blobs := b.Blobs(); len(blobs) != 1 || blobs[0] != blob {
+		t.Errorf("blobs %v, want the one that both name", blobs)
+	}
+	for name, change := range map[string]func(b *fleet.Bundle){
+		"not critical": func(b *fleet.Bundle) { b.Critical = nil },
+		"empty":        func(b *fleet.Bundle) { b.Containers = &container.Set{} },
+		"not sorted":   func(b *fleet.Bundle) { w := b.Containers.Workspaces; w[0], w[1] = w[1], w[0] },
+		"twice":        func(b *fleet.Bundle) { b.Containers.Workspaces[1].Name = "a" },
+		"no image":     func(b *fleet.Bundle) { b.Containers.Workspaces[1].Image = "gone" },
+		"name":         func(b *fleet.Bundle) { b.Containers.Workspaces[0].Name = "../a" },
+		"many": func(b *fleet.Bundle) {
+			b.Containers.Workspaces = make([]container.Workspace, container.MaxWorkspaces+1)
+		},
+		"two sizes": func(b *fleet.Bundle) {
+			b.Containers.Workspaces[0].Contents[0].Blob = &container.Blob{Digest: blob.Digest, Size: 2}
+		},
+		"negative size": func(b *fleet.Bundle) {
+			b.Containers.Images[1].Build.Context = &container.Blob{Digest: blob.Digest, Size: -1}
+		},
+		"no digest": func(b *fleet.Bundle) { b.Containers.Images[1].Build.Context = &container.Blob{} },
+	} {
+		b := good()
+		change(&b)
+		if err := CheckBundle(&b); CodeOf(err) != Malformed {
+			t.Errorf("%s: got %v, want Malformed", name, err)
+		}
 	}
 }
 

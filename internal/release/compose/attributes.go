@@ -166,8 +166,8 @@ var free = func() map[string]bool {
 	return out
 }()
 
-// used lists the attributes that the files use, in the form of the table.
-func (l *load) used() []string {
+// attributesUsed lists the attributes that the files use, in the form of the table.
+func (l *load) attributesUsed() []string {
 	out := map[string]bool{}
 	for _, s := range l.order {
 		walk(s.top, nil, func(at []string, _, _ *yaml.Node) {

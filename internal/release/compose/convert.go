@@ -225,8 +225,7 @@ func plainMap[M ~map[string]string](m M) map[string]string {
 func (l *load) networks() {
 	for _, name := range slices.Sorted(maps.Keys(l.project.Networks)) {
 		n, at := l.project.Networks[name], []string{"networks", name}
-		if !l.usedBy(func(s *types.ServiceConfig) bool { _, ok := s.Networks[name]; return ok }) {
-			l.warnf(at, "no service uses network %q, so it is not made: expected a service on it", name)
+		if !l.used(at, "on it", func(s *types.ServiceConfig) bool { _, ok := s.Networks[name]; return ok }) {
 			continue
 		}
 		if n.External {
@@ -253,13 +252,22 @@ func (l *load) networks() {
 	}
 }
 
-func (l *load) usedBy(uses func(s *types.ServiceConfig) bool) bool {
-	for _, list := range []types.Services{l.project.Services, l.project.DisabledServices} {
-		for _, s := range list {
+// used reports whether an active service uses a network or volume. One that no
+// service uses, of whatever profile, is worth a warning.
+func (l *load) used(at []string, how string, uses func(s *types.ServiceConfig) bool) bool {
+	any := func(services types.Services) bool {
+		for _, s := range services {
 			if uses(&s) {
 				return true
 			}
 		}
+		return false
+	}
+	if any(l.project.Services) {
+		return true
+	}
+	if !any(l.project.DisabledServices) {
+		l.warnf(at, "no service uses %q, so it is not made: expected a service %s", at[1], how)
 	}
 	return false
 }
@@ -268,10 +276,9 @@ func (l *load) usedBy(uses func(s *types.ServiceConfig) bool) bool {
 func (l *load) volumes() {
 	for _, name := range slices.Sorted(maps.Keys(l.project.Volumes)) {
 		v, at := l.project.Volumes[name], []string{"volumes", name}
-		if !l.usedBy(func(s *types.ServiceConfig) bool {
+		if !l.used(at, "that mounts it", func(s *types.ServiceConfig) bool {
 			return slices.ContainsFunc(s.Volumes, func(m types.ServiceVolumeConfig) bool { return m.Type == types.VolumeTypeVolume && m.Source == name })
 		}) {
-			l.warnf(at, "no service uses volume %q, so it is not made: expected a service that mounts it", name)
 			continue
 		}
 		if v.External {

@@ -170,7 +170,7 @@ func TestCorpusUsesEveryAttribute(t *testing.T) {
 		l := newLoad(root, files, o)
 		l.environment()
 		l.collect()
-		for _, a := range l.used() {
+		for _, a := range l.attributesUsed() {
 			used[a] = true
 		}
 		l.close()

@@ -74,7 +74,7 @@ func (l *load) run() *Loaded {
 			return nil
 		}
 	}
-	out := &Loaded{Set: l.set, Blobs: l.blobs, Attributes: l.used()}
+	out := &Loaded{Set: l.set, Blobs: l.blobs, Attributes: l.attributesUsed()}
 	for _, s := range l.order {
 		out.Files = append(out.Files, s.name)
 	}

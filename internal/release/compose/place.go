@@ -97,6 +97,9 @@ func (l *load) extended(s *source, service string) (*source, string) {
 func (l *load) fail(err error) {
 	words := strings.ReplaceAll(err.Error(), l.stage+"/", "")
 	words = strings.ReplaceAll(words, tilde, "")
+	if strings.Contains(words, "cycle") || strings.Contains(words, "Circular") {
+		words = strings.Join(strings.Fields(words), " ") // one finding over several lines
+	}
 	for line := range strings.SplitSeq(words, "\n") {
 		if line = strings.TrimSpace(line); line != "" {
 			l.addf(l.pathIn(line), "%s: expected what the Compose Specification describes", strings.TrimSuffix(line, "."))

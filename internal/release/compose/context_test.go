@@ -1,0 +1,162 @@
+package compose
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		at := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return root, dir
+}
+
+func names(t *testing.T, raw []byte) string {
+	t.Helper()
+	var out []string
+	for r := tar.NewReader(bytes.NewReader(raw)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return strings.Join(out, " ")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.ModTime.Equal(time.Unix(0, 0)) || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
+			t.Errorf("%s has time %v and owner %d:%d %q", h.Name, h.ModTime, h.Uid, h.Gid, h.Uname)
+		}
+		out = append(out, h.Name)
+	}
+}
+
+func TestContextHoldsWhatDockerignoreLeaves(t *testing.T) {
+	root, dir := rootWith(t, map[string]string{
+		"app/Dockerfile": "FROM scratch", "app/main.go": "a", "app/a.log": "b", "app/deep/x/b.log": "c", "app/keep.log": "d",
+		"app/node_modules/m/i.js": "e", "app/docs/a.md": "f", "app/docs/README.md": "g", "app/tmp1": "h", "app/tmp22": "i",
+		"app/.dockerignore": "# what is not needed\n\n**/*.log\n!keep.log\n/node_modules\ndocs/*\n!docs/README.md\ntmp?\nDockerfile\n.dockerignore\n",
+	})
+	raw, err := packContext(root, "app", "Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ".dockerignore Dockerfile deep/ deep/x/ docs/ docs/README.md keep.log main.go tmp22"
+	if got := names(t, raw); got != want {
+		t.Errorf("the context holds\n%s, want\n%s", got, want)
+	}
+	then := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "app/main.go"), then, then); err != nil {
+		t.Fatal(err)
+	}
+	again, err := packContext(root, "app", "Dockerfile")
+	if err != nil || digest.Of(again) != digest.Of(raw) {
+		t.Errorf("another time of a file gives another context, %v", err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "app/main.go"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if again, err = packContext(root, "app", "Dockerfile"); err != nil || digest.Of(again) == digest.Of(raw) {
+		t.Errorf("another mode of a file gives the same context, %v", err)
+	}
+}
+
+func TestContextKeepsLinksAndReadsNoneOutside(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("hidden text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, dir := rootWith(t, map[string]string{"app/Dockerfile": "FROM scratch"})
+	if err := os.Symlink(outside, filepath.Join(dir, "app/link")); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := packContext(root, "app", "Dockerfile")
+	if err != nil || names(t, raw) != "Dockerfile link" || bytes.Contains(raw, []byte("hidden text")) {
+		t.Errorf("a link: %v, %s", err, names(t, raw))
+	}
+	if err := os.Symlink(filepath.Dir(outside), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := packContext(root, "away", "Dockerfile"); err == nil {
+		t.Error("a context outside the folder is read")
+	}
+	if _, err := packContext(root, "app", "Containerfile"); err == nil || !strings.Contains(err.Error(), "Containerfile") {
+		t.Errorf("a missing Dockerfile: %v", err)
+	}
+}
+
+// No file outside the folder is read, through links either, and no variable of
+// the process is.
+func TestNothingOutsideIsRead(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "outside.yaml")
+	if err := os.WriteFile(secret, []byte("services: {x: {image: 'stolen:1', environment: {A: stolen}}}\nSTOLEN=stolen\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STOLEN", "stolen")
+	for name, text := range map[string]string{
+		"include":         "include: [LINK]\nservices: {a: {image: busybox:1}}",
+		"include path":    "include: [{path: OUTSIDE}]\nservices: {a: {image: busybox:1}}",
+		"include env":     "include: [{path: inner.yaml, env_file: OUTSIDE}]",
+		"extends":         "services: {a: {extends: {file: LINK, service: x}}}",
+		"extends outside": "services: {a: {extends: {file: OUTSIDE, service: x}}}",
+		"extends by name": "services: {a: {extends: {file: '${F:-OUTSIDE}', service: x}}}",
+		"env_file":        "services: {a: {image: busybox:1, env_file: LINK}}",
+		"env_file path":   "services: {a: {image: busybox:1, env_file: OUTSIDE}}",
+		"label_file":      "services: {a: {image: busybox:1, label_file: LINK}}",
+		"config":          "services: {a: {image: busybox:1, configs: [c]}}\nconfigs: {c: {file: LINK}}",
+		"secret":          "services: {a: {image: busybox:1, secrets: [c]}}\nsecrets: {c: {file: OUTSIDE}}",
+		"secret variable": "services: {a: {image: busybox:1, secrets: [c]}}\nsecrets: {c: {environment: STOLEN}}",
+		"seccomp":         "services: {a: {image: busybox:1, security_opt: ['seccomp=LINK']}}",
+		"load":            "x-steady: {images: {i: {load: LINK, ref: 'a:1'}}}\nservices: {a: {image: 'a:1'}}",
+		"variable":        "services: {a: {image: 'busybox:1', environment: {A: '${STOLEN:?}'}}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text = strings.ReplaceAll(strings.ReplaceAll(text, "OUTSIDE", secret), "LINK", "link.yaml")
+			root, dir := rootWith(t, map[string]string{"compose.yaml": text, "inner.yaml": "services: {a: {image: 'busybox:${STOLEN-1}'}}"})
+			if err := os.Symlink(secret, filepath.Join(dir, "link.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			loaded, problems := Load(root, []string{"compose.yaml"}, Options{Name: "shop"})
+			if loaded != nil {
+				t.Fatalf("it is taken: %+v", loaded.Set)
+			}
+			if strings.Contains(lines(problems), "stolen") {
+				t.Errorf("the problems show what is outside: %s", lines(problems))
+			}
+		})
+	}
+}
+
+func TestVariablesAreThoseThatAreGiven(t *testing.T) {
+	t.Setenv("ONLY_HERE", "stolen")
+	root, _ := rootWith(t, map[string]string{"compose.yaml": "services: {a: {image: 'busybox:1', environment: [ONLY_HERE, GIVEN], labels: {x: 'y${ONLY_HERE}'}}}"})
+	loaded, problems := Load(root, []string{"compose.yaml"}, Options{Name: "shop", Environ: map[string]string{"GIVEN": "g"}})
+	if loaded == nil || len(problems) != 2 {
+		t.Fatalf("%s", lines(problems))
+	}
+	w := loaded.Set.Workspaces[0]
+	if len(w.Env) != 1 || w.Env[0].Name != "GIVEN" || w.Env[0].Value != "g" || w.Labels["x"] != "y" {
+		t.Errorf("%+v %v", w.Env, w.Labels)
+	}
+}

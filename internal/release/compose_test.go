@@ -1,0 +1,115 @@
+package release
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+const composeFleet = `apiVersion: steady/v1
+kind: Fleet
+metadata: {name: shop}
+hosts: {edge-1: {channel: stable, bundle: shop}}
+channels: {stable: {rolloutPolicy: all, freshnessWindow: 24h}}
+rolloutPolicies: {all: {waves: [{name: all, selector: {all: true}}], confirmWindow: 2m}}
+bundles: {shop: {path: shop}}
+`
+
+func composeTree(files map[string]string) map[string]string {
+	out := map[string]string{
+		FleetFile:          composeFleet,
+		"shop/bundle.yaml": "compose: [compose.yaml]\ncomposeEnv: [SHOP_TAG]\nprofiles: [extra]\n",
+		"shop/compose.yaml": "services:\n  web: {build: app, image: 'shop:${SHOP_TAG}', configs: [motd]}\n" +
+			"  more: {image: 'busybox:1.37', profiles: [extra]}\nconfigs: {motd: {content: hello}}\n",
+		"shop/app/Dockerfile": "FROM scratch\nCOPY Dockerfile /\n",
+	}
+	for k, v := range files {
+		out[k] = v
+	}
+	return out
+}
+
+func TestComposeBundle(t *testing.T) {
+	t.Setenv("SHOP_TAG", "7")
+	src, problems := Load(writeTree(t, composeTree(nil)))
+	if len(problems) > 0 {
+		t.Fatal(lines(problems))
+	}
+	b := src.Bundles["shop"]
+	if b.Bundle.Containers == nil || len(b.Bundle.Containers.Workspaces) != 2 || b.Bundle.Critical[0] != "containers" {
+		t.Fatalf("the bundle has no containers, or does not say so: %s", b.Bytes)
+	}
+	if got := b.Bundle.Containers.Images[1].Ref; got != "shop:7" {
+		t.Errorf("the image is %q", got)
+	}
+	k := newKeys(t, "shop")
+	dir, _, v := publish(t, k, src, BuildOptions{Now: t0})
+	blobs := 0
+	for _, blob := range b.Bundle.Blobs() {
+		raw, err := v.ReadFile(BlobPath(blob.Digest))
+		if err != nil || digest.Of(raw) != blob.Digest {
+			t.Errorf("blob %s: %v", blob.Digest.Short(), err)
+		}
+		blobs++
+	}
+	if blobs != 2 {
+		t.Errorf("%d blobs, want the build context and the config", blobs)
+	}
+	// The next release keeps the content of the old manifest.
+	again, problems := Load(writeTree(t, composeTree(map[string]string{"shop/app/new": "x"})))
+	if len(problems) > 0 {
+		t.Fatal(lines(problems))
+	}
+	rel, problems := Build(again, BuildOptions{Now: t0.Add(clock.Hour), Previous: v})
+	if Fatal(problems) {
+		t.Fatal(lines(problems))
+	}
+	for _, blob := range b.Bundle.Blobs() {
+		if rel.Files[BlobPath(blob.Digest)] == nil {
+			t.Errorf("the next release lost blob %s of a manifest that it lists", blob.Digest.Short())
+		}
+	}
+	for _, blob := range b.Bundle.Blobs() {
+		if err := os.Remove(filepath.Join(dir, BlobPath(blob.Digest))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := VerifyDir(dir, k.state(t), t0.Add(clock.Hour)); err == nil {
+			t.Error("a release without a build context or config verifies")
+		}
+		break
+	}
+}
+
+func TestComposeBundleProblems(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"variable that is not set": {nil, "shop/bundle.yaml:2:14: variable SHOP_TAG is not set where the release is built"},
+		"no compose":               {map[string]string{"shop/bundle.yaml": "profiles: [a]\n"}, "shop/bundle.yaml:1:1: profiles without a Compose file"},
+		"nothing runs":             {map[string]string{"shop/bundle.yaml": "compose: compose.yaml\n", "shop/compose.yaml": "services: {a: {image: 'a:1', profiles: [x]}}\n"}, "declare nothing that runs"},
+		"in the file":              {map[string]string{"shop/bundle.yaml": "compose: compose.yaml\n", "shop/compose.yaml": "services:\n  a: {image: 'a:1', imgae: b}\n"}, `shop/compose.yaml:2:21: unknown key "imgae": expected image`},
+		"outside":                  {map[string]string{"shop/bundle.yaml": "compose: ../compose.yaml\n"}, "leaves the bundle folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, problems := Load(writeTree(t, composeTree(c.files)))
+			if got := lines(problems); !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q in it", got, c.want)
+			}
+		})
+	}
+}
+
+// The digest of a bundle without containers is what it was before there were any.
+func TestBundleWithoutContainersKeepsItsDigest(t *testing.T) {
+	src := load(t, example(t, "quickstart"))
+	for name, b := range src.Bundles {
+		if strings.Contains(string(b.Bytes), "containers") || strings.Contains(string(b.Bytes), "critical") {
+			t.Errorf("bundle %q: %s", name, b.Bytes)
+		}
+	}
+}
