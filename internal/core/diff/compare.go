@@ -56,10 +56,11 @@ func Verdict(ds []Difference) Class {
 // judge says whether the field differs, and why.
 func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool) {
 	_, wanted := want[f]
+	_, there := seen[f]
 	switch {
 	case sameIn(f, want, seen):
 		return "", false
-	case !wanted && seen[f] == rules.Default(f):
+	case wanted != there && isDefault(want[f]+seen[f], f, rules): // one of them is absent
 		return "", false
 	case base == nil && wanted:
 		return Unknown, true
@@ -75,6 +76,8 @@ func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool)
 	_, known := base.Observed[f]
 	return Outside, wanted || known || rules.OwnsExtra(f)
 }
+
+func isDefault(v, f string, rules Rules) bool { return v != "" && v == rules.Default(f) }
 
 // settled reports that neither what is wanted nor what is seen changed since the
 // baseline.

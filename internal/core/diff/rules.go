@@ -122,17 +122,15 @@ func (r WorkspaceRules) OwnsExtra(field string) bool {
 	return !filled[first]
 }
 
+// fixed are defaults that are the same on every engine.
+var fixed = map[string]string{
+	"ipc": "private", "shm-size": "67108864", "stop-signal": "SIGTERM", "stop-grace": "10s", "workdir": "/",
+	"health/interval": "30s", "health/timeout": "30s", "health/retries": "3", "limit/cpu-period": "100000",
+}
+
 // Default implements Rules.
 func (r WorkspaceRules) Default(field string) string {
 	switch field {
-	case "ipc":
-		return "private"
-	case "shm-size":
-		return "67108864"
-	case "workdir":
-		return "/"
-	case "stop-signal":
-		return "SIGTERM"
 	case "runtime":
 		return or(r.Runtime, "runc")
 	case "log/driver":
@@ -140,7 +138,7 @@ func (r WorkspaceRules) Default(field string) string {
 	case "cgroupns":
 		return r.Cgroup
 	}
-	return ""
+	return fixed[field]
 }
 
 func or(a, b string) string {

@@ -200,6 +200,10 @@ func Respelled(t *rapid.T, w container.Workspace) container.Workspace {
 	w.ShmSize = or(w.ShmSize, 64<<20)
 	w.Namespaces.IPC = or(w.Namespaces.IPC, "private")
 	w.Runtime = or(w.Runtime, "runc")
+	if w.StopGrace == nil {
+		grace := 10 * clock.Second
+		w.StopGrace = &grace
+	}
 	if w.Limits.Memory != 0 {
 		w.Limits.MemorySwap = or(w.Limits.MemorySwap, 2*w.Limits.Memory)
 	}
