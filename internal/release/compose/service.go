@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,11 +33,13 @@ func (l *load) service(s *types.ServiceConfig) {
 		l.warnf([]string{"services", s.Name}, "service %q has no replicas and is left out: expected some, or x-steady: {state: stopped} to keep it", s.Name)
 	}
 	for _, name := range names {
-		one := w
+		one, err := copied(&w)
+		if err != nil {
+			l.addf([]string{"services", s.Name}, "the service does not encode: %v: expected plain values", err)
+			return
+		}
 		one.Name = name
-		one.Networks = slices.Clone(w.Networks)
 		for i := range one.Networks {
-			one.Networks[i].Aliases = slices.Clone(w.Networks[i].Aliases)
 			if name != s.Name {
 				one.Networks[i].Aliases = append(one.Networks[i].Aliases, s.Name)
 			}
@@ -44,6 +47,15 @@ func (l *load) service(s *types.ServiceConfig) {
 		l.set.Workspaces = append(l.set.Workspaces, one)
 	}
 	l.routesOf(s, names, &x)
+}
+
+// copied shares nothing with w, so that one replica can change without another.
+func copied(w *container.Workspace) (out container.Workspace, err error) {
+	raw, err := json.Marshal(w)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	return out, err
 }
 
 // process sets what runs and how it is watched.
