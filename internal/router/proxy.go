@@ -251,6 +251,10 @@ func received(res *http.Response) error {
 		}
 		return nil
 	}
+	if len(res.Trailer) > 0 {
+		// A body of known length carries no trailers over HTTP/1.1.
+		res.Header.Del("Content-Length")
+	}
 	res.Body = &responseBody{ReadCloser: res.Body, idle: x.idle}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,7 +225,7 @@ func TestHoldThenRelease(t *testing.T) {
 		}()
 	}
 	for f.counts("web").InFlight < n { // each is in the router now
-		f.router.SetUpstream("other", router.Upstream{})
+		runtime.Gosched()
 	}
 	f.ready("web", workspace(t, says("held")))
 	for range n {

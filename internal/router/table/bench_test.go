@@ -1,0 +1,27 @@
+package table_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/router/table"
+)
+
+func BenchmarkMatch(b *testing.B) {
+	var routes []table.Route
+	for i := range 1000 {
+		routes = append(routes, route(fmt.Sprintf("r%d", i), fmt.Sprintf("h%d.example", i%100), fmt.Sprintf("/app/%d", i)))
+	}
+	t := build(b, routes...)
+	b.ReportAllocs()
+	for b.Loop() {
+		host, err := table.RequestHost("h7.example:443")
+		if err != nil {
+			b.Fatal(err)
+		}
+		path, err := table.CleanPath("/app/7/some/deeper/path")
+		if err != nil || t.Match(host, path) < 0 {
+			b.Fatal("no route", err)
+		}
+	}
+}
