@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/registry"
@@ -390,46 +389,4 @@ func TestPrivateBaseImage(t *testing.T) {
 		t.Fatalf("the log is:\n%s", l.log("app"))
 	}
 	l.quiet(r)
-}
-
-func TestSamePullIsSharedByAll(t *testing.T) {
-	l := begin(t)
-	hub := dockertest.Registry(t)
-	l.keys[hub.Addr] = hub.Auth()
-	l.make(l.owner.Title("one")+":1", "1")
-	ref, _ := hub.Push(t, l.docker, l.owner.Title("one")+":1", l.owner.Prefix+"app:1")
-	proxy := l.docker.Proxy()
-	open := make(chan struct{})
-	proxy.Before(func(q dockertest.Request) dockertest.Fate {
-		if strings.HasSuffix(q.Path, "/images/create") {
-			<-open
-		}
-		return dockertest.Pass
-	})
-	e, err := daemon.Open(daemon.Options{Socket: proxy.Socket()})
-	l.must(err)
-	defer e.Close()
-	l.options.Engine = e
-	l.manager = image.New(l.options)
-	done := make(chan error, 3)
-	for n := range 3 {
-		i := spec.Image{Name: fmt.Sprint("app", n), Ref: ref, Pull: &spec.Pull{}}
-		go func() { done <- l.manager.Act(l.ctx, l.row(i).Resource, image.Pull{}) }()
-	}
-	for l.manager.Waiting(ref+" ") < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	close(open)
-	for range 3 {
-		l.must(<-done)
-	}
-	pulls := 0
-	for _, q := range proxy.Writes() {
-		if strings.HasSuffix(q.Path, "/images/create") {
-			pulls++
-		}
-	}
-	if pulls != 1 {
-		t.Fatalf("%d pulls", pulls)
-	}
 }

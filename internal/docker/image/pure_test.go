@@ -187,3 +187,32 @@ func TestSharedWorkEndsWithTheLast(t *testing.T) {
 		}
 	})
 }
+
+// All who want one thing at once hear the lines of the one piece of work.
+func TestSharedWorkIsHeardByAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sharing{running: map[string]*shared{}}
+		open, begun := make(chan struct{}), 0
+		heard, done := make([]string, 3), make(chan error, 3)
+		for n := range heard {
+			go func() {
+				done <- s.do(t.Context(), "k", func(line string) { heard[n] += line }, func(_ context.Context, say func(string)) error {
+					begun++
+					<-open
+					say("pulled")
+					return nil
+				})
+			}()
+		}
+		synctest.Wait()
+		close(open)
+		for range heard {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if begun != 1 || !slices.Equal(heard, []string{"pulled", "pulled", "pulled"}) || len(s.running) != 0 {
+			t.Fatalf("begun %d times, heard %v", begun, heard)
+		}
+	})
+}

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/image"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
@@ -33,6 +31,8 @@ func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.
 		return fault.Of(ctx, m.take(ctx, n, ref, a))
 	case Tag:
 		return fault.Of(ctx, m.o.Engine.ImageTag(ctx, a.ID, ref))
+	case Sweep:
+		return fault.Of(ctx, m.sweep(ctx, n))
 	case Record:
 		return m.record(ctx, n, ref, a.ID)
 	}
@@ -55,9 +55,6 @@ func (m *Manager) take(ctx context.Context, n *spec.Snapshot, ref string, a Take
 	}
 	if file := exposed(&c, secrets.Files); file != "" {
 		return reconcile.Terminal(CodeSecretFile, fmt.Errorf("the secret at %s lies in the container's own files and would be in the snapshot: mount it, or take no snapshot of %s", file, n.Workspace))
-	}
-	if err := m.sweep(ctx, n); err != nil {
-		return err
 	}
 	plan := Scrub(c.Config.Env, c.Config.Labels, secrets.Env, n.Keep)
 	own := map[string]string{labelOwner: m.o.Owner.ID(), labelName: n.Name, labelWorkspace: n.Workspace, labelTake: strconv.FormatInt(n.Take, 10)}
@@ -164,32 +161,52 @@ func (m *Manager) discard(ctx context.Context, id string) error {
 	return nil
 }
 
-// sweep removes what an earlier take left without a name when it was cut off.
-// Images that others made from a snapshot have its labels, but not its comment.
-func (m *Manager) sweep(ctx context.Context, n *spec.Snapshot) error {
+// unfinished lists images that an earlier take left without a name when it was
+// cut off: they may hold secrets. Images that others made from a snapshot have
+// its labels but not its comment; takes that were finished are in the ledger and
+// are collected like other images.
+func (m *Manager) unfinished(ctx context.Context, n *spec.Snapshot) ([]string, error) {
 	list, err := m.o.Engine.ImageList(ctx, labelOwner+"="+m.o.Owner.ID(), labelName+"="+n.Name)
-	if err != nil {
-		return err
+	if err != nil || len(list) == 0 {
+		return nil, err
 	}
-	newest, _, err := m.o.Ledger.Newest(ctx, spec.KindSnapshot, n.Name, n.EngineRef(m.o.Owner.Title))
+	known, err := m.o.Ledger.All(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	slices.SortFunc(list, func(a, b image.Summary) int { return cmp.Compare(a.ID, b.ID) })
+	var out []string
 	for _, i := range list {
-		if i.ID == newest.ID || slices.ContainsFunc(i.RepoTags, func(t string) bool { return t != "<none>:<none>" }) {
+		if slices.ContainsFunc(known, func(k ledger.Image) bool { return k.ID == i.ID }) ||
+			slices.ContainsFunc(i.RepoTags, func(t string) bool { return t != "<none>:<none>" }) {
 			continue
 		}
 		seen, err := m.o.Engine.ImageInspect(ctx, i.ID)
-		if daemon.NotFound(err) || err == nil && seen.Comment != comment(n) {
-			continue
+		if err != nil && !daemon.NotFound(err) {
+			return nil, err
 		}
-		if err == nil {
-			err = m.discard(ctx, i.ID)
-		}
-		if err != nil && !daemon.Conflict(err) { // in use: it was named once
-			return err
+		if err == nil && seen.Comment == comment(n) {
+			out = append(out, i.ID)
 		}
 	}
-	return nil
+	slices.Sort(out)
+	return m.unused(ctx, out)
+}
+
+// unused leaves out images of containers: such a one had a name once.
+func (m *Manager) unused(ctx context.Context, ids []string) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	all, err := m.o.Engine.ContainerList(ctx, true)
+	return slices.DeleteFunc(ids, func(id string) bool {
+		return slices.ContainsFunc(all, func(c container.Summary) bool { return c.ImageID == id })
+	}), err
+}
+
+func (m *Manager) sweep(ctx context.Context, n *spec.Snapshot) error {
+	ids, err := m.unfinished(ctx, n)
+	for _, id := range ids {
+		err = errors.Join(err, m.discard(ctx, id))
+	}
+	return err
 }

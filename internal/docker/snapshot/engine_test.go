@@ -41,8 +41,9 @@ func begin(t *testing.T) *lab {
 	t.Helper()
 	d := dockertest.Engine(t)
 	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
+	prefix := d.Namespace(t).Prefix
 	l := &lab{T: t, ctx: t.Context(), docker: d, api: d.Client(), engine: e, settled: true,
-		owner: ownership.Owner{Fleet: "acme", Host: "edge", Prefix: d.Namespace(t).Prefix}}
+		owner: ownership.Owner{Fleet: "acme", Host: prefix + "host", Prefix: prefix}}
 	l.must(err)
 	t.Cleanup(func() { l.must(e.Close()) })
 	book, err := ledger.Open(filepath.Join(t.TempDir(), "images"))
@@ -277,4 +278,28 @@ func TestNobodyTakesAContainerRunByHandFromACommit(t *testing.T) {
 	_, err = l.api.ContainerStart(l.ctx, c.ID, client.ContainerStartOptions{})
 	l.must(err)
 	l.row(spec.Snapshot{Name: "snap", Workspace: "app"}).Settle(t, l.ctx).Must(t, "wait", snapshot.CodeNotRunning)
+}
+
+func TestWhatACutOffTakeLeftIsRemoved(t *testing.T) {
+	l := begin(t)
+	id := l.workspace("app", []string{"API_TOKEN=t0ken"}, "sleep", "1000")
+	r := l.row(spec.Snapshot{Name: "snap", Workspace: "app"})
+	commit := func(comment string) string {
+		left, err := l.engine.ContainerCommit(l.ctx, id, daemon.Commit{Comment: comment, Changes: []string{
+			"LABEL io.steady.snapshot.owner=" + l.owner.ID(), "LABEL io.steady.snapshot.name=snap", "LABEL test=" + l.owner.Prefix}})
+		l.must(err)
+		return left
+	}
+	theirs := commit("made by hand from a snapshot")
+	left := commit("snapshot snap of app")
+	r.Settle(t, l.ctx).Must(t, "converged", "", "sweep", "take")
+	l.quiet(r)
+	if _, err := l.engine.ImageInspect(l.ctx, left); !daemon.NotFound(err) {
+		t.Fatalf("it is still there: %v", err)
+	}
+	if _, err := l.engine.ImageInspect(l.ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	commit("snapshot snap of app")
+	r.Retire().Settle(t, l.ctx).Must(t, "converged", snapshot.CodeLeft, "sweep")
 }

@@ -21,6 +21,7 @@ const (
 	CodeTake         engine.Code = "snapshot_not_taken"
 	CodeSettling     engine.Code = "workspace_not_settled"
 	CodeNotRunning   engine.Code = "workspace_not_running"
+	CodeUnfinished   engine.Code = "snapshot_unfinished"
 	CodeLost         engine.Code = "snapshot_lost"
 	CodeRetagged     engine.Code = "snapshot_tag_moved"
 	CodeUnrecorded   engine.Code = "snapshot_not_recorded"
@@ -33,7 +34,7 @@ const (
 )
 
 // Take captures a container. Tag gives the snapshot its name again; Record writes
-// down one that is there.
+// down one that is there; Sweep removes what a take left that was cut off.
 type (
 	Take struct {
 		Container string `json:"container"`
@@ -45,12 +46,14 @@ type (
 	Record struct {
 		ID string `json:"id"`
 	}
+	Sweep struct{}
 )
 
 // ActionName names the actions.
 func (Take) ActionName() string   { return "take" }
 func (Tag) ActionName() string    { return "tag" }
 func (Record) ActionName() string { return "record" }
+func (Sweep) ActionName() string  { return "sweep" }
 
 // Observed is what is known of a snapshot.
 type Observed struct {
@@ -63,6 +66,7 @@ type Observed struct {
 	Known      bool
 	Taken      ledger.Image
 	TakenThere bool
+	Unfinished bool // a take was cut off and left images
 	Settled    bool
 	Container  string // the running one of the workspace; empty: none
 	Short      string // why there is no room
@@ -72,10 +76,13 @@ type Observed struct {
 func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
 	n := &r.Desired.Spec
 	o := Observed{Ref: n.EngineRef(m.o.Owner.Title)}
-	if r.Retire {
+	left, err := m.unfinished(ctx, n)
+	if err != nil {
+		return o, fault.Of(ctx, err)
+	}
+	if o.Unfinished = len(left) > 0; o.Unfinished || r.Retire {
 		return o, nil
 	}
-	var err error
 	if o.Taken, o.Known, err = m.o.Ledger.Newest(ctx, spec.KindSnapshot, n.Name, o.Ref); err != nil {
 		return o, err
 	}
@@ -146,6 +153,8 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 		return engine.Wait(v.Now.Add(soon), engine.Because(code, fmt.Sprintf(format, args...)))
 	}
 	switch taken := o.Known && o.Taken.Take == n.Take; {
+	case o.Unfinished:
+		return engine.Do(Sweep{}, engine.Because(CodeUnfinished, "images of a take that was cut off may hold secrets"))
 	case v.Resource.Retire:
 		return engine.IsConverged(engine.Because(CodeLeft, ""))
 	case v.Resource.Desired.Parked, o.done(n):

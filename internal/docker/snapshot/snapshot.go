@@ -37,6 +37,7 @@ type Engine interface {
 type Ledger interface {
 	Newest(ctx context.Context, kind, name, ref string) (ledger.Image, bool, error)
 	Add(ctx context.Context, i ledger.Image) error
+	All(ctx context.Context) ([]ledger.Image, error)
 }
 
 // Secrets are what a workspace was given from the host's own store.
