@@ -51,10 +51,16 @@ func Workspace(d *core.Deployment, in Inputs) (diff.Form, error) {
 // process writes what is run. An entrypoint that is set drops the image's command.
 func process(f diff.Form, w *core.Workspace, img *defaults) {
 	entry, command := img.entrypoint, img.command
-	if w.NoEntry || w.Entrypoint != nil {
+	switch {
+	case w.NoEntry:
+		entry, command = nil, nil
+	case w.Entrypoint != nil:
 		entry, command = w.Entrypoint, nil
 	}
-	if w.NoCommand || w.Command != nil {
+	switch {
+	case w.NoCommand:
+		command = nil
+	case w.Command != nil:
 		command = w.Command
 	}
 	running(f, entry, command, or(w.WorkingDir, img.dir), or(w.User, img.user), or(w.StopSignal, img.signal))

@@ -172,8 +172,12 @@ func devices(f diff.Form, mapped []container.DeviceMapping, rules []string, requ
 	set(f, "gpus", strings.Join(gpus, " + "))
 }
 
-// permissions spells them in one order.
+// permissions spells them in one order; what is none stays, and the engine
+// refuses it.
 func permissions(p string) string {
+	if strings.Trim(p, "rwm") != "" {
+		return p
+	}
 	out := ""
 	for _, c := range "rwm" {
 		if strings.ContainsRune(or(p, "rwm"), c) {
