@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/docker/go-units"
 	"github.com/steadyfleet/steady/internal/core/container"
 )
 
@@ -80,11 +79,11 @@ func (l *load) tmpfs(s *types.ServiceConfig) []container.Mount {
 			case "ro":
 				m.ReadOnly = true
 			case "size":
-				n, err := units.RAMInBytes(value)
-				if err != nil {
+				var n types.UnitBytes
+				if err := n.DecodeMapstructure(value); err != nil {
 					l.addf(at, "size %q: expected bytes such as 64m", value)
 				}
-				m.Size = n
+				m.Size = int64(n)
 			case "mode":
 				n, err := strconv.ParseUint(value, 8, 12)
 				if err != nil {
