@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 )
 
 // APIVersion and Kind open every declaration.
@@ -45,7 +46,9 @@ type HostDecl struct {
 	// the server may do without a signature.
 	Managed []string `json:"managed"`
 	Allow   []string `json:"allow"`
-	Probes  ProbeSet `json:"probes"` // scope host
+	// Bounds bounds the managed layer; its kinds are Managed's.
+	Bounds container.Bounds `json:"bounds"`
+	Probes ProbeSet         `json:"probes"` // scope host
 }
 
 // ChannelDecl declares one release train. FreshnessWindow is required.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
 )
@@ -25,6 +26,8 @@ var Allowances = []string{AllowDisable, AllowExec, AllowLogs, AllowSettings}
 type Delegation struct {
 	Kinds []string `json:"kinds"` // of the managed layer, sorted
 	Allow []string `json:"allow"` // sorted
+	// Bounds is what resources of the managed layer may be; its Kinds are Kinds.
+	Bounds container.Bounds `json:"bounds"`
 }
 
 // Manages reports whether the managed layer may hold resources of a kind.
@@ -38,7 +41,18 @@ func (h *HostDecl) delegation() *Delegation {
 	if len(h.Managed) == 0 && len(h.Allow) == 0 {
 		return nil
 	}
-	return &Delegation{Kinds: slices.Compact(sorted(h.Managed)), Allow: slices.Compact(sorted(h.Allow))}
+	d := &Delegation{Kinds: slices.Compact(sorted(h.Managed)), Allow: slices.Compact(sorted(h.Allow)), Bounds: h.Bounds}
+	b := &d.Bounds
+	b.Kinds, b.Images, b.HostMounts, b.Secrets = slices.Clone(d.Kinds), unique(b.Images), unique(b.HostMounts), unique(b.Secrets)
+	return d
+}
+
+// unique sorts a list and drops repeats; it leaves an empty one out.
+func unique(v []string) []string {
+	if len(v) == 0 {
+		return nil
+	}
+	return slices.Compact(sorted(v))
 }
 
 // delegated checks what a host delegates.
@@ -54,4 +68,50 @@ func (c *checker) delegated(path []string, h HostDecl) {
 	}
 	list("managed", h.Managed, ManagedKinds, "kind")
 	list("allow", h.Allow, Allowances, "allowance")
+	c.bounds(at(path, "bounds"), h)
+}
+
+// bounds checks what bounds the managed layer of a host.
+func (c *checker) bounds(path []string, h HostDecl) {
+	b := h.Bounds
+	if len(b.Kinds) > 0 {
+		c.errorf(at(path, "kinds"), "kinds of bounds: expected them in managed")
+	}
+	b.Kinds = nil
+	if len(h.Managed) == 0 && !nothing(&b) {
+		c.errorf(path, "bounds of a managed layer that the host does not have: expected managed with its kinds, such as managed: [image, workspace]")
+	}
+	for i, s := range b.Images {
+		if s == "*" {
+			continue
+		}
+		if _, err := container.ParseRef(strings.TrimSuffix(s, "/")); err != nil && !strings.Contains(s, ".") && s != "localhost" {
+			c.errorf(at(path, "images", i), "%q is no image: %v; or \"*\" for any", s, err)
+		}
+	}
+	for i, s := range b.HostMounts {
+		if clean := "/" + strings.Trim(s, "/"); !strings.HasPrefix(s, "/") || strings.Contains(s, "//") || slices.ContainsFunc(strings.Split(clean, "/"), func(p string) bool { return p == "." || p == ".." }) {
+			c.errorf(at(path, "hostMounts", i), "host mount is %q: expected an absolute path without . and ..", s)
+		}
+	}
+	for i, s := range b.Secrets {
+		c.name(at(path, "secrets", i), s)
+	}
+	if p := b.Ports; p != nil && (p.From < 1 || p.To > 65535 || p.From > p.To) {
+		c.errorf(at(path, "ports"), "ports are %d to %d: expected from and to within 1 to 65535", p.From, p.To)
+	}
+	for _, n := range []struct {
+		name string
+		is   int64
+	}{{"maxMemory", b.MaxMemory}, {"maxNanoCPUs", b.MaxNanoCPUs}, {"maxWorkspaces", int64(b.MaxWorkspaces)}} {
+		if n.is < 0 || n.is > container.MaxInteger {
+			c.errorf(at(path, n.name), "%s is %d: expected 1 or more, or 0 for no limit", n.name, n.is)
+		}
+	}
+}
+
+// nothing reports whether bounds allow nothing beyond the default.
+func nothing(b *container.Bounds) bool {
+	return len(b.Images)+len(b.HostMounts)+len(b.Secrets) == 0 && b.Ports == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
+		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
 }

@@ -143,14 +143,14 @@ func Check(t *Target, in Input) (json.RawMessage, error) {
 	if err := fleet.CheckName(in.Name); err != nil {
 		return nil, refuse(Invalid, "%v", err)
 	}
-	_, spec, err := ReadSpec(in.Kind, in.Name, in.Spec)
+	set, spec, err := ReadSpec(in.Kind, in.Name, in.Spec)
 	if err != nil {
 		return nil, refuse(Invalid, "%s: %v", ID(in.Kind, in.Name), err)
 	}
 	if holds(t.Bundle, in.Kind, in.Name) {
 		return nil, refuse(Clash, "%s is declared by the bundle of host %s; choose another name, or change the bundle and release it", ID(in.Kind, in.Name), t.Host)
 	}
-	return spec, nil
+	return spec, t.bounds(in, set)
 }
 
 // Set decides that a resource of the layer is as in says. Setting it again as it
@@ -171,6 +171,9 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 		}
 		if !known && len(h.Entries) >= MaxEntries {
 			return nil, refuse(Full, "the managed layer of host %s holds %d resources; remove some, or declare them in a bundle", t.Host, len(h.Entries))
+		}
+		if err := t.room(h, in); err != nil {
+			return nil, err
 		}
 		size := len(spec) + len(in.Envelope) - len(old.Spec) - len(old.Envelope)
 		for _, e := range h.Entries { // order-free: it only sums

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -344,15 +345,60 @@ func TestStatusIsTheLastReported(t *testing.T) {
 	}
 }
 
+func TestBoundsOfTheDeclarationHold(t *testing.T) {
+	b := container.Bounds{Images: []string{"ghcr.io/acme"}, Ports: &container.PortRange{From: 8000, To: 8099}, MaxWorkspaces: 2}
+	signed := b
+	signed.RequireSigned = true
+	for _, c := range []struct {
+		what       string
+		b          container.Bounds
+		kind, spec string
+		words      string // "" is taken
+	}{
+		{"plain", b, "workspace", web, ""},
+		{"privileged", b, "workspace", `{"image":"app","security":{"privileged":true}}`, "privileged"},
+		{"the host's network", b, "workspace", `{"image":"app","networkMode":"host"}`, "host"},
+		{"a folder of the host", b, "workspace", `{"image":"app","mounts":[{"type":"bind","source":"/etc","target":"/x"}]}`, "/etc"},
+		{"a device", b, "workspace", `{"image":"app","devices":[{"host":"/dev/kvm","container":"/dev/kvm","permissions":"rw"}]}`, "kvm"},
+		{"a port", b, "workspace", `{"image":"app","ports":[{"hostPort":8001,"port":80,"protocol":"tcp"}]}`, ""},
+		{"a port outside", b, "workspace", `{"image":"app","ports":[{"hostPort":22,"port":22,"protocol":"tcp"}]}`, "22"},
+		{"an image", b, "image", `{"ref":"ghcr.io/acme/app:1","pull":{}}`, ""},
+		{"an image of others", b, "image", `{"ref":"ghcr.io/evil/app:1","pull":{}}`, "ghcr.io/evil"},
+		{"no signature", signed, "workspace", web, "requireSigned"},
+	} {
+		l, v := newLedger(t), target("image", "workspace")
+		v.Delegation.Bounds = c.b
+		err := l.set(v, c.kind, "x", c.spec)
+		if c.words == "" && err != nil || c.words != "" && (code(err) != managed.OutOfBounds || !strings.Contains(err.Error(), c.words) || c.b.RequireSigned == strings.Contains(err.Error(), "hosts.gpu-1.bounds")) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	l, v := newLedger(t), target("workspace")
+	v.Delegation.Bounds = b
+	for i := range 3 {
+		if err := l.set(v, "workspace", fmt.Sprint("w", i), web); (i == 2) != (code(err) == managed.OutOfBounds) {
+			t.Errorf("workspace %d of 2: %v", i+1, err)
+		}
+	}
+	if err := l.set(v, "workspace", "w1", `{"image":"app","tty":true}`); err != nil {
+		t.Errorf("one in place of itself: %v", err)
+	}
+}
+
 // drawSpec is a spec that reads, of any kind.
 func drawSpec(t *rapid.T) (kind, spec string) {
 	kind = rapid.SampledFrom(container.Kinds).Draw(t, "kind")
 	label := rapid.StringMatching("[a-z]{1,3}").Draw(t, "label")
 	switch kind {
 	case container.KindImage:
-		spec = `{"pull":true,"ref":"docker.io/library/` + label + `:1"}`
-	case container.KindWorkspace, container.KindSnapshot, container.KindRoute:
-		spec = web
+		spec = `{"pull":{},"ref":"docker.io/` + label + `/app:1"}`
+	case container.KindWorkspace:
+		spec = rapid.SampledFrom([]string{web, `{"image":"app","security":{"privileged":true}}`, `{"image":"app","networkMode":"host"}`,
+			`{"image":"app","ports":[{"hostPort":81,"port":80,"protocol":"tcp"}]}`, `{"image":"app","mounts":[{"type":"bind","source":"/srv/` + label + `","target":"/x"}]}`}).Draw(t, "workspace")
+	case container.KindSnapshot:
+		spec = `{"workspace":"` + label + `"}`
+	case container.KindRoute:
+		spec = `{"host":"` + label + `.example","workspace":"web","port":80}`
 	default:
 		spec = `{"labels":{"l":"` + label + `"}}`
 	}
@@ -365,6 +411,7 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLedger(t)
 		v := target(container.Kinds...)
+		v.Delegation.Bounds.Images = []string{"*"}
 		v.Delegation.Allow = fleet.Allowances
 		cutAt := rapid.IntRange(0, 20).Draw(rt, "snapshot")
 		var snapshot []byte
@@ -434,26 +481,87 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 	})
 }
 
-// TestP1NothingUndelegatedIsSet checks that whatever is in the layer was of a
-// kind that the host's declaration left to the server when it was set, and that a
-// host which leaves nothing is never given anything.
-func TestP1NothingUndelegatedIsSet(t *testing.T) {
+// TestP1NothingOutOfBoundsIsSet checks that whatever gets into the layer was, when
+// it was set, of a kind that the host's declaration left to the server, and inside
+// of its bounds, read again from the log alone.
+func TestP1NothingOutOfBoundsIsSet(t *testing.T) {
+	taken, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLedger(t)
 		for range rapid.IntRange(1, 10).Draw(rt, "tries") {
 			kind, spec := drawSpec(rt)
 			v := target(rapid.SliceOfDistinct(rapid.SampledFrom(container.Kinds), rapid.ID).Draw(rt, "delegated")...)
-			if rapid.Bool().Draw(rt, "nothing") {
+			v.Delegation.Bounds = container.Bounds{
+				Privileged: rapid.Bool().Draw(rt, "privileged"), HostNamespaces: rapid.Bool().Draw(rt, "namespaces"),
+				Images:        rapid.SliceOfN(rapid.StringMatching(`docker\.io/[a-z]`), 0, 3).Draw(rt, "images"),
+				HostMounts:    rapid.SliceOfN(rapid.StringMatching(`/srv/[a-z]`), 0, 3).Draw(rt, "mounts"),
+				MaxWorkspaces: rapid.IntRange(0, 2).Draw(rt, "workspaces"), RequireSigned: rapid.Bool().Draw(rt, "signed"),
+			}
+			if rapid.Bool().Draw(rt, "ports") {
+				v.Delegation.Bounds.Ports = &container.PortRange{From: 80, To: 90}
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "nothing") == 0 {
 				v.Delegation = nil
 			}
 			before := len(l.log)
-			err := l.set(v, kind, rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name"), spec)
-			if !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || len(l.log) != before) {
-				rt.Fatalf("%s on a host that delegates %v: %v", kind, v.Delegation, err)
+			err := l.set(v, kind, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), spec)
+			if _, asked := managed.AskFor(l.s, v, kind, "a", managed.Retry, "n", l.change()); !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || code(asked) != managed.NotDelegated) {
+				rt.Fatalf("%s on a host that delegates %v: %v, %v", kind, v.Delegation, err, asked)
 			}
-			if _, err := managed.AskFor(l.s, v, kind, "a", managed.Retry, "n", l.change()); !v.Delegation.Manages(kind) && code(err) != managed.NotDelegated {
-				rt.Fatalf("a verb on %s: %v", kind, err)
+			if err != nil {
+				refused++
+			}
+			for _, e := range l.log[before:] {
+				taken++
+				inside(rt, v.Delegation, e)
+			}
+			workspaces := 0
+			for _, i := range l.s.Hosts["gpu-1"].Items() {
+				if i.Kind == container.KindWorkspace {
+					workspaces++
+				}
+			}
+			if err == nil && len(l.log) > before && kind == container.KindWorkspace && v.Delegation.Bounds.MaxWorkspaces > 0 && workspaces > v.Delegation.Bounds.MaxWorkspaces {
+				rt.Fatalf("%d workspaces where %d are allowed", workspaces, v.Delegation.Bounds.MaxWorkspaces)
 			}
 		}
 	})
+	if taken == 0 || refused == 0 {
+		t.Fatalf("%d taken, %d refused: the draws show nothing", taken, refused)
+	}
+}
+
+// inside checks an entry of the log against a delegation, without the code that
+// decided it.
+func inside(t *rapid.T, d *fleet.Delegation, e event.Entry) {
+	var set event.ManagedSet
+	if err := json.Unmarshal(e.Body, &set); err != nil {
+		t.Fatal(err)
+	}
+	if !d.Manages(set.Kind) || d.Bounds.RequireSigned && len(set.Envelope) == 0 {
+		t.Fatalf("%s was taken on %+v", e.Body, d)
+	}
+	if set.Kind != container.KindWorkspace && set.Kind != container.KindImage {
+		return
+	}
+	var w container.Workspace
+	var i container.Image
+	if err := json.Unmarshal(set.Spec, &w); set.Kind == container.KindWorkspace && err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(set.Spec, &i); set.Kind == container.KindImage && err != nil {
+		t.Fatal(err)
+	}
+	b := d.Bounds
+	bad := w.Security.Privileged && !b.Privileged || w.NetworkMode == "host" && !b.HostNamespaces
+	for _, m := range w.Mounts {
+		bad = bad || m.Type == container.MountBind && !slices.ContainsFunc(b.HostMounts, func(p string) bool { return m.Source == p || strings.HasPrefix(m.Source, p+"/") })
+	}
+	bad = bad || len(w.Ports) > 0 && b.Ports == nil
+	if set.Kind == container.KindImage {
+		bad = bad || !slices.ContainsFunc(b.Images, func(p string) bool { return strings.HasPrefix(i.Ref, p+"/") })
+	}
+	if bad {
+		t.Fatalf("%s was taken within %+v", set.Spec, b)
+	}
 }

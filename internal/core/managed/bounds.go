@@ -1,0 +1,41 @@
+package managed
+
+import (
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+)
+
+// bounds refuses what the host's declaration does not let the managed layer have:
+// the host would refuse it as well.
+func (t *Target) bounds(in Input, set *container.Set) error {
+	b := t.Delegation.Bounds
+	b.Kinds = t.Delegation.Kinds
+	one := *set
+	if problems := b.CheckSet(&one); len(problems) > 0 {
+		return refuse(OutOfBounds, "%s is outside of what host %s allows: %v; change it, or hosts.%s.bounds in fleet.yaml, and roll out the release",
+			ID(in.Kind, in.Name), t.Host, problemsError(problems), t.Host)
+	}
+	if b.RequireSigned && len(in.Envelope) == 0 {
+		return refuse(OutOfBounds, "host %s takes entries alone that an operator has signed (requireSigned); sign %s and set it again", t.Host, ID(in.Kind, in.Name))
+	}
+	return nil
+}
+
+// room refuses one workspace more than the host's declaration allows.
+func (t *Target) room(h *Host, in Input) error {
+	most := t.Delegation.Bounds.MaxWorkspaces
+	if most == 0 || in.Kind != container.KindWorkspace {
+		return nil
+	}
+	n := 1
+	for id := range h.Entries { // order-free: it only counts
+		if strings.HasPrefix(id, container.KindWorkspace+"/") && id != ID(in.Kind, in.Name) {
+			n++
+		}
+	}
+	if n > most {
+		return refuse(OutOfBounds, "host %s would have %d workspaces in its managed layer: hosts.%s.bounds.maxWorkspaces in fleet.yaml allows %d", t.Host, n, t.Host, most)
+	}
+	return nil
+}
