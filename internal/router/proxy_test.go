@@ -58,10 +58,19 @@ func TestHeadersOfTheRequest(t *testing.T) {
 }
 
 func TestStreamArrivesUnbuffered(t *testing.T) {
+	for _, header := range []http.Header{{"Content-Type": {"text/event-stream"}}, {"Content-Type": {"video/mp4"}, "Content-Length": {"45"}}} {
+		t.Run(header.Get("Content-Type"), func(t *testing.T) { stream(t, header) })
+	}
+}
+
+// stream reads five events, each before the next is sent: a buffer would block.
+func stream(t *testing.T, header http.Header) {
 	f := start(t, router.Config{}, router.Options{}, web())
 	next := make(chan string)
 	f.ready("web", workspace(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
+		for name, values := range header {
+			w.Header()[name] = values
+		}
 		for event := range next {
 			fmt.Fprintf(w, "data: %s\n\n", event)
 			_ = http.NewResponseController(w).Flush()
@@ -83,7 +92,6 @@ func TestStreamArrivesUnbuffered(t *testing.T) {
 	}
 	defer a.res.Body.Close()
 	r := bufio.NewReader(a.res.Body)
-	// Each event is read before the next is sent: a buffer would block here.
 	for i := range 5 {
 		line, err := r.ReadString('\n')
 		if err != nil || line != fmt.Sprintf("data: %d\n", i) {

@@ -71,7 +71,17 @@ func TestSwapUnderLoadDropsNothing(t *testing.T) {
 			}
 		})
 	}
-	for i := range swaps {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	running := func() bool {
+		select {
+		case <-done:
+			return false
+		default:
+			return true
+		}
+	}
+	for i := 0; i < swaps || running(); i++ {
 		if i%2 == 0 { // stop first
 			f.router.SetUpstream("web", router.Upstream{State: router.Holding})
 		}
