@@ -19,7 +19,7 @@ const (
 	CodeUnrecorded   engine.Code = "image_not_recorded"
 	CodeNames        engine.Code = "image_names_missing"
 	CodeNeverPulled  engine.Code = "image_never_pulled"
-	CodeCancelled    engine.Code = "cancelled"
+	CodeCancelled                = spec.CodeCancelled
 	CodeDiskPressure engine.Code = "disk_pressure"
 	CodePoolFull     engine.Code = "pool_full"
 	CodeLeft         engine.Code = "image_left_to_collection"

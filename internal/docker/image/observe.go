@@ -137,32 +137,6 @@ func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
 	return slices.Compact(out), err
 }
 
-// StateOf is the state of an image as people are shown it, from its row and what
-// was asked of it last. A removed one has none.
-func StateOf(row *engine.Row) spec.State {
-	var d struct {
-		Verb string `json:"verb"`
-	}
-	if err := json.Unmarshal(row.Desired, &d); err != nil {
-		return spec.ImageFailed // the loop reports that it cannot be read
-	}
-	switch row.Phase {
-	case engine.Retiring, engine.Retired, engine.Orphaned:
-		return ""
-	case engine.Converged, engine.Degraded:
-		return spec.ImageFinished
-	case engine.Failed:
-		return spec.ImageFailed
-	}
-	switch {
-	case d.Verb == VerbCancel && row.Reason.Code == CodeCancelled:
-		return spec.ImageCancelled
-	case row.Phase == engine.Acting, row.Phase == engine.Verifying:
-		return spec.ImageBuilding
-	}
-	return spec.ImagePending
-}
-
 // platformFits reports whether an image's platform is the one asked for; one
 // without a variant takes any.
 func platformFits(want, have string) bool {

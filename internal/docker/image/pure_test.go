@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -128,29 +127,6 @@ func TestS36DecideComesToRest(t *testing.T) {
 			w.act(&d, a)
 		}
 	})
-}
-
-func TestStateOf(t *testing.T) {
-	for _, c := range []struct {
-		phase engine.Phase
-		code  engine.Code
-		verb  string
-		want  spec.State
-	}{
-		{engine.Pending, "", "", spec.ImagePending}, {engine.Acting, CodeMissing, "", spec.ImageBuilding},
-		{engine.Verifying, "", "", spec.ImageBuilding}, {engine.Converged, "", "", spec.ImageFinished},
-		{engine.Failed, engine.CodeExhausted, "", spec.ImageFailed}, {engine.Waiting, CodeCancelled, VerbCancel, spec.ImageCancelled},
-		{engine.Waiting, CodePoolFull, "", spec.ImagePending}, {engine.Retrying, engine.CodeActFailed, "", spec.ImagePending},
-		{engine.Retired, "", "", ""},
-	} {
-		raw, err := json.Marshal(Desired{Verb: c.verb})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := StateOf(&engine.Row{Phase: c.phase, Reason: engine.Because(c.code, ""), Desired: raw}); got != c.want {
-			t.Errorf("%s %s is %s, expected %s", c.phase, c.code, got, c.want)
-		}
-	}
 }
 
 // Whoever leaves a shared piece of work does not end it for the others; the last
