@@ -21,7 +21,7 @@ func Create(d *core.Deployment, in CreateInputs) (*Request, error) {
 	}
 	w, img := &d.Workspace, defaultsOf(&in.Inputs)
 	out := &Request{Name: or(in.As, in.Name), Platform: w.Platform}
-	ends, err := Endpoints(d, in.Inputs)
+	ends, err := endpoints(d, in.Inputs)
 	if err != nil {
 		return nil, err
 	}

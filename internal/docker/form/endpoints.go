@@ -118,8 +118,18 @@ func shared(d *core.Deployment, value string, in *Inputs) (string, error) {
 	return "container:" + id, nil
 }
 
-// Endpoints are the connections of a workspace, in the order to make them.
+// Endpoints are the connections of a workspace, in the order to make them; that
+// to the engine's own bridge is made with the container, and is here to be made
+// again.
 func Endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
+	if bridged(&d.Workspace) {
+		return []Endpoint{{Network: "bridge", ID: "bridge", Settings: &network.EndpointSettings{}}}, nil
+	}
+	return endpoints(d, in)
+}
+
+// endpoints are those to declared networks.
+func endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
 	var out []Endpoint
 	for _, a := range attachments(&d.Workspace) {
 		title, id, err := in.network(d, a.Network)
@@ -288,9 +298,6 @@ func Reconnections(ds []diff.Difference, d *core.Deployment, in Inputs, c *conta
 	all, err := Endpoints(d, in)
 	if err != nil {
 		return nil, nil, err
-	}
-	if bridged(&d.Workspace) {
-		all = append(all, Endpoint{Network: "bridge", ID: "bridge", Settings: &network.EndpointSettings{}})
 	}
 	for _, e := range all {
 		if changed[e.Network] {
