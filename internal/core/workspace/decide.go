@@ -41,6 +41,7 @@ const (
 const (
 	removalPause = clock.Second
 	missingPause = 15 * clock.Second
+	lookAgain    = 5 * clock.Second
 	// A container that is replaced for the same differences within loopSpan of
 	// being made, mostRepeats times in a row, is left alone.
 	loopSpan    = 10 * clock.Minute
@@ -301,15 +302,16 @@ func (s *step) alone() engine.Decision {
 	return s.pending(v)
 }
 
+// pending waits for what is not known yet. Events tell of most of it sooner.
 func (s *step) pending(v verdict) engine.Decision {
-	code, words := container.CodeStarting, v.words
+	code := container.CodeStarting
 	if v.code != "" {
 		code = v.code
 	}
-	if v.wait <= 0 {
-		return engine.Wait(0, engine.Because(code, words))
+	if v.wait <= 0 || v.wait > lookAgain {
+		v.wait = lookAgain
 	}
-	return s.wait(v.wait, code, words)
+	return s.wait(v.wait, code, v.words)
 }
 
 func short(id string) string {

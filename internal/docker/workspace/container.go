@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Labels that say why a container was made.
@@ -46,8 +47,8 @@ func (m *Manager) role(ctx context.Context, c *container.InspectResponse, name, 
 }
 
 // container reads one container.
-func (m *Manager) container(ctx context.Context, c *container.InspectResponse, name, title string) (core.Container, bool, error) {
-	role, ours, err := m.role(ctx, c, name, title)
+func (m *Manager) container(ctx context.Context, c *container.InspectResponse, r *engine.Resource[Desired]) (core.Container, bool, error) {
+	role, ours, err := m.role(ctx, c, r.Ref.ID, m.title(&r.Desired))
 	if err != nil || !ours {
 		return core.Container{}, false, err
 	}
@@ -70,7 +71,7 @@ func (m *Manager) container(ctx context.Context, c *container.InspectResponse, n
 	case form.Exited, form.FailedStart, form.Restarting:
 		out.ExitCode, out.Rested = run.ExitCode, since(m.o.Now(), run.FinishedAt)
 		if run.ExitCode != 0 && run.State != form.FailedStart {
-			out.Tail = m.tailOf(ctx, c.ID, run.FinishedAt)
+			out.Tail = m.tailOf(ctx, &r.Desired.Spec, c.ID, run.FinishedAt)
 		}
 	}
 	return out, true, nil
@@ -112,8 +113,9 @@ const (
 )
 
 // tailOf reads the last lines of a container's log, once for each of its ends. A
-// log that cannot be read (drivers keep it elsewhere) tells nothing.
-func (m *Manager) tailOf(ctx context.Context, id string, ended time.Time) string {
+// log that cannot be read (drivers keep it elsewhere) tells nothing. Values of the
+// workspace's secrets are taken out.
+func (m *Manager) tailOf(ctx context.Context, d *spec.Deployment, id string, ended time.Time) string {
 	m.mu.Lock()
 	have, ok := m.tails[id]
 	m.mu.Unlock()
@@ -130,6 +132,15 @@ func (m *Manager) tailOf(ctx context.Context, id string, ended time.Time) string
 		return ""
 	}
 	text := strings.Join(lines, " | ")
+	for _, name := range form.SecretsOf(d) {
+		v, err := m.secret(name)
+		if err != nil {
+			return "" // nobody knows what would have to be taken out
+		}
+		if s := strings.TrimSpace(string(v)); s != "" {
+			text = strings.ReplaceAll(text, s, "[secret "+name+"]")
+		}
+	}
 	if len(text) > tailBytes {
 		text = "…" + strings.ToValidUTF8(text[len(text)-tailBytes:], "")
 	}

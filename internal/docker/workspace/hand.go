@@ -203,6 +203,16 @@ func (h *hand) slot() (leave func(), err error) {
 	return leave, nil
 }
 
+// seat takes a place among those that start if there is one. What stood still for
+// a start does not wait for one.
+func (h *hand) seat() (leave func()) {
+	if h.m.o.Starts == nil {
+		return func() {}
+	}
+	leave, _ = h.m.o.Starts.TryEnter(h.r.Ref.String())
+	return leave
+}
+
 // start starts a container. A failure that the engine shows on a container which
 // is made to replace another is no error here: the next look sees it and goes
 // back at once.

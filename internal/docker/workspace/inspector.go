@@ -66,6 +66,9 @@ func NewInspector(e Engine, now func() time.Time) *Inspector {
 
 // Hear takes back what an event is about.
 func (i *Inspector) Hear(e daemon.Event) {
+	if e.Subject == daemon.Container && !matters(e.Action) {
+		return
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tick++

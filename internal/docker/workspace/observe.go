@@ -143,7 +143,7 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 	}
 	main := false
 	for _, c := range found {
-		one, ours, err := m.container(ctx, c, r.Ref.ID, title)
+		one, ours, err := m.container(ctx, c, r)
 		if err != nil {
 			return o, err
 		}

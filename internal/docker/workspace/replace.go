@@ -20,13 +20,6 @@ func (h *hand) Swap(a core.Swap) error {
 	if err != nil || o != nil && o.role == core.New {
 		return err
 	}
-	if a.Run && !n.live() {
-		leave, err := h.slot()
-		if err != nil {
-			return err
-		}
-		defer leave()
-	}
 	if o != nil && o.role != core.Old {
 		if err := h.free(core.Name(h.title, h.m.replica(o), core.Old), o.ID); err != nil {
 			return err
@@ -45,6 +38,7 @@ func (h *hand) Swap(a core.Swap) error {
 		return err
 	}
 	if a.Run && !n.live() {
+		defer h.seat()()
 		return h.start(n)
 	}
 	return nil
@@ -98,14 +92,7 @@ func (h *hand) Restore(a core.Restore) error {
 	}
 	last := ""
 	if b != nil && a.Cause != "" {
-		last = h.m.tailOf(h.ctx, b.ID, b.run.FinishedAt)
-	}
-	if a.Run && !o.live() {
-		leave, err := h.slot()
-		if err != nil {
-			return err
-		}
-		defer leave()
+		last = h.m.tailOf(h.ctx, &h.r.Desired.Spec, b.ID, b.run.FinishedAt)
 	}
 	h.hold()
 	if b != nil {
@@ -120,6 +107,7 @@ func (h *hand) Restore(a core.Restore) error {
 		return err
 	}
 	if a.Run && !o.live() {
+		defer h.seat()()
 		if err := h.m.o.Engine.ContainerStart(h.ctx, o.ID); err != nil {
 			return fmt.Errorf("go back to the container before: %w", err)
 		}
@@ -202,7 +190,7 @@ func (h *hand) Discard(a core.Discard) error {
 			continue
 		}
 		if a.Cause != "" {
-			last = h.m.tailOf(h.ctx, c.ID, c.run.FinishedAt)
+			last = h.m.tailOf(h.ctx, &h.r.Desired.Spec, c.ID, c.run.FinishedAt)
 		}
 		if err := h.stop(c); err != nil {
 			return err

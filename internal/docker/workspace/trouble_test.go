@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/fault"
@@ -31,7 +34,7 @@ func (w *world) behind() *dockertest.Proxy {
 	w.ok(err)
 	w.t.Cleanup(func() { w.ok(e.Close()) })
 	w.o.Engine = e
-	w.m = workspace.New(w.o)
+	w.anew()
 	return p
 }
 
@@ -54,10 +57,10 @@ func TestCutShort(t *testing.T) {
 				p := w.behind()
 				for n := 1; ; n++ {
 					base := len(p.Writes())
-					cut := false
+					var cut atomic.Bool
 					fate := func(r dockertest.Request) dockertest.Fate {
 						if r.Write == base+n {
-							cut = true
+							cut.Store(true)
 							return dockertest.Drop
 						}
 						return dockertest.Pass
@@ -67,10 +70,10 @@ func TestCutShort(t *testing.T) {
 					} else {
 						p.Before(fate)
 					}
-					w.m = workspace.New(w.o)
+					w.anew()
 					w.want(func(d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = fmt.Sprint("n", n) })
 					got := w.settle()
-					if !cut {
+					if !cut.Load() {
 						if got.name != "converged" || n < 5 {
 							t.Fatalf("after %d cuts: %+v", n-1, got)
 						}
@@ -78,7 +81,7 @@ func TestCutShort(t *testing.T) {
 					}
 					p.After(nil)
 					p.Before(nil)
-					w.m = workspace.New(w.o)
+					w.anew()
 					w.converge()
 					if c := w.one(); !slices.Contains(c.Config.Env, fmt.Sprint("A=n", n)) {
 						t.Fatalf("cut %d: %v", n, c.Config.Env)
@@ -237,7 +240,7 @@ func TestStartFirstRefusesNothing(t *testing.T) {
 	r := &road{busy: map[string]int{}}
 	r.free.L = &r.mu
 	w.o.Upstreams = r
-	w.m = workspace.New(w.o)
+	w.anew()
 	serve := func(version string) []string {
 		return []string{"sh", "-c", "trap 'exit 0' TERM; mkdir -p /w; echo " + version + " >/w/index.html; httpd -p 8080 -h /w; sleep 1000 & wait"}
 	}
@@ -269,4 +272,57 @@ func TestStartFirstRefusesNothing(t *testing.T) {
 	if len(answers) != 2 || answers["one\n"] == 0 || answers["two\n"] == 0 || r.held != 0 {
 		t.Errorf("answers %v, held %d times", answers, r.held)
 	}
+}
+
+// TestSecretsStayOut: what a container printed before it failed is told without
+// the values of its secrets, and so is every difference.
+func TestSecretsStayOut(t *testing.T) {
+	w := newWorld(t)
+	w.store.secrets["key"] = "hush-hush"
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Env = []spec.Env{{Name: "KEY", Secret: "key"}}
+		d.Spec.Workspace.Command = []string{"sh", "-c", "echo bad key $KEY; exit 1"}
+		d.Spec.Workspace.State = spec.Once
+	})
+	_, err := w.turn()
+	w.ok(err)
+	_, err = w.turn()
+	w.ok(err)
+	r := w.api.ContainerWait(t.Context(), w.n.Name("web"), client.ContainerWaitOptions{})
+	select {
+	case <-r.Result:
+	case err := <-r.Error:
+		t.Fatal(err)
+	}
+	d, err := w.turn()
+	w.ok(err)
+	if !strings.Contains(d.Reason().Words, "bad key [secret key]") {
+		t.Errorf("%s", d.Reason())
+	}
+	w.store.secrets["key"] = "another-one"
+	d, err = w.turn()
+	w.ok(err)
+	if d.Reason().Code != core.CodeReplace || strings.Contains(d.Reason().Words, "hush") || strings.Contains(d.Reason().Words, "another") {
+		t.Errorf("a changed secret: %s", d.Reason())
+	}
+}
+
+// TestTrap15: a container that the engine cannot start stays created, which is
+// told with the engine's words, counted, and cured by another declaration.
+func TestTrap15(t *testing.T) {
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = []string{"/no/such/program"} })
+	if got := w.settle(); got.err == nil || !strings.Contains(got.err.Error(), "/no/such/program") {
+		t.Fatalf("%+v", got)
+	}
+	if c := w.box("web"); c.State.Status != "created" || c.State.ExitCode != 127 {
+		t.Errorf("%+v", c.State)
+	}
+	d, err := w.turn()
+	if a := d.Action(); err == nil || a == nil || a.ActionName() != "start" || !strings.Contains(d.Reason().Words, "could not be started") {
+		t.Errorf("%s %s: %v", d.Name(), d.Reason(), err)
+	}
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = sleeper("v1") })
+	w.converge("create", "swap", "remove_old")
+	w.one()
 }

@@ -502,7 +502,7 @@ func TestMissing(t *testing.T) {
 func TestNoSlot(t *testing.T) {
 	w := newWorld(t)
 	w.o.Starts = full{}
-	w.m = workspace.New(w.o)
+	w.anew()
 	got := w.settle()
 	if got.err == nil || !slices.Equal(got.acts, []string{"create", "start"}) {
 		t.Fatalf("%+v", got)

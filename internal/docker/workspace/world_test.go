@@ -86,7 +86,7 @@ func (s *store) Get(name string) ([]byte, error) {
 // world is one workspace on a real engine. Waits pass at once: the manager's
 // clock is moved instead.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	d      *dockertest.Daemon
 	api    *client.Client
 	e      *daemon.Engine
@@ -103,7 +103,7 @@ type world struct {
 	ahead time.Duration
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	d := dockertest.Engine(t)
 	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), now: 1, events: make(chan daemon.Event, 4096),
 		store: &store{blobs: map[digest.Digest][]byte{}, secrets: map[string]string{}}}
@@ -119,7 +119,7 @@ func newWorld(t *testing.T) *world {
 		defer close(done)
 		var once sync.Once
 		err := w.e.Watch(ctx, func(ev daemon.Event) {
-			w.m.Hear(ev)
+			w.manager().Hear(ev)
 			once.Do(func() { close(heard) })
 			select {
 			case w.events <- ev:
@@ -139,6 +139,19 @@ func newWorld(t *testing.T) *world {
 		Networks: []spec.Attachment{{Network: "net", Aliases: []string{"site"}}}, Env: []spec.Env{{Name: "A", Value: "1"}}},
 		Uses: spec.Uses{Image: d.Busybox(t), Networks: map[string]string{"net": w.n.Name("net")}}}
 	return w
+}
+
+// anew starts the agent's part anew, with what the options are now.
+func (w *world) anew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m = workspace.New(w.o)
+}
+
+func (w *world) manager() *workspace.Manager {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m
 }
 
 func (w *world) open() *daemon.Engine {

@@ -1,0 +1,58 @@
+package workspace_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// BenchmarkIdleCycle is one look at 100 workspaces with nothing to do: a decision
+// on each, beside the engine's listing alone.
+func BenchmarkIdleCycle(b *testing.B) {
+	w := newWorld(b)
+	const many = 100
+	var rows []engine.Resource[workspace.Desired]
+	for i := range many {
+		w.want(func(d *workspace.Desired) {
+			d.Spec.Workspace.Name = fmt.Sprint("w", i)
+			d.Spec.Workspace.State = spec.Stopped
+		})
+		w.r.Ref.ID, w.r.Generation = fmt.Sprint("w", i), 1
+		w.converge("create")
+		w.r.Status.ConvergedGeneration = 1
+		rows = append(rows, w.r)
+	}
+	if _, err := w.m.ObserveAll(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := w.api.ContainerList(b.Context(), client.ContainerListOptions{All: true}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("cycle", func(b *testing.B) {
+		before := w.e.Calls().Writes
+		for b.Loop() {
+			all, err := w.m.ObserveAll(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, r := range rows {
+				d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: r, Observed: all[r.Ref], Now: w.now})
+				if d.Name() != "converged" {
+					b.Fatalf("%s: %s %s", r.Ref, d.Name(), d.Reason())
+				}
+			}
+		}
+		if n := w.e.Calls().Writes - before; n != 0 {
+			b.Fatalf("%d writes", n)
+		}
+	})
+}

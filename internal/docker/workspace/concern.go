@@ -1,0 +1,73 @@
+package workspace
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Concerns lists the workspaces that an event of the engine may be about, to be
+// looked at again. Call it after Hear.
+func (m *Manager) Concerns(e daemon.Event) []engine.Ref {
+	switch e.Subject {
+	case daemon.Container:
+		a := e.Attributes
+		if a[ownership.LabelOwner] != m.o.Owner.ID() || a[ownership.LabelKind] != spec.KindWorkspace || !matters(e.Action) {
+			return nil
+		}
+		return []engine.Ref{{Kind: spec.KindWorkspace, ID: a[ownership.LabelName]}}
+	case daemon.Network:
+		if e.Container != "" {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if have, ok := m.memo[e.Container]; ok {
+				return []engine.Ref{have.ref}
+			}
+			return nil
+		}
+		return m.knownThat(func(u *spec.Uses) bool {
+			return slices.Contains(slices.Collect(maps.Values(u.Networks)), e.Name)
+		})
+	case daemon.Volume:
+		if e.Container != "" {
+			return nil
+		}
+		return m.knownThat(func(u *spec.Uses) bool {
+			return slices.Contains(slices.Collect(maps.Values(u.Volumes)), e.ID)
+		})
+	case daemon.Image:
+		return m.knownThat(func(u *spec.Uses) bool { return u.Image == e.Name || u.Image == e.ID })
+	case daemon.Resync:
+		return m.knownThat(func(*spec.Uses) bool { return true })
+	}
+	return nil
+}
+
+// matters reports whether a container may be another after an event. Healthchecks
+// alone make three of those that do not at each of their intervals.
+func matters(action string) bool {
+	switch action {
+	case "attach", "detach", "top", "resize", "copy", "export", "archive-path", "extract-to-dir", "commit":
+		return false
+	}
+	return !strings.HasPrefix(action, "exec_")
+}
+
+// knownThat lists known workspaces, in order.
+func (m *Manager) knownThat(uses func(*spec.Uses) bool) []engine.Ref {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []engine.Ref
+	for ref, r := range m.known {
+		if uses(&r.Desired.Spec.Uses) {
+			out = append(out, ref)
+		}
+	}
+	slices.SortFunc(out, engine.Ref.Compare)
+	return out
+}
