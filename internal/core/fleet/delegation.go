@@ -41,9 +41,9 @@ func (h *HostDecl) delegation() *Delegation {
 	if len(h.Managed) == 0 && len(h.Allow) == 0 {
 		return nil
 	}
-	d := &Delegation{Kinds: slices.Compact(sorted(h.Managed)), Allow: slices.Compact(sorted(h.Allow)), Bounds: h.Bounds}
+	d := &Delegation{Kinds: nonNil(unique(h.Managed)), Allow: nonNil(unique(h.Allow)), Bounds: h.Bounds}
 	b := &d.Bounds
-	b.Kinds, b.Images, b.HostMounts, b.Secrets = slices.Clone(d.Kinds), unique(b.Images), unique(b.HostMounts), unique(b.Secrets)
+	b.Kinds, b.Images, b.HostMounts, b.Secrets = unique(h.Managed), unique(b.Images), unique(b.HostMounts), unique(b.Secrets)
 	return d
 }
 
