@@ -37,20 +37,21 @@ func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.
 	case Record:
 		return m.record(ctx, d, ledger.Image{ID: a.ID, Fetched: d.Spec.Build != nil})
 	case Pull:
-		return m.logged(ctx, d, m.o.Pulls, m.pull)
+		return m.logged(ctx, r, m.o.Pulls, m.pull)
 	case Build:
-		return m.logged(ctx, d, m.o.Builds, m.build)
+		return m.logged(ctx, r, m.o.Builds, m.build)
 	case Load:
-		return m.logged(ctx, d, m.o.Builds, m.load)
+		return m.logged(ctx, r, m.o.Builds, m.load)
 	}
 	return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("an image has no action %s", a.ActionName()))
 }
 
 // logged runs what takes long inside its pool, with a log of its own. A full pool
 // holds no worker: the resource waits.
-func (m *Manager) logged(ctx context.Context, d *Desired, pool Pool, run func(context.Context, *Desired, *lines) error) (err error) {
+func (m *Manager) logged(ctx context.Context, r engine.Resource[Desired], pool Pool, run func(context.Context, *Desired, *lines) error) (err error) {
+	d := &r.Desired
 	if pool != nil {
-		leave, ok := pool.TryEnter(d.Spec.Name)
+		leave, ok := pool.TryEnter(r.Ref.String())
 		if !ok {
 			return reconcile.Blocked(0, engine.Because(CodePoolFull, "as many run at once as may: it waits for its turn"))
 		}

@@ -64,7 +64,8 @@ type Output interface {
 	OpenLog(name string) (io.WriteCloser, error)
 }
 
-// Pool bounds what runs at once. Enter never waits.
+// Pool bounds what runs at once. Ref is the resource that wants a place, such as
+// image/app; TryEnter never waits.
 type Pool interface {
 	TryEnter(ref string) (leave func(), ok bool)
 }

@@ -7,6 +7,7 @@ package network
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 
 	"github.com/moby/moby/api/types/container"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -36,7 +38,7 @@ type Options struct {
 	// engine share it; nil takes one of the manager's own.
 	Lock sync.Locker
 	// Digest stands for values that look like secrets in what is compared and
-	// shown, see form.Keyed; nil hides them, and then a change of one is not seen.
+	// shown; nil takes form.Keyed under a key of this process.
 	Digest func(value string) string
 	// Declared lists the names of the networks that have a row; nil finds no orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
@@ -59,6 +61,9 @@ func New(o Options) *Manager {
 	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared}
 	if m.lock == nil {
 		m.lock = &sync.Mutex{}
+	}
+	if m.digest == nil {
+		m.digest = form.Keyed([]byte(rand.Text()))
 	}
 	return m
 }

@@ -202,3 +202,16 @@ func TestS37OrphansAreOnlyThisHosts(t *testing.T) {
 		t.Fatalf("orphans are %v", refs)
 	}
 }
+
+func TestAChangedPasswordIsSeenAndNotShown(t *testing.T) {
+	l := begin(t)
+	v := spec.Volume{Name: "data", Options: map[string]string{"type": "tmpfs", "device": "tmpfs", "o": "size=1m"}, Labels: map[string]string{"password": "hunter2"}}
+	r := l.row(v)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	l.quiet(r)
+	v.Labels = map[string]string{"password": "hunter3"}
+	x := r.Want(want(v)).Settle(t, l.ctx).Must(t, "converged", volume.CodeLabels)
+	if strings.Contains(x.Reason.Words, "hunter") {
+		t.Fatalf("shown: %s", x.Reason.Words)
+	}
+}

@@ -7,6 +7,7 @@ package volume
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/volume"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -35,7 +37,7 @@ type Options struct {
 	// data; nil never does.
 	AllowDelete func() bool
 	// Digest stands for values that look like secrets in what is compared and
-	// shown, see form.Keyed; nil hides them, and then a change of one is not seen.
+	// shown; nil takes form.Keyed under a key of this process.
 	Digest func(value string) string
 	// Declared lists the names of the volumes that have a row; nil finds no orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
@@ -58,6 +60,9 @@ func New(o Options) *Manager {
 	m := &Manager{engine: o.Engine, owner: o.Owner, allow: o.AllowDelete, digest: o.Digest, declared: o.Declared}
 	if m.allow == nil {
 		m.allow = func() bool { return false }
+	}
+	if m.digest == nil {
+		m.digest = form.Keyed([]byte(rand.Text()))
 	}
 	return m
 }
