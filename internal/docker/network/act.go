@@ -42,7 +42,7 @@ func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.
 // create makes the network unless one of the name is there by now: an earlier
 // create whose answer was lost, or somebody else's.
 func (m *Manager) create(ctx context.Context, n spec.Network) error {
-	o, err := m.look(ctx, n)
+	o, err := m.look(ctx, n, true)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (m *Manager) create(ctx context.Context, n spec.Network) error {
 // container that came since the decision, or a network that is no longer this
 // host's, stops it.
 func (m *Manager) remove(ctx context.Context, n spec.Network, id string, detach []string) error {
-	o, err := m.look(ctx, n)
+	o, err := m.look(ctx, n, true)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type Found struct {
 	Name    string
 	Created int64 // ns since 1970
 	Owned   bool
-	Members []Member // sorted by name
+	Members []Member // sorted by name; not read of one that is to stay as it is
 	// Differences are those to the declaration, of one of this host under the
 	// declared name.
 	Differences []diff.Difference
@@ -50,10 +50,12 @@ type Member struct {
 // Observe lists the networks of the name, and this host's that were made for the
 // resource, with every container on them.
 func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
-	return m.look(ctx, r.Desired.Spec)
+	return m.look(ctx, r.Desired.Spec, r.Retire)
 }
 
-func (m *Manager) look(ctx context.Context, n spec.Network) (Observed, error) {
+// look reads what is there. Who is on a network is asked only where one may have
+// to go: going says that the declared one has to.
+func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
 	o := Observed{Title: n.EngineName(m.owner.Title)}
 	named, err := m.engine.NetworkList(ctx, o.Title)
 	if err != nil {
@@ -84,6 +86,9 @@ func (m *Manager) look(ctx context.Context, n spec.Network) (Observed, error) {
 	slices.SortFunc(o.Found, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ID, b.ID))
 	})
+	if f := &o.Found[0]; !going && len(o.Found) == 1 && f.Owned && f.Name == o.Title && len(f.Differences) == 0 {
+		return o, nil
+	}
 	all, err := m.engine.ContainerList(ctx, true)
 	if err != nil {
 		return o, fault.Of(ctx, err)
