@@ -20,7 +20,8 @@ type Keep struct {
 	// Complete says that the newest desired state is known whole, pinned
 	// generations with it.
 	Complete bool
-	// Referenced reports whether anything desired or pinned names a reference or an ID.
+	// Referenced reports whether anything desired or pinned names a reference or an
+	// ID. Ref is empty for an image whose reference names a newer one.
 	Referenced func(ref, id string) bool
 	// Grace is how long an image stays after nothing refers to it any more.
 	Grace time.Duration
@@ -74,8 +75,14 @@ func (m *Manager) Collect(ctx context.Context, k Keep) (Collected, error) {
 	return out, errors.Join(errs...)
 }
 
-// referenced asks for the image, its further names, and what was built on it.
+// referenced asks for the image, its further names, and what was built on it. An
+// image that gave its reference to a newer one is referred to by its ID alone.
 func referenced(all []ledger.Image, i ledger.Image, k Keep) bool {
+	if slices.ContainsFunc(all, func(o ledger.Image) bool {
+		return o.Kind == i.Kind && o.Name == i.Name && o.Ref == i.Ref && o.N > i.N
+	}) {
+		return k.Referenced("", i.ID)
+	}
 	if k.Referenced(i.Ref, i.ID) || slices.ContainsFunc(i.Tags, func(t string) bool { return k.Referenced(t, i.ID) }) {
 		return true
 	}
@@ -140,7 +147,8 @@ func (m *Manager) drop(ctx context.Context, i ledger.Image) ([]string, error) {
 		removed = append(removed, name)
 	}
 	seen, err := m.o.Engine.ImageInspect(ctx, i.ID)
-	if err == nil && len(seen.RepoTags)+len(seen.RepoDigests) == 0 {
+	theirs := func(d string) bool { return repository(d) != repository(i.Ref) }
+	if err == nil && len(seen.RepoTags) == 0 && !slices.ContainsFunc(seen.RepoDigests, theirs) {
 		if _, err = m.o.Engine.ImageRemove(ctx, i.ID); err == nil {
 			removed = append(removed, i.ID)
 		}

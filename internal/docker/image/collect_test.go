@@ -113,6 +113,32 @@ func TestCollectKeepsBasesOfWhatIsDesired(t *testing.T) {
 	}
 }
 
+func TestCollectTakesWhatANewerPullLeft(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	push := func(content string) string {
+		name := l.owner.Title(content) + ":1"
+		l.make(name, content)
+		ref, _ := hub.Push(t, l.docker, name, l.owner.Prefix+"app:1")
+		_, err := l.engine.ImageRemove(l.ctx, name)
+		l.must(err)
+		return ref
+	}
+	ref := push("one")
+	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{Policy: spec.PullAlways}}
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	first := l.id(ref)
+	push("two")
+	r.Want(image.Desired{Spec: i, Run: "next"}).Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	second := l.id(ref)
+	if got := l.collect(image.Keep{Complete: true, Referenced: func(r, _ string) bool { return r == ref }}); first == second || !slices.Equal(got, []string{first}) {
+		t.Fatalf("removed %v of %s and %s", got, first, second)
+	}
+	l.quiet(r)
+}
+
 func TestLoad(t *testing.T) {
 	l := begin(t)
 	ref := l.owner.Title("loaded") + ":1"

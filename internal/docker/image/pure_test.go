@@ -50,6 +50,14 @@ func TestFamiliar(t *testing.T) {
 	}
 }
 
+func TestRepository(t *testing.T) {
+	for in, want := range map[string]string{"a": "a", "a:1": "a", "h:5000/a": "h:5000/a", "h:5000/a:1": "h:5000/a", "h:5000/a@sha256:x": "h:5000/a", "docker.io/library/a:1@sha256:x": "a"} {
+		if got := repository(in); got != want {
+			t.Errorf("%s is of %s, expected %s", in, got, want)
+		}
+	}
+}
+
 func drawImage(t *rapid.T) spec.Image {
 	i := spec.Image{Name: "app", Ref: "r.example/app:1"}
 	switch rapid.IntRange(0, 2).Draw(t, "source") {

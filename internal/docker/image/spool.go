@@ -116,6 +116,15 @@ func familiar(ref string) string {
 	return ref
 }
 
+// repository is a reference without tag and digest.
+func repository(ref string) string {
+	ref, _, _ = strings.Cut(familiar(ref), "@")
+	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
+		ref = ref[:i]
+	}
+	return ref
+}
+
 // inlineName is where a Dockerfile is put that is not in the context.
 const inlineName = ".steady.Dockerfile"
 
