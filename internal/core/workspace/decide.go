@@ -160,11 +160,12 @@ func (s *step) usable(c *Container) bool {
 	return len(cure) == 0 && c.State != Dead && (!c.Begun && !c.startFailed() || c.live())
 }
 
-func (s *step) missing() (engine.Decision, bool) {
-	if len(s.seen.Missing) == 0 {
+// missing waits for things that are not there; false if all are.
+func (s *step) missing(things []string) (engine.Decision, bool) {
+	if len(things) == 0 {
 		return engine.Decision{}, false
 	}
-	l := slices.Clone(s.seen.Missing)
+	l := slices.Clone(things)
 	slices.Sort(l)
 	return s.wait(missingPause, CodeNotThere, "waiting for "+strings.Join(l, ", ")), true
 }
@@ -174,7 +175,7 @@ func (s *step) make(c Create, code engine.Code, words string) engine.Decision {
 	if len(s.seen.Refused) > 0 {
 		return engine.Fail(engine.Because(CodeImpossible, Words(s.seen.Refused)))
 	}
-	if d, missing := s.missing(); missing {
+	if d, missing := s.missing(s.seen.Missing); missing {
 		return d
 	}
 	c.Replica, c.Nonce = s.top+1, s.w.Nonce

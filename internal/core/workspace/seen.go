@@ -116,9 +116,10 @@ type Seen struct {
 	Containers []Container `json:"containers"`
 	// Taken is a container of somebody else that has the workspace's name.
 	Taken string `json:"taken,omitempty"`
-	// Missing is what a container could not be made or started without, such as
-	// "image app:1".
+	// Missing is what a container cannot be made without, such as "image app:1";
+	// Lacking is the part of it that one which is there cannot be started without.
 	Missing []string `json:"missing,omitempty"`
+	Lacking []string `json:"lacking,omitempty"`
 	// Refused is what the engine cannot do of what is desired: nothing is made.
 	Refused []diff.Difference `json:"refused,omitempty"`
 }

@@ -30,8 +30,9 @@ func (s *step) settle(m *Container) (engine.Decision, bool) {
 	switch {
 	case m.live() || s.w.Run == container.Once && m.State == Exited && m.ExitCode == 0:
 		return engine.Decision{}, false
-	case len(s.seen.Missing) > 0:
-		return s.missing()
+	}
+	if d, lacking := s.missing(s.seen.Lacking); lacking {
+		return d, true
 	}
 	if pause := backoff(m.Starts) - m.Rested; pause > 0 && m.State == Exited {
 		return s.wait(pause, CodeRestarting, ended(m)), true

@@ -345,3 +345,33 @@ func TestOnce(t *testing.T) {
 		t.Errorf("failed: %v", got)
 	}
 }
+
+// TestRestartLoop: a container that the engine starts again and again is given a
+// few tries, then it is a failure; it is good once it has run for long enough.
+func TestRestartLoop(t *testing.T) {
+	for _, c := range []struct {
+		state    workspace.State
+		restarts int
+		ran      int
+		settled  bool
+		want     string
+		code     engine.Code
+	}{
+		{workspace.Running, 0, 1_000, false, "converged", ""},
+		{workspace.Running, 1, 1_000, false, "wait", workspace.CodeRestarting},
+		{workspace.Restarting, 1, 0, false, "wait", workspace.CodeRestarting},
+		{workspace.Restarting, 5, 0, false, "fail", workspace.CodeRestarting},
+		{workspace.Restarting, 5, 0, true, "wait", workspace.CodeRestarting},
+		{workspace.Running, 5, 30_000, false, "fail", workspace.CodeRestarting},
+		{workspace.Running, 5, 60_000, false, "converged", ""},
+		{workspace.Running, 5000, 60_000, true, "converged", ""},
+	} {
+		w := want(false, "")
+		w.Settled = c.settled
+		d := workspace.Decide(w, workspace.Seen{Containers: []workspace.Container{{ID: "a", Name: "web", Role: workspace.Main, Replica: 1,
+			State: c.state, Begun: true, Restarts: c.restarts, Ran: engine.Duration(c.ran)}}}, 1)
+		if d.Name() != c.want || d.Reason().Code != c.code {
+			t.Errorf("%+v: %s %s", c, d.Name(), d.Reason())
+		}
+	}
+}

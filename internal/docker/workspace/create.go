@@ -42,8 +42,8 @@ func (h *hand) Create(a core.Create) error {
 	if err != nil {
 		return err
 	}
-	if in == nil || len(missing) > 0 {
-		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, "waiting for "+strings.Join(missing, ", ")))
+	if in == nil || len(missing.make) > 0 {
+		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, missing.String()))
 	}
 	req, err := h.request(a, name, in, old)
 	if err != nil {
@@ -151,7 +151,7 @@ func (h *hand) Adjust(a core.Adjust) error {
 		return err
 	}
 	if in == nil {
-		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, "waiting for "+strings.Join(missing, ", ")))
+		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, missing.String()))
 	}
 	before, err := h.m.differences(h.ctx, &h.r, c.InspectResponse, in)
 	if err != nil {

@@ -193,7 +193,7 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 	if err != nil {
 		return err
 	}
-	o.Seen.Missing = missing
+	o.Seen.Missing, o.Seen.Lacking = missing.make, missing.start
 	if in == nil {
 		o.StopFirst = "what it needs is not there"
 		return nil
@@ -265,79 +265,92 @@ func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], 
 	return slices.Clone(found), nil
 }
 
+// absent is what is not there: all that one cannot be made without, and the part
+// that one cannot be started without.
+type absent struct{ make, start []string }
+
+func (a *absent) add(start bool, what string) {
+	a.make = append(a.make, what)
+	if start {
+		a.start = append(a.start, what)
+	}
+}
+
+func (a *absent) String() string { return "waiting for " + strings.Join(a.make, ", ") }
+
 // inputs reads what names mean on the engine now. What is missing is listed; the
 // inputs are nil if nothing can be compared without it. Fallback is the image of
 // the container in place, for when the declared one is not there.
-func (m *Manager) inputs(ctx context.Context, d *Desired, fallback string) (*needs, []string, error) {
+func (m *Manager) inputs(ctx context.Context, d *Desired, fallback string) (*needs, absent, error) {
 	u := &d.Spec.Uses
+	var missing absent
 	about, err := m.cache.about(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, missing, err
 	}
 	out := &needs{facts: about}
 	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.api, about.noSwap, m.o.Digest
-	var missing []string
 	if out.Image, err = m.cache.image(ctx, u.Image); err != nil {
-		return nil, nil, err
+		return nil, missing, err
 	}
 	if out.Image == nil {
-		missing = append(missing, "image "+u.Image)
+		missing.add(false, "image "+u.Image)
 		if fallback != "" {
 			if out.Image, err = m.cache.image(ctx, fallback); err != nil {
-				return nil, nil, err
+				return nil, missing, err
 			}
 		}
 	}
 	have, err := m.cache.network(ctx, u.Networks)
 	if err != nil {
-		return nil, nil, err
+		return nil, missing, err
 	}
 	out.Networks = map[string]string{}
-	lacks := out.Image == nil
 	for _, title := range u.Networks {
 		if id, ok := have[title]; ok {
 			out.Networks[title] = id
 			continue
 		}
-		missing, lacks = append(missing, "network "+title), true
+		missing.add(true, "network "+title)
 	}
 	if len(u.Volumes) > 0 {
 		have, err := m.cache.volume(ctx, u.Volumes)
 		if err != nil {
-			return nil, nil, err
+			return nil, missing, err
 		}
 		for _, title := range u.Volumes {
 			if !have[title] {
-				missing = append(missing, "volume "+title)
+				missing.add(false, "volume "+title)
 			}
 		}
 	}
-	more, err := m.lent(ctx, d, out)
+	unknown, err := m.lent(ctx, d, out, &missing)
 	if err != nil {
-		return nil, nil, err
+		return nil, missing, err
 	}
-	missing, lacks = append(missing, more...), lacks || len(more) > 0
-	slices.Sort(missing)
-	if lacks {
+	slices.Sort(missing.make)
+	if unknown || len(missing.start) > 0 || out.Image == nil {
 		return nil, missing, nil
 	}
 	if _, err := form.Workspace(&d.Spec, out.Inputs); err != nil {
-		return nil, append(missing, err.Error()), nil
+		missing.add(false, err.Error())
+		return nil, missing, nil
 	}
 	out.key = fmt.Sprint(out.Name, out.API, out.NoSwap, out.Networks, out.Containers, out.Secrets)
 	return out, missing, nil
 }
 
-// lent adds the containers whose namespaces are shared, and the secrets.
-func (m *Manager) lent(ctx context.Context, d *Desired, out *needs) (missing []string, err error) {
+// lent adds the containers whose namespaces are shared, and the secrets; unknown
+// says that one of those is not there.
+func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
 	out.Containers, out.Secrets = map[string]string{}, map[string]string{}
 	for _, title := range d.Spec.Uses.Workspaces {
 		c, err := m.o.Engine.ContainerInspect(ctx, title)
 		switch {
 		case daemon.NotFound(err):
-			missing = append(missing, "container "+title)
+			missing.add(true, "container "+title)
 		case err != nil:
-			return nil, err
+			return false, err
 		default:
 			out.Containers[title] = c.ID
 		}
@@ -346,14 +359,15 @@ func (m *Manager) lent(ctx context.Context, d *Desired, out *needs) (missing []s
 		v, err := m.secret(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			missing = append(missing, "secret "+name)
+			missing.add(false, "secret "+name)
+			unknown = true
 		case err != nil:
-			return nil, err
+			return false, err
 		default:
 			out.Secrets[name] = m.o.Digest(string(v))
 		}
 	}
-	return missing, nil
+	return unknown, nil
 }
 
 func (m *Manager) secret(name string) ([]byte, error) {

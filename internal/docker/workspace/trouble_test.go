@@ -326,3 +326,76 @@ func TestTrap15(t *testing.T) {
 	w.converge("create", "swap", "remove_old")
 	w.one()
 }
+
+// TestTrap16: one that is killed stays down although the engine is to restart it
+// always, and is started; also when its image has no name any more.
+func TestTrap16(t *testing.T) {
+	w := newWorld(t)
+	ref := w.build("app", "ENV X=1")
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Restart.Policy = "always"
+		d.Spec.Uses.Image = ref
+	})
+	w.converge("create", "start")
+	before := w.one()
+	for _, tag := range []string{ref, ""} {
+		_, err := w.api.ContainerKill(t.Context(), before.ID, client.ContainerKillOptions{Signal: "KILL"})
+		w.ok(err)
+		r := w.api.ContainerWait(t.Context(), before.ID, client.ContainerWaitOptions{})
+		select {
+		case <-r.Result:
+		case err := <-r.Error:
+			t.Fatal(err)
+		}
+		if tag == "" {
+			_, err := w.api.ImageRemove(t.Context(), ref, client.ImageRemoveOptions{Force: true})
+			w.ok(err)
+		}
+		w.converge("start")
+		if w.one().ID != before.ID {
+			t.Error("not the same container")
+		}
+	}
+	w.quiet()
+}
+
+// TestEngineAway: an engine that does not answer is waited for.
+func TestEngineAway(t *testing.T) {
+	w := newWorld(t)
+	p := w.behind()
+	w.converge("create", "start")
+	p.Set(dockertest.Drop)
+	_, err := w.m.Observe(t.Context(), w.r)
+	if want := reconcile.Blocked(0, engine.Because(fault.CodeUnavailable, "")).Error(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err := w.m.ObserveAll(t.Context()); err == nil {
+		t.Error("ObserveAll answers without an engine")
+	}
+}
+
+// TestContents: a config of another content replaces the container, and the file
+// of the one before goes with it.
+func TestContents(t *testing.T) {
+	w := newWorld(t)
+	content := func(text string) {
+		w.want(func(d *workspace.Desired) {
+			d.Spec.Workspace.Contents = []spec.Content{{Target: "/etc/app.conf", Blob: w.blob(text), UID: 7, GID: 8, Mode: 0o640}}
+		})
+	}
+	content("one")
+	w.converge("create", "start")
+	content("two")
+	w.converge("create", "swap", "remove_old")
+	if got := w.run("sh", "-c", "cat /etc/app.conf; stat -c ' %u:%g %a' /etc/app.conf"); got != "two 7:8 640\n" {
+		t.Errorf("%q", got)
+	}
+	if got := w.folder(); len(got) != 1 {
+		t.Errorf("files %v", got)
+	}
+	content("three")
+	w.store.blobs[w.r.Desired.Spec.Workspace.Contents[0].Blob.Digest] = []byte("forged")
+	if got := w.settle(); got.err == nil || !strings.Contains(got.err.Error(), "digest") {
+		t.Errorf("%+v", got)
+	}
+}
