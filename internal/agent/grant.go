@@ -36,6 +36,7 @@ const (
 // when the offer is gone.
 func (a *Agent) prepare(ctx context.Context, o host.Offer) error {
 	var wait client.Backoff
+	said := ""
 	for {
 		err := a.prepareOnce(ctx, o)
 		var stored *verify.StoreError
@@ -62,10 +63,11 @@ func (a *Agent) prepare(ctx context.Context, o host.Offer) error {
 			a.post(ctx, unprepared{o.Grant, detail + ": " + err.Error()})
 			return nil
 		}
-		if why, waits := reconcile.IsBlocked(err); waits {
-			a.cfg.Log.Info("preparing waits", "grant", o.Grant, "reason", why.String())
-		} else {
+		if why, waits := reconcile.IsBlocked(err); !waits {
 			a.away("prepare", err)
+		} else if said != why.String() {
+			said = why.String()
+			a.cfg.Log.Info("preparing waits", "grant", o.Grant, "reason", said)
 		}
 		if wait.Wait(ctx) != nil {
 			return nil
