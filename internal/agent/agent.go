@@ -321,7 +321,7 @@ type Status struct {
 	Refused string        `json:"refused,omitempty"`
 	Current digest.Digest `json:"current,omitempty"`
 
-	delegation *fleet.Delegation // of the plan that the host took last
+	plan fleet.HostPlan // that the host took last
 }
 
 // Status returns the agent's state as of its last committed input. It may be

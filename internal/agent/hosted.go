@@ -20,7 +20,10 @@ type hosted struct{ a *Agent }
 var _ hosting.Agent = hosted{}
 
 // Delegation is of the plan that the host took last.
-func (h hosted) Delegation() *fleet.Delegation { return h.a.status.Load().delegation }
+func (h hosted) Delegation() *fleet.Delegation { return h.a.status.Load().plan.Delegation }
+
+// AllowVolumeDelete is of the same plan.
+func (h hosted) AllowVolumeDelete() bool { return h.a.status.Load().plan.AllowVolumeDelete }
 
 // Declared reads the bundles that run, may come back, or are on their way.
 func (h hosted) Declared(ctx context.Context) ([]*container.Set, error) {

@@ -226,7 +226,7 @@ func (r *reducer) publish() {
 	s := &Status{
 		Fleet: r.a.id.Fleet, Host: r.a.id.Host, Incarnation: r.a.id.Incarnation, BootID: r.a.time.bootID,
 		Machine: m, Quarantine: slices.Clone(r.state.Quarantine), MaxTerm: r.state.MaxTerm,
-		Refused: r.lastRefused, Current: m.Current, delegation: r.state.Plan.Delegation,
+		Refused: r.lastRefused, Current: m.Current, plan: r.state.Plan,
 	}
 	if r.state.Offer != nil {
 		o := *r.state.Offer

@@ -136,8 +136,8 @@ func New(l *reconcile.Loop, o Options) (*Host, error) {
 
 func (h *Host) register(images *ledger.File) error {
 	o, l := h.o, h.loop
-	h.networks = network.New(network.Options{Engine: o.Engine, Owner: o.Owner, Declared: h.declared(container.KindNetwork)})
-	h.volumes = volume.New(volume.Options{Engine: o.Engine, Owner: o.Owner, AllowDelete: o.AllowVolumeDelete, Declared: h.declared(container.KindVolume)})
+	h.networks = network.New(network.Options{Engine: o.Engine, Owner: o.Owner, Digest: form.Keyed(o.Key), Declared: h.declared(container.KindNetwork)})
+	h.volumes = volume.New(volume.Options{Engine: o.Engine, Owner: o.Owner, Digest: form.Keyed(o.Key), AllowDelete: o.AllowVolumeDelete, Declared: h.declared(container.KindVolume)})
 	h.snapshots = snapshot.New(snapshot.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: images, Settled: h.settled, Secrets: h.secretsOf, Snapshotting: h.snapshotting,
 		Space: h.guard, Now: o.Now,

@@ -62,6 +62,8 @@ type Config struct {
 type Agent interface {
 	// Delegation is what the signed plan of this host delegates; nil is nothing.
 	Delegation() *fleet.Delegation
+	// AllowVolumeDelete says whether that plan lets volumes go with their data.
+	AllowVolumeDelete() bool
 	// Declared are the sets of the bundle that runs and of the one that may come
 	// back or is on its way. An error says that one of them is not known now.
 	Declared(ctx context.Context) ([]*container.Set, error)
@@ -173,7 +175,7 @@ func (h *Hosting) openEngine() error {
 	h.docker, err = docker.New(o.Loop, docker.Options{
 		Engine: engine, Owner: ownership.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
 		Dir: filepath.Join(o.StateDir, folder), Secrets: o.Secrets, Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
-		Router: h.router, RouteChanged: h.routed, Pinned: o.Agent.Declared, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
+		Router: h.router, RouteChanged: h.routed, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
 	})
 	if err == nil {
 		h.docker.Tune(h.tuned.Load().Settings)

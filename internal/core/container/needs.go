@@ -122,6 +122,33 @@ func find[T any](list []T, name string, of func(*T) string) (int, bool) {
 	return slices.BinarySearchFunc(list, name, func(v T, n string) int { return strings.Compare(of(&v), n) })
 }
 
+// IDs lists every resource, in order of kind and name; a nil set has none.
+func (s *Set) IDs() []ID {
+	if s == nil {
+		return nil
+	}
+	var out []ID
+	for i := range s.Networks {
+		out = append(out, ID{KindNetwork, s.Networks[i].Name})
+	}
+	for i := range s.Volumes {
+		out = append(out, ID{KindVolume, s.Volumes[i].Name})
+	}
+	for i := range s.Images {
+		out = append(out, ID{KindImage, s.Images[i].Name})
+	}
+	for i := range s.Workspaces {
+		out = append(out, ID{KindWorkspace, s.Workspaces[i].Name})
+	}
+	for i := range s.Snapshots {
+		out = append(out, ID{KindSnapshot, s.Snapshots[i].Name})
+	}
+	for i := range s.Routes {
+		out = append(out, ID{KindRoute, s.Routes[i].Name})
+	}
+	return out
+}
+
 // Has reports whether the set declares the resource; a nil set has none.
 func (s *Set) Has(id ID) bool {
 	if s == nil {

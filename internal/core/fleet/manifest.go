@@ -117,6 +117,9 @@ type HostPlan struct {
 	Soak     clock.Duration `json:"soak"`
 	Policy   Policy         `json:"policy"`
 	Probes   []Probe        `json:"probes"`
+	// AllowVolumeDelete is the operator's signed consent that volumes which are no
+	// longer declared go with their data.
+	AllowVolumeDelete bool `json:"allowVolumeDelete,omitempty"`
 	// Delegation is shared with the leaf and must not be changed.
 	Delegation *Delegation `json:"delegation,omitempty"`
 }
@@ -128,7 +131,7 @@ func HostPlanOf(m *Manifest, manifest digest.Digest, l *Leaf) HostPlan {
 		Manifest: manifest, Rollout: m.Rollout(), Channel: m.Channel,
 		Host: l.Host, Wave: l.Wave, Target: l.Target,
 		Soak: m.Waves[l.Wave].Soak, Policy: m.Policy,
-		Delegation: l.Delegation,
+		Delegation: l.Delegation, AllowVolumeDelete: m.AllowVolumeDelete,
 	}
 	for _, i := range l.Probes {
 		p.Probes = append(p.Probes, m.Probes[i])

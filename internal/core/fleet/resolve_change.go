@@ -41,28 +41,34 @@ func (r *resolver) massChange(p *Plan) {
 	}
 }
 
-// lostResources counts the files and steps of old, and those that now lacks.
+// lostResources counts the resources of old, and those that now lacks.
 func lostResources(old, now Bundle) (total, lost int) {
 	have := map[string]bool{}
-	for _, f := range now.Files {
-		have["file/"+f.Path] = true
+	for _, r := range now.resources() {
+		have[r] = true
 	}
-	for _, e := range now.Exec {
-		have["exec/"+e.Name] = true
-	}
-	for _, f := range old.Files {
+	for _, r := range old.resources() {
 		total++
-		if !have["file/"+f.Path] {
-			lost++
-		}
-	}
-	for _, e := range old.Exec {
-		total++
-		if !have["exec/"+e.Name] {
+		if !have[r] {
 			lost++
 		}
 	}
 	return total, lost
+}
+
+// resources names everything that the bundle declares, as kind/name.
+func (b *Bundle) resources() []string {
+	var out []string
+	for _, f := range b.Files {
+		out = append(out, "file/"+f.Path)
+	}
+	for _, e := range b.Exec {
+		out = append(out, "exec/"+e.Name)
+	}
+	for _, id := range b.Containers.IDs() {
+		out = append(out, id.String())
+	}
+	return out
 }
 
 // lateBundles warns about a bundle that no wave before the last one tries.

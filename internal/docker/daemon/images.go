@@ -109,9 +109,11 @@ type Build struct {
 	Args       map[string]*string
 	Labels     map[string]string
 	NoCache    bool
-	Pull       bool   // look for newer base images
-	Network    string // of RUN steps; empty: the default one
-	Platform   string // os/arch[/variant]; empty: that of the engine
+	Pull       bool     // look for newer base images
+	Network    string   // of RUN steps; empty: the default one
+	Platform   string   // os/arch[/variant]; empty: that of the engine
+	ExtraHosts []string // of RUN steps, as name:address
+	ShmSize    int64    // of RUN steps, in bytes; 0: the engine's default
 	// Auth are credentials by registry, for the base images.
 	Auth map[string]registry.AuthConfig
 }
@@ -126,7 +128,7 @@ func (e *Engine) ImageBuild(ctx context.Context, tar io.Reader, b Build, each fu
 	err = e.watched(ctx, e.longest, "build image", name, func(ctx context.Context, alive func()) error {
 		o := client.ImageBuildOptions{
 			Version: build.BuilderV1, Tags: b.Tags, Dockerfile: b.Dockerfile, Target: b.Target, BuildArgs: b.Args,
-			Labels: b.Labels, NoCache: b.NoCache, PullParent: b.Pull, NetworkMode: b.Network, AuthConfigs: b.Auth,
+			Labels: b.Labels, NoCache: b.NoCache, PullParent: b.Pull, NetworkMode: b.Network, AuthConfigs: b.Auth, ExtraHosts: b.ExtraHosts, ShmSize: b.ShmSize,
 			Remove: true, ForceRemove: true,
 		}
 		if b.Platform != "" {

@@ -22,7 +22,6 @@ const (
 	CodeCredentials engine.Code = "registry_credentials"
 	CodeArchive     engine.Code = "image_archive_wrong"
 	CodeDockerfile  engine.Code = "dockerfile_missing"
-	CodeBuildOption engine.Code = "build_option_unknown"
 )
 
 // ErrBuildTimeout is the cause of a build that took longer than it may.

@@ -136,6 +136,7 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 	req := daemon.Build{
 		Tags: append([]string{ref}, d.Spec.Names()...), Dockerfile: b.Dockerfile, Target: b.Target,
 		Labels: labels, NoCache: b.NoCache, Network: b.Network, Platform: b.Platform,
+		ExtraHosts: b.ExtraHosts, ShmSize: b.ShmSize,
 	}
 	var err error
 	if req.Auth, err = m.auths(on); err != nil {
@@ -146,9 +147,6 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 			req.Args = map[string]*string{}
 		}
 		req.Args[k] = &v
-	}
-	if err := options(&req, b); err != nil {
-		return "", err
 	}
 	// Each label of the request is a step of its own, with a container and a
 	// layer; in the Dockerfile all of them are one.
@@ -168,14 +166,6 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 		}
 	}
 	return m.o.Engine.ImageBuild(ctx, tar, req, out.engine)
-}
-
-// options sets what not every builder can do.
-func options(req *daemon.Build, b *spec.Build) error {
-	if len(b.ExtraHosts) > 0 || b.ShmSize != 0 {
-		return reconcile.Terminal(CodeBuildOption, errors.New("a build on this host takes neither extraHosts nor shmSize: leave them out"))
-	}
-	return nil
 }
 
 // auths are the credentials for the registries of references.

@@ -390,3 +390,14 @@ func TestPrivateBaseImage(t *testing.T) {
 	}
 	l.quiet(r)
 }
+
+func TestBuildWithHostsAndSharedMemory(t *testing.T) {
+	l := begin(t)
+	i := l.inline("hosts", "FROM "+dockertest.BusyboxRef+"\nRUN grep -q '10.1.2.3.*db.example' /etc/hosts && df -k /dev/shm | grep -q ' 131072 '\n")
+	i.Build.ExtraHosts, i.Build.ShmSize = []string{"db.example:10.1.2.3"}, 128<<20
+	r := l.row(i)
+	if r.Settle(t, l.ctx).Must(t, "converged", "", "build"); t.Failed() {
+		t.Log(l.log("hosts"))
+	}
+	l.quiet(r)
+}
