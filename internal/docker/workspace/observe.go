@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -336,7 +337,11 @@ func (m *Manager) inputs(ctx context.Context, d *Desired, fallback string) (*nee
 		missing.add(false, err.Error())
 		return nil, missing, nil
 	}
-	out.key = fmt.Sprint(out.Name, out.API, out.NoSwap, out.Networks, out.Containers, out.Secrets)
+	declared, err := json.Marshal(d.Spec)
+	if err != nil {
+		return nil, missing, err
+	}
+	out.key = fmt.Sprint(out.Name, out.API, out.NoSwap, out.Networks, out.Containers, out.Secrets, string(declared))
 	return out, missing, nil
 }
 

@@ -161,6 +161,25 @@ func TestObserveAll(t *testing.T) {
 	}
 }
 
+// TestPreview: a look at what is only thought of leaves no trace in what is known.
+func TestPreview(t *testing.T) {
+	w := newWorld(t)
+	w.converge("create", "start")
+	thought := w.r
+	thought.Desired.Spec.Workspace.Env = []spec.Env{{Name: "A", Value: "2"}}
+	o, err := w.m.Preview(t.Context(), thought)
+	w.ok(err)
+	if ds := o.Seen.Containers[0].Differences; len(ds) != 1 || ds[0].Field != "env/A" {
+		t.Errorf("differences %v", ds)
+	}
+	all, err := w.m.ObserveAll(t.Context())
+	w.ok(err)
+	if ds := all[w.r.Ref].Seen.Containers[0].Differences; len(ds) != 0 {
+		t.Errorf("afterwards %v", ds)
+	}
+	w.quiet()
+}
+
 // TestOrphans: only workspaces of this host that no row declares.
 func TestOrphans(t *testing.T) {
 	w := newWorld(t)
