@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"time"
@@ -43,15 +45,16 @@ var errClosed = fmt.Errorf("the stream: %w", io.ErrClosedPipe)
 // follow, and the end of ctx closes as well.
 func (c *Client) Stream(ctx context.Context, id string) (Duplex, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	up, body := newUpload()
+	body, up := io.Pipe()
+	s := &duplex{up: up, cancel: cancel, ready: make(chan struct{}), over: make(chan struct{})}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: s.gotConn})
 	req, err := c.request(ctx, http.MethodPost, wire.RouteStreams+url.PathEscape(id), body)
 	if err != nil {
 		cancel(nil)
 		return nil, err
 	}
 	req.ContentLength = -1
-	req.Header.Set("Content-Type", "application/octet-stream")
-	s := &duplex{up: up, cancel: cancel, ready: make(chan struct{}), over: make(chan struct{})}
+	req.Header.Set("Content-Type", wire.FrameContentType)
 	go s.open(ctx, c, req)
 	return s, nil
 }
@@ -68,15 +71,24 @@ type duplex struct {
 	over  chan struct{} // closed once open has returned
 }
 
-func newUpload() (*io.PipeWriter, *io.PipeReader) {
-	r, w := io.Pipe()
-	return w, r
+// gotConn gives up before anything is sent where nothing could be answered while
+// the body goes on.
+func (s *duplex) gotConn(i httptrace.GotConnInfo) {
+	if t, ok := i.Conn.(*tls.Conn); ok && t.ConnectionState().NegotiatedProtocol != "h2" {
+		s.cancel(ErrNoDuplex)
+	}
 }
 
-// open waits for the answer, and then for the end of ctx: a writer must not wait
-// for a body that nobody reads any more.
+// open waits for the answer, and then for the end of ctx: neither a writer nor
+// the transport must wait for the other then.
 func (s *duplex) open(ctx context.Context, c *Client, req *http.Request) {
 	defer close(s.over)
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = s.up.CloseWithError(context.Cause(ctx))
+	})
+	defer func() { <-ended }()
 	late := time.AfterFunc(streamTimeout, func() {
 		s.cancel(fmt.Errorf("the server did not accept the stream within %s", streamTimeout))
 	})
@@ -94,14 +106,12 @@ func (s *duplex) open(ctx context.Context, c *Client, req *http.Request) {
 		s.err = err
 		close(s.ready)
 		s.cancel(err)
-		_ = s.up.CloseWithError(err)
 		return
 	}
 	accepted()
 	s.res = res
 	close(s.ready)
 	<-ctx.Done()
-	_ = s.up.CloseWithError(context.Cause(ctx))
 	_ = res.Body.Close()
 }
 
@@ -124,7 +134,6 @@ func (s *duplex) CloseWrite() error { return s.up.Close() }
 func (s *duplex) Close() error {
 	s.once.Do(func() {
 		s.cancel(errClosed)
-		_ = s.up.CloseWithError(errClosed)
 		<-s.over
 	})
 	return nil
