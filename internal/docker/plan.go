@@ -102,11 +102,13 @@ func read[S any](raw json.RawMessage) (s S, err error) {
 // effect words a decision.
 func effect(d engine.Decision) Preview {
 	p := Preview{Why: d.Reason().String()}
-	switch d.Name() {
-	case "converged":
+	switch {
+	case d.Name() == "converged":
 		p.Does, p.Why = DoesNothing, d.Reason().Words
-	case "do":
+	case d.Name() == "do":
 		p.Does = does(d.Action())
+	case d.Name() == "wait" && d.Reason().Code == container.CodeStarting:
+		p.Does = DoesNothing // it was done already
 	default:
 		p.Does = DoesBlocked
 	}
@@ -161,7 +163,8 @@ func (h *Host) previewWorkspace(ctx context.Context, name string, raw json.RawMe
 	if err != nil {
 		return Preview{}, err
 	}
-	p := effect(core.Decide(core.Want{Title: w.EngineName(h.Title), Run: w.State, ReportOnly: w.ReportOnly, StartFirst: o.StartFirst}, o.Seen, clock.FromTime(h.o.Now())))
+	p := effect(core.Decide(core.Want{Title: w.EngineName(h.Title), Run: w.State, ReportOnly: w.ReportOnly,
+		StartFirst: o.StartFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait}, o.Seen, clock.FromTime(h.o.Now())))
 	for _, c := range o.Seen.Containers {
 		if c.Role == core.Main {
 			p.Fields = c.Differences

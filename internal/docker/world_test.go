@@ -1,0 +1,342 @@
+package docker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mobyc "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/layer"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		fmt.Fprintln(os.Stderr, "the agent ends:", child(dir))
+		os.Exit(1)
+	}
+	dockertest.Main(m)
+}
+
+// patience bounds a wait for something that has to come.
+const patience = 90 * time.Second
+
+// world is a real engine with the containers of one host.
+type world struct {
+	t     testing.TB
+	ctx   context.Context
+	d     *dockertest.Daemon
+	api   *client.Client
+	n     dockertest.Namespace
+	cfg   config
+	owner ownership.Owner
+	a     *agent
+	asked int // rounds of looks asked for
+}
+
+// newWorld makes one on the engine that all tests share. Nothing looks at the
+// engine without being told to: only events do.
+func newWorld(t testing.TB) *world { return worldOn(t, dockertest.Engine(t)) }
+
+func worldOn(t testing.TB, d *dockertest.Daemon) *world {
+	w := &world{t: t, ctx: t.Context(), d: d, api: d.Client(), n: d.Namespace(t)}
+	d.Busybox(t)
+	w.owner = ownership.Owner{Fleet: "f", Host: strings.TrimSuffix(w.n.Prefix, "-"), Prefix: w.n.Prefix}
+	w.cfg = config{Socket: d.Socket(), Dir: t.TempDir(), Owner: w.owner, Resync: 3_600_000}
+	return w
+}
+
+// start runs the agent in this process.
+func (w *world) start() *agent {
+	w.t.Helper()
+	a := w.open(w.cfg)
+	w.a = a
+	return a
+}
+
+// open runs an agent until the test ends, or until stop.
+func (w *world) open(cfg config) *agent {
+	w.t.Helper()
+	a, err := openAgent(cfg)
+	w.ok(err)
+	a.run(context.WithoutCancel(w.ctx))
+	w.t.Cleanup(func() { w.halt(a) })
+	return a
+}
+
+// halt ends an agent, once.
+func (w *world) halt(a *agent) {
+	w.t.Helper()
+	if a.ended {
+		return
+	}
+	a.ended = true
+	if err := a.end(); err != nil && !errors.Is(err, context.Canceled) {
+		w.t.Error("the agent ended:", err)
+	}
+	if w.t.Failed() && a.cfg.Log != "" {
+		said, _ := os.ReadFile(a.cfg.Log)
+		w.t.Logf("the agent said:\n%s", said)
+	}
+}
+
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// declare declares a set, which has to be a good one.
+func (w *world) declare(s container.Set) {
+	w.t.Helper()
+	w.ok(w.a.declare(w.ctx, w.layer(s)))
+}
+
+func (w *world) layer(s container.Set) layer.Layer {
+	w.t.Helper()
+	s.Normalize()
+	for _, p := range container.Validate(&s) {
+		w.t.Fatalf("the test declares nonsense: %s", p)
+	}
+	return layer.Layer{Set: s}
+}
+
+// until waits for f to be fulfilled: it is asked at each commit of the agent, and
+// now and then for what the agent does not record.
+func (w *world) until(what string, f func() (bool, string)) {
+	w.t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		next := w.a.next()
+		ok, words := f()
+		if ok {
+			return
+		}
+		select {
+		case <-next:
+		case <-tick.C:
+		case <-deadline:
+			w.t.Fatalf("%s: %s\n%s\n%s", what, words, w.a.phases(w.ctx), w.listed())
+		}
+	}
+}
+
+// converged waits until all has come to rest as declared.
+func (w *world) converged() {
+	w.t.Helper()
+	w.until("does not converge", func() (bool, string) {
+		words, err := w.a.unsettled(w.ctx)
+		w.ok(err)
+		return words == "", words
+	})
+}
+
+// looked has every resource looked at anew, and waits until it was.
+func (w *world) looked(trigger engine.Trigger) {
+	w.t.Helper()
+	w.asked++
+	all, err := w.a.rows.List(w.ctx, reconcile.Filter{})
+	w.ok(err)
+	cause := engine.Cause{Trigger: trigger, ID: fmt.Sprint("round ", w.asked)}
+	since := clockNow()
+	for i := range all {
+		if !all[i].Phase.Terminal() {
+			w.a.loop.Kick(all[i].Ref, cause)
+		}
+	}
+	for i := range all {
+		if all[i].Phase.Terminal() {
+			continue
+		}
+		ref := all[i].Ref
+		w.until("no look at "+ref.String(), func() (bool, string) {
+			x, err := w.a.loop.Explain(w.ctx, ref)
+			if errors.Is(err, reconcile.ErrNotFound) {
+				return true, ""
+			}
+			w.ok(err)
+			seen := x.SeenAt > since || slices.Contains(x.Causes, cause)
+			return x.Row.Phase.Terminal() || seen && !x.Acting, x.Decision
+		})
+	}
+}
+
+func clockNow() engine.Instant { return engine.Instant(time.Now().UnixMilli()) }
+
+// settled brings everything to rest, and fails the test unless whole cycles
+// after that write nothing (S36): one that looks closely at everything, and one
+// as by the clock.
+func (w *world) settled() {
+	w.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		w.converged()
+		before := w.a.engine.Calls().Writes
+		w.looked(engine.TriggerOperator)
+		w.converged()
+		if w.a.engine.Calls().Writes == before {
+			break
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("it never comes to rest: %v", w.a.transitions(max(0, w.a.count()-30)))
+		}
+	}
+	before, n := w.a.engine.Calls().Writes, w.a.count()
+	for _, trigger := range []engine.Trigger{engine.TriggerOperator, engine.TriggerResync} {
+		w.looked(trigger)
+		if wrote := w.a.engine.Calls().Writes - before; wrote != 0 {
+			w.t.Fatalf("S36: a cycle with nothing to do wrote %d times: %v", wrote, w.a.transitions(n))
+		}
+	}
+	if words, err := w.a.unsettled(w.ctx); words != "" || err != nil {
+		w.t.Fatalf("a look made something unsettled: %s %v", words, err)
+	}
+}
+
+// right fails the test unless the engine has exactly what is declared, as seen by
+// another agent that knows nothing yet.
+func (w *world) right(s container.Set) {
+	w.t.Helper()
+	for i := range s.Workspaces {
+		x := &s.Workspaces[i]
+		if !x.ReportOnly {
+			w.one(x.Name, x.State == "" || x.State == container.Running)
+		}
+	}
+	want := map[string]bool{}
+	for i := range s.Workspaces {
+		want[s.Workspaces[i].EngineName(w.owner.Title)] = true
+	}
+	for _, c := range w.own("") {
+		if name := strings.TrimPrefix(c.Names[0], "/"); !want[name] {
+			w.t.Errorf("container %s is left over", name)
+		}
+	}
+	other, err := openAgent(w.cfg) // it does not run
+	w.ok(err)
+	defer func() { w.ok(errors.Join(other.engine.Close(), other.db.Close())) }()
+	s.Normalize()
+	check := func(kind, name string, spec any) {
+		raw, err := json.Marshal(spec)
+		w.ok(err)
+		p, err := other.host.Preview(w.ctx, kind, name, raw)
+		w.ok(err)
+		if p.Does != docker.DoesNothing {
+			w.t.Errorf("%s %s is not as declared: it would %s: %s", kind, name, p.Does, p.Why)
+		}
+	}
+	for _, x := range s.Networks {
+		check(container.KindNetwork, x.Name, x)
+	}
+	for _, x := range s.Volumes {
+		check(container.KindVolume, x.Name, x)
+	}
+	for _, x := range s.Images {
+		check(container.KindImage, x.Name, x)
+	}
+	for _, x := range s.Workspaces {
+		check(container.KindWorkspace, x.Name, x)
+	}
+}
+
+// own are this host's containers of a workspace, of all if name is empty.
+func (w *world) own(name string) []mobyc.Summary {
+	w.t.Helper()
+	f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
+	if name != "" {
+		f.Add("label", ownership.LabelName+"="+name)
+	}
+	list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{All: true, Filters: f})
+	w.ok(err)
+	return list.Items
+}
+
+// one is the one container of a workspace, under its name.
+func (w *world) one(name string, runs bool) mobyc.InspectResponse {
+	w.t.Helper()
+	list := w.own(name)
+	if len(list) != 1 || list[0].Names[0] != "/"+w.owner.Title(name) {
+		w.t.Fatalf("workspace %s: not exactly its one container:\n%s", name, w.listed())
+	}
+	c := w.inspect(list[0].ID)
+	if runs && (!c.State.Running || c.State.Paused) {
+		w.t.Fatalf("workspace %s does not run: %+v", name, c.State)
+	}
+	return c
+}
+
+func (w *world) inspect(id string) mobyc.InspectResponse {
+	w.t.Helper()
+	c, err := w.api.ContainerInspect(w.ctx, id, client.ContainerInspectOptions{})
+	w.ok(err)
+	return c.Container
+}
+
+// box inspects the container under a workspace's name; nil without one.
+func (w *world) box(name string) *mobyc.InspectResponse {
+	c, err := w.api.ContainerInspect(w.ctx, w.owner.Title(name), client.ContainerInspectOptions{})
+	if err != nil {
+		return nil
+	}
+	return &c.Container
+}
+
+// listed is what is on the engine, for messages.
+func (w *world) listed() string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), 10*time.Second)
+	defer cancel()
+	list, err := w.api.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for _, c := range list.Items {
+		fmt.Fprintf(&out, "%.12s %v %s %s\n", c.ID, c.Names, c.State, c.Status)
+	}
+	return out.String()
+}
+
+// run runs a command in a container and gives what it printed.
+func (w *world) run(name string, cmd ...string) string {
+	w.t.Helper()
+	x, err := w.api.ExecCreate(w.ctx, w.owner.Title(name), client.ExecCreateOptions{Cmd: cmd, AttachStdout: true, AttachStderr: true, TTY: true})
+	w.ok(err)
+	got, err := w.api.ExecAttach(w.ctx, x.ID, client.ExecAttachOptions{TTY: true})
+	w.ok(err)
+	defer got.Close()
+	said, err := io.ReadAll(got.Reader)
+	w.ok(err)
+	return strings.ReplaceAll(string(said), "\r", "")
+}
+
+// sleeper is a program that ends when it is asked to, and says a word at first.
+func sleeper(word string) []string {
+	return []string{"sh", "-c", "trap 'exit 0' TERM; echo " + word + "; sleep 100000 & wait"}
+}
+
+// plain is an image of Busybox by name, for sets.
+func plain(name string) container.Image {
+	return container.Image{Name: name, Ref: dockertest.BusyboxRef, Pull: &container.Pull{Policy: container.PullNever}}
+}
+
+// built is an image that is built with one more label.
+func built(name, version string) container.Image {
+	return container.Image{Name: name, Build: &container.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nLABEL version=" + version + "\n"}}
+}
