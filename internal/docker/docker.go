@@ -105,13 +105,12 @@ type Host struct {
 	disabled atomic.Bool
 	resync   clock.Duration // Tune's caller's alone
 	mu       sync.Mutex
-	names    map[string]engine.Ref // of containers by id
-	shooting map[string]bool       // workspaces that are being captured
+	shooting map[string]bool // workspaces that are being captured
 }
 
 // New registers the kinds on a loop. Run must follow, once the loop runs.
 func New(l *reconcile.Loop, o Options) (*Host, error) {
-	h := &Host{o: o, loop: l, resync: o.Resync, secrets: secret.Folder(o.Secrets), names: map[string]engine.Ref{}, shooting: map[string]bool{}}
+	h := &Host{o: o, loop: l, resync: o.Resync, secrets: secret.Folder(o.Secrets), shooting: map[string]bool{}}
 	kick := func(ref string) { h.kick(ref, "a slot is free") }
 	h.builds, h.pulls, h.starts = pool.New(DefaultBuilds, kick), pool.New(DefaultPulls, kick), pool.New(DefaultStarts, kick)
 	images, err := ledger.Open(filepath.Join(o.Dir, "images.json"))
@@ -129,7 +128,7 @@ func New(l *reconcile.Loop, o Options) (*Host, error) {
 	})
 	h.workspaces = workspace.New(workspace.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: o.Ledger, Content: o.Content, Secrets: h.secrets,
-		Starts: h.starts, Upstreams: h.upstreams(), Dir: filepath.Join(o.Dir, "mounts"), Digest: form.Keyed(o.Key), Log: o.Log, Now: o.Now,
+		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(container.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Digest: form.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
 	return h, h.register(images)
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -18,53 +17,24 @@ func (h *Host) hear(ctx context.Context, e daemon.Event) {
 	switch e.Subject {
 	case daemon.Resync:
 		h.kickAll(ctx, "events may have been missed", container.Kinds...)
-	case daemon.Container:
-		if ref, ok := h.ownContainer(e); ok {
-			h.loop.Kick(ref, because("container "+why))
-		}
 	case daemon.Network:
-		if ref, ok := h.byID(e.Container); ok {
-			h.loop.Kick(ref, because("network "+why))
-		}
 		if e.Container == "" {
-			h.kickAll(ctx, "network "+why, container.KindNetwork, container.KindWorkspace)
+			h.kickAll(ctx, "network "+why, container.KindNetwork)
 		}
 	case daemon.Volume:
 		if e.Container == "" {
-			h.kickAll(ctx, "volume "+why, container.KindVolume, container.KindWorkspace)
+			h.kickAll(ctx, "volume "+why, container.KindVolume)
 		}
 	case daemon.Image:
 		h.kickAll(ctx, "image "+why, container.KindImage, container.KindSnapshot)
+	}
+	for _, ref := range h.workspaces.Concerns(e) {
+		h.loop.Kick(ref, because(why))
 	}
 }
 
 func because(what string) engine.Cause {
 	return engine.Cause{Trigger: engine.TriggerExternal, ID: what}
-}
-
-// ownContainer is the workspace of a container event, by the labels that the
-// event carries; it is remembered by id for events that carry none.
-func (h *Host) ownContainer(e daemon.Event) (engine.Ref, bool) {
-	l := e.Attributes
-	if l[ownership.LabelOwner] != h.o.Owner.ID() || l[ownership.LabelKind] != container.KindWorkspace {
-		return engine.Ref{}, false
-	}
-	ref := engine.Ref{Kind: container.KindWorkspace, ID: l[ownership.LabelName]}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e.Action == "destroy" {
-		delete(h.names, e.ID)
-	} else {
-		h.names[e.ID] = ref
-	}
-	return ref, true
-}
-
-func (h *Host) byID(id string) (engine.Ref, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ref, ok := h.names[id]
-	return ref, ok
 }
 
 // kick asks for a turn of a resource by its printed name.

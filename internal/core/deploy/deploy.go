@@ -8,10 +8,12 @@ package deploy
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -135,12 +137,13 @@ type planner struct {
 	children map[engine.Ref]engine.Child
 	items    map[container.ID]*item
 	parked   []*item
+	asks     map[container.ID]Ask // beside those of the owner
 	plan     Plan
 }
 
 // Next plans over the owner's children.
 func Next(w Want, children []engine.Child) Plan {
-	p := &planner{want: w, children: map[engine.Ref]engine.Child{}, items: map[container.ID]*item{}}
+	p := &planner{want: w, children: map[engine.Ref]engine.Child{}, items: map[container.ID]*item{}, asks: map[container.ID]Ask{}}
 	for _, c := range children {
 		p.children[c.Ref] = c
 	}
@@ -181,6 +184,7 @@ func (p *planner) declare(s *container.Set) []*item {
 	}
 	for i := range s.Workspaces {
 		w := p.want.run(s.Workspaces[i])
+		p.restarts(s, &w)
 		it := declared(p, container.KindWorkspace, w.Name, container.Deployment{Workspace: w, Uses: s.Uses(&w, p.want.Title)}, w.Needs())
 		it.work = &w
 		out = append(out, it)
@@ -194,9 +198,37 @@ func (p *planner) declare(s *container.Set) []*item {
 	return out
 }
 
+// restarts has a workspace started again when one that it depends on in this way
+// is another one than before. What an operator asked for goes first.
+func (p *planner) restarts(s *container.Set, w *container.Workspace) {
+	id := container.ID{Kind: container.KindWorkspace, Name: w.Name}
+	if p.want.Asks[id].Verb != "" {
+		return
+	}
+	var of []byte
+	for _, d := range w.DependsOn {
+		on := s.Workspace(d.Workspace)
+		if !d.Restart || on == nil {
+			continue
+		}
+		raw, err := json.Marshal(container.Deployment{Workspace: *on, Uses: s.Uses(on, p.want.Title)})
+		if err != nil {
+			panic("deploy: a workspace of strings and numbers did not encode: " + err.Error())
+		}
+		of = append(of, raw...)
+	}
+	if len(of) > 0 {
+		p.asks[id] = Ask{Verb: Restart, Nonce: "dependency " + digest.Of(of).Short()}
+	}
+}
+
 func declared[S any](p *planner, kind, name string, spec S, needs []container.Need) *item {
 	id := container.ID{Kind: kind, Name: name}
-	ask := p.want.Asks[id].toManager(kind)
+	ask, asked := p.want.Asks[id]
+	if !asked {
+		ask = p.asks[id]
+	}
+	ask = ask.toManager(kind)
 	in := engine.Upsert(refOf(id), container.Desired[S]{Spec: spec, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce}).InOrder(orderOf(kind))
 	if t := p.want.Until[id]; t != 0 {
 		in = in.Until(t)

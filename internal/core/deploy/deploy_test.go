@@ -253,3 +253,43 @@ func TestLeftWorkspaceMakesRoom(t *testing.T) {
 		t.Fatal("app was never set")
 	}
 }
+
+// TestDependencyWithRestart: the nonce changes with the dependency and with
+// nothing else.
+func TestDependencyWithRestart(t *testing.T) {
+	set := &container.Set{
+		Images: []container.Image{{Name: "i", Ref: "i:1"}},
+		Workspaces: []container.Workspace{
+			{Name: "db", Image: "i"},
+			{Name: "web", Image: "i", DependsOn: []container.Dependency{{Workspace: "db", Condition: container.Started, Required: true, Restart: true}}},
+		},
+	}
+	ask := func(run string) deploy.Ask {
+		o := &owner{children: map[engine.Ref]*engine.Child{}}
+		for range 4 {
+			for _, in := range deploy.Next(deploy.Want{Set: set, Run: run, Title: title}, o.list()).Intents {
+				o.apply(in)
+			}
+			for _, c := range o.children {
+				c.Phase = engine.Converged
+			}
+		}
+		var d container.Desired[container.Deployment]
+		if err := json.Unmarshal(o.children[engine.Ref{Kind: container.KindWorkspace, ID: "web"}].Desired, &d); err != nil {
+			t.Fatal(err)
+		}
+		return deploy.Ask{Verb: d.Verb, Nonce: d.Nonce}
+	}
+	first := ask("1")
+	if first.Verb != deploy.Restart || first.Nonce == "" || ask("2") != first {
+		t.Fatalf("asked %+v, then %+v", first, ask("2"))
+	}
+	set.Workspaces[1].WorkingDir = "/web"
+	if ask("3") != first {
+		t.Fatal("its own change asks for a restart")
+	}
+	set.Workspaces[0].WorkingDir = "/db"
+	if got := ask("4"); got == first || got.Verb != deploy.Restart {
+		t.Fatalf("the dependency changed: %+v", got)
+	}
+}

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -236,6 +237,9 @@ func (h *hand) start(c *found) error {
 // target is where requests for a container go.
 func target(c *container.InspectResponse) Target {
 	t := Target{ID: c.ID, Addresses: map[string]netip.Addr{}}
+	if c.HostConfig != nil && c.HostConfig.NetworkMode.IsHost() {
+		t.Addresses["host"] = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
 	if c.NetworkSettings != nil {
 		for name, e := range c.NetworkSettings.Networks {
 			if e != nil && e.IPAddress.IsValid() {
@@ -248,7 +252,7 @@ func target(c *container.InspectResponse) Target {
 
 func (h *hand) hold() {
 	if u := h.m.o.Upstreams; u != nil {
-		u.Hold(h.r.Ref.ID)
+		h.m.told(h.r.Ref.ID, "held", func() { u.Hold(h.r.Ref.ID) })
 	}
 }
 
@@ -259,7 +263,8 @@ func (h *hand) lead(id string) error {
 	}
 	c, err := h.get(id)
 	if c != nil && c.live() {
-		h.m.o.Upstreams.Set(h.r.Ref.ID, target(c.InspectResponse))
+		to := target(c.InspectResponse)
+		h.m.told(h.r.Ref.ID, fmt.Sprintf("%+v", to), func() { h.m.o.Upstreams.Set(h.r.Ref.ID, to) })
 	}
 	return err
 }

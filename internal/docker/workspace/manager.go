@@ -141,6 +141,7 @@ type Manager struct {
 	ran   map[string]ran
 	memo  map[string]memo
 	tails map[string]tail
+	words map[string]string // last told of a workspace's place
 	small map[string]record
 }
 
@@ -153,7 +154,7 @@ func New(o Options) *Manager {
 		o.Now = time.Now
 	}
 	return &Manager{o: o, cache: NewInspector(o.Engine, o.Now), known: map[engine.Ref]engine.Resource[Desired]{},
-		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, small: map[string]record{}}
+		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}}
 }
 
 // Hear takes the events of the engine. Without it what was seen is trusted for a

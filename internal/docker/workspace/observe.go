@@ -31,7 +31,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if err != nil {
 		return Observed{}, fault.Of(ctx, err)
 	}
-	o, err := m.look(ctx, &r, listed, false)
+	o, err := m.observe(ctx, &r, listed, false)
 	if err != nil {
 		return Observed{}, fault.Of(ctx, err)
 	}
@@ -39,6 +39,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	defer m.mu.Unlock()
 	if r.Retire && len(o.Seen.Containers) == 0 {
 		delete(m.known, r.Ref)
+		delete(m.words, r.Ref.ID)
 	} else {
 		m.known[r.Ref] = r
 	}
@@ -66,7 +67,7 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 	m.mu.Unlock()
 	out := make(map[engine.Ref]Observed, len(rows))
 	for i := range rows {
-		o, err := m.look(ctx, &rows[i], byName[rows[i].Ref.ID], true)
+		o, err := m.observe(ctx, &rows[i], byName[rows[i].Ref.ID], true)
 		switch {
 		case daemon.Unavailable(err):
 			return nil, fault.Of(ctx, err)
@@ -124,10 +125,9 @@ func (m *Manager) labels(name string) []string {
 
 // look reads the listed containers; trust says that what is remembered will do
 // where the listing agrees.
-func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
-	o := Observed{Generation: r.Generation}
+func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (o Observed, found []*container.InspectResponse, err error) {
+	o = Observed{Generation: r.Generation}
 	title := m.title(&r.Desired)
-	var found []*container.InspectResponse
 	for i := range listed {
 		var s *container.Summary
 		if trust {
@@ -138,7 +138,7 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 		case daemon.NotFound(err):
 			continue
 		case err != nil:
-			return o, err
+			return o, found, err
 		}
 		found = append(found, c)
 	}
@@ -146,7 +146,7 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 	for _, c := range found {
 		one, ours, err := m.container(ctx, c, r)
 		if err != nil {
-			return o, err
+			return o, found, err
 		}
 		if ours {
 			o.Seen.Containers = append(o.Seen.Containers, one)
@@ -155,14 +155,24 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 	}
 	slices.SortFunc(o.Seen.Containers, func(a, b core.Container) int { return strings.Compare(a.ID, b.ID) })
 	if r.Retire || r.Desired.Parked {
-		return o, nil
+		return o, found, nil
 	}
 	if !main {
 		if err := m.taken(ctx, r.Ref.ID, title, &o); err != nil {
-			return o, err
+			return o, found, err
 		}
 	}
-	return o, m.compare(ctx, r, found, &o)
+	err = m.compare(ctx, r, found, &o)
+	return o, found, err
+}
+
+// observe looks, and tells the router where the workspace is.
+func (m *Manager) observe(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
+	o, found, err := m.look(ctx, r, listed, trust)
+	if err == nil {
+		m.follow(r, found, &o)
+	}
+	return o, err
 }
 
 // taken finds a container of somebody else under the workspace's name.

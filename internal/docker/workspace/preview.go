@@ -14,6 +14,6 @@ func (m *Manager) Preview(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if err != nil {
 		return Observed{}, fault.Of(ctx, err)
 	}
-	o, err := m.look(ctx, &r, listed, false)
+	o, _, err := m.look(ctx, &r, listed, false)
 	return o, fault.Of(ctx, err)
 }
