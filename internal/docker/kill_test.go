@@ -1,0 +1,189 @@
+package docker_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	mobyc "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+)
+
+func configOf(w *world, labels map[string]string) *mobyc.Config {
+	return &mobyc.Config{Image: w.d.Busybox(w.t), Cmd: []string{"sleep", "100000"}, Labels: labels, StopSignal: "KILL"}
+}
+
+// replaced is a set with one workspace in a version. Its program writes the
+// version into both of its volumes when it begins.
+func replaced(version int, startFirst bool) container.Set {
+	grace := clock.Second
+	w := container.Workspace{Name: "web", Image: "plain", StopGrace: &grace, Env: []container.Env{{Name: "V", Value: fmt.Sprint(version)}},
+		Networks: []container.Attachment{{Network: "back", Aliases: []string{"site"}}, {Network: "front"}},
+		Update:   container.Update{Monitor: 100}}
+	s := container.Set{Images: []container.Image{plain("plain")}, Networks: []container.Network{{Name: "back"}, {Name: "front"}}}
+	if startFirst {
+		w.Command = []string{"sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"}
+		w.Health = &container.Health{Test: []string{"CMD", "true"}, Interval: 200, Retries: 3}
+		s.Workspaces = []container.Workspace{w}
+		return s
+	}
+	w.Command = []string{"sh", "-c", "trap 'exit 0' TERM; echo $V >>/data/log; echo $V >>/scratch/log; sleep 100000 & wait"}
+	w.Mounts = []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}, {Type: container.MountAnonymous, Target: "/scratch"}}
+	s.Volumes = []container.Volume{{Name: "data"}}
+	s.Workspaces = []container.Workspace{w}
+	return s
+}
+
+// TestKillAtEveryEngineCallOfAReplace: an agent's process is killed before and
+// after each change that a replacement asks of the engine. The next one, told
+// the same or the version before, ends with the workspace running exactly once
+// under its name, with its data, nothing left over, and nothing of others
+// touched. What may not run twice never does, and what starts first never stops.
+func TestKillAtEveryEngineCallOfAReplace(t *testing.T) {
+	for _, startFirst := range []bool{false, true} {
+		for _, after := range []bool{false, true} {
+			name := map[bool]string{false: "stop first", true: "start first"}[startFirst] + map[bool]string{false: ", before the call", true: ", after the call"}[after]
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				killAtEachCall(t, startFirst, after)
+			})
+		}
+	}
+}
+
+func killAtEachCall(t *testing.T, startFirst, after bool) {
+	w := newWorld(t)
+	w.cfg.Volumes = true
+	same := w.foreign("web")
+	proxy := w.d.Proxy()
+	w.cfg.Socket = proxy.Socket()
+	first := w.spawn(w.cfg, replaced(0, startFirst))
+	if !first.await() {
+		t.Fatalf("the agent ended: %s", first.said.String())
+	}
+	first.kill()
+	w.one("web", true)
+	if !startFirst {
+		w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
+	}
+	version := 0
+	for n := 1; ; n++ {
+		version++
+		fired := w.killedAt(proxy, n, replaced(version, startFirst), startFirst, after)
+		if !fired {
+			if n < 7 {
+				t.Errorf("a replacement took only %d calls", n-1)
+			}
+			t.Logf("%d calls", n-1)
+			w.replacedRight(version, startFirst)
+			break
+		}
+		want := version
+		if n%2 == 0 {
+			want-- // the version before comes back meanwhile
+		}
+		next := w.spawn(w.cfg, replaced(want, startFirst))
+		if !next.await() {
+			t.Fatalf("call %d: the next agent ended: %s", n, next.said.String())
+		}
+		next.kill()
+		w.replacedRight(want, startFirst)
+		same()
+		if t.Failed() {
+			t.Fatalf("call %d", n)
+		}
+	}
+	same()
+}
+
+// killedAt runs an agent until it is killed at its n-th change, or has converged
+// without making so many.
+func (w *world) killedAt(proxy *dockertest.Proxy, n int, s container.Set, startFirst, after bool) (fired bool) {
+	w.t.Helper()
+	var p *process
+	var mu sync.Mutex
+	ready := make(chan struct{})
+	fate := func(r dockertest.Request) dockertest.Fate {
+		if r.Write == 0 {
+			return dockertest.Pass
+		}
+		w.countRunning(startFirst)
+		if r.Write != n {
+			return dockertest.Pass
+		}
+		<-ready
+		mu.Lock()
+		fired = true
+		mu.Unlock()
+		p.kill()
+		return dockertest.Drop
+	}
+	proxy.Forget()
+	if after {
+		proxy.After(fate)
+	} else {
+		proxy.Before(fate)
+	}
+	p = w.spawn(w.cfg, s)
+	close(ready)
+	converged := p.await()
+	proxy.Before(nil)
+	proxy.After(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if converged == fired {
+		w.t.Fatalf("call %d: converged %v, killed %v: %s", n, converged, fired, p.said.String())
+	}
+	p.kill()
+	return fired
+}
+
+// countRunning fails the test if two run of what may run once only, or none runs
+// of what is replaced without a gap.
+func (w *world) countRunning(startFirst bool) {
+	f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
+	list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{Filters: f})
+	switch {
+	case err != nil:
+		w.t.Error(err)
+	case !startFirst && len(list.Items) > 1:
+		w.t.Errorf("%d run at once of what shares a volume", len(list.Items))
+	case startFirst && len(list.Items) == 0:
+		w.t.Errorf("none runs although the new one starts first:\n%s", w.listed())
+	}
+}
+
+func (w *world) replacedRight(version int, startFirst bool) {
+	w.t.Helper()
+	c := w.one("web", true)
+	want := fmt.Sprint("V=", version)
+	found := false
+	for _, e := range c.Config.Env {
+		found = found || e == want
+	}
+	if !found {
+		w.t.Errorf("environment %v, want %s", c.Config.Env, want)
+	}
+	for _, net := range []string{"back", "front"} {
+		if c.NetworkSettings.Networks[w.owner.Title(net)] == nil {
+			w.t.Errorf("not on network %s", net)
+		}
+	}
+	if startFirst {
+		return
+	}
+	for _, dir := range []string{"/data", "/scratch"} {
+		if got := w.run("web", "cat", dir+"/mark"); got != "kept\n" {
+			w.t.Errorf("data in %s: %q", dir, got)
+		}
+		if got := strings.Fields(w.run("web", "cat", dir+"/log")); len(got) == 0 || got[0] != "0" || got[len(got)-1] != fmt.Sprint(version) {
+			w.t.Errorf("log in %s: %v", dir, got)
+		}
+	}
+}
