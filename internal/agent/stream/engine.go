@@ -12,36 +12,15 @@ import (
 // exitWait is how often a command that closed its output is asked for its end.
 const exitWait = 20 * time.Millisecond
 
-// Logs is Backend.Logs of a container of an engine.
-func Logs(ctx context.Context, e *daemon.Engine, container string, o LogsOptions, stdout, stderr io.Writer) error {
-	l := daemon.Logs{Follow: o.Follow, Tail: o.Tail}
-	if o.Tail == 0 {
-		l.Tail = -1
-	}
-	if o.Since != 0 {
-		l.Since = time.UnixMilli(int64(o.Since))
-	}
-	return e.ContainerLogs(ctx, container, l, func(line daemon.LogLine) error {
-		w, text := stdout, line.Text
-		if line.Stderr {
-			w = stderr
-		}
-		if !line.Partly {
-			text += "\n"
-		}
-		_, err := io.WriteString(w, text)
-		return err
-	})
+// Command is what Backend.Exec starts on an engine.
+func Command(o ExecOptions, s ExecStreams) daemon.Exec {
+	return daemon.Exec{Cmd: o.Argv, User: o.User, WorkingDir: o.WorkDir,
+		Stdin: s.Stdin != nil, TTY: o.TTY, Height: uint(max(o.Rows, 0)), Width: uint(max(o.Cols, 0))}
 }
 
-// Exec is Backend.Exec in a container of an engine. When ctx ends the command
-// loses its streams and goes on.
-func Exec(ctx context.Context, e *daemon.Engine, container string, o ExecOptions, s ExecStreams) (code int, err error) {
-	r, err := e.Exec(ctx, container, daemon.Exec{Cmd: o.Argv, User: o.User, WorkingDir: o.WorkDir,
-		Stdin: s.Stdin != nil, TTY: o.TTY, Height: uint(max(o.Rows, 0)), Width: uint(max(o.Cols, 0))})
-	if err != nil {
-		return 0, err
-	}
+// Attend joins a command that was started with its streams until it ends, and
+// closes it. When ctx ends the command loses its streams and goes on.
+func Attend(ctx context.Context, r *daemon.Running, o ExecOptions, s ExecStreams) (code int, err error) {
 	defer r.Close()
 	defer context.AfterFunc(ctx, r.Close)()
 	ended := make(chan struct{})
