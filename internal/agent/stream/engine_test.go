@@ -1,0 +1,109 @@
+package stream_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/steadyfleet/steady/internal/agent/stream"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// TestRealCommandsAndLogs runs a container on a real engine, reads its log and
+// runs commands in it, among them a shell that loses its operator.
+func TestRealCommandsAndLogs(t *testing.T) {
+	d := dockertest.Engine(t)
+	name, image := d.Namespace(t).Name("web"), d.Busybox(t)
+	w := begin(t)
+	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	id, _, err := e.ContainerCreate(t.Context(), daemon.Creation{Name: name, Host: &container.HostConfig{},
+		Config: &container.Config{Image: image, Cmd: []string{"/bin/sh", "-c", "echo out; echo err >&2; exec sleep 1000"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.ContainerStart(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	b := backend{
+		logs: func(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error {
+			return e.ContainerLogs(ctx, id, daemon.Logs{Follow: o.Follow, Tail: -1}, func(l daemon.LogLine) error {
+				w := stdout
+				if l.Stderr {
+					w = stderr
+				}
+				_, err := io.WriteString(w, l.Text+"\n")
+				return err
+			})
+		},
+		exec: func(ctx context.Context, _ string, o stream.ExecOptions, s stream.ExecStreams) (int, error) {
+			r, err := e.Exec(ctx, id, stream.Command(o, s))
+			if err != nil {
+				return 0, err
+			}
+			code, err := stream.Attend(ctx, r, o, s)
+			ended <- err
+			return code, err
+		},
+	}
+
+	done := w.serve(t.Context(), wire.StreamRequest{ID: "s1", Kind: wire.StreamExec, Resource: "workspace/web",
+		Args: wire.StreamArgs{Argv: []string{"/bin/sh", "-c", "cat; echo no >&2; exit 3"}, Stdin: true}}, b, all)
+	p := <-w.peers
+	w.send(p, wire.Frame{Type: wire.FrameStdin, Data: []byte("typed\n")}, wire.Frame{Type: wire.FrameClose})
+	if out, errs, exit := w.hear(p); out != "typed\n" || errs != "no\n" || exit != (wire.Exit{Code: 3}) {
+		t.Errorf("a command: %q, %q, %+v", out, errs, exit)
+	}
+	if err := <-done; err != nil || <-ended != nil {
+		t.Error(err)
+	}
+
+	r := shell
+	r.Args.Argv = []string{"/bin/sh"}
+	done = w.serve(t.Context(), r, b, all)
+	p = <-w.peers
+	w.send(p, wire.Frame{Type: wire.FrameResize, Data: []byte(`{"rows":31,"cols":99}`)},
+		wire.Frame{Type: wire.FrameStdin, Data: []byte("until [ \"$(stty size)\" = '31 99' ]; do :; done; echo si''zed; cat\n")})
+	for seen := ""; !strings.Contains(seen, "sized"); {
+		f, err := p.in.Next()
+		if err != nil {
+			t.Fatalf("%v after %q", err, seen)
+		}
+		seen += string(f.Data)
+	}
+	close(p.end)
+	if err := <-ended; err != nil {
+		t.Errorf("the shell did not end by itself: %v", err)
+	}
+	<-done
+	code, ps, err := e.Run(t.Context(), id, daemon.Exec{Cmd: []string{"/bin/ps", "-o", "args"}}, 4096)
+	if err != nil || code != 0 || !strings.Contains(string(ps), "sleep") || strings.Contains(string(ps), "sh") || strings.Contains(string(ps), "cat") {
+		t.Errorf("left in the container: %q, %v", ps, err)
+	}
+
+	follow := logs
+	follow.Args.Follow = true
+	done = w.serve(t.Context(), follow, b, all)
+	p = <-w.peers
+	if f, err := p.in.Next(); err != nil || !strings.Contains(string(f.Data), "out") && !strings.Contains(string(f.Data), "err") {
+		t.Fatalf("%q, %v", f.Data, err)
+	}
+	if err := e.ContainerKill(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, exit := w.hear(p); exit != (wire.Exit{}) {
+		t.Errorf("the log of a container that ended: %+v", exit)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
