@@ -24,8 +24,6 @@ import (
 type Input struct {
 	Doc        wire.Managed
 	Delegation *fleet.Delegation
-	// Bounds are those of the delegation; their kinds are taken from it.
-	Bounds container.Bounds
 	// Bundles are what the signed bundles of the host declare: of the generation
 	// that runs and of the one that may come back. Nil ones are none.
 	Bundles []*container.Set
@@ -74,11 +72,11 @@ const (
 // allow. Every entry stands for itself, and the order of entries does not matter.
 // It is total: any document gives a valid set.
 func Admit(in Input) Admitted {
-	in.Bounds.Kinds = nil
-	if in.Delegation != nil {
-		in.Bounds.Kinds = in.Delegation.Kinds
-	}
 	a := &admission{in: in, title: in.Title, taken: map[string]claim{}, entries: map[container.ID]wire.ManagedEntry{}}
+	if in.Delegation != nil {
+		a.bounds = in.Delegation.Bounds
+		a.bounds.Kinds = in.Delegation.Kinds
+	}
 	if a.title == nil {
 		a.title = func(t string) string { return t }
 	}
@@ -101,6 +99,7 @@ func Admit(in Input) Admitted {
 
 type admission struct {
 	in      Input
+	bounds  container.Bounds
 	title   container.Titled
 	taken   map[string]claim // by the bundles
 	entries map[container.ID]wire.ManagedEntry
@@ -208,7 +207,7 @@ func (a *admission) resource(e wire.ManagedEntry) {
 // for one.
 func (a *admission) read(e wire.ManagedEntry) (*container.Set, error) {
 	one, spec, err := readSpec(e.Kind, e.Name, e.Spec)
-	if err != nil || !a.in.Bounds.RequireSigned {
+	if err != nil || !a.bounds.RequireSigned {
 		return one, err
 	}
 	if len(e.Envelope) == 0 || a.in.Verify == nil {
@@ -238,7 +237,7 @@ func readSpec(kind, name string, raw json.RawMessage) (*container.Set, json.RawM
 // outside says what of a set is out of bounds. How many there may be is looked at
 // in the whole set.
 func (a *admission) outside(one *container.Set) []string {
-	b := a.in.Bounds
+	b := a.bounds
 	b.MaxWorkspaces = 0
 	var out []string
 	for _, p := range b.CheckSet(one) {
@@ -333,7 +332,7 @@ func (a *admission) tell() {
 		}
 		switch {
 		case e.Verb == "" || !a.verb(e):
-		case a.in.Bounds.RequireSigned && runs(e, &a.set):
+		case a.bounds.RequireSigned && runs(e, &a.set):
 			a.refuse(e, managed.OutOfBounds, "%s is signed, which alone says whether it runs; sign it with another state and set it again", rid)
 		default:
 			a.out.Layer.Asks = append(a.out.Layer.Asks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce})

@@ -45,7 +45,10 @@ func entry(kind, name, spec string) wire.ManagedEntry {
 }
 
 func admit(d *fleet.Delegation, b container.Bounds, entries ...wire.ManagedEntry) delegated.Admitted {
-	return delegated.Admit(delegated.Input{Doc: wire.Managed{Version: 1, Entries: entries}, Delegation: d, Bounds: b,
+	if d != nil {
+		d = &fleet.Delegation{Kinds: d.Kinds, Bounds: b}
+	}
+	return delegated.Admit(delegated.Input{Doc: wire.Managed{Version: 1, Entries: entries}, Delegation: d,
 		Bundles: []*container.Set{bundle()}, Title: func(t string) string { return "edge-" + t }})
 }
 
@@ -150,8 +153,8 @@ func TestAdmitTakesSignedEntriesAlone(t *testing.T) {
 		e, s := entry("volume", "data", string(spec)), signed
 		e.Envelope, e.NotAfter = json.RawMessage(`"good"`), 9
 		c.change(&e, &s)
-		got := delegated.Admit(delegated.Input{Doc: wire.Managed{Entries: []wire.ManagedEntry{e}}, Delegation: everything,
-			Bounds: container.Bounds{RequireSigned: true},
+		got := delegated.Admit(delegated.Input{Doc: wire.Managed{Entries: []wire.ManagedEntry{e}},
+			Delegation: &fleet.Delegation{Kinds: container.Kinds, Bounds: container.Bounds{RequireSigned: true}},
 			Verify: func(raw json.RawMessage) (delegated.Signed, error) {
 				if string(raw) != `"good"` {
 					return delegated.Signed{}, errors.New("no key signed it")
@@ -217,12 +220,15 @@ func drawInput(t *rapid.T) delegated.Input {
 	if rapid.IntRange(0, 9).Draw(t, "delegates") > 0 {
 		in.Delegation = &fleet.Delegation{Kinds: rapid.SliceOfNDistinct(rapid.SampledFrom(container.Kinds), 0, 6, rapid.ID[string]).Draw(t, "kinds")}
 	}
-	in.Bounds = container.Bounds{
+	bounds := container.Bounds{
 		Images:     rapid.SampledFrom([][]string{nil, {"*"}, {"registry.example"}}).Draw(t, "images"),
 		Privileged: rapid.Bool().Draw(t, "privileged"), HostNamespaces: rapid.Bool().Draw(t, "namespaces"), Devices: rapid.Bool().Draw(t, "devices"),
 		HostMounts: rapid.SampledFrom([][]string{nil, {"/srv"}}).Draw(t, "mounts"), Secrets: rapid.SampledFrom([][]string{nil, {"db"}}).Draw(t, "secrets"),
 		Ports:         rapid.SampledFrom([]*container.PortRange{nil, {From: 8081, To: 8081}, {From: 1, To: 65535}}).Draw(t, "ports"),
 		MaxWorkspaces: rapid.IntRange(0, 2).Draw(t, "most"), RequireSigned: rapid.IntRange(0, 9).Draw(t, "signed") == 0,
+	}
+	if in.Delegation != nil {
+		in.Delegation.Bounds = bounds
 	}
 	return in
 }
@@ -233,7 +239,10 @@ func TestP1NothingOutsideTheBoundsIsAdmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		got := delegated.Admit(in)
-		s, b := got.Layer.Set, in.Bounds
+		s, b := got.Layer.Set, container.Bounds{}
+		if in.Delegation != nil {
+			b = in.Delegation.Bounds
+		}
 		if p := container.Validate(&s); len(p) > 0 {
 			t.Fatalf("the set is invalid: %v", p)
 		}
@@ -339,8 +348,8 @@ func FuzzAdmit(f *testing.F) {
 		for _, k := range container.Kinds {
 			in.Doc.Entries = append(in.Doc.Entries, wire.ManagedEntry{Kind: k, Name: "x", Spec: raw})
 		}
-		in.Delegation, in.Bundles = everything, []*container.Set{nil, bundle()}
-		in.Bounds = container.Bounds{Images: []string{"*"}, Privileged: true, HostNamespaces: true}
+		in.Bundles = []*container.Set{nil, bundle()}
+		in.Delegation = &fleet.Delegation{Kinds: container.Kinds, Bounds: container.Bounds{Images: []string{"*"}, Privileged: true, HostNamespaces: true}}
 		got := delegated.Admit(in)
 		if p := container.Validate(&got.Layer.Set); len(p) > 0 {
 			t.Fatalf("invalid: %v", p)

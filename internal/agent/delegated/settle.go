@@ -15,7 +15,7 @@ func (a *admission) settle() {
 		a.set.Normalize()
 		code, problems := managed.Invalid, container.Validate(&a.set)
 		if len(problems) == 0 {
-			code, problems = managed.OutOfBounds, a.in.Bounds.CheckSet(&a.set)
+			code, problems = managed.OutOfBounds, a.bounds.CheckSet(&a.set)
 		}
 		if len(problems) == 0 {
 			return

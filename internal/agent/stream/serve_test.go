@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { dockertest.Main(m) }
 type peer struct {
 	id   string
 	in   *wire.FrameReader
-	w    http.ResponseWriter
+	out  chan wire.Frame
 	gone chan struct{} // the agent went away
 	end  chan struct{} // closed to end the stream
 }
@@ -74,23 +74,30 @@ func (w *world) handle(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(rw).Flush()
-	p := &peer{id: id, in: wire.NewFrameReader(r.Body), w: rw, gone: make(chan struct{}), end: make(chan struct{})}
+	p := &peer{id: id, in: wire.NewFrameReader(r.Body), out: make(chan wire.Frame), gone: make(chan struct{}), end: make(chan struct{})}
+	defer close(p.gone)
 	w.peers <- p
-	select {
-	case <-p.end:
-	case <-r.Context().Done():
+	for {
+		select {
+		case f := <-p.out:
+			if wire.NewFrameWriter(rw).Write(f) != nil || http.NewResponseController(rw).Flush() != nil {
+				return
+			}
+		case <-p.end:
+			return
+		case <-r.Context().Done():
+			return
+		}
 	}
-	close(p.gone)
 }
 
 func (w *world) send(p *peer, frames ...wire.Frame) {
 	w.Helper()
 	for _, f := range frames {
-		if err := wire.NewFrameWriter(p.w).Write(f); err != nil {
-			w.Fatal(err)
-		}
-		if err := http.NewResponseController(p.w).Flush(); err != nil {
-			w.Fatal(err)
+		select {
+		case p.out <- f:
+		case <-p.gone:
+			w.Fatal("the agent went away")
 		}
 	}
 }
