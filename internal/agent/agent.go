@@ -24,24 +24,26 @@ import (
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
 	rows "github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // Agent is one host's agent.
 type Agent struct {
-	cfg      Config
-	id       identityDoc
-	store    *state.Store
-	rows     *rows.Store
-	loop     *reconcile.Loop
-	time     *timeline
-	eventKey crypto.Signer
-	cert     *certificate
-	client   *client.Client
-	follower *verify.Follower
-	content  *content
-	hosting  *hosting.Hosting
-	runner   *probe.Runner
+	cfg       Config
+	id        identityDoc
+	store     *state.Store
+	rows      *rows.Store
+	loop      *reconcile.Loop
+	time      *timeline
+	eventKey  crypto.Signer
+	cert      *certificate
+	client    *client.Client
+	follower  *verify.Follower
+	content   *content
+	hosting   *hosting.Hosting
+	runner    *probe.Runner
+	repairing repairing
 
 	inbox chan message
 	look  chan struct{} // the generation may have moved
@@ -78,6 +80,7 @@ func Open(cfg Config) (*Agent, error) {
 		back:    make(chan struct{}, 1),
 		started: time.Now(), fatal: make(chan error, 1),
 	}
+	a.repairing = repairing{begun: map[engine.Ref]bool{}, in: map[engine.Ref]bool{}}
 	ctx := context.Background()
 	a.store, a.rows, err = openStore(ctx, cfg.StateDir, cfg.Light, rows.WithOnTransition(a.onTransition))
 	if err != nil {
@@ -209,7 +212,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	a.content = newContent(a.store, a.client)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
-		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithDebounce(debounce))
+		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.gate), reconcile.WithDebounce(debounce))
 	var err error
 	a.hosting, err = hosting.Open(ctx, hosting.Options{
 		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.Host, StateDir: a.cfg.StateDir, Root: a.cfg.Root,
@@ -309,9 +312,11 @@ type Status struct {
 	Machine     host.State             `json:"machine"`
 	Offer       *host.Offer            `json:"offer,omitempty"`
 	Quarantine  []host.QuarantineEntry `json:"quarantine,omitempty"`
-	MaxTerm     uint64                 `json:"maxTerm"`
-	LastSeq     uint64                 `json:"lastSeq"`  // of the newest event
-	AckedSeq    uint64                 `json:"ackedSeq"` // the server holds it
+	// Repairs are those that need a grant.
+	Repairs  host.Repairs `json:"repairs,omitzero"`
+	MaxTerm  uint64       `json:"maxTerm"`
+	LastSeq  uint64       `json:"lastSeq"`  // of the newest event
+	AckedSeq uint64       `json:"ackedSeq"` // the server holds it
 	// LastContact is when the server last accepted a request; zero if never
 	// since the agent started.
 	LastContact clock.Instant `json:"lastContact"`

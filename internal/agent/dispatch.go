@@ -82,8 +82,10 @@ func (a *Agent) take(ctx context.Context, d *wire.Dispatch) error {
 	err := checkGrant(d.Grant)
 	switch {
 	case err != nil:
-	case d.Purpose == host.Forward || d.Purpose == host.Repair:
+	case d.Purpose == host.Forward:
 		m, err = a.takeForward(ctx, d)
+	case d.Purpose == host.Repair:
+		m = a.takeRepair(d)
 	case d.Purpose == host.Back:
 		m, err = a.takeBack(ctx, d)
 	default:

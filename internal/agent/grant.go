@@ -162,7 +162,7 @@ func (a *Agent) room(b fleet.Bundle, missing []container.Blob) error {
 
 // claim asks until it is answered: the server may have committed the claim, and
 // only its answer can tell. Nothing is claimed, and nothing that was claimed is
-// acted on, under a stale timestamp; a revert does not ask for freshness.
+// acted on, under a stale timestamp; neither a revert nor a repair asks for freshness.
 func (a *Agent) claim(ctx context.Context, o host.Offer) error {
 	var wait client.Backoff
 	for {
@@ -193,7 +193,7 @@ func (a *Agent) claim(ctx context.Context, o host.Offer) error {
 
 func (a *Agent) claimOnce(ctx context.Context, o host.Offer) (wire.ClaimAnswer, error) {
 	var none wire.ClaimAnswer
-	if o.Purpose != host.Back {
+	if o.Purpose == host.Forward {
 		if _, err := a.plan(ctx, o); err != nil {
 			if client.StatusOf(err) != 0 { // not about the claim: never taken for its answer
 				err = fmt.Errorf("documents of %s: %s", o.Plan.Rollout, err)
@@ -202,7 +202,7 @@ func (a *Agent) claimOnce(ctx context.Context, o host.Offer) (wire.ClaimAnswer, 
 		}
 	}
 	ans, err := a.client.Claim(ctx, wire.Claim{Grant: o.Grant, Term: o.Term})
-	if err != nil || !ans.Accepted || o.Purpose == host.Back {
+	if err != nil || !ans.Accepted || o.Purpose != host.Forward {
 		return ans, err
 	}
 	return ans, a.follower.Fresh(o.Plan.Channel)

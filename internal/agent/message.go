@@ -91,6 +91,10 @@ func (m answered) apply(_ context.Context, r *reducer, t *turn) error {
 		r.a.cfg.Log.Info("claim refused", "grant", m.grant, "reason", m.reason)
 	}
 	t.save = true
+	if r.state.Offer.Purpose == host.Repair {
+		t.add(r.state.RepairAnswered(m.grant, m.accepted, t.now))
+		return nil
+	}
 	in := r.state.ClaimAnswered(m.grant, m.accepted, r.a.time.bootID)
 	if in == nil {
 		return nil
@@ -130,8 +134,13 @@ func (m probed) apply(_ context.Context, r *reducer, t *turn) error {
 	return r.step(t, host.ProbeObserved{Name: m.result.Name, Pass: m.result.Pass, Reason: m.result.Reason})
 }
 
-func (elapsed) apply(_ context.Context, r *reducer, t *turn) error {
+func (elapsed) apply(ctx context.Context, r *reducer, t *turn) error {
 	t.add(r.state.Expire(t.now))
+	if r.state.Repairs.Due().Reached(t.now) {
+		if err := r.lookAtDrift(ctx, t); err != nil {
+			return err
+		}
+	}
 	if !host.Due(&r.state.Machine, &r.state.Plan).Reached(t.now) {
 		return nil
 	}
@@ -153,11 +162,12 @@ func (looked) apply(ctx context.Context, r *reducer, t *turn) error {
 	if err := json.Unmarshal(row.Desired, &g); err != nil {
 		return fmt.Errorf("the generation in agent.db is not what this version wrote: %w", err)
 	}
-	in := generationInput(&r.state.Machine, &row, g)
-	if in == nil {
-		return nil
+	if in := generationInput(&r.state.Machine, &row, g); in != nil {
+		if err := r.step(t, in); err != nil {
+			return err
+		}
 	}
-	return r.step(t, in)
+	return r.lookAtDrift(ctx, t)
 }
 
 // generationInput is what the generation's phase means to the machine, or nil.

@@ -100,6 +100,9 @@ func (a *Agent) afterCommit(ts []engine.Transition) {
 		}
 	}
 	nudge(a.send)
+	if a.seen(ts) {
+		nudge(a.look)
+	}
 	for _, t := range ts {
 		if t.Ref == system.Current {
 			nudge(a.look)

@@ -256,6 +256,10 @@ func (x acting) Claim(e host.Claim) error {
 	if status := x.do("POST", wire.RouteClaim, wire.Claim{Grant: e.Offer.Grant, Term: e.Offer.Term}, &ans); status != 200 {
 		x.w.t.Fatalf("claim of %s: %d", x.name, status)
 	}
+	if e.Offer.Purpose == host.Repair {
+		x.run(x.a.RepairAnswered(e.Offer.Grant, ans.Accepted, x.clock))
+		return nil
+	}
 	if in := x.a.ClaimAnswered(e.Offer.Grant, ans.Accepted, "boot"); in != nil {
 		x.run(x.step(in))
 	}
@@ -285,6 +289,22 @@ func (x acting) Revert(e host.Revert) error {
 func (x acting) StartProbes(host.StartProbes) error { return nil }
 func (x acting) Quarantine(q host.Quarantine) error {
 	x.append(event.BundleQuarantined{Rollout: x.a.Machine.Rollout, Digest: q.Digest, Reason: q.Reason})
+	return nil
+}
+
+// OpenRepair ends at once: a repair takes no time here.
+func (x acting) OpenRepair(host.OpenRepair) error {
+	x.run(x.a.Drifted(host.Drift{}, x.clock))
+	return nil
+}
+
+func (x acting) NeedRepair(e host.NeedRepair) error {
+	x.append(event.RepairNeeded{RepairNeed: e.RepairNeed})
+	return nil
+}
+
+func (x acting) EndRepair(e host.EndRepair) error {
+	x.append(event.RepairOver{Grant: e.Grant, OK: e.OK, Detail: e.Detail})
 	return nil
 }
 

@@ -211,6 +211,19 @@ func (d *doing) Quarantine(e host.Quarantine) error {
 	return fmt.Errorf("quarantined %s: %s", e.Digest.Short(), e.Reason)
 }
 
+// NeedRepair, EndRepair and OpenRepair never come in a benchmark: nothing drifts.
+func (d *doing) NeedRepair(e host.NeedRepair) error {
+	return fmt.Errorf("needs a repair, which no benchmark has: %s", e.Reason)
+}
+
+func (d *doing) EndRepair(e host.EndRepair) error {
+	return fmt.Errorf("ended a repair, which no benchmark has: %s", e.Detail)
+}
+
+func (d *doing) OpenRepair(e host.OpenRepair) error {
+	return fmt.Errorf("was given %s to repair, which no benchmark asks for", e.Grant)
+}
+
 func (d *doing) Decline(e host.Decline) error {
 	d.a.crowd.declined.Add(1)
 	d.a.note(fmt.Errorf("declined grant %s: %s: %s", e.Grant, e.Code, e.Detail))

@@ -23,8 +23,9 @@ type agent struct {
 	outbox  []event.Entry
 	seq     uint64
 	inc     uint64
-	running digest.Digest // what really runs
-	acting  digest.Digest // what is being activated, or empty
+	running digest.Digest   // what really runs
+	acting  digest.Digest   // what is being activated, or empty
+	drift   map[string]bool // what a repair has to stop: true once that has begun
 
 	// volatile
 	life        int // counts lives; what an earlier one planned is void
@@ -33,10 +34,12 @@ type agent struct {
 	sending     bool
 	probing     int
 	dueAt       clock.Instant
+	working     map[string]bool // repairs that are timed to end
+	gaveUp      []string        // repairs that failed in the present window
 }
 
 func newAgent(w *World, name string, skew clock.Instant) *agent {
-	return &agent{w: w, name: name, skew: skew}
+	return &agent{w: w, name: name, skew: skew, drift: map[string]bool{}, working: map[string]bool{}}
 }
 
 func (a *agent) now() clock.Instant { return a.w.now + a.skew }
@@ -78,9 +81,12 @@ func (a *agent) start() {
 	a.up = true
 	a.life++
 	a.sending, a.dueAt = false, 0
+	clear(a.working)
+	a.gaveUp = nil
 	a.w.trace("%s starts", a.name)
 	a.step(host.Booted{BootID: "boot", Current: a.running})
 	a.carry(a.core.Resume())
+	a.look()
 	a.poll()
 	a.flush()
 }
@@ -155,6 +161,9 @@ func (a *agent) rest() {
 	a.later(due.Sub(a.now()), func() {
 		a.dueAt = 0
 		a.carry(a.core.Expire(a.now()))
+		if a.core.Repairs.Due().Reached(a.now()) {
+			a.look()
+		}
 		a.step(host.Elapsed{})
 	})
 }
@@ -278,6 +287,15 @@ func (a *agent) answered(grant string, accepted bool) {
 	if !a.up {
 		return
 	}
+	if o := a.core.Offer; o != nil && o.Grant == grant && o.Purpose == host.Repair {
+		effects := a.core.RepairAnswered(grant, accepted, a.now())
+		if a.core.Repairs.Grant == grant {
+			a.w.truth.started(a, grant, accepted)
+		}
+		a.carry(effects)
+		a.rest()
+		return
+	}
 	if in := a.core.ClaimAnswered(grant, accepted, "boot"); in != nil {
 		a.w.truth.started(a, grant, accepted)
 		a.step(in)
@@ -299,6 +317,7 @@ func (a *agent) Quarantine(e host.Quarantine) error {
 // Activate changes what runs, which takes its time and may fail.
 func (a *agent) Activate(e host.Activate) error {
 	a.acting = e.Target
+	clear(a.drift) // the generation repairs all on its way
 	f := a.w.bundles[e.Target].on(a.name)
 	a.later(a.w.between(100, 40*clock.Second), func() {
 		if a.acting != e.Target || a.core.Machine.Phase != host.Activating {
@@ -322,6 +341,7 @@ func (a *agent) Activate(e host.Activate) error {
 // Revert goes back to what ran before.
 func (a *agent) Revert(e host.Revert) error {
 	a.acting = ""
+	clear(a.drift)
 	a.later(a.w.between(100, 20*clock.Second), func() {
 		if m := &a.core.Machine; m.Phase != host.Failed || !m.Reverting {
 			return

@@ -53,7 +53,7 @@ func (w *World) checkTruth() {
 	for i, b := range w.fleet.budgets {
 		n := 0
 		for _, name := range b.members {
-			if w.hosts[name].core.Machine.InFlight() {
+			if a := w.hosts[name]; a.core.Machine.InFlight() || a.repairing() {
 				n++
 			}
 		}
@@ -68,6 +68,9 @@ func (w *World) settled() bool {
 	for _, name := range w.fleet.hosts {
 		a := w.hosts[name]
 		if !a.up || a.partitioned || len(a.outbox) > 0 || a.core.Offer != nil {
+			return false
+		}
+		if a.core.Repairs.Grant != "" || len(a.drift) > 0 && !w.stuckFor(name) {
 			return false
 		}
 		m := &a.core.Machine
@@ -95,8 +98,8 @@ func (w *World) unsettled() string {
 		if h := w.server.state.Hosts[name]; h != nil && h.Grant != nil {
 			grant = fmt.Sprintf("%s claimed=%v", h.Grant.ID, h.Grant.Claimed)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s reverting=%v up=%v outbox=%d grant=%s", name, a.core.Machine.Phase,
-			a.core.Machine.Reverting, a.up, len(a.outbox), grant))
+		parts = append(parts, fmt.Sprintf("%s %s reverting=%v up=%v outbox=%d grant=%s drift=%v repairs=%+v", name, a.core.Machine.Phase,
+			a.core.Machine.Reverting, a.up, len(a.outbox), grant, a.drift, a.core.Repairs))
 	}
 	for _, d := range w.server.state.Order {
 		if r := w.server.state.Rollouts[d]; r != nil {

@@ -160,6 +160,7 @@ func build(cfg Config) *World {
 		w.after(w.between(0, cfg.Faulty), w.server.operate)
 	}
 	w.after(cfg.Faulty, w.server.relent)
+	w.drifts()
 	return w
 }
 

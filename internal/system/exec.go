@@ -25,6 +25,8 @@ const (
 type (
 	Activate struct {
 		Run string `json:"run"`
+		// Again says that it ran and is no longer in effect.
+		Again bool `json:"again,omitempty"`
 	}
 	Undo struct{}
 )
@@ -32,6 +34,10 @@ type (
 // ActionName names the actions.
 func (Activate) ActionName() string { return "activate" }
 func (Undo) ActionName() string     { return "undo" }
+
+// Disrupts reports whether the step is done over: what it started may run. One
+// that was begun and interrupted has to end.
+func (a Activate) Disrupts() bool { return a.Again }
 
 // StepObserved is what is known of a step.
 type StepObserved struct {
@@ -82,7 +88,7 @@ func (m *execs) Decide(v engine.View[ExecDesired, StepObserved]) engine.Decision
 	case !o.Done || o.Run != want.Run:
 		return engine.Do(Activate{Run: want.Run}, engine.Because(CodeNotRun, ""))
 	case o.CheckFailed:
-		return engine.Do(Activate{Run: want.Run}, engine.Because(CodeCheckFails, o.Check))
+		return engine.Do(Activate{Run: want.Run, Again: true}, engine.Because(CodeCheckFails, o.Check))
 	}
 	return engine.IsConverged(engine.Reason{})
 }

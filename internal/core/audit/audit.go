@@ -72,6 +72,10 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	f.must(m.Phase != host.Converged || m.Target == "" || m.Current == m.Target, "S20",
 		"host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
 	if g := h.Grant; g != nil {
+		if g.Purpose == host.Repair && !g.Claimed {
+			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
+			f.must(m.Settled(), "S23", "host %s is offered grant %s to repair while it is %s", h.Name, g.ID, m.Phase)
+		}
 		f.must(!g.Claimed || m.Grant != g.ID, "S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
 		r := s.Rollouts[g.Manifest]
 		if r == nil {
@@ -98,7 +102,12 @@ func checkWhy(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	if a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String() {
 		f.must(a.Block != nil, "L5", "host %s waits, a tick has passed, and no gate holds it", h.Name)
 	}
-	for _, g := range a.Gates {
+	gates := a.Gates
+	if r := a.Repair; r != nil {
+		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a repair, a tick has passed, and no gate holds it", h.Name)
+		gates = append(gates, r.Gates...)
+	}
+	for _, g := range gates {
 		if b := g.Block; b != nil {
 			f.must(b.Code != "" && b.Words != "" && b.WaitsFor != "" && b.ClearedBy != "", "L5",
 				"gate %s holds host %s without saying everything: %+v", g.Gate, h.Name, *b)

@@ -38,13 +38,25 @@ type hostFacts struct {
 	current             digest.Digest
 	grant               string // that the machine acts on
 	open                *grantFacts
+	need                *host.RepairNeed // that it waits for, or repairs
 	completed, soakFrom clock.Instant
 	probes              map[string]bool // of those seen since activation: passing
 }
 
 // inFlight says whether the host counts against its budgets.
-func (h *hostFacts) inFlight() bool {
-	return h.open != nil || h.silent || h.phase == host.Activating || h.phase == host.Soaking ||
+func (h *hostFacts) inFlight() bool { return h.open != nil || h.rolling() }
+
+// permit is the host's open grant of a rollout: one that lets it repair is none.
+func (h *hostFacts) permit() *grantFacts {
+	if h.open != nil && h.open.Purpose == host.Repair {
+		return nil
+	}
+	return h.open
+}
+
+// rolling is inFlight by a rollout.
+func (h *hostFacts) rolling() bool {
+	return h.permit() != nil || h.silent || h.phase == host.Activating || h.phase == host.Soaking ||
 		h.phase == host.Deferred || h.phase == host.Failed
 }
 

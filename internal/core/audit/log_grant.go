@@ -23,7 +23,7 @@ func (l *Log) grantEvent(e event.Entry, ev event.Event) bool {
 	case event.GrantDeclined:
 		l.must(ev.Code != "", "S28", "host %s declined grant %s without a reason", e.Host, ev.Grant)
 		h := l.host(e.Host)
-		if h.open == nil || h.open.Grant != ev.Grant || h.open.claimed {
+		if h.permit() == nil || h.open.Grant != ev.Grant || h.open.claimed {
 			break
 		}
 		switch ev.Code {
@@ -60,6 +60,10 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 		l.must(r.reverting, "S21", "host %s is sent back and rollout %s is not reverting", h.name, r.name)
 		l.must(r.claimed[h.name] && h.manifest == g.manifest, "S22", "host %s is sent back from %s and is not in it", h.name, r.name)
 		l.must(ev.Target == h.from, "S21", "host %s is sent back to %s, it came from %s", h.name, ev.Target.Short(), h.from.Short())
+	case host.Repair:
+		l.repair(h, r, ev)
+		l.grants[ev.Grant], h.open = g, g
+		return
 	default:
 		l.addf("S3", "host %s was granted %s for %q", h.name, ev.Grant, ev.Purpose)
 	}
@@ -101,7 +105,7 @@ func (l *Log) edgesMet(h *hostFacts, r *rolloutFacts, leaf *fleet.Leaf) {
 		}
 		p := l.host(name)
 		_, at := l.of(p.manifest)
-		met := p.phase == host.Converged && at >= here || p.current == r.manifest.Leaves[i].Target && !p.inFlight()
+		met := p.phase == host.Converged && at >= here || p.current == r.manifest.Leaves[i].Target && !p.rolling()
 		l.must(met || p.phase == host.Failed && at > here, "S14", "host %s goes after %s, which is %q", h.name, name, p.phase)
 	}
 }
@@ -143,6 +147,10 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 	l.must(!g.claimed, "S24", "host %s claimed grant %s twice", h.name, ev.Grant)
 	l.must(at < g.Expires, "S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
 	g.claimed = true
+	if g.Purpose == host.Repair {
+		l.repair(h, nil, g.Granted)
+		return
+	}
 	r, _ := l.of(g.manifest)
 	r.claimed[h.name] = true
 	if g.Purpose == host.Forward {

@@ -17,11 +17,16 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 	case event.HostReturned:
 		h.online = true
 	case event.HostFailedSilently:
-		l.must(!h.online && (h.moving() || h.open != nil && h.open.claimed), "S10", "host %s failed silently while it is %s", h.name, h.phase)
+		l.must(!h.online && (h.moving() || h.permit() != nil && h.open.claimed), "S10", "host %s failed silently while it is %s", h.name, h.phase)
 		h.silent = true
 		if r := l.actingFor(h); r != nil {
 			r.failed[h.name] = true
 		}
+	case event.RepairNeeded:
+		l.must(ev.Reason != "" && len(ev.Resources) > 0, "S28", "host %s waits for a repair without a reason", h.name)
+		h.need = &ev.RepairNeed
+	case event.RepairOver:
+		l.repaired(h, ev)
 	case event.HostStepped:
 		l.stepped(h, e.At, ev)
 	default:
@@ -33,7 +38,7 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 // actingFor returns the rollout that a host acts for.
 func (l *Log) actingFor(h *hostFacts) *rolloutFacts {
 	d := h.manifest
-	if h.open != nil {
+	if h.permit() != nil {
 		d = h.open.manifest
 	}
 	r, _ := l.of(d)

@@ -167,7 +167,7 @@ func (l *Log) failures(r *rolloutFacts, wave int) int {
 // asked to move on in it. That another channel asks it for more, since the host
 // moved there, takes nothing from the evidence.
 func (l *Log) converged(r *rolloutFacts, h *hostFacts) bool {
-	asked := h.open != nil && h.open.manifest == r.manifest.Digest
+	asked := h.permit() != nil && h.open.manifest == r.manifest.Digest
 	return h.phase == host.Converged && h.manifest == r.manifest.Digest && r.claimed[h.name] && !h.silent && !asked
 }
 
@@ -176,7 +176,7 @@ func (l *Log) undecided(r *rolloutFacts, h *hostFacts) bool {
 	if h.silent {
 		return false // failed, and counted as such
 	}
-	return h.open != nil && h.open.manifest == r.manifest.Digest || h.manifest == r.manifest.Digest && h.moving()
+	return h.permit() != nil && h.open.manifest == r.manifest.Digest || h.manifest == r.manifest.Digest && h.moving()
 }
 
 func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
@@ -195,7 +195,7 @@ func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
 		switch {
 		case l.converged(r, h):
 			evidence++
-		case h.current == leaf.Target && !h.inFlight() && h.manifest != r.manifest.Digest:
+		case h.current == leaf.Target && !h.rolling() && h.manifest != r.manifest.Digest:
 			atTarget++
 		case !h.online && !r.claimed[h.name]:
 			skipped++

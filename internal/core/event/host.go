@@ -125,7 +125,8 @@ func init() {
 func FromHost(eventType string) bool {
 	switch eventType {
 	case HostStepped{}.EventType(), GrantDeclined{}.EventType(), TrustRefused{}.EventType(),
-		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceChanged{}.EventType(), ResourceReported{}.EventType():
+		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceChanged{}.EventType(), ResourceReported{}.EventType(),
+		RepairNeeded{}.EventType(), RepairOver{}.EventType():
 		return true
 	}
 	return false

@@ -49,6 +49,7 @@ type Agent struct {
 	// Offer is the grant that is being prepared or claimed, if any.
 	Offer      *Offer            `json:"offer,omitempty"`
 	Quarantine []QuarantineEntry `json:"quarantine,omitempty"`
+	Repairs    Repairs           `json:"repairs,omitzero"`
 	// MaxTerm is the highest server term seen; a lower one is refused.
 	MaxTerm uint64 `json:"maxTerm"`
 }
@@ -82,18 +83,22 @@ func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
 		return decline(o, DeclineOldTerm, "the server's term is older than one already seen")
 	}
 	a.MaxTerm = o.Term
-	if a.Offer != nil && a.Offer.Grant == o.Grant || a.Machine.Grant == o.Grant {
+	if a.Offer != nil && a.Offer.Grant == o.Grant || a.Machine.Grant == o.Grant || a.Repairs.Grant == o.Grant || a.Repairs.Last == o.Grant {
 		return nil // offered again: under way, or acted on already
 	}
 	switch o.Purpose {
 	case Forward:
 	case Back:
 		return a.grantedBack(o)
-	default: // no kind of this version stops what runs to repair it
+	case Repair:
+		return a.grantedRepair(o)
+	default:
 		return decline(o, DeclineUnsupported, "this agent takes no "+string(o.Purpose)+" grants")
 	}
 	m := &a.Machine
 	switch {
+	case a.Repairs.Grant != "":
+		return decline(o, DeclineBusy, "the host is being repaired under "+a.Repairs.Grant)
 	case m.Phase == Activating || m.Phase == Soaking || m.Phase == Deferred || (m.Phase == Failed && m.Reverting):
 		return decline(o, DeclineBusy, "the host is "+string(m.Phase)+" in "+m.Rollout)
 	case a.Quarantined(o.Plan.Target):
@@ -112,6 +117,8 @@ func (a *Agent) grantedBack(o Offer) []Effect {
 		return decline(o, DeclineOtherRollout, "the host is not in that rollout")
 	case m.Phase == Reverted || m.Phase == Pending || m.Phase == "" || (m.Phase == Failed && m.Reverting):
 		return decline(o, DeclineNothingToDo, "the host is "+string(m.Phase)+" already")
+	case a.Repairs.Grant != "":
+		return decline(o, DeclineBusy, "the host is being repaired under "+a.Repairs.Grant)
 	}
 	o.Prepared = true
 	a.Offer = &o
@@ -144,10 +151,10 @@ func (a *Agent) PrepareFailed(grant, detail string) []Effect {
 
 // ClaimAnswered takes the server's answer to the claim. The input it returns,
 // if any, is to be stepped in the same transaction; the offer is gone either
-// way.
+// way. For a Repair grant it is RepairAnswered.
 func (a *Agent) ClaimAnswered(grant string, accepted bool, bootID string) Input {
 	o := a.Offer
-	if o == nil || o.Grant != grant {
+	if o == nil || o.Grant != grant || o.Purpose == Repair {
 		return nil
 	}
 	a.Offer = nil
@@ -183,12 +190,18 @@ func (a *Agent) Step(in Input, now clock.Instant) (effects []Effect, report bool
 			a.Quarantine = append(a.Quarantine, QuarantineEntry{Digest: q.Digest, Reason: q.Reason, At: now})
 		}
 	}
+	if !next.Settled() {
+		effects = append(effects, a.dropRepairs()...)
+	}
 	return effects, Notable(&before, &next, in), nil
 }
 
-// Resume returns what an agent that just started owes to an offer it held.
+// Resume returns what an agent that just started owes to an offer it held, or to
+// the window that was open.
 func (a *Agent) Resume() []Effect {
 	switch {
+	case a.Repairs.Grant != "":
+		return []Effect{OpenRepair{Grant: a.Repairs.Grant, Until: a.Repairs.Until}}
 	case a.Offer == nil:
 		return nil
 	case a.Offer.Prepared:
@@ -202,10 +215,10 @@ func (a *Agent) Quarantined(d digest.Digest) bool {
 	return slices.ContainsFunc(a.Quarantine, func(q QuarantineEntry) bool { return q.Digest == d })
 }
 
-// Due returns when the reducer must be woken: for the machine, or to drop an
-// offer that expires.
+// Due returns when the reducer must be woken: for the machine, to drop an offer
+// that expires, or for Drifted.
 func (a *Agent) Due() clock.Instant {
-	due := Due(&a.Machine, &a.Plan)
+	due := clock.Earliest(Due(&a.Machine, &a.Plan), a.Repairs.Due())
 	if a.Offer != nil && !a.Offer.Prepared {
 		due = clock.Earliest(due, a.Offer.Expires)
 	}

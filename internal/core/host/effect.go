@@ -19,6 +19,9 @@ type Effects interface {
 	Prepare(Prepare) error
 	Claim(Claim) error
 	Decline(Decline) error
+	NeedRepair(NeedRepair) error
+	EndRepair(EndRepair) error
+	OpenRepair(OpenRepair) error
 }
 
 // Activate makes Target the desired generation. It is repeated after a restart

@@ -21,7 +21,7 @@ type Budget struct {
 // rebudget collects the budgets of every rollout whose plan is active and
 // regroups the members of the live rollouts by them.
 func (s *State) rebudget() {
-	s.budgets = s.budgets[:0]
+	s.budgets, s.repairs = s.budgets[:0], true
 	for _, h := range s.Hosts { // order-free: it only clears
 		h.budgets, h.seats = h.budgets[:0], h.seats[:0]
 	}
@@ -88,6 +88,7 @@ func (s *State) addBudget(b fleet.Budget, members []string) {
 // freed marks the channels that may move because a slot came free. Budgets span
 // channels.
 func (s *State) freed(h *Host) {
+	s.repairs = true
 	for _, id := range h.budgets {
 		for _, name := range s.budgets[id].channels {
 			s.dirty[name] = true

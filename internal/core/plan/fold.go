@@ -56,6 +56,8 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldPresence(e.At, s.host(e.Host), ev)
 	case event.HostStepped:
 		return s.foldStepped(e, s.host(e.Host), ev)
+	case event.RepairNeeded, event.RepairOver:
+		s.foldRepair(s.host(e.Host), ev)
 	case event.GrantDeclined:
 		s.foldDeclined(s.host(e.Host), ev)
 	case event.RolloutOpened:
@@ -211,6 +213,12 @@ func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	if g == nil || g.ID != ev.Grant || g.Claimed {
 		return
 	}
+	if g.Purpose == host.Repair { // it says nothing of what a rollout would bring
+		if h.Repair != nil {
+			h.Repair.DeclineCode, h.Repair.DeclineWords = ev.Code, ev.Detail
+		}
+		return
+	}
 	h.DeclineCode, h.DeclineWords = ev.Code, ev.Detail
 	switch ev.Code {
 	case host.DeclineAtTarget:
@@ -233,19 +241,26 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 		}
 		h.Grant = &Grant{ID: ev.Grant, Manifest: d, Rollout: ev.Rollout, Purpose: ev.Purpose,
 			Target: ev.Target, Reason: ev.Reason, Expires: ev.Expires}
-		h.NotBefore = 0
+		if ev.Purpose != host.Repair {
+			h.NotBefore = 0
+		}
 		s.wake(ev.Expires, h.Name)
 	case event.GrantClaimed:
 		if h.Grant != nil && h.Grant.ID == ev.Grant {
 			h.Grant.Claimed = true
+			if h.Grant.Purpose == host.Repair {
+				break // no part of a rollout
+			}
 			if r := s.Rollouts[h.Grant.Manifest]; r != nil {
 				r.SetMark(h.Name, func(m *rollout.Mark) { m.Claimed = true })
 			}
 		}
 	case event.GrantEnded:
-		if h.Grant != nil && h.Grant.ID == ev.Grant {
+		if g := h.Grant; g != nil && g.ID == ev.Grant {
 			h.Grant = nil
-			if ev.NotBefore != 0 {
+			if g.Purpose == host.Repair {
+				s.foldRepairGrant(h, ev)
+			} else if ev.NotBefore != 0 {
 				h.NotBefore = ev.NotBefore
 				h.Declines++
 				s.wake(ev.NotBefore, h.Name)

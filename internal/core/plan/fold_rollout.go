@@ -31,6 +31,7 @@ func (s *State) foldChannel(ev event.Event) error {
 		s.dirty[name] = true
 	case event.QuarantineCleared:
 		delete(c.Quarantine, ev.Digest)
+		s.repairs = true
 		s.acknowledge(c)
 		s.dirty[name] = true
 	case event.RolloutQueued:
@@ -166,5 +167,6 @@ func (s *State) foldMoved(at clock.Instant, r *rollout.Rollout, ev event.Rollout
 		delete(s.Rollouts, r.Manifest)
 	}
 	s.markAll() // channel edges look at other channels
+	s.repairs = true
 	return nil
 }

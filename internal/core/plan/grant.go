@@ -64,7 +64,9 @@ func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
 // hostGates asks the gates that differ from host to host.
 func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, leaf *fleet.Leaf) bool {
 	switch {
-	case h.Grant != nil || h.NotBefore > p.now:
+	case h.Grant != nil && !h.Grant.idle() || h.NotBefore > p.now:
+		return false
+	case h.Grant != nil && !p.s.fits(h):
 		return false
 	case c.Quarantine[leaf.Target] != "":
 		return false
@@ -114,23 +116,34 @@ func grantName(n uint64, manifest digest.Digest, purpose host.Purpose) string {
 	return "g" + strconv.FormatUint(n, 10) + "-" + manifest.Short() + "-" + string(purpose)
 }
 
+// grant gives a host a grant of a rollout, which ends an idle one.
 func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, target digest.Digest, reason string) {
+	if h.Grant.idle() {
+		p.endGrant(h, "rollout "+r.Name+" goes first", 0)
+	}
 	ev := event.Granted{Grant: grantName(p.s.Grants+1, r.Manifest, purpose), Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose,
 		Expires: p.now.Add(r.Plan.Header.Policy.GrantExpiry), Reason: reason}
 	if i, ok := r.Plan.Leaf(h.Name); ok {
 		ev.Wave = r.Plan.Leaves[i].Wave
 	}
-	if len(h.budgets) > 0 {
-		ev.Budgets = make(map[string]string, len(h.budgets))
-		for _, id := range h.budgets {
-			b, n := &p.s.budgets[id], 0
-			if !h.InFlight() {
-				n = 1
-			}
-			ev.Budgets[b.Selector] = strconv.Itoa(b.InFlight+n) + "/" + strconv.Itoa(b.Max) + " in flight"
-		}
-	}
+	ev.Budgets = p.budgetWords(h)
 	p.do(grant{ev, h.Name}, h.Name, ev)
+}
+
+// budgetWords says how full a host's budgets are with a grant for it.
+func (p *planner) budgetWords(h *Host) map[string]string {
+	if len(h.budgets) == 0 {
+		return nil
+	}
+	words, n := make(map[string]string, len(h.budgets)), 0
+	if !h.InFlight() {
+		n = 1
+	}
+	for _, id := range h.budgets {
+		b := &p.s.budgets[id]
+		words[b.Selector] = strconv.Itoa(b.InFlight+n) + "/" + strconv.Itoa(b.Max) + " in flight"
+	}
+	return words
 }
 
 // overlay returns why a rollout gives out no grants at all, or nil. A terminal

@@ -63,8 +63,13 @@ func Ingest(s *State, name string, events []event.Entry, head event.HostHead, no
 		if s.stepped != nil {
 			d.add(name, *s.stepped)
 		}
-		if dec, ok := decoded[i].(event.GrantDeclined); ok {
-			d.declined(h, dec)
+		switch ev := decoded[i].(type) {
+		case event.GrantDeclined:
+			d.declined(h, ev)
+		case event.RepairOver:
+			if h.Grant.idle() {
+				d.add(name, event.GrantEnded{Grant: h.Grant.ID, Reason: "nothing is left to repair"})
+			}
 		}
 	}
 	d.add(name, head)
@@ -92,6 +97,10 @@ func check(h *Host, name string, events []event.Entry) ([]event.Event, error) {
 			if _, err := host.DecodeInput(step.Input, step.Data); err != nil {
 				return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
 			}
+		}
+		if need, ok := ev.(event.RepairNeeded); ok && (len(need.Resources) == 0 || len(need.Resources) > host.MaxRepairNames) {
+			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s names %d resources to repair, 1 to %d are allowed",
+				e.HostSeq, name, len(need.Resources), host.MaxRepairNames)}
 		}
 		decoded[i] = ev
 	}
@@ -121,7 +130,12 @@ func (d *decider) declined(h *Host, ev event.GrantDeclined) {
 		return
 	}
 	end := event.GrantEnded{Grant: ev.Grant, Reason: "declined: " + ev.Code + ": " + ev.Detail}
-	if ev.Code != host.DeclineAtTarget && ev.Code != host.DeclineQuarantined {
+	switch {
+	case h.Grant.Purpose == host.Repair:
+		if h.Repair != nil {
+			end.NotBefore = d.now.Add(min(declineBase<<min(h.Repair.Declines, 16), declineCap))
+		}
+	case ev.Code != host.DeclineAtTarget && ev.Code != host.DeclineQuarantined:
 		end.NotBefore = d.now.Add(min(declineBase<<min(h.Declines, 16), declineCap))
 	}
 	d.add(h.Name, end)
@@ -158,6 +172,11 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 	r := s.Rollouts[g.Manifest]
 	if r == nil {
 		return refuse("rollout %s is gone", g.Rollout)
+	}
+	if g.Purpose == host.Repair {
+		if b := s.mayRepair(h, g); b != nil {
+			return refuse("%s", b.Words)
+		}
 	}
 	if g.Purpose == host.Forward {
 		if b := s.overlay(r); b != nil {
@@ -334,4 +353,7 @@ type Answer struct {
 	// PendingBlock what it waits for.
 	Pending      string      `json:"pending,omitempty"`
 	PendingBlock *gate.Block `json:"pendingBlock,omitempty"`
+	// Repair is what the host waits to repair or repairs now, apart from any
+	// rollout.
+	Repair *RepairAnswer `json:"repair,omitempty"`
 }

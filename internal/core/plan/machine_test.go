@@ -2,6 +2,8 @@ package plan_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -27,6 +29,8 @@ type machine struct {
 	activating                     bool
 	broken                         map[digest.Digest]bool // bundles whose probes fail here
 	runs                           digest.Digest
+	drift                          map[string]bool // what a repair would have to stop: true while it is under way
+	stuck                          bool            // repairs fail here
 }
 
 // clock is the agent's own.
@@ -91,6 +95,68 @@ func (b body) Decline(d host.Decline) error {
 	return nil
 }
 
+func (b body) NeedRepair(e host.NeedRepair) error {
+	b.m.report(event.RepairNeeded{RepairNeed: e.RepairNeed})
+	return nil
+}
+
+func (b body) EndRepair(e host.EndRepair) error {
+	b.m.report(event.RepairOver{Grant: e.Grant, OK: e.OK, Detail: e.Detail})
+	return nil
+}
+
+func (b body) OpenRepair(host.OpenRepair) error { return nil }
+
+// drifts has resources be other than declared, or be so again by themselves.
+func (m *machine) drifts(in bool, names ...string) {
+	if m.drift == nil {
+		m.drift = map[string]bool{}
+	}
+	for _, name := range names {
+		if in && m.runs != "" && m.agent.Machine.Settled() {
+			m.drift[name] = m.drift[name]
+		} else if !in && !m.drift[name] {
+			delete(m.drift, name)
+		}
+	}
+	m.look()
+}
+
+// look tells the reducer what is held back and what is under way.
+func (m *machine) look() {
+	if !m.agent.Machine.Settled() {
+		clear(m.drift) // the generation repairs everything on its way
+	}
+	var d host.Drift
+	for _, name := range slices.Sorted(maps.Keys(m.drift)) {
+		if m.drift[name] {
+			d.Pending, d.Running = true, true
+		} else {
+			d.Held = append(d.Held, name)
+		}
+	}
+	if d.Reason = "changed by hand"; m.stuck && m.agent.Repairs.Grant != "" {
+		d.Failed, d.Held = d.Held, nil
+	}
+	m.run(m.agent.Drifted(d, m.clock()))
+}
+
+// repair begins what may begin in the open window, or ends what began.
+func (m *machine) repair() {
+	began := false
+	for _, name := range slices.Sorted(maps.Keys(m.drift)) {
+		switch {
+		case m.drift[name]:
+			delete(m.drift, name)
+		case m.agent.Repairs.Open(m.clock()) && !m.stuck:
+			m.drift[name], began = true, true
+		}
+	}
+	if !began {
+		m.look()
+	}
+}
+
 // poll takes the offer that the server has for this host, if any.
 func (m *machine) poll() {
 	h := m.w.s.Hosts[m.name]
@@ -131,6 +197,10 @@ func (m *machine) claim(lost bool) {
 		return
 	}
 	m.claiming = false
+	if o.Purpose == host.Repair {
+		m.run(m.agent.RepairAnswered(o.Grant, !refused, m.clock()))
+		return
+	}
 	if in := m.agent.ClaimAnswered(o.Grant, !refused, m.boot); in != nil {
 		if err := m.step(in); err != nil {
 			m.w.t.Fatalf("S24: host %s claimed %s and cannot act on it: %v\n%s", m.name, o.Grant, err, m.w.tail())
@@ -191,6 +261,10 @@ func (m *machine) elapse() {
 			return
 		}
 		m.run(m.agent.Expire(m.clock()))
+		if m.agent.Repairs.Due().Reached(m.clock()) {
+			m.look()
+			continue
+		}
 		before := m.agent.Due()
 		if err := m.step(host.Elapsed{}); err != nil {
 			m.w.t.Fatalf("elapsed: %v", err)
@@ -213,6 +287,9 @@ func (m *machine) restart(reboot bool) {
 		m.w.t.Fatalf("boot: %v", err)
 	}
 	m.run(m.agent.Resume())
+	for name := range m.drift { // order-free: what was under way was cut off
+		m.drift[name] = false
+	}
 }
 
 // deliver sends the outbox, and compares the server's mirror (S24).
@@ -252,6 +329,8 @@ func (m *machine) work() {
 	m.claim(false)
 	m.activated(true)
 	m.reverted(true)
+	m.repair()
+	m.repair()
 	m.deliver()
 	m.probe()
 	m.deliver()

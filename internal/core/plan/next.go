@@ -20,12 +20,15 @@ import (
 func Next(s *State, now clock.Instant) (*Plan, error) {
 	p := &planner{s: s, now: now, plan: &Plan{}}
 	p.timers()
-	for len(s.dirty) > 0 && p.err == nil {
+	for (len(s.dirty) > 0 || s.repairs) && p.err == nil {
 		for _, name := range s.ChannelNames() {
 			if s.dirty[name] {
 				delete(s.dirty, name)
 				p.channel(s.Channels[name])
 			}
+		}
+		if len(s.dirty) == 0 {
+			p.repair()
 		}
 	}
 	if len(s.timers) > 0 {
@@ -80,6 +83,7 @@ func (p *planner) due(h *Host) {
 	if h.NotBefore.Reached(p.now) {
 		p.s.markHost(h)
 	}
+	p.s.repairs = p.s.repairs || h.Repair != nil
 	if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && p.s.silentDeadline(h).Reached(p.now) {
 		ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Deadline: p.s.silentDeadline(h)}
 		if h.Grant != nil {

@@ -6,7 +6,7 @@ import (
 
 // Restore completes a state that was decoded from a snapshot.
 func Restore(s *State, docs Documents) error {
-	s.docs, s.dirty = docs, map[string]bool{}
+	s.docs, s.dirty, s.line = docs, map[string]bool{}, map[string]bool{}
 	for _, c := range s.Channels { // order-free: an empty map was left out
 		if c.Quarantine == nil {
 			c.Quarantine = map[digest.Digest]string{}
@@ -21,6 +21,7 @@ func Restore(s *State, docs Documents) error {
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
 		h.inFlight = h.InFlight()
+		s.lineUp(h)
 	}
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {
@@ -42,6 +43,9 @@ func (s *State) schedule(h *Host) {
 		s.wake(h.Grant.Expires, h.Name)
 	}
 	s.wake(h.NotBefore, h.Name)
+	if h.Repair != nil {
+		s.wake(h.Repair.NotBefore, h.Name)
+	}
 	if h.SilentSince != 0 && !h.SilentFailure {
 		s.wake(s.silentDeadline(h), h.Name)
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -32,7 +31,7 @@ func (p *planner) provenLate(r *rollout.Rollout) {
 func (p *planner) sendBack(r *rollout.Rollout) {
 	for i := r.Astray.Next(0); i >= 0 && p.err == nil; i = r.Astray.Next(i + 1) {
 		h := p.s.host(r.Plan.Leaves[i].Host)
-		if h.NotBefore > p.now || !h.InFlight() && gate.CheckBudgets(p.s.uses(h)) != nil {
+		if h.NotBefore > p.now || !p.s.fits(h) {
 			continue
 		}
 		p.grant(h, r, host.Back, h.Machine.From, r.Reason)
@@ -62,7 +61,7 @@ func (s *State) homeward(h *Host, r *rollout.Rollout, i int) {
 	needs := m.Claimed && needsBack(h, r)
 	away := h.SilentFailure || (!h.Online && !h.Acting())
 	moving := m.Claimed && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Settled)
-	if r.SetHomeward(i, needs && h.Online && h.Grant == nil, !away && (needs || moving)) {
+	if r.SetHomeward(i, needs && h.Online && (h.Grant == nil || h.Grant.idle()), !away && (needs || moving)) {
 		s.dirty[r.Channel] = true
 	}
 }

@@ -97,6 +97,8 @@ type Host struct {
 	SilentFailure bool       `json:"silentFailure,omitempty"`
 	Machine       host.State `json:"machine"`
 	Grant         *Grant     `json:"grant,omitempty"`
+	// Repair is what waits for a grant of purpose Repair; nil when nothing does.
+	Repair *Repair `json:"repair,omitempty"`
 	// Forked says that two events claimed one place in the chain.
 	Forked bool `json:"forked,omitempty"`
 
@@ -127,7 +129,8 @@ func (h *Host) Acting() bool {
 	case host.Failed:
 		return m.Reverting
 	}
-	return h.Grant != nil && h.Grant.Claimed
+	g := h.rolloutGrant() // a silent repair fails no rollout: its grant keeps the slot
+	return g != nil && g.Claimed
 }
 
 // SpentToken is an enrolment token that cannot be used again.
@@ -162,11 +165,14 @@ type State struct {
 	Rollouts  map[digest.Digest]*rollout.Rollout `json:"rollouts"`
 	Order     []digest.Digest                    `json:"order"` // in which they opened
 	Grants    uint64                             `json:"grants"`
+	Repairs   uint64                             `json:"repairs,omitempty"` // that hosts asked for
 	Tokens    map[string]SpentToken              `json:"tokens"`
 	Operators map[string]Operator                `json:"operators"`
 	docs      Documents
 	names     map[string]digest.Digest // the newest rollout of each name
 	budgets   []Budget                 // active ones
+	line      map[string]bool          // hosts with something to repair
+	repairs   bool                     // something touched the line
 	dirty     map[string]bool          // channels to plan
 	timers    timerHeap                // instants at which a host must be looked at
 	stepped   *event.MirrorDiverged    // what the last fold of a step found
@@ -178,7 +184,7 @@ func New(docs Documents) *State {
 		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
 		Tokens:   map[string]SpentToken{}, Operators: map[string]Operator{},
-		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{},
+		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{}, line: map[string]bool{},
 	}
 }
 
@@ -264,6 +270,7 @@ func (s *State) refresh(h *Host) {
 			s.freed(h)
 		}
 	}
+	s.lineUp(h)
 	for _, at := range h.seats {
 		status, settled := s.status(h, at.r, &at.r.Plan.Leaves[at.i])
 		if at.r.Set(at.i, status, h.Online, settled) {
@@ -278,13 +285,13 @@ func (s *State) refresh(h *Host) {
 
 // status derives what a host stands at in a rollout.
 func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status rollout.Status, settled bool) {
-	m := &h.Machine
+	m, g := &h.Machine, h.rolloutGrant()
 	here := m.Manifest == r.Manifest
 	switch {
-	case h.SilentFailure && (here || h.Grant != nil && h.Grant.Manifest == r.Manifest):
+	case h.SilentFailure && (here || g != nil && g.Manifest == r.Manifest):
 		return rollout.Broken, true // nothing more comes of it by itself
-	case h.Grant != nil && h.Grant.Manifest == r.Manifest && h.Grant.Purpose == host.Forward:
-		if h.Grant.Claimed {
+	case g != nil && g.Manifest == r.Manifest && g.Purpose == host.Forward:
+		if g.Claimed {
 			return rollout.Claimed, false
 		}
 		return rollout.Offered, false
@@ -301,11 +308,11 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		}
 	}
 	switch {
-	case m.Current != "" && m.Current == leaf.Target && !m.InFlight() && h.Grant == nil:
+	case m.Current != "" && m.Current == leaf.Target && !m.InFlight() && g == nil:
 		return rollout.AtTarget, false
 	case s.ahead(h, r):
 		return rollout.Ahead, false
-	case h.Grant != nil, m.Phase == host.Activating, m.Phase == host.Soaking, m.Phase == host.Deferred,
+	case g != nil, h.Repairing() && h.Online, m.Phase == host.Activating, m.Phase == host.Soaking, m.Phase == host.Deferred,
 		m.Phase == host.Failed && m.Reverting:
 		return rollout.Busy, false
 	}

@@ -18,7 +18,7 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	if h == nil {
 		return nil, fmt.Errorf("host %q is not declared in any accepted release and never enrolled; steady host list shows the hosts", name)
 	}
-	a := &Answer{Host: name, Current: string(h.Machine.Current)}
+	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: s.whyRepair(h, now)}
 	var r *rollout.Rollout
 	for _, at := range h.seats {
 		if r == nil || at.r.Place > r.Place {
@@ -41,6 +41,9 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 		}
 	}
 	a.Words = s.words(h, r, m, a.Block)
+	if a.Repair != nil {
+		a.Words += "; " + a.Repair.Words
+	}
 	if c := s.Channels[r.Channel]; c.pending() != nil {
 		s.explainPending(a, c)
 	}
@@ -95,10 +98,7 @@ func (s *State) explainPending(a *Answer, c *Channel) {
 func (s *State) gates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now clock.Instant) []Gate {
 	c := s.Channels[r.Channel]
 	waves := r.Plan.Header.Waves
-	var uses []gate.Use
-	if !h.InFlight() {
-		uses = s.uses(h)
-	}
+	uses := s.room(h)
 	return []Gate{
 		{gate.Freshness, gate.CheckFreshness(c.Name, s.Timestamp.IssuedAt, c.FreshnessWindow, now)},
 		{gate.Overlay, s.overlay(r)},
@@ -137,6 +137,9 @@ func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Bl
 	case rollout.Back:
 		return "went back to its earlier bundle: " + string(hm.Cause) + ": " + hm.Detail
 	case rollout.Busy:
+		if h.Repairing() {
+			return "has to end a repair first"
+		}
 		return "is still busy with " + firstOf(hm.Rollout, "an earlier grant") + " (" + string(hm.Phase) + ")"
 	}
 	if b == nil {
