@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/operate"
@@ -57,5 +58,6 @@ func (a *app) root() *cobra.Command {
 		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	root.AddCommand(operate.Verbs(a.Env)...)
+	root.AddCommand(apply.Verbs(a.Env)...)
 	return root
 }

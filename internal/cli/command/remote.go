@@ -43,7 +43,7 @@ func (e *Env) withClient(do func(*operator.Client) error) error {
 		return err
 	}
 	defer c.Close()
-	return remoteError(do(c))
+	return RemoteError(do(c))
 }
 
 func (e *Env) client() (*operator.Client, error) {
@@ -58,8 +58,11 @@ func (e *Env) client() (*operator.Client, error) {
 	return c, exit.Bad(err)
 }
 
-// remoteError gives what the server said, or did not say, its exit code.
-func remoteError(err error) error {
+// RemoteError gives what the server said, or did not say, its exit code.
+func RemoteError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if _, ok := errors.AsType[*exit.Failure](err); ok {
 		return err // it has its code
 	}

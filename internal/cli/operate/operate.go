@@ -12,10 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 )
 
-// noReason is what the log says when an operator gives no reason: halting must
-// stay one step.
-const noReason = "no reason given"
-
 func (a verbs) eventsCmd() *cobra.Command {
 	var q operator.EventQuery
 	var follow bool
@@ -90,7 +86,7 @@ func (a verbs) quarantineCmd() *cobra.Command {
 		Example: "  steady quarantine clear stable 3fa9c1d20b7e --reason 'the database was down'",
 		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
-	drop.Flags().StringVar(&reason, "reason", noReason, "why, for the log")
+	drop.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
 	a.Talk(drop, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.ClearQuarantine(ctx, args[0], args[1], reason); err != nil {
 			return err

@@ -147,7 +147,7 @@ func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 		Example: fmt.Sprintf("  steady rollout %s stable@v2 --reason 'incident 7'", verb),
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	cmd.Flags().StringVar(&reason, "reason", noReason, "why, for the log")
+	cmd.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
 	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.Operate(ctx, verb, args[0], reason); err != nil {
 			return err

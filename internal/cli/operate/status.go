@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -68,7 +69,8 @@ func (a verbs) hostCmd() *cobra.Command {
 		}
 		return a.Print(h, func() error { return a.showHost(h) })
 	})))
-	return command.Group(command.GroupWatch, "host", "List and show hosts", "  steady host list\n  steady host show web-1", list, show)
+	return command.Group(command.GroupWatch, "host", "Show, tune, disable and enable hosts", "  steady host list\n  steady host show web-1\n  steady host resources web-1 --watch",
+		append([]*cobra.Command{list, show}, hosts.Verbs(a.Env)...)...)
 }
 
 func (a verbs) showHosts(hosts []operator.Host) error {

@@ -67,11 +67,46 @@ func Rows(w io.Writer, header []string, rows [][]string) error {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
-			if cells[i] = c; c == "" {
+			if cells[i] = Printable(c); c == "" {
 				cells[i] = "-"
 			}
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	return tw.Flush()
+}
+
+// Printable makes text from elsewhere safe to show on one line: what moves a
+// cursor or changes colours becomes a space.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// Fit prints a table whose lines are cut to the width of a screen; off a terminal
+// they stay whole.
+func Fit(w io.Writer, s Screen, header []string, rows [][]string) error {
+	lines, err := Lines(header, rows)
+	if err != nil {
+		return err
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, Cut(line, s.Width)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lines is a table as lines.
+func Lines(header []string, rows [][]string) ([]string, error) {
+	var b strings.Builder
+	if err := Rows(&b, header, rows); err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), nil
 }

@@ -1,0 +1,245 @@
+package apply
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/document"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/strictdoc"
+)
+
+// source is where resources are read from.
+type source struct {
+	file     string
+	profiles []string
+	env      []string
+}
+
+func (s *source) add(a verbs, cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&s.file, "file", "f", "", "file of resources, or Compose file; - is standard input (required)")
+	f.StringSliceVar(&s.profiles, "profile", nil, "profile of a Compose file that is active; may be repeated")
+	f.StringArrayVar(&s.env, "env", nil, "variable NAME=VALUE for a Compose file; may be repeated")
+}
+
+// maxFile bounds what is read from standard input.
+const maxFile = 8 << 20
+
+// read reads the file; findings go to stderr.
+func (s *source) read(a verbs, args []string) ([]document.Resource, error) {
+	host := ""
+	if len(args) > 0 {
+		host = args[0]
+		if err := fleet.CheckName(host); err != nil {
+			return nil, exit.Bad(err)
+		}
+	}
+	if s.file == "" {
+		return nil, exit.Badf("no file is given; give -f FILE, or -f - for standard input")
+	}
+	data, err := s.data(a)
+	if err != nil {
+		return nil, exit.Bad(err)
+	}
+	var list []document.Resource
+	var problems []document.Problem
+	if document.IsCompose(data) {
+		list, problems, err = s.compose(data, host)
+	} else {
+		list, problems = document.Read(s.file, data, host)
+	}
+	if err != nil {
+		return nil, exit.Bad(err)
+	}
+	for _, p := range strictdoc.Sort(problems) {
+		fmt.Fprintln(a.Err, p)
+	}
+	if strictdoc.Fatal(problems) {
+		return nil, exit.Badf("nothing was asked of any host: %s is not as expected", s.file)
+	}
+	return document.Order(list), nil
+}
+
+func (s *source) data(a verbs) ([]byte, error) {
+	if s.file != "-" {
+		return os.ReadFile(s.file)
+	}
+	data, err := io.ReadAll(io.LimitReader(a.In, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("standard input has more than %d bytes", maxFile)
+	}
+	return data, err
+}
+
+func (s *source) compose(data []byte, host string) ([]document.Resource, []document.Problem, error) {
+	if host == "" {
+		return nil, nil, fmt.Errorf("%s is a Compose file, which names no host; give HOST as argument", s.file)
+	}
+	env := map[string]string{}
+	for _, e := range s.env {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok || name == "" {
+			return nil, nil, fmt.Errorf("--env %q: expected NAME=VALUE", e)
+		}
+		env[name] = value
+	}
+	file := s.file
+	if file == "-" {
+		dir, err := os.MkdirTemp("", "steady-apply-")
+		if err != nil {
+			return nil, nil, err
+		}
+		defer os.RemoveAll(dir)
+		file = filepath.Join(dir, "compose.yaml")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			return nil, nil, err
+		}
+	}
+	return document.ReadCompose(file, document.ComposeOptions{Host: host, Profiles: s.profiles, Environ: env})
+}
+
+// surplus lists what the managed layers of the hosts of a list have beside it,
+// what needs others first.
+func surplus(ctx context.Context, c *operator.Client, list []document.Resource) ([]document.Resource, error) {
+	named := map[string]bool{}
+	var hosts []string
+	for i := range list {
+		named[list[i].Words()] = true
+		hosts = append(hosts, list[i].Host)
+	}
+	slices.Sort(hosts)
+	var out []document.Resource
+	for _, h := range slices.Compact(hosts) {
+		have, err := c.Resources(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		var more []document.Resource
+		for _, x := range have.Resources {
+			r := document.Resource{Host: h, ID: container.ID{Kind: x.Kind, Name: x.Name}}
+			if x.Layer != event.LayerManaged || !x.Declared || named[r.Words()] {
+				continue
+			}
+			full, err := c.ManagedResource(ctx, h, x.Kind, x.Name)
+			if err != nil {
+				return nil, err
+			}
+			r.Spec = full.Spec
+			more = append(more, r)
+		}
+		more = document.Order(more)
+		slices.Reverse(more)
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// consent asks a person before something is removed.
+func (a verbs) consent(list []document.Resource, yes bool) error {
+	if len(list) == 0 || yes {
+		return nil
+	}
+	var words []string
+	for i := range list {
+		words = append(words, list[i].Words())
+	}
+	return a.ask("Remove "+strings.Join(words, ", "), fmt.Sprintf("%d resources would be removed (%s)", len(list), strings.Join(words, ", ")))
+}
+
+// ask asks a yes-or-no question on a terminal; elsewhere --yes is needed.
+func (a verbs) ask(question, otherwise string) error {
+	in, ok := a.In.(*os.File)
+	if !ok || !term.Of(a.Out, a.Getenv).TTY || !term.Of(in, a.Getenv).TTY {
+		return exit.Badf("%s and nobody can be asked; give --yes", otherwise)
+	}
+	a.Say("%s? [y/N] ", question)
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && answer == "" {
+		return exit.Badf("no answer; give --yes")
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return exit.With(exit.Failed, fmt.Errorf("nothing was done"))
+}
+
+func (a verbs) removeCmd() *cobra.Command {
+	var yes, allowMass bool
+	var o applyOptions
+	cmd := &cobra.Command{
+		Use: "remove HOST KIND/NAME...", GroupID: command.GroupWatch, Short: "Remove resources from the managed layer of a host",
+		Long: `Removes resources from the managed layer of a host, in the order given. What a
+bundle declares only a release removes.`,
+		Example: "  steady remove gpu-1 route/web workspace/web image/web\n  steady remove gpu-1 volume/data --yes --wait",
+		Args:    exit.Args(cobra.MinimumNArgs(2)),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before removing")
+	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent to removing many resources at once")
+	o.reason = command.TakesReason(cmd)
+	o.Flags.Add(cmd)
+	a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		var list []document.Resource
+		for _, arg := range args[1:] {
+			id, err := command.KindName(arg)
+			if err != nil {
+				return err
+			}
+			list = append(list, document.Resource{Host: args[0], ID: id})
+		}
+		if err := a.consent(list, yes); err != nil {
+			return err
+		}
+		table, err := a.SaysTable()
+		if err != nil {
+			return err
+		}
+		s := &setter{verbs: a, client: c, reason: *o.reason, allowMass: allowMass, table: table}
+		if err := s.begin(ctx); err != nil {
+			return err
+		}
+		for _, r := range list {
+			if err := s.remove(ctx, r); err != nil {
+				return err
+			}
+		}
+		return s.finish(ctx, o.Flags)
+	}))
+	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
+		return managedNames(ctx, c, args)
+	})
+}
+
+// managedNames completes HOST and then what its managed layer has.
+func managedNames(ctx context.Context, c *operator.Client, args []string) ([]string, error) {
+	var names []string
+	if len(args) == 0 {
+		hosts, err := c.Hosts(ctx)
+		for _, h := range hosts {
+			names = append(names, h.Name+"\t"+h.Phase)
+		}
+		return names, err
+	}
+	r, err := c.Resources(ctx, args[0])
+	for _, x := range r.Resources {
+		if x.Layer == event.LayerManaged {
+			names = append(names, x.Kind+"/"+x.Name+"\t"+x.State)
+		}
+	}
+	return names, err
+}

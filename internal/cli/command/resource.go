@@ -1,0 +1,106 @@
+package command
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// NoReason is what the log says when an operator gives no reason: stopping
+// something must stay one step.
+const NoReason = "no reason given"
+
+// TakesReason adds --reason.
+func TakesReason(cmd *cobra.Command) *string {
+	return cmd.Flags().String("reason", NoReason, "why, for the log")
+}
+
+// OnHost reads an argument HOST/NAME.
+func OnHost(arg string) (host, name string, err error) {
+	host, name, ok := strings.Cut(arg, "/")
+	if !ok {
+		return "", "", exit.Badf("%q: expected HOST/NAME, such as gpu-1/%s", arg, arg)
+	}
+	for _, n := range []string{host, name} {
+		if err := fleet.CheckName(n); err != nil {
+			return "", "", exit.Badf("%q: %w; expected HOST/NAME", arg, err)
+		}
+	}
+	return host, name, nil
+}
+
+// KindName reads an argument KIND/NAME.
+func KindName(arg string) (container.ID, error) {
+	kind, name, _ := strings.Cut(arg, "/")
+	for _, k := range container.Kinds {
+		if strings.EqualFold(k, kind) {
+			if err := fleet.CheckName(name); err != nil {
+				return container.ID{}, exit.Badf("%q: %w; expected KIND/NAME", arg, err)
+			}
+			return container.ID{Kind: k, Name: name}, nil
+		}
+	}
+	return container.ID{}, exit.Badf("%q: expected KIND/NAME with one of the kinds %s", arg, strings.Join(container.Kinds, ", "))
+}
+
+// Completer completes one argument from the server.
+type Completer func(ctx context.Context, c *operator.Client, args []string, typed string) ([]string, error)
+
+// CompletesWith completes the arguments of a command; names that end in a slash
+// go on.
+func (e *Env) CompletesWith(cmd *cobra.Command, list Completer) *cobra.Command {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+		defer cancel()
+		var names []string
+		err := e.withClient(func(c *operator.Client) (err error) {
+			names, err = list(ctx, c, args, typed)
+			return err
+		})
+		if err != nil {
+			cobra.CompDebugln(err.Error(), false)
+		}
+		how := cobra.ShellCompDirectiveNoFileComp
+		for _, n := range names {
+			if n, _, _ = strings.Cut(n, "\t"); strings.HasSuffix(n, "/") {
+				how |= cobra.ShellCompDirectiveNoSpace
+				break
+			}
+		}
+		return names, how
+	}
+	return cmd
+}
+
+// ResourceNames completes an argument HOST/NAME with resources of a kind.
+func (e *Env) ResourceNames(cmd *cobra.Command, kind string) *cobra.Command {
+	return e.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, typed string) ([]string, error) {
+		if len(args) > 0 {
+			return nil, nil
+		}
+		host, _, named := strings.Cut(typed, "/")
+		if !named {
+			hosts, err := c.Hosts(ctx)
+			var names []string
+			for _, h := range hosts {
+				names = append(names, h.Name+"/\t"+h.Phase)
+			}
+			return names, err
+		}
+		r, err := c.Resources(ctx, host)
+		var names []string
+		for _, x := range r.Resources {
+			if x.Kind == kind {
+				names = append(names, host+"/"+x.Name+"\t"+x.State)
+			}
+		}
+		return names, err
+	})
+}

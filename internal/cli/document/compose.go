@@ -1,0 +1,110 @@
+package document
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/release/compose"
+	"github.com/steadyfleet/steady/internal/strictdoc"
+)
+
+// ComposeOptions are what a Compose file depends on besides itself.
+type ComposeOptions struct {
+	Host     string
+	Profiles []string
+	Environ  map[string]string
+}
+
+// ReadCompose reads a Compose file of a folder as resources of one host. The
+// managed layer carries no files, so that what needs one is refused with its
+// name.
+func ReadCompose(file string, o ComposeOptions) (out []Resource, problems []Problem, err error) {
+	root, err := os.OpenRoot(filepath.Dir(file))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	abs, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, problems := compose.Load(root, []string{filepath.Base(file)}, compose.Options{
+		Name: filepath.Base(abs), Environ: o.Environ, Profiles: o.Profiles})
+	for i := range problems {
+		if problems[i].File != "" {
+			problems[i].File = filepath.Join(filepath.Dir(file), problems[i].File)
+		}
+	}
+	if loaded == nil || strictdoc.Fatal(problems) {
+		return nil, problems, nil
+	}
+	for _, words := range carried(&loaded.Set) {
+		problems = append(problems, Problem{File: file, Message: words})
+	}
+	if strictdoc.Fatal(problems) {
+		return nil, problems, nil
+	}
+	for _, e := range entries(&loaded.Set) {
+		r, err := Of(o.Host, e.kind, e.name, e.spec)
+		if err != nil {
+			return nil, problems, err
+		}
+		out = append(out, r)
+	}
+	if len(out) == 0 {
+		problems = append(problems, Problem{File: file, Message: "the file declares nothing that runs: expected a service whose profiles are active"})
+	}
+	return out, problems, nil
+}
+
+// carried says what of a set needs files that only a bundle carries.
+func carried(s *container.Set) []string {
+	const next = "resources that are set one by one carry no files"
+	var out []string
+	for _, i := range s.Images {
+		if i.Build != nil && i.Build.Context != nil {
+			out = append(out, fmt.Sprintf("image %s is built from a folder, and %s: expected an image from a registry, a dockerfile_inline that needs no context, or a bundle in a release", i.Name, next))
+		}
+		if i.Load != nil {
+			out = append(out, fmt.Sprintf("image %s is loaded from an archive, and %s: expected an image from a registry, or a bundle in a release", i.Name, next))
+		}
+	}
+	for _, w := range s.Workspaces {
+		for _, c := range w.Contents {
+			if c.Blob != nil {
+				out = append(out, fmt.Sprintf("workspace %s is given the file %s, and %s: expected it in the image, a secret of the host, or a bundle in a release", w.Name, c.Target, next))
+			}
+		}
+	}
+	return out
+}
+
+type entry struct {
+	kind, name string
+	spec       any
+}
+
+func entries(s *container.Set) []entry {
+	var out []entry
+	for i := range s.Networks {
+		out = append(out, entry{container.KindNetwork, s.Networks[i].Name, &s.Networks[i]})
+	}
+	for i := range s.Volumes {
+		out = append(out, entry{container.KindVolume, s.Volumes[i].Name, &s.Volumes[i]})
+	}
+	for i := range s.Images {
+		out = append(out, entry{container.KindImage, s.Images[i].Name, &s.Images[i]})
+	}
+	for i := range s.Workspaces {
+		out = append(out, entry{container.KindWorkspace, s.Workspaces[i].Name, &s.Workspaces[i]})
+	}
+	for i := range s.Snapshots {
+		out = append(out, entry{container.KindSnapshot, s.Snapshots[i].Name, &s.Snapshots[i]})
+	}
+	for i := range s.Routes {
+		out = append(out, entry{container.KindRoute, s.Routes[i].Name, &s.Routes[i]})
+	}
+	return out
+}

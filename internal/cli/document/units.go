@@ -1,0 +1,135 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+)
+
+var duration = reflect.TypeFor[clock.Duration]()
+
+// sizes are the fields that count bytes.
+var sizes = []string{"memory", "memoryReservation", "memorySwap", "shmSize", "size", "maxBody"}
+
+// misread is a value that has no place in a resource.
+type misread struct {
+	path  []string
+	words string
+}
+
+// plain turns durations and sizes that are written as text into numbers, where
+// the type of the resource has them.
+func plain(v, resource any) (any, *misread) {
+	return turn(v, reflect.TypeOf(resource), nil, func(v any, t reflect.Type, field string) (any, error) {
+		text, ok := v.(string)
+		switch {
+		case !ok:
+			return v, nil
+		case t == duration:
+			return clock.ParseDuration(text)
+		case t.Kind() == reflect.Int64 && slices.Contains(sizes, field):
+			return ParseSize(text)
+		}
+		return v, nil
+	})
+}
+
+// humane is the other way round for durations.
+func humane(v, resource any) any {
+	out, _ := turn(v, reflect.TypeOf(resource), nil, func(v any, t reflect.Type, _ string) (any, error) {
+		if n, ok := v.(json.Number); ok && t == duration {
+			if ms, err := n.Int64(); err == nil {
+				return clock.Duration(ms).String(), nil
+			}
+		}
+		return v, nil
+	})
+	return out
+}
+
+// turn walks a tree beside the type that it is of and lets leaf replace its
+// values.
+func turn(v any, t reflect.Type, path []string, leaf func(v any, t reflect.Type, field string) (any, error)) (any, *misread) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	field := ""
+	if len(path) > 0 {
+		field = path[len(path)-1]
+	}
+	each := func(v any, t reflect.Type, step string) (any, *misread) {
+		return turn(v, t, append(slices.Clone(path), step), leaf)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, in := range v { // in place, one by one
+			of := fieldType(t, key)
+			if of == nil {
+				continue
+			}
+			out, wrong := each(in, of, key)
+			if wrong != nil {
+				return nil, wrong
+			}
+			v[key] = out
+		}
+		return v, nil
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return v, nil
+		}
+		for i, in := range v {
+			out, wrong := each(in, t.Elem(), strconv.Itoa(i))
+			if wrong != nil {
+				return nil, wrong
+			}
+			v[i] = out
+		}
+		return v, nil
+	}
+	out, err := leaf(v, t, field)
+	if err != nil {
+		return nil, &misread{path, err.Error()}
+	}
+	return out, nil
+}
+
+func fieldType(t reflect.Type, key string) reflect.Type {
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem()
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name == key {
+				return t.Field(i).Type
+			}
+		}
+	}
+	return nil
+}
+
+// ParseSize reads a number of bytes such as 512m or 2GiB; k, m, g and t are
+// powers of 1024.
+func ParseSize(s string) (int64, error) {
+	bad := fmt.Errorf("%q is not a size such as 512m or 2g", s)
+	low := strings.ToLower(strings.TrimSpace(s))
+	digits := strings.TrimRight(low, "bikmgt")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < -1 {
+		return 0, bad
+	}
+	unit := strings.TrimSuffix(strings.TrimSuffix(low[len(digits):], "b"), "i")
+	shift := map[string]uint{"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+	by, known := shift[unit]
+	if !known || n > math.MaxInt64>>by || n<<by > container.MaxInteger {
+		return 0, bad
+	}
+	return n << by, nil
+}

@@ -1,0 +1,150 @@
+package hosts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+func (a verbs) metricsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "metrics HOST", Short: "Show what a host last measured",
+		Example: "  steady host metrics gpu-1\n  steady host metrics gpu-1 -o json",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		m, err := c.HostMetrics(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Print(m, func() error { return a.showMetrics(m) })
+	})))
+}
+
+func (a verbs) showMetrics(m operator.HostMetrics) error {
+	if m.At == 0 {
+		a.Say("Host %s has not reported since the server started\n", m.Host)
+		return nil
+	}
+	a.Say("Host %s, %s ago\n", m.Host, Age(a.Wall().Sub(m.At)))
+	a.Say("  agent:    %s, up %s\n", cmp.Or(m.AgentVersion, "unknown"), Age(clock.Duration(m.Uptime)*clock.Second))
+	switch e := m.Engine; {
+	case e == nil:
+		a.Say("  engine:   none\n")
+	case e.Problem != "":
+		a.Say("  engine:   %s\n", term.Printable(e.Problem))
+	default:
+		a.Say("  engine:   %s %s, API %s, storage %s, cgroup v%d, %d containers, %d run\n", cmp.Or(e.Name, "engine"), e.Version, e.API, cmp.Or(e.Storage, "unknown"), e.Cgroup, e.Containers, e.Running)
+	}
+	if len(m.Runtimes) > 0 {
+		a.Say("  runtimes: %s\n", strings.Join(m.Runtimes, ", "))
+	}
+	if len(m.Metrics) == 0 {
+		a.Say("  It measures nothing. Next: steady host set %s --metrics host,gpu,workspaces\n", m.Host)
+		return nil
+	}
+	var s metrics.Sample
+	if err := json.Unmarshal(m.Metrics, &s); err != nil {
+		return fmt.Errorf("what host %s measured cannot be read: %w; -o json shows it", m.Host, err)
+	}
+	a.showHost(s.Host)
+	if err := a.showGPUs(s.GPUs); err != nil {
+		return err
+	}
+	if err := a.showWorkspaces(s.Workspaces); err != nil {
+		return err
+	}
+	for _, p := range s.Problems {
+		a.Say("  not read: %s\n", term.Printable(p))
+	}
+	return nil
+}
+
+func (a verbs) showHost(h *metrics.Host) {
+	if h == nil {
+		return
+	}
+	a.Say("  CPU:      %s of %s, load %s\n", permille(h.CPUPermille), number(h.CPUCount), milli(h.Load1Milli))
+	a.Say("  memory:   %s free of %s, swap %s free of %s\n", bytesOf(h.MemAvailableBytes), bytesOf(h.MemTotalBytes), bytesOf(h.SwapFreeBytes), bytesOf(h.SwapTotalBytes))
+	for _, d := range h.Disks {
+		a.Say("  disk:     %s free of %s at %s\n", bytesOf(&d.FreeBytes), bytesOf(&d.TotalBytes), term.Printable(d.Path))
+	}
+	a.Say("  network:  %s received, %s sent\n", bytesOf(h.NetRxBytes), bytesOf(h.NetTxBytes))
+	if h.Kernel != "" {
+		a.Say("  kernel:   %s\n", term.Printable(h.Kernel))
+	}
+}
+
+func (a verbs) showGPUs(gpus []metrics.GPU) error {
+	if len(gpus) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, g := range gpus {
+		rows = append(rows, []string{cmp.Or(g.Name, g.UUID), permille(g.UtilPermille), bytesOf(g.MemUsedBytes) + " of " + bytesOf(g.MemTotalBytes), number(g.TemperatureC) + " °C", milli(g.PowerMilliwatt) + " W"})
+	}
+	return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{"gpu", "busy", "memory", "temperature", "power"}, rows)
+}
+
+func (a verbs) showWorkspaces(list []metrics.Workspace) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, w := range list {
+		memory := bytesOf(w.MemBytes)
+		if w.MemLimitBytes != nil {
+			memory += " of " + bytesOf(w.MemLimitBytes)
+		}
+		rows = append(rows, []string{w.Name, permille(w.CPUPermille), memory, number(w.Pids), bytesOf(w.NetRxBytes) + " / " + bytesOf(w.NetTxBytes), bytesOf(w.IOReadBytes) + " / " + bytesOf(w.IOWrittenBytes)})
+	}
+	return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{"workspace", "cpu", "memory", "pids", "net rx / tx", "disk read / write"}, rows)
+}
+
+const unknown = "?"
+
+func number(n *int64) string {
+	if n == nil {
+		return unknown
+	}
+	return fmt.Sprint(*n)
+}
+
+func permille(n *int64) string {
+	if n == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%d.%d %%", *n/10, *n%10)
+}
+
+func milli(n *int64) string {
+	if n == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%d.%02d", *n/1000, *n%1000/10)
+}
+
+func bytesOf(n *int64) string {
+	if n == nil {
+		return unknown
+	}
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, i := float64(*n), 0
+	for v >= 1024 && i < len(units)-1 {
+		v, i = v/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", *n)
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}

@@ -1,0 +1,105 @@
+package hosts
+
+import (
+	"context"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/managed"
+)
+
+// redrawEvery bounds how often the server is asked while it moves; askEvery, how
+// long it is not asked while nothing does, for what time alone changes.
+const (
+	redrawEvery = 200 * time.Millisecond
+	askEvery    = 5 * time.Second
+)
+
+// watch follows the resources of a host until ctx ends.
+func (a verbs) watch(ctx context.Context, c *operator.Client, host string) error {
+	table, err := a.SaysTable()
+	if err != nil {
+		return err
+	}
+	r, err := c.Resources(ctx, host)
+	if err != nil {
+		return err
+	}
+	screen := term.Of(a.Out, a.Getenv)
+	q := operator.EventQuery{Host: host, Tail: true}
+	if !table || !screen.TTY {
+		show := live.Printer(a.Out)
+		if !table {
+			show = func(e operator.Event) error { return term.Line(a.Out, e) }
+		} else if err := a.show(r); err != nil {
+			return err
+		}
+		return live.Follow(ctx, c, q, func(e operator.Event) error {
+			if !concerns(e) {
+				return nil
+			}
+			return show(e)
+		})
+	}
+	return a.redraw(ctx, c, host, q, screen)
+}
+
+// concerns reports whether an event changes the list of resources.
+func concerns(e operator.Event) bool {
+	return managed.Folds(e.Type) && e.Type != event.HostEnrolled{}.EventType()
+}
+
+func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q operator.EventQuery, screen term.Screen) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	moved, broken := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		broken <- live.Follow(ctx, c, q, func(e operator.Event) error {
+			select {
+			case moved <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+	}()
+	frame := term.NewFrame(a.Out, screen)
+	for {
+		r, err := c.Resources(ctx, host)
+		if err == nil {
+			var lines []string
+			if lines, err = a.lines(r); err == nil {
+				err = frame.Draw(lines)
+			}
+		}
+		if err != nil {
+			return command.RemoteError(err)
+		}
+		if err := pause(ctx, redrawEvery); err != nil {
+			return err
+		}
+		select {
+		case <-moved:
+		case <-time.After(askEvery):
+		case err := <-broken:
+			if ctx.Err() == nil {
+				return exit.With(exit.Unreachable, err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,274 @@
+// Package settle waits until what was asked of hosts is done there, and shows how
+// it goes.
+package settle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+// Server is what waiting needs of the operator's client.
+type Server interface {
+	Resources(ctx context.Context, host string) (operator.HostResources, error)
+	live.Follower
+}
+
+// Target is a resource of a host and what is waited for.
+type Target struct {
+	Host string
+	container.ID
+	// New waits for a report of the host that is newer than the wait's start: what
+	// was reported before was of another declaration.
+	New bool
+	// Gone waits until the resource is no longer there.
+	Gone bool
+}
+
+// Words name it with its host.
+func (t *Target) Words() string { return t.ID.String() + " on " + t.Host }
+
+// Outcome is where a target stands at the end.
+type Outcome struct {
+	Target
+	State  string
+	Detail string
+	OK     bool
+}
+
+// errorStays is how long an error has to stay before it counts: the host tries
+// again by itself, at first within seconds.
+const errorStays = 5 * time.Second
+
+// Flags are those of commands that can wait.
+type Flags struct {
+	Wait    bool
+	Timeout time.Duration
+}
+
+// Add adds them to a command.
+func (f *Flags) Add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.Wait, "wait", false, "wait until the host has done it; code 1 if that ends in an error")
+	cmd.Flags().DurationVar(&f.Timeout, "timeout", 10*time.Minute, "how long --wait waits")
+}
+
+// View shows the targets whenever one of them moved; changed is the one that did.
+type View func(all []Outcome, changed *Outcome) error
+
+// Wait waits until every target is where it is to be or ended in an error, from
+// the events after a sequence number on. The error is nil when all are.
+func (f *Flags) For(ctx context.Context, s Server, after uint64, targets []Target, show View) ([]Outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.Timeout, errLate)
+	defer cancel()
+	w := &wait{events: make(chan operator.Event, 64), show: show, broken: make(chan error, 1)}
+	for _, t := range targets {
+		w.all = append(w.all, progress{Outcome: Outcome{Target: t}})
+	}
+	if err := w.known(ctx, s); err != nil {
+		return nil, err
+	}
+	for _, h := range w.hosts() {
+		go func() {
+			err := live.Follow(ctx, s, operator.EventQuery{Host: h, After: after, Tail: after == 0}, func(e operator.Event) error {
+				select {
+				case w.events <- e:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			select {
+			case w.broken <- err:
+			default:
+			}
+		}()
+	}
+	err := w.run(ctx)
+	return w.outcomes(), err
+}
+
+var errLate = errors.New("it took too long")
+
+type progress struct {
+	Outcome
+	fresh bool      // said since the start
+	since time.Time // of the state, here
+}
+
+type wait struct {
+	all    []progress
+	events chan operator.Event
+	broken chan error
+	show   View
+}
+
+func (w *wait) hosts() []string {
+	var hosts []string
+	for i := range w.all {
+		hosts = append(hosts, w.all[i].Host)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+func (w *wait) outcomes() []Outcome {
+	out := make([]Outcome, 0, len(w.all))
+	for i := range w.all {
+		out = append(out, w.all[i].Outcome)
+	}
+	return out
+}
+
+// known takes what the server knows at the start.
+func (w *wait) known(ctx context.Context, s Server) error {
+	for _, h := range w.hosts() {
+		r, err := s.Resources(ctx, h)
+		if err != nil {
+			return err
+		}
+		for i := range w.all {
+			p := &w.all[i]
+			if p.Host != h {
+				continue
+			}
+			at := slices.IndexFunc(r.Resources, func(x operator.Resource) bool { return x.Kind == p.Kind && x.Name == p.Name })
+			switch {
+			case at >= 0 && r.Resources[at].State != "":
+				p.take(r.Resources[at].State, r.Resources[at].Detail, !p.New)
+			case p.Gone: // the host never had it
+				p.take(string(container.Removed), "", true)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *progress) take(state, detail string, fresh bool) {
+	if p.State != state || p.Detail != detail {
+		p.since = time.Now()
+	}
+	p.State, p.Detail, p.fresh = state, detail, p.fresh || fresh
+	ended, good := Ended(state)
+	p.OK = p.fresh && ended && good
+	if p.Gone {
+		p.OK = p.fresh && state == string(container.Removed)
+	}
+}
+
+// settled reports whether the host is done with it.
+func (p *progress) settled(now time.Time) bool {
+	ended, good := Ended(p.State)
+	switch {
+	case p.OK:
+		return true
+	case !p.fresh || !ended || good:
+		return false
+	}
+	return now.Sub(p.since) >= errorStays
+}
+
+// Ended reports whether a state is one that stays, and whether it is a good one.
+func Ended(state string) (ended, good bool) {
+	switch container.State(state) {
+	case container.RunningState, container.StoppedState, container.ImageFinished, container.Ready, container.Removed:
+		return true, true
+	case container.ErrorState, container.ImageFailed, container.ImageCancelled:
+		return true, false
+	}
+	return false, false
+}
+
+func (w *wait) run(ctx context.Context) error {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	if err := w.show(w.outcomes(), nil); err != nil {
+		return err
+	}
+	for {
+		if w.done() {
+			return w.verdict()
+		}
+		select {
+		case e := <-w.events:
+			if err := w.hear(e); err != nil {
+				return err
+			}
+		case <-tick.C:
+		case err := <-w.broken:
+			if ctx.Err() == nil {
+				return err
+			}
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errLate) {
+				return exit.With(exit.Failed, fmt.Errorf("%s; the hosts go on: steady host resources HOST --watch follows them", w.late()))
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+func (w *wait) done() bool {
+	now := time.Now()
+	for i := range w.all {
+		if !w.all[i].settled(now) {
+			return false
+		}
+	}
+	return len(w.events) == 0
+}
+
+func (w *wait) hear(e operator.Event) error {
+	var r event.ResourceReported
+	if e.Type != r.EventType() || json.Unmarshal(e.Body, &r) != nil {
+		return nil
+	}
+	for i := range w.all {
+		p := &w.all[i]
+		if p.Host != e.Host || p.ID.String() != r.Resource {
+			continue
+		}
+		p.take(r.State, r.Detail, true)
+		if err := w.show(w.outcomes(), &p.Outcome); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdict is nil when all are where they are to be.
+func (w *wait) verdict() error {
+	for i := range w.all {
+		if !w.all[i].OK {
+			return exit.Silently(exit.Failed)
+		}
+	}
+	return nil
+}
+
+// late names what is not done.
+func (w *wait) late() string {
+	var words []string
+	now := time.Now()
+	for i := range w.all {
+		if p := &w.all[i]; !p.settled(now) {
+			state := p.State
+			if !p.fresh {
+				state = "not reported"
+			}
+			words = append(words, p.Words()+" is "+state)
+		}
+	}
+	return "not done in time: " + strings.Join(words, ", ")
+}
