@@ -25,26 +25,28 @@ func (h hosted) Delegation() *fleet.Delegation { return h.a.status.Load().plan.D
 // AllowVolumeDelete is of the same plan.
 func (h hosted) AllowVolumeDelete() bool { return h.a.status.Load().plan.AllowVolumeDelete }
 
-// Declared reads the bundles that run, may come back, or are on their way.
+// Declared reads the bundle that runs, first, and those that may come back or
+// are on their way.
 func (h hosted) Declared(ctx context.Context) ([]*container.Set, error) {
 	s := h.a.status.Load()
-	want := []digest.Digest{s.Machine.Current, s.Machine.From, s.Machine.Target}
+	want := []digest.Digest{bundleOf(&s.Machine), s.Machine.Current, s.Machine.From, s.Machine.Target}
 	if s.Offer != nil {
 		want = append(want, s.Offer.Plan.Target)
 	}
-	slices.Sort(want)
 	var out []*container.Set
-	for _, d := range slices.Compact(want) {
-		if d == "" {
+	for i, d := range want {
+		if i > 0 && (d == "" || slices.Contains(want[:i], d)) {
+			continue
+		}
+		if d == "" { // nothing runs
+			out = append(out, nil)
 			continue
 		}
 		b, err := h.a.content.Bundle(ctx, d)
 		if err != nil {
 			return nil, err
 		}
-		if !b.Containers.Empty() {
-			out = append(out, b.Containers)
-		}
+		out = append(out, b.Containers)
 	}
 	return out, nil
 }

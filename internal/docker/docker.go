@@ -75,7 +75,7 @@ type Options struct {
 	// RouteChanged hears of each new table of routes, and of new addresses.
 	RouteChanged func(table.Table) error
 	// Pinned lists the sets whose images stay: of the generation that runs, the
-	// one that may come back, and the one that is prepared.
+	// one that may come back, and the one that is prepared. Nil ones are empty.
 	Pinned func(ctx context.Context) ([]*container.Set, error)
 	// Key is the host's own, for digests of values that must not be shown.
 	Key []byte

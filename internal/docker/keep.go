@@ -122,6 +122,9 @@ func (h *Host) named(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	for _, s := range pinned {
+		if s == nil {
+			continue
+		}
 		images(s.Images)
 		snapshots(s.Snapshots)
 	}

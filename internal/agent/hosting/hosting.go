@@ -64,8 +64,9 @@ type Agent interface {
 	Delegation() *fleet.Delegation
 	// AllowVolumeDelete says whether that plan lets volumes go with their data.
 	AllowVolumeDelete() bool
-	// Declared are the sets of the bundle that runs and of the one that may come
-	// back or is on its way. An error says that one of them is not known now.
+	// Declared are the sets of the bundle that runs, first, and of those that may
+	// come back or are on their way; nil ones are empty. An error says that one of
+	// them is not known now.
 	Declared(ctx context.Context) ([]*container.Set, error)
 	// Asked has the generation look at its verbs again.
 	Asked()

@@ -165,7 +165,7 @@ func (m *Manager) Hear(e daemon.Event) { m.cache.Hear(e) }
 // that are declared to report only.
 func Policy() engine.Policy {
 	return engine.Policy{
-		Retry:      engine.RetryPolicy{Max: 5, Base: clock.Second, Cap: clock.Minute},
+		Retry:      engine.RetryPolicy{Max: 3, Base: clock.Second, Cap: clock.Minute},
 		ActTimeout: 10 * clock.Minute, OnDrift: engine.Enforce,
 		Resync: clock.Minute, Revive: 5 * clock.Minute, History: engine.History{Keep: 50},
 	}
