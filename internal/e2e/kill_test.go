@@ -132,7 +132,7 @@ func (y *yard) startServer() {
 
 func (y *yard) startAgent(h string, more ...string) {
 	y.t.Helper()
-	p := launch(y.t, y.dir, h, append([]string{"agent", "--state", y.state(h), "--root", y.root(h), "--resync", "5s"}, more...)...)
+	p := launch(y.t, y.dir, h, append([]string{"agent", "--state", y.state(h), "--root", y.root(h), "--resync", "5s", "--engine", "none"}, more...)...)
 	y.agents[h] = p
 	var ready struct{ Host string }
 	p.until(&ready)

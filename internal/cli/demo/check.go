@@ -29,14 +29,14 @@ type tally struct {
 }
 
 // tally reads the whole log.
-func (d *demo) tally(ctx context.Context) ([]tally, error) {
+func (s *stage) tally(ctx context.Context, releases []release) ([]tally, error) {
 	tallies := make([]tally, len(releases))
 	for i, r := range releases {
 		tallies[i] = tally{Release: r.name, GrantedHosts: []string{}, ConvergedHosts: []string{}, RevertedHosts: []string{}}
 	}
 	flying := map[string]bool{}
 	for q := (operator.EventQuery{Limit: 1000}); ; {
-		page, err := d.client.Events(ctx, q)
+		page, err := s.client.Events(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read the server's log: %w", err)
 		}

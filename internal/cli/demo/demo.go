@@ -1,34 +1,16 @@
 // Package demo shows a whole fleet on one machine: real keys, signed releases, a
-// server and six agents as processes of their own over mutual TLS on loopback.
-// It types the commands that an operator would, and then checks in the server's
-// log and on the hosts that what was promised happened.
+// server and agents as processes of their own over mutual TLS on loopback; one
+// fleet of files and commands, and one of containers. It types the commands that
+// an operator would, and then checks in the server's log and on the hosts that
+// what was promised happened.
 package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/live"
-	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/rollout"
-)
-
-// Bounds of the waits, each for one step.
-const (
-	commandIn = 30 * time.Second
-	onlineIn  = 20 * time.Second
-	openIn    = 15 * time.Second
-	rolloutIn = 60 * time.Second
-	pollEvery = 50 * time.Millisecond
 )
 
 // Options of a demonstration.
@@ -40,15 +22,15 @@ type Options struct {
 	Keep bool
 }
 
-// Run runs the demonstration. It is an error if anything went otherwise than
-// promised. Whatever it started has ended when it returns.
+// Run runs the demonstration of files and commands. It is an error if anything
+// went otherwise than promised. Whatever it started has ended when it returns.
 func Run(ctx context.Context, o Options) (err error) {
 	began := time.Now()
-	dir, err := os.MkdirTemp("", "steady-demo-")
+	s, err := newStage(o)
 	if err != nil {
 		return err
 	}
-	d := &demo{Options: o, dir: dir, spawner: newSpawner(), services: map[string]*service{}}
+	d := &demo{stage: s, services: map[string]*service{}}
 	defer func() { err = errors.Join(err, d.clean()) }()
 	tallies, err := d.run(ctx)
 	if err == nil {
@@ -68,33 +50,22 @@ func Run(ctx context.Context, o Options) (err error) {
 }
 
 type demo struct {
-	Options
-	dir      string
-	spawner  *spawner
-	server   *process
-	agents   []*process
+	*stage
 	services map[string]*service
-	client   *operator.Client
 }
-
-func (d *demo) path(parts ...string) string {
-	return filepath.Join(append([]string{d.dir}, parts...)...)
-}
-
-func (d *demo) root(host string) string { return d.path("hosts", host, "root") }
 
 func (d *demo) run(ctx context.Context) ([]tally, error) {
-	for _, step := range []func(context.Context) error{d.startServices, d.makeKeys, d.startServer, d.startAgents} {
+	for _, step := range []func(context.Context) error{d.startServices, d.makeKeys, d.startServer, d.startHosts} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	for i := range releases {
-		if err := d.roll(ctx, i); err != nil {
+		if err := d.rollOut(ctx, i); err != nil {
 			return nil, err
 		}
 	}
-	return d.tally(ctx)
+	return d.tally(ctx, releases)
 }
 
 func (d *demo) startServices(context.Context) error {
@@ -130,92 +101,19 @@ func (d *demo) makeKeys(ctx context.Context) error {
 	return err
 }
 
-func (d *demo) startServer(ctx context.Context) error {
-	if err := d.Report.step("A server on an embedded database"); err != nil {
-		return err
-	}
-	cmd := d.command(context.WithoutCancel(ctx), "server", "--data", "data", "--root", "keys/1.root.json", "--listen", "127.0.0.1:0", "--heartbeat", "5s", "-o", "json")
-	if err := d.Report.types(cmd.Args); err != nil {
-		return err
-	}
-	var err error
-	if d.server, err = d.spawner.spawn("the server", d.path("server.log"), cmd); err != nil {
-		return err
-	}
-	line, err := d.server.waitReady(ctx)
-	if err != nil {
-		return err
-	}
-	var ready struct{ Context string }
-	if err := json.Unmarshal([]byte(line), &ready); err != nil {
-		return d.server.failure("said something else than where it listens: " + err.Error())
-	}
-	raw, err := os.ReadFile(ready.Context)
-	if err != nil {
-		return err
-	}
-	var where struct{ Server, Token, CA string }
-	if err := json.Unmarshal(raw, &where); err != nil {
-		return fmt.Errorf("%s: %w", ready.Context, err)
-	}
-	d.client, err = operator.NewClient(operator.Options{URL: where.Server, Token: where.Token, ServerCA: []byte(where.CA)})
-	return err
-}
-
-func (d *demo) startAgents(ctx context.Context) error {
+func (d *demo) startHosts(ctx context.Context) error {
 	if err := d.Report.step("%d agents, each with its own identity, state folder and root folder", len(hosts)); err != nil {
 		return err
 	}
+	var names []string
 	for _, h := range hosts {
-		token, err := d.steady(ctx, "token", "create", h.name)
-		if err != nil {
-			return err
-		}
-		file := d.path("hosts", h.name, "token")
-		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-			return err
-		}
-		cmd := d.command(context.WithoutCancel(ctx), "agent", "--state", filepath.Join("hosts", h.name, "state"), "--root", filepath.Join("hosts", h.name, "root"), "--token", filepath.Join("hosts", h.name, "token"))
-		if err := d.Report.types(cmd.Args); err != nil {
-			return err
-		}
-		p, err := d.spawner.spawn("the agent of "+h.name, d.path("hosts", h.name, "agent.log"), cmd)
-		if err != nil {
-			return err
-		}
-		d.agents = append(d.agents, p)
+		names = append(names, h.name)
 	}
-	for _, p := range d.agents {
-		if _, err := p.waitReady(ctx); err != nil {
-			return err
-		}
-	}
-	return d.waitOnline(ctx)
+	return d.startAgents(ctx, names, func(string) []string { return []string{"--engine", "none"} })
 }
 
-// waitOnline waits until the server has heard from every host: those that are
-// not there when a rollout opens would be left out of its waves.
-func (d *demo) waitOnline(ctx context.Context) error {
-	var missing []string
-	err := d.poll(ctx, onlineIn, func(ctx context.Context) (bool, error) {
-		list, err := d.client.Hosts(ctx)
-		missing = missing[:0]
-		for _, h := range hosts {
-			if !slices.ContainsFunc(list, func(o operator.Host) bool { return o.Name == h.name && o.Online }) {
-				missing = append(missing, h.name)
-			}
-		}
-		return len(missing) == 0, err
-	})
-	if errors.Is(err, errTooLate) {
-		i := slices.IndexFunc(hosts, func(h host) bool { return h.name == missing[0] })
-		return d.agents[i].failure("did not reach the server within " + onlineIn.String())
-	}
-	return err
-}
-
-// roll makes and pushes a release, and follows its rollout to the end.
-func (d *demo) roll(ctx context.Context, i int) error {
+// rollOut rolls out one of the releases.
+func (d *demo) rollOut(ctx context.Context, i int) error {
 	r := releases[i]
 	if err := d.Report.step("Release %s: %s", r.name, r.about); err != nil {
 		return err
@@ -223,36 +121,8 @@ func (d *demo) roll(ctx context.Context, i int) error {
 	if err := writeFleet(d.path("fleet"), r.name, r.status, d.addresses()); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"release", "build", "fleet", "--ref", r.name},
-		{"release", "sign"},
-		{"release", "push"},
-	} {
-		if _, err := d.steady(ctx, args...); err != nil {
-			return err
-		}
-	}
-	name := fleet.RolloutName(channel, r.name)
-	if err := d.waitOpen(ctx, name); err != nil {
+	if err := d.roll(ctx, r); err != nil {
 		return err
-	}
-	bounded, cancel := context.WithTimeout(ctx, rolloutIn)
-	defer cancel()
-	end, err := live.Watch(bounded, d.client, name, d.Report.view())
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
-		return d.server.failure(fmt.Sprintf("did not end rollout %s within %s (%s)", name, rolloutIn, standing(end)))
-	case err != nil:
-		return fmt.Errorf("watch %s: %w", name, err)
-	}
-	want := rollout.Reverted
-	if r.converges {
-		want = rollout.Terminal
-	}
-	if end.Phase != string(want) {
-		return d.server.failure(fmt.Sprintf("ended rollout %s %s, expected %s (%s)", name, end.Phase, want, standing(end)))
 	}
 	if !r.converges {
 		return d.onRelease(hosts[0].name, releases[i-1].name, releases[i-1].status)
@@ -260,119 +130,14 @@ func (d *demo) roll(ctx context.Context, i int) error {
 	return nil
 }
 
-func standing(r *live.Rollout) string {
-	if r == nil {
-		return "nothing is known of it"
-	}
-	var parts []string
-	for _, h := range r.Hosts {
-		parts = append(parts, strings.TrimSpace(h.Name+" "+h.Status+" "+h.Words))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func (d *demo) waitOpen(ctx context.Context, name string) error {
-	err := d.poll(ctx, openIn, func(ctx context.Context) (bool, error) {
-		_, err := d.client.Rollout(ctx, name)
-		if refusal, ok := errors.AsType[*operator.Error](err); ok && refusal.Status == 404 {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if errors.Is(err, errTooLate) {
-		return d.server.failure(fmt.Sprintf("did not open rollout %s within %s", name, openIn))
-	}
-	return err
-}
-
-var errTooLate = errors.New("too late")
-
-// poll asks again and again, for a bounded time.
-func (d *demo) poll(ctx context.Context, limit time.Duration, ask func(context.Context) (bool, error)) error {
-	bounded, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		done, err := ask(bounded)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case bounded.Err() != nil:
-			return errTooLate
-		case done || err != nil:
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-bounded.Done():
-		}
-	}
-}
-
-// command makes a command of this program in the demonstration's folder.
-func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := d.Command(ctx, args...)
-	cmd.Dir = d.dir
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "STEADY_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(cmd.Env, "STEADY_CONTEXT="+d.path("data", "operator.json"))
-	return cmd
-}
-
-// steady runs a command to its end and returns what it printed.
-func (d *demo) steady(ctx context.Context, args ...string) (string, error) {
-	bounded, cancel := context.WithTimeout(ctx, commandIn)
-	defer cancel()
-	cmd := d.command(bounded, args...)
-	if err := d.Report.types(cmd.Args); err != nil {
-		return "", err
-	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	if err != nil {
-		return "", fmt.Errorf("steady %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-	}
-	return string(out), nil
-}
-
-// clean ends what was started, agents first, and removes the folder.
+// clean ends what was started and removes the folder.
 func (d *demo) clean() error {
+	d.end()
 	var err error
-	if d.client != nil {
-		d.client.Close()
-	}
-	done := make(chan struct{})
-	for _, p := range d.agents {
-		go func() { p.stop(); done <- struct{}{} }()
-	}
-	for range d.agents {
-		<-done
-	}
-	if d.server != nil {
-		d.server.stop()
-	}
-	d.spawner.close()
 	for _, h := range hosts {
 		if s := d.services[h.name]; s != nil {
 			err = errors.Join(err, s.stop())
 		}
 	}
 	return errors.Join(err, os.RemoveAll(d.dir))
-}
-
-// program is how to call this program from a shell.
-func program() string {
-	exe, err := os.Executable()
-	if err != nil || strings.Contains(exe, "go-build") {
-		return "go run ./cmd/steady"
-	}
-	return exe
 }

@@ -19,8 +19,6 @@ var hosts = []host{
 	{"edge-1", "edge"},
 }
 
-const channel = "stable"
-
 const fleetHead = `# The demonstration's fleet: six hosts, a canary wave, a budget, an ordering.
 apiVersion: steady/v1
 kind: Fleet
@@ -72,12 +70,15 @@ probes:
     exec: {command: [cmp, -s, www/index.html, run/published.html]}
 `
 
-// releases of the demonstration, in order.
-var releases = []struct {
+// release is one release of a demonstration.
+type release struct {
 	name, status string
 	converges    bool
 	about        string
-}{
+}
+
+// releases of the demonstration, in order.
+var releases = []release{
 	{"v1", "ok", true, "canary first, then the rest under a budget of one web host at a time"},
 	{"v2", "broken", false, "a bad release: the canary's probe fails, it goes back by itself, nobody else gets it"},
 	{"v3", "ok", true, "the fix: it converges everywhere"},

@@ -17,6 +17,9 @@ type Report struct {
 	Screen term.Screen
 	// JSON prints one object per line; the last one is the result.
 	JSON bool
+	// Inside is the process, as the machine sees it, in whose namespaces all of it
+	// runs; 0 for those of the machine.
+	Inside int
 }
 
 func (r Report) step(format string, args ...any) error {
@@ -28,13 +31,27 @@ func (r Report) step(format string, args ...any) error {
 	return err
 }
 
-// types shows a command line as it would be typed.
+// types shows a command line of this program as it would be typed.
 func (r Report) types(args []string) error {
-	line := "steady " + strings.Join(args[1:], " ")
+	return r.enters("steady " + strings.Join(args[1:], " "))
+}
+
+// enters shows any command line.
+func (r Report) enters(line string) error {
 	if r.JSON {
 		return term.Line(r.Out, map[string]string{"command": line})
 	}
 	_, err := fmt.Fprintln(r.Out, r.Screen.Paint(term.Faint, "$ "+line))
+	return err
+}
+
+// say tells what was found.
+func (r Report) say(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if r.JSON {
+		return term.Line(r.Out, map[string]string{"found": text})
+	}
+	_, err := fmt.Fprintln(r.Out, text)
 	return err
 }
 
@@ -70,12 +87,7 @@ func (r Report) result(tallies []tally, took time.Duration, failed error) error 
 	if failed != nil {
 		return nil // the command prints the error
 	}
-	var rows [][]string
-	for _, t := range tallies {
-		rows = append(rows, []string{t.Release, fmt.Sprint(t.Granted), fmt.Sprint(t.Converged), fmt.Sprint(t.Reverted), strings.Join(t.RevertedHosts, " ")})
-	}
-	fmt.Fprintln(r.Out)
-	if err := term.Rows(r.Out, []string{"release", "granted", "converged", "reverted", "which went back"}, rows); err != nil {
+	if err := r.table(tallies); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(r.Out, `
@@ -87,6 +99,75 @@ Try next:
   steady init fleet          a fleet of your own, then the long way in the README
   steady help exit-codes     what each exit code means
 `, r.Screen.Paint(term.Good, "All as promised"), took.Seconds())
+	return err
+}
+
+func (r Report) table(tallies []tally) error {
+	var rows [][]string
+	for _, t := range tallies {
+		rows = append(rows, []string{t.Release, fmt.Sprint(t.Granted), fmt.Sprint(t.Converged), fmt.Sprint(t.Reverted), strings.Join(t.RevertedHosts, " ")})
+	}
+	if _, err := fmt.Fprintln(r.Out); err != nil {
+		return err
+	}
+	return term.Rows(r.Out, []string{"release", "granted", "converged", "reverted", "which went back"}, rows)
+}
+
+// containers ends the report of the demonstration of containers.
+func (r Report) containers(found shopResult, took time.Duration, failed error) error {
+	if r.JSON {
+		line := struct {
+			OK    bool   `json:"ok"`
+			Error string `json:"error,omitempty"`
+			shopResult
+			Seconds float64 `json:"seconds"`
+		}{OK: failed == nil, shopResult: found, Seconds: took.Round(10 * time.Millisecond).Seconds()}
+		if failed != nil {
+			line.Error = failed.Error()
+		}
+		if line.Releases == nil {
+			line.Releases = []tally{}
+		}
+		return term.Line(r.Out, line)
+	}
+	if failed != nil {
+		return nil // the command prints the error
+	}
+	if err := r.table(found.Releases); err != nil {
+		return err
+	}
+	removed := ""
+	if found.Removed != nil {
+		removed = "\nRemoved " + found.Removed.String() + "."
+	}
+	_, err := fmt.Fprintf(r.Out, `
+%s in %.1f s: %d requests answered during the bad release and the good one, none
+refused; the bad release never left its canary; what somebody removed came back.%s
+
+Try next:
+  steady demo --docker --keep   the same, left running to play with
+  examples/containers           a fleet of containers to start from; the README has the way
+`, r.Screen.Paint(term.Good, "All as promised"), took.Seconds(), found.Requests.Answered, removed)
+	return err
+}
+
+// keptContainers says how to play with what was left running.
+func (r Report) keptContainers(context, engine, program string, visitors []*visitor) error {
+	if r.JSON {
+		return nil // the result was the last line
+	}
+	var b strings.Builder
+	if r.Inside > 0 {
+		fmt.Fprintf(&b, "\nEverything still runs, in a world of its own. In another terminal:\n  nsenter --all -t %d\nand there:\n", r.Inside)
+	} else {
+		b.WriteString("\nEverything still runs. In another terminal:\n")
+	}
+	fmt.Fprintf(&b, "  export STEADY_CONTEXT=%s DOCKER_HOST=%s\n  %s status\n  docker ps\n", context, engine, program)
+	for _, v := range visitors {
+		fmt.Fprintf(&b, "  curl -H 'Host: %s' http://%s\n", shopHost, v.addr)
+	}
+	b.WriteString("  docker stop CONTAINER        # and see the agent start it again\nCtrl-C ends it and removes all of it\n")
+	_, err := io.WriteString(r.Out, b.String())
 	return err
 }
 

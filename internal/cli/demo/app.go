@@ -1,0 +1,136 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// App is the application that the fleet of containers runs, one part by its name:
+//
+//	count DIR          count up in DIR/beat, once a second, from what is there
+//	serve DIR SITE     answer over HTTP on port 8080 from DIR and SITE
+//	check URL          ask once; an error unless the answer is 200
+//
+// It ends without an error when ctx does.
+func App(ctx context.Context, args []string) error {
+	if len(args) == 3 && args[0] == "serve" {
+		return serveApp(ctx, args[1], args[2])
+	}
+	if len(args) == 2 && args[0] == "count" {
+		return countApp(ctx, args[1])
+	}
+	if len(args) == 2 && args[0] == "check" {
+		return checkApp(ctx, args[1])
+	}
+	return fmt.Errorf("expected count DIR, serve DIR SITE or check URL, found %q", args)
+}
+
+// countApp writes who began to count, once, and how far the count is.
+func countApp(ctx context.Context, dir string) error {
+	born := filepath.Join(dir, "born")
+	if _, err := os.Stat(born); errors.Is(err, os.ErrNotExist) {
+		if err := replace(born, strconv.FormatInt(time.Now().UnixNano(), 36)); err != nil {
+			return err
+		}
+	}
+	beat := filepath.Join(dir, "beat")
+	n := 0
+	if raw, err := os.ReadFile(beat); err == nil {
+		if n, err = strconv.Atoi(string(raw)); err != nil {
+			return fmt.Errorf("%s: %w", beat, err)
+		}
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		n++
+		if err := replace(beat, strconv.Itoa(n)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// replace writes a file so that readers see the old or the new text.
+func replace(path, text string) error {
+	if err := os.WriteFile(path+".next", []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".next", path)
+}
+
+// serveApp answers until ctx ends, and then those requests that it has.
+func serveApp(ctx context.Context, dir, site string) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		status, err := os.ReadFile(filepath.Join(site, "status"))
+		if err != nil || strings.TrimSpace(string(status)) != "ok" {
+			http.Error(w, fmt.Sprintf("status %q, error %v", status, err), http.StatusInternalServerError)
+			return
+		}
+		if _, err := os.Stat(filepath.Join(dir, "beat")); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		var said []any
+		for _, path := range []string{filepath.Join(site, "release"), filepath.Join(dir, "born"), filepath.Join(dir, "beat")} {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			said = append(said, strings.TrimSpace(string(raw)))
+		}
+		fmt.Fprintf(w, answerForm, said...)
+	})
+	server := &http.Server{Addr: ":" + appPort, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		done <- server.Shutdown(last)
+	})
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return err
+	}
+	return <-done
+}
+
+// appPort is where the application answers in its container; answerForm is how.
+const (
+	appPort    = "8080"
+	answerForm = "release %s, counting since %s, beat %s\n"
+)
+
+func checkApp(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<10))
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answered %s: %s", url, r.Status, strings.TrimSpace(string(body)))
+	}
+	return err
+}
