@@ -212,7 +212,8 @@ func (a *Agent) manage(ctx context.Context) error {
 	a.content = newContent(a.store, a.client)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
-		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.gate), reconcile.WithDebounce(debounce))
+		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.gate), reconcile.WithDebounce(debounce),
+		reconcile.WithOrphans(func(kind string, refs []engine.Ref) { a.hosting.Orphans(kind, refs) }))
 	var err error
 	a.hosting, err = hosting.Open(ctx, hosting.Options{
 		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.Host, StateDir: a.cfg.StateDir, Root: a.cfg.Root,

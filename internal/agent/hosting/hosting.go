@@ -36,6 +36,7 @@ import (
 	"github.com/steadyfleet/steady/internal/router"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
 	rows "github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
@@ -112,6 +113,7 @@ type Hosting struct {
 	changed  chan struct{} // what is delegated or declared may have changed
 
 	admitting sync.Mutex
+	orphans   orphans
 }
 
 // Open registers the kinds of containers on the loop, and takes up what was
@@ -131,7 +133,8 @@ func Open(ctx context.Context, o Options) (*Hosting, error) {
 			return nil, err
 		}
 	}
-	h := &Hosting{o: o, changed: make(chan struct{}, 1)}
+	h := &Hosting{o: o, changed: make(chan struct{}, 1), orphans: orphans{
+		found: map[string][]engine.Ref{}, told: map[engine.Ref]bool{}, news: make(chan struct{}, 1)}}
 	h.asks.Store(&map[container.ID]deploy.Ask{})
 	if err := h.loadTuned(ctx); err != nil {
 		return nil, err
@@ -245,6 +248,7 @@ func (h *Hosting) Run(ctx context.Context) error {
 		g.Go(func() error { return h.serve(ctx) })
 	}
 	g.Go(func() error { return h.admitAgain(ctx) })
+	g.Go(func() error { return h.tellOrphans(ctx) })
 	return g.Wait()
 }
 

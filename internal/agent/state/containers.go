@@ -37,6 +37,11 @@ func Stated(ctx context.Context, tx *sql.Tx, ref, state, detail string) (bool, e
 		WHERE state <> excluded.state OR detail <> excluded.detail`, ref, state, detail))
 }
 
+// UnstatedAs forgets a resource that stands as noted, and reports whether it did.
+func UnstatedAs(ctx context.Context, tx *sql.Tx, ref, state string) (bool, error) {
+	return changed(tx.ExecContext(ctx, "DELETE FROM stated WHERE ref = ? AND state = ?", ref, state))
+}
+
 // Unstated forgets a resource that is gone.
 func Unstated(ctx context.Context, tx *sql.Tx, ref string) error {
 	_, err := changed(tx.ExecContext(ctx, "DELETE FROM stated WHERE ref = ?", ref))

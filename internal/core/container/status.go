@@ -42,6 +42,8 @@ const (
 	Ready    State = "Ready"
 	Removing State = "Removing"
 	Removed  State = "Removed"
+	// Undeclared is of what carries a host's labels and nobody declares.
+	Undeclared State = "Undeclared"
 )
 
 // CodeCancelled is the reason of a build or pull that was cancelled.
