@@ -202,7 +202,7 @@ func (s *step) trial() engine.Decision {
 	if len(cure) > 0 && !v.good {
 		return do(back, CodeReplace, "no longer wanted: "+Words(cure))
 	}
-	if v.cause == "" {
+	if v.cause == "" && len(cure) == 0 {
 		if d, ok := s.settle(m); ok {
 			return d
 		}
