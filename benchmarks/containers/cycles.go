@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// listingAge is for how long the loop answers turns from one listing.
+const listingAge = 1100 * time.Millisecond
+
+// nothing is one cycle over everything with nothing to do. One that writes, to the
+// engine or to the database, is an error.
+func (b *bench) nothing(r *rig, whole bool) spent {
+	time.Sleep(listingAge)
+	n := r.transitions()
+	s := b.counted(r, 0, func() { r.cycle(whole) })
+	if whole { // what it saw is of the time to come, and not trusted
+		time.Sleep(listingAge)
+		r.cycle(false)
+	}
+	if s.Writes != 0 || r.transitions() != n {
+		b.Fatalf("a cycle with nothing to do wrote: %d calls to the engine, %d transitions", s.Writes, r.transitions()-n)
+	}
+	return s
+}
+
+// cycles measures what a cycle costs by how many workspaces there are.
+func (b *bench) cycles() {
+	for _, n := range b.o.Sizes {
+		dir, err := os.MkdirTemp(b.dir, "cycle-")
+		b.ok(err)
+		r := openRig(b.host, dir, b.d.Socket())
+		running := n <= mostRunning
+		began := time.Now()
+		r.converge(load(b.host, dir, project(n, "1", "a", running)))
+		fmt.Fprintf(os.Stderr, "%d workspaces are there after %s\n", n, time.Since(began).Round(time.Millisecond))
+		name := fmt.Sprintf("%d running", n)
+		if !running {
+			name = fmt.Sprintf("%d created, not started", n)
+		}
+		var list, whole, lone []spent
+		for range b.o.Cycles {
+			list = append(list, b.nothing(r, false))
+			lone = append(lone, b.list())
+		}
+		for range max(1, b.o.Cycles/3) {
+			whole = append(whole, b.nothing(r, true))
+		}
+		b.report.Cycles = append(b.report.Cycles, cycle{Workspaces: name, List: typical(lone), Cycle: typical(list), Whole: typical(whole)})
+		r.close()
+		b.wipe()
+	}
+}

@@ -1,0 +1,7 @@
+package main
+
+type idle struct{}
+
+func (*idle) text() string { return "" }
+
+func (b *bench) idle() {}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/docker"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/layer"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+	rows "github.com/steadyfleet/steady/reconcile/sqlite"
+)
+
+// rig is the agent's part of containers in this process, as the agent wires it:
+// the loop with 16 workers, a database that waits for the disk, the managers and
+// the router. What is declared is the managed layer.
+type rig struct {
+	t      *host
+	store  *state.Store
+	rows   *rows.Store
+	loop   *reconcile.Loop
+	engine *daemon.Engine
+	router *router.Router
+	stop   context.CancelFunc
+	done   chan error
+	ahead  atomic.Int64 // how far the managers' clock is ahead
+
+	mu     sync.Mutex
+	phases map[engine.Ref]engine.Phase
+	count  int // transitions
+	news   chan struct{}
+}
+
+// resync of the rig: cycles are asked for.
+const resync = 24 * 3600 * clock.Second
+
+func openRig(t *host, dir, socket string) *rig {
+	r := &rig{t: t, phases: map[engine.Ref]engine.Phase{}, news: make(chan struct{}), done: make(chan error, 2)}
+	ctx := context.Background()
+	var err error
+	r.store, err = state.Open(ctx, filepath.Join(dir, "state"), state.Options{Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
+		r.rows = rows.New(db)
+		return r.rows.Migrate(ctx, tx)
+	}})
+	t.ok(err)
+	_, err = r.rows.Open(ctx)
+	t.ok(err)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	r.loop = reconcile.New(r.rows, reconcile.WithWorkers(16), reconcile.WithLogger(log),
+		reconcile.WithDebounce(20*clock.Millisecond), reconcile.WithAfterCommit(r.heard))
+	r.engine, err = daemon.Open(daemon.Options{Socket: socket, Log: log})
+	t.ok(err)
+	secrets := filepath.Join(dir, "secrets")
+	t.ok(os.MkdirAll(secrets, 0o700))
+	r.router = router.New(router.Config{})
+	h, err := docker.New(r.loop, docker.Options{
+		Engine: r.engine, Owner: ownership.Owner{Fleet: "bench", Host: "host", Prefix: "bench."},
+		Dir: filepath.Join(dir, "state"), Secrets: secrets, Content: noContent{}, Ledger: baselines{r.store}, Rows: r.rows,
+		Router: r.router, Pinned: func(context.Context) ([]*container.Set, error) { return nil, nil },
+		Key: []byte("the key of the host for digests "), AllowVolumeDelete: func() bool { return false },
+		Resync: resync, Log: log,
+		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+	})
+	t.ok(err)
+	ctx, r.stop = context.WithCancel(ctx)
+	go func() { r.done <- r.loop.Run(ctx) }()
+	go func() { r.done <- h.Run(ctx) }()
+	// The agent is at home long before something is declared: it hears events.
+	time.Sleep(300 * time.Millisecond)
+	return r
+}
+
+// close ends the rig and leaves the containers.
+func (r *rig) close() {
+	r.stop()
+	err := errors.Join(<-r.done, <-r.done)
+	r.router.Close()
+	r.t.ok(errors.Join(err, r.engine.Close(), r.store.Close()))
+}
+
+// heard notes how resources stand.
+func (r *rig) heard(ts []engine.Transition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range ts {
+		r.phases[t.Ref] = t.To
+		r.count++
+		if os.Getenv("STEADY_BENCH_TRACE") != "" || t.To == engine.Failed {
+			fmt.Fprintln(os.Stderr, time.Now().Format("05.000"), t.Ref, t.From, t.To, t.Action, t.Reason, t.Error)
+		}
+	}
+	close(r.news)
+	r.news = make(chan struct{})
+}
+
+func (r *rig) transitions() int { r.mu.Lock(); defer r.mu.Unlock(); return r.count }
+
+// patience bounds every wait.
+const patience = 10 * time.Minute
+
+// converge declares a set and waits until all has come to rest as declared.
+func (r *rig) converge(s container.Set) {
+	_, err := r.loop.Apply(context.Background(), engine.Upsert(layer.Current, layer.Layer{Set: s}), engine.Cause{Trigger: engine.TriggerOperator})
+	r.t.ok(err)
+	limit := time.After(patience)
+	for {
+		r.mu.Lock()
+		next, left := r.news, engine.Ref{}
+		for ref, p := range r.phases {
+			if p != engine.Converged && p != engine.Retired {
+				left = ref
+			}
+		}
+		r.mu.Unlock()
+		if left.IsZero() {
+			return
+		}
+		select {
+		case <-next:
+		case <-limit:
+			r.t.Fatalf("%s does not converge within %s", left, patience)
+		}
+	}
+}
+
+// cycle has every resource looked at as its interval does, and gives how many
+// there are. When whole, nothing that was seen before is trusted any more.
+func (r *rig) cycle(whole bool) (looked int) {
+	all, err := r.rows.List(context.Background(), reconcile.Filter{})
+	r.t.ok(err)
+	if whole {
+		r.ahead.Store(int64(2 * time.Minute))
+		defer r.ahead.Store(0)
+	}
+	before := r.loop.Stats()
+	n := int64(0)
+	for i := range all {
+		if !all[i].Phase.Terminal() {
+			r.loop.Kick(all[i].Ref, engine.Cause{Trigger: engine.TriggerResync})
+			n++
+		}
+	}
+	limit := time.Now().Add(patience)
+	for {
+		now := r.loop.Stats()
+		if now.Turns-before.Turns >= n && now.Running == 0 && now.NoOps-before.NoOps >= n {
+			return int(n)
+		}
+		if time.Now().After(limit) {
+			r.t.Fatalf("a cycle over %d resources did not end, or wrote: %+v after %+v", n, now, before)
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+}
+
+// baselines is the ledger of containers in the agent's database.
+type baselines struct{ *state.Store }
+
+func (b baselines) Forget(ctx context.Context, id string) error { return b.ForgetBaseline(ctx, id) }
+
+// noContent is for sets that mount nothing.
+type noContent struct{}
+
+func (noContent) Blob(context.Context, digest.Digest, int64) (io.ReadCloser, error) {
+	return nil, os.ErrNotExist
+}
+func (noContent) Damaged(digest.Digest) error { return nil }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/moby/client"
+)
+
+// Steps of a round.
+const (
+	stepCold    = "cold up"
+	stepNothing = "nothing to do"
+	stepOne     = "one change"
+	stepAll     = "replace all, 10 at a time"
+)
+
+var steps = []string{stepCold, stepNothing, stepOne, stepAll}
+
+// mostAtOnce is how many containers a peer replaces at once.
+const mostAtOnce = 10
+
+// program is one of those that bring a project up.
+type program struct {
+	name string
+	// round takes one project through all steps.
+	round func(dir string, say func(step string, s spent))
+}
+
+// ups measures the steps, each program in turn in every round.
+func (b *bench) ups() {
+	programs := []program{{"steady", b.steady}}
+	if b.o.v2 != "" {
+		programs = append(programs, program{"compose v2", b.compose(b.o.v2, "compose v2")})
+	}
+	if b.o.v1 != "" {
+		programs = append(programs, program{"compose 1.29", b.compose(b.o.v1, "compose 1.29")})
+	}
+	for round := range b.o.Rounds {
+		for i := range programs {
+			p := programs[(i+round)%len(programs)]
+			dir, err := os.MkdirTemp(b.dir, "round-")
+			b.ok(err)
+			p.round(dir, func(step string, s spent) {
+				fmt.Fprintf(os.Stderr, "round %d, %s, %s: %.0f ms, running after %.0f ms, CPU %.0f and %.0f ms, %d calls\n",
+					round+1, p.name, step, s.Wall, s.Running, s.Client, s.Engine, s.Calls)
+				b.report.add(step, p.name, s)
+			})
+			b.wipe()
+		}
+	}
+}
+
+// compose takes a project through the steps with a peer.
+func (b *bench) compose(binary, name string) func(string, func(string, spent)) {
+	return func(dir string, say func(string, spent)) {
+		up := func(text string, starts int) spent {
+			b.ok(os.WriteFile(filepath.Join(dir, "compose.yaml"), []byte(text), 0o644))
+			return b.measure(starts, func() {
+				cmd := exec.Command(binary, "-p", "bench", "-f", "compose.yaml", "up", "-d")
+				cmd.Dir = dir
+				cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+b.d.Socket(), "HOME="+dir)
+				if starts > 1 && strings.Contains(text, `"vb"`) { // else as many at once as it likes
+					cmd.Env = append(cmd.Env, fmt.Sprintf("COMPOSE_PARALLEL_LIMIT=%d", mostAtOnce))
+				}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%s: %v: %s", name, err, tail(string(out)))
+				}
+			})
+		}
+		n := b.o.Services
+		say(stepCold, up(project(n, "1", "a", true), n))
+		for range b.nothings() {
+			say(stepNothing, up(project(n, "1", "a", true), 0))
+		}
+		say(stepOne, up(project(n, "2", "a", true), 1))
+		say(stepAll, up(project(n, "2", "b", true), n))
+	}
+}
+
+func (b *bench) nothings() int { return min(3, 2*b.o.Rounds-1) }
+
+// steady takes the project through the steps with ours.
+func (b *bench) steady(dir string, say func(string, spent)) {
+	r := openRig(b.host, dir, b.d.Socket())
+	defer r.close()
+	n := b.o.Services
+	up := func(text string, starts int) spent {
+		set := load(b.host, dir, text)
+		return b.counted(r, starts, func() { r.converge(set) })
+	}
+	say(stepCold, up(project(n, "1", "a", true), n))
+	for range b.nothings() {
+		say(stepNothing, b.nothing(r, true))
+		b.report.add("the same from one listing", "steady", b.nothing(r, false))
+		b.report.add("list and inspect, one by one", "steady", b.floor())
+	}
+	say(stepOne, up(project(n, "2", "a", true), 1))
+	say(stepAll, up(project(n, "2", "b", true), n))
+}
+
+// counted measures f with the calls to the engine.
+func (b *bench) counted(r *rig, starts int, f func()) spent {
+	before := r.engine.Calls()
+	s := b.measure(starts, f)
+	after := r.engine.Calls()
+	s.Writes = after.Writes - before.Writes
+	s.Calls = after.Reads - before.Reads + s.Writes
+	return s
+}
+
+// floor is the least that a look at every field can take without a memory.
+func (b *bench) floor() spent {
+	return b.measure(0, func() {
+		list, err := b.api.ContainerList(b.ctx, client.ContainerListOptions{All: true})
+		b.ok(err)
+		for _, c := range list.Items {
+			_, err := b.api.ContainerInspect(b.ctx, c.ID, client.ContainerInspectOptions{})
+			b.ok(err)
+		}
+		_, err = b.api.NetworkList(b.ctx, client.NetworkListOptions{})
+		b.ok(err)
+		_, err = b.api.VolumeList(b.ctx, client.VolumeListOptions{})
+		b.ok(err)
+		_, err = b.api.ImageList(b.ctx, client.ImageListOptions{})
+		b.ok(err)
+	})
+}
