@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,8 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 		return exit.Silently(enclave.Supervise(a.Err))
 	case enclave.Inside():
 		return demoInside(ctx, o)
+	case runtime.GOOS != "linux":
+		return exit.Badf("--docker needs Linux: the demonstration's image is made of this program, and its router reaches containers by their addresses")
 	}
 	socket := f.engine
 	if socket == "" {

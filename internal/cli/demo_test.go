@@ -12,15 +12,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/cli/enclave"
+	"github.com/steadyfleet/steady/internal/need"
 )
 
 // demonstrate starts the real demonstration with an empty folder for its files.
-func demonstrate(t *testing.T) (*exec.Cmd, *bytes.Buffer, string) {
+func demonstrate(t *testing.T, flags ...string) (*exec.Cmd, *bytes.Buffer, string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("the demonstration starts seven processes; run without -short")
 	}
-	cmd := exec.Command("steady", "demo", "--json")
+	cmd := exec.Command("steady", append([]string{"demo", "--json"}, flags...)...)
 	dir := t.TempDir()
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	var stderr bytes.Buffer
@@ -89,10 +92,61 @@ func TestDemo(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// TestDemoInterrupted ends the demonstration with Ctrl-C while its agents run.
+// private leaves the test out where no engine can be started.
+func private(t *testing.T) {
+	t.Helper()
+	need.Root(t, "a container engine needs root")
+	for _, name := range []string{"dockerd", "containerd", "runc", "iptables"} {
+		need.Command(t, name, enclave.Install)
+	}
+	if err := enclave.Possible(); err != nil {
+		need.Missing(t, err.Error())
+	}
+}
+
+// TestDemoContainers runs the demonstration of containers on a private engine.
+func TestDemoContainers(t *testing.T) {
+	t.Parallel()
+	cmd, stderr, dir := demonstrate(t, "--docker")
+	private(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("the demonstration failed: %v\n%s\n%s", err, stderr, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	type count struct{ Granted, Converged, Reverted int }
+	type things struct{ Containers, Networks, Volumes int }
+	var last struct {
+		OK         bool
+		Releases   []count
+		Requests   struct{ Answered, Refused int }
+		Containers int
+		Removed    things
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	if want := []count{{2, 2, 0}, {1, 0, 1}, {2, 2, 0}}; !last.OK || !slices.Equal(last.Releases, want) {
+		t.Errorf("the releases went %+v, expected %+v", last.Releases, want)
+	}
+	if last.Requests.Answered == 0 || last.Requests.Refused != 0 {
+		t.Errorf("%d requests answered, %d refused", last.Requests.Answered, last.Requests.Refused)
+	}
+	if want := (things{4, 2, 2}); last.Containers != 4 || last.Removed != want {
+		t.Errorf("%d containers ran, and %+v was removed, expected %+v", last.Containers, last.Removed, want)
+	}
+	nothingLeft(t, dir)
+}
+
+// TestDemoInterrupted ends a demonstration with Ctrl-C while its agents run.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
-	cmd, stderr, dir := demonstrate(t)
+	t.Run("files", func(t *testing.T) { t.Parallel(); interrupt(t) })
+	t.Run("containers", func(t *testing.T) { t.Parallel(); private(t); interrupt(t, "--docker") })
+}
+
+func interrupt(t *testing.T, flags ...string) {
+	cmd, stderr, dir := demonstrate(t, flags...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -115,4 +169,34 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Fatalf("interrupted: %v; ended with %v\n%s", interrupted, err, stderr)
 	}
 	nothingLeft(t, dir)
+}
+
+func TestDemoWithoutEngine(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--engine", "/nowhere.sock"}, 2, "give --docker as well"},
+		{[]string{"--docker", "--engine", "/nowhere.sock"}, 4, "/nowhere.sock"},
+	} {
+		cmd := exec.Command("steady", append([]string{"demo"}, c.args...)...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		err := cmd.Run()
+		ended, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || ended.ExitCode() != c.code || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("demo %v ended with %v and said %q; expected code %d and %q", c.args, err, stderr.String(), c.code, c.says)
+		}
+	}
+	// Without a dockerd there is no private engine, and the words say how to get one.
+	cmd := exec.Command("steady", "demo", "--docker")
+	cmd.Env = append(os.Environ(), "PATH=/nowhere")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || ended.ExitCode() != 4 || !strings.Contains(stderr.String(), enclave.Install) {
+		t.Errorf("demo --docker without dockerd ended with %v and said %q", err, stderr.String())
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -18,11 +19,19 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/need"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"steady": steady})
+	testscript.Main(secluded{m}, map[string]func(){"steady": steady})
 }
+
+// secluded runs the tests where no engine of the machine is, and where they can
+// have one of their own.
+type secluded struct{ m *testing.M }
+
+func (s secluded) Run() int { return dockertest.Run(s.m) }
 
 // steady makes the test binary act as the command.
 func steady() {
@@ -34,9 +43,9 @@ func steady() {
 
 var update = flag.Bool("update", false, "write what the scripts' cmp commands found into the scripts")
 
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+func scripts(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
@@ -46,7 +55,32 @@ func TestScripts(t *testing.T) {
 			"await": await,
 			"until": until,
 		},
-	})
+	}
+}
+
+func TestScripts(t *testing.T) { testscript.Run(t, scripts("testdata")) }
+
+// TestContainerScripts runs the scripts that need a container engine.
+func TestContainerScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("containers take their time; run without -short")
+	}
+	engine := dockertest.Engine(t)
+	need.Command(t, "docker", dockertest.Install)
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := scripts("testdata/containers")
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("DOCKER_HOST", "unix://"+engine.Socket())
+		env.Setenv("EXAMPLES", examples)
+		for _, name := range []string{"WEB1", "WEB2"} {
+			env.Setenv(name, dockertest.FreeAddr(t))
+		}
+		return nil
+	}
+	testscript.Run(t, p)
 }
 
 // exit runs a command that must end with a code: exit CODE COMMAND [ARG...].

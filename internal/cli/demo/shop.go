@@ -31,7 +31,7 @@ rolloutPolicies:
     healthGate: {maxFailures: 0}
     onHealthFailure: rollback-and-halt
     sustainedFailure: 4s
-    activationDeadline: 12s
+    activationDeadline: 15s
     confirmWindow: 30s
 bundles: {shop: {path: bundles/shop}}
 `
