@@ -50,9 +50,9 @@ func (a *Agent) follow(ctx context.Context) error {
 			continue
 		}
 		failing.Reset()
-		grant := ""
+		grant, fresh := "", false
 		if d != nil {
-			a.hosting.Dispatched(d)
+			fresh = a.hosting.Dispatched(d)
 		}
 		if d != nil && d.Grant != "" {
 			grant = d.Grant
@@ -62,7 +62,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		// An answer that came at once and says nothing new must not be asked for
 		// in a tight loop, whatever the server does.
-		if grant == last && time.Since(began) < time.Second {
+		if grant == last && !fresh && time.Since(began) < time.Second {
 			_ = repeating.Wait(ctx)
 			continue
 		}

@@ -264,14 +264,15 @@ func (h *Hosting) Changed() {
 // News is the newest count of changes that the agent has heard of.
 func (h *Hosting) News() uint64 { return h.news.Load() }
 
-// Dispatched takes what a dispatch says besides a grant.
-func (h *Hosting) Dispatched(d *wire.Dispatch) {
-	if len(d.Streams) > 0 {
-		h.streams.Open(d.Streams)
-	}
+// Dispatched takes what a dispatch says besides a grant, and reports whether any
+// of it is new.
+func (h *Hosting) Dispatched(d *wire.Dispatch) bool {
+	fresh := len(d.Streams) > 0 && h.streams.Open(d.Streams)
 	if d.News != h.news.Swap(d.News) {
 		h.o.Agent.Beat()
+		fresh = true
 	}
+	return fresh
 }
 
 func (h *Hosting) streamEnded(r wire.StreamRequest, err error) {

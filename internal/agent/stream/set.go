@@ -52,28 +52,33 @@ func NewSet(o Options) *Set {
 	return s
 }
 
-// Open serves each request that is not served yet, and returns at once.
-func (s *Set) Open(rs []wire.StreamRequest) {
+// Open serves each request that is not served yet, and returns at once. It
+// reports whether any was begun.
+func (s *Set) Open(rs []wire.StreamRequest) bool {
+	any := false
 	for _, r := range rs {
-		if err := s.begin(r); err != nil && s.o.Ended != nil {
+		begun, err := s.begin(r)
+		any = any || begun
+		if err != nil && s.o.Ended != nil {
 			s.o.Ended(r, err)
 		}
 	}
+	return any
 }
 
-func (s *Set) begin(r wire.StreamRequest) error {
+func (s *Set) begin(r wire.StreamRequest) (begun bool, err error) {
 	if err := fleet.CheckName(r.ID); err != nil {
-		return fmt.Errorf("%w: the stream's id: %w", ErrRefused, err)
+		return false, fmt.Errorf("%w: the stream's id: %w", ErrRefused, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.open[r.ID] != nil || s.over[r.ID]:
-		return nil
+		return false, nil
 	case s.closed:
-		return ErrStopped
+		return false, ErrStopped
 	case len(s.open) >= MaxStreams:
-		return ErrBusy
+		return false, ErrBusy
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	s.open[r.ID] = &serving{r, cancel}
@@ -85,7 +90,7 @@ func (s *Set) begin(r wire.StreamRequest) error {
 			s.o.Ended(r, err)
 		}
 	})
-	return nil
+	return true, nil
 }
 
 func (s *Set) end(id string) {
