@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/apply"
+	"github.com/steadyfleet/steady/internal/cli/attach"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/operate"
+	"github.com/steadyfleet/steady/internal/cli/workspace"
 )
 
 // app is one run of the command line.
@@ -59,5 +61,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	root.AddCommand(operate.Verbs(a.Env)...)
 	root.AddCommand(apply.Verbs(a.Env)...)
+	root.AddCommand(workspace.Verbs(a.Env)...)
+	root.AddCommand(attach.Verbs(a.Env)...)
 	return root
 }

@@ -3,10 +3,7 @@
 package apply
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/settle"
-	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/container"
 )
 
 // verbs is one run of the command line.
@@ -76,34 +71,10 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	})))
 }
 
-// Result is what came of one resource.
-type Result struct {
-	Host   string `json:"host"`
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Did    string `json:"did"` // set, unchanged, removed or refused
-	Error  string `json:"error,omitempty"`
-	State  string `json:"state,omitempty"` // with --wait
-	Detail string `json:"detail,omitempty"`
-
-	code int
-}
-
-// What was done.
-const (
-	didSet       = "set"
-	didUnchanged = "unchanged"
-	didRemoved   = "removed"
-	didRefused   = "refused"
-)
-
 func (a verbs) apply(ctx context.Context, c *operator.Client, list []document.Resource, o applyOptions) error {
-	table, err := a.SaysTable()
-	if err != nil {
-		return err
-	}
 	var prune []document.Resource
 	if o.prune {
+		var err error
 		if prune, err = surplus(ctx, c, list); err != nil {
 			return err
 		}
@@ -111,128 +82,20 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, list []document.Re
 			return err
 		}
 	}
-	s := &setter{verbs: a, client: c, reason: *o.reason, allowMass: o.allowMass, table: table}
-	if err := s.begin(ctx); err != nil {
+	s, err := Begin(ctx, a.Env, c, *o.reason)
+	if err != nil {
 		return err
 	}
+	s.AllowMass = o.allowMass
 	for _, r := range list {
-		if err := s.set(ctx, r); err != nil {
+		if err := s.Set(ctx, r); err != nil {
 			return err
 		}
 	}
 	for _, r := range prune {
-		if err := s.remove(ctx, r); err != nil {
+		if err := s.Remove(ctx, r); err != nil {
 			return err
 		}
 	}
-	return s.finish(ctx, o.Flags)
-}
-
-// setter carries changes to the server one by one. What one host refuses does not
-// keep the rest.
-type setter struct {
-	verbs
-	client    *operator.Client
-	reason    string
-	allowMass bool
-	table     bool
-	after     uint64
-	results   []Result
-}
-
-func (s *setter) begin(ctx context.Context) error {
-	st, err := s.client.Status(ctx)
-	s.after = st.Seq
-	return err
-}
-
-func (s *setter) set(ctx context.Context, r document.Resource) error {
-	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason})
-	did := didUnchanged
-	if ch.Changed {
-		did = didSet
-	}
-	return s.note(r, did, err)
-}
-
-func (s *setter) remove(ctx context.Context, r document.Resource) error {
-	return s.note(r, didRemoved, s.client.RemoveResource(ctx, r.Host, r.Kind, r.Name, s.reason, s.allowMass))
-}
-
-// note keeps a result and says it. Only the server's refusals let the rest go on.
-func (s *setter) note(r document.Resource, did string, err error) error {
-	res := Result{Host: r.Host, Kind: r.Kind, Name: r.Name, Did: did}
-	if err != nil {
-		if _, refused := errors.AsType[*operator.Error](err); !refused {
-			return err
-		}
-		res.Did, res.Error, res.code = didRefused, err.Error(), codeOf(err)
-	}
-	s.results = append(s.results, res)
-	if !s.table {
-		return nil
-	}
-	screen := term.Of(s.Out, s.Getenv)
-	words := screen.Paint(colorOf(res.Did), res.Did)
-	if res.Error != "" {
-		words += ": " + res.Error
-	}
-	_, werr := fmt.Fprintf(s.Out, "%s: %s\n", r.Words(), words)
-	return werr
-}
-
-func colorOf(did string) term.Color {
-	switch did {
-	case didRefused:
-		return term.Bad
-	case didUnchanged:
-		return term.Faint
-	}
-	return term.Good
-}
-
-func codeOf(err error) int {
-	if f, ok := errors.AsType[*exit.Failure](command.RemoteError(err)); ok {
-		return f.Code
-	}
-	return exit.Failed
-}
-
-// finish waits if that was asked for, and ends with the code of the first refusal.
-func (s *setter) finish(ctx context.Context, f settle.Flags) error {
-	var waited error
-	if f.Wait {
-		waited = s.wait(ctx, f)
-	}
-	if err := s.Print(command.NonNil(s.results), func() error { return nil }); err != nil {
-		return err
-	}
-	for _, r := range s.results {
-		if r.code != 0 {
-			return cmp.Or(waited, exit.Silently(r.code))
-		}
-	}
-	return waited
-}
-
-func (s *setter) wait(ctx context.Context, f settle.Flags) error {
-	var targets []settle.Target
-	for _, r := range s.results {
-		if r.Did != didRefused {
-			targets = append(targets, settle.Target{Host: r.Host, ID: container.ID{Kind: r.Kind, Name: r.Name},
-				New: r.Did == didSet, Gone: r.Did == didRemoved})
-		}
-	}
-	if len(targets) == 0 {
-		return nil
-	}
-	outcomes, err := f.For(ctx, s.client, s.after, targets, settle.For(s.Env, s.table))
-	for _, o := range outcomes {
-		for i := range s.results {
-			if r := &s.results[i]; r.Host == o.Host && r.Kind == o.Kind && r.Name == o.Name {
-				r.State, r.Detail = o.State, o.Detail
-			}
-		}
-	}
-	return err
+	return s.Finish(ctx, o.Flags)
 }

@@ -75,6 +75,13 @@ func (s *source) read(a verbs, args []string) ([]document.Resource, error) {
 	return document.Order(list), nil
 }
 
+// ReadFile reads a file of resources, or a Compose file, for one host; findings go
+// to stderr.
+func ReadFile(e *command.Env, file, host string) ([]document.Resource, error) {
+	s := source{file: file}
+	return s.read(verbs{e}, []string{host})
+}
+
 func (s *source) data(a verbs) ([]byte, error) {
 	if s.file != "-" {
 		return os.ReadFile(s.file)
@@ -205,20 +212,17 @@ bundle declares only a release removes.`,
 		if err := a.consent(list, yes); err != nil {
 			return err
 		}
-		table, err := a.SaysTable()
+		s, err := Begin(ctx, a.Env, c, *o.reason)
 		if err != nil {
 			return err
 		}
-		s := &setter{verbs: a, client: c, reason: *o.reason, allowMass: allowMass, table: table}
-		if err := s.begin(ctx); err != nil {
-			return err
-		}
+		s.AllowMass = allowMass
 		for _, r := range list {
-			if err := s.remove(ctx, r); err != nil {
+			if err := s.Remove(ctx, r); err != nil {
 				return err
 			}
 		}
-		return s.finish(ctx, o.Flags)
+		return s.Finish(ctx, o.Flags)
 	}))
 	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
 		return managedNames(ctx, c, args)

@@ -46,6 +46,7 @@ type Outcome struct {
 	State  string
 	Detail string
 	OK     bool
+	Fresh  bool // said since the start
 }
 
 // errorStays is how long an error has to stay before it counts: the host tries
@@ -67,7 +68,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 // View shows the targets whenever one of them moved; changed is the one that did.
 type View func(all []Outcome, changed *Outcome) error
 
-// Wait waits until every target is where it is to be or ended in an error, from
+// For waits until every target is where it is to be or ended in an error, from
 // the events after a sequence number on. The error is nil when all are.
 func (f *Flags) For(ctx context.Context, s Server, after uint64, targets []Target, show View) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.Timeout, errLate)
@@ -103,7 +104,6 @@ var errLate = errors.New("it took too long")
 
 type progress struct {
 	Outcome
-	fresh bool      // said since the start
 	since time.Time // of the state, here
 }
 
@@ -159,11 +159,11 @@ func (p *progress) take(state, detail string, fresh bool) {
 	if p.State != state || p.Detail != detail {
 		p.since = time.Now()
 	}
-	p.State, p.Detail, p.fresh = state, detail, p.fresh || fresh
+	p.State, p.Detail, p.Fresh = state, detail, p.Fresh || fresh
 	ended, good := Ended(state)
-	p.OK = p.fresh && ended && good
+	p.OK = p.Fresh && ended && good
 	if p.Gone {
-		p.OK = p.fresh && state == string(container.Removed)
+		p.OK = p.Fresh && state == string(container.Removed)
 	}
 }
 
@@ -173,7 +173,7 @@ func (p *progress) settled(now time.Time) bool {
 	switch {
 	case p.OK:
 		return true
-	case !p.fresh || !ended || good:
+	case !p.Fresh || !ended || good:
 		return false
 	}
 	return now.Sub(p.since) >= errorStays
@@ -264,7 +264,7 @@ func (w *wait) late() string {
 	for i := range w.all {
 		if p := &w.all[i]; !p.settled(now) {
 			state := p.State
-			if !p.fresh {
+			if !p.Fresh {
 				state = "not reported"
 			}
 			words = append(words, p.Words()+" is "+state)

@@ -1,0 +1,171 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/document"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/settle"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/container"
+)
+
+// Result is what came of one resource.
+type Result struct {
+	Host   string `json:"host"`
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Did    string `json:"did"` // set, unchanged, removed, refused, or asked to do something
+	Error  string `json:"error,omitempty"`
+	State  string `json:"state,omitempty"` // with --wait
+	Detail string `json:"detail,omitempty"`
+
+	code int
+}
+
+// What was done.
+const (
+	didSet       = "set"
+	didUnchanged = "unchanged"
+	didRemoved   = "removed"
+	didRefused   = "refused"
+)
+
+// Changes carries changes to the server one by one and says what came of each.
+// What one host refuses does not keep the rest.
+type Changes struct {
+	*command.Env
+	// AllowMass consents to removing many resources at once.
+	AllowMass bool
+
+	client  *operator.Client
+	reason  string
+	table   bool
+	after   uint64
+	results []Result
+}
+
+// Begin notes where the log stands, so that a wait sees what follows.
+func Begin(ctx context.Context, e *command.Env, c *operator.Client, reason string) (*Changes, error) {
+	table, err := e.SaysTable()
+	if err != nil {
+		return nil, err
+	}
+	st, err := c.Status(ctx)
+	return &Changes{Env: e, client: c, reason: reason, table: table, after: st.Seq}, err
+}
+
+// Set sets a resource.
+func (s *Changes) Set(ctx context.Context, r document.Resource) error {
+	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason})
+	did := didUnchanged
+	if ch.Changed {
+		did = didSet
+	}
+	return s.note(r, did, err)
+}
+
+// Remove removes a resource.
+func (s *Changes) Remove(ctx context.Context, r document.Resource) error {
+	return s.note(r, didRemoved, s.client.RemoveResource(ctx, r.Host, r.Kind, r.Name, s.reason, s.AllowMass))
+}
+
+// note keeps a result and says it. Only the server's refusals let the rest go on.
+func (s *Changes) note(r document.Resource, did string, err error) error {
+	res := Result{Host: r.Host, Kind: r.Kind, Name: r.Name, Did: did}
+	if err != nil {
+		if _, refused := errors.AsType[*operator.Error](err); !refused {
+			return err
+		}
+		res.Did, res.Error, res.code = didRefused, err.Error(), codeOf(err)
+	}
+	s.results = append(s.results, res)
+	if !s.table {
+		return nil
+	}
+	screen := term.Of(s.Out, s.Getenv)
+	words := screen.Paint(colorOf(res.Did), res.Did)
+	if res.Error != "" {
+		words += ": " + res.Error
+	}
+	_, werr := fmt.Fprintf(s.Out, "%s: %s\n", r.Words(), words)
+	return werr
+}
+
+func colorOf(did string) term.Color {
+	switch did {
+	case didRefused:
+		return term.Bad
+	case didUnchanged:
+		return term.Faint
+	}
+	return term.Good
+}
+
+func codeOf(err error) int {
+	if f, ok := errors.AsType[*exit.Failure](command.RemoteError(err)); ok {
+		return f.Code
+	}
+	return exit.Failed
+}
+
+// Finish waits if that was asked for, and ends with the code of the first refusal.
+func (s *Changes) Finish(ctx context.Context, f settle.Flags) error {
+	return s.FinishWith(ctx, f, settle.For(s.Env, s.table))
+}
+
+// FinishWith is Finish with another view of the wait.
+func (s *Changes) FinishWith(ctx context.Context, f settle.Flags, show settle.View) error {
+	var waited error
+	if f.Wait {
+		waited = s.wait(ctx, f, show)
+	}
+	if err := s.Print(command.NonNil(s.results), func() error { return nil }); err != nil {
+		return err
+	}
+	for _, r := range s.results {
+		if r.code != 0 {
+			return cmp.Or(waited, exit.Silently(r.code))
+		}
+	}
+	return waited
+}
+
+// Ask asks once for something of a resource.
+func (s *Changes) Ask(ctx context.Context, host string, id container.ID, verb string) error {
+	_, err := s.client.Ask(ctx, host, id.Kind, id.Name, verb, s.reason)
+	return s.note(document.Resource{Host: host, ID: id}, "asked to "+verb, err)
+}
+
+// Done reports whether nothing was refused.
+func (s *Changes) Done() bool {
+	return !slices.ContainsFunc(s.results, func(r Result) bool { return r.code != 0 })
+}
+
+func (s *Changes) wait(ctx context.Context, f settle.Flags, show settle.View) error {
+	var targets []settle.Target
+	for _, r := range s.results {
+		if r.Did != didRefused {
+			targets = append(targets, settle.Target{Host: r.Host, ID: container.ID{Kind: r.Kind, Name: r.Name},
+				New: r.Did != didUnchanged, Gone: r.Did == didRemoved})
+		}
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	outcomes, err := f.For(ctx, s.client, s.after, targets, show)
+	for _, o := range outcomes {
+		for i := range s.results {
+			if r := &s.results[i]; r.Host == o.Host && r.Kind == o.Kind && r.Name == o.Name {
+				r.State, r.Detail = o.State, o.Detail
+			}
+		}
+	}
+	return err
+}

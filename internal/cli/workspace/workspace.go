@@ -1,0 +1,195 @@
+// Package workspace holds the verbs on single workspaces and images of the
+// managed layer.
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/apply"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/document"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/settle"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/managed"
+)
+
+// verbs is one run of the command line.
+type verbs struct{ *command.Env }
+
+// Verbs returns the commands.
+func Verbs(e *command.Env) []*cobra.Command {
+	a := verbs{e}
+	const kind = container.KindWorkspace
+	asks := a.asks(kind, map[string]string{
+		deploy.Start: "Start a stopped workspace", deploy.Stop: "Stop a workspace and keep what it stores",
+		deploy.Restart: "Stop and start a workspace", deploy.Redeploy: "Replace the container of a workspace by a new one like it",
+		deploy.Retry: "Try again what failed, now",
+	})
+	workspaces := command.Group(command.GroupWatch, kind, "Create, change and steer single workspaces",
+		"  steady workspace list gpu-1\n  steady workspace create gpu-1/web --image nginx:1 --port 8080:80\n  steady workspace stop gpu-1/web",
+		append([]*cobra.Command{a.listCmd(kind), a.showCmd(kind), a.createCmd(), a.editCmd(), a.removeCmd(kind), a.snapshotCmd()}, asks...)...)
+	return []*cobra.Command{workspaces, a.imageCmd()}
+}
+
+// asks makes a command for each verb that the server takes for a kind.
+func (a verbs) asks(kind string, short map[string]string) []*cobra.Command {
+	var out []*cobra.Command
+	for _, verb := range deploy.Verbs[kind] {
+		if short[verb] != "" && slices.Contains(managed.Verbs(), verb) {
+			out = append(out, a.askCmd(kind, verb, short[verb]))
+		}
+	}
+	return out
+}
+
+func (a verbs) askCmd(kind, verb, short string) *cobra.Command {
+	var f settle.Flags
+	cmd := &cobra.Command{
+		Use: verb + " HOST/NAME", Short: short,
+		Example: "  steady " + kind + " " + verb + " gpu-1/web",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	reason := command.TakesReason(cmd)
+	f.Add(cmd)
+	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		host, name, err := command.OnHost(args[0])
+		if err != nil {
+			return err
+		}
+		s, err := apply.Begin(ctx, a.Env, c, *reason)
+		if err == nil {
+			err = s.Ask(ctx, host, container.ID{Kind: kind, Name: name}, verb)
+		}
+		if err != nil {
+			return err
+		}
+		return s.Finish(ctx, f)
+	})), kind)
+}
+
+func (a verbs) removeCmd(kind string) *cobra.Command {
+	var f settle.Flags
+	cmd := &cobra.Command{
+		Use: "rm HOST/NAME", Short: "Remove " + kind + " NAME from the managed layer of a host",
+		Example: "  steady " + kind + " rm gpu-1/web --wait",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	if kind == container.KindWorkspace {
+		cmd.Long = "Removes a workspace with its container. Named volumes, the image and routes stay;\nsteady remove takes them as well."
+	}
+	reason := command.TakesReason(cmd)
+	f.Add(cmd)
+	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		host, name, err := command.OnHost(args[0])
+		if err != nil {
+			return err
+		}
+		s, err := apply.Begin(ctx, a.Env, c, *reason)
+		if err == nil {
+			err = s.Remove(ctx, document.Resource{Host: host, ID: container.ID{Kind: kind, Name: name}})
+		}
+		if err != nil {
+			return err
+		}
+		return s.Finish(ctx, f)
+	})), kind)
+}
+
+// current is a resource of the managed layer, nil if there is none.
+func current(ctx context.Context, c *operator.Client, host, kind, name string) (*operator.ManagedResource, error) {
+	r, err := c.ManagedResource(ctx, host, kind, name)
+	if refusal, ok := errors.AsType[*operator.Error](err); ok && refusal.Status == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+type snapshotOptions struct {
+	name   string
+	live   bool
+	keep   []string
+	reason *string
+	settle.Flags
+}
+
+func (a verbs) snapshotCmd() *cobra.Command {
+	var o snapshotOptions
+	cmd := &cobra.Command{
+		Use: "snapshot HOST/NAME", Short: "Capture a running workspace as an image",
+		Long: `Captures a running workspace as an image of its host, without secrets. Taking it
+again under the same name replaces it. Workspaces run from it with the image
+snapshot/NAME.`,
+		Example: "  steady workspace snapshot gpu-1/web --wait\n  steady workspace snapshot gpu-1/web --as before-upgrade --live",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.name, "as", "", "name of the snapshot (default: that of the workspace)")
+	f.BoolVar(&o.live, "live", false, "do not pause the workspace meanwhile")
+	f.StringSliceVar(&o.keep, "keep", nil, "environment names that are kept although they look like secrets")
+	o.reason = command.TakesReason(cmd)
+	o.Flags.Add(cmd)
+	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		host, name, err := command.OnHost(args[0])
+		if err != nil {
+			return err
+		}
+		return a.snapshot(ctx, c, host, name, o)
+	})), container.KindWorkspace)
+}
+
+// snapshot sets the snapshot with the take after the last one.
+func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name string, o snapshotOptions) error {
+	spec := container.Snapshot{Name: cmp.Or(o.name, name), Workspace: name, Take: 1, Live: o.live, Keep: o.keep}
+	before, err := current(ctx, c, host, container.KindSnapshot, spec.Name)
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		set, _, err := managed.ReadSpec(container.KindSnapshot, spec.Name, before.Spec)
+		if err != nil {
+			return err
+		}
+		old := set.Snapshots[0]
+		if old.Workspace != name {
+			return exit.Badf("snapshot %s on %s is of workspace %s; give another name with --as", spec.Name, host, old.Workspace)
+		}
+		spec.Take = old.Take + 1
+		if len(o.keep) == 0 {
+			spec.Keep = old.Keep
+		}
+	}
+	r, err := document.Of(host, container.KindSnapshot, spec.Name, &spec)
+	if err != nil {
+		return exit.Bad(err)
+	}
+	s, err := apply.Begin(ctx, a.Env, c, *o.reason)
+	if err == nil {
+		err = s.Set(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Finish(ctx, o.Flags)
+}
+
+// words splits KEY=VALUE.
+func words(flag, text string) (name, value string, err error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return "", "", exit.Badf("--%s %q: expected NAME=VALUE", flag, text)
+	}
+	return name, value, nil
+}
