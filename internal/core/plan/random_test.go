@@ -185,7 +185,18 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 		"mend":     on(func(t *rapid.T, m *machine) { clear(m.broken) }),
 		"elapse":   on(func(t *rapid.T, m *machine) { m.elapse() }),
 		"restart":  on(func(t *rapid.T, m *machine) { m.restart(rapid.Bool().Draw(t, "reboot")) }),
-		"deliver":  on(func(t *rapid.T, m *machine) { m.deliver() }),
+		"drift": on(func(t *rapid.T, m *machine) {
+			m.drifts(true, rapid.SampledFrom([]string{"exec/app", "exec/proxy"}).Draw(t, "resource"))
+		}),
+		"common cause": func(*rapid.T) {
+			for _, name := range w.names() {
+				w.hosts[name].drifts(true, "exec/app")
+			}
+		},
+		"heal":    on(func(t *rapid.T, m *machine) { m.drifts(false, "exec/app", "exec/proxy") }),
+		"repair":  on(func(t *rapid.T, m *machine) { m.repair() }),
+		"stuck":   on(func(t *rapid.T, m *machine) { m.stuck = !m.stuck; m.look() }),
+		"deliver": on(func(t *rapid.T, m *machine) { m.deliver() }),
 		"enrol": on(func(t *rapid.T, m *machine) {
 			if rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
 				w.enrol(m.name)
@@ -324,6 +335,7 @@ func settle(t *rapid.T, w *world) {
 	w.refresh()
 	for _, name := range w.names() {
 		clear(w.hosts[name].broken)
+		w.hosts[name].stuck = false
 		w.presence(name, true)
 		w.hosts[name].restart(false)
 	}
@@ -357,6 +369,9 @@ func atRest(t *rapid.T, w *world) {
 		m, h := w.hosts[name], w.s.Hosts[name]
 		if h.Grant != nil || h.Acting() || h.SilentFailure {
 			t.Fatalf("L3: host %s is at rest with grant %+v in phase %s\n%s", name, h.Grant, h.Machine.Phase, w.tail())
+		}
+		if a, err := plan.Why(w.s, name, w.now); err != nil || len(m.drift) > 0 && (a.Repair == nil || a.Repair.Block == nil) {
+			t.Fatalf("L3: the drift %v of host %s was not repaired, and nothing holds it: %+v, %v\n%s", m.drift, name, a, err, w.tail())
 		}
 		if m.agent.Machine.Phase != h.Machine.Phase {
 			t.Fatalf("S24: host %s and its mirror differ at rest", name)
