@@ -54,6 +54,7 @@ type Agent struct {
 	// since then are contact after it.
 	era         atomic.Int64
 	wantContact atomic.Bool
+	newest      atomic.Pointer[delegationDoc]
 	beatNow     atomic.Bool // a heartbeat is due, whatever the interval
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
@@ -149,6 +150,12 @@ func (a *Agent) load(ctx context.Context) error {
 	}
 	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyClock, a.time.doc()) }); err != nil {
 		return err
+	}
+	var n delegationDoc
+	if ok, err := a.store.Get(ctx, keyDelegation, &n); err != nil {
+		return err
+	} else if ok {
+		a.newest.Store(&n)
 	}
 	if err := a.connect(ts); err != nil {
 		return err

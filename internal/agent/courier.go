@@ -211,8 +211,10 @@ func (c *courier) refresh(ctx context.Context) error {
 	case errors.As(err, new(*trust.Error)):
 		c.a.post(ctx, refused{err: err})
 		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	return c.a.learnDelegation(ctx)
 }
 
 // replay sends again what a server that lost its newest records does not hold.

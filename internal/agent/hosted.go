@@ -19,8 +19,11 @@ type hosted struct{ a *Agent }
 
 var _ hosting.Agent = hosted{}
 
-// Delegation is of the plan that the host took last.
-func (h hosted) Delegation() *fleet.Delegation { return h.a.status.Load().plan.Delegation }
+// Delegation is what the server may do unsigned on this host now.
+func (h hosted) Delegation() *fleet.Delegation {
+	s := h.a.status.Load()
+	return delegated(&s.plan, s.Machine.Current, h.a.newest.Load())
+}
 
 // AllowVolumeDelete is of the same plan.
 func (h hosted) AllowVolumeDelete() bool { return h.a.status.Load().plan.AllowVolumeDelete }

@@ -248,6 +248,37 @@ func (f *Follower) Plan(ctx context.Context, rollout string, manifest digest.Dig
 	return p, err
 }
 
+// Newest reads what the newest manifest of a channel plans for this host. It is
+// pinned by nothing and nothing may be activated on it: a rollout of it may never
+// come.
+func (f *Follower) Newest(ctx context.Context, channel string) (trust.Verified[fleet.HostPlan], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var none trust.Verified[fleet.HostPlan]
+	if f.resolved.IsZero() {
+		if err := f.refresh(ctx); err != nil {
+			return none, err
+		}
+	}
+	list := f.resolved.Value().Channels[channel].Manifests
+	if len(list) == 0 {
+		return none, &trust.Error{Code: trust.ManifestMissing, Words: "channel " + channel + " has no manifest"}
+	}
+	hm, err := f.o.Source.Manifest(ctx, list[0].Rollout)
+	if err != nil {
+		return none, err
+	}
+	m, _, err := f.v.Manifest(hm.Envelope, f.resolved)
+	if err != nil {
+		return none, err
+	}
+	if m.Digest() != list[0].Digest {
+		return none, &trust.Error{Code: trust.ManifestMismatch, Words: fmt.Sprintf(
+			"the newest manifest of channel %s is %s, and the server gave %s", channel, list[0].Digest.Short(), m.Digest().Short())}
+	}
+	return f.v.HostPlan(m, hm.Leaf.Leaf, trust.Proof{Index: uint64(hm.Leaf.Index), Hashes: hm.Leaf.Proof}, f.o.Host)
+}
+
 // lists reports whether the snapshot at hand names the manifest.
 func (f *Follower) lists(rollout string, manifest digest.Digest) bool {
 	if f.resolved.IsZero() {
