@@ -18,7 +18,7 @@ func TestP1DelegationIsNeverWiderThanDeclared(t *testing.T) {
 	have := d([]string{"image", "workspace"}, []string{"exec", "logs"}, 3)
 	for name, c := range map[string]struct {
 		plan   *fleet.Delegation
-		newest *newest
+		newest *delegationDoc
 		want   *fleet.Delegation
 	}{
 		"nothing newer":              {have, nil, have},
