@@ -36,15 +36,18 @@ type (
 		Nonce    string   `json:"nonce,omitempty"`
 		MadeFor  []string `json:"madeFor,omitempty"`
 		Repeats  int      `json:"repeats,omitempty"`
+		Live     bool     `json:"live,omitempty"` // what it replaces runs
 	}
 	// Start starts a container. Restart stops it first, for the nonce of a verb.
 	Start struct {
 		ID      string `json:"id"`
 		Restart string `json:"restart,omitempty"`
 	}
-	// Stop stops containers and keeps them.
+	// Stop stops containers and keeps them. Replaced says that another one has
+	// taken their place already.
 	Stop struct {
-		IDs []string `json:"ids"`
+		IDs      []string `json:"ids"`
+		Replaced bool     `json:"replaced,omitempty"`
 	}
 	// Unpause lets a frozen container go on.
 	Unpause struct {
@@ -60,11 +63,12 @@ type (
 		ID string `json:"id"`
 	}
 	// Swap stops Old (if any runs) and gives its name to New, and starts New if
-	// Run is set.
+	// Run is set. Live says that Old runs in its place until then.
 	Swap struct {
-		Old string `json:"old"`
-		New string `json:"new"`
-		Run bool   `json:"run"`
+		Old  string `json:"old"`
+		New  string `json:"new"`
+		Run  bool   `json:"run"`
+		Live bool   `json:"live,omitempty"`
 	}
 	// Promote gives the name of Old to New, which runs and is good, lets requests
 	// go to New, and leaves Old running.

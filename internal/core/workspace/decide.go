@@ -196,7 +196,7 @@ func (s *step) trial() engine.Decision {
 			}
 		}
 		if len(live) > 0 && v.cause == "" {
-			return do(Stop{IDs: live}, CodeReplacing, "what is replaced was started again")
+			return do(Stop{IDs: live, Replaced: true}, CodeReplacing, "what is replaced was started again")
 		}
 	}
 	if len(cure) > 0 && !v.good {
@@ -247,7 +247,7 @@ func (s *step) beside() engine.Decision {
 		return do(Adjust{ID: n.ID, Fields: fields(l)}, CodeReplacing, Words(l))
 	}
 	if !s.w.StartFirst || !m.live() {
-		return do(Swap{Old: m.ID, New: n.ID, Run: s.w.Run != container.Stopped}, CodeReplacing, Words(cure))
+		return do(Swap{Old: m.ID, New: n.ID, Run: s.w.Run != container.Stopped, Live: m.live()}, CodeReplacing, Words(cure))
 	}
 	if n.State == Created {
 		return do(Start{ID: n.ID}, CodeReplacing, Words(cure))
@@ -277,7 +277,7 @@ func (s *step) alone() engine.Decision {
 		if slices.Equal(marks(cure), m.MadeFor) && m.Age < loopSpan {
 			repeats = m.Repeats + 1
 		}
-		return s.make(Create{Replaces: m.ID, MadeFor: marks(cure), Repeats: repeats}, CodeReplace, Words(cure))
+		return s.make(Create{Replaces: m.ID, MadeFor: marks(cure), Repeats: repeats, Live: m.live()}, CodeReplace, Words(cure))
 	}
 	if d, ok := s.settle(m); ok {
 		return d

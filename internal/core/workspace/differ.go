@@ -45,6 +45,10 @@ func (w *Want) stale(c *Container) (cure, futile []diff.Difference) {
 			cure = append(cure, d)
 		}
 	}
+	if c.forgotten() {
+		cure = append(cure, diff.Difference{Field: "start", Class: diff.Replace, Cause: diff.Outside, Desired: "possible",
+			Observed: "impossible: the engine ended in the middle of one (" + c.Error + ")"})
+	}
 	if w.Verb == Redeploy && w.Nonce != "" && c.Asked != w.Nonce {
 		cure = append(cure, diff.Difference{Field: "redeploy", Class: diff.Replace, Cause: diff.Declared, Desired: w.Nonce, Observed: c.Asked})
 	}

@@ -164,6 +164,14 @@ func (c *Container) startFailed() bool {
 	return c.State == Created && (c.Error != "" || c.ExitCode != 0)
 }
 
+// forgotten reports that the engine can never start the container again: it ended
+// after it had the program started and before it had written that down, and finds
+// what it left in its own way.
+func (c *Container) forgotten() bool {
+	return !c.live() && (strings.Contains(c.Error, "id already in use") ||
+		strings.Contains(c.Error, "task ") && strings.Contains(c.Error, ": already exists"))
+}
+
 // cast is the containers by role; new and old ones the newest first.
 type cast struct {
 	main   *Container

@@ -23,3 +23,27 @@ func TestWhatIsReplacedNextIsNotAdjusted(t *testing.T) {
 		t.Errorf("%s %v (%s)", d.Name(), d.Action(), d.Reason())
 	}
 }
+
+// TestWhatCanNeverStartIsMadeAnew: a container of which the engine forgot in the
+// middle of a start that it runs is replaced, and any other failed start is tried
+// again.
+func TestWhatCanNeverStartIsMadeAnew(t *testing.T) {
+	for _, c := range []struct {
+		words string
+		state workspace.State
+		anew  bool
+	}{
+		{"id already in use", workspace.Created, true},
+		{"task 4f0e: already exists", workspace.Created, true},
+		{"task 4f0e: already exists", workspace.Exited, true},
+		{"task 4f0e: already exists", workspace.Running, false},
+		{"driver failed programming external connectivity: Bind for 0.0.0.0:80 failed: port is already allocated", workspace.Created, false},
+		{"Address already in use", workspace.Created, false},
+	} {
+		main := workspace.Container{ID: "a", Name: "web", Role: workspace.Main, Replica: 1, State: c.state, Error: c.words, ExitCode: 128, Ran: clock.Minute}
+		d := workspace.Decide(workspace.Want{Title: "web"}, workspace.Seen{Containers: []workspace.Container{main}}, 1)
+		if a, ok := d.Action().(workspace.Create); ok != c.anew || ok && a.Replaces != "a" {
+			t.Errorf("%s, %s: %s %v (%s)", c.state, c.words, d.Name(), d.Action(), d.Reason())
+		}
+	}
+}

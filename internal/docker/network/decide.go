@@ -42,6 +42,12 @@ func (Create) ActionName() string  { return "create" }
 func (Remove) ActionName() string  { return "remove" }
 func (Replace) ActionName() string { return "replace" }
 
+// Disrupts reports whether containers lose the network for a while.
+func (a Remove) Disrupts() bool { return len(a.Detach) > 0 }
+
+// Disrupts reports whether containers lose the network for a while.
+func (a Replace) Disrupts() bool { return len(a.Detach) > 0 }
+
 // again is when a network is looked at again that waits for people.
 const again = 30 * clock.Second
 
