@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/container"
@@ -98,7 +99,7 @@ func (w *world) foreign(workspace string, volatile ...string) (same func()) {
 		}
 		for name, text := range before {
 			if after[name] != text {
-				w.t.Errorf("S35: container %s of somebody else is not as it was:\n%s\n%s", name, text, after[name])
+				w.t.Errorf("S35: container %s of somebody else is not as it was:\n%s", name, cmp.Diff(strings.Split(text, "\n"), strings.Split(after[name], "\n")))
 			}
 		}
 	}

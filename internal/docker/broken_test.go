@@ -1,0 +1,320 @@
+package docker_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// restarted are the fields of a container that an engine changes by itself when
+// it was killed and starts again: how it runs, where it is on networks, and how
+// it spells empty lists.
+var restarted = []string{"State", "NetworkSettings", "HostConfig.Dns", "HostConfig.DnsOptions", "HostConfig.DnsSearch"}
+
+// trouble is a way for an engine to fail.
+type trouble struct {
+	name     string
+	volatile []string // fields of foreign containers that it changes
+	begin    func(d *dockertest.Daemon)
+	end      func(d *dockertest.Daemon)
+}
+
+var troubles = []trouble{
+	{"frozen", nil, (*dockertest.Daemon).Stop, (*dockertest.Daemon).Continue},
+	{"killed", restarted, (*dockertest.Daemon).Kill, (*dockertest.Daemon).Start},
+}
+
+// broken is a world behind a proxy, with calls that end soon.
+func broken(t *testing.T) (*world, *dockertest.Proxy) {
+	w := worldOn(t, dockertest.Private(t))
+	p := w.d.Proxy()
+	w.cfg.Socket, w.cfg.Timeout = p.Socket(), time.Second
+	return w, p
+}
+
+// at breaks the engine when the agent asks for its n-th change from now on: the
+// engine gets the request, and nobody an answer.
+func (w *world) at(p *dockertest.Proxy, n int, x trouble, change func()) (fired bool) {
+	w.t.Helper()
+	reached, broke := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	p.Forget()
+	p.Before(func(r dockertest.Request) dockertest.Fate {
+		if r.Write == n {
+			once.Do(func() { close(reached) })
+			<-broke
+		}
+		return dockertest.Pass
+	})
+	defer p.Before(nil)
+	change()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.converged()
+	}()
+	select {
+	case <-reached:
+	case <-done:
+		close(broke)
+		return false
+	}
+	x.begin(w.d)
+	close(broke)
+	w.unknown()
+	x.end(w.d)
+	<-done
+	return true
+}
+
+// unknown waits until the agent says of something that nobody knows how it is.
+func (w *world) unknown() {
+	w.t.Helper()
+	w.until("nobody says that the engine does not answer", func() (bool, string) {
+		all, err := w.a.rows.List(w.ctx, reconcile.Filter{})
+		w.ok(err)
+		for i := range all {
+			switch all[i].Reason.Code {
+			case fault.CodeUnavailable, fault.CodeUnknown:
+				return true, ""
+			}
+			if all[i].Phase == engine.Failed {
+				w.t.Errorf("%s failed for the engine's fault: %s", all[i].Ref, all[i].Reason)
+			}
+		}
+		return false, ""
+	})
+}
+
+// creates counts the containers that the agent asked for, by name.
+func creates(p *dockertest.Proxy) map[string]int {
+	out := map[string]int{}
+	for _, r := range p.Writes() {
+		if r.Path == "/containers/create" {
+			out[r.Query]++
+		}
+	}
+	return out
+}
+
+// TestEngineStoppedKilledRestartedInTheMiddle: an engine that is frozen for
+// longer than calls may take, or killed and started again, at every change that a
+// deployment and a replacement ask for: the agent says that it does not know, asks
+// for no second container, and ends with one that runs with its data. Containers
+// of others stay as they are.
+func TestEngineStoppedKilledRestartedInTheMiddle(t *testing.T) {
+	for _, x := range troubles {
+		t.Run(x.name+" while it replaces", func(t *testing.T) {
+			t.Parallel()
+			w, p := broken(t)
+			same := w.foreign("web", x.volatile...)
+			w.start()
+			w.declare(replaced(0, false))
+			w.converged()
+			w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
+			for n := 1; ; n++ {
+				if !w.at(p, n, x, func() { w.declare(replaced(n, false)) }) {
+					if n < 7 {
+						t.Errorf("a replacement took only %d calls", n-1)
+					}
+					break
+				}
+				w.converged()
+				w.replacedRight(n, false)
+				for name, asked := range creates(p) {
+					if x.name == "frozen" && asked > 1 {
+						t.Errorf("call %d: asked %d times for container %s", n, asked, name)
+					}
+				}
+				same()
+				if t.Failed() {
+					t.Fatalf("call %d\n%s", n, w.listed())
+				}
+			}
+			w.settled()
+		})
+		t.Run(x.name+" while it deploys", func(t *testing.T) {
+			t.Parallel()
+			w, p := broken(t)
+			same := w.foreign("web", x.volatile...)
+			w.start()
+			for _, n := range []int{2, 5, 8, 11} {
+				s := several(n)
+				if !w.at(p, n, x, func() { w.declare(s) }) {
+					t.Fatalf("no %d changes", n)
+				}
+				w.converged()
+				w.right(s)
+				w.processes(n, len(s.Workspaces))
+				same()
+				w.declare(container.Set{})
+				w.converged()
+				if t.Failed() {
+					t.Fatalf("call %d\n%s", n, w.listed())
+				}
+			}
+		})
+	}
+}
+
+// several is a set of independent workspaces on networks of their own.
+func several(version int) container.Set {
+	s := container.Set{Images: []container.Image{plain("plain")}}
+	for i := range 4 {
+		name := fmt.Sprint("w", i)
+		s.Networks = append(s.Networks, container.Network{Name: name})
+		s.Workspaces = append(s.Workspaces, container.Workspace{Name: name, Image: "plain", Command: sleeper(marker(version)),
+			Networks: []container.Attachment{{Network: name}}, Update: container.Update{Monitor: 100}})
+	}
+	return s
+}
+
+// marker is a word in the command of what several declares.
+func marker(version int) string { return fmt.Sprint("several-of-version-", version) }
+
+// processes waits until so many processes run what several declares, known to the
+// engine or not: it ends what it does not know after a while.
+func (w *world) processes(version, want int) {
+	w.t.Helper()
+	w.until("programs run more than once", func() (bool, string) { n := w.count(version); return n == want, fmt.Sprint(n) })
+}
+
+func (w *world) count(version int) (n int) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err == nil && strings.HasPrefix(string(text), "sh\x00") && strings.Contains(string(text), marker(version)+";") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestHungEngineIsUnknownAndNeverAskedTwice: while an engine hangs, everything
+// that is looked at says so, no container is asked for again, and nothing counts
+// as an attempt. Each container was made once, as the engine tells.
+func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
+	w, p := broken(t)
+	w.start()
+	since := time.Now()
+	var once sync.Once
+	frozen := make(chan struct{})
+	p.Before(func(r dockertest.Request) dockertest.Fate {
+		if r.Path == "/containers/create" {
+			once.Do(func() { w.d.Stop(); close(frozen) })
+		}
+		return dockertest.Pass
+	})
+	w.declare(several(1))
+	<-frozen
+	said := func() (bool, string) {
+		all, err := w.a.rows.List(w.ctx, reconcile.Filter{Kind: container.KindWorkspace})
+		w.ok(err)
+		for i := range all {
+			if c := all[i].Reason.Code; c != fault.CodeUnavailable && c != fault.CodeUnknown {
+				return false, all[i].Ref.String() + " " + all[i].Reason.String()
+			}
+			if all[i].Attempts > 1 {
+				w.t.Errorf("%s: %d attempts", all[i].Ref, all[i].Attempts)
+			}
+		}
+		return len(all) == 4, "not all are there"
+	}
+	w.until("not everything says that the engine hangs", said)
+	for range 3 {
+		all, err := w.a.rows.List(w.ctx, reconcile.Filter{Kind: container.KindWorkspace})
+		w.ok(err)
+		for i := range all {
+			w.a.loop.Kick(all[i].Ref, engine.Cause{Trigger: engine.TriggerOperator})
+		}
+		w.until("not everything says that the engine hangs", said)
+	}
+	for name, n := range creates(p) {
+		if n != 1 {
+			t.Errorf("asked %d times for %s of an engine that hangs", n, name)
+		}
+	}
+	w.d.Continue()
+	w.converged()
+	made := map[string]int{}
+	for _, name := range w.made(since) {
+		made[name]++
+	}
+	for _, s := range several(1).Workspaces {
+		if n := made[w.owner.Title(s.Name)]; n != 1 {
+			t.Errorf("the engine made %d containers named %s", n, s.Name)
+		}
+	}
+	w.settled()
+	w.right(several(1))
+}
+
+// made are the names of this host's containers that the engine made since then.
+func (w *world) made(since time.Time) []string {
+	w.t.Helper()
+	stream := w.api.Events(w.ctx, client.EventsListOptions{
+		Since: fmt.Sprint(since.Unix()), Until: fmt.Sprint(time.Now().Unix() + 1),
+		Filters: client.Filters{}.Add("type", "container").Add("event", "create").Add("label", ownership.LabelOwner+"="+w.owner.ID()),
+	})
+	var out []string
+	for {
+		select {
+		case m := <-stream.Messages:
+			out = append(out, m.Actor.Attributes["name"])
+		case err := <-stream.Err:
+			if err != nil && !strings.Contains(err.Error(), "EOF") {
+				w.t.Fatal(err)
+			}
+			return out
+		}
+	}
+}
+
+// TestEngineKilledWhileItStartsAContainer: an engine that dies after the program
+// runs and before it has written that down knows nothing of it later, and can
+// never start that container. The workspace still ends with one that runs.
+func TestEngineKilledWhileItStartsAContainer(t *testing.T) {
+	w, p := broken(t)
+	w.start()
+	w.declare(container.Set{Images: []container.Image{plain("plain")}})
+	w.converged()
+	var once sync.Once
+	killed := make(chan struct{})
+	p.Before(func(r dockertest.Request) dockertest.Fate {
+		if strings.HasSuffix(r.Path, "/start") {
+			go once.Do(func() {
+				defer close(killed)
+				for w.count(1) == 0 && w.ctx.Err() == nil {
+				}
+				w.d.Kill()
+			})
+		}
+		return dockertest.Pass
+	})
+	s := several(1)
+	s.Workspaces = s.Workspaces[:1]
+	w.declare(s)
+	<-killed
+	p.Before(nil)
+	w.d.Start()
+	w.converged()
+	w.processes(1, 1)
+	w.settled()
+	w.right(s)
+}
