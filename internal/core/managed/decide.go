@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
@@ -63,27 +64,22 @@ type Input struct {
 	Envelope   json.RawMessage
 }
 
-// Verbs of ManagedAsked. Start and Stop change the spec as well.
+// Start and Stop change what is desired as well.
 const (
-	Start    = "start"
-	Stop     = "stop"
-	Redeploy = "redeploy"
-	Retry    = "retry"
-	Snap     = "snapshot"
-	Build    = "build"
-	Cancel   = "cancel"
+	Start = deploy.Start
+	Stop  = deploy.Stop
 )
 
 // verbs says which kinds take a verb.
-var verbs = map[string][]string{
-	Start:    {container.KindWorkspace},
-	Stop:     {container.KindWorkspace},
-	Redeploy: {container.KindWorkspace},
-	Retry:    container.Kinds,
-	Snap:     {container.KindSnapshot, container.KindWorkspace},
-	Build:    {container.KindImage},
-	Cancel:   {container.KindImage},
-}
+var verbs = func() map[string][]string {
+	out := map[string][]string{}
+	for _, kind := range container.Kinds {
+		for _, v := range deploy.Verbs[kind] {
+			out[v] = append(out[v], kind)
+		}
+	}
+	return out
+}()
 
 // Verbs lists the verbs in order.
 func Verbs() []string { return sortedKeys(verbs) }

@@ -505,7 +505,7 @@ func TestP1NothingOutOfBoundsIsSet(t *testing.T) {
 			}
 			before := len(l.log)
 			err := l.set(v, kind, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), spec)
-			if _, asked := managed.AskFor(l.s, v, kind, "a", managed.Retry, "n", l.change()); !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || code(asked) != managed.NotDelegated) {
+			if _, asked := managed.AskFor(l.s, v, kind, "a", "retry", "n", l.change()); !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || code(asked) != managed.NotDelegated) {
 				rt.Fatalf("%s on a host that delegates %v: %v, %v", kind, v.Delegation, err, asked)
 			}
 			if err != nil {
