@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/system"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // hosted is the agent as hosting sees it.
@@ -52,6 +53,11 @@ func (h hosted) Declared(ctx context.Context) ([]*container.Set, error) {
 		out = append(out, b.Containers)
 	}
 	return out, nil
+}
+
+// Entry checks an operator's signature under the fleet's root.
+func (h hosted) Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error) {
+	return h.a.follower.Entry(env)
 }
 
 // Asked has the generation look at its verbs.

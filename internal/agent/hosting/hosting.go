@@ -34,6 +34,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -69,6 +70,8 @@ type Agent interface {
 	// come back or are on their way; nil ones are empty. An error says that one of
 	// them is not known now.
 	Declared(ctx context.Context) ([]*container.Set, error)
+	// Entry checks an entry that an operator signed for this host.
+	Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error)
 	// Asked has the generation look at its verbs again.
 	Asked()
 	// Beat sends a heartbeat soon.

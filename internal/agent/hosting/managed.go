@@ -3,6 +3,8 @@ package hosting
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -23,6 +25,27 @@ const keyManaged = "managed"
 type managedDoc struct {
 	ETag string       `json:"etag"`
 	Doc  wire.Managed `json:"doc"`
+}
+
+// keyVersions is where the highest version of each signed entry is kept: an older
+// one is refused for ever.
+const keyVersions = "managed.versions"
+
+// verifier checks signed entries, and notes their versions in seen.
+func (h *Hosting) verifier(seen map[string]uint64) func(json.RawMessage) (delegated.Signed, error) {
+	return func(env json.RawMessage) (delegated.Signed, error) {
+		v, err := h.o.Agent.Entry(env)
+		if err != nil {
+			return delegated.Signed{}, err
+		}
+		e := v.Value()
+		id := e.Kind + "/" + e.Name
+		if e.Version < seen[id] {
+			return delegated.Signed{}, fmt.Errorf("version %d of %s was signed before version %d, which this host has seen", e.Version, id, seen[id])
+		}
+		seen[id] = e.Version
+		return delegated.Signed{Kind: e.Kind, Name: e.Name, Spec: json.RawMessage(e.Spec), NotAfter: e.NotAfter}, nil
+	}
 }
 
 // Replied takes what a heartbeat was answered.
@@ -85,11 +108,18 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 		h.o.Log.Warn("the managed layer waits: the bundle of this host cannot be read", "error", err)
 		return nil
 	}
-	got := delegated.Admit(delegated.Input{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Bundles: declared, Title: h.Title()})
+	seen := map[string]uint64{}
+	if _, err := h.o.Store.Get(ctx, keyVersions, &seen); err != nil {
+		return err
+	}
+	got := delegated.Admit(delegated.Input{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Bundles: declared, Title: h.Title(), Verify: h.verifier(seen)})
 	now := h.o.Now()
 	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: "managed " + strconv.FormatUint(doc.Doc.Version, 10)}
 	err = h.o.Store.Tx(ctx, func(tx *sql.Tx) error {
 		if err := state.Put(ctx, tx, keyManaged, doc); err != nil {
+			return err
+		}
+		if err := state.Put(ctx, tx, keyVersions, seen); err != nil {
 			return err
 		}
 		for _, r := range got.Refused {

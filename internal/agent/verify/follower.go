@@ -279,6 +279,14 @@ func (f *Follower) Newest(ctx context.Context, channel string) (trust.Verified[f
 	return f.v.HostPlan(m, hm.Leaf.Leaf, trust.Proof{Index: uint64(hm.Leaf.Index), Hashes: hm.Leaf.Proof}, f.o.Host)
 }
 
+// Entry checks an entry of the managed layer that an operator signed for this
+// host.
+func (f *Follower) Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.v.ManagedEntry(env, f.o.Host)
+}
+
 // lists reports whether the snapshot at hand names the manifest.
 func (f *Follower) lists(rollout string, manifest digest.Digest) bool {
 	if f.resolved.IsZero() {

@@ -120,3 +120,20 @@ func CheckName(s string) error {
 // RolloutName is the display name of a rollout. The manifest digest, not this
 // name, is its identity.
 func RolloutName(channel, ref string) string { return channel + "@" + ref }
+
+// TypeManagedEntry is the type of an entry of the managed layer that an operator
+// signed.
+const TypeManagedEntry = "steady/managed.entry/v1"
+
+// ManagedEntry is one entry of one host's managed layer, for hosts whose signed
+// declaration asks for operators' signatures. Of two for one resource the higher
+// version counts.
+type ManagedEntry struct {
+	Document
+	Host string `json:"host"`
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Spec is the resource as JSON text.
+	Spec     string        `json:"spec"`
+	NotAfter clock.Instant `json:"notAfter,omitempty"`
+}
