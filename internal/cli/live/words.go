@@ -42,7 +42,7 @@ func Words(e operator.Event) string {
 	if err != nil {
 		return e.Type + " " + string(e.Body)
 	}
-	for _, say := range []func(event.Event) (string, bool){hostWords, managedWords, rolloutWords, serverWords} {
+	for _, say := range []func(event.Event) (string, bool){hostWords, repairWords, managedWords, rolloutWords, serverWords} {
 		if s, ok := say(ev); ok {
 			return s
 		}
