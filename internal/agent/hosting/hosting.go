@@ -191,7 +191,8 @@ func (h *Hosting) openEngine() error {
 }
 
 // hostKey reads the host's key for digests of values that must not be shown, and
-// makes it the first time.
+// makes it the first time. Another key makes every secret look changed, so it is
+// durable before it is used.
 func hostKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) == 32 {
@@ -202,7 +203,16 @@ func hostKey(path string) ([]byte, error) {
 	}
 	key = make([]byte, 32)
 	rand.Read(key)
-	if err := os.WriteFile(path, key, 0o600); err != nil {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the host's key for digests: %w", err)
+	}
+	_, err = f.Write(key)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the host's key for digests: %w", err)
 	}
 	return key, nil
