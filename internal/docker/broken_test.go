@@ -270,7 +270,7 @@ func (w *world) made(since time.Time) []string {
 	w.t.Helper()
 	stream := w.api.Events(w.ctx, client.EventsListOptions{
 		Since: fmt.Sprint(since.Unix()), Until: fmt.Sprint(time.Now().Unix() + 1),
-		Filters: client.Filters{}.Add("type", "container").Add("event", "create").Add("label", ownership.LabelOwner+"="+w.owner.ID()),
+		Filters: client.Filters{}.Add("type", "container").Add("event", "create").Add("label", ownership.LabelOwner+"="+w.owner.ID(), ownership.LabelKind+"="+container.KindWorkspace),
 	})
 	var out []string
 	for {

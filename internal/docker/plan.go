@@ -155,9 +155,13 @@ func (h *Host) previewWorkspace(ctx context.Context, name string, raw json.RawMe
 	if s.Snapshots, err = specs[container.Snapshot](ctx, h, container.KindSnapshot); err != nil {
 		return Preview{}, err
 	}
+	uses := s.Uses(&w, h.Title)
+	if uses.Image == "" {
+		return Preview{Does: DoesBlocked, Why: fmt.Sprintf("image %s is not declared on this host: set it first", w.Image)}, nil
+	}
 	r := engine.Resource[container.Desired[container.Deployment]]{
 		Ref: engine.Ref{Kind: container.KindWorkspace, ID: name}, Generation: -1,
-		Desired: container.Desired[container.Deployment]{Spec: container.Deployment{Workspace: w, Uses: s.Uses(&w, h.Title)}, Run: "plan"},
+		Desired: container.Desired[container.Deployment]{Spec: container.Deployment{Workspace: w, Uses: uses}, Run: "plan"},
 	}
 	o, err := h.workspaces.Preview(ctx, r)
 	if err != nil {

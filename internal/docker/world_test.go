@@ -229,7 +229,7 @@ func (w *world) right(s container.Set) {
 			w.t.Errorf("container %s is left over", name)
 		}
 	}
-	other, err := openAgent(w.cfg) // it does not run
+	other, err := openAgent(w.a.cfg) // it does not run
 	w.ok(err)
 	defer func() { w.ok(errors.Join(other.engine.Close(), other.db.Close())) }()
 	s.Normalize()

@@ -92,6 +92,9 @@ func decide(d *Desired, o *Observed) engine.Decision {
 		return engine.Do(fetch, engine.Because(CodeAsked, d.Nonce))
 	case made && o.Made.ID == o.ID:
 		return finish(o)
+	case made && o.Older && o.Made.Nonce == "":
+		// Two agents built it at once: all of them keep the first.
+		return engine.Do(Record{o.ID}, engine.Because(CodeUnrecorded, ""))
 	case made && !never && !strings.Contains(o.Ref, "@"): // a digest is no name to give
 		return engine.Do(Tag{o.Made.ID, []string{o.Ref}}, engine.Because(CodeRetagged, retagged(o)))
 	case o.ID != "" && right(n, o):

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
+
+	"github.com/moby/moby/api/types/image"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -48,6 +51,9 @@ type Observed struct {
 	Made  ledger.Image
 	// MadeThere says that the engine still has it, under whatever name.
 	MadeThere bool
+	// Older says that what the reference names was built by this host from the same
+	// before the one that the ledger knows: by another agent, at the same time.
+	Older bool
 	// Missing are further names that do not name it.
 	Missing []string
 	// Short says in words that there is no room for another image.
@@ -81,9 +87,12 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 			o.Identity = seen.Config.Labels[labelBuild]
 		}
 	}
-	if o.MadeThere, err = m.there(ctx, &o); err != nil {
+	made, err := m.there(ctx, &o, &seen)
+	if err != nil {
 		return o, fault.Of(ctx, err)
 	}
+	o.MadeThere = made != nil
+	o.Older = made != nil && o.Owned && o.Identity == string(Identity(n)) && before(&seen, made)
 	for _, name := range n.Names() {
 		i, err := m.o.Engine.ImageInspect(ctx, name)
 		if err != nil && !daemon.NotFound(err) {
@@ -99,16 +108,32 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	return o, err
 }
 
-// there says whether the engine still has what the ledger knows.
-func (m *Manager) there(ctx context.Context, o *Observed) (bool, error) {
-	if !o.Known || o.Made.ID == o.ID {
-		return o.Known && o.ID != "", nil
+// there is what the ledger knows, if the engine still has it.
+func (m *Manager) there(ctx context.Context, o *Observed, named *image.InspectResponse) (*image.InspectResponse, error) {
+	switch {
+	case !o.Known:
+		return nil, nil
+	case o.Made.ID == o.ID:
+		return named, nil
 	}
-	_, err := m.o.Engine.ImageInspect(ctx, o.Made.ID)
-	if daemon.NotFound(err) {
-		return false, nil
+	made, err := m.o.Engine.ImageInspect(ctx, o.Made.ID)
+	switch {
+	case daemon.NotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return err == nil, err
+	return &made, nil
+}
+
+// before orders two images by when they were made, the same for everybody.
+func before(a, b *image.InspectResponse) bool {
+	at, errA := time.Parse(time.RFC3339Nano, a.Created)
+	bt, errB := time.Parse(time.RFC3339Nano, b.Created)
+	if errA != nil || errB != nil {
+		return false
+	}
+	return at.Before(bt) || at.Equal(bt) && a.ID < b.ID
 }
 
 func (m *Manager) owns(labels map[string]string, name, ref string) bool {

@@ -1,0 +1,177 @@
+package docker_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/ownership"
+)
+
+// observer looks at this host's containers again and again, and fails the test
+// when two of one workspace run, or two have its name.
+type observer struct {
+	stop chan struct{}
+	done chan struct{}
+	once sync.Once
+}
+
+func (w *world) observe() *observer {
+	o := &observer{stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		for {
+			select {
+			case <-o.stop:
+				return
+			default:
+			}
+			f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
+			list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{Filters: f})
+			if err != nil {
+				w.t.Error(err)
+				return
+			}
+			running := map[string]int{}
+			for _, c := range list.Items {
+				running[c.Labels[ownership.LabelName]]++
+			}
+			for name, n := range running {
+				if n > 1 {
+					w.t.Errorf("%d containers of workspace %s run at once", n, name)
+				}
+			}
+		}
+	}()
+	w.t.Cleanup(o.end)
+	return o
+}
+
+func (o *observer) end() { o.once.Do(func() { close(o.stop) }); <-o.done }
+
+// shared is a set of two workspaces, one of them of an image that is built.
+func shared(version int) container.Set {
+	s := replaced(version, false)
+	s.Images = append(s.Images, built("made", fmt.Sprint(version)))
+	other := s.Workspaces[0]
+	other.Name, other.Image, other.Mounts, other.Command = "other", "made", nil, sleeper("other")
+	s.Workspaces = append(s.Workspaces, other)
+	return s
+}
+
+// TestFourAgentsOnOneEngine: four agents of one host, which cannot be told from
+// each other, deploy and replace the same at once: the engine is never asked to
+// run two containers of a workspace, makes one of each when they are new, and all
+// four end with the same.
+func TestFourAgentsOnOneEngine(t *testing.T) {
+	w := newWorld(t)
+	since := time.Now()
+	var agents []*agent
+	for i := range 4 {
+		cfg := w.cfg
+		cfg.Dir = filepath.Join(w.t.TempDir(), fmt.Sprint(i))
+		agents = append(agents, w.open(cfg))
+	}
+	watch := w.observe()
+	for version := range 3 {
+		s := shared(version)
+		var wg sync.WaitGroup
+		for _, a := range agents {
+			wg.Go(func() {
+				if err := a.declare(w.ctx, w.layer(s)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for range 2 { // one may undo what another had seen
+			for _, a := range agents {
+				w.a = a
+				w.converged()
+			}
+		}
+		if version == 0 {
+			w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
+			made := map[string]int{}
+			for _, name := range w.made(since) {
+				made[name]++
+			}
+			if web, other := made[w.owner.Title("web")], made[w.owner.Title("other")]; web != 1 || other != 1 {
+				t.Errorf("the engine made %v", made)
+			}
+		}
+		w.replacedRight(version, false)
+		w.one("other", true)
+	}
+	watch.end()
+	before := int64(0)
+	for _, a := range agents {
+		w.a = a
+		w.settled()
+		w.right(shared(2))
+		before += a.engine.Calls().Writes
+	}
+	after := int64(0)
+	for _, a := range agents {
+		after += a.engine.Calls().Writes
+	}
+	if before != after {
+		t.Errorf("the agents go on writing: %d, then %d", before, after)
+	}
+	nets, err := w.api.NetworkList(w.ctx, client.NetworkListOptions{})
+	w.ok(err)
+	names := map[string]int{}
+	for _, n := range nets.Items {
+		if strings.HasPrefix(n.Name, w.n.Prefix) {
+			names[n.Name]++
+		}
+	}
+	if len(names) != 2 || names[w.owner.Title("back")] != 1 || names[w.owner.Title("front")] != 1 {
+		t.Errorf("networks %v", names)
+	}
+}
+
+// TestTwoHostsOnOneEngine: two hosts with prefixes of their own declare things of
+// the same names at once. Neither sees the other: each converges, and what one
+// changes or removes leaves the other's as it was, byte for byte.
+func TestTwoHostsOnOneEngine(t *testing.T) {
+	one, two := newWorld(t), newWorld(t)
+	one.start()
+	two.start()
+	sets := func(version int) container.Set {
+		s := replaced(version, false)
+		s.Images = append(s.Images, built("made", "1"))
+		return s
+	}
+	one.declare(sets(1))
+	two.declare(sets(2))
+	one.settled()
+	two.settled()
+	one.right(sets(1))
+	two.right(sets(2))
+	id := two.one("web", true).ID
+	inspected := func() string {
+		got, err := two.api.ContainerInspect(two.ctx, id, client.ContainerInspectOptions{})
+		two.ok(err)
+		return string(got.Raw)
+	}
+	before, wrote := inspected(), two.a.engine.Calls().Writes
+	one.declare(sets(3))
+	one.settled()
+	one.declare(container.Set{})
+	one.settled()
+	if len(one.own("")) != 0 {
+		t.Errorf("left over: %s", one.listed())
+	}
+	two.settled()
+	two.right(sets(2))
+	if inspected() != before || two.a.engine.Calls().Writes != wrote {
+		t.Errorf("the other host's container is not as it was, or its agent wrote:\n%s\n%s", before, inspected())
+	}
+}
