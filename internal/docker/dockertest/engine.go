@@ -89,9 +89,13 @@ func Private(t testing.TB) *Daemon {
 	return &Daemon{t: t, engine: e}
 }
 
-// require leaves the test out when this machine cannot run an engine.
+// require leaves the test out when this machine cannot run an engine, and with
+// -short: engines take their time, many times as much under the race detector.
 func require(t testing.TB) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("an engine takes its time; run without -short")
+	}
 	need.Root(t, "a container engine needs root")
 	for _, name := range []string{"dockerd", "containerd", "runc", "iptables", "busybox"} {
 		need.Command(t, name, Install)
