@@ -12,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
@@ -89,7 +90,7 @@ func TestLyingAnswers(t *testing.T) {
 		t.Logf("%s: %d lies", x.message, total-before)
 	}
 	run(exchange{"EventAck", wire.RouteEvents, wire.EventAck{Acked: 7, Reason: "x"}, nil}, s.aboutEvents)
-	run(exchange{"HeartbeatReply", wire.RouteHeartbeat, wire.HeartbeatReply{Interval: 60_000, Acked: 7, TimestampVersion: 3}, nil}, s.aboutHeartbeat)
+	run(exchange{"HeartbeatReply", wire.RouteHeartbeat, wire.HeartbeatReply{Interval: 60_000, Acked: 7, TimestampVersion: 3, Settings: everySetting(), Managed: 4}, nil}, s.aboutHeartbeat)
 	s.unheard()
 	run(exchange{"ClaimAnswer", wire.RouteClaim, wire.ClaimAnswer{Accepted: true, Reason: "x"}, nil}, s.aboutClaim)
 	chain := s.certificates()
@@ -133,15 +134,27 @@ func (s *stage) unheard() {
 	s.aboutEvents(l)
 }
 
+// aboutHeartbeat lies to a host that allows the server no settings.
 func (s *stage) aboutHeartbeat(l *lie) {
 	s.t.Helper()
-	s.box.stop()
 	s.liar.arm(l)
-	s.box.start() // it says that it lives at once
+	s.news() // it says at once that it lives
 	s.told(l)
 	s.liar.arm(nil)
 	s.flush()
 	s.inStep(l.name)
+	for _, taken := range s.diary.settings() {
+		if taken.Disabled() || !taken.OnlyEnabled(&fleet.Settings{}) {
+			s.t.Fatalf("%s: the host took %+v", l.name, taken)
+		}
+	}
+}
+
+// everySetting is within bounds, with no field left out.
+func everySetting() *wire.Settings {
+	yes, no := true, false
+	return &wire.Settings{Version: 1, HeartbeatInterval: 30_000, ResyncInterval: 20_000, Enabled: &no, Pools: fleet.Pools{Builds: 1, Pulls: 2, Starts: 3},
+		Metrics: fleet.MetricsChoice{Host: &yes, GPU: &no, Workspaces: &yes}}
 }
 
 // aboutClaim lies about the answer to a claim that the server has committed. A

@@ -34,6 +34,13 @@ type liar struct {
 	answers chan []byte // dispatches for the agent
 
 	mu       sync.Mutex
+	hint     uint64 // heartbeats are answered with this version of the managed layer, unless it is 0
+	beats    int    // heartbeats so far
+	fetched  int    // answers to fetches of the managed layer
+	reported []event.ResourceReported
+	streams  map[string]*opened   // by id
+	script   map[string][]byte    // what streams are sent, by id
+	order    []string             // ids of streams, each time one was opened
 	seen     *tls.ConnectionState // the agent's, for requests in its name
 	lie      *lie
 	declined map[string]string // by grant, from the agent's own events
@@ -58,7 +65,7 @@ type lie struct {
 
 func newLiar(t testing.TB) *liar {
 	return &liar{t: t, answers: make(chan []byte), declined: map[string]string{},
-		claims: map[string]int{}, refuse: map[string]bool{}}
+		claims: map[string]int{}, refuse: map[string]bool{}, streams: map[string]*opened{}, script: map[string][]byte{}}
 }
 
 // between is for newOrigin.
@@ -70,6 +77,10 @@ func (l *liar) between(real http.Handler) http.Handler {
 }
 
 func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if id, is := strings.CutPrefix(r.URL.Path, wire.RouteStreams); is {
+		l.stream(w, r, id) // its body ends after the answer
+		return
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
 	if err != nil {
 		return
@@ -97,13 +108,31 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.note(r.URL.Path, body)
 	refused := r.URL.Path == wire.RouteClaim && l.refused(body)
+	hint := uint64(0)
+	if r.URL.Path == wire.RouteHeartbeat {
+		hint = l.hint
+		l.beats++
+	}
 	l.mu.Unlock()
 	if refused {
 		write(w, http.StatusOK, []byte(`{"accepted":false,"reason":"held by the test"}`))
 		return
 	}
-	if now == nil {
+	if r.URL.Path == wire.RouteManaged {
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.fetched++
+		}()
+	}
+	if now == nil && hint == 0 {
 		real.ServeHTTP(w, r)
+		return
+	}
+	if now == nil {
+		rec := httptest.NewRecorder()
+		real.ServeHTTP(rec, r)
+		write(w, rec.Code, hinted(l.t, rec.Body.Bytes(), hint))
 		return
 	}
 	rec := httptest.NewRecorder()
@@ -158,6 +187,10 @@ func (l *liar) note(path string, body []byte) {
 		var refused event.TrustRefused
 		if e.Type == refused.EventType() && json.Unmarshal(e.Body, &refused) == nil {
 			l.checks = append(l.checks, refused.Check)
+		}
+		var reported event.ResourceReported
+		if e.Type == reported.EventType() && json.Unmarshal(e.Body, &reported) == nil {
+			l.reported = append(l.reported, reported)
 		}
 	}
 }

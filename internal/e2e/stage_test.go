@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/agent"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -50,6 +52,7 @@ type stage struct {
 	origin  *origin
 	liar    *liar
 	box     *box
+	diary   *diary // of box
 	journal string // what the steps of bundles write, outside of the root folder
 	foreign atomic.Int64
 	other   *httptest.Server
@@ -64,10 +67,19 @@ type stage struct {
 
 func newStage(t testing.TB) *stage {
 	s := raise(t, lieFleet, nil)
-	s.box = newBox(t, s.origin, victim).start()
+	s.house()
 	s.next()
 	s.truth()
 	return s
+}
+
+// house starts the host that is lied to, which keeps a diary.
+func (s *stage) house() {
+	s.t.Helper()
+	s.diary = &diary{next: loud().Handler()}
+	s.box = newBox(s.t, s.origin, victim)
+	s.box.log = slog.New(s.diary)
+	s.box.start()
 }
 
 // raise starts the server of a fleet behind a liar and gives it a release.
@@ -177,8 +189,22 @@ func (s *stage) flush() {
 	s.t.Helper()
 	s.trials++
 	grant := fmt.Sprintf("sync-%d", s.trials)
-	s.liar.say(flush(grant, max(s.term(), s.box.agent.Status().MaxTerm)))
-	until(s.t, "dispatches handled", func() bool { _, ok := s.liar.saw(grant); return ok })
+	body := flush(grant, max(s.term(), s.box.agent.Status().MaxTerm))
+	s.liar.say(body)
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	until(s.t, "dispatches handled", func() bool {
+		select {
+		case <-again.C: // a poll that took it may have been over, as of an agent that was stopped
+			select {
+			case s.liar.answers <- body:
+			default:
+			}
+		default:
+		}
+		_, ok := s.liar.saw(grant)
+		return ok
+	})
 }
 
 // dispatched is the offer as the server would give it now: it leads under a
