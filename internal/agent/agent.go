@@ -81,7 +81,7 @@ func Open(cfg Config) (*Agent, error) {
 		back:    make(chan struct{}, 1),
 		started: time.Now(), fatal: make(chan error, 1),
 	}
-	a.repairing = repairing{begun: map[engine.Ref]bool{}, in: map[engine.Ref]bool{}}
+	a.repairing = repairing{begun: map[engine.Ref]clock.Instant{}, in: map[engine.Ref]bool{}}
 	ctx := context.Background()
 	a.store, a.rows, err = openStore(ctx, cfg.StateDir, cfg.Light, rows.WithOnTransition(a.onTransition))
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/docker/layer"
@@ -29,10 +31,16 @@ type repairing struct {
 	mu sync.Mutex
 	// shut keeps the gate closed while the reducer looks whether a window is over.
 	shut bool
-	// begun were let through and not seen in a transition since; in were let
-	// through since the window opened.
-	begun, in map[engine.Ref]bool
+	// begun were let through, at an instant, and not seen in a transition since;
+	// in were let through since the window opened.
+	begun map[engine.Ref]clock.Instant
+	in    map[engine.Ref]bool
 }
+
+// beginWithin is the longest that may pass between the gate and the record that
+// an act has begun, which is one commit. What is not seen by then did not begin:
+// another look found the resource as declared.
+const beginWithin = 30 * clock.Second
 
 // gate holds repairs that stop what runs until a window is open. What the managed
 // layer has is no part of a bundle and asks nobody; a host in flight holds its
@@ -50,8 +58,8 @@ func (a *Agent) gate(_ context.Context, rep reconcile.Repair) reconcile.Hold {
 		return reconcile.Hold{}
 	}
 	delete(p.begun, rep.Ref)
-	if !p.shut && s.Repairs.Open(a.time.Now()) {
-		p.begun[rep.Ref], p.in[rep.Ref] = true, true
+	if now := a.time.Now(); !p.shut && s.Repairs.Open(now) {
+		p.begun[rep.Ref], p.in[rep.Ref] = now, true
 		return reconcile.Hold{}
 	}
 	return reconcile.Hold{Reason: engine.Because(CodeNeedsGrant, rep.Reason.String())}
@@ -72,13 +80,18 @@ func (a *Agent) seen(ts []engine.Transition) bool {
 }
 
 // close shuts the gate and returns what was let through before.
-func (p *repairing) close() (begun bool, in map[engine.Ref]bool) {
+func (p *repairing) close(now clock.Instant) (begun bool, in map[engine.Ref]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shut = true
 	in = make(map[engine.Ref]bool, len(p.in))
 	for ref := range p.in {
 		in[ref] = true
+	}
+	for ref, at := range p.begun { // order-free
+		if now.Sub(at) >= beginWithin {
+			delete(p.begun, ref)
+		}
 	}
 	return len(p.begun) > 0, in
 }
@@ -144,7 +157,9 @@ func (r *reducer) lookAtDrift(ctx context.Context, t *turn) error {
 	var begun bool
 	in := map[engine.Ref]bool{}
 	if before.Grant != "" {
-		begun, in = r.a.repairing.close()
+		if begun, in = r.a.repairing.close(t.now); begun {
+			time.AfterFunc(beginWithin.Std(), func() { nudge(r.a.look) })
+		}
 	}
 	d, err := r.a.drift(ctx, &before, begun, in)
 	if err != nil {
