@@ -45,7 +45,7 @@ func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamK
 		return nil, refusef(ErrConflict, "host %s is offline: %s; nothing can be asked of it now", host, c.lastSeen(host))
 	}
 	r := wire.StreamRequest{ID: newID(), Kind: kind, Resource: resource, Actor: actor, Args: args}
-	if kind == wire.StreamExec {
+	if kind == wire.StreamExec || kind == wire.StreamPrune {
 		err := c.submit(ctx, c.urgent, func(t *turn) error {
 			return t.record(host, event.StreamOpened{Stream: r.ID, Kind: string(kind), Resource: resource, Argv: args.Argv,
 				User: args.User, TTY: args.TTY, Actor: actor})
@@ -80,6 +80,8 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 		err = t.Allows(fleet.AllowLogs)
 	case wire.StreamExec:
 		err = t.Allows(fleet.AllowExec)
+	case wire.StreamOrphans, wire.StreamPrune:
+		err = t.Allows(fleet.AllowPrune)
 	case wire.StreamPlan:
 		if len(args.Spec) == 0 {
 			err = t.Manages(of)

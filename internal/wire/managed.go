@@ -40,6 +40,10 @@ const (
 	StreamExec   StreamKind = "exec"   // in a workspace
 	StreamPlan   StreamKind = "plan"   // what a spec would do
 	StreamOutput StreamKind = "output" // of an image's build or pull
+	// StreamOrphans lists what carries the host's labels and nobody declares;
+	// StreamPrune removes it, but for volumes. The resource is "host/NAME".
+	StreamOrphans StreamKind = "orphans"
+	StreamPrune   StreamKind = "prune"
 )
 
 // StreamRequest asks an agent to open a stream.

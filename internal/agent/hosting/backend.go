@@ -91,6 +91,14 @@ func (h *Hosting) Output(ctx context.Context, name string, follow bool, tail int
 	return h.docker.Output(ctx, name, follow, tail, w)
 }
 
+// Prune removes what nobody declares.
+func (h *Hosting) Prune(ctx context.Context, dry bool, w io.Writer) error {
+	if h.docker == nil {
+		return errNoEngine
+	}
+	return h.docker.Prune(ctx, dry, w)
+}
+
 // Plan says what setting a resource would do.
 func (h *Hosting) Plan(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error) {
 	if h.docker == nil {

@@ -58,6 +58,9 @@ type Backend interface {
 	// Output writes the output of an image's last build or pull, and follows one
 	// that is under way.
 	Output(ctx context.Context, name string, follow bool, tail int, w io.Writer) error
+	// Prune removes what carries the host's labels and nobody declares, or only
+	// lists it; each is a line.
+	Prune(ctx context.Context, dry bool, w io.Writer) error
 	// Plan says what setting a resource would do, or removing it when spec is empty.
 	Plan(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error)
 }

@@ -24,6 +24,8 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 		err = first(allows(d, fleet.AllowLogs), is(r, kind, container.KindImage))
 	case wire.StreamExec:
 		err = first(allows(d, fleet.AllowExec), is(r, kind, container.KindWorkspace), command(r.Args))
+	case wire.StreamOrphans, wire.StreamPrune:
+		err = first(allows(d, fleet.AllowPrune), is(r, kind, "host"))
 	case wire.StreamPlan:
 		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
 			err = manages(d, kind)

@@ -275,6 +275,8 @@ func (s *session) run(b Backend) (code int, err error) {
 		return 0, b.Logs(s.work, name, LogsOptions{Follow: a.Follow, Tail: a.Tail, Since: a.Since}, stdout, stderr)
 	case wire.StreamOutput:
 		return 0, b.Output(s.work, name, a.Follow, a.Tail, stdout)
+	case wire.StreamOrphans, wire.StreamPrune:
+		return 0, b.Prune(s.work, s.r.Kind == wire.StreamOrphans, stdout)
 	case wire.StreamExec:
 		streams := ExecStreams{Stdout: stdout, Stderr: stderr, Resize: s.resize}
 		if a.Stdin {

@@ -141,7 +141,10 @@ type backend struct {
 	exec   func(ctx context.Context, name string, o stream.ExecOptions, s stream.ExecStreams) (int, error)
 	output func(ctx context.Context, name string, follow bool, tail int, w io.Writer) error
 	plan   func(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error)
+	prune  func(ctx context.Context, dry bool, w io.Writer) error
 }
+
+func (b backend) Prune(ctx context.Context, dry bool, w io.Writer) error { return b.prune(ctx, dry, w) }
 
 func (b backend) Logs(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error {
 	return b.logs(ctx, name, o, stdout, stderr)
@@ -178,6 +181,9 @@ func TestP1RefusalsNameTheLineToAdd(t *testing.T) {
 	}{
 		"logs":            {logs, nil, "allow: [logs]"},
 		"exec beside":     {exec, &fleet.Delegation{Allow: []string{"logs"}}, "allow: [exec, logs]"},
+		"orphans":         {wire.StreamRequest{Kind: wire.StreamOrphans, Resource: "host/edge"}, &fleet.Delegation{Allow: []string{"logs"}}, "allow: [logs, prune]"},
+		"prune":           {wire.StreamRequest{Kind: wire.StreamPrune, Resource: "host/edge"}, &fleet.Delegation{Allow: []string{"logs"}}, "allow: [logs, prune]"},
+		"prune of else":   {wire.StreamRequest{Kind: wire.StreamPrune, Resource: "workspace/web"}, &fleet.Delegation{Allow: []string{"prune"}}, "host"},
 		"output":          {wire.StreamRequest{Kind: wire.StreamOutput, Resource: "image/app"}, &fleet.Delegation{Allow: []string{"exec"}}, "allow: [exec, logs]"},
 		"plan":            {wire.StreamRequest{Kind: wire.StreamPlan, Resource: "volume/data"}, &fleet.Delegation{Kinds: []string{"image"}}, "managed: [image, volume]"},
 		"unknown kind":    {wire.StreamRequest{Kind: "tunnel", Resource: "workspace/web"}, all, "tunnel"},
@@ -432,5 +438,21 @@ func TestSetOpensEachOnceAndEndsAll(t *testing.T) {
 	s.Open([]wire.StreamRequest{more})
 	if err := <-ended; !errors.Is(err, stream.ErrStopped) || s.Len() != 0 {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestPruneIsDryUnlessItWasAsked: listing and removing are two kinds of stream.
+func TestPruneIsDryUnlessItWasAsked(t *testing.T) {
+	for kind, dry := range map[wire.StreamKind]bool{wire.StreamOrphans: true, wire.StreamPrune: false} {
+		w := begin(t)
+		done := w.serve(t.Context(), wire.StreamRequest{ID: "s1", Kind: kind, Resource: "host/edge"},
+			backend{prune: func(_ context.Context, d bool, out io.Writer) error {
+				_, err := fmt.Fprintf(out, "dry %v\n", d)
+				return err
+			}}, all)
+		out, _, exit := w.hear(<-w.peers)
+		if err := <-done; err != nil || exit.Error != "" || out != fmt.Sprintf("dry %v\n", dry) {
+			t.Errorf("%s: %q %+v %v", kind, out, exit, err)
+		}
 	}
 }

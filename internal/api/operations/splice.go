@@ -32,6 +32,10 @@ func (h *Handler) splicing() {
 		Summary: "Read or follow the output of an image's build or pull, in frames"}, operating, h.output)
 	h.raw(huma.Operation{OperationID: "workspace-exec", Method: http.MethodPost, Path: path(container.KindWorkspace, "exec"),
 		Summary: "Run a command in a workspace, frames both ways"}, operating, h.exec)
+	h.raw(huma.Operation{OperationID: "host-orphans", Method: http.MethodGet, Path: operator.Prefix + "/hosts/{host}/orphans",
+		Summary: "List what carries the host's labels and nobody declares, in frames"}, operating, h.orphans)
+	h.raw(huma.Operation{OperationID: "host-prune", Method: http.MethodPost, Path: operator.Prefix + "/hosts/{host}/prune",
+		Summary: "Remove what carries the host's labels and nobody declares, in frames"}, operating, h.pruned)
 }
 
 // logArgs reads the query of a log.
@@ -65,6 +69,16 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) output(w http.ResponseWriter, r *http.Request) {
 	h.read(w, r, wire.StreamOutput, container.KindImage)
+}
+
+func (h *Handler) orphans(w http.ResponseWriter, r *http.Request) { h.prune(w, r, wire.StreamOrphans) }
+
+func (h *Handler) pruned(w http.ResponseWriter, r *http.Request) { h.prune(w, r, wire.StreamPrune) }
+
+func (h *Handler) prune(w http.ResponseWriter, r *http.Request, stream wire.StreamKind) {
+	r.SetPathValue("name", r.PathValue("host"))
+	c := duplex.New(w, r)
+	h.splice(w, r, c, c.WriteEnd(), stream, "host", wire.StreamArgs{})
 }
 
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, stream wire.StreamKind, kind string, known ...string) {

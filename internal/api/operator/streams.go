@@ -157,6 +157,15 @@ func (c *Client) Logs(ctx context.Context, host, workspace string, q LogQuery) (
 	return c.open(ctx, http.MethodGet, hostRoute(host, "workspace", workspace, "logs"), v, nil)
 }
 
+// Prune removes what carries the host's labels and nobody declares, or only lists
+// it, a line for each.
+func (c *Client) Prune(ctx context.Context, host string, dry bool) (*Stream, error) {
+	if dry {
+		return c.open(ctx, http.MethodGet, hostRoute(host, "orphans"), nil, nil)
+	}
+	return c.open(ctx, http.MethodPost, hostRoute(host, "prune"), nil, nil)
+}
+
 // Output opens the output of an image's build or pull.
 func (c *Client) Output(ctx context.Context, host, image string, follow bool) (*Stream, error) {
 	v := url.Values{}

@@ -15,11 +15,12 @@ const (
 	AllowLogs     = "logs"     // read the logs of workspaces and the output of builds
 	AllowExec     = "exec"     // run commands in workspaces
 	AllowDisable  = "disable"  // stop and start the host's workspaces as a whole
+	AllowPrune    = "prune"    // list and remove what carries the host's labels and nobody declares
 	AllowSettings = "settings" // tune intervals, pools and metrics within fixed bounds
 )
 
 // Allowances lists them in order.
-var Allowances = []string{AllowDisable, AllowExec, AllowLogs, AllowSettings}
+var Allowances = []string{AllowDisable, AllowExec, AllowLogs, AllowPrune, AllowSettings}
 
 // Delegation is what a host's signed declaration lets the server do without a
 // signature. A nil one is nothing.
