@@ -192,14 +192,22 @@ func (w *world) processes(version, want int) {
 	w.until("programs run more than once", func() (bool, string) { n := w.count(version); return n == want, fmt.Sprint(n) })
 }
 
-func (w *world) count(version int) (n int) {
+func (w *world) count(version int) int { return w.commands("sh\x00", marker(version)+";") }
+
+// commands counts the processes whose command begins with the first word and has
+// the others.
+func (w *world) commands(begin string, words ...string) (n int) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		w.t.Error(err)
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err == nil && strings.HasPrefix(string(text), "sh\x00") && strings.Contains(string(text), marker(version)+";") {
+		ok := err == nil && strings.HasPrefix(string(text), begin)
+		for _, word := range words {
+			ok = ok && strings.Contains(string(text), word)
+		}
+		if ok {
 			n++
 		}
 	}

@@ -90,6 +90,10 @@ var byHand = []struct {
 		_, err := w.api.ContainerStop(w.ctx, n, client.ContainerStopOptions{Timeout: &none})
 		return err
 	}},
+	{"start", someWorkspaces, func(w *world, n string) error {
+		_, err := w.api.ContainerStart(w.ctx, n, client.ContainerStartOptions{})
+		return err
+	}},
 	{"kill", someWorkspaces, func(w *world, n string) error {
 		_, err := w.api.ContainerKill(w.ctx, n, client.ContainerKillOptions{Signal: "KILL"})
 		return err

@@ -44,10 +44,11 @@ type (
 		Restart string `json:"restart,omitempty"`
 	}
 	// Stop stops containers and keeps them. Replaced says that another one has
-	// taken their place already.
+	// taken their place already, Ordered that the whole host is to stand still.
 	Stop struct {
 		IDs      []string `json:"ids"`
 		Replaced bool     `json:"replaced,omitempty"`
+		Ordered  bool     `json:"ordered,omitempty"`
 	}
 	// Unpause lets a frozen container go on.
 	Unpause struct {

@@ -57,6 +57,8 @@ func Decide(w Want, s Seen, now engine.Instant) engine.Decision {
 		return st.retire()
 	case w.Parked:
 		return st.park()
+	case w.Halted:
+		return st.halt()
 	case w.Verb != "" && w.Verb != Redeploy && w.Verb != Restart:
 		return engine.Fail(engine.Because(CodeUnknownVerb, fmt.Sprintf("a workspace takes the verbs %s and %s, not %q", Redeploy, Restart, w.Verb)))
 	}
@@ -101,16 +103,35 @@ func (s *step) retire() engine.Decision {
 }
 
 func (s *step) park() engine.Decision {
-	var live []string
-	for i := range s.seen.Containers {
-		if c := &s.seen.Containers[i]; c.live() {
-			live = append(live, c.ID)
-		}
-	}
-	if len(live) > 0 {
+	if live := s.live(); len(live) > 0 {
 		return do(Stop{IDs: live}, CodeNotDeclared, "kept stopped: it may come back")
 	}
-	return engine.IsConverged(engine.Reason{})
+	return engine.IsConverged(engine.Because(container.CodeStopped, ""))
+}
+
+// halt stops everything of a disabled host. What never converged is not as
+// declared for that: it waits until the host is enabled.
+func (s *step) halt() engine.Decision {
+	const words = "this host is disabled"
+	if live := s.live(); len(live) > 0 {
+		return do(Stop{IDs: live, Ordered: true}, container.CodeStopped, words)
+	}
+	why := engine.Because(container.CodeStopped, words)
+	if s.w.Settled {
+		return engine.IsConverged(why)
+	}
+	return engine.Wait(0, why)
+}
+
+// live lists what may have processes that run.
+func (s *step) live() []string {
+	var out []string
+	for i := range s.seen.Containers {
+		if c := &s.seen.Containers[i]; c.live() {
+			out = append(out, c.ID)
+		}
+	}
+	return out
 }
 
 func (s *step) next() engine.Decision {
@@ -293,6 +314,9 @@ func (s *step) alone() engine.Decision {
 	case v.good:
 		if l := s.w.outside(m); len(l) > 0 {
 			return engine.IsConverged(engine.Because(CodeReported, "left alone: "+Words(l)))
+		}
+		if !m.live() {
+			return engine.IsConverged(engine.Because(container.CodeStopped, ""))
 		}
 		return engine.IsConverged(engine.Reason{})
 	case v.cause != "" && !s.w.Settled:

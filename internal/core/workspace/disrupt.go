@@ -10,8 +10,8 @@ func (a Create) Disrupts() bool { return a.Replaces != "" && a.Live }
 // Disrupts reports whether it stops the container first.
 func (a Start) Disrupts() bool { return a.Restart != "" }
 
-// Disrupts reports whether it stops what is in use.
-func (a Stop) Disrupts() bool { return !a.Replaced }
+// Disrupts reports whether it stops what is in use, and nobody ordered that.
+func (a Stop) Disrupts() bool { return !a.Replaced && !a.Ordered }
 
 // Disrupts reports whether it stops a container that still has its place.
 func (a Swap) Disrupts() bool { return a.Live }

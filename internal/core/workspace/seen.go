@@ -130,6 +130,8 @@ type Want struct {
 	Run        container.RunState
 	Parked     bool
 	Retire     bool
+	// Halted says that the host is disabled: nothing runs, and nothing goes.
+	Halted     bool
 	ReportOnly bool
 	// Settled says that what is desired has converged before, so that a
 	// difference is a change from outside.

@@ -104,6 +104,8 @@ type Options struct {
 	// Declared lists the names of the workspaces that have a row; nil finds no
 	// orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
+	// Halted says whether the host is disabled, so that nothing may run; nil is no.
+	Halted func() bool
 	// Digest is the host's keyed digest, as form.Keyed makes it.
 	Digest func(string) string
 	Log    *slog.Logger
@@ -125,6 +127,7 @@ const (
 type Observed struct {
 	Generation int64     `json:"generation"`
 	Seen       core.Seen `json:"seen"`
+	Halted     bool      `json:"halted,omitempty"`
 	StartFirst bool      `json:"startFirst"`
 	// StopFirst says why a replacement stops the one in place first.
 	StopFirst string `json:"stopFirst,omitempty"`
@@ -195,7 +198,9 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	if v.Observed.Generation != v.Resource.Generation {
 		return engine.Wait(v.Now.Add(1), engine.Because(CodeStale, ""))
 	}
-	return core.Decide(m.want(&v.Resource, v.Observed.StartFirst), v.Observed.Seen, v.Now)
+	w := m.want(&v.Resource, v.Observed.StartFirst)
+	w.Halted = v.Observed.Halted
+	return core.Decide(w, v.Observed.Seen, v.Now)
 }
 
 // Act takes one step.
