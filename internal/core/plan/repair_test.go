@@ -2,9 +2,11 @@ package plan_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -65,6 +67,7 @@ func (w *world) mend(name string) {
 	m := w.hosts[name]
 	m.poll()
 	m.claim(false)
+	w.tick() // so that only the freed slot can bring the next one
 	m.repair()
 	m.repair()
 	m.deliver()
@@ -247,6 +250,59 @@ func TestRepairReportIsBounded(t *testing.T) {
 		e := event.Entry{At: 1, Type: event.RepairNeeded{}.EventType(), Host: "h0", Incarnation: 1, HostSeq: h.Seq + 1, Body: body}
 		if _, err := plan.Ingest(w.s, "h0", []event.Entry{e}, event.HostHead{Incarnation: 1, Seq: h.Seq + 1}, w.now); err == nil {
 			t.Errorf("a report of %d resources was taken", len(names))
+		}
+	}
+}
+
+// TestAuditOfRepairs tampers with a sound log of repairs and expects the invariant
+// by its name.
+func TestAuditOfRepairs(t *testing.T) {
+	w := budgeted(t, "h0 h1 h2", 1)
+	w.drift("h0 h1 h2")
+	w.live(10)
+	if v := found(w, w.log); len(v) > 0 {
+		t.Fatalf("the sound log violates %v", v)
+	}
+	first := at(t, w.log, event.RepairNeeded{}, 3) + 1
+	for w.log[first].Type != (event.Granted{}).EventType() {
+		first++
+	}
+	need, over := at(t, w.log, event.RepairNeeded{}, 1), at(t, w.log, event.RepairOver{}, 1)
+	claim := first
+	for w.log[claim].Type != (event.GrantClaimed{}).EventType() {
+		claim++
+	}
+	drop := func(i int) []event.Entry { return slices.Delete(slices.Clone(w.log), i, i+1) }
+	insert := func(i int, e event.Entry) []event.Entry { return slices.Insert(slices.Clone(w.log), i, e) }
+	change := func(i int, field string, value any) []event.Entry {
+		l := slices.Clone(w.log)
+		l[i] = edited(t, l[i], field, value)
+		return l
+	}
+	other := edited(t, w.log[first], "grant", "x")
+	other.Host = "h2"
+	bad, err := event.NewEntry(w.now, "", event.QuarantineAdded{Channel: "c", Digest: bundles[0], Reason: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		invariant string
+		log       []event.Entry
+	}{
+		{"S1", insert(first+1, other)},
+		{"S17", insert(first, bad)},
+		{"S17", insert(claim, bad)},
+		{"S23", change(first, "target", bundles[3])},
+		{"S23", drop(claim)},
+		{"S24", insert(over+1, func() event.Entry { e := w.log[over]; e.HostSeq++; return e }())},
+		{"S24", change(over, "grant", "another")},
+		{"S28", change(need, "reason", "")},
+		{"S28", change(over, "detail", "")},
+		{"S28", drop(need)},
+	} {
+		v := found(w, c.log)
+		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == c.invariant }) {
+			t.Errorf("%s: the audit found only %v", c.invariant, v)
 		}
 	}
 }
