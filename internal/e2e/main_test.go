@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 )
 
 // actAsSteady makes this binary the steady command, so that the processes under
@@ -17,7 +18,7 @@ const actAsSteady = "STEADY_E2E_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsSteady) == "" {
-		os.Exit(m.Run())
+		dockertest.Main(m)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, os.Args[1:], command.Process())

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/api/agents"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -207,7 +208,9 @@ type box struct {
 	state string
 	root  string
 	dial  agent.DialFunc
-	log   *slog.Logger
+	// hosting is where containers run; none by default.
+	hosting hosting.Config
+	log     *slog.Logger
 
 	agent  *agent.Agent
 	cancel context.CancelFunc
@@ -231,7 +234,7 @@ func (b *box) enrol(token string) {
 func (b *box) start() *box {
 	b.t.Helper()
 	b.agent = got(agent.Open(agent.Config{
-		StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "e2e", Dial: b.dial, Log: b.log,
+		StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "e2e", Dial: b.dial, Log: b.log, Hosting: b.hosting,
 	}))(b.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel, b.done = cancel, make(chan error, 1)

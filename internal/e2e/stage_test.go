@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -53,6 +54,8 @@ type stage struct {
 	liar    *liar
 	box     *box
 	diary   *diary // of box
+	compose string // of the bundle web, if any
+	hosting hosting.Config
 	journal string // what the steps of bundles write, outside of the root folder
 	foreign atomic.Int64
 	other   *httptest.Server
@@ -78,12 +81,12 @@ func (s *stage) house() {
 	s.t.Helper()
 	s.diary = &diary{next: loud().Handler()}
 	s.box = newBox(s.t, s.origin, victim)
-	s.box.log = slog.New(s.diary)
+	s.box.log, s.box.hosting = slog.New(s.diary), s.hosting
 	s.box.start()
 }
 
 // raise starts the server of a fleet behind a liar and gives it a release.
-func raise(t testing.TB, fleet string, second func(version int) string) *stage {
+func raise(t testing.TB, fleet string, second func(version int) string, edit ...func(*stage)) *stage {
 	s := &stage{t: t, fleet: fleet, estate: newEstate(t), liar: newLiar(t), journal: filepath.Join(t.TempDir(), "journal"), tried: map[string]map[string]int{}}
 	s.origin = newOrigin(t, s.estate, s.liar.between).start()
 	s.other = s.origin.listen(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -92,6 +95,9 @@ func raise(t testing.TB, fleet string, second func(version int) string) *stage {
 	}))
 	if s.second = second; second == nil {
 		s.second = func(int) string { return s.bundle("db") }
+	}
+	for _, f := range edit {
+		f(s)
 	}
 	s.publish()
 	return s
@@ -105,9 +111,12 @@ func (s *stage) newest() made { return s.estate.made[s.version-1] }
 func (s *stage) publish() {
 	s.t.Helper()
 	s.version++
-	s.origin.push(s.estate.release(fmt.Sprintf("v%d", s.version), declare{
-		"fleet.yaml": s.fleet, "bundles/web/bundle.yaml": s.bundle("web"), "bundles/db/bundle.yaml": s.second(s.version),
-	}))
+	d := declare{"fleet.yaml": s.fleet, "bundles/web/bundle.yaml": s.bundle("web"), "bundles/db/bundle.yaml": s.second(s.version)}
+	if s.compose != "" {
+		d["bundles/web/bundle.yaml"] += "compose: compose.yaml\n"
+		d["bundles/web/compose.yaml"] = s.compose
+	}
+	s.origin.push(s.estate.release(fmt.Sprintf("v%d", s.version), d))
 }
 
 func (s *stage) bundle(name string) string {
