@@ -111,7 +111,7 @@ type Host struct {
 // New registers the kinds on a loop. Run must follow, once the loop runs.
 func New(l *reconcile.Loop, o Options) (*Host, error) {
 	h := &Host{o: o, loop: l, resync: o.Resync, secrets: secret.Folder(o.Secrets), shooting: map[string]bool{}}
-	kick := func(ref string) { h.kick(ref, "a slot is free") }
+	kick := func(ref string) { h.kick(ref, engine.Cause{Trigger: engine.TriggerSibling, ID: "a slot is free"}) }
 	h.builds, h.pulls, h.starts = pool.New(DefaultBuilds, kick), pool.New(DefaultPulls, kick), pool.New(DefaultStarts, kick)
 	images, err := ledger.Open(filepath.Join(o.Dir, "images.json"))
 	if err != nil {

@@ -38,10 +38,10 @@ func because(what string) engine.Cause {
 }
 
 // kick asks for a turn of a resource by its printed name.
-func (h *Host) kick(ref, why string) {
+func (h *Host) kick(ref string, why engine.Cause) {
 	for i := range ref {
 		if ref[i] == '/' {
-			h.loop.Kick(engine.Ref{Kind: ref[:i], ID: ref[i+1:]}, because(why))
+			h.loop.Kick(engine.Ref{Kind: ref[:i], ID: ref[i+1:]}, why)
 			return
 		}
 	}

@@ -27,11 +27,12 @@ type Handler interface {
 }
 
 type (
-	// Create makes a container and does not start it: the workspace's own one if
-	// Replaces is empty, else one beside the container that it is to replace,
-	// whose anonymous volumes it takes over.
+	// Create makes a container: the workspace's own one if Replaces is empty, else
+	// one beside the container that it is to replace, whose anonymous volumes it
+	// takes over. With Run it also starts it, if the engine made it as asked.
 	Create struct {
 		Replica  int      `json:"replica"`
+		Run      bool     `json:"run,omitempty"` // not with Replaces
 		Replaces string   `json:"replaces,omitempty"`
 		Nonce    string   `json:"nonce,omitempty"`
 		MadeFor  []string `json:"madeFor,omitempty"`

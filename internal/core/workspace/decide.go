@@ -172,7 +172,7 @@ func (s *step) absent() engine.Decision {
 			return s.wait(removalPause, CodeRemoving, "")
 		}
 	}
-	return s.make(Create{}, CodeMissing, "")
+	return s.make(Create{Run: s.w.Run != container.Stopped}, CodeMissing, "")
 }
 
 // usable reports whether a prepared container may take the place.

@@ -170,6 +170,9 @@ func (s *sim) Create(a workspace.Create) error {
 		return err
 	}
 	b.joined = true
+	if a.Run {
+		return s.start(b)
+	}
 	return nil
 }
 

@@ -43,6 +43,19 @@ func (p *Pool) TryEnter(ref string) (leave func(), ok bool) {
 	return func() { once.Do(p.leave) }, true
 }
 
+// Room reports whether there is a place, or remembers ref as TryEnter does.
+func (p *Pool) Room(ref string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inside < p.size {
+		return true
+	}
+	if !slices.Contains(p.waiting, ref) {
+		p.waiting = append(p.waiting, ref)
+	}
+	return false
+}
+
 func (p *Pool) leave() {
 	p.mu.Lock()
 	p.inside--

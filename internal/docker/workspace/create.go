@@ -49,6 +49,13 @@ func (h *hand) Create(a core.Create) error {
 	if err != nil {
 		return err
 	}
+	if a.Run {
+		leave, err := h.slot() // one that is made and waits would only be looked at in vain
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	id, warnings, err := h.m.o.Engine.ContainerCreate(h.ctx, daemon.Creation{
 		Name: name, Config: req.Config, Host: req.Host, Network: req.Networking(), Platform: req.Platform})
 	switch {
@@ -65,7 +72,7 @@ func (h *hand) Create(a core.Create) error {
 			return err
 		}
 	}
-	return h.record(id, in)
+	return h.made(id, in, a.Run)
 }
 
 // conflict looks at who has the name of a container that was to be made. One of
@@ -118,13 +125,20 @@ func (h *hand) request(a core.Create, name string, in *needs, old *found) (*form
 	return form.Create(d, ci)
 }
 
-// record keeps what was asked for and what the engine made of it.
-func (h *hand) record(id string, in *needs) error {
+// made keeps what was asked for and what the engine made of it, and starts the
+// container if that is the same.
+func (h *hand) made(id string, in *needs, run bool) error {
 	c, err := h.m.o.Engine.ContainerInspect(h.ctx, id)
 	if err != nil {
 		return gone(err)
 	}
-	return h.recordAs(&c, in)
+	if err := h.recordAs(&c, in); err != nil || !run {
+		return err
+	}
+	if ds, err := h.m.differences(h.ctx, &h.r, &c, in); err != nil || len(ds) > 0 {
+		return err // the next look decides what becomes of it
+	}
+	return h.start(&found{InspectResponse: &c})
 }
 
 func (h *hand) recordAs(c *container.InspectResponse, in *needs) error {

@@ -192,6 +192,28 @@ func (h *hand) Start(a core.Start) error {
 	return h.m.remember(h.ctx, c.ID, rec)
 }
 
+const (
+	noSlot    = "as many containers start as may at once"
+	slotPause = 15 * clock.Second // should nobody tell that there is one
+)
+
+// starts reports whether a step takes a place among those that start.
+func starts(a engine.Action) bool {
+	switch a := a.(type) {
+	case core.Create:
+		return a.Run
+	case core.Start:
+		return a.Restart == ""
+	}
+	return false
+}
+
+// queued reports whether the next step has to wait for a place, so that it is not
+// begun in vain.
+func (m *Manager) queued(r *engine.Resource[Desired], o *Observed) bool {
+	return m.o.Starts != nil && starts(m.decide(r, o, 0).Action()) && !m.o.Starts.Room(r.Ref.String())
+}
+
 // slot takes a place among those that start, or says to wait for one.
 func (h *hand) slot() (leave func(), err error) {
 	if h.m.o.Starts == nil {
@@ -199,7 +221,7 @@ func (h *hand) slot() (leave func(), err error) {
 	}
 	leave, ok := h.m.o.Starts.TryEnter(h.r.Ref.String())
 	if !ok {
-		return nil, reconcile.Blocked(0, engine.Because(CodeNoSlot, "as many containers start as may at once"))
+		return nil, reconcile.Blocked(0, engine.Because(CodeNoSlot, noSlot))
 	}
 	return leave, nil
 }

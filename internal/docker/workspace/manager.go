@@ -66,9 +66,11 @@ type Secrets interface {
 	Get(name string) ([]byte, error)
 }
 
-// Pool bounds how many containers start at once. TryEnter never waits.
+// Pool bounds how many containers start at once. TryEnter never waits. Room tells
+// without entering; who finds none is told when there is.
 type Pool interface {
 	TryEnter(ref string) (leave func(), ok bool)
+	Room(ref string) bool
 }
 
 // Target is where requests for a workspace go.
@@ -128,6 +130,7 @@ type Observed struct {
 	Generation int64     `json:"generation"`
 	Seen       core.Seen `json:"seen"`
 	Halted     bool      `json:"halted,omitempty"`
+	Queued     bool      `json:"queued,omitempty"` // as many containers start as may at once
 	StartFirst bool      `json:"startFirst"`
 	// StopFirst says why a replacement stops the one in place first.
 	StopFirst string `json:"stopFirst,omitempty"`
@@ -198,9 +201,18 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	if v.Observed.Generation != v.Resource.Generation {
 		return engine.Wait(v.Now.Add(1), engine.Because(CodeStale, ""))
 	}
-	w := m.want(&v.Resource, v.Observed.StartFirst)
-	w.Halted = v.Observed.Halted
-	return core.Decide(w, v.Observed.Seen, v.Now)
+	d := m.decide(&v.Resource, &v.Observed, v.Now)
+	if v.Observed.Queued && starts(d.Action()) {
+		return engine.Wait(v.Now.Add(slotPause), engine.Because(CodeNoSlot, noSlot))
+	}
+	return d
+}
+
+// decide decides without regard to how many containers start.
+func (m *Manager) decide(r *engine.Resource[Desired], o *Observed, now engine.Instant) engine.Decision {
+	w := m.want(r, o.StartFirst)
+	w.Halted = o.Halted
+	return core.Decide(w, o.Seen, now)
 }
 
 // Act takes one step.

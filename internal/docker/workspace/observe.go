@@ -35,6 +35,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if err != nil {
 		return Observed{}, fault.Of(ctx, err)
 	}
+	o.Queued = m.queued(&r, &o)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.Retire && len(o.Seen.Containers) == 0 {

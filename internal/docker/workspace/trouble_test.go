@@ -51,7 +51,7 @@ func TestCutShort(t *testing.T) {
 						d.Spec.Workspace.Update.Order = spec.StartFirst
 					}
 				})
-				w.converge("create", "start")
+				w.converge("create")
 				w.run("sh", "-c", "echo kept >/data/f")
 				p := w.behind()
 				for n := 1; ; n++ {
@@ -127,7 +127,7 @@ func TestUnknownOutcome(t *testing.T) {
 // that disagrees makes it look closer, and a minute tells of what no event tells.
 func TestObserveAll(t *testing.T) {
 	w := newWorld(t)
-	w.converge("create", "start")
+	w.converge("create")
 	seen := func() (workspace.Observed, int64) {
 		t.Helper()
 		before := w.e.Calls().Reads
@@ -163,7 +163,7 @@ func TestObserveAll(t *testing.T) {
 // TestPreview: a look at what is only thought of leaves no trace in what is known.
 func TestPreview(t *testing.T) {
 	w := newWorld(t)
-	w.converge("create", "start")
+	w.converge("create")
 	thought := w.r
 	thought.Desired.Spec.Workspace.Env = []spec.Env{{Name: "A", Value: "2"}}
 	o, err := w.m.Preview(t.Context(), thought)
@@ -182,7 +182,7 @@ func TestPreview(t *testing.T) {
 // TestOrphans: only workspaces of this host that no row declares.
 func TestOrphans(t *testing.T) {
 	w := newWorld(t)
-	w.converge("create", "start")
+	w.converge("create")
 	declared := map[string]bool{"web": true}
 	w.o.Declared = func(context.Context) (map[string]bool, error) { return declared, nil }
 	m := workspace.New(w.o)
@@ -266,7 +266,7 @@ func TestStartFirstRefusesNothing(t *testing.T) {
 		d.Spec.Workspace.Command = serve("one")
 		d.Spec.Workspace.Health = &spec.Health{Test: []string{"CMD-SHELL", "wget -qO- http://127.0.0.1:8080/"}, Interval: 200, Timeout: 5000, Retries: 5}
 	})
-	w.converge("create", "start")
+	w.converge("create")
 	r.mu.Lock()
 	before := r.held // until the first one was healthy
 	r.mu.Unlock()
@@ -355,7 +355,7 @@ func TestTrap16(t *testing.T) {
 		d.Spec.Workspace.Restart.Policy = "always"
 		d.Spec.Uses.Image = ref
 	})
-	w.converge("create", "start")
+	w.converge("create")
 	before := w.one()
 	for _, tag := range []string{ref, ""} {
 		_, err := w.api.ContainerKill(t.Context(), before.ID, client.ContainerKillOptions{Signal: "KILL"})
@@ -382,7 +382,7 @@ func TestTrap16(t *testing.T) {
 func TestEngineAway(t *testing.T) {
 	w := newWorld(t)
 	p := w.behind()
-	w.converge("create", "start")
+	w.converge("create")
 	p.Set(dockertest.Drop)
 	_, err := w.m.Observe(t.Context(), w.r)
 	if want := reconcile.Blocked(0, engine.Because(fault.CodeUnavailable, "")).Error(); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -403,7 +403,7 @@ func TestContents(t *testing.T) {
 		})
 	}
 	content("one")
-	w.converge("create", "start")
+	w.converge("create")
 	content("two")
 	w.converge("create", "swap", "remove_old")
 	if got := w.run("sh", "-c", "cat /etc/app.conf; stat -c ' %u:%g %a' /etc/app.conf"); got != "two 7:8 640\n" {

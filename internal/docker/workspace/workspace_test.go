@@ -30,7 +30,7 @@ func TestDeployAndRetire(t *testing.T) {
 		d.Spec.Workspace.Env = []spec.Env{{Name: "KEY", Secret: "key"}}
 		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
 	})
-	w.converge("create", "start")
+	w.converge("create")
 	w.quiet()
 	if got := w.run("sh", "-c", "cat /etc/app.conf /run/key; echo $KEY; stat -c %a /run/key"); got != "one\nhush"+"hush\n400\n" {
 		t.Errorf("%q", got)
@@ -89,7 +89,7 @@ func TestInPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.converge("create", "start")
+			w.converge("create")
 			before := w.one()
 			w.want(func(d *workspace.Desired) { c.change(w, d) })
 			w.converge(c.acts...)
@@ -130,7 +130,7 @@ func TestReplace(t *testing.T) {
 			w.want(func(d *workspace.Desired) {
 				d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
 			})
-			w.converge("create", "start")
+			w.converge("create")
 			before := w.one()
 			w.run("sh", "-c", "echo kept >/data/f")
 			w.want(func(d *workspace.Desired) { c.change(w, d) })
@@ -153,7 +153,7 @@ func TestReplace(t *testing.T) {
 func TestImageTaggedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.want(func(d *workspace.Desired) { d.Spec.Uses.Image = w.build("app", "ENV X=1\nVOLUME /data") })
-	w.converge("create", "start")
+	w.converge("create")
 	w.run("sh", "-c", "echo kept >/data/f")
 	w.build("app", "ENV X=2\nVOLUME /data")
 	w.converge("create", "swap", "remove_old")
@@ -175,7 +175,7 @@ func TestFailingReplacement(t *testing.T) {
 			w.want(func(d *workspace.Desired) {
 				d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
 			})
-			w.converge("create", "start")
+			w.converge("create")
 			before := w.one()
 			w.run("sh", "-c", "echo kept >/data/f")
 			w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = command })
@@ -237,7 +237,7 @@ func TestHealthGate(t *testing.T) {
 		return &spec.Health{Test: []string{"CMD-SHELL", test}, Interval: 200, Timeout: 5000, Retries: 2}
 	}
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("true") })
-	w.converge("create", "start")
+	w.converge("create")
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("test -e /tmp") })
 	w.converge("create", "start", "promote", "remove_old") // nothing forbids to start first
 	good := w.one()
@@ -264,7 +264,7 @@ func TestOnceRuns(t *testing.T) {
 		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
 		d.Spec.Workspace.Command = []string{"sh", "-c", "test -e /data/f || { touch /data/f; echo first; exit 4; }"}
 	})
-	got := w.converge("create", "start", "start")
+	got := w.converge("create", "start")
 	if c := w.box("web"); c.State.Running || c.State.ExitCode != 0 {
 		t.Errorf("%+v %+v", got, c.State)
 	}
@@ -319,7 +319,7 @@ func TestOutsideChanges(t *testing.T) {
 		"remove": {func(ctx context.Context, w *world, c container.InspectResponse) error {
 			_, err := w.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
 			return err
-		}, []string{"create", "start"}, false},
+		}, []string{"create"}, false},
 		"network gone": {func(ctx context.Context, w *world, c container.InspectResponse) error {
 			// Trap 13: the network goes while the container is stopped, and another one of
 			// its name comes.
@@ -335,7 +335,7 @@ func TestOutsideChanges(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
-			w.converge("create", "start")
+			w.converge("create")
 			before := w.one()
 			w.ok(c.do(t.Context(), w, before))
 			w.converge(c.acts...)
@@ -354,7 +354,7 @@ func TestOutsideChanges(t *testing.T) {
 		t.Run("report "+what, func(t *testing.T) {
 			w := newWorld(t)
 			w.want(func(d *workspace.Desired) { d.Spec.Workspace.ReportOnly = true })
-			w.converge("create", "start")
+			w.converge("create")
 			w.ok(c.do(t.Context(), w, w.one()))
 			writes := w.e.Calls().Writes
 			if got := w.settle(); got.name != "converged" || got.reason.Code != core.CodeReported || got.reason.Words == "" || w.e.Calls().Writes != writes {
@@ -368,7 +368,7 @@ func TestOutsideChanges(t *testing.T) {
 // alone and named, and so is one whose labels were copied.
 func TestS35NamesOfOthers(t *testing.T) {
 	w := newWorld(t)
-	w.converge("create", "start")
+	w.converge("create")
 	labels := w.one().Config.Labels
 	made, err := w.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: w.n.Name("copy"),
 		Config: &container.Config{Image: w.d.Busybox(t), Cmd: sleeper("x"), Labels: labels}})
@@ -503,8 +503,13 @@ func TestNoSlot(t *testing.T) {
 	w := newWorld(t)
 	w.o.Starts = full{}
 	w.anew()
+	if d, err := w.turn(); err != nil || d.Name() != "wait" || d.Reason().Code != workspace.CodeNoSlot {
+		t.Fatalf("%s %s: %v", d.Name(), d.Reason(), err)
+	}
+	w.o.Starts = taken{}
+	w.anew()
 	got := w.settle()
-	if got.err == nil || !slices.Equal(got.acts, []string{"create", "start"}) {
+	if got.err == nil || !slices.Equal(got.acts, []string{"create"}) {
 		t.Fatalf("%+v", got)
 	}
 	if got.err.Error() != reconcile.Blocked(0, engine.Because(workspace.CodeNoSlot, "as many containers start as may at once")).Error() {
@@ -512,6 +517,13 @@ func TestNoSlot(t *testing.T) {
 	}
 }
 
+// taken is a pool whose last place goes after it was seen.
+type taken struct{ full }
+
+func (taken) Room(string) bool { return true }
+
 type full struct{}
+
+func (full) Room(string) bool { return false }
 
 func (full) TryEnter(string) (func(), bool) { return func() {}, false }
