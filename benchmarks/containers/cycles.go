@@ -30,7 +30,7 @@ func (b *bench) cycles() {
 	for _, n := range b.o.Sizes {
 		dir, err := os.MkdirTemp(b.dir, "cycle-")
 		b.ok(err)
-		r := openRig(b.host, dir, b.d.Socket())
+		r := openRig(b.host, dir, b.d.Socket(), b.o.starts)
 		running := n <= mostRunning
 		began := time.Now()
 		r.converge(load(b.host, dir, project(n, "1", "a", running)))

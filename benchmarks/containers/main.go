@@ -35,6 +35,10 @@ type options struct {
 	Short    bool   `json:"short"`
 	only     string // steps, with commas between
 	out      string
+	profile  string
+	programs string // that go through the rounds; empty: all
+	starts   int
+	cold     bool
 	bin      string // built programs, from the first stage
 	v2, v1   string // the peers; empty: not there
 	missing  []string
@@ -51,12 +55,19 @@ const mostRunning = 100
 
 func main() {
 	o := options{Services: 50, Rounds: 3, Cycles: 15, Sizes: []int{10, 100, 500}, Idle: 60}
-	flag.BoolVar(&o.Short, "short", false, "five services, one round, no peer that has to be built: for a look whether it works")
-	flag.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds of every program")
-	flag.StringVar(&o.only, "only", "up,cycle,idle", "what to measure")
-	flag.StringVar(&o.out, "json", "", "write the figures as JSON to this file")
-	v2 := flag.String("compose", "", "a docker compose v2 binary (default: build the pinned one, which takes minutes the first time)")
-	flag.Parse()
+	f := flag.NewFlagSet("containers", flag.ExitOnError)
+	f.BoolVar(&o.Short, "short", false, "five services, one round, no peer that has to be built: for a look whether it works")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds of every program")
+	f.StringVar(&o.only, "only", "up,cycle,idle", "what to measure")
+	f.StringVar(&o.out, "json", "", "write the figures as JSON to this file")
+	f.StringVar(&o.programs, "programs", "", "of steady, compose v2 and compose 1.29, those to run, with commas between (default: all there are)")
+	f.BoolVar(&o.cold, "cold", false, "of each round only the first step, for work on it")
+	f.IntVar(&o.starts, "starts", 0, "how many containers ours starts at once (default: its own)")
+	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of ours in cold ups to this file")
+	v2 := f.String("compose", "", "a docker compose v2 binary (default: build the pinned one, which takes minutes the first time)")
+	_ = f.Parse(os.Args[1:]) // it exits
+	testing.Init()           // dockertest asks how tests were called
+	_ = flag.CommandLine.Parse(nil)
 	if o.Short {
 		o.Services, o.Rounds, o.Cycles, o.Sizes, o.Idle = 5, 1, 3, []int{5}, 5
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/layer"
@@ -50,7 +51,9 @@ type rig struct {
 // resync of the rig: cycles are asked for.
 const resync = 24 * 3600 * clock.Second
 
-func openRig(t *host, dir, socket string) *rig {
+// openRig opens one. Starts is how many containers start at once, 0 for what is
+// the default.
+func openRig(t *host, dir, socket string, starts int) *rig {
 	r := &rig{t: t, phases: map[engine.Ref]engine.Phase{}, news: make(chan struct{}), done: make(chan error, 2)}
 	ctx := context.Background()
 	var err error
@@ -78,6 +81,7 @@ func openRig(t *host, dir, socket string) *rig {
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})
 	t.ok(err)
+	h.Tune(fleet.Settings{Pools: fleet.Pools{Starts: starts}})
 	ctx, r.stop = context.WithCancel(ctx)
 	go func() { r.done <- r.loop.Run(ctx) }()
 	go func() { r.done <- h.Run(ctx) }()
@@ -88,6 +92,9 @@ func openRig(t *host, dir, socket string) *rig {
 
 // close ends the rig and leaves the containers.
 func (r *rig) close() {
+	if os.Getenv("STEADY_BENCH_STATS") != "" {
+		fmt.Fprintf(os.Stderr, "%+v\n", r.loop.Stats())
+	}
 	r.stop()
 	err := errors.Join(<-r.done, <-r.done)
 	r.router.Close()
