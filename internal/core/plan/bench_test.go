@@ -200,6 +200,59 @@ func converge(b *testing.B, s *plan.State, name string) {
 	next(b, s, start)
 }
 
+// BenchmarkRepairs plans after one repair is over while every host waits for one
+// under tight budgets.
+func BenchmarkRepairs(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			b.ReportAllocs()
+			docs := documents{}
+			s := fleetOf(b, docs, n)
+			m := bigManifest(docs, "r1", n, 1, n)
+			publish(b, s, 1, m)
+			next(b, s, start)
+			for _, name := range offered(s) {
+				converge(b, s, name)
+			}
+			publish(b, s, 2, bigManifest(docs, "r1", n, 1, 5))
+			next(b, s, start)
+			report := func(name string, ev event.Event) {
+				h := s.Hosts[name]
+				e, err := event.NewEntry(1, name, ev)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e.Incarnation, e.HostSeq = 1, h.Seq+1
+				if _, err := plan.Ingest(s, name, []event.Entry{e}, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, start); err != nil {
+					b.Fatal(err)
+				}
+			}
+			need := func(name string) event.RepairNeeded {
+				mc := &s.Hosts[name].Machine
+				return event.RepairNeeded{RepairNeed: host.RepairNeed{Manifest: mc.Manifest, Bundle: mc.Current, Resources: []string{"exec/app"}, Reason: "x"}}
+			}
+			for _, name := range s.HostNames() {
+				report(name, need(name))
+			}
+			next(b, s, start)
+			decided := 0
+			for b.Loop() {
+				b.StopTimer()
+				name := offered(s)[0]
+				if _, err := plan.Claim(s, name, s.Hosts[name].Grant.ID, start); err != nil {
+					b.Fatal(err)
+				}
+				next(b, s, start)
+				report(name, event.RepairOver{Grant: s.Hosts[name].Grant.ID, OK: true, Detail: "repaired"})
+				report(name, need(name))
+				b.StartTimer()
+				decided = len(next(b, s, start).Decisions)
+			}
+			b.ReportMetric(float64(decided), "decisions")
+		})
+	}
+}
+
 // BenchmarkWhy answers for one host.
 func BenchmarkWhy(b *testing.B) {
 	docs := documents{}

@@ -27,7 +27,7 @@ func Next(s *State, now clock.Instant) (*Plan, error) {
 				p.channel(s.Channels[name])
 			}
 		}
-		if len(s.dirty) == 0 {
+		if len(s.dirty) == 0 && s.repairs {
 			p.repair()
 		}
 	}

@@ -87,39 +87,44 @@ func (s *State) foldRepairGrant(h *Host, ev event.GrantEnded) {
 	s.wake(ev.NotBefore, h.Name)
 }
 
-// lineUp keeps the hosts with something to repair at hand.
+// waiting is a place in the line of hosts with something to repair.
+type waiting struct {
+	h     *Host
+	place uint64
+}
+
+// lineUp gives a host its place in the line. Places only grow, so the line is in
+// order; what is over drops out when the line is walked.
 func (s *State) lineUp(h *Host) {
 	if h.Repair == nil {
-		if s.line[h.Name] {
-			delete(s.line, h.Name)
-		}
 		return
 	}
-	s.line[h.Name], s.repairs = true, true
+	s.repairs = true
+	if h.inLine != h.Repair.Place {
+		h.inLine = h.Repair.Place
+		s.line = append(s.line, waiting{h, h.inLine})
+	}
 }
 
 // repair grants to the hosts that wait for a repair, in the order in which they
 // asked, as far as no gate holds them. Rollouts were planned before: they may
 // bring what cures the drift.
 func (p *planner) repair() {
-	p.s.repairs = false
-	var line []*Host
-	for name := range p.s.line { // order-free: sorted below
-		if h := p.s.Hosts[name]; h.NeedsRepair() {
-			line = append(line, h)
+	s := p.s
+	line := s.line
+	s.line = s.line[:0]
+	for _, at := range line {
+		h := at.h
+		if h.Repair == nil || h.Repair.Place != at.place {
+			continue
 		}
-	}
-	slices.SortFunc(line, func(a, b *Host) int {
-		if a.Repair.Place < b.Repair.Place {
-			return -1
-		}
-		return 1 // no two have one place
-	})
-	for _, h := range line {
-		if p.err == nil && p.s.repairBlock(h, p.now) == nil {
+		s.line = append(s.line, at)
+		if h.NeedsRepair() && h.Online && !s.full(h.budgets) && p.err == nil && s.repairBlock(h, p.now) == nil {
 			p.grantRepair(h)
 		}
 	}
+	clear(line[len(s.line):])
+	s.repairs = false // a grant lets no other one through
 }
 
 func (p *planner) grantRepair(h *Host) {

@@ -1,12 +1,15 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
 // Restore completes a state that was decoded from a snapshot.
 func Restore(s *State, docs Documents) error {
-	s.docs, s.dirty, s.line = docs, map[string]bool{}, map[string]bool{}
+	s.docs, s.dirty, s.line = docs, map[string]bool{}, nil
 	for _, c := range s.Channels { // order-free: an empty map was left out
 		if c.Quarantine == nil {
 			c.Quarantine = map[digest.Digest]string{}
@@ -23,6 +26,7 @@ func Restore(s *State, docs Documents) error {
 		h.inFlight = h.InFlight()
 		s.lineUp(h)
 	}
+	slices.SortFunc(s.line, func(a, b waiting) int { return cmp.Compare(a.place, b.place) })
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {
 			if err := s.attach(r); err != nil {

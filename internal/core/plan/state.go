@@ -109,6 +109,7 @@ type Host struct {
 	DeclineWords string        `json:"declineWords,omitempty"`
 
 	inFlight bool
+	inLine   uint64          // the place that it has in the line of repairs
 	budgets  []int           // ids of active budgets it belongs to, ascending
 	seats    []seat          // its places in the live rollouts
 	plan     *fleet.HostPlan // of Machine.Manifest
@@ -171,7 +172,7 @@ type State struct {
 	docs      Documents
 	names     map[string]digest.Digest // the newest rollout of each name
 	budgets   []Budget                 // active ones
-	line      map[string]bool          // hosts with something to repair
+	line      []waiting                // hosts with something to repair, by place
 	repairs   bool                     // something touched the line
 	dirty     map[string]bool          // channels to plan
 	timers    timerHeap                // instants at which a host must be looked at
@@ -184,7 +185,7 @@ func New(docs Documents) *State {
 		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
 		Tokens:   map[string]SpentToken{}, Operators: map[string]Operator{},
-		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{}, line: map[string]bool{},
+		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{},
 	}
 }
 
