@@ -206,7 +206,7 @@ func (w *world) settled() {
 		}
 	}
 	if words, err := w.a.unsettled(w.ctx); words != "" || err != nil {
-		w.t.Fatalf("a look made something unsettled: %s %v", words, err)
+		w.t.Fatalf("a look made something unsettled: %s %v: %v", words, err, w.a.transitions(n))
 	}
 }
 

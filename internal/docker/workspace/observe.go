@@ -48,7 +48,8 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 }
 
 // ObserveAll looks at every workspace that was looked at before, with one
-// listing of the engine's containers.
+// listing of the engine's containers. Those that wait are left out: what they
+// wait for may have come since, and each is looked at alone.
 func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
 	listed, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
@@ -74,6 +75,10 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 			return nil, fault.Of(ctx, err)
 		case err != nil:
 			continue // it is looked at alone, and its error is its own
+		}
+		v := engine.View[Desired, Observed]{Resource: rows[i], Observed: o, Now: clock.FromTime(m.o.Now())}
+		if m.Decide(v).Name() == "wait" {
+			continue
 		}
 		out[rows[i].Ref] = o
 	}

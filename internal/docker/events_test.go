@@ -1,0 +1,164 @@
+package docker_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// outside is a set that every change by hand is made to.
+func outside() container.Set {
+	s := container.Set{
+		Images:   []container.Image{built("made", "1")},
+		Networks: []container.Network{{Name: "back"}, {Name: "front"}},
+		Volumes:  []container.Volume{{Name: "data"}, {Name: "spare"}},
+		Workspaces: []container.Workspace{{Name: "web", Image: "made", Command: sleeper("web"), Update: container.Update{Monitor: 50},
+			Networks: []container.Attachment{{Network: "back", Aliases: []string{"site"}}, {Network: "front"}},
+			Mounts:   []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}}}},
+	}
+	s.Workspaces[0].Limits.Memory = 64 << 20
+	return s
+}
+
+// changes are those by hand, of a name and a thing, that something has to be done
+// about.
+func changes() (out []struct{ what, on string }) {
+	add := func(what, on string) { out = append(out, struct{ what, on string }{what, on}) }
+	for _, what := range []string{"stop", "kill", "remove", "rename", "pause", "update cpu shares", "update memory", "update restart policy",
+		"disconnect", "connect anew without aliases", "connect to a network of somebody else"} {
+		add(what, "web")
+	}
+	add("remove network", "front")
+	add("remove volume", "spare")
+	add("tag another", "made")
+	add("remove tag", "made")
+	return out
+}
+
+// shape is all that changes by hand can change, as the engine shows it.
+func (w *world) shape() string {
+	out := map[string]any{}
+	for _, c := range w.own("") {
+		i, err := w.api.ContainerInspect(w.ctx, c.ID, client.ContainerInspectOptions{})
+		if err != nil {
+			continue // gone meanwhile
+		}
+		x := i.Container
+		nets := map[string][]string{}
+		for name, e := range x.NetworkSettings.Networks {
+			nets[name] = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return strings.HasPrefix(x.ID, a) })
+		}
+		out[x.Name] = []any{x.State.Status, x.Image, nets, x.HostConfig.Memory, x.HostConfig.MemorySwap, x.HostConfig.CPUShares, x.HostConfig.RestartPolicy}
+	}
+	for _, name := range []string{"back", "front"} {
+		_, err := w.api.NetworkInspect(w.ctx, w.owner.Title(name), client.NetworkInspectOptions{})
+		out["network "+name] = err == nil
+	}
+	for _, name := range []string{"data", "spare"} {
+		_, err := w.api.VolumeInspect(w.ctx, w.owner.Title(name), client.VolumeInspectOptions{})
+		out["volume "+name] = err == nil
+	}
+	for _, ref := range w.refs(w.owner.Title("made")) {
+		if i, err := w.api.ImageInspect(w.ctx, ref); err == nil {
+			out["image "+ref] = i.ID
+		}
+	}
+	text, err := json.MarshalIndent(out, "", " ")
+	w.ok(err)
+	return string(text)
+}
+
+// repaired makes every change by hand, and waits until all is as before, by what
+// the agent did.
+func (w *world) repaired() {
+	w.t.Helper()
+	stranger := w.n.Name("stranger")
+	_, err := w.api.NetworkCreate(w.ctx, stranger, client.NetworkCreateOptions{})
+	w.ok(err)
+	w.declare(outside())
+	w.settled()
+	w.run("web", "sh", "-c", "echo kept >/data/f")
+	for _, x := range changes() {
+		before, wrote := w.shape(), w.a.engine.Calls().Writes
+		if x.what == "connect to a network of somebody else" {
+			_, err = w.api.NetworkConnect(w.ctx, stranger, client.NetworkConnectOptions{Container: w.owner.Title(x.on)})
+		} else {
+			err = byHandOn(w, x.what, x.on)
+		}
+		if err != nil {
+			w.t.Fatalf("%s %s: %v", x.what, x.on, err)
+		}
+		w.until(x.what+" "+x.on+" is not repaired", func() (bool, string) {
+			words, err := w.a.unsettled(w.ctx)
+			w.ok(err)
+			now := w.shape()
+			return now == before && words == "" && w.a.engine.Calls().Writes > wrote, fmt.Sprintf("%s\nbefore %s\nnow %s", words, before, now)
+		})
+		if got := w.run("web", "cat", "/data/f"); got != "kept\n" {
+			w.t.Fatalf("%s: data %q", x.what, got)
+		}
+	}
+	w.right(outside())
+}
+
+// TestOutsideChangesAreSeenByEvents: every change by hand is cured although
+// nothing is looked at by the clock: only events can have told.
+func TestOutsideChangesAreSeenByEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	w.repaired()
+}
+
+// TestOutsideChangesAreSeenWithoutEvents: the same by looking at everything again
+// and again, on an engine that tells no events.
+func TestOutsideChangesAreSeenWithoutEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.d.Proxy()
+	p.Before(func(r dockertest.Request) dockertest.Fate {
+		if r.Path == "/events" {
+			return dockertest.Fail
+		}
+		return dockertest.Pass
+	})
+	w.cfg.Socket, w.cfg.Resync = p.Socket(), 300
+	w.start()
+	w.repaired()
+}
+
+// TestOutsideChangesAreReportedByPolicy: what is declared to report only is left
+// as people changed it, and the agent says so; a new declaration counts again.
+func TestOutsideChangesAreReportedByPolicy(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	s := outside()
+	s.Workspaces[0].ReportOnly = true
+	w.declare(s)
+	w.settled()
+	for _, what := range []string{"update cpu shares", "disconnect", "stop"} {
+		wrote := w.a.engine.Calls().Writes
+		w.ok(byHandOn(w, what, "web"))
+		before := w.shape()
+		w.until(what+" is not reported", func() (bool, string) {
+			r := w.row(container.KindWorkspace, "web")
+			return r.Reason.Code == "drift_reported", fmt.Sprint(r.Phase, r.Reason)
+		})
+		w.looked(engine.TriggerOperator)
+		if w.shape() != before || w.a.engine.Calls().Writes != wrote {
+			t.Errorf("%s was not left alone: %s\n%s", what, before, w.shape())
+		}
+	}
+	s.Workspaces[0].ReportOnly = false
+	w.declare(s)
+	w.settled()
+	w.right(s)
+}
