@@ -56,18 +56,18 @@ func resource[D any](in engine.Input) (engine.Resource[D], error) {
 }
 
 func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error) {
-	r, err := resource[D](in)
-	if err != nil {
-		return nil, err
-	}
 	if k.all != nil && !fresh {
-		o, found, err := k.all.get(ctx, r.Ref, now)
+		o, found, err := k.all.get(ctx, in.Snap.Row.Ref, now)
 		if err != nil {
 			return nil, err
 		}
 		if found {
 			return o, nil
 		}
+	}
+	r, err := resource[D](in)
+	if err != nil {
+		return nil, err
 	}
 	var o O
 	err = protect("Observe", func() error {

@@ -12,7 +12,8 @@ import (
 // reconcile/storetest.
 type Store interface {
 	// Load reads a row with its parent, its children and its newest trigger, in
-	// one consistent read. It returns ErrNotFound if there is no row.
+	// one consistent read. What is desired of the parent may be left out. It
+	// returns ErrNotFound if there is no row.
 	Load(ctx context.Context, ref engine.Ref) (engine.Snapshot, error)
 	// Commit writes a record in one transaction: the row if its revision is
 	// still Expect (else ErrConflict), transitions, child intents, verdicts,

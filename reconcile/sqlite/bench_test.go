@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -68,6 +69,35 @@ func BenchmarkCommit(b *testing.B) {
 		d := engine.Wait(0, engine.Because("waiting", fmt.Sprint(i)))
 		rec := engine.Turn(engine.Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: engine.Instant(i)}, d, engine.Hold{})
 		if _, err := s.Commit(b.Context(), rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLoadChild reads one of 100 children of a parent that declares much.
+func BenchmarkLoadChild(b *testing.B) {
+	s := filled(b)
+	parent := engine.Ref{Kind: "p", ID: "all"}
+	if _, err := s.Apply(b.Context(), engine.Upsert(parent, strings.Repeat("x", 80_000)), 1, cause); err != nil {
+		b.Fatal(err)
+	}
+	snap, err := s.Load(b.Context(), parent)
+	if err != nil {
+		b.Fatal(err)
+	}
+	child := func(i int) engine.Ref { return engine.Ref{Kind: "c", ID: fmt.Sprint(i % 100)} }
+	var intents []engine.Intent
+	for i := range 100 {
+		intents = append(intents, engine.Upsert(child(i), strings.Repeat("y", 700)))
+	}
+	policy, causes := engine.Policy{}.WithDefaults(), engine.CausesOf(cause)
+	d := engine.Wait(0, engine.Because("waiting", "")).With(intents...)
+	if _, err := s.Commit(b.Context(), engine.Turn(engine.Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: 2}, d, engine.Hold{})); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := s.Load(b.Context(), child(i)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -21,6 +21,9 @@ var columns = []string{
 
 var columnList = strings.Join(columns, ", ")
 
+// parentList has no desired: an owner's is as long as all of its children's.
+var parentList = strings.Replace(columnList, "desired", "NULL", 1)
+
 // fields are the places of a row that the columns hold.
 func fields(r *engine.Row) []any {
 	return []any{

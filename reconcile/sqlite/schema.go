@@ -18,7 +18,7 @@ var schema = [version][]string{
 			parent_kind TEXT NOT NULL, parent_id TEXT NOT NULL,
 			created INTEGER NOT NULL, ord INTEGER NOT NULL,
 			generation INTEGER NOT NULL, revision INTEGER NOT NULL,
-			desired BLOB, retire INTEGER NOT NULL,
+			retire INTEGER NOT NULL,
 			set_at INTEGER NOT NULL, not_after INTEGER NOT NULL, retire_cap INTEGER NOT NULL,
 			phase TEXT NOT NULL, code TEXT NOT NULL, words TEXT NOT NULL,
 			attempts INTEGER NOT NULL, steps INTEGER NOT NULL, retry_at INTEGER NOT NULL,
@@ -27,6 +27,7 @@ var schema = [version][]string{
 			given_up INTEGER NOT NULL, aborted INTEGER NOT NULL,
 			converged_gen INTEGER NOT NULL, escalated_gen INTEGER NOT NULL, acked_gen INTEGER NOT NULL,
 			transitions INTEGER NOT NULL,
+			desired BLOB, -- last: what is long is not read on the way to the others
 			PRIMARY KEY (kind, id)) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX {p}resource_parent ON {p}resource (parent_kind, parent_id)`,
 		`CREATE TABLE {p}transition (

@@ -59,7 +59,7 @@ func New(db *sql.DB, opts ...Option) *Store {
 		get: s.sql(`SELECT ` + columnList + ` FROM {p}resource WHERE kind = ? AND id = ?`),
 		load: s.sql(`SELECT 0, (SELECT coalesce(max(n), 0) FROM {p}trigger WHERE kind = ?1 AND id = ?2), ` + columnList + `
 				FROM {p}resource WHERE kind = ?1 AND id = ?2
-			UNION ALL SELECT 1, 0, ` + columnList + ` FROM {p}resource WHERE (kind, id) =
+			UNION ALL SELECT 1, 0, ` + parentList + ` FROM {p}resource WHERE (kind, id) =
 				(SELECT parent_kind, parent_id FROM {p}resource WHERE kind = ?1 AND id = ?2)
 			UNION ALL SELECT 2, 0, ` + columnList + ` FROM {p}resource WHERE parent_kind = ?1 AND parent_id = ?2
 			ORDER BY 1, 8, 7`),
