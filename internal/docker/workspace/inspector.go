@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -124,12 +125,16 @@ func (i *Inspector) container(ctx context.Context, id string, listed *container.
 	if err != nil {
 		return nil, err
 	}
+	same := &got
+	if have != nil && reflect.DeepEqual(have.got, same) {
+		same = have.got // also for who compares pointers
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.bumped[got.ID] <= tick && i.others <= tick {
-		i.containers[got.ID] = &inspected{at, &got}
+		i.containers[got.ID] = &inspected{at, same}
 	}
-	return &got, nil
+	return same, nil
 }
 
 // agree reports whether a listing shows what was inspected.
