@@ -54,6 +54,7 @@ func scripts(dir string) testscript.Params {
 			"exit":  exit,
 			"await": await,
 			"until": until,
+			"typed": typed,
 		},
 	}
 }
@@ -75,6 +76,7 @@ func TestContainerScripts(t *testing.T) {
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("DOCKER_HOST", "unix://"+engine.Socket())
 		env.Setenv("EXAMPLES", examples)
+		env.Setenv("BUSYBOX", engine.Busybox(t))
 		for _, name := range []string{"WEB1", "WEB2"} {
 			env.Setenv(name, dockertest.FreeAddr(t))
 		}

@@ -44,7 +44,7 @@ func TestEveryVerbIsDocumented(t *testing.T) {
 			}
 		}
 	})
-	if seen < 30 {
+	if seen < 60 {
 		t.Errorf("only %d commands found", seen)
 	}
 }
@@ -78,10 +78,21 @@ func checkLine(t *testing.T, where, line string) {
 			continue
 		}
 		for _, w := range rest {
+			if w == "--" {
+				break // what follows is another command
+			}
 			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
-			long, short := strings.HasPrefix(w, "--"), strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--")
-			if (long && cmd.Flag(name) == nil) || (short && cmd.Flags().ShorthandLookup(name) == nil) {
-				t.Errorf("%s: %q: %s has no flag %s", where, part, cmd.CommandPath(), w)
+			switch {
+			case strings.HasPrefix(w, "--"):
+				if cmd.Flag(name) == nil {
+					t.Errorf("%s: %q: %s has no flag %s", where, part, cmd.CommandPath(), w)
+				}
+			case strings.HasPrefix(w, "-") && len(w) > 1:
+				for _, letter := range name {
+					if cmd.Flags().ShorthandLookup(string(letter)) == nil {
+						t.Errorf("%s: %q: %s has no flag -%c", where, part, cmd.CommandPath(), letter)
+					}
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -19,6 +21,8 @@ import (
 const (
 	doesBlocked = "blocked"
 	doesRefused = "refused"
+	doesCreate  = "create"
+	doesUnknown = "unknown"
 )
 
 func (a verbs) planCmd() *cobra.Command {
@@ -28,7 +32,8 @@ func (a verbs) planCmd() *cobra.Command {
 		Use: "plan -f FILE [HOST]", GroupID: command.GroupWatch, Short: "Say what apply would do, resource by resource and field by field",
 		Long: `Asks the hosts what setting the resources of a file would do, without doing any of
 it: nothing, create, in place, replace, or remove; blocked where the engine cannot
-do it, and refused where the host does not allow it. For each field that differs
+do it, refused where the host does not allow it, and unknown where it cannot be told
+before something else is set. For each field that differs
 it says what curing it takes, what caused it, what the host has and what is asked
 for. Code 1 means that something is blocked or refused.
 
@@ -62,25 +67,21 @@ type Planned struct {
 }
 
 func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []document.Resource) error {
-	var out []Planned
+	p := &planner{client: c, list: list, hosts: map[string]operator.HostResources{}}
 	for _, r := range list {
-		p, err := planOne(ctx, c, r, operator.PlanRequest{Kind: r.Kind, Name: r.Name, Spec: r.Spec})
-		if err != nil {
+		if err := p.resource(ctx, r, operator.PlanRequest{Kind: r.Kind, Name: r.Name, Spec: r.Spec}); err != nil {
 			return err
 		}
-		out = append(out, p)
 	}
 	for _, r := range prune {
-		p, err := planOne(ctx, c, r, operator.PlanRequest{Kind: r.Kind, Name: r.Name})
-		if err != nil {
+		if err := p.resource(ctx, r, operator.PlanRequest{Kind: r.Kind, Name: r.Name}); err != nil {
 			return err
 		}
-		out = append(out, p)
 	}
-	if err := a.Print(command.NonNil(out), func() error { return a.showPlan(out) }); err != nil {
+	if err := a.Print(command.NonNil(p.out), func() error { return a.showPlan(p.out) }); err != nil {
 		return err
 	}
-	for _, p := range out {
+	for _, p := range p.out {
 		if p.Does == doesBlocked || p.Does == doesRefused {
 			return exit.Silently(exit.Failed)
 		}
@@ -88,17 +89,75 @@ func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []docum
 	return nil
 }
 
-// planOne asks for one resource; a refusal is an answer, too.
-func planOne(ctx context.Context, c *operator.Client, r document.Resource, q operator.PlanRequest) (Planned, error) {
-	p := Planned{Host: r.Host, Kind: r.Kind, Name: r.Name}
-	answer, err := c.Plan(ctx, r.Host, q)
-	p.PlanAnswer = answer
+// planner asks resource by resource. Hosts are asked of one at a time and know
+// nothing of the rest of the file.
+type planner struct {
+	client *operator.Client
+	list   []document.Resource
+	hosts  map[string]operator.HostResources
+	out    []Planned
+}
+
+// resource asks for one; a refusal is an answer, too.
+func (p *planner) resource(ctx context.Context, r document.Resource, q operator.PlanRequest) error {
+	one := Planned{Host: r.Host, Kind: r.Kind, Name: r.Name}
+	answer, err := p.client.Plan(ctx, r.Host, q)
+	one.PlanAnswer = answer
 	if refusal, ok := errors.AsType[*operator.Error](err); ok {
-		p.PlanAnswer = wire.PlanAnswer{Does: doesRefused, Why: refusal.Error()}
-		err = nil
+		one.PlanAnswer, err = wire.PlanAnswer{Does: doesRefused, Why: refusal.Error()}, nil
 	}
-	p.Resource, p.Fields = r.ID.String(), command.NonNil(p.Fields)
-	return p, err
+	if err == nil && one.Does == doesBlocked {
+		one.PlanAnswer, err = p.later(ctx, r, one.PlanAnswer)
+	}
+	if err != nil {
+		return err
+	}
+	one.Resource, one.Fields = r.ID.String(), command.NonNil(one.Fields)
+	p.out = append(p.out, one)
+	return nil
+}
+
+// later answers for a resource that is blocked because the host does not have
+// what it needs, when the same file sets that first.
+func (p *planner) later(ctx context.Context, r document.Resource, blocked wire.PlanAnswer) (wire.PlanAnswer, error) {
+	have, asked := p.hosts[r.Host]
+	if !asked {
+		var err error
+		if have, err = p.client.Resources(ctx, r.Host); err != nil {
+			return blocked, err
+		}
+		p.hosts[r.Host] = have
+	}
+	there := func(id container.ID) bool {
+		return slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Kind == id.Kind && x.Name == id.Name })
+	}
+	for _, n := range p.needs(r) {
+		switch {
+		case there(n):
+		case there(r.ID):
+			return wire.PlanAnswer{Does: doesUnknown, Why: "it needs " + n.String() + ", which is set first; ask again then"}, nil
+		default:
+			return wire.PlanAnswer{Does: doesCreate, Why: "after " + n.String()}, nil
+		}
+	}
+	return blocked, nil
+}
+
+// needs lists what a resource needs that the file sets on its host.
+func (p *planner) needs(r document.Resource) []container.ID {
+	var here []document.Resource
+	for _, x := range p.list {
+		if x.Host == r.Host {
+			here = append(here, x)
+		}
+	}
+	var out []container.ID
+	for _, n := range container.Dependencies(document.Set(here))[r.ID] {
+		if slices.ContainsFunc(here, func(x document.Resource) bool { return x.ID == n.ID }) {
+			out = append(out, n.ID)
+		}
+	}
+	return out
 }
 
 func (a verbs) showPlan(list []Planned) error {
@@ -124,7 +183,7 @@ func (a verbs) showPlan(list []Planned) error {
 	}
 	a.Say("%d resources:", len(list))
 	sep := " "
-	for _, does := range []string{"create", string(diff.InPlace), string(diff.Replace), "remove", string(diff.None), doesBlocked, doesRefused} {
+	for _, does := range []string{doesCreate, string(diff.InPlace), string(diff.Replace), "remove", string(diff.None), doesUnknown, doesBlocked, doesRefused} {
 		if n := counts[does]; n > 0 {
 			a.Say("%s%d %s", sep, n, does)
 			sep = ", "
@@ -138,7 +197,7 @@ func doesColor(does string) term.Color {
 	switch does {
 	case doesBlocked, doesRefused, "remove":
 		return term.Bad
-	case string(diff.Replace), string(diff.InPlace):
+	case string(diff.Replace), string(diff.InPlace), doesUnknown:
 		return term.Busy
 	case string(diff.None):
 		return term.Faint

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
@@ -138,8 +139,12 @@ func read(file string, data []byte, host string) (*Resource, []Problem) {
 	if err := fleet.CheckName(in.Host); err != nil {
 		return nil, at(err.Error(), "host")
 	}
-	spec, problems := canonical(kind, in.Name, in.Spec, func(path []string, words string) Problem {
-		return d.At(append([]string{"spec"}, path...), words)
+	spec, problems := canonical(kind, in.Name, in.Spec, func(path []string, words string, key bool) Problem {
+		path = append([]string{"spec"}, path...)
+		if key {
+			return d.AtKey(path, words)
+		}
+		return d.At(path, words)
 	})
 	if len(problems) > 0 {
 		return nil, problems
@@ -151,15 +156,18 @@ func read(file string, data []byte, host string) (*Resource, []Problem) {
 }
 
 // canonical reads a spec with units and returns its canonical form.
-func canonical(kind, name string, spec any, at func(path []string, words string) Problem) (json.RawMessage, []Problem) {
+func canonical(kind, name string, spec any, at func(path []string, words string, key bool) Problem) (json.RawMessage, []Problem) {
 	into := empty(kind)
-	spec, wrong := plain(spec, into)
+	wrong := stray(spec, reflect.TypeOf(into), nil)
+	if wrong == nil {
+		spec, wrong = plain(spec, into)
+	}
 	if wrong != nil {
-		return nil, []Problem{at(wrong.path, wrong.words)}
+		return nil, []Problem{at(wrong.path, wrong.words, wrong.key)}
 	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
-		return nil, []Problem{at(nil, err.Error())}
+		return nil, []Problem{at(nil, err.Error(), false)}
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -167,7 +175,7 @@ func canonical(kind, name string, spec any, at func(path []string, words string)
 		setName(into, name)
 		var problems []Problem
 		for _, p := range container.ValidateSpec(into) {
-			problems = append(problems, at(p.Path, p.Words))
+			problems = append(problems, at(p.Path, p.Words, false))
 		}
 		if len(problems) > 0 {
 			return nil, problems
@@ -175,7 +183,7 @@ func canonical(kind, name string, spec any, at func(path []string, words string)
 	}
 	_, out, err := managed.ReadSpec(kind, name, raw)
 	if err != nil {
-		return nil, []Problem{at(nil, err.Error())}
+		return nil, []Problem{at(nil, err.Error(), false)}
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package document
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -22,6 +23,7 @@ var sizes = []string{"memory", "memoryReservation", "memorySwap", "shmSize", "si
 type misread struct {
 	path  []string
 	words string
+	key   bool // it is the key that is wrong
 }
 
 // plain turns durations and sizes that are written as text into numbers, where
@@ -96,9 +98,92 @@ func turn(v any, t reflect.Type, path []string, leaf func(v any, t reflect.Type,
 	}
 	out, err := leaf(v, t, field)
 	if err != nil {
-		return nil, &misread{path, err.Error()}
+		return nil, &misread{path: path, words: err.Error()}
 	}
 	return out, nil
+}
+
+// stray finds the first key that a resource does not have.
+func stray(v any, t reflect.Type, path []string) *misread {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			here := append(slices.Clone(path), key)
+			of := fieldType(t, key)
+			if of == nil && t.Kind() == reflect.Struct {
+				return &misread{here, fmt.Sprintf("unknown field %q: expected %s", key, nearest(key, fields(t))), true}
+			}
+			if of == nil {
+				continue
+			}
+			if wrong := stray(v[key], of, here); wrong != nil {
+				return wrong
+			}
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return nil
+		}
+		for i, in := range v {
+			if wrong := stray(in, t.Elem(), append(slices.Clone(path), strconv.Itoa(i))); wrong != nil {
+				return wrong
+			}
+		}
+	}
+	return nil
+}
+
+func fields(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// nearest picks the names that one may have been meant to be, or lists all.
+func nearest(typed string, names []string) string {
+	var close []string
+	least := 2
+	for _, n := range names {
+		d := distance(strings.ToLower(typed), strings.ToLower(n))
+		if d < least {
+			close, least = nil, d
+		}
+		if d == least {
+			close = append(close, n)
+		}
+	}
+	if len(close) == 0 {
+		return "one of " + strings.Join(names, ", ")
+	}
+	return strings.Join(close, " or ")
+}
+
+// distance counts the letters to add, drop or change to turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, last+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 func fieldType(t reflect.Type, key string) reflect.Type {
