@@ -40,6 +40,7 @@ type applyOptions struct {
 	source
 	prune, yes, allowMass bool
 	reason                *string
+	keys                  string
 	settle.Flags
 }
 
@@ -60,6 +61,7 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	f.BoolVar(&o.prune, "prune", false, "remove what the managed layers of these hosts have and the file does not name")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
 	f.BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
+	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, for hosts whose bounds have requireSigned")
 	o.reason = command.TakesReason(cmd)
 	o.Flags.Add(cmd)
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -87,6 +89,11 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, list []document.Re
 		return err
 	}
 	s.AllowMass = o.allowMass
+	if o.keys != "" {
+		if s.sealer, err = newSealer(o.keys, a.Wall()); err != nil {
+			return err
+		}
+	}
 	for _, r := range list {
 		if err := s.Set(ctx, r); err != nil {
 			return err

@@ -44,6 +44,7 @@ type Changes struct {
 	// AllowMass consents to removing many resources at once.
 	AllowMass bool
 
+	sealer  *sealer // nil signs nothing
 	client  *operator.Client
 	reason  string
 	table   bool
@@ -63,7 +64,11 @@ func Begin(ctx context.Context, e *command.Env, c *operator.Client, reason strin
 
 // Set sets a resource.
 func (s *Changes) Set(ctx context.Context, r document.Resource) error {
-	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason})
+	envelope, err := s.sealer.seal(r)
+	if err != nil {
+		return err
+	}
+	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason, Envelope: envelope})
 	did := didUnchanged
 	if ch.Changed {
 		did = didSet
