@@ -39,6 +39,7 @@ func (b *bench) cycles() {
 		if !running {
 			name = fmt.Sprintf("%d created, not started", n)
 		}
+		stop := b.profile()
 		var list, whole, lone []spent
 		for range b.o.Cycles {
 			list = append(list, b.nothing(r, false))
@@ -48,6 +49,7 @@ func (b *bench) cycles() {
 			whole = append(whole, b.nothing(r, true))
 		}
 		b.report.Cycles = append(b.report.Cycles, cycle{Workspaces: name, List: typical(lone), Cycle: typical(list), Whole: typical(whole)})
+		stop()
 		r.close()
 		b.wipe()
 	}

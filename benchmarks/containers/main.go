@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,7 +64,18 @@ func main() {
 	f.StringVar(&o.programs, "programs", "", "of steady, compose v2 and compose 1.29, those to run, with commas between (default: all there are)")
 	f.BoolVar(&o.cold, "cold", false, "of each round only the first step, for work on it")
 	f.IntVar(&o.starts, "starts", 0, "how many containers ours starts at once (default: its own)")
-	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of ours in cold ups to this file")
+	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of ours in cold ups, or in cycles, to this file")
+	f.Func("sizes", "how many workspaces cycles look at (default 10,100,500)", func(list string) error {
+		o.Sizes = nil
+		for word := range strings.SplitSeq(list, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				return err
+			}
+			o.Sizes = append(o.Sizes, n)
+		}
+		return nil
+	})
 	v2 := f.String("compose", "", "a docker compose v2 binary (default: build the pinned one, which takes minutes the first time)")
 	_ = f.Parse(os.Args[1:]) // it exits
 	testing.Init()           // dockertest asks how tests were called
