@@ -289,15 +289,6 @@ func (w *world) inspect(id string) mobyc.InspectResponse {
 	return c.Container
 }
 
-// box inspects the container under a workspace's name; nil without one.
-func (w *world) box(name string) *mobyc.InspectResponse {
-	c, err := w.api.ContainerInspect(w.ctx, w.owner.Title(name), client.ContainerInspectOptions{})
-	if err != nil {
-		return nil
-	}
-	return &c.Container
-}
-
 // listed is what is on the engine, for messages.
 func (w *world) listed() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), 10*time.Second)
@@ -339,4 +330,18 @@ func plain(name string) container.Image {
 // built is an image that is built with one more label.
 func built(name, version string) container.Image {
 	return container.Image{Name: name, Build: &container.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nLABEL version=" + version + "\n"}}
+}
+
+// rows are all resources of the agent.
+func (w *world) rows() []engine.Row {
+	w.t.Helper()
+	all, err := w.a.rows.List(w.ctx, reconcile.Filter{})
+	w.ok(err)
+	return all
+}
+
+// drain reads a stream of the engine to its end.
+func drain(r io.ReadCloser) error {
+	_, err := io.Copy(io.Discard, r)
+	return errors.Join(err, r.Close())
 }

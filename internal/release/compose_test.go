@@ -73,14 +73,11 @@ func TestComposeBundle(t *testing.T) {
 			t.Errorf("the next release lost blob %s of a manifest that it lists", blob.Digest.Short())
 		}
 	}
-	for _, blob := range b.Bundle.Blobs() {
-		if err := os.Remove(filepath.Join(dir, BlobPath(blob.Digest))); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := VerifyDir(dir, k.state(t), t0.Add(clock.Hour)); err == nil {
-			t.Error("a release without a build context or config verifies")
-		}
-		break
+	if err := os.Remove(filepath.Join(dir, BlobPath(b.Bundle.Blobs()[0].Digest))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := VerifyDir(dir, k.state(t), t0.Add(clock.Hour)); err == nil {
+		t.Error("a release without a build context or config verifies")
 	}
 }
 

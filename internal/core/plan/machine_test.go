@@ -114,7 +114,9 @@ func (m *machine) drifts(in bool, names ...string) {
 	}
 	for _, name := range names {
 		if in && m.runs != "" && m.agent.Machine.Settled() {
-			m.drift[name] = m.drift[name]
+			if _, known := m.drift[name]; !known {
+				m.drift[name] = false
+			}
 		} else if !in && !m.drift[name] {
 			delete(m.drift, name)
 		}

@@ -126,10 +126,10 @@ type Seen struct {
 
 // Want is what is desired, as far as steps depend on it.
 type Want struct {
-	Title      string
-	Run        container.RunState
-	Parked     bool
-	Retire     bool
+	Title  string
+	Run    container.RunState
+	Parked bool
+	Retire bool
 	// Halted says that the host is disabled: nothing runs, and nothing goes.
 	Halted     bool
 	ReportOnly bool

@@ -19,7 +19,6 @@ type Row[D, O any] struct {
 	Manager  reconcile.Manager[D, O]
 	Resource engine.Resource[D]
 	Now      engine.Instant
-	n        int64
 }
 
 // Turn is what came of taking turns.

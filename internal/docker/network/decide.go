@@ -95,7 +95,8 @@ func (d *decider) retire() engine.Decision {
 	if d.want.Spec.External != "" {
 		return engine.IsConverged(engine.Reason{})
 	}
-	for _, f := range append(named, others...) {
+	if all := append(named, others...); len(all) > 0 {
+		f := all[0] // the rest in later turns
 		if running := names(f.Members, func(x Member) bool { return x.Ours && x.Running }); running != "" {
 			return d.wait(CodeMembers, "%s has containers of this host that run: %s; it goes after them", f.Name, running)
 		}

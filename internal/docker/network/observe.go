@@ -57,23 +57,14 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 // to go: going says that the declared one has to.
 func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
 	o := Observed{Title: n.EngineName(m.owner.Title)}
-	named, err := m.engine.NetworkList(ctx, o.Title)
+	all, err := m.engine.NetworkList(ctx, "") // one call: engines filter no faster than we
 	if err != nil {
 		return o, fault.Of(ctx, err)
 	}
-	var ours []network.Summary
-	if n.External == "" {
-		if ours, err = m.engine.NetworkList(ctx, "", m.mine(n.Name)...); err != nil {
-			return o, fault.Of(ctx, err)
-		}
-	}
-	for _, s := range append(named, ours...) {
-		if slices.ContainsFunc(o.Found, func(f Found) bool { return f.ID == s.ID }) {
-			continue
-		}
+	for _, s := range all {
 		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name)}
-		if s.Name != o.Title && !f.Owned {
-			continue // labels that were copied by hand
+		if s.Name != o.Title && (n.External != "" || !f.Owned) {
+			continue // somebody else's, or labels that were copied by hand
 		}
 		if f.Owned && s.Name == o.Title {
 			f.Differences = m.compare(&n, &s.Network)
@@ -89,12 +80,12 @@ func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observe
 	if f := &o.Found[0]; !going && len(o.Found) == 1 && f.Owned && f.Name == o.Title && len(f.Differences) == 0 {
 		return o, nil
 	}
-	all, err := m.engine.ContainerList(ctx, true)
+	containers, err := m.engine.ContainerList(ctx, true)
 	if err != nil {
 		return o, fault.Of(ctx, err)
 	}
 	for i := range o.Found {
-		o.Found[i].Members = m.members(all, &o.Found[i])
+		o.Found[i].Members = m.members(containers, &o.Found[i])
 	}
 	return o, nil
 }

@@ -183,12 +183,12 @@ func (m *Manager) Act(_ context.Context, r engine.Resource[Desired], a engine.Ac
 	}
 	slices.SortFunc(routes, func(x, y table.Route) int { return strings.Compare(x.Name, y.Name) })
 	t, problems := table.Build(routes)
-	for _, p := range problems {
-		if p.Route == r.Ref.ID {
-			return reconcile.Terminal(CodeRefused, p)
+	if len(problems) > 0 {
+		if p := problems[0]; p.Route != r.Ref.ID {
+			// Two routes for one place: the other one keeps it.
+			return reconcile.Terminal(CodeRefused, fmt.Errorf("it takes the place of another route: %w", p))
 		}
-		// Two routes for one place: the earlier name keeps it, and this one fails.
-		return reconcile.Terminal(CodeRefused, fmt.Errorf("it takes the place of another route: %w", p))
+		return reconcile.Terminal(CodeRefused, problems[0])
 	}
 	m.o.Router.Swap(t)
 	return m.o.Changed(t)
