@@ -225,11 +225,11 @@ var greedy = []struct{ kind, spec, verb, words string }{
 	{"workspace", ``, "restart", "does not declare"},
 }
 
-// TestS3ServerStaysInsideTheDelegation lies about the managed layer to a host
+// TestP1ServerStaysInsideTheDelegation lies about the managed layer to a host
 // with an engine that leaves some kinds to the server, within bounds: whatever is
 // said, no request to the engine goes beyond them, and what the bundle and
 // strangers run goes on untouched.
-func TestS3ServerStaysInsideTheDelegation(t *testing.T) {
+func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 	t.Parallel()
 	g := newGuest(t)
 	stranger := "stranger-" + g.prefix
@@ -349,7 +349,8 @@ func (g *guest) lyingStreams() int {
 		g.t.Error("nothing says that the server sent a frame that only a host sends")
 	}
 	for _, r := range []wire.StreamRequest{everyRequest(wire.StreamExec, "workspace/app"), everyRequest(wire.StreamExec, "workspace/job"), everyRequest(wire.StreamOutput, "workspace/app"),
-		everyRequest(wire.StreamLogs, "image/box"), everyRequest(wire.StreamLogs, "workspace/../app"), everyRequest("shell", "workspace/app"), everyRequest(wire.StreamPlan, "generation/current")} {
+		everyRequest(wire.StreamLogs, "image/box"), everyRequest(wire.StreamLogs, "workspace/../app"), everyRequest("shell", "workspace/app"),
+		everyRequest(wire.StreamOrphans, "host/web-1"), everyRequest(wire.StreamPrune, "host/web-1"), everyRequest(wire.StreamPlan, "generation/current")} {
 		o := ask(r, frames(wire.Frame{Type: wire.FrameStdin, Data: []byte("id\n")}))
 		words := o.exit != nil && o.exit.Code == -1 && o.exit.Error != ""
 		if r.Kind != wire.StreamPlan && (!words || !strings.HasPrefix(o.exit.Error, "refused: ")) || r.Kind == wire.StreamPlan && !words {

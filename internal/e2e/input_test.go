@@ -122,7 +122,7 @@ func TestBadBodies(t *testing.T) {
 		name, body string
 		status     int
 	}{
-		{"over the cap", `{"agentVersion":"` + strings.Repeat("a", wire.MaxSmallBody) + `"}`, http.StatusRequestEntityTooLarge},
+		{"over the cap", `{"agentVersion":"` + strings.Repeat("a", wire.MaxHeartbeat) + `"}`, http.StatusRequestEntityTooLarge},
 		{"too deep", deep, http.StatusBadRequest},
 		{"a key twice", `{"uptime":1,"uptime":2}`, http.StatusBadRequest},
 		{"a key twice in another case", `{"uptime":1,"Uptime":2}`, http.StatusBadRequest},

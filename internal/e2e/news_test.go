@@ -62,17 +62,18 @@ func (s *stage) tellStreams(doc []byte) []string {
 }
 
 // TestLyingNews lies about news and streams to a host whose signed declaration
-// delegates nothing (S3): it opens what it is asked for once, to say no.
+// delegates nothing (P1): it opens what it is asked for once, to say no.
 func TestLyingNews(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	total, before := 0, s.liar.heartbeats()
 	for _, r := range []wire.StreamRequest{everyRequest(wire.StreamExec, "workspace/web"), everyRequest(wire.StreamLogs, "workspace/web"),
-		everyRequest(wire.StreamOutput, "image/web"), everyRequest(wire.StreamPlan, "workspace/web")} {
+		everyRequest(wire.StreamOutput, "image/web"), everyRequest(wire.StreamPlan, "workspace/web"),
+		everyRequest(wire.StreamOrphans, "host/web-1"), everyRequest(wire.StreamPrune, "host/web-1")} {
 		model := got(json.Marshal(wire.Dispatch{News: 5, Streams: []wire.StreamRequest{r}}))(t)
 		others := map[string][]string{
-			"streams[].kind":     {`"exec"`, `"logs"`, `"output"`, `"plan"`, `"shell"`},
-			"streams[].resource": {`"workspace/web"`, `"image/web"`, `"generation/current"`, `"file/etc"`, `"/"`, `""`},
+			"streams[].kind":     {`"exec"`, `"logs"`, `"output"`, `"plan"`, `"orphans"`, `"prune"`, `"shell"`},
+			"streams[].resource": {`"workspace/web"`, `"image/web"`, `"generation/current"`, `"file/etc"`, `"host/web-1"`, `"/"`, `""`},
 		}
 		for _, m := range mutants(t, model, r.Kind != wire.StreamExec, others) {
 			if !isNews(m.path) || m.path == "streams[].id" && r.Kind != wire.StreamExec { // an id is opened once
@@ -237,7 +238,7 @@ func (s *stage) aboutLayers(model wire.Managed, others map[string][]string) []*l
 }
 
 // TestLyingManagedLayer lies about the managed layer to a host whose signed
-// declaration delegates nothing (S3): it takes nothing of it, and says so.
+// declaration delegates nothing (P1): it takes nothing of it, and says so.
 func TestLyingManagedLayer(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
