@@ -65,7 +65,7 @@ func TestBoundsAreChecked(t *testing.T) {
 		"a secret":       {func(h *HostDecl) { h.Bounds.Secrets = []string{"../x"} }, "hosts lab-1 bounds secrets 0", "not a name"},
 		"memory":         {func(h *HostDecl) { h.Bounds.MaxMemory = -1 }, "hosts lab-1 bounds maxMemory", "0 for no limit"},
 		"CPUs":           {func(h *HostDecl) { h.Bounds.MaxNanoCPUs = 1 << 60 }, "hosts lab-1 bounds maxNanoCPUs", "0 for no limit"},
-		"an allowance":   {func(h *HostDecl) { h.Allow = []string{"reboot"} }, "hosts lab-1 allow 0", "expected one of disable, exec, logs, settings"},
+		"an allowance":   {func(h *HostDecl) { h.Allow = []string{"reboot"} }, "hosts lab-1 allow 0", "expected one of disable, exec, logs, prune, settings"},
 		"one twice":      {func(h *HostDecl) { h.Allow = []string{"logs", "logs"} }, "hosts lab-1 allow 1", "twice"},
 		"a kind unknown": {func(h *HostDecl) { h.Managed = []string{"file"} }, "hosts lab-1 managed 0", "expected one of"},
 	} {
