@@ -16,6 +16,9 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/docker/layer"
 	"github.com/steadyfleet/steady/internal/docker/random"
 )
 
@@ -196,6 +199,7 @@ func (w *world) refs(title string) []string {
 // whether all comes to rest before the next.
 type move struct {
 	set   *container.Set
+	again bool // the agent ends and starts again
 	hand  int
 	on    string
 	pause int // commits of the agent that are waited for
@@ -208,6 +212,8 @@ func randomStory(t *rapid.T) []move {
 		if i == 0 || rapid.IntRange(0, 3).Draw(t, "declare") == 0 {
 			s := randomSet(t)
 			m.set = &s
+		} else if rapid.IntRange(0, 7).Draw(t, "again") == 0 {
+			m.again = true
 		} else {
 			m.hand = rapid.IntRange(0, len(byHand)-1).Draw(t, "by hand")
 			m.on = rapid.SampledFrom(byHand[m.hand].on).Draw(t, "on")
@@ -228,23 +234,94 @@ func TestRandomSpecsAndOutsideChangesConverge(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.start()
-			w.ok(os.WriteFile(w.cfg.Dir+"/secrets/db", []byte("s3cret-of-"+w.n.Prefix), 0o600))
-			var last container.Set
-			for _, m := range rapid.Custom(randomStory).Example(seed) {
-				if m.set != nil {
-					last = *m.set
-					w.declare(last)
-					t.Log("declared", len(last.Workspaces), "workspaces")
-				} else {
-					err := byHand[m.hand].do(w, w.owner.Title(m.on))
-					t.Log(byHand[m.hand].what, m.on, err)
-				}
-				w.rest(m.pause)
-			}
+			last := w.tell(rapid.Custom(randomStory).Example(seed))
 			w.settled()
 			w.right(last)
 		})
 	}
+}
+
+// tell has the moves of a story happen, and gives what was declared last.
+func (w *world) tell(story []move) (last container.Set) {
+	w.t.Helper()
+	w.ok(os.WriteFile(w.cfg.Dir+"/secrets/db", []byte("s3cret-of-"+w.n.Prefix), 0o600))
+	for _, m := range story {
+		switch {
+		case m.set != nil:
+			last = *m.set
+			w.declare(last)
+			w.t.Log("declared", len(last.Workspaces), "workspaces")
+		case m.again:
+			w.halt(w.a)
+			w.start()
+			w.t.Log("the agent starts again")
+		default:
+			err := byHand[m.hand].do(w, w.owner.Title(m.on))
+			w.t.Log(byHand[m.hand].what, m.on, err)
+		}
+		w.rest(m.pause)
+	}
+	return last
+}
+
+// TestRandomStoriesOnAnEngineThatFails: the same while the engine refuses, loses
+// and cuts off every tenth change, before it was made or after. Once it is well and
+// everything is tried again, all ends as declared and rests.
+func TestRandomStoriesOnAnEngineThatFails(t *testing.T) {
+	for seed := range stories(t, 8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := w.d.Proxy()
+			w.cfg.Socket = p.Socket()
+			ill := func(what uint64, fates ...dockertest.Fate) func(dockertest.Request) dockertest.Fate {
+				return func(r dockertest.Request) dockertest.Fate {
+					// By number, so that a story can be told again nearly as it was.
+					if h := (uint64(r.Seq)*2654435761 + uint64(seed)*40503 + what) >> 7; r.Write > 0 && h%20 == 0 {
+						return fates[h/20%uint64(len(fates))]
+					}
+					return dockertest.Pass
+				}
+			}
+			p.Before(ill(1, dockertest.Fail, dockertest.Drop))
+			p.After(ill(2, dockertest.Fail, dockertest.Drop))
+			w.start()
+			story := rapid.Custom(randomStory).Example(1000 + seed)
+			for i := range story {
+				story[i].pause = min(story[i].pause, 12) // it may never rest
+			}
+			last := w.tell(story)
+			p.Before(nil)
+			p.After(nil)
+			l := w.layer(last)
+			for kind, names := range named(last) {
+				for _, n := range names {
+					l.Asks = append(l.Asks, layer.Ask{Kind: kind, Name: n, Verb: deploy.Retry, Nonce: "well"})
+				}
+			}
+			w.ok(w.a.declare(w.ctx, l))
+			w.settled()
+			w.right(last)
+		})
+	}
+}
+
+// named are the names in a set by kind.
+func named(s container.Set) map[string][]string {
+	out := map[string][]string{}
+	for _, x := range s.Networks {
+		out[container.KindNetwork] = append(out[container.KindNetwork], x.Name)
+	}
+	for _, x := range s.Volumes {
+		out[container.KindVolume] = append(out[container.KindVolume], x.Name)
+	}
+	for _, x := range s.Images {
+		out[container.KindImage] = append(out[container.KindImage], x.Name)
+	}
+	for _, x := range s.Workspaces {
+		out[container.KindWorkspace] = append(out[container.KindWorkspace], x.Name)
+	}
+	return out
 }
 
 // rest waits for so many commits, or until all has come to rest.
