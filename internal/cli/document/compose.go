@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/release/compose"
@@ -40,6 +42,11 @@ func ReadCompose(file string, o ComposeOptions) (out []Resource, problems []Prob
 	if loaded == nil || strictdoc.Fatal(problems) {
 		return nil, problems, nil
 	}
+	for i := range loaded.Set.Images {
+		if b := loaded.Set.Images[i].Build; b != nil && b.Inline != "" && !usesContext(b.Inline) {
+			b.Context = nil
+		}
+	}
 	for _, words := range carried(&loaded.Set) {
 		problems = append(problems, Problem{File: file, Message: words})
 	}
@@ -57,6 +64,30 @@ func ReadCompose(file string, o ComposeOptions) (out []Resource, problems []Prob
 		problems = append(problems, Problem{File: file, Message: "the file declares nothing that runs: expected a service whose profiles are active"})
 	}
 	return out, problems, nil
+}
+
+// usesContext reports whether a Dockerfile may read files of its build context.
+func usesContext(dockerfile string) bool {
+	joined := strings.ReplaceAll(strings.ReplaceAll(dockerfile, "\r\n", "\n"), "\\\n", " ")
+	for _, line := range strings.Split(joined, "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		switch strings.ToUpper(words[0]) {
+		case "COPY", "ADD":
+			if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "--from=") }) {
+				return true
+			}
+		case "ONBUILD":
+			return true
+		case "RUN":
+			if strings.Contains(line, "--mount") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // carried says what of a set needs files that only a bundle carries.

@@ -79,6 +79,7 @@ func (a verbs) askCmd(kind, verb, short string) *cobra.Command {
 
 func (a verbs) removeCmd(kind string) *cobra.Command {
 	var f settle.Flags
+	var allowMass bool
 	cmd := &cobra.Command{
 		Use: "rm HOST/NAME", Short: "Remove " + kind + " NAME from the managed layer of a host",
 		Example: "  steady " + kind + " rm gpu-1/web --wait",
@@ -87,6 +88,7 @@ func (a verbs) removeCmd(kind string) *cobra.Command {
 	if kind == container.KindWorkspace {
 		cmd.Long = "Removes a workspace with its container. Named volumes, the image and routes stay;\nsteady remove takes them as well."
 	}
+	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent although many resources were removed just before")
 	reason := command.TakesReason(cmd)
 	f.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -96,6 +98,7 @@ func (a verbs) removeCmd(kind string) *cobra.Command {
 		}
 		s, err := apply.Begin(ctx, a.Env, c, *reason)
 		if err == nil {
+			s.AllowMass = allowMass
 			err = s.Remove(ctx, document.Resource{Host: host, ID: container.ID{Kind: kind, Name: name}})
 		}
 		if err != nil {
