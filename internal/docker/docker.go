@@ -74,6 +74,8 @@ type Options struct {
 	Router  *router.Router
 	// RouteChanged hears of each new table of routes, and of new addresses.
 	RouteChanged func(table.Table) error
+	// Certificate says why a certificate of a route cannot be served; may be nil.
+	Certificate func(name string) error
 	// Pinned lists the sets whose images stay: of the generation that runs, the
 	// one that may come back, and the one that is prepared. Nil ones are empty.
 	Pinned func(ctx context.Context) ([]*container.Set, error)
@@ -153,7 +155,7 @@ func (h *Host) register(images *ledger.File) error {
 	if o.Router == nil {
 		return err
 	}
-	h.routes = route.New(route.Options{Router: o.Router, Changed: o.RouteChanged})
+	h.routes = route.New(route.Options{Router: o.Router, Changed: o.RouteChanged, Certificate: o.Certificate})
 	return errors.Join(err, reconcile.Register(l, container.KindRoute, h.routes, p[container.KindRoute]))
 }
 

@@ -182,7 +182,7 @@ func (h *Hosting) openEngine() error {
 	h.docker, err = docker.New(o.Loop, docker.Options{
 		Engine: engine, Owner: ownership.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
 		Dir: filepath.Join(o.StateDir, folder), Secrets: o.Secrets, Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
-		Router: h.router, RouteChanged: h.routed, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
+		Router: h.router, RouteChanged: h.routed, Certificate: h.certificate, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
 	})
 	if err == nil {
 		h.docker.Tune(h.tuned.Load().Settings)

@@ -2,12 +2,16 @@ package hosting
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/router"
 	"github.com/steadyfleet/steady/internal/router/table"
 )
@@ -17,13 +21,50 @@ func (h *Hosting) serve(ctx context.Context) error {
 	if len(h.o.HTTP)+len(h.o.HTTPS) == 0 {
 		return nil
 	}
-	l, err := h.router.Listen(ctx, router.Options{HTTP: h.o.HTTP, HTTPS: h.o.HTTPS, Folder: h.o.Certificates, Log: h.o.Log})
+	l, err := h.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("the router: %w", err)
+		return nil // ctx ended
 	}
 	h.listener.Store(l)
 	h.o.Log.Info("the router listens", "http", addresses(l.HTTP()), "https", addresses(l.HTTPS()))
 	return l.Wait()
+}
+
+// listen binds the router's addresses, however long one of them is taken: an agent
+// without its router still keeps its host.
+func (h *Hosting) listen(ctx context.Context) (*router.Listener, error) {
+	said := ""
+	for {
+		l, err := h.router.Listen(ctx, router.Options{HTTP: h.o.HTTP, HTTPS: h.o.HTTPS, Folder: h.o.Certificates, Log: h.o.Log})
+		if err == nil {
+			return l, nil
+		}
+		if said != err.Error() {
+			said = err.Error()
+			h.o.Log.Error("the router does not listen; trying again", "error", err, "every", listenAgain)
+		}
+		if client.Pause(ctx, listenAgain) != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+const listenAgain = 5 * time.Second
+
+// certificate says why a certificate cannot be served. One that only another proxy
+// serves is that proxy's business.
+func (h *Hosting) certificate(name string) error {
+	switch {
+	case len(h.o.HTTPS) == 0 && h.o.RouteExport != "":
+		return nil
+	case len(h.o.HTTPS) == 0:
+		return errors.New("the router serves no HTTPS; start the agent with --https")
+	}
+	file := filepath.Join(h.o.Certificates, name)
+	if _, err := tls.LoadX509KeyPair(file+".crt", file+".key"); err != nil {
+		return fmt.Errorf("certificate %s: %w; put %s.crt and %s.key into %s", name, err, name, name, h.o.Certificates)
+	}
+	return nil
 }
 
 func addresses(list []net.Addr) []string {

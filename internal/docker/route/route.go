@@ -25,6 +25,8 @@ const (
 	CodeDiffers  engine.Code = "route_differs"
 	CodeRefused  engine.Code = "route_refused"
 	CodeRemoving engine.Code = "removing_route"
+	// CodeCertificate: the route stands, and is not served over TLS.
+	CodeCertificate engine.Code = "certificate_unusable"
 )
 
 // Router takes whole tables. Changed, when set, is told of each: it reads
@@ -38,6 +40,8 @@ type Router interface {
 type Options struct {
 	Router  Router
 	Changed func(table.Table) error
+	// Certificate says why a certificate cannot be served; nil looks at none.
+	Certificate func(name string) error
 }
 
 // Manager keeps routes as declared.
@@ -73,6 +77,8 @@ type Observed struct {
 	// it has none.
 	Wanted  table.Route
 	Problem string
+	// Uncertified says why its certificate cannot be served.
+	Uncertified string
 }
 
 // Set puts the route into the table; Remove takes it out.
@@ -102,6 +108,11 @@ func (m *Manager) Observe(_ context.Context, r engine.Resource[Desired]) (Observ
 		return o, nil
 	}
 	o.Wanted = t.Routes()[0]
+	if o.Wanted.TLS != "" && m.o.Certificate != nil {
+		if err := m.o.Certificate(o.Wanted.TLS); err != nil {
+			o.Uncertified = err.Error()
+		}
+	}
 	return o, nil
 }
 
@@ -113,6 +124,9 @@ func entry(r spec.Route) table.Route {
 		Timeouts: table.Timeouts{Header: r.HeaderWait},
 	}
 }
+
+// again is when a certificate that cannot be served is looked at again.
+const again = 30 * clock.Second
 
 // Decide sets what is missing or differs, and removes what is not wanted.
 func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
@@ -129,6 +143,8 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 		return engine.Do(Set{}, engine.Because(CodeMissing, ""))
 	case !equal(o.Route, o.Wanted):
 		return engine.Do(Set{}, engine.Because(CodeDiffers, ""))
+	case o.Uncertified != "":
+		return engine.Wait(v.Now.Add(again), engine.Because(CodeCertificate, o.Uncertified))
 	}
 	return engine.IsConverged(engine.Reason{})
 }

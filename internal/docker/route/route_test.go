@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"testing"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
@@ -77,5 +78,25 @@ func TestTwoRoutesForOnePlace(t *testing.T) {
 	d, err := turn(t, m, resource(spec.Route{Name: "c", Host: "h..example", Workspace: "c", Port: 80}))
 	if err != nil || d.Name() != "fail" || d.Reason().Code != CodeRefused {
 		t.Fatalf("%s %v", d.Reason(), err)
+	}
+}
+
+// TestRouteWithoutCertificate: it stands, and says what is missing until it is
+// there.
+func TestRouteWithoutCertificate(t *testing.T) {
+	rt := router.New(router.Config{})
+	defer rt.Close()
+	missing := errors.New("certificate shop: no such file")
+	m := New(Options{Router: rt, Certificate: func(string) error { return missing }})
+	r := resource(spec.Route{Name: "shop", Host: "shop.example", Workspace: "shop", Port: 80, TLS: "shop"})
+	if d, err := turn(t, m, r); err != nil || d.Reason().Code != CodeMissing {
+		t.Fatalf("%s %v", d.Reason(), err)
+	}
+	if d, err := turn(t, m, r); err != nil || d.Name() != "wait" || d.Reason().Code != CodeCertificate || d.Reason().Words != missing.Error() {
+		t.Fatalf("%s: %s %v", d.Name(), d.Reason(), err)
+	}
+	missing = nil
+	if d, err := turn(t, m, r); err != nil || d.Name() != "converged" {
+		t.Fatalf("%s: %s %v", d.Name(), d.Reason(), err)
 	}
 }
