@@ -156,7 +156,9 @@ func (s *Changes) Done() bool {
 func (s *Changes) wait(ctx context.Context, f settle.Flags, show settle.View) error {
 	var targets []settle.Target
 	for _, r := range s.results {
-		if r.Did != didRefused {
+		// What nothing refers to is collected in its own time.
+		collected := r.Did == didRemoved && (r.Kind == container.KindImage || r.Kind == container.KindSnapshot)
+		if r.Did != didRefused && !collected {
 			targets = append(targets, settle.Target{Host: r.Host, ID: container.ID{Kind: r.Kind, Name: r.Name},
 				New: r.Did != didUnchanged, Gone: r.Did == didRemoved})
 		}
