@@ -23,6 +23,20 @@ type thing struct {
 	runs       bool
 }
 
+// leftBehind reports whether all labels agree with each other and with the name:
+// something of this host that was declared before under the name on the label.
+func (x *thing) leftBehind(w *world, kind string) bool {
+	l := x.labels
+	if l[ownership.LabelOwner] != w.owner.ID() || l[ownership.LabelKind] != kind || l[ownership.LabelName] == "" {
+		return false
+	}
+	title := l[ownership.LabelTitle]
+	if x.kind != "container" {
+		return x.name == title
+	}
+	return l[ownership.LabelReplica] == "1" && (x.name == title || x.name == title+".1.new" || x.name == title+".1.old")
+}
+
 // things draws what others may have: labels that are right, wrong and missing, on
 // names that this host uses, would use, and does not.
 func things(w *world) *rapid.Generator[[]thing] {
@@ -57,6 +71,9 @@ func things(w *world) *rapid.Generator[[]thing] {
 			// At least one of those that say whose it is has to be wrong.
 			if x.labels[ownership.LabelOwner] == right[ownership.LabelOwner] && x.labels[ownership.LabelKind] == kind && x.labels[ownership.LabelName] == of {
 				x.labels[rapid.SampledFrom([]string{ownership.LabelOwner, ownership.LabelKind, ownership.LabelName}).Draw(t, "spoilt")] = "other"
+			}
+			if x.leftBehind(w, kind) {
+				x.labels[rapid.SampledFrom([]string{ownership.LabelOwner, ownership.LabelKind}).Draw(t, "spoilt too")] = "other"
 			}
 			out = append(out, x)
 		}

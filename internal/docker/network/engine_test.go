@@ -317,6 +317,21 @@ func TestRenameRemovesTheOldOneWhenItIsFree(t *testing.T) {
 	}
 }
 
+// TestS35NothingWithoutANameIsLeftBehind: labels that name nothing were written by
+// hand.
+func TestS35NothingWithoutANameIsLeftBehind(t *testing.T) {
+	l := begin(t)
+	title := l.owner.Title("copied")
+	_, err := l.api.NetworkCreate(l.ctx, title, client.NetworkCreateOptions{Labels: l.owner.Labels(spec.KindNetwork, "", title)})
+	l.must(err)
+	got, err := network.New(network.Options{Engine: l.engine, Owner: l.owner,
+		Declared: func(context.Context) (map[string]bool, error) { return nil, nil }}).Orphans(l.ctx)
+	l.must(err)
+	if len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
 func TestOrphans(t *testing.T) {
 	l := begin(t)
 	l.row(spec.Network{Name: "kept"}).Settle(t, l.ctx).Must(t, "converged", "", "create")

@@ -159,7 +159,7 @@ func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
 	var out []engine.Ref
 	for _, n := range list {
 		name := n.Labels[ownership.LabelName]
-		if m.owns(n.Name, n.Labels, name) && !declared[name] {
+		if name != "" && m.owns(n.Name, n.Labels, name) && !declared[name] {
 			out = append(out, engine.Ref{Kind: spec.KindNetwork, ID: name})
 		}
 	}

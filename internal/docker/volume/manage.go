@@ -252,7 +252,7 @@ func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
 	var out []engine.Ref
 	for i := range list {
 		name := list[i].Labels[ownership.LabelName]
-		if m.owns(&list[i], name) && !declared[name] {
+		if name != "" && m.owns(&list[i], name) && !declared[name] {
 			out = append(out, engine.Ref{Kind: spec.KindVolume, ID: name})
 		}
 	}
