@@ -200,6 +200,7 @@ func there(path string) string {
 
 func output(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as releases are built
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
