@@ -43,7 +43,7 @@ type removeIn struct {
 
 type askIn struct {
 	ResourcePath
-	Verb string `path:"verb" enum:"build,cancel,redeploy,retry,snapshot,start,stop"`
+	Verb string `path:"verb" enum:"build,cancel,redeploy,restart,retry,start,stop"`
 	Body struct {
 		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 	}

@@ -116,8 +116,8 @@ func (c *Client) ManagedResource(ctx context.Context, host, kind, name string) (
 	return r, c.get(ctx, hostRoute(host, kind, name), nil, &r)
 }
 
-// Ask asks once for something of a resource: start, stop, redeploy, retry,
-// snapshot, build or cancel.
+// Ask asks once for something of a resource; deploy.Verbs lists what may be asked
+// of each kind.
 func (c *Client) Ask(ctx context.Context, host, kind, name, verb, reason string) (ch Changed, err error) {
 	return ch, c.post(ctx, hostRoute(host, kind, name, verb), Verb{Reason: reason}, &ch)
 }

@@ -31,8 +31,8 @@ type ManagedRemoved struct {
 	Reason string `json:"reason"`
 }
 
-// ManagedAsked asks once for something of a resource: start, stop, redeploy,
-// retry, snapshot, build or cancel. Nonce tells one asking from the next.
+// ManagedAsked asks once for something of a resource: start, stop, restart,
+// redeploy, retry, build or cancel. Nonce tells one asking from the next.
 type ManagedAsked struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
