@@ -116,6 +116,8 @@ type Hosting struct {
 	changed  chan struct{} // what is delegated or declared may have changed
 
 	admitting sync.Mutex
+	refusedAt clock.Instant // since when refusals are counted; under admitting
+	refusals  int
 	orphans   orphans
 }
 

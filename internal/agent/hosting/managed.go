@@ -10,6 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/delegated"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -122,10 +123,8 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 		if err := state.Put(ctx, tx, keyVersions, seen); err != nil {
 			return err
 		}
-		for _, r := range got.Refused {
-			if err := h.refuse(ctx, tx, r, doc.Doc.Version); err != nil {
-				return err
-			}
+		if err := h.refuseAll(ctx, tx, got.Refused, doc.Doc.Version); err != nil {
+			return err
 		}
 		if h.docker == nil {
 			return nil
@@ -143,15 +142,43 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 	return nil
 }
 
+// Refusals that are reported in an hour: a server that makes up entries must not
+// fill the host's disk with what it is told about them.
+const (
+	refusalsAtOnce = 256
+	refusalsEvery  = clock.Hour
+)
+
+func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, refused []delegated.Refusal, version uint64) error {
+	now := h.o.Now()
+	if now.Sub(h.refusedAt) > refusalsEvery || h.refusedAt == 0 {
+		h.refusedAt, h.refusals = now, 0
+	}
+	for i, r := range refused {
+		if h.refusals >= refusalsAtOnce {
+			h.o.Log.Warn("more entries of the managed layer were refused than are reported in an hour", "not reported", len(refused)-i)
+			return nil
+		}
+		news, err := h.refuse(ctx, tx, r, version)
+		if err != nil {
+			return err
+		}
+		if news {
+			h.refusals++
+		}
+	}
+	return nil
+}
+
 // refuse reports an entry that is kept off, once for each reason.
-func (h *Hosting) refuse(ctx context.Context, tx *sql.Tx, r delegated.Refusal, version uint64) error {
+func (h *Hosting) refuse(ctx context.Context, tx *sql.Tx, r delegated.Refusal, version uint64) (bool, error) {
 	ref := r.Kind + "/" + r.Name
 	detail := "refused: " + r.Words
 	news, err := state.Stated(ctx, tx, ref, string(container.ErrorState), detail)
 	if err != nil || !news {
-		return err
+		return false, err
 	}
-	return h.o.Agent.Append(ctx, tx, event.ResourceReported{
+	return true, h.o.Agent.Append(ctx, tx, event.ResourceReported{
 		Resource: ref, State: string(container.ErrorState), Detail: detail,
 		Layer: event.LayerManaged, Generation: strconv.FormatUint(version, 10),
 	})
