@@ -107,8 +107,12 @@ func (w *world) declare(s container.Set) {
 	w.ok(w.a.declare(w.ctx, w.layer(s)))
 }
 
-func (w *world) layer(s container.Set) layer.Layer {
+func (w *world) layer(set container.Set) layer.Layer {
 	w.t.Helper()
+	raw, err := json.Marshal(set)
+	w.ok(err)
+	var s container.Set // the caller's stays in its order
+	w.ok(json.Unmarshal(raw, &s))
 	s.Normalize()
 	for _, p := range container.Validate(&s) {
 		w.t.Fatalf("the test declares nonsense: %s", p)
