@@ -184,7 +184,27 @@ func Compare(d *core.Deployment, in Inputs, c *container.InspectResponse, rec *R
 	if rec != nil && rec.Kind == core.KindWorkspace && rec.ID == c.ID {
 		base, unread = Baseline(*rec, in.Digest)
 	}
-	return diff.Compare(want, Observed(c, in), base, rules), unread
+	seen := Observed(c, in)
+	ds := diff.Compare(want, seen, base, rules)
+	exclusive(ds, seen)
+	return ds, unread
+}
+
+// exclusive has a container made anew that is to bound CPUs in the other of two
+// ways: engines refuse to change to it, also where a default was said aloud.
+func exclusive(ds []diff.Difference, seen diff.Form) {
+	for i := range ds {
+		other := ""
+		switch ds[i].Field {
+		case "limit/cpus":
+			other = seen["limit/cpu-period"] + seen["limit/cpu-quota"]
+		case "limit/cpu-period", "limit/cpu-quota":
+			other = seen["limit/cpus"]
+		}
+		if other != "" && ds[i].Class == diff.InPlace {
+			ds[i].Class, ds[i].Why = diff.Replace, "the engine does not change between CPUs and a period with a quota"
+		}
+	}
 }
 
 // SecretsOf lists the secrets that a deployment names, sorted.

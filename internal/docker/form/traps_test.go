@@ -146,6 +146,40 @@ func TestTrap04_UpdateFromOutside(t *testing.T) {
 	}
 }
 
+// TestTrap04_TwoWaysToBoundCPUs: an engine takes no change from one to the other,
+// even if what is there is its default said aloud.
+func TestTrap04_TwoWaysToBoundCPUs(t *testing.T) {
+	w := newWorld(t)
+	period, cpus := workspace(), workspace()
+	period.Limits.CPUPeriod, cpus.Limits.NanoCPUs = 100_000, 500_000_000
+	for _, c := range []struct {
+		from, to core.Workspace
+		field    string
+		change   container.Resources
+	}{
+		{period, cpus, "limit/cpus", container.Resources{NanoCPUs: 500_000_000}},
+		{cpus, period, "limit/cpus", container.Resources{CPUPeriod: 100_000}},
+	} {
+		id := w.create(t, c.from)
+		rec := w.record(t, c.from, id)
+		if _, err := w.api.ContainerUpdate(t.Context(), id, client.ContainerUpdateOptions{Resources: &c.change}); err == nil {
+			t.Errorf("the engine takes %+v", c.change)
+		}
+		found := false
+		for _, d := range w.compare(t, c.to, id, rec) {
+			found = found || d.Field == c.field
+			if d.Class != diff.Replace && d.Field == c.field {
+				t.Errorf("not made anew: %s", d.Show())
+			}
+		}
+		if !found {
+			t.Errorf("%s does not differ", c.field)
+		}
+		_, err := w.api.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
+		w.ok(err)
+	}
+}
+
 func TestTrap05_SharedMemoryIsSetOnce(t *testing.T) {
 	w := newWorld(t)
 	s := workspace()
