@@ -240,19 +240,29 @@ func (w *world) token(host string) []byte {
 // until waits for a condition on the log: it is asked again after every event.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	if done() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := w.op.Follow(ctx, operator.EventQuery{}, func(operator.Event) error {
-		if done() {
-			return errDone
+	news := make(chan struct{}, 1)
+	go func() {
+		// Its error is the end of ctx, or shows in what is waited for.
+		_ = w.op.Follow(ctx, operator.EventQuery{}, func(operator.Event) error {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+	}()
+	// What is shown may follow the event by a moment, and no other event may come.
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for !done() {
+		select {
+		case <-news:
+		case <-again.C:
+		case <-ctx.Done():
+			w.t.Fatalf("waited in vain for %s", what)
 		}
-		return nil
-	})
-	if err != errDone {
-		w.t.Fatalf("waiting for %s: %v", what, err)
 	}
 }
 
