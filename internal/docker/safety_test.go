@@ -255,3 +255,46 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 		t.Errorf("S37: a volume went although none may: %v", err)
 	}
 }
+
+// TestNothingIsLeftOfACreateThatIsNoLongerWanted: what is taken back while the
+// engine makes it is not believed to be gone before the engine has answered.
+func TestNothingIsLeftOfACreateThatIsNoLongerWanted(t *testing.T) {
+	for path, kind := range map[string]string{"/containers/create": container.KindWorkspace, "/networks/create": container.KindNetwork} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.d.Proxy()
+			w.cfg.Socket = p.Socket()
+			asked, answer := make(chan struct{}, 16), make(chan struct{})
+			p.Before(func(r dockertest.Request) dockertest.Fate {
+				if r.Path == path {
+					asked <- struct{}{}
+					<-answer
+				}
+				return dockertest.Pass
+			})
+			w.start()
+			s := several(1)
+			s.Networks, s.Workspaces = s.Networks[:1], s.Workspaces[:1]
+			w.declare(s)
+			<-asked
+			w.declare(container.Set{})
+			w.until("the removal is not asked for", func() (bool, string) {
+				r := w.row(kind, "w0")
+				return r.Retire, string(r.Phase)
+			})
+			for range 5 { // turns of others, meanwhile
+				w.a.loop.Kick(engine.Ref{Kind: kind, ID: "w0"}, engine.Cause{Trigger: engine.TriggerOperator})
+				w.idle()
+			}
+			if r := w.row(kind, "w0"); r.Phase.Terminal() {
+				t.Errorf("%s while the engine makes it", r.Phase)
+			}
+			close(answer)
+			w.converged()
+			w.right(container.Set{})
+			if _, err := w.api.NetworkInspect(w.ctx, w.owner.Title("w0"), client.NetworkInspectOptions{}); err == nil {
+				t.Error("the network is left over")
+			}
+		})
+	}
+}

@@ -353,3 +353,17 @@ func drain(r io.ReadCloser) error {
 	_, err := io.Copy(io.Discard, r)
 	return errors.Join(err, r.Close())
 }
+
+// idle waits until the owner of everything had one more turn.
+func (w *world) idle() {
+	w.t.Helper()
+	w.asked++
+	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: fmt.Sprint("round ", w.asked)}
+	ref, since := layer.Current, clockNow()
+	w.a.loop.Kick(ref, cause)
+	w.until("no look at "+ref.String(), func() (bool, string) {
+		x, err := w.a.loop.Explain(w.ctx, ref)
+		w.ok(err)
+		return slices.Contains(x.Causes, cause) || x.SeenAt > since, x.Decision
+	})
+}

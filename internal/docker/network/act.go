@@ -55,7 +55,8 @@ func (m *Manager) create(ctx context.Context, n spec.Network) error {
 	if err != nil {
 		return reconcile.Terminal(CodeBadAddress, err)
 	}
-	_, _, err = m.engine.NetworkCreate(ctx, o.Title, req)
+	// The answer is waited for: what is no longer wanted is not gone before that.
+	_, _, err = m.engine.NetworkCreate(context.WithoutCancel(ctx), o.Title, req)
 	return err
 }
 

@@ -215,7 +215,8 @@ func (m *Manager) create(ctx context.Context, n *spec.Volume, title string) erro
 	}
 	own := m.owner.Labels(spec.KindVolume, n.Name, title)
 	own[labelAsked] = string(asked)
-	_, err = m.engine.VolumeCreate(ctx, form.CreateVolume(n, title, own))
+	// The answer is waited for: what is no longer wanted is not gone before that.
+	_, err = m.engine.VolumeCreate(context.WithoutCancel(ctx), form.CreateVolume(n, title, own))
 	return err
 }
 

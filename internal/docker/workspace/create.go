@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,7 +57,9 @@ func (h *hand) Create(a core.Create) error {
 		}
 		defer leave()
 	}
-	id, warnings, err := h.m.o.Engine.ContainerCreate(h.ctx, daemon.Creation{
+	// Once asked for, the answer is waited for: what is no longer wanted is not gone
+	// before the engine has made it.
+	id, warnings, err := h.m.o.Engine.ContainerCreate(context.WithoutCancel(h.ctx), daemon.Creation{
 		Name: name, Config: req.Config, Host: req.Host, Network: req.Networking(), Platform: req.Platform})
 	switch {
 	case daemon.Conflict(err):
