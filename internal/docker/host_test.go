@@ -245,3 +245,33 @@ func (m *meter) enter() {
 func (m *meter) leave() { m.mu.Lock(); defer m.mu.Unlock(); m.inside-- }
 
 func (m *meter) read() (most, all int) { m.mu.Lock(); defer m.mu.Unlock(); return m.most, m.all }
+
+// TestANetworkInUseIsReplaced: a network that many workspaces are on is made anew
+// for a changed declaration. They come back to it as they were and are not
+// replaced; none goes back to the old one while it is to go.
+func TestANetworkInUseIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	s := several(1)
+	s.Networks = []container.Network{{Name: "back"}}
+	for i := range s.Workspaces {
+		s.Workspaces[i].Networks = []container.Attachment{{Network: "back", Aliases: []string{"site"}}}
+	}
+	w.declare(s)
+	w.settled()
+	before := map[string]string{}
+	for _, x := range s.Workspaces {
+		before[x.Name] = w.one(x.Name, true).ID
+	}
+	for _, label := range []string{"1", "2", "3"} {
+		s.Networks[0].Labels = map[string]string{"a": label}
+		w.declare(s)
+		w.settled()
+		w.right(s)
+	}
+	for name, id := range before {
+		if w.one(name, true).ID != id {
+			t.Errorf("%s was replaced", name)
+		}
+	}
+}

@@ -30,7 +30,10 @@ func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.
 	case Remove:
 		err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach)
 	case Replace:
-		if err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach); err == nil {
+		gone := m.replacing(r.Desired.Spec.EngineName(m.owner.Title))
+		err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach)
+		gone() // before the engine tells of the new one
+		if err == nil {
 			err = m.create(ctx, r.Desired.Spec)
 		}
 	default:

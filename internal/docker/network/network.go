@@ -51,6 +51,29 @@ type Manager struct {
 	lock     sync.Locker
 	digest   func(string) string
 	declared func(ctx context.Context) (map[string]bool, error)
+
+	mu     sync.Mutex
+	making map[string]bool // titles of networks that are being made anew
+}
+
+// Replacing reports whether the network of this name is being made anew: nothing
+// is to be connected to the one that goes.
+func (m *Manager) Replacing(title string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.making[title]
+}
+
+// replacing marks the network; the result takes the mark away.
+func (m *Manager) replacing(title string) (done func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.making[title] = true
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.making, title)
+	}
 }
 
 // Desired is what is asked of a network.
@@ -58,7 +81,7 @@ type Desired = spec.Desired[spec.Network]
 
 // New makes the manager.
 func New(o Options) *Manager {
-	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared}
+	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared, making: map[string]bool{}}
 	if m.lock == nil {
 		m.lock = &sync.Mutex{}
 	}

@@ -106,6 +106,9 @@ type Options struct {
 	// Declared lists the names of the workspaces that have a row; nil finds no
 	// orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
+	// Replacing says whether a network of this name is being made anew, so that
+	// nothing is connected to the one that goes; nil is no.
+	Replacing func(network string) bool
 	// Halted says whether the host is disabled, so that nothing may run; nil is no.
 	Halted func() bool
 	// Digest is the host's keyed digest, as form.Keyed makes it.

@@ -324,7 +324,7 @@ func (m *Manager) inputs(ctx context.Context, d *Desired, fallback string) (*nee
 	}
 	out.Networks = map[string]string{}
 	for _, title := range u.Networks {
-		if id, ok := have[title]; ok {
+		if id, ok := have[title]; ok && (m.o.Replacing == nil || !m.o.Replacing(title)) {
 			out.Networks[title] = id
 			continue
 		}
