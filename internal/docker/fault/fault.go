@@ -5,6 +5,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/reconcile"
@@ -35,7 +36,8 @@ func Of(ctx context.Context, err error) error {
 		return reconcile.Blocked(0, engine.Because(CodeUnavailable, e.Error()))
 	case daemon.Unknown(err):
 		return reconcile.Blocked(0, engine.Because(CodeUnknown, e.Error()))
-	case daemon.Conflict(err):
+	case daemon.Conflict(err), daemon.Refused(err) && strings.Contains(e.Error(), "is ambiguous"):
+		// Of two networks of one name the second is about to go.
 		return reconcile.Blocked(0, engine.Because(CodeInUse, e.Error()))
 	case daemon.Denied(err):
 		return reconcile.Terminal(CodeDenied, err)

@@ -27,6 +27,10 @@ func TestOf(t *testing.T) {
 			}
 		}
 	}
+	two := &daemon.Error{Call: "start", Kind: daemon.KindRefused, Err: errors.New("network back is ambiguous (2 matches found on name)")}
+	if got := Of(t.Context(), two); !strings.HasPrefix(got.Error(), "blocked: "+string(CodeInUse)+":") {
+		t.Errorf("two networks of one name, one of which goes, are no reason to give up: %v", got)
+	}
 	if Of(t.Context(), nil) != nil || Of(t.Context(), plain) != plain {
 		t.Error("an error of other origin changed")
 	}
