@@ -180,6 +180,11 @@ func (w *world) looked(trigger engine.Trigger) {
 			return x.Row.Phase.Terminal() || seen && !x.Acting, x.Decision
 		})
 	}
+	// What was seen is acted on in the same turn, a moment later.
+	w.until("turns go on", func() (bool, string) {
+		n := w.a.loop.Stats().Running
+		return n == 0, fmt.Sprint(n)
+	})
 }
 
 func clockNow() engine.Instant { return engine.Instant(time.Now().UnixMilli()) }
