@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,6 +149,9 @@ func without(w *world, raw []byte, paths []string) string {
 			at = next
 		}
 		delete(at, parts[len(parts)-1])
+	}
+	if mounts, ok := doc["Mounts"].([]any); ok { // engines give them in any order
+		slices.SortFunc(mounts, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	}
 	text, err := json.MarshalIndent(doc, "", " ")
 	w.ok(err)
