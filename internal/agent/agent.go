@@ -55,6 +55,7 @@ type Agent struct {
 	era         atomic.Int64
 	wantContact atomic.Bool
 	newest      atomic.Pointer[delegationDoc]
+	unlearned   atomic.Bool // the newest delegation could not be read
 	beatNow     atomic.Bool // a heartbeat is due, whatever the interval
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]

@@ -197,6 +197,9 @@ func (c *courier) heartbeat(ctx context.Context) error {
 	if a.follower.Behind(reply.TimestampVersion) {
 		return c.refresh(ctx)
 	}
+	if a.unlearned.Load() {
+		return a.learnDelegation(ctx)
+	}
 	return nil
 }
 

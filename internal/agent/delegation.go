@@ -45,13 +45,14 @@ func delegated(plan *fleet.HostPlan, current digest.Digest, n *delegationDoc) *f
 }
 
 // learnDelegation reads the newest manifest of the host's channel. What cannot be
-// read or does not verify changes nothing; the next timestamp asks again.
+// read or does not verify changes nothing; the next heartbeat asks again.
 func (a *Agent) learnDelegation(ctx context.Context) error {
 	channel := a.status.Load().plan.Channel
 	if channel == "" {
 		return nil // no plan yet: the first one brings it
 	}
 	p, err := a.follower.Newest(ctx, channel)
+	a.unlearned.Store(err != nil)
 	if err != nil {
 		if errors.As(err, new(*trust.Error)) {
 			a.post(ctx, refused{err: err})

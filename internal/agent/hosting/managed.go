@@ -52,7 +52,10 @@ func (h *Hosting) verifier(seen map[string]uint64) func(json.RawMessage) (delega
 // Replied takes what a heartbeat was answered.
 func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
 	if r.Settings != nil {
-		if err := h.tune(ctx, r.Settings); err != nil {
+		h.admitting.Lock()
+		err := h.tune(ctx, r.Settings)
+		h.admitting.Unlock()
+		if err != nil {
 			return err
 		}
 	}
@@ -71,25 +74,32 @@ func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
 	if same {
 		return nil
 	}
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
 	return h.admit(ctx, managedDoc{etag, doc})
+}
+
+// admitHeld admits what is held. It is read under the lock: a newer layer that
+// came meanwhile must not be undone by the one before.
+func (h *Hosting) admitHeld(ctx context.Context) error {
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
+	var have managedDoc
+	if ok, err := h.o.Store.Get(ctx, keyManaged, &have); err != nil || !ok {
+		return err
+	}
+	return h.admit(ctx, have)
 }
 
 // admitAgain admits what is held when the agent starts and whenever what is
 // delegated or declared may have changed.
 func (h *Hosting) admitAgain(ctx context.Context) error {
 	for {
-		var have managedDoc
-		ok, err := h.o.Store.Get(ctx, keyManaged, &have)
-		if err == nil && ok {
-			err = h.admit(ctx, have)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := h.admitHeld(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if t := h.tuned.Load(); t.Offered != nil {
-			if err := h.tune(ctx, t.Offered); err != nil && ctx.Err() == nil {
-				return err
-			}
+		if err := h.retune(ctx); err != nil && ctx.Err() == nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -100,10 +110,9 @@ func (h *Hosting) admitAgain(ctx context.Context) error {
 }
 
 // admit takes of a managed layer what the signed declaration lets through,
-// reports the rest, and hands it to the loop, in one transaction.
+// reports the rest, and hands it to the loop, in one transaction. The caller holds
+// admitting.
 func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
-	h.admitting.Lock()
-	defer h.admitting.Unlock()
 	declared, err := h.o.Agent.Declared(ctx)
 	if err != nil {
 		h.o.Log.Warn("the managed layer waits: the bundle of this host cannot be read", "error", err)

@@ -30,7 +30,18 @@ func (h *Hosting) loadTuned(ctx context.Context) error {
 	return nil
 }
 
+// retune takes again what was offered last: what is delegated may have changed.
+func (h *Hosting) retune(ctx context.Context) error {
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
+	if t := h.tuned.Load(); t.Offered != nil {
+		return h.tune(ctx, t.Offered)
+	}
+	return nil
+}
+
 // tune takes settings from the server, as far as the signed declaration lets it.
+// The caller holds admitting.
 func (h *Hosting) tune(ctx context.Context, offered *wire.Settings) error {
 	s, err := delegated.Tune(offered, h.o.Agent.Delegation())
 	if err != nil {
