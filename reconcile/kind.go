@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -22,12 +23,23 @@ type kind interface {
 	act(ctx context.Context, in engine.Input, a engine.Action) error
 	acted()
 	orphans(ctx context.Context) ([]engine.Ref, error)
+	forget(ref engine.Ref)
 }
 
 type managed[D, O any] struct {
 	m   Manager[D, O]
 	p   atomic.Pointer[engine.Policy]
 	all *listing[O] // nil if the manager cannot list
+
+	mu      sync.Mutex
+	decoded map[engine.Ref]decoded[D]
+}
+
+// decoded is what is desired of a resource, and the bytes it was read from.
+type decoded[D any] struct {
+	from    *byte
+	length  int
+	desired D
 }
 
 func (k *managed[D, O]) policy() *engine.Policy     { return k.p.Load() }
@@ -43,16 +55,51 @@ func (k *managed[D, O]) acted() {
 // resource decodes the row for the manager.
 func resource[D any](in engine.Input) (engine.Resource[D], error) {
 	row := &in.Snap.Row
-	r := engine.Resource[D]{
-		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation, Retire: row.Retire,
-		Status: row.Status(), Deadlines: in.Deadlines(), Revision: row.Revision,
-	}
+	r := bare[D](in)
 	if len(row.Desired) > 0 {
 		if err := json.Unmarshal(row.Desired, &r.Desired); err != nil {
 			return r, Terminal(engine.CodeBadDesired, fmt.Errorf("decode what is desired of %s: %w", row.Ref, err))
 		}
 	}
 	return r, nil
+}
+
+// bare is a resource without what is desired of it.
+func bare[D any](in engine.Input) engine.Resource[D] {
+	row := &in.Snap.Row
+	return engine.Resource[D]{
+		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation, Retire: row.Retire,
+		Status: row.Status(), Deadlines: in.Deadlines(), Revision: row.Revision,
+	}
+}
+
+// shared is resource for those who only read: the same bytes are decoded once.
+func (k *managed[D, O]) shared(in engine.Input) (engine.Resource[D], error) {
+	raw := in.Snap.Row.Desired
+	if len(raw) == 0 {
+		return bare[D](in), nil
+	}
+	k.mu.Lock()
+	last, ok := k.decoded[in.Snap.Row.Ref]
+	k.mu.Unlock()
+	if ok && last.from == &raw[0] && last.length == len(raw) {
+		r := bare[D](in)
+		r.Desired = last.desired
+		return r, nil
+	}
+	r, err := resource[D](in)
+	if err == nil {
+		k.mu.Lock()
+		k.decoded[in.Snap.Row.Ref] = decoded[D]{&raw[0], len(raw), r.Desired}
+		k.mu.Unlock()
+	}
+	return r, err
+}
+
+func (k *managed[D, O]) forget(ref engine.Ref) {
+	k.mu.Lock()
+	delete(k.decoded, ref)
+	k.mu.Unlock()
 }
 
 func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error) {
@@ -65,7 +112,7 @@ func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool
 			return o, nil
 		}
 	}
-	r, err := resource[D](in)
+	r, err := k.shared(in)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +125,7 @@ func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool
 }
 
 func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d engine.Decision, err error) {
-	r, err := resource[D](in)
+	r, err := k.shared(in)
 	if err != nil {
 		return d, err
 	}
@@ -91,6 +138,9 @@ func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d eng
 	}
 	var before []byte
 	if check {
+		if fresh, err := resource[D](in); err == nil && !reflect.DeepEqual(fresh.Desired, r.Desired) {
+			return d, fmt.Errorf("observing %s changed what is desired of it", r.Ref)
+		}
 		before, _ = json.Marshal(v) // a view that does not encode is not checked
 	}
 	err = protect("Decide", func() error { d = k.m.Decide(v); return nil })

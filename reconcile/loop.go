@@ -30,6 +30,7 @@ type Loop struct {
 	inbox []offer
 
 	memory memory
+	quiet  quiet
 	stats  counters
 }
 
@@ -47,7 +48,7 @@ func New(store Store, opts ...Option) *Loop {
 		store: store, cfg: defaults(), kinds: map[string]kind{},
 		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
 		results: make(chan result), asks: make(chan func(*owner)),
-		memory: memory{seen: map[engine.Ref]seen{}},
+		memory: memory{seen: map[engine.Ref]seen{}}, quiet: quiet{rows: map[engine.Ref]quietRow{}},
 	}
 	for _, o := range opts {
 		o(&l.cfg)
@@ -69,7 +70,7 @@ func Register[D, O any](l *Loop, name string, m Manager[D, O], p engine.Policy) 
 	if err := p.Validate(); err != nil {
 		return fmt.Errorf("register kind %q: policy: %w", name, err)
 	}
-	k := &managed[D, O]{m: m}
+	k := &managed[D, O]{m: m, decoded: map[engine.Ref]decoded[D]{}}
 	k.setPolicy(&p)
 	if all, ok := m.(ObserverOfAll[O]); ok {
 		k.all = &listing[O]{observe: all.ObserveAll}
@@ -108,6 +109,7 @@ func (l *Loop) Kick(ref engine.Ref, cause engine.Cause) {
 // Apply sets what is desired of a root in a transaction of its own, and kicks.
 func (l *Loop) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) (engine.Change, error) {
 	ch, err := l.store.Apply(ctx, in, l.cfg.now(), cause)
+	l.quiet.wrote()
 	if err == nil && ch.Changed {
 		l.announce(ch.Transition)
 		l.Kick(in.Ref, cause)
@@ -116,6 +118,12 @@ func (l *Loop) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) 
 }
 
 func (l *Loop) offer(offers ...offer) {
+	for _, o := range offers {
+		if o.cause.Trigger != engine.TriggerResync {
+			l.quiet.wrote()
+			break
+		}
+	}
 	l.mu.Lock()
 	l.inbox = append(l.inbox, offers...)
 	l.mu.Unlock()
@@ -275,6 +283,7 @@ func (l *Loop) keepKind(ctx context.Context, name string) {
 		l.stats.storeErrs.Add(1)
 		l.cfg.log.Error("purge retired resources", "kind", name, "error", err)
 	} else if n > 0 {
+		l.quiet.wrote()
 		l.cfg.log.Debug("purged retired resources", "kind", name, "count", n)
 	}
 	if l.cfg.orphans == nil {

@@ -9,8 +9,9 @@ import (
 
 // Manager knows one kind of resource, with desired state D and observed state O.
 //
-// Observe reads the world and never writes. Decide is pure and total: the same
-// view gives the same decision, and the view is not changed. Act writes the
+// Observe reads the world and never writes, nor changes its resource, which later
+// turns share. Decide is pure and total: the same view gives the same decision,
+// and the view is not changed. Act writes the
 // world, is idempotent, and is believed only after the next Observe; its
 // context ends at the act's deadline, when the desired state changes
 // (ErrSuperseded) or when the loop stops.

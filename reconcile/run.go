@@ -28,6 +28,15 @@ type result struct {
 	why   engine.Trigger // next turn at wake; 0 none
 }
 
+// forget drops all that is kept of a resource that is gone.
+func (r *run) forget() {
+	r.l.memory.forget(r.ref)
+	r.l.quiet.forget(r.ref)
+	if k := r.l.kinds[r.ref.Kind]; k != nil {
+		k.forget(r.ref)
+	}
+}
+
 func (r *run) nudge() {
 	select {
 	case r.poke <- struct{}{}:
@@ -48,9 +57,10 @@ func (r *run) turn(ctx context.Context) result {
 		switch {
 		case errors.Is(err, ErrNotFound):
 			r.l.stats.unknown.Add(1)
-			r.l.memory.forget(r.ref)
+			r.forget()
 			return result{ref: r.ref}
 		case errors.Is(err, ErrConflict):
+			r.l.quiet.wrote() // somebody did, and the kick is still to come
 			r.l.stats.conflicts.Add(1)
 			return result{ref: r.ref, again: r.causes, wake: now}
 		case err != nil:
@@ -65,7 +75,7 @@ func (r *run) turn(ctx context.Context) result {
 
 // step loads, does what needs no observation, and else observes and decides.
 func (r *run) step(ctx context.Context) (res result, again bool, err error) {
-	snap, err := r.l.store.Load(context.WithoutCancel(ctx), r.ref)
+	snap, err := r.load(ctx)
 	if err != nil {
 		return res, false, err
 	}
@@ -82,6 +92,23 @@ func (r *run) step(ctx context.Context) (res result, again bool, err error) {
 		return r.result(k, rec), step == engine.Again, err
 	}
 	return r.look(ctx, k, in)
+}
+
+// load reads the resource, or takes what was read before if the turn only looks
+// again and nothing was written since.
+func (r *run) load(ctx context.Context) (engine.Snapshot, error) {
+	q := &r.l.quiet
+	writes := q.writes.Load()
+	if !r.fresh() {
+		if snap, ok := q.get(r.ref, writes); ok {
+			return snap, nil
+		}
+	}
+	snap, err := r.l.store.Load(context.WithoutCancel(ctx), r.ref)
+	if err == nil {
+		q.keep(r.ref, writes, snap)
+	}
+	return snap, err
 }
 
 // look observes and decides, and records what follows.
@@ -171,11 +198,13 @@ func (r *run) commit(ctx context.Context, in engine.Input, rec engine.Record) er
 	if !rec.Write {
 		r.l.stats.noops.Add(1)
 		if rec.AckTrigger != 0 {
+			defer r.l.quiet.wrote()
 			return r.l.store.Ack(sctx, r.ref, rec.AckTrigger)
 		}
 		return nil
 	}
 	done, err := r.l.store.Commit(sctx, rec)
+	r.l.quiet.wrote()
 	if err != nil {
 		return err
 	}
@@ -208,7 +237,7 @@ func (r *run) trim(ctx context.Context, in engine.Input, rec engine.Record) {
 func (r *run) result(k kind, rec engine.Record) result {
 	res := result{ref: r.ref, wake: rec.Wake, why: rec.Why}
 	if rec.Row.Phase.Terminal() {
-		r.l.memory.forget(r.ref)
+		r.forget()
 		return result{ref: r.ref}
 	}
 	p := k.policy()
