@@ -1,0 +1,216 @@
+// Package window says when a host may be disrupted: maintenance windows of a
+// cron schedule, a duration and a time zone. Everything it needs of a zone is in
+// the window, so that server, agents and replays agree.
+package window
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Bounds of a window's duration.
+const (
+	MinDuration = 1 * clock.Minute
+	MaxDuration = 7 * clock.Day
+)
+
+// Window is one maintenance window. It opens whenever Cron comes on the clocks of
+// Zone and stays open for Duration of time that passes, whatever the clocks do
+// meanwhile. A local time that the clocks show twice opens it once, at the first;
+// one that they skip opens it when they have skipped.
+type Window struct {
+	Name     string         `json:"name"`
+	Cron     Cron           `json:"cron"`
+	Duration clock.Duration `json:"duration"`
+	Zone     Zone           `json:"zone"`
+	Reason   string         `json:"reason,omitempty"`
+}
+
+// Check refuses what no declaration resolves to.
+func (w *Window) Check() error {
+	if w.Name == "" || len(w.Name) > 63 || len(w.Reason) > 1024 {
+		return errors.New("a window has no name, or one that is too long")
+	}
+	if w.Duration < MinDuration || w.Duration > MaxDuration || w.Duration%clock.Second != 0 {
+		return fmt.Errorf("window %s lasts %s: expected %s to %s in whole seconds", w.Name, w.Duration, MinDuration, MaxDuration)
+	}
+	if err := w.Zone.check(); err != nil {
+		return fmt.Errorf("window %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// Open reports whether the window is open.
+func (w *Window) Open(now clock.Instant) bool {
+	_, open := w.opened(now)
+	return open
+}
+
+// NextOpen returns the first instant from now on at which the window is open; it
+// is not ok when its table ends before.
+func (w *Window) NextOpen(now clock.Instant) (at clock.Instant, ok bool) {
+	if w.Open(now) {
+		return now, true
+	}
+	z := &w.Zone
+	from := max(now, z.From-1)
+	day := floorDiv(z.local(from), dayMillis) - 1 // a change of offset may lead back over midnight
+	for ; ; day++ {
+		if start := z.instant(day * dayMillis); start >= z.Until {
+			return 0, false
+		}
+		if !w.Cron.on(day) {
+			continue
+		}
+		for m := w.Cron.next(0); m >= 0; m = w.Cron.next(m + 1) {
+			if start := z.instant(day*dayMillis + int64(m)*int64(clock.Minute)); start > from && start >= z.From {
+				return start, start < z.Until
+			}
+		}
+	}
+}
+
+// Closes returns when the window that is open now closes, looking no further
+// than limit; it is now when the window is closed.
+func (w *Window) Closes(now, limit clock.Instant) clock.Instant {
+	end := now
+	for end < limit {
+		start, open := w.opened(end)
+		if !open {
+			return end
+		}
+		end = start.Add(w.Duration)
+	}
+	return limit
+}
+
+// opened returns the last opening up to now, and whether it lasts.
+func (w *Window) opened(now clock.Instant) (clock.Instant, bool) {
+	z := &w.Zone
+	if now < z.From || now >= z.Until {
+		return 0, false
+	}
+	after := max(now.Add(-w.Duration), z.From-1)
+	last := floorDiv(z.local(after), dayMillis) - 1
+	for day := floorDiv(z.local(now), dayMillis) + 1; day >= last; day-- {
+		if !w.Cron.on(day) {
+			continue
+		}
+		for m := w.Cron.previous(24*60 - 1); m >= 0; m = w.Cron.previous(m - 1) {
+			start := z.instant(day*dayMillis + int64(m)*int64(clock.Minute))
+			if start > now {
+				continue
+			}
+			return start, start > after
+		}
+	}
+	return 0, false
+}
+
+// on reports whether the schedule comes on a day, counted from 1970-01-01.
+func (c *Cron) on(day int64) bool {
+	_, month, date := time.Unix(day*24*3600, 0).UTC().Date()
+	if c.month&(1<<month) == 0 {
+		return false
+	}
+	byDate := c.day&(1<<date) != 0
+	byWeekday := c.weekday&(1<<weekdayOf(day)) != 0
+	if c.anyDay || c.anyWeekday {
+		return byDate && byWeekday
+	}
+	return byDate || byWeekday
+}
+
+func weekdayOf(day int64) int64 { return ((day+4)%7 + 7) % 7 } // 1970-01-01 was a Thursday
+
+// next returns the first minute of a day from m on at which the schedule comes,
+// or -1.
+func (c *Cron) next(m int) int {
+	for h := m / 60; h < 24; h++ {
+		if c.hour&(1<<h) == 0 {
+			continue
+		}
+		minutes := c.minute
+		if h == m/60 {
+			minutes &= ^uint64(0) << (m % 60)
+		}
+		if minutes != 0 {
+			return h*60 + bits.TrailingZeros64(minutes)
+		}
+	}
+	return -1
+}
+
+// previous returns the last minute of a day up to m at which the schedule comes,
+// or -1.
+func (c *Cron) previous(m int) int {
+	if m < 0 {
+		return -1
+	}
+	for h := m / 60; h >= 0; h-- {
+		if c.hour&(1<<h) == 0 {
+			continue
+		}
+		minutes := c.minute
+		if h == m/60 {
+			minutes &= ^uint64(0) >> (63 - m%60)
+		}
+		if minutes != 0 {
+			return h*60 + bits.Len64(minutes) - 1
+		}
+	}
+	return -1
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// AllOpen reports whether all windows are open; there may be none.
+func AllOpen(ws []Window, now clock.Instant) bool { return FirstClosed(ws, now) < 0 }
+
+// FirstClosed returns the index of the first window that is not open, or -1.
+func FirstClosed(ws []Window, now clock.Instant) int {
+	for i := range ws {
+		if !ws[i].Open(now) {
+			return i
+		}
+	}
+	return -1
+}
+
+// NextAll returns the first instant from now on at which all windows are open; it
+// is not ok when they never are while their tables last.
+func NextAll(ws []Window, now clock.Instant) (at clock.Instant, ok bool) {
+	for at = now; ; {
+		latest := at
+		for i := range ws {
+			next, ok := ws[i].NextOpen(at)
+			if !ok {
+				return 0, false
+			}
+			latest = max(latest, next)
+		}
+		if latest == at {
+			return at, true
+		}
+		at = latest
+	}
+}
+
+// Horizon is when the first of the tables ends; zero without windows.
+func Horizon(ws []Window) clock.Instant {
+	var end clock.Instant
+	for i := range ws {
+		end = clock.Earliest(end, ws[i].Zone.Until)
+	}
+	return end
+}

@@ -1,0 +1,101 @@
+package window
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Zone is a time zone as a table of its offsets, signed with the windows that
+// use it: every machine and every replay finds the same instants, whatever its
+// own database of zones says.
+type Zone struct {
+	Name string `json:"name"`
+	// The table holds from From until before Until. Nothing opens outside.
+	From  clock.Instant `json:"from"`
+	Until clock.Instant `json:"until"`
+	// Offset is in force at From: seconds to add to UTC.
+	Offset      int64        `json:"offset"`
+	Transitions []Transition `json:"transitions"` // ascending, after From and before Until
+}
+
+// Transition is when another offset begins.
+type Transition struct {
+	At     clock.Instant `json:"at"`
+	Offset int64         `json:"offset"`
+}
+
+const (
+	second         = int64(clock.Second)
+	maxOffset      = 26 * 3600
+	maxTransitions = 64
+	dayMillis      = int64(clock.Day)
+)
+
+func (z *Zone) check() error {
+	bad := func(offset int64) bool { return offset < -maxOffset || offset > maxOffset }
+	if z.Name == "" || len(z.Name) > 64 || z.From <= 0 || z.Until <= z.From || bad(z.Offset) || len(z.Transitions) > maxTransitions {
+		return errors.New("its table of a time zone has no name, no span, or is out of bounds")
+	}
+	at := z.From
+	for _, t := range z.Transitions {
+		if t.At <= at || t.At >= z.Until || bad(t.Offset) {
+			return errors.New("the transitions of time zone " + z.Name + " are not in order")
+		}
+		at = t.At
+	}
+	return nil
+}
+
+// OffsetAt returns the offset in force at an instant, in seconds. Before the
+// table it is the first one.
+func (z *Zone) OffsetAt(t clock.Instant) int64 {
+	offset := z.Offset
+	for i := range z.Transitions {
+		if z.Transitions[i].At > t {
+			break
+		}
+		offset = z.Transitions[i].Offset
+	}
+	return offset
+}
+
+// local returns the wall clock of the zone at an instant, as milliseconds since
+// 1970-01-01 00:00 on that wall.
+func (z *Zone) local(t clock.Instant) int64 { return int64(t) + z.OffsetAt(t)*second }
+
+// instant finds when the wall clock shows a local time: the first time where it
+// does so twice, and the end of the gap where it never does.
+func (z *Zone) instant(local int64) clock.Instant {
+	offset := z.Offset
+	for i := 0; ; i++ {
+		t := clock.Instant(local - offset*second)
+		if i == len(z.Transitions) || t < z.Transitions[i].At {
+			return t
+		}
+		next := z.Transitions[i]
+		if clock.Instant(local-next.Offset*second) < next.At { // skipped by the clocks
+			return next.At
+		}
+		offset = next.Offset
+	}
+}
+
+// Agrees reports whether two tables say the same of every instant from one until
+// another.
+func (z *Zone) Agrees(o *Zone, from, until clock.Instant) bool {
+	if z.Name != o.Name {
+		return false
+	}
+	cut := func(z *Zone) []Transition {
+		out := []Transition{{from, z.OffsetAt(from)}}
+		for _, t := range z.Transitions {
+			if t.At > from && t.At < until {
+				out = append(out, t)
+			}
+		}
+		return out
+	}
+	return slices.Equal(cut(z), cut(o))
+}
