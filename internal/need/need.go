@@ -33,3 +33,15 @@ func Missing(t testing.TB, words string) {
 	}
 	t.Skip(words)
 }
+
+// Nightly reports whether this is the long run, in which tests go through all of
+// what every run goes through a slice of.
+func Nightly() bool { return os.Getenv("STEADY_NIGHTLY") != "" }
+
+// Nix leaves the test out unless the commands of Nix are installed.
+func Nix(t testing.TB) {
+	t.Helper()
+	for _, name := range []string{"nix-env", "nix-store", "nix-instantiate"} {
+		Command(t, name, "apt-get install nix-bin")
+	}
+}
