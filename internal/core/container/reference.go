@@ -98,10 +98,23 @@ func validTag(t string) bool {
 	})
 }
 
-func validPart(p string) bool {
-	return p != "" && lowerOrDigit(p[0]) && lowerOrDigit(p[len(p)-1]) && each(p, func(b byte) bool {
-		return lowerOrDigit(b) || b == '.' || b == '_' || b == '-'
-	})
+// validPart follows the grammar of distribution references: letters and digits,
+// with one dot, one or two underscores or any dashes between them.
+func validPart(s string) bool {
+	between := 0 // where the separator began that i is in
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			if sep := s[between:i]; sep != "" && sep != "." && sep != "_" && sep != "__" && strings.Trim(sep, "-") != "" {
+				return false
+			}
+			between = i + 1
+		case c != '.' && c != '_' && c != '-' || i == 0:
+			return false
+		}
+	}
+	return s != "" && between == len(s)
 }
 
 func validDomain(d string) bool {
