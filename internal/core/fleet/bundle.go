@@ -21,6 +21,8 @@ type Bundle struct {
 	Name  string `json:"name"`
 	Files []File `json:"files"` // sorted by path, unique
 	Exec  []Exec `json:"exec"`  // in order, names unique
+	// Nix is nil in a bundle without a Nix system; else Critical names it.
+	Nix *Nix `json:"nix,omitempty"`
 	// Containers is nil in a bundle without any; else Critical names it.
 	Containers *container.Set `json:"containers,omitempty"`
 	// Critical names fields that a reader must understand or refuse the whole:
@@ -33,6 +35,9 @@ func (b *Bundle) Blobs() []container.Blob {
 	out := b.Containers.Blobs()
 	for i := range b.Files {
 		out = append(out, container.Blob{Digest: b.Files[i].Blob, Size: b.Files[i].Size})
+	}
+	if b.Nix != nil && b.Nix.Closure != nil {
+		out = append(out, *b.Nix.Closure)
 	}
 	slices.SortFunc(out, func(x, y container.Blob) int {
 		return cmp.Or(strings.Compare(string(x.Digest), string(y.Digest)), cmp.Compare(x.Size, y.Size))
@@ -50,7 +55,8 @@ type File struct {
 	Size  int64         `json:"size"`
 }
 
-// Exec is a step that runs when its generation becomes the active one. Revert
+// Exec is a step of the system that commands make, for systems without a driver of
+// their own. It runs when its generation becomes the active one. Revert
 // runs when a later generation no longer declares the step, and when the host
 // goes back from a generation that had begun it. Check, when set, tells later
 // whether the step is still in effect; it never stands in for running it.

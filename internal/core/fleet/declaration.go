@@ -15,21 +15,23 @@ const (
 
 // Declaration is fleet.yaml as written, defaults not yet filled in.
 type Declaration struct {
-	APIVersion        string                     `json:"apiVersion"`
-	Kind              string                     `json:"kind"`
-	Metadata          Metadata                   `json:"metadata"`
-	Hosts             map[string]HostDecl        `json:"hosts"`
-	Channels          map[string]ChannelDecl     `json:"channels"`
-	RolloutPolicies   map[string]PolicyDecl      `json:"rolloutPolicies"`
-	Edges             []Edge                     `json:"edges"`
-	ChannelEdges      []ChannelEdge              `json:"channelEdges"`
-	DisruptionBudgets []BudgetDecl               `json:"disruptionBudgets"`
-	Bundles           map[string]BundleDecl      `json:"bundles"`
-	Probes            map[string]ProbeDecl       `json:"probes"`    // scope fleet
-	TagProbes         map[string]ProbeSet        `json:"tagProbes"` // scope tag
-	AllowMassChange   bool                       `json:"allowMassChange"`
-	AllowVolumeDelete bool                       `json:"allowVolumeDelete"`
-	Revoked           map[string]RevocationEntry `json:"revoked"`
+	APIVersion         string                     `json:"apiVersion"`
+	Kind               string                     `json:"kind"`
+	Metadata           Metadata                   `json:"metadata"`
+	Hosts              map[string]HostDecl        `json:"hosts"`
+	Channels           map[string]ChannelDecl     `json:"channels"`
+	RolloutPolicies    map[string]PolicyDecl      `json:"rolloutPolicies"`
+	Edges              []Edge                     `json:"edges"`
+	ChannelEdges       []ChannelEdge              `json:"channelEdges"`
+	DisruptionBudgets  []BudgetDecl               `json:"disruptionBudgets"`
+	MaintenanceWindows []WindowDecl               `json:"maintenanceWindows"`
+	Compliance         *ComplianceDecl            `json:"compliance"`
+	Bundles            map[string]BundleDecl      `json:"bundles"`
+	Probes             map[string]ProbeDecl       `json:"probes"`    // scope fleet
+	TagProbes          map[string]ProbeSet        `json:"tagProbes"` // scope tag
+	AllowMassChange    bool                       `json:"allowMassChange"`
+	AllowVolumeDelete  bool                       `json:"allowVolumeDelete"`
+	Revoked            map[string]RevocationEntry `json:"revoked"`
 }
 
 // Metadata names the fleet.
@@ -124,7 +126,7 @@ type RevocationEntry struct {
 // ProbeSet is a scope's probes by name.
 type ProbeSet map[string]ProbeDecl
 
-// ProbeDecl declares a probe; exactly one of HTTP, TCP and Exec is set.
+// ProbeDecl declares a probe; exactly one of HTTP, TCP, Exec and Evidence is set.
 type ProbeDecl struct {
 	Mode     ProbeMode      `json:"mode"`
 	Interval DurationText   `json:"interval"`
@@ -132,6 +134,14 @@ type ProbeDecl struct {
 	HTTP     *HTTPProbeDecl `json:"http"`
 	TCP      *TCPProbe      `json:"tcp"`
 	Exec     *ExecProbe     `json:"exec"`
+	Evidence *EvidenceDecl  `json:"evidence"`
+}
+
+// EvidenceDecl is EvidenceProbe as written; maxAge is a day by default.
+type EvidenceDecl struct {
+	Path      string       `json:"path"`
+	Framework string       `json:"framework"`
+	MaxAge    DurationText `json:"maxAge"`
 }
 
 // HTTPProbeDecl is HTTPProbe with an optional status, 200 by default.

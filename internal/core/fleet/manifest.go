@@ -3,6 +3,7 @@ package fleet
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // Manifest is the signed header of one rollout's frozen plan. Its leaves, one
@@ -22,6 +23,10 @@ type Manifest struct {
 	Waves   []Wave        `json:"waves"`
 	Probes  []Probe       `json:"probes"`
 	Budgets []Budget      `json:"budgets"`
+	// Windows are the maintenance windows of its hosts.
+	Windows []window.Window `json:"windows,omitempty"`
+	// Controls names the static controls that the plan must pass to open.
+	Controls digest.Digest `json:"controls,omitempty"`
 	// AllowVolumeDelete and AllowMassChange are the operator's signed consent.
 	AllowVolumeDelete bool   `json:"allowVolumeDelete"`
 	AllowMassChange   bool   `json:"allowMassChange"`
@@ -42,6 +47,9 @@ type Leaf struct {
 	Budgets []int `json:"budgets"`
 	// After lists the hosts that must have converged first (host edges).
 	After []string `json:"after"`
+	// Windows are indexes into the manifest's list, ascending. All of them must be
+	// open for the host to be disrupted.
+	Windows []int `json:"windows,omitempty"`
 	// Delegation is what the server may do on the host without a signature; nil
 	// is nothing.
 	Delegation *Delegation `json:"delegation,omitempty"`
@@ -117,6 +125,8 @@ type HostPlan struct {
 	Soak     clock.Duration `json:"soak"`
 	Policy   Policy         `json:"policy"`
 	Probes   []Probe        `json:"probes"`
+	// Windows must all be open when an activation begins.
+	Windows []window.Window `json:"windows,omitempty"`
 	// AllowVolumeDelete is the operator's signed consent that volumes which are no
 	// longer declared go with their data.
 	AllowVolumeDelete bool `json:"allowVolumeDelete,omitempty"`
@@ -131,7 +141,7 @@ func HostPlanOf(m *Manifest, manifest digest.Digest, l *Leaf) HostPlan {
 		Manifest: manifest, Rollout: m.Rollout(), Channel: m.Channel,
 		Host: l.Host, Wave: l.Wave, Target: l.Target,
 		Soak: m.Waves[l.Wave].Soak, Policy: m.Policy,
-		Delegation: l.Delegation, AllowVolumeDelete: m.AllowVolumeDelete,
+		Delegation: l.Delegation, AllowVolumeDelete: m.AllowVolumeDelete, Windows: m.WindowsOf(l),
 	}
 	for _, i := range l.Probes {
 		p.Probes = append(p.Probes, m.Probes[i])

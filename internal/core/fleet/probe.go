@@ -14,7 +14,7 @@ const (
 )
 
 // Probe is a check on the host with every default filled in. Exactly one of
-// HTTP, TCP and Exec is set. A probe that errs or times out has failed.
+// HTTP, TCP, Exec and Evidence is set. A probe that errs or times out has failed.
 type Probe struct {
 	Name     string         `json:"name"`
 	Mode     ProbeMode      `json:"mode"`
@@ -23,6 +23,7 @@ type Probe struct {
 	HTTP     *HTTPProbe     `json:"http,omitempty"`
 	TCP      *TCPProbe      `json:"tcp,omitempty"`
 	Exec     *ExecProbe     `json:"exec,omitempty"`
+	Evidence *EvidenceProbe `json:"evidence,omitempty"`
 }
 
 // HTTPProbe passes when a GET answers with the expected status and, if set, a
@@ -44,3 +45,17 @@ type ExecProbe struct {
 	Command        []string `json:"command"`
 	ExpectExitCode int      `json:"expectExitCode"`
 }
+
+// EvidenceProbe passes when a file that some scanner on the host keeps says that
+// every control passes. A file that is missing, older than MaxAge or not as
+// expected fails.
+type EvidenceProbe struct {
+	Path string `json:"path"` // absolute
+	// Framework, when set, is the only one that counts.
+	Framework string `json:"framework"`
+	// MaxAge is the oldest that the file may be; zero is any age.
+	MaxAge clock.Duration `json:"maxAge"`
+}
+
+// DefaultEvidenceMaxAge is how old evidence may be unless a probe says otherwise.
+const DefaultEvidenceMaxAge = 24 * clock.Hour

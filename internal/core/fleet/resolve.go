@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // Defaults that Resolve fills in.
@@ -37,6 +38,12 @@ type Inputs struct {
 	Digests map[string]digest.Digest
 	// BundleProbes are the probes of scope bundle, by bundle name.
 	BundleProbes map[string]ProbeSet
+	// Zones are the tables of the time zones that windows name, and Now the instant
+	// from which windows must still open.
+	Zones map[string]window.Zone
+	Now   clock.Instant
+	// Packs are the packs of controls that there are.
+	Packs map[string][]Control
 	// Previous is the release before this one, or nil for the first.
 	Previous *Previous
 }
@@ -71,6 +78,9 @@ type ChannelPlan struct {
 	Settings ResolvedChannel // without Manifests
 	Header   Manifest
 	Leaves   []Leaf // sorted by host
+	// Controls are the channel's static controls; nil without any. Header lacks
+	// their name.
+	Controls *Controls
 }
 
 // SetRef names the plan, and so every manifest of it.
@@ -97,7 +107,7 @@ func (b BudgetMembers) Bytes() []byte {
 func Resolve(d *Declaration, in Inputs) (Plan, []Finding) {
 	r := &resolver{d: d, in: in, c: checker{d: d}}
 	p := Plan{Fleet: d.Metadata.Name, Roster: map[string]RosterHost{}, ChannelEdges: slices.Clone(d.ChannelEdges)}
-	budgets := r.budgets()
+	budgets, windows, controls := r.budgets(), r.windows(), r.controls()
 	for _, h := range keys(d.Hosts) {
 		host := d.Hosts[h]
 		p.Roster[h] = RosterHost{
@@ -109,7 +119,8 @@ func Resolve(d *Declaration, in Inputs) (Plan, []Finding) {
 	slices.Sort(p.Bundles)
 	p.Bundles = slices.Compact(p.Bundles)
 	for _, n := range keys(d.Channels) {
-		cp := r.channel(n, budgets)
+		cp := r.channel(n, budgets, windows)
+		cp.Controls = controls[n]
 		p.Channels = append(p.Channels, cp)
 	}
 	p.Budgets = usedBudgets(p.Channels, budgets)
@@ -149,7 +160,7 @@ func sorted(v []string) []string {
 }
 
 // channel freezes the plan of one channel.
-func (r *resolver) channel(name string, budgets []budget) ChannelPlan {
+func (r *resolver) channel(name string, budgets []budget, windows []window.Window) ChannelPlan {
 	decl := r.d.Channels[name]
 	policy := r.d.RolloutPolicies[decl.RolloutPolicy]
 	cp := ChannelPlan{
@@ -180,6 +191,7 @@ func (r *resolver) channel(name string, budgets []budget) ChannelPlan {
 	}
 	probeIndex := indexProbes(&cp.Header, hosts, probes)
 	budgetIndex := indexBudgets(&cp.Header, hosts, budgets)
+	windowIndex := r.indexWindows(&cp.Header, hosts, windows)
 	after := r.after()
 	for _, h := range hosts {
 		wave := waveOf(policy.Waves, h, r.d.Hosts[h])
@@ -192,6 +204,7 @@ func (r *resolver) channel(name string, budgets []budget) ChannelPlan {
 		cp.Leaves = append(cp.Leaves, Leaf{
 			Host: h, Wave: wave, Target: r.in.Digests[decl.Bundle],
 			Probes: probeIndex[h], Budgets: budgetIndex[h], After: after[h], Delegation: decl.delegation(),
+			Windows: windowIndex[h],
 		})
 	}
 	for i := range cp.Leaves {

@@ -63,7 +63,10 @@ func (b *Bundle) resources() []string {
 		out = append(out, "file/"+f.Path)
 	}
 	for _, e := range b.Exec {
-		out = append(out, "exec/"+e.Name)
+		out = append(out, "system/"+e.Name)
+	}
+	if b.Nix != nil {
+		out = append(out, "system/"+b.Nix.Name)
 	}
 	for _, id := range b.Containers.IDs() {
 		out = append(out, id.String())

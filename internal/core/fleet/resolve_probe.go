@@ -50,6 +50,9 @@ func resolveProbe(name string, d ProbeDecl) Probe {
 	if d.TCP != nil {
 		p.TCP = &TCPProbe{Address: d.TCP.Address}
 	}
+	if e := d.Evidence; e != nil {
+		p.Evidence = &EvidenceProbe{Path: e.Path, Framework: e.Framework, MaxAge: e.MaxAge.Or(DefaultEvidenceMaxAge)}
+	}
 	if d.Exec != nil {
 		p.Exec = &ExecProbe{Command: slices.Clone(d.Exec.Command), ExpectExitCode: d.Exec.ExpectExitCode}
 	}

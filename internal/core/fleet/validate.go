@@ -49,6 +49,8 @@ func Validate(d *Declaration) []Finding {
 	c.hostEdges()
 	c.channelEdges()
 	c.budgets()
+	c.windows()
+	c.compliance()
 	c.bundles()
 	c.allProbes()
 	c.revoked()

@@ -74,12 +74,18 @@ func (c *checker) probe(path []string, p ProbeDecl) {
 			c.errorf(at(path, "exec", "expectExitCode"), "expectExitCode is %d: expected 0 to 255", code)
 		}
 	}
+	if p.Evidence != nil {
+		kinds = append(kinds, "evidence")
+		if e := p.Evidence; !strings.HasPrefix(e.Path, "/") || strings.Contains(e.Path, "/../") || strings.ContainsAny(e.Path, "\r\n\x00") || len(e.Path) > 1024 {
+			c.errorf(at(path, "evidence", "path"), "path is %q: expected an absolute path of the host", e.Path)
+		}
+	}
 	switch len(kinds) {
 	case 1:
 	case 0:
-		c.errorf(path, "the probe checks nothing: expected exactly one of http, tcp and exec")
+		c.errorf(path, "the probe checks nothing: expected exactly one of http, tcp, exec and evidence")
 	default:
-		c.errorf(path, "the probe has %s: expected exactly one of http, tcp and exec", strings.Join(kinds, " and "))
+		c.errorf(path, "the probe has %s: expected exactly one of http, tcp, exec and evidence", strings.Join(kinds, " and "))
 	}
 }
 

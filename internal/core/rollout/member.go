@@ -108,11 +108,12 @@ func (c *WaveCount) Members() int {
 }
 
 // Class is a set of members that every gate but the host edges treats alike:
-// the same wave and the same budgets. Ready holds those that wait, are online
+// the same wave, the same budgets and the same windows. Ready holds those that wait, are online
 // and need a slot.
 type Class struct {
 	Wave    int
 	Budgets []int // the caller's budget ids, ascending
+	Windows []int // indexes into the manifest's maintenance windows
 	Ready   Set
 }
 
@@ -124,6 +125,11 @@ type Set struct {
 
 // Len returns how many indexes the set holds.
 func (s *Set) Len() int { return s.n }
+
+// Has reports whether the set holds an index.
+func (s *Set) Has(i int) bool {
+	return i>>6 < len(s.words) && s.words[i>>6]&(1<<(i&63)) != 0
+}
 
 // put reports whether it changed the set.
 func (s *Set) put(i int, in bool) bool {
@@ -172,13 +178,18 @@ type Rollout struct {
 	// Cursor is the last wave that is open; it never goes back.
 	Cursor int `json:"cursor"`
 	// Reverting says that the failure policy sends hosts back.
-	Reverting   bool   `json:"reverting,omitempty"`
+	Reverting bool `json:"reverting,omitempty"`
+	// Ordered says that an operator's signed rollback does: no failure need be proven
+	// to the hosts.
+	Ordered     bool   `json:"ordered,omitempty"`
 	Paused      bool   `json:"paused,omitempty"`
 	PauseReason string `json:"pauseReason,omitempty"`
 	// Final says that a failed rollout was cancelled and cannot be resumed.
 	Final bool `json:"final,omitempty"`
 	// Acknowledged failures per wave no longer count against its limit.
 	Acknowledged []int `json:"acknowledged"`
+	// Accepted are the waves that operators let pass.
+	Accepted []Accepted `json:"accepted,omitempty"`
 	// Held is the code of the last reason logged for not promoting.
 	Held  string          `json:"held,omitempty"`
 	Marks map[string]Mark `json:"marks,omitempty"`
@@ -195,6 +206,11 @@ type Rollout struct {
 	// have no grant for it; Homebound those that its end waits for.
 	Astray    Set `json:"-"`
 	Homebound Set `json:"-"`
+	// Outstanding holds the members whose required evidence does not pass now.
+	Outstanding Set `json:"-"`
+	// Staged holds the members that wait for the grant to reboot into what the
+	// rollout staged on them.
+	Staged Set `json:"-"`
 	// Judged is how many failures of an ended rollout were looked at already.
 	Judged int `json:"-"`
 	total  WaveCount
@@ -209,7 +225,8 @@ func (r *Rollout) Bind(m *Manifest) error {
 	r.Plan = m
 	r.Members = make([]Member, len(m.Leaves))
 	r.Waves = make([]WaveCount, len(m.Header.Waves))
-	r.total, r.Holders, r.Astray, r.Homebound = WaveCount{}, Set{}, Set{}, Set{}
+	r.Outstanding = Set{}
+	r.total, r.Holders, r.Astray, r.Homebound, r.Staged = WaveCount{}, Set{}, Set{}, Set{}, Set{}
 	for len(r.Acknowledged) < len(r.Waves) {
 		r.Acknowledged = append(r.Acknowledged, 0)
 	}
@@ -279,6 +296,14 @@ func (r *Rollout) SetHomeward(i int, astray, homebound bool) bool {
 	return a || b
 }
 
+// SetOutstanding says whether a member's required evidence does not pass. It
+// reports whether that is news.
+func (r *Rollout) SetOutstanding(i int, failing bool) bool { return r.Outstanding.put(i, failing) }
+
+// SetStaged says whether a member waits for the grant to reboot. It reports
+// whether that changed.
+func (r *Rollout) SetStaged(i int, staged bool) bool { return r.Staged.put(i, staged) }
+
 // SetMark changes what is remembered of a member.
 func (r *Rollout) SetMark(host string, change func(*Mark)) {
 	if r.Plan == nil {
@@ -297,22 +322,22 @@ func (r *Rollout) SetMark(host string, change func(*Mark)) {
 	}
 }
 
-// Classify groups the members by wave and by the budgets that the caller says
-// cap each of them; budgets must be ascending and is not kept.
+// Classify groups the members by wave, by windows and by the budgets that the
+// caller says cap each of them; budgets must be ascending and is not kept.
 func (r *Rollout) Classify(budgets func(member int) []int) {
 	r.Classes = r.Classes[:0]
 	index := map[string]int32{}
 	last, key := int32(-1), []byte(nil)
 	for i := range r.Members {
-		wave, b := r.Plan.Leaves[i].Wave, budgets(i)
+		wave, windows, b := r.Plan.Leaves[i].Wave, r.Plan.Leaves[i].Windows, budgets(i)
 		c := last // neighbours are mostly alike
-		if c < 0 || r.Classes[c].Wave != wave || !slices.Equal(r.Classes[c].Budgets, b) {
-			key = classKey(key[:0], wave, b)
+		if c < 0 || r.Classes[c].Wave != wave || !slices.Equal(r.Classes[c].Budgets, b) || !slices.Equal(r.Classes[c].Windows, windows) {
+			key = classKey(key[:0], wave, b, windows)
 			var ok bool
 			if c, ok = index[string(key)]; !ok {
 				c = int32(len(r.Classes))
 				index[string(key)] = c
-				r.Classes = append(r.Classes, Class{Wave: wave, Budgets: slices.Clone(b)})
+				r.Classes = append(r.Classes, Class{Wave: wave, Budgets: slices.Clone(b), Windows: windows})
 			}
 			last = c
 		}
@@ -324,10 +349,13 @@ func (r *Rollout) Classify(budgets func(member int) []int) {
 	}
 }
 
-func classKey(key []byte, wave int, budgets []int) []byte {
+func classKey(key []byte, wave int, budgets, windows []int) []byte {
 	key = strconv.AppendInt(key, int64(wave), 10)
 	for _, b := range budgets {
 		key = strconv.AppendInt(append(key, ' '), int64(b), 10)
+	}
+	for _, w := range windows {
+		key = strconv.AppendInt(append(key, '/'), int64(w), 10)
 	}
 	return key
 }
@@ -337,7 +365,8 @@ func classKey(key []byte, wave int, budgets []int) []byte {
 func (r *Rollout) Unbind() {
 	r.Marks = nil
 	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
-	r.Holders, r.Astray, r.Homebound = Set{}, Set{}, Set{}
+	r.Outstanding = Set{}
+	r.Holders, r.Astray, r.Homebound, r.Staged = Set{}, Set{}, Set{}, Set{}
 }
 
 // Total aggregates all waves.

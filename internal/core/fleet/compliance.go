@@ -1,0 +1,124 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+)
+
+// ComplianceDecl declares static controls. Mode is enforce by default; Channels
+// says otherwise for single channels, and Overrides for single controls.
+type ComplianceDecl struct {
+	Mode      ProbeMode               `json:"mode"`
+	Channels  map[string]ProbeMode    `json:"channels"`
+	Packs     []string                `json:"packs"`
+	Controls  []ControlDecl           `json:"controls"`
+	Overrides map[string]OverrideDecl `json:"overrides"` // by control id
+}
+
+// ControlDecl declares a control of the fleet's own.
+type ControlDecl struct {
+	ID         string    `json:"id"`
+	Title      string    `json:"title"`
+	Source     string    `json:"source"`
+	Expression string    `json:"expression"`
+	Severity   string    `json:"severity"` // medium by default
+	Selector   *Selector `json:"selector"` // all by default
+}
+
+// OverrideDecl changes the mode of one control everywhere, with a reason.
+type OverrideDecl struct {
+	Mode   ProbeMode `json:"mode"`
+	Reason string    `json:"reason"`
+}
+
+var severities = []string{"low", "medium", "high", "critical"}
+
+func (c *checker) compliance() {
+	d := c.d.Compliance
+	if d == nil {
+		return
+	}
+	mode := func(path []string, m ProbeMode) {
+		if m != "" && m != Enforce && m != Observe && m != Disabled {
+			c.errorf(path, "mode is %q: expected %s, %s or %s", m, Enforce, Observe, Disabled)
+		}
+	}
+	mode(at("compliance", "mode"), d.Mode)
+	for _, n := range keys(d.Channels) {
+		mode(at("compliance", "channels", n), d.Channels[n])
+		if _, ok := c.d.Channels[n]; !ok {
+			c.errorf(at("compliance", "channels", n), "unknown channel %q: %s", n, oneOf(keys(c.d.Channels)))
+		}
+	}
+	seen := map[string]bool{}
+	for i := range d.Controls {
+		k, path := &d.Controls[i], at("compliance", "controls", i)
+		c.name(at(path, "id"), k.ID)
+		if seen[k.ID] {
+			c.errorf(at(path, "id"), "control %q is declared twice: expected each control to have its own id", k.ID)
+		}
+		seen[k.ID] = true
+		if k.Severity != "" && !slices.Contains(severities, k.Severity) {
+			c.errorf(at(path, "severity"), "severity is %q: expected one of %s", k.Severity, strings.Join(severities, ", "))
+		}
+		if k.Selector != nil {
+			c.selector(at(path, "selector"), k.Selector)
+		}
+	}
+	for _, id := range keys(d.Overrides) {
+		mode(at("compliance", "overrides", id, "mode"), d.Overrides[id].Mode)
+		if d.Overrides[id].Reason == "" {
+			c.errorf(at("compliance", "overrides", id), "the override of control %q has no reason: expected one", id)
+		}
+	}
+}
+
+// controls resolves the controls of every channel: those of packs, and the
+// fleet's own, which replace ones of the same id.
+func (r *resolver) controls() map[string]*Controls {
+	d := r.d.Compliance
+	if d == nil {
+		return nil
+	}
+	all := map[string]Control{}
+	for i, name := range d.Packs {
+		pack, ok := r.in.Packs[name]
+		if !ok {
+			r.c.errorf(at("compliance", "packs", i), "there is no pack %q: %s", name, oneOf(keys(r.in.Packs)))
+		}
+		for _, c := range pack {
+			all[c.ID] = c
+		}
+	}
+	for _, k := range d.Controls {
+		c := Control{ID: k.ID, Title: k.Title, Source: k.Source, Expression: k.Expression, Severity: orDefault(k.Severity, "medium"), Selector: Selector{All: true}}
+		if k.Selector != nil {
+			c.Selector = *k.Selector
+		}
+		all[c.ID] = c
+	}
+	for _, id := range keys(d.Overrides) {
+		if _, ok := all[id]; !ok {
+			r.c.errorf(at("compliance", "overrides", id), "there is no control %q: %s", id, oneOf(keys(all)))
+		}
+	}
+	out := map[string]*Controls{}
+	for _, channel := range keys(r.d.Channels) {
+		mode := orDefault(d.Channels[channel], orDefault(d.Mode, Enforce))
+		list := Controls{Type: TypeControls, Controls: []Control{}}
+		for _, id := range keys(all) {
+			c := all[id]
+			c.Mode = mode
+			if o, ok := d.Overrides[id]; ok && mode == Enforce {
+				c.Mode = orDefault(o.Mode, mode)
+			}
+			if c.Mode != Disabled && mode != Disabled {
+				list.Controls = append(list.Controls, c)
+			}
+		}
+		if len(list.Controls) > 0 {
+			out[channel] = &list
+		}
+	}
+	return out
+}
