@@ -6,17 +6,20 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/override"
 )
 
 // Purpose says what a grant lets a host do.
 type Purpose string
 
 // Forward activates the plan's target; Back returns to the host's own From;
-// Repair may stop or replace what runs to undo drift of the current bundle.
+// Repair may stop or replace what runs to undo drift of the current bundle;
+// Reboot may boot what is staged.
 const (
 	Forward Purpose = "forward"
 	Back    Purpose = "back"
 	Repair  Purpose = "repair"
+	Reboot  Purpose = "reboot"
 )
 
 // Offer is a grant as the agent holds it: the server's word that it may act
@@ -30,6 +33,9 @@ type Offer struct {
 	// Expires is on the agent's clock.
 	Expires  clock.Instant `json:"expires"`
 	Prepared bool          `json:"prepared,omitempty"`
+	// Outside says which maintenance window is closed by the host's own wall clock;
+	// such an offer is declined.
+	Outside string `json:"outside,omitempty"`
 	// Reason says why a Back grant was given.
 	Reason string `json:"reason,omitempty"`
 }
@@ -50,6 +56,11 @@ type Agent struct {
 	Offer      *Offer            `json:"offer,omitempty"`
 	Quarantine []QuarantineEntry `json:"quarantine,omitempty"`
 	Repairs    Repairs           `json:"repairs,omitzero"`
+	// Declined is the last grant that was taken and given back. It is never taken
+	// again: the server may have committed its claim, and frees the slot.
+	Declined string `json:"declined,omitempty"`
+	// Overrides are the signed words of operators that this host took.
+	Overrides override.State `json:"overrides,omitzero"`
 	// MaxTerm is the highest server term seen; a lower one is refused.
 	MaxTerm uint64 `json:"maxTerm"`
 }
@@ -66,6 +77,9 @@ const (
 	DeclineNothingToDo  = "nothing-to-revert"
 	DeclineOtherRollout = "other-rollout"
 	DeclineUnsupported  = "unsupported"
+	DeclineGivenBack    = "given-back"
+	DeclineWindow       = "outside-window"
+	DeclineOverride     = "override" // an operator's signed word forbids it
 )
 
 // maxTermStep bounds how far a term may be above the last one seen. Terms rise by
@@ -83,8 +97,14 @@ func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
 		return decline(o, DeclineOldTerm, "the server's term is older than one already seen")
 	}
 	a.MaxTerm = o.Term
-	if a.Offer != nil && a.Offer.Grant == o.Grant || a.Machine.Grant == o.Grant || a.Repairs.Grant == o.Grant || a.Repairs.Last == o.Grant {
+	if a.Offer != nil && a.Offer.Grant == o.Grant || a.Machine.Grant == o.Grant || a.Machine.Reboot == o.Grant || a.Repairs.Grant == o.Grant || a.Repairs.Last == o.Grant {
 		return nil // offered again: under way, or acted on already
+	}
+	if a.Declined == o.Grant {
+		return decline(o, DeclineGivenBack, "this host gave the grant back before")
+	}
+	if o.Outside != "" && o.Purpose != Back {
+		return decline(o, DeclineWindow, o.Outside)
 	}
 	switch o.Purpose {
 	case Forward:
@@ -92,6 +112,8 @@ func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
 		return a.grantedBack(o)
 	case Repair:
 		return a.grantedRepair(o)
+	case Reboot:
+		return a.grantedReboot(o, now)
 	default:
 		return decline(o, DeclineUnsupported, "this agent takes no "+string(o.Purpose)+" grants")
 	}
@@ -99,11 +121,14 @@ func (a *Agent) Granted(o Offer, now clock.Instant) []Effect {
 	switch {
 	case a.Repairs.Grant != "":
 		return decline(o, DeclineBusy, "the host is being repaired under "+a.Repairs.Grant)
-	case m.Phase == Activating || m.Phase == Soaking || m.Phase == Deferred || (m.Phase == Failed && m.Reverting):
+	case m.Phase == Activating || m.Phase == Soaking || (m.Phase == Failed && m.Reverting), m.Rebooting(),
+		m.Phase == Deferred && m.Manifest == o.Plan.Manifest:
 		return decline(o, DeclineBusy, "the host is "+string(m.Phase)+" in "+m.Rollout)
 	case a.Quarantined(o.Plan.Target):
 		return decline(o, DeclineQuarantined, "this host quarantined "+o.Plan.Target.Short())
-	case m.Current == o.Plan.Target && m.Phase != Failed:
+	case a.forbidden(&o) != nil:
+		return decline(o, DeclineOverride, a.forbidden(&o).Words())
+	case m.Current == o.Plan.Target && m.Phase != Failed && m.Phase != Deferred:
 		return decline(o, DeclineAtTarget, "the host runs "+o.Plan.Target.Short()+" already")
 	}
 	a.Offer = &o
@@ -132,21 +157,23 @@ func (a *Agent) Prepared(grant string, now clock.Instant) []Effect {
 		return nil
 	}
 	if o.Expires.Reached(now) {
-		a.Offer = nil
-		return decline(*o, DeclineExpired, "preparing took longer than the grant lasts")
+		return a.giveBack(DeclineExpired, "preparing took longer than the grant lasts")
+	}
+	if t := a.forbidden(o); t != nil {
+		return a.giveBack(DeclineOverride, t.Words())
 	}
 	o.Prepared = true
 	return []Effect{Claim{Offer: *o}}
 }
 
-// PrepareFailed drops the offer; the server may grant again.
+// PrepareFailed drops the offer, also one whose claim is under way; the server
+// may grant again.
 func (a *Agent) PrepareFailed(grant, detail string) []Effect {
 	o := a.Offer
 	if o == nil || o.Grant != grant {
 		return nil
 	}
-	a.Offer = nil
-	return decline(*o, DeclinePrepare, detail)
+	return a.giveBack(DeclinePrepare, detail)
 }
 
 // ClaimAnswered takes the server's answer to the claim. The input it returns,
@@ -161,12 +188,15 @@ func (a *Agent) ClaimAnswered(grant string, accepted bool, bootID string) Input 
 	if !accepted {
 		return nil
 	}
-	if o.Purpose == Back {
+	switch o.Purpose {
+	case Back:
 		return RevertClaimed{Grant: grant, Reason: o.Reason}
+	case Reboot:
+		return RebootClaimed{Grant: grant}
 	}
 	a.Plan = o.Plan
 	from := a.Machine.Current
-	if a.Machine.Phase == Failed { // a fix for a host that did not go back
+	if p := a.Machine.Phase; p == Failed || p == Deferred { // a fix for a host that did not go back, or is half way
 		from = a.Machine.From
 	}
 	return Claimed{
@@ -232,9 +262,21 @@ func (a *Agent) Expire(now clock.Instant) []Effect {
 	if a.Offer == nil || a.Offer.Prepared || !a.Offer.Expires.Reached(now) {
 		return nil
 	}
+	return a.giveBack(DeclineExpired, "the grant expired before it was claimed")
+}
+
+// GivesBack reports whether a host that declines with this code took the grant
+// before and never acts on it again. Any other decline may be of a grant that the
+// host acts on, offered again by a server that was replaced.
+func GivesBack(code string) bool {
+	return code == DeclineExpired || code == DeclinePrepare || code == DeclineGivenBack
+}
+
+// giveBack drops the offer at hand for good.
+func (a *Agent) giveBack(code, detail string) []Effect {
 	o := *a.Offer
-	a.Offer = nil
-	return decline(o, DeclineExpired, "the grant expired before it was claimed")
+	a.Offer, a.Declined = nil, o.Grant
+	return decline(o, code, detail)
 }
 
 func decline(o Offer, code, detail string) []Effect {
@@ -251,7 +293,7 @@ func Notable(before, after *State, in Input) bool {
 	switch in := in.(type) {
 	case ProbeObserved:
 		b, p := before.probe(in.Name), after.probe(in.Name)
-		return b == nil || p == nil || b.Seen != p.Seen || b.Passing != p.Passing
+		return b == nil || p == nil || b.Seen != p.Seen || b.Passing != p.Passing || !slices.Equal(b.Failing, p.Failing)
 	case Contact, Elapsed:
 		return false
 	}

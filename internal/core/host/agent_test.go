@@ -89,7 +89,7 @@ func TestAgentDropsWhatItCannotTake(t *testing.T) {
 		"on its way back":       {host.State{Phase: host.Failed, Reverting: true}, forward("g", fresh), host.DeclineBusy},
 		"what it refuses":       {host.State{}, forward("g", newest), host.DeclineQuarantined},
 		"a jump of the term":    {host.State{}, jump("g", fresh), host.DeclineTermJump},
-		"an unknown purpose":    {host.State{Phase: host.Converged, Current: fresh}, host.Offer{Grant: "g", Purpose: "reboot", Term: 2}, host.DeclineUnsupported},
+		"an unknown purpose":    {host.State{Phase: host.Converged, Current: fresh}, host.Offer{Grant: "g", Purpose: "dance", Term: 2}, host.DeclineUnsupported},
 		"a repair of another":   {host.State{Phase: host.Converged, Current: fresh}, repair("g", fresh), host.DeclineOtherRollout},
 		"a repair in flight":    {host.State{Phase: host.Soaking, Manifest: planTo(fresh).Manifest}, repair("g", fresh), host.DeclineBusy},
 		"what it runs":          {host.State{Phase: host.Converged, Current: fresh}, forward("g", fresh), host.DeclineAtTarget},

@@ -22,6 +22,7 @@ type Effects interface {
 	NeedRepair(NeedRepair) error
 	EndRepair(EndRepair) error
 	OpenRepair(OpenRepair) error
+	BeginReboot(BeginReboot) error
 }
 
 // Activate makes Target the desired generation. It is repeated after a restart

@@ -28,6 +28,9 @@ type Inputs interface {
 	revertCompleted(RevertCompleted) error
 	revertFailed(RevertFailed) error
 	booted(Booted) error
+	rebootClaimed(RebootClaimed) error
+	rebootFailed(RebootFailed) error
+	revertDeferred(RevertDeferred) error
 }
 
 // Claimed starts an activation: the server has committed and acknowledged the
@@ -64,7 +67,27 @@ type ProbeObserved struct {
 	Name   string `json:"name"`
 	Pass   bool   `json:"pass"`
 	Reason string `json:"reason"` // why it failed, bounded
+	// Results are what evidence says of single controls, those that do not pass
+	// first, at most MaxResults.
+	Results []SubResult `json:"results,omitempty"`
 }
+
+// MaxResults bounds what one look at evidence reports.
+const MaxResults = 64
+
+// SubResult is what evidence says of one control.
+type SubResult struct {
+	Control   string `json:"control_id"`
+	Status    string `json:"status"`
+	Framework string `json:"framework"`
+	Article   string `json:"article,omitempty"`
+}
+
+// Passed reports whether the control passed.
+func (r *SubResult) Passed() bool { return r.Status == ControlPass }
+
+// ControlPass is the status of a control that passed; every other one failed.
+const ControlPass = "pass"
 
 // Contact says that the server accepted a request of this host.
 type Contact struct{}
@@ -151,6 +174,12 @@ func DecodeInput(kind string, b json.RawMessage) (Input, error) {
 		return decode[RevertFailed](b)
 	case Booted{}.Kind():
 		return decode[Booted](b)
+	case RebootClaimed{}.Kind():
+		return decode[RebootClaimed](b)
+	case RebootFailed{}.Kind():
+		return decode[RebootFailed](b)
+	case RevertDeferred{}.Kind():
+		return decode[RevertDeferred](b)
 	}
 	return nil, fmt.Errorf("unknown kind of host input %q", kind)
 }

@@ -208,6 +208,8 @@ func (a *Agent) grantedRepair(o Offer) []Effect {
 		return decline(o, DeclineBusy, "the host is "+string(m.Phase)+" in "+m.Rollout)
 	case a.Repairs.Grant != "":
 		return decline(o, DeclineBusy, "the host is being repaired under "+a.Repairs.Grant)
+	case a.Overrides.Quarantined(a.Plan.Channel, m.Current, a.Plan.Host) != nil:
+		return decline(o, DeclineOverride, a.Overrides.Quarantined(a.Plan.Channel, m.Current, a.Plan.Host).Words())
 	}
 	o.Prepared = true
 	a.Offer = &o

@@ -43,6 +43,7 @@ const (
 	WrongGeneration       Cause = "wrong-generation"
 	ProbeFailing          Cause = "probe-failing"
 	ContactLost           Cause = "contact-lost"
+	RebootNotDone         Cause = "reboot-not-done"
 	RevertOrdered         Cause = "revert-ordered"
 	Silent                Cause = "silent" // set by the server alone
 )
@@ -58,6 +59,10 @@ type ProbeState struct {
 	FailingSince clock.Instant `json:"failingSince,omitempty"`
 	LastAt       clock.Instant `json:"lastAt,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
+	// Evidence says that the probe reads evidence of compliance, and Failing which
+	// controls it found not to pass, at most MaxResults.
+	Evidence bool     `json:"evidence,omitempty"`
+	Failing  []string `json:"failing,omitempty"`
 }
 
 // State is the machine's state. All instants are on the agent's clock.
@@ -75,8 +80,12 @@ type State struct {
 	Current digest.Digest `json:"current,omitempty"`
 	BootID  string        `json:"bootId,omitempty"`
 
-	ClaimedAt   clock.Instant `json:"claimedAt,omitempty"`
-	Deadline    clock.Instant `json:"deadline,omitempty"` // of the activation
+	ClaimedAt clock.Instant `json:"claimedAt,omitempty"`
+	Deadline  clock.Instant `json:"deadline,omitempty"` // of the activation, or of the reboot that is under way
+	// Reboot is the claimed grant to boot what is staged, Rebooted that the machine
+	// was rebooted for this activation or this attempt to go back.
+	Reboot      string        `json:"reboot,omitempty"`
+	Rebooted    bool          `json:"rebooted,omitempty"`
 	CompletedAt clock.Instant `json:"completedAt,omitempty"`
 	SoakFrom    clock.Instant `json:"soakFrom,omitempty"`
 	// ConfirmBy is when the dead-man's switch fires; zero when it is off or the
@@ -129,6 +138,23 @@ func (s *State) Healthy(plan *fleet.HostPlan) bool {
 	return true
 }
 
+// Outstanding lists the controls of enforced evidence that do not pass now; a
+// probe whose evidence cannot be read stands for them by its name.
+func (s *State) Outstanding() []string {
+	var out []string
+	for i := range s.Probes {
+		p := &s.Probes[i]
+		if !p.Evidence || p.Mode != fleet.Enforce || !p.Seen || p.Passing {
+			continue
+		}
+		if len(p.Failing) == 0 {
+			out = append(out, "evidence of probe "+p.Name)
+		}
+		out = append(out, p.Failing...)
+	}
+	return out
+}
+
 // FailingProbes lists the enforce probes that fail now, by name.
 func (s *State) FailingProbes() []string {
 	var names []string
@@ -156,7 +182,7 @@ var edges = map[Phase][]Phase{
 	"":         {Activating},
 	Pending:    {Activating},
 	Activating: {Soaking, Failed, Deferred},
-	Deferred:   {Soaking, Failed},
+	Deferred:   {Activating, Soaking, Failed},
 	Soaking:    {Converged, Failed},
 	Converged:  {Activating, Failed},
 	Failed:     {Reverted, Activating},

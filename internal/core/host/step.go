@@ -39,8 +39,12 @@ func Step(s State, in Input, now clock.Instant, plan *fleet.HostPlan) (State, []
 // Due returns the next instant at which Elapsed would change the state, or zero.
 func Due(s *State, plan *fleet.HostPlan) clock.Instant {
 	switch s.Phase {
-	case Activating:
+	case Activating, Deferred:
 		return s.Deadline
+	case Failed:
+		if s.Reverting {
+			return s.Deadline
+		}
 	case Soaking:
 		due := s.ConfirmBy
 		for i := range s.Probes {
@@ -76,7 +80,7 @@ func (t *turn) claimed(in Claimed) error {
 	if t.s.Phase == Failed && t.s.Reverting {
 		return t.illegal(in, "the host is on its way back")
 	}
-	if !Legal(t.s.Phase, Activating) || t.s.Phase == Activating {
+	if !Legal(t.s.Phase, Activating) || t.s.Phase == Activating || t.s.Rebooting() {
 		return t.illegal(in, "an activation is under way")
 	}
 	if in.Target != t.plan.Target || in.Manifest != t.plan.Manifest {
@@ -114,7 +118,7 @@ func freshProbes(plan *fleet.HostPlan) []ProbeState {
 	var ps []ProbeState
 	for i := range plan.Probes {
 		if p := &plan.Probes[i]; p.Mode != fleet.Disabled {
-			ps = append(ps, ProbeState{Name: p.Name, Mode: p.Mode})
+			ps = append(ps, ProbeState{Name: p.Name, Mode: p.Mode, Evidence: p.Evidence != nil})
 		}
 	}
 	slices.SortFunc(ps, func(a, b ProbeState) int { return strings.Compare(a.Name, b.Name) })
@@ -129,14 +133,6 @@ func (t *turn) activationFailed(in ActivationFailed) error {
 	return nil
 }
 
-func (t *turn) deferred(in ActivationDeferred) error {
-	if t.s.Phase != Activating {
-		return t.illegal(in, "no activation is under way")
-	}
-	t.s.Phase, t.s.Deadline, t.s.Detail = Deferred, 0, in.Component
-	return nil
-}
-
 func (t *turn) probeObserved(in ProbeObserved) error {
 	p := t.s.probe(in.Name)
 	if p == nil {
@@ -144,6 +140,7 @@ func (t *turn) probeObserved(in ProbeObserved) error {
 	}
 	flipped := p.Seen && p.Passing != in.Pass || in.Pass && p.FailingSince != 0
 	p.Seen, p.Passing, p.LastAt, p.Reason = true, in.Pass, t.now, in.Reason
+	p.Failing = failing(in)
 	if in.Pass {
 		p.FailingSince, p.Reason = 0, ""
 	} else if p.FailingSince == 0 {
@@ -154,6 +151,21 @@ func (t *turn) probeObserved(in ProbeObserved) error {
 	}
 	t.settle()
 	return nil
+}
+
+// failing lists the controls of a look that do not pass, by name.
+func failing(in ProbeObserved) []string {
+	if in.Pass {
+		return nil
+	}
+	var out []string
+	for i := range in.Results[:min(len(in.Results), MaxResults)] {
+		if r := &in.Results[i]; !r.Passed() {
+			out = append(out, r.Control)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (t *turn) contact(Contact) error {
@@ -169,6 +181,10 @@ func (t *turn) contact(Contact) error {
 func (t *turn) elapsed(Elapsed) error {
 	if t.s.Phase == Activating && t.s.Deadline.Reached(t.now) {
 		t.fail(DeadlinePassed, "not complete after "+t.plan.Policy.ActivationDeadline.String())
+		return nil
+	}
+	if t.s.Rebooting() && t.s.Deadline.Reached(t.now) {
+		t.overdue()
 		return nil
 	}
 	if t.s.Phase == Reverted && t.s.BlameBy.Reached(t.now) {
@@ -213,7 +229,7 @@ func (t *turn) fail(c Cause, detail string) {
 }
 
 func (t *turn) goBack() {
-	t.s.Reverting = true
+	t.s.Reverting, t.s.Rebooted = true, false
 	if t.s.Cause != ContactLost {
 		t.emit(Quarantine{Digest: t.s.Target, Reason: string(t.s.Cause)})
 	}
@@ -244,6 +260,7 @@ func (t *turn) revertCompleted(in RevertCompleted) error {
 		return t.illegal(in, "a revert goes to "+shortOrNothing(t.s.From)+" only")
 	}
 	t.s.Phase, t.s.Reverting, t.s.Current, t.s.RevertedAt = Reverted, false, in.Observed, t.now
+	t.s.Deadline = 0
 	t.s.Probes = nil
 	if t.s.Cause == ContactLost {
 		t.s.BlameBy = t.now.Add(t.plan.Policy.ConfirmWindow)
@@ -256,6 +273,7 @@ func (t *turn) revertFailed(in RevertFailed) error {
 		return t.illegal(in, "no revert is under way")
 	}
 	t.s.RevertFailures++
+	t.s.Deadline, t.s.Rebooted = 0, false
 	t.s.Detail = "revert failed: " + in.Code + ": " + in.Detail
 	if t.s.RevertFailures < MaxReverts {
 		t.emit(Revert{To: t.s.From})
@@ -266,11 +284,17 @@ func (t *turn) revertFailed(in RevertFailed) error {
 }
 
 func (t *turn) booted(in Booted) error {
+	another := t.s.BootID != in.BootID
 	t.s.BootID = in.BootID
 	switch {
 	case t.s.Phase == Activating:
 		t.emit(Activate{Target: t.s.Target, Deadline: t.s.Deadline})
+	case t.s.Phase == Deferred:
+		t.bootedStaged(another)
 	case t.s.Phase == Failed && t.s.Reverting:
+		if another {
+			t.s.Deadline, t.s.Rebooted = 0, true
+		}
 		t.emit(Revert{To: t.s.From})
 	case t.s.Phase == Soaking:
 		t.s.SoakFrom = t.now // nobody watched in between: each probe must be seen again

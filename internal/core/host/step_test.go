@@ -46,7 +46,7 @@ func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
 		}
 	}
 	anyDigest := rapid.SampledFrom([]digest.Digest{"", old, fresh, newest, s.From, s.Target})
-	switch rapid.IntRange(0, 11).Draw(t, "input") {
+	switch rapid.IntRange(0, 14).Draw(t, "input") {
 	case 0:
 		return host.Claimed{Grant: "g" + rapid.StringN(1, 3, 3).Draw(t, "grant"), Rollout: plan.Rollout, Manifest: plan.Manifest,
 			From: anyDigest.Draw(t, "from"), Target: plan.Target, BootID: "b"}
@@ -66,6 +66,12 @@ func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
 		return host.RevertCompleted{Observed: anyDigest.Draw(t, "observed")}
 	case 10:
 		return host.RevertFailed{Code: "exit", Detail: "1"}
+	case 11:
+		return host.RebootClaimed{Grant: "boot"}
+	case 12:
+		return host.RebootFailed{Detail: "exit 1"}
+	case 13:
+		return host.RevertDeferred{Component: "kernel"}
 	}
 	return host.Booted{BootID: rapid.SampledFrom([]string{"b", "b2"}).Draw(t, "boot"), Current: anyDigest.Draw(t, "current")}
 }
@@ -75,7 +81,14 @@ func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
 func likelyInput(t *rapid.T, s *host.State) host.Input {
 	switch {
 	case s.Phase == host.Activating:
+		if rapid.IntRange(0, 3).Draw(t, "staged") == 0 {
+			return host.ActivationDeferred{Component: "kernel"}
+		}
 		return host.Activated{Observed: s.Target}
+	case s.Staged():
+		return host.RebootClaimed{Grant: "boot"}
+	case s.Rebooting():
+		return host.Booted{BootID: s.BootID + "'", Current: s.Current}
 	case s.Phase == host.Soaking:
 		switch rapid.IntRange(0, 9).Draw(t, "soaking") {
 		case 0:
@@ -190,6 +203,7 @@ func (h *history) check(t *rapid.T, before, s *host.State, in host.Input, now cl
 			t.Fatalf("S21: reverts to %s, came from %s", r.To, s.From)
 		}
 	}
+	h.reboots(t, before, s, in, effects)
 	if s.Phase == before.Phase {
 		return
 	}
