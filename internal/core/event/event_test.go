@@ -30,7 +30,8 @@ func TestVocabularyOnlyGrows(t *testing.T) {
 		have = append(have, name+": "+strings.Join(fields(reflect.TypeOf(zero(t, name)), ""), " "))
 	}
 	for _, in := range []host.Input{host.Claimed{}, host.Activated{}, host.ActivationFailed{}, host.ActivationDeferred{}, host.ProbeObserved{},
-		host.Contact{}, host.Elapsed{}, host.RevertClaimed{}, host.RevertCompleted{}, host.RevertFailed{}, host.Booted{}} {
+		host.Contact{}, host.Elapsed{}, host.RevertClaimed{}, host.RevertCompleted{}, host.RevertFailed{}, host.Booted{}, host.RebootClaimed{},
+		host.RebootFailed{}, host.RevertDeferred{}} {
 		have = append(have, "input "+in.Kind()+": "+strings.Join(fields(reflect.TypeOf(in), ""), " ")) // the data of host.stepped
 	}
 	got := strings.Join(have, "\n") + "\n"

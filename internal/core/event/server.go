@@ -103,11 +103,14 @@ type HostHead struct {
 	Signature   []byte `json:"signature"`
 }
 
-// HostForked says that two different events claim the same place in a host's
-// chain: its identity runs twice.
+// HostForked says that a host's identity runs twice: two different events claim
+// the same place in its chain, or two processes were proven alive by turns.
 type HostForked struct {
 	Incarnation uint64 `json:"incarnation"`
 	Seq         uint64 `json:"seq"`
+	// Record is a blob of the second history's events with their signed head; the
+	// first is in the log. Empty when two processes showed without one.
+	Record digest.Digest `json:"record,omitempty"`
 }
 
 // HostSilent and HostReturned are presence, so that decisions which read it can
@@ -168,13 +171,16 @@ type RolloutMoved struct {
 	Final bool `json:"final,omitempty"`
 }
 
-// RolloutReverting says that the failure policy fired and every host that was
-// ever granted goes back.
+// RolloutReverting says that the failure policy fired, or that an operator signed
+// a rollback, and every host that was ever granted goes back.
 type RolloutReverting struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
 	Wave     int           `json:"wave"`
 	Reason   string        `json:"reason"`
+	// Override names the signed rollback, if it was one, and Actor who brought it.
+	Override digest.Digest `json:"override,omitempty"`
+	Actor    string        `json:"actor,omitempty"`
 }
 
 // WavePromoted opens the next wave on the evidence of this one.
@@ -244,6 +250,8 @@ type QuarantineAdded struct {
 	Digest  digest.Digest `json:"digest"`
 	Reason  string        `json:"reason"`
 	Actor   string        `json:"actor"`
+	// Rollout is the one that it failed in; empty when an operator added it.
+	Rollout string `json:"rollout,omitempty"`
 }
 
 // QuarantineCleared allows it again.

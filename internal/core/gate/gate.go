@@ -4,7 +4,6 @@
 package gate
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -17,32 +16,20 @@ type Code string
 const (
 	Freshness   Code = "freshness"
 	Overlay     Code = "overlay" // paused, halted, reverting or ended
+	Freeze      Code = "freeze"
 	Quarantine  Code = "quarantine"
-	Queue       Code = "queue" // a newer ref waits for the active rollout
+	Window      Code = "window" // a maintenance window is closed
+	Queue       Code = "queue"  // a newer ref waits for the active rollout
 	ChannelEdge Code = "channel-edge"
 	Wave        Code = "wave"
 	Presence    Code = "presence"
 	HostEdge    Code = "host-edge"
 	Budget      Code = "budget"
+	Compliance  Code = "compliance" // required controls or evidence fail
 	Backoff     Code = "backoff"
 	Promotion   Code = "promotion"
+	Forecast    Code = "forecast" // a forecast ends here; nothing holds
 )
-
-// Block is one rule's answer why something may not happen yet.
-type Block struct {
-	Code Code `json:"code"`
-	// Words say what the rule found, for people.
-	Words string `json:"words"`
-	// WaitsFor is the event or state that would clear it.
-	WaitsFor string `json:"waitsFor"`
-	// ClearedBy is who can bring that about.
-	ClearedBy string `json:"clearedBy"`
-	// Earliest is the first instant at which it can clear; zero when only an
-	// event can tell.
-	Earliest clock.Instant `json:"earliest"`
-	// Detail refines Code where a reader must tell cases apart.
-	Detail string `json:"detail,omitempty"`
-}
 
 // CheckFreshness blocks when the newest freshness statement is older than the
 // channel allows: the server may be replaying old intent.
@@ -50,12 +37,11 @@ func CheckFreshness(channel string, issuedAt clock.Instant, window clock.Duratio
 	if issuedAt != 0 && now.Sub(issuedAt) <= window {
 		return nil
 	}
-	words := "no freshness statement was ever accepted"
+	h := hold(Freshness, "").because("no freshness statement was ever accepted")
 	if issuedAt != 0 {
-		words = fmt.Sprintf("the freshness statement is %s old, channel %s allows %s", now.Sub(issuedAt), channel, window)
+		h = hold(Freshness, "").because("the freshness statement is %s old, channel %s allows %s", now.Sub(issuedAt), channel, window)
 	}
-	return &Block{Code: Freshness, Words: words, WaitsFor: "a newer signed timestamp",
-		ClearedBy: "the holder of the timestamp key: steady release refresh, then steady release push"}
+	return h.until("a newer signed timestamp", never).by("the holder of the timestamp key: steady release refresh, then steady release push")
 }
 
 // Standing is what the overlay gate reads of a rollout.
@@ -65,6 +51,7 @@ type Standing struct {
 	Paused    bool
 	Reason    string // of the pause or of the halt
 	Halted    bool
+	Blocked   bool // by required static controls: nobody can resume it
 	Reverting bool
 	Ended     bool
 }
@@ -74,19 +61,32 @@ type Standing struct {
 func CheckOverlay(s Standing) *Block {
 	switch {
 	case s.Reverting:
-		return &Block{Code: Overlay, Detail: "reverting", Words: "rollout " + s.Rollout + " is being reverted: " + s.Reason,
-			WaitsFor: "a release that replaces it", ClearedBy: "a releaser: build, sign and push a fixed release"}
+		return hold(Overlay, "reverting").because("rollout %s is being reverted: %s", s.Rollout, s.Reason).
+			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
+	case s.Halted && s.Blocked:
+		return hold(Overlay, "blocked").because("rollout %s is halted: %s", s.Rollout, s.Reason).
+			until("a release that passes its controls", never).by("a releaser: build, sign and push a release that passes")
 	case s.Halted:
-		return &Block{Code: Overlay, Detail: "halted", Words: "rollout " + s.Rollout + " is halted: " + s.Reason,
-			WaitsFor: "an operator's decision", ClearedBy: "an operator: steady rollout resume or cancel " + s.Rollout}
+		return hold(Overlay, "halted").because("rollout %s is halted: %s", s.Rollout, s.Reason).
+			until("an operator's decision", never).by("an operator: steady rollout resume or cancel " + s.Rollout)
 	case s.Ended:
-		return &Block{Code: Overlay, Detail: "ended", Words: "rollout " + s.Rollout + " is " + s.Phase,
-			WaitsFor: "a new release", ClearedBy: "a releaser: steady release push"}
+		return hold(Overlay, "ended").because("rollout %s is %s", s.Rollout, s.Phase).
+			until("a new release", never).by("a releaser: steady release push")
 	case s.Paused:
-		return &Block{Code: Overlay, Detail: "paused", Words: "rollout " + s.Rollout + " is paused: " + s.Reason,
-			WaitsFor: "the pause to end", ClearedBy: "an operator: steady rollout resume " + s.Rollout}
+		return hold(Overlay, "paused").because("rollout %s is paused: %s", s.Rollout, s.Reason).
+			until("the pause to end", never).by("an operator: steady rollout resume " + s.Rollout)
 	}
 	return nil
+}
+
+// CheckFreeze blocks a host that an operator froze until an instant; zero is not
+// frozen.
+func CheckFreeze(host string, until clock.Instant, reason string, now clock.Instant) *Block {
+	if until == 0 || until.Reached(now) {
+		return nil
+	}
+	return hold(Freeze, "").because("host %s is frozen until %s: %s", host, until, reason).
+		until("the freeze to end", until).by("time, or an operator: steady host unfreeze " + host)
 }
 
 // CheckQuarantine blocks a bundle that failed on this channel; reason is empty
@@ -95,18 +95,20 @@ func CheckQuarantine(channel, bundle, reason string) *Block {
 	if reason == "" {
 		return nil
 	}
-	return &Block{Code: Quarantine, Words: fmt.Sprintf("bundle %s is quarantined on channel %s: %s", bundle, channel, reason),
-		WaitsFor: "another bundle, or the quarantine to be cleared", ClearedBy: "a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle}
+	return hold(Quarantine, "").because("bundle %s is quarantined on channel %s: %s", bundle, channel, reason).
+		until("another bundle, or the quarantine to be cleared", never).
+		by("a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle)
 }
 
 // CheckQueue blocks opening a new ref while its channel's rollout goes on; active
-// is empty when none does.
-func CheckQueue(pending, active, standing string) *Block {
+// is empty when none does. Earliest is when time can bring that one on.
+func CheckQueue(pending, active, standing string, earliest clock.Instant) *Block {
 	if active == "" {
 		return nil
 	}
-	return &Block{Code: Queue, Words: "rollout " + pending + " is queued behind " + active + ", which is " + standing,
-		WaitsFor: "rollout " + active + " to end", ClearedBy: "the hosts of " + active + " as they converge, or an operator: steady rollout cancel " + active}
+	return hold(Queue, "").because("rollout %s is queued behind %s, which is %s", pending, active, standing).
+		until("rollout "+active+" to end", earliest).
+		by("the hosts of " + active + " as they converge, or an operator: steady rollout cancel " + active)
 }
 
 // Predecessor is a channel that must be at rest first.
@@ -119,6 +121,8 @@ type Predecessor struct {
 	Halted  bool
 	// Reverted says that its rollout went back and no fix has converged since.
 	Reverted bool
+	// Earliest is when time can bring its rollout on; zero when it cannot.
+	Earliest clock.Instant
 }
 
 // CheckChannelEdges blocks opening a rollout while a predecessor channel has one
@@ -135,20 +139,22 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 		if p.Reverted {
 			who = "a releaser with a fixed release of channel " + p.Channel + ", or an operator: steady rollout cancel " + p.Rollout
 		}
-		return &Block{Code: ChannelEdge, Detail: p.Channel,
-			Words:    fmt.Sprintf("channel %s waits for channel %s (%s): rollout %s is %s", channel, p.Channel, p.Reason, p.Rollout, p.Phase),
-			WaitsFor: "channel " + p.Channel + " to converge", ClearedBy: who}
+		return hold(ChannelEdge, p.Channel).
+			because("channel %s waits for channel %s (%s): rollout %s is %s", channel, p.Channel, p.Reason, p.Rollout, p.Phase).
+			until("channel "+p.Channel+" to converge", p.Earliest).by(who)
 	}
 	return nil
 }
 
-// CheckWave blocks a host whose wave is not open yet.
-func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName string) *Block {
+// CheckWave blocks a host whose wave is not open yet. Earliest is when time can
+// promote the wave at the cursor.
+func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName string, earliest clock.Instant) *Block {
 	if wave <= cursor {
 		return nil
 	}
-	return &Block{Code: Wave, Words: fmt.Sprintf("the host is in wave %s; rollout %s is at wave %s", waveName, rollout, cursorName),
-		WaitsFor: "wave " + cursorName + " to be promoted", ClearedBy: "the hosts of wave " + cursorName + " as they converge"}
+	return hold(Wave, "").because("the host is in wave %s; rollout %s is at wave %s", waveName, rollout, cursorName).
+		until("wave "+cursorName+" to be promoted", earliest).
+		by("the hosts of wave " + cursorName + " as they converge, or an operator: steady rollout promote " + rollout)
 }
 
 // CheckPresence blocks a host that the server cannot reach.
@@ -156,17 +162,19 @@ func CheckPresence(host string, online bool) *Block {
 	if online {
 		return nil
 	}
-	return &Block{Code: Presence, Words: "host " + host + " is offline or not enrolled",
-		WaitsFor: "the host to connect", ClearedBy: "whoever runs the host: start its agent, or steady token create " + host}
+	return hold(Presence, "").because("host %s is offline or not enrolled", host).
+		until("the host to connect", never).by("whoever runs the host: start its agent, or steady token create " + host)
 }
 
 // CheckHostEdges blocks a host while one of its predecessors has not converged.
-func CheckHostEdges(host string, unmet []string) *Block {
+// Earliest is when time can bring the last of them there.
+func CheckHostEdges(host string, unmet []string, earliest clock.Instant) *Block {
 	if len(unmet) == 0 {
 		return nil
 	}
-	return &Block{Code: HostEdge, Words: fmt.Sprintf("host %s goes after %s", host, strings.Join(unmet, ", ")),
-		WaitsFor: strings.Join(unmet, ", ") + " to converge", ClearedBy: "those hosts as they converge"}
+	before := strings.Join(unmet, ", ")
+	return hold(HostEdge, "").because("host %s goes after %s", host, before).
+		until(before+" to converge", earliest).by("those hosts as they converge")
 }
 
 // Use is how full a budget is.
@@ -174,14 +182,16 @@ type Use struct {
 	Selector string
 	Max      int
 	InFlight int
+	// Earliest is when time can free a slot of it; zero when it cannot.
+	Earliest clock.Instant
 }
 
 // CheckBudgets blocks a host when any budget that it belongs to is full.
 func CheckBudgets(uses []Use) *Block {
 	for _, u := range uses {
 		if u.InFlight >= u.Max {
-			return &Block{Code: Budget, Words: fmt.Sprintf("%d of at most %d hosts of budget %s are in flight", u.InFlight, u.Max, u.Selector),
-				WaitsFor: "one of them to converge or revert", ClearedBy: "those hosts as they finish, or a release with a larger budget"}
+			return hold(Budget, u.Selector).because("%d of at most %d hosts of budget %s are in flight", u.InFlight, u.Max, u.Selector).
+				until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget")
 		}
 	}
 	return nil
@@ -192,41 +202,18 @@ func CheckBackoff(until clock.Instant, code, detail string, now clock.Instant) *
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return &Block{Code: Backoff, Detail: code, Words: "the host declined the last grant: " + code + ": " + detail,
-		WaitsFor: "the next attempt", ClearedBy: "time, once the cause is mended on the host", Earliest: until}
+	return hold(Backoff, code).because("the host declined the last grant: %s: %s", code, detail).
+		until("the next attempt", until).by("time, once the cause is mended on the host")
 }
 
-// Evidence is what a wave has to show for its promotion.
-type Evidence struct {
-	Wave      string
-	Hosts     int // members of the wave
-	AtTarget  int // had nothing to change
-	Converged int
-	InFlight  int // offered, claimed, or failed and still on the way back
-	Ready     int // waiting and online
-	Offline   int // waiting and never claimed: skipped
-	MinSoaked int
+// Overtaken blocks a claim of a repair on a host that went on in a rollout.
+func Overtaken(host, rollout string) *Block {
+	return hold(Overlay, "overtaken").because("host %s went on in %s", host, rollout).
+		until("the host to report what is left to repair there", never).by("the host itself")
 }
 
-// Needed is how many converged hosts the wave needs: max(1, MinSoaked), but no
-// more than had anything to change. A wave in which nothing changes needs none.
-func (e Evidence) Needed() int { return min(max(1, e.MinSoaked), e.Hosts-e.AtTarget) }
-
-// CheckPromotion blocks the next wave until this one is proven: nobody on the
-// way, nobody left to start, and enough hosts that really converged. Silence is
-// no evidence.
-func CheckPromotion(e Evidence) *Block {
-	switch {
-	case e.InFlight > 0:
-		return &Block{Code: Promotion, Detail: "in-flight", Words: fmt.Sprintf("wave %s has %d hosts in flight", e.Wave, e.InFlight),
-			WaitsFor: "them to converge, soak included", ClearedBy: "those hosts"}
-	case e.Ready > 0:
-		return &Block{Code: Promotion, Detail: "waiting", Words: fmt.Sprintf("wave %s has %d hosts waiting for a grant", e.Wave, e.Ready),
-			WaitsFor: "their gates to open", ClearedBy: "see steady why for each of them"}
-	case e.Converged < e.Needed():
-		return &Block{Code: Promotion, Detail: "evidence",
-			Words:    fmt.Sprintf("wave %s has %d converged hosts of the %d it needs; %d are offline", e.Wave, e.Converged, e.Needed(), e.Offline),
-			WaitsFor: "more hosts of the wave to come online and converge", ClearedBy: "whoever runs those hosts, or an operator: steady rollout cancel"}
-	}
-	return nil
+// Unseen is what a forecast says of a rollout that goes on after its end.
+func Unseen() *Block {
+	return hold(Forecast, "").because("it goes on: the forecast looks no further").
+		until("a later --until", never).by("whoever asks for a longer forecast")
 }

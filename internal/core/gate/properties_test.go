@@ -94,7 +94,7 @@ func TestS17QuarantinedIsNeverGranted(t *testing.T) {
 func TestS16QueuedWaitsForTheActive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		active := rapid.OneOf(rapid.Just(""), names).Draw(t, "active")
-		opens(t, gate.CheckQueue("c@2", active, "active"), gate.Queue, active == "")
+		opens(t, gate.CheckQueue("c@2", active, "active", 0), gate.Queue, active == "")
 	})
 }
 
@@ -121,9 +121,9 @@ func TestS15ChannelOpensAfterEveryPredecessor(t *testing.T) {
 func TestS7WaveOrderAtTheGate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wave, cursor := rapid.IntRange(0, 9).Draw(t, "wave"), rapid.IntRange(0, 9).Draw(t, "cursor")
-		b := gate.CheckWave("c@1", wave, "mine", cursor, "now")
+		b := gate.CheckWave("c@1", wave, "mine", cursor, "now", 0)
 		opens(t, b, gate.Wave, wave <= cursor)
-		if next := gate.CheckWave("c@1", wave, "mine", cursor+1, "next"); b == nil && next != nil {
+		if next := gate.CheckWave("c@1", wave, "mine", cursor+1, "next", 0); b == nil && next != nil {
 			t.Fatalf("the cursor moved on and shut wave %d out: %+v", wave, next)
 		}
 	})
@@ -150,7 +150,7 @@ func TestS12OfflineHostsNeverDelayPromotion(t *testing.T) {
 func TestS14HostGoesAfterItsPredecessors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unmet := rapid.SliceOfN(names, 0, 4).Draw(t, "unmet")
-		b := gate.CheckHostEdges("h", unmet)
+		b := gate.CheckHostEdges("h", unmet, 0)
 		opens(t, b, gate.HostEdge, len(unmet) == 0)
 		for _, name := range unmet {
 			if !strings.Contains(b.Words, name) || !strings.Contains(b.WaitsFor, name) {
@@ -216,39 +216,40 @@ func TestS38BackoffOnlyDelays(t *testing.T) {
 	})
 }
 
-// TestL5EveryBlockSaysEverything asks every gate with any arguments: whichever
-// holds says what it found, what it waits for and who can clear it; an instant
-// that it names is still to come.
-func TestL5EveryBlockSaysEverything(t *testing.T) {
+// TestS18FrozenUntilItsTime checks that a freeze holds to its last moment and
+// says when it ends, and that no waiting shuts the gate again.
+func TestS18FrozenUntilItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := func(label string) int { return rapid.IntRange(0, 3).Draw(t, label) }
-		name, now := names.Draw(t, "name"), drawInstant(t, "now")
-		e := gate.Evidence{Wave: name, AtTarget: n("atTarget"), Converged: n("converged"), InFlight: n("inFlight"), Ready: n("ready"), Offline: n("offline"), MinSoaked: n("minSoaked")}
-		e.Hosts = e.AtTarget + e.Converged + e.InFlight + e.Ready + e.Offline
-		blocks := []*gate.Block{
-			gate.CheckFreshness(name, drawInstant(t, "issued"), drawSpan(t, "window"), now),
-			gate.CheckFreshness(name, 0, drawSpan(t, "window"), now),
-			gate.CheckOverlay(drawStanding(t)),
-			gate.CheckQuarantine(name, "b", rapid.SampledFrom([]string{"", "failed on h"}).Draw(t, "reason")),
-			gate.CheckQueue("c@2", rapid.SampledFrom([]string{"", "c@1"}).Draw(t, "active"), "active"),
-			gate.CheckChannelEdges(name, drawPredecessors(t)),
-			gate.CheckWave("c@1", n("wave"), "mine", n("cursor"), "now"),
-			gate.CheckPresence(name, rapid.Bool().Draw(t, "online")),
-			gate.CheckHostEdges(name, rapid.SliceOfN(names, 0, 2).Draw(t, "unmet")),
-			gate.CheckBudgets([]gate.Use{{Selector: name, Max: n("max"), InFlight: n("in flight")}}),
-			gate.CheckBackoff(drawInstant(t, "until"), "busy", "no room", now),
-			gate.CheckPromotion(e),
+		until, now := drawInstant(t, "until"), drawInstant(t, "now")
+		b := gate.CheckFreeze("h", until, "disk swap", now)
+		opens(t, b, gate.Freeze, now >= until)
+		if b != nil && b.Earliest != until {
+			t.Fatalf("ends at %d and says %d", until, b.Earliest)
 		}
-		for _, b := range blocks {
-			if b == nil {
-				continue
+		opens(t, gate.CheckFreeze("h", until, "", until.Add(drawSpan(t, "later"))), gate.Freeze, true)
+		opens(t, gate.CheckFreeze("h", 0, "", now), gate.Freeze, true)
+	})
+}
+
+// TestS8EveryReasonOfAHoldIsGiven checks that the list of what holds a wave is
+// empty exactly when the wave promotes, begins with what the gate says, and has
+// each reason once.
+func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEvidence(t, 1)
+		all, says := gate.CheckPromotions(e), gate.CheckPromotion(e)
+		if (len(all) == 0) != (says == nil) || says != nil && *all[0] != *says {
+			t.Fatalf("%+v: all %+v, first %+v", e, all, says)
+		}
+		seen := map[string]bool{}
+		for _, b := range all {
+			if seen[b.Detail] {
+				t.Fatalf("%s twice", b.Detail)
 			}
-			if b.Code == "" || b.Words == "" || b.WaitsFor == "" || b.ClearedBy == "" {
-				t.Fatalf("does not say everything: %+v", *b)
-			}
-			if b.Earliest != 0 && b.Earliest <= now {
-				t.Fatalf("can clear at %d, it is %d: %+v", b.Earliest, now, *b)
-			}
+			seen[b.Detail] = true
+		}
+		if seen[gate.InFlight] != (e.InFlight > 0) || seen[gate.Waiting] != (e.Ready > 0) || seen[gate.Unproven] != (e.Converged < e.Needed()) {
+			t.Fatalf("%+v is held by %v", e, seen)
 		}
 	})
 }

@@ -1,0 +1,60 @@
+package event
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+// Events of what operators decide beside the planner, and of what time ends.
+
+// WaveForced says that an operator let a held wave pass: Held is what held it.
+// The counts are those of WavePromoted; Waiting are hosts that could still be
+// granted. The last wave is followed by a RolloutMoved.
+type WaveForced struct {
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest"`
+	Wave     int           `json:"wave"`
+	Evidence int           `json:"evidence"`
+	AtTarget int           `json:"atTarget"`
+	Failed   int           `json:"failed"`
+	Skipped  int           `json:"skipped"`
+	Waiting  int           `json:"waiting"`
+	Held     []string      `json:"held"`
+	// Outstanding are the hosts up to this wave whose required evidence does not
+	// pass and was not accepted before, sorted.
+	Outstanding []string `json:"outstanding,omitempty"`
+	Reason      string   `json:"reason"`
+	Actor       string   `json:"actor"`
+}
+
+// HostFrozen says that the entry's host is given no grant but one to go back,
+// until an instant. It replaces an earlier freeze.
+type HostFrozen struct {
+	Until  clock.Instant `json:"until"`
+	Reason string        `json:"reason"`
+	Actor  string        `json:"actor"`
+}
+
+// HostUnfrozen ends a freeze; without an Actor its time has come.
+type HostUnfrozen struct {
+	Reason string `json:"reason"`
+	Actor  string `json:"actor"`
+}
+
+// RolloutPruned says that an ended rollout is kept as a row alone. Phase is where
+// it ended.
+type RolloutPruned struct {
+	Rollout  string        `json:"rollout"`
+	Channel  string        `json:"channel"`
+	Manifest digest.Digest `json:"manifest"`
+	Phase    string        `json:"phase"`
+	Reason   string        `json:"reason"`
+}
+
+// EventType names of operators' decisions.
+func (WaveForced) EventType() string    { return "wave.forced" }
+func (HostFrozen) EventType() string    { return "host.frozen" }
+func (HostUnfrozen) EventType() string  { return "host.unfrozen" }
+func (RolloutPruned) EventType() string { return "rollout.pruned" }
+
+func init() { register(WaveForced{}, HostFrozen{}, HostUnfrozen{}, RolloutPruned{}) }
