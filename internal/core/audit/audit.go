@@ -37,11 +37,18 @@ func (f *finding) must(ok bool, invariant, format string, a ...any) {
 
 // Check returns every invariant that a state at rest violates: after Next at
 // now, before any further event. It costs as much as the state is large.
-func Check(s *plan.State, now clock.Instant) []Violation {
+func Check(s *plan.State, now clock.Instant) []Violation { return CheckSome(s, now, 0, 1) }
+
+// CheckSome is Check, but asks only every nth host why it waits, which costs more
+// than all the rest: others at another turn, and each once in n turns.
+func CheckSome(s *plan.State, now clock.Instant, turn, n int) []Violation {
 	f := &finding{}
 	checkBudgets(f, s)
-	for _, name := range s.HostNames() {
+	for i, name := range s.HostNames() {
 		checkHost(f, s, s.Hosts[name], now)
+		if (i+turn)%n == 0 {
+			checkWhy(f, s, s.Hosts[name], now)
+		}
 	}
 	for _, name := range s.ChannelNames() {
 		checkChannel(f, s, s.Channels[name])
@@ -72,11 +79,15 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	f.must(m.Phase != host.Converged || m.Target == "" || m.Current == m.Target, "S20",
 		"host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
 	if g := h.Grant; g != nil {
+		if g.Purpose == host.Reboot && !g.Claimed {
+			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and is still offered", g.ID, h.Name, g.Expires)
+			f.must(m.Staged() && m.Manifest == g.Manifest, "S23", "host %s is offered grant %s to reboot while it is %s", h.Name, g.ID, m.Phase)
+		}
 		if g.Purpose == host.Repair && !g.Claimed {
 			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
 			f.must(m.Settled(), "S23", "host %s is offered grant %s to repair while it is %s", h.Name, g.ID, m.Phase)
 		}
-		f.must(!g.Claimed || m.Grant != g.ID, "S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
+		f.must(!g.Claimed || m.Grant != g.ID && m.Reboot != g.ID, "S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
 		r := s.Rollouts[g.Manifest]
 		if r == nil {
 			f.addf("S16", "grant %s of host %s is of a rollout that is gone", g.ID, h.Name)
@@ -88,7 +99,6 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
 		}
 	}
-	checkWhy(f, s, h, now)
 }
 
 // checkWhy asks for the reason of a host that waits.
@@ -102,15 +112,24 @@ func checkWhy(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	if a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String() {
 		f.must(a.Block != nil, "L5", "host %s waits, a tick has passed, and no gate holds it", h.Name)
 	}
-	gates := a.Gates
+	gates := append(a.Gates, a.PendingGates...)
+	for _, b := range a.Holds {
+		gates = append(gates, plan.Gate{Gate: b.Code, Block: b})
+	}
 	if r := a.Repair; r != nil {
 		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a repair, a tick has passed, and no gate holds it", h.Name)
+		gates = append(gates, r.Gates...)
+	}
+	if r := a.Reboot; r != nil {
+		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a reboot, a tick has passed, and no gate holds it", h.Name)
 		gates = append(gates, r.Gates...)
 	}
 	for _, g := range gates {
 		if b := g.Block; b != nil {
 			f.must(b.Code != "" && b.Words != "" && b.WaitsFor != "" && b.ClearedBy != "", "L5",
 				"gate %s holds host %s without saying everything: %+v", g.Gate, h.Name, *b)
+			f.must(b.Code == g.Gate, "L5", "gate %s answers as %s", g.Gate, b.Code)
+			f.must(b.Earliest == 0 || b.Earliest > now, "L5", "gate %s holds host %s until %s, which has passed", g.Gate, h.Name, b.Earliest)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Log struct {
 	channels map[string]*channelFacts
 	edges    []fleet.ChannelEdge
 	grants   map[string]*grantFacts
+	barred   map[digest.Digest]bool // manifests that fail a required control
+	epoch    uint64                 // of keys
+	words    []event.OverrideAccepted
 }
 
 // hostFacts is what the log says of one host.
@@ -35,20 +38,27 @@ type hostFacts struct {
 	reverts             int // failed attempts to go back
 	manifest            digest.Digest
 	from, target        digest.Digest
+	freed               bool // gave its slot back for good
+	unseen              bool // came with a past: nobody knows from where it came
 	current             digest.Digest
 	grant               string // that the machine acts on
 	open                *grantFacts
 	need                *host.RepairNeed // that it waits for, or repairs
+	reboot              string           // the claimed grant to reboot that the machine acts on
+	boot                string           // it acts in
+	rebooted            bool             // in the present attempt to go back
 	completed, soakFrom clock.Instant
 	probes              map[string]bool // of those seen since activation: passing
+	frozen              clock.Instant   // until when; zero is not
 }
 
 // inFlight says whether the host counts against its budgets.
-func (h *hostFacts) inFlight() bool { return h.open != nil || h.rolling() }
+func (h *hostFacts) inFlight() bool { return !h.freed && (h.open != nil || h.rolling()) }
 
-// permit is the host's open grant of a rollout: one that lets it repair is none.
+// permit is the host's open grant of a rollout: one that lets it repair, or that
+// it may still lose to a rollout, is none.
 func (h *hostFacts) permit() *grantFacts {
-	if h.open != nil && h.open.Purpose == host.Repair {
+	if h.open != nil && (h.open.Purpose == host.Repair || h.open.Purpose == host.Reboot && !h.open.claimed) {
 		return nil
 	}
 	return h.open
@@ -72,6 +82,7 @@ type grantFacts struct {
 	host     string
 	manifest digest.Digest
 	claimed  bool
+	declined bool       // by its host, which then never acts on it
 	outcome  host.Phase // Converged or Reverted, once
 }
 
@@ -83,11 +94,15 @@ type rolloutFacts struct {
 	cursor        int
 	paused, final bool
 	reverting     bool
+	ordered       bool // by a signed override
 	resumed       bool // since it failed
 	granted       map[string]bool
 	claimed       map[string]bool
 	failed        map[string]bool
 	acknowledged  map[string]bool
+	held          string          // the code of the last reason logged for not promoting
+	forced        bool            // its last wave, by an operator
+	excused       map[string]bool // hosts whose evidence an operator accepted
 }
 
 // channelFacts is one channel.
@@ -96,27 +111,33 @@ type channelFacts struct {
 	onNewRef          fleet.OnNewRef
 	latest, converged *rolloutFacts
 	quarantine        map[digest.Digest]bool
+	deferral          string // the last one logged for the ref that is to open
 }
 
 // NewLog returns a checker that has seen nothing yet.
 func NewLog(docs plan.Documents) *Log {
-	return &Log{docs: docs, hosts: map[string]*hostFacts{}, channels: map[string]*channelFacts{}, grants: map[string]*grantFacts{}}
+	return &Log{docs: docs, hosts: map[string]*hostFacts{}, channels: map[string]*channelFacts{}, grants: map[string]*grantFacts{}, barred: map[digest.Digest]bool{}}
 }
 
 // Observe takes the next committed entry and returns what it violates.
 func (l *Log) Observe(seq uint64, e event.Entry) []Violation {
+	ev, err := event.Decode(e)
+	if err != nil {
+		l.seq = seq
+		return []Violation{{Invariant: "S25", Words: fmt.Sprintf("event %d: %v", seq, err)}}
+	}
+	return l.ObserveEvent(seq, e, ev)
+}
+
+// ObserveEvent is Observe of an entry that ev was decoded from.
+func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violation {
 	l.out = nil
 	l.must(seq == l.seq+1, "S25", "event %d follows event %d", seq, l.seq)
 	l.seq = seq
-	ev, err := event.Decode(e)
-	if err != nil {
-		l.addf("S25", "event %d: %v", seq, err)
-		return l.out
-	}
 	if e.HostSeq != 0 || event.FromHost(e.Type) {
 		l.chain(e)
 	}
-	if !l.fleetEvent(e, ev) && !l.rolloutEvent(ev) && !l.grantEvent(e, ev) && !l.hostEvent(e, ev) {
+	if !l.overrideEvent(ev) && !l.fleetEvent(e, ev) && !l.rolloutEvent(ev) && !l.operatorEvent(e, ev) && !l.grantEvent(e, ev) && !l.hostEvent(e, ev) {
 		l.addf("S25", "event %d of type %s is not checked", seq, e.Type)
 	}
 	for i := range l.out {
@@ -181,22 +202,30 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		for _, cr := range ev.Channels {
 			c := l.channel(cr.Channel)
 			c.manifests, c.onNewRef = cr.Manifests, cr.OnNewRef
+			if c.latest != nil && len(cr.Manifests) > 0 && cr.Manifests[0].Digest == c.latest.manifest.Digest {
+				c.deferral = ""
+			}
 		}
+	case event.ComplianceEvaluated:
+		l.verdict(ev)
 	case event.QuarantineAdded:
 		l.must(ev.Reason != "", "S28", "a quarantine without a reason")
 		l.channel(ev.Channel).quarantine[ev.Digest] = true
 	case event.QuarantineCleared:
 		l.must(ev.Actor != "", "S17", "a quarantine cleared by nobody")
+		l.must(l.held(ev.Channel, "", ev.Digest, "") == nil, "S17", "a signed quarantine of %s on %s cleared without a signature", ev.Digest.Short(), ev.Channel)
 		delete(l.channel(ev.Channel).quarantine, ev.Digest)
 	case event.HostEnrolled:
 		h := l.host(e.Host)
 		l.must(ev.Incarnation > h.incarnation, "S5", "host %s enrolled as incarnation %d after %d", e.Host, ev.Incarnation, h.incarnation)
-		*h = hostFacts{name: e.Host, incarnation: ev.Incarnation}
+		*h = hostFacts{name: e.Host, incarnation: ev.Incarnation, frozen: h.frozen}
 		for _, r := range l.rollouts { // a new disk took no grant
 			delete(r.claimed, h.name)
 		}
-	case event.RootTrusted, event.TimestampAccepted, event.VerifyFailed, event.EnrolRefused, event.CertificateRenewed,
-		event.HostRevoked, event.HostHead, event.HostForked, event.TrustRefused, event.BundleQuarantined, event.FileKept,
+	case event.RootTrusted:
+		l.epochBegins(ev.Epoch)
+	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused, event.CertificateRenewed,
+		event.HostRevoked, event.HostDecommissioned, event.HostHead, event.HostForked, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceChanged, event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.StreamOpened:

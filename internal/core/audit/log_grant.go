@@ -6,6 +6,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // grantEvent takes the life of a grant up to its claim.
@@ -18,12 +19,20 @@ func (l *Log) grantEvent(e event.Entry, ev event.Event) bool {
 	case event.GrantEnded:
 		h := l.host(e.Host)
 		l.must(ev.Reason != "", "S28", "grant %s ended without a reason", ev.Grant)
-		l.must(h.open != nil && h.open.Grant == ev.Grant && !h.open.claimed, "S24", "grant %s of host %s ended and was not open", ev.Grant, h.name)
+		l.must(h.open != nil && h.open.Grant == ev.Grant && (!h.open.claimed || h.open.declined), "S24", "grant %s of host %s ended and was not open", ev.Grant, h.name)
+		if g := h.open; g != nil && g.claimed && h.manifest != g.manifest {
+			if r, _ := l.of(g.manifest); r != nil {
+				delete(r.claimed, h.name) // given back: it never acted
+			}
+		}
 		h.open = nil
 	case event.GrantDeclined:
 		l.must(ev.Code != "", "S28", "host %s declined grant %s without a reason", e.Host, ev.Grant)
 		h := l.host(e.Host)
-		if h.permit() == nil || h.open.Grant != ev.Grant || h.open.claimed {
+		if h.open == nil || h.open.Grant != ev.Grant || h.open.claimed && !host.GivesBack(ev.Code) {
+			break
+		}
+		if h.open.declined = true; h.permit() == nil {
 			break
 		}
 		switch ev.Code {
@@ -45,6 +54,7 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	l.must(ev.Reason != "", "S28", "grant %s has no reason", ev.Grant)
 	l.must(ev.Expires > at, "S23", "grant %s expires as it is given", ev.Grant)
 	l.must(l.grants[ev.Grant] == nil, "S24", "grant %s was given before", ev.Grant)
+	l.warm(h, ev.Purpose, ev.Grant, at)
 	l.must(h.open == nil, "S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
 	l.must(h.incarnation != 0 && h.online, "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
 	r := l.find(ev.Rollout, ev.Manifest)
@@ -53,17 +63,20 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	}
 	g := &grantFacts{Granted: ev, host: h.name, manifest: r.manifest.Digest}
 	l.must(h.inFlight() || !l.full(h), "S1", "host %s was granted %s and a budget of it is full", h.name, ev.Grant)
+	l.inWindow(h, r, ev.Purpose, ev.Grant, at)
 	switch ev.Purpose {
 	case host.Forward:
 		l.forward(h, r, ev)
 	case host.Back:
 		l.must(r.reverting, "S21", "host %s is sent back and rollout %s is not reverting", h.name, r.name)
-		l.must(r.claimed[h.name] && h.manifest == g.manifest, "S22", "host %s is sent back from %s and is not in it", h.name, r.name)
+		l.must((r.claimed[h.name] || r.ordered) && h.manifest == g.manifest, "S22", "host %s is sent back from %s and is not in it", h.name, r.name)
 		l.must(ev.Target == h.from, "S21", "host %s is sent back to %s, it came from %s", h.name, ev.Target.Short(), h.from.Short())
 	case host.Repair:
 		l.repair(h, r, ev)
 		l.grants[ev.Grant], h.open = g, g
 		return
+	case host.Reboot:
+		l.reboots(h, r, ev)
 	default:
 		l.addf("S3", "host %s was granted %s for %q", h.name, ev.Grant, ev.Purpose)
 	}
@@ -71,14 +84,28 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	r.granted[h.name] = true
 }
 
+// inWindow checks that no maintenance window of a host is closed when something
+// of it may be stopped. The way back is always open.
+func (l *Log) inWindow(h *hostFacts, r *rolloutFacts, purpose host.Purpose, grant string, at clock.Instant) {
+	i, ok := r.manifest.Leaf(h.name)
+	if !ok || purpose == host.Back {
+		return
+	}
+	if ws := r.manifest.Header.WindowsOf(&r.manifest.Leaves[i]); !window.AllOpen(ws, at) {
+		l.addf("S41", "grant %s of host %s outside its maintenance windows", grant, h.name)
+	}
+}
+
 // forward checks a grant of a plan's target.
 func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
-	l.must(!h.moving(), "S2", "host %s was granted %s while it is %s", h.name, ev.Grant, h.phase)
+	l.must(!h.moving() || h.staged(), "S2", "host %s was granted %s while it is %s", h.name, ev.Grant, h.phase)
 	c := l.channel(r.channel)
 	l.must(r == c.latest || r == c.converged, "S13", "host %s was granted %s of rollout %s, neither active nor last converged", h.name, ev.Grant, r.name)
 	l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
 		"host %s was granted %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+	l.must(!l.barred[r.manifest.Digest], "S42", "host %s was granted %s of rollout %s, which fails required controls", h.name, ev.Grant, r.name)
 	l.must(!c.quarantine[ev.Target], "S17", "host %s was granted %s, which is quarantined on %s", h.name, ev.Target.Short(), r.channel)
+	l.permitted(h, r, ev.Target)
 	i, ok := r.manifest.Leaf(h.name)
 	if !ok {
 		l.addf("S3", "host %s was granted %s and is not in rollout %s", h.name, ev.Grant, r.name)
@@ -88,6 +115,7 @@ func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 	l.must(leaf.Target == ev.Target && leaf.Wave == ev.Wave, "S30", "grant %s of host %s is not what the plan says", ev.Grant, h.name)
 	l.must(leaf.Wave <= r.cursor, "S7", "host %s of wave %d was granted %s at wave %d", h.name, leaf.Wave, ev.Grant, r.cursor)
 	l.edgesMet(h, r, leaf)
+	l.must(!h.staged() || !l.restless(h), "S1", "staged host %s was granted %s and in a budget of it as many hosts change something as may", h.name, ev.Grant)
 	if before, at := l.of(h.manifest); before != nil {
 		_, here := l.of(r.manifest.Digest)
 		newer := at > here && !before.reverting && (h.phase == host.Converged || h.phase == host.Failed)
@@ -144,18 +172,24 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 		l.addf("S24", "host %s claimed grant %s, which is not open for it", h.name, ev.Grant)
 		return
 	}
+	l.warm(h, g.Purpose, ev.Grant, at)
 	l.must(!g.claimed, "S24", "host %s claimed grant %s twice", h.name, ev.Grant)
 	l.must(at < g.Expires, "S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
 	g.claimed = true
+	r, _ := l.of(g.manifest)
+	l.inWindow(h, r, g.Purpose, ev.Grant, at)
 	if g.Purpose == host.Repair {
 		l.repair(h, nil, g.Granted)
 		return
 	}
-	r, _ := l.of(g.manifest)
 	r.claimed[h.name] = true
-	if g.Purpose == host.Forward {
+	if g.Purpose == host.Reboot {
+		l.must(h.phase == host.Deferred && h.reboot == "" && h.manifest == g.manifest, "S23", "host %s claimed %s to reboot while it is %s", h.name, ev.Grant, h.phase)
+	}
+	if g.Purpose == host.Forward || g.Purpose == host.Reboot {
 		l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
 			"host %s claimed grant %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+		l.permitted(h, r, g.Target)
 		l.must(!l.channel(r.channel).quarantine[g.Target], "S17", "host %s claimed %s, which is quarantined", h.name, g.Target.Short())
 	}
 }

@@ -22,6 +22,9 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 		if r := l.actingFor(h); r != nil {
 			r.failed[h.name] = true
 		}
+	case event.HostSlotFreed:
+		l.must(ev.Reason != "", "S28", "the slot of host %s was freed without a reason", h.name)
+		h.open, h.freed = nil, true
 	case event.RepairNeeded:
 		l.must(ev.Reason != "" && len(ev.Resources) > 0, "S28", "host %s waits for a repair without a reason", h.name)
 		h.need = &ev.RepairNeed
@@ -38,7 +41,7 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 // actingFor returns the rollout that a host acts for.
 func (l *Log) actingFor(h *hostFacts) *rolloutFacts {
 	d := h.manifest
-	if h.permit() != nil {
+	if g := h.permit(); g != nil && g.claimed {
 		d = h.open.manifest
 	}
 	r, _ := l.of(d)
@@ -57,6 +60,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	booted, isBoot := in.(host.Booted)
 	if h.phase == "" && isBoot { // a host may come with a past
 		h.phase, h.manifest, h.current = ev.To, ev.Manifest, booted.Current
+		h.unseen = ev.Manifest != ""
 		return
 	}
 	l.must(ev.From == h.phase, "S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
@@ -66,6 +70,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	}
 	l.input(h, at, in)
 	before := h.phase
+	l.afterReboot(h, in, ev.To)
 	h.phase = ev.To
 	if before == ev.To {
 		return
@@ -75,7 +80,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 		l.failed(h, ev)
 	case host.Reverted:
 		h.reverting = false
-		l.must(h.current == h.from, "S21", "host %s went back to %s, it came from %s", h.name, h.current.Short(), h.from.Short())
+		l.must(h.unseen || h.current == h.from, "S21", "host %s went back to %s, it came from %s", h.name, h.current.Short(), h.from.Short())
 		l.outcome(h, host.Reverted)
 	case host.Converged:
 		l.soaked(h, at)
@@ -94,7 +99,9 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 			h.open = nil
 		}
 		h.grant, h.manifest, h.from, h.target = in.Grant, in.Manifest, in.From, in.Target
-		h.reverting, h.reverts, h.probes = false, 0, nil
+		h.reverting, h.reverts, h.probes, h.unseen, h.reboot, h.boot = false, 0, nil, false, "", in.BootID
+	case host.RebootClaimed:
+		l.rebootClaimed(h, in)
 	case host.Activated:
 		h.current, h.completed, h.soakFrom, h.probes = in.Observed, at, at, map[string]bool{}
 	case host.ProbeObserved:
@@ -110,14 +117,24 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 		if g != nil && g.Grant == in.Grant {
 			h.open = nil
 		}
+		if h.phase != host.Failed || !h.reverting {
+			h.rebooted = false
+		}
 		h.grant, h.reverting, h.reverts = in.Grant, h.phase != host.Reverted, 0
 	case host.RevertCompleted:
 		h.current = in.Observed
 	case host.RevertFailed:
-		if h.reverts++; h.reverts >= host.MaxReverts {
-			h.reverting = false
+		h.stayed()
+	case host.RebootFailed, host.Elapsed:
+		if h.phase == host.Failed && h.reverting { // the reboot of the way back did not come
+			h.stayed()
+		}
+	case host.RevertDeferred:
+		if h.rebooted {
+			h.stayed()
 		}
 	case host.Booted:
+		h.rebooted, h.boot = h.rebooted || h.boot != in.BootID, in.BootID
 		if h.phase == host.Soaking {
 			h.soakFrom = at
 		}
@@ -146,7 +163,7 @@ func (l *Log) enforced(h *hostFacts, probe string) bool {
 func (l *Log) failed(h *hostFacts, ev event.HostStepped) {
 	p := l.planOf(h)
 	if p != nil && (p.Policy.OnHealthFailure == fleet.RollbackAndHalt || ev.Cause == host.ContactLost) {
-		h.reverting = true
+		h.reverting, h.rebooted = true, false
 	}
 	if r, _ := l.of(h.manifest); r != nil && ev.Cause != host.RevertOrdered {
 		r.failed[h.name] = true

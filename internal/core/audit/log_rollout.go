@@ -17,6 +17,9 @@ func (l *Log) rolloutEvent(ev event.Event) bool {
 		c := l.channel(ev.Channel)
 		l.must(len(c.manifests) > 0 && c.manifests[0].Digest == ev.Manifest, "S16", "%s is queued and is not the latest ref", ev.TargetRef)
 	case event.RolloutDeferred:
+		c, says := l.channel(ev.Channel), ev.TargetRef+" "+ev.BlockedBy+" "+ev.Reason
+		l.must(c.deferral != says, "S27", "rollout %s is deferred again for the same reason", ev.TargetRef)
+		c.deferral = says
 		l.must(ev.Reason != "" && ev.BlockedBy != "", "S28", "rollout %s is deferred without a reason", ev.TargetRef)
 	case event.RolloutMoved:
 		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
@@ -46,6 +49,10 @@ func (l *Log) rolloutEvent(ev event.Event) bool {
 		}
 	case event.WaveHeld:
 		l.must(ev.Reason != "" && ev.Code != "", "S28", "wave %d of %s is held without a reason", ev.Wave, ev.Rollout)
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
+			l.must(r.held != ev.Code, "S27", "wave %d of %s is held again for the same reason", ev.Wave, ev.Rollout)
+			r.held = ev.Code
+		}
 	default:
 		return false
 	}
@@ -76,9 +83,10 @@ func (l *Log) opened(ev event.RolloutOpened) {
 	l.must(m.Digest == ev.Manifest && m.Header.Channel == ev.Channel && m.Header.Rollout() == ev.Rollout, "S30",
 		"rollout %s opened with a manifest of %s", ev.Rollout, m.Header.Rollout())
 	r := &rolloutFacts{name: ev.Rollout, channel: ev.Channel, manifest: m, phase: rollout.Opening,
-		granted: map[string]bool{}, claimed: map[string]bool{}, failed: map[string]bool{}, acknowledged: map[string]bool{}}
+		granted: map[string]bool{}, claimed: map[string]bool{}, failed: map[string]bool{}, acknowledged: map[string]bool{}, excused: map[string]bool{}}
+	r.paused = l.held("", ev.Manifest, "", "") != nil
 	l.rollouts = append(l.rollouts, r)
-	c.latest = r
+	c.latest, c.deferral = r, ""
 }
 
 func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
@@ -88,11 +96,15 @@ func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
 	if r.phase == rollout.Failed && to == rollout.Active {
 		l.must(r.resumed && ev.Actor != "" && !r.final, "S18", "rollout %s left its halt without an operator", r.name)
 	}
+	if to == rollout.Superseded && !r.phase.Ended() {
+		l.must(l.channel(r.channel).onNewRef == fleet.Supersede, "S16", "rollout %s was superseded while it was %s, and refs of its channel queue", r.name, r.phase)
+	}
 	r.phase = to
 	switch to {
 	case rollout.Failed:
 		r.final, r.resumed = r.final || ev.Final, false
 	case rollout.Terminal:
+		l.must(ev.Actor == "" || r.forced, "S8", "rollout %s ended by %s, who forced no wave", r.name, ev.Actor)
 		l.terminal(r)
 		l.channel(r.channel).converged = r
 	case rollout.Reverted:
@@ -117,7 +129,7 @@ func (l *Log) terminal(r *rolloutFacts) {
 			atTarget++
 		}
 	}
-	l.must(evidence > 0 || atTarget == len(r.manifest.Leaves), "S8", "rollout %s is terminal and nobody converged", r.name)
+	l.must(evidence > 0 || atTarget == len(r.manifest.Leaves) || r.forced, "S8", "rollout %s is terminal and nobody converged", r.name)
 }
 
 // backHome checks that no host that can be heard stays on what was reverted.
@@ -134,6 +146,10 @@ func (l *Log) backHome(r *rolloutFacts) {
 
 func (l *Log) reverting(r *rolloutFacts, ev event.RolloutReverting) {
 	l.must(ev.Reason != "", "S28", "rollout %s reverts without a reason", r.name)
+	if ev.Override != "" {
+		l.rolledBack(r, ev)
+		return
+	}
 	l.must(r.manifest.Header.Policy.OnHealthFailure == fleet.RollbackAndHalt, "S18", "rollout %s reverts under policy halt", r.name)
 	l.must(l.failures(r, ev.Wave) > r.manifest.Header.Policy.MaxFailures, "S22", "rollout %s reverts with %d failures in wave %d", r.name, l.failures(r, ev.Wave), ev.Wave)
 	r.reverting = true
@@ -142,6 +158,7 @@ func (l *Log) reverting(r *rolloutFacts, ev event.RolloutReverting) {
 func (l *Log) resumed(r *rolloutFacts, ev event.RolloutResumed) {
 	l.must(ev.Actor != "", "S18", "rollout %s resumed by nobody", r.name)
 	l.must(!r.final && !r.reverting, "S18", "rollout %s resumed for good after its end", r.name)
+	l.must(l.held("", r.manifest.Digest, "", "") == nil, "S18", "rollout %s resumed against a signed override", r.name)
 	r.paused = false
 	if r.phase == rollout.Failed {
 		r.resumed = true
@@ -183,31 +200,18 @@ func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
 	l.must(ev.Reason != "", "S28", "wave %d of %s promoted without a reason", ev.Wave, r.name)
 	l.must(ev.Wave == r.cursor && ev.Wave+1 < len(r.manifest.Header.Waves), "S7", "wave %d of %s promoted at cursor %d", ev.Wave, r.name, r.cursor)
 	l.must(!r.phase.Ended() && !r.paused && !r.reverting, "S18", "wave %d of %s promoted while it is %s", ev.Wave, r.name, r.phase)
-	hosts, evidence, atTarget, skipped := 0, 0, 0, 0
+	l.evidenced(r, ev.Wave)
 	for i := range r.manifest.Leaves {
-		leaf := &r.manifest.Leaves[i]
-		if leaf.Wave != ev.Wave {
-			continue
-		}
-		hosts++
-		h := l.host(leaf.Host)
-		l.must(!l.undecided(r, h), "S8", "wave %d of %s promoted while host %s is %s", ev.Wave, r.name, h.name, h.phase)
-		switch {
-		case l.converged(r, h):
-			evidence++
-		case h.current == leaf.Target && !h.rolling() && h.manifest != r.manifest.Digest:
-			atTarget++
-		case !h.online && !r.claimed[h.name]:
-			skipped++
-		default:
-			l.must(h.online || r.failed[h.name] || h.manifest != r.manifest.Digest, "S10",
-				"wave %d of %s promoted over host %s, which claimed and is away", ev.Wave, r.name, h.name)
+		if leaf := &r.manifest.Leaves[i]; leaf.Wave == ev.Wave {
+			h := l.host(leaf.Host)
+			l.must(!l.undecided(r, h), "S8", "wave %d of %s promoted while host %s is %s", ev.Wave, r.name, h.name, h.phase)
 		}
 	}
-	need := min(max(1, r.manifest.Header.Waves[ev.Wave].MinSoaked), hosts-atTarget)
-	l.must(evidence >= need, "S8", "wave %d of %s promoted on %d converged hosts of the %d it needs", ev.Wave, r.name, evidence, need)
-	l.must(ev.Evidence == evidence, "S8", "wave %d of %s promoted on %d converged hosts by its word, %d by the log", ev.Wave, r.name, ev.Evidence, evidence)
+	n := l.tally(r, ev.Wave)
+	need := min(max(1, r.manifest.Header.Waves[ev.Wave].MinSoaked), n.hosts-n.atTarget)
+	l.must(n.evidence >= need, "S8", "wave %d of %s promoted on %d converged hosts of the %d it needs", ev.Wave, r.name, n.evidence, need)
+	l.must(ev.Evidence == n.evidence, "S8", "wave %d of %s promoted on %d converged hosts by its word, %d by the log", ev.Wave, r.name, ev.Evidence, n.evidence)
 	l.must(l.failures(r, ev.Wave) <= r.manifest.Header.Policy.MaxFailures, "S8", "wave %d of %s promoted with %d failures", ev.Wave, r.name, l.failures(r, ev.Wave))
-	l.must(ev.Skipped == skipped, "S11", "wave %d of %s skipped %d hosts by its word, %d were never claimed and are away", ev.Wave, r.name, ev.Skipped, skipped)
-	r.cursor = ev.Wave + 1
+	l.must(ev.Skipped == n.skipped, "S11", "wave %d of %s skipped %d hosts by its word, %d were never claimed and are away", ev.Wave, r.name, ev.Skipped, n.skipped)
+	r.cursor, r.held = ev.Wave+1, ""
 }

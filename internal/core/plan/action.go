@@ -21,7 +21,9 @@ type Applier interface {
 	Grant(host string, e event.Granted) error
 	EndGrant(host string, e event.GrantEnded) error
 	FailSilent(host string, e event.HostFailedSilently) error
+	FreeSlot(host string, e event.HostSlotFreed) error
 	AddQuarantine(event.QuarantineAdded) error
+	Unfreeze(host string, e event.HostUnfrozen) error
 }
 
 // Decision is an action with the entry that records it.
@@ -58,7 +60,15 @@ type (
 		event.HostFailedSilently
 		host string
 	}
+	freeSlot struct {
+		event.HostSlotFreed
+		host string
+	}
 	addQuarantine struct{ event.QuarantineAdded }
+	unfreeze      struct {
+		event.HostUnfrozen
+		host string
+	}
 )
 
 func (a openRollout) Apply(h Applier) error   { return h.OpenRollout(a.RolloutOpened) }
@@ -70,5 +80,7 @@ func (a promoteWave) Apply(h Applier) error   { return h.PromoteWave(a.WavePromo
 func (a holdWave) Apply(h Applier) error      { return h.HoldWave(a.WaveHeld) }
 func (a grant) Apply(h Applier) error         { return h.Grant(a.host, a.Granted) }
 func (a endGrant) Apply(h Applier) error      { return h.EndGrant(a.host, a.GrantEnded) }
+func (a freeSlot) Apply(h Applier) error      { return h.FreeSlot(a.host, a.HostSlotFreed) }
 func (a failSilent) Apply(h Applier) error    { return h.FailSilent(a.host, a.HostFailedSilently) }
 func (a addQuarantine) Apply(h Applier) error { return h.AddQuarantine(a.QuarantineAdded) }
+func (a unfreeze) Apply(h Applier) error      { return h.Unfreeze(a.host, a.HostUnfrozen) }

@@ -11,6 +11,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 // rolledBack is the log of a rollout that converged and of one whose second wave
@@ -139,6 +141,63 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 		v := found(w, c.log)
 		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == c.invariant }) {
 			t.Errorf("%s: the audit found only %v", c.invariant, v)
+		}
+	}
+}
+
+// TestAuditOfOperatorsDecisions tampers with logs of verbs.
+func TestAuditOfOperatorsDecisions(t *testing.T) {
+	w := onOne(t, "h0 h1 h2")
+	w.presence("h0", false)
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2", target: bundles[1], minSoaked: 2}))
+	w.commit(plan.Freeze(w.s, "h2", w.now.Add(clock.Hour), "why", "ada", w.now))
+	w.live(3)
+	w.promote("c@r2", "w0")
+	w.commit(plan.Unfreeze(w.s, "h2", "why", "ada", w.now))
+	w.live(4)
+	w.phase("c@r2", rollout.Terminal)
+	if v := found(w, w.log); len(v) > 0 {
+		t.Fatalf("the sound log violates %v", v)
+	}
+	type log = []event.Entry
+	change := func(i int, field string, value any) log {
+		l := slices.Clone(w.log)
+		l[i] = edited(t, l[i], field, value)
+		return l
+	}
+	entry := func(ev event.Event) event.Entry {
+		e, err := event.NewEntry(w.now, "", ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	forced, frozen, unfrozen := at(t, w.log, event.WaveForced{}, 1), at(t, w.log, event.HostFrozen{}, 1), at(t, w.log, event.HostUnfrozen{}, 1)
+	soaking := at(t, w.log, event.GrantClaimed{}, 4) // of h1 in the second rollout
+	r1, r2 := w.s.Find("c@r1"), w.s.Find("c@r2")
+	early := slices.Insert(slices.Clone(w.log[:soaking+1]), soaking+1, w.log[forced])
+	for name, c := range map[string]struct {
+		invariant string
+		log       log
+	}{
+		"forced by nobody":       {"S8", change(forced, "actor", "")},
+		"forced without why":     {"S8", change(forced, "held", []string{})},
+		"forced past":            {"S7", change(forced, "wave", 1)},
+		"forced in flight":       {"S8", early},
+		"forced on a lie":        {"S8", change(forced, "evidence", 2)},
+		"not forced":             {"S7", slices.Delete(slices.Clone(w.log), forced, forced+1)},
+		"frozen by nobody":       {"S18", change(frozen, "actor", "")},
+		"frozen for ever":        {"S18", change(frozen, "until", 0)},
+		"thawed by nobody":       {"S18", change(unfrozen, "actor", "")},
+		"granted in the frost":   {"S18", slices.Delete(slices.Clone(w.log), unfrozen, unfrozen+1)},
+		"pruned the latest":      {"S13", append(slices.Clone(w.log), entry(event.RolloutPruned{Rollout: r2.Name, Manifest: r2.Manifest, Phase: "terminal", Reason: "x"}))},
+		"pruned what runs":       {"S19", append(slices.Clone(w.log[:forced]), entry(event.RolloutPruned{Rollout: r2.Name, Manifest: r2.Manifest, Phase: "active", Reason: "x"}))},
+		"pruned without why":     {"S28", append(slices.Clone(w.log), entry(event.RolloutPruned{Rollout: r1.Name, Manifest: r1.Manifest, Phase: "terminal"}))},
+		"held again for nothing": {"S27", slices.Insert(slices.Clone(w.log), forced, w.log[at(t, w.log, event.WaveHeld{}, w.count(event.WaveHeld{}, "")-1)], w.log[at(t, w.log, event.WaveHeld{}, w.count(event.WaveHeld{}, "")-1)])},
+	} {
+		v := found(w, c.log)
+		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == c.invariant }) {
+			t.Errorf("%s: the audit found only %v, expected %s", name, v, c.invariant)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Budget struct {
 	Max      int
 	Members  []string
 	InFlight int
+	Idle     int      // in flight, and waiting for the grant to reboot
 	channels []string // that have members of it in a live rollout
 }
 
@@ -80,6 +81,9 @@ func (s *State) addBudget(b fleet.Budget, members []string) {
 		h.budgets = append(h.budgets, id)
 		if h.inFlight {
 			budget.InFlight++
+		}
+		if h.idle {
+			budget.Idle++
 		}
 	}
 	s.budgets = append(s.budgets, budget)

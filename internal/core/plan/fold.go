@@ -22,6 +22,9 @@ func (s *State) Apply(e event.Entry) error {
 	return s.fold(e, ev)
 }
 
+// ApplyEvent is Apply of an entry that ev was decoded from.
+func (s *State) ApplyEvent(e event.Entry, ev event.Event) error { return s.fold(e, ev) }
+
 // fold applies a decoded event. Only At, Host, Incarnation and HostSeq of the
 // entry are read.
 func (s *State) fold(e event.Entry, ev event.Event) error {
@@ -31,31 +34,36 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 			return fmt.Errorf("event %d of host %s (incarnation %d) does not follow event %d (incarnation %d)",
 				e.HostSeq, e.Host, e.Incarnation, h.Seq, h.Incarnation)
 		}
-		h.Seq = e.HostSeq
+		h.Seq, h.Clock.At = e.HostSeq, e.At
 	}
 	switch ev := ev.(type) {
 	case event.RootTrusted:
 		s.Root = ev
+		s.endOverrides(ev.Epoch)
 	case event.ReleaseAccepted:
 		s.foldRelease(e.At, ev)
 	case event.TimestampAccepted:
 		s.Timestamp = ev
 		s.markAll()
 	case event.HostEnrolled:
-		s.foldEnrolled(e.Host, ev)
+		s.foldEnrolled(e.At, e.Host, ev)
 	case event.CertificateRenewed:
 		h := s.host(e.Host)
-		h.Serial, h.PrevSerial, h.NotAfter = ev.Serial, ev.Presented, ev.NotAfter
-	case event.HostRevoked:
-		s.host(e.Host).RevokedBefore = ev.NotBefore
+		h.Serial, h.PrevSerial, h.NotAfter, h.IssuedAt = ev.Serial, ev.Presented, ev.NotAfter, e.At
+	case event.HostRevoked, event.HostForked, event.HostDecommissioned, event.HostSlotFreed:
+		s.foldIdentity(s.host(e.Host), ev)
 	case event.HostHead:
-		s.host(e.Host).ChainHash = ev.Hash
-	case event.HostForked:
-		s.host(e.Host).Forked = true
+		h := s.host(e.Host)
+		h.ChainHash = ev.Hash
+		h.Clock.heard(e.At)
 	case event.HostSilent, event.HostReturned, event.HostFailedSilently:
 		s.foldPresence(e.At, s.host(e.Host), ev)
 	case event.HostStepped:
 		return s.foldStepped(e, s.host(e.Host), ev)
+	case event.RolloutPruned:
+		return s.foldPruned(ev)
+	case event.HostFrozen, event.HostUnfrozen:
+		s.foldFreeze(s.host(e.Host), ev)
 	case event.RepairNeeded, event.RepairOver:
 		s.foldRepair(s.host(e.Host), ev)
 	case event.GrantDeclined:
@@ -70,9 +78,15 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldGrant(e, s.host(e.Host), ev)
 	case event.QuarantineAdded, event.QuarantineCleared, event.RolloutQueued, event.RolloutDeferred:
 		return s.foldChannel(ev)
-	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveHeld:
+	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveForced, event.WaveHeld:
 		return s.foldRollout(e.At, ev)
-	case event.VerifyFailed, event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
+	case event.OverrideAccepted:
+		s.foldOverride(ev)
+	case event.ComplianceEvaluated:
+		s.foldCompliance(ev)
+	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered:
+		s.Sources = FoldSources(s.Sources, e.At, ev)
+	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.ResourceChanged, event.StreamOpened:
 		// For people: no decision reads them.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.ResourceReported:
@@ -87,6 +101,7 @@ func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {
 	s.Release = Release{Version: ev.Version, Epoch: ev.Epoch, Ref: ev.Ref, Resolved: ev.Resolved,
 		Roster: ev.Roster, Envelopes: ev.Envelopes, At: at}
 	s.Edges = ev.ChannelEdge
+	defer s.dropVerdicts()
 	for _, cr := range ev.Channels {
 		c := s.Channels[cr.Channel]
 		if c == nil {
@@ -108,12 +123,12 @@ func (s *State) markAll() {
 	}
 }
 
-func (s *State) foldEnrolled(name string, ev event.HostEnrolled) {
+func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolled) {
 	h := s.host(name)
 	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
-	fresh := Host{Name: name, budgets: h.budgets, seats: h.seats, inFlight: h.inFlight, RevokedBefore: h.RevokedBefore}
+	fresh := Host{Name: name, budgets: h.budgets, seats: h.seats, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze}
 	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
-	fresh.Serial, fresh.NotAfter = ev.Serial, ev.NotAfter
+	fresh.Serial, fresh.NotAfter, fresh.IssuedAt = ev.Serial, ev.NotAfter, at
 	*h = fresh
 	s.refresh(h)
 }
@@ -130,11 +145,7 @@ func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
 		h.Online, h.SilentSince = true, 0
 	case event.HostFailedSilently:
 		h.SilentFailure = true
-		d := h.Machine.Manifest
-		if h.Grant != nil {
-			d = h.Grant.Manifest
-		}
-		if r := s.Rollouts[d]; r != nil {
+		if r := s.Rollouts[h.actsFor()]; r != nil {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed = true })
 			s.dirty[r.Channel] = true
 		}
@@ -147,14 +158,18 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 	if err != nil {
 		return fmt.Errorf("event %d of host %s: %w", e.HostSeq, h.Name, err)
 	}
+	if _, booted := in.(host.Booted); booted {
+		h.Clock.Known = false
+	}
 	// The agent's own clock rules its machine, and e.At is on it.
 	s.stepped = s.mirror(h, in, e.At, ev)
 	h.SilentFailure = false
-	if h.Grant != nil && h.Machine.Grant == h.Grant.ID {
+	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID) {
 		h.Grant = nil // the machine leads from here
 	}
 	if r := s.Rollouts[h.Machine.Manifest]; r != nil {
-		if c, ok := in.(host.Claimed); ok && c.Manifest == r.Manifest {
+		c, claimed := in.(host.Claimed)
+		if _, reboots := in.(host.RebootClaimed); reboots || claimed && c.Manifest == r.Manifest {
 			h.Declines, h.NotBefore, h.DeclineCode, h.DeclineWords = 0, 0, "", ""
 		}
 		if h.Machine.Phase == host.Failed && ev.From != host.Failed && h.Machine.Cause != host.RevertOrdered {
@@ -210,7 +225,7 @@ func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostSt
 // follows frees it.
 func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	g := h.Grant
-	if g == nil || g.ID != ev.Grant || g.Claimed {
+	if g == nil || g.ID != ev.Grant || g.Claimed && !host.GivesBack(ev.Code) {
 		return
 	}
 	if g.Purpose == host.Repair { // it says nothing of what a rollout would bring
@@ -220,6 +235,9 @@ func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 		return
 	}
 	h.DeclineCode, h.DeclineWords = ev.Code, ev.Detail
+	if g.Purpose == host.Reboot {
+		return
+	}
 	switch ev.Code {
 	case host.DeclineAtTarget:
 		h.Machine.Current = g.Target
@@ -258,6 +276,9 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 	case event.GrantEnded:
 		if g := h.Grant; g != nil && g.ID == ev.Grant {
 			h.Grant = nil
+			if r := s.Rollouts[g.Manifest]; g.Claimed && r != nil && h.Machine.Manifest != g.Manifest {
+				r.SetMark(h.Name, func(m *rollout.Mark) { m.Claimed = false }) // given back: it never acted
+			}
 			if g.Purpose == host.Repair {
 				s.foldRepairGrant(h, ev)
 			} else if ev.NotBefore != 0 {

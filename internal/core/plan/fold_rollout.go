@@ -63,6 +63,9 @@ func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 	}
 	r := &rollout.Rollout{Name: ev.Rollout, Channel: ev.Channel, Ref: ev.Ref, Manifest: ev.Manifest,
 		Phase: rollout.Opening, Reason: ev.Reason, OpenedAt: at}
+	if t := s.Overrides.Paused(r.Manifest); t != nil {
+		r.Paused, r.PauseReason = true, t.Words()
+	}
 	r.Place = len(s.Order)
 	s.Rollouts[ev.Manifest], s.names[r.Name] = r, ev.Manifest
 	s.Order = append(s.Order, ev.Manifest)
@@ -94,6 +97,8 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		name, d = ev.Rollout, ev.Manifest
 	case event.WavePromoted:
 		name, d = ev.Rollout, ev.Manifest
+	case event.WaveForced:
+		name, d = ev.Rollout, ev.Manifest
 	case event.WaveHeld:
 		name, d = ev.Rollout, ev.Manifest
 	}
@@ -110,6 +115,7 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		return s.foldMoved(at, r, ev)
 	case event.RolloutReverting:
 		r.Reverting, r.Reason = true, ev.Reason
+		r.Ordered = r.Ordered || ev.Override != ""
 		if r.Plan != nil {
 			s.setMembers(r)
 		}
@@ -130,6 +136,8 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		s.markAll()
 	case event.WavePromoted:
 		r.Cursor, r.Held = ev.Wave+1, ""
+	case event.WaveForced:
+		s.foldForced(r, ev)
 	case event.WaveHeld:
 		r.Held = ev.Code
 	}

@@ -26,6 +26,7 @@ func (p *planner) serve(c *Channel, r *rollout.Rollout) {
 		}
 	}
 	p.forward(c, r)
+	p.reboots(c, r)
 }
 
 // forward grants the target to every host that no gate holds back.
@@ -38,13 +39,13 @@ func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 	}
 	active := p.s.Rollouts[c.Latest]
 	for i := r.Holders.Next(0); i >= 0 && p.err == nil; i = r.Holders.Next(i + 1) {
-		if r.Plan.Leaves[i].Wave <= r.Cursor {
+		if leaf := &r.Plan.Leaves[i]; leaf.Wave <= r.Cursor && !p.closed(r, leaf.Windows) && p.s.compliance(r, leaf.Wave) == nil {
 			p.offer(c, r, active, i)
 		}
 	}
 	for k := range r.Classes {
 		class := &r.Classes[k]
-		if class.Ready.Len() == 0 || class.Wave > r.Cursor {
+		if class.Ready.Len() == 0 || class.Wave > r.Cursor || p.closed(r, class.Windows) || p.s.compliance(r, class.Wave) != nil {
 			continue
 		}
 		for i := class.Ready.Next(0); i >= 0 && p.err == nil && !p.s.full(class.Budgets); i = class.Ready.Next(i + 1) {
@@ -66,9 +67,11 @@ func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, lea
 	switch {
 	case h.Grant != nil && !h.Grant.idle() || h.NotBefore > p.now:
 		return false
-	case h.Grant != nil && !p.s.fits(h):
+	case h.frozen(p.now) != nil:
 		return false
-	case c.Quarantine[leaf.Target] != "":
+	case (h.Grant != nil || h.idles()) && !p.s.fits(h):
+		return false
+	case p.s.quarantined(c, leaf.Target, h.Name) != "":
 		return false
 	case len(p.s.unmet(r, leaf)) > 0:
 		return false
@@ -125,6 +128,9 @@ func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, targe
 		Expires: p.now.Add(r.Plan.Header.Policy.GrantExpiry), Reason: reason}
 	if i, ok := r.Plan.Leaf(h.Name); ok {
 		ev.Wave = r.Plan.Leaves[i].Wave
+		if purpose != host.Back {
+			ev.Expires = endsBy(r.Plan.Header.WindowsOf(&r.Plan.Leaves[i]), p.now, ev.Expires)
+		}
 	}
 	ev.Budgets = p.budgetWords(h)
 	p.do(grant{ev, h.Name}, h.Name, ev)
@@ -149,9 +155,12 @@ func (p *planner) budgetWords(h *Host) map[string]string {
 // overlay returns why a rollout gives out no grants at all, or nil. A terminal
 // rollout still serves hosts that return.
 func (s *State) overlay(r *rollout.Rollout) *gate.Block {
+	if t := s.Overrides.Hold(r.Channel, r.Manifest); t != nil && !r.Reverting {
+		return gate.CheckOverride(r.Name, string(t.Action), t.Words())
+	}
 	return gate.CheckOverlay(gate.Standing{
 		Rollout: r.Name, Phase: string(r.Phase), Paused: r.Paused, Reason: firstOf(r.PauseReason, r.Reason),
-		Halted: r.Phase == rollout.Failed && !r.Final, Reverting: r.Reverting,
+		Halted: r.Phase == rollout.Failed && !r.Final, Blocked: len(s.Verdicts[r.Manifest]) > 0, Reverting: r.Reverting,
 		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal,
 	})
 }

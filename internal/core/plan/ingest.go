@@ -66,6 +66,8 @@ func Ingest(s *State, name string, events []event.Entry, head event.HostHead, no
 		switch ev := decoded[i].(type) {
 		case event.GrantDeclined:
 			d.declined(h, ev)
+		case event.HostStepped:
+			d.overtaken(h)
 		case event.RepairOver:
 			if h.Grant.idle() {
 				d.add(name, event.GrantEnded{Grant: h.Grant.ID, Reason: "nothing is left to repair"})
@@ -124,9 +126,10 @@ func (d *decider) heard(h *Host) {
 	}
 }
 
-// declined frees the slot of a grant that its host will not take.
+// declined frees the slot of a grant that its host will not take, also of one that
+// it claimed and, before it knew of that, gave back.
 func (d *decider) declined(h *Host, ev event.GrantDeclined) {
-	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed {
+	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed && !host.GivesBack(ev.Code) {
 		return
 	}
 	end := event.GrantEnded{Grant: ev.Grant, Reason: "declined: " + ev.Code + ": " + ev.Detail}
@@ -158,7 +161,7 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 	}
 	g := h.Grant
 	if g == nil || g.ID != grant {
-		if h.Machine.Grant == grant && h.Machine.Phase != "" {
+		if (h.Machine.Grant == grant || h.Machine.Reboot == grant) && h.Machine.Phase != "" {
 			return nil, nil // claimed, and the host has gone on from there
 		}
 		return refuse("grant %s is not open for host %s", grant, name)
@@ -169,21 +172,37 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 	if g.Expires.Reached(now) {
 		return refuse("grant %s expired at %s", grant, g.Expires)
 	}
+	if err := h.mayAct(); err != nil {
+		return nil, err
+	}
 	r := s.Rollouts[g.Manifest]
 	if r == nil {
 		return refuse("rollout %s is gone", g.Rollout)
 	}
+	if b := h.frozen(now); b != nil && g.Purpose != host.Back {
+		return refuse("%s", b.Words)
+	}
 	if g.Purpose == host.Repair {
-		if b := s.mayRepair(h, g); b != nil {
+		if b := s.mayRepair(h, g, now); b != nil {
 			return refuse("%s", b.Words)
 		}
 	}
-	if g.Purpose == host.Forward {
+	if g.Purpose == host.Reboot {
+		if b := s.mayReboot(h, g); b != nil {
+			return refuse("%s", b.Words)
+		}
+	}
+	if g.Purpose == host.Forward || g.Purpose == host.Reboot {
 		if b := s.overlay(r); b != nil {
 			return refuse("%s", b.Words)
 		}
-		if reason := s.Channels[r.Channel].Quarantine[g.Target]; reason != "" {
+		if reason := s.quarantined(s.Channels[r.Channel], g.Target, name); reason != "" {
 			return refuse("bundle %s is quarantined: %s", g.Target.Short(), reason)
+		}
+		if hp := s.hostPlan(h, g.Manifest); hp != nil {
+			if b := gate.CheckWindow("host "+name, hp.Windows, now); b != nil {
+				return refuse("%s", b.Words)
+			}
 		}
 	}
 	d := &decider{s: s, now: now}
@@ -251,9 +270,13 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 		}
 		d.add("", event.RolloutPaused{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	case Resume:
-		if err := d.resume(r, reason, actor); err != nil {
+		if t := s.Overrides.Paused(r.Manifest); t != nil {
+			return nil, needsSignature("rollout "+r.Name, t, "steady rollout resume "+r.Name+" --sign KEYS")
+		}
+		if err := d.mayResume(r); err != nil {
 			return nil, err
 		}
+		d.resume(r, reason, actor)
 	case Cancel:
 		if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed && r.Phase != rollout.Reverted {
 			return nil, verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, standing(r))
@@ -265,8 +288,11 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 	return d.entries, d.err
 }
 
-func (d *decider) resume(r *rollout.Rollout, reason, actor string) error {
+func (d *decider) mayResume(r *rollout.Rollout) error {
 	c := d.s.Channels[r.Channel]
+	if b := d.s.blocked(r.Name, r.Manifest); b != nil {
+		return verbErrorf("%s; %s", b.Words, b.ClearedBy)
+	}
 	switch {
 	case r.Final:
 		return verbErrorf("rollout %s was cancelled; push a release instead", r.Name)
@@ -277,13 +303,16 @@ func (d *decider) resume(r *rollout.Rollout, reason, actor string) error {
 	case r.Phase != rollout.Failed && !r.Paused:
 		return verbErrorf("rollout %s is %s; there is nothing to resume", r.Name, standing(r))
 	}
+	return nil
+}
+
+func (d *decider) resume(r *rollout.Rollout, reason, actor string) {
 	halted := r.Phase == rollout.Failed
 	d.add("", event.RolloutResumed{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	if halted {
 		d.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(rollout.Failed), To: string(rollout.Active),
 			Reason: "resumed: " + reason, Actor: actor})
 	}
-	return nil
 }
 
 func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
@@ -294,7 +323,7 @@ func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
 		d.add("", event.RolloutCancelled{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	}
 	for _, name := range d.s.HostNames() {
-		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Manifest == r.Manifest && g.Purpose == host.Forward {
+		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Manifest == r.Manifest && (g.Purpose == host.Forward || g.Purpose == host.Reboot) {
 			d.add(name, event.GrantEnded{Grant: g.ID, Reason: "rollout " + r.Name + " was cancelled"})
 		}
 	}
@@ -320,6 +349,9 @@ func ClearQuarantine(s *State, channel, bundle, reason, actor string, now clock.
 	c := s.Channels[channel]
 	if c == nil {
 		return nil, verbErrorf("there is no channel %q", channel)
+	}
+	if t := s.signedQuarantine(channel, bundle); t != nil {
+		return nil, needsSignature("bundle "+t.Bundle.Short(), t, "steady quarantine clear "+channel+" "+t.Bundle.Short()+" --sign KEYS")
 	}
 	for d := range c.Quarantine { // order-free: at most one has this digest
 		if string(d) == bundle || d.Short() == bundle {
@@ -353,7 +385,14 @@ type Answer struct {
 	// PendingBlock what it waits for.
 	Pending      string      `json:"pending,omitempty"`
 	PendingBlock *gate.Block `json:"pendingBlock,omitempty"`
+	PendingGates []Gate      `json:"pendingGates,omitempty"`
+	// Holds is everything that keeps the rollout's open wave from being promoted.
+	Holds []*gate.Block `json:"holds,omitempty"`
+	// Accepted is what operators let pass in the waves up to the host's.
+	Accepted []string `json:"accepted,omitempty"`
 	// Repair is what the host waits to repair or repairs now, apart from any
 	// rollout.
 	Repair *RepairAnswer `json:"repair,omitempty"`
+	// Reboot is the reboot that what is staged on the host waits for.
+	Reboot *RebootAnswer `json:"reboot,omitempty"`
 }

@@ -31,6 +31,10 @@ type machine struct {
 	runs                           digest.Digest
 	drift                          map[string]bool // what a repair would have to stop: true while it is under way
 	stuck                          bool            // repairs fail here
+	unseen                         bool            // has a past that the server did not see
+	stages                         bool            // nothing is switched here without a reboot
+	stagedIn                       string          // the boot in which something was staged
+	rebooting                      bool
 }
 
 // clock is the agent's own.
@@ -106,6 +110,32 @@ func (b body) EndRepair(e host.EndRepair) error {
 }
 
 func (b body) OpenRepair(host.OpenRepair) error { return nil }
+
+func (b body) BeginReboot(host.BeginReboot) error { b.m.rebooting = true; return nil }
+
+// stage reports whether what is switched now has to wait for a reboot.
+func (m *machine) stage() bool {
+	if m.stages && m.stagedIn == "" {
+		m.stagedIn = m.boot
+	}
+	if m.stagedIn == m.boot {
+		return true
+	}
+	m.stagedIn = ""
+	return false
+}
+
+// reboot ends a reboot that was begun, in its boot or not at all.
+func (m *machine) reboot(ok bool) {
+	switch {
+	case !m.rebooting:
+	case ok:
+		m.restart(true)
+	default:
+		m.rebooting = false
+		_ = m.step(host.RebootFailed{Detail: "exit code 1"}) // may be too late: its deadline passed
+	}
+}
 
 // drifts has resources be other than declared, or be so again by themselves.
 func (m *machine) drifts(in bool, names ...string) {
@@ -216,6 +246,10 @@ func (m *machine) activated(ok bool) {
 		return
 	}
 	m.activating = false
+	if ok && m.stage() {
+		_ = m.step(host.ActivationDeferred{Component: "kernel"}) // may be too late
+		return
+	}
 	if ok {
 		m.runs = m.agent.Machine.Target
 		_ = m.step(host.Activated{Observed: m.runs}) // may be too late: its deadline passed
@@ -230,6 +264,10 @@ func (m *machine) reverted(ok bool) {
 		return
 	}
 	m.reverting = false
+	if ok && m.stage() {
+		_ = m.step(host.RevertDeferred{Component: "kernel"})
+		return
+	}
 	var in host.Input = host.RevertFailed{Code: "retries-exhausted", Detail: "exit 1"}
 	if ok {
 		m.runs = m.agent.Machine.From
@@ -284,7 +322,7 @@ func (m *machine) restart(reboot bool) {
 		m.boots++
 		m.boot = fmt.Sprintf("boot-%d", m.boots+1)
 	}
-	m.activating, m.reverting, m.preparing, m.claiming = false, false, false, false
+	m.activating, m.reverting, m.preparing, m.claiming, m.rebooting = false, false, false, false, false
 	if err := m.step(host.Booted{BootID: m.boot, Current: m.runs}); err != nil {
 		m.w.t.Fatalf("boot: %v", err)
 	}
@@ -311,9 +349,12 @@ func (m *machine) deliver() {
 
 // agree compares the machine with its mirror; the outbox is empty.
 func (m *machine) agree() {
+	if m.unseen {
+		return
+	}
 	a, b := m.agent.Machine, m.w.s.Hosts[m.name].Machine
 	if a.Phase != b.Phase || a.Current != b.Current || a.Cause != b.Cause || a.Grant != b.Grant || a.From != b.From ||
-		a.Target != b.Target || a.Manifest != b.Manifest || a.SoakFrom != b.SoakFrom || a.Reverting != b.Reverting || a.Detail != b.Detail {
+		a.Target != b.Target || a.Reboot != b.Reboot || a.Rebooted != b.Rebooted || a.Deadline != b.Deadline || a.Manifest != b.Manifest || a.SoakFrom != b.SoakFrom || a.Reverting != b.Reverting || a.Detail != b.Detail {
 		m.w.t.Fatalf("S24: host %s is %+v, its mirror %+v\n%s", m.name, a, b, m.w.tail())
 	}
 	for i, p := range a.Probes {
@@ -329,6 +370,9 @@ func (m *machine) work() {
 	m.poll()
 	m.prepare(true)
 	m.claim(false)
+	m.activated(true)
+	m.reverted(true)
+	m.reboot(true)
 	m.activated(true)
 	m.reverted(true)
 	m.repair()

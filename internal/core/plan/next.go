@@ -66,7 +66,14 @@ func (p *planner) do(a Action, hostName string, ev event.Event) {
 func (p *planner) timers() {
 	var due []string
 	for len(p.s.timers) > 0 && p.s.timers[0].at <= p.now {
-		due = append(due, heap.Pop(&p.s.timers).(timer).host)
+		t := heap.Pop(&p.s.timers).(timer)
+		if t.channel != "" {
+			if p.s.Channels[t.channel] != nil {
+				p.s.dirty[t.channel] = true
+			}
+			continue
+		}
+		due = append(due, t.host)
 	}
 	slices.Sort(due)
 	for _, name := range slices.Compact(due) {
@@ -80,17 +87,15 @@ func (p *planner) due(h *Host) {
 	if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) {
 		p.endGrant(h, "expired before it was claimed", 0)
 	}
+	p.thaw(h)
 	if h.NotBefore.Reached(p.now) {
 		p.s.markHost(h)
 	}
 	p.s.repairs = p.s.repairs || h.Repair != nil
 	if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && p.s.silentDeadline(h).Reached(p.now) {
-		ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Deadline: p.s.silentDeadline(h)}
-		if h.Grant != nil {
-			ev.Rollout, ev.Manifest, ev.Grant = h.Grant.Rollout, h.Grant.Manifest, h.Grant.ID
-		}
-		p.do(failSilent{ev, h.Name}, h.Name, ev)
+		p.failSilently(h, p.s.silentDeadline(h))
 	}
+	p.freeSlot(h)
 }
 
 func (p *planner) endGrant(h *Host, reason string, notBefore clock.Instant) {
@@ -166,8 +171,11 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 		}
 		if last {
 			t := r.Total()
-			p.move(r, rollout.Terminal, fmt.Sprintf("%d hosts converged, %d had nothing to change, %d skipped",
-				t.By[rollout.Converged], t.By[rollout.AtTarget], t.Offline))
+			words := fmt.Sprintf("%d hosts converged, %d had nothing to change, %d skipped", t.By[rollout.Converged], t.By[rollout.AtTarget], r.Skipped())
+			if left := r.LeftBehind(); left != "" {
+				words += ", " + left
+			}
+			p.move(r, rollout.Terminal, words)
 			return
 		}
 		n := &r.Waves[r.Cursor]
@@ -202,23 +210,51 @@ func (p *planner) converging(r *rollout.Rollout) {
 // within the limit, do not hold a rollout; but never a rollout without any
 // evidence at all.
 func (s *State) promotion(r *rollout.Rollout) *gate.Block {
+	if b := gate.CheckPromotion(s.proof(r)); b != nil {
+		return b
+	}
+	return s.evidenceBefore(r, r.Cursor+1)
+}
+
+// proof is what the open waves have to show.
+func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 	e := s.evidence(r, r.Cursor)
 	for w := range r.Cursor { // hosts that came back to an earlier wave
 		e.InFlight += r.Waves[w].Moving()
 	}
+	before := e.InFlight > r.Waves[r.Cursor].Moving()
 	if r.Cursor >= len(r.Waves)-1 {
 		t := r.Total()
-		e.Ready = t.Ready()
+		due := r.Due()
+		before = before || due > e.Ready
+		e.Ready = due
 		if t.By[rollout.Converged] > 0 { // the rest is away, or failed within the limit
 			e.Converged = max(e.Converged, e.Needed())
+		} else { // earlier waves may have passed on an operator's word
+			e.Hosts, e.AtTarget, e.Offline = t.Members(), t.By[rollout.AtTarget], t.Offline
 		}
 	}
-	return gate.CheckPromotion(e)
+	if before {
+		e.Wave += " (with those before it)"
+	}
+	return e
+}
+
+// holds is promotion, but for hosts that wait for maintenance windows alone it
+// names those.
+func (s *State) holds(r *rollout.Rollout, now clock.Instant) *gate.Block {
+	b := s.promotion(r)
+	if b != nil && b.Detail == "waiting" {
+		if w := s.windowHolds(r, now); w != nil {
+			return w
+		}
+	}
+	return b
 }
 
 func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 	n := &r.Waves[w]
-	return gate.Evidence{Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Members(), AtTarget: n.By[rollout.AtTarget],
+	return gate.Evidence{Rollout: r.Name, Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Members(), AtTarget: n.By[rollout.AtTarget],
 		Converged: n.By[rollout.Converged], InFlight: n.Moving(), Ready: n.Ready(), Offline: n.Offline,
 		MinSoaked: r.Plan.Header.Waves[w].MinSoaked}
 }
@@ -229,7 +265,7 @@ func (p *planner) hold(r *rollout.Rollout) {
 		return
 	}
 	p.converging(r)
-	b := p.s.promotion(r)
+	b := p.s.promotion(r) // of events alone: what time changes is not logged
 	if b == nil {
 		return
 	}
@@ -270,7 +306,7 @@ func (p *planner) quarantine(r *rollout.Rollout) (news bool) {
 			continue
 		}
 		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {
-			ev := event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Reason: "failed on host " + leaf.Host + " in " + r.Name}
+			ev := event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name, Reason: "failed on host " + leaf.Host + " in " + r.Name}
 			p.do(addQuarantine{ev}, "", ev)
 			news = true
 		}

@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"fmt"
 	"strconv"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
@@ -25,13 +25,11 @@ func (p *planner) open(c *Channel) {
 		return
 	}
 	cur := p.s.Rollouts[c.Active]
-	if cur != nil && (!cur.Phase.Ended() || cur.Reverting) {
-		if c.OnNewRef != fleet.Supersede || cur.Reverting {
-			p.queue(c, ref, cur)
-			return
-		}
+	if p.s.keeps(c, cur, ref) {
+		p.queue(c, ref, cur)
+		return
 	}
-	if b := gate.CheckChannelEdges(c.Name, p.s.predecessors(c.Name)); b != nil {
+	if b := gate.CheckChannelEdges(c.Name, p.s.predecessors(c.Name, 0)); b != nil {
 		ev := event.RolloutDeferred{Channel: c.Name, TargetRef: ref.Rollout, BlockedBy: b.Detail, Reason: b.Words}
 		if c.Deferral != ev.TargetRef+" "+ev.BlockedBy+" "+ev.Reason {
 			p.do(deferRollout{ev}, "", ev)
@@ -46,8 +44,17 @@ func (p *planner) open(c *Channel) {
 		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " lists it first"}
 	p.do(openRollout{ev}, "", ev)
 	if r := p.s.Rollouts[ref.Digest]; r != nil && p.err == nil {
-		p.move(r, rollout.Active, fmt.Sprintf("%d hosts in %d waves", len(r.Members), len(r.Waves)))
+		p.begin(r)
 	}
+}
+
+// keeps reports whether the channel's rollout goes on although a ref waits. One
+// that required controls block takes nobody's place: it would only end as failed.
+func (s *State) keeps(c *Channel, cur *rollout.Rollout, ref *fleet.ManifestRef) bool {
+	if cur == nil || cur.Phase.Ended() && !cur.Reverting {
+		return false
+	}
+	return c.OnNewRef != fleet.Supersede || cur.Reverting || s.blocked(ref.Rollout, ref.Digest) != nil
 }
 
 func refOf(name, channel string) string { return name[len(channel)+1:] }
@@ -64,8 +71,9 @@ func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout
 	p.do(queueRollout{ev}, "", ev)
 }
 
-// predecessors lists the channels that must be at rest before one may open.
-func (s *State) predecessors(channel string) []gate.Predecessor {
+// predecessors lists the channels that must be at rest before one may open, with
+// when time can bring them there if now is given.
+func (s *State) predecessors(channel string, now clock.Instant) []gate.Predecessor {
 	var before []gate.Predecessor
 	for _, e := range s.Edges {
 		if e.Gated != channel {
@@ -77,6 +85,9 @@ func (s *State) predecessors(channel string) []gate.Predecessor {
 			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && (!r.Phase.Ended() || r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {
 				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
 				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
+				if now != 0 {
+					pre.Earliest = s.goesOn(r, now)
+				}
 			} else if ref := c.pending(); ref != nil {
 				pre.Rollout, pre.Phase = ref.Rollout, "about to open"
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -56,6 +57,7 @@ func drawManifest(t *rapid.T, w *world, channel string, hosts []string, all []st
 		m.Header.Budgets = append(m.Header.Budgets, fleet.Budget{Selector: "b" + strconv.Itoa(i), Max: rapid.IntRange(1, 2).Draw(t, "max")})
 		m.Members = append(m.Members, members)
 	}
+	m.Header.Windows = someWindows(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"even", "third"}), 0, 2, rapid.ID[string]).Draw(t, "windows"))
 	target := rapid.SampledFrom(bundles).Draw(t, "target")
 	for k, name := range hosts {
 		leaf := fleet.Leaf{Host: name, Wave: rapid.IntRange(0, waves-1).Draw(t, "wave"), Target: target}
@@ -67,6 +69,11 @@ func drawManifest(t *rapid.T, w *world, channel string, hosts []string, all []st
 		}
 		for i := range m.Header.Probes {
 			leaf.Probes = append(leaf.Probes, i)
+		}
+		for i := range m.Header.Windows {
+			if rapid.Bool().Draw(t, "inWindow") {
+				leaf.Windows = append(leaf.Windows, i)
+			}
 		}
 		for i, members := range m.Members {
 			if slices.Contains(members, name) {
@@ -141,6 +148,23 @@ func someHost(t *rapid.T, w *world) *machine {
 	return w.hosts[rapid.SampledFrom(w.names()).Draw(t, "host")]
 }
 
+// someRollout draws one that is not pruned.
+func someRollout(t *rapid.T, w *world) *rollout.Rollout {
+	if len(w.s.Order) == 0 {
+		t.Skip("no rollout")
+	}
+	return w.s.Rollouts[rapid.SampledFrom(w.s.Order).Draw(t, "rollout")]
+}
+
+// press tries an operator's verb; one that does not apply decides nothing.
+func (w *world) press(t *rapid.T, verb func() ([]event.Entry, error)) {
+	entries, err := verb()
+	if _, refused := err.(*plan.VerbError); refused {
+		t.Skip("refused")
+	}
+	w.commit(entries, err)
+}
+
 // actions is what may happen to a world.
 func actions(w *world, home homes) map[string]func(*rapid.T) {
 	on := func(do func(*rapid.T, *machine)) func(*rapid.T) {
@@ -148,15 +172,8 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 	}
 	verb := func(v plan.Verb) func(*rapid.T) {
 		return func(t *rapid.T) {
-			if len(w.s.Order) == 0 {
-				t.Skip("no rollout")
-			}
-			id := string(rapid.SampledFrom(w.s.Order).Draw(t, "rollout"))
-			entries, err := plan.Operate(w.s, v, id, "because", "ada", w.now)
-			if _, refused := err.(*plan.VerbError); refused {
-				t.Skip("refused")
-			}
-			w.commit(entries, err)
+			id := string(someRollout(t, w).Manifest)
+			w.press(t, func() ([]event.Entry, error) { return plan.Operate(w.s, v, id, "because", "ada", w.now) })
 		}
 	}
 	return map[string]func(*rapid.T){
@@ -195,6 +212,8 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 		},
 		"heal":    on(func(t *rapid.T, m *machine) { m.drifts(false, "exec/app", "exec/proxy") }),
 		"repair":  on(func(t *rapid.T, m *machine) { m.repair() }),
+		"stage":   on(func(t *rapid.T, m *machine) { m.stages = !m.stages }),
+		"reboot":  on(func(t *rapid.T, m *machine) { m.reboot(rapid.IntRange(0, 5).Draw(t, "fails") > 0) }),
 		"stuck":   on(func(t *rapid.T, m *machine) { m.stuck = !m.stuck; m.look() }),
 		"deliver": on(func(t *rapid.T, m *machine) { m.deliver() }),
 		"enrol": on(func(t *rapid.T, m *machine) {
@@ -203,6 +222,39 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 			}
 		}),
 		"pause": verb(plan.Pause), "resume": verb(plan.Resume), "cancel": verb(plan.Cancel),
+		"signed word": func(t *rapid.T) {
+			entries, err := plan.Override(w.s, drawWord(t, w), "ada", w.now)
+			if _, refused := err.(*plan.VerbError); refused {
+				t.Skip("refused")
+			}
+			w.commit(entries, err)
+		},
+		"promote": func(t *rapid.T) {
+			r := someRollout(t, w)
+			if r.Plan == nil {
+				t.Skip("over")
+			}
+			w.press(t, func() ([]event.Entry, error) {
+				return plan.Promote(w.s, string(r.Manifest), r.Plan.Header.Waves[r.Cursor].Name, "because", "ada", w.now)
+			})
+		},
+		"freeze": on(func(t *rapid.T, m *machine) {
+			until := w.now.Add(clock.Duration(rapid.SampledFrom([]int{5, 60, 3600}).Draw(t, "seconds")) * clock.Second)
+			w.press(t, func() ([]event.Entry, error) { return plan.Freeze(w.s, m.name, until, "because", "ada", w.now) })
+		}),
+		"unfreeze": on(func(t *rapid.T, m *machine) {
+			w.press(t, func() ([]event.Entry, error) { return plan.Unfreeze(w.s, m.name, "because", "ada", w.now) })
+		}),
+		"quarantine": func(t *rapid.T) {
+			channel, bundle := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "channel"), rapid.SampledFrom(bundles).Draw(t, "bundle")
+			w.press(t, func() ([]event.Entry, error) {
+				return plan.AddQuarantine(w.s, channel, string(bundle), "because", "ada", w.now)
+			})
+		},
+		"prune": func(t *rapid.T) {
+			keep := plan.Retention{Age: clock.Duration(rapid.SampledFrom([]int{1, 60, 3600}).Draw(t, "age")) * clock.Second, Keep: rapid.IntRange(0, 2).Draw(t, "keep")}
+			w.commit(plan.Prune(w.s, keep, w.now))
+		},
 		"clear quarantine": func(t *rapid.T) {
 			entries, err := plan.ClearQuarantine(w.s, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "channel"),
 				string(rapid.SampledFrom(bundles).Draw(t, "bundle")), "mended", "ada", w.now)
@@ -335,12 +387,16 @@ func settle(t *rapid.T, w *world) {
 	w.refresh()
 	for _, name := range w.names() {
 		clear(w.hosts[name].broken)
-		w.hosts[name].stuck = false
+		w.hosts[name].stuck, w.hosts[name].stages, w.hosts[name].stagedIn = false, false, ""
 		w.presence(name, true)
 		w.hosts[name].restart(false)
+		if w.s.Hosts[name].Freeze != nil {
+			w.commit(plan.Unfreeze(w.s, name, "go on", "ada", w.now))
+		}
 	}
+	w.loosen()
 	for _, d := range w.s.Order {
-		if r := w.s.Rollouts[d]; r.Paused && !r.Phase.Ended() {
+		if r := w.s.Rollouts[d]; r.Paused && !r.Phase.Ended() && !r.Reverting {
 			entries, err := plan.Operate(w.s, plan.Resume, string(d), "go on", "ada", w.now)
 			w.commit(entries, err)
 		}
@@ -362,31 +418,4 @@ func settle(t *rapid.T, w *world) {
 		}
 	}
 	atRest(t, w)
-}
-
-func atRest(t *rapid.T, w *world) {
-	for _, name := range w.names() {
-		m, h := w.hosts[name], w.s.Hosts[name]
-		if h.Grant != nil || h.Acting() || h.SilentFailure {
-			t.Fatalf("L3: host %s is at rest with grant %+v in phase %s\n%s", name, h.Grant, h.Machine.Phase, w.tail())
-		}
-		if a, err := plan.Why(w.s, name, w.now); err != nil || len(m.drift) > 0 && (a.Repair == nil || a.Repair.Block == nil) {
-			t.Fatalf("L3: the drift %v of host %s was not repaired, and nothing holds it: %+v, %v\n%s", m.drift, name, a, err, w.tail())
-		}
-		if m.agent.Machine.Phase != h.Machine.Phase {
-			t.Fatalf("S24: host %s and its mirror differ at rest", name)
-		}
-	}
-	for _, d := range w.s.Order {
-		r := w.s.Rollouts[d]
-		if r.Phase.Ended() {
-			continue
-		}
-		if r.Held == "" {
-			t.Fatalf("L3: rollout %s is %s at rest and says nothing\n%s", r.Name, r.Phase, w.tail())
-		}
-		if r.Phase != rollout.Active && r.Phase != rollout.Converging {
-			t.Fatalf("L3: rollout %s rests in %s", r.Name, r.Phase)
-		}
-	}
 }

@@ -34,13 +34,15 @@ func (r *Repair) words() string {
 	return words
 }
 
-// idle reports whether a grant gives way to a rollout: it lets a host repair and
-// is not claimed.
-func (g *Grant) idle() bool { return g != nil && g.Purpose == host.Repair && !g.Claimed }
+// idle reports whether a grant gives way to a rollout: it lets a host repair or
+// reboot and is not claimed.
+func (g *Grant) idle() bool {
+	return g != nil && (g.Purpose == host.Repair || g.Purpose == host.Reboot) && !g.Claimed
+}
 
-// rolloutGrant is the host's grant unless it is for a repair.
+// rolloutGrant is the host's grant unless it is for a repair, or gives way.
 func (h *Host) rolloutGrant() *Grant {
-	if h.Grant != nil && h.Grant.Purpose == host.Repair {
+	if h.Grant != nil && (h.Grant.Purpose == host.Repair || h.Grant.idle()) {
 		return nil
 	}
 	return h.Grant
@@ -119,8 +121,14 @@ func (p *planner) repair() {
 			continue
 		}
 		s.line = append(s.line, at)
-		if h.NeedsRepair() && h.Online && !s.full(h.budgets) && p.err == nil && s.repairBlock(h, p.now) == nil {
+		if !h.NeedsRepair() || !h.Reachable() || s.full(h.budgets) || p.err != nil {
+			continue
+		}
+		switch b := s.repairBlock(h, p.now); {
+		case b == nil:
 			p.grantRepair(h)
+		case b.Code == gate.Window:
+			s.wakeRepair(h, b.Earliest)
 		}
 	}
 	clear(line[len(s.line):])
@@ -131,7 +139,7 @@ func (p *planner) grantRepair(h *Host) {
 	m := &h.Machine
 	hp := p.s.hostPlan(h, m.Manifest)
 	ev := event.Granted{Grant: grantName(p.s.Grants+1, m.Manifest, host.Repair), Rollout: m.Rollout, Manifest: m.Manifest,
-		Purpose: host.Repair, Target: m.Current, Wave: hp.Wave, Expires: p.now.Add(hp.Policy.GrantExpiry),
+		Purpose: host.Repair, Target: m.Current, Wave: hp.Wave, Expires: endsBy(hp.Windows, p.now, p.now.Add(hp.Policy.GrantExpiry)),
 		Reason: "drift of " + h.Repair.words() + " waits: " + h.Repair.Reason, Budgets: p.budgetWords(h)}
 	p.do(grant{ev, h.Name}, h.Name, ev)
 }
@@ -147,13 +155,16 @@ func (s *State) repairGates(h *Host, now clock.Instant) []Gate {
 	}
 	reason := ""
 	if c := s.Channels[hp.Channel]; c != nil {
-		reason = c.Quarantine[n.Bundle]
+		reason = s.quarantined(c, n.Bundle, h.Name)
 	}
 	return []Gate{
 		{gate.Overlay, s.returning(h, hp)},
+		{gate.Freeze, h.frozen(now)},
 		{gate.Quarantine, gate.CheckQuarantine(hp.Channel, n.Bundle.Short(), reason)},
+		{gate.Window, gate.CheckWindow("host "+h.Name, hp.Windows, now)},
+		{gate.Identity, h.identityBlock()},
 		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
-		{gate.Budget, gate.CheckBudgets(s.uses(h))},
+		{gate.Budget, gate.CheckBudgets(s.timedUses(h, s.uses(h), now))},
 		{gate.Backoff, gate.CheckBackoff(n.NotBefore, n.DeclineCode, n.DeclineWords, now)},
 	}
 }
@@ -161,7 +172,7 @@ func (s *State) repairGates(h *Host, now clock.Instant) []Gate {
 // returning blocks the repair of a host that is to go back from what it runs.
 func (s *State) returning(h *Host, hp *fleet.HostPlan) *gate.Block {
 	r, c := s.Rollouts[hp.Manifest], s.Channels[hp.Channel]
-	if r == nil || c == nil || c.Latest != r.Manifest || !r.Reverting || !r.Marks[h.Name].Claimed || !needsBack(h, r) {
+	if r == nil || c == nil || c.Latest != r.Manifest || !r.Reverting || !r.Marks[h.Name].Claimed && !r.Ordered || !needsBack(h, r) {
 		return nil
 	}
 	return gate.CheckOverlay(gate.Standing{Rollout: r.Name, Reverting: true, Reason: r.Reason})
@@ -169,12 +180,7 @@ func (s *State) returning(h *Host, hp *fleet.HostPlan) *gate.Block {
 
 // repairBlock is the first gate that holds a repair, or nil.
 func (s *State) repairBlock(h *Host, now clock.Instant) *gate.Block {
-	for _, g := range s.repairGates(h, now) {
-		if g.Block != nil {
-			return g.Block
-		}
-	}
-	return nil
+	return first(s.repairGates(h, now))
 }
 
 // fits reports whether a grant of a rollout finds room in the budgets of a host,
@@ -184,6 +190,9 @@ func (s *State) fits(h *Host) bool { return gate.CheckBudgets(s.room(h)) == nil 
 // room lists how full each budget of a host is without the slot that an idle
 // grant holds; it is empty for a host that holds one otherwise.
 func (s *State) room(h *Host) []gate.Use {
+	if h.idles() {
+		return s.active(h.budgets)
+	}
 	if h.Machine.InFlight() || h.SilentFailure || h.Grant != nil && !h.Grant.idle() {
 		return nil
 	}
@@ -197,13 +206,16 @@ func (s *State) room(h *Host) []gate.Use {
 }
 
 // mayRepair refuses a claim of a Repair grant that time has overtaken.
-func (s *State) mayRepair(h *Host, g *Grant) *gate.Block {
+func (s *State) mayRepair(h *Host, g *Grant, now clock.Instant) *gate.Block {
 	m := &h.Machine
 	hp := s.hostPlan(h, g.Manifest)
 	if !m.Settled() || m.Manifest != g.Manifest || hp == nil {
-		return &gate.Block{Code: gate.Overlay, Words: "the host went on in " + m.Rollout}
+		return gate.Overtaken(h.Name, m.Rollout)
 	}
 	if b := s.returning(h, hp); b != nil {
+		return b
+	}
+	if b := gate.CheckWindow("host "+h.Name, hp.Windows, now); b != nil {
 		return b
 	}
 	reason := map[digest.Digest]string{}
@@ -239,16 +251,13 @@ func (s *State) whyRepair(h *Host, now clock.Instant) *RepairAnswer {
 		if !h.Online {
 			a.Words = "claimed " + h.Grant.ID + " to repair and went silent; it keeps its slot until it reports"
 		}
-	case h.Grant.idle():
+	case h.Grant.idle() && h.Grant.Purpose == host.Repair:
 		a.Grant, a.Words = h.Grant.ID, "was granted "+h.Grant.ID+" to repair, which expires at "+h.Grant.Expires.String()
 	case h.NeedsRepair():
 		a.Gates = s.repairGates(h, now)
 		a.Words = "drift of " + h.Repair.words() + " waits for a grant, and nothing holds it back"
-		for _, g := range a.Gates {
-			if g.Block != nil && a.Block == nil {
-				a.Block = g.Block
-				a.Words = "drift of " + h.Repair.words() + " waits for a grant: " + g.Block.Words
-			}
+		if a.Block = first(a.Gates); a.Block != nil {
+			a.Words = "drift of " + h.Repair.words() + " waits for a grant: " + a.Block.Words
 		}
 	default:
 		return nil

@@ -4,26 +4,22 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
 // Restore completes a state that was decoded from a snapshot.
 func Restore(s *State, docs Documents) error {
-	s.docs, s.dirty, s.line = docs, map[string]bool{}, nil
+	s.docs, s.dirty, s.line, s.openings = docs, map[string]bool{}, nil, map[string]clock.Instant{}
 	for _, c := range s.Channels { // order-free: an empty map was left out
 		if c.Quarantine == nil {
 			c.Quarantine = map[digest.Digest]string{}
 		}
 	}
-	s.names = map[string]digest.Digest{}
-	for i, d := range s.Order {
-		if r := s.Rollouts[d]; r != nil {
-			r.Place, s.names[r.Name] = i, d
-		}
-	}
+	s.index()
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
-		h.inFlight = h.InFlight()
+		h.inFlight, h.idle = h.InFlight(), h.idles()
 		s.lineUp(h)
 	}
 	slices.SortFunc(s.line, func(a, b waiting) int { return cmp.Compare(a.place, b.place) })
@@ -47,6 +43,7 @@ func (s *State) schedule(h *Host) {
 		s.wake(h.Grant.Expires, h.Name)
 	}
 	s.wake(h.NotBefore, h.Name)
+	s.wake(h.frozenUntil(), h.Name)
 	if h.Repair != nil {
 		s.wake(h.Repair.NotBefore, h.Name)
 	}

@@ -58,10 +58,10 @@ func needsBack(h *Host, r *rollout.Rollout) bool {
 // that cannot be heard, or has gone back or given up.
 func (s *State) homeward(h *Host, r *rollout.Rollout, i int) {
 	m := &r.Members[i]
-	needs := m.Claimed && needsBack(h, r)
-	away := h.SilentFailure || (!h.Online && !h.Acting())
-	moving := m.Claimed && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Settled)
-	if r.SetHomeward(i, needs && h.Online && (h.Grant == nil || h.Grant.idle()), !away && (needs || moving)) {
+	needs := (m.Claimed || r.Ordered) && needsBack(h, r)
+	away := h.SilentFailure || (!h.Reachable() && !h.Acting())
+	moving := (m.Claimed || r.Ordered) && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Settled)
+	if r.SetHomeward(i, needs && h.Reachable() && (h.Grant == nil || h.Grant.idle()), !away && (needs || moving)) {
 		s.dirty[r.Channel] = true
 	}
 }
@@ -69,7 +69,7 @@ func (s *State) homeward(h *Host, r *rollout.Rollout, i int) {
 // endRevert ends a reverting rollout when every host that can be heard has gone
 // back or given up.
 func (p *planner) endRevert(r *rollout.Rollout) {
-	late := r.Phase == rollout.Failed && !r.Final
+	late := r.Phase == rollout.Failed && (!r.Final || r.Ordered)
 	if r.Phase.Ended() && !late || p.err != nil || r.Homebound.Len() > 0 {
 		return
 	}

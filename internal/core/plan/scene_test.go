@@ -19,10 +19,11 @@ type spec struct {
 	policy              fleet.OnHealthFailure
 	maxFailures         int
 	minSoaked           int
-	confirm             clock.Duration
+	confirm, soak       clock.Duration
 	budget              int // most in flight of all hosts; zero: none
 	after               map[string][]string
 	targets             map[string]digest.Digest
+	windows             []string // of someWindows, for every host
 }
 
 func (w *world) manifest(sp spec) *rollout.Manifest {
@@ -31,11 +32,15 @@ func (w *world) manifest(sp spec) *rollout.Manifest {
 			ConfirmWindow: sp.confirm, ActivationDeadline: clock.Minute, GrantExpiry: clock.Minute},
 		Probes: []fleet.Probe{{Name: "up", Mode: fleet.Enforce}}}}
 	m.Header.Version = uint64(len(w.docs) + 1)
+	m.Header.Windows = someWindows(sp.windows)
 	var all []string
 	for i, names := range strings.Split(sp.waves, "|") {
-		m.Header.Waves = append(m.Header.Waves, fleet.Wave{Name: "w" + string(rune('0'+i)), MinSoaked: sp.minSoaked})
+		m.Header.Waves = append(m.Header.Waves, fleet.Wave{Name: "w" + string(rune('0'+i)), MinSoaked: sp.minSoaked, Soak: sp.soak})
 		for _, name := range strings.Fields(names) {
 			leaf := fleet.Leaf{Host: name, Wave: i, Target: sp.target, Probes: []int{0}, After: sp.after[name]}
+			for k := range sp.windows {
+				leaf.Windows = append(leaf.Windows, k)
+			}
 			if d, ok := sp.targets[name]; ok {
 				leaf.Target = d
 			}

@@ -6,8 +6,6 @@
 package plan
 
 import (
-	"cmp"
-	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -85,22 +84,30 @@ type Host struct {
 	Serial     string        `json:"serial,omitempty"`
 	PrevSerial string        `json:"prevSerial,omitempty"`
 	NotAfter   clock.Instant `json:"notAfter,omitempty"`
+	// IssuedAt is when the newest certificate was recorded.
+	IssuedAt clock.Instant `json:"issuedAt,omitempty"`
 	// RevokedBefore ends certificates issued earlier.
 	RevokedBefore clock.Instant `json:"revokedBefore,omitempty"`
 	// Seq and ChainHash are the end of the host's event chain.
 	Seq       uint64 `json:"seq,omitempty"`
 	ChainHash []byte `json:"chainHash,omitempty"`
 	Online    bool   `json:"online,omitempty"`
+	// Clock ties the host's own instants to the server's.
+	Clock HostClock `json:"clock,omitzero"`
 	// SilentSince is set while an in-flight host is not heard from.
 	SilentSince clock.Instant `json:"silentSince,omitempty"`
 	// SilentFailure says that it was failed for it, until it reports.
 	SilentFailure bool       `json:"silentFailure,omitempty"`
 	Machine       host.State `json:"machine"`
 	Grant         *Grant     `json:"grant,omitempty"`
+	// Freeze is an operator's word about the host, whoever enrols as it.
+	Freeze *Freezing `json:"freeze,omitempty"`
 	// Repair is what waits for a grant of purpose Repair; nil when nothing does.
 	Repair *Repair `json:"repair,omitempty"`
 	// Forked says that two events claimed one place in the chain.
 	Forked bool `json:"forked,omitempty"`
+	// Ended says why the present identity counts for nothing; nil while it does.
+	Ended *Ended `json:"ended,omitempty"`
 
 	// Declines counts grants declined in a row; NotBefore is when to ask again.
 	Declines     int           `json:"declines,omitempty"`
@@ -109,7 +116,9 @@ type Host struct {
 	DeclineWords string        `json:"declineWords,omitempty"`
 
 	inFlight bool
+	idle     bool            // as idles says
 	inLine   uint64          // the place that it has in the line of repairs
+	opening  clock.Instant   // when a window opens that its repair waits for
 	budgets  []int           // ids of active budgets it belongs to, ascending
 	seats    []seat          // its places in the live rollouts
 	plan     *fleet.HostPlan // of Machine.Manifest
@@ -118,7 +127,7 @@ type Host struct {
 // InFlight reports whether the host may be disrupted now, offered grants
 // included.
 func (h *Host) InFlight() bool {
-	return h.Grant != nil || h.Machine.InFlight() || h.SilentFailure
+	return !h.freedSlot() && (h.Grant != nil || h.Machine.InFlight() || h.SilentFailure)
 }
 
 // Acting reports whether the host does something of a rollout by itself, so that
@@ -165,17 +174,25 @@ type State struct {
 	Hosts     map[string]*Host                   `json:"hosts"`
 	Rollouts  map[digest.Digest]*rollout.Rollout `json:"rollouts"`
 	Order     []digest.Digest                    `json:"order"` // in which they opened
+	Pruned    []PrunedRollout                    `json:"pruned,omitempty"`
 	Grants    uint64                             `json:"grants"`
 	Repairs   uint64                             `json:"repairs,omitempty"` // that hosts asked for
 	Tokens    map[string]SpentToken              `json:"tokens"`
 	Operators map[string]Operator                `json:"operators"`
+	// Verdicts are the required static controls that manifests fail, in words.
+	Verdicts map[digest.Digest][]string `json:"verdicts,omitempty"`
+	// Overrides are the signed words of operators, and Signed counts their changes.
+	Overrides override.State    `json:"overrides,omitzero"`
+	Signed    uint64            `json:"signed,omitempty"`
+	Sources   map[string]Source `json:"sources,omitempty"` // those in trouble
 	docs      Documents
 	names     map[string]digest.Digest // the newest rollout of each name
 	budgets   []Budget                 // active ones
 	line      []waiting                // hosts with something to repair, by place
 	repairs   bool                     // something touched the line
 	dirty     map[string]bool          // channels to plan
-	timers    timerHeap                // instants at which a host must be looked at
+	timers    timerHeap                // instants at which a host or a channel must be looked at
+	openings  map[string]clock.Instant // of channels that wait for a maintenance window
 	stepped   *event.MirrorDiverged    // what the last fold of a step found
 }
 
@@ -186,33 +203,7 @@ func New(docs Documents) *State {
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
 		Tokens:   map[string]SpentToken{}, Operators: map[string]Operator{},
 		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{},
-	}
-}
-
-// timer asks for a look at a host.
-type timer struct {
-	at   clock.Instant
-	host string
-}
-
-type timerHeap []timer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].at, h[j].at), cmp.Compare(h[i].host, h[j].host)) < 0
-}
-func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *timerHeap) Push(x any)   { *h = append(*h, x.(timer)) }
-func (h *timerHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
-func (s *State) wake(at clock.Instant, name string) {
-	if at != 0 {
-		heap.Push(&s.timers, timer{at, name})
+		openings: map[string]clock.Instant{},
 	}
 }
 
@@ -271,13 +262,18 @@ func (s *State) refresh(h *Host) {
 			s.freed(h)
 		}
 	}
+	s.countIdle(h)
 	s.lineUp(h)
 	for _, at := range h.seats {
 		status, settled := s.status(h, at.r, &at.r.Plan.Leaves[at.i])
-		if at.r.Set(at.i, status, h.Online, settled) {
+		if at.r.Set(at.i, status, h.Reachable(), settled) {
 			s.dirty[at.r.Channel] = true
 		}
 		at.r.SetHolds(at.i, h.inFlight)
+		s.outstanding(h, at.r, at.i)
+		if at.r.SetStaged(at.i, h.stagedIn(at.r)) {
+			s.dirty[at.r.Channel] = true
+		}
 		if at.r.Reverting {
 			s.homeward(h, at.r, at.i)
 		}
@@ -289,7 +285,9 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 	m, g := &h.Machine, h.rolloutGrant()
 	here := m.Manifest == r.Manifest
 	switch {
-	case h.SilentFailure && (here || g != nil && g.Manifest == r.Manifest):
+	case h.freedSlot() && r.Marks[h.Name].Claimed:
+		return rollout.Broken, true // it took part, and nothing more comes of it
+	case h.SilentFailure && (here || g != nil && g.Claimed && g.Manifest == r.Manifest):
 		return rollout.Broken, true // nothing more comes of it by itself
 	case g != nil && g.Manifest == r.Manifest && g.Purpose == host.Forward:
 		if g.Claimed {
@@ -313,7 +311,8 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		return rollout.AtTarget, false
 	case s.ahead(h, r):
 		return rollout.Ahead, false
-	case g != nil, h.Repairing() && h.Online, m.Phase == host.Activating, m.Phase == host.Soaking, m.Phase == host.Deferred,
+	case g != nil, h.Repairing() && h.Online, m.Phase == host.Activating, m.Phase == host.Soaking,
+		m.Phase == host.Deferred && !s.replaceable(h, r),
 		m.Phase == host.Failed && m.Reverting:
 		return rollout.Busy, false
 	}
@@ -351,8 +350,10 @@ func (s *State) setMembers(r *rollout.Rollout) {
 	for i := range r.Plan.Leaves {
 		h := s.host(r.Plan.Leaves[i].Host)
 		status, settled := s.status(h, r, &r.Plan.Leaves[i])
-		r.Set(i, status, h.Online, settled)
+		r.Set(i, status, h.Reachable(), settled)
 		r.SetHolds(i, h.inFlight)
+		s.outstanding(h, r, i)
+		r.SetStaged(i, h.stagedIn(r))
 		if r.Reverting {
 			s.homeward(h, r, i)
 		}
@@ -361,12 +362,8 @@ func (s *State) setMembers(r *rollout.Rollout) {
 
 // silentDeadline is when an in-flight host that is not heard from is failed.
 func (s *State) silentDeadline(h *Host) clock.Instant {
-	d := h.Machine.Manifest
-	if h.Grant != nil {
-		d = h.Grant.Manifest
-	}
-	if p := s.hostPlan(h, d); p != nil {
-		return h.SilentSince.Add(p.Policy.ConfirmWindow)
+	if p := s.hostPlan(h, h.actsFor()); p != nil {
+		return h.SilentSince.Add(h.absence(&p.Policy))
 	}
 	return h.SilentSince
 }

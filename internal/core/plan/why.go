@@ -18,7 +18,7 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	if h == nil {
 		return nil, fmt.Errorf("host %q is not declared in any accepted release and never enrolled; steady host list shows the hosts", name)
 	}
-	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: s.whyRepair(h, now)}
+	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: s.whyRepair(h, now), Reboot: s.whyReboot(h, now)}
 	var r *rollout.Rollout
 	for _, at := range h.seats {
 		if r == nil || at.r.Place > r.Place {
@@ -27,42 +27,40 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	}
 	if r == nil {
 		a.Status, a.Words = "undeclared", "no rollout that is known names this host"
-		s.pendingFor(a)
+		s.pendingFor(a, now)
 		return a, nil
 	}
 	i, _ := r.Plan.Leaf(name)
 	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
 	a.Channel, a.Rollout, a.Wave = r.Channel, r.Name, r.Plan.Header.Waves[leaf.Wave].Name
 	a.Target, a.Status = string(leaf.Target), m.Status.String()
-	a.Gates = s.gates(h, r, leaf, now)
-	for k := range a.Gates {
-		if b := a.Gates[k].Block; b != nil && a.Block == nil && (m.Status == rollout.Waiting || m.Status == rollout.Refused) {
-			a.Block = b
+	a.Holds = Holds(s, r, now)
+	a.Gates = s.gates(h, r, leaf, latest(a.Holds), now)
+	if m.Status == rollout.Waiting || m.Status == rollout.Refused {
+		a.Block = first(a.Gates)
+	} else if h.InFlight() {
+		a.Block = h.identityBlock() // it can say no more how that ended
+	}
+	a.Words = s.words(h, r, m, a.Block, now)
+	for k := range r.Accepted {
+		if w := &r.Accepted[k]; w.Wave <= leaf.Wave {
+			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Words())
 		}
 	}
-	a.Words = s.words(h, r, m, a.Block)
+	if w := r.Excused(name); w != nil && r.Outstanding.Has(i) {
+		a.Words += "; its required evidence does not pass, " + w.Words()
+	}
 	if a.Repair != nil {
 		a.Words += "; " + a.Repair.Words
 	}
 	if c := s.Channels[r.Channel]; c.pending() != nil {
-		s.explainPending(a, c)
+		s.explainPending(a, c, now)
 	}
 	return a, nil
 }
 
-// Hold returns what keeps a rollout from going on as a whole, or nil.
-func Hold(s *State, r *rollout.Rollout) *gate.Block {
-	if r.Phase.Ended() || r.Plan == nil {
-		return nil
-	}
-	if b := s.overlay(r); b != nil {
-		return b
-	}
-	return s.promotion(r)
-}
-
 // pendingFor explains the rollout that is not open yet and names the host.
-func (s *State) pendingFor(a *Answer) {
+func (s *State) pendingFor(a *Answer, now clock.Instant) {
 	for _, name := range s.ChannelNames() {
 		ref := s.Channels[name].pending()
 		if ref == nil {
@@ -74,7 +72,7 @@ func (s *State) pendingFor(a *Answer) {
 		}
 		if i, ok := m.Leaf(a.Host); ok {
 			a.Channel, a.Target, a.Status = name, string(m.Leaves[i].Target), "pending"
-			s.explainPending(a, s.Channels[name])
+			s.explainPending(a, s.Channels[name], now)
 			a.Words = "rollout " + ref.Rollout + " is not open yet"
 			if b := a.PendingBlock; b != nil {
 				a.Words += ": " + b.Words
@@ -85,34 +83,54 @@ func (s *State) pendingFor(a *Answer) {
 }
 
 // explainPending says what the next rollout of a channel waits for.
-func (s *State) explainPending(a *Answer, c *Channel) {
+func (s *State) explainPending(a *Answer, c *Channel, now clock.Instant) {
 	a.Pending = c.pending().Rollout
-	if cur := s.Rollouts[c.Active]; cur != nil && (!cur.Phase.Ended() || cur.Reverting) && (c.OnNewRef != fleet.Supersede || cur.Reverting) {
-		a.PendingBlock = gate.CheckQueue(a.Pending, cur.Name, standing(cur))
-		return
+	var queue *gate.Block
+	if cur := s.Rollouts[c.Active]; s.keeps(c, cur, c.pending()) {
+		queue = gate.CheckQueue(a.Pending, cur.Name, standing(cur), s.goesOn(cur, now))
 	}
-	a.PendingBlock = gate.CheckChannelEdges(c.Name, s.predecessors(c.Name))
+	a.PendingGates = []Gate{
+		{gate.Queue, queue},
+		{gate.ChannelEdge, gate.CheckChannelEdges(c.Name, s.predecessors(c.Name, now))},
+	}
+	a.PendingBlock = first(a.PendingGates)
 }
 
-// gates asks every gate about a host, blocked or not.
-func (s *State) gates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now clock.Instant) []Gate {
+// first is the first gate that blocks, or nil.
+func first(gates []Gate) *gate.Block {
+	for _, g := range gates {
+		if g.Block != nil {
+			return g.Block
+		}
+	}
+	return nil
+}
+
+// gates asks every gate about a host, blocked or not, in the order in which the
+// planner asks them; opens is when time can promote the open wave. A rollout that is open has passed its channel's edges.
+func (s *State) gates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, opens, now clock.Instant) []Gate {
 	c := s.Channels[r.Channel]
 	waves := r.Plan.Header.Waves
-	uses := s.room(h)
+	uses, unmet := s.timedUses(h, s.room(h), now), s.unmet(r, leaf)
 	return []Gate{
 		{gate.Freshness, gate.CheckFreshness(c.Name, s.Timestamp.IssuedAt, c.FreshnessWindow, now)},
 		{gate.Overlay, s.overlay(r)},
-		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), firstOf(c.Quarantine[leaf.Target], r.Marks[h.Name].Refused))},
-		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name)},
+		{gate.Freeze, h.frozen(now)},
+		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), firstOf(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},
+		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
+		{gate.ChannelEdge, nil},
+		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name, opens)},
+		{gate.Identity, h.identityBlock()},
 		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
-		{gate.HostEdge, gate.CheckHostEdges(h.Name, s.unmet(r, leaf))},
+		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
 		{gate.Budget, gate.CheckBudgets(uses)},
+		{gate.Compliance, s.compliance(r, leaf.Wave)},
 		{gate.Backoff, gate.CheckBackoff(h.NotBefore, h.DeclineCode, h.DeclineWords, now)},
 	}
 }
 
 // words sums up where a host stands.
-func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Block) string {
+func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Block, now clock.Instant) string {
 	hm := &h.Machine
 	switch m.Status {
 	case rollout.Converged:
@@ -124,6 +142,9 @@ func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Bl
 	case rollout.Claimed:
 		if hm.Phase == host.Soaking {
 			return "is soaking since its own instant " + hm.SoakFrom.String() + probeWords(hm)
+		}
+		if a := s.whyReboot(h, now); a != nil {
+			return a.Words
 		}
 		return "is activating " + r.Name
 	case rollout.Broken:

@@ -75,6 +75,7 @@ type world struct {
 	now   clock.Instant
 
 	version  uint64
+	signed   int // overrides
 	channels map[string]event.ChannelRelease
 	edges    []fleet.ChannelEdge
 }

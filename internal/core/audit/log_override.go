@@ -1,0 +1,115 @@
+package audit
+
+import (
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// overrideEvent takes an operator's signed word.
+func (l *Log) overrideEvent(ev event.Event) bool {
+	o, is := ev.(event.OverrideAccepted)
+	if !is {
+		return false
+	}
+	l.must(o.Actor != "" && o.Envelope != "" && o.Digest != "", "S18", "override %s was accepted of nobody, or without what was signed", o.ID)
+	l.must(o.Epoch == l.epoch, "S5", "override %s of epoch %d was accepted in epoch %d", o.ID, o.Epoch, l.epoch)
+	for i := range l.words {
+		w := &l.words[i]
+		l.must(w.Digest != o.Digest, "S18", "override %s was accepted twice", o.ID)
+		l.must(!sameMatter(&w.Override, &o.Override) || w.Version <= o.Version, "S18", "override %s was accepted after the later %s", o.ID, w.ID)
+	}
+	l.words = append(l.words, o)
+	if r, _ := l.of(o.Manifest); r != nil {
+		switch o.Action {
+		case fleet.OverridePause:
+			r.paused = true
+		case fleet.OverrideRollback:
+			r.ordered = r.ordered || r.reverting
+		}
+	}
+	return true
+}
+
+func sameMatter(a, b *fleet.Override) bool {
+	return loosenedBy(a.Action) == loosenedBy(b.Action) && a.Manifest == b.Manifest && a.Bundle == b.Bundle && a.Host == b.Host && a.Channel == b.Channel
+}
+
+// loosenedBy names the action that ends what a holds; an action that nothing ends
+// stands for itself.
+func loosenedBy(a fleet.OverrideAction) fleet.OverrideAction {
+	switch a {
+	case fleet.OverridePause:
+		return fleet.OverrideResume
+	case fleet.OverrideQuarantine:
+		return fleet.OverrideUnquarantine
+	case fleet.OverrideFreeze:
+		return fleet.OverrideUnfreeze
+	}
+	return a
+}
+
+// epochBegins ends the words of epochs before. What they quarantined stays.
+func (l *Log) epochBegins(epoch uint64) {
+	var kept []event.OverrideAccepted
+	for i := range l.words {
+		o := &l.words[i]
+		if o.Epoch >= epoch {
+			kept = append(kept, *o)
+		} else if c := l.channels[o.Channel]; c != nil && o.Action == fleet.OverrideQuarantine && o.Host == "" && l.held(o.Channel, "", o.Bundle, "") != nil {
+			c.quarantine[o.Bundle] = true
+		}
+	}
+	l.epoch, l.words = epoch, kept
+}
+
+// held looks through every word for what holds one thing now: a manifest if one
+// is given, else a bundle on a channel for a host, else the channel.
+func (l *Log) held(channel string, manifest, bundle digest.Digest, host string) *event.OverrideAccepted {
+	var newest *event.OverrideAccepted
+	for i := range l.words {
+		o := &l.words[i]
+		about := o.Manifest == manifest && o.Bundle == bundle && o.Host == host && (manifest != "" || o.Channel == channel)
+		ended := o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback
+		if !about || ended {
+			continue
+		}
+		if newest == nil || o.Version > newest.Version || o.Version == newest.Version && !newest.Action.Holds() {
+			newest = o
+		}
+	}
+	if newest == nil || !newest.Action.Holds() {
+		return nil
+	}
+	return newest
+}
+
+// permitted checks that no signed word keeps a host from a rollout's bundle.
+func (l *Log) permitted(h *hostFacts, r *rolloutFacts, target digest.Digest) {
+	for _, o := range []*event.OverrideAccepted{l.held("", r.manifest.Digest, "", ""), l.held(r.channel, "", "", "")} {
+		if o != nil {
+			l.addf("S18", "host %s was let into rollout %s against override %s (%s)", h.name, r.name, o.ID, o.Action)
+		}
+	}
+	for i := range l.words {
+		if o := &l.words[i]; o.Manifest == r.manifest.Digest && (o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback) {
+			l.addf("S18", "host %s was let into rollout %s against override %s (%s)", h.name, r.name, o.ID, o.Action)
+		}
+	}
+	for _, o := range []*event.OverrideAccepted{l.held(r.channel, "", target, ""), l.held(r.channel, "", target, h.name)} {
+		if o != nil {
+			l.addf("S17", "host %s was let onto bundle %s against override %s", h.name, target.Short(), o.ID)
+		}
+	}
+}
+
+// rolledBack checks that a revert which names an override rests on it.
+func (l *Log) rolledBack(r *rolloutFacts, ev event.RolloutReverting) {
+	found := false
+	for i := range l.words {
+		o := &l.words[i]
+		found = found || o.Digest == ev.Override && o.Action == fleet.OverrideRollback && o.Manifest == r.manifest.Digest
+	}
+	l.must(found && ev.Actor != "", "S21", "rollout %s reverts on override %s, which is no rollback of it", r.name, ev.Override.Short())
+	r.reverting, r.ordered = true, true
+}

@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
+)
+
+// Ended is why the present identity of a host counts for nothing.
+type Ended struct {
+	// Standing is gate.Revoked or gate.Decommissioned.
+	Standing string `json:"standing"`
+	Reason   string `json:"reason"`
+	// SlotUntil is when a decommissioned host gives its slot back; Freed says that
+	// it did.
+	SlotUntil clock.Instant `json:"slotUntil,omitempty"`
+	Freed     bool          `json:"freed,omitempty"`
+}
+
+// Standing says why the identity of a host counts for nothing, and is empty when
+// it is good.
+func (h *Host) Standing() string {
+	switch {
+	case h.Ended != nil:
+		return h.Ended.Standing
+	case h.Forked:
+		return gate.Forked
+	}
+	return ""
+}
+
+// Reachable reports whether the host is there with an identity that counts.
+func (h *Host) Reachable() bool { return h.Online && h.Standing() == "" }
+
+// freed reports whether the host gave its slot back for good.
+func (h *Host) freedSlot() bool { return h.Ended != nil && h.Ended.Freed }
+
+// identityBlock is the gate of a host's identity.
+func (h *Host) identityBlock() *gate.Block {
+	reason := ""
+	if h.Ended != nil {
+		reason = h.Ended.Reason
+	}
+	return gate.CheckIdentity(h.Name, h.Standing(), reason)
+}
+
+// foldIdentity takes what ends or doubts a host's identity.
+func (s *State) foldIdentity(h *Host, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.HostRevoked:
+		h.RevokedBefore = ev.NotBefore
+		if h.Incarnation != 0 && ev.NotBefore > h.IssuedAt && h.Ended == nil {
+			h.Ended = &Ended{Standing: gate.Revoked, Reason: ev.Reason}
+		}
+	case event.HostDecommissioned:
+		h.RevokedBefore = max(h.RevokedBefore, ev.NotBefore)
+		h.Ended = &Ended{Standing: gate.Decommissioned, Reason: ev.Reason, SlotUntil: ev.SlotUntil}
+		s.wake(ev.SlotUntil, h.Name)
+	case event.HostSlotFreed:
+		if h.Ended != nil {
+			h.Ended.Freed = true
+		}
+		h.Grant = nil
+	case event.HostForked:
+		h.Forked = true
+	}
+	s.refresh(h)
+	s.markHost(h)
+}
+
+// Revoke ends the certificates that a host has now.
+func Revoke(s *State, name, reason, actor string, now clock.Instant) ([]event.Entry, error) {
+	if err := s.mayEnd(name); err != nil {
+		return nil, err
+	}
+	return Record(s, name, now, event.HostRevoked{NotBefore: nextSecond(now), Reason: reason, Actor: actor})
+}
+
+// nextSecond is the end of the present second: certificates tell when they were
+// issued to the second, and one of this second may be of before.
+func nextSecond(now clock.Instant) clock.Instant {
+	return now - now%clock.Instant(clock.Second) + clock.Instant(clock.Second)
+}
+
+// Decommission retires a host for good. What it may still be doing keeps its slot
+// until that is over: the offer's expiry, or the time that an activation and the
+// way back of a host without contact may take.
+func Decommission(s *State, name, reason, actor string, now clock.Instant) ([]event.Entry, error) {
+	h := s.Hosts[name]
+	if err := s.mayEnd(name); err != nil {
+		return nil, err
+	}
+	if h.Standing() == gate.Decommissioned {
+		return nil, verbErrorf("host %s is decommissioned already; remove it from fleet.yaml, build, sign and push", name)
+	}
+	ev := event.HostDecommissioned{NotBefore: nextSecond(now), SlotUntil: now, Reason: reason, Actor: actor}
+	if h.InFlight() {
+		ev.SlotUntil = s.slotUntil(h, now)
+	}
+	return Record(s, name, now, ev)
+}
+
+func (s *State) mayEnd(name string) error {
+	if h := s.Hosts[name]; h == nil || h.Incarnation == 0 {
+		return verbErrorf("host %s never enrolled; there is no identity to end", name)
+	}
+	return nil
+}
+
+// slotUntil is by when a host that hears nothing more has ended what it does.
+func (s *State) slotUntil(h *Host, now clock.Instant) clock.Instant {
+	until, d := now, h.Machine.Manifest
+	if g := h.Grant; g != nil {
+		until, d = max(until, g.Expires), g.Manifest
+		if !g.Claimed {
+			return until
+		}
+	}
+	if p := s.hostPlan(h, d); p != nil {
+		until = max(until, now.Add(p.Policy.ActivationDeadline).Add(p.Policy.ConfirmWindow))
+	}
+	return until
+}
+
+// freeSlot gives the slot of a decommissioned host back once its time has come. A
+// host that claimed and was never heard from again has failed by then.
+func (p *planner) freeSlot(h *Host) {
+	e := h.Ended
+	if e == nil || e.Standing != gate.Decommissioned || e.Freed || !e.SlotUntil.Reached(p.now) {
+		return
+	}
+	if h.Acting() && !h.SilentFailure {
+		return // its silence is still to be noticed, and is looked at again then
+	}
+	ev := event.HostSlotFreed{Reason: "the host is decommissioned, and what it was granted is over"}
+	if h.Grant != nil {
+		ev.Grant = h.Grant.ID
+	}
+	p.do(freeSlot{ev, h.Name}, h.Name, ev)
+}
+
+// failSilently fails a host that was not heard from by its deadline.
+func (p *planner) failSilently(h *Host, deadline clock.Instant) {
+	ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Deadline: deadline}
+	if h.Grant != nil && h.Grant.Claimed {
+		ev.Rollout, ev.Manifest, ev.Grant = h.Grant.Rollout, h.Grant.Manifest, h.Grant.ID
+	}
+	p.do(failSilent{ev, h.Name}, h.Name, ev)
+}
+
+// mayAct refuses a claim of a host whose identity counts for nothing, and one for
+// what its identity no longer is.
+func (h *Host) mayAct() error {
+	if b := h.identityBlock(); b != nil {
+		return &ClaimRefusedError{Reason: b.Words}
+	}
+	return nil
+}

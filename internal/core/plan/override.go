@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Override takes an operator's signed override, which the caller has verified. It
+// acts as the verb that it names and goes on to do so for rollouts that open
+// later. One that is in force already returns no entries and no error.
+func Override(s *State, t override.Taken, actor string, now clock.Instant) ([]event.Entry, error) {
+	switch s.Overrides.Look(t) {
+	case override.Known:
+		return nil, nil
+	case override.Older:
+		n, _ := s.Overrides.Successor(t)
+		return nil, verbErrorf("override %s was signed at %s, and %s at %s takes its place; sign a new one", t.ID, t.IssuedAt, n.ID, n.IssuedAt)
+	case override.Full:
+		return nil, verbErrorf("%d overrides are in force, which is the most; a root with a new key epoch ends them", override.Max)
+	}
+	if t.Epoch != s.Root.Epoch {
+		return nil, verbErrorf("override %s is of key epoch %d, the fleet is at %d; sign it again", t.ID, t.Epoch, s.Root.Epoch)
+	}
+	d := &decider{s: s, now: now}
+	r := s.Rollouts[t.Manifest]
+	if err := d.mayOverride(r, &t); err != nil {
+		return nil, err
+	}
+	d.add("", event.OverrideAccepted{Override: t.Override, Digest: t.Digest, Envelope: t.Envelope, Actor: actor})
+	d.override(r, &t, bySignature(actor, &t))
+	return d.entries, d.err
+}
+
+// bySignature names who answers for what a signed override does.
+func bySignature(actor string, t *override.Taken) string {
+	return strings.TrimSpace(actor + " with override " + t.ID)
+}
+
+// mayOverride refuses what cannot come about any more. Nothing is known of a
+// rollout that has not opened, or whose log is gone: then it is taken.
+func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
+	if r == nil {
+		return nil
+	}
+	if r.Channel != t.Channel {
+		return verbErrorf("override %s is for channel %s, its manifest is of channel %s", t.ID, t.Channel, r.Channel)
+	}
+	latest := d.s.Channels[r.Channel].Latest == r.Manifest
+	switch t.Action {
+	case fleet.OverrideResume:
+		if !r.Paused && r.Phase != rollout.Failed && !r.Reverting {
+			return nil // it still stands against an older pause
+		}
+		return d.mayResume(r)
+	case fleet.OverrideCancel:
+		if r.Phase == rollout.Terminal || r.Phase == rollout.Superseded || r.Phase == rollout.Pruned {
+			return verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, standing(r))
+		}
+	case fleet.OverrideRollback:
+		switch {
+		case r.Phase == rollout.Terminal:
+			return verbErrorf("rollout %s has ended; its hosts go back by a release that names the old bundles: steady release rollback", r.Name)
+		case !latest || r.Phase == rollout.Superseded || r.Phase == rollout.Pruned:
+			return verbErrorf("rollout %s was followed by another; roll that one back, or release the old bundles: steady release rollback", r.Name)
+		}
+	}
+	return nil
+}
+
+// override does at once what the accepted override asks for.
+func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) {
+	switch t.Action {
+	case fleet.OverridePause:
+		if r != nil && !r.Phase.Ended() && !r.Reverting {
+			d.add("", event.RolloutPaused{Rollout: r.Name, Manifest: r.Manifest, Reason: t.Reason, Actor: actor})
+		}
+	case fleet.OverrideResume:
+		if r != nil && (r.Paused || r.Phase == rollout.Failed) {
+			d.resume(r, t.Reason, actor)
+		}
+	case fleet.OverrideCancel:
+		if r != nil && !r.Final {
+			d.cancel(r, t.Reason, actor)
+		}
+	case fleet.OverrideRollback:
+		if r != nil && !r.Reverting {
+			d.endOffers("rollout "+r.Name+" is rolled back", func(g *Grant, _ string) bool { return g.Manifest == r.Manifest })
+			d.add("", rollbackOf(r, t, actor))
+		}
+	case fleet.OverrideQuarantine:
+		d.endOffers("bundle "+t.Bundle.Short()+" is quarantined", func(g *Grant, name string) bool {
+			of := d.s.Rollouts[g.Manifest]
+			return g.Target == t.Bundle && of != nil && of.Channel == t.Channel && (t.Host == "" || t.Host == name)
+		})
+	case fleet.OverrideUnquarantine:
+		if c := d.s.Channels[t.Channel]; c != nil && t.Host == "" && c.Quarantine[t.Bundle] != "" {
+			d.add("", event.QuarantineCleared{Channel: t.Channel, Digest: t.Bundle, Reason: t.Reason, Actor: actor})
+		}
+	case fleet.OverrideFreeze:
+		d.endOffers("channel "+t.Channel+" is frozen", func(g *Grant, _ string) bool {
+			of := d.s.Rollouts[g.Manifest]
+			return of != nil && of.Channel == t.Channel
+		})
+	}
+}
+
+// endOffers takes back what was offered forward and not claimed, where hit.
+func (d *decider) endOffers(reason string, hit func(g *Grant, host string) bool) {
+	for _, name := range d.s.HostNames() {
+		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Purpose == host.Forward && hit(g, name) {
+			d.add(name, event.GrantEnded{Grant: g.ID, Reason: reason})
+		}
+	}
+}
+
+func rollbackOf(r *rollout.Rollout, t *override.Taken, actor string) event.RolloutReverting {
+	return event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Reason: "rolled back: " + t.Reason,
+		Override: t.Digest, Actor: actor}
+}
+
+// begin starts an opened rollout, unless a signed override ended it before.
+func (p *planner) begin(r *rollout.Rollout) {
+	if t := p.s.Overrides.Cancelled(r.Manifest); t != nil {
+		ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Failed),
+			Reason: "cancelled: " + t.Reason, Actor: bySignature("", t), Final: true}
+		p.do(moveRollout{ev}, "", ev)
+	} else if b := p.s.blocked(r.Name, r.Manifest); b != nil {
+		p.move(r, rollout.Failed, b.Words)
+	} else {
+		p.move(r, rollout.Active, fmt.Sprintf("%d hosts in %d waves", len(r.Members), len(r.Waves)))
+	}
+	if t := p.s.Overrides.RolledBack(r.Manifest); t != nil {
+		ev := rollbackOf(r, t, bySignature("", t))
+		p.do(revertRollout{ev}, "", ev)
+	}
+}
+
+func (s *State) foldOverride(ev event.OverrideAccepted) {
+	t := override.Taken{Override: ev.Override, Digest: ev.Digest, Envelope: ev.Envelope}
+	if s.Overrides.Take(t) != override.Fresh {
+		return
+	}
+	s.Signed++
+	s.repairs = true
+	s.markAll()
+	r := s.Rollouts[t.Manifest]
+	if r == nil {
+		return
+	}
+	switch t.Action {
+	case fleet.OverridePause: // of one that ended too: it gives no more to hosts that return
+		r.Paused, r.PauseReason = true, t.Words()
+	case fleet.OverrideRollback:
+		if r.Reverting {
+			r.Ordered = true
+			if r.Plan != nil {
+				s.setMembers(r)
+			}
+		}
+	}
+}
+
+// endOverrides forgets the signed words of earlier key epochs. Pauses, cancels and
+// quarantines stay as if a token had asked for them.
+func (s *State) endOverrides(epoch uint64) {
+	for _, t := range s.Overrides.List() {
+		c := s.Channels[t.Channel]
+		if t.Epoch < epoch && t.Action == fleet.OverrideQuarantine && t.Host == "" && c != nil && c.Quarantine[t.Bundle] == "" {
+			c.Quarantine[t.Bundle] = t.Words()
+		}
+	}
+	if s.Overrides.End(epoch) {
+		s.Signed++
+		s.markAll()
+	}
+}
+
+// quarantined says why a bundle is not granted to a host on a channel, or is
+// empty.
+func (s *State) quarantined(c *Channel, bundle digest.Digest, hostName string) string {
+	if why := c.Quarantine[bundle]; why != "" {
+		return why
+	}
+	if t := s.Overrides.Quarantined(c.Name, bundle, hostName); t != nil {
+		return t.Words()
+	}
+	return ""
+}
+
+// signedQuarantine finds the signed quarantine of a bundle by its digest or the
+// first digits of it.
+func (s *State) signedQuarantine(channel, bundle string) *override.Taken {
+	for _, t := range s.Overrides.List() {
+		if t.Action == fleet.OverrideQuarantine && t.Channel == channel && (string(t.Bundle) == bundle || t.Bundle.Short() == bundle) {
+			return &t
+		}
+	}
+	return nil
+}
+
+func needsSignature(what string, t *override.Taken, next string) error {
+	return verbErrorf("%s is held: %s; a token cannot loosen what was signed: %s", what, t.Words(), next)
+}
