@@ -51,24 +51,38 @@ type Authority struct {
 	key     crypto.Signer
 }
 
-// CreateAuthority makes an ECDSA P-256 authority for a fleet in a folder, as
-// <purpose>-ca.key and <purpose>-ca.pem. It never replaces one: an existing file is
-// refused with fs.ErrExist.
+// CreateAuthority makes an ECDSA P-256 authority for a fleet in a folder, its key
+// in a file; see CreateAuthorityWith.
 func CreateAuthority(dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
+	return CreateAuthorityWith(FileKeys{}, dir, purpose, fleetName, now)
+}
+
+// CreateAuthorityWith makes an authority for a fleet in a folder: its certificate
+// as <purpose>-ca.pem, its key where keys keeps it. It never replaces one: an
+// existing certificate is refused with fs.ErrExist. A key without a certificate,
+// which a crash may have left, is taken.
+func CreateAuthorityWith(keys Keys, dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
 	if err := fleet.CheckName(fleetName); err != nil {
-		return nil, err
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
 		return nil, err
 	}
 	eku, err := purpose.usage()
 	if err != nil {
 		return nil, err
 	}
+	keyPath, certPath := authorityPaths(keys, dir, purpose)
+	if _, err := os.Lstat(certPath); err == nil {
+		return nil, fmt.Errorf("create %s authority: %w", purpose, &fs.PathError{Op: "create", Path: certPath, Err: fs.ErrExist})
+	}
 	serial, err := newSerial()
 	if err != nil {
 		return nil, err
+	}
+	key, err := keys.Create(keyPath)
+	if errors.Is(err, fs.ErrExist) {
+		key, err = keys.Load(keyPath)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create %s authority: %w", purpose, err)
 	}
 	tmpl := &x509.Certificate{
 		SerialNumber: serial,
@@ -82,24 +96,28 @@ func CreateAuthority(dir string, purpose Purpose, fleetName string, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("create %s authority: %w", purpose, err)
 	}
-	keyPath, certPath := authorityPaths(dir, purpose)
-	if err := SaveKey(keyPath, key); err != nil {
-		return nil, fmt.Errorf("create %s authority: %w", purpose, err)
-	}
 	if err := writeNew(certPath, encodeCert(der), 0o644); err != nil {
 		return nil, fmt.Errorf("create %s authority: %w", purpose, err)
 	}
-	return LoadAuthority(dir, purpose)
+	return LoadAuthorityWith(keys, dir, purpose)
 }
 
 // LoadAuthority reads what CreateAuthority wrote.
 func LoadAuthority(dir string, purpose Purpose) (*Authority, error) {
+	return LoadAuthorityWith(FileKeys{}, dir, purpose)
+}
+
+// LoadAuthorityWith reads what CreateAuthorityWith wrote with the same keys.
+func LoadAuthorityWith(keys Keys, dir string, purpose Purpose) (*Authority, error) {
 	eku, err := purpose.usage()
 	if err != nil {
 		return nil, err
 	}
-	keyPath, certPath := authorityPaths(dir, purpose)
-	key, err := LoadKey(keyPath)
+	if err := elsewhere(keys, dir, purpose); err != nil {
+		return nil, err
+	}
+	keyPath, certPath := authorityPaths(keys, dir, purpose)
+	key, err := keys.Load(keyPath)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +141,15 @@ func LoadAuthority(dir string, purpose Purpose) (*Authority, error) {
 // OpenAuthority loads the authority in a folder or, when there is none, creates
 // it. One of another fleet is refused.
 func OpenAuthority(dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
-	a, err := LoadAuthority(dir, purpose)
+	return OpenAuthorityWith(FileKeys{}, dir, purpose, fleetName, now)
+}
+
+// OpenAuthorityWith is OpenAuthority with keys kept elsewhere. An authority whose
+// key is kept by other means is refused, with what to do.
+func OpenAuthorityWith(keys Keys, dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
+	a, err := LoadAuthorityWith(keys, dir, purpose)
 	if errors.Is(err, fs.ErrNotExist) {
-		return CreateAuthority(dir, purpose, fleetName, now)
+		return CreateAuthorityWith(keys, dir, purpose, fleetName, now)
 	}
 	if err != nil {
 		return nil, err
@@ -247,8 +271,8 @@ func checkPublic(pub crypto.PublicKey) error {
 	return fmt.Errorf("a key of type %T cannot be certified; use Ed25519 or ECDSA P-256", pub)
 }
 
-func authorityPaths(dir string, p Purpose) (key, cert string) {
-	return filepath.Join(dir, string(p)+"-ca.key"), filepath.Join(dir, string(p)+"-ca.pem")
+func authorityPaths(keys Keys, dir string, p Purpose) (key, cert string) {
+	return filepath.Join(dir, keys.File(p)), filepath.Join(dir, string(p)+"-ca.pem")
 }
 
 func newSerial() (*big.Int, error) {

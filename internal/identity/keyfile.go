@@ -63,13 +63,22 @@ func LoadKey(path string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	der, err := onePEM(raw, keyBlock)
+	key, err := ParseKey(raw)
 	if err != nil {
 		return nil, fmt.Errorf("key %s: %w", path, err)
 	}
+	return key, nil
+}
+
+// ParseKey reads a private key as SaveKey writes it.
+func ParseKey(raw []byte) (crypto.Signer, error) {
+	der, err := onePEM(raw, keyBlock)
+	if err != nil {
+		return nil, err
+	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
-		return nil, fmt.Errorf("key %s: %w", path, err)
+		return nil, err
 	}
 	switch key := parsed.(type) {
 	case ed25519.PrivateKey:
@@ -79,7 +88,7 @@ func LoadKey(path string) (crypto.Signer, error) {
 			return key, nil
 		}
 	}
-	return nil, fmt.Errorf("key %s is a %T; expected Ed25519 or ECDSA P-256", path, parsed)
+	return nil, fmt.Errorf("a %T; expected Ed25519 or ECDSA P-256", parsed)
 }
 
 // KeyFile loads the key at path or, when there is none, makes an Ed25519 key

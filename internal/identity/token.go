@@ -134,13 +134,18 @@ func (t *Token) CheckKeys(csr *x509.CertificateRequest, eventKey any) error {
 		what string
 		want digest.Digest
 		pub  any
-	}{{"certificate", t.KeyDigest, csr.PublicKey}, {"event", t.EventKeyDigest, eventKey}} {
+		next string
+	}{
+		{"certificate", t.KeyDigest, csr.PublicKey, "make a token for the right key, or one that names none"},
+		{"event", t.EventKeyDigest, eventKey, "steady agent keygen --state DIR prints on the host which it has; if the host is " +
+			"the right one, make a token for that key: steady token create " + t.Host + " --key DIGEST"},
+	} {
 		got, err := PublicDigest(k.pub)
 		if err != nil {
 			return tokenError(TokenWrongKey, "the %s key: %v", k.what, err)
 		}
 		if k.want != "" && got != k.want {
-			return tokenError(TokenWrongKey, "the token is for %s key %s, not %s", k.what, k.want.Short(), got.Short())
+			return tokenError(TokenWrongKey, "the token is for %s key %s, not %s; %s", k.what, k.want.Short(), got.Short(), k.next)
 		}
 	}
 	return nil

@@ -110,6 +110,15 @@ func CheckBundle(b *fleet.Bundle) error {
 		return err
 	}
 	seen := map[string]bool{}
+	if b.Nix != nil {
+		if _, err := fleet.CheckNix(b.Nix); err != nil {
+			return refuse(Malformed, "bundle %s: system %q: %v", b.Name, b.Nix.Name, err)
+		}
+		if !slices.Contains(b.Critical, fleet.CriticalNix) {
+			return refuse(Malformed, "bundle %s has a Nix system and does not name it critical", b.Name)
+		}
+		seen[b.Nix.Name] = true
+	}
 	for _, e := range b.Exec {
 		if err := fleet.CheckName(e.Name); err != nil {
 			return refuse(Malformed, "bundle %s: step %v", b.Name, err)

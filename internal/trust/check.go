@@ -73,26 +73,39 @@ func checkManifest(m *fleet.Manifest) error {
 			return refuse(Malformed, "manifest %s: budget %q needs a max of at least 1 and members", name, b.Selector)
 		}
 	}
+	for i := range m.Windows {
+		if err := m.Windows[i].Check(); err != nil {
+			return refuse(Malformed, "manifest %s: %v", name, err)
+		}
+	}
+	if m.Controls != "" && !slices.Contains(m.Critical, fleet.CriticalControls) {
+		return refuse(Malformed, "manifest %s has controls and does not name them critical", name)
+	}
+	if len(m.Windows) > 0 && !slices.Contains(m.Critical, fleet.CriticalWindows) {
+		return refuse(Malformed, "manifest %s has maintenance windows and does not name them critical", name)
+	}
 	return checkProbes(m)
 }
 
 func checkProbes(m *fleet.Manifest) error {
 	for _, p := range m.Probes {
 		kinds := 0
-		for _, set := range []bool{p.HTTP != nil, p.TCP != nil, p.Exec != nil} {
+		for _, set := range []bool{p.HTTP != nil, p.TCP != nil, p.Exec != nil, p.Evidence != nil} {
 			if set {
 				kinds++
 			}
 		}
 		switch {
 		case kinds != 1:
-			return refuse(Malformed, "manifest %s: probe %q needs exactly one of http, tcp and exec", m.Rollout(), p.Name)
+			return refuse(Malformed, "manifest %s: probe %q needs exactly one of http, tcp, exec and evidence", m.Rollout(), p.Name)
 		case p.Mode != fleet.Enforce && p.Mode != fleet.Observe && p.Mode != fleet.Disabled:
 			return refuse(Malformed, "manifest %s: probe %q has unknown mode %q", m.Rollout(), p.Name, p.Mode)
 		case p.Interval <= 0 || p.Timeout <= 0:
 			return refuse(Malformed, "manifest %s: probe %q needs an interval and a timeout", m.Rollout(), p.Name)
 		case p.Exec != nil && len(p.Exec.Command) == 0:
 			return refuse(Malformed, "manifest %s: probe %q has no command", m.Rollout(), p.Name)
+		case p.Evidence != nil && (p.Evidence.Path == "" || p.Evidence.MaxAge < 0):
+			return refuse(Malformed, "manifest %s: probe %q needs the path of its evidence", m.Rollout(), p.Name)
 		}
 	}
 	return nil
@@ -110,6 +123,9 @@ func checkLeaf(m *fleet.Manifest, l *fleet.Leaf) error {
 	}
 	if !ascending(l.Probes, len(m.Probes)) || !ascending(l.Budgets, len(m.Budgets)) {
 		return refuse(Malformed, "leaf of %s: probes and budgets must be ascending indexes into the manifest's lists", l.Host)
+	}
+	if !ascending(l.Windows, len(m.Windows)) {
+		return refuse(Malformed, "leaf of %s: windows must be ascending indexes into the manifest's list", l.Host)
 	}
 	for _, h := range l.After {
 		if err := fleet.CheckName(h); err != nil {

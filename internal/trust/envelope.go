@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -138,11 +137,7 @@ func seal(e Envelope, signers []Signer) ([]byte, error) {
 		}
 		e.Signatures = append(e.Signatures, Signature{KeyID: s.id, Sig: sig})
 	}
-	w := wireEnvelope{Payload: base64.StdEncoding.EncodeToString(e.Payload), PayloadType: e.PayloadType}
-	for _, s := range e.Signatures {
-		w.Signatures = append(w.Signatures, wireSignature{KeyID: s.KeyID, Sig: base64.StdEncoding.EncodeToString(s.Sig)})
-	}
-	raw, err := json.Marshal(w)
+	raw, err := e.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode envelope: %w", err)
 	}
@@ -156,7 +151,9 @@ func seal(e Envelope, signers []Signer) ([]byte, error) {
 // over MaxEnvelope, with duplicate keys or trailing data, with other than 1 to
 // MaxSignatures signatures, with two signatures of one key, and base64 that is
 // not the canonical standard form. Unknown fields are ignored, as DSSE asks.
-func ParseEnvelope(raw []byte) (Envelope, error) {
+func ParseEnvelope(raw []byte) (Envelope, error) { return parseEnvelope(raw, 1) }
+
+func parseEnvelope(raw []byte, least int) (Envelope, error) {
 	if len(raw) == 0 {
 		return Envelope{}, refuse(ManifestMissing, "there is no document")
 	}
@@ -167,8 +164,8 @@ func ParseEnvelope(raw []byte) (Envelope, error) {
 	if w.PayloadType == "" || w.Payload == "" {
 		return Envelope{}, refuse(Malformed, "an envelope needs payload and payloadType")
 	}
-	if n := len(w.Signatures); n < 1 || n > MaxSignatures {
-		return Envelope{}, refuse(Malformed, "an envelope needs 1 to %d signatures, this one has %d", MaxSignatures, n)
+	if n := len(w.Signatures); n < least || n > MaxSignatures {
+		return Envelope{}, refuse(Malformed, "an envelope needs %d to %d signatures, this one has %d", least, MaxSignatures, n)
 	}
 	e := Envelope{PayloadType: w.PayloadType}
 	var err error

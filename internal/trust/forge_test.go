@@ -92,8 +92,8 @@ func TestS4OnePlaceFillsVerified(t *testing.T) {
 	if got := strings.Join(slices.Compact(makers), " "); got != "prove" {
 		t.Errorf("Verified is filled by %q", got)
 	}
-	// ManagedEntry: what an operator signed for one host's managed layer.
-	want := "Blob Budget Bundle Content HostPlan Leaves ManagedEntry Manifest Recall Resolved Revocations Roster Timestamp"
+	// ManagedEntry and Override: what an operator signed, for one host's managed layer and for all hosts.
+	want := "Blob Budget Bundle Content HostPlan Leaves ManagedEntry Manifest Override Recall Resolved Revocations Roster Timestamp"
 	if got := strings.Join(slices.Compact(users), " "); got != want {
 		t.Errorf("prove is called by %q, want %q: say here why a new one may", got, want)
 	}

@@ -9,36 +9,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
-// TestS6PartsOfTwoReleasesNeverMix tries every combination of the parts of two
-// valid releases: only the two pure ones are accepted.
-func TestS6PartsOfTwoReleasesNeverMix(t *testing.T) {
-	k := newKeys(t, "1")
-	root := k.root(t, 1, 1)
-	both := [2]release{newRelease(t, k, 1, 1), newRelease(t, k, 1, 2)}
-	parts := []func(to, from *release){
-		func(to, from *release) { to.timestamp = from.timestamp },
-		func(to, from *release) { to.resolved = from.resolved },
-		func(to, from *release) { to.manifest = from.manifest },
-		func(to, from *release) { to.leaves = from.leaves },
-		func(to, from *release) { to.bundle = from.bundle },
-		func(to, from *release) { to.blob = from.blob },
-		func(to, from *release) { to.roster = from.roster },
-		func(to, from *release) { to.revocations = from.revocations },
-	}
-	pure := 1<<len(parts) - 1
-	for mix := range pure + 1 {
-		var r release
-		for i, take := range parts {
-			take(&r, &both[mix>>i&1])
-		}
-		r.proofs, r.budget = both[mix>>3&1].proofs, both[0].budget
-		_, err := r.accept(begin(t, root), day0)
-		if ok := mix == 0 || mix == pure; (err == nil) != ok {
-			t.Errorf("mix %08b: %v", mix, err)
-		}
-	}
-}
-
 // TestS3SignedOnly: a host gets the plan of the leaf that was signed for it and
 // no other, and the bundle that this leaf names and no other.
 func TestS3SignedOnly(t *testing.T) {

@@ -52,7 +52,12 @@ type Root struct {
 	Expires clock.Instant      `json:"expires"` // wall time
 	Keys    map[string]RootKey `json:"keys"`
 	Roles   map[Role]RoleKeys  `json:"roles"`
+	// Reason says to people why this root was made; at most MaxReason bytes.
+	Reason string `json:"reason,omitempty"`
 }
+
+// MaxReason bounds a root's reason.
+const MaxReason = 1000
 
 const algEd25519 = "ed25519"
 
@@ -124,6 +129,9 @@ func (r Root) compile() (*keyring, error) {
 	}
 	if r.Expires <= r.IssuedAt {
 		return nil, refuse(RootInvalid, "a root must expire after it is issued")
+	}
+	if len(r.Reason) > MaxReason {
+		return nil, refuse(RootInvalid, "the reason has %d bytes, at most %d are taken", len(r.Reason), MaxReason)
 	}
 	if len(r.Roles) != len(Roles()) {
 		return nil, refuse(RootInvalid, "a root has the roles %v and no others", Roles())

@@ -136,16 +136,8 @@ func (v Verifier) Root(env []byte) (State, error) {
 	if err := e.verify(RoleRoot, v.ring, next); err != nil {
 		return State{}, err
 	}
-	old := v.ring.root
-	if next.root.Version != old.Version+1 {
-		code := RootInvalid
-		if next.root.Version <= old.Version {
-			code = Rollback
-		}
-		return State{}, refuse(code, "root version %d cannot follow version %d; roots are taken one by one", next.root.Version, old.Version)
-	}
-	if next.root.Epoch < old.Epoch {
-		return State{}, refuse(Rollback, "root version %d lowers the epoch from %d to %d", next.root.Version, old.Epoch, next.root.Epoch)
+	if err := next.follows(v.ring); err != nil {
+		return State{}, err
 	}
 	s, err := v.state.advance(next.root.Document, digest.Of(e.Payload))
 	if err != nil {

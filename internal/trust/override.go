@@ -1,0 +1,49 @@
+package trust
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+// MaxOverride bounds a signed override in bytes.
+const MaxOverride = 16 << 10
+
+// SignOverride encodes and signs an override; its type and version are filled
+// in. One that breaks a rule is refused before a key is used.
+func SignOverride(o fleet.Override, signers ...Signer) ([]byte, error) {
+	o.Type, o.Version = fleet.TypeOverride, uint64(o.IssuedAt)
+	if err := o.Check(); err != nil {
+		return nil, refuse(Malformed, "override: %v", err)
+	}
+	payload, err := Canonical(o)
+	if err != nil {
+		return nil, err
+	}
+	return Sign(fleet.TypeOverride, payload, signers...)
+}
+
+// Override checks an operator's signed override at the given wall time: its
+// signatures, fleet, epoch and form, and that it may be taken now. What was taken
+// before on the same matter is the caller's to compare.
+func (v Verifier) Override(env []byte, wall clock.Instant) (Verified[fleet.Override], error) {
+	var none Verified[fleet.Override]
+	if len(env) > MaxOverride {
+		return none, refuse(Malformed, "an override of %d bytes, at most %d are taken", len(env), MaxOverride)
+	}
+	var o fleet.Override
+	d, err := v.Open(RoleOverride, fleet.TypeOverride, env, &o, &o.Document)
+	if err != nil {
+		return none, err
+	}
+	if err := o.Check(); err != nil {
+		return none, refuse(Malformed, "override: %v", err)
+	}
+	now := v.state.Now(wall)
+	if o.IssuedAt > now.Add(Slack) {
+		return none, refuse(FutureDated, "override %s was signed at %s and it is %s; check the clocks", o.ID, o.IssuedAt, now)
+	}
+	if o.NotAfter.Reached(now) {
+		return none, refuse(Expired, "override %s could be taken until %s and it is %s; sign it again", o.ID, o.NotAfter, now)
+	}
+	return prove(o, d, now, false), nil
+}
