@@ -32,7 +32,8 @@ type BuildOptions struct {
 	Ref string
 	// Previous is the verified release before this one; nil for the first.
 	Previous *Verified
-	// Epoch is the key epoch of the root; 0 means 1.
+	// Epoch is the key epoch of the root; 0 means 1. One that differs from that of
+	// Previous begins versions at 1 again.
 	Epoch uint64
 	Now   clock.Instant // wall time
 }
@@ -44,6 +45,11 @@ type Release struct {
 	Version uint64
 	// Changed lists the channels with a new manifest, sorted.
 	Changed []string
+	// Expected says per channel with hosts when a rollout would end at the
+	// earliest, sorted by channel.
+	Expected []Expected
+	// Compliance says what static controls find, by channel that has some.
+	Compliance []Compliance
 	// Files is the release folder by slash-separated path.
 	Files map[string][]byte
 }
@@ -60,6 +66,10 @@ func Build(src *Source, o BuildOptions) (*Release, []Problem) {
 		return nil, problems
 	}
 	b.plan = plan
+	problems = strictdoc.Sort(append(problems, place(src.doc, problems, append(b.controls(), b.estimate()...))...))
+	if Fatal(problems) {
+		return nil, problems
+	}
 	if err := b.run(); err != nil {
 		return nil, append(problems, Problem{File: FleetFile, Message: err.Error()})
 	}
@@ -77,13 +87,16 @@ type builder struct {
 func (b *builder) inputs() fleet.Inputs {
 	in := fleet.Inputs{
 		Bundles: map[string]fleet.Bundle{}, Digests: map[string]digest.Digest{}, BundleProbes: map[string]fleet.ProbeSet{},
+		Now: b.o.Now, Zones: b.zones(), Packs: packs(),
 	}
 	for name, sb := range b.src.Bundles {
 		in.Bundles[name], in.Digests[name], in.BundleProbes[name] = sb.Bundle, sb.Digest, sb.Probes
 	}
 	if b.o.Previous != nil {
 		in.Previous = b.o.Previous.Previous()
-		b.rel.Version = in.Previous.Version + 1
+		if in.Previous.Resolved.Epoch == b.epoch { // versions begin again with an epoch
+			b.rel.Version = in.Previous.Version + 1
+		}
 	}
 	return in
 }
@@ -244,8 +257,12 @@ func (b *builder) channel(cp *fleet.ChannelPlan, hash digest.Digest) ([]fleet.Ma
 		}
 		leaves[i] = raw
 	}
-	m := cp.Header
+	if err := b.signControls(cp); err != nil {
+		return nil, err
+	}
+	m, critical := cp.Header, cp.Header.Critical
 	m.Document, m.FleetResolvedHash = b.document(fleet.TypeManifest), hash
+	m.Critical = critical
 	m.LeavesRoot, m.LeafCount = hex.EncodeToString(trust.LeavesRoot(leaves)), len(leaves)
 	old := b.history(cp.Name)
 	if len(old) > 0 {
@@ -315,6 +332,9 @@ func (b *builder) keep(old []VerifiedManifest) ([]fleet.ManifestRef, error) {
 				files = append(files, BlobPath(blob.Digest))
 			}
 		}
+		if m.Controls != "" {
+			files = append(files, ControlsPath(m.Controls))
+		}
 		for _, budget := range m.Budgets {
 			files = append(files, BudgetPath(budget.Members))
 		}
@@ -369,7 +389,9 @@ func (b *builder) top(r fleet.Resolved) error {
 	b.rel.Files[payloadName(ResolvedPath)] = raw
 	t := fleet.Timestamp{Document: b.document(fleet.TypeTimestamp), Resolved: digest.Of(raw), ResolvedVersion: r.Version}
 	if b.o.Previous != nil {
-		t.Version = b.o.Previous.Timestamp.Value().Version + 1
+		if b.o.Previous.Timestamp.Value().Epoch == b.epoch {
+			t.Version = b.o.Previous.Timestamp.Value().Version + 1
+		}
 		for name, root := range b.o.Previous.Roots {
 			b.rel.Files[name] = root
 		}

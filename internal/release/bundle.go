@@ -31,7 +31,9 @@ const (
 )
 
 type bundleDecl struct {
-	Files  []fileDecl     `json:"files"`
+	Files  []fileDecl  `json:"files"`
+	System systemDecls `json:"system"`
+	// Exec is the older spelling of parts of System with driver exec.
 	Exec   []stepDecl     `json:"exec"`
 	Probes fleet.ProbeSet `json:"probes"`
 	// Compose is one file or several, merged in order.
@@ -70,9 +72,6 @@ type stepDecl struct {
 	Timeout  fleet.DurationText `json:"timeout"`
 }
 
-// notYet are keys of a bundle that this version knows of and does not take.
-var notYet = []string{"system"}
-
 type bundleLoader struct {
 	root     *os.Root
 	doc      *strictdoc.Doc
@@ -97,7 +96,7 @@ func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 	l := &bundleLoader{root: root, doc: doc}
 	var decl bundleDecl
 	ok, found := decodeChecked(doc, bundleSchema, problems, &decl)
-	l.problems = append(problems, l.explainNotYet(found)...)
+	l.problems = append(problems, found...)
 	if !ok {
 		return SourceBundle{}, l.problems
 	}
@@ -112,6 +111,7 @@ func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 	}
 	l.uniquePaths(decl.Files)
 	b.Exec = l.steps(decl.Exec)
+	l.system(&b, decl.System, blobs)
 	l.containers(&b, &decl, at, blobs)
 	if Fatal(l.problems) {
 		return SourceBundle{}, l.problems
@@ -156,22 +156,6 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 	}
 	b.Containers = &loaded.Set
 	maps.Copy(blobs, loaded.Blobs)
-}
-
-// explainNotYet words the keys that a later version will take.
-func (l *bundleLoader) explainNotYet(problems []Problem) []Problem {
-	for _, key := range notYet {
-		if !l.doc.Has(key) {
-			continue
-		}
-		plain := l.doc.AtKey([]string{key}, "")
-		for i, p := range problems {
-			if p.Line == plain.Line && p.Column == plain.Column {
-				problems[i].Message = fmt.Sprintf("%s: is not taken by this version of steady: expected compose, files, exec and probes", key)
-			}
-		}
-	}
-	return problems
 }
 
 // file reads one declared file.
@@ -232,34 +216,6 @@ func (l *bundleLoader) uniquePaths(files []fileDecl) {
 	}
 }
 
-func (l *bundleLoader) steps(decls []stepDecl) []fleet.Exec {
-	var out []fleet.Exec
-	seen := map[string]bool{}
-	for i, d := range decls {
-		at := []string{"exec", strconv.Itoa(i)}
-		if seen[d.Name] {
-			l.addf(append(at, "name"), "step %q is named twice: expected each step to have its own name", d.Name)
-		}
-		seen[d.Name] = true
-		for _, c := range []struct {
-			key  string
-			argv []string
-		}{{"activate", d.Activate}, {"revert", d.Revert}, {"check", d.Check}} {
-			if len(c.argv) > 0 && c.argv[0] == "" {
-				l.addf(append(at, c.key), "the command is empty: expected a program and its arguments")
-			}
-		}
-		if d.Timeout.Set && d.Timeout.Duration <= 0 {
-			l.addf(append(at, "timeout"), "timeout is %s: expected more than 0s", d.Timeout.Duration)
-		}
-		out = append(out, fleet.Exec{
-			Name: d.Name, Activate: list(d.Activate), Revert: list(d.Revert), Check: list(d.Check),
-			Timeout: d.Timeout.Or(DefaultStepTimeout),
-		})
-	}
-	return out
-}
-
 // list is never nil, so that it encodes as a list.
 func list(v []string) []string { return append([]string{}, v...) }
 
@@ -269,7 +225,10 @@ func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][
 	b.Files = append([]fleet.File{}, b.Files...)
 	b.Exec = append([]fleet.Exec{}, b.Exec...)
 	if b.Containers != nil {
-		b.Critical = []string{fleet.CriticalContainers}
+		b.Critical = append(b.Critical, fleet.CriticalContainers)
+	}
+	if b.Nix != nil {
+		b.Critical = append(b.Critical, fleet.CriticalNix)
 	}
 	slices.SortFunc(b.Files, func(x, y fleet.File) int { return strings.Compare(x.Path, y.Path) })
 	raw, err := trust.Canonical(b)

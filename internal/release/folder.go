@@ -88,6 +88,7 @@ var namesTaken = []struct {
 	{regexp.MustCompile(`^rollouts/[a-z0-9][a-z0-9._-]{0,62}@[a-z0-9][a-z0-9._-]{0,62}\.json$`), trust.MaxList},
 	{regexp.MustCompile(`^bundles/[0-9a-f]{64}\.json$`), trust.MaxBundle},
 	{regexp.MustCompile(`^budgets/[0-9a-f]{64}\.json$`), trust.MaxList},
+	{regexp.MustCompile(`^controls/[0-9a-f]{64}\.json$`), trust.MaxList},
 	{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), MaxBlob},
 }
 
@@ -149,7 +150,7 @@ func fileNames(fsys fs.FS) ([]string, error) {
 	return names, err
 }
 
-var folders = []string{"blobs", "budgets", "bundles", "rollouts"}
+var folders = []string{"blobs", "budgets", "bundles", "controls", "rollouts"}
 
 // Open opens a release folder for reading. Nothing outside it can be reached.
 // Close the root when done.
@@ -248,3 +249,10 @@ func replaceFile(dir, name string, raw []byte) error {
 	}
 	return nil
 }
+
+// FileCap returns the most bytes that a file of a release may have; not ok when
+// no such file belongs into one.
+func FileCap(name string) (limit int64, ok bool) { return limitOf(name) }
+
+// IsFolder reports whether a release may have a folder of this name.
+func IsFolder(name string) bool { return slices.Contains(folders, name) }

@@ -59,6 +59,7 @@ func Load(dir string) (*Source, []Problem) {
 	problems = append(problems, found...)
 	if ok {
 		problems = append(problems, place(doc, problems, fleet.Validate(&src.Declaration))...)
+		problems = append(problems, place(doc, problems, src.expressions())...)
 		problems = append(problems, src.loadBundles(root)...)
 	}
 	return src, strictdoc.Sort(problems)

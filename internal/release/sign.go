@@ -24,7 +24,7 @@ type SignOptions struct {
 
 // Sign signs what is not signed yet in the release folder dir: every payload is
 // replaced by its envelope. A manifest that an earlier release signed keeps its
-// envelope, unless its keys are not those of o. Then it verifies the whole. A
+// envelope, unless its keys are not those of o; so does the timestamp. Then it verifies the whole. A
 // run that was cut short is finished by running it again.
 func Sign(dir string, o SignOptions) (*Verified, error) {
 	if len(o.Release) == 0 || len(o.Timestamp) == 0 || len(o.Roots) == 0 {
@@ -36,6 +36,9 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 	}
 	if !slices.Contains(names, ResolvedPath) && !slices.Contains(names, payloadName(ResolvedPath)) {
 		return nil, fmt.Errorf("%s is no release folder: expected %s; run steady release build first", dir, payloadName(ResolvedPath))
+	}
+	if err := sameEpoch(dir, names, o.Roots[len(o.Roots)-1]); err != nil {
+		return nil, err
 	}
 	for i, root := range o.Roots {
 		if err := replaceFile(dir, RootPath(uint64(i+1)), root); err != nil {
@@ -54,6 +57,38 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 		return nil, err
 	}
 	return verifyDir(dir, state, o.Now)
+}
+
+// sameEpoch refuses a release of an epoch that the newest root ended, before
+// anything of it is changed.
+func sameEpoch(dir string, names []string, newest []byte) error {
+	root, err := trust.ReadRoot(newest)
+	if err != nil {
+		return err
+	}
+	name := ResolvedPath
+	if slices.Contains(names, payloadName(name)) {
+		name = payloadName(name)
+	}
+	raw, err := readIn(dir, name)
+	if err != nil {
+		return err
+	}
+	if name == ResolvedPath {
+		e, err := trust.ParseEnvelope(raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		raw = e.Payload
+	}
+	var r fleet.Resolved
+	if err := trust.Decode(raw, trust.MaxEnvelope, &r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if r.Epoch < root.Epoch {
+		return fmt.Errorf("the release is of key epoch %d, which root version %d ended; run steady release build, then sign what it writes", r.Epoch, root.Version)
+	}
+	return nil
 }
 
 func signingOrder(name string) int {
@@ -99,7 +134,14 @@ func signFile(dir, name string, o SignOptions) error {
 	signers := o.Release
 	switch {
 	case docType == fleet.TypeTimestamp && !isPayload(name):
-		return nil
+		e, err := trust.ParseEnvelope(raw)
+		if err != nil || signedBy(e, o.Timestamp) {
+			return err
+		}
+		signers = o.Timestamp // the key was replaced
+		if raw, err = restamp(e.Payload, o.Now, 1); err != nil {
+			return err
+		}
 	case docType == fleet.TypeTimestamp:
 		signers = o.Timestamp
 		if raw, err = restamp(raw, o.Now, 0); err != nil {

@@ -41,6 +41,7 @@ type VerifiedManifest struct {
 	Leaves    trust.Verified[[]fleet.Leaf]
 	Tree      *trust.Tree
 	Budgets   []trust.Verified[fleet.BudgetMembers] // as in the header
+	Controls  *fleet.Controls                       // nil without any
 	Envelope  []byte                                // as received
 	RawLeaves [][]byte                              // as received, sorted by host
 }
@@ -251,6 +252,10 @@ func (v *verification) manifest(channel string, ref fleet.ManifestRef) (vm Verif
 			return vm, err
 		}
 		vm.Budgets = append(vm.Budgets, members)
+	}
+	header := vm.Header.Value()
+	if vm.Controls, err = v.controls(&header); err != nil {
+		return vm, err
 	}
 	return vm, nil
 }

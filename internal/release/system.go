@@ -1,0 +1,160 @@
+package release
+
+import (
+	"bytes"
+	"encoding/json"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+)
+
+const (
+	driverNix  = "nix"
+	driverExec = "exec"
+	// defaultSystemName is the name of a part that declares none.
+	defaultSystemName = "system"
+	nixStoreDir       = "/nix/store"
+)
+
+// systemDecls takes one part for a list of one.
+type systemDecls struct {
+	parts []systemDecl
+	one   bool
+}
+
+func (l *systemDecls) UnmarshalJSON(raw []byte) error {
+	if raw = bytes.TrimSpace(raw); len(raw) > 0 && raw[0] == '{' {
+		l.parts, l.one = make([]systemDecl, 1), true
+		return json.Unmarshal(raw, &l.parts[0])
+	}
+	return json.Unmarshal(raw, &l.parts)
+}
+
+type systemDecl struct {
+	stepDecl
+	Driver          string `json:"driver"`
+	Profile         string `json:"profile"`
+	Path            string `json:"path"`
+	Closure         string `json:"closure"`
+	Running         string `json:"running"`
+	RebootExitCodes *[]int `json:"rebootExitCodes"`
+}
+
+// system reads the parts of the system: one of Nix at most, and steps.
+func (l *bundleLoader) system(b *fleet.Bundle, decls systemDecls, blobs map[digest.Digest][]byte) {
+	if l.doc.Has("system") && l.doc.Has("exec") {
+		l.addf([]string{"exec"}, "exec and system are both there: expected the steps in system, each with driver: exec")
+	}
+	seen := map[string]bool{}
+	for i := range decls.parts {
+		d := &decls.parts[i]
+		at := []string{"system"}
+		if !decls.one {
+			at = append(at, strconv.Itoa(i))
+		}
+		if d.Name == "" {
+			d.Name = defaultSystemName
+		}
+		if seen[d.Name] {
+			l.addf(at, "part %q of the system is named twice: expected each to have its own name", d.Name)
+		}
+		seen[d.Name] = true
+		switch {
+		case d.Driver == driverNix && b.Nix != nil:
+			l.addf(at, "a second Nix system: expected one at most, a host runs one")
+		case d.Driver == driverNix && len(b.Exec) > 0:
+			l.addf(at, "the Nix system comes after a step: expected it first, steps run on the system that it makes")
+		case d.Driver == driverNix:
+			b.Nix = l.nix(at, d, blobs)
+		case d.Driver == driverExec:
+			b.Exec = append(b.Exec, l.step(at, &d.stepDecl))
+			if d.Profile+d.Path+d.Closure+d.Running != "" || d.RebootExitCodes != nil {
+				l.addf(at, "a step has no profile, path, closure, running and rebootExitCodes: expected name, activate, revert, check and timeout")
+			}
+		}
+	}
+}
+
+func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][]byte) *fleet.Nix {
+	n := &fleet.Nix{
+		Name: d.Name, Profile: orElse(d.Profile, fleet.DefaultNixProfile), Path: d.Path, Running: orElse(d.Running, fleet.DefaultNixRunning),
+		Reboot: []int{fleet.DefaultNixReboot}, Timeout: d.Timeout.Or(fleet.DefaultNixTimeout),
+	}
+	if d.RebootExitCodes != nil {
+		n.Reboot = append([]int{}, *d.RebootExitCodes...)
+	}
+	if len(d.Activate)+len(d.Revert)+len(d.Check) > 0 {
+		l.addf(at, "a Nix system has no commands: expected path, closure, profile, running, timeout and rebootExitCodes")
+	}
+	if d.Closure != "" {
+		l.closure(at, d, n, blobs)
+	}
+	if field, err := fleet.CheckNix(n); err != nil {
+		l.addf(append(at, field), "%v", err)
+	} else if dir := path.Dir(d.Path); dir != nixStoreDir {
+		p := l.doc.At(append(at, "path"), "path is in the store "+dir+": expected "+nixStoreDir+", unless the hosts keep their store elsewhere")
+		p.IsWarning = true
+		l.problems = append(l.problems, p)
+	}
+	return n
+}
+
+func (l *bundleLoader) closure(at []string, d *systemDecl, n *fleet.Nix, blobs map[digest.Digest][]byte) {
+	content, err := readRegular(l.root, d.Closure, MaxBlob)
+	switch {
+	case err != nil:
+		l.addf(append(at, "closure"), "%v: expected the output of nix-store --export inside the bundle folder, or no closure where the hosts' substituters have the path", err)
+		return
+	case !bytes.Contains(content, []byte(d.Path)):
+		l.addf(append(at, "closure"), "the closure does not have %s: expected the output of nix-store --export $(nix-store -qR PATH)", d.Path)
+	}
+	n.Closure = &container.Blob{Digest: digest.Of(content), Size: int64(len(content))}
+	blobs[n.Closure.Digest] = content
+}
+
+func orElse(s, otherwise string) string {
+	if strings.TrimSpace(s) == "" {
+		return otherwise
+	}
+	return s
+}
+
+// steps reads the older spelling.
+func (l *bundleLoader) steps(decls []stepDecl) []fleet.Exec {
+	var out []fleet.Exec
+	seen := map[string]bool{}
+	for i := range decls {
+		at := []string{"exec", strconv.Itoa(i)}
+		if seen[decls[i].Name] {
+			l.addf(append(at, "name"), "step %q is named twice: expected each step to have its own name", decls[i].Name)
+		}
+		seen[decls[i].Name] = true
+		out = append(out, l.step(at, &decls[i]))
+	}
+	return out
+}
+
+func (l *bundleLoader) step(at []string, d *stepDecl) fleet.Exec {
+	for _, c := range []struct {
+		key  string
+		argv []string
+	}{{"activate", d.Activate}, {"revert", d.Revert}, {"check", d.Check}} {
+		if len(c.argv) > 0 && c.argv[0] == "" {
+			l.addf(append(at, c.key), "the command is empty: expected a program and its arguments")
+		}
+	}
+	if len(d.Activate) == 0 {
+		l.addf(at, "the step has no activate: expected a command")
+	}
+	if d.Timeout.Set && d.Timeout.Duration <= 0 {
+		l.addf(append(at, "timeout"), "timeout is %s: expected more than 0s", d.Timeout.Duration)
+	}
+	return fleet.Exec{
+		Name: d.Name, Activate: list(d.Activate), Revert: list(d.Revert), Check: list(d.Check),
+		Timeout: d.Timeout.Or(DefaultStepTimeout),
+	}
+}
