@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"crypto"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/reconcile"
@@ -35,6 +38,7 @@ type Agent struct {
 	store     *state.Store
 	rows      *rows.Store
 	loop      *reconcile.Loop
+	system    system.Host
 	time      *timeline
 	eventKey  crypto.Signer
 	cert      *certificate
@@ -57,11 +61,15 @@ type Agent struct {
 	newest      atomic.Pointer[delegationDoc]
 	unlearned   atomic.Bool // the newest delegation could not be read
 	beatNow     atomic.Bool // a heartbeat is due, whatever the interval
+	heard       heard       // of operators' signed words; the courier's
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	status      atomic.Pointer[Status]
 	started     time.Time
-	fatal       chan error // the first failure of the database
+	signed      atomic.Pointer[signedTime]
+	process     string        // drawn at random for this run
+	mark        atomic.Uint64 // of the server's latest reply to a heartbeat
+	fatal       chan error    // the first failure of the database
 
 	r *reducer
 
@@ -80,7 +88,7 @@ func Open(cfg Config) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, inbox: make(chan message, 64), look: make(chan struct{}, 1), send: make(chan struct{}, 1),
 		back:    make(chan struct{}, 1),
-		started: time.Now(), fatal: make(chan error, 1),
+		started: time.Now(), process: rand.Text(), fatal: make(chan error, 1),
 	}
 	a.repairing = repairing{begun: map[engine.Ref]clock.Instant{}, in: map[engine.Ref]bool{}}
 	ctx := context.Background()
@@ -123,6 +131,7 @@ const (
 	keyClock    = "clock"
 	keyIdentity = "identity"
 	keyTrust    = "trust"
+	keySigned   = "signed"
 	keyManifest = "manifest/" // and a digest's hexadecimal
 )
 
@@ -158,6 +167,11 @@ func (a *Agent) load(ctx context.Context) error {
 	} else if ok {
 		a.newest.Store(&n)
 	}
+	var seen signedTime
+	if _, err := a.store.Get(ctx, keySigned, &seen); err != nil {
+		return err
+	}
+	a.signed.Store(new(seen.after(ts.Floor, a.time.Now())))
 	if err := a.connect(ts); err != nil {
 		return err
 	}
@@ -190,22 +204,11 @@ func (a *Agent) connect(ts trust.State) error {
 		return err
 	}
 	a.follower, err = verify.New(verify.Options{
-		Fleet: a.id.Fleet, Host: a.id.Host, Source: a.client, Wall: a.cfg.Clock.Wall,
+		Fleet: a.id.Fleet, Host: a.id.Host, Source: a.client, Wall: a.signedWall,
 		Missing: func(err error) bool { return client.StatusOf(err) == 404 },
-		Save: func(ctx context.Context, s trust.State) error {
-			return a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyTrust, s) })
-		},
+		Save:    a.saveTrust,
 	}, ts)
 	return err
-}
-
-// wall is the wall clock, never below the latest signed time seen.
-func (a *Agent) wall() time.Time {
-	now := a.cfg.Clock.Wall()
-	if a.follower != nil {
-		now = max(now, a.follower.Floor())
-	}
-	return time.UnixMilli(int64(now))
 }
 
 // manage makes the framework's loop with the managers of this host.
@@ -231,10 +234,11 @@ func (a *Agent) manage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return system.Register(a.loop, system.Host{
-		Root: a.cfg.Root, Name: a.id.Host, Content: a.content, Ledger: a.store, Keeper: a,
-		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Asks: a.asks,
-	})
+	a.system = system.Host{
+		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.bootID, Content: a.content, Ledger: a.store, Keeper: a,
+		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Asks: a.asks, Systems: filepath.Join(a.cfg.StateDir, "systems"),
+	}
+	return system.Register(a.loop, a.system)
 }
 
 // debounce makes one turn of a burst of events of the container engine.
@@ -322,10 +326,12 @@ type Status struct {
 	Offer       *host.Offer            `json:"offer,omitempty"`
 	Quarantine  []host.QuarantineEntry `json:"quarantine,omitempty"`
 	// Repairs are those that need a grant.
-	Repairs  host.Repairs `json:"repairs,omitzero"`
-	MaxTerm  uint64       `json:"maxTerm"`
-	LastSeq  uint64       `json:"lastSeq"`  // of the newest event
-	AckedSeq uint64       `json:"ackedSeq"` // the server holds it
+	Repairs host.Repairs `json:"repairs,omitzero"`
+	// Overrides are the signed words of operators that this host took.
+	Overrides override.State `json:"overrides,omitzero"`
+	MaxTerm   uint64         `json:"maxTerm"`
+	LastSeq   uint64         `json:"lastSeq"`  // of the newest event
+	AckedSeq  uint64         `json:"ackedSeq"` // the server holds it
 	// LastContact is when the server last accepted a request; zero if never
 	// since the agent started.
 	LastContact clock.Instant `json:"lastContact"`

@@ -24,10 +24,18 @@ type Clock interface {
 
 type systemClock struct{ bootID func() (string, error) }
 
+// bootIDFile is where the kernel tells the id of the boot.
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
 // System returns the machine's own clock.
-func System() Clock {
+func System() Clock { return SystemWithBootID(bootIDFile) }
+
+// SystemWithBootID is System with the id of the boot read from another file, once,
+// for a machine whose boots the kernel of its host does not count: a container, or
+// one that a test plays. The file must change with every boot.
+func SystemWithBootID(file string) Clock {
 	return &systemClock{bootID: sync.OnceValues(func() (string, error) {
-		b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		b, err := os.ReadFile(file)
 		return strings.TrimSpace(string(b)), err
 	})}
 }

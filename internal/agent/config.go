@@ -37,6 +37,8 @@ type Config struct {
 	// Resync is how often every resource is looked at without a trigger; the
 	// default is 30 s.
 	Resync clock.Duration
+	// Reboot is the command that reboots the machine; the default is DefaultReboot.
+	Reboot []string
 	// Light keeps an agent small for benchmarks with thousands in one process:
 	// one worker, and a database that does not wait for the disk. Never in
 	// production: a power cut may then forget what was acknowledged.
@@ -64,6 +66,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Clock == nil {
 		c.Clock = System()
+	}
+	if len(c.Reboot) == 0 {
+		c.Reboot = DefaultReboot
 	}
 	if c.Resync == 0 {
 		c.Resync = 30 * clock.Second

@@ -194,12 +194,16 @@ func (c *courier) heartbeat(ctx context.Context) error {
 	if err := c.replay(ctx, reply.Acked); err != nil {
 		return err
 	}
-	if a.follower.Behind(reply.TimestampVersion) {
-		return c.refresh(ctx)
+	switch {
+	case a.follower.Behind(reply.RootVersion, reply.TimestampVersion):
+		err = c.refresh(ctx)
+	case a.unlearned.Load():
+		err = a.learnDelegation(ctx)
 	}
-	if a.unlearned.Load() {
-		return a.learnDelegation(ctx)
+	if err != nil {
+		return err
 	}
+	a.learnOverrides(ctx, reply.Overrides)
 	return nil
 }
 
@@ -249,12 +253,16 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 	beat := wire.Heartbeat{
 		AgentVersion: a.cfg.Version, Incarnation: a.id.Incarnation, BootID: a.time.bootID,
 		Current: a.status.Load().Machine.Current, LastSeq: last, Pending: int(last - min(acked, last)),
-		Uptime: int64(time.Since(a.started) / time.Second),
+		Uptime: int64(time.Since(a.started) / time.Second), Process: a.process, Mark: a.mark.Load(),
 	}
 	if err := a.hosting.Fill(ctx, &beat); err != nil {
 		return wire.HeartbeatReply{}, err
 	}
-	return a.client.Heartbeat(ctx, beat)
+	reply, err := a.client.Heartbeat(ctx, beat)
+	if err == nil {
+		a.mark.Store(reply.Mark)
+	}
+	return reply, err
 }
 
 // renew renews the certificate when it is time.

@@ -241,7 +241,7 @@ func TestHintOfANewerTimestamp(t *testing.T) {
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
 	b.phase(host.Converged)
-	if b.agent.follower.Behind(1) || !b.agent.follower.Behind(2) {
+	if b.agent.follower.Behind(1, 1) || !b.agent.follower.Behind(1, 2) {
 		t.Fatal("the host does not know which timestamp it has")
 	}
 	s.publish(s.keys.release(t, single("web-1", 2, "r2", one)), one)
@@ -250,7 +250,7 @@ func TestHintOfANewerTimestamp(t *testing.T) {
 	b.open()
 	c := &courier{a: b.agent}
 	must(t, c.refresh(t.Context())) // as a heartbeat's reply would ask
-	if b.agent.follower.Behind(2) {
+	if b.agent.follower.Behind(1, 2) {
 		t.Error("the newer timestamp was not taken")
 	}
 	must(t, b.agent.Close())

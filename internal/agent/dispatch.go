@@ -86,6 +86,8 @@ func (a *Agent) take(ctx context.Context, d *wire.Dispatch) error {
 		m, err = a.takeForward(ctx, d)
 	case d.Purpose == host.Repair:
 		m = a.takeRepair(d)
+	case d.Purpose == host.Reboot:
+		m, err = a.takeReboot(ctx, d)
 	case d.Purpose == host.Back:
 		m, err = a.takeBack(ctx, d)
 	default:
@@ -116,14 +118,16 @@ func (a *Agent) takeForward(ctx context.Context, d *wire.Dispatch) (offered, err
 // offerOf joins a dispatch with a verified plan. This is the only place where an
 // offer to activate is made.
 func (a *Agent) offerOf(d *wire.Dispatch, plan trust.Verified[fleet.HostPlan]) host.Offer {
-	return host.Offer{
+	o := host.Offer{
 		Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, Plan: plan.Value(),
 		Expires: a.time.Now().Add(min(max(d.TTL, 0), maxGrantLife)), Reason: system.Scrub(d.Reason, 512),
 	}
+	a.within(&o, o.Plan.Windows)
+	return o
 }
 
-// takeBack checks that hosts of this host's own rollout failed as its policy
-// asks. Where to is never the server's choice: it is the machine's From.
+// takeBack checks that an operator signed a rollback of this host's own rollout, or
+// that hosts of it failed as its policy asks. Where to is never the server's choice: it is the machine's From.
 // Freshness plays no part.
 func (a *Agent) takeBack(ctx context.Context, d *wire.Dispatch) (offered, error) {
 	m := a.status.Load().Machine
@@ -133,6 +137,9 @@ func (a *Agent) takeBack(ctx context.Context, d *wire.Dispatch) (offered, error)
 	}
 	if d.Manifest != m.Manifest || m.Manifest == "" {
 		return offered{offer: o}, nil // the reducer declines it
+	}
+	if words, ok, err := a.rolledBack(d, m.Manifest); ok || err != nil {
+		return offered{offer: o, ordered: words}, err
 	}
 	var payload []byte
 	if ok, err := a.store.Get(ctx, keyManifest+m.Manifest.Hex(), &payload); err != nil {

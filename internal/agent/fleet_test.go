@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/window"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -120,6 +121,7 @@ type plan struct {
 	issued  clock.Instant // of the timestamp; zero is now
 	epoch   uint64        // zero is 1
 	window  clock.Duration
+	windows []window.Window // maintenance windows of every host
 }
 
 func defaultPolicy() fleet.Policy {
@@ -141,15 +143,22 @@ func (s signers) release(t testing.TB, p plan) release {
 	for i := range p.probes {
 		probes = append(probes, i)
 	}
+	var windows []int
+	for i := range p.windows {
+		windows = append(windows, i)
+	}
 	for _, h := range p.hosts {
-		r.leaves = append(r.leaves, got(trust.Canonical(fleet.Leaf{Host: h, Target: p.targets[h], Probes: probes, Budgets: []int{}, After: []string{}}))(t))
+		r.leaves = append(r.leaves, got(trust.Canonical(fleet.Leaf{Host: h, Target: p.targets[h], Probes: probes, Budgets: []int{}, After: []string{}, Windows: windows}))(t))
 	}
 	r.tree = trust.NewTree(r.leaves)
 	r.manifest = fleet.Manifest{
 		Document: doc(fleet.TypeManifest), Channel: "stable", Ref: p.ref, Policy: p.policy,
 		Waves: []fleet.Wave{{Name: "all", Soak: p.soak, Hosts: len(p.hosts)}}, Probes: p.probes,
 		Budgets: []fleet.Budget{}, LeavesRoot: hex.EncodeToString(r.tree.Root()), LeafCount: len(p.hosts),
-		FleetResolvedHash: digest.Of([]byte("plan")),
+		FleetResolvedHash: digest.Of([]byte("plan")), Windows: p.windows,
+	}
+	if len(p.windows) > 0 {
+		r.manifest.Critical = []string{fleet.CriticalWindows}
 	}
 	payload := got(trust.Canonical(r.manifest))(t)
 	r.digest = digest.Of(payload)

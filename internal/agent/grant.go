@@ -56,7 +56,7 @@ func (a *Agent) prepare(ctx context.Context, o host.Offer) error {
 			detail = detailDiskFull
 		case client.StatusOf(err) == http.StatusNotFound:
 			detail = detailMissing
-		case errors.As(err, new(*contentError)), errors.Is(err, docker.ErrCannotPrepare):
+		case errors.As(err, new(*contentError)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errPrepareSystem):
 			detail = detailFailed
 		}
 		if detail != "" {
@@ -106,6 +106,11 @@ func (a *Agent) prepareOnce(ctx context.Context, o host.Offer) error {
 	}
 	for _, f := range missing {
 		if err := a.content.fetch(ctx, f.Digest, f.Size); err != nil {
+			return err
+		}
+	}
+	if n := bundle.Value().Nix; n != nil {
+		if err := a.prepareSystem(ctx, bundle.Digest(), n); err != nil {
 			return err
 		}
 	}
@@ -193,7 +198,7 @@ func (a *Agent) claim(ctx context.Context, o host.Offer) error {
 
 func (a *Agent) claimOnce(ctx context.Context, o host.Offer) (wire.ClaimAnswer, error) {
 	var none wire.ClaimAnswer
-	if o.Purpose == host.Forward {
+	if o.Purpose == host.Forward || o.Purpose == host.Reboot {
 		if _, err := a.plan(ctx, o); err != nil {
 			if client.StatusOf(err) != 0 { // not about the claim: never taken for its answer
 				err = fmt.Errorf("documents of %s: %s", o.Plan.Rollout, err)

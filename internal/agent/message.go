@@ -27,6 +27,7 @@ type (
 	offered struct {
 		offer   host.Offer
 		payload []byte // of the manifest; nil for a revert
+		ordered ordered
 	}
 	// prepared and unprepared end the preparation of a grant.
 	prepared   struct{ grant string }
@@ -58,7 +59,10 @@ type (
 	elapsed struct{}
 )
 
-func (m offered) apply(_ context.Context, r *reducer, t *turn) error {
+func (m offered) apply(ctx context.Context, r *reducer, t *turn) error {
+	if err := m.ordered.apply(ctx, r, t); err != nil {
+		return err
+	}
 	term := r.state.MaxTerm
 	old := r.state.Offer
 	t.add(r.state.Granted(m.offer, t.now))
@@ -131,7 +135,7 @@ func (m probed) apply(_ context.Context, r *reducer, t *turn) error {
 	if m.round != r.round {
 		return nil
 	}
-	return r.step(t, host.ProbeObserved{Name: m.result.Name, Pass: m.result.Pass, Reason: m.result.Reason})
+	return r.step(t, host.ProbeObserved{Name: m.result.Name, Pass: m.result.Pass, Reason: m.result.Reason, Results: m.result.Results})
 }
 
 func (elapsed) apply(ctx context.Context, r *reducer, t *turn) error {
@@ -162,7 +166,11 @@ func (looked) apply(ctx context.Context, r *reducer, t *turn) error {
 	if err := json.Unmarshal(row.Desired, &g); err != nil {
 		return fmt.Errorf("the generation in agent.db is not what this version wrote: %w", err)
 	}
-	if in := generationInput(&r.state.Machine, &row, g); in != nil {
+	staged, err := r.a.staged(ctx, &row)
+	if err != nil {
+		return err
+	}
+	if in := generationInput(&r.state.Machine, &row, g, staged); in != nil {
 		if err := r.step(t, in); err != nil {
 			return err
 		}
@@ -171,7 +179,8 @@ func (looked) apply(ctx context.Context, r *reducer, t *turn) error {
 }
 
 // generationInput is what the generation's phase means to the machine, or nil.
-func generationInput(m *host.State, row *engine.Row, g system.Generation) host.Input {
+// staged names what of it waits for a reboot.
+func generationInput(m *host.State, row *engine.Row, g system.Generation, staged string) host.Input {
 	// Degraded is as desired in all that is declared; what could not be taken
 	// away is reported on its own.
 	complete := (row.Phase == engine.Converged || row.Phase == engine.Degraded) && row.ConvergedGen == row.Generation
@@ -185,12 +194,18 @@ func generationInput(m *host.State, row *engine.Row, g system.Generation) host.I
 		if failed {
 			return host.ActivationFailed{Code: code, Detail: detail}
 		}
+		if staged != "" {
+			return host.ActivationDeferred{Component: staged}
+		}
 	case m.Phase == host.Failed && m.Reverting && g.Same(back(m)):
 		if complete {
 			return host.RevertCompleted{Observed: g.Bundle}
 		}
 		if failed {
 			return host.RevertFailed{Code: code, Detail: detail}
+		}
+		if staged != "" && !m.Rebooting() {
+			return host.RevertDeferred{Component: staged}
 		}
 	}
 	return nil

@@ -226,7 +226,8 @@ func (r *reducer) publish() {
 	s := &Status{
 		Fleet: r.a.id.Fleet, Host: r.a.id.Host, Incarnation: r.a.id.Incarnation, BootID: r.a.time.bootID,
 		Machine: m, Quarantine: slices.Clone(r.state.Quarantine), MaxTerm: r.state.MaxTerm, Repairs: r.state.Repairs,
-		Refused: r.lastRefused, Current: m.Current, plan: r.state.Plan,
+		Overrides: r.state.Overrides,
+		Refused:   r.lastRefused, Current: m.Current, plan: r.state.Plan,
 	}
 	if r.state.Offer != nil {
 		o := *r.state.Offer

@@ -195,8 +195,10 @@ func (a *Agent) takeRepair(d *wire.Dispatch) offered {
 }
 
 func (a *Agent) offerOfRepair(d *wire.Dispatch) host.Offer {
-	return host.Offer{Grant: d.Grant, Purpose: host.Repair, Term: d.Term, Reason: system.Scrub(d.Reason, 512),
+	o := host.Offer{Grant: d.Grant, Purpose: host.Repair, Term: d.Term, Reason: system.Scrub(d.Reason, 512),
 		Expires: a.time.Now().Add(min(max(d.TTL, 0), maxGrantLife))}
+	a.within(&o, a.status.Load().plan.Windows)
+	return o
 }
 
 func (d *durable) NeedRepair(e host.NeedRepair) error {

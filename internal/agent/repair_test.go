@@ -54,7 +54,7 @@ func TestRepairThatStopsWaitsForAGrant(t *testing.T) {
 	b.needed(1)
 	need := reported[event.RepairNeeded](b.s)[0]
 	m := b.agent.Status().Machine
-	if strings.Join(need.Resources, " ") != "exec/app" || need.Reason == "" || need.Manifest != m.Manifest || need.Bundle != m.Current {
+	if strings.Join(need.Resources, " ") != "system/app" || need.Reason == "" || need.Manifest != m.Manifest || need.Bundle != m.Current {
 		t.Errorf("reported %+v", need)
 	}
 	must(t, os.Remove(filepath.Join(b.root, "a")))

@@ -104,7 +104,7 @@ func (a *Agent) afterCommit(ts []engine.Transition) {
 		nudge(a.look)
 	}
 	for _, t := range ts {
-		if t.Ref == system.Current {
+		if t.Ref == system.Current || t.Reason.Code == system.CodeNeedsReboot {
 			nudge(a.look)
 		}
 	}

@@ -78,7 +78,7 @@ func newBox(t testing.TB, s *server, name string) *box {
 
 func (b *box) open() {
 	b.t.Helper()
-	b.agent = got(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "test", Resync: clock.Second, Log: testLog(b.t)}))(b.t)
+	b.agent = got(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
 }
 
 func (b *box) run() {

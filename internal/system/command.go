@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -29,6 +30,7 @@ type Command struct {
 	Dir     string
 	Env     []string
 	Timeout clock.Duration // zero takes DefaultTimeout
+	Stdin   io.Reader      // nil is empty
 }
 
 // Outcome is how a command that could be started ended.
@@ -71,7 +73,7 @@ func Run(ctx context.Context, c Command) (Outcome, error) {
 	timed, cancel := context.WithTimeout(ctx, min(timeout, MaxTimeout).Std())
 	defer cancel()
 	cmd := exec.CommandContext(timed, c.Argv[0], c.Argv[1:]...)
-	cmd.Dir, cmd.Env = c.Dir, c.Env
+	cmd.Dir, cmd.Env, cmd.Stdin = c.Dir, c.Env, c.Stdin
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second

@@ -1,9 +1,11 @@
 // Package system holds the managers of what a host runs without containers:
-// generation, file and exec.
+// generation, file and system. The kind system has two drivers: nix switches a
+// Nix profile, exec runs commands, which are called steps.
 //
-// A generation is the parent of a bundle's files and steps. It switches in a
+// A generation is the parent of a bundle's files and its system. It switches in a
 // fixed order: steps that are left are undone, last first; files that are no
-// longer declared are removed; files are written; steps run one after the other.
+// longer declared are removed; files are written; the Nix system is switched; steps
+// run one after the other.
 // It is converged when all of them were observed so in this run.
 //
 // Which steps are undone: on the way forward those that the new bundle does not
@@ -28,7 +30,7 @@ import (
 const (
 	KindGeneration = "generation"
 	KindFile       = "file"
-	KindExec       = "exec"
+	KindSystem     = "system"
 )
 
 // Current names the one generation of a host; it is a root.
@@ -68,6 +70,7 @@ type Keeper interface {
 type Host struct {
 	Root    string // absolute folder
 	Name    string // of the host
+	BootID  string // of the present boot; empty where none is known, and nothing is staged then
 	Content Content
 	Ledger  Ledger
 	Keeper  Keeper
@@ -77,11 +80,13 @@ type Host struct {
 	Title container.Titled
 	// Asks are the verbs for what the bundle declares of containers; may be nil.
 	Asks func() map[container.ID]deploy.Ask
+	// Systems is a folder for what is known of switches of systems.
+	Systems string
 	// Resync is how often files and steps with a check are looked at.
 	Resync clock.Duration
 }
 
-// Register adds the three kinds to a loop.
+// Register adds the kinds of this package to a loop.
 func Register(l *reconcile.Loop, h Host) error {
 	files, err := newFiles(h)
 	if err != nil {
@@ -100,7 +105,7 @@ func Register(l *reconcile.Loop, h Host) error {
 	}); err != nil {
 		return err
 	}
-	return reconcile.Register(l, KindExec, &execs{host: h}, engine.Policy{
+	return reconcile.Register(l, KindSystem, &systems{&execs{host: h}, &nixes{host: h}}, engine.Policy{
 		Retry:      engine.RetryPolicy{Max: 3, Base: clock.Second, Cap: 10 * clock.Second},
 		ActTimeout: MaxTimeout + clock.Minute, ObserveTimeout: MaxTimeout + clock.Minute, OnDrift: engine.Enforce,
 		Resync: h.Resync, Revive: 5 * clock.Minute, History: history,

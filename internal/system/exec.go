@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/reconcile"
@@ -48,19 +49,51 @@ type StepObserved struct {
 	// CheckFailed says that there is a check and that it does not pass.
 	CheckFailed bool
 	Check       string // how the check ended
+	// Staged names what the command left for a reboot, if it did; Booted says that
+	// the machine was rebooted since.
+	Staged string
+	Booted bool
+}
+
+// ExitReboot is the exit code of a command that staged what it does and needs a
+// reboot for it, as switch-to-configuration of NixOS has it.
+const ExitReboot = 100
+
+// CodeNotBooted is of a step that is not in effect after the reboot it asked for.
+const CodeNotBooted engine.Code = "not_in_effect_after_reboot"
+
+// stagedRun is what the ledger keeps of a run that waits for a reboot: the run, the
+// boot that it staged in, and what it staged.
+func stagedRun(run, boot, what string) string { return run + "\n" + boot + "\n" + what }
+
+// StagedBoot is the boot in which a run of the ledger was staged; empty for another.
+func StagedBoot(run string) string {
+	if parts := strings.SplitN(run, "\n", 3); len(parts) == 3 {
+		return parts[1]
+	}
+	return ""
+}
+
+func (o *StepObserved) unstage(boot string) {
+	if parts := strings.SplitN(o.Run, "\n", 3); len(parts) == 3 {
+		o.Run, o.Staged, o.Booted, o.Done = parts[0], parts[2], parts[1] != boot, true
+	}
 }
 
 type execs struct{ host Host }
 
 // Observe reads the ledger, and runs the check of a step that has run: a check
 // shows whether a step is still in effect, it does not stand in for running it.
-func (m *execs) Observe(ctx context.Context, r engine.Resource[ExecDesired]) (StepObserved, error) {
+func (m *execs) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (StepObserved, error) {
 	var o StepObserved
 	var err error
 	if o.Run, o.Done, err = m.host.Ledger.Step(ctx, r.Ref.ID); err != nil {
 		return o, err
 	}
 	d := r.Desired
+	if o.unstage(m.host.BootID); o.Staged != "" && !o.Booted {
+		return o, nil
+	}
 	if r.Retire || len(d.Exec.Check) == 0 || !o.Done || o.Run != d.Run {
 		return o, nil
 	}
@@ -78,7 +111,7 @@ func (m *execs) Observe(ctx context.Context, r engine.Resource[ExecDesired]) (St
 
 // Decide activates what has not run in this run or is no longer in effect, and
 // undoes what was begun when the step is left.
-func (m *execs) Decide(v engine.View[ExecDesired, StepObserved]) engine.Decision {
+func (m *execs) Decide(v engine.View[SystemDesired, StepObserved]) engine.Decision {
 	o, want := v.Observed, v.Resource.Desired
 	switch {
 	case v.Resource.Retire && o.Run != want.Run:
@@ -87,6 +120,10 @@ func (m *execs) Decide(v engine.View[ExecDesired, StepObserved]) engine.Decision
 		return engine.Do(Undo{}, engine.Because(CodeUndoStep, ""))
 	case !o.Done || o.Run != want.Run:
 		return engine.Do(Activate{Run: want.Run}, engine.Because(CodeNotRun, ""))
+	case o.Staged != "" && !o.Booted:
+		return engine.Wait(0, engine.Because(CodeNeedsReboot, o.Staged))
+	case o.Staged != "" && o.CheckFailed && v.Resource.Status.ConvergedGeneration != v.Resource.Generation:
+		return engine.Fail(engine.Because(CodeNotBooted, o.Check))
 	case o.CheckFailed:
 		return engine.Do(Activate{Run: want.Run, Again: true}, engine.Because(CodeCheckFails, o.Check))
 	}
@@ -95,7 +132,7 @@ func (m *execs) Decide(v engine.View[ExecDesired, StepObserved]) engine.Decision
 
 // Act runs the command. What was begun is recorded first: a step that was
 // interrupted is run again or undone, never taken as done.
-func (m *execs) Act(ctx context.Context, r engine.Resource[ExecDesired], a engine.Action) error {
+func (m *execs) Act(ctx context.Context, r engine.Resource[SystemDesired], a engine.Action) error {
 	d := r.Desired
 	// What happened is recorded even if the run is called off meanwhile.
 	record := context.WithoutCancel(ctx)
@@ -104,13 +141,17 @@ func (m *execs) Act(ctx context.Context, r engine.Resource[ExecDesired], a engin
 		if err := m.host.Ledger.SetStep(record, r.Ref.ID, d.Run, false); err != nil {
 			return err
 		}
-		if err := m.run(ctx, d, d.Exec.Activate, CodeStepFailed); err != nil {
+		staged, err := m.run(ctx, d, d.Exec.Activate, CodeStepFailed)
+		if err != nil {
 			return err
+		}
+		if staged != "" {
+			return m.host.Ledger.SetStep(record, r.Ref.ID, stagedRun(d.Run, m.host.BootID, staged), false)
 		}
 		return m.host.Ledger.SetStep(record, r.Ref.ID, d.Run, true)
 	case Undo:
 		if len(d.Exec.Revert) > 0 {
-			if err := m.run(ctx, d, d.Exec.Revert, CodeUndoFailed); err != nil {
+			if _, err := m.run(ctx, d, d.Exec.Revert, CodeUndoFailed); err != nil {
 				return err
 			}
 		}
@@ -119,22 +160,25 @@ func (m *execs) Act(ctx context.Context, r engine.Resource[ExecDesired], a engin
 	return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a step has no action %s", a.ActionName()))
 }
 
-func (m *execs) run(ctx context.Context, d ExecDesired, argv []string, code engine.Code) error {
+func (m *execs) run(ctx context.Context, d SystemDesired, argv []string, code engine.Code) (staged string, err error) {
 	out, err := Run(ctx, m.command(d, argv))
 	if err != nil {
-		return fmt.Errorf("%s: %w", code, err)
+		return "", fmt.Errorf("%s: %w", code, err)
 	}
 	m.host.Log.Info("command ended", "step", d.Exec.Name, "command", argv[0], "outcome", out.String())
 	if out.TimedOut {
 		code = CodeStepTimeout
 	}
-	if !out.OK() {
-		return fmt.Errorf("%s: %s: %s", code, argv[0], out)
+	if code == CodeStepFailed && out.ExitCode == ExitReboot && m.host.BootID != "" {
+		return cmp.Or(strings.TrimSpace(out.Tail[strings.LastIndexByte(out.Tail, '\n')+1:]), "step "+d.Exec.Name), nil
 	}
-	return nil
+	if !out.OK() {
+		return "", fmt.Errorf("%s: %s: %s", code, argv[0], out)
+	}
+	return "", nil
 }
 
-func (m *execs) command(d ExecDesired, argv []string) Command {
+func (m *execs) command(d SystemDesired, argv []string) Command {
 	return Command{Argv: argv, Dir: m.host.Root, Env: Environment(m.host.Root, m.host.Name, d.Bundle), Timeout: d.Exec.Timeout}
 }
 

@@ -83,14 +83,14 @@ func TestTimeoutKillsTheChildren(t *testing.T) {
 func TestStep(t *testing.T) {
 	b := newBench(t)
 	m := &execs{host: b.host}
-	r := engine.Resource[ExecDesired]{Ref: engine.Ref{Kind: KindExec, ID: "s"}, Desired: ExecDesired{Run: "one", Exec: fleet.Exec{
+	r := engine.Resource[SystemDesired]{Ref: engine.Ref{Kind: KindSystem, ID: "s"}, Desired: SystemDesired{Run: "one", Exec: fleet.Exec{
 		Name: "s", Activate: sh("echo up >> log; touch on"), Revert: sh("echo down >> log; rm on"), Check: sh("test -e on"),
 	}}}
 	turn := func(want engine.Code) {
 		t.Helper()
 		o, err := m.Observe(t.Context(), r)
 		must(t, err)
-		d := m.Decide(engine.View[ExecDesired, StepObserved]{Resource: r, Observed: o})
+		d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o})
 		if d.Reason().Code != want {
 			t.Fatalf("decided %s, expected %q", d.Reason(), want)
 		}
@@ -119,7 +119,7 @@ func TestStep(t *testing.T) {
 func TestStepBegunIsNeverTakenAsDone(t *testing.T) {
 	b := newBench(t)
 	m := &execs{host: b.host}
-	r := engine.Resource[ExecDesired]{Ref: engine.Ref{Kind: KindExec, ID: "s"}, Desired: ExecDesired{Run: "one", Exec: fleet.Exec{
+	r := engine.Resource[SystemDesired]{Ref: engine.Ref{Kind: KindSystem, ID: "s"}, Desired: SystemDesired{Run: "one", Exec: fleet.Exec{
 		Name: "s", Activate: sh("echo half >> log; exit 3"), Revert: sh("echo undone >> log"),
 	}}}
 	err := m.Act(t.Context(), r, Activate{Run: "one"})
@@ -132,7 +132,7 @@ func TestStepBegunIsNeverTakenAsDone(t *testing.T) {
 		t.Errorf("observed %+v", o)
 	}
 	r.Retire = true
-	d := m.Decide(engine.View[ExecDesired, StepObserved]{Resource: r, Observed: o})
+	d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o})
 	must(t, m.Act(t.Context(), r, d.Action()))
 	if got := b.read("log"); got != "half\nundone\n" {
 		t.Errorf("the commands ran as %q", got)
@@ -142,7 +142,7 @@ func TestStepBegunIsNeverTakenAsDone(t *testing.T) {
 	must(t, b.SetStep(t.Context(), "s", "one", true))
 	o, err = m.Observe(t.Context(), r)
 	must(t, err)
-	if d := m.Decide(engine.View[ExecDesired, StepObserved]{Resource: r, Observed: o}); d.Action() != nil {
+	if d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o}); d.Action() != nil {
 		t.Errorf("decided %s", d.Reason())
 	}
 }

@@ -44,13 +44,6 @@ type FileDesired struct {
 	Run  string     `json:"run"`
 }
 
-// ExecDesired is what is desired of one step.
-type ExecDesired struct {
-	Exec   fleet.Exec    `json:"exec"`
-	Bundle digest.Digest `json:"bundle"`
-	Run    string        `json:"run"`
-}
-
 // Codes of generations.
 const (
 	CodePartFailed engine.Code = "part_failed"
@@ -58,6 +51,7 @@ const (
 	CodeRemoving   engine.Code = "removing_files"
 	CodeWriting    engine.Code = "writing_files"
 	CodeRunning    engine.Code = "running_steps"
+	CodeSystem     engine.Code = "switching_system"
 	CodeDeploying  engine.Code = "deploying_containers"
 )
 
@@ -105,6 +99,9 @@ func (g *generations) Decide(v engine.View[Generation, GenerationObserved]) engi
 	if d, ok := s.files(); ok {
 		return d
 	}
+	if d, ok := s.system(); ok {
+		return d
+	}
 	if d, ok := s.containers(); ok {
 		return d
 	}
@@ -117,8 +114,10 @@ func (g *generations) Decide(v engine.View[Generation, GenerationObserved]) engi
 // part is a child with its desired state decoded.
 type part struct {
 	engine.Child
-	run    string
-	bundle digest.Digest
+	run      string
+	bundle   digest.Digest
+	nix      bool
+	released bool
 }
 
 type switching struct {
@@ -136,12 +135,14 @@ func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
 	for _, c := range v.Children {
 		p := part{Child: c}
 		var d struct {
-			Run    string        `json:"run"`
-			Bundle digest.Digest `json:"bundle"`
+			Run      string          `json:"run"`
+			Bundle   digest.Digest   `json:"bundle"`
+			Nix      json.RawMessage `json:"nix"`
+			Released bool            `json:"released"`
 		}
 		// What does not decode is of another version: it is of no run.
 		if json.Unmarshal(c.Desired, &d) == nil {
-			p.run, p.bundle = d.Run, d.Bundle
+			p.run, p.bundle, p.nix, p.released = d.Run, d.Bundle, len(d.Nix) > 0, d.Released
 		}
 		s.parts[c.Ref] = p
 		s.order = append(s.order, c.Ref)
@@ -164,7 +165,17 @@ func (s *switching) undo() (engine.Decision, bool) {
 	var last *part
 	for _, ref := range s.order {
 		p := s.parts[ref]
-		if ref.Kind != KindExec || p.run == s.want.Run && !p.Retire || p.gone() {
+		if ref.Kind != KindSystem || p.run == s.want.Run && !p.Retire && !p.released || p.gone() {
+			continue
+		}
+		if p.nix {
+			// A system that the next bundle has too is switched, not undone in between.
+			if again := s.bundle.Nix != nil && s.bundle.Nix.Name == ref.ID; again && !p.Retire {
+				continue
+			}
+			if last == nil || p.Order >= last.Order {
+				last = &p
+			}
 			continue
 		}
 		left := s.want.Revert && p.bundle == s.want.Leaving
@@ -179,6 +190,9 @@ func (s *switching) undo() (engine.Decision, bool) {
 		return engine.Decision{}, false
 	}
 	d := engine.Wait(0, engine.Because(CodeUndoing, "undoing step "+last.Ref.ID))
+	if last.nix && !s.want.Revert && !last.released && !last.Retire {
+		return s.release(last), true
+	}
 	if !last.Retire {
 		d = d.With(engine.Retire(last.Ref))
 	}
@@ -216,14 +230,39 @@ func (s *switching) files() (engine.Decision, bool) {
 	return s.stage(bad, pending, engine.Because(CodeWriting, "writing files"), write)
 }
 
+// system switches the Nix system: before containers and steps, which run on it.
+func (s *switching) system() (engine.Decision, bool) {
+	n := s.bundle.Nix
+	if n == nil {
+		return engine.Decision{}, false
+	}
+	var set []engine.Intent
+	pending, bad := false, (*part)(nil)
+	in := engine.Upsert(engine.Ref{Kind: KindSystem, ID: n.Name}, SystemDesired{Nix: n, Bundle: s.want.Bundle, Run: s.want.Run})
+	s.settle(in, &set, &pending, &bad)
+	return s.stage(bad, pending, engine.Because(CodeSystem, "switching system "+n.Name), set)
+}
+
+// release lets go of a Nix system that a newer bundle does not have: what runs is
+// left, for what was there before it may be years old.
+func (s *switching) release(p *part) engine.Decision {
+	var d SystemDesired
+	why := engine.Because(CodeUndoing, "letting go of system "+p.Ref.ID)
+	if err := json.Unmarshal(p.Desired, &d); err != nil {
+		return engine.Wait(0, why).With(engine.Retire(p.Ref))
+	}
+	d.Released = true
+	return engine.Wait(0, why).With(engine.Upsert(p.Ref, d).InOrder(p.Order))
+}
+
 // steps runs one step after the other.
 func (s *switching) steps() (engine.Decision, bool) {
 	for i := range s.bundle.Exec {
 		e := s.bundle.Exec[i]
 		var run []engine.Intent
 		pending, bad := false, (*part)(nil)
-		in := engine.Upsert(engine.Ref{Kind: KindExec, ID: e.Name},
-			ExecDesired{Exec: e, Bundle: s.want.Bundle, Run: s.want.Run}).InOrder(1 + i)
+		in := engine.Upsert(engine.Ref{Kind: KindSystem, ID: e.Name},
+			SystemDesired{Exec: e, Bundle: s.want.Bundle, Run: s.want.Run}).InOrder(1 + i)
 		s.settle(in, &run, &pending, &bad)
 		if d, ok := s.stage(bad, pending, engine.Because(CodeRunning, "running step "+e.Name), run); ok {
 			return d, true
@@ -260,3 +299,7 @@ func (s *switching) stage(bad *part, pending bool, why engine.Reason, intents []
 	}
 	return engine.Decision{}, false
 }
+
+// CodeNeedsReboot is the reason of a part that is staged and waits for a reboot; its
+// words name what cannot be switched while it runs.
+const CodeNeedsReboot engine.Code = "needs_reboot"

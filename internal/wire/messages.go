@@ -43,6 +43,7 @@ const (
 	TrustTimestamp   = "timestamp.json"
 	TrustResolved    = "fleet.resolved.json"
 	TrustRevocations = "revocations.json"
+	TrustOverrides   = "overrides.json" // Overrides, made up by the server of envelopes
 )
 
 // Bounds on bodies, in bytes, checked before parsing.
@@ -77,12 +78,19 @@ type Dispatch struct {
 	Reason   string         `json:"reason"`
 	// Failures proves a grant of purpose "back".
 	Failures []FailureProof `json:"failures,omitempty"`
+	// Override proves one too: the envelope of an operator's rollback.
+	Override json.RawMessage `json:"override,omitempty"`
 	// News counts changes of the host's managed layer and settings. An agent
 	// whose N differs from it asks for them with a heartbeat.
 	News uint64 `json:"news,omitempty"`
 	// Streams asks the agent to open each at RouteStreams. One may come again
 	// until it is open.
 	Streams []StreamRequest `json:"streams,omitempty"`
+}
+
+// Overrides lists the envelopes of operators' signed overrides that are in force.
+type Overrides struct {
+	Overrides []json.RawMessage `json:"overrides"`
 }
 
 // FailureProof shows that a host of the same manifest failed: its leaf, and its
@@ -160,6 +168,10 @@ type Heartbeat struct {
 	LastSeq      uint64        `json:"lastSeq"`
 	Pending      int           `json:"pending"` // events not yet acknowledged
 	Uptime       int64         `json:"uptime"`  // seconds
+	// Process is drawn at random, at most 64 bytes, when the agent starts, and Mark
+	// is that of the latest reply to it: two agents on one identity show in these.
+	Process string `json:"process,omitempty"`
+	Mark    uint64 `json:"mark,omitempty"`
 	// Runtimes lists the container runtimes that the engine can use.
 	Runtimes []string `json:"runtimes,omitempty"`
 	Engine   *Engine  `json:"engine,omitempty"`
@@ -191,8 +203,16 @@ type HeartbeatReply struct {
 	// Acked is the last event that the server holds; a lower one than the agent
 	// knows asks it to send again from there.
 	Acked uint64 `json:"acked"`
+	// Mark is to be sent back with the next heartbeat, which proves that the agent
+	// was alive after this reply.
+	Mark uint64 `json:"mark,omitempty"`
 	// TimestampVersion hints that a newer freshness statement can be fetched.
 	TimestampVersion uint64 `json:"timestampVersion"`
+	// RootVersion hints that a newer root of trust can be fetched; a new key epoch
+	// begins the versions of timestamps again. 0 says nothing.
+	RootVersion uint64 `json:"rootVersion,omitempty"`
+	// Overrides names the content of TrustOverrides, if there is any.
+	Overrides digest.Digest `json:"overrides,omitempty"`
 	// Settings are the host's, if any were ever set.
 	Settings *Settings `json:"settings,omitempty"`
 	// Managed is the version of the host's managed layer, 0 when there never was

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/system"
 )
 
@@ -28,6 +29,8 @@ type Result struct {
 	Name   string
 	Pass   bool
 	Reason string // why it failed; empty when it passed
+	// Results are what evidence says of single controls.
+	Results []host.SubResult
 }
 
 // Env is where commands run.
@@ -42,6 +45,9 @@ func Look(ctx context.Context, p fleet.Probe, env Env) Result {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout.Std())
 		defer cancel()
+	}
+	if p.Evidence != nil {
+		return lookAtEvidence(p)
 	}
 	err := look(ctx, p, env)
 	if err == nil {
@@ -74,7 +80,7 @@ func look(ctx context.Context, p fleet.Probe, env Env) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("the probe says neither http, tcp nor exec")
+	return fmt.Errorf("the probe says neither http, tcp, exec nor evidence")
 }
 
 func lookHTTP(ctx context.Context, p *fleet.HTTPProbe) error {

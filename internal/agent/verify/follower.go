@@ -47,6 +47,7 @@ type Follower struct {
 	v        trust.Verifier
 	stamp    trust.Verified[fleet.Timestamp]
 	resolved trust.Verified[fleet.Resolved]
+	ended    bool // a key epoch, and nothing of the next was accepted yet
 }
 
 // maxPins bounds the manifests that are remembered by name.
@@ -73,11 +74,18 @@ type Plan struct {
 // never blocks: a TLS handshake inside a fetch asks for it.
 func (f *Follower) Floor() clock.Instant { return clock.Instant(f.floor.Load()) }
 
-// Behind reports whether a timestamp newer than the accepted one is said to exist.
-func (f *Follower) Behind(version uint64) bool {
+// Behind reports whether a newer root, or a newer timestamp than the accepted one,
+// is said to exist.
+func (f *Follower) Behind(root, version uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.stamp.IsZero() && version > f.stamp.Value().Version
+	switch {
+	case root > f.v.RootVersion():
+		return true
+	case f.stamp.IsZero():
+		return f.ended && version > 0
+	}
+	return version > f.stamp.Value().Version
 }
 
 // Hold names the manifests that must stay pinned whatever comes. It never
@@ -124,7 +132,7 @@ func (f *Follower) refresh(ctx context.Context) error {
 	if err := f.adopt(ctx, s); err != nil {
 		return err
 	}
-	f.stamp, f.resolved = stamp, resolved
+	f.stamp, f.resolved, f.ended = stamp, resolved, false
 	return nil
 }
 
@@ -147,7 +155,7 @@ func (f *Follower) roots(ctx context.Context) error {
 			return err
 		}
 		if f.v.Epoch() != epoch { // what was signed before has ended
-			f.stamp, f.resolved = trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{}
+			f.stamp, f.resolved, f.ended = trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{}, true
 		}
 	}
 }
@@ -285,6 +293,20 @@ func (f *Follower) Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.v.ManagedEntry(env, f.o.Host)
+}
+
+// Override checks an operator's signed override, as of now.
+func (f *Follower) Override(env []byte) (trust.Verified[fleet.Override], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.v.Override(env, f.o.Wall())
+}
+
+// Epoch is the key epoch of the trusted root.
+func (f *Follower) Epoch() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.v.Epoch()
 }
 
 // lists reports whether the snapshot at hand names the manifest.

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/window"
+)
+
+// hourly opens once a day for an hour, so many hours from now.
+func hourly(t testing.TB, from int) window.Window {
+	at := time.UnixMilli(int64(wallNow())).UTC().Add(time.Duration(from) * time.Hour)
+	w := window.Window{Name: "maintenance", Cron: got(window.ParseCron(at.Format("4 15 * * *")))(t), Duration: clock.Hour,
+		Zone: window.Zone{Name: "UTC", From: wallNow().Add(-30 * clock.Day), Until: wallNow().Add(30 * clock.Day), Transitions: []window.Transition{}}}
+	must(t, w.Check())
+	return w
+}
+
+// TestS41AgentDeclinesOutsideItsWindow has a server grant whenever it likes: the
+// host takes nothing while a signed window of it is closed.
+func TestS41AgentDeclinesOutsideItsWindow(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1").start()
+	one := newPack(t, "web", []file{{path: "a", content: "one"}})
+	p := single("web-1", 1, "r1", one)
+	p.windows = []window.Window{hourly(t, 6)}
+	b.roll(p, "g1", one)
+	until(t, "the refusal", func() bool { return len(reported[event.GrantDeclined](s)) > 0 })
+	if d := reported[event.GrantDeclined](s)[0]; d.Code != host.DeclineWindow {
+		t.Fatalf("declined for %s: %s", d.Code, d.Detail)
+	}
+	b.want("a", gone)
+
+	p = single("web-1", 2, "r2", one)
+	p.windows = []window.Window{hourly(t, 0)}
+	b.roll(p, "g2", one)
+	b.phase(host.Converged)
+	b.want("a", "one")
+}

@@ -1,0 +1,228 @@
+package system
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Codes of Nix systems.
+const (
+	CodeFetchSystem    engine.Code = "system_not_in_store"
+	CodePointProfile   engine.Code = "profile_points_elsewhere"
+	CodeSwitchSystem   engine.Code = "system_not_switched"
+	CodeSwitching      engine.Code = "switching"
+	CodeStageSystem    engine.Code = "staging_for_reboot"
+	CodeSwitchFailed   engine.Code = "switch_failed"
+	CodeSwitchTimeout  engine.Code = "switch_timed_out"
+	CodeSwitchUnwanted engine.Code = "switch_no_longer_wanted"
+	CodeNotInEffect    engine.Code = "switched_and_not_in_effect"
+	CodeBackToSystem   engine.Code = "back_to_system_before"
+)
+
+// Modes of switch-to-configuration.
+const (
+	ModeSwitch = "switch"
+	ModeBoot   = "boot"
+)
+
+// The actions on a Nix system. Again says that it was converged: what runs is
+// switched over.
+type (
+	// Realise brings the path into the store.
+	Realise struct{}
+	// Point makes the profile point at the path: at a generation that it has
+	// already, or a new one if that is 0.
+	Point struct {
+		Generation int    `json:"generation,omitempty"`
+		Path       string `json:"path"`
+		Again      bool   `json:"again,omitempty"`
+	}
+	// Start starts switch-to-configuration in a session of its own.
+	Start struct {
+		Mode  string        `json:"mode"`
+		Path  string        `json:"path"`
+		Run   string        `json:"run"`
+		At    clock.Instant `json:"at"`
+		Again bool          `json:"again,omitempty"`
+	}
+	// Stop kills the switch that runs, for a reason that its result is to say.
+	Stop struct {
+		Result SwitchState `json:"result"`
+	}
+	// Stage records what waits for a reboot.
+	Stage struct {
+		Component string `json:"component"`
+	}
+	// Forget drops what is known of switches.
+	Forget struct{}
+)
+
+// ActionName names the actions.
+func (Realise) ActionName() string { return "realise" }
+func (Point) ActionName() string   { return "point" }
+func (Start) ActionName() string   { return "start" }
+func (Stop) ActionName() string    { return "stop" }
+func (Stage) ActionName() string   { return "stage" }
+func (Forget) ActionName() string  { return "forget" }
+
+// Disrupts reports whether a system that runs is switched over.
+func (a Point) Disrupts() bool { return a.Again }
+
+// Disrupts reports whether a system that runs is switched over.
+func (a Start) Disrupts() bool { return a.Again }
+
+// SwitchState is where the last switch stands.
+type SwitchState string
+
+// The states. A switch that is not running and left no result was lost, to a power
+// cut or to somebody who killed it.
+const (
+	SwitchNone     SwitchState = ""
+	SwitchRunning  SwitchState = "running"
+	SwitchEnded    SwitchState = "ended"
+	SwitchTimedOut SwitchState = "timed-out"
+	SwitchStopped  SwitchState = "stopped"
+	SwitchLost     SwitchState = "lost"
+)
+
+// SwitchRecord is written before anything changes: what is switched, and where the
+// profile pointed before the agent first touched it.
+type SwitchRecord struct {
+	Seq      int           `json:"seq"`
+	Run      string        `json:"run,omitempty"`
+	Path     string        `json:"path,omitempty"`
+	Mode     string        `json:"mode,omitempty"` // empty: not started since the profile was pointed
+	Boot     string        `json:"boot,omitempty"`
+	Started  clock.Instant `json:"started,omitempty"`
+	From     int           `json:"from"` // generation; 0 if the profile had none
+	FromPath string        `json:"fromPath,omitempty"`
+}
+
+// NixObserved is what is seen of a Nix system.
+type NixObserved struct {
+	Begun  bool // there is a record
+	Record SwitchRecord
+	State  SwitchState
+	Exit   int    // of a switch that ended
+	Tail   string // of its output
+	// Path is where the profile points; Back the newest generation of the profile
+	// that is the desired path, 0 if none.
+	Path    string
+	Back    int
+	Present bool   // the desired path is in the store
+	Running string // where the link to what runs points; empty if there is none
+	Boot    string // the present boot
+	Staged  bool   // it is recorded that a reboot is waited for in this boot
+}
+
+// Poll intervals of a switch that runs.
+const (
+	pollSoon  = 200 * clock.Millisecond
+	pollLater = 2 * clock.Second
+	pollEarly = 10 * clock.Second
+)
+
+type nixTarget struct {
+	path, run  string
+	generation int
+	again      bool // it was converged in this generation
+}
+
+// decideNix finishes what was begun, whatever of it happened: it looks only at what
+// is there now.
+func decideNix(r engine.Resource[SystemDesired], o NixObserved, now engine.Instant) engine.Decision {
+	d := r.Desired
+	t := nixTarget{path: d.Nix.Path, run: d.Run, generation: o.Back, again: !r.Retire && r.Status.ConvergedGeneration == r.Generation}
+	switch {
+	case d.Released && r.Retire && o.Begun, r.Retire && o.Begun && o.Record.From == 0 && o.State != SwitchRunning:
+		return engine.Do(Forget{}, engine.Because(CodeBackToSystem, "nothing to go back to"))
+	case d.Released, r.Retire && !o.Begun:
+		return engine.IsConverged(engine.Reason{})
+	case r.Retire:
+		t.path, t.generation, t.run = o.Record.FromPath, o.Record.From, "undo of "+d.Run
+	}
+	if o.State == SwitchRunning {
+		end := o.Record.Started.Add(d.Nix.Timeout)
+		switch {
+		case o.Record.Path != t.path:
+			return engine.Do(Stop{SwitchStopped}, engine.Because(CodeSwitchUnwanted, o.Record.Path))
+		case now >= end:
+			return engine.Do(Stop{SwitchTimedOut}, engine.Because(CodeSwitchTimeout, o.Record.Path))
+		}
+		every := pollSoon
+		if now.Sub(o.Record.Started) > pollEarly {
+			every = pollLater
+		}
+		return engine.Wait(min(end, now.Add(every)), engine.Because(CodeSwitching, o.Record.Path))
+	}
+	if o.Path != t.path {
+		if !r.Retire && !o.Present {
+			return engine.Do(Realise{}, engine.Because(CodeFetchSystem, t.path))
+		}
+		return engine.Do(Point{Generation: t.generation, Path: t.path, Again: t.again}, engine.Because(CodePointProfile, o.Path))
+	}
+	return decideSwitch(r, o, t, now)
+}
+
+// decideSwitch is asked when the profile points where it should and nothing runs.
+func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, now engine.Instant) engine.Decision {
+	start := func(mode string, code engine.Code) engine.Decision {
+		return engine.Do(Start{Mode: mode, Path: t.path, Run: t.run, At: now, Again: t.again}, engine.Because(code, t.path))
+	}
+	rec := o.Record
+	if rec.Path != t.path || rec.Mode == "" {
+		// A system that ran before the agent came is taken as it is.
+		if !o.Begun && o.Running == t.path {
+			return engine.IsConverged(engine.Reason{})
+		}
+		return start(ModeSwitch, CodeSwitchSystem)
+	}
+	failed := func(code engine.Code, words string) engine.Decision {
+		if rec.Run != t.run {
+			return start(ModeSwitch, CodeSwitchSystem)
+		}
+		return engine.Fail(engine.Because(code, words))
+	}
+	switch {
+	case o.State == SwitchTimedOut:
+		return failed(CodeSwitchTimeout, "it ran for longer than "+r.Desired.Nix.Timeout.String()+": "+o.Tail)
+	case o.State != SwitchEnded:
+		return start(ModeSwitch, CodeSwitchSystem)
+	case rec.Mode == ModeSwitch && slices.Contains(r.Desired.Nix.Reboot, o.Exit) && o.Boot != "":
+		return start(ModeBoot, CodeStageSystem)
+	case o.Exit != 0:
+		return failed(CodeSwitchFailed, rec.Mode+": "+Outcome{ExitCode: o.Exit, Tail: o.Tail}.String())
+	case rec.Mode == ModeBoot && rec.Boot == o.Boot && !o.Staged:
+		return engine.Do(Stage{Component: component(o.Tail)}, engine.Because(CodeStageSystem, component(o.Tail)))
+	case rec.Mode == ModeBoot && rec.Boot == o.Boot:
+		return engine.Wait(0, engine.Because(CodeNeedsReboot, component(o.Tail)))
+	case o.Running != "" && o.Running != t.path:
+		if rec.Run != t.run || t.again {
+			return start(ModeSwitch, CodeNotInEffect)
+		}
+		code := CodeNotInEffect
+		if rec.Mode == ModeBoot {
+			code = CodeNotBooted
+		}
+		return engine.Fail(engine.Because(code, o.Running+" runs"))
+	case r.Retire:
+		return engine.Do(Forget{}, engine.Because(CodeBackToSystem, t.path))
+	}
+	return engine.IsConverged(engine.Reason{})
+}
+
+var componentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// component is what cannot be switched while it runs: the last line of the output
+// if that is a name, else init, which is all that NixOS means by its exit code.
+func component(tail string) string {
+	last := strings.TrimSpace(tail[strings.LastIndexByte(tail, '\n')+1:])
+	if componentName.MatchString(last) {
+		return last
+	}
+	return "init"
+}
