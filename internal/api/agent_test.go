@@ -298,6 +298,11 @@ func (x acting) OpenRepair(host.OpenRepair) error {
 	return nil
 }
 
+func (x acting) BeginReboot(host.BeginReboot) error {
+	x.w.t.Errorf("host %s reboots, and nothing was staged", x.name)
+	return nil
+}
+
 func (x acting) NeedRepair(e host.NeedRepair) error {
 	x.append(event.RepairNeeded{RepairNeed: e.RepairNeed})
 	return nil

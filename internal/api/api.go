@@ -46,6 +46,12 @@ type Options struct {
 	Names []string
 	// MaxLogBytes bounds the log's file, 0 for no bound.
 	MaxLogBytes int64
+	// Keys keeps the keys of the authorities; nil is identity.FileKeys.
+	Keys identity.Keys
+	// Strict refuses to serve with authority keys in files, and while a private key
+	// of the trusted root can be read in DataDir or in one of KeyFolders.
+	Strict     bool
+	KeyFolders []string
 	// Control takes the rest of the runtime's settings; what Options say as well
 	// is filled in.
 	Control control.Config
@@ -95,6 +101,12 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			err = errors.Join(err, undo[i]())
 		}
 	}()
+	if o.Keys == nil {
+		o.Keys = identity.FileKeys{}
+	}
+	if err := o.strictKeys(); err != nil {
+		return nil, err
+	}
 	hosts, servers, err := s.authorities(&o)
 	if err != nil {
 		return nil, err
@@ -106,6 +118,9 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	conf := o.Control
 	conf.Fleet, conf.DataDir, conf.Root, conf.Store, conf.HostCA = o.Fleet, o.DataDir, o.Root, s.store, hosts
 	if s.control, err = control.Open(ctx, conf); err != nil {
+		return nil, err
+	}
+	if err := o.strictFolders(s.control.Root()); err != nil {
 		return nil, err
 	}
 	listeners, err := s.listen(&o)
@@ -149,7 +164,7 @@ func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, er
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
 	if o.Fleet == "" {
-		if o.Fleet, err = fleetOf(o.Root, pki); err != nil {
+		if o.Fleet, err = fleetOf(o.Root, o.Keys, pki); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -157,10 +172,10 @@ func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, er
 	if o.Control.Now != nil {
 		now = o.Control.Now
 	}
-	if hosts, err = identity.OpenAuthority(pki, identity.Hosts, o.Fleet, now()); err != nil {
+	if hosts, err = identity.OpenAuthorityWith(o.Keys, pki, identity.Hosts, o.Fleet, now()); err != nil {
 		return nil, nil, err
 	}
-	if servers, err = identity.OpenAuthority(pki, identity.Servers, o.Fleet, now()); err != nil {
+	if servers, err = identity.OpenAuthorityWith(o.Keys, pki, identity.Servers, o.Fleet, now()); err != nil {
 		return nil, nil, err
 	}
 	s.serverCA, s.tokenFile = servers.PEM(), filepath.Join(o.DataDir, control.AdminTokenFile)
@@ -168,19 +183,15 @@ func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, er
 }
 
 // fleetOf takes the fleet's name from the root or from an earlier start.
-func fleetOf(root []byte, pki string) (string, error) {
+func fleetOf(root []byte, keys identity.Keys, pki string) (string, error) {
 	if len(root) > 0 {
-		e, err := trust.ParseEnvelope(root)
+		r, err := trust.ReadRoot(root)
 		if err != nil {
-			return "", fmt.Errorf("the fleet's root: %w", err)
-		}
-		var r trust.Root
-		if err := trust.Decode(e.Payload, trust.MaxEnvelope, &r); err != nil {
 			return "", fmt.Errorf("the fleet's root: %w", err)
 		}
 		return r.Fleet, nil
 	}
-	a, err := identity.LoadAuthority(pki, identity.Hosts)
+	a, err := identity.LoadAuthorityWith(keys, pki, identity.Hosts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errors.New("the server starts for the first time and needs the fleet's 1.root.json; steady keys init makes it")
 	}
@@ -238,7 +249,7 @@ func (s *Server) handlers(listeners int) []http.Handler {
 		second = http.NewServeMux()
 		handlers = append(handlers, second)
 	}
-	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth} {
+	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth, operator.RouteHook} {
 		second.Handle(prefix, operatorAPI)
 	}
 	return handlers

@@ -79,6 +79,18 @@ func (a applier) FailSilent(host string, e event.HostFailedSilently) error {
 	return nil
 }
 
+func (a applier) FreeSlot(host string, e event.HostSlotFreed) error {
+	a.count("free-slot")
+	a.log().Info("the slot of a decommissioned host is free", "host", host, "grant", e.Grant)
+	return nil
+}
+
+func (a applier) Unfreeze(host string, e event.HostUnfrozen) error {
+	a.count("unfreeze")
+	a.log().Info("host unfrozen", "host", host, "reason", e.Reason)
+	return nil
+}
+
 func (a applier) AddQuarantine(e event.QuarantineAdded) error {
 	a.count("quarantine")
 	a.log().Warn("bundle quarantined", "channel", e.Channel, "bundle", e.Digest.Short(), "reason", e.Reason)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -106,6 +107,11 @@ func (c *Control) publish(entries []event.Entry) {
 	// documents that list it.
 	if slices.ContainsFunc(entries, func(e event.Entry) bool { return isPublic(e.Type) }) {
 		c.publishPublic()
+	}
+	if c.publishSigned() { // every host is told
+		for _, name := range slices.Sorted(maps.Keys(c.state.Hosts)) {
+			c.watch.Add(c.hosts.Publish(c.state.Hosts[name], c.layer(name)))
+		}
 	}
 	clear(c.touched)
 	for i := range entries {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -48,6 +50,9 @@ type Config struct {
 	// ReconcileInterval is how often the planner looks without a reason; the
 	// default is 30 s.
 	ReconcileInterval clock.Duration
+	// Retention is how long ended rollouts are kept whole; the default is
+	// plan.DefaultRetention.
+	Retention plan.Retention
 	// Heartbeat is what agents are told; the default is 60 s, 5 s to 10 min.
 	Heartbeat clock.Duration
 	// OfflineAfter is how long a host may be silent; the default is three
@@ -64,6 +69,13 @@ type Config struct {
 	HostMetrics bool
 	// Streams bounds the streams into hosts.
 	Streams streams.Limits
+	// Sources are where releases are kept, besides being pushed; SourceEvery is how
+	// often they are looked at, a minute by default, and SourceGap the least time
+	// between two looks that were asked for, 5 s by default.
+	Sources                []sources.Fetcher
+	SourceEvery, SourceGap clock.Duration
+	// HookSecret signs requests to look at the sources now; empty refuses them all.
+	HookSecret []byte
 	// HostLife is how long a host's certificate lasts; the default is
 	// identity.HostLife.
 	HostLife time.Duration
@@ -90,6 +102,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Retention == (plan.Retention{}) {
+		c.Retention = plan.DefaultRetention
 	}
 	c.Heartbeat = orDefault(c.Heartbeat, wire.DefaultHeartbeat)
 	c.MaxTickGap = orDefault(c.MaxTickGap, 500*clock.Millisecond)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -51,6 +52,9 @@ type Control struct {
 	end       atomic.Pointer[store.Head]
 	safe      atomic.Pointer[string] // why nothing is granted
 	streams   *streams.Broker
+	signed    atomic.Pointer[signed] // operators' words, for hosts
+	sources   *sources.Watch
+	hooks     limiter // requests to look at the sources now
 
 	urgent, normal chan *input
 	queries        chan *query
@@ -75,6 +79,7 @@ type Control struct {
 	dirty, hurry  bool
 	planNext      clock.Instant
 	reconcileAt   clock.Instant
+	pruneAt       clock.Instant // when ended rollouts are looked at again
 	tickAfter     time.Time
 	fullUntil     time.Time
 	sinceSnapshot uint64
@@ -101,6 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		touched: map[string]struct{}{}, watch: hosts.NewWatch(cfg.OfflineAfter), streams: streams.New(cfg.Streams),
 	}
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
+	c.sources = sources.New(sources.Config{Fetchers: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
 	c.applier = applier{c}
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())

@@ -99,7 +99,9 @@ func (c *Control) dispatch(ctx context.Context, g *plan.Grant) (*wire.Dispatch, 
 		return d, nil
 	}
 	var err error
-	d.Failures, err = c.failures(ctx, g.Manifest)
+	if d.Override, err = c.rollback(ctx, g.Manifest); err == nil && d.Override == nil {
+		d.Failures, err = c.failures(ctx, g.Manifest)
+	}
 	return d, err
 }
 

@@ -23,6 +23,7 @@ type enrolment struct {
 	token    identity.Token
 	envelope []byte
 	csr      []byte
+	request  *x509.CertificateRequest // what csr says
 	eventKey ed25519.PublicKey
 	key      digest.Digest // of the certificate's key
 }
@@ -32,6 +33,9 @@ type enrolment struct {
 // answer may have been lost.
 func (c *Control) Enrol(ctx context.Context, m wire.Enroll) (wire.Certificate, error) {
 	e, err := c.checkEnrolment(m)
+	if err == nil {
+		err = c.checkKeys(ctx, e)
+	}
 	if err != nil {
 		return wire.Certificate{}, err
 	}
@@ -71,13 +75,25 @@ func (c *Control) checkEnrolment(m wire.Enroll) (*enrolment, error) {
 	if e.token, err = identity.VerifyToken(c.public.Load().Verifier, m.Token, c.now()); err != nil {
 		return nil, refusef(ErrForbidden, "%v", err)
 	}
-	if err := e.token.CheckKeys(req, e.eventKey); err != nil {
-		return nil, refusef(ErrForbidden, "%v", err)
-	}
+	e.request = req
 	if e.key, err = identity.PublicDigest(req.PublicKey); err != nil {
 		return nil, refusef(ErrInvalid, "%v", err)
 	}
 	return e, nil
+}
+
+// checkKeys refuses keys that the token does not name. A genuine token with
+// another key may be a stolen one, so it is recorded.
+func (c *Control) checkKeys(ctx context.Context, e *enrolment) error {
+	err := e.token.CheckKeys(e.request, e.eventKey)
+	if err == nil {
+		return nil
+	}
+	r := refusef(ErrForbidden, "%v", err)
+	if !c.refused.first("enrol/" + e.token.ID + "/keys") {
+		return r // it names the key, and whoever has the token can make many
+	}
+	return c.refuseEnrolment(ctx, e, r)
 }
 
 // mayEnrol asks the newest release about a host. Tokens from before a revocation

@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
@@ -102,11 +103,19 @@ func declinesTerm(entries []event.Entry) bool {
 // forked records that a host's identity tells two histories.
 func (c *Control) forked(ctx context.Context, p *Peer, b *intake.Batch, ack wire.EventAck) (wire.EventAck, error) {
 	c.cfg.Log.Warn("two histories of one host: its state was copied or set back", "host", p.Name, "seq", b.Head.Seq)
-	err := c.submit(ctx, c.normal, func(t *turn) error {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return ack, err
+	}
+	record, err := c.cfg.Store.PutBlob(ctx, raw)
+	if err != nil {
+		return ack, errors.Join(ErrUnavailable, err)
+	}
+	err = c.submit(ctx, c.normal, func(t *turn) error {
 		if h := t.s.Hosts[p.Name]; h == nil || h.Forked {
 			return nil
 		}
-		return t.add(plan.Record(t.s, p.Name, t.now, event.HostForked{Incarnation: b.Incarnation, Seq: b.Head.Seq}))
+		return t.add(plan.Record(t.s, p.Name, t.now, event.HostForked{Incarnation: b.Incarnation, Seq: b.Head.Seq, Record: record}))
 	})
 	if err != nil {
 		return ack, err
@@ -128,8 +137,6 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 			return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
 		case c.ahead.Owes(t.s.Hosts, t.now):
 			return refusef(ErrUnavailable, "the server waits for hosts that know more than its log does")
-		case t.s.Hosts[p.Name] != nil && t.s.Hosts[p.Name].Forked:
-			return &plan.ClaimRefusedError{Reason: "two agents share the identity of host " + p.Name + "; enrol it again"}
 		}
 		return t.add(plan.Claim(t.s, p.Name, m.Grant, t.now))
 	})
@@ -147,10 +154,38 @@ func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
 		c.noteLag(p.Name, v.Incarnation, acked)
 	}
 	c.hosts.Keep(p.host, &m, c.now())
-	r := wire.HeartbeatReply{Interval: c.cfg.Heartbeat, Acked: v.Seq, TimestampVersion: c.public.Load().TimestampVersion,
-		Settings: v.Layer.Settings, Managed: v.Layer.Version}
+	mark, hurry := c.beat(p, v, &m)
+	public := c.public.Load()
+	r := wire.HeartbeatReply{Interval: c.cfg.Heartbeat, Acked: v.Seq, TimestampVersion: public.TimestampVersion, RootVersion: public.Verifier.RootVersion(),
+		Settings: v.Layer.Settings, Managed: v.Layer.Version, Overrides: c.signed.Load().digest}
 	if s := r.Settings; s != nil && s.HeartbeatInterval != 0 {
 		r.Interval = s.HeartbeatInterval
 	}
+	r.Mark = mark
+	if hurry {
+		r.Interval = min(r.Interval, hosts.Hurry)
+	}
 	return r
+}
+
+// beat takes in which process of a host speaks, and records once that two do.
+func (c *Control) beat(p *Peer, v *hosts.View, m *wire.Heartbeat) (mark uint64, hurry bool) {
+	if m.Incarnation != v.Incarnation {
+		return 0, false
+	}
+	mark, hurry, twice := p.host.Beat(m)
+	if !twice || v.Forked {
+		return mark, hurry
+	}
+	c.cfg.Log.Warn("two agents are alive on one identity: its state was copied", "host", p.Name)
+	err := c.submit(context.Background(), c.normal, func(t *turn) error {
+		if h := t.s.Hosts[p.Name]; h == nil || h.Forked || h.Incarnation != m.Incarnation {
+			return nil
+		}
+		return t.add(plan.Record(t.s, p.Name, t.now, event.HostForked{Incarnation: m.Incarnation, Seq: m.LastSeq}))
+	})
+	if err != nil { // the next heartbeat proves it again
+		c.cfg.Log.Warn("that a host is forked was not recorded", "host", p.Name, "err", err)
+	}
+	return mark, hurry
 }

@@ -3,7 +3,9 @@ package control
 import (
 	"context"
 
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/store"
 )
 
@@ -11,6 +13,10 @@ import (
 func (c *Control) Records(ctx context.Context, after uint64, limit int) ([]event.Record, error) {
 	return c.cfg.Store.Read(ctx, after, limit)
 }
+
+// Manifest returns a manifest that an accepted release lists or listed, with all
+// of its leaves. It is shared and must not be changed.
+func (c *Control) Manifest(d digest.Digest) (*rollout.Manifest, error) { return c.library.Manifest(d) }
 
 // HostRecords returns the last records about a host, newest first.
 func (c *Control) HostRecords(ctx context.Context, host string, limit int) ([]event.Record, error) {

@@ -94,6 +94,7 @@ func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 func (c *Control) Run(ctx context.Context) error {
 	defer close(c.stopped)
 	defer c.stop()
+	defer c.watchSources(ctx)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -241,7 +242,7 @@ func (c *Control) tick(t *turn) error {
 	for i := range p.Decisions {
 		t.entries = append(t.entries, p.Decisions[i].Entry)
 	}
-	return nil
+	return c.prune(t)
 }
 
 func (c *Control) tickDue(now clock.Instant, at time.Time) bool {

@@ -23,7 +23,7 @@ import (
 // layer is what a host has to fetch, of committed state. It is the reducer's.
 func (c *Control) layer(host string) hosts.Layer {
 	h := c.managed.Hosts[host]
-	l := hosts.Layer{News: h.News()}
+	l := hosts.Layer{News: h.News() + c.state.Signed}
 	if h == nil {
 		return l
 	}

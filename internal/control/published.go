@@ -36,6 +36,7 @@ func (c *Control) publishPublic() {
 }
 
 func (c *Control) publishAll() {
+	c.publishSigned()
 	for _, name := range slices.Sorted(maps.Keys(c.state.Hosts)) {
 		c.hosts.Publish(c.state.Hosts[name], c.layer(name))
 	}

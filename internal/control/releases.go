@@ -66,11 +66,17 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 // PushFolder is PushRelease for a release folder on this machine, which must not
 // change meanwhile.
 func (c *Control) PushFolder(ctx context.Context, dir, actor string) (Pushed, error) {
+	return c.takeIn(ctx, dir, actor, func(cause error) error { return c.verifyFailed(ctx, "release", cause, actor) })
+}
+
+// takeIn verifies and accepts a release folder; refused hears why it does not
+// verify and returns the error.
+func (c *Control) takeIn(ctx context.Context, dir, actor string, refused func(error) error) (Pushed, error) {
 	c.pushing.Lock()
 	defer c.pushing.Unlock()
 	r, err := intake.VerifyRelease(dir, c.public.Load(), c.now())
 	if err != nil {
-		return Pushed{}, c.verifyFailed(ctx, err, actor)
+		return Pushed{}, refused(err)
 	}
 	pushed := Pushed{Version: r.Version, Ref: r.Ref, Outcome: r.Outcome}
 	if r.Outcome == Unchanged {
@@ -122,8 +128,8 @@ func (c *Control) accept(ctx context.Context, events []event.Event, revoked []fl
 	})
 }
 
-// verifyFailed records a refused release, once until the cause changes.
-func (c *Control) verifyFailed(ctx context.Context, cause error, actor string) error {
+// verifyFailed records a refused release or root, once until the cause changes.
+func (c *Control) verifyFailed(ctx context.Context, what string, cause error, actor string) error {
 	refusal := refusef(ErrInvalid, "%v", cause)
 	key := "verify/" + cause.Error()
 	if !c.refused.first(key) {
@@ -131,8 +137,8 @@ func (c *Control) verifyFailed(ctx context.Context, cause error, actor string) e
 	}
 	c.refused.forget("verify/") // an earlier cause that comes back is news again
 	c.refused.first(key)
-	c.cfg.Log.Warn("a release was refused", "actor", actor, "err", cause)
-	ev := event.VerifyFailed{What: "release", Check: string(trust.CodeOf(cause)), Detail: cause.Error(), Actor: actor}
+	c.cfg.Log.Warn("a "+what+" was refused", "actor", actor, "err", cause)
+	ev := event.VerifyFailed{What: what, Check: string(trust.CodeOf(cause)), Detail: cause.Error(), Actor: actor}
 	if err := c.submit(ctx, c.normal, func(t *turn) error { return t.record("", ev) }); err != nil {
 		return errors.Join(refusal, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // snapshotFormat names the encoding of a snapshot. A change of what the fold
 // makes of old events needs a new name: then the log is folded once more.
-const snapshotFormat = "steady/control/v1"
+const snapshotFormat = "steady/control/v3"
 
 // snapshot is all that is folded from the log.
 type snapshot struct {
@@ -26,12 +26,13 @@ type snapshot struct {
 	Managed *managed.State                    `json:"managed,omitempty"`
 	Places  map[digest.Digest]documents.Place `json:"places"`
 	Trust   trust.State                       `json:"trust"`
+	Roots   map[uint64]digest.Digest          `json:"roots,omitempty"`
 }
 
 // fromSnapshot sets the state to the newest snapshot of this format, or to the
 // one before the first event, and returns where the log goes on from.
 func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
-	c.state, c.memory, c.managed = plan.New(c.library), trusted.Remember(trust.State{}, c.library), managed.New()
+	c.state, c.memory, c.managed = plan.New(c.library), trusted.Remember(trust.State{}, nil, c.library), managed.New()
 	snap, err := c.cfg.Store.LatestSnapshot(ctx)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -56,12 +57,12 @@ func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
 	if err := plan.Restore(body.State, c.library); err != nil {
 		return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
 	}
-	c.state, c.memory, c.managed = body.State, trusted.Remember(body.Trust, c.library), managed.Restore(body.Managed)
+	c.state, c.memory, c.managed = body.State, trusted.Remember(body.Trust, body.Roots, c.library), managed.Restore(body.Managed)
 	return snap.At, nil
 }
 
 func (c *Control) takeSnapshot() (store.Snapshot, error) {
-	body, err := json.Marshal(snapshot{State: c.state, Managed: c.managed, Places: c.library.Places(), Trust: c.memory.State})
+	body, err := json.Marshal(snapshot{State: c.state, Managed: c.managed, Places: c.library.Places(), Trust: c.memory.State, Roots: c.memory.Roots})
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("encode the state: %w", err)
 	}

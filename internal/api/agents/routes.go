@@ -187,6 +187,10 @@ func (h *Handler) content(w http.ResponseWriter, r *http.Request, _ *control.Pee
 }
 
 func (h *Handler) trustFile(w http.ResponseWriter, r *http.Request) error {
+	if r.PathValue("file") == wire.TrustOverrides {
+		body, d := h.c.Overrides()
+		return serve(w, r, "application/json", d, body)
+	}
 	d, err := h.c.TrustFile(r.PathValue("file"))
 	if err != nil {
 		return err

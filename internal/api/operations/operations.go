@@ -30,6 +30,8 @@ type Permission struct {
 	Anyone bool
 	// Local admits a caller on this machine without a token.
 	Local bool
+	// Signed needs no token: the route itself checks a signature over the body.
+	Signed bool
 }
 
 var (
@@ -38,6 +40,7 @@ var (
 	releasing = Permission{Roles: []operator.Role{operator.Releaser}}
 	admin     = Permission{Roles: []operator.Role{operator.Admin}}
 	anyone    = Permission{Anyone: true}
+	signed    = Permission{Signed: true}
 	measuring = Permission{Roles: viewing.Roles, Local: true}
 )
 
@@ -55,6 +58,7 @@ type Handler struct {
 	api      huma.API
 	routes   []Route
 	streams  chan struct{} // that are open
+	hooks    chan struct{} // requests whose body is being read
 }
 
 // maxStreams bounds the streams of events that are open at a time: each costs a
@@ -70,7 +74,7 @@ type Route struct {
 // New returns the handler. ServerCA is the PEM of the authority behind the
 // server's certificate, for new hosts.
 func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
-	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams)}
+	h := &Handler{c: c, log: log, serverCA: serverCA, mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), hooks: make(chan struct{}, maxHooks)}
 	conf := huma.DefaultConfig("Steady operator API", "1")
 	conf.CreateHooks = nil // no links to schemas in answers
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath = "", "", ""
@@ -81,12 +85,19 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.api.UseMiddleware(h.authorize)
 	h.reading()
 	h.changing()
+	h.overriding()
+	h.steering()
 	h.managing()
 	h.splicing()
+	h.trusting()
 	h.raw(huma.Operation{OperationID: "push-release", Method: http.MethodPost, Path: operator.RoutePush,
 		Summary: "Push a packed release (tar)"}, releasing, h.push)
+	h.raw(huma.Operation{OperationID: "hook-release", Method: http.MethodPost, Path: operator.RouteHook,
+		Summary: "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks"}, signed, h.hook)
 	h.raw(huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: operator.RouteStream,
 		Summary: "Follow the log as server-sent events"}, viewing, h.stream)
+	h.raw(huma.Operation{OperationID: "read-history", Method: http.MethodGet, Path: operator.RouteHistory,
+		Summary: "The whole log with the signed documents that it names, as JSON lines"}, viewing, h.history)
 	h.raw(huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: operator.RouteMetrics,
 		Summary: "Prometheus metrics"}, measuring, h.metrics)
 	h.raw(huma.Operation{OperationID: "health", Method: http.MethodGet, Path: operator.RouteHealth,
@@ -156,7 +167,7 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 			return control.Operator{}, refused(http.StatusForbidden, "requests from other sites are refused")
 		}
 	}
-	if p.Anyone || p.Local && fromHere(r) {
+	if p.Anyone || p.Signed || p.Local && fromHere(r) {
 		return control.Operator{}, nil
 	}
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

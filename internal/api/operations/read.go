@@ -6,11 +6,13 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -41,6 +43,7 @@ func (h *Handler) reading() {
 	add(h, get("list-rollouts", "/rollouts", "List the rollouts, newest first"), viewing, h.rollouts)
 	add(h, get("show-rollout", "/rollouts/{rollout}", "Show one rollout with its waves and hosts"), viewing, h.rollout)
 	add(h, get("list-quarantine", "/quarantine", "List every quarantined bundle"), viewing, h.quarantine)
+	add(h, get("list-sources", "/sources", "Say where every source of releases stands"), viewing, h.sources)
 	add(h, get("list-events", "/events", "Read the log"), viewing, h.events)
 	add(h, get("list-tokens", "/tokens", "List the operators' tokens"), admin, h.tokens)
 	add(h, get("enrolment", "/enrolment", "What a new host begins with"), viewing, h.enrolment)
@@ -48,7 +51,7 @@ func (h *Handler) reading() {
 
 func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], error) {
 	head := h.c.Head()
-	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Channels: []operator.ChannelState{}}
+	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: h.rootInfo(), Warnings: h.expiries(), Channels: []operator.ChannelState{}}
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
@@ -58,6 +61,9 @@ func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], 
 			out.Channels = append(out.Channels, channelState(s, s.Channels[name]))
 		}
 	})
+	if err == nil {
+		out.Sources, err = h.sourceRows(ctx)
+	}
 	return &body[operator.Status]{out}, err
 }
 
@@ -114,6 +120,7 @@ func (h *Handler) quarantine(ctx context.Context, _ *none) (*body[[]operator.Qua
 		for _, name := range s.ChannelNames() {
 			rows = append(rows, quarantineOf(s.Channels[name])...)
 		}
+		rows = append(rows, signedQuarantine(s)...)
 	})
 	return &body[[]operator.QuarantineRow]{rows}, err
 }
@@ -145,10 +152,13 @@ func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost) oper
 		return row
 	}
 	m := &h.Machine
-	row.Online, row.Incarnation, row.Forked = h.Online, h.Incarnation, h.Forked
+	row.Online, row.Incarnation, row.Forked, row.Standing = h.Online, h.Incarnation, h.Forked, h.Standing()
 	row.Rollout, row.Current = m.Rollout, m.Current
 	if m.Phase != "" {
 		row.Phase = string(m.Phase)
+	}
+	if f := h.Freeze; f != nil {
+		row.FrozenUntil, row.FrozenWhy = f.Until, f.Reason+" ("+f.Actor+")"
 	}
 	if h.Grant != nil {
 		row.Grant, row.Target = h.Grant.ID, h.Grant.Target
@@ -206,22 +216,35 @@ func (h *Handler) why(ctx context.Context, in *hostPath) (*body[plan.Answer], er
 	return &body[plan.Answer]{detail.Body.Why}, nil
 }
 
-func rolloutRow(s *plan.State, r *rollout.Rollout) operator.Rollout {
+func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
 	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
 		Standing: plan.Standing(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
-	if b := plan.Hold(s, r); b != nil {
+	if b := plan.Hold(s, r, now); b != nil {
 		row.Held = b.Words
 	}
 	return row
 }
 
-func (h *Handler) rollouts(ctx context.Context, _ *none) (*body[[]operator.Rollout], error) {
+type rolloutsIn struct {
+	All bool `query:"all" doc:"Those that are pruned as well"`
+}
+
+func prunedRow(r plan.PrunedRollout) operator.Rollout {
+	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: strings.TrimPrefix(r.Name, r.Channel+"@"), Manifest: r.Manifest,
+		Phase: string(rollout.Pruned), Standing: string(rollout.Pruned), Reason: "it ended " + string(r.Phase) + "; the log has the rest",
+		OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+}
+
+func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) (*body[[]operator.Rollout], error) {
 	out := []operator.Rollout{}
 	err := h.c.View(ctx, func(s *plan.State) {
 		for _, d := range slices.Backward(s.Order) {
 			if r := s.Rollouts[d]; r != nil {
-				out = append(out, rolloutRow(s, r))
+				out = append(out, rolloutRow(s, r, h.c.Now()))
 			}
+		}
+		for i := len(s.Pruned) - 1; i >= 0 && in.All; i-- {
+			out = append(out, prunedRow(s.Pruned[i]))
 		}
 	})
 	return &body[[]operator.Rollout]{out}, err
@@ -231,12 +254,17 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 	var out operator.RolloutDetail
 	found := false
 	err := h.c.View(ctx, func(s *plan.State) {
+		out = operator.RolloutDetail{Waves: []operator.Wave{}, Members: []operator.Member{}}
 		r := s.Find(in.Rollout)
 		if r == nil {
+			var row plan.PrunedRollout
+			if row, found = s.FindPruned(in.Rollout); found {
+				out.Rollout = prunedRow(row)
+			}
 			return
 		}
 		found = true
-		out = operator.RolloutDetail{Rollout: rolloutRow(s, r), Waves: []operator.Wave{}, Members: []operator.Member{}}
+		out.Rollout, out.Holds = rolloutRow(s, r, h.c.Now()), plan.Holds(s, r, h.c.Now())
 		if r.Plan == nil {
 			return
 		}

@@ -80,6 +80,11 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, c.get(ctx, "/status", nil, &s)
 }
 
+// Sources says where every source of releases stands.
+func (c *Client) Sources(ctx context.Context) (all []Source, err error) {
+	return all, c.get(ctx, "/sources", nil, &all)
+}
+
 // Hosts lists every host, by name.
 func (c *Client) Hosts(ctx context.Context) (hosts []Host, err error) {
 	return hosts, c.get(ctx, "/hosts", nil, &hosts)
@@ -98,6 +103,12 @@ func (c *Client) Why(ctx context.Context, host string) (a plan.Answer, err error
 // Rollouts lists the rollouts, newest first.
 func (c *Client) Rollouts(ctx context.Context) (rs []Rollout, err error) {
 	return rs, c.get(ctx, "/rollouts", nil, &rs)
+}
+
+// AllRollouts lists the rollouts, newest first, and after them those of which
+// only a row is kept.
+func (c *Client) AllRollouts(ctx context.Context) (rs []Rollout, err error) {
+	return rs, c.get(ctx, "/rollouts", url.Values{"all": {"true"}}, &rs)
 }
 
 // Rollout returns one by name or manifest digest.
@@ -164,6 +175,17 @@ func (c *Client) Follow(ctx context.Context, q EventQuery, fn func(Event) error)
 		return err
 	}
 	return io.ErrUnexpectedEOF
+}
+
+// History hands the whole log with the manifests that it names to read, as the
+// stream that history.Read takes.
+func (c *Client) History(ctx context.Context, read func(io.Reader) error) error {
+	resp, err := c.do(ctx, http.MethodGet, "/history", nil, nil, "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return read(resp.Body)
 }
 
 // Push sends a packed release (see release.Pack).

@@ -10,6 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -20,9 +21,11 @@ const Prefix = "/v1/operator"
 const (
 	RouteOpenAPI = Prefix + "/openapi.json"
 	RouteStream  = Prefix + "/events/stream"
+	RouteHistory = Prefix + "/history"
 	RoutePush    = Prefix + "/releases"
 	RouteMetrics = "/metrics"
 	RouteHealth  = "/healthz"
+	RouteHook    = "/v1/hooks/release"
 )
 
 // Role is what an operator's token allows. Admin allows everything; operator
@@ -45,10 +48,15 @@ type Status struct {
 	Term uint64        `json:"term"`
 	Now  clock.Instant `json:"now"`
 	// SafeMode says why nothing is granted, or is empty.
-	SafeMode string         `json:"safeMode,omitempty"`
-	Release  ReleaseInfo    `json:"release"`
+	SafeMode string      `json:"safeMode,omitempty"`
+	Release  ReleaseInfo `json:"release"`
+	Root     RootInfo    `json:"root"`
+	// Warnings say what ends soon, each with what to do.
+	Warnings []string       `json:"warnings"`
 	Hosts    HostCounts     `json:"hosts"`
 	Channels []ChannelState `json:"channels"`
+	// Sources are where releases are kept, besides being pushed.
+	Sources []Source `json:"sources,omitempty"`
 }
 
 // ReleaseInfo is the newest accepted release; Version is 0 before the first.
@@ -99,6 +107,12 @@ type Host struct {
 	Grant       string        `json:"grant,omitempty"`
 	Failed      string        `json:"failed,omitempty"` // why
 	Forked      bool          `json:"forked,omitempty"`
+	// Standing says why its identity counts for nothing: forked, revoked or
+	// decommissioned.
+	Standing string `json:"standing,omitempty"`
+	// FrozenUntil is set while an operator keeps the host from grants.
+	FrozenUntil clock.Instant `json:"frozenUntil,omitempty"`
+	FrozenWhy   string        `json:"frozenWhy,omitempty"`
 }
 
 // HostDetail is one host alone.
@@ -133,6 +147,8 @@ type RolloutDetail struct {
 	Rollout
 	Waves   []Wave   `json:"waves"`
 	Members []Member `json:"members"`
+	// Holds is everything that keeps the open wave from being promoted.
+	Holds []*gate.Block `json:"holds,omitempty"`
 }
 
 // Wave is one stage of a rollout. Counts are hosts by status.

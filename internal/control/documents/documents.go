@@ -92,6 +92,9 @@ func (l *Library) Learn(ev event.ReleaseAccepted) {
 				l.order++
 				order = l.order
 			}
+			if place, ok := l.places[m.Digest]; ok && place.Envelope != env {
+				delete(l.loaded, m.Digest) // the same manifest, signed by other keys
+			}
 			l.places[m.Digest] = Place{Rollout: m.Rollout, Envelope: env, Leaves: leaves, Order: order}
 			l.newest[m.Rollout] = m.Digest
 		}
@@ -299,4 +302,21 @@ func (l *Library) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
 		l.small.put(d, b)
 	}
 	return b, err
+}
+
+// BudgetsOf names the member lists that a manifest's envelope needs.
+func BudgetsOf(envelope []byte) ([]digest.Digest, error) {
+	env, err := trust.ParseEnvelope(envelope)
+	if err != nil {
+		return nil, err
+	}
+	var header fleet.Manifest
+	if err := trust.Decode(env.Payload, trust.MaxEnvelope, &header); err != nil {
+		return nil, err
+	}
+	members := make([]digest.Digest, len(header.Budgets))
+	for i := range header.Budgets {
+		members[i] = header.Budgets[i].Members
+	}
+	return members, nil
 }

@@ -27,6 +27,7 @@ type View struct {
 	Seq                uint64
 	Chain              []byte
 	Online             bool
+	Forked             bool
 	Grant              *plan.Grant // a copy; nil when there is nothing to offer
 	Layer              Layer
 }
@@ -87,7 +88,7 @@ func (d *Directory) Publish(s *plan.Host, layer Layer) *Host {
 		d.mu.Unlock()
 	}
 	v := &View{Incarnation: s.Incarnation, EventKey: s.EventKey, Serial: s.Serial, PrevSerial: s.PrevSerial,
-		RevokedBefore: s.RevokedBefore, Seq: s.Seq, Chain: s.ChainHash, Online: s.Online, Layer: layer}
+		RevokedBefore: s.RevokedBefore, Seq: s.Seq, Chain: s.ChainHash, Online: s.Online, Forked: s.Forked, Layer: layer}
 	old := h.view.Load()
 	if s.Grant != nil {
 		if old != nil && old.Grant != nil && *old.Grant == *s.Grant {
@@ -125,6 +126,7 @@ type Host struct {
 	given      string
 	givenTimes int
 	givenAt    clock.Instant
+	processes  processes
 }
 
 // View is the host as last published.

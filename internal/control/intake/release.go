@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -47,11 +48,37 @@ func VerifyRelease(dir string, now *trusted.View, at clock.Instant) (*Release, e
 	r := &Release{Version: resolved.Version, Ref: resolved.Ref, Outcome: Accepted, verified: v, trusted: now.Verifier.RootVersion()}
 	if v.Verifier.RootVersion() == r.trusted && v.Resolved.Digest() == now.Release.Resolved {
 		r.Outcome = Refreshed
+		again, err := r.signedAgain(now.Release.Envelopes)
+		if err != nil {
+			return nil, err
+		}
+		if again {
+			r.Outcome = Accepted
+			return r, nil
+		}
 		if v.Timestamp.Value().Version == now.TimestampVersion {
 			r.Outcome = Unchanged
 		}
 	}
 	return r, nil
+}
+
+// signedAgain reports whether the same documents come in other envelopes, as they
+// do once a key was replaced.
+func (r *Release) signedAgain(known map[string]digest.Digest) (bool, error) {
+	raw, err := r.verified.ReadFile(trusted.ResolvedFile)
+	if err != nil || digest.Of(raw) != known[trusted.ResolvedFile] {
+		return true, err
+	}
+	for _, list := range r.verified.Manifests { // order-free: any one will do
+		for _, m := range list {
+			header := m.Header.Value()
+			if digest.Of(m.Envelope) != known[documents.EnvelopeFile(header.Rollout())] {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // Blobs stores bytes by digest.
@@ -92,7 +119,7 @@ func (r *Release) Keep(ctx context.Context, blobs Blobs) error {
 		if err != nil {
 			return &StoreError{File: name, Err: err}
 		}
-		if folder, _, _ := strings.Cut(name, "/"); folder != "bundles" && folder != "blobs" && folder != "budgets" {
+		if folder, _, _ := strings.Cut(name, "/"); folder != "bundles" && folder != "blobs" && folder != "budgets" && folder != "controls" {
 			named[name] = d
 		}
 	}
@@ -115,7 +142,7 @@ func (r *Release) Events(actor string) ([]event.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(roots, r.acceptance(actor), fresh), nil
+	return append(append(roots, r.acceptance(actor)), append(r.compliance(), fresh)...), nil
 }
 
 // Revoked returns the hosts whose certificates from before an instant the
@@ -132,6 +159,20 @@ func (r *Release) acceptance(actor string) event.ReleaseAccepted {
 			ReconcileInterval: ch.ReconcileInterval, OnNewRef: ch.OnNewRef, Manifests: ch.Manifests})
 	}
 	return ev
+}
+
+// compliance asks the signed controls about every plan that may open a rollout.
+func (r *Release) compliance() []event.Event {
+	var events []event.Event
+	resolved := r.verified.Resolved.Value()
+	for _, name := range slices.Sorted(maps.Keys(resolved.Channels)) {
+		if found := r.verified.Evaluate(name); found != nil {
+			ref := resolved.Channels[name].Manifests[0]
+			events = append(events, event.ComplianceEvaluated{Channel: name, Rollout: ref.Rollout, Manifest: ref.Digest,
+				Controls: found.Controls, Failures: found.Failures})
+		}
+	}
+	return events
 }
 
 // roots lists the roots of the release that follow the trusted one.

@@ -36,13 +36,16 @@ func RootFile(version uint64) string { return strconv.FormatUint(version, 10) + 
 // Memory is what is folded from the events of trust. It is the reducer's alone;
 // the maps of its state may be shared with views and are never changed.
 type Memory struct {
-	State   trust.State
+	State trust.State
+	// Roots holds the envelope of every root that was trusted, by version: a host
+	// that was away follows them one by one.
+	Roots   map[uint64]digest.Digest
 	library *documents.Library
 }
 
-// Remember returns a memory that begins with a state; blobs come from library.
-func Remember(s trust.State, library *documents.Library) Memory {
-	return Memory{State: s, library: library}
+// Remember returns a memory that begins with a state and the roots so far; blobs come from library.
+func Remember(s trust.State, roots map[uint64]digest.Digest, library *documents.Library) Memory {
+	return Memory{State: s, Roots: roots, library: library}
 }
 
 // Learn folds what an event of trust says into the library and the state; other
@@ -55,6 +58,8 @@ func (m *Memory) Learn(ev event.Event) error {
 			return err
 		}
 		m.State.Root = env
+		m.Roots = cloned(m.Roots)
+		m.Roots[ev.Version] = ev.Root
 		return m.raise(env, true)
 	case event.TimestampAccepted:
 		env, err := m.stored(ev.Envelope)

@@ -64,7 +64,7 @@ func root(t testing.TB) []byte {
 // published before never changes.
 func TestRootIsRememberedAndPublished(t *testing.T) {
 	blobs := shelf{}
-	m := trusted.Remember(trust.State{}, documents.New(blobs))
+	m := trusted.Remember(trust.State{}, nil, documents.New(blobs))
 	env := root(t)
 	must(t, m.Learn(event.RootTrusted{Version: 1, Epoch: 1, Root: blobs.put(env)}))
 	before := m.State
@@ -93,7 +93,7 @@ func TestRootIsRememberedAndPublished(t *testing.T) {
 // A part of the view that cannot be read keeps its last value, and says so.
 func TestUnreadablePartsKeepTheirValue(t *testing.T) {
 	blobs := shelf{}
-	m := trusted.Remember(trust.State{}, documents.New(blobs))
+	m := trusted.Remember(trust.State{}, nil, documents.New(blobs))
 	env := root(t)
 	must(t, m.Learn(event.RootTrusted{Version: 1, Epoch: 1, Root: blobs.put(env)}))
 	s := plan.New(documents.New(blobs))

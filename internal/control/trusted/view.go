@@ -46,6 +46,9 @@ func (m *Memory) View(fleetName string, s *plan.State, old *View) (*View, error)
 			v.Files[name] = d
 		}
 	}
+	for version, d := range m.Roots { // order-free: it only fills a map
+		v.Files[RootFile(version)] = d
+	}
 	v.Files[RootFile(s.Root.Version)] = s.Root.Root
 	if s.Timestamp.Envelope != "" {
 		v.Files[TimestampFile] = s.Timestamp.Envelope

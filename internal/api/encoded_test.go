@@ -1,0 +1,33 @@
+package api_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// TestEncodedBodiesAreRefused is T20: nothing that arrives is decompressed.
+func TestEncodedBodiesAreRefused(t *testing.T) {
+	w := newWorld(t)
+	a := enrolled(w, "h-0000")
+	for _, path := range []string{wire.RouteClaim, wire.RouteEvents, wire.RouteHeartbeat} {
+		req, err := http.NewRequestWithContext(w.ctx(), "POST", w.url()+path, strings.NewReader("x"))
+		must(t, err)
+		req.Header.Set(wire.Protocol, wire.Version)
+		req.Header.Set("Content-Encoding", "gzip")
+		res, err := a.http.Do(req)
+		must(t, err)
+		must(t, res.Body.Close())
+		if res.StatusCode != http.StatusUnsupportedMediaType {
+			t.Errorf("%s answers %d", path, res.StatusCode)
+		}
+	}
+	secret, err := os.ReadFile(w.server.AdminTokenFile())
+	must(t, err)
+	if status, body := w.request(strings.TrimSpace(string(secret)), "POST", "/v1/operator/releases", "x", "Content-Encoding", "zstd"); status != http.StatusUnsupportedMediaType {
+		t.Errorf("a push answers %d %s", status, body)
+	}
+}

@@ -1,0 +1,46 @@
+package operations
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/replay/history"
+	"github.com/steadyfleet/steady/internal/trail"
+)
+
+// history streams the whole log, up to where it ends now, with the documents that
+// it names. An error in the middle leaves the stream without its last line, by
+// which its reader knows.
+func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
+	select {
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
+		return
+	}
+	rc := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/jsonl")
+	w.Header().Set("Cache-Control", "no-store")
+	end := h.c.Head().Seq
+	out, err := history.NewWriter(w, h.c)
+	if err == nil {
+		out.Proofs = trail.Proofs(r.Context(), h.c)
+	}
+	for after := uint64(0); err == nil && after < end; {
+		_ = rc.SetWriteDeadline(time.Now().Add(time.Minute)) // of each page
+		records, failed := h.c.Records(r.Context(), after, int(min(1000, end-after)))
+		if err = failed; err != nil || len(records) == 0 {
+			break
+		}
+		after = records[len(records)-1].Seq
+		err = out.Write(records)
+	}
+	if err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		h.log.Warn("the history was not handed out whole", "err", err)
+	}
+}

@@ -1,0 +1,77 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/identity"
+)
+
+type rootsIn struct{ Body operator.Roots }
+
+func (h *Handler) trusting() {
+	add(h, huma.Operation{OperationID: "push-roots", Method: http.MethodPost, Path: "/roots",
+		Summary: "Push roots that follow the trusted one", MaxBodyBytes: operator.MaxRootsBody}, admin, h.pushRoots)
+	post := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: http.StatusNoContent, MaxBodyBytes: 64 << 10}
+	}
+	add(h, post("revoke-host", "/hosts/{host}/revoke", "End the certificates of a host"), operating, h.revokeHost)
+	add(h, post("decommission-host", "/hosts/{host}/decommission", "Revoke a host and retire it"), operating, h.decommissionHost)
+}
+
+type endIn struct {
+	Host string `path:"host" maxLength:"63"`
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
+	}
+}
+
+func (h *Handler) revokeHost(ctx context.Context, in *endIn) (*none, error) {
+	return &none{}, h.c.RevokeHost(ctx, in.Host, in.Body.Reason, actor(ctx))
+}
+
+func (h *Handler) decommissionHost(ctx context.Context, in *endIn) (*none, error) {
+	return &none{}, h.c.DecommissionHost(ctx, in.Host, in.Body.Reason, actor(ctx))
+}
+
+func (h *Handler) pushRoots(ctx context.Context, in *rootsIn) (*body[operator.RootsPushed], error) {
+	p, err := h.c.PushRoots(ctx, in.Body.Roots, actor(ctx))
+	if err != nil {
+		return nil, err
+	}
+	out := operator.RootsPushed{Version: p.Version, Epoch: p.Epoch, Accepted: p.Accepted, ReleaseValid: p.Standing == nil}
+	switch {
+	case p.Standing == nil:
+	case p.Ended:
+		out.Next = "steady release build && steady release sign && steady release push"
+	default:
+		out.Next = "steady release sign && steady release push"
+	}
+	return &body[operator.RootsPushed]{out}, nil
+}
+
+// expiries warns of what ends soon and ends the fleet's trust with it.
+func (h *Handler) expiries() []string {
+	warnings := []string{}
+	now := h.c.Now()
+	for _, e := range []identity.Expiry{
+		{What: fmt.Sprintf("the root of trust, version %d", h.c.Root().Version), At: h.c.Root().Expires,
+			Then: "nothing new is accepted", Next: "steady keys rotate && steady keys root push"},
+		{What: "the authority of hosts", At: h.c.HostAuthorityEnds(), Then: "no host can connect",
+			Next: "steady server init-ca --replace, after which every host enrols again"},
+	} {
+		if w := e.Warning(now); w != "" {
+			warnings = append(warnings, w)
+		}
+	}
+	return warnings
+}
+
+func (h *Handler) rootInfo() operator.RootInfo {
+	r := h.c.Root()
+	return operator.RootInfo{Version: r.Version, Epoch: r.Epoch, Expires: r.Expires}
+}

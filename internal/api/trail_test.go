@@ -1,0 +1,167 @@
+package api_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/replay/history"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/trail"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// exported lets a fleet live a little and returns the trail of its server.
+func exported(t *testing.T) (*history.History, trail.Anchor) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 3, content: "one"})
+	stop := runAgents(t, w.agents(3)...)
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	w.release("r2", plan{hosts: 3, content: "two", waves: twoWaves,
+		more: "disruptionBudgets: [{selector: {all: true}, maxInFlight: 2}]\n"})
+	w.until("r2 to converge", func() bool { return w.standing("stable@r2") == "terminal" })
+	stop()
+	w.halt()
+	s, err := sqlite.Open(t.Context(), filepath.Join(w.opts.DataDir, "store"), sqlite.Options{})
+	must(t, err)
+	var stream bytes.Buffer
+	out, err := history.NewWriter(&stream, documents.New(s))
+	must(t, err)
+	out.Proofs = trail.Proofs(t.Context(), s)
+	_, err = store.Replay(t.Context(), s, store.Head{}, func(records []event.Record) error { return out.Write(records) })
+	must(t, err)
+	must(t, out.Close())
+	must(t, s.Close())
+	tr, err := history.Read(&stream, nil)
+	must(t, err)
+	env, err := trust.ParseEnvelope(w.root)
+	must(t, err)
+	return tr, trail.Anchor{Root: digest.Of(env.Payload)}
+}
+
+// rechained computes every hash and sequence anew, as one who rewrote the log
+// would.
+func rechained(records []event.Record) []event.Record {
+	out := make([]event.Record, 0, len(records))
+	var head store.Head
+	for i := range records {
+		r := store.Chain(head, max(head.Term, records[i].Term), []event.Entry{records[i].Entry})[0]
+		out = append(out, r)
+		head = store.Head{Seq: r.Seq, Term: r.Term, Hash: r.Hash}
+	}
+	return out
+}
+
+// T28: whatever is altered, taken out, put in or moved in an exported log, its
+// check names the first bad record.
+func TestT28TamperedTrailIsFound(t *testing.T) {
+	tr, anchor := exported(t)
+	whole, err := trail.Verify(tr, anchor)
+	must(t, err)
+	if len(whole.Findings) != 0 || whole.Promotions != 1 || whole.Hosts != 3 || whole.Releases != 2 || whole.HostEvents == 0 || whole.Unsigned != 0 {
+		t.Fatalf("an honest log: %+v", whole)
+	}
+	first := func(records []event.Record) trail.Finding {
+		t.Helper()
+		r, err := trail.Verify(&history.History{Records: records, Blobs: tr.Blobs}, anchor)
+		if err != nil || len(r.Findings) == 0 {
+			return trail.Finding{}
+		}
+		return r.Findings[0]
+	}
+	n := len(tr.Records)
+	for i := range n {
+		seq := uint64(i) + 1
+		altered := slices.Clone(tr.Records)
+		altered[i].Body = bytes.Replace(altered[i].Body, []byte("{"), []byte("{ "), 1)
+		if f := first(altered); f.Seq != seq || f.Check != "chain" {
+			t.Errorf("record %d altered: found %+v", seq, f)
+		}
+		if i < n-1 { // without the last it is an earlier end of the same log
+			if f := first(slices.Delete(slices.Clone(tr.Records), i, i+1)); f.Seq != seq {
+				t.Errorf("record %d taken out: found %+v", seq, f)
+			}
+			swapped := slices.Clone(tr.Records)
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			if f := first(swapped); f.Seq != seq {
+				t.Errorf("records %d and %d changed places: found %+v", seq, seq+1, f)
+			}
+		}
+		if f := first(slices.Insert(slices.Clone(tr.Records), i, tr.Records[i])); f.Seq != seq+1 && f.Seq != seq {
+			t.Errorf("record %d put in twice: found %+v", seq, f)
+		}
+	}
+	t.Logf("%d records, %d events signed by hosts", n, whole.HostEvents)
+}
+
+// One who holds the server and chains the whole log anew still cannot make up what
+// hosts reported, nor what a release, a root or a token says.
+func TestT28RewrittenTrailIsFound(t *testing.T) {
+	tr, anchor := exported(t)
+	check := func(what string, records []event.Record, blobs map[digest.Digest][]byte) {
+		t.Helper()
+		r, err := trail.Verify(&history.History{Records: rechained(records), Blobs: blobs}, anchor)
+		if err == nil && len(r.Findings) == 0 {
+			t.Errorf("%s: nothing is found", what)
+		}
+	}
+	for i := range tr.Records {
+		r := &tr.Records[i]
+		if r.HostSeq != 0 {
+			altered := slices.Clone(tr.Records)
+			altered[i].Body = bytes.Replace(r.Body, []byte("{"), []byte("{ "), 1)
+			check("an event of a host altered", altered, tr.Blobs)
+			check("an event of a host taken out", slices.Delete(slices.Clone(tr.Records), i, i+1), tr.Blobs)
+		}
+		switch r.Type {
+		case event.Granted{}.EventType(), event.GrantClaimed{}.EventType(), event.RolloutOpened{}.EventType(), event.WavePromoted{}.EventType(),
+			event.HostEnrolled{}.EventType(), event.RootTrusted{}.EventType():
+			check(r.Type+" taken out", slices.Delete(slices.Clone(tr.Records), i, i+1), tr.Blobs)
+		case event.ReleaseAccepted{}.EventType():
+			altered := slices.Clone(tr.Records)
+			altered[i].Body = []byte(strings.Replace(string(r.Body), `"version":`, `"version":1`, 1))
+			check("a release of another version", altered, tr.Blobs)
+		}
+		if r.Type == (event.WavePromoted{}).EventType() { // promoted before anybody soaked
+			early := slices.Clone(tr.Records)
+			opened := slices.IndexFunc(early, func(o event.Record) bool {
+				return o.Type == event.RolloutMoved{}.EventType() && bytes.Contains(o.Body, []byte("stable@r2"))
+			})
+			moved := early[i]
+			early = slices.Insert(slices.Delete(early, i, i+1), opened+1, moved)
+			check("a wave promoted without evidence", early, tr.Blobs)
+		}
+	}
+	for d, b := range tr.Blobs { // order-free: each alone
+		blobs := map[digest.Digest][]byte{}
+		for k, v := range tr.Blobs { // order-free: a copy
+			blobs[k] = v
+		}
+		blobs[d] = append(slices.Clone(b), '\n')
+		check("document "+d.Short()+" altered", tr.Records, blobs)
+		delete(blobs, d)
+		check("document "+d.Short()+" taken out", tr.Records, blobs)
+	}
+	other := anchor
+	other.Root = digest.Of([]byte("another"))
+	if r, err := trail.Verify(tr, other); err != nil || len(r.Findings) == 0 {
+		t.Errorf("a log of another root passes: %+v %v", r, err)
+	}
+	cut := *tr
+	cut.Records = tr.Records[:len(tr.Records)-1]
+	last := tr.Records[len(tr.Records)-1]
+	known := anchor
+	known.Head = store.Head{Seq: last.Seq, Term: last.Term, Hash: last.Hash}
+	if r, err := trail.Verify(&cut, known); err != nil || len(r.Findings) == 0 {
+		t.Errorf("a log that lost its end passes against a head that was seen: %+v %v", r, err)
+	}
+	if r, err := trail.Verify(tr, known); err != nil || len(r.Findings) != 0 {
+		t.Errorf("the honest log against its own head: %+v %v", r, err)
+	}
+}

@@ -1,0 +1,154 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/control/sources"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// watchSources looks at the sources of releases while the reducer runs, and
+// returns what ends that.
+func (c *Control) watchSources(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		c.forgetSources(ctx)
+		c.sources.Run(ctx, intakeOf{c})
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+// forgetSources ends the troubles of sources that are configured no more.
+func (c *Control) forgetSources(ctx context.Context) {
+	names := c.sources.Names()
+	err := c.submit(ctx, c.normal, func(t *turn) error {
+		for _, name := range slices.Sorted(maps.Keys(t.s.Sources)) {
+			if slices.Contains(names, name) {
+				continue
+			}
+			if err := t.record("", plan.SourceNews(t.s, plan.SourceReport{Source: name, Gone: true})...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Log.Warn("what was wrong with earlier release sources was not forgotten", "err", err)
+	}
+}
+
+// intakeOf is the server as sources see it.
+type intakeOf struct{ *Control }
+
+// TakeRelease implements sources.Intake: what a source brings goes the way of a
+// push.
+func (c intakeOf) TakeRelease(ctx context.Context, dir, source string) (sources.Release, error) {
+	pushed, err := c.takeIn(ctx, dir, plan.SourceActor(source), func(cause error) error {
+		return &sources.RefusedError{Check: cmp.Or(string(trust.CodeOf(cause)), string(trust.Malformed)), Detail: cause.Error()}
+	})
+	return sources.Release{Version: pushed.Version, Ref: pushed.Ref, Same: pushed.Outcome == Unchanged}, err
+}
+
+// ReportSource implements sources.Intake.
+func (c intakeOf) ReportSource(ctx context.Context, r plan.SourceReport) error {
+	return c.submit(ctx, c.normal, func(t *turn) error {
+		news := plan.SourceNews(t.s, r)
+		for _, ev := range news {
+			c.cfg.Log.Warn("release source", "source", r.Source, "event", ev.EventType(), "detail", detailOf(ev))
+		}
+		return t.record("", news...)
+	})
+}
+
+func detailOf(ev event.Event) string {
+	switch ev := ev.(type) {
+	case event.SourceFailed:
+		return ev.Cause + ": " + ev.Detail
+	case event.VerifyFailed:
+		return ev.Check + ": " + ev.Detail
+	case event.SourceRecovered:
+		return ev.What + ": " + ev.Reason
+	}
+	return ""
+}
+
+// SourceState is where a source of releases stands.
+type SourceState struct {
+	sources.Status
+	Trouble plan.Source
+}
+
+// Sources returns where every source of releases stands, as configured.
+func (c *Control) Sources(ctx context.Context) ([]SourceState, error) {
+	var out []SourceState
+	err := c.View(ctx, func(s *plan.State) {
+		for _, status := range c.sources.Status() {
+			out = append(out, SourceState{status, s.Sources[status.Name]})
+		}
+	})
+	return out, err
+}
+
+// MaxHook bounds the body of a request to look at the sources, in bytes.
+const MaxHook = 1 << 20
+
+// hooks are taken at this rate, with bursts; more are refused.
+const (
+	hookEvery = time.Second
+	hookBurst = 30
+)
+
+// AllowHook reports whether another request to look at the sources is taken now.
+func (c *Control) AllowHook() bool { return c.hooks.allow(time.Now(), hookEvery, hookBurst) }
+
+// Hook looks at the sources soon, if signature is "sha256=" and the HMAC-SHA256 of
+// the body under the shared secret, in hexadecimal. Nothing in the body is read.
+func (c *Control) Hook(body []byte, signature string) error {
+	refusal := refusef(ErrForbidden, "the signature of the body does not hold, or the server has no secret to check it with (steady server --release-hook-secret)")
+	given, ok := strings.CutPrefix(signature, "sha256=")
+	mac, err := hex.DecodeString(given)
+	if !ok || err != nil || len(c.cfg.HookSecret) == 0 {
+		return refusal
+	}
+	want := hmac.New(sha256.New, c.cfg.HookSecret)
+	want.Write(body)
+	if !hmac.Equal(mac, want.Sum(nil)) {
+		return refusal
+	}
+	c.sources.Nudge()
+	return nil
+}
+
+// limiter lets a burst through, and then one per interval.
+type limiter struct {
+	mu   sync.Mutex
+	full time.Time // when the burst is whole again
+}
+
+func (l *limiter) allow(now time.Time, every time.Duration, burst int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full.Before(now) {
+		l.full = now
+	}
+	if l.full.Sub(now) > every*time.Duration(burst-1) {
+		return false
+	}
+	l.full = l.full.Add(every)
+	return true
+}
