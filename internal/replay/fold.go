@@ -1,0 +1,78 @@
+// Package replay folds a server's log again: to any point of it, to show what was
+// there then, and with something changed, to show what the same code would have
+// decided.
+package replay
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/replay/history"
+)
+
+// Fold returns the state after the event at a sequence; 0 is before the first.
+func Fold(h *history.History, docs plan.Documents, upTo uint64) (*plan.State, error) {
+	if upTo > uint64(len(h.Records)) {
+		return nil, fmt.Errorf("the log ends with event %d; there is no event %d", len(h.Records), upTo)
+	}
+	s := plan.New(docs)
+	for i := range h.Records[:upTo] {
+		if err := s.Apply(h.Records[i].Entry); err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	return s, nil
+}
+
+// At returns when the server committed a record: a host's own event carries the
+// host's clock, and what counts is the server's word after it.
+func At(h *history.History, seq uint64) clock.Instant {
+	for i := seq; i >= 1 && i <= uint64(len(h.Records)); i++ {
+		if r := &h.Records[i-1]; r.HostSeq == 0 {
+			return r.At
+		}
+	}
+	for i := min(seq, uint64(len(h.Records))); i >= 1; i-- {
+		if r := &h.Records[i-1]; r.HostSeq == 0 {
+			return r.At
+		}
+	}
+	return 0
+}
+
+// Before returns the last sequence that was committed at or before an instant.
+func Before(h *history.History, at clock.Instant) uint64 {
+	last, whole := uint64(0), true
+	for i := range h.Records {
+		r := &h.Records[i]
+		switch {
+		case r.HostSeq != 0:
+			whole = false // counts once its head does
+		case r.At > at:
+			return last
+		case r.Type == (event.HostHead{}).EventType() || whole:
+			last, whole = r.Seq, true
+		}
+	}
+	return last
+}
+
+// Skew estimates how far the clock of each host is ahead of the server's, from the
+// last report of each: too little by as long as that took to arrive.
+func Skew(h *history.History) map[string]clock.Duration {
+	skew, last := map[string]clock.Duration{}, map[string]clock.Instant{}
+	for i := range h.Records {
+		switch r := &h.Records[i]; {
+		case r.HostSeq != 0:
+			last[r.Host] = r.At
+		case r.Type == (event.HostHead{}).EventType():
+			if at, ok := last[r.Host]; ok {
+				skew[r.Host] = at.Sub(r.At)
+				delete(last, r.Host)
+			}
+		}
+	}
+	return skew
+}
