@@ -11,7 +11,11 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/attach"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/foresight"
+	"github.com/steadyfleet/steady/internal/cli/keys"
 	"github.com/steadyfleet/steady/internal/cli/operate"
+	"github.com/steadyfleet/steady/internal/cli/signed"
+	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/cli/workspace"
 )
 
@@ -56,10 +60,13 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetHelpCommandGroupID(command.GroupMore)
 	root.SetCompletionCommandGroupID(command.GroupMore)
-	root.AddCommand(a.initCmd(), a.keysCmd(), a.releaseCmd(),
-		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), a.versionCmd(),
+	root.AddCommand(a.initCmd(), keys.Command(a.Env), a.releaseCmd(),
+		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), foresight.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
+	root.AddCommand(foresight.Replay(a.Env))
+	root.AddCommand(simulate.Command(a.Env))
 	root.AddCommand(operate.Verbs(a.Env)...)
+	root.AddCommand(signed.Command(a.Env))
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspace.Verbs(a.Env)...)
 	root.AddCommand(attach.Verbs(a.Env)...)

@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +16,14 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/audit"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // maxFindings bounds what doctor lists.
@@ -28,6 +37,13 @@ type diagnosis struct {
 	Term     uint64    `json:"term"`
 	Findings []finding `json:"findings"`
 	More     int       `json:"more,omitempty"` // findings beyond those listed
+	// Sources are the troubles with release sources that stand at the log's end.
+	// They are no findings: the log says of them what it must.
+	Sources map[string]plan.Source `json:"sources,omitempty"`
+	// Warnings say what ends soon; they are no findings.
+	Warnings []string `json:"warnings"`
+
+	root digest.Digest // the newest that the log trusts
 }
 
 type finding struct {
@@ -47,7 +63,7 @@ means that something does not hold; each finding names its invariant.`,
 		Example: "  steady doctor --data data\n  steady doctor --data /var/lib/steady -o json",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := diagnose(cmd.Context(), data)
+			d, err := diagnose(cmd.Context(), data, a.Wall())
 			if err != nil {
 				return err
 			}
@@ -64,7 +80,7 @@ means that something does not hold; each finding names its invariant.`,
 	return a.PrintsData(cmd)
 }
 
-func diagnose(ctx context.Context, data string) (d diagnosis, err error) {
+func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis, err error) {
 	dir := filepath.Join(data, "store")
 	if _, err := os.Stat(dir); data == "" || err != nil {
 		return d, exit.Badf("%q is no server's data folder; give that of steady server with --data", data)
@@ -88,6 +104,9 @@ func diagnose(ctx context.Context, data string) (d diagnosis, err error) {
 	if err != nil {
 		return d, err
 	}
+	if d.Warnings, err = expiries(ctx, library, d.root, data, now); err != nil {
+		return d, err
+	}
 	d.Head, d.Term, d.OK = head.Seq, head.Term, len(d.Findings) == 0
 	return d, nil
 }
@@ -98,9 +117,13 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 	if err != nil {
 		return err
 	}
-	if v, ok := ev.(event.ReleaseAccepted); ok {
+	switch v := ev.(type) {
+	case event.ReleaseAccepted:
 		library.Learn(v)
+	case event.RootTrusted:
+		d.root = v.Root
 	}
+	d.Sources = plan.FoldSources(d.Sources, r.At, ev)
 	for _, v := range log.Observe(r.Seq, r.Entry) {
 		if len(d.Findings) == maxFindings {
 			d.More++
@@ -111,12 +134,61 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 	return nil
 }
 
+// expiries warns of what ends soon: the newest root of the log, and the authorities
+// beside it.
+func expiries(ctx context.Context, library *documents.Library, root digest.Digest, data string, now clock.Instant) ([]string, error) {
+	warnings := []string{}
+	warn := func(e identity.Expiry) {
+		if w := e.Warning(now); w != "" {
+			warnings = append(warnings, w)
+		}
+	}
+	if root != "" {
+		env, err := library.Blob(ctx, root)
+		if err != nil {
+			return nil, fmt.Errorf("the newest root: %w", err)
+		}
+		r, err := trust.ReadRoot(env)
+		if err != nil {
+			return nil, fmt.Errorf("the newest root: %w", err)
+		}
+		warn(identity.Expiry{What: fmt.Sprintf("the root of trust, version %d", r.Version), At: r.Expires,
+			Then: "nothing new is accepted", Next: "steady keys rotate && steady keys root push"})
+	}
+	for _, p := range []identity.Purpose{identity.Hosts, identity.Servers} {
+		raw, err := os.ReadFile(filepath.Join(data, "pki", string(p)+"-ca.pem"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a copy of the log alone
+		}
+		if err != nil {
+			return nil, err
+		}
+		cert, err := identity.ParseCertificate(raw)
+		if err != nil {
+			return nil, err
+		}
+		warn(identity.Expiry{What: "the authority of " + string(p), At: clock.FromTime(cert.NotAfter),
+			Then: "no host can connect", Next: "steady server init-ca --replace, after which every host enrols again"})
+	}
+	return warnings, nil
+}
+
 func (a *app) showDiagnosis(d diagnosis) {
+	for _, w := range d.Warnings {
+		a.Say("WARNING: %s\n", w)
+	}
 	for _, f := range d.Findings {
 		a.Say("%d: %s: %s\n", f.Seq, f.Invariant, f.Words)
 	}
 	if d.More > 0 {
 		a.Say("and %d more\n", d.More)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Sources)) {
+		for _, t := range []*plan.SourceTrouble{d.Sources[name].Fetch, d.Sources[name].Verify} {
+			if t != nil {
+				a.Say("Release source %s, since %s: %s: %s\n", name, t.At, t.Cause, t.Detail)
+			}
+		}
 	}
 	if d.OK {
 		a.Say("All holds: %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)

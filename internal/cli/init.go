@@ -13,7 +13,7 @@ import (
 )
 
 // ignored keeps private keys and built releases out of the fleet's repository.
-const ignored = "# Private keys never belong into a repository; releases are built from it.\nkeys/*.key\nrelease/\nrelease.previous/\n"
+const ignored = "# Private keys never belong into a repository; releases are built from it.\nkeys/*.key\nkeys/shares/\nkeys/next/\nkeys/retired/\nrelease/\nrelease.previous/\n"
 
 func (a *app) initCmd() *cobra.Command {
 	return &cobra.Command{

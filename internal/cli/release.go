@@ -13,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/foresight"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -24,9 +25,9 @@ import (
 const signedMark = "timestamp.json"
 
 func (a *app) releaseCmd() *cobra.Command {
-	return command.Group(command.GroupDeclare, "release", "Build, sign, verify and push releases",
+	return command.Group(command.GroupDeclare, "release", "Build, simulate, sign, verify and push releases",
 		"  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
-		a.releaseBuild(), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush())
+		a.releaseBuild(), foresight.Simulate(a.Env), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush(), a.releaseRollback())
 }
 
 // releaseView is a release for people and programs.
@@ -45,13 +46,14 @@ type releaseView struct {
 }
 
 type channelView struct {
-	Channel  string        `json:"channel"`
-	Rollout  string        `json:"rollout"`
-	Manifest string        `json:"manifest"`
-	Hosts    int           `json:"hosts"`
-	Waves    int           `json:"waves"`
-	Fresh    bool          `json:"fresh"`
-	StaleAt  clock.Instant `json:"staleAt"`
+	Compliance *release.Compliance `json:"compliance,omitempty"`
+	Channel    string              `json:"channel"`
+	Rollout    string              `json:"rollout"`
+	Manifest   string              `json:"manifest"`
+	Hosts      int                 `json:"hosts"`
+	Waves      int                 `json:"waves"`
+	Fresh      bool                `json:"fresh"`
+	StaleAt    clock.Instant       `json:"staleAt"`
 }
 
 func viewRelease(v *release.Verified, now clock.Instant) releaseView {
@@ -67,6 +69,7 @@ func viewRelease(v *release.Verified, now clock.Instant) releaseView {
 			m := ms[0].Header.Value()
 			cv.Rollout, cv.Manifest = m.Rollout(), string(ms[0].Header.Digest())
 			cv.Hosts, cv.Waves = m.LeafCount, len(m.Waves)
+			cv.Compliance = v.Evaluate(name)
 		}
 		view.Channels = append(view.Channels, cv)
 	}
@@ -85,6 +88,11 @@ func (a *app) showRelease(v releaseView) error {
 		}
 		rows = append(rows, []string{c.Channel, c.Rollout, command.Short(c.Manifest), fmt.Sprint(c.Hosts), fmt.Sprint(c.Waves), fresh})
 	}
+	for _, c := range v.Channels {
+		if c.Compliance != nil {
+			a.Say("  channel %s: %d controls, %d fail\n", c.Channel, c.Compliance.Controls, len(c.Compliance.Failures))
+		}
+	}
 	return term.Rows(a.Out, []string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
 }
 
@@ -102,7 +110,7 @@ code 2 and nothing is written.
 
 The version follows that of the previous release: the signed one that --out
 holds, which is then kept as OUT.previous, or what --previous names: a release
-folder or "none".`,
+folder, the URL of a packed release, or "none".`,
 		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release",
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,11 +118,19 @@ folder or "none".`,
 			if len(args) == 1 {
 				dir = args[0]
 			}
+			if o.previous != "" && o.previous != "none" {
+				folder, drop, err := a.fetched(cmd.Context(), o.previous)
+				if err != nil {
+					return err
+				}
+				defer drop()
+				o.previous = folder
+			}
 			return a.build(dir, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.out, "out", "release", "release folder to write")
-	cmd.Flags().StringVar(&o.previous, "previous", "", "previous release: a folder, or none (default: the one in --out)")
+	cmd.Flags().StringVar(&o.previous, "previous", "", "previous release: a folder, a URL, or none (default: the one in --out)")
 	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
 	return a.PrintsData(cmd)
@@ -122,14 +138,16 @@ folder or "none".`,
 
 // built is the answer of release build.
 type built struct {
-	OK       bool              `json:"ok"`
-	Fleet    string            `json:"fleet,omitempty"`
-	Ref      string            `json:"ref,omitempty"`
-	Version  uint64            `json:"version,omitempty"`
-	Changed  []string          `json:"changed"`
-	Out      string            `json:"out,omitempty"`
-	Files    int               `json:"files,omitempty"`
-	Problems []release.Problem `json:"problems"`
+	OK         bool                 `json:"ok"`
+	Fleet      string               `json:"fleet,omitempty"`
+	Ref        string               `json:"ref,omitempty"`
+	Version    uint64               `json:"version,omitempty"`
+	Changed    []string             `json:"changed"`
+	Compliance []release.Compliance `json:"compliance,omitempty"`
+	Expected   []release.Expected   `json:"expected,omitempty"`
+	Out        string               `json:"out,omitempty"`
+	Files      int                  `json:"files,omitempty"`
+	Problems   []release.Problem    `json:"problems"`
 }
 
 func (a *app) build(dir string, o buildOptions) error {
@@ -149,6 +167,9 @@ func (a *app) build(dir string, o buildOptions) error {
 	if prev != nil {
 		opts.Epoch = prev.Resolved.Value().Epoch
 	}
+	if opts.Epoch, err = newestEpoch(o.root, opts.Epoch); err != nil {
+		return err
+	}
 	rel, more := release.Build(src, opts)
 	problems = mergeProblems(problems, more)
 	if release.Fatal(problems) || rel == nil {
@@ -165,8 +186,21 @@ func (a *app) build(dir string, o buildOptions) error {
 	if table {
 		a.tellProblems(problems)
 	}
-	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}
+	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}
 	return a.Print(b, func() error { return a.showBuilt(b) })
+}
+
+// newestEpoch is the key epoch of the newest root beside the first one, where the
+// chain is at hand, or that of the previous release.
+func newestEpoch(root string, previous uint64) (uint64, error) {
+	if _, err := os.Stat(root); err != nil || filepath.Base(root) != keydir.RootFile(1) {
+		return previous, nil
+	}
+	v, err := keydir.Newest(filepath.Dir(root))
+	if err != nil {
+		return 0, exit.With(exit.Refused, err)
+	}
+	return max(previous, v.Epoch()), nil
 }
 
 func (a *app) showBuilt(b built) error {
@@ -176,6 +210,12 @@ func (a *app) showBuilt(b built) error {
 	}
 	for _, c := range b.Changed {
 		a.Say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
+		if words := expectedWords(b.Expected, c); words != "" {
+			a.Say("    %s\n", words)
+		}
+	}
+	for _, c := range b.Compliance {
+		a.Say("  channel %s: %d controls, %d fail\n", c.Channel, c.Controls, len(c.Failures))
 	}
 	next := "steady release sign"
 	if b.Out != "release" {
@@ -183,6 +223,20 @@ func (a *app) showBuilt(b built) error {
 	}
 	a.Say("Next: %s\n", next)
 	return nil
+}
+
+// expectedWords says when a channel's rollout ends at the earliest.
+func expectedWords(expected []release.Expected, channel string) string {
+	i := slices.IndexFunc(expected, func(e release.Expected) bool { return e.Channel == channel })
+	if i < 0 {
+		return ""
+	}
+	e := expected[i]
+	words := fmt.Sprintf("ends at %s at the earliest, in %s", e.Finish, e.Finish.Sub(e.Start))
+	if e.Refresh {
+		words += fmt.Sprintf("; sign the timestamp again meanwhile, it lasts %s", e.FreshnessWindow)
+	}
+	return words
 }
 
 func (a *app) refuseBuild(problems []release.Problem) error {

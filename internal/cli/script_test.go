@@ -85,6 +85,19 @@ func TestContainerScripts(t *testing.T) {
 	testscript.Run(t, p)
 }
 
+// TestTPMScripts runs the scripts that need a TPM.
+func TestTPMScripts(t *testing.T) {
+	one, _, _ := need.TPM(t)
+	other, _, _ := need.TPM(t)
+	p := scripts("testdata/tpm")
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("TPM", one)
+		env.Setenv("OTHER", other)
+		return nil
+	}
+	testscript.Run(t, p)
+}
+
 // exit runs a command that must end with a code: exit CODE COMMAND [ARG...].
 func exit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

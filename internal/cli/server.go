@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
 // operatorFile is the context that a server writes into its data folder.
@@ -31,7 +32,11 @@ type serverOptions struct {
 	listen, operatorListen       string
 	names                        []string
 	heartbeat, tickGap, logLevel string
+	retention                    string
 	maxLog                       int64
+	caKey                        string
+	strict                       bool
+	sources                      sourceOptions
 }
 
 func (a *app) serverCmd() *cobra.Command {
@@ -45,10 +50,15 @@ the first start, with the authorities behind the certificates of the server and
 of the hosts, and a first admin token. The server holds no key that can change
 what a host runs.
 
+The keys of the authorities are files unless --ca-key names a TPM. With --strict
+the server refuses to start with keys in files, or where it can read a private
+key of the fleet.
+
 DATA/operator.json holds all that the other commands need: give it with
 --context, or in STEADY_CONTEXT, or keep it with steady login. With -o json, one
-line on stdout says when the server listens and where.`,
-		Example: "  steady server --data data --root keys/1.root.json\n  steady server --data /var/lib/steady --root 1.root.json --listen :8443 --name steady.example",
+line on stdout says when the server listens and where.
+` + sourceHelp,
+		Example: "  steady server --data data --root keys/1.root.json\n  steady server --data /var/lib/steady --root 1.root.json --listen :8443 --name steady.example\n  steady server --data data --root 1.root.json --ca-key tpm:/dev/tpmrm0 --strict\n  steady server --data data --release-source git+https://git.example/acme/fleet.git#main:release",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
 	}
@@ -61,8 +71,13 @@ line on stdout says when the server listens and where.`,
 	f.StringSliceVar(&o.names, "name", nil, "DNS name or address of this server for its certificate; may be repeated")
 	f.StringVar(&o.heartbeat, "heartbeat", "60s", "how often agents report, 5s to 10m")
 	f.StringVar(&o.tickGap, "max-tick-gap", "500ms", "how long an event may wait for the planner while it is busy")
+	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&o.caKey, "ca-key", "file", "where the keys of the authorities are: file, tpm:/dev/tpmrm0, or tpm:unix:SOCKET of an emulator")
+	f.BoolVar(&o.strict, "strict", false, "refuse authority keys in files, and private keys of the fleet within reach")
 	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
+	cmd.AddCommand(a.initCACmd())
+	o.sources.flags(f)
 	return a.PrintsData(cmd)
 }
 
@@ -82,14 +97,22 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if err != nil {
 		return api.Options{}, exit.Badf("--max-tick-gap: %w", err)
 	}
+	retention, err := clock.ParseDuration(o.retention)
+	if err != nil || retention == 0 {
+		return api.Options{}, exit.Badf("--retention %s: expected a duration such as 2160h", o.retention)
+	}
 	opts := api.Options{
-		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog,
+		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict,
 		Control: control.Config{
-			Heartbeat: heartbeat, MaxTickGap: gap,
+			Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep},
 			Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})),
 		},
 	}
+	if err := o.sources.apply(&opts.Control, o.data); err != nil {
+		return api.Options{}, err
+	}
 	if o.root != "" {
+		opts.KeyFolders = []string{filepath.Dir(o.root)}
 		if opts.Root, err = os.ReadFile(o.root); err != nil {
 			return api.Options{}, exit.Badf("--root: %w; steady keys init makes it", err)
 		}
@@ -128,6 +151,12 @@ func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
 	if a.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	keys, closeKeys, err := authorityKeys(o.caKey)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeKeys()) }()
+	opts.Keys = keys
 	s, err := api.Start(ctx, opts)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (a *app) tokenCmd() *cobra.Command {
 	return command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
 }
 
-type tokenOptions struct{ keys, ttl, release string }
+type tokenOptions struct{ keys, ttl, release, eventKey string }
 
 // tokenView is what token create prints with -o.
 type tokenView struct {
@@ -35,6 +35,8 @@ type tokenView struct {
 	Fleet   string        `json:"fleet"`
 	Server  string        `json:"server"`
 	Expires clock.Instant `json:"expires"`
+	// EventKey is the only event key that the token enrols; empty takes any.
+	EventKey digest.Digest `json:"eventKey,omitempty"`
 }
 
 func (a *app) tokenCreate() *cobra.Command {
@@ -47,10 +49,15 @@ enrolment of this host name until it expires, and holds all that the host needs:
 where the server is, the authority of its certificate, and the root of trust.
 Treat it as a secret until it is used.
 
+With --key, the token enrols only the host's event key of that digest, which
+steady agent keygen prints on the host. Without it, whoever enrols first with the
+token chooses the key, and a taken server can.
+
 Nothing is sent to the server. Its address and authority come from the context,
 or from --server and --ca.`,
-		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem",
-		Args:    exit.Args(cobra.ExactArgs(1)),
+		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem\n" +
+			"  steady token create web-1 --key DIGEST",
+		Args: exit.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			view, err := a.makeToken(args[0], o)
 			if err != nil {
@@ -62,6 +69,7 @@ or from --server and --ca.`,
 	keysFlag(cmd, &o.keys)
 	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
 	cmd.Flags().StringVar(&o.release, "not-before", "", "release folder: the host then refuses anything older")
+	cmd.Flags().StringVar(&o.eventKey, "key", "", "digest of the host's event key, from steady agent keygen on the host: no other enrols")
 	a.NamesServer(cmd)
 	return a.PrintsData(cmd)
 }
@@ -73,6 +81,12 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	ttl, err := clock.ParseDuration(o.ttl)
 	if err != nil || ttl <= 0 || ttl > identity.MaxTokenLife {
 		return tokenView{}, exit.Badf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife)
+	}
+	eventKey := digest.Digest(o.eventKey)
+	if o.eventKey != "" {
+		if eventKey, err = digest.Parse(o.eventKey); err != nil {
+			return tokenView{}, exit.Badf("--key: %w; steady agent keygen --state DIR prints it on the host", err)
+		}
 	}
 	where, err := a.Context()
 	if err != nil {
@@ -97,6 +111,7 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if err != nil {
 		return tokenView{}, err
 	}
+	t.EventKeyDigest = eventKey
 	env, err := identity.SignToken(t, signer)
 	if err != nil {
 		return tokenView{}, err
@@ -105,7 +120,7 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if _, _, err := text.Begin(a.Wall()); err != nil {
 		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
 	}
-	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires}, nil
+	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires, EventKey: eventKey}, nil
 }
 
 // unsignedToken fills a token for a host that begins with the newest root.

@@ -29,6 +29,7 @@ type options struct {
 	state, root, token, server string
 	logLevel                   string
 	resync                     string
+	reboot, bootID             string
 	engine                     string
 	hosting                    hosting.Config
 	version                    string
@@ -57,8 +58,12 @@ when the agent runs; its log goes to stderr.`,
 			return run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	sub := keygen(use)
+	cmd.AddCommand(sub)
 	if use == "steady-agent" {
-		cmd.Example = strings.ReplaceAll(cmd.Example, "steady steady-agent", "steady-agent")
+		for _, c := range []*cobra.Command{cmd, sub} {
+			c.Example = strings.ReplaceAll(c.Example, "steady steady-agent", "steady-agent")
+		}
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.state, "state", "", "state folder of the agent (required)")
@@ -66,6 +71,8 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
 	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
 	f.StringVar(&o.resync, "resync", "30s", "how often every resource is looked at without a reason")
+	f.StringVar(&o.reboot, "reboot-command", strings.Join(agent.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
+	f.StringVar(&o.bootID, "boot-id-file", "", "file that names the boot of the machine, for containers and tests (default: what the kernel says)")
 	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for "+daemon.DefaultSocket+" if it is there")
 	f.StringVar(&o.hosting.Prefix, "prefix", "", "what names on the engine begin with (default: the host's name and a dot)")
 	f.StringSliceVar(&o.hosting.HTTP, "http", nil, "addresses on which routes are served over HTTP, such as :80")
@@ -142,7 +149,15 @@ func (o options) config(errOut io.Writer) (agent.Config, error) {
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
 		return agent.Config{}, exit.Badf("--root: %w", err)
 	}
+	if len(strings.Fields(o.reboot)) == 0 {
+		return agent.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
+	}
+	var source agent.Clock
+	if o.bootID != "" {
+		source = agent.SystemWithBootID(o.bootID)
+	}
 	return agent.Config{
+		Reboot: strings.Fields(o.reboot), Clock: source,
 		StateDir: o.state, Root: o.root, Server: o.server, Version: o.version, Resync: resync, Hosting: o.hosting,
 		Log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
 	}, nil

@@ -37,6 +37,9 @@ func (e *Env) Stream(cmd *cobra.Command, do func(ctx context.Context, c *operato
 	return cmd
 }
 
+// Ask calls the server that the flags of NamesServer name.
+func (e *Env) Ask(do func(*operator.Client) error) error { return e.withClient(do) }
+
 func (e *Env) withClient(do func(*operator.Client) error) error {
 	c, err := e.client()
 	if err != nil {

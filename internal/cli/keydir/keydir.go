@@ -4,7 +4,6 @@
 package keydir
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,54 +31,124 @@ type Made struct {
 	Dir     string                `json:"dir"`
 	Root    string                `json:"root"`
 	Expires clock.Instant         `json:"expires"`
-	Keys    map[trust.Role]string `json:"keys"` // key ids
+	Keys    map[trust.Role]string `json:"keys"` // key ids; of the root role the first
+	// Threshold of the Shares must sign a root; one file holds the key when there
+	// is one share.
+	Threshold int      `json:"threshold"`
+	Shares    []string `json:"shares,omitempty"` // folders
+}
+
+// Holders says how many hold a share of the root role and how many of them must
+// sign. The zero value is one holder.
+type Holders struct{ Threshold, Shares int }
+
+// MaxShares bounds the holders: one envelope has room for those of two roots.
+const MaxShares = trust.MaxSignatures / 2
+
+func (h Holders) normal() (Holders, error) {
+	h.Shares = max(h.Shares, 1)
+	if h.Threshold == 0 {
+		h.Threshold = h.Shares/2 + 1
+	}
+	if h.Shares > MaxShares || h.Threshold < 1 || h.Threshold > h.Shares {
+		return h, fmt.Errorf("%d of %d shares: expected a threshold from 1 to the number of shares, and at most %d shares", h.Threshold, h.Shares, MaxShares)
+	}
+	return h, nil
 }
 
 // Init makes a key for every role and the first root document of a fleet, whole
-// or not at all. dir must be new or empty. now is wall time.
+// or not at all, with one key of the root role. dir must be new or empty. now is
+// wall time.
 func Init(dir, fleetName string, life clock.Duration, now clock.Instant) (Made, error) {
+	return InitShared(dir, fleetName, life, now, Holders{})
+}
+
+// InitShared is Init with a root role of several holders, each share in a folder
+// of its own below dir, to be carried away.
+func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h Holders) (Made, error) {
 	dir = filepath.Clean(dir)
 	if err := fleet.CheckName(fleetName); err != nil {
 		return Made{}, fmt.Errorf("fleet: %w", err)
 	}
+	h, err := h.normal()
+	if err != nil {
+		return Made{}, err
+	}
 	if err := unused(dir); err != nil {
 		return Made{}, err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return Made{}, err
-	}
-	next, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-")
+	next, err := workFolder(dir, filepath.Dir(dir))
 	if err != nil {
 		return Made{}, err
 	}
 	defer os.RemoveAll(next)
-	made := Made{Fleet: fleetName, Dir: dir, Root: filepath.Join(dir, RootFile(1)), Expires: now.Add(life), Keys: map[trust.Role]string{}}
-	roles := map[trust.Role]trust.RoleSpec{}
-	var rootSigner trust.Signer
+	made := Made{Fleet: fleetName, Dir: dir, Root: filepath.Join(dir, RootFile(1)), Expires: now.Add(life), Keys: map[trust.Role]string{}, Threshold: h.Threshold}
+	roles, holders := map[trust.Role]trust.RoleSpec{}, []trust.Signer(nil)
 	for _, role := range trust.Roles() {
-		signer, err := newKey(filepath.Join(next, KeyFile(role)))
+		signers, spec, err := newRole(next, role, h)
 		if err != nil {
-			return Made{}, fmt.Errorf("%s key: %w", role, err)
+			return Made{}, err
 		}
 		if role == trust.RoleRoot {
-			rootSigner = signer
+			holders = signers
 		}
-		made.Keys[role] = signer.KeyID()
-		roles[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{signer.Public()}, Threshold: 1}
+		made.Keys[role], roles[role] = signers[0].KeyID(), spec
 	}
 	head := fleet.Document{Fleet: fleetName, Epoch: 1, Version: 1, IssuedAt: now}
 	root, err := trust.NewRoot(head, made.Expires, roles)
 	if err != nil {
 		return Made{}, err
 	}
-	env, err := trust.SignRoot(root, rootSigner)
+	env, err := trust.SignRoot(root, holders...)
 	if err != nil {
 		return Made{}, err
 	}
 	if err := os.WriteFile(filepath.Join(next, RootFile(1)), env, 0o644); err != nil {
 		return Made{}, err
 	}
+	if err := shareRoots(next); err != nil {
+		return Made{}, err
+	}
+	for i := range h.Shares {
+		if h.Shares > 1 {
+			made.Shares = append(made.Shares, filepath.Join(dir, sharesDir, shareName(i)))
+		}
+	}
 	return made, os.Rename(next, dir)
+}
+
+// workFolder makes a folder beside dir in which things are made before they
+// take their place at once.
+func workFolder(dir, parent string) (string, error) {
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, "."+filepath.Base(dir)+".new-")
+}
+
+// newRole makes the keys of a role in a folder: one, or for the root role one per
+// holder.
+func newRole(dir string, role trust.Role, h Holders) ([]trust.Signer, trust.RoleSpec, error) {
+	if role != trust.RoleRoot {
+		h = Holders{Threshold: 1, Shares: 1}
+	}
+	var signers []trust.Signer
+	spec := trust.RoleSpec{Threshold: h.Threshold}
+	for i := range h.Shares {
+		path := filepath.Join(dir, KeyFile(role))
+		if h.Shares > 1 {
+			path = filepath.Join(dir, sharesDir, shareName(i), KeyFile(role))
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return nil, spec, err
+			}
+		}
+		s, err := newKey(path)
+		if err != nil {
+			return nil, spec, fmt.Errorf("%s key: %w", role, err)
+		}
+		signers, spec.Keys = append(signers, s), append(spec.Keys, s.Public())
+	}
+	return signers, spec, nil
 }
 
 func newKey(path string) (trust.Signer, error) {
@@ -111,7 +180,7 @@ func Signer(dir string, role trust.Role) (trust.Signer, error) {
 	path := filepath.Join(dir, KeyFile(role))
 	key, err := identity.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return trust.Signer{}, fmt.Errorf("the %s key %s does not exist; steady keys init makes the keys, --keys names their folder", role, path)
+		return trust.Signer{}, &missingKey{fmt.Sprintf("the %s key %s does not exist; steady keys init makes the keys, --keys names their folder", role, path)}
 	}
 	if err != nil {
 		return trust.Signer{}, err
@@ -119,20 +188,9 @@ func Signer(dir string, role trust.Role) (trust.Signer, error) {
 	return trust.NewSigner(key)
 }
 
-// Roots reads the chain of root documents from version 1 on.
-func Roots(dir string) ([][]byte, error) {
-	var chain [][]byte
-	for {
-		env, err := os.ReadFile(filepath.Join(dir, RootFile(len(chain)+1)))
-		switch {
-		case err == nil:
-			chain = append(chain, env)
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
-		case len(chain) == 0:
-			return nil, fmt.Errorf("%s does not exist; steady keys init makes it, --keys names its folder", filepath.Join(dir, RootFile(1)))
-		default:
-			return chain, nil
-		}
-	}
-}
+// missingKey is a key that is not there; it matches fs.ErrNotExist.
+type missingKey struct{ words string }
+
+func (e *missingKey) Error() string { return e.words }
+
+func (e *missingKey) Unwrap() error { return fs.ErrNotExist }

@@ -123,6 +123,10 @@ func (r *Rollout) Take(e operator.Event) {
 		if v.Rollout == r.Name {
 			r.Held = ""
 		}
+	case event.WaveForced:
+		if v.Rollout == r.Name {
+			r.Held = ""
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
@@ -32,7 +33,7 @@ func Line(e operator.Event) string {
 	if who == "" {
 		who = "server"
 	}
-	return fmt.Sprintf("%6d  %s  %-12s  %s", e.Seq, at, who, Words(e))
+	return term.Printable(fmt.Sprintf("%6d  %s  %-12s  %s", e.Seq, at, who, Words(e)))
 }
 
 // Words says what an event means. A type that this version does not know shows
@@ -42,7 +43,7 @@ func Words(e operator.Event) string {
 	if err != nil {
 		return e.Type + " " + string(e.Body)
 	}
-	for _, say := range []func(event.Event) (string, bool){hostWords, repairWords, managedWords, rolloutWords, serverWords} {
+	for _, say := range []func(event.Event) (string, bool){hostWords, repairWords, managedWords, overrideWords, rolloutWords, operatorWords, serverWords} {
 		if s, ok := say(ev); ok {
 			return s
 		}
@@ -76,6 +77,10 @@ func hostWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("renewed its certificate, until %s", v.NotAfter), true
 	case event.HostRevoked:
 		return "revoked: " + v.Reason, true
+	case event.HostDecommissioned:
+		return fmt.Sprintf("DECOMMISSIONED by %s: %s; its slot is kept until %s", v.Actor, v.Reason, v.SlotUntil), true
+	case event.HostSlotFreed:
+		return "gave its slot back: " + v.Reason, true
 	case event.HostHead:
 		return fmt.Sprintf("signed its events up to %d", v.Seq), true
 	case event.HostForked:
@@ -166,10 +171,19 @@ func serverWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("trusts root %d, key epoch %d", v.Version, v.Epoch), true
 	case event.ReleaseAccepted:
 		return fmt.Sprintf("release %s accepted from %s, version %d", v.Ref, v.Actor, v.Version), true
+	case event.ComplianceEvaluated:
+		if len(v.Failures) == 0 {
+			return fmt.Sprintf("%s passes %d controls", v.Rollout, v.Controls), true
+		}
+		return fmt.Sprintf("%s fails %d of %d controls, first: %s", v.Rollout, len(v.Failures), v.Controls, v.Failures[0].Words()), true
 	case event.TimestampAccepted:
 		return fmt.Sprintf("timestamp %d accepted, of %s", v.Version, v.IssuedAt), true
 	case event.VerifyFailed:
 		return fmt.Sprintf("refused %s from %s: %s: %s", v.What, v.Actor, v.Check, v.Detail), true
+	case event.SourceFailed:
+		return fmt.Sprintf("nothing can be fetched from %s (%s): %s", v.Source, v.Cause, v.Detail), true
+	case event.SourceRecovered:
+		return fmt.Sprintf("source %s is well again after its %s failed on %s: %s", v.Source, v.What, v.Since, v.Reason), true
 	case event.OperatorTokenAdded:
 		return fmt.Sprintf("operator token %s added: %s, %s", v.ID, v.Name, v.Role), true
 	case event.OperatorTokenRevoked:

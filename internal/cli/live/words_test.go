@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/event"
 )
 
 // A host that enrols again with a past of its own reads without gaps.
@@ -17,5 +18,14 @@ func TestWordsOfAPastThatTheLogDidNotSee(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s reads %q", body, got)
 		}
+	}
+}
+
+// TestLinesOfEventsAreOneLine is T18: what a host reports cannot drive the
+// terminal of whoever watches, nor look like an event of its own.
+func TestLinesOfEventsAreOneLine(t *testing.T) {
+	e := encode(t, 7, "web-1", event.GrantDeclined{Grant: "g1", Code: "busy", Detail: "x\n     8  00:00:00.000  server  \x1b[32mall is well\u202e"})
+	if got := Line(e); strings.ContainsAny(got, "\n\x1b\u202e") || !strings.Contains(got, "all is well") {
+		t.Errorf("shown as %q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/signed"
 	"github.com/steadyfleet/steady/internal/cli/term"
 )
 
@@ -82,19 +83,27 @@ func (a verbs) quarantineCmd() *cobra.Command {
 	var reason string
 	drop := &cobra.Command{
 		Use: "clear CHANNEL BUNDLE", Short: "Allow a bundle again on a channel",
-		Long:    "Allows a quarantined bundle again on a channel. BUNDLE is its digest or the first 12 digits.",
+		Long: `Allows a quarantined bundle again on a channel. BUNDLE is its digest or the first 12
+digits. With --sign also what an operator quarantined by signature, and on hosts that
+refuse the bundle by themselves because it failed there.`,
 		Example: "  steady quarantine clear stable 3fa9c1d20b7e --reason 'the database was down'",
 		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
 	drop.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
+	var sign signed.Flags
+	sign.Add(drop)
 	a.Talk(drop, func(ctx context.Context, c *operator.Client, args []string) error {
+		if sign.Keys != "" {
+			return a.unquarantine(ctx, c, sign, args[0], args[1], reason)
+		}
 		if err := c.ClearQuarantine(ctx, args[0], args[1], reason); err != nil {
 			return err
 		}
 		a.Say("Bundle %s may be granted again on channel %s\n", args[1], args[0])
 		return nil
 	})
-	return command.Group(command.GroupWatch, "quarantine", "List and clear bundles that failed", "  steady quarantine list\n  steady quarantine clear stable 3fa9c1d20b7e", list, drop)
+	return command.Group(command.GroupWatch, "quarantine", "List, add and clear bundles that are never granted",
+		"  steady quarantine list\n  steady quarantine add stable 3fa9c1d20b7e --reason 'CVE-2031-1234'\n  steady quarantine clear stable 3fa9c1d20b7e", list, a.quarantineAdd(), drop)
 }
 
 func (a verbs) reconcileCmd() *cobra.Command {

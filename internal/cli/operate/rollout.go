@@ -12,23 +12,33 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/signed"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
 func (a verbs) rolloutCmd() *cobra.Command {
 	return command.Group(command.GroupWatch, "rollout", "List, watch and steer rollouts",
 		"  steady rollout list\n  steady rollout watch stable@v2\n  steady rollout pause stable@v2 --reason 'incident 7'",
-		a.rolloutList(), a.rolloutShow(), a.rolloutWatch(),
+		a.rolloutList(), a.rolloutShow(), a.rolloutWatch(), a.rolloutEvents(),
 		a.steer(plan.Pause, "Give out no new grants until resumed; what runs goes on"),
 		a.steer(plan.Resume, "End a pause, or a halt with its failures acknowledged"),
-		a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run"))
+		a.promoteCmd(),
+		a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run"),
+		a.rollback())
 }
 
 func (a verbs) rolloutList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list", Args: exit.Args(cobra.NoArgs)}
+	var all bool
+	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list\n  steady rollout list --all -o json", Args: exit.Args(cobra.NoArgs)}
+	cmd.Flags().BoolVar(&all, "all", false, "those that are pruned as well")
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
-		rollouts, err := c.Rollouts(ctx)
+		list := c.Rollouts
+		if all {
+			list = c.AllRollouts
+		}
+		rollouts, err := list(ctx)
 		if err != nil {
 			return err
 		}
@@ -59,6 +69,10 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		a.Say("  %s\n", why)
 	}
 	a.Say("  opened %s, ended %s, manifest %s\n", r.OpenedAt, r.EndedAt, r.Manifest)
+	for _, b := range r.Holds {
+		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}})
+		a.Say("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
+	}
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {
@@ -142,13 +156,18 @@ func counts(w operator.Wave) string {
 
 func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 	var reason string
+	var sign signed.Flags
 	cmd := &cobra.Command{
 		Use: string(verb) + " ROLLOUT", Short: short,
-		Example: fmt.Sprintf("  steady rollout %s stable@v2 --reason 'incident 7'", verb),
+		Example: fmt.Sprintf("  steady rollout %[1]s stable@v2 --reason 'incident 7'\n  steady rollout %[1]s stable@v2 --sign keys", verb),
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
+	sign.Add(cmd)
 	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		if sign.Keys != "" {
+			return a.override(ctx, c, sign, fleet.OverrideAction(verb), args[0], reason)
+		}
 		if err := c.Operate(ctx, verb, args[0], reason); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,10 @@ func (a verbs) showStatus(s operator.Status) error {
 	} else {
 		a.Say("Release %s, version %d, accepted %s, timestamp of %s\n", s.Release.Ref, s.Release.Version, s.Release.AcceptedAt, s.Release.TimestampAt)
 	}
+	a.Say("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, s.Root.Expires)
+	for _, w := range s.Warnings {
+		a.Say("WARNING: %s\n", w)
+	}
 	if s.SafeMode != "" {
 		a.Say("SAFE MODE, nothing is granted: %s\n", s.SafeMode)
 	}
@@ -46,8 +51,8 @@ func (a verbs) showStatus(s operator.Status) error {
 	for _, ch := range s.Channels {
 		rows = append(rows, []string{ch.Name, ch.Rollout, ch.Standing, ch.Queued, ch.Deferral, fmt.Sprint(len(ch.Quarantine))})
 	}
-	if len(rows) == 0 {
-		return nil
+	if err := a.showSources(s.Sources); err != nil || len(rows) == 0 {
+		return err
 	}
 	return term.Rows(a.Out, []string{"channel", "rollout", "standing", "queued", "waits for", "quarantined"}, rows)
 }
@@ -69,7 +74,7 @@ func (a verbs) hostCmd() *cobra.Command {
 		}
 		return a.Print(h, func() error { return a.showHost(h) })
 	})))
-	return command.Group(command.GroupWatch, "host", "Show, tune, disable and enable hosts", "  steady host list\n  steady host show web-1\n  steady host resources web-1 --watch",
+	return command.Group(command.GroupWatch, "host", "Show, tune, freeze, disable and retire hosts", "  steady host list\n  steady host show web-1\n  steady host resources web-1 --watch",
 		append([]*cobra.Command{list, show}, hosts.Verbs(a.Env)...)...)
 }
 
@@ -83,10 +88,12 @@ func (a verbs) showHosts(hosts []operator.Host) error {
 
 func presence(h operator.Host) string {
 	switch {
-	case h.Forked:
-		return "FORKED"
+	case h.Standing != "":
+		return strings.ToUpper(h.Standing)
 	case h.Incarnation == 0:
 		return "not enrolled"
+	case h.Online && h.FrozenUntil != 0:
+		return "frozen"
 	case h.Online:
 		return "online"
 	}
@@ -102,6 +109,9 @@ func (a verbs) showHost(h operator.HostDetail) error {
 	a.Say("\n  runs:        %s\n  target:      %s\n", cmp.Or(string(h.Current), "nothing yet"), cmp.Or(string(h.Target), "none"))
 	if h.Failed != "" {
 		a.Say("  failed:      %s\n", h.Failed)
+	}
+	if h.FrozenUntil != 0 {
+		a.Say("  frozen:      until %s: %s\n", h.FrozenUntil, h.FrozenWhy)
 	}
 	if h.Grant != "" {
 		a.Say("  grant:       %s\n", h.Grant)
@@ -147,13 +157,34 @@ func (a verbs) showAnswer(w plan.Answer) error {
 			a.Say("  earliest:   %s\n", b.Earliest)
 		}
 	}
+	a.showGates(w.Gates)
+	for _, words := range w.Accepted {
+		a.Say("  %s\n", words)
+	}
+	if len(w.Holds) > 0 {
+		a.Say("  the open wave of %s goes on when nothing of this holds it:\n", w.Rollout)
+	}
+	for _, b := range w.Holds {
+		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}})
+	}
+	if w.Pending != "" {
+		a.Say("  rollout %s comes next:\n", w.Pending)
+		a.showGates(w.PendingGates)
+	}
+	return nil
+}
+
+func (a verbs) showGates(gates []plan.Gate) {
 	screen := term.Of(a.Out, a.Getenv)
-	for _, g := range w.Gates {
+	for _, g := range gates {
 		if g.Block == nil {
 			a.Say("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
 			continue
 		}
-		a.Say("  %s %s: %s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words)
+		when := ""
+		if g.Block.Earliest != 0 {
+			when = "; not before " + g.Block.Earliest.String()
+		}
+		a.Say("  %s %s: %s%s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words, when)
 	}
-	return nil
 }

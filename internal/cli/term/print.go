@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -77,10 +78,10 @@ func Rows(w io.Writer, header []string, rows [][]string) error {
 }
 
 // Printable makes text from elsewhere safe to show on one line: what moves a
-// cursor or changes colours becomes a space.
+// cursor, changes colours or turns the direction of writing becomes a space.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return ' '
 		}
 		return r

@@ -94,3 +94,24 @@ func TestNothingIsPaintedWithoutColor(t *testing.T) {
 		t.Errorf("a buffer is %+v, no terminal", s)
 	}
 }
+
+// TestPrintable is T18: no text from elsewhere moves the cursor, changes colours,
+// begins a line or turns the direction of writing.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain, ä█ and 日本":   "plain, ä█ and 日本",
+		"a\nb\rc\td":         "a b c d",
+		"\x1b[2J\x1b[31mred": " [2J [31mred",
+		"\x1b]0;title\a":     " ]0;title ",
+		"\u009b31mred":       " 31mred",
+		"\b\x7f\x00":         "   ",
+		"a\u2028b\u2029c":    "a b c",
+		"\u202egnp.exe":      " gnp.exe",
+		"a\u2066b\u2069c":    "a b c",
+		"\u200e\u200f\u061c": "   ",
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("%q shows as %q, expected %q", in, got, want)
+		}
+	}
+}

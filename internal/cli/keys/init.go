@@ -1,4 +1,6 @@
-package cli
+// Package keys holds the commands on a fleet's signing keys and its chain of
+// root documents.
+package keys
 
 import (
 	"errors"
@@ -24,12 +26,20 @@ var keyUses = map[trust.Role]string{
 	trust.RoleOverride:  "signs an operator's emergency orders",
 }
 
-func (a *app) keysCmd() *cobra.Command {
-	return command.Group(command.GroupDeclare, "keys", "Make the keys of a fleet", "  steady keys init\n  steady keys init --dir /media/usb/keys --fleet acme", a.keysInit())
+// verbs is one run of the command line.
+type verbs struct{ *command.Env }
+
+// Command returns the command and all below it.
+func Command(e *command.Env) *cobra.Command {
+	a := verbs{e}
+	return command.Group(command.GroupDeclare, "keys", "Make and replace the keys of a fleet",
+		"  steady keys init\n  steady keys show\n  steady keys rotate --role release\n  steady keys epoch --role release --reason 'laptop stolen'",
+		a.initCmd(), a.showCmd(), a.rotateCmd(), a.epochCmd(), a.rootCmd())
 }
 
-func (a *app) keysInit() *cobra.Command {
+func (a verbs) initCmd() *cobra.Command {
 	var dir, fleetDir, name, life string
+	var h keydir.Holders
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a key for every role and the first root document",
@@ -37,23 +47,24 @@ func (a *app) keysInit() *cobra.Command {
 1.root.json, the root of trust that servers and hosts begin with. It refuses a
 folder that holds anything: keys are never overwritten.
 
+With --shares the root role has several holders: each share is in a folder of its
+own below DIR/shares, to be carried to its holder, and --threshold of them must
+sign every later root.
+
 The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
-		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h",
+		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			d, err := clock.ParseDuration(life)
+			d, err := lifeOf(life)
 			if err != nil {
-				return exit.Badf("--life: %w", err)
-			}
-			if d < clock.Hour {
-				return exit.Badf("--life: %s is too short: expected at least 1h", life)
+				return err
 			}
 			if name == "" {
 				if name, err = a.fleetName(fleetDir); err != nil {
 					return err
 				}
 			}
-			made, err := keydir.Init(dir, name, d, a.Wall())
+			made, err := keydir.InitShared(dir, name, d, a.Wall(), h)
 			if err != nil {
 				return exit.Bad(err)
 			}
@@ -64,10 +75,12 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 	cmd.Flags().StringVar(&fleetDir, "fleet-dir", ".", "fleet folder that the name is read from")
 	cmd.Flags().StringVar(&name, "fleet", "", "name of the fleet")
 	cmd.Flags().StringVar(&life, "life", keydir.RootLife.String(), "how long the root document is good")
+	cmd.Flags().IntVar(&h.Threshold, "threshold", 0, "how many shares of the root role must sign (default: more than half)")
+	cmd.Flags().IntVar(&h.Shares, "shares", 1, "how many hold a share of the root role")
 	return a.PrintsData(cmd)
 }
 
-func (a *app) fleetName(dir string) (string, error) {
+func (a verbs) fleetName(dir string) (string, error) {
 	src, problems := release.Load(dir)
 	if src == nil || src.Declaration.Metadata.Name == "" {
 		for _, p := range problems {
@@ -78,16 +91,37 @@ func (a *app) fleetName(dir string) (string, error) {
 	return src.Declaration.Metadata.Name, nil
 }
 
-func (a *app) showKeys(made keydir.Made) error {
+func (a verbs) showKeys(made keydir.Made) error {
 	a.Say("Made the keys of fleet %s in %s:\n", made.Fleet, made.Dir)
 	var rows [][]string
 	for _, role := range trust.Roles() {
-		rows = append(rows, []string{keydir.KeyFile(role), made.Keys[role][:12], keyUses[role]})
+		file := keydir.KeyFile(role)
+		if role == trust.RoleRoot && len(made.Shares) > 0 {
+			file = fmt.Sprintf("%d shares", len(made.Shares))
+		}
+		rows = append(rows, []string{file, made.Keys[role][:12], keyUses[role]})
 	}
 	if err := term.Rows(a.Out, []string{"file", "key", "use"}, rows); err != nil {
 		return err
 	}
 	a.Say("Root of trust: %s, good until %s\n", made.Root, made.Expires)
+	for _, share := range made.Shares {
+		a.Say("Share of the root role: %s\n", share)
+	}
+	if len(made.Shares) > 0 {
+		a.Say("%d of %d holders must sign a new root: carry each folder to its holder, then remove it here\n", made.Threshold, len(made.Shares))
+	}
 	a.Say("Next: steady release build && steady release sign\n")
 	return nil
+}
+
+func lifeOf(life string) (clock.Duration, error) {
+	d, err := clock.ParseDuration(life)
+	if err != nil {
+		return 0, exit.Badf("--life: %w", err)
+	}
+	if d < clock.Hour {
+		return 0, exit.Badf("--life: %s is too short: expected at least 1h", life)
+	}
+	return d, nil
 }

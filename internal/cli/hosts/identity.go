@@ -1,0 +1,53 @@
+package hosts
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+)
+
+func (a verbs) revokeCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "revoke HOST", Short: "End the certificates of a host at once",
+		Long: `Ends every certificate that the host has: its open connections and streams are cut,
+and its next request is refused. What runs on it keeps running. A new token enrols
+it again.
+
+The server alone remembers it. Put the host under revoked: in fleet.yaml as well,
+build, sign and push, so that a server that is set up anew knows it too.`,
+		Example: "  steady host revoke web-2 --reason stolen",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	return a.ends(cmd, (*operator.Client).RevokeHost, "Host %s is revoked. Next: put it under revoked: in fleet.yaml, build, sign and push\n")
+}
+
+func (a verbs) decommissionCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "decommission HOST", Short: "Revoke a host and retire it",
+		Long: `Revokes the host and gives it nothing more. What it may still be doing under a
+grant keeps its slot of the disruption budgets until that is over: until an offer
+expires, or as long as an activation and the way back may take. Then the slot is
+free, whether the host was heard from or not. Enrolling it again brings it back.`,
+		Example: "  steady host decommission web-2 --reason 'sold'",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	return a.ends(cmd, (*operator.Client).DecommissionHost, "Host %s is decommissioned. Next: remove it from fleet.yaml, build, sign and push\n")
+}
+
+func (a verbs) ends(cmd *cobra.Command, end func(*operator.Client, context.Context, string, string) error, words string) *cobra.Command {
+	reason := command.TakesReason(cmd)
+	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		if err := end(c, ctx, args[0], *reason); err != nil {
+			return err
+		}
+		h, err := c.Host(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Print(h, func() error { a.Say(words, args[0]); return nil })
+	})))
+}

@@ -1,0 +1,103 @@
+package keydir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// Folders below a folder of keys.
+const (
+	sharesDir  = "shares"  // one folder per holder of the root role, to be carried away
+	nextDir    = "next"    // the successor of the newest root, until enough have signed it
+	retiredDir = "retired" // keys that a later root replaced
+)
+
+func shareName(i int) string { return "holder-" + strconv.Itoa(i+1) }
+
+// Roots reads the chain of root documents from version 1 on.
+func Roots(dir string) ([][]byte, error) {
+	var chain [][]byte
+	for {
+		env, err := os.ReadFile(filepath.Join(dir, RootFile(len(chain)+1)))
+		switch {
+		case err == nil:
+			chain = append(chain, env)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		case len(chain) == 0:
+			return nil, fmt.Errorf("%s does not exist; steady keys init makes it, --keys names its folder", filepath.Join(dir, RootFile(1)))
+		default:
+			return chain, nil
+		}
+	}
+}
+
+// Newest verifies the chain of roots in a folder from version 1 on and returns a
+// verifier under the last.
+func Newest(dir string) (trust.Verifier, error) {
+	chain, err := Roots(dir)
+	if err != nil {
+		return trust.Verifier{}, err
+	}
+	first, err := trust.ReadRoot(chain[0])
+	if err != nil {
+		return trust.Verifier{}, fmt.Errorf("%s: %w", filepath.Join(dir, RootFile(1)), err)
+	}
+	s, err := trust.Begin(first.Fleet, chain[0], "")
+	if err != nil {
+		return trust.Verifier{}, fmt.Errorf("%s: %w", filepath.Join(dir, RootFile(1)), err)
+	}
+	v, err := trust.NewVerifier(first.Fleet, s)
+	for i := 1; i < len(chain) && err == nil; i++ {
+		if s, err = v.Root(chain[i]); err == nil {
+			v, err = v.With(s)
+		}
+		if err != nil {
+			return trust.Verifier{}, fmt.Errorf("%s: %w", filepath.Join(dir, RootFile(i+1)), err)
+		}
+	}
+	return v, err
+}
+
+// shareRoots gives every holder's folder below dir the chain of roots.
+func shareRoots(dir string) error {
+	folders, err := filepath.Glob(filepath.Join(dir, sharesDir, "*"))
+	if err != nil || len(folders) == 0 {
+		return err
+	}
+	chain, err := Roots(dir)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		for i, env := range chain {
+			if err := replaceFile(filepath.Join(folder, RootFile(i+1)), env); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, content []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(content)
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,367 @@
+package keydir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// Change is what a new root changes.
+type Change struct {
+	// Roles get a new key; none renews the root alone.
+	Roles []trust.Role
+	// EndEpoch raises the key epoch: all that was signed before ends.
+	EndEpoch bool
+	Reason   string
+	// Holders of the root role, if that changes; zero keeps their number.
+	Holders Holders
+	Life    clock.Duration
+	// Shares are folders of holders that sign at once.
+	Shares []string
+}
+
+// Pending is a root on its way.
+type Pending struct {
+	File  string      `json:"file"`
+	Draft trust.Draft `json:"-"`
+	// Made names the keys that the change made, by role; of the root role the
+	// first.
+	Made map[trust.Role]string `json:"made,omitempty"`
+	// Done says that the root is complete and part of the chain.
+	Done bool `json:"done"`
+}
+
+// Rotate makes the successor of the newest root, with new keys for the roles of
+// the change, and signs it with what is at hand: the root key or the shares below
+// dir, those that the change names, and every new root key. When that is enough
+// the new keys take the place of the old ones, which are kept aside; otherwise
+// the root waits in dir/next for the holders' signatures.
+func Rotate(dir string, c Change, now clock.Instant) (Pending, error) {
+	v, err := idle(dir)
+	if err != nil {
+		return Pending{}, err
+	}
+	old := v.RootDocument()
+	spec, err := old.Spec()
+	if err != nil {
+		return Pending{}, err
+	}
+	if c.Holders == (Holders{}) {
+		c.Holders = Holders{Threshold: spec[trust.RoleRoot].Threshold, Shares: len(spec[trust.RoleRoot].Keys)}
+	}
+	if c.Holders, err = c.Holders.normal(); err != nil {
+		return Pending{}, err
+	}
+	work, err := workFolder(nextDir, dir)
+	if err != nil {
+		return Pending{}, err
+	}
+	defer os.RemoveAll(work)
+	p := Pending{File: filepath.Join(dir, nextDir, RootFile(int(old.Version)+1)), Made: map[trust.Role]string{}}
+	var signers []trust.Signer
+	for _, role := range c.Roles {
+		made, s, err := newRole(work, role, c.Holders)
+		if err != nil {
+			return Pending{}, err
+		}
+		p.Made[role], spec[role] = made[0].KeyID(), s
+		if role == trust.RoleRoot {
+			signers = made
+		}
+	}
+	head := fleet.Document{Fleet: old.Fleet, Epoch: old.Epoch, Version: old.Version + 1, IssuedAt: now}
+	if c.EndEpoch {
+		head.Epoch++
+	}
+	root, err := trust.NewRoot(head, now.Add(c.Life), spec)
+	if err != nil {
+		return Pending{}, err
+	}
+	root.Reason = c.Reason
+	raw, err := trust.NewDraft(root)
+	if err != nil {
+		return Pending{}, err
+	}
+	present, err := holders(dir, c.Shares)
+	if err != nil {
+		return Pending{}, err
+	}
+	if raw, err = signDraft(v, raw, append(signers, present...)); err != nil {
+		return Pending{}, err
+	}
+	if err := replaceFile(filepath.Join(work, filepath.Base(p.File)), raw); err != nil {
+		return Pending{}, err
+	}
+	if err := os.Rename(work, filepath.Join(dir, nextDir)); err != nil {
+		return Pending{}, err
+	}
+	return settle(dir, v, p)
+}
+
+// idle returns the newest root of a folder in which no change is under way.
+func idle(dir string) (trust.Verifier, error) {
+	v, err := Newest(dir)
+	if err != nil {
+		return v, err
+	}
+	file, err := waiting(dir)
+	if err != nil || file == "" {
+		return v, err
+	}
+	p, err := settle(dir, v, Pending{File: file}) // a crash may have cut it off
+	if err != nil {
+		return v, err
+	}
+	if !p.Done {
+		return v, fmt.Errorf("%s waits for signatures: collect them with steady keys root add-signature, or give it up by removing %s", file, filepath.Dir(file))
+	}
+	return Newest(dir)
+}
+
+// waiting names the root that waits for signatures in a folder, or is empty.
+func waiting(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, nextDir, "*.root.json"))
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	return files[0], nil
+}
+
+// holders loads the root keys at hand: of the folder, of its shares, and of the
+// folders that are named.
+func holders(dir string, named []string) ([]trust.Signer, error) {
+	folders, err := filepath.Glob(filepath.Join(dir, sharesDir, "*"))
+	if err != nil {
+		return nil, err
+	}
+	var signers []trust.Signer
+	for _, folder := range slices.Concat([]string{dir}, folders, named) {
+		s, err := Signer(folder, trust.RoleRoot)
+		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(named, folder) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(signers, func(o trust.Signer) bool { return o.KeyID() == s.KeyID() }) {
+			signers = append(signers, s)
+		}
+	}
+	return signers, nil
+}
+
+// signDraft adds the signatures that are not there yet.
+func signDraft(v trust.Verifier, raw []byte, signers []trust.Signer) ([]byte, error) {
+	d, err := v.Draft(raw)
+	if err != nil {
+		return nil, err
+	}
+	fresh := slices.DeleteFunc(slices.Clone(signers), func(s trust.Signer) bool { return d.SignedBy(s.KeyID()) })
+	return d.Sign(fresh...)
+}
+
+// settle looks at the root that waits in dir/next and, when enough have signed,
+// gives it and its new keys their place. It can be repeated after a crash.
+func settle(dir string, v trust.Verifier, p Pending) (Pending, error) {
+	raw, err := os.ReadFile(p.File)
+	if err != nil {
+		return p, err
+	}
+	if p.Draft, err = v.Draft(raw); err != nil {
+		return p, fmt.Errorf("%s: %w", p.File, err)
+	}
+	if !p.Draft.Complete() {
+		return p, nil
+	}
+	if err := install(dir, v.RootVersion()); err != nil {
+		return p, err
+	}
+	// The root is last: until it is there the change is under way.
+	final := filepath.Join(dir, filepath.Base(p.File))
+	if err := os.Rename(p.File, final); err != nil {
+		return p, err
+	}
+	p.File, p.Done = final, true
+	return p, errors.Join(os.Remove(filepath.Join(dir, nextDir)), shareRoots(dir))
+}
+
+// install moves new keys from dir/next to their place and those that they
+// replace to dir/retired. version is that of the root that ends.
+func install(dir string, version uint64) error {
+	retired := filepath.Join(dir, retiredDir)
+	if err := os.MkdirAll(retired, 0o700); err != nil {
+		return err
+	}
+	aside := func(name string) error {
+		err := os.Rename(filepath.Join(dir, name), filepath.Join(retired, fmt.Sprintf("%d.%s", version, name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	for _, role := range trust.Roles() {
+		name := KeyFile(role)
+		if _, err := os.Stat(filepath.Join(dir, nextDir, name)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := aside(name); err != nil {
+			return err
+		}
+		if role == trust.RoleRoot { // one key where there were shares
+			if err := aside(sharesDir); err != nil {
+				return err
+			}
+		}
+		if err := os.Rename(filepath.Join(dir, nextDir, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, nextDir, sharesDir)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := errors.Join(aside(sharesDir), aside(KeyFile(trust.RoleRoot))); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, nextDir, sharesDir), filepath.Join(dir, sharesDir))
+}
+
+// SignFile adds the signature of the root keys at hand in dir to the draft in a
+// file, whichever folder it is in. The chain of roots in dir says what it must
+// follow. It returns how the draft stands.
+func SignFile(dir, file string) (Pending, error) {
+	p := Pending{File: file}
+	v, err := Newest(dir)
+	if err != nil {
+		return p, err
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return p, err
+	}
+	signers, err := holders(dir, nil)
+	if err != nil {
+		return p, err
+	}
+	if len(signers) == 0 {
+		return p, fmt.Errorf("%s holds no root key and no share; --keys names the folder of a holder", dir)
+	}
+	signed, err := signDraft(v, raw, signers)
+	if err != nil {
+		return p, fmt.Errorf("%s: %w%s", file, err, behind(v, raw))
+	}
+	if err := replaceFile(file, signed); err != nil {
+		return p, err
+	}
+	p.Draft, err = v.Draft(signed)
+	return p, err
+}
+
+// AddSignatures takes the signatures of a copy that holders signed. In a folder
+// where a change is under way they are added to it; in another one the copy must
+// be complete and becomes part of the chain.
+func AddSignatures(dir, file string) (Pending, error) {
+	p := Pending{File: file}
+	v, err := Newest(dir)
+	if err != nil {
+		return p, err
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return p, err
+	}
+	d, err := v.Draft(raw)
+	if err != nil {
+		return p, fmt.Errorf("%s: %w%s", file, err, behind(v, raw))
+	}
+	here, err := waiting(dir)
+	if err != nil {
+		return p, err
+	}
+	if here == "" {
+		if p.Draft = d; !d.Complete() {
+			return p, fmt.Errorf("%s is not complete, and no change is under way in %s: bring it to the folder where it was made", file, dir)
+		}
+		p.File, p.Done = filepath.Join(dir, RootFile(int(d.Root.Version))), true
+		return p, errors.Join(replaceFile(p.File, raw), shareRoots(dir))
+	}
+	own, err := os.ReadFile(here)
+	if err != nil {
+		return p, err
+	}
+	mine, err := v.Draft(own)
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", here, err)
+	}
+	if raw, err = mine.Merge(d); err != nil {
+		return p, fmt.Errorf("%s: %w", file, err)
+	}
+	if err := replaceFile(here, raw); err != nil {
+		return p, err
+	}
+	p.File = here
+	return settle(dir, v, p)
+}
+
+// behind says what to do when a draft is further than the folder's chain.
+func behind(v trust.Verifier, raw []byte) string {
+	r, err := trust.ReadRoot(raw)
+	if err != nil || r.Version <= v.RootVersion()+1 {
+		return ""
+	}
+	return fmt.Sprintf("; the folder has roots up to %s: add those in between first (steady keys root add-signature)", RootFile(int(v.RootVersion())))
+}
+
+// Show reads a draft or a root of the chain of dir; an empty file is what waits
+// there, or the newest root.
+func Show(dir, file string) (Pending, trust.Verifier, error) {
+	v, err := Newest(dir)
+	if err != nil {
+		return Pending{}, v, err
+	}
+	if file == "" {
+		if file, err = waiting(dir); err != nil || file == "" {
+			return Pending{File: filepath.Join(dir, RootFile(int(v.RootVersion()))), Done: true}, v, err
+		}
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return Pending{}, v, err
+	}
+	p := Pending{File: file}
+	if p.Draft, err = v.Draft(raw); err != nil {
+		return p, v, fmt.Errorf("%s: %w%s", file, err, behind(v, raw))
+	}
+	return p, v, nil
+}
+
+// Here returns the ids of the private keys that a folder holds, by id with the
+// file.
+func Here(dir string) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.key"))
+	if err != nil {
+		return nil, err
+	}
+	shares, err := filepath.Glob(filepath.Join(dir, sharesDir, "*", "*.key"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, file := range append(files, shares...) {
+		key, err := identity.LoadKey(file)
+		if err != nil {
+			return nil, err
+		}
+		if s, err := trust.NewSigner(key); err == nil {
+			out[s.KeyID()] = file
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,172 @@
+package keys
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/keydir"
+)
+
+func (a verbs) rootCmd() *cobra.Command {
+	cmd := command.Group("", "root", "Sign a new root one holder after the other, and send it",
+		"  steady keys root show\n  steady keys root sign 2.root.json --keys /media/usb/holder-1\n  steady keys root add-signature 2.root.json\n  steady keys root push",
+		a.rootShow(), a.rootSign(), a.rootAdd(), a.rootPush())
+	cmd.Long = `A root that needs more holders than one waits in KEYS/next, where steady keys
+rotate and steady keys epoch put it. Copy that file to a holder, who looks at it
+(root show) and signs it (root sign); pass it on until enough have signed, and
+bring it back (root add-signature). Holders compare the digest that is shown.`
+	return cmd
+}
+
+func keysFlag(cmd *cobra.Command, keys *string) {
+	cmd.Flags().StringVar(keys, "keys", "keys", "folder with the keys and roots")
+}
+
+func (a verbs) rootShow() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "show [FILE]", Short: "Show what a root would change, and who has signed it",
+		Long: `Compares a root that waits for signatures with the newest root of KEYS: by default
+the one in KEYS/next. Without one it shows the newest root.`,
+		Example: "  steady keys root show\n  steady keys root show 2.root.json --keys /media/usb/holder-1",
+		Args:    exit.Args(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file := ""
+			if len(args) == 1 {
+				file = args[0]
+			}
+			p, v, err := keydir.Show(dir, file)
+			if err != nil {
+				return refused(err)
+			}
+			if p.Done {
+				return a.showNewest(dir, v)
+			}
+			view := viewDraft(p)
+			view.Changes = changes(v.RootDocument(), p.Draft.Root)
+			return a.Print(view, func() error { return a.showDraft(view) })
+		},
+	}
+	keysFlag(cmd, &dir)
+	return a.PrintsData(cmd)
+}
+
+func (a verbs) rootSign() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "sign FILE", Short: "Sign a root with the root keys of a folder",
+		Long: `Adds to FILE the signatures of the root key or the shares in KEYS. The chain of
+roots in KEYS says what FILE must follow; one that skips a version, lowers the
+epoch or is of another fleet is refused. Look at it with root show first.`,
+		Example: "  steady keys root sign 2.root.json --keys /media/usb/holder-1",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := keydir.SignFile(dir, args[0])
+			if err != nil {
+				return refused(err)
+			}
+			view := viewDraft(p)
+			return a.Print(view, func() error { return a.showDraft(view) })
+		},
+	}
+	keysFlag(cmd, &dir)
+	return a.PrintsData(cmd)
+}
+
+func (a verbs) rootAdd() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "add-signature FILE", Short: "Take the signatures of a root that holders signed",
+		Long: `Adds the signatures in FILE to the root that waits in KEYS/next. When enough have
+signed, the root joins the chain in KEYS and the new keys take their place. In a
+folder of a holder, where nothing waits, a complete FILE joins the chain.`,
+		Example: "  steady keys root add-signature /media/usb/2.root.json",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := keydir.AddSignatures(dir, args[0])
+			if err != nil {
+				return refused(err)
+			}
+			view := viewDraft(p)
+			return a.Print(view, func() error {
+				if err := a.showDraft(view); err != nil {
+					return err
+				}
+				if p.Done {
+					a.Say("Next: steady keys root push\n")
+				}
+				return nil
+			})
+		},
+	}
+	keysFlag(cmd, &dir)
+	return a.PrintsData(cmd)
+}
+
+func (a verbs) rootPush() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "push", Short: "Send the chain of roots to the server",
+		Long: `Sends the roots of KEYS to the server, which takes those that follow the one it
+trusts; hosts fetch them at their next contact. It needs an admin token. A release
+brings the roots of its folder along as well: push them alone when there is no
+time to sign a release, for what the old keys signed is refused from then on.`,
+		Example: "  steady keys root push\n  steady keys root push --keys /media/usb/keys",
+		Args:    exit.Args(cobra.NoArgs),
+	}
+	keysFlag(cmd, &dir)
+	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+		chain, err := keydir.Roots(dir)
+		if err != nil {
+			return exit.Bad(err)
+		}
+		r, err := c.PushRoots(ctx, chain)
+		if err != nil {
+			return err
+		}
+		return a.Print(r, func() error {
+			if r.Accepted == 0 {
+				a.Say("The server trusts root version %d already\n", r.Version)
+				return nil
+			}
+			a.Say("The server trusts root version %d now, epoch %d\n", r.Version, r.Epoch)
+			if !r.ReleaseValid {
+				a.Say("The newest release is not signed under it: hosts keep what they run and activate nothing.\nNext: %s\n", r.Next)
+			}
+			return nil
+		})
+	}))
+}
+
+// held lists the files of a folder's private keys by key id.
+func held(dir string) map[string]string {
+	here, err := keydir.Here(dir)
+	if err != nil {
+		return nil // shown as not here; a command that needs the key says why
+	}
+	for id, file := range here {
+		if rel, err := filepath.Rel(dir, file); err == nil {
+			here[id] = rel
+		}
+	}
+	return here
+}
+
+func waits(dir string) string {
+	files, err := filepath.Glob(filepath.Join(dir, "next", "*.root.json"))
+	if err != nil || len(files) == 0 {
+		return ""
+	}
+	slices.Sort(files)
+	if _, err := os.Stat(files[0]); err != nil {
+		return ""
+	}
+	return files[0]
+}

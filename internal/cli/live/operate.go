@@ -1,0 +1,22 @@
+package live
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+func operatorWords(ev event.Event) (string, bool) {
+	switch v := ev.(type) {
+	case event.WaveForced:
+		return fmt.Sprintf("%s: wave %d passed on the word of %s, %s, while it was held: %s", v.Rollout, v.Wave, v.Actor, v.Reason, strings.Join(v.Held, "; ")), true
+	case event.HostFrozen:
+		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, v.Until, v.Reason), true
+	case event.HostUnfrozen:
+		return joined("unfrozen by "+orThe(v.Actor, "time"), v.Reason), true
+	case event.RolloutPruned:
+		return fmt.Sprintf("%s is kept as a row alone: %s", v.Rollout, v.Reason), true
+	}
+	return "", false
+}
