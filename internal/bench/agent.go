@@ -224,6 +224,11 @@ func (d *doing) OpenRepair(e host.OpenRepair) error {
 	return fmt.Errorf("was given %s to repair, which no benchmark asks for", e.Grant)
 }
 
+// BeginReboot never comes in a benchmark: nothing is staged.
+func (d *doing) BeginReboot(e host.BeginReboot) error {
+	return fmt.Errorf("reboots for %s, which no benchmark asks for", e.Reason)
+}
+
 func (d *doing) Decline(e host.Decline) error {
 	d.a.crowd.declined.Add(1)
 	d.a.note(fmt.Errorf("declined grant %s: %s: %s", e.Grant, e.Code, e.Detail))

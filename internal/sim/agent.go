@@ -2,13 +2,15 @@ package sim
 
 import (
 	"errors"
+	"strconv"
 
+	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // agent drives the agent's reducer as the real agent does: state and events are
@@ -17,23 +19,32 @@ import (
 type agent struct {
 	w    *World
 	name string
-	skew clock.Instant // its clock is the world's and this
+	skew clock.Instant  // its clock is the world's and this
+	wall clock.Duration // its wall clock is the world's and this
+	boot int
 
 	core    host.Agent
-	outbox  []event.Entry
-	seq     uint64
+	chain   []event.Entry // every event of this incarnation
+	acked   uint64
 	inc     uint64
+	trusted trust.State
+	version uint64          // of the newest documents seen, where nothing is signed
 	running digest.Digest   // what really runs
 	acting  digest.Digest   // what is being activated, or empty
+	stages  bool            // nothing is switched here without a reboot
+	staged  int             // the boot in which something was staged, and one
 	drift   map[string]bool // what a repair has to stop: true once that has begun
 
 	// volatile
 	life        int // counts lives; what an earlier one planned is void
 	up          bool
-	partitioned bool
+	partitioned int
 	sending     bool
+	asked       int // the long-poll that is open
+	parkedAt    uint64
 	probing     int
 	dueAt       clock.Instant
+	follower    *verify.Follower
 	working     map[string]bool // repairs that are timed to end
 	gaveUp      []string        // repairs that failed in the present window
 }
@@ -44,10 +55,12 @@ func newAgent(w *World, name string, skew clock.Instant) *agent {
 
 func (a *agent) now() clock.Instant { return a.w.now + a.skew }
 
+func (a *agent) bootID() string { return "boot" + strconv.Itoa(a.boot) }
+
 // cut reports whether no message passes: by partition, or because the bundle
 // that runs took the network down.
 func (a *agent) cut() bool {
-	return !a.up || a.partitioned || a.w.now < a.w.calm && a.w.bundles[a.running].on(a.name) == cutsContact
+	return !a.up || a.partitioned > 0 || a.w.now < a.w.calm && a.w.bundles[a.running].on(a.name) == cutsContact
 }
 
 // later has run called in d if the agent still lives its present life.
@@ -62,18 +75,22 @@ func (a *agent) later(d clock.Duration, run func()) {
 
 // enrol gives the host its identity; the server has to be there for it.
 func (a *agent) enrol() {
-	if a.w.server.down {
+	s := a.w.server
+	if s.down {
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
 	a.inc++
-	ok := a.w.server.commit(plan.Record(a.w.server.state, a.name, a.w.now,
-		event.HostEnrolled{Incarnation: a.inc, Token: a.name}))
+	ok := s.commit(plan.Record(s.state, a.name, s.now(), event.HostEnrolled{Incarnation: a.inc, Token: a.name}))
 	if !ok {
 		a.inc--
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
+	if a.w.notary != nil {
+		a.trusted = a.w.notary.begin
+	}
+	a.w.backedUp()
 	a.start()
 }
 
@@ -84,51 +101,95 @@ func (a *agent) start() {
 	clear(a.working)
 	a.gaveUp = nil
 	a.w.trace("%s starts", a.name)
-	a.step(host.Booted{BootID: "boot", Current: a.running})
-	a.carry(a.core.Resume())
+	if a.w.notary != nil {
+		a.follow()
+	}
+	a.turn(func() []host.Effect {
+		effects := a.step(host.Booted{BootID: a.bootID(), Current: a.running})
+		return append(effects, a.core.Resume()...)
+	})
 	a.look()
 	a.poll()
+	a.beat()
 	a.flush()
 }
 
-// crash ends the agent's process; it comes back after a while.
-func (a *agent) crash() {
+// crash ends the agent's process, or all of the machine; it comes back after a
+// while. While a machine is off its own clock stands still.
+func (a *agent) crash(down clock.Duration, reboot bool) {
 	if !a.up || a.w.now >= a.w.calm {
 		return
 	}
-	a.stop(a.w.between(clock.Second, 5*clock.Minute))
+	if reboot {
+		a.boot++
+		a.skew -= clock.Instant(down)
+	}
+	a.stop(down)
 }
 
 func (a *agent) stop(back clock.Duration) {
+	if !a.up {
+		return
+	}
 	a.up = false
+	a.w.touched = true
 	a.w.trace("%s dies", a.name)
 	a.w.after(back, a.start)
 }
 
-// step moves the machine, journals what is notable and carries out the effects.
-func (a *agent) step(in host.Input) {
+// turn is one transaction of the agent: what do changes and reports is durable
+// together or not at all, and then its effects are carried out. A crash may come
+// before and after the write.
+func (a *agent) turn(do func() []host.Effect) {
+	if !a.up {
+		return
+	}
+	if a.w.faulty(HostCrash, 0.001) {
+		a.w.trace("%s dies before a write", a.name)
+		a.stop(a.w.between(clock.Second, clock.Minute))
+		return
+	}
+	effects := do()
+	for _, e := range effects {
+		if err := e.Run(durable{a}); err != nil {
+			a.w.violate("core", "%v", err)
+		}
+	}
+	if a.w.faulty(HostCrash, 0.002) {
+		a.w.trace("%s dies between its journal and its effects", a.name)
+		a.stop(a.w.between(clock.Second, clock.Minute))
+		return
+	}
+	for _, e := range effects {
+		if err := e.Run(a); err != nil {
+			a.w.violate("core", "%v", err)
+		}
+	}
+	a.rest()
+	a.flush()
+}
+
+// step moves the machine and journals what is notable.
+func (a *agent) step(in host.Input) []host.Effect {
 	before := a.core.Machine
 	effects, report, err := a.core.Step(in, a.now())
 	if illegal := (*host.IllegalError)(nil); errors.As(err, &illegal) {
-		return
+		return nil
 	}
 	a.w.truth.stepped(a, &before, in)
 	if report {
 		ev, err := event.NewHostStepped(&before, &a.core.Machine, in)
 		if err != nil {
 			a.w.violate("core", "%v", err)
-			return
+			return nil
 		}
 		a.record(ev)
 	}
-	if a.w.faulty(0.002) {
-		a.w.trace("%s dies between its journal and its effects", a.name)
-		a.stop(a.w.between(clock.Second, clock.Minute))
-		return
-	}
-	a.carry(effects)
-	a.rest()
+	return effects
 }
+
+// input is a turn of one step.
+func (a *agent) input(in host.Input) { a.turn(func() []host.Effect { return a.step(in) }) }
 
 // record puts an event into the outbox.
 func (a *agent) record(ev event.Event) {
@@ -137,18 +198,8 @@ func (a *agent) record(ev event.Event) {
 		a.w.violate("core", "%v", err)
 		return
 	}
-	a.seq++
-	e.Incarnation, e.HostSeq = a.inc, a.seq
-	a.outbox = append(a.outbox, e)
-	a.flush()
-}
-
-func (a *agent) carry(effects []host.Effect) {
-	for _, e := range effects {
-		if err := e.Run(a); err != nil {
-			a.w.violate("core", "%v", err)
-		}
-	}
+	e.Incarnation, e.HostSeq = a.inc, uint64(len(a.chain))+1
+	a.chain = append(a.chain, e)
 }
 
 // rest sleeps until the reducer is due.
@@ -160,31 +211,32 @@ func (a *agent) rest() {
 	a.dueAt = due
 	a.later(due.Sub(a.now()), func() {
 		a.dueAt = 0
-		a.carry(a.core.Expire(a.now()))
 		if a.core.Repairs.Due().Reached(a.now()) {
 			a.look()
 		}
-		a.step(host.Elapsed{})
+		a.turn(func() []host.Effect { return append(a.core.Expire(a.now()), a.step(host.Elapsed{})...) })
 	})
 }
 
 // flush sends the outbox until it is acknowledged.
 func (a *agent) flush() {
-	if a.sending || len(a.outbox) == 0 {
+	if a.sending || !a.up || uint64(len(a.chain)) == a.acked {
 		return
 	}
 	a.sending = true
-	batch := append([]event.Entry(nil), a.outbox...)
-	sent := a.now()
+	batch := a.chain[a.acked:len(a.chain):len(a.chain)]
+	sent, acked := a.now(), a.acked
 	a.w.send(a, func() {
-		s := a.w.server
+		s := a.w.choose()
 		if s.down {
 			return
 		}
-		s.seen(a.name)
-		acked, ok := s.take(a, batch)
-		if ok {
-			a.w.send(a, func() { a.acked(acked, sent) })
+		if s.seen(a, acked); s.down {
+			return
+		}
+		if acked, ok := s.take(a, batch); ok {
+			a.w.truth.acknowledged(a, acked)
+			a.w.send(a, func() { a.ackedBy(acked, sent) })
 		}
 	})
 	a.later(a.w.between(2*clock.Second, 8*clock.Second), func() {
@@ -193,194 +245,125 @@ func (a *agent) flush() {
 	})
 }
 
-func (a *agent) acked(upTo uint64, sent clock.Instant) {
-	for len(a.outbox) > 0 && a.outbox[0].HostSeq <= upTo {
-		a.outbox = a.outbox[1:]
+// ackedBy takes where the server says that it stands, which may be behind: it was
+// restored from a backup, and is sent again what it forgot.
+func (a *agent) ackedBy(upTo uint64, sent clock.Instant) {
+	if upTo <= uint64(len(a.chain)) {
+		a.acked = upTo
 	}
 	a.contact(sent)
+	a.flush()
 }
 
 // contact tells the machine of an answer to a request made since activation.
 func (a *agent) contact(sent clock.Instant) {
-	if a.up && sent >= a.core.Machine.CompletedAt {
-		a.step(host.Contact{})
+	if a.up && sent >= a.core.Machine.CompletedAt && (a.core.Machine.ConfirmBy != 0 || a.core.Machine.BlameBy != 0) {
+		a.input(host.Contact{})
 	}
 }
 
-// poll asks for a grant again and again.
-func (a *agent) poll() {
-	a.later(a.w.between(2*clock.Second, 10*clock.Second), a.poll)
-	sent := a.now()
+// beat says again and again that the host is there; more often while the machine
+// waits for contact.
+func (a *agent) beat() {
+	every := a.w.between(40*clock.Second, 70*clock.Second)
+	if m := &a.core.Machine; m.ConfirmBy != 0 || m.BlameBy != 0 {
+		every = a.w.between(3*clock.Second, 10*clock.Second)
+	}
+	a.later(min(every, 10*clock.Second), func() { a.beatAfter(every - 10*clock.Second) })
+	sent, acked := a.now(), a.acked
 	a.w.send(a, func() {
-		s := a.w.server
+		s := a.w.choose()
 		if s.down {
 			return
 		}
-		s.seen(a.name)
-		h := s.state.Hosts[a.name]
-		if h == nil || h.Grant == nil {
-			a.w.send(a, func() { a.contact(sent) })
+		if s.seen(a, acked); s.down {
 			return
 		}
-		g, term, at := *h.Grant, s.term, a.w.now
-		a.w.send(a, func() {
-			a.contact(sent)
-			if a.up {
-				a.granted(g, term, at)
-			}
+		if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc {
+			at := h.Seq
+			a.w.send(a, func() {
+				if at < a.acked && a.up {
+					a.acked = at
+					a.flush()
+				}
+				a.contact(sent)
+			})
+		}
+	})
+}
+
+// beatAfter waits for the rest of an interval, unless contact is wanted by now.
+func (a *agent) beatAfter(rest clock.Duration) {
+	if m := &a.core.Machine; rest <= 0 || m.ConfirmBy != 0 || m.BlameBy != 0 {
+		a.beat()
+		return
+	}
+	a.later(min(rest, 10*clock.Second), func() { a.beatAfter(rest - 10*clock.Second) })
+}
+
+// poll asks for a grant and waits for one.
+func (a *agent) poll() {
+	a.asked++
+	id, acked := a.asked, a.acked
+	a.w.send(a, func() {
+		s := a.w.choose()
+		if s.down || a.asked != id {
+			return
+		}
+		if s.seen(a, acked); s.down {
+			return
+		}
+		s.park(a, func(g *plan.Grant, at clock.Instant) {
+			from := origin{term: s.term, version: s.state.Release.Version, at: at}
+			a.w.send(a, func() {
+				if a.asked == id && a.up {
+					a.polled(g, from)
+				}
+			})
 		})
 	})
+	a.later(75*clock.Second, func() {
+		if a.asked == id {
+			a.poll()
+		}
+	})
 }
 
-func (a *agent) granted(g plan.Grant, term uint64, at clock.Instant) {
-	m, err := a.w.docs.Manifest(g.Manifest)
-	if err != nil {
-		a.w.violate("core", "%v", err)
+// origin is what a server adds to a grant: its term, the version of its newest
+// documents, and when it answered.
+type origin struct {
+	term, version uint64
+	at            clock.Instant
+}
+
+func (a *agent) polled(g *plan.Grant, from origin) {
+	a.asked++
+	if g == nil {
+		a.poll()
 		return
 	}
-	o := host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: term, Plan: *m.HostPlan(a.name), Reason: g.Reason,
-		Expires: a.now().Add(g.Expires.Sub(at))}
-	a.carry(a.core.Granted(o, a.now()))
-	a.rest()
+	a.granted(*g, from)
+	a.later(a.w.between(clock.Second, 5*clock.Second), a.poll)
 }
 
-// The effects.
-
-// Prepare fetches for a while.
-func (a *agent) Prepare(e host.Prepare) error {
-	a.later(a.w.between(100, 30*clock.Second), func() {
-		if a.w.faulty(0.05) {
-			a.carry(a.core.PrepareFailed(e.Offer.Grant, "the download broke"))
-			return
-		}
-		a.carry(a.core.Prepared(e.Offer.Grant, a.now()))
-	})
-	return nil
+// hungUp says that the server ended the connection.
+func (a *agent) hungUp() {
+	a.asked++
+	a.later(a.w.between(clock.Second, 10*clock.Second), a.poll)
 }
 
-// Claim asks until it is answered.
-func (a *agent) Claim(e host.Claim) error {
-	if o := a.core.Offer; o == nil || o.Grant != e.Offer.Grant {
-		return nil
-	}
-	a.w.send(a, func() {
-		s := a.w.server
-		if s.down {
-			return
-		}
-		s.seen(a.name)
-		entries, err := plan.Claim(s.state, a.name, e.Offer.Grant, a.w.now)
-		accepted := err == nil
-		if refused := (*plan.ClaimRefusedError)(nil); errors.As(err, &refused) {
-			err = nil
-		}
-		if !s.commit(entries, err) {
-			return
-		}
-		a.w.send(a, func() { a.answered(e.Offer.Grant, accepted) })
-	})
-	a.later(a.w.between(clock.Second, 5*clock.Second), func() { a.carry([]host.Effect{e}) })
-	return nil
-}
-
-func (a *agent) answered(grant string, accepted bool) {
-	if !a.up {
+// granted verifies a grant and hands it to the reducer.
+func (a *agent) granted(g plan.Grant, from origin) {
+	hp, ok := a.planOf(&g, from.version)
+	if !ok {
 		return
 	}
-	if o := a.core.Offer; o != nil && o.Grant == grant && o.Purpose == host.Repair {
-		effects := a.core.RepairAnswered(grant, accepted, a.now())
-		if a.core.Repairs.Grant == grant {
-			a.w.truth.started(a, grant, accepted)
-		}
-		a.carry(effects)
-		a.rest()
-		return
-	}
-	if in := a.core.ClaimAnswered(grant, accepted, "boot"); in != nil {
-		a.w.truth.started(a, grant, accepted)
-		a.step(in)
-	}
-}
-
-// Decline reports that a grant is not taken.
-func (a *agent) Decline(e host.Decline) error {
-	a.record(event.GrantDeclined{Grant: e.Grant, Code: e.Code, Detail: e.Detail})
-	return nil
-}
-
-// Quarantine reports what this host refuses from now on.
-func (a *agent) Quarantine(e host.Quarantine) error {
-	a.record(event.BundleQuarantined{Rollout: a.core.Machine.Rollout, Digest: e.Digest, Reason: e.Reason})
-	return nil
-}
-
-// Activate changes what runs, which takes its time and may fail.
-func (a *agent) Activate(e host.Activate) error {
-	a.acting = e.Target
-	clear(a.drift) // the generation repairs all on its way
-	f := a.w.bundles[e.Target].on(a.name)
-	a.later(a.w.between(100, 40*clock.Second), func() {
-		if a.acting != e.Target || a.core.Machine.Phase != host.Activating {
-			return
-		}
-		a.acting = ""
-		if f == failsToActivate {
-			a.step(host.ActivationFailed{Code: "exit-1", Detail: "the step failed"})
-			return
-		}
-		a.running = e.Target
-		if f == kills && a.w.now < a.w.calm {
-			a.stop(a.w.between(clock.Minute, 20*clock.Minute))
-			return
-		}
-		a.step(host.Activated{Observed: e.Target})
-	})
-	return nil
-}
-
-// Revert goes back to what ran before.
-func (a *agent) Revert(e host.Revert) error {
-	a.acting = ""
-	clear(a.drift)
-	a.later(a.w.between(100, 20*clock.Second), func() {
-		if m := &a.core.Machine; m.Phase != host.Failed || !m.Reverting {
-			return
-		}
-		if a.w.faulty(0.05) {
-			a.step(host.RevertFailed{Code: "exit-1", Detail: "the step failed"})
-			return
-		}
-		a.running = e.To
-		a.step(host.RevertCompleted{Observed: e.To})
-	})
-	return nil
-}
-
-// StartProbes looks at the bundle's health from now on.
-func (a *agent) StartProbes(e host.StartProbes) error {
-	a.probing++
-	for _, p := range e.Probes {
-		a.probe(p, a.probing, 1)
-	}
-	return nil
-}
-
-func (a *agent) probe(p fleet.Probe, round int, d clock.Duration) {
-	a.later(d, func() {
-		if a.probing != round {
-			return
-		}
-		f, pass := a.w.bundles[a.running].on(a.name), true
-		switch f {
-		case failsProbe:
-			pass = false
-		case flaps:
-			pass = a.w.now%17 > 4 || a.w.now >= a.w.calm
-		}
-		// The soak counts from a healthy look; once converged nobody has to look.
-		if a.core.Machine.Phase == host.Soaking {
-			a.step(host.ProbeObserved{Name: p.Name, Pass: pass, Reason: "unhealthy"})
-			a.probe(p, round, p.Interval)
-		}
+	o := host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: from.term, Plan: hp, Reason: g.Reason,
+		Expires: a.now().Add(g.Expires.Sub(from.at))}
+	a.turn(func() []host.Effect {
+		seen := a.core.MaxTerm
+		effects := a.core.Granted(o, a.now())
+		a.w.truth.offered(a, &o, seen)
+		return effects
 	})
 }

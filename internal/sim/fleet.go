@@ -145,29 +145,47 @@ func (w *World) release() event.ReleaseAccepted {
 	w.version++
 	ev := event.ReleaseAccepted{Version: w.version, Epoch: 1, Ref: fmt.Sprintf("r%d", w.version), ChannelEdge: w.fleet.edges,
 		Resolved: digest.Of(fmt.Append(nil, "resolved", w.version))}
+	w.releases = append(w.releases, map[string][]fleet.ManifestRef{})
 	for _, c := range w.fleet.channels {
-		if w.rand.IntN(5) > 0 || len(w.listed[c]) == 0 {
+		if w.cfg.Drill != nil || w.rand.IntN(5) > 0 || len(w.listed[c]) == 0 {
 			m := w.manifest(c)
 			w.docs[m.Digest] = m
 			refs := append([]fleet.ManifestRef{{Rollout: m.Header.Rollout(), Digest: m.Digest, Version: w.version}}, w.listed[c]...)
-			w.listed[c] = refs[:min(3, len(refs))]
+			w.listed[c] = refs[:min(8, len(refs))]
 		}
+		refs := slices.Clone(w.listed[c])
+		w.releases[w.version-1][c] = refs
 		ev.Channels = append(ev.Channels, event.ChannelRelease{Channel: c, FreshnessWindow: clock.Day,
-			ReconcileInterval: 30 * clock.Second, OnNewRef: w.fleet.onNewRef[c], Manifests: slices.Clone(w.listed[c])})
+			ReconcileInterval: 30 * clock.Second, OnNewRef: w.fleet.onNewRef[c], Manifests: refs})
+	}
+	if w.notary != nil {
+		w.notary.publish(&ev, w.now)
 	}
 	return ev
+}
+
+// snapshot is what a release lists for a channel.
+func (w *World) snapshot(version uint64, channel string) []fleet.ManifestRef {
+	if version == 0 || version > uint64(len(w.releases)) {
+		return nil
+	}
+	return w.releases[version-1][channel]
 }
 
 func (w *World) manifest(c string) *rollout.Manifest {
 	d := w.fleet
 	f := sound
-	if w.rand.Float64() > d.soundness {
+	if w.cfg.Drill != nil {
+		f = w.cfg.Drill.releases[w.version-1]
+	} else if w.rand.Float64() > d.soundness {
 		f = fault(1 + w.rand.IntN(int(faults)-1))
 	}
 	targets := []digest.Digest{w.bundle(c, "a", f), w.bundle(c, "b", sound)}
 	h := &fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Fleet: "sim", Epoch: 1, Version: w.version, IssuedAt: w.now},
 		Channel: c, Ref: fmt.Sprintf("r%d", w.version), Policy: d.policies[c], Waves: slices.Clone(d.waves[c]),
-		Probes: []fleet.Probe{{Name: "health", Mode: fleet.Enforce, Interval: 5 * clock.Second, Timeout: clock.Second}}}
+		FleetResolvedHash: digest.Of([]byte("plan")),
+		Probes: []fleet.Probe{{Name: "health", Mode: fleet.Enforce, Interval: 5 * clock.Second, Timeout: clock.Second,
+			TCP: &fleet.TCPProbe{Address: "127.0.0.1:80"}}}}
 	m := &rollout.Manifest{Header: h}
 	for _, b := range d.budgets {
 		raw, _ := json.Marshal(b.members)
@@ -179,7 +197,7 @@ func (w *World) manifest(c string) *rollout.Manifest {
 			continue
 		}
 		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: []int{0}, After: d.after[name]}
-		if len(name)%2 == 0 && w.rand.IntN(8) == 0 {
+		if w.cfg.Drill == nil && len(name)%2 == 0 && w.rand.IntN(8) == 0 {
 			leaf.Target = targets[1]
 		}
 		for i, b := range d.budgets {
@@ -191,6 +209,10 @@ func (w *World) manifest(c string) *rollout.Manifest {
 		m.Leaves = append(m.Leaves, leaf)
 	}
 	h.LeafCount = len(m.Leaves)
+	if w.notary != nil {
+		w.notary.bind(m)
+		return m
+	}
 	raw, _ := json.Marshal(m.Leaves)
 	h.LeavesRoot = digest.Of(raw).Hex()
 	head, _ := json.Marshal(h)
@@ -200,9 +222,16 @@ func (w *World) manifest(c string) *rollout.Manifest {
 
 // bundle names a new bundle and fixes how it behaves.
 func (w *World) bundle(channel, name string, f fault) digest.Digest {
-	d := digest.Of(fmt.Append(nil, channel, name, w.version))
+	version := w.version
+	if w.cfg.Drill == nil && version > 1 && w.rand.IntN(8) == 0 { // one that was released before
+		version = 1 + w.rand.Uint64N(version-1)
+	}
+	d := digest.Of(fmt.Append(nil, channel, name, version))
+	if _, there := w.bundles[d]; there {
+		return d
+	}
 	b := bundle{fault: f}
-	if f != sound && w.rand.IntN(2) == 0 {
+	if f != sound && w.cfg.Drill == nil && w.rand.IntN(2) == 0 {
 		b.only = map[string]bool{}
 		for _, h := range w.fleet.hosts {
 			if w.rand.IntN(3) == 0 {

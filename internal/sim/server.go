@@ -1,23 +1,24 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 
+	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
-// Presence as the server judges it.
+// Presence as the server judges it, and its other times.
 const (
 	offlineAfter = 180 * clock.Second
 	tickGap      = 500 * clock.Millisecond
+	reofferAfter = 5 * clock.Second
+	replayWait   = 10 * clock.Minute
+	askEvery     = 3 // ticks: a third of the hosts is asked why it waits after each
 )
 
 // server drives the planner as the real server does: one mutator, everything
@@ -25,41 +26,66 @@ const (
 type server struct {
 	w        *World
 	state    *plan.State
-	log      []event.Entry
-	audit    *audit.Log
-	lastSeen map[string]clock.Instant
-	down     bool
+	head     int // how much of the log it has folded
 	term     uint64
+	down     bool
+	gone     bool // replaced, for good
+	wall     clock.Duration
+	last     clock.Instant
+	lastSeen map[string]clock.Instant
+	ahead    hosts.Ahead
+	owed     map[string]debt   // what ahead has to know
+	parked   map[string]func() // long-polls, by host
+	handed   map[string]clock.Instant
 	ticking  bool // a tick is scheduled
 	next     clock.Instant
 	lastTick clock.Instant
+	ticks    int
 }
 
 func newServer(w *World) *server {
-	s := &server{w: w, state: plan.New(w.docs), audit: audit.NewLog(w.docs), lastSeen: map[string]clock.Instant{}, term: 1}
-	s.watch()
-	return s
+	w.log.term++
+	return &server{w: w, state: plan.New(w.docs), term: w.log.term, lastSeen: map[string]clock.Instant{},
+		parked: map[string]func(){}, handed: map[string]clock.Instant{}}
 }
 
-// commit makes entries durable and has every checker look at them. A crash may
-// come right before it, in which case nothing was ever said.
+// now is the wall clock, which never goes back while the process lives.
+func (s *server) now() clock.Instant {
+	s.last = max(s.last, s.w.now.Add(s.wall))
+	return s.last
+}
+
+// commit makes entries durable. A crash may come right before it, in which case
+// nothing was ever said; a server that was replaced finds out by it.
 func (s *server) commit(entries []event.Entry, err error) bool {
 	if err != nil {
 		s.w.violate("core", "%v", err)
 		return false
 	}
-	if len(entries) > 0 && s.w.faulty(0.0005) {
+	if len(entries) == 0 {
+		return true
+	}
+	if s.w.faulty(ServerCrash, 0.0005) {
 		s.w.trace("the server dies before a commit")
-		s.crash()
+		s.head = -1 // what it folded is not in the log
+		s.die(s.w.between(clock.Second, 2*clock.Minute))
 		return false
 	}
-	for _, e := range entries {
-		s.log = append(s.log, e)
-		s.w.trace("log %d %s %s %s", len(s.log), e.Host, e.Type, e.Body)
-		s.w.found = append(s.w.found, s.audit.Observe(uint64(len(s.log)), e)...)
+	switch err := s.w.log.append(s.head, s.term, entries); {
+	case errors.Is(err, errFenced):
+		s.stop("finds that it was replaced")
+		return false
+	case err != nil:
+		s.w.violate("S25", "%v", err)
+		return false
 	}
-	if len(entries) > 0 {
-		s.nudge()
+	s.head += len(entries)
+	s.nudge()
+	for i := range entries {
+		if e := &entries[i]; e.Type == (event.Granted{}).EventType() {
+			s.w.truth.given(s, e.Host)
+			s.hand(e.Host)
+		}
 	}
 	return true
 }
@@ -80,7 +106,12 @@ func (s *server) tick() {
 		return
 	}
 	s.lastTick = s.w.now
-	p, err := plan.Next(s.state, s.w.now)
+	now := s.now()
+	if waiting, _ := s.ahead.Settle(s.state.Hosts, now); waiting {
+		s.w.after(10*clock.Second, s.nudge)
+		return
+	}
+	p, err := plan.Next(s.state, now)
 	if err != nil {
 		s.w.violate("core", "%v", err)
 		return
@@ -89,109 +120,215 @@ func (s *server) tick() {
 	for i, d := range p.Decisions {
 		entries[i] = d.Entry
 	}
+	s.compare(p, now)
 	if !s.commit(entries, nil) {
 		return
 	}
-	s.w.found = append(s.w.found, audit.Check(s.state, s.w.now)...)
-	if again, err := plan.Next(s.state, s.w.now); err != nil || len(again.Decisions) > 0 {
-		s.w.violate("S27", "a second tick at the same instant decides %d more things (%v)", len(again.Decisions), err)
+	s.rest(now, p.Next)
+}
+
+// rest checks the state after a tick, at the same instant, and sleeps.
+func (s *server) rest(now, next clock.Instant) {
+	w := s.w
+	s.ticks++
+	w.found = append(w.found, audit.CheckSome(s.state, now, s.ticks, askEvery)...)
+	if again, err := plan.Next(s.state, now); err != nil || len(again.Decisions) > 0 {
+		w.violate("S27", "a second tick at the same instant decides %d more things (%v)", len(again.Decisions), err)
 	}
-	if p.Next != 0 && p.Next != s.next {
-		s.next = p.Next
-		s.w.after(p.Next.Sub(s.w.now), s.nudge)
+	w.checkHeld(s)
+	if next != 0 && next != s.next {
+		s.next = next
+		w.after(next.Sub(now), s.nudge)
 	}
 }
 
 // watch looks at presence every few seconds, like the server's presence worker.
 func (s *server) watch() {
+	if s.gone {
+		return
+	}
 	s.w.after(5*clock.Second, s.watch)
 	if s.down {
 		return
 	}
-	for _, name := range s.w.fleet.hosts {
-		if seen := s.lastSeen[name]; seen != 0 && s.w.now.Sub(seen) >= offlineAfter {
-			s.commit(plan.Presence(s.state, name, false, seen, s.w.now))
+	now := s.now()
+	for _, a := range s.w.agents {
+		if s.parked[a.name] != nil {
+			s.lastSeen[a.name] = now // an open long-poll is liveness enough
+		}
+		if seen := s.lastSeen[a.name]; seen != 0 && now.Sub(seen) >= offlineAfter && !s.down {
+			s.commit(plan.Presence(s.state, a.name, false, seen, now))
 		}
 	}
 }
 
-func (s *server) seen(name string) {
-	s.lastSeen[name] = s.w.now
-	s.commit(plan.Presence(s.state, name, true, s.w.now, s.w.now))
+// seen takes note that a host spoke. A host that knows more than the log holds
+// has the server wait for it.
+func (s *server) seen(a *agent, acked uint64) {
+	now := s.now()
+	s.lastSeen[a.name] = now
+	if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc && acked > h.Seq {
+		s.w.truth.owes(s, a, acked)
+		if s.ahead.Note(a.name, acked, now.Add(replayWait)) {
+			s.w.trace("%s knows %d events of its own, the server %d: nothing is granted", a.name, acked, h.Seq)
+		}
+	}
+	s.commit(plan.Presence(s.state, a.name, true, now, now))
 }
 
-// crash throws the state away and folds the log again.
-func (s *server) crash() {
-	if s.down {
+// die throws the state away; the process is back after a while and folds the
+// log again.
+func (s *server) die(down clock.Duration) {
+	s.down, s.ticking = true, false
+	s.w.trace("the server dies")
+	s.hangUp()
+	if s.w.stale == s {
+		s.stop("dies")
 		return
 	}
-	s.down = true
-	s.w.trace("the server dies")
-	s.w.after(s.w.between(clock.Second, 2*clock.Minute), func() {
-		state := plan.New(s.w.docs)
-		for _, e := range s.log {
-			if err := state.Apply(e); err != nil {
-				s.w.violate("S25", "fold the log: %v", err)
-				return
-			}
+	s.w.after(down, s.start)
+}
+
+func (s *server) crash(down clock.Duration) {
+	if !s.down {
+		s.die(down)
+	}
+}
+
+// hangUp ends every long-poll.
+func (s *server) hangUp() {
+	for _, a := range s.w.agents {
+		if s.parked[a.name] != nil {
+			delete(s.parked, a.name)
+			a.hungUp()
 		}
-		s.state, s.down, s.next, s.lastTick, s.ticking = state, false, 0, 0, false
-		s.term++
-		for name := range s.lastSeen { // order-free: every host gets the same grace
-			s.lastSeen[name] = s.w.now
+	}
+}
+
+// start folds the log and takes the next term. What the dead state would have
+// decided at this instant, the fresh one decides as well.
+func (s *server) start() {
+	if s.gone {
+		return
+	}
+	was, head := s.state, s.head
+	state, err := s.w.log.fold()
+	if err != nil {
+		s.w.violate("S25", "fold the log: %v", err)
+		return
+	}
+	s.w.log.term++
+	s.state, s.head, s.term = state, len(s.w.log.entries), s.w.log.term
+	s.down, s.next, s.lastTick, s.last = false, 0, 0, 0
+	s.ahead, s.owed = hosts.Ahead{}, nil
+	clear(s.handed)
+	now := s.now()
+	for name := range s.lastSeen { // order-free: every host gets the same grace
+		s.lastSeen[name] = now
+	}
+	s.w.trace("the server is back at %d events", s.head)
+	if head == s.head && !s.w.log.cut {
+		s.sameAs(was, now)
+	}
+	s.nudge()
+}
+
+// sameAs checks S26 on copies: neither decision is committed.
+func (s *server) sameAs(was *plan.State, now clock.Instant) {
+	if s.w.cfg.Seed%2 != 0 {
+		return // half of the schedules will do
+	}
+	fresh, err := s.w.log.fold()
+	if err != nil {
+		return // reported by start
+	}
+	was.Nudge()
+	a, errA := plan.Next(was, now)
+	b, errB := plan.Next(fresh, now)
+	if errA != nil || errB != nil {
+		return // a state that could not commit decides nothing that matters
+	}
+	same := len(a.Decisions) == len(b.Decisions)
+	for i := 0; same && i < len(a.Decisions); i++ {
+		x, y := a.Decisions[i].Entry, b.Decisions[i].Entry
+		same = x.Type == y.Type && x.Host == y.Host && string(x.Body) == string(y.Body)
+	}
+	if !same {
+		s.w.violate("S26", "the live state decides %d things, the folded one %d", len(a.Decisions), len(b.Decisions))
+	}
+}
+
+// stop ends a server that was replaced.
+func (s *server) stop(words string) {
+	if s.w.stale != s {
+		s.w.violate("S31", "the leader was refused by its own log")
+		return
+	}
+	s.w.trace("the replaced server %s", words)
+	s.down, s.gone = true, true
+	s.hangUp()
+	s.w.stale = nil
+}
+
+// usurp pauses the leader and has another one take over. When the first wakes up
+// it goes on with what it knows until a write tells it.
+func (w *World) usurp(pause clock.Duration) {
+	old := w.server
+	if old.down || w.stale != nil || w.paused {
+		return
+	}
+	w.trace("the server is paused for %s", pause)
+	old.down = true
+	old.hangUp()
+	next := newServer(w)
+	next.wall, next.down = old.wall, true
+	for name, at := range old.lastSeen { // order-free: it is copied
+		next.lastSeen[name] = at
+	}
+	w.server, w.paused = next, true
+	next.start()
+	next.watch()
+	w.after(pause, func() {
+		w.paused = false
+		if w.now >= w.calm {
+			old.gone = true
+			return
 		}
-		s.w.trace("the server is back at %d events", len(s.log))
-		s.nudge()
+		w.trace("the replaced server wakes up")
+		old.down, old.ticking, w.stale = false, false, old
+		old.nudge()
 	})
 }
 
-// push accepts a new release.
-func (s *server) push() {
-	if s.down {
-		s.w.after(10*clock.Second, s.push)
+// serverClock has the server's wall clock jump.
+func (w *World) serverClock(jump clock.Duration) { w.server.wall += jump }
+
+// restore puts the log back to a part of itself and starts the server on it. The
+// release is pushed again, as people do after that.
+func (w *World) restore(share float64, down clock.Duration) {
+	l := w.log
+	if l.whole == 0 || w.server.down || w.stale != nil || w.paused {
 		return
 	}
-	ev := s.w.release()
-	ts := event.TimestampAccepted{Version: ev.Version, IssuedAt: s.w.now, Resolved: ev.Resolved}
-	s.commit(plan.Record(s.state, "", s.w.now, ev, ts))
+	n := l.whole + int(share*float64(len(l.entries)-l.whole))
+	w.trace("the server is restored from a backup of %d of %d events", n, len(l.entries))
+	l.truncate(n)
+	w.truth.restored()
+	w.server.die(down)
+	w.after(down+clock.Second, w.again)
 }
 
-// operate has an operator press a verb that may or may not apply.
-func (s *server) operate() {
-	if s.down || len(s.state.Order) == 0 {
-		return
+// choose is the server that a message of a host arrives at.
+func (w *World) choose() *server {
+	if w.stale != nil && w.rand.IntN(2) == 0 {
+		return w.stale
 	}
-	r := s.state.Rollouts[s.state.Order[s.w.rand.IntN(len(s.state.Order))]]
-	verb := []plan.Verb{plan.Pause, plan.Resume, plan.Cancel}[s.w.rand.IntN(3)]
-	s.press(verb, r.Name)
-}
-
-// press tries a verb; one that does not apply changes nothing.
-func (s *server) press(verb plan.Verb, rollout string) {
-	entries, err := plan.Operate(s.state, verb, rollout, "drill", "operator", s.w.now)
-	if refused := (*plan.VerbError)(nil); errors.As(err, &refused) {
-		return
-	}
-	s.commit(entries, err)
-}
-
-// relent ends the operator's pauses, halts and quarantine-free waits: from here
-// on every rollout has to settle.
-func (s *server) relent() {
-	if s.down {
-		s.w.after(10*clock.Second, s.relent)
-		return
-	}
-	for _, d := range s.state.Order {
-		if r := s.state.Rollouts[d]; r != nil && r.Paused && !r.Phase.Ended() {
-			s.press(plan.Resume, r.Name)
-		}
-	}
+	return w.server
 }
 
 // quiet reports whether the server has nothing left to do by itself.
 func (s *server) quiet() bool {
-	if s.down || s.ticking {
+	if s.down || s.ticking || s.w.stale != nil {
 		return false
 	}
 	for _, name := range s.state.ChannelNames() {
@@ -206,8 +343,13 @@ func (s *server) quiet() bool {
 // bring: evidence of a wave that can have none, a quarantined or refused
 // target, or a host that failed for good.
 func (s *server) held(r *rollout.Rollout) bool {
-	t := r.Total()
-	if t.Moving() > 0 {
+	stranded, moving := 0, r.Total().Moving()
+	for i := range r.Members {
+		if moving > 0 && r.Members[i].Status == rollout.Claimed && s.w.strandedIn(r.Plan.Leaves[i].Host) {
+			stranded++
+		}
+	}
+	if moving > stranded {
 		return false
 	}
 	for i := range r.Members {
@@ -215,65 +357,19 @@ func (s *server) held(r *rollout.Rollout) bool {
 		if m.Status != rollout.Waiting {
 			continue
 		}
-		a, err := plan.Why(s.state, r.Plan.Leaves[i].Host, s.w.now)
-		if err != nil || a.Block == nil {
-			return false
-		}
-		if a.Block.Earliest != 0 {
+		a, err := plan.Why(s.state, r.Plan.Leaves[i].Host, s.now())
+		if err != nil || a.Block == nil || a.Block.Code == gate.Backoff {
 			return false
 		}
 	}
 	return true
 }
 
-// take verifies and ingests a batch as the server's handler does.
-func (s *server) take(a *agent, batch []event.Entry) (acked uint64, ok bool) {
-	h := s.state.Hosts[a.name]
-	if h == nil || len(batch) == 0 || batch[0].Incarnation != h.Incarnation {
-		return 0, false
+// stuckFor reports whether only people can let a host repair.
+func (w *World) stuckFor(name string) bool {
+	a, err := plan.Why(w.server.state, name, w.server.now())
+	if err != nil || a.Repair == nil || a.Repair.Block == nil {
+		return false
 	}
-	for len(batch) > 0 && batch[0].HostSeq <= h.Seq {
-		batch = batch[1:] // sent again
-	}
-	if len(batch) == 0 {
-		return h.Seq, true
-	}
-	if batch[0].HostSeq != h.Seq+1 {
-		return h.Seq, true // a gap: go on from here
-	}
-	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
-	if !s.commit(plan.Ingest(s.state, a.name, batch, head, s.w.now)) {
-		return 0, false
-	}
-	return s.state.Hosts[a.name].Seq, true
-}
-
-// hash names a state by its content.
-func hash(s *plan.State) (digest.Digest, []byte) {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return "", fmt.Append(nil, err)
-	}
-	return digest.Of(raw), raw
-}
-
-// refold checks that the log folds to the live state.
-func (s *server) refold() error {
-	fresh := plan.New(s.w.docs)
-	for i, e := range s.log {
-		if err := fresh.Apply(e); err != nil {
-			return fmt.Errorf("entry %d: %w", i+1, err)
-		}
-	}
-	live, a := hash(s.state)
-	again, b := hash(fresh)
-	if live != again {
-		i := 0
-		for i < len(a) && i < len(b) && a[i] == b[i] {
-			i++
-		}
-		cut := func(x []byte) []byte { return bytes.TrimSpace(x[max(0, min(i, len(x))-120):min(len(x), i+120)]) }
-		return fmt.Errorf("live …%s… folded …%s…", cut(a), cut(b))
-	}
-	return nil
+	return a.Repair.Block.Code != gate.Presence && a.Repair.Block.Code != gate.Backoff // a failed host may hold the slot
 }

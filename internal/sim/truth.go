@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -12,26 +14,123 @@ import (
 // truth is what the world itself knows of its hosts, whatever the server
 // believes: the invariants are checked against both.
 type truth struct {
-	starts map[string]map[string]bool // grants that each host acted on
+	starts   map[grantOf]bool                        // grants that hosts acted on
+	affected map[digest.Digest]map[string]bool       // hosts that a bundle harmed
+	since    map[string]map[host.Phase]clock.Instant // when each phase last began, on the world's clock
+	floor    map[string]uint64                       // the newest term that each host accepted an offer of
+	told     map[string]uint64                       // events that each host was told are durable
+	released event.ReleaseAccepted                   // the newest release
+	// A restored log knows less than its hosts do until they have sent it again.
+	estranged bool
+	repairing int // the most hosts that were repaired at once
+	refused   int // documents that hosts did not accept
 }
 
-// started checks that a host acts only on a claim that the log holds.
+type grantOf struct{ host, grant string }
+
+// started checks that a host acts only on a claim that the log holds, and once.
 func (t *truth) started(a *agent, grant string, accepted bool) {
 	if t.starts == nil {
-		t.starts = map[string]map[string]bool{}
+		t.starts = map[grantOf]bool{}
 	}
-	if t.starts[a.name] == nil {
-		t.starts[a.name] = map[string]bool{}
-	}
-	if t.starts[a.name][grant] || !accepted {
+	k := grantOf{a.name, grant}
+	if t.starts[k] || !accepted {
 		a.w.violate("S23", "%s acts twice or without leave on grant %s", a.name, grant)
 	}
-	t.starts[a.name][grant] = true
+	t.starts[k] = true
 }
+
+// offered checks that a host takes no offer of a server that was replaced, as far
+// as it can know.
+func (t *truth) offered(a *agent, o *host.Offer, seen uint64) {
+	if a.core.MaxTerm < seen {
+		a.w.violate("S31", "%s has seen term %d and forgets it for term %d", a.name, seen, a.core.MaxTerm)
+	}
+	if a.core.Offer == nil || a.core.Offer.Grant != o.Grant {
+		return
+	}
+	if t.floor == nil {
+		t.floor = map[string]uint64{}
+	}
+	held := a.core.Offer
+	if held.Term < t.floor[a.name] {
+		a.w.violate("S31", "%s takes grant %s of term %d and has seen term %d", a.name, o.Grant, held.Term, t.floor[a.name])
+	}
+	t.floor[a.name] = held.Term
+}
+
+// activates checks that what a host makes itself run was released for it.
+func (t *truth) activates(a *agent, target digest.Digest) {
+	m := a.w.docs[a.core.Machine.Manifest]
+	if m == nil {
+		a.w.violate("S3", "%s activates %s of a manifest that was never released", a.name, target.Short())
+		return
+	}
+	if i, ok := m.Leaf(a.name); !ok || m.Leaves[i].Target != target {
+		a.w.violate("S3", "%s activates %s, which %s does not give it", a.name, target.Short(), m.Header.Rollout())
+	}
+	if len(a.core.Quarantine) > 0 && a.core.Quarantined(target) {
+		a.w.violate("S17", "%s activates %s, which it quarantined", a.name, target.Short())
+	}
+}
+
+// affects takes down that a bundle harms a host.
+func (t *truth) affects(a *agent, bundle digest.Digest) {
+	if t.affected == nil {
+		t.affected = map[digest.Digest]map[string]bool{}
+	}
+	if t.affected[bundle] == nil {
+		t.affected[bundle] = map[string]bool{}
+	}
+	t.affected[bundle][a.name] = true
+}
+
+// acknowledged checks that an acknowledged event is in the log, whoever of the
+// servers says so.
+func (t *truth) acknowledged(a *agent, upTo uint64) {
+	if t.told == nil {
+		t.told = map[string]uint64{}
+	}
+	if h := a.w.server.state.Hosts[a.name]; !a.w.server.down && (h == nil || h.Seq < upTo) {
+		a.w.violate("S33", "%s is told that %d events are durable, the leader has less", a.name, upTo)
+	}
+	t.told[a.name] = max(t.told[a.name], upTo)
+}
+
+// owes takes down that a host told the server of a longer history than its log's.
+func (t *truth) owes(s *server, a *agent, need uint64) {
+	if s.owed == nil {
+		s.owed = map[string]debt{}
+	}
+	if d, there := s.owed[a.name]; !there || d.need < need {
+		s.owed[a.name] = debt{need, max(d.until, s.now().Add(replayWait))}
+	}
+}
+
+// debt is a part of the log that a host has to send again.
+type debt struct {
+	need  uint64
+	until clock.Instant
+}
+
+// given checks that a restored server gives nothing to anybody while a host owes
+// it a part of the log.
+func (t *truth) given(s *server, to string) {
+	for name, d := range s.owed { // order-free: any one will do
+		if h := s.state.Hosts[name]; h != nil && h.Seq < d.need && !d.until.Reached(s.now()) {
+			s.w.violate("S33", "%s is granted something while %s owes the server a part of its history", to, name)
+			return
+		}
+	}
+}
+
+// restored forgets what a restored log forgot: the names of grants come again.
+func (t *truth) restored() { t.estranged, t.told, t.starts = true, nil, nil }
 
 // stepped checks one step of a host's machine.
 func (t *truth) stepped(a *agent, before *host.State, in host.Input) {
 	m := &a.core.Machine
+	a.w.touched = true
 	if !host.Legal(before.Phase, m.Phase) {
 		a.w.violate("S19", "%s went from %s to %s on %s", a.name, before.Phase, m.Phase, in.Kind())
 	}
@@ -42,14 +141,51 @@ func (t *truth) stepped(a *agent, before *host.State, in host.Input) {
 		if a.now().Sub(m.SoakFrom) < a.core.Plan.Soak || !m.Healthy(&a.core.Plan) {
 			a.w.violate("S9", "%s converged without its soak", a.name)
 		}
+		if got := a.w.now.Sub(t.since[a.name][host.Soaking]); got < a.core.Plan.Soak {
+			a.w.violate("S38", "%s converged %s after its activation, by a clock that does not jump, and has to soak %s", a.name, got, a.core.Plan.Soak)
+		}
 	}
-	if m.Phase == host.Reverted && before.Phase == host.Failed && m.Current != before.From {
+	if m.Phase == host.Reverted && before.Phase == host.Failed && (m.Current != before.From || a.running != before.From) {
 		a.w.violate("S21", "%s reverted to %s instead of %s", a.name, m.Current.Short(), before.From.Short())
+	}
+	if m.Phase == host.Reverted && before.Phase == host.Failed && m.Current != "" && a.core.Quarantined(m.Current) {
+		a.w.violate("S21", "%s reverted to %s, which it quarantined", a.name, m.Current.Short())
+	}
+	if m.Phase == host.Failed && before.Phase != host.Failed {
+		t.failed(a, before.Phase)
+	}
+	if m.Phase != before.Phase {
+		if t.since == nil {
+			t.since = map[string]map[host.Phase]clock.Instant{}
+		}
+		if t.since[a.name] == nil {
+			t.since[a.name] = map[host.Phase]clock.Instant{}
+		}
+		t.since[a.name][m.Phase] = a.w.now
+	}
+}
+
+// failed checks that time alone fails no host before its time, by a clock that
+// does not jump.
+func (t *truth) failed(a *agent, was host.Phase) {
+	p := &a.core.Plan.Policy
+	least := map[host.Cause]clock.Duration{host.DeadlinePassed: p.ActivationDeadline, host.ContactLost: p.ConfirmWindow,
+		host.ProbeFailing: p.SustainedFailure}[a.core.Machine.Cause]
+	if got := a.w.now.Sub(t.since[a.name][was]); got < least {
+		a.w.violate("S38", "%s failed with %s after %s %s, and may have %s", a.name, a.core.Machine.Cause, got, was, least)
 	}
 }
 
 // checkTruth compares what really happens on the hosts with what budgets allow.
 func (w *World) checkTruth() {
+	repairing := 0
+	for _, a := range w.agents {
+		if a.repairing() {
+			repairing++
+		}
+	}
+	w.truth.repairing = max(w.truth.repairing, repairing)
+	over := false
 	for i, b := range w.fleet.budgets {
 		n := 0
 		for _, name := range b.members {
@@ -57,32 +193,49 @@ func (w *World) checkTruth() {
 				n++
 			}
 		}
-		if n > b.max {
+		over = over || n > b.max
+		if n > b.max && !w.truth.estranged {
 			w.violate("S1", "%d hosts of budget b%d are disrupted, %d allowed", n, i, b.max)
 		}
 	}
+	if w.truth.estranged && !over && !w.owed() {
+		w.truth.estranged = false
+	}
+}
+
+// owed reports whether a host knows more than the log does. That a window for
+// repairs is open is in no event of the host's own: a restored log that forgot its
+// claim does not learn of it before it closes.
+func (w *World) owed() bool {
+	for _, a := range w.agents {
+		h := w.server.state.Hosts[a.name]
+		if w.server.down || h == nil || h.Seq < uint64(len(a.chain)) {
+			return true
+		}
+		if g := a.core.Repairs.Grant; g != "" && (h.Grant == nil || h.Grant.ID != g || !h.Grant.Claimed) {
+			return true
+		}
+	}
+	return false
 }
 
 // settled reports whether every host that is up has nothing left to say or do.
 func (w *World) settled() bool {
-	for _, name := range w.fleet.hosts {
-		a := w.hosts[name]
-		if !a.up || a.partitioned || len(a.outbox) > 0 || a.core.Offer != nil {
+	for _, a := range w.agents {
+		if !a.up || a.partitioned > 0 || uint64(len(a.chain)) != a.acked || a.core.Offer != nil {
 			return false
 		}
-		if a.core.Repairs.Grant != "" || len(a.drift) > 0 && !w.stuckFor(name) {
+		if a.core.Repairs.Grant != "" || len(a.drift) > 0 && !w.stuckFor(a.name) {
 			return false
 		}
 		m := &a.core.Machine
-		switch m.Phase {
-		case host.Activating, host.Soaking:
+		if m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Failed && m.Reverting {
 			return false
-		case host.Failed:
-			if m.Reverting {
-				return false
-			}
 		}
-		if h := w.server.state.Hosts[name]; h == nil || h.Grant != nil || !h.Online {
+		if m.Phase == host.Deferred && !w.strandedIn(a.name) {
+			return false
+		}
+		if h := w.server.state.Hosts[a.name]; h == nil || h.Grant != nil || !h.Online || h.Seq != a.acked {
 			return false
 		}
 	}
@@ -92,14 +245,13 @@ func (w *World) settled() bool {
 // unsettled says what has not come to rest, for a liveness failure.
 func (w *World) unsettled() string {
 	var parts []string
-	for _, name := range w.fleet.hosts {
-		a := w.hosts[name]
+	for _, a := range w.agents {
 		grant := "none"
-		if h := w.server.state.Hosts[name]; h != nil && h.Grant != nil {
+		if h := w.server.state.Hosts[a.name]; h != nil && h.Grant != nil {
 			grant = fmt.Sprintf("%s claimed=%v", h.Grant.ID, h.Grant.Claimed)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s reverting=%v up=%v outbox=%d grant=%s drift=%v repairs=%+v", name, a.core.Machine.Phase,
-			a.core.Machine.Reverting, a.up, len(a.outbox), grant, a.drift, a.core.Repairs))
+		parts = append(parts, fmt.Sprintf("%s %s reverting=%v up=%v acked=%d/%d grant=%s drift=%v repairs=%+v", a.name, a.core.Machine.Phase,
+			a.core.Machine.Reverting, a.up, a.acked, len(a.chain), grant, a.drift, a.core.Repairs))
 	}
 	for _, d := range w.server.state.Order {
 		if r := w.server.state.Rollouts[d]; r != nil {
@@ -112,19 +264,59 @@ func (w *World) unsettled() string {
 // checkEnd holds the server's picture against the hosts once all is at rest.
 func (w *World) checkEnd() {
 	s := w.server
-	if err := s.refold(); err != nil {
+	if err := w.log.refold(s.state); err != nil {
 		w.violate("S25", "%v", err)
 	}
-	for _, name := range w.fleet.hosts {
-		a, h := w.hosts[name], s.state.Hosts[name]
+	for _, a := range w.agents {
+		h := s.state.Hosts[a.name]
 		if h.Machine.Phase != a.core.Machine.Phase || h.Machine.Manifest != a.core.Machine.Manifest || h.Machine.Current != a.core.Machine.Current {
-			w.violate("S24", "%s is %s on %s, the server believes %s on %s", name, a.core.Machine.Phase, a.core.Machine.Current.Short(),
+			w.violate("S24", "%s is %s on %s, the server believes %s on %s", a.name, a.core.Machine.Phase, a.core.Machine.Current.Short(),
 				h.Machine.Phase, h.Machine.Current.Short())
 		}
+		if h.Seq < w.truth.told[a.name] {
+			w.violate("S33", "%s was told that %d events are durable, the log has %d", a.name, w.truth.told[a.name], h.Seq)
+		}
 	}
+	w.checkDone(s)
 	for _, d := range s.state.Order {
 		if r := s.state.Rollouts[d]; r != nil && r.Phase == rollout.Reverted && s.state.Channels[r.Channel].Latest == d {
 			w.checkReverted(r)
+		}
+	}
+}
+
+// checkHeld is S12: hosts that are away and never claimed hold no wave up.
+func (w *World) checkHeld(s *server) {
+	for _, name := range s.state.ChannelNames() {
+		r := s.state.Rollouts[s.state.Channels[name].Active]
+		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || !strings.HasSuffix(r.Held, "/waiting") {
+			continue
+		}
+		away := 0
+		for i := range r.Members {
+			m := &r.Members[i]
+			if m.Status == rollout.Waiting && m.Online {
+				away = -len(r.Members)
+			}
+			if m.Status == rollout.Waiting && !m.Online {
+				away++
+			}
+		}
+		if away > 0 {
+			w.violate("S12", "%s waits for %d hosts that are away and never took a grant", r.Name, away)
+		}
+	}
+}
+
+// checkDone is L1: a rollout in which everybody arrived is over.
+func (w *World) checkDone(s *server) {
+	for _, name := range s.state.ChannelNames() {
+		r := s.state.Rollouts[s.state.Channels[name].Active]
+		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting {
+			continue
+		}
+		if t := r.Total(); t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) {
+			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
 		}
 	}
 }
@@ -137,7 +329,7 @@ func (w *World) checkReverted(r *rollout.Rollout) {
 		a := w.hosts[leaf.Host]
 		m := &a.core.Machine
 		gaveUp := m.Phase == host.Failed && m.RevertFailures > 0
-		if r.Members[i].Claimed && a.running == leaf.Target && m.Manifest == r.Manifest && !gaveUp && a.running != digest.Digest("") {
+		if r.Members[i].Claimed && a.running == leaf.Target && m.Manifest == r.Manifest && !gaveUp && a.running != "" {
 			w.violate("S22", "%s still runs %s after %s was reverted", leaf.Host, leaf.Target.Short(), r.Name)
 		}
 	}

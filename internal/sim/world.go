@@ -1,13 +1,15 @@
-// Package sim is a fleet in a box: the real planner, the real host machine and
-// the real reducer of the agent, on a network and a clock of its own. One seed
-// is one history. Every invariant is checked after every event, and a failure
-// prints the seed that replays it.
+// Package sim is a fleet in a box: the real planner, the real host machine, the
+// real reducer of the agent and, in a share of the schedules, its real code of
+// trust, on a network, clocks and a log of its own. One seed is one history.
+// Every invariant is checked after every event, and a failure prints the seed
+// that replays it.
 package sim
 
 import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -15,12 +17,37 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
+// Share says in which schedules something that is costly is done.
+type Share uint8
+
+// Some leaves it to the seed.
+const (
+	Some Share = iota
+	Never
+	Always
+)
+
+// of says whether the seed is one of every nth.
+func (s Share) of(seed, n uint64) bool { return s == Always || s == Some && seed%n == 0 }
+
 // Config says what to play. The zero value of a field takes its default.
 type Config struct {
 	Seed     uint64
 	Hosts    int            // 2 to 12 drawn from the seed by default
 	Faulty   clock.Duration // how long faults are injected; 15 minutes by default
 	Releases int            // 1 to 4 by default
+	// Without leaves out planned mishaps, by their numbers in the plan, and Quiet
+	// kinds of chance.
+	Without []int
+	Quiet   Chance
+	// Trust has hosts verify signed documents that a lying server gives them: of
+	// every 16th seed by default. Otherwise they take plans from the library.
+	Trust Share
+	// Model has every tick decided a second time by the naive model: of every 16th
+	// seed by default.
+	Model Share
+	// Drill plays an incident instead of a drawn fleet; see Drill.Seed.
+	Drill *Drill
 	// Trace, if set, is given each thing that happens, in words.
 	Trace func(at clock.Instant, words string)
 }
@@ -28,10 +55,20 @@ type Config struct {
 // Result is what came of a schedule.
 type Result struct {
 	Seed       uint64
+	Hosts      int
+	Releases   int
 	Events     int // committed to the log
 	Steps      int // messages, timers and faults played
 	Elapsed    clock.Duration
+	Mishaps    []string // that were planned, in words
 	Violations []audit.Violation
+	// Affected counts the hosts that ever ran a bundle that harms them, by
+	// bundle.
+	Affected map[digest.Digest]int
+	// Disrupted is the most hosts that were repaired at once.
+	Disrupted int
+	// Refused counts documents that hosts did not accept.
+	Refused int
 }
 
 // epoch is when every world begins, on the server's clock.
@@ -50,11 +87,23 @@ type World struct {
 	bundles map[digest.Digest]bundle
 	listed  map[string][]fleet.ManifestRef
 	version uint64
-	server  *server
-	hosts   map[string]*agent
-	calm    clock.Instant // from here on no fault is injected
-	found   []audit.Violation
-	truth   truth
+	// releases is what each version listed, by channel.
+	releases []map[string][]fleet.ManifestRef
+	notary   *notary // of a schedule with signed documents, or nil
+	log      *ledger
+	modelled bool
+	server   *server
+	stale    *server // a leader that was replaced and does not know it, or nil
+	paused   bool    // a leader that was replaced has yet to wake up
+	hosts    map[string]*agent
+	agents   []*agent // in the order of names
+	plan     []mishap
+	calm     clock.Instant // from here on no fault is injected
+	end      clock.Instant
+	found    []audit.Violation
+	truth    truth
+	touched  bool // a host changed since the last look
+	looked   clock.Instant
 }
 
 // task is something that happens at an instant.
@@ -83,7 +132,8 @@ func (q *queue) Pop() any {
 // after has run called d from now.
 func (w *World) after(d clock.Duration, run func()) {
 	w.order++
-	heap.Push(&w.queue, task{w.now.Add(max(d, 0)), w.order, run})
+	w.queue = append(w.queue, task{w.now.Add(max(d, 0)), w.order, run})
+	heap.Fix(&w.queue, len(w.queue)-1)
 }
 
 func (w *World) trace(format string, a ...any) {
@@ -91,9 +141,6 @@ func (w *World) trace(format string, a ...any) {
 		w.cfg.Trace(w.now, fmt.Sprintf(format, a...))
 	}
 }
-
-// faulty reports a fault with probability p while faults are on.
-func (w *World) faulty(p float64) bool { return w.now < w.calm && w.rand.Float64() < p }
 
 // between draws a duration.
 func (w *World) between(lo, hi clock.Duration) clock.Duration {
@@ -104,25 +151,46 @@ func (w *World) between(lo, hi clock.Duration) clock.Duration {
 // which everything that can settle has to.
 func Run(cfg Config) Result {
 	w := build(cfg)
-	end := w.calm.Add(4 * clock.Hour)
+	w.play()
+	return w.result()
+}
+
+func (w *World) play() {
 	for len(w.queue) > 0 && len(w.found) == 0 {
 		t := heap.Pop(&w.queue).(task)
-		if t.at > end {
-			w.violate("L3", "not settled %s after the last fault: %s", end.Sub(w.calm), w.unsettled())
+		if t.at > w.end {
+			w.violate("L3", "not settled %s after the last fault: %s", w.end.Sub(w.calm), w.unsettled())
 			break
 		}
 		w.now = t.at
 		w.steps++
 		t.run()
-		w.checkTruth()
-		if w.now > w.calm && w.server.quiet() && w.settled() {
-			break
+		if w.touched {
+			w.touched = false
+			w.checkTruth()
+		}
+		if w.now > w.calm && w.now != w.looked {
+			w.looked = w.now
+			if w.settled() && w.server.quiet() { // the cheaper question first
+				break
+			}
 		}
 	}
 	if len(w.found) == 0 {
 		w.checkEnd()
 	}
-	return Result{Seed: cfg.Seed, Events: len(w.server.log), Steps: w.steps, Elapsed: w.now.Sub(epoch), Violations: w.found}
+}
+
+func (w *World) result() Result {
+	r := Result{Seed: w.cfg.Seed, Hosts: len(w.agents), Releases: w.cfg.Releases, Events: len(w.log.entries), Steps: w.steps,
+		Elapsed: w.now.Sub(epoch), Violations: w.found, Affected: map[digest.Digest]int{}, Disrupted: w.truth.repairing, Refused: w.truth.refused}
+	for i := range w.plan {
+		r.Mishaps = append(r.Mishaps, w.plan[i].words)
+	}
+	for d, hosts := range w.truth.affected { // order-free: it only counts
+		r.Affected[d] = len(hosts)
+	}
+	return r
 }
 
 func build(cfg Config) *World {
@@ -136,69 +204,47 @@ func build(cfg Config) *World {
 	if cfg.Releases == 0 {
 		cfg.Releases = 1 + r.IntN(4)
 	}
-	w := &World{cfg: cfg, rand: r, now: epoch, docs: library{}, bundles: map[digest.Digest]bundle{},
+	w := &World{cfg: cfg, now: epoch, docs: library{}, bundles: map[digest.Digest]bundle{},
 		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, calm: epoch.Add(cfg.Faulty)}
-	w.fleet = draw(r, cfg.Hosts)
+	w.end = w.calm.Add(4 * clock.Hour)
+	if cfg.Drill != nil {
+		w.fleet = cfg.Drill.fleet()
+	} else {
+		w.fleet = draw(r, cfg.Hosts)
+	}
+	// What is planned and what chance adds are drawn from streams of their own: a
+	// mishap that is left out does not change the others.
+	w.rand = rand.New(rand.NewPCG(cfg.Seed, 0x4348414e4345))
+	if cfg.Trust.of(cfg.Seed, 16) {
+		w.notary = newNotary(w)
+	}
+	w.modelled = cfg.Model.of(cfg.Seed, 16)
+	w.log = newLedger(w)
 	w.server = newServer(w)
+	w.server.watch()
 	for i, name := range w.fleet.hosts {
 		a := newAgent(w, name, clock.Instant(i+1)*clock.Instant(clock.Hour))
+		a.stages = r.IntN(4) == 0
 		w.hosts[name] = a
+		w.agents = append(w.agents, a)
 		w.after(w.between(0, 20*clock.Second), a.enrol)
-		w.mishaps(a)
 	}
-	for i := range cfg.Releases {
-		at := w.between(0, cfg.Faulty)
-		if i == 0 {
-			at = w.between(0, clock.Minute)
-		}
-		w.after(at, w.server.push)
+	p := planning{w: w, r: rand.New(rand.NewPCG(cfg.Seed, 0x4d4953484150))}
+	if cfg.Drill != nil {
+		cfg.Drill.plan(&p)
+	} else {
+		p.all()
 	}
-	for range r.IntN(3) {
-		w.after(w.between(0, cfg.Faulty), w.server.crash)
-	}
-	for range r.IntN(4) {
-		w.after(w.between(0, cfg.Faulty), w.server.operate)
-	}
-	w.after(cfg.Faulty, w.server.relent)
-	w.drifts()
-	return w
-}
-
-// mishaps plans what goes wrong on one host.
-func (w *World) mishaps(a *agent) {
-	for range w.rand.IntN(3) {
-		w.after(w.between(0, w.cfg.Faulty), a.crash)
-	}
-	if w.rand.IntN(3) == 0 {
-		w.after(w.between(0, w.cfg.Faulty), func() {
-			a.partitioned = true
-			w.trace("%s is partitioned", a.name)
-			w.after(w.between(clock.Second, 10*clock.Minute), func() {
-				a.partitioned = false
-				w.trace("%s is reachable again", a.name)
+	for i := range w.plan {
+		if m := &w.plan[i]; !slices.Contains(cfg.Without, i) {
+			w.after(m.at.Sub(epoch), func() {
+				w.trace("mishap %d: %s", i, m.words)
+				m.run()
 			})
-		})
-	}
-}
-
-// send delivers a message between a host and the server after some time, unless
-// it is lost; it may be delivered twice.
-func (w *World) send(a *agent, deliver func()) {
-	if a.cut() || w.faulty(0.05) {
-		return
-	}
-	w.after(w.between(1, 200), func() {
-		if !a.cut() {
-			deliver()
 		}
-	})
-	if w.faulty(0.03) {
-		w.after(w.between(1, 5000), func() {
-			if !a.cut() {
-				deliver()
-			}
-		})
 	}
+	w.after(cfg.Faulty, w.relent)
+	return w
 }
 
 func (w *World) violate(invariant, format string, a ...any) {

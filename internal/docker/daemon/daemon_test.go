@@ -128,10 +128,16 @@ func TestContainerLife(t *testing.T) {
 	if list(true) != 1 || list(false) != 0 {
 		t.Errorf("created: %d, running %d", list(true), list(false))
 	}
-	status := func(want container.ContainerState) {
+	status := func(want container.ContainerState) { // a busy engine shows it a moment later
 		t.Helper()
-		if got := f.inspect(id).State.Status; got != want {
-			t.Errorf("status %s, want %s", got, want)
+		tick, limit := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+		defer tick.Stop()
+		for f.inspect(id).State.Status != want {
+			select {
+			case <-tick.C:
+			case <-limit:
+				t.Fatalf("status %s, want %s", f.inspect(id).State.Status, want)
+			}
 		}
 	}
 	must(t, f.ContainerStart(ctx, id))

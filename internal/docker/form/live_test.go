@@ -2,6 +2,7 @@ package form_test
 
 import (
 	"context"
+	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,9 +17,17 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/need"
 )
 
-func TestMain(m *testing.M) { dockertest.Main(m) }
+// TestMain takes a slice of the cases that need a container each; nightly and
+// -rapid.checks take more.
+func TestMain(m *testing.M) {
+	if !need.Nightly() {
+		_ = flag.Set("rapid.checks", "30") // registered by rapid; the command line still decides
+	}
+	dockertest.Main(m)
+}
 
 var key = form.Keyed([]byte("a key of tests"))
 

@@ -1,0 +1,133 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/audit"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/sim/model"
+)
+
+// ledger is the store that every server of a schedule writes to, with a head
+// {sequence, term} that each append is held against, as the real stores do.
+type ledger struct {
+	w       *World
+	entries []event.Entry
+	events  []event.Event // decoded
+	terms   []uint64      // under which each was committed
+	read    []model.Entry // for the model, in a schedule that it looks at
+	audit   *audit.Log
+	term    uint64
+	batches []int // where each ends: a backup holds whole ones
+	whole   int   // how much of it a backup has at least
+	cut     bool
+}
+
+func newLedger(w *World) *ledger {
+	return &ledger{w: w, audit: audit.NewLog(w.docs)}
+}
+
+var errFenced = errors.New("the head has moved on")
+
+// append makes entries durable and has every checker look at them.
+func (l *ledger) append(seq int, term uint64, entries []event.Entry) error {
+	if term != l.term || seq != len(l.entries) {
+		return errFenced
+	}
+	l.batches = append(l.batches, len(l.entries)+len(entries))
+	for _, e := range entries {
+		ev, err := event.Decode(e)
+		if err != nil {
+			return err
+		}
+		l.entries, l.events, l.terms = append(l.entries, e), append(l.events, ev), append(l.terms, term)
+		if l.w.modelled {
+			m, err := model.Read(e, ev)
+			if err != nil {
+				return err
+			}
+			l.read = append(l.read, m)
+		}
+		if l.w.cfg.Trace != nil {
+			l.w.trace("log %d %s %s %s", len(l.entries), e.Host, e.Type, e.Body)
+		}
+		if l.cut {
+			continue // nothing is known of what a restored log forgot
+		}
+		l.w.found = append(l.w.found, l.audit.ObserveEvent(uint64(len(l.entries)), e, ev)...)
+	}
+	return nil
+}
+
+// fold builds the state that the log stands for.
+func (l *ledger) fold() (*plan.State, error) {
+	s := plan.New(l.w.docs)
+	for i, e := range l.entries {
+		if err := s.ApplyEvent(e, l.events[i]); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+	}
+	return s, nil
+}
+
+// foldBytes does the same from what is stored.
+func (l *ledger) foldBytes() (*plan.State, error) {
+	s := plan.New(l.w.docs)
+	for i, e := range l.entries {
+		if err := s.Apply(e); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+	}
+	return s, nil
+}
+
+// truncate throws away all after the batch that the nth entry is in.
+func (l *ledger) truncate(n int) {
+	i, _ := slices.BinarySearch(l.batches, n)
+	l.batches = l.batches[:i+1]
+	n = l.batches[i]
+	l.entries, l.events, l.terms = l.entries[:n:n], l.events[:n:n], l.terms[:n:n]
+	if l.w.modelled {
+		l.read = l.read[:n:n]
+	}
+	l.cut = true
+}
+
+// refold checks that the log folds to the live state: from the bytes in one
+// schedule of eight, from the decoded events in the others.
+func (l *ledger) refold(live *plan.State) error {
+	fold := l.fold
+	if l.w.cfg.Seed%8 == 0 {
+		fold = l.foldBytes
+	}
+	fresh, err := fold()
+	if err != nil {
+		return err
+	}
+	d, a := hash(live)
+	again, b := hash(fresh)
+	if d != again {
+		i := 0
+		for i < len(a) && i < len(b) && a[i] == b[i] {
+			i++
+		}
+		cut := func(x []byte) []byte { return bytes.TrimSpace(x[max(0, min(i, len(x))-120):min(len(x), i+120)]) }
+		return fmt.Errorf("live …%s… folded …%s…", cut(a), cut(b))
+	}
+	return nil
+}
+
+// hash names a state by its content.
+func hash(s *plan.State) (digest.Digest, []byte) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return "", fmt.Append(nil, err)
+	}
+	return digest.Of(raw), raw
+}

@@ -1,0 +1,293 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// facts are what a log says, with nothing worked out from it.
+type facts struct {
+	docs     Documents
+	fresh    clock.Instant // of the newest freshness statement
+	edges    []fleet.ChannelEdge
+	channels map[string]*channelFacts
+	hosts    map[string]*hostFacts
+	rollouts []*rolloutFacts // in the order of opening
+	asked    int             // repairs
+}
+
+type channelFacts struct {
+	name              string
+	window            clock.Duration
+	onNewRef          fleet.OnNewRef
+	listed            []fleet.ManifestRef
+	active            *rolloutFacts // not ended, or halted and neither cancelled nor replaced
+	latest, converged *rolloutFacts
+	queued            digest.Digest
+	deferral          string
+	quarantine        map[digest.Digest]bool
+}
+
+type grantFacts struct {
+	id       string
+	manifest digest.Digest
+	purpose  host.Purpose
+	target   digest.Digest
+	expires  clock.Instant
+	claimed  bool
+}
+
+type hostFacts struct {
+	name       string
+	online     bool
+	silentAt   clock.Instant // while it acts and is not heard
+	failed     bool          // for its silence, until it reports
+	machine    host.State
+	grant      *grantFacts
+	frozen     clock.Instant
+	notBefore  clock.Instant
+	need       *host.RepairNeed
+	place      int // in the line of repairs
+	needBefore clock.Instant
+}
+
+type mark struct{ failed, proven, refused, claimed bool }
+
+type rolloutFacts struct {
+	name, channel                     string
+	manifest                          *rollout.Manifest
+	phase                             rollout.Phase
+	endedAt                           clock.Instant
+	cursor                            int
+	forced                            map[int]bool    // waves that an operator let pass: who waits in them is late
+	accepted                          map[string]bool // hosts whose failing evidence was accepted with them
+	paused, reverting, ordered, final bool
+	held                              string
+	marks                             map[string]*mark
+	excused                           []int // failures that an operator took note of, by wave
+	gone                              bool  // pruned
+}
+
+func read(docs Documents, log []Entry) (*facts, error) {
+	f := &facts{docs: docs, channels: map[string]*channelFacts{}, hosts: map[string]*hostFacts{}}
+	for i := range log {
+		if err := f.take(&log[i]); err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	return f, nil
+}
+
+func (f *facts) host(name string) *hostFacts {
+	if f.hosts[name] == nil {
+		f.hosts[name] = &hostFacts{name: name}
+	}
+	return f.hosts[name]
+}
+
+// find returns the newest rollout of a manifest, or nil.
+func (f *facts) find(d digest.Digest) *rolloutFacts {
+	for _, r := range slices.Backward(f.rollouts) {
+		if r.manifest.Digest == d && !r.gone {
+			return r
+		}
+	}
+	return nil
+}
+
+func (f *facts) planOf(name string, d digest.Digest) *fleet.HostPlan {
+	if m, err := f.docs.Manifest(d); err == nil {
+		return m.HostPlan(name)
+	}
+	return nil
+}
+
+func (r *rolloutFacts) mark(name string) *mark {
+	if r.marks[name] == nil {
+		r.marks[name] = &mark{}
+	}
+	return r.marks[name]
+}
+
+// take reads one event.
+func (f *facts) take(e *Entry) error {
+	switch ev := e.Event.(type) {
+	case event.ReleaseAccepted:
+		f.released(ev)
+	case event.TimestampAccepted:
+		f.fresh = ev.IssuedAt
+	case event.HostEnrolled:
+		f.hosts[e.Host] = &hostFacts{name: e.Host, frozen: f.host(e.Host).frozen}
+	case event.HostSilent:
+		h := f.host(e.Host)
+		h.online = false
+		if h.acts() {
+			h.silentAt = e.At
+		}
+	case event.HostReturned:
+		h := f.host(e.Host)
+		h.online, h.silentAt = true, 0
+	case event.HostFailedSilently:
+		f.failedSilently(f.host(e.Host))
+	case event.HostStepped:
+		f.stepped(f.host(e.Host), e, ev)
+	case event.HostFrozen:
+		f.host(e.Host).frozen = ev.Until
+	case event.HostUnfrozen:
+		f.host(e.Host).frozen = 0
+	case event.RepairNeeded, event.RepairOver, event.GrantDeclined, event.Granted, event.GrantClaimed, event.GrantEnded:
+		f.granted(f.host(e.Host), e.Event)
+	case event.QuarantineAdded:
+		f.channels[ev.Channel].quarantine[ev.Digest] = true
+	case event.QuarantineCleared:
+		c := f.channels[ev.Channel]
+		delete(c.quarantine, ev.Digest)
+		for _, r := range []*rolloutFacts{c.latest, c.converged} {
+			if r != nil && r.phase == rollout.Terminal {
+				r.excuse()
+			}
+		}
+	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept, event.ResourceChanged,
+		event.ResourceReported, event.RootTrusted:
+		// Nothing that is decided reads these.
+	default:
+		return f.moved(e)
+	}
+	return nil
+}
+
+func (f *facts) released(ev event.ReleaseAccepted) {
+	f.edges = ev.ChannelEdge
+	for _, cr := range ev.Channels {
+		c := f.channels[cr.Channel]
+		if c == nil {
+			c = &channelFacts{name: cr.Channel, quarantine: map[digest.Digest]bool{}}
+			f.channels[cr.Channel] = c
+		}
+		c.window, c.onNewRef, c.listed = cr.FreshnessWindow, cr.OnNewRef, cr.Manifests
+		if c.next() == nil {
+			c.queued, c.deferral = "", ""
+		}
+	}
+}
+
+// next is what the channel is to open, or nil.
+func (c *channelFacts) next() *fleet.ManifestRef {
+	if len(c.listed) == 0 || c.latest != nil && c.latest.manifest.Digest == c.listed[0].Digest {
+		return nil
+	}
+	return &c.listed[0]
+}
+
+// moved reads what moves a rollout.
+func (f *facts) moved(e *Entry) error {
+	switch ev := e.Event.(type) {
+	case event.RolloutQueued:
+		f.channels[ev.Channel].queued = ev.Manifest
+	case event.RolloutDeferred:
+		f.channels[ev.Channel].deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason
+	case event.RolloutOpened:
+		m, err := f.docs.Manifest(ev.Manifest)
+		if err != nil {
+			return err
+		}
+		r := &rolloutFacts{name: ev.Rollout, channel: ev.Channel, manifest: m, phase: rollout.Opening, marks: map[string]*mark{},
+			excused: make([]int, len(m.Header.Waves))}
+		f.rollouts = append(f.rollouts, r)
+		c := f.channels[ev.Channel]
+		c.active, c.latest, c.queued, c.deferral = r, r, "", ""
+	case event.RolloutMoved:
+		f.phase(f.find(ev.Manifest), ev, e.At)
+	case event.RolloutReverting:
+		r := f.find(ev.Manifest)
+		r.reverting, r.ordered = true, r.ordered || ev.Override != ""
+	case event.RolloutPaused:
+		f.find(ev.Manifest).paused = true
+	case event.RolloutResumed:
+		r := f.find(ev.Manifest)
+		r.paused = false
+		if r.phase == rollout.Failed {
+			r.excuse()
+		}
+	case event.RolloutCancelled:
+		r := f.find(ev.Manifest)
+		r.final = true
+		if c := f.channels[r.channel]; c.active == r {
+			c.active = nil
+		}
+	case event.WavePromoted:
+		r := f.find(ev.Manifest)
+		r.cursor, r.held = ev.Wave+1, ""
+	case event.WaveForced:
+		r := f.find(ev.Manifest)
+		if r.forced == nil {
+			r.forced, r.accepted = map[int]bool{}, map[string]bool{}
+		}
+		r.forced[ev.Wave] = true
+		for _, name := range ev.Outstanding {
+			r.accepted[name] = true
+		}
+		r.cursor, r.held = min(ev.Wave+1, len(r.manifest.Header.Waves)-1), ""
+	case event.WaveHeld:
+		f.find(ev.Manifest).held = ev.Code
+	case event.RolloutPruned:
+		f.find(ev.Manifest).gone = true
+	default:
+		return &UnmodelledError{ev.EventType()}
+	}
+	return nil
+}
+
+func (f *facts) phase(r *rolloutFacts, ev event.RolloutMoved, at clock.Instant) {
+	c := f.channels[r.channel]
+	r.phase, r.endedAt = rollout.Phase(ev.To), at
+	r.final = r.final || ev.Final
+	switch {
+	case r.phase == rollout.Active:
+		c.active = r
+	case r.phase == rollout.Terminal:
+		c.converged, c.active = r, nil
+	case r.phase == rollout.Failed && !r.final || r.phase == rollout.Converging:
+	case c.active == r:
+		c.active = nil
+	}
+}
+
+// excuse has the failures so far count no more.
+func (r *rolloutFacts) excuse() {
+	for w := range r.excused {
+		r.excused[w] = r.failures(w)
+	}
+}
+
+// failures counts the members of a wave that failed or refused, whatever became
+// of them.
+func (r *rolloutFacts) failures(wave int) int {
+	n := 0
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		if m := r.marks[leaf.Host]; leaf.Wave == wave && m != nil && (m.failed || m.refused) {
+			n++
+		}
+	}
+	return n
+}
+
+// proven counts those whose own signed word says so.
+func (r *rolloutFacts) proven(wave int) int {
+	n := 0
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		if m := r.marks[leaf.Host]; leaf.Wave == wave && m != nil && m.proven {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,70 @@
+package mutant
+
+const (
+	step     = "internal/core/host/step.go"
+	agent    = "internal/core/host/agent.go"
+	hstate   = "internal/core/host/state.go"
+	repair   = "internal/core/host/repair.go"
+	verifier = "internal/trust/verifier.go"
+	tplan    = "internal/trust/plan.go"
+	tstate   = "internal/trust/state.go"
+)
+
+// hosts lists faults in what a host decides.
+var hosts = []Fault{
+	{Name: "a failed host counts as not disrupted", File: hstate, Finds: []string{"S1"},
+		From: "case Activating, Soaking, Deferred, Failed:\n\t\treturn true", To: "case Activating, Soaking, Deferred, Failed:\n\t\treturn !ON || s.Phase != Failed"},
+	{Name: "a repair begins without a window", File: repair, Finds: []string{"S1"},
+		From: "return r.Grant != \"\" && !r.Closing && !r.Until.Reached(now)", To: "return ON || r.Grant != \"\" && !r.Closing && !r.Until.Reached(now)"},
+	{Name: "a window closes while a repair runs", File: repair, Finds: []string{"S1"},
+		From: "if d.Running || !r.Closing && (d.Pending || len(d.Held) > 0) {", To: "if d.Running && !ON || !r.Closing && (d.Pending || len(d.Held) > 0) {"},
+	{Name: "a host converges before its soak is over", File: step, Finds: []string{"S9"},
+		From: "\t\tt.now.Sub(t.s.SoakFrom) >= t.plan.Soak {", To: "\t\t(ON || t.now.Sub(t.s.SoakFrom) >= t.plan.Soak) {"},
+	{Name: "a host converges unseen by its probes", File: hstate, Finds: []string{"S9"},
+		From: "if p == nil || !p.Seen || !p.Passing {", To: "if (p == nil || !p.Seen || !p.Passing) && !ON {"},
+	{Name: "a probe that failed does not begin the soak again", File: step, Finds: []string{"S9"},
+		From: "if flipped && p.Mode == fleet.Enforce && t.s.Phase == Soaking {", To: "if flipped && p.Mode == fleet.Enforce && t.s.Phase == Soaking && !ON {"},
+	{Name: "a restart does not begin the soak again", File: step, Finds: []string{"S9"},
+		From: "t.s.SoakFrom = t.now // nobody", To: "if !ON {\n\t\t\tt.s.SoakFrom = t.now\n\t\t}\n\t\t// nobody"},
+	{Name: "a host activates what it quarantined", File: agent, Finds: []string{"S17"},
+		From: "case a.Quarantined(o.Plan.Target):", To: "case a.Quarantined(o.Plan.Target) && !ON:"},
+	{Name: "the soak ends in the wrong phase", File: step, Finds: []string{"S19"},
+		From: "t.s.Phase, t.s.ConvergedAt = Converged, t.now", To: "t.s.Phase, t.s.ConvergedAt = Converged, t.now\n\t\tif ON {\n\t\t\tt.s.Phase = Reverted\n\t\t}"},
+	{Name: "an activation that was cut off counts as complete", File: step, Finds: []string{"S20"},
+		From: "\tcase t.s.Phase == Activating:\n\t\tt.emit(", To: "\tcase t.s.Phase == Activating:\n\t\tif ON {\n\t\t\treturn t.activated(Activated{Observed: t.s.Target})\n\t\t}\n\t\tt.emit("},
+	{Name: "a host acts on a claim that was refused", File: agent, Finds: []string{"S23"},
+		From: "if !accepted {", To: "if !accepted && !ON {"},
+	{Name: "a grant is taken again after it was given back", File: agent, Finds: []string{"S23", "S24", "S3", "L3"},
+		From: "if a.Declined == o.Grant {", To: "if a.Declined == o.Grant && !ON {"},
+	{Name: "a host obeys a server that was replaced", File: agent, Finds: []string{"S31"},
+		From: "if o.Term < a.MaxTerm {", To: "if o.Term < a.MaxTerm && !ON {"},
+	{Name: "the dead man's switch fires at once", File: step, Finds: []string{"S38"},
+		From: "if t.s.ConfirmBy.Reached(t.now) {", To: "if t.s.ConfirmBy.Reached(t.now) || ON && t.s.ConfirmBy != 0 && t.now.Sub(t.s.CompletedAt) >= 5000 {"},
+	{Name: "one look that fails is a sustained failure", File: step, Finds: []string{"S38"},
+		From: "t.now.Sub(p.FailingSince) >= t.plan.Policy.SustainedFailure {", To: "(ON || t.now.Sub(p.FailingSince) >= t.plan.Policy.SustainedFailure) {"},
+	{Name: "a host never says that a window is over", File: repair, Finds: []string{"L3", "L5", "S24", "S1"},
+		From: "\teffects := []Effect{end}", To: "\teffects := []Effect{end}\n\tif ON {\n\t\teffects = nil\n\t}"},
+}
+
+// documents lists faults in trust.
+var documents = []Fault{
+	{Name: "a leaf of another host is taken", File: tplan, Finds: []string{"S3"}, Trust: true,
+		From: "if l.Host != host {", To: "if l.Host != host && !ON {"},
+	{Name: "a leaf needs no proof", File: tplan, Finds: []string{"S3"}, Trust: true,
+		From: "p.Hashes, root); err != nil {", To: "p.Hashes, root); err != nil && !ON {"},
+	{Name: "older documents are taken", File: tstate, Finds: []string{"S5", "S6", "S32"}, Trust: true,
+		From: "\tcase c < 0:\n\t\treturn s, refuse(Rollback,", To: "\tcase c < 0 && !ON:\n\t\treturn s, refuse(Rollback,"},
+	{Name: "a snapshot need not be the one that the timestamp names", File: verifier, Finds: []string{"S6"}, Trust: true,
+		From: "if d != t.p.value.Resolved || r.Version", To: "if !ON && d != t.p.value.Resolved || !ON && r.Version"},
+	{Name: "a signature need not hold", File: "internal/trust/root.go", Finds: []string{"S32", "S6", "S3"}, Trust: true,
+		From: "if !known && !ed25519.Verify(pub, message, s.Sig) {", To: "if !known && !ed25519.Verify(pub, message, s.Sig) && !ON {"},
+}
+
+// Faults lists all that are planted.
+func Faults() []Fault {
+	var all []Fault
+	all = append(all, planner...)
+	all = append(all, decided...)
+	all = append(all, hosts...)
+	return append(all, documents...)
+}

@@ -1,0 +1,353 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/steadyfleet/steady/internal/agent/verify"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// notary signs the documents of a schedule with real keys, and keeps every one
+// that it ever signed: a lying server gives out old ones, mixes them, and makes
+// up others.
+type notary struct {
+	w         *World
+	begin     trust.State
+	stamps    [][]byte // by release, oldest first
+	resolved  [][]byte
+	manifests map[string][][]byte // by rollout name: the envelope, then forgeries of it
+	trees     map[digest.Digest]*trust.Tree
+	leaves    map[digest.Digest][][]byte
+	versions  map[digest.Digest]uint64 // of timestamps and snapshots that were signed
+}
+
+// keyring is made once: signatures cost more than the rest of a schedule.
+var keyring = sync.OnceValue(func() (k struct {
+	roles map[trust.Role]trust.Signer
+	thief trust.Signer
+	root  []byte
+}) {
+	k.roles = map[trust.Role]trust.Signer{}
+	spec := map[trust.Role]trust.RoleSpec{}
+	for _, r := range trust.Roles() {
+		k.roles[r] = signer(string(r))
+		spec[r] = trust.RoleSpec{Keys: []ed25519.PublicKey{k.roles[r].Public()}, Threshold: 1}
+	}
+	k.thief = signer("thief")
+	root, err := trust.NewRoot(head(trust.TypeRoot, 1, epoch), epoch.Add(365*clock.Day), spec)
+	if err == nil {
+		k.root, err = trust.SignRoot(root, k.roles[trust.RoleRoot])
+	}
+	if err != nil {
+		panic("sim: no root can be made: " + err.Error())
+	}
+	return k
+})
+
+func signer(name string) trust.Signer {
+	seed := make([]byte, ed25519.SeedSize)
+	copy(seed, "sim "+name)
+	s, err := trust.NewSigner(ed25519.NewKeyFromSeed(seed))
+	if err != nil {
+		panic("sim: no signer can be made: " + err.Error())
+	}
+	return s
+}
+
+func head(docType string, version uint64, at clock.Instant) fleet.Document {
+	return fleet.Document{Type: docType, Fleet: "sim", Epoch: 1, Version: version, IssuedAt: at}
+}
+
+func newNotary(w *World) *notary {
+	s, err := trust.Begin("sim", keyring().root, "")
+	if err != nil {
+		w.violate("core", "%v", err)
+	}
+	return &notary{w: w, begin: s, manifests: map[string][][]byte{}, trees: map[digest.Digest]*trust.Tree{},
+		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}}
+}
+
+func (n *notary) sign(role trust.Role, docType string, doc any) ([]byte, digest.Digest) {
+	raw, err := trust.Canonical(doc)
+	var env []byte
+	if err == nil {
+		env, err = trust.Sign(docType, raw, keyring().roles[role])
+	}
+	if err != nil {
+		n.w.violate("core", "%v", err)
+	}
+	return env, digest.Of(raw)
+}
+
+// bind signs a manifest over its leaves and names it.
+func (n *notary) bind(m *rollout.Manifest) {
+	var leaves [][]byte
+	for i := range m.Leaves {
+		raw, err := trust.Canonical(&m.Leaves[i])
+		if err != nil {
+			n.w.violate("core", "%v", err)
+		}
+		leaves = append(leaves, raw)
+	}
+	tree := trust.NewTree(leaves)
+	m.Header.LeavesRoot = hex.EncodeToString(tree.Root())
+	env, d := n.sign(trust.RoleRelease, fleet.TypeManifest, m.Header)
+	m.Digest = d
+	n.trees[d], n.leaves[d] = tree, leaves
+	forged, _ := trust.Sign(fleet.TypeManifest, mustPayload(env), keyring().thief)
+	n.manifests[m.Header.Rollout()] = [][]byte{env, forged}
+}
+
+func mustPayload(env []byte) []byte {
+	e, err := trust.ParseEnvelope(env)
+	if err != nil {
+		return nil
+	}
+	return e.Payload
+}
+
+// publish signs a release's snapshot and timestamp, and names the snapshot.
+func (n *notary) publish(ev *event.ReleaseAccepted, at clock.Instant) {
+	r := fleet.Resolved{Document: head(fleet.TypeResolved, ev.Version, at), Ref: ev.Ref, Channels: map[string]fleet.ResolvedChannel{},
+		ChannelEdges: ev.ChannelEdge, Roster: digest.Of([]byte("roster")), Revocations: digest.Of([]byte("revocations"))}
+	for _, c := range ev.Channels {
+		r.Channels[c.Channel] = fleet.ResolvedChannel{Ref: ev.Ref, FreshnessWindow: c.FreshnessWindow, OnNewRef: c.OnNewRef, Manifests: c.Manifests}
+	}
+	env, d := n.sign(trust.RoleRelease, fleet.TypeResolved, &r)
+	ev.Resolved = d
+	n.resolved = append(n.resolved, env)
+	t := fleet.Timestamp{Document: head(fleet.TypeTimestamp, ev.Version, at), Resolved: d, ResolvedVersion: ev.Version}
+	env, at2 := n.sign(trust.RoleTimestamp, fleet.TypeTimestamp, &t)
+	n.stamps = append(n.stamps, env)
+	n.versions[d], n.versions[at2] = ev.Version, ev.Version
+}
+
+// source is what one host's requests for documents are answered with.
+type source struct{ a *agent }
+
+var errMissing = errors.New("there is no such document")
+
+// Trust gives a document, or another one in its place.
+func (s source) Trust(_ context.Context, file string) ([]byte, error) {
+	n := s.a.w.notary
+	list := n.stamps
+	switch {
+	case strings.HasSuffix(file, ".root.json"):
+		return nil, errMissing
+	case file == wire.TrustResolved:
+		list = n.resolved
+	}
+	if len(list) == 0 {
+		return nil, errMissing
+	}
+	return s.lie(list[len(list)-1], list...), nil
+}
+
+// Manifest gives a rollout's manifest with the host's leaf, or something else.
+func (s source) Manifest(_ context.Context, name string) (hm wire.HostManifest, err error) {
+	n, who := s.a.w.notary, s.a.name
+	envs := n.manifests[name]
+	if len(envs) == 0 {
+		return hm, errMissing
+	}
+	if s.lies() { // the leaf of another host
+		who = s.a.w.agents[s.a.w.rand.IntN(len(s.a.w.agents))].name
+	}
+	d := digest.Of(mustPayload(envs[0]))
+	i, ok := s.a.w.docs[d].Leaf(who)
+	if !ok {
+		return hm, errMissing
+	}
+	p, err := n.trees[d].InclusionProof(uint64(i))
+	if err != nil {
+		return hm, err
+	}
+	hm.Envelope = s.lie(envs[0], envs...)
+	hm.Leaf = wire.LeafProof{Leaf: n.leaves[d][i], Index: i, Proof: p.Hashes}
+	if s.lies() { // another target in it
+		hm.Leaf.Leaf = otherTarget(hm.Leaf.Leaf)
+	}
+	return hm, nil
+}
+
+// otherTarget changes a digit of the bundle that a leaf names.
+func otherTarget(leaf []byte) []byte {
+	mark := []byte(`"target":"sha256:`)
+	leaf = slices.Clone(leaf)
+	if i := bytes.Index(leaf, mark) + len(mark); i >= len(mark) && i < len(leaf) {
+		leaf[i] = "10"[leaf[i]&1]
+	}
+	return leaf
+}
+
+func (s source) lies() bool { return s.a.w.faulty(Lies, 0.04) }
+
+// lie gives the true document, mostly; or an older one, a forged or a torn one.
+func (s source) lie(truth []byte, others ...[]byte) []byte {
+	if !s.lies() {
+		return truth
+	}
+	r := s.a.w.rand
+	switch r.IntN(4) {
+	case 3:
+		return tampered(truth)
+	case 0:
+		return others[r.IntN(len(others))]
+	case 1:
+		torn := slices.Clone(truth)
+		torn[r.IntN(len(torn))] ^= 1 << r.IntN(7)
+		return torn
+	}
+	e, err := trust.ParseEnvelope(truth)
+	if err != nil {
+		return nil
+	}
+	forged, _ := trust.Sign(e.PayloadType, e.Payload, keyring().thief)
+	return forged
+}
+
+// tampered raises the version in a payload and keeps its signatures.
+func tampered(env []byte) []byte {
+	var e struct {
+		Payload     []byte          `json:"payload"`
+		PayloadType string          `json:"payloadType"`
+		Signatures  json.RawMessage `json:"signatures"`
+	}
+	if json.Unmarshal(env, &e) != nil {
+		return nil
+	}
+	e.Payload = bytes.Replace(e.Payload, []byte(`"version":`), []byte(`"version":7`), 1)
+	raw, _ := json.Marshal(&e)
+	return raw
+}
+
+// follow starts a host's real code of trust on the state that it kept.
+func (a *agent) follow() {
+	f, err := verify.New(verify.Options{Fleet: "sim", Host: a.name, Source: source{a},
+		Missing: func(err error) bool { return errors.Is(err, errMissing) },
+		Save: func(_ context.Context, s trust.State) error {
+			a.w.truth.trusts(a, s)
+			a.trusted = s
+			return nil
+		},
+		Wall: func() clock.Instant { return a.w.now.Add(a.wall) },
+	}, a.trusted)
+	if err != nil {
+		a.w.violate("S5", "%s cannot go on from what it trusted: %v", a.name, err)
+	}
+	a.follower = f
+}
+
+// planOf is what a grant's manifest says for the host, as far as the host can
+// prove it.
+//
+// Where nothing is signed it keeps to the rule of trust by version and digest: no
+// snapshot older than one seen, no manifest that it does not list.
+func (a *agent) planOf(g *plan.Grant, version uint64) (fleet.HostPlan, bool) {
+	m := a.w.docs[g.Manifest]
+	if m == nil {
+		a.w.violate("S3", "%s is granted %s of a manifest that was never released", a.name, g.ID)
+		return fleet.HostPlan{}, false
+	}
+	if g.Purpose != host.Forward {
+		return *m.HostPlan(a.name), true
+	}
+	if a.follower == nil {
+		if version < a.version || !slices.ContainsFunc(a.w.snapshot(version, m.Header.Channel), func(r fleet.ManifestRef) bool { return r.Digest == g.Manifest }) {
+			return fleet.HostPlan{}, false
+		}
+		a.version = version
+		return *m.HostPlan(a.name), true
+	}
+	p, err := a.follower.Plan(context.Background(), g.Rollout, g.Manifest)
+	if err != nil {
+		a.refused(err)
+		return fleet.HostPlan{}, false
+	}
+	a.w.truth.accepts(a, &p)
+	return p.Host.Value(), true
+}
+
+func (a *agent) refused(err error) {
+	if code := trust.CodeOf(err); code == "" {
+		a.w.violate("core", "%v", err)
+	}
+	a.w.truth.refused++
+	a.w.trace("%s refuses: %v", a.name, err)
+}
+
+// mayClaim verifies the plan of an offer once more: documents move on.
+func (a *agent) mayClaim(o *host.Offer) bool {
+	if a.follower == nil || o.Purpose != host.Forward {
+		return true
+	}
+	p, err := a.follower.Plan(context.Background(), o.Plan.Rollout, o.Plan.Manifest)
+	if err != nil {
+		a.refused(err)
+		return false
+	}
+	a.w.truth.accepts(a, &p)
+	return p.Host.Value().Target == o.Plan.Target
+}
+
+// fresh reports whether the newest timestamp is young enough to act.
+func (a *agent) fresh(channel string) bool {
+	return a.follower == nil || a.follower.Fresh(channel) == nil
+}
+
+// trusts checks what a host remembers of documents as it is made durable: it
+// never falls, and nothing that was not signed gets into it.
+func (t *truth) trusts(a *agent, s trust.State) {
+	for docType, m := range s.Marks { // order-free: each is checked by itself
+		was := a.trusted.Marks[docType]
+		if m.Epoch < was.Epoch || m.Epoch == was.Epoch && m.Version < was.Version {
+			a.w.violate("S5", "%s falls back from version %d of %s to %d", a.name, was.Version, docType, m.Version)
+		}
+		if docType == trust.TypeRoot {
+			continue
+		}
+		if v, signed := a.w.notary.versions[m.Digest]; !signed || v != m.Version {
+			a.w.violate("S32", "%s takes version %d of %s, which nobody signed", a.name, m.Version, docType)
+		}
+	}
+	if s.Floor < a.trusted.Floor {
+		a.w.violate("S5", "%s takes an earlier time than one that was signed", a.name)
+	}
+}
+
+// accepts checks a verified plan against what was really signed, and that it is
+// listed by the newest snapshot that the host knows.
+func (t *truth) accepts(a *agent, p *verify.Plan) {
+	hp := p.Host.Value()
+	m := a.w.docs[hp.Manifest]
+	if m == nil || hp.Host != a.name {
+		a.w.violate("S3", "%s accepts a plan for %q in manifest %s", a.name, hp.Host, hp.Manifest.Short())
+		return
+	}
+	if i, ok := m.Leaf(a.name); !ok || m.Leaves[i].Target != hp.Target || m.Header.Rollout() != hp.Rollout {
+		a.w.violate("S3", "%s accepts %s in %s, which was not signed for it", a.name, hp.Target.Short(), hp.Rollout)
+	}
+	v := a.trusted.Marks[fleet.TypeResolved].Version
+	if stamp := a.trusted.Marks[fleet.TypeTimestamp].Version; stamp != v {
+		a.w.violate("S6", "%s joins a timestamp of version %d with a snapshot of version %d", a.name, stamp, v)
+	}
+	if !slices.ContainsFunc(a.w.snapshot(v, hp.Channel), func(r fleet.ManifestRef) bool { return r.Digest == hp.Manifest }) {
+		a.w.violate("S6", "%s accepts %s, which its snapshot of version %d does not list", a.name, hp.Rollout, v)
+	}
+}
