@@ -12,7 +12,7 @@ import (
 )
 
 // maxDirect is the most direct requirements of the module.
-const maxDirect = 20
+const maxDirect = 22
 
 // Requirement is one line of a go.mod file.
 type Requirement struct {

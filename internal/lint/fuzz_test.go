@@ -1,0 +1,128 @@
+package lint
+
+import (
+	"path"
+	"strings"
+	"testing"
+)
+
+// unfuzzed are the decoders that need no fuzz test, with the reason.
+var unfuzzed = map[string]string{
+	"internal/cli/apply.ReadFile":           "reads a file and hands its bytes to document.Read, which is fuzzed",
+	"internal/cli/document.ReadCompose":     "opens a folder and hands it to compose.Load, which is fuzzed",
+	"internal/cli/term.ParseFormat":         "compares a flag of the operator's own with three words",
+	"internal/control/intake.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
+	"internal/identity.LoadAuthority":       "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
+	"internal/identity.LoadAuthorityWith":   "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
+	"internal/identity.FileKeys.Load":       "is LoadKey, which is fuzzed",
+	"internal/identity.ModuleKeys.Load":     "reads a file and hands its bytes to tpm.Module.Read",
+	"internal/identity/tpm.Module.Read":     "reads a file that a TPM wrapped on this machine; asks the TPM, some milliseconds a time, before it believes it",
+	"internal/release.VerifyDir":            "opens a folder and hands it to Verify, which is fuzzed",
+	"internal/store/sqlite.Store.ReadHost":  "asks the database for a host's records by name: a query, no parser",
+	"internal/trust.Verified.UnmarshalJSON": "refuses whatever it is given: TestS4VerifiedIsNotReadFromJSON",
+}
+
+// TestEveryDecoderIsFuzzed finds every exported decoder of outside bytes.
+func TestEveryDecoderIsFuzzed(t *testing.T) {
+	tr := load(t)
+	var decoders []Decoder
+	var targets []Target
+	for _, name := range tr.files {
+		if !strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "reconcile/") || !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") {
+			continue
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			found, err := Targets(name, tr.read(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			targets = append(targets, found...)
+			continue
+		}
+		found, err := Decoders(name, tr.read(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoders = append(decoders, found...)
+	}
+	if len(decoders) < 20 || len(targets) < 10 {
+		t.Fatalf("only %d decoders and %d fuzz tests found: the rule would see nothing", len(decoders), len(targets))
+	}
+	report(t, Fuzzed(decoders, targets, unfuzzed))
+}
+
+// TestEveryFuzzTestHasACorpus: what a search found once is in the tree, and each
+// run of the tests begins with it.
+func TestEveryFuzzTestHasACorpus(t *testing.T) {
+	tr := load(t)
+	corpora := map[string]bool{}
+	for _, name := range tr.files {
+		if strings.Contains(name, "/testdata/fuzz/") {
+			corpora[path.Dir(name)] = true
+		}
+	}
+	for _, name := range tr.files {
+		if !strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
+			continue
+		}
+		found, err := Targets(name, tr.read(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range found {
+			if dir := path.Dir(name) + "/testdata/fuzz/" + target.Name; !corpora[dir] {
+				t.Errorf("%s: %s has no corpus: commit some inputs of a search below %s", name, target.Name, dir)
+			}
+		}
+	}
+}
+
+func TestFuzzRule(t *testing.T) {
+	decoders := func(src string) []Decoder {
+		t.Helper()
+		found, err := Decoders("internal/a/a.go", []byte("package a\n"+src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	targets := func(file, src string) []Target {
+		t.Helper()
+		found, err := Targets(file, []byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for _, none := range []string{
+		"func parse(b []byte) {}", "func Parse(n int) {}", "func Make(b []byte) {}", "func Decoders(b []byte) {}", "func Open(name string) {}",
+		"func (h hidden) Parse(b []byte) {}", "type R struct{}\nfunc (r *R) Read(p []byte) (int, error) { return 0, nil }",
+	} {
+		if found := decoders(none); len(found) != 0 {
+			t.Errorf("%s: %v", none, found)
+		}
+	}
+	parse, method := decoders("func ParseX(s string) {}"), decoders("type T struct{}\nfunc (t *T) UnmarshalText(b []byte) {}\n")
+	if len(parse) != 1 || len(method) != 1 || method[0].Key() != "internal/a.T.UnmarshalText" {
+		t.Fatalf("%v %v", parse, method)
+	}
+	for _, arg := range []string{"json.RawMessage", "io.Reader", "fs.FS", "[]byte"} {
+		if len(decoders("func Decode(x "+arg+") {}")) != 1 {
+			t.Errorf("Decode of %s is no decoder", arg)
+		}
+	}
+	inside := targets("internal/a/a_test.go", "package a\nfunc FuzzX(f *testing.F) { f.Fuzz(func() { ParseX(s) }) }\nfunc TestX() { y.UnmarshalText(b) }")
+	outside := targets("internal/b/b_test.go", "package b\nimport \""+Module+"/internal/a\"\nfunc FuzzY(f *testing.F) { a.ParseX(s); x.UnmarshalText(b) }")
+	stranger := targets("internal/c/c_test.go", "package c\nfunc FuzzZ(f *testing.F) { ParseX(s); x.UnmarshalText(b) }")
+	one(t, Fuzzed(parse, inside, nil))
+	one(t, Fuzzed(parse, outside, nil))
+	one(t, Fuzzed(parse, stranger, nil), "internal/a.ParseX")
+	one(t, Fuzzed(method, inside, nil), "T.UnmarshalText")
+	one(t, Fuzzed(method, outside, nil))
+	one(t, Fuzzed(method, stranger, nil), "T.UnmarshalText")
+	long := "a reason that says something"
+	one(t, Fuzzed(parse, nil, map[string]string{"internal/a.ParseX": long}))
+	one(t, Fuzzed(parse, nil, map[string]string{"internal/a.ParseX": "no"}), "without a reason")
+	one(t, Fuzzed(parse, inside, map[string]string{"internal/a.ParseX": long}), "take the exception away")
+	one(t, Fuzzed(nil, nil, map[string]string{"internal/a.Gone": long}), "no decoder is named")
+}
