@@ -15,9 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/content"
+	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/agent/probe"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/timeline"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -34,17 +37,17 @@ import (
 // Agent is one host's agent.
 type Agent struct {
 	cfg       Config
-	id        identityDoc
+	id        enrolment.Identity
 	store     *state.Store
 	rows      *rows.Store
 	loop      *reconcile.Loop
 	system    system.Host
-	time      *timeline
+	time      *timeline.Timeline
 	eventKey  crypto.Signer
-	cert      *certificate
+	cert      *enrolment.Certificate
 	client    *client.Client
 	follower  *verify.Follower
-	content   *content
+	content   *content.Cache
 	hosting   *hosting.Hosting
 	runner    *probe.Runner
 	repairing repairing
@@ -66,7 +69,7 @@ type Agent struct {
 	serverError atomic.Pointer[string]
 	status      atomic.Pointer[Status]
 	started     time.Time
-	signed      atomic.Pointer[signedTime]
+	signed      atomic.Pointer[timeline.Signed]
 	process     string        // drawn at random for this run
 	mark        atomic.Uint64 // of the server's latest reply to a heartbeat
 	fatal       chan error    // the first failure of the database
@@ -142,7 +145,7 @@ func (a *Agent) load(ctx context.Context) error {
 		return fmt.Errorf("%s holds no identity; enrol the host first: give it a token of steady token create with --token", a.cfg.StateDir)
 	}
 	var doc agentDoc
-	var cd clockDoc
+	var cd timeline.Doc
 	var ts trust.State
 	for key, v := range map[string]any{keyAgent: &doc, keyClock: &cd, keyTrust: &ts} {
 		if ok, err := a.store.Get(ctx, key, v); err != nil {
@@ -155,10 +158,10 @@ func (a *Agent) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.time, err = cd.resume(a.cfg.Clock, max(doc.Now, newest)); err != nil {
+	if a.time, err = cd.Resume(a.cfg.Clock, max(doc.Now, newest)); err != nil {
 		return err
 	}
-	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyClock, a.time.doc()) }); err != nil {
+	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyClock, a.time.Doc()) }); err != nil {
 		return err
 	}
 	var n delegationDoc
@@ -167,11 +170,11 @@ func (a *Agent) load(ctx context.Context) error {
 	} else if ok {
 		a.newest.Store(&n)
 	}
-	var seen signedTime
+	var seen timeline.Signed
 	if _, err := a.store.Get(ctx, keySigned, &seen); err != nil {
 		return err
 	}
-	a.signed.Store(new(seen.after(ts.Floor, a.time.Now())))
+	a.signed.Store(new(seen.After(ts.Floor, a.time.Now())))
 	if err := a.connect(ts); err != nil {
 		return err
 	}
@@ -187,13 +190,13 @@ func (a *Agent) connect(ts trust.State) error {
 		server = a.id.Server
 	}
 	var err error
-	if a.eventKey, err = loadEventKey(a.store); err != nil {
+	if a.eventKey, err = enrolment.EventKey(a.store.KeyPath); err != nil {
 		return err
 	}
-	if a.cert, err = loadCertificate(a.store, &a.id); err != nil {
+	if a.cert, err = enrolment.Load(&a.id, a.store.KeyPath); err != nil {
 		return err
 	}
-	tlsConfig, err := agentTLS(server, a.id.ServerCA, a.cert.get, a.wall)
+	tlsConfig, err := enrolment.TLS(server, a.id.ServerCA, a.cert.Get, a.wall)
 	if err != nil {
 		return err
 	}
@@ -220,7 +223,7 @@ func (a *Agent) manage(ctx context.Context) error {
 	if a.cfg.Light {
 		workers = 1
 	}
-	a.content = newContent(a.store, a.client)
+	a.content = content.New(a.store, a.client)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
 		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.gate), reconcile.WithDebounce(debounce),
@@ -235,7 +238,7 @@ func (a *Agent) manage(ctx context.Context) error {
 		return err
 	}
 	a.system = system.Host{
-		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.bootID, Content: a.content, Ledger: a.store, Keeper: a,
+		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: a,
 		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Asks: a.asks, Systems: filepath.Join(a.cfg.StateDir, "systems"),
 	}
 	return system.Register(a.loop, a.system)

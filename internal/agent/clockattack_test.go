@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/agent/timeline"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -28,7 +29,7 @@ type clockWorld struct {
 	shown    int            // which release the server shows
 
 	disk     []byte // state of trust
-	seen     signedTime
+	seen     timeline.Signed
 	follower *verify.Follower
 	floor    clock.Instant
 	accepted uint64
@@ -39,10 +40,10 @@ var errAbsent = errors.New("there is no such document")
 
 const freshFor = clock.Hour
 
-func (w *clockWorld) now() clock.Instant      { return w.first.Add(w.passed) }
-func (w *clockWorld) timeline() clock.Instant { return clock.Instant(clock.Day).Add(w.passed) }
+func (w *clockWorld) now() clock.Instant     { return w.first.Add(w.passed) }
+func (w *clockWorld) ownTime() clock.Instant { return clock.Instant(clock.Day).Add(w.passed) }
 func (w *clockWorld) wall() clock.Instant {
-	return w.seen.wall(max(0, w.now().Add(w.off)), w.timeline())
+	return w.seen.Wall(max(0, w.now().Add(w.off)), w.ownTime())
 }
 
 // Trust and Manifest are the server, which shows whatever it likes of what was
@@ -68,11 +69,11 @@ func (w *clockWorld) boot() {
 	if err := json.Unmarshal(w.disk, &s); err != nil {
 		w.t.Fatal(err)
 	}
-	w.seen = w.seen.after(s.Floor, w.timeline())
+	w.seen = w.seen.After(s.Floor, w.ownTime())
 	f, err := verify.New(verify.Options{Fleet: testFleet, Host: "web-1", Source: w, Wall: w.wall,
 		Missing: func(err error) bool { return errors.Is(err, errAbsent) },
 		Save: func(_ context.Context, s trust.State) (err error) {
-			w.seen = w.seen.after(s.Floor, w.timeline())
+			w.seen = w.seen.After(s.Floor, w.ownTime())
 			w.disk, err = json.Marshal(s)
 			return err
 		}}, s)

@@ -1,19 +1,16 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 
+	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/agent/timeline"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
-
-// DialFunc opens a network connection; see net.Dialer.DialContext.
-type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Config says where an agent keeps its state and how it runs. Agents share
 // nothing in a process: any number of them may run in one.
@@ -30,8 +27,8 @@ type Config struct {
 	Version string
 	// Log takes what happens; the default discards.
 	Log *slog.Logger
-	// Clock is the host's clock; the default is System.
-	Clock Clock
+	// Clock is the host's clock; the default is timeline.System.
+	Clock timeline.Clock
 	// Hosting says where containers run and where the router listens.
 	Hosting hosting.Config
 	// Resync is how often every resource is looked at without a trigger; the
@@ -44,7 +41,7 @@ type Config struct {
 	// production: a power cut may then forget what was acknowledged.
 	Light bool
 	// Dial replaces the network; the default is net.Dialer.
-	Dial DialFunc
+	Dial enrolment.Dialer
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -65,7 +62,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Clock == nil {
-		c.Clock = System()
+		c.Clock = timeline.System()
 	}
 	if len(c.Reboot) == 0 {
 		c.Reboot = DefaultReboot

@@ -98,7 +98,7 @@ func (c *courier) round(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	renew := max(a.cert.due().Sub(a.wall()), time.Until(c.renewAt))
+	renew := max(a.cert.Due().Sub(a.wall()), time.Until(c.renewAt))
 	return max(0, min(time.Until(c.beatAt), renew)), nil
 }
 
@@ -251,7 +251,7 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 		return wire.HeartbeatReply{}, database(err)
 	}
 	beat := wire.Heartbeat{
-		AgentVersion: a.cfg.Version, Incarnation: a.id.Incarnation, BootID: a.time.bootID,
+		AgentVersion: a.cfg.Version, Incarnation: a.id.Incarnation, BootID: a.time.BootID(),
 		Current: a.status.Load().Machine.Current, LastSeq: last, Pending: int(last - min(acked, last)),
 		Uptime: int64(time.Since(a.started) / time.Second), Process: a.process, Mark: a.mark.Load(),
 	}
@@ -267,7 +267,7 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 
 // renew renews the certificate when it is time.
 func (c *courier) renew(ctx context.Context) {
-	if c.a.wall().Before(c.a.cert.due()) || time.Now().Before(c.renewAt) {
+	if c.a.wall().Before(c.a.cert.Due()) || time.Now().Before(c.renewAt) {
 		return
 	}
 	if err := c.a.renew(ctx); err != nil {

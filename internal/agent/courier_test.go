@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -75,7 +76,7 @@ func TestRenewal(t *testing.T) {
 	}
 	until(t, "a second certificate", func() bool { return serials() == 2 })
 	until(t, "it is kept", func() bool {
-		var id identityDoc
+		var id enrolment.Identity
 		_, err := b.agent.store.Get(t.Context(), keyIdentity, &id)
 		return err == nil && id.Renewals == 1
 	})
@@ -100,29 +101,6 @@ func TestEnrolmentIsRefused(t *testing.T) {
 	defer s.mu.Unlock()
 	if len(s.reports) != 1 || s.reports[0].Kind != "TrustError" || len(s.chains) != 0 {
 		t.Errorf("reports %v, %d hosts", s.reports, len(s.chains))
-	}
-}
-
-// TestClockGoesOn moves the wall clock, restarts and reboots: the agent's own
-// time never goes back and never jumps.
-func TestClockGoesOn(t *testing.T) {
-	c := newTestClock()
-	first := got(clockDoc{BootID: "boot-1", Base: 1000}.resume(c, 1000))(t)
-	start := first.Now()
-	c.wall = -100 * clock.Day
-	c.push(clock.Hour)
-	later := first.Now()
-	if d := later.Sub(start); d < clock.Hour || d > clock.Hour+clock.Minute {
-		t.Errorf("an hour took %s", d)
-	}
-	again := got(first.doc().resume(c, later))(t)
-	if d := again.Now().Sub(later); d < 0 || d > clock.Minute {
-		t.Errorf("a restart took %s", d)
-	}
-	c.reboot("boot-2")
-	rebooted := got(again.doc().resume(c, later))(t)
-	if d := rebooted.Now().Sub(later); d < 0 || d > clock.Minute {
-		t.Errorf("a reboot took %s", d)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/content"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/container"
@@ -56,7 +57,7 @@ func (a *Agent) prepare(ctx context.Context, o host.Offer) error {
 			detail = detailDiskFull
 		case client.StatusOf(err) == http.StatusNotFound:
 			detail = detailMissing
-		case errors.As(err, new(*contentError)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errPrepareSystem):
+		case errors.As(err, new(*content.Error)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errPrepareSystem):
 			detail = detailFailed
 		}
 		if detail != "" {
@@ -92,7 +93,7 @@ func (a *Agent) prepareOnce(ctx context.Context, o host.Offer) error {
 	if err != nil {
 		return err
 	}
-	missing, err := a.content.missing(ctx, bundle.Value())
+	missing, err := a.content.Missing(ctx, bundle.Value())
 	if err != nil {
 		return err
 	}
@@ -100,12 +101,12 @@ func (a *Agent) prepareOnce(ctx context.Context, o host.Offer) error {
 		return err
 	}
 	if !cached {
-		if err := a.content.put(bundle.Digest(), raw); err != nil {
+		if err := a.content.Put(bundle.Digest(), raw); err != nil {
 			return err
 		}
 	}
 	for _, f := range missing {
-		if err := a.content.fetch(ctx, f.Digest, f.Size); err != nil {
+		if err := a.content.Fetch(ctx, f.Digest, f.Size); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func (m answered) apply(_ context.Context, r *reducer, t *turn) error {
 		t.add(r.state.RepairAnswered(m.grant, m.accepted, t.now))
 		return nil
 	}
-	in := r.state.ClaimAnswered(m.grant, m.accepted, r.a.time.bootID)
+	in := r.state.ClaimAnswered(m.grant, m.accepted, r.a.time.BootID())
 	if in == nil {
 		return nil
 	}

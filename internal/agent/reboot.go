@@ -106,7 +106,7 @@ func (a *Agent) staged(ctx context.Context, generation *engine.Row) (string, err
 		if err != nil {
 			return "", err
 		}
-		if system.StagedBoot(run) == a.time.bootID { // else it waits to be looked at after the reboot
+		if system.StagedBoot(run) == a.time.BootID() { // else it waits to be looked at after the reboot
 			return system.Scrub(rows[i].Reason.Words, 256), nil
 		}
 	}

@@ -68,7 +68,7 @@ func (t *turn) add(effects []host.Effect) {
 // begin takes the first turn: the agent started. Nothing else runs yet.
 func (r *reducer) begin(ctx context.Context) error {
 	t := &turn{now: r.a.time.Now(), save: true}
-	if err := r.step(t, host.Booted{BootID: r.a.time.bootID, Current: r.state.Machine.Current}); err != nil {
+	if err := r.step(t, host.Booted{BootID: r.a.time.BootID(), Current: r.state.Machine.Current}); err != nil {
 		return err
 	}
 	t.add(r.state.Resume())
@@ -224,7 +224,7 @@ func (r *reducer) publish() {
 	m := r.state.Machine
 	m.Probes = slices.Clone(m.Probes)
 	s := &Status{
-		Fleet: r.a.id.Fleet, Host: r.a.id.Host, Incarnation: r.a.id.Incarnation, BootID: r.a.time.bootID,
+		Fleet: r.a.id.Fleet, Host: r.a.id.Host, Incarnation: r.a.id.Incarnation, BootID: r.a.time.BootID(),
 		Machine: m, Quarantine: slices.Clone(r.state.Quarantine), MaxTerm: r.state.MaxTerm, Repairs: r.state.Repairs,
 		Overrides: r.state.Overrides,
 		Refused:   r.lastRefused, Current: m.Current, plan: r.state.Plan,
@@ -243,7 +243,7 @@ func (r *reducer) sweep() {
 		return
 	}
 	m := &r.state.Machine
-	if err := r.a.content.sweep(m.Current, m.From, m.Target); err != nil {
+	if err := r.a.content.Sweep(m.Current, m.From, m.Target); err != nil {
 		r.a.cfg.Log.Warn("old content was not removed", "error", err)
 	}
 }

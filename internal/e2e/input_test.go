@@ -64,8 +64,8 @@ func (c *caller) connect(pair *tls.Certificate) {
 	c.http = &http.Client{Transport: transport}
 }
 
-// enrolment makes keys and the request to enrol with them.
-func enrolment(t testing.TB, token []byte) (client, events ed25519.PrivateKey, m wire.Enroll) {
+// askToEnrol makes keys and the request to enrol with them.
+func askToEnrol(t testing.TB, token []byte) (client, events ed25519.PrivateKey, m wire.Enroll) {
 	client, events = got(identity.NewKey())(t), got(identity.NewKey())(t)
 	return client, events, wire.Enroll{Token: token, CSR: got(identity.NewCSR(client))(t), EventKey: events.Public().(ed25519.PublicKey)}
 }
@@ -75,7 +75,7 @@ func newCaller(t testing.TB, o *origin, name string) (c *caller, token []byte) {
 	c = &caller{t: t, o: o, name: name}
 	c.connect(nil)
 	token = got(identity.ParseTokenText(o.token(name)))(t).Envelope
-	client, events, m := enrolment(t, token)
+	client, events, m := askToEnrol(t, token)
 	status, body := c.post(wire.RouteEnroll, m)
 	if status != http.StatusOK {
 		t.Fatalf("enrol: %d %s", status, body)
@@ -153,7 +153,7 @@ func TestBadBodies(t *testing.T) {
 // spent uses a token again with other keys.
 func (c *caller) spent(token []byte) {
 	c.t.Helper()
-	_, _, again := enrolment(c.t, token)
+	_, _, again := askToEnrol(c.t, token)
 	if status, body := c.post(wire.RouteEnroll, again); status != http.StatusForbidden {
 		c.t.Errorf("a spent token: %d %s, expected 403", status, body)
 	}

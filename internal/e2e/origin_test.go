@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/api/agents"
 	"github.com/steadyfleet/steady/internal/control"
@@ -207,7 +208,7 @@ type box struct {
 	clock *wallClock
 	state string
 	root  string
-	dial  agent.DialFunc
+	dial  enrolment.Dialer
 	// hosting is where containers run; none by default.
 	hosting hosting.Config
 	log     *slog.Logger

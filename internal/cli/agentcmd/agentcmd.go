@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent"
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/agent/timeline"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
@@ -152,9 +153,9 @@ func (o options) config(errOut io.Writer) (agent.Config, error) {
 	if len(strings.Fields(o.reboot)) == 0 {
 		return agent.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
 	}
-	var source agent.Clock
+	var source timeline.Clock
 	if o.bootID != "" {
-		source = agent.SystemWithBootID(o.bootID)
+		source = timeline.SystemWithBootID(o.bootID)
 	}
 	return agent.Config{
 		Reboot: strings.Fields(o.reboot), Clock: source,

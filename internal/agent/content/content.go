@@ -1,4 +1,8 @@
-package agent
+// Package content gives what verified documents name by digest: from the host's
+// store, or else from its server. It asks only for digests that it is given, and
+// never gives, or keeps, what does not have the digest. It decides nothing: what
+// is needed, and when what is old may go, its caller says.
+package content
 
 import (
 	"bytes"
@@ -10,7 +14,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -19,12 +22,17 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// content gives what is named by digest, from the cache or else the server.
-// Only digests that came from verified documents are ever asked for, and what
-// does not have the digest is never given.
-type content struct {
+// Server is where content comes from.
+type Server interface {
+	Bundle(ctx context.Context, d digest.Digest) ([]byte, error)
+	// Blob writes a blob, of size bytes, to w.
+	Blob(ctx context.Context, d digest.Digest, size int64, w io.Writer) error
+}
+
+// Cache is the content of one host. It may be used from any goroutine.
+type Cache struct {
 	store  *state.Store
-	client *client.Client
+	server Server
 
 	mu      sync.Mutex
 	bundles map[digest.Digest]*fleet.Bundle
@@ -34,34 +42,35 @@ type content struct {
 // or an activation goes.
 const maxBundles = 2
 
-func newContent(s *state.Store, c *client.Client) *content {
-	return &content{store: s, client: c, bundles: map[digest.Digest]*fleet.Bundle{}}
+// New returns the content of a store and its server.
+func New(s *state.Store, from Server) *Cache {
+	return &Cache{store: s, server: from, bundles: map[digest.Digest]*fleet.Bundle{}}
 }
 
-// contentError is content that the server gave and that is not what was asked for.
-type contentError struct{ err error }
+// Error is content that the server gave and that is not what was asked for.
+type Error struct{ err error }
 
-func (e *contentError) Error() string { return e.err.Error() }
-func (e *contentError) Unwrap() error { return e.err }
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
 
 // Bundle implements system.Content.
-func (c *content) Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error) {
+func (c *Cache) Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error) {
 	b, err := c.local(d)
 	if !errors.Is(err, state.ErrNoBlob) {
 		return b, err
 	}
-	raw, err := c.client.Bundle(ctx, d)
+	raw, err := c.server.Bundle(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s is not on this host, and cannot be fetched: %w", d.Short(), err)
 	}
-	if err := c.put(d, raw); err != nil {
+	if err := c.Put(d, raw); err != nil {
 		return nil, err
 	}
 	return c.local(d)
 }
 
 // local reads a bundle that is on this host.
-func (c *content) local(d digest.Digest) (*fleet.Bundle, error) {
+func (c *Cache) local(d digest.Digest) (*fleet.Bundle, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.bundles[d]; b != nil {
@@ -82,10 +91,10 @@ func (c *content) local(d digest.Digest) (*fleet.Bundle, error) {
 	return &b, nil
 }
 
-// put stores bytes under their digest.
-func (c *content) put(d digest.Digest, raw []byte) error {
+// Put stores bytes under their digest.
+func (c *Cache) Put(d digest.Digest, raw []byte) error {
 	if digest.Of(raw) != d {
-		return &contentError{fmt.Errorf("the server gave %s instead of %s", digest.Of(raw).Short(), d.Short())}
+		return &Error{fmt.Errorf("the server gave %s instead of %s", digest.Of(raw).Short(), d.Short())}
 	}
 	return c.store.WriteBlob(d, int64(len(raw)), func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(raw))
@@ -94,9 +103,9 @@ func (c *content) put(d digest.Digest, raw []byte) error {
 }
 
 // Blob implements system.Content.
-func (c *content) Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error) {
+func (c *Cache) Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error) {
 	if !c.store.HasBlob(d, size) {
-		if err := c.fetch(ctx, d, size); err != nil {
+		if err := c.Fetch(ctx, d, size); err != nil {
 			return nil, err
 		}
 	}
@@ -104,26 +113,27 @@ func (c *content) Blob(ctx context.Context, d digest.Digest, size int64) (io.Rea
 }
 
 // Damaged implements system.Content.
-func (c *content) Damaged(d digest.Digest) error { return c.store.RemoveBlob(d) }
+func (c *Cache) Damaged(d digest.Digest) error { return c.store.RemoveBlob(d) }
 
-// fetch gets a blob from the server.
-func (c *content) fetch(ctx context.Context, d digest.Digest, size int64) error {
+// Fetch gets a blob from the server, whether it is here or not.
+func (c *Cache) Fetch(ctx context.Context, d digest.Digest, size int64) error {
 	if size > wire.MaxBlob {
-		return &contentError{fmt.Errorf("blob %s of %d bytes is larger than the %d allowed", d.Short(), size, int64(wire.MaxBlob))}
+		return &Error{fmt.Errorf("blob %s of %d bytes is larger than the %d allowed", d.Short(), size, int64(wire.MaxBlob))}
 	}
 	var asked error
 	err := c.store.WriteBlob(d, size, func(w io.Writer) error {
-		asked = c.client.Blob(ctx, d, size, w)
+		asked = c.server.Blob(ctx, d, size, w)
 		return asked
 	})
 	if errors.Is(asked, wire.ErrTooLarge) || asked == nil && errors.Is(err, state.ErrOtherContent) {
-		return &contentError{err}
+		return &Error{err}
 	}
 	return err
 }
 
-// missing lists what content is not here or is damaged.
-func (c *content) missing(ctx context.Context, b fleet.Bundle) ([]container.Blob, error) {
+// Missing lists what content of a bundle is not here or is damaged; what is
+// damaged is removed.
+func (c *Cache) Missing(ctx context.Context, b fleet.Bundle) ([]container.Blob, error) {
 	var out []container.Blob
 	for _, f := range b.Blobs() {
 		ok, err := c.intact(f)
@@ -140,7 +150,7 @@ func (c *content) missing(ctx context.Context, b fleet.Bundle) ([]container.Blob
 	return out, nil
 }
 
-func (c *content) intact(f container.Blob) (bool, error) {
+func (c *Cache) intact(f container.Blob) (bool, error) {
 	if !c.store.HasBlob(f.Digest, f.Size) {
 		return false, nil
 	}
@@ -159,8 +169,8 @@ func (c *content) intact(f container.Blob) (bool, error) {
 	return false, c.store.RemoveBlob(f.Digest)
 }
 
-// sweep removes what none of the bundles needs.
-func (c *content) sweep(pinned ...digest.Digest) error {
+// Sweep removes what none of the bundles needs; empty ones are left out.
+func (c *Cache) Sweep(pinned ...digest.Digest) error {
 	keep := map[digest.Digest]bool{}
 	for _, d := range pinned {
 		if d == "" || keep[d] {

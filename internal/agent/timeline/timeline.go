@@ -1,4 +1,7 @@
-package agent
+// Package timeline keeps a host's own time: instants that go on over restarts and
+// reboots and never jump with the wall clock, and a wall clock that is never behind
+// what was signed. It keeps nothing on disk and sets no timer; its caller does.
+package timeline
 
 import (
 	"fmt"
@@ -54,38 +57,49 @@ func (c *systemClock) Boot() (string, clock.Duration, error) {
 
 func (c *systemClock) Wall() clock.Instant { return clock.FromTime(time.Now()) }
 
-// timeline is the agent's own clock: it counts on from where it was, over
+// Timeline is the agent's own clock: it counts on from where it was, over
 // restarts and reboots, and never jumps with the wall clock. Time while the
 // machine is off does not pass.
-type timeline struct {
+type Timeline struct {
 	src    Clock
 	base   clock.Instant
 	bootID string
 }
 
-// clockDoc is what is persisted of a timeline.
-type clockDoc struct {
+// Doc is what is persisted of a timeline.
+type Doc struct {
 	BootID string        `json:"bootId"`
 	Base   clock.Instant `json:"base"`
 }
 
-// resume continues a timeline; last is the latest instant known to have been.
-func (d clockDoc) resume(src Clock, last clock.Instant) (*timeline, error) {
+// Begin is a timeline that starts with the wall clock.
+func Begin(src Clock) (Doc, clock.Instant, error) {
+	id, since, err := src.Boot()
+	now := src.Wall()
+	return Doc{BootID: id, Base: now.Add(-since)}, now, err
+}
+
+// Resume continues a timeline; last is the latest instant known to have been.
+func (d Doc) Resume(src Clock, last clock.Instant) (*Timeline, error) {
 	id, since, err := src.Boot()
 	if err != nil {
 		return nil, err
 	}
-	t := &timeline{src: src, base: d.Base, bootID: id}
+	t := &Timeline{src: src, base: d.Base, bootID: id}
 	if d.BootID != id || d.Base.Add(since) < last {
 		t.base = last.Add(-since)
 	}
 	return t, nil
 }
 
-func (t *timeline) doc() clockDoc { return clockDoc{BootID: t.bootID, Base: t.base} }
+// Doc returns what to persist.
+func (t *Timeline) Doc() Doc { return Doc{BootID: t.bootID, Base: t.base} }
+
+// BootID names the boot in which the timeline was resumed.
+func (t *Timeline) BootID() string { return t.bootID }
 
 // Now returns the instant. A clock that cannot be read stands still at the base.
-func (t *timeline) Now() clock.Instant {
+func (t *Timeline) Now() clock.Instant {
 	_, since, err := t.src.Boot()
 	if err != nil {
 		return t.base
