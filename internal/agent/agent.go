@@ -18,7 +18,10 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/content"
 	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/agent/journal"
+	"github.com/steadyfleet/steady/internal/agent/preparation"
 	"github.com/steadyfleet/steady/internal/agent/probe"
+	"github.com/steadyfleet/steady/internal/agent/repairs"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/timeline"
 	"github.com/steadyfleet/steady/internal/agent/verify"
@@ -36,21 +39,21 @@ import (
 
 // Agent is one host's agent.
 type Agent struct {
-	cfg       Config
-	id        enrolment.Identity
-	store     *state.Store
-	rows      *rows.Store
-	loop      *reconcile.Loop
-	system    system.Host
-	time      *timeline.Timeline
-	eventKey  crypto.Signer
-	cert      *enrolment.Certificate
-	client    *client.Client
-	follower  *verify.Follower
-	content   *content.Cache
-	hosting   *hosting.Hosting
-	runner    *probe.Runner
-	repairing repairing
+	cfg      Config
+	id       enrolment.Identity
+	store    *state.Store
+	rows     *rows.Store
+	loop     *reconcile.Loop
+	time     *timeline.Timeline
+	eventKey crypto.Signer
+	cert     *enrolment.Certificate
+	client   *client.Client
+	follower *verify.Follower
+	content  *content.Cache
+	hosting  *hosting.Hosting
+	runner   *probe.Runner
+	repairs  *repairs.Gate
+	preparer *preparation.Preparer
 
 	inbox chan message
 	look  chan struct{} // the generation may have moved
@@ -93,7 +96,6 @@ func Open(cfg Config) (*Agent, error) {
 		back:    make(chan struct{}, 1),
 		started: time.Now(), process: rand.Text(), fatal: make(chan error, 1),
 	}
-	a.repairing = repairing{begun: map[engine.Ref]clock.Instant{}, in: map[engine.Ref]bool{}}
 	ctx := context.Background()
 	a.store, a.rows, err = openStore(ctx, cfg.StateDir, cfg.Light, rows.WithOnTransition(a.onTransition))
 	if err != nil {
@@ -224,9 +226,10 @@ func (a *Agent) manage(ctx context.Context) error {
 		workers = 1
 	}
 	a.content = content.New(a.store, a.client)
+	a.repairs = repairs.New(a.repairStanding, a.time.Now)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
-		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.gate), reconcile.WithDebounce(debounce),
+		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.repairs.Ask), reconcile.WithDebounce(debounce),
 		reconcile.WithOrphans(func(kind string, refs []engine.Ref) { a.hosting.Orphans(kind, refs) }))
 	var err error
 	a.hosting, err = hosting.Open(ctx, hosting.Options{
@@ -237,11 +240,13 @@ func (a *Agent) manage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.system = system.Host{
-		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: a,
+	sys := system.Host{
+		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: journal.Keeper{Store: a.store, Now: a.time.Now, Wake: a.report},
 		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Asks: a.asks, Systems: filepath.Join(a.cfg.StateDir, "systems"),
 	}
-	return system.Register(a.loop, a.system)
+	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.client,
+		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys}
+	return system.Register(a.loop, sys)
 }
 
 // debounce makes one turn of a burst of events of the container engine.
@@ -260,7 +265,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.loop.Run(ctx) })
 	g.Go(func() error { return a.runner.Run(ctx) })
 	g.Go(func() error { return a.follow(ctx) })
-	g.Go(func() error { return a.carry(ctx) })
+	g.Go(func() error { return a.courier().Run(ctx, a.send, a.back) })
 	g.Go(func() error { return a.hosting.Run(ctx) })
 	g.Go(func() error {
 		select {

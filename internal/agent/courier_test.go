@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/enrolment"
+	"github.com/steadyfleet/steady/internal/agent/preparation"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -145,7 +146,7 @@ func TestF7NoRoomNoActivation(t *testing.T) {
 	b.roll(single("web-1", 1, "r1", big), "g1", big)
 	until(t, "the grant declined", func() bool {
 		for _, e := range reported[event.GrantDeclined](s) {
-			if e.Code == host.DeclinePrepare && strings.HasPrefix(e.Detail, detailDiskFull) {
+			if e.Code == host.DeclinePrepare && strings.HasPrefix(e.Detail, preparation.DiskFull) {
 				return true
 			}
 		}
@@ -226,8 +227,7 @@ func TestHintOfANewerTimestamp(t *testing.T) {
 	s.set(func() { s.stamp = 2 })
 	b.stop()
 	b.open()
-	c := &courier{a: b.agent}
-	must(t, c.refresh(t.Context())) // as a heartbeat's reply would ask
+	must(t, b.agent.refresh(t.Context())) // as a heartbeat's reply would ask
 	if b.agent.follower.Behind(1, 2) {
 		t.Error("the newer timestamp was not taken")
 	}

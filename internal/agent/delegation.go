@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/agent/courier"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -63,7 +64,7 @@ func (a *Agent) learnDelegation(ctx context.Context) error {
 	}
 	n := &delegationDoc{Channel: channel, Target: p.Value().Target, Delegation: p.Value().Delegation}
 	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyDelegation, n) }); err != nil {
-		return database(err)
+		return courier.Fatal(err)
 	}
 	a.newest.Store(n)
 	a.hosting.Changed()

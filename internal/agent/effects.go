@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/agent/probe"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -45,7 +46,7 @@ func (d *durable) Decline(e host.Decline) error {
 
 func (d *durable) append(e event.Event) error {
 	d.t.events = append(d.t.events, e) // so that the sender is woken
-	return d.r.a.append(d.ctx, d.tx, d.t.now, e)
+	return journal.Append(d.ctx, d.tx, d.t.now, e)
 }
 
 func (d *durable) StartProbes(host.StartProbes) error { return nil }

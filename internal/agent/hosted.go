@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -71,8 +72,8 @@ func (h hosted) Beat() {
 
 // Append adds an event to the outbox.
 func (h hosted) Append(ctx context.Context, tx *sql.Tx, e event.Event) error {
-	defer nudge(h.a.send)
-	return h.a.append(ctx, tx, h.a.time.Now(), e)
+	defer h.a.report()
+	return journal.Append(ctx, tx, h.a.time.Now(), e)
 }
 
 // asks are the verbs for what the bundle declares.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/agent/courier"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -91,8 +92,7 @@ func TestContradictingAcknowledgementsEnd(t *testing.T) {
 	})
 	b.open()
 	must(t, b.agent.store.Ack(t.Context(), 1))
-	c := &courier{a: b.agent}
-	if err := c.events(t.Context()); err == nil || asked.Load() > maxConflicts {
+	if err := b.agent.courier().Send(t.Context()); err == nil || asked.Load() > courier.MaxConflicts {
 		t.Errorf("asked %d times: %v", asked.Load(), err)
 	}
 	must(t, b.agent.Close())

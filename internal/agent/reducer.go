@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -176,7 +177,7 @@ func (r *reducer) finish(ctx context.Context, t *turn) error {
 		r.startProbes(nil)
 	}
 	if len(t.events) > 0 {
-		nudge(r.a.send)
+		r.a.report()
 	}
 	if before.Phase != after.Phase || before.Manifest != after.Manifest {
 		r.a.hosting.Changed()
@@ -191,7 +192,7 @@ func (r *reducer) commit(ctx context.Context, t *turn) error {
 	return r.a.store.Tx(ctx, func(tx *sql.Tx) error {
 		d := &durable{r: r, ctx: ctx, tx: tx, t: t}
 		for _, e := range t.events {
-			if err := r.a.append(ctx, tx, t.now, e); err != nil {
+			if err := journal.Append(ctx, tx, t.now, e); err != nil {
 				return err
 			}
 		}

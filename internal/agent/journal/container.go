@@ -1,10 +1,11 @@
-package agent
+package journal
 
 import (
 	"context"
 	"database/sql"
 
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/docker/layer"
@@ -12,9 +13,9 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// onContainer reports where a container resource stands, in the transaction that
+// ofContainer reports where a container resource stands, in the transaction that
 // records it: the event waits in the outbox until the server has it.
-func (a *Agent) onContainer(ctx context.Context, tx *sql.Tx, t engine.Transition) error {
+func ofContainer(ctx context.Context, tx *sql.Tx, at clock.Instant, t engine.Transition) error {
 	ref := t.Ref.String()
 	st := container.StateOf(container.Stage{Kind: t.Ref.Kind, Phase: t.To, Code: t.Reason.Code, Action: t.Action})
 	detail := t.Reason.Words
@@ -35,5 +36,5 @@ func (a *Agent) onContainer(ctx context.Context, tx *sql.Tx, t engine.Transition
 	if t.Parent == layer.Current {
 		from = event.LayerManaged
 	}
-	return a.append(ctx, tx, a.time.Now(), event.ResourceReported{Resource: ref, State: string(st), Detail: detail, Layer: from})
+	return Append(ctx, tx, at, event.ResourceReported{Resource: ref, State: string(st), Detail: detail, Layer: from})
 }

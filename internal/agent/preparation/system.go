@@ -1,4 +1,4 @@
-package agent
+package preparation
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
-// errPrepareSystem is of a Nix system that this host cannot get.
-var errPrepareSystem = errors.New("prepare the system")
+// errSystem is of a Nix system that this host cannot get.
+var errSystem = errors.New("prepare the system")
 
-// prepareSystem brings a Nix system into the store before anything is claimed.
-func (a *Agent) prepareSystem(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {
+// system brings a Nix system into the store before anything is claimed.
+func (p *Preparer) system(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error {
 	if err := roomInStore(n); err != nil {
 		return err
 	}
-	if err := a.system.PrepareNix(ctx, bundle, n); err != nil {
-		return fmt.Errorf("%w %s: %w", errPrepareSystem, n.Name, err)
+	if err := p.System.PrepareNix(ctx, bundle, n); err != nil {
+		return fmt.Errorf("%w %s: %w", errSystem, n.Name, err)
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func roomInStore(n *fleet.Nix) error {
 	var st unix.Statfs_t
 	dir := filepath.Dir(n.Path)
 	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("%w: look at free disk space of %s: %w", errPrepareSystem, dir, err)
+		return fmt.Errorf("%w: look at free disk space of %s: %w", errSystem, dir, err)
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < n.Closure.Size+state.Margin {
 		return fmt.Errorf("%w: %d bytes are needed in %s, %d are free", state.ErrNoRoom, n.Closure.Size, dir, free)

@@ -1,0 +1,171 @@
+// Package preparation brings to a host all that an offer needs: the verified plan
+// and bundle, room on its disks, content, images, and the closure of a Nix system.
+// It changes nothing that runs, claims nothing, and tries once: the agent decides
+// whether to try again.
+package preparation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/content"
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/verify"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/docker"
+	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Words that open the detail of a declined preparation.
+const (
+	Refused  = "refused"
+	DiskFull = "disk_full"
+	Missing  = "content_missing"
+	Failed   = "failed"
+)
+
+// Final is the word for an error that another attempt does not cure; empty for one
+// that it may.
+func Final(err error) string {
+	switch {
+	case errors.As(err, new(*trust.Error)):
+		return Refused
+	case errors.Is(err, state.ErrNoRoom), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return DiskFull
+	case client.StatusOf(err) == http.StatusNotFound:
+		return Missing
+	case errors.As(err, new(*content.Error)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errSystem):
+		return Failed
+	}
+	return ""
+}
+
+// Server is where bundles come from.
+type Server interface {
+	Bundle(ctx context.Context, d digest.Digest) ([]byte, error)
+}
+
+// Containers readies the containers of a bundle.
+type Containers interface {
+	Prepare(ctx context.Context, s *container.Set) error
+}
+
+// System readies the Nix system of a bundle.
+type System interface {
+	PrepareNix(ctx context.Context, bundle digest.Digest, n *fleet.Nix) error
+}
+
+// Preparer prepares one host.
+type Preparer struct {
+	Root, StateDir string
+	Store          *state.Store
+	Server         Server
+	Follower       *verify.Follower
+	Content        *content.Cache
+	Containers     Containers
+	System         System
+}
+
+// Prepare fetches and checks what an offer needs. What a former attempt brought is
+// not fetched again.
+func (p *Preparer) Prepare(ctx context.Context, o host.Offer) error {
+	plan, err := p.Plan(ctx, o)
+	if err != nil {
+		return err
+	}
+	target := plan.Value().Target
+	raw, err := p.Store.Blob(target, wire.MaxDocument)
+	cached := err == nil
+	if !cached {
+		if raw, err = p.Server.Bundle(ctx, target); err != nil {
+			return err
+		}
+	}
+	bundle, err := p.Follower.Bundle(plan, raw)
+	if err != nil {
+		return err
+	}
+	missing, err := p.Content.Missing(ctx, bundle.Value())
+	if err != nil {
+		return err
+	}
+	if err := p.room(bundle.Value(), missing); err != nil {
+		return err
+	}
+	if !cached {
+		if err := p.Content.Put(bundle.Digest(), raw); err != nil {
+			return err
+		}
+	}
+	for _, f := range missing {
+		if err := p.Content.Fetch(ctx, f.Digest, f.Size); err != nil {
+			return err
+		}
+	}
+	if n := bundle.Value().Nix; n != nil {
+		if err := p.system(ctx, bundle.Digest(), n); err != nil {
+			return err
+		}
+	}
+	return p.Containers.Prepare(ctx, bundle.Value().Containers)
+}
+
+// Plan verifies an offer's plan again: the process may have restarted, and the
+// fleet's documents moved on.
+func (p *Preparer) Plan(ctx context.Context, o host.Offer) (trust.Verified[fleet.HostPlan], error) {
+	plan, err := p.Follower.Plan(ctx, o.Plan.Rollout, o.Plan.Manifest)
+	if err != nil {
+		return trust.Verified[fleet.HostPlan]{}, err
+	}
+	now, err := json.Marshal(plan.Host.Value())
+	if err != nil {
+		return trust.Verified[fleet.HostPlan]{}, err
+	}
+	then, err := json.Marshal(o.Plan)
+	if err != nil {
+		return trust.Verified[fleet.HostPlan]{}, err
+	}
+	if !bytes.Equal(now, then) {
+		return trust.Verified[fleet.HostPlan]{}, &trust.Error{Code: trust.ManifestMismatch, Words: "the plan is not the one that was offered"}
+	}
+	return plan.Host, nil
+}
+
+// room checks that the disks take what is missing, and every file of the bundle
+// once more below the root folder.
+func (p *Preparer) room(b fleet.Bundle, missing []container.Blob) error {
+	var fetch, place int64
+	for _, f := range missing {
+		fetch += f.Size
+	}
+	for _, f := range b.Files {
+		place += f.Size
+	}
+	var root, dir unix.Stat_t
+	if err := errors.Join(unix.Stat(p.Root, &root), unix.Stat(p.StateDir, &dir)); err != nil {
+		return fmt.Errorf("look at free disk space: %w", err)
+	}
+	if root.Dev == dir.Dev {
+		return p.Store.Room(fetch + place)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(p.Root, &st); err != nil {
+		return fmt.Errorf("look at free disk space: %w", err)
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < place+state.Margin {
+		return fmt.Errorf("%w: %d bytes are needed below %s, %d are free", state.ErrNoRoom, place, p.Root, free)
+	}
+	return p.Store.Room(fetch)
+}
