@@ -335,10 +335,16 @@ func (a *agent) live(ctx context.Context) {
 	}
 }
 
-// runAgents lets agents follow grants in the background until stop is called.
+// runAgents lets agents follow grants in the background until stop is called. The
+// server hears from all of them before the first begins: a rollout ends without hosts
+// that it never heard of.
 func runAgents(t testing.TB, agents ...*agent) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, len(agents))
+	for _, a := range agents {
+		_, _, err := a.call(ctx, "GET", wire.RouteDispatch+"?wait=0", nil)
+		must(t, err)
+	}
 	for _, a := range agents {
 		go func() { defer func() { done <- struct{}{} }(); a.live(ctx) }()
 	}
