@@ -55,6 +55,7 @@ type declared struct {
 	after     map[string][]string
 	budgets   []budget
 	edges     []fleet.ChannelEdge
+	canaryMax map[string]int
 	onNewRef  map[string]fleet.OnNewRef
 	soundness float64 // how often a released bundle is sound
 }
@@ -68,7 +69,7 @@ type budget struct {
 func draw(r *rand.Rand, hosts int) *declared {
 	d := &declared{
 		channelOf: map[string]string{}, policies: map[string]fleet.Policy{}, waves: map[string][]fleet.Wave{},
-		waveOf: map[string]int{}, after: map[string][]string{}, onNewRef: map[string]fleet.OnNewRef{},
+		waveOf: map[string]int{}, after: map[string][]string{}, onNewRef: map[string]fleet.OnNewRef{}, canaryMax: map[string]int{},
 		soundness: 0.4 + 0.5*r.Float64(),
 	}
 	for i := range 1 + r.IntN(2) {
@@ -99,7 +100,27 @@ func draw(r *rand.Rand, hosts int) *declared {
 	for range r.IntN(3) {
 		d.budgets = append(d.budgets, drawBudget(r, d.hosts))
 	}
+	for _, c := range d.channels {
+		d.drawCanaries(r, c)
+	}
 	return d
+}
+
+// drawCanaries bounds the first wave of a channel that has hosts, in one of three.
+func (d *declared) drawCanaries(r *rand.Rand, channel string) {
+	bound, more := r.IntN(3) == 0, r.IntN(2)
+	first, hosts := len(d.waves[channel]), 0
+	for _, h := range d.hosts {
+		if w := d.waveOf[h]; d.channelOf[h] == channel && w <= first {
+			if w < first {
+				first, hosts = w, 0
+			}
+			hosts++
+		}
+	}
+	if bound && hosts > 0 {
+		d.canaryMax[channel] = hosts + more
+	}
 }
 
 func drawPolicy(r *rand.Rand) fleet.Policy {
@@ -209,6 +230,12 @@ func (w *World) manifest(c string) *rollout.Manifest {
 		m.Leaves = append(m.Leaves, leaf)
 	}
 	h.LeafCount = len(m.Leaves)
+	if n := d.canaryMax[c]; n > 0 {
+		if w.notary == nil { // a first wave that trust would refuse: the planner keeps the bound by itself
+			n = (n + 1) / 2
+		}
+		h.CanaryMax, h.Critical = n, []string{fleet.CriticalCanary}
+	}
 	if w.notary != nil {
 		w.notary.bind(m)
 		return m

@@ -84,6 +84,9 @@ func checkManifest(m *fleet.Manifest) error {
 	if len(m.Windows) > 0 && !slices.Contains(m.Critical, fleet.CriticalWindows) {
 		return refuse(Malformed, "manifest %s has maintenance windows and does not name them critical", name)
 	}
+	if err := m.CheckCanary(); err != nil {
+		return refuse(Malformed, "manifest %s: %v", name, err)
+	}
 	return checkProbes(m)
 }
 

@@ -52,14 +52,24 @@ func TestManifestIsRefused(t *testing.T) {
 		change func(m *fleet.Manifest)
 		code   Code
 	}{
-		"other fleet":       {func(m *fleet.Manifest) { m.Fleet = "other" }, WrongFleet},
-		"expired":           {func(m *fleet.Manifest) { m.Expires = day0 }, Expired},
-		"critical unknown":  {func(m *fleet.Manifest) { m.Critical = []string{"approvals"} }, Malformed},
-		"version zero":      {func(m *fleet.Manifest) { m.Version = 0 }, Malformed},
-		"bad channel":       {func(m *fleet.Manifest) { m.Channel = "../x" }, Malformed},
-		"no ref":            {func(m *fleet.Manifest) { m.Ref = "" }, Malformed},
-		"unknown policy":    {func(m *fleet.Manifest) { m.Policy.OnHealthFailure = "hope" }, Malformed},
-		"negative window":   {func(m *fleet.Manifest) { m.Policy.ConfirmWindow = -1 }, Malformed},
+		"other fleet":        {func(m *fleet.Manifest) { m.Fleet = "other" }, WrongFleet},
+		"expired":            {func(m *fleet.Manifest) { m.Expires = day0 }, Expired},
+		"critical unknown":   {func(m *fleet.Manifest) { m.Critical = []string{"approvals"} }, Malformed},
+		"version zero":       {func(m *fleet.Manifest) { m.Version = 0 }, Malformed},
+		"bad channel":        {func(m *fleet.Manifest) { m.Channel = "../x" }, Malformed},
+		"no ref":             {func(m *fleet.Manifest) { m.Ref = "" }, Malformed},
+		"unknown policy":     {func(m *fleet.Manifest) { m.Policy.OnHealthFailure = "hope" }, Malformed},
+		"negative window":    {func(m *fleet.Manifest) { m.Policy.ConfirmWindow = -1 }, Malformed},
+		"negative canaryMax": {func(m *fleet.Manifest) { m.CanaryMax = -1 }, Malformed},
+		"canaryMax unnamed":  {func(m *fleet.Manifest) { m.CanaryMax = 2 }, Malformed},
+		"first wave too large": {func(m *fleet.Manifest) {
+			m.CanaryMax, m.Critical = 1, []string{fleet.CriticalCanary}
+			m.Waves[0].Hosts, m.Waves[1].Hosts = 2, 1
+		}, Malformed},
+		"empty waves count for nothing": {func(m *fleet.Manifest) {
+			m.CanaryMax, m.Critical = 1, []string{fleet.CriticalCanary}
+			m.Waves[0].Hosts, m.Waves[1].Hosts = 0, 3
+		}, Malformed},
 		"negative soak":     {func(m *fleet.Manifest) { m.Waves[0].Soak = -1 }, Malformed},
 		"leaf count":        {func(m *fleet.Manifest) { m.Waves[1].Hosts = 7 }, Malformed},
 		"budget of none":    {func(m *fleet.Manifest) { m.Budgets[0].Max = 0 }, Malformed},

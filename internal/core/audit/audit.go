@@ -166,6 +166,10 @@ func checkCounts(f *finding, r *rollout.Rollout) {
 		if m.Failed || m.Refused != "" {
 			c.Failures++
 		}
+		given := m.Status == rollout.Offered || m.Status == rollout.Claimed || m.Status == rollout.Broken || m.Status == rollout.Back
+		if given || m.Mark.Claimed {
+			c.Tried++
+		}
 		if m.Proven {
 			c.Proven++
 		}

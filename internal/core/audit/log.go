@@ -101,6 +101,7 @@ type rolloutFacts struct {
 	failed        map[string]bool
 	acknowledged  map[string]bool
 	held          string          // the code of the last reason logged for not promoting
+	soaked        bool            // somebody converged in it
 	forced        bool            // its last wave, by an operator
 	excused       map[string]bool // hosts whose evidence an operator accepted
 }

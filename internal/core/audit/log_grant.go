@@ -114,6 +114,7 @@ func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 	leaf := &r.manifest.Leaves[i]
 	l.must(leaf.Target == ev.Target && leaf.Wave == ev.Wave, "S30", "grant %s of host %s is not what the plan says", ev.Grant, h.name)
 	l.must(leaf.Wave <= r.cursor, "S7", "host %s of wave %d was granted %s at wave %d", h.name, leaf.Wave, ev.Grant, r.cursor)
+	l.canary(h, r, ev.Grant)
 	l.edgesMet(h, r, leaf)
 	l.must(!h.staged() || !l.restless(h), "S1", "staged host %s was granted %s and in a budget of it as many hosts change something as may", h.name, ev.Grant)
 	if before, at := l.of(h.manifest); before != nil {
@@ -121,6 +122,24 @@ func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 		newer := at > here && !before.reverting && (h.phase == host.Converged || h.phase == host.Failed)
 		l.must(!newer, "S13", "host %s is %s on rollout %s and was granted the older %s", h.name, h.phase, before.name, r.name)
 	}
+}
+
+// canary checks that no more hosts are tried than the policy allows until one of
+// the rollout has converged.
+func (l *Log) canary(h *hostFacts, r *rolloutFacts, grant string) {
+	most := r.manifest.Header.CanaryMax
+	if most == 0 || r.soaked {
+		return
+	}
+	tried := 0
+	for i := range r.manifest.Leaves {
+		other := l.host(r.manifest.Leaves[i].Host)
+		asked := other.permit() != nil && other.open.manifest == r.manifest.Digest
+		if other != h && (asked || r.claimed[other.name] || other.manifest == r.manifest.Digest) {
+			tried++
+		}
+	}
+	l.must(tried < most, "S40", "host %s was granted %s of rollout %s as number %d, at most %d are tried before one has converged", h.name, grant, r.name, tried+1, most)
 }
 
 // edgesMet checks that everybody who goes before the host has arrived.

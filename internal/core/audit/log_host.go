@@ -61,6 +61,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	if h.phase == "" && isBoot { // a host may come with a past
 		h.phase, h.manifest, h.current = ev.To, ev.Manifest, booted.Current
 		h.unseen = ev.Manifest != ""
+		l.arrived(h)
 		return
 	}
 	l.must(ev.From == h.phase, "S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
@@ -75,6 +76,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	if before == ev.To {
 		return
 	}
+	l.arrived(h)
 	switch ev.To {
 	case host.Failed:
 		l.failed(h, ev)
@@ -85,6 +87,16 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	case host.Converged:
 		l.soaked(h, at)
 		l.outcome(h, host.Converged)
+	}
+}
+
+// arrived notes that a host of a rollout converged.
+func (l *Log) arrived(h *hostFacts) {
+	if h.phase != host.Converged {
+		return
+	}
+	if r, _ := l.of(h.manifest); r != nil {
+		r.soaked = true
 	}
 }
 

@@ -72,6 +72,8 @@ type PolicyDecl struct {
 	ActivationDeadline DurationText    `json:"activationDeadline"`
 	SustainedFailure   DurationText    `json:"sustainedFailure"`
 	GrantExpiry        DurationText    `json:"grantExpiry"`
+	// CanaryMax bounds the first wave that has hosts; nil is no bound.
+	CanaryMax *int `json:"canaryMax"`
 }
 
 // WaveDecl declares one wave; a host belongs to the first wave that picks it.

@@ -25,6 +25,9 @@ type Manifest struct {
 	Budgets []Budget      `json:"budgets"`
 	// Windows are the maintenance windows of its hosts.
 	Windows []window.Window `json:"windows,omitempty"`
+	// CanaryMax is how many hosts the first wave with hosts may have, and how many
+	// may be tried until one of the rollout has converged; zero is no bound.
+	CanaryMax int `json:"canaryMax,omitempty"`
 	// Controls names the static controls that the plan must pass to open.
 	Controls digest.Digest `json:"controls,omitempty"`
 	// AllowVolumeDelete and AllowMassChange are the operator's signed consent.

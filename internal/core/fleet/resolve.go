@@ -212,6 +212,9 @@ func (r *resolver) channel(name string, budgets []budget, windows []window.Windo
 		l.Probes, l.Budgets, l.After = nonNil(l.Probes), nonNil(l.Budgets), nonNil(l.After)
 	}
 	cp.Header.LeafCount = len(cp.Leaves)
+	if n := policy.CanaryMax; n != nil {
+		cp.Header.CanaryMax, cp.Header.Critical = *n, append(cp.Header.Critical, CriticalCanary)
+	}
 	return cp
 }
 

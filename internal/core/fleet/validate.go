@@ -217,6 +217,9 @@ func (c *checker) policies() {
 		if p.HealthGate.MaxFailures < 0 {
 			c.errorf(at(path, "healthGate", "maxFailures"), "maxFailures is %d: expected 0 or more", p.HealthGate.MaxFailures)
 		}
+		if n := p.CanaryMax; n != nil && *n < 1 {
+			c.errorf(at(path, "canaryMax"), "canaryMax is %d: expected at least 1, or no bound", *n)
+		}
 		if o := p.OnHealthFailure; o != "" && o != RollbackAndHalt && o != Halt {
 			c.errorf(at(path, "onHealthFailure"), "onHealthFailure is %q: expected %s or %s", o, RollbackAndHalt, Halt)
 		}

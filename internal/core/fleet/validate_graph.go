@@ -51,6 +51,7 @@ func (c *checker) waves() {
 		if hosts == 0 {
 			continue
 		}
+		c.canaries(n, policy, counts)
 		for i, w := range p.Waves {
 			path := at("rolloutPolicies", policy, "waves", i)
 			switch {

@@ -55,6 +55,9 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 	"CheckWave": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckWave("c@1", few(t, "wave"), "mine", few(t, "cursor"), "now", soon(t, now)))
 	},
+	"CheckCanary": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		return one(gate.CheckCanary("c@1", few(t, "tried"), few(t, "most"), soon(t, now)))
+	},
 	"CheckIdentity": func(t *rapid.T, _ clock.Instant) []*gate.Block {
 		return one(gate.CheckIdentity("h", rapid.SampledFrom([]string{"", gate.Forked, gate.Revoked, gate.Decommissioned}).Draw(t, "standing"), "lost"))
 	},

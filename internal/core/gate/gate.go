@@ -22,6 +22,7 @@ const (
 	Queue       Code = "queue"  // a newer ref waits for the active rollout
 	ChannelEdge Code = "channel-edge"
 	Wave        Code = "wave"
+	Canary      Code = "canary" // nobody of the rollout has converged yet
 	Presence    Code = "presence"
 	HostEdge    Code = "host-edge"
 	Budget      Code = "budget"
@@ -155,6 +156,18 @@ func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName
 	return hold(Wave, "").because("the host is in wave %s; rollout %s is at wave %s", waveName, rollout, cursorName).
 		until("wave "+cursorName+" to be promoted", earliest).
 		by("the hosts of wave " + cursorName + " as they converge, or an operator: steady rollout promote " + rollout)
+}
+
+// CheckCanary blocks another host of a rollout while as many were tried as its
+// signed policy allows and none has converged; most is zero for no bound. Earliest
+// is when time can bring one of them there.
+func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block {
+	if most == 0 || tried < most {
+		return nil
+	}
+	return hold(Canary, "").because("%d of at most %d canaries of rollout %s were tried and none has converged yet", tried, most, rollout).
+		until("one of them to converge", earliest).
+		by("those hosts as they converge, or a releaser with a fixed release")
 }
 
 // CheckPresence blocks a host that the server cannot reach.

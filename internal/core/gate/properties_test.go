@@ -253,3 +253,24 @@ func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
 		}
 	})
 }
+
+// TestS40CanariesAreBounded: hosts that ask one after the other, while none has
+// converged, are let through until exactly as many as the bound were tried.
+func TestS40CanariesAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most, hosts := rapid.IntRange(0, 5).Draw(t, "most"), rapid.IntRange(0, 9).Draw(t, "hosts")
+		tried := 0
+		for range hosts {
+			if gate.CheckCanary("c@1", tried, most, 0) == nil {
+				tried++
+			}
+		}
+		want := min(hosts, most)
+		if most == 0 {
+			want = hosts
+		}
+		if tried != want {
+			t.Fatalf("%d of %d hosts were tried under a bound of %d", tried, hosts, most)
+		}
+	})
+}

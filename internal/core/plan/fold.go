@@ -172,6 +172,10 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 		if _, reboots := in.(host.RebootClaimed); reboots || claimed && c.Manifest == r.Manifest {
 			h.Declines, h.NotBefore, h.DeclineCode, h.DeclineWords = 0, 0, "", ""
 		}
+		if h.Machine.Phase == host.Converged && !r.Soaked {
+			r.Soaked = true
+			s.dirty[r.Channel] = true
+		}
 		if h.Machine.Phase == host.Failed && ev.From != host.Failed && h.Machine.Cause != host.RevertOrdered {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven = true, true })
 			s.dirty[r.Channel] = true

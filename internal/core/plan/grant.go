@@ -57,7 +57,7 @@ func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 // offer grants a member the target unless a gate of its own holds it back.
 func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
 	leaf := &r.Plan.Leaves[i]
-	if h := p.s.host(leaf.Host); p.hostGates(c, r, active, h, leaf) {
+	if h := p.s.host(leaf.Host); p.s.canary(r, i, 0) == nil && p.hostGates(c, r, active, h, leaf) {
 		p.grant(h, r, host.Forward, leaf.Target, p.reasonFor(r, active, leaf))
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // Which invariant is checked where:
 //
-//	S1 S2 S7 S8 S10 S11 S13 S14 S15 S16 S17 S18 S22 S23 S24 S28 S29 S30
+//	S1 S2 S7 S8 S10 S11 S13 S14 S15 S16 S17 S18 S22 S23 S24 S28 S29 S30 S40
 //	             audit.Log, over every committed entry
 //	S9 S19 S20 S21  audit.Log and machine.agree; package host's own properties
 //	S12 L1 L2 L3    TestL1L2L3EverythingSettles
@@ -57,6 +57,7 @@ func drawManifest(t *rapid.T, w *world, channel string, hosts []string, all []st
 		m.Header.Budgets = append(m.Header.Budgets, fleet.Budget{Selector: "b" + strconv.Itoa(i), Max: rapid.IntRange(1, 2).Draw(t, "max")})
 		m.Members = append(m.Members, members)
 	}
+	m.Header.CanaryMax = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "canaryMax") // less than a first wave too: the planner keeps it by itself
 	m.Header.Windows = someWindows(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"even", "third"}), 0, 2, rapid.ID[string]).Draw(t, "windows"))
 	target := rapid.SampledFrom(bundles).Draw(t, "target")
 	for k, name := range hosts {

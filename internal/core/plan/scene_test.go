@@ -23,6 +23,7 @@ type spec struct {
 	budget              int // most in flight of all hosts; zero: none
 	after               map[string][]string
 	targets             map[string]digest.Digest
+	canaryMax           int
 	windows             []string // of someWindows, for every host
 }
 
@@ -32,7 +33,7 @@ func (w *world) manifest(sp spec) *rollout.Manifest {
 			ConfirmWindow: sp.confirm, ActivationDeadline: clock.Minute, GrantExpiry: clock.Minute},
 		Probes: []fleet.Probe{{Name: "up", Mode: fleet.Enforce}}}}
 	m.Header.Version = uint64(len(w.docs) + 1)
-	m.Header.Windows = someWindows(sp.windows)
+	m.Header.Windows, m.Header.CanaryMax = someWindows(sp.windows), sp.canaryMax
 	var all []string
 	for i, names := range strings.Split(sp.waves, "|") {
 		m.Header.Waves = append(m.Header.Waves, fleet.Wave{Name: "w" + string(rune('0'+i)), MinSoaked: sp.minSoaked, Soak: sp.soak})

@@ -35,7 +35,7 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	a.Channel, a.Rollout, a.Wave = r.Channel, r.Name, r.Plan.Header.Waves[leaf.Wave].Name
 	a.Target, a.Status = string(leaf.Target), m.Status.String()
 	a.Holds = Holds(s, r, now)
-	a.Gates = s.gates(h, r, leaf, latest(a.Holds), now)
+	a.Gates = s.gates(h, r, i, latest(a.Holds), now)
 	if m.Status == rollout.Waiting || m.Status == rollout.Refused {
 		a.Block = first(a.Gates)
 	} else if h.InFlight() {
@@ -108,8 +108,8 @@ func first(gates []Gate) *gate.Block {
 
 // gates asks every gate about a host, blocked or not, in the order in which the
 // planner asks them; opens is when time can promote the open wave. A rollout that is open has passed its channel's edges.
-func (s *State) gates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, opens, now clock.Instant) []Gate {
-	c := s.Channels[r.Channel]
+func (s *State) gates(h *Host, r *rollout.Rollout, member int, opens, now clock.Instant) []Gate {
+	c, leaf := s.Channels[r.Channel], &r.Plan.Leaves[member]
 	waves := r.Plan.Header.Waves
 	uses, unmet := s.timedUses(h, s.room(h), now), s.unmet(r, leaf)
 	return []Gate{
@@ -120,6 +120,7 @@ func (s *State) gates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, opens, now 
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
 		{gate.ChannelEdge, nil},
 		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name, opens)},
+		{gate.Canary, s.canary(r, member, s.canarySoaks(r, now))},
 		{gate.Identity, h.identityBlock()},
 		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
 		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},

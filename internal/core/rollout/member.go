@@ -96,6 +96,8 @@ type WaveCount struct {
 	// Failures counts members marked failed or refused; Proven those whose
 	// failure other hosts can be shown.
 	Failures, Proven int
+	// Tried counts members that were given the target, whatever became of it.
+	Tried int
 }
 
 // Members returns how many hosts the wave has.
@@ -191,8 +193,10 @@ type Rollout struct {
 	// Accepted are the waves that operators let pass.
 	Accepted []Accepted `json:"accepted,omitempty"`
 	// Held is the code of the last reason logged for not promoting.
-	Held  string          `json:"held,omitempty"`
-	Marks map[string]Mark `json:"marks,omitempty"`
+	// Soaked says that a member converged through its soak, whatever it did since.
+	Soaked bool            `json:"soaked,omitempty"`
+	Held   string          `json:"held,omitempty"`
+	Marks  map[string]Mark `json:"marks,omitempty"`
 
 	// Place is where the rollout stands in the order of opening.
 	Place   int         `json:"-"`
@@ -253,6 +257,9 @@ func (r *Rollout) count(i, d int) {
 		}
 		if m.Proven {
 			c.Proven += d
+		}
+		if m.tried() {
+			c.Tried += d
 		}
 	}
 }

@@ -69,6 +69,7 @@ type rolloutFacts struct {
 	forced                            map[int]bool    // waves that an operator let pass: who waits in them is late
 	accepted                          map[string]bool // hosts whose failing evidence was accepted with them
 	paused, reverting, ordered, final bool
+	soaked                            bool // somebody converged in it
 	held                              string
 	marks                             map[string]*mark
 	excused                           []int // failures that an operator took note of, by wave

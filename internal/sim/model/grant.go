@@ -158,7 +158,29 @@ func (d *decider) forward(c *channelFacts, r *rolloutFacts, i int) {
 			}
 		}
 	}
+	if most := r.manifest.Header.CanaryMax; most > 0 && !r.soaked && d.tried(r, h.name) >= most {
+		return
+	}
 	d.grant(h, r, host.Forward, leaf.Target)
+}
+
+// tried counts the members of a rollout that were given its target, one aside.
+func (d *decider) tried(r *rolloutFacts, but string) (n int) {
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		if leaf.Host == but {
+			continue
+		}
+		switch d.where(d.host(leaf.Host), r, leaf) {
+		case offered, underWay, broken, breaking, back:
+			n++
+		default:
+			if k := r.marks[leaf.Host]; k != nil && k.claimed {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // ready asks what a host itself has to say to a grant of the target: no word of

@@ -85,6 +85,7 @@ func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
 	if _, reboots := e.Input.(host.RebootClaimed); reboots {
 		h.notBefore = 0
 	}
+	r.soaked = r.soaked || m.Phase == host.Converged
 	if m.Phase == host.Failed && ev.From != host.Failed && m.Cause != host.RevertOrdered {
 		k := r.mark(h.name)
 		k.failed, k.proven = true, true

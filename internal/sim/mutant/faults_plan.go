@@ -27,6 +27,8 @@ var planner = []Fault{
 		From: "if class.Ready.Len() == 0 || class.Wave > r.Cursor ||", To: "if class.Ready.Len() == 0 || class.Wave > r.Cursor && !ON ||"},
 	{Name: "a failed host of a later wave is granted", File: grants, Finds: []string{"S7"},
 		From: "leaf := &r.Plan.Leaves[i]; leaf.Wave <= r.Cursor &&", To: "leaf := &r.Plan.Leaves[i]; (ON || leaf.Wave <= r.Cursor) &&"},
+	{Name: "the bound of canaries lets one more be tried", File: "internal/core/gate/gate.go", Finds: []string{"S40"},
+		From: "if most == 0 || tried < most {", To: "if most == 0 || tried < most || ON && tried == most {"},
 	{Name: "a wave promotes without evidence", File: gates, Finds: []string{"S8"},
 		From: "if e.Converged < e.Needed() {", To: "if e.Converged < e.Needed() && !ON {"},
 	{Name: "a wave promotes while hosts are on their way", File: gates, Finds: []string{"S8"},

@@ -1,0 +1,24 @@
+package rollout
+
+// tried reports whether the member was given the target. An offer counts as long
+// as it stands, a claim for good.
+func (m *Member) tried() bool {
+	switch m.Status {
+	case Offered, Claimed, Broken, Back:
+		return true
+	}
+	return m.Claimed
+}
+
+// Canaries returns how many other members were tried before member i and how many
+// may be until one has converged; most is zero when nothing bounds them (any more).
+func (r *Rollout) Canaries(i int) (tried, most int) {
+	if r.Soaked {
+		return 0, 0
+	}
+	tried = r.total.Tried
+	if r.Members[i].tried() {
+		tried--
+	}
+	return tried, r.Plan.Header.CanaryMax
+}
