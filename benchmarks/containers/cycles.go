@@ -13,11 +13,11 @@ const listingAge = 1100 * time.Millisecond
 // engine or to the database, is an error.
 func (b *bench) nothing(r *rig, whole bool) spent {
 	time.Sleep(listingAge)
-	n := r.transitions()
-	s := b.counted(r, 0, func() { r.cycle(whole) })
+	n, refs := r.transitions(), r.open()
+	s := b.counted(r, 0, func() { r.cycle(refs, whole) })
 	if whole { // what it saw is of the time to come, and not trusted
 		time.Sleep(listingAge)
-		r.cycle(false)
+		r.cycle(refs, false)
 	}
 	if s.Writes != 0 || r.transitions() != n {
 		b.Fatalf("a cycle with nothing to do wrote: %d calls to the engine, %d transitions", s.Writes, r.transitions()-n)

@@ -28,6 +28,7 @@ type bench struct {
 	api    *client.Client
 	starts *starts
 	report report
+	began  time.Time
 }
 
 // t0 readies the engine.

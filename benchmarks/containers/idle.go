@@ -90,13 +90,13 @@ func (b *bench) idle() {
 	if len(list.Items) != n {
 		b.Fatalf("%d containers run; %d were to", len(list.Items), n)
 	}
-	b.rest(agent, n)
+	b.atRest(agent, n)
 	s.end()
 	b.wipe()
 }
 
-// rest measures a process that has nothing to do.
-func (b *bench) rest(pid, n int) {
+// atRest measures a process that has nothing to do.
+func (b *bench) atRest(pid, n int) {
 	span := time.Duration(b.o.Idle) * time.Second
 	time.Sleep(min(span, 30*time.Second)) // what came of the deployment is over
 	cpu, engine, began := b.cpuOf(pid), b.cpuOf(b.d.PID()), time.Now()

@@ -22,18 +22,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 )
 
 // options are the command line.
 type options struct {
-	Services int    `json:"services"`
-	Rounds   int    `json:"rounds"`
-	Cycles   int    `json:"cycles"` // per size
-	Sizes    []int  `json:"sizes"`
-	Idle     int    `json:"idleSeconds"`
-	Short    bool   `json:"short"`
+	Services int   `json:"services"`
+	Rounds   int   `json:"rounds"`
+	Cycles   int   `json:"cycles"` // per size
+	Sizes    []int `json:"sizes"`
+	Idle     int   `json:"idleSeconds"`
+	Short    bool  `json:"short"`
+	within   time.Duration
 	only     string // steps, with commas between
 	out      string
 	profile  string
@@ -55,10 +57,13 @@ const (
 const mostRunning = 100
 
 func main() {
-	o := options{Services: 50, Rounds: 3, Cycles: 15, Sizes: []int{10, 100, 500}, Idle: 60}
+	o := options{Services: 50, Rounds: 3, Cycles: 12, Sizes: []int{10, 100, 500}, Idle: 60}
 	f := flag.NewFlagSet("containers", flag.ExitOnError)
 	f.BoolVar(&o.Short, "short", false, "five services, one round, no peer that has to be built: for a look whether it works")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds of every program")
+	f.DurationVar(&o.within, "within", 12*time.Minute, "leave out further rounds if they would make it take longer, without what is built first")
+	f.IntVar(&o.Services, "services", o.Services, "services of the project")
+	f.IntVar(&o.Idle, "idle", o.Idle, "seconds that the agent at rest is measured for")
 	f.StringVar(&o.only, "only", "up,cycle,idle", "what to measure")
 	f.StringVar(&o.out, "json", "", "write the figures as JSON to this file")
 	f.StringVar(&o.programs, "programs", "", "of steady, compose v2 and compose 1.29, those to run, with commas between (default: all there are)")
@@ -122,6 +127,7 @@ func inside(o options) (code int) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // temporary
 	b := &bench{o: o, host: t, ctx: context.Background(), dir: dir, d: dockertest.Engine(t)}
 	b.report.begin(o)
+	b.began = time.Now()
 	b.t0()
 	steps := strings.Split(o.only, ",")
 	for _, s := range []struct {
@@ -132,6 +138,7 @@ func inside(o options) (code int) {
 			s.run()
 		}
 	}
+	b.report.Seconds = time.Since(b.began).Seconds()
 	fmt.Print(b.report.text())
 	if o.out != "" {
 		raw, err := json.MarshalIndent(&b.report, "", "  ")

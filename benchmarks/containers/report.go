@@ -20,6 +20,8 @@ type report struct {
 	Rounds  map[string]map[string][]spent `json:"rounds"` // by step and program
 	Cycles  []cycle                       `json:"cycles"`
 	Idle    *idle                         `json:"idle,omitempty"`
+	Seconds float64                       `json:"seconds"` // of the whole
+	Targets []target                      `json:"targets"`
 }
 
 // cycle is what looking at everything costs, medians.
@@ -85,6 +87,8 @@ func (r *report) text() string {
 	if r.Idle != nil {
 		b.WriteString(r.Idle.text())
 	}
+	b.WriteString(r.held())
+	fmt.Fprintf(&b, "\nall of it took %s\n", time.Duration(r.Seconds*float64(time.Second)).Round(time.Second))
 	return b.String()
 }
 
@@ -97,7 +101,7 @@ func (r *report) ratio(step, name string, s spent) string {
 	if len(r.Rounds[step]) == 1 && step != stepAll && step != stepCold && step != stepOne {
 		peerStep = stepNothing
 	}
-	peer := r.Rounds[peerStep]["compose v2"]
+	peer := r.Rounds[peerStep][newCompose]
 	if len(peer) == 0 {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/moby/client"
 )
@@ -25,6 +26,12 @@ var steps = []string{stepCold, stepNothing, stepOne, stepAll}
 // mostAtOnce is how many containers a peer replaces at once.
 const mostAtOnce = 10
 
+// The peers.
+const (
+	newCompose = "compose v2"
+	oldCompose = "compose 1.29"
+)
+
 // program is one of those that bring a project up.
 type program struct {
 	name string
@@ -36,18 +43,27 @@ type program struct {
 func (b *bench) ups() {
 	programs := []program{{"steady", b.steady}}
 	if b.o.v2 != "" {
-		programs = append(programs, program{"compose v2", b.compose(b.o.v2, "compose v2")})
+		programs = append(programs, program{newCompose, b.compose(b.o.v2, newCompose)})
 	}
 	if b.o.v1 != "" {
-		programs = append(programs, program{"compose 1.29", b.compose(b.o.v1, "compose 1.29")})
+		programs = append(programs, program{oldCompose, b.compose(b.o.v1, oldCompose)})
 	}
 	if b.o.programs != "" {
 		asked := strings.Split(b.o.programs, ",")
 		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(asked, p.name) })
 	}
+	var longest time.Duration
 	for round := range b.o.Rounds {
+		began := time.Now()
+		if round > 0 && time.Since(b.began)+longest+b.rest() > b.o.within {
+			b.report.Left = append(b.report.Left, fmt.Sprintf("%d of %d rounds: more would have taken longer than %s", round, b.o.Rounds, b.o.within))
+			break
+		}
 		for i := range programs {
 			p := programs[(i+round)%len(programs)]
+			if p.name == oldCompose && round > 0 {
+				continue // it takes as long as the two others together
+			}
 			dir, err := os.MkdirTemp(b.dir, "round-")
 			b.ok(err)
 			p.round(dir, func(step string, s spent) {
@@ -57,7 +73,19 @@ func (b *bench) ups() {
 			})
 			b.wipe()
 		}
+		longest = max(longest, time.Since(began))
 	}
+}
+
+// rest is about what cycles and the agent at rest take.
+func (b *bench) rest() (sum time.Duration) {
+	if strings.Contains(b.o.only, "cycle") {
+		sum += 150 * time.Second
+	}
+	if strings.Contains(b.o.only, "idle") {
+		sum += 90*time.Second + time.Duration(b.o.Idle)*time.Second
+	}
+	return sum
 }
 
 // compose takes a project through the steps with a peer.
@@ -70,7 +98,7 @@ func (b *bench) compose(binary, name string) func(string, func(string, spent)) {
 				cmd.Dir = dir
 				cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+b.d.Socket(), "HOME="+dir)
 				// Else as many at once as it likes; with a bound the old one may hang for ever.
-				if starts > 1 && name != "compose 1.29" && strings.Contains(text, `"vb"`) {
+				if starts > 1 && name != oldCompose && strings.Contains(text, `"vb"`) {
 					cmd.Env = append(cmd.Env, fmt.Sprintf("COMPOSE_PARALLEL_LIMIT=%d", mostAtOnce))
 				}
 				if out, err := cmd.CombinedOutput(); err != nil {
