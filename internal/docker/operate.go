@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/docker/workspace"
 )
 
 // Errors of people's requests.
@@ -74,46 +75,8 @@ func (h *Host) Output(ctx context.Context, name string, follow bool, tail int, w
 }
 
 // Targets lists the containers of workspaces that run, for measuring.
-func (h *Host) Targets(ctx context.Context) ([]Target, error) {
-	list, err := h.o.Engine.ContainerList(ctx, false, ownership.LabelOwner+"="+h.o.Owner.ID(), ownership.LabelKind+"="+container.KindWorkspace)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Target, 0, len(list))
-	for _, c := range list {
-		if !slices.Contains(c.Names, "/"+c.Labels[ownership.LabelTitle]) {
-			continue
-		}
-		pid, err := h.pid(ctx, c.ID)
-		if err != nil {
-			return nil, err
-		}
-		if pid > 0 {
-			out = append(out, Target{Name: c.Labels[ownership.LabelName], ID: c.ID, PID: pid})
-		}
-	}
-	return out, nil
-}
-
-// Target is a running container.
-type Target struct {
-	Name string // of the workspace
-	ID   string
-	PID  int // of its first process, on the host
-}
-
-// pid is the first process of a container, 0 if it has just ended.
-func (h *Host) pid(ctx context.Context, id string) (int, error) {
-	c, err := h.o.Engine.ContainerInspect(ctx, id)
-	switch {
-	case daemon.NotFound(err):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case c.State == nil:
-		return 0, nil
-	}
-	return c.State.Pid, nil
+func (h *Host) Targets(ctx context.Context) ([]workspace.Process, error) {
+	return h.workspaces.Processes(ctx)
 }
 
 // About says which engine this is, for people.

@@ -38,6 +38,7 @@ type Options struct {
 // Engine is one container engine. Its methods may be called at the same time.
 type Engine struct {
 	api     *client.Client
+	raw     *http.Client
 	socket  string
 	timeout time.Duration
 	pull    time.Duration
@@ -89,6 +90,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("container engine socket %q: %w: give the path of a unix socket, or a URL such as %s", o.Socket, err, DefaultSocket)
 	}
 	e.api = api
+	e.raw = e.plain()
 	return e, nil
 }
 
@@ -96,7 +98,10 @@ func Open(o Options) (*Engine, error) {
 func (e *Engine) Socket() string { return e.socket }
 
 // Close lets go of idle connections. Streams stay open.
-func (e *Engine) Close() error { return e.api.Close() }
+func (e *Engine) Close() error {
+	e.raw.CloseIdleConnections()
+	return e.api.Close()
+}
 
 // Calls counts the requests sent since Open.
 type Calls struct {

@@ -39,7 +39,7 @@ func (h *hand) Create(a core.Create) error {
 		}
 		name = core.Name(h.title, a.Replica, core.New)
 	}
-	in, missing, err := h.m.inputs(h.ctx, &h.r.Desired, "")
+	in, missing, err := h.m.inputs(h.ctx, &h.r, "")
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (h *hand) Adjust(a core.Adjust) error {
 	if c == nil || err != nil {
 		return err
 	}
-	in, missing, err := h.m.inputs(h.ctx, &h.r.Desired, c.Image)
+	in, missing, err := h.m.inputs(h.ctx, &h.r, c.Image)
 	if err != nil {
 		return err
 	}

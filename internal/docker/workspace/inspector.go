@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/network"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
@@ -45,6 +46,7 @@ type Inspector struct {
 type inspected struct {
 	at  time.Time
 	got *container.InspectResponse
+	sum daemon.Sum
 }
 
 type known[T any] struct {
@@ -115,26 +117,57 @@ func (i *Inspector) trusted(at time.Time) bool {
 func (i *Inspector) container(ctx context.Context, id string, listed *container.Summary) (*container.InspectResponse, error) {
 	i.mu.Lock()
 	have, tick := i.containers[id], i.tick
-	if listed != nil && have != nil && i.trusted(have.at) && agree(listed, have.got) {
+	if listed != nil && i.knows(have, listed) {
 		i.mu.Unlock()
 		return have.got, nil
 	}
 	i.mu.Unlock()
 	at := i.now()
-	got, err := i.engine.ContainerInspect(ctx, id)
-	if err != nil {
-		return nil, err
+	var known daemon.Sum
+	if have != nil {
+		known = have.sum
 	}
-	same := &got
-	if have != nil && reflect.DeepEqual(have.got, same) {
-		same = have.got // also for who compares pointers
+	got, sum, err := i.engine.ContainerInspectAnew(ctx, id, known)
+	switch {
+	case err != nil:
+		return nil, err
+	case got == nil, have != nil && reflect.DeepEqual(have.got, got):
+		got = have.got // also for who compares pointers
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.bumped[got.ID] <= tick && i.others <= tick {
-		i.containers[got.ID] = &inspected{at, same}
+		i.containers[got.ID] = &inspected{at, got, sum}
 	}
-	return same, nil
+	return got, nil
+}
+
+// knows reports whether what is remembered of a container will do. Mu is held.
+func (i *Inspector) knows(have *inspected, listed *container.Summary) bool {
+	return have != nil && i.trusted(have.at) && agree(listed, have.got)
+}
+
+// inspections is how many containers are inspected at once.
+const inspections = 4
+
+// refresh inspects those of the listed containers that memory does not answer
+// for, some at once. Who looks at one meets its error.
+func (i *Inspector) refresh(ctx context.Context, listed []*container.Summary) {
+	i.mu.Lock()
+	stale := slices.DeleteFunc(listed, func(s *container.Summary) bool { return i.knows(i.containers[s.ID], s) })
+	i.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(inspections)
+	for _, s := range stale {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			_, err := i.container(ctx, s.ID, nil)
+			return err
+		})
+	}
+	_ = g.Wait() // as said
 }
 
 // agree reports whether a listing shows what was inspected.

@@ -31,6 +31,7 @@ type Engine interface {
 	Info(ctx context.Context) (daemon.Info, error)
 	ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error)
 	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
+	ContainerInspectAnew(ctx context.Context, id string, known daemon.Sum) (*container.InspectResponse, daemon.Sum, error)
 	ContainerCreate(ctx context.Context, c daemon.Creation) (id string, warnings []string, err error)
 	ContainerStart(ctx context.Context, id string) error
 	ContainerStop(ctx context.Context, id string, grace time.Duration, signal string) error
@@ -152,6 +153,7 @@ type Manager struct {
 	tails map[string]tail
 	words map[string]string // last told of a workspace's place
 	small map[string]record
+	needs map[engine.Ref]*needs // of the last look
 }
 
 // New makes the manager.
@@ -163,7 +165,7 @@ func New(o Options) *Manager {
 		o.Now = time.Now
 	}
 	return &Manager{o: o, cache: NewInspector(o.Engine, o.Now), known: map[engine.Ref]engine.Resource[Desired]{},
-		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}}
+		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{}}
 }
 
 // Hear takes the events of the engine. Without it what was seen is trusted for a

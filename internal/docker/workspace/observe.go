@@ -2,17 +2,12 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/image"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
@@ -67,6 +62,13 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 	m.mu.Lock()
 	rows := slices.Collect(maps.Values(m.known))
 	m.mu.Unlock()
+	var ours []*container.Summary
+	for i := range rows {
+		for j := range byName[rows[i].Ref.ID] {
+			ours = append(ours, &byName[rows[i].Ref.ID][j])
+		}
+	}
+	m.cache.refresh(ctx, ours)
 	out := make(map[engine.Ref]Observed, len(rows))
 	for i := range rows {
 		o, err := m.observe(ctx, &rows[i], byName[rows[i].Ref.ID], true)
@@ -122,6 +124,10 @@ func (m *Manager) forget(ids map[string]bool) {
 	maps.DeleteFunc(m.memo, func(id string, _ memo) bool { return !ids[id] })
 	maps.DeleteFunc(m.tails, func(id string, _ tail) bool { return !ids[id] })
 	maps.DeleteFunc(m.small, func(id string, _ record) bool { return !ids[id] })
+	maps.DeleteFunc(m.needs, func(ref engine.Ref, _ *needs) bool {
+		_, ok := m.known[ref]
+		return !ok
+	})
 }
 
 // labels select the containers of a workspace.
@@ -199,14 +205,13 @@ func (m *Manager) taken(ctx context.Context, name, title string, o *Observed) er
 
 // compare adds how the containers differ, and what one needs that is not there.
 func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], found []*container.InspectResponse, o *Observed) error {
-	d := &r.Desired.Spec
 	fallback := ""
 	for _, c := range o.Seen.Containers {
 		if c.Role == core.Main {
 			fallback = c.Image
 		}
 	}
-	in, missing, err := m.inputs(ctx, &r.Desired, fallback)
+	in, missing, err := m.inputs(ctx, r, fallback)
 	if err != nil {
 		return err
 	}
@@ -215,16 +220,7 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 		o.StopFirst = "what it needs is not there"
 		return nil
 	}
-	var volumes []string
-	checked := d.Workspace.Health != nil && !d.Workspace.Health.Disable && len(d.Workspace.Health.Test) > 0
-	if c := in.Image.Config; c != nil {
-		volumes = slices.Sorted(maps.Keys(c.Volumes))
-		checked = checked || d.Workspace.Health == nil && c.Healthcheck != nil && len(c.Healthcheck.Test) > 0
-	}
-	o.StartFirst, o.StopFirst = core.StartFirst(&d.Workspace, volumes, checked)
-	if o.Seen.Refused, err = form.Refused(d, in.Inputs, in.facts.rules); err != nil {
-		return err
-	}
+	o.StartFirst, o.StopFirst, o.Seen.Refused = in.startFirst, in.stopFirst, slices.Clone(in.refused)
 	for i := range o.Seen.Containers {
 		c := &o.Seen.Containers[i]
 		if c.Role == core.Old {
@@ -241,18 +237,10 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 	return nil
 }
 
-// needs are the inputs of the form, and what tells one from another.
-type needs struct {
-	form.Inputs
-	facts facts
-	key   string
-}
-
 // memo is a comparison that was made.
 type memo struct {
 	container  *container.InspectResponse
-	image      *image.InspectResponse
-	key        string
+	needs      *needs
 	generation int64
 	ref        engine.Ref
 	found      []diff.Difference
@@ -263,7 +251,7 @@ func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], 
 	m.mu.Lock()
 	have := m.memo[c.ID]
 	m.mu.Unlock()
-	if have.container == c && have.image == in.Image && have.key == in.key && have.generation == r.Generation && have.ref == r.Ref {
+	if have.container == c && have.needs == in && have.generation == r.Generation && have.ref == r.Ref {
 		return slices.Clone(have.found), nil
 	}
 	rec, err := m.remembered(ctx, c.ID)
@@ -278,128 +266,8 @@ func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], 
 	found = slices.DeleteFunc(found, func(d diff.Difference) bool { return d.Field == "name" })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.memo[c.ID] = memo{c, in.Image, in.key, r.Generation, r.Ref, found}
+	m.memo[c.ID] = memo{c, in, r.Generation, r.Ref, found}
 	return slices.Clone(found), nil
-}
-
-// absent is what is not there: all that one cannot be made without, and the part
-// that one cannot be started without.
-type absent struct{ make, start []string }
-
-func (a *absent) add(start bool, what string) {
-	a.make = append(a.make, what)
-	if start {
-		a.start = append(a.start, what)
-	}
-}
-
-func (a *absent) String() string { return "waiting for " + strings.Join(a.make, ", ") }
-
-// inputs reads what names mean on the engine now. What is missing is listed; the
-// inputs are nil if nothing can be compared without it. Fallback is the image of
-// the container in place, for when the declared one is not there.
-func (m *Manager) inputs(ctx context.Context, d *Desired, fallback string) (*needs, absent, error) {
-	u := &d.Spec.Uses
-	var missing absent
-	about, err := m.cache.about(ctx)
-	if err != nil {
-		return nil, missing, err
-	}
-	out := &needs{facts: about}
-	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.api, about.noSwap, m.o.Digest
-	if out.Image, err = m.cache.image(ctx, u.Image); err != nil {
-		return nil, missing, err
-	}
-	if out.Image == nil {
-		missing.add(false, "image "+u.Image)
-		if fallback != "" {
-			if out.Image, err = m.cache.image(ctx, fallback); err != nil {
-				return nil, missing, err
-			}
-		}
-	}
-	have, err := m.cache.network(ctx, u.Networks)
-	if err != nil {
-		return nil, missing, err
-	}
-	out.Networks = map[string]string{}
-	for _, title := range u.Networks {
-		if id, ok := have[title]; ok && (m.o.Replacing == nil || !m.o.Replacing(title)) {
-			out.Networks[title] = id
-			continue
-		}
-		missing.add(true, "network "+title)
-	}
-	if len(u.Volumes) > 0 {
-		have, err := m.cache.volume(ctx, u.Volumes)
-		if err != nil {
-			return nil, missing, err
-		}
-		for _, title := range u.Volumes {
-			if !have[title] {
-				missing.add(false, "volume "+title)
-			}
-		}
-	}
-	unknown, err := m.lent(ctx, d, out, &missing)
-	if err != nil {
-		return nil, missing, err
-	}
-	slices.Sort(missing.make)
-	if unknown || len(missing.start) > 0 || out.Image == nil {
-		return nil, missing, nil
-	}
-	if _, err := form.Workspace(&d.Spec, out.Inputs); err != nil {
-		missing.add(false, err.Error())
-		return nil, missing, nil
-	}
-	declared, err := json.Marshal(d.Spec)
-	if err != nil {
-		return nil, missing, err
-	}
-	out.key = fmt.Sprint(out.Name, out.API, out.NoSwap, out.Networks, out.Containers, out.Secrets, string(declared))
-	return out, missing, nil
-}
-
-// lent adds the containers whose namespaces are shared, and the secrets; unknown
-// says that one of those is not there.
-func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
-	out.Containers, out.Secrets = map[string]string{}, map[string]string{}
-	for _, title := range d.Spec.Uses.Workspaces {
-		c, err := m.o.Engine.ContainerInspect(ctx, title)
-		switch {
-		case daemon.NotFound(err):
-			missing.add(true, "container "+title)
-		case err != nil:
-			return false, err
-		default:
-			out.Containers[title] = c.ID
-		}
-	}
-	for _, name := range form.SecretsOf(&d.Spec) {
-		v, err := m.secret(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			missing.add(false, "secret "+name)
-			unknown = true
-		case err != nil:
-			return false, err
-		default:
-			out.Secrets[name] = m.o.Digest(string(v))
-		}
-	}
-	return unknown, nil
-}
-
-func (m *Manager) secret(name string) ([]byte, error) {
-	if m.o.Secrets == nil {
-		return nil, fmt.Errorf("secret %s: this host has no secret store: %w", name, fs.ErrNotExist)
-	}
-	v, err := m.o.Secrets.Get(name)
-	if err != nil {
-		return nil, fmt.Errorf("secret %s: %w", name, err)
-	}
-	return v, nil
 }
 
 // ran is since when a container is known to run.

@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// needs are the inputs of the form with the declaration, and what follows from
+// them alone. It is not changed once made: looks share it.
+type needs struct {
+	form.Inputs
+	facts      facts
+	declared   spec.Deployment
+	generation int64
+	refused    []diff.Difference
+	startFirst bool
+	stopFirst  string
+}
+
+// like reports whether the same follows from both.
+func (n *needs) like(o *needs) bool {
+	return n.generation == o.generation && n.Name == o.Name && n.Image == o.Image && n.facts == o.facts && maps.Equal(n.Networks, o.Networks) &&
+		maps.Equal(n.Containers, o.Containers) && maps.Equal(n.Secrets, o.Secrets) && reflect.DeepEqual(n.declared, o.declared)
+}
+
+// follow works out what follows. An error of the first kind says what is missing.
+func (n *needs) follow() (absent, err error) {
+	d := &n.declared
+	if _, err := form.Workspace(d, n.Inputs); err != nil {
+		return err, nil
+	}
+	var volumes []string
+	checked := d.Workspace.Health != nil && !d.Workspace.Health.Disable && len(d.Workspace.Health.Test) > 0
+	if c := n.Image.Config; c != nil {
+		volumes = slices.Sorted(maps.Keys(c.Volumes))
+		checked = checked || d.Workspace.Health == nil && c.Healthcheck != nil && len(c.Healthcheck.Test) > 0
+	}
+	n.startFirst, n.stopFirst = core.StartFirst(&d.Workspace, volumes, checked)
+	n.refused, err = form.Refused(d, n.Inputs, n.facts.rules)
+	return nil, err
+}
+
+// absent is what is not there: all that one cannot be made without, and the part
+// that one cannot be started without.
+type absent struct{ make, start []string }
+
+func (a *absent) add(start bool, what string) {
+	a.make = append(a.make, what)
+	if start {
+		a.start = append(a.start, what)
+	}
+}
+
+func (a *absent) String() string { return "waiting for " + strings.Join(a.make, ", ") }
+
+// inputs reads what names mean on the engine now. What is missing is listed; the
+// inputs are nil if nothing can be compared without it. Fallback is the image of
+// the container in place, for when the declared one is not there.
+func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallback string) (*needs, absent, error) {
+	d, u := &r.Desired, &r.Desired.Spec.Uses
+	var missing absent
+	about, err := m.cache.about(ctx)
+	if err != nil {
+		return nil, missing, err
+	}
+	out := &needs{facts: about}
+	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.api, about.noSwap, m.o.Digest
+	if out.Image, err = m.cache.image(ctx, u.Image); err != nil {
+		return nil, missing, err
+	}
+	if out.Image == nil {
+		missing.add(false, "image "+u.Image)
+		if fallback != "" {
+			if out.Image, err = m.cache.image(ctx, fallback); err != nil {
+				return nil, missing, err
+			}
+		}
+	}
+	have, err := m.cache.network(ctx, u.Networks)
+	if err != nil {
+		return nil, missing, err
+	}
+	out.Networks = map[string]string{}
+	for _, title := range u.Networks {
+		if id, ok := have[title]; ok && (m.o.Replacing == nil || !m.o.Replacing(title)) {
+			out.Networks[title] = id
+			continue
+		}
+		missing.add(true, "network "+title)
+	}
+	if len(u.Volumes) > 0 {
+		have, err := m.cache.volume(ctx, u.Volumes)
+		if err != nil {
+			return nil, missing, err
+		}
+		for _, title := range u.Volumes {
+			if !have[title] {
+				missing.add(false, "volume "+title)
+			}
+		}
+	}
+	unknown, err := m.lent(ctx, d, out, &missing)
+	if err != nil {
+		return nil, missing, err
+	}
+	slices.Sort(missing.make)
+	if unknown || len(missing.start) > 0 || out.Image == nil {
+		return nil, missing, nil
+	}
+	out, err = m.settled(r, out, &missing)
+	return out, missing, err
+}
+
+// settled gives the needs of the last look if they are like these, and else works
+// out what follows; nil if something is missing for that.
+func (m *Manager) settled(r *engine.Resource[Desired], n *needs, missing *absent) (*needs, error) {
+	n.declared, n.generation = r.Desired.Spec, r.Generation
+	m.mu.Lock()
+	last := m.needs[r.Ref]
+	m.mu.Unlock()
+	if last != nil && last.like(n) {
+		return last, nil
+	}
+	absent, err := n.follow()
+	if err != nil {
+		return nil, err
+	}
+	if absent != nil {
+		missing.add(false, absent.Error())
+		return nil, nil
+	}
+	m.mu.Lock()
+	m.needs[r.Ref] = n
+	m.mu.Unlock()
+	return n, nil
+}
+
+// lent adds the containers whose namespaces are shared, and the secrets; unknown
+// says that one of those is not there.
+func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
+	out.Containers, out.Secrets = map[string]string{}, map[string]string{}
+	for _, title := range d.Spec.Uses.Workspaces {
+		c, err := m.o.Engine.ContainerInspect(ctx, title)
+		switch {
+		case daemon.NotFound(err):
+			missing.add(true, "container "+title)
+		case err != nil:
+			return false, err
+		default:
+			out.Containers[title] = c.ID
+		}
+	}
+	for _, name := range form.SecretsOf(&d.Spec) {
+		v, err := m.secret(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			missing.add(false, "secret "+name)
+			unknown = true
+		case err != nil:
+			return false, err
+		default:
+			out.Secrets[name] = m.o.Digest(string(v))
+		}
+	}
+	return unknown, nil
+}
+
+func (m *Manager) secret(name string) ([]byte, error) {
+	if m.o.Secrets == nil {
+		return nil, fmt.Errorf("secret %s: this host has no secret store: %w", name, fs.ErrNotExist)
+	}
+	v, err := m.o.Secrets.Get(name)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s: %w", name, err)
+	}
+	return v, nil
+}
