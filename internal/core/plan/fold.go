@@ -36,6 +36,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		}
 		h.Seq, h.Clock.At = e.HostSeq, e.At
 	}
+	s.Elapsed.pass(e, ev)
 	switch ev := ev.(type) {
 	case event.RootTrusted:
 		s.Root = ev

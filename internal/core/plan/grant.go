@@ -34,7 +34,7 @@ func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 	if r == nil || p.err != nil || p.s.overlay(r) != nil {
 		return
 	}
-	if gate.CheckFreshness(c.Name, p.s.Timestamp.IssuedAt, c.FreshnessWindow, p.now) != nil {
+	if p.s.stale(c, p.now) != nil {
 		return
 	}
 	active := p.s.Rollouts[c.Latest]

@@ -68,7 +68,7 @@ func (s *State) replaceable(h *Host, r *rollout.Rollout) bool {
 // in the slot that it holds since its activation was granted.
 func (p *planner) reboots(c *Channel, r *rollout.Rollout) {
 	if r == nil || r.Staged.Len() == 0 || p.err != nil || p.s.overlay(r) != nil ||
-		gate.CheckFreshness(c.Name, p.s.Timestamp.IssuedAt, c.FreshnessWindow, p.now) != nil {
+		p.s.stale(c, p.now) != nil {
 		return
 	}
 	for i := r.Staged.Next(0); i >= 0 && p.err == nil; i = r.Staged.Next(i + 1) {
@@ -100,7 +100,7 @@ func (s *State) active(budgets []int) []gate.Use {
 func (s *State) rebootGates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now clock.Instant) []Gate {
 	c, unmet := s.Channels[r.Channel], s.unmet(r, leaf)
 	return []Gate{
-		{gate.Freshness, gate.CheckFreshness(c.Name, s.Timestamp.IssuedAt, c.FreshnessWindow, now)},
+		{gate.Freshness, s.stale(c, now)},
 		{gate.Overlay, s.overlay(r)},
 		{gate.Freeze, h.frozen(now)},
 		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), s.quarantined(c, leaf.Target, h.Name))},

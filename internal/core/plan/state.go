@@ -166,9 +166,11 @@ type seat struct {
 // State is everything the server knows. Exported fields that encode to JSON are
 // the state; the rest is derived.
 type State struct {
-	Root      event.RootTrusted                  `json:"root"`
-	Release   Release                            `json:"release"`
-	Timestamp event.TimestampAccepted            `json:"timestamp"`
+	Root      event.RootTrusted       `json:"root"`
+	Release   Release                 `json:"release"`
+	Timestamp event.TimestampAccepted `json:"timestamp"`
+	// Elapsed is how much time the log shows since the timestamp was accepted.
+	Elapsed   Elapsed                            `json:"elapsed,omitzero"`
 	Channels  map[string]*Channel                `json:"channels"`
 	Edges     []fleet.ChannelEdge                `json:"edges"`
 	Hosts     map[string]*Host                   `json:"hosts"`

@@ -113,7 +113,7 @@ func (s *State) gates(h *Host, r *rollout.Rollout, member int, opens, now clock.
 	waves := r.Plan.Header.Waves
 	uses, unmet := s.timedUses(h, s.room(h), now), s.unmet(r, leaf)
 	return []Gate{
-		{gate.Freshness, gate.CheckFreshness(c.Name, s.Timestamp.IssuedAt, c.FreshnessWindow, now)},
+		{gate.Freshness, s.stale(c, now)},
 		{gate.Overlay, s.overlay(r)},
 		{gate.Freeze, h.frozen(now)},
 		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), firstOf(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},

@@ -16,6 +16,8 @@ import (
 type facts struct {
 	docs     Documents
 	fresh    clock.Instant // of the newest freshness statement
+	taken    clock.Instant // when it was taken
+	seen     clock.Instant // the latest that the server wrote since
 	edges    []fleet.ChannelEdge
 	channels map[string]*channelFacts
 	hosts    map[string]*hostFacts
@@ -119,11 +121,14 @@ func (r *rolloutFacts) mark(name string) *mark {
 
 // take reads one event.
 func (f *facts) take(e *Entry) error {
+	if !event.FromHost(e.Event.EventType()) {
+		f.seen = max(f.seen, e.At)
+	}
 	switch ev := e.Event.(type) {
 	case event.ReleaseAccepted:
 		f.released(ev)
 	case event.TimestampAccepted:
-		f.fresh = ev.IssuedAt
+		f.fresh, f.taken, f.seen = ev.IssuedAt, e.At, e.At
 	case event.HostEnrolled:
 		f.hosts[e.Host] = &hostFacts{name: e.Host, frozen: f.host(e.Host).frozen}
 	case event.HostSilent:

@@ -100,7 +100,8 @@ func (d *decider) serve(c *channelFacts, r *rolloutFacts) {
 		d.endOffers(r)
 	}
 	gives := !r.reverting && !r.paused && (!r.phase.Ended() || r.phase == rollout.Terminal)
-	if !gives || d.fresh == 0 || d.now.Sub(d.fresh) > c.window {
+	old := max(d.now.Sub(d.fresh), d.seen.Sub(d.taken)) // of the statement
+	if !gives || d.fresh == 0 || old > c.window {
 		return
 	}
 	for _, i := range d.order(r, true) {
