@@ -7,9 +7,13 @@ type pack struct {
 	controls []fleet.Control
 }
 
+// What the controls cite. docs/controls.md says for each what it was compared with
+// and where it asks something else; a test holds both equal.
 const (
 	cisDocker = "CIS Docker Benchmark v1.6.0, "
 	cisLinux  = "CIS Distribution Independent Linux Benchmark v2.0.0, "
+	nist190   = "NIST SP 800-190, "
+	nist128   = "NIST SP 800-128, "
 )
 
 // packs are sorted by name, their controls by id. A pack's controls are part of
@@ -17,7 +21,7 @@ const (
 // was signed.
 var packs = []pack{
 	{"container-baseline", []fleet.Control{
-		{ID: "container-capabilities", Title: "no capabilities beyond the engine's own", Severity: "high", Source: cisDocker + "5.4",
+		{ID: "container-capabilities", Title: "no capabilities are added beyond the engine's own, nor NET_RAW", Severity: "high", Source: cisDocker + "5.4",
 			Expression: `container.capAdd.all(c, c.upperAscii().replace("CAP_", "") in ["AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"])`},
 		{ID: "container-cpu-limit", Title: "CPU is limited or weighted", Severity: "low", Source: cisDocker + "5.12",
 			Expression: `container.milliCPUs > 0 || container.cpuShares > 0`},
@@ -37,7 +41,7 @@ var packs = []pack{
 			Expression: `container.userNamespace != "host"`},
 		{ID: "container-host-uts", Title: "the host's UTS namespace is not shared", Severity: "medium", Source: cisDocker + "5.21",
 			Expression: `container.uts != "host"`},
-		{ID: "container-image-pinned", Title: "images are named by digest", Severity: "medium", Source: "NIST SP 800-190, section 4.1.5: images are identified by cryptographic signature",
+		{ID: "container-image-pinned", Title: "images are named by digest", Severity: "medium", Source: nist190 + "4.1.5",
 			Expression: `container.pinned`},
 		{ID: "container-memory-limit", Title: "memory is limited", Severity: "medium", Source: cisDocker + "5.11",
 			Expression: `container.memory > 0`},
@@ -55,7 +59,7 @@ var packs = []pack{
 			Expression: `container.readOnlyRoot`},
 		{ID: "container-restart-bounded", Title: "restarts after a failure are bounded", Severity: "low", Source: cisDocker + "5.15",
 			Expression: `!(container.restart in ["always", "unless-stopped"]) && (container.restart != "on-failure" || container.restartMax > 0 && container.restartMax <= 5)`},
-		{ID: "container-seccomp", Title: "seccomp and AppArmor are not turned off", Severity: "high", Source: cisDocker + "5.2 and 5.22",
+		{ID: "container-seccomp", Title: "seccomp, AppArmor and SELinux are not turned off", Severity: "high", Source: cisDocker + "5.2, 5.3 and 5.22",
 			Expression: `container.securityOptions.all(o, !(o.replace("=", ":") in ["seccomp:unconfined", "apparmor:unconfined", "systempaths:unconfined", "label:disable"]))`},
 		{ID: "container-socket", Title: "the engine's socket is not mounted", Severity: "critical", Source: cisDocker + "5.32",
 			Expression: `container.mounts.all(m, !(m.source in ["/", "/run", "/var", "/var/run", "/run/containerd", "/run/podman", "/run/crio", "/var/run/containerd", "/var/lib/docker"] || m.source.endsWith("/docker.sock") || m.source.endsWith("/containerd.sock") || m.source.endsWith("/podman.sock") || m.source.endsWith("/crio.sock")))`},
@@ -65,7 +69,7 @@ var packs = []pack{
 			Expression: `file.mode < 512 || (file.mode / 1024) % 4 == 0`},
 		{ID: "host-file-world-writable", Title: "no file is writable by everybody", Severity: "high", Source: cisLinux + "6.1.10",
 			Expression: `(file.mode / 2) % 2 == 0`},
-		{ID: "host-probes", Title: "a required probe watches what runs", Severity: "medium", Source: "NIST SP 800-128, section 3.4: monitoring of secure configurations",
+		{ID: "host-probes", Title: "a required probe watches what runs", Severity: "medium", Source: nist128 + "3.4",
 			Expression: `bundle.containers.size() + bundle.commands.size() == 0 || bundle.probes.exists(p, p.mode == "enforce")`},
 	}},
 }
