@@ -46,7 +46,7 @@ func TestEvidenceOfAConvergedHostIsReportedOnChange(t *testing.T) {
 		t.Fatalf("reported %+v", last)
 	}
 	m := b.agent.Status().Machine
-	if out := m.Outstanding(); !slices.Equal(out, []string{"R1"}) {
+	if out := m.Outstanding(); !slices.Equal(out, []string{"R1 of probe " + m.Probes[0].Name}) {
 		t.Fatalf("outstanding %v", out)
 	}
 	if m.Phase != host.Converged {

@@ -48,8 +48,14 @@ type hostFacts struct {
 	boot                string           // it acts in
 	rebooted            bool             // in the present attempt to go back
 	completed, soakFrom clock.Instant
-	probes              map[string]bool // of those seen since activation: passing
+	probes              map[string]look // of those seen since activation
 	frozen              clock.Instant   // until when; zero is not
+}
+
+// look is the last look of a probe: which controls did not pass, if it read evidence.
+type look struct {
+	passing bool
+	failing []string
 }
 
 // inFlight says whether the host counts against its budgets.
@@ -103,7 +109,7 @@ type rolloutFacts struct {
 	held          string          // the code of the last reason logged for not promoting
 	soaked        bool            // somebody converged in it
 	forced        bool            // its last wave, by an operator
-	excused       map[string]bool // hosts whose evidence an operator accepted
+	excused       map[excuse]bool // evidence that an operator accepted
 }
 
 // channelFacts is one channel.

@@ -115,13 +115,13 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 	case host.RebootClaimed:
 		l.rebootClaimed(h, in)
 	case host.Activated:
-		h.current, h.completed, h.soakFrom, h.probes = in.Observed, at, at, map[string]bool{}
+		h.current, h.completed, h.soakFrom, h.probes = in.Observed, at, at, map[string]look{}
 	case host.ProbeObserved:
-		if was, seen := h.probes[in.Name]; seen && was != in.Pass && h.phase == host.Soaking && l.enforced(h, in.Name) {
+		if was, seen := h.probes[in.Name]; seen && was.passing != in.Pass && h.phase == host.Soaking && l.enforced(h, in.Name) {
 			h.soakFrom = at
 		}
 		if h.probes != nil {
-			h.probes[in.Name] = in.Pass
+			h.probes[in.Name] = looked(in)
 		}
 	case host.RevertClaimed:
 		g := h.open
@@ -196,8 +196,8 @@ func (l *Log) soaked(h *hostFacts, at clock.Instant) {
 		if p.Probes[i].Mode != fleet.Enforce {
 			continue
 		}
-		passing, seen := h.probes[p.Probes[i].Name]
-		l.must(seen && passing, "S9", "host %s converged and its probe %s was seen %t, passing %t", h.name, p.Probes[i].Name, seen, passing)
+		last, seen := h.probes[p.Probes[i].Name]
+		l.must(seen && last.passing, "S9", "host %s converged and its probe %s was seen %t, passing %t", h.name, p.Probes[i].Name, seen, last.passing)
 	}
 }
 

@@ -83,7 +83,7 @@ func (l *Log) opened(ev event.RolloutOpened) {
 	l.must(m.Digest == ev.Manifest && m.Header.Channel == ev.Channel && m.Header.Rollout() == ev.Rollout, "S30",
 		"rollout %s opened with a manifest of %s", ev.Rollout, m.Header.Rollout())
 	r := &rolloutFacts{name: ev.Rollout, channel: ev.Channel, manifest: m, phase: rollout.Opening,
-		granted: map[string]bool{}, claimed: map[string]bool{}, failed: map[string]bool{}, acknowledged: map[string]bool{}, excused: map[string]bool{}}
+		granted: map[string]bool{}, claimed: map[string]bool{}, failed: map[string]bool{}, acknowledged: map[string]bool{}, excused: map[excuse]bool{}}
 	r.paused = l.held("", ev.Manifest, "", "") != nil
 	l.rollouts = append(l.rollouts, r)
 	c.latest, c.deferral = r, ""

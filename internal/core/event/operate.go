@@ -20,11 +20,20 @@ type WaveForced struct {
 	Skipped  int           `json:"skipped"`
 	Waiting  int           `json:"waiting"`
 	Held     []string      `json:"held"`
-	// Outstanding are the hosts up to this wave whose required evidence does not
-	// pass and was not accepted before, sorted.
-	Outstanding []string `json:"outstanding,omitempty"`
-	Reason      string   `json:"reason"`
-	Actor       string   `json:"actor"`
+	// Outstanding are the hosts up to this wave with required evidence that does
+	// not pass and was not accepted before, sorted; Failing says for each which
+	// controls did not. What else comes to fail there is not accepted.
+	Outstanding []string          `json:"outstanding,omitempty"`
+	Failing     []FailingEvidence `json:"failing,omitempty"`
+	Reason      string            `json:"reason"`
+	Actor       string            `json:"actor"`
+}
+
+// FailingEvidence names what of a host's required evidence does not pass, sorted,
+// in the words of the host's machine.
+type FailingEvidence struct {
+	Host     string   `json:"host"`
+	Controls []string `json:"controls"`
 }
 
 // HostFrozen says that the entry's host is given no grant but one to go back,

@@ -138,8 +138,9 @@ func (s *State) Healthy(plan *fleet.HostPlan) bool {
 	return true
 }
 
-// Outstanding lists the controls of enforced evidence that do not pass now; a
-// probe whose evidence cannot be read stands for them by its name.
+// Outstanding lists the controls of enforced evidence that do not pass now, each
+// with its probe, sorted. A probe whose evidence cannot be read stands for its
+// controls as a whole.
 func (s *State) Outstanding() []string {
 	var out []string
 	for i := range s.Probes {
@@ -148,10 +149,13 @@ func (s *State) Outstanding() []string {
 			continue
 		}
 		if len(p.Failing) == 0 {
-			out = append(out, "evidence of probe "+p.Name)
+			out = append(out, "probe "+p.Name+" as a whole")
 		}
-		out = append(out, p.Failing...)
+		for _, control := range p.Failing {
+			out = append(out, control+" of probe "+p.Name)
+		}
 	}
+	slices.Sort(out)
 	return out
 }
 

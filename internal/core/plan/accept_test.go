@@ -55,7 +55,7 @@ func TestS42OperatorAcceptsFailingEvidenceOfAWave(t *testing.T) {
 	w.phase("c@r2", rollout.Terminal)
 	w.expect("h0=converged/two h1=converged/two h2=converged/two")
 	a, err := plan.Why(w.s, "h0", w.now)
-	if err != nil || !strings.Contains(a.Words, "accepted by ada: go on") || !slices.Equal(a.Accepted, []string{"wave w0 accepted by ada: go on"}) {
+	if err != nil || !strings.Contains(a.Words, "BP28-R1 of probe zscan does not pass, accepted by ada: go on") || !slices.Equal(a.Accepted, []string{"wave w0 accepted by ada: go on"}) {
 		t.Fatalf("why says %+v, %v", a, err)
 	}
 	live, folded, restored := w.json(w.s), w.json(w.fold(len(w.log))), w.json(w.restored())
@@ -90,25 +90,56 @@ func TestS42AcceptedIsWhatFailedThenAndNothingMore(t *testing.T) {
 	w.phase("c@r2", rollout.Terminal)
 }
 
+// A control that comes to fail on the same host was accepted by nobody; the one
+// that was may come and go.
+func TestS42AnotherControlOfAnAcceptedHostHoldsAgain(t *testing.T) {
+	w := failsEvidence(t)
+	w.promote("c@r2", "w0")
+	w.hosts["h0"].scan()
+	w.hosts["h0"].scan("BP28-R1", "BP28-R2")
+	w.working(8, "h1", "h2")
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 1 {
+		t.Fatalf("wave %d is open", r.Cursor)
+	}
+	for _, name := range []string{"h1", "h2"} {
+		if b := w.why(name, gate.Compliance); b == nil || !strings.Contains(b.Words, "host h0 fails BP28-R2 of probe zscan") || strings.Contains(b.Words, "BP28-R1") {
+			t.Fatalf("why of %s says %+v", name, b)
+		}
+	}
+	a, err := plan.Why(w.s, "h0", w.now)
+	if err != nil || !strings.Contains(a.Words, "BP28-R1 of probe zscan does not pass, accepted by ada") || strings.Contains(a.Words, "BP28-R2 of probe zscan does not pass") {
+		t.Fatalf("why says %+v, %v", a, err)
+	}
+	w.hosts["h0"].scan("BP28-R1")
+	w.working(8, "h1", "h2")
+	w.phase("c@r2", rollout.Terminal)
+	w.expect("h0=converged/two h1=converged/two h2=converged/two")
+}
+
 // TestAuditSeesWhatWasAcceptedWrongly forges what an operator's word names.
 func TestAuditSeesWhatWasAcceptedWrongly(t *testing.T) {
 	w := failsEvidence(t)
 	w.promote("c@r2", "w0")
-	for _, hosts := range [][]string{nil, {"h1"}, {"h0", "h1"}, {"h0", "h9"}} {
+	const r1, r2 = "BP28-R1 of probe zscan", "BP28-R2 of probe zscan"
+	for _, failing := range [][]event.FailingEvidence{nil, {{Host: "h1", Controls: []string{r1}}}, {{Host: "h0", Controls: []string{r1}}, {Host: "h1", Controls: []string{r1}}},
+		{{Host: "h0", Controls: []string{r1}}, {Host: "h9", Controls: []string{r1}}}, {{Host: "h0"}}, {{Host: "h0", Controls: []string{r2}}}, {{Host: "h0", Controls: []string{r1, r2}}}} {
 		log := slices.Clone(w.log)
 		i := at(t, log, event.WaveForced{}, 1)
 		var ev event.WaveForced
 		if err := json.Unmarshal(log[i].Body, &ev); err != nil {
 			t.Fatal(err)
 		}
-		ev.Outstanding = hosts
+		ev.Outstanding, ev.Failing = nil, failing
+		for _, f := range failing {
+			ev.Outstanding = append(ev.Outstanding, f.Host)
+		}
 		forged, err := event.NewEntry(log[i].At, "", ev)
 		if err != nil {
 			t.Fatal(err)
 		}
 		log[i] = forged
 		if v := found(w, log); !slices.Contains(named(v), "S42") {
-			t.Errorf("%v: found %v", hosts, v)
+			t.Errorf("%v: found %v", failing, v)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -65,12 +67,17 @@ func (s *State) evidenceBefore(r *rollout.Rollout, wave int) *gate.Block {
 }
 
 // outstandingBefore lists the hosts before a wave whose required evidence does not
-// pass, in the order of names, but for those that an operator accepted.
+// pass, in the order of names, with the controls that no operator accepted.
 func (s *State) outstandingBefore(r *rollout.Rollout, wave int) []gate.Outstanding {
 	var failing []gate.Outstanding
 	for i := r.Outstanding.Next(0); i >= 0; i = r.Outstanding.Next(i + 1) {
-		if leaf := &r.Plan.Leaves[i]; leaf.Wave < wave && r.Excused(leaf.Host) == nil {
-			failing = append(failing, gate.Outstanding{Host: leaf.Host, Controls: s.Hosts[leaf.Host].Machine.Outstanding()})
+		leaf := &r.Plan.Leaves[i]
+		if leaf.Wave >= wave {
+			continue
+		}
+		controls := slices.DeleteFunc(s.Hosts[leaf.Host].Machine.Outstanding(), func(c string) bool { return r.Excused(leaf.Host, c) != nil })
+		if len(controls) > 0 {
+			failing = append(failing, gate.Outstanding{Host: leaf.Host, Controls: controls})
 		}
 	}
 	return failing
@@ -80,7 +87,19 @@ func (s *State) outstandingBefore(r *rollout.Rollout, wave int) []gate.Outstandi
 // required evidence that does not pass.
 func (s *State) outstanding(h *Host, r *rollout.Rollout, i int) {
 	m := &h.Machine
-	if r.SetOutstanding(i, m.Manifest == r.Manifest && !m.Reverting && len(m.Outstanding()) > 0) {
+	failing := m.Manifest == r.Manifest && !m.Reverting && len(m.Outstanding()) > 0
+	if r.SetOutstanding(i, failing) || failing { // other controls may fail than before
 		s.dirty[r.Channel] = true
 	}
+}
+
+// excuses says what of a host's failing evidence operators accepted.
+func excuses(r *rollout.Rollout, h *Host) string {
+	words := ""
+	for _, control := range h.Machine.Outstanding() {
+		if w := r.Excused(h.Name, control); w != nil {
+			words += "; " + control + " does not pass, " + w.Words()
+		}
+	}
+	return words
 }

@@ -106,7 +106,7 @@ func TestS42FailingEvidenceHoldsPromotion(t *testing.T) {
 				t.Fatalf("wave %d is open\n%s", r.Cursor, w.tail())
 			}
 			b := plan.Hold(w.s, r, w.now)
-			if b == nil || b.Code != gate.Compliance || !strings.Contains(b.Words, "BP28-R1, BP28-R7") || !strings.Contains(b.Words, "h0") {
+			if b == nil || b.Code != gate.Compliance || !strings.Contains(b.Words, "BP28-R1 of probe zscan, BP28-R7 of probe zscan") || !strings.Contains(b.Words, "h0") {
 				t.Fatalf("the rollout is held by %+v", b)
 			}
 			if b := w.why("h2", gate.Compliance); b == nil {

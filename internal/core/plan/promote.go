@@ -50,6 +50,7 @@ func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]eve
 		more = append(more, gate.CheckEvidence(r.Name, failing))
 		for _, f := range failing {
 			ev.Outstanding = append(ev.Outstanding, f.Host)
+			ev.Failing = append(ev.Failing, event.FailingEvidence{Host: f.Host, Controls: f.Controls})
 		}
 	}
 	for _, m := range more {
@@ -72,7 +73,7 @@ func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]eve
 // foldForced opens the next wave, if there is one.
 func (s *State) foldForced(r *rollout.Rollout, ev event.WaveForced) {
 	r.Held = ""
-	r.Accepted = append(r.Accepted, rollout.Accepted{Wave: ev.Wave, Hosts: ev.Outstanding, Reason: ev.Reason, Actor: ev.Actor})
+	r.Accepted = append(r.Accepted, rollout.Accepted{Wave: ev.Wave, Failing: ev.Failing, Reason: ev.Reason, Actor: ev.Actor})
 	if ev.Wave+1 < len(r.Plan.Header.Waves) {
 		r.Cursor = ev.Wave + 1
 	}

@@ -47,8 +47,8 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Words())
 		}
 	}
-	if w := r.Excused(name); w != nil && r.Outstanding.Has(i) {
-		a.Words += "; its required evidence does not pass, " + w.Words()
+	if r.Outstanding.Has(i) {
+		a.Words += excuses(r, h)
 	}
 	if a.Repair != nil {
 		a.Words += "; " + a.Repair.Words

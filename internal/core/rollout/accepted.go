@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/event"
 )
 
 // Accepted is a wave that an operator let pass. Its hosts that wait are served as
-// late ones and hold the rollout no more; Hosts had required evidence that did
-// not pass, which holds nothing behind them as long as the rollout lasts.
+// late ones and hold the rollout no more; Failing is the required evidence that
+// did not pass, sorted by host, which holds nothing as long as the rollout lasts.
 type Accepted struct {
-	Wave   int      `json:"wave"`
-	Hosts  []string `json:"hosts,omitempty"` // sorted
-	Reason string   `json:"reason"`
-	Actor  string   `json:"actor"`
+	Wave    int                     `json:"wave"`
+	Failing []event.FailingEvidence `json:"failing,omitempty"`
+	Reason  string                  `json:"reason"`
+	Actor   string                  `json:"actor"`
 }
 
 // Words name who answers for it, for people.
@@ -29,11 +31,12 @@ func (r *Rollout) Forced(wave int) *Accepted {
 	return nil
 }
 
-// Excused returns who accepted that a host's required evidence does not pass, or
-// nil.
-func (r *Rollout) Excused(host string) *Accepted {
+// Excused returns who accepted that a control does not pass on a host, or nil.
+func (r *Rollout) Excused(host, control string) *Accepted {
 	for i := range r.Accepted {
-		if _, found := slices.BinarySearch(r.Accepted[i].Hosts, host); found {
+		failing := r.Accepted[i].Failing
+		k, found := slices.BinarySearchFunc(failing, host, func(f event.FailingEvidence, h string) int { return strings.Compare(f.Host, h) })
+		if found && slices.Contains(failing[k].Controls, control) {
 			return &r.Accepted[i]
 		}
 	}

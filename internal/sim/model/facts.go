@@ -69,7 +69,7 @@ type rolloutFacts struct {
 	endedAt                           clock.Instant
 	cursor                            int
 	forced                            map[int]bool    // waves that an operator let pass: who waits in them is late
-	accepted                          map[string]bool // hosts whose failing evidence was accepted with them
+	accepted                          map[string]bool // failing evidence that was accepted with them, by host and control
 	paused, reverting, ordered, final bool
 	soaked                            bool // somebody converged in it
 	held                              string
@@ -237,8 +237,10 @@ func (f *facts) moved(e *Entry) error {
 			r.forced, r.accepted = map[int]bool{}, map[string]bool{}
 		}
 		r.forced[ev.Wave] = true
-		for _, name := range ev.Outstanding {
-			r.accepted[name] = true
+		for _, failing := range ev.Failing {
+			for _, control := range failing.Controls {
+				r.accepted[failing.Host+"/"+control] = true
+			}
 		}
 		r.cursor, r.held = min(ev.Wave+1, len(r.manifest.Header.Waves)-1), ""
 	case event.WaveHeld:

@@ -169,8 +169,13 @@ func (f *facts) failingEvidence(r *rolloutFacts, before int) bool {
 	for i := range r.manifest.Leaves {
 		leaf := &r.manifest.Leaves[i]
 		m := &f.host(leaf.Host).machine
-		if leaf.Wave < before && m.Manifest == r.manifest.Digest && !m.Reverting && len(m.Outstanding()) > 0 && !r.accepted[leaf.Host] {
-			return true
+		if leaf.Wave >= before || m.Manifest != r.manifest.Digest || m.Reverting {
+			continue
+		}
+		for _, control := range m.Outstanding() {
+			if !r.accepted[leaf.Host+"/"+control] {
+				return true
+			}
 		}
 	}
 	return false
