@@ -82,6 +82,19 @@ func run(t *testing.T, f *Fleet, a Assumptions, runs int) *Report {
 	return r
 }
 
+// TestFailedHostsCanUseABudgetUp shows what the build warns of: under the policy
+// halt a budget that is not above the allowed failures is used up by failed hosts,
+// and the rollout neither goes on nor halts; one more and it halts.
+func TestFailedHostsCanUseABudgetUp(t *testing.T) {
+	for budget, halts := range map[int]int{2: 0, 3: 3} {
+		k := sketch{waves: []int{6}, budget: budget, policy: fleet.Halt, allowed: 2}
+		r := run(t, k.fleet(), Assumptions{Failure: []Rate{{Part: 1}}, Activation: always(minute)}, 3)
+		if o := r.Rollouts[0]; o.Halted != halts || o.Held != 3-halts {
+			t.Errorf("a budget of %d: %+v", budget, o)
+		}
+	}
+}
+
 func always(d clock.Duration) Range { return Range{Min: d, Max: d} }
 
 const minute = clock.Minute

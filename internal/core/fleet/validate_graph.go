@@ -185,6 +185,7 @@ func (c *checker) budgets() {
 			continue
 		}
 		c.longBudget(path, b, members)
+		c.fullBudget(path, b, members)
 	}
 }
 
@@ -207,6 +208,28 @@ func (c *checker) longBudget(path []string, b BudgetDecl, members []string) {
 		}
 		if total > longRollout {
 			c.warnf(path, "a rollout of channel %q needs at least %s under this budget: %d at a time of %d hosts, each soaking", n, total, limit, len(members))
+		}
+	}
+}
+
+// fullBudget warns when failed hosts, which keep their slots under the policy halt,
+// can use the whole budget up before there are enough of them to halt: then the
+// rollout neither goes on nor stops.
+func (c *checker) fullBudget(path []string, b BudgetDecl, members []string) {
+	limit := budgetMax(b, len(members))
+	for _, n := range keys(c.d.Channels) {
+		p := c.d.RolloutPolicies[c.d.Channels[n].RolloutPolicy]
+		if p.OnHealthFailure != Halt || limit > p.HealthGate.MaxFailures {
+			continue
+		}
+		own := 0
+		for _, m := range members {
+			if c.d.Hosts[m].Channel == n {
+				own++
+			}
+		}
+		if own > limit {
+			c.warnf(path, "a rollout of channel %q can use this budget up and never halt: %d at a time, failed hosts keep their place under %s, and %d failures are allowed: expected more at a time than maxFailures", n, limit, Halt, p.HealthGate.MaxFailures)
 		}
 	}
 }
