@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
@@ -18,7 +19,7 @@ import (
 func (c *Control) apply(t *turn) error {
 	if time.Now().Before(c.fullUntil) {
 		for _, in := range t.inputs {
-			in.err = fmt.Errorf("%w: %w", ErrUnavailable, store.ErrFull)
+			in.err = fmt.Errorf("%w: %w", refusal.ErrUnavailable, store.ErrFull)
 		}
 		return nil
 	}
@@ -42,10 +43,10 @@ func (c *Control) apply(t *turn) error {
 
 // clean reports whether an error of an input left the state as it was.
 func clean(err error) bool {
-	var refusal *Refusal
+	var refused *refusal.Error
 	var verb *plan.VerbError
 	var claim *plan.ClaimRefusedError
-	return errors.As(err, &refusal) || errors.As(err, &verb) || errors.As(err, &claim)
+	return errors.As(err, &refused) || errors.As(err, &verb) || errors.As(err, &claim)
 }
 
 // append makes entries durable. They are one append unless there are more than
@@ -78,7 +79,7 @@ func (c *Control) spoil(t *turn, cause error) error {
 	for _, in := range t.inputs {
 		err := in.err
 		if err == nil || !clean(err) {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+			err = fmt.Errorf("%w: %w", refusal.ErrUnavailable, cause)
 		}
 		in.finish(err)
 	}
@@ -142,7 +143,7 @@ func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.stopping:
-		return refusef(ErrUnavailable, "the server is stopping")
+		return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
 	}
 	select { // not ctx: read may be running
 	case <-q.done:
@@ -153,6 +154,6 @@ func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
 	case <-q.done:
 		return nil
 	default:
-		return refusef(ErrUnavailable, "the server is stopping")
+		return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
 	}
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/control/enrolment"
 	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/control/trusted"
@@ -63,10 +65,9 @@ type Control struct {
 	stopOnce       sync.Once
 	savers         sync.WaitGroup
 
-	pushing  sync.Mutex // one release at a time
-	refused  once       // refusals that were logged
-	tokens   keyed      // one enrolment at a time per token
-	renewals renewals
+	pushing   sync.Mutex   // one release at a time
+	refused   refusal.Once // refusals that were logged
+	registrar *enrolment.Registrar
 
 	// What follows is the reducer's alone once Run has begun.
 	state         *plan.State
@@ -109,6 +110,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	c.sources = sources.New(sources.Config{Fetchers: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
 	c.applier = applier{c}
+	c.registrar = c.newRegistrar()
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())
 	if err != nil {
 		return nil, fmt.Errorf("take the lease of the log: %w", err)
@@ -259,11 +261,11 @@ func (c *Control) Head() store.Head { return *c.end.Load() }
 // Metrics returns the registry of the server's collectors.
 func (c *Control) Metrics() *prometheus.Registry { return c.cfg.Metrics }
 
-// Blob returns the bytes of a blob: ErrNotFound when there is none.
+// Blob returns the bytes of a blob: refusal.ErrNotFound when there is none.
 func (c *Control) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
 	b, err := c.library.Blob(ctx, d)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, refusef(ErrNotFound, "there is no content %s", d)
+		return nil, refusal.Newf(refusal.ErrNotFound, "there is no content %s", d)
 	}
 	return b, err
 }
@@ -273,14 +275,14 @@ func (c *Control) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
 func (c *Control) HostManifest(p *Peer, rollout string) ([]byte, digest.Digest, error) {
 	d, ok := c.library.Newest(rollout)
 	if !ok {
-		return nil, "", refusef(ErrNotFound, "there is no rollout %q", rollout)
+		return nil, "", refusal.Newf(refusal.ErrNotFound, "there is no rollout %q", rollout)
 	}
 	body, ok, err := c.library.HostManifest(d, p.Name)
 	if err != nil {
 		return nil, "", err
 	}
 	if !ok {
-		return nil, "", refusef(ErrNotFound, "rollout %s has no leaf for host %s", rollout, p.Name)
+		return nil, "", refusal.Newf(refusal.ErrNotFound, "rollout %s has no leaf for host %s", rollout, p.Name)
 	}
 	return body, d, nil
 }

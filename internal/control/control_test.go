@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -127,7 +128,7 @@ func TestF8FullDiskChangesNothing(t *testing.T) {
 	before, head := r.state(t), r.Head()
 	for _, full := range []error{store.ErrFull, store.ErrBusy} {
 		r.disk.set(full)
-		if _, _, err := r.AddOperator(ctx, "two", "viewer"); !errors.Is(err, control.ErrUnavailable) {
+		if _, _, err := r.AddOperator(ctx, "two", "viewer"); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Fatalf("with %v: %v", full, err)
 		}
 		if got := r.state(t); got != before || r.Head() != head {
@@ -136,7 +137,7 @@ func TestF8FullDiskChangesNothing(t *testing.T) {
 		r.disk.set(nil)
 		for {
 			_, _, err = r.AddOperator(ctx, "three", "viewer")
-			if !errors.Is(err, control.ErrUnavailable) {
+			if !errors.Is(err, refusal.ErrUnavailable) {
 				break
 			}
 		}
@@ -157,17 +158,17 @@ func TestF9BrokenDiskEndsTheServer(t *testing.T) {
 	for _, cause := range []error{&store.FatalError{Op: "append", Err: syscall.EIO}, store.ErrFenced, store.ErrConflict} {
 		r, ctx := open(t), context.Background()
 		r.disk.set(cause)
-		if _, _, err := r.AddOperator(ctx, "one", "viewer"); !errors.Is(err, control.ErrUnavailable) {
+		if _, _, err := r.AddOperator(ctx, "one", "viewer"); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Errorf("with %v: %v", cause, err)
 		}
 		if err := <-r.ran; !errors.Is(err, cause) {
 			t.Errorf("the server ended with %v, expected %v", err, cause)
 		}
 		r.disk.set(nil)
-		if _, _, err := r.AddOperator(ctx, "two", "viewer"); !errors.Is(err, control.ErrUnavailable) {
+		if _, _, err := r.AddOperator(ctx, "two", "viewer"); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Errorf("a stopped server answered %v", err)
 		}
-		if err := r.View(ctx, func(*plan.State) { t.Error("a stopped server read its state") }); !errors.Is(err, control.ErrUnavailable) {
+		if err := r.View(ctx, func(*plan.State) { t.Error("a stopped server read its state") }); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Errorf("a stopped server answered %v", err)
 		}
 	}

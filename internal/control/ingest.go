@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/control/intake"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -16,15 +17,15 @@ import (
 
 // errMoved says that the host's chain moved on between the check of a batch and
 // the reducer; the batch is checked again.
-var errMoved = refusef(ErrConflict, "the host's chain moved on meanwhile")
+var errMoved = refusal.Newf(refusal.ErrConflict, "the host's chain moved on meanwhile")
 
 // Ingest takes a batch of a host's events and returns when it is durable. A
-// refusal of kind ErrConflict comes with the acknowledgement that says from
+// refusal of kind refusal.ErrConflict comes with the acknowledgement that says from
 // where to go on.
 func (c *Control) Ingest(ctx context.Context, p *Peer, b *wire.EventBatch) (wire.EventAck, error) {
 	batch, err := intake.ReadBatch(p.Name, b)
 	if err != nil {
-		return wire.EventAck{}, refusef(ErrInvalid, "%v", err)
+		return wire.EventAck{}, refusal.Newf(refusal.ErrInvalid, "%v", err)
 	}
 	for {
 		v := p.host.View()
@@ -43,7 +44,7 @@ func (c *Control) Ingest(ctx context.Context, p *Peer, b *wire.EventBatch) (wire
 func (c *Control) ingest(ctx context.Context, p *Peer, b *intake.Batch, v *hosts.View) (wire.EventAck, error) {
 	ack := wire.EventAck{Acked: v.Seq}
 	refuse := func(format string, a ...any) (wire.EventAck, error) {
-		r := refusef(ErrConflict, format, a...).(*Refusal)
+		r := refusal.Newf(refusal.ErrConflict, format, a...).(*refusal.Error)
 		ack.Reason = r.Words
 		return ack, r
 	}
@@ -57,12 +58,12 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *intake.Batch, v *hosts
 		return refuse("the batch begins at event %d, the server holds %d", first, v.Seq)
 	}
 	if err := b.Signed(c.cfg.Fleet, v); err != nil {
-		return ack, refusef(ErrInvalid, "%v", err)
+		return ack, refusal.Newf(refusal.ErrInvalid, "%v", err)
 	}
 	entries, ok, err := b.After(ctx, c.cfg.Fleet, v, c.cfg.Store)
 	switch {
 	case err != nil:
-		return ack, errors.Join(ErrUnavailable, err)
+		return ack, errors.Join(refusal.ErrUnavailable, err)
 	case !ok:
 		return c.forked(ctx, p, b, ack)
 	case len(entries) == 0:
@@ -109,7 +110,7 @@ func (c *Control) forked(ctx context.Context, p *Peer, b *intake.Batch, ack wire
 	}
 	record, err := c.cfg.Store.PutBlob(ctx, raw)
 	if err != nil {
-		return ack, errors.Join(ErrUnavailable, err)
+		return ack, errors.Join(refusal.ErrUnavailable, err)
 	}
 	err = c.submit(ctx, c.normal, func(t *turn) error {
 		if h := t.s.Hosts[p.Name]; h == nil || h.Forked {
@@ -120,7 +121,7 @@ func (c *Control) forked(ctx context.Context, p *Peer, b *intake.Batch, ack wire
 	if err != nil {
 		return ack, err
 	}
-	r := &Refusal{Kind: ErrConflict, Words: "host " + p.Name + " tells another history than it told before: two agents share its identity, or its state was set back; enrol it again"}
+	r := &refusal.Error{Kind: refusal.ErrConflict, Words: "host " + p.Name + " tells another history than it told before: two agents share its identity, or its state was set back; enrol it again"}
 	ack.Reason = r.Words
 	return ack, r
 }
@@ -128,7 +129,7 @@ func (c *Control) forked(ctx context.Context, p *Peer, b *intake.Batch, ack wire
 // Claim commits a host's claim of a grant.
 func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimAnswer, error) {
 	if m.Grant == "" || len(m.Grant) > 64 {
-		return wire.ClaimAnswer{}, refusef(ErrInvalid, "a claim names a grant")
+		return wire.ClaimAnswer{}, refusal.Newf(refusal.ErrInvalid, "a claim names a grant")
 	}
 	err := c.submit(ctx, c.urgent, func(t *turn) error {
 		switch {
@@ -136,7 +137,7 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 			c.outranked = true
 			return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
 		case c.ahead.Owes(t.s.Hosts, t.now):
-			return refusef(ErrUnavailable, "the server waits for hosts that know more than its log does")
+			return refusal.Newf(refusal.ErrUnavailable, "the server waits for hosts that know more than its log does")
 		}
 		return t.add(plan.Claim(t.s, p.Name, m.Grant, t.now))
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -71,7 +72,7 @@ func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.stopping:
-		return refusef(ErrUnavailable, "the server is stopping")
+		return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
 	}
 	select {
 	case err := <-in.done:
@@ -83,7 +84,7 @@ func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 		case err := <-in.done:
 			return err
 		default:
-			return refusef(ErrUnavailable, "the server is stopping")
+			return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
 		}
 	}
 }

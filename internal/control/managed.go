@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -117,16 +118,16 @@ func managedRefusal(err error) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	kind := ErrInvalid
+	kind := refusal.ErrInvalid
 	switch r.Code {
 	case managed.UnknownHost, managed.Missing:
-		kind = ErrNotFound
+		kind = refusal.ErrNotFound
 	case managed.NotDelegated, managed.OutOfBounds:
-		kind = ErrForbidden
+		kind = refusal.ErrForbidden
 	case managed.Clash, managed.MassRemoval, managed.Full:
-		kind = ErrConflict
+		kind = refusal.ErrConflict
 	}
-	return &Refusal{Kind: kind, Words: r.Words}
+	return &refusal.Error{Kind: kind, Words: r.Words}
 }
 
 // SetManaged sets a resource of a host's managed layer, and reports whether that

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -41,7 +42,7 @@ func (c *Control) Operator(secret string) (Operator, bool) {
 // newOperator draws a token; its secret is kept nowhere.
 func newOperator(name, role string) (o Operator, secret string, err error) {
 	if err := fleet.CheckName(name); err != nil {
-		return Operator{}, "", refusef(ErrInvalid, "%v", err)
+		return Operator{}, "", refusal.Newf(refusal.ErrInvalid, "%v", err)
 	}
 	raw, id := make([]byte, 32), make([]byte, 8)
 	rand.Read(raw)
@@ -70,7 +71,7 @@ func (c *Control) addOperator(ctx context.Context, o Operator, secret string) er
 func (c *Control) RevokeOperator(ctx context.Context, id, actor string) error {
 	return c.submit(ctx, c.urgent, func(t *turn) error {
 		if _, ok := t.s.Operators[id]; !ok {
-			return refusef(ErrNotFound, "there is no operator token %q", id)
+			return refusal.Newf(refusal.ErrNotFound, "there is no operator token %q", id)
 		}
 		return t.record("", event.OperatorTokenRevoked{ID: id, Actor: actor})
 	})

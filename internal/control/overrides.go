@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -77,7 +78,7 @@ func (c *Control) PushOverride(ctx context.Context, env []byte, actor string) (o
 	}
 	t := override.Taken{Override: v.Value(), Digest: v.Digest()}
 	if t.Envelope, err = c.cfg.Store.PutBlob(ctx, env); err != nil {
-		return t, false, refusef(ErrUnavailable, "the override could not be stored: %v", err)
+		return t, false, refusal.Newf(refusal.ErrUnavailable, "the override could not be stored: %v", err)
 	}
 	news := false
 	err = c.operator(ctx, func(tn *turn) error {

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
@@ -17,22 +18,19 @@ type Peer struct {
 	serial string
 }
 
-// Serial names a certificate in events and states.
-func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
-
 // Identify takes the verified certificate of a connection and returns its host.
-// It refuses certificates that were revoked or replaced, with ErrForbidden. It
+// It refuses certificates that were revoked or replaced, with refusal.ErrForbidden. It
 // counts as hearing from the host.
 func (c *Control) Identify(cert *x509.Certificate) (*Peer, error) {
 	name, err := identity.HostOf(cert, c.cfg.Fleet)
 	if err != nil {
-		return nil, refusef(ErrForbidden, "%v", err)
+		return nil, refusal.Newf(refusal.ErrForbidden, "%v", err)
 	}
 	h := c.hosts.Find(name)
 	if h == nil {
-		return nil, refusef(ErrForbidden, "host %s never enrolled with this server; make a token with steady token create %s", name, name)
+		return nil, refusal.Newf(refusal.ErrForbidden, "host %s never enrolled with this server; make a token with steady token create %s", name, name)
 	}
-	p := &Peer{Name: name, host: h, cert: cert, serial: Serial(cert)}
+	p := &Peer{Name: name, host: h, cert: cert, serial: identity.Serial(cert)}
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -43,7 +41,7 @@ func (c *Control) Identify(cert *x509.Certificate) (*Peer, error) {
 // check refuses a certificate that is not in use any more.
 func (p *Peer) check() error {
 	if err := p.host.View().InUse(p.Name, p.serial, identity.IssuedAt(p.cert)); err != nil {
-		return refusef(ErrForbidden, "%v", err)
+		return refusal.Newf(refusal.ErrForbidden, "%v", err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -47,7 +48,7 @@ func (c *Control) publishAll() {
 func (c *Control) TrustFile(name string) (digest.Digest, error) {
 	d, ok := c.public.Load().Files[name]
 	if !ok {
-		return "", refusef(ErrNotFound, "there is no trust file %q", name)
+		return "", refusal.Newf(refusal.ErrNotFound, "there is no trust file %q", name)
 	}
 	return d, nil
 }

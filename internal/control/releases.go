@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/steadyfleet/steady/internal/control/intake"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release"
@@ -47,7 +48,7 @@ func dropUnfinished(dataDir string) error {
 func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
 	dir, err := os.MkdirTemp(c.cfg.DataDir, pushPrefix)
 	if err != nil {
-		return Pushed{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return Pushed{}, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err)
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -56,9 +57,9 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 	}()
 	if err := release.Unpack(packed, dir, release.DefaultCaps()); err != nil {
 		if errors.Is(err, release.ErrPack) {
-			return Pushed{}, refusef(ErrInvalid, "%v", err)
+			return Pushed{}, refusal.Newf(refusal.ErrInvalid, "%v", err)
 		}
-		return Pushed{}, fmt.Errorf("%w: %w", ErrUnavailable, err) // the disk is full, or worse
+		return Pushed{}, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err) // the disk is full, or worse
 	}
 	return c.PushFolder(ctx, dir, actor)
 }
@@ -85,7 +86,7 @@ func (c *Control) takeIn(ctx context.Context, dir, actor string, refused func(er
 	if err := r.Keep(ctx, c.cfg.Store); err != nil {
 		var full *intake.StoreError
 		if errors.As(err, &full) {
-			err = errors.Join(ErrUnavailable, err)
+			err = errors.Join(refusal.ErrUnavailable, err)
 		}
 		return Pushed{}, err
 	}
@@ -103,7 +104,7 @@ func (c *Control) takeIn(ctx context.Context, dir, actor string, refused func(er
 	if err := c.accept(ctx, events, r.Revoked()); err != nil {
 		return Pushed{}, err
 	}
-	c.refused.forget("verify/")
+	c.refused.Forget("verify/")
 	c.cfg.Log.Info("release", "outcome", pushed.Outcome, "version", pushed.Version, "ref", pushed.Ref, "actor", actor)
 	return pushed, nil
 }
@@ -130,17 +131,17 @@ func (c *Control) accept(ctx context.Context, events []event.Event, revoked []fl
 
 // verifyFailed records a refused release or root, once until the cause changes.
 func (c *Control) verifyFailed(ctx context.Context, what string, cause error, actor string) error {
-	refusal := refusef(ErrInvalid, "%v", cause)
+	refused := refusal.Newf(refusal.ErrInvalid, "%v", cause)
 	key := "verify/" + cause.Error()
-	if !c.refused.first(key) {
-		return refusal
+	if !c.refused.First(key) {
+		return refused
 	}
-	c.refused.forget("verify/") // an earlier cause that comes back is news again
-	c.refused.first(key)
+	c.refused.Forget("verify/") // an earlier cause that comes back is news again
+	c.refused.First(key)
 	c.cfg.Log.Warn("a "+what+" was refused", "actor", actor, "err", cause)
 	ev := event.VerifyFailed{What: what, Check: string(trust.CodeOf(cause)), Detail: cause.Error(), Actor: actor}
 	if err := c.submit(ctx, c.normal, func(t *turn) error { return t.record("", ev) }); err != nil {
-		return errors.Join(refusal, err)
+		return errors.Join(refused, err)
 	}
-	return refusal
+	return refused
 }

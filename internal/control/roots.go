@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -48,7 +49,7 @@ func (c *Control) PushRoots(ctx context.Context, chain [][]byte, actor string) (
 		}
 		d, err := c.cfg.Store.PutBlob(ctx, env)
 		if err != nil {
-			return RootsPushed{}, errors.Join(ErrUnavailable, err)
+			return RootsPushed{}, errors.Join(refusal.ErrUnavailable, err)
 		}
 		events = append(events, event.RootTrusted{Version: r.Version, Epoch: r.Epoch, Root: d})
 	}

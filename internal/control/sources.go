@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -119,16 +120,16 @@ func (c *Control) AllowHook() bool { return c.hooks.allow(time.Now(), hookEvery,
 // Hook looks at the sources soon, if signature is "sha256=" and the HMAC-SHA256 of
 // the body under the shared secret, in hexadecimal. Nothing in the body is read.
 func (c *Control) Hook(body []byte, signature string) error {
-	refusal := refusef(ErrForbidden, "the signature of the body does not hold, or the server has no secret to check it with (steady server --release-hook-secret)")
+	refused := refusal.Newf(refusal.ErrForbidden, "the signature of the body does not hold, or the server has no secret to check it with (steady server --release-hook-secret)")
 	given, ok := strings.CutPrefix(signature, "sha256=")
 	mac, err := hex.DecodeString(given)
 	if !ok || err != nil || len(c.cfg.HookSecret) == 0 {
-		return refusal
+		return refused
 	}
 	want := hmac.New(sha256.New, c.cfg.HookSecret)
 	want.Write(body)
 	if !hmac.Equal(mac, want.Sum(nil)) {
-		return refusal
+		return refused
 	}
 	c.sources.Nudge()
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -40,9 +41,9 @@ func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamK
 	h := c.hosts.Find(host)
 	switch {
 	case h == nil || h.View().Incarnation == 0:
-		return nil, refusef(ErrConflict, "host %s never enrolled; make a token with steady token create %s", host, host)
+		return nil, refusal.Newf(refusal.ErrConflict, "host %s never enrolled; make a token with steady token create %s", host, host)
 	case !h.View().Online:
-		return nil, refusef(ErrConflict, "host %s is offline: %s; nothing can be asked of it now", host, c.lastSeen(host))
+		return nil, refusal.Newf(refusal.ErrConflict, "host %s is offline: %s; nothing can be asked of it now", host, c.lastSeen(host))
 	}
 	r := wire.StreamRequest{ID: newID(), Kind: kind, Resource: resource, Actor: actor, Args: args}
 	if kind == wire.StreamExec || kind == wire.StreamPrune {
@@ -56,7 +57,7 @@ func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamK
 	}
 	s, err := c.streams.Open(host, r)
 	if err != nil {
-		return nil, refusef(ErrUnavailable, "%v; close some, or ask again later", err)
+		return nil, refusal.Newf(refusal.ErrUnavailable, "%v; close some, or ask again later", err)
 	}
 	h.Wake()
 	ctx, stop := c.untilStopping(ctx)
@@ -64,9 +65,9 @@ func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamK
 	if err := s.Attached(ctx); err != nil {
 		s.Close()
 		if errors.Is(err, streams.ErrNoAnswer) {
-			return nil, refusef(ErrUnavailable, "the agent of host %s did not open the stream within %s; it is busy, or too old for streams", host, wire.StreamAttach)
+			return nil, refusal.Newf(refusal.ErrUnavailable, "the agent of host %s did not open the stream within %s; it is busy, or too old for streams", host, wire.StreamAttach)
 		}
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err)
 	}
 	return s, nil
 }
@@ -89,7 +90,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 			_, err = managed.Check(t, managed.Input{Kind: of, Name: name, Spec: args.Spec})
 		}
 	default:
-		err = refusef(ErrInvalid, "unknown kind of stream %q", kind)
+		err = refusal.Newf(refusal.ErrInvalid, "unknown kind of stream %q", kind)
 	}
 	return managedRefusal(err)
 }
@@ -97,7 +98,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 func checkStream(resource string, a wire.StreamArgs) error {
 	kind, name, _ := strings.Cut(resource, "/")
 	if err := fleet.CheckName(name); err != nil {
-		return refusef(ErrInvalid, "%v", err)
+		return refusal.Newf(refusal.ErrInvalid, "%v", err)
 	}
 	size := len(a.User) + len(a.WorkDir)
 	for _, s := range a.Argv {
@@ -105,19 +106,19 @@ func checkStream(resource string, a wire.StreamArgs) error {
 	}
 	switch {
 	case len(a.Argv) > maxArgv || size > maxArgBytes:
-		return refusef(ErrInvalid, "the command has %d words and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgBytes)
+		return refusal.Newf(refusal.ErrInvalid, "the command has %d words and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgBytes)
 	case len(a.Spec) > managed.MaxSpec:
-		return refusef(ErrInvalid, "the spec has %d bytes: expected at most %d", len(a.Spec), managed.MaxSpec)
+		return refusal.Newf(refusal.ErrInvalid, "the spec has %d bytes: expected at most %d", len(a.Spec), managed.MaxSpec)
 	case a.Tail < 0 || a.Tail > maxTail:
-		return refusef(ErrInvalid, "tail is %d: expected 0 to %d", a.Tail, maxTail)
+		return refusal.Newf(refusal.ErrInvalid, "tail is %d: expected 0 to %d", a.Tail, maxTail)
 	case a.Since < 0:
-		return refusef(ErrInvalid, "since is %d: expected milliseconds since 1970", a.Since)
+		return refusal.Newf(refusal.ErrInvalid, "since is %d: expected milliseconds since 1970", a.Since)
 	case a.Rows < 0 || a.Rows > 4096 || a.Cols < 0 || a.Cols > 4096:
-		return refusef(ErrInvalid, "the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
+		return refusal.Newf(refusal.ErrInvalid, "the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
 	case kind == container.KindWorkspace, kind == container.KindImage, a.Argv == nil:
 		return nil
 	}
-	return refusef(ErrInvalid, "nothing runs in %s", resource)
+	return refusal.Newf(refusal.ErrInvalid, "nothing runs in %s", resource)
 }
 
 // Plan asks a host's agent what setting a resource would do, or removing it when
@@ -133,10 +134,10 @@ func (c *Control) Plan(ctx context.Context, host string, in managed.Input, actor
 	defer cancel()
 	raw, err := s.Collect(ctx, maxAnswer)
 	if err != nil {
-		return answer, refusef(ErrConflict, "host %s cannot say what %s would do: %v", host, managed.ID(in.Kind, in.Name), err)
+		return answer, refusal.Newf(refusal.ErrConflict, "host %s cannot say what %s would do: %v", host, managed.ID(in.Kind, in.Name), err)
 	}
 	if err := wire.Decode(raw, &answer); err != nil {
-		return answer, refusef(ErrConflict, "host %s answered what cannot be read: %v", host, err)
+		return answer, refusal.Newf(refusal.ErrConflict, "host %s answered what cannot be read: %v", host, err)
 	}
 	return answer, nil
 }
@@ -169,9 +170,9 @@ func (c *Control) AttachStream(ctx context.Context, p *Peer, id string, e stream
 	<-watching
 	switch {
 	case errors.Is(err, streams.ErrUnknown):
-		return refusef(ErrNotFound, "%v", err)
+		return refusal.Newf(refusal.ErrNotFound, "%v", err)
 	case errors.Is(err, streams.ErrTaken):
-		return refusef(ErrConflict, "%v", err)
+		return refusal.Newf(refusal.ErrConflict, "%v", err)
 	}
 	return err
 }

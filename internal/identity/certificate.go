@@ -109,6 +109,9 @@ func Pair(certPEM []byte, key crypto.Signer) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, nil
 }
 
+// Serial names a certificate in events and states.
+func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
 // IssuedAt returns when a certificate of an Authority was issued, which is
 // Backdate after it starts, to the second below.
 func IssuedAt(cert *x509.Certificate) clock.Instant {

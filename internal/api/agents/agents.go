@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -77,7 +78,7 @@ func (h *Handler) peer(method, path string, f peerFunc) {
 		}
 		end, ok := p.Begin()
 		if !ok {
-			return &refusal{http.StatusTooManyRequests, "too many requests of host " + p.Name + " at a time"}
+			return &statusError{http.StatusTooManyRequests, "too many requests of host " + p.Name + " at a time"}
 		}
 		defer end()
 		return f(w, r, p)
@@ -105,10 +106,10 @@ func (h *Handler) route(route Route, f func(http.ResponseWriter, *http.Request) 
 // accept checks what is the same on every route.
 func accept(r *http.Request) error {
 	if v := r.Header.Get(wire.Protocol); v != wire.Version {
-		return &refusal{http.StatusBadRequest, fmt.Sprintf("header %s is %q; this server serves version %s", wire.Protocol, v, wire.Version)}
+		return &statusError{http.StatusBadRequest, fmt.Sprintf("header %s is %q; this server serves version %s", wire.Protocol, v, wire.Version)}
 	}
 	if r.Header.Get("Content-Encoding") != "" {
-		return &refusal{http.StatusUnsupportedMediaType, "bodies are taken as they are, without Content-Encoding"}
+		return &statusError{http.StatusUnsupportedMediaType, "bodies are taken as they are, without Content-Encoding"}
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func accept(r *http.Request) error {
 // identify is the one check of who calls. Headers that proxies set are not read.
 func (h *Handler) identify(r *http.Request) (*control.Peer, error) {
 	if _, err := identity.PeerHost(r.TLS, h.c.Fleet()); err != nil {
-		return nil, &refusal{http.StatusUnauthorized, err.Error()}
+		return nil, &statusError{http.StatusUnauthorized, err.Error()}
 	}
 	return h.c.Identify(r.TLS.PeerCertificates[0])
 }
@@ -138,9 +139,9 @@ func read(r *http.Request, limit int64, into any) error {
 	}
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):
-		return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than the %d bytes that this route takes", limit)}
+		return &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than the %d bytes that this route takes", limit)}
 	case err != nil:
-		return &refusal{http.StatusBadRequest, err.Error()}
+		return &statusError{http.StatusBadRequest, err.Error()}
 	}
 	return nil
 }
@@ -162,13 +163,13 @@ func send(w http.ResponseWriter, status int, kind string, body []byte) {
 	_, _ = w.Write(body) // the caller is gone: nobody is left to tell
 }
 
-// refusal is an error with its status.
-type refusal struct {
+// statusError is an error with its status.
+type statusError struct {
 	status int
 	words  string
 }
 
-func (e *refusal) Error() string { return e.words }
+func (e *statusError) Error() string { return e.words }
 
 // refuse answers with a problem.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -194,19 +195,19 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func statusOf(err error) int {
-	var r *refusal
+	var r *statusError
 	switch {
 	case errors.As(err, &r):
 		return r.status
-	case errors.Is(err, control.ErrForbidden):
+	case errors.Is(err, refusal.ErrForbidden):
 		return http.StatusForbidden
-	case errors.Is(err, control.ErrInvalid):
+	case errors.Is(err, refusal.ErrInvalid):
 		return http.StatusBadRequest
-	case errors.Is(err, control.ErrConflict):
+	case errors.Is(err, refusal.ErrConflict):
 		return http.StatusConflict
-	case errors.Is(err, control.ErrNotFound):
+	case errors.Is(err, refusal.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, control.ErrUnavailable):
+	case errors.Is(err, refusal.ErrUnavailable):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

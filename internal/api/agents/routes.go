@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -28,7 +29,7 @@ func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, p *control.Pe
 	if s := r.URL.Query().Get("wait"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 16)
 		if err != nil {
-			return &refusal{http.StatusBadRequest, "wait is a number of seconds"}
+			return &statusError{http.StatusBadRequest, "wait is a number of seconds"}
 		}
 		wait = min(wait, time.Duration(n)*time.Second)
 	}
@@ -36,7 +37,7 @@ func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, p *control.Pe
 	if s := r.URL.Query().Get("news"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return &refusal{http.StatusBadRequest, "news is the count of the last news"}
+			return &statusError{http.StatusBadRequest, "news is the count of the last news"}
 		}
 		news = &n
 	}
@@ -72,7 +73,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request, p *control.Peer
 		return err
 	}
 	ack, err := h.c.Ingest(r.Context(), p, &b)
-	if errors.Is(err, control.ErrConflict) {
+	if errors.Is(err, refusal.ErrConflict) {
 		return answer(w, http.StatusConflict, ack)
 	}
 	if err != nil {
@@ -87,7 +88,7 @@ func (h *Handler) heartbeat(w http.ResponseWriter, r *http.Request, p *control.P
 		return err
 	}
 	if len(m.Metrics) > wire.MaxMetrics {
-		return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the metrics have %d bytes: expected at most %d", len(m.Metrics), wire.MaxMetrics)}
+		return &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the metrics have %d bytes: expected at most %d", len(m.Metrics), wire.MaxMetrics)}
 	}
 	return answer(w, http.StatusOK, h.c.Heartbeat(p, m))
 }
@@ -123,7 +124,7 @@ func (h *Handler) enrol(w http.ResponseWriter, r *http.Request) error {
 
 // enter waits for a place among the enrolments under way.
 func (h *Handler) enter(r *http.Request) (leave func(), err error) {
-	busy := &refusal{http.StatusTooManyRequests, "too many hosts enrol at a time; try again"}
+	busy := &statusError{http.StatusTooManyRequests, "too many hosts enrol at a time; try again"}
 	select {
 	case h.queue <- struct{}{}:
 	default:
@@ -174,7 +175,7 @@ func (h *Handler) rollout(w http.ResponseWriter, r *http.Request, p *control.Pee
 func (h *Handler) content(w http.ResponseWriter, r *http.Request, _ *control.Peer) error {
 	d, err := digest.Parse(r.PathValue("digest"))
 	if err != nil || d == "" {
-		return &refusal{http.StatusBadRequest, "the path names no digest"}
+		return &statusError{http.StatusBadRequest, "the path names no digest"}
 	}
 	if unchanged(w, r, d) {
 		return nil

@@ -19,7 +19,7 @@ func (h *Handler) managed(w http.ResponseWriter, r *http.Request, p *control.Pee
 // stream is the agent's end of a stream: frames both ways until it is over.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
 	if r.ProtoMajor < 2 {
-		return &refusal{http.StatusHTTPVersionNotSupported, "streams go both ways at once, which takes HTTP/2"}
+		return &statusError{http.StatusHTTPVersionNotSupported, "streams go both ways at once, which takes HTTP/2"}
 	}
 	c := duplex.New(w, r)
 	begun := false

@@ -19,6 +19,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -209,15 +210,15 @@ func (h *Handler) refusal(err error) *huma.ErrorModel {
 	var verb *plan.VerbError
 	status := http.StatusInternalServerError
 	switch {
-	case errors.As(err, &verb), errors.Is(err, control.ErrConflict):
+	case errors.As(err, &verb), errors.Is(err, refusal.ErrConflict):
 		status = http.StatusConflict
-	case errors.Is(err, control.ErrNotFound):
+	case errors.Is(err, refusal.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, control.ErrInvalid):
+	case errors.Is(err, refusal.ErrInvalid):
 		status = http.StatusUnprocessableEntity
-	case errors.Is(err, control.ErrForbidden):
+	case errors.Is(err, refusal.ErrForbidden):
 		status = http.StatusForbidden
-	case errors.Is(err, control.ErrUnavailable):
+	case errors.Is(err, refusal.ErrUnavailable):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable

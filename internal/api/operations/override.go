@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -61,7 +61,7 @@ func (h *Handler) override(ctx context.Context, in *idPath) (*body[operator.Over
 		return nil, err
 	}
 	if found == nil {
-		return nil, &control.Refusal{Kind: control.ErrNotFound, Words: "no override " + in.ID + " is in force; steady override list shows them"}
+		return nil, &refusal.Error{Kind: refusal.ErrNotFound, Words: "no override " + in.ID + " is in force; steady override list shows them"}
 	}
 	row := overrideRow(*found)
 	row.Signed, err = h.c.Blob(ctx, found.Envelope)

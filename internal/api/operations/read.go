@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -201,7 +201,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (*body[operator.HostDe
 }
 
 func unknownHost(name string) error {
-	return &control.Refusal{Kind: control.ErrNotFound, Words: "host " + name + " is not declared in any accepted release and never enrolled"}
+	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "host " + name + " is not declared in any accepted release and never enrolled"}
 }
 
 func notEnrolled(name string) plan.Answer {
@@ -277,7 +277,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 		}
 	})
 	if err == nil && !found {
-		err = &control.Refusal{Kind: control.ErrNotFound, Words: "there is no rollout " + in.Rollout + "; steady rollout list shows them"}
+		err = &refusal.Error{Kind: refusal.ErrNotFound, Words: "there is no rollout " + in.Rollout + "; steady rollout list shows them"}
 	}
 	return &body[operator.RolloutDetail]{out}, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/duplex"
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
@@ -139,5 +139,5 @@ func (h *Handler) splice(w http.ResponseWriter, r *http.Request, c *duplex.Conn,
 }
 
 func notManaged(host, kind, name string) error {
-	return &control.Refusal{Kind: control.ErrNotFound, Words: "the managed layer of host " + host + " has no " + managed.ID(kind, name)}
+	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "the managed layer of host " + host + " has no " + managed.ID(kind, name)}
 }
