@@ -122,7 +122,7 @@ func (a *Agent) offerOf(d *wire.Dispatch, plan trust.Verified[fleet.HostPlan]) h
 		Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, Plan: plan.Value(),
 		Expires: a.time.Now().Add(min(max(d.TTL, 0), maxGrantLife)), Reason: system.Scrub(d.Reason, 512),
 	}
-	a.within(&o, o.Plan.Windows)
+	o.Within(o.Plan.Windows, clock.FromTime(a.wall()), a.time.Now(), trust.Slack)
 	return o
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/system"
+	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -62,7 +63,7 @@ func (a *Agent) takeRepair(d *wire.Dispatch) offered {
 func (a *Agent) offerOfRepair(d *wire.Dispatch) host.Offer {
 	o := host.Offer{Grant: d.Grant, Purpose: host.Repair, Term: d.Term, Reason: system.Scrub(d.Reason, 512),
 		Expires: a.time.Now().Add(min(max(d.TTL, 0), maxGrantLife))}
-	a.within(&o, a.status.Load().plan.Windows)
+	o.Within(a.status.Load().plan.Windows, clock.FromTime(a.wall()), a.time.Now(), trust.Slack)
 	return o
 }
 

@@ -23,17 +23,18 @@ type agent struct {
 	wall clock.Duration // its wall clock is the world's and this
 	boot int
 
-	core    host.Agent
-	chain   []event.Entry // every event of this incarnation
-	acked   uint64
-	inc     uint64
-	trusted trust.State
-	version uint64          // of the newest documents seen, where nothing is signed
-	running digest.Digest   // what really runs
-	acting  digest.Digest   // what is being activated, or empty
-	stages  bool            // nothing is switched here without a reboot
-	staged  int             // the boot in which something was staged, and one
-	drift   map[string]bool // what a repair has to stop: true once that has begun
+	core     host.Agent
+	chain    []event.Entry // every event of this incarnation
+	acked    uint64
+	inc      uint64
+	trusted  trust.State
+	version  uint64          // of the newest documents seen, where nothing is signed
+	running  digest.Digest   // what really runs
+	acting   digest.Digest   // what is being activated, or empty
+	stages   bool            // nothing is switched here without a reboot
+	unproven bool            // a required control fails here
+	staged   int             // the boot in which something was staged, and one
+	drift    map[string]bool // what a repair has to stop: true once that has begun
 
 	// volatile
 	life        int // counts lives; what an earlier one planned is void
@@ -360,6 +361,7 @@ func (a *agent) granted(g plan.Grant, from origin) {
 	}
 	o := host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: from.term, Plan: hp, Reason: g.Reason,
 		Expires: a.now().Add(g.Expires.Sub(from.at))}
+	o.Within(hp.Windows, a.w.now.Add(a.wall), a.now(), trust.Slack)
 	a.turn(func() []host.Effect {
 		seen := a.core.MaxTerm
 		effects := a.core.Granted(o, a.now())

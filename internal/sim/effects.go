@@ -190,6 +190,10 @@ func (a *agent) probe(p fleet.Probe, round int, d clock.Duration) {
 		if a.probing != round {
 			return
 		}
+		if p.Evidence != nil {
+			a.evidence(p, round)
+			return
+		}
 		f, pass := a.w.bundles[a.running].on(a.name), true
 		switch f {
 		case failsProbe:

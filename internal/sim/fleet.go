@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // fault is what a bundle does to a host that activates it.
@@ -57,6 +58,10 @@ type declared struct {
 	edges     []fleet.ChannelEdge
 	canaryMax map[string]int
 	onNewRef  map[string]fleet.OnNewRef
+	windows   map[string][]window.Window // by channel
+	windowsOf map[string][]int
+	evidence  bool    // a probe reads evidence of compliance
+	controls  bool    // static controls are asked about each release
 	soundness float64 // how often a released bundle is sound
 }
 
@@ -70,8 +75,10 @@ func draw(r *rand.Rand, hosts int) *declared {
 	d := &declared{
 		channelOf: map[string]string{}, policies: map[string]fleet.Policy{}, waves: map[string][]fleet.Wave{},
 		waveOf: map[string]int{}, after: map[string][]string{}, onNewRef: map[string]fleet.OnNewRef{}, canaryMax: map[string]int{},
-		soundness: 0.4 + 0.5*r.Float64(),
+		windows: map[string][]window.Window{}, windowsOf: map[string][]int{},
+		soundness: 0.4 + 0.5*r.Float64(), evidence: r.IntN(8) == 0, controls: r.IntN(6) == 0,
 	}
+	windowed := r.IntN(8) == 0
 	for i := range 1 + r.IntN(2) {
 		c := fmt.Sprintf("chan%d", i)
 		d.channels = append(d.channels, c)
@@ -80,6 +87,9 @@ func draw(r *rand.Rand, hosts int) *declared {
 		for w := range 1 + r.IntN(3) {
 			d.waves[c] = append(d.waves[c], fleet.Wave{Name: fmt.Sprintf("w%d", w), MinSoaked: r.IntN(2),
 				Soak: clock.Duration(r.IntN(4)) * 20 * clock.Second})
+		}
+		if windowed {
+			d.windows[c] = drawWindows(r)
 		}
 	}
 	if len(d.channels) == 2 && r.IntN(2) == 0 {
@@ -96,6 +106,11 @@ func draw(r *rand.Rand, hosts int) *declared {
 			d.after[h] = []string{prev}
 		}
 		last[c] = h
+		for k := range d.windows[c] {
+			if r.IntN(2) == 0 {
+				d.windowsOf[h] = append(d.windowsOf[h], k)
+			}
+		}
 	}
 	for range r.IntN(3) {
 		d.budgets = append(d.budgets, drawBudget(r, d.hosts))
@@ -149,6 +164,21 @@ func drawBudget(r *rand.Rand, hosts []string) budget {
 	return b
 }
 
+// drawWindows makes maintenance windows that are open for most of the time, and all
+// of them together often enough for a fleet to get through.
+func drawWindows(r *rand.Rand) []window.Window {
+	var ws []window.Window
+	for i := range 1 + r.IntN(2) {
+		cron, err := window.ParseCron([]string{"*/10 * * * *", "5-59/15 * * * *"}[i])
+		if err != nil {
+			panic("sim: no schedule can be made: " + err.Error())
+		}
+		ws = append(ws, window.Window{Name: fmt.Sprintf("win%d", i), Cron: cron, Duration: clock.Duration(4+r.IntN(5)) * clock.Minute,
+			Zone: window.Zone{Name: "UTC", From: epoch.Add(-400 * clock.Day), Until: epoch.Add(400 * clock.Day), Transitions: []window.Transition{}}})
+	}
+	return ws
+}
+
 // library holds every manifest ever released; it is plan.Documents.
 type library map[digest.Digest]*rollout.Manifest
 
@@ -182,6 +212,24 @@ func (w *World) release() event.ReleaseAccepted {
 	if w.notary != nil {
 		w.notary.publish(&ev, w.now)
 	}
+	w.verdicts = w.verdicts[:0:0]
+	if w.fleet.controls {
+		for _, c := range ev.Channels {
+			w.verdicts = append(w.verdicts, w.verdict(c.Channel, c.Manifests[0]))
+		}
+	}
+	return ev
+}
+
+// verdict draws what static controls find of the plan that a channel runs or is to
+// open; one that is listed again may be judged by other controls.
+func (w *World) verdict(channel string, ref fleet.ManifestRef) event.ComplianceEvaluated {
+	ev := event.ComplianceEvaluated{Channel: channel, Rollout: ref.Rollout, Manifest: ref.Digest, Controls: 2}
+	for _, mode := range []fleet.ProbeMode{fleet.Enforce, fleet.Observe} {
+		if w.rand.IntN(4) == 0 {
+			ev.Failures = append(ev.Failures, fleet.ControlFailure{Control: "control-" + string(mode), Title: "drawn", Mode: mode, Hosts: w.fleet.hosts[:1]})
+		}
+	}
 	return ev
 }
 
@@ -204,9 +252,16 @@ func (w *World) manifest(c string) *rollout.Manifest {
 	targets := []digest.Digest{w.bundle(c, "a", f), w.bundle(c, "b", sound)}
 	h := &fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Fleet: "sim", Epoch: 1, Version: w.version, IssuedAt: w.now},
 		Channel: c, Ref: fmt.Sprintf("r%d", w.version), Policy: d.policies[c], Waves: slices.Clone(d.waves[c]),
-		FleetResolvedHash: digest.Of([]byte("plan")),
+		FleetResolvedHash: digest.Of([]byte("plan")), Windows: d.windows[c],
 		Probes: []fleet.Probe{{Name: "health", Mode: fleet.Enforce, Interval: 5 * clock.Second, Timeout: clock.Second,
 			TCP: &fleet.TCPProbe{Address: "127.0.0.1:80"}}}}
+	if len(h.Windows) > 0 {
+		h.Critical = []string{fleet.CriticalWindows}
+	}
+	probes := []int{0}
+	if d.evidence {
+		h.Probes, probes = append(h.Probes, evidenceProbe), []int{0, 1}
+	}
 	m := &rollout.Manifest{Header: h}
 	for _, b := range d.budgets {
 		raw, _ := json.Marshal(b.members)
@@ -217,7 +272,7 @@ func (w *World) manifest(c string) *rollout.Manifest {
 		if d.channelOf[name] != c {
 			continue
 		}
-		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: []int{0}, After: d.after[name]}
+		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: probes, After: d.after[name], Windows: d.windowsOf[name]}
 		if w.cfg.Drill == nil && len(name)%2 == 0 && w.rand.IntN(8) == 0 {
 			leaf.Target = targets[1]
 		}

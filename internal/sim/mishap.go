@@ -96,8 +96,9 @@ func (p *planning) all() {
 	}
 	if r.IntN(6) == 0 {
 		jump := p.between(-10*clock.Minute, 10*clock.Minute)
-		if r.IntN(4) == 0 {
+		if r.IntN(4) == 0 { // by days: it stays, and hosts share its maintenance windows
 			jump *= 6 * 24 * 30
+			jump -= jump % clock.Day
 		}
 		p.add(p.some(0), func() { w.serverClock(jump) }, "the server's wall clock jumps by %s", jump)
 	}

@@ -113,7 +113,11 @@ func (w *World) push() {
 func (w *World) accept(ev event.ReleaseAccepted) {
 	s := w.server
 	ts := event.TimestampAccepted{Version: ev.Version, IssuedAt: w.now, Resolved: ev.Resolved}
-	if s.commit(plan.Record(s.state, "", s.now(), ev, ts)) {
+	events := []event.Event{ev}
+	for _, v := range w.verdicts {
+		events = append(events, v)
+	}
+	if s.commit(plan.Record(s.state, "", s.now(), append(events, ts)...)) {
 		w.truth.released = ev
 		w.backedUp()
 	}

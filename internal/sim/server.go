@@ -358,7 +358,7 @@ func (s *server) held(r *rollout.Rollout) bool {
 			continue
 		}
 		a, err := plan.Why(s.state, r.Plan.Leaves[i].Host, s.now())
-		if err != nil || a.Block == nil || a.Block.Code == gate.Backoff {
+		if err != nil || a.Block == nil || a.Block.Code == gate.Backoff || a.Block.Code == gate.Window {
 			return false
 		}
 	}
@@ -371,5 +371,6 @@ func (w *World) stuckFor(name string) bool {
 	if err != nil || a.Repair == nil || a.Repair.Block == nil {
 		return false
 	}
-	return a.Repair.Block.Code != gate.Presence && a.Repair.Block.Code != gate.Backoff // a failed host may hold the slot
+	c := a.Repair.Block.Code
+	return c != gate.Presence && c != gate.Backoff && c != gate.Window // a failed host may hold the slot
 }

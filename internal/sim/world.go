@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
@@ -76,17 +77,18 @@ const epoch clock.Instant = 1_700_000_000_000
 
 // World is one schedule as it is played.
 type World struct {
-	cfg     Config
-	rand    *rand.Rand
-	now     clock.Instant
-	queue   queue
-	order   uint64
-	steps   int
-	fleet   *declared
-	docs    library
-	bundles map[digest.Digest]bundle
-	listed  map[string][]fleet.ManifestRef
-	version uint64
+	cfg      Config
+	rand     *rand.Rand
+	now      clock.Instant
+	queue    queue
+	order    uint64
+	steps    int
+	fleet    *declared
+	docs     library
+	bundles  map[digest.Digest]bundle
+	listed   map[string][]fleet.ManifestRef
+	version  uint64
+	verdicts []event.ComplianceEvaluated // on the newest release
 	// releases is what each version listed, by channel.
 	releases []map[string][]fleet.ManifestRef
 	notary   *notary // of a schedule with signed documents, or nil

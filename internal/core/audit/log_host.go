@@ -134,7 +134,7 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 		}
 		h.grant, h.reverting, h.reverts = in.Grant, h.phase != host.Reverted, 0
 	case host.RevertCompleted:
-		h.current = in.Observed
+		h.current, h.probes = in.Observed, nil
 	case host.RevertFailed:
 		h.stayed()
 	case host.RebootFailed, host.Elapsed:

@@ -28,14 +28,15 @@ func (s *State) foldCompliance(ev event.ComplianceEvaluated) {
 	s.Verdicts[ev.Manifest] = required
 }
 
-// dropVerdicts forgets the verdicts on manifests that nothing can open or resume.
+// dropVerdicts forgets the verdicts on manifests that nothing can open, resume or
+// give to hosts that return.
 func (s *State) dropVerdicts() {
 	if len(s.Verdicts) == 0 {
 		return
 	}
 	kept := map[digest.Digest]bool{}
 	for _, c := range s.Channels { // order-free: it only fills a set
-		kept[c.Active], kept[c.Latest] = true, true
+		kept[c.Active], kept[c.Latest], kept[c.Converged] = true, true, true
 		for _, m := range c.Manifests {
 			kept[m.Digest] = true
 		}

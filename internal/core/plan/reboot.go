@@ -13,7 +13,7 @@ import (
 // stagedIn reports whether a host waits for the reboot of what a rollout staged on
 // it, and could be given the grant as far as it is concerned.
 func (h *Host) stagedIn(r *rollout.Rollout) bool {
-	return h.Machine.Staged() && h.Machine.Manifest == r.Manifest && h.Online && h.Grant == nil
+	return h.Machine.Staged() && h.Machine.Manifest == r.Manifest && h.Reachable() && h.Grant == nil
 }
 
 // idles reports whether the host is in flight and changes nothing: staged, with
@@ -67,7 +67,7 @@ func (s *State) replaceable(h *Host, r *rollout.Rollout) bool {
 // reboots grants their reboots to the staged hosts of a rollout. A host may reboot
 // in the slot that it holds since its activation was granted.
 func (p *planner) reboots(c *Channel, r *rollout.Rollout) {
-	if r == nil || r.Staged.Len() == 0 || p.err != nil || p.s.overlay(r) != nil ||
+	if r == nil || r.Staged.Len() == 0 || p.err != nil || p.s.overlay(r) != nil || p.s.blocked(r.Name, r.Manifest) != nil ||
 		p.s.stale(c, p.now) != nil {
 		return
 	}
@@ -105,9 +105,11 @@ func (s *State) rebootGates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now c
 		{gate.Freeze, h.frozen(now)},
 		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), s.quarantined(c, leaf.Target, h.Name))},
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
+		{gate.Identity, h.identityBlock()},
 		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
 		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
 		{gate.Budget, gate.CheckBudgets(s.timedUses(h, s.active(h.budgets), now))},
+		{gate.Compliance, s.blocked(r.Name, r.Manifest)},
 		{gate.Backoff, gate.CheckBackoff(h.NotBefore, h.DeclineCode, h.DeclineWords, now)},
 	}
 }

@@ -335,3 +335,34 @@ func TestAuditOfReboots(t *testing.T) {
 		}
 	}
 }
+
+// TestS23RevokedHostIsNotRebooted: a host whose identity ended is offered nothing,
+// not even the reboot that it waits for.
+func TestS23RevokedHostIsNotRebooted(t *testing.T) {
+	w := staging(t, "h0", spec{})
+	w.tick()
+	w.stage("h0")
+	w.commit(plan.Revoke(w.s, "h0", "stolen", "ada", w.now))
+	w.tick()
+	w.wantRebooting("")
+	w.whyReboot("h0", gate.Identity)
+}
+
+// TestS42BlockedRolloutRebootsNobody: controls that begin to fail hold what is
+// staged as well, until a later release passes them.
+func TestS42BlockedRolloutRebootsNobody(t *testing.T) {
+	w := staging(t, "h0", spec{})
+	w.tick()
+	w.stage("h0")
+	m := w.docs[w.s.Find("c@r2").Manifest]
+	w.record("", verdict(m, fleet.Enforce))
+	w.tick()
+	w.wantRebooting("")
+	w.whyReboot("h0", gate.Compliance)
+	pass := verdict(m, fleet.Enforce)
+	pass.Failures = nil
+	w.release(fleet.Queue, m)
+	w.record("", pass)
+	w.tick()
+	w.wantRebooting("h0")
+}

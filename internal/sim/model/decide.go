@@ -116,7 +116,7 @@ func (d *decider) open(c *channelFacts) {
 	if ref == nil {
 		return
 	}
-	if cur != nil && (cur.reverting || !cur.phase.Ended() && c.onNewRef != fleet.Supersede) {
+	if cur != nil && (cur.reverting || !cur.phase.Ended() && (c.onNewRef != fleet.Supersede || d.barred[ref.Digest])) {
 		if c.queued != ref.Digest {
 			ev := event.RolloutQueued{Channel: c.name, Manifest: ref.Digest}
 			if c.queued != "" {
@@ -141,6 +141,10 @@ func (d *decider) open(c *channelFacts) {
 		d.endOffers(cur)
 	}
 	d.do("", event.RolloutOpened{Rollout: ref.Rollout, Channel: c.name, Manifest: ref.Digest})
+	if d.barred[ref.Digest] {
+		d.move(c.latest, rollout.Failed)
+		return
+	}
 	d.move(c.latest, rollout.Active)
 }
 

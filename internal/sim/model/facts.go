@@ -21,8 +21,9 @@ type facts struct {
 	edges    []fleet.ChannelEdge
 	channels map[string]*channelFacts
 	hosts    map[string]*hostFacts
-	rollouts []*rolloutFacts // in the order of opening
-	asked    int             // repairs
+	rollouts []*rolloutFacts        // in the order of opening
+	asked    int                    // repairs
+	barred   map[digest.Digest]bool // manifests that fail a required control
 }
 
 type channelFacts struct {
@@ -79,7 +80,7 @@ type rolloutFacts struct {
 }
 
 func read(docs Documents, log []Entry) (*facts, error) {
-	f := &facts{docs: docs, channels: map[string]*channelFacts{}, hosts: map[string]*hostFacts{}}
+	f := &facts{docs: docs, channels: map[string]*channelFacts{}, hosts: map[string]*hostFacts{}, barred: map[digest.Digest]bool{}}
 	for i := range log {
 		if err := f.take(&log[i]); err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
@@ -160,6 +161,8 @@ func (f *facts) take(e *Entry) error {
 				r.excuse()
 			}
 		}
+	case event.ComplianceEvaluated:
+		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
 	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept, event.ResourceChanged,
 		event.ResourceReported, event.RootTrusted:
 		// Nothing that is decided reads these.

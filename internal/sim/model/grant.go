@@ -101,7 +101,7 @@ func (d *decider) serve(c *channelFacts, r *rolloutFacts) {
 	}
 	gives := !r.reverting && !r.paused && (!r.phase.Ended() || r.phase == rollout.Terminal)
 	old := max(d.now.Sub(d.fresh), d.seen.Sub(d.taken)) // of the statement
-	if !gives || d.fresh == 0 || old > c.window {
+	if !gives || d.barred[r.manifest.Digest] || d.fresh == 0 || old > c.window {
 		return
 	}
 	for _, i := range d.order(r, true) {
