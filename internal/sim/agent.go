@@ -46,6 +46,7 @@ type agent struct {
 	probing     int
 	dueAt       clock.Instant
 	follower    *verify.Follower
+	heard       digest.Digest   // which list of overrides it took whole
 	working     map[string]bool // repairs that are timed to end
 	gaveUp      []string        // repairs that failed in the present window
 }
@@ -100,7 +101,7 @@ func (a *agent) start() {
 	a.life++
 	a.sending, a.dueAt = false, 0
 	clear(a.working)
-	a.gaveUp = nil
+	a.gaveUp, a.heard = nil, ""
 	a.w.trace("%s starts", a.name)
 	if a.w.notary != nil {
 		a.follow()
@@ -281,8 +282,9 @@ func (a *agent) beat() {
 			return
 		}
 		if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc {
-			at := h.Seq
+			at, words := h.Seq, s.words()
 			a.w.send(a, func() {
+				a.learn(words)
 				if at < a.acked && a.up {
 					a.acked = at
 					a.flush()

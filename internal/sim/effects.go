@@ -64,7 +64,9 @@ func (a *agent) Prepare(e host.Prepare) error {
 			if broken {
 				return a.core.PrepareFailed(e.Offer.Grant, "the download broke")
 			}
-			return a.core.Prepared(e.Offer.Grant, a.now())
+			effects := a.core.Prepared(e.Offer.Grant, a.now())
+			a.w.truth.obeys(a)
+			return effects
 		})
 	})
 	return nil
@@ -118,6 +120,9 @@ func (a *agent) answered(offer host.Offer, accepted bool) {
 			return nil
 		}
 		a.w.truth.started(a, offer.Grant, accepted)
+		if offer.Purpose == host.Back {
+			a.w.truth.sentBack(a, offer.Plan.Manifest)
+		}
 		return a.step(in)
 	})
 }

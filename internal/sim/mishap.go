@@ -91,6 +91,12 @@ func (p *planning) all() {
 		p.add(p.some(0), func() { w.operate(verb, pick) }, "an operator presses %s", verbs[verb].name)
 	}
 	if r.IntN(4) == 0 {
+		for range 1 + r.IntN(4) {
+			pick := r.IntN(1 << 16)
+			p.add(p.some(0), func() { w.sign(pick) }, "an operator signs an override")
+		}
+	}
+	if r.IntN(4) == 0 {
 		pause := p.between(clock.Second, 2*clock.Minute)
 		p.add(p.some(0.1), func() { w.usurp(pause) }, "the server is paused for %s and another takes over", pause)
 	}

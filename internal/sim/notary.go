@@ -34,6 +34,7 @@ type notary struct {
 	manifests map[string][][]byte // by rollout name: the envelope, then forgeries of it
 	trees     map[digest.Digest]*trust.Tree
 	leaves    map[digest.Digest][][]byte
+	words     map[digest.Digest][]byte // envelopes of overrides
 	versions  map[digest.Digest]uint64 // of timestamps and snapshots that were signed
 }
 
@@ -80,7 +81,7 @@ func newNotary(w *World) *notary {
 		w.violate("core", "%v", err)
 	}
 	return &notary{w: w, begin: s, manifests: map[string][][]byte{}, trees: map[digest.Digest]*trust.Tree{},
-		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}}
+		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}, words: map[digest.Digest][]byte{}}
 }
 
 func (n *notary) sign(role trust.Role, docType string, doc any) ([]byte, digest.Digest) {

@@ -114,6 +114,9 @@ func (w *World) accept(ev event.ReleaseAccepted) {
 	s := w.server
 	ts := event.TimestampAccepted{Version: ev.Version, IssuedAt: w.now, Resolved: ev.Resolved}
 	events := []event.Event{ev}
+	if s.state.Root.Version == 0 {
+		events = []event.Event{event.RootTrusted{Version: 1, Epoch: 1}, ev}
+	}
 	for _, v := range w.verdicts {
 		events = append(events, v)
 	}
@@ -144,8 +147,18 @@ func (w *World) again() {
 		w.after(5*clock.Second, w.again)
 		return
 	}
+	early := w.rand.IntN(2) == 0
+	if early {
+		w.remind()
+	}
 	if s.state.Release.Version < w.truth.released.Version {
 		w.accept(w.truth.released)
+	}
+	if !early {
+		w.remind()
+	}
+	if w.now >= w.calm && !s.down {
+		s.loosen()
 	}
 }
 
@@ -244,6 +257,7 @@ func (s *server) try(entries []event.Entry, err error) {
 
 // unpause ends the operators' pauses and freezes.
 func (s *server) unpause() {
+	s.loosen()
 	for _, name := range s.state.HostNames() {
 		if s.state.Hosts[name].Freeze != nil {
 			s.try(plan.Unfreeze(s.state, name, "drill", "operator", s.now()))

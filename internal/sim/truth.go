@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -19,6 +20,8 @@ type truth struct {
 	since    map[string]map[host.Phase]clock.Instant // when each phase last began, on the world's clock
 	floor    map[string]uint64                       // the newest term that each host accepted an offer of
 	told     map[string]uint64                       // events that each host was told are durable
+	heard    map[string][]override.Taken             // the signed words that each host was told
+	failures map[digest.Digest]map[string]bool       // hosts that failed by themselves, by manifest
 	released event.ReleaseAccepted                   // the newest release
 	// A restored log knows less than its hosts do until they have sent it again.
 	estranged bool
@@ -49,6 +52,7 @@ func (t *truth) offered(a *agent, o *host.Offer, seen uint64) {
 	if a.core.Offer == nil || a.core.Offer.Grant != o.Grant {
 		return
 	}
+	t.obeys(a)
 	if t.floor == nil {
 		t.floor = map[string]uint64{}
 	}
@@ -168,6 +172,16 @@ func (t *truth) stepped(a *agent, before *host.State, in host.Input) {
 // failed checks that time alone fails no host before its time, by a clock that
 // does not jump.
 func (t *truth) failed(a *agent, was host.Phase) {
+	if a.core.Machine.Cause != host.RevertOrdered {
+		if t.failures == nil {
+			t.failures = map[digest.Digest]map[string]bool{}
+		}
+		d := a.core.Machine.Manifest
+		if t.failures[d] == nil {
+			t.failures[d] = map[string]bool{}
+		}
+		t.failures[d][a.name] = true
+	}
 	p := &a.core.Plan.Policy
 	least := map[host.Cause]clock.Duration{host.DeadlinePassed: p.ActivationDeadline, host.ContactLost: p.ConfirmWindow,
 		host.ProbeFailing: p.SustainedFailure}[a.core.Machine.Cause]

@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/override"
 )
 
 // Share says in which schedules something that is costly is done.
@@ -84,6 +85,7 @@ type World struct {
 	order    uint64
 	steps    int
 	fleet    *declared
+	words    []override.Taken // that operators signed, and have in files
 	docs     library
 	bundles  map[digest.Digest]bundle
 	listed   map[string][]fleet.ManifestRef

@@ -96,7 +96,12 @@ func (l *Log) permitted(h *hostFacts, r *rolloutFacts, target digest.Digest) {
 			l.addf("S18", "host %s was let into rollout %s against override %s (%s)", h.name, r.name, o.ID, o.Action)
 		}
 	}
-	for _, o := range []*event.OverrideAccepted{l.held(r.channel, "", target, ""), l.held(r.channel, "", target, h.name)} {
+	l.unbanned(h, r.channel, target)
+}
+
+// unbanned checks that no signed word quarantines a bundle for a host.
+func (l *Log) unbanned(h *hostFacts, channel string, target digest.Digest) {
+	for _, o := range []*event.OverrideAccepted{l.held(channel, "", target, ""), l.held(channel, "", target, h.name)} {
 		if o != nil {
 			l.addf("S17", "host %s was let onto bundle %s against override %s", h.name, target.Short(), o.ID)
 		}

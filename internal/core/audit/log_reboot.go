@@ -22,6 +22,7 @@ func (l *Log) reboots(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 		"host %s was granted %s to reboot into rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
 	l.must(!l.barred[r.manifest.Digest], "S42", "host %s was granted %s to reboot into rollout %s, which fails required controls", h.name, ev.Grant, r.name)
 	l.must(!c.quarantine[ev.Target], "S17", "host %s was granted %s to reboot into %s, which is quarantined on %s", h.name, ev.Grant, ev.Target.Short(), r.channel)
+	l.permitted(h, r, ev.Target)
 	if i, ok := r.manifest.Leaf(h.name); ok {
 		l.edgesMet(h, r, &r.manifest.Leaves[i])
 	}

@@ -14,6 +14,7 @@ func (l *Log) repair(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 		"host %s is to repair %s of %s under grant %s while it is %s on %s", h.name, ev.Target.Short(), ev.Rollout, ev.Grant, h.phase, h.current.Short())
 	if m, _ := l.of(ev.Manifest); m != nil {
 		l.must(!l.channel(m.channel).quarantine[ev.Target], "S17", "host %s is to repair %s, which is quarantined", h.name, ev.Target.Short())
+		l.unbanned(h, m.channel, ev.Target)
 	}
 	if r == nil {
 		return

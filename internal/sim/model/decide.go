@@ -141,11 +141,17 @@ func (d *decider) open(c *channelFacts) {
 		d.endOffers(cur)
 	}
 	d.do("", event.RolloutOpened{Rollout: ref.Rollout, Channel: c.name, Manifest: ref.Digest})
-	if d.barred[ref.Digest] {
+	switch {
+	case d.says(fleet.OverrideCancel, "", ref.Digest, "", ""):
+		d.do("", event.RolloutMoved{Manifest: ref.Digest, From: string(rollout.Opening), To: string(rollout.Failed), Final: true})
+	case d.barred[ref.Digest]:
 		d.move(c.latest, rollout.Failed)
-		return
+	default:
+		d.move(c.latest, rollout.Active)
 	}
-	d.move(c.latest, rollout.Active)
+	if d.says(fleet.OverrideRollback, "", ref.Digest, "", "") {
+		d.do("", event.RolloutReverting{Manifest: ref.Digest, Override: "signed"})
+	}
 }
 
 // unfinished names the rollout of a channel that others wait for, and its phase:

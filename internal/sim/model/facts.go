@@ -21,9 +21,10 @@ type facts struct {
 	edges    []fleet.ChannelEdge
 	channels map[string]*channelFacts
 	hosts    map[string]*hostFacts
-	rollouts []*rolloutFacts        // in the order of opening
-	asked    int                    // repairs
-	barred   map[digest.Digest]bool // manifests that fail a required control
+	rollouts []*rolloutFacts          // in the order of opening
+	asked    int                      // repairs
+	words    []event.OverrideAccepted // in force, in the order of their coming
+	barred   map[digest.Digest]bool   // manifests that fail a required control
 }
 
 type channelFacts struct {
@@ -161,10 +162,15 @@ func (f *facts) take(e *Entry) error {
 				r.excuse()
 			}
 		}
+	case event.OverrideAccepted:
+		f.signed(ev)
+	case event.RootTrusted:
+		f.epoch(ev.Epoch)
 	case event.ComplianceEvaluated:
 		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
 	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept, event.ResourceChanged,
-		event.ResourceReported, event.RootTrusted:
+		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered,
+		event.OperatorTokenAdded, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned:
 		// Nothing that is decided reads these.
 	default:
 		return f.moved(e)
@@ -208,7 +214,7 @@ func (f *facts) moved(e *Entry) error {
 			return err
 		}
 		r := &rolloutFacts{name: ev.Rollout, channel: ev.Channel, manifest: m, phase: rollout.Opening, marks: map[string]*mark{},
-			excused: make([]int, len(m.Header.Waves))}
+			excused: make([]int, len(m.Header.Waves)), paused: f.says(fleet.OverridePause, "", ev.Manifest, "", "")}
 		f.rollouts = append(f.rollouts, r)
 		c := f.channels[ev.Channel]
 		c.active, c.latest, c.queued, c.deferral = r, r, "", ""

@@ -101,7 +101,7 @@ func (d *decider) serve(c *channelFacts, r *rolloutFacts) {
 	}
 	gives := !r.reverting && !r.paused && (!r.phase.Ended() || r.phase == rollout.Terminal)
 	old := max(d.now.Sub(d.fresh), d.seen.Sub(d.taken)) // of the statement
-	if !gives || d.barred[r.manifest.Digest] || d.fresh == 0 || old > c.window {
+	if !gives || d.held(r) || d.barred[r.manifest.Digest] || d.fresh == 0 || old > c.window {
 		return
 	}
 	for _, i := range d.order(r, true) {
@@ -189,7 +189,7 @@ func (d *decider) tried(r *rolloutFacts, but string) (n int) {
 func (d *decider) ready(c *channelFacts, r *rolloutFacts, i int) bool {
 	leaf := &r.manifest.Leaves[i]
 	h := d.host(leaf.Host)
-	if h.frozen > d.now || h.notBefore > d.now || c.quarantine[leaf.Target] || !window.AllOpen(d.windows(r, i), d.now) {
+	if h.frozen > d.now || h.notBefore > d.now || d.quarantined(c.name, leaf.Target, h.name) || !window.AllOpen(d.windows(r, i), d.now) {
 		return false
 	}
 	for _, name := range leaf.After {
@@ -219,7 +219,7 @@ func (d *decider) repairs() {
 			continue
 		}
 		r, p := d.find(n.Manifest), d.planOf(h.name, n.Manifest)
-		if r == nil || p == nil || h.frozen > d.now || h.needBefore > d.now || d.channels[p.Channel].quarantine[n.Bundle] ||
+		if r == nil || p == nil || h.frozen > d.now || h.needBefore > d.now || d.quarantined(p.Channel, n.Bundle, h.name) ||
 			!window.AllOpen(p.Windows, d.now) || !d.room(h, false) {
 			continue
 		}
