@@ -430,3 +430,20 @@ func TestS17S18NothingSignedIsLostWithTheLog(t *testing.T) {
 		w.live(4) // the audit watches every grant
 	})
 }
+
+// TestS17SignedQuarantineHoldsRepairs: neither a new grant nor the claim of one that
+// is out repairs a bundle that somebody quarantined by signature.
+func TestS17SignedQuarantineHoldsRepairs(t *testing.T) {
+	w := budgeted(t, "h0", 1)
+	w.drift("h0")
+	w.wantRepairing("h0")
+	w.push(w.word(fleet.OverrideQuarantine, bundles[0]))
+	if g := w.s.Hosts["h0"].Grant; g != nil {
+		if _, err := plan.Claim(w.s, "h0", g.ID, w.now); err == nil {
+			t.Fatal("S17: the claim of a repair of a quarantined bundle was taken")
+		}
+	}
+	w.now = w.now.Add(10 * clock.Minute)
+	w.tick()
+	w.wantRepairing("")
+}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
@@ -218,11 +217,11 @@ func (s *State) mayRepair(h *Host, g *Grant, now clock.Instant) *gate.Block {
 	if b := gate.CheckWindow("host "+h.Name, hp.Windows, now); b != nil {
 		return b
 	}
-	reason := map[digest.Digest]string{}
+	reason := ""
 	if c := s.Channels[hp.Channel]; c != nil {
-		reason = c.Quarantine
+		reason = s.quarantined(c, g.Target, h.Name)
 	}
-	return gate.CheckQuarantine(hp.Channel, g.Target.Short(), reason[g.Target])
+	return gate.CheckQuarantine(hp.Channel, g.Target.Short(), reason)
 }
 
 // RepairAnswer says what a host waits to repair, or repairs.
