@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/repairs"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/system"

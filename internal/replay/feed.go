@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/replay/history"
 )
@@ -106,6 +107,9 @@ func (x *rerun) verb(u *unit) {
 	}
 	var v plan.Verb
 	switch {
+	case r.Type == (event.OverrideAccepted{}).EventType():
+		x.override(u)
+		return
 	case r.Type == (event.RolloutPaused{}).EventType():
 		v = plan.Pause
 	case r.Type == (event.RolloutResumed{}).EventType():
@@ -123,6 +127,22 @@ func (x *rerun) verb(u *unit) {
 	entries, err := plan.Operate(x.w.State, v, id, by.Reason, by.Actor, x.w.Now)
 	if refused := (*plan.VerbError)(nil); errors.As(err, &refused) {
 		x.unfit(r.Seq, "%s does not apply: %v", v, err)
+		return
+	}
+	x.w.Commit(entries, err)
+}
+
+// override has an operator push the same signed word; it may not apply.
+func (x *rerun) override(u *unit) {
+	ev, err := event.Decode(u.records[0].Entry)
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	o, _ := ev.(event.OverrideAccepted)
+	entries, err := plan.Override(x.w.State, override.Taken{Override: o.Override, Digest: o.Digest, Envelope: o.Envelope}, o.Actor, x.w.Now)
+	if refused := (*plan.VerbError)(nil); errors.As(err, &refused) {
+		x.unfit(u.records[0].Seq, "override %s does not apply: %v", o.ID, err)
 		return
 	}
 	x.w.Commit(entries, err)

@@ -141,15 +141,7 @@ func (x *rerun) begin(units []*unit, start int, o Options) error {
 		return err
 	}
 	if _, other := x.docs.(*changed); other {
-		raw, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		s = plan.New(x.docs)
-		if err := json.Unmarshal(raw, s); err != nil {
-			return err
-		}
-		if err := plan.Restore(s, x.docs); err != nil {
+		if s, err = refold(s, x.docs); err != nil {
 			return err
 		}
 	}
@@ -175,6 +167,19 @@ func (x *rerun) begin(units []*unit, start int, o Options) error {
 		x.out.EndedAt = x.w.Now
 	}
 	return nil
+}
+
+// refold is a state as another server has it: all that it derives is derived anew.
+func refold(s *plan.State, docs plan.Documents) (*plan.State, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	fresh := plan.New(docs)
+	if err := json.Unmarshal(raw, fresh); err != nil {
+		return nil, err
+	}
+	return fresh, plan.Restore(fresh, docs)
 }
 
 // note keeps what a host refuses and how its clock goes.
@@ -224,7 +229,12 @@ func (x *rerun) schedule() {
 	x.w.At(u.at, func() {
 		x.next++
 		if u.term != x.term {
-			x.w.State.Nudge() // another server folded the log, which looks at everything
+			s, err := refold(x.w.State, x.docs) // another server, whose clock may be behind
+			if err != nil {
+				x.fail(err)
+				return
+			}
+			x.w.State = s
 		}
 		x.term, x.w.Term = u.term, u.term
 		if now := x.w.Now; x.exact() && u.said != 0 { // a clock that was set back decided then, too

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -20,7 +21,7 @@ const (
 	reported             // a host's batch of events, with what follows from it
 	claimed
 	present // a host is there, or is silent
-	verb    // pause, resume and cancel, with what follows
+	verb    // pause, resume, cancel and signed overrides, with what follows
 	ended   // grants that a verb took back
 	other   // anything else from outside
 )
@@ -145,6 +146,10 @@ func (u *unit) fill(p planner, records []event.Record) int {
 		u.kind = claimed
 	case r.Type == (event.HostSilent{}).EventType() || r.Type == (event.HostReturned{}).EventType():
 		u.kind = present
+	case r.Type == (event.OverrideAccepted{}).EventType():
+		u.kind = verb
+		u.records = records[:signed(records)]
+		return len(u.records)
 	case p.decides(r):
 		u.kind, u.host = decided, ""
 		n := 1
@@ -165,6 +170,27 @@ func (u *unit) fill(p planner, records []event.Record) int {
 		return 2 // a halt that ends
 	}
 	return 1
+}
+
+// signed counts what an operator's signed override did at once, itself included.
+func signed(records []event.Record) int {
+	var word, by struct {
+		ID     string `json:"id"`
+		Actor  string `json:"actor"`
+		Reason string `json:"reason"`
+	}
+	_ = json.Unmarshal(records[0].Body, &word) // without a name nothing follows from it
+	n := 1
+	for ; n < len(records) && records[n].At == records[0].At && records[n].Term == records[0].Term && records[n].HostSeq == 0; n++ {
+		by.Actor, by.Reason = "", ""
+		_ = json.Unmarshal(records[n].Body, &by)
+		back := records[n].Type == (event.GrantEnded{}).EventType() && slices.ContainsFunc(
+			[]string{" is rolled back", " is quarantined", " is frozen", " was cancelled"}, func(end string) bool { return strings.HasSuffix(by.Reason, end) })
+		if !back && !strings.HasSuffix(by.Actor, "with override "+word.ID) {
+			break
+		}
+	}
+	return n
 }
 
 func hasActor(r *event.Record) bool {

@@ -289,7 +289,7 @@ func (w *World) manifest(c string) *rollout.Manifest {
 		if w.notary == nil { // a first wave that trust would refuse: the planner keeps the bound by itself
 			n = (n + 1) / 2
 		}
-		h.CanaryMax, h.Critical = n, []string{fleet.CriticalCanary}
+		h.CanaryMax, h.Critical = n, append(h.Critical, fleet.CriticalCanary)
 	}
 	if w.notary != nil {
 		w.notary.bind(m)

@@ -154,10 +154,13 @@ func (t *truth) obeys(a *agent) {
 	if o == nil || o.Purpose == host.Back {
 		return
 	}
-	heard := t.heard[a.name]
+	heard, target := t.heard[a.name], o.Plan.Target
+	if o.Purpose == host.Repair {
+		target = a.core.Machine.Current
+	}
 	for i := range heard {
 		x := &heard[i]
-		on := x.Bundle == o.Plan.Target && x.Channel == o.Plan.Channel && (x.Host == "" || x.Host == a.name)
+		on := x.Bundle == target && x.Channel == o.Plan.Channel && (x.Host == "" || x.Host == a.name)
 		if o.Purpose != host.Repair && x.Bundle == "" {
 			on = x.Manifest == o.Plan.Manifest || x.Manifest == "" && x.Channel == o.Plan.Channel
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
@@ -213,6 +214,9 @@ func (s *server) start() {
 	}
 	was, head := s.state, s.head
 	state, err := s.w.log.fold()
+	if err == nil && s.w.cfg.Seed%4 == 1 {
+		state, err = snapshot(state, s.w.docs)
+	}
 	if err != nil {
 		s.w.violate("S25", "fold the log: %v", err)
 		return
@@ -231,6 +235,19 @@ func (s *server) start() {
 		s.sameAs(was, now)
 	}
 	s.nudge()
+}
+
+// snapshot has a state written and read back, as a server begins with one.
+func snapshot(s *plan.State, docs plan.Documents) (*plan.State, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	fresh := plan.New(docs)
+	if err := json.Unmarshal(raw, fresh); err != nil {
+		return nil, err
+	}
+	return fresh, plan.Restore(fresh, docs)
 }
 
 // sameAs checks S26 on copies: neither decision is committed.

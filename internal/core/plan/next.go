@@ -71,9 +71,6 @@ func (p *planner) timers() {
 			if p.s.Channels[t.channel] != nil {
 				p.s.dirty[t.channel] = true
 			}
-			if p.s.openings[t.channel] == t.at { // a replay whose clock is set back asks again
-				delete(p.s.openings, t.channel)
-			}
 			continue
 		}
 		due = append(due, t.host)
@@ -87,7 +84,6 @@ func (p *planner) timers() {
 }
 
 func (p *planner) due(h *Host) {
-	h.opening = 0
 	if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) {
 		p.endGrant(h, "expired before it was claimed", 0)
 	}

@@ -47,6 +47,9 @@ func (s *State) schedule(h *Host) {
 	if h.Repair != nil {
 		s.wake(h.Repair.NotBefore, h.Name)
 	}
+	if h.Ended != nil && !h.Ended.Freed {
+		s.wake(h.Ended.SlotUntil, h.Name)
+	}
 	if h.SilentSince != 0 && !h.SilentFailure {
 		s.wake(s.silentDeadline(h), h.Name)
 	}
