@@ -43,7 +43,7 @@ func (h *Host) Preview(ctx context.Context, kind, name string, spec json.RawMess
 	case container.KindWorkspace:
 		return h.previewWorkspace(ctx, name, spec)
 	case container.KindNetwork:
-		return preview(ctx, h, kind, name, spec, h.networks, func(o network.Observed) []diff.Difference {
+		return preview(ctx, h, kind, name, spec, network.Reader{Manager: h.networks}, func(o network.Observed) []diff.Difference {
 			for _, f := range o.Found {
 				if len(f.Differences) > 0 {
 					return f.Differences

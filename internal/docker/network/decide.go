@@ -20,6 +20,7 @@ const (
 	CodeForeignMembers  engine.Code = "foreign_containers_attached"
 	CodeMembers         engine.Code = "containers_attached"
 	CodeLeft            engine.Code = "network_left"
+	CodeStale           engine.Code = "observed_before_change"
 )
 
 // Create makes the network. Remove takes one away, with those of this host's
@@ -55,6 +56,8 @@ const again = 30 * clock.Second
 func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	d := decider{want: v.Resource.Desired, seen: v.Observed, until: v.Now.Add(again)}
 	switch {
+	case v.Observed.Generation != v.Resource.Generation:
+		return engine.Wait(v.Now.Add(1), engine.Because(CodeStale, ""))
 	case v.Resource.Retire:
 		return d.retire()
 	case d.want.Parked:

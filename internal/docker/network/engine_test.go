@@ -129,6 +129,48 @@ func full() spec.Network {
 		Pools:   []spec.Pool{{Subnet: "10.211.7.0/24", Gateway: "10.211.7.1", Range: "10.211.7.128/25", Aux: map[string]string{"router": "10.211.7.9"}}}}
 }
 
+// TestSeenTogether: one listing tells of networks that are as declared, at the
+// generation that was looked at last, and of no other.
+func TestSeenTogether(t *testing.T) {
+	l := begin(t)
+	front, back := l.row(full()), l.row(spec.Network{Name: "back"})
+	for _, r := range []*managertest.Row[network.Desired, network.Observed]{front, back} {
+		r.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	}
+	before := l.engine.Calls()
+	all, err := l.manager.ObserveAll(l.ctx)
+	l.must(err)
+	if n := l.engine.Calls().Reads - before.Reads; n != 1 || len(all) != 2 {
+		t.Fatalf("%d calls told of %d networks", n, len(all))
+	}
+	decide := func() engine.Decision {
+		return l.manager.Decide(engine.View[network.Desired, network.Observed]{Resource: front.Resource, Observed: all[front.Resource.Ref], Now: 5})
+	}
+	if d := decide(); d.Name() != "converged" {
+		t.Errorf("%s: %s", d.Name(), d.Reason())
+	}
+	other := full()
+	other.Internal = false
+	front.Want(network.Desired{Spec: other, Run: "r"})
+	if d := decide(); d.Reason().Code != network.CodeStale {
+		t.Errorf("what was compared with an older declaration decides: %s (%s)", d.Name(), d.Reason())
+	}
+	_, err = network.Reader{Manager: l.manager}.Observe(l.ctx, front.Resource) // a plan, which changes nothing
+	l.must(err)
+	_, err = l.api.NetworkRemove(l.ctx, l.owner.Title("back"), client.NetworkRemoveOptions{})
+	l.must(err)
+	all, err = l.manager.ObserveAll(l.ctx)
+	l.must(err)
+	if _, ok := all[back.Resource.Ref]; ok || all[front.Resource.Ref].Generation != 1 {
+		t.Errorf("seen after one was removed: %+v", all)
+	}
+	_, err = l.manager.Observe(l.ctx, front.Resource)
+	l.must(err)
+	if all, err = l.manager.ObserveAll(l.ctx); err != nil || len(all) != 0 {
+		t.Errorf("one that differs is not looked at alone: %+v %v", all, err)
+	}
+}
+
 func TestCreateCompareAndRetire(t *testing.T) {
 	l := begin(t)
 	row := l.row(full())

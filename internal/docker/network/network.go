@@ -18,6 +18,7 @@ import (
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -53,7 +54,8 @@ type Manager struct {
 	declared func(ctx context.Context) (map[string]bool, error)
 
 	mu     sync.Mutex
-	making map[string]bool // titles of networks that are being made anew
+	making map[string]bool                         // titles of networks that are being made anew
+	known  map[engine.Ref]engine.Resource[Desired] // as last observed alone
 }
 
 // Replacing reports whether the network of this name is being made anew: nothing
@@ -76,12 +78,17 @@ func (m *Manager) replacing(title string) (done func()) {
 	}
 }
 
+var (
+	_ reconcile.Manager[Desired, Observed] = (*Manager)(nil)
+	_ reconcile.ObserverOfAll[Observed]    = (*Manager)(nil)
+)
+
 // Desired is what is asked of a network.
 type Desired = spec.Desired[spec.Network]
 
 // New makes the manager.
 func New(o Options) *Manager {
-	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared, making: map[string]bool{}}
+	m := &Manager{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared, making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
 	if m.lock == nil {
 		m.lock = &sync.Mutex{}
 	}

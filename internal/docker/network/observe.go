@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
@@ -22,8 +24,9 @@ const labelAsked = ownership.Prefix + "asked"
 
 // Observed is what the engine has under a network's name.
 type Observed struct {
-	Title string
-	Found []Found // oldest first; this host's of another name too
+	Generation int64 // that was compared with
+	Title      string
+	Found      []Found // oldest first; this host's of another name too
 }
 
 // Found is one network.
@@ -49,34 +52,81 @@ type Member struct {
 // Observe lists the networks of the name, and this host's that were made for the
 // resource, with every container on them.
 func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
-	return m.look(ctx, r.Desired.Spec, r.Retire)
+	m.mu.Lock()
+	if m.known[r.Ref] = r; r.Retire {
+		delete(m.known, r.Ref)
+	}
+	m.mu.Unlock()
+	return Reader{m}.Observe(ctx, r)
 }
 
-// look reads what is there. Who is on a network is asked only where one may have
-// to go: going says that the declared one has to.
-func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
-	o := Observed{Title: n.EngineName(m.owner.Title)}
-	all, err := m.engine.NetworkList(ctx, "") // one call: engines filter no faster than we
+// Reader looks and decides as its manager does, and takes nothing for what is
+// desired from now on.
+type Reader struct{ *Manager }
+
+// Observe is that of the manager.
+func (m Reader) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+	o, err := m.look(ctx, r.Desired.Spec, r.Retire)
+	o.Generation = r.Generation
+	return o, err
+}
+
+// ObserveAll looks at every network that was looked at before, with one listing.
+// Only those that are as declared are told of: the others are looked at alone.
+func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
+	all, err := m.engine.NetworkList(ctx, "")
 	if err != nil {
-		return o, fault.Of(ctx, err)
+		return nil, fault.Of(ctx, err)
 	}
+	m.mu.Lock()
+	rows := slices.Collect(maps.Values(m.known))
+	m.mu.Unlock()
+	out := make(map[engine.Ref]Observed, len(rows))
+	for _, r := range rows {
+		o := m.among(all, &r.Desired.Spec)
+		if o.Generation = r.Generation; o.plain() {
+			out[r.Ref] = o
+		}
+	}
+	return out, nil
+}
+
+// plain reports whether there is one network, this host's and as declared.
+func (o *Observed) plain() bool {
+	return len(o.Found) == 1 && o.Found[0].Owned && o.Found[0].Name == o.Title && len(o.Found[0].Differences) == 0
+}
+
+// among finds the networks of a declaration in a listing.
+func (m *Manager) among(all []network.Summary, n *spec.Network) Observed {
+	o := Observed{Title: n.EngineName(m.owner.Title)}
 	for _, s := range all {
 		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name)}
 		if s.Name != o.Title && (n.External != "" || !f.Owned) {
 			continue // somebody else's, or labels that were copied by hand
 		}
 		if f.Owned && s.Name == o.Title {
-			f.Differences = m.compare(&n, &s.Network)
+			f.Differences = m.compare(n, &s.Network)
 		}
 		o.Found = append(o.Found, f)
 	}
+	return o
+}
+
+// look reads what is there. Who is on a network is asked only where one may have
+// to go: going says that the declared one has to.
+func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
+	all, err := m.engine.NetworkList(ctx, "") // one call: engines filter no faster than we
+	if err != nil {
+		return Observed{Title: n.EngineName(m.owner.Title)}, fault.Of(ctx, err)
+	}
+	o := m.among(all, &n)
 	if len(o.Found) == 0 || n.External != "" {
 		return o, nil
 	}
 	slices.SortFunc(o.Found, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ID, b.ID))
 	})
-	if f := &o.Found[0]; !going && len(o.Found) == 1 && f.Owned && f.Name == o.Title && len(f.Differences) == 0 {
+	if !going && o.plain() {
 		return o, nil
 	}
 	containers, err := m.engine.ContainerList(ctx, true)
