@@ -261,7 +261,7 @@ func TestStreamIsOfOneHost(t *testing.T) {
 		must(t, c.out.Exit(wire.Exit{}))
 		_, _ = c.in.Next()
 	})
-	s, err := w.op.Output(w.ctx(), "h-0000", "app", false)
+	s, err := w.op.Output(w.ctx(), "h-0000", "app", operator.OutputQuery{After: 3})
 	must(t, err)
 	defer s.Close()
 	if exit, err := s.Copy(io.Discard, io.Discard); err != nil || exit.Code != 0 {

@@ -113,6 +113,8 @@ func checkStream(resource string, a wire.StreamArgs) error {
 		return refusal.Newf(refusal.ErrInvalid, "tail is %d: expected 0 to %d", a.Tail, maxTail)
 	case a.Since < 0:
 		return refusal.Newf(refusal.ErrInvalid, "since is %d: expected milliseconds since 1970", a.Since)
+	case a.After < 0:
+		return refusal.Newf(refusal.ErrInvalid, "after is %d: expected the number of a line, or 0", a.After)
 	case a.Rows < 0 || a.Rows > 4096 || a.Cols < 0 || a.Cols > 4096:
 		return refusal.Newf(refusal.ErrInvalid, "the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
 	case kind == container.KindWorkspace, kind == container.KindImage, a.Argv == nil:

@@ -9,8 +9,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/output"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Errors of people's requests.
@@ -47,31 +49,14 @@ func (h *Host) FindRunning(ctx context.Context, name string) (id string, err err
 // Engine is the engine that the containers run on.
 func (h *Host) Engine() *daemon.Engine { return h.o.Engine }
 
-// Output writes the newest lines of an image's pulls and builds, all that are
-// kept if tail is 0, and follows them while they come.
-func (h *Host) Output(ctx context.Context, name string, follow bool, tail int, w io.Writer) error {
-	lines, more, err := h.output.Tail(name, 0)
-	if err != nil {
-		return err
-	}
-	if tail > 0 && len(lines) > tail {
-		lines = lines[len(lines)-tail:]
-	}
-	after := int64(0)
-	for {
-		for _, l := range lines {
-			if _, err := io.WriteString(w, l.Text+"\n"); err != nil {
-				return err
-			}
-			after = l.Seq
-		}
-		if !follow || !more {
-			return nil
-		}
-		if lines, err = h.output.Next(ctx, name, after); err != nil || len(lines) == 0 {
-			return err
-		}
-	}
+// Output writes the lines of an image's pulls and builds, follows what is under
+// way, and says on notes what is kept no longer. It returns the newest line's
+// number.
+func (h *Host) Output(ctx context.Context, name string, q output.Query, w, notes io.Writer) (last int64, err error) {
+	return h.output.Copy(ctx, name, q, func() (bool, error) {
+		row, err := h.row(ctx, container.KindImage, name)
+		return row != nil && row.Phase == engine.Acting, err
+	}, w, notes)
 }
 
 // Targets lists the containers of workspaces that run, for measuring.

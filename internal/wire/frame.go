@@ -56,6 +56,8 @@ type Resize struct {
 type Exit struct {
 	Code  int    `json:"code"`
 	Error string `json:"error,omitempty"`
+	// Last is the number of an output's newest line when it ended: where to go on.
+	Last int64 `json:"last,omitempty"`
 }
 
 // Framing errors.

@@ -61,6 +61,7 @@ type StreamArgs struct {
 	Follow bool          `json:"follow,omitempty"`
 	Tail   int           `json:"tail,omitempty"` // last lines; 0: all
 	Since  clock.Instant `json:"since,omitempty"`
+	After  int64         `json:"after,omitempty"` // of output: the number of the last line that is known; 0: none
 	// Exec.
 	Argv    []string `json:"argv,omitempty"`
 	Stdin   bool     `json:"stdin,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/stream"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/output"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -84,11 +85,11 @@ func (h *Hosting) Exec(ctx context.Context, name string, o stream.ExecOptions, s
 }
 
 // Output writes the output of an image's pulls and builds.
-func (h *Hosting) Output(ctx context.Context, name string, follow bool, tail int, w io.Writer) error {
+func (h *Hosting) Output(ctx context.Context, name string, o stream.OutputOptions, stdout, stderr io.Writer) (last int64, err error) {
 	if h.docker == nil {
-		return errNoEngine
+		return 0, errNoEngine
 	}
-	return h.docker.Output(ctx, name, follow, tail, w)
+	return h.docker.Output(ctx, name, output.Query{Follow: o.Follow, Tail: o.Tail, After: o.After}, stdout, stderr)
 }
 
 // Prune removes what nobody declares.

@@ -55,9 +55,10 @@ type Backend interface {
 	Logs(ctx context.Context, name string, o LogsOptions, stdout, stderr io.Writer) error
 	// Exec runs a command in a workspace and returns its exit code.
 	Exec(ctx context.Context, name string, o ExecOptions, s ExecStreams) (code int, err error)
-	// Output writes the output of an image's last build or pull, and follows one
-	// that is under way.
-	Output(ctx context.Context, name string, follow bool, tail int, w io.Writer) error
+	// Output writes the output of an image's builds and pulls as far as it is kept,
+	// follows one that is under way, and says on stderr what is kept no longer. It
+	// returns the number of the newest line.
+	Output(ctx context.Context, name string, o OutputOptions, stdout, stderr io.Writer) (last int64, err error)
 	// Prune removes what carries the host's labels and nobody declares, or only
 	// lists it; each is a line.
 	Prune(ctx context.Context, dry bool, w io.Writer) error
@@ -70,6 +71,13 @@ type LogsOptions struct {
 	Follow bool
 	Tail   int           // last lines; 0: all
 	Since  clock.Instant // 0: from the beginning
+}
+
+// OutputOptions choose of an output.
+type OutputOptions struct {
+	Follow bool
+	Tail   int   // last lines; 0: all
+	After  int64 // only lines with a higher number
 }
 
 // ExecOptions are a command.

@@ -36,8 +36,8 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 	if err == nil {
 		err = fleet.CheckName(name)
 	}
-	if err == nil && (r.Args.Tail < 0 || r.Args.Since < 0) {
-		err = fmt.Errorf("tail is %d and since %d: expected 0 or more", r.Args.Tail, r.Args.Since)
+	if err == nil && (r.Args.Tail < 0 || r.Args.Since < 0 || r.Args.After < 0) {
+		err = fmt.Errorf("tail is %d, since %d and after %d: expected 0 or more", r.Args.Tail, r.Args.Since, r.Args.After)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)

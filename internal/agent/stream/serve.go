@@ -83,19 +83,19 @@ func (s *session) serve(ctx context.Context, b Backend, refusal error) error {
 		case <-s.done:
 		}
 	})
-	code, err := 0, refusal
+	var exit wire.Exit
+	err := refusal
 	if err == nil {
-		code, err = s.run(b)
+		exit, err = s.run(b)
 	}
 	ended := context.Cause(s.work)
 	s.end(nil)
 	_ = s.input.CloseWithError(io.EOF) // a frame of input is dropped from here on
-	exit := wire.Exit{Code: code}
 	switch {
 	case ended != nil:
-		exit = wire.Exit{Code: -1, Error: ended.Error()}
+		exit.Code, exit.Error = -1, ended.Error()
 	case err != nil:
-		exit = wire.Exit{Code: -1, Error: err.Error()}
+		exit.Code, exit.Error = -1, err.Error()
 	}
 	told := s.part(exit)
 	switch {
@@ -256,7 +256,7 @@ func (s *session) hangUp(cause error) {
 }
 
 // run has the backend do it.
-func (s *session) run(b Backend) (code int, err error) {
+func (s *session) run(b Backend) (exit wire.Exit, err error) {
 	returned := make(chan struct{})
 	defer close(returned)
 	defer context.AfterFunc(s.work, func() {
@@ -272,30 +272,32 @@ func (s *session) run(b Backend) (code int, err error) {
 	stdout, stderr := &output{s, wire.FrameStdout}, &output{s, wire.FrameStderr}
 	switch s.r.Kind {
 	case wire.StreamLogs:
-		return 0, b.Logs(s.work, name, LogsOptions{Follow: a.Follow, Tail: a.Tail, Since: a.Since}, stdout, stderr)
+		return exit, b.Logs(s.work, name, LogsOptions{Follow: a.Follow, Tail: a.Tail, Since: a.Since}, stdout, stderr)
 	case wire.StreamOutput:
-		return 0, b.Output(s.work, name, a.Follow, a.Tail, stdout)
+		exit.Last, err = b.Output(s.work, name, OutputOptions{Follow: a.Follow, Tail: a.Tail, After: a.After}, stdout, stderr)
+		return exit, err
 	case wire.StreamOrphans, wire.StreamPrune:
-		return 0, b.Prune(s.work, s.r.Kind == wire.StreamOrphans, stdout)
+		return exit, b.Prune(s.work, s.r.Kind == wire.StreamOrphans, stdout)
 	case wire.StreamExec:
 		streams := ExecStreams{Stdout: stdout, Stderr: stderr, Resize: s.resize}
 		if a.Stdin {
 			streams.Stdin = s.input
 		}
-		return b.Exec(s.work, name, ExecOptions{Argv: a.Argv, TTY: a.TTY, Rows: a.Rows, Cols: a.Cols, User: a.User, WorkDir: a.WorkDir}, streams)
+		exit.Code, err = b.Exec(s.work, name, ExecOptions{Argv: a.Argv, TTY: a.TTY, Rows: a.Rows, Cols: a.Cols, User: a.User, WorkDir: a.WorkDir}, streams)
+		return exit, err
 	}
 	ctx, cancel := context.WithTimeout(s.work, planTime)
 	defer cancel()
 	answer, err := b.Plan(ctx, kind, name, a.Spec)
 	if err != nil {
-		return 0, err
+		return exit, err
 	}
 	raw, err := json.Marshal(answer)
 	if err != nil {
-		return 0, err
+		return exit, err
 	}
 	_, err = stdout.Write(raw)
-	return 0, err
+	return exit, err
 }
 
 // output writes frames of one type. A command whose operator is gone goes on to

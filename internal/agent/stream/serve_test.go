@@ -139,7 +139,7 @@ func (w *world) serve(ctx context.Context, r wire.StreamRequest, b stream.Backen
 type backend struct {
 	logs   func(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error
 	exec   func(ctx context.Context, name string, o stream.ExecOptions, s stream.ExecStreams) (int, error)
-	output func(ctx context.Context, name string, follow bool, tail int, w io.Writer) error
+	output func(ctx context.Context, name string, o stream.OutputOptions, stdout, stderr io.Writer) (int64, error)
 	plan   func(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error)
 	prune  func(ctx context.Context, dry bool, w io.Writer) error
 }
@@ -154,8 +154,8 @@ func (b backend) Exec(ctx context.Context, name string, o stream.ExecOptions, s 
 	return b.exec(ctx, name, o, s)
 }
 
-func (b backend) Output(ctx context.Context, name string, follow bool, tail int, w io.Writer) error {
-	return b.output(ctx, name, follow, tail, w)
+func (b backend) Output(ctx context.Context, name string, o stream.OutputOptions, stdout, stderr io.Writer) (int64, error) {
+	return b.output(ctx, name, o, stdout, stderr)
 }
 
 func (b backend) Plan(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error) {
@@ -240,13 +240,13 @@ func TestLogsAndOutputAndPlan(t *testing.T) {
 		t.Error(err)
 	}
 
-	done = w.serve(t.Context(), wire.StreamRequest{ID: "s1", Kind: wire.StreamOutput, Resource: "image/app", Args: wire.StreamArgs{Follow: true, Tail: 3}},
-		backend{output: func(_ context.Context, name string, follow bool, tail int, w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s %v %d", name, follow, tail)
-			return err
+	done = w.serve(t.Context(), wire.StreamRequest{ID: "s1", Kind: wire.StreamOutput, Resource: "image/app", Args: wire.StreamArgs{Follow: true, Tail: 3, After: 9}},
+		backend{output: func(_ context.Context, name string, o stream.OutputOptions, stdout, stderr io.Writer) (int64, error) {
+			_, err := fmt.Fprintf(stdout, "%s %+v", name, o)
+			return 12, err
 		}}, all)
-	if out, _, _ := w.hear(<-w.peers); out != "app true 3" {
-		t.Errorf("output: %q", out)
+	if out, _, exit := w.hear(<-w.peers); out != "app {Follow:true Tail:3 After:9}" || exit.Last != 12 {
+		t.Errorf("output: %q, %+v", out, exit)
 	}
 	<-done
 

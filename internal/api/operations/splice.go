@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,14 +48,16 @@ func logArgs(q url.Values, known ...string) (a wire.StreamArgs, err error) {
 			return a, fmt.Errorf("parameter %q is given %d times", key, len(v))
 		case key == "follow":
 			a.Follow, err = strconv.ParseBool(s)
-		case key == "tail" && len(known) > 0:
+		case !slices.Contains(known, key):
+			return a, fmt.Errorf("unknown parameter %q", key)
+		case key == "tail":
 			a.Tail, err = strconv.Atoi(s)
-		case key == "since" && len(known) > 0:
+		case key == "after":
+			a.After, err = strconv.ParseInt(s, 10, 64)
+		case key == "since":
 			var n int64
 			n, err = strconv.ParseInt(s, 10, 63)
 			a.Since = clock.Instant(n)
-		default:
-			return a, fmt.Errorf("unknown parameter %q", key)
 		}
 		if err != nil {
 			return a, fmt.Errorf("parameter %q is %q, which is not its kind of value", key, s)
@@ -68,7 +71,7 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) output(w http.ResponseWriter, r *http.Request) {
-	h.read(w, r, wire.StreamOutput, container.KindImage)
+	h.read(w, r, wire.StreamOutput, container.KindImage, "after")
 }
 
 func (h *Handler) orphans(w http.ResponseWriter, r *http.Request) { h.prune(w, r, wire.StreamOrphans) }

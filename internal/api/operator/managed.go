@@ -144,6 +144,15 @@ type LogQuery struct {
 	Since  clock.Instant // 0: from the start
 }
 
+// OutputQuery picks lines of an image's output.
+type OutputQuery struct {
+	Follow bool
+	After  int64 // only lines with a higher number; OutputEnd: none
+}
+
+// OutputEnd is after every line.
+const OutputEnd = 1<<53 - 1
+
 // ExecRequest is a command in a workspace.
 type ExecRequest struct {
 	Argv    []string

@@ -166,11 +166,15 @@ func (c *Client) Prune(ctx context.Context, host string, dry bool) (*Stream, err
 	return c.open(ctx, http.MethodPost, hostRoute(host, "prune"), nil, nil)
 }
 
-// Output opens the output of an image's build or pull.
-func (c *Client) Output(ctx context.Context, host, image string, follow bool) (*Stream, error) {
+// Output opens the output of an image's builds and pulls. Its exit says which line
+// was the last.
+func (c *Client) Output(ctx context.Context, host, image string, q OutputQuery) (*Stream, error) {
 	v := url.Values{}
-	if follow {
+	if q.Follow {
 		v.Set("follow", "true")
+	}
+	if q.After > 0 {
+		v.Set("after", strconv.FormatInt(q.After, 10))
 	}
 	return c.open(ctx, http.MethodGet, hostRoute(host, "image", image, "output"), v, nil)
 }

@@ -95,7 +95,7 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, list []document.Re
 		}
 	}
 	for _, r := range list {
-		if err := s.Set(ctx, r); err != nil {
+		if _, err := s.Set(ctx, r); err != nil {
 			return err
 		}
 	}

@@ -62,18 +62,18 @@ func Begin(ctx context.Context, e *command.Env, c *operator.Client, reason strin
 	return &Changes{Env: e, client: c, reason: reason, table: table, after: st.Seq}, err
 }
 
-// Set sets a resource.
-func (s *Changes) Set(ctx context.Context, r document.Resource) error {
+// Set sets a resource, and reports whether that changed anything.
+func (s *Changes) Set(ctx context.Context, r document.Resource) (changed bool, err error) {
 	envelope, err := s.sealer.seal(r)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason, Envelope: envelope})
 	did := didUnchanged
 	if ch.Changed {
 		did = didSet
 	}
-	return s.note(r, did, err)
+	return ch.Changed, s.note(r, did, err)
 }
 
 // Remove removes a resource.

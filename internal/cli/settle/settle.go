@@ -65,8 +65,9 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.Timeout, "timeout", 10*time.Minute, "how long --wait waits")
 }
 
-// View shows the targets whenever one of them moved; changed is the one that did.
-type View func(all []Outcome, changed *Outcome) error
+// View shows the targets whenever one of them moved; changed is the one that did,
+// nil at the start. It may take its time, until ctx ends.
+type View func(ctx context.Context, all []Outcome, changed *Outcome) error
 
 // For waits until every target is where it is to be or ended in an error, from
 // the events after a sequence number on. The error is nil when all are.
@@ -193,7 +194,7 @@ func Ended(state string) (ended, good bool) {
 func (w *wait) run(ctx context.Context) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	if err := w.show(w.outcomes(), nil); err != nil {
+	if err := w.show(ctx, w.outcomes(), nil); err != nil {
 		return err
 	}
 	for {
@@ -202,7 +203,7 @@ func (w *wait) run(ctx context.Context) error {
 		}
 		select {
 		case e := <-w.events:
-			if err := w.hear(e); err != nil {
+			if err := w.hear(ctx, e); err != nil {
 				return err
 			}
 		case <-tick.C:
@@ -229,7 +230,7 @@ func (w *wait) done() bool {
 	return len(w.events) == 0
 }
 
-func (w *wait) hear(e operator.Event) error {
+func (w *wait) hear(ctx context.Context, e operator.Event) error {
 	var r event.ResourceReported
 	if e.Type != r.EventType() || json.Unmarshal(e.Body, &r) != nil {
 		return nil
@@ -240,7 +241,7 @@ func (w *wait) hear(e operator.Event) error {
 			continue
 		}
 		p.take(r.State, r.Detail, true)
-		if err := w.show(w.outcomes(), &p.Outcome); err != nil {
+		if err := w.show(ctx, w.outcomes(), &p.Outcome); err != nil {
 			return err
 		}
 	}

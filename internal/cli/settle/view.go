@@ -2,6 +2,7 @@ package settle
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 
@@ -10,12 +11,12 @@ import (
 )
 
 // Silent shows nothing.
-func Silent([]Outcome, *Outcome) error { return nil }
+func Silent(context.Context, []Outcome, *Outcome) error { return nil }
 
 // Plain prints a line whenever something moved.
 func Plain(w io.Writer) View {
 	last := map[string]string{}
-	return func(_ []Outcome, o *Outcome) error {
+	return func(_ context.Context, _ []Outcome, o *Outcome) error {
 		if o == nil {
 			return nil
 		}
@@ -32,7 +33,7 @@ func Plain(w io.Writer) View {
 // InPlace redraws all of it on a terminal.
 func InPlace(w io.Writer, s term.Screen) View {
 	frame := term.NewFrame(w, s)
-	return func(all []Outcome, _ *Outcome) error {
+	return func(_ context.Context, all []Outcome, _ *Outcome) error {
 		lines := make([]string, 0, len(all))
 		for i := range all {
 			lines = append(lines, Line(s, &all[i]))

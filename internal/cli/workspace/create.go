@@ -113,7 +113,7 @@ func (a verbs) create(ctx context.Context, c *operator.Client, host, name string
 		case r.Kind == container.KindVolume || r.Kind == container.KindNetwork:
 			continue // it is shared
 		}
-		if err := s.Set(ctx, r); err != nil {
+		if _, err := s.Set(ctx, r); err != nil {
 			return err
 		}
 		if !s.Done() {

@@ -1,8 +1,8 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +43,7 @@ func (a verbs) outputCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := c.Output(ctx, host, name, follow)
+		s, err := c.Output(ctx, host, name, operator.OutputQuery{Follow: follow})
 		if err != nil {
 			return err
 		}
@@ -59,6 +59,9 @@ type buildOptions struct {
 	settle.Flags
 }
 
+// shownUntil says what --follow does where something is asked of an image.
+const shownUntil = "show the output until it ends"
+
 func (a verbs) buildCmd() *cobra.Command {
 	var o buildOptions
 	cmd := &cobra.Command{
@@ -66,7 +69,8 @@ func (a verbs) buildCmd() *cobra.Command {
 		Long: `Builds an image on a host. With --dockerfile the image is set to be built from that
 text; it has no build context, because resources that are set one by one carry no
 files: COPY of local files takes a bundle in a release. Without it an image that
-the host has is built again. With -f its output is shown while it comes.`,
+the host has is built again, and so is one that is set to that text already. With
+-f its output is shown while it comes.`,
 		Example: "  steady image build gpu-1/app --dockerfile Dockerfile -f\n  steady image build gpu-1/app --wait",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
@@ -78,7 +82,7 @@ the host has is built again. With -f its output is shown while it comes.`,
 	f.StringArrayVar(&o.args, "arg", nil, "build argument NAME=VALUE; may be repeated")
 	f.BoolVar(&o.pull, "pull", false, "ask registries for newer base images")
 	f.BoolVar(&o.noCache, "no-cache", false, "take nothing from the cache")
-	f.BoolVarP(&o.follow, "follow", "f", false, "show the output until the build ends")
+	f.BoolVarP(&o.follow, "follow", "f", false, shownUntil)
 	o.reason = command.TakesReason(cmd)
 	o.Flags.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -105,28 +109,40 @@ func (a verbs) build(ctx context.Context, c *operator.Client, host, name string,
 		}
 		from = &r
 	}
-	var old skipping
-	if o.follow {
-		old.left = kept(ctx, c, host, name)
-		old.w = a.Out
+	asked := func(s *apply.Changes) error {
+		if from == nil {
+			return s.Ask(ctx, host, id, deploy.Build)
+		}
+		changed, err := s.Set(ctx, *from)
+		if err != nil || changed || !s.Done() {
+			return err
+		}
+		return s.Ask(ctx, host, id, deploy.Build) // it is set already: build it again
 	}
-	s, err := apply.Begin(ctx, a.Env, c, *o.reason)
+	return a.started(ctx, c, host, name, *o.reason, o.follow, o.Flags, asked)
+}
+
+// started asks for a build or a pull, and waits for it or shows its output.
+func (a verbs) started(ctx context.Context, c *operator.Client, host, name, reason string, follow bool, flags settle.Flags, ask func(*apply.Changes) error) error {
+	var f *follower
+	if follow {
+		var err error
+		if f, err = a.follow(ctx, c, host, name); err != nil {
+			return err
+		}
+	}
+	s, err := apply.Begin(ctx, a.Env, c, reason)
+	if err == nil {
+		err = ask(s)
+	}
 	if err != nil {
 		return err
 	}
-	if from != nil {
-		err = s.Set(ctx, *from)
-	} else {
-		err = s.Ask(ctx, host, id, deploy.Build)
+	if f == nil || !s.Done() {
+		return s.Finish(ctx, flags)
 	}
-	if err != nil || !s.Done() || !o.follow {
-		if err != nil {
-			return err
-		}
-		return s.Finish(ctx, o.Flags)
-	}
-	o.Wait = true
-	return s.FinishWith(ctx, o.Flags, a.following(ctx, c, host, name, &old))
+	flags.Wait = true
+	return cmp.Or(s.FinishWith(ctx, flags, f.show), f.end(ctx))
 }
 
 // image is the resource that the flags say.
@@ -156,65 +172,4 @@ func (o *buildOptions) image(a verbs, host, name string) (document.Resource, err
 		b.Args[k] = v
 	}
 	return document.Of(host, container.KindImage, name, &container.Image{Name: name, Ref: o.ref, Build: &b})
-}
-
-// kept counts the bytes of output that are there before: they are of an earlier
-// build.
-func kept(ctx context.Context, c *operator.Client, host, name string) int {
-	s, err := c.Output(ctx, host, name, false)
-	if err != nil {
-		return 0 // a host that shows no logs says so when its output is asked for
-	}
-	defer s.Close()
-	n := new(counter)
-	if _, err := s.Copy(n, n); err != nil {
-		return 0
-	}
-	return int(*n)
-}
-
-type counter int
-
-func (n *counter) Write(b []byte) (int, error) {
-	*n += counter(len(b))
-	return len(b), nil
-}
-
-// skipping leaves out the first bytes.
-type skipping struct {
-	w    io.Writer
-	left int
-}
-
-func (s *skipping) Write(b []byte) (int, error) {
-	n := min(s.left, len(b))
-	s.left -= n
-	if n < len(b) {
-		if _, err := s.w.Write(b[n:]); err != nil {
-			return 0, err
-		}
-	}
-	return len(b), nil
-}
-
-// following shows the output as soon as the build began, and at the latest when
-// it ended. Its lines are the progress.
-func (a verbs) following(ctx context.Context, c *operator.Client, host, name string, w *skipping) settle.View {
-	shown := false
-	return func(all []settle.Outcome, _ *settle.Outcome) error {
-		ended, _ := settle.Ended(all[0].State)
-		if shown || !all[0].Fresh || !ended && all[0].State != string(container.ImageBuilding) {
-			return nil
-		}
-		shown = true
-		s, err := c.Output(ctx, host, name, true)
-		if refusal, ok := errors.AsType[*operator.Error](err); ok {
-			a.Warn("its output is not shown: %v", refusal)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return attach.Copy(ctx, s, w, a.Err)
-	}
 }

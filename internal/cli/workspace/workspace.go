@@ -59,6 +59,10 @@ func (a verbs) askCmd(kind, verb, short string) *cobra.Command {
 		Example: "  steady " + kind + " " + verb + " gpu-1/web",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
+	follow := false
+	if kind == container.KindImage && verb == deploy.Retry {
+		cmd.Flags().BoolVarP(&follow, "follow", "f", false, shownUntil)
+	}
 	reason := command.TakesReason(cmd)
 	f.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -66,14 +70,9 @@ func (a verbs) askCmd(kind, verb, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := apply.Begin(ctx, a.Env, c, *reason)
-		if err == nil {
-			err = s.Ask(ctx, host, container.ID{Kind: kind, Name: name}, verb)
-		}
-		if err != nil {
-			return err
-		}
-		return s.Finish(ctx, f)
+		return a.started(ctx, c, host, name, *reason, follow, f, func(s *apply.Changes) error {
+			return s.Ask(ctx, host, container.ID{Kind: kind, Name: name}, verb)
+		})
 	})), kind)
 }
 
@@ -180,7 +179,7 @@ func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name stri
 	}
 	s, err := apply.Begin(ctx, a.Env, c, *o.reason)
 	if err == nil {
-		err = s.Set(ctx, r)
+		_, err = s.Set(ctx, r)
 	}
 	if err != nil {
 		return err
