@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/stream"
-	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/output"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -19,54 +15,6 @@ var _ stream.Backend = (*Hosting)(nil)
 
 // errNoEngine is told to operators.
 var errNoEngine = errors.New("this host has no container engine; its agent was started without --engine")
-
-// Logs writes the lines of a workspace. When it is replaced while they are
-// followed, those of the new container go on after those of the old.
-func (h *Hosting) Logs(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error {
-	if h.docker == nil {
-		return errNoEngine
-	}
-	last := ""
-	for {
-		id, _, err := h.docker.Find(ctx, name)
-		if err != nil && !(o.Follow && last != "" && errors.Is(err, docker.ErrNoWorkspace)) {
-			return err
-		}
-		if id != "" && id != last {
-			if err := h.copyLogs(ctx, id, o, stdout, stderr); err != nil {
-				return err
-			}
-			last, o.Tail, o.Since = id, 0, 0
-		}
-		if !o.Follow || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := client.Pause(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-}
-
-func (h *Hosting) copyLogs(ctx context.Context, id string, o stream.LogsOptions, stdout, stderr io.Writer) error {
-	l := daemon.Logs{Follow: o.Follow, Tail: -1}
-	if o.Tail > 0 {
-		l.Tail = o.Tail
-	}
-	if o.Since != 0 {
-		l.Since = time.UnixMilli(int64(o.Since))
-	}
-	return h.docker.Engine().ContainerLogs(ctx, id, l, func(line daemon.LogLine) error {
-		w, text := stdout, line.Text
-		if line.Stderr {
-			w = stderr
-		}
-		if !line.Partly {
-			text += "\n"
-		}
-		_, err := io.WriteString(w, text)
-		return err
-	})
-}
 
 // Exec runs a command in a workspace.
 func (h *Hosting) Exec(ctx context.Context, name string, o stream.ExecOptions, s stream.ExecStreams) (int, error) {
