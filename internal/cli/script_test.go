@@ -55,6 +55,8 @@ func scripts(dir string) testscript.Params {
 			"await": await,
 			"until": until,
 			"typed": typed,
+			"seal":  seal,
+			"put":   put,
 		},
 	}
 }

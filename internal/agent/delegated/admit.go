@@ -211,7 +211,7 @@ func (a *admission) read(e wire.ManagedEntry) (*container.Set, error) {
 		return one, err
 	}
 	if len(e.Envelope) == 0 || a.in.Verify == nil {
-		return nil, errors.New("this host takes entries alone that an operator signed; sign it and set it again")
+		return nil, errors.New("this host takes entries alone that an operator signed (requireSigned): steady apply -f FILE --sign KEYS")
 	}
 	signed, err := a.in.Verify(e.Envelope)
 	if err != nil {

@@ -50,6 +50,7 @@ type Changes struct {
 	table   bool
 	after   uint64
 	results []Result
+	set     []document.Resource
 }
 
 // Begin notes where the log stands, so that a wait sees what follows.
@@ -69,6 +70,7 @@ func (s *Changes) Set(ctx context.Context, r document.Resource) (changed bool, e
 		return false, err
 	}
 	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason, Envelope: envelope})
+	s.set = append(s.set, r)
 	did := didUnchanged
 	if ch.Changed {
 		did = didSet
@@ -153,14 +155,38 @@ func (s *Changes) Done() bool {
 	return !slices.ContainsFunc(s.results, func(r Result) bool { return r.code != 0 })
 }
 
+type place struct {
+	host string
+	container.ID
+}
+
+// needs lists what each resource that was set needs first.
+func (s *Changes) needs() map[place][]container.ID {
+	hosts := map[string][]document.Resource{}
+	for _, r := range s.set {
+		hosts[r.Host] = append(hosts[r.Host], r)
+	}
+	out := map[place][]container.ID{}
+	for host, list := range hosts {
+		for id, needs := range container.Dependencies(document.Set(list)) {
+			for _, n := range needs {
+				out[place{host, id}] = append(out[place{host, id}], n.ID)
+			}
+		}
+	}
+	return out
+}
+
 func (s *Changes) wait(ctx context.Context, f settle.Flags, show settle.View) error {
 	var targets []settle.Target
+	needs := s.needs()
 	for _, r := range s.results {
 		// What nothing refers to is collected in its own time.
 		collected := r.Did == didRemoved && (r.Kind == container.KindImage || r.Kind == container.KindSnapshot)
 		if r.Did != didRefused && !collected {
 			targets = append(targets, settle.Target{Host: r.Host, ID: container.ID{Kind: r.Kind, Name: r.Name},
-				New: r.Did != didUnchanged, Gone: r.Did == didRemoved})
+				New: r.Did != didUnchanged, Gone: r.Did == didRemoved,
+				Needs: needs[place{r.Host, container.ID{Kind: r.Kind, Name: r.Name}}]})
 		}
 	}
 	if len(targets) == 0 {

@@ -35,6 +35,9 @@ type Target struct {
 	New bool
 	// Gone waits until the resource is no longer there.
 	Gone bool
+	// Needs are what the host sets first: with one of them in error it waits for
+	// that, and says nothing of itself.
+	Needs []container.ID
 }
 
 // Words name it with its host.
@@ -168,16 +171,37 @@ func (p *progress) take(state, detail string, fresh bool) {
 	}
 }
 
-// settled reports whether the host is done with it.
-func (p *progress) settled(now time.Time) bool {
+// failed reports whether it ended in an error that stayed.
+func (p *progress) failed(now time.Time) bool {
 	ended, good := Ended(p.State)
-	switch {
-	case p.OK:
-		return true
-	case !p.Fresh || !ended || good:
-		return false
+	return p.Fresh && ended && !good && now.Sub(p.since) >= errorStays
+}
+
+// settled reports whether the host is done with one of the targets, as far as it
+// can be.
+func (w *wait) settled(p *progress, now time.Time) bool {
+	return p.OK || p.failed(now) || w.blocked(p, now, 0) != nil
+}
+
+// blocked is the target in error that another one waits for, nil if there is
+// none. What is needed in a circle needs nothing.
+func (w *wait) blocked(p *progress, now time.Time, depth int) *progress {
+	if p.OK || p.Gone || depth > len(w.all) {
+		return nil
 	}
-	return now.Sub(p.since) >= errorStays
+	for i := range w.all {
+		n := &w.all[i]
+		switch {
+		case n.Host != p.Host || !slices.Contains(p.Needs, n.ID) || n.OK:
+		case n.failed(now):
+			return n
+		default:
+			if first := w.blocked(n, now, depth+1); first != nil {
+				return first
+			}
+		}
+	}
+	return nil
 }
 
 // Ended reports whether a state is one that stays, and whether it is a good one.
@@ -199,7 +223,7 @@ func (w *wait) run(ctx context.Context) error {
 	}
 	for {
 		if w.done() {
-			return w.verdict()
+			return w.verdict(ctx)
 		}
 		select {
 		case e := <-w.events:
@@ -223,7 +247,7 @@ func (w *wait) run(ctx context.Context) error {
 func (w *wait) done() bool {
 	now := time.Now()
 	for i := range w.all {
-		if !w.all[i].settled(now) {
+		if !w.settled(&w.all[i], now) {
 			return false
 		}
 	}
@@ -248,14 +272,25 @@ func (w *wait) hear(ctx context.Context, e operator.Event) error {
 	return nil
 }
 
-// verdict is nil when all are where they are to be.
-func (w *wait) verdict() error {
+// verdict is nil when all are where they are to be. It shows what nothing was
+// heard of: why it failed before, or what it waits for.
+func (w *wait) verdict(ctx context.Context) error {
+	var result error
+	now := time.Now()
 	for i := range w.all {
-		if !w.all[i].OK {
-			return exit.Silently(exit.Failed)
+		p := &w.all[i]
+		if p.OK {
+			continue
+		}
+		result = exit.Silently(exit.Failed)
+		if n := w.blocked(p, now, 0); n != nil {
+			p.Detail = n.ID.String() + " is " + n.State
+		}
+		if err := w.show(ctx, w.outcomes(), &p.Outcome); err != nil {
+			return err
 		}
 	}
-	return nil
+	return result
 }
 
 // late names what is not done.
@@ -263,7 +298,7 @@ func (w *wait) late() string {
 	var words []string
 	now := time.Now()
 	for i := range w.all {
-		if p := &w.all[i]; !p.settled(now) {
+		if p := &w.all[i]; !w.settled(p, now) {
 			state := p.State
 			if !p.Fresh {
 				state = "not reported"

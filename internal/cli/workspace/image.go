@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,8 +48,25 @@ func (a verbs) outputCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return attach.Copy(ctx, s, a.Out, a.Err)
+		out := &counting{w: a.Out}
+		if err := attach.Copy(ctx, s, out, a.Err); err != nil || out.lines > 0 {
+			return err
+		}
+		return a.nothing(ctx, c, host, name)
 	}), container.KindImage)
+}
+
+// nothing says why there is no output.
+func (a verbs) nothing(ctx context.Context, c *operator.Client, host, name string) error {
+	have, err := c.Resources(ctx, host)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Kind == container.KindImage && x.Name == name }) {
+		return exit.With(exit.NotFound, fmt.Errorf("host %s has no image %s; steady image list %s shows those that it has", host, name, host))
+	}
+	a.Warn("host %s keeps no output of image %s: nothing was built or pulled for it yet", host, name)
+	return nil
 }
 
 type buildOptions struct {

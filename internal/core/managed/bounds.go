@@ -17,7 +17,7 @@ func (t *Target) bounds(in Input, set *container.Set) error {
 			ID(in.Kind, in.Name), t.Host, problemsError(problems), t.Host)
 	}
 	if b.RequireSigned && len(in.Envelope) == 0 {
-		return refuse(OutOfBounds, "host %s takes entries alone that an operator has signed (requireSigned); sign %s and set it again", t.Host, ID(in.Kind, in.Name))
+		return refuse(OutOfBounds, "host %s takes entries alone that an operator has signed (requireSigned); sign %s with the override key: steady apply -f FILE --sign KEYS", t.Host, ID(in.Kind, in.Name))
 	}
 	return nil
 }

@@ -1,0 +1,87 @@
+package settle
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+// server says what a host reports, in order.
+type server struct {
+	known   []operator.Resource
+	reports []event.ResourceReported
+}
+
+func (s *server) Resources(context.Context, string) (operator.HostResources, error) {
+	return operator.HostResources{Resources: s.known}, nil
+}
+
+func (s *server) Follow(ctx context.Context, q operator.EventQuery, each func(operator.Event) error) error {
+	for i, r := range s.reports {
+		body, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if err := each(operator.Event{Seq: q.After + uint64(i) + 1, Type: r.EventType(), Host: q.Host, Body: body}); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func target(kind, name string, isNew bool, needs ...container.ID) Target {
+	return Target{Host: "lab", ID: container.ID{Kind: kind, Name: name}, New: isNew, Needs: needs}
+}
+
+func waited(t *testing.T, s *server, targets ...Target) (shown string, took time.Duration, err error) {
+	t.Helper()
+	var out strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		f := Flags{Timeout: time.Hour}
+		_, err = f.For(t.Context(), s, 1, targets, Plain(&out))
+		took = time.Since(began)
+	})
+	return out.String(), took, err
+}
+
+// TestWaitEndsWithWhatIsNeeded waits for a workspace whose image cannot be had: the
+// host says nothing of the workspace, and the wait ends with the image.
+func TestWaitEndsWithWhatIsNeeded(t *testing.T) {
+	img, net := container.ID{Kind: "image", Name: "box"}, container.ID{Kind: "network", Name: "back"}
+	s := &server{reports: []event.ResourceReported{{Resource: "network/back", State: "Ready"}, {Resource: "image/box", State: "Failed", Detail: "no such image"}}}
+	shown, took, err := waited(t, s, target("network", "back", true), target("image", "box", true),
+		target("workspace", "web", true, net, img), target("route", "web", true, container.ID{Kind: "workspace", Name: "web"}))
+	if err == nil || took > time.Minute {
+		t.Errorf("ended with %v after %s", err, took)
+	}
+	for _, want := range []string{"image/box on lab: Failed: no such image", "workspace/web on lab: waits for the host: image/box is Failed", "route/web on lab: waits for the host: image/box is Failed"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is not in:\n%s", want, shown)
+		}
+	}
+}
+
+// TestWaitSaysWhyItFailed waits for what is as it was and was an error before.
+func TestWaitSaysWhyItFailed(t *testing.T) {
+	s := &server{known: []operator.Resource{{Kind: "workspace", Name: "web", State: "Error", Detail: "no shell"}}}
+	if shown, _, err := waited(t, s, target("workspace", "web", false)); err == nil || shown != "  workspace/web on lab: Error: no shell\n" {
+		t.Errorf("ended with %v, shown %q", err, shown)
+	}
+}
+
+// TestWaitInACircle ends at its limit.
+func TestWaitInACircle(t *testing.T) {
+	a, b := container.ID{Kind: "workspace", Name: "a"}, container.ID{Kind: "workspace", Name: "b"}
+	if _, took, err := waited(t, &server{}, target("workspace", "a", true, b), target("workspace", "b", true, a)); err == nil || took != time.Hour {
+		t.Errorf("ended with %v after %s", err, took)
+	}
+}
