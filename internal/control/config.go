@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -106,11 +107,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Retention == (plan.Retention{}) {
 		c.Retention = plan.DefaultRetention
 	}
-	c.Heartbeat = orDefault(c.Heartbeat, wire.DefaultHeartbeat)
-	c.MaxTickGap = orDefault(c.MaxTickGap, 500*clock.Millisecond)
-	c.ReconcileInterval = orDefault(c.ReconcileInterval, 30*clock.Second)
-	c.OfflineAfter = orDefault(c.OfflineAfter, 3*c.Heartbeat)
-	c.ReplayWait = orDefault(c.ReplayWait, 10*clock.Minute)
+	c.Heartbeat = cmp.Or(c.Heartbeat, wire.DefaultHeartbeat)
+	c.MaxTickGap = cmp.Or(c.MaxTickGap, 500*clock.Millisecond)
+	c.ReconcileInterval = cmp.Or(c.ReconcileInterval, 30*clock.Second)
+	c.OfflineAfter = cmp.Or(c.OfflineAfter, 3*c.Heartbeat)
+	c.ReplayWait = cmp.Or(c.ReplayWait, 10*clock.Minute)
 	if c.SnapshotEvery == 0 {
 		c.SnapshotEvery = 50_000
 	}
@@ -118,11 +119,4 @@ func (c Config) withDefaults() (Config, error) {
 		c.HostLife = identity.HostLife
 	}
 	return c, nil
-}
-
-func orDefault(d, def clock.Duration) clock.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
 }

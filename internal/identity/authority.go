@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -190,7 +191,7 @@ func (a *Authority) IssueHost(csr []byte, host string, now time.Time, life time.
 	}
 	tmpl := &x509.Certificate{Subject: pkix.Name{CommonName: host}}
 	tmpl.URIs = append(tmpl.URIs, id)
-	cert, err := a.issue(tmpl, req.PublicKey, now, orDefault(life, HostLife))
+	cert, err := a.issue(tmpl, req.PublicKey, now, cmp.Or(life, HostLife))
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +218,7 @@ func (a *Authority) IssueServer(names []string, pub crypto.PublicKey, now time.T
 			tmpl.DNSNames = append(tmpl.DNSNames, n)
 		}
 	}
-	cert, err := a.issue(tmpl, pub, now, orDefault(life, ServerLife))
+	cert, err := a.issue(tmpl, pub, now, cmp.Or(life, ServerLife))
 	if err != nil {
 		return nil, err
 	}
@@ -281,11 +282,4 @@ func newSerial() (*big.Int, error) {
 
 func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certBlock, Bytes: der})
-}
-
-func orDefault(d, def time.Duration) time.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
 }

@@ -19,7 +19,6 @@ package release
 
 import (
 	_ "embed"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/strictdoc"
 )
@@ -40,9 +39,3 @@ type Problem = strictdoc.Problem
 
 // Fatal reports whether any problem is more than a warning.
 func Fatal(ps []Problem) bool { return strictdoc.Fatal(ps) }
-
-// FleetSchema returns the JSON Schema (2020-12) of fleet.yaml.
-func FleetSchema() []byte { return slices.Clone(fleetSchemaJSON) }
-
-// BundleSchema returns the JSON Schema (2020-12) of bundle.yaml.
-func BundleSchema() []byte { return slices.Clone(bundleSchemaJSON) }

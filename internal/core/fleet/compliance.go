@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -91,7 +92,7 @@ func (r *resolver) controls() map[string]*Controls {
 		}
 	}
 	for _, k := range d.Controls {
-		c := Control{ID: k.ID, Title: k.Title, Source: k.Source, Expression: k.Expression, Severity: orDefault(k.Severity, "medium"), Selector: Selector{All: true}}
+		c := Control{ID: k.ID, Title: k.Title, Source: k.Source, Expression: k.Expression, Severity: cmp.Or(k.Severity, "medium"), Selector: Selector{All: true}}
 		if k.Selector != nil {
 			c.Selector = *k.Selector
 		}
@@ -104,13 +105,13 @@ func (r *resolver) controls() map[string]*Controls {
 	}
 	out := map[string]*Controls{}
 	for _, channel := range keys(r.d.Channels) {
-		mode := orDefault(d.Channels[channel], orDefault(d.Mode, Enforce))
+		mode := cmp.Or(d.Channels[channel], cmp.Or(d.Mode, Enforce))
 		list := Controls{Type: TypeControls, Controls: []Control{}}
 		for _, id := range keys(all) {
 			c := all[id]
 			c.Mode = mode
 			if o, ok := d.Overrides[id]; ok && mode == Enforce {
-				c.Mode = orDefault(o.Mode, mode)
+				c.Mode = cmp.Or(o.Mode, mode)
 			}
 			if c.Mode != Disabled && mode != Disabled {
 				list.Controls = append(list.Controls, c)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -169,7 +170,7 @@ func (r *resolver) channel(name string, budgets []budget, windows []window.Windo
 			FreshnessWindow:   decl.FreshnessWindow.Duration,
 			SigningInterval:   decl.SigningInterval.Or(DefaultSigningInterval),
 			ReconcileInterval: decl.ReconcileInterval.Or(DefaultReconcileInterval),
-			OnNewRef:          orDefault(decl.OnNewRef, Queue),
+			OnNewRef:          cmp.Or(decl.OnNewRef, Queue),
 			Manifests:         []ManifestRef{},
 		},
 		Header: Manifest{
@@ -220,19 +221,11 @@ func (r *resolver) channel(name string, budgets []budget, windows []window.Windo
 
 func nonNil[T any](v []T) []T { return append([]T{}, v...) }
 
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
-}
-
 func resolvePolicy(name string, p PolicyDecl) Policy {
 	return Policy{
 		Name:               name,
 		MaxFailures:        p.HealthGate.MaxFailures,
-		OnHealthFailure:    orDefault(p.OnHealthFailure, RollbackAndHalt),
+		OnHealthFailure:    cmp.Or(p.OnHealthFailure, RollbackAndHalt),
 		ConfirmWindow:      p.ConfirmWindow.Or(DefaultConfirmWindow),
 		ActivationDeadline: p.ActivationDeadline.Or(DefaultActivationDeadline),
 		SustainedFailure:   p.SustainedFailure.Or(DefaultSustainedFailure),

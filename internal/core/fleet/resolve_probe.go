@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func resolveProbe(name string, d ProbeDecl) Probe {
 		timeout = DefaultExecTimeout
 	}
 	p := Probe{
-		Name: name, Mode: orDefault(d.Mode, Enforce),
+		Name: name, Mode: cmp.Or(d.Mode, Enforce),
 		Interval: d.Interval.Or(DefaultProbeInterval),
 	}
 	p.Timeout = d.Timeout.Or(min(timeout, p.Interval))

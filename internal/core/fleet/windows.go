@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type WindowDecl struct {
 }
 
 // Zone is the name of the window's time zone.
-func (w *WindowDecl) Zone() string { return orDefault(w.TimeZone, "UTC") }
+func (w *WindowDecl) Zone() string { return cmp.Or(w.TimeZone, "UTC") }
 
 func (c *checker) windows() {
 	seen := map[string]bool{}

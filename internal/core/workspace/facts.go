@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // StartFirst reports whether a replacement of the workspace may start before the
@@ -71,30 +70,6 @@ func Met(c container.Condition, w Want, s Seen) bool {
 		return m.State == Running && judge(&w, m, false).good
 	}
 	return m.State == Running || w.Run == container.Once && m.State == Exited && m.ExitCode == 0
-}
-
-// StateOf says in the words shown to people how a workspace stands.
-func StateOf(w Want, s Seen, p engine.Phase) container.State {
-	m := castOf(s.Containers).main
-	live := m != nil && m.live()
-	switch {
-	case p == engine.Failed || p == engine.Orphaned || p == engine.Retrying:
-		return container.ErrorState
-	case w.Retire || w.Parked || w.Run == container.Stopped:
-		if live {
-			return container.Stopping
-		}
-		return container.StoppedState
-	case m == nil && p == engine.Acting, len(s.Containers) > 1:
-		return container.Deploying
-	case m == nil:
-		return container.DeploymentPending
-	case w.Run == container.Once && m.State == Exited && m.ExitCode == 0:
-		return container.StoppedState
-	case m.State == Running && (judge(&w, m, false).good || p == engine.Converged):
-		return container.RunningState
-	}
-	return container.Starting
 }
 
 // Describe tells what is on the engine for people, one line per container.

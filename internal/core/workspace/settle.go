@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -55,7 +56,7 @@ func ended(c *Container) string {
 	case c.State == Created && !c.startFailed():
 		return "never started"
 	case c.State == Created:
-		return fmt.Sprintf("could not be started: %s", cmpOr(c.Error, fmt.Sprintf("exit code %d", c.ExitCode)))
+		return fmt.Sprintf("could not be started: %s", cmp.Or(c.Error, fmt.Sprintf("exit code %d", c.ExitCode)))
 	}
 	words := fmt.Sprintf("ended with exit code %d", c.ExitCode)
 	if c.Error != "" {
@@ -65,13 +66,6 @@ func ended(c *Container) string {
 		words += "; last output: " + c.Tail
 	}
 	return words
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // firstSpan is how long a container without healthcheck that replaces none has to

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -20,7 +21,7 @@ func Create(d *core.Deployment, in CreateInputs) (*Request, error) {
 		return nil, err // also what the request would lack
 	}
 	w, img := &d.Workspace, defaultsOf(&in.Inputs)
-	out := &Request{Name: or(in.As, in.Name), Platform: w.Platform}
+	out := &Request{Name: cmp.Or(in.As, in.Name), Platform: w.Platform}
 	ends, err := endpoints(d, in.Inputs)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -63,7 +64,7 @@ func process(f diff.Form, w *core.Workspace, img *defaults) {
 	case w.Command != nil:
 		command = w.Command
 	}
-	running(f, entry, command, or(w.WorkingDir, img.dir), or(w.User, img.user), or(w.StopSignal, img.signal))
+	running(f, entry, command, cmp.Or(w.WorkingDir, img.dir), cmp.Or(w.User, img.user), cmp.Or(w.StopSignal, img.signal))
 	setBool(f, "tty", w.TTY)
 	setBool(f, "stdin", w.StdinOpen)
 	if s := graceSeconds(w.StopGrace); s != nil {
@@ -159,11 +160,11 @@ func healthOf(w *core.Workspace, img *defaults) *container.HealthConfig {
 		if len(own.Test) == 0 {
 			own.Test = base.Test
 		}
-		own.Interval = or(own.Interval, base.Interval)
-		own.Timeout = or(own.Timeout, base.Timeout)
-		own.StartPeriod = or(own.StartPeriod, base.StartPeriod)
-		own.StartInterval = or(own.StartInterval, base.StartInterval)
-		own.Retries = or(own.Retries, base.Retries)
+		own.Interval = cmp.Or(own.Interval, base.Interval)
+		own.Timeout = cmp.Or(own.Timeout, base.Timeout)
+		own.StartPeriod = cmp.Or(own.StartPeriod, base.StartPeriod)
+		own.StartInterval = cmp.Or(own.StartInterval, base.StartInterval)
+		own.Retries = cmp.Or(own.Retries, base.Retries)
 	}
 	return own
 }
@@ -198,12 +199,4 @@ func health(f diff.Form, h *container.HealthConfig) {
 	period("start-period", h.StartPeriod)
 	period("start-interval", h.StartInterval)
 	setInt(f, "health/retries", h.Retries)
-}
-
-func or[T comparable](a, b T) T {
-	var zero T
-	if a == zero {
-		return b
-	}
-	return a
 }

@@ -204,7 +204,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		at := "network/" + title
 		// A container that never ran names its networks and not their IDs: the engine
 		// looks them up by name when it starts.
-		f[at] = or(or(e.NetworkID, in.Networks[title]), "by name")
+		f[at] = cmp.Or(cmp.Or(e.NetworkID, in.Networks[title]), "by name")
 		for _, a := range e.Aliases {
 			if !given(c, a) || asked[title].aliases[a] {
 				f[at+"/alias/"+a] = "set"

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -145,7 +146,7 @@ func observedKernel(f diff.Form, h *container.HostConfig, in *Inputs) {
 func deviceMappings(w *core.Workspace) []container.DeviceMapping {
 	var out []container.DeviceMapping
 	for _, d := range w.Devices {
-		out = append(out, container.DeviceMapping{PathOnHost: d.Host, PathInContainer: or(d.Container, d.Host), CgroupPermissions: or(d.Permissions, "rwm")})
+		out = append(out, container.DeviceMapping{PathOnHost: d.Host, PathInContainer: cmp.Or(d.Container, d.Host), CgroupPermissions: cmp.Or(d.Permissions, "rwm")})
 	}
 	return out
 }
@@ -161,7 +162,7 @@ func deviceRequests(w *core.Workspace) []container.DeviceRequest {
 
 func devices(f diff.Form, mapped []container.DeviceMapping, rules []string, requests []container.DeviceRequest) {
 	for _, d := range mapped {
-		f["device/"+or(d.PathInContainer, d.PathOnHost)] = d.PathOnHost + " " + permissions(d.CgroupPermissions)
+		f["device/"+cmp.Or(d.PathInContainer, d.PathOnHost)] = d.PathOnHost + " " + permissions(d.CgroupPermissions)
 	}
 	each(f, "device-rule", rules)
 	var gpus []string
@@ -180,7 +181,7 @@ func permissions(p string) string {
 	}
 	out := ""
 	for _, c := range "rwm" {
-		if strings.ContainsRune(or(p, "rwm"), c) {
+		if strings.ContainsRune(cmp.Or(p, "rwm"), c) {
 			out += string(c)
 		}
 	}
@@ -188,7 +189,7 @@ func permissions(p string) string {
 }
 
 func gpu(r container.DeviceRequest) string {
-	words := []string{or(r.Driver, "any")}
+	words := []string{cmp.Or(r.Driver, "any")}
 	if r.Count != 0 {
 		words = append(words, "count="+strconv.Itoa(r.Count))
 	}

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -143,7 +144,7 @@ func Update(ds []diff.Difference, d *core.Deployment, in Inputs) Changes {
 // restartPolicy is the declared one; none is "no", because an empty one asks an
 // engine for no change.
 func restartPolicy(w *core.Workspace) container.RestartPolicy {
-	out := container.RestartPolicy{Name: or(container.RestartPolicyMode(w.Restart.Policy), container.RestartPolicyDisabled)}
+	out := container.RestartPolicy{Name: cmp.Or(container.RestartPolicyMode(w.Restart.Policy), container.RestartPolicyDisabled)}
 	if out.Name == container.RestartPolicyOnFailure {
 		out.MaximumRetryCount = w.Restart.Max
 	}

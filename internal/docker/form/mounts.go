@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -132,7 +133,7 @@ func content(d *core.Deployment, c core.Content, in *Inputs) (string, error) {
 		}
 		what = sum
 	}
-	return fmt.Sprintf("%s %d:%d %04o", what, c.UID, c.GID, or(c.Mode, 0o444)), nil
+	return fmt.Sprintf("%s %d:%d %04o", what, c.UID, c.GID, cmp.Or(c.Mode, 0o444)), nil
 }
 
 // observedMounts reads what is mounted, with what only the request says of it.

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -17,11 +18,11 @@ import (
 // Network is the normal form of a declared network with its name on the engine.
 // An external one has none: there is nothing to compare.
 func Network(n *core.Network, name string, in Inputs) diff.Form {
-	f := diff.Form{"name": name, "driver": or(n.Driver, "bridge")}
+	f := diff.Form{"name": name, "driver": cmp.Or(n.Driver, "bridge")}
 	switches(f, n.Internal, n.Attachable, n.IPv6)
 	pairs(f, "option", n.Options, &in)
 	labels(f, n.Labels, &in)
-	f["ipam/driver"] = or(n.IPAMDriver, "default")
+	f["ipam/driver"] = cmp.Or(n.IPAMDriver, "default")
 	pairs(f, "ipam/option", n.IPAMOpts, &in)
 	for i, p := range pools(n.Pools) {
 		at := "pool/" + strconv.Itoa(i) + "/"
@@ -93,7 +94,7 @@ func ObservedNetwork(n *network.Inspect, in Inputs) diff.Form {
 // CreateNetwork writes the request that makes a network; own are the agent's
 // labels.
 func CreateNetwork(n *core.Network, own map[string]string) (client.NetworkCreateOptions, error) {
-	out := client.NetworkCreateOptions{Driver: or(n.Driver, "bridge"), Options: maps.Clone(n.Options), Internal: n.Internal,
+	out := client.NetworkCreateOptions{Driver: cmp.Or(n.Driver, "bridge"), Options: maps.Clone(n.Options), Internal: n.Internal,
 		Attachable: n.Attachable, Labels: merged(n.Labels, own)}
 	if n.IPv6 {
 		out.EnableIPv6 = &n.IPv6
@@ -101,7 +102,7 @@ func CreateNetwork(n *core.Network, own map[string]string) (client.NetworkCreate
 	if n.IPAMDriver == "" && len(n.IPAMOpts) == 0 && len(n.Pools) == 0 {
 		return out, nil
 	}
-	out.IPAM = &network.IPAM{Driver: or(n.IPAMDriver, "default"), Options: maps.Clone(n.IPAMOpts)}
+	out.IPAM = &network.IPAM{Driver: cmp.Or(n.IPAMDriver, "default"), Options: maps.Clone(n.IPAMOpts)}
 	for _, p := range pools(n.Pools) {
 		c, err := pool(p)
 		if err != nil {

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -64,7 +65,7 @@ func binding(ip netip.Addr, port string) string {
 // portName spells a container's port as number and protocol.
 func portName(s string) string {
 	number, protocol, _ := strings.Cut(s, "/")
-	return number + "/" + strings.ToLower(or(protocol, "tcp"))
+	return number + "/" + strings.ToLower(cmp.Or(protocol, "tcp"))
 }
 
 // portConfig is the ports of a request.

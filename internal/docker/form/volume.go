@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/moby/moby/api/types/volume"
@@ -13,7 +14,7 @@ import (
 // Volume is the normal form of a declared volume with its name on the engine.
 // An external one has none: there is nothing to compare.
 func Volume(v *core.Volume, name string, in Inputs) diff.Form {
-	f := diff.Form{"name": name, "driver": or(v.Driver, "local")}
+	f := diff.Form{"name": name, "driver": cmp.Or(v.Driver, "local")}
 	pairs(f, "option", v.Options, &in)
 	labels(f, v.Labels, &in)
 	return f
@@ -30,5 +31,5 @@ func ObservedVolume(v *volume.Volume, in Inputs) diff.Form {
 // CreateVolume writes the request that makes a volume; own are the agent's
 // labels. The engine gives back one that exists as it is: compare it.
 func CreateVolume(v *core.Volume, name string, own map[string]string) client.VolumeCreateOptions {
-	return client.VolumeCreateOptions{Name: name, Driver: or(v.Driver, "local"), DriverOpts: maps.Clone(v.Options), Labels: merged(v.Labels, own)}
+	return client.VolumeCreateOptions{Name: name, Driver: cmp.Or(v.Driver, "local"), DriverOpts: maps.Clone(v.Options), Labels: merged(v.Labels, own)}
 }

@@ -3,6 +3,7 @@
 package random
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -196,22 +197,22 @@ func Respelled(t *rapid.T, w container.Workspace) container.Workspace {
 			(*list)[i] = "CAP_" + strings.TrimPrefix(strings.ToUpper(c), "CAP_")
 		}
 	}
-	w.Restart.Policy = or(w.Restart.Policy, "no")
-	w.ShmSize = or(w.ShmSize, 64<<20)
-	w.Namespaces.IPC = or(w.Namespaces.IPC, "private")
-	w.Runtime = or(w.Runtime, "runc")
+	w.Restart.Policy = cmp.Or(w.Restart.Policy, "no")
+	w.ShmSize = cmp.Or(w.ShmSize, 64<<20)
+	w.Namespaces.IPC = cmp.Or(w.Namespaces.IPC, "private")
+	w.Runtime = cmp.Or(w.Runtime, "runc")
 	if w.StopGrace == nil {
 		grace := 10 * clock.Second
 		w.StopGrace = &grace
 	}
 	if w.Limits.Memory != 0 {
-		w.Limits.MemorySwap = or(w.Limits.MemorySwap, 2*w.Limits.Memory)
+		w.Limits.MemorySwap = cmp.Or(w.Limits.MemorySwap, 2*w.Limits.Memory)
 	}
 	if len(w.Security.Options) > 0 {
 		w.Security.Options = []string{"no-new-privileges"}
 	}
 	if len(w.Networks) == 0 {
-		w.NetworkMode = or(w.NetworkMode, "bridge")
+		w.NetworkMode = cmp.Or(w.NetworkMode, "bridge")
 	}
 	return w
 }
@@ -222,12 +223,4 @@ func shuffle[T any](t *rapid.T, list *[]T) {
 	} else {
 		*list = slices.Clone(*list)
 	}
-}
-
-func or[T comparable](a, b T) T {
-	var zero T
-	if a == zero {
-		return b
-	}
-	return a
 }

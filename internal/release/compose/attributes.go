@@ -139,9 +139,6 @@ func group(how How, why, prefix, keys string) []Attribute {
 	return out
 }
 
-// Attributes lists what becomes of every attribute of the specification.
-func Attributes() []Attribute { return slices.Clone(attributes) }
-
 // verdicts are the attributes by path.
 var verdicts = func() map[string]Attribute {
 	out := map[string]Attribute{}
