@@ -121,6 +121,7 @@ func TestS1DecommissionedHostFreesItsSlotOnceItsGrantIsOver(t *testing.T) {
 	if left := until.Sub(w.now); left != clock.Minute+20*clock.Second {
 		t.Fatalf("the slot is kept for %s, expected the activation deadline and the confirm window", left)
 	}
+	w.s = w.restored() // a server that starts again frees it as well
 	for w.now.Add(10*clock.Second) < until {
 		w.tick()
 		w.hosts["h1"].work()
