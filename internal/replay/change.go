@@ -178,7 +178,9 @@ func outside(at map[uint64]*unit, seq uint64) (*unit, error) {
 	switch {
 	case u == nil:
 		return nil, &ChangeError{fmt.Sprintf("there is no event %d in the log", seq)}
-	case u.kind == decided || u.kind == ended:
+	case u.kind == verb && seq != u.first:
+		return nil, &ChangeError{fmt.Sprintf("event %d (%s) follows from event %d (%s), which an operator asked for; name that one", seq, u.records[seq-u.first].Type, u.first, u.records[0].Type)}
+	case u.kind == decided:
 		return nil, &ChangeError{fmt.Sprintf("event %d (%s) is a decision of the server, which is worked out again; name what it answered: a host's event, a claim, presence, a release or a verb", seq, u.records[0].Type)}
 	}
 	return u, nil

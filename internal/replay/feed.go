@@ -9,11 +9,9 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/replay/history"
 )
@@ -35,10 +33,6 @@ func (x *rerun) feed(u *unit) {
 		x.w.Commit(plan.Presence(x.w.State, u.host, online, lastSeen(u), x.w.Now))
 	case verb:
 		x.verb(u)
-	case ended:
-		for i := range u.records {
-			x.takeBack(&u.records[i])
-		}
 	case other:
 		x.record(u)
 	}
@@ -89,78 +83,6 @@ func (x *rerun) record(u *unit) {
 		return
 	}
 	x.w.Commit(entries, nil)
-}
-
-// verb has an operator do the same; it may not apply.
-func (x *rerun) verb(u *unit) {
-	r := &u.records[0]
-	var by struct {
-		Rollout  string        `json:"rollout"`
-		Manifest digest.Digest `json:"manifest"`
-		Reason   string        `json:"reason"`
-		Actor    string        `json:"actor"`
-		Final    bool          `json:"final"`
-	}
-	if err := json.Unmarshal(r.Body, &by); err != nil {
-		x.fail(err)
-		return
-	}
-	var v plan.Verb
-	switch {
-	case r.Type == (event.OverrideAccepted{}).EventType():
-		x.override(u)
-		return
-	case r.Type == (event.RolloutPaused{}).EventType():
-		v = plan.Pause
-	case r.Type == (event.RolloutResumed{}).EventType():
-		v = plan.Resume
-	case r.Type == (event.RolloutCancelled{}).EventType(), r.Type == (event.RolloutMoved{}).EventType() && by.Final:
-		v, by.Reason = plan.Cancel, strings.TrimPrefix(by.Reason, "cancelled: ")
-	default:
-		x.record(u)
-		return
-	}
-	id := string(by.Manifest)
-	if id == "" {
-		id = by.Rollout
-	}
-	entries, err := plan.Operate(x.w.State, v, id, by.Reason, by.Actor, x.w.Now)
-	if refused := (*plan.VerbError)(nil); errors.As(err, &refused) {
-		x.unfit(r.Seq, "%s does not apply: %v", v, err)
-		return
-	}
-	x.w.Commit(entries, err)
-}
-
-// override has an operator push the same signed word; it may not apply.
-func (x *rerun) override(u *unit) {
-	ev, err := event.Decode(u.records[0].Entry)
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	o, _ := ev.(event.OverrideAccepted)
-	entries, err := plan.Override(x.w.State, override.Taken{Override: o.Override, Digest: o.Digest, Envelope: o.Envelope}, o.Actor, x.w.Now)
-	if refused := (*plan.VerbError)(nil); errors.As(err, &refused) {
-		x.unfit(u.records[0].Seq, "override %s does not apply: %v", o.ID, err)
-		return
-	}
-	x.w.Commit(entries, err)
-}
-
-// takeBack ends a grant that ended with a verb of which only the record tells.
-func (x *rerun) takeBack(r *event.Record) {
-	ev, err := event.Decode(r.Entry)
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	end, _ := ev.(event.GrantEnded)
-	h := x.w.State.Hosts[r.Host]
-	if g := x.ours(r.Host, end.Grant); h != nil && h.Grant != nil && h.Grant.ID == g && !h.Grant.Claimed {
-		end.Grant = g
-		x.w.Commit(plan.Record(x.w.State, r.Host, x.w.Now, end))
-	}
 }
 
 // claim has a host that follows its record claim what it claimed.

@@ -40,6 +40,12 @@ var probe = fleet.Probe{Name: "p", Mode: fleet.Enforce, Interval: minute, Timeou
 // recorded plays a rollout of two waves, of 2 and 4 hosts, and keeps its log.
 func recorded(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies) *history.History {
 	t.Helper()
+	return steered(t, policy, soak, b, func(*forecast.World) {})
+}
+
+// steered is recorded with operators.
+func steered(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies, operate func(*forecast.World)) *history.History {
+	t.Helper()
 	policy.ActivationDeadline, policy.SustainedFailure, policy.GrantExpiry, policy.ConfirmWindow = 10*minute, minute, 10*minute, 2*minute
 	h := &fleet.Manifest{Channel: "stable", Ref: "v1", Policy: policy, Probes: []fleet.Probe{probe},
 		Waves:   []fleet.Wave{{Name: "canary", Soak: soak, MinSoaked: 1, Hosts: 2}, {Name: "rest", Soak: soak, Hosts: 4}},
@@ -65,6 +71,7 @@ func recorded(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies) 
 	}
 	w.Commit(plan.Record(s, "", start, event.ReleaseAccepted{Version: 1, Ref: "v1", Channels: []event.ChannelRelease{{Channel: "stable", FreshnessWindow: clock.Day,
 		Manifests: []fleet.ManifestRef{{Rollout: "stable@v1", Digest: m.Digest}}}}}, event.TimestampAccepted{Version: 1, IssuedAt: start}))
+	operate(w)
 	if rest, err := w.Run(start.Add(clock.Day)); err != nil || !rest {
 		t.Fatal(rest, err)
 	}
@@ -237,6 +244,51 @@ func TestDelayAndDrop(t *testing.T) {
 		if refused := (*ChangeError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestVerbsAreAskedAgain has operators stop what is offered, and asks what if they
+// had not, or later, or the verb no longer applied.
+func TestVerbsAreAskedAgain(t *testing.T) {
+	slow := forecast.Behaviour{Claim: 2 * minute, Activation: minute, Revert: minute, Report: 20}
+	h := steered(t, policyOf(0, fleet.Halt), minute, bodies{"a1": slow}, func(w *forecast.World) {
+		w.At(start.Add(30*clock.Second), func() {
+			w.Commit(plan.Freeze(w.State, "a1", start.Add(20*minute), "disk swap", "ada", w.Now))
+			w.Owe()
+		})
+		w.At(start.Add(10*minute), func() {
+			w.Commit(plan.Promote(w.State, "stable@v1", "canary", "go on", "ada", w.Now))
+			w.Owe()
+		})
+	})
+	frozen := find(t, h, func(r *event.Record) bool { return r.Type == "host.frozen" })
+	taken := find(t, h, func(r *event.Record) bool { return r.Type == "grant.ended" })
+	forced := find(t, h, func(r *event.Record) bool { return r.Type == "wave.forced" })
+	if taken != frozen+1 {
+		t.Fatalf("the freeze is event %d, what it took back %d", frozen, taken)
+	}
+	if out := rerunOf(t, h, &Change{}); out.Divergence != nil || out.Unfit > 0 || len(out.Entries) != len(h.Records) {
+		t.Fatalf("%+v, unfit %s", out.Divergence, out.UnfitExample)
+	}
+	// without the freeze the wave is through by itself, and there is nothing to promote
+	out := rerunOf(t, h, &Change{Drop: []uint64{frozen}})
+	if at, _ := end(out); at != "terminal" || out.Unfit != 1 || !strings.Contains(out.UnfitExample, "wave.forced does not apply") {
+		t.Errorf("it is %s, unfit %d: %s", at, out.Unfit, out.UnfitExample)
+	}
+	// a freeze that comes when its time is over is refused as the server would
+	out = rerunOf(t, h, &Change{Delay: map[uint64]clock.Duration{frozen: 30 * minute}})
+	if !strings.Contains(out.UnfitExample, "host.frozen does not apply") && !strings.Contains(out.UnfitExample, "wave.forced does not apply") {
+		t.Errorf("unfit %d: %s", out.Unfit, out.UnfitExample)
+	}
+	// without the word the wave waits for the frozen host
+	out = rerunOf(t, h, &Change{Drop: []uint64{forced}})
+	_, was := end(rerunOf(t, h, &Change{}))
+	if at, when := end(out); at != "terminal" || when <= was {
+		t.Errorf("it is %s after %s, recorded was %s", at, when, was)
+	}
+	_, err := Rerun(h, &Change{Drop: []uint64{taken}}, Options{})
+	if refused := (*ChangeError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "follows from event") {
+		t.Errorf("%v", err)
 	}
 }
 

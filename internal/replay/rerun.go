@@ -100,7 +100,7 @@ func Rerun(h *history.History, c *Change, o Options) (*Outcome, error) {
 	for _, seq := range c.Drop {
 		dropped[seq] = true
 	}
-	v, err := look(h, h.Records, units, dropped)
+	v, units, err := look(h, h.Records, units, dropped)
 	if err != nil {
 		return nil, err
 	}

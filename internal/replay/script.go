@@ -82,24 +82,42 @@ func (v *survey) script(name string, d digest.Digest) *script {
 	return v.scripts[name][d]
 }
 
-// look folds units, which must be as recorded.
-func look(docs plan.Documents, records []event.Record, units []*unit, dropped map[uint64]bool) (*survey, error) {
+// look folds units, which must be as recorded. It returns them with what each verb
+// decided as one.
+func look(docs plan.Documents, records []event.Record, units []*unit, dropped map[uint64]bool) (*survey, []*unit, error) {
 	v := &survey{state: plan.New(docs), given: map[string][]*given{}, scripts: map[string]map[digest.Digest]*script{}}
+	var out []*unit
+	folded := uint64(0)
 	for _, u := range units {
+		if !u.cut(folded) {
+			continue
+		}
+		out = append(out, u)
+		if u.kind == other {
+			n, err := v.asked(docs, records, u.first)
+			if err != nil {
+				return nil, nil, fmt.Errorf("event %d: %w", u.first, err)
+			}
+			if n > 0 {
+				u.kind, u.last, u.records = verb, u.first+uint64(n)-1, records[u.first-1:u.first-1+uint64(n)]
+				folded = u.last
+				continue
+			}
+		}
 		for i := u.first; i <= u.last; i++ {
 			r := &records[i-1]
 			if err := v.state.Apply(r.Entry); err != nil {
-				return nil, fmt.Errorf("event %d: %w", i, err)
+				return nil, nil, fmt.Errorf("event %d: %w", i, err)
 			}
 			if err := v.take(u, r, dropped[i]); err != nil {
-				return nil, fmt.Errorf("event %d: %w", i, err)
+				return nil, nil, fmt.Errorf("event %d: %w", i, err)
 			}
 		}
 		if u.kind == reported {
 			u.after = stand(v.state, docs, u.host)
 		}
 	}
-	return v, nil
+	return v, out, nil
 }
 
 // stand says where a host stands in a state.

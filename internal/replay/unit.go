@@ -2,8 +2,6 @@ package replay
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -21,8 +19,7 @@ const (
 	reported             // a host's batch of events, with what follows from it
 	claimed
 	present // a host is there, or is silent
-	verb    // pause, resume, cancel and signed overrides, with what follows
-	ended   // grants that a verb took back
+	verb    // what an operator asked for, with all that it decided
 	other   // anything else from outside
 )
 
@@ -98,10 +95,11 @@ func (p planner) decides(r *event.Record) bool {
 	var by struct {
 		Actor string `json:"actor"`
 	}
-	return json.Unmarshal(r.Body, &by) == nil && by.Actor == ""
+	return json.Unmarshal(r.Body, &by) == nil && (by.Actor == "" || plan.CarriesOut(by.Actor))
 }
 
-// split takes a log apart. Every record is in one unit, in order.
+// split takes a log apart. Every record is in one unit, in order. What verbs
+// decided is found by the fold alone: see look.
 func split(records []event.Record) []*unit {
 	var units []*unit
 	p := decisions()
@@ -115,11 +113,6 @@ func split(records []event.Record) []*unit {
 		if len(units) > 0 {
 			prev := units[len(units)-1]
 			u.at = max(u.at, prev.at)
-			if (prev.kind == verb || prev.kind == ended) && u.kind == decided && u.records[0].Type == (event.GrantEnded{}).EventType() && u.said == prev.said {
-				u.takenBack(prev)
-				n = len(u.records)
-				u.last = records[i+n-1].Seq
-			}
 		}
 		units = append(units, u)
 		i += n
@@ -127,13 +120,16 @@ func split(records []event.Record) []*unit {
 	return units
 }
 
-// takenBack makes a unit of the grants that end together with a verb.
-func (u *unit) takenBack(*unit) {
-	u.kind = ended
-	n := slices.IndexFunc(u.records, func(r event.Record) bool { return r.Type != (event.GrantEnded{}).EventType() })
-	if n > 0 {
-		u.records = u.records[:n]
+// cut takes the records up to one out of the front, which a verb before decided. It
+// reports whether any are left.
+func (u *unit) cut(upTo uint64) bool {
+	if u.last <= upTo {
+		return false
 	}
+	if u.first <= upTo {
+		u.records, u.first = u.records[upTo-u.first+1:], upTo+1
+	}
+	return true
 }
 
 // fill says what the unit at the front of records is and how many it takes.
@@ -146,10 +142,6 @@ func (u *unit) fill(p planner, records []event.Record) int {
 		u.kind = claimed
 	case r.Type == (event.HostSilent{}).EventType() || r.Type == (event.HostReturned{}).EventType():
 		u.kind = present
-	case r.Type == (event.OverrideAccepted{}).EventType():
-		u.kind = verb
-		u.records = records[:signed(records)]
-		return len(u.records)
 	case p.decides(r):
 		u.kind, u.host = decided, ""
 		n := 1
@@ -159,45 +151,10 @@ func (u *unit) fill(p planner, records []event.Record) int {
 		u.records = records[:n]
 		return n
 	default:
-		u.kind = other
-		if hasActor(r) {
-			u.kind = verb
-		}
+		u.kind = other // or a verb, which the fold tells
 	}
 	u.records = records[:1]
-	if u.kind == verb && r.Type == (event.RolloutResumed{}).EventType() && len(records) > 1 && records[1].At == r.At &&
-		records[1].Type == (event.RolloutMoved{}).EventType() && hasActor(&records[1]) {
-		return 2 // a halt that ends
-	}
 	return 1
-}
-
-// signed counts what an operator's signed override did at once, itself included.
-func signed(records []event.Record) int {
-	var word, by struct {
-		ID     string `json:"id"`
-		Actor  string `json:"actor"`
-		Reason string `json:"reason"`
-	}
-	_ = json.Unmarshal(records[0].Body, &word) // without a name nothing follows from it
-	n := 1
-	for ; n < len(records) && records[n].At == records[0].At && records[n].Term == records[0].Term && records[n].HostSeq == 0; n++ {
-		by.Actor, by.Reason = "", ""
-		_ = json.Unmarshal(records[n].Body, &by)
-		back := records[n].Type == (event.GrantEnded{}).EventType() && slices.ContainsFunc(
-			[]string{" is rolled back", " is quarantined", " is frozen", " was cancelled"}, func(end string) bool { return strings.HasSuffix(by.Reason, end) })
-		if !back && !strings.HasSuffix(by.Actor, "with override "+word.ID) {
-			break
-		}
-	}
-	return n
-}
-
-func hasActor(r *event.Record) bool {
-	var by struct {
-		Actor string `json:"actor"`
-	}
-	return json.Unmarshal(r.Body, &by) == nil && by.Actor != ""
 }
 
 // batch takes a host's report up to the head that closes it.

@@ -44,6 +44,10 @@ func bySignature(actor string, t *override.Taken) string {
 	return strings.TrimSpace(actor + " with override " + t.ID)
 }
 
+// CarriesOut reports whether an actor is a signed override alone, which the planner
+// carries out by itself when what it is about opens later.
+func CarriesOut(actor string) bool { return strings.HasPrefix(actor, "with override ") }
+
 // mayOverride refuses what cannot come about any more. Nothing is known of a
 // rollout that has not opened, or whose log is gone: then it is taken.
 func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
