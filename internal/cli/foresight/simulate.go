@@ -96,6 +96,9 @@ func (a verbs) simulate(ctx context.Context, args []string, o simulateOptions) e
 	if err != nil {
 		return exit.Badf("--until: %w", err)
 	}
+	if horizon <= 0 {
+		return exit.Badf("--until %s: expected a time ahead, such as 24h", o.until)
+	}
 	if o.runs < 0 || o.runs > maxRuns {
 		return exit.Badf("--runs %d: expected 1 to %d", o.runs, maxRuns)
 	}
