@@ -17,7 +17,7 @@ func (s *server) compare(p *plan.Plan, now clock.Instant) {
 	for i := range p.Decisions {
 		entries[i] = p.Decisions[i].Entry
 	}
-	due, err := model.Decisions(s.w.docs, s.w.log.read[:s.head], now)
+	due, err := model.Decisions(s.w.docs, s.w.log.modelled[:s.head], now)
 	s.differ(entries, due, err)
 }
 
@@ -26,7 +26,7 @@ func (s *server) prune(keep plan.Retention) ([]event.Entry, error) {
 	now := s.now()
 	entries, err := plan.Prune(s.state, keep, now)
 	if s.w.modelled && err == nil {
-		due, failed := model.Prunable(s.w.docs, s.w.log.read[:s.head], keep.Keep, keep.Age, now)
+		due, failed := model.Prunable(s.w.docs, s.w.log.modelled[:s.head], keep.Keep, keep.Age, now)
 		s.differ(entries, due, failed)
 	}
 	return entries, err

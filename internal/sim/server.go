@@ -27,7 +27,8 @@ const (
 type server struct {
 	w        *World
 	state    *plan.State
-	head     int // how much of the log it has folded
+	head     int      // how much of the log it has folded
+	folded   []folded // since its last commit
 	term     uint64
 	down     bool
 	gone     bool // replaced, for good
@@ -46,8 +47,19 @@ type server struct {
 
 func newServer(w *World) *server {
 	w.log.term++
-	return &server{w: w, state: plan.New(w.docs), term: w.log.term, lastSeen: map[string]clock.Instant{},
+	s := &server{w: w, term: w.log.term, lastSeen: map[string]clock.Instant{},
 		parked: map[string]func(){}, handed: map[string]clock.Instant{}}
+	s.goOn(plan.New(w.docs), 0)
+	return s
+}
+
+// goOn has the server stand on a state that was folded from so many events.
+func (s *server) goOn(state *plan.State, head int) {
+	if s.state != nil {
+		s.state.Watch(nil)
+	}
+	s.state, s.head, s.folded = state, head, s.folded[:0]
+	state.Watch(func(e event.Entry, ev event.Event) { s.folded = append(s.folded, folded{e, ev}) })
 }
 
 // now is the wall clock, which never goes back while the process lives.
@@ -72,7 +84,9 @@ func (s *server) commit(entries []event.Entry, err error) bool {
 		s.die(s.w.between(clock.Second, 2*clock.Minute))
 		return false
 	}
-	switch err := s.w.log.append(s.head, s.term, entries); {
+	made := s.folded
+	s.folded = s.folded[:0]
+	switch err := s.w.log.append(s.head, s.term, entries, made); {
 	case errors.Is(err, errFenced):
 		s.stop("finds that it was replaced")
 		return false
@@ -222,7 +236,8 @@ func (s *server) start() {
 		return
 	}
 	s.w.log.term++
-	s.state, s.head, s.term = state, len(s.w.log.entries), s.w.log.term
+	s.goOn(state, len(s.w.log.entries))
+	s.term = s.w.log.term
 	s.down, s.next, s.lastTick, s.last = false, 0, 0, 0
 	s.ahead, s.owed = hosts.Ahead{}, nil
 	clear(s.handed)

@@ -6,7 +6,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -110,34 +109,10 @@ type World struct {
 	looked   clock.Instant
 }
 
-// task is something that happens at an instant.
-type task struct {
-	at    clock.Instant
-	order uint64
-	run   func()
-}
-
-type queue []task
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(task)) }
-func (q *queue) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	old[len(old)-1] = task{}
-	*q = old[:len(old)-1]
-	return t
-}
-
 // after has run called d from now.
 func (w *World) after(d clock.Duration, run func()) {
 	w.order++
-	w.queue = append(w.queue, task{w.now.Add(max(d, 0)), w.order, run})
-	heap.Fix(&w.queue, len(w.queue)-1)
+	w.queue.push(task{w.now.Add(max(d, 0)), w.order, run})
 }
 
 func (w *World) trace(format string, a ...any) {
@@ -161,7 +136,7 @@ func Run(cfg Config) Result {
 
 func (w *World) play() {
 	for len(w.queue) > 0 && len(w.found) == 0 {
-		t := heap.Pop(&w.queue).(task)
+		t := w.queue.pop()
 		if t.at > w.end {
 			w.violate("L3", "not settled %s after the last fault: %s", w.end.Sub(w.calm), w.unsettled())
 			break

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -28,7 +29,8 @@ func (f *finding) addf(invariant, format string, a ...any) {
 	f.out = append(f.out, Violation{Invariant: invariant, Words: fmt.Sprintf(format, a...)})
 }
 
-// must adds a violation unless ok.
+// must adds a violation unless ok. It takes its words apart even if all is well: what
+// is asked after every event goes without it.
 func (f *finding) must(ok bool, invariant, format string, a ...any) {
 	if !ok {
 		f.addf(invariant, format, a...)
@@ -70,14 +72,17 @@ func checkBudgets(f *finding, s *plan.State) {
 				n++
 			}
 		}
-		f.must(n == b.InFlight, "S1", "budget %s counts %d hosts in flight, %d are", b.Selector, b.InFlight, n)
+		if n != b.InFlight {
+			f.addf("S1", "budget %s counts %d hosts in flight, %d are", b.Selector, b.InFlight, n)
+		}
 	}
 }
 
 func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	m := &h.Machine
-	f.must(m.Phase != host.Converged || m.Target == "" || m.Current == m.Target, "S20",
-		"host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
+	if m.Phase == host.Converged && m.Target != "" && m.Current != m.Target {
+		f.addf("S20", "host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
+	}
 	if g := h.Grant; g != nil {
 		if g.Purpose == host.Reboot && !g.Claimed {
 			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and is still offered", g.ID, h.Name, g.Expires)
@@ -108,29 +113,45 @@ func checkWhy(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 		f.addf("L5", "host %s: %v", h.Name, err)
 		return
 	}
-	f.must(a.Words != "", "L5", "host %s is %s and nobody says why", h.Name, a.Status)
-	if a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String() {
-		f.must(a.Block != nil, "L5", "host %s waits, a tick has passed, and no gate holds it", h.Name)
+	if a.Words == "" {
+		f.addf("L5", "host %s is %s and nobody says why", h.Name, a.Status)
 	}
-	gates := append(a.Gates, a.PendingGates...)
+	if a.Block == nil && (a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String()) {
+		f.addf("L5", "host %s waits, a tick has passed, and no gate holds it", h.Name)
+	}
+	f.answers(h.Name, a.Gates, now)
+	f.answers(h.Name, a.PendingGates, now)
 	for _, b := range a.Holds {
-		gates = append(gates, plan.Gate{Gate: b.Code, Block: b})
+		f.answer(h.Name, b.Code, b, now)
 	}
 	if r := a.Repair; r != nil {
 		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a repair, a tick has passed, and no gate holds it", h.Name)
-		gates = append(gates, r.Gates...)
+		f.answers(h.Name, r.Gates, now)
 	}
 	if r := a.Reboot; r != nil {
 		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a reboot, a tick has passed, and no gate holds it", h.Name)
-		gates = append(gates, r.Gates...)
+		f.answers(h.Name, r.Gates, now)
 	}
-	for _, g := range gates {
-		if b := g.Block; b != nil {
-			f.must(b.Code != "" && b.Words != "" && b.WaitsFor != "" && b.ClearedBy != "", "L5",
-				"gate %s holds host %s without saying everything: %+v", g.Gate, h.Name, *b)
-			f.must(b.Code == g.Gate, "L5", "gate %s answers as %s", g.Gate, b.Code)
-			f.must(b.Earliest == 0 || b.Earliest > now, "L5", "gate %s holds host %s until %s, which has passed", g.Gate, h.Name, b.Earliest)
+}
+
+func (f *finding) answers(name string, gates []plan.Gate, now clock.Instant) {
+	for i := range gates {
+		if b := gates[i].Block; b != nil {
+			f.answer(name, gates[i].Gate, b, now)
 		}
+	}
+}
+
+// answer checks that a gate which holds a host says everything.
+func (f *finding) answer(name string, asked gate.Code, b *gate.Block, now clock.Instant) {
+	if b.Code == "" || b.Words == "" || b.WaitsFor == "" || b.ClearedBy == "" {
+		f.addf("L5", "gate %s holds host %s without saying everything: %+v", asked, name, *b)
+	}
+	if b.Code != asked {
+		f.addf("L5", "gate %s answers as %s", asked, b.Code)
+	}
+	if b.Earliest != 0 && b.Earliest <= now {
+		f.addf("L5", "gate %s holds host %s until %s, which has passed", asked, name, b.Earliest)
 	}
 }
 
@@ -142,18 +163,28 @@ func checkChannel(f *finding, s *plan.State, c *plan.Channel) {
 		if r == nil || r.Channel != c.Name {
 			continue
 		}
-		f.must(r.Phase.Ended() == (r.EndedAt != 0), "S19", "rollout %s is %s and ended at %s", r.Name, r.Phase, r.EndedAt)
-		if !r.Phase.Ended() {
-			open++
-			f.must(c.Active == d, "S16", "rollout %s is %s and not the active one of channel %s", r.Name, r.Phase, c.Name)
+		if r.Phase.Ended() != (r.EndedAt != 0) {
+			f.addf("S19", "rollout %s is %s and ended at %s", r.Name, r.Phase, r.EndedAt)
+		}
+		if r.Phase.Ended() {
+			continue
+		}
+		if open++; c.Active != d {
+			f.addf("S16", "rollout %s is %s and not the active one of channel %s", r.Name, r.Phase, c.Name)
 		}
 	}
-	f.must(open <= 1, "S16", "channel %s has %d open rollouts", c.Name, open)
+	if open > 1 {
+		f.addf("S16", "channel %s has %d open rollouts", c.Name, open)
+	}
 }
 
 // checkCounts recounts a rollout's aggregates.
 func checkCounts(f *finding, r *rollout.Rollout) {
-	waves := make([]rollout.WaveCount, len(r.Plan.Header.Waves))
+	var few [4]rollout.WaveCount // as many as most plans have
+	waves := few[:0]
+	for range r.Plan.Header.Waves {
+		waves = append(waves, rollout.WaveCount{})
+	}
 	for i := range r.Members {
 		m, c := &r.Members[i], &waves[r.Plan.Leaves[i].Wave]
 		c.By[m.Status]++
@@ -175,9 +206,11 @@ func checkCounts(f *finding, r *rollout.Rollout) {
 		}
 	}
 	for w := range waves {
-		f.must(waves[w] == r.Waves[w], "S25", "wave %d of rollout %s counts %+v, its members are %+v", w, r.Name, r.Waves[w], waves[w])
+		if waves[w] != r.Waves[w] {
+			f.addf("S25", "wave %d of rollout %s counts %+v, its members are %+v", w, r.Name, r.Waves[w], waves[w])
+		}
 	}
-	if p := r.Plan.Header.Policy; !r.Phase.Ended() && !r.Reverting {
-		f.must(r.Excess() < 0, "S8", "rollout %s is %s with more failures than its policy %s allows", r.Name, r.Phase, p.OnHealthFailure)
+	if !r.Phase.Ended() && !r.Reverting && r.Excess() >= 0 {
+		f.addf("S8", "rollout %s is %s with more failures than its policy %s allows", r.Name, r.Phase, r.Plan.Header.Policy.OnHealthFailure)
 	}
 }

@@ -37,6 +37,7 @@ type hostFacts struct {
 	reverting           bool
 	reverts             int // failed attempts to go back
 	manifest            digest.Digest
+	plan                *fleet.HostPlan // the last one read; nil at first
 	from, target        digest.Digest
 	freed               bool // gave its slot back for good
 	unseen              bool // came with a past: nobody knows from where it came
@@ -139,7 +140,9 @@ func (l *Log) Observe(seq uint64, e event.Entry) []Violation {
 // ObserveEvent is Observe of an entry that ev was decoded from.
 func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violation {
 	l.out = nil
-	l.must(seq == l.seq+1, "S25", "event %d follows event %d", seq, l.seq)
+	if seq != l.seq+1 {
+		l.addf("S25", "event %d follows event %d", seq, l.seq)
+	}
 	l.seq = seq
 	if e.HostSeq != 0 || event.FromHost(e.Type) {
 		l.chain(e)
@@ -155,9 +158,12 @@ func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violatio
 
 func (l *Log) chain(e event.Entry) {
 	h := l.host(e.Host)
-	l.must(event.FromHost(e.Type), "S3", "the chain of host %s holds an event that hosts do not report", e.Host)
-	l.must(e.Incarnation == h.incarnation && e.HostSeq == h.seq+1, "S33",
-		"event %d/%d of host %s follows %d/%d", e.Incarnation, e.HostSeq, e.Host, h.incarnation, h.seq)
+	if !event.FromHost(e.Type) {
+		l.addf("S3", "the chain of host %s holds an event that hosts do not report", e.Host)
+	}
+	if e.Incarnation != h.incarnation || e.HostSeq != h.seq+1 {
+		l.addf("S33", "event %d/%d of host %s follows %d/%d", e.Incarnation, e.HostSeq, e.Host, h.incarnation, h.seq)
+	}
 	h.seq = e.HostSeq
 }
 

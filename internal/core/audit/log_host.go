@@ -64,7 +64,9 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 		l.arrived(h)
 		return
 	}
-	l.must(ev.From == h.phase, "S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
+	if ev.From != h.phase {
+		l.addf("S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
+	}
 	if !host.Legal(h.phase, ev.To) {
 		l.addf("S19", "host %s went from %q to %q", h.name, h.phase, ev.To)
 		return
@@ -154,11 +156,15 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 }
 
 func (l *Log) planOf(h *hostFacts) *fleet.HostPlan {
+	if h.plan != nil && h.plan.Manifest == h.manifest {
+		return h.plan
+	}
 	m, err := l.docs.Manifest(h.manifest)
 	if err != nil {
 		return nil
 	}
-	return m.HostPlan(h.name)
+	h.plan = m.HostPlan(h.name)
+	return h.plan
 }
 
 func (l *Log) enforced(h *hostFacts, probe string) bool {

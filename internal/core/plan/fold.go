@@ -28,13 +28,13 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error { return s.fold(
 // fold applies a decoded event. Only At, Host, Incarnation and HostSeq of the
 // entry are read.
 func (s *State) fold(e event.Entry, ev event.Event) error {
+	if s.watch != nil {
+		s.watch(e, ev)
+	}
 	if e.HostSeq != 0 {
-		h := s.host(e.Host)
-		if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+1 {
-			return fmt.Errorf("event %d of host %s (incarnation %d) does not follow event %d (incarnation %d)",
-				e.HostSeq, e.Host, e.Incarnation, h.Seq, h.Incarnation)
+		if err := s.host(e.Host).follow(e); err != nil {
+			return err
 		}
-		h.Seq, h.Clock.At = e.HostSeq, e.At
 	}
 	s.Elapsed.pass(e, ev)
 	switch ev := ev.(type) {
@@ -95,6 +95,16 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
 	}
+	return nil
+}
+
+// follow goes one event further along the host's chain.
+func (h *Host) follow(e event.Entry) error {
+	if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+1 {
+		return fmt.Errorf("event %d of host %s (incarnation %d) does not follow event %d (incarnation %d)",
+			e.HostSeq, e.Host, e.Incarnation, h.Seq, h.Incarnation)
+	}
+	h.Seq, h.Clock.At = e.HostSeq, e.At
 	return nil
 }
 

@@ -196,6 +196,7 @@ type State struct {
 	timers    timerHeap                // instants at which a host or a channel must be looked at
 	openings  map[string]clock.Instant // of channels that wait for a maintenance window
 	stepped   *event.MirrorDiverged    // what the last fold of a step found
+	watch     func(event.Entry, event.Event)
 }
 
 // New returns the state before the first event.
@@ -208,6 +209,10 @@ func New(docs Documents) *State {
 		openings: map[string]clock.Instant{},
 	}
 }
+
+// Watch has f told of every entry that is folded from now on, with the event that
+// it was made of or decoded to; nil ends that. f must not touch s.
+func (s *State) Watch(f func(event.Entry, event.Event)) { s.watch = f }
 
 // Host returns a host's record, making it if need be.
 func (s *State) host(name string) *Host {

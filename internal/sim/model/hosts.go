@@ -56,7 +56,7 @@ func (f *facts) deadline(h *hostFacts) clock.Instant {
 // stepped has the machine take what the host says that its own took. Where the
 // two differ the host is followed as far as the move is one that machines make.
 func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
-	p := f.planOf(h.name, ev.Manifest)
+	p := e.Plan
 	if p == nil {
 		p = &fleet.HostPlan{}
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -45,10 +46,13 @@ type Entry struct {
 	Host  string
 	Event event.Event
 	Input host.Input // of a HostStepped
+	// Plan is what the manifest that a HostStepped names says for the host; nil if
+	// nothing.
+	Plan *fleet.HostPlan
 }
 
 // Read decodes what an entry says besides its event.
-func Read(e event.Entry, ev event.Event) (Entry, error) {
+func Read(docs Documents, e event.Entry, ev event.Event) (Entry, error) {
 	out := Entry{At: e.At, Host: e.Host, Event: ev}
 	if step, ok := ev.(event.HostStepped); ok {
 		in, err := host.DecodeInput(step.Input, step.Data)
@@ -56,6 +60,9 @@ func Read(e event.Entry, ev event.Event) (Entry, error) {
 			return Entry{}, err
 		}
 		out.Input = in
+		if m, err := docs.Manifest(step.Manifest); err == nil {
+			out.Plan = m.HostPlan(e.Host)
+		}
 	}
 	return out, nil
 }
