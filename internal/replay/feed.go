@@ -200,7 +200,7 @@ func (x *rerun) fit(u *unit, i int, e event.Entry, m *host.State) (event.Entry, 
 
 // step checks that the machine takes a recorded step as it did.
 func (x *rerun) step(u *unit, i int, e event.Entry, ev event.HostStepped, m *host.State) (event.Entry, string) {
-	in, err := host.DecodeInput(ev.Input, ev.Data)
+	in, err := ev.Taken()
 	if err != nil {
 		x.fail(err)
 		return e, err.Error()

@@ -179,7 +179,7 @@ func (v *survey) take(u *unit, r *event.Record, dropped bool) error {
 
 // stepped notes what a host did; all instants are on its own clock.
 func (v *survey) stepped(r *event.Record, ev event.HostStepped) error {
-	in, err := host.DecodeInput(ev.Input, ev.Data)
+	in, err := ev.Taken()
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ type notary struct {
 	begin     trust.State
 	stamps    [][]byte // by release, oldest first
 	resolved  [][]byte
-	manifests map[string][][]byte // by rollout name: the envelope, then forgeries of it
+	manifests map[string][][]byte      // by rollout name: the envelope, then forgeries of it
+	names     map[string]digest.Digest // of manifests, by rollout name
 	trees     map[digest.Digest]*trust.Tree
 	leaves    map[digest.Digest][][]byte
 	words     map[digest.Digest][]byte // envelopes of overrides
@@ -80,7 +81,7 @@ func newNotary(w *World) *notary {
 	if err != nil {
 		w.violate("core", "%v", err)
 	}
-	return &notary{w: w, begin: s, manifests: map[string][][]byte{}, trees: map[digest.Digest]*trust.Tree{},
+	return &notary{w: w, begin: s, manifests: map[string][][]byte{}, names: map[string]digest.Digest{}, trees: map[digest.Digest]*trust.Tree{},
 		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}, words: map[digest.Digest][]byte{}}
 }
 
@@ -112,7 +113,7 @@ func (n *notary) bind(m *rollout.Manifest) {
 	m.Digest = d
 	n.trees[d], n.leaves[d] = tree, leaves
 	forged, _ := trust.Sign(fleet.TypeManifest, mustPayload(env), keyring().thief)
-	n.manifests[m.Header.Rollout()] = [][]byte{env, forged}
+	n.manifests[m.Header.Rollout()], n.names[m.Header.Rollout()] = [][]byte{env, forged}, d
 }
 
 func mustPayload(env []byte) []byte {
@@ -170,7 +171,7 @@ func (s source) Manifest(_ context.Context, name string) (hm wire.HostManifest, 
 	if s.lies() { // the leaf of another host
 		who = s.a.w.agents[s.a.w.rand.IntN(len(s.a.w.agents))].name
 	}
-	d := digest.Of(mustPayload(envs[0]))
+	d := n.names[name]
 	i, ok := s.a.w.docs[d].Leaf(who)
 	if !ok {
 		return hm, errMissing

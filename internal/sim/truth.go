@@ -239,17 +239,25 @@ func (w *World) settled() bool {
 		if !a.up || a.partitioned > 0 || uint64(len(a.chain)) != a.acked || a.core.Offer != nil {
 			return false
 		}
-		if a.core.Repairs.Grant != "" || len(a.drift) > 0 && !w.stuckFor(a.name) {
+		if a.core.Repairs.Grant != "" {
 			return false
 		}
 		m := &a.core.Machine
 		if m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Failed && m.Reverting {
 			return false
 		}
-		if m.Phase == host.Deferred && !w.strandedIn(a.name) {
+		if h := w.server.state.Hosts[a.name]; h == nil || h.Grant != nil || !h.Online || h.Seq != a.acked {
 			return false
 		}
-		if h := w.server.state.Hosts[a.name]; h == nil || h.Grant != nil || !h.Online || h.Seq != a.acked {
+	}
+	return true
+}
+
+// stuck reports whether every host that waits for something waits for people. It
+// costs more than settled, and is asked after it.
+func (w *World) stuck() bool {
+	for _, a := range w.agents {
+		if len(a.drift) > 0 && !w.stuckFor(a.name) || a.core.Machine.Phase == host.Deferred && !w.strandedIn(a.name) {
 			return false
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -62,7 +61,7 @@ func readable(e event.Entry) error {
 		return err
 	}
 	if s, ok := ev.(event.HostStepped); ok {
-		_, err = host.DecodeInput(s.Input, s.Data)
+		_, err = s.Taken()
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (l *Log) actingFor(h *hostFacts) *rolloutFacts {
 // against what the machine may do.
 func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	h.silent = false
-	in, err := host.DecodeInput(ev.Input, ev.Data)
+	in, err := ev.Taken()
 	if err != nil {
 		l.addf("S25", "host %s: %v", h.name, err)
 		return

@@ -25,6 +25,16 @@ type HostStepped struct {
 	// reads well on its own.
 	Cause  host.Cause `json:"cause,omitempty"`
 	Detail string     `json:"detail,omitempty"`
+
+	in host.Input // that Data stands for, where it is known
+}
+
+// Taken returns the input that the machine took.
+func (e *HostStepped) Taken() (host.Input, error) {
+	if e.in != nil {
+		return e.in, nil
+	}
+	return host.DecodeInput(e.Input, e.Data)
 }
 
 // NewHostStepped reports one step of the machine.
@@ -35,7 +45,7 @@ func NewHostStepped(before, after *host.State, in host.Input) (HostStepped, erro
 	}
 	e := HostStepped{
 		Rollout: after.Rollout, Manifest: after.Manifest,
-		Input: in.Kind(), Data: data, From: before.Phase, To: after.Phase,
+		Input: in.Kind(), Data: data, From: before.Phase, To: after.Phase, in: in,
 	}
 	if after.Phase == host.Failed {
 		e.Cause, e.Detail = after.Cause, after.Detail

@@ -76,6 +76,9 @@ func Decode(en Entry) (Event, error) {
 	if err := json.Unmarshal(en.Body, v.Interface()); err != nil {
 		return nil, fmt.Errorf("decode event %s: %w", en.Type, err)
 	}
+	if s, ok := v.Interface().(*HostStepped); ok {
+		s.in, _ = s.Taken() // every reader asks for it; one that cannot be read is found by them
+	}
 	return v.Elem().Interface().(Event), nil
 }
 

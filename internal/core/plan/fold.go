@@ -165,7 +165,7 @@ func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
 }
 
 func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error {
-	in, err := host.DecodeInput(ev.Input, ev.Data)
+	in, err := ev.Taken()
 	if err != nil {
 		return fmt.Errorf("event %d of host %s: %w", e.HostSeq, h.Name, err)
 	}

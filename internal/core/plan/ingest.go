@@ -96,7 +96,7 @@ func check(h *Host, name string, events []event.Entry) ([]event.Event, error) {
 			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
 		}
 		if step, ok := ev.(event.HostStepped); ok {
-			if _, err := host.DecodeInput(step.Input, step.Data); err != nil {
+			if _, err := step.Taken(); err != nil {
 				return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
 			}
 		}

@@ -240,6 +240,9 @@ type RepairAnswer struct {
 
 // whyRepair answers for the drift that a host reported, or is nil.
 func (s *State) whyRepair(h *Host, now clock.Instant) *RepairAnswer {
+	if !h.Repairing() && !(h.Grant.idle() && h.Grant.Purpose == host.Repair) && !h.NeedsRepair() {
+		return nil
+	}
 	a := &RepairAnswer{Resources: []string{}}
 	if n := h.Repair; n != nil {
 		a.Resources, a.More, a.Reason = slices.Clone(n.Resources), n.More, n.Reason
@@ -252,14 +255,12 @@ func (s *State) whyRepair(h *Host, now clock.Instant) *RepairAnswer {
 		}
 	case h.Grant.idle() && h.Grant.Purpose == host.Repair:
 		a.Grant, a.Words = h.Grant.ID, "was granted "+h.Grant.ID+" to repair, which expires at "+h.Grant.Expires.String()
-	case h.NeedsRepair():
+	default:
 		a.Gates = s.repairGates(h, now)
 		a.Words = "drift of " + h.Repair.words() + " waits for a grant, and nothing holds it back"
 		if a.Block = first(a.Gates); a.Block != nil {
 			a.Words = "drift of " + h.Repair.words() + " waits for a grant: " + a.Block.Words
 		}
-	default:
-		return nil
 	}
 	return a
 }

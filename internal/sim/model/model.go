@@ -55,7 +55,7 @@ type Entry struct {
 func Read(docs Documents, e event.Entry, ev event.Event) (Entry, error) {
 	out := Entry{At: e.At, Host: e.Host, Event: ev}
 	if step, ok := ev.(event.HostStepped); ok {
-		in, err := host.DecodeInput(step.Input, step.Data)
+		in, err := step.Taken()
 		if err != nil {
 			return Entry{}, err
 		}
