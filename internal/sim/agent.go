@@ -25,6 +25,7 @@ type agent struct {
 
 	core     host.Agent
 	chain    []event.Entry // every event of this incarnation
+	said     []event.Event // what each was made of
 	acked    uint64
 	inc      uint64
 	trusted  trust.State
@@ -201,7 +202,7 @@ func (a *agent) record(ev event.Event) {
 		return
 	}
 	e.Incarnation, e.HostSeq = a.inc, uint64(len(a.chain))+1
-	a.chain = append(a.chain, e)
+	a.chain, a.said = append(a.chain, e), append(a.said, ev)
 }
 
 // rest sleeps until the reducer is due.
@@ -226,7 +227,7 @@ func (a *agent) flush() {
 		return
 	}
 	a.sending = true
-	batch := a.chain[a.acked:len(a.chain):len(a.chain)]
+	batch, said := a.chain[a.acked:len(a.chain):len(a.chain)], a.said[a.acked:len(a.chain):len(a.chain)]
 	sent, acked := a.now(), a.acked
 	a.w.send(a, func() {
 		s := a.w.choose()
@@ -236,7 +237,7 @@ func (a *agent) flush() {
 		if s.seen(a, acked); s.down {
 			return
 		}
-		if acked, ok := s.take(a, batch); ok {
+		if acked, ok := s.take(a, batch, said); ok {
 			a.w.truth.acknowledged(a, acked)
 			a.w.send(a, func() { a.ackedBy(acked, sent) })
 		}

@@ -62,7 +62,7 @@ func (s *server) offer(name string) *plan.Grant {
 
 // take verifies and ingests a batch as the server's handler does. What it says
 // besides is where the chain that it holds ends.
-func (s *server) take(a *agent, batch []event.Entry) (acked uint64, ok bool) {
+func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked uint64, ok bool) {
 	h := s.state.Hosts[a.name]
 	if h == nil || len(batch) == 0 || batch[0].Incarnation != h.Incarnation {
 		return 0, false
@@ -73,16 +73,25 @@ func (s *server) take(a *agent, batch []event.Entry) (acked uint64, ok bool) {
 		return h.Seq, true
 	}
 	for len(batch) > 0 && batch[0].HostSeq <= h.Seq {
-		batch = batch[1:] // sent again
+		batch, said = batch[1:], said[1:] // sent again
 	}
 	if len(batch) == 0 {
 		return h.Seq, true
 	}
 	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
-	if !s.commit(plan.Ingest(s.state, a.name, batch, head, s.now())) {
+	entries, err := s.ingest(a.name, batch, said, head)
+	if !s.commit(entries, err) {
 		return 0, false
 	}
 	return s.state.Hosts[a.name].Seq, true
+}
+
+// ingest decodes a batch in those schedules that read all bytes.
+func (s *server) ingest(name string, batch []event.Entry, said []event.Event, head event.HostHead) ([]event.Entry, error) {
+	if s.w.log.fromBytes() {
+		return plan.Ingest(s.state, name, batch, head, s.now())
+	}
+	return plan.IngestRead(s.state, name, batch, said, head, s.now())
 }
 
 // claim commits a host's claim.

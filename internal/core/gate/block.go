@@ -37,8 +37,11 @@ type (
 func hold(code Code, detail string) held { return held{Block{Code: code, Detail: detail}} }
 
 // because says what the rule found.
-func (h held) because(format string, a ...any) because {
-	h.b.Words = fmt.Sprintf(format, a...)
+func (h held) because(format string, a ...any) because { return h.says(fmt.Sprintf(format, a...)) }
+
+// says is because in words as they are, for what every tick of the planner asks.
+func (h held) says(words string) because {
+	h.b.Words = words
 	return because(h)
 }
 

@@ -1,6 +1,10 @@
 package gate
 
-import "github.com/steadyfleet/steady/internal/core/clock"
+import (
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
 
 // Evidence is what a wave has to show for its promotion.
 type Evidence struct {
@@ -34,29 +38,50 @@ const (
 // way, nobody left to start, and enough hosts that really converged. Silence is
 // no evidence.
 func CheckPromotion(e Evidence) *Block {
-	for _, b := range CheckPromotions(e) {
+	if b := inFlight(e); b != nil {
 		return b
 	}
-	return nil
+	if b := ready(e); b != nil {
+		return b
+	}
+	return unproven(e)
 }
 
 // CheckPromotions returns everything that keeps a wave, not only the first.
 func CheckPromotions(e Evidence) []*Block {
 	var bs []*Block
-	if e.InFlight > 0 {
-		bs = append(bs, hold(Promotion, InFlight).because("wave %s has %d hosts in flight", e.Wave, e.InFlight).
-			until("them to converge, soak included", e.Settles).by("those hosts"))
-	}
-	if e.Ready > 0 {
-		bs = append(bs, hold(Promotion, Waiting).because("wave %s has %d hosts waiting for a grant", e.Wave, e.Ready).
-			until("their gates to open", e.Starts).
-			by("see steady why for each of them, or an operator: steady rollout promote "+e.Rollout))
-	}
-	if e.Converged < e.Needed() {
-		bs = append(bs, hold(Promotion, Unproven).
-			because("wave %s has %d converged hosts of the %d it needs; %d are offline", e.Wave, e.Converged, e.Needed(), e.Offline).
-			until("more hosts of the wave to come online and converge", e.Settles).
-			by("whoever runs those hosts, or an operator: steady rollout promote or cancel "+e.Rollout))
+	for _, check := range [...]func(Evidence) *Block{inFlight, ready, unproven} {
+		if b := check(e); b != nil {
+			bs = append(bs, b)
+		}
 	}
 	return bs
+}
+
+func inFlight(e Evidence) *Block {
+	if e.InFlight > 0 {
+		return hold(Promotion, InFlight).says("wave "+e.Wave+" has "+strconv.Itoa(e.InFlight)+" hosts in flight").
+			until("them to converge, soak included", e.Settles).by("those hosts")
+	}
+	return nil
+}
+
+func ready(e Evidence) *Block {
+	if e.Ready > 0 {
+		return hold(Promotion, Waiting).says("wave "+e.Wave+" has "+strconv.Itoa(e.Ready)+" hosts waiting for a grant").
+			until("their gates to open", e.Starts).
+			by("see steady why for each of them, or an operator: steady rollout promote " + e.Rollout)
+	}
+	return nil
+}
+
+func unproven(e Evidence) *Block {
+	if e.Converged < e.Needed() {
+		return hold(Promotion, Unproven).
+			says("wave "+e.Wave+" has "+strconv.Itoa(e.Converged)+" converged hosts of the "+strconv.Itoa(e.Needed())+" it needs; "+
+				strconv.Itoa(e.Offline)+" are offline").
+			until("more hosts of the wave to come online and converge", e.Settles).
+			by("whoever runs those hosts, or an operator: steady rollout promote or cancel " + e.Rollout)
+	}
+	return nil
 }

@@ -50,9 +50,21 @@ func (e *ReportError) Error() string { return e.Reason }
 // follows from them, and the head. A report that does not follow the chain, or
 // says what no host may say, is a *ReportError.
 func Ingest(s *State, name string, events []event.Entry, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
+	decoded := make([]event.Event, len(events))
+	for i, e := range events {
+		ev, err := event.Decode(e)
+		if err != nil {
+			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
+		}
+		decoded[i] = ev
+	}
+	return IngestRead(s, name, events, decoded, head, now)
+}
+
+// IngestRead is Ingest of entries that decoded was made of, or decoded from.
+func IngestRead(s *State, name string, events []event.Entry, decoded []event.Event, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
 	h := s.Hosts[name]
-	decoded, err := check(h, name, events)
-	if err != nil {
+	if err := check(h, name, events, decoded); err != nil {
 		return nil, err
 	}
 	d := &decider{s: s, now: now}
@@ -78,35 +90,29 @@ func Ingest(s *State, name string, events []event.Entry, head event.HostHead, no
 	return d.entries, d.err
 }
 
-// check reads a whole report before anything of it is folded.
-func check(h *Host, name string, events []event.Entry) ([]event.Event, error) {
+// check looks at a whole report before anything of it is folded.
+func check(h *Host, name string, events []event.Entry, decoded []event.Event) error {
 	if h == nil || h.Incarnation == 0 {
-		return nil, &ReportError{Reason: "host " + name + " is not enrolled; steady token create " + name}
+		return &ReportError{Reason: "host " + name + " is not enrolled; steady token create " + name}
 	}
-	decoded := make([]event.Event, len(events))
 	for i, e := range events {
 		if !event.FromHost(e.Type) || e.Host != name {
-			return nil, &ReportError{Reason: fmt.Sprintf("host %s reports %s of host %q, which is not its to report", name, e.Type, e.Host)}
+			return &ReportError{Reason: fmt.Sprintf("host %s reports %s of host %q, which is not its to report", name, e.Type, e.Host)}
 		}
 		if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+uint64(i)+1 {
-			return nil, &ReportError{Reason: fmt.Sprintf("event %d/%d of host %s does not follow %d/%d", e.Incarnation, e.HostSeq, name, h.Incarnation, h.Seq+uint64(i))}
+			return &ReportError{Reason: fmt.Sprintf("event %d/%d of host %s does not follow %d/%d", e.Incarnation, e.HostSeq, name, h.Incarnation, h.Seq+uint64(i))}
 		}
-		ev, err := event.Decode(e)
-		if err != nil {
-			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
-		}
-		if step, ok := ev.(event.HostStepped); ok {
+		if step, ok := decoded[i].(event.HostStepped); ok {
 			if _, err := step.Taken(); err != nil {
-				return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
+				return &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
 			}
 		}
-		if need, ok := ev.(event.RepairNeeded); ok && (len(need.Resources) == 0 || len(need.Resources) > host.MaxRepairNames) {
-			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s names %d resources to repair, 1 to %d are allowed",
+		if need, ok := decoded[i].(event.RepairNeeded); ok && (len(need.Resources) == 0 || len(need.Resources) > host.MaxRepairNames) {
+			return &ReportError{Reason: fmt.Sprintf("event %d of host %s names %d resources to repair, 1 to %d are allowed",
 				e.HostSeq, name, len(need.Resources), host.MaxRepairNames)}
 		}
-		decoded[i] = ev
 	}
-	return decoded, nil
+	return nil
 }
 
 // take folds an entry that was decided elsewhere.

@@ -7,7 +7,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -225,10 +224,19 @@ func (s *State) host(name string) *Host {
 }
 
 // ChannelNames lists the channels in order.
-func (s *State) ChannelNames() []string { return slices.Sorted(maps.Keys(s.Channels)) }
+func (s *State) ChannelNames() []string { return names(s.Channels) }
 
 // HostNames lists the hosts in order.
-func (s *State) HostNames() []string { return slices.Sorted(maps.Keys(s.Hosts)) }
+func (s *State) HostNames() []string { return names(s.Hosts) }
+
+func names[T any](m map[string]T) []string {
+	list := make([]string, 0, len(m))
+	for name := range m {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
 
 // Find returns a rollout by name or by manifest digest, the latest of a name.
 func (s *State) Find(id string) *rollout.Rollout {

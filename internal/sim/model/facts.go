@@ -91,10 +91,12 @@ func read(docs Documents, log []Entry) (*facts, error) {
 }
 
 func (f *facts) host(name string) *hostFacts {
-	if f.hosts[name] == nil {
-		f.hosts[name] = &hostFacts{name: name}
+	h := f.hosts[name]
+	if h == nil {
+		h = &hostFacts{name: name}
+		f.hosts[name] = h
 	}
-	return f.hosts[name]
+	return h
 }
 
 // find returns the newest rollout of a manifest, or nil.
