@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -356,10 +357,15 @@ func (a *agent) hungUp() {
 	a.later(a.w.between(clock.Second, 10*clock.Second), a.poll)
 }
 
-// granted verifies a grant and hands it to the reducer.
+// granted verifies a grant and hands it to the reducer. One that is offered again
+// while it is under way is not verified again before its claim, as in the agent.
 func (a *agent) granted(g plan.Grant, from origin) {
-	hp, ok := a.planOf(&g, from.version)
-	if !ok {
+	var hp fleet.HostPlan
+	if held := a.core.Offer; held != nil && held.Grant == g.ID {
+		hp = held.Plan
+	} else if p, ok := a.planOf(&g, from.version); ok {
+		hp = p
+	} else {
 		return
 	}
 	o := host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: from.term, Plan: hp, Reason: g.Reason,

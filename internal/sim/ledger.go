@@ -30,7 +30,8 @@ type ledger struct {
 }
 
 func newLedger(w *World) *ledger {
-	return &ledger{w: w, audit: audit.NewLog(w.docs)}
+	const many = 256 // events, of most schedules
+	return &ledger{w: w, audit: audit.NewLog(w.docs), entries: make([]event.Entry, 0, many), events: make([]event.Event, 0, many), terms: make([]uint64, 0, many)}
 }
 
 var errFenced = errors.New("the head has moved on")
