@@ -11,7 +11,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/build"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/resident"
 )
 
 // gcPercent is how much the heap may grow between collections: on small hosts
@@ -23,7 +22,6 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go resident.Keep(ctx)
 	cmd := agentcmd.New("steady-agent", build.Version())
 	cmd.Version = build.Version()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
