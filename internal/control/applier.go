@@ -55,6 +55,18 @@ func (a applier) PromoteWave(e event.WavePromoted) error {
 	return nil
 }
 
+func (a applier) ForceWave(e event.WaveForced) error {
+	a.count("force")
+	a.log().Warn("wave passed on a signed word", "rollout", e.Rollout, "wave", e.Wave, "held", e.Held, "actor", e.Actor, "reason", e.Reason)
+	return nil
+}
+
+func (a applier) BreakGlass(e event.GlassBroken) error {
+	a.count("break-glass")
+	a.log().Warn("every wave is open", "rollout", e.Rollout, "actor", e.Actor, "reason", e.Reason)
+	return nil
+}
+
 func (a applier) HoldWave(e event.WaveHeld) error {
 	a.count("hold")
 	a.log().Debug("wave held", "rollout", e.Rollout, "wave", e.Wave, "reason", e.Reason)

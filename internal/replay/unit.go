@@ -65,7 +65,8 @@ func decisions() planner {
 		func() error { return p.HoldWave(event.WaveHeld{}) }, func() error { return p.Grant("", event.Granted{}) },
 		func() error { return p.EndGrant("", event.GrantEnded{}) }, func() error { return p.FailSilent("", event.HostFailedSilently{}) },
 		func() error { return p.AddQuarantine(event.QuarantineAdded{}) }, func() error { return p.FreeSlot("", event.HostSlotFreed{}) },
-		func() error { return p.Unfreeze("", event.HostUnfrozen{}) },
+		func() error { return p.Unfreeze("", event.HostUnfrozen{}) }, func() error { return p.ForceWave(event.WaveForced{}) },
+		func() error { return p.BreakGlass(event.GlassBroken{}) },
 	} {
 		_ = apply() // it only names itself
 	}
@@ -79,6 +80,8 @@ func (p planner) DeferRollout(e event.RolloutDeferred) error            { return
 func (p planner) MoveRollout(e event.RolloutMoved) error                { return p.is(e) }
 func (p planner) RevertRollout(e event.RolloutReverting) error          { return p.is(e) }
 func (p planner) PromoteWave(e event.WavePromoted) error                { return p.is(e) }
+func (p planner) ForceWave(e event.WaveForced) error                    { return p.is(e) }
+func (p planner) BreakGlass(e event.GlassBroken) error                  { return p.is(e) }
 func (p planner) HoldWave(e event.WaveHeld) error                       { return p.is(e) }
 func (p planner) Grant(_ string, e event.Granted) error                 { return p.is(e) }
 func (p planner) EndGrant(_ string, e event.GrantEnded) error           { return p.is(e) }

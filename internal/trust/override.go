@@ -38,6 +38,9 @@ func (v Verifier) Override(env []byte, wall clock.Instant) (Verified[fleet.Overr
 	if err := o.Check(); err != nil {
 		return none, refuse(Malformed, "override: %v", err)
 	}
+	if err := v.operators(&o, env); err != nil {
+		return none, err
+	}
 	now := v.state.Now(wall)
 	if o.IssuedAt > now.Add(Slack) {
 		return none, refuse(FutureDated, "override %s was signed at %s and it is %s; check the clocks", o.ID, o.IssuedAt, now)
@@ -46,4 +49,22 @@ func (v Verifier) Override(env []byte, wall clock.Instant) (Verified[fleet.Overr
 		return none, refuse(Expired, "override %s could be taken until %s and it is %s; sign it again", o.ID, o.NotAfter, now)
 	}
 	return prove(o, d, now, false), nil
+}
+
+// operators refuses an override that fewer operators signed than its action takes.
+// Every signature of env is by a different key of the role, and holds.
+func (v Verifier) operators(o *fleet.Override, env []byte) error {
+	e, err := ParseEnvelope(env)
+	if err != nil {
+		return err
+	}
+	named := len(v.ring.roles[RoleOverride].keys)
+	need := o.Action.Operators(named)
+	switch {
+	case need > named:
+		return refuse(ManifestVerifyFailed, "%s takes %d operators, root version %d names %d override key", o.Action, need, v.ring.root.Version, named)
+	case len(e.Signatures) < need:
+		return refuse(ManifestVerifyFailed, "%d of %d operators signed, whom %s takes", len(e.Signatures), need, o.Action)
+	}
+	return nil
 }

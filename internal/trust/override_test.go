@@ -149,3 +149,51 @@ func FuzzOverride(f *testing.F) {
 		}
 	})
 }
+
+// TestOperatorsPerAction: one operator holds, always; two loosen where the root
+// names two; and nobody breaks the glass alone, whatever the root's threshold is.
+func TestOperatorsPerAction(t *testing.T) {
+	k, second := newKeys(t, "first"), signer(t, "second operator")
+	for _, named := range []int{1, 2} {
+		spec := k.spec()
+		if named == 2 {
+			spec[RoleOverride] = RoleSpec{Keys: []ed25519.PublicKey{k[RoleOverride].Public(), second.Public()}, Threshold: 1}
+		}
+		r, err := NewRoot(head(TypeRoot, 1, 1), day0.Add(365*clock.Day), spec)
+		must(t, err)
+		root, err := SignRoot(r, k[RoleRoot])
+		must(t, err)
+		st, err := Begin(testFleet, root, "")
+		must(t, err)
+		v, err := NewVerifier(testFleet, st)
+		must(t, err)
+		for _, action := range fleet.OverrideActions {
+			o := pause()
+			o.Action, o.NotAfter = action, day0.Add(clock.Hour)
+			switch action {
+			case fleet.OverrideQuarantine, fleet.OverrideUnquarantine:
+				o.Manifest, o.Rollout, o.Bundle = "", "", digest.Of([]byte("b"))
+			case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
+				o.Manifest, o.Rollout = "", ""
+			case fleet.OverridePromote:
+				o.Wave = "canary"
+			}
+			one, err := SignOverride(o, k[RoleOverride])
+			must(t, err)
+			alone := action.Holds() || named == 1 && action != fleet.OverrideBreakGlass
+			if _, err := v.Override(one, day0); (err == nil) != alone {
+				t.Errorf("%s by one operator of %d: %v", action, named, err)
+			}
+			both, err := AddSignatures(one, second)
+			must(t, err)
+			if _, err := v.Override(both, day0); (err == nil) != (named == 2) {
+				t.Errorf("%s by two operators, the root names %d: %v", action, named, err)
+			}
+			if twice, err := AddSignatures(one, k[RoleOverride]); err == nil && !alone {
+				if _, err := v.Override(twice, day0); err == nil {
+					t.Errorf("%s signed twice by one operator is taken", action)
+				}
+			}
+		}
+	}
+}

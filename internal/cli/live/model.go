@@ -127,6 +127,13 @@ func (r *Rollout) Take(e operator.Event) {
 		if v.Rollout == r.Name {
 			r.Held = ""
 		}
+	case event.GlassBroken:
+		if v.Rollout == r.Name {
+			r.Held = ""
+			for i := range r.Waves {
+				r.Waves[i].Open = true
+			}
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ func operatorWords(ev event.Event) (string, bool) {
 	switch v := ev.(type) {
 	case event.WaveForced:
 		return fmt.Sprintf("%s: wave %d passed on the word of %s, %s, while it was held: %s", v.Rollout, v.Wave, v.Actor, v.Reason, strings.Join(v.Held, "; ")), true
+	case event.GlassBroken:
+		return fmt.Sprintf("BREAK-GLASS: every wave of %s is open on the word of %s: %s", v.Rollout, v.Actor, v.Reason), true
 	case event.HostFrozen:
 		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, v.Until, v.Reason), true
 	case event.HostUnfrozen:

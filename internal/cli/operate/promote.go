@@ -24,12 +24,15 @@ is paused, halted or on its way back. On the last wave the rollout ends as
 converged, and hosts that it left waiting are served after it.
 
 The wave that is meant is the open one as you see it now, or --wave: should it be
-promoted by itself in between, nothing else is.`,
+promoted by itself in between, nothing else is. With --sign the word outlives the
+server: a new one that takes the same release lets that wave pass as well.`,
 		Example: "  steady rollout promote stable@v2 --reason 'canary-2 is in repair'\n  steady rollout promote stable@v2 --wave canary --reason 'lab is closed'",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&wave, "wave", "", "the wave that is meant (default: the open one)")
 	reason := command.TakesReason(cmd)
+	var sign signed.Flags
+	sign.Add(cmd)
 	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if wave == "" {
 			r, err := c.Rollout(ctx, args[0])
@@ -48,12 +51,30 @@ promoted by itself in between, nothing else is.`,
 				a.Say("Held: %s\n", b.Words)
 			}
 		}
+		if sign.Keys != "" {
+			return a.signPromotion(ctx, c, sign, args[0], wave, *reason)
+		}
 		if err := c.Promote(ctx, args[0], wave, *reason); err != nil {
 			return err
 		}
 		a.Say("Wave %s of %s passed on your word\n", wave, args[0])
 		return nil
 	}))
+}
+
+// signPromotion signs that a wave passes.
+func (a verbs) signPromotion(ctx context.Context, c *operator.Client, f signed.Flags, id, wave, reason string) error {
+	o, err := signed.OnRollout(ctx, c, fleet.OverridePromote, id, reason)
+	if err != nil {
+		return err
+	}
+	o.Wave = wave
+	p, err := signed.Push(ctx, a.Env, c, f, o)
+	if err != nil {
+		return err
+	}
+	a.Say("Wave %s of %s passed by override %s\n", wave, o.Rollout, p.ID)
+	return nil
 }
 
 func (a verbs) quarantineAdd() *cobra.Command {

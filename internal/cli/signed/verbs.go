@@ -53,6 +53,8 @@ func about(o fleet.Override) string {
 		return o.Bundle.Short() + " on " + o.Host
 	case o.Bundle != "":
 		return o.Bundle.Short() + " on channel " + o.Channel
+	case o.Wave != "":
+		return "wave " + o.Wave + " of " + fleet.RolloutName(o.Channel, o.Manifest.Short())
 	case o.Rollout != "":
 		return o.Rollout
 	case o.Manifest != "":
@@ -124,7 +126,7 @@ that has passed its time, is refused and named; the others are brought all the s
 }
 
 type signOptions struct {
-	keys, action, channel, rollout, release, manifest, bundle, host, reason, add, file string
+	keys, action, channel, rollout, release, manifest, wave, bundle, host, reason, add, file string
 	Flags
 }
 
@@ -134,8 +136,12 @@ func (a verbs) sign() *cobra.Command {
 		Use: "sign", Short: "Sign an override to a file, without a server",
 		Long: `Signs an override to a file, without a server: pause, resume, cancel and rollback of a
 rollout, named by its digest or found in a release folder; quarantine and unquarantine
-of a bundle on a channel; freeze and unfreeze of a channel. Where the root asks for
-several operators, the others add their signatures with --add.`,
+of a bundle on a channel; freeze and unfreeze of a channel; promote of a wave. Where the root asks for
+several operators, the others add their signatures with --add.
+
+To hold takes one operator. To loosen (resume, unquarantine, unfreeze, promote) takes
+two where the root names two. break-glass opens every wave of a rollout at once and
+always takes two; budgets, quarantines, holds, windows and controls stay.`,
 		Example: "  steady override sign --action pause --rollout stable@v2 --release release -o pause.json\n" +
 			"  steady override sign --action quarantine --channel stable --bundle sha256:3fa9... -o bad.json --reason 'CVE-2031-1234'\n" +
 			"  steady override sign --add pause.json -o pause-by-two.json --keys /media/usb/keys",
@@ -151,6 +157,7 @@ several operators, the others add their signatures with --add.`,
 	command.Complete(cmd, "action", names...)
 	f.StringVar(&o.rollout, "rollout", "", "rollout, CHANNEL@REF")
 	f.StringVar(&o.manifest, "manifest", "", "digest of the rollout's manifest")
+	f.StringVar(&o.wave, "wave", "", "wave to promote")
 	f.StringVar(&o.release, "release", "", "release folder to find the manifest in, instead of --manifest")
 	f.StringVar(&o.channel, "channel", "", "channel of a bundle, or to freeze")
 	f.StringVar(&o.bundle, "bundle", "", "digest of a bundle")
@@ -239,7 +246,7 @@ func (a verbs) addSignature(o signOptions) error {
 
 // override is what the flags say, without a head.
 func (o *signOptions) override() (fleet.Override, error) {
-	word := fleet.Override{Action: fleet.OverrideAction(o.action), Channel: o.channel, Rollout: o.rollout, Host: o.host, Reason: o.reason}
+	word := fleet.Override{Action: fleet.OverrideAction(o.action), Channel: o.channel, Rollout: o.rollout, Wave: o.wave, Host: o.host, Reason: o.reason}
 	if !slices.Contains(fleet.OverrideActions, word.Action) {
 		return word, exit.Badf("--action %q: expected one of %v", o.action, fleet.OverrideActions)
 	}

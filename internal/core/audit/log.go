@@ -109,6 +109,7 @@ type rolloutFacts struct {
 	acknowledged  map[string]bool
 	held          string          // the code of the last reason logged for not promoting
 	soaked        bool            // somebody converged in it
+	glass         bool            // every wave was opened at once
 	forced        bool            // its last wave, by an operator
 	excused       map[excuse]bool // evidence that an operator accepted
 }

@@ -128,7 +128,7 @@ func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 // the rollout has converged.
 func (l *Log) canary(h *hostFacts, r *rolloutFacts, grant string) {
 	most := r.manifest.Header.CanaryMax
-	if most == 0 || r.soaked {
+	if most == 0 || r.soaked || r.glass {
 		return
 	}
 	tried := 0

@@ -3,6 +3,7 @@ package audit
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -13,6 +14,10 @@ func (l *Log) operatorEvent(e event.Entry, ev event.Event) bool {
 	case event.WaveForced:
 		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
 			l.forced(r, ev)
+		}
+	case event.GlassBroken:
+		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
+			l.brokenGlass(r, ev)
 		}
 	case event.HostFrozen:
 		l.must(ev.Actor != "" && ev.Reason != "", "S18", "host %s frozen by nobody, or without a reason", e.Host)
@@ -42,6 +47,8 @@ func (l *Log) warm(h *hostFacts, p host.Purpose, grant string, at clock.Instant)
 // hosts waiting, and nothing else.
 func (l *Log) forced(r *rolloutFacts, ev event.WaveForced) {
 	l.must(ev.Actor != "" && ev.Reason != "" && len(ev.Held) > 0, "S8", "wave %d of %s forced by nobody, or without a reason", ev.Wave, r.name)
+	l.must(ev.Override == "" || l.signed(ev.Override, fleet.OverridePromote, r.manifest.Digest) &&
+		l.waveOf(ev.Override) == r.manifest.Header.Waves[ev.Wave].Name, "S8", "wave %d of %s forced on an override that does not say so", ev.Wave, r.name)
 	l.must(ev.Wave == r.cursor && ev.Wave < len(r.manifest.Header.Waves), "S7", "wave %d of %s forced at cursor %d", ev.Wave, r.name, r.cursor)
 	l.must(!r.phase.Ended() && !r.paused && !r.reverting, "S18", "wave %d of %s forced while it is %s", ev.Wave, r.name, r.phase)
 	for i := range r.manifest.Leaves {

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -32,7 +34,7 @@ func (l *Log) overrideEvent(ev event.Event) bool {
 }
 
 func sameMatter(a, b *fleet.Override) bool {
-	return loosenedBy(a.Action) == loosenedBy(b.Action) && a.Manifest == b.Manifest && a.Bundle == b.Bundle && a.Host == b.Host && a.Channel == b.Channel
+	return loosenedBy(a.Action) == loosenedBy(b.Action) && a.Manifest == b.Manifest && a.Bundle == b.Bundle && a.Host == b.Host && a.Channel == b.Channel && a.Wave == b.Wave
 }
 
 // loosenedBy names the action that ends what a holds; an action that nothing ends
@@ -70,7 +72,8 @@ func (l *Log) held(channel string, manifest, bundle digest.Digest, host string) 
 	for i := range l.words {
 		o := &l.words[i]
 		about := o.Manifest == manifest && o.Bundle == bundle && o.Host == host && (manifest != "" || o.Channel == channel)
-		ended := o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback
+		ended := o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback ||
+			o.Action == fleet.OverridePromote || o.Action == fleet.OverrideBreakGlass
 		if !about || ended {
 			continue
 		}
@@ -110,11 +113,32 @@ func (l *Log) unbanned(h *hostFacts, channel string, target digest.Digest) {
 
 // rolledBack checks that a revert which names an override rests on it.
 func (l *Log) rolledBack(r *rolloutFacts, ev event.RolloutReverting) {
-	found := false
-	for i := range l.words {
-		o := &l.words[i]
-		found = found || o.Digest == ev.Override && o.Action == fleet.OverrideRollback && o.Manifest == r.manifest.Digest
-	}
+	found := l.signed(ev.Override, fleet.OverrideRollback, r.manifest.Digest)
 	l.must(found && ev.Actor != "", "S21", "rollout %s reverts on override %s, which is no rollback of it", r.name, ev.Override.Short())
 	r.reverting, r.ordered = true, true
+}
+
+// signed says whether a word in force does something to a manifest.
+func (l *Log) signed(word digest.Digest, action fleet.OverrideAction, manifest digest.Digest) bool {
+	return slices.ContainsFunc(l.words, func(o event.OverrideAccepted) bool {
+		return o.Digest == word && o.Action == action && o.Manifest == manifest
+	})
+}
+
+func (l *Log) waveOf(word digest.Digest) string {
+	for i := range l.words {
+		if l.words[i].Digest == word {
+			return l.words[i].Wave
+		}
+	}
+	return ""
+}
+
+// brokenGlass checks that waves are opened at once on a signed word alone.
+func (l *Log) brokenGlass(r *rolloutFacts, ev event.GlassBroken) {
+	l.must(ev.Actor != "" && ev.Reason != "" && l.signed(ev.Override, fleet.OverrideBreakGlass, r.manifest.Digest), "S40",
+		"every wave of %s was opened on override %s, which does not say so", r.name, ev.Override.Short())
+	last := len(r.manifest.Header.Waves) - 1
+	l.must(ev.Wave == last, "S40", "wave %d of %s was opened as its last, which is %d", ev.Wave, r.name, last)
+	r.cursor, r.held, r.glass = max(r.cursor, ev.Wave), "", true
 }

@@ -27,6 +27,8 @@ type WaveForced struct {
 	Failing     []FailingEvidence `json:"failing,omitempty"`
 	Reason      string            `json:"reason"`
 	Actor       string            `json:"actor"`
+	// Override names the signed word that it rests on, if it does.
+	Override digest.Digest `json:"override,omitempty"`
 }
 
 // FailingEvidence names what of a host's required evidence does not pass, sorted,
@@ -34,6 +36,18 @@ type WaveForced struct {
 type FailingEvidence struct {
 	Host     string   `json:"host"`
 	Controls []string `json:"controls"`
+}
+
+// GlassBroken says that two operators opened every wave of a rollout up to Wave,
+// the last one, without the evidence that waves wait for. Override names what they
+// signed.
+type GlassBroken struct {
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest"`
+	Wave     int           `json:"wave"`
+	Override digest.Digest `json:"override"`
+	Reason   string        `json:"reason"`
+	Actor    string        `json:"actor"`
 }
 
 // HostFrozen says that the entry's host is given no grant but one to go back,
@@ -62,8 +76,9 @@ type RolloutPruned struct {
 
 // EventType names of operators' decisions.
 func (WaveForced) EventType() string    { return "wave.forced" }
+func (GlassBroken) EventType() string   { return "glass.broken" }
 func (HostFrozen) EventType() string    { return "host.frozen" }
 func (HostUnfrozen) EventType() string  { return "host.unfrozen" }
 func (RolloutPruned) EventType() string { return "rollout.pruned" }
 
-func init() { register(WaveForced{}, HostFrozen{}, HostUnfrozen{}, RolloutPruned{}) }
+func init() { register(WaveForced{}, GlassBroken{}, HostFrozen{}, HostUnfrozen{}, RolloutPruned{}) }

@@ -26,13 +26,15 @@ const (
 	OverrideRollback     OverrideAction = "rollback"     // sends every host of a manifest back to where it came from
 	OverrideQuarantine   OverrideAction = "quarantine"   // a bundle is never granted on a channel
 	OverrideUnquarantine OverrideAction = "unquarantine" // it may be again, on hosts that refuse it by themselves too
+	OverridePromote      OverrideAction = "promote"      // lets a held wave of a manifest pass
+	OverrideBreakGlass   OverrideAction = "break-glass"  // opens every wave of a manifest at once; all other gates stay
 	OverrideFreeze       OverrideAction = "freeze"       // no new grants on a channel
 	OverrideUnfreeze     OverrideAction = "unfreeze"
 )
 
 // OverrideActions lists every action.
 var OverrideActions = []OverrideAction{OverridePause, OverrideResume, OverrideCancel, OverrideRollback,
-	OverrideQuarantine, OverrideUnquarantine, OverrideFreeze, OverrideUnfreeze}
+	OverrideQuarantine, OverrideUnquarantine, OverridePromote, OverrideBreakGlass, OverrideFreeze, OverrideUnfreeze}
 
 // Holds reports whether the action keeps hosts from something new. The others
 // loosen what another one holds.
@@ -50,11 +52,28 @@ func (a OverrideAction) Life() (usual, most clock.Duration) {
 	if a.Holds() {
 		return 90 * clock.Day, 90 * clock.Day
 	}
+	if a == OverrideBreakGlass {
+		return clock.Hour, clock.Day
+	}
 	return clock.Day, 7 * clock.Day
 }
 
+// Operators returns how many operators must sign it, of so many that the root
+// names. To hold takes one, always; to loosen takes two where there are two, and
+// to break the glass takes two in any case.
+func (a OverrideAction) Operators(named int) int {
+	switch {
+	case a.Holds():
+		return 1
+	case a == OverrideBreakGlass:
+		return 2
+	}
+	return min(2, named)
+}
+
 func (a OverrideAction) onManifest() bool {
-	return slices.Contains([]OverrideAction{OverridePause, OverrideResume, OverrideCancel, OverrideRollback}, a)
+	return slices.Contains([]OverrideAction{OverridePause, OverrideResume, OverrideCancel, OverrideRollback,
+		OverridePromote, OverrideBreakGlass}, a)
 }
 
 func (a OverrideAction) onBundle() bool { return a == OverrideQuarantine || a == OverrideUnquarantine }
@@ -74,7 +93,9 @@ type Override struct {
 	// Rollout is the manifest's name, for people; the digest counts.
 	Rollout  string        `json:"rollout,omitempty"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
-	Bundle   digest.Digest `json:"bundle,omitempty"`
+	// Wave is the name of the one to promote.
+	Wave   string        `json:"wave,omitempty"`
+	Bundle digest.Digest `json:"bundle,omitempty"`
 	// Host narrows what is said of a bundle to one host.
 	Host   string `json:"host,omitempty"`
 	Reason string `json:"reason"`
@@ -99,7 +120,14 @@ func (o *Override) Check() error {
 			return fmt.Errorf("host %w", err)
 		}
 	}
+	if o.Wave != "" {
+		if err := CheckName(o.Wave); err != nil {
+			return fmt.Errorf("wave %w", err)
+		}
+	}
 	switch {
+	case (o.Action == OverridePromote) != (o.Wave != ""):
+		return fmt.Errorf("%s: a wave is named by what promotes it, and by nothing else", o.Action)
 	case o.Action.onManifest() != (o.Manifest != ""):
 		return fmt.Errorf("%s: a manifest is named by what steers a rollout, and by nothing else", o.Action)
 	case o.Action.onBundle() != (o.Bundle != ""):

@@ -167,7 +167,7 @@ func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block
 	}
 	return hold(Canary, "").because("%d of at most %d canaries of rollout %s were tried and none has converged yet", tried, most, rollout).
 		until("one of them to converge", earliest).
-		by("those hosts as they converge, or a releaser with a fixed release")
+		by("those hosts as they converge, a releaser with a fixed release, or two operators: steady override sign --action break-glass")
 }
 
 // CheckPresence blocks a host that the server cannot reach.

@@ -50,8 +50,14 @@ func matter(o *fleet.Override) string {
 		return bundle(o.Channel, o.Bundle, o.Host)
 	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
 		return "freeze/" + o.Channel
+	case fleet.OverridePromote:
+		return promotion(o.Manifest, o.Wave)
 	}
 	return string(o.Action) + "/" + string(o.Manifest)
+}
+
+func promotion(manifest digest.Digest, wave string) string {
+	return "promote/" + string(manifest) + "/" + wave
 }
 
 func bundle(channel string, d digest.Digest, host string) string {
@@ -153,6 +159,23 @@ func (s *State) Cancelled(manifest digest.Digest) *Taken {
 // RolledBack returns the rollback of a manifest, or nil.
 func (s *State) RolledBack(manifest digest.Digest) *Taken {
 	return s.holding("rollback/" + string(manifest))
+}
+
+// Promoted returns what lets a wave of a manifest pass, or nil.
+func (s *State) Promoted(manifest digest.Digest, wave string) *Taken {
+	return s.said(promotion(manifest, wave))
+}
+
+// BrokenGlass returns what opens every wave of a manifest, or nil.
+func (s *State) BrokenGlass(manifest digest.Digest) *Taken {
+	return s.said(string(fleet.OverrideBreakGlass) + "/" + string(manifest))
+}
+
+func (s *State) said(key string) *Taken {
+	if t, there := s.Newest[key]; there {
+		return &t
+	}
+	return nil
 }
 
 // Frozen returns the freeze of a channel, or nil.

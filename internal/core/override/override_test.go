@@ -32,6 +32,9 @@ func draw(t *rapid.T, i int) override.Taken {
 	default:
 		o.Manifest = rapid.SampledFrom(manifests).Draw(t, "manifest")
 		o.Channel = "a"
+		if o.Action == fleet.OverridePromote {
+			o.Wave = rapid.SampledFrom([]string{"w0", "w1"}).Draw(t, "wave")
+		}
 	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
@@ -128,6 +131,9 @@ func TestOverrideCheck(t *testing.T) {
 		"no channel":                func(o *fleet.Override) { o.Channel = "" },
 		"no manifest":               func(o *fleet.Override) { o.Manifest = "" },
 		"a bundle besides":          func(o *fleet.Override) { o.Bundle = bundles[0] },
+		"a wave besides":            func(o *fleet.Override) { o.Wave = "w0" },
+		"a promotion of no wave":    func(o *fleet.Override) { o.Action, o.NotAfter = fleet.OverridePromote, o.IssuedAt.Add(clock.Day) },
+		"glass broken for too long": func(o *fleet.Override) { o.Action, o.NotAfter = fleet.OverrideBreakGlass, o.IssuedAt.Add(clock.Day+1) },
 		"a host besides":            func(o *fleet.Override) { o.Host = "web-1" },
 		"no host's name":            func(o *fleet.Override) { o.Host = "Web 1" },
 		"another channel's name":    func(o *fleet.Override) { o.Rollout = "lab@v1" },

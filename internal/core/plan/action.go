@@ -17,6 +17,8 @@ type Applier interface {
 	MoveRollout(event.RolloutMoved) error
 	RevertRollout(event.RolloutReverting) error
 	PromoteWave(event.WavePromoted) error
+	ForceWave(event.WaveForced) error
+	BreakGlass(event.GlassBroken) error
 	HoldWave(event.WaveHeld) error
 	Grant(host string, e event.Granted) error
 	EndGrant(host string, e event.GrantEnded) error
@@ -47,6 +49,8 @@ type (
 	moveRollout   struct{ event.RolloutMoved }
 	revertRollout struct{ event.RolloutReverting }
 	promoteWave   struct{ event.WavePromoted }
+	forceWave     struct{ event.WaveForced }
+	breakGlass    struct{ event.GlassBroken }
 	holdWave      struct{ event.WaveHeld }
 	grant         struct {
 		event.Granted
@@ -77,6 +81,8 @@ func (a deferRollout) Apply(h Applier) error  { return h.DeferRollout(a.RolloutD
 func (a moveRollout) Apply(h Applier) error   { return h.MoveRollout(a.RolloutMoved) }
 func (a revertRollout) Apply(h Applier) error { return h.RevertRollout(a.RolloutReverting) }
 func (a promoteWave) Apply(h Applier) error   { return h.PromoteWave(a.WavePromoted) }
+func (a forceWave) Apply(h Applier) error     { return h.ForceWave(a.WaveForced) }
+func (a breakGlass) Apply(h Applier) error    { return h.BreakGlass(a.GlassBroken) }
 func (a holdWave) Apply(h Applier) error      { return h.HoldWave(a.WaveHeld) }
 func (a grant) Apply(h Applier) error         { return h.Grant(a.host, a.Granted) }
 func (a endGrant) Apply(h Applier) error      { return h.EndGrant(a.host, a.GrantEnded) }

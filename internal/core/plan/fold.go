@@ -79,7 +79,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldGrant(e, s.host(e.Host), ev)
 	case event.QuarantineAdded, event.QuarantineCleared, event.RolloutQueued, event.RolloutDeferred:
 		return s.foldChannel(ev)
-	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveForced, event.WaveHeld:
+	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveForced, event.GlassBroken, event.WaveHeld:
 		return s.foldRollout(e.At, ev)
 	case event.OverrideAccepted:
 		s.foldOverride(ev)

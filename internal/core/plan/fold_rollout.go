@@ -99,6 +99,8 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		name, d = ev.Rollout, ev.Manifest
 	case event.WaveForced:
 		name, d = ev.Rollout, ev.Manifest
+	case event.GlassBroken:
+		name, d = ev.Rollout, ev.Manifest
 	case event.WaveHeld:
 		name, d = ev.Rollout, ev.Manifest
 	}
@@ -138,6 +140,8 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		r.Cursor, r.Held = ev.Wave+1, ""
 	case event.WaveForced:
 		s.foldForced(r, ev)
+	case event.GlassBroken:
+		r.Cursor, r.Held, r.Glass = max(r.Cursor, ev.Wave), "", "opened by "+ev.Actor+": "+ev.Reason
 	case event.WaveHeld:
 		r.Held = ev.Code
 	}

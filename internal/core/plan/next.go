@@ -167,6 +167,9 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 	for p.err == nil {
 		last := r.Cursor >= len(r.Waves)-1
 		if p.s.promotion(r) != nil {
+			if p.forceSigned(r) && !r.Phase.Ended() {
+				continue
+			}
 			break
 		}
 		if last {

@@ -76,6 +76,22 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
 			return verbErrorf("rollout %s was followed by another; roll that one back, or release the old bundles: steady release rollback", r.Name)
 		}
 	}
+	return d.mayLoosen(r, t)
+}
+
+// mayLoosen refuses a word that opens waves which it does not find.
+func (d *decider) mayLoosen(r *rollout.Rollout, t *override.Taken) error {
+	switch t.Action {
+	case fleet.OverridePromote:
+		return d.s.mayPromote(r, t.Wave)
+	case fleet.OverrideBreakGlass:
+		if r.Phase.Ended() && (r.Phase != rollout.Failed || r.Final) || r.Reverting || r.Plan == nil {
+			return verbErrorf("rollout %s is %s; only one that goes on has waves to open", r.Name, standing(r))
+		}
+		if _, most := r.Canaries(0); most == 0 && r.Cursor >= len(r.Waves)-1 {
+			return verbErrorf("every wave of %s is open", r.Name)
+		}
+	}
 	return nil
 }
 
@@ -98,6 +114,14 @@ func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) 
 		if r != nil && !r.Reverting {
 			d.endOffers("rollout "+r.Name+" is rolled back", func(g *Grant, _ string) bool { return g.Manifest == r.Manifest })
 			d.add("", rollbackOf(r, t, actor))
+		}
+	case fleet.OverridePromote:
+		if r != nil {
+			d.force(r, d.s.forcing(r, t.Reason, actor, t.Digest))
+		}
+	case fleet.OverrideBreakGlass:
+		if r != nil {
+			d.add("", glassOf(r, t, actor))
 		}
 	case fleet.OverrideQuarantine:
 		d.endOffers("bundle "+t.Bundle.Short()+" is quarantined", func(g *Grant, name string) bool {
@@ -130,6 +154,10 @@ func rollbackOf(r *rollout.Rollout, t *override.Taken, actor string) event.Rollo
 		Override: t.Digest, Actor: actor}
 }
 
+func glassOf(r *rollout.Rollout, t *override.Taken, actor string) event.GlassBroken {
+	return event.GlassBroken{Rollout: r.Name, Manifest: r.Manifest, Wave: len(r.Plan.Header.Waves) - 1, Override: t.Digest, Reason: t.Reason, Actor: actor}
+}
+
 // begin starts an opened rollout, unless a signed override ended it before.
 func (p *planner) begin(r *rollout.Rollout) {
 	if t := p.s.Overrides.Cancelled(r.Manifest); t != nil {
@@ -140,6 +168,10 @@ func (p *planner) begin(r *rollout.Rollout) {
 		p.move(r, rollout.Failed, b.Words)
 	} else {
 		p.move(r, rollout.Active, fmt.Sprintf("%d hosts in %d waves", len(r.Members), len(r.Waves)))
+	}
+	if t := p.s.Overrides.BrokenGlass(r.Manifest); t != nil && !r.Phase.Ended() {
+		ev := glassOf(r, t, bySignature("", t))
+		p.do(breakGlass{ev}, "", ev)
 	}
 	if t := p.s.Overrides.RolledBack(r.Manifest); t != nil {
 		ev := rollbackOf(r, t, bySignature("", t))

@@ -34,6 +34,9 @@ func (w *world) word(action fleet.OverrideAction, about digest.Digest) override.
 		if m := w.docs[about]; m != nil {
 			o.Channel, o.Rollout = m.Header.Channel, m.Header.Rollout()
 		}
+		if action == fleet.OverridePromote {
+			o.Wave = "w0"
+		}
 	}
 	if err := o.Check(); err != nil {
 		w.t.Fatalf("sign: %v", err)
@@ -340,6 +343,9 @@ func drawWord(t *rapid.T, w *world) override.Taken {
 		}
 		o.Manifest = rapid.SampledFrom(w.s.Order).Draw(t, "manifest")
 		o.Channel = w.docs[o.Manifest].Header.Channel
+		if o.Action == fleet.OverridePromote {
+			o.Wave = rapid.SampledFrom([]string{"w0", "w1"}).Draw(t, "wave")
+		}
 	}
 	o.IssuedAt = o.IssuedAt.Add(-clock.Duration(rapid.SampledFrom([]int{0, 0, 30, 90}).Draw(t, "ago")) * clock.Second)
 	o.Version, o.NotAfter = uint64(o.IssuedAt), o.IssuedAt.Add(clock.Day)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -20,32 +21,44 @@ func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]eve
 	if r == nil {
 		return nil, verbErrorf("there is no rollout %q; steady rollout list shows them", id)
 	}
+	if err := s.mayPromote(r, wave); err != nil {
+		return nil, err
+	}
+	d := &decider{s: s, now: now}
+	d.force(r, s.forcing(r, reason, actor, ""))
+	return d.entries, d.err
+}
+
+// mayPromote says why an operator's word does not let a wave pass, if it does not.
+func (s *State) mayPromote(r *rollout.Rollout, wave string) error {
 	if r.Phase.Ended() || r.Reverting || r.Paused || r.Plan == nil {
-		return nil, verbErrorf("rollout %s is %s; only one that goes on has a wave to promote", r.Name, standing(r))
+		return verbErrorf("rollout %s is %s; only one that goes on has a wave to promote", r.Name, standing(r))
 	}
 	if b := s.overlay(r); b != nil {
-		return nil, verbErrorf("%s; %s", b.Words, b.ClearedBy)
+		return verbErrorf("%s; %s", b.Words, b.ClearedBy)
 	}
 	if at := r.Plan.Header.Waves[r.Cursor].Name; at != wave {
-		return nil, verbErrorf("rollout %s is at wave %s, not %s", r.Name, at, wave)
+		return verbErrorf("rollout %s is at wave %s, not %s", r.Name, at, wave)
 	}
 	if w := r.Excess(); w >= 0 {
-		return nil, verbErrorf("wave %s of %s has more failed hosts than the policy allows (%d)",
+		return verbErrorf("wave %s of %s has more failed hosts than the policy allows (%d)",
 			r.Plan.Header.Waves[w].Name, r.Name, r.Plan.Header.Policy.MaxFailures)
 	}
-	e := s.proof(r)
-	if e.InFlight > 0 {
-		return nil, verbErrorf("%d hosts of %s are in flight up to wave %s; wait until they converge or fail, steady rollout show lists them", e.InFlight, r.Name, wave)
+	if n := s.proof(r).InFlight; n > 0 {
+		return verbErrorf("%d hosts of %s are in flight up to wave %s; wait until they converge or fail, steady rollout show lists them", n, r.Name, wave)
 	}
-	b := s.promotion(r)
-	if b == nil {
-		return nil, verbErrorf("nothing holds wave %s of %s; it is promoted by itself", wave, r.Name)
+	if s.promotion(r) == nil {
+		return verbErrorf("nothing holds wave %s of %s; it is promoted by itself", wave, r.Name)
 	}
-	n := &r.Waves[r.Cursor]
-	d := &decider{s: s, now: now}
+	return nil
+}
+
+// forcing is the event of letting the held wave pass; it names all that held it.
+func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Digest) event.WaveForced {
+	b, n := s.promotion(r), &r.Waves[r.Cursor]
 	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.By[rollout.Converged], AtTarget: n.By[rollout.AtTarget],
-		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Held: []string{b.Words}, Reason: reason, Actor: actor}
-	more := gate.CheckPromotions(e)
+		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Held: []string{b.Words}, Reason: reason, Actor: actor, Override: word}
+	more := gate.CheckPromotions(s.proof(r))
 	if failing := s.outstandingBefore(r, r.Cursor+1); len(failing) > 0 {
 		more = append(more, gate.CheckEvidence(r.Name, failing))
 		for _, f := range failing {
@@ -58,16 +71,45 @@ func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]eve
 			ev.Held = append(ev.Held, m.Words)
 		}
 	}
+	return ev
+}
+
+// forcedEnd is the end of a rollout whose last wave an operator let pass.
+func forcedEnd(r *rollout.Rollout, ev event.WaveForced) event.RolloutMoved {
+	reason := ev.Reason
+	if left := r.LeftBehind(); left != "" {
+		reason += "; " + left
+	}
+	return event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Terminal),
+		Reason: fmt.Sprintf("promoted by hand: %s", reason), Actor: ev.Actor}
+}
+
+// force lets the held wave pass.
+func (d *decider) force(r *rollout.Rollout, ev event.WaveForced) {
 	last := r.Cursor >= len(r.Waves)-1
 	d.add("", ev)
 	if last {
-		if left := r.LeftBehind(); left != "" {
-			reason += "; " + left
-		}
-		d.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Terminal),
-			Reason: fmt.Sprintf("promoted by hand: %s", reason), Actor: actor})
+		d.add("", forcedEnd(r, ev))
 	}
-	return d.entries, d.err
+}
+
+// forceSigned lets a held wave pass that a signed override promotes,
+// of a rollout that opened after it: the log of the server that took it may be
+// gone. Hosts that could still be granted go first.
+func (p *planner) forceSigned(r *rollout.Rollout) bool {
+	wave := r.Plan.Header.Waves[r.Cursor].Name
+	t := p.s.Overrides.Promoted(r.Manifest, wave)
+	if t == nil || r.Forced(r.Cursor) != nil || p.s.mayPromote(r, wave) != nil || p.s.proof(r).Ready > 0 {
+		return false
+	}
+	ev := p.s.forcing(r, t.Reason, bySignature("", t), t.Digest)
+	last := r.Cursor >= len(r.Waves)-1
+	p.do(forceWave{ev}, "", ev)
+	if last && p.err == nil {
+		end := forcedEnd(r, ev)
+		p.do(moveRollout{end}, "", end)
+	}
+	return true
 }
 
 // foldForced opens the next wave, if there is one.

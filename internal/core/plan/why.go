@@ -47,6 +47,9 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Words())
 		}
 	}
+	if r.Glass != "" {
+		a.Accepted = append(a.Accepted, "every wave "+r.Glass)
+	}
 	if r.Outstanding.Has(i) {
 		a.Words += excuses(r, h)
 	}

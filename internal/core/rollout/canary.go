@@ -13,7 +13,7 @@ func (m *Member) tried() bool {
 // Canaries returns how many other members were tried before member i and how many
 // may be until one has converged; most is zero when nothing bounds them (any more).
 func (r *Rollout) Canaries(i int) (tried, most int) {
-	if r.Soaked {
+	if r.Soaked || r.Glass != "" {
 		return 0, 0
 	}
 	tried = r.total.Tried

@@ -190,6 +190,8 @@ type Rollout struct {
 	Final bool `json:"final,omitempty"`
 	// Acknowledged failures per wave no longer count against its limit.
 	Acknowledged []int `json:"acknowledged"`
+	// Glass is why every wave was opened at once, empty when none was so.
+	Glass string `json:"glass,omitempty"`
 	// Accepted are the waves that operators let pass.
 	Accepted []Accepted `json:"accepted,omitempty"`
 	// Held is the code of the last reason logged for not promoting.

@@ -242,6 +242,9 @@ func (f *facts) moved(e *Entry) error {
 	case event.WavePromoted:
 		r := f.find(ev.Manifest)
 		r.cursor, r.held = ev.Wave+1, ""
+	case event.GlassBroken:
+		r := f.find(ev.Manifest)
+		r.cursor, r.held, r.soaked = max(r.cursor, ev.Wave), "", true // as far as canaries are concerned
 	case event.WaveForced:
 		r := f.find(ev.Manifest)
 		if r.forced == nil {
