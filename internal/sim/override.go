@@ -35,6 +35,12 @@ func (w *World) word(action fleet.OverrideAction, channel string, manifest, bund
 	return t
 }
 
+// drawnActions are what operators sign here: all but promote and break-glass, which
+// the model does not decide a second time.
+var drawnActions = slices.DeleteFunc(slices.Clone(fleet.OverrideActions), func(a fleet.OverrideAction) bool {
+	return a == fleet.OverridePromote || a == fleet.OverrideBreakGlass
+})
+
 // sign has an operator sign something about a rollout that is there and push it.
 func (w *World) sign(pick int) {
 	s := w.server
@@ -45,7 +51,7 @@ func (w *World) sign(pick int) {
 	if err != nil || len(r.Plan.Leaves) == 0 {
 		return
 	}
-	a := fleet.OverrideActions[pick/7%len(fleet.OverrideActions)]
+	a := drawnActions[pick/7%len(drawnActions)]
 	leaf := &r.Plan.Leaves[pick%len(r.Plan.Leaves)]
 	var t override.Taken
 	switch a {

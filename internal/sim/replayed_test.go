@@ -40,7 +40,7 @@ func TestS26ReplayDecidesWhatWasDecided(t *testing.T) {
 			t.Errorf("no log has %s", verb)
 		}
 	}
-	for _, action := range fleet.OverrideActions {
+	for _, action := range drawnActions {
 		if seen["override "+string(action)] == 0 {
 			t.Errorf("no log has a signed %s", action)
 		}
@@ -115,7 +115,7 @@ func verbOf(t *testing.T, e event.Entry) string {
 func (w *World) pressMore(r *rand.Rand) {
 	w.end = w.calm.Add(10 * clock.Minute) // what is retired or frozen never settles
 	for n := range 24 {
-		pick, action := r.IntN(1<<20), fleet.OverrideActions[r.IntN(len(fleet.OverrideActions))]
+		pick, action := r.IntN(1<<20), drawnActions[r.IntN(len(drawnActions))]
 		kind, verb := r.IntN(8), r.IntN(len(verbs))
 		w.after(clock.Duration(1+r.IntN(int(w.calm.Sub(w.now)/clock.Second)))*clock.Second, func() {
 			s := w.server
