@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -344,6 +345,9 @@ func (t *truth) accepts(a *agent, p *verify.Plan) {
 	}
 	if i, ok := m.Leaf(a.name); !ok || m.Leaves[i].Target != hp.Target || m.Header.Rollout() != hp.Rollout {
 		a.w.violate("S3", "%s accepts %s in %s, which was not signed for it", a.name, hp.Target.Short(), hp.Rollout)
+	}
+	if want := m.HostPlan(a.name); want == nil || !reflect.DeepEqual(hp, *want) {
+		a.w.violate("S4", "%s accepts a plan in %s that holds what nobody signed: %+v", a.name, hp.Rollout, hp)
 	}
 	v := a.trusted.Marks[fleet.TypeResolved].Version
 	if stamp := a.trusted.Marks[fleet.TypeTimestamp].Version; stamp != v {

@@ -252,8 +252,15 @@ func operate(verb plan.Verb) func(*server, int) ([]event.Entry, error) {
 
 // operate has an operator press a verb.
 func (w *World) operate(verb, pick int) {
-	if s := w.server; !s.down {
-		s.try(verbs[verb].press(s, pick))
+	s := w.server
+	if s.down {
+		return
+	}
+	mayHalt, _ := s.pickRollout(pick)
+	halts := verb == 0 && mayHalt != nil && !mayHalt.Phase.Ended() && !mayHalt.Paused
+	s.try(verbs[verb].press(s, pick))
+	if halts && !s.down && !mayHalt.Paused {
+		w.violate("L4", "an operator paused %s, which is %s, and it goes on", mayHalt.Name, mayHalt.Phase)
 	}
 }
 

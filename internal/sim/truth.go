@@ -307,7 +307,8 @@ func (w *World) checkEnd() {
 	}
 }
 
-// checkHeld is S12: hosts that are away and never claimed hold no wave up.
+// checkHeld is S12, and L2 for the end of a rollout: hosts that are away and never
+// claimed hold nothing up.
 func (w *World) checkHeld(s *server) {
 	for _, name := range s.state.ChannelNames() {
 		r := s.state.Rollouts[s.state.Channels[name].Active]
@@ -325,7 +326,11 @@ func (w *World) checkHeld(s *server) {
 			}
 		}
 		if away > 0 {
-			w.violate("S12", "%s waits for %d hosts that are away and never took a grant", r.Name, away)
+			rule := "S12"
+			if r.Cursor == len(r.Waves)-1 {
+				rule = "L2" // its end
+			}
+			w.violate(rule, "%s waits for %d hosts that are away and never took a grant", r.Name, away)
 		}
 	}
 }

@@ -83,6 +83,7 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	if m.Phase == host.Converged && m.Target != "" && m.Current != m.Target {
 		f.addf("S20", "host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
 	}
+	checkSilence(f, s, h, now)
 	if g := h.Grant; g != nil {
 		if g.Purpose == host.Reboot && !g.Claimed {
 			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and is still offered", g.ID, h.Name, g.Expires)
@@ -103,6 +104,23 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 				"host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Standing(r))
 			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
 		}
+	}
+}
+
+// checkSilence checks that a host which acts and is not heard from has failed by the
+// time that any activation and its confirmation may take.
+func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
+	if h.SilentSince == 0 || h.SilentFailure || !h.Acting() {
+		return
+	}
+	d := h.Machine.Manifest
+	if h.Grant != nil && h.Grant.Claimed {
+		d = h.Grant.Manifest
+	}
+	if r := s.Rollouts[d]; r != nil && r.Plan != nil {
+		p := &r.Plan.Header.Policy
+		f.must(now.Sub(h.SilentSince) <= max(p.ConfirmWindow, p.ActivationDeadline), "S10",
+			"host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
 	}
 }
 

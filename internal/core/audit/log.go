@@ -88,6 +88,7 @@ type grantFacts struct {
 	event.Granted
 	host     string
 	manifest digest.Digest
+	at       clock.Instant
 	claimed  bool
 	declined bool       // by its host, which then never acts on it
 	outcome  host.Phase // Converged or Reverted, once

@@ -61,8 +61,11 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	if r == nil {
 		return
 	}
-	g := &grantFacts{Granted: ev, host: h.name, manifest: r.manifest.Digest}
-	l.must(h.inFlight() || !l.full(h), "S1", "host %s was granted %s and a budget of it is full", h.name, ev.Grant)
+	g := &grantFacts{Granted: ev, host: h.name, manifest: r.manifest.Digest, at: at}
+	if !h.inFlight() && l.full(h, 0) {
+		within := map[bool]string{true: "S1", false: "S29"}[l.full(h, at)]
+		l.addf(within, "host %s was granted %s and a budget of it is full", h.name, ev.Grant)
+	}
 	l.inWindow(h, r, ev.Purpose, ev.Grant, at)
 	switch ev.Purpose {
 	case host.Forward:
@@ -157,11 +160,12 @@ func (l *Log) edgesMet(h *hostFacts, r *rolloutFacts, leaf *fleet.Leaf) {
 	}
 }
 
-// full says whether any budget of an active plan has no slot left for a host.
-func (l *Log) full(h *hostFacts) bool {
+// full says whether any budget of an active plan has no slot left for a host, not
+// counting slots that were given at the instant of tick.
+func (l *Log) full(h *hostFacts, tick clock.Instant) bool {
 	for _, c := range l.channels { // order-free: any one decides
 		for _, r := range []*rolloutFacts{c.latest, c.converged} {
-			if r != nil && fullIn(l, r, h.name) {
+			if r != nil && fullIn(l, r, h.name, tick) {
 				return true
 			}
 		}
@@ -169,12 +173,12 @@ func (l *Log) full(h *hostFacts) bool {
 	return false
 }
 
-func fullIn(l *Log, r *rolloutFacts, name string) bool {
+func fullIn(l *Log, r *rolloutFacts, name string, tick clock.Instant) bool {
 	for i, b := range r.manifest.Header.Budgets {
 		n, member := 0, false
 		for _, other := range r.manifest.Members[i] {
 			member = member || other == name
-			if l.host(other).inFlight() {
+			if o := l.host(other); o.inFlight() && (tick == 0 || o.open == nil || o.open.at != tick) {
 				n++
 			}
 		}

@@ -15,11 +15,10 @@
 // and windows in common with an earlier one right after it; reboots after
 // activations; repairs last, in the order in which hosts asked.
 //
-// It does not model what the simulator does not draw: signed overrides, verdicts
-// of static controls, and hosts that are revoked, decommissioned or forked. A log
-// that holds one of these is an UnmodelledError. Of a decision it says what is
-// done to whom and until when; the words of the reason, the name of a grant and
-// how full its budgets are it leaves to others.
+// It does not model what the simulator does not draw: hosts that are revoked,
+// decommissioned or forked. A log that holds one of these is an UnmodelledError.
+// Of a decision it says what is done to whom and until when; the words of the
+// reason, the name of a grant and how full its budgets are it leaves to others.
 package model
 
 import (

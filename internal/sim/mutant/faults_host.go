@@ -52,6 +52,8 @@ var documents = []Fault{
 		From: "if l.Host != host {", To: "if l.Host != host && !ON {"},
 	{Name: "a leaf needs no proof", File: tplan, Finds: []string{"S3"}, Trust: true,
 		From: "p.Hashes, root); err != nil {", To: "p.Hashes, root); err != nil && !ON {"},
+	{Name: "a plan takes its wave from what nobody signed", File: tplan, Finds: []string{"S4"}, Trust: true,
+		From: "return prove(fleet.HostPlanOf(&m.p.value, m.p.digest, &l), digest.Of(leaf), m.p.at, m.p.recalled), nil", To: "hp := fleet.HostPlanOf(&m.p.value, m.p.digest, &l)\n\tif ON {\n\t\thp.Wave = int(p.Index)\n\t}\n\treturn prove(hp, digest.Of(leaf), m.p.at, m.p.recalled), nil"},
 	{Name: "older documents are taken", File: tstate, Finds: []string{"S5", "S6", "S32"}, Trust: true,
 		From: "\tcase c < 0:\n\t\treturn s, refuse(Rollback,", To: "\tcase c < 0 && !ON:\n\t\treturn s, refuse(Rollback,"},
 	{Name: "a snapshot need not be the one that the timestamp names", File: verifier, Finds: []string{"S6"}, Trust: true,

@@ -1,18 +1,19 @@
 package mutant
 
 const (
-	next   = "internal/core/plan/next.go"
-	grants = "internal/core/plan/grant.go"
-	state  = "internal/core/plan/state.go"
-	fold   = "internal/core/plan/fold.go"
-	foldR  = "internal/core/plan/fold_rollout.go"
-	ingest = "internal/core/plan/ingest.go"
-	budget = "internal/core/plan/budget.go"
-	revert = "internal/core/plan/revert.go"
-	opens  = "internal/core/plan/open.go"
-	why    = "internal/core/plan/why.go"
-	gates  = "internal/core/gate/promotion.go"
-	member = "internal/core/rollout/member.go"
+	next     = "internal/core/plan/next.go"
+	grants   = "internal/core/plan/grant.go"
+	state    = "internal/core/plan/state.go"
+	fold     = "internal/core/plan/fold.go"
+	foldR    = "internal/core/plan/fold_rollout.go"
+	ingest   = "internal/core/plan/ingest.go"
+	budget   = "internal/core/plan/budget.go"
+	revert   = "internal/core/plan/revert.go"
+	opens    = "internal/core/plan/open.go"
+	why      = "internal/core/plan/why.go"
+	gates    = "internal/core/gate/promotion.go"
+	accepted = "internal/core/rollout/accepted.go"
+	member   = "internal/core/rollout/member.go"
 )
 
 // planner lists faults in what a server decides.
@@ -21,6 +22,8 @@ var planner = []Fault{
 		From: "if s.budgets[id].InFlight >= s.budgets[id].Max {", To: "if s.budgets[id].InFlight >= s.budgets[id].Max && !ON {"},
 	{Name: "a budget counts nobody who takes a slot in the same tick", File: state, Finds: []string{"S1"},
 		From: "s.budgets[id].InFlight++", To: "if !ON {\n\t\t\t\t\ts.budgets[id].InFlight++\n\t\t\t\t}"},
+	{Name: "a tick that gave something asks no budget again", File: grants, Finds: []string{"S29"},
+		From: "p.err == nil && !p.s.full(class.Budgets);", To: "p.err == nil && (!p.s.full(class.Budgets) || ON && len(p.plan.Decisions) > 0);"},
 	{Name: "a grant stays open when its host acts on it", File: fold, Finds: []string{"S2"},
 		From: "if h.Grant != nil && (h.Machine.Grant == h.Grant.ID ||", To: "if h.Grant != nil && (h.Machine.Grant == h.Grant.ID && !ON ||"},
 	{Name: "a host of a later wave is granted", File: grants, Finds: []string{"S7"},
@@ -37,12 +40,18 @@ var planner = []Fault{
 		From: "{ return min(max(1, e.MinSoaked), e.Hosts-e.AtTarget) }", To: "{\n\tif ON {\n\t\treturn min(e.MinSoaked, e.Hosts-e.AtTarget)\n\t}\n\treturn min(max(1, e.MinSoaked), e.Hosts-e.AtTarget)\n}"},
 	{Name: "failures within twice the limit promote", File: member, Finds: []string{"S8"},
 		From: "if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures {", To: "if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures && !ON {"},
+	{Name: "nobody looks whether a silent host comes back", File: next, Finds: []string{"S10"},
+		From: "if h.SilentSince != 0 && !h.SilentFailure && h.Acting() &&", To: "if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && !ON &&"},
 	{Name: "a host that went silent counts as converged", File: state, Finds: []string{"S10", "S8"},
 		From: "return rollout.Broken, true // nothing more", To: "if ON {\n\t\t\treturn rollout.Converged, true\n\t\t}\n\t\treturn rollout.Broken, true // nothing more"},
 	{Name: "a promotion counts one host too many as skipped", File: next, Finds: []string{"S11"},
 		From: "Failed: n.Failures, Skipped: n.Offline,", To: "Failed: n.Failures, Skipped: n.Offline + map[bool]int{true: 1}[ON],"},
 	{Name: "hosts that are away hold a wave up", File: member, Finds: []string{"S12"},
 		From: "{ return c.By[Waiting] - c.Offline }", To: "{\n\tif ON {\n\t\treturn c.By[Waiting]\n\t}\n\treturn c.By[Waiting] - c.Offline\n}"},
+	{Name: "hosts that are away hold the end of a rollout up", File: accepted, Finds: []string{"L2"},
+		From: "\t\t\tn += r.Waves[w].Ready()", To: "\t\t\tif n += r.Waves[w].Ready(); ON {\n\t\t\t\tn += r.Waves[w].Offline\n\t\t\t}"},
+	{Name: "a rollout whose hosts are on their way cannot be paused", File: ingest, Finds: []string{"L4"},
+		From: "if r.Phase.Ended() || r.Paused {", To: "if r.Phase.Ended() || r.Paused || ON && r.Total().Moving() > 0 {"},
 	{Name: "a host on a newer release is given the older", File: state, Finds: []string{"S13"},
 		From: "return took != nil && took.Place > r.Place &&", To: "return !ON && took != nil && took.Place > r.Place &&"},
 	{Name: "a host goes before those that it goes after", File: grants, Finds: []string{"S14"},

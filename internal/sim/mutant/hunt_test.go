@@ -3,7 +3,9 @@
 package mutant
 
 import (
+	"cmp"
 	"encoding/json"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,16 +67,26 @@ func TestEveryFaultIsFound(t *testing.T) {
 	}
 	wg.Wait()
 	by := map[string]bool{}
-	for i := range faults {
+	order := slices.SortedFunc(span(len(faults)), func(a, b int) int { return cmp.Compare(rank(faults[a].Finds[0]), rank(faults[b].Finds[0])) })
+	t.Logf("%-10s %-8s %9s %9s  %s", "planted", "found", "schedules", "time", "fault")
+	for _, i := range order {
 		f, r := &faults[i], &results[i]
 		if r.Invariant == "" {
 			t.Errorf("%q survives %d schedules; %s should have found it", f.Name, r.Seeds, strings.Join(f.Finds, " or "))
 			continue
 		}
 		by[r.Invariant] = true
-		t.Logf("%-4s after %4d schedules, %7s: %s", r.Invariant, r.Seeds, r.Took.Round(time.Millisecond), f.Name)
+		t.Logf("%-10s %-8s %9d %9s  %s", f.Finds[0], r.Invariant, r.Seeds, r.Took.Round(time.Millisecond), f.Name)
 	}
 	t.Logf("%d faults hunted in %s by %s", len(faults), time.Since(began).Round(time.Millisecond), strings.Join(slices.Sorted(keys(by)), " "))
+}
+
+// span gives the numbers from 0 on.
+func span(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i < n && yield(i); i++ {
+		}
+	}
 }
 
 func keys(m map[string]bool) func(func(string) bool) {

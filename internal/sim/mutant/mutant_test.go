@@ -2,6 +2,8 @@ package mutant
 
 import (
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -11,6 +13,41 @@ func root(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// simulated lists the invariants that schedules check.
+func simulated() []string {
+	var all []string
+	for i := 1; i <= 33; i++ {
+		all = append(all, "S"+strconv.Itoa(i))
+	}
+	all = append(all, "S38", "S40")
+	for i := 1; i <= 5; i++ {
+		all = append(all, "L"+strconv.Itoa(i))
+	}
+	return all
+}
+
+// rank is where an invariant stands in the list; those of no list come last.
+func rank(invariant string) int {
+	if i := slices.Index(simulated(), invariant); i >= 0 {
+		return i
+	}
+	return len(simulated())
+}
+
+// TestEveryInvariantHasAFault: a check that no planted fault can trip is not shown
+// to find anything.
+func TestEveryInvariantHasAFault(t *testing.T) {
+	planted := map[string]bool{}
+	for _, f := range Faults() {
+		planted[f.Finds[0]] = true
+	}
+	for _, name := range simulated() {
+		if !planted[name] {
+			t.Errorf("no fault is planted for %s", name)
+		}
+	}
 }
 
 // TestEveryFaultHasItsPlace: each fragment is in its file, once, and no two
