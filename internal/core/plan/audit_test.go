@@ -81,6 +81,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 		}
 		return e
 	}
+	later := func(e event.Entry) event.Entry { e.At++; return e }
 	drop := func(i int) log { return slices.Delete(slices.Clone(w.log), i, i+1) }
 	insert := func(i int, e ...event.Entry) log { return slices.Insert(slices.Clone(w.log), i, e...) }
 	change := func(i int, field string, value any) log {
@@ -111,7 +112,8 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 		invariant string
 		log       log
 	}{
-		{"S1", insert(grant(3)+1, extra("x", "h3", 3))},
+		{"S1", insert(grant(3)+1, later(extra("x", "h3", 3)))},
+		{"S29", insert(grant(3)+1, extra("x", "h3", 3))},
 		{"S2", insert(grant(1)+1, extra("x", "h0", 1))},
 		{"S3", change(grant(1), "purpose", "party")},
 		{"S5", insert(len(w.log), entry("h0", event.HostEnrolled{Incarnation: 1}))},
