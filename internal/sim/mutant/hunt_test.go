@@ -112,3 +112,11 @@ func hunt(t *testing.T, bin string, id int, want []string, seeds int, trust bool
 	}
 	return f
 }
+
+// rank is where an invariant stands in the list; those of no list come last.
+func rank(invariant string) int {
+	if i := slices.Index(simulated(), invariant); i >= 0 {
+		return i
+	}
+	return len(simulated())
+}

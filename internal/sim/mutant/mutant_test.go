@@ -2,7 +2,6 @@ package mutant
 
 import (
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 )
@@ -26,14 +25,6 @@ func simulated() []string {
 		all = append(all, "L"+strconv.Itoa(i))
 	}
 	return all
-}
-
-// rank is where an invariant stands in the list; those of no list come last.
-func rank(invariant string) int {
-	if i := slices.Index(simulated(), invariant); i >= 0 {
-		return i
-	}
-	return len(simulated())
 }
 
 // TestEveryInvariantHasAFault: a check that no planted fault can trip is not shown
