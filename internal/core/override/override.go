@@ -128,8 +128,8 @@ func (s *State) List() []Taken {
 
 // holding returns the word on a matter if it holds.
 func (s *State) holding(key string) *Taken {
-	if t, there := s.Newest[key]; there && t.Action.Holds() {
-		return &t
+	if t := s.said(key); t != nil && t.Action.Holds() {
+		return t
 	}
 	return nil
 }
@@ -140,12 +140,7 @@ func (s *State) Hold(channel string, manifest digest.Digest) *Taken {
 	if len(s.Newest) == 0 {
 		return nil
 	}
-	for _, key := range []string{"rollback/" + string(manifest), "cancel/" + string(manifest), "hold/" + string(manifest), "freeze/" + channel} {
-		if t := s.holding(key); t != nil {
-			return t
-		}
-	}
-	return nil
+	return cmp.Or(s.RolledBack(manifest), s.Cancelled(manifest), s.Paused(manifest), s.Frozen(channel))
 }
 
 // Paused returns the pause of a manifest, or nil.
@@ -173,7 +168,8 @@ func (s *State) BrokenGlass(manifest digest.Digest) *Taken {
 
 func (s *State) said(key string) *Taken {
 	if t, there := s.Newest[key]; there {
-		return &t
+		out := t // what is not there costs nothing
+		return &out
 	}
 	return nil
 }

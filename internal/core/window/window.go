@@ -58,15 +58,16 @@ func (w *Window) NextOpen(now clock.Instant) (at clock.Instant, ok bool) {
 	}
 	z := &w.Zone
 	from := max(now, z.From-1)
-	day := floorDiv(z.local(from), dayMillis) - 1 // a change of offset may lead back over midnight
-	for ; ; day++ {
+	least, _ := z.bounds()
+	first := int64(from) + least*second // nothing up to this wall clock is after from
+	for day := floorDiv(first, dayMillis); ; day++ {
 		if start := z.instant(day * dayMillis); start >= z.Until {
 			return 0, false
 		}
 		if !w.Cron.on(day) {
 			continue
 		}
-		for m := w.Cron.next(0); m >= 0; m = w.Cron.next(m + 1) {
+		for m := w.Cron.next(minuteOf(first, day)); m >= 0; m = w.Cron.next(m + 1) {
 			if start := z.instant(day*dayMillis + int64(m)*int64(clock.Minute)); start > from && start >= z.From {
 				return start, start < z.Until
 			}
@@ -95,12 +96,13 @@ func (w *Window) opened(now clock.Instant) (clock.Instant, bool) {
 		return 0, false
 	}
 	after := max(now.Add(-w.Duration), z.From-1)
-	last := floorDiv(z.local(after), dayMillis) - 1
-	for day := floorDiv(z.local(now), dayMillis) + 1; day >= last; day-- {
+	least, most := z.bounds()
+	first, last := int64(after)+least*second, int64(now)+most*second // outside of these is no opening after after, up to now
+	for day := floorDiv(last, dayMillis); day >= floorDiv(first, dayMillis); day-- {
 		if !w.Cron.on(day) {
 			continue
 		}
-		for m := w.Cron.previous(24*60 - 1); m >= 0; m = w.Cron.previous(m - 1) {
+		for m := w.Cron.previous(minuteOf(last, day)); m >= 0; m = w.Cron.previous(m - 1) {
 			start := z.instant(day*dayMillis + int64(m)*int64(clock.Minute))
 			if start > now {
 				continue
@@ -109,6 +111,12 @@ func (w *Window) opened(now clock.Instant) (clock.Instant, bool) {
 		}
 	}
 	return 0, false
+}
+
+// minuteOf is the minute of a day that a wall clock shows, or the first or the
+// last of the day if it shows another one.
+func minuteOf(local, day int64) int {
+	return int(min(max((local-day*dayMillis)/int64(clock.Minute), 0), 24*60-1))
 }
 
 // on reports whether the schedule comes on a day, counted from 1970-01-01.

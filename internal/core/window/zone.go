@@ -61,9 +61,14 @@ func (z *Zone) OffsetAt(t clock.Instant) int64 {
 	return offset
 }
 
-// local returns the wall clock of the zone at an instant, as milliseconds since
-// 1970-01-01 00:00 on that wall.
-func (z *Zone) local(t clock.Instant) int64 { return int64(t) + z.OffsetAt(t)*second }
+// bounds returns the least and the greatest offset of the table, in seconds.
+func (z *Zone) bounds() (least, most int64) {
+	least, most = z.Offset, z.Offset
+	for i := range z.Transitions {
+		least, most = min(least, z.Transitions[i].Offset), max(most, z.Transitions[i].Offset)
+	}
+	return least, most
+}
 
 // instant finds when the wall clock shows a local time: the first time where it
 // does so twice, and the end of the gap where it never does.
