@@ -83,11 +83,15 @@ func (h *Host) snapshotting(name string, on bool) {
 }
 
 // collect removes images that nothing refers to: no container, and no image that
-// is declared, now or by a generation that may run next or come back.
+// is declared, now or by a generation that may run next or come back; and the
+// output of images that are declared no longer.
 func (h *Host) collect(ctx context.Context, grace time.Duration) error {
-	keep, err := h.named(ctx)
+	keep, names, err := h.named(ctx)
 	if err != nil {
 		return err // what is wanted is not known: remove nothing
+	}
+	if err := h.output.Collect(names); err != nil {
+		return err
 	}
 	done, err := h.images.Collect(ctx, image.Keep{
 		Complete: true, Grace: grace, Referenced: func(ref, _ string) bool { return keep[ref] },
@@ -101,11 +105,12 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 	return err
 }
 
-// named is every reference that is declared or pinned.
-func (h *Host) named(ctx context.Context) (map[string]bool, error) {
-	keep := map[string]bool{}
+// named is every reference that is declared or pinned, and the names of the images.
+func (h *Host) named(ctx context.Context) (keep, names map[string]bool, err error) {
+	keep, names = map[string]bool{}, map[string]bool{}
 	images := func(list []container.Image) {
 		for i := range list {
+			names[list[i].Name] = true
 			keep[list[i].EngineRef(h.Title)] = true
 			for _, n := range list[i].Names() {
 				keep[n] = true
@@ -119,7 +124,7 @@ func (h *Host) named(ctx context.Context) (map[string]bool, error) {
 	}
 	pinned, err := h.o.Pinned(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, s := range pinned {
 		if s == nil {
@@ -130,15 +135,15 @@ func (h *Host) named(ctx context.Context) (map[string]bool, error) {
 	}
 	declared, err := specs[container.Image](ctx, h, container.KindImage)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	images(declared)
 	shots, err := specs[container.Snapshot](ctx, h, container.KindSnapshot)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	snapshots(shots)
-	return keep, nil
+	return keep, names, nil
 }
 
 // specs are the declared resources of a kind that are not on their way out.

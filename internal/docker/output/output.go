@@ -297,17 +297,24 @@ func (s *Store) Next(ctx context.Context, name string, after int64) ([]Line, err
 	}
 }
 
-// Remove forgets the log of a name that nobody writes.
-func (s *Store) Remove(name string) error {
+// Collect removes the logs of names that are not kept and that nobody writes.
+func (s *Store) Collect(keep map[string]bool) error {
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("folder of build logs: %w", err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.logs[name]; l != nil && l.writers > 0 {
-		return fmt.Errorf("the log of %s is being written", name)
-	}
-	delete(s.logs, name)
 	var errs []error
-	for _, older := range []bool{true, false} {
-		if err := os.Remove(s.path(name, older)); !errors.Is(err, fs.ErrNotExist) {
+	for _, f := range files {
+		text, _, _ := strings.Cut(f.Name(), ".")
+		raw, err := hex.DecodeString(text)
+		name := string(raw)
+		if l := s.logs[name]; err != nil || keep[name] || l != nil && l.writers > 0 {
+			continue
+		}
+		delete(s.logs, name)
+		if err := os.Remove(filepath.Join(s.dir, f.Name())); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

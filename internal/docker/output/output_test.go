@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,9 +147,35 @@ func TestALineCutOffByACrashIsLeftOut(t *testing.T) {
 	if texts(lines) != "1:one|2:two|3:slow 9%" {
 		t.Fatalf("got %s", texts(lines))
 	}
-	must(t, s.Remove("app"))
-	if lines, _, err := s.Tail("app", 0); err != nil || len(lines) != 0 {
-		t.Fatalf("after Remove: %v %v", lines, err)
+}
+
+// TestCollect: what is kept, what is being written and foreign files stay.
+func TestCollect(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	write := func(name string) io.WriteCloser {
+		w, err := s.OpenLog(name)
+		must(t, err)
+		_, err = w.Write([]byte("line\n"))
+		must(t, err)
+		return w
+	}
+	must(t, write("kept").Close())
+	must(t, write("gone").Close())
+	busy := write("busy")
+	foreign := filepath.Join(dir, "note.txt")
+	must(t, os.WriteFile(foreign, nil, 0o600))
+	must(t, s.Collect(map[string]bool{"kept": true}))
+	for name, want := range map[string]int{"kept": 1, "gone": 0, "busy": 1} {
+		lines, _, err := s.Tail(name, 0)
+		if fresh, _, err2 := open(t, dir, 0).Tail(name, 0); err != nil || err2 != nil || len(lines) != want || len(fresh) != want {
+			t.Errorf("%s has %d lines and %d on disk, expected %d: %v, %v", name, len(lines), len(fresh), want, err, err2)
+		}
+	}
+	must(t, busy.Close())
+	must(t, s.Collect(nil))
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
