@@ -206,7 +206,8 @@ func (a *Agent) ClaimAnswered(grant string, accepted bool, bootID string) Input 
 }
 
 // Step moves the machine and takes the machine's own quarantines into the
-// agent's list. It reports whether the input is worth an event: it changed the
+// agent's list; an offer of what it refuses from now on is given back, also one
+// whose claim is under way. It reports whether the input is worth an event: it changed the
 // state in more than the time of the last look at a probe.
 func (a *Agent) Step(in Input, now clock.Instant) (effects []Effect, report bool, err error) {
 	before := a.Machine
@@ -216,8 +217,15 @@ func (a *Agent) Step(in Input, now clock.Instant) (effects []Effect, report bool
 	}
 	a.Machine = next
 	for _, e := range effects {
-		if q, ok := e.(Quarantine); ok && !a.Quarantined(q.Digest) {
+		q, ok := e.(Quarantine)
+		if !ok {
+			continue
+		}
+		if !a.Quarantined(q.Digest) {
 			a.Quarantine = append(a.Quarantine, QuarantineEntry{Digest: q.Digest, Reason: q.Reason, At: now})
+		}
+		if o := a.Offer; o != nil && o.Purpose == Forward && o.Plan.Target == q.Digest {
+			effects = append(effects, a.giveBack(DeclineGivenBack, "this host quarantined "+q.Digest.Short()+" since")...)
 		}
 	}
 	if !next.Settled() {
