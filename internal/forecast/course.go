@@ -309,10 +309,11 @@ func (t *witness) holds(r *rollout.Rollout) *Hold {
 		return h
 	}
 	for i := range r.Members {
-		if r.Members[i].Status != rollout.Waiting && r.Members[i].Status != rollout.Refused {
-			continue
+		status, leaf := r.Members[i].Status, &r.Plan.Leaves[i]
+		if leaf.Wave > r.Cursor || status != rollout.Waiting && status != rollout.Refused {
+			continue // Why looks at every member: it is asked about few
 		}
-		if a, err := plan.Why(t.w.State, r.Plan.Leaves[i].Host, t.w.Now); err == nil && a.Block != nil && r.Plan.Leaves[i].Wave <= r.Cursor {
+		if a, err := plan.Why(t.w.State, leaf.Host, t.w.Now); err == nil && a.Block != nil {
 			h.Host, h.HostBlock = a.Host, a.Block
 			return h
 		}

@@ -225,17 +225,3 @@ func TestSameSeedSameForecast(t *testing.T) {
 		t.Errorf("one seed gave two reports:\n%s\n%s", x, y)
 	}
 }
-
-// BenchmarkCourse is one course of a large fleet.
-func BenchmarkCourse(b *testing.B) {
-	f := sketch{waves: []int{10, 990, 9000}, soak: minute, min: 1, budget: 500, allowed: 1000, probes: []fleet.Probe{{Name: "p", Mode: fleet.Enforce, Interval: minute}}}.fleet()
-	for b.Loop() {
-		c, err := play(f, &Drawn{Assumptions: Assumptions{Failure: []Rate{{Part: 0.01}}, Activation: Range{30 * clock.Second, 5 * minute}, Latency: 50}, Tags: f.Tags})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, ok := c.finished(); !ok {
-			b.Fatalf("it did not finish: %+v", c.rollouts)
-		}
-	}
-}

@@ -24,6 +24,7 @@ type Host struct {
 	next  Behaviour // of the grant that it was offered last
 
 	outbox  []event.Entry
+	said    []event.Event // what the outbox was made of
 	seq     uint64
 	sending bool
 	wakeAt  clock.Instant
@@ -58,7 +59,7 @@ func (w *World) Take(name string, skew clock.Duration, refused ...digest.Digest)
 func (w *World) Release(name string) {
 	if h := w.hosts[name]; h != nil {
 		h.turn++
-		h.outbox = nil
+		h.outbox, h.said = nil, nil
 		delete(w.hosts, name)
 	}
 }
@@ -271,7 +272,7 @@ func (h *Host) record(ev event.Event) {
 		h.w.Fail(err)
 		return
 	}
-	h.outbox = append(h.outbox, e)
+	h.outbox, h.said = append(h.outbox, e), append(h.said, ev)
 	if !h.sending {
 		h.sending = true
 		h.always(h.how.Report, func() {
@@ -287,13 +288,13 @@ func (h *Host) flush() {
 	if len(h.outbox) == 0 || rec == nil || rec.Incarnation == 0 || !rec.Online || h.cut() {
 		return
 	}
-	batch := h.outbox
-	h.outbox = nil
+	batch, said := h.outbox, h.said
+	h.outbox, h.said = nil, nil
 	for i := range batch {
 		h.seq++
 		batch[i].Incarnation, batch[i].HostSeq = rec.Incarnation, h.seq
 	}
-	if h.w.Commit(plan.Ingest(h.w.State, h.name, batch, event.HostHead{Incarnation: rec.Incarnation, Seq: h.seq}, h.w.Now)) {
+	if h.w.Commit(plan.IngestRead(h.w.State, h.name, batch, said, event.HostHead{Incarnation: rec.Incarnation, Seq: h.seq}, h.w.Now)) {
 		h.always(0, h.reach)
 	}
 }
