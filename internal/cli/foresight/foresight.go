@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -116,22 +118,49 @@ func save(path string, h *history.History) (err error) {
 	return w.Close()
 }
 
-// progress returns a function that redraws one line on a terminal; a negative
-// number ends it. Elsewhere nothing is shown.
+// When work is shown: not what is over at once, and in a pipe not often.
+const (
+	showAfter   = time.Second
+	redrawEvery = 200 * time.Millisecond
+	lineEvery   = 10 * time.Second
+)
+
+// progress returns a function that takes how far the work is, from any goroutine.
+// What takes longer than a second is shown on stderr: on a terminal as one line
+// that is redrawn, elsewhere as a line now and then. A negative number ends it, and
+// must come once.
 func (a verbs) progress(format string) func(int) {
-	if !term.Of(a.Err, a.Getenv).TTY {
-		return func(int) {}
+	begin, end, clear, every := "", "\n", "", lineEvery
+	if term.Of(a.Err, a.Getenv).TTY {
+		begin, end, clear, every = "\r\x1b[K", "", "\r\x1b[K", redrawEvery
 	}
-	shown := false
-	return func(n int) {
-		if n < 0 {
-			if shown {
-				fmt.Fprint(a.Err, "\r\x1b[K")
+	var at atomic.Int64
+	over, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		timer, shown := time.NewTimer(showAfter), false
+		defer timer.Stop()
+		for {
+			select {
+			case <-timer.C:
+				shown = true
+				fmt.Fprintf(a.Err, begin+format+end, at.Load())
+				timer.Reset(every)
+			case <-over:
+				if shown {
+					fmt.Fprint(a.Err, clear)
+				}
+				return
 			}
+		}
+	}()
+	return func(n int) {
+		if n >= 0 {
+			at.Store(int64(n))
 			return
 		}
-		shown = true
-		fmt.Fprintf(a.Err, "\r\x1b[K"+format, n)
+		close(over)
+		<-gone
 	}
 }
 
