@@ -54,9 +54,10 @@ decides exactly what is in the log.
 What is recorded, and what is not: hosts' events, claims, presence, releases and
 verbs happen as in the log; every decision of the server is worked out anew, also
 what a verb does, and whether it is refused. A host follows its record as long as it
-is granted the same things at about the same time and its machine goes the same way. From where it does not, its part is modelled: its
-own recorded durations, failures and probe results for that release, counted from
-the new grant; where the log has none, --activation, --failure-rate and the like.
+is granted the same things at about the same time and its machine goes the same way.
+From where it does not, its part is modelled: its own recorded durations, failures and
+probe results for that release, counted from the new grant; where the log has none,
+--activation, --failure-rate and the like.
 The answer names these hosts, when each left its record, and why.
 
 Limits: presence and operators' verbs stay as recorded, though people might have

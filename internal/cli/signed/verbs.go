@@ -136,8 +136,8 @@ func (a verbs) sign() *cobra.Command {
 		Use: "sign", Short: "Sign an override to a file, without a server",
 		Long: `Signs an override to a file, without a server: pause, resume, cancel and rollback of a
 rollout, named by its digest or found in a release folder; quarantine and unquarantine
-of a bundle on a channel; freeze and unfreeze of a channel; promote of a wave. Where the root asks for
-several operators, the others add their signatures with --add.
+of a bundle on a channel; freeze and unfreeze of a channel; promote of a wave. Where
+the root asks for several operators, the others add their signatures with --add.
 
 To hold takes one operator. To loosen (resume, unquarantine, unfreeze, promote) takes
 two where the root names two. break-glass opens every wave of a rollout at once and
