@@ -51,7 +51,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 		t.Fatalf("build with faults: %v\n%s", err, out)
 	}
 	t.Logf("built with %d faults in %s", len(faults), time.Since(began).Round(time.Millisecond))
-	if f := hunt(t, bin, 0, nil, 100, false); f.Invariant != "" {
+	if f := hunt(t, bin, 0, &Fault{}, 100); f.Invariant != "" {
 		t.Fatalf("without any fault seed %d violates %s: %s", f.Seed, f.Invariant, f.Words)
 	}
 	results := make([]found, len(faults))
@@ -61,7 +61,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(faults)); i = next.Add(1) - 1 {
 				f := &faults[i]
-				results[i] = hunt(t, bin, int(i)+1, f.Finds, seeds, f.Trust)
+				results[i] = hunt(t, bin, int(i)+1, f, seeds)
 			}
 		})
 	}
@@ -100,8 +100,9 @@ func keys(m map[string]bool) func(func(string) bool) {
 }
 
 // hunt runs the binary with one fault on.
-func hunt(t *testing.T, bin string, id int, want []string, seeds int, trust bool) (f found) {
-	cmd := exec.Command(bin, "-seeds", strconv.Itoa(seeds), "-want", strings.Join(want, ","), "-trust="+strconv.FormatBool(trust))
+func hunt(t *testing.T, bin string, id int, fault *Fault, seeds int) (f found) {
+	cmd := exec.Command(bin, "-seeds", strconv.Itoa(seeds), "-want", strings.Join(fault.Finds, ","), "-trust="+strconv.FormatBool(fault.Trust),
+		"-first", strconv.FormatUint(max(1, fault.First), 10))
 	cmd.Env = append(os.Environ(), "STEADY_FAULT="+strconv.Itoa(id), "GOMAXPROCS=1", "GOGC=800")
 	out, err := cmd.Output()
 	if err == nil {
