@@ -37,8 +37,8 @@ func (a *agent) BeginReboot(host.BeginReboot) error {
 }
 
 // strandedIn reports whether only people can have a host go on from what is staged.
-func (w *World) strandedIn(name string) bool {
-	a, err := plan.Why(w.server.state, name, w.server.now())
+func strandedIn(why *plan.Reasons, name string) bool {
+	a, err := why.Why(name)
 	if err != nil || a.Reboot == nil || a.Reboot.Block == nil {
 		return false
 	}

@@ -359,12 +359,12 @@ func (w *World) choose() *server {
 }
 
 // quiet reports whether the server has nothing left to do by itself.
-func (s *server) quiet() bool {
+func (s *server) quiet(why *plan.Reasons) bool {
 	if s.down || s.ticking || s.w.stale != nil {
 		return false
 	}
 	for _, name := range s.state.ChannelNames() {
-		if r := s.state.Rollouts[s.state.Channels[name].Active]; r != nil && !r.Phase.Ended() && !s.held(r) {
+		if r := s.state.Rollouts[s.state.Channels[name].Active]; r != nil && !r.Phase.Ended() && !s.held(why, r) {
 			return false
 		}
 	}
@@ -374,10 +374,10 @@ func (s *server) quiet() bool {
 // held reports whether a rollout waits for something that only people can
 // bring: evidence of a wave that can have none, a quarantined or refused
 // target, or a host that failed for good.
-func (s *server) held(r *rollout.Rollout) bool {
+func (s *server) held(why *plan.Reasons, r *rollout.Rollout) bool {
 	stranded, moving := 0, r.Total().Moving()
 	for i := range r.Members {
-		if moving > 0 && r.Members[i].Status == rollout.Claimed && s.w.strandedIn(r.Plan.Leaves[i].Host) {
+		if moving > 0 && r.Members[i].Status == rollout.Claimed && strandedIn(why, r.Plan.Leaves[i].Host) {
 			stranded++
 		}
 	}
@@ -389,7 +389,7 @@ func (s *server) held(r *rollout.Rollout) bool {
 		if m.Status != rollout.Waiting {
 			continue
 		}
-		a, err := plan.Why(s.state, r.Plan.Leaves[i].Host, s.now())
+		a, err := why.Why(r.Plan.Leaves[i].Host)
 		if err != nil || a.Block == nil || a.Block.Code == gate.Backoff || a.Block.Code == gate.Window {
 			return false
 		}
@@ -398,8 +398,8 @@ func (s *server) held(r *rollout.Rollout) bool {
 }
 
 // stuckFor reports whether only people can let a host repair.
-func (w *World) stuckFor(name string) bool {
-	a, err := plan.Why(w.server.state, name, w.server.now())
+func stuckFor(why *plan.Reasons, name string) bool {
+	a, err := why.Why(name)
 	if err != nil || a.Repair == nil || a.Repair.Block == nil {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -253,11 +254,16 @@ func (w *World) settled() bool {
 	return true
 }
 
-// stuck reports whether every host that waits for something waits for people. It
-// costs more than settled, and is asked after it.
-func (w *World) stuck() bool {
+// atRest reports whether all that still waits, hosts or the server, waits for people.
+func (w *World) atRest() bool {
+	why := plan.Ask(w.server.state, w.server.now())
+	return w.stuck(why) && w.server.quiet(why)
+}
+
+// stuck reports whether every host that waits for something waits for people.
+func (w *World) stuck(why *plan.Reasons) bool {
 	for _, a := range w.agents {
-		if len(a.drift) > 0 && !w.stuckFor(a.name) || a.core.Machine.Phase == host.Deferred && !w.strandedIn(a.name) {
+		if len(a.drift) > 0 && !stuckFor(why, a.name) || a.core.Machine.Phase == host.Deferred && !strandedIn(why, a.name) {
 			return false
 		}
 	}

@@ -150,7 +150,7 @@ func (w *World) play() {
 		}
 		if w.now > w.calm && w.now != w.looked {
 			w.looked = w.now
-			if w.settled() && w.stuck() && w.server.quiet() { // the cheaper question first
+			if w.settled() && w.atRest() { // the cheaper question first
 				break
 			}
 		}

@@ -46,10 +46,11 @@ func Check(s *plan.State, now clock.Instant) []Violation { return CheckSome(s, n
 func CheckSome(s *plan.State, now clock.Instant, turn, n int) []Violation {
 	f := &finding{}
 	checkBudgets(f, s)
+	why := plan.Ask(s, now)
 	for i, name := range s.HostNames() {
 		checkHost(f, s, s.Hosts[name], now)
 		if (i+turn)%n == 0 {
-			checkWhy(f, s, s.Hosts[name], now)
+			checkWhy(f, why, s.Hosts[name], now)
 		}
 	}
 	for _, name := range s.ChannelNames() {
@@ -125,8 +126,8 @@ func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 }
 
 // checkWhy asks for the reason of a host that waits.
-func checkWhy(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
-	a, err := plan.Why(s, h.Name, now)
+func checkWhy(f *finding, why *plan.Reasons, h *plan.Host, now clock.Instant) {
+	a, err := why.Why(h.Name)
 	if err != nil {
 		f.addf("L5", "host %s: %v", h.Name, err)
 		return

@@ -105,7 +105,10 @@ func (r *resolver) indexWindows(m *Manifest, hosts []string, windows []window.Wi
 
 // WindowsOf returns the windows that all must be open for a leaf's host.
 func (m *Manifest) WindowsOf(l *Leaf) []window.Window {
-	var out []window.Window
+	if len(l.Windows) == 0 {
+		return nil
+	}
+	out := make([]window.Window, 0, len(l.Windows))
 	for _, i := range l.Windows {
 		out = append(out, m.Windows[i])
 	}

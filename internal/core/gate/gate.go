@@ -153,7 +153,7 @@ func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName
 	if wave <= cursor {
 		return nil
 	}
-	return hold(Wave, "").because("the host is in wave %s; rollout %s is at wave %s", waveName, rollout, cursorName).
+	return hold(Wave, "").says("the host is in wave "+waveName+"; rollout "+rollout+" is at wave "+cursorName).
 		until("wave "+cursorName+" to be promoted", earliest).
 		by("the hosts of wave " + cursorName + " as they converge, or an operator: steady rollout promote " + rollout)
 }
@@ -186,7 +186,7 @@ func CheckHostEdges(host string, unmet []string, earliest clock.Instant) *Block 
 		return nil
 	}
 	before := strings.Join(unmet, ", ")
-	return hold(HostEdge, "").because("host %s goes after %s", host, before).
+	return hold(HostEdge, "").says("host "+host+" goes after "+before).
 		until(before+" to converge", earliest).by("those hosts as they converge")
 }
 
@@ -215,7 +215,7 @@ func CheckBackoff(until clock.Instant, code, detail string, now clock.Instant) *
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return hold(Backoff, code).because("the host declined the last grant: %s: %s", code, detail).
+	return hold(Backoff, code).says("the host declined the last grant: "+code+": "+detail).
 		until("the next attempt", until).by("time, once the cause is mended on the host")
 }
 

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"fmt"
-
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/window"
 )
@@ -15,7 +13,7 @@ func CheckWindow(who string, windows []window.Window, now clock.Instant) *Block 
 		return nil
 	}
 	w := &windows[i]
-	words := fmt.Sprintf("maintenance window %s of %s is closed", w.Name, who)
+	words := "maintenance window " + w.Name + " of " + who + " is closed"
 	if w.Reason != "" {
 		words += " (" + w.Reason + ")"
 	}
@@ -24,6 +22,6 @@ func CheckWindow(who string, windows []window.Window, now clock.Instant) *Block 
 		return hold(Window, w.Name).because("%s and its signed time table ends at %s", words, w.Zone.Until).
 			until("a release with a newer table", never).by("a releaser: build, sign and push a release")
 	}
-	return hold(Window, w.Name).because("%s; it may be disrupted from %s", words, at).
+	return hold(Window, w.Name).says(words+"; it may be disrupted from "+at.String()).
 		until("all of its windows to be open", at).by("time, or a release with other windows")
 }

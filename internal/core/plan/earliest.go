@@ -5,6 +5,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // HostClock ties a host's own clock to the server's. A report arrives after it
@@ -92,8 +93,8 @@ func (s *State) timed(r *rollout.Rollout, now clock.Instant) gate.Evidence {
 		case rollout.Waiting:
 			if m.Online && r.Forced(leaf.Wave) == nil {
 				e.Starts = max(e.Starts, h.starts(now))
-				if b := windowBlock(r, leaf.Windows, now); b != nil {
-					e.Starts = max(e.Starts, b.Earliest)
+				if at, ok := window.NextAll(r.Plan.Header.WindowsOf(leaf), now); ok {
+					e.Starts = max(e.Starts, upcoming(at, now))
 				}
 			}
 		}
@@ -104,12 +105,17 @@ func (s *State) timed(r *rollout.Rollout, now clock.Instant) gate.Evidence {
 // Holds returns everything that keeps a rollout from going on as a whole, in
 // order, with when time can clear it.
 func Holds(s *State, r *rollout.Rollout, now clock.Instant) []*gate.Block {
+	return s.holding(r, s.overlay(r), now)
+}
+
+// holding is Holds given what the overlay gate says.
+func (s *State) holding(r *rollout.Rollout, overlay *gate.Block, now clock.Instant) []*gate.Block {
 	if r.Phase.Ended() || r.Plan == nil {
 		return nil
 	}
 	var bs []*gate.Block
-	if b := s.overlay(r); b != nil {
-		bs = append(bs, b)
+	if overlay != nil {
+		bs = append(bs, overlay)
 	}
 	bs = append(bs, gate.CheckPromotions(s.timed(r, now))...)
 	if b := s.evidenceBefore(r, r.Cursor+1); b != nil {

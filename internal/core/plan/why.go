@@ -13,7 +13,11 @@ import (
 // Why answers for one host: every gate of its channel's newest rollout in
 // order, and the one sentence that matters. A host that waits always has at
 // least one block.
-func Why(s *State, name string, now clock.Instant) (*Answer, error) {
+func Why(s *State, name string, now clock.Instant) (*Answer, error) { return Ask(s, now).Why(name) }
+
+// Why is Why of one host. Answers share blocks: nobody may write to them.
+func (q *Reasons) Why(name string) (*Answer, error) {
+	s, now := q.s, q.now
 	h := s.Hosts[name]
 	if h == nil {
 		return nil, fmt.Errorf("host %q is not declared in any accepted release and never enrolled; steady host list shows the hosts", name)
@@ -27,15 +31,16 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 	}
 	if r == nil {
 		a.Status, a.Words = "undeclared", "no rollout that is known names this host"
-		s.pendingFor(a, now)
+		q.pendingFor(a)
 		return a, nil
 	}
 	i, _ := r.Plan.Leaf(name)
 	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
 	a.Channel, a.Rollout, a.Wave = r.Channel, r.Name, r.Plan.Header.Waves[leaf.Wave].Name
 	a.Target, a.Status = string(leaf.Target), m.Status.String()
-	a.Holds = Holds(s, r, now)
-	a.Gates = s.gates(h, r, i, latest(a.Holds), now)
+	all := q.rollout(r)
+	a.Holds = all.holds
+	a.Gates = s.gates(h, r, i, all, now)
 	if m.Status == rollout.Waiting || m.Status == rollout.Refused {
 		a.Block = first(a.Gates)
 	} else if h.InFlight() {
@@ -57,13 +62,14 @@ func Why(s *State, name string, now clock.Instant) (*Answer, error) {
 		a.Words += "; " + a.Repair.Words
 	}
 	if c := s.Channels[r.Channel]; c.pending() != nil {
-		s.explainPending(a, c, now)
+		q.explainPending(a, c)
 	}
 	return a, nil
 }
 
 // pendingFor explains the rollout that is not open yet and names the host.
-func (s *State) pendingFor(a *Answer, now clock.Instant) {
+func (q *Reasons) pendingFor(a *Answer) {
+	s := q.s
 	for _, name := range s.ChannelNames() {
 		ref := s.Channels[name].pending()
 		if ref == nil {
@@ -75,7 +81,7 @@ func (s *State) pendingFor(a *Answer, now clock.Instant) {
 		}
 		if i, ok := m.Leaf(a.Host); ok {
 			a.Channel, a.Target, a.Status = name, string(m.Leaves[i].Target), "pending"
-			s.explainPending(a, s.Channels[name], now)
+			q.explainPending(a, s.Channels[name])
 			a.Words = "rollout " + ref.Rollout + " is not open yet"
 			if b := a.PendingBlock; b != nil {
 				a.Words += ": " + b.Words
@@ -83,20 +89,6 @@ func (s *State) pendingFor(a *Answer, now clock.Instant) {
 			return
 		}
 	}
-}
-
-// explainPending says what the next rollout of a channel waits for.
-func (s *State) explainPending(a *Answer, c *Channel, now clock.Instant) {
-	a.Pending = c.pending().Rollout
-	var queue *gate.Block
-	if cur := s.Rollouts[c.Active]; s.keeps(c, cur, c.pending()) {
-		queue = gate.CheckQueue(a.Pending, cur.Name, standing(cur), s.goesOn(cur, now))
-	}
-	a.PendingGates = []Gate{
-		{gate.Queue, queue},
-		{gate.ChannelEdge, gate.CheckChannelEdges(c.Name, s.predecessors(c.Name, now))},
-	}
-	a.PendingBlock = first(a.PendingGates)
 }
 
 // first is the first gate that blocks, or nil.
@@ -110,20 +102,20 @@ func first(gates []Gate) *gate.Block {
 }
 
 // gates asks every gate about a host, blocked or not, in the order in which the
-// planner asks them; opens is when time can promote the open wave. A rollout that is open has passed its channel's edges.
-func (s *State) gates(h *Host, r *rollout.Rollout, member int, opens, now clock.Instant) []Gate {
+// planner asks them. A rollout that is open has passed its channel's edges.
+func (s *State) gates(h *Host, r *rollout.Rollout, member int, all *common, now clock.Instant) []Gate {
 	c, leaf := s.Channels[r.Channel], &r.Plan.Leaves[member]
 	waves := r.Plan.Header.Waves
 	uses, unmet := s.timedUses(h, s.room(h), now), s.unmet(r, leaf)
 	return []Gate{
-		{gate.Freshness, s.stale(c, now)},
-		{gate.Overlay, s.overlay(r)},
+		{gate.Freshness, all.stale},
+		{gate.Overlay, all.overlay},
 		{gate.Freeze, h.frozen(now)},
 		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), firstOf(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
 		{gate.ChannelEdge, nil},
-		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name, opens)},
-		{gate.Canary, s.canary(r, member, s.canarySoaks(r, now))},
+		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name, all.opens)},
+		{gate.Canary, s.canary(r, member, all.soaks)},
 		{gate.Identity, h.identityBlock()},
 		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
 		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},

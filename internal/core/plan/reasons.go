@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Reasons answers for the hosts of one state at one instant, and works out once
+// what hosts of a rollout or of a channel share. It is over as soon as anything is
+// folded into the state. It is not safe for concurrent use.
+type Reasons struct {
+	s        *State
+	now      clock.Instant
+	rollouts map[digest.Digest]*common
+	pending  map[string][]Gate // of the channel's next rollout
+}
+
+// common is what is true of every host of a rollout.
+type common struct {
+	stale, overlay *gate.Block
+	holds          []*gate.Block
+	opens          clock.Instant // when time can promote the open wave
+	soaks          clock.Instant // when it can bring the first host through its soak
+}
+
+// Ask begins to answer for a state at an instant.
+func Ask(s *State, now clock.Instant) *Reasons {
+	return &Reasons{s: s, now: now, rollouts: map[digest.Digest]*common{}, pending: map[string][]Gate{}}
+}
+
+func (q *Reasons) rollout(r *rollout.Rollout) *common {
+	all := q.rollouts[r.Manifest]
+	if all == nil {
+		s := q.s
+		all = &common{stale: s.stale(s.Channels[r.Channel], q.now), overlay: s.overlay(r), soaks: s.canarySoaks(r, q.now)}
+		all.holds = s.holding(r, all.overlay, q.now)
+		all.opens = latest(all.holds)
+		q.rollouts[r.Manifest] = all
+	}
+	return all
+}
+
+// explainPending says what the next rollout of a channel waits for.
+func (q *Reasons) explainPending(a *Answer, c *Channel) {
+	a.Pending = c.pending().Rollout
+	gates, known := q.pending[c.Name]
+	if !known {
+		s := q.s
+		var queue *gate.Block
+		if cur := s.Rollouts[c.Active]; s.keeps(c, cur, c.pending()) {
+			queue = gate.CheckQueue(a.Pending, cur.Name, standing(cur), q.rollout(cur).opens)
+		}
+		gates = []Gate{
+			{gate.Queue, queue},
+			{gate.ChannelEdge, gate.CheckChannelEdges(c.Name, s.predecessors(c.Name, q.now))},
+		}
+		q.pending[c.Name] = gates
+	}
+	a.PendingGates, a.PendingBlock = gates, first(gates)
+}
