@@ -189,6 +189,19 @@ func fullIn(l *Log, r *rolloutFacts, name string, tick clock.Instant) bool {
 	return false
 }
 
+// crowded says whether a budget has no room for what a host claims: hosts that a
+// restored log had forgotten may have taken it since the offer.
+func (l *Log) crowded(h *hostFacts) bool {
+	if h.staged() {
+		return l.restless(h)
+	}
+	g := h.open
+	h.open = nil
+	crowded := !h.inFlight() && l.full(h, 0)
+	h.open = g
+	return crowded
+}
+
 func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 	g := h.open
 	if g == nil || g.Grant != ev.Grant {
@@ -198,6 +211,7 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 	l.warm(h, g.Purpose, ev.Grant, at)
 	l.must(!g.claimed, "S24", "host %s claimed grant %s twice", h.name, ev.Grant)
 	l.must(at < g.Expires, "S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
+	l.must(!l.crowded(h), "S1", "host %s claimed grant %s and a budget of it is full without it", h.name, ev.Grant)
 	g.claimed = true
 	r, _ := l.of(g.manifest)
 	l.inWindow(h, r, g.Purpose, ev.Grant, at)

@@ -110,6 +110,26 @@ func (s *State) full(budgets []int) bool {
 	return false
 }
 
+// crowded refuses a claim of an offer when the budgets of the host have no room for
+// it, or is nil. The slot was counted when it was offered, so others can only have
+// taken it without the server's leave: under claims that a restored log forgot, or
+// a budget that became smaller since. A host in flight acts in the slot that it has.
+func (s *State) crowded(h *Host) *gate.Block {
+	var uses []gate.Use
+	switch m := &h.Machine; {
+	case m.Staged():
+		uses = s.active(h.budgets)
+	case m.InFlight() || h.SilentFailure:
+		return nil
+	default:
+		uses = s.uses(h)
+	}
+	for i := range uses {
+		uses[i].InFlight-- // its own
+	}
+	return gate.CheckBudgets(uses)
+}
+
 // uses lists how full each budget of a host is.
 func (s *State) uses(h *Host) []gate.Use {
 	uses := make([]gate.Use, 0, len(h.budgets))

@@ -185,6 +185,9 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 	if r == nil {
 		return refuse("rollout %s is gone", g.Rollout)
 	}
+	if b := s.crowded(h); b != nil {
+		return refuse("%s", b.Words)
+	}
 	if b := h.frozen(now); b != nil && g.Purpose != host.Back {
 		return refuse("%s", b.Words)
 	}

@@ -73,6 +73,7 @@ type world struct {
 	audit *audit.Log
 	hosts map[string]*machine
 	now   clock.Instant
+	cut   bool // the log was restored from a backup
 
 	version  uint64
 	signed   int // overrides
@@ -99,6 +100,9 @@ func (w *world) commit(entries []event.Entry, err error) {
 	for _, e := range entries {
 		w.log = append(w.log, e)
 		for _, v := range w.audit.Observe(uint64(len(w.log)), e) {
+			if w.cut && event.FromHost(e.Type) {
+				continue // hosts act under claims that the backup lacks
+			}
 			w.t.Fatalf("%s\n%s", v, w.tail())
 		}
 	}
