@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api"
@@ -237,4 +239,32 @@ func TestWebhookOnlyNudges(t *testing.T) {
 	if refused == 0 {
 		t.Error("a flood of webhooks is not bounded")
 	}
+}
+
+// S31: a server that another one has replaced does not look at its sources, before
+// it has anything to append.
+func TestS31ReplacedServerDoesNotLook(t *testing.T) {
+	var asked atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer site.Close()
+	w := newWorld(t, withSource(t, site.URL+"/acme.tar"))
+	w.until("the first look", func() bool { return w.source().Unfetched != nil })
+	o := w.opts
+	o.Listen, o.Control.Sources = "127.0.0.1:0", nil
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	second, err := api.Start(ctx, o)
+	must(t, err)
+	before := asked.Load()
+	if s := w.nudge(); !strings.Contains(s.LastError, "nothing is looked at") {
+		t.Errorf("%+v", s)
+	}
+	if n := asked.Load(); n != before {
+		t.Errorf("a replaced server asked for releases %d times", n-before)
+	}
+	stop()
+	must(t, second.Wait())
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -55,6 +57,19 @@ func (c *Control) forgetSources(ctx context.Context) {
 
 // intakeOf is the server as sources see it.
 type intakeOf struct{ *Control }
+
+// Leads implements sources.Intake: a server that another one has replaced learns of
+// it at its next append, and must not ask for releases until then.
+func (c intakeOf) Leads(ctx context.Context) error {
+	head, err := c.cfg.Store.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("read the end of the log: %w", err)
+	}
+	if head.Term > c.Head().Term {
+		return fmt.Errorf("nothing is looked at: %w", store.ErrFenced)
+	}
+	return nil
+}
 
 // TakeRelease implements sources.Intake: what a source brings goes the way of a
 // push.

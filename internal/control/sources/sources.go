@@ -43,6 +43,9 @@ type Release struct {
 
 // Intake is the server.
 type Intake interface {
+	// Leads returns why the server must not look: another one took its place, or
+	// the store does not say.
+	Leads(ctx context.Context) error
 	// TakeRelease verifies and accepts the release folder dir. A RefusedError says
 	// that it does not verify; any other error that the server could not, now.
 	TakeRelease(ctx context.Context, dir, source string) (Release, error)
@@ -167,6 +170,12 @@ func (p *poller) run(ctx context.Context, to Intake) {
 // look fetches once and returns how long to wait for the next time.
 func (p *poller) look(ctx context.Context, to Intake) time.Duration {
 	every := p.conf.Every + rand.N(p.conf.Every/10+1)
+	if err := to.Leads(ctx); err != nil {
+		if ctx.Err() == nil {
+			p.note(to.Now(), outcomeFailed, err)
+		}
+		return every
+	}
 	dir, err := os.MkdirTemp(p.conf.DataDir, p.conf.Prefix)
 	if err != nil {
 		p.note(to.Now(), outcomeFailed, err)

@@ -35,6 +35,7 @@ type shelf struct {
 	holds   string // the validator
 	fails   error
 	verdict error
+	fenced  error // another server leads
 	looks   []time.Time
 	fetched int
 	state   *plan.State
@@ -55,6 +56,12 @@ func (s *shelf) Fetch(_ context.Context, into, last string) (string, bool, error
 	}
 	s.fetched++
 	return s.holds, true, os.WriteFile(filepath.Join(into, "release"), []byte(s.holds), 0o600)
+}
+
+func (s *shelf) Leads(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fenced
 }
 
 func (s *shelf) TakeRelease(_ context.Context, dir, source string) (Release, error) {
@@ -267,6 +274,22 @@ func TestServerThatCannot(t *testing.T) {
 		s.set(func() { s.verdict = nil })
 		wait(2 * time.Minute)
 		if st := w.Status()[0]; st.LastError != "" || st.Ref != "two" {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// A server that another one has replaced looks no more.
+func TestReplacedServerDoesNotLook(t *testing.T) {
+	watched(t, func(s *shelf, w *Watch) {
+		before := s.lookedAt()
+		s.set(func() { s.holds, s.fenced = "two", errors.New("another server leads") })
+		w.Nudge()
+		wait(time.Hour)
+		if n := s.lookedAt(); n != before || s.fetched != 1 {
+			t.Errorf("%d looks, %d before it was replaced; fetched %d times", n, before, s.fetched)
+		}
+		if st := w.Status()[0]; st.LastError != "another server leads" {
 			t.Errorf("status %+v", st)
 		}
 	})
