@@ -33,7 +33,7 @@ const placeholder = "stream-0"
 
 func everyRequest(kind wire.StreamKind, resource string) wire.StreamRequest {
 	return wire.StreamRequest{ID: placeholder, Kind: kind, Resource: resource, Actor: "eve",
-		Args: wire.StreamArgs{Follow: true, Tail: 7, Since: 9, Argv: []string{"sh", "-c", "id"}, Stdin: true, TTY: true, Rows: 2, Cols: 3, User: "root", WorkDir: "/",
+		Args: wire.StreamArgs{Follow: true, Tail: 7, Since: 9, After: 4, Argv: []string{"sh", "-c", "id"}, Stdin: true, TTY: true, Rows: 2, Cols: 3, User: "root", WorkDir: "/",
 			Spec: json.RawMessage(`{"image":"evil","security":{"privileged":true}}`)}}
 }
 
