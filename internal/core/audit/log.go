@@ -39,8 +39,10 @@ type hostFacts struct {
 	manifest            digest.Digest
 	plan                *fleet.HostPlan // the last one read; nil at first
 	from, target        digest.Digest
-	freed               bool // gave its slot back for good
-	unseen              bool // came with a past: nobody knows from where it came
+	issued              clock.Instant // when its newest certificate was recorded
+	ended               bool          // its identity counts for nothing
+	freed               bool          // gave its slot back for good
+	unseen              bool          // came with a past: nobody knows from where it came
 	current             digest.Digest
 	grant               string // that the machine acts on
 	open                *grantFacts
@@ -58,6 +60,9 @@ type look struct {
 	passing bool
 	failing []string
 }
+
+// reachable says whether the host is there with an identity that counts.
+func (h *hostFacts) reachable() bool { return h.online && !h.ended }
 
 // inFlight says whether the host counts against its budgets.
 func (h *hostFacts) inFlight() bool { return !h.freed && (h.open != nil || h.rolling()) }
@@ -233,14 +238,21 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 	case event.HostEnrolled:
 		h := l.host(e.Host)
 		l.must(ev.Incarnation > h.incarnation, "S5", "host %s enrolled as incarnation %d after %d", e.Host, ev.Incarnation, h.incarnation)
-		*h = hostFacts{name: e.Host, incarnation: ev.Incarnation, frozen: h.frozen}
+		*h = hostFacts{name: e.Host, incarnation: ev.Incarnation, issued: e.At, frozen: h.frozen}
 		for _, r := range l.rollouts { // a new disk took no grant
 			delete(r.claimed, h.name)
 		}
 	case event.RootTrusted:
 		l.epochBegins(ev.Epoch)
-	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused, event.CertificateRenewed,
-		event.HostRevoked, event.HostDecommissioned, event.HostHead, event.HostForked, event.TrustRefused, event.BundleQuarantined, event.FileKept,
+	case event.CertificateRenewed:
+		l.host(e.Host).issued = e.At
+	case event.HostRevoked:
+		h := l.host(e.Host)
+		h.ended = h.ended || h.incarnation != 0 && ev.NotBefore > h.issued
+	case event.HostDecommissioned, event.HostForked:
+		l.host(e.Host).ended = true
+	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused,
+		event.HostHead, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceChanged, event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.StreamOpened:

@@ -56,7 +56,7 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	l.must(l.grants[ev.Grant] == nil, "S24", "grant %s was given before", ev.Grant)
 	l.warm(h, ev.Purpose, ev.Grant, at)
 	l.must(h.open == nil, "S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
-	l.must(h.incarnation != 0 && h.online, "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
+	l.must(h.incarnation != 0 && h.reachable(), "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
 	r := l.find(ev.Rollout, ev.Manifest)
 	if r == nil {
 		return

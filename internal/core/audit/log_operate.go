@@ -83,11 +83,12 @@ func (l *Log) tally(r *rolloutFacts, wave int) (n tally) {
 		n.hosts++
 		h := l.host(leaf.Host)
 		switch {
+		case h.freed && r.claimed[h.name]: // it took part, and nothing more comes of it
 		case l.converged(r, h):
 			n.evidence++
 		case h.current == leaf.Target && !h.rolling() && h.manifest != r.manifest.Digest:
 			n.atTarget++
-		case !h.online && !r.claimed[h.name]:
+		case !h.reachable() && !r.claimed[h.name]:
 			n.skipped++
 		default:
 			l.must(h.online || r.failed[h.name] || h.manifest != r.manifest.Digest, "S10",

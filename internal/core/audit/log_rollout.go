@@ -136,7 +136,7 @@ func (l *Log) terminal(r *rolloutFacts) {
 func (l *Log) backHome(r *rolloutFacts) {
 	for i := range r.manifest.Leaves {
 		h := l.host(r.manifest.Leaves[i].Host)
-		if !r.claimed[h.name] || !h.online || h.silent || h.manifest != r.manifest.Digest {
+		if !r.claimed[h.name] || !h.reachable() || h.silent || h.manifest != r.manifest.Digest {
 			continue
 		}
 		l.must(h.phase == host.Reverted || h.phase == host.Failed && !h.reverting, "S22",

@@ -226,6 +226,70 @@ func TestAuditOfARevertWithoutFailures(t *testing.T) {
 	}
 }
 
+// TestAuditOfEndedIdentities checks S8, S11, S10 and S22 where hosts that log as there
+// lost their identity: the audit counts them as the planner does.
+func TestAuditOfEndedIdentities(t *testing.T) {
+	revoke := func(w *world, name string) {
+		w.hosts[name].online = false // it hears nothing more, and no event says so yet
+		w.commit(plan.Revoke(w.s, name, "lost", "ada", w.now))
+	}
+	decommission := func(w *world, name string) {
+		w.hosts[name].online = false
+		w.commit(plan.Decommission(w.s, name, "sold", "ada", w.now))
+		w.tick()
+	}
+	for name, c := range map[string]struct {
+		sp   spec
+		away string // from the beginning
+		end  func(w *world, name string)
+		word bool // of an operator, that the first wave passes
+		want rollout.Phase
+	}{
+		"revoked, others go back":       {spec{waves: "h0 | h1"}, "", revoke, false, rollout.Reverted},
+		"revoked, then forced":          {spec{waves: "h0 h1 | h2", minSoaked: 2}, "h1", revoke, true, rollout.Terminal},
+		"decommissioned, then forced":   {spec{waves: "h0 h1 | h2", minSoaked: 2}, "h1", decommission, true, rollout.Terminal},
+		"decommissioned, then promoted": {spec{waves: "h0 h2 | h1", minSoaked: 1}, "", decommission, false, rollout.Reverted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := onOne(t, "h0 h1 h2")
+			w.breakOn(bundles[1], "h1")
+			if c.away != "" {
+				w.presence(c.away, false)
+			}
+			c.sp.ref, c.sp.target = "r2", bundles[1]
+			w.release(fleet.Queue, w.manifest(c.sp))
+			for range 20 {
+				if m := &w.s.Hosts["h0"].Machine; m.Phase == "converged" && m.Current == bundles[1] {
+					break
+				}
+				w.tick()
+				w.hosts["h0"].work()
+				w.now = w.now.Add(clock.Second)
+			}
+			w.expect("h0=converged/two")
+			c.end(w, "h0")
+			if c.word {
+				w.promote("c@r2", "w0")
+			}
+			w.live(12)
+			w.phase("c@r2", c.want)
+			if v := found(w, w.log); len(v) > 0 {
+				t.Errorf("the sound log violates %v", v)
+			}
+		})
+	}
+	t.Run("revoked and skipped", func(t *testing.T) {
+		w := onOne(t, "h0 h1 h2")
+		revoke(w, "h1")
+		w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2", target: bundles[1]}))
+		w.live(6)
+		w.phase("c@r2", rollout.Terminal)
+		if v := found(w, w.log); len(v) > 0 {
+			t.Errorf("the sound log violates %v", v)
+		}
+	})
+}
+
 // TestS1S25CheckRecountsTheState breaks a state's own counts.
 func TestS1S25CheckRecountsTheState(t *testing.T) {
 	w := rolledBack(t)
