@@ -22,8 +22,8 @@ func (a *agent) evidence(p fleet.Probe, round int) {
 		return
 	}
 	often := 0.04
-	if a.unproven {
-		often = 0.6
+	if a.unproven { // for long enough that rollouts are held by it
+		often = 0.9
 	}
 	fails := a.w.faulty(Breakage, often)
 	in := host.ProbeObserved{Name: p.Name, Pass: !fails}

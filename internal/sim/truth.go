@@ -247,6 +247,9 @@ func (w *World) settled() bool {
 		if m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Failed && m.Reverting {
 			return false
 		}
+		if m.Phase == host.Converged && len(m.Outstanding()) > 0 { // the scanner looks again
+			return false
+		}
 		if h := w.server.state.Hosts[a.name]; h == nil || h.Grant != nil || !h.Online || h.Seq != a.acked {
 			return false
 		}

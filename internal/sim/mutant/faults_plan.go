@@ -108,4 +108,6 @@ var planner = []Fault{
 		From: "gate.CheckBudgets(uses)", To: "map[bool]*gate.Block{false: gate.CheckBudgets(uses)}[ON]"},
 	{Name: "the last wave never ends", File: next, Finds: []string{"L1"},
 		From: "last := r.Cursor >= len(r.Waves)-1\n\t\tif p.s.promotion(r) != nil {", To: "last := r.Cursor >= len(r.Waves)-1\n\t\tif p.s.promotion(r) != nil || ON && last {"},
+	{Name: "nobody looks whether failing evidence passes again", File: "internal/core/plan/compliance.go", Finds: []string{"L1"},
+		From: "if r.SetOutstanding(i, failing) || failing {", To: "if r.SetOutstanding(i, failing) && !ON || failing {"},
 }
