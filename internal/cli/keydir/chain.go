@@ -13,12 +13,14 @@ import (
 
 // Folders below a folder of keys.
 const (
-	sharesDir  = "shares"  // one folder per holder of the root role, to be carried away
-	nextDir    = "next"    // the successor of the newest root, until enough have signed it
-	retiredDir = "retired" // keys that a later root replaced
+	sharesDir    = "shares"    // one folder per holder of the root role, to be carried away
+	operatorsDir = "operators" // one folder per holder of an override key, likewise
+	nextDir      = "next"      // the successor of the newest root, until enough have signed it
+	retiredDir   = "retired"   // keys that a later root replaced
 )
 
-func shareName(i int) string { return "holder-" + strconv.Itoa(i+1) }
+func shareName(i int) string    { return "holder-" + strconv.Itoa(i+1) }
+func operatorName(i int) string { return "operator-" + strconv.Itoa(i+1) }
 
 // Roots reads the chain of root documents from version 1 on.
 func Roots(dir string) ([][]byte, error) {
@@ -65,11 +67,18 @@ func Newest(dir string) (trust.Verifier, error) {
 	return v, err
 }
 
-// shareRoots gives every holder's folder below dir the chain of roots.
+// shareRoots gives every holder's and operator's folder below dir the chain of roots.
 func shareRoots(dir string) error {
-	folders, err := filepath.Glob(filepath.Join(dir, sharesDir, "*"))
-	if err != nil || len(folders) == 0 {
-		return err
+	var folders []string
+	for _, parent := range []string{sharesDir, operatorsDir} {
+		below, err := filepath.Glob(filepath.Join(dir, parent, "*"))
+		if err != nil {
+			return err
+		}
+		folders = append(folders, below...)
+	}
+	if len(folders) == 0 {
+		return nil
 	}
 	chain, err := Roots(dir)
 	if err != nil {

@@ -36,17 +36,27 @@ type Made struct {
 	// is one share.
 	Threshold int      `json:"threshold"`
 	Shares    []string `json:"shares,omitempty"` // folders
+	// Operators are the folders of override keys, when there are several.
+	Operators []string `json:"operators,omitempty"`
 }
 
 // Holders says how many hold a share of the root role and how many of them must
-// sign. The zero value is one holder.
-type Holders struct{ Threshold, Shares int }
+// sign, and how many operators have a key of the override role: which of them must
+// sign follows from the action. The zero value is one of each.
+type Holders struct{ Threshold, Shares, Overrides int }
 
 // MaxShares bounds the holders: one envelope has room for those of two roots.
-const MaxShares = trust.MaxSignatures / 2
+// MaxOverrides bounds the operators: all of them fit in one envelope.
+const (
+	MaxShares    = trust.MaxSignatures / 2
+	MaxOverrides = trust.MaxSignatures
+)
 
 func (h Holders) normal() (Holders, error) {
-	h.Shares = max(h.Shares, 1)
+	h.Shares, h.Overrides = max(h.Shares, 1), max(h.Overrides, 1)
+	if h.Overrides > MaxOverrides {
+		return h, fmt.Errorf("%d override keys: expected at most %d", h.Overrides, MaxOverrides)
+	}
 	if h.Threshold == 0 {
 		h.Threshold = h.Shares/2 + 1
 	}
@@ -63,8 +73,8 @@ func Init(dir, fleetName string, life clock.Duration, now clock.Instant) (Made, 
 	return InitShared(dir, fleetName, life, now, Holders{})
 }
 
-// InitShared is Init with a root role of several holders, each share in a folder
-// of its own below dir, to be carried away.
+// InitShared is Init with several holders of the root role or of the override role,
+// each key in a folder of its own below dir, to be carried away.
 func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h Holders) (Made, error) {
 	dir = filepath.Clean(dir)
 	if err := fleet.CheckName(fleetName); err != nil {
@@ -114,6 +124,11 @@ func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h
 			made.Shares = append(made.Shares, filepath.Join(dir, sharesDir, shareName(i)))
 		}
 	}
+	for i := range h.Overrides {
+		if h.Overrides > 1 {
+			made.Operators = append(made.Operators, filepath.Join(dir, operatorsDir, operatorName(i)))
+		}
+	}
 	return made, os.Rename(next, dir)
 }
 
@@ -126,18 +141,22 @@ func workFolder(dir, parent string) (string, error) {
 	return os.MkdirTemp(parent, "."+filepath.Base(dir)+".new-")
 }
 
-// newRole makes the keys of a role in a folder: one, or for the root role one per
-// holder.
+// newRole makes the keys of a role in a folder: one, or one per holder of the root
+// role and per operator.
 func newRole(dir string, role trust.Role, h Holders) ([]trust.Signer, trust.RoleSpec, error) {
-	if role != trust.RoleRoot {
-		h = Holders{Threshold: 1, Shares: 1}
+	n, parent, nameOf := 1, "", shareName
+	spec := trust.RoleSpec{Threshold: 1}
+	switch role {
+	case trust.RoleRoot:
+		n, parent, spec.Threshold = h.Shares, sharesDir, h.Threshold
+	case trust.RoleOverride: // how many must sign follows from the action
+		n, parent, nameOf = h.Overrides, operatorsDir, operatorName
 	}
 	var signers []trust.Signer
-	spec := trust.RoleSpec{Threshold: h.Threshold}
-	for i := range h.Shares {
+	for i := range n {
 		path := filepath.Join(dir, KeyFile(role))
-		if h.Shares > 1 {
-			path = filepath.Join(dir, sharesDir, shareName(i), KeyFile(role))
+		if n > 1 {
+			path = filepath.Join(dir, parent, nameOf(i), KeyFile(role))
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return nil, spec, err
 			}

@@ -21,7 +21,8 @@ type Change struct {
 	// EndEpoch raises the key epoch: all that was signed before ends.
 	EndEpoch bool
 	Reason   string
-	// Holders of the root role, if that changes; zero keeps their number.
+	// Holders of the root role and of the override role, if they change; zero keeps
+	// their number.
 	Holders Holders
 	Life    clock.Duration
 	// Shares are folders of holders that sign at once.
@@ -54,8 +55,11 @@ func Rotate(dir string, c Change, now clock.Instant) (Pending, error) {
 	if err != nil {
 		return Pending{}, err
 	}
-	if c.Holders == (Holders{}) {
-		c.Holders = Holders{Threshold: spec[trust.RoleRoot].Threshold, Shares: len(spec[trust.RoleRoot].Keys)}
+	if c.Holders.Shares == 0 && c.Holders.Threshold == 0 {
+		c.Holders.Threshold, c.Holders.Shares = spec[trust.RoleRoot].Threshold, len(spec[trust.RoleRoot].Keys)
+	}
+	if c.Holders.Overrides == 0 {
+		c.Holders.Overrides = len(spec[trust.RoleOverride].Keys)
 	}
 	if c.Holders, err = c.Holders.normal(); err != nil {
 		return Pending{}, err
@@ -208,29 +212,39 @@ func install(dir string, version uint64) error {
 		return err
 	}
 	for _, role := range trust.Roles() {
-		name := KeyFile(role)
-		if _, err := os.Stat(filepath.Join(dir, nextDir, name)); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := aside(name); err != nil {
-			return err
-		}
-		if role == trust.RoleRoot { // one key where there were shares
-			if err := aside(sharesDir); err != nil {
+		name, several := KeyFile(role), severalDir(role)
+		for _, made := range []string{name, several} { // one key, or one for each of several
+			if made == "" {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(dir, nextDir, made)); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err := aside(name); err != nil {
+				return err
+			}
+			if several != "" {
+				if err := aside(several); err != nil {
+					return err
+				}
+			}
+			if err := os.Rename(filepath.Join(dir, nextDir, made), filepath.Join(dir, made)); err != nil {
 				return err
 			}
 		}
-		if err := os.Rename(filepath.Join(dir, nextDir, name), filepath.Join(dir, name)); err != nil {
-			return err
-		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, nextDir, sharesDir)); errors.Is(err, fs.ErrNotExist) {
-		return nil
+	return nil
+}
+
+// severalDir is the folder of a role's keys when it has several holders, or empty.
+func severalDir(role trust.Role) string {
+	switch role {
+	case trust.RoleRoot:
+		return sharesDir
+	case trust.RoleOverride:
+		return operatorsDir
 	}
-	if err := errors.Join(aside(sharesDir), aside(KeyFile(trust.RoleRoot))); err != nil {
-		return err
-	}
-	return os.Rename(filepath.Join(dir, nextDir, sharesDir), filepath.Join(dir, sharesDir))
+	return ""
 }
 
 // SignFile adds the signature of the root keys at hand in dir to the draft in a
@@ -349,12 +363,15 @@ func Here(dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	shares, err := filepath.Glob(filepath.Join(dir, sharesDir, "*", "*.key"))
-	if err != nil {
-		return nil, err
+	for _, parent := range []string{sharesDir, operatorsDir} {
+		below, err := filepath.Glob(filepath.Join(dir, parent, "*", "*.key"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, below...)
 	}
 	out := map[string]string{}
-	for _, file := range append(files, shares...) {
+	for _, file := range files {
 		key, err := identity.LoadKey(file)
 		if err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ own below DIR/shares, to be carried to its holder, and --threshold of them must
 sign every later root.
 
 The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
-		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3",
+		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3\n  steady keys init --override-keys 2",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			d, err := lifeOf(life)
@@ -77,6 +77,7 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 	cmd.Flags().StringVar(&life, "life", keydir.RootLife.String(), "how long the root document is good")
 	cmd.Flags().IntVar(&h.Threshold, "threshold", 0, "how many shares of the root role must sign (default: more than half)")
 	cmd.Flags().IntVar(&h.Shares, "shares", 1, "how many hold a share of the root role")
+	cmd.Flags().IntVar(&h.Overrides, "override-keys", 1, "how many operators have an override key")
 	return a.PrintsData(cmd)
 }
 
@@ -99,6 +100,9 @@ func (a verbs) showKeys(made keydir.Made) error {
 		if role == trust.RoleRoot && len(made.Shares) > 0 {
 			file = fmt.Sprintf("%d shares", len(made.Shares))
 		}
+		if role == trust.RoleOverride && len(made.Operators) > 0 {
+			file = fmt.Sprintf("%d operators", len(made.Operators))
+		}
 		rows = append(rows, []string{file, made.Keys[role][:12], keyUses[role]})
 	}
 	if err := term.Rows(a.Out, []string{"file", "key", "use"}, rows); err != nil {
@@ -110,6 +114,9 @@ func (a verbs) showKeys(made keydir.Made) error {
 	}
 	if len(made.Shares) > 0 {
 		a.Say("%d of %d holders must sign a new root: carry each folder to its holder, then remove it here\n", made.Threshold, len(made.Shares))
+	}
+	for _, folder := range made.Operators {
+		a.Say("Override key of an operator: %s\n", folder)
 	}
 	a.Say("Next: steady release build && steady release sign\n")
 	return nil

@@ -30,6 +30,7 @@ func (c *change) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&c.shares, "share", nil, "folder of a holder of the root role that signs at once; may be repeated")
 	f.IntVar(&c.holders.Threshold, "threshold", 0, "with --role root: how many of the new shares must sign")
 	f.IntVar(&c.holders.Shares, "shares", 0, "with --role root: how many new shares (default: as many as there were)")
+	f.IntVar(&c.holders.Overrides, "override-keys", 0, "with --role override: how many operators get a key (default: as many as there were)")
 	command.Complete(cmd, "role", "release", "timestamp", "enrol", "override", "root")
 }
 
@@ -48,7 +49,7 @@ Sign the newest release again and push it: it brings the root along. Without
 --role the keys stay and the root is good for longer.
 
 Use steady keys epoch instead when a key may be in other hands.`,
-		Example: "  steady keys rotate --role release\n  steady keys rotate --role root --shares 3 --threshold 2\n  steady keys rotate --role timestamp --share /media/usb/holder-1",
+		Example: "  steady keys rotate --role release\n  steady keys rotate --role root --shares 3 --threshold 2\n  steady keys rotate --role override --override-keys 2\n  steady keys rotate --role timestamp --share /media/usb/holder-1",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE:    func(*cobra.Command, []string) error { return a.rotate(c, false) },
 	}
@@ -96,7 +97,10 @@ func (a verbs) rotate(c change, endEpoch bool) error {
 			what.Roles = append(what.Roles, role)
 		}
 	}
-	if c.holders != (keydir.Holders{}) && !slices.Contains(what.Roles, trust.RoleRoot) {
+	if c.holders.Overrides != 0 && !slices.Contains(what.Roles, trust.RoleOverride) {
+		return exit.Badf("--override-keys changes the override role: give --role override as well")
+	}
+	if c.holders.Shares+c.holders.Threshold != 0 && !slices.Contains(what.Roles, trust.RoleRoot) {
 		return exit.Badf("--shares and --threshold change the root role: give --role root as well")
 	}
 	p, err := keydir.Rotate(c.dir, what, a.Wall())
