@@ -75,6 +75,9 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	before := h.phase
 	l.afterReboot(h, in, ev.To)
 	h.phase = ev.To
+	if g := h.open; g != nil && g.Purpose == host.Reboot && g.claimed && ev.To != host.Deferred {
+		h.open = nil // it booted by itself before it heard that it may
+	}
 	if before == ev.To {
 		return
 	}

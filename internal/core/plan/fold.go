@@ -175,7 +175,7 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 	// The agent's own clock rules its machine, and e.At is on it.
 	s.stepped = s.mirror(h, in, e.At, ev)
 	h.SilentFailure = false
-	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID) {
+	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID || h.outran()) {
 		h.Grant = nil // the machine leads from here
 	}
 	if r := s.Rollouts[h.Machine.Manifest]; r != nil {

@@ -122,6 +122,13 @@ func (s *State) mayReboot(h *Host, g *Grant) *gate.Block {
 	return nil
 }
 
+// outran reports whether a host booted by itself before it heard that its claim of
+// a reboot was taken: it does not act on that grant any more.
+func (h *Host) outran() bool {
+	g := h.Grant
+	return g.Purpose == host.Reboot && g.Claimed && !h.Machine.Staged()
+}
+
 // overtaken ends a grant to reboot that nobody claimed and nobody needs any more.
 func (d *decider) overtaken(h *Host) {
 	if g := h.Grant; g.idle() && g.Purpose == host.Reboot && !h.Machine.Staged() {

@@ -285,6 +285,33 @@ func TestForeignRebootEndsTheOffer(t *testing.T) {
 	w.expect("h0=converged/two")
 }
 
+// TestForeignRebootEndsTheClaimedGrant loses the answer to a claim and boots what is
+// staged by another hand: the grant holds nothing, and the next release is given.
+func TestForeignRebootEndsTheClaimedGrant(t *testing.T) {
+	w := staging(t, "h0", spec{})
+	w.tick()
+	w.stage("h0")
+	w.tick()
+	m := w.hosts["h0"]
+	m.poll()
+	m.claim(true)
+	if g := w.s.Hosts["h0"].Grant; g == nil || !g.Claimed || m.rebooting {
+		t.Fatalf("the server has %+v\n%s", g, w.tail())
+	}
+	m.restart(true)
+	m.deliver()
+	w.wantRebooting("")
+	w.live(3)
+	w.expect("h0=converged/two")
+	m.stages = false
+	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0", target: bundles[2]}))
+	w.live(6)
+	w.expect("h0=converged/three")
+	if v := found(w, w.log); len(v) > 0 {
+		t.Errorf("the log violates %v", v)
+	}
+}
+
 // TestAuditOfReboots tampers with a sound log of reboots and expects the invariant by
 // its name.
 func TestAuditOfReboots(t *testing.T) {

@@ -72,7 +72,8 @@ func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
 	}
 	m := &h.machine
 	h.failed = false
-	if h.grant != nil && (m.Grant == h.grant.id || m.Reboot == h.grant.id) {
+	outran := h.grant != nil && h.grant.purpose == host.Reboot && h.grant.claimed && !m.Staged()
+	if h.grant != nil && (m.Grant == h.grant.id || m.Reboot == h.grant.id || outran) {
 		h.grant = nil
 	}
 	r := f.find(m.Manifest)
