@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,11 +24,22 @@ type box struct {
 
 type containers struct {
 	began time.Time
+
+	mu    sync.Mutex
 	all   []*box
 	place *box // in the workspace's place
 }
 
+// put sets the container in the workspace's place; nil is none.
+func (c *containers) put(b *box) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.place = b
+}
+
 func (c *containers) find(context.Context, string) (string, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.place == nil {
 		return "", false, docker.ErrNoWorkspace
 	}
@@ -35,6 +47,8 @@ func (c *containers) find(context.Context, string) (string, bool, error) {
 }
 
 func (c *containers) read(_ context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.all, func(x *box) bool { return x.id == id })
 	var lines []daemon.LogLine
 	for _, line := range c.all[i].lines {
@@ -55,6 +69,8 @@ func (c *containers) read(_ context.Context, id string, l daemon.Logs, each func
 
 // say has a container write words, ms after the beginning.
 func (c *containers) say(to *box, ms int, words ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, w := range words {
 		to.lines = append(to.lines, daemon.LogLine{Time: c.began.Add(time.Duration(ms) * time.Millisecond), Text: w})
 	}
@@ -83,10 +99,10 @@ func TestLogsGoOnAfterARestart(t *testing.T) {
 		look() // nothing new
 		c.say(first, 2000, "six")
 		look()
-		c.place = nil // between the two
+		c.put(nil) // between the two
 		look()
 		c.say(next, 1, "seven") // by another clock: all of it is new
-		c.place = next
+		c.put(next)
 		look()
 		look()
 		cancel(over)
