@@ -75,7 +75,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	before := h.phase
 	l.afterReboot(h, in, ev.To)
 	h.phase = ev.To
-	if g := h.open; g != nil && g.Purpose == host.Reboot && g.claimed && ev.To != host.Deferred {
+	if g := h.open; g != nil && g.Purpose == host.Reboot && g.claimed && (ev.To == host.Converged || ev.To == host.Reverted) {
 		h.open = nil // it booted by itself before it heard that it may
 	}
 	if before == ev.To {

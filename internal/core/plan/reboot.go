@@ -123,10 +123,11 @@ func (s *State) mayReboot(h *Host, g *Grant) *gate.Block {
 }
 
 // outran reports whether a host booted by itself before it heard that its claim of
-// a reboot was taken: it does not act on that grant any more.
+// a reboot was taken, and is at rest: it does not act on that grant any more. On its
+// way it still may, when it has to wait for a reboot again.
 func (h *Host) outran() bool {
-	g := h.Grant
-	return g.Purpose == host.Reboot && g.Claimed && !h.Machine.Staged()
+	g, at := h.Grant, h.Machine.Phase
+	return g.Purpose == host.Reboot && g.Claimed && (at == host.Converged || at == host.Reverted)
 }
 
 // overtaken ends a grant to reboot that nobody claimed and nobody needs any more.

@@ -299,9 +299,8 @@ func TestForeignRebootEndsTheClaimedGrant(t *testing.T) {
 		t.Fatalf("the server has %+v\n%s", g, w.tail())
 	}
 	m.restart(true)
-	m.deliver()
-	w.wantRebooting("")
 	w.live(3)
+	w.wantRebooting("")
 	w.expect("h0=converged/two")
 	m.stages = false
 	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0", target: bundles[2]}))

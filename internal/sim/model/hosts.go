@@ -72,7 +72,7 @@ func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
 	}
 	m := &h.machine
 	h.failed = false
-	outran := h.grant != nil && h.grant.purpose == host.Reboot && h.grant.claimed && !m.Staged()
+	outran := h.grant != nil && h.grant.purpose == host.Reboot && h.grant.claimed && (m.Phase == host.Converged || m.Phase == host.Reverted)
 	if h.grant != nil && (m.Grant == h.grant.id || m.Reboot == h.grant.id || outran) {
 		h.grant = nil
 	}
