@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/container"
@@ -90,9 +91,7 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 	if err != nil {
 		return err // what is wanted is not known: remove nothing
 	}
-	if err := h.output.Collect(names); err != nil {
-		return err
-	}
+	outputs := h.output.Collect(names)
 	done, err := h.images.Collect(ctx, image.Keep{
 		Complete: true, Grace: grace, Referenced: func(ref, _ string) bool { return keep[ref] },
 	})
@@ -100,9 +99,9 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 		h.o.Log.Info("image removed", "image", ref)
 	}
 	if daemon.Unavailable(err) {
-		return nil
+		return outputs
 	}
-	return err
+	return errors.Join(outputs, err)
 }
 
 // named is every reference that is declared or pinned, and the names of the images.
