@@ -48,7 +48,7 @@ func (h *Host) identityBlock() *gate.Block {
 func (s *State) foldIdentity(h *Host, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.HostRevoked:
-		h.RevokedBefore = ev.NotBefore
+		h.RevokedBefore = max(h.RevokedBefore, ev.NotBefore) // a later one may name an earlier instant
 		if h.Incarnation != 0 && ev.NotBefore > h.IssuedAt && h.Ended == nil {
 			h.Ended = &Ended{Standing: gate.Revoked, Reason: ev.Reason}
 		}
@@ -73,13 +73,19 @@ func Revoke(s *State, name, reason, actor string, now clock.Instant) ([]event.En
 	if err := s.mayEnd(name); err != nil {
 		return nil, err
 	}
-	return Record(s, name, now, event.HostRevoked{NotBefore: nextSecond(now), Reason: reason, Actor: actor})
+	return Record(s, name, now, event.HostRevoked{NotBefore: s.Hosts[name].endsAt(now), Reason: reason, Actor: actor})
 }
 
 // nextSecond is the end of the present second: certificates tell when they were
 // issued to the second, and one of this second may be of before.
 func nextSecond(now clock.Instant) clock.Instant {
 	return now - now%clock.Instant(clock.Second) + clock.Instant(clock.Second)
+}
+
+// endsAt is an instant that every certificate of the host is from before, also one
+// that was issued while the server's clock was ahead of what it shows now.
+func (h *Host) endsAt(now clock.Instant) clock.Instant {
+	return nextSecond(max(now, h.IssuedAt))
 }
 
 // Decommission retires a host for good. What it may still be doing keeps its slot
@@ -93,7 +99,7 @@ func Decommission(s *State, name, reason, actor string, now clock.Instant) ([]ev
 	if h.Standing() == gate.Decommissioned {
 		return nil, verbErrorf("host %s is decommissioned already; remove it from fleet.yaml, build, sign and push", name)
 	}
-	ev := event.HostDecommissioned{NotBefore: nextSecond(now), SlotUntil: now, Reason: reason, Actor: actor}
+	ev := event.HostDecommissioned{NotBefore: h.endsAt(now), SlotUntil: now, Reason: reason, Actor: actor}
 	if h.InFlight() {
 		ev.SlotUntil = s.slotUntil(h, now)
 	}

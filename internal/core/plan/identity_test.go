@@ -173,3 +173,25 @@ func TestDecommissionOfAnIdleHost(t *testing.T) {
 		t.Fatalf("the slot is kept until %s, the offer %+v", until, g)
 	}
 }
+
+// A certificate that was issued while the server's clock was ahead ends with the
+// others, and an earlier revocation stands whatever a later one names.
+func TestS38ClockSetBackLoosensNoRevocation(t *testing.T) {
+	for name, end := range map[string]func(*plan.State, string, string, string, clock.Instant) ([]event.Entry, error){
+		gate.Revoked: plan.Revoke, gate.Decommissioned: plan.Decommission,
+	} {
+		w := onOne(t, "h0")
+		issued := w.s.Hosts["h0"].IssuedAt
+		back := issued.Add(-10 * clock.Minute)
+		w.commit(end(w.s, "h0", "lost", "ada", back))
+		h := w.s.Hosts["h0"]
+		if h.RevokedBefore <= issued || h.Standing() != name {
+			t.Errorf("%s: the certificate of %s is good: those from before %s ended", name, issued, h.RevokedBefore)
+		}
+		before := h.RevokedBefore
+		w.record("h0", event.HostRevoked{NotBefore: back, Reason: "signed earlier", Actor: "release"})
+		if h.RevokedBefore != before {
+			t.Errorf("%s: certificates from before %s were ended, now only those from before %s", name, before, h.RevokedBefore)
+		}
+	}
+}
