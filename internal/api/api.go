@@ -41,6 +41,8 @@ type Options struct {
 	Listen string
 	// OperatorListen is that of the operator API; empty serves it on Listen.
 	OperatorListen string
+	// Bind opens a listener; nil is net.Listen. Its addresses are *net.TCPAddr.
+	Bind func(network, address string) (net.Listener, error)
 	// Names are the DNS names and addresses of the server's certificate;
 	// localhost, 127.0.0.1 and ::1 are always in it.
 	Names []string
@@ -206,13 +208,17 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 	if o.Listen == "" {
 		o.Listen = ":8443"
 	}
+	bind := o.Bind
+	if bind == nil {
+		bind = net.Listen
+	}
 	addrs := []string{o.Listen}
 	if o.OperatorListen != "" {
 		addrs = append(addrs, o.OperatorListen)
 	}
 	var listeners []net.Listener
 	for i, addr := range addrs {
-		l, err := net.Listen("tcp", addr)
+		l, err := bind("tcp", addr)
 		if err != nil {
 			for _, l := range listeners {
 				err = errors.Join(err, l.Close())
