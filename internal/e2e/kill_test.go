@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -205,11 +206,28 @@ func (y *yard) follow(name string, n int) (ended bool) {
 	return false
 }
 
+// sleep stops the server or one agent as a paused machine does, and lets it go on
+// where it was (F13).
+func (y *yard) sleep() {
+	y.t.Helper()
+	p := y.server
+	if h := y.rng.IntN(2 * len(killHosts)); h < len(killHosts) {
+		p = y.agents[killHosts[h]]
+	}
+	must(y.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	<-time.After(time.Duration(y.rng.IntN(3000)) * time.Millisecond)
+	must(y.t, p.cmd.Process.Signal(syscall.SIGCONT))
+}
+
 // strike kills the server or one agent at a random instant, and starts it again
-// at once. Behind a killed server it checks that nothing acknowledged was lost.
+// at once, or has it sleep. Behind a killed server it checks that nothing acknowledged was lost.
 func (y *yard) strike(n int) {
 	y.t.Helper()
 	<-time.After(time.Duration(y.rng.IntN(40_000)) * time.Microsecond) // not only right after a commit
+	if y.rng.IntN(4) == 0 {
+		y.sleep()
+		return
+	}
 	if h := y.rng.IntN(2 * len(killHosts)); h < len(killHosts) {
 		name := killHosts[h]
 		y.agents[name].kill()
@@ -230,8 +248,8 @@ func (y *yard) strike(n int) {
 	}
 }
 
-// TestKilledProcessesLoseNothing kills the server and agents with SIGKILL at
-// random points of rollouts and checks S33, the whole log, and that every host
+// TestKilledProcessesLoseNothing kills the server and agents with SIGKILL, or stops
+// them for a while, at random points of rollouts and checks S33, the whole log, and that every host
 // runs what was released.
 func TestKilledProcessesLoseNothing(t *testing.T) {
 	t.Parallel()
@@ -264,7 +282,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 			ended = y.follow(name, 1)
 		}
 	}
-	t.Logf("%d kills over %d releases", kills, len(y.estate.made))
+	t.Logf("%d kills and stops over %d releases", kills, len(y.estate.made))
 	y.settle()
 	y.converged(last)
 }
