@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/sim/model"
+	"github.com/steadyfleet/steady/internal/sim/shadow"
 )
 
 // ledger is the store that every server of a schedule writes to, with a head
@@ -23,6 +23,7 @@ type ledger struct {
 	// modelled is for the model, in a schedule that it looks at.
 	modelled []model.Entry
 	audit    *audit.Log
+	shadow   *shadow.Shadow // of the leader's state; nil while it has to be made
 	term     uint64
 	batches  []int // where each ends: a backup holds whole ones
 	whole    int   // how much of it a backup has at least
@@ -112,17 +113,6 @@ func (l *ledger) fold() (*plan.State, error) {
 	return s, nil
 }
 
-// foldBytes does the same from what is stored.
-func (l *ledger) foldBytes() (*plan.State, error) {
-	s := plan.New(l.w.docs)
-	for i, e := range l.entries {
-		if err := s.Apply(e); err != nil {
-			return nil, fmt.Errorf("entry %d: %w", i+1, err)
-		}
-	}
-	return s, nil
-}
-
 // truncate throws away all after the batch that the nth entry is in.
 func (l *ledger) truncate(n int) {
 	i, _ := slices.BinarySearch(l.batches, n)
@@ -132,35 +122,5 @@ func (l *ledger) truncate(n int) {
 	if l.w.modelled {
 		l.modelled = l.modelled[:n:n]
 	}
-	l.cut = true
-}
-
-// refold checks that the log folds to the live state: from the bytes in one
-// schedule of eight, from the decoded events in the others.
-func (l *ledger) refold(live *plan.State) error {
-	fold := l.fold
-	if l.fromBytes() {
-		fold = l.foldBytes
-	}
-	fresh, err := fold()
-	if err != nil {
-		return err
-	}
-	a, err := json.Marshal(live)
-	if err != nil {
-		return err
-	}
-	b, err := json.Marshal(fresh)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(a, b) {
-		i := 0
-		for i < len(a) && i < len(b) && a[i] == b[i] {
-			i++
-		}
-		cut := func(x []byte) []byte { return bytes.TrimSpace(x[max(0, min(i, len(x))-120):min(len(x), i+120)]) }
-		return fmt.Errorf("live …%s… folded …%s…", cut(a), cut(b))
-	}
-	return nil
+	l.cut, l.shadow = true, nil
 }

@@ -59,7 +59,10 @@ func (s *server) goOn(state *plan.State, head int) {
 		s.state.Watch(nil)
 	}
 	s.state, s.head, s.folded = state, head, s.folded[:0]
-	state.Watch(func(e event.Entry, ev event.Event) { s.folded = append(s.folded, folded{e, ev}) })
+	state.Watch(func(e event.Entry, ev event.Event) {
+		s.follow(e, ev)
+		s.folded = append(s.folded, folded{e, ev})
+	})
 }
 
 // now is the wall clock, which never goes back while the process lives.
@@ -80,7 +83,7 @@ func (s *server) commit(entries []event.Entry, err error) bool {
 	}
 	if s.w.faulty(ServerCrash, 0.0005) {
 		s.w.trace("the server dies before a commit")
-		s.head = -1 // what it folded is not in the log
+		s.head, s.w.log.shadow = -1, nil // what they folded is not in the log
 		s.die(s.w.between(clock.Second, 2*clock.Minute))
 		return false
 	}
@@ -95,6 +98,7 @@ func (s *server) commit(entries []event.Entry, err error) bool {
 		return false
 	}
 	s.head += len(entries)
+	s.agrees()
 	s.nudge()
 	for i := range entries {
 		if e := &entries[i]; e.Type == (event.Granted{}).EventType() {

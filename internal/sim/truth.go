@@ -295,7 +295,7 @@ func (w *World) unsettled() string {
 // checkEnd holds the server's picture against the hosts once all is at rest.
 func (w *World) checkEnd() {
 	s := w.server
-	if err := w.log.refold(s.state); err != nil {
+	if err := s.refold(); err != nil {
 		w.violate("S25", "%v", err)
 	}
 	for _, a := range w.agents {

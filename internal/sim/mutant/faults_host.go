@@ -68,5 +68,6 @@ func Faults() []Fault {
 	all = append(all, planner...)
 	all = append(all, decided...)
 	all = append(all, hosts...)
+	all = append(all, passing...)
 	return append(all, documents...)
 }
