@@ -132,6 +132,35 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
+// FuzzParsePublicKey: what is taken is one Ed25519 key, which reads back the same;
+// a private key never is.
+func FuzzParsePublicKey(f *testing.F) {
+	key := newKey(f)
+	good, err := EncodePublicKey(key.Public().(ed25519.PublicKey))
+	must(f, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(f, err)
+	private := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
+	f.Add(good)
+	f.Add(private)
+	f.Add(append(bytes.Clone(good), private...))
+	f.Add(bytes.ReplaceAll(private, []byte("PRIVATE"), []byte("PUBLIC")))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		pub, err := ParsePublicKey(raw)
+		if err != nil {
+			return
+		}
+		if _, err := ParseKey(raw); err == nil || len(pub) != ed25519.PublicKeySize {
+			t.Fatalf("took %q", raw)
+		}
+		again, err := EncodePublicKey(pub)
+		must(t, err)
+		if back, err := ParsePublicKey(again); err != nil || !back.Equal(pub) {
+			t.Fatalf("it does not read back: %v", err)
+		}
+	})
+}
+
 // FuzzVerifyHead: no signature but the one that was made holds, for no other
 // host, fleet, incarnation or head.
 func FuzzVerifyHead(f *testing.F) {

@@ -14,11 +14,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 const (
-	keyBlock  = "PRIVATE KEY"
-	certBlock = "CERTIFICATE"
+	keyBlock    = "PRIVATE KEY"
+	publicBlock = "PUBLIC KEY"
+	certBlock   = "CERTIFICATE"
 	// maxFile bounds what is read from a key or certificate file.
 	maxFile = 1 << 20
 )
@@ -89,6 +91,44 @@ func ParseKey(raw []byte) (crypto.Signer, error) {
 		}
 	}
 	return nil, fmt.Errorf("a %T; expected Ed25519 or ECDSA P-256", parsed)
+}
+
+// EncodePublicKey writes a public key as SPKI PEM, the form that ParsePublicKey
+// and openssl pkey -pubin read.
+func EncodePublicKey(key ed25519.PublicKey) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der}), nil
+}
+
+// ErrPrivate is in the chain of the error for a private key where a public one
+// belongs.
+var ErrPrivate = errors.New("this is a private key")
+
+// ParsePublicKey reads an Ed25519 public key as EncodePublicKey writes it. It
+// refuses a private key: whoever was handed one has it.
+func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
+	if len(raw) > maxFile {
+		return nil, fmt.Errorf("%d bytes: at most %d are taken", len(raw), maxFile)
+	}
+	if block, _ := pem.Decode(raw); block != nil && strings.HasSuffix(block.Type, keyBlock) {
+		return nil, ErrPrivate
+	}
+	der, err := onePEM(raw, publicBlock)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(ed25519.PublicKey)
+	if !ok {
+		return nil, fmt.Errorf("a %T; expected Ed25519", parsed)
+	}
+	return key, nil
 }
 
 // KeyFile loads the key at path or, when there is none, makes an Ed25519 key

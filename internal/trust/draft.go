@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -15,7 +16,8 @@ import (
 type Draft struct {
 	Root   Root
 	Digest digest.Digest // of the payload, for holders to compare
-	// Before and After are who signs for the trusted root and for the new one.
+	// Before and After are who signs for the trusted root and for the new one; a
+	// first root has none before it.
 	Before, After Quorum
 
 	env Envelope
@@ -65,14 +67,47 @@ func (v Verifier) Draft(raw []byte) (Draft, error) {
 	if err := next.follows(v.ring); err != nil {
 		return Draft{}, err
 	}
-	d := Draft{Root: next.root, Digest: digest.Of(e.Payload), Before: v.ring.quorum(), After: next.quorum(), env: e}
+	return signedBy(e, v.ring, next)
+}
+
+// FirstDraft reads a draft of a fleet's first root, which follows none: its own
+// holders alone sign it, and Before stays empty. Nothing but them says that it is
+// the right one: holders compare its digest.
+func FirstDraft(raw []byte) (Draft, error) {
+	r, err := ReadRoot(raw)
+	if err != nil {
+		return Draft{}, err
+	}
+	if r.Version != 1 {
+		return Draft{}, refuse(RootInvalid, "root version %d is not a fleet's first; roots are taken one by one, from version 1 on", r.Version)
+	}
+	e, err := parseEnvelope(raw, 0)
+	if err != nil {
+		return Draft{}, err
+	}
+	first, err := openRoot(r.Fleet, e)
+	if err != nil {
+		return Draft{}, err
+	}
+	return signedBy(e, nil, first)
+}
+
+// signedBy checks every signature of a draft; before is nil for a first root.
+func signedBy(e Envelope, before, next *keyring) (Draft, error) {
+	d := Draft{Root: next.root, Digest: digest.Of(e.Payload), After: next.quorum(), env: e}
+	type side struct {
+		ring *keyring
+		q    *Quorum
+	}
+	sides := []side{{next, &d.After}}
+	if before != nil {
+		d.Before = before.quorum()
+		sides = append(sides, side{before, &d.Before})
+	}
 	message := PAE(e.PayloadType, e.Payload)
 	for _, s := range e.Signatures {
 		known := false
-		for _, side := range []struct {
-			ring *keyring
-			q    *Quorum
-		}{{v.ring, &d.Before}, {next, &d.After}} {
+		for _, side := range sides {
 			pub, ok := side.ring.roles[RoleRoot].keys[s.KeyID]
 			if !ok {
 				continue
@@ -84,7 +119,7 @@ func (v Verifier) Draft(raw []byte) (Draft, error) {
 			side.q.Signed = append(side.q.Signed, s.KeyID)
 		}
 		if !known {
-			return Draft{}, refuse(ManifestVerifyFailed, "key %s is a root key of neither version %d nor %d", short(s.KeyID), v.RootVersion(), next.root.Version)
+			return Draft{}, refuse(ManifestVerifyFailed, "key %s %s", short(s.KeyID), d.noHolder())
 		}
 	}
 	slices.Sort(d.Before.Signed)
@@ -92,12 +127,23 @@ func (v Verifier) Draft(raw []byte) (Draft, error) {
 	return d, nil
 }
 
+// First reports whether the draft is of a fleet's first root.
+func (d Draft) First() bool { return d.Before.Version == 0 }
+
+// noHolder is what is said of a key that may not sign the draft.
+func (d Draft) noHolder() string {
+	if d.First() {
+		return fmt.Sprintf("is no root key of version %d", d.After.Version)
+	}
+	return fmt.Sprintf("is a root key of neither version %d nor %d", d.Before.Version, d.After.Version)
+}
+
 // Sign adds signatures. A key that signed already, and one of neither root, are
 // refused.
 func (d Draft) Sign(signers ...Signer) ([]byte, error) {
 	for _, s := range signers {
 		if !slices.Contains(d.Before.Keys, s.id) && !slices.Contains(d.After.Keys, s.id) {
-			return nil, refuse(RootInvalid, "key %s is a root key of neither version %d nor %d; use the folder of a share", short(s.id), d.Before.Version, d.After.Version)
+			return nil, refuse(RootInvalid, "key %s %s; use the folder of a share", short(s.id), d.noHolder())
 		}
 		if d.SignedBy(s.id) {
 			return nil, refuse(RootInvalid, "key %s has signed already", short(s.id))

@@ -33,6 +33,12 @@ func Roots(dir string) ([][]byte, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		case len(chain) == 0:
+			if first, err := waiting(dir); err == nil && first != "" {
+				return nil, fmt.Errorf("the first root, %s, waits for signatures of its holders: steady keys root show says whose", first)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, PublicFile)); err == nil {
+				return nil, fmt.Errorf("%s holds a share and no root yet: bring it the roots from %s on with steady keys root add-signature FILE", dir, RootFile(1))
+			}
 			return nil, fmt.Errorf("%s does not exist; steady keys init makes it, --keys names its folder", filepath.Join(dir, RootFile(1)))
 		default:
 			return chain, nil
@@ -65,6 +71,29 @@ func Newest(dir string) (trust.Verifier, error) {
 		}
 	}
 	return v, err
+}
+
+// trusted is Newest; for a folder that has no root yet, but a share or a first root
+// that waits, it is the zero Verifier, which only a first root follows.
+func trusted(dir string) (trust.Verifier, error) {
+	if _, err := os.Lstat(filepath.Join(dir, RootFile(1))); errors.Is(err, fs.ErrNotExist) {
+		first, err := waiting(dir)
+		if err != nil || first != "" {
+			return trust.Verifier{}, err
+		}
+		if _, err := os.Lstat(filepath.Join(dir, KeyFile(trust.RoleRoot))); err == nil {
+			return trust.Verifier{}, nil
+		}
+	}
+	return Newest(dir)
+}
+
+// draft reads a root on its way that follows those of a folder.
+func draft(v trust.Verifier, raw []byte) (trust.Draft, error) {
+	if v.RootVersion() == 0 {
+		return trust.FirstDraft(raw)
+	}
+	return v.Draft(raw)
 }
 
 // shareRoots gives every holder's and operator's folder below dir the chain of roots.

@@ -32,18 +32,27 @@ type Made struct {
 	Root    string                `json:"root"`
 	Expires clock.Instant         `json:"expires"`
 	Keys    map[trust.Role]string `json:"keys"` // key ids; of the root role the first
-	// Threshold of the Shares must sign a root; one file holds the key when there
-	// is one share.
+	// Threshold of the Shares, and of those whose holders brought a public key, must
+	// sign a root; one file holds the key when there is one share.
 	Threshold int      `json:"threshold"`
-	Shares    []string `json:"shares,omitempty"` // folders
+	Shares    []string `json:"shares,omitempty"`  // folders
+	Brought   []string `json:"brought,omitempty"` // key ids
 	// Operators are the folders of override keys, when there are several.
 	Operators []string `json:"operators,omitempty"`
+	// First is how the first root stands: it waits in Root for its holders until it is
+	// complete.
+	First Pending `json:"-"`
 }
 
 // Holders says how many hold a share of the root role and how many of them must
 // sign, and how many operators have a key of the override role: which of them must
 // sign follows from the action. The zero value is one of each.
-type Holders struct{ Threshold, Shares, Overrides int }
+type Holders struct {
+	Threshold, Shares, Overrides int
+	// ShareKeys are files with the public keys of shares that their holders made
+	// (MakeShare) and keep; the others are made here.
+	ShareKeys []string
+}
 
 // MaxShares bounds the holders: one envelope has room for those of two roots.
 // MaxOverrides bounds the operators: all of them fit in one envelope.
@@ -53,14 +62,20 @@ const (
 )
 
 func (h Holders) normal() (Holders, error) {
-	h.Shares, h.Overrides = max(h.Shares, 1), max(h.Overrides, 1)
+	if h.Shares == 0 {
+		h.Shares = max(1, len(h.ShareKeys))
+	}
+	h.Overrides = max(h.Overrides, 1)
 	if h.Overrides > MaxOverrides {
 		return h, fmt.Errorf("%d override keys: expected at most %d", h.Overrides, MaxOverrides)
+	}
+	if len(h.ShareKeys) > h.Shares {
+		return h, fmt.Errorf("%d public keys for %d shares: expected one for each holder at most; give more shares, or fewer keys", len(h.ShareKeys), h.Shares)
 	}
 	if h.Threshold == 0 {
 		h.Threshold = h.Shares/2 + 1
 	}
-	if h.Shares > MaxShares || h.Threshold < 1 || h.Threshold > h.Shares {
+	if h.Shares < 1 || h.Shares > MaxShares || h.Threshold < 1 || h.Threshold > h.Shares {
 		return h, fmt.Errorf("%d of %d shares: expected a threshold from 1 to the number of shares, and at most %d shares", h.Threshold, h.Shares, MaxShares)
 	}
 	return h, nil
@@ -74,7 +89,9 @@ func Init(dir, fleetName string, life clock.Duration, now clock.Instant) (Made, 
 }
 
 // InitShared is Init with several holders of the root role or of the override role,
-// each key in a folder of its own below dir, to be carried away.
+// each key in a folder of its own below dir, to be carried away. When holders keep
+// their keys, the first root waits in dir/next until enough of them have signed it
+// (SignFile, AddSignatures).
 func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h Holders) (Made, error) {
 	dir = filepath.Clean(dir)
 	if err := fleet.CheckName(fleetName); err != nil {
@@ -102,24 +119,29 @@ func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h
 		if role == trust.RoleRoot {
 			holders = signers
 		}
-		made.Keys[role], roles[role] = signers[0].KeyID(), spec
+		if made.Keys[role], err = trust.KeyID(spec.Keys[0]); err != nil {
+			return Made{}, err
+		}
+		roles[role] = spec
+	}
+	for _, key := range roles[trust.RoleRoot].Keys[len(holders):] {
+		id, err := trust.KeyID(key)
+		if err != nil {
+			return Made{}, err
+		}
+		made.Brought = append(made.Brought, id)
 	}
 	head := fleet.Document{Fleet: fleetName, Epoch: 1, Version: 1, IssuedAt: now}
 	root, err := trust.NewRoot(head, made.Expires, roles)
 	if err != nil {
 		return Made{}, err
 	}
-	env, err := trust.SignRoot(root, holders...)
-	if err != nil {
+	if made.First, err = placeFirst(next, root, holders); err != nil {
 		return Made{}, err
 	}
-	if err := os.WriteFile(filepath.Join(next, RootFile(1)), env, 0o644); err != nil {
-		return Made{}, err
-	}
-	if err := shareRoots(next); err != nil {
-		return Made{}, err
-	}
-	for i := range h.Shares {
+	made.Root = filepath.Join(dir, made.First.File)
+	made.First.File = made.Root
+	for i := range h.Shares - len(h.ShareKeys) {
 		if h.Shares > 1 {
 			made.Shares = append(made.Shares, filepath.Join(dir, sharesDir, shareName(i)))
 		}
@@ -132,6 +154,33 @@ func InitShared(dir, fleetName string, life clock.Duration, now clock.Instant, h
 	return made, os.Rename(next, dir)
 }
 
+// placeFirst signs the first root with the keys at hand and writes it into a folder,
+// where it is complete or waits for its holders. The file of what it returns is
+// relative to the folder.
+func placeFirst(dir string, root trust.Root, signers []trust.Signer) (Pending, error) {
+	raw, err := trust.NewDraft(root)
+	if err != nil {
+		return Pending{}, err
+	}
+	if raw, err = signDraft(trust.Verifier{}, raw, signers); err != nil {
+		return Pending{}, err
+	}
+	p := Pending{File: RootFile(1)}
+	if p.Draft, err = draft(trust.Verifier{}, raw); err != nil {
+		return Pending{}, err
+	}
+	if p.Done = p.Draft.Complete(); !p.Done {
+		p.File = filepath.Join(nextDir, p.File)
+		if err := os.Mkdir(filepath.Join(dir, nextDir), 0o700); err != nil {
+			return Pending{}, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, p.File), raw, 0o644); err != nil || !p.Done {
+		return p, err
+	}
+	return p, shareRoots(dir)
+}
+
 // workFolder makes a folder beside dir in which things are made before they
 // take their place at once.
 func workFolder(dir, parent string) (string, error) {
@@ -141,21 +190,21 @@ func workFolder(dir, parent string) (string, error) {
 	return os.MkdirTemp(parent, "."+filepath.Base(dir)+".new-")
 }
 
-// newRole makes the keys of a role in a folder: one, or one per holder of the root
-// role and per operator.
+// newRole makes the keys of a role in a folder: one, or one per operator and per
+// holder of the root role that brings none. The keys that holders bring come last.
 func newRole(dir string, role trust.Role, h Holders) ([]trust.Signer, trust.RoleSpec, error) {
-	n, parent, nameOf := 1, "", shareName
+	n, several, parent, nameOf := 1, false, "", shareName
 	spec := trust.RoleSpec{Threshold: 1}
 	switch role {
 	case trust.RoleRoot:
-		n, parent, spec.Threshold = h.Shares, sharesDir, h.Threshold
+		n, several, parent, spec.Threshold = h.Shares-len(h.ShareKeys), h.Shares > 1, sharesDir, h.Threshold
 	case trust.RoleOverride: // how many must sign follows from the action
-		n, parent, nameOf = h.Overrides, operatorsDir, operatorName
+		n, several, parent, nameOf = h.Overrides, h.Overrides > 1, operatorsDir, operatorName
 	}
 	var signers []trust.Signer
 	for i := range n {
 		path := filepath.Join(dir, KeyFile(role))
-		if n > 1 {
+		if several {
 			path = filepath.Join(dir, parent, nameOf(i), KeyFile(role))
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				return nil, spec, err
@@ -166,6 +215,13 @@ func newRole(dir string, role trust.Role, h Holders) ([]trust.Signer, trust.Role
 			return nil, spec, fmt.Errorf("%s key: %w", role, err)
 		}
 		signers, spec.Keys = append(signers, s), append(spec.Keys, s.Public())
+	}
+	if role == trust.RoleRoot {
+		brought, err := shareKeys(h.ShareKeys)
+		if err != nil {
+			return nil, spec, err
+		}
+		spec.Keys = append(spec.Keys, brought...)
 	}
 	return signers, spec, nil
 }

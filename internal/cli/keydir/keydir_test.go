@@ -1,8 +1,10 @@
 package keydir_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,5 +66,68 @@ func TestInitRefuses(t *testing.T) {
 	}
 	if _, err := keydir.Roots(t.TempDir()); err == nil || !strings.Contains(err.Error(), "steady keys init makes it") {
 		t.Errorf("a missing root: %v", err)
+	}
+}
+
+// TestTheFirstRootNeedsItsThreshold: however many holders bring a key, the first root
+// counts exactly when the threshold of them has signed.
+func TestTheFirstRootNeedsItsThreshold(t *testing.T) {
+	base := t.TempDir()
+	var holders, keys []string
+	for i := range 3 {
+		holders = append(holders, filepath.Join(base, "holder", strconv.Itoa(i)))
+		share, err := keydir.MakeShare(holders[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, share.Public)
+	}
+	for brought := 1; brought <= len(keys); brought++ {
+		for shares := brought; shares <= brought+1; shares++ {
+			for threshold := 1; threshold <= shares; threshold++ {
+				t.Run(fmt.Sprintf("%d of %d, %d brought", threshold, shares, brought), func(t *testing.T) {
+					meetsThreshold(t, keydir.Holders{Threshold: threshold, Shares: shares, ShareKeys: keys[:brought]}, holders[:brought])
+				})
+			}
+		}
+	}
+}
+
+// meetsThreshold has holders hand back a signed copy one after the other.
+func meetsThreshold(t *testing.T, h keydir.Holders, holders []string) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	made, err := keydir.InitShared(dir, "acme", keydir.RootLife, now, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := h.Shares - len(holders) // those made here
+	check := func(p keydir.Pending) {
+		_, err := keydir.Newest(dir)
+		if done := signed >= h.Threshold; p.Done != done || (err == nil) != done {
+			t.Fatalf("%d shares signed: done %t, the root is taken: %v", signed, p.Done, err)
+		}
+	}
+	check(made.First)
+	for _, who := range holders {
+		if signed >= h.Threshold {
+			return
+		}
+		copied := filepath.Join(t.TempDir(), "copy")
+		raw, err := os.ReadFile(made.Root)
+		if err == nil {
+			err = os.WriteFile(copied, raw, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keydir.SignFile(who, copied); err != nil {
+			t.Fatal(err)
+		}
+		p, err := keydir.AddSignatures(dir, copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed++
+		check(p)
 	}
 }

@@ -34,10 +34,13 @@ type Pending struct {
 	File  string      `json:"file"`
 	Draft trust.Draft `json:"-"`
 	// Made names the keys that the change made, by role; of the root role the
-	// first.
+	// first, if holders did not bring all of them.
 	Made map[trust.Role]string `json:"made,omitempty"`
 	// Done says that the root is complete and part of the chain.
 	Done bool `json:"done"`
+	// Here says that the change was made in this folder, and not in another one from
+	// which a complete root was taken.
+	Here bool `json:"-"`
 }
 
 // Rotate makes the successor of the newest root, with new keys for the roles of
@@ -55,8 +58,12 @@ func Rotate(dir string, c Change, now clock.Instant) (Pending, error) {
 	if err != nil {
 		return Pending{}, err
 	}
-	if c.Holders.Shares == 0 && c.Holders.Threshold == 0 {
-		c.Holders.Threshold, c.Holders.Shares = spec[trust.RoleRoot].Threshold, len(spec[trust.RoleRoot].Keys)
+	before := spec[trust.RoleRoot]
+	if c.Holders.Shares == 0 {
+		c.Holders.Shares = max(len(before.Keys), len(c.Holders.ShareKeys))
+		if c.Holders.Threshold == 0 && c.Holders.Shares == len(before.Keys) {
+			c.Holders.Threshold = before.Threshold
+		}
 	}
 	if c.Holders.Overrides == 0 {
 		c.Holders.Overrides = len(spec[trust.RoleOverride].Keys)
@@ -69,14 +76,16 @@ func Rotate(dir string, c Change, now clock.Instant) (Pending, error) {
 		return Pending{}, err
 	}
 	defer os.RemoveAll(work)
-	p := Pending{File: filepath.Join(dir, nextDir, RootFile(int(old.Version)+1)), Made: map[trust.Role]string{}}
+	p := Pending{File: filepath.Join(dir, nextDir, RootFile(int(old.Version)+1)), Made: map[trust.Role]string{}, Here: true}
 	var signers []trust.Signer
 	for _, role := range c.Roles {
 		made, s, err := newRole(work, role, c.Holders)
 		if err != nil {
 			return Pending{}, err
 		}
-		p.Made[role], spec[role] = made[0].KeyID(), s
+		if spec[role] = s; len(made) > 0 {
+			p.Made[role] = made[0].KeyID()
+		}
 		if role == trust.RoleRoot {
 			signers = made
 		}
@@ -164,7 +173,7 @@ func holders(dir string, named []string) ([]trust.Signer, error) {
 
 // signDraft adds the signatures that are not there yet.
 func signDraft(v trust.Verifier, raw []byte, signers []trust.Signer) ([]byte, error) {
-	d, err := v.Draft(raw)
+	d, err := draft(v, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +188,16 @@ func settle(dir string, v trust.Verifier, p Pending) (Pending, error) {
 	if err != nil {
 		return p, err
 	}
-	if p.Draft, err = v.Draft(raw); err != nil {
+	if p.Draft, err = draft(v, raw); err != nil {
 		return p, fmt.Errorf("%s: %w", p.File, err)
 	}
 	if !p.Draft.Complete() {
 		return p, nil
 	}
-	if err := install(dir, v.RootVersion()); err != nil {
-		return p, err
+	if !p.Draft.First() { // whose keys are in their place already
+		if err := install(dir, v.RootVersion(), p.Draft.Root); err != nil {
+			return p, err
+		}
 	}
 	// The root is last: until it is there the change is under way.
 	final := filepath.Join(dir, filepath.Base(p.File))
@@ -198,8 +209,9 @@ func settle(dir string, v trust.Verifier, p Pending) (Pending, error) {
 }
 
 // install moves new keys from dir/next to their place and those that they
-// replace to dir/retired. version is that of the root that ends.
-func install(dir string, version uint64) error {
+// replace to dir/retired. version is that of the root that ends, next the one that
+// begins.
+func install(dir string, version uint64, next trust.Root) error {
 	retired := filepath.Join(dir, retiredDir)
 	if err := os.MkdirAll(retired, 0o700); err != nil {
 		return err
@@ -233,7 +245,41 @@ func install(dir string, version uint64) error {
 			}
 		}
 	}
+	// Holders may have brought all keys of the root role: nothing new takes the place.
+	for _, name := range []string{KeyFile(trust.RoleRoot), sharesDir} {
+		if over, err := ended(filepath.Join(dir, name), next); err != nil {
+			return err
+		} else if over {
+			if err := aside(name); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// ended reports whether a folder of shares, or the file of a root key, holds keys and
+// none that counts in a root.
+func ended(path string, root trust.Root) (bool, error) {
+	files, err := filepath.Glob(filepath.Join(path, "*", KeyFile(trust.RoleRoot)))
+	if err != nil {
+		return false, err
+	}
+	if filepath.Base(path) != sharesDir {
+		files = []string{path}
+	}
+	found := false
+	for _, file := range files {
+		s, err := Signer(filepath.Dir(file), trust.RoleRoot)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || slices.Contains(root.Roles[trust.RoleRoot].KeyIDs, s.KeyID()) {
+			return false, err
+		}
+		found = true
+	}
+	return found, nil
 }
 
 // severalDir is the folder of a role's keys when it has several holders, or empty.
@@ -252,7 +298,7 @@ func severalDir(role trust.Role) string {
 // follow. It returns how the draft stands.
 func SignFile(dir, file string) (Pending, error) {
 	p := Pending{File: file}
-	v, err := Newest(dir)
+	v, err := trusted(dir)
 	if err != nil {
 		return p, err
 	}
@@ -265,7 +311,7 @@ func SignFile(dir, file string) (Pending, error) {
 		return p, err
 	}
 	if len(signers) == 0 {
-		return p, fmt.Errorf("%s holds no root key and no share; --keys names the folder of a holder", dir)
+		return p, fmt.Errorf("%s holds no root key and no share; --keys names the folder of a holder, who makes it with steady keys share", dir)
 	}
 	signed, err := signDraft(v, raw, signers)
 	if err != nil {
@@ -274,7 +320,7 @@ func SignFile(dir, file string) (Pending, error) {
 	if err := replaceFile(file, signed); err != nil {
 		return p, err
 	}
-	p.Draft, err = v.Draft(signed)
+	p.Draft, err = draft(v, signed)
 	return p, err
 }
 
@@ -283,7 +329,7 @@ func SignFile(dir, file string) (Pending, error) {
 // be complete and becomes part of the chain.
 func AddSignatures(dir, file string) (Pending, error) {
 	p := Pending{File: file}
-	v, err := Newest(dir)
+	v, err := trusted(dir)
 	if err != nil {
 		return p, err
 	}
@@ -291,7 +337,7 @@ func AddSignatures(dir, file string) (Pending, error) {
 	if err != nil {
 		return p, err
 	}
-	d, err := v.Draft(raw)
+	d, err := draft(v, raw)
 	if err != nil {
 		return p, fmt.Errorf("%s: %w%s", file, err, behind(v, raw))
 	}
@@ -310,7 +356,7 @@ func AddSignatures(dir, file string) (Pending, error) {
 	if err != nil {
 		return p, err
 	}
-	mine, err := v.Draft(own)
+	mine, err := draft(v, own)
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", here, err)
 	}
@@ -320,7 +366,7 @@ func AddSignatures(dir, file string) (Pending, error) {
 	if err := replaceFile(here, raw); err != nil {
 		return p, err
 	}
-	p.File = here
+	p.File, p.Here = here, true
 	return settle(dir, v, p)
 }
 
@@ -330,13 +376,16 @@ func behind(v trust.Verifier, raw []byte) string {
 	if err != nil || r.Version <= v.RootVersion()+1 {
 		return ""
 	}
+	if v.RootVersion() == 0 {
+		return fmt.Sprintf("; the folder has none yet: add %s and those after it first (steady keys root add-signature)", RootFile(1))
+	}
 	return fmt.Sprintf("; the folder has roots up to %s: add those in between first (steady keys root add-signature)", RootFile(int(v.RootVersion())))
 }
 
 // Show reads a draft or a root of the chain of dir; an empty file is what waits
 // there, or the newest root.
 func Show(dir, file string) (Pending, trust.Verifier, error) {
-	v, err := Newest(dir)
+	v, err := trusted(dir)
 	if err != nil {
 		return Pending{}, v, err
 	}
@@ -350,7 +399,7 @@ func Show(dir, file string) (Pending, trust.Verifier, error) {
 		return Pending{}, v, err
 	}
 	p := Pending{File: file}
-	if p.Draft, err = v.Draft(raw); err != nil {
+	if p.Draft, err = draft(v, raw); err != nil {
 		return p, v, fmt.Errorf("%s: %w%s", file, err, behind(v, raw))
 	}
 	return p, v, nil

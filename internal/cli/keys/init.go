@@ -34,7 +34,7 @@ func Command(e *command.Env) *cobra.Command {
 	a := verbs{e}
 	return command.Group(command.GroupDeclare, "keys", "Make and replace the keys of a fleet",
 		"  steady keys init\n  steady keys show\n  steady keys rotate --role release\n  steady keys epoch --role release --reason 'laptop stolen'",
-		a.initCmd(), a.showCmd(), a.rotateCmd(), a.epochCmd(), a.rootCmd())
+		a.initCmd(), a.shareCmd(), a.showCmd(), a.rotateCmd(), a.epochCmd(), a.rootCmd())
 }
 
 func (a verbs) initCmd() *cobra.Command {
@@ -51,10 +51,14 @@ With --shares the root role has several holders: each share is in a folder of it
 own below DIR/shares, to be carried to its holder, and --threshold of them must
 sign every later root.
 
+A holder who makes the share on a machine of their own (steady keys share) brings
+its public key alone: --share-key FILE. When the shares made here are too few to
+sign it, the first root waits in DIR/next for its holders, see steady keys root.
+
 The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
-		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3\n  steady keys init --override-keys 2",
+		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3\n  steady keys init --override-keys 2\n  steady keys init --threshold 2 --share-key alice.pub --share-key bob.pub --share-key carol.pub",
 		Args:    exit.Args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := lifeOf(life)
 			if err != nil {
 				return err
@@ -63,6 +67,9 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 				if name, err = a.fleetName(fleetDir); err != nil {
 					return err
 				}
+			}
+			if cmd.Flags().Changed("shares") && h.Shares < 1 {
+				return exit.Badf("--shares %d: expected at least 1", h.Shares)
 			}
 			made, err := keydir.InitShared(dir, name, d, a.Wall(), h)
 			if err != nil {
@@ -76,7 +83,8 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 	cmd.Flags().StringVar(&name, "fleet", "", "name of the fleet")
 	cmd.Flags().StringVar(&life, "life", keydir.RootLife.String(), "how long the root document is good")
 	cmd.Flags().IntVar(&h.Threshold, "threshold", 0, "how many shares of the root role must sign (default: more than half)")
-	cmd.Flags().IntVar(&h.Shares, "shares", 1, "how many hold a share of the root role")
+	cmd.Flags().IntVar(&h.Shares, "shares", 0, "how many hold a share of the root role (default: 1, or one for each --share-key)")
+	shareKeyFlag(cmd, &h)
 	cmd.Flags().IntVar(&h.Overrides, "override-keys", 1, "how many operators have an override key")
 	return a.PrintsData(cmd)
 }
@@ -97,8 +105,8 @@ func (a verbs) showKeys(made keydir.Made) error {
 	var rows [][]string
 	for _, role := range trust.Roles() {
 		file := keydir.KeyFile(role)
-		if role == trust.RoleRoot && len(made.Shares) > 0 {
-			file = fmt.Sprintf("%d shares", len(made.Shares))
+		if holders := len(made.Shares) + len(made.Brought); role == trust.RoleRoot && holders > 0 {
+			file = fmt.Sprintf("%d shares", holders)
 		}
 		if role == trust.RoleOverride && len(made.Operators) > 0 {
 			file = fmt.Sprintf("%d operators", len(made.Operators))
@@ -108,15 +116,27 @@ func (a verbs) showKeys(made keydir.Made) error {
 	if err := term.Rows(a.Out, []string{"file", "key", "use"}, rows); err != nil {
 		return err
 	}
-	a.Say("Root of trust: %s, good until %s\n", made.Root, made.Expires)
+	if made.First.Done {
+		a.Say("Root of trust: %s, good until %s\n", made.Root, made.Expires)
+	}
 	for _, share := range made.Shares {
 		a.Say("Share of the root role: %s\n", share)
 	}
-	if len(made.Shares) > 0 {
-		a.Say("%d of %d holders must sign a new root: carry each folder to its holder, then remove it here\n", made.Threshold, len(made.Shares))
+	for _, key := range made.Brought {
+		a.Say("Share of the root role that its holder keeps: key %s\n", key[:12])
+	}
+	if holders := len(made.Shares) + len(made.Brought); holders > 0 {
+		a.Say("%d of %d holders must sign a new root", made.Threshold, holders)
+		if len(made.Shares) > 0 {
+			a.Say(": carry each folder to its holder, then remove it here")
+		}
+		a.Say("\n")
 	}
 	for _, folder := range made.Operators {
 		a.Say("Override key of an operator: %s\n", folder)
+	}
+	if !made.First.Done {
+		return a.showDraft(viewDraft(made.First))
 	}
 	a.Say("Next: steady release build && steady release sign\n")
 	return nil

@@ -19,9 +19,11 @@ func (a verbs) rootCmd() *cobra.Command {
 		"  steady keys root show\n  steady keys root sign 2.root.json --keys /media/usb/holder-1\n  steady keys root add-signature 2.root.json\n  steady keys root push",
 		a.rootShow(), a.rootSign(), a.rootAdd(), a.rootPush())
 	cmd.Long = `A root that needs more holders than one waits in KEYS/next, where steady keys
-rotate and steady keys epoch put it. Copy that file to a holder, who looks at it
-(root show) and signs it (root sign); pass it on until enough have signed, and
-bring it back (root add-signature). Holders compare the digest that is shown.`
+init, steady keys rotate and steady keys epoch put it. Copy that file to a holder,
+who looks at it (root show) and signs it (root sign) with a folder that never
+leaves the holder; pass it on until enough have signed, and bring it back (root
+add-signature). Copies that were signed apart may be brought one after the other.
+Holders compare the digest that is shown.`
 	return cmd
 }
 
@@ -29,59 +31,62 @@ func keysFlag(cmd *cobra.Command, keys *string) {
 	cmd.Flags().StringVar(keys, "keys", "keys", "folder with the keys and roots")
 }
 
-func (a verbs) rootShow() *cobra.Command {
+// withKeys makes a command that works on a folder of keys and prints data.
+func (a verbs) withKeys(cmd *cobra.Command, do func(dir string, args []string) error) *cobra.Command {
 	var dir string
+	keysFlag(cmd, &dir)
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return do(dir, args) }
+	return a.PrintsData(cmd)
+}
+
+func (a verbs) rootShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show [FILE]", Short: "Show what a root would change, and who has signed it",
 		Long: `Compares a root that waits for signatures with the newest root of KEYS: by default
 the one in KEYS/next. Without one it shows the newest root.`,
 		Example: "  steady keys root show\n  steady keys root show 2.root.json --keys /media/usb/holder-1",
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			file := ""
-			if len(args) == 1 {
-				file = args[0]
-			}
-			p, v, err := keydir.Show(dir, file)
-			if err != nil {
-				return refused(err)
-			}
-			if p.Done {
-				return a.showNewest(dir, v)
-			}
-			view := viewDraft(p)
-			view.Changes = changes(v.RootDocument(), p.Draft.Root)
-			return a.Print(view, func() error { return a.showDraft(view) })
-		},
 	}
-	keysFlag(cmd, &dir)
-	return a.PrintsData(cmd)
+	return a.withKeys(cmd, func(dir string, args []string) error {
+		file := ""
+		if len(args) == 1 {
+			file = args[0]
+		}
+		p, v, err := keydir.Show(dir, file)
+		if err != nil {
+			return refused(err)
+		}
+		if p.Done {
+			return a.showNewest(dir, v)
+		}
+		view := viewDraft(p)
+		view.Changes = changes(v.RootDocument(), p.Draft.Root)
+		return a.Print(view, func() error { return a.showDraft(view) })
+	})
 }
 
 func (a verbs) rootSign() *cobra.Command {
-	var dir string
 	cmd := &cobra.Command{
 		Use: "sign FILE", Short: "Sign a root with the root keys of a folder",
 		Long: `Adds to FILE the signatures of the root key or the shares in KEYS. The chain of
 roots in KEYS says what FILE must follow; one that skips a version, lowers the
-epoch or is of another fleet is refused. Look at it with root show first.`,
-		Example: "  steady keys root sign 2.root.json --keys /media/usb/holder-1",
+epoch or is of another fleet is refused. Look at it with root show first.
+
+A share that has no root yet signs a fleet's first root, if that names its key:
+compare the digest with the other holders.`,
+		Example: "  steady keys root sign 2.root.json --keys /media/usb/holder-1\n  steady keys root sign 1.root.json --keys my-share",
 		Args:    exit.Args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := keydir.SignFile(dir, args[0])
-			if err != nil {
-				return refused(err)
-			}
-			view := viewDraft(p)
-			return a.Print(view, func() error { return a.showDraft(view) })
-		},
 	}
-	keysFlag(cmd, &dir)
-	return a.PrintsData(cmd)
+	return a.withKeys(cmd, func(dir string, args []string) error {
+		p, err := keydir.SignFile(dir, args[0])
+		if err != nil {
+			return refused(err)
+		}
+		return a.tellDraft(p, "")
+	})
 }
 
 func (a verbs) rootAdd() *cobra.Command {
-	var dir string
 	cmd := &cobra.Command{
 		Use: "add-signature FILE", Short: "Take the signatures of a root that holders signed",
 		Long: `Adds the signatures in FILE to the root that waits in KEYS/next. When enough have
@@ -89,25 +94,21 @@ signed, the root joins the chain in KEYS and the new keys take their place. In a
 folder of a holder, where nothing waits, a complete FILE joins the chain.`,
 		Example: "  steady keys root add-signature /media/usb/2.root.json",
 		Args:    exit.Args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := keydir.AddSignatures(dir, args[0])
-			if err != nil {
-				return refused(err)
-			}
-			view := viewDraft(p)
-			return a.Print(view, func() error {
-				if err := a.showDraft(view); err != nil {
-					return err
-				}
-				if p.Done {
-					a.Say("Next: steady keys root push\n")
-				}
-				return nil
-			})
-		},
 	}
-	keysFlag(cmd, &dir)
-	return a.PrintsData(cmd)
+	return a.withKeys(cmd, func(dir string, args []string) error {
+		p, err := keydir.AddSignatures(dir, args[0])
+		if err != nil {
+			return refused(err)
+		}
+		next := ""
+		switch {
+		case p.Done && p.Here && p.Draft.First():
+			next = "steady release build && steady release sign; every holder takes the root too: steady keys root add-signature FILE"
+		case p.Done && p.Here:
+			next = nextStep(false, false)
+		}
+		return a.tellDraft(p, next)
+	})
 }
 
 func (a verbs) rootPush() *cobra.Command {

@@ -28,8 +28,9 @@ func (c *change) flags(cmd *cobra.Command) {
 	f.StringVar(&c.life, "life", keydir.RootLife.String(), "how long the new root is good")
 	f.StringSliceVar(&c.roles, "role", nil, "role that gets a new key; may be repeated: release, timestamp, enrol, override, root")
 	f.StringSliceVar(&c.shares, "share", nil, "folder of a holder of the root role that signs at once; may be repeated")
-	f.IntVar(&c.holders.Threshold, "threshold", 0, "with --role root: how many of the new shares must sign")
+	f.IntVar(&c.holders.Threshold, "threshold", 0, "with --role root: how many of the new shares must sign (default: as before, or more than half of another number)")
 	f.IntVar(&c.holders.Shares, "shares", 0, "with --role root: how many new shares (default: as many as there were)")
+	shareKeyFlag(cmd, &c.holders)
 	f.IntVar(&c.holders.Overrides, "override-keys", 0, "with --role override: how many operators get a key (default: as many as there were)")
 	command.Complete(cmd, "role", "release", "timestamp", "enrol", "override", "root")
 }
@@ -40,7 +41,9 @@ func (a verbs) rotateCmd() *cobra.Command {
 		Use: "rotate", Short: "Replace the keys of roles in a new root, or renew the root",
 		Long: `Makes a new key for each --role and the successor of the newest root, N+1.root.json,
 which names it. It is signed by the root keys at hand: KEYS/root.key, the shares
-below KEYS/shares and those that --share names. When that is enough the new keys
+below KEYS/shares and those that --share names. New shares are made here, but for
+those whose holders bring a public key (--share-key); to replace one holder, give
+the public keys of the others again. When that is enough the new keys
 take their place and the old ones go to KEYS/retired; otherwise the root waits in
 KEYS/next for its holders, see steady keys root.
 
@@ -100,39 +103,29 @@ func (a verbs) rotate(c change, endEpoch bool) error {
 	if c.holders.Overrides != 0 && !slices.Contains(what.Roles, trust.RoleOverride) {
 		return exit.Badf("--override-keys changes the override role: give --role override as well")
 	}
-	if c.holders.Shares+c.holders.Threshold != 0 && !slices.Contains(what.Roles, trust.RoleRoot) {
-		return exit.Badf("--shares and --threshold change the root role: give --role root as well")
+	if (c.holders.Shares != 0 || c.holders.Threshold != 0 || len(c.holders.ShareKeys) > 0) && !slices.Contains(what.Roles, trust.RoleRoot) {
+		return exit.Badf("--shares, --threshold and --share-key change the root role: give --role root as well")
 	}
 	p, err := keydir.Rotate(c.dir, what, a.Wall())
 	if err != nil {
 		return refused(err)
 	}
-	view := viewDraft(p)
-	return a.Print(view, func() error {
-		for _, role := range trust.Roles() {
-			if id := p.Made[role]; id != "" {
-				a.Say("Made a new %s key, %s\n", role, id[:12])
-			}
-		}
-		if err := a.showDraft(view); err != nil {
-			return err
-		}
-		if p.Done {
-			a.sayNext(endEpoch, len(p.Made) > 0)
-		}
-		return nil
-	})
+	next := ""
+	if p.Done {
+		next = nextStep(endEpoch, len(what.Roles) > 0)
+	}
+	return a.tellDraft(p, next)
 }
 
-func (a verbs) sayNext(endEpoch, newKeys bool) {
+// nextStep brings a complete root to the server and the hosts.
+func nextStep(endEpoch, newKeys bool) string {
 	switch {
 	case endEpoch:
-		a.Say("Next: steady keys root push, then steady release build && steady release sign && steady release push\n")
+		return "steady keys root push, then steady release build && steady release sign && steady release push"
 	case newKeys:
-		a.Say("Next: steady release sign && steady release push, which bring the root to the server and the hosts\n")
-	default:
-		a.Say("Next: steady keys root push\n")
+		return "steady release sign && steady release push, which bring the root to the server and the hosts"
 	}
+	return "steady keys root push"
 }
 
 // refused gives what trust refuses its exit code; all else is bad input.

@@ -40,22 +40,19 @@ type keyView struct {
 }
 
 func (a verbs) showCmd() *cobra.Command {
-	var dir string
 	cmd := &cobra.Command{
 		Use: "show", Short: "Show the roles, their keys, the epoch and when the root expires",
 		Long:    "Verifies the chain of roots in KEYS and shows the newest: which keys count for each\nrole, how many must sign, and which private keys are here.",
 		Example: "  steady keys show\n  steady keys show --keys /media/usb/keys -o json",
 		Args:    exit.Args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			v, err := keydir.Newest(dir)
-			if err != nil {
-				return refused(err)
-			}
-			return a.showNewest(dir, v)
-		},
 	}
-	keysFlag(cmd, &dir)
-	return a.PrintsData(cmd)
+	return a.withKeys(cmd, func(dir string, _ []string) error {
+		v, err := keydir.Newest(dir)
+		if err != nil {
+			return refused(err)
+		}
+		return a.showNewest(dir, v)
+	})
 }
 
 func (a verbs) showNewest(dir string, v trust.Verifier) error {
@@ -119,7 +116,7 @@ type draftView struct {
 	Expires  clock.Instant `json:"expires"`
 	Reason   string        `json:"reason,omitempty"`
 	Digest   digest.Digest `json:"digest"`
-	Before   trust.Quorum  `json:"before"`
+	Before   *trust.Quorum `json:"before,omitempty"` // a first root has none before it
 	After    trust.Quorum  `json:"after"`
 	Complete bool          `json:"complete"`
 	Changes  []string      `json:"changes"`
@@ -127,21 +124,50 @@ type draftView struct {
 
 func viewDraft(p keydir.Pending) draftView {
 	d := p.Draft
-	return draftView{File: p.File, Version: d.Root.Version, Epoch: d.Root.Epoch, Expires: d.Root.Expires, Reason: d.Root.Reason,
-		Digest: d.Digest, Before: d.Before, After: d.After, Complete: d.Complete(), Changes: []string{}}
+	view := draftView{File: p.File, Version: d.Root.Version, Epoch: d.Root.Epoch, Expires: d.Root.Expires, Reason: d.Root.Reason,
+		Digest: d.Digest, After: d.After, Complete: d.Complete(), Changes: []string{}}
+	if !d.First() {
+		view.Before = &d.Before
+	}
+	return view
+}
+
+// tellDraft says how a root stands after a change of it, and what to do next.
+func (a verbs) tellDraft(p keydir.Pending, next string) error {
+	view := viewDraft(p)
+	return a.Print(view, func() error {
+		for _, role := range trust.Roles() {
+			if id := p.Made[role]; id != "" {
+				a.Say("Made a new %s key, %s\n", role, id[:12])
+			}
+		}
+		if err := a.showDraft(view); err != nil {
+			return err
+		}
+		if next != "" {
+			a.Say("Next: %s\n", next)
+		}
+		return nil
+	})
 }
 
 func (a verbs) showDraft(d draftView) error {
 	a.Say("Root version %d, epoch %d, good until %s\n", d.Version, d.Epoch, d.Expires)
 	a.Say("  digest:  %s\n", d.Digest)
+	if d.Before == nil && !d.Complete {
+		a.Say("  first:   no root before says that it is the right one; compare its digest with the other holders\n")
+	}
 	if d.Reason != "" {
 		a.Say("  reason:  %s\n", term.Printable(d.Reason))
 	}
 	for _, c := range d.Changes {
 		a.Say("  change:  %s\n", c)
 	}
-	for _, q := range []trust.Quorum{d.Before, d.After} {
-		a.Say("  version %d: %d of %d needed signatures%s\n", q.Version, len(q.Signed), q.Need, ids(q))
+	for _, q := range []*trust.Quorum{d.Before, &d.After} {
+		if q == nil {
+			continue
+		}
+		a.Say("  version %d: %d of %d needed signatures%s\n", q.Version, len(q.Signed), q.Need, ids(*q))
 	}
 	if d.Complete {
 		a.Say("Complete: %s\n", d.File)
@@ -171,9 +197,24 @@ func ids(q trust.Quorum) string {
 	return out
 }
 
-// changes says what a root changes of the one before.
+func shorts(ids []string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = id[:12]
+	}
+	return out
+}
+
+// changes says what a root changes of the one before; of a first one, what it says.
 func changes(old, next trust.Root) []string {
 	out := []string{}
+	if old.Version == 0 {
+		for _, role := range trust.Roles() {
+			is := next.Roles[role]
+			out = append(out, fmt.Sprintf("role %s: %d of %s", role, is.Threshold, strings.Join(shorts(is.KeyIDs), ", ")))
+		}
+		return out
+	}
 	if next.Epoch != old.Epoch {
 		out = append(out, fmt.Sprintf("the key epoch rises from %d to %d: everything signed before ends", old.Epoch, next.Epoch))
 	}
