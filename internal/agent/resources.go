@@ -12,7 +12,7 @@ import (
 
 // onTransition runs in the transaction that records a transition.
 func (a *Agent) onTransition(ctx context.Context, tx *sql.Tx, t engine.Transition) error {
-	return journal.Transition(ctx, tx, a.time.Now(), t)
+	return journal.Transition(ctx, tx, a.time.Now(), a.rows, t)
 }
 
 // afterCommit runs once transitions are durable. It must not block.

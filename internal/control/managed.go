@@ -54,7 +54,7 @@ func layerOf(h *managed.Host) wire.Managed {
 	m.Version = h.Version
 	for _, i := range h.Items() {
 		m.Entries = append(m.Entries, wire.ManagedEntry{Kind: i.Kind, Name: i.Name, Spec: i.Spec, Verb: i.Verb, Nonce: i.Nonce,
-			NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
+			Version: i.Version, Asked: i.Asked, NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
 	}
 	return m
 }

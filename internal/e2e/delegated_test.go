@@ -21,6 +21,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -246,6 +248,7 @@ func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 	}
 
 	doc := wire.Managed{Version: 3, Entries: entries()}
+	doc.Entries[2].Version = 3
 	for i, e := range greedy {
 		x := wire.ManagedEntry{Kind: e.kind, Name: fmt.Sprintf("greedy-%d", i), Verb: e.verb, Actor: "eve", Nonce: "n"}
 		if e.spec != "" {
@@ -258,6 +261,7 @@ func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 	}
 	g.tellLayer(layer("greedy", got(json.Marshal(doc))(t), ""))
 	until(t, "what is delegated runs", func() bool { return g.running(g.prefix+"job") != "" })
+	until(t, "what runs is of version 3", func() bool { r := g.last("workspace/job"); return r.State == "Running" && r.Version == 3 })
 	g.inStep("the managed layer")
 	for i, e := range greedy {
 		if !g.refused(fmt.Sprintf("%s/greedy-%d", e.kind, i), e.words) {
@@ -284,9 +288,48 @@ func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 	t.Logf("%d lies, %d entries out of bounds, %d streams; %d errands at the engine, %d of them making something",
 		len(list), len(greedy), streams, len(g.door.errands()), creates)
 
+	// One that runs and is refused from now on goes, and the refusal stays.
+	doc.Entries = entries()
+	doc.Entries[2].Spec, doc.Entries[2].Version = json.RawMessage(greedy[0].spec), 4
+	g.tellLayer(layer("greedy about what runs", got(json.Marshal(doc))(t), ""))
+	until(t, "what is refused is gone", func() bool { return g.running(g.prefix+"job") == "" })
+	until(t, "the refusal stays", func() bool { return g.stays("workspace/job", 4, "privileged") })
 	g.tellLayer(layer("empty", []byte(`{"version":4,"entries":[]}`), ""))
 	until(t, "what is no more managed is gone", func() bool { return g.running(g.prefix+"job") == "" })
+	until(t, "what was refused is gone", func() bool { return g.last("workspace/job").State == "Removed" })
 	g.unchanged("all lies")
+}
+
+// last is what the host reported last of a resource.
+func (g *guest) last(resource string) (r event.ResourceReported) {
+	g.liar.mu.Lock()
+	defer g.liar.mu.Unlock()
+	for _, x := range g.liar.reported {
+		if x.Resource == resource {
+			r = x
+		}
+	}
+	return r
+}
+
+// stays reports whether the last word on a resource is that a version of it is
+// refused, after the host had told of its removal.
+func (g *guest) stays(resource string, version uint64, words string) bool {
+	g.liar.mu.Lock()
+	defer g.liar.mu.Unlock()
+	refused, going := false, false
+	for _, x := range g.liar.reported {
+		if x.Resource != resource {
+			continue
+		}
+		is := x.Version == version && strings.HasPrefix(x.Detail, "refused: ") && strings.Contains(x.Detail, words)
+		going = going || refused && !is
+		refused = is || refused && x.State != string(core.Removed)
+		if going && is {
+			return true
+		}
+	}
+	return false
 }
 
 // refused reports whether the host reported a resource as refused.

@@ -23,6 +23,10 @@ type ManagedEntry struct {
 	// Verb asks for something once; Nonce tells one asking from the next.
 	Verb  string `json:"verb,omitempty"`
 	Nonce string `json:"nonce,omitempty"`
+	// Version is that of the layer which set the entry last, Asked that which
+	// asked for Verb; 0 is unknown. The host repeats them in what it reports.
+	Version uint64 `json:"version,omitempty"`
+	Asked   uint64 `json:"asked,omitempty"`
 	// NotAfter ends the entry, cut off or not; zero is no end.
 	NotAfter clock.Instant `json:"notAfter,omitempty"`
 	Actor    string        `json:"actor"`

@@ -57,6 +57,8 @@ type Refusal struct {
 	Actor string // who set it, as the server says
 	Code  managed.Code
 	Words string
+	// Version is that of the layer which set it or asked for the verb.
+	Version uint64
 }
 
 // Bounds of what is taken and repeated.
@@ -108,7 +110,8 @@ type admission struct {
 }
 
 func (a *admission) refuse(e wire.ManagedEntry, code managed.Code, format string, args ...any) {
-	a.out.Refused = append(a.out.Refused, Refusal{Kind: cut(e.Kind), Name: cut(e.Name), Actor: cut(e.Actor), Code: code, Words: fmt.Sprintf(format, args...)})
+	a.out.Refused = append(a.out.Refused, Refusal{Kind: cut(e.Kind), Name: cut(e.Name), Actor: cut(e.Actor), Code: code,
+		Words: fmt.Sprintf(format, args...), Version: max(e.Version, e.Asked)})
 }
 
 func cut(s string) string {
@@ -286,7 +289,7 @@ func (a *admission) ask(e wire.ManagedEntry) {
 		a.refuse(e, managed.OutOfBounds, "%s is declared by the bundle of this host, which alone says whether it runs; change the bundle and release it", rid)
 		return
 	}
-	a.out.BundleAsks = append(a.out.BundleAsks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce})
+	a.out.BundleAsks = append(a.out.BundleAsks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce, Version: e.Asked})
 }
 
 // runs reports whether a verb would change that a workspace runs or not.
@@ -330,12 +333,15 @@ func (a *admission) tell() {
 		if e.NotAfter != 0 {
 			a.out.Layer.Until = append(a.out.Layer.Until, layer.End{Kind: e.Kind, Name: e.Name, NotAfter: e.NotAfter})
 		}
+		if e.Version != 0 {
+			a.out.Layer.Versions = append(a.out.Layer.Versions, layer.Version{Kind: e.Kind, Name: e.Name, Version: e.Version})
+		}
 		switch {
 		case e.Verb == "" || !a.verb(e):
 		case a.bounds.RequireSigned && runs(e, &a.set):
 			a.refuse(e, managed.OutOfBounds, "%s is signed, which alone says whether it runs; sign it with another state and set it again", rid)
 		default:
-			a.out.Layer.Asks = append(a.out.Layer.Asks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce})
+			a.out.Layer.Asks = append(a.out.Layer.Asks, layer.Ask{Kind: e.Kind, Name: e.Name, Verb: e.Verb, Nonce: e.Nonce, Version: e.Asked})
 		}
 	}
 	slices.SortStableFunc(a.out.Refused, func(x, y Refusal) int {

@@ -6,14 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/delegated"
+	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
-	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/docker/layer"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -132,7 +134,7 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 		if err := state.Put(ctx, tx, keyVersions, seen); err != nil {
 			return err
 		}
-		if err := h.refuseAll(ctx, tx, got.Refused, doc.Doc.Version); err != nil {
+		if err := h.refuseAll(ctx, tx, got); err != nil {
 			return err
 		}
 		if h.docker == nil {
@@ -156,19 +158,26 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 const (
 	refusalsAtOnce = 256
 	refusalsEvery  = clock.Hour
+	refusalsKept   = managed.MaxEntries + managed.MaxAsks // of one layer
 )
 
-func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, refused []delegated.Refusal, version uint64) error {
-	now := h.o.Now()
+// refuseAll reports what is kept off, once for each reason and version, and where
+// that stands which no longer is.
+func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got delegated.Admitted) error {
+	now, list := h.o.Now(), got.Refused
 	if now.Sub(h.refusedAt) > refusalsEvery || h.refusedAt == 0 {
 		h.refusedAt, h.refusals = now, 0
 	}
-	for i, r := range refused {
+	var refused []state.Refused
+	untold := max(0, len(list)-refusalsKept)
+	for _, r := range list[:min(len(list), refusalsKept)] {
+		x := state.Refused{Ref: r.Kind + "/" + r.Name, Detail: "refused: " + r.Words, Version: r.Version}
+		refused = append(refused, x)
 		if h.refusals >= refusalsAtOnce {
-			h.o.Log.Warn("more entries of the managed layer were refused than are reported in an hour", "not reported", len(refused)-i)
-			return nil
+			untold++
+			continue
 		}
-		news, err := h.refuse(ctx, tx, r, version)
+		news, err := journal.Refused(ctx, tx, now, x)
 		if err != nil {
 			return err
 		}
@@ -176,28 +185,28 @@ func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, refused []delegated
 			h.refusals++
 		}
 	}
-	return nil
-}
-
-// refuse reports an entry that is kept off, once for each reason.
-func (h *Hosting) refuse(ctx context.Context, tx *sql.Tx, r delegated.Refusal, version uint64) (bool, error) {
-	ref := r.Kind + "/" + r.Name
-	detail := "refused: " + r.Words
-	news, err := state.Stated(ctx, tx, ref, string(container.ErrorState), detail)
-	if err != nil || !news {
-		return false, err
+	if untold > 0 {
+		h.o.Log.Warn("more entries of the managed layer were refused than are reported in an hour", "not reported", untold)
 	}
-	return true, h.o.Agent.Append(ctx, tx, event.ResourceReported{
-		Resource: ref, State: string(container.ErrorState), Detail: detail,
-		Layer: event.LayerManaged, Generation: strconv.FormatUint(version, 10),
-	})
+	over, err := state.SetRefused(ctx, tx, refused)
+	if err != nil {
+		return err
+	}
+	for _, ref := range over {
+		kind, id, _ := strings.Cut(ref, "/")
+		taken := got.Layer.Set.Has(container.ID{Kind: kind, Name: id})
+		if err := journal.NotRefused(ctx, tx, now, h.o.Rows, engine.Ref{Kind: kind, ID: id}, taken); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ask hands verbs for what the bundle declares to its generation.
 func (h *Hosting) ask(list []layer.Ask) {
 	asks := make(map[container.ID]deploy.Ask, len(list))
 	for _, a := range list {
-		asks[container.ID{Kind: a.Kind, Name: a.Name}] = deploy.Ask{Verb: a.Verb, Nonce: a.Nonce}
+		asks[container.ID{Kind: a.Kind, Name: a.Name}] = deploy.Ask{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}
 	}
 	before := *h.asks.Swap(&asks)
 	same := len(before) == len(asks)

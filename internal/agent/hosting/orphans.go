@@ -77,7 +77,7 @@ func (h *Hosting) tellOrphan(ctx context.Context, r engine.Ref, there bool) erro
 	return h.o.Store.Tx(ctx, func(tx *sql.Tx) (err error) {
 		var news bool
 		if there {
-			news, err = state.Stated(ctx, tx, r.String(), ev.State, ev.Detail)
+			news, err = state.Stated(ctx, tx, r.String(), ev.State, ev.Detail, 0)
 		} else {
 			news, err = state.UnstatedAs(ctx, tx, r.String(), string(container.Undeclared))
 		}

@@ -65,10 +65,10 @@ func (k Keeper) Keep(ctx context.Context, path string, d digest.Digest, r io.Rea
 
 // Transition reports what is notable of a resource, in the transaction that
 // records it: drift found and repaired, failures, and what could not be removed.
-func Transition(ctx context.Context, tx *sql.Tx, at clock.Instant, t engine.Transition) error {
+func Transition(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Rows, t engine.Transition) error {
 	ref := t.Ref.String()
 	if slices.Contains(container.Kinds, t.Ref.Kind) {
-		return ofContainer(ctx, tx, at, t)
+		return ofContainer(ctx, tx, at, rows, t)
 	}
 	if t.To == engine.Pending || t.To == engine.Retiring {
 		_, err := state.Undrifted(ctx, tx, ref) // another generation starts afresh

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Baseline returns what was recorded of a container right after it was made.
@@ -30,11 +31,63 @@ func (s *Store) ForgetBaseline(ctx context.Context, container string) error {
 	return s.exec(ctx, "DELETE FROM baselines WHERE container = ?", container)
 }
 
-// Stated notes how a resource stands, and reports whether that is news.
-func Stated(ctx context.Context, tx *sql.Tx, ref, state, detail string) (bool, error) {
-	return changed(tx.ExecContext(ctx, `INSERT INTO stated (ref, state, detail) VALUES (?, ?, ?)
-		ON CONFLICT (ref) DO UPDATE SET state = excluded.state, detail = excluded.detail
-		WHERE state <> excluded.state OR detail <> excluded.detail`, ref, state, detail))
+// Stated notes how a resource stands, of a version of the managed layer, and
+// reports whether that is news.
+func Stated(ctx context.Context, tx *sql.Tx, ref, state, detail string, version uint64) (bool, error) {
+	return changed(tx.ExecContext(ctx, `INSERT INTO stated (ref, state, detail, version) VALUES (?, ?, ?, ?)
+		ON CONFLICT (ref) DO UPDATE SET state = excluded.state, detail = excluded.detail, version = excluded.version
+		WHERE state <> excluded.state OR detail <> excluded.detail OR version <> excluded.version`, ref, state, detail, int64(version)))
+}
+
+// Refused is an entry of the managed layer that is kept off, and why.
+type Refused struct {
+	Ref, Detail string
+	Version     uint64
+}
+
+// SetRefused notes the entries that are kept off now, and lists those that were
+// and are no longer, by name.
+func SetRefused(ctx context.Context, tx *sql.Tx, now []Refused) (over []string, err error) {
+	rows, err := tx.QueryContext(ctx, "DELETE FROM refused RETURNING ref")
+	if err != nil {
+		return nil, fmt.Errorf("forget what was refused: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var ref string
+		if err := rows.Scan(&ref); err != nil {
+			return nil, fmt.Errorf("read what was refused: %w", err)
+		}
+		over = append(over, ref)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read what was refused: %w", err)
+	}
+	is := map[string]bool{}
+	for _, r := range now {
+		is[r.Ref] = true
+		if _, err := changed(tx.ExecContext(ctx, "INSERT OR REPLACE INTO refused (ref, detail, version) VALUES (?, ?, ?)", r.Ref, r.Detail, int64(r.Version))); err != nil {
+			return nil, err
+		}
+	}
+	over = slices.DeleteFunc(over, func(ref string) bool { return is[ref] })
+	slices.Sort(over)
+	return over, nil
+}
+
+// IsRefused says why an entry is kept off; false if it is not.
+func IsRefused(ctx context.Context, tx *sql.Tx, ref string) (Refused, bool, error) {
+	r := Refused{Ref: ref}
+	var version int64
+	err := tx.QueryRowContext(ctx, "SELECT detail, version FROM refused WHERE ref = ?", ref).Scan(&r.Detail, &version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, fmt.Errorf("read whether %s is refused: %w", ref, err)
+	}
+	r.Version = uint64(version)
+	return r, true, nil
 }
 
 // UnstatedAs forgets a resource that stands as noted, and reports whether it did.

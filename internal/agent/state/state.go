@@ -62,6 +62,9 @@ CREATE TABLE drift (ref TEXT PRIMARY KEY) WITHOUT ROWID;
 `, `
 CREATE TABLE baselines (container TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE stated (ref TEXT PRIMARY KEY, state TEXT NOT NULL, detail TEXT NOT NULL) WITHOUT ROWID;
+`, `
+ALTER TABLE stated ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE refused (ref TEXT PRIMARY KEY, detail TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
 `}
 
 // Open takes the folder, which it creates if needed, and opens the database.

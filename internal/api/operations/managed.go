@@ -84,13 +84,13 @@ func (h *Handler) setResource(ctx context.Context, in *setIn) (*body[operator.Ch
 	if err != nil {
 		return nil, err
 	}
-	return h.changed(ctx, in.Host, operator.Changed{Changed: changed})
+	return h.changed(ctx, in.ResourcePath, operator.Changed{Changed: changed})
 }
 
-func (h *Handler) changed(ctx context.Context, host string, out operator.Changed) (*body[operator.Changed], error) {
-	err := h.c.ManagedHost(ctx, host, func(m *managed.Host) {
+func (h *Handler) changed(ctx context.Context, of ResourcePath, out operator.Changed) (*body[operator.Changed], error) {
+	err := h.c.ManagedHost(ctx, of.Host, func(m *managed.Host) {
 		if m != nil {
-			out.Version = m.Version
+			out.Version, out.Resource = m.Version, m.Changed(of.Kind, of.Name)
 		}
 	})
 	return &body[operator.Changed]{out}, err
@@ -105,7 +105,7 @@ func (h *Handler) ask(ctx context.Context, in *askIn) (*body[operator.Changed], 
 	if err != nil {
 		return nil, err
 	}
-	return h.changed(ctx, in.Host, operator.Changed{Changed: true, Nonce: nonce})
+	return h.changed(ctx, in.ResourcePath, operator.Changed{Changed: true, Nonce: nonce})
 }
 
 func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (*body[operator.ManagedResource], error) {
@@ -156,6 +156,7 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.H
 				r.Layer = s.Layer
 			}
 			r.State, r.Detail, r.Since, r.Generation, r.Differences = s.State, s.Detail, s.Since, s.Generation, slices.Clone(s.Differences)
+			r.Version = s.Version
 			rows[id] = r
 		}
 	})

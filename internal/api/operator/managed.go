@@ -39,7 +39,10 @@ type ManagedResource struct {
 type Changed struct {
 	Changed bool   `json:"changed"`
 	Version uint64 `json:"version"`
-	Nonce   string `json:"nonce,omitempty"` // of a verb
+	// Resource is the version that set the resource last or asked for something of
+	// it, which reports of the host repeat; 0 if it is gone again.
+	Resource uint64 `json:"resource"`
+	Nonce    string `json:"nonce,omitempty"` // of a verb
 }
 
 // Resource is one container resource of a host, of its bundle or its managed
@@ -53,6 +56,9 @@ type Resource struct {
 	Detail     string        `json:"detail,omitempty"`
 	Since      clock.Instant `json:"since,omitempty"` // on the host's clock
 	Generation string        `json:"generation,omitempty"`
+	// Version is that of the managed layer which had set the resource, or asked for
+	// something of it, when the state came about; 0 if none had.
+	Version uint64 `json:"version,omitempty"`
 	// Declared says that the newest release or the managed layer has it; one that
 	// is not is on its way out.
 	Declared    bool              `json:"declared"`

@@ -26,7 +26,8 @@ type Result struct {
 	State  string `json:"state,omitempty"` // with --wait
 	Detail string `json:"detail,omitempty"`
 
-	code int
+	code    int
+	version uint64 // of the managed layer, that set it or asked; 0: unknown
 }
 
 // What was done.
@@ -75,17 +76,17 @@ func (s *Changes) Set(ctx context.Context, r document.Resource) (changed bool, e
 	if ch.Changed {
 		did = didSet
 	}
-	return ch.Changed, s.note(r, did, err)
+	return ch.Changed, s.note(r, did, ch.Resource, err)
 }
 
 // Remove removes a resource.
 func (s *Changes) Remove(ctx context.Context, r document.Resource) error {
-	return s.note(r, didRemoved, s.client.RemoveResource(ctx, r.Host, r.Kind, r.Name, s.reason, s.AllowMass))
+	return s.note(r, didRemoved, 0, s.client.RemoveResource(ctx, r.Host, r.Kind, r.Name, s.reason, s.AllowMass))
 }
 
 // note keeps a result and says it. Only the server's refusals let the rest go on.
-func (s *Changes) note(r document.Resource, did string, err error) error {
-	res := Result{Host: r.Host, Kind: r.Kind, Name: r.Name, Did: did}
+func (s *Changes) note(r document.Resource, did string, version uint64, err error) error {
+	res := Result{Host: r.Host, Kind: r.Kind, Name: r.Name, Did: did, version: version}
 	if err != nil {
 		if _, refused := errors.AsType[*operator.Error](err); !refused {
 			return err
@@ -146,8 +147,8 @@ func (s *Changes) FinishWith(ctx context.Context, f settle.Flags, show settle.Vi
 
 // Ask asks once for something of a resource.
 func (s *Changes) Ask(ctx context.Context, host string, id container.ID, verb string) error {
-	_, err := s.client.Ask(ctx, host, id.Kind, id.Name, verb, s.reason)
-	return s.note(document.Resource{Host: host, ID: id}, "asked to "+verb, err)
+	ch, err := s.client.Ask(ctx, host, id.Kind, id.Name, verb, s.reason)
+	return s.note(document.Resource{Host: host, ID: id}, "asked to "+verb, ch.Resource, err)
 }
 
 // Done reports whether nothing was refused.
@@ -185,7 +186,7 @@ func (s *Changes) wait(ctx context.Context, f settle.Flags, show settle.View) er
 		collected := r.Did == didRemoved && (r.Kind == container.KindImage || r.Kind == container.KindSnapshot)
 		if r.Did != didRefused && !collected {
 			targets = append(targets, settle.Target{Host: r.Host, ID: container.ID{Kind: r.Kind, Name: r.Name},
-				New: r.Did != didUnchanged, Gone: r.Did == didRemoved,
+				Version: r.version, New: r.Did != didUnchanged, Gone: r.Did == didRemoved,
 				Needs: needs[place{r.Host, container.ID{Kind: r.Kind, Name: r.Name}}]})
 		}
 	}

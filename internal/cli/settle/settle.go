@@ -30,8 +30,11 @@ type Server interface {
 type Target struct {
 	Host string
 	container.ID
-	// New waits for a report of the host that is newer than the wait's start: what
-	// was reported before was of another declaration.
+	// Version is that of the managed layer which set the resource last or asked for
+	// something of it: reports of an earlier one are of another declaration.
+	Version uint64
+	// New says that it was changed or asked for just now: what was reported before
+	// the wait began and tells no version is of another declaration.
 	New bool
 	// Gone waits until the resource is no longer there.
 	Gone bool
@@ -150,7 +153,8 @@ func (w *wait) known(ctx context.Context, s Server) error {
 			at := slices.IndexFunc(r.Resources, func(x operator.Resource) bool { return x.Kind == p.Kind && x.Name == p.Name })
 			switch {
 			case at >= 0 && r.Resources[at].State != "":
-				p.take(r.Resources[at].State, r.Resources[at].Detail, !p.New)
+				x := &r.Resources[at]
+				p.take(x.State, x.Detail, p.about(x.Version, x.Layer, true))
 			case p.Gone: // the host never had it
 				p.take(string(container.Removed), "", true)
 			}
@@ -159,16 +163,31 @@ func (w *wait) known(ctx context.Context, s Server) error {
 	return nil
 }
 
+// about reports whether what a host said of a version is about what is waited for
+// or newer; before is what it said before the wait began. An agent that tells no
+// versions is believed of its managed layer.
+func (t *Target) about(version uint64, layer string, before bool) bool {
+	switch {
+	case t.Version == 0 || t.Gone: // a removal has the version of what it removed
+		return !before || !t.New
+	case version == 0 && t.New:
+		return !before && layer == event.LayerManaged
+	}
+	return version == 0 || version >= t.Version
+}
+
+// take notes a state. Once something was said of what is waited for, older news
+// changes nothing.
 func (p *progress) take(state, detail string, fresh bool) {
+	if p.Fresh && !fresh {
+		return
+	}
 	if p.State != state || p.Detail != detail {
 		p.since = time.Now()
 	}
-	p.State, p.Detail, p.Fresh = state, detail, p.Fresh || fresh
+	p.State, p.Detail, p.Fresh = state, detail, fresh
 	ended, good := Ended(state)
-	p.OK = p.Fresh && ended && good
-	if p.Gone {
-		p.OK = p.Fresh && state == string(container.Removed)
-	}
+	p.OK = fresh && ended && good && p.Gone == (state == string(container.Removed))
 }
 
 // failed reports whether it ended in an error that stayed.
@@ -264,7 +283,7 @@ func (w *wait) hear(ctx context.Context, e operator.Event) error {
 		if p.Host != e.Host || p.ID.String() != r.Resource {
 			continue
 		}
-		p.take(r.State, r.Detail, true)
+		p.take(r.State, r.Detail, p.about(r.Version, r.Layer, false))
 		if err := w.show(ctx, w.outcomes(), &p.Outcome); err != nil {
 			return err
 		}

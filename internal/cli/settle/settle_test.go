@@ -78,6 +78,42 @@ func TestWaitSaysWhyItFailed(t *testing.T) {
 	}
 }
 
+// TestWaitHearsOfItsOwnVersion: a late report of what was declared before neither
+// ends a wait well nor badly, and a removal ends only the wait for one.
+func TestWaitHearsOfItsOwnVersion(t *testing.T) {
+	of := func(state string, version uint64) event.ResourceReported {
+		return event.ResourceReported{Resource: "workspace/web", State: state, Version: version, Layer: event.LayerManaged}
+	}
+	now := target("workspace", "web", true)
+	now.Version = 5
+	same := now
+	same.New = false
+	known := func(version uint64) []operator.Resource {
+		return []operator.Resource{{Kind: "workspace", Name: "web", State: "Running", Version: version, Layer: event.LayerManaged}}
+	}
+	for name, c := range map[string]struct {
+		s      server
+		target Target
+		ok     bool
+	}{
+		"late good news":             {server{reports: []event.ResourceReported{of("Running", 4), of("Error", 5)}}, now, false},
+		"late bad news":              {server{reports: []event.ResourceReported{of("Error", 4), of("Running", 5)}}, now, true},
+		"late bad news afterwards":   {server{reports: []event.ResourceReported{of("Running", 5), of("Error", 4)}}, now, true},
+		"the removal of the old one": {server{reports: []event.ResourceReported{of("Removed", 4), of("Error", 6)}}, now, false},
+		"its own end":                {server{reports: []event.ResourceReported{of("Removed", 5), of("Error", 6)}}, now, false},
+		"known already":              {server{known: known(5)}, now, true},
+		"known of the one before":    {server{known: known(4), reports: []event.ResourceReported{of("Error", 5)}}, now, false},
+		"set as it is":               {server{known: known(4), reports: []event.ResourceReported{of("Error", 5)}}, same, false},
+		"set as it is, and is":       {server{known: known(5)}, same, true},
+		"an agent without versions":  {server{known: known(0), reports: []event.ResourceReported{of("Error", 0)}}, now, false},
+		"such a one, set as it is":   {server{known: known(0)}, same, true},
+	} {
+		if _, _, err := waited(t, &c.s, c.target); (err == nil) != c.ok {
+			t.Errorf("%s: ended with %v", name, err)
+		}
+	}
+}
+
 // TestWaitInACircle ends at its limit.
 func TestWaitInACircle(t *testing.T) {
 	a, b := container.ID{Kind: "workspace", Name: "a"}, container.ID{Kind: "workspace", Name: "b"}

@@ -57,6 +57,9 @@ type Desired[S any] struct {
 	// the next.
 	Verb  string `json:"verb,omitempty"`
 	Nonce string `json:"nonce,omitempty"`
+	// Version is that of the managed layer which set this or asked for Verb; 0:
+	// none did. It is for reports alone.
+	Version uint64 `json:"version,omitempty"`
 }
 
 // Network is one network of the engine.

@@ -28,10 +28,16 @@ type Want struct {
 	// Asks are verbs for single resources; Until ends resources at an instant.
 	Asks  map[container.ID]Ask
 	Until map[container.ID]engine.Instant
+	// Versions are those of the managed layer which set the resources.
+	Versions map[container.ID]uint64
 }
 
-// Ask is a verb, and what tells this asking from the next.
-type Ask struct{ Verb, Nonce string }
+// Ask is a verb, what tells this asking from the next, and the version of the
+// managed layer that asked.
+type Ask struct {
+	Verb, Nonce string
+	Version     uint64
+}
 
 // Verbs of resources. Start and stop set what is desired of a workspace until
 // another verb comes; each asking with a new nonce makes what failed try again.
@@ -229,7 +235,8 @@ func declared[S any](p *planner, kind, name string, spec S, needs []container.Ne
 		ask = p.asks[id]
 	}
 	ask = ask.toManager(kind)
-	in := engine.Upsert(refOf(id), container.Desired[S]{Spec: spec, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce}).InOrder(orderOf(kind))
+	in := engine.Upsert(refOf(id), container.Desired[S]{Spec: spec, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce,
+		Version: max(ask.Version, p.want.Versions[id])}).InOrder(orderOf(kind))
 	if t := p.want.Until[id]; t != 0 {
 		in = in.Until(t)
 	}

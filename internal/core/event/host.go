@@ -107,9 +107,12 @@ type ResourceReported struct {
 	State    string `json:"state"`
 	Detail   string `json:"detail,omitempty"`
 	Layer    string `json:"layer"`
-	// Generation is the bundle's digest, or the managed layer's version in
-	// decimal, that the state is of.
+	// Generation is the bundle's digest that the state is of.
 	Generation string `json:"generation,omitempty"`
+	// Version is that of the managed layer which last set the resource, or asked
+	// for something of it, when the state came about; 0: none did. Of Removed it
+	// is that of what was removed.
+	Version uint64 `json:"version,omitempty"`
 	// Differences are the fields that are not as declared, at most
 	// MaxDifferences.
 	Differences []diff.Difference `json:"differences,omitempty"`

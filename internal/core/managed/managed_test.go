@@ -125,7 +125,7 @@ func TestSetTwiceIsNoNews(t *testing.T) {
 		t.Fatal(err)
 	}
 	if items := l.s.Hosts["gpu-1"].Items(); len(items) != 1 || !strings.Contains(string(items[0].Spec), `"name":"v"`) {
-		t.Errorf("items %s", items)
+		t.Errorf("items %+v", items)
 	}
 }
 

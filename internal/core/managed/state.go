@@ -79,16 +79,18 @@ type Entry struct {
 	Actor    string          `json:"actor"`
 	Reason   string          `json:"reason"`
 	At       clock.Instant   `json:"at"`
+	Version  uint64          `json:"version,omitempty"` // of the layer, that set it
 }
 
 // Ask is something asked for once, of the layer's resource or of the bundle's.
 type Ask struct {
-	Kind  string        `json:"kind"`
-	Name  string        `json:"name"`
-	Verb  string        `json:"verb"`
-	Nonce string        `json:"nonce"`
-	Actor string        `json:"actor"`
-	At    clock.Instant `json:"at"`
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name"`
+	Verb    string        `json:"verb"`
+	Nonce   string        `json:"nonce"`
+	Actor   string        `json:"actor"`
+	At      clock.Instant `json:"at"`
+	Version uint64        `json:"version,omitempty"` // of the layer, that asked
 }
 
 // Resource is where one container resource stands, as its host reported it.
@@ -97,7 +99,8 @@ type Resource struct {
 	Detail      string            `json:"detail,omitempty"`
 	Layer       string            `json:"layer"`
 	Generation  string            `json:"generation,omitempty"`
-	Since       clock.Instant     `json:"since"` // of the state, on the host's clock
+	Version     uint64            `json:"version,omitempty"` // see event.ResourceReported
+	Since       clock.Instant     `json:"since"`             // of the state, on the host's clock
 	Differences []diff.Difference `json:"differences,omitempty"`
 }
 
@@ -179,7 +182,7 @@ func (s *State) foldSet(h *Host, at clock.Instant, ev event.ManagedSet) {
 	h.Version++
 	id := ID(ev.Kind, ev.Name)
 	h.Entries[id] = Entry{Kind: ev.Kind, Name: ev.Name, Spec: ev.Spec, NotAfter: ev.NotAfter, Envelope: ev.Envelope,
-		Actor: ev.Actor, Reason: ev.Reason, At: at}
+		Actor: ev.Actor, Reason: ev.Reason, At: at, Version: h.Version}
 	if v := h.Asks[id].Verb; v == Start || v == Stop { // the spec says it now
 		delete(h.Asks, id)
 	}
@@ -208,7 +211,7 @@ func foldAsked(h *Host, at clock.Instant, ev event.ManagedAsked) {
 		}
 		delete(h.Asks, oldest)
 	}
-	h.Asks[id] = Ask{Kind: ev.Kind, Name: ev.Name, Verb: ev.Verb, Nonce: ev.Nonce, Actor: ev.Actor, At: at}
+	h.Asks[id] = Ask{Kind: ev.Kind, Name: ev.Name, Verb: ev.Verb, Nonce: ev.Nonce, Actor: ev.Actor, At: at, Version: h.Version}
 }
 
 func foldReported(h *Host, at clock.Instant, ev event.ResourceReported) {
@@ -222,7 +225,7 @@ func foldReported(h *Host, at clock.Instant, ev event.ResourceReported) {
 		return
 	}
 	r := Resource{State: cut(ev.State, 64), Detail: cut(ev.Detail, maxDetail), Layer: cut(ev.Layer, 64),
-		Generation: cut(ev.Generation, 128), Since: at}
+		Generation: cut(ev.Generation, 128), Version: ev.Version, Since: at}
 	if known && old.State == r.State {
 		r.Since = old.Since
 	}
@@ -245,6 +248,17 @@ func cut(s string, n int) string {
 type Item struct {
 	Entry
 	Verb, Nonce string
+	Asked       uint64 // version of the layer that asked for Verb
+}
+
+// Changed is the version of the layer that last set a resource or asked for
+// something of it; 0 if none did.
+func (h *Host) Changed(kind, name string) uint64 {
+	if h == nil {
+		return 0
+	}
+	id := ID(kind, name)
+	return max(h.Entries[id].Version, h.Asks[id].Version)
 }
 
 // Items lists the layer by kind and name, and what was asked of resources that
@@ -256,12 +270,12 @@ func (h *Host) Items() []Item {
 	items := make([]Item, 0, len(h.Entries)+len(h.Asks))
 	for _, id := range sortedKeys(h.Entries) {
 		a := h.Asks[id]
-		items = append(items, Item{Entry: h.Entries[id], Verb: a.Verb, Nonce: a.Nonce})
+		items = append(items, Item{Entry: h.Entries[id], Verb: a.Verb, Nonce: a.Nonce, Asked: a.Version})
 	}
 	for _, id := range sortedKeys(h.Asks) {
 		if _, in := h.Entries[id]; !in {
 			a := h.Asks[id]
-			items = append(items, Item{Entry: Entry{Kind: a.Kind, Name: a.Name, Actor: a.Actor, At: a.At}, Verb: a.Verb, Nonce: a.Nonce})
+			items = append(items, Item{Entry: Entry{Kind: a.Kind, Name: a.Name, Actor: a.Actor, At: a.At}, Verb: a.Verb, Nonce: a.Nonce, Asked: a.Version})
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(ID(a.Kind, a.Name), ID(b.Kind, b.Name)) })

@@ -26,17 +26,26 @@ const CodeWaiting engine.Code = "waiting_for_resources"
 // Layer is what is desired: the resources that the host's signed declaration
 // lets through.
 type Layer struct {
-	Set   container.Set `json:"set"`
-	Asks  []Ask         `json:"asks,omitempty"`
-	Until []End         `json:"until,omitempty"`
+	Set      container.Set `json:"set"`
+	Asks     []Ask         `json:"asks,omitempty"`
+	Until    []End         `json:"until,omitempty"`
+	Versions []Version     `json:"versions,omitempty"`
 }
 
 // Ask is a verb for one resource.
 type Ask struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Verb  string `json:"verb"`
-	Nonce string `json:"nonce"`
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Verb    string `json:"verb"`
+	Nonce   string `json:"nonce"`
+	Version uint64 `json:"version,omitempty"` // of the managed layer, that asked
+}
+
+// Version is that of the managed layer which set a resource last.
+type Version struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Version uint64 `json:"version"`
 }
 
 // End is the instant that a resource must not outlive.
@@ -69,15 +78,18 @@ func (m *manager) Act(context.Context, engine.Resource[Layer], engine.Action) er
 
 // Decide sets what may be set now.
 func (m *manager) Decide(v engine.View[Layer, struct{}]) engine.Decision {
-	w := deploy.Want{Run: Kind, Title: m.title, Asks: map[container.ID]deploy.Ask{}, Until: map[container.ID]engine.Instant{}}
+	w := deploy.Want{Run: Kind, Title: m.title, Asks: map[container.ID]deploy.Ask{}, Until: map[container.ID]engine.Instant{}, Versions: map[container.ID]uint64{}}
 	if !v.Resource.Retire {
 		d := v.Resource.Desired
 		w.Set = &d.Set
 		for _, a := range d.Asks {
-			w.Asks[container.ID{Kind: a.Kind, Name: a.Name}] = deploy.Ask{Verb: a.Verb, Nonce: a.Nonce}
+			w.Asks[container.ID{Kind: a.Kind, Name: a.Name}] = deploy.Ask{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}
 		}
 		for _, e := range d.Until {
 			w.Until[container.ID{Kind: e.Kind, Name: e.Name}] = e.NotAfter
+		}
+		for _, x := range d.Versions {
+			w.Versions[container.ID{Kind: x.Kind, Name: x.Name}] = x.Version
 		}
 	}
 	p := deploy.Next(w, v.Children)
