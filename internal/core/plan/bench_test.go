@@ -17,8 +17,9 @@ import (
 var sizes = []int{1_000, 10_000, 100_000}
 
 // bigManifest is one wave, or a canary of one in a hundred and the rest, over n
-// hosts in ten groups, each capped by a budget when max is not zero.
-func bigManifest(docs documents, ref string, n, waves, max int) *rollout.Manifest {
+// hosts in ten groups, each capped by a budget when max is not zero. Of every ten
+// hosts so many as behind says go after the first host of all.
+func bigManifest(docs documents, ref string, n, waves, max, behind int) *rollout.Manifest {
 	m := &rollout.Manifest{Header: &fleet.Manifest{Channel: "c", Ref: ref,
 		Policy: fleet.Policy{OnHealthFailure: fleet.RollbackAndHalt, ConfirmWindow: clock.Minute, ActivationDeadline: clock.Minute, GrantExpiry: clock.Hour},
 		Probes: []fleet.Probe{{Name: "up", Mode: fleet.Enforce}}}}
@@ -30,6 +31,9 @@ func bigManifest(docs documents, ref string, n, waves, max int) *rollout.Manifes
 		leaf := fleet.Leaf{Host: fmt.Sprintf("h%06d", i), Target: target, Probes: []int{0}}
 		if waves > 1 && i%100 > 0 {
 			leaf.Wave = 1
+		}
+		if i > 0 && i%10 < behind {
+			leaf.After = []string{"h000000"}
 		}
 		m.Leaves = append(m.Leaves, leaf)
 	}
@@ -75,9 +79,10 @@ func next(b *testing.B, s *plan.State, now clock.Instant) *plan.Plan {
 }
 
 var shapes = []struct {
-	name       string
-	waves, max int
-}{{"one wave", 1, 0}, {"one wave under budgets", 1, 1_000_000}, {"waves and budgets", 2, 1_000_000}, {"tight budgets", 2, 5}}
+	name               string
+	waves, max, behind int
+}{{"one wave", 1, 0, 0}, {"one wave under budgets", 1, 1_000_000, 0}, {"waves and budgets", 2, 1_000_000, 0}, {"tight budgets", 2, 5, 0},
+	{"half goes after one host", 1, 0, 5}}
 
 // BenchmarkOpenAndPlan opens a rollout and grants all that may be granted at
 // once, every host there. The target is 500 ms for 100 000 hosts.
@@ -87,7 +92,7 @@ func BenchmarkOpenAndPlan(b *testing.B) {
 			b.Run(shape.name+"/"+strconv.Itoa(n), func(b *testing.B) {
 				b.ReportAllocs()
 				docs := documents{}
-				m := bigManifest(docs, "r1", n, shape.waves, shape.max)
+				m := bigManifest(docs, "r1", n, shape.waves, shape.max, shape.behind)
 				grants := 0
 				for b.Loop() {
 					b.StopTimer()
@@ -110,7 +115,7 @@ func BenchmarkTickNothingChanged(b *testing.B) {
 			b.Run(shape.name+"/"+strconv.Itoa(n), func(b *testing.B) {
 				docs := documents{}
 				s := fleetOf(b, docs, n)
-				publish(b, s, 1, bigManifest(docs, "r1", n, shape.waves, shape.max))
+				publish(b, s, 1, bigManifest(docs, "r1", n, shape.waves, shape.max, shape.behind))
 				next(b, s, start)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -129,7 +134,7 @@ func BenchmarkIngest(b *testing.B) {
 			b.Run(shape.name+"/"+strconv.Itoa(n), func(b *testing.B) {
 				b.ReportAllocs()
 				docs := documents{}
-				m := bigManifest(docs, "r1", n, shape.waves, shape.max)
+				m := bigManifest(docs, "r1", n, shape.waves, shape.max, shape.behind)
 				var s *plan.State
 				var waiting []string
 				for b.Loop() {
@@ -146,8 +151,9 @@ func BenchmarkIngest(b *testing.B) {
 						}
 						b.StartTimer()
 					}
-					converge(b, s, waiting[0])
-					waiting = waiting[1:]
+					last := len(waiting) - 1 // the host that others go after comes last
+					converge(b, s, waiting[last])
+					waiting = waiting[:last]
 				}
 			})
 		}
@@ -208,13 +214,13 @@ func BenchmarkRepairs(b *testing.B) {
 			b.ReportAllocs()
 			docs := documents{}
 			s := fleetOf(b, docs, n)
-			m := bigManifest(docs, "r1", n, 1, n)
+			m := bigManifest(docs, "r1", n, 1, n, 0)
 			publish(b, s, 1, m)
 			next(b, s, start)
 			for _, name := range offered(s) {
 				converge(b, s, name)
 			}
-			publish(b, s, 2, bigManifest(docs, "r1", n, 1, 5))
+			publish(b, s, 2, bigManifest(docs, "r1", n, 1, 5, 0))
 			next(b, s, start)
 			report := func(name string, ev event.Event) {
 				h := s.Hosts[name]
@@ -257,7 +263,7 @@ func BenchmarkRepairs(b *testing.B) {
 func BenchmarkWhy(b *testing.B) {
 	docs := documents{}
 	s := fleetOf(b, docs, 10_000)
-	publish(b, s, 1, bigManifest(docs, "r1", 10_000, 2, 5))
+	publish(b, s, 1, bigManifest(docs, "r1", 10_000, 2, 5, 0))
 	next(b, s, start)
 	b.ReportAllocs()
 	for b.Loop() {

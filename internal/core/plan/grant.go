@@ -45,18 +45,23 @@ func (p *planner) forward(c *Channel, r *rollout.Rollout) {
 	}
 	for k := range r.Classes {
 		class := &r.Classes[k]
-		if class.Ready.Len() == 0 || class.Wave > r.Cursor || p.closed(r, class.Windows) || p.s.compliance(r, class.Wave) != nil {
+		if class.Free.Len() == 0 || class.Wave > r.Cursor || p.closed(r, class.Windows) || p.s.compliance(r, class.Wave) != nil {
 			continue
 		}
-		for i := class.Ready.Next(0); i >= 0 && p.err == nil && !p.s.full(class.Budgets); i = class.Ready.Next(i + 1) {
+		for i := class.Free.Next(0); i >= 0 && p.err == nil && !p.s.full(class.Budgets); i = class.Free.Next(i + 1) {
 			p.offer(c, r, active, i)
 		}
 	}
 }
 
-// offer grants a member the target unless a gate of its own holds it back.
+// offer grants a member the target unless a gate of its own holds it back. One that
+// goes after another is looked at again when that one has arrived.
 func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
 	leaf := &r.Plan.Leaves[i]
+	if before := firstUnmet(r, leaf); before >= 0 {
+		r.SetAside(i, before)
+		return
+	}
 	if h := p.s.host(leaf.Host); p.s.canary(r, i, 0) == nil && p.hostGates(c, r, active, h, leaf) {
 		p.grant(h, r, host.Forward, leaf.Target, p.reasonFor(r, active, leaf))
 	}
@@ -72,8 +77,6 @@ func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, lea
 	case (h.Grant != nil || h.idles()) && !p.s.fits(h):
 		return false
 	case p.s.quarantined(c, leaf.Target, h.Name) != "":
-		return false
-	case len(p.s.unmet(r, leaf)) > 0:
 		return false
 	}
 	return active == nil || r == active || p.s.mayReturn(h, active)
@@ -98,18 +101,25 @@ func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string
 }
 
 // unmet lists the hosts that must converge before this one and have not.
-func (s *State) unmet(r *rollout.Rollout, leaf *fleet.Leaf) []string {
+func unmet(r *rollout.Rollout, leaf *fleet.Leaf) []string {
 	var unmet []string
 	for _, name := range leaf.After {
-		i, ok := r.Plan.Leaf(name)
-		if !ok {
-			continue
-		}
-		if st := r.Members[i].Status; st != rollout.Converged && st != rollout.AtTarget {
+		if i, ok := r.Plan.Leaf(name); ok && !r.Members[i].Status.Arrived() {
 			unmet = append(unmet, name)
 		}
 	}
 	return unmet
+}
+
+// firstUnmet is the first member that must converge before this one and has not, or
+// -1.
+func firstUnmet(r *rollout.Rollout, leaf *fleet.Leaf) int {
+	for _, name := range leaf.After {
+		if i, ok := r.Plan.Leaf(name); ok && !r.Members[i].Status.Arrived() {
+			return i
+		}
+	}
+	return -1
 }
 
 // grantName names a grant. The number alone comes again when the log is restored

@@ -75,7 +75,7 @@ func (p *planner) reboots(c *Channel, r *rollout.Rollout) {
 		leaf := &r.Plan.Leaves[i]
 		h := p.s.host(leaf.Host)
 		if h.NotBefore > p.now || h.frozen(p.now) != nil || p.s.quarantined(c, leaf.Target, h.Name) != "" || p.closed(r, leaf.Windows) ||
-			len(p.s.unmet(r, leaf)) > 0 || p.s.restless(h.budgets) {
+			len(unmet(r, leaf)) > 0 || p.s.restless(h.budgets) {
 			continue
 		}
 		p.grant(h, r, host.Reboot, leaf.Target, r.Name+" is staged; "+firstOf(h.Machine.Detail, "it")+" needs a reboot")
@@ -98,7 +98,7 @@ func (s *State) active(budgets []int) []gate.Use {
 
 // rebootGates asks every gate about the reboot of a staged host.
 func (s *State) rebootGates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now clock.Instant) []Gate {
-	c, unmet := s.Channels[r.Channel], s.unmet(r, leaf)
+	c, unmet := s.Channels[r.Channel], unmet(r, leaf)
 	return []Gate{
 		{gate.Freshness, s.stale(c, now)},
 		{gate.Overlay, s.overlay(r)},

@@ -106,7 +106,7 @@ func first(gates []Gate) *gate.Block {
 func (s *State) gates(h *Host, r *rollout.Rollout, member int, all *common, now clock.Instant) []Gate {
 	c, leaf := s.Channels[r.Channel], &r.Plan.Leaves[member]
 	waves := r.Plan.Header.Waves
-	uses, unmet := s.timedUses(h, s.room(h), now), s.unmet(r, leaf)
+	uses, unmet := s.timedUses(h, s.room(h), now), unmet(r, leaf)
 	return []Gate{
 		{gate.Freshness, all.stale},
 		{gate.Overlay, all.overlay},

@@ -34,6 +34,9 @@ var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered"
 
 func (s Status) String() string { return statusNames[s] }
 
+// Arrived reports whether those who go after the member may go.
+func (s Status) Arrived() bool { return s == Converged || s == AtTarget }
+
 // Manifest is a manifest with all of its leaves, sorted by host, as the server
 // verified it. It is shared and must not be changed.
 type Manifest struct {
@@ -71,6 +74,7 @@ type Member struct {
 	// Marks stay for as long as the rollout may give out grants.
 	Mark
 	class int32
+	aside bool
 }
 
 // Mark is what a rollout remembers of a member whatever becomes of it later.
@@ -111,12 +115,13 @@ func (c *WaveCount) Members() int {
 
 // Class is a set of members that every gate but the host edges treats alike:
 // the same wave, the same budgets and the same windows. Ready holds those that wait, are online
-// and need a slot.
+// and need a slot; Free those of them that are not set aside.
 type Class struct {
 	Wave    int
 	Budgets []int // the caller's budget ids, ascending
 	Windows []int // indexes into the manifest's maintenance windows
 	Ready   Set
+	Free    Set
 }
 
 // Set is a set of member indexes.
@@ -206,7 +211,8 @@ type Rollout struct {
 	Members []Member    `json:"-"` // parallel to Plan.Leaves
 	Waves   []WaveCount `json:"-"`
 	Classes []Class     `json:"-"`
-	// Holders are the members that wait, are online and have a slot already.
+	// Holders are the members that wait, are online, have a slot already and are not
+	// set aside.
 	Holders Set `json:"-"`
 	// Astray holds the members of a reverting rollout that must be sent back and
 	// have no grant for it; Homebound those that its end waits for.
@@ -220,6 +226,8 @@ type Rollout struct {
 	// Judged is how many failures of an ended rollout were looked at already.
 	Judged int `json:"-"`
 	total  WaveCount
+	// behind lists the members that are set aside, by the one that they go after.
+	behind map[int][]int
 }
 
 // Bind attaches the manifest and builds the members, all waiting and offline.
@@ -231,7 +239,7 @@ func (r *Rollout) Bind(m *Manifest) error {
 	r.Plan = m
 	r.Members = make([]Member, len(m.Leaves))
 	r.Waves = make([]WaveCount, len(m.Header.Waves))
-	r.Outstanding = Set{}
+	r.Outstanding, r.behind = Set{}, nil
 	r.total, r.Holders, r.Astray, r.Homebound, r.Staged = WaveCount{}, Set{}, Set{}, Set{}, Set{}
 	for len(r.Acknowledged) < len(r.Waves) {
 		r.Acknowledged = append(r.Acknowledged, 0)
@@ -279,6 +287,9 @@ func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
 	m.Status, m.Online, m.Settled = status, online, settled
 	r.count(i, +1)
 	r.ready(i)
+	if m.Status.Arrived() {
+		r.bringBack(i)
+	}
 	return true
 }
 
@@ -286,7 +297,31 @@ func (r *Rollout) ready(i int) {
 	m := &r.Members[i]
 	in := m.Status == Waiting && m.Online
 	r.Classes[m.class].Ready.put(i, in && !m.Holds)
-	r.Holders.put(i, in && m.Holds)
+	r.Classes[m.class].Free.put(i, in && !m.Holds && !m.aside)
+	r.Holders.put(i, in && m.Holds && !m.aside)
+}
+
+// SetAside has a member that goes after another be looked at no more until that one
+// has arrived, so that a wave which waits for one host costs nothing to plan. It
+// decides nothing: a state that was folded again sets the same members aside.
+func (r *Rollout) SetAside(i, after int) {
+	if m := &r.Members[i]; !m.aside {
+		m.aside = true
+		if r.behind == nil {
+			r.behind = map[int][]int{}
+		}
+		r.behind[after] = append(r.behind[after], i)
+		r.ready(i)
+	}
+}
+
+// bringBack ends that members are set aside for one that has arrived.
+func (r *Rollout) bringBack(after int) {
+	for _, i := range r.behind[after] {
+		r.Members[i].aside = false
+		r.ready(i)
+	}
+	delete(r.behind, after)
 }
 
 // SetHolds says whether a member's host has a slot already.
@@ -374,7 +409,7 @@ func classKey(key []byte, wave int, budgets, windows []int) []byte {
 func (r *Rollout) Unbind() {
 	r.Marks = nil
 	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
-	r.Outstanding = Set{}
+	r.Outstanding, r.behind = Set{}, nil
 	r.Holders, r.Astray, r.Homebound, r.Staged = Set{}, Set{}, Set{}, Set{}
 }
 
