@@ -104,6 +104,9 @@ func (s *server) claim(a *agent, grant string, term uint64) (accepted, ok bool) 
 	if refused := (*plan.ClaimRefusedError)(nil); errors.As(err, &refused) {
 		err = nil
 	}
+	if len(entries) > 0 {
+		s.w.truth.claimed(s, a)
+	}
 	return accepted, s.commit(entries, err)
 }
 

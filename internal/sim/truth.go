@@ -44,6 +44,33 @@ func (t *truth) started(a *agent, grant string, accepted bool) {
 	t.starts[k] = true
 }
 
+// claimed checks by the state that took a claim, also by one of a restored log, that
+// no more hosts try a bundle than may before one has converged on it.
+func (t *truth) claimed(s *server, a *agent) {
+	g := s.state.Hosts[a.name].Grant
+	if g == nil || g.Purpose != host.Forward {
+		return
+	}
+	r := s.state.Rollouts[g.Manifest]
+	most := r.Plan.Header.CanaryMax
+	if most == 0 || r.Soaked || r.Glass != "" {
+		return
+	}
+	tried := 0
+	for i := range r.Plan.Leaves {
+		h := s.state.Hosts[r.Plan.Leaves[i].Host]
+		switch here := h.Machine.Manifest == g.Manifest; {
+		case h.Name == a.name || h.Grant != nil && h.Grant.Claimed && h.Grant.Manifest == g.Manifest && h.Grant.Purpose == host.Forward:
+			tried++
+		case here && (h.Machine.InFlight() || h.Machine.Phase == host.Failed || h.Machine.Phase == host.Reverted):
+			tried++
+		}
+	}
+	if tried > most {
+		s.w.violate("S40", "%s claims %s as number %d, at most %d try it before one has converged", a.name, r.Name, tried, most)
+	}
+}
+
 // offered checks that a host takes no offer of a server that was replaced, as far
 // as it can know.
 func (t *truth) offered(a *agent, o *host.Offer, seen uint64) {

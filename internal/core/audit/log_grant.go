@@ -142,7 +142,7 @@ func (l *Log) canary(h *hostFacts, r *rolloutFacts, grant string) {
 			tried++
 		}
 	}
-	l.must(tried < most, "S40", "host %s was granted %s of rollout %s as number %d, at most %d are tried before one has converged", h.name, grant, r.name, tried+1, most)
+	l.must(tried < most, "S40", "host %s has grant %s of rollout %s as number %d, at most %d are tried before one has converged", h.name, grant, r.name, tried+1, most)
 }
 
 // edgesMet checks that everybody who goes before the host has arrived.
@@ -218,6 +218,9 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 	if g.Purpose == host.Repair {
 		l.repair(h, nil, g.Granted)
 		return
+	}
+	if g.Purpose == host.Forward {
+		l.canary(h, r, ev.Grant)
 	}
 	r.claimed[h.name] = true
 	if g.Purpose == host.Reboot {

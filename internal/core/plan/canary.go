@@ -13,6 +13,18 @@ func (s *State) canary(r *rollout.Rollout, i int, earliest clock.Instant) *gate.
 	return gate.CheckCanary(r.Name, tried, most, earliest)
 }
 
+// canaryLeft is canary for a host that claims what it was offered: what a restored
+// log had forgotten may have been tried since the offer.
+func (s *State) canaryLeft(r *rollout.Rollout, name string) *gate.Block {
+	if r.Plan == nil {
+		return nil
+	}
+	if i, ok := r.Plan.Leaf(name); ok {
+		return s.canary(r, i, 0)
+	}
+	return nil
+}
+
 // canarySoaks is when time can bring the first of a rollout's hosts through its
 // soak; zero when it cannot. It looks at every member.
 func (s *State) canarySoaks(r *rollout.Rollout, now clock.Instant) clock.Instant {

@@ -1,7 +1,9 @@
 package plan_test
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/audit"
@@ -73,4 +75,47 @@ func (w *world) granted(name string) int {
 		}
 	}
 	return n
+}
+
+// TestS40ClaimIsWithinTheBoundThatItsOfferCounted has a server that was restored from
+// a backup offer the one try that a host made under a claim that the backup lacks. The
+// host says so before the offer is claimed.
+func TestS40ClaimIsWithinTheBoundThatItsOfferCounted(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1], canaryMax: 1}))
+	backup := len(w.log)
+	w.tick()
+	h0 := w.hosts["h0"]
+	h0.poll()
+	h0.prepare(true)
+	h0.claim(false)
+	h0.deliver()
+	w.restore(backup)
+	w.presence("h0", false)
+	w.tick()
+	g := w.s.Hosts["h1"].Grant
+	if g == nil || w.s.Hosts["h0"].Grant != nil {
+		t.Fatalf("h1 was granted %+v\n%s", g, w.tail())
+	}
+	w.presence("h0", true)
+	h0.deliver()
+	_, err := plan.Claim(w.s, "h1", g.ID, w.now)
+	if refused := (*plan.ClaimRefusedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "at most 1") {
+		t.Fatalf("the claim of a try that h0 made: %v", err)
+	}
+	e, err := event.NewEntry(w.now, "h1", event.GrantClaimed{Grant: g.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := found(w, append(slices.Clone(w.log), e)); len(v) == 0 || v[len(v)-1].Invariant != "S40" {
+		t.Errorf("the audit says %v", v)
+	}
+	h0.activated(true)
+	h0.probe()
+	h0.elapse()
+	h0.deliver()
+	w.commit(plan.Claim(w.s, "h1", g.ID, w.now))
+	if !w.s.Hosts["h1"].Grant.Claimed {
+		t.Fatalf("h1 may not act after h0 has converged\n%s", w.tail())
+	}
 }

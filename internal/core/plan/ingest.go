@@ -191,6 +191,11 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 	if b := h.frozen(now); b != nil && g.Purpose != host.Back {
 		return refuse("%s", b.Words)
 	}
+	if g.Purpose == host.Forward {
+		if b := s.canaryLeft(r, name); b != nil {
+			return refuse("%s", b.Words)
+		}
+	}
 	if g.Purpose == host.Repair {
 		if b := s.mayRepair(h, g, now); b != nil {
 			return refuse("%s", b.Words)
