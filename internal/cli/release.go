@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -96,7 +97,10 @@ func (a *app) showRelease(v releaseView) error {
 	return term.Rows(a.Out, []string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
 }
 
-type buildOptions struct{ out, previous, ref, root string }
+type buildOptions struct {
+	previousOptions
+	out, ref, root string
+}
 
 func (a *app) releaseBuild() *cobra.Command {
 	var o buildOptions
@@ -110,27 +114,23 @@ code 2 and nothing is written.
 
 The version follows that of the previous release: the signed one that --out
 holds, which is then kept as OUT.previous, or what --previous names: a release
-folder, the URL of a packed release, or "none".`,
-		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release",
+folder, the URL of a packed release, "none", or "server" for the newest release
+that the server has, which is verified from the newest root beside --root on.`,
+		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release\n  steady release build --previous server",
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			if o.previous != "" && o.previous != "none" {
-				folder, drop, err := a.fetched(cmd.Context(), o.previous)
-				if err != nil {
-					return err
-				}
-				defer drop()
-				o.previous = folder
+			if err := o.chosen(cmd); err != nil {
+				return err
 			}
-			return a.build(dir, o)
+			return a.build(cmd.Context(), dir, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.out, "out", "release", "release folder to write")
-	cmd.Flags().StringVar(&o.previous, "previous", "", "previous release: a folder, a URL, or none (default: the one in --out)")
+	o.previousOptions.flags(a, cmd, "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
 	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
 	return a.PrintsData(cmd)
@@ -150,7 +150,7 @@ type built struct {
 	Problems   []release.Problem    `json:"problems"`
 }
 
-func (a *app) build(dir string, o buildOptions) error {
+func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 	table, err := a.SaysTable()
 	if err != nil {
 		return err
@@ -159,10 +159,11 @@ func (a *app) build(dir string, o buildOptions) error {
 	if release.Fatal(problems) || src == nil {
 		return a.refuseBuild(problems)
 	}
-	prev, folder, err := a.previous(o)
+	prev, folder, drop, err := a.previous(ctx, o)
 	if err != nil {
 		return err
 	}
+	defer drop()
 	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.Wall()}
 	if prev != nil {
 		opts.Epoch = prev.Resolved.Value().Epoch
@@ -185,6 +186,7 @@ func (a *app) build(dir string, o buildOptions) error {
 	}
 	if table {
 		a.tellProblems(problems)
+		a.sayPrevious(o.previousOptions, prev)
 	}
 	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}
 	return a.Print(b, func() error { return a.showBuilt(b) })
@@ -268,29 +270,42 @@ func mergeProblems(first, then []release.Problem) []release.Problem {
 	return first
 }
 
-// previous finds and verifies the release before this one and says which
-// folder it is in. Without one it is nil.
-func (a *app) previous(o buildOptions) (*release.Verified, string, error) {
-	folder := o.previous
+// previous finds and verifies the release before this one and says which folder it
+// is in. Without one it is nil. drop removes what was fetched.
+func (a *app) previous(ctx context.Context, o buildOptions) (prev *release.Verified, folder string, drop func(), err error) {
+	nothing := func() {}
+	folder = o.where
 	switch {
+	case folder == fromServer:
+		trusted, err := trustedBeside(o.root)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		prev, drop, err = a.newestOf(ctx, trusted, o.previousOptions, o.out, keptName(o.out))
+		return prev, "", drop, err
 	case folder == "none":
-		return nil, "", nil
+		return nil, "", nothing, nil
 	case folder == "" && isSigned(o.out):
 		folder = o.out
 	case folder == "" && isSigned(keptName(o.out)):
 		folder = keptName(o.out)
 	case folder == "":
-		return nil, "", nil
+		return nil, "", nothing, nil
+	}
+	dir, drop, err := a.fetched(ctx, folder)
+	if err != nil {
+		return nil, "", nil, err
 	}
 	state, err := trustRoot(o.root)
 	if err != nil {
-		return nil, "", fmt.Errorf("the previous release in %s cannot be checked: %w", folder, err)
+		drop()
+		return nil, "", nil, fmt.Errorf("the previous release in %s cannot be checked: %w", folder, err)
 	}
-	v, err := release.VerifyDir(folder, state, a.Wall())
-	if err != nil {
-		return nil, "", fmt.Errorf("previous %s: %w; give another with --previous, or none", folder, err)
+	if prev, err = release.VerifyDir(dir, state, a.Wall()); err != nil {
+		drop()
+		return nil, "", nil, fmt.Errorf("previous %s: %w; give another with --previous, or none", folder, err)
 	}
-	return v, folder, nil
+	return prev, folder, drop, nil
 }
 
 func isSigned(dir string) bool {

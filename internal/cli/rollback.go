@@ -18,7 +18,10 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-type rollbackOptions struct{ to, current, from, out, ref, keys string }
+type rollbackOptions struct {
+	previousOptions
+	to, from, out, ref, keys string
+}
 
 func (a *app) releaseRollback() *cobra.Command {
 	var o rollbackOptions
@@ -32,14 +35,20 @@ their manifests, and no volume is deleted on the way back. It prints what change
 per host, and pushes nothing.
 
 The current release holds the last three plans of each channel; an older one is
-found in the release that --from names.`,
-		Example: "  steady release rollback stable --to v1 && steady release push release.rollback\n  steady release rollback stable --to 41 --from archive/41 --keys /media/usb/keys",
+found in the release that --from names. Without the current release's folder take
+it from the server, --previous server: it is verified from the newest root in KEYS on.`,
+		Example: "  steady release rollback stable --to v1 && steady release push release.rollback\n  steady release rollback stable --to v1 --previous server\n  steady release rollback stable --to 41 --from archive/41 --keys /media/usb/keys",
 		Args:    exit.Args(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.rollback(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.chosen(cmd); err != nil {
+				return err
+			}
+			return a.rollback(cmd.Context(), args[0], o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", "ref or version of the earlier plan (required)")
-	f.StringVar(&o.current, "previous", "release", "the newest release: a signed folder, or the URL of a packed one")
+	o.previousOptions.flags(a, cmd, "release", "the newest release: a signed folder, the URL of a packed one, or server")
 	f.StringVar(&o.from, "from", "", "an earlier release that has the plan: a signed folder, or the URL of a packed one (default: the newest)")
 	f.StringVar(&o.out, "out", "release.rollback", "release folder to write")
 	f.StringVar(&o.ref, "ref", "", "name of the new release (default: made of the earlier one's)")
@@ -70,21 +79,38 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 		return err
 	}
 	opts := release.RollbackOptions{Channel: channel, To: o.to, Ref: o.ref, Now: signing.Now}
+	take := func(where string) (*release.Verified, func(), error) {
+		if where == fromServer {
+			trusted, err := keydir.Newest(o.keys)
+			if err != nil {
+				return nil, nil, exit.With(exit.Refused, err)
+			}
+			return a.newestOf(ctx, trusted, o.previousOptions, "release", o.out)
+		}
+		dir, drop, err := a.fetched(ctx, where)
+		if err != nil {
+			return nil, nil, err
+		}
+		v, err := release.VerifyDir(dir, state, signing.Now)
+		if err != nil {
+			drop()
+			return nil, nil, refusedRelease(dir, err)
+		}
+		return v, drop, nil
+	}
 	for _, x := range []struct {
 		where string
 		into  **release.Verified
-	}{{o.current, &opts.Current}, {o.from, &opts.From}} {
+	}{{o.where, &opts.Current}, {o.from, &opts.From}} {
 		if x.where == "" {
 			continue
 		}
-		dir, drop, err := a.fetched(ctx, x.where)
+		v, drop, err := take(x.where)
 		if err != nil {
 			return err
 		}
 		defer drop()
-		if *x.into, err = release.VerifyDir(dir, state, signing.Now); err != nil {
-			return refusedRelease(dir, err)
-		}
+		*x.into = v
 	}
 	rel, moves, err := release.Rollback(opts)
 	if err != nil {
@@ -159,6 +185,16 @@ func (a *app) fetched(ctx context.Context, where string) (dir string, drop func(
 	if err != nil {
 		return "", nil, exit.Bad(err)
 	}
+	return a.temporary(func(dir string) error {
+		if _, _, err := source.Fetch(ctx, dir, ""); err != nil {
+			return fmt.Errorf("fetch %s: %w", source.Name(), err)
+		}
+		return nil
+	})
+}
+
+// temporary has a release written into a folder that drop removes.
+func (a *app) temporary(fill func(dir string) error) (dir string, drop func(), err error) {
 	temp, err := os.MkdirTemp("", "steady-release-")
 	if err != nil {
 		return "", nil, err
@@ -170,11 +206,11 @@ func (a *app) fetched(ctx context.Context, where string) (dir string, drop func(
 	}
 	dir = filepath.Join(temp, "release")
 	if err = os.Mkdir(dir, 0o755); err == nil {
-		_, _, err = source.Fetch(ctx, dir, "")
+		err = fill(dir)
 	}
 	if err != nil {
 		drop()
-		return "", nil, fmt.Errorf("fetch %s: %w", source.Name(), err)
+		return "", nil, err
 	}
 	return dir, drop, nil
 }

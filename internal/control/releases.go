@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/control/intake"
 	"github.com/steadyfleet/steady/internal/control/refusal"
@@ -62,6 +64,26 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 		return Pushed{}, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err) // the disk is full, or worse
 	}
 	return c.PushFolder(ctx, dir, actor)
+}
+
+// Newest hands out the newest accepted release, packed as it was pushed, under the
+// newest timestamp and with every root that was trusted. begin is called before the
+// first byte: errors until then are a refusal.
+func (c *Control) Newest(ctx context.Context, w io.Writer, begin func()) error {
+	view := c.public.Load()
+	if view.Release.Version == 0 {
+		return refusal.Newf(refusal.ErrNotFound, "no release was accepted yet; push one")
+	}
+	named := maps.Clone(view.Release.Envelopes)
+	maps.Copy(named, view.Files)
+	files, err := c.library.Files(ctx, named, view.Roster)
+	if err != nil {
+		return err
+	}
+	begin()
+	return release.PackFiles(w, slices.Sorted(maps.Keys(files)), func(name string) ([]byte, error) {
+		return c.library.Blob(ctx, files[name])
+	})
 }
 
 // PushFolder is PushRelease for a release folder on this machine, which must not

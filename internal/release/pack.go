@@ -34,9 +34,14 @@ func pack(fsys fs.FS, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return PackFiles(w, names, func(name string) ([]byte, error) { return readFile(fsys, name) })
+}
+
+// PackFiles writes a packed release, as Pack does, of files that get gives.
+func PackFiles(w io.Writer, names []string, get func(name string) ([]byte, error)) error {
 	tw := tar.NewWriter(w)
 	for _, name := range names {
-		raw, err := readFile(fsys, name)
+		raw, err := get(name)
 		if err != nil {
 			return err
 		}

@@ -91,6 +91,24 @@ func (h *Handler) push(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, operator.Pushed{Version: pushed.Version, Ref: pushed.Ref, Outcome: pushed.Outcome})
 }
 
+// newest hands out the newest release. What fails in the middle cuts the answer off.
+func (h *Handler) newest(w http.ResponseWriter, r *http.Request) {
+	began := false
+	err := h.c.Newest(r.Context(), w, func() {
+		began = true
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pushTimeout))
+		w.Header().Set("Content-Type", "application/x-tar")
+		w.Header().Set("Cache-Control", "no-store")
+	})
+	switch {
+	case err != nil && began:
+		h.log.Warn("the newest release was not handed out whole", "err", err)
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		problem(w, h.refusal(err))
+	}
+}
+
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // the caller is gone

@@ -93,6 +93,8 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.trusting()
 	h.raw(huma.Operation{OperationID: "push-release", Method: http.MethodPost, Path: operator.RoutePush,
 		Summary: "Push a packed release (tar)"}, releasing, h.push)
+	h.raw(huma.Operation{OperationID: "newest-release", Method: http.MethodGet, Path: operator.RouteNewest,
+		Summary: "The newest accepted release with all of its files, packed (tar)"}, releasing, h.newest)
 	h.raw(huma.Operation{OperationID: "hook-release", Method: http.MethodPost, Path: operator.RouteHook,
 		Summary: "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks"}, signed, h.hook)
 	h.raw(huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: operator.RouteStream,

@@ -188,6 +188,17 @@ func (c *Client) History(ctx context.Context, read func(io.Reader) error) error 
 	return read(resp.Body)
 }
 
+// NewestRelease hands the newest accepted release to read, packed. It is what the
+// server says: verify it.
+func (c *Client) NewestRelease(ctx context.Context, read func(io.Reader) error) error {
+	resp, err := c.do(ctx, http.MethodGet, strings.TrimPrefix(RouteNewest, Prefix), nil, nil, "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return read(resp.Body)
+}
+
 // Push sends a packed release (see release.Pack).
 func (c *Client) Push(ctx context.Context, packed io.Reader) (p Pushed, err error) {
 	resp, err := c.do(ctx, http.MethodPost, "/releases", nil, packed, "application/x-tar")

@@ -23,6 +23,7 @@ const (
 	RouteStream  = Prefix + "/events/stream"
 	RouteHistory = Prefix + "/history"
 	RoutePush    = Prefix + "/releases"
+	RouteNewest  = Prefix + "/releases/newest"
 	RouteMetrics = "/metrics"
 	RouteHealth  = "/healthz"
 	RouteHook    = "/v1/hooks/release"
