@@ -16,10 +16,10 @@ func (c *Control) SafeMode() string {
 func (c *Control) noteLag(name string, incarnation, need uint64) {
 	in := &input{apply: func(t *turn) error {
 		h := t.s.Hosts[name]
-		if h == nil || h.Incarnation != incarnation || h.Seq >= need || h.Forked {
+		if h == nil || h.Incarnation != incarnation || h.Seq >= need || h.Standing() != "" {
 			return nil
 		}
-		if c.ahead.Note(name, need, t.now.Add(c.cfg.ReplayWait)) {
+		if c.ahead.Note(name, incarnation, need, t.now.Add(c.cfg.ReplayWait)) {
 			c.cfg.Log.Warn("a host knows a longer log than the server; nothing is granted until it has sent it", "host", name, "holds", h.Seq, "knows", need)
 			c.publishSafeMode(t.now)
 		}

@@ -20,6 +20,7 @@ import (
 type agent struct {
 	w    *World
 	name string
+	key  string         // its name to those who tell copies apart
 	skew clock.Instant  // its clock is the world's and this
 	wall clock.Duration // its wall clock is the world's and this
 	boot int
@@ -37,6 +38,15 @@ type agent struct {
 	unproven bool            // a required control fails here
 	staged   int             // the boot in which something was staged, and one
 	drift    map[string]bool // what a repair has to stop: true once that has begun
+	serial   string          // of its certificate, and when that was issued
+	issued   clock.Instant
+
+	copied    bool   // its state is copied some time: chains and processes are told apart
+	copy, of  *agent // a second agent on the same identity, and the first one
+	fate      fate   // what people do once the server refuses it
+	attended  bool   // they know of it
+	left, out bool   // it stays cut off; it is off for good
+	enrolling bool   // again
 
 	// volatile
 	life        int // counts lives; what an earlier one planned is void
@@ -51,10 +61,11 @@ type agent struct {
 	heard       digest.Digest   // which list of overrides it took whole
 	working     map[string]bool // repairs that are timed to end
 	gaveUp      []string        // repairs that failed in the present window
+	mark        uint64          // that the server gave this process last
 }
 
 func newAgent(w *World, name string, skew clock.Instant) *agent {
-	return &agent{w: w, name: name, skew: skew, drift: map[string]bool{}, working: map[string]bool{}}
+	return &agent{w: w, name: name, key: name, skew: skew, drift: map[string]bool{}, working: map[string]bool{}}
 }
 
 func (a *agent) now() clock.Instant { return a.w.now + a.skew }
@@ -84,13 +95,16 @@ func (a *agent) enrol() {
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
-	a.inc++
-	ok := s.commit(plan.Record(s.state, a.name, s.now(), event.HostEnrolled{Incarnation: a.inc, Token: a.name}))
-	if !ok {
-		a.inc--
+	if !s.admits(a.name) {
+		a.w.after(30*clock.Second, a.enrol)
+		return
+	}
+	ev := a.enrolled(s)
+	if !s.commit(plan.Record(s.state, a.name, s.now(), ev)) {
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
+	a.inc, a.serial, a.issued, a.enrolling = ev.Incarnation, ev.Serial, s.now()/1000*1000, false
 	if a.w.notary != nil {
 		a.trusted = a.w.notary.begin
 	}
@@ -101,7 +115,7 @@ func (a *agent) enrol() {
 func (a *agent) start() {
 	a.up = true
 	a.life++
-	a.sending, a.dueAt = false, 0
+	a.sending, a.dueAt, a.mark = false, 0, 0
 	clear(a.working)
 	a.gaveUp, a.heard = nil, ""
 	a.w.trace("%s starts", a.name)
@@ -138,7 +152,12 @@ func (a *agent) stop(back clock.Duration) {
 	a.up = false
 	a.w.touched = true
 	a.w.trace("%s dies", a.name)
-	a.w.after(back, a.start)
+	life := a.life
+	a.w.after(back, func() {
+		if a.life == life {
+			a.start()
+		}
+	})
 }
 
 // turn is one transaction of the agent: what do changes and reports is durable
@@ -232,10 +251,7 @@ func (a *agent) flush() {
 	sent, acked := a.now(), a.acked
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down {
-			return
-		}
-		if s.seen(a, acked); s.down {
+		if s.down || !s.seen(a, acked) {
 			return
 		}
 		if acked, ok := s.take(a, batch, said); ok {
@@ -274,19 +290,23 @@ func (a *agent) beat() {
 		every = a.w.between(3*clock.Second, 10*clock.Second)
 	}
 	a.later(min(every, 10*clock.Second), func() { a.beatAfter(every - 10*clock.Second) })
-	sent, acked := a.now(), a.acked
+	sent, acked, process, mark := a.now(), a.acked, a.process(), a.mark
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down {
+		if s.down || !s.seen(a, acked) {
 			return
 		}
-		if s.seen(a, acked); s.down {
+		mark := s.beats(a, process, mark)
+		if s.down {
 			return
 		}
 		if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc {
 			at, words := h.Seq, s.words()
 			a.w.send(a, func() {
 				a.learn(words)
+				if process == a.process() {
+					a.mark = mark
+				}
 				if at < a.acked && a.up {
 					a.acked = at
 					a.flush()
@@ -312,10 +332,7 @@ func (a *agent) poll() {
 	id, acked := a.asked, a.acked
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || a.asked != id {
-			return
-		}
-		if s.seen(a, acked); s.down {
+		if s.down || a.asked != id || !s.seen(a, acked) {
 			return
 		}
 		s.park(a, func(g *plan.Grant, at clock.Instant) {

@@ -84,10 +84,7 @@ func (a *agent) Claim(e host.Claim) error {
 	acked := a.acked
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down {
-			return
-		}
-		if s.seen(a, acked); s.down {
+		if s.down || !s.seen(a, acked) {
 			return
 		}
 		if accepted, ok := s.claim(a, e.Offer.Grant, e.Offer.Term); ok {

@@ -264,15 +264,16 @@ func (w *World) manifest(c string) *rollout.Manifest {
 	}
 	m := &rollout.Manifest{Header: h}
 	for _, b := range d.budgets {
-		raw, _ := json.Marshal(b.members)
+		members := w.named(b.members)
+		raw, _ := json.Marshal(members)
 		h.Budgets = append(h.Budgets, fleet.Budget{Selector: fmt.Sprintf("b%d", len(h.Budgets)), Max: b.max, Members: digest.Of(raw)})
-		m.Members = append(m.Members, b.members)
+		m.Members = append(m.Members, members)
 	}
 	for _, name := range d.hosts {
-		if d.channelOf[name] != c {
+		if d.channelOf[name] != c || !w.declares(name) {
 			continue
 		}
-		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: probes, After: d.after[name], Windows: d.windowsOf[name]}
+		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: probes, After: w.named(d.after[name]), Windows: d.windowsOf[name]}
 		if w.cfg.Drill == nil && len(name)%2 == 0 && w.rand.IntN(8) == 0 {
 			leaf.Target = targets[1]
 		}

@@ -114,6 +114,7 @@ func (p *planning) all() {
 		p.add(p.some(0.2), func() { w.restore(share, down) }, "the server is restored from a backup of %.0f%% of its log", share*100)
 	}
 	p.drifts()
+	p.ends()
 }
 
 // host plans what goes wrong on one host.
@@ -170,8 +171,9 @@ func (w *World) send(a *agent, deliver func()) {
 	if w.lost(a) {
 		return
 	}
+	serial := a.serial
 	arrive := func() {
-		if !a.cut() {
+		if !a.cut() && a.serial == serial {
 			deliver()
 		}
 	}

@@ -150,7 +150,7 @@ func (t *truth) hears(a *agent, words []override.Taken) {
 	if t.heard == nil {
 		t.heard = map[string][]override.Taken{}
 	}
-	t.heard[a.name] = append(t.heard[a.name], words...)
+	t.heard[a.key] = append(t.heard[a.key], words...)
 }
 
 // obeys checks that a host goes on with no offer that a word it was told forbids.
@@ -160,7 +160,7 @@ func (t *truth) obeys(a *agent) {
 	if o == nil || o.Purpose == host.Back {
 		return
 	}
-	heard, target := t.heard[a.name], o.Plan.Target
+	heard, target := t.heard[a.key], o.Plan.Target
 	if o.Purpose == host.Repair {
 		target = a.core.Machine.Current
 	}

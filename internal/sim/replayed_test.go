@@ -153,7 +153,7 @@ func (s *server) retire(name string, decommission bool) {
 	entries, err := end(s.state, name, "drill", "operator", s.now())
 	if err == nil {
 		a.partitioned++
-		delete(s.parked, name)
+		delete(s.parked, a)
 	}
 	s.try(entries, err)
 }

@@ -28,7 +28,7 @@ func (s *server) park(a *agent, answer func(*plan.Grant, clock.Instant)) {
 		reply()
 		return
 	}
-	s.parked[a.name] = reply
+	s.parked[a] = reply
 	wait := s.w.between(20*clock.Second, 60*clock.Second)
 	if s.offer(a.name) != nil {
 		wait = reofferAfter
@@ -42,11 +42,13 @@ func (s *server) park(a *agent, answer func(*plan.Grant, clock.Instant)) {
 	})
 }
 
-// hand answers a host's long-poll now.
+// hand answers a host's long-polls now.
 func (s *server) hand(name string) {
-	if reply := s.parked[name]; reply != nil {
-		delete(s.parked, name)
-		reply()
+	for a := s.w.hosts[name]; a != nil; a = a.copy {
+		if reply := s.parked[a]; reply != nil {
+			delete(s.parked, a)
+			reply()
+		}
 	}
 }
 
@@ -69,8 +71,17 @@ func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked 
 	}
 	if first := batch[0].HostSeq; first > h.Seq+1 {
 		s.w.truth.owes(s, a, first-1)
-		s.ahead.Note(a.name, first-1, s.now().Add(replayWait))
+		s.ahead.Note(a.name, a.inc, first-1, s.now().Add(replayWait))
 		return h.Seq, true
+	}
+	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
+	if a.copied {
+		var one bool
+		if batch, head, one = s.parts(a, h, batch); !one {
+			s.forked(a, head.Seq)
+			return 0, false
+		}
+		said = said[len(said)-len(batch):]
 	}
 	for len(batch) > 0 && batch[0].HostSeq <= h.Seq {
 		batch, said = batch[1:], said[1:] // sent again
@@ -78,10 +89,12 @@ func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked 
 	if len(batch) == 0 {
 		return h.Seq, true
 	}
-	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
 	entries, err := s.ingest(a.name, batch, said, head)
 	if !s.commit(entries, err) {
 		return 0, false
+	}
+	if a.copied {
+		s.w.truth.oneHistory(s, a)
 	}
 	return s.state.Hosts[a.name].Seq, true
 }
@@ -132,9 +145,16 @@ func (w *World) accept(ev event.ReleaseAccepted) {
 	for _, v := range w.verdicts {
 		events = append(events, v)
 	}
-	if s.commit(plan.Record(s.state, "", s.now(), append(events, ts)...)) {
+	entries, err := plan.Record(s.state, "", s.now(), append(events, ts)...)
+	if err == nil && len(w.revoked) > 0 {
+		var more []event.Entry
+		more, err = s.ended()
+		entries = append(entries, more...)
+	}
+	if s.commit(entries, err) {
 		w.truth.released = ev
 		w.backedUp()
+		s.withdrawn()
 	}
 }
 

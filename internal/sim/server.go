@@ -37,18 +37,20 @@ type server struct {
 	lastSeen map[string]clock.Instant
 	ahead    hosts.Ahead
 	owed     map[string]debt   // what ahead has to know
-	parked   map[string]func() // long-polls, by host
-	handed   map[string]clock.Instant
-	ticking  bool // a tick is scheduled
-	next     clock.Instant
-	lastTick clock.Instant
-	ticks    int
+	parked   map[*agent]func() // long-polls
+	// processes are those of hosts whose state is copied some time.
+	processes map[string]*hosts.Host
+	handed    map[string]clock.Instant
+	ticking   bool // a tick is scheduled
+	next      clock.Instant
+	lastTick  clock.Instant
+	ticks     int
 }
 
 func newServer(w *World) *server {
 	w.log.term++
 	s := &server{w: w, term: w.log.term, lastSeen: map[string]clock.Instant{},
-		parked: map[string]func(){}, handed: map[string]clock.Instant{}}
+		parked: map[*agent]func(){}, handed: map[string]clock.Instant{}}
 	s.goOn(plan.New(w.docs), 0)
 	return s
 }
@@ -101,7 +103,11 @@ func (s *server) commit(entries []event.Entry, err error) bool {
 	s.agrees()
 	s.nudge()
 	for i := range entries {
-		if e := &entries[i]; e.Type == (event.Granted{}).EventType() {
+		e := &entries[i]
+		if s.w.ending {
+			s.follows(e)
+		}
+		if e.Type == (event.Granted{}).EventType() {
 			s.w.truth.given(s, e.Host)
 			s.hand(e.Host)
 		}
@@ -172,7 +178,7 @@ func (s *server) watch() {
 	}
 	now := s.now()
 	for _, a := range s.w.agents {
-		if s.parked[a.name] != nil {
+		if s.parked[a] != nil || a.copy != nil && s.parked[a.copy] != nil {
 			s.lastSeen[a.name] = now // an open long-poll is liveness enough
 		}
 		if seen := s.lastSeen[a.name]; seen != 0 && now.Sub(seen) >= offlineAfter && !s.down {
@@ -182,17 +188,25 @@ func (s *server) watch() {
 }
 
 // seen takes note that a host spoke. A host that knows more than the log holds
-// has the server wait for it.
-func (s *server) seen(a *agent, acked uint64) {
+// has the server wait for it. It reports whether the server goes on with the
+// request: one of an identity that has ended is refused.
+func (s *server) seen(a *agent, acked uint64) bool {
+	if err := s.identify(a); err != nil {
+		if s == s.w.server {
+			s.w.attend(a)
+		}
+		return false
+	}
 	now := s.now()
 	s.lastSeen[a.name] = now
 	if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc && acked > h.Seq {
 		s.w.truth.owes(s, a, acked)
-		if s.ahead.Note(a.name, acked, now.Add(replayWait)) {
+		if s.ahead.Note(a.name, a.inc, acked, now.Add(replayWait)) {
 			s.w.trace("%s knows %d events of its own, the server %d: nothing is granted", a.name, acked, h.Seq)
 		}
 	}
 	s.commit(plan.Presence(s.state, a.name, true, now, now))
+	return !s.down
 }
 
 // die throws the state away; the process is back after a while and folds the
@@ -217,9 +231,11 @@ func (s *server) crash(down clock.Duration) {
 // hangUp ends every long-poll.
 func (s *server) hangUp() {
 	for _, a := range s.w.agents {
-		if s.parked[a.name] != nil {
-			delete(s.parked, a.name)
-			a.hungUp()
+		for a := a; a != nil; a = a.copy {
+			if s.parked[a] != nil {
+				delete(s.parked, a)
+				a.hungUp()
+			}
 		}
 	}
 }
@@ -243,7 +259,7 @@ func (s *server) start() {
 	s.goOn(state, len(s.w.log.entries))
 	s.term = s.w.log.term
 	s.down, s.next, s.lastTick, s.last = false, 0, 0, 0
-	s.ahead, s.owed = hosts.Ahead{}, nil
+	s.ahead, s.owed, s.processes = hosts.Ahead{}, nil, nil
 	clear(s.handed)
 	now := s.now()
 	for name := range s.lastSeen { // order-free: every host gets the same grace

@@ -37,7 +37,7 @@ func (t *truth) started(a *agent, grant string, accepted bool) {
 	if t.starts == nil {
 		t.starts = map[grantOf]bool{}
 	}
-	k := grantOf{a.name, grant}
+	k := grantOf{a.key + "/" + a.serial, grant}
 	if t.starts[k] || !accepted {
 		a.w.violate("S23", "%s acts twice or without leave on grant %s", a.name, grant)
 	}
@@ -85,10 +85,10 @@ func (t *truth) offered(a *agent, o *host.Offer, seen uint64) {
 		t.floor = map[string]uint64{}
 	}
 	held := a.core.Offer
-	if held.Term < t.floor[a.name] {
-		a.w.violate("S31", "%s takes grant %s of term %d and has seen term %d", a.name, o.Grant, held.Term, t.floor[a.name])
+	if held.Term < t.floor[a.key] {
+		a.w.violate("S31", "%s takes grant %s of term %d and has seen term %d", a.name, o.Grant, held.Term, t.floor[a.key])
 	}
-	t.floor[a.name] = held.Term
+	t.floor[a.key] = held.Term
 }
 
 // activates checks that what a host makes itself run was released for it.
@@ -126,7 +126,7 @@ func (t *truth) acknowledged(a *agent, upTo uint64) {
 	if h := a.w.server.state.Hosts[a.name]; !a.w.server.down && (h == nil || h.Seq < upTo) {
 		a.w.violate("S33", "%s is told that %d events are durable, the leader has less", a.name, upTo)
 	}
-	t.told[a.name] = max(t.told[a.name], upTo)
+	t.told[a.key] = max(t.told[a.key], upTo)
 }
 
 // owes takes down that a host told the server of a longer history than its log's.
@@ -134,22 +134,24 @@ func (t *truth) owes(s *server, a *agent, need uint64) {
 	if s.owed == nil {
 		s.owed = map[string]debt{}
 	}
-	if d, there := s.owed[a.name]; !there || d.need < need {
-		s.owed[a.name] = debt{need, max(d.until, s.now().Add(replayWait))}
+	if d, there := s.owed[a.name]; !there || d.need < need || d.incarnation != a.inc {
+		s.owed[a.name] = debt{need, a.inc, max(d.until, s.now().Add(replayWait))}
 	}
 }
 
 // debt is a part of the log that a host has to send again.
 type debt struct {
-	need  uint64
-	until clock.Instant
+	need        uint64
+	incarnation uint64 // that owes it: nobody else can
+	until       clock.Instant
 }
 
 // given checks that a restored server gives nothing to anybody while a host owes
 // it a part of the log.
 func (t *truth) given(s *server, to string) {
 	for name, d := range s.owed { // order-free: any one will do
-		if h := s.state.Hosts[name]; h != nil && h.Seq < d.need && !d.until.Reached(s.now()) {
+		h := s.state.Hosts[name]
+		if h != nil && h.Seq < d.need && h.Incarnation == d.incarnation && h.Standing() == "" && !d.until.Reached(s.now()) {
 			s.w.violate("S33", "%s is granted something while %s owes the server a part of its history", to, name)
 			return
 		}
@@ -173,7 +175,7 @@ func (t *truth) stepped(a *agent, before *host.State, in host.Input) {
 		if a.now().Sub(m.SoakFrom) < a.core.Plan.Soak || !m.Healthy(&a.core.Plan) {
 			a.w.violate("S9", "%s converged without its soak", a.name)
 		}
-		if got := a.w.now.Sub(t.since[a.name][host.Soaking]); got < a.core.Plan.Soak {
+		if got := a.w.now.Sub(t.since[a.key][host.Soaking]); got < a.core.Plan.Soak {
 			a.w.violate("S38", "%s converged %s after its activation, by a clock that does not jump, and has to soak %s", a.name, got, a.core.Plan.Soak)
 		}
 	}
@@ -190,10 +192,10 @@ func (t *truth) stepped(a *agent, before *host.State, in host.Input) {
 		if t.since == nil {
 			t.since = map[string]map[host.Phase]clock.Instant{}
 		}
-		if t.since[a.name] == nil {
-			t.since[a.name] = map[host.Phase]clock.Instant{}
+		if t.since[a.key] == nil {
+			t.since[a.key] = map[host.Phase]clock.Instant{}
 		}
-		t.since[a.name][m.Phase] = a.w.now
+		t.since[a.key][m.Phase] = a.w.now
 	}
 }
 
@@ -213,7 +215,7 @@ func (t *truth) failed(a *agent, was host.Phase) {
 	p := &a.core.Plan.Policy
 	least := map[host.Cause]clock.Duration{host.DeadlinePassed: p.ActivationDeadline, host.ContactLost: p.ConfirmWindow,
 		host.ProbeFailing: p.SustainedFailure}[a.core.Machine.Cause]
-	if got := a.w.now.Sub(t.since[a.name][was]); got < least {
+	if got := a.w.now.Sub(t.since[a.key][was]); got < least {
 		a.w.violate("S38", "%s failed with %s after %s %s, and may have %s", a.name, a.core.Machine.Cause, got, was, least)
 	}
 }
@@ -231,7 +233,7 @@ func (w *World) checkTruth() {
 	for i, b := range w.fleet.budgets {
 		n := 0
 		for _, name := range b.members {
-			if a := w.hosts[name]; a.core.Machine.InFlight() || a.repairing() {
+			if w.hosts[name].disrupted() {
 				n++
 			}
 		}
@@ -250,6 +252,9 @@ func (w *World) checkTruth() {
 // claim does not learn of it before it closes.
 func (w *World) owed() bool {
 	for _, a := range w.agents {
+		if a.out {
+			continue
+		}
 		h := w.server.state.Hosts[a.name]
 		if w.server.down || h == nil || h.Seq < uint64(len(a.chain)) {
 			return true
@@ -264,6 +269,12 @@ func (w *World) owed() bool {
 // settled reports whether every host that is up has nothing left to say or do.
 func (w *World) settled() bool {
 	for _, a := range w.agents {
+		if w.ending && w.absent(a) {
+			continue
+		}
+		if w.ending && !w.good(a) {
+			return false
+		}
 		if !a.up || a.partitioned > 0 || uint64(len(a.chain)) != a.acked || a.core.Offer != nil {
 			return false
 		}
@@ -293,6 +304,9 @@ func (w *World) atRest() bool {
 // stuck reports whether every host that waits for something waits for people.
 func (w *World) stuck(why *plan.Reasons) bool {
 	for _, a := range w.agents {
+		if w.ending && w.absent(a) {
+			continue
+		}
 		if len(a.drift) > 0 && !stuckFor(why, a.name) || a.core.Machine.Phase == host.Deferred && !strandedIn(why, a.name) {
 			return false
 		}
@@ -308,7 +322,7 @@ func (w *World) unsettled() string {
 		if h := w.server.state.Hosts[a.name]; h != nil && h.Grant != nil {
 			grant = fmt.Sprintf("%s claimed=%v", h.Grant.ID, h.Grant.Claimed)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s reverting=%v up=%v acked=%d/%d grant=%s drift=%v repairs=%+v", a.name, a.core.Machine.Phase,
+		parts = append(parts, fmt.Sprintf("%s %s sound=%v reverting=%v up=%v acked=%d/%d grant=%s drift=%v repairs=%+v", a.name, a.core.Machine.Phase, w.good(a),
 			a.core.Machine.Reverting, a.up, a.acked, len(a.chain), grant, a.drift, a.core.Repairs))
 	}
 	for _, d := range w.server.state.Order {
@@ -326,13 +340,16 @@ func (w *World) checkEnd() {
 		w.violate("S25", "%v", err)
 	}
 	for _, a := range w.agents {
+		if w.ending && w.absent(a) {
+			continue
+		}
 		h := s.state.Hosts[a.name]
 		if h.Machine.Phase != a.core.Machine.Phase || h.Machine.Manifest != a.core.Machine.Manifest || h.Machine.Current != a.core.Machine.Current {
 			w.violate("S24", "%s is %s on %s, the server believes %s on %s", a.name, a.core.Machine.Phase, a.core.Machine.Current.Short(),
 				h.Machine.Phase, h.Machine.Current.Short())
 		}
-		if h.Seq < w.truth.told[a.name] {
-			w.violate("S33", "%s was told that %d events are durable, the log has %d", a.name, w.truth.told[a.name], h.Seq)
+		if h.Seq < w.truth.told[a.key] {
+			w.violate("S33", "%s was told that %d events are durable, the log has %d", a.name, w.truth.told[a.key], h.Seq)
 		}
 	}
 	w.checkDone(s)
@@ -378,7 +395,7 @@ func (w *World) checkDone(s *server) {
 		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting {
 			continue
 		}
-		if t := r.Total(); t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) {
+		if t := r.Total(); t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) && !w.mute(r) {
 			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
 		}
 	}
@@ -391,6 +408,9 @@ func (w *World) checkReverted(r *rollout.Rollout) {
 		leaf := &r.Plan.Leaves[i]
 		a := w.hosts[leaf.Host]
 		m := &a.core.Machine
+		if w.ending && w.absent(a) {
+			continue
+		}
 		gaveUp := m.Phase == host.Failed && m.RevertFailures > 0
 		if r.Members[i].Claimed && a.running == leaf.Target && m.Manifest == r.Manifest && !gaveUp && a.running != "" {
 			w.violate("S22", "%s still runs %s after %s was reverted", leaf.Host, leaf.Target.Short(), r.Name)

@@ -106,6 +106,10 @@ type World struct {
 	found    []audit.Violation
 	truth    truth
 	touched  bool // a host changed since the last look
+	ending   bool // identities end in this schedule
+	serials  int
+	revoked  []fleet.Revocation // by the newest release
+	removed  []string           // hosts that fleet files name no more
 	looked   clock.Instant
 }
 

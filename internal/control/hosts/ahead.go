@@ -16,24 +16,29 @@ type Ahead struct {
 
 // lag is how much longer a history a host knows than the log holds.
 type lag struct {
-	need  uint64
-	until clock.Instant // then the host's word alone holds nothing up any more
-	told  bool
+	need        uint64
+	incarnation uint64
+	until       clock.Instant // then the host's word alone holds nothing up any more
+	told        bool
 }
 
-func (l *lag) sent(h *plan.Host) bool { return h == nil || h.Seq >= l.need || h.Forked }
+// sent reports whether the host has sent what it owed, or never will: its identity
+// ended, or it enrolled again.
+func (l *lag) sent(h *plan.Host) bool {
+	return h == nil || h.Seq >= l.need || h.Incarnation != l.incarnation || h.Standing() != ""
+}
 
-// Note takes down that a host was acknowledged events up to need, and reports
-// whether that is news of the host. It is waited for until then at most.
-func (a *Ahead) Note(name string, need uint64, until clock.Instant) bool {
-	if l := a.m[name]; l != nil {
+// Note takes down that an incarnation of a host was acknowledged events up to need,
+// and reports whether that is news of the host. It is waited for until then at most.
+func (a *Ahead) Note(name string, incarnation, need uint64, until clock.Instant) bool {
+	if l := a.m[name]; l != nil && l.incarnation == incarnation {
 		l.need = max(l.need, need)
 		return false
 	}
 	if a.m == nil {
 		a.m = map[string]*lag{}
 	}
-	a.m[name] = &lag{need: need, until: until}
+	a.m[name] = &lag{need: need, incarnation: incarnation, until: until}
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -230,16 +231,17 @@ func TestWatchRestarts(t *testing.T) {
 }
 
 // A host that knows more than the log holds everything up until it has sent
-// that, tells two histories, is gone, or its time has run out.
+// that, tells two histories, is cut off, enrolled again or gone, or its time has run out.
 func TestAheadWaitsWithinBounds(t *testing.T) {
 	var a hosts.Ahead
-	state := map[string]*plan.Host{"a": {Seq: 1}, "b": {Seq: 1}, "c": {Seq: 1}, "d": {Seq: 1}}
-	for name, until := range map[string]clock.Instant{"a": 100, "b": 50, "c": 100, "d": 100} {
-		if !a.Note(name, 3, until) {
+	state := map[string]*plan.Host{"a": {Incarnation: 1, Seq: 1}, "b": {Incarnation: 1, Seq: 1}, "c": {Incarnation: 1, Seq: 1}, "d": {Incarnation: 1, Seq: 1},
+		"e": {Incarnation: 1, Seq: 1}, "f": {Incarnation: 1, Seq: 1}}
+	for name, until := range map[string]clock.Instant{"a": 100, "b": 50, "c": 100, "d": 100, "e": 100, "f": 100} {
+		if !a.Note(name, 1, 3, until) {
 			t.Fatalf("%s is no news", name)
 		}
 	}
-	if a.Note("a", 4, 500) {
+	if a.Note("a", 1, 4, 500) {
 		t.Error("a host is news twice")
 	}
 	expect := func(now clock.Instant, waiting bool, first string, late ...string) {
@@ -259,6 +261,8 @@ func TestAheadWaitsWithinBounds(t *testing.T) {
 	expect(60, true, "a")
 	delete(state, "c")
 	state["d"].Forked = true
+	state["e"].Ended = &plan.Ended{Standing: gate.Revoked} // neither can send what it owes any more
+	state["f"].Incarnation, state["f"].Seq = 2, 0
 	state["a"].Seq = 3 // it was acknowledged 4 by then
 	expect(60, true, "a")
 	state["a"].Seq = 4

@@ -52,8 +52,9 @@ func (p *processes) beat(m *wire.Heartbeat) (mark uint64, hurry, twice bool) {
 		// a second one.
 		twice = known && m.Mark >= p.since
 		hurry = !twice
-	case known:
-		// It was first heard from after current was, and is alive since.
+	case known && m.Mark >= p.since:
+		// It was first heard from after current was, and is alive since. One whose
+		// mark is older may have died before current began, and be heard late.
 		if p.former = append(p.former, p.current); len(p.former) > maxFormer {
 			p.former = p.former[1:]
 		}

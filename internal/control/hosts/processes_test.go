@@ -113,3 +113,20 @@ func TestProcessesThatSayNothing(t *testing.T) {
 		t.Errorf("%d processes are remembered", n)
 	}
 }
+
+// A process that never got a second word in before the next one began is heard
+// late: it died, and the one that is alive goes on.
+func TestT11LateWordOfADeadProcessIsNoFork(t *testing.T) {
+	h, old, alive := &Host{Name: "h"}, &agentOf{id: "old"}, &agentOf{id: "alive"}
+	(&agentOf{id: "first"}).say(h)
+	old.say(h)
+	late := old.beat()
+	alive.say(h)
+	alive.say(h)
+	h.Beat(late)
+	for range 3 {
+		if _, twice := alive.say(h); twice {
+			t.Fatal("the only process that is alive looks like a second one")
+		}
+	}
+}

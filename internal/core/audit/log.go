@@ -41,6 +41,8 @@ type hostFacts struct {
 	from, target        digest.Digest
 	issued              clock.Instant // when its newest certificate was recorded
 	ended               bool          // its identity counts for nothing
+	shut                bool          // since its certificates ended: it is not heard any more
+	slotUntil           clock.Instant // of one that is retired
 	freed               bool          // gave its slot back for good
 	unseen              bool          // came with a past: nobody knows from where it came
 	current             digest.Digest
@@ -171,6 +173,7 @@ func (l *Log) chain(e event.Entry) {
 	if e.Incarnation != h.incarnation || e.HostSeq != h.seq+1 {
 		l.addf("S33", "event %d/%d of host %s follows %d/%d", e.Incarnation, e.HostSeq, e.Host, h.incarnation, h.seq)
 	}
+	l.must(!h.shut, "S43", "event %d of host %s was taken after its certificates ended", e.HostSeq, e.Host)
 	h.seq = e.HostSeq
 }
 
@@ -248,8 +251,15 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		l.host(e.Host).issued = e.At
 	case event.HostRevoked:
 		h := l.host(e.Host)
-		h.ended = h.ended || h.incarnation != 0 && ev.NotBefore > h.issued
-	case event.HostDecommissioned, event.HostForked:
+		l.must(ev.Reason != "" && ev.Actor != "", "S28", "host %s was revoked by nobody, or without a reason", h.name)
+		if h.incarnation != 0 && ev.NotBefore > h.issued {
+			h.ended, h.shut = true, true
+		}
+	case event.HostDecommissioned:
+		h := l.host(e.Host)
+		l.must(ev.Reason != "" && ev.Actor != "", "S28", "host %s was decommissioned by nobody, or without a reason", h.name)
+		h.ended, h.shut, h.slotUntil = true, true, ev.SlotUntil
+	case event.HostForked:
 		l.host(e.Host).ended = true
 	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused,
 		event.HostHead, event.TrustRefused, event.BundleQuarantined, event.FileKept,

@@ -55,7 +55,7 @@ func (l *Log) evidenced(r *rolloutFacts, wave int) {
 // nobody accepted.
 func (l *Log) unproven(r *rolloutFacts, leaf *fleet.Leaf) []excuse {
 	h := l.host(leaf.Host)
-	if h.manifest != r.manifest.Digest || h.reverting {
+	if h.manifest != r.manifest.Digest || h.reverting || h.freed {
 		return nil
 	}
 	var out []excuse

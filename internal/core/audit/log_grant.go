@@ -56,7 +56,8 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	l.must(l.grants[ev.Grant] == nil, "S24", "grant %s was given before", ev.Grant)
 	l.warm(h, ev.Purpose, ev.Grant, at)
 	l.must(h.open == nil, "S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
-	l.must(h.incarnation != 0 && h.reachable(), "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
+	l.must(!h.ended, "S43", "host %s was granted %s and its identity counts for nothing", h.name, ev.Grant)
+	l.must(h.incarnation != 0 && h.online, "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
 	r := l.find(ev.Rollout, ev.Manifest)
 	if r == nil {
 		return
@@ -209,6 +210,7 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 		return
 	}
 	l.warm(h, g.Purpose, ev.Grant, at)
+	l.must(!h.ended, "S43", "host %s claimed grant %s and its identity counts for nothing", h.name, ev.Grant)
 	l.must(!g.claimed, "S24", "host %s claimed grant %s twice", h.name, ev.Grant)
 	l.must(at < g.Expires, "S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
 	l.must(!l.crowded(h), "S1", "host %s claimed grant %s and a budget of it is full without it", h.name, ev.Grant)

@@ -24,6 +24,8 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 		}
 	case event.HostSlotFreed:
 		l.must(ev.Reason != "", "S28", "the slot of host %s was freed without a reason", h.name)
+		l.must(h.slotUntil != 0 && h.slotUntil <= e.At && (h.silent || !h.moving() && (h.permit() == nil || !h.open.claimed)), "S1",
+			"the slot of host %s, %s, was freed before what it was granted is over", h.name, h.phase)
 		h.open, h.freed = nil, true
 	case event.RepairNeeded:
 		l.must(ev.Reason != "" && len(ev.Resources) > 0, "S28", "host %s waits for a repair without a reason", h.name)
@@ -152,8 +154,8 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 		}
 	case host.Booted:
 		h.rebooted, h.boot = h.rebooted || h.boot != in.BootID, in.BootID
-		if h.phase == host.Soaking {
-			h.soakFrom = at
+		if h.phase == host.Soaking { // each probe is to be seen again
+			h.soakFrom, h.probes = at, map[string]look{}
 		}
 	}
 }

@@ -85,10 +85,10 @@ func (s *State) outstandingBefore(r *rollout.Rollout, wave int) []gate.Outstandi
 }
 
 // outstanding brings up to date whether a member runs the rollout's target with
-// required evidence that does not pass.
+// required evidence that does not pass. One that is retired has nothing to prove.
 func (s *State) outstanding(h *Host, r *rollout.Rollout, i int) {
 	m := &h.Machine
-	failing := m.Manifest == r.Manifest && !m.Reverting && len(m.Outstanding()) > 0
+	failing := m.Manifest == r.Manifest && !m.Reverting && !h.freedSlot() && len(m.Outstanding()) > 0
 	if r.SetOutstanding(i, failing) || failing { // other controls may fail than before
 		s.dirty[r.Channel] = true
 	}

@@ -326,6 +326,8 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		return rollout.AtTarget, false
 	case s.ahead(h, r):
 		return rollout.Ahead, false
+	case h.SilentFailure && !h.Reachable():
+		return rollout.Waiting, false // nobody waits for what it was doing elsewhere
 	case g != nil, h.Repairing() && h.Online, m.Phase == host.Activating, m.Phase == host.Soaking,
 		m.Phase == host.Deferred && !s.replaceable(h, r),
 		m.Phase == host.Failed && m.Reverting:

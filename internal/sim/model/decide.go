@@ -65,6 +65,7 @@ func (d *decider) timeEnds(h *hostFacts) {
 		}
 		d.do(h.name, ev)
 	}
+	d.freeSlot(h)
 }
 
 func (d *decider) end(h *hostFacts) { d.do(h.name, event.GrantEnded{Grant: h.grant.id}) }

@@ -60,6 +60,11 @@ type hostFacts struct {
 	need       *host.RepairNeed
 	place      int // in the line of repairs
 	needBefore clock.Instant
+	enrolled   bool
+	issued     clock.Instant // its newest certificate
+	standing   standing
+	slotUntil  clock.Instant // of one that is retired
+	freed      bool
 }
 
 type mark struct{ failed, proven, refused, claimed bool }
@@ -134,7 +139,9 @@ func (f *facts) take(e *Entry) error {
 	case event.TimestampAccepted:
 		f.fresh, f.taken, f.seen = ev.IssuedAt, e.At, e.At
 	case event.HostEnrolled:
-		f.hosts[e.Host] = &hostFacts{name: e.Host, frozen: f.host(e.Host).frozen}
+		f.hosts[e.Host] = &hostFacts{name: e.Host, frozen: f.host(e.Host).frozen, enrolled: true, issued: e.At}
+	case event.CertificateRenewed, event.HostRevoked, event.HostDecommissioned, event.HostForked, event.HostSlotFreed:
+		f.host(e.Host).identity(e.At, e.Event)
 	case event.HostSilent:
 		h := f.host(e.Host)
 		h.online = false

@@ -37,7 +37,7 @@ func (d *decider) sendBack(r *rolloutFacts) {
 	for i := range r.manifest.Leaves {
 		h := d.host(r.manifest.Leaves[i].Host)
 		free := h.grant == nil || d.gives(h)
-		if d.stays(h, r) && h.online && free && h.notBefore <= d.now && d.mayTake(h) {
+		if d.stays(h, r) && h.there() && free && h.notBefore <= d.now && d.mayTake(h) {
 			d.grant(h, r, host.Back, h.machine.From)
 		}
 	}
@@ -49,7 +49,7 @@ func (d *decider) sendBack(r *rolloutFacts) {
 		h := d.host(leaf.Host)
 		took := r.ordered || r.marks[h.name] != nil && r.marks[h.name].claimed
 		st := d.where(h, r, leaf)
-		heard := !h.failed && (h.online || h.acts())
+		heard := !h.failed && (h.there() || h.acts())
 		if heard && (d.stays(h, r) || took && (st == underWay || st == breaking)) {
 			return
 		}
@@ -113,7 +113,7 @@ func (d *decider) serve(c *channelFacts, r *rolloutFacts) {
 	for i := range r.manifest.Leaves {
 		leaf := &r.manifest.Leaves[i]
 		h := d.host(leaf.Host)
-		if !h.idle() || h.machine.Manifest != r.manifest.Digest || !h.online || !d.ready(c, r, i) || !d.room(h, true) {
+		if !h.idle() || h.machine.Manifest != r.manifest.Digest || !h.there() || !d.ready(c, r, i) || !d.room(h, true) {
 			continue
 		}
 		d.grant(h, r, host.Reboot, leaf.Target)
@@ -148,7 +148,7 @@ func (d *decider) order(r *rolloutFacts, holders bool) []int {
 func (d *decider) forward(c *channelFacts, r *rolloutFacts, i int) {
 	leaf := &r.manifest.Leaves[i]
 	h := d.host(leaf.Host)
-	if d.where(h, r, leaf) != waits || !h.online || leaf.Wave > r.cursor || !d.ready(c, r, i) || d.failingEvidence(r, leaf.Wave) || !d.mayTake(h) {
+	if d.where(h, r, leaf) != waits || !h.there() || leaf.Wave > r.cursor || !d.ready(c, r, i) || d.failingEvidence(r, leaf.Wave) || !d.mayTake(h) {
 		return
 	}
 	if newer := c.latest; newer != nil && newer != r && !newer.phase.Ended() && !newer.reverting {
@@ -215,7 +215,7 @@ func (d *decider) repairs() {
 	slices.SortFunc(line, func(a, b *hostFacts) int { return a.place - b.place })
 	for _, h := range line {
 		m, n := &h.machine, h.need
-		if h.grant != nil || !m.Settled() || n.Manifest != m.Manifest || n.Bundle != m.Current || !h.online {
+		if h.grant != nil || !m.Settled() || n.Manifest != m.Manifest || n.Bundle != m.Current || !h.there() {
 			continue
 		}
 		r, p := d.find(n.Manifest), d.planOf(h.name, n.Manifest)

@@ -22,7 +22,9 @@ func (h *hostFacts) acts() bool {
 }
 
 // inFlight is what budgets count: an offer, a claim, or what has not ended well.
-func (h *hostFacts) inFlight() bool { return h.grant != nil || h.failed || h.machine.InFlight() }
+func (h *hostFacts) inFlight() bool {
+	return !h.freed && (h.grant != nil || h.failed || h.machine.InFlight())
+}
 
 // actsFor is what the host acts on.
 func (h *hostFacts) actsFor() digest.Digest {

@@ -15,8 +15,6 @@
 // and windows in common with an earlier one right after it; reboots after
 // activations; repairs last, in the order in which hosts asked.
 //
-// It does not model what the simulator does not draw: hosts that are revoked,
-// decommissioned or forked. A log that holds one of these is an UnmodelledError.
 // Of a decision it says what is done to whom and until when; the words of the
 // reason, the name of a grant and how full its budgets are it leaves to others.
 package model
@@ -142,6 +140,8 @@ func Words(name string, ev event.Event) string {
 		return fmt.Sprintf("end the grant of %s, not before %d", name, ev.NotBefore)
 	case event.HostFailedSilently:
 		return fmt.Sprintf("fail %s, silent in %s under %q since %d", name, ev.Manifest, ev.Grant, ev.Deadline)
+	case event.HostSlotFreed:
+		return "free the slot of " + name
 	case event.QuarantineAdded:
 		return fmt.Sprintf("quarantine %s on %s after %s", ev.Digest, ev.Channel, ev.Rollout)
 	case event.HostUnfrozen:

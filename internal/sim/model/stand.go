@@ -32,6 +32,9 @@ func (f *facts) where(h *hostFacts, r *rolloutFacts, leaf *fleet.Leaf) stand {
 	}
 	in, asked := m.Manifest == r.manifest.Digest, g != nil && g.manifest == r.manifest.Digest
 	moving := m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Deferred
+	if h.freed && r.marks[h.name] != nil && r.marks[h.name].claimed {
+		return broken // it took part, and nothing more comes of it
+	}
 	if h.failed && (in || asked && g.claimed) {
 		return broken
 	}
@@ -68,6 +71,7 @@ func (f *facts) where(h *hostFacts, r *rolloutFacts, leaf *fleet.Leaf) stand {
 	}
 	repairing := h.grant != nil && h.grant.purpose == host.Repair && h.grant.claimed
 	switch {
+	case h.failed && !h.there(): // what it was doing elsewhere is waited for no more
 	case g != nil, repairing && h.online, moving, m.Phase == host.Failed && m.Reverting:
 		return busy
 	case r.marks[h.name] != nil && r.marks[h.name].refused:
@@ -115,7 +119,7 @@ func (f *facts) count(r *rolloutFacts, first, last int) tally {
 		case back:
 			t.back++
 		case waits:
-			if h.online {
+			if h.there() {
 				t.ready++
 			} else {
 				t.away++
@@ -169,7 +173,7 @@ func (f *facts) failingEvidence(r *rolloutFacts, before int) bool {
 	for i := range r.manifest.Leaves {
 		leaf := &r.manifest.Leaves[i]
 		m := &f.host(leaf.Host).machine
-		if leaf.Wave >= before || m.Manifest != r.manifest.Digest || m.Reverting {
+		if leaf.Wave >= before || m.Manifest != r.manifest.Digest || m.Reverting || f.host(leaf.Host).freed {
 			continue
 		}
 		for _, control := range m.Outstanding() {

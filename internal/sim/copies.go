@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/control/intake"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Two agents on one identity: the state of a host is copied and runs a second time.
+// The server finds it by the real code: chains that part, and heartbeats by turns.
+
+// duplicate copies what a host has on disk, and starts it some time later; the first
+// one may be gone by then.
+func (w *World) duplicate(a *agent, f fate, old clock.Duration, alone bool) {
+	if a.inc == 0 || a.out || a.enrolling || a.copy != nil {
+		return
+	}
+	c := a.twin()
+	if c == nil {
+		return
+	}
+	w.after(old, func() {
+		if a.copy != nil || a.out || a.enrolling || a.serial != c.serial || w.now >= w.calm {
+			return
+		}
+		w.trace("a copy of %s starts", a.name)
+		a.copy, a.fate = c, f
+		if alone {
+			a.halt()
+			w.attend(a)
+		}
+		c.start()
+	})
+}
+
+// twin copies what survives a crash.
+func (a *agent) twin() *agent {
+	c := newAgent(a.w, a.name, a.skew)
+	c.of, c.copied, c.key = a, true, a.name+"'"
+	c.boot, c.inc, c.serial, c.issued = a.boot+100, a.inc, a.serial, a.issued
+	raw, err := json.Marshal(&a.core)
+	if err == nil {
+		err = json.Unmarshal(raw, &c.core)
+	}
+	if err != nil {
+		a.w.violate("core", "%v", err)
+		return nil
+	}
+	c.chain, c.said, c.acked = slices.Clone(a.chain), slices.Clone(a.said), a.acked
+	c.trusted, c.version = a.trusted, a.version
+	c.running, c.acting, c.stages, c.staged = a.running, a.acting, a.stages, a.staged
+	c.drift = maps.Clone(a.drift)
+	if s := a.w.truth.since[a.key]; s != nil {
+		a.w.truth.since[c.key] = maps.Clone(s)
+	}
+	a.w.truth.forgets(c.key)
+	return c
+}
+
+// link is where a host's chain stands after an event.
+func (a *agent) link(seq uint64) identity.Chain {
+	c := identity.Genesis("sim", a.name, a.inc)
+	for i := range a.chain[:seq] {
+		c = c.Next(a.chain[i].At, a.chain[i].Type, a.chain[i].Body)
+	}
+	return c
+}
+
+// histories is the log as the intake reads it.
+type histories struct{ *ledger }
+
+// ReadHost implements intake.Histories.
+func (l histories) ReadHost(_ context.Context, name string, limit int) (out []event.Record, _ error) {
+	for i := len(l.entries) - 1; i >= 0 && len(out) < limit; i-- {
+		if l.entries[i].Host == name {
+			out = append(out, event.Record{Entry: l.entries[i], Seq: uint64(i) + 1})
+		}
+	}
+	return out, nil
+}
+
+// parts holds a batch against the chain that the server has. What follows it is
+// fresh; it is not one history when the host told another before.
+func (s *server) parts(a *agent, h *plan.Host, batch []event.Entry) (fresh []event.Entry, head event.HostHead, one bool) {
+	end := a.link(batch[len(batch)-1].HostSeq)
+	head = event.HostHead{Incarnation: a.inc, Seq: end.Seq, Hash: end.Hash[:]}
+	b := intake.Batch{Host: a.name, Incarnation: a.inc, Entries: batch, Head: wire.Head{Seq: end.Seq, Hash: end.Hash[:]}}
+	v := hosts.View{Incarnation: h.Incarnation, Seq: h.Seq, Chain: h.ChainHash}
+	fresh, one, err := b.After(context.Background(), "sim", &v, histories{s.w.log})
+	if err != nil {
+		s.w.violate("core", "%v", err)
+	}
+	return fresh, head, one
+}
+
+// forked records that an identity runs twice.
+func (s *server) forked(a *agent, seq uint64) {
+	if h := s.state.Hosts[a.name]; !h.Forked && h.Incarnation == a.inc {
+		s.w.trace("%s is found to run twice", a.name)
+		s.commit(plan.Record(s.state, a.name, s.now(), event.HostForked{Incarnation: a.inc, Seq: seq}))
+	}
+}
+
+// beats takes in a heartbeat of a host whose state is copied some time.
+func (s *server) beats(a *agent, process string, mark uint64) uint64 {
+	if !a.copied {
+		return 0
+	}
+	if s.processes == nil {
+		s.processes = map[string]*hosts.Host{}
+	}
+	h := s.processes[a.name]
+	if h == nil {
+		h = &hosts.Host{Name: a.name}
+		s.processes[a.name] = h
+	}
+	mark, _, twice := h.Beat(&wire.Heartbeat{Incarnation: a.inc, Process: process, Mark: mark})
+	if twice {
+		s.forked(a, a.acked)
+	}
+	return mark
+}
+
+// process names the process that an agent is now.
+func (a *agent) process() string {
+	if !a.copied {
+		return ""
+	}
+	return a.key + "/" + strconv.Itoa(a.life)
+}
+
+// oneHistory checks that the log has no other history of a host than the one that
+// it took of the agent just now, unless it says so.
+func (t *truth) oneHistory(s *server, a *agent) {
+	if s.state.Hosts[a.name].Forked {
+		return
+	}
+	for i := range s.w.log.entries {
+		e := &s.w.log.entries[i]
+		if e.Host != a.name || e.HostSeq == 0 || e.Incarnation != a.inc {
+			continue
+		}
+		if e.HostSeq > uint64(len(a.chain)) || a.chain[e.HostSeq-1].At != e.At || string(a.chain[e.HostSeq-1].Body) != string(e.Body) {
+			s.w.violate("S43", "event %d of %s is of another agent than the one that is heard, and nobody noticed", e.HostSeq, a.name)
+			return
+		}
+	}
+}
+
+// disrupted reports whether what runs on a host is being changed now, as far as it
+// is one host: of two agents nobody can say which one the server counts.
+func (a *agent) disrupted() bool {
+	return a.copy == nil && !a.out && (a.core.Machine.InFlight() || a.repairing())
+}

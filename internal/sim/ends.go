@@ -1,0 +1,304 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// Identities that end: by an operator's word to the server, by a release that says
+// so, by a second agent on the same state, or by a machine that is set up anew.
+
+// fate is what people do about a host that is refused or shared, once they notice.
+type fate uint8
+
+const (
+	enrolAgain fate = iota
+	retire          // decommission it and switch it off
+	leave           // it stays cut off
+)
+
+func (f fate) String() string {
+	return [...]string{"is enrolled again", "is retired", "is left alone"}[f]
+}
+
+// ends plans how identities end, from draws of its own: what else a schedule holds
+// stays as it is.
+func (p *planning) ends() {
+	w, q := p.w, &planning{w: p.w, r: rand.New(rand.NewPCG(p.w.cfg.Seed, 0x454e4453))}
+	if q.r.IntN(6) != 0 {
+		return
+	}
+	w.ending = true
+	for range 1 + q.r.IntN(3) {
+		a, f, at := w.agents[q.r.IntN(len(w.agents))], fate(q.r.IntN(3)), q.some(0.1)
+		switch q.r.IntN(6) {
+		case 0:
+			q.add(at, func() { w.revoke(a, f) }, "%s is revoked and %s", a.name, f)
+		case 1:
+			q.add(at, func() { w.revokeSigned(a, f) }, "%s is revoked by a release and %s", a.name, f)
+		case 2:
+			f, removed := fate(q.r.IntN(2)), q.r.IntN(2) == 0
+			q.add(at, func() { w.decommission(a, f, removed) }, "%s is decommissioned and %s", a.name, f)
+		case 3:
+			q.add(at, func() { a.again() }, "%s is set up anew", a.name)
+		default:
+			f, old, alone := fate(q.r.IntN(2)), q.between(0, 2*clock.Minute), q.r.IntN(4) == 0
+			a.copied = true
+			q.add(at, func() { w.duplicate(a, f, old, alone) }, "the state of %s of %s before runs a second time", a.name, old)
+		}
+	}
+}
+
+// identify refuses a certificate that is not in use any more, as the server does
+// before it reads a request.
+func (s *server) identify(a *agent) error {
+	h := s.state.Hosts[a.name]
+	if h == nil {
+		return nil // the log has yet to hear of the host
+	}
+	v := hosts.View{Incarnation: h.Incarnation, Serial: h.Serial, PrevSerial: h.PrevSerial, RevokedBefore: h.RevokedBefore}
+	return v.InUse(a.name, a.serial, a.issued)
+}
+
+// admits says whether a host may enrol with a token made now, as the registrar does.
+func (s *server) admits(name string) bool {
+	h := s.state.Hosts[name]
+	return h == nil || h.RevokedBefore <= s.now() && h.RevokedBefore <= s.w.now
+}
+
+// enrolled is what the log says of a host's new identity.
+func (a *agent) enrolled(s *server) event.HostEnrolled {
+	ev := event.HostEnrolled{Incarnation: 1, Token: a.name, Serial: a.name}
+	if h := s.state.Hosts[a.name]; h != nil && h.Incarnation > 0 {
+		a.w.serials++
+		ev.Incarnation, ev.Serial = h.Incarnation+1, a.name+"-"+strconv.Itoa(a.w.serials)
+		ev.Token = ev.Serial
+	}
+	return ev
+}
+
+// attend has people see to a host that the leader refuses, some time later.
+func (w *World) attend(a *agent) {
+	if a.of != nil || a.attended || a.out || a.left {
+		return
+	}
+	a.attended = true
+	w.after(w.between(clock.Second, 10*clock.Minute), func() { w.mend(a) })
+}
+
+// mend does about a host what people decided, unless the server holds it for sound.
+func (w *World) mend(a *agent) {
+	s := w.server
+	if s.down {
+		w.after(5*clock.Second, func() { w.mend(a) })
+		return
+	}
+	a.attended = false
+	h := s.state.Hosts[a.name]
+	if a.out || a.enrolling || s.identify(a) == nil && h.Standing() == "" && a.copy == nil {
+		return
+	}
+	switch a.fate {
+	case leave:
+		a.left = true
+	case retire:
+		s.try(plan.Decommission(s.state, a.name, "drill", "operator", s.now()))
+		if s.down || s.state.Hosts[a.name].Standing() != gate.Decommissioned {
+			w.attend(a)
+			return
+		}
+		a.out = true
+		a.halt()
+		w.trace("%s is switched off", a.name)
+	default:
+		a.again()
+	}
+}
+
+// revoke has an operator end a host's certificates.
+func (w *World) revoke(a *agent, f fate) {
+	s := w.server
+	if s.down || a.inc == 0 || a.out || a.enrolling {
+		return
+	}
+	a.fate = f
+	s.try(plan.Revoke(s.state, a.name, "drill", "operator", s.now()))
+	if !s.down && s.identify(a) == nil {
+		w.violate("S43", "%s was revoked and its certificate is in use", a.name)
+	}
+}
+
+// revokeSigned has the next release say that what a host has now has ended.
+func (w *World) revokeSigned(a *agent, f fate) {
+	if a.inc == 0 || a.out || a.enrolling {
+		return
+	}
+	a.fate = f
+	w.revoked = append(w.revoked, fleet.Revocation{Host: a.name, NotBefore: w.now - w.now%1000 + 1000, Reason: "drill"})
+	w.push()
+}
+
+// ended lists what the newest release says of identities and the server does not
+// know: it goes into the log with the release.
+func (s *server) ended() (entries []event.Entry, err error) {
+	for _, r := range s.w.revoked {
+		if h := s.state.Hosts[r.Host]; h != nil && h.RevokedBefore >= r.NotBefore {
+			continue
+		}
+		more, err := plan.Record(s.state, r.Host, s.now(), event.HostRevoked{NotBefore: r.NotBefore, Reason: r.Reason, Actor: "release"})
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, more...)
+	}
+	return entries, nil
+}
+
+// withdrawn checks that a server which took a release refuses what that withdraws,
+// whatever its log forgot.
+func (s *server) withdrawn() {
+	for _, r := range s.w.revoked {
+		if a := s.w.hosts[r.Host]; a.issued < r.NotBefore && a.serial != "" && s.identify(a) == nil {
+			s.w.violate("S43", "the newest release revokes %s and its certificate is in use", r.Host)
+		}
+	}
+}
+
+// decommission has an operator retire a host; fleet files may go without it then.
+func (w *World) decommission(a *agent, f fate, removed bool) {
+	s := w.server
+	if s.down || a.inc == 0 || a.out || a.enrolling {
+		return
+	}
+	a.fate = f
+	s.try(plan.Decommission(s.state, a.name, "drill", "operator", s.now()))
+	if !s.down && s.identify(a) == nil {
+		w.violate("S43", "%s was decommissioned and its certificate is in use", a.name)
+	}
+	if removed && f == retire && w.fleet.canaryMax[w.fleet.channelOf[a.name]] == 0 {
+		w.removed = append(w.removed, a.name)
+	}
+}
+
+// declares reports whether fleet files name a host.
+func (w *World) declares(name string) bool { return !slices.Contains(w.removed, name) }
+
+// named leaves out of a list the hosts that fleet files do not name any more.
+func (w *World) named(list []string) []string {
+	if len(w.removed) == 0 {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !w.declares(name) })
+}
+
+// halt ends an agent for good, or until it is set up anew.
+func (a *agent) halt() {
+	a.up, a.w.touched = false, true
+	a.life++
+}
+
+// again sets a host up anew: its state is gone, and it enrols with a new token.
+func (a *agent) again() {
+	if a.inc == 0 || a.out || a.enrolling {
+		return
+	}
+	a.w.trace("%s is set up anew", a.name)
+	if a.copy != nil {
+		a.copy.halt()
+		a.copy = nil
+	}
+	a.halt()
+	a.core, a.chain, a.said, a.acked = host.Agent{}, nil, nil, 0
+	a.trusted, a.version, a.heard = trust.State{}, 0, ""
+	a.running, a.acting, a.staged, a.unproven, a.mark = "", "", 0, false, 0
+	clear(a.drift)
+	a.w.truth.forgets(a.key)
+	a.fate, a.left, a.enrolling = enrolAgain, false, true
+	a.enrol()
+}
+
+// forgets what was told to a host that was set up anew.
+func (t *truth) forgets(key string) {
+	delete(t.told, key)
+	delete(t.floor, key)
+	delete(t.heard, key)
+	delete(t.since, key)
+}
+
+// absent reports whether nothing more is to come of a host: it is off, cut off for
+// good, or shut out by a clock that was far ahead when it was revoked.
+func (w *World) absent(a *agent) bool {
+	return a.out || a.left && w.server.identify(a) != nil || a.enrolling && !w.server.admits(a.name)
+}
+
+// mute reports whether a host of a rollout was left cut off with a control that
+// failed last: only people can say that it does not matter.
+func (w *World) mute(r *rollout.Rollout) bool {
+	for i := r.Outstanding.Next(0); w.ending && i >= 0; i = r.Outstanding.Next(i + 1) {
+		if w.absent(w.hosts[r.Plan.Leaves[i].Host]) {
+			return true
+		}
+	}
+	return false
+}
+
+// good reports whether a host is one agent with an identity that counts.
+func (w *World) good(a *agent) bool {
+	h := w.server.state.Hosts[a.name]
+	return a.copy == nil && !a.attended && h != nil && h.Standing() == "" && w.server.identify(a) == nil
+}
+
+// identityIn reads from the log alone why the present identity of a host counts
+// for nothing.
+func (l *ledger) identityIn(name string) (standing string) {
+	issued := clock.Instant(0)
+	for i := range l.entries {
+		if l.entries[i].Host != name {
+			continue
+		}
+		switch ev := l.events[i].(type) {
+		case event.HostEnrolled:
+			standing, issued = "", l.entries[i].At
+		case event.HostDecommissioned, event.HostForked:
+			standing = ev.EventType()
+		case event.HostRevoked:
+			if ev.NotBefore > issued && standing == "" {
+				standing = ev.EventType()
+			}
+		}
+	}
+	return standing
+}
+
+// follows acts on what was just committed about identities: it cuts connections,
+// has people look, and checks that nothing is given to what has ended.
+func (s *server) follows(e *event.Entry) {
+	w := s.w
+	switch e.Type {
+	case (event.HostRevoked{}).EventType(), (event.HostDecommissioned{}).EventType():
+		for _, a := range []*agent{w.hosts[e.Host], w.hosts[e.Host].copy} {
+			if a != nil && s.parked[a] != nil && s.identify(a) != nil {
+				delete(s.parked, a)
+				a.hungUp()
+			}
+		}
+		w.attend(w.hosts[e.Host])
+	case (event.HostForked{}).EventType():
+		w.attend(w.hosts[e.Host])
+	case (event.Granted{}).EventType(), (event.GrantClaimed{}).EventType():
+		if was := w.log.identityIn(e.Host); was != "" {
+			w.violate("S43", "%s of %s after %s", e.Type, e.Host, was)
+		}
+	}
+}
