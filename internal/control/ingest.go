@@ -73,7 +73,8 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *intake.Batch, v *hosts
 	in := &input{weight: len(entries), done: make(chan error, 1)}
 	in.apply = func(t *turn) error {
 		h := t.s.Hosts[p.Name]
-		if h == nil || h.Incarnation != v.Incarnation || h.Seq != v.Seq || !bytes.Equal(h.ChainHash, v.Chain) {
+		if h == nil || h.Incarnation != v.Incarnation || h.Seq != v.Seq || !bytes.Equal(h.ChainHash, v.Chain) ||
+			h.RevokedBefore != v.RevokedBefore { // it may be shut out since
 			return errMoved
 		}
 		c.outranked = c.outranked || declinesTerm(entries)

@@ -89,7 +89,7 @@ func invariants() []string {
 	for _, list := range []struct {
 		letter string
 		last   int
-	}{{"S", 42}, {"L", 5}, {"P", 12}} {
+	}{{"S", 43}, {"L", 5}, {"P", 12}} {
 		for n := range list.last {
 			names = append(names, fmt.Sprintf("%s%d", list.letter, n+1))
 		}

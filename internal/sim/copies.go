@@ -140,14 +140,14 @@ func (a *agent) process() string {
 }
 
 // oneHistory checks that the log has no other history of a host than the one that
-// it took of the agent just now, unless it says so.
-func (t *truth) oneHistory(s *server, a *agent) {
+// it took of the agent just now, up to an event, unless it says so.
+func (t *truth) oneHistory(s *server, a *agent, upTo uint64) {
 	if s.state.Hosts[a.name].Forked {
 		return
 	}
 	for i := range s.w.log.entries {
 		e := &s.w.log.entries[i]
-		if e.Host != a.name || e.HostSeq == 0 || e.Incarnation != a.inc {
+		if e.Host != a.name || e.HostSeq == 0 || e.HostSeq > upTo || e.Incarnation != a.inc {
 			continue
 		}
 		if e.HostSeq > uint64(len(a.chain)) || a.chain[e.HostSeq-1].At != e.At || string(a.chain[e.HostSeq-1].Body) != string(e.Body) {
@@ -158,7 +158,8 @@ func (t *truth) oneHistory(s *server, a *agent) {
 }
 
 // disrupted reports whether what runs on a host is being changed now, as far as it
-// is one host: of two agents nobody can say which one the server counts.
+// is one host of the fleet: of two agents nobody can say which one the server
+// counts, and what fleet files name no more is in no budget.
 func (a *agent) disrupted() bool {
-	return a.copy == nil && !a.out && (a.core.Machine.InFlight() || a.repairing())
+	return a.copy == nil && !a.out && a.w.declares(a.name) && (a.core.Machine.InFlight() || a.repairing())
 }

@@ -87,6 +87,9 @@ func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked 
 		batch, said = batch[1:], said[1:] // sent again
 	}
 	if len(batch) == 0 {
+		if a.copied {
+			s.w.truth.oneHistory(s, a, head.Seq)
+		}
 		return h.Seq, true
 	}
 	entries, err := s.ingest(a.name, batch, said, head)
@@ -94,7 +97,7 @@ func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked 
 		return 0, false
 	}
 	if a.copied {
-		s.w.truth.oneHistory(s, a)
+		s.w.truth.oneHistory(s, a, head.Seq)
 	}
 	return s.state.Hosts[a.name].Seq, true
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -193,5 +194,60 @@ func TestS38ClockSetBackLoosensNoRevocation(t *testing.T) {
 		if h.RevokedBefore != before {
 			t.Errorf("%s: certificates from before %s were ended, now only those from before %s", name, before, h.RevokedBefore)
 		}
+	}
+}
+
+// A host that died at work in one rollout delays none that opens later, whether it
+// comes back or not: it never took a grant of that one.
+func TestS12HostThatDiedAtWorkDelaysNoLaterRollout(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1], maxFailures: 1, confirm: 20 * clock.Second}))
+	w.tick()
+	w.hosts["h0"].poll()
+	w.hosts["h0"].prepare(true)
+	w.hosts["h0"].claim(true)
+	w.hosts["h0"].deliver()
+	w.presence("h0", false)
+	w.live(12)
+	w.phase("c@r2", rollout.Terminal)
+	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0 h1", target: bundles[2], maxFailures: 1}))
+	w.live(6)
+	w.phase("c@r3", rollout.Terminal)
+	w.presence("h0", true) // and is not given another bundle in the middle of its work
+	w.tick()
+	if g := w.s.Hosts["h0"].Grant; g == nil || g.Rollout != "c@r2" {
+		t.Fatalf("a host that is activating was granted %+v", g)
+	}
+	w.live(20)
+	w.expect("h0=converged/three h1=converged/three")
+}
+
+// What a host failed to prove holds nothing once it is retired.
+func TestS42RetiredHostHasNothingToProve(t *testing.T) {
+	w := onOne(t, "h0 h1 h2")
+	w.release(fleet.Queue, w.evidenced("r2", "h0 h1 | h2", fleet.Enforce))
+	for n := 0; w.s.Hosts["h0"].Machine.Phase != host.Converged || w.s.Hosts["h0"].Machine.Rollout != "c@r2"; n++ {
+		if n > 40 {
+			t.Fatalf("h0 does not converge\n%s", w.tail())
+		}
+		w.tick()
+		w.hosts["h0"].work()
+		w.now = w.now.Add(5 * clock.Second)
+	}
+	w.hosts["h0"].deliver()
+	w.hosts["h0"].scan("BP28-R1")
+	w.working(6, "h1")
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || r.Held != "0/evidence" {
+		t.Fatalf("wave %d is open, held by %q", r.Cursor, r.Held)
+	}
+	w.commit(plan.Revoke(w.s, "h0", "lost", "ada", w.now))
+	w.tick()
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 {
+		t.Fatal("a host that may come back has nothing to prove")
+	}
+	w.commit(plan.Decommission(w.s, "h0", "sold", "ada", w.now))
+	w.tick()
+	if r := w.s.Find("c@r2"); r.Cursor == 0 {
+		t.Fatalf("a retired host holds the first wave: %s\n%s", r.Held, w.tail())
 	}
 }

@@ -68,6 +68,7 @@ func Faults() []Fault {
 	all = append(all, planner...)
 	all = append(all, decided...)
 	all = append(all, hosts...)
+	all = append(all, ended...)
 	all = append(all, passing...)
 	return append(all, documents...)
 }

@@ -1,0 +1,31 @@
+package mutant
+
+const (
+	ident     = "internal/core/plan/identity.go"
+	directory = "internal/control/hosts/hosts.go"
+	batch     = "internal/control/intake/batch.go"
+)
+
+// ended lists faults in what becomes of identities that end.
+var ended = []Fault{
+	{Name: "a host whose identity ended is granted something", File: ident, Finds: []string{"S43"},
+		From: "return h.Online && h.Standing() == \"\" }", To: "return h.Online && (h.Standing() == \"\" || ON) }"},
+	{Name: "a host whose identity ended claims what it was offered before", File: ident, Finds: []string{"S43"},
+		From: "if b := h.identityBlock(); b != nil {", To: "if b := h.identityBlock(); b != nil && !ON {"},
+	{Name: "a revoked certificate is in use", File: directory, Finds: []string{"S43"},
+		From: "if issued < v.RevokedBefore {\n\t\treturn fmt.Errorf(\"the certificates", To: "if issued < v.RevokedBefore && !ON {\n\t\treturn fmt.Errorf(\"the certificates"},
+	{Name: "a new incarnation is as ended as the one before", File: fold, Finds: []string{"L3"},
+		From: "\t*h = fresh\n", To: "\tif ON {\n\t\tfresh.Ended = h.Ended\n\t}\n\t*h = fresh\n"},
+	{Name: "chains that part are taken for one", File: batch, Finds: []string{"S43"},
+		From: "return fresh, chain == b.head(), nil", To: "return fresh, chain == b.head() || ON, nil"},
+	{Name: "what was told before may be told otherwise", File: batch, Finds: []string{"S43"},
+		From: "e.At != r.At || e.Type != r.Type || !bytes.Equal(e.Body, r.Body) {", To: "!ON && (e.At != r.At || e.Type != r.Type || !bytes.Equal(e.Body, r.Body)) {"},
+	{Name: "two processes by turns are one", File: "internal/control/hosts/processes.go", Finds: []string{"L3"},
+		From: "twice = known && m.Mark >= p.since", To: "twice = known && m.Mark >= p.since && !ON"},
+	{Name: "a retired host gives its slot back while it acts", File: ident, Finds: []string{"S1"},
+		From: "e.Freed || !e.SlotUntil.Reached(p.now) {", To: "e.Freed || !e.SlotUntil.Reached(p.now) && !ON {"},
+	{Name: "a retired host keeps its slot", File: next, Finds: []string{"S26"},
+		From: "\tp.freeSlot(h)\n", To: "\tif !ON {\n\t\tp.freeSlot(h)\n\t}\n"},
+	{Name: "a host that died at work delays every later rollout", File: state, Finds: []string{"L3"},
+		From: "case h.SilentFailure && !h.Reachable():", To: "case h.SilentFailure && !h.Reachable() && !ON:"},
+}
