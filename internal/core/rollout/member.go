@@ -74,7 +74,6 @@ type Member struct {
 	// Marks stay for as long as the rollout may give out grants.
 	Mark
 	class int32
-	aside bool
 }
 
 // Mark is what a rollout remembers of a member whatever becomes of it later.
@@ -226,7 +225,9 @@ type Rollout struct {
 	// Judged is how many failures of an ended rollout were looked at already.
 	Judged int `json:"-"`
 	total  WaveCount
-	// behind lists the members that are set aside, by the one that they go after.
+	// aside holds the members that are set aside; behind lists them by the one that
+	// they go after.
+	aside  Set
 	behind map[int][]int
 }
 
@@ -239,7 +240,7 @@ func (r *Rollout) Bind(m *Manifest) error {
 	r.Plan = m
 	r.Members = make([]Member, len(m.Leaves))
 	r.Waves = make([]WaveCount, len(m.Header.Waves))
-	r.Outstanding, r.behind = Set{}, nil
+	r.Outstanding, r.aside, r.behind = Set{}, Set{}, nil
 	r.total, r.Holders, r.Astray, r.Homebound, r.Staged = WaveCount{}, Set{}, Set{}, Set{}, Set{}
 	for len(r.Acknowledged) < len(r.Waves) {
 		r.Acknowledged = append(r.Acknowledged, 0)
@@ -297,16 +298,15 @@ func (r *Rollout) ready(i int) {
 	m := &r.Members[i]
 	in := m.Status == Waiting && m.Online
 	r.Classes[m.class].Ready.put(i, in && !m.Holds)
-	r.Classes[m.class].Free.put(i, in && !m.Holds && !m.aside)
-	r.Holders.put(i, in && m.Holds && !m.aside)
+	r.Classes[m.class].Free.put(i, in && !m.Holds && !r.aside.Has(i))
+	r.Holders.put(i, in && m.Holds && !r.aside.Has(i))
 }
 
 // SetAside has a member that goes after another be looked at no more until that one
 // has arrived, so that a wave which waits for one host costs nothing to plan. It
 // decides nothing: a state that was folded again sets the same members aside.
 func (r *Rollout) SetAside(i, after int) {
-	if m := &r.Members[i]; !m.aside {
-		m.aside = true
+	if r.aside.put(i, true) {
 		if r.behind == nil {
 			r.behind = map[int][]int{}
 		}
@@ -318,7 +318,7 @@ func (r *Rollout) SetAside(i, after int) {
 // bringBack ends that members are set aside for one that has arrived.
 func (r *Rollout) bringBack(after int) {
 	for _, i := range r.behind[after] {
-		r.Members[i].aside = false
+		r.aside.put(i, false)
 		r.ready(i)
 	}
 	delete(r.behind, after)
@@ -409,7 +409,7 @@ func classKey(key []byte, wave int, budgets, windows []int) []byte {
 func (r *Rollout) Unbind() {
 	r.Marks = nil
 	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
-	r.Outstanding, r.behind = Set{}, nil
+	r.Outstanding, r.aside, r.behind = Set{}, Set{}, nil
 	r.Holders, r.Astray, r.Homebound, r.Staged = Set{}, Set{}, Set{}, Set{}
 }
 
