@@ -16,10 +16,19 @@ var _ stream.Backend = (*Hosting)(nil)
 // errNoEngine is told to operators.
 var errNoEngine = errors.New("this host has no container engine; its agent was started without --engine")
 
+// ready refuses what a person asks for when there is no engine, or none that
+// answers.
+func (h *Hosting) ready(ctx context.Context) error {
+	if h.docker == nil {
+		return errNoEngine
+	}
+	return h.docker.Engine().Alive(ctx)
+}
+
 // Exec runs a command in a workspace.
 func (h *Hosting) Exec(ctx context.Context, name string, o stream.ExecOptions, s stream.ExecStreams) (int, error) {
-	if h.docker == nil {
-		return 0, errNoEngine
+	if err := h.ready(ctx); err != nil {
+		return 0, err
 	}
 	id, err := h.docker.FindRunning(ctx, name)
 	if err != nil {
@@ -42,16 +51,16 @@ func (h *Hosting) Output(ctx context.Context, name string, o stream.OutputOption
 
 // Prune removes what nobody declares.
 func (h *Hosting) Prune(ctx context.Context, dry bool, w io.Writer) error {
-	if h.docker == nil {
-		return errNoEngine
+	if err := h.ready(ctx); err != nil {
+		return err
 	}
 	return h.docker.Prune(ctx, dry, w)
 }
 
 // Plan says what setting a resource would do.
 func (h *Hosting) Plan(ctx context.Context, kind, name string, spec json.RawMessage) (wire.PlanAnswer, error) {
-	if h.docker == nil {
-		return wire.PlanAnswer{}, errNoEngine
+	if err := h.ready(ctx); err != nil {
+		return wire.PlanAnswer{}, err
 	}
 	p, err := h.docker.Preview(ctx, kind, name, spec)
 	a := wire.PlanAnswer{Resource: kind + "/" + name, Does: p.Does, Why: p.Why, Fields: []wire.PlanField{}}

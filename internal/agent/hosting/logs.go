@@ -16,8 +16,8 @@ import (
 // restart of its container go on after those before, and so do those of a new
 // container after those of the one that it replaces.
 func (h *Hosting) Logs(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error {
-	if h.docker == nil {
-		return errNoEngine
+	if err := h.ready(ctx); err != nil {
+		return err
 	}
 	l := &logs{find: h.docker.Find, read: h.docker.Engine().ContainerLogs, stdout: stdout, stderr: stderr}
 	return l.copy(ctx, name, o)

@@ -25,8 +25,9 @@ func TestEngineThatHangs(t *testing.T) {
 		// All at once: one that waits for an answer holds up no other one.
 		var all sync.WaitGroup
 		for call, f := range map[string]func() error{
-			"ping": func() error { return e.Ping(t.Context()) },
-			"list": func() error { _, err := e.ContainerList(t.Context(), true); return err },
+			"ping":  func() error { return e.Ping(t.Context()) },
+			"alive": func() error { return e.Alive(t.Context()) },
+			"list":  func() error { _, err := e.ContainerList(t.Context(), true); return err },
 			"create": func() error {
 				_, _, err := e.ContainerCreate(t.Context(), daemon.Creation{Name: name, Config: &container.Config{Image: box}})
 				return err
