@@ -23,17 +23,6 @@ func labelled(labels []string) client.Filters {
 	return f
 }
 
-// ContainerList lists containers that carry all labels (`key` or `key=value`);
-// all includes those that do not run.
-func (e *Engine) ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error) {
-	var out client.ContainerListResult
-	err := e.do(ctx, e.timeout, "list containers", "", func(ctx context.Context) (err error) {
-		out, err = e.api.ContainerList(ctx, client.ContainerListOptions{All: all, Filters: labelled(labels)})
-		return err
-	})
-	return out.Items, err
-}
-
 // ContainerInspect reads a container by name or ID.
 func (e *Engine) ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error) {
 	var out client.ContainerInspectResult

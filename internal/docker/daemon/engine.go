@@ -46,6 +46,8 @@ type Engine struct {
 	log     *slog.Logger
 	now     func() time.Time
 
+	listed listed
+
 	reads  atomic.Int64
 	writes atomic.Int64
 

@@ -25,8 +25,9 @@ const (
 )
 
 // Inspector remembers what the engine showed, so that a look at many workspaces
-// takes one call. Events take back what they are about; all is read again once a
-// minute, since nothing tells of an update.
+// takes one call. Events take back what they are about; each container is read
+// again once a minute all the same, a share of them with each look, so that no
+// look pays for all.
 type Inspector struct {
 	engine Engine
 	now    func() time.Time
@@ -41,6 +42,7 @@ type Inspector struct {
 	networks   *known[map[string]string]
 	volumes    *known[map[string]bool]
 	facts      *known[facts]
+	swept      time.Time // up to when the shares of looks were read
 }
 
 type inspected struct {
@@ -151,10 +153,18 @@ func (i *Inspector) knows(have *inspected, listed *container.Summary) bool {
 const inspections = 4
 
 // refresh inspects those of the listed containers that memory does not answer
-// for, some at once. Who looks at one meets its error.
+// for, and the next of the sweep, some at once. Who looks at one meets its error.
 func (i *Inspector) refresh(ctx context.Context, listed []*container.Summary) {
 	i.mu.Lock()
-	stale := slices.DeleteFunc(listed, func(s *container.Summary) bool { return i.knows(i.containers[s.ID], s) })
+	var stale, rest []*container.Summary
+	for _, s := range listed {
+		if i.knows(i.containers[s.ID], s) {
+			rest = append(rest, s)
+		} else {
+			stale = append(stale, s)
+		}
+	}
+	stale = append(stale, i.share(rest)...)
 	i.mu.Unlock()
 	var g errgroup.Group
 	g.SetLimit(inspections)
@@ -168,6 +178,26 @@ func (i *Inspector) refresh(ctx context.Context, listed []*container.Summary) {
 		})
 	}
 	_ = g.Wait() // as said
+}
+
+// share is the part of known containers that is due since the last look, those
+// first that were read first: of all of them within a sweep, each is read once.
+// Mu is held.
+func (i *Inspector) share(known []*container.Summary) []*container.Summary {
+	now := i.now()
+	since := now.Sub(i.swept)
+	if i.swept.IsZero() || !i.hears || since < 0 || since >= sweep {
+		i.swept = now // whatever was read before is too old by itself
+		return nil
+	}
+	n := time.Duration(len(known))
+	due := n * since / sweep
+	if due == 0 {
+		return nil
+	}
+	i.swept = i.swept.Add(due * sweep / n)
+	slices.SortFunc(known, func(a, b *container.Summary) int { return i.containers[a.ID].at.Compare(i.containers[b.ID].at) })
+	return known[:due]
 }
 
 // agree reports whether a listing shows what was inspected.

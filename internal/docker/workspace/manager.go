@@ -147,7 +147,7 @@ type Manager struct {
 	folders sync.Mutex
 
 	mu    sync.Mutex
-	known map[engine.Ref]engine.Resource[Desired] // as last observed alone
+	known map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
 	ran   map[string]ran
 	memo  map[string]memo
 	tails map[string]tail
@@ -164,7 +164,7 @@ func New(o Options) *Manager {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{o: o, cache: NewInspector(o.Engine, o.Now), known: map[engine.Ref]engine.Resource[Desired]{},
+	return &Manager{o: o, cache: NewInspector(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
 		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{}}
 }
 

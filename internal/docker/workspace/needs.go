@@ -23,7 +23,7 @@ import (
 type needs struct {
 	form.Inputs
 	facts      facts
-	declared   spec.Deployment
+	declared   *spec.Deployment
 	generation int64
 	refused    []diff.Difference
 	startFirst bool
@@ -33,12 +33,12 @@ type needs struct {
 // like reports whether the same follows from both.
 func (n *needs) like(o *needs) bool {
 	return n.generation == o.generation && n.Name == o.Name && n.Image == o.Image && n.facts == o.facts && maps.Equal(n.Networks, o.Networks) &&
-		maps.Equal(n.Containers, o.Containers) && maps.Equal(n.Secrets, o.Secrets) && reflect.DeepEqual(n.declared, o.declared)
+		maps.Equal(n.Containers, o.Containers) && maps.Equal(n.Secrets, o.Secrets) && (n.declared == o.declared || reflect.DeepEqual(n.declared, o.declared))
 }
 
 // follow works out what follows. An error of the first kind says what is missing.
 func (n *needs) follow() (absent, err error) {
-	d := &n.declared
+	d := n.declared
 	if _, err := form.Workspace(d, n.Inputs); err != nil {
 		return err, nil
 	}
@@ -93,7 +93,9 @@ func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallb
 	if err != nil {
 		return nil, missing, err
 	}
-	out.Networks = map[string]string{}
+	if len(u.Networks) > 0 {
+		out.Networks = make(map[string]string, len(u.Networks))
+	}
 	for _, title := range u.Networks {
 		if id, ok := have[title]; ok && (m.o.Replacing == nil || !m.o.Replacing(title)) {
 			out.Networks[title] = id
@@ -127,7 +129,7 @@ func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallb
 // settled gives the needs of the last look if they are like these, and else works
 // out what follows; nil if something is missing for that.
 func (m *Manager) settled(r *engine.Resource[Desired], n *needs, missing *absent) (*needs, error) {
-	n.declared, n.generation = r.Desired.Spec, r.Generation
+	n.declared, n.generation = &r.Desired.Spec, r.Generation
 	m.mu.Lock()
 	last := m.needs[r.Ref]
 	m.mu.Unlock()
@@ -151,7 +153,9 @@ func (m *Manager) settled(r *engine.Resource[Desired], n *needs, missing *absent
 // lent adds the containers whose namespaces are shared, and the secrets; unknown
 // says that one of those is not there.
 func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
-	out.Containers, out.Secrets = map[string]string{}, map[string]string{}
+	if len(d.Spec.Uses.Workspaces) > 0 {
+		out.Containers = map[string]string{}
+	}
 	for _, title := range d.Spec.Uses.Workspaces {
 		c, err := m.o.Engine.ContainerInspect(ctx, title)
 		switch {
@@ -164,6 +168,9 @@ func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *abs
 		}
 	}
 	for _, name := range form.SecretsOf(&d.Spec) {
+		if out.Secrets == nil {
+			out.Secrets = map[string]string{}
+		}
 		v, err := m.secret(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

@@ -37,7 +37,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 		delete(m.known, r.Ref)
 		delete(m.words, r.Ref.ID)
 	} else {
-		m.known[r.Ref] = r
+		m.known[r.Ref] = &r
 	}
 	return o, nil
 }
@@ -71,14 +71,14 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 	m.cache.refresh(ctx, ours)
 	out := make(map[engine.Ref]Observed, len(rows))
 	for i := range rows {
-		o, err := m.observe(ctx, &rows[i], byName[rows[i].Ref.ID], true)
+		o, err := m.observe(ctx, rows[i], byName[rows[i].Ref.ID], true)
 		switch {
 		case daemon.Unavailable(err):
 			return nil, fault.Of(ctx, err)
 		case err != nil:
 			continue // it is looked at alone, and its error is its own
 		}
-		v := engine.View[Desired, Observed]{Resource: rows[i], Observed: o, Now: clock.FromTime(m.o.Now())}
+		v := engine.View[Desired, Observed]{Resource: *rows[i], Observed: o, Now: clock.FromTime(m.o.Now())}
 		if m.Decide(v).Name() == "wait" {
 			continue
 		}
