@@ -9,15 +9,23 @@ import (
 // listingAge is for how long the loop answers turns from one listing.
 const listingAge = 1100 * time.Millisecond
 
+// How long after the last a cycle is: at once, so that one listing answers; as at
+// rest, with its share of the sweep; and after what was seen is trusted for.
+const (
+	atOnce = 0
+	usual  = 5 * time.Second
+	whole  = 2 * time.Minute
+)
+
 // nothing is one cycle over everything with nothing to do. One that writes, to the
 // engine or to the database, is an error.
-func (b *bench) nothing(r *rig, whole bool) spent {
+func (b *bench) nothing(r *rig, after time.Duration) spent {
 	time.Sleep(listingAge)
 	n, refs := r.transitions(), r.open()
-	s := b.counted(r, 0, func() { r.cycle(refs, whole) })
-	if whole { // what it saw is of the time to come, and not trusted
+	s := b.counted(r, 0, func() { r.cycle(refs, after) })
+	if after != atOnce { // what it saw is of the time to come, and not trusted
 		time.Sleep(listingAge)
-		r.cycle(refs, false)
+		r.cycle(refs, atOnce)
 	}
 	if s.Writes != 0 || r.transitions() != n {
 		b.Fatalf("a cycle with nothing to do wrote: %d calls to the engine, %d transitions", s.Writes, r.transitions()-n)
@@ -40,15 +48,15 @@ func (b *bench) cycles() {
 			name = fmt.Sprintf("%d created, not started", n)
 		}
 		stop := b.profile()
-		var list, whole, lone []spent
+		var cycles, all, lone []spent
 		for range b.o.Cycles {
-			list = append(list, b.nothing(r, false))
+			cycles = append(cycles, b.nothing(r, usual))
 			lone = append(lone, b.list())
 		}
 		for range max(1, b.o.Cycles/3) {
-			whole = append(whole, b.nothing(r, true))
+			all = append(all, b.nothing(r, whole))
 		}
-		b.report.Cycles = append(b.report.Cycles, cycle{Workspaces: name, List: typical(lone), Cycle: typical(list), Whole: typical(whole)})
+		b.report.Cycles = append(b.report.Cycles, cycle{Workspaces: name, List: typical(lone), Cycle: typical(cycles), Whole: typical(all)})
 		stop()
 		r.close()
 		b.wipe()

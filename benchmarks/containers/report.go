@@ -28,8 +28,8 @@ type report struct {
 type cycle struct {
 	Workspaces string `json:"workspaces"`
 	List       spent  `json:"list"`  // one call that lists the containers
-	Cycle      spent  `json:"cycle"` // as its interval does it while events are heard
-	Whole      spent  `json:"whole"` // everything inspected anew, as every minute
+	Cycle      spent  `json:"cycle"` // as every five seconds while events are heard, with its share of the sweep
+	Whole      spent  `json:"whole"` // everything inspected anew
 }
 
 func (r *report) begin(o options) {
@@ -71,7 +71,7 @@ func (r *report) text() string {
 		fmt.Fprintln(&b, l)
 	}
 	fmt.Fprintf(&b, "\n%-28s %-14s %9s %9s %9s %9s %7s %7s   %s\n", "", "", "wall", "running", "own CPU", "engine", "calls", "writes", "ratio to compose v2")
-	for _, step := range append(steps, "the same from one listing", "list and inspect, one by one") {
+	for _, step := range append(steps, stepLook, stepListing, stepFloor) {
 		of := r.Rounds[step]
 		for _, name := range sorted(of) {
 			s := typical(of[name])

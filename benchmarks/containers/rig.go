@@ -158,13 +158,10 @@ func (r *rig) open() (out []engine.Ref) {
 	return out
 }
 
-// cycle has resources looked at as their interval does. When whole, nothing that
-// was seen before is trusted any more.
-func (r *rig) cycle(refs []engine.Ref, whole bool) {
-	if whole {
-		r.ahead.Store(int64(2 * time.Minute))
-		defer r.ahead.Store(0)
-	}
+// cycle has resources looked at as their interval does, so long after the last.
+func (r *rig) cycle(refs []engine.Ref, after time.Duration) {
+	r.ahead.Store(int64(after))
+	defer r.ahead.Store(0)
 	n, before := int64(len(refs)), r.loop.Stats()
 	for _, ref := range refs {
 		r.loop.Kick(ref, engine.Cause{Trigger: engine.TriggerResync})

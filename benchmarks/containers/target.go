@@ -30,6 +30,9 @@ func (r *report) judge() {
 	n := r.Options.Services
 	beside(fmt.Sprintf("cold start of %d, until all run", n), stepCold, 1, running)
 	beside(fmt.Sprintf("nothing to do, %d, each inspected anew", n), stepNothing, 0.35, wall)
+	if ours, peer := r.Rounds[stepLook]["steady"], r.Rounds[stepNothing][newCompose]; len(ours) > 0 && len(peer) > 0 {
+		add(fmt.Sprintf("nothing to do, %d, looked at every 5 s", n), "x compose v2", 0.35, typical(ours).Wall/typical(peer).Wall)
+	}
 	beside(fmt.Sprintf("one change of %d, until it runs", n), stepOne, 1, running)
 	if ours := r.Rounds[stepAll]["steady"]; len(ours) > 0 && n == swarmServices {
 		add(fmt.Sprintf("replace all %d, until all run", n), "x swarm's 21.8 s", 0.6, typical(ours).Running/swarmReplace)

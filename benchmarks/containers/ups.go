@@ -21,6 +21,13 @@ const (
 	stepAll     = "replace all, 10 at a time"
 )
 
+// What else ours is measured at with nothing to do, beside the peer's step.
+const (
+	stepLook    = "the same, every 5 s"
+	stepListing = "the same from one listing"
+	stepFloor   = "list and inspect, one by one"
+)
+
 var steps = []string{stepCold, stepNothing, stepOne, stepAll}
 
 // mostAtOnce is how many containers a peer replaces at once.
@@ -137,9 +144,10 @@ func (b *bench) steady(dir string, say func(string, spent)) {
 		return
 	}
 	for range b.nothings() {
-		say(stepNothing, b.nothing(r, true))
-		b.report.add("the same from one listing", "steady", b.nothing(r, false))
-		b.report.add("list and inspect, one by one", "steady", b.floor())
+		say(stepNothing, b.nothing(r, whole))
+		b.report.add(stepLook, "steady", b.nothing(r, usual))
+		b.report.add(stepListing, "steady", b.nothing(r, atOnce))
+		b.report.add(stepFloor, "steady", b.floor())
 	}
 	say(stepOne, up(project(n, "2", "a", true), 1))
 	say(stepAll, up(project(n, "2", "b", true), n))
