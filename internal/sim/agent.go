@@ -36,6 +36,7 @@ type agent struct {
 	acting   digest.Digest   // what is being activated, or empty
 	stages   bool            // nothing is switched here without a reboot
 	unproven bool            // a required control fails here
+	unmet    bool            // another one fails here for good
 	staged   int             // the boot in which something was staged, and one
 	drift    map[string]bool // what a repair has to stop: true once that has begun
 	serial   string          // of its certificate, and when that was issued

@@ -194,7 +194,7 @@ func (l library) Manifest(d digest.Digest) (*rollout.Manifest, error) {
 // keeps its manifest when draw says that nothing changed for it.
 func (w *World) release() event.ReleaseAccepted {
 	w.version++
-	ev := event.ReleaseAccepted{Version: w.version, Epoch: 1, Ref: fmt.Sprintf("r%d", w.version), ChannelEdge: w.fleet.edges,
+	ev := event.ReleaseAccepted{Version: w.version, Epoch: 1, Ref: fmt.Sprintf("r%d", w.version), Actor: "releaser", ChannelEdge: w.fleet.edges,
 		Resolved: digest.Of(fmt.Append(nil, "resolved", w.version))}
 	w.releases = append(w.releases, map[string][]fleet.ManifestRef{})
 	for _, c := range w.fleet.channels {
@@ -308,6 +308,9 @@ func (w *World) bundle(channel, name string, f fault) digest.Digest {
 	version := w.version
 	if w.cfg.Drill == nil && version > 1 && w.rand.IntN(8) == 0 { // one that was released before
 		version = 1 + w.rand.Uint64N(version-1)
+	}
+	if w.backTo != 0 {
+		version = w.backTo
 	}
 	d := digest.Of(fmt.Append(nil, channel, name, version))
 	if _, there := w.bundles[d]; there {

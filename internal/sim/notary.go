@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,15 +37,17 @@ type notary struct {
 	names     map[string]digest.Digest // of manifests, by rollout name
 	trees     map[digest.Digest]*trust.Tree
 	leaves    map[digest.Digest][][]byte
-	words     map[digest.Digest][]byte // envelopes of overrides
+	words     map[digest.Digest]file   // overrides, by digest
+	verifier  trust.Verifier           // of a server
 	versions  map[digest.Digest]uint64 // of timestamps and snapshots that were signed
 }
 
 // keyring is made once: signatures cost more than the rest of a schedule.
 var keyring = sync.OnceValue(func() (k struct {
-	roles map[trust.Role]trust.Signer
-	thief trust.Signer
-	root  []byte
+	roles     map[trust.Role]trust.Signer
+	operators []trust.Signer // who have an override key
+	thief     trust.Signer
+	root      []byte
 }) {
 	k.roles = map[trust.Role]trust.Signer{}
 	spec := map[trust.Role]trust.RoleSpec{}
@@ -52,6 +55,14 @@ var keyring = sync.OnceValue(func() (k struct {
 		k.roles[r] = signer(string(r))
 		spec[r] = trust.RoleSpec{Keys: []ed25519.PublicKey{k.roles[r].Public()}, Threshold: 1}
 	}
+	for i := range operators {
+		k.operators = append(k.operators, signer(fmt.Sprintf("%s %d", trust.RoleOverride, i)))
+	}
+	both := trust.RoleSpec{Threshold: 1}
+	for _, o := range k.operators {
+		both.Keys = append(both.Keys, o.Public())
+	}
+	spec[trust.RoleOverride] = both
 	k.thief = signer("thief")
 	root, err := trust.NewRoot(head(trust.TypeRoot, 1, epoch), epoch.Add(365*clock.Day), spec)
 	if err == nil {
@@ -82,8 +93,12 @@ func newNotary(w *World) *notary {
 	if err != nil {
 		w.violate("core", "%v", err)
 	}
-	return &notary{w: w, begin: s, manifests: map[string][][]byte{}, names: map[string]digest.Digest{}, trees: map[digest.Digest]*trust.Tree{},
-		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}, words: map[digest.Digest][]byte{}}
+	v, err := trust.NewVerifier("sim", s)
+	if err != nil {
+		w.violate("core", "%v", err)
+	}
+	return &notary{w: w, begin: s, verifier: v, manifests: map[string][][]byte{}, names: map[string]digest.Digest{}, trees: map[digest.Digest]*trust.Tree{},
+		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}, words: map[digest.Digest]file{}}
 }
 
 func (n *notary) sign(role trust.Role, docType string, doc any) ([]byte, digest.Digest) {

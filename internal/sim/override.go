@@ -9,37 +9,54 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 // Signed overrides: operators keep the files of what they signed, push them to a
 // server, and push them again to one whose log is gone. Hosts keep what they took.
 
-// word makes an override as an operator signs it, and keeps its file.
-func (w *World) word(action fleet.OverrideAction, channel string, manifest, bundle digest.Digest, host string) override.Taken {
-	o := fleet.Override{Document: fleet.Document{Type: fleet.TypeOverride, Fleet: "sim", Epoch: 1, Version: uint64(w.now), IssuedAt: w.now},
-		ID: fmt.Sprintf("o-%d", len(w.words)+1), Action: action, Channel: channel, Manifest: manifest, Bundle: bundle, Host: host, Reason: "drill"}
-	_, most := action.Life()
-	o.NotAfter = w.now.Add(most)
-	t := override.Taken{Override: o, Digest: digest.Of([]byte(o.ID))}
+// word makes an override as operators sign it, as many as its action takes, and
+// keeps its file.
+func (w *World) word(o fleet.Override) override.Taken {
+	t := w.draft(o)
 	if w.notary != nil {
-		env, err := trust.SignOverride(o, keyring().roles[trust.RoleOverride])
-		if err != nil {
-			w.violate("core", "%v", err)
-		}
-		t.Digest = digest.Of(mustPayload(env))
-		w.notary.words[t.Digest] = env
+		w.notary.signed(&t, t.Action.Operators(operators))
 	}
-	t.Envelope = digest.Of([]byte("envelope of " + string(t.Digest)))
 	w.words = append(w.words, t)
 	return t
 }
 
-// drawnActions are what operators sign here: all but promote and break-glass, which
-// the model does not decide a second time.
-var drawnActions = slices.DeleteFunc(slices.Clone(fleet.OverrideActions), func(a fleet.OverrideAction) bool {
-	return a == fleet.OverridePromote || a == fleet.OverrideBreakGlass
-})
+// draft fills in what every override says.
+func (w *World) draft(o fleet.Override) override.Taken {
+	w.drafts++
+	o.Document = head(fleet.TypeOverride, uint64(w.now), w.now)
+	o.ID, o.Reason = fmt.Sprintf("o-%d", w.drafts), "drill"
+	_, most := o.Action.Life()
+	o.NotAfter = w.now.Add(most)
+	t := override.Taken{Override: o, Digest: digest.Of([]byte(o.ID))}
+	t.Envelope = digest.Of([]byte("envelope of " + o.ID))
+	return t
+}
+
+// about says of what there is what an operator may sign of it.
+func about(a fleet.OverrideAction, r *rollout.Manifest, pick int) fleet.Override {
+	o := fleet.Override{Action: a, Channel: r.Header.Channel}
+	leaf := &r.Leaves[pick%len(r.Leaves)]
+	switch a {
+	case fleet.OverrideQuarantine, fleet.OverrideUnquarantine:
+		o.Bundle = leaf.Target
+		if pick%3 == 0 {
+			o.Host = leaf.Host
+		}
+	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
+	default:
+		o.Manifest = r.Digest
+	}
+	if a == fleet.OverridePromote {
+		o.Wave = r.Header.Waves[leaf.Wave].Name
+	}
+	return o
+}
 
 // sign has an operator sign something about a rollout that is there and push it.
 func (w *World) sign(pick int) {
@@ -51,40 +68,64 @@ func (w *World) sign(pick int) {
 	if err != nil || len(r.Plan.Leaves) == 0 {
 		return
 	}
-	a := drawnActions[pick/7%len(drawnActions)]
-	leaf := &r.Plan.Leaves[pick%len(r.Plan.Leaves)]
-	var t override.Taken
-	switch a {
-	case fleet.OverrideQuarantine, fleet.OverrideUnquarantine:
-		to := ""
-		if pick%3 == 0 {
-			to = leaf.Host
+	s.hear(w.word(about(drawnActions[pick/7%len(drawnActions)], r.Plan, pick)))
+}
+
+// drawnActions are what operators sign about what is there. The others open waves,
+// for which there is a time: see aim.
+var drawnActions = slices.DeleteFunc(slices.Clone(fleet.OverrideActions), func(a fleet.OverrideAction) bool {
+	return a == fleet.OverridePromote || a == fleet.OverrideBreakGlass
+})
+
+// hear has a server take a signed word that is pushed to it. Where there are
+// signatures it verifies them first.
+func (s *server) hear(t override.Taken) {
+	if n := s.w.notary; n != nil {
+		v, err := n.verifier.Override(n.words[t.Digest].env, s.now())
+		if err != nil {
+			s.w.trace("the server refuses override %s (%s): %v", t.ID, t.Action, err)
+			return
 		}
-		t = w.word(a, r.Channel, "", leaf.Target, to)
-	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
-		t = w.word(a, r.Channel, "", "", "")
-	default:
-		t = w.word(a, r.Channel, r.Manifest, "", "")
+		t.Override = v.Value()
+		s.w.truth.sworn("the server", s.w, &t, n.words[t.Digest].signed)
 	}
 	s.try(plan.Override(s.state, t, "operator", s.now()))
+	s.w.truth.stands(s, &t)
+}
+
+// stands checks that a word which holds is in force once it was pushed, or a later one
+// on the same matter.
+func (tr *truth) stands(s *server, t *override.Taken) {
+	if s.down || ends[t.Action] == "" || t.Epoch != s.state.Root.Epoch {
+		return
+	}
+	for _, o := range s.state.Overrides.List() {
+		same := o.Channel == t.Channel && o.Manifest == t.Manifest && o.Bundle == t.Bundle && o.Host == t.Host
+		if same && (o.Action == t.Action || o.Action == ends[t.Action]) && o.Version >= t.Version {
+			return
+		}
+	}
+	s.w.violate("S18", "override %s (%s) was pushed, and neither it nor a later one is in force", t.ID, t.Action)
 }
 
 // remind pushes every file again, in any order.
 func (w *World) remind() {
 	for _, i := range w.rand.Perm(len(w.words)) {
 		if s := w.server; !s.down {
-			s.try(plan.Override(s.state, w.words[i], "operator", s.now()))
+			s.hear(w.words[i])
 		}
 	}
 }
 
+// ends says what ends the words that hold and can be ended.
+var ends = map[fleet.OverrideAction]fleet.OverrideAction{fleet.OverridePause: fleet.OverrideResume,
+	fleet.OverrideQuarantine: fleet.OverrideUnquarantine, fleet.OverrideFreeze: fleet.OverrideUnfreeze}
+
 // loosen ends by signature what a signature holds and can be ended.
 func (s *server) loosen() {
-	ends := map[fleet.OverrideAction]fleet.OverrideAction{fleet.OverridePause: fleet.OverrideResume,
-		fleet.OverrideQuarantine: fleet.OverrideUnquarantine, fleet.OverrideFreeze: fleet.OverrideUnfreeze}
 	for _, t := range s.state.Overrides.List() {
-		if a := ends[t.Action]; a != "" {
-			s.try(plan.Override(s.state, s.w.word(a, t.Channel, t.Manifest, t.Bundle, t.Host), "operator", s.now()))
+		if a := ends[t.Action]; a != "" && !s.down {
+			s.hear(s.w.word(fleet.Override{Action: a, Channel: t.Channel, Manifest: t.Manifest, Bundle: t.Bundle, Host: t.Host}))
 		}
 	}
 }
@@ -124,15 +165,16 @@ func (a *agent) learn(list []override.Taken) {
 			}
 			continue
 		}
-		env := a.w.notary.words[t.Digest]
+		file := a.w.notary.words[t.Digest]
 		if lied {
-			env, _ = trust.Sign(fleet.TypeOverride, mustPayload(env), keyring().thief)
+			file = file.forged(a.w.rand.IntN(2) == 0)
 		}
-		v, err := a.follower.Override(env)
+		v, err := a.follower.Override(file.env)
 		if err != nil {
 			a.refused(err)
 			continue
 		}
+		a.w.truth.sworn(a.name, a.w, &t, file.signed)
 		words = append(words, override.Taken{Override: v.Value(), Digest: v.Digest()})
 	}
 	if len(words) == len(list) {
@@ -179,11 +221,8 @@ func (t *truth) obeys(a *agent) {
 
 // loosened reports whether a later word ends what one holds.
 func loosened(heard []override.Taken, o *override.Taken) bool {
-	if o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback {
-		return false
-	}
 	return slices.ContainsFunc(heard, func(x override.Taken) bool {
-		return x.Version > o.Version && !x.Action.Holds() && x.Manifest == o.Manifest && x.Bundle == o.Bundle && x.Host == o.Host && x.Channel == o.Channel
+		return x.Version > o.Version && ends[o.Action] == x.Action && x.Manifest == o.Manifest && x.Bundle == o.Bundle && x.Host == o.Host && x.Channel == o.Channel
 	})
 }
 

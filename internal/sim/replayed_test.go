@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -36,12 +37,12 @@ func TestS26ReplayDecidesWhatWasDecided(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{"rollout.paused", "rollout.resumed", "rollout.cancelled", "cancel", "wave.forced", "quarantine.added", "quarantine.cleared",
-		"host.frozen", "host.unfrozen", "host.revoked", "host.decommissioned", "superseded", "carried out", "rollout.reverting"} {
+		"host.frozen", "host.unfrozen", "host.revoked", "host.decommissioned", "superseded", "carried out", "rollout.reverting", "glass.broken"} {
 		if seen[verb] == 0 {
 			t.Errorf("no log has %s", verb)
 		}
 	}
-	for _, action := range drawnActions {
+	for _, action := range fleet.OverrideActions {
 		if seen["override "+string(action)] == 0 {
 			t.Errorf("no log has a signed %s", action)
 		}
@@ -127,7 +128,7 @@ func verbOf(t *testing.T, e event.Entry) string {
 func (w *World) pressMore(r *rand.Rand) {
 	w.end = w.calm.Add(10 * clock.Minute) // what is retired or frozen never settles
 	for n := range 24 {
-		pick, action := r.IntN(1<<20), drawnActions[r.IntN(len(drawnActions))]
+		pick, action := r.IntN(1<<20), fleet.OverrideActions[r.IntN(len(fleet.OverrideActions))]
 		kind, verb := r.IntN(8), r.IntN(len(verbs))
 		w.after(clock.Duration(1+r.IntN(int(w.calm.Sub(w.now)/clock.Second)))*clock.Second, func() {
 			s := w.server
@@ -156,6 +157,11 @@ func (s *server) retire(name string, decommission bool) {
 		delete(s.parked, a)
 	}
 	s.try(entries, err)
+	if budgets := s.w.fleet.budgets; err == nil && decommission { // it counts no more, whatever it still does
+		for i := range budgets {
+			budgets[i].members = slices.DeleteFunc(slices.Clone(budgets[i].members), func(m string) bool { return m == name })
+		}
+	}
 }
 
 // sign takes a signed override about the newest manifest of a channel.
@@ -168,19 +174,13 @@ func (s *server) sign(version uint64, action fleet.OverrideAction, pick int) {
 	if len(c.Manifests) == 0 {
 		return
 	}
-	o := fleet.Override{Document: fleet.Document{Epoch: s.state.Root.Epoch, Version: version, IssuedAt: s.now()}, ID: fmt.Sprint("o", version), Action: action,
-		Channel: c.Name, Reason: "drill"}
-	switch action {
-	case fleet.OverrideQuarantine, fleet.OverrideUnquarantine:
-		m, err := s.w.docs.Manifest(c.Manifests[0].Digest)
-		if err != nil || len(m.Leaves) == 0 {
-			return
-		}
-		o.Bundle = m.Leaves[pick%len(m.Leaves)].Target
-	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
-	default:
-		o.Rollout, o.Manifest = c.Manifests[0].Rollout, c.Manifests[0].Digest
+	m, err := s.w.docs.Manifest(c.Manifests[0].Digest)
+	if err != nil || len(m.Leaves) == 0 {
+		return
 	}
+	o := about(action, m, pick)
+	o.Document = fleet.Document{Epoch: s.state.Root.Epoch, Version: version, IssuedAt: s.now()}
+	o.ID, o.Reason = fmt.Sprint("o", version), "drill"
 	word := override.Taken{Override: o, Digest: digest.Of([]byte(o.ID)), Envelope: digest.Of([]byte("signed " + o.ID))}
 	s.w.words = append(s.w.words, word)
 	s.try(plan.Override(s.state, word, "operator", s.now()))

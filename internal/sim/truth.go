@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -285,7 +286,7 @@ func (w *World) settled() bool {
 		if m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Failed && m.Reverting {
 			return false
 		}
-		if m.Phase == host.Converged && len(m.Outstanding()) > 0 { // the scanner looks again
+		if m.Phase == host.Converged && a.looksAgain() { // the scanner looks again
 			return false
 		}
 		if h := w.server.state.Hosts[a.name]; h == nil || h.Grant != nil || !h.Online || h.Seq != a.acked {
@@ -298,7 +299,7 @@ func (w *World) settled() bool {
 // atRest reports whether all that still waits, hosts or the server, waits for people.
 func (w *World) atRest() bool {
 	why := plan.Ask(w.server.state, w.server.now())
-	return w.stuck(why) && w.server.quiet(why)
+	return w.audited() && w.stuck(why) && w.server.quiet(why)
 }
 
 // stuck reports whether every host that waits for something waits for people.
@@ -388,15 +389,22 @@ func (w *World) checkHeld(s *server) {
 	}
 }
 
-// checkDone is L1: a rollout in which everybody arrived is over.
+// checkDone is L1: a rollout in which everybody arrived is over, and nobody waits for
+// evidence that passes, or that an operator accepted.
 func (w *World) checkDone(s *server) {
 	for _, name := range s.state.ChannelNames() {
 		r := s.state.Rollouts[s.state.Channels[name].Active]
-		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting {
+		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || w.unmet(r) {
 			continue
 		}
 		if t := r.Total(); t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) && !w.mute(r) {
 			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
+		}
+		for i := range r.Members {
+			a, err := plan.Why(s.state, r.Plan.Leaves[i].Host, s.now())
+			if err == nil && a.Rollout == r.Name && a.Block != nil && a.Block.Code == gate.Compliance && a.Block.Detail == "evidence" {
+				w.violate("L1", "%s waits for evidence of %s that passes or was accepted", r.Plan.Leaves[i].Host, r.Name)
+			}
 		}
 	}
 }

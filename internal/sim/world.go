@@ -85,10 +85,12 @@ type World struct {
 	steps    int
 	fleet    *declared
 	words    []override.Taken // that operators signed, and have in files
+	drafts   int              // of such words
 	docs     library
 	bundles  map[digest.Digest]bundle
 	listed   map[string][]fleet.ManifestRef
 	version  uint64
+	backTo   uint64                      // the release that is rolled back to, or zero
 	verdicts []event.ComplianceEvaluated // on the newest release
 	// releases is what each version listed, by channel.
 	releases []map[string][]fleet.ManifestRef
@@ -105,8 +107,9 @@ type World struct {
 	end      clock.Instant
 	found    []audit.Violation
 	truth    truth
-	touched  bool // a host changed since the last look
-	ending   bool // identities end in this schedule
+	auditor  auditor // an operator who looks at evidence
+	touched  bool    // a host changed since the last look
+	ending   bool    // identities end in this schedule
 	serials  int
 	revoked  []fleet.Revocation // by the newest release
 	removed  []string           // hosts that fleet files name no more
@@ -217,6 +220,7 @@ func build(cfg Config) *World {
 		cfg.Drill.plan(&p)
 	} else {
 		p.all()
+		p.operators()
 	}
 	for i := range w.plan {
 		if m := &w.plan[i]; !slices.Contains(cfg.Without, i) {

@@ -150,8 +150,11 @@ func (d *decider) open(c *channelFacts) {
 	default:
 		d.move(c.latest, rollout.Active)
 	}
+	if d.says(fleet.OverrideBreakGlass, "", ref.Digest, "", "") && !c.latest.phase.Ended() {
+		d.do("", event.GlassBroken{Manifest: ref.Digest, Wave: len(c.latest.manifest.Header.Waves) - 1})
+	}
 	if d.says(fleet.OverrideRollback, "", ref.Digest, "", "") {
-		d.do("", event.RolloutReverting{Manifest: ref.Digest, Override: "signed"})
+		d.do("", event.RolloutReverting{Manifest: ref.Digest, Wave: c.latest.cursor, Override: "signed"})
 	}
 }
 
@@ -191,7 +194,13 @@ func (d *decider) advance(r *rolloutFacts) {
 		d.do("", event.RolloutReverting{Manifest: r.manifest.Digest, Wave: w})
 		return
 	}
-	for !r.reverting && !r.paused && d.unproven(r) == "" {
+	for !r.reverting && !r.paused {
+		if d.unproven(r) != "" {
+			if !d.force(r) || r.phase.Ended() {
+				return
+			}
+			continue
+		}
 		if r.cursor == len(r.manifest.Header.Waves)-1 {
 			d.move(r, rollout.Terminal)
 			return

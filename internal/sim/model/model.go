@@ -132,6 +132,11 @@ func Words(name string, ev event.Event) string {
 	case event.WavePromoted:
 		return fmt.Sprintf("promote wave %d of %s: %d converged, %d at target, %d failed, %d skipped",
 			ev.Wave, ev.Manifest, ev.Evidence, ev.AtTarget, ev.Failed, ev.Skipped)
+	case event.WaveForced:
+		return fmt.Sprintf("force wave %d of %s: %d converged, %d at target, %d failed, %d skipped, %d waiting, past %v",
+			ev.Wave, ev.Manifest, ev.Evidence, ev.AtTarget, ev.Failed, ev.Skipped, ev.Waiting, ev.Failing)
+	case event.GlassBroken:
+		return fmt.Sprintf("open the waves of %s up to %d", ev.Manifest, ev.Wave)
 	case event.WaveHeld:
 		return fmt.Sprintf("hold wave %d of %s: %s", ev.Wave, ev.Manifest, ev.Code)
 	case event.Granted:

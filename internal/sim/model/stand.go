@@ -168,21 +168,9 @@ func (f *facts) unproven(r *rolloutFacts) string {
 }
 
 // failingEvidence reports whether a host of a wave before one runs its target with
-// required evidence that does not pass.
+// required evidence that does not pass and that nobody accepted.
 func (f *facts) failingEvidence(r *rolloutFacts, before int) bool {
-	for i := range r.manifest.Leaves {
-		leaf := &r.manifest.Leaves[i]
-		m := &f.host(leaf.Host).machine
-		if leaf.Wave >= before || m.Manifest != r.manifest.Digest || m.Reverting || f.host(leaf.Host).freed {
-			continue
-		}
-		for _, control := range m.Outstanding() {
-			if !r.accepted[leaf.Host+"/"+control] {
-				return true
-			}
-		}
-	}
-	return false
+	return len(f.outstanding(r, before)) > 0
 }
 
 // budget is one that counts now: of the newest or the last converged rollout of any

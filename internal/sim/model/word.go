@@ -29,20 +29,38 @@ func (f *facts) epoch(now uint64) {
 	f.words = kept
 }
 
-// says reports whether of all words on one matter the last signed one is this.
-func (f *facts) says(a fleet.OverrideAction, channel string, manifest, bundle digest.Digest, host string) bool {
-	lasting := a == fleet.OverrideCancel || a == fleet.OverrideRollback
+// matter is what the words of an action are about: what ends another word is about
+// the same as that one.
+func matter(a fleet.OverrideAction) fleet.OverrideAction {
+	switch a {
+	case fleet.OverrideResume:
+		return fleet.OverridePause
+	case fleet.OverrideUnquarantine:
+		return fleet.OverrideQuarantine
+	case fleet.OverrideUnfreeze:
+		return fleet.OverrideFreeze
+	}
+	return a
+}
+
+// last returns the last signed of all words on one matter, or nil.
+func (f *facts) last(a fleet.OverrideAction, channel string, manifest, bundle digest.Digest, host, wave string) *event.OverrideAccepted {
 	var last *event.OverrideAccepted
 	for i := range f.words {
 		o := &f.words[i]
-		lasts := o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback
-		if o.Manifest != manifest || o.Bundle != bundle || o.Host != host || manifest == "" && o.Channel != channel || lasts != lasting || lasts && o.Action != a {
+		if matter(o.Action) != matter(a) || o.Manifest != manifest || o.Bundle != bundle || o.Host != host || o.Wave != wave || manifest == "" && o.Channel != channel {
 			continue
 		}
 		if last == nil || o.Version > last.Version || o.Version == last.Version && o.Action.Holds() {
 			last = o
 		}
 	}
+	return last
+}
+
+// says reports whether of all words on one matter the last signed one is this.
+func (f *facts) says(a fleet.OverrideAction, channel string, manifest, bundle digest.Digest, host string) bool {
+	last := f.last(a, channel, manifest, bundle, host, "")
 	return last != nil && last.Action == a
 }
 

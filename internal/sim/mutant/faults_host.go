@@ -67,6 +67,7 @@ func Faults() []Fault {
 	var all []Fault
 	all = append(all, planner...)
 	all = append(all, decided...)
+	all = append(all, operators...)
 	all = append(all, hosts...)
 	all = append(all, ended...)
 	all = append(all, passing...)

@@ -20,7 +20,7 @@ func simulated() []string {
 	for i := 1; i <= 33; i++ {
 		all = append(all, "S"+strconv.Itoa(i))
 	}
-	all = append(all, "S38", "S40", "S43")
+	all = append(all, "S38", "S40", "S42", "S43")
 	for i := 1; i <= 5; i++ {
 		all = append(all, "L"+strconv.Itoa(i))
 	}

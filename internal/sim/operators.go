@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Operators who open waves, by token and by signature, and what they accept: all
+// of it takes a rollout that stands at the right place, so that they look again
+// and again until it does.
+
+// operators is how many have an override key.
+const operators = 2
+
+// operators plans what they do. Its numbers come from a stream of their own: a
+// schedule in which they do nothing is what it was without them.
+func (p *planning) operators() {
+	w := p.w
+	p.r = rand.New(rand.NewPCG(w.cfg.Seed, 0x4f50455241544f52))
+	r := p.r
+	if r.IntN(5) == 0 {
+		for range 1 + r.IntN(2) {
+			a := aim{w: w, action: []fleet.OverrideAction{fleet.OverridePromote, fleet.OverridePromote, fleet.OverrideBreakGlass}[r.IntN(3)],
+				early: r.IntN(3) == 0, alone: r.IntN(4) == 0, token: r.IntN(4) == 0, paused: r.IntN(4) == 0, pick: r.IntN(1 << 16), looks: 1 + r.IntN(20)}
+			if a.early && r.IntN(3) == 0 {
+				a.action = []fleet.OverrideAction{fleet.OverridePause, fleet.OverrideCancel, fleet.OverrideRollback}[r.IntN(3)]
+			}
+			p.add(p.some(0), a.look, "operators want to %s a rollout, at most %d times", a.action, a.looks)
+		}
+	}
+	if r.IntN(10) == 0 {
+		pick := r.IntN(1 << 16)
+		at := p.some(0)
+		p.add(at, func() { w.sign(pick) }, "an operator signs an override")
+		p.add(at.Add(p.between(0, 2*clock.Minute)), func() { w.defy() }, "an operator defies by token what is signed")
+		p.add(at.Add(p.between(0, 4*clock.Minute)), func() { w.server.loosen() }, "operators end what is signed")
+		p.add(at.Add(p.between(0, 8*clock.Minute)), w.remind, "operators push all that they ever signed")
+	}
+	if len(w.fleet.channels) > 0 && r.IntN(12) == 0 {
+		back := 1 + r.Uint64N(uint64(w.cfg.Releases))
+		p.add(p.some(0.3), func() { w.pushOld(back) }, "release r%d is rolled back to", back)
+	}
+	if w.fleet.evidence && r.IntN(4) > 0 {
+		p.lasting()
+	}
+}
+
+// lasting has a control fail for good on some hosts, and in half of the schedules
+// an operator accept that.
+func (p *planning) lasting() {
+	w, r := p.w, p.r
+	for range 1 + r.IntN(2) {
+		a := w.agents[r.IntN(len(w.agents))]
+		p.add(p.some(0), func() { a.unmet = true }, "a control of %s passes no more", a.name)
+	}
+	if r.IntN(3) > 0 {
+		w.auditor = auditor{signs: r.IntN(3) > 0, early: r.IntN(2) == 0, visits: 20}
+		p.add(p.some(0), w.accepts, "an operator looks at the evidence from now on")
+	}
+}
+
+// aim is what operators want of a rollout that is to come, or to get there.
+type aim struct {
+	w      *World
+	action fleet.OverrideAction
+	early  bool // as soon as its release is there
+	alone  bool // one signs, and pushes it before the other has
+	token  bool // the verb of a token will do, where there is one
+	paused bool // the rollout is paused first
+	pick   int
+	looks  int
+}
+
+// look tries, or comes again.
+func (a aim) look() {
+	w, s := a.w, a.w.server
+	if a.looks--; !s.down && a.try(s) || a.looks <= 0 || w.now >= w.calm {
+		return
+	}
+	w.after(clock.Duration(10+a.pick%30)*clock.Second, a.look)
+}
+
+// try does what is wanted if there is a rollout for it.
+func (a aim) try(s *server) bool {
+	names := s.state.ChannelNames()
+	if len(names) == 0 {
+		return false
+	}
+	c := s.state.Channels[names[a.pick%len(names)]]
+	r := s.state.Rollouts[c.Active]
+	if a.early {
+		return a.foresee(s, c)
+	}
+	if r == nil || r.Phase.Ended() || r.Plan == nil {
+		return false
+	}
+	held := a.action == fleet.OverrideBreakGlass || r.Held != "" && s.state.Overrides.Promoted(r.Manifest, r.Plan.Header.Waves[r.Cursor].Name) == nil
+	if !held {
+		return false
+	}
+	if a.paused && !r.Paused {
+		s.try(plan.Operate(s.state, plan.Pause, string(r.Manifest), "drill", "operator", s.now()))
+	}
+	if s.down {
+		return true
+	}
+	if a.token && a.action == fleet.OverridePromote {
+		s.try(plan.Promote(s.state, string(r.Manifest), r.Plan.Header.Waves[r.Cursor].Name, "drill", "operator", s.now()))
+	} else {
+		a.sign(s, r)
+	}
+	return s.down || r.Phase.Ended() || r.Glass != "" || r.Forced(r.Cursor) != nil
+}
+
+// foresee signs about the newest manifest before its rollout opens, in all waves.
+func (a aim) foresee(s *server, c *plan.Channel) bool {
+	if len(c.Manifests) == 0 || s.state.Rollouts[c.Manifests[0].Digest] != nil {
+		return false
+	}
+	m := a.w.docs[c.Manifests[0].Digest]
+	if m == nil || len(m.Leaves) == 0 {
+		return false
+	}
+	o := about(a.action, m, a.pick)
+	if a.action != fleet.OverridePromote {
+		a.push(s, o)
+		return true
+	}
+	for i := range m.Header.Waves {
+		if o.Wave = m.Header.Waves[i].Name; !s.down && s.state.Overrides.Promoted(m.Digest, o.Wave) == nil {
+			a.push(s, o)
+		}
+	}
+	return true
+}
+
+// sign signs about the open wave.
+func (a aim) sign(s *server, r *rollout.Rollout) {
+	o := fleet.Override{Action: a.action, Channel: r.Channel, Manifest: r.Manifest}
+	if a.action == fleet.OverridePromote {
+		o.Wave = r.Plan.Header.Waves[r.Cursor].Name
+	}
+	a.push(s, o)
+}
+
+// push brings a word to the server, or, of an operator who does not wait for the
+// other, half of one first.
+func (a aim) push(s *server, o fleet.Override) {
+	n := a.w.notary
+	if n == nil || !a.alone {
+		s.hear(a.w.word(o))
+		return
+	}
+	t := a.w.draft(o)
+	n.signed(&t, 1)
+	s.hear(t)
+	if s.down {
+		return
+	}
+	n.cosign(&t)
+	a.w.words = append(a.w.words, t)
+	s.hear(t)
+}
+
+// defy has an operator loosen by token all that is signed, which no token can.
+func (w *World) defy() {
+	s := w.server
+	for _, t := range s.state.Overrides.List() {
+		if s.down {
+			return
+		}
+		switch t.Action {
+		case fleet.OverridePause:
+			s.try(plan.Operate(s.state, plan.Resume, string(t.Manifest), "drill", "operator", s.now()))
+		case fleet.OverrideQuarantine:
+			s.try(plan.AddQuarantine(s.state, t.Channel, string(t.Bundle), "drill", "operator", s.now()))
+			if !s.down {
+				s.try(plan.ClearQuarantine(s.state, t.Channel, string(t.Bundle), "drill", "operator", s.now()))
+			}
+		}
+	}
+}
+
+// auditor is an operator who lets waves pass whose evidence is missing.
+type auditor struct {
+	signs  bool
+	early  bool // if so, before a rollout opens
+	visits int  // that are left once faults have ended
+}
+
+// accepts looks at every channel, now and later.
+func (w *World) accepts() {
+	s := w.server
+	if w.now >= w.calm {
+		w.auditor.visits--
+	}
+	for i, name := range s.state.ChannelNames() {
+		if w.auditor.signs && w.auditor.early && !s.down {
+			aim{w: w, action: fleet.OverridePromote, early: true, pick: i}.try(s)
+		}
+		if r := s.awaiting(name); !s.down && r != nil {
+			wave := r.Plan.Header.Waves[r.Cursor].Name
+			if w.auditor.signs && r.Forced(r.Cursor) == nil {
+				s.hear(w.word(fleet.Override{Action: fleet.OverridePromote, Channel: name, Manifest: r.Manifest, Wave: wave}))
+			} else {
+				s.try(plan.Promote(s.state, string(r.Manifest), wave, "drill", "operator", s.now()))
+			}
+		}
+	}
+	if w.auditor.visits > 0 {
+		w.after(w.between(20*clock.Second, 90*clock.Second), w.accepts)
+	}
+}
+
+// awaiting is the rollout of a channel whose open wave lacks evidence, or nil.
+func (s *server) awaiting(channel string) *rollout.Rollout {
+	r := s.state.Rollouts[s.state.Channels[channel].Active]
+	if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || r.Held != fmt.Sprintf("%d/evidence", r.Cursor) {
+		return nil
+	}
+	return r
+}
+
+// audited reports whether the operator who looks at evidence has nothing to do.
+func (w *World) audited() bool {
+	if w.auditor.visits == 0 {
+		return true
+	}
+	for _, name := range w.server.state.ChannelNames() {
+		if w.server.awaiting(name) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// pushOld releases what an earlier release ran under a new version, as a rollback of
+// releases does.
+func (w *World) pushOld(version uint64) {
+	if w.server.down {
+		w.after(10*clock.Second, func() { w.pushOld(version) })
+		return
+	}
+	w.backTo = min(version, w.version)
+	w.push()
+	w.backTo = 0
+}
