@@ -49,52 +49,18 @@ func CitedTests(name string, src []byte, exists func(string) bool) []Finding {
 // third cell what package audit checks (audited answers for an invariant with
 // "Check", "Log", "Check, Log" or "–"), and cites a test or says "not yet".
 func Coverage(name string, src []byte, audited func(string) string) []Finding {
-	var out []Finding
-	rows := map[string]bool{}
-	for i, line := range strings.Split(string(src), "\n") {
-		m := coverRow.FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		add := func(format string, args ...any) {
-			out = append(out, Finding{File: name, Line: i + 1, Text: "the row of " + m[1] + " " + fmt.Sprintf(format, args...)})
-		}
-		if rows[m[1]] {
-			add("is there twice: keep one")
-		}
-		rows[m[1]] = true
-		cells := strings.Split(strings.Trim(line, "| "), "|")
-		if len(cells) != 4 {
-			add("has %d cells and not 4: name, what must hold, audit, tests", len(cells))
-			continue
-		}
-		if got, want := strings.TrimSpace(cells[2]), audited(m[1]); got != want {
-			add("says %q of the audit, the code says %q: correct the cell", got, want)
-		}
-		if !citedTest.MatchString(cells[3]) && !strings.Contains(strings.ToLower(cells[3]), "not yet") {
-			add("cites no test: cite one, or say \"not yet\" and what is missing")
-		}
-	}
-	for _, row := range invariants() {
-		if !rows[row] {
-			out = append(out, Finding{File: name, Text: "has no row for " + row + ": write what must hold and which tests check it"})
-		}
-	}
-	return out
+	return rowsOf(name, src, coverRow, invariants(), "name, what must hold, audit, tests", "write what must hold and which tests check it",
+		func(id string, cells []string) string {
+			if got, want := strings.TrimSpace(cells[2]), audited(id); got != want {
+				return fmt.Sprintf("says %q of the audit, the code says %q: correct the cell", got, want)
+			}
+			return ""
+		})
 }
 
 // invariants are the names of the contract.
 func invariants() []string {
-	var names []string
-	for _, list := range []struct {
-		letter string
-		last   int
-	}{{"S", 43}, {"L", 5}, {"P", 12}} {
-		for n := range list.last {
-			names = append(names, fmt.Sprintf("%s%d", list.letter, n+1))
-		}
-	}
-	return names
+	return slices.Concat(numbered("S", 43), numbered("L", 5), numbered("P", 12))
 }
 
 // GateProperties checks that every gate is called by a property whose name says

@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// Matrix checks a page of threats or faults: each name from the letter and 1 to
-// last has one row of four cells (name, what happens, what stands against it,
-// tests), and a row without a test says "not yet".
-func Matrix(name string, src []byte, letter string, last int) []Finding {
+// rowsOf checks the rows of a page whose name row matches: each name of wanted has
+// one, of four cells, and one whose last cell cites no test says "not yet". cells and
+// missing say in words what a row has and what to write; check may add of the cells.
+func rowsOf(name string, src []byte, row *regexp.Regexp, wanted []string, cells, missing string, check func(id string, cells []string) string) []Finding {
 	var out []Finding
-	row := regexp.MustCompile(`^\| (` + letter + `\d+) \|`)
 	rows := map[string]bool{}
 	for i, line := range strings.Split(string(src), "\n") {
 		m := row.FindStringSubmatch(line)
@@ -28,21 +27,42 @@ func Matrix(name string, src []byte, letter string, last int) []Finding {
 			add("is there twice: keep one")
 		}
 		rows[m[1]] = true
-		cells := strings.Split(strings.Trim(line, "| "), "|")
-		if len(cells) != 4 {
-			add("has %d cells and not 4: name, what happens, what stands against it, tests", len(cells))
+		has := strings.Split(strings.Trim(line, "| "), "|")
+		if len(has) != 4 {
+			add("has %d cells and not 4: %s", len(has), cells)
 			continue
 		}
-		if !citedTest.MatchString(cells[3]) && !strings.Contains(strings.ToLower(cells[3]), "not yet") {
+		if words := check(m[1], has); words != "" {
+			add("%s", words)
+		}
+		if !citedTest.MatchString(has[3]) && !strings.Contains(strings.ToLower(has[3]), "not yet") {
 			add("cites no test: cite one, or say \"not yet\" and what is missing")
 		}
 	}
-	for n := range last {
-		if want := fmt.Sprint(letter, n+1); !rows[want] {
-			out = append(out, Finding{File: name, Text: "has no row for " + want + ": write what happens, what stands against it and which tests show it"})
+	for _, want := range wanted {
+		if !rows[want] {
+			out = append(out, Finding{File: name, Text: "has no row for " + want + ": " + missing})
 		}
 	}
 	return out
+}
+
+// Matrix checks a page of threats or faults: each name from the letter and 1 to
+// last has one row of four cells (name, what happens, what stands against it,
+// tests), and a row without a test says "not yet".
+func Matrix(name string, src []byte, letter string, last int) []Finding {
+	return rowsOf(name, src, regexp.MustCompile(`^\| (`+letter+`\d+) \|`), numbered(letter, last),
+		"name, what happens, what stands against it, tests", "write what happens, what stands against it and which tests show it",
+		func(string, []string) string { return "" })
+}
+
+// numbered are the names from the letter and 1 to last.
+func numbered(letter string, last int) []string {
+	names := make([]string, last)
+	for n := range names {
+		names[n] = fmt.Sprint(letter, n+1)
+	}
+	return names
 }
 
 var (
