@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -169,15 +170,8 @@ func (s *State) overlay(r *rollout.Rollout) *gate.Block {
 		return gate.CheckOverride(r.Name, string(t.Action), t.Words())
 	}
 	return gate.CheckOverlay(gate.Standing{
-		Rollout: r.Name, Phase: string(r.Phase), Paused: r.Paused, Reason: firstOf(r.PauseReason, r.Reason),
+		Rollout: r.Name, Phase: string(r.Phase), Paused: r.Paused, Reason: cmp.Or(r.PauseReason, r.Reason),
 		Halted: r.Phase == rollout.Failed && !r.Final, Blocked: len(s.Verdicts[r.Manifest]) > 0, Reverting: r.Reverting,
 		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal,
 	})
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -78,7 +79,7 @@ func (p *planner) reboots(c *Channel, r *rollout.Rollout) {
 			len(unmet(r, leaf)) > 0 || p.s.restless(h.budgets) {
 			continue
 		}
-		p.grant(h, r, host.Reboot, leaf.Target, r.Name+" is staged; "+firstOf(h.Machine.Detail, "it")+" needs a reboot")
+		p.grant(h, r, host.Reboot, leaf.Target, r.Name+" is staged; "+cmp.Or(h.Machine.Detail, "it")+" needs a reboot")
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -28,8 +29,8 @@ type spec struct {
 }
 
 func (w *world) manifest(sp spec) *rollout.Manifest {
-	m := &rollout.Manifest{Header: &fleet.Manifest{Channel: firstOf(sp.channel, "c"), Ref: firstOf(sp.ref, "r"),
-		Policy: fleet.Policy{OnHealthFailure: fleet.OnHealthFailure(firstOf(string(sp.policy), string(fleet.RollbackAndHalt))), MaxFailures: sp.maxFailures,
+	m := &rollout.Manifest{Header: &fleet.Manifest{Channel: cmp.Or(sp.channel, "c"), Ref: cmp.Or(sp.ref, "r"),
+		Policy: fleet.Policy{OnHealthFailure: fleet.OnHealthFailure(cmp.Or(string(sp.policy), string(fleet.RollbackAndHalt))), MaxFailures: sp.maxFailures,
 			ConfirmWindow: sp.confirm, ActivationDeadline: clock.Minute, GrantExpiry: clock.Minute},
 		Probes: []fleet.Probe{{Name: "up", Mode: fleet.Enforce}}}}
 	m.Header.Version = uint64(len(w.docs) + 1)
@@ -52,13 +53,6 @@ func (w *world) manifest(sp spec) *rollout.Manifest {
 		m.Header.Budgets, m.Members = []fleet.Budget{{Selector: "all", Max: sp.budget}}, [][]string{all}
 	}
 	return w.docs.add(m)
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // scene is a world with hosts that are enrolled and there.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -111,7 +112,7 @@ func (s *State) gates(h *Host, r *rollout.Rollout, member int, all *common, now 
 		{gate.Freshness, all.stale},
 		{gate.Overlay, all.overlay},
 		{gate.Freeze, h.frozen(now)},
-		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), firstOf(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},
+		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), cmp.Or(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
 		{gate.ChannelEdge, nil},
 		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name, all.opens)},
@@ -157,7 +158,7 @@ func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Bl
 		if h.Repairing() {
 			return "has to end a repair first"
 		}
-		return "is still busy with " + firstOf(hm.Rollout, "an earlier grant") + " (" + string(hm.Phase) + ")"
+		return "is still busy with " + cmp.Or(hm.Rollout, "an earlier grant") + " (" + string(hm.Phase) + ")"
 	}
 	if b == nil {
 		return "is next: nothing holds it back"
