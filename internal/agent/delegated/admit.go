@@ -203,7 +203,7 @@ func (a *admission) resource(e wire.ManagedEntry) {
 		return
 	}
 	a.entries[rid] = e
-	join(&a.set, one)
+	a.set.Add(one)
 }
 
 // read decodes an entry's resource and checks its signature where the host asks
@@ -262,16 +262,6 @@ func listed(words []string) string {
 }
 
 func quote(s string) string { return fmt.Sprintf("%q", cut(s)) }
-
-// join adds the resources of one set to another.
-func join(s, more *container.Set) {
-	s.Networks = append(s.Networks, more.Networks...)
-	s.Volumes = append(s.Volumes, more.Volumes...)
-	s.Images = append(s.Images, more.Images...)
-	s.Workspaces = append(s.Workspaces, more.Workspaces...)
-	s.Snapshots = append(s.Snapshots, more.Snapshots...)
-	s.Routes = append(s.Routes, more.Routes...)
-}
 
 // ask takes a verb for a resource of the bundle. Whether that runs is the
 // release's to say.

@@ -106,7 +106,7 @@ func (h *Handler) renew(w http.ResponseWriter, r *http.Request, p *control.Peer)
 }
 
 func (h *Handler) enrol(w http.ResponseWriter, r *http.Request) error {
-	var m wire.Enroll
+	var m wire.Enrol
 	if err := read(r, wire.MaxSmallBody, &m); err != nil {
 		return err
 	}
@@ -177,14 +177,7 @@ func (h *Handler) content(w http.ResponseWriter, r *http.Request, _ *control.Pee
 	if err != nil || d == "" {
 		return &statusError{http.StatusBadRequest, "the path names no digest"}
 	}
-	if unchanged(w, r, d) {
-		return nil
-	}
-	body, err := h.c.Blob(r.Context(), d)
-	if err != nil {
-		return err
-	}
-	return serve(w, r, "application/octet-stream", d, body)
+	return h.blob(w, r, "application/octet-stream", d)
 }
 
 func (h *Handler) trustFile(w http.ResponseWriter, r *http.Request) error {
@@ -196,6 +189,11 @@ func (h *Handler) trustFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	return h.blob(w, r, "application/json", d)
+}
+
+// blob serves stored content that the caller may not hold yet.
+func (h *Handler) blob(w http.ResponseWriter, r *http.Request, kind string, d digest.Digest) error {
 	if unchanged(w, r, d) {
 		return nil
 	}
@@ -203,7 +201,7 @@ func (h *Handler) trustFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return serve(w, r, "application/json", d, body)
+	return serve(w, r, kind, d, body)
 }
 
 // unchanged answers 304 when the caller holds this content already.

@@ -40,10 +40,12 @@ type idPath struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
+// post describes a route that takes a small message.
+func post(id, path, summary string, status int) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: status, MaxBodyBytes: 64 << 10}
+}
+
 func (h *Handler) changing() {
-	post := func(id, path, summary string, status int) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: status, MaxBodyBytes: 64 << 10}
-	}
 	add(h, post("operate-rollout", "/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout", http.StatusNoContent), operating, h.operate)
 	add(h, post("clear-quarantine", "/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel", http.StatusNoContent), operating, h.clear)
 	add(h, post("reconcile", "/reconcile", "Have the planner look at everything now", http.StatusNoContent), operating, h.reconcile)

@@ -21,8 +21,7 @@ type overrideIn struct {
 }
 
 func (h *Handler) overriding() {
-	add(h, huma.Operation{OperationID: "push-override", Method: http.MethodPost, Path: "/overrides",
-		Summary: "Bring an override that an operator signed", MaxBodyBytes: 64 << 10}, operating, h.pushOverride)
+	add(h, post("push-override", "/overrides", "Bring an override that an operator signed", http.StatusOK), operating, h.pushOverride)
 	add(h, huma.Operation{OperationID: "list-overrides", Method: http.MethodGet, Path: "/overrides",
 		Summary: "The signed overrides in force"}, viewing, h.overrides)
 	add(h, huma.Operation{OperationID: "show-override", Method: http.MethodGet, Path: "/overrides/{id}",

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -35,9 +33,6 @@ type unfreezeIn struct {
 
 // steering adds what an operator may do to one wave, bundle or host.
 func (h *Handler) steering() {
-	post := func(id, path, summary string, status int) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: status, MaxBodyBytes: 64 << 10}
-	}
 	add(h, post("promote-wave", "/rollouts/{rollout}/promote", "Let the held wave of a rollout pass", http.StatusNoContent), operating, h.promote)
 	add(h, post("add-quarantine", "/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel", http.StatusNoContent), operating, h.addQuarantine)
 	add(h, post("freeze-host", "/hosts/{host}/freeze", "Give a host no grants for a while", http.StatusOK), operating, h.freeze)

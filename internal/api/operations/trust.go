@@ -16,11 +16,8 @@ type rootsIn struct{ Body operator.Roots }
 func (h *Handler) trusting() {
 	add(h, huma.Operation{OperationID: "push-roots", Method: http.MethodPost, Path: "/roots",
 		Summary: "Push roots that follow the trusted one", MaxBodyBytes: operator.MaxRootsBody}, admin, h.pushRoots)
-	post := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: http.StatusNoContent, MaxBodyBytes: 64 << 10}
-	}
-	add(h, post("revoke-host", "/hosts/{host}/revoke", "End the certificates of a host"), operating, h.revokeHost)
-	add(h, post("decommission-host", "/hosts/{host}/decommission", "Revoke a host and retire it"), operating, h.decommissionHost)
+	add(h, post("revoke-host", "/hosts/{host}/revoke", "End the certificates of a host", http.StatusNoContent), operating, h.revokeHost)
+	add(h, post("decommission-host", "/hosts/{host}/decommission", "Revoke a host and retire it", http.StatusNoContent), operating, h.decommissionHost)
 }
 
 type endIn struct {

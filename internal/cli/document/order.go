@@ -64,12 +64,7 @@ func Set(list []Resource) *container.Set {
 		if err != nil {
 			continue // it was read before
 		}
-		all.Networks = append(all.Networks, s.Networks...)
-		all.Volumes = append(all.Volumes, s.Volumes...)
-		all.Images = append(all.Images, s.Images...)
-		all.Workspaces = append(all.Workspaces, s.Workspaces...)
-		all.Snapshots = append(all.Snapshots, s.Snapshots...)
-		all.Routes = append(all.Routes, s.Routes...)
+		all.Add(s)
 	}
 	all.Normalize()
 	return all

@@ -34,6 +34,16 @@ type Set struct {
 	Routes     []Route     `json:"routes"`
 }
 
+// Add takes in the resources of another set; both stay in their order.
+func (s *Set) Add(more *Set) {
+	s.Networks = append(s.Networks, more.Networks...)
+	s.Volumes = append(s.Volumes, more.Volumes...)
+	s.Images = append(s.Images, more.Images...)
+	s.Workspaces = append(s.Workspaces, more.Workspaces...)
+	s.Snapshots = append(s.Snapshots, more.Snapshots...)
+	s.Routes = append(s.Routes, more.Routes...)
+}
+
 // Empty reports whether the set declares nothing.
 func (s *Set) Empty() bool {
 	return s == nil || len(s.Networks)+len(s.Volumes)+len(s.Images)+len(s.Workspaces)+len(s.Snapshots)+len(s.Routes) == 0
