@@ -31,21 +31,11 @@ keys, adds the chain of roots, and verifies the whole. It may be repeated.`,
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := releaseDir(args)
-			rel, err := keydir.Signer(keys, trust.RoleRelease)
+			signing, err := a.signing(keys)
 			if err != nil {
-				return exit.Bad(err)
+				return err
 			}
-			stamp, err := keydir.Signer(keys, trust.RoleTimestamp)
-			if err != nil {
-				return exit.Bad(err)
-			}
-			roots, err := keydir.Roots(keys)
-			if err != nil {
-				return exit.Bad(err)
-			}
-			v, err := release.Sign(dir, release.SignOptions{
-				Release: []trust.Signer{rel}, Timestamp: []trust.Signer{stamp}, Roots: roots, Now: a.Wall(),
-			})
+			v, err := release.Sign(dir, signing)
 			if err != nil {
 				return err
 			}

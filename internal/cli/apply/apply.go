@@ -61,7 +61,7 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	f.BoolVar(&o.prune, "prune", false, "remove what the managed layers of these hosts have and the file does not name")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
 	f.BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
-	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, for hosts whose bounds have requireSigned")
+	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, an operator's own where there are several, for hosts whose bounds have requireSigned")
 	o.reason = command.TakesReason(cmd)
 	o.Flags.Add(cmd)
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

@@ -20,23 +20,11 @@ type sealer struct {
 // newSealer loads the override key of a folder. The version of entries is the
 // time of signing, so that a later one counts.
 func newSealer(keys string, now clock.Instant) (*sealer, error) {
-	signer, err := keydir.Signer(keys, trust.RoleOverride)
+	signer, v, err := keydir.SignerUnderRoot(keys, trust.RoleOverride)
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
-	roots, err := keydir.Roots(keys)
-	if err != nil {
-		return nil, exit.Bad(err)
-	}
-	newest, err := trust.ParseEnvelope(roots[len(roots)-1])
-	if err != nil {
-		return nil, exit.Bad(err)
-	}
-	var root trust.Root
-	if err := trust.Decode(newest.Payload, trust.MaxEnvelope, &root); err != nil {
-		return nil, exit.Bad(err)
-	}
-	return &sealer{signer, fleet.Document{Fleet: root.Fleet, Epoch: root.Epoch, Version: uint64(now), IssuedAt: now}}, nil
+	return &sealer{signer, fleet.Document{Fleet: v.Fleet(), Epoch: v.Epoch(), Version: uint64(now), IssuedAt: now}}, nil
 }
 
 // seal signs one resource for its host; a nil sealer signs nothing.

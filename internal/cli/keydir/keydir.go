@@ -255,12 +255,37 @@ func Signer(dir string, role trust.Role) (trust.Signer, error) {
 	path := filepath.Join(dir, KeyFile(role))
 	key, err := identity.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return trust.Signer{}, &missingKey{fmt.Sprintf("the %s key %s does not exist; steady keys init makes the keys, --keys names their folder", role, path)}
+		return trust.Signer{}, &missingKey{missing(dir, role)}
 	}
 	if err != nil {
 		return trust.Signer{}, err
 	}
 	return trust.NewSigner(key)
+}
+
+// SignerUnderRoot loads the key of a role, and the newest root beside it.
+func SignerUnderRoot(dir string, role trust.Role) (trust.Signer, trust.Verifier, error) {
+	s, err := Signer(dir, role)
+	if err != nil {
+		return s, trust.Verifier{}, err
+	}
+	v, err := Newest(dir)
+	return s, v, err
+}
+
+// missing says where the key of a role is when a folder does not hold it.
+func missing(dir string, role trust.Role) string {
+	if several := severalDir(role); several != "" {
+		if files, err := filepath.Glob(filepath.Join(dir, several, "*", KeyFile(role))); err == nil && len(files) > 0 {
+			return fmt.Sprintf("%s holds no %s key of its own: %d holders have one each, in a folder below; name the folder of one of them, such as %s", dir, role, len(files), filepath.Dir(files[0]))
+		}
+		if v, err := Newest(dir); err == nil {
+			if n := len(v.RootDocument().Roles[role].KeyIDs); n > 1 {
+				return fmt.Sprintf("%s holds no %s key: %d holders have one each, in a folder that they carried away; name the folder of one of them", dir, role, n)
+			}
+		}
+	}
+	return fmt.Sprintf("the %s key %s does not exist; steady keys init makes the keys: name the folder that holds this one", role, filepath.Join(dir, KeyFile(role)))
 }
 
 // missingKey is a key that is not there; it matches fs.ErrNotExist.

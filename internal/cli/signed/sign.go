@@ -28,11 +28,7 @@ type Sealed struct {
 // head, id and end are filled in. life is for how long it may be taken, zero for
 // as long as is usual.
 func Seal(keys string, o fleet.Override, life clock.Duration, now clock.Instant) (Sealed, error) {
-	signer, err := keydir.Signer(keys, trust.RoleOverride)
-	if err != nil {
-		return Sealed{}, exit.Bad(err)
-	}
-	v, err := keydir.Newest(keys)
+	signer, v, err := keydir.SignerUnderRoot(keys, trust.RoleOverride)
 	if err != nil {
 		return Sealed{}, exit.Bad(err)
 	}
@@ -74,7 +70,7 @@ type Flags struct {
 
 // Add adds them. The verb is signed when --sign is given.
 func (f *Flags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Keys, "sign", "", "sign it with the override key of this folder: hosts keep to it whoever controls the server, and no token undoes it")
+	cmd.Flags().StringVar(&f.Keys, "sign", "", "sign it with the override key of this folder, an operator's own where there are several: hosts keep to it whoever controls the server, and no token undoes it")
 	f.kept(cmd)
 }
 

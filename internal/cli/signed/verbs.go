@@ -210,11 +210,7 @@ func (a verbs) addSignature(o signOptions) error {
 	if err != nil {
 		return exit.Bad(err)
 	}
-	signer, err := keydir.Signer(o.keys, trust.RoleOverride)
-	if err != nil {
-		return exit.Bad(err)
-	}
-	v, err := keydir.Newest(o.keys)
+	signer, v, err := keydir.SignerUnderRoot(o.keys, trust.RoleOverride)
 	if err != nil {
 		return exit.Bad(err)
 	}
