@@ -21,7 +21,7 @@ type Config struct {
 	// Root is the folder below which files are kept and in which commands run;
 	// the default is "/".
 	Root string
-	// Server is the base URL of the server; the default is the one of Enroll.
+	// Server is the base URL of the server; the default is the one of Enrol.
 	Server string
 	// Version is reported in heartbeats.
 	Version string

@@ -94,7 +94,7 @@ func TestEnrolmentIsRefused(t *testing.T) {
 	s := newServer(t)
 	text := got(identity.ParseTokenText(s.token("web-1")))(t)
 	text.Root = newSigners(t).root(t) // a root that the token does not name
-	_, err := Enroll(t.Context(), EnrollConfig{StateDir: t.TempDir(), Token: text.String(), Light: true})
+	_, err := Enrol(t.Context(), EnrolConfig{StateDir: t.TempDir(), Token: text.String(), Light: true})
 	if err == nil || !strings.Contains(err.Error(), "root") {
 		t.Errorf("error %v", err)
 	}

@@ -141,7 +141,7 @@ func TestAgentsNeverShareAFolder(t *testing.T) {
 		t.Error("a second agent opened the folder")
 	}
 	must(t, b.agent.Close())
-	if _, err := Enroll(t.Context(), EnrollConfig{StateDir: b.state, Token: s.token("web-1"), Clock: b.clock}); !errors.Is(err, ErrEnrolled) {
+	if _, err := Enrol(t.Context(), EnrolConfig{StateDir: b.state, Token: s.token("web-1"), Clock: b.clock}); !errors.Is(err, ErrEnrolled) {
 		t.Errorf("a second enrolment: %v", err)
 	}
 }

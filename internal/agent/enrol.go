@@ -14,8 +14,8 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// EnrollConfig is what a host needs to get its identity.
-type EnrollConfig struct {
+// EnrolConfig is what a host needs to get its identity.
+type EnrolConfig struct {
 	// StateDir is the agent's state folder; it is created.
 	StateDir string
 	// Token is the line that steady token create printed. It holds the server's
@@ -39,10 +39,10 @@ type Enrolled struct {
 // ErrEnrolled says that the folder holds an identity already.
 var ErrEnrolled = errors.New("this state folder holds an identity already; use another one, or remove it to start afresh")
 
-// Enroll trades a token for an identity and writes it to the state folder. It
+// Enrol trades a token for an identity and writes it to the state folder. It
 // tries again until the server answers or ctx ends. It may be repeated with the
 // same token and folder until it succeeds: the keys are made once.
-func Enroll(ctx context.Context, cfg EnrollConfig) (out Enrolled, err error) {
+func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Clock == nil {
 		cfg.Clock = timeline.System()
 	}

@@ -71,7 +71,7 @@ type box struct {
 
 func newBox(t testing.TB, s *server, name string) *box {
 	b := &box{t: t, s: s, clock: newTestClock(), state: filepath.Join(t.TempDir(), "state"), root: t.TempDir(), name: name}
-	_, err := Enroll(t.Context(), EnrollConfig{StateDir: b.state, Token: s.token(name), Clock: b.clock, Light: true, Log: testLog(t)})
+	_, err := Enrol(t.Context(), EnrolConfig{StateDir: b.state, Token: s.token(name), Clock: b.clock, Light: true, Log: testLog(t)})
 	must(t, err)
 	return b
 }

@@ -139,8 +139,8 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := r.URL.Path
 	switch p {
-	case wire.RouteEnroll:
-		s.enroll(w, body)
+	case wire.RouteEnrol:
+		s.enrol(w, body)
 		return
 	case wire.RouteBootstrapReport:
 		var m wire.BootstrapReport
@@ -228,8 +228,8 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	_ = json.NewEncoder(w).Encode(wire.Problem{Title: http.StatusText(status), Status: status, Detail: detail})
 }
 
-func (s *server) enroll(w http.ResponseWriter, body []byte) {
-	var m wire.Enroll
+func (s *server) enrol(w http.ResponseWriter, body []byte) {
+	var m wire.Enrol
 	if err := json.Unmarshal(body, &m); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return

@@ -109,16 +109,16 @@ func (a *agent) do(method, path string, body, v any) int {
 	return status
 }
 
-func (a *agent) enrolRequest() wire.Enroll {
+func (a *agent) enrolRequest() wire.Enrol {
 	csr, err := identity.NewCSR(a.key)
 	must(a.w.t, err)
-	return wire.Enroll{Token: a.token, CSR: csr, EventKey: a.event.Public().(ed25519.PublicKey)}
+	return wire.Enrol{Token: a.token, CSR: csr, EventKey: a.event.Public().(ed25519.PublicKey)}
 }
 
 func (a *agent) enrol() {
 	a.w.t.Helper()
 	var c wire.Certificate
-	if status := a.do("POST", wire.RouteEnroll, a.enrolRequest(), &c); status != 200 {
+	if status := a.do("POST", wire.RouteEnrol, a.enrolRequest(), &c); status != 200 {
 		a.w.t.Fatalf("enrolling %s: %d", a.name, status)
 	}
 	a.adopt(c)

@@ -246,7 +246,7 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 func (s *Server) handlers(listeners int) []http.Handler {
 	agentAPI, operatorAPI := agents.New(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
 	first := http.NewServeMux()
-	for _, prefix := range []string{"/v1/agent/", wire.RouteEnroll, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
+	for _, prefix := range []string{"/v1/agent/", wire.RouteEnrol, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
 		first.Handle(prefix, agentAPI)
 	}
 	second := first

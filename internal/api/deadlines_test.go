@@ -93,7 +93,7 @@ var slowCallers = []slow{
 	{"drips its header", "http/1.1", func(c net.Conn) error { return drip(c, "GET /v1/trust/1.root.json HTTP/1.1\r\nX: ") }, 10 * time.Second},
 	{"drips its body", "http/1.1", func(c net.Conn) error {
 		go func() { _ = answers(c) }()
-		return drip(c, requestHead(wire.RouteEnroll, 1000))
+		return drip(c, requestHead(wire.RouteEnrol, 1000))
 	}, 30 * time.Second},
 	{"reads no answer", "http/1.1", func(c net.Conn) error {
 		for { // one answer after another, none of them read
@@ -119,7 +119,7 @@ var slowCallers = []slow{
 		defer tr.CloseIdleConnections()
 		body, drops := io.Pipe()
 		go func() { _ = drip(drops, "{") }()
-		r, err := http.NewRequest("POST", "https://localhost"+wire.RouteEnroll, body)
+		r, err := http.NewRequest("POST", "https://localhost"+wire.RouteEnrol, body)
 		if err != nil {
 			return err
 		}

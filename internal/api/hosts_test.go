@@ -55,7 +55,7 @@ func TestT8OneTokenOneCertificate(t *testing.T) {
 		must(t, err)
 		a := &agent{w: w, name: "h-0000", key: key, event: ev, token: token, http: pool.http}
 		wg.Go(func() {
-			status, _, err := a.call(w.ctx(), "POST", wire.RouteEnroll, a.enrolRequest())
+			status, _, err := a.call(w.ctx(), "POST", wire.RouteEnrol, a.enrolRequest())
 			if err != nil {
 				t.Error(err)
 			}
@@ -79,7 +79,7 @@ func TestT9LostEnrolmentAnswer(t *testing.T) {
 	w := newWorld(t)
 	a := newAgent(w, "h-0000")
 	var first, second wire.Certificate
-	if a.do("POST", wire.RouteEnroll, a.enrolRequest(), &first) != 200 || a.do("POST", wire.RouteEnroll, a.enrolRequest(), &second) != 200 {
+	if a.do("POST", wire.RouteEnrol, a.enrolRequest(), &first) != 200 || a.do("POST", wire.RouteEnrol, a.enrolRequest(), &second) != 200 {
 		t.Fatal("refused")
 	}
 	if !bytes.Equal(first.Chain, second.Chain) || second.Incarnation != 1 {
@@ -95,12 +95,12 @@ func TestUndeclaredHostIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	a := newAgent(w, "stranger")
-	status, raw, err := a.call(w.ctx(), "POST", wire.RouteEnroll, a.enrolRequest())
+	status, raw, err := a.call(w.ctx(), "POST", wire.RouteEnrol, a.enrolRequest())
 	must(t, err)
 	if status != 403 || !strings.Contains(string(raw), "not declared") {
 		t.Fatalf("%d %s", status, raw)
 	}
-	report := wire.BootstrapReport{Token: a.token, Kind: "EnrollmentFailed", Detail: "refused"}
+	report := wire.BootstrapReport{Token: a.token, Kind: "EnrolmentFailed", Detail: "refused"}
 	if status := a.do("POST", wire.RouteBootstrapReport, report, nil); status != 204 {
 		t.Fatalf("report %d", status)
 	}

@@ -70,7 +70,7 @@ func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
 			w.until("the host to enrol with a token from after it", func() bool {
 				again := newAgent(w, a.name)
 				var c wire.Certificate
-				if again.do("POST", wire.RouteEnroll, again.enrolRequest(), &c) != 200 {
+				if again.do("POST", wire.RouteEnrol, again.enrolRequest(), &c) != 200 {
 					return false
 				}
 				again.adopt(c)
@@ -104,7 +104,7 @@ func TestSignedRevocationSurvivesALostServer(t *testing.T) {
 	}
 	thief := newAgent(w, "h-0000")
 	thief.token = token
-	if status := thief.do("POST", wire.RouteEnroll, thief.enrolRequest(), nil); status != 403 {
+	if status := thief.do("POST", wire.RouteEnrol, thief.enrolRequest(), nil); status != 403 {
 		t.Errorf("a token from before the revocation enrolled: %d", status)
 	}
 	back := newAgent(w, "h-0000")

@@ -172,7 +172,7 @@ func (a *agent) identify(ctx context.Context, d door, index int, token []byte, k
 	var got wire.Certificate
 	err = a.retry(ctx, "enrol", func() (err error) {
 		a.crowd.requests.Add(1)
-		got, err = nobody.Enroll(ctx, wire.Enroll{Token: token, CSR: csr, EventKey: eventKey.Public().(ed25519.PublicKey)})
+		got, err = nobody.Enrol(ctx, wire.Enrol{Token: token, CSR: csr, EventKey: eventKey.Public().(ed25519.PublicKey)})
 		return err
 	}, func(status int) bool { return status >= 400 && status < 500 && status != 429 })
 	if err != nil {

@@ -34,7 +34,7 @@ func (c *Control) newRegistrar() *enrolment.Registrar {
 
 // Enrol trades a token for an identity; see enrolment.Registrar, as for
 // BootstrapReport and Renew.
-func (c *Control) Enrol(ctx context.Context, m wire.Enroll) (wire.Certificate, error) {
+func (c *Control) Enrol(ctx context.Context, m wire.Enrol) (wire.Certificate, error) {
 	return c.registrar.Enrol(ctx, m)
 }
 

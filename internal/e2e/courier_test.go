@@ -97,7 +97,7 @@ func TestLyingAnswers(t *testing.T) {
 	chain := s.certificates()
 	run(exchange{"Certificate", wire.RouteRenew, wire.Certificate{Chain: []byte(chain[0]), Incarnation: 1}, quoted("chain", chain)}, s.aboutRenewal)
 	s.renewed()
-	run(exchange{"Certificate", wire.RouteEnroll, wire.Certificate{Chain: []byte(chain[0]), Incarnation: 1}, quoted("chain", chain)}, s.aboutEnrolment)
+	run(exchange{"Certificate", wire.RouteEnrol, wire.Certificate{Chain: []byte(chain[0]), Incarnation: 1}, quoted("chain", chain)}, s.aboutEnrolment)
 	s.next()
 	s.truth()
 	s.covers("EventAck", wire.EventAck{})
@@ -253,7 +253,7 @@ func (s *stage) aboutEnrolment(l *lie) {
 	enrol := func() (agent.Enrolled, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		return agent.Enroll(ctx, agent.EnrollConfig{StateDir: dir, Token: token, Light: true})
+		return agent.Enrol(ctx, agent.EnrolConfig{StateDir: dir, Token: token, Light: true})
 	}
 	s.liar.arm(l)
 	type outcome struct {

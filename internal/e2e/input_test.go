@@ -65,9 +65,9 @@ func (c *caller) connect(pair *tls.Certificate) {
 }
 
 // askToEnrol makes keys and the request to enrol with them.
-func askToEnrol(t testing.TB, token []byte) (client, events ed25519.PrivateKey, m wire.Enroll) {
+func askToEnrol(t testing.TB, token []byte) (client, events ed25519.PrivateKey, m wire.Enrol) {
 	client, events = got(identity.NewKey())(t), got(identity.NewKey())(t)
-	return client, events, wire.Enroll{Token: token, CSR: got(identity.NewCSR(client))(t), EventKey: events.Public().(ed25519.PublicKey)}
+	return client, events, wire.Enrol{Token: token, CSR: got(identity.NewCSR(client))(t), EventKey: events.Public().(ed25519.PublicKey)}
 }
 
 func newCaller(t testing.TB, o *origin, name string) (c *caller, token []byte) {
@@ -76,7 +76,7 @@ func newCaller(t testing.TB, o *origin, name string) (c *caller, token []byte) {
 	c.connect(nil)
 	token = got(identity.ParseTokenText(o.token(name)))(t).Envelope
 	client, events, m := askToEnrol(t, token)
-	status, body := c.post(wire.RouteEnroll, m)
+	status, body := c.post(wire.RouteEnrol, m)
 	if status != http.StatusOK {
 		t.Fatalf("enrol: %d %s", status, body)
 	}
@@ -132,7 +132,7 @@ func TestBadBodies(t *testing.T) {
 		{"two values", string(good) + string(good), http.StatusBadRequest},
 		{"not UTF-8", "{\"bootId\":\"\xff\"}", http.StatusBadRequest},
 	} {
-		for _, path := range []string{wire.RouteHeartbeat, wire.RouteClaim, wire.RouteEvents, wire.RouteRenew, wire.RouteEnroll} {
+		for _, path := range []string{wire.RouteHeartbeat, wire.RouteClaim, wire.RouteEvents, wire.RouteRenew, wire.RouteEnrol} {
 			if tc.name == "over the cap" && path == wire.RouteEvents || tc.name == "a wrong type" && path != wire.RouteHeartbeat || strings.HasPrefix(tc.name, "two") && path == wire.RouteEvents {
 				continue // within its cap, or another message's field
 			}
@@ -154,7 +154,7 @@ func TestBadBodies(t *testing.T) {
 func (c *caller) spent(token []byte) {
 	c.t.Helper()
 	_, _, again := askToEnrol(c.t, token)
-	if status, body := c.post(wire.RouteEnroll, again); status != http.StatusForbidden {
+	if status, body := c.post(wire.RouteEnrol, again); status != http.StatusForbidden {
 		c.t.Errorf("a spent token: %d %s, expected 403", status, body)
 	}
 	c.o.stop()

@@ -229,7 +229,7 @@ func (b *box) enrol(token string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	got(agent.Enroll(ctx, agent.EnrollConfig{StateDir: b.state, Token: token, Clock: b.clock, Light: true, Log: b.log}))(b.t)
+	got(agent.Enrol(ctx, agent.EnrolConfig{StateDir: b.state, Token: token, Clock: b.clock, Light: true, Log: b.log}))(b.t)
 }
 
 func (b *box) start() *box {

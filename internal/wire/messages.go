@@ -31,7 +31,7 @@ const (
 	RouteStreams         = "/v1/agent/streams/"         // POST {id}: frames both ways, HTTP/2 only
 	RouteRenew           = "/v1/agent/renew"            // POST Renew: Certificate
 	RouteBootstrapReport = "/v1/agent/bootstrap-report" // POST BootstrapReport, by token: 204
-	RouteEnroll          = "/v1/enroll"                 // POST Enroll, by token: Certificate
+	RouteEnrol           = "/v1/enroll"                 // POST Enrol, by token: Certificate
 	RouteRollouts        = "/v1/rollouts/"              // GET {channel@ref}: HostManifest
 	RouteBundles         = "/v1/bundles/"               // GET {digest}: the bundle's bytes
 	RouteBlobs           = "/v1/blobs/"                 // GET {digest}: the blob's bytes
@@ -242,14 +242,14 @@ func (s *Settings) Tuned() fleet.Settings {
 		Enabled: s.Enabled, Pools: s.Pools, Metrics: s.Metrics}
 }
 
-// Enroll trades a token for an identity.
-type Enroll struct {
+// Enrol trades a token for an identity.
+type Enrol struct {
 	Token    json.RawMessage `json:"token"` // envelope
 	CSR      []byte          `json:"csr"`   // DER
 	EventKey []byte          `json:"eventKey"`
 }
 
-// Certificate answers Enroll and Renew.
+// Certificate answers Enrol and Renew.
 type Certificate struct {
 	Chain       []byte `json:"chain"` // PEM
 	Incarnation uint64 `json:"incarnation"`
@@ -263,7 +263,7 @@ type Renew struct {
 // BootstrapReport tells why a host could not enrol. The token is not consumed.
 type BootstrapReport struct {
 	Token  json.RawMessage `json:"token"`
-	Kind   string          `json:"kind"` // TrustError or EnrollmentFailed
+	Kind   string          `json:"kind"` // TrustError or EnrolmentFailed
 	Detail string          `json:"detail"`
 }
 

@@ -174,10 +174,10 @@ func (c *Client) RenewCertificate(ctx context.Context, m wire.Renew) (wire.Certi
 	return a, err
 }
 
-// Enroll trades a token for an identity.
-func (c *Client) Enroll(ctx context.Context, m wire.Enroll) (wire.Certificate, error) {
+// Enrol trades a token for an identity.
+func (c *Client) Enrol(ctx context.Context, m wire.Enrol) (wire.Certificate, error) {
 	var a wire.Certificate
-	_, err := c.call(ctx, http.MethodPost, wire.RouteEnroll, m, &a, wire.MaxSmallBody, requestTimeout)
+	_, err := c.call(ctx, http.MethodPost, wire.RouteEnrol, m, &a, wire.MaxSmallBody, requestTimeout)
 	return a, err
 }
 

@@ -96,7 +96,7 @@ func (e *attempt) run(ctx context.Context, token identity.Token) (Identity, erro
 	if !ok {
 		return Identity{}, fmt.Errorf("the event key is a %T, not Ed25519", eventKey.Public())
 	}
-	answer, err := e.ask(ctx, wire.Enroll{Token: e.Token.Envelope, CSR: csr, EventKey: pub})
+	answer, err := e.ask(ctx, wire.Enrol{Token: e.Token.Envelope, CSR: csr, EventKey: pub})
 	if err != nil {
 		return Identity{}, err
 	}
@@ -105,24 +105,24 @@ func (e *attempt) run(ctx context.Context, token identity.Token) (Identity, erro
 		Server: e.Server, ServerCA: e.Token.ServerCA, Key: firstKey, Chain: answer.Chain,
 	}
 	if _, err := pairFor(&id, key); err != nil {
-		e.report(ctx, "EnrollmentFailed", err)
+		e.report(ctx, "EnrolmentFailed", err)
 		return Identity{}, err
 	}
 	return id, nil
 }
 
 // ask sends the request until the server answers it.
-func (e *attempt) ask(ctx context.Context, m wire.Enroll) (wire.Certificate, error) {
+func (e *attempt) ask(ctx context.Context, m wire.Enrol) (wire.Certificate, error) {
 	wait := client.Backoff{Base: 250 * clock.Millisecond}
 	for {
-		answer, err := e.client.Enroll(ctx, m)
+		answer, err := e.client.Enrol(ctx, m)
 		status := client.StatusOf(err)
 		switch {
 		case err == nil:
 			return answer, nil
 		case status >= 400 && status < 500 && status != 408 && status != 429:
 			err = fmt.Errorf("enrolment refused: %w", err)
-			e.report(ctx, "EnrollmentFailed", err)
+			e.report(ctx, "EnrolmentFailed", err)
 			return wire.Certificate{}, err
 		}
 		e.Log.Warn("enrolment is tried again", "server", e.Server, "error", err)

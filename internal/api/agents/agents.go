@@ -57,7 +57,7 @@ func New(c *control.Control, log *slog.Logger) *Handler {
 	h.peer("GET", wire.RouteBundles+"{digest}", h.content)
 	h.peer("GET", wire.RouteBlobs+"{digest}", h.content)
 	h.open("GET", wire.RouteTrust+"{file}", h.trustFile) // a new host needs the root before it has a certificate
-	h.open("POST", wire.RouteEnroll, h.enrol)
+	h.open("POST", wire.RouteEnrol, h.enrol)
 	h.open("POST", wire.RouteBootstrapReport, h.bootstrapReport)
 	return h
 }

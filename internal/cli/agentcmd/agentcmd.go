@@ -193,7 +193,7 @@ func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error
 	if terr != nil {
 		return nil, terr
 	}
-	_, eerr := agent.Enroll(ctx, agent.EnrollConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, Log: cfg.Log})
+	_, eerr := agent.Enrol(ctx, agent.EnrolConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, Log: cfg.Log})
 	switch {
 	case errors.Is(eerr, agent.ErrEnrolled):
 		return nil, err // it could not be opened for another reason

@@ -76,7 +76,7 @@ type attempt struct {
 // Enrol trades a token for an identity. A token is good for one certificate; the
 // same key gets that one again for as long as the token lasts, because the
 // answer may have been lost.
-func (r *Registrar) Enrol(ctx context.Context, m wire.Enroll) (wire.Certificate, error) {
+func (r *Registrar) Enrol(ctx context.Context, m wire.Enrol) (wire.Certificate, error) {
 	e, err := r.checkEnrolment(m)
 	if err == nil {
 		err = r.checkKeys(ctx, e)
@@ -108,7 +108,7 @@ func (r *Registrar) Enrol(ctx context.Context, m wire.Enroll) (wire.Certificate,
 	return r.enrol(ctx, e, host.Incarnation+1)
 }
 
-func (r *Registrar) checkEnrolment(m wire.Enroll) (*attempt, error) {
+func (r *Registrar) checkEnrolment(m wire.Enrol) (*attempt, error) {
 	req, err := identity.ParseCSR(m.CSR)
 	if err != nil {
 		return nil, refusal.Newf(refusal.ErrInvalid, "%v", err)
@@ -233,8 +233,8 @@ func (r *Registrar) BootstrapReport(ctx context.Context, m wire.BootstrapReport)
 	if err != nil {
 		return refusal.Newf(refusal.ErrForbidden, "%v", err)
 	}
-	if m.Kind != "TrustError" && m.Kind != "EnrollmentFailed" {
-		return refusal.Newf(refusal.ErrInvalid, "kind %q is not TrustError or EnrollmentFailed", m.Kind)
+	if m.Kind != "TrustError" && m.Kind != "EnrolmentFailed" {
+		return refusal.Newf(refusal.ErrInvalid, "kind %q is not TrustError or EnrolmentFailed", m.Kind)
 	}
 	if !r.refused.First("report/" + token.ID + "/" + m.Kind) {
 		return nil
