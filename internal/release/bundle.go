@@ -95,7 +95,7 @@ func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 	}
 	l := &bundleLoader{root: root, doc: doc}
 	var decl bundleDecl
-	ok, found := decodeChecked(doc, bundleSchema, problems, &decl)
+	ok, found := decodeChecked(doc, bundleSchema(), problems, &decl)
 	l.problems = append(problems, found...)
 	if !ok {
 		return SourceBundle{}, l.problems

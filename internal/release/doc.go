@@ -19,6 +19,7 @@ package release
 
 import (
 	_ "embed"
+	"sync"
 
 	"github.com/steadyfleet/steady/internal/strictdoc"
 )
@@ -29,9 +30,10 @@ var fleetSchemaJSON []byte
 //go:embed bundle.schema.json
 var bundleSchemaJSON []byte
 
+// Most commands read no document: schemas are compiled when the first one is read.
 var (
-	fleetSchema  = strictdoc.MustSchema(fleetSchemaJSON)
-	bundleSchema = strictdoc.MustSchema(bundleSchemaJSON)
+	fleetSchema  = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(fleetSchemaJSON) })
+	bundleSchema = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(bundleSchemaJSON) })
 )
 
 // Problem is one finding, with its file, line and column.

@@ -55,7 +55,7 @@ func Load(dir string) (*Source, []Problem) {
 		return nil, problems
 	}
 	src := &Source{Dir: dir, doc: doc, Bundles: map[string]SourceBundle{}}
-	ok, found := decodeChecked(doc, fleetSchema, problems, &src.Declaration)
+	ok, found := decodeChecked(doc, fleetSchema(), problems, &src.Declaration)
 	problems = append(problems, found...)
 	if ok {
 		problems = append(problems, place(doc, problems, fleet.Validate(&src.Declaration))...)
