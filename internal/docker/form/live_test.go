@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -39,6 +40,11 @@ var rich = []string{"ENV PATH=/bin:/sbin", "ENV A=image", "ENV B=image", "LABEL 
 	"WORKDIR /work", "USER 5", "HEALTHCHECK --interval=7s --timeout=2s --start-period=1s --retries=4 CMD true",
 	`ENTRYPOINT ["sleep"]`, `CMD ["900"]`}
 
+// All tests use one image of it, and none changes it.
+const richRef = "steady.test/rich:1"
+
+var buildRich sync.Once
+
 // world is an engine with what specs name.
 type world struct {
 	t        *testing.T
@@ -55,7 +61,8 @@ func newWorld(t *testing.T) *world {
 	d := dockertest.Engine(t)
 	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), images: map[string]*image.InspectResponse{}, networks: map[string]string{}, others: map[string]string{}}
 	w.images["plain"] = w.image(d.Busybox(t))
-	w.images["rich"] = w.build("rich", rich...)
+	buildRich.Do(func() { w.build(richRef, rich...) })
+	w.images["rich"] = w.image(richRef)
 	for _, net := range []struct{ name, subnet string }{{"front", "10.77.1.0/24"}, {"back", "10.77.2.0/24"}, {"far", ""}} {
 		declared := core.Network{Name: net.name}
 		if net.subnet != "" {
@@ -98,15 +105,15 @@ func (w *world) image(ref string) *image.InspectResponse {
 
 // build makes an image of that of busybox and lines of a Dockerfile, in one layer,
 // with a stop signal.
-func (w *world) build(name string, lines ...string) *image.InspectResponse {
+func (w *world) build(ref string, lines ...string) *image.InspectResponse {
 	w.t.Helper()
-	from, err := w.api.ContainerCreate(w.t.Context(), client.ContainerCreateOptions{Name: w.n.Name("from-" + name), Config: &container.Config{Image: dockertest.BusyboxRef, Cmd: []string{"true"}, StopSignal: "SIGKILL"}})
+	from, err := w.api.ContainerCreate(w.t.Context(), client.ContainerCreateOptions{Name: w.n.Name("from"), Config: &container.Config{Image: dockertest.BusyboxRef, Cmd: []string{"true"}, StopSignal: "SIGKILL"}})
 	w.ok(err)
-	_, err = w.api.ContainerCommit(w.t.Context(), from.ID, client.ContainerCommitOptions{Reference: w.n.Name(name) + ":1", Changes: append([]string{"CMD []"}, lines...)})
+	_, err = w.api.ContainerCommit(w.t.Context(), from.ID, client.ContainerCommitOptions{Reference: ref, Changes: append([]string{"CMD []"}, lines...)})
 	w.ok(err)
 	_, err = w.api.ContainerRemove(w.t.Context(), from.ID, client.ContainerRemoveOptions{})
 	w.ok(err)
-	return w.image(w.n.Name(name) + ":1")
+	return w.image(ref)
 }
 
 // deployment resolves a workspace against the world.
