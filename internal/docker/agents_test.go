@@ -14,7 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 )
 
-// observer looks at this host's containers again and again, and fails the test
+// observer looks at this host's containers every few milliseconds, and fails the test
 // when two of one workspace run, or two have its name.
 type observer struct {
 	stop chan struct{}
@@ -26,11 +26,13 @@ func (w *world) observe() *observer {
 	o := &observer{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
 		for {
 			select {
 			case <-o.stop:
 				return
-			default:
+			case <-tick.C:
 			}
 			f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
 			list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{Filters: f})
