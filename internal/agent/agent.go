@@ -58,7 +58,7 @@ type Agent struct {
 	inbox chan message
 	look  chan struct{} // the generation may have moved
 	send  chan struct{} // there may be events to send
-	back  chan struct{} // the server answers again
+	back  chan struct{} // a heartbeat is due: the server answers again, or has to hear something
 
 	// era rises when an activation or a revert completes: only requests begun
 	// since then are contact after it.
@@ -66,7 +66,6 @@ type Agent struct {
 	wantContact atomic.Bool
 	newest      atomic.Pointer[delegationDoc]
 	unlearned   atomic.Bool // the newest delegation could not be read
-	beatNow     atomic.Bool // a heartbeat is due, whatever the interval
 	heard       heard       // of operators' signed words; the courier's
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]

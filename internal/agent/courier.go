@@ -28,8 +28,6 @@ var _ courier.Agent = carried{}
 // Heartbeat implements courier.Agent, as do all methods below.
 func (c carried) Heartbeat(ctx context.Context) (wire.HeartbeatReply, error) { return c.a.beat(ctx) }
 
-func (c carried) BeatNow() bool { return c.a.beatNow.Swap(false) }
-
 func (c carried) Tuned(ctx context.Context, r wire.HeartbeatReply) error {
 	return courier.Fatal(c.a.hosting.Replied(ctx, r))
 }
@@ -71,7 +69,7 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 	}
 	beat := wire.Heartbeat{
 		AgentVersion: a.cfg.Version, Incarnation: a.id.Incarnation, BootID: a.time.BootID(),
-		Current: a.status.Load().Machine.Current, LastSeq: last, Pending: int(last - min(acked, last)),
+		Current: a.status.Load().Machine.Current, Repairing: a.status.Load().Repairs.Grant, LastSeq: last, Pending: int(last - min(acked, last)),
 		Uptime: int64(time.Since(a.started) / time.Second), Process: a.process, Mark: a.mark.Load(),
 	}
 	if err := a.hosting.Fill(ctx, &beat); err != nil {

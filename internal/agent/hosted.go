@@ -65,10 +65,7 @@ func (h hosted) Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error) {
 func (h hosted) Asked() { h.a.loop.Kick(system.Current, because("verbs")) }
 
 // Beat sends a heartbeat soon.
-func (h hosted) Beat() {
-	h.a.beatNow.Store(true)
-	nudge(h.a.back)
-}
+func (h hosted) Beat() { nudge(h.a.back) }
 
 // Append adds an event to the outbox.
 func (h hosted) Append(ctx context.Context, tx *sql.Tx, e event.Event) error {

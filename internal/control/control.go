@@ -85,6 +85,7 @@ type Control struct {
 	fullUntil     time.Time
 	sinceSnapshot uint64
 	ahead         hosts.Ahead
+	roll          hosts.Roll
 	outranked     bool // a host has seen a higher term
 	raisedAt      clock.Instant
 }
@@ -122,6 +123,9 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	}
 	if err := c.load(ctx); err != nil {
 		return nil, err
+	}
+	if c.head.Seq > 0 { // it may be an old one
+		c.roll.Call(c.now().Add(c.cfg.OfflineAfter))
 	}
 	if err := c.begin(ctx); err != nil {
 		return nil, err

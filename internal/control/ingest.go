@@ -140,6 +140,9 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 		case c.ahead.Owes(t.s.Hosts, t.now):
 			return refusal.Newf(refusal.ErrUnavailable, "the server waits for hosts that know more than its log does")
 		}
+		if err := c.unsure(t, p.Name, m.Grant); err != nil {
+			return err
+		}
 		return t.add(plan.Claim(t.s, p.Name, m.Grant, t.now))
 	})
 	var refused *plan.ClaimRefusedError
@@ -154,6 +157,9 @@ func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
 	v := p.host.View()
 	if acked := m.LastSeq - min(m.LastSeq, uint64(max(m.Pending, 0))); m.Incarnation == v.Incarnation && acked > v.Seq {
 		c.noteLag(p.Name, v.Incarnation, acked)
+	}
+	if m.Incarnation == v.Incarnation && (m.Repairing == "" || v.Grant != nil && v.Grant.Claimed && v.Grant.ID == m.Repairing) {
+		p.host.Tell(m.LastSeq) // or it acts on a claim that the log lacks
 	}
 	c.hosts.Keep(p.host, &m, c.now())
 	mark, hurry := c.beat(p, v, &m)

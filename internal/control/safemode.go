@@ -1,6 +1,10 @@
 package control
 
-import "github.com/steadyfleet/steady/internal/core/clock"
+import (
+	"github.com/steadyfleet/steady/internal/control/refusal"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
 
 // SafeMode says why nothing is granted, or is empty.
 func (c *Control) SafeMode() string {
@@ -51,4 +55,22 @@ func (c *Control) publishSafeMode(now clock.Instant) {
 		words = "host " + host + " knows a longer log than the server, which was restored from a backup; nothing is granted until it has sent its events again"
 	}
 	c.safe.Store(&words)
+}
+
+// unsure refuses for now a claim that would have no room if the hosts which this
+// server has not heard since it began were in flight: a log that was restored from a
+// backup lacks their claims.
+func (c *Control) unsure(t *turn, host, grant string) error {
+	if b := plan.Unsure(t.s, host, grant, c.roll.Missing(t.s.Hosts, c.told, t.now)); b != nil {
+		return refusal.Newf(refusal.ErrUnavailable, "the server began a short time ago and has not heard all hosts yet; were those in flight, there would be no room: %s", b.Words)
+	}
+	return nil
+}
+
+// told is the newest event of a host as it said itself since the server began.
+func (c *Control) told(name string) (last uint64, ok bool) {
+	if h := c.hosts.Find(name); h != nil {
+		return h.Told()
+	}
+	return 0, false
 }

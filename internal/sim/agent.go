@@ -291,7 +291,14 @@ func (a *agent) beat() {
 		every = a.w.between(3*clock.Second, 10*clock.Second)
 	}
 	a.later(min(every, 10*clock.Second), func() { a.beatAfter(every - 10*clock.Second) })
+	a.greet()
+}
+
+// greet is one heartbeat. How far the host's events go is said to the process that the
+// request was made to: one that begins later never hears it.
+func (a *agent) greet() {
 	sent, acked, process, mark := a.now(), a.acked, a.process(), a.mark
+	last, term, repairing := uint64(len(a.chain)), a.w.log.term, a.core.Repairs.Grant
 	a.w.send(a, func() {
 		s := a.w.choose()
 		if s.down || !s.seen(a, acked) {
@@ -302,6 +309,9 @@ func (a *agent) beat() {
 			return
 		}
 		if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc {
+			if s.term <= term && (repairing == "" || h.Grant != nil && h.Grant.Claimed && h.Grant.ID == repairing) {
+				s.told[a.name] = last
+			}
 			at, words := h.Seq, s.words()
 			a.w.send(a, func() {
 				a.learn(words)
@@ -372,7 +382,10 @@ func (a *agent) polled(g *plan.Grant, from origin) {
 // hungUp says that the server ended the connection.
 func (a *agent) hungUp() {
 	a.asked++
-	a.later(a.w.between(clock.Second, 10*clock.Second), a.poll)
+	a.later(a.w.between(clock.Second, 10*clock.Second), func() {
+		a.poll()
+		a.greet()
+	})
 }
 
 // granted verifies a grant and hands it to the reducer. One that is offered again

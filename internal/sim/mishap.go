@@ -108,7 +108,7 @@ func (p *planning) all() {
 		}
 		p.add(p.some(0), func() { w.serverClock(jump) }, "the server's wall clock jumps by %s", jump)
 	}
-	if r.IntN(8) == 0 {
+	if restores := r.IntN(8) == 0; restores && w.cfg.Restore != Never || w.cfg.Restore == Always {
 		share := 0.2 + 0.8*r.Float64()
 		down := p.between(clock.Second, 2*clock.Minute)
 		p.add(p.some(0.2), func() { w.restore(share, down) }, "the server is restored from a backup of %.0f%% of its log", share*100)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"iter"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -110,10 +111,21 @@ func (s *server) ingest(name string, batch []event.Entry, said []event.Event, he
 	return plan.IngestRead(s.state, name, batch, said, head, s.now())
 }
 
+// missing lists the hosts that were not heard since the server began.
+func (s *server) missing() iter.Seq[string] {
+	return s.roll.Missing(s.state.Hosts, func(name string) (uint64, bool) {
+		last, ok := s.told[name]
+		return last, ok
+	}, s.now())
+}
+
 // claim commits a host's claim.
 func (s *server) claim(a *agent, grant string, term uint64) (accepted, ok bool) {
 	if term > s.term || s.ahead.Owes(s.state.Hosts, s.now()) {
 		return false, term > s.term
+	}
+	if plan.Unsure(s.state, a.name, grant, s.missing()) != nil {
+		return false, false
 	}
 	entries, err := plan.Claim(s.state, a.name, grant, s.now())
 	accepted = err == nil

@@ -36,7 +36,10 @@ type server struct {
 	last     clock.Instant
 	lastSeen map[string]clock.Instant
 	ahead    hosts.Ahead
-	owed     map[string]debt   // what ahead has to know
+	owed     map[string]debt // what ahead has to know
+	roll     hosts.Roll
+	until    clock.Instant     // the roll call ends
+	told     map[string]uint64 // the newest event of each host that said so
 	parked   map[*agent]func() // long-polls
 	// processes are those of hosts whose state is copied some time.
 	processes map[string]*hosts.Host
@@ -50,7 +53,7 @@ type server struct {
 func newServer(w *World) *server {
 	w.log.term++
 	s := &server{w: w, term: w.log.term, lastSeen: map[string]clock.Instant{},
-		parked: map[*agent]func(){}, handed: map[string]clock.Instant{}}
+		parked: map[*agent]func(){}, handed: map[string]clock.Instant{}, told: map[string]uint64{}}
 	s.goOn(plan.New(w.docs), 0)
 	return s
 }
@@ -262,6 +265,9 @@ func (s *server) start() {
 	s.ahead, s.owed, s.processes = hosts.Ahead{}, nil, nil
 	clear(s.handed)
 	now := s.now()
+	clear(s.told)
+	s.until = now.Add(offlineAfter)
+	s.roll.Call(s.until)
 	for name := range s.lastSeen { // order-free: every host gets the same grace
 		s.lastSeen[name] = now
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -48,6 +49,7 @@ func (t *truth) started(a *agent, grant string, accepted bool) {
 // claimed checks by the state that took a claim, also by one of a restored log, that
 // no more hosts try a bundle than may before one has converged on it.
 func (t *truth) claimed(s *server, a *agent) {
+	t.unheard(s, a)
 	g := s.state.Hosts[a.name].Grant
 	if g == nil || g.Purpose != host.Forward {
 		return
@@ -69,6 +71,34 @@ func (t *truth) claimed(s *server, a *agent) {
 	}
 	if tried > most {
 		s.w.violate("S40", "%s claims %s as number %d, at most %d try it before one has converged", a.name, r.Name, tried, most)
+	}
+}
+
+// unheard checks that no claim is one too many for a budget because of hosts in flight
+// of which the log knows nothing and which were not heard since the server began.
+func (t *truth) unheard(s *server, a *agent) {
+	if own := s.state.Hosts[a.name]; own.Machine.InFlight() || own.SilentFailure || s.until.Reached(s.now()) {
+		return
+	}
+	active := map[string]bool{}
+	for _, b := range s.state.Budgets() {
+		active[b.Selector] = true
+	}
+	for i, b := range s.w.fleet.budgets {
+		n, hidden := 0, ""
+		for _, name := range b.members {
+			h, other := s.state.Hosts[name], s.w.hosts[name]
+			last, told := s.told[name]
+			switch {
+			case name == a.name, h.Machine.InFlight(), h.Grant != nil && h.Grant.Claimed:
+				n++
+			case (other.core.Machine.InFlight() || other.repairing()) && !(told && h.Seq >= last):
+				n, hidden = n+1, name
+			}
+		}
+		if n > b.max && hidden != "" && slices.Contains(b.members, a.name) && active[fmt.Sprintf("b%d", i)] {
+			s.w.violate("S1", "%s claims a slot of budget b%d as number %d of %d, and %s was not heard since the server began", a.name, i, n, b.max, hidden)
+		}
 	}
 }
 

@@ -47,6 +47,9 @@ type Config struct {
 	// Model has every tick decided a second time by the naive model: of every 16th
 	// seed by default.
 	Model Share
+	// Restore has the server be restored from a backup: in one of eight schedules by
+	// default.
+	Restore Share
 	// Drill plays an incident instead of a drawn fleet; see Drill.Seed.
 	Drill *Drill
 	// Trace, if set, is given each thing that happens, in words.

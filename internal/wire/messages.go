@@ -172,6 +172,9 @@ type Heartbeat struct {
 	// is that of the latest reply to it: two agents on one identity show in these.
 	Process string `json:"process,omitempty"`
 	Mark    uint64 `json:"mark,omitempty"`
+	// Repairing is the grant under which something that runs may be stopped to repair
+	// it now: no event tells of it before it is over.
+	Repairing string `json:"repairing,omitempty"`
 	// Runtimes lists the container runtimes that the engine can use.
 	Runtimes []string `json:"runtimes,omitempty"`
 	Engine   *Engine  `json:"engine,omitempty"`

@@ -39,8 +39,6 @@ type Agent interface {
 	// compared with those that the server holds, and Learn what it hints at after.
 	Tuned(ctx context.Context, r wire.HeartbeatReply) error
 	Learn(ctx context.Context, r wire.HeartbeatReply) error
-	// BeatNow reports, once, whether a heartbeat is due whatever the interval.
-	BeatNow() bool
 	// RenewIn is the time until the certificate is to be renewed, and Renew does it.
 	RenewIn() time.Duration
 	Renew(ctx context.Context) error
@@ -84,7 +82,9 @@ func New(o Options) *Courier {
 }
 
 // Run carries until ctx ends or the database fails. What is sent on wake says that
-// there is something to carry, and on back that the server answers again.
+// there is something to carry, and on back that a heartbeat is due, whatever the
+// interval: the server answers again, and one that was restored from a backup asks
+// nothing of hosts that it does not hear.
 func (c *Courier) Run(ctx context.Context, wake, back <-chan struct{}) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -94,6 +94,7 @@ func (c *Courier) Run(ctx context.Context, wake, back <-chan struct{}) error {
 			return nil
 		case <-timer.C:
 		case <-back:
+			c.beatAt = time.Now()
 		case <-wake:
 			if time.Now().Before(c.retryAt) {
 				continue // backing off: the timer still runs
@@ -117,7 +118,7 @@ func (c *Courier) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	err := c.Send(ctx)
-	if err == nil && (c.Agent.BeatNow() || !time.Now().Before(c.beatAt)) {
+	if err == nil && !time.Now().Before(c.beatAt) {
 		err = c.heartbeat(ctx)
 	}
 	var db *fatalError

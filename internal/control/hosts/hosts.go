@@ -116,7 +116,8 @@ type Host struct {
 	active   atomic.Int32 // requests under way
 	// returning says that the reducer has been told that the host is back.
 	returning atomic.Bool
-	watched   bool // by the watch; the reducer's
+	told      atomic.Uint64 // the newest event that the host says it made, and one
+	watched   bool          // by the watch; the reducer's
 	sample    atomic.Pointer[Sample]
 
 	mu      sync.Mutex
@@ -137,6 +138,15 @@ func (h *Host) LastSeen() clock.Instant { return clock.Instant(h.lastSeen.Load()
 
 // Seen notes that the host was heard from.
 func (h *Host) Seen(now clock.Instant) { h.lastSeen.Store(int64(now)) }
+
+// Tell notes what the newest event of the host is, as it says itself.
+func (h *Host) Tell(last uint64) { h.told.Store(last + 1) }
+
+// Told is what Tell noted last; ok is false when the host said nothing yet.
+func (h *Host) Told() (last uint64, ok bool) {
+	n := h.told.Load()
+	return n - 1, n > 0
+}
 
 // Returns reports whether it is news for the reducer that the host was heard
 // from. Once it was, it is not again until Returned.

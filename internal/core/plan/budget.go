@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -114,7 +115,11 @@ func (s *State) full(budgets []int) bool {
 // it, or is nil. The slot was counted when it was offered, so others can only have
 // taken it without the server's leave: under claims that a restored log forgot, or
 // a budget that became smaller since. A host in flight acts in the slot that it has.
-func (s *State) crowded(h *Host) *gate.Block {
+func (s *State) crowded(h *Host) *gate.Block { return gate.CheckBudgets(s.beside(h)) }
+
+// beside lists how full the budgets of a host are without the slot of the offer that
+// it is about to claim; nothing when it acts in a slot that it has.
+func (s *State) beside(h *Host) []gate.Use {
 	var uses []gate.Use
 	switch m := &h.Machine; {
 	case m.Staged():
@@ -126,6 +131,32 @@ func (s *State) crowded(h *Host) *gate.Block {
 	}
 	for i := range uses {
 		uses[i].InFlight-- // its own
+	}
+	return uses
+}
+
+// Unsure is why a claim of an offer has to wait because hosts are missing of whom the
+// server does not know whether they are in flight: were they, a budget would have no
+// room. It is nil when there is room in any case, and for what is no open offer.
+func Unsure(s *State, name, grant string, missing iter.Seq[string]) *gate.Block {
+	h := s.Hosts[name]
+	if missing == nil || h == nil || h.Grant == nil || h.Grant.ID != grant || h.Grant.Claimed {
+		return nil
+	}
+	uses := s.beside(h)
+	if len(uses) == 0 || gate.CheckBudgets(uses) != nil { // Claim itself refuses what is full
+		return nil
+	}
+	for other := range missing {
+		o := s.Hosts[other]
+		if o == nil || o == h || o.inFlight && !(h.Machine.Staged() && o.idle) {
+			continue // counted
+		}
+		for _, id := range o.budgets {
+			if i := slices.Index(h.budgets, id); i >= 0 {
+				uses[i].InFlight++
+			}
+		}
 	}
 	return gate.CheckBudgets(uses)
 }

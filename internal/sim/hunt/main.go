@@ -29,6 +29,7 @@ func main() {
 	first := flag.Uint64("first", 1, "the first seed")
 	want := flag.String("want", "", "the invariants to look for, with commas; any by default")
 	trust := flag.Bool("trust", false, "play only schedules with signed documents")
+	restore := flag.Bool("restore", false, "play only schedules with a server that is restored from a backup")
 	flag.Parse()
 	began := time.Now()
 	found := Found{}
@@ -36,6 +37,9 @@ func main() {
 		cfg := sim.Config{Seed: *first + uint64(i)}
 		if *trust {
 			cfg.Trust = sim.Always
+		}
+		if *restore {
+			cfg.Restore = sim.Always
 		}
 		if wanted(*want, "S26") {
 			cfg.Model = sim.Always

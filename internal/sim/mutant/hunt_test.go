@@ -101,7 +101,7 @@ func keys(m map[string]bool) func(func(string) bool) {
 
 // hunt runs the binary with one fault on.
 func hunt(t *testing.T, bin string, id int, fault *Fault, seeds int) (f found) {
-	cmd := exec.Command(bin, "-seeds", strconv.Itoa(seeds), "-want", strings.Join(fault.Finds, ","), "-trust="+strconv.FormatBool(fault.Trust),
+	cmd := exec.Command(bin, "-seeds", strconv.Itoa(seeds), "-want", strings.Join(fault.Finds, ","), "-trust="+strconv.FormatBool(fault.Trust), "-restore="+strconv.FormatBool(fault.Restore),
 		"-first", strconv.FormatUint(max(1, fault.First), 10))
 	cmd.Env = append(os.Environ(), "STEADY_FAULT="+strconv.Itoa(id), "GOMAXPROCS=1", "GOGC=800")
 	out, err := cmd.Output()
