@@ -3,10 +3,10 @@ package workspace
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/inspector"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -17,7 +17,7 @@ func (m *Manager) Concerns(e daemon.Event) []engine.Ref {
 	switch e.Subject {
 	case daemon.Container:
 		a := e.Attributes
-		if a[ownership.LabelOwner] != m.o.Owner.ID() || a[ownership.LabelKind] != spec.KindWorkspace || !matters(e.Action) {
+		if a[ownership.LabelOwner] != m.o.Owner.ID() || a[ownership.LabelKind] != spec.KindWorkspace || !inspector.Matters(e.Action) {
 			return nil
 		}
 		return []engine.Ref{{Kind: spec.KindWorkspace, ID: a[ownership.LabelName]}}
@@ -46,16 +46,6 @@ func (m *Manager) Concerns(e daemon.Event) []engine.Ref {
 		return m.knownThat(func(*spec.Uses) bool { return true })
 	}
 	return nil
-}
-
-// matters reports whether a container may be another after an event. Healthchecks
-// alone make three of those that do not at each of their intervals.
-func matters(action string) bool {
-	switch action {
-	case "attach", "detach", "top", "resize", "copy", "export", "archive-path", "extract-to-dir", "commit":
-		return false
-	}
-	return !strings.HasPrefix(action, "exec_")
 }
 
 // knownThat lists known workspaces, in order.

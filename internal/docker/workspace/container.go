@@ -59,7 +59,7 @@ func (m *Manager) container(ctx context.Context, c *container.InspectResponse, r
 		Restarts: run.Restarts, Asked: l[labelAsked], Age: since(m.o.Now(), created(c))}
 	out.Replica, _ = strconv.Atoi(l[ownership.LabelReplica]) // role has read it
 	out.Repeats, _ = strconv.Atoi(l[labelRepeats])           // none is 0
-	if err := json.Unmarshal([]byte(l[labelMadeFor]), &out.MadeFor); err != nil {
+	if why := l[labelMadeFor]; why != "" && json.Unmarshal([]byte(why), &out.MadeFor) != nil {
 		out.MadeFor = nil // nothing is known of why
 	}
 	if out.Restarted, out.Starts, err = m.counts(ctx, c.ID); err != nil {

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/network"
-	"github.com/moby/moby/api/types/volume"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
@@ -20,6 +18,7 @@ import (
 	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/fault"
+	"github.com/steadyfleet/steady/internal/docker/inspector"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -27,11 +26,9 @@ import (
 
 // Engine is what the manager needs of the engine.
 type Engine interface {
-	Version(ctx context.Context) (daemon.Version, error)
-	Info(ctx context.Context) (daemon.Info, error)
+	inspector.Engine
 	ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error)
 	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
-	ContainerInspectAnew(ctx context.Context, id string, known daemon.Sum) (*container.InspectResponse, daemon.Sum, error)
 	ContainerCreate(ctx context.Context, c daemon.Creation) (id string, warnings []string, err error)
 	ContainerStart(ctx context.Context, id string) error
 	ContainerStop(ctx context.Context, id string, grace time.Duration, signal string) error
@@ -40,11 +37,8 @@ type Engine interface {
 	ContainerUpdate(ctx context.Context, id string, limits *container.Resources, restart *container.RestartPolicy) (warnings []string, err error)
 	ContainerRemove(ctx context.Context, id string, r daemon.Removal) error
 	ContainerLogs(ctx context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error
-	ImageInspect(ctx context.Context, ref string) (image.InspectResponse, error)
-	NetworkList(ctx context.Context, name string, labels ...string) ([]network.Summary, error)
 	NetworkConnect(ctx context.Context, id, container string, endpoint *network.EndpointSettings) error
 	NetworkDisconnect(ctx context.Context, id, container string, force bool) error
-	VolumeList(ctx context.Context, labels ...string) ([]volume.Volume, error)
 	VolumeRemove(ctx context.Context, name string) error
 }
 
@@ -143,7 +137,7 @@ type Observed struct {
 // Manager keeps workspaces as declared.
 type Manager struct {
 	o       Options
-	cache   *Inspector
+	cache   *inspector.Inspector
 	folders sync.Mutex
 
 	mu    sync.Mutex
@@ -164,7 +158,7 @@ func New(o Options) *Manager {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{o: o, cache: NewInspector(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
+	return &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
 		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{}}
 }
 

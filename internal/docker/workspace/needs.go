@@ -15,6 +15,7 @@ import (
 	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/inspector"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -22,7 +23,7 @@ import (
 // them alone. It is not changed once made: looks share it.
 type needs struct {
 	form.Inputs
-	facts      facts
+	facts      inspector.Facts
 	declared   *spec.Deployment
 	generation int64
 	refused    []diff.Difference
@@ -49,7 +50,7 @@ func (n *needs) follow() (absent, err error) {
 		checked = checked || d.Workspace.Health == nil && c.Healthcheck != nil && len(c.Healthcheck.Test) > 0
 	}
 	n.startFirst, n.stopFirst = core.StartFirst(&d.Workspace, volumes, checked)
-	n.refused, err = form.Refused(d, n.Inputs, n.facts.rules)
+	n.refused, err = form.Refused(d, n.Inputs, n.facts.Rules)
 	return nil, err
 }
 
@@ -72,24 +73,24 @@ func (a *absent) String() string { return "waiting for " + strings.Join(a.make, 
 func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallback string) (*needs, absent, error) {
 	d, u := &r.Desired, &r.Desired.Spec.Uses
 	var missing absent
-	about, err := m.cache.about(ctx)
+	about, err := m.cache.About(ctx)
 	if err != nil {
 		return nil, missing, err
 	}
 	out := &needs{facts: about}
-	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.api, about.noSwap, m.o.Digest
-	if out.Image, err = m.cache.image(ctx, u.Image); err != nil {
+	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.API, about.NoSwap, m.o.Digest
+	if out.Image, err = m.cache.Image(ctx, u.Image); err != nil {
 		return nil, missing, err
 	}
 	if out.Image == nil {
 		missing.add(false, "image "+u.Image)
 		if fallback != "" {
-			if out.Image, err = m.cache.image(ctx, fallback); err != nil {
+			if out.Image, err = m.cache.Image(ctx, fallback); err != nil {
 				return nil, missing, err
 			}
 		}
 	}
-	have, err := m.cache.network(ctx, u.Networks)
+	have, err := m.cache.Networks(ctx, u.Networks)
 	if err != nil {
 		return nil, missing, err
 	}
@@ -104,7 +105,7 @@ func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallb
 		missing.add(true, "network "+title)
 	}
 	if len(u.Volumes) > 0 {
-		have, err := m.cache.volume(ctx, u.Volumes)
+		have, err := m.cache.Volumes(ctx, u.Volumes)
 		if err != nil {
 			return nil, missing, err
 		}

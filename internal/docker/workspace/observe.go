@@ -68,7 +68,7 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 			ours = append(ours, &byName[rows[i].Ref.ID][j])
 		}
 	}
-	m.cache.refresh(ctx, ours)
+	m.cache.Refresh(ctx, ours)
 	out := make(map[engine.Ref]Observed, len(rows))
 	for i := range rows {
 		o, err := m.observe(ctx, rows[i], byName[rows[i].Ref.ID], true)
@@ -117,7 +117,7 @@ func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
 
 // forget drops what is remembered of containers that are gone.
 func (m *Manager) forget(ids map[string]bool) {
-	m.cache.keep(ids)
+	m.cache.Keep(ids)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.ran, func(id string, _ ran) bool { return !ids[id] })
@@ -145,7 +145,7 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 		if trust {
 			s = &listed[i]
 		}
-		c, err := m.cache.container(ctx, listed[i].ID, s)
+		c, err := m.cache.Container(ctx, listed[i].ID, s)
 		switch {
 		case daemon.NotFound(err):
 			continue
@@ -258,7 +258,7 @@ func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], 
 	if err != nil {
 		return nil, err
 	}
-	found, unread := form.Compare(&r.Desired.Spec, in.Inputs, c, rec.Form, in.facts.rules)
+	found, unread := form.Compare(&r.Desired.Spec, in.Inputs, c, rec.Form, in.facts.Rules)
 	if unread != nil {
 		m.o.Log.Warn("a container is compared without its record", "workspace", r.Ref.ID, "container", c.ID, "error", unread)
 	}

@@ -32,10 +32,10 @@ func (m *Manager) Processes(ctx context.Context) ([]Process, error) {
 			named = append(named, &list[i])
 		}
 	}
-	m.cache.refresh(ctx, slices.Clone(named))
+	m.cache.Refresh(ctx, slices.Clone(named))
 	out := make([]Process, 0, len(named))
 	for _, s := range named {
-		c, err := m.cache.container(ctx, s.ID, s)
+		c, err := m.cache.Container(ctx, s.ID, s)
 		switch {
 		case daemon.NotFound(err):
 			continue

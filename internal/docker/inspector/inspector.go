@@ -1,4 +1,6 @@
-package workspace
+// Package inspector remembers what an engine showed of containers, images, networks
+// and volumes, so that a look at many workspaces takes one call.
+package inspector
 
 import (
 	"context"
@@ -12,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/api/types/volume"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
@@ -24,10 +27,19 @@ const (
 	unheard = time.Second
 )
 
-// Inspector remembers what the engine showed, so that a look at many workspaces
-// takes one call. Events take back what they are about; each container is read
-// again once a minute all the same, a share of them with each look, so that no
-// look pays for all.
+// Engine is what an inspector reads.
+type Engine interface {
+	Version(ctx context.Context) (daemon.Version, error)
+	Info(ctx context.Context) (daemon.Info, error)
+	ContainerInspectAnew(ctx context.Context, id string, known daemon.Sum) (*container.InspectResponse, daemon.Sum, error)
+	ImageInspect(ctx context.Context, ref string) (image.InspectResponse, error)
+	NetworkList(ctx context.Context, name string, labels ...string) ([]network.Summary, error)
+	VolumeList(ctx context.Context, labels ...string) ([]volume.Volume, error)
+}
+
+// Inspector answers from memory where that will do. Events take back what they
+// are about; each container is read again once a minute all the same, a share of
+// them with each look, so that no look pays for all.
 type Inspector struct {
 	engine Engine
 	now    func() time.Time
@@ -41,7 +53,7 @@ type Inspector struct {
 	images     map[string]*known[*image.InspectResponse] // nil value: not there
 	networks   *known[map[string]string]
 	volumes    *known[map[string]bool]
-	facts      *known[facts]
+	facts      *known[Facts]
 	swept      time.Time // up to when the shares of looks were read
 }
 
@@ -56,22 +68,22 @@ type known[T any] struct {
 	got T
 }
 
-// facts are what an engine is.
-type facts struct {
-	api    string
-	noSwap bool
-	rules  diff.WorkspaceRules
+// Facts are what an engine is.
+type Facts struct {
+	API    string
+	NoSwap bool // it cannot limit swap
+	Rules  diff.WorkspaceRules
 }
 
-// NewInspector makes one that knows nothing.
-func NewInspector(e Engine, now func() time.Time) *Inspector {
+// New makes one that knows nothing.
+func New(e Engine, now func() time.Time) *Inspector {
 	return &Inspector{engine: e, now: now, bumped: map[string]uint64{},
 		containers: map[string]*inspected{}, images: map[string]*known[*image.InspectResponse]{}}
 }
 
 // Hear takes back what an event is about.
 func (i *Inspector) Hear(e daemon.Event) {
-	if e.Subject == daemon.Container && !matters(e.Action) {
+	if e.Subject == daemon.Container && !Matters(e.Action) {
 		return
 	}
 	i.mu.Lock()
@@ -102,6 +114,16 @@ func (i *Inspector) Hear(e daemon.Event) {
 	}
 }
 
+// Matters reports whether a container may be another after an event. Healthchecks
+// alone make three of those that do not at each of their intervals.
+func Matters(action string) bool {
+	switch action {
+	case "attach", "detach", "top", "resize", "copy", "export", "archive-path", "extract-to-dir", "commit":
+		return false
+	}
+	return !strings.HasPrefix(action, "exec_")
+}
+
 func (i *Inspector) drop(id string) {
 	if id != "" {
 		delete(i.containers, id)
@@ -114,9 +136,9 @@ func (i *Inspector) trusted(at time.Time) bool {
 	return age >= 0 && (age < unheard || i.hears && age < sweep)
 }
 
-// container reads a container, or answers from memory where the listing agrees;
+// Container reads a container, or answers from memory where the listing agrees;
 // without one it is read.
-func (i *Inspector) container(ctx context.Context, id string, listed *container.Summary) (*container.InspectResponse, error) {
+func (i *Inspector) Container(ctx context.Context, id string, listed *container.Summary) (*container.InspectResponse, error) {
 	i.mu.Lock()
 	have, tick := i.containers[id], i.tick
 	if listed != nil && i.knows(have, listed) {
@@ -152,9 +174,9 @@ func (i *Inspector) knows(have *inspected, listed *container.Summary) bool {
 // inspections is how many containers are inspected at once.
 const inspections = 4
 
-// refresh inspects those of the listed containers that memory does not answer
+// Refresh inspects those of the listed containers that memory does not answer
 // for, and the next of the sweep, some at once. Who looks at one meets its error.
-func (i *Inspector) refresh(ctx context.Context, listed []*container.Summary) {
+func (i *Inspector) Refresh(ctx context.Context, listed []*container.Summary) {
 	i.mu.Lock()
 	var stale, rest []*container.Summary
 	for _, s := range listed {
@@ -173,7 +195,7 @@ func (i *Inspector) refresh(ctx context.Context, listed []*container.Summary) {
 			break
 		}
 		g.Go(func() error {
-			_, err := i.container(ctx, s.ID, nil)
+			_, err := i.Container(ctx, s.ID, nil)
 			return err
 		})
 	}
@@ -228,133 +250,10 @@ func healthWords(h container.HealthStatus) string {
 	return string(h)
 }
 
-// keep forgets containers that are not listed any more.
-func (i *Inspector) keep(ids map[string]bool) {
+// Keep forgets containers that are not listed any more.
+func (i *Inspector) Keep(ids map[string]bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	maps.DeleteFunc(i.containers, func(id string, _ *inspected) bool { return !ids[id] })
 	maps.DeleteFunc(i.bumped, func(id string, _ uint64) bool { return !ids[id] })
-}
-
-// image reads what a reference means; nil if the engine has no such image.
-func (i *Inspector) image(ctx context.Context, ref string) (*image.InspectResponse, error) {
-	i.mu.Lock()
-	have, tick := i.images[ref], i.tick
-	if have != nil && have.got != nil && i.trusted(have.at) {
-		i.mu.Unlock()
-		return have.got, nil
-	}
-	i.mu.Unlock()
-	k := &known[*image.InspectResponse]{at: i.now()}
-	switch got, err := i.engine.ImageInspect(ctx, ref); {
-	case daemon.NotFound(err):
-	case err != nil:
-		return nil, err
-	default:
-		k.got = &got
-		if have != nil && have.got != nil && have.got.ID == got.ID {
-			k.got = have.got // the same, also for who compares pointers
-		}
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.others <= tick {
-		i.images[ref] = k
-	}
-	return k.got, nil
-}
-
-// network lists the IDs of networks by name. One that has all of need is taken
-// from memory.
-func (i *Inspector) network(ctx context.Context, need map[string]string) (map[string]string, error) {
-	i.mu.Lock()
-	have, tick := i.networks, i.tick
-	if have != nil && i.trusted(have.at) && all(need, have.got) {
-		i.mu.Unlock()
-		return have.got, nil
-	}
-	i.mu.Unlock()
-	at := i.now()
-	list, err := i.engine.NetworkList(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(list, func(a, b network.Summary) int { return b.Created.Compare(a.Created) })
-	got := map[string]string{}
-	for _, n := range list {
-		got[n.Name] = n.ID // of two with one name the older one
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if have != nil && maps.Equal(have.got, got) {
-		got = have.got
-	}
-	if i.others <= tick {
-		i.networks = &known[map[string]string]{at, got}
-	}
-	return got, nil
-}
-
-func all[V any](need map[string]string, have map[string]V) bool {
-	for _, title := range need {
-		if _, ok := have[title]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// volume lists the names of volumes, likewise.
-func (i *Inspector) volume(ctx context.Context, need map[string]string) (map[string]bool, error) {
-	i.mu.Lock()
-	have, tick := i.volumes, i.tick
-	if have != nil && i.trusted(have.at) && all(need, have.got) {
-		i.mu.Unlock()
-		return have.got, nil
-	}
-	i.mu.Unlock()
-	at := i.now()
-	list, err := i.engine.VolumeList(ctx)
-	if err != nil {
-		return nil, err
-	}
-	got := map[string]bool{}
-	for _, v := range list {
-		got[v.Name] = true
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.others <= tick {
-		i.volumes = &known[map[string]bool]{at, got}
-	}
-	return got, nil
-}
-
-// about reads what the engine is.
-func (i *Inspector) about(ctx context.Context) (facts, error) {
-	i.mu.Lock()
-	have := i.facts
-	i.mu.Unlock()
-	if have != nil && i.now().Sub(have.at) < sweep {
-		return have.got, nil
-	}
-	at := i.now()
-	v, err := i.engine.Version(ctx)
-	if err != nil {
-		return facts{}, err
-	}
-	info, err := i.engine.Info(ctx)
-	if err != nil {
-		return facts{}, err
-	}
-	cgroup := "host" // the default namespace mode of cgroups
-	if info.CgroupVersion == "2" {
-		cgroup = "private"
-	}
-	got := facts{api: v.API, noSwap: !info.Raw.SwapLimit, rules: diff.WorkspaceRules{API: v.API, Runtime: info.DefaultRuntime,
-		LogDriver: info.Raw.LoggingDriver, Cgroup: cgroup}}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.facts = &known[facts]{at, got}
-	return got, nil
 }
