@@ -182,9 +182,9 @@ func (a *agent) learn(list []override.Taken) {
 	}
 	a.turn(func() []host.Effect {
 		effects, _ := a.core.Ordered(a.name, 1, words)
+		a.w.truth.hears(a, words)
 		return effects
 	})
-	a.w.truth.hears(a, words)
 }
 
 // hears takes down what a host was told, and that it forgets nothing of it.
