@@ -267,10 +267,13 @@ func (h *Host) rest() {
 
 // record keeps an event for the server and sends it.
 func (h *Host) record(ev event.Event) {
-	e, err := event.NewEntry(h.now(), h.name, ev)
-	if err != nil {
-		h.w.Fail(err)
-		return
+	e := event.Entry{At: h.now(), Type: ev.EventType(), Host: h.name}
+	if !h.w.bare {
+		var err error
+		if e, err = event.NewEntry(h.now(), h.name, ev); err != nil {
+			h.w.Fail(err)
+			return
+		}
 	}
 	h.outbox, h.said = append(h.outbox, e), append(h.said, ev)
 	if !h.sending {

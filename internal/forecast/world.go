@@ -5,7 +5,6 @@
 package forecast
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 
@@ -42,6 +41,7 @@ type World struct {
 	hosts map[string]*Host
 	err   error
 	tasks int
+	bare  bool
 }
 
 // task is something that happens at an instant.
@@ -53,17 +53,37 @@ type task struct {
 
 type queue []task
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
+func (q queue) before(i, j int) bool {
 	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(task)) }
-func (q *queue) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	old[len(old)-1] = task{}
-	*q = old[:len(old)-1]
+
+// push and pop are those of container/heap, which would put every task into an
+// interface.
+func (q *queue) push(t task) {
+	*q = append(*q, t)
+	h := *q
+	for i := len(h) - 1; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
+
+func (q *queue) pop() task {
+	h := *q
+	t, last := h[0], len(h)-1
+	h[0], h[last] = h[last], task{}
+	h = h[:last]
+	for i := 0; 2*i+1 < last; {
+		least := 2*i + 1
+		if least+1 < last && h.before(least+1, least) {
+			least++
+		}
+		if !h.before(least, i) {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	*q = h
 	return t
 }
 
@@ -72,10 +92,16 @@ func NewWorld(s *plan.State, docs plan.Documents, now clock.Instant, m Model) *W
 	return &World{State: s, Docs: docs, Now: now, Model: m, Term: 1, hosts: map[string]*Host{}, owed: now}
 }
 
+// Bare has entries come without bodies from now on: nobody keeps the log.
+func (w *World) Bare() {
+	w.bare = true
+	w.State.Bare()
+}
+
 // At has run called at an instant; one that has passed is now.
 func (w *World) At(at clock.Instant, run func()) {
 	w.order++
-	heap.Push(&w.queue, task{max(at, w.Now), w.order, run})
+	w.queue.push(task{max(at, w.Now), w.order, run})
 }
 
 func (w *World) after(d clock.Duration, run func()) { w.At(w.Now.Add(max(d, 0)), run) }
@@ -114,7 +140,7 @@ func (w *World) Run(until clock.Instant) (rest bool, err error) {
 		if next > until {
 			return false, nil
 		}
-		t := heap.Pop(&w.queue).(task)
+		t := w.queue.pop()
 		w.Now = t.at
 		w.tasks++
 		t.run()

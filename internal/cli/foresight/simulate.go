@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,9 @@ func (a verbs) simulate(ctx context.Context, args []string, o simulateOptions) e
 	runs := o.runs
 	if runs == 0 {
 		runs = max(leastRuns, min(fullRuns, hostsInAll/max(1, len(f.Hosts))))
+	}
+	if a.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a run leaves behind is garbage at once
 	}
 	tell := a.progress(fmt.Sprintf("played %%d of %d runs", runs))
 	report, err := forecast.Run(ctx, f, assumed, runs, o.seed, tell)

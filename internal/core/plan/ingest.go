@@ -28,7 +28,7 @@ func (d *decider) add(host string, ev event.Event) {
 	if d.err != nil {
 		return
 	}
-	e, err := event.NewEntry(d.now, host, ev)
+	e, err := d.s.entry(d.now, host, ev)
 	if err == nil {
 		err = d.s.fold(e, ev)
 	}

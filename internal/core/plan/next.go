@@ -50,7 +50,7 @@ func (p *planner) do(a Action, hostName string, ev event.Event) {
 	if p.err != nil {
 		return
 	}
-	e, err := event.NewEntry(p.now, hostName, ev)
+	e, err := p.s.entry(p.now, hostName, ev)
 	if err == nil {
 		err = p.s.fold(e, ev)
 	}

@@ -196,6 +196,7 @@ type State struct {
 	openings  map[string]clock.Instant // of channels that wait for a maintenance window
 	stepped   *event.MirrorDiverged    // what the last fold of a step found
 	watch     func(event.Entry, event.Event)
+	bare      bool
 }
 
 // New returns the state before the first event.
@@ -212,6 +213,17 @@ func New(docs Documents) *State {
 // Watch has f told of every entry that is folded from now on, with the event that
 // it was made of or decoded to; nil ends that. f must not touch s.
 func (s *State) Watch(f func(event.Entry, event.Event)) { s.watch = f }
+
+// Bare has what is decided from now on come as entries without bodies: for a state
+// whose log nobody keeps. Who wants the events watches.
+func (s *State) Bare() { s.bare = true }
+
+func (s *State) entry(at clock.Instant, host string, ev event.Event) (event.Entry, error) {
+	if s.bare {
+		return event.Entry{At: at, Type: ev.EventType(), Host: host}, nil
+	}
+	return event.NewEntry(at, host, ev)
+}
 
 // Host returns a host's record, making it if need be.
 func (s *State) host(name string) *Host {
