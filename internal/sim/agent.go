@@ -224,6 +224,7 @@ func (a *agent) record(ev event.Event) {
 	}
 	e.Incarnation, e.HostSeq = a.inc, uint64(len(a.chain))+1
 	a.chain, a.said = append(a.chain, e), append(a.said, ev)
+	a.w.truth.recorded(a, &e)
 }
 
 // rest sleeps until the reducer is due.

@@ -31,6 +31,10 @@ func (s *server) follow(e event.Entry, ev event.Event) {
 	}
 	if err := l.shadow.Fold(e, ev); err != nil {
 		s.w.violate("S25", "event %d does not fold again: %v", len(l.entries)+1, err)
+		return
+	}
+	if e.HostSeq != 0 {
+		s.w.truth.mirrored(s.w, &e, l.shadow.Machine(e.Host))
 	}
 }
 
@@ -43,10 +47,13 @@ func (s *server) agrees() {
 	}
 }
 
-// shade folds the log as it stands. One schedule of eight reads the bytes, and one
-// of 16 compares everything after every event.
+// thorough reports whether this schedule folds what is stored, byte for byte, and
+// compares everything after every event: one of 16 does.
+func (l *ledger) thorough() bool { return l.w.cfg.Seed%16 == 8 }
+
+// shade folds the log as it stands.
 func (l *ledger) shade() (*shadow.Shadow, error) {
-	sh := shadow.New(l.w.docs, l.fromBytes(), l.w.cfg.Seed%16 == 8)
+	sh := shadow.New(l.w.docs, l.thorough(), l.thorough())
 	for i, e := range l.entries {
 		if err := sh.Fold(e, l.events[i]); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i+1, err)
@@ -56,11 +63,11 @@ func (l *ledger) shade() (*shadow.Shadow, error) {
 }
 
 // refold compares all of the state with what the log folds to. In one schedule of
-// eight that is folded from the bytes as they are stored, and both are compared as
-// they encode.
+// 16 that is folded once more from the bytes as they are stored, and both are compared
+// as they encode.
 func (s *server) refold() error {
 	l := s.w.log
-	if !l.fromBytes() && l.shadow != nil {
+	if !l.thorough() && l.shadow != nil {
 		return l.shadow.Whole(s.state)
 	}
 	fresh := plan.New(l.w.docs)

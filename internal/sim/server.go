@@ -164,6 +164,12 @@ func (s *server) rest(now, next clock.Instant) {
 		w.violate("S27", "a second tick at the same instant decides %d more things (%v)", len(again.Decisions), err)
 	}
 	w.checkHeld(s)
+	if w.server == s {
+		w.checkClaims(s)
+		w.checkNoticed(s)
+		w.checkArrived(s)
+		w.checkWakes(s, now, next)
+	}
 	if next != 0 && next != s.next {
 		s.next = next
 		w.after(next.Sub(now), s.nudge)

@@ -30,6 +30,8 @@ type truth struct {
 	estranged bool
 	repairing int // the most hosts that were repaired at once
 	refused   int // documents that hosts did not accept
+	stood     map[*byte]stand
+	pace      pace
 }
 
 type grantOf struct{ host, grant string }

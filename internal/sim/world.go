@@ -78,6 +78,10 @@ type Result struct {
 // epoch is when every world begins, on the server's clock.
 const epoch clock.Instant = 1_700_000_000_000
 
+// lookEvery is how often it is asked whether all is at rest while the log does not
+// grow.
+const lookEvery = 2 * clock.Second
+
 // World is one schedule as it is played.
 type World struct {
 	cfg      Config
@@ -117,6 +121,7 @@ type World struct {
 	revoked  []fleet.Revocation // by the newest release
 	removed  []string           // hosts that fleet files name no more
 	looked   clock.Instant
+	seen     int // events in the log at the last look
 }
 
 // after has run called d from now.
@@ -158,8 +163,10 @@ func (w *World) play() {
 			w.touched = false
 			w.checkTruth()
 		}
-		if w.now > w.calm && w.now != w.looked {
-			w.looked = w.now
+		if w.now > w.calm && (w.now.Sub(w.looked) >= lookEvery || len(w.log.entries) != w.seen) {
+			w.looked, w.seen = w.now, len(w.log.entries)
+			w.checkMoves()
+			w.checkPace()
 			if w.settled() && w.atRest() { // the cheaper question first
 				break
 			}

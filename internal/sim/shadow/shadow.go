@@ -72,17 +72,12 @@ func (s *Shadow) Whole(live *plan.State) error {
 	return nil
 }
 
-// Machine returns the server's copy of a host's machine, and the incarnation that
-// it is of; nil for a host that is not known.
-func (s *Shadow) Machine(name string) (machine *host.State, incarnation uint64) {
-	if h := s.state.Hosts[name]; h != nil {
-		return &h.Machine, h.Incarnation
-	}
-	return nil, 0
-}
+// Machine returns the server's copy of a host's machine; the host must be known.
+func (s *Shadow) Machine(name string) *host.State { return &s.state.Hosts[name].Machine }
 
 // parts compares the host that an event is about, every channel and its newest
 // rollout, and in turn another host, another rollout, and what changes seldom.
+// The end of a host's chain, which follows each of its batches, changes no rollout.
 func (s *Shadow) parts(live *plan.State, e *event.Entry) string {
 	a, b := live, s.state
 	if e.Host != "" && !sameHost(a.Hosts[e.Host], b.Hosts[e.Host]) {
@@ -90,6 +85,9 @@ func (s *Shadow) parts(live *plan.State, e *event.Entry) string {
 	}
 	if differs := top(a, b); differs != "" {
 		return differs
+	}
+	if e.Type == (event.HostHead{}).EventType() {
+		return "" // it says of its host alone where the chain ends
 	}
 	for name, c := range a.Channels { // order-free: any that differs will do
 		if !sameChannel(c, b.Channels[name]) {

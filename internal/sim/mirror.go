@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// What server and hosts have to agree on at every event, and not only once all is
+// at rest.
+
+// stand is where a host's machine stood as it recorded an event.
+type stand struct {
+	phase                                    host.Phase
+	manifest, from, target, current          digest.Digest
+	grant, reboot                            string
+	reverting, rebooted                      bool
+	reverts                                  int
+	cause                                    host.Cause
+	claimed, completed, soak, failed, arrive clock.Instant
+}
+
+func standOf(m *host.State) stand {
+	return stand{m.Phase, m.Manifest, m.From, m.Target, m.Current, m.Grant, m.Reboot, m.Reverting, m.Rebooted, m.RevertFailures, m.Cause,
+		m.ClaimedAt, m.CompletedAt, m.SoakFrom, m.FailedAt, m.ConvergedAt}
+}
+
+// recorded takes down where a host stands after the event that it records now. The
+// bytes name the event: two agents may tell two histories under one name.
+func (t *truth) recorded(a *agent, e *event.Entry) {
+	if t.stood == nil {
+		t.stood = map[*byte]stand{}
+	}
+	t.stood[&e.Body[0]] = standOf(&a.core.Machine)
+}
+
+// mirrored is S24: as the server folds an event of a host, its copy of the machine
+// stands where the machine stood. machine is that copy.
+func (t *truth) mirrored(w *World, e *event.Entry, machine *host.State) {
+	if was, told := t.stood[&e.Body[0]]; told && was != standOf(machine) {
+		w.violate("S24", "%s stood at %+v after its event %d, the server has it at %+v", e.Host, was, e.HostSeq, standOf(machine))
+	}
+}
+
+// checkClaims is S24: a claimed grant that is open has a host that will end it. One
+// that gave it back and has told the server so never will; one that lost the answer
+// is offered it again.
+func (w *World) checkClaims(s *server) {
+	for _, a := range w.agents {
+		h := s.state.Hosts[a.name]
+		if h == nil || h.Grant == nil || !h.Grant.Claimed || !level(a, h) {
+			continue
+		}
+		if id := h.Grant.ID; a.core.Declined == id && a.core.Repairs.Grant != id {
+			w.violate("S24", "grant %s is claimed and open, and %s has said that it gave it back", id, a.name)
+		}
+	}
+}
+
+// level reports whether the server knows all that a host has recorded.
+func level(a *agent, h *plan.Host) bool {
+	return a.copy == nil && h.Incarnation == a.inc && h.Seq == uint64(len(a.chain))
+}
+
+// checkNoticed is S22: while a rollout goes back, and after, each host that really
+// runs what it brought is known for it: it is away, goes back by itself, has a grant
+// or is in line for one.
+func (w *World) checkNoticed(s *server) {
+	for _, name := range s.state.ChannelNames() {
+		r := s.state.Rollouts[s.state.Channels[name].Latest]
+		if r == nil || r.Plan == nil || !r.Reverting && r.Phase != rollout.Reverted {
+			continue
+		}
+		for i := range r.Plan.Leaves {
+			leaf := &r.Plan.Leaves[i]
+			a, h := w.hosts[leaf.Host], s.state.Hosts[leaf.Host]
+			m := &a.core.Machine
+			runs := a.running != "" && a.running == leaf.Target && m.Manifest == r.Manifest
+			gaveUp := m.Phase == host.Failed && m.RevertFailures > 0
+			if !runs || gaveUp || !r.Members[i].Claimed && !r.Ordered || !level(a, h) {
+				continue
+			}
+			busy := m.Phase == host.Failed && m.Reverting || h.Grant != nil // for the way back, or with what it has to end first
+			if h.Reachable() && !h.SilentFailure && !busy && !r.Astray.Has(i) {
+				w.violate("S22", "%s runs %s, which %s brought, is %s and there, and nobody sends it back (%s)",
+					a.name, leaf.Target.Short(), r.Name, m.Phase, r.Phase)
+			}
+		}
+	}
+}
