@@ -58,12 +58,12 @@ type Control struct {
 	sources   *sources.Watch
 	hooks     limiter // requests to look at the sources now
 
-	urgent, normal chan *input
-	queries        chan *query
-	stopping       chan struct{} // closed when Run begins to end
-	stopped        chan struct{} // closed when Run has ended
-	stopOnce       sync.Once
-	savers         sync.WaitGroup
+	words, urgent, normal chan *input
+	queries               chan *query
+	stopping              chan struct{} // closed when Run begins to end
+	stopped               chan struct{} // closed when Run has ended
+	stopOnce              sync.Once
+	savers                sync.WaitGroup
 
 	pushing   sync.Mutex   // one release at a time
 	refused   refusal.Once // refusals that were logged
@@ -103,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	}
 	c := &Control{
 		cfg: cfg, library: documents.New(cfg.Store),
-		urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
+		words: make(chan *input, wordQueue), urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 		touched: map[string]struct{}{}, watch: hosts.NewWatch(cfg.OfflineAfter), streams: streams.New(cfg.Streams),
 	}

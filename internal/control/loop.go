@@ -14,6 +14,7 @@ import (
 
 // Bounds of the reducer's queues and of one turn.
 const (
+	wordQueue   = 64 // operators' words; nothing that hosts send can fill it
 	urgentQueue = 4096
 	normalQueue = 4096
 	queryQueue  = 256
@@ -117,10 +118,12 @@ func (c *Control) Run(ctx context.Context) error {
 // ended and nothing is left.
 func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 	select {
-	case in := <-c.urgent:
+	case in := <-c.words:
 		t.take(in)
 	default:
 		select {
+		case in := <-c.words:
+			t.take(in)
 		case in := <-c.urgent:
 			t.take(in)
 		case in := <-c.normal:
@@ -132,6 +135,7 @@ func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 			return false
 		}
 	}
+	t.drain(c.words)
 	t.drain(c.urgent)
 	t.drain(c.normal)
 	for len(t.queries) < queryQueue {

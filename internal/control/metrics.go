@@ -33,6 +33,7 @@ func newMetrics(c *Control) *metrics {
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
 	c.cfg.Metrics.MustRegister(m.entries, m.events, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions, newMeasurements(c), c.sources,
+		queue("words", func() int { return len(c.words) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),
 		queue("queries", func() int { return len(c.queries) }),

@@ -69,7 +69,7 @@ func (c *Control) addOperator(ctx context.Context, o Operator, secret string) er
 
 // RevokeOperator withdraws an operator token.
 func (c *Control) RevokeOperator(ctx context.Context, id, actor string) error {
-	return c.submit(ctx, c.urgent, func(t *turn) error {
+	return c.submit(ctx, c.words, func(t *turn) error {
 		if _, ok := t.s.Operators[id]; !ok {
 			return refusal.Newf(refusal.ErrNotFound, "there is no operator token %q", id)
 		}
@@ -135,10 +135,10 @@ func (c *Control) Reconcile(ctx context.Context) error {
 	})
 }
 
-// operator runs an operator's word ahead of everything else, and the planner at
-// once.
+// operator runs an operator's word ahead of everything that hosts say, however much
+// of it waits, and the planner at once.
 func (c *Control) operator(ctx context.Context, apply func(*turn) error) error {
-	return c.submit(ctx, c.urgent, func(t *turn) error {
+	return c.submit(ctx, c.words, func(t *turn) error {
 		err := apply(t)
 		c.hurry = c.hurry || err == nil
 		return err
