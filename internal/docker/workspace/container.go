@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/docker/secret"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -137,9 +138,7 @@ func (m *Manager) tailOf(ctx context.Context, d *spec.Deployment, id string, end
 		if err != nil {
 			return "" // nobody knows what would have to be taken out
 		}
-		if s := strings.TrimSpace(string(v)); s != "" {
-			text = strings.ReplaceAll(text, s, "[secret "+name+"]")
-		}
+		text = secret.Clean(text, name, v)
 	}
 	if len(text) > tailBytes {
 		text = "…" + strings.ToValidUTF8(text[len(text)-tailBytes:], "")
