@@ -107,6 +107,7 @@ func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 	l.must(r == c.latest || r == c.converged, "S13", "host %s was granted %s of rollout %s, neither active nor last converged", h.name, ev.Grant, r.name)
 	l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
 		"host %s was granted %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+	l.must(r.manifest.Header.Epoch >= l.epoch, "S5", "host %s was granted %s of rollout %s, signed in a key epoch that has ended", h.name, ev.Grant, r.name)
 	l.must(!l.barred[r.manifest.Digest], "S42", "host %s was granted %s of rollout %s, which fails required controls", h.name, ev.Grant, r.name)
 	l.must(!c.quarantine[ev.Target], "S17", "host %s was granted %s, which is quarantined on %s", h.name, ev.Target.Short(), r.channel)
 	l.permitted(h, r, ev.Target)
@@ -229,6 +230,7 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 		l.must(h.phase == host.Deferred && h.reboot == "" && h.manifest == g.manifest, "S23", "host %s claimed %s to reboot while it is %s", h.name, ev.Grant, h.phase)
 	}
 	if g.Purpose == host.Forward || g.Purpose == host.Reboot {
+		l.must(r.manifest.Header.Epoch >= l.epoch, "S5", "host %s claimed grant %s of rollout %s, signed in a key epoch that has ended", h.name, ev.Grant, r.name)
 		l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
 			"host %s claimed grant %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
 		l.permitted(h, r, g.Target)

@@ -97,7 +97,7 @@ func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
 		l.must(r.resumed && ev.Actor != "" && !r.final, "S18", "rollout %s left its halt without an operator", r.name)
 	}
 	if to == rollout.Superseded && !r.phase.Ended() {
-		l.must(l.channel(r.channel).onNewRef == fleet.Supersede, "S16", "rollout %s was superseded while it was %s, and refs of its channel queue", r.name, r.phase)
+		l.must(l.channel(r.channel).onNewRef == fleet.Supersede || r.manifest.Header.Epoch < l.epoch, "S16", "rollout %s was superseded while it was %s, and refs of its channel queue", r.name, r.phase)
 	}
 	r.phase = to
 	switch to {

@@ -55,6 +55,7 @@ type Standing struct {
 	Blocked   bool // by required static controls: nobody can resume it
 	Reverting bool
 	Ended     bool
+	Outdated  bool // signed in a key epoch that has ended: hosts refuse it
 }
 
 // CheckOverlay blocks new grants of a rollout that is paused, halted, on its way
@@ -64,6 +65,9 @@ func CheckOverlay(s Standing) *Block {
 	case s.Reverting:
 		return hold(Overlay, "reverting").because("rollout %s is being reverted: %s", s.Rollout, s.Reason).
 			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
+	case s.Outdated:
+		return hold(Overlay, "outdated").because("rollout %s was signed in a key epoch that has ended, and no host takes it", s.Rollout).
+			until("a release of the new key epoch", never).by("a releaser: build, sign and push a release")
 	case s.Halted && s.Blocked:
 		return hold(Overlay, "blocked").because("rollout %s is halted: %s", s.Rollout, s.Reason).
 			until("a release that passes its controls", never).by("a releaser: build, sign and push a release that passes")

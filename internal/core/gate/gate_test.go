@@ -27,6 +27,7 @@ func TestGates(t *testing.T) {
 		"paused":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Paused: true, Reason: "lunch"}), gate.Overlay, "lunch"},
 		"halted":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Halted: true, Ended: true}), gate.Overlay, "resume or cancel"},
 		"ended":                {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "superseded", Ended: true}), gate.Overlay, "superseded"},
+		"outdated":             {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "active", Outdated: true, Paused: true}), gate.Overlay, "build, sign and push"},
 		"reverting and paused": {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Reverting: true, Paused: true}), gate.Overlay, "being reverted"},
 
 		"not quarantined": {gate.CheckQuarantine("c", "b", ""), "", ""},

@@ -36,7 +36,7 @@ var names = rapid.StringMatching(`[a-z0-9][a-z0-9._-]{0,8}`)
 func drawStanding(t *rapid.T) gate.Standing {
 	flag := func(label string) bool { return rapid.Bool().Draw(t, label) }
 	return gate.Standing{Rollout: names.Draw(t, "rollout") + "@1", Phase: "active", Reason: "because",
-		Paused: flag("paused"), Halted: flag("halted"), Reverting: flag("reverting"), Ended: flag("ended")}
+		Paused: flag("paused"), Halted: flag("halted"), Reverting: flag("reverting"), Ended: flag("ended"), Outdated: flag("outdated")}
 }
 
 func drawPredecessors(t *rapid.T) []gate.Predecessor {
@@ -68,11 +68,11 @@ func TestS32StaleIntentStaysShut(t *testing.T) {
 }
 
 // TestS18HaltedGivesNothing checks that a rollout gives out nothing while any of
-// pause, halt, revert and end holds it.
+// pause, halt, revert, end and the end of its key epoch holds it.
 func TestS18HaltedGivesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawStanding(t)
-		opens(t, gate.CheckOverlay(s), gate.Overlay, !s.Paused && !s.Halted && !s.Reverting && !s.Ended)
+		opens(t, gate.CheckOverlay(s), gate.Overlay, !s.Paused && !s.Halted && !s.Reverting && !s.Ended && !s.Outdated)
 	})
 }
 

@@ -39,8 +39,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 	s.Elapsed.pass(e, ev)
 	switch ev := ev.(type) {
 	case event.RootTrusted:
-		s.Root = ev
-		s.endOverrides(ev.Epoch)
+		s.foldRoot(ev)
 	case event.ReleaseAccepted:
 		s.foldRelease(e.At, ev)
 	case event.TimestampAccepted:
@@ -106,6 +105,15 @@ func (h *Host) follow(e event.Entry) error {
 	}
 	h.Seq, h.Clock.At = e.HostSeq, e.At
 	return nil
+}
+
+// foldRoot trusts a root. One that begins a key epoch ends what was signed before.
+func (s *State) foldRoot(ev event.RootTrusted) {
+	if s.Root.Epoch != ev.Epoch {
+		s.markAll()
+	}
+	s.Root = ev
+	s.endOverrides(ev.Epoch)
 }
 
 func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {

@@ -26,6 +26,10 @@ func (p *planner) serve(c *Channel, r *rollout.Rollout) {
 				r.Plan.Header.Waves[w].Name, r.Plan.Header.Policy.MaxFailures))
 		}
 	}
+	if p.s.outdated(r) {
+		p.endOffers(r, "the key epoch in which "+r.Name+" was signed has ended")
+		return
+	}
 	p.forward(c, r)
 	p.reboots(c, r)
 }
@@ -172,6 +176,12 @@ func (s *State) overlay(r *rollout.Rollout) *gate.Block {
 	return gate.CheckOverlay(gate.Standing{
 		Rollout: r.Name, Phase: string(r.Phase), Paused: r.Paused, Reason: cmp.Or(r.PauseReason, r.Reason),
 		Halted: r.Phase == rollout.Failed && !r.Final, Blocked: len(s.Verdicts[r.Manifest]) > 0, Reverting: r.Reverting,
-		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal,
+		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal, Outdated: s.outdated(r),
 	})
+}
+
+// outdated reports whether a rollout was signed in a key epoch that has ended. Hosts
+// take nothing of it any more, but those that acted on it go on.
+func (s *State) outdated(r *rollout.Rollout) bool {
+	return r != nil && r.Plan != nil && r.Plan.Header.Epoch < s.Root.Epoch
 }

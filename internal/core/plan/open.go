@@ -49,12 +49,15 @@ func (p *planner) open(c *Channel) {
 }
 
 // keeps reports whether the channel's rollout goes on although a ref waits. One
-// that required controls block takes nobody's place: it would only end as failed.
+// that required controls block takes nobody's place: it would only end as failed. What
+// was signed in a key epoch that has ended gives way to what was signed since: hosts
+// refuse the rest of it, and it might never end.
 func (s *State) keeps(c *Channel, cur *rollout.Rollout, ref *fleet.ManifestRef) bool {
 	if cur == nil || cur.Phase.Ended() && !cur.Reverting {
 		return false
 	}
-	return c.OnNewRef != fleet.Supersede || cur.Reverting || s.blocked(ref.Rollout, ref.Digest) != nil
+	ended := s.outdated(cur) && s.Release.Epoch >= s.Root.Epoch
+	return c.OnNewRef != fleet.Supersede && !ended || cur.Reverting || s.blocked(ref.Rollout, ref.Digest) != nil
 }
 
 func refOf(name, channel string) string { return name[len(channel)+1:] }

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -278,7 +279,43 @@ func TestS5NewEpochEndsOverrides(t *testing.T) {
 	w.expect("h0=converged/one")
 	w.commit(plan.ClearQuarantine(w.s, "c", bundles[1].Short(), "because", "ada", w.now))
 	w.live(4)
+	w.expect("h0=converged/one") // what was signed before has ended as well
+	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0", target: bundles[1]}))
+	w.live(4)
 	w.expect("h0=converged/two")
+}
+
+// TestS5NewEpochEndsItsRollouts: hosts refuse what was signed before a key epoch
+// began. Nothing of it is offered any more, why names the cure, and a release of the
+// new epoch takes its place even where refs queue; hosts on their way go on.
+func TestS5NewEpochEndsItsRollouts(t *testing.T) {
+	w := onOne(t, "h0 h1 h2")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2", target: bundles[1]}))
+	w.tick()
+	w.hosts["h0"].poll()
+	w.hosts["h0"].prepare(true)
+	w.hosts["h0"].claim(true)
+	offered := w.s.Hosts["h1"].Grant.ID
+	w.record("", event.RootTrusted{Version: 2, Epoch: 1})
+	if _, err := plan.Claim(w.s, "h1", offered, w.now); err == nil || !strings.Contains(err.Error(), "key epoch") {
+		t.Fatalf("what was offered in an ended key epoch is claimed: %v", err)
+	}
+	w.tick()
+	if g := w.s.Hosts["h1"].Grant; g != nil {
+		t.Fatalf("%s is offered on and on", g.ID)
+	}
+	w.blocked("h1", gate.Overlay, "outdated", "build, sign and push a release")
+	w.presence("h1", false)
+	w.presence("h1", true) // it returns, and the release before is of the ended epoch too
+	w.tick()
+	if g := w.s.Hosts["h1"].Grant; g != nil {
+		t.Fatalf("%s of an ended key epoch is offered", g.ID)
+	}
+	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0 h1 h2", target: bundles[2]}))
+	w.live(8)
+	w.phase("c@r2", rollout.Superseded)
+	w.phase("c@r3", rollout.Terminal)
+	w.expect("h0=converged/three h1=converged/three h2=converged/three")
 }
 
 // TestAuditOfOverrides: the audit finds what was loosened against a signature.

@@ -33,7 +33,7 @@ func (w *world) manifest(sp spec) *rollout.Manifest {
 		Policy: fleet.Policy{OnHealthFailure: fleet.OnHealthFailure(cmp.Or(string(sp.policy), string(fleet.RollbackAndHalt))), MaxFailures: sp.maxFailures,
 			ConfirmWindow: sp.confirm, ActivationDeadline: clock.Minute, GrantExpiry: clock.Minute},
 		Probes: []fleet.Probe{{Name: "up", Mode: fleet.Enforce}}}}
-	m.Header.Version = uint64(len(w.docs) + 1)
+	m.Header.Version, m.Header.Epoch = uint64(len(w.docs)+1), w.s.Root.Epoch
 	m.Header.Windows, m.Header.CanaryMax = someWindows(sp.windows), sp.canaryMax
 	var all []string
 	for i, names := range strings.Split(sp.waves, "|") {

@@ -170,7 +170,7 @@ func (w *world) release(onNewRef fleet.OnNewRef, manifests ...*rollout.Manifest)
 		c.Manifests = append([]fleet.ManifestRef{{Rollout: m.Header.Rollout(), Digest: m.Digest, Version: w.version}}, c.Manifests...)
 		w.channels[c.Channel] = c
 	}
-	ev := event.ReleaseAccepted{Version: w.version, Ref: "r" + strconv.FormatUint(w.version, 10), ChannelEdge: w.edges, Actor: "ci"}
+	ev := event.ReleaseAccepted{Version: w.version, Epoch: w.s.Root.Epoch, Ref: "r" + strconv.FormatUint(w.version, 10), ChannelEdge: w.edges, Actor: "ci"}
 	for _, name := range slices.Sorted(maps.Keys(w.channels)) {
 		ev.Channels = append(ev.Channels, w.channels[name])
 	}

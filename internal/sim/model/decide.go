@@ -117,7 +117,7 @@ func (d *decider) open(c *channelFacts) {
 	if ref == nil {
 		return
 	}
-	if cur != nil && (cur.reverting || !cur.phase.Ended() && (c.onNewRef != fleet.Supersede || d.barred[ref.Digest])) {
+	if cur != nil && (cur.reverting || !cur.phase.Ended() && (c.onNewRef != fleet.Supersede && !(d.outdated(cur) && d.epochOf >= d.keys) || d.barred[ref.Digest])) {
 		if c.queued != ref.Digest {
 			ev := event.RolloutQueued{Channel: c.name, Manifest: ref.Digest}
 			if c.queued != "" {

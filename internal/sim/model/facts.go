@@ -25,6 +25,8 @@ type facts struct {
 	asked    int                      // repairs
 	words    []event.OverrideAccepted // in force, in the order of their coming
 	barred   map[digest.Digest]bool   // manifests that fail a required control
+	keys     uint64                   // the epoch of the newest root
+	epochOf  uint64                   // that of the newest release
 }
 
 type channelFacts struct {
@@ -121,6 +123,10 @@ func (f *facts) planOf(name string, d digest.Digest) *fleet.HostPlan {
 	return nil
 }
 
+// outdated reports whether a rollout was signed in a key epoch that has ended: hosts
+// take nothing of it any more.
+func (f *facts) outdated(r *rolloutFacts) bool { return r.manifest.Header.Epoch < f.keys }
+
 func (r *rolloutFacts) mark(name string) *mark {
 	if r.marks[name] == nil {
 		r.marks[name] = &mark{}
@@ -174,6 +180,7 @@ func (f *facts) take(e *Entry) error {
 	case event.OverrideAccepted:
 		f.signed(ev)
 	case event.RootTrusted:
+		f.keys = ev.Epoch
 		f.epoch(ev.Epoch)
 	case event.ComplianceEvaluated:
 		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
@@ -188,7 +195,7 @@ func (f *facts) take(e *Entry) error {
 }
 
 func (f *facts) released(ev event.ReleaseAccepted) {
-	f.edges = ev.ChannelEdge
+	f.edges, f.epochOf = ev.ChannelEdge, ev.Epoch
 	for _, cr := range ev.Channels {
 		c := f.channels[cr.Channel]
 		if c == nil {

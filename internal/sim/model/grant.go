@@ -101,6 +101,10 @@ func (d *decider) serve(c *channelFacts, r *rolloutFacts) {
 	}
 	gives := !r.reverting && !r.paused && (!r.phase.Ended() || r.phase == rollout.Terminal)
 	old := max(d.now.Sub(d.fresh), d.seen.Sub(d.taken)) // of the statement
+	if d.outdated(r) {
+		d.endOffers(r)
+		return
+	}
 	if !gives || d.held(r) || d.barred[r.manifest.Digest] || d.fresh == 0 || old > c.window {
 		return
 	}
