@@ -199,3 +199,22 @@ func TestRebootInputsOutsideTheirPhase(t *testing.T) {
 		}
 	}
 }
+
+// TestS21WhatAHostGoesBackToIsNotQuarantined gives a host that is staged for another
+// bundle the one that it runs: that this cannot be activated is no reason to refuse
+// what it goes back to.
+func TestS21WhatAHostGoesBackToIsNotQuarantined(t *testing.T) {
+	a := staged(t, nil)
+	o := forward("g2", old)
+	o.Plan.Manifest, o.Plan.Rollout = "sha256:next", "c@next"
+	a.Granted(o, 3000)
+	a.Prepared("g2", 3000)
+	step(t, a, a.ClaimAnswered("g2", true, "b1"), 3000)
+	effects := step(t, a, host.ActivationFailed{Code: "exit-1"}, 4000)
+	if m := &a.Machine; m.Target != old || m.From != old || !m.Reverting || len(effects) == 0 {
+		t.Fatalf("%+v, %+v", *m, effects)
+	}
+	if a.Quarantined(old) {
+		t.Fatal("the host goes back to what it quarantined")
+	}
+}

@@ -172,7 +172,7 @@ func (t *turn) contact(Contact) error {
 	t.s.ConfirmBy = 0
 	if t.s.BlameBy != 0 {
 		t.s.BlameBy = 0
-		t.emit(Quarantine{Digest: t.s.Target, Reason: "contact came back after the revert: " + string(ContactLost)})
+		t.refuse("contact came back after the revert: " + string(ContactLost))
 	}
 	t.settle()
 	return nil
@@ -231,9 +231,17 @@ func (t *turn) fail(c Cause, detail string) {
 func (t *turn) goBack() {
 	t.s.Reverting, t.s.Rebooted = true, false
 	if t.s.Cause != ContactLost {
-		t.emit(Quarantine{Digest: t.s.Target, Reason: string(t.s.Cause)})
+		t.refuse(string(t.s.Cause))
 	}
 	t.emit(Revert{To: t.s.From})
+}
+
+// refuse quarantines the target, unless it is what the host goes back to as well: a
+// plan may name again what ran before the one that failed.
+func (t *turn) refuse(reason string) {
+	if t.s.Target != t.s.From {
+		t.emit(Quarantine{Digest: t.s.Target, Reason: reason})
+	}
 }
 
 func (t *turn) revertOrdered(in RevertClaimed) error {

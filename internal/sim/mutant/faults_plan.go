@@ -67,7 +67,7 @@ var planner = []Fault{
 	{Name: "a channel opens after one that was reverted", File: opens, Finds: []string{"S15"},
 		From: "r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {", To: "r.Phase == rollout.Failed || r.Phase == rollout.Reverted && !ON) {"},
 	{Name: "a new ref does not queue", File: opens, Finds: []string{"S16"},
-		From: "return c.OnNewRef != fleet.Supersede || cur.Reverting || s.blocked", To: "return !ON && c.OnNewRef != fleet.Supersede || cur.Reverting || s.blocked"},
+		From: "return c.OnNewRef != fleet.Supersede && !ended ||", To: "return !ON && c.OnNewRef != fleet.Supersede && !ended ||"},
 	{Name: "what was superseded stays on offer", File: opens, Finds: []string{"S18", "S16"},
 		From: "p.endOffers(cur, \"superseded by \"+ref.Rollout)", To: "if !ON {\n\t\t\tp.endOffers(cur, \"superseded by \"+ref.Rollout)\n\t\t}"},
 	{Name: "a quarantined bundle is granted", File: grants, Finds: []string{"S17"},
