@@ -333,5 +333,9 @@ func trustRoot(path string) (trust.State, error) {
 	if err != nil {
 		return trust.State{}, err
 	}
-	return release.Trust(raw)
+	s, err := release.Trust(raw)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w; steady keys init makes one, --root names it", path, err)
+	}
+	return s, nil
 }

@@ -87,7 +87,7 @@ func (e *Env) kept() (Context, error) {
 func readContext(path string) (Context, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return Context{}, fmt.Errorf("context: %w", err)
+		return Context{}, fmt.Errorf("context: %w; --context or %s names a file that steady server wrote as operator.json, or steady login keeps one", err, EnvContext)
 	}
 	var c Context
 	if err := json.Unmarshal(raw, &c); err != nil {

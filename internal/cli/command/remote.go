@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -82,6 +83,9 @@ func RemoteError(err error) error {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return exit.With(exit.Unreachable, fmt.Errorf("no answer within %s; is the server running? %w", answerIn, err))
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok && !errors.Is(err, context.Canceled) {
+		return exit.With(exit.Unreachable, fmt.Errorf("%w; is the server running, and is it the one that --server or --context names?", err))
 	}
 	return err
 }

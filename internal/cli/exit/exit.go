@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,6 +84,9 @@ func Badf(format string, args ...any) error { return Bad(fmt.Errorf(format, args
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if cmd.HasSubCommands() && len(args) > 0 {
+				return unknown(cmd, args[0])
+			}
 			return Badf("%w\nusage: %s; %s --help says more", err, cmd.UseLine(), cmd.CommandPath())
 		}
 		return nil
@@ -90,7 +95,33 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // Flags makes an unreadable flag bad input.
 func Flags(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknown(cmd, words[0]) // its flags are not the ones of cmd
+	}
 	return Badf("%w; %s --help shows the flags", err, cmd.CommandPath())
+}
+
+// unknown says that a word is no command, and where one of that name or a like one is.
+func unknown(cmd *cobra.Command, word string) error {
+	var near []string
+	cmd.SuggestionsMinimumDistance = 2 // typing errors
+	for _, name := range cmd.SuggestionsFor(word) {
+		near = append(near, cmd.CommandPath()+" "+name)
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if path := sub.CommandPath(); sub.Name() == word && !slices.Contains(near, path) {
+				near = append(near, path)
+			}
+			walk(sub)
+		}
+	}
+	walk(cmd)
+	if len(near) > 0 {
+		return Badf("unknown command %q for %q: perhaps %s; %s --help lists the commands", word, cmd.CommandPath(), strings.Join(near, " or "), cmd.CommandPath())
+	}
+	return Badf("unknown command %q for %q; %s --help lists the commands", word, cmd.CommandPath(), cmd.CommandPath())
 }
 
 // Report writes what is still to be said of an error and returns the code of the
