@@ -57,6 +57,9 @@ func (t *truth) claimed(s *server, a *agent) {
 		return
 	}
 	r := s.state.Rollouts[g.Manifest]
+	if r.Plan == nil {
+		return // it ended before it had one: nobody tries it
+	}
 	most := r.Plan.Header.CanaryMax
 	if most == 0 || r.Soaked || r.Glass != "" {
 		return
