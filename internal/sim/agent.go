@@ -404,9 +404,10 @@ func (a *agent) granted(g plan.Grant, from origin) {
 		Expires: a.now().Add(g.Expires.Sub(from.at))}
 	o.Within(hp.Windows, a.w.now.Add(a.wall), a.now(), trust.Slack)
 	a.turn(func() []host.Effect {
-		seen := a.core.MaxTerm
+		seen, held := a.core.MaxTerm, a.core.Offer
+		again := held != nil && held.Grant == o.Grant && held.Prepared
 		effects := a.core.Granted(o, a.now())
-		a.w.truth.offered(a, &o, seen)
+		a.w.truth.offered(a, &o, seen, again)
 		return effects
 	})
 }

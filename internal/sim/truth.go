@@ -108,15 +108,18 @@ func (t *truth) unheard(s *server, a *agent) {
 }
 
 // offered checks that a host takes no offer of a server that was replaced, as far
-// as it can know.
-func (t *truth) offered(a *agent, o *host.Offer, seen uint64) {
+// as it can know. One that is offered again while its claim is out is not taken anew:
+// the claim may wait for its answer until hosts are heard, and words come meanwhile.
+func (t *truth) offered(a *agent, o *host.Offer, seen uint64, again bool) {
 	if a.core.MaxTerm < seen {
 		a.w.violate("S31", "%s has seen term %d and forgets it for term %d", a.name, seen, a.core.MaxTerm)
 	}
 	if a.core.Offer == nil || a.core.Offer.Grant != o.Grant {
 		return
 	}
-	t.obeys(a)
+	if !again {
+		t.obeys(a)
+	}
 	if t.floor == nil {
 		t.floor = map[string]uint64{}
 	}

@@ -4,6 +4,7 @@ const (
 	step     = "internal/core/host/step.go"
 	agent    = "internal/core/host/agent.go"
 	hstate   = "internal/core/host/state.go"
+	hwords   = "internal/core/host/override.go"
 	repair   = "internal/core/host/repair.go"
 	verifier = "internal/trust/verifier.go"
 	tplan    = "internal/trust/plan.go"
@@ -38,6 +39,10 @@ var hosts = []Fault{
 		From: "if a.Declined == o.Grant {", To: "if a.Declined == o.Grant && !ON {"},
 	{Name: "a host obeys a server that was replaced", File: agent, Finds: []string{"S31"},
 		From: "if o.Term < a.MaxTerm {", To: "if o.Term < a.MaxTerm && !ON {"},
+	{Name: "a host takes what a signed word forbids", File: agent, Finds: []string{"S18"},
+		From: "case a.forbidden(&o) != nil:", To: "case a.forbidden(&o) != nil && !ON:"},
+	{Name: "a host goes on preparing what a signed word forbids", File: hwords, Finds: []string{"S18"}, First: 1025,
+		From: "if t := a.forbidden(o); t != nil {", To: "if t := a.forbidden(o); t != nil && !ON {"},
 	{Name: "the dead man's switch fires at once", File: step, Finds: []string{"S38"},
 		From: "if t.s.ConfirmBy.Reached(t.now) {", To: "if t.s.ConfirmBy.Reached(t.now) || ON && t.s.ConfirmBy != 0 && t.now.Sub(t.s.CompletedAt) >= 5000 {"},
 	{Name: "one look that fails is a sustained failure", File: step, Finds: []string{"S38"},
