@@ -112,7 +112,7 @@ func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) 
 		}
 	case fleet.OverrideRollback:
 		if r != nil && !r.Reverting {
-			d.endOffers("rollout "+r.Name+" is rolled back", func(g *Grant, _ string) bool { return g.Manifest == r.Manifest })
+			d.endOffers("rollout "+r.Name+" is rolled back", func(g *Grant, _ string) bool { return g.Purpose == host.Forward && g.Manifest == r.Manifest })
 			d.add("", rollbackOf(r, t, actor))
 		}
 	case fleet.OverridePromote:
@@ -135,15 +135,16 @@ func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) 
 	case fleet.OverrideFreeze:
 		d.endOffers("channel "+t.Channel+" is frozen", func(g *Grant, _ string) bool {
 			of := d.s.Rollouts[g.Manifest]
-			return of != nil && of.Channel == t.Channel
+			return g.Purpose == host.Forward && of != nil && of.Channel == t.Channel
 		})
 	}
 }
 
-// endOffers takes back what was offered forward and not claimed, where hit.
+// endOffers takes back what was offered and not claimed, where hit. No host is kept
+// from going back.
 func (d *decider) endOffers(reason string, hit func(g *Grant, host string) bool) {
 	for _, name := range d.s.HostNames() {
-		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Purpose == host.Forward && hit(g, name) {
+		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Purpose != host.Back && hit(g, name) {
 			d.add(name, event.GrantEnded{Grant: g.ID, Reason: reason})
 		}
 	}

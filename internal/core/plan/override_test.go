@@ -480,11 +480,11 @@ func TestS17SignedQuarantineHoldsRepairs(t *testing.T) {
 	w := budgeted(t, "h0", 1)
 	w.drift("h0")
 	w.wantRepairing("h0")
+	offered := w.s.Hosts["h0"].Grant.ID
 	w.push(w.word(fleet.OverrideQuarantine, bundles[0]))
-	if g := w.s.Hosts["h0"].Grant; g != nil {
-		if _, err := plan.Claim(w.s, "h0", g.ID, w.now); err == nil {
-			t.Fatal("S17: the claim of a repair of a quarantined bundle was taken")
-		}
+	w.wantRepairing("") // as with a quarantine by token: the slot is free at once
+	if _, err := plan.Claim(w.s, "h0", offered, w.now); err == nil {
+		t.Fatal("S17: the claim of a repair of a quarantined bundle was taken")
 	}
 	w.now = w.now.Add(10 * clock.Minute)
 	w.tick()
