@@ -31,7 +31,7 @@ type agent struct {
 	acked    uint64
 	inc      uint64
 	trusted  trust.State
-	version  uint64          // of the newest documents seen, where nothing is signed
+	seen     edition         // the newest documents seen, where nothing is signed
 	running  digest.Digest   // what really runs
 	acting   digest.Digest   // what is being activated, or empty
 	stages   bool            // nothing is switched here without a reboot
@@ -59,7 +59,8 @@ type agent struct {
 	probing     int
 	dueAt       clock.Instant
 	follower    *verify.Follower
-	heard       digest.Digest   // which list of overrides it took whole
+	heard       digest.Digest // which list of overrides it took whole, and in which epoch
+	heardIn     uint64
 	working     map[string]bool // repairs that are timed to end
 	gaveUp      []string        // repairs that failed in the present window
 	mark        uint64          // that the server gave this process last
@@ -96,7 +97,7 @@ func (a *agent) enrol() {
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
-	if !s.admits(a.name) {
+	if !s.admits(a.name) || !s.verifies(a.name) {
 		a.w.after(30*clock.Second, a.enrol)
 		return
 	}
@@ -107,7 +108,7 @@ func (a *agent) enrol() {
 	}
 	a.inc, a.serial, a.issued, a.enrolling = ev.Incarnation, ev.Serial, s.now()/1000*1000, false
 	if a.w.notary != nil {
-		a.trusted = a.w.notary.begin
+		a.trusted = s.begins()
 	}
 	a.w.backedUp()
 	a.start()
@@ -118,7 +119,7 @@ func (a *agent) start() {
 	a.life++
 	a.sending, a.dueAt, a.mark = false, 0, 0
 	clear(a.working)
-	a.gaveUp, a.heard = nil, ""
+	a.gaveUp, a.heard, a.heardIn = nil, "", 0
 	a.w.trace("%s starts", a.name)
 	if a.w.notary != nil {
 		a.follow()
@@ -313,8 +314,9 @@ func (a *agent) greet() {
 			if s.term <= term && (repairing == "" || h.Grant != nil && h.Grant.Claimed && h.Grant.ID == repairing) {
 				s.told[a.name] = last
 			}
-			at, words := h.Seq, s.words()
+			at, words, root, release := h.Seq, s.words(), s.state.Root.Version, s.edition()
 			a.w.send(a, func() {
+				a.catchUp(root, release)
 				a.learn(words)
 				if process == a.process() {
 					a.mark = mark
@@ -348,7 +350,7 @@ func (a *agent) poll() {
 			return
 		}
 		s.park(a, func(g *plan.Grant, at clock.Instant) {
-			from := origin{term: s.term, version: s.state.Release.Version, at: at}
+			from := origin{term: s.term, release: s.edition(), at: at}
 			a.w.send(a, func() {
 				if a.asked == id && a.up {
 					a.polled(g, from)
@@ -363,11 +365,12 @@ func (a *agent) poll() {
 	})
 }
 
-// origin is what a server adds to a grant: its term, the version of its newest
-// documents, and when it answered.
+// origin is what a server adds to a grant: its term, its newest release, and when it
+// answered.
 type origin struct {
-	term, version uint64
-	at            clock.Instant
+	term    uint64
+	release edition
+	at      clock.Instant
 }
 
 func (a *agent) polled(g *plan.Grant, from origin) {
@@ -395,7 +398,7 @@ func (a *agent) granted(g plan.Grant, from origin) {
 	var hp fleet.HostPlan
 	if held := a.core.Offer; held != nil && held.Grant == g.ID {
 		hp = held.Plan
-	} else if p, ok := a.planOf(&g, from.version); ok {
+	} else if p, ok := a.planOf(&g, from.release); ok {
 		hp = p
 	} else {
 		return

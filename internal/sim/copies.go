@@ -57,7 +57,7 @@ func (a *agent) twin() *agent {
 		return nil
 	}
 	c.chain, c.said, c.acked = slices.Clone(a.chain), slices.Clone(a.said), a.acked
-	c.trusted, c.version = a.trusted, a.version
+	c.trusted, c.seen = a.trusted, a.seen
 	c.running, c.acting, c.stages, c.staged = a.running, a.acting, a.stages, a.staged
 	c.drift = maps.Clone(a.drift)
 	if s := a.w.truth.since[a.key]; s != nil {

@@ -220,7 +220,7 @@ func (a *agent) again() {
 	}
 	a.halt()
 	a.core, a.chain, a.said, a.acked = host.Agent{}, nil, nil, 0
-	a.trusted, a.version, a.heard = trust.State{}, 0, ""
+	a.trusted, a.seen, a.heard = trust.State{}, edition{}, ""
 	a.running, a.acting, a.staged, a.unproven, a.mark = "", "", 0, false, 0
 	clear(a.drift)
 	a.w.truth.forgets(a.key)

@@ -194,14 +194,15 @@ func (l library) Manifest(d digest.Digest) (*rollout.Manifest, error) {
 // keeps its manifest when draw says that nothing changed for it.
 func (w *World) release() event.ReleaseAccepted {
 	w.version++
-	ev := event.ReleaseAccepted{Version: w.version, Epoch: 1, Ref: fmt.Sprintf("r%d", w.version), Actor: "releaser", ChannelEdge: w.fleet.edges,
+	now := w.edition()
+	ev := event.ReleaseAccepted{Version: now.version, Epoch: now.epoch, Ref: fmt.Sprintf("r%d", w.version), Actor: "releaser", ChannelEdge: w.fleet.edges,
 		Resolved: digest.Of(fmt.Append(nil, "resolved", w.version))}
 	w.releases = append(w.releases, map[string][]fleet.ManifestRef{})
 	for _, c := range w.fleet.channels {
 		if w.cfg.Drill != nil || w.rand.IntN(5) > 0 || len(w.listed[c]) == 0 {
 			m := w.manifest(c)
 			w.docs[m.Digest] = m
-			refs := append([]fleet.ManifestRef{{Rollout: m.Header.Rollout(), Digest: m.Digest, Version: w.version}}, w.listed[c]...)
+			refs := append([]fleet.ManifestRef{{Rollout: m.Header.Rollout(), Digest: m.Digest, Version: now.version}}, w.listed[c]...)
 			w.listed[c] = refs[:min(8, len(refs))]
 		}
 		refs := slices.Clone(w.listed[c])
@@ -212,6 +213,7 @@ func (w *World) release() event.ReleaseAccepted {
 	if w.notary != nil {
 		w.notary.publish(&ev, w.now)
 	}
+	w.rebuild = false
 	w.verdicts = w.verdicts[:0:0]
 	if w.fleet.controls {
 		for _, c := range ev.Channels {
@@ -234,11 +236,12 @@ func (w *World) verdict(channel string, ref fleet.ManifestRef) event.ComplianceE
 }
 
 // snapshot is what a release lists for a channel.
-func (w *World) snapshot(version uint64, channel string) []fleet.ManifestRef {
-	if version == 0 || version > uint64(len(w.releases)) {
+func (w *World) snapshot(e edition, channel string) []fleet.ManifestRef {
+	n := w.nth(e)
+	if n == 0 || n > uint64(len(w.releases)) {
 		return nil
 	}
-	return w.releases[version-1][channel]
+	return w.releases[n-1][channel]
 }
 
 func (w *World) manifest(c string) *rollout.Manifest {
@@ -249,8 +252,9 @@ func (w *World) manifest(c string) *rollout.Manifest {
 	} else if w.rand.Float64() > d.soundness {
 		f = fault(1 + w.rand.IntN(int(faults)-1))
 	}
-	targets := []digest.Digest{w.bundle(c, "a", f), w.bundle(c, "b", sound)}
-	h := &fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Fleet: "sim", Epoch: 1, Version: w.version, IssuedAt: w.now},
+	targets := w.targets(c, f)
+	now := w.edition()
+	h := &fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Fleet: "sim", Epoch: now.epoch, Version: now.version, IssuedAt: w.now},
 		Channel: c, Ref: fmt.Sprintf("r%d", w.version), Policy: d.policies[c], Waves: slices.Clone(d.waves[c]),
 		FleetResolvedHash: digest.Of([]byte("plan")), Windows: d.windows[c],
 		Probes: []fleet.Probe{{Name: "health", Mode: fleet.Enforce, Interval: 5 * clock.Second, Timeout: clock.Second,
@@ -301,6 +305,17 @@ func (w *World) manifest(c string) *rollout.Manifest {
 	head, _ := json.Marshal(h)
 	m.Digest = digest.Of(head)
 	return m
+}
+
+// targets names the bundles of a channel's new manifest: new ones, or after a new root
+// sometimes those of before, built again.
+func (w *World) targets(c string, f fault) []digest.Digest {
+	list := w.built[c]
+	if !w.rebuild || list == nil {
+		list = []digest.Digest{w.bundle(c, "a", f), w.bundle(c, "b", sound)}
+	}
+	w.built[c] = list
+	return list
 }
 
 // bundle names a new bundle and fixes how it behaves.

@@ -115,6 +115,7 @@ func (p *planning) all() {
 	}
 	p.drifts()
 	p.ends()
+	p.rotations()
 }
 
 // host plans what goes wrong on one host.

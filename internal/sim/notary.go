@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,7 +32,6 @@ import (
 // up others.
 type notary struct {
 	w         *World
-	begin     trust.State
 	stamps    [][]byte // by release, oldest first
 	resolved  [][]byte
 	manifests map[string][][]byte      // by rollout name: the envelope, then forgeries of it
@@ -38,41 +39,69 @@ type notary struct {
 	trees     map[digest.Digest]*trust.Tree
 	leaves    map[digest.Digest][][]byte
 	words     map[digest.Digest]file   // overrides, by digest
-	verifier  trust.Verifier           // of a server
 	versions  map[digest.Digest]uint64 // of timestamps and snapshots that were signed
 }
 
-// keyring is made once: signatures cost more than the rest of a schedule.
+// keyring is made once: signatures cost more than the rest of a schedule. It has the
+// roots of all epochs with the keys of their roles.
 var keyring = sync.OnceValue(func() (k struct {
-	roles     map[trust.Role]trust.Signer
-	operators []trust.Signer // who have an override key
+	roles     []map[trust.Role]trust.Signer // by epoch
+	operators [][]trust.Signer              // who have an override key, by epoch
 	thief     trust.Signer
-	root      []byte
+	roots     [][]byte
+	names     []digest.Digest
+	forged    [][]byte // of the same versions, as a thief would have them
 }) {
-	k.roles = map[trust.Role]trust.Signer{}
-	spec := map[trust.Role]trust.RoleSpec{}
-	for _, r := range trust.Roles() {
-		k.roles[r] = signer(string(r))
-		spec[r] = trust.RoleSpec{Keys: []ed25519.PublicKey{k.roles[r].Public()}, Threshold: 1}
-	}
-	for i := range operators {
-		k.operators = append(k.operators, signer(fmt.Sprintf("%s %d", trust.RoleOverride, i)))
-	}
-	both := trust.RoleSpec{Threshold: 1}
-	for _, o := range k.operators {
-		both.Keys = append(both.Keys, o.Public())
-	}
-	spec[trust.RoleOverride] = both
 	k.thief = signer("thief")
-	root, err := trust.NewRoot(head(trust.TypeRoot, 1, epoch), epoch.Add(365*clock.Day), spec)
+	all, stolen := map[trust.Role]trust.Signer{}, map[trust.Role]trust.Signer{}
+	for _, r := range trust.Roles() {
+		stolen[r] = k.thief
+	}
+	var ops []trust.Signer
+	var before []trust.Signer
+	for n := uint64(1); n <= epochs; n++ {
+		for _, r := range trust.Roles() {
+			if n < epochs || r == trust.RoleRelease || r == trust.RoleTimestamp { // the last one goes on with the rest
+				all[r] = signer(string(r) + " " + strconv.FormatUint(n, 10))
+			}
+		}
+		if n < epochs {
+			ops = nil
+			for i := range operators {
+				ops = append(ops, signer(fmt.Sprintf("%s %d %d", trust.RoleOverride, n, i)))
+			}
+			all[trust.RoleOverride] = ops[0]
+		}
+		k.operators = append(k.operators, ops)
+		k.roles = append(k.roles, maps.Clone(all))
+		k.roots = append(k.roots, rootOf(n, all, ops, append(before, all[trust.RoleRoot])))
+		k.names = append(k.names, digest.Of(mustPayload(k.roots[n-1])))
+		k.forged = append(k.forged, rootOf(n, stolen, []trust.Signer{k.thief}, []trust.Signer{k.thief}))
+		before = []trust.Signer{all[trust.RoleRoot]}
+	}
+	return k
+})
+
+func rootOf(n uint64, roles map[trust.Role]trust.Signer, ops, signers []trust.Signer) []byte {
+	spec := map[trust.Role]trust.RoleSpec{}
+	for r, key := range roles {
+		spec[r] = trust.RoleSpec{Keys: []ed25519.PublicKey{key.Public()}, Threshold: 1}
+	}
+	all := trust.RoleSpec{Threshold: 1}
+	for _, o := range ops {
+		all.Keys = append(all.Keys, o.Public())
+	}
+	spec[trust.RoleOverride] = all
+	root, err := trust.NewRoot(head(trust.TypeRoot, edition{n, n}, epoch), epoch.Add(365*clock.Day), spec)
+	var env []byte
 	if err == nil {
-		k.root, err = trust.SignRoot(root, k.roles[trust.RoleRoot])
+		env, err = trust.SignRoot(root, slices.CompactFunc(signers, func(a, b trust.Signer) bool { return a.KeyID() == b.KeyID() })...)
 	}
 	if err != nil {
 		panic("sim: no root can be made: " + err.Error())
 	}
-	return k
-})
+	return env
+}
 
 func signer(name string) trust.Signer {
 	seed := make([]byte, ed25519.SeedSize)
@@ -84,28 +113,23 @@ func signer(name string) trust.Signer {
 	return s
 }
 
-func head(docType string, version uint64, at clock.Instant) fleet.Document {
-	return fleet.Document{Type: docType, Fleet: "sim", Epoch: 1, Version: version, IssuedAt: at}
+func head(docType string, e edition, at clock.Instant) fleet.Document {
+	return fleet.Document{Type: docType, Fleet: "sim", Epoch: e.epoch, Version: e.version, IssuedAt: at}
 }
 
 func newNotary(w *World) *notary {
-	s, err := trust.Begin("sim", keyring().root, "")
-	if err != nil {
-		w.violate("core", "%v", err)
-	}
-	v, err := trust.NewVerifier("sim", s)
-	if err != nil {
-		w.violate("core", "%v", err)
-	}
-	return &notary{w: w, begin: s, verifier: v, manifests: map[string][][]byte{}, names: map[string]digest.Digest{}, trees: map[digest.Digest]*trust.Tree{},
+	return &notary{w: w, manifests: map[string][][]byte{}, names: map[string]digest.Digest{}, trees: map[digest.Digest]*trust.Tree{},
 		leaves: map[digest.Digest][][]byte{}, versions: map[digest.Digest]uint64{}, words: map[digest.Digest]file{}}
 }
+
+// keys are those of the present epoch.
+func (n *notary) keys() map[trust.Role]trust.Signer { return keyring().roles[n.w.epoch-1] }
 
 func (n *notary) sign(role trust.Role, docType string, doc any) ([]byte, digest.Digest) {
 	raw, err := trust.Canonical(doc)
 	var env []byte
 	if err == nil {
-		env, err = trust.Sign(docType, raw, keyring().roles[role])
+		env, err = trust.Sign(docType, raw, n.keys()[role])
 	}
 	if err != nil {
 		n.w.violate("core", "%v", err)
@@ -142,7 +166,7 @@ func mustPayload(env []byte) []byte {
 
 // publish signs a release's snapshot and timestamp, and names the snapshot.
 func (n *notary) publish(ev *event.ReleaseAccepted, at clock.Instant) {
-	r := fleet.Resolved{Document: head(fleet.TypeResolved, ev.Version, at), Ref: ev.Ref, Channels: map[string]fleet.ResolvedChannel{},
+	r := fleet.Resolved{Document: head(fleet.TypeResolved, edition{ev.Epoch, ev.Version}, at), Ref: ev.Ref, Channels: map[string]fleet.ResolvedChannel{},
 		ChannelEdges: ev.ChannelEdge, Roster: digest.Of([]byte("roster")), Revocations: digest.Of([]byte("revocations"))}
 	for _, c := range ev.Channels {
 		r.Channels[c.Channel] = fleet.ResolvedChannel{Ref: ev.Ref, FreshnessWindow: c.FreshnessWindow, OnNewRef: c.OnNewRef, Manifests: c.Manifests}
@@ -150,7 +174,7 @@ func (n *notary) publish(ev *event.ReleaseAccepted, at clock.Instant) {
 	env, d := n.sign(trust.RoleRelease, fleet.TypeResolved, &r)
 	ev.Resolved = d
 	n.resolved = append(n.resolved, env)
-	t := fleet.Timestamp{Document: head(fleet.TypeTimestamp, ev.Version, at), Resolved: d, ResolvedVersion: ev.Version}
+	t := fleet.Timestamp{Document: head(fleet.TypeTimestamp, edition{ev.Epoch, ev.Version}, at), Resolved: d, ResolvedVersion: ev.Version}
 	env, at2 := n.sign(trust.RoleTimestamp, fleet.TypeTimestamp, &t)
 	n.stamps = append(n.stamps, env)
 	n.versions[d], n.versions[at2] = ev.Version, ev.Version
@@ -165,16 +189,21 @@ var errMissing = errors.New("there is no such document")
 func (s source) Trust(_ context.Context, file string) ([]byte, error) {
 	n := s.a.w.notary
 	list := n.stamps
-	switch {
-	case strings.HasSuffix(file, ".root.json"):
-		return nil, errMissing
-	case file == wire.TrustResolved:
+	if version, root := strings.CutSuffix(file, ".root.json"); root {
+		v, err := strconv.ParseUint(version, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		return s.root(v)
+	}
+	if file == wire.TrustResolved {
 		list = n.resolved
 	}
-	if len(list) == 0 {
+	newest := n.w.nth(n.w.server.edition())
+	if newest == 0 {
 		return nil, errMissing
 	}
-	return s.lie(list[len(list)-1], list...), nil
+	return s.lie(list[newest-1], list...), nil
 }
 
 // Manifest gives a rollout's manifest with the host's leaf, or something else.
@@ -277,7 +306,7 @@ func (a *agent) follow() {
 //
 // Where nothing is signed it keeps to the rule of trust by version and digest: no
 // snapshot older than one seen, no manifest that it does not list.
-func (a *agent) planOf(g *plan.Grant, version uint64) (fleet.HostPlan, bool) {
+func (a *agent) planOf(g *plan.Grant, release edition) (fleet.HostPlan, bool) {
 	m := a.w.docs[g.Manifest]
 	if m == nil {
 		a.w.violate("S3", "%s is granted %s of a manifest that was never released", a.name, g.ID)
@@ -287,10 +316,10 @@ func (a *agent) planOf(g *plan.Grant, version uint64) (fleet.HostPlan, bool) {
 		return *m.HostPlan(a.name), true
 	}
 	if a.follower == nil {
-		if version < a.version || !slices.ContainsFunc(a.w.snapshot(version, m.Header.Channel), func(r fleet.ManifestRef) bool { return r.Digest == g.Manifest }) {
+		if release.before(a.seen) || !slices.ContainsFunc(a.w.snapshot(release, m.Header.Channel), func(r fleet.ManifestRef) bool { return r.Digest == g.Manifest }) {
 			return fleet.HostPlan{}, false
 		}
-		a.version = version
+		a.seen = release
 		return *m.HostPlan(a.name), true
 	}
 	p, err := a.follower.Plan(context.Background(), g.Rollout, g.Manifest)
@@ -338,7 +367,11 @@ func (t *truth) trusts(a *agent, s trust.State) {
 			a.w.violate("S5", "%s falls back from version %d of %s to %d", a.name, was.Version, docType, m.Version)
 		}
 		if docType == trust.TypeRoot {
+			t.roots(a, was, m, s.Root)
 			continue
+		}
+		if m.Digest == "" {
+			continue // what the token asks for at least
 		}
 		if v, signed := a.w.notary.versions[m.Digest]; !signed || v != m.Version {
 			a.w.violate("S32", "%s takes version %d of %s, which nobody signed", a.name, m.Version, docType)
@@ -364,11 +397,13 @@ func (t *truth) accepts(a *agent, p *verify.Plan) {
 	if want := m.HostPlan(a.name); want == nil || !reflect.DeepEqual(hp, *want) {
 		a.w.violate("S4", "%s accepts a plan in %s that holds what nobody signed: %+v", a.name, hp.Rollout, hp)
 	}
-	v := a.trusted.Marks[fleet.TypeResolved].Version
-	if stamp := a.trusted.Marks[fleet.TypeTimestamp].Version; stamp != v {
-		a.w.violate("S6", "%s joins a timestamp of version %d with a snapshot of version %d", a.name, stamp, v)
+	t.current(a, p)
+	mark := a.trusted.Marks[fleet.TypeResolved]
+	v := edition{mark.Epoch, mark.Version}
+	if stamp := a.trusted.Marks[fleet.TypeTimestamp]; stamp.Epoch != v.epoch || stamp.Version != v.version {
+		a.w.violate("S6", "%s joins a timestamp of version %d with a snapshot of version %d", a.name, stamp.Version, v.version)
 	}
 	if !slices.ContainsFunc(a.w.snapshot(v, hp.Channel), func(r fleet.ManifestRef) bool { return r.Digest == hp.Manifest }) {
-		a.w.violate("S6", "%s accepts %s, which its snapshot of version %d does not list", a.name, hp.Rollout, v)
+		a.w.violate("S6", "%s accepts %s, which its snapshot of version %d does not list", a.name, hp.Rollout, v.version)
 	}
 }

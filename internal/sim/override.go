@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // Signed overrides: operators keep the files of what they signed, push them to a
@@ -29,7 +30,7 @@ func (w *World) word(o fleet.Override) override.Taken {
 // draft fills in what every override says.
 func (w *World) draft(o fleet.Override) override.Taken {
 	w.drafts++
-	o.Document = head(fleet.TypeOverride, uint64(w.now), w.now)
+	o.Document = head(fleet.TypeOverride, edition{w.epoch, uint64(w.now)}, w.now)
 	o.ID, o.Reason = fmt.Sprintf("o-%d", w.drafts), "drill"
 	_, most := o.Action.Life()
 	o.NotAfter = w.now.Add(most)
@@ -81,12 +82,16 @@ var drawnActions = slices.DeleteFunc(slices.Clone(fleet.OverrideActions), func(a
 // signatures it verifies them first.
 func (s *server) hear(t override.Taken) {
 	if n := s.w.notary; n != nil {
-		v, err := n.verifier.Override(n.words[t.Digest].env, s.now())
+		var o trust.Verified[fleet.Override]
+		v, err := s.verifier()
+		if err == nil {
+			o, err = v.Override(n.words[t.Digest].env, s.now())
+		}
 		if err != nil {
 			s.w.trace("the server refuses override %s (%s): %v", t.ID, t.Action, err)
 			return
 		}
-		t.Override = v.Value()
+		t.Override = o.Value()
 		s.w.truth.sworn("the server", s.w, &t, n.words[t.Digest].signed)
 	}
 	s.try(plan.Override(s.state, t, "operator", s.now()))
@@ -149,18 +154,20 @@ func nameOf(list []override.Taken) digest.Digest {
 // learn has a host take the overrides that a server shows, if they are others than
 // it took last. A server that lies leaves some out and makes others up.
 func (a *agent) learn(list []override.Taken) {
-	if len(list) == 0 || !a.up {
+	epoch := a.keyEpoch()
+	news := epoch > 1 && epoch != a.heardIn // the words of before have ended
+	if !a.up || len(list) == 0 && !news {
 		return
 	}
 	name := nameOf(list)
-	if a.heard == name {
+	if a.heard == name && !news {
 		return
 	}
 	var words []override.Taken
 	for _, t := range list {
 		lied := a.w.faulty(Lies, 0.2)
 		if a.follower == nil {
-			if !lied {
+			if !lied && t.Epoch == epoch {
 				words = append(words, t)
 			}
 			continue
@@ -178,13 +185,16 @@ func (a *agent) learn(list []override.Taken) {
 		words = append(words, override.Taken{Override: v.Value(), Digest: v.Digest()})
 	}
 	if len(words) == len(list) {
-		a.heard = name
+		a.heard, a.heardIn = name, epoch
 	}
 	a.turn(func() []host.Effect {
-		effects, _ := a.core.Ordered(a.name, 1, words)
+		effects, _ := a.core.Ordered(a.name, epoch, words)
 		a.w.truth.hears(a, words)
 		return effects
 	})
+	if news && a.up {
+		a.w.truth.outlives(a, epoch)
+	}
 }
 
 // hears takes down what a host was told, and that it forgets nothing of it.

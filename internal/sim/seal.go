@@ -17,7 +17,7 @@ type file struct {
 
 // signed has so many operators sign an override.
 func (n *notary) signed(t *override.Taken, by int) {
-	env, err := trust.SignOverride(t.Override, keyring().operators[:by]...)
+	env, err := trust.SignOverride(t.Override, keyring().operators[n.w.epoch-1][:by]...)
 	if err != nil {
 		n.w.violate("core", "%v", err)
 	}
@@ -28,7 +28,7 @@ func (n *notary) signed(t *override.Taken, by int) {
 // cosign has the other operators sign it too.
 func (n *notary) cosign(t *override.Taken) {
 	f := n.words[t.Digest]
-	env, err := trust.AddSignatures(f.env, keyring().operators[f.signed:]...)
+	env, err := trust.AddSignatures(f.env, keyring().operators[t.Epoch-1][f.signed:]...)
 	if err != nil {
 		n.w.violate("core", "%v", err)
 	}

@@ -153,10 +153,7 @@ func (w *World) push() {
 func (w *World) accept(ev event.ReleaseAccepted) {
 	s := w.server
 	ts := event.TimestampAccepted{Version: ev.Version, IssuedAt: w.now, Resolved: ev.Resolved}
-	events := []event.Event{ev}
-	if s.state.Root.Version == 0 {
-		events = []event.Event{event.RootTrusted{Version: 1, Epoch: 1}, ev}
-	}
+	events := append(s.roots(), ev)
 	for _, v := range w.verdicts {
 		events = append(events, v)
 	}
@@ -198,9 +195,10 @@ func (w *World) again() {
 	if early {
 		w.remind()
 	}
-	if s.state.Release.Version < w.truth.released.Version {
+	if r := &w.truth.released; r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
 		w.accept(w.truth.released)
 	}
+	w.trust()
 	if !early {
 		w.remind()
 	}

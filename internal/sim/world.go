@@ -96,7 +96,11 @@ type World struct {
 	docs     library
 	bundles  map[digest.Digest]bundle
 	listed   map[string][]fleet.ManifestRef
-	version  uint64
+	version  uint64                      // of the newest release, counted over all epochs
+	epoch    uint64                      // of keys, and the version of the newest root
+	starts   []uint64                    // how many releases there were before each epoch
+	rebuild  bool                        // the next release has the content of the last one
+	built    map[string][]digest.Digest  // that content, by channel
 	backTo   uint64                      // the release that is rolled back to, or zero
 	verdicts []event.ComplianceEvaluated // on the newest release
 	// releases is what each version listed, by channel.
@@ -201,6 +205,7 @@ func build(cfg Config) *World {
 		cfg.Releases = 1 + r.IntN(4)
 	}
 	w := &World{cfg: cfg, now: epoch, docs: library{}, bundles: map[digest.Digest]bundle{},
+		epoch: 1, starts: []uint64{0}, built: map[string][]digest.Digest{},
 		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, calm: epoch.Add(cfg.Faulty)}
 	w.end = w.calm.Add(4 * clock.Hour)
 	if cfg.Drill != nil {
