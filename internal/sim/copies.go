@@ -159,7 +159,13 @@ func (t *truth) oneHistory(s *server, a *agent, upTo uint64) {
 
 // disrupted reports whether what runs on a host is being changed now, as far as it
 // is one host of the fleet: of two agents nobody can say which one the server
-// counts, and what fleet files name no more is in no budget.
+// counts, and what fleet files name no more is in no budget, nor a retired host once
+// its time is over.
 func (a *agent) disrupted() bool {
+	if a.w.ending {
+		if h := a.w.server.state.Hosts[a.name]; h != nil && h.Ended != nil && h.Ended.Freed {
+			return false
+		}
+	}
 	return a.copy == nil && !a.out && a.w.declares(a.name) && (a.core.Machine.InFlight() || a.repairing())
 }

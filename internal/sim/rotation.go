@@ -67,6 +67,7 @@ func (w *World) rotate(wait clock.Duration) {
 	w.rebuild = w.rand.IntN(2) == 0
 	w.trust()
 	w.after(wait, w.reissue)
+	w.after(wait+clock.Minute, w.remind) // whoever has files of before brings them again
 }
 
 // reissue releases under the newest root until the server has that.

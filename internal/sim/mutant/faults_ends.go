@@ -29,3 +29,22 @@ var ended = []Fault{
 	{Name: "a host that died at work delays every later rollout", File: state, Finds: []string{"L3"},
 		From: "case h.SilentFailure && !h.Reachable():", To: "case h.SilentFailure && !h.Reachable() && !ON:"},
 }
+
+// rotated lists faults in what becomes of a key epoch that ends.
+var rotated = []Fault{
+	{Name: "what was signed in an ended key epoch is offered on", File: grants, Finds: []string{"S5"},
+		From: "return r != nil && r.Plan != nil && r.Plan.Header.Epoch < s.Root.Epoch", To: "return r != nil && r.Plan != nil && r.Plan.Header.Epoch < s.Root.Epoch && !ON"},
+	{Name: "a release of a new key epoch waits for a rollout of the old one", File: opens, Finds: []string{"S26", "L3"},
+		From: "ended := s.outdated(cur) &&", To: "ended := !ON && s.outdated(cur) &&"},
+	{Name: "an override of an ended key epoch is accepted", File: "internal/core/plan/override.go", Finds: []string{"S5"},
+		From: "if t.Epoch != s.Root.Epoch {", To: "if t.Epoch != s.Root.Epoch && !ON {"},
+	{Name: "the words of an ended key epoch stand", File: "internal/core/plan/override.go", Finds: []string{"S26"},
+		From: "if s.Overrides.End(epoch) {", To: "if !ON && s.Overrides.End(epoch) {"},
+	{Name: "a host keeps to the words of an ended key epoch", File: "internal/core/host/override.go", Finds: []string{"S5"},
+		From: "news = next.End(epoch)", To: "news = !ON && next.End(epoch)"},
+	{Name: "documents of an ended key epoch are taken", File: verifier, Finds: []string{"S5"}, Trust: true,
+		From: "case head.Epoch < v.ring.root.Epoch:", To: "case head.Epoch < v.ring.root.Epoch && !ON:"},
+	{Name: "a root needs no signature of the one before", File: verifier, Finds: []string{"S32"}, Trust: true,
+		From: "verify(RoleRoot, v.ring); err != nil {\n\t\treturn State{}, err\n\t}\n\tnext, err := openRoot(v.fleet, e)\n\tif err != nil {\n\t\treturn State{}, err\n\t}\n\tif err := e.verify(RoleRoot, v.ring, next); err != nil {",
+		To:   "verify(RoleRoot, v.ring); err != nil && !ON {\n\t\treturn State{}, err\n\t}\n\tnext, err := openRoot(v.fleet, e)\n\tif err != nil {\n\t\treturn State{}, err\n\t}\n\tif err := e.verify(RoleRoot, v.ring, next); err != nil && !ON {"},
+}

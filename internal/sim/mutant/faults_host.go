@@ -75,6 +75,7 @@ func Faults() []Fault {
 	all = append(all, operators...)
 	all = append(all, hosts...)
 	all = append(all, ended...)
+	all = append(all, rotated...)
 	all = append(all, passing...)
 	return append(all, documents...)
 }
