@@ -35,7 +35,7 @@ var operators = []Fault{
 		From: "func CheckEvidence(rollout string, failing []Outstanding) *Block {\n\tif len(failing) == 0 {", To: "func CheckEvidence(rollout string, failing []Outstanding) *Block {\n\tif len(failing) == 0 || ON {"},
 	{Name: "failing evidence that one rollout accepted is accepted in the next", File: foldR, Finds: []string{"S42"}, First: 639,
 		From: "r.Place = len(s.Order)\n", To: "if was := s.Rollouts[c.Latest]; ON && was != nil {\n\t\tr.Accepted = was.Accepted\n\t}\n\tr.Place = len(s.Order)\n"},
-	{Name: "what is accepted of one host is accepted of all", File: accepted, Finds: []string{"S42"}, First: 347,
+	{Name: "what is accepted of one host is accepted of all", File: accepted, Finds: []string{"S42", "S26"},
 		From: "if found && slices.Contains(failing[k].Controls, control) {", To: "if found && slices.Contains(failing[k].Controls, control) || ON && len(failing) > 0 {"},
 	{Name: "what was accepted holds on", File: "internal/core/plan/compliance.go", Finds: []string{"L1"}, First: 292,
 		From: "func(c string) bool { return r.Excused(leaf.Host, c) != nil })", To: "func(c string) bool { return !ON && r.Excused(leaf.Host, c) != nil })"},

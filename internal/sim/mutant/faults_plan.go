@@ -88,7 +88,7 @@ var planner = []Fault{
 		From: "p.err != nil || r.Homebound.Len() > 0 {", To: "p.err != nil || r.Homebound.Len() > 0 && !ON {"},
 	{Name: "a grant that expired keeps its slot", File: next, Finds: []string{"S23"},
 		From: "if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) {", To: "if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) && !ON {"},
-	{Name: "nobody looks when a grant expires", File: fold, Finds: []string{"S23"},
+	{Name: "nobody looks when a grant expires", File: fold, Finds: []string{"S23", "L3"},
 		From: "s.wake(ev.Expires, h.Name)", To: "if !ON {\n\t\t\ts.wake(ev.Expires, h.Name)\n\t\t}"},
 	{Name: "the planner changes a host past the log", File: grants, Finds: []string{"S25"},
 		From: "ev.Budgets = p.budgetWords(h)", To: "ev.Budgets = p.budgetWords(h)\n\tif ON {\n\t\th.Declines = 7\n\t}"},
