@@ -184,7 +184,8 @@ func (w *World) backedUp() {
 	w.log.whole = len(w.log.entries)
 }
 
-// again pushes the newest release to a server that may have forgotten it.
+// again pushes the newest release to a server that may have forgotten it, until a
+// server has it: a push that a server dies at is repeated.
 func (w *World) again() {
 	s := w.server
 	if s.down {
@@ -195,8 +196,12 @@ func (w *World) again() {
 	if early {
 		w.remind()
 	}
-	if r := &w.truth.released; r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
+	if r := &w.truth.released; !s.down && r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
 		w.accept(w.truth.released)
+	}
+	if s.down {
+		w.after(5*clock.Second, w.again)
+		return
 	}
 	w.trust()
 	if !early {
