@@ -260,16 +260,42 @@ func (s *stage) probe(now *lie) (claimed bool) {
 	before := len(s.liar.claims)
 	s.liar.mu.Unlock()
 	s.liar.arm(now)
-	s.liar.say(renamed(s.t, s.dispatched(), grant))
+	offer := renamed(s.t, s.dispatched(), grant)
+	s.liar.say(offer)
 	s.flush()
 	s.settled(now.name, now)
+	s.heard(now, offer)
 	s.liar.arm(nil)
 	s.unchanged(now.name)
-	// The agent may have made up its mind before the last byte was written.
-	until(s.t, now.name+" was told", func() bool { return s.liar.served(now) > 0 })
 	s.liar.mu.Lock()
 	defer s.liar.mu.Unlock()
 	return len(s.liar.claims) > before
+}
+
+// heard waits until the lie was told. The agent may have made up its mind before the
+// last byte was written; and a poll that took the offer may have been over, since a
+// lie can break the connection that it shares: then the offer is made again.
+func (s *stage) heard(now *lie, offer []byte) {
+	s.t.Helper()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	repeated := false
+	until(s.t, now.name+" was told", func() bool {
+		select {
+		case <-again.C:
+			select {
+			case s.liar.answers <- offer:
+				repeated = true
+			default:
+			}
+		default:
+		}
+		return s.liar.served(now) > 0
+	})
+	if repeated {
+		s.flush()
+		s.settled(now.name, now)
+	}
 }
 
 // reach notes that a field of a message was lied about.
