@@ -54,7 +54,11 @@ func (a verbs) showMetrics(m operator.HostMetrics) error {
 		return nil
 	}
 	var s metrics.Sample
-	if err := json.Unmarshal(m.Metrics, &s); err != nil {
+	err := json.Unmarshal(m.Metrics, &s)
+	if err == nil {
+		err = s.Check()
+	}
+	if err != nil {
 		return fmt.Errorf("what host %s measured cannot be read: %w; -o json shows it", m.Host, err)
 	}
 	a.showHost(s.Host)
