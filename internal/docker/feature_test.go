@@ -36,7 +36,7 @@ var features = []struct {
 	{"clean-up only when it is safe", []string{"docker/image.TestS37CollectByReference", "docker/volume.TestS37AllowedRemovalWaitsForUsers", "docker.TestS35WhatOthersHaveIsLeftAlone", "docker.TestMassRemoval"}},
 	{"declarations faster than they are carried out", []string{"docker.TestS37NothingThatIsStillDeclaredIsTouched", "docker.TestOneFailureIsItsOwn", "docker.TestFourAgentsOnOneEngine"}},
 	{"status at once, per resource", []string{"docker.TestOneFailureIsItsOwn", "docker.TestHungEngineIsUnknownAndNeverAskedTwice"}},
-	{"heartbeat with metrics of host, GPUs and workspaces", []string{"api.TestHeartbeatMetrics", "agent/metrics.TestGPUs", "agent/metrics.TestRealWorkspace", "agent/metrics.TestContainerOfTheEngine"}},
+	{"heartbeat with metrics of host, GPUs and workspaces", []string{"api.TestHeartbeatMetrics", "agent/nvidia.TestGPUs", "agent/measure.TestRealWorkspace", "agent/measure.TestContainerOfTheEngine"}},
 	{"the server's reply tunes settings", []string{"api.TestSettingsReachTheirHost", "agent/delegated.TestTune", "e2e.TestLyingSettings"}},
 	{"a disabled host stops its workspaces", []string{"docker.TestDisabledHost"}},
 	{"the failure of one is its own", []string{"docker.TestOneFailureIsItsOwn", "core/deploy.TestFailuresAreContained"}},

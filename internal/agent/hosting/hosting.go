@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
-	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/stream"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -107,7 +107,7 @@ type Hosting struct {
 	docker  *docker.Host // nil without an engine
 	router  *router.Router
 	streams *stream.Set
-	metrics *metrics.Collector
+	metrics *measure.Collector
 
 	news     atomic.Uint64
 	tuned    atomic.Pointer[tuned]
@@ -149,7 +149,7 @@ func Open(ctx context.Context, o Options) (*Hosting, error) {
 			return nil, err
 		}
 	}
-	h.metrics = metrics.New(metrics.Options{
+	h.metrics = measure.New(measure.Options{
 		Settings: h.chosen(), DiskPaths: []string{o.Root, o.StateDir},
 		Report: func(problem string) { o.Log.Warn("metrics", "problem", problem) },
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/agent/metrics"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -44,7 +45,7 @@ func (h *Hosting) measure(ctx context.Context, b *wire.Heartbeat) error {
 	if !chosen.Host && !chosen.GPU && !chosen.Workspaces {
 		return nil
 	}
-	in := metrics.Input{Runtimes: b.Runtimes}
+	in := measure.Input{Runtimes: b.Runtimes}
 	if b.Engine != nil && b.Engine.Problem == "" {
 		in.Engine = &metrics.Engine{Version: b.Engine.Version, APIVersion: b.Engine.API, StorageDriver: b.Engine.Storage}
 	}
@@ -54,7 +55,7 @@ func (h *Hosting) measure(ctx context.Context, b *wire.Heartbeat) error {
 			h.o.Log.Debug("containers could not be listed for measuring", "error", err)
 		}
 		for _, t := range targets {
-			in.Targets = append(in.Targets, metrics.Target{Name: t.Name, PID: t.PID, ContainerID: t.ID})
+			in.Targets = append(in.Targets, measure.Target{Name: t.Name, PID: t.PID, ContainerID: t.ID})
 		}
 	}
 	raw, err := json.Marshal(h.metrics.Collect(ctx, h.o.Now(), in))

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/agent/delegated"
-	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -73,8 +73,8 @@ func mustJSON(v any) []byte {
 }
 
 // chosen is what is measured: everything, unless it was turned off.
-func (h *Hosting) chosen() metrics.Settings {
+func (h *Hosting) chosen() measure.Settings {
 	on := func(b *bool) bool { return b == nil || *b }
 	m := h.tuned.Load().Settings.Metrics
-	return metrics.Settings{Host: on(m.Host), GPU: on(m.GPU), Workspaces: on(m.Workspaces)}
+	return measure.Settings{Host: on(m.Host), GPU: on(m.GPU), Workspaces: on(m.Workspaces)}
 }

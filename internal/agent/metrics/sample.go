@@ -8,7 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/system"
 )
 
-// Bounds of a sample. Check refuses what is above them, and Collect never makes it.
+// Bounds of a sample. Check refuses what is above them, and nothing above them is measured.
 const (
 	MaxInteger    = 1<<53 - 1 // survives JSON in every reader
 	MaxText       = 256       // bytes of one string
@@ -18,6 +18,8 @@ const (
 	MaxInterfaces = 64
 	MaxRuntimes   = 32
 	MaxProblems   = 16
+
+	MinTemperature = -273 // degrees Celsius; nothing else is below zero
 )
 
 // Sample is one collection. Every number is an integer with its unit in its
@@ -143,7 +145,7 @@ func checkValue(name string, v reflect.Value) error {
 			return fmt.Errorf("%s is not valid text of at most %d bytes", name, MaxText)
 		}
 	case reflect.Int64:
-		if n := v.Int(); n > MaxInteger || n < minTemperature || n < 0 && !isTemperature(name) {
+		if n := v.Int(); n > MaxInteger || n < MinTemperature || n < 0 && !isTemperature(name) {
 			return fmt.Errorf("%s is %d, which is out of bounds", name, n)
 		}
 	default:
@@ -152,15 +154,13 @@ func checkValue(name string, v reflect.Value) error {
 	return nil
 }
 
-const minTemperature = -273
-
 func isTemperature(name string) bool {
 	const field = ".TemperatureC"
 	return len(name) > len(field) && name[len(name)-len(field):] == field
 }
 
-// text makes foreign text fit for a sample.
-func text(s string) string {
+// Text makes foreign text fit for a sample.
+func Text(s string) string {
 	s = system.Scrub(s, 3*len(s)) // room for what replaces invalid bytes
 	for len(s) > MaxText || !utf8.ValidString(s) {
 		s = s[:min(len(s)-1, MaxText)]
@@ -168,5 +168,5 @@ func text(s string) string {
 	return s
 }
 
-// count makes a counter fit for a sample.
-func count(v uint64) int64 { return int64(min(v, MaxInteger)) }
+// Count makes a counter fit for a sample.
+func Count(v uint64) int64 { return int64(min(v, MaxInteger)) }

@@ -1,4 +1,7 @@
-package metrics
+// Package procfs reads the small text files of /proc and /sys: whole, into a
+// buffer that is used again, and then by line, field and number without making
+// strings. Numbers do not overflow: what does not fit becomes the greatest value.
+package procfs
 
 import (
 	"bytes"
@@ -11,11 +14,11 @@ import (
 // maxFile bounds what is read of one file.
 const maxFile = 4 << 20
 
-// files reads small kernel files into one buffer that it reuses.
-type files struct{ buf []byte }
+// Files reads small kernel files into one buffer that it reuses.
+type Files struct{ buf []byte }
 
-// read returns the content, valid until the next read.
-func (f *files) read(path string) ([]byte, error) {
+// Content returns the whole of a file, at most 4 MiB; it is valid until the next call.
+func (f *Files) Content(path string) ([]byte, error) {
 	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -41,8 +44,8 @@ func (f *files) read(path string) ([]byte, error) {
 	}
 }
 
-// each calls visit with the names in a folder, without making a string of each.
-func (f *files) each(path string, visit func(name []byte)) error {
+// Each calls visit with the names in a folder, without making a string of each.
+func (f *Files) Each(path string, visit func(name []byte)) error {
 	fd, err := retry(func() (int, error) {
 		return syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	})
@@ -79,7 +82,7 @@ func parseDirents(b []byte, visit func(name []byte)) {
 	}
 }
 
-func (f *files) grow() {
+func (f *Files) grow() {
 	if f.buf == nil {
 		f.buf = make([]byte, 32<<10)
 	}
@@ -94,7 +97,7 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// vanished reports that a process or control group is not there any more.
-func vanished(err error) bool {
+// Vanished reports that a process or control group is not there any more.
+func Vanished(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENODEV)
 }

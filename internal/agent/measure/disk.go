@@ -1,29 +1,30 @@
-package metrics
+package measure
 
 import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/procfs"
 )
 
-// Pressure returns how many bytes of the file system that holds path are left
-// for programs without privileges, and how many it has. It blocks for as long
-// as the file system does, which on a dead network mount is for ever.
-func Pressure(path string) (freeBytes, totalBytes int64, err error) {
-	d, err := readDisk(path)
-	return d.FreeBytes, d.TotalBytes, err
-}
-
-func readDisk(path string) (Disk, error) {
+// readDisk asks the file system that holds path. It blocks for as long as the file
+// system does, which on a dead network mount is for ever.
+func readDisk(path string) (metrics.Disk, error) {
 	var st syscall.Statfs_t
-	if _, err := retry(func() (int, error) { return 0, syscall.Statfs(path, &st) }); err != nil {
-		return Disk{}, fmt.Errorf("ask for the free space of %s: %w", path, err)
+	err := error(syscall.EINTR)
+	for err == syscall.EINTR {
+		err = syscall.Statfs(path, &st)
+	}
+	if err != nil {
+		return metrics.Disk{}, fmt.Errorf("ask for the free space of %s: %w", path, err)
 	}
 	size := uint64(max(st.Frsize, 1))
-	return Disk{
+	return metrics.Disk{
 		Path:       path,
-		TotalBytes: count(mulSat(st.Blocks, size)), FreeBytes: count(mulSat(st.Bavail, size)),
-		TotalInodes: count(st.Files), FreeInodes: count(st.Ffree),
+		TotalBytes: metrics.Count(procfs.Mul(st.Blocks, size)), FreeBytes: metrics.Count(procfs.Mul(st.Bavail, size)),
+		TotalInodes: metrics.Count(st.Files), FreeInodes: metrics.Count(st.Ffree),
 	}, nil
 }
 
@@ -35,18 +36,18 @@ const diskPatience = 250 * time.Millisecond
 type disks struct{ asked map[string]chan diskAnswer }
 
 type diskAnswer struct {
-	disk Disk
+	disk metrics.Disk
 	err  error
 }
 
-func (d *disks) read(path string, ask func(string) (Disk, error), patience time.Duration) (Disk, error) {
+func (d *disks) read(path string, ask func(string) (metrics.Disk, error), patience time.Duration) (metrics.Disk, error) {
 	silent := fmt.Errorf("the file system of %s does not answer: look for a dead network mount or a failing disk", path)
 	if late, hanging := d.asked[path]; hanging {
 		select {
 		case <-late: // an old figure: ask anew
 			delete(d.asked, path)
 		default:
-			return Disk{}, silent
+			return metrics.Disk{}, silent
 		}
 	}
 	answer := make(chan diskAnswer, 1)
@@ -64,6 +65,6 @@ func (d *disks) read(path string, ask func(string) (Disk, error), patience time.
 			d.asked = map[string]chan diskAnswer{}
 		}
 		d.asked[path] = answer
-		return Disk{}, silent
+		return metrics.Disk{}, silent
 	}
 }

@@ -1,55 +1,58 @@
-package metrics
+package cgroup
 
 import (
 	"bytes"
 	"path"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/agent/procfs"
 )
 
-// cgroupLine is one hierarchy of /proc/PID/cgroup: cgroups(7). The unified one
+// line is one hierarchy of /proc/PID/cgroup: cgroups(7). The unified one
 // (version 2) names no controller.
-type cgroupLine struct {
+type line struct {
 	controllers string // joined by commas
 	path        string
 }
 
-func parseCgroup(b []byte) []cgroupLine {
-	var out []cgroupLine
+// parseLines reads a /proc/PID/cgroup.
+func parseLines(b []byte) []line {
+	var out []line
 	for len(b) > 0 {
-		var line []byte
-		line, b = nextLine(b)
-		_, rest, found := bytes.Cut(line, []byte(":"))
+		var text []byte
+		text, b = procfs.Line(b)
+		_, rest, found := bytes.Cut(text, []byte(":"))
 		controllers, group, full := bytes.Cut(rest, []byte(":"))
 		if !found || !full || !bytes.HasPrefix(group, []byte("/")) {
 			continue
 		}
-		out = append(out, cgroupLine{controllers: string(controllers), path: string(group)})
+		out = append(out, line{controllers: string(controllers), path: string(group)})
 	}
 	return out
 }
 
-// cgroupMount is one mount of a cgroup hierarchy.
-type cgroupMount struct {
+// mount is one mount of a cgroup hierarchy.
+type mount struct {
 	v2      bool
 	options string // of version 1: controllers among them
 	root    string // the part of the hierarchy that is mounted
 	point   string // where
 }
 
-// parseMountinfo returns the cgroup mounts of a /proc/PID/mountinfo.
-func parseMountinfo(b []byte) []cgroupMount {
-	var out []cgroupMount
+// parseMounts returns the cgroup mounts of a /proc/PID/mountinfo.
+func parseMounts(b []byte) []mount {
+	var out []mount
 	for len(b) > 0 {
-		var line []byte
-		line, b = nextLine(b)
-		head, tail, found := bytes.Cut(line, []byte(" - "))
-		kind, rest := nextField(tail)
+		var text []byte
+		text, b = procfs.Line(b)
+		head, tail, found := bytes.Cut(text, []byte(" - "))
+		kind, rest := procfs.Field(tail)
 		v2 := string(kind) == "cgroup2"
 		if !found || !v2 && string(kind) != "cgroup" {
 			continue
 		}
-		m := cgroupMount{v2: v2, options: string(fieldAt(rest, 1)),
-			root: unescape(string(fieldAt(head, 3))), point: path.Clean(unescape(string(fieldAt(head, 4))))}
+		m := mount{v2: v2, options: string(procfs.FieldAt(rest, 1)),
+			root: unescape(string(procfs.FieldAt(head, 3))), point: path.Clean(unescape(string(procfs.FieldAt(head, 4))))}
 		if strings.HasPrefix(m.root, "/") && strings.HasPrefix(m.point, "/") {
 			out = append(out, m)
 		}
@@ -69,16 +72,16 @@ func unescape(s string) string {
 func parseKeyed(b []byte, key string) (uint64, bool) {
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
+		line, b = procfs.Line(b)
 		if len(line) > len(key) && line[len(key)] == ' ' && string(line[:len(key)]) == key {
-			return parseUint(fieldAt(line[len(key):], 0))
+			return procfs.Uint(procfs.FieldAt(line[len(key):], 0))
 		}
 	}
 	return 0, false
 }
 
 // parseNumber reads a file of one number.
-func parseNumber(b []byte) (uint64, bool) { return parseUint(bytes.TrimSpace(b)) }
+func parseNumber(b []byte) (uint64, bool) { return procfs.Uint(bytes.TrimSpace(b)) }
 
 // parseLimit reads a file of one limit. "max" (version 2) and the greatest value
 // (version 1: page-aligned, just below 2^63) mean that there is none.
@@ -93,16 +96,16 @@ func parseLimit(b []byte) (uint64, bool) {
 func parseBlkio(b []byte) (read, written uint64, counted bool) {
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
-		_, rest := nextField(line)
-		op, rest := nextField(rest)
-		n, ok := parseUint(fieldAt(rest, 0))
+		line, b = procfs.Line(b)
+		_, rest := procfs.Field(line)
+		op, rest := procfs.Field(rest)
+		n, ok := procfs.Uint(procfs.FieldAt(rest, 0))
 		switch {
 		case !ok:
 		case string(op) == "Read":
-			read, counted = addSat(read, n), true
+			read, counted = procfs.Add(read, n), true
 		case string(op) == "Write":
-			written, counted = addSat(written, n), true
+			written, counted = procfs.Add(written, n), true
 		}
 	}
 	return read, written, counted
@@ -112,17 +115,17 @@ func parseBlkio(b []byte) (read, written uint64, counted bool) {
 func parseIOStat(b []byte) (read, written uint64) {
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
-		field, rest := nextField(line)
+		line, b = procfs.Line(b)
+		field, rest := procfs.Field(line)
 		for len(field) > 0 {
 			if v, ok := bytes.CutPrefix(field, []byte("rbytes=")); ok {
-				n, _ := parseUint(v)
-				read = addSat(read, n)
+				n, _ := procfs.Uint(v)
+				read = procfs.Add(read, n)
 			} else if v, ok := bytes.CutPrefix(field, []byte("wbytes=")); ok {
-				n, _ := parseUint(v)
-				written = addSat(written, n)
+				n, _ := procfs.Uint(v)
+				written = procfs.Add(written, n)
 			}
-			field, rest = nextField(rest)
+			field, rest = procfs.Field(rest)
 		}
 	}
 	return read, written

@@ -1,6 +1,10 @@
-package metrics
+// Package cgroup finds the control groups that count for a container, in either
+// version of the kernel's interface or both, and reads what they count. A value
+// that the kernel does not count, or does not show, is nil.
+package cgroup
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,13 +33,50 @@ type place struct {
 	v2  bool
 }
 
-// hierarchies are the mounted control group hierarchies, below a root of /sys.
-type hierarchies []cgroupMount
+// Mounts are the mounted control group Mounts, below a root of /sys.
+type Mounts []mount
+
+// ErrForeign says that a process does not belong to the container.
+var ErrForeign = errors.New("the process belongs to another container, or to none")
+
+// ParseMounts reads a /proc/PID/mountinfo; sys is where its /sys is found.
+func ParseMounts(mountinfo []byte, sys string) Mounts { return under(parseMounts(mountinfo), sys) }
+
+// Find returns the group that counts for a container, from the content of
+// /proc/PID/cgroup of one of its processes, or nil if no mount shows it. The id,
+// in full, keeps a process that got the same number since from being taken for
+// it; without one the process's own group counts, but never the root, which is
+// the whole host.
+func (m Mounts) Find(content []byte, id string) (*Group, error) {
+	lines := parseLines(content)
+	switch {
+	case id == "" || names(lines, id):
+	case !hidden(lines):
+		return nil, ErrForeign
+	default:
+		lines = slices.DeleteFunc(guess(lines, id), func(g line) bool { return !m.shows(g) })
+	}
+	places := m.locate(lines, id)
+	if places == ([controllers]place{}) {
+		return nil, nil
+	}
+	return groupAt(places), nil
+}
+
+// shows reports that a group has a folder.
+func (m Mounts) shows(g line) bool {
+	for c := range controllers {
+		if dir := m.dir(c, g.controllers == "", g.path); dir != "" && isDir(dir) {
+			return true
+		}
+	}
+	return false
+}
 
 // under keeps the mounts that lie below sys, the place where /sys is found. If
 // there are none, those below /sys are taken to be seen there.
-func under(mounts []cgroupMount, sys string) hierarchies {
-	var out hierarchies
+func under(mounts []mount, sys string) Mounts {
+	var out Mounts
 	for _, m := range mounts {
 		if strings.HasPrefix(m.point, sys+"/") {
 			out = append(out, m)
@@ -58,7 +99,7 @@ func under(mounts []cgroupMount, sys string) hierarchies {
 // process sits in a group below it, and a controller whose group does not name
 // the id is left out. Without an id the process's group counts, but never the
 // root, which is the whole host.
-func (h hierarchies) locate(groups []cgroupLine, id string) [controllers]place {
+func (m Mounts) locate(groups []line, id string) [controllers]place {
 	var out [controllers]place
 	for c := range controllers {
 		for _, g := range groups {
@@ -66,7 +107,7 @@ func (h hierarchies) locate(groups []cgroupLine, id string) [controllers]place {
 			if !v2 && !hasWord(g.controllers, c.v1Name()) {
 				continue
 			}
-			if dir := h.dir(c, v2, groupOf(g.path, id)); dir != "" {
+			if dir := m.dir(c, v2, groupOf(g.path, id)); dir != "" {
 				out[c] = place{dir: dir, v2: v2}
 				if !v2 { // a controller bound to version 1 does not count in version 2
 					break
@@ -79,23 +120,23 @@ func (h hierarchies) locate(groups []cgroupLine, id string) [controllers]place {
 
 // guess lists the groups that engines make for a container id by default, for
 // readers whose /proc hides the real path.
-func guess(groups []cgroupLine, id string) []cgroupLine {
-	var out []cgroupLine
+func guess(groups []line, id string) []line {
+	var out []line
 	for _, g := range groups {
-		out = append(out, cgroupLine{g.controllers, "/docker/" + id}, cgroupLine{g.controllers, "/system.slice/docker-" + id + ".scope"})
+		out = append(out, line{g.controllers, "/docker/" + id}, line{g.controllers, "/system.slice/docker-" + id + ".scope"})
 	}
 	return out
 }
 
 // hidden reports that a path lies outside what the reader's own control group
 // namespace shows.
-func hidden(groups []cgroupLine) bool {
-	return slices.ContainsFunc(groups, func(g cgroupLine) bool { return g.path == "/.." || strings.HasPrefix(g.path, "/../") })
+func hidden(groups []line) bool {
+	return slices.ContainsFunc(groups, func(g line) bool { return g.path == "/.." || strings.HasPrefix(g.path, "/../") })
 }
 
 // names reports that a group of the process belongs to the container.
-func names(groups []cgroupLine, id string) bool {
-	return slices.ContainsFunc(groups, func(g cgroupLine) bool { return groupOf(g.path, id) != "" })
+func names(groups []line, id string) bool {
+	return slices.ContainsFunc(groups, func(g line) bool { return groupOf(g.path, id) != "" })
 }
 
 // groupOf cuts a path after the part that names the container, or returns "".
@@ -117,16 +158,16 @@ func groupOf(path, id string) string {
 }
 
 // dir returns the folder of a group, or "" if no mount shows it.
-func (h hierarchies) dir(c controller, v2 bool, group string) string {
+func (m Mounts) dir(c controller, v2 bool, group string) string {
 	if group == "" {
 		return ""
 	}
-	for _, m := range h {
-		if m.v2 != v2 || !v2 && !hasWord(m.options, c.v1Name()) {
+	for _, at := range m {
+		if at.v2 != v2 || !v2 && !hasWord(at.options, c.v1Name()) {
 			continue
 		}
-		if rest, ok := below(group, m.root); ok {
-			return filepath.Join(m.point, rest)
+		if rest, ok := below(group, at.root); ok {
+			return filepath.Join(at.point, rest)
 		}
 	}
 	return ""

@@ -1,6 +1,12 @@
-package metrics
+package measure
 
-import "bytes"
+import (
+	"bytes"
+	"math/bits"
+
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/procfs"
+)
 
 // cpuTimes are counters of all CPUs in clock ticks since boot.
 type cpuTimes struct {
@@ -15,11 +21,11 @@ func parseStat(b []byte) (cpuTimes, bool) {
 	ok := false
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
+		line, b = procfs.Line(b)
 		if !bytes.HasPrefix(line, []byte("cpu")) {
 			break // the CPUs stand first, and what follows is long
 		}
-		name, rest := nextField(line)
+		name, rest := procfs.Field(line)
 		if len(name) > 3 {
 			t.cpus++
 			continue
@@ -27,17 +33,17 @@ func parseStat(b []byte) (cpuTimes, bool) {
 		var idle uint64
 		for i := range 8 {
 			var field []byte
-			if field, rest = nextField(rest); len(field) == 0 {
+			if field, rest = procfs.Field(rest); len(field) == 0 {
 				ok = i >= 4
 				break
 			}
-			n, good := parseUint(field)
+			n, good := procfs.Uint(field)
 			if !good {
 				return cpuTimes{}, false
 			}
-			t.total = addSat(t.total, n)
+			t.total = procfs.Add(t.total, n)
 			if i == 3 || i == 4 {
-				idle = addSat(idle, n)
+				idle = procfs.Add(idle, n)
 			}
 			ok = i >= 3
 		}
@@ -58,6 +64,18 @@ func busyShare(before, now cpuTimes) (int64, bool) {
 	return share(now.busy-before.busy, now.total-before.total)
 }
 
+// share returns part of whole in thousandths, at most 1000. It is false for an
+// empty whole.
+func share(part, whole uint64) (int64, bool) {
+	if whole == 0 {
+		return 0, false
+	}
+	part = min(part, whole)
+	hi, lo := bits.Mul64(part, 1000)
+	q, _ := bits.Div64(hi, lo, whole)
+	return int64(q), true
+}
+
 // memInfo is what /proc/meminfo says, in bytes.
 type memInfo struct{ total, available, swapTotal, swapFree *int64 }
 
@@ -65,8 +83,8 @@ func parseMeminfo(b []byte) memInfo {
 	var m memInfo
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
-		key, rest := nextField(line)
+		line, b = procfs.Line(b)
+		key, rest := procfs.Field(line)
 		var to **int64
 		switch string(key) {
 		case "MemTotal:":
@@ -80,8 +98,8 @@ func parseMeminfo(b []byte) memInfo {
 		default:
 			continue
 		}
-		if n, ok := parseUint(fieldAt(rest, 0)); ok {
-			*to = new(count(mulSat(n, 1024)))
+		if n, ok := procfs.Uint(procfs.FieldAt(rest, 0)); ok {
+			*to = new(metrics.Count(procfs.Mul(n, 1024)))
 		}
 	}
 	return m
@@ -98,13 +116,13 @@ type netLine struct {
 func parseNetDev(b []byte, each func(netLine)) {
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
+		line, b = procfs.Line(b)
 		i := bytes.LastIndexByte(line, ':') // a name may hold a colon, a counter does not
 		if i < 0 {
 			continue
 		}
-		rx, good := parseUint(fieldAt(line[i+1:], 0))
-		tx, too := parseUint(fieldAt(line[i+1:], 8))
+		rx, good := procfs.Uint(procfs.FieldAt(line[i+1:], 0))
+		tx, too := procfs.Uint(procfs.FieldAt(line[i+1:], 8))
 		if name := bytes.TrimSpace(line[:i]); good && too && len(name) > 0 {
 			each(netLine{name: name, rx: rx, tx: tx})
 		}
@@ -117,12 +135,12 @@ func parseDiskstats(b []byte, each func(name []byte, read, written uint64)) {
 	const sector = 512
 	for len(b) > 0 {
 		var line []byte
-		line, b = nextLine(b)
-		name := fieldAt(line, 2)
-		read, good := parseUint(fieldAt(line, 5))
-		written, too := parseUint(fieldAt(line, 9))
+		line, b = procfs.Line(b)
+		name := procfs.FieldAt(line, 2)
+		read, good := procfs.Uint(procfs.FieldAt(line, 5))
+		written, too := procfs.Uint(procfs.FieldAt(line, 9))
 		if good && too && len(name) > 0 {
-			each(name, mulSat(read, sector), mulSat(written, sector))
+			each(name, procfs.Mul(read, sector), procfs.Mul(written, sector))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package metrics
+package measure
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/agent/metrics"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/need"
 )
@@ -54,17 +55,6 @@ func TestHostOfThisMachine(t *testing.T) {
 	}
 	if len(h.Disks) != 1 || h.Disks[0].Path != dir || h.Disks[0].TotalBytes < h.Disks[0].FreeBytes || h.Disks[0].FreeBytes <= 0 {
 		t.Errorf("disks are %+v", h.Disks)
-	}
-	free, total, err := Pressure(dir)
-	if err != nil || total != h.Disks[0].TotalBytes || free <= 0 || free > total {
-		t.Errorf("pressure is %d of %d, %v", free, total, err)
-	}
-	if _, _, err := Pressure("/does/not/exist"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the error is %v", err)
-	}
-	var names []string
-	if err := c.files.each(dir, func(name []byte) { names = append(names, string(name)) }); err != nil || len(names) != 2 {
-		t.Errorf("an empty folder holds %q, %v", names, err)
 	}
 	burn()
 	s = c.Collect(t.Context(), 6000, Input{})
@@ -123,7 +113,7 @@ func TestNothingCountsTwice(t *testing.T) {
 func TestHangingFileSystemIsNotWaitedFor(t *testing.T) {
 	var d disks
 	release, asked := make(chan struct{}), 0
-	hang := func(string) (Disk, error) { <-release; return Disk{FreeBytes: 1}, nil }
+	hang := func(string) (metrics.Disk, error) { <-release; return metrics.Disk{FreeBytes: 1}, nil }
 	for range 3 {
 		if _, err := d.read("/net", hang, time.Millisecond); err == nil || !strings.Contains(err.Error(), "does not answer") {
 			t.Fatalf("the error is %v", err)
@@ -132,7 +122,7 @@ func TestHangingFileSystemIsNotWaitedFor(t *testing.T) {
 	late := d.asked["/net"]
 	close(release)
 	late <- <-late // it answered
-	got, err := d.read("/net", func(string) (Disk, error) { asked++; return Disk{FreeBytes: 2}, nil }, time.Minute)
+	got, err := d.read("/net", func(string) (metrics.Disk, error) { asked++; return metrics.Disk{FreeBytes: 2}, nil }, time.Minute)
 	if err != nil || got.FreeBytes != 2 || asked != 1 || len(d.asked) != 0 {
 		t.Errorf("got %+v, %v, asked %d times", got, err, asked)
 	}
@@ -254,9 +244,9 @@ func TestRealVersion2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range parseMountinfo(b) {
-		if m.v2 {
-			mount = m.point
+	for line := range strings.Lines(string(b)) {
+		if before, after, _ := strings.Cut(line, " - "); strings.HasPrefix(after, "cgroup2 ") {
+			mount = strings.Fields(before)[4]
 		}
 	}
 	need.Root(t, "a control group is made")

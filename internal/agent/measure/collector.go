@@ -1,10 +1,14 @@
-package metrics
+package measure
 
 import (
 	"context"
 	"fmt"
 	"sync"
 
+	"github.com/steadyfleet/steady/internal/agent/cgroup"
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/nvidia"
+	"github.com/steadyfleet/steady/internal/agent/procfs"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -19,11 +23,9 @@ type Settings struct {
 type Options struct {
 	Settings  Settings
 	Proc, Sys string   // where /proc and /sys are found
-	DiskPaths []string // whose file systems are measured; at most MaxDisks
+	DiskPaths []string // whose file systems are measured; at most metrics.MaxDisks
 
-	NvidiaSMI   string         // a path or a name to look up; "nvidia-smi"
-	GPUInterval clock.Duration // least time between two runs of it; 15 s
-	GPUTimeout  clock.Duration // after which it is killed; 10 s
+	GPUs nvidia.Options
 
 	// Report hears each problem once when it begins; for the log. It must not
 	// call the collector.
@@ -34,7 +36,7 @@ type Options struct {
 type Input struct {
 	Targets  []Target
 	Runtimes []string
-	Engine   *Engine
+	Engine   *metrics.Engine
 }
 
 // Collector measures. It remembers the sample before, for rates. Its methods
@@ -42,10 +44,10 @@ type Input struct {
 type Collector struct {
 	mu          sync.Mutex
 	opts        Options
-	files       files
+	files       procfs.Files
 	disks       disks
-	gpu         gpus
-	mounts      hierarchies
+	gpus        *nvidia.Sampler
+	mounts      cgroup.Mounts
 	mountsFresh bool
 	netDenied   bool
 	known       map[string]*known
@@ -62,18 +64,7 @@ func New(o Options) *Collector {
 	if o.Sys == "" {
 		o.Sys = "/sys"
 	}
-	if o.NvidiaSMI == "" {
-		o.NvidiaSMI = "nvidia-smi"
-	}
-	if o.GPUInterval <= 0 {
-		o.GPUInterval = 15 * clock.Second
-	}
-	if o.GPUTimeout <= 0 {
-		o.GPUTimeout = 10 * clock.Second
-	}
-	c := &Collector{opts: o, known: map[string]*known{}, reported: map[string]bool{}}
-	c.gpu.open(o)
-	return c
+	return &Collector{opts: o, gpus: nvidia.New(o.GPUs), known: map[string]*known{}, reported: map[string]bool{}}
 }
 
 // Set changes what is measured from the next sample on.
@@ -84,31 +75,31 @@ func (c *Collector) Set(s Settings) {
 }
 
 // Close ends a running nvidia-smi. The collector is not used after it.
-func (c *Collector) Close() { c.gpu.close() }
+func (c *Collector) Close() { c.gpus.Close() }
 
 // Collect takes a sample. Now is the time of the sample, not zero, on any clock
 // that does not go back; rates refer to the sample before and are absent in the first.
 // GPUs are measured beside: a sample holds the result that was ready. It does
 // not fail; see Sample.Problems. When ctx ends it returns what it has.
-func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sample {
+func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) metrics.Sample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var s Sample
-	problem := func(err error) { s.Problems = append(s.Problems, text(err.Error())) }
+	var s metrics.Sample
+	problem := func(err error) { s.Problems = append(s.Problems, metrics.Text(err.Error())) }
 	if c.prevAt != 0 && now > c.prevAt {
-		s.IntervalMillis = new(int64(min(now.Sub(c.prevAt), MaxInteger)))
+		s.IntervalMillis = new(int64(min(now.Sub(c.prevAt), metrics.MaxInteger)))
 	}
 	c.prevAt = now
 	for i, r := range in.Runtimes {
-		if i == MaxRuntimes {
-			problem(fmt.Errorf("there are more than %d runtimes: the others are not listed", MaxRuntimes))
+		if i == metrics.MaxRuntimes {
+			problem(fmt.Errorf("there are more than %d runtimes: the others are not listed", metrics.MaxRuntimes))
 			break
 		}
-		s.Runtimes = append(s.Runtimes, text(r))
+		s.Runtimes = append(s.Runtimes, metrics.Text(r))
 	}
 	if e := in.Engine; e != nil {
-		s.Engine = &Engine{Version: text(e.Version), APIVersion: text(e.APIVersion),
-			StorageDriver: text(e.StorageDriver), CgroupVersion: text(e.CgroupVersion)}
+		s.Engine = &metrics.Engine{Version: metrics.Text(e.Version), APIVersion: metrics.Text(e.APIVersion),
+			StorageDriver: metrics.Text(e.StorageDriver), CgroupVersion: metrics.Text(e.CgroupVersion)}
 	}
 	if c.opts.Settings.Host {
 		s.Host = c.host(problem)
@@ -116,7 +107,7 @@ func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sa
 		c.prevStat = nil
 	}
 	if c.opts.Settings.GPU {
-		list, err := c.gpu.sample(now)
+		list, err := c.gpus.Sample(now)
 		s.GPUs = list
 		if err != nil {
 			problem(err)
@@ -132,7 +123,7 @@ func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sa
 }
 
 // report bounds the problems and tells of those that are new.
-func (c *Collector) report(s *Sample) {
+func (c *Collector) report(s *metrics.Sample) {
 	lasting := map[string]bool{}
 	for _, p := range s.Problems {
 		if !lasting[p] && !c.reported[p] && c.opts.Report != nil {
@@ -141,7 +132,7 @@ func (c *Collector) report(s *Sample) {
 		lasting[p] = true
 	}
 	c.reported = lasting
-	if n := len(s.Problems); n > MaxProblems {
-		s.Problems = append(s.Problems[:MaxProblems-1], fmt.Sprintf("and %d more problems: see the agent's log", n-MaxProblems+1))
+	if n := len(s.Problems); n > metrics.MaxProblems {
+		s.Problems = append(s.Problems[:metrics.MaxProblems-1], fmt.Sprintf("and %d more problems: see the agent's log", n-metrics.MaxProblems+1))
 	}
 }

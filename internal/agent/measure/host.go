@@ -1,4 +1,4 @@
-package metrics
+package measure
 
 import (
 	"bytes"
@@ -8,21 +8,24 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/procfs"
 )
 
 // host measures the machine. Each file that cannot be read is a problem and
 // leaves its values absent.
-func (c *Collector) host(problem func(error)) *Host {
-	h := &Host{}
-	for _, part := range []func(*Host) error{c.readStat, c.readLoad, c.readMem, c.readUptime,
+func (c *Collector) host(problem func(error)) *metrics.Host {
+	h := &metrics.Host{}
+	for _, part := range []func(*metrics.Host) error{c.readStat, c.readLoad, c.readMem, c.readUptime,
 		c.readKernel, c.readProcesses, c.readNet, c.readBlock} {
 		if err := part(h); err != nil {
 			problem(err)
 		}
 	}
 	for i, path := range c.opts.DiskPaths {
-		if i == MaxDisks {
-			problem(fmt.Errorf("there are more than %d disk paths: the others are not measured", MaxDisks))
+		if i == metrics.MaxDisks {
+			problem(fmt.Errorf("there are more than %d disk paths: the others are not measured", metrics.MaxDisks))
 			break
 		}
 		d, err := c.disks.read(path, readDisk, diskPatience)
@@ -30,14 +33,14 @@ func (c *Collector) host(problem func(error)) *Host {
 			problem(err)
 			continue
 		}
-		d.Path = text(d.Path)
+		d.Path = metrics.Text(d.Path)
 		h.Disks = append(h.Disks, d)
 	}
 	return h
 }
 
-func (c *Collector) readStat(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/stat")
+func (c *Collector) readStat(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/stat")
 	if err != nil {
 		return err
 	}
@@ -55,21 +58,21 @@ func (c *Collector) readStat(h *Host) error {
 	return nil
 }
 
-func (c *Collector) readLoad(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/loadavg")
+func (c *Collector) readLoad(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/loadavg")
 	if err != nil {
 		return err
 	}
-	n, ok := parseMilli(fieldAt(b, 0))
+	n, ok := procfs.Milli(procfs.FieldAt(b, 0))
 	if !ok {
 		return fmt.Errorf("%s/loadavg does not begin with a load", c.opts.Proc)
 	}
-	h.Load1Milli = new(count(n))
+	h.Load1Milli = new(metrics.Count(n))
 	return nil
 }
 
-func (c *Collector) readMem(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/meminfo")
+func (c *Collector) readMem(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/meminfo")
 	if err != nil {
 		return err
 	}
@@ -78,32 +81,32 @@ func (c *Collector) readMem(h *Host) error {
 	return nil
 }
 
-func (c *Collector) readUptime(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/uptime")
+func (c *Collector) readUptime(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/uptime")
 	if err != nil {
 		return err
 	}
-	n, ok := parseMilli(fieldAt(b, 0))
+	n, ok := procfs.Milli(procfs.FieldAt(b, 0))
 	if !ok {
 		return fmt.Errorf("%s/uptime does not begin with a time", c.opts.Proc)
 	}
-	h.UptimeSeconds = new(count(n / 1000))
+	h.UptimeSeconds = new(metrics.Count(n / 1000))
 	return nil
 }
 
-func (c *Collector) readKernel(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/sys/kernel/osrelease")
+func (c *Collector) readKernel(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/sys/kernel/osrelease")
 	if err != nil {
 		return err
 	}
-	h.Kernel = text(string(b))
+	h.Kernel = metrics.Text(string(b))
 	return nil
 }
 
 // readProcesses counts the folders of /proc with a number for a name.
-func (c *Collector) readProcesses(h *Host) error {
+func (c *Collector) readProcesses(h *metrics.Host) error {
 	var n int64
-	err := c.files.each(c.opts.Proc, func(name []byte) {
+	err := c.files.Each(c.opts.Proc, func(name []byte) {
 		if name[0] >= '1' && name[0] <= '9' {
 			n++
 		}
@@ -117,10 +120,10 @@ func (c *Collector) readProcesses(h *Host) error {
 
 // readNet sums the interfaces that have hardware, or, where none has (a host
 // that is itself a container), those that no other stands for.
-func (c *Collector) readNet(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/1/net/dev")
-	if errors.Is(err, os.ErrPermission) || vanished(err) {
-		b, err = c.files.read(c.opts.Proc + "/self/net/dev")
+func (c *Collector) readNet(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/1/net/dev")
+	if errors.Is(err, os.ErrPermission) || procfs.Vanished(err) {
+		b, err = c.files.Content(c.opts.Proc + "/self/net/dev")
 	}
 	if err != nil {
 		return err
@@ -134,23 +137,23 @@ func (c *Collector) readNet(h *Host) error {
 		if inner(name) {
 			return
 		}
-		h.Interfaces = append(h.Interfaces, text(name))
+		h.Interfaces = append(h.Interfaces, metrics.Text(name))
 		sum := &soft
 		if exists(c.opts.Sys + "/class/net/" + name + "/device") {
 			sum = &hard
 		} else if stacked.MatchString(name) {
 			return
 		}
-		sum.n, sum.rx, sum.tx = sum.n+1, addSat(sum.rx, l.rx), addSat(sum.tx, l.tx)
+		sum.n, sum.rx, sum.tx = sum.n+1, procfs.Add(sum.rx, l.rx), procfs.Add(sum.tx, l.tx)
 	})
 	if hard.n == 0 {
 		hard = soft
 	}
-	h.NetRxBytes, h.NetTxBytes = new(count(hard.rx)), new(count(hard.tx))
+	h.NetRxBytes, h.NetTxBytes = new(metrics.Count(hard.rx)), new(metrics.Count(hard.tx))
 	slices.Sort(h.Interfaces)
-	if len(h.Interfaces) > MaxInterfaces {
-		h.Interfaces = h.Interfaces[:MaxInterfaces]
-		return fmt.Errorf("there are more than %d network interfaces: the others are not listed", MaxInterfaces)
+	if len(h.Interfaces) > metrics.MaxInterfaces {
+		h.Interfaces = h.Interfaces[:metrics.MaxInterfaces]
+		return fmt.Errorf("there are more than %d network interfaces: the others are not listed", metrics.MaxInterfaces)
 	}
 	return nil
 }
@@ -170,9 +173,9 @@ var (
 )
 
 // readBlock sums the disks: whole devices with hardware, without partitions,
-// loop, RAM and stacked devices, whose traffic the disks below count.
-func (c *Collector) readBlock(h *Host) error {
-	b, err := c.files.read(c.opts.Proc + "/diskstats")
+// loop, RAM and stacked devices, whose traffic the disks below metrics.Count.
+func (c *Collector) readBlock(h *metrics.Host) error {
+	b, err := c.files.Content(c.opts.Proc + "/diskstats")
 	if err != nil {
 		return err
 	}
@@ -182,10 +185,10 @@ func (c *Collector) readBlock(h *Host) error {
 			return
 		}
 		if exists(c.opts.Sys + "/block/" + strings.ReplaceAll(string(name), "/", "!") + "/device") {
-			read, written = addSat(read, r), addSat(written, w)
+			read, written = procfs.Add(read, r), procfs.Add(written, w)
 		}
 	})
-	h.DiskReadBytes, h.DiskWrittenBytes = new(count(read)), new(count(written))
+	h.DiskReadBytes, h.DiskWrittenBytes = new(metrics.Count(read)), new(metrics.Count(written))
 	return nil
 }
 

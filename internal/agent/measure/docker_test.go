@@ -1,4 +1,4 @@
-package metrics_test
+package measure_test
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 func TestContainerOfTheEngine(t *testing.T) {
 	d := dockertest.Engine(t)
 	n := d.Namespace(t)
-	run := func(name string, host container.HostConfig) metrics.Target {
+	run := func(name string, host container.HostConfig) measure.Target {
 		t.Helper()
 		host.Resources = container.Resources{Memory: 32 << 20}
 		made, err := d.Client().ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: n.Name(name), HostConfig: &host,
@@ -40,14 +40,14 @@ func TestContainerOfTheEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return metrics.Target{Name: name, PID: info.Container.State.Pid, ContainerID: made.ID}
+		return measure.Target{Name: name, PID: info.Container.State.Pid, ContainerID: made.ID}
 	}
 	own, shared := run("own", container.HostConfig{}), run("shared", container.HostConfig{NetworkMode: "host"})
-	other := metrics.Target{Name: "other", PID: own.PID, ContainerID: shared.ContainerID}
+	other := measure.Target{Name: "other", PID: own.PID, ContainerID: shared.ContainerID}
 
-	c := metrics.New(metrics.Options{Settings: metrics.Settings{Workspaces: true}})
+	c := measure.New(measure.Options{Settings: measure.Settings{Workspaces: true}})
 	t.Cleanup(c.Close)
-	s := c.Collect(t.Context(), 1000, metrics.Input{Targets: []metrics.Target{own, shared, other}})
+	s := c.Collect(t.Context(), 1000, measure.Input{Targets: []measure.Target{own, shared, other}})
 	if len(s.Workspaces) != 2 || len(s.Problems) != 0 {
 		t.Fatalf("got %+v", s)
 	}
@@ -67,7 +67,7 @@ func TestContainerOfTheEngine(t *testing.T) {
 	case err := <-waited.Error:
 		t.Fatal(err)
 	}
-	if s = c.Collect(t.Context(), 2000, metrics.Input{Targets: []metrics.Target{own, shared}}); len(s.Workspaces) != 1 || s.Workspaces[0].CPUPermille == nil || len(s.Problems) != 0 {
+	if s = c.Collect(t.Context(), 2000, measure.Input{Targets: []measure.Target{own, shared}}); len(s.Workspaces) != 1 || s.Workspaces[0].CPUPermille == nil || len(s.Problems) != 0 {
 		t.Errorf("after one was killed: %+v", s)
 	}
 }

@@ -1,4 +1,4 @@
-package metrics
+package measure
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/steadyfleet/steady/internal/agent/cgroup"
+	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/procfs"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -30,21 +33,12 @@ func (t Target) key() string {
 // known is what is remembered of a container between samples.
 type known struct {
 	pid       int
+	group     *cgroup.Group
 	groups    []byte // of /proc/PID/cgroup, as long as it says the same
 	procGroup string
 	procNet   string
 	ownNet    bool
 	netDenied bool
-	memDir    string
-	memLimit  string
-	memUsage  string
-	memStat   string
-	cacheKey  string
-	cpu       place
-	cpuFile   string
-	pids      string
-	io        place
-	ioFiles   []string
 	prevAt    clock.Instant
 	prevCPU   *uint64 // microseconds
 	seen      bool
@@ -54,16 +48,16 @@ type known struct {
 var errGone = errors.New("the container is gone")
 
 // workspaces measures the targets that still run.
-func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() bool, problem func(error)) []Workspace {
-	if len(targets) > MaxWorkspaces {
-		problem(fmt.Errorf("there are more than %d workspaces: the others are not measured", MaxWorkspaces))
-		targets = targets[:MaxWorkspaces]
+func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() bool, problem func(error)) []metrics.Workspace {
+	if len(targets) > metrics.MaxWorkspaces {
+		problem(fmt.Errorf("there are more than %d workspaces: the others are not measured", metrics.MaxWorkspaces))
+		targets = targets[:metrics.MaxWorkspaces]
 	}
 	for _, k := range c.known {
 		k.seen = false
 	}
 	c.mountsFresh, c.netDenied = false, false
-	out := make([]Workspace, 0, len(targets))
+	out := make([]metrics.Workspace, 0, len(targets))
 	for _, t := range targets {
 		if stop() {
 			problem(errors.New("the collection was stopped before all workspaces were measured"))
@@ -72,7 +66,7 @@ func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() 
 		w, err := c.workspace(now, t, problem)
 		if err == nil {
 			out = append(out, w)
-		} else if !errors.Is(err, errGone) && !vanished(err) {
+		} else if !errors.Is(err, errGone) && !errors.Is(err, cgroup.ErrForeign) && !procfs.Vanished(err) {
 			problem(fmt.Errorf("workspace %s is not measured: %w", t.Name, err))
 		}
 	}
@@ -88,45 +82,47 @@ func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() 
 }
 
 // workspace measures one container. What its kernel does not count is absent.
-func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) (Workspace, error) {
+func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) (metrics.Workspace, error) {
 	if t.PID <= 0 {
-		return Workspace{}, errGone
+		return metrics.Workspace{}, errGone
 	}
 	k, err := c.lookUp(t)
 	if err != nil {
-		return Workspace{}, err
+		return metrics.Workspace{}, err
 	}
-	w := Workspace{Name: text(t.Name)}
+	w := metrics.Workspace{Name: metrics.Text(t.Name)}
 	c.netDenied = c.netDenied || k.netDenied
 	if k.ownNet {
-		b, err := c.files.read(k.procNet)
+		b, err := c.files.Content(k.procNet)
 		if err != nil {
-			return Workspace{}, err
+			return metrics.Workspace{}, err
 		}
 		rx, tx := sumNet(b)
-		w.NetRxBytes, w.NetTxBytes = new(count(rx)), new(count(tx))
+		w.NetRxBytes, w.NetTxBytes = new(metrics.Count(rx)), new(metrics.Count(tx))
 	}
 	// Only after the network counters: the process number is still the container's.
 	if err := c.verify(k, t); err != nil {
-		return Workspace{}, err
+		return metrics.Workspace{}, err
 	}
-	micros, err := c.readCPU(k)
+	micros, cpuErr := k.group.CPU(&c.files)
+	used, limit, memErr := k.group.Memory(&c.files)
+	read, written, ioErr := k.group.IO(&c.files)
+	tasks, tasksErr := k.group.Tasks(&c.files)
 	missing := false
-	for _, err := range []error{err, c.readMemory(k, &w), c.readIO(k, &w), c.readPids(k, &w)} {
-		if vanished(err) { // the container, or a controller that is not switched on
+	for _, err := range []error{cpuErr, memErr, ioErr, tasksErr} {
+		if procfs.Vanished(err) { // the container, or a controller that is not switched on
 			missing = true
 		} else if err != nil {
 			problem(fmt.Errorf("workspace %s is measured in part: %w", t.Name, err))
 		}
 	}
 	if missing && c.gone(k) {
-		return Workspace{}, errGone
+		return metrics.Workspace{}, errGone
 	}
-	if micros != nil {
-		w.CPUMicros = new(count(*micros))
-		if k.prevCPU != nil {
-			w.CPUPermille = rate(*k.prevCPU, *micros, now.Sub(k.prevAt))
-		}
+	w.CPUMicros, w.MemBytes, w.MemLimitBytes = counted(micros), counted(used), counted(limit)
+	w.IOReadBytes, w.IOWrittenBytes, w.Pids = counted(read), counted(written), counted(tasks)
+	if micros != nil && k.prevCPU != nil {
+		w.CPUPermille = rate(*k.prevCPU, *micros, now.Sub(k.prevAt))
 	}
 	k.prevCPU, k.prevAt, k.seen = micros, now, true
 	c.known[t.key()] = k // only now: it is the container's
@@ -139,7 +135,7 @@ func rate(before, now uint64, interval clock.Duration) *int64 {
 	if interval <= 0 || now < before {
 		return nil
 	}
-	return new(count((now - before) / uint64(interval))) // µs per ms are thousandths
+	return new(metrics.Count((now - before) / uint64(interval))) // µs per ms are thousandths
 }
 
 // lookUp returns what is known of a container, found anew for a new process.
@@ -172,7 +168,7 @@ func (c *Collector) hostNets() []string {
 // verify checks that the process still belongs to the container, and finds the
 // files that count for it when its control groups are new.
 func (c *Collector) verify(k *known, t Target) error {
-	b, err := c.files.read(k.procGroup)
+	b, err := c.files.Content(k.procGroup)
 	if err != nil {
 		return err
 	}
@@ -180,51 +176,28 @@ func (c *Collector) verify(k *known, t Target) error {
 		return nil
 	}
 	raw := bytes.Clone(b)
-	groups := parseCgroup(raw)
-	places, err := c.find(groups, t.ContainerID)
-	if err != nil {
+	group, err := c.mounts.Find(raw, t.ContainerID)
+	if err == nil && group == nil && !c.mountsFresh {
+		if err = c.readMounts(); err == nil {
+			group, err = c.mounts.Find(raw, t.ContainerID)
+		}
+	}
+	switch {
+	case err != nil:
 		return err
-	}
-	if places == ([controllers]place{}) && !c.mountsFresh {
-		if err := c.readMounts(); err != nil {
-			return err
-		}
-		if places, err = c.find(groups, t.ContainerID); err != nil {
-			return err
-		}
-	}
-	if places == ([controllers]place{}) {
+	case group == nil:
 		return fmt.Errorf("no control group of process %d is mounted below %s: mount the host's /sys/fs/cgroup there", t.PID, c.opts.Sys)
 	}
-	k.set(places, raw)
+	k.group, k.groups = group, raw
 	return nil
 }
 
-func (c *Collector) find(groups []cgroupLine, id string) ([controllers]place, error) {
-	switch {
-	case id == "" || names(groups, id):
-		return c.mounts.locate(groups, id), nil
-	case !hidden(groups):
-		return [controllers]place{}, errGone // the number belongs to another process now
-	}
-	var visible []cgroupLine
-	for _, g := range guess(groups, id) {
-		for ctl := range controllers {
-			if dir := c.mounts.dir(ctl, g.controllers == "", g.path); dir != "" && isDir(dir) {
-				visible = append(visible, g)
-				break
-			}
-		}
-	}
-	return c.mounts.locate(visible, id), nil
-}
-
 func (c *Collector) readMounts() error {
-	b, err := c.files.read(c.opts.Proc + "/self/mountinfo")
+	b, err := c.files.Content(c.opts.Proc + "/self/mountinfo")
 	if err != nil {
 		return err
 	}
-	c.mounts, c.mountsFresh = under(parseMountinfo(b), c.opts.Sys), true
+	c.mounts, c.mountsFresh = cgroup.ParseMounts(b, c.opts.Sys), true
 	return nil
 }
 
@@ -232,7 +205,7 @@ func (c *Collector) readMounts() error {
 func sumNet(b []byte) (rx, tx uint64) {
 	parseNetDev(b, func(l netLine) {
 		if string(l.name) != "lo" {
-			rx, tx = addSat(rx, l.rx), addSat(tx, l.tx)
+			rx, tx = procfs.Add(rx, l.rx), procfs.Add(tx, l.tx)
 		}
 	})
 	return rx, tx
@@ -240,11 +213,12 @@ func sumNet(b []byte) (rx, tx uint64) {
 
 // gone reports that the container's process or one of its control groups is not
 // there any more.
-func (c *Collector) gone(k *known) bool {
-	return !exists(k.procGroup) || k.cpu.dir != "" && !isDir(k.cpu.dir) || k.memDir != "" && !isDir(k.memDir)
-}
+func (c *Collector) gone(k *known) bool { return !exists(k.procGroup) || k.group.Gone() }
 
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
+// counted makes a counter fit for a sample.
+func counted(n *uint64) *int64 {
+	if n == nil {
+		return nil
+	}
+	return new(metrics.Count(*n))
 }

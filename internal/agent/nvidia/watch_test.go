@@ -1,4 +1,4 @@
-package metrics
+package nvidia
 
 import (
 	"io"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/steadyfleet/steady/internal/agent/metrics"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -17,30 +18,31 @@ import (
 // that prints what the real one is known to print.
 func fakeSMI(t *testing.T, body string) Options {
 	t.Helper()
-	dir := t.TempDir()
-	put(t, filepath.Join(dir, "nvidia-smi"), "#!/bin/sh\necho \"$@\" >>"+dir+"/calls\n"+body+"\n")
-	if err := os.Chmod(filepath.Join(dir, "nvidia-smi"), 0o755); err != nil {
+	command := filepath.Join(t.TempDir(), "nvidia-smi")
+	if err := os.WriteFile(command, []byte("#!/bin/sh\necho \"$@\" >>"+filepath.Dir(command)+"/calls\n"+body+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return Options{Settings: Settings{GPU: true}, NvidiaSMI: filepath.Join(dir, "nvidia-smi"), GPUInterval: 10 * clock.Second}
+	return Options{Command: command, Interval: 10 * clock.Second}
 }
 
 func calls(t *testing.T, o Options) []string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(filepath.Dir(o.NvidiaSMI), "calls"))
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(o.Command), "calls"))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	return strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' })
 }
 
-func gpuCollector(t *testing.T, o Options) (*Collector, func(now clock.Instant) Sample) {
-	c := New(o)
-	t.Cleanup(c.Close)
-	return c, func(now clock.Instant) Sample {
-		c.Collect(t.Context(), now, Input{})
-		c.gpu.workers.Wait()
-		return c.Collect(t.Context(), now, Input{})
+// settled returns a function that samples, waits for the run that this began, and
+// samples again.
+func settled(t *testing.T, o Options) func(now clock.Instant) ([]metrics.GPU, error) {
+	s := New(o)
+	t.Cleanup(s.Close)
+	return func(now clock.Instant) ([]metrics.GPU, error) {
+		_, _ = s.Sample(now)
+		s.workers.Wait()
+		return s.Sample(now)
 	}
 }
 
@@ -50,43 +52,47 @@ GPU-5d3c, NVIDIA GeForce RTX 3090, 37, 24576, 24000, 576, 61, 123.45, 535.104.05
 GPU-77aa, Tesla K80, [N/A], 11441, 11441, 0, 30, [Not Supported], 535.104.05
 GPU-88bb, Odd, with comma, [Unknown Error], [N/A], [N/A], [N/A], [GPU requires reset], N/A, [N/A]
 X`)
-	_, take := gpuCollector(t, o)
-	s := take(1000)
-	want := []GPU{
+	take := settled(t, o)
+	list, err := take(1000)
+	want := []metrics.GPU{
 		{UUID: "GPU-5d3c", Name: "NVIDIA GeForce RTX 3090", UtilPermille: new(int64(370)), MemTotalBytes: new(int64(24576 << 20)), MemFreeBytes: new(int64(24000 << 20)),
 			MemUsedBytes: new(int64(576 << 20)), TemperatureC: new(int64(61)), PowerMilliwatt: new(int64(123450)), Driver: "535.104.05"},
 		{UUID: "GPU-77aa", Name: "Tesla K80", MemTotalBytes: new(int64(11441 << 20)), MemFreeBytes: new(int64(11441 << 20)),
 			MemUsedBytes: new(int64(0)), TemperatureC: new(int64(30)), Driver: "535.104.05"},
 		{UUID: "GPU-88bb", Name: "Odd, with comma"},
 	}
-	if d := cmp.Diff(want, s.GPUs); d != "" || len(s.Problems) > 0 {
-		t.Errorf("-want +got:\n%s%q", d, s.Problems)
+	if d := cmp.Diff(want, list); d != "" || err != nil {
+		t.Errorf("-want +got:\n%s%v", d, err)
 	}
-	if got := calls(t, o); len(got) != 1 || got[0] != "--query-gpu="+gpuFields+" --format=csv,noheader,nounits" {
+	if got := calls(t, o); len(got) != 1 || got[0] != "--query-gpu="+fields+" --format=csv,noheader,nounits" {
 		t.Errorf("nvidia-smi was called %q", got)
 	}
-	take(10_999)
+	if _, err := take(10_999); err != nil {
+		t.Fatal(err)
+	}
 	if n := len(calls(t, o)); n != 1 {
 		t.Errorf("%d runs within an interval", n)
 	}
-	take(11_000)
+	if _, err := take(11_000); err != nil {
+		t.Fatal(err)
+	}
 	if n := len(calls(t, o)); n != 2 {
 		t.Errorf("%d runs in two intervals", n)
 	}
 }
 
 func TestNoGPUIsNoProblem(t *testing.T) {
-	_, take := gpuCollector(t, Options{Settings: Settings{GPU: true}, NvidiaSMI: filepath.Join(t.TempDir(), "nvidia-smi")})
-	if s := take(1); len(s.GPUs)+len(s.Problems) != 0 {
-		t.Errorf("without nvidia-smi: %+v", s)
+	take := settled(t, Options{Command: filepath.Join(t.TempDir(), "nvidia-smi")})
+	if list, err := take(1); len(list) != 0 || err != nil {
+		t.Errorf("without nvidia-smi: %v, %v", list, err)
 	}
-	_, take = gpuCollector(t, fakeSMI(t, "echo No devices were found; exit 6"))
-	if s := take(1); len(s.GPUs)+len(s.Problems) != 0 {
-		t.Errorf("without a device: %+v", s)
+	take = settled(t, fakeSMI(t, "echo No devices were found; exit 6"))
+	if list, err := take(1); len(list) != 0 || err != nil {
+		t.Errorf("without a device: %v, %v", list, err)
 	}
 }
 
-func TestFailingGPUIsReportedOnceAndBacksOff(t *testing.T) {
+func TestFailingGPUBacksOff(t *testing.T) {
 	for name, c := range map[string]struct{ script, words string }{
 		"driver":  {"echo NVIDIA-SMI has failed because it could not talk to the driver; exit 9", "could not talk to the driver"},
 		"garbage": {"head -c 3000 /dev/urandom", "nvidia-smi printed"},
@@ -99,24 +105,16 @@ func TestFailingGPUIsReportedOnceAndBacksOff(t *testing.T) {
 			if name == "flood" {
 				o = fakeSMI(t, "yes | head -c 300000")
 			}
-			var reports []string
-			o.Report = func(p string) { reports = append(reports, p) }
-			_, take := gpuCollector(t, o)
+			take := settled(t, o)
 			for now := clock.Instant(1); now < clock.Instant(310*clock.Second); now += clock.Instant(10 * clock.Second) {
-				s := take(now)
-				if len(s.GPUs) != 0 || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], c.words) {
-					t.Fatalf("at %d: %+v", now, s)
-				}
-				if err := s.Check(); err != nil {
-					t.Fatal(err)
+				list, err := take(now)
+				if len(list) != 0 || err == nil || !strings.Contains(metrics.Text(err.Error()), c.words) {
+					t.Fatalf("at %d: %v, %v", now, list, err)
 				}
 			}
 			// At 0, 20, 60, 140 and 300 seconds.
 			if n := len(calls(t, o)); n != 5 {
 				t.Errorf("%d runs, expected 5", n)
-			}
-			if name != "garbage" && len(reports) != 1 {
-				t.Errorf("reported %d times: %q", len(reports), reports)
 			}
 		})
 	}
@@ -127,17 +125,19 @@ func TestFailingGPUIsReportedOnceAndBacksOff(t *testing.T) {
 
 func TestGPURecovers(t *testing.T) {
 	o := fakeSMI(t, `test -e "$0.ok" || exit 9; echo GPU-1, A, 1, 1, 1, 1, 1, 1, 1`)
-	var reports int
-	o.Report = func(string) { reports++ }
-	_, take := gpuCollector(t, o)
-	take(1)
-	put(t, o.NvidiaSMI+".ok", "")
-	if s := take(30_000); len(s.GPUs) != 1 || len(s.Problems) != 0 {
-		t.Errorf("got %+v", s)
+	take := settled(t, o)
+	if _, err := take(1); err == nil {
+		t.Error("a failing run is no error")
 	}
-	os.Remove(o.NvidiaSMI + ".ok")
-	if s := take(60_000); len(s.GPUs) != 0 || len(s.Problems) != 1 || reports != 2 {
-		t.Errorf("got %+v after %d reports", s, reports)
+	if err := os.WriteFile(o.Command+".ok", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := take(30_000); len(list) != 1 || err != nil {
+		t.Errorf("got %v, %v", list, err)
+	}
+	os.Remove(o.Command + ".ok")
+	if list, err := take(60_000); len(list) != 0 || err == nil {
+		t.Errorf("got %v, %v", list, err)
 	}
 }
 
@@ -149,26 +149,26 @@ func TestHangingGPUIsKilledWithItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := fakeSMI(t, "exec 9>"+pipe+"\nsleep 100000 &\nwait")
-	o.GPUTimeout = 300 * clock.Millisecond
-	c := New(o)
-	t.Cleanup(c.Close)
-	if s := c.Collect(t.Context(), 1000, Input{}); len(s.Problems) != 0 {
-		t.Errorf("got %+v", s)
+	o.Timeout = 300 * clock.Millisecond
+	s := New(o)
+	t.Cleanup(s.Close)
+	if _, err := s.Sample(1000); err != nil {
+		t.Error(err)
 	}
 	r, err := os.Open(pipe) // returns when the script opened its end
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if s := c.Collect(t.Context(), 100_000, Input{}); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "even when killed") {
-		t.Errorf("one that outlives its end is not reported: %+v", s)
+	if _, err := s.Sample(100_000); err == nil || !strings.Contains(err.Error(), "even when killed") {
+		t.Errorf("one that outlives its end is not reported: %v", err)
 	}
 	if _, err := io.ReadAll(r); err != nil {
 		t.Fatal(err)
 	}
-	c.gpu.workers.Wait()
-	if s := c.Collect(t.Context(), 2000, Input{}); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "did not end within 300ms and was killed") {
-		t.Errorf("got %+v", s)
+	s.workers.Wait()
+	if _, err := s.Sample(2000); err == nil || !strings.Contains(err.Error(), "did not end within 300ms and was killed") {
+		t.Errorf("the error is %v", err)
 	}
 	if n := len(calls(t, o)); n != 1 {
 		t.Errorf("%d runs", n)
@@ -180,15 +180,31 @@ func TestCloseEndsARunningQuery(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := New(fakeSMI(t, "exec 9>"+pipe+"\nsleep 100000"))
-	c.Collect(t.Context(), 1, Input{})
+	s := New(fakeSMI(t, "exec 9>"+pipe+"\nsleep 100000"))
+	if _, err := s.Sample(1); err != nil {
+		t.Error(err)
+	}
 	r, err := os.Open(pipe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	c.Close()
+	s.Close()
 	if _, err := io.ReadAll(r); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("GPU-1, Tesla T4, 12, 15360, 15000, 360, 41, 26.55, 535.104.05\n"))
+	f.Add([]byte("GPU-1, A, [N/A], [N/A], , [Not Supported], -3, 1.2345, \n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		list, err := parse(b)
+		if bad := (metrics.Sample{GPUs: list}).Check(); bad != nil {
+			t.Error(bad)
+		}
+		if err != nil && metrics.Text(err.Error()) == "" {
+			t.Error("an error without words")
+		}
+	})
 }
