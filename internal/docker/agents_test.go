@@ -1,8 +1,11 @@
 package docker_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 )
 
@@ -176,4 +180,71 @@ func TestTwoHostsOnOneEngine(t *testing.T) {
 	if inspected() != before || two.a.engine.Calls().Writes != wrote {
 		t.Errorf("the other host's container is not as it was, or its agent wrote:\n%s\n%s", before, inspected())
 	}
+}
+
+// TestAgentsOfOneNameUnderTwoPrefixes: an agent of another prefix serves a host of
+// the same name in a fleet of the same name. Neither sees, changes or removes what
+// the other made, whatever it declares, leaves out or prunes.
+func TestAgentsOfOneNameUnderTwoPrefixes(t *testing.T) {
+	w := newWorld(t)
+	set := container.Set{
+		Networks: []container.Network{{Name: "net"}},
+		Volumes:  []container.Volume{{Name: "data"}},
+		Images:   []container.Image{plain("base"), built("made", "1")},
+		Workspaces: []container.Workspace{
+			{Name: "web", Image: "base", Command: sleeper("here"), Networks: []container.Attachment{{Network: "net"}},
+				Mounts: []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}}},
+			{Name: "more", Image: "made", Command: sleeper("here")},
+		},
+	}
+	as := func(prefix string) config {
+		cfg := w.cfg
+		cfg.Dir, cfg.Owner.Prefix = filepath.Join(t.TempDir(), "state"), w.n.Prefix+prefix
+		return cfg
+	}
+	mine, other := as("one-"), as("two-")
+	// here is what is on the engine under a prefix.
+	here := func(cfg config) (out []string) {
+		for _, c := range w.own("") {
+			if x := w.inspect(c.ID); cfg.Owner.Gave(x.Name) {
+				out = append(out, x.Name+" "+x.ID+" "+x.State.StartedAt+" "+x.State.FinishedAt)
+			}
+		}
+		n, err := w.api.NetworkInspect(w.ctx, cfg.Owner.Title("net"), client.NetworkInspectOptions{})
+		w.ok(err)
+		v, err := w.api.VolumeInspect(w.ctx, cfg.Owner.Title("data"), client.VolumeInspectOptions{})
+		w.ok(err)
+		slices.Sort(out)
+		return append(out, n.Network.ID, v.Volume.CreatedAt)
+	}
+	w.a = w.open(mine)
+	w.declare(set)
+	w.converged()
+	was := here(mine)
+	same := func(when string) {
+		t.Helper()
+		if now := here(mine); !slices.Equal(now, was) {
+			t.Fatalf("%s, what an agent of another prefix made did not go on:\nwas %q\nnow %q", when, was, now)
+		}
+	}
+
+	w.a = w.open(other)
+	if id, _, err := w.a.host.Find(w.ctx, "web"); !errors.Is(err, docker.ErrNoWorkspace) {
+		t.Errorf("found %.12s %v where nothing is declared", id, err)
+	}
+	if list, err := w.a.host.Targets(w.ctx); len(list) > 0 || err != nil {
+		t.Errorf("%+v is measured where nothing is declared: %v", list, err)
+	}
+	var out bytes.Buffer
+	w.ok(w.a.host.Prune(w.ctx, false, &out))
+	if out.Len() > 0 {
+		t.Errorf("pruned where nothing was made:\n%s", &out)
+	}
+	same("after a prune")
+	w.declare(set)
+	w.converged()
+	same("beside the same")
+	w.declare(container.Set{})
+	w.converged()
+	same("after a removal")
 }

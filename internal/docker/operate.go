@@ -30,7 +30,7 @@ func (h *Host) Find(ctx context.Context, name string) (id string, running bool, 
 		return "", false, err
 	}
 	for _, c := range list {
-		if slices.Contains(c.Names, "/"+c.Labels[ownership.LabelTitle]) {
+		if title := c.Labels[ownership.LabelTitle]; o.Gave(title) && slices.Contains(c.Names, "/"+title) {
 			return c.ID, c.State == "running", nil
 		}
 	}

@@ -154,7 +154,7 @@ func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
 	for _, i := range list {
 		name := i.Labels[ownership.LabelName]
 		// Images made from ours have our labels too, under other names.
-		if slices.Contains(i.RepoTags, i.Labels[ownership.LabelTitle]) && !declared[name] {
+		if title := i.Labels[ownership.LabelTitle]; m.o.Owner.Gave(title) && slices.Contains(i.RepoTags, title) && !declared[name] {
 			out = append(out, engine.Ref{Kind: spec.KindImage, ID: name})
 		}
 	}

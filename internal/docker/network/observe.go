@@ -145,7 +145,7 @@ func (m *Manager) mine(name string) []string {
 
 // owns reports whether a network is this host's, by all its labels and its name.
 func (m *Manager) owns(title string, labels map[string]string, name string) bool {
-	return m.owner.Owns(labels, spec.KindNetwork, name) && labels[ownership.LabelTitle] == title
+	return m.owner.Owns(labels, spec.KindNetwork, name) && m.owner.Gave(title) && labels[ownership.LabelTitle] == title
 }
 
 // members finds the containers on a network. One that does not run may know the
@@ -185,7 +185,7 @@ func (m *Manager) workspace(c *container.Summary) bool {
 		return false
 	}
 	name := m.nameOf(c)
-	return name == title || strings.HasPrefix(name, title+".")
+	return m.owner.Gave(name) && (name == title || strings.HasPrefix(name, title+"."))
 }
 
 func runs(c *container.Summary) bool {

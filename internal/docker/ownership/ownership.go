@@ -31,6 +31,13 @@ type Owner struct {
 // Title is the engine's name of a declared title.
 func (o Owner) Title(title string) string { return o.Prefix + title }
 
+// Gave reports whether a name on the engine is one that this agent gives. Labels
+// prove nothing without it: an agent of another prefix may serve a host of the
+// same name in a fleet of the same name.
+func (o Owner) Gave(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, "/"), o.Prefix)
+}
+
 // ID is the value of LabelOwner.
 func (o Owner) ID() string { return o.Fleet + "/" + o.Host }
 
@@ -40,7 +47,7 @@ func (o Owner) Labels(kind, name, title string) map[string]string {
 }
 
 // Owns reports whether labels say that a thing of the kind and name is this
-// host's. Names on the engine have to fit as well.
+// host's. Names on the engine have to fit as well; see Gave.
 func (o Owner) Owns(labels map[string]string, kind, name string) bool {
 	return labels[LabelOwner] == o.ID() && labels[LabelKind] == kind && labels[LabelName] == name
 }

@@ -134,7 +134,7 @@ func (m *Manager) running(ctx context.Context, workspace string) (string, error)
 	}
 	for _, c := range list {
 		for _, name := range c.Names {
-			if name == "/"+c.Labels[ownership.LabelTitle] && c.State == container.StateRunning {
+			if m.o.Owner.Gave(name) && name == "/"+c.Labels[ownership.LabelTitle] && c.State == container.StateRunning {
 				return c.ID, nil
 			}
 		}

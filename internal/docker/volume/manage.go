@@ -85,7 +85,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 }
 
 func (m *Manager) owns(v *volume.Volume, name string) bool {
-	return m.owner.Owns(v.Labels, spec.KindVolume, name) && v.Labels[ownership.LabelTitle] == v.Name
+	return m.owner.Owns(v.Labels, spec.KindVolume, name) && m.owner.Gave(v.Name) && v.Labels[ownership.LabelTitle] == v.Name
 }
 
 // users lists the containers, running or not, that mount a volume.

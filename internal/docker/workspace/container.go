@@ -27,8 +27,8 @@ const (
 )
 
 // role says what a container is to a workspace, and whether it is this host's at
-// all: all labels have the exact values, and the name is one of the workspace's,
-// or the very container is known to the ledger.
+// all: all labels have the exact values, and the name is one of the workspace's
+// under this agent's prefix, or the very container is known to the ledger.
 func (m *Manager) role(ctx context.Context, c *container.InspectResponse, name, title string) (core.Role, bool, error) {
 	if c.Config == nil || !m.o.Owner.Owns(c.Config.Labels, spec.KindWorkspace, name) {
 		return "", false, nil
@@ -40,7 +40,7 @@ func (m *Manager) role(ctx context.Context, c *container.InspectResponse, name, 
 	}
 	now := strings.TrimPrefix(c.Name, "/")
 	role := core.RoleOf(now, title, l[ownership.LabelTitle], replica)
-	if role != core.Stray || now == l[ownership.LabelTitle] {
+	if m.o.Owner.Gave(now) && (role != core.Stray || now == l[ownership.LabelTitle]) {
 		return role, true, nil
 	}
 	_, ok, err := m.o.Ledger.Baseline(ctx, c.ID)

@@ -105,7 +105,7 @@ func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
 		name, title := s.Labels[ownership.LabelName], s.Labels[ownership.LabelTitle]
 		ref := engine.Ref{Kind: spec.KindWorkspace, ID: name}
 		named := slices.ContainsFunc(s.Names, func(n string) bool {
-			return title != "" && (n == "/"+title || strings.HasPrefix(n, "/"+title+"."))
+			return title != "" && m.o.Owner.Gave(n) && (n == "/"+title || strings.HasPrefix(n, "/"+title+"."))
 		})
 		if named && name != "" && !declared[name] && !slices.Contains(out, ref) {
 			out = append(out, ref)

@@ -28,7 +28,7 @@ func (m *Manager) Processes(ctx context.Context) ([]Process, error) {
 	}
 	named := make([]*container.Summary, 0, len(list))
 	for i := range list {
-		if slices.Contains(list[i].Names, "/"+list[i].Labels[ownership.LabelTitle]) {
+		if title := list[i].Labels[ownership.LabelTitle]; m.o.Owner.Gave(title) && slices.Contains(list[i].Names, "/"+title) {
 			named = append(named, &list[i])
 		}
 	}
