@@ -184,19 +184,24 @@ func TestTheEnginesOwnBridgeIsHeld(t *testing.T) {
 func TestTrap13_ANetworkOfTheSameNameIsAnotherOne(t *testing.T) {
 	w := newWorld(t)
 	s := workspace()
-	s.Networks = []core.Attachment{{Network: "far", Aliases: []string{"x"}}}
+	w.network("renewed", "")
+	t.Cleanup(func() {
+		_, err := w.api.NetworkRemove(context.Background(), w.n.Name("renewed"), client.NetworkRemoveOptions{})
+		w.ok(err)
+	})
+	s.Networks = []core.Attachment{{Network: "renewed", Aliases: []string{"x"}}}
 	id := w.create(t, s)
 	w.start(t, id)
 	w.stop(t, id)
 	rec := w.record(t, s, id)
-	far := w.n.Name("far")
-	_, err := w.api.NetworkRemove(t.Context(), far, client.NetworkRemoveOptions{})
+	renewed := w.n.Name("renewed")
+	_, err := w.api.NetworkRemove(t.Context(), renewed, client.NetworkRemoveOptions{})
 	w.ok(err)
-	made, err := w.api.NetworkCreate(t.Context(), far, client.NetworkCreateOptions{})
+	made, err := w.api.NetworkCreate(t.Context(), renewed, client.NetworkCreateOptions{})
 	w.ok(err)
-	w.networks[far] = made.ID
+	w.networks[renewed] = made.ID
 	ds := w.compare(t, s, id, rec)
-	wantFields(t, ds, classes{"network/" + far: diff.InPlace})
+	wantFields(t, ds, classes{"network/" + renewed: diff.InPlace})
 	if _, err := w.api.ContainerStart(t.Context(), id, client.ContainerStartOptions{}); err == nil {
 		t.Error("it starts on a network that is gone")
 	}

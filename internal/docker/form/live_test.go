@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,10 +41,8 @@ var rich = []string{"ENV PATH=/bin:/sbin", "ENV A=image", "ENV B=image", "LABEL 
 	"WORKDIR /work", "USER 5", "HEALTHCHECK --interval=7s --timeout=2s --start-period=1s --retries=4 CMD true",
 	`ENTRYPOINT ["sleep"]`, `CMD ["900"]`}
 
-// All tests use one image of it, and none changes it.
+// All tests share an image with these defaults, and none changes it.
 const richRef = "steady.test/rich:1"
-
-var buildRich sync.Once
 
 // world is an engine with what specs name.
 type world struct {
@@ -52,41 +51,67 @@ type world struct {
 	api      *client.Client
 	n        dockertest.Namespace
 	images   map[string]*image.InspectResponse
-	networks map[string]string
+	networks map[string]string // ID by the engine's name
 	others   map[string]string
 	folder   string
 }
 
+// furnished is what all tests share, made by the first of them and gone with the
+// engine. Their own containers have names of their own.
+var furnished struct {
+	sync.Mutex
+	w *world
+}
+
+// newWorld gives a test a world of its own to change, on what all share.
 func newWorld(t *testing.T) *world {
+	t.Parallel() // half of each test is waiting for the engine
 	d := dockertest.Engine(t)
-	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), images: map[string]*image.InspectResponse{}, networks: map[string]string{}, others: map[string]string{}}
-	w.images["plain"] = w.image(d.Busybox(t))
-	buildRich.Do(func() { w.build(richRef, rich...) })
-	w.images["rich"] = w.image(richRef)
-	for _, net := range []struct{ name, subnet string }{{"front", "10.77.1.0/24"}, {"back", "10.77.2.0/24"}, {"far", ""}} {
-		declared := core.Network{Name: net.name}
-		if net.subnet != "" {
-			declared.Pools = []core.Pool{{Subnet: net.subnet}}
-		}
-		o, err := form.CreateNetwork(&declared, nil)
-		w.ok(err)
-		made, err := w.api.NetworkCreate(t.Context(), w.n.Name(net.name), o)
-		w.ok(err)
-		w.networks[w.n.Name(net.name)] = made.ID
+	furnished.Lock()
+	defer furnished.Unlock()
+	if furnished.w == nil {
+		w := &world{t: t, d: d, api: d.Client(), n: dockertest.Namespace{Prefix: "form-"}, images: map[string]*image.InspectResponse{}, networks: map[string]string{}, others: map[string]string{}}
+		w.furnish()
+		furnished.w = w
 	}
-	for _, v := range []string{"data", "logs"} {
-		_, err := w.api.VolumeCreate(t.Context(), form.CreateVolume(&core.Volume{Name: v}, w.n.Name(v), nil))
-		w.ok(err)
-	}
-	w.folder = t.TempDir()
+	w := *furnished.w
+	w.t, w.folder = t, t.TempDir()
+	w.images, w.networks, w.others = maps.Clone(w.images), maps.Clone(w.networks), maps.Clone(w.others)
 	w.ok(os.WriteFile(filepath.Join(w.folder, "file"), []byte("x"), 0o644))
-	other, err := w.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: w.n.Name("other"),
+	return &w
+}
+
+// furnish makes what specs name: images, networks, volumes and another container.
+func (w *world) furnish() {
+	w.images["plain"] = w.image(w.d.Busybox(w.t))
+	w.images["rich"] = w.build(richRef, rich...)
+	w.network("front", "10.77.1.0/24")
+	w.network("back", "10.77.2.0/24")
+	w.network("far", "")
+	for _, v := range []string{"data", "logs"} {
+		_, err := w.api.VolumeCreate(w.t.Context(), form.CreateVolume(&core.Volume{Name: v}, w.n.Name(v), nil))
+		w.ok(err)
+	}
+	other, err := w.api.ContainerCreate(w.t.Context(), client.ContainerCreateOptions{Name: w.n.Name("other"),
 		Config: &container.Config{Image: dockertest.BusyboxRef, Cmd: []string{"sleep", "900"}, StopSignal: "SIGKILL"}, HostConfig: &container.HostConfig{IpcMode: "shareable"}})
 	w.ok(err)
-	_, err = w.api.ContainerStart(t.Context(), other.ID, client.ContainerStartOptions{})
+	_, err = w.api.ContainerStart(w.t.Context(), other.ID, client.ContainerStartOptions{})
 	w.ok(err)
 	w.others[w.n.Name("other")] = other.ID
-	return w
+}
+
+// network makes one that specs may name.
+func (w *world) network(name, subnet string) {
+	w.t.Helper()
+	declared := core.Network{Name: name}
+	if subnet != "" {
+		declared.Pools = []core.Pool{{Subnet: subnet}}
+	}
+	o, err := form.CreateNetwork(&declared, nil)
+	w.ok(err)
+	made, err := w.api.NetworkCreate(w.t.Context(), w.n.Name(name), o)
+	w.ok(err)
+	w.networks[w.n.Name(name)] = made.ID
 }
 
 func (w *world) ok(err error) {
@@ -119,8 +144,8 @@ func (w *world) build(ref string, lines ...string) *image.InspectResponse {
 // deployment resolves a workspace against the world.
 func (w *world) deployment(s core.Workspace) *core.Deployment {
 	d := &core.Deployment{Workspace: s, Uses: core.Uses{Image: s.Image, Networks: map[string]string{}, Volumes: map[string]string{}, Workspaces: map[string]string{"other": w.n.Name("other")}}}
-	for _, n := range []string{"front", "back", "far"} {
-		d.Uses.Networks[n] = w.n.Name(n)
+	for title := range w.networks {
+		d.Uses.Networks[strings.TrimPrefix(title, w.n.Prefix)] = title
 	}
 	for _, v := range []string{"data", "logs"} {
 		d.Uses.Volumes[v] = w.n.Name(v)

@@ -23,6 +23,7 @@ var networks = map[string]core.Network{
 
 func TestS36NetworksDoNotDiffer(t *testing.T) {
 	w := newWorld(t)
+	own := w.d.Namespace(t)
 	ids := map[string]string{}
 	records := map[string]form.Record{}
 	inspect := func(name string) client.NetworkInspectResult {
@@ -35,12 +36,12 @@ func TestS36NetworksDoNotDiffer(t *testing.T) {
 		n.Name = name
 		o, err := form.CreateNetwork(&n, map[string]string{"io.steady.owner": "f/h"})
 		w.ok(err)
-		made, err := w.api.NetworkCreate(t.Context(), w.n.Name(name), o)
+		made, err := w.api.NetworkCreate(t.Context(), own.Name(name), o)
 		w.ok(err)
 		ids[name] = made.ID
 		seen := inspect(name).Network
-		same(t, name, diff.Compare(form.Network(&n, w.n.Name(name), in), form.ObservedNetwork(&seen, in), nil, diff.NetworkRules{}))
-		records[name], err = form.RecordNetwork(&n, w.n.Name(name), in, &seen)
+		same(t, name, diff.Compare(form.Network(&n, own.Name(name), in), form.ObservedNetwork(&seen, in), nil, diff.NetworkRules{}))
+		records[name], err = form.RecordNetwork(&n, own.Name(name), in, &seen)
 		w.ok(err)
 	}
 	// Each from each other, with and without a record: different ones differ.
@@ -50,7 +51,7 @@ func TestS36NetworksDoNotDiffer(t *testing.T) {
 			seen := inspect(other).Network
 			base, err := form.Baseline(records[other], key)
 			w.ok(err)
-			ds := diff.Compare(form.Network(&n, w.n.Name(other), in), form.ObservedNetwork(&seen, in), base, diff.NetworkRules{})
+			ds := diff.Compare(form.Network(&n, own.Name(other), in), form.ObservedNetwork(&seen, in), base, diff.NetworkRules{})
 			if (name == other) != (len(ds) == 0) {
 				t.Errorf("%s from %s: %v", name, other, ds)
 			}
@@ -71,7 +72,7 @@ func TestS36NetworksDoNotDiffer(t *testing.T) {
 func TestTrap18_VolumesAreGivenBackAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	in := form.Inputs{Digest: key}
-	name := w.n.Name("kept")
+	name := w.d.Namespace(t).Name("kept")
 	v := core.Volume{Name: "kept", Options: map[string]string{"type": "tmpfs", "device": "tmpfs", "o": "size=1m,password=hunter2"}, Labels: map[string]string{"a": "1"}}
 	make := func(v *core.Volume) []diff.Difference {
 		t.Helper()

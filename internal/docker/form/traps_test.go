@@ -340,11 +340,12 @@ func TestTrap12_ImageByItsID(t *testing.T) {
 	w := newWorld(t)
 	s := workspace()
 	s.Image = "moving"
-	w.images["moving"] = w.build(w.n.Name("moving")+":1", "ENV V=1")
+	ref := w.d.Namespace(t).Name("moving") + ":1"
+	w.images["moving"] = w.build(ref, "ENV V=1")
 	id := w.create(t, s)
 	rec := w.record(t, s, id)
 	same(t, "before", w.compare(t, s, id, rec))
-	w.images["moving"] = w.build(w.n.Name("moving")+":1", "ENV V=2")
+	w.images["moving"] = w.build(ref, "ENV V=2")
 	wantFields(t, w.compare(t, s, id, rec), classes{"image": diff.Replace, "env/V": diff.Replace})
 }
 
