@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -290,6 +291,11 @@ func TestSafeModeUntilReplayed(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(s.SafeMode, "h-0000") {
 		t.Fatalf("safe mode says %q", s.SafeMode)
+	}
+	why, err := w.op.Why(w.ctx(), "h-0001")
+	must(t, err)
+	if b := why.PendingBlock; b == nil || b.Code != gate.Restore || b.Words != s.SafeMode {
+		t.Fatalf("why says %+v", why)
 	}
 	must(t, a.send())
 	if d, err := b.poll("10"); err != nil || d == nil {

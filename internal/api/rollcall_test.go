@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -88,6 +89,11 @@ func TestS1ClaimWaitsForHostsThatTheServerHasNotHeard(t *testing.T) {
 		return ans
 	}
 	claim(503)
+	why, err := w.op.Why(w.ctx(), waits.name)
+	must(t, err)
+	if b := why.Block; b == nil || b.Code != gate.Restore || !strings.Contains(why.Words, "its claim waits") {
+		t.Fatalf("why says %+v", why)
+	}
 	acts.connect()
 	beat := wire.Heartbeat{Incarnation: 1, LastSeq: 0, Repairing: "g9"}
 	acts.do("POST", wire.RouteHeartbeat, beat, nil)

@@ -33,6 +33,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
@@ -52,7 +53,7 @@ type Control struct {
 	applier   applier
 	last      atomic.Int64 // newest instant that now returned
 	end       atomic.Pointer[store.Head]
-	safe      atomic.Pointer[string] // why nothing is granted
+	safe      atomic.Pointer[gate.Block] // why nothing is granted
 	streams   *streams.Broker
 	signed    atomic.Pointer[signed] // operators' words, for hosts
 	sources   *sources.Watch

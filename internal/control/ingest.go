@@ -133,15 +133,12 @@ func (c *Control) Claim(ctx context.Context, p *Peer, m wire.Claim) (wire.ClaimA
 		return wire.ClaimAnswer{}, refusal.Newf(refusal.ErrInvalid, "a claim names a grant")
 	}
 	err := c.submit(ctx, c.urgent, func(t *turn) error {
-		switch {
-		case m.Term > c.head.Term:
+		if m.Term > c.head.Term {
 			c.outranked = true
 			return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
-		case c.ahead.Owes(t.s.Hosts, t.now):
-			return refusal.Newf(refusal.ErrUnavailable, "the server waits for hosts that know more than its log does")
 		}
-		if err := c.unsure(t, p.Name, m.Grant); err != nil {
-			return err
+		if b := c.restored(t.s, t.now).Claim(t.s, p.Name, m.Grant); b != nil {
+			return refusal.Newf(refusal.ErrUnavailable, "%s", b.Words)
 		}
 		return t.add(plan.Claim(t.s, p.Name, m.Grant, t.now))
 	})

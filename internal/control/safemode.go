@@ -1,15 +1,14 @@
 package control
 
 import (
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
 // SafeMode says why nothing is granted, or is empty.
 func (c *Control) SafeMode() string {
-	if s := c.safe.Load(); s != nil {
-		return *s
+	if b := c.safe.Load(); b != nil {
+		return b.Words
 	}
 	return ""
 }
@@ -50,21 +49,19 @@ func (c *Control) safeMode(now clock.Instant) bool {
 }
 
 func (c *Control) publishSafeMode(now clock.Instant) {
-	words := ""
-	if host := c.ahead.Waited(now); host != "" {
-		words = "host " + host + " knows a longer log than the server, which was restored from a backup; nothing is granted until it has sent its events again"
-	}
-	c.safe.Store(&words)
+	c.safe.Store(c.ahead.Behind(c.state.Hosts, now))
 }
 
-// unsure refuses for now a claim that would have no room if the hosts which this
-// server has not heard since it began were in flight: a log that was restored from a
-// backup lacks their claims.
-func (c *Control) unsure(t *turn, host, grant string) error {
-	if b := plan.Unsure(t.s, host, grant, c.roll.Missing(t.s.Hosts, c.told, t.now)); b != nil {
-		return refusal.Newf(refusal.ErrUnavailable, "the server began a short time ago and has not heard all hosts yet; were those in flight, there would be no room: %s", b.Words)
-	}
-	return nil
+// restored is what the server knows of its log beside the state. It is the reducer's.
+func (c *Control) restored(s *plan.State, now clock.Instant) plan.Restored {
+	return plan.Restored{Behind: c.ahead.Behind(s.Hosts, now), Missing: c.roll.Missing(s.Hosts, c.told, now), Until: c.roll.Until()}
+}
+
+// Ask begins to answer why hosts of the state wait, and tells what the server itself
+// waits for. It may only be used by what View runs, on the state that it is given.
+func (c *Control) Ask(s *plan.State) *plan.Reasons {
+	now := c.now()
+	return plan.Ask(s, now).Restored(c.restored(s, now))
 }
 
 // told is the newest event of a host as it said itself since the server began.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"iter"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -111,21 +110,20 @@ func (s *server) ingest(name string, batch []event.Entry, said []event.Event, he
 	return plan.IngestRead(s.state, name, batch, said, head, s.now())
 }
 
-// missing lists the hosts that were not heard since the server began.
-func (s *server) missing() iter.Seq[string] {
-	return s.roll.Missing(s.state.Hosts, func(name string) (uint64, bool) {
-		last, ok := s.told[name]
-		return last, ok
-	}, s.now())
+// restored is what the server knows of its log beside the state.
+func (s *server) restored() plan.Restored {
+	now := s.now()
+	return plan.Restored{Behind: s.ahead.Behind(s.state.Hosts, now), Until: s.roll.Until(),
+		Missing: s.roll.Missing(s.state.Hosts, func(name string) (uint64, bool) {
+			last, ok := s.told[name]
+			return last, ok
+		}, now)}
 }
 
 // claim commits a host's claim.
 func (s *server) claim(a *agent, grant string, term uint64) (accepted, ok bool) {
-	if term > s.term || s.ahead.Owes(s.state.Hosts, s.now()) {
+	if term > s.term || s.restored().Claim(s.state, a.name, grant) != nil {
 		return false, term > s.term
-	}
-	if plan.Unsure(s.state, a.name, grant, s.missing()) != nil {
-		return false, false
 	}
 	entries, err := plan.Claim(s.state, a.name, grant, s.now())
 	accepted = err == nil

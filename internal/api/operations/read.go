@@ -189,7 +189,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (*body[operator.HostDe
 		}
 		out.Seq, out.CertSerial, out.CertExpires = rec.Seq, rec.Serial, rec.NotAfter
 		var a *plan.Answer
-		if a, failed = plan.Why(s, in.Host, h.c.Now()); failed == nil {
+		if a, failed = h.c.Ask(s).Why(in.Host); failed == nil {
 			out.Why = *a
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -42,15 +43,16 @@ func (a *Ahead) Note(name string, incarnation, need uint64, until clock.Instant)
 	return true
 }
 
-// Owes reports whether a host still owes a part of the log and may still hold
-// everything up for it.
-func (a *Ahead) Owes(state map[string]*plan.Host, now clock.Instant) bool {
-	for name, l := range a.m { // order-free: any one will do
-		if !l.sent(state[name]) && !l.until.Reached(now) {
-			return true
+// Behind blocks everything for the first host by name that still owes a part of the log
+// and may still hold everything up for it, or is nil.
+func (a *Ahead) Behind(state map[string]*plan.Host, now clock.Instant) *gate.Block {
+	first, until := "", clock.Instant(0)
+	for name, l := range a.m {
+		if (first == "" || name < first) && !l.sent(state[name]) && !l.until.Reached(now) {
+			first, until = name, l.until
 		}
 	}
-	return false
+	return gate.CheckBehind(first, until)
 }
 
 // Empty reports whether no host is listed.
@@ -72,15 +74,4 @@ func (a *Ahead) Settle(state map[string]*plan.Host, now clock.Instant) (waiting 
 	}
 	slices.Sort(late)
 	return waiting, late
-}
-
-// Waited names one host that is waited for, the first by name, or is empty.
-func (a *Ahead) Waited(now clock.Instant) string {
-	first := ""
-	for name, l := range a.m {
-		if !l.until.Reached(now) && (first == "" || name < first) {
-			first = name
-		}
-	}
-	return first
 }

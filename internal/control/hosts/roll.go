@@ -20,6 +20,9 @@ type Roll struct {
 // Call begins with every host missing, until an instant at most.
 func (r *Roll) Call(until clock.Instant) { *r = Roll{until: until, missing: map[string]bool{}} }
 
+// Until is when the roll call ends at the latest.
+func (r *Roll) Until() clock.Instant { return r.until }
+
 // Missing lists the hosts that are still missing; it is nil when nobody is, or when
 // the time is over. Told returns the newest event of a host as the host said itself
 // in a request to this server, if it made one.

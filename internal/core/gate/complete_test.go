@@ -70,6 +70,13 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 	"CheckBudgets": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckBudgets([]gate.Use{{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight"), Earliest: soon(t, now)}}))
 	},
+	"CheckBehind": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		return one(gate.CheckBehind(rapid.SampledFrom([]string{"", "h"}).Draw(t, "host"), soon(t, now)))
+	},
+	"CheckRollCall": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		full := gate.CheckBudgets([]gate.Use{{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight")}})
+		return one(gate.CheckRollCall(full, soon(t, now)))
+	},
 	"CheckBackoff": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckBackoff(drawInstant(t, "until"), "busy", "no room", now))
 	},

@@ -254,6 +254,27 @@ func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
 	})
 }
 
+// TestS1ServerThatMayLackClaimsTakesNone checks that a part of the log which a host owes
+// shuts the gate and names the host, and that hosts which were not heard shut it
+// exactly when they would fill a budget, which is named with its own words.
+func TestS1ServerThatMayLackClaimsTakesNone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		host, until := rapid.OneOf(rapid.Just(""), names).Draw(t, "host"), drawInstant(t, "until")
+		b := gate.CheckBehind(host, until)
+		opens(t, b, gate.Restore, host == "")
+		if b != nil && (b.Earliest != until || !strings.Contains(b.ClearedBy, "steady host revoke "+host)) {
+			t.Fatalf("waits for host %s until %s: %+v", host, until, b)
+		}
+		use := gate.Use{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight, heard or not")}
+		full := gate.CheckBudgets([]gate.Use{use})
+		b = gate.CheckRollCall(full, until)
+		opens(t, b, gate.Restore, use.InFlight < use.Max)
+		if b != nil && !strings.HasSuffix(b.Words, full.Words) {
+			t.Fatalf("%q does not say which budget would be full", b.Words)
+		}
+	})
+}
+
 // TestS40CanariesAreBounded: hosts that ask one after the other, while none has
 // converged, are let through until exactly as many as the bound were tried.
 func TestS40CanariesAreBounded(t *testing.T) {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -133,32 +132,6 @@ func (s *State) beside(h *Host) []gate.Use {
 		uses[i].InFlight-- // its own
 	}
 	return uses
-}
-
-// Unsure is why a claim of an offer has to wait because hosts are missing of whom the
-// server does not know whether they are in flight: were they, a budget would have no
-// room. It is nil when there is room in any case, and for what is no open offer.
-func Unsure(s *State, name, grant string, missing iter.Seq[string]) *gate.Block {
-	h := s.Hosts[name]
-	if missing == nil || h == nil || h.Grant == nil || h.Grant.ID != grant || h.Grant.Claimed {
-		return nil
-	}
-	uses := s.beside(h)
-	if len(uses) == 0 || gate.CheckBudgets(uses) != nil { // Claim itself refuses what is full
-		return nil
-	}
-	for other := range missing {
-		o := s.Hosts[other]
-		if o == nil || o == h || o.inFlight && !(h.Machine.Staged() && o.idle) {
-			continue // counted
-		}
-		for _, id := range o.budgets {
-			if i := slices.Index(h.budgets, id); i >= 0 {
-				uses[i].InFlight++
-			}
-		}
-	}
-	return gate.CheckBudgets(uses)
 }
 
 // uses lists how full each budget of a host is.

@@ -15,6 +15,7 @@ type Reasons struct {
 	now      clock.Instant
 	rollouts map[digest.Digest]*common
 	pending  map[string][]Gate // of the channel's next rollout
+	restored *Restored         // nil when only the state is asked
 }
 
 // common is what is true of every host of a rollout.
@@ -52,10 +53,11 @@ func (q *Reasons) explainPending(a *Answer, c *Channel) {
 		if cur := s.Rollouts[c.Active]; s.keeps(c, cur, c.pending()) {
 			queue = gate.CheckQueue(a.Pending, cur.Name, standing(cur), q.rollout(cur).opens)
 		}
-		gates = []Gate{
-			{gate.Queue, queue},
-			{gate.ChannelEdge, gate.CheckChannelEdges(c.Name, s.predecessors(c.Name, q.now))},
+		if q.restored != nil {
+			gates = append(gates, Gate{gate.Restore, q.restored.Behind})
 		}
+		gates = append(gates, Gate{gate.Queue, queue},
+			Gate{gate.ChannelEdge, gate.CheckChannelEdges(c.Name, s.predecessors(c.Name, q.now))})
 		q.pending[c.Name] = gates
 	}
 	a.PendingGates, a.PendingBlock = gates, first(gates)

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -151,8 +153,9 @@ type RebootAnswer struct {
 	Gates []Gate      `json:"gates,omitempty"`
 }
 
-// whyReboot answers for a host whose activation waits for a reboot, or is nil.
-func (s *State) whyReboot(h *Host, now clock.Instant) *RebootAnswer {
+// whyReboot answers for a host whose activation waits for a reboot, or is nil; server
+// is the gate that is asked first.
+func (s *State) whyReboot(h *Host, server []Gate, now clock.Instant) *RebootAnswer {
 	m := &h.Machine
 	if m.Phase != host.Deferred || h.Grant != nil && h.Grant.Purpose != host.Reboot {
 		return nil // or another grant takes it on from what is staged
@@ -167,6 +170,8 @@ func (s *State) whyReboot(h *Host, now clock.Instant) *RebootAnswer {
 		return a
 	case g.idle() && g.Purpose == host.Reboot:
 		a.Grant, a.Words = g.ID, "is staged and was granted "+g.ID+" to reboot, which expires at "+g.Expires.String()
+		a.Block = first(server)
+		a.Words += unclaimed(a.Block)
 		return a
 	}
 	a.Words = "is staged, waits for its reboot grant (" + m.Detail + " cannot be switched while it runs)"
@@ -175,7 +180,7 @@ func (s *State) whyReboot(h *Host, now clock.Instant) *RebootAnswer {
 		a.Block = gate.CheckOverlay(gate.Standing{Rollout: m.Rollout, Phase: "not served any more", Ended: true})
 		a.Gates = []Gate{{gate.Overlay, a.Block}}
 	} else if i, ok := r.Plan.Leaf(h.Name); ok {
-		a.Gates = s.rebootGates(h, r, &r.Plan.Leaves[i], now)
+		a.Gates = append(slices.Clip(server), s.rebootGates(h, r, &r.Plan.Leaves[i], now)...)
 		a.Block = first(a.Gates)
 	}
 	if a.Block != nil {

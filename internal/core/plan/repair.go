@@ -238,8 +238,9 @@ type RepairAnswer struct {
 	Gates []Gate      `json:"gates,omitempty"`
 }
 
-// whyRepair answers for the drift that a host reported, or is nil.
-func (s *State) whyRepair(h *Host, now clock.Instant) *RepairAnswer {
+// whyRepair answers for the drift that a host reported, or is nil; server is the gate
+// that is asked first.
+func (s *State) whyRepair(h *Host, server []Gate, now clock.Instant) *RepairAnswer {
 	if !h.Repairing() && !(h.Grant.idle() && h.Grant.Purpose == host.Repair) && !h.NeedsRepair() {
 		return nil
 	}
@@ -255,8 +256,10 @@ func (s *State) whyRepair(h *Host, now clock.Instant) *RepairAnswer {
 		}
 	case h.Grant.idle() && h.Grant.Purpose == host.Repair:
 		a.Grant, a.Words = h.Grant.ID, "was granted "+h.Grant.ID+" to repair, which expires at "+h.Grant.Expires.String()
+		a.Block = first(server)
+		a.Words += unclaimed(a.Block)
 	default:
-		a.Gates = s.repairGates(h, now)
+		a.Gates = append(slices.Clip(server), s.repairGates(h, now)...)
 		a.Words = "drift of " + h.Repair.words() + " waits for a grant, and nothing holds it back"
 		if a.Block = first(a.Gates); a.Block != nil {
 			a.Words = "drift of " + h.Repair.words() + " waits for a grant: " + a.Block.Words

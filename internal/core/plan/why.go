@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -23,7 +24,8 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 	if h == nil {
 		return nil, fmt.Errorf("host %q is not declared in any accepted release and never enrolled; steady host list shows the hosts", name)
 	}
-	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: s.whyRepair(h, now), Reboot: s.whyReboot(h, now)}
+	server := q.server(h)
+	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: s.whyRepair(h, server, now), Reboot: s.whyReboot(h, server, now)}
 	var r *rollout.Rollout
 	for _, at := range h.seats {
 		if r == nil || at.r.Place > r.Place {
@@ -41,13 +43,16 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 	a.Target, a.Status = string(leaf.Target), m.Status.String()
 	all := q.rollout(r)
 	a.Holds = all.holds
-	a.Gates = s.gates(h, r, i, all, now)
-	if m.Status == rollout.Waiting || m.Status == rollout.Refused {
+	a.Gates = append(slices.Clip(server), s.gates(h, r, i, all, now)...)
+	switch {
+	case m.Status == rollout.Waiting || m.Status == rollout.Refused:
 		a.Block = first(a.Gates)
-	} else if h.InFlight() {
+	case m.Status == rollout.Offered && first(server) != nil:
+		a.Block = first(server)
+	case h.InFlight():
 		a.Block = h.identityBlock() // it can say no more how that ended
 	}
-	a.Words = s.words(h, r, m, a.Block, now)
+	a.Words = a.words(h, r, m)
 	for k := range r.Accepted {
 		if w := &r.Accepted[k]; w.Wave <= leaf.Wave {
 			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Words())
@@ -127,7 +132,7 @@ func (s *State) gates(h *Host, r *rollout.Rollout, member int, all *common, now 
 }
 
 // words sums up where a host stands.
-func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Block, now clock.Instant) string {
+func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 	hm := &h.Machine
 	switch m.Status {
 	case rollout.Converged:
@@ -135,13 +140,13 @@ func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Bl
 	case rollout.AtTarget:
 		return "runs the target of " + r.Name + " already"
 	case rollout.Offered:
-		return "was granted " + h.Grant.ID + " and is preparing; the grant expires at " + h.Grant.Expires.String()
+		return "was granted " + h.Grant.ID + " and is preparing; the grant expires at " + h.Grant.Expires.String() + unclaimed(a.Block)
 	case rollout.Claimed:
 		if hm.Phase == host.Soaking {
 			return "is soaking since its own instant " + hm.SoakFrom.String() + probeWords(hm)
 		}
-		if a := s.whyReboot(h, now); a != nil {
-			return a.Words
+		if a.Reboot != nil {
+			return a.Reboot.Words
 		}
 		return "is activating " + r.Name
 	case rollout.Broken:
@@ -160,10 +165,10 @@ func (s *State) words(h *Host, r *rollout.Rollout, m *rollout.Member, b *gate.Bl
 		}
 		return "is still busy with " + cmp.Or(hm.Rollout, "an earlier grant") + " (" + string(hm.Phase) + ")"
 	}
-	if b == nil {
+	if a.Block == nil {
 		return "is next: nothing holds it back"
 	}
-	return b.Words
+	return a.Block.Words
 }
 
 func probeWords(m *host.State) string {

@@ -1,0 +1,96 @@
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// behind is a server to which a host owes a part of the log.
+func (w *world) behind() plan.Restored {
+	return plan.Restored{Behind: gate.CheckBehind("h9", w.now.Add(clock.Minute))}
+}
+
+func (w *world) ask(name string, r plan.Restored) *plan.Answer {
+	w.t.Helper()
+	a, err := plan.Ask(w.s, w.now).Restored(r).Why(name)
+	if err != nil {
+		w.t.Fatalf("why %s: %v", name, err)
+	}
+	return a
+}
+
+// wantRestore checks that the server's own gate is asked first and is the answer.
+func (w *world) wantRestore(what string, words string, b *gate.Block, gates []plan.Gate, detail string) {
+	w.t.Helper()
+	if b == nil || b.Code != gate.Restore || b.Detail != detail || !strings.Contains(words, b.Words) {
+		w.t.Fatalf("%s: %+v, %q", what, b, words)
+	}
+	if gates != nil && (gates[0].Gate != gate.Restore || gates[0].Block != b || len(gates) < 3) {
+		w.t.Fatalf("%s asks %+v first", what, gates[0])
+	}
+}
+
+// TestL5ServerThatLacksAPartOfItsLogSaysSo asks why of every kind of wait while the
+// state alone knows of nothing that holds it back.
+func TestL5ServerThatLacksAPartOfItsLogSaysSo(t *testing.T) {
+	w := scene(t, "h0 h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r1", waves: "h0 h1", target: bundles[0], budget: 1}))
+	a := w.ask("h0", w.behind())
+	w.wantRestore("a rollout that is not open", a.Words, a.PendingBlock, a.PendingGates, "behind")
+
+	w.tick() // h0 has the offer
+	a = w.ask("h0", w.behind())
+	w.wantRestore("an offer", a.Words, a.Block, a.Gates, "behind")
+	unheard := plan.Restored{Missing: slices.Values([]string{"h1"}), Until: w.now.Add(clock.Minute)}
+	a = w.ask("h0", unheard)
+	w.wantRestore("an offer that another may be in the way of", a.Words, a.Block, a.Gates, "roll-call")
+	if a.Block.Earliest != unheard.Until {
+		t.Errorf("clears at %s", a.Block.Earliest)
+	}
+	if b := unheard.Claim(w.s, "h0", w.s.Hosts["h0"].Grant.ID); b == nil || b.Words != a.Block.Words {
+		t.Errorf("the claim is held by %+v", b)
+	}
+	if a = w.ask("h1", unheard); a.Block == nil || a.Block.Code != gate.Budget || a.Gates[0].Gate != gate.Restore || a.Gates[0].Block != nil {
+		t.Errorf("no claim of h1 waits: %+v, %+v", a.Block, a.Gates[0])
+	}
+	if a = w.ask("h0", plan.Restored{}); a.Block != nil || a.Gates[0].Gate != gate.Restore {
+		t.Errorf("a server that lacks nothing holds h0 back: %+v", a)
+	}
+	if a, err := plan.Why(w.s, "h0", w.now); err != nil || a.Gates[0].Gate != gate.Freshness {
+		t.Errorf("the state alone: %+v, %v", a, err)
+	}
+}
+
+// TestL5RestoredServerSaysWhatRepairsAndRebootsWaitFor is the same of grants that are
+// no rollout's.
+func TestL5RestoredServerSaysWhatRepairsAndRebootsWaitFor(t *testing.T) {
+	w := budgeted(t, "h0 h1", 1)
+	w.drift("h0 h1")
+	w.wantRepairing("h0")
+	for _, n := range w.names() {
+		a := w.ask(n, w.behind())
+		w.wantRestore("the repair of "+n, a.Repair.Words, a.Repair.Block, a.Repair.Gates, "behind")
+		if !strings.HasSuffix(a.Words, a.Repair.Words) {
+			t.Errorf("%s: %q", n, a.Words)
+		}
+	}
+
+	w = staging(t, "h0", spec{})
+	w.tick()
+	w.stage("h0")
+	a := w.ask("h0", w.behind())
+	w.wantRestore("a reboot", a.Words, a.Reboot.Block, a.Reboot.Gates, "behind")
+	w.tick()
+	a = w.ask("h0", w.behind())
+	w.wantRestore("an offer to reboot", a.Words, a.Reboot.Block, nil, "behind")
+	w.claimReboot("h0")
+	if a = w.ask("h0", w.behind()); a.Reboot != nil && a.Reboot.Block != nil {
+		t.Errorf("what the host does by itself waits for nothing: %+v", a.Reboot)
+	}
+}
