@@ -112,12 +112,17 @@ func TestS1ClaimWaitsForHostsThatTheServerHasNotHeard(t *testing.T) {
 	}
 }
 
-// TestRollCallEnds: a host that is never heard holds claims up for as long as any
+// TestRollCallEnds: a host that is never heard, and one that lies in each heartbeat
+// that it repairs under a grant the log lacks, holds claims up for as long as any
 // other may be silent, and no longer. Until then a restored server may be unsure; what
 // was claimed by a host that stays away for so long it cannot know.
 func TestRollCallEnds(t *testing.T) {
-	w, _, waits, offer := behind(t, func(o *api.Options) { o.Control.OfflineAfter = 3 * clock.Second })
+	w, lies, waits, offer := behind(t, func(o *api.Options) { o.Control.OfflineAfter = 3 * clock.Second })
+	lies.connect()
 	w.until("the claim to be taken", func() bool {
+		if status := lies.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, Repairing: "g9"}, nil); status != 200 {
+			t.Fatalf("heartbeat: %d", status)
+		}
 		var ans wire.ClaimAnswer
 		return waits.do("POST", wire.RouteClaim, wire.Claim{Grant: offer.Grant, Term: offer.Term}, &ans) == 200 && ans.Accepted
 	})

@@ -387,9 +387,10 @@ func TestAServerThatSpeaksForTheHostIsCutOff(t *testing.T) {
 func TestSetOpensEachOnceAndEndsAll(t *testing.T) {
 	w := begin(t)
 	d := all
-	ended := make(chan error, 100)
+	begun, ended := make(chan bool, 100), make(chan error, 100)
 	s := stream.NewSet(stream.Options{Transport: w.client, Allowed: func() *fleet.Delegation { return d },
 		Backend: backend{logs: func(ctx context.Context, _ string, _ stream.LogsOptions, _, _ io.Writer) error {
+			begun <- true
 			<-ctx.Done()
 			return ctx.Err()
 		}},
@@ -409,6 +410,9 @@ func TestSetOpensEachOnceAndEndsAll(t *testing.T) {
 			t.Fatalf("%s was opened twice", p.id)
 		}
 		first[p.id] = p
+	}
+	for range stream.MaxStreams {
+		<-begun // the agent knows that it was taken: one that ends before tells nobody why
 	}
 	more := logs
 	more.ID = "more"
