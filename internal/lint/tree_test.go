@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -14,24 +16,33 @@ type tree struct {
 	pkgs  []Package
 }
 
-func load(t *testing.T) tree {
-	t.Helper()
+// loaded reads the tree once for all tests, and no test changes what it gave.
+var loaded = sync.OnceValues(func() (tree, error) {
 	root, err := Root()
 	if err != nil {
-		t.Fatal(err)
+		return tree{}, err
 	}
 	files, err := Tracked(root)
 	if err != nil {
-		t.Fatal(err)
+		return tree{}, err
 	}
 	pkgs, err := List(root, "./...")
 	if err != nil {
-		t.Fatal(err)
+		return tree{}, err
 	}
 	if len(files) < 10 || len(pkgs) < 3 {
-		t.Fatalf("only %d files and %d packages found below %s: the rules would see nothing", len(files), len(pkgs), root)
+		return tree{}, fmt.Errorf("only %d files and %d packages found below %s: the rules would see nothing", len(files), len(pkgs), root)
 	}
-	return tree{root, files, pkgs}
+	return tree{root, files, pkgs}, nil
+})
+
+func load(t *testing.T) tree {
+	t.Helper()
+	tr, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
 }
 
 func (tr tree) read(t *testing.T, name string) []byte {
