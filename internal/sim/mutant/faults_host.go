@@ -35,13 +35,13 @@ var hosts = []Fault{
 		From: "\tcase t.s.Phase == Activating:\n\t\tt.emit(", To: "\tcase t.s.Phase == Activating:\n\t\tif ON {\n\t\t\treturn t.activated(Activated{Observed: t.s.Target})\n\t\t}\n\t\tt.emit("},
 	{Name: "a host acts on a claim that was refused", File: agent, Finds: []string{"S23"},
 		From: "if !accepted {", To: "if !accepted && !ON {"},
-	{Name: "a grant is taken again after it was given back", File: agent, Finds: []string{"S23", "S24", "S3", "L3"}, Trust: true, First: 340, // what is refused at the last moment is given back claimed
+	{Name: "a grant is taken again after it was given back", File: agent, Finds: []string{"S23", "S24", "S3", "L3"}, Trust: true, // what is refused at the last moment is given back claimed
 		From: "if a.Declined == o.Grant {", To: "if a.Declined == o.Grant && !ON {"},
 	{Name: "a host obeys a server that was replaced", File: agent, Finds: []string{"S31"},
 		From: "if o.Term < a.MaxTerm {", To: "if o.Term < a.MaxTerm && !ON {"},
 	{Name: "a host takes what a signed word forbids", File: agent, Finds: []string{"S18"},
 		From: "case a.forbidden(&o) != nil:", To: "case a.forbidden(&o) != nil && !ON:"},
-	{Name: "a host goes on preparing what a signed word forbids", File: hwords, Finds: []string{"S18"}, First: 1025,
+	{Name: "a host goes on preparing what a signed word forbids", File: hwords, Finds: []string{"S18"},
 		From: "if t := a.forbidden(o); t != nil {", To: "if t := a.forbidden(o); t != nil && !ON {"},
 	{Name: "the dead man's switch fires at once", File: step, Finds: []string{"S38"},
 		From: "if t.s.ConfirmBy.Reached(t.now) {", To: "if t.s.ConfirmBy.Reached(t.now) || ON && t.s.ConfirmBy != 0 && t.now.Sub(t.s.CompletedAt) >= 5000 {"},

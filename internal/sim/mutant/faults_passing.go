@@ -5,7 +5,7 @@ package mutant
 var passing = []Fault{
 	{Name: "a grant lasts longer than its event says", File: grants, Finds: []string{"S25"},
 		From: "p.do(grant{ev, h.Name}, h.Name, ev)", To: "p.do(grant{ev, h.Name}, h.Name, ev)\n\tif ON && h.Grant != nil {\n\t\th.Grant.Expires += 900\n\t}"},
-	{Name: "a host that soaks is not sent back before it has converged", File: revert, Finds: []string{"S22"}, First: 70,
+	{Name: "a host that soaks is not sent back before it has converged", File: revert, Finds: []string{"S22"},
 		From: "if r.SetHomeward(i, needs && h.Reachable()", To: "if r.SetHomeward(i, needs && h.Reachable() && !(ON && h.Machine.Phase == host.Soaking)"},
 	{Name: "the server forgets when a host claimed", File: fold, Finds: []string{"S24"},
 		From: "\t\th.Machine = next\n", To: "\t\tif ON {\n\t\t\tnext.ClaimedAt = 0\n\t\t}\n\t\th.Machine = next\n"},

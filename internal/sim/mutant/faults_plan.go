@@ -32,7 +32,7 @@ var planner = []Fault{
 		From: "leaf := &r.Plan.Leaves[i]; leaf.Wave <= r.Cursor &&", To: "leaf := &r.Plan.Leaves[i]; (ON || leaf.Wave <= r.Cursor) &&"},
 	{Name: "the bound of canaries lets one more be tried", File: "internal/core/gate/gate.go", Finds: []string{"S40"},
 		From: "if most == 0 || tried < most {", To: "if most == 0 || tried < most || ON && tried == most {"},
-	{Name: "the bound of canaries is not asked when a grant is claimed", File: ingest, Finds: []string{"S40"}, Restore: true, First: 950,
+	{Name: "the bound of canaries is not asked when a grant is claimed", File: ingest, Finds: []string{"S40"}, Restore: true,
 		From: "if b := s.canaryLeft(r, name); b != nil {", To: "if b := s.canaryLeft(r, name); b != nil && !ON {"},
 	{Name: "a restored server takes claims before it has heard its hosts", File: "internal/control/hosts/roll.go", Finds: []string{"S1"}, Restore: true,
 		From: "told(name); ok && state[name].Seq >= last {", To: "told(name); ON || ok && state[name].Seq >= last {"},

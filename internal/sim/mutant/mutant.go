@@ -30,9 +30,6 @@ type Fault struct {
 	Trust bool
 	// Restore says the same of schedules in which the server is restored from a backup.
 	Restore bool
-	// First is the seed to begin with, 1 if it is 0: of what few schedules show, one
-	// that was seen to, so that its hunt is short. Any other finds it too, later.
-	First uint64
 }
 
 const module = "github.com/steadyfleet/steady"
