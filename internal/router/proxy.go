@@ -160,6 +160,10 @@ func (x *exchange) redirect(w http.ResponseWriter, req *http.Request) {
 // finish gives back what the exchange holds, also when a broken response makes
 // the proxy panic.
 func (x *exchange) finish() {
+	broken := recover()
+	if broken != nil {
+		x.counts.errors.Add(1)
+	}
 	x.hold.stop()
 	if x.body != nil {
 		x.body.finish()
@@ -167,9 +171,8 @@ func (x *exchange) finish() {
 	if x.lease != nil {
 		x.lease.release()
 	}
-	x.counts.inFlight.Add(-1)
-	if broken := recover(); broken != nil {
-		x.counts.errors.Add(1)
+	x.counts.inFlight.Add(-1) // the last: all else of it is counted by now
+	if broken != nil {
 		panic(broken)
 	}
 }

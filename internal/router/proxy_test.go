@@ -352,7 +352,8 @@ func TestHeaderTimeout(t *testing.T) {
 }
 
 func TestIdleTimeoutEndsASilentStream(t *testing.T) {
-	f := start(t, router.Config{}, router.Options{}, web(func(r *table.Route) { r.Timeouts.Idle = 20 * clock.Millisecond }))
+	t.Parallel() // it waits: the stream has to begin before the time is over
+	f := start(t, router.Config{}, router.Options{}, web(func(r *table.Route) { r.Timeouts.Idle = 3 * clock.Second }))
 	f.ready("web", workspace(t, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.WriteString(w, "begin")
 		_ = http.NewResponseController(w).Flush()
