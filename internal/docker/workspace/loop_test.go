@@ -8,6 +8,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/pool"
@@ -92,7 +93,9 @@ func TestUnderTheLoop(t *testing.T) {
 	if !before.State.Running {
 		t.Errorf("state %+v", before.State)
 	}
-	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = []string{"false"} })
+	w.want(func(d *workspace.Desired) { // it is given the time to fail
+		d.Spec.Workspace.Command, d.Spec.Workspace.Update.Monitor = []string{"false"}, clock.Hour
+	})
 	apply("web")
 	await(engine.Failed, "web")
 	if after := w.box("web"); after.ID != before.ID || !after.State.Running {

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/internal/need"
 )
 
 // story is what happens to one workspace: declarations, and what people do
@@ -74,7 +75,7 @@ func specs(t *rapid.T) spec.Workspace {
 	return w
 }
 
-func (w *world) byHand(what string) {
+func (w *world) meddle(what string) {
 	ctx, name := w.t.Context(), w.n.Name("web")
 	var err error
 	switch what {
@@ -106,14 +107,18 @@ func (w *world) byHand(what string) {
 // what is under way, end with one container as declared, and one more look
 // writes nothing. The seed of a failing story is its name.
 func TestS36OnTheEngine(t *testing.T) {
-	for seed := range 8 {
+	seeds := 4
+	if need.Nightly() {
+		seeds = 40
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t)
 			for _, m := range stories().Example(seed).moves {
 				if m.byHand == "" {
 					w.want(func(d *workspace.Desired) { d.Spec.Workspace = m.spec })
 				} else {
-					w.byHand(m.byHand)
+					w.meddle(m.byHand)
 				}
 				for range m.turns {
 					d, err := w.turn()

@@ -2,16 +2,15 @@ package workspace_test
 
 import (
 	"context"
-	"crypto/rand"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
@@ -51,57 +50,64 @@ func TestDeployAndRetire(t *testing.T) {
 	}
 }
 
-// TestInPlace: what an engine can change does not replace the container.
+// TestInPlace: what an engine can change does not replace the container, and what
+// it can take back neither.
 func TestInPlace(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(w *world, d *workspace.Desired)
+	w := newWorld(t)
+	w.converge("create")
+	before, declared := w.one(), w.r.Desired
+	for _, c := range []struct {
+		name   string
+		change func(d *workspace.Desired)
 		acts   []string
-		check  func(w *world, c container.InspectResponse) bool
+		check  func(c container.InspectResponse) bool
+		back   []string // acts
 	}{
-		"title": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Title = "shop" }, []string{"rename"},
-			func(w *world, _ container.InspectResponse) bool { return w.box("shop").State.Running }},
-		"network": {func(w *world, d *workspace.Desired) {
-			_, err := w.api.NetworkCreate(t.Context(), w.n.Name("other"), client.NetworkCreateOptions{})
+		{"title", func(d *workspace.Desired) { d.Spec.Workspace.Title = "shop" }, []string{"rename"},
+			func(container.InspectResponse) bool { return w.box("shop").State.Running }, []string{"rename"}},
+		{"network", func(d *workspace.Desired) {
+			_, err := w.api.NetworkCreate(w.t.Context(), w.n.Name("other"), client.NetworkCreateOptions{})
 			w.ok(err)
 			d.Spec.Uses.Networks["other"] = w.n.Name("other")
 			d.Spec.Workspace.Networks = []spec.Attachment{{Network: "net", Aliases: []string{"site"}}, {Network: "other", Aliases: []string{"more"}}}
-		}, []string{"adjust"}, func(w *world, c container.InspectResponse) bool {
+		}, []string{"adjust"}, func(c container.InspectResponse) bool {
 			return len(c.NetworkSettings.Networks) == 2 && slices.Contains(c.NetworkSettings.Networks[w.n.Name("other")].Aliases, "more")
-		}},
-		"aliases": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Networks[0].Aliases = []string{"new", "site"} }, []string{"adjust"},
-			func(w *world, c container.InspectResponse) bool {
+		}, []string{"adjust"}},
+		{"aliases", func(d *workspace.Desired) { d.Spec.Workspace.Networks[0].Aliases = []string{"new", "site"} }, []string{"adjust"},
+			func(c container.InspectResponse) bool {
 				return slices.Contains(c.NetworkSettings.Networks[w.n.Name("net")].Aliases, "new")
-			}},
-		"restart policy": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Restart.Policy = "always" }, []string{"adjust"},
-			func(_ *world, c container.InspectResponse) bool { return c.HostConfig.RestartPolicy.Name == "always" }},
-		"limits": {func(_ *world, d *workspace.Desired) {
+			}, []string{"adjust"}},
+		{"restart policy", func(d *workspace.Desired) { d.Spec.Workspace.Restart.Policy = "always" }, []string{"adjust"},
+			func(c container.InspectResponse) bool { return c.HostConfig.RestartPolicy.Name == "always" }, []string{"adjust"}},
+		{"restart", func(d *workspace.Desired) { d.Verb, d.Nonce = core.Restart, "1" }, []string{"start"},
+			func(c container.InspectResponse) bool {
+				return c.State.Running && c.State.StartedAt != before.State.StartedAt
+			}, nil},
+		{"stopped", func(d *workspace.Desired) { d.Spec.Workspace.State = spec.Stopped }, []string{"stop"},
+			func(c container.InspectResponse) bool { return !c.State.Running }, []string{"start"}},
+		{"parked", func(d *workspace.Desired) { d.Parked = true }, []string{"stop"},
+			func(c container.InspectResponse) bool { return !c.State.Running }, []string{"start"}},
+		// The last: an engine cannot take a bound of the memory away.
+		{"limits", func(d *workspace.Desired) {
 			d.Spec.Workspace.Limits.Memory, d.Spec.Workspace.Limits.CPUShares = 64<<20, 512
 		}, []string{"adjust"},
-			func(_ *world, c container.InspectResponse) bool {
+			func(c container.InspectResponse) bool {
 				return c.HostConfig.Memory == 64<<20 && c.HostConfig.CPUShares == 512
-			}},
-		"stopped": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.State = spec.Stopped }, []string{"stop"},
-			func(_ *world, c container.InspectResponse) bool { return !c.State.Running }},
-		"parked": {func(_ *world, d *workspace.Desired) { d.Parked = true }, []string{"stop"},
-			func(_ *world, c container.InspectResponse) bool { return !c.State.Running }},
-		"restart": {func(_ *world, d *workspace.Desired) { d.Verb, d.Nonce = core.Restart, "1" }, []string{"start"},
-			func(_ *world, c container.InspectResponse) bool { return c.State.Running }},
+			}, []string{"create", "swap", "remove_old"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.converge("create")
-			before := w.one()
-			w.want(func(d *workspace.Desired) { c.change(w, d) })
+		w.sub(c.name, func() {
+			w.want(c.change)
 			w.converge(c.acts...)
-			after, err := w.api.ContainerInspect(t.Context(), before.ID, client.ContainerInspectOptions{})
+			after, err := w.api.ContainerInspect(w.t.Context(), before.ID, client.ContainerInspectOptions{})
 			w.ok(err)
-			if !c.check(w, after.Container) {
-				t.Errorf("after: %+v %+v", after.Container.State, after.Container.HostConfig)
-			}
-			if name == "restart" && after.Container.State.StartedAt == before.State.StartedAt {
-				t.Error("not started again")
+			if !c.check(after.Container) {
+				w.t.Errorf("after: %+v %+v", after.Container.State, after.Container.HostConfig)
 			}
 			w.quiet()
+			w.want(func(d *workspace.Desired) { *d = declared })
+			if got := w.converge(); !slices.Equal(got.acts, c.back) {
+				w.t.Errorf("back as it was after %v, want %v", got.acts, c.back)
+			}
 		})
 	}
 }
@@ -109,40 +115,41 @@ func TestInPlace(t *testing.T) {
 // TestReplace: what an engine cannot change replaces the container; name and data
 // stay, and it is told why.
 func TestReplace(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(w *world, d *workspace.Desired)
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
+	})
+	w.converge("create")
+	w.run("sh", "-c", "echo kept >/data/f")
+	for _, c := range []struct {
+		name   string
+		change func(d *workspace.Desired)
 		why    string
 	}{
-		"environment": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = "2" }, "env/A: 1 -> 2"},
-		"command":     {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.Command = sleeper("v2") }, "command"},
-		"image":       {func(w *world, d *workspace.Desired) { d.Spec.Uses.Image = w.build("app", "ENV X=1") }, "image: "},
-		"port": {func(_ *world, d *workspace.Desired) {
+		{"environment", func(d *workspace.Desired) { d.Spec.Workspace.Env[0].Value = "2" }, "env/A: 1 -> 2"},
+		{"command", func(d *workspace.Desired) { d.Spec.Workspace.Command = sleeper("v2") }, "command"},
+		{"image", func(d *workspace.Desired) { d.Spec.Uses.Image = w.build("app", "ENV X=1") }, "image: "},
+		{"port", func(d *workspace.Desired) {
 			d.Spec.Workspace.Ports = []spec.Port{{Port: 80, Protocol: "tcp"}}
 		}, "port"},
-		"shm": {func(_ *world, d *workspace.Desired) { d.Spec.Workspace.ShmSize = 1 << 20 }, "shm-size"},
-		"content": {func(w *world, d *workspace.Desired) {
+		{"shm", func(d *workspace.Desired) { d.Spec.Workspace.ShmSize = 1 << 20 }, "shm-size"},
+		{"content", func(d *workspace.Desired) {
 			d.Spec.Workspace.Contents = []spec.Content{{Target: "/etc/x", Blob: w.blob("x")}}
 		}, "/etc/x"},
-		"redeploy": {func(_ *world, d *workspace.Desired) { d.Verb, d.Nonce = core.Redeploy, "7" }, "redeploy"},
+		{"redeploy", func(d *workspace.Desired) { d.Verb, d.Nonce = core.Redeploy, "7" }, "redeploy"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.want(func(d *workspace.Desired) {
-				d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountAnonymous, Target: "/data"}}
-			})
-			w.converge("create")
+		w.sub(c.name, func() {
 			before := w.one()
-			w.run("sh", "-c", "echo kept >/data/f")
-			w.want(func(d *workspace.Desired) { c.change(w, d) })
+			w.want(c.change)
 			got := w.converge("create", "swap", "remove_old")
 			if !strings.Contains(got.first.Words, c.why) || got.first.Code != core.CodeReplace {
-				t.Errorf("why: %s", got.first)
+				w.t.Errorf("why: %s", got.first)
 			}
 			if after := w.one(); after.ID == before.ID {
-				t.Error("the same container")
+				w.t.Error("the same container")
 			}
 			if got := w.run("cat", "/data/f"); got != "kept\n" {
-				t.Errorf("data %q", got)
+				w.t.Errorf("data %q", got)
 			}
 			w.quiet()
 		})
@@ -234,7 +241,7 @@ func (w *world) until(stop func(engine.Decision, error) bool) error {
 func TestHealthGate(t *testing.T) {
 	w := newWorld(t)
 	health := func(test string) *spec.Health {
-		return &spec.Health{Test: []string{"CMD-SHELL", test}, Interval: 200, Timeout: 5000, Retries: 2}
+		return &spec.Health{Test: []string{"CMD-SHELL", test}, Interval: 200, Timeout: clock.Minute, Retries: 2}
 	}
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("true") })
 	w.converge("create")
@@ -271,94 +278,130 @@ func TestOnceRuns(t *testing.T) {
 	w.quiet()
 }
 
+// byHand are changes that people make to a running container with the engine's own
+// tools.
+var byHand = map[string]func(ctx context.Context, w *world, c container.InspectResponse) error{
+	"stop": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.ContainerStop(ctx, c.ID, client.ContainerStopOptions{})
+		return err
+	},
+	"kill": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		r := w.api.ContainerWait(ctx, c.ID, client.ContainerWaitOptions{})
+		if _, err := w.api.ContainerKill(ctx, c.ID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+			return err
+		}
+		select {
+		case <-r.Result:
+			return nil
+		case err := <-r.Error:
+			return err
+		}
+	},
+	"pause": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{})
+		return err
+	},
+	"rename": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.ContainerRename(ctx, c.ID, client.ContainerRenameOptions{NewName: w.n.Name("mine")})
+		return err
+	},
+	"disconnect": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.NetworkDisconnect(ctx, w.n.Name("net"), client.NetworkDisconnectOptions{Container: c.ID, Force: true})
+		return err
+	},
+	"update": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{
+			RestartPolicy: &container.RestartPolicy{Name: "always"}})
+		return err
+	},
+	"limit": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{
+			Resources: &container.Resources{Memory: 64 << 20, MemorySwap: 128 << 20}})
+		return err
+	},
+	"remove": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		_, err := w.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
+		return err
+	},
+	"network gone": func(ctx context.Context, w *world, c container.InspectResponse) error {
+		// Trap 13: the network goes while the container is stopped, and another one of
+		// its name comes.
+		if _, err := w.api.ContainerStop(ctx, c.ID, client.ContainerStopOptions{}); err != nil {
+			return err
+		}
+		if _, err := w.api.NetworkRemove(ctx, w.n.Name("net"), client.NetworkRemoveOptions{}); err != nil {
+			return err
+		}
+		_, err := w.api.NetworkCreate(ctx, w.n.Name("net"), client.NetworkCreateOptions{})
+		return err
+	},
+}
+
 // TestOutsideChanges: what somebody does by hand is undone, without a replace
 // where none is needed.
 func TestOutsideChanges(t *testing.T) {
-	type change struct {
-		do   func(ctx context.Context, w *world, c container.InspectResponse) error
+	w := newWorld(t)
+	w.converge("create")
+	for _, c := range []struct {
+		what string
 		acts []string
 		same bool
-	}
-	name := func(w *world) string { return w.n.Name("web") }
-	for what, c := range map[string]change{
-		"stop": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
-			_, err := w.api.ContainerStop(ctx, name(w), client.ContainerStopOptions{})
-			return err
-		}, []string{"start"}, true},
-		"kill": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
-			_, err := w.api.ContainerKill(ctx, name(w), client.ContainerKillOptions{Signal: "KILL"})
-			r := w.api.ContainerWait(ctx, name(w), client.ContainerWaitOptions{})
-			select {
-			case <-r.Result:
-			case <-r.Error:
-			}
-			return err
-		}, []string{"start"}, true},
-		"pause": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
-			_, err := w.api.ContainerPause(ctx, name(w), client.ContainerPauseOptions{})
-			return err
-		}, []string{"unpause"}, true},
-		"rename": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
-			_, err := w.api.ContainerRename(ctx, name(w), client.ContainerRenameOptions{NewName: w.n.Name("mine")})
-			return err
-		}, []string{"rename"}, true},
-		"disconnect": {func(ctx context.Context, w *world, c container.InspectResponse) error {
-			_, err := w.api.NetworkDisconnect(ctx, w.n.Name("net"), client.NetworkDisconnectOptions{Container: c.ID, Force: true})
-			return err
-		}, []string{"adjust"}, true},
-		"update": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
-			_, err := w.api.ContainerUpdate(ctx, name(w), client.ContainerUpdateOptions{
-				RestartPolicy: &container.RestartPolicy{Name: "always"}})
-			return err
-		}, []string{"adjust"}, true},
-		"limit": {func(ctx context.Context, w *world, _ container.InspectResponse) error {
-			_, err := w.api.ContainerUpdate(ctx, name(w), client.ContainerUpdateOptions{
-				Resources: &container.Resources{Memory: 64 << 20, MemorySwap: 128 << 20}})
-			return err
-		}, []string{"create", "swap", "remove_old"}, false},
-		"remove": {func(ctx context.Context, w *world, c container.InspectResponse) error {
-			_, err := w.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
-			return err
-		}, []string{"create"}, false},
-		"network gone": {func(ctx context.Context, w *world, c container.InspectResponse) error {
-			// Trap 13: the network goes while the container is stopped, and another one of
-			// its name comes.
-			if _, err := w.api.ContainerStop(ctx, c.ID, client.ContainerStopOptions{}); err != nil {
-				return err
-			}
-			if _, err := w.api.NetworkRemove(ctx, w.n.Name("net"), client.NetworkRemoveOptions{}); err != nil {
-				return err
-			}
-			_, err := w.api.NetworkCreate(ctx, w.n.Name("net"), client.NetworkCreateOptions{})
-			return err
-		}, []string{"adjust", "start"}, true},
+	}{
+		{"stop", []string{"start"}, true},
+		{"kill", []string{"start"}, true},
+		{"pause", []string{"unpause"}, true},
+		{"rename", []string{"rename"}, true},
+		{"disconnect", []string{"adjust"}, true},
+		{"update", []string{"adjust"}, true},
+		{"limit", []string{"create", "swap", "remove_old"}, false},
+		{"remove", []string{"create"}, false},
+		{"network gone", []string{"adjust", "start"}, true},
 	} {
-		t.Run(what, func(t *testing.T) {
-			w := newWorld(t)
-			w.converge("create")
+		w.sub(c.what, func() {
 			before := w.one()
-			w.ok(c.do(t.Context(), w, before))
+			w.ok(byHand[c.what](w.t.Context(), w, before))
 			w.converge(c.acts...)
 			after := w.one()
 			if same := after.ID == before.ID; same != c.same {
-				t.Errorf("the same container: %v", same)
+				w.t.Errorf("the same container: %v", same)
 			}
 			if a := after.NetworkSettings.Networks[w.n.Name("net")]; a == nil || !slices.Contains(a.Aliases, "site") {
-				t.Errorf("trap 14: networks %v", keys(after.NetworkSettings.Networks))
+				w.t.Errorf("trap 14: networks %v", keys(after.NetworkSettings.Networks))
 			}
 			w.quiet()
 		})
-		if what == "rename" || what == "network gone" {
-			continue
-		}
-		t.Run("report "+what, func(t *testing.T) {
-			w := newWorld(t)
-			w.want(func(d *workspace.Desired) { d.Spec.Workspace.ReportOnly = true })
-			w.converge("create")
-			w.ok(c.do(t.Context(), w, w.one()))
+	}
+}
+
+// TestReportOnly: where only reports are asked for, what somebody does by hand is
+// told and left, one change after the other.
+func TestReportOnly(t *testing.T) {
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.ReportOnly = true })
+	w.converge("create")
+	c := w.one()
+	for _, x := range []struct{ what, told string }{
+		{"pause", "somebody paused it"},
+		{"update", "restart: "},
+		{"disconnect", "network/"},
+		{"limit", "limit/memory: "},
+		{"stop", "ended with exit code "},
+		{"kill", "ended with exit code 137"},
+		{"remove", string(core.CodeMissing)},
+	} {
+		w.sub(x.what, func() {
+			w.ok(byHand[x.what](w.t.Context(), w, c))
 			writes := w.e.Calls().Writes
-			if got := w.settle(); got.name != "converged" || got.reason.Code != core.CodeReported || got.reason.Words == "" || w.e.Calls().Writes != writes {
-				t.Errorf("%+v", got)
+			if got := w.settle(); got.name != "converged" || got.reason.Code != core.CodeReported || !strings.Contains(got.reason.Words, x.told) || w.e.Calls().Writes != writes {
+				w.t.Errorf("%+v", got)
+			}
+			switch x.what { // by hand as well
+			case "pause":
+				_, err := w.api.ContainerUnpause(w.t.Context(), c.ID, client.ContainerUnpauseOptions{})
+				w.ok(err)
+			case "stop":
+				_, err := w.api.ContainerStart(w.t.Context(), c.ID, client.ContainerStartOptions{})
+				w.ok(err)
 			}
 		})
 	}
@@ -426,24 +469,12 @@ func TestFourAgents(t *testing.T) {
 // neverTwo reads the events up to now: no two containers ran at once.
 func (w *world) neverTwo() {
 	w.t.Helper()
-	// An event of our own marks the end of what is to be read.
-	mark, err := w.api.VolumeCreate(w.t.Context(), client.VolumeCreateOptions{Name: w.n.Name(rand.Text())})
-	w.ok(err)
 	running := map[string]bool{}
 	for id := range w.runs {
 		running[id] = true
 	}
-	for {
-		var ev daemon.Event
-		select {
-		case ev = <-w.events:
-		case <-time.After(patience):
-			w.t.Fatal("the events stopped")
-		}
+	w.hear(func(ev daemon.Event) {
 		switch {
-		case ev.Subject == daemon.Volume && ev.ID == mark.Volume.Name:
-			w.runs = running
-			return
 		case ev.Subject != daemon.Container || ev.Attributes[ownership.LabelOwner] != "f/"+w.n.Prefix:
 		case ev.Action == "start":
 			if running[ev.ID] = true; len(running) > 1 {
@@ -452,7 +483,8 @@ func (w *world) neverTwo() {
 		case ev.Action == "die":
 			delete(running, ev.ID)
 		}
-	}
+	})
+	w.runs = running
 }
 
 // race takes turns beside others until all is as desired.

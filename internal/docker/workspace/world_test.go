@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -32,7 +33,7 @@ import (
 func TestMain(m *testing.M) { dockertest.Main(m) }
 
 // patience bounds a wait for the engine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // book is a ledger in memory.
 type book struct {
@@ -101,6 +102,7 @@ type world struct {
 
 	mu    sync.Mutex
 	ahead time.Duration
+	still time.Time // set: no time passes but by pass
 }
 
 func newWorld(t testing.TB) *world {
@@ -135,7 +137,8 @@ func newWorld(t testing.TB) *world {
 	_, err := w.api.NetworkCreate(t.Context(), w.n.Name("net"), client.NetworkCreateOptions{})
 	w.ok(err)
 	w.r = engine.Resource[workspace.Desired]{Ref: engine.Ref{Kind: spec.KindWorkspace, ID: "web"}, Generation: 1}
-	w.r.Desired.Spec = spec.Deployment{Workspace: spec.Workspace{Name: "web", Image: "app", Command: sleeper("v1"),
+	grace := clock.Second // one that was started this moment does not hear the signal yet
+	w.r.Desired.Spec = spec.Deployment{Workspace: spec.Workspace{Name: "web", Image: "app", Command: sleeper("v1"), StopGrace: &grace,
 		Networks: []spec.Attachment{{Network: "net", Aliases: []string{"site"}}}, Env: []spec.Env{{Name: "A", Value: "1"}}},
 		Uses: spec.Uses{Image: d.Busybox(t), Networks: map[string]string{"net": w.n.Name("net")}}}
 	return w
@@ -169,6 +172,9 @@ func sleeper(version string) []string {
 func (w *world) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.still.IsZero() {
+		return w.still.Add(w.ahead)
+	}
 	return time.Now().Add(w.ahead)
 }
 
@@ -183,6 +189,19 @@ func (w *world) ok(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// sub runs a part of a test on the world as the parts before left it, and ends
+// the test with the first that fails.
+func (w *world) sub(name string, f func()) {
+	outer := w.t
+	defer func() { w.t = outer }()
+	if !outer.(*testing.T).Run(name, func(t *testing.T) {
+		w.t = t
+		f()
+	}) {
+		outer.FailNow()
 	}
 }
 
@@ -223,11 +242,32 @@ func (w *world) turn() (engine.Decision, error) {
 	return d, w.m.Act(w.t.Context(), w.r, d.Action())
 }
 
+// hear waits until the manager has heard of all that happened up to now, and gives
+// each event to read.
+func (w *world) hear(read func(daemon.Event)) {
+	w.t.Helper()
+	// An event of our own marks the end.
+	mark, err := w.api.VolumeCreate(w.t.Context(), client.VolumeCreateOptions{Name: w.n.Name(rand.Text())})
+	w.ok(err)
+	for {
+		select {
+		case ev := <-w.events:
+			if ev.Subject == daemon.Volume && ev.ID == mark.Volume.Name {
+				return
+			}
+			read(ev)
+		case <-time.After(patience):
+			w.t.Fatal("the events stopped")
+		}
+	}
+}
+
 // settle takes turns until all is as desired, or something fails.
 func (w *world) settle() done {
 	w.t.Helper()
 	var out done
-	for range 40 {
+	w.hear(func(daemon.Event) {})
+	for len(out.acts) < 40 {
 		for len(w.events) > 0 {
 			<-w.events
 		}
