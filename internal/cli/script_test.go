@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -137,10 +139,11 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "flipped a bit of %s\n", args[0])
 }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
-// eventually asks again and again until done, for a bounded time.
-func eventually(ts *testscript.TestScript, what string, done func() bool) {
+// eventually asks again and again until done, for a bounded time; what says at its
+// end what did not happen.
+func eventually(ts *testscript.TestScript, what func() string, done func() bool) {
 	tick, limit := time.NewTicker(20*time.Millisecond), time.NewTimer(patience)
 	defer tick.Stop()
 	defer limit.Stop()
@@ -148,7 +151,7 @@ func eventually(ts *testscript.TestScript, what string, done func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			ts.Fatalf("%s did not happen within %s", what, patience)
+			ts.Fatalf("%s did not happen within %s", what(), patience)
 		}
 	}
 }
@@ -158,20 +161,41 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: await FILE")
 	}
-	eventually(ts, args[0], func() bool {
+	eventually(ts, func() string { return args[0] }, func() bool {
 		_, err := os.Stat(ts.MkAbs(args[0]))
 		return err == nil
 	})
 }
 
 // until runs a command until what it prints matches: until PATTERN COMMAND...
+// A steady command runs in this process, without the script's folder: a new one for
+// every question would take the processor from those that are asked about.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until PATTERN COMMAND [ARG...]")
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	eventually(ts, args[0], func() bool {
-		return ts.Exec(args[1], args[2:]...) == nil && pattern.MatchString(ts.ReadFile("stdout"))
+	ask := func() (said string, err error) {
+		err = ts.Exec(args[1], args[2:]...)
+		return ts.ReadFile("stdout"), err
+	}
+	var out, errs bytes.Buffer
+	if args[1] == "steady" {
+		defer func() { fmt.Fprint(ts.Stdout(), out.String()) }()
+		ask = func() (said string, err error) {
+			out.Reset()
+			errs.Reset()
+			if code := cli.Run(context.Background(), args[2:], command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: ts.Getenv}); code != 0 {
+				err = fmt.Errorf("code %d: %s", code, &errs)
+			}
+			return out.String(), err
+		}
+	}
+	var last string
+	eventually(ts, func() string { return fmt.Sprintf("%q in what %v says, at last %q,", args[0], args[1:], last) }, func() bool {
+		said, err := ask()
+		last = fmt.Sprint(said, err)
+		return err == nil && pattern.MatchString(said)
 	})
 }

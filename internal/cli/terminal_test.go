@@ -62,10 +62,17 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
+// pass looks for words after the first from bytes, and returns where they end.
+func (s *screen) pass(from int, words string) (end int, ok bool) {
+	i := strings.Index(s.String()[from:], words)
+	return from + i + len(words), i >= 0
+}
+
 // typed runs a command at a terminal and types the lines of a file, each when the
-// terminal shows what stands before its "|": typed CODE FILE COMMAND [ARG...]. A
-// line "resize ROWSxCOLS" gives the terminal another size, ^C is typed as such.
-// What the terminal showed is the output.
+// terminal shows what stands before its "|", after what the line before waited
+// for: typed CODE FILE COMMAND [ARG...]. A line "resize ROWSxCOLS" gives the
+// terminal another size, ^C is typed as such. What the terminal showed is the
+// output.
 func typed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: typed CODE FILE COMMAND [ARG...]")
@@ -93,12 +100,21 @@ func typed(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	}()
+	at := 0
 	for _, line := range strings.Split(strings.TrimSpace(ts.ReadFile(args[1])), "\n") {
 		before, keys, ok := strings.Cut(line, "|")
 		if !ok {
 			ts.Fatalf("%s: %q: expected WHAT IS SHOWN|WHAT IS TYPED", args[1], line)
 		}
-		eventually(ts, fmt.Sprintf("%q on the terminal, which shows %q", before, shown), func() bool { return strings.Contains(shown.String(), before) })
+		eventually(ts, func() string {
+			return fmt.Sprintf("%q on the terminal, which shows %q after %q", before, shown.String()[at:], shown.String()[:at])
+		}, func() bool {
+			end, ok := shown.pass(at, before)
+			if ok {
+				at = end
+			}
+			return ok
+		})
 		var rows, cols uint16
 		if n, _ := fmt.Sscanf(keys, "resize %dx%d", &rows, &cols); n == 2 {
 			ts.Check(pty.resize(rows, cols))

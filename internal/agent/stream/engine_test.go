@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -68,18 +69,30 @@ func TestRealCommandsAndLogs(t *testing.T) {
 	}
 
 	r := shell
-	r.Args.Argv = []string{"/bin/sh"}
+	r.Args.Argv, r.Args.Rows, r.Args.Cols = []string{"/bin/sh"}, 30, 98
 	done = w.serve(t.Context(), r, b, all)
 	p = <-w.peers
-	w.send(p, wire.Frame{Type: wire.FrameResize, Data: []byte(`{"rows":31,"cols":99}`)},
-		wire.Frame{Type: wire.FrameStdin, Data: []byte("until [ \"$(stty size)\" = '31 99' ]; do :; done; echo si''zed; cat\n")})
-	for seen := ""; !strings.Contains(seen, "sized"); {
-		f, err := p.in.Next()
-		if err != nil {
-			t.Fatalf("%v after %q", err, seen)
+	seen := ""
+	shows := func(what string) {
+		t.Helper()
+		for !strings.Contains(seen, what) {
+			f, err := p.in.Next()
+			if err != nil {
+				t.Fatalf("%v after %q, without %q", err, seen, what)
+			}
+			seen += string(f.Data)
 		}
-		seen += string(f.Data)
 	}
+	// What is typed after a size finds it, the one of the start too.
+	w.send(p, wire.Frame{Type: wire.FrameStdin, Data: []byte("stty size\n")})
+	shows("30 98\r\n")
+	for rows := 31; rows < 41; rows++ {
+		w.send(p, wire.Frame{Type: wire.FrameResize, Data: fmt.Appendf(nil, `{"rows":%d,"cols":99}`, rows)},
+			wire.Frame{Type: wire.FrameStdin, Data: []byte("stty size\n")})
+		shows(fmt.Sprintf("%d 99\r\n", rows))
+	}
+	w.send(p, wire.Frame{Type: wire.FrameStdin, Data: []byte("echo si''zed; cat\n")})
+	shows("sized\r\n")
 	close(p.end)
 	if err := <-ended; err != nil {
 		t.Errorf("the shell did not end by itself: %v", err)

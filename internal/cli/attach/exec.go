@@ -71,17 +71,14 @@ func (a verbs) exec(ctx context.Context, c *operator.Client, host, name string, 
 		}
 		defer tty.restore()
 		defer tty.watch(func(rows, cols int) { in.resize(rows, cols) })()
+		if rows, cols := tty.size(); rows != x.Rows || cols != x.Cols { // since the command was asked for
+			in.resize(rows, cols)
+		}
 	}
 	if x.Stdin {
 		go in.copy(a.In)
 	}
-	out := a.Out
-	if tty != nil {
-		// An engine takes a size only once the command runs; its first output shows
-		// that it does.
-		out = &firstly{w: a.Out, do: func() { in.resize(tty.size()) }}
-	}
-	end, err := s.Copy(out, a.Err)
+	end, err := s.Copy(a.Out, a.Err)
 	if tty != nil {
 		tty.restore() // before anything is said
 	}
@@ -92,20 +89,6 @@ func (a verbs) exec(ctx context.Context, c *operator.Client, host, name string, 
 		return exit.Silently(end.Code)
 	}
 	return nil
-}
-
-// firstly does something before the first write.
-type firstly struct {
-	w    io.Writer
-	do   func()
-	once sync.Once
-}
-
-func (f *firstly) Write(b []byte) (int, error) {
-	if len(b) > 0 { // an empty one only keeps the stream open
-		f.once.Do(f.do)
-	}
-	return f.w.Write(b)
 }
 
 // input is the side of a stream that goes to the host. Keys and sizes come from
