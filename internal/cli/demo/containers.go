@@ -15,7 +15,7 @@ import (
 )
 
 // repairIn bounds the repair of what was changed outside.
-const repairIn = 30 * time.Second
+const repairIn = 2 * time.Minute
 
 // Containers of a demonstration.
 type Containers struct {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	readyIn = 20 * time.Second
-	stopIn  = 5 * time.Second
+	readyIn = 2 * time.Minute
+	stopIn  = 30 * time.Second
 	// tailLines is how much of a process's log is shown when it fails.
 	tailLines = 12
 )

@@ -12,7 +12,7 @@ import (
 )
 
 // removeIn bounds the removal of all that the demonstration made.
-const removeIn = 60 * time.Second
+const removeIn = 3 * time.Minute
 
 // things counts what was removed from the engine.
 type things struct {

@@ -18,12 +18,12 @@ import (
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
-// Bounds of the waits, each for one step.
+// Bounds of the waits, each for one step, far above what a busy machine takes.
 const (
-	commandIn = 30 * time.Second
-	onlineIn  = 20 * time.Second
-	openIn    = 15 * time.Second
-	rolloutIn = 90 * time.Second
+	commandIn = 2 * time.Minute
+	onlineIn  = 2 * time.Minute
+	openIn    = 2 * time.Minute
+	rolloutIn = 5 * time.Minute
 	pollEvery = 50 * time.Millisecond
 )
 

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	askIn    = 10 * time.Second
-	askEvery = 10 * time.Millisecond
+	askIn    = time.Minute
+	askEvery = 40 * time.Millisecond
 )
 
 // Requests counts what clients asked of the routers.

@@ -17,8 +17,8 @@ import (
 
 // Bounds of the engine's start and end.
 const (
-	upIn   = 60 * time.Second
-	downIn = 15 * time.Second
+	upIn   = 3 * time.Minute
+	downIn = time.Minute
 )
 
 // Engine is a dockerd inside.
@@ -123,7 +123,7 @@ func (e *Engine) await(ctx context.Context) error {
 	}
 }
 
-// Stop ends the engine, in good order if it takes no longer than 15 s.
+// Stop ends the engine, in good order if it takes no longer than a minute.
 func (e *Engine) Stop() error {
 	_ = e.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	timeout := time.NewTimer(downIn)
