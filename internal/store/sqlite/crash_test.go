@@ -191,7 +191,10 @@ func writer(t *testing.T, dir string, before ...string) (*exec.Cmd, io.Reader) {
 // TestS33Kill: a writer killed at random loses nothing that it acknowledged
 // (F1). Each next writer goes on with the same directory.
 func TestS33Kill(t *testing.T) {
-	rounds := 20
+	rounds := 8
+	if need.Nightly() {
+		rounds = 40
+	}
 	if testing.Short() {
 		rounds = 5
 	}
@@ -220,7 +223,7 @@ func strace(t *testing.T, dir string, inject string) (int, *acks) {
 	t.Helper()
 	need.Command(t, "strace", "apt-get install strace")
 	calls, _, _ := strings.Cut(inject, ":")
-	cmd, out := writer(t, dir, "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
+	cmd, out := writer(t, dir, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
 	a := &acks{hashes: map[uint64]string{}}
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {
