@@ -3,8 +3,11 @@ package dockertest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/client"
 )
@@ -47,67 +50,97 @@ func (n Namespace) mine(labels map[string]string, words ...string) bool {
 	return false
 }
 
+// clean removes kind after kind until the engine lists no more of it. An error on
+// the way is none of its own: the engine may be removing the same, as it does the
+// containers of a build that ended, and what it still removes is in the way of others.
 func (n Namespace) clean(t testing.TB, api *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	failed := func(what string, err error) {
-		if err != nil {
-			t.Errorf("clean up %s: %v", what, err)
+	for _, kind := range []struct {
+		name  string
+		sweep func(context.Context, *client.Client) (int, error)
+	}{{"containers", n.containers}, {"networks", n.networks}, {"volumes", n.volumes}, {"images", n.images}} {
+		if err := sweep(ctx, func() (int, error) { return kind.sweep(ctx, api) }); err != nil {
+			t.Errorf("clean up %s: %v", kind.name, err)
 		}
 	}
-	containers, err := api.ContainerList(ctx, client.ContainerListOptions{All: true})
-	failed("containers", err)
-	for _, c := range containers.Items {
-		if n.mine(c.Labels, append(c.Names, c.Image)...) {
-			_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-			failed("container "+c.ID, err)
-		}
-	}
-	networks, err := api.NetworkList(ctx, client.NetworkListOptions{})
-	failed("networks", err)
-	for _, w := range networks.Items {
-		if n.mine(w.Labels, w.Name) {
-			_, err := api.NetworkRemove(ctx, w.ID, client.NetworkRemoveOptions{})
-			failed("network "+w.Name, err)
-		}
-	}
-	volumes, err := api.VolumeList(ctx, client.VolumeListOptions{})
-	failed("volumes", err)
-	for _, v := range volumes.Items {
-		if n.mine(v.Labels, v.Name) {
-			_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
-			failed("volume "+v.Name, err)
-		}
-	}
-	images, err := api.ImageList(ctx, client.ImageListOptions{})
-	failed("images", err)
-	for _, i := range images.Items {
-		for _, ref := range append(i.RepoTags, i.RepoDigests...) {
-			if n.mine(nil, ref) {
-				_, err := api.ImageRemove(ctx, ref, client.ImageRemoveOptions{Force: true, PruneChildren: true})
-				if err != nil && !strings.Contains(err.Error(), "No such image") { // the digest goes with the last tag
-					failed("image "+ref, err)
-				}
-			}
-		}
-	}
-	n.cleanUntagged(ctx, t, api)
 }
 
-// cleanUntagged removes images that only their labels place in the namespace.
-func (n Namespace) cleanUntagged(ctx context.Context, t testing.TB, api *client.Client) {
-	images, err := api.ImageList(ctx, client.ImageListOptions{})
-	if err != nil {
-		t.Errorf("clean up images: %v", err)
-	}
-	for _, i := range images.Items {
-		if !n.mine(i.Labels) {
-			continue
+// sweep calls once until it finds nothing, or ctx ends.
+func sweep(ctx context.Context, once func() (found int, err error)) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		found, err := once()
+		if found == 0 && err == nil {
+			return nil
 		}
-		_, err := api.ImageRemove(ctx, i.ID, client.ImageRemoveOptions{Force: true, PruneChildren: true})
-		if err != nil && !strings.Contains(err.Error(), "No such image") {
-			t.Errorf("clean up image %s: %v", i.ID, err)
+		if ctx.Err() != nil {
+			return errors.Join(ctx.Err(), last)
+		}
+		if last = err; err == nil {
+			continue // all is removed: look
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
 		}
 	}
+}
+
+// containers removes those of the namespace, and gives how many it found.
+func (n Namespace) containers(ctx context.Context, api *client.Client) (found int, err error) {
+	list, err := api.ContainerList(ctx, client.ContainerListOptions{All: true})
+	for _, c := range list.Items {
+		if n.mine(c.Labels, append(c.Names, c.Image)...) {
+			found++
+			_, failed := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			err = errors.Join(err, failed)
+		}
+	}
+	return found, err
+}
+
+func (n Namespace) networks(ctx context.Context, api *client.Client) (found int, err error) {
+	list, err := api.NetworkList(ctx, client.NetworkListOptions{})
+	for _, w := range list.Items {
+		if n.mine(w.Labels, w.Name) {
+			found++
+			_, failed := api.NetworkRemove(ctx, w.ID, client.NetworkRemoveOptions{})
+			err = errors.Join(err, failed)
+		}
+	}
+	return found, err
+}
+
+func (n Namespace) volumes(ctx context.Context, api *client.Client) (found int, err error) {
+	list, err := api.VolumeList(ctx, client.VolumeListOptions{})
+	for _, v := range list.Items {
+		if n.mine(v.Labels, v.Name) {
+			found++
+			_, failed := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
+			err = errors.Join(err, failed)
+		}
+	}
+	return found, err
+}
+
+// images removes references of the namespace, and images that only their labels
+// place in it.
+func (n Namespace) images(ctx context.Context, api *client.Client) (found int, err error) {
+	list, err := api.ImageList(ctx, client.ImageListOptions{})
+	for _, i := range list.Items {
+		refs := slices.DeleteFunc(append(i.RepoTags, i.RepoDigests...), func(ref string) bool { return !n.mine(nil, ref) })
+		if len(refs) == 0 && n.mine(i.Labels) {
+			refs = []string{i.ID}
+		}
+		for _, ref := range refs { // a digest goes with the last tag: the next list has neither
+			found++
+			_, failed := api.ImageRemove(ctx, ref, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+			err = errors.Join(err, failed)
+		}
+	}
+	return found, err
 }
