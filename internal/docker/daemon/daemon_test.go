@@ -103,7 +103,7 @@ func TestEngineSaysWhatItIs(t *testing.T) {
 	}
 	i, err := f.Info(ctx)
 	must(t, err)
-	if i.StorageDriver != dockertest.StorageDriver || i.DataRoot != f.d.DataRoot() || i.CgroupDriver == "" || i.CgroupVersion == "" ||
+	if i.StorageDriver != dockertest.StorageDriver() || i.DataRoot != f.d.DataRoot() || i.CgroupDriver == "" || i.CgroupVersion == "" ||
 		!slices.Contains(i.Runtimes, "runc") || i.DefaultRuntime != "runc" || i.CPUs < 1 || i.MemoryBytes < 1 {
 		t.Errorf("info %+v", i)
 	}

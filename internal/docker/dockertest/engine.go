@@ -20,10 +20,6 @@ import (
 	"github.com/steadyfleet/steady/internal/need"
 )
 
-// StorageDriver is how engines keep images: it works on every file system. Each
-// layer that it commits costs a build up to a second.
-const StorageDriver = "vfs"
-
 // patience is how long an engine may take to come up or to go down.
 const patience = 60 * time.Second
 
@@ -127,7 +123,7 @@ func launch(private bool) (*engine, error) {
 		"--exec-root", filepath.Join(e.dir, "exec"),
 		"--pidfile", filepath.Join(e.dir, "pid"),
 		"--host", e.url(),
-		"--storage-driver", StorageDriver,
+		"--storage-driver", StorageDriver(),
 		"--default-address-pool", fmt.Sprintf("base=10.%d.0.0/16,size=24", 64+n%128),
 		"--shutdown-timeout", "1",
 		"--dns", nameServer, // see unknownNames
