@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
@@ -13,7 +13,7 @@ import (
 // is added waits for the host to run what it comes with.
 func TestP1DelegationIsNeverWiderThanDeclared(t *testing.T) {
 	d := func(kinds, allow []string, most int) *fleet.Delegation {
-		return &fleet.Delegation{Kinds: kinds, Allow: allow, Bounds: container.Bounds{MaxWorkspaces: most}}
+		return &fleet.Delegation{Kinds: kinds, Allow: allow, Bounds: bounds.Bounds{MaxWorkspaces: most}}
 	}
 	have := d([]string{"image", "workspace"}, []string{"exec", "logs"}, 3)
 	for name, c := range map[string]struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/validate"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
@@ -116,7 +117,7 @@ func (w *world) layer(set container.Set) layer.Layer {
 	var s container.Set // the caller's stays in its order
 	w.ok(json.Unmarshal(raw, &s))
 	s.Normalize()
-	for _, p := range container.Validate(&s) {
+	for _, p := range validate.Set(&s) {
 		w.t.Fatalf("the test declares nonsense: %s", p)
 	}
 	return layer.Layer{Set: s}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // Caps of a bundle.
@@ -154,7 +154,7 @@ func checkContainers(b *fleet.Bundle) error {
 	if !b.Containers.Sorted() {
 		return refuse(Malformed, "bundle %s: a list of containers is not in order of name", b.Name)
 	}
-	if problems := container.Validate(b.Containers); len(problems) > 0 {
+	if problems := validate.Set(b.Containers); len(problems) > 0 {
 		return refuse(Malformed, "bundle %s: containers: %s", b.Name, problems[0])
 	}
 	sizes := map[digest.Digest]int64{}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/validate"
 	"pgregory.net/rapid"
 )
 
@@ -79,7 +80,7 @@ func TestContainersOfABundleAreChecked(t *testing.T) {
 		"no image":     func(b *fleet.Bundle) { b.Containers.Workspaces[1].Image = "gone" },
 		"name":         func(b *fleet.Bundle) { b.Containers.Workspaces[0].Name = "../a" },
 		"many": func(b *fleet.Bundle) {
-			b.Containers.Workspaces = make([]container.Workspace, container.MaxWorkspaces+1)
+			b.Containers.Workspaces = make([]container.Workspace, validate.MaxWorkspaces+1)
 		},
 		"two sizes": func(b *fleet.Bundle) {
 			b.Containers.Workspaces[0].Contents[0].Blob = &container.Blob{Digest: blob.Digest, Size: 2}

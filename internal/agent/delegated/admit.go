@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
@@ -101,7 +102,7 @@ func Admit(in Input) Admitted {
 
 type admission struct {
 	in      Input
-	bounds  container.Bounds
+	bounds  bounds.Bounds
 	title   container.Titled
 	taken   map[string]claim // by the bundles
 	entries map[container.ID]wire.ManagedEntry

@@ -12,11 +12,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/agent/delegated"
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/validate"
 	"github.com/steadyfleet/steady/internal/docker/layer"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -44,7 +46,7 @@ func entry(kind, name, spec string) wire.ManagedEntry {
 	return wire.ManagedEntry{Kind: kind, Name: name, Spec: json.RawMessage(spec), Actor: "ada"}
 }
 
-func admit(d *fleet.Delegation, b container.Bounds, entries ...wire.ManagedEntry) delegated.Admitted {
+func admit(d *fleet.Delegation, b bounds.Bounds, entries ...wire.ManagedEntry) delegated.Admitted {
 	if d != nil {
 		d = &fleet.Delegation{Kinds: d.Kinds, Bounds: b}
 	}
@@ -56,7 +58,7 @@ const image = `{"ref":"registry.example/tool:1","pull":{}}`
 
 func TestAdmitRefusesAloneWhatIsNotDelegated(t *testing.T) {
 	good := []wire.ManagedEntry{entry("image", "tool", image), entry("workspace", "job", `{"image":"tool"}`)}
-	ports := container.Bounds{Images: []string{"registry.example"}, Ports: &container.PortRange{From: 8000, To: 9000}}
+	ports := bounds.Bounds{Images: []string{"registry.example"}, Ports: &bounds.PortRange{From: 8000, To: 9000}}
 	for name, c := range map[string]struct {
 		entry wire.ManagedEntry
 		code  managed.Code
@@ -103,7 +105,7 @@ func TestAdmitRefusesAloneWhatIsNotDelegated(t *testing.T) {
 	if got := admit(&fleet.Delegation{Kinds: []string{"image"}}, ports, good...); len(got.Refused) != 1 || len(got.Layer.Set.Workspaces) != 0 || len(got.Layer.Set.Images) != 1 {
 		t.Errorf("a host that leaves images alone took %+v", got)
 	}
-	if got := admit(nil, container.Bounds{Privileged: true, Images: []string{"*"}}, good...); len(got.Refused) != 2 || !got.Layer.Set.Empty() {
+	if got := admit(nil, bounds.Bounds{Privileged: true, Images: []string{"*"}}, good...); len(got.Refused) != 2 || !got.Layer.Set.Empty() {
 		t.Errorf("a host that delegates nothing took %+v", got)
 	}
 	if got := admit(everything, ports, append(good, good[1])...); len(got.Refused) != 1 || len(got.Layer.Set.Workspaces) != 0 {
@@ -116,7 +118,7 @@ func TestAdmitTellsVerbsAndEnds(t *testing.T) {
 	w.Verb, w.Nonce, w.NotAfter = "restart", "n1", 5000
 	bad := entry("volume", "data", `{}`)
 	bad.Verb, bad.Nonce = "restart", "n2"
-	got := admit(everything, container.Bounds{Images: []string{"*"}}, w, bad, entry("image", "tool", image),
+	got := admit(everything, bounds.Bounds{Images: []string{"*"}}, w, bad, entry("image", "tool", image),
 		wire.ManagedEntry{Kind: "workspace", Name: "web", Verb: "redeploy", Nonce: "n3"},
 		wire.ManagedEntry{Kind: "image", Name: "made", Verb: "build", Nonce: "n4"})
 	want := layer.Layer{Asks: []layer.Ask{{Kind: "workspace", Name: "job", Verb: "restart", Nonce: "n1"}}, Until: []layer.End{{Kind: "workspace", Name: "job", NotAfter: 5000}}}
@@ -154,7 +156,7 @@ func TestAdmitTakesSignedEntriesAlone(t *testing.T) {
 		e.Envelope, e.NotAfter = json.RawMessage(`"good"`), 9
 		c.change(&e, &s)
 		got := delegated.Admit(delegated.Input{Doc: wire.Managed{Entries: []wire.ManagedEntry{e}},
-			Delegation: &fleet.Delegation{Kinds: container.Kinds, Bounds: container.Bounds{RequireSigned: true}},
+			Delegation: &fleet.Delegation{Kinds: container.Kinds, Bounds: bounds.Bounds{RequireSigned: true}},
 			Verify: func(raw json.RawMessage) (delegated.Signed, error) {
 				if string(raw) != `"good"` {
 					return delegated.Signed{}, errors.New("no key signed it")
@@ -166,7 +168,7 @@ func TestAdmitTakesSignedEntriesAlone(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := admit(everything, container.Bounds{RequireSigned: true}, entry("volume", "data", "{}")); len(got.Refused) != 1 {
+	if got := admit(everything, bounds.Bounds{RequireSigned: true}, entry("volume", "data", "{}")); len(got.Refused) != 1 {
 		t.Errorf("without a way to verify: %+v", got)
 	}
 }
@@ -220,11 +222,11 @@ func drawInput(t *rapid.T) delegated.Input {
 	if rapid.IntRange(0, 9).Draw(t, "delegates") > 0 {
 		in.Delegation = &fleet.Delegation{Kinds: rapid.SliceOfNDistinct(rapid.SampledFrom(container.Kinds), 0, 6, rapid.ID[string]).Draw(t, "kinds")}
 	}
-	bounds := container.Bounds{
+	bounds := bounds.Bounds{
 		Images:     rapid.SampledFrom([][]string{nil, {"*"}, {"registry.example"}}).Draw(t, "images"),
 		Privileged: rapid.Bool().Draw(t, "privileged"), HostNamespaces: rapid.Bool().Draw(t, "namespaces"), Devices: rapid.Bool().Draw(t, "devices"),
 		HostMounts: rapid.SampledFrom([][]string{nil, {"/srv"}}).Draw(t, "mounts"), Secrets: rapid.SampledFrom([][]string{nil, {"db"}}).Draw(t, "secrets"),
-		Ports:         rapid.SampledFrom([]*container.PortRange{nil, {From: 8081, To: 8081}, {From: 1, To: 65535}}).Draw(t, "ports"),
+		Ports:         rapid.SampledFrom([]*bounds.PortRange{nil, {From: 8081, To: 8081}, {From: 1, To: 65535}}).Draw(t, "ports"),
 		MaxWorkspaces: rapid.IntRange(0, 2).Draw(t, "most"), RequireSigned: rapid.IntRange(0, 9).Draw(t, "signed") == 0,
 	}
 	if in.Delegation != nil {
@@ -239,11 +241,11 @@ func TestP1NothingOutsideTheBoundsIsAdmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		got := delegated.Admit(in)
-		s, b := got.Layer.Set, container.Bounds{}
+		s, b := got.Layer.Set, bounds.Bounds{}
 		if in.Delegation != nil {
 			b = in.Delegation.Bounds
 		}
-		if p := container.Validate(&s); len(p) > 0 {
+		if p := validate.Set(&s); len(p) > 0 {
 			t.Fatalf("the set is invalid: %v", p)
 		}
 		for id := range container.Dependencies(&s) {
@@ -349,12 +351,12 @@ func FuzzAdmit(f *testing.F) {
 			in.Doc.Entries = append(in.Doc.Entries, wire.ManagedEntry{Kind: k, Name: "x", Spec: raw})
 		}
 		in.Bundles = []*container.Set{nil, bundle()}
-		in.Delegation = &fleet.Delegation{Kinds: container.Kinds, Bounds: container.Bounds{Images: []string{"*"}, Privileged: true, HostNamespaces: true}}
+		in.Delegation = &fleet.Delegation{Kinds: container.Kinds, Bounds: bounds.Bounds{Images: []string{"*"}, Privileged: true, HostNamespaces: true}}
 		got := delegated.Admit(in)
-		if p := container.Validate(&got.Layer.Set); len(p) > 0 {
+		if p := validate.Set(&got.Layer.Set); len(p) > 0 {
 			t.Fatalf("invalid: %v", p)
 		}
-		if p := (&container.Bounds{Kinds: container.Kinds, Images: []string{"*"}, Privileged: true, HostNamespaces: true}).CheckSet(&got.Layer.Set); len(p) > 0 {
+		if p := (&bounds.Bounds{Kinds: container.Kinds, Images: []string{"*"}, Privileged: true, HostNamespaces: true}).CheckSet(&got.Layer.Set); len(p) > 0 {
 			t.Fatalf("out of bounds: %v", p)
 		}
 	})

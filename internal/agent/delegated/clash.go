@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 )
 
 // claim is what a resource takes for itself on the host. A shared one does not
@@ -79,7 +80,7 @@ func (a *admission) claims(s *container.Set) map[string]claim {
 }
 
 func imageName(ref string) string {
-	if r, err := container.ParseRef(ref); err == nil {
+	if r, err := imageref.Parse(ref); err == nil {
 		ref = r.String()
 	}
 	return fmt.Sprintf("image %q", ref)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // settle takes out of the set, one at a time, what makes it invalid, until it is
@@ -13,7 +14,7 @@ import (
 func (a *admission) settle() {
 	for {
 		a.set.Normalize()
-		code, problems := managed.Invalid, container.Validate(&a.set)
+		code, problems := managed.Invalid, validate.Set(&a.set)
 		if len(problems) == 0 {
 			code, problems = managed.OutOfBounds, a.bounds.CheckSet(&a.set)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/validate"
 	"github.com/steadyfleet/steady/internal/strictdoc"
 )
 
@@ -174,7 +175,7 @@ func canonical(kind, name string, spec any, at func(path []string, words string,
 	if d.Decode(into) == nil {
 		setName(into, name)
 		var problems []Problem
-		for _, p := range container.ValidateSpec(into) {
+		for _, p := range validate.Spec(into) {
 			problems = append(problems, at(p.Path, p.Words, false))
 		}
 		if len(problems) > 0 {

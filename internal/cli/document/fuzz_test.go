@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // FuzzRead: of a file that is taken without a problem every resource is there
@@ -55,7 +55,7 @@ func FuzzParseSize(f *testing.F) {
 			return
 		}
 		text, _ := json.Marshal(n)
-		if n > container.MaxInteger || n < -1<<40 {
+		if n > validate.MaxInteger || n < -1<<40 {
 			t.Fatalf("%q is %d bytes", s, n)
 		}
 		if again, err := ParseSize(string(text)); n >= -1 && (err != nil || again != n) {

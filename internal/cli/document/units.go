@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 var duration = reflect.TypeFor[clock.Duration]()
@@ -213,7 +213,7 @@ func ParseSize(s string) (int64, error) {
 	unit := strings.TrimSuffix(strings.TrimSuffix(low[len(digits):], "b"), "i")
 	shift := map[string]uint{"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 	by, known := shift[unit]
-	if !known || n > math.MaxInt64>>by || n<<by > container.MaxInteger {
+	if !known || n > math.MaxInt64>>by || n<<by > validate.MaxInteger {
 		return 0, bad
 	}
 	return n << by, nil

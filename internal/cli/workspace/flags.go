@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 )
 
 // ofHost begins an image that the host has.
@@ -21,7 +22,7 @@ func (o *createOptions) addImage(p *parts) error {
 	case strings.HasPrefix(o.image, container.SnapshotImage):
 		p.w.Image = o.image
 	default:
-		if _, err := container.ParseRef(o.image); err != nil {
+		if _, err := imageref.Parse(o.image); err != nil {
 			return fmt.Errorf("--image: %w", err)
 		}
 		p.w.Image = p.w.Name

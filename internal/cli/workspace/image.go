@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 func (a verbs) imageCmd() *cobra.Command {
@@ -168,7 +169,7 @@ func (o *buildOptions) image(a verbs, host, name string) (document.Resource, err
 	var text []byte
 	var err error
 	if o.dockerfile == "-" {
-		text, err = io.ReadAll(io.LimitReader(a.In, container.MaxText+1))
+		text, err = io.ReadAll(io.LimitReader(a.In, validate.MaxText+1))
 	} else {
 		text, err = os.ReadFile(o.dockerfile)
 	}

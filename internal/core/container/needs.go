@@ -17,7 +17,8 @@ type ID struct{ Kind, Name string }
 
 func (i ID) String() string { return i.Kind + "/" + i.Name }
 
-func (i ID) compare(o ID) int {
+// Compare orders by kind, as in Kinds, and name.
+func (i ID) Compare(o ID) int {
 	return cmp.Or(cmp.Compare(slices.Index(Kinds, i.Kind), slices.Index(Kinds, o.Kind)), strings.Compare(i.Name, o.Name))
 }
 
@@ -54,7 +55,7 @@ func (w *Workspace) Needs() []Need {
 	for _, d := range w.DependsOn {
 		out = append(out, Need{ID{KindWorkspace, d.Workspace}, d.Condition, d.Required})
 	}
-	slices.SortStableFunc(out, func(a, b Need) int { return a.compare(b.ID) })
+	slices.SortStableFunc(out, func(a, b Need) int { return a.Compare(b.ID) })
 	return slices.CompactFunc(out, func(a, b Need) bool { return a == b })
 }
 
@@ -181,4 +182,31 @@ func (s *Set) Workspace(name string) *Workspace {
 		return &s.Workspaces[i]
 	}
 	return nil
+}
+
+// Dependencies gives for every resource of the set what it needs first.
+func Dependencies(s *Set) map[ID][]Need {
+	out := map[ID][]Need{}
+	if s == nil {
+		return out
+	}
+	for i := range s.Networks {
+		out[ID{KindNetwork, s.Networks[i].Name}] = nil
+	}
+	for i := range s.Volumes {
+		out[ID{KindVolume, s.Volumes[i].Name}] = nil
+	}
+	for i := range s.Images {
+		out[ID{KindImage, s.Images[i].Name}] = nil
+	}
+	for i := range s.Workspaces {
+		out[ID{KindWorkspace, s.Workspaces[i].Name}] = s.Workspaces[i].Needs()
+	}
+	for i := range s.Snapshots {
+		out[ID{KindSnapshot, s.Snapshots[i].Name}] = s.Snapshots[i].Needs()
+	}
+	for i := range s.Routes {
+		out[ID{KindRoute, s.Routes[i].Name}] = s.Routes[i].Needs()
+	}
+	return out
 }

@@ -191,10 +191,10 @@ func (w *Workspace) Normalize() {
 	w.normalizeMounts()
 	w.normalizeDevices()
 	for i, c := range w.Security.CapAdd {
-		w.Security.CapAdd[i] = capability(c)
+		w.Security.CapAdd[i] = Capability(c)
 	}
 	for i, c := range w.Security.CapDrop {
-		w.Security.CapDrop[i] = capability(c)
+		w.Security.CapDrop[i] = Capability(c)
 	}
 	w.Security.CapAdd, w.Security.CapDrop = unique(w.Security.CapAdd), unique(w.Security.CapDrop)
 	w.Security.Options = unique(w.Security.Options)
@@ -205,8 +205,8 @@ func (w *Workspace) Normalize() {
 	w.DependsOn = inOrder(w.DependsOn, func(d Dependency) string { return d.Workspace })
 }
 
-// capability spells a capability in one way: NET_ADMIN.
-func capability(c string) string { return strings.TrimPrefix(strings.ToUpper(c), "CAP_") }
+// Capability spells a capability in one way: NET_ADMIN.
+func Capability(c string) string { return strings.TrimPrefix(strings.ToUpper(c), "CAP_") }
 
 func (w *Workspace) normalizeNetworking() {
 	for i := range w.Ports {
@@ -244,10 +244,10 @@ func (w *Workspace) normalizeMounts() {
 	for i := range w.Mounts {
 		m := &w.Mounts[i]
 		if strings.HasPrefix(m.Target, "/") {
-			m.Target = cleanPath(m.Target)
+			m.Target = CleanPath(m.Target)
 		}
 		if m.Type == MountBind && strings.HasPrefix(m.Source, "/") {
-			m.Source = cleanPath(m.Source)
+			m.Source = CleanPath(m.Source)
 		}
 		if m.Propagation == "rprivate" {
 			m.Propagation = ""
@@ -257,7 +257,7 @@ func (w *Workspace) normalizeMounts() {
 	for i := range w.Contents {
 		c := &w.Contents[i]
 		if strings.HasPrefix(c.Target, "/") {
-			c.Target = cleanPath(c.Target)
+			c.Target = CleanPath(c.Target)
 		}
 		if c.Mode == 0o444 {
 			c.Mode = 0
@@ -290,8 +290,8 @@ func (w *Workspace) normalizeDevices() {
 	w.Limits.BlkioDevices = inOrder(w.Limits.BlkioDevices, func(b BlkioLimit) string { return b.What + " " + b.Path })
 }
 
-// cleanPath is the shortest spelling of an absolute path.
-func cleanPath(p string) string {
+// CleanPath is the shortest spelling of an absolute path.
+func CleanPath(p string) string {
 	var parts []string
 	for part := range strings.SplitSeq(p, "/") {
 		switch {

@@ -3,8 +3,8 @@ package fleet
 import (
 	"encoding/json"
 
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 )
 
 // APIVersion and Kind open every declaration.
@@ -49,8 +49,8 @@ type HostDecl struct {
 	Managed []string `json:"managed"`
 	Allow   []string `json:"allow"`
 	// Bounds bounds the managed layer; its kinds are Managed's.
-	Bounds container.Bounds `json:"bounds"`
-	Probes ProbeSet         `json:"probes"` // scope host
+	Bounds bounds.Bounds `json:"bounds"`
+	Probes ProbeSet      `json:"probes"` // scope host
 }
 
 // ChannelDecl declares one release train. FreshnessWindow is required.

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // ManagedKinds are the kinds that a host may leave to the managed layer.
@@ -28,7 +31,7 @@ type Delegation struct {
 	Kinds []string `json:"kinds"` // of the managed layer, sorted
 	Allow []string `json:"allow"` // sorted
 	// Bounds is what resources of the managed layer may be; its Kinds are Kinds.
-	Bounds container.Bounds `json:"bounds"`
+	Bounds bounds.Bounds `json:"bounds"`
 }
 
 // Manages reports whether the managed layer may hold resources of a kind.
@@ -86,7 +89,7 @@ func (c *checker) bounds(path []string, h HostDecl) {
 		if s == "*" {
 			continue
 		}
-		if _, err := container.ParseRef(strings.TrimSuffix(s, "/")); err != nil && !strings.Contains(s, ".") && s != "localhost" {
+		if _, err := imageref.Parse(strings.TrimSuffix(s, "/")); err != nil && !strings.Contains(s, ".") && s != "localhost" {
 			c.errorf(at(path, "images", i), "%q is no image: %v; or \"*\" for any", s, err)
 		}
 	}
@@ -105,14 +108,14 @@ func (c *checker) bounds(path []string, h HostDecl) {
 		name string
 		is   int64
 	}{{"maxMemory", b.MaxMemory}, {"maxNanoCPUs", b.MaxNanoCPUs}, {"maxWorkspaces", int64(b.MaxWorkspaces)}} {
-		if n.is < 0 || n.is > container.MaxInteger {
+		if n.is < 0 || n.is > validate.MaxInteger {
 			c.errorf(at(path, n.name), "%s is %d: expected 1 or more, or 0 for no limit", n.name, n.is)
 		}
 	}
 }
 
 // nothing reports whether bounds allow nothing beyond the default.
-func nothing(b *container.Bounds) bool {
+func nothing(b *bounds.Bounds) bool {
 	return len(b.Images)+len(b.HostMounts)+len(b.Secrets) == 0 && b.Ports == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
 		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
 }

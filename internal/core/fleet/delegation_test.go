@@ -8,20 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 )
 
 func TestDelegationTravelsWithTheLeaf(t *testing.T) {
 	d := sample()
 	d.Hosts["lab-1"] = HostDecl{Channel: "lab", Tags: []string{"web"}, Managed: []string{"workspace", "image"}, Allow: []string{"logs", "exec"},
-		Bounds: container.Bounds{Images: []string{"ghcr.io/acme", "docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}}
+		Bounds: bounds.Bounds{Images: []string{"ghcr.io/acme", "docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}}
 	d.Hosts["web-2"] = HostDecl{Channel: "stable", Tags: []string{"web"}, Bundle: "web", Allow: []string{"disable"}}
 	p := resolved(t, d, inputs(d))
 	want := map[string]*Delegation{
 		"lab-1": {Kinds: []string{"image", "workspace"}, Allow: []string{"exec", "logs"},
-			Bounds: container.Bounds{Kinds: []string{"image", "workspace"}, Images: []string{"docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}},
-		"web-2": {Kinds: []string{}, Allow: []string{"disable"}, Bounds: container.Bounds{}},
+			Bounds: bounds.Bounds{Kinds: []string{"image", "workspace"}, Images: []string{"docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}},
+		"web-2": {Kinds: []string{}, Allow: []string{"disable"}, Bounds: bounds.Bounds{}},
 	}
 	for _, cp := range p.Channels {
 		for i := range cp.Leaves {
@@ -61,7 +61,7 @@ func TestBoundsAreChecked(t *testing.T) {
 		"no layer":       {func(h *HostDecl) { h.Managed, h.Bounds.Devices = nil, true }, "hosts lab-1 bounds", "expected managed"},
 		"an image":       {func(h *HostDecl) { h.Bounds.Images = []string{"*", "A B"} }, "hosts lab-1 bounds images 1", "no image"},
 		"a path":         {func(h *HostDecl) { h.Bounds.HostMounts = []string{"/srv//x"} }, "hosts lab-1 bounds hostMounts 0", "absolute"},
-		"ports":          {func(h *HostDecl) { h.Bounds.Ports = &container.PortRange{From: 1, To: 70000} }, "hosts lab-1 bounds ports", "65535"},
+		"ports":          {func(h *HostDecl) { h.Bounds.Ports = &bounds.PortRange{From: 1, To: 70000} }, "hosts lab-1 bounds ports", "65535"},
 		"a secret":       {func(h *HostDecl) { h.Bounds.Secrets = []string{"../x"} }, "hosts lab-1 bounds secrets 0", "not a name"},
 		"memory":         {func(h *HostDecl) { h.Bounds.MaxMemory = -1 }, "hosts lab-1 bounds maxMemory", "0 for no limit"},
 		"CPUs":           {func(h *HostDecl) { h.Bounds.MaxNanoCPUs = 1 << 60 }, "hosts lab-1 bounds maxNanoCPUs", "0 for no limit"},
@@ -80,8 +80,8 @@ func TestBoundsAreChecked(t *testing.T) {
 	}
 	d := sample()
 	h := d.Hosts["lab-1"]
-	h.Bounds = container.Bounds{Images: []string{"*", "registry.example:5000", "localhost", "ghcr.io/acme/", "nginx:1"}, HostMounts: []string{"/", "/srv/data/"},
-		Ports: &container.PortRange{From: 80, To: 80}, Secrets: []string{"token"}, MaxMemory: 1 << 30, RequireSigned: true}
+	h.Bounds = bounds.Bounds{Images: []string{"*", "registry.example:5000", "localhost", "ghcr.io/acme/", "nginx:1"}, HostMounts: []string{"/", "/srv/data/"},
+		Ports: &bounds.PortRange{From: 80, To: 80}, Secrets: []string{"token"}, MaxMemory: 1 << 30, RequireSigned: true}
 	d.Hosts["lab-1"] = h
 	if fs := Validate(d); len(fs) != 0 {
 		t.Errorf("good bounds: %+v", fs)

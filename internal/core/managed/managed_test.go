@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
@@ -346,12 +347,12 @@ func TestStatusIsTheLastReported(t *testing.T) {
 }
 
 func TestBoundsOfTheDeclarationHold(t *testing.T) {
-	b := container.Bounds{Images: []string{"ghcr.io/acme"}, Ports: &container.PortRange{From: 8000, To: 8099}, MaxWorkspaces: 2}
+	b := bounds.Bounds{Images: []string{"ghcr.io/acme"}, Ports: &bounds.PortRange{From: 8000, To: 8099}, MaxWorkspaces: 2}
 	signed := b
 	signed.RequireSigned = true
 	for _, c := range []struct {
 		what       string
-		b          container.Bounds
+		b          bounds.Bounds
 		kind, spec string
 		words      string // "" is taken
 	}{
@@ -491,14 +492,14 @@ func TestP1NothingOutOfBoundsIsSet(t *testing.T) {
 		for range rapid.IntRange(1, 10).Draw(rt, "tries") {
 			kind, spec := drawSpec(rt)
 			v := target(rapid.SliceOfDistinct(rapid.SampledFrom(container.Kinds), rapid.ID).Draw(rt, "delegated")...)
-			v.Delegation.Bounds = container.Bounds{
+			v.Delegation.Bounds = bounds.Bounds{
 				Privileged: rapid.Bool().Draw(rt, "privileged"), HostNamespaces: rapid.Bool().Draw(rt, "namespaces"),
 				Images:        rapid.SliceOfN(rapid.StringMatching(`docker\.io/[a-z]`), 0, 3).Draw(rt, "images"),
 				HostMounts:    rapid.SliceOfN(rapid.StringMatching(`/srv/[a-z]`), 0, 3).Draw(rt, "mounts"),
 				MaxWorkspaces: rapid.IntRange(0, 2).Draw(rt, "workspaces"), RequireSigned: rapid.Bool().Draw(rt, "signed"),
 			}
 			if rapid.Bool().Draw(rt, "ports") {
-				v.Delegation.Bounds.Ports = &container.PortRange{From: 80, To: 90}
+				v.Delegation.Bounds.Ports = &bounds.PortRange{From: 80, To: 90}
 			}
 			if rapid.IntRange(0, 3).Draw(rt, "nothing") == 0 {
 				v.Delegation = nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // ReadSpec reads the spec of one resource strictly: a field that is not known is
@@ -55,7 +56,7 @@ func readSpec(raw []byte, name string, s *container.Set, into any, named *string
 		return nil, nil, fmt.Errorf("the spec is of %q: expected %q, or no name", *named, name)
 	}
 	*named = name
-	if problems := container.ValidateSpec(into); len(problems) > 0 {
+	if problems := validate.Spec(into); len(problems) > 0 {
 		return nil, nil, problemsError(problems)
 	}
 	s.Normalize()

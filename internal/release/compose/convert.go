@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // convert turns the project into the set.
@@ -36,7 +37,7 @@ func (l *load) convert() {
 // finish checks what came out.
 func (l *load) finish() {
 	l.set.Normalize()
-	for _, p := range container.Validate(&l.set) {
+	for _, p := range validate.Set(&l.set) {
 		l.addf(l.origin(p.Path), "%s", p.Words)
 	}
 }

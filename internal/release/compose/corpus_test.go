@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is found as expected")
@@ -124,7 +124,7 @@ func TestCorpus(t *testing.T) {
 			if len(loaded.Blobs) != len(loaded.Set.Blobs()) {
 				t.Errorf("%d blobs for %d that the set names", len(loaded.Blobs), len(loaded.Set.Blobs()))
 			}
-			if ps := container.Validate(&loaded.Set); len(ps) > 0 {
+			if ps := validate.Set(&loaded.Set); len(ps) > 0 {
 				t.Errorf("the set is not valid: %v", ps)
 			}
 			again, _ := Load(root, files, o)

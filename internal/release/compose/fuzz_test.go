@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // Any file is taken or refused, in bounded time and without an end of the
@@ -55,7 +55,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		if ps := container.Validate(&loaded.Set); len(ps) > 0 {
+		if ps := validate.Set(&loaded.Set); len(ps) > 0 {
 			t.Fatalf("what is taken is not valid: %v", ps)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -95,7 +96,7 @@ func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 		return container.SnapshotImage + x.FromSnapshot
 	}
 	if s.Image != "" {
-		if _, err := container.ParseRef(s.Image); err != nil {
+		if _, err := imageref.Parse(s.Image); err != nil {
 			l.addf(append(at, "image"), "%v", err)
 			return ""
 		}

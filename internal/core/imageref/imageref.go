@@ -1,4 +1,5 @@
-package container
+// Package imageref reads references to images, and says what a pattern takes in.
+package imageref
 
 import (
 	"fmt"
@@ -26,10 +27,10 @@ func (r Ref) String() string {
 
 const defaultRegistry = "docker.io"
 
-// ParseRef reads a reference the way engines do: without a registry it is of
+// Parse reads a reference the way engines do: without a registry it is of
 // docker.io, without a folder of library. It refuses what an engine would take
 // for an image's ID, because an ID names any image that happens to be there.
-func ParseRef(s string) (Ref, error) {
+func Parse(s string) (Ref, error) {
 	bad := func(why string) (Ref, error) {
 		return Ref{}, fmt.Errorf("reference %q %s: expected one such as registry.example/team/app:1", s, why)
 	}
@@ -76,6 +77,41 @@ func ParseRef(s string) (Ref, error) {
 	return r, nil
 }
 
+// Within reports whether the reference is of a registry, of a folder of one, of an
+// image with all its tags, or the one tag or digest that is named. Both are
+// compared in full form and at the bounds of path parts.
+func (r Ref) Within(allowed string) bool {
+	allowed = strings.TrimSuffix(allowed, "/")
+	if host, port, has := strings.Cut(allowed, ":"); !strings.Contains(allowed, "/") && (strings.Contains(host, ".") || host == "localhost") && (!has || validPort(port)) {
+		if host == "index.docker.io" {
+			allowed = defaultRegistry
+		}
+		return r.Domain == strings.ToLower(allowed)
+	}
+	a, err := Parse(allowed)
+	if err != nil {
+		// A folder may look like an image ID; with a tag it does not.
+		if a, err = Parse(allowed + ":x"); err != nil {
+			return false
+		}
+		a.Tag = ""
+	}
+	if a.Domain != r.Domain {
+		return false
+	}
+	if a.Tag != "" || a.Digest != "" {
+		return a.Path == r.Path && (a.Digest == "" || a.Digest == r.Digest) && (a.Tag == "" || a.Tag == r.Tag && (a.Digest != "" || r.Digest == ""))
+	}
+	if official, ok := strings.CutPrefix(a.Path, "library/"); ok && strings.HasSuffix(allowed, ".io/"+official) {
+		// "nginx" is the official image, "docker.io/acme" the folder too.
+		return below(r.Path, a.Path) || below(r.Path, official)
+	}
+	return below(r.Path, a.Path)
+}
+
+// below reports whether a path is the folder or below it.
+func below(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
+
 func validDigest(d string) bool {
 	h, ok := strings.CutPrefix(d, "sha256:")
 	return ok && len(h) == 64 && strings.Trim(h, "0123456789abcdef") == ""
@@ -117,9 +153,13 @@ func validPart(s string) bool {
 	return s != "" && between == len(s)
 }
 
+func validPort(p string) bool {
+	return p != "" && len(p) <= 5 && strings.Trim(p, "0123456789") == ""
+}
+
 func validDomain(d string) bool {
 	host, port, has := strings.Cut(d, ":")
-	if has && (len(port) > 5 || !each(port, func(b byte) bool { return b >= '0' && b <= '9' })) {
+	if has && !validPort(port) {
 		return false
 	}
 	return host != "" && lowerOrDigit(host[0]) && lowerOrDigit(host[len(host)-1]) &&

@@ -1,23 +1,23 @@
-package container
+package imageref
 
 import (
 	"strings"
 	"testing"
 )
 
-// FuzzParseRef: the full form of what is taken is its own full form, names a
+// FuzzParse: the full form of what is taken is its own full form, names a
 // registry and a path, and has no character that a shell or a log could misread.
-func FuzzParseRef(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{"nginx", "registry.example/team/app:1", "localhost:5000/a@sha256:" + strings.Repeat("a", 64),
 		"deadbeef", "sha256:" + strings.Repeat("a", 64), "a//b", "A/b", "x:", "index.docker.io/x", "docker.io/deadbeef", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		r, err := ParseRef(s)
+		r, err := Parse(s)
 		if err != nil {
 			return
 		}
-		again, err := ParseRef(r.String())
+		again, err := Parse(r.String())
 		if err != nil && len(r.String()) <= 512 || err == nil && again != r {
 			t.Fatalf("%q became %q, which is %+v, %v", s, r, again, err)
 		}

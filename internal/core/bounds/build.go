@@ -1,25 +1,27 @@
-package container
+package bounds
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/container"
 )
 
 // build checks the base images of a build. Where the allowlist does not take
 // everything, they have to be readable: the Dockerfile is inline, and plain.
-func (b *Bounds) build(c checker, build *Build) {
+func (b *Bounds) build(c container.Checker, build *container.Build) {
 	if slices.Contains(b.Images, "*") {
 		return
 	}
 	if build.Context != nil && build.Inline == "" {
-		c.in("context").addf("the base images of a build context cannot be told: expected an inline Dockerfile, or any image allowed")
+		c.In("context").Addf("the base images of a build context cannot be told: expected an inline Dockerfile, or any image allowed")
 		return
 	}
-	ci := c.in("inline")
+	ci := c.In("inline")
 	lines, why := instructions(build.Inline)
 	if why != "" {
-		ci.addf("%s: expected a plain Dockerfile, or any image allowed", why)
+		ci.Addf("%s: expected a plain Dockerfile, or any image allowed", why)
 		return
 	}
 	stages := map[string]bool{}
@@ -29,29 +31,29 @@ func (b *Bounds) build(c checker, build *Build) {
 		words := strings.Fields(line)
 		name := strings.ToUpper(words[0])
 		if name == "ONBUILD" {
-			ci.addf("ONBUILD hides what a later build does: expected none")
+			ci.Addf("ONBUILD hides what a later build does: expected none")
 			continue
 		}
 		for _, ref := range from(words[1:]) {
 			if !known(ref) {
-				ci.addf("%s takes from image %q, which is not allowed here: expected one of %q", name, ref, b.Images)
+				ci.Addf("%s takes from image %q, which is not allowed here: expected one of %q", name, ref, b.Images)
 			}
 		}
 		if name != "FROM" {
 			if slices.ContainsFunc(words[1:], func(w string) bool {
 				return strings.HasPrefix(w, "--security") || strings.HasPrefix(w, "--network") || strings.HasPrefix(w, "--device")
 			}) {
-				ci.addf("%s with flags that lift the bounds of a build: expected none of --security, --network and --device", name)
+				ci.Addf("%s with flags that lift the bounds of a build: expected none of --security, --network and --device", name)
 			}
 			continue
 		}
 		args := slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "--") })
 		if len(args) != 1 && !(len(args) == 3 && strings.EqualFold(args[1], "AS")) {
-			ci.addf("%q: expected FROM image, or FROM image AS name", line)
+			ci.Addf("%q: expected FROM image, or FROM image AS name", line)
 			continue
 		}
 		if strings.Contains(line, "$") || !known(args[0]) {
-			ci.addf("base image %q is not allowed here, or not written out: expected one of %q", args[0], b.Images)
+			ci.Addf("base image %q is not allowed here, or not written out: expected one of %q", args[0], b.Images)
 		}
 		stages[strconv.Itoa(count)] = true
 		if count++; len(args) == 3 {

@@ -1,0 +1,269 @@
+package bounds
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+)
+
+func plain() *container.Workspace {
+	return &container.Workspace{Name: "web", Image: "app", Security: container.Security{CapAdd: []string{"NET_RAW"}, Options: []string{"no-new-privileges"}}}
+}
+
+func yes() *bool { t := true; return &t }
+
+// danger is what a workspace could do to its host, and the bounds that allow it.
+var danger = []struct {
+	name   string
+	do     func(w *container.Workspace)
+	bounds Bounds
+}{
+	{"privileged", func(w *container.Workspace) { w.Security.Privileged = true }, Bounds{Privileged: true}},
+	{"capability", func(w *container.Workspace) { w.Security.CapAdd = append(w.Security.CapAdd, "sys_admin") }, Bounds{Privileged: true}},
+	{"all capabilities", func(w *container.Workspace) { w.Security.CapAdd = append(w.Security.CapAdd, "CAP_ALL") }, Bounds{Privileged: true}},
+	{"no seccomp", func(w *container.Workspace) { w.Security.Options = append(w.Security.Options, "seccomp=unconfined") }, Bounds{Privileged: true}},
+	{"no apparmor", func(w *container.Workspace) { w.Security.Options = append(w.Security.Options, "apparmor:unconfined") }, Bounds{Privileged: true}},
+	{"no masks", func(w *container.Workspace) {
+		w.Security.Options = append(w.Security.Options, "systempaths=unconfined")
+	}, Bounds{Privileged: true}},
+	{"credentials", func(w *container.Workspace) { w.Security.Credential = "file://x" }, Bounds{Privileged: true}},
+	{"sysctl", func(w *container.Workspace) { w.Sysctls = map[string]string{"kernel.shmmax": "1"} }, Bounds{Privileged: true}},
+	{"annotation", func(w *container.Workspace) { w.Annotation = map[string]string{"run.oci.hooks": "x"} }, Bounds{Privileged: true}},
+	{"runtime", func(w *container.Workspace) { w.Runtime = "kata" }, Bounds{Privileged: true}},
+	{"never killed", func(w *container.Workspace) { w.Limits.OOMKillDisable = yes() }, Bounds{Privileged: true}},
+	{"killed last", func(w *container.Workspace) { w.Limits.OOMScoreAdj = -1 }, Bounds{Privileged: true}},
+	{"real time", func(w *container.Workspace) { w.Limits.CPURTRuntime = 1000 }, Bounds{Privileged: true}},
+	{"endpoint sysctl", func(w *container.Workspace) {
+		w.Networks = append(w.Networks, container.Attachment{Network: "a", DriverOpts: map[string]string{"com.docker.network.endpoint.sysctls": "x"}})
+	}, Bounds{Privileged: true}},
+	{"host network", func(w *container.Workspace) { w.NetworkMode = "host" }, Bounds{HostNamespaces: true}},
+	{"host pid", func(w *container.Workspace) { w.Namespaces.PID = "host" }, Bounds{HostNamespaces: true}},
+	{"host ipc", func(w *container.Workspace) { w.Namespaces.IPC = "host" }, Bounds{HostNamespaces: true}},
+	{"host uts", func(w *container.Workspace) { w.Namespaces.UTS = "host" }, Bounds{HostNamespaces: true}},
+	{"host users", func(w *container.Workspace) { w.Namespaces.User = "host" }, Bounds{HostNamespaces: true}},
+	{"host cgroup", func(w *container.Workspace) { w.Namespaces.Cgroup = "host" }, Bounds{HostNamespaces: true}},
+	{"cgroup parent", func(w *container.Workspace) { w.Namespaces.CgroupParent = "/" }, Bounds{HostNamespaces: true}},
+	{"root", func(w *container.Workspace) {
+		w.Mounts = append(w.Mounts, container.Mount{Type: container.MountBind, Source: "/", Target: "/host"})
+	}, Bounds{HostMounts: []string{"/"}, Privileged: true}},
+	{"engine", func(w *container.Workspace) {
+		w.Mounts = append(w.Mounts, container.Mount{Type: container.MountBind, Source: "/var/run/docker.sock", Target: "/s"})
+	}, Bounds{HostMounts: []string{"/var/run"}, Privileged: true}},
+	{"folder", func(w *container.Workspace) {
+		w.Mounts = append(w.Mounts, container.Mount{Type: container.MountBind, Source: "/srv/data/a", Target: "/d"})
+	}, Bounds{HostMounts: []string{"/srv/data/"}}},
+	{"device", func(w *container.Workspace) { w.Devices = append(w.Devices, container.Device{Host: "/dev/sda"}) }, Bounds{Devices: true}},
+	{"device rule", func(w *container.Workspace) { w.DeviceRules = append(w.DeviceRules, "a *:* rwm") }, Bounds{Devices: true}},
+	{"gpu", func(w *container.Workspace) { w.GPUs = append(w.GPUs, container.GPU{Count: -1}) }, Bounds{Devices: true}},
+	{"port", func(w *container.Workspace) { w.Ports = append(w.Ports, container.Port{HostPort: 8080, Port: 80}) }, Bounds{Ports: &PortRange{8000, 8099}}},
+	{"secret variable", func(w *container.Workspace) { w.Env = append(w.Env, container.Env{Name: "A", Secret: "root"}) }, Bounds{Secrets: []string{"root"}}},
+	{"secret file", func(w *container.Workspace) {
+		w.Contents = append(w.Contents, container.Content{Target: "/s", Secret: "root"})
+	}, Bounds{Secrets: []string{"root"}}},
+}
+
+// never is not allowed by any bounds.
+var never = map[string]func(w *container.Workspace){
+	"foreign network": func(w *container.Workspace) { w.NetworkMode = "container:db" },
+	"path namespace":  func(w *container.Workspace) { w.NetworkMode = "ns:/proc/1/ns/net" },
+	"foreign pid":     func(w *container.Workspace) { w.Namespaces.PID = "container:db" },
+	"shared mounts": func(w *container.Workspace) {
+		w.Mounts = []container.Mount{{Type: container.MountBind, Source: "/srv/a", Target: "/a", Propagation: "rshared"}}
+	},
+	"dots": func(w *container.Workspace) {
+		w.Mounts = []container.Mount{{Type: container.MountBind, Source: "/srv/../etc", Target: "/a"}}
+	},
+	"sibling": func(w *container.Workspace) {
+		w.Mounts = []container.Mount{{Type: container.MountBind, Source: "/srvx", Target: "/a"}}
+	},
+	"unknown mount":    func(w *container.Workspace) { w.Mounts = []container.Mount{{Type: "npipe", Source: "x", Target: "/a"}} },
+	"port outside":     func(w *container.Workspace) { w.Ports = []container.Port{{HostPort: 22, Port: 22}} },
+	"any port":         func(w *container.Workspace) { w.Ports = []container.Port{{Port: 22}} },
+	"logs sent away":   func(w *container.Workspace) { w.Logging = &container.Logging{Driver: "syslog"} },
+	"secret of others": func(w *container.Workspace) { w.Env = []container.Env{{Name: "A", Secret: "other"}} },
+}
+
+// What Check passes grants nothing dangerous: any mix of dangers is found, under
+// bounds that allow some of them.
+func TestBoundsFindEveryDanger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, b, found := plain(), Bounds{Kinds: container.Kinds}, 0
+		for _, d := range danger {
+			switch rapid.SampledFrom([]string{"no", "no", "no", "forbidden"}).Draw(t, d.name) {
+			case "forbidden":
+				d.do(w)
+				found++
+			}
+		}
+		if got := len(b.Check(container.KindWorkspace, w)); (got == 0) != (found == 0) {
+			t.Fatalf("%d problems for %d dangers in %+v", got, found, *w)
+		}
+	})
+}
+
+func TestBoundsOneByOne(t *testing.T) {
+	none := Bounds{Kinds: container.Kinds}
+	if ps := none.Check(container.KindWorkspace, plain()); len(ps) > 0 {
+		t.Fatalf("a plain workspace: %v", ps)
+	}
+	for _, d := range danger {
+		w := plain()
+		d.do(w)
+		if len(none.Check(container.KindWorkspace, w)) == 0 {
+			t.Errorf("%s is allowed by nothing", d.name)
+		}
+		d.bounds.Kinds = container.Kinds
+		if ps := d.bounds.Check(container.KindWorkspace, w); len(ps) > 0 {
+			t.Errorf("%s under the bounds for it: %v", d.name, ps)
+		}
+	}
+	all := Bounds{Kinds: container.Kinds, Images: []string{"*"}, Privileged: true, HostNamespaces: true, Devices: true, HostMounts: []string{"/srv"}, Ports: &PortRange{8000, 8099}, Secrets: []string{"root"}}
+	for name, do := range never {
+		w := plain()
+		do(w)
+		if len(all.Check(container.KindWorkspace, w)) == 0 {
+			t.Errorf("%s is allowed", name)
+		}
+	}
+}
+
+func TestBoundsOfTheOtherKinds(t *testing.T) {
+	none := Bounds{Kinds: container.Kinds, Images: []string{"registry.example/team", "nginx"}, HostMounts: []string{"/srv"}}
+	build := func(text string) *container.Image { return &container.Image{Build: &container.Build{Inline: text}} }
+	for name, c := range map[string]struct {
+		kind string
+		spec any
+		ok   bool
+	}{
+		"network":              {container.KindNetwork, &container.Network{Name: "a", Driver: "bridge", Options: map[string]string{"com.docker.network.driver.mtu": "1400"}}, true},
+		"external network":     {container.KindNetwork, &container.Network{External: "company"}, false},
+		"macvlan":              {container.KindNetwork, &container.Network{Driver: "macvlan"}, false},
+		"bridge of the host":   {container.KindNetwork, &container.Network{Options: map[string]string{"com.docker.network.bridge.name": "docker0"}}, false},
+		"address driver":       {container.KindNetwork, &container.Network{IPAMDriver: "dhcp"}, false},
+		"volume":               {container.KindVolume, &container.Volume{Name: "a", Driver: "local"}, true},
+		"tmpfs volume":         {container.KindVolume, &container.Volume{Options: map[string]string{"type": "tmpfs", "device": "tmpfs", "o": "size=1m"}}, true},
+		"external volume":      {container.KindVolume, &container.Volume{External: "data"}, false},
+		"plugin volume":        {container.KindVolume, &container.Volume{Driver: "rexray"}, false},
+		"bind volume":          {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/"}}, false},
+		"bind without type":    {container.KindVolume, &container.Volume{Options: map[string]string{"o": "bind", "device": "/etc"}}, false},
+		"bind below":           {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/srv/a"}}, true},
+		"disk volume":          {container.KindVolume, &container.Volume{Options: map[string]string{"type": "ext4", "device": "/dev/sda1"}}, false},
+		"overlay volume":       {container.KindVolume, &container.Volume{Options: map[string]string{"type": "overlay", "device": "overlay", "o": "lowerdir=/"}}, false},
+		"pull":                 {container.KindImage, &container.Image{Ref: "registry.example/team/app:1", Pull: &container.Pull{}}, true},
+		"official pull":        {container.KindImage, &container.Image{Ref: "docker.io/library/nginx:1", Pull: &container.Pull{}}, true},
+		"other pull":           {container.KindImage, &container.Image{Ref: "registry.example/teams/app:1", Pull: &container.Pull{}}, false},
+		"pull by ID":           {container.KindImage, &container.Image{Ref: "deadbeef", Pull: &container.Pull{}}, false},
+		"load":                 {container.KindImage, &container.Image{Ref: "nginx", Load: &container.Load{}}, false},
+		"build named":          {container.KindImage, &container.Image{Ref: "nginx", Build: &container.Build{Inline: "FROM nginx"}}, false},
+		"build tagged":         {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Tags: []string{"x"}}}, false},
+		"build on the host":    {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Network: "host"}}, false},
+		"build from a context": {container.KindImage, &container.Image{Build: &container.Build{Context: &container.Blob{}}}, false},
+		"build":                {container.KindImage, build("# a note\nFROM registry.example/team/go:1 AS b\nRUN make\nFROM scratch\nCOPY --from=b /x /x\nCOPY --from=0 /x /x\n"), true},
+		"other base":           {container.KindImage, build("FROM evil"), false},
+		"continued base":       {container.KindImage, build("FROM nginx\nFR\\\n# note\nOM evil"), false},
+		"lower case":           {container.KindImage, build("from evil as x"), false},
+		"variable base":        {container.KindImage, build("ARG A=evil\nFROM $A"), false},
+		"other copy":           {container.KindImage, build("FROM nginx\nCOPY --from=evil / /"), false},
+		"other mount":          {container.KindImage, build("FROM nginx\nRUN --mount=type=bind,from=evil,target=/x ls"), false},
+		"frontend":             {container.KindImage, build("# syntax = evil/frontend\nFROM nginx"), false},
+		"escape":               {container.KindImage, build("# escape=`\nFROM nginx"), false},
+		"here-document":        {container.KindImage, build("FROM nginx\nRUN <<E\nls\nE\n"), false},
+		"insecure":             {container.KindImage, build("FROM nginx\nRUN --security=insecure ls"), false},
+		"onbuild":              {container.KindImage, build("FROM nginx\nONBUILD COPY --from=evil / /"), false},
+		"snapshot":             {container.KindSnapshot, &container.Snapshot{Workspace: "a"}, true},
+		"named snapshot":       {container.KindSnapshot, &container.Snapshot{Workspace: "a", Ref: "nginx"}, false},
+		"route":                {container.KindRoute, &container.Route{Workspace: "a"}, true},
+		"route that asks":      {container.KindRoute, &container.Route{Workspace: "a", ForwardAuth: "http://169.254.169.254/"}, false},
+		"wrong type":           {container.KindRoute, &container.Volume{}, false},
+		"nothing":              {container.KindRoute, (*container.Route)(nil), false},
+		"unknown kind":         {"pod", &container.Route{}, false},
+	} {
+		if ps := none.Check(c.kind, c.spec); (len(ps) == 0) != c.ok {
+			t.Errorf("%s: %v", name, ps)
+		}
+	}
+	if len((&Bounds{Kinds: []string{container.KindRoute}}).Check(container.KindImage, &container.Image{})) == 0 {
+		t.Error("a kind that is not listed is allowed")
+	}
+}
+
+func TestBoundsLimits(t *testing.T) {
+	b := Bounds{Kinds: container.Kinds, MaxMemory: 1 << 30, MaxNanoCPUs: 2e9, MaxWorkspaces: 1}
+	for name, c := range map[string]struct {
+		l  container.Limits
+		ok bool
+	}{
+		"fits":        {container.Limits{Memory: 1 << 30, NanoCPUs: 2e9}, true},
+		"no limit":    {container.Limits{}, false},
+		"memory":      {container.Limits{Memory: 1<<30 + 1, NanoCPUs: 1e9}, false},
+		"swap":        {container.Limits{Memory: 1 << 29, MemorySwap: -1, NanoCPUs: 1e9}, false},
+		"cpus":        {container.Limits{Memory: 1 << 29, NanoCPUs: 3e9}, false},
+		"quota":       {container.Limits{Memory: 1 << 29, NanoCPUs: 1e9, CPUQuota: 400000}, false},
+		"negative":    {container.Limits{Memory: -1, NanoCPUs: -1}, false},
+		"reservation": {container.Limits{Memory: 1 << 29, MemoryReservation: 1 << 40, NanoCPUs: 1e9}, false},
+	} {
+		w := plain()
+		w.Limits = c.l
+		if ps := b.Check(container.KindWorkspace, w); (len(ps) == 0) != c.ok {
+			t.Errorf("%s: %v", name, ps)
+		}
+	}
+	w := *plain()
+	w.Limits = container.Limits{Memory: 1 << 20, NanoCPUs: 1}
+	if ps := b.CheckSet(&container.Set{Workspaces: []container.Workspace{w, w}}); len(ps) != 1 {
+		t.Errorf("two workspaces where one is allowed: %v", ps)
+	}
+}
+
+// A field that is new has to be put into one of these lists, after it was
+// thought of what it lets a container do.
+func TestBoundsKnowEveryField(t *testing.T) {
+	judged := strings.Fields(`Annotation Contents DeviceRules Devices Env GPUs Limits Logging Mounts NetworkMode Networks
+		Ports Runtime Security Sysctls Namespaces
+		External Driver Options IPAMDriver IPAMOpts Ref Pull Build Load ForwardAuth`)
+	harmless := strings.Fields(`Name Title Image State ReportOnly Update Entrypoint Command NoCommand NoEntry WorkingDir User
+		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal StopGrace Restart Health Expose MAC DNS DNSSearch
+		DNSOptions ExtraHosts Platform StorageOpt Ulimits ShmSize DependsOn
+		Internal Attachable IPv6 Pools Workspace Take Live Keep Host Path StripPath Port TLS RedirectHTTP MaxBody HeaderWait`)
+	for _, v := range []any{container.Workspace{}, container.Network{}, container.Volume{}, container.Image{}, container.Snapshot{}, container.Route{}} {
+		for f := range reflect.TypeOf(v).Fields() {
+			if !slices.Contains(judged, f.Name) && !slices.Contains(harmless, f.Name) {
+				t.Errorf("%T.%s: judge it in Check, or say that it is harmless", v, f.Name)
+			}
+		}
+	}
+	known := map[reflect.Type]string{
+		reflect.TypeFor[container.Security]():   "Privileged CapAdd CapDrop Options ReadOnly Credential",
+		reflect.TypeFor[container.Namespaces](): "IPC PID UTS User Cgroup CgroupParent Isolation",
+		reflect.TypeFor[container.Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive",
+		reflect.TypeFor[container.Attachment](): "Network Aliases IPv4 IPv6 LinkLocal MAC DriverOpts Priority",
+		reflect.TypeFor[container.Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Timeout",
+		reflect.TypeFor[container.Limits](): `NanoCPUs CPUShares CPUPeriod CPUQuota CPURTPeriod CPURTRuntime CPUSet CPUMems CPUCount
+			CPUPerMille Memory MemoryReservation MemorySwap Swappiness OOMKillDisable OOMScoreAdj PIDs BlkioWeight BlkioDevices`,
+	}
+	for ty, names := range known {
+		for f := range ty.Fields() {
+			if !slices.Contains(strings.Fields(names), f.Name) {
+				t.Errorf("%v.%s: judge it in Check, or say that it is harmless", ty, f.Name)
+			}
+		}
+	}
+}
+
+func TestBoundsAllowImages(t *testing.T) {
+	b := Bounds{Images: []string{"r.example", "docker.io/acme", "busybox:1.37", "localhost:5000", "q.example/a@sha256:" + strings.Repeat("0a", 32)}}
+	for ref, ok := range map[string]bool{
+		"r.example/x": true, "r.example.org/x": false, "acme/app": true, "acmex/app": false, "busybox:1.37": true, "busybox:1.36": false,
+		"busybox:1.37@sha256:" + strings.Repeat("0a", 32): false, "busybox": false, "localhost:5000/z": true, "localhost:5001/z": false,
+		"q.example/a@sha256:" + strings.Repeat("0a", 32): true, "q.example/a": false,
+	} {
+		if b.Allows(ref) != ok {
+			t.Errorf("%q: allowed %v, want %v", ref, !ok, ok)
+		}
+	}
+}
