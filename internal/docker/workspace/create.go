@@ -122,7 +122,7 @@ func (h *hand) request(a core.Create, name string, in *needs, old *found) (*form
 	if old != nil {
 		ci.Anonymous = form.AnonymousVolumes(old.InspectResponse)
 	}
-	if ci.Files, err = h.m.contents(h.ctx, h.r.Ref.ID, d.Workspace.Contents, in.Secrets); err != nil {
+	if ci.Files, err = h.m.files.Files(h.ctx, h.r.Ref.ID, d.Workspace.Contents, in.Secrets); err != nil {
 		return nil, err
 	}
 	return form.Create(d, ci)

@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/contents"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/fault"
 	"github.com/steadyfleet/steady/internal/docker/inspector"
@@ -48,11 +47,6 @@ type Ledger interface {
 	Baseline(ctx context.Context, id string) ([]byte, bool, error)
 	SetBaseline(ctx context.Context, id string, b []byte) error
 	Forget(ctx context.Context, id string) error
-}
-
-// Content gives blobs by digest; whoever copies them checks the digest.
-type Content interface {
-	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
 }
 
 // Secrets is the host's own store. The error of a secret that is not there wraps
@@ -91,7 +85,7 @@ type Options struct {
 	Engine    Engine
 	Owner     ownership.Owner
 	Ledger    Ledger
-	Content   Content
+	Content   contents.Blobs
 	Secrets   Secrets
 	Starts    Pool
 	Upstreams Upstreams
@@ -136,9 +130,9 @@ type Observed struct {
 
 // Manager keeps workspaces as declared.
 type Manager struct {
-	o       Options
-	cache   *inspector.Inspector
-	folders sync.Mutex
+	o     Options
+	cache *inspector.Inspector
+	files *contents.Folder
 
 	mu    sync.Mutex
 	known map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
@@ -158,8 +152,10 @@ func New(o Options) *Manager {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
+	m := &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
 		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{}}
+	m.files = contents.In(o.Dir, o.Content, m.secret)
+	return m
 }
 
 // Hear takes the events of the engine. Without it what was seen is trusted for a

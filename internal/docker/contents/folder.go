@@ -1,4 +1,6 @@
-package workspace
+// Package contents keeps, in files of the host, the configs and secrets that
+// containers mount.
+package contents
 
 import (
 	"context"
@@ -11,33 +13,53 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/moby/moby/api/types/container"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
-// contents writes configs and secrets to files of the host, and gives the file
-// of each target. A file that is there is complete: it is named by what it is
-// made from and put in place whole.
-func (m *Manager) contents(ctx context.Context, name string, list []spec.Content, secrets map[string]string) (map[string]string, error) {
+// Blobs gives blobs by digest; the folder checks the digest.
+type Blobs interface {
+	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
+}
+
+// Folder has a folder for each workspace with files. It outlives the agent.
+type Folder struct {
+	dir    string // empty: there is none
+	blobs  Blobs
+	secret func(name string) ([]byte, error)
+	mu     sync.Mutex
+}
+
+// In is the folder at a path, or none if that is empty.
+func In(dir string, blobs Blobs, secret func(name string) ([]byte, error)) *Folder {
+	return &Folder{dir: dir, blobs: blobs, secret: secret}
+}
+
+// Files writes the configs and secrets of a workspace, and gives the file of each
+// target; secrets are keyed digests by name. A file that is there is complete: it is
+// named by what it is made from and put in place whole.
+func (f *Folder) Files(ctx context.Context, name string, list []spec.Content, secrets map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	if len(list) == 0 {
 		return out, nil
 	}
-	if m.o.Dir == "" {
+	if f.dir == "" {
 		return nil, fmt.Errorf("workspace %s has configs or secrets as files, and the agent has no folder for them", name)
 	}
-	m.folders.Lock()
-	defer m.folders.Unlock()
-	folder := filepath.Join(m.o.Dir, name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	folder := filepath.Join(f.dir, name)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of configs: %w", err)
 	}
 	for _, c := range list {
-		file := filepath.Join(folder, contentKey(c, secrets))
+		file := filepath.Join(folder, nameOf(c, secrets))
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-			if err := m.write(ctx, file, c); err != nil {
+			if err := f.write(ctx, file, c); err != nil {
 				return nil, fmt.Errorf("content of %s: %w", c.Target, err)
 			}
 		} else if err != nil {
@@ -48,24 +70,24 @@ func (m *Manager) contents(ctx context.Context, name string, list []spec.Content
 	return out, nil
 }
 
-// contentKey names a file by what it is made from; a secret by its keyed digest.
-func contentKey(c spec.Content, secrets map[string]string) string {
+// nameOf names a file by what it is made from; a secret by its keyed digest.
+func nameOf(c spec.Content, secrets map[string]string) string {
 	from := "secret " + c.Secret + " " + secrets[c.Secret]
 	if c.Blob != nil {
 		from = "blob " + string(c.Blob.Digest)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d:%d %o", from, c.UID, c.GID, contentMode(c)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d:%d %o", from, c.UID, c.GID, modeOf(c)))
 	return hex.EncodeToString(sum[:])
 }
 
-func contentMode(c spec.Content) fs.FileMode {
+func modeOf(c spec.Content) fs.FileMode {
 	if c.Mode == 0 {
 		return 0o444
 	}
 	return fs.FileMode(c.Mode & 0o777)
 }
 
-func (m *Manager) write(ctx context.Context, file string, c spec.Content) (err error) {
+func (f *Folder) write(ctx context.Context, file string, c spec.Content) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-")
 	if err != nil {
 		return err
@@ -75,8 +97,8 @@ func (m *Manager) write(ctx context.Context, file string, c spec.Content) (err e
 			err = errors.Join(err, os.Remove(tmp.Name()))
 		}
 	}()
-	if err = m.fill(ctx, tmp, c); err == nil {
-		err = tmp.Chmod(contentMode(c))
+	if err = f.fill(ctx, tmp, c); err == nil {
+		err = tmp.Chmod(modeOf(c))
 	}
 	if err == nil && (c.UID != 0 || c.GID != 0 || os.Geteuid() == 0) {
 		err = tmp.Chown(c.UID, c.GID)
@@ -90,15 +112,15 @@ func (m *Manager) write(ctx context.Context, file string, c spec.Content) (err e
 	return os.Rename(tmp.Name(), file)
 }
 
-func (m *Manager) fill(ctx context.Context, to io.Writer, c spec.Content) error {
+func (f *Folder) fill(ctx context.Context, to io.Writer, c spec.Content) error {
 	if c.Blob == nil {
-		v, err := m.secret(c.Secret)
+		v, err := f.secret(c.Secret)
 		if err == nil {
 			_, err = to.Write(v)
 		}
 		return err
 	}
-	r, err := m.o.Content.Blob(ctx, c.Blob.Digest, c.Blob.Size)
+	r, err := f.blobs.Blob(ctx, c.Blob.Digest, c.Blob.Size)
 	if err != nil {
 		return err
 	}
@@ -113,15 +135,15 @@ func (m *Manager) fill(ctx context.Context, to io.Writer, c spec.Content) error 
 	return nil
 }
 
-// tidy removes a workspace's files that the container does not mount; all of
+// Tidy removes a workspace's files that the container does not mount; all of
 // them, and the folder, without one.
-func (m *Manager) tidy(name string, c *container.InspectResponse) error {
-	if m.o.Dir == "" {
+func (f *Folder) Tidy(name string, c *container.InspectResponse) error {
+	if f.dir == "" {
 		return nil
 	}
-	m.folders.Lock()
-	defer m.folders.Unlock()
-	folder := filepath.Join(m.o.Dir, name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	folder := filepath.Join(f.dir, name)
 	if c == nil {
 		return os.RemoveAll(folder)
 	}
