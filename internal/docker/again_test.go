@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
@@ -65,16 +64,7 @@ func TestF23EngineKilledAgainAndAgain(t *testing.T) {
 // once there is nothing more to ask for. The engine gets the request.
 func (w *world) killAt(p *dockertest.Proxy, n int) {
 	w.t.Helper()
-	reached, broke := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	p.Forget()
-	p.Before(func(r dockertest.Request) dockertest.Fate {
-		if r.Write == n {
-			once.Do(func() { close(reached) })
-			<-broke
-		}
-		return dockertest.Pass
-	})
+	reached, letGo := hold(p, n)
 	w.until("neither a change nor rest", func() (bool, string) {
 		select {
 		case <-reached:
@@ -86,6 +76,5 @@ func (w *world) killAt(p *dockertest.Proxy, n int) {
 		return words == "", words
 	})
 	w.d.Kill()
-	close(broke)
-	p.Before(nil)
+	letGo()
 }

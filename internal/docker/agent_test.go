@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -235,15 +234,17 @@ func (b baselines) Forget(ctx context.Context, id string) error {
 	return err
 }
 
-// Files by which an agent in a process of its own talks with the test.
+// How an agent in a process of its own talks with the test.
 const (
 	childEnv  = "STEADY_DOCKER_AGENT" // folder of the files
 	childConf = "config.json"
-	childWant = "layer.json" // declared at start, if there
+
+	childDeclared, childConverged = "declared", "converged" // what it prints
 )
 
-// child is an agent in a process of its own. It prints a line whenever all is as
-// declared or no longer is, and runs until it is killed.
+// child is an agent in a process of its own. It declares each layer that it reads,
+// the first before it runs, and prints that it did. It prints a line whenever all
+// is as declared or no longer is, and runs until it is killed.
 func child(dir string) error {
 	var cfg config
 	if err := readJSON(filepath.Join(dir, childConf), &cfg); err != nil {
@@ -254,18 +255,27 @@ func child(dir string) error {
 		return err
 	}
 	ctx := context.Background()
-	var want layer.Layer
-	switch err := readJSON(filepath.Join(dir, childWant), &want); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	default:
-		if err := a.declare(ctx, want); err != nil {
-			return err
+	want, broken := make(chan layer.Layer), make(chan error, 1)
+	go func() {
+		for in := json.NewDecoder(os.Stdin); ; {
+			var l layer.Layer
+			if err := in.Decode(&l); err != nil {
+				broken <- fmt.Errorf("read what to declare: %w", err)
+				return
+			}
+			want <- l
 		}
+	}()
+	last := ""
+	declare := func(l layer.Layer) error {
+		fmt.Println(childDeclared)
+		last = "?"
+		return a.declare(ctx, l)
+	}
+	if err := declare(<-want); err != nil {
+		return err
 	}
 	a.run(ctx)
-	last := "?"
 	for {
 		next := a.next()
 		words, err := a.unsettled(ctx)
@@ -274,7 +284,7 @@ func child(dir string) error {
 		}
 		if words != last {
 			if words == "" {
-				fmt.Println("converged")
+				fmt.Println(childConverged)
 			} else {
 				fmt.Println("pending " + words)
 			}
@@ -282,6 +292,12 @@ func child(dir string) error {
 		}
 		select {
 		case <-next:
+		case l := <-want:
+			if err := declare(l); err != nil {
+				return err
+			}
+		case err := <-broken:
+			return err
 		case err := <-a.done:
 			return err
 		}

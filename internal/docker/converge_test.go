@@ -229,7 +229,7 @@ func randomStory(t *rapid.T) []move {
 // declared, and whole cycles after that write nothing (S36). A failing story is
 // named by its seed.
 func TestRandomSpecsAndOutsideChangesConverge(t *testing.T) {
-	for seed := range stories(t, 6) {
+	for seed := range stories(t, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -268,7 +268,7 @@ func (w *world) tell(story []move) (last container.Set) {
 // and cuts off every tenth change, before it was made or after. Once it is well and
 // everything is tried again, all ends as declared and rests.
 func TestRandomStoriesOnAnEngineThatFails(t *testing.T) {
-	for seed := range stories(t, 3) {
+	for seed := range stories(t, 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

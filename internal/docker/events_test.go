@@ -105,14 +105,18 @@ func (w *world) repaired() {
 		w.until(x.what+" "+x.on+" is not repaired", func() (bool, string) {
 			words, err := w.a.unsettled(w.ctx)
 			w.ok(err)
+			idle := w.a.engine.Calls().Writes == wrote
+			if idle && time.Now().Before(futile) || words != "" {
+				return false, words // the engine has other things to do than to be asked
+			}
 			now := w.shape()
-			if now == before && w.a.engine.Calls().Writes == wrote && time.Now().After(futile) {
+			if now == before && idle {
 				// The engine took the change and made none: nothing is to be seen.
 				w.t.Logf("%s %s changed nothing; once more", x.what, x.on)
 				futile = time.Now().Add(10 * time.Second)
 				change()
 			}
-			return now == before && words == "" && w.a.engine.Calls().Writes > wrote, fmt.Sprintf("%s\nbefore %s\nnow %s", words, before, now)
+			return now == before && !idle, fmt.Sprintf("before %s\nnow %s", before, now)
 		})
 		if got := w.run("web", "cat", "/data/f"); got != "kept\n" {
 			w.t.Fatalf("%s: data %q", x.what, got)
@@ -150,6 +154,7 @@ func TestOutsideChangesAreSeenWithoutEvents(t *testing.T) {
 // TestOutsideChangesAreReportedByPolicy: what is declared to report only is left
 // as people changed it, and the agent says so; a new declaration counts again.
 func TestOutsideChangesAreReportedByPolicy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	s := outside()

@@ -45,7 +45,8 @@ func replaced(version int, startFirst bool) container.Set {
 // after each change that a replacement asks of the engine. The next one, told
 // the same or the version before, ends with the workspace running exactly once
 // under its name, with its data, nothing left over, and nothing of others
-// touched. What may not run twice never does, and what starts first never stops.
+// touched. It is killed next. What may not run twice never does, and what starts
+// first never stops.
 // A kill after a call and one before the next leave the engine the same. Every run
 // takes each other call, before and after, and so meets each state of the engine;
 // the nightly run takes all calls.
@@ -67,11 +68,10 @@ func killAtEachCall(t *testing.T, startFirst, after bool) {
 	same := w.foreign("web")
 	proxy := w.d.Proxy()
 	w.cfg.Socket = proxy.Socket()
-	first := w.spawn(w.cfg, replaced(0, startFirst))
-	if !first.await() {
-		t.Fatalf("the agent ended: %s", first.said.String())
+	p := w.spawn(w.cfg, replaced(0, startFirst))
+	if !p.await() {
+		t.Fatalf("the agent ended: %s", p.said.String())
 	}
-	first.kill()
 	w.one("web", true)
 	if !startFirst {
 		w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
@@ -82,7 +82,7 @@ func killAtEachCall(t *testing.T, startFirst, after bool) {
 	}
 	for n := 1; ; n += step {
 		version++
-		fired := w.killedAt(proxy, n, replaced(version, startFirst), startFirst, after)
+		fired := w.killedAt(proxy, p, n, replaced(version, startFirst), startFirst, after)
 		if !fired {
 			if n < 7 {
 				t.Errorf("a replacement took only %d calls", n-1)
@@ -95,11 +95,10 @@ func killAtEachCall(t *testing.T, startFirst, after bool) {
 		if version%2 == 0 {
 			want-- // the version before comes back meanwhile
 		}
-		next := w.spawn(w.cfg, replaced(want, startFirst))
-		if !next.await() {
-			t.Fatalf("call %d: the next agent ended: %s", n, next.said.String())
+		p = w.spawn(w.cfg, replaced(want, startFirst))
+		if !p.await() {
+			t.Fatalf("call %d: the next agent ended: %s", n, p.said.String())
 		}
-		next.kill()
 		w.replacedRight(want, startFirst)
 		same()
 		if t.Failed() {
@@ -109,13 +108,11 @@ func killAtEachCall(t *testing.T, startFirst, after bool) {
 	same()
 }
 
-// killedAt runs an agent until it is killed at its n-th change, or has converged
-// without making so many.
-func (w *world) killedAt(proxy *dockertest.Proxy, n int, s container.Set, startFirst, after bool) (fired bool) {
+// killedAt has an agent declare a set and kills it at its n-th change, unless it
+// has converged without making so many.
+func (w *world) killedAt(proxy *dockertest.Proxy, p *process, n int, s container.Set, startFirst, after bool) (fired bool) {
 	w.t.Helper()
-	var p *process
 	var mu sync.Mutex
-	ready := make(chan struct{})
 	fate := func(r dockertest.Request) dockertest.Fate {
 		if r.Write == 0 {
 			return dockertest.Pass
@@ -124,7 +121,6 @@ func (w *world) killedAt(proxy *dockertest.Proxy, n int, s container.Set, startF
 		if r.Write != n {
 			return dockertest.Pass
 		}
-		<-ready
 		mu.Lock()
 		fired = true
 		mu.Unlock()
@@ -137,8 +133,7 @@ func (w *world) killedAt(proxy *dockertest.Proxy, n int, s container.Set, startF
 	} else {
 		proxy.Before(fate)
 	}
-	p = w.spawn(w.cfg, s)
-	close(ready)
+	p.declare(s)
 	converged := p.await()
 	proxy.Before(nil)
 	proxy.After(nil)
@@ -147,7 +142,6 @@ func (w *world) killedAt(proxy *dockertest.Proxy, n int, s container.Set, startF
 	if converged == fired {
 		w.t.Fatalf("call %d: converged %v, killed %v: %s", n, converged, fired, p.said.String())
 	}
-	p.kill()
 	return fired
 }
 

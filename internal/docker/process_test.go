@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,8 @@ import (
 type process struct {
 	w     *world
 	cmd   *exec.Cmd
+	in    io.Writer
+	told  int // layers to declare
 	lines chan string
 	gone  chan struct{} // closed when it has ended
 	said  bytes.Buffer  // on stderr
@@ -35,12 +38,13 @@ func (w *world) spawn(cfg config, s container.Set) *process {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	w.ok(writeJSON(filepath.Join(dir, childConf), cfg))
-	w.ok(writeJSON(filepath.Join(dir, childWant), w.layer(s)))
 	p := &process{w: w, cmd: exec.Command("/proc/self/exe"), lines: make(chan string, 4096), gone: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), childEnv+"="+dir)
 	p.cmd.Stderr = &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.cmd.StdoutPipe()
+	w.ok(err)
+	p.in, err = p.cmd.StdinPipe()
 	w.ok(err)
 	w.ok(p.cmd.Start())
 	go func() {
@@ -51,7 +55,15 @@ func (w *world) spawn(cfg config, s container.Set) *process {
 		_ = p.cmd.Wait() // killed, so it reports that
 	}()
 	w.t.Cleanup(p.kill)
+	p.declare(s)
 	return p
+}
+
+// declare has the agent declare a set.
+func (p *process) declare(s container.Set) {
+	p.w.t.Helper()
+	p.told++
+	p.w.ok(json.NewEncoder(p.in).Encode(p.w.layer(s)))
 }
 
 // kill ends the process at once and waits until it is gone.
@@ -60,8 +72,8 @@ func (p *process) kill() {
 	<-p.gone
 }
 
-// await waits until the agent says that all is as declared; false if it ended
-// before that.
+// await waits until the agent says that all is as declared last; false if it ended
+// before that. Call it once for each set.
 func (p *process) await() bool {
 	p.w.t.Helper()
 	deadline := time.After(patience)
@@ -69,7 +81,10 @@ func (p *process) await() bool {
 	for {
 		select {
 		case last = <-p.lines:
-			if last == "converged" {
+			if last == childDeclared {
+				p.told--
+			}
+			if last == childConverged && p.told == 0 {
 				return true
 			}
 		case <-p.gone:

@@ -12,6 +12,7 @@ import (
 // declares any more. It goes when it is asked for; what is declared, what is
 // somebody else's, and data stay.
 func TestPruneRemovesOrphansAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	set := container.Set{
@@ -19,8 +20,8 @@ func TestPruneRemovesOrphansAlone(t *testing.T) {
 		Volumes:  []container.Volume{{Name: "lost-data"}},
 		Images:   []container.Image{plain("base")},
 		Workspaces: []container.Workspace{
-			{Name: "kept", Image: "base", Command: sleeper("here"), Networks: []container.Attachment{{Network: "net"}}},
-			{Name: "lost", Image: "base", Command: sleeper("here"), Networks: []container.Attachment{{Network: "old-net"}},
+			{Name: "kept", Image: "base", Command: sleeper("here"), Update: container.Update{Monitor: 50}, Networks: []container.Attachment{{Network: "net"}}},
+			{Name: "lost", Image: "base", Command: sleeper("here"), Update: container.Update{Monitor: 50}, Networks: []container.Attachment{{Network: "old-net"}},
 				Mounts: []container.Mount{{Type: container.MountVolume, Source: "lost-data", Target: "/data"}}},
 		},
 	}

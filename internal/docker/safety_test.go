@@ -147,7 +147,7 @@ func (w *world) asIs(x thing) string {
 // for byte as they were after a deployment, a replacement, the removal of
 // everything and a prune.
 func TestS35WhatOthersHaveIsLeftAlone(t *testing.T) {
-	for seed := range stories(t, 6) {
+	for seed := range stories(t, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -213,9 +213,10 @@ func (w *world) rested() {
 // faster than they are carried out, and only what the newest one leaves out goes:
 // what all of them have keeps its container and its start, and no volume goes.
 func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
-	keep := several(1)
+	keep := w.several(1)
 	keep.Volumes = []container.Volume{{Name: "data"}}
 	keep.Workspaces[0].Mounts = []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}}
 	w.declare(keep)
@@ -228,8 +229,8 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 		before[x.Name] = at{c.ID, c.State.StartedAt}
 	}
 	var last container.Set
-	for i := range 12 {
-		last = several(1)
+	for i := range 8 {
+		last = w.several(1)
 		last.Volumes = keep.Volumes
 		last.Workspaces[0].Mounts = keep.Workspaces[0].Mounts
 		for j := range i % 4 {
@@ -261,6 +262,7 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 func TestNothingIsLeftOfACreateThatIsNoLongerWanted(t *testing.T) {
 	for path, kind := range map[string]string{"/containers/create": container.KindWorkspace, "/networks/create": container.KindNetwork} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			p := w.d.Proxy()
 			w.cfg.Socket = p.Socket()
@@ -273,7 +275,7 @@ func TestNothingIsLeftOfACreateThatIsNoLongerWanted(t *testing.T) {
 				return dockertest.Pass
 			})
 			w.start()
-			s := several(1)
+			s := w.several(1)
 			s.Networks, s.Workspaces = s.Networks[:1], s.Workspaces[:1]
 			w.declare(s)
 			<-asked

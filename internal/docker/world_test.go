@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -32,11 +33,15 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "the agent ends:", child(dir))
 		os.Exit(1)
 	}
+	// They wait for engines and for time to pass; -parallel on the command line counts.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	dockertest.Main(m)
 }
 
 // patience bounds a wait for something that has to come.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // world is a real engine with the containers of one host.
 type world struct {
