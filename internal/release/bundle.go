@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release/compose"
+	"github.com/steadyfleet/steady/internal/release/confined"
 	"github.com/steadyfleet/steady/internal/strictdoc"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -85,7 +86,7 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 // loadBundle reads one bundle folder; at is its path for problems.
 func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 	file := path.Join(at, BundleFile)
-	data, err := readRegular(root, BundleFile, strictdoc.MaxBytes)
+	data, err := confined.File(root, BundleFile, strictdoc.MaxBytes)
 	if err != nil {
 		return SourceBundle{}, []Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
 	}
@@ -179,7 +180,7 @@ func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
 		content = []byte(*d.Content)
 	case d.Source != nil:
 		var err error
-		if content, err = readRegular(l.root, *d.Source, MaxBlob); err != nil {
+		if content, err = confined.File(l.root, *d.Source, MaxBlob); err != nil {
 			l.addf(append(at, "source"), "%v: expected a file inside the bundle folder", err)
 		}
 	default:

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/release/confined"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -111,13 +112,13 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", name, cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", name, confined.Cause(err))
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %w", name, cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", name, confined.Cause(err))
 	case int64(len(raw)) > limit:
 		return nil, fmt.Errorf("%s has more than the %d bytes that are taken", name, limit)
 	}
@@ -157,7 +158,7 @@ var folders = []string{"blobs", "budgets", "bundles", "controls", "rollouts"}
 func Open(dir string) (*os.Root, fs.FS, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("release folder %s cannot be opened: %w; steady release build makes one", dir, cause(err))
+		return nil, nil, fmt.Errorf("release folder %s cannot be opened: %w; steady release build makes one", dir, confined.Cause(err))
 	}
 	return root, root.FS(), nil
 }
@@ -219,7 +220,7 @@ func replaceable(dir string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("%s cannot be used for a release: %w", dir, cause(err))
+		return false, fmt.Errorf("%s cannot be used for a release: %w", dir, confined.Cause(err))
 	}
 	for _, e := range entries {
 		name := e.Name()

@@ -1,16 +1,14 @@
 package release
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release/confined"
 	"github.com/steadyfleet/steady/internal/strictdoc"
 )
 
@@ -43,10 +41,10 @@ type SourceBundle struct {
 func Load(dir string) (*Source, []Problem) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, []Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", cause(err), FleetFile)}}
+		return nil, []Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", confined.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
-	data, err := readRegular(root, FleetFile, strictdoc.MaxBytes)
+	data, err := confined.File(root, FleetFile, strictdoc.MaxBytes)
 	if err != nil {
 		return nil, []Problem{{File: FleetFile, Message: fmt.Sprintf("%v: expected the declaration of a fleet; steady init makes one", err)}}
 	}
@@ -109,7 +107,7 @@ func (s *Source) loadBundles(root *os.Root) []Problem {
 		folder, err := root.OpenRoot(path)
 		if err != nil {
 			problems = append(problems, s.doc.At([]string{"bundles", name, "path"},
-				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, cause(err), BundleFile)))
+				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, confined.Cause(err), BundleFile)))
 			continue
 		}
 		b, found := loadBundle(folder, name, path)
@@ -120,39 +118,4 @@ func (s *Source) loadBundles(root *os.Root) []Problem {
 		}
 	}
 	return problems
-}
-
-// cause drops the operation and path that the caller words itself.
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
-
-// readRegular reads a regular file of at most limit bytes inside the root.
-func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
-	info, err := root.Stat(name)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%q is not a regular file", name)
-	case info.Size() > limit:
-		return nil, fmt.Errorf("%q has %d bytes, at most %d are taken", name, info.Size(), limit)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("%q has more than the %d bytes that are taken", name, limit)
-	}
-	return data, nil
 }

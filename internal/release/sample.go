@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // sampleFiles is kept equal to examples/quickstart by a test.
@@ -21,7 +23,7 @@ func Sample(dir string) ([]string, error) {
 	case err == nil && len(entries) > 0:
 		return nil, fmt.Errorf("%s is not empty: expected a new or an empty folder", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s cannot be used: %w", dir, cause(err))
+		return nil, fmt.Errorf("%s cannot be used: %w", dir, confined.Cause(err))
 	}
 	sample, err := fs.Sub(sampleFiles, "sample")
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 const (
@@ -104,7 +105,7 @@ func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][
 }
 
 func (l *bundleLoader) closure(at []string, d *systemDecl, n *fleet.Nix, blobs map[digest.Digest][]byte) {
-	content, err := readRegular(l.root, d.Closure, MaxBlob)
+	content, err := confined.File(l.root, d.Closure, MaxBlob)
 	switch {
 	case err != nil:
 		l.addf(append(at, "closure"), "%v: expected the output of nix-store --export inside the bundle folder, or no closure where the hosts' substituters have the path", err)

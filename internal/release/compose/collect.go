@@ -13,6 +13,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/template"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // collect reads the named files and all that they include and extend.
@@ -44,7 +46,7 @@ func (l *load) read(name, dir string, env map[string]string, fail func(words str
 		fail(fmt.Sprintf("%q is one Compose file more than the %d that are taken", name, MaxFiles))
 		return nil
 	}
-	data, err := readFile(l.root, name, MaxFileBytes)
+	data, err := confined.File(l.root, name, MaxFileBytes)
 	if err != nil {
 		fail(err.Error())
 		return nil
@@ -174,7 +176,7 @@ func (l *load) includeEnv(s *source, n *yaml.Node, dir string, envFiles []*yaml.
 		values, err := l.envFile(name, env, "")
 		if err == nil {
 			var data []byte
-			if data, err = readFile(l.root, name, MaxFileBytes); err == nil {
+			if data, err = confined.File(l.root, name, MaxFileBytes); err == nil {
 				l.sources[name] = &source{name: name, data: data, top: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}}
 			}
 		}
@@ -301,7 +303,7 @@ func portCount(text string) int {
 // envFile reads an environment file of the bundle folder. Variables in it take
 // their values from env and from the file itself.
 func (l *load) envFile(name string, env map[string]string, format string) (map[string]string, error) {
-	data, err := readFile(l.root, name, MaxFileBytes)
+	data, err := confined.File(l.root, name, MaxFileBytes)
 	if err != nil {
 		return nil, err
 	}

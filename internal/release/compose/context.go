@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // packContext makes a tar of a build context that depends on its files alone: in
@@ -18,7 +20,7 @@ import (
 func packContext(root *os.Root, folder, dockerfile string) ([]byte, error) {
 	sub, err := root.OpenRoot(folder)
 	if err != nil {
-		return nil, fmt.Errorf("the build context %q cannot be opened: %w", folder, cause(err))
+		return nil, fmt.Errorf("the build context %q cannot be opened: %w", folder, confined.Cause(err))
 	}
 	defer sub.Close()
 	ignore, ignoreFile, err := readIgnore(sub, dockerfile)
@@ -54,7 +56,7 @@ var errTooLarge = fmt.Errorf("it has more than %d files or %d bytes; leave out w
 func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	switch {
 	case err != nil:
-		return fmt.Errorf("%q cannot be read: %w", name, cause(err))
+		return fmt.Errorf("%q cannot be read: %w", name, confined.Cause(err))
 	case name == ".":
 		return nil
 	}
@@ -70,7 +72,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	}
 	info, err := e.Info()
 	if err != nil {
-		return fmt.Errorf("%q cannot be read: %w", name, cause(err))
+		return fmt.Errorf("%q cannot be read: %w", name, confined.Cause(err))
 	}
 	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
 	switch {
@@ -81,7 +83,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 		h.Typeflag = tar.TypeSymlink
 		h.Mode = 0o777
 		if h.Linkname, err = p.root.Readlink(name); err != nil {
-			return fmt.Errorf("link %q cannot be read: %w", name, cause(err))
+			return fmt.Errorf("link %q cannot be read: %w", name, confined.Cause(err))
 		}
 		return p.tar.WriteHeader(h)
 	case !e.Type().IsRegular():
@@ -91,7 +93,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	if info.Size() > MaxContextSize-int64(p.out.Len()) {
 		return errTooLarge
 	}
-	data, err := readFile(p.root, name, MaxContextSize)
+	data, err := confined.File(p.root, name, MaxContextSize)
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
 		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		data, err := readFile(root, name, MaxFileBytes)
+		data, err := confined.File(root, name, MaxFileBytes)
 		if err != nil {
 			return nil, "", err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/validate"
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // convert turns the project into the set.
@@ -180,7 +181,7 @@ func (l *load) content(p string) (*container.Blob, error) {
 	if !ok || strings.HasPrefix(name, "../") {
 		return nil, fmt.Errorf("%q is outside the bundle folder", path.Base(p))
 	}
-	data, err := readFile(l.root, name, MaxContextSize)
+	data, err := confined.File(l.root, name, MaxContextSize)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/release/confined"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -80,7 +81,7 @@ func (l *load) loads() {
 		file, err := inside(l.dir, d.Load)
 		if err == nil {
 			var data []byte
-			if data, err = readFile(l.root, file, MaxContextSize); err == nil {
+			if data, err = confined.File(l.root, file, MaxContextSize); err == nil {
 				l.images.add("ref "+d.Ref, name, container.Image{Ref: d.Ref, Load: &container.Load{Archive: *l.blob(data)}}, at)
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // isolation sets what the container may do and what it shares.
@@ -53,7 +54,7 @@ func (l *load) securityOption(s *types.ServiceConfig, i int, option string) stri
 		l.addf(at, "%v: expected a seccomp profile of the bundle folder", err)
 		return option
 	}
-	data, err := readFile(l.root, name, MaxFileBytes)
+	data, err := confined.File(l.root, name, MaxFileBytes)
 	if err != nil {
 		l.addf(at, "%v: expected a seccomp profile of the bundle folder", err)
 		return option

@@ -11,6 +11,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // service turns one service into its workspaces.
@@ -153,7 +154,7 @@ func (l *load) labels(s *types.ServiceConfig) map[string]string {
 			l.addf(at, "the label file is outside the bundle folder: expected a file inside it")
 			continue
 		}
-		data, err := readFile(l.root, name, MaxFileBytes)
+		data, err := confined.File(l.root, name, MaxFileBytes)
 		if err != nil {
 			l.addf(at, "%v: expected a file of the bundle folder", err)
 			continue

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -24,37 +22,6 @@ type source struct {
 	env  map[string]string
 	// extends lists files that services of this one extend, by the text in it.
 	extends map[string]string
-}
-
-// readFile reads a regular file inside the root.
-func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
-	}
-	defer f.Close()
-	switch info, err := f.Stat(); {
-	case err != nil:
-		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%q is not a regular file", name)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%q cannot be read: %w", name, cause(err))
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("%q has more than the %d bytes that are taken", name, limit)
-	}
-	return data, nil
-}
-
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }
 
 // inside resolves a path of a file that lies in dir. It refuses what leaves the
