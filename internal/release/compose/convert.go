@@ -181,7 +181,7 @@ func (l *load) content(p string) (*container.Blob, error) {
 	if !ok || strings.HasPrefix(name, "../") {
 		return nil, fmt.Errorf("%q is outside the bundle folder", path.Base(p))
 	}
-	data, err := confined.File(l.root, name, MaxContextSize)
+	data, err := confined.File(l.root, name, MaxContent)
 	if err != nil {
 		return nil, err
 	}

@@ -19,17 +19,16 @@ type Problem = strictdoc.Problem
 
 // Bounds of what is read.
 const (
-	MaxFiles       = 64        // Compose files of one bundle, included ones counted
-	MaxFileBytes   = 1 << 20   // of one Compose or environment file
-	MaxNodes       = 50_000    // of one file, aliases expanded
-	MaxDepth       = 32        // of nesting
-	MaxPorts       = 1_024     // that one entry of ports may expand to
-	MaxReplicas    = 100       // of one service
-	MaxContextSize = 64 << 20  // bytes of a build context, a config or an archive
-	MaxContextFile = 20_000    // files of a build context
-	MaxTemplate    = 4 << 10   // bytes of a text with variables
-	maxParents     = 8         // ".." in one path
-	maxEnv         = 128 << 10 // bytes of one variable
+	MaxFiles     = 64        // Compose files of one bundle, included ones counted
+	MaxFileBytes = 1 << 20   // of one Compose or environment file
+	MaxNodes     = 50_000    // of one file, aliases expanded
+	MaxDepth     = 32        // of nesting
+	MaxPorts     = 1_024     // that one entry of ports may expand to
+	MaxReplicas  = 100       // of one service
+	MaxContent   = 64 << 20  // bytes of a config or an archive
+	MaxTemplate  = 4 << 10   // bytes of a text with variables
+	maxParents   = 8         // ".." in one path
+	maxEnv       = 128 << 10 // bytes of one variable
 )
 
 // Options are what the result depends on besides the files.

@@ -10,6 +10,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/release/buildcontext"
 	"github.com/steadyfleet/steady/internal/release/confined"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -81,7 +82,7 @@ func (l *load) loads() {
 		file, err := inside(l.dir, d.Load)
 		if err == nil {
 			var data []byte
-			if data, err = confined.File(l.root, file, MaxContextSize); err == nil {
+			if data, err = confined.File(l.root, file, MaxContent); err == nil {
 				l.images.add("ref "+d.Ref, name, container.Image{Ref: d.Ref, Load: &container.Load{Archive: *l.blob(data)}}, at)
 				continue
 			}
@@ -165,7 +166,7 @@ func (l *load) build(s *types.ServiceConfig) string {
 		l.addf(append(at, "context"), "the build context is outside the bundle folder: expected a folder inside it")
 		return ""
 	}
-	data, err := packContext(l.root, folder, out.Dockerfile)
+	data, err := buildcontext.Pack(l.root, folder, out.Dockerfile)
 	if err != nil {
 		l.addf(append(at, "context"), "%v: expected a folder of the bundle with what the image is built from", err)
 		return ""

@@ -1,17 +1,10 @@
 package compose
 
 import (
-	"archive/tar"
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
 func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
@@ -32,78 +25,6 @@ func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
 	}
 	t.Cleanup(func() { root.Close() })
 	return root, dir
-}
-
-func names(t *testing.T, raw []byte) string {
-	t.Helper()
-	var out []string
-	for r := tar.NewReader(bytes.NewReader(raw)); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return strings.Join(out, " ")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !h.ModTime.Equal(time.Unix(0, 0)) || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
-			t.Errorf("%s has time %v and owner %d:%d %q", h.Name, h.ModTime, h.Uid, h.Gid, h.Uname)
-		}
-		out = append(out, h.Name)
-	}
-}
-
-func TestContextHoldsWhatDockerignoreLeaves(t *testing.T) {
-	root, dir := rootWith(t, map[string]string{
-		"app/Dockerfile": "FROM scratch", "app/main.go": "a", "app/a.log": "b", "app/deep/x/b.log": "c", "app/keep.log": "d",
-		"app/node_modules/m/i.js": "e", "app/docs/a.md": "f", "app/docs/README.md": "g", "app/tmp1": "h", "app/tmp22": "i",
-		"app/.dockerignore": "# what is not needed\n\n**/*.log\n!keep.log\n/node_modules\ndocs/*\n!docs/README.md\ntmp?\nDockerfile\n.dockerignore\n",
-	})
-	raw, err := packContext(root, "app", "Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := ".dockerignore Dockerfile deep/ deep/x/ docs/ docs/README.md keep.log main.go tmp22"
-	if got := names(t, raw); got != want {
-		t.Errorf("the context holds\n%s, want\n%s", got, want)
-	}
-	then := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Join(dir, "app/main.go"), then, then); err != nil {
-		t.Fatal(err)
-	}
-	again, err := packContext(root, "app", "Dockerfile")
-	if err != nil || digest.Of(again) != digest.Of(raw) {
-		t.Errorf("another time of a file gives another context, %v", err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "app/main.go"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if again, err = packContext(root, "app", "Dockerfile"); err != nil || digest.Of(again) == digest.Of(raw) {
-		t.Errorf("another mode of a file gives the same context, %v", err)
-	}
-}
-
-func TestContextKeepsLinksAndReadsNoneOutside(t *testing.T) {
-	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("hidden text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	root, dir := rootWith(t, map[string]string{"app/Dockerfile": "FROM scratch"})
-	if err := os.Symlink(outside, filepath.Join(dir, "app/link")); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := packContext(root, "app", "Dockerfile")
-	if err != nil || names(t, raw) != "Dockerfile link" || bytes.Contains(raw, []byte("hidden text")) {
-		t.Errorf("a link: %v, %s", err, names(t, raw))
-	}
-	if err := os.Symlink(filepath.Dir(outside), filepath.Join(dir, "away")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := packContext(root, "away", "Dockerfile"); err == nil {
-		t.Error("a context outside the folder is read")
-	}
-	if _, err := packContext(root, "app", "Containerfile"); err == nil || !strings.Contains(err.Error(), "Containerfile") {
-		t.Errorf("a missing Dockerfile: %v", err)
-	}
 }
 
 // No file outside the folder is read, through links either, and no variable of

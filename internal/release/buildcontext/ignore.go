@@ -1,4 +1,4 @@
-package compose
+package buildcontext
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ignoreList holds the patterns of a .dockerignore file in order.
-type ignoreList struct {
-	patterns   []ignorePattern
+// patterns are those of a .dockerignore file.
+type patterns struct {
+	list       []pattern // in order
 	exceptions bool
 }
 
-type ignorePattern struct {
+type pattern struct {
 	match  *regexp.Regexp
 	except bool
 }
@@ -23,8 +23,8 @@ const maxPatterns = 1_000
 
 // parseIgnore reads the form that the docker command documents: one pattern a
 // line, # begins a comment, ! takes back, * stays within a folder, ** does not.
-func parseIgnore(data []byte) (*ignoreList, error) {
-	out := &ignoreList{}
+func parseIgnore(data []byte) (*patterns, error) {
+	out := &patterns{}
 	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
 		line = strings.TrimRight(line, "\r\n")
 		if strings.HasPrefix(line, "#") {
@@ -39,11 +39,11 @@ func parseIgnore(data []byte) (*ignoreList, error) {
 		if text == "" || text == "." {
 			continue
 		}
-		re, err := ignoreRegexp(text)
+		re, err := asRegexp(text)
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q is not understood: %w", line, err)
 		}
-		if out.patterns = append(out.patterns, ignorePattern{re, except}); len(out.patterns) > maxPatterns {
+		if out.list = append(out.list, pattern{re, except}); len(out.list) > maxPatterns {
 			return nil, fmt.Errorf("more than %d patterns", maxPatterns)
 		}
 		out.exceptions = out.exceptions || except
@@ -51,8 +51,8 @@ func parseIgnore(data []byte) (*ignoreList, error) {
 	return out, nil
 }
 
-// ignoreRegexp matches the path itself and all below it.
-func ignoreRegexp(p string) (*regexp.Regexp, error) {
+// asRegexp matches the path itself and all below it.
+func asRegexp(p string) (*regexp.Regexp, error) {
 	var b strings.Builder
 	b.WriteString("^")
 	for i := 0; i < len(p); i++ {
@@ -92,9 +92,9 @@ func ignoreRegexp(p string) (*regexp.Regexp, error) {
 
 // matches reports whether the list leaves a path out: the last pattern that fits
 // decides.
-func (l *ignoreList) matches(name string) bool {
+func (l *patterns) matches(name string) bool {
 	out := false
-	for _, p := range l.patterns {
+	for _, p := range l.list {
 		if out == p.except && p.match.MatchString(name) {
 			out = !p.except
 		}

@@ -1,4 +1,6 @@
-package compose
+// Package buildcontext packs the folder that an image is built from, as the docker
+// command does, into a tar that depends on its files alone.
+package buildcontext
 
 import (
 	"archive/tar"
@@ -14,10 +16,18 @@ import (
 	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
-// packContext makes a tar of a build context that depends on its files alone: in
+// Bounds of a build context.
+const (
+	MaxSize  = 64 << 20 // bytes
+	MaxFiles = 20_000
+
+	maxIgnore = 1 << 20 // bytes of a .dockerignore file
+)
+
+// Pack makes a tar of a build context that depends on its files alone: in
 // order of name, with no times and no owners. What .dockerignore leaves out is
 // left out; the Dockerfile always is in it.
-func packContext(root *os.Root, folder, dockerfile string) ([]byte, error) {
+func Pack(root *os.Root, folder, dockerfile string) ([]byte, error) {
 	sub, err := root.OpenRoot(folder)
 	if err != nil {
 		return nil, fmt.Errorf("the build context %q cannot be opened: %w", folder, confined.Cause(err))
@@ -44,14 +54,14 @@ func packContext(root *os.Root, folder, dockerfile string) ([]byte, error) {
 type packer struct {
 	root   *os.Root
 	keep   []string
-	ignore *ignoreList
+	ignore *patterns
 	out    bytes.Buffer
 	tar    *tar.Writer
 	files  int
 	found  bool
 }
 
-var errTooLarge = fmt.Errorf("it has more than %d files or %d bytes; leave out what is not needed in .dockerignore", MaxContextFile, MaxContextSize)
+var errTooLarge = fmt.Errorf("it has more than %d files or %d bytes; leave out what is not needed in .dockerignore", MaxFiles, MaxSize)
 
 func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	switch {
@@ -67,7 +77,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 		}
 		return nil
 	}
-	if p.files++; p.files > MaxContextFile {
+	if p.files++; p.files > MaxFiles {
 		return errTooLarge
 	}
 	info, err := e.Info()
@@ -90,10 +100,10 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 		return fmt.Errorf("%q is neither a file, a folder nor a link", name)
 	}
 	p.found = p.found || name == p.keep[0]
-	if info.Size() > MaxContextSize-int64(p.out.Len()) {
+	if info.Size() > MaxSize-int64(p.out.Len()) {
 		return errTooLarge
 	}
-	data, err := confined.File(p.root, name, MaxContextSize)
+	data, err := confined.File(p.root, name, MaxSize)
 	if err != nil {
 		return err
 	}
@@ -101,7 +111,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	if err := p.tar.WriteHeader(h); err != nil {
 		return err
 	}
-	if _, err = p.tar.Write(data); err == nil && p.out.Len() > MaxContextSize {
+	if _, err = p.tar.Write(data); err == nil && p.out.Len() > MaxSize {
 		err = errTooLarge
 	}
 	return err
@@ -119,7 +129,7 @@ func (p *packer) leadsToKept(dir string) bool {
 }
 
 // readIgnore takes the list beside the Dockerfile, else that of the context.
-func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
+func readIgnore(root *os.Root, dockerfile string) (*patterns, string, error) {
 	names := []string{".dockerignore"}
 	if dockerfile != "" {
 		names = []string{dockerfile + ".dockerignore", ".dockerignore"}
@@ -128,7 +138,7 @@ func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
 		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		data, err := confined.File(root, name, MaxFileBytes)
+		data, err := confined.File(root, name, maxIgnore)
 		if err != nil {
 			return nil, "", err
 		}
@@ -138,5 +148,5 @@ func readIgnore(root *os.Root, dockerfile string) (*ignoreList, string, error) {
 		}
 		return list, name, nil
 	}
-	return &ignoreList{}, "", nil
+	return &patterns{}, "", nil
 }

@@ -1,0 +1,122 @@
+package buildcontext
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/core/digest"
+)
+
+func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
+	t.Helper()
+	dir, all := t.TempDir(), fstest.MapFS{}
+	for name, text := range files {
+		all[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if err := os.CopyFS(dir, all); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return root, dir
+}
+
+func names(t *testing.T, raw []byte) string {
+	t.Helper()
+	var out []string
+	for r := tar.NewReader(bytes.NewReader(raw)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return strings.Join(out, " ")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.ModTime.Equal(time.Unix(0, 0)) || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
+			t.Errorf("%s has time %v and owner %d:%d %q", h.Name, h.ModTime, h.Uid, h.Gid, h.Uname)
+		}
+		out = append(out, h.Name)
+	}
+}
+
+func TestContextHoldsWhatDockerignoreLeaves(t *testing.T) {
+	root, dir := rootWith(t, map[string]string{
+		"app/Dockerfile": "FROM scratch", "app/main.go": "a", "app/a.log": "b", "app/deep/x/b.log": "c", "app/keep.log": "d",
+		"app/node_modules/m/i.js": "e", "app/docs/a.md": "f", "app/docs/README.md": "g", "app/tmp1": "h", "app/tmp22": "i",
+		"app/.dockerignore": "# what is not needed\n\n**/*.log\n!keep.log\n/node_modules\ndocs/*\n!docs/README.md\ntmp?\nDockerfile\n.dockerignore\n",
+	})
+	raw, err := Pack(root, "app", "Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ".dockerignore Dockerfile deep/ deep/x/ docs/ docs/README.md keep.log main.go tmp22"
+	if got := names(t, raw); got != want {
+		t.Errorf("the context holds\n%s, want\n%s", got, want)
+	}
+	then := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "app/main.go"), then, then); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Pack(root, "app", "Dockerfile")
+	if err != nil || digest.Of(again) != digest.Of(raw) {
+		t.Errorf("another time of a file gives another context, %v", err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "app/main.go"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if again, err = Pack(root, "app", "Dockerfile"); err != nil || digest.Of(again) == digest.Of(raw) {
+		t.Errorf("another mode of a file gives the same context, %v", err)
+	}
+}
+
+func TestContextKeepsLinksAndReadsNoneOutside(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("hidden text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, dir := rootWith(t, map[string]string{"app/Dockerfile": "FROM scratch"})
+	if err := os.Symlink(outside, filepath.Join(dir, "app/link")); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := Pack(root, "app", "Dockerfile")
+	if err != nil || names(t, raw) != "Dockerfile link" || bytes.Contains(raw, []byte("hidden text")) {
+		t.Errorf("a link: %v, %s", err, names(t, raw))
+	}
+	if err := os.Symlink(filepath.Dir(outside), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Pack(root, "away", "Dockerfile"); err == nil {
+		t.Error("a context outside the folder is read")
+	}
+	if _, err := Pack(root, "app", "Containerfile"); err == nil || !strings.Contains(err.Error(), "Containerfile") {
+		t.Errorf("a missing Dockerfile: %v", err)
+	}
+}
+
+// FuzzParseIgnore: any text is taken or refused, and what a list leaves out
+// without an exception it leaves out with all that is below.
+func FuzzParseIgnore(f *testing.F) {
+	for _, text := range []string{"**/*.log\n!keep.log\n", "/node_modules\ndocs/*\n", "a[bc]?\\*", "[", "**\n", "\ufeff# x\n./a/../b"} {
+		f.Add([]byte(text), "docs/a.log")
+	}
+	f.Fuzz(func(t *testing.T, text []byte, name string) {
+		l, err := parseIgnore(text)
+		if err != nil {
+			return
+		}
+		if out := l.matches(name); out && !l.exceptions && !strings.Contains(name, "\n") && !l.matches(name+"/x") {
+			t.Errorf("%q is left out, and what is below it is not", name)
+		}
+	})
+}
