@@ -28,9 +28,6 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 		Example: "  steady bench --hosts 100\n  steady bench --hosts 1000 --rounds 5 --idle 60s\n  steady bench --hosts 1000 -o json > bench.json",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := a.SaysTable(); err != nil {
-				return err
-			}
 			o.Progress = func(line string) { fmt.Fprintln(a.Err, line) }
 			r, err := bench.Run(cmd.Context(), o)
 			if err != nil {

@@ -70,5 +70,36 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspace.Verbs(a.Env)...)
 	root.AddCommand(attach.Verbs(a.Env)...)
+	strict(root)
 	return root
+}
+
+// strict has the commands that cobra adds refuse what they do not know: by
+// themselves they print help and end as if all were well.
+func strict(root *cobra.Command) {
+	none := exit.Args(cobra.NoArgs)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Run = nil
+			cmd.RunE = func(_ *cobra.Command, args []string) error {
+				about, rest, err := root.Find(args)
+				if err == nil {
+					err = none(about, rest)
+				}
+				if err != nil {
+					return exit.Bad(err)
+				}
+				about.InitDefaultHelpFlag()
+				return about.Help()
+			}
+		case "completion":
+			cmd.Args, cmd.RunE = none, command.Group("", cmd.Use, "", "").RunE
+			for _, shell := range cmd.Commands() {
+				shell.Args = none
+			}
+		}
+	}
 }

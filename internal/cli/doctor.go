@@ -83,7 +83,7 @@ means that something does not hold; each finding names its invariant.`,
 func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis, err error) {
 	dir := filepath.Join(data, "store")
 	if _, err := os.Stat(dir); data == "" || err != nil {
-		return d, exit.Badf("%q is no server's data folder; give that of steady server with --data", data)
+		return d, exit.Badf("--data %q is no server's data folder; give with --data DIR the one that steady server has", data)
 	}
 	s, err := sqlite.Open(ctx, dir, sqlite.Options{})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // operatorFile is the context that a server writes into its data folder.
@@ -116,6 +117,9 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 		if opts.Root, err = os.ReadFile(o.root); err != nil {
 			return api.Options{}, exit.Badf("--root: %w; steady keys init makes it", err)
 		}
+		if _, err := trust.ReadRoot(opts.Root); err != nil {
+			return api.Options{}, fmt.Errorf("--root %s: %w; give the 1.root.json that steady keys init made", o.root, err)
+		}
 	}
 	return opts, nil
 }
@@ -135,10 +139,7 @@ type serverReady struct {
 }
 
 func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
-	table, err := a.SaysTable()
-	if err != nil {
-		return err
-	}
+	table := a.SaysTable()
 	opts, err := o.options(a)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 var unfuzzed = map[string]string{
 	"internal/cli/apply.ReadFile":           "reads a file and hands its bytes to document.Read, which is fuzzed",
 	"internal/cli/document.ReadCompose":     "opens a folder and hands it to compose.Load, which is fuzzed",
-	"internal/cli/term.ParseFormat":         "compares a flag of the operator's own with three words",
 	"internal/control/intake.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
 	"internal/identity.LoadAuthority":       "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
 	"internal/identity.LoadAuthorityWith":   "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",

@@ -56,12 +56,8 @@ type Changes struct {
 
 // Begin notes where the log stands, so that a wait sees what follows.
 func Begin(ctx context.Context, e *command.Env, c *operator.Client, reason string) (*Changes, error) {
-	table, err := e.SaysTable()
-	if err != nil {
-		return nil, err
-	}
 	st, err := c.Status(ctx)
-	return &Changes{Env: e, client: c, reason: reason, table: table, after: st.Seq}, err
+	return &Changes{Env: e, client: c, reason: reason, table: e.SaysTable(), after: st.Seq}, err
 }
 
 // Set sets a resource, and reports whether that changed anything.

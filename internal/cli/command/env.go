@@ -32,7 +32,7 @@ func Process() Streams {
 type Env struct {
 	Streams
 	now    func() time.Time
-	format string
+	format term.Format
 	remote remoteFlags
 }
 
@@ -52,44 +52,32 @@ func (e *Env) Wall() clock.Instant { return clock.FromTime(e.now()) }
 
 // PrintsData adds -o to a command that prints data.
 func (e *Env) PrintsData(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVarP(&e.format, "output", "o", string(term.Table), "output format: table, json or yaml")
+	e.format = term.Table
+	cmd.Flags().VarP(&e.format, "output", "o", "output format: table, json or yaml")
 	Complete(cmd, "output", string(term.Table), string(term.JSON), string(term.YAML))
 	return cmd
 }
 
 // PrintsLines gives a command that prints things as they happen the choice
 // between words for people and one JSON object per line: -o json, or --json.
-func (e *Env) PrintsLines(cmd *cobra.Command) (asJSON func() (bool, error)) {
-	format, short := string(term.Table), false
-	cmd.Flags().StringVarP(&format, "output", "o", format, "output format: table, or json for one object per line")
+func (e *Env) PrintsLines(cmd *cobra.Command) (asJSON func() bool) {
+	format, short := term.LineFormat{Format: term.Table}, false
+	cmd.Flags().VarP(&format, "output", "o", "output format: table, or json for one object per line")
 	cmd.Flags().BoolVar(&short, "json", false, "the same as -o json")
 	Complete(cmd, "output", string(term.Table), string(term.JSON))
-	return func() (bool, error) {
-		f, err := term.ParseFormat(format)
-		if err == nil && f == term.YAML {
-			return false, exit.Badf("-o yaml: expected table or json here, where each line is an object")
-		}
-		return short || f == term.JSON, exit.Bad(err)
-	}
+	return func() bool { return short || format.Format == term.JSON }
 }
 
 // Print shows v in the format that was asked for; table prints it for people.
 func (e *Env) Print(v any, table func() error) error {
-	f, err := term.ParseFormat(e.format)
-	if err != nil {
-		return exit.Bad(err)
-	}
-	if f == term.Table {
+	if e.SaysTable() {
 		return table()
 	}
-	return term.Data(e.Out, f, v)
+	return term.Data(e.Out, e.format, v)
 }
 
-// SaysTable reports whether output is for people; it refuses unknown formats.
-func (e *Env) SaysTable() (bool, error) {
-	f, err := term.ParseFormat(e.format)
-	return f == term.Table, exit.Bad(err)
-}
+// SaysTable reports whether output is for people.
+func (e *Env) SaysTable() bool { return e.format == term.Table }
 
 // Say prints for people.
 func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.Out, format, args...) }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,16 +88,38 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if cmd.HasSubCommands() && len(args) > 0 {
 				return unknown(cmd, args[0])
 			}
-			return Badf("%w\nusage: %s; %s --help says more", err, cmd.UseLine(), cmd.CommandPath())
+			return Badf("%w\nusage: %s; %s --help says more", number(cmd, args, err), cmd.UseLine(), cmd.CommandPath())
 		}
 		return nil
 	}
+}
+
+// number says what a command takes when it got too few or too many arguments.
+func number(cmd *cobra.Command, args []string, err error) error {
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	switch given := len(args); {
+	case takes == "":
+		return fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+	case given == 0:
+		return fmt.Errorf("%s needs %s", cmd.CommandPath(), takes)
+	case strings.HasPrefix(err.Error(), "accepts ") || strings.HasPrefix(err.Error(), "requires "): // cobra's words
+		return fmt.Errorf("%s takes %s, and %d arguments are given: %s", cmd.CommandPath(), takes, given, strings.Join(args, " "))
+	}
+	return err
 }
 
 // Flags makes an unreadable flag bad input.
 func Flags(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknown(cmd, words[0]) // its flags are not the ones of cmd
+	}
+	if n, ok := errors.AsType[*strconv.NumError](err); ok {
+		what, _, _ := strings.Cut(err.Error(), ": "+n.Error())
+		expected := "expected a number"
+		if errors.Is(n.Err, strconv.ErrRange) {
+			expected = "the number is too large or too small"
+		}
+		err = fmt.Errorf("%s: %s", what, expected)
 	}
 	return Badf("%w; %s --help shows the flags", err, cmd.CommandPath())
 }

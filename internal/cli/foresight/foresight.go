@@ -74,7 +74,7 @@ func (a verbs) history(ctx context.Context, s source) (h *history.History, err e
 func fromFolder(ctx context.Context, data string) (_ *history.History, err error) {
 	dir := filepath.Join(data, "store")
 	if _, err := os.Stat(dir); err != nil {
-		return nil, exit.Badf("%q is no server's data folder; give that of steady server with --data", data)
+		return nil, exit.Badf("--data %q is no server's data folder; give with --data DIR the one that steady server has", data)
 	}
 	s, err := sqlite.Open(ctx, dir, sqlite.Options{Readers: 1})
 	if err != nil {

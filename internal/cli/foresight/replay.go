@@ -97,9 +97,6 @@ are not folded. After the end of the log the model goes on for --beyond.`,
 }
 
 func (a verbs) replay(ctx context.Context, o replayOptions) error {
-	if _, err := a.SaysTable(); err != nil {
-		return err
-	}
 	change, err := o.change()
 	if err != nil {
 		return err

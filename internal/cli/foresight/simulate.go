@@ -86,9 +86,6 @@ everywhere is --failure-rate 100%.`,
 }
 
 func (a verbs) simulate(ctx context.Context, args []string, o simulateOptions) error {
-	if _, err := a.SaysTable(); err != nil {
-		return err
-	}
 	assumed, err := o.assumptions.parse()
 	if err != nil {
 		return err

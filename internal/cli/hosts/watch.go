@@ -22,10 +22,7 @@ const (
 
 // watch follows the resources of a host until ctx ends.
 func (a verbs) watch(ctx context.Context, c *operator.Client, host string) error {
-	table, err := a.SaysTable()
-	if err != nil {
-		return err
-	}
+	table := a.SaysTable()
 	r, err := c.Resources(ctx, host)
 	if err != nil {
 		return err

@@ -34,12 +34,8 @@ those that follow a sequence number. Every decision is in it, with its reason.`,
 		if q.Limit < 1 || q.Limit > 1000 {
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
 		}
-		asJSON, err := lines()
-		if err != nil {
-			return err
-		}
 		show := live.Printer(a.Out)
-		if asJSON {
+		if lines() {
 			show = func(e operator.Event) error { return term.Line(a.Out, e) }
 		}
 		return a.events(ctx, c, q, follow, show)

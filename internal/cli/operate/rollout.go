@@ -192,12 +192,8 @@ when it failed, was reverted, superseded or cancelled.`,
 	}
 	lines := a.PrintsLines(cmd)
 	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		asJSON, err := lines()
-		if err != nil {
-			return err
-		}
 		show := live.Plain(a.Out)
-		if screen := term.Of(a.Out, a.Getenv); asJSON {
+		if screen := term.Of(a.Out, a.Getenv); lines() {
 			show = live.JSON(a.Out)
 		} else if screen.TTY {
 			show = live.InPlace(a.Out, screen)

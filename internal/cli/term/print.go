@@ -2,6 +2,7 @@ package term
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,13 +22,33 @@ const (
 	YAML  Format = "yaml"
 )
 
-// ParseFormat reads the value of -o.
-func ParseFormat(s string) (Format, error) {
-	switch f := Format(s); f {
+// Set reads the value of -o.
+func (f *Format) Set(s string) error {
+	switch v := Format(s); v {
 	case Table, JSON, YAML:
-		return f, nil
+		*f = v
+		return nil
 	}
-	return "", fmt.Errorf("output format %q is not known: expected table, json or yaml", s)
+	return errors.New("expected table, json or yaml")
+}
+
+// String is the value of -o.
+func (f *Format) String() string { return string(*f) }
+
+// Type names the value in the help of flags.
+func (*Format) Type() string { return "string" }
+
+// LineFormat is how data is printed that comes line by line.
+type LineFormat struct{ Format }
+
+// Set reads the value of -o.
+func (f *LineFormat) Set(s string) error {
+	switch v := Format(s); v {
+	case Table, JSON:
+		f.Format = v
+		return nil
+	}
+	return errors.New("expected table, or json for one object per line")
 }
 
 // Data prints v as JSON or YAML. Both have the same keys.

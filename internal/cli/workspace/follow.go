@@ -43,15 +43,12 @@ const (
 // follow notes where the output stands before something is asked. On a terminal
 // and in a pipe its lines are the progress; beside data they go to stderr.
 func (a verbs) follow(ctx context.Context, c source, host, name string) (*follower, error) {
-	table, err := a.SaysTable()
-	if err != nil {
-		return nil, err
-	}
+	table := a.SaysTable()
 	f := &follower{Env: a.Env, source: c, host: host, name: name, out: a.Out, otherwise: settle.For(a.Env, table)}
 	if !table {
 		f.out = a.Err
 	}
-	err = f.look(ctx, operator.OutputQuery{After: operator.OutputEnd})
+	err := f.look(ctx, operator.OutputQuery{After: operator.OutputEnd})
 	if err != nil || f.refused || f.missed == nil {
 		return f, err
 	}
