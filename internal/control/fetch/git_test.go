@@ -230,11 +230,7 @@ func TestGitHangs(t *testing.T) {
 	defer close(gate)
 	o := options(t)
 	o.Timeout = 300 * time.Millisecond
-	begin := time.Now()
-	fails(t, open(t, "git+"+s.URL+"/x.git#main", o), Slow)
-	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("it was given up after %s", took)
-	}
+	fails(t, open(t, "git+"+s.URL+"/x.git#main", o), Slow) // the gate opens only after it was given up
 }
 
 // A damaged cache is thrown away, and the next attempt succeeds.
