@@ -35,6 +35,7 @@ type liar struct {
 
 	mu       sync.Mutex
 	hint     uint64 // heartbeats are answered with this version of the managed layer, unless it is 0
+	hush     bool   // nothing true is fetched between lies: see between
 	beats    int    // heartbeats so far
 	fetched  int    // answers to fetches of the managed layer
 	reported []event.ResourceReported
@@ -68,8 +69,23 @@ func newLiar(t testing.TB) *liar {
 		claims: map[string]int{}, refuse: map[string]bool{}, streams: map[string]*opened{}, script: map[string][]byte{}}
 }
 
-// between is for newOrigin.
-func (l *liar) between(real http.Handler) http.Handler {
+// between is what is told after a lie and before the next. What an agent fetches
+// then, of its own or for an offer that it did not give up, it has: there is nothing
+// left to lie about. So a hushed liar has no answer, and its heartbeats name no new
+// documents, until the truth is told.
+func (l *liar) between(now *lie) *lie {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.hush || now.route == wire.RouteDispatch {
+		return nil
+	}
+	return &lie{name: "between lies", route: now.route, unheard: true, tell: func(w http.ResponseWriter, _ *http.Request, _ *httptest.ResponseRecorder) {
+		write(w, http.StatusServiceUnavailable, nil)
+	}}
+}
+
+// before is for newOrigin.
+func (l *liar) before(real http.Handler) http.Handler {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.real = real
@@ -108,9 +124,9 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.note(r.URL.Path, body)
 	refused := r.URL.Path == wire.RouteClaim && l.refused(body)
-	hint := uint64(0)
+	edit := map[string]uint64{}
 	if r.URL.Path == wire.RouteHeartbeat {
-		hint = l.hint
+		edit = l.edits()
 		l.beats++
 	}
 	l.mu.Unlock()
@@ -125,14 +141,14 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			l.fetched++
 		}()
 	}
-	if now == nil && hint == 0 {
+	if now == nil && len(edit) == 0 {
 		real.ServeHTTP(w, r)
 		return
 	}
 	if now == nil {
 		rec := httptest.NewRecorder()
 		real.ServeHTTP(rec, r)
-		write(w, rec.Code, hinted(l.t, rec.Body.Bytes(), hint))
+		write(w, rec.Code, edited(l.t, rec.Body.Bytes(), edit))
 		return
 	}
 	rec := httptest.NewRecorder()
@@ -140,6 +156,18 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		real.ServeHTTP(rec, r)
 	}
 	l.tell(w, r, now, rec)
+}
+
+// edits are what heartbeats are answered in place of the truth. l.mu is held.
+func (l *liar) edits() map[string]uint64 {
+	out := map[string]uint64{}
+	if l.hint != 0 {
+		out["managed"] = l.hint
+	}
+	if l.hush {
+		out["rootVersion"], out["timestampVersion"] = 0, 0
+	}
+	return out
 }
 
 // tell answers with the lie, which may cut the connection.

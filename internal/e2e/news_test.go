@@ -151,15 +151,17 @@ func (l *liar) heartbeats() int {
 	return l.beats
 }
 
-// hinted is a heartbeat's reply that names a version of the managed layer.
-func hinted(t testing.TB, reply []byte, version uint64) []byte {
+// edited is a heartbeat's reply with other numbers in some fields.
+func edited(t testing.TB, reply []byte, fields map[string]uint64) []byte {
 	t.Helper()
 	n := parseJSON(t, reply)
-	v := &node{raw: []byte(strconv.FormatUint(version, 10))}
-	if at := n.at("managed"); at != nil {
-		*at = *v
-	} else {
-		n.members = append(n.members, member{"managed", v})
+	for name, number := range fields {
+		v := &node{raw: []byte(strconv.FormatUint(number, 10))}
+		if at := n.at(name); at != nil {
+			*at = *v
+		} else {
+			n.members = append(n.members, member{name, v})
+		}
 	}
 	return n.bytes()
 }

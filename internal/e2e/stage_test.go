@@ -88,7 +88,7 @@ func (s *stage) house() {
 // raise starts the server of a fleet behind a liar and gives it a release.
 func raise(t testing.TB, fleet string, second func(version int) string, edit ...func(*stage)) *stage {
 	s := &stage{t: t, fleet: fleet, estate: newEstate(t), liar: newLiar(t), journal: filepath.Join(t.TempDir(), "journal"), tried: map[string]map[string]int{}}
-	s.origin = newOrigin(t, s.estate, s.liar.between).start()
+	s.origin = newOrigin(t, s.estate, s.liar.before).start()
 	s.other = s.origin.listen(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.foreign.Add(1)
 		w.WriteHeader(http.StatusNoContent)
@@ -265,7 +265,7 @@ func (s *stage) probe(now *lie) (claimed bool) {
 	s.flush()
 	s.settled(now.name, now)
 	s.heard(now, offer)
-	s.liar.arm(nil)
+	s.liar.arm(s.liar.between(now))
 	s.unchanged(now.name)
 	s.liar.mu.Lock()
 	defer s.liar.mu.Unlock()
