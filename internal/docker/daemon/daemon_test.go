@@ -130,7 +130,7 @@ func TestContainerLife(t *testing.T) {
 	}
 	status := func(want container.ContainerState) { // a busy engine shows it a moment later
 		t.Helper()
-		tick, limit := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+		tick, limit := time.NewTicker(10*time.Millisecond), time.After(3*time.Minute)
 		defer tick.Stop()
 		for f.inspect(id).State.Status != want {
 			select {

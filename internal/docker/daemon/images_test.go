@@ -82,6 +82,7 @@ func TestBuildIsCancelled(t *testing.T) {
 func TestSilentBuildEnds(t *testing.T) {
 	f := setup(t)
 	e := open(t, f.d.Socket(), daemon.Options{LongTimeout: 300 * time.Millisecond})
+	must(t, e.Ping(t.Context())) // else the version is asked for within that time
 	src := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + f.d.Busybox(t) + "\nLABEL test=" + f.n.Prefix + "\nRUN sleep 1000\n"})
 	_, err := e.ImageBuild(t.Context(), src, daemon.Build{}, nil)
 	if !daemon.Unknown(err) || daemon.Unavailable(err) || !strings.Contains(err.Error(), "no progress for 300ms") {
