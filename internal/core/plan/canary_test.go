@@ -1,9 +1,7 @@
 package plan_test
 
 import (
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/audit"
@@ -99,23 +97,5 @@ func TestS40ClaimIsWithinTheBoundThatItsOfferCounted(t *testing.T) {
 	}
 	w.presence("h0", true)
 	h0.deliver()
-	_, err := plan.Claim(w.s, "h1", g.ID, w.now)
-	if refused := (*plan.ClaimRefusedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "at most 1") {
-		t.Fatalf("the claim of a try that h0 made: %v", err)
-	}
-	e, err := event.NewEntry(w.now, "h1", event.GrantClaimed{Grant: g.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := found(w, append(slices.Clone(w.log), e)); len(v) == 0 || v[len(v)-1].Invariant != "S40" {
-		t.Errorf("the audit says %v", v)
-	}
-	h0.activated(true)
-	h0.probe()
-	h0.elapse()
-	h0.deliver()
-	w.commit(plan.Claim(w.s, "h1", g.ID, w.now))
-	if !w.s.Hosts["h1"].Grant.Claimed {
-		t.Fatalf("h1 may not act after h0 has converged\n%s", w.tail())
-	}
+	w.claimsAfter(h0, g, "at most 1", "S40")
 }

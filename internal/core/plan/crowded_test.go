@@ -84,29 +84,36 @@ func TestS1ClaimNeedsTheSlotThatItsOfferCounted(t *testing.T) {
 			if n := w.s.Budgets()[0].InFlight; n != 2 {
 				t.Fatalf("%d hosts are in flight\n%s", n, w.tail())
 			}
-			entries, err := plan.Claim(w.s, "h1", g.ID, w.now)
 			if !c.refused {
-				w.commit(entries, err)
+				w.commit(plan.Claim(w.s, "h1", g.ID, w.now))
 				return
 			}
-			if refused := (*plan.ClaimRefusedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "of at most 1 hosts of budget all") {
-				t.Fatalf("the claim of a slot that h0 has: %v", err)
-			}
-			e, err := event.NewEntry(w.now, "h1", event.GrantClaimed{Grant: g.ID})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if v := found(w, append(slices.Clone(w.log), e)); len(v) == 0 || v[len(v)-1].Invariant != "S1" {
-				t.Errorf("the audit says %v", v)
-			}
-			h0.activated(true)
-			h0.probe()
-			h0.elapse()
-			h0.deliver()
-			w.commit(plan.Claim(w.s, "h1", g.ID, w.now))
-			if !w.s.Hosts["h1"].Grant.Claimed {
-				t.Fatalf("h1 may not act after h0 is done\n%s", w.tail())
-			}
+			w.claimsAfter(h0, g, "of at most 1 hosts of budget all", "S1")
 		})
+	}
+}
+
+// claimsAfter has h1 claim its grant: that is refused in such words while h0 is on its
+// way, would be found by the audit, and passes once h0 has converged.
+func (w *world) claimsAfter(h0 *machine, g *plan.Grant, words, invariant string) {
+	w.t.Helper()
+	_, err := plan.Claim(w.s, "h1", g.ID, w.now)
+	if refused := (*plan.ClaimRefusedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), words) {
+		w.t.Fatalf("the claim while h0 is on its way: %v", err)
+	}
+	e, err := event.NewEntry(w.now, "h1", event.GrantClaimed{Grant: g.ID})
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	if v := found(w, append(slices.Clone(w.log), e)); len(v) == 0 || v[len(v)-1].Invariant != invariant {
+		w.t.Fatalf("the audit says %v", v)
+	}
+	h0.activated(true)
+	h0.probe()
+	h0.elapse()
+	h0.deliver()
+	w.commit(plan.Claim(w.s, "h1", g.ID, w.now))
+	if !w.s.Hosts["h1"].Grant.Claimed {
+		w.t.Fatalf("h1 may not act after h0 has converged\n%s", w.tail())
 	}
 }
