@@ -197,6 +197,8 @@ type State struct {
 	stepped   *event.MirrorDiverged    // what the last fold of a step found
 	watch     func(event.Entry, event.Event)
 	bare      bool
+	// hostNames and channelNames are what names made last.
+	hostNames, channelNames []string
 }
 
 // New returns the state before the first event.
@@ -235,14 +237,26 @@ func (s *State) host(name string) *Host {
 	return h
 }
 
-// ChannelNames lists the channels in order.
-func (s *State) ChannelNames() []string { return names(s.Channels) }
+// ChannelNames lists the channels in order. The list is shared and must not be changed.
+func (s *State) ChannelNames() []string {
+	s.channelNames = names(s.channelNames, s.Channels)
+	return s.channelNames
+}
 
-// HostNames lists the hosts in order.
-func (s *State) HostNames() []string { return names(s.Hosts) }
+// HostNames lists the hosts in order. The list is shared and must not be changed.
+func (s *State) HostNames() []string {
+	s.hostNames = names(s.hostNames, s.Hosts)
+	return s.hostNames
+}
 
-func names[T any](m map[string]T) []string {
-	list := make([]string, 0, len(m))
+// names lists the keys of a map in order. Nothing is ever taken out of it: the list
+// of before is the one of now if it is as long. Else it is a new one, and whoever
+// walks the old one may go on.
+func names[T any](list []string, m map[string]T) []string {
+	if len(list) == len(m) {
+		return list
+	}
+	list = make([]string, 0, len(m))
 	for name := range m {
 		list = append(list, name)
 	}
