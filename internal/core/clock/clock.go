@@ -49,7 +49,11 @@ func (t Instant) String() string {
 	if t == 0 {
 		return "never"
 	}
-	return time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z")
+	at := time.UnixMilli(int64(t)).UTC()
+	var room [32]byte
+	b := at.AppendFormat(room[:0], time.RFC3339) // which is made without reading a layout
+	ms := at.Nanosecond() / int(time.Millisecond)
+	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
 }
 
 // Std converts d for use with the time package.

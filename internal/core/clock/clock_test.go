@@ -63,3 +63,14 @@ func TestInstants(t *testing.T) {
 		t.Error("zero is not never")
 	}
 }
+
+// TestInstantsAreWrittenInOneForm holds the quick way against the plain one.
+func TestInstantsAreWrittenInOneForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.OneOf(rapid.Int64Range(-1<<45, 1<<47), rapid.Int64Range(1_600_000_000_000, 1_900_000_000_000)).Draw(t, "instant")
+		want := time.UnixMilli(at).UTC().Format("2006-01-02T15:04:05.000Z")
+		if got := clock.Instant(at).String(); got != want && at != 0 {
+			t.Fatalf("%d is written %s, not %s", at, got, want)
+		}
+	})
+}

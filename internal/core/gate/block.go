@@ -39,7 +39,8 @@ func hold(code Code, detail string) held { return held{Block{Code: code, Detail:
 // because says what the rule found.
 func (h held) because(format string, a ...any) because { return h.says(fmt.Sprintf(format, a...)) }
 
-// says is because in words as they are, for what every tick of the planner asks.
+// says is because in words as they are, for what every tick of the planner asks, and
+// why of each host.
 func (h held) says(words string) because {
 	h.b.Words = words
 	return because(h)

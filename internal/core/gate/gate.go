@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -63,22 +64,22 @@ type Standing struct {
 func CheckOverlay(s Standing) *Block {
 	switch {
 	case s.Reverting:
-		return hold(Overlay, "reverting").because("rollout %s is being reverted: %s", s.Rollout, s.Reason).
+		return hold(Overlay, "reverting").says("rollout "+s.Rollout+" is being reverted: "+s.Reason).
 			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
 	case s.Outdated:
-		return hold(Overlay, "outdated").because("rollout %s was signed in a key epoch that has ended, and no host takes it", s.Rollout).
+		return hold(Overlay, "outdated").says("rollout "+s.Rollout+" was signed in a key epoch that has ended, and no host takes it").
 			until("a release of the new key epoch", never).by("a releaser: build, sign and push a release")
 	case s.Halted && s.Blocked:
-		return hold(Overlay, "blocked").because("rollout %s is halted: %s", s.Rollout, s.Reason).
+		return hold(Overlay, "blocked").says("rollout "+s.Rollout+" is halted: "+s.Reason).
 			until("a release that passes its controls", never).by("a releaser: build, sign and push a release that passes")
 	case s.Halted:
-		return hold(Overlay, "halted").because("rollout %s is halted: %s", s.Rollout, s.Reason).
+		return hold(Overlay, "halted").says("rollout "+s.Rollout+" is halted: "+s.Reason).
 			until("an operator's decision", never).by("an operator: steady rollout resume or cancel " + s.Rollout)
 	case s.Ended:
-		return hold(Overlay, "ended").because("rollout %s is %s", s.Rollout, s.Phase).
+		return hold(Overlay, "ended").says("rollout "+s.Rollout+" is "+s.Phase).
 			until("a new release", never).by("a releaser: steady release push")
 	case s.Paused:
-		return hold(Overlay, "paused").because("rollout %s is paused: %s", s.Rollout, s.Reason).
+		return hold(Overlay, "paused").says("rollout "+s.Rollout+" is paused: "+s.Reason).
 			until("the pause to end", never).by("an operator: steady rollout resume " + s.Rollout)
 	}
 	return nil
@@ -100,7 +101,7 @@ func CheckQuarantine(channel, bundle, reason string) *Block {
 	if reason == "" {
 		return nil
 	}
-	return hold(Quarantine, "").because("bundle %s is quarantined on channel %s: %s", bundle, channel, reason).
+	return hold(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
 		until("another bundle, or the quarantine to be cleared", never).
 		by("a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle)
 }
@@ -111,7 +112,7 @@ func CheckQueue(pending, active, standing string, earliest clock.Instant) *Block
 	if active == "" {
 		return nil
 	}
-	return hold(Queue, "").because("rollout %s is queued behind %s, which is %s", pending, active, standing).
+	return hold(Queue, "").says("rollout "+pending+" is queued behind "+active+", which is "+standing).
 		until("rollout "+active+" to end", earliest).
 		by("the hosts of " + active + " as they converge, or an operator: steady rollout cancel " + active)
 }
@@ -145,7 +146,7 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 			who = "a releaser with a fixed release of channel " + p.Channel + ", or an operator: steady rollout cancel " + p.Rollout
 		}
 		return hold(ChannelEdge, p.Channel).
-			because("channel %s waits for channel %s (%s): rollout %s is %s", channel, p.Channel, p.Reason, p.Rollout, p.Phase).
+			says("channel "+channel+" waits for channel "+p.Channel+" ("+p.Reason+"): rollout "+p.Rollout+" is "+p.Phase).
 			until("channel "+p.Channel+" to converge", p.Earliest).by(who)
 	}
 	return nil
@@ -169,7 +170,7 @@ func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block
 	if most == 0 || tried < most {
 		return nil
 	}
-	return hold(Canary, "").because("%d of at most %d canaries of rollout %s were tried and none has converged yet", tried, most, rollout).
+	return hold(Canary, "").says(strconv.Itoa(tried)+" of at most "+strconv.Itoa(most)+" canaries of rollout "+rollout+" were tried and none has converged yet").
 		until("one of them to converge", earliest).
 		by("those hosts as they converge, a releaser with a fixed release, or two operators: steady override sign --action break-glass")
 }
@@ -179,7 +180,7 @@ func CheckPresence(host string, online bool) *Block {
 	if online {
 		return nil
 	}
-	return hold(Presence, "").because("host %s is offline or not enrolled", host).
+	return hold(Presence, "").says("host "+host+" is offline or not enrolled").
 		until("the host to connect", never).by("whoever runs the host: start its agent, or steady token create " + host)
 }
 
@@ -207,7 +208,7 @@ type Use struct {
 func CheckBudgets(uses []Use) *Block {
 	for _, u := range uses {
 		if u.InFlight >= u.Max {
-			return hold(Budget, u.Selector).because("%d of at most %d hosts of budget %s are in flight", u.InFlight, u.Max, u.Selector).
+			return hold(Budget, u.Selector).says(strconv.Itoa(u.InFlight)+" of at most "+strconv.Itoa(u.Max)+" hosts of budget "+u.Selector+" are in flight").
 				until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget")
 		}
 	}

@@ -22,8 +22,30 @@ type Reasons struct {
 type common struct {
 	stale, overlay *gate.Block
 	holds          []*gate.Block
+	waves          []shut
 	opens          clock.Instant // when time can promote the open wave
 	soaks          clock.Instant // when it can bring the first host through its soak
+}
+
+// shut is what keeps every host of a wave.
+type shut struct {
+	asked            bool
+	wave, compliance *gate.Block
+}
+
+// wave asks the gates that all hosts of a wave of a rollout share.
+func (q *Reasons) wave(r *rollout.Rollout, all *common, i int) *shut {
+	if all.waves == nil {
+		all.waves = make([]shut, len(r.Plan.Header.Waves))
+	}
+	w := &all.waves[i]
+	if !w.asked {
+		names := r.Plan.Header.Waves
+		w.asked = true
+		w.wave = gate.CheckWave(r.Name, i, names[i].Name, r.Cursor, names[r.Cursor].Name, all.opens)
+		w.compliance = q.s.compliance(r, i)
+	}
+	return w
 }
 
 // Ask begins to answer for a state at an instant.

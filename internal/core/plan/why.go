@@ -43,7 +43,9 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 	a.Target, a.Status = string(leaf.Target), m.Status.String()
 	all := q.rollout(r)
 	a.Holds = all.holds
-	a.Gates = append(slices.Clip(server), s.gates(h, r, i, all, now)...)
+	if a.Gates = q.gates(h, r, i, all); len(server) > 0 {
+		a.Gates = append(slices.Clip(server), a.Gates...)
+	}
 	switch {
 	case m.Status == rollout.Waiting || m.Status == rollout.Refused:
 		a.Block = first(a.Gates)
@@ -109,9 +111,10 @@ func first(gates []Gate) *gate.Block {
 
 // gates asks every gate about a host, blocked or not, in the order in which the
 // planner asks them. A rollout that is open has passed its channel's edges.
-func (s *State) gates(h *Host, r *rollout.Rollout, member int, all *common, now clock.Instant) []Gate {
+func (q *Reasons) gates(h *Host, r *rollout.Rollout, member int, all *common) []Gate {
+	s, now := q.s, q.now
 	c, leaf := s.Channels[r.Channel], &r.Plan.Leaves[member]
-	waves := r.Plan.Header.Waves
+	shut := q.wave(r, all, leaf.Wave)
 	uses, unmet := s.timedUses(h, s.room(h), now), unmet(r, leaf)
 	return []Gate{
 		{gate.Freshness, all.stale},
@@ -120,13 +123,13 @@ func (s *State) gates(h *Host, r *rollout.Rollout, member int, all *common, now 
 		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), cmp.Or(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
 		{gate.ChannelEdge, nil},
-		{gate.Wave, gate.CheckWave(r.Name, leaf.Wave, waves[leaf.Wave].Name, r.Cursor, waves[r.Cursor].Name, all.opens)},
+		{gate.Wave, shut.wave},
 		{gate.Canary, s.canary(r, member, all.soaks)},
 		{gate.Identity, h.identityBlock()},
 		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
 		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
 		{gate.Budget, gate.CheckBudgets(uses)},
-		{gate.Compliance, s.compliance(r, leaf.Wave)},
+		{gate.Compliance, shut.compliance},
 		{gate.Backoff, gate.CheckBackoff(h.NotBefore, h.DeclineCode, h.DeclineWords, now)},
 	}
 }
