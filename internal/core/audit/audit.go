@@ -48,9 +48,10 @@ func CheckSome(s *plan.State, now clock.Instant, turn, n int) []Violation {
 	checkBudgets(f, s)
 	why := plan.Ask(s, now)
 	for i, name := range s.HostNames() {
-		checkHost(f, s, s.Hosts[name], now)
+		h := s.Hosts[name]
+		checkHost(f, s, h, now)
 		if (i+turn)%n == 0 {
-			checkWhy(f, why, s.Hosts[name], now)
+			checkWhy(f, why, h, now)
 		}
 	}
 	for _, name := range s.ChannelNames() {
@@ -87,23 +88,36 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	checkSilence(f, s, h, now)
 	if g := h.Grant; g != nil {
 		if g.Purpose == host.Reboot && !g.Claimed {
-			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and is still offered", g.ID, h.Name, g.Expires)
-			f.must(m.Staged() && m.Manifest == g.Manifest, "S23", "host %s is offered grant %s to reboot while it is %s", h.Name, g.ID, m.Phase)
+			if g.Expires.Reached(now) {
+				f.addf("S23", "grant %s of host %s expired at %s and is still offered", g.ID, h.Name, g.Expires)
+			}
+			if !m.Staged() || m.Manifest != g.Manifest {
+				f.addf("S23", "host %s is offered grant %s to reboot while it is %s", h.Name, g.ID, m.Phase)
+			}
 		}
 		if g.Purpose == host.Repair && !g.Claimed {
-			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
-			f.must(m.Settled(), "S23", "host %s is offered grant %s to repair while it is %s", h.Name, g.ID, m.Phase)
+			if g.Expires.Reached(now) {
+				f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
+			}
+			if !m.Settled() {
+				f.addf("S23", "host %s is offered grant %s to repair while it is %s", h.Name, g.ID, m.Phase)
+			}
 		}
-		f.must(!g.Claimed || m.Grant != g.ID && m.Reboot != g.ID, "S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
+		if g.Claimed && (m.Grant == g.ID || m.Reboot == g.ID) {
+			f.addf("S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
+		}
 		r := s.Rollouts[g.Manifest]
 		if r == nil {
 			f.addf("S16", "grant %s of host %s is of a rollout that is gone", g.ID, h.Name)
 			return
 		}
 		if g.Purpose == host.Forward && !g.Claimed {
-			f.must(!r.Reverting && (!r.Phase.Ended() || r.Phase == rollout.Terminal), "S18",
-				"host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Standing(r))
-			f.must(!g.Expires.Reached(now), "S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
+			if r.Reverting || r.Phase.Ended() && r.Phase != rollout.Terminal {
+				f.addf("S18", "host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Standing(r))
+			}
+			if g.Expires.Reached(now) {
+				f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
+			}
 		}
 	}
 }
@@ -120,8 +134,9 @@ func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	}
 	if r := s.Rollouts[d]; r != nil && r.Plan != nil {
 		p := &r.Plan.Header.Policy
-		f.must(now.Sub(h.SilentSince) <= max(p.ConfirmWindow, p.ActivationDeadline), "S10",
-			"host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
+		if now.Sub(h.SilentSince) > max(p.ConfirmWindow, p.ActivationDeadline) {
+			f.addf("S10", "host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
+		}
 	}
 }
 

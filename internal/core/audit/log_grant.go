@@ -51,13 +51,25 @@ func (l *Log) grantEvent(e event.Entry, ev event.Event) bool {
 
 // grantedTo checks one offer against every rule that could have held it back.
 func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
-	l.must(ev.Reason != "", "S28", "grant %s has no reason", ev.Grant)
-	l.must(ev.Expires > at, "S23", "grant %s expires as it is given", ev.Grant)
-	l.must(l.grants[ev.Grant] == nil, "S24", "grant %s was given before", ev.Grant)
+	if ev.Reason == "" {
+		l.addf("S28", "grant %s has no reason", ev.Grant)
+	}
+	if ev.Expires <= at {
+		l.addf("S23", "grant %s expires as it is given", ev.Grant)
+	}
+	if l.grants[ev.Grant] != nil {
+		l.addf("S24", "grant %s was given before", ev.Grant)
+	}
 	l.warm(h, ev.Purpose, ev.Grant, at)
-	l.must(h.open == nil, "S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
-	l.must(!h.ended, "S43", "host %s was granted %s and its identity counts for nothing", h.name, ev.Grant)
-	l.must(h.incarnation != 0 && h.online, "S10", "host %s was granted %s and is not there", h.name, ev.Grant)
+	if h.open != nil {
+		l.addf("S2", "host %s was granted %s and holds another grant", h.name, ev.Grant)
+	}
+	if h.ended {
+		l.addf("S43", "host %s was granted %s and its identity counts for nothing", h.name, ev.Grant)
+	}
+	if h.incarnation == 0 || !h.online {
+		l.addf("S10", "host %s was granted %s and is not there", h.name, ev.Grant)
+	}
 	r := l.find(ev.Rollout, ev.Manifest)
 	if r == nil {
 		return
@@ -72,9 +84,15 @@ func (l *Log) grantedTo(h *hostFacts, ev event.Granted, at clock.Instant) {
 	case host.Forward:
 		l.forward(h, r, ev)
 	case host.Back:
-		l.must(r.reverting, "S21", "host %s is sent back and rollout %s is not reverting", h.name, r.name)
-		l.must((r.claimed[h.name] || r.ordered) && h.manifest == g.manifest, "S22", "host %s is sent back from %s and is not in it", h.name, r.name)
-		l.must(ev.Target == h.from, "S21", "host %s is sent back to %s, it came from %s", h.name, ev.Target.Short(), h.from.Short())
+		if !r.reverting {
+			l.addf("S21", "host %s is sent back and rollout %s is not reverting", h.name, r.name)
+		}
+		if !r.claimed[h.name] && !r.ordered || h.manifest != g.manifest {
+			l.addf("S22", "host %s is sent back from %s and is not in it", h.name, r.name)
+		}
+		if ev.Target != h.from {
+			l.addf("S21", "host %s is sent back to %s, it came from %s", h.name, ev.Target.Short(), h.from.Short())
+		}
 	case host.Repair:
 		l.repair(h, r, ev)
 		l.grants[ev.Grant], h.open = g, g
@@ -102,14 +120,25 @@ func (l *Log) inWindow(h *hostFacts, r *rolloutFacts, purpose host.Purpose, gran
 
 // forward checks a grant of a plan's target.
 func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
-	l.must(!h.moving() || h.staged(), "S2", "host %s was granted %s while it is %s", h.name, ev.Grant, h.phase)
+	if h.moving() && !h.staged() {
+		l.addf("S2", "host %s was granted %s while it is %s", h.name, ev.Grant, h.phase)
+	}
 	c := l.channel(r.channel)
-	l.must(r == c.latest || r == c.converged, "S13", "host %s was granted %s of rollout %s, neither active nor last converged", h.name, ev.Grant, r.name)
-	l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
-		"host %s was granted %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
-	l.must(r.manifest.Header.Epoch >= l.epoch, "S5", "host %s was granted %s of rollout %s, signed in a key epoch that has ended", h.name, ev.Grant, r.name)
-	l.must(!l.barred[r.manifest.Digest], "S42", "host %s was granted %s of rollout %s, which fails required controls", h.name, ev.Grant, r.name)
-	l.must(!c.quarantine[ev.Target], "S17", "host %s was granted %s, which is quarantined on %s", h.name, ev.Target.Short(), r.channel)
+	if r != c.latest && r != c.converged {
+		l.addf("S13", "host %s was granted %s of rollout %s, neither active nor last converged", h.name, ev.Grant, r.name)
+	}
+	if r.paused || r.reverting || r.phase.Ended() && r.phase != rollout.Terminal {
+		l.addf("S18", "host %s was granted %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+	}
+	if r.manifest.Header.Epoch < l.epoch {
+		l.addf("S5", "host %s was granted %s of rollout %s, signed in a key epoch that has ended", h.name, ev.Grant, r.name)
+	}
+	if l.barred[r.manifest.Digest] {
+		l.addf("S42", "host %s was granted %s of rollout %s, which fails required controls", h.name, ev.Grant, r.name)
+	}
+	if c.quarantine[ev.Target] {
+		l.addf("S17", "host %s was granted %s, which is quarantined on %s", h.name, ev.Target.Short(), r.channel)
+	}
 	l.permitted(h, r, ev.Target)
 	i, ok := r.manifest.Leaf(h.name)
 	if !ok {
@@ -117,15 +146,22 @@ func (l *Log) forward(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 		return
 	}
 	leaf := &r.manifest.Leaves[i]
-	l.must(leaf.Target == ev.Target && leaf.Wave == ev.Wave, "S30", "grant %s of host %s is not what the plan says", ev.Grant, h.name)
-	l.must(leaf.Wave <= r.cursor, "S7", "host %s of wave %d was granted %s at wave %d", h.name, leaf.Wave, ev.Grant, r.cursor)
+	if leaf.Target != ev.Target || leaf.Wave != ev.Wave {
+		l.addf("S30", "grant %s of host %s is not what the plan says", ev.Grant, h.name)
+	}
+	if leaf.Wave > r.cursor {
+		l.addf("S7", "host %s of wave %d was granted %s at wave %d", h.name, leaf.Wave, ev.Grant, r.cursor)
+	}
 	l.canary(h, r, ev.Grant)
 	l.edgesMet(h, r, leaf)
-	l.must(!h.staged() || !l.restless(h), "S1", "staged host %s was granted %s and in a budget of it as many hosts change something as may", h.name, ev.Grant)
+	if h.staged() && l.restless(h) {
+		l.addf("S1", "staged host %s was granted %s and in a budget of it as many hosts change something as may", h.name, ev.Grant)
+	}
 	if before, at := l.of(h.manifest); before != nil {
 		_, here := l.of(r.manifest.Digest)
-		newer := at > here && !before.reverting && (h.phase == host.Converged || h.phase == host.Failed)
-		l.must(!newer, "S13", "host %s is %s on rollout %s and was granted the older %s", h.name, h.phase, before.name, r.name)
+		if at > here && !before.reverting && (h.phase == host.Converged || h.phase == host.Failed) {
+			l.addf("S13", "host %s is %s on rollout %s and was granted the older %s", h.name, h.phase, before.name, r.name)
+		}
 	}
 }
 
@@ -211,10 +247,18 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 		return
 	}
 	l.warm(h, g.Purpose, ev.Grant, at)
-	l.must(!h.ended, "S43", "host %s claimed grant %s and its identity counts for nothing", h.name, ev.Grant)
-	l.must(!g.claimed, "S24", "host %s claimed grant %s twice", h.name, ev.Grant)
-	l.must(at < g.Expires, "S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
-	l.must(!l.crowded(h), "S1", "host %s claimed grant %s and a budget of it is full without it", h.name, ev.Grant)
+	if h.ended {
+		l.addf("S43", "host %s claimed grant %s and its identity counts for nothing", h.name, ev.Grant)
+	}
+	if g.claimed {
+		l.addf("S24", "host %s claimed grant %s twice", h.name, ev.Grant)
+	}
+	if at >= g.Expires {
+		l.addf("S23", "host %s claimed grant %s after it expired", h.name, ev.Grant)
+	}
+	if l.crowded(h) {
+		l.addf("S1", "host %s claimed grant %s and a budget of it is full without it", h.name, ev.Grant)
+	}
 	g.claimed = true
 	r, _ := l.of(g.manifest)
 	l.inWindow(h, r, g.Purpose, ev.Grant, at)
@@ -226,14 +270,19 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 		l.canary(h, r, ev.Grant)
 	}
 	r.claimed[h.name] = true
-	if g.Purpose == host.Reboot {
-		l.must(h.phase == host.Deferred && h.reboot == "" && h.manifest == g.manifest, "S23", "host %s claimed %s to reboot while it is %s", h.name, ev.Grant, h.phase)
+	if g.Purpose == host.Reboot && (h.phase != host.Deferred || h.reboot != "" || h.manifest != g.manifest) {
+		l.addf("S23", "host %s claimed %s to reboot while it is %s", h.name, ev.Grant, h.phase)
 	}
 	if g.Purpose == host.Forward || g.Purpose == host.Reboot {
-		l.must(r.manifest.Header.Epoch >= l.epoch, "S5", "host %s claimed grant %s of rollout %s, signed in a key epoch that has ended", h.name, ev.Grant, r.name)
-		l.must(!r.paused && !r.reverting && (!r.phase.Ended() || r.phase == rollout.Terminal), "S18",
-			"host %s claimed grant %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+		if r.manifest.Header.Epoch < l.epoch {
+			l.addf("S5", "host %s claimed grant %s of rollout %s, signed in a key epoch that has ended", h.name, ev.Grant, r.name)
+		}
+		if r.paused || r.reverting || r.phase.Ended() && r.phase != rollout.Terminal {
+			l.addf("S18", "host %s claimed grant %s of rollout %s, which is %s", h.name, ev.Grant, r.name, r.phase)
+		}
 		l.permitted(h, r, g.Target)
-		l.must(!l.channel(r.channel).quarantine[g.Target], "S17", "host %s claimed %s, which is quarantined", h.name, g.Target.Short())
+		if l.channel(r.channel).quarantine[g.Target] {
+			l.addf("S17", "host %s claimed %s, which is quarantined", h.name, g.Target.Short())
+		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 // failed. Its claim may come after the host has said that it healed.
 func (l *Log) repair(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 	settled := h.phase == host.Converged || h.phase == host.Reverted
-	l.must(settled && h.manifest == ev.Manifest && h.current == ev.Target, "S23",
-		"host %s is to repair %s of %s under grant %s while it is %s on %s", h.name, ev.Target.Short(), ev.Rollout, ev.Grant, h.phase, h.current.Short())
+	if !settled || h.manifest != ev.Manifest || h.current != ev.Target {
+		l.addf("S23", "host %s is to repair %s of %s under grant %s while it is %s on %s", h.name, ev.Target.Short(), ev.Rollout, ev.Grant, h.phase, h.current.Short())
+	}
 	if m, _ := l.of(ev.Manifest); m != nil {
 		l.must(!l.channel(m.channel).quarantine[ev.Target], "S17", "host %s is to repair %s, which is quarantined", h.name, ev.Target.Short())
 		l.unbanned(h, m.channel, ev.Target)
