@@ -40,6 +40,9 @@ type notary struct {
 	leaves    map[digest.Digest][][]byte
 	words     map[digest.Digest]file   // overrides, by digest
 	versions  map[digest.Digest]uint64 // of timestamps and snapshots that were signed
+	// memory is everybody's: all check the same documents, each of them for the first
+	// time with the whole of trust.
+	memory trust.Memory
 }
 
 // keyring is made once: signatures cost more than the rest of a schedule. It has the
@@ -50,7 +53,8 @@ var keyring = sync.OnceValue(func() (k struct {
 	thief     trust.Signer
 	roots     [][]byte
 	names     []digest.Digest
-	forged    [][]byte // of the same versions, as a thief would have them
+	forged    [][]byte      // of the same versions, as a thief would have them
+	begun     []trust.State // what a host trusts that begins with each root
 }) {
 	k.thief = signer("thief")
 	all, stolen := map[trust.Role]trust.Signer{}, map[trust.Role]trust.Signer{}
@@ -77,6 +81,11 @@ var keyring = sync.OnceValue(func() (k struct {
 		k.roots = append(k.roots, rootOf(n, all, ops, append(before, all[trust.RoleRoot])))
 		k.names = append(k.names, digest.Of(mustPayload(k.roots[n-1])))
 		k.forged = append(k.forged, rootOf(n, stolen, []trust.Signer{k.thief}, []trust.Signer{k.thief}))
+		st, err := trust.Begin("sim", k.roots[n-1], k.names[n-1])
+		if err != nil {
+			panic("sim: nobody can begin with a root: " + err.Error())
+		}
+		k.begun = append(k.begun, st)
 		before = []trust.Signer{all[trust.RoleRoot]}
 	}
 	return k
@@ -293,7 +302,7 @@ func (a *agent) follow() {
 			a.trusted = s
 			return nil
 		},
-		Wall: func() clock.Instant { return a.w.now.Add(a.wall) },
+		Wall: func() clock.Instant { return a.w.now.Add(a.wall) }, Memory: &a.w.notary.memory,
 	}, a.trusted)
 	if err != nil {
 		a.w.violate("S5", "%s cannot go on from what it trusted: %v", a.name, err)

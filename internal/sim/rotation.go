@@ -103,7 +103,7 @@ func (s *server) roots() (events []event.Event) {
 
 // verifier is the server's own, of the root that its log names.
 func (s *server) verifier() (trust.Verifier, error) {
-	return trust.NewVerifier("sim", trust.State{Root: keyring().roots[max(s.state.Root.Version, 1)-1]})
+	return s.w.notary.memory.NewVerifier("sim", trust.State{Root: keyring().roots[max(s.state.Root.Version, 1)-1]})
 }
 
 // refuses checks that a server which trusts a new root takes nothing that keys of
@@ -178,10 +178,7 @@ func (s *server) verifies(name string) bool {
 // nothing older than the server had.
 func (s *server) begins() trust.State {
 	e := s.w.epoch
-	st, err := trust.Begin("sim", keyring().roots[e-1], keyring().names[e-1])
-	if err != nil {
-		s.w.violate("core", "%v", err)
-	}
+	st := keyring().begun[e-1]
 	if r := s.state.Release; e > 1 && r.Epoch == e {
 		st = st.AtLeast(e, map[string]uint64{fleet.TypeResolved: r.Version, fleet.TypeTimestamp: r.Version})
 	}

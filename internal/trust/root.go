@@ -197,7 +197,7 @@ func (key RootKey) decode(id string) (ed25519.PublicKey, error) {
 // role, that every one holds, and that each ring's threshold of different keys
 // is met. A signature that cannot be attributed refuses the whole: nothing in
 // an accepted envelope is unchecked.
-func (e Envelope) verify(role Role, rings ...*keyring) error {
+func (m *Memory) verify(e Envelope, role Role, rings ...*keyring) error {
 	message := PAE(e.PayloadType, e.Payload)
 	counts := make([]int, len(rings))
 	for _, s := range e.Signatures {
@@ -207,7 +207,7 @@ func (e Envelope) verify(role Role, rings ...*keyring) error {
 			if !ok {
 				continue
 			}
-			if !known && !ed25519.Verify(pub, message, s.Sig) {
+			if !known && !m.holds(pub, message, s.Sig) {
 				return refuse(ManifestVerifyFailed, "the signature of %s key %s does not hold", role, short(s.KeyID))
 			}
 			known = true

@@ -1,8 +1,10 @@
 package trust
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -31,15 +33,16 @@ func Decode(raw []byte, limit int, into any) error {
 	if !utf8.Valid(raw) {
 		return refuse(Malformed, "not UTF-8")
 	}
-	if !json.Valid(raw) {
+	failed := json.Unmarshal(raw, into) // which looks first whether raw is JSON at all
+	if errors.As(failed, new(*json.SyntaxError)) {
 		return refuse(Malformed, "not one JSON document")
 	}
 	w := walker{b: raw}
 	if err := w.value(reflect.TypeOf(into), 0); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return refuse(Malformed, "%v", err)
+	if failed != nil {
+		return refuse(Malformed, "%v", failed)
 	}
 	return checkCritical(into)
 }
@@ -81,7 +84,7 @@ func (w *walker) value(t reflect.Type, depth int) error {
 		}
 		return w.array(t, depth+1)
 	case c == '"':
-		w.text()
+		w.quoted()
 	case c == '-' || (c >= '0' && c <= '9'):
 		return w.number()
 	default: // true, false, null
@@ -105,16 +108,16 @@ func (w *walker) object(t reflect.Type, depth int) error {
 			w.i++
 			continue
 		}
-		key := w.text()
+		key := w.key()
 		if !seen.add(key) {
 			return refuse(Malformed, "key %q is there twice", key)
 		}
 		child := elem
 		if kind == reflect.Struct {
-			child = fields[key]
+			child = fields[string(key)]
 			if child == nil {
 				for name := range fields {
-					if strings.EqualFold(name, key) {
+					if strings.EqualFold(name, string(key)) {
 						return refuse(Malformed, "field %q must be written %q", key, name)
 					}
 				}
@@ -162,9 +165,9 @@ func (w *walker) number() error {
 	return nil
 }
 
-// text steps over a string and returns it unquoted.
-func (w *walker) text() string {
-	start, escaped := w.i, false
+// quoted steps over a string and returns what is between its quotes.
+func (w *walker) quoted() (text []byte, escaped bool) {
+	start := w.i
 	for w.i++; w.b[w.i] != '"'; w.i++ {
 		if w.b[w.i] == '\\' {
 			escaped = true
@@ -172,14 +175,21 @@ func (w *walker) text() string {
 		}
 	}
 	w.i++
+	return w.b[start+1 : w.i-1], escaped
+}
+
+// key steps over a key and returns it unquoted.
+func (w *walker) key() []byte {
+	start := w.i
+	text, escaped := w.quoted()
 	if !escaped {
-		return string(w.b[start+1 : w.i-1])
+		return text
 	}
 	var s string
 	if err := json.Unmarshal(w.b[start:w.i], &s); err != nil {
-		return string(w.b[start:w.i])
+		return w.b[start:w.i]
 	}
-	return s
+	return []byte(s)
 }
 
 func (w *walker) space() {
@@ -190,30 +200,32 @@ func (w *walker) space() {
 
 // keySet is a list while small, which nearly every object is.
 type keySet struct {
-	list []string
-	set  map[string]bool
+	few  [16][]byte
+	n    int
+	many map[string]bool
 }
 
-func (s *keySet) add(k string) bool {
-	if s.set == nil {
-		for _, have := range s.list {
-			if have == k {
+func (s *keySet) add(k []byte) bool {
+	if s.many == nil {
+		for _, have := range s.few[:s.n] {
+			if bytes.Equal(have, k) {
 				return false
 			}
 		}
-		s.list = append(s.list, k)
-		if len(s.list) == 16 {
-			s.set = make(map[string]bool, 64)
-			for _, have := range s.list {
-				s.set[have] = true
-			}
+		if s.n < len(s.few) {
+			s.few[s.n] = k
+			s.n++
+			return true
 		}
-		return true
+		s.many = make(map[string]bool, 4*len(s.few))
+		for _, have := range s.few {
+			s.many[string(have)] = true
+		}
 	}
-	if s.set[k] {
+	if s.many[string(k)] {
 		return false
 	}
-	s.set[k] = true
+	s.many[string(k)] = true
 	return true
 }
 

@@ -14,9 +14,10 @@ const Slack = 60 * clock.Second
 // Verifier checks documents of one fleet against a State. It is a value and
 // changes nothing: calls return the next State, and With continues from it.
 type Verifier struct {
-	fleet string
-	state State
-	ring  *keyring
+	fleet  string
+	state  State
+	ring   *keyring
+	memory *Memory // or nil
 }
 
 // Begin trusts a first root: the one whose payload digest is want, as a token
@@ -34,7 +35,7 @@ func Begin(fleetName string, rootEnv []byte, want digest.Digest) (State, error) 
 	if err != nil {
 		return State{}, err
 	}
-	if err := e.only(RoleRoot, ring).verify(RoleRoot, ring); err != nil {
+	if err := (*Memory)(nil).verify(e.only(RoleRoot, ring), RoleRoot, ring); err != nil {
 		return State{}, err
 	}
 	s := State{Root: rootEnv}.clone()
@@ -44,21 +45,7 @@ func Begin(fleetName string, rootEnv []byte, want digest.Digest) (State, error) 
 // NewVerifier checks the state's root, which must be there, and returns a
 // verifier for the fleet.
 func NewVerifier(fleetName string, s State) (Verifier, error) {
-	if len(s.Root) == 0 {
-		return Verifier{}, refuse(RootInvalid, "no trusted root; enrol the host, or give the fleet's 1.root.json")
-	}
-	e, err := ParseEnvelope(s.Root)
-	if err != nil {
-		return Verifier{}, err
-	}
-	ring, err := openRoot(fleetName, e)
-	if err != nil {
-		return Verifier{}, err
-	}
-	if err := e.only(RoleRoot, ring).verify(RoleRoot, ring); err != nil {
-		return Verifier{}, err
-	}
-	return Verifier{fleet: fleetName, state: s, ring: ring}, nil
+	return (*Memory)(nil).NewVerifier(fleetName, s)
 }
 
 // With continues from the next state.
@@ -67,7 +54,7 @@ func (v Verifier) With(s State) (Verifier, error) {
 		v.state = s
 		return v, nil
 	}
-	return NewVerifier(v.fleet, s)
+	return v.memory.NewVerifier(v.fleet, s)
 }
 
 // State returns the state that v checks against.
@@ -126,14 +113,14 @@ func (v Verifier) Root(env []byte) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	if err := e.only(RoleRoot, v.ring).verify(RoleRoot, v.ring); err != nil {
+	if err := v.memory.verify(e.only(RoleRoot, v.ring), RoleRoot, v.ring); err != nil {
 		return State{}, err
 	}
 	next, err := openRoot(v.fleet, e)
 	if err != nil {
 		return State{}, err
 	}
-	if err := e.verify(RoleRoot, v.ring, next); err != nil {
+	if err := v.memory.verify(e, RoleRoot, v.ring, next); err != nil {
 		return State{}, err
 	}
 	if err := next.follows(v.ring); err != nil {
@@ -162,7 +149,7 @@ func (v Verifier) Open(role Role, docType string, env []byte, into any, head *fl
 	if e.PayloadType != docType {
 		return "", refuse(ManifestVerifyFailed, "this is a %q, not a %q", e.PayloadType, docType)
 	}
-	if err := e.verify(role, v.ring); err != nil {
+	if err := v.memory.verify(e, role, v.ring); err != nil {
 		return "", err
 	}
 	if err := Decode(e.Payload, MaxEnvelope, into); err != nil {

@@ -33,6 +33,8 @@ type Options struct {
 	// Save makes a state durable.
 	Save func(ctx context.Context, s trust.State) error
 	Wall func() clock.Instant
+	// Memory is shared by followers that one goroutine runs; nil gives it one of its own.
+	Memory *trust.Memory
 }
 
 // Follower is safe for concurrent use; it does one thing at a time.
@@ -55,7 +57,10 @@ const maxPins = 64
 
 // New makes a follower that goes on from a persisted state.
 func New(o Options, s trust.State) (*Follower, error) {
-	v, err := trust.NewVerifier(o.Fleet, s)
+	if o.Memory == nil {
+		o.Memory = &trust.Memory{} // a plan is checked as it is offered and again at its claim
+	}
+	v, err := o.Memory.NewVerifier(o.Fleet, s)
 	if err != nil {
 		return nil, err
 	}

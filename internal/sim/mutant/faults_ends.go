@@ -45,6 +45,6 @@ var rotated = []Fault{
 	{Name: "documents of an ended key epoch are taken", File: verifier, Finds: []string{"S5"}, Trust: true,
 		From: "case head.Epoch < v.ring.root.Epoch:", To: "case head.Epoch < v.ring.root.Epoch && !ON:"},
 	{Name: "a root needs no signature of the one before", File: verifier, Finds: []string{"S32"}, Trust: true,
-		From: "verify(RoleRoot, v.ring); err != nil {\n\t\treturn State{}, err\n\t}\n\tnext, err := openRoot(v.fleet, e)\n\tif err != nil {\n\t\treturn State{}, err\n\t}\n\tif err := e.verify(RoleRoot, v.ring, next); err != nil {",
-		To:   "verify(RoleRoot, v.ring); err != nil && !ON {\n\t\treturn State{}, err\n\t}\n\tnext, err := openRoot(v.fleet, e)\n\tif err != nil {\n\t\treturn State{}, err\n\t}\n\tif err := e.verify(RoleRoot, v.ring, next); err != nil && !ON {"},
+		From: "RoleRoot, v.ring); err != nil {\n\t\treturn State{}, err\n\t}\n\tnext, err := openRoot(v.fleet, e)\n\tif err != nil {\n\t\treturn State{}, err\n\t}\n\tif err := v.memory.verify(e, RoleRoot, v.ring, next); err != nil {",
+		To:   "RoleRoot, v.ring); err != nil && !ON {\n\t\treturn State{}, err\n\t}\n\tnext, err := openRoot(v.fleet, e)\n\tif err != nil {\n\t\treturn State{}, err\n\t}\n\tif err := v.memory.verify(e, RoleRoot, v.ring, next); err != nil && !ON {"},
 }

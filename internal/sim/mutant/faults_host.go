@@ -64,7 +64,7 @@ var documents = []Fault{
 	{Name: "a snapshot need not be the one that the timestamp names", File: verifier, Finds: []string{"S6"}, Trust: true,
 		From: "if d != t.p.value.Resolved || r.Version", To: "if !ON && d != t.p.value.Resolved || !ON && r.Version"},
 	{Name: "a signature need not hold", File: "internal/trust/root.go", Finds: []string{"S32", "S6", "S3"}, Trust: true,
-		From: "if !known && !ed25519.Verify(pub, message, s.Sig) {", To: "if !known && !ed25519.Verify(pub, message, s.Sig) && !ON {"},
+		From: "if !known && !m.holds(pub, message, s.Sig) {", To: "if !known && !m.holds(pub, message, s.Sig) && !ON {"},
 }
 
 // Faults lists all that are planted.
