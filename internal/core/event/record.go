@@ -51,7 +51,7 @@ type Event interface {
 // NewEntry encodes e as an entry decided at the given instant about host, which
 // may be empty.
 func NewEntry(at clock.Instant, host string, e Event) (Entry, error) {
-	body, err := json.Marshal(e)
+	body, err := encode(e)
 	if err != nil {
 		return Entry{}, fmt.Errorf("encode event %s: %w", e.EventType(), err)
 	}
