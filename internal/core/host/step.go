@@ -26,10 +26,9 @@ func (e *IllegalError) Error() string {
 // state and effects on the agent and on the server. plan is what the verified
 // manifest says for this host and the rollout of s (for Claimed: of the input);
 // now is on the agent's clock and must not be before any earlier now. The
-// returned state shares nothing with s.
+// returned state may share its probes with s: nobody may write to them.
 func Step(s State, in Input, now clock.Instant, plan *fleet.HostPlan) (State, []Effect, error) {
 	t := &turn{s: s, now: now, plan: plan}
-	t.s.Probes = slices.Clone(s.Probes)
 	if err := in.accept(t); err != nil {
 		return s, nil, err
 	}
@@ -134,10 +133,11 @@ func (t *turn) activationFailed(in ActivationFailed) error {
 }
 
 func (t *turn) probeObserved(in ProbeObserved) error {
-	p := t.s.probe(in.Name)
-	if p == nil {
+	if t.s.probe(in.Name) == nil {
 		return t.illegal(in, "probe "+in.Name+" is not in the plan")
 	}
+	t.s.Probes = slices.Clone(t.s.Probes)
+	p := t.s.probe(in.Name)
 	flipped := p.Seen && p.Passing != in.Pass || in.Pass && p.FailingSince != 0
 	p.Seen, p.Passing, p.LastAt, p.Reason = true, in.Pass, t.now, in.Reason
 	p.Failing = failing(in)
@@ -306,6 +306,7 @@ func (t *turn) booted(in Booted) error {
 		t.emit(Revert{To: t.s.From})
 	case t.s.Phase == Soaking:
 		t.s.SoakFrom = t.now // nobody watched in between: each probe must be seen again
+		t.s.Probes = slices.Clone(t.s.Probes)
 		for i := range t.s.Probes {
 			t.s.Probes[i].Seen = false
 		}
