@@ -22,7 +22,9 @@ func TestL3ReleaseIsPushedUntilAServerHasIt(t *testing.T) {
 			for len(w.queue) > 0 && len(w.found) == 0 && !until() {
 				task := w.queue.pop()
 				w.now = task.at
-				task.run()
+				if task.due() {
+					task.run()
+				}
 			}
 		}
 		first := uint64(0) // the release that the backup holds

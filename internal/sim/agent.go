@@ -82,12 +82,9 @@ func (a *agent) cut() bool {
 
 // later has run called in d if the agent still lives its present life.
 func (a *agent) later(d clock.Duration, run func()) {
-	life := a.life
-	a.w.after(d, func() {
-		if a.up && a.life == life && len(a.w.found) == 0 {
-			run()
-		}
-	})
+	w := a.w
+	w.order++
+	w.queue.push(task{at: w.now.Add(max(d, 0)), order: w.order, run: run, of: a, life: a.life})
 }
 
 // enrol gives the host its identity; the server has to be there for it.

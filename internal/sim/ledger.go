@@ -89,7 +89,10 @@ func (l *ledger) read(e event.Entry, made []folded) (event.Event, []folded, erro
 	if ev != nil && !l.fromBytes() {
 		return ev, made, nil
 	}
-	read, err := event.Decode(e)
+	read, err := ev, error(nil)
+	if ev == nil || !event.FromHost(e.Type) { // the server decoded those of hosts: see ingest
+		read, err = event.Decode(e)
+	}
 	if err != nil || ev == nil {
 		return read, made, err
 	}

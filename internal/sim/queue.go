@@ -7,6 +7,14 @@ type task struct {
 	at    clock.Instant
 	order uint64
 	run   func()
+	// of and life are whose it is: it is void once that life is over. nil is the world's.
+	of   *agent
+	life int
+}
+
+// due reports whether a task still has somebody to do it.
+func (t *task) due() bool {
+	return t.of == nil || t.of.up && t.of.life == t.life && len(t.of.w.found) == 0
 }
 
 func (t *task) before(o *task) bool { return t.at < o.at || t.at == o.at && t.order < o.order }

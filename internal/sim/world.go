@@ -131,7 +131,7 @@ type World struct {
 // after has run called d from now.
 func (w *World) after(d clock.Duration, run func()) {
 	w.order++
-	w.queue.push(task{w.now.Add(max(d, 0)), w.order, run})
+	w.queue.push(task{at: w.now.Add(max(d, 0)), order: w.order, run: run})
 }
 
 func (w *World) trace(format string, a ...any) {
@@ -162,7 +162,9 @@ func (w *World) play() {
 		}
 		w.now = t.at
 		w.steps++
-		t.run()
+		if t.due() {
+			t.run()
+		}
 		if w.touched {
 			w.touched = false
 			w.checkTruth()

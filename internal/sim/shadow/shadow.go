@@ -89,7 +89,8 @@ func (s *Shadow) parts(live *plan.State, e *event.Entry) string {
 	if e.Type == (event.HostHead{}).EventType() {
 		return "" // it says of its host alone where the chain ends
 	}
-	for name, c := range a.Channels { // order-free: any that differs will do
+	for _, name := range a.ChannelNames() {
+		c := a.Channels[name]
 		if !sameChannel(c, b.Channels[name]) {
 			return "channel " + name
 		}
