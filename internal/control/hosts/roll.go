@@ -15,17 +15,22 @@ type Roll struct {
 	until   clock.Instant // then hosts that are silent hold nothing up any more
 	known   int           // how many hosts the state had when it was looked through
 	missing map[string]bool
+	heard   map[string]bool // the others
 }
 
 // Call begins with every host missing, until an instant at most.
-func (r *Roll) Call(until clock.Instant) { *r = Roll{until: until, missing: map[string]bool{}} }
+func (r *Roll) Call(until clock.Instant) {
+	*r = Roll{until: until, missing: map[string]bool{}, heard: map[string]bool{}}
+}
 
 // Until is when the roll call ends at the latest.
 func (r *Roll) Until() clock.Instant { return r.until }
 
-// Missing lists the hosts that are still missing; it is nil when nobody is, or when
-// the time is over. Told returns the newest event of a host as the host said itself
-// in a request to this server, if it made one.
+// Missing lists the hosts that are still missing, in any order; it is nil when the time
+// is over. It looks at no more hosts than are taken of it, those aside that it finds to
+// be heard: a server that begins has claims of all its hosts to answer. Told returns
+// the newest event of a host as the host said itself in a request to this server, if it
+// made one.
 func (r *Roll) Missing(state map[string]*plan.Host, told func(name string) (last uint64, ok bool), now clock.Instant) iter.Seq[string] {
 	if r.until == 0 {
 		return nil
@@ -34,33 +39,30 @@ func (r *Roll) Missing(state map[string]*plan.Host, told func(name string) (last
 		*r = Roll{}
 		return nil
 	}
-	if len(state) != r.known {
-		for name := range state { // order-free: it fills a set
-			if _, seen := r.missing[name]; !seen {
-				r.missing[name] = true
-			}
-		}
-		r.known = len(state)
-	}
-	left := 0
-	for name, missing := range r.missing { // order-free: each is looked at by itself
-		if !missing {
-			continue
-		}
-		if last, ok := told(name); ok && state[name].Seq >= last {
-			r.missing[name] = false
-		} else {
-			left++
-		}
-	}
-	if left == 0 {
-		return nil
-	}
 	return func(yield func(string) bool) {
-		for name, missing := range r.missing { // order-free: who takes it counts them
-			if missing && !yield(name) {
+		r.lookThrough(state)
+		for name := range r.missing { // order-free: who takes it counts them
+			if last, ok := told(name); ok && state[name].Seq >= last {
+				delete(r.missing, name)
+				r.heard[name] = true
+				continue
+			}
+			if !yield(name) {
 				return
 			}
 		}
 	}
+}
+
+// lookThrough has hosts be missing that the state did not have before.
+func (r *Roll) lookThrough(state map[string]*plan.Host) {
+	if len(state) == r.known {
+		return
+	}
+	for name := range state { // order-free: it fills a set
+		if !r.heard[name] {
+			r.missing[name] = true
+		}
+	}
+	r.known = len(state)
 }

@@ -32,7 +32,8 @@ func (r Restored) Claim(s *State, name, grant string) *gate.Block {
 }
 
 // unsure is why the claim of a host's offer has to wait because hosts are missing: were
-// they in flight, a budget would have no room. It is nil when there is room in any case.
+// they in flight, a budget would have no room. It is nil when there is room in any case,
+// and takes no more of Missing than it needs to know.
 func (r Restored) unsure(s *State, h *Host) *gate.Block {
 	uses := s.beside(h)
 	if len(uses) == 0 || gate.CheckBudgets(uses) != nil { // Claim itself refuses what is full
@@ -44,12 +45,16 @@ func (r Restored) unsure(s *State, h *Host) *gate.Block {
 			continue // counted
 		}
 		for _, id := range o.budgets {
-			if i := slices.Index(h.budgets, id); i >= 0 {
-				uses[i].InFlight++
+			i := slices.Index(h.budgets, id)
+			if i < 0 {
+				continue
+			}
+			if uses[i].InFlight++; uses[i].InFlight >= uses[i].Max {
+				return gate.CheckRollCall(gate.CheckBudgets(uses), r.Until)
 			}
 		}
 	}
-	return gate.CheckRollCall(gate.CheckBudgets(uses), r.Until)
+	return nil
 }
 
 // offered reports whether a host has a grant that it has not claimed.
