@@ -1,4 +1,4 @@
-package lint
+package sqlite_test
 
 import (
 	"database/sql"
