@@ -22,6 +22,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -183,10 +184,10 @@ func (w *world) build(ref string, p plan) string {
 	text := "apiVersion: steady/v1\nkind: Fleet\nmetadata: {name: " + testFleet + "}\nhosts:\n" + hosts.String() +
 		"channels:\n  stable: {rolloutPolicy: p, freshnessWindow: 24h}\nrolloutPolicies:\n  p:\n" + waves + p.policy +
 		"bundles: {web: {path: web}}\nallowMassChange: true\n" + p.more
-	must(w.t, os.WriteFile(filepath.Join(src, release.FleetFile), []byte(text), 0o644))
+	must(w.t, os.WriteFile(filepath.Join(src, fleetdir.FleetFile), []byte(text), 0o644))
 	must(w.t, os.MkdirAll(filepath.Join(src, "web"), 0o755))
-	must(w.t, os.WriteFile(filepath.Join(src, "web", release.BundleFile), []byte("files:\n  - {path: a, content: \""+p.content+"\"}\n"+p.bundle), 0o644))
-	s, problems := release.Load(src)
+	must(w.t, os.WriteFile(filepath.Join(src, "web", fleetdir.BundleFile), []byte("files:\n  - {path: a, content: \""+p.content+"\"}\n"+p.bundle), 0o644))
+	s, problems := fleetdir.Load(src)
 	if release.Fatal(problems) {
 		w.t.Fatal(problems)
 	}

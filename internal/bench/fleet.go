@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -107,7 +108,7 @@ func (f *fleetDir) declare(policy bool) error {
 	for i := range f.hosts {
 		fmt.Fprintf(&b, "  %s: {channel: %s, tags: [%s], bundle: web}\n", hostName(i), channelName, waveOf(i, f.hosts))
 	}
-	return os.WriteFile(filepath.Join(f.dir, release.FleetFile), b.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(f.dir, fleetdir.FleetFile), b.Bytes(), 0o644)
 }
 
 // release builds and signs the next change.
@@ -121,7 +122,7 @@ func (f *fleetDir) release(policy bool) (change, error) {
 	if err := os.WriteFile(filepath.Join(f.dir, "web", "bundle.yaml"), []byte(bundle), 0o644); err != nil {
 		return change{}, err
 	}
-	src, problems := release.Load(f.dir)
+	src, problems := fleetdir.Load(f.dir)
 	if release.Fatal(problems) {
 		return change{}, problemsError(problems)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
 // ignored keeps private keys and built releases out of the fleet's repository.
@@ -26,7 +26,7 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 		Args:    exit.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := args[0]
-			written, err := release.Sample(dir)
+			written, err := fleetdir.Sample(dir)
 			if err != nil {
 				return exit.Bad(err)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -152,7 +153,7 @@ type built struct {
 
 func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 	table := a.SaysTable()
-	src, problems := release.Load(dir)
+	src, problems := fleetdir.Load(dir)
 	if release.Fatal(problems) || src == nil {
 		return a.refuseBuild(problems)
 	}

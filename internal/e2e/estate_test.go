@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -113,7 +114,7 @@ func (e *estate) release(ref string, files declare) made {
 		must(e.t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(e.t, os.WriteFile(path, []byte(content), 0o644))
 	}
-	loaded, problems := release.Load(src)
+	loaded, problems := fleetdir.Load(src)
 	if release.Fatal(problems) {
 		e.t.Fatalf("load %s: %v", ref, problems)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -32,7 +33,7 @@ disruptionBudgets:
 tagProbes: {rest: {up: {tcp: {address: "127.0.0.1:80"}}}}
 bundles: {web: {path: web}}
 `)
-	return map[string]string{FleetFile: b.String(), "web/bundle.yaml": "files: [{path: a, content: x}]\n"}
+	return map[string]string{fleetdir.FleetFile: b.String(), "web/bundle.yaml": "files: [{path: a, content: x}]\n"}
 }
 
 func BenchmarkRelease(b *testing.B) {
@@ -50,7 +51,7 @@ func BenchmarkRelease(b *testing.B) {
 			}
 			k := newKeys(b, "big")
 			for b.Loop() {
-				src, ps := Load(dir)
+				src, ps := fleetdir.Load(dir)
 				if Fatal(ps) {
 					b.Fatal(lines(ps))
 				}

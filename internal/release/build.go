@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/strictdoc"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -56,28 +57,28 @@ type Release struct {
 
 // Build resolves the source into an unsigned release. It writes nothing. The
 // release is nil when a problem is more than a warning.
-func Build(src *Source, o BuildOptions) (*Release, []Problem) {
+func Build(src *fleetdir.Source, o BuildOptions) (*Release, []Problem) {
 	b := &builder{src: src, o: o, rel: &Release{Fleet: src.Declaration.Metadata.Name, Version: 1, Files: map[string][]byte{}}}
 	b.epoch = max(o.Epoch, 1)
 	in := b.inputs()
 	plan, findings := fleet.Resolve(&src.Declaration, in)
-	problems := strictdoc.Sort(place(src.doc, nil, findings))
+	problems := strictdoc.Sort(src.Place(nil, findings))
 	if Fatal(problems) {
 		return nil, problems
 	}
 	b.plan = plan
-	problems = strictdoc.Sort(append(problems, place(src.doc, problems, append(b.controls(), b.estimate()...))...))
+	problems = strictdoc.Sort(append(problems, src.Place(problems, append(b.controls(), b.estimate()...))...))
 	if Fatal(problems) {
 		return nil, problems
 	}
 	if err := b.run(); err != nil {
-		return nil, append(problems, Problem{File: FleetFile, Message: err.Error()})
+		return nil, append(problems, Problem{File: fleetdir.FleetFile, Message: err.Error()})
 	}
 	return b.rel, problems
 }
 
 type builder struct {
-	src   *Source
+	src   *fleetdir.Source
 	o     BuildOptions
 	epoch uint64
 	plan  fleet.Plan
@@ -182,7 +183,7 @@ func (b *builder) refTaken(ref string) bool {
 
 // gitCommit returns the commit of a checkout in which nothing that the release
 // is made of differs from it; other files may.
-func gitCommit(src *Source) (string, bool) {
+func gitCommit(src *fleetdir.Source) (string, bool) {
 	run := func(args ...string) (string, error) {
 		cmd := exec.Command("git", append([]string{"--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", src.Dir}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0")
@@ -193,10 +194,10 @@ func gitCommit(src *Source) (string, bool) {
 	if err != nil || len(commit) < refLength {
 		return "", false
 	}
-	if tracked, err := run("ls-files", "--", FleetFile); err != nil || tracked == "" {
+	if tracked, err := run("ls-files", "--", fleetdir.FleetFile); err != nil || tracked == "" {
 		return "", false
 	}
-	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", FleetFile}
+	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", fleetdir.FleetFile}
 	for _, name := range slices.Sorted(maps.Keys(src.Declaration.Bundles)) {
 		args = append(args, src.Declaration.Bundles[name].Path)
 	}

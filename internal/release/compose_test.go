@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
 const composeFleet = `apiVersion: steady/v1
@@ -21,7 +22,7 @@ bundles: {shop: {path: shop}}
 
 func composeTree(files map[string]string) map[string]string {
 	out := map[string]string{
-		FleetFile:          composeFleet,
+		fleetdir.FleetFile: composeFleet,
 		"shop/bundle.yaml": "compose: [compose.yaml]\ncomposeEnv: [SHOP_TAG]\nprofiles: [extra]\n",
 		"shop/compose.yaml": "services:\n  web: {build: app, image: 'shop:${SHOP_TAG}', configs: [motd]}\n" +
 			"  more: {image: 'busybox:1.37', profiles: [extra]}\nconfigs: {motd: {content: hello}}\n",
@@ -35,7 +36,7 @@ func composeTree(files map[string]string) map[string]string {
 
 func TestComposeBundle(t *testing.T) {
 	t.Setenv("SHOP_TAG", "7")
-	src, problems := Load(writeTree(t, composeTree(nil)))
+	src, problems := fleetdir.Load(writeTree(t, composeTree(nil)))
 	if len(problems) > 0 {
 		t.Fatal(lines(problems))
 	}
@@ -60,7 +61,7 @@ func TestComposeBundle(t *testing.T) {
 		t.Errorf("%d blobs, want the build context and the config", blobs)
 	}
 	// The next release keeps the content of the old manifest.
-	again, problems := Load(writeTree(t, composeTree(map[string]string{"shop/app/new": "x"})))
+	again, problems := fleetdir.Load(writeTree(t, composeTree(map[string]string{"shop/app/new": "x"})))
 	if len(problems) > 0 {
 		t.Fatal(lines(problems))
 	}
@@ -93,7 +94,7 @@ func TestComposeBundleProblems(t *testing.T) {
 		"outside":                  {map[string]string{"shop/bundle.yaml": "compose: ../compose.yaml\n"}, "leaves the bundle folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problems := Load(writeTree(t, composeTree(c.files)))
+			_, problems := fleetdir.Load(writeTree(t, composeTree(c.files)))
 			if got := lines(problems); !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q in it", got, c.want)
 			}

@@ -30,21 +30,6 @@ func packs() map[string][]fleet.Control {
 	return out
 }
 
-// expressions checks the fleet's own controls where they are declared.
-func (s *Source) expressions() []fleet.Finding {
-	var out []fleet.Finding
-	if s.Declaration.Compliance == nil {
-		return nil
-	}
-	for i, c := range s.Declaration.Compliance.Controls {
-		if err := compliance.Check(c.Expression); err != nil {
-			out = append(out, fleet.Finding{Path: []string{"compliance", "controls", strconv.Itoa(i), "expression"}, Severity: fleet.Error,
-				Message: fmt.Sprintf("control %q: %v: expected a CEL expression over host, bundle, container or file", c.ID, err)})
-		}
-	}
-	return out
-}
-
 // controls asks the static controls about the plan. A required one that fails is
 // an error.
 func (b *builder) controls() []fleet.Finding {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/compliance"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
 // sound is a Compose file that passes every control of container-baseline.
@@ -44,7 +45,7 @@ probes:
 func complianceDir(t *testing.T, declared, bundle, composeFile string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{FleetFile: complianceFleet + declared, "web/bundle.yaml": bundle, "web/compose.yaml": composeFile} {
+	for name, content := range map[string]string{fleetdir.FleetFile: complianceFleet + declared, "web/bundle.yaml": bundle, "web/compose.yaml": composeFile} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func complianceDir(t *testing.T, declared, bundle, composeFile string) string {
 
 func tryBuild(t *testing.T, dir string) (*Release, []Problem) {
 	t.Helper()
-	src, ps := Load(dir)
+	src, ps := fleetdir.Load(dir)
 	if Fatal(ps) {
 		return nil, ps
 	}

@@ -1,6 +1,5 @@
-// Package release turns a fleet folder into a signed release and back. It reads
-// what people write (Load), resolves it (Build), writes and reads release
-// folders, signs and refreshes them, and verifies a whole release the way
+// Package release turns what people wrote into a signed release and back. It
+// resolves a source into a release (Build), writes and reads release folders, signs and refreshes them, and verifies a whole release the way
 // servers and agents verify its parts.
 //
 // A release folder holds:
@@ -17,24 +16,7 @@
 // the same name with .payload.json at the end.
 package release
 
-import (
-	_ "embed"
-	"sync"
-
-	"github.com/steadyfleet/steady/internal/strictdoc"
-)
-
-//go:embed fleet.schema.json
-var fleetSchemaJSON []byte
-
-//go:embed bundle.schema.json
-var bundleSchemaJSON []byte
-
-// Most commands read no document: schemas are compiled when the first one is read.
-var (
-	fleetSchema  = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(fleetSchemaJSON) })
-	bundleSchema = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(bundleSchemaJSON) })
-)
+import "github.com/steadyfleet/steady/internal/strictdoc"
 
 // Problem is one finding, with its file, line and column.
 type Problem = strictdoc.Problem

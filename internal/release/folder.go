@@ -16,6 +16,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -90,7 +91,7 @@ var namesTaken = []struct {
 	{regexp.MustCompile(`^bundles/[0-9a-f]{64}\.json$`), trust.MaxBundle},
 	{regexp.MustCompile(`^budgets/[0-9a-f]{64}\.json$`), trust.MaxList},
 	{regexp.MustCompile(`^controls/[0-9a-f]{64}\.json$`), trust.MaxList},
-	{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), MaxBlob},
+	{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), fleetdir.MaxBlob},
 }
 
 // limitOf returns the cap of a file of a release folder in bytes; not ok when

@@ -4,10 +4,12 @@ import (
 	"crypto/ed25519"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -89,16 +91,16 @@ func example(t testing.TB, name string) string {
 	return dir
 }
 
-func load(t testing.TB, dir string) *Source {
+func load(t testing.TB, dir string) *fleetdir.Source {
 	t.Helper()
-	src, ps := Load(dir)
+	src, ps := fleetdir.Load(dir)
 	if len(ps) != 0 {
 		t.Fatalf("load %s:\n%s", dir, lines(ps))
 	}
 	return src
 }
 
-func build(t testing.TB, src *Source, o BuildOptions) *Release {
+func build(t testing.TB, src *fleetdir.Source, o BuildOptions) *Release {
 	t.Helper()
 	rel, ps := Build(src, o)
 	if Fatal(ps) {
@@ -108,7 +110,7 @@ func build(t testing.TB, src *Source, o BuildOptions) *Release {
 }
 
 // publish builds, writes and signs a release of the source.
-func publish(t testing.TB, k *keyset, src *Source, o BuildOptions) (string, *Release, *Verified) {
+func publish(t testing.TB, k *keyset, src *fleetdir.Source, o BuildOptions) (string, *Release, *Verified) {
 	t.Helper()
 	rel := build(t, src, o)
 	dir := filepath.Join(t.TempDir(), "release")
@@ -131,4 +133,28 @@ func edit(t testing.TB, path string, change func(string) string) {
 	if err := os.WriteFile(path, []byte(next), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func lines(ps []Problem) string {
+	var b strings.Builder
+	for _, p := range ps {
+		b.WriteString(p.String() + "\n")
+	}
+	return b.String()
+}
+
+// writeTree writes files below a new folder and returns it.
+func writeTree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		at := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

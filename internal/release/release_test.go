@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -51,7 +52,7 @@ func TestExamplesLoadBuildSignVerify(t *testing.T) {
 
 func TestSampleIsTheQuickstart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fleet")
-	written, err := Sample(dir)
+	written, err := fleetdir.Sample(dir)
 	if err != nil || len(written) != 5 {
 		t.Fatalf("wrote %v, error %v", written, err)
 	}
@@ -72,7 +73,7 @@ func TestSampleIsTheQuickstart(t *testing.T) {
 	if src := load(t, dir); len(src.Declaration.Hosts) != 6 {
 		t.Errorf("%d hosts", len(src.Declaration.Hosts))
 	}
-	if _, err := Sample(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, err := fleetdir.Sample(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("a second sample in the same folder gave %v", err)
 	}
 }
@@ -186,7 +187,7 @@ func TestMassChangeNeedsConsent(t *testing.T) {
 	fleetDir := example(t, "quickstart")
 	k := newKeys(t, "acme")
 	_, _, v1 := publish(t, k, load(t, fleetDir), BuildOptions{Ref: "r1", Now: t0})
-	fleetFile := filepath.Join(fleetDir, FleetFile)
+	fleetFile := filepath.Join(fleetDir, fleetdir.FleetFile)
 	edit(t, fleetFile, func(s string) string {
 		for _, h := range []string{"web-2", "web-3"} {
 			i := strings.Index(s, "  "+h+":")
@@ -419,7 +420,7 @@ func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
 	if err := os.Remove(stray); err != nil {
 		t.Fatal(err)
 	}
-	edit(t, filepath.Join(dir, FleetFile), func(s string) string { return s + "# changed\n" })
+	edit(t, filepath.Join(dir, fleetdir.FleetFile), func(s string) string { return s + "# changed\n" })
 	if got := build(t, load(t, dir), BuildOptions{Now: t0}).Ref; got != byHash || len(got) != 12 {
 		t.Errorf("changed checkout: ref %q, want the plan's hash %q", got, byHash)
 	}

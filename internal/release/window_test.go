@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/window"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
 const nights = `
@@ -25,7 +26,7 @@ maintenanceWindows:
 // windowed is the quickstart with maintenance windows.
 func windowed(t *testing.T, windows string) string {
 	dir := example(t, "quickstart")
-	edit(t, filepath.Join(dir, FleetFile), func(s string) string { return s + windows })
+	edit(t, filepath.Join(dir, fleetdir.FleetFile), func(s string) string { return s + windows })
 	return dir
 }
 
@@ -90,7 +91,7 @@ func TestWindowFindings(t *testing.T) {
 		"long":     {strings.Replace(nights, "0 2 * * MON-FRI", "0 2 1 1 *", 1), "at the earliest, in"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src, ps := Load(windowed(t, c.windows))
+			src, ps := fleetdir.Load(windowed(t, c.windows))
 			if !Fatal(ps) {
 				_, ps = Build(src, BuildOptions{Ref: "r1", Now: t0})
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/forecast"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/replay/history"
 )
 
@@ -36,10 +37,10 @@ func (luck) Behave(host string, _ *fleet.HostPlan) forecast.Behaviour {
 func kept(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := release.Sample(filepath.Join(dir, "fleet")); err != nil {
+	if _, err := fleetdir.Sample(filepath.Join(dir, "fleet")); err != nil {
 		t.Fatal(err)
 	}
-	src, _ := release.Load(filepath.Join(dir, "fleet"))
+	src, _ := fleetdir.Load(filepath.Join(dir, "fleet"))
 	rel, problems := release.Build(src, release.BuildOptions{Ref: "v1", Now: 1_800_000_000_000})
 	if rel == nil {
 		t.Fatal(problems)

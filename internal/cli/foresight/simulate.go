@@ -21,6 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/forecast"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/replay"
 )
 
@@ -148,9 +149,9 @@ func (a verbs) plans(args []string) (*release.Plans, error) {
 	if len(args) == 1 {
 		dir = args[0]
 	}
-	if filepath.Base(dir) == release.FleetFile {
+	if filepath.Base(dir) == fleetdir.FleetFile {
 		dir = filepath.Dir(dir)
-	} else if _, err := os.Stat(filepath.Join(dir, release.FleetFile)); err != nil {
+	} else if _, err := os.Stat(filepath.Join(dir, fleetdir.FleetFile)); err != nil {
 		root, fsys, err := release.Open(dir)
 		if err != nil {
 			return nil, exit.Bad(err)
@@ -159,7 +160,7 @@ func (a verbs) plans(args []string) (*release.Plans, error) {
 		p, err := release.PlansOf(fsys)
 		return p, exit.Bad(err)
 	}
-	src, problems := release.Load(dir)
+	src, problems := fleetdir.Load(dir)
 	var rel *release.Release
 	if src != nil && !release.Fatal(problems) {
 		var more []release.Problem

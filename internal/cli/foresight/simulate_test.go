@@ -13,16 +13,17 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/forecast"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
 // sampled forecasts the sample fleet.
 func sampled(t *testing.T, s forecast.Assumptions) *forecast.Report {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := release.Sample(dir); err != nil {
+	if _, err := fleetdir.Sample(dir); err != nil {
 		t.Fatal(err)
 	}
-	src, problems := release.Load(dir)
+	src, problems := fleetdir.Load(dir)
 	rel, more := release.Build(src, release.BuildOptions{Ref: "v1", Now: 1_800_000_000_000})
 	if rel == nil {
 		t.Fatal(problems, more)

@@ -13,7 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -90,7 +90,7 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 }
 
 func (a verbs) fleetName(dir string) (string, error) {
-	src, problems := release.Load(dir)
+	src, problems := fleetdir.Load(dir)
 	if src == nil || src.Declaration.Metadata.Name == "" {
 		for _, p := range problems {
 			fmt.Fprintln(a.Err, p)

@@ -1,11 +1,15 @@
-package release
+// Package fleetdir reads the folder in which people declare a fleet: fleet.yaml and
+// the bundles it names, each finding with its place.
+package fleetdir
 
 import (
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 
+	"github.com/steadyfleet/steady/internal/compliance"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release/confined"
@@ -22,12 +26,12 @@ type Source struct {
 	Dir         string
 	Declaration fleet.Declaration
 	// Bundles are by declared name; "" is the empty bundle of hosts without one.
-	Bundles map[string]SourceBundle
+	Bundles map[string]Bundle
 	doc     *strictdoc.Doc
 }
 
-// SourceBundle is one bundle folder as read.
-type SourceBundle struct {
+// Bundle is one bundle folder as read.
+type Bundle struct {
 	Bundle fleet.Bundle
 	Bytes  []byte // canonical
 	Digest digest.Digest
@@ -38,21 +42,21 @@ type SourceBundle struct {
 // Load reads and checks the fleet folder dir. It gives one problem per finding,
 // ordered by file and position. The source is nil when the declaration could
 // not be read at all.
-func Load(dir string) (*Source, []Problem) {
+func Load(dir string) (*Source, []strictdoc.Problem) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, []Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", confined.Cause(err), FleetFile)}}
+		return nil, []strictdoc.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", confined.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
 	data, err := confined.File(root, FleetFile, strictdoc.MaxBytes)
 	if err != nil {
-		return nil, []Problem{{File: FleetFile, Message: fmt.Sprintf("%v: expected the declaration of a fleet; steady init makes one", err)}}
+		return nil, []strictdoc.Problem{{File: FleetFile, Message: fmt.Sprintf("%v: expected the declaration of a fleet; steady init makes one", err)}}
 	}
 	doc, problems := strictdoc.Parse(FleetFile, data)
 	if doc == nil {
 		return nil, problems
 	}
-	src := &Source{Dir: dir, doc: doc, Bundles: map[string]SourceBundle{}}
+	src := &Source{Dir: dir, doc: doc, Bundles: map[string]Bundle{}}
 	ok, found := decodeChecked(doc, fleetSchema(), problems, &src.Declaration)
 	problems = append(problems, found...)
 	if ok {
@@ -63,28 +67,47 @@ func Load(dir string) (*Source, []Problem) {
 	return src, strictdoc.Sort(problems)
 }
 
+// expressions checks the fleet's own controls where they are declared.
+func (s *Source) expressions() []fleet.Finding {
+	var out []fleet.Finding
+	if s.Declaration.Compliance == nil {
+		return nil
+	}
+	for i, c := range s.Declaration.Compliance.Controls {
+		if err := compliance.Check(c.Expression); err != nil {
+			out = append(out, fleet.Finding{Path: []string{"compliance", "controls", strconv.Itoa(i), "expression"}, Severity: fleet.Error,
+				Message: fmt.Sprintf("control %q: %v: expected a CEL expression over host, bundle, container or file", c.ID, err)})
+		}
+	}
+	return out
+}
+
+// Place turns findings about the declaration into problems, leaving out those at
+// a place where a known problem already says what is wrong.
+func (s *Source) Place(known []strictdoc.Problem, findings []fleet.Finding) []strictdoc.Problem {
+	return place(s.doc, known, findings)
+}
+
 // decodeChecked runs the schema and fills into. With problems it still fills
 // what it can, so that further checks find more in the same run.
-func decodeChecked(doc *strictdoc.Doc, schema *strictdoc.Schema, before []Problem, into any) (bool, []Problem) {
+func decodeChecked(doc *strictdoc.Doc, schema *strictdoc.Schema, before []strictdoc.Problem, into any) (bool, []strictdoc.Problem) {
 	problems := doc.Check(schema)
 	if len(problems)+len(before) > 0 {
 		return doc.DecodeKnown(into) == nil, problems
 	}
 	if err := doc.Decode(into); err != nil {
-		return false, []Problem{doc.At(nil, fmt.Sprintf("the document does not decode: %v: expected what the schema describes", err))}
+		return false, []strictdoc.Problem{doc.At(nil, fmt.Sprintf("the document does not decode: %v: expected what the schema describes", err))}
 	}
 	return true, nil
 }
 
-// place turns findings into problems, leaving out those at a place where
-// another problem already says what is wrong.
-func place(doc *strictdoc.Doc, known []Problem, findings []fleet.Finding) []Problem {
+func place(doc *strictdoc.Doc, known []strictdoc.Problem, findings []fleet.Finding) []strictdoc.Problem {
 	type spot struct{ line, column int }
 	taken := map[spot]bool{}
 	for _, p := range known {
 		taken[spot{p.Line, p.Column}] = true
 	}
-	var out []Problem
+	var out []strictdoc.Problem
 	for _, f := range findings {
 		p := doc.At(f.Path, f.Message)
 		p.IsWarning = f.Severity == fleet.Warning
@@ -95,11 +118,11 @@ func place(doc *strictdoc.Doc, known []Problem, findings []fleet.Finding) []Prob
 	return out
 }
 
-func (s *Source) loadBundles(root *os.Root) []Problem {
-	var problems []Problem
+func (s *Source) loadBundles(root *os.Root) []strictdoc.Problem {
+	var problems []strictdoc.Problem
 	empty, err := sealBundle(fleet.Bundle{Name: fleet.EmptyBundle}, nil, nil)
 	if err != nil {
-		return []Problem{s.doc.At([]string{"bundles"}, fmt.Sprintf("the empty bundle does not encode: %v", err))}
+		return []strictdoc.Problem{s.doc.At([]string{"bundles"}, fmt.Sprintf("the empty bundle does not encode: %v", err))}
 	}
 	s.Bundles[""] = empty
 	for _, name := range slices.Sorted(maps.Keys(s.Declaration.Bundles)) {
@@ -113,7 +136,7 @@ func (s *Source) loadBundles(root *os.Root) []Problem {
 		b, found := loadBundle(folder, name, path)
 		folder.Close()
 		problems = append(problems, found...)
-		if !Fatal(found) {
+		if !strictdoc.Fatal(found) {
 			s.Bundles[name] = b
 		}
 	}

@@ -1,4 +1,4 @@
-package release
+package fleetdir
 
 import (
 	"encoding/json"
@@ -76,7 +76,7 @@ type stepDecl struct {
 type bundleLoader struct {
 	root     *os.Root
 	doc      *strictdoc.Doc
-	problems []Problem
+	problems []strictdoc.Problem
 }
 
 func (l *bundleLoader) addf(at []string, format string, args ...any) {
@@ -84,22 +84,22 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 }
 
 // loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
+func loadBundle(root *os.Root, name, at string) (Bundle, []strictdoc.Problem) {
 	file := path.Join(at, BundleFile)
 	data, err := confined.File(root, BundleFile, strictdoc.MaxBytes)
 	if err != nil {
-		return SourceBundle{}, []Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
+		return Bundle{}, []strictdoc.Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
 	}
 	doc, problems := strictdoc.Parse(file, data)
 	if doc == nil {
-		return SourceBundle{}, problems
+		return Bundle{}, problems
 	}
 	l := &bundleLoader{root: root, doc: doc}
 	var decl bundleDecl
 	ok, found := decodeChecked(doc, bundleSchema(), problems, &decl)
 	l.problems = append(problems, found...)
 	if !ok {
-		return SourceBundle{}, l.problems
+		return Bundle{}, l.problems
 	}
 	l.problems = append(l.problems, place(doc, l.problems, fleet.ValidateProbes([]string{"probes"}, decl.Probes))...)
 	b := fleet.Bundle{Name: name}
@@ -114,8 +114,8 @@ func loadBundle(root *os.Root, name, at string) (SourceBundle, []Problem) {
 	b.Exec = l.steps(decl.Exec)
 	l.system(&b, decl.System, blobs)
 	l.containers(&b, &decl, at, blobs)
-	if Fatal(l.problems) {
-		return SourceBundle{}, l.problems
+	if strictdoc.Fatal(l.problems) {
+		return Bundle{}, l.problems
 	}
 	sealed, err := sealBundle(b, decl.Probes, blobs)
 	if err != nil {
@@ -221,7 +221,7 @@ func (l *bundleLoader) uniquePaths(files []fileDecl) {
 func list(v []string) []string { return append([]string{}, v...) }
 
 // sealBundle gives the bundle its canonical bytes and digest.
-func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][]byte) (SourceBundle, error) {
+func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][]byte) (Bundle, error) {
 	b.Type = fleet.TypeBundle
 	b.Files = append([]fleet.File{}, b.Files...)
 	b.Exec = append([]fleet.Exec{}, b.Exec...)
@@ -234,10 +234,10 @@ func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][
 	slices.SortFunc(b.Files, func(x, y fleet.File) int { return strings.Compare(x.Path, y.Path) })
 	raw, err := trust.Canonical(b)
 	if err != nil {
-		return SourceBundle{}, err
+		return Bundle{}, err
 	}
 	if len(raw) > trust.MaxBundle {
-		return SourceBundle{}, fmt.Errorf("its description has %d bytes, at most %d are taken", len(raw), trust.MaxBundle)
+		return Bundle{}, fmt.Errorf("its description has %d bytes, at most %d are taken", len(raw), trust.MaxBundle)
 	}
-	return SourceBundle{Bundle: b, Bytes: raw, Digest: digest.Of(raw), Probes: probes, Blobs: blobs}, nil
+	return Bundle{Bundle: b, Bytes: raw, Digest: digest.Of(raw), Probes: probes, Blobs: blobs}, nil
 }

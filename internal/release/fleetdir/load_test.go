@@ -1,4 +1,4 @@
-package release
+package fleetdir_test
 
 import (
 	"flag"
@@ -9,11 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/strictdoc"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected problems in testdata/bad")
 
-func lines(ps []Problem) string {
+func lines(ps []strictdoc.Problem) string {
 	var b strings.Builder
 	for _, p := range ps {
 		b.WriteString(p.String() + "\n")
@@ -57,7 +61,7 @@ func TestBadInput(t *testing.T) {
 				}
 				files[f.Name] = string(f.Data)
 			}
-			_, problems := Load(writeTree(t, files))
+			_, problems := fleetdir.Load(writeTree(t, files))
 			got := lines(problems)
 			if *update {
 				ar.Files[wantAt].Data = []byte(got)
@@ -78,17 +82,17 @@ func TestBadInput(t *testing.T) {
 
 func TestLoadWithoutFolderOrFile(t *testing.T) {
 	dir := t.TempDir()
-	if _, ps := Load(filepath.Join(dir, "gone")); len(ps) != 1 || !strings.Contains(ps[0].String(), "expected a folder with fleet.yaml") {
+	if _, ps := fleetdir.Load(filepath.Join(dir, "gone")); len(ps) != 1 || !strings.Contains(ps[0].String(), "expected a folder with fleet.yaml") {
 		t.Errorf("a missing folder gave %q", lines(ps))
 	}
-	if _, ps := Load(dir); len(ps) != 1 || !strings.HasPrefix(ps[0].String(), `fleet.yaml: "fleet.yaml" cannot be read`) {
+	if _, ps := fleetdir.Load(dir); len(ps) != 1 || !strings.HasPrefix(ps[0].String(), `fleet.yaml: "fleet.yaml" cannot be read`) {
 		t.Errorf("a missing file gave %q", lines(ps))
 	}
 }
 
 func TestLoadCapsTheFile(t *testing.T) {
-	dir := writeTree(t, map[string]string{FleetFile: "# " + strings.Repeat("x", 8<<20)})
-	if _, ps := Load(dir); len(ps) != 1 || !strings.Contains(ps[0].String(), "at most 8388608 are taken") {
+	dir := writeTree(t, map[string]string{fleetdir.FleetFile: "# " + strings.Repeat("x", 8<<20)})
+	if _, ps := fleetdir.Load(dir); len(ps) != 1 || !strings.Contains(ps[0].String(), "at most 8388608 are taken") {
 		t.Errorf("got %q", lines(ps))
 	}
 }
@@ -99,13 +103,13 @@ func TestLoadKeepsInsideTheFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := writeTree(t, map[string]string{
-		FleetFile:         strings.Replace(jsonFleet, `"name":"acme"`, `"name":"links"`, 1),
-		"web/bundle.yaml": "files:\n  - {path: a, source: link}\n",
+		fleetdir.FleetFile: strings.Replace(jsonFleet, `"name":"acme"`, `"name":"links"`, 1),
+		"web/bundle.yaml":  "files:\n  - {path: a, source: link}\n",
 	})
 	if err := os.Symlink(secret, filepath.Join(dir, "web", "link")); err != nil {
 		t.Fatal(err)
 	}
-	_, ps := Load(dir)
+	_, ps := fleetdir.Load(dir)
 	if want := `web/bundle.yaml:2:23: "link" cannot be read: path escapes from parent: expected a file inside the bundle folder` + "\n"; lines(ps) != want {
 		t.Errorf("got  %swant %s", lines(ps), want)
 	}
@@ -118,8 +122,8 @@ const jsonFleet = `{"apiVersion":"steady/v1","kind":"Fleet","metadata":{"name":"
  "bundles":{"web":{"path":"web"}}}`
 
 func TestLoadTakesJSON(t *testing.T) {
-	dir := writeTree(t, map[string]string{FleetFile: jsonFleet, "web/bundle.yaml": `{"files":[{"path":"a","content":"x"}]}`})
-	src, ps := Load(dir)
+	dir := writeTree(t, map[string]string{fleetdir.FleetFile: jsonFleet, "web/bundle.yaml": `{"files":[{"path":"a","content":"x"}]}`})
+	src, ps := fleetdir.Load(dir)
 	if len(ps) != 0 {
 		t.Fatalf("problems: %s", lines(ps))
 	}
@@ -130,7 +134,7 @@ func TestLoadTakesJSON(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	for _, name := range []string{"quickstart/fleet.yaml", "edge/fleet.yaml"} {
-		raw, err := os.ReadFile(filepath.Join(examplesDir, name))
+		raw, err := os.ReadFile(filepath.Join("../../../examples", name))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -140,11 +144,11 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("hosts: {a: &a {b: *a}}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, FleetFile), raw, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fleetdir.FleetFile), raw, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		src, ps := Load(dir)
-		if src == nil && !Fatal(ps) {
+		src, ps := fleetdir.Load(dir)
+		if src == nil && !strictdoc.Fatal(ps) {
 			t.Fatal("nothing was loaded and nothing is said to be wrong")
 		}
 		for _, p := range ps {
@@ -152,8 +156,8 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("a problem without a place: %+v", p)
 			}
 		}
-		if src != nil && !Fatal(ps) {
-			if rel, ps := Build(src, BuildOptions{Ref: "r1", Now: 1}); rel == nil && !Fatal(ps) {
+		if src != nil && !strictdoc.Fatal(ps) {
+			if rel, ps := release.Build(src, release.BuildOptions{Ref: "r1", Now: 1}); rel == nil && !strictdoc.Fatal(ps) {
 				t.Fatal("nothing was built and nothing is said to be wrong")
 			}
 		}
