@@ -272,3 +272,39 @@ func TestAgentsOfOneNameUnderTwoPrefixes(t *testing.T) {
 	w.converged()
 	same("after a removal")
 }
+
+// TestRenamedWorkspaceIsFoundByItsNewName: the declaration gives a workspace another
+// title. Its container is renamed and runs on, and everything that asks for the
+// workspace by its name still finds it: commands, measures, snapshots and an agent
+// that has just started.
+func TestRenamedWorkspaceIsFoundByItsNewName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	set := container.Set{Images: []container.Image{plain("base")},
+		Workspaces: []container.Workspace{{Name: "web", Title: "before", Image: "base", Command: sleeper("here")}}}
+	w.start()
+	w.declare(set)
+	w.converged()
+	id, _, err := w.a.host.Find(w.ctx, "web")
+	w.ok(err)
+	set.Workspaces[0].Title = "after"
+	set.Snapshots = []container.Snapshot{{Name: "copy", Workspace: "web", Take: 1}}
+	found := func(when string) {
+		t.Helper()
+		w.converged()
+		if now, err := w.a.host.FindRunning(w.ctx, "web"); now != id || err != nil {
+			t.Errorf("%s, %.12s %v is found, expected %.12s", when, now, err, id)
+		}
+		if list, err := w.a.host.Targets(w.ctx); err != nil || len(list) != 1 || list[0].ID != id {
+			t.Errorf("%s, %+v %v is measured", when, list, err)
+		}
+	}
+	w.declare(set)
+	found("renamed")
+	if x := w.inspect(id); x.Name != "/"+w.owner.Title("after") {
+		t.Errorf("it is named %s", x.Name)
+	}
+	w.halt(w.a)
+	w.start()
+	found("after a restart of the agent")
+}

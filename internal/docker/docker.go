@@ -141,7 +141,7 @@ func (h *Host) register(images *ledger.File) error {
 	h.networks = network.New(network.Options{Engine: o.Engine, Owner: o.Owner, Digest: form.Keyed(o.Key), Declared: h.declared(container.KindNetwork)})
 	h.volumes = volume.New(volume.Options{Engine: o.Engine, Owner: o.Owner, Digest: form.Keyed(o.Key), AllowDelete: o.AllowVolumeDelete, Declared: h.declared(container.KindVolume)})
 	h.snapshots = snapshot.New(snapshot.Options{
-		Engine: o.Engine, Owner: o.Owner, Ledger: images, Settled: h.settled, Secrets: h.secretsOf, Snapshotting: h.snapshotting,
+		Engine: o.Engine, Owner: o.Owner, Ledger: images, Running: h.running, Settled: h.settled, Secrets: h.secretsOf, Snapshotting: h.snapshotting,
 		Space: h.guard, Now: o.Now,
 	})
 	p := h.policies()

@@ -38,6 +38,18 @@ func (h *Host) row(ctx context.Context, kind, name string) (*engine.Row, error) 
 	return nil, nil
 }
 
+// running is the container in a workspace's place if it runs, or empty.
+func (h *Host) running(ctx context.Context, name string) (id string, err error) {
+	id, running, err := h.Find(ctx, name)
+	switch {
+	case errors.Is(err, ErrNoWorkspace):
+		return "", nil
+	case err != nil || !running:
+		return "", err
+	}
+	return id, nil
+}
+
 // settled reports whether a workspace's deployment is over.
 func (h *Host) settled(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

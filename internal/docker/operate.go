@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/output"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -23,18 +21,14 @@ var (
 
 // Find is the container in a workspace's place, and whether it runs.
 func (h *Host) Find(ctx context.Context, name string) (id string, running bool, err error) {
-	o := h.o.Owner
-	list, err := h.o.Engine.ContainerList(ctx, true, ownership.LabelOwner+"="+o.ID(),
-		ownership.LabelKind+"="+container.KindWorkspace, ownership.LabelName+"="+name)
-	if err != nil {
+	c, err := h.workspaces.Find(ctx, name)
+	switch {
+	case err != nil:
 		return "", false, err
+	case c == nil:
+		return "", false, fmt.Errorf("%w: %s", ErrNoWorkspace, name)
 	}
-	for _, c := range list {
-		if title := c.Labels[ownership.LabelTitle]; o.Gave(title) && slices.Contains(c.Names, "/"+title) {
-			return c.ID, c.State == "running", nil
-		}
-	}
-	return "", false, fmt.Errorf("%w: %s", ErrNoWorkspace, name)
+	return c.ID, c.State == "running", nil
 }
 
 // FindRunning is the container in a workspace's place, which has to run.

@@ -37,6 +37,18 @@ func Name(title string, replica int, r Role) string {
 	return title
 }
 
+// Beside reports whether a name is one that a container has while it replaces another
+// or is replaced; see Name.
+func Beside(name string) bool {
+	parts := strings.Split(name, ".")
+	if len(parts) < 3 {
+		return false
+	}
+	replica, err := strconv.Atoi(parts[len(parts)-2])
+	role := Role(parts[len(parts)-1])
+	return err == nil && replica > 0 && (role == New || role == Old)
+}
+
 // RoleOf reads the role from a container's name, the declared title, the title
 // that it was made for and its replica.
 func RoleOf(name, title, madeFor string, replica int) Role {

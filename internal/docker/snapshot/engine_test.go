@@ -20,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/managertest"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/docker/snapshot"
+	"github.com/steadyfleet/steady/internal/docker/workspace"
 )
 
 func TestMain(m *testing.M) { dockertest.Main(m) }
@@ -49,6 +50,7 @@ func begin(t *testing.T) *lab {
 	book, err := ledger.Open(filepath.Join(t.TempDir(), "images"))
 	l.must(err)
 	l.manager = snapshot.New(snapshot.Options{Engine: e, Owner: l.owner, Ledger: book,
+		Running:      l.running,
 		Settled:      func(string) bool { return l.settled },
 		Secrets:      func(string) (snapshot.Secrets, bool) { return l.secrets, true },
 		Snapshotting: func(_ string, on bool) { l.states = append(l.states, on) }})
@@ -87,6 +89,20 @@ func (l *lab) workspace(name string, env []string, cmd ...string) string {
 	_, err = l.api.ContainerStart(l.ctx, c.ID, client.ContainerStartOptions{})
 	l.must(err)
 	return c.ID
+}
+
+// unknown is the ledger of an agent that made none of the containers.
+type unknown struct{ workspace.Ledger }
+
+func (unknown) Baseline(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
+
+// running finds a workspace as its manager does.
+func (l *lab) running(ctx context.Context, name string) (string, error) {
+	c, err := workspace.New(workspace.Options{Engine: l.engine, Owner: l.owner, Ledger: unknown{}}).Find(ctx, name)
+	if err != nil || c == nil || c.State != container.StateRunning {
+		return "", err
+	}
+	return c.ID, nil
 }
 
 // raw is what the engine says of an image, with fields that clients leave out.

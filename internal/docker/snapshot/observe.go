@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/moby/moby/api/types/container"
-
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/fault"
 	"github.com/steadyfleet/steady/internal/docker/ledger"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -108,7 +105,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 		return o, nil
 	}
 	o.Settled = m.o.Settled(n.Workspace)
-	if o.Container, err = m.running(ctx, n.Workspace); err != nil {
+	if o.Container, err = m.o.Running(ctx, n.Workspace); err != nil {
 		return o, fault.Of(ctx, err)
 	}
 	if m.o.Space != nil {
@@ -123,23 +120,6 @@ func (o *Observed) done(n *spec.Snapshot) bool {
 
 func (m *Manager) ours(labels map[string]string, n *spec.Snapshot) bool {
 	return labels[labelOwner] == m.o.Owner.ID() && labels[labelName] == n.Name && labels[labelWorkspace] == n.Workspace
-}
-
-// running finds the container of a workspace that runs under its own name.
-func (m *Manager) running(ctx context.Context, workspace string) (string, error) {
-	list, err := m.o.Engine.ContainerList(ctx, false, ownership.LabelOwner+"="+m.o.Owner.ID(),
-		ownership.LabelKind+"="+spec.KindWorkspace, ownership.LabelName+"="+workspace)
-	if err != nil {
-		return "", err
-	}
-	for _, c := range list {
-		for _, name := range c.Names {
-			if m.o.Owner.Gave(name) && name == "/"+c.Labels[ownership.LabelTitle] && c.State == container.StateRunning {
-				return c.ID, nil
-			}
-		}
-	}
-	return "", nil
 }
 
 // soon is when something is looked at again that is on its way.

@@ -56,6 +56,9 @@ type Options struct {
 	Engine Engine
 	Owner  ownership.Owner
 	Ledger Ledger
+	// Running finds the container of a workspace that runs under its own name; empty
+	// when none does.
+	Running func(ctx context.Context, workspace string) (id string, err error)
 	// Settled says whether a workspace's deployment is over; nil: always.
 	Settled func(workspace string) bool
 	// Secrets lists a workspace's secrets; false if it is not known, then nothing

@@ -7,9 +7,47 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 )
+
+// Find is the container in the place of a workspace, or nil: it is not one that a
+// replacement works with.
+func (m *Manager) Find(ctx context.Context, name string) (*container.Summary, error) {
+	list, err := m.o.Engine.ContainerList(ctx, true, m.labels(name)...)
+	if err != nil {
+		return nil, err
+	}
+	list, err = m.inPlace(ctx, list)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// inPlace picks the containers that have their workspace's name: the one that they were
+// made with, or, after those, one that a change of the title gave them. A name proves
+// nothing there, so the very container has to be known to the ledger.
+func (m *Manager) inPlace(ctx context.Context, list []container.Summary) (named []container.Summary, err error) {
+	var renamed []container.Summary
+	for _, s := range list {
+		made := s.Labels[ownership.LabelTitle]
+		switch {
+		case m.o.Owner.Gave(made) && slices.Contains(s.Names, "/"+made):
+			named = append(named, s)
+		case slices.ContainsFunc(s.Names, func(n string) bool { return m.o.Owner.Gave(n) && !core.Beside(n) }):
+			_, known, err := m.o.Ledger.Baseline(ctx, s.ID)
+			if err != nil {
+				return nil, err
+			}
+			if known {
+				renamed = append(renamed, s)
+			}
+		}
+	}
+	return append(named, renamed...), nil
+}
 
 // Process is a running container of a workspace.
 type Process struct {
@@ -26,11 +64,12 @@ func (m *Manager) Processes(ctx context.Context) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if list, err = m.inPlace(ctx, list); err != nil {
+		return nil, err
+	}
 	named := make([]*container.Summary, 0, len(list))
 	for i := range list {
-		if title := list[i].Labels[ownership.LabelTitle]; m.o.Owner.Gave(title) && slices.Contains(list[i].Names, "/"+title) {
-			named = append(named, &list[i])
-		}
+		named = append(named, &list[i])
 	}
 	m.cache.Refresh(ctx, slices.Clone(named))
 	out := make([]Process, 0, len(named))
