@@ -21,7 +21,7 @@ const (
 )
 
 // Owner is this host on its engine. Two agents on one engine have different
-// prefixes.
+// prefixes, neither of which begins with the other.
 type Owner struct {
 	Fleet, Host string
 	// Prefix comes before every name that the agent gives, such as "edge-1.".
