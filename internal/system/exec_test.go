@@ -1,6 +1,9 @@
 package system
 
 import (
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -51,21 +54,29 @@ func TestRunKeepsTheEndOfLongOutput(t *testing.T) {
 	}
 }
 
-// TestTimeoutKillsTheChildren starts a grandchild that would write a file.
+// TestTimeoutKillsTheChildren starts a grandchild that would go on for ever.
 func TestTimeoutKillsTheChildren(t *testing.T) {
 	dir := t.TempDir()
-	o, err := Run(t.Context(), Command{
-		Argv: sh("(while :; do echo x >> alive; read y < pipe; done) & echo $! > child; while :; do sleep 60; done"),
-		Dir:  dir, Env: Environment(dir, "h", ""), Timeout: 200 * clock.Millisecond,
-	})
-	if err != nil || !o.TimedOut {
-		t.Fatalf("%+v, %v", o, err)
+	var pid []byte
+	// The time is doubled until there is a grandchild before it is up.
+	for timeout := 50 * clock.Millisecond; len(pid) == 0; timeout *= 2 {
+		o, err := Run(t.Context(), Command{
+			Argv: sh("(while :; do sleep 60; done) & echo $! > new; mv new child; while :; do sleep 60; done"),
+			Dir:  dir, Env: Environment(dir, "h", ""), Timeout: timeout,
+		})
+		if errors.Is(err, context.DeadlineExceeded) && timeout < clock.Minute {
+			continue // it was up before the shell was started
+		}
+		if err != nil || !o.TimedOut {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		if pid, err = os.ReadFile(dir + "/child"); err != nil && (!errors.Is(err, fs.ErrNotExist) || timeout > clock.Minute) {
+			t.Fatal(err)
+		}
 	}
-	pid, err := os.ReadFile(dir + "/child")
-	must(t, err)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(10 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		if err != nil || strings.Contains(string(stat), ") Z ") {
