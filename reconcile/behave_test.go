@@ -15,7 +15,8 @@ import (
 )
 
 // inBubble runs f with a lab of its own in fake time. setup changes the lab
-// before its first process starts.
+// before its first process starts. The start is over when f begins: it would look at
+// what f sets a second time, and SQLite's wait for its transactions takes fake time.
 func inBubble(t *testing.T, setup func(*lab), f func(*lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,6 +26,7 @@ func inBubble(t *testing.T, setup func(*lab), f func(*lab)) {
 			setup(l)
 		}
 		l.start()
+		synctest.Wait()
 		f(l)
 		l.invariants()
 	})

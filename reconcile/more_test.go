@@ -61,6 +61,7 @@ func runOdd(t *testing.T, m reconcile.Manager[leaf, int], p engine.Policy, durin
 				t.Error(err)
 			}
 		}()
+		synctest.Wait() // the start finds nothing to look at
 		if _, err := loop.Apply(ctx, engine.Upsert(oddRef, leaf{"x"}), hand); err != nil {
 			t.Error(err)
 			return
@@ -203,7 +204,6 @@ func TestP12SameLifeSameHistory(t *testing.T) {
 	run := func() (out string) {
 		inBubble(t, func(l *lab) { l.opts = append(l.opts, reconcile.WithWorkers(1)) }, func(l *lab) {
 			l.w.breakLeaf("b", fails, lies, nothing)
-			pass(time.Second) // the loop has started: its first listing finds nothing
 			l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b", "c"}}))
 			pass(10 * time.Minute)
 			l.w.set("c", "by hand")
