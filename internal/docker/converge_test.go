@@ -102,8 +102,10 @@ var byHand = []struct {
 		return err
 	}},
 	{"pause", someWorkspaces, func(w *world, n string) error {
-		_, err := w.api.ContainerPause(w.ctx, n, client.ContainerPauseOptions{})
-		return err
+		return dockertest.Pause(func() error {
+			_, err := w.api.ContainerPause(w.ctx, n, client.ContainerPauseOptions{})
+			return err
+		})
 	}},
 	{"remove", someWorkspaces, func(w *world, n string) error {
 		_, err := w.api.ContainerRemove(w.ctx, n, client.ContainerRemoveOptions{Force: true})

@@ -143,7 +143,7 @@ func TestContainerLife(t *testing.T) {
 	must(t, f.ContainerStart(ctx, id))
 	must(t, f.ContainerStart(ctx, id)) // runs already
 	status("running")
-	must(t, f.ContainerPause(ctx, id))
+	must(t, dockertest.Pause(func() error { return f.ContainerPause(ctx, id) }))
 	status("paused")
 	must(t, f.ContainerUnpause(ctx, id))
 	status("running")

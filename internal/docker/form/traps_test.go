@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	core "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/form"
 )
 
@@ -375,12 +376,14 @@ func TestTrap16_PausedAndKilled(t *testing.T) {
 	if r := form.Run(w.inspect(t, id)); r.State != form.Running || !r.Up() || r.StartedAt.IsZero() {
 		t.Errorf("started: %+v", r)
 	}
-	_, err := w.api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{})
-	w.ok(err)
+	w.ok(dockertest.Pause(func() error {
+		_, err := w.api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{})
+		return err
+	}))
 	if r := form.Run(w.inspect(t, id)); r.State != form.Paused || !r.Up() {
 		t.Errorf("paused: %+v", r)
 	}
-	_, err = w.api.ContainerUnpause(t.Context(), id, client.ContainerUnpauseOptions{})
+	_, err := w.api.ContainerUnpause(t.Context(), id, client.ContainerUnpauseOptions{})
 	w.ok(err)
 	wait := w.api.ContainerWait(t.Context(), id, client.ContainerWaitOptions{})
 	_, err = w.api.ContainerKill(t.Context(), id, client.ContainerKillOptions{})

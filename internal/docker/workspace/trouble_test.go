@@ -140,6 +140,7 @@ func TestObserveAll(t *testing.T) {
 		w.ok(err)
 		return all[w.r.Ref], w.e.Calls().Reads - before
 	}
+	w.hear(func(daemon.Event) {}) // of what made it, nothing comes between the looks
 	seen()
 	o, calls := seen()
 	if calls != 1 || len(o.Seen.Containers) != 1 || o.Generation != w.r.Generation {
@@ -151,12 +152,11 @@ func TestObserveAll(t *testing.T) {
 	for len(w.events) > 0 {
 		<-w.events
 	}
-	_, err := w.api.ContainerPause(t.Context(), w.n.Name("web"), client.ContainerPauseOptions{})
-	w.ok(err)
+	w.ok(byHand["pause"](t.Context(), w, w.box("web")))
 	if o, _ := seen(); o.Seen.Containers[0].State != "paused" {
 		t.Errorf("paused: %+v", o)
 	}
-	_, err = w.api.ContainerUnpause(t.Context(), w.n.Name("web"), client.ContainerUnpauseOptions{})
+	_, err := w.api.ContainerUnpause(t.Context(), w.n.Name("web"), client.ContainerUnpauseOptions{})
 	w.ok(err)
 	_, err = w.api.NetworkDisconnect(t.Context(), w.n.Name("net"), client.NetworkDisconnectOptions{Container: w.n.Name("web"), Force: true})
 	w.ok(err)
@@ -269,7 +269,7 @@ func TestStartFirstRefusesNothing(t *testing.T) {
 	}
 	w.want(func(d *workspace.Desired) {
 		d.Spec.Workspace.Command = serve("one")
-		d.Spec.Workspace.Health = &spec.Health{Test: []string{"CMD-SHELL", "wget -qO- http://127.0.0.1:8080/"}, Interval: 200, Timeout: clock.Minute, Retries: 5}
+		d.Spec.Workspace.Health = &spec.Health{Test: []string{"CMD-SHELL", "wget -qO- http://127.0.0.1:8080/"}, Interval: 200, Timeout: clock.Minute, Retries: 100}
 	})
 	w.converge("create")
 	r.mu.Lock()

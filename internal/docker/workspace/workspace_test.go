@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -14,6 +15,7 @@ import (
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/reconcile"
@@ -185,7 +187,9 @@ func TestFailingReplacement(t *testing.T) {
 			w.converge("create")
 			before := w.one()
 			w.run("sh", "-c", "echo kept >/data/f")
-			w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = command })
+			w.want(func(d *workspace.Desired) { // it is given the time to fail
+				d.Spec.Workspace.Command, d.Spec.Workspace.Update.Monitor = command, clock.Hour
+			})
 			got := w.until(func(d engine.Decision, err error) bool { return err != nil })
 			if !strings.Contains(got.Error(), string(workspace.CodeRolledBack)) || name == "ends" && !strings.Contains(got.Error(), "no database") {
 				t.Errorf("error: %v", got)
@@ -298,8 +302,10 @@ var byHand = map[string]func(ctx context.Context, w *world, c container.InspectR
 		}
 	},
 	"pause": func(ctx context.Context, w *world, c container.InspectResponse) error {
-		_, err := w.api.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{})
-		return err
+		return dockertest.Pause(func() error {
+			_, err := w.api.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{})
+			return err
+		})
 	},
 	"rename": func(ctx context.Context, w *world, c container.InspectResponse) error {
 		_, err := w.api.ContainerRename(ctx, c.ID, client.ContainerRenameOptions{NewName: w.n.Name("mine")})
@@ -487,11 +493,12 @@ func (w *world) neverTwo() {
 	w.runs = running
 }
 
-// race takes turns beside others until all is as desired.
+// race takes turns beside others until all is as desired. They come fast: what one
+// agent is at may take the engine as long as hundreds of looks of another.
 func (w *world) race() {
 	ctx := w.t.Context()
 	var last engine.Decision
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		o, err := w.m.Observe(ctx, w.r)
 		if err != nil {
 			continue // somebody removed what was looked at
