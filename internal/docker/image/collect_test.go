@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/disk"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -190,13 +192,13 @@ func (p *pool) TryEnter(string) (func(), bool) {
 
 func TestNoRoomAndNoTurnAreWaitedFor(t *testing.T) {
 	l := begin(t)
-	disk, builds := &full{"no room"}, &pool{}
-	l.options.Space, l.options.Builds = disk, builds
+	space, builds := &full{"no room"}, &pool{}
+	l.options.Space, l.options.Builds = space, builds
 	l.manager = image.New(l.options)
 	r := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n"))
 	before := l.engine.Calls().Writes
 	r.Settle(t, l.ctx).Must(t, "wait", image.CodeDiskPressure)
-	disk.words = ""
+	space.words = ""
 	if x := r.Settle(t, l.ctx).Must(t, "error", "", "build"); !strings.HasPrefix(x.Err.Error(), "blocked: pool_full") {
 		t.Fatalf("%v", x.Err)
 	}
@@ -208,8 +210,31 @@ func TestNoRoomAndNoTurnAreWaitedFor(t *testing.T) {
 	if builds.free != 1 {
 		t.Fatal("its place was not given back")
 	}
-	disk.words = "no room"
+	space.words = "no room"
 	l.quiet(r)
+}
+
+// gone measures the disk of an engine that nobody has started.
+type gone struct{ *daemon.Engine }
+
+func (g gone) Free(ctx context.Context) (disk.Bytes, error) {
+	_, err := g.Info(ctx)
+	return disk.Bytes{}, err
+}
+
+// TestASilentEngineIsNoFailureOfAnImage: an engine that says how an image is, and
+// not how full its disk is, is waited for like one that says nothing.
+func TestASilentEngineIsNoFailureOfAnImage(t *testing.T) {
+	l := begin(t)
+	e, err := daemon.Open(daemon.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
+	l.must(err)
+	t.Cleanup(func() { l.must(e.Close()) })
+	l.options.Space = disk.New(gone{e}, disk.Limits{}, nil)
+	l.manager = image.New(l.options)
+	x := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n")).Settle(t, l.ctx).Must(t, "error", "")
+	if !strings.HasPrefix(x.Err.Error(), "blocked: engine_unavailable") {
+		t.Fatalf("not waited for: %v", x.Err)
+	}
 }
 
 func TestOrphans(t *testing.T) {

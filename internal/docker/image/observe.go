@@ -105,7 +105,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if m.o.Space != nil {
 		o.Short, err = m.o.Space.Short(ctx)
 	}
-	return o, err
+	return o, fault.Of(ctx, err)
 }
 
 // there is what the ledger knows, if the engine still has it.

@@ -15,6 +15,7 @@ import (
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/disk"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/ledger"
 	"github.com/steadyfleet/steady/internal/docker/managertest"
@@ -35,6 +36,7 @@ type lab struct {
 	secrets snapshot.Secrets
 	settled bool
 	states  []bool
+	options snapshot.Options
 	manager *snapshot.Manager
 }
 
@@ -49,11 +51,12 @@ func begin(t *testing.T) *lab {
 	t.Cleanup(func() { l.must(e.Close()) })
 	book, err := ledger.Open(filepath.Join(t.TempDir(), "images"))
 	l.must(err)
-	l.manager = snapshot.New(snapshot.Options{Engine: e, Owner: l.owner, Ledger: book,
+	l.options = snapshot.Options{Engine: e, Owner: l.owner, Ledger: book,
 		Running:      l.running,
 		Settled:      func(string) bool { return l.settled },
 		Secrets:      func(string) (snapshot.Secrets, bool) { return l.secrets, true },
-		Snapshotting: func(_ string, on bool) { l.states = append(l.states, on) }})
+		Snapshotting: func(_ string, on bool) { l.states = append(l.states, on) }}
+	l.manager = snapshot.New(l.options)
 	return l
 }
 
@@ -240,6 +243,29 @@ func TestWaitsForTheWorkspace(t *testing.T) {
 	l.must(err)
 	l.quiet(r)
 	r.Retire().Settle(t, l.ctx).Must(t, "converged", snapshot.CodeLeft)
+}
+
+// gone measures the disk of an engine that nobody has started.
+type gone struct{ *daemon.Engine }
+
+func (g gone) Free(ctx context.Context) (disk.Bytes, error) {
+	_, err := g.Info(ctx)
+	return disk.Bytes{}, err
+}
+
+// TestASilentEngineIsNoFailureOfASnapshot: an engine that does not say how full its
+// disk is is waited for like one that says nothing.
+func TestASilentEngineIsNoFailureOfASnapshot(t *testing.T) {
+	l := begin(t)
+	e, err := daemon.Open(daemon.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
+	l.must(err)
+	t.Cleanup(func() { l.must(e.Close()) })
+	l.options.Space = disk.New(gone{e}, disk.Limits{}, nil)
+	l.manager = snapshot.New(l.options)
+	x := l.row(spec.Snapshot{Name: "snap", Workspace: "app"}).Settle(t, l.ctx).Must(t, "error", "")
+	if !strings.HasPrefix(x.Err.Error(), "blocked: engine_unavailable") {
+		t.Fatalf("not waited for: %v", x.Err)
+	}
 }
 
 func TestASecretElsewhereFailsAndLeavesNothing(t *testing.T) {

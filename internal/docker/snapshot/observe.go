@@ -111,7 +111,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if m.o.Space != nil {
 		o.Short, err = m.o.Space.Short(ctx)
 	}
-	return o, err
+	return o, fault.Of(ctx, err)
 }
 
 func (o *Observed) done(n *spec.Snapshot) bool {
