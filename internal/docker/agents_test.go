@@ -101,7 +101,7 @@ func (w *world) agreed(agents []*agent) {
 func TestFourAgentsOnOneEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	since := time.Now()
+	births := w.births()
 	var agents []*agent
 	for i := range 4 {
 		cfg := w.cfg
@@ -127,10 +127,7 @@ func TestFourAgentsOnOneEngine(t *testing.T) {
 		w.agreed(agents)
 		if version == 0 {
 			w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
-			made := map[string]int{}
-			for _, name := range w.made(since) {
-				made[name]++
-			}
+			made := births()
 			if web, other := made[w.owner.Title("web")], made[w.owner.Title("other")]; web != 1 || other != 1 {
 				t.Errorf("the engine made %v", made)
 			}

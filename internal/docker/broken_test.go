@@ -243,7 +243,7 @@ func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
 	first.Workspaces = nil // what waits for a network is not there to be looked at
 	w.declare(first)
 	w.converged()
-	since := time.Now()
+	births := w.births()
 	var once sync.Once
 	frozen := make(chan struct{})
 	p.Before(func(r dockertest.Request) dockertest.Fate {
@@ -283,10 +283,7 @@ func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
 	}
 	w.d.Continue()
 	w.converged()
-	made := map[string]int{}
-	for _, name := range w.made(since) {
-		made[name]++
-	}
+	made := births()
 	for _, s := range set.Workspaces {
 		if n := made[w.owner.Title(s.Name)]; n != 1 {
 			t.Errorf("the engine made %d containers named %s", n, s.Name)
@@ -296,23 +293,32 @@ func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
 	w.right(set)
 }
 
-// made are the names of this host's containers that the engine made since then.
-func (w *world) made(since time.Time) []string {
+// births hears from the engine which containers of this host's workspaces it makes
+// from now on, and gives a count of them by name. It listens all the time: an engine
+// remembers its last 256 events only, whoever caused them.
+func (w *world) births() (made func() map[string]int) {
 	w.t.Helper()
 	stream := w.api.Events(w.ctx, client.EventsListOptions{
-		Since: fmt.Sprint(since.Unix()), Until: fmt.Sprint(time.Now().Unix() + 1),
-		Filters: client.Filters{}.Add("type", "container").Add("event", "create").Add("label", ownership.LabelOwner+"="+w.owner.ID(), ownership.LabelKind+"="+container.KindWorkspace),
+		Since: fmt.Sprint(time.Now().Unix()), Filters: client.Filters{}.Add("type", "container").Add("event", "create"),
 	})
-	var out []string
-	for {
-		select {
-		case m := <-stream.Messages:
-			out = append(out, m.Actor.Attributes["name"])
-		case err := <-stream.Err:
-			if err != nil && !strings.Contains(err.Error(), "EOF") {
-				w.t.Fatal(err)
+	return func() map[string]int {
+		w.t.Helper()
+		last, out := w.n.Name("made-last"), map[string]int{}
+		_, err := w.api.ContainerCreate(w.ctx, client.ContainerCreateOptions{Name: last, Config: configOf(w, nil)})
+		w.ok(err)
+		for {
+			select {
+			case m := <-stream.Messages:
+				of := m.Actor.Attributes
+				if of["name"] == last {
+					return out
+				}
+				if of[ownership.LabelOwner] == w.owner.ID() && of[ownership.LabelKind] == container.KindWorkspace {
+					out[of["name"]]++
+				}
+			case err := <-stream.Err:
+				w.t.Fatal("the engine tells no more: ", err)
 			}
-			return out
 		}
 	}
 }
