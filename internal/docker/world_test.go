@@ -251,7 +251,9 @@ func (w *world) right(s container.Set) {
 		}
 		return true, ""
 	})
-	other, err := openAgent(w.a.cfg) // it does not run
+	cfg := w.a.cfg
+	cfg.Timeout = 0              // the engine is well, and may be busy
+	other, err := openAgent(cfg) // it does not run
 	w.ok(err)
 	defer func() { w.ok(errors.Join(other.engine.Close(), other.db.Close())) }()
 	s.Normalize()
