@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/release/confined"
@@ -80,24 +81,29 @@ const (
 	MaxTotal = 4 << 30 // bytes
 )
 
-var namesTaken = []struct {
+// nameTaken is a kind of file of a release folder.
+type nameTaken struct {
 	pattern *regexp.Regexp
 	limit   int64
-}{
-	{regexp.MustCompile(`^(fleet\.resolved|timestamp)(\.payload)?\.json$`), trust.MaxEnvelope},
-	{regexp.MustCompile(`^[1-9][0-9]{0,15}\.root\.json$`), trust.MaxEnvelope},
-	{regexp.MustCompile(`^(roster|revocations)\.json$`), trust.MaxList},
-	{regexp.MustCompile(`^rollouts/[a-z0-9][a-z0-9._-]{0,62}@[a-z0-9][a-z0-9._-]{0,62}\.json$`), trust.MaxList},
-	{regexp.MustCompile(`^bundles/[0-9a-f]{64}\.json$`), trust.MaxBundle},
-	{regexp.MustCompile(`^budgets/[0-9a-f]{64}\.json$`), trust.MaxList},
-	{regexp.MustCompile(`^controls/[0-9a-f]{64}\.json$`), trust.MaxList},
-	{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), fleetdir.MaxBlob},
 }
+
+var namesTaken = sync.OnceValue(func() []nameTaken {
+	return []nameTaken{
+		{regexp.MustCompile(`^(fleet\.resolved|timestamp)(\.payload)?\.json$`), trust.MaxEnvelope},
+		{regexp.MustCompile(`^[1-9][0-9]{0,15}\.root\.json$`), trust.MaxEnvelope},
+		{regexp.MustCompile(`^(roster|revocations)\.json$`), trust.MaxList},
+		{regexp.MustCompile(`^rollouts/[a-z0-9][a-z0-9._-]{0,62}@[a-z0-9][a-z0-9._-]{0,62}\.json$`), trust.MaxList},
+		{regexp.MustCompile(`^bundles/[0-9a-f]{64}\.json$`), trust.MaxBundle},
+		{regexp.MustCompile(`^budgets/[0-9a-f]{64}\.json$`), trust.MaxList},
+		{regexp.MustCompile(`^controls/[0-9a-f]{64}\.json$`), trust.MaxList},
+		{regexp.MustCompile(`^blobs/[0-9a-f]{64}$`), fleetdir.MaxBlob},
+	}
+})
 
 // limitOf returns the cap of a file of a release folder in bytes; not ok when
 // no such file belongs into one.
 func limitOf(name string) (int64, bool) {
-	for _, n := range namesTaken {
+	for _, n := range namesTaken() {
 		if n.pattern.MatchString(name) {
 			return n.limit, true
 		}

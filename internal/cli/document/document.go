@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -96,7 +97,9 @@ func split(data []byte) [][]byte {
 	return parts
 }
 
-var schema = strictdoc.MustSchema([]byte(`{
+var schema = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema([]byte(schemaJSON)) })
+
+const schemaJSON = `{
   "type": "object", "additionalProperties": false, "required": ["kind", "name", "spec"],
   "properties": {
     "kind": {"type": "string", "description": "one of Network, Volume, Image, Workspace, Snapshot and Route"},
@@ -104,14 +107,14 @@ var schema = strictdoc.MustSchema([]byte(`{
     "name": {"type": "string", "description": "a name"},
     "spec": {"type": "object", "description": "the resource"}
   }
-}`))
+}`
 
 func read(file string, data []byte, host string) (*Resource, []Problem) {
 	d, problems := strictdoc.Parse(file, data)
 	if d == nil || strictdoc.Fatal(problems) {
 		return nil, problems
 	}
-	if problems := d.Check(schema); len(problems) > 0 {
+	if problems := d.Check(schema()); len(problems) > 0 {
 		return nil, problems
 	}
 	var in struct {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/release"
@@ -34,8 +35,8 @@ type repository struct {
 const lsTimeout = time.Minute
 
 var (
-	branchPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}$`)
-	objectPattern = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+	branchPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}$`) })
+	objectPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`) })
 )
 
 func openGit(u *url.URL, o Options) (Source, error) {
@@ -48,7 +49,7 @@ func openGit(u *url.URL, o Options) (Source, error) {
 	}
 	branch, path, _ := strings.Cut(u.Fragment, ":")
 	if branch != "" {
-		if !branchPattern.MatchString(branch) || strings.Contains(branch, "..") || strings.HasSuffix(branch, ".lock") {
+		if !branchPattern().MatchString(branch) || strings.Contains(branch, "..") || strings.HasSuffix(branch, ".lock") {
 			return nil, fmt.Errorf("source %s: %q is no name of a branch; expected #BRANCH:FOLDER", r.name, branch)
 		}
 		if r.branch = branch; !strings.HasPrefix(branch, "refs/") {
@@ -227,7 +228,7 @@ func (r *repository) tip(ctx context.Context) (string, error) {
 	}
 	for line := range strings.Lines(string(out.kept)) {
 		id, ref, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if ref == r.branch && objectPattern.MatchString(id) {
+		if ref == r.branch && objectPattern().MatchString(id) {
 			return id, nil
 		}
 	}
@@ -253,7 +254,7 @@ func (r *repository) parse(ctx context.Context, expression string) (string, erro
 	err := r.run(ctx, nil, out, "--git-dir="+r.repo(), "rev-parse", "--quiet", "--verify", "--end-of-options", expression)
 	id := strings.TrimSpace(string(out.kept))
 	switch {
-	case err == nil && objectPattern.MatchString(id):
+	case err == nil && objectPattern().MatchString(id):
 		return id, nil
 	case ended(ctx, err) != nil:
 		return "", ended(ctx, err)

@@ -81,7 +81,7 @@ func readTree(from io.Reader, caps release.Caps) ([]file, error) {
 func readEntry(line string) (f file, folder bool, err error) {
 	head, name, ok := strings.Cut(line, "\t")
 	part := strings.Fields(head)
-	if !ok || len(part) != 4 || !objectPattern.MatchString(part[2]) {
+	if !ok || len(part) != 4 || !objectPattern().MatchString(part[2]) {
 		return f, false, failf(Content, "an entry of the tree cannot be read: %.100q", line)
 	}
 	switch mode, kind := part[0], part[1]; {

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/compose-spec/compose-go/v2/schema"
 	"go.yaml.in/yaml/v4"
 )
 
-// inventory is what the specification has, by the path above it.
-var inventory = func() map[string][]string {
+// inventory is what the specification has, by the path above it. It takes
+// milliseconds, which most commands need not pay at their start.
+var inventory = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{}
 	for _, p := range schema.AttributePaths() {
 		parts := p.Parts()
@@ -21,7 +23,7 @@ var inventory = func() map[string][]string {
 		slices.Sort(keys)
 	}
 	return out
-}()
+})
 
 // checkKeys reports every key that the specification does not have, in each file
 // by itself, so that it has a place. All else the library checks after merging.
@@ -33,7 +35,7 @@ func (l *load) checkKeys() {
 
 func (l *load) keysBelow(s *source, n *yaml.Node, at string, seen map[*yaml.Node]bool) {
 	n = follow(n)
-	known := inventory[at]
+	known := inventory()[at]
 	if at != "" {
 		at += "."
 	}
