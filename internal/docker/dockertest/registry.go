@@ -24,7 +24,7 @@ import (
 // Hub is a registry on a loopback port that wants a user and a password.
 // Engines speak plain HTTP to it.
 type Hub struct {
-	Addr     string // 127.0.0.1:port
+	Addr     string // a loopback address with its port
 	User     string
 	Password string
 	// LogFile is what the registry prints, every request among it.
@@ -81,10 +81,13 @@ auth:
 	return h
 }
 
-// FreeAddr is a loopback address with a port that nothing listens on now.
+// FreeAddr is an address with a port that nothing listens on now. The address is a
+// loopback one of its own: what has the system choose a port of 127.0.0.1, to listen
+// there or to connect, cannot take it meanwhile.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	n := number()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.1.%d.%d:0", n>>8&0xff, n&0xff))
 	if err != nil {
 		t.Fatal(err)
 	}
