@@ -144,30 +144,31 @@ func TestGPURecovers(t *testing.T) {
 // A hanging nvidia-smi never delays a sample, and dies with its children: both
 // hold the write end of a pipe that ends with the last of them.
 func TestHangingGPUIsKilledWithItsGroup(t *testing.T) {
+	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o := fakeSMI(t, "exec 9>"+pipe+"\nsleep 100000 &\nwait")
-	o.Timeout = 300 * clock.Millisecond
+	o.Timeout = 2 * clock.Second                                   // by then its script is well under way
+	r, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0) // waits for no writer, which may be killed before it is one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
 	s := New(o)
 	t.Cleanup(s.Close)
 	if _, err := s.Sample(1000); err != nil {
 		t.Error(err)
 	}
-	r, err := os.Open(pipe) // returns when the script opened its end
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	if _, err := s.Sample(100_000); err == nil || !strings.Contains(err.Error(), "even when killed") {
 		t.Errorf("one that outlives its end is not reported: %v", err)
 	}
+	s.workers.Wait()
 	if _, err := io.ReadAll(r); err != nil {
 		t.Fatal(err)
 	}
-	s.workers.Wait()
-	if _, err := s.Sample(2000); err == nil || !strings.Contains(err.Error(), "did not end within 300ms and was killed") {
+	if _, err := s.Sample(2000); err == nil || !strings.Contains(err.Error(), "did not end within 2s and was killed") {
 		t.Errorf("the error is %v", err)
 	}
 	if n := len(calls(t, o)); n != 1 {
@@ -180,7 +181,9 @@ func TestCloseEndsARunningQuery(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := New(fakeSMI(t, "exec 9>"+pipe+"\nsleep 100000"))
+	o := fakeSMI(t, "exec 9>"+pipe+"\nsleep 100000")
+	o.Timeout = clock.Hour
+	s := New(o)
 	if _, err := s.Sample(1); err != nil {
 		t.Error(err)
 	}

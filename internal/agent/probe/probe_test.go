@@ -2,7 +2,7 @@ package probe
 
 import (
 	"context"
-	"net"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -40,13 +41,6 @@ func TestLook(t *testing.T) {
 		}
 	}))
 	defer app.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closedAddress := closed.Addr().String()
-	_ = closed.Close()
-
 	web := func(path string, status int, contains string) fleet.Probe {
 		return fleet.Probe{HTTP: &fleet.HTTPProbe{URL: app.URL + path, ExpectStatus: status, BodyContains: contains}}
 	}
@@ -70,7 +64,7 @@ func TestLook(t *testing.T) {
 		{"redirect for ever", web("/loop", 200, ""), "got 302"},
 		{"not a URL", fleet.Probe{HTTP: &fleet.HTTPProbe{URL: "://", ExpectStatus: 200}}, "missing protocol"},
 		{"tcp", tcp(strings.TrimPrefix(app.URL, "http://")), ""},
-		{"tcp closed", tcp(closedAddress), "refused"},
+		{"tcp closed", tcp(closedAddress(t)), "refused"},
 		{"tcp nonsense", tcp("nowhere"), "missing port"},
 		{"exec", cmd(0, "/bin/true"), ""},
 		{"exec expects failure", cmd(1, "/bin/false"), ""},
@@ -82,7 +76,7 @@ func TestLook(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.probe.Name, tt.probe.Timeout = "p", clock.Second
+			tt.probe.Name, tt.probe.Timeout = "p", clock.Minute
 			if strings.Contains(tt.name, "slow") {
 				tt.probe.Timeout = 100 * clock.Millisecond
 			}
@@ -92,6 +86,25 @@ func TestLook(t *testing.T) {
 			}
 		})
 	}
+}
+
+// closedAddress is held until the test ends, and nobody listens there: one that is
+// let go of may be another test's by the time it is tried.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port)
 }
 
 // TestRunner runs on virtual time: each probe at once and then by its interval,
