@@ -68,8 +68,10 @@ func TestEventsSurviveAServerThatIsAway(t *testing.T) {
 // new key, uses it, and still has it after a restart.
 func TestRenewal(t *testing.T) {
 	s := newServer(t)
-	s.life = 14 * time.Second // and it starts a minute ago: most of its life is over
-	b := newBox(t, s, "web-1").start()
+	s.life = 2 * time.Hour // and the next one's is days
+	b := newBox(t, s, "web-1")
+	b.clock.wall = 110 * clock.Minute
+	b.start()
 	serials := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +17,9 @@ import (
 var errCut = errors.New("cut here by the test")
 
 // cutAt makes the agent die after its n-th commit from now; every later commit
-// fails too. It reports whether it has happened.
-func (b *box) cutAt(n int) (happened func() bool) {
+// fails too. It reports whether it has happened. Over asks so for the last time:
+// if it has not, it never will.
+func (b *box) cutAt(n int) (happened, over func() bool) {
 	var mu sync.Mutex
 	count := 0
 	b.agent.cut = func() error {
@@ -28,10 +30,18 @@ func (b *box) cutAt(n int) (happened func() bool) {
 		}
 		return nil
 	}
-	return func() bool {
+	happened = func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return count >= n
+	}
+	return happened, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if count < n {
+			n = math.MaxInt
+		}
+		return n < math.MaxInt
 	}
 }
 
@@ -89,7 +99,7 @@ func everyCut(t *testing.T, two pack, before func(*box), end host.Phase, check f
 			before(b)
 		}
 		b.open()
-		happened := b.cutAt(n)
+		happened, over := b.cutAt(n)
 		b.run()
 		b.roll(single("web-1", 2, "r2", two), "g2", two)
 		done := func() bool {
@@ -97,7 +107,7 @@ func everyCut(t *testing.T, two pack, before func(*box), end host.Phase, check f
 			return m.Grant == "g2" && m.Phase == end
 		}
 		until(t, "the cut or the end", func() bool { return happened() || done() })
-		if !happened() { // it was over before commit n: every cut was tried
+		if !over() { // it was over before commit n: every cut was tried
 			b.stop()
 			if n < 10 {
 				t.Fatalf("only %d cuts were tried", n-1)

@@ -124,10 +124,13 @@ type plan struct {
 	windows []window.Window // maintenance windows of every host
 }
 
+// confirmWindow is longer than any test waits, so that only a pushed clock ends it.
+const confirmWindow = 10 * clock.Minute
+
 func defaultPolicy() fleet.Policy {
 	return fleet.Policy{
-		Name: "test", OnHealthFailure: fleet.RollbackAndHalt, ConfirmWindow: 30 * clock.Second,
-		ActivationDeadline: clock.Minute, SustainedFailure: 30 * clock.Second, GrantExpiry: 10 * clock.Minute,
+		Name: "test", OnHealthFailure: fleet.RollbackAndHalt, ConfirmWindow: confirmWindow,
+		ActivationDeadline: 10 * clock.Minute, SustainedFailure: 30 * clock.Second, GrantExpiry: 10 * clock.Minute,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // in another boot only.
 func TestStagedStepRebootsUnderItsGrant(t *testing.T) {
 	b := newBox(t, newServer(t), "web-1").start()
-	p := newPack(t, "web", []file{{path: "a", content: "one"}}, fleet.Exec{Name: "kernel", Timeout: 10 * clock.Second,
+	p := newPack(t, "web", []file{{path: "a", content: "one"}}, fleet.Exec{Name: "kernel", Timeout: clock.Minute,
 		Activate: []string{"/bin/sh", "-c", "echo staged >> log; echo kernel; exit 100"}})
 	b.roll(single("web-1", 1, "r1", p), "g1", p)
 	b.phase(host.Deferred)

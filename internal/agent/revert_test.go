@@ -40,14 +40,14 @@ func TestDeadManGoesBack(t *testing.T) {
 			b.roll(single("web-1", 1, "r1", one), "g1", one)
 			b.phase(host.Converged)
 			// The step holds the activation until the server is gone.
-			hold := fleet.Exec{Name: "hold", Activate: []string{"/bin/sh", "-c", "while [ ! -e go ]; do :; done"}, Timeout: 20 * clock.Second}
+			hold := fleet.Exec{Name: "hold", Activate: []string{"/bin/sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"}, Timeout: 2 * clock.Minute}
 			two := newPack(t, "web", []file{{path: "a", content: "two"}}, hold)
 			b.roll(single("web-1", 2, "r2", two), "g2", two)
 			b.cutOffAfter("g2")
 			must(t, os.WriteFile(b.root+"/go", nil, 0o644))
 			b.phase(host.Soaking)
 			b.want("a", "two")
-			b.clock.push(31 * clock.Second) // past the confirm window
+			b.clock.push(confirmWindow + clock.Second)
 			// A probe-less host sleeps until then; a message wakes it sooner.
 			b.agent.post(t.Context(), elapsed{})
 			b.phase(host.Reverted)
@@ -56,7 +56,7 @@ func TestDeadManGoesBack(t *testing.T) {
 				t.Fatalf("cause %s, blame by %d", m.Cause, m.BlameBy)
 			}
 			if !tt.blame {
-				b.clock.push(31 * clock.Second)
+				b.clock.push(confirmWindow + clock.Second)
 				b.agent.post(t.Context(), elapsed{})
 				until(t, "nobody is blamed", func() bool { return b.agent.Status().Machine.BlameBy == 0 })
 			}
@@ -82,7 +82,7 @@ func TestProbeFailureGoesBack(t *testing.T) {
 		}
 	}))
 	t.Cleanup(app.Close)
-	probe := fleet.Probe{Name: "http", Mode: fleet.Enforce, Interval: 50 * clock.Millisecond, Timeout: clock.Second,
+	probe := fleet.Probe{Name: "http", Mode: fleet.Enforce, Interval: 50 * clock.Millisecond, Timeout: clock.Minute,
 		HTTP: &fleet.HTTPProbe{URL: app.URL, ExpectStatus: 200}}
 	s := newServer(t)
 	b := newBox(t, s, "web-1").start()
@@ -131,7 +131,7 @@ func TestS21OrderedRevertNeedsProof(t *testing.T) {
 	bad := newBox(t, s, "web-2").start()
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
 	two := newPack(t, "web", []file{{path: "a", content: "two"}})
-	broken := newPack(t, "bad", []file{{path: "a", content: "three"}}, fleet.Exec{Name: "x", Activate: []string{"/nonexistent"}, Timeout: clock.Second})
+	broken := newPack(t, "bad", []file{{path: "a", content: "three"}}, fleet.Exec{Name: "x", Activate: []string{"/nonexistent"}, Timeout: clock.Minute})
 	s.set(func() { s.only = "web-1" })
 	good.roll(single("web-1", 1, "r1", one), "g1", one)
 	good.phase(host.Converged)

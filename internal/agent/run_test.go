@@ -108,12 +108,16 @@ func (b *box) stop() {
 	b.agent = nil
 }
 
+// patience bounds every wait. It is generous: it is met only by what never comes.
+// An agent that its server was away from comes again after up to 30 s.
+const patience = 90 * time.Second
+
 // until waits for a condition, which is looked at again and again.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(15 * time.Second)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for !cond() {
 		select {
@@ -151,7 +155,7 @@ func appendTo(file, word string) []string {
 }
 
 func step(name string, words ...string) fleet.Exec {
-	e := fleet.Exec{Name: name, Activate: appendTo("log", words[0]), Timeout: 10 * clock.Second}
+	e := fleet.Exec{Name: name, Activate: appendTo("log", words[0]), Timeout: clock.Minute}
 	if len(words) > 1 {
 		e.Revert = appendTo("log", words[1])
 	}
@@ -215,7 +219,7 @@ func TestFailedActivationGoesBack(t *testing.T) {
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
 	b.phase(host.Converged)
 
-	bad := fleet.Exec{Name: "broken", Activate: []string{"/bin/false"}, Revert: appendTo("log", "unbroken"), Timeout: clock.Second}
+	bad := fleet.Exec{Name: "broken", Activate: []string{"/bin/false"}, Revert: appendTo("log", "unbroken"), Timeout: clock.Minute}
 	two := newPack(t, "web", []file{{path: "a", content: "two"}, {path: "only-2", content: "y"}}, step("start", "up-2", "down-2"), bad)
 	b.roll(single("web-1", 2, "r2", two), "g2", two)
 	b.phase(host.Reverted)
@@ -242,7 +246,7 @@ func TestFailedActivationGoesBack(t *testing.T) {
 func TestFirstActivationFailsBackToNothing(t *testing.T) {
 	s := newServer(t)
 	b := newBox(t, s, "web-1").start()
-	bad := fleet.Exec{Name: "broken", Activate: []string{"/bin/false"}, Timeout: clock.Second}
+	bad := fleet.Exec{Name: "broken", Activate: []string{"/bin/false"}, Timeout: clock.Minute}
 	one := newPack(t, "web", []file{{path: "deep/er/a", content: "one"}}, step("start", "up", "down"), bad)
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
 	b.phase(host.Reverted)

@@ -37,6 +37,7 @@ type server struct {
 	release release
 	packs   map[digest.Digest][]byte // bundles and blobs
 	offer   *wire.Dispatch
+	term    uint64 // of offers
 	claimed map[string]bool
 	down    bool
 	tamper  func(path string, body []byte) []byte
@@ -63,7 +64,7 @@ type hostChain struct {
 
 func newServer(t testing.TB) *server {
 	s := &server{
-		t: t, keys: newSigners(t), packs: map[digest.Digest][]byte{}, claimed: map[string]bool{},
+		t: t, term: 1, keys: newSigners(t), packs: map[digest.Digest][]byte{}, claimed: map[string]bool{},
 		chains: map[uint64]*hostChain{}, serials: map[string]bool{},
 	}
 	s.root = s.keys.root(t)
@@ -116,7 +117,7 @@ func (s *server) grant(id string, purpose host.Purpose, failures ...wire.Failure
 	defer s.mu.Unlock()
 	s.offer = &wire.Dispatch{
 		Grant: id, Purpose: purpose, Rollout: s.release.manifest.Rollout(), Manifest: s.release.digest,
-		Term: 1, TTL: 10 * clock.Minute, Reason: "test", Failures: failures,
+		Term: s.term, TTL: 10 * clock.Minute, Reason: "test", Failures: failures,
 	}
 }
 

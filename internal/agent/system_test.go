@@ -73,7 +73,7 @@ func (s *nixStore) at() string {
 
 func (s *nixStore) desired(path string) *fleet.Nix {
 	return &fleet.Nix{Name: "system", Profile: s.profile(), Path: path, Running: filepath.Join(s.dir, "running"),
-		Reboot: []int{fleet.DefaultNixReboot}, Timeout: 20 * clock.Second}
+		Reboot: []int{fleet.DefaultNixReboot}, Timeout: 2 * clock.Minute}
 }
 
 // pack is a bundle with a Nix system, and its closure where one is given.
@@ -132,7 +132,7 @@ func TestNixGenerations(t *testing.T) {
 	// The probe of the third fails: back to generation 2 of the profile.
 	three := nix.pack(nix.desired(v3), nil)
 	p := single("web-1", 3, "r3", three)
-	p.probes = []fleet.Probe{{Name: "well", Mode: fleet.Enforce, Interval: 50 * clock.Millisecond, Timeout: clock.Second,
+	p.probes = []fleet.Probe{{Name: "well", Mode: fleet.Enforce, Interval: 50 * clock.Millisecond, Timeout: clock.Minute,
 		Exec: &fleet.ExecProbe{Command: []string{"test", "!", "-e", "sick"}}}}
 	p.soak, p.policy.SustainedFailure = clock.Hour, 100*clock.Millisecond
 	b.roll(p, "g3", three)

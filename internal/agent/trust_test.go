@@ -73,7 +73,7 @@ func TestT1NothingUnsignedIsActivated(t *testing.T) {
 			}
 		},
 		"another manifest": func(s *server, r release) func(string, []byte) []byte {
-			s.set(func() { s.offer.Manifest = digest.Of([]byte("another")) })
+			s.set(func() { s.release.digest = digest.Of([]byte("another")) })
 			return nil
 		},
 	}
@@ -85,9 +85,9 @@ func TestT1NothingUnsignedIsActivated(t *testing.T) {
 			r := s.keys.release(t, plan{version: 1, ref: "r1", hosts: []string{"web-1", "web-2"}, policy: defaultPolicy(),
 				targets: map[string]digest.Digest{"web-1": one.digest, "web-2": evil.digest}})
 			s.publish(r, one, evil)
-			s.grant("g1", host.Forward)
 			tamper := prepare(s, r)
 			s.set(func() { s.tamper = tamper })
+			s.grant("g1", host.Forward)
 			until(t, "the refusal", func() bool {
 				return len(reported[event.TrustRefused](s)) > 0 || len(reported[event.GrantDeclined](s)) > 0
 			})
@@ -99,6 +99,7 @@ func TestT1NothingUnsignedIsActivated(t *testing.T) {
 				t.Errorf("one cause was reported %d times", n)
 			}
 			s.set(func() { s.tamper = nil })
+			s.publish(r, one, evil)
 			s.grant("g2", host.Forward)
 			b.phase(host.Converged) // and it is no obstacle for what is true
 			b.want("a", "one")
@@ -149,8 +150,8 @@ func TestOldTermIsRefused(t *testing.T) {
 	b.phase(host.Converged)
 	two := newPack(t, "web", []file{{path: "a", content: "two"}})
 	s.publish(s.keys.release(t, single("web-1", 2, "r2", two)), two)
+	s.set(func() { s.term = 0 })
 	s.grant("g2", host.Forward)
-	s.set(func() { s.offer.Term = 0 })
 	until(t, "the grant declined", func() bool {
 		for _, e := range reported[event.GrantDeclined](s) {
 			if e.Grant == "g2" {
