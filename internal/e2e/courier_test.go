@@ -139,8 +139,7 @@ func (s *stage) unheard() {
 func (s *stage) aboutHeartbeat(l *lie) {
 	s.t.Helper()
 	s.liar.arm(l)
-	s.news() // it says at once that it lives
-	s.told(l)
+	s.newsTell(l) // it says at once that it lives
 	s.liar.arm(nil)
 	s.flush()
 	s.inStep(l.name)
@@ -163,26 +162,18 @@ func everySetting() *wire.Settings {
 func (s *stage) aboutClaim(l *lie) {
 	s.t.Helper()
 	s.next()
-	target := s.newest().leaf(s.t, "stable", "web-1").Target
 	s.liar.arm(l)
-	s.liar.say(s.dispatched())
-	s.flush()
-	s.told(l)
+	s.tell(s.dispatched(), l.name+" told", func() bool { return s.liar.served(l) > 0 })
 	s.liar.arm(nil)
-	runs := func() bool {
-		m := s.box.agent.Status().Machine
-		return m.Phase == host.Converged && m.Current == target
-	}
+	s.flush() // it may have been offered again
 	until(s.t, l.name+": the answer taken", func() bool {
 		st := s.box.agent.Status()
 		return st.Offer == nil && atRest(&st.Machine)
 	})
-	if !runs() {
+	if !s.runsNewest() {
 		s.unchanged(l.name)
-		s.liar.say(s.dispatched())
-		s.flush()
+		s.tell(s.dispatched(), l.name+": the release runs in the end", s.runsNewest)
 	}
-	until(s.t, l.name+": the release runs in the end", runs)
 	s.runs = s.version
 	s.ran = append(s.ran, fmt.Sprintf("web-%d", s.version))
 	s.inStep(l.name)
@@ -286,13 +277,7 @@ func TestClaimNeverCommitted(t *testing.T) {
 	s := newStage(t)
 	s.next()
 	s.liar.arm(&lie{name: "accepted", route: wire.RouteClaim, unheard: true, body: func([]byte) []byte { return []byte(`{"accepted":true,"reason":""}`) }})
-	s.liar.say(renamed(t, s.offer, "made-up"))
-	s.flush()
-	target := s.newest().leaf(t, "stable", "web-1").Target
-	until(t, "the release runs", func() bool {
-		m := s.box.agent.Status().Machine
-		return m.Phase == host.Converged && m.Current == target
-	})
+	s.tell(renamed(t, s.offer, "made-up"), "the release runs", s.runsNewest)
 	s.runs = s.version
 	s.ran = append(s.ran, fmt.Sprintf("web-%d", s.version))
 	s.unchanged("a claim that was never committed")
@@ -310,12 +295,11 @@ func TestRaisedTerm(t *testing.T) {
 	s.liar.mu.Lock()
 	s.liar.refuse["raised"] = true
 	s.liar.mu.Unlock()
-	s.liar.say(raise.bytes())
+	s.tell(raise.bytes(), "the raised term taken", func() bool { return s.box.agent.Status().MaxTerm >= raised })
 	s.flush()
 	s.settled("a raised term", nil)
 	s.unchanged("a raised term")
-	s.liar.say(renamed(t, s.offer, "old"))
-	until(t, "the lower term refused", func() bool {
+	s.tell(renamed(t, s.offer, "old"), "the lower term refused", func() bool {
 		code, _ := s.liar.saw("old")
 		return strings.HasPrefix(code, host.DeclineOldTerm)
 	})

@@ -71,12 +71,7 @@ func TestLyingRollbacks(t *testing.T) {
 	s.box = newBox(t, s.origin, victim).start()
 	arrive := func() {
 		s.offer = s.liar.offer(s.rollout(), host.Forward)
-		s.liar.say(s.dispatched())
-		target := s.newest().leaf(t, "stable", victim).Target
-		until(t, "the newest release runs", func() bool {
-			m := s.box.agent.Status().Machine
-			return m.Phase == host.Converged && m.Current == target
-		})
+		s.tell(s.dispatched(), "the newest release runs", s.runsNewest)
 		s.runs, s.ran = s.version, append(s.ran, fmt.Sprintf("web-%d", s.version))
 		s.inStep("arrival")
 	}
@@ -131,8 +126,7 @@ func TestLyingRollbacks(t *testing.T) {
 	s.covers("Dispatch", wire.Dispatch{}, func(path string) bool { return path == "override" })
 
 	s.liar.arm(nil)
-	s.liar.say(s.dispatched())
-	until(t, "the host went back", func() bool {
+	s.tell(s.dispatched(), "the host went back", func() bool {
 		if code, declined := s.liar.saw(s.decoded().Grant); declined {
 			t.Fatalf("the true order was declined: %s", code)
 		}
@@ -167,8 +161,7 @@ func TestLyingOverrides(t *testing.T) {
 		st := s.box.agent.Status()
 		return st.Overrides.Paused(s.manifest(s.version)) != nil
 	}
-	s.news()
-	until(t, "the host knows of the pause", paused)
+	s.news("the host knows of the pause", paused)
 
 	forward := func(what string) {
 		t.Helper()
@@ -190,21 +183,17 @@ func TestLyingOverrides(t *testing.T) {
 		"a resume by the release key": `{"overrides":[` + string(s.word(fleet.OverrideResume, trust.RoleRelease)) + `]}`,
 		"more than any server has":    `{"overrides":[` + strings.Repeat("{},", 2000) + `{}]}`,
 	} {
-		told := s.tellList(what, list)
-		until(t, what+" was told", func() bool { return told.Load() > 0 })
-		s.liar.arm(nil)
+		s.tellList(what, list)
 		forward(what)
 	}
 	s.bring(s.word(fleet.OverrideResume, trust.RoleOverride))
-	s.news()
-	until(t, "the host knows of the resume", func() bool { return !paused() })
+	s.news("the host knows of the resume", func() bool { return !paused() })
 	s.next()
 	s.truth()
 }
 
-// tellList gives the host another list of overrides than there is, until another
-// lie is armed. It counts how often the list was fetched.
-func (s *stage) tellList(what, list string) *atomic.Int64 {
+// tellList gives the host another list of overrides than there is.
+func (s *stage) tellList(what, list string) {
 	s.t.Helper()
 	var told atomic.Int64
 	s.liar.arm(&lie{name: what, route: "/v1/", tell: func(w http.ResponseWriter, r *http.Request, real *httptest.ResponseRecorder) {
@@ -221,6 +210,6 @@ func (s *stage) tellList(what, list string) *atomic.Int64 {
 		}
 		write(w, real.Code, body)
 	}})
-	s.news()
-	return &told
+	s.news(what+" was told", func() bool { return told.Load() > 0 })
+	s.liar.arm(nil)
 }

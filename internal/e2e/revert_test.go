@@ -65,12 +65,7 @@ func TestLyingReverts(t *testing.T) {
 	s.next()
 	s.truth()
 	s.next()
-	s.liar.say(s.dispatched())
-	target := s.newest().leaf(t, "stable", victim).Target
-	until(t, "release 2 runs", func() bool {
-		m := s.box.agent.Status().Machine
-		return m.Phase == host.Converged && m.Current == target
-	})
+	s.tell(s.dispatched(), "release 2 runs", s.runsNewest)
 	s.runs, s.ran = 2, append(s.ran, "web-2")
 	s.offer = s.liar.offer(s.rollout(), host.Back)
 	if n := len(s.decoded().Failures); n != 2 {
@@ -92,8 +87,7 @@ func TestLyingReverts(t *testing.T) {
 	s.covers("Dispatch", wire.Dispatch{}, func(path string) bool { return !isNews(path) && path != "override" }) // TestLyingNews and TestLyingRollbacks are about those
 
 	s.liar.arm(nil)
-	s.liar.say(s.dispatched())
-	until(t, "the host went back", func() bool {
+	s.tell(s.dispatched(), "the host went back", func() bool {
 		if code, declined := s.liar.saw(s.decoded().Grant); declined {
 			t.Fatalf("the true order was declined: %s", code)
 		}

@@ -198,22 +198,45 @@ func (s *stage) flush() {
 	s.t.Helper()
 	s.trials++
 	grant := fmt.Sprintf("sync-%d", s.trials)
-	body := flush(grant, max(s.term(), s.box.agent.Status().MaxTerm))
+	s.tell(flush(grant, max(s.term(), s.box.agent.Status().MaxTerm)), "dispatches handled", func() bool {
+		_, ok := s.liar.saw(grant)
+		return ok
+	})
+}
+
+// tell gives the agent a dispatch, and again every second, as a server does, until
+// what comes of it is there: a poll that took it may have been over, as of an agent
+// that was stopped, or when a lie broke the connection that it shares.
+func (s *stage) tell(body []byte, what string, cond func() bool) {
+	s.t.Helper()
 	s.liar.say(body)
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
-	until(s.t, "dispatches handled", func() bool {
+	s.repeat(body, what, cond)
+}
+
+// repeat is tell for what was said once. It reports whether it was said again.
+func (s *stage) repeat(body []byte, what string, cond func() bool) (again bool) {
+	s.t.Helper()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	until(s.t, what, func() bool {
 		select {
-		case <-again.C: // a poll that took it may have been over, as of an agent that was stopped
+		case <-tick.C:
 			select {
 			case s.liar.answers <- body:
+				again = true
 			default:
 			}
 		default:
 		}
-		_, ok := s.liar.saw(grant)
-		return ok
+		return cond()
 	})
+	return again
+}
+
+// runsNewest reports whether the host runs the newest release.
+func (s *stage) runsNewest() bool {
+	m := s.box.agent.Status().Machine
+	return m.Phase == host.Converged && m.Current == s.newest().leaf(s.t, "stable", victim).Target
 }
 
 // dispatched is the offer as the server would give it now: it leads under a
@@ -229,13 +252,9 @@ func (s *stage) dispatched() []byte {
 // release, whatever lies are told meanwhile.
 func (s *stage) run(what string) {
 	s.t.Helper()
-	target := s.newest().leaf(s.t, "stable", "web-1").Target
 	s.liar.say(s.dispatched())
 	s.flush()
-	until(s.t, what+": the newest release runs", func() bool {
-		st := s.box.agent.Status()
-		return st.Machine.Phase == host.Converged && st.Machine.Current == target
-	})
+	s.repeat(s.dispatched(), what+": the newest release runs", s.runsNewest)
 	s.runs = s.version
 	s.ran = append(s.ran, fmt.Sprintf("web-%d", s.version))
 	s.unchanged(what)
@@ -277,22 +296,7 @@ func (s *stage) probe(now *lie) (claimed bool) {
 // lie can break the connection that it shares: then the offer is made again.
 func (s *stage) heard(now *lie, offer []byte) {
 	s.t.Helper()
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
-	repeated := false
-	until(s.t, now.name+" was told", func() bool {
-		select {
-		case <-again.C:
-			select {
-			case s.liar.answers <- offer:
-				repeated = true
-			default:
-			}
-		default:
-		}
-		return s.liar.served(now) > 0
-	})
-	if repeated {
+	if s.repeat(offer, now.name+" was told", func() bool { return s.liar.served(now) > 0 }) {
 		s.flush()
 		s.settled(now.name, now)
 	}
