@@ -202,6 +202,21 @@ func (a *agent) poll(wait string) (*wire.Dispatch, error) {
 	return d, wire.Decode(raw, d)
 }
 
+// offered is what the host is granted next. A wait for less than a minute would ask
+// how fast the machine is.
+func (a *agent) offered() *wire.Dispatch {
+	a.w.t.Helper()
+	for ctx := a.w.ctx(); ctx.Err() == nil; {
+		d, err := a.poll("20")
+		must(a.w.t, err)
+		if d != nil {
+			return d
+		}
+	}
+	a.w.t.Fatalf("%s was granted nothing", a.name)
+	return nil
+}
+
 // planFor reads the host's plan out of its manifest.
 func (a *agent) planFor(d *wire.Dispatch) fleet.HostPlan {
 	a.w.t.Helper()

@@ -80,9 +80,7 @@ func TestS25FoldedLogIsTheLiveState(t *testing.T) {
 	stop()
 	w.release("r2", plan{hosts: 4, content: "two", waves: twoWaves})
 	agents[0].fail = true
-	d, err := agents[0].poll("10")
-	must(t, err)
-	agents[0].follow(d)
+	agents[0].follow(agents[0].offered())
 	w.until("r2 to be reverted", func() bool { return w.standing("stable@r2") == "reverted" })
 	live := w.stateJSON()
 	_, _, _, versions, err := w.server.Control().Roots()
@@ -127,19 +125,14 @@ func TestRestartInTheMiddleOfARollout(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one", waves: twoWaves})
 	agents := w.agents(3)
-	d, err := agents[0].poll("10")
-	must(t, err)
-	if d == nil {
-		t.Fatal("the canary was given nothing")
-	}
+	d := agents[0].offered()
 	w.halt()
 	w.start()
 	for _, a := range agents {
 		a.connect()
 	}
-	again, err := agents[0].poll("10")
-	must(t, err)
-	if again == nil || again.Grant != d.Grant || again.Term <= d.Term {
+	again := agents[0].offered()
+	if again.Grant != d.Grant || again.Term <= d.Term {
 		t.Fatalf("before the restart %+v, after it %+v", d, again)
 	}
 	stop := runAgents(t, agents...)
@@ -173,8 +166,7 @@ func TestFailureIsProvenToTheOthers(t *testing.T) {
 	w.release("r2", plan{hosts: 3, content: "two"})
 	follower := agents[1].follower()
 	for _, a := range []*agent{agents[1], agents[2]} {
-		d, err := a.poll("10")
-		must(t, err)
+		d := a.offered()
 		if a == agents[1] {
 			if _, err := follower.Plan(w.ctx(), d.Rollout, d.Manifest); err != nil {
 				t.Fatal(err)
@@ -183,12 +175,9 @@ func TestFailureIsProvenToTheOthers(t *testing.T) {
 		a.follow(d)
 	}
 	agents[0].fail = true
-	d, err := agents[0].poll("10")
-	must(t, err)
-	agents[0].follow(d)
-	back, err := agents[1].poll("10")
-	must(t, err)
-	if back == nil || back.Purpose != host.Back || len(back.Failures) != 1 {
+	agents[0].follow(agents[0].offered())
+	back := agents[1].offered()
+	if back.Purpose != host.Back || len(back.Failures) != 1 {
 		t.Fatalf("the order to go back is %+v", back)
 	}
 	var m wire.HostManifest
@@ -204,9 +193,7 @@ func TestFailureIsProvenToTheOthers(t *testing.T) {
 		t.Fatal("a proof with another past was accepted")
 	}
 	agents[1].follow(back)
-	other, err := agents[2].poll("10")
-	must(t, err)
-	agents[2].follow(other)
+	agents[2].follow(agents[2].offered())
 	w.until("r2 to be reverted", func() bool { return w.standing("stable@r2") == "reverted" })
 	for _, a := range agents {
 		if a.a.Machine.Current != first {
@@ -324,8 +311,7 @@ func TestOperatorHalts(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 2, content: "one"})
 	agents := w.agents(2)
-	d, err := agents[0].poll("10")
-	must(t, err)
+	d := agents[0].offered()
 	must(t, w.op.Operate(w.ctx(), coreplan.Pause, "stable@r1", "lunch"))
 	var ans wire.ClaimAnswer
 	agents[0].do("POST", wire.RouteClaim, wire.Claim{Grant: d.Grant, Term: d.Term}, &ans)

@@ -41,9 +41,7 @@ func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
 	agents := w.agents(4)
 	offers := make([]*wire.Dispatch, 3) // nobody heard from the fourth yet: nothing is granted to it
 	for i := range offers {
-		d, err := agents[i].poll("10")
-		must(t, err)
-		offers[i] = d
+		offers[i] = agents[i].offered()
 	}
 	c := w.server.Control()
 

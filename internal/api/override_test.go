@@ -48,8 +48,7 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 	w.release("r2", plan{hosts: 3, content: "two"})
 	follower := agents[1].follower()
 	for _, a := range agents[1:] {
-		d, err := a.poll("10")
-		must(t, err)
+		d := a.offered()
 		if a == agents[1] {
 			_, err := follower.Plan(w.ctx(), d.Rollout, d.Manifest)
 			must(t, err)
@@ -67,9 +66,8 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 	if again, err := w.op.PushOverride(w.ctx(), env); err != nil || again.News || !p.News {
 		t.Errorf("news %t, and again %t, %v", p.News, again.News, err)
 	}
-	back, err := agents[1].poll("10")
-	must(t, err)
-	if back == nil || back.Purpose != host.Back || len(back.Failures) != 0 {
+	back := agents[1].offered()
+	if back.Purpose != host.Back || len(back.Failures) != 0 {
 		t.Fatalf("the order to go back is %+v", back)
 	}
 	if v, err := follower.Override(back.Override); err != nil || v.Value().Manifest != back.Manifest {
@@ -147,9 +145,8 @@ func TestS18OverridesSurviveAnEmptyServer(t *testing.T) {
 		if _, err := w.op.PushOverride(w.ctx(), pause); err == nil || !strings.Contains(err.Error(), "takes its place") {
 			t.Errorf("the older pause came back: %v", err)
 		}
-		d, err := a.poll("10")
-		must(t, err)
-		if d == nil || d.Purpose != host.Forward {
+		d := a.offered()
+		if d.Purpose != host.Forward {
 			t.Fatalf("resumed, and it offers %+v", d)
 		}
 		raw, err := json.Marshal(d)

@@ -33,11 +33,7 @@ func behind(t *testing.T, change ...func(*api.Options)) (w *world, acts, waits *
 	dir := w.build("r1", plan{hosts: 2, content: "one", more: "disruptionBudgets:\n  - {selector: {all: true}, maxInFlight: 1}\n"})
 	_, err = w.push(dir)
 	must(t, err)
-	d, err := acts.poll("10")
-	must(t, err)
-	if d == nil {
-		t.Fatalf("%s was granted nothing", acts.name)
-	}
+	d := acts.offered()
 	acts.beat()
 	waits.connect()
 	waits.beat() // or the claim would wait for it
@@ -60,11 +56,7 @@ func behind(t *testing.T, change ...func(*api.Options)) (w *world, acts, waits *
 		t.Fatalf("the release again: %+v, %v", got, err)
 	}
 	waits.connect()
-	offer, err = waits.poll("10")
-	must(t, err)
-	if offer == nil {
-		t.Fatalf("%s was granted nothing", waits.name)
-	}
+	offer = waits.offered()
 	waits.beat()
 	return w, acts, waits, offer
 }

@@ -139,8 +139,13 @@ func TestLogsReachASlowReaderWhole(t *testing.T) {
 		if r := c.req; r.Kind != wire.StreamLogs || !r.Args.Follow || r.Args.Tail != 5 || r.Args.Since != 77 {
 			t.Errorf("asked for %+v", r)
 		}
+		var frame []byte
 		for i := range lines {
-			must(t, c.out.WriteData(wire.FrameStdout, fmt.Appendf(nil, "line %06d of a log that is rather long, so that it does not fit in buffers\n", i)))
+			frame = fmt.Appendf(frame, "line %06d of a log that is rather long, so that it does not fit in buffers\n", i)
+			if i%10 == 9 {
+				must(t, c.out.WriteData(wire.FrameStdout, frame))
+				frame = frame[:0]
+			}
 			if i == 100 {
 				close(written)
 			}

@@ -22,9 +22,8 @@ func TestS21ProofIsOfOneWave(t *testing.T) {
 	follower := agents[2].follower()
 	for i, a := range agents {
 		a.fail = i == 0 || i >= 3 // one of the first wave, two of the second
-		d, err := a.poll("10")
-		must(t, err)
-		if d == nil || d.Purpose != host.Forward {
+		d := a.offered()
+		if d.Purpose != host.Forward {
 			t.Fatalf("host %d is offered %+v", i, d)
 		}
 		if i == 2 {
@@ -34,9 +33,8 @@ func TestS21ProofIsOfOneWave(t *testing.T) {
 		}
 		a.follow(d)
 	}
-	back, err := agents[2].poll("10")
-	must(t, err)
-	if back == nil || back.Purpose != host.Back || len(back.Failures) != 2 {
+	back := agents[2].offered()
+	if back.Purpose != host.Back || len(back.Failures) != 2 {
 		t.Fatalf("the order to go back is %+v", back)
 	}
 	for _, p := range back.Failures {

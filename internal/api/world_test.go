@@ -146,8 +146,11 @@ func (w *world) close() {
 	}
 }
 
+// patience bounds every wait for something that must come, however slow the machine.
+const patience = 3 * time.Minute
+
 func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	w.t.Cleanup(cancel)
 	return ctx
 }
@@ -241,7 +244,7 @@ func (w *world) token(host string) []byte {
 // until waits for a condition on the log: it is asked again after every event.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	news := make(chan struct{}, 1)
 	go func() {
