@@ -71,7 +71,9 @@ func (f *folder) settled(ctx context.Context) (string, error) {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return "", ended(ctx, ctx.Err())
+		}
+		if err := ended(ctx, ctx.Err()); err != nil { // also when both came
+			return "", err
 		}
 	}
 	return "", failf(Unsettled, "the folder does not stop changing")
