@@ -38,7 +38,7 @@ func TPM(t testing.TB) (name string, stop, start func()) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		tick, limit := time.NewTicker(5*time.Millisecond), time.NewTimer(30*time.Second)
+		tick, limit := time.NewTicker(5*time.Millisecond), time.NewTimer(3*time.Minute)
 		defer tick.Stop()
 		defer limit.Stop()
 		for {
