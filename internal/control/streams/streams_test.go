@@ -198,8 +198,14 @@ func TestQuietLogsStayOpenWhileTheAgentSaysSo(t *testing.T) {
 
 func TestOperatorGoesAway(t *testing.T) {
 	for what, away := range map[string]func(*pair){
-		"its request is cut":    func(p *pair) { p.hangUp() },
-		"it can take no more":   func(p *pair) { p.operator.end().Close(); p.agent.in <- frame(wire.FrameStdout, "x") },
+		"its request is cut": func(p *pair) { p.hangUp() },
+		"it can take no more": func(p *pair) {
+			p.operator.end().Close()
+			select { // whichever of its two ends tells first
+			case p.agent.in <- frame(wire.FrameStdout, "x"):
+			case <-p.agent.gone:
+			}
+		},
 		"its request is closed": func(p *pair) { p.s.Close() },
 	} {
 		t.Run(what, func(t *testing.T) {
