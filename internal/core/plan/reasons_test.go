@@ -15,6 +15,7 @@ func TestL5SharedReasonsAreEachHostsOwn(t *testing.T) {
 	shared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w, home := newRandomWorld(t)
+		w.other = true // TestEveryInvariantOverRandomWorlds replays them
 		steps := actions(w, home)
 		live := steps[""]
 		steps[""] = func(t *rapid.T) {

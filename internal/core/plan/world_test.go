@@ -74,6 +74,7 @@ type world struct {
 	hosts map[string]*machine
 	now   clock.Instant
 	cut   bool // the log was restored from a backup
+	other bool // S25 and S26 of such worlds are another test's: see checkReplay
 
 	version  uint64
 	signed   int // overrides
