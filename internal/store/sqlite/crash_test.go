@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,8 +22,12 @@ import (
 	"github.com/steadyfleet/steady/internal/store/sqlite"
 )
 
-// crashDir makes the test binary a writer on the directory that it names.
-const crashDir = "STEADY_STORE_CRASH_DIR"
+// crashDir makes the test binary a writer on the directory that it names, of so
+// many appends as crashAppends says.
+const (
+	crashDir     = "STEADY_STORE_CRASH_DIR"
+	crashAppends = "STEADY_STORE_CRASH_APPENDS"
+)
 
 // How a writer ends.
 const (
@@ -49,7 +54,12 @@ func crashChild(dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitOpen)
 	}
-	for i := range 3000 { // a kill comes much sooner
+	appends, err := strconv.Atoi(os.Getenv(crashAppends))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitOther)
+	}
+	for i := range appends {
 		next, err := st.Append(ctx, head.Seq, head.Term, crashBatch(head))
 		if err != nil {
 			os.Exit(crashExit(ctx, st, head, err))
@@ -172,12 +182,13 @@ func open(t *testing.T, dir string, o sqlite.Options) *sqlite.Store {
 	return st
 }
 
-// writer starts this binary as a writer on dir, behind the given command.
-func writer(t *testing.T, dir string, before ...string) (*exec.Cmd, io.Reader) {
+// writer starts this binary as a writer on dir of at most so many appends, behind
+// the given command.
+func writer(t *testing.T, dir string, appends int, before ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	args := append(before, os.Args[0])
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprint(crashAppends, "=", appends))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +211,7 @@ func TestS33Kill(t *testing.T) {
 	}
 	dir, a := t.TempDir(), &acks{hashes: map[uint64]string{}}
 	for range rounds {
-		cmd, out := writer(t, dir)
+		cmd, out := writer(t, dir, 3000) // a kill comes much sooner
 		sc := bufio.NewScanner(out)
 		for n := rand.IntN(120); sc.Scan(); n-- {
 			a.line(t, sc.Text())
@@ -223,7 +234,7 @@ func strace(t *testing.T, dir string, inject string) (int, *acks) {
 	t.Helper()
 	need.Command(t, "strace", "apt-get install strace")
 	calls, _, _ := strings.Cut(inject, ":")
-	cmd, out := writer(t, dir, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
+	cmd, out := writer(t, dir, 200, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+inject)
 	a := &acks{hashes: map[uint64]string{}}
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {
