@@ -84,7 +84,7 @@ func TestNetworksNamesAndPorts(t *testing.T) {
 					ExposedPorts: network.PortSet{port: {}}},
 				HostConfig: &container.HostConfig{PortBindings: network.PortMap{port: {{HostIP: netip.MustParseAddr("127.0.0.1")}}}}})
 			client2 := start(t, d, client.ContainerCreateOptions{Name: n.Name("client"), NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{n.Name("net"): {}}},
-				Config: &container.Config{Cmd: []string{"sh", "-c", "for i in $(seq 50); do timeout 2 wget -qO- http://web:8080/ && exit; usleep 100000; done 2>/dev/null"}}})
+				Config: &container.Config{Cmd: []string{"sh", "-c", "for i in $(seq 1000); do timeout 2 wget -qO- http://web:8080/ && exit; usleep 100000; done 2>/dev/null"}}})
 			if got := output(t, d, client2); got != "hello\n" {
 				t.Errorf("by name of the network: %q", got)
 			}

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long an engine may take to come up or to go down.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // Daemon is one engine in the hands of one test.
 type Daemon struct {
