@@ -91,7 +91,7 @@ func (d *demo) addresses() map[string]string {
 }
 
 func (d *demo) makeKeys(ctx context.Context) error {
-	if err := writeFleet(d.path("fleet"), releases[0].name, releases[0].status, d.addresses()); err != nil {
+	if err := writeFleet(d.path("fleet"), releases[0], d.addresses()); err != nil {
 		return err
 	}
 	if err := d.Report.step("A fleet of %d hosts, and its keys", len(hosts)); err != nil {
@@ -118,7 +118,7 @@ func (d *demo) rollOut(ctx context.Context, i int) error {
 	if err := d.Report.step("Release %s: %s", r.name, r.about); err != nil {
 		return err
 	}
-	if err := writeFleet(d.path("fleet"), r.name, r.status, d.addresses()); err != nil {
+	if err := writeFleet(d.path("fleet"), r, d.addresses()); err != nil {
 		return err
 	}
 	if err := d.roll(ctx, r); err != nil {

@@ -19,6 +19,7 @@ var hosts = []host{
 	{"edge-1", "edge"},
 }
 
+// fleetHead is given how long a probe may fail.
 const fleetHead = `# The demonstration's fleet: six hosts, a canary wave, a budget, an ordering.
 apiVersion: steady/v1
 kind: Fleet
@@ -32,9 +33,9 @@ rolloutPolicies:
       - {name: rest,   selector: {all: true},      soak: 1s}
     healthGate: {maxFailures: 0}
     onHealthFailure: rollback-and-halt
-    sustainedFailure: 4s
-    activationDeadline: 20s
-    confirmWindow: 30s
+    sustainedFailure: %s
+    activationDeadline: 2m
+    confirmWindow: 2m
 edges:
   - {gated: web-1, gates: db-1, reason: the schema comes first}
 disruptionBudgets:
@@ -62,7 +63,7 @@ exec:
   - name: publish
     activate: [sh, -c, "mkdir -p run && cp www/index.html run/published.html"]
     revert: [rm, -f, run/published.html]
-    timeout: 5s
+    timeout: 1m
 probes:
   published:
     interval: 1s
@@ -91,9 +92,14 @@ func healthz(name, status string) string {
 
 // writeFleet writes the fleet folder as it is for one release. addresses are
 // those of the hosts' services.
-func writeFleet(dir, name, status string, addresses map[string]string) error {
+func writeFleet(dir string, r release, addresses map[string]string) error {
 	var b strings.Builder
-	b.WriteString(fleetHead)
+	// Only the bad release has to fail soon; on a busy machine a good one's probe may, too.
+	failing := "2m"
+	if !r.converges {
+		failing = "4s"
+	}
+	fmt.Fprintf(&b, fleetHead, failing)
 	for _, h := range hosts {
 		fmt.Fprintf(&b, fleetHost, h.name, h.tags, addresses[h.name])
 	}
@@ -104,5 +110,5 @@ func writeFleet(dir, name, status string, addresses map[string]string) error {
 	if err := os.WriteFile(filepath.Join(dir, "fleet.yaml"), []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(app, "bundle.yaml"), []byte(fmt.Sprintf(bundle, name, status)), 0o644)
+	return os.WriteFile(filepath.Join(app, "bundle.yaml"), []byte(fmt.Sprintf(bundle, r.name, r.status)), 0o644)
 }

@@ -13,7 +13,8 @@ var shopHosts = []string{"edge-1", "edge-2"}
 const shopHost = "shop.localhost"
 
 // shopFleet is given the name of the fleet: things on an engine belong to a fleet
-// and a host, and two demonstrations may share an engine.
+// and a host, and two demonstrations may share an engine. It is also given how long
+// an activation may take.
 const shopFleet = `# The demonstration's fleet: one Compose application on two hosts.
 apiVersion: steady/v1
 kind: Fleet
@@ -31,8 +32,8 @@ rolloutPolicies:
     healthGate: {maxFailures: 0}
     onHealthFailure: rollback-and-halt
     sustainedFailure: 4s
-    activationDeadline: 15s
-    confirmWindow: 30s
+    activationDeadline: %s
+    confirmWindow: 2m
 bundles: {shop: {path: bundles/shop}}
 `
 
@@ -88,8 +89,13 @@ var shopReleases = []release{
 // there already.
 func writeShop(dir, fleet string, r release) error {
 	bundle := filepath.Join(dir, "bundles", "shop")
+	// The deadline ends what is never healthy; what is may take its time on a busy machine.
+	deadline := "2m"
+	if !r.converges {
+		deadline = "10s"
+	}
 	for name, text := range map[string]string{
-		filepath.Join(dir, "fleet.yaml"):                fmt.Sprintf(shopFleet, fleet),
+		filepath.Join(dir, "fleet.yaml"):                fmt.Sprintf(shopFleet, fleet, deadline),
 		filepath.Join(bundle, "bundle.yaml"):            "compose: compose.yaml\n",
 		filepath.Join(bundle, "compose.yaml"):           shopCompose,
 		filepath.Join(bundle, "app", "Dockerfile"):      shopDockerfile,
