@@ -40,6 +40,7 @@ bundles: {shop: {path: bundles/shop}}
 // shopCompose writes to its volume in one service, so that it is replaced with
 // the old one stopped first, and only reads it in the other, so that a new one
 // starts beside the old one and takes over when it is healthy.
+// Each check starts a process in the container, which a busy machine does slowly.
 const shopCompose = `services:
   counter:
     build: ./app
@@ -58,8 +59,8 @@ const shopCompose = `services:
     depends_on: {counter: {condition: service_started}}
     healthcheck:
       test: [CMD, /steady, demo, app, check, "http://127.0.0.1:` + appPort + `/healthz"]
-      interval: 500ms
-      timeout: 5s
+      interval: 1s
+      timeout: 30s
       retries: 5
     restart: unless-stopped
     x-steady:
