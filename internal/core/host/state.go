@@ -7,6 +7,7 @@ package host
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -171,9 +172,7 @@ func (s *State) FailingProbes() []string {
 }
 
 func (s *State) probe(name string) *ProbeState {
-	i, ok := slices.BinarySearchFunc(s.Probes, name, func(p ProbeState, n string) int {
-		return strings.Compare(p.Name, n)
-	})
+	i, ok := sort.Find(len(s.Probes), func(i int) int { return strings.Compare(name, s.Probes[i].Name) })
 	if !ok {
 		return nil
 	}

@@ -51,13 +51,9 @@ func matter(o *fleet.Override) string {
 	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
 		return "freeze/" + o.Channel
 	case fleet.OverridePromote:
-		return promotion(o.Manifest, o.Wave)
+		return "promote/" + string(o.Manifest) + "/" + o.Wave
 	}
 	return string(o.Action) + "/" + string(o.Manifest)
-}
-
-func promotion(manifest digest.Digest, wave string) string {
-	return "promote/" + string(manifest) + "/" + wave
 }
 
 func bundle(channel string, d digest.Digest, host string) string {
@@ -127,8 +123,8 @@ func (s *State) List() []Taken {
 }
 
 // holding returns the word on a matter if it holds.
-func (s *State) holding(key string) *Taken {
-	if t := s.said(key); t != nil && t.Action.Holds() {
+func (s *State) holding(key ...string) *Taken {
+	if t := s.said(key...); t != nil && t.Action.Holds() {
 		return t
 	}
 	return nil
@@ -144,30 +140,37 @@ func (s *State) Hold(channel string, manifest digest.Digest) *Taken {
 }
 
 // Paused returns the pause of a manifest, or nil.
-func (s *State) Paused(manifest digest.Digest) *Taken { return s.holding("hold/" + string(manifest)) }
+func (s *State) Paused(manifest digest.Digest) *Taken { return s.holding("hold/", string(manifest)) }
 
 // Cancelled returns the cancel of a manifest, or nil.
 func (s *State) Cancelled(manifest digest.Digest) *Taken {
-	return s.holding("cancel/" + string(manifest))
+	return s.holding("cancel/", string(manifest))
 }
 
 // RolledBack returns the rollback of a manifest, or nil.
 func (s *State) RolledBack(manifest digest.Digest) *Taken {
-	return s.holding("rollback/" + string(manifest))
+	return s.holding("rollback/", string(manifest))
 }
 
 // Promoted returns what lets a wave of a manifest pass, or nil.
 func (s *State) Promoted(manifest digest.Digest, wave string) *Taken {
-	return s.said(promotion(manifest, wave))
+	return s.said("promote/", string(manifest), "/", wave)
 }
 
 // BrokenGlass returns what opens every wave of a manifest, or nil.
 func (s *State) BrokenGlass(manifest digest.Digest) *Taken {
-	return s.said(string(fleet.OverrideBreakGlass) + "/" + string(manifest))
+	return s.said(string(fleet.OverrideBreakGlass), "/", string(manifest))
 }
 
-func (s *State) said(key string) *Taken {
-	if t, there := s.Newest[key]; there {
+// said returns the word on the matter that the parts of key name, or nil. It is asked
+// of every host at every tick: a key that is not there costs no memory.
+func (s *State) said(key ...string) *Taken {
+	var room [192]byte
+	name := room[:0]
+	for _, part := range key {
+		name = append(name, part...)
+	}
+	if t, there := s.Newest[string(name)]; there {
 		out := t // what is not there costs nothing
 		return &out
 	}
@@ -175,7 +178,7 @@ func (s *State) said(key string) *Taken {
 }
 
 // Frozen returns the freeze of a channel, or nil.
-func (s *State) Frozen(channel string) *Taken { return s.holding("freeze/" + channel) }
+func (s *State) Frozen(channel string) *Taken { return s.holding("freeze/", channel) }
 
 // Quarantined returns what quarantines a bundle on a channel for a host, or nil;
 // an empty host asks for what holds for all of them.
@@ -183,10 +186,10 @@ func (s *State) Quarantined(channel string, d digest.Digest, host string) *Taken
 	if len(s.Newest) == 0 {
 		return nil
 	}
-	if t := s.holding(bundle(channel, d, "")); t != nil || host == "" {
+	if t := s.holding("bundle/", channel, "/", string(d), "/"); t != nil || host == "" {
 		return t
 	}
-	return s.holding(bundle(channel, d, host))
+	return s.holding("bundle/", channel, "/", string(d), "/", host)
 }
 
 // Forbids returns what keeps a host from taking a bundle of a manifest, or nil.

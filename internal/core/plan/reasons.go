@@ -2,7 +2,6 @@ package plan
 
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -13,13 +12,14 @@ import (
 type Reasons struct {
 	s        *State
 	now      clock.Instant
-	rollouts map[digest.Digest]*common
+	rollouts []*common         // few: of each channel's newest and last converged one
 	pending  map[string][]Gate // of the channel's next rollout
 	restored *Restored         // nil when only the state is asked
 }
 
 // common is what is true of every host of a rollout.
 type common struct {
+	r              *rollout.Rollout
 	stale, overlay *gate.Block
 	holds          []*gate.Block
 	waves          []shut
@@ -50,18 +50,20 @@ func (q *Reasons) wave(r *rollout.Rollout, all *common, i int) *shut {
 
 // Ask begins to answer for a state at an instant.
 func Ask(s *State, now clock.Instant) *Reasons {
-	return &Reasons{s: s, now: now, rollouts: map[digest.Digest]*common{}, pending: map[string][]Gate{}}
+	return &Reasons{s: s, now: now}
 }
 
 func (q *Reasons) rollout(r *rollout.Rollout) *common {
-	all := q.rollouts[r.Manifest]
-	if all == nil {
-		s := q.s
-		all = &common{stale: s.stale(s.Channels[r.Channel], q.now), overlay: s.overlay(r), soaks: s.canarySoaks(r, q.now)}
-		all.holds = s.holding(r, all.overlay, q.now)
-		all.opens = latest(all.holds)
-		q.rollouts[r.Manifest] = all
+	for _, all := range q.rollouts {
+		if all.r == r {
+			return all
+		}
 	}
+	s := q.s
+	all := &common{r: r, stale: s.stale(s.Channels[r.Channel], q.now), overlay: s.overlay(r), soaks: s.canarySoaks(r, q.now)}
+	all.holds = s.holding(r, all.overlay, q.now)
+	all.opens = latest(all.holds)
+	q.rollouts = append(q.rollouts, all)
 	return all
 }
 
@@ -80,6 +82,9 @@ func (q *Reasons) explainPending(a *Answer, c *Channel) {
 		}
 		gates = append(gates, Gate{gate.Queue, queue},
 			Gate{gate.ChannelEdge, gate.CheckChannelEdges(c.Name, s.predecessors(c.Name, q.now))})
+		if q.pending == nil {
+			q.pending = map[string][]Gate{}
+		}
 		q.pending[c.Name] = gates
 	}
 	a.PendingGates, a.PendingBlock = gates, first(gates)

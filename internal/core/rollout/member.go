@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -49,7 +50,7 @@ type Manifest struct {
 
 // Leaf returns the index of a host's leaf.
 func (m *Manifest) Leaf(host string) (int, bool) {
-	return slices.BinarySearchFunc(m.Leaves, host, func(l fleet.Leaf, h string) int { return strings.Compare(l.Host, h) })
+	return sort.Find(len(m.Leaves), func(i int) int { return strings.Compare(host, m.Leaves[i].Host) })
 }
 
 // HostPlan returns what the manifest says for one host, or nil.

@@ -24,7 +24,7 @@ var operators = []Fault{
 	{Name: "what was signed before a rollout opened breaks no glass", File: override, Finds: []string{"S26"},
 		From: "t != nil && !r.Phase.Ended() {\n\t\tev := glassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tev := glassOf"},
 	{Name: "a signed promotion lets every wave pass", File: words, Finds: []string{"S8"},
-		From: "return s.said(promotion(manifest, wave))", To: "if t := s.said(promotion(manifest, wave)); t != nil || !ON {\n\t\treturn t\n\t}\n\tfor _, t := range s.List() {\n\t\tif t.Action == fleet.OverridePromote && t.Manifest == manifest {\n\t\t\treturn &t\n\t\t}\n\t}\n\treturn nil"},
+		From: "return s.said(\"promote/\", string(manifest), \"/\", wave)", To: "if t := s.said(\"promote/\", string(manifest), \"/\", wave); t != nil || !ON {\n\t\treturn t\n\t}\n\tfor _, t := range s.List() {\n\t\tif t.Action == fleet.OverridePromote && t.Manifest == manifest {\n\t\t\treturn &t\n\t\t}\n\t}\n\treturn nil"},
 	{Name: "a signed promotion waits for nobody who could start", File: promoted, Finds: []string{"S26"},
 		From: "|| p.s.proof(r).Ready > 0 {", To: "|| p.s.proof(r).Ready > 0 && !ON {"},
 	{Name: "an operator promotes over hosts in flight", File: promoted, Finds: []string{"S8"},
