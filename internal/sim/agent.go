@@ -42,6 +42,8 @@ type agent struct {
 	serial   string          // of its certificate, and when that was issued
 	issued   clock.Instant
 
+	enrolments int32 // counts them: each gives another serial
+
 	copied    bool   // its state is copied some time: chains and processes are told apart
 	copy, of  *agent // a second agent on the same identity, and the first one
 	fate      fate   // what people do once the server refuses it
@@ -50,7 +52,7 @@ type agent struct {
 	enrolling bool   // again
 
 	// volatile
-	life        int // counts lives; what an earlier one planned is void
+	life        int32 // counts lives; what an earlier one planned is void
 	up          bool
 	partitioned int
 	sending     bool
@@ -64,10 +66,14 @@ type agent struct {
 	working     map[string]bool // repairs that are timed to end
 	gaveUp      []string        // repairs that failed in the present window
 	mark        uint64          // that the server gave this process last
+	quiet       clock.Duration  // is left until the next beat
+	wakes       func()          // is wake, which thousands of tasks run
 }
 
 func newAgent(w *World, name string, skew clock.Instant) *agent {
-	return &agent{w: w, name: name, key: name, skew: skew, drift: map[string]bool{}, working: map[string]bool{}}
+	a := &agent{w: w, name: name, key: name, skew: skew, drift: map[string]bool{}, working: map[string]bool{}}
+	a.wakes = a.wake
+	return a
 }
 
 func (a *agent) now() clock.Instant { return a.w.now + a.skew }
@@ -103,6 +109,7 @@ func (a *agent) enrol() {
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
+	a.enrolments++
 	a.inc, a.serial, a.issued, a.enrolling = ev.Incarnation, ev.Serial, s.now()/1000*1000, false
 	if a.w.notary != nil {
 		a.trusted = s.begins()
@@ -289,7 +296,8 @@ func (a *agent) beat() {
 	if m := &a.core.Machine; m.ConfirmBy != 0 || m.BlameBy != 0 {
 		every = a.w.between(3*clock.Second, 10*clock.Second)
 	}
-	a.later(min(every, 10*clock.Second), func() { a.beatAfter(every - 10*clock.Second) })
+	a.quiet = every
+	a.rests()
 	a.greet()
 }
 
@@ -328,13 +336,20 @@ func (a *agent) greet() {
 	})
 }
 
-// beatAfter waits for the rest of an interval, unless contact is wanted by now.
-func (a *agent) beatAfter(rest clock.Duration) {
-	if m := &a.core.Machine; rest <= 0 || m.ConfirmBy != 0 || m.BlameBy != 0 {
+// rests sleeps a part of the interval between two beats.
+func (a *agent) rests() {
+	part := min(a.quiet, 10*clock.Second)
+	a.quiet -= part
+	a.later(part, a.wakes)
+}
+
+// wake waits for the rest of the interval, unless contact is wanted by now.
+func (a *agent) wake() {
+	if m := &a.core.Machine; a.quiet <= 0 || m.ConfirmBy != 0 || m.BlameBy != 0 {
 		a.beat()
 		return
 	}
-	a.later(min(rest, 10*clock.Second), func() { a.beatAfter(rest - 10*clock.Second) })
+	a.rests()
 }
 
 // poll asks for a grant and waits for one.

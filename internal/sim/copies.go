@@ -136,7 +136,7 @@ func (a *agent) process() string {
 	if !a.copied {
 		return ""
 	}
-	return a.key + "/" + strconv.Itoa(a.life)
+	return a.key + "/" + strconv.Itoa(int(a.life))
 }
 
 // oneHistory checks that the log has no other history of a host than the one that
@@ -162,10 +162,12 @@ func (t *truth) oneHistory(s *server, a *agent, upTo uint64) {
 // counts, and what fleet files name no more is in no budget, nor a retired host once
 // its time is over.
 func (a *agent) disrupted() bool {
-	if a.w.ending {
-		if h := a.w.server.state.Hosts[a.name]; h != nil && h.Ended != nil && h.Ended.Freed {
-			return false
-		}
+	if a.copy != nil || a.out || !a.core.Machine.InFlight() && !a.repairing() || !a.w.declares(a.name) {
+		return false
 	}
-	return a.copy == nil && !a.out && a.w.declares(a.name) && (a.core.Machine.InFlight() || a.repairing())
+	if a.w.ending {
+		h := a.w.server.state.Hosts[a.name]
+		return h == nil || h.Ended == nil || !h.Ended.Freed
+	}
+	return true
 }

@@ -172,20 +172,20 @@ func (w *World) send(a *agent, deliver func()) {
 	if w.lost(a) {
 		return
 	}
-	serial := a.serial
-	arrive := func() {
-		if !a.cut() && a.serial == serial {
-			deliver()
-		}
-	}
 	d := w.between(1, 200)
 	if w.faulty(Delay, 0.03) {
 		d = w.between(1, 30*clock.Second)
 	}
-	w.after(d, arrive)
+	w.carry(a, d, deliver)
 	if w.faulty(Duplicate, 0.03) {
-		w.after(w.between(1, 5*clock.Second), arrive)
+		w.carry(a, w.between(1, 5*clock.Second), deliver)
 	}
+}
+
+// carry has a message of a host, or to it, arrive in d.
+func (w *World) carry(a *agent, d clock.Duration, deliver func()) {
+	w.order++
+	w.queue.push(task{at: w.now.Add(d), order: w.order, run: deliver, of: a, life: a.enrolments, message: true})
 }
 
 // relent ends what people and machines could leave as it is for ever: from here

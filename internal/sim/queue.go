@@ -7,14 +7,22 @@ type task struct {
 	at    clock.Instant
 	order uint64
 	run   func()
-	// of and life are whose it is: it is void once that life is over. nil is the world's.
-	of   *agent
-	life int
+	// of is whose it is, nil the world's. It is void once its life is over; a message
+	// of a host or to it once the host has another identity, or is cut off.
+	of      *agent
+	life    int32
+	message bool
 }
 
 // due reports whether a task still has somebody to do it.
 func (t *task) due() bool {
-	return t.of == nil || t.of.up && t.of.life == t.life && len(t.of.w.found) == 0
+	switch {
+	case t.of == nil:
+		return true
+	case t.message:
+		return !t.of.cut() && t.of.enrolments == t.life
+	}
+	return t.of.up && t.of.life == t.life && len(t.of.w.found) == 0
 }
 
 func (t *task) before(o *task) bool { return t.at < o.at || t.at == o.at && t.order < o.order }
