@@ -55,15 +55,17 @@ type Agent struct {
 	repairs  *repairs.Gate
 	preparer *preparation.Preparer
 
-	inbox chan message
-	look  chan struct{} // the generation may have moved
-	send  chan struct{} // there may be events to send
-	back  chan struct{} // a heartbeat is due: the server answers again, or has to hear something
+	inbox   chan message
+	look    chan struct{} // the generation may have moved
+	send    chan struct{} // there may be events to send
+	contact chan struct{} // the server accepted a request of contactEra
+	back    chan struct{} // a heartbeat is due: the server answers again, or has to hear something
 
 	// era rises when an activation or a revert completes: only requests begun
-	// since then are contact after it.
+	// since then are contact after it. contactEra is the newest that had one.
 	era         atomic.Int64
 	wantContact atomic.Bool
+	contactEra  atomic.Int64
 	newest      atomic.Pointer[delegationDoc]
 	unlearned   atomic.Bool // the newest delegation could not be read
 	heard       heard       // of operators' signed words; the courier's
@@ -92,7 +94,7 @@ func Open(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, inbox: make(chan message, 64), look: make(chan struct{}, 1), send: make(chan struct{}, 1),
-		back:    make(chan struct{}, 1),
+		contact: make(chan struct{}, 1), back: make(chan struct{}, 1),
 		started: time.Now(), process: rand.Text(), fatal: make(chan error, 1),
 	}
 	ctx := context.Background()
@@ -375,10 +377,10 @@ func (a *Agent) onAccepted(era int64) {
 		nudge(a.back)
 	}
 	if era == a.era.Load() && a.wantContact.Load() {
-		select {
-		case a.inbox <- contacted{era}:
-		default: // full: the next request tells
+		for old := a.contactEra.Load(); old < era && !a.contactEra.CompareAndSwap(old, era); {
+			old = a.contactEra.Load()
 		}
+		nudge(a.contact)
 	}
 }
 

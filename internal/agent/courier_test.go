@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/preparation"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
 )
@@ -61,6 +64,54 @@ func TestEventsSurviveAServerThatIsAway(t *testing.T) {
 	}
 	if booted != 2 {
 		t.Errorf("%d starts were reported", booted)
+	}
+}
+
+// TestEarlyAcknowledgementIsContact has the courier bring the events of every commit
+// before the reducer goes on: their acceptance is contact after the activation, and
+// no heartbeat is needed to confirm it.
+func TestEarlyAcknowledgementIsContact(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1")
+	b.open()
+	a := b.agent
+	var commits atomic.Int64
+	a.cut = func() error {
+		if commits.Add(1) == 1 { // the agent starts: nothing else runs yet
+			return nil
+		}
+		a.report()
+		for {
+			last, acked, err := a.store.Heads(t.Context())
+			if err != nil || acked == last {
+				return err
+			}
+			runtime.Gosched()
+		}
+	}
+	beats := 0
+	b.run()
+	defer b.stop()
+	until(t, "the heartbeat of the start", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		beats = s.beats
+		return beats == 1
+	})
+	one := newPack(t, "web", []file{{path: "a", content: "one"}}, fleet.Exec{
+		Name: "wait", Activate: []string{"sh", "-c", "until test -e go; do sleep 0.01; done"}, Timeout: clock.Minute,
+	})
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Activating)
+	s.set(func() { s.offer, s.wait = nil, time.Hour }) // a poll that ends is contact too
+	until(t, "a poll that is held", func() (held bool) {
+		s.set(func() { held = s.held > 0 })
+		return held
+	})
+	must(t, os.WriteFile(filepath.Join(b.root, "go"), nil, 0o600))
+	b.phase(host.Converged)
+	if s.set(func() { beats = s.beats - beats }); beats != 0 {
+		t.Errorf("it took %d heartbeats to confirm the activation", beats)
 	}
 }
 

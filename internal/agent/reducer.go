@@ -99,6 +99,8 @@ func (r *reducer) run(ctx context.Context) error {
 		case m = <-r.a.inbox:
 		case <-r.a.look:
 			m = looked{}
+		case <-r.a.contact:
+			m = contacted{r.a.contactEra.Load()}
 		case <-timer.C:
 			m = elapsed{}
 		}
@@ -150,7 +152,8 @@ func (r *reducer) finish(ctx context.Context, t *turn) error {
 	if !t.save {
 		return nil
 	}
-	before := r.a.status.Load().Machine
+	before, after := r.a.status.Load().Machine, &r.state.Machine
+	r.awaitContact(&before, after)
 	if err := r.commit(context.WithoutCancel(ctx), t); err != nil {
 		return err
 	}
@@ -158,10 +161,6 @@ func (r *reducer) finish(ctx context.Context, t *turn) error {
 		if err := r.a.cut(); err != nil {
 			return err
 		}
-	}
-	after := &r.state.Machine
-	if before.CompletedAt != after.CompletedAt || before.RevertedAt != after.RevertedAt {
-		r.a.era.Add(1)
 	}
 	r.publish()
 	if r.state.Offer == nil || r.state.Offer.Grant != r.worker.grant {
@@ -186,6 +185,16 @@ func (r *reducer) finish(ctx context.Context, t *turn) error {
 		r.sweep()
 	}
 	return nil
+}
+
+// awaitContact says what is contact after this turn. It comes before the commit: from
+// there on the courier may bring this turn's events, and that nothing follows them for
+// a whole interval of heartbeats must not make their acceptance count for nothing.
+func (r *reducer) awaitContact(before, after *host.State) {
+	if before.CompletedAt != after.CompletedAt || before.RevertedAt != after.RevertedAt {
+		r.a.era.Add(1)
+	}
+	r.a.wantContact.Store(after.ConfirmBy != 0 || after.BlameBy != 0)
 }
 
 func (r *reducer) commit(ctx context.Context, t *turn) error {
@@ -235,7 +244,6 @@ func (r *reducer) publish() {
 		s.Offer = &o
 	}
 	r.a.status.Store(s)
-	r.a.wantContact.Store(m.ConfirmBy != 0 || m.BlameBy != 0)
 }
 
 // sweep removes blobs that neither what runs, nor a revert, nor an offer needs.

@@ -47,9 +47,11 @@ type server struct {
 	serials map[string]bool
 	stamp   uint64 // hinted by heartbeats
 	reports []wire.BootstrapReport
-	only    string // the host that is offered something; empty is any
-	offered int    // how often
-	root2   []byte // the root that follows, if any
+	only    string        // the host that is offered something; empty is any
+	offered int           // how often
+	held    int           // polls
+	wait    time.Duration // of polls
+	root2   []byte        // the root that follows, if any
 }
 
 type hostChain struct {
@@ -65,7 +67,7 @@ type hostChain struct {
 func newServer(t testing.TB) *server {
 	s := &server{
 		t: t, term: 1, keys: newSigners(t), packs: map[digest.Digest][]byte{}, claimed: map[string]bool{},
-		chains: map[uint64]*hostChain{}, serials: map[string]bool{},
+		chains: map[uint64]*hostChain{}, serials: map[string]bool{}, wait: 2 * time.Second,
 	}
 	s.root = s.keys.root(t)
 	dir := t.TempDir()
@@ -259,7 +261,8 @@ func (s *server) enrol(w http.ResponseWriter, body []byte) {
 func (s *server) dispatch(w http.ResponseWriter, r *http.Request, name string) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(2 * time.Second)
+	limit := s.hold()
+	defer s.set(func() { s.held-- })
 	defer limit.Stop()
 	for {
 		s.mu.Lock()
@@ -287,6 +290,14 @@ func (s *server) dispatch(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 	}
+}
+
+// hold begins a poll.
+func (s *server) hold() *time.Timer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held++
+	return time.NewTimer(s.wait)
 }
 
 func (s *server) claim(w http.ResponseWriter, body []byte) {

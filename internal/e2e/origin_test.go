@@ -248,6 +248,10 @@ func (b *box) stop() {
 	if b.agent == nil {
 		return
 	}
+	if b.t.Failed() {
+		st := b.agent.Status()
+		b.t.Logf("agent %s was in %+v; refused %q, the server's error %q, %d of %d events acknowledged", b.name, st.Machine, st.Refused, st.Server, st.AckedSeq, st.LastSeq)
+	}
 	b.cancel()
 	if err := <-b.done; err != nil {
 		b.t.Errorf("agent %s ended: %v", b.name, err)
