@@ -22,7 +22,6 @@ type ledger struct {
 	terms   []uint64      // under which each was committed
 	// modelled is for the model, in a schedule that it looks at.
 	modelled []model.Entry
-	model    *model.Reader
 	audit    *audit.Log
 	shadow   *shadow.Shadow // of the leader's state; nil while it has to be made
 	term     uint64
@@ -33,7 +32,7 @@ type ledger struct {
 
 func newLedger(w *World) *ledger {
 	const many = 256 // events, of most schedules
-	return &ledger{w: w, audit: audit.NewLog(w.docs), model: model.NewReader(w.docs), entries: make([]event.Entry, 0, many), events: make([]event.Event, 0, many), terms: make([]uint64, 0, many)}
+	return &ledger{w: w, audit: audit.NewLog(w.docs), entries: make([]event.Entry, 0, many), events: make([]event.Event, 0, many), terms: make([]uint64, 0, many)}
 }
 
 var errFenced = errors.New("the head has moved on")
@@ -124,7 +123,7 @@ func (l *ledger) truncate(n int) {
 	n = l.batches[i]
 	l.entries, l.events, l.terms = l.entries[:n:n], l.events[:n:n], l.terms[:n:n]
 	if l.w.modelled {
-		l.modelled, l.model = l.modelled[:n:n], model.NewReader(l.w.docs)
+		l.modelled = l.modelled[:n:n]
 	}
 	l.cut, l.shadow = true, nil
 }

@@ -87,13 +87,8 @@ type rolloutFacts struct {
 	gone                              bool  // pruned
 }
 
-// nothing is what an empty log says.
-func nothing(docs Documents) *facts {
-	return &facts{docs: docs, channels: map[string]*channelFacts{}, hosts: map[string]*hostFacts{}, barred: map[digest.Digest]bool{}}
-}
-
 func read(docs Documents, log []Entry) (*facts, error) {
-	f := nothing(docs)
+	f := &facts{docs: docs, channels: map[string]*channelFacts{}, hosts: map[string]*hostFacts{}, barred: map[digest.Digest]bool{}}
 	for i := range log {
 		if err := f.take(&log[i]); err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)

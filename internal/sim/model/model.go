@@ -1,7 +1,7 @@
 // Package model is the planner written a second time, in the plainest way: for
-// every tick it reads the log from its first event, or on from where it stood if it
-// decided nothing then, and finds what is due by looping over everything. It keeps
-// nothing else from one tick to the next, no counts, no sets, no timers. The simulator holds the real planner against it, so that
+// every tick it reads the whole log from its first event, and finds what is due by
+// looping over everything. It keeps nothing from one tick to the next, no counts,
+// no sets, no timers. The simulator holds the real planner against it, so that
 // what the real one leaves out since it believes that nothing changed is found.
 //
 // It is written from sections 5.3 to 5.5 of the design. Of the core it shares the
@@ -72,36 +72,12 @@ func (e *UnmodelledError) Error() string { return "the model knows nothing of " 
 // Decisions says what is due now after a log, in words that Words makes of the
 // planner's decisions too, sorted.
 func Decisions(docs Documents, log []Entry, now clock.Instant) ([]string, error) {
-	return NewReader(docs).Decisions(log, now)
-}
-
-// Reader reads one log as it grows.
-type Reader struct {
-	docs  Documents
-	facts *facts // what the log says up to at
-	at    int
-}
-
-// NewReader returns a reader that has read nothing.
-func NewReader(docs Documents) *Reader { return &Reader{docs: docs, facts: nothing(docs)} }
-
-// Decisions is Decisions after a log that begins as the one of the last call, or is
-// the beginning of that one. What it decides is a fact to it, under other names than
-// the log will give it: after that it reads from the first event again.
-func (r *Reader) Decisions(log []Entry, now clock.Instant) ([]string, error) {
-	if len(log) < r.at {
-		*r = *NewReader(r.docs)
+	f, err := read(docs, log)
+	if err != nil {
+		return nil, err
 	}
-	for ; r.at < len(log); r.at++ {
-		if err := r.facts.take(&log[r.at]); err != nil {
-			return nil, fmt.Errorf("event %d: %w", r.at+1, err)
-		}
-	}
-	d := &decider{facts: r.facts, now: now}
+	d := &decider{facts: f, now: now}
 	d.tick()
-	if len(d.words) > 0 || d.err != nil {
-		*r = *NewReader(r.docs)
-	}
 	slices.Sort(d.words)
 	return d.words, d.err
 }
