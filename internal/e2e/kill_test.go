@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	mrand "math/rand/v2"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 )
 
 const killFleet = `apiVersion: steady/v1
@@ -91,11 +91,9 @@ type serverReady struct {
 }
 
 func newYard(t *testing.T) *yard {
-	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), rng: newRand(t), listen: "127.0.0.1:0",
+	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), rng: newRand(t), listen: dockertest.FreeAddr(t), // so that it comes back where agents look for it
 		agents: map[string]*process{}, events: make(chan operator.Event, 4096)}
 	y.startServer()
-	u := got(url.Parse(y.where.Server))(t)
-	y.listen = "127.0.0.1:" + u.Port() // so that it comes back where agents look for it
 	conn := readContext(t, y.where.Context)
 	y.client = got(operator.NewClient(operator.Options{URL: y.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
 	for _, h := range killHosts {

@@ -142,9 +142,12 @@ func (d *shop) visitor(host string) *visitor {
 	return d.visitors[slices.Index(shopHosts, host)]
 }
 
-// freeAddr is a loopback address that nothing listens on now.
+// freeAddr is a loopback address that nothing listens on now. It is drawn from
+// millions: a port of 127.0.0.1 may be given away again before the agent listens.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var host [3]byte
+	_, _ = rand.Read(host[:]) // it never fails
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", host[0]|1, host[1], host[2]|1))
 	if err != nil {
 		return "", err
 	}
