@@ -64,20 +64,16 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, an operator's own where there are several, for hosts whose bounds have requireSigned")
 	o.reason = command.TakesReason(cmd)
 	o.Flags.Add(cmd)
-	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		list, err := o.read(a, args)
-		if err != nil {
-			return err
-		}
-		return a.apply(ctx, c, list, o)
+	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+		return a.apply(ctx, c, o)
 	})))
 }
 
-func (a verbs) apply(ctx context.Context, c *operator.Client, list []document.Resource, o applyOptions) error {
+func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) error {
 	var prune []document.Resource
 	if o.prune {
 		var err error
-		if prune, err = surplus(ctx, c, list); err != nil {
+		if prune, err = surplus(ctx, c, o.list); err != nil {
 			return err
 		}
 		if err := a.consent(prune, o.yes); err != nil {
@@ -94,7 +90,7 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, list []document.Re
 			return err
 		}
 	}
-	for _, r := range list {
+	for _, r := range o.list {
 		if _, err := s.Set(ctx, r); err != nil {
 			return err
 		}

@@ -43,18 +43,15 @@ for. Code 1 means that something is blocked or refused.
 	}
 	src.add(a, cmd)
 	cmd.Flags().BoolVar(&prune, "prune", false, "show what apply --prune would remove as well")
-	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		list, err := src.read(a, args)
-		if err != nil {
-			return err
-		}
+	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		var more []document.Resource
 		if prune {
-			if more, err = surplus(ctx, c, list); err != nil {
+			var err error
+			if more, err = surplus(ctx, c, src.list); err != nil {
 				return err
 			}
 		}
-		return a.plan(ctx, c, list, more)
+		return a.plan(ctx, c, src.list, more)
 	})))
 }
 

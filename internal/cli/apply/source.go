@@ -28,13 +28,21 @@ type source struct {
 	file     string
 	profiles []string
 	env      []string
+
+	list []document.Resource // once read
 }
 
+// add gives a command the flags, and has the file read before any server is looked
+// for: what is wrong with it is said first.
 func (s *source) add(a verbs, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&s.file, "file", "f", "", "file of resources, or Compose file; - is standard input (required)")
 	f.StringSliceVar(&s.profiles, "profile", nil, "profile of a Compose file that is active; may be repeated")
 	f.StringArrayVar(&s.env, "env", nil, "variable NAME=VALUE for a Compose file; may be repeated")
+	cmd.PreRunE = func(_ *cobra.Command, args []string) (err error) {
+		s.list, err = s.read(a, args)
+		return err
+	}
 }
 
 // maxFile bounds what is read from standard input.
