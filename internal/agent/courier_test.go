@@ -72,6 +72,7 @@ func TestEventsSurviveAServerThatIsAway(t *testing.T) {
 // no heartbeat is needed to confirm it.
 func TestEarlyAcknowledgementIsContact(t *testing.T) {
 	s := newServer(t)
+	s.interval = 10 * clock.Minute
 	b := newBox(t, s, "web-1")
 	b.open()
 	a := b.agent
@@ -89,15 +90,10 @@ func TestEarlyAcknowledgementIsContact(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	beats := 0
 	b.run()
 	defer b.stop()
-	until(t, "the heartbeat of the start", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		beats = s.beats
-		return beats == 1
-	})
+	until(t, "the heartbeat of the start", func() bool { return s.heartbeats() > 0 })
+	beats := s.heartbeats()
 	one := newPack(t, "web", []file{{path: "a", content: "one"}}, fleet.Exec{
 		Name: "wait", Activate: []string{"sh", "-c", "until test -e go; do sleep 0.01; done"}, Timeout: clock.Minute,
 	})
@@ -110,8 +106,8 @@ func TestEarlyAcknowledgementIsContact(t *testing.T) {
 	})
 	must(t, os.WriteFile(filepath.Join(b.root, "go"), nil, 0o600))
 	b.phase(host.Converged)
-	if s.set(func() { beats = s.beats - beats }); beats != 0 {
-		t.Errorf("it took %d heartbeats to confirm the activation", beats)
+	if n := s.heartbeats(); n != beats {
+		t.Errorf("it took %d heartbeats to confirm the activation", n-beats)
 	}
 }
 
@@ -211,11 +207,7 @@ func TestF7NoRoomNoActivation(t *testing.T) {
 	if m := b.agent.Status().Machine; m.Phase != "" {
 		t.Errorf("the host is %s", m.Phase)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.beats == 0 {
-		t.Error("no heartbeat came")
-	}
+	until(t, "a heartbeat", func() bool { return s.heartbeats() > 0 })
 }
 
 // TestDatabaseFailureEndsTheProcess takes the tables away.

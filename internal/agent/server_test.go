@@ -33,25 +33,26 @@ type server struct {
 	hostCA   *identity.Authority
 	http     *httptest.Server
 
-	mu      sync.Mutex
-	release release
-	packs   map[digest.Digest][]byte // bundles and blobs
-	offer   *wire.Dispatch
-	term    uint64 // of offers
-	claimed map[string]bool
-	down    bool
-	tamper  func(path string, body []byte) []byte
-	chains  map[uint64]*hostChain // by incarnation
-	beats   int
-	life    time.Duration // of certificates
-	serials map[string]bool
-	stamp   uint64 // hinted by heartbeats
-	reports []wire.BootstrapReport
-	only    string        // the host that is offered something; empty is any
-	offered int           // how often
-	held    int           // polls
-	wait    time.Duration // of polls
-	root2   []byte        // the root that follows, if any
+	mu       sync.Mutex
+	release  release
+	packs    map[digest.Digest][]byte // bundles and blobs
+	offer    *wire.Dispatch
+	term     uint64 // of offers
+	claimed  map[string]bool
+	down     bool
+	tamper   func(path string, body []byte) []byte
+	chains   map[uint64]*hostChain // by incarnation
+	beats    int
+	interval clock.Duration // of heartbeats, 0 is the agent's own
+	life     time.Duration  // of certificates
+	serials  map[string]bool
+	stamp    uint64 // hinted by heartbeats
+	reports  []wire.BootstrapReport
+	only     string        // the host that is offered something; empty is any
+	offered  int           // how often
+	held     int           // polls
+	wait     time.Duration // of polls
+	root2    []byte        // the root that follows, if any
 }
 
 type hostChain struct {
@@ -364,6 +365,12 @@ func (s *server) events(w http.ResponseWriter, name string, body []byte) {
 	_ = json.NewEncoder(w).Encode(wire.EventAck{Acked: c.chain.Seq})
 }
 
+func (s *server) heartbeats() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beats
+}
+
 func (s *server) heartbeat(w http.ResponseWriter, body []byte) {
 	var m wire.Heartbeat
 	if json.Unmarshal(body, &m) != nil {
@@ -373,7 +380,7 @@ func (s *server) heartbeat(w http.ResponseWriter, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats++
-	reply := wire.HeartbeatReply{TimestampVersion: s.stamp}
+	reply := wire.HeartbeatReply{TimestampVersion: s.stamp, Interval: s.interval}
 	if c := s.chains[m.Incarnation]; c != nil {
 		reply.Acked = c.chain.Seq
 	}
