@@ -272,11 +272,17 @@ func (a *Agent) Run(ctx context.Context) error {
 		select {
 		case err := <-a.fatal:
 			return err
+		case <-a.store.Broken():
+			return a.store.Err()
 		case <-ctx.Done():
 			return nil
 		}
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	err := g.Wait()
+	if broken := a.store.Err(); broken != nil {
+		return broken // whoever met it first may have said less
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil

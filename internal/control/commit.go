@@ -84,7 +84,7 @@ func (c *Control) spoil(t *turn, cause error) error {
 		in.finish(err)
 	}
 	if fatal {
-		return fmt.Errorf("the server must stop: %w", cause)
+		return c.lost(cause)
 	}
 	c.cfg.Log.Error("nothing of this turn was committed; folding the log again", "err", cause)
 	c.metrics.spoiled.Inc()
@@ -97,6 +97,18 @@ func (c *Control) spoil(t *turn, cause error) error {
 	c.watch.Restart(&c.hosts, c.now())
 	c.answer(t.queries)
 	return nil
+}
+
+// lost says why the process has to end, and what to do.
+func (c *Control) lost(cause error) error {
+	next := "start the server again; if it stops again, restore the data folder from a backup"
+	switch {
+	case errors.Is(cause, store.ErrFenced), errors.Is(cause, store.ErrConflict):
+		next = "another server leads on this store: let only one run"
+	case errors.Is(cause, store.ErrBroken):
+		next = "look at the disk of " + c.cfg.DataDir + " (the kernel's log says what failed), then start the server again: all that was acknowledged is kept"
+	}
+	return fmt.Errorf("the server must stop: %w; %s", cause, next)
 }
 
 // publish makes what was committed visible to requests.

@@ -101,7 +101,11 @@ func (c *Control) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		t := &turn{c: c, s: c.state, now: c.now()}
-		if !c.gather(ctx, t, timer) {
+		goesOn := c.gather(ctx, t, timer)
+		if err := c.cfg.Store.Err(); err != nil {
+			return c.spoil(t, err)
+		}
+		if !goesOn {
 			c.stop()
 			c.savers.Wait()
 			return c.lastSnapshot()
@@ -114,7 +118,7 @@ func (c *Control) Run(ctx context.Context) error {
 	}
 }
 
-// gather waits for work and takes what is queued. It returns false when ctx
+// gather waits for work, or for the end of the store, and takes what is queued. It returns false when ctx
 // ended and nothing is left.
 func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 	select {
@@ -131,6 +135,7 @@ func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 		case q := <-c.queries:
 			t.queries = append(t.queries, q)
 		case <-timer.C:
+		case <-c.cfg.Store.Broken():
 		case <-ctx.Done():
 			return false
 		}

@@ -100,9 +100,11 @@ func (c *Control) lastSnapshot() error {
 	if err == nil {
 		err = c.cfg.Store.SaveSnapshot(context.Background(), snap)
 	}
-	if err != nil && !errors.Is(err, store.ErrBroken) {
+	switch {
+	case errors.Is(err, store.ErrBroken):
+		return c.lost(err)
+	case err != nil:
 		c.cfg.Log.Error("no snapshot at the end", "err", err)
-		return nil
 	}
-	return err
+	return nil
 }

@@ -17,8 +17,9 @@ var mayImport = []struct {
 	to     []string
 	reason string
 }{
-	{"control", []string{"store", "trust", "wire", "identity", "release"}, "the server runtime verifies releases, appends, enrols and speaks the agent protocol"},
-	{"agent", []string{"trust", "wire", "reconcile", "identity", "system", "docker", "router", "lockfile"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers and the router of its host"},
+	{"store", []string{"disk"}, "an engine tells a full disk from one that failed"},
+	{"control", []string{"disk", "store", "trust", "wire", "identity", "release"}, "the server runtime verifies releases, appends, enrols and speaks the agent protocol"},
+	{"agent", []string{"disk", "trust", "wire", "reconcile", "identity", "system", "docker", "router", "lockfile"}, "the agent verifies what it is sent, holds its identity and runs the framework with the managers and the router of its host"},
 	{"api", []string{"control", "store", "trust", "wire", "identity", "replay", "trail"}, "the edge turns requests into inputs of the server runtime, and hands the log out as replay reads it and an audit proves it"},
 	{"trail", []string{"control", "store", "trust", "wire", "identity", "release", "replay"}, "an audit verifies again what the server verified, from what it handed out"},
 	{"replay", []string{"forecast"}, "where a host's recorded answers no longer fit, the forecast's model of hosts goes on"},

@@ -142,6 +142,11 @@ type Store interface {
 	Lease
 	Snapshots
 	Blobs
+	// Broken is closed when the store broke, whichever call saw it and whatever
+	// it was about: log, blobs or snapshots. The process must end then.
+	Broken() <-chan struct{}
+	// Err is the *FatalError of a broken store, or nil.
+	Err() error
 	// Close releases the store. Calls under way end first; later ones fail
 	// with ErrClosed.
 	Close() error

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -42,7 +41,7 @@ func Final(err error) string {
 	switch {
 	case errors.As(err, new(*trust.Error)):
 		return Refused
-	case errors.Is(err, state.ErrNoRoom), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case state.Full(err):
 		return DiskFull
 	case client.StatusOf(err) == http.StatusNotFound:
 		return Missing

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // ErrNoBlob says that the content is not here, or was and is damaged.
@@ -46,7 +45,7 @@ func (s *Store) Blob(d digest.Digest, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := s.note(errors.Join(err, f.Close())); err != nil {
 		return nil, fmt.Errorf("read blob %s: %w", d.Short(), err)
 	}
 	if int64(len(b)) > limit {
@@ -80,7 +79,7 @@ func (s *Store) RemoveBlob(d digest.Digest) error {
 // WriteBlob stores what fill writes, if its digest is d and it has size bytes
 // (any number if negative). The name appears only when the content is durable.
 func (s *Store) WriteBlob(d digest.Digest, size int64, fill func(io.Writer) error) error {
-	return writeContent(filepath.Join(s.dir, "blobs"), d, size, fill)
+	return s.writeContent(filepath.Join(s.dir, "blobs"), d, size, fill)
 }
 
 // Keep stores a copy of what an operator wrote, below kept, named by content.
@@ -92,7 +91,7 @@ func (s *Store) Keep(d digest.Digest, content io.Reader) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		return path, nil
 	}
-	err := writeContent(dir, d, -1, func(w io.Writer) error {
+	err := s.writeContent(dir, d, -1, func(w io.Writer) error {
 		_, err := io.Copy(w, &sparing{s: s, r: content})
 		return err
 	})
@@ -119,10 +118,10 @@ func (s *sparing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func writeContent(dir string, d digest.Digest, size int64, fill func(io.Writer) error) (err error) {
+func (s *Store) writeContent(dir string, d digest.Digest, size int64, fill func(io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
-		return fmt.Errorf("store %s: %w", d.Short(), err)
+		return s.note(fmt.Errorf("store %s: %w", d.Short(), err))
 	}
 	defer func() {
 		if err != nil {
@@ -131,8 +130,8 @@ func writeContent(dir string, d digest.Digest, size int64, fill func(io.Writer) 
 	}()
 	h := sha256.New()
 	n := &counter{}
-	err = fill(io.MultiWriter(tmp, h, n))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	err = fill(io.MultiWriter(&noted{s, tmp}, h, n)) // what fill reads may fail for reasons of its own
+	err = errors.Join(err, s.note(errors.Join(tmp.Sync(), tmp.Close())))
 	if err != nil {
 		return fmt.Errorf("store %s: %w", d.Short(), err)
 	}
@@ -140,13 +139,24 @@ func writeContent(dir string, d digest.Digest, size int64, fill func(io.Writer) 
 		return fmt.Errorf("%w: %d bytes with digest %s instead of %s", ErrOtherContent, n.n, digest.Digest(got).Short(), d.Short())
 	}
 	if err = os.Rename(tmp.Name(), filepath.Join(dir, d.Hex())); err != nil {
-		return fmt.Errorf("store %s: %w", d.Short(), err)
+		return s.note(fmt.Errorf("store %s: %w", d.Short(), err))
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return err
+		return s.note(err)
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return s.note(errors.Join(f.Sync(), f.Close()))
+}
+
+// noted is a writer whose errors are noted.
+type noted struct {
+	s *Store
+	w io.Writer
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	written, err := n.w.Write(p)
+	return written, n.s.note(err)
 }
 
 type counter struct{ n int64 }
@@ -155,12 +165,12 @@ func (c *counter) Write(p []byte) (int, error) { c.n += int64(len(p)); return le
 
 // Room returns ErrNoRoom unless need bytes and the margin are free.
 func (s *Store) Room(need int64) error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(s.dir, &st); err != nil {
-		return fmt.Errorf("look at free disk space: %w", err)
+	space, err := disk.SpaceOf(s.dir)
+	if err != nil {
+		return err
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < need+s.margin {
-		return fmt.Errorf("%w: %d bytes are needed and %d spared, %d are free on the disk of %s", ErrNoRoom, need, s.margin, free, s.dir)
+	if space.Free < need+s.margin {
+		return fmt.Errorf("%w: %d bytes are needed and %d spared, %d are free on the disk of %s", ErrNoRoom, need, s.margin, space.Free, s.dir)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (s *Store) ForgetStep(ctx context.Context, name string) error {
 
 func (s *Store) exec(ctx context.Context, query string, args ...any) error {
 	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("write to agent.db: %w", err)
+		return s.note(fmt.Errorf("write to agent.db: %w", err))
 	}
 	return nil
 }

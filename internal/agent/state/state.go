@@ -15,21 +15,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
+	"sync/atomic"
 
-	"modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver
 
 	"github.com/steadyfleet/steady/internal/lockfile"
 )
-
-// Full reports whether an error says that the disk is full. Nothing of what
-// failed was kept, and the folder can be opened again once there is room.
-func Full(err error) bool {
-	var db *sqlite.Error
-	const sqliteFull = 13
-	return errors.As(err, &db) && db.Code()&0xff == sqliteFull ||
-		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNoRoom)
-}
 
 // ErrLocked says that another process has the folder.
 var ErrLocked = errors.New("another agent uses this state folder; stop it first")
@@ -40,6 +31,8 @@ type Store struct {
 	db     *sql.DB
 	lock   *lockfile.Lock
 	margin int64 // what stays free of the disk
+	broken atomic.Pointer[error]
+	ended  chan struct{} // closed when broken is set
 }
 
 // Options of Open.
@@ -81,7 +74,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, lock: lock, margin: Margin}
+	s := &Store{dir: dir, lock: lock, margin: Margin, ended: make(chan struct{})}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -151,13 +144,13 @@ func (s *Store) KeyPath(name string) string { return filepath.Join(s.dir, "keys"
 func (s *Store) Tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("begin in agent.db: %w", err)
+		return s.note(fmt.Errorf("begin in agent.db: %w", err))
 	}
 	if err := f(tx); err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
+		return s.note(errors.Join(err, ignoreDone(tx.Rollback())))
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit to agent.db: %w", err)
+		return s.note(fmt.Errorf("commit to agent.db: %w", err))
 	}
 	return nil
 }
@@ -194,7 +187,8 @@ func put(ctx context.Context, tx *sql.Tx, key string, raw []byte) error {
 
 // Get reads what Put stored. It reports whether there was anything.
 func (s *Store) Get(ctx context.Context, key string, v any) (bool, error) {
-	return get(ctx, s.db, key, v)
+	there, err := get(ctx, s.db, key, v)
+	return there, s.note(err)
 }
 
 func get(ctx context.Context, q querier, key string, v any) (bool, error) {

@@ -99,6 +99,15 @@ func crashExit(ctx context.Context, st store.Store, head store.Head, err error) 
 	fmt.Fprintln(os.Stderr, err)
 	_, again := st.Append(ctx, head.Seq, head.Term, crashBatch(head))
 	_, read := st.Read(ctx, 0, 1)
+	told := false // whoever made none of these calls
+	select {
+	case <-st.Broken():
+		told = true
+	default:
+	}
+	if told != errors.Is(err, store.ErrBroken) || errors.Is(st.Err(), store.ErrBroken) != told {
+		return exitOther
+	}
 	switch {
 	case errors.Is(err, store.ErrBroken) && errors.Is(again, store.ErrBroken) && errors.Is(read, store.ErrBroken):
 		return exitBroken

@@ -9,6 +9,7 @@ import (
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/store"
 )
 
@@ -30,11 +31,10 @@ func (s *Store) fail(op string, err error) error {
 	if errors.Is(err, errStuck) {
 		return s.kill(op, err)
 	}
-	if noSpace(err) {
+	if disk.Full(err) {
 		return fmt.Errorf("%s: %w: %w", op, store.ErrFull, err)
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) && errno == syscall.EIO {
+	if disk.Failed(err) {
 		return s.kill(op, err)
 	}
 	primary, extended, ok := resultCode(err)
@@ -55,17 +55,26 @@ func (s *Store) fail(op string, err error) error {
 		return s.kill(op, err)
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return s.kill(op, fmt.Errorf("%w: %w", store.ErrCorrupt, err))
-	case lib.SQLITE_PROTOCOL, lib.SQLITE_INTERNAL, lib.SQLITE_MISUSE:
+	case lib.SQLITE_PROTOCOL, lib.SQLITE_INTERNAL, lib.SQLITE_MISUSE, lib.SQLITE_READONLY:
 		return s.kill(op, err)
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// kill makes every later call fail. The first failure stays the reported one.
+// kill makes every later call fail, and tells whoever waits on Broken. The first
+// failure stays the reported one.
 func (s *Store) kill(op string, err error) error {
-	s.broken.CompareAndSwap(nil, &store.FatalError{Op: op, Err: err})
+	if s.broken.CompareAndSwap(nil, &store.FatalError{Op: op, Err: err}) {
+		close(s.ended)
+	}
 	return s.broken.Load()
 }
+
+// Broken implements store.Store.
+func (s *Store) Broken() <-chan struct{} { return s.ended }
+
+// Err implements store.Store.
+func (s *Store) Err() error { return s.alive() }
 
 // alive returns why the handle refuses calls, if it does.
 func (s *Store) alive() error {
@@ -75,19 +84,15 @@ func (s *Store) alive() error {
 	return nil
 }
 
-func noSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-}
-
 // quotaExceeded asks the file system, because SQLite's driver does not tell the
 // error number of a failed write.
 func (s *Store) quotaExceeded() bool {
 	f, err := os.CreateTemp(s.tmpDir(), "probe-*")
 	if err != nil {
-		return noSpace(err)
+		return disk.Full(err)
 	}
 	_, werr := f.WriteAt(make([]byte, 64<<10), 0)
 	cerr := f.Close()
 	rerr := os.Remove(f.Name())
-	return noSpace(errors.Join(werr, cerr, rerr))
+	return disk.Full(errors.Join(werr, cerr, rerr))
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/store"
 )
 
@@ -21,7 +22,7 @@ func (s *Store) writeFile(op, path string, body []byte) error {
 	}
 	_, err = f.Write(body)
 	if err == nil {
-		if err = f.Sync(); err != nil && !noSpace(err) {
+		if err = f.Sync(); err != nil && !disk.Full(err) {
 			err = s.kill(op, err)
 		}
 	}

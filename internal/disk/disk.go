@@ -1,0 +1,52 @@
+// Package disk says what an error of the operating system means for the disk
+// below a folder, and how much room that disk has.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// needsCleaning is Linux's EUCLEAN: the file system found itself damaged.
+const needsCleaning = syscall.Errno(117)
+
+// Full reports whether an error says that the disk or a quota has no room. Nothing
+// is wrong with what is there, and writing works again once there is room.
+func Full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Failed reports whether an error says that the disk or its file system failed, or
+// went away, or takes no writes any more: trying again proves nothing.
+func Failed(err error) bool {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return false
+	}
+	switch errno {
+	case syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE:
+		return true
+	}
+	return runtime.GOOS == "linux" && errno == needsCleaning
+}
+
+// Space is the room of a disk in bytes. Free is what an unprivileged process may
+// still write.
+type Space struct {
+	Free int64 `json:"free"`
+	Size int64 `json:"size"`
+}
+
+// SpaceOf reads the room of the disk that a folder lies on.
+func SpaceOf(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Space{}, fmt.Errorf("read the free space of the disk of %s: %w", dir, err)
+	}
+	free := int64(st.Bavail) * st.Bsize
+	return Space{Free: free, Size: int64(st.Blocks-st.Bfree)*st.Bsize + free}, nil
+}
