@@ -66,7 +66,7 @@ func (a *admission) claims(s *container.Set) map[string]claim {
 		w := &s.Workspaces[i]
 		take(fmt.Sprintf("container %q", w.EngineName(a.title)), container.KindWorkspace, w.Name, false)
 		for _, p := range w.Ports {
-			if p.HostPort != 0 {
+			if p.Fixed() {
 				take(fmt.Sprintf("port %d/%s of the host", p.HostPort, cmp.Or(strings.ToLower(p.Protocol), "tcp")), container.KindWorkspace, w.Name, false)
 			}
 		}

@@ -60,6 +60,9 @@ var danger = []struct {
 	{"device", func(w *container.Workspace) { w.Devices = append(w.Devices, container.Device{Host: "/dev/sda"}) }, Bounds{Devices: true}},
 	{"device rule", func(w *container.Workspace) { w.DeviceRules = append(w.DeviceRules, "a *:* rwm") }, Bounds{Devices: true}},
 	{"gpu", func(w *container.Workspace) { w.GPUs = append(w.GPUs, container.GPU{Count: -1}) }, Bounds{Devices: true}},
+	{"privileged command", func(w *container.Workspace) {
+		w.PreStop = append(w.PreStop, container.Hook{Command: []string{"mount"}, Privileged: true})
+	}, Bounds{Privileged: true}},
 	{"port", func(w *container.Workspace) { w.Ports = append(w.Ports, container.Port{HostPort: 8080, Port: 80}) }, Bounds{Ports: &PortRange{8000, 8099}}},
 	{"secret variable", func(w *container.Workspace) { w.Env = append(w.Env, container.Env{Name: "A", Secret: "root"}) }, Bounds{Secrets: []string{"root"}}},
 	{"secret file", func(w *container.Workspace) {
@@ -81,8 +84,11 @@ var never = map[string]func(w *container.Workspace){
 	"sibling": func(w *container.Workspace) {
 		w.Mounts = []container.Mount{{Type: container.MountBind, Source: "/srvx", Target: "/a"}}
 	},
-	"unknown mount":    func(w *container.Workspace) { w.Mounts = []container.Mount{{Type: "npipe", Source: "x", Target: "/a"}} },
-	"port outside":     func(w *container.Workspace) { w.Ports = []container.Port{{HostPort: 22, Port: 22}} },
+	"unknown mount": func(w *container.Workspace) { w.Mounts = []container.Mount{{Type: "npipe", Source: "x", Target: "/a"}} },
+	"port outside":  func(w *container.Workspace) { w.Ports = []container.Port{{HostPort: 22, Port: 22}} },
+	"range of ports": func(w *container.Workspace) {
+		w.Ports = []container.Port{{HostPort: 8090, HostPortEnd: 9000, Port: 22}}
+	},
 	"any port":         func(w *container.Workspace) { w.Ports = []container.Port{{Port: 22}} },
 	"logs sent away":   func(w *container.Workspace) { w.Logging = &container.Logging{Driver: "syslog"} },
 	"secret of others": func(w *container.Workspace) { w.Env = []container.Env{{Name: "A", Secret: "other"}} },
@@ -224,10 +230,10 @@ func TestBoundsLimits(t *testing.T) {
 // thought of what it lets a container do.
 func TestBoundsKnowEveryField(t *testing.T) {
 	judged := strings.Fields(`Annotation Contents DeviceRules Devices Env GPUs Limits Logging Mounts NetworkMode Networks
-		Ports Runtime Security Sysctls Namespaces
+		Ports PostStart PreStop Runtime Security Sysctls Namespaces
 		External Driver Options IPAMDriver IPAMOpts Ref Pull Build Load ForwardAuth`)
 	harmless := strings.Fields(`Name Title Image State ReportOnly Update Entrypoint Command NoCommand NoEntry WorkingDir User
-		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal StopGrace Restart Health Expose MAC DNS DNSSearch
+		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal StopGrace Restart Health Expose Links MAC DNS DNSSearch
 		DNSOptions ExtraHosts Platform StorageOpt Ulimits ShmSize DependsOn
 		Internal Attachable IPv6 Pools Workspace Take Live Keep Host Path StripPath Port TLS RedirectHTTP MaxBody HeaderWait`)
 	for _, v := range []any{container.Workspace{}, container.Network{}, container.Volume{}, container.Image{}, container.Snapshot{}, container.Route{}} {
@@ -241,7 +247,7 @@ func TestBoundsKnowEveryField(t *testing.T) {
 		reflect.TypeFor[container.Security]():   "Privileged CapAdd CapDrop Options ReadOnly Credential",
 		reflect.TypeFor[container.Namespaces](): "IPC PID UTS User Cgroup CgroupParent Isolation",
 		reflect.TypeFor[container.Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive",
-		reflect.TypeFor[container.Attachment](): "Network Aliases IPv4 IPv6 LinkLocal MAC DriverOpts Priority",
+		reflect.TypeFor[container.Attachment](): "Network Aliases IPv4 IPv6 LinkLocal MAC DriverOpts Priority GatewayPriority",
 		reflect.TypeFor[container.Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Timeout",
 		reflect.TypeFor[container.Limits](): `NanoCPUs CPUShares CPUPeriod CPUQuota CPURTPeriod CPURTRuntime CPUSet CPUMems CPUCount
 			CPUPerMille Memory MemoryReservation MemorySwap Swappiness OOMKillDisable OOMScoreAdj PIDs BlkioWeight BlkioDevices`,

@@ -26,6 +26,11 @@ func (b *Bounds) privileges(c container.Checker, w *container.Workspace) {
 	if w.Security.Privileged {
 		s.In("privileged").Addf("a privileged container is not allowed here: expected none")
 	}
+	for _, h := range slices.Concat(w.PostStart, w.PreStop) {
+		if h.Privileged {
+			c.In("postStart").Addf("a privileged command is not allowed here: expected none")
+		}
+	}
 	for _, name := range w.Security.CapAdd {
 		if !slices.Contains(SafeCapabilities, container.Capability(name)) {
 			s.In("capAdd").Addf("capability %q is not allowed here: expected one of those that every container has", name)
@@ -150,7 +155,7 @@ func (b *Bounds) ports(c container.Checker, w *container.Workspace) {
 			c.Item("ports", i).Addf("port %d of the host is not allowed here: expected none; a route leads to a workspace without one", p.HostPort)
 		case p.HostPort == 0:
 			c.Item("ports", i).Addf("a port that the engine chooses may be any: expected one of %d to %d", b.Ports.From, b.Ports.To)
-		case p.HostPort < b.Ports.From || p.HostPort > b.Ports.To:
+		case p.HostPort < b.Ports.From || max(p.HostPort, p.HostPortEnd) > b.Ports.To:
 			c.Item("ports", i).Addf("port %d of the host is not allowed here: expected %d to %d", p.HostPort, b.Ports.From, b.Ports.To)
 		}
 	}

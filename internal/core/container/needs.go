@@ -52,6 +52,9 @@ func (w *Workspace) Needs() []Need {
 	for _, mode := range w.shares() {
 		add(KindWorkspace, mode, Started)
 	}
+	for _, name := range w.linked() {
+		add(KindWorkspace, name, Started)
+	}
 	for _, d := range w.DependsOn {
 		out = append(out, Need{ID{KindWorkspace, d.Workspace}, d.Condition, d.Required})
 	}
@@ -68,6 +71,24 @@ func (w *Workspace) shares() []string {
 		}
 	}
 	return out
+}
+
+// linked lists the workspaces whose containers the engine itself links.
+func (w *Workspace) linked() []string {
+	var out []string
+	if w.Bridged() {
+		for _, l := range w.Links {
+			out = append(out, l.Target)
+		}
+	}
+	return out
+}
+
+// Bridged reports a workspace on the engine's own bridge, where names are those
+// of links alone.
+func (w *Workspace) Bridged() bool {
+	m := w.NetworkMode
+	return len(w.Networks) == 0 && (m == "" || m == "default" || m == "bridge")
 }
 
 // Needs lists the workspace that is captured.
@@ -110,7 +131,7 @@ func (s *Set) Uses(w *Workspace, t Titled) Uses {
 			}
 		}
 	}
-	for _, name := range w.shares() {
+	for _, name := range append(w.shares(), w.linked()...) {
 		if i, ok := find(s.Workspaces, name, func(v *Workspace) string { return v.Name }); ok {
 			set(&u.Workspaces, name, s.Workspaces[i].EngineName(t))
 		}

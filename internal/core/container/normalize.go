@@ -187,6 +187,12 @@ func (w *Workspace) Normalize() {
 	} else if h != nil {
 		h.Test = filled(h.Test)
 	}
+	for _, hooks := range [][]Hook{w.PostStart, w.PreStop} {
+		for i := range hooks {
+			hooks[i].Env = unique(hooks[i].Env)
+		}
+	}
+	w.Links = inOrder(w.Links, func(l Link) string { return l.Alias })
 	w.normalizeNetworking()
 	w.normalizeMounts()
 	w.normalizeDevices()
@@ -259,7 +265,7 @@ func (w *Workspace) normalizeMounts() {
 		if strings.HasPrefix(c.Target, "/") {
 			c.Target = CleanPath(c.Target)
 		}
-		if c.Mode == 0o444 {
+		if c.Mode == 0o444 && !c.Tree {
 			c.Mode = 0
 		}
 	}

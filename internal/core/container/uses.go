@@ -20,7 +20,7 @@ type Uses struct {
 	Image      string            `json:"image"` // a reference
 	Networks   map[string]string `json:"networks,omitempty"`
 	Volumes    map[string]string `json:"volumes,omitempty"`
-	Workspaces map[string]string `json:"workspaces,omitempty"` // whose namespaces are shared
+	Workspaces map[string]string `json:"workspaces,omitempty"` // shared or linked
 }
 
 // Titled gives the engine's name of a thing that is not external.

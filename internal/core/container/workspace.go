@@ -55,6 +55,8 @@ type Workspace struct {
 	StopGrace  *clock.Duration   `json:"stopGrace,omitempty"`
 	Restart    Restart           `json:"restart"`
 	Health     *Health           `json:"health,omitempty"`
+	PostStart  []Hook            `json:"postStart,omitempty"` // in order, after every start
+	PreStop    []Hook            `json:"preStop,omitempty"`   // in order, before a stop
 
 	Ports    []Port       `json:"ports,omitempty"`
 	Expose   []string     `json:"expose,omitempty"` // "80/tcp"
@@ -63,6 +65,7 @@ type Workspace struct {
 	Networks []Attachment `json:"networks,omitempty"` // sorted by network
 	// NetworkMode is bridge, host, none or "workspace:NAME"; empty with Networks.
 	NetworkMode string     `json:"networkMode,omitempty"`
+	Links       []Link     `json:"links,omitempty"` // sorted by alias
 	MAC         string     `json:"mac,omitempty"`
 	DNS         []string   `json:"dns,omitempty"`       // in order
 	DNSSearch   []string   `json:"dnsSearch,omitempty"` // in order
@@ -97,11 +100,29 @@ type Update struct {
 }
 
 // Env is one environment variable: a value, or the name of a secret in the
-// host's own store.
+// host's own store. Unset takes away the image's variable of this name.
 type Env struct {
 	Name   string `json:"name"`
 	Value  string `json:"value,omitempty"`
 	Secret string `json:"secret,omitempty"`
+	Unset  bool   `json:"unset,omitempty"`
+}
+
+// Hook is a command that runs in the container beside its own process. Empty
+// fields take what the container has.
+type Hook struct {
+	Command    []string `json:"command"`
+	User       string   `json:"user,omitempty"`
+	WorkingDir string   `json:"workingDir,omitempty"`
+	Env        []string `json:"env,omitempty"` // NAME=value, sorted
+	Privileged bool     `json:"privileged,omitempty"`
+}
+
+// Link gives this workspace alone a further name for another. Target is what the
+// other is called on their network; under network mode bridge, the workspace.
+type Link struct {
+	Target string `json:"target"`
+	Alias  string `json:"alias"`
 }
 
 // Restart is the engine's restart policy: no, always, unless-stopped or
@@ -124,13 +145,17 @@ type Health struct {
 }
 
 // Port publishes a container's port on the host; HostPort 0 lets the engine
-// choose.
+// choose, HostPortEnd lets it choose one from HostPort on.
 type Port struct {
-	HostIP   string `json:"hostIP,omitempty"`
-	HostPort int    `json:"hostPort,omitempty"`
-	Port     int    `json:"port"`
-	Protocol string `json:"protocol"` // tcp, udp or sctp
+	HostIP      string `json:"hostIP,omitempty"`
+	HostPort    int    `json:"hostPort,omitempty"`
+	HostPortEnd int    `json:"hostPortEnd,omitempty"` // included
+	Port        int    `json:"port"`
+	Protocol    string `json:"protocol"` // tcp, udp or sctp
 }
+
+// Fixed reports whether the port of the host is one certain port.
+func (p *Port) Fixed() bool { return p.HostPort != 0 && p.HostPortEnd == 0 }
 
 // MountType is what is mounted.
 type MountType string
@@ -160,15 +185,18 @@ type Mount struct {
 	Recursive  string `json:"recursive,omitempty"` // of a bind: disabled
 }
 
-// Content is a file put into the container read-only: a config of the bundle, or
-// a secret of the host's own store.
+// Content is a file or folder put into the container: a part of the bundle, or a
+// secret of the host's own store. Unless it is Writable it is mounted read-only;
+// a writable one is a copy of this workspace alone, made once for each content.
 type Content struct {
-	Target string `json:"target"` // absolute path
-	Blob   *Blob  `json:"blob,omitempty"`
-	Secret string `json:"secret,omitempty"`
-	UID    int    `json:"uid,omitempty"`
-	GID    int    `json:"gid,omitempty"`
-	Mode   uint32 `json:"mode,omitempty"` // 0: 0444
+	Target   string `json:"target"` // absolute path
+	Blob     *Blob  `json:"blob,omitempty"`
+	Tree     bool   `json:"tree,omitempty"` // the blob is a tar of a folder
+	Secret   string `json:"secret,omitempty"`
+	UID      int    `json:"uid,omitempty"`
+	GID      int    `json:"gid,omitempty"`
+	Mode     uint32 `json:"mode,omitempty"` // 0: 0444, of a tree what is in it
+	Writable bool   `json:"writable,omitempty"`
 }
 
 // Attachment joins a workspace to a network under its own name and Aliases.
@@ -181,6 +209,9 @@ type Attachment struct {
 	MAC        string            `json:"mac,omitempty"`
 	DriverOpts map[string]string `json:"driverOpts,omitempty"`
 	Priority   int               `json:"priority,omitempty"` // the highest is connected first
+	// GatewayPriority is the highest for the network of the default gateway. It
+	// needs engine API 1.48.
+	GatewayPriority int `json:"gatewayPriority,omitempty"`
 }
 
 // Device is a device of the host.

@@ -353,7 +353,7 @@ func clash(a, b *container.Workspace) bool {
 	}
 	for _, x := range a.Ports {
 		for _, y := range b.Ports {
-			if x.HostPort != 0 && x.HostPort == y.HostPort && x.Protocol == y.Protocol {
+			if x.Fixed() && y.Fixed() && x.HostPort == y.HostPort && x.Protocol == y.Protocol {
 				return true
 			}
 		}

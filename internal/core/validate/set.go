@@ -150,7 +150,7 @@ func checkHostPorts(c container.Checker, s *container.Set) {
 	for i := range s.Workspaces {
 		w := &s.Workspaces[i]
 		for j, p := range w.Ports {
-			if p.HostPort == 0 {
+			if !p.Fixed() {
 				continue
 			}
 			key := port{p.HostPort, cmp.Or(strings.ToLower(p.Protocol), "tcp")}

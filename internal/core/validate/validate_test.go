@@ -62,7 +62,24 @@ func TestSaysWhatIsWrong(t *testing.T) {
 		"both named":               func(s *container.Set) { s.Workspaces[0].Title = "web" },
 		"a value and a secret":     func(s *container.Set) { s.Workspaces[0].Env = []container.Env{{Name: "A", Value: "b", Secret: "c"}} },
 		"expected at most 4096":    func(s *container.Set) { s.Workspaces[0].Command = make([]string, MaxEntries+1) },
-		"cannot be published":      func(s *container.Set) { s.Workspaces[3].Ports = []container.Port{{Port: 80}} },
+		"is taken away and":        func(s *container.Set) { s.Workspaces[0].Env = []container.Env{{Name: "A", Value: "b", Unset: true}} },
+		"such as 80/tcp":           func(s *container.Set) { s.Workspaces[0].Expose = []string{"9091-9092"} },
+		"ends after its beginning": func(s *container.Set) {
+			s.Workspaces[0].Ports = []container.Port{{HostPort: 8080, HostPortEnd: 8079, Port: 80}}
+		},
+		"labels no folder": func(s *container.Set) {
+			s.Workspaces[0].Mounts[0] = container.Mount{Type: container.MountBind, Source: "/srv", Target: "/srv", SELinux: "z", Recursive: "disabled"}
+		},
+		"without words": func(s *container.Set) { s.Workspaces[0].PostStart = []container.Hook{{}} },
+		"leads to two": func(s *container.Set) {
+			s.Workspaces[0].Links = []container.Link{{Target: "web", Alias: "a"}, {Target: "init", Alias: "a"}}
+		},
+		"links under":        func(s *container.Set) { s.Workspaces[3].Links = []container.Link{{Target: "web", Alias: "a"}} },
+		"workspace \"gone\"": func(s *container.Set) { s.Workspaces[2].Links = []container.Link{{Target: "gone", Alias: "a"}} },
+		"a file that is read": func(s *container.Set) {
+			s.Workspaces[0].Contents = []container.Content{{Target: "/k", Secret: "k", Writable: true}}
+		},
+		"cannot be published": func(s *container.Set) { s.Workspaces[3].Ports = []container.Port{{Port: 80}} },
 	} {
 		s := goodSet()
 		change(s)

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/container"
@@ -43,6 +44,8 @@ func checkWorkspace(c container.Checker, w *container.Workspace) {
 	if w.Health != nil {
 		checkHealth(c.In("health"), w.Health)
 	}
+	checkHooks(c.In("postStart"), w.PostStart)
+	checkHooks(c.In("preStop"), w.PreStop)
 	checkPorts(c, w)
 	checkMounts(c, w)
 	checkNetworks(c, w)
@@ -69,6 +72,8 @@ func checkEnv(c container.Checker, env []container.Env) {
 			ce.Addf("variable %q is set twice: expected once", e.Name)
 		case e.Value != "" && e.Secret != "":
 			ce.Addf("variable %q has a value and a secret: expected one of them", e.Name)
+		case e.Unset && e.Value+e.Secret != "":
+			ce.Addf("variable %q is taken away and has a value or a secret: expected one of them", e.Name)
 		}
 		seen[e.Name] = true
 	}
@@ -101,6 +106,45 @@ func checkHealth(c container.Checker, h *container.Health) {
 	checkSize(c, "retries", int64(h.Retries))
 }
 
+// MaxHooks bounds the commands around a start or a stop.
+const MaxHooks = 32
+
+func checkHooks(c container.Checker, hooks []container.Hook) {
+	if len(hooks) > MaxHooks {
+		c.Addf("%d commands: expected at most %d", len(hooks), MaxHooks)
+		return
+	}
+	for _, h := range hooks {
+		if len(h.Command) == 0 {
+			c.Addf("a command without words: expected a program and its arguments")
+		}
+		checkTexts(c, h.Command)
+		checkTexts(c, h.Env)
+		checkText(c, h.User, h.WorkingDir)
+	}
+}
+
+func checkLinks(c container.Checker, w *container.Workspace) {
+	if len(w.Links) > MaxEntries {
+		c.Addf("%d links: expected at most %d", len(w.Links), MaxEntries)
+		return
+	}
+	if len(w.Links) > 0 && len(w.Networks) == 0 && !w.Bridged() {
+		c.Addf("links under network mode %q: expected networks, or network mode bridge", w.NetworkMode)
+	}
+	seen := map[string]bool{}
+	for _, l := range w.Links {
+		checkText(c, l.Target, l.Alias)
+		if l.Target == "" || l.Alias == "" || strings.ContainsAny(l.Target+l.Alias, ":/ ") {
+			c.Addf("link %q to %q: expected two names", l.Alias, l.Target)
+		}
+		if seen[l.Alias] {
+			c.Addf("link %q leads to two workspaces: expected one", l.Alias)
+		}
+		seen[l.Alias] = true
+	}
+}
+
 func validProtocol(p string) bool { return p == "tcp" || p == "udp" || p == "sctp" }
 
 func checkPorts(c container.Checker, w *container.Workspace) {
@@ -112,6 +156,9 @@ func checkPorts(c container.Checker, w *container.Workspace) {
 		if p.Port < 1 || p.Port > 65535 || p.HostPort < 0 || p.HostPort > 65535 || (p.Protocol != "" && !validProtocol(strings.ToLower(p.Protocol))) {
 			c.Item("ports", i).Addf("port %d:%d/%s: expected ports up to 65535 and tcp, udp or sctp", p.HostPort, p.Port, p.Protocol)
 		}
+		if p.HostPortEnd != 0 && (p.HostPort == 0 || p.HostPortEnd <= p.HostPort || p.HostPortEnd > 65535) {
+			c.Item("ports", i).Addf("ports %d to %d of the host: expected a range that ends after its beginning, at most at 65535", p.HostPort, p.HostPortEnd)
+		}
 		checkText(c.Item("ports", i), p.HostIP)
 	}
 	if len(w.Ports) > 0 && (w.NetworkMode == "host" || w.NetworkMode == "none" || strings.HasPrefix(w.NetworkMode, container.SharePrefix)) {
@@ -119,15 +166,10 @@ func checkPorts(c container.Checker, w *container.Workspace) {
 	}
 	for i, e := range w.Expose {
 		port, proto, _ := strings.Cut(strings.ToLower(e), "/")
-		from, to, ranged := strings.Cut(port, "-")
-		if !number(from) || ranged && !number(to) || proto != "" && !validProtocol(proto) {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || proto != "" && !validProtocol(proto) {
 			c.Item("expose", i).Addf("%q: expected a port such as 80/tcp", e)
 		}
 	}
-}
-
-func number(s string) bool {
-	return s != "" && len(s) <= 5 && strings.Trim(s, "0123456789") == ""
 }
 
 func checkTarget(c container.Checker, seen map[string]bool, target string) {
@@ -178,6 +220,9 @@ func checkMounts(c container.Checker, w *container.Workspace) {
 		if m.Type != container.MountTmpfs && (m.Size != 0 || m.Mode != 0) || m.Type != container.MountBind && (m.Propagation != "" || m.SELinux != "" || m.CreateHost || m.Recursive != "") {
 			cm.Addf("options of another type on a %s mount", m.Type)
 		}
+		if m.SELinux != "" && (m.Recursive == "disabled" || m.Recursive == "writable" || m.Recursive == "readonly" || strings.Contains(m.Source+m.Target, ":")) {
+			cm.Addf("selinux %s of %q: the engine labels no folder that is mounted without what is mounted below it, or that has a colon in its path: leave out selinux or recursive", m.SELinux, m.Source)
+		}
 	}
 	for i, f := range w.Contents {
 		cf := c.Item("contents", i)
@@ -188,6 +233,9 @@ func checkMounts(c container.Checker, w *container.Workspace) {
 		}
 		if f.Blob != nil {
 			checkBlob(cf.In("blob"), f.Blob)
+		}
+		if f.Secret != "" && (f.Tree || f.Writable) {
+			cf.Addf("secret %q as a folder or to be written: expected a file that is read", f.Secret)
 		}
 		checkSize(cf, "uid", int64(f.UID))
 		checkSize(cf, "gid", int64(f.GID))
@@ -220,6 +268,7 @@ func checkNetworks(c container.Checker, w *container.Workspace) {
 		c.In("networks").Addf("%d networks: expected at most %d", len(w.Networks), MaxEntries)
 		return
 	}
+	checkLinks(c.In("links"), w)
 	seen := map[string]bool{}
 	for i, a := range w.Networks {
 		ca := c.Item("networks", i)

@@ -21,7 +21,7 @@ func StartFirst(w *container.Workspace, imageVolumes []string, checked bool) (bo
 	}
 	// Two of these cannot be at once, whatever is declared.
 	for _, p := range w.Ports {
-		if p.HostPort != 0 {
+		if p.Fixed() {
 			return false, fmt.Sprintf("port %d of the host is fixed", p.HostPort)
 		}
 	}
@@ -44,6 +44,12 @@ func StartFirst(w *container.Workspace, imageVolumes []string, checked bool) (bo
 		mounted = append(mounted, m.Target)
 		if m.Type != container.MountTmpfs && !m.ReadOnly {
 			return false, m.Target + " can be written"
+		}
+	}
+	for _, f := range w.Contents {
+		mounted = append(mounted, f.Target)
+		if f.Writable && f.Tree {
+			return false, f.Target + " can be written"
 		}
 	}
 	for _, v := range imageVolumes {

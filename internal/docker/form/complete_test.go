@@ -23,6 +23,7 @@ var elsewhere = map[string]string{
 	`\.Platform`:                  "decides which image the reference means",
 	`.*\.(CreateHost|Blob\.Size)`: "how it is made, not what it is",
 	`\.NetworkMode`:               "not with networks; refused by the reader of declarations",
+	`.*\.Priority`:                "the order of connecting alone",
 	`\.MAC`:                       "of the first network, which has its own here",
 }
 
@@ -46,6 +47,7 @@ func whole() core.Workspace {
 		w.Mounts = append(w.Mounts, n)
 	}
 	w.Env = []core.Env{{Name: "A", Value: "x"}, {Name: "B", Secret: "db"}}
+	w.Contents[0].Tree = false
 	w.Contents = append(w.Contents, w.Contents[0])
 	w.Contents[0].Secret, w.Contents[1].Blob, w.Contents[1].Secret, w.Contents[1].Target = "", nil, "db", "/c1"
 	w.Limits.BlkioDevices[0].What = "weight"

@@ -77,7 +77,9 @@ func processConfig(w *core.Workspace, img *defaults) (entry, command []string) {
 	empty := w.NoEntry || entry != nil && len(entry) == 0
 	switch {
 	case empty:
-		entry = []string{""}
+		if entry = []string{""}; command == nil {
+			command = slices.Clone(img.command)
+		}
 	case entry == nil && (w.NoCommand || command != nil && len(command) == 0):
 		entry = slices.Clone(img.entrypoint)
 	}
@@ -89,6 +91,10 @@ func processConfig(w *core.Workspace, img *defaults) (entry, command []string) {
 
 func envConfig(w *core.Workspace, in *CreateInputs) (env, secret []string, err error) {
 	for _, e := range w.Env {
+		if e.Unset {
+			env = append(env, e.Name)
+			continue
+		}
 		v := e.Value
 		if e.Secret != "" {
 			known := false
@@ -118,6 +124,7 @@ func ownLabels(d *core.Deployment, in *CreateInputs, secret []string) (map[strin
 		contents[path.Clean(c.Target)] = v
 	}
 	out[LabelContents] = compact(contents)
+	out[LabelHooks] = hooksOf(&d.Workspace)
 	return out, nil
 }
 
@@ -145,12 +152,15 @@ func hostConfig(d *core.Deployment, img *defaults, in *CreateInputs, first *Endp
 	h := &container.HostConfig{
 		Binds: binds, Mounts: mounts, NetworkMode: container.NetworkMode(networkMode), RestartPolicy: restartPolicy(w),
 		CapAdd: w.Security.CapAdd, CapDrop: w.Security.CapDrop, Privileged: w.Security.Privileged,
-		ReadonlyRootfs: w.Security.ReadOnly, SecurityOpt: options(w),
+		ReadonlyRootfs: w.Security.ReadOnly, SecurityOpt: slices.DeleteFunc(options(w), unmasks), Links: hostLinks(d),
 		CgroupnsMode: container.CgroupnsMode(n.Cgroup), IpcMode: container.IpcMode(ipc), PidMode: container.PidMode(pid),
 		UTSMode: container.UTSMode(n.UTS), UsernsMode: container.UsernsMode(n.User), Isolation: container.Isolation(n.Isolation),
 		DNSOptions: w.DNSOptions, DNSSearch: w.DNSSearch, ExtraHosts: w.ExtraHosts, GroupAdd: w.GroupAdd,
 		OomScoreAdj: w.Limits.OOMScoreAdj, ShmSize: w.ShmSize, Sysctls: w.Sysctls, StorageOpt: w.StorageOpt,
 		Runtime: w.Runtime, Init: w.Init, Resources: resources(w, &in.Inputs), Annotations: w.Annotation,
+	}
+	if slices.ContainsFunc(options(w), unmasks) {
+		h.MaskedPaths, h.ReadonlyPaths = []string{}, []string{}
 	}
 	for _, a := range w.DNS {
 		ip, err := netip.ParseAddr(a)

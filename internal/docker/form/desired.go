@@ -32,6 +32,7 @@ func Workspace(d *core.Deployment, in Inputs) (diff.Form, error) {
 	}
 	identity(f, w, img, &in)
 	health(f, healthOf(w, img))
+	set(f, "hooks", hooksOf(w))
 	ports(f, w, img)
 	if err := desiredMounts(f, d, img, &in); err != nil {
 		return nil, err
@@ -44,17 +45,21 @@ func Workspace(d *core.Deployment, in Inputs) (diff.Form, error) {
 	}
 	security(f, w.Security.Privileged, w.Security.CapAdd, w.Security.CapDrop, options(w), shares(d))
 	kernel(f, w, &in)
+	if err := desiredLinks(f, d); err != nil {
+		return nil, err
+	}
 	limits(f, resources(w, &in), w.Limits.OOMScoreAdj, &in)
 	devices(f, deviceMappings(w), w.DeviceRules, deviceRequests(w))
 	return f, nil
 }
 
-// process writes what is run. An entrypoint that is set drops the image's command.
+// process writes what is run. An entrypoint that is set drops the image's command;
+// none keeps it, as docker compose does it.
 func process(f diff.Form, w *core.Workspace, img *defaults) {
 	entry, command := img.entrypoint, img.command
 	switch {
 	case w.NoEntry:
-		entry, command = nil, nil
+		entry = nil
 	case w.Entrypoint != nil:
 		entry, command = w.Entrypoint, nil
 	}
@@ -102,7 +107,9 @@ func signalName(s string) string {
 func environment(f diff.Form, w *core.Workspace, img *defaults, in *Inputs) error {
 	env := environ(img.env)
 	for _, e := range w.Env {
-		env[e.Name] = e.Value
+		if env[e.Name] = e.Value; e.Unset {
+			delete(env, e.Name)
+		}
 	}
 	pairs(f, "env", env, in)
 	for _, e := range w.Env {

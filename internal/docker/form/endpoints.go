@@ -37,7 +37,7 @@ func aliases(w *core.Workspace, a core.Attachment) []string {
 const byMode = "by mode"
 
 func desiredNetworks(f diff.Form, d *core.Deployment, in *Inputs) error {
-	if bridged(&d.Workspace) {
+	if d.Workspace.Bridged() {
 		f["network/bridge"] = byMode
 	}
 	for _, a := range attachments(&d.Workspace) {
@@ -57,8 +57,9 @@ func desiredNetworks(f diff.Form, d *core.Deployment, in *Inputs) error {
 		list(f, at+"/link-local", sorted(local))
 		set(f, at+"/mac", macName(a.MAC))
 		pairs(f, at+"/option", a.DriverOpts, in)
-		if diff.AtLeast(in.API, 48) {
-			setInt(f, at+"/gateway-priority", a.Priority)
+		setInt(f, at+"/gateway-priority", a.GatewayPriority)
+		for _, l := range d.Workspace.Links {
+			f[at+"/link/"+l.Alias] = l.Target
 		}
 	}
 	return nil
@@ -89,16 +90,10 @@ func mode(d *core.Deployment, in *Inputs) (string, error) {
 	if len(w.Networks) > 0 {
 		return "", nil
 	}
-	if bridged(w) {
+	if w.Bridged() {
 		return "bridge", nil
 	}
 	return shared(d, w.NetworkMode, in)
-}
-
-// bridged reports a workspace on the engine's own bridge.
-func bridged(w *core.Workspace) bool {
-	m := w.NetworkMode
-	return len(w.Networks) == 0 && (m == "" || m == "default" || m == "bridge")
 }
 
 // shared turns workspace:NAME into container:ID; other modes are the engine's.
@@ -122,7 +117,7 @@ func shared(d *core.Deployment, value string, in *Inputs) (string, error) {
 // to the engine's own bridge is made with the container, and is here to be made
 // again.
 func Endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
-	if bridged(&d.Workspace) {
+	if d.Workspace.Bridged() {
 		return []Endpoint{{Network: "bridge", ID: "bridge", Settings: &network.EndpointSettings{}}}, nil
 	}
 	return endpoints(d, in)
@@ -136,9 +131,9 @@ func endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &network.EndpointSettings{Aliases: aliases(&d.Workspace, a), DriverOpts: a.DriverOpts}
-		if diff.AtLeast(in.API, 48) {
-			s.GwPriority = a.Priority
+		s := &network.EndpointSettings{Aliases: aliases(&d.Workspace, a), DriverOpts: a.DriverOpts, GwPriority: a.GatewayPriority}
+		for _, l := range d.Workspace.Links {
+			s.Links = append(s.Links, l.Target+":"+l.Alias)
 		}
 		if s.IPAMConfig, err = ipam(a); err != nil {
 			return nil, fmt.Errorf("workspace %s: network %s: %w", d.Workspace.Name, a.Network, err)
@@ -209,6 +204,10 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 			if !given(c, a) || asked[title].aliases[a] {
 				f[at+"/alias/"+a] = "set"
 			}
+		}
+		for _, l := range e.Links {
+			target, alias, _ := strings.Cut(l, ":")
+			f[at+"/link/"+cmp.Or(alias, target)] = target
 		}
 		if i := e.IPAMConfig; i != nil {
 			observedAddresses(f, at, i)

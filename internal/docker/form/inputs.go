@@ -15,6 +15,8 @@ const (
 	LabelSecretEnv = ownership.Prefix + "secret-env"
 	// LabelContents is a JSON object of the contents put in, by target.
 	LabelContents = ownership.Prefix + "contents"
+	// LabelHooks is a JSON object of the commands around starts and stops.
+	LabelHooks = ownership.Prefix + "hooks"
 )
 
 // Inputs is what a form needs beside the declaration: what names mean on the

@@ -56,6 +56,22 @@ func options(w *core.Workspace) []string {
 	return out
 }
 
+// unmasks reports the option for which engines show every path of the kernel. It
+// is one of the docker command: engines have lists of paths instead.
+func unmasks(option string) bool {
+	k, v := securityOption(option)
+	return k == "systempaths" && v == "unconfined"
+}
+
+// unmasked is that option for a container which hides no path of the kernel; of a
+// privileged one nothing is told.
+func unmasked(h *container.HostConfig) []string {
+	if h.Privileged || h.MaskedPaths == nil || len(h.MaskedPaths)+len(h.ReadonlyPaths) > 0 {
+		return nil
+	}
+	return []string{"systempaths=unconfined"}
+}
+
 func security(f diff.Form, privileged bool, add, drop, opts []string, shares bool) {
 	setBool(f, "privileged", privileged)
 	each(f, "cap-add", capabilities(add))
@@ -64,6 +80,9 @@ func security(f diff.Form, privileged bool, add, drop, opts []string, shares boo
 		k, v := securityOption(o)
 		if k == "label" && v == "disable" && (privileged || shares) {
 			continue // which the engine adds by itself
+		}
+		if privileged && k == "systempaths" {
+			continue // nothing is hidden anyway
 		}
 		f["security-opt/"+k+"="+v] = "set"
 	}

@@ -133,7 +133,16 @@ func content(d *core.Deployment, c core.Content, in *Inputs) (string, error) {
 		}
 		what = sum
 	}
-	return fmt.Sprintf("%s %d:%d %04o", what, c.UID, c.GID, cmp.Or(c.Mode, 0o444)), nil
+	words := fmt.Sprintf("%s %d:%d", what, c.UID, c.GID)
+	if c.Tree {
+		words += " tree"
+	} else {
+		words += fmt.Sprintf(" %04o", cmp.Or(c.Mode, 0o444))
+	}
+	if c.Writable {
+		words += " writable"
+	}
+	return words, nil
 }
 
 // observedMounts reads what is mounted, with what only the request says of it.
@@ -230,8 +239,8 @@ func AnonymousVolumes(c *container.InspectResponse) map[string]string {
 	return out
 }
 
-// mountConfig is the mounts of a request: binds as text only where the other way
-// cannot make the folder or relabel it.
+// mountConfig is the mounts of a request: binds as text where the other way cannot
+// make the folder, on older engines, or relabel it.
 func mountConfig(d *core.Deployment, img *defaults, in *CreateInputs) (binds []string, mounts []mount.Mount, err error) {
 	taken := map[string]bool{}
 	for _, m := range d.Workspace.Mounts {
@@ -240,15 +249,18 @@ func mountConfig(d *core.Deployment, img *defaults, in *CreateInputs) (binds []s
 		if err != nil {
 			return nil, nil, err
 		}
-		if m.Type == core.MountBind && (m.CreateHost || m.SELinux != "") {
-			text, err := bindText(d, m)
-			if err != nil {
-				return nil, nil, err
-			}
-			binds = append(binds, text)
+		if m.Type == core.MountBind && (m.CreateHost || m.SELinux != "") && !long(m) {
+			binds = append(binds, bindText(m))
 			continue
 		}
-		mounts = append(mounts, mountRequest(m, source, in.Anonymous[path.Clean(m.Target)]))
+		r := mountRequest(m, source, in.Anonymous[path.Clean(m.Target)])
+		if m.CreateHost && diff.AtLeast(in.API, 42) { // older ones refuse a folder that is not there
+			if r.BindOptions == nil {
+				r.BindOptions = &mount.BindOptions{}
+			}
+			r.BindOptions.CreateMountpoint = true
+		}
+		mounts = append(mounts, r)
 	}
 	for target := range img.volumes {
 		target = path.Clean(target)
@@ -258,21 +270,20 @@ func mountConfig(d *core.Deployment, img *defaults, in *CreateInputs) (binds []s
 	}
 	for _, c := range d.Workspace.Contents {
 		if file := in.Files[c.Target]; file != "" {
-			mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: file, Target: c.Target, ReadOnly: true})
+			mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: file, Target: c.Target, ReadOnly: !c.Writable})
 		}
 	}
 	slices.SortFunc(mounts, func(a, b mount.Mount) int { return strings.Compare(a.Target, b.Target) })
 	return binds, mounts, nil
 }
 
+// long reports a bind that has no spelling with colons.
+func long(m core.Mount) bool {
+	return m.Recursive != "" && m.Recursive != "enabled" || strings.Contains(m.Source+m.Target, ":")
+}
+
 // bindText spells a bind with colons.
-func bindText(d *core.Deployment, m core.Mount) (string, error) {
-	if strings.Contains(m.Source+m.Target, ":") {
-		return "", fmt.Errorf("workspace %s: mount at %s: the engine makes or relabels no folder with a colon in its path: make the folder beforehand and leave out createHost and selinux", d.Workspace.Name, m.Target)
-	}
-	if m.Recursive != "" && m.Recursive != "enabled" {
-		return "", fmt.Errorf("workspace %s: mount at %s: the engine takes recursive only without createHost and selinux: make the folder beforehand", d.Workspace.Name, m.Target)
-	}
+func bindText(m core.Mount) string {
 	flags := []string{"rw"}
 	if m.ReadOnly {
 		flags[0] = "ro"
@@ -282,7 +293,7 @@ func bindText(d *core.Deployment, m core.Mount) (string, error) {
 			flags = append(flags, x)
 		}
 	}
-	return m.Source + ":" + m.Target + ":" + strings.Join(flags, ","), nil
+	return m.Source + ":" + m.Target + ":" + strings.Join(flags, ",")
 }
 
 func mountRequest(m core.Mount, source, kept string) mount.Mount {

@@ -36,7 +36,7 @@ func newer(t *testing.T) (*core.Deployment, form.Inputs, *container.InspectRespo
 			Ports:  []core.Port{{HostPort: 8080, Port: 80, Protocol: "tcp"}},
 			Mounts: []core.Mount{{Type: core.MountVolume, Source: "data", Target: "/data"},
 				{Type: core.MountBind, Source: "/etc/zones", Target: "/zones", ReadOnly: true, Recursive: "readonly", Propagation: "rprivate"}},
-			Networks: []core.Attachment{{Network: "front", Aliases: []string{"www"}, IPv4: "10.5.0.9", Priority: 3}}, MAC: "02:42:0A:05:00:09",
+			Networks: []core.Attachment{{Network: "front", Aliases: []string{"www"}, IPv4: "10.5.0.9", Priority: 3, GatewayPriority: 3}}, MAC: "02:42:0A:05:00:09",
 			Limits: core.Limits{Memory: 128 << 20}, Security: core.Security{CapAdd: []string{"NET_ADMIN"}}},
 		Uses: core.Uses{Image: "app:1", Networks: map[string]string{"front": "edge-1.front"}, Volumes: map[string]string{"data": "edge-1.data"}},
 	}
@@ -113,7 +113,7 @@ func TestOlderEnginesRefuseNewerFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFields(t, refused, classes{"annotation/com.example.a": diff.Blocked, "health/start-interval": diff.Blocked,
-		"network/edge-1.front/mac": diff.Blocked, "mount//zones": diff.Blocked,
+		"network/edge-1.front/mac": diff.Blocked, "network/edge-1.front/gateway-priority": diff.Blocked, "mount//zones": diff.Blocked,
 		"limit/cpu-count": diff.Blocked, "limit/cpu-percent": diff.Blocked})
 	d.Workspace.Limits.CPUPerMille = 101
 	if _, err := form.Refused(d, in, newerRules("1.41")); err == nil {

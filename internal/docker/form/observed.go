@@ -2,6 +2,7 @@ package form
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,7 @@ func Observed(c *container.InspectResponse, in Inputs) diff.Form {
 		f["init"] = strconv.FormatBool(*h.Init)
 	}
 	health(f, cfg.Healthcheck)
+	set(f, "hooks", cfg.Labels[LabelHooks])
 	observedPorts(f, cfg.ExposedPorts, h.PortBindings)
 	observedMounts(f, &whole, contentsOf(cfg.Labels))
 	observedNetworks(f, &whole, &in)
@@ -48,7 +50,8 @@ func Observed(c *container.InspectResponse, in Inputs) diff.Form {
 	set(f, "ipc", string(h.IpcMode))
 	set(f, "pid", string(h.PidMode))
 	modes(f, string(h.UTSMode), string(h.UsernsMode), string(h.CgroupnsMode), h.CgroupParent, string(h.Isolation))
-	security(f, h.Privileged, h.CapAdd, h.CapDrop, h.SecurityOpt, h.IpcMode == "host" || h.PidMode == "host")
+	observedLinks(f, &whole)
+	security(f, h.Privileged, h.CapAdd, h.CapDrop, append(slices.Clone(h.SecurityOpt), unmasked(h)...), h.IpcMode == "host" || h.PidMode == "host")
 	observedKernel(f, h, &in)
 	limits(f, h.Resources, h.OomScoreAdj, &in)
 	devices(f, h.Devices, h.DeviceCgroupRules, h.DeviceRequests)
@@ -58,7 +61,8 @@ func Observed(c *container.InspectResponse, in Inputs) diff.Form {
 // observedEnv hides the values of the names that the container says are secret,
 // and of those that the deployment at hand says.
 func observedEnv(f diff.Form, cfg *container.Config, in *Inputs) {
-	env := environ(cfg.Env)
+	// A name alone takes away the image's variable.
+	env := environ(slices.DeleteFunc(slices.Clone(cfg.Env), func(line string) bool { return !strings.Contains(line, "=") }))
 	pairs(f, "env", env, in)
 	for _, name := range secretNames(cfg.Labels, in) {
 		if v, there := env[name]; there {

@@ -27,14 +27,21 @@ func ports(f diff.Form, w *core.Workspace, img *defaults) {
 	for _, p := range w.Ports {
 		name := portName(strconv.Itoa(p.Port) + "/" + p.Protocol)
 		exposed[name] = true
-		host := ""
-		if p.HostPort != 0 {
-			host = strconv.Itoa(p.HostPort)
-		}
 		ip, _ := netip.ParseAddr(p.HostIP)
-		bound[name] = append(bound[name], binding(ip, host))
+		bound[name] = append(bound[name], binding(ip, hostPort(p)))
 	}
 	published(f, bound, exposed)
+}
+
+// hostPort is the port of the host, the range to choose from, or nothing.
+func hostPort(p core.Port) string {
+	switch {
+	case p.HostPort == 0:
+		return ""
+	case p.HostPortEnd == 0:
+		return strconv.Itoa(p.HostPort)
+	}
+	return strconv.Itoa(p.HostPort) + "-" + strconv.Itoa(p.HostPortEnd)
 }
 
 // published writes ports; several bindings of one are a set.
@@ -83,10 +90,7 @@ func portConfig(w *core.Workspace) (network.PortSet, network.PortMap, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("workspace %s: port %d: %w", w.Name, declared.Port, err)
 		}
-		b := network.PortBinding{}
-		if declared.HostPort != 0 {
-			b.HostPort = strconv.Itoa(declared.HostPort)
-		}
+		b := network.PortBinding{HostPort: hostPort(declared)}
 		if declared.HostIP != "" {
 			if b.HostIP, err = netip.ParseAddr(declared.HostIP); err != nil {
 				return nil, nil, fmt.Errorf("workspace %s: host address of port %d: %w", w.Name, declared.Port, err)

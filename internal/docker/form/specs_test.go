@@ -72,6 +72,26 @@ var specs = []spec{
 		s.Ports = []core.Port{{Port: 80, Protocol: "tcp"}, {Port: 81, Protocol: "udp", HostIP: "127.0.0.1", HostPort: 18081}, {Port: 82, Protocol: "tcp", HostPort: 18082}, {Port: 82, Protocol: "tcp", HostPort: 18083, HostIP: "127.0.0.1"}}
 		s.Expose = []string{"90", "91/udp"}
 	}, again: true},
+	{name: "a port of a range", set: func(s *core.Workspace) {
+		front(s)
+		s.Ports = []core.Port{{Port: 84, Protocol: "tcp", HostPort: 18090, HostPortEnd: 18099}}
+	}, again: true},
+	{name: "a variable taken away", set: func(s *core.Workspace) { s.Image, s.Command, s.Env = "rich", nil, []core.Env{{Name: "A", Unset: true}} }},
+	{name: "no entrypoint and the image's command", set: func(s *core.Workspace) { s.Image, s.Command, s.NoEntry = "rich", nil, true }, rests: true},
+	{name: "commands around", set: func(s *core.Workspace) {
+		s.PostStart, s.PreStop = []core.Hook{{Command: []string{"true"}, User: "5", Env: []string{"A=1"}}}, []core.Hook{{Command: []string{"false"}}}
+	}},
+	{name: "links", set: func(s *core.Workspace) {
+		front(s)
+		s.Links = []core.Link{{Target: "other", Alias: "mysql"}, {Target: "other", Alias: "other"}}
+	}, again: true},
+	{name: "links on the bridge", set: func(s *core.Workspace) {
+		s.NetworkMode, s.Links = "bridge", []core.Link{{Target: "other", Alias: "mysql"}}
+	}, rests: true},
+	{name: "every path of the kernel", set: func(s *core.Workspace) { s.Security.Options = []string{"systempaths=unconfined"} }},
+	{name: "binds that the engine makes without what is below", set: func(s *core.Workspace) {
+		s.Mounts = []core.Mount{{Type: core.MountBind, Target: "/a", CreateHost: true, Recursive: "disabled"}}
+	}},
 	{name: "ports over the image's", set: func(s *core.Workspace) {
 		s.Image, s.Command, s.Ports = "rich", nil, []core.Port{{Port: 70, Protocol: "tcp", HostIP: "127.0.0.1"}}
 	}, again: true},
@@ -92,7 +112,8 @@ var specs = []spec{
 	}},
 	{name: "contents", set: func(s *core.Workspace) {
 		s.Security.ReadOnly = true
-		s.Contents = []core.Content{{Target: "/etc/tls.key", Secret: "tls", Mode: 0o400, UID: 5}, {Target: "/etc/app.conf", Blob: &core.Blob{Digest: digest.Of([]byte("app"))}}}
+		s.Contents = []core.Content{{Target: "/etc/tls.key", Secret: "tls", Mode: 0o400, UID: 5}, {Target: "/etc/app.conf", Blob: &core.Blob{Digest: digest.Of([]byte("app"))}, Writable: true},
+			{Target: "/etc/app.d", Blob: &core.Blob{Digest: digest.Of([]byte("app"))}, Tree: true}}
 	}},
 	{name: "one network", set: front, again: true},
 	{name: "three networks", set: func(s *core.Workspace) {
@@ -175,7 +196,8 @@ var together = [][]string{
 	{"image defaults", "env over the image's", "labels over the image's", "health over the image's", "a volume over the image's", "restart no"},
 	{"command over the image's", "host network", "host namespaces", "memory and swap without limit", "restart unless stopped"},
 	{"entrypoint over the image's", "health off", "host network with a name", "binds that the engine makes", "another's namespaces"},
-	{"no entrypoint", "no network"},
+	{"no entrypoint", "no network", "commands around", "every path of the kernel", "binds that the engine makes without what is below"},
+	{"a variable taken away"},
 	{"blkio"},
 }
 

@@ -1,0 +1,74 @@
+package form
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+
+	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+)
+
+// Hooks are the commands of a container, as its label tells them.
+type Hooks struct {
+	PostStart []core.Hook `json:"postStart,omitempty"`
+	PreStop   []core.Hook `json:"preStop,omitempty"`
+}
+
+// hooksOf spells the commands; empty without any.
+func hooksOf(w *core.Workspace) string {
+	if len(w.PostStart)+len(w.PreStop) == 0 {
+		return ""
+	}
+	return compact(Hooks{w.PostStart, w.PreStop})
+}
+
+// desiredLinks writes the links on the engine's own bridge; those on networks
+// belong to the connection.
+func desiredLinks(f diff.Form, d *core.Deployment) error {
+	if !d.Workspace.Bridged() {
+		return nil
+	}
+	for _, l := range d.Workspace.Links {
+		title, known := d.Uses.Workspaces[l.Target]
+		if !known {
+			return fmt.Errorf("workspace %s: workspace %s is not declared: declare it, or leave out the link", d.Workspace.Name, l.Target)
+		}
+		f["link/"+l.Alias] = title
+	}
+	return nil
+}
+
+// hostLinks asks for the links on the engine's own bridge.
+func hostLinks(d *core.Deployment) []string {
+	var out []string
+	if d.Workspace.Bridged() {
+		for _, l := range d.Workspace.Links {
+			out = append(out, d.Uses.Workspaces[l.Target]+":"+l.Alias)
+		}
+	}
+	return out
+}
+
+// observedLinks reads /TARGET:/CONTAINER/ALIAS. A target that is being replaced has
+// another name until its successor is good: then the engine drops the link with it.
+func observedLinks(f diff.Form, c *container.InspectResponse) {
+	for _, l := range c.HostConfig.Links {
+		target, alias, _ := strings.Cut(strings.TrimPrefix(l, "/"), ":")
+		f["link/"+alias[strings.LastIndexByte(alias, '/')+1:]] = inPlace(target)
+	}
+}
+
+// inPlace is the name of a container without what it is called beside another.
+func inPlace(name string) string {
+	parts := strings.Split(name, ".")
+	if n := len(parts); n > 2 && slices.Contains([]string{"new", "old"}, parts[n-1]) {
+		if _, err := strconv.Atoi(parts[n-2]); err == nil {
+			return strings.Join(parts[:n-2], ".")
+		}
+	}
+	return name
+}
