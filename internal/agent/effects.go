@@ -79,6 +79,7 @@ func (r *reducer) startProbes(probes []fleet.Probe) {
 	r.probing = len(probes) > 0
 	r.a.runner.Start(probe.Set{Probes: probes, Round: r.round, Env: probe.Env{
 		Dir: r.a.cfg.Root, Env: system.Environment(r.a.cfg.Root, r.a.id.Host, bundleOf(&r.state.Machine)),
+		Resources: r.a.hosting.Watch(),
 	}})
 }
 

@@ -24,6 +24,7 @@ func (a *Agent) afterCommit(ts []engine.Transition) {
 		}
 	}
 	a.report()
+	a.hosting.Seen(ts)
 	if a.repairs.Seen(ts) {
 		nudge(a.look)
 	}

@@ -87,7 +87,7 @@ type File struct {
 type Probe struct {
 	Name string `cel:"name"`
 	Mode string `cel:"mode"`
-	Kind string `cel:"kind"` // http, tcp, exec or evidence
+	Kind string `cel:"kind"` // http, tcp, exec, evidence or resources
 }
 
 // views makes what controls see, each once.
@@ -126,16 +126,7 @@ func (v *views) bundle(l *fleet.Leaf) *Bundle {
 	}
 	for _, i := range l.Probes {
 		p := &v.m.Probes[i]
-		kind := "http"
-		switch {
-		case p.TCP != nil:
-			kind = "tcp"
-		case p.Exec != nil:
-			kind = "exec"
-		case p.Evidence != nil:
-			kind = "evidence"
-		}
-		b.Probes = append(b.Probes, &Probe{p.Name, string(p.Mode), kind})
+		b.Probes = append(b.Probes, &Probe{p.Name, string(p.Mode), strings.Join(p.Kinds(), " ")})
 	}
 	if src.Containers != nil {
 		for i := range src.Containers.Workspaces {

@@ -88,10 +88,12 @@ type builder struct {
 func (b *builder) inputs() fleet.Inputs {
 	in := fleet.Inputs{
 		Bundles: map[string]fleet.Bundle{}, Digests: map[string]digest.Digest{}, BundleProbes: map[string]fleet.ProbeSet{},
-		Now: b.o.Now, Zones: b.zones(), Packs: packs(),
+		NoResources: map[string]bool{},
+		Now:         b.o.Now, Zones: b.zones(), Packs: packs(),
 	}
 	for name, sb := range b.src.Bundles {
 		in.Bundles[name], in.Digests[name], in.BundleProbes[name] = sb.Bundle, sb.Digest, sb.Probes
+		in.NoResources[name] = sb.NoResources
 	}
 	if b.o.Previous != nil {
 		in.Previous = b.o.Previous.Previous()

@@ -110,7 +110,7 @@ func TestEveryControlOfThePacks(t *testing.T) {
 		"container-socket":            {compose: add(`volumes: ["/var/run/docker.sock:/var/run/docker.sock"]`)},
 		"host-file-setid":             {}, // no bundle can declare such a mode: see package compliance
 		"host-file-world-writable":    {bundle: file("0666")},
-		"host-probes":                 {bundle: strings.Replace(webBundle, "up: {", "up: {mode: observe, ", 1)},
+		"host-probes":                 {bundle: "resources: false\n" + strings.Replace(webBundle, "up: {", "up: {mode: observe, ", 1)},
 	} {
 		t.Run(id, func(t *testing.T) {
 			if c.compose == nil && c.bundle == "" {

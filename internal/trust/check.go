@@ -92,15 +92,11 @@ func checkManifest(m *fleet.Manifest) error {
 
 func checkProbes(m *fleet.Manifest) error {
 	for _, p := range m.Probes {
-		kinds := 0
-		for _, set := range []bool{p.HTTP != nil, p.TCP != nil, p.Exec != nil, p.Evidence != nil} {
-			if set {
-				kinds++
-			}
-		}
-		switch {
-		case kinds != 1:
-			return refuse(Malformed, "manifest %s: probe %q needs exactly one of http, tcp, exec and evidence", m.Rollout(), p.Name)
+		switch kinds := p.Kinds(); {
+		case len(kinds) != 1:
+			return refuse(Malformed, "manifest %s: probe %q checks %v and needs exactly one of http, tcp, exec, evidence and resources", m.Rollout(), p.Name, kinds)
+		case (p.Resources != nil) != (p.Name == fleet.ResourcesName):
+			return refuse(Malformed, "manifest %s: probe %q: the name %s and the check of resources belong together", m.Rollout(), p.Name, fleet.ResourcesName)
 		case p.Mode != fleet.Enforce && p.Mode != fleet.Observe && p.Mode != fleet.Disabled:
 			return refuse(Malformed, "manifest %s: probe %q has unknown mode %q", m.Rollout(), p.Name, p.Mode)
 		case p.Interval <= 0 || p.Timeout <= 0:

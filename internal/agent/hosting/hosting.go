@@ -113,6 +113,7 @@ type Hosting struct {
 	tuned    atomic.Pointer[tuned]
 	asks     atomic.Pointer[map[container.ID]deploy.Ask]
 	listener atomic.Pointer[router.Listener]
+	watch    atomic.Pointer[watch]
 	changed  chan struct{} // what is delegated or declared may have changed
 
 	admitting sync.Mutex

@@ -5,6 +5,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -29,15 +30,23 @@ type Result struct {
 	Name   string
 	Pass   bool
 	Reason string // why it failed; empty when it passed
+	// Unknown says that nothing can be said now: it neither passed nor failed.
+	Unknown bool
 	// Results are what evidence says of single controls.
 	Results []host.SubResult
 }
 
-// Env is where commands run.
+// Env is where commands run, and how resources are looked at.
 type Env struct {
 	Dir string
 	Env []string
+	// Resources fails with what the bundle declares and is not as declared, or with
+	// ErrUnknown.
+	Resources func(ctx context.Context) error
 }
+
+// ErrUnknown says that a look tells nothing.
+var ErrUnknown = errors.New("nothing can be said of it now")
 
 // Look runs one probe once.
 func Look(ctx context.Context, p fleet.Probe, env Env) Result {
@@ -50,8 +59,11 @@ func Look(ctx context.Context, p fleet.Probe, env Env) Result {
 		return lookAtEvidence(p)
 	}
 	err := look(ctx, p, env)
-	if err == nil {
+	switch {
+	case err == nil:
 		return Result{Name: p.Name, Pass: true}
+	case errors.Is(err, ErrUnknown):
+		return Result{Name: p.Name, Unknown: true}
 	}
 	reason := err.Error()
 	if ctx.Err() == context.DeadlineExceeded {
@@ -79,8 +91,10 @@ func look(ctx context.Context, p fleet.Probe, env Env) error {
 			return fmt.Errorf("expected exit code %d: %s", p.Exec.ExpectExitCode, out)
 		}
 		return nil
+	case p.Resources != nil && env.Resources != nil:
+		return env.Resources(ctx)
 	}
-	return fmt.Errorf("the probe says neither http, tcp, exec nor evidence")
+	return fmt.Errorf("the probe says neither http, tcp, exec, evidence nor resources")
 }
 
 func lookHTTP(ctx context.Context, p *fleet.HTTPProbe) error {
@@ -219,7 +233,7 @@ type ended struct {
 func (r *Runner) look(ctx context.Context, s Set, i int, done chan<- ended) {
 	began := time.Now()
 	res := Look(ctx, s.Probes[i], s.Env)
-	if ctx.Err() == nil { // a look that was called off says nothing
+	if ctx.Err() == nil && !res.Unknown { // a look that was called off says nothing either
 		r.results(ctx, s.Round, res)
 	}
 	done <- ended{i, began}

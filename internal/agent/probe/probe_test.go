@@ -2,10 +2,12 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -145,4 +147,24 @@ func TestRunner(t *testing.T) {
 			t.Errorf("looked %v times", count)
 		}
 	})
+}
+
+// TestResources: the look at resources passes, fails with its words, or tells
+// nothing; without one it fails.
+func TestResources(t *testing.T) {
+	p := fleet.Probe{Name: fleet.ResourcesName, Timeout: clock.Second, Resources: &fleet.ResourcesProbe{}}
+	say := func(err error) Env { return Env{Resources: func(context.Context) error { return err }} }
+	for name, c := range map[string]struct {
+		env  Env
+		want Result
+	}{
+		"runs":     {say(nil), Result{Name: p.Name, Pass: true}},
+		"fails":    {say(errors.New("workspace web: boom")), Result{Name: p.Name, Reason: "workspace web: boom"}},
+		"disabled": {say(ErrUnknown), Result{Name: p.Name, Unknown: true}},
+		"no look":  {Env{}, Result{Name: p.Name, Reason: "the probe says neither http, tcp, exec, evidence nor resources"}},
+	} {
+		if got := Look(t.Context(), p, c.env); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, expected %+v", name, got, c.want)
+		}
+	}
 }

@@ -13,18 +13,45 @@ const (
 	Disabled ProbeMode = "disabled"
 )
 
-// Probe is a check on the host with every default filled in. Exactly one of
-// HTTP, TCP, Exec and Evidence is set. A probe that errs or times out has failed.
+// Probe is a check on the host with every default filled in. Kinds says which
+// one; exactly one is set. A probe that errs or times out has failed.
 type Probe struct {
-	Name     string         `json:"name"`
-	Mode     ProbeMode      `json:"mode"`
-	Interval clock.Duration `json:"interval"` // at least 1 s
-	Timeout  clock.Duration `json:"timeout"`
-	HTTP     *HTTPProbe     `json:"http,omitempty"`
-	TCP      *TCPProbe      `json:"tcp,omitempty"`
-	Exec     *ExecProbe     `json:"exec,omitempty"`
-	Evidence *EvidenceProbe `json:"evidence,omitempty"`
+	Name      string          `json:"name"`
+	Mode      ProbeMode       `json:"mode"`
+	Interval  clock.Duration  `json:"interval"` // at least 1 s
+	Timeout   clock.Duration  `json:"timeout"`
+	HTTP      *HTTPProbe      `json:"http,omitempty"`
+	TCP       *TCPProbe       `json:"tcp,omitempty"`
+	Exec      *ExecProbe      `json:"exec,omitempty"`
+	Evidence  *EvidenceProbe  `json:"evidence,omitempty"`
+	Resources *ResourcesProbe `json:"resources,omitempty"`
 }
+
+// Kinds lists what the probe checks: http, tcp, exec, evidence or resources.
+func (p *Probe) Kinds() []string {
+	var out []string
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{{"http", p.HTTP != nil}, {"tcp", p.TCP != nil}, {"exec", p.Exec != nil}, {"evidence", p.Evidence != nil}, {"resources", p.Resources != nil}} {
+		if k.set {
+			out = append(out, k.name)
+		}
+	}
+	return out
+}
+
+// ResourcesProbe passes while everything that the bundle declares is as declared:
+// workspaces run and are healthy, or ended well where they run once.
+type ResourcesProbe struct{}
+
+// ResourcesName is the name of the one ResourcesProbe of a host. No declared probe
+// may have it.
+const ResourcesName = "resources"
+
+// DefaultResourcesInterval is how often resources are looked at. Nothing is asked of
+// the engine for it: the agent knows where they stand.
+const DefaultResourcesInterval = 5 * clock.Second
 
 // HTTPProbe passes when a GET answers with the expected status and, if set, a
 // body that contains BodyContains.

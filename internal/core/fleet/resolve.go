@@ -39,6 +39,8 @@ type Inputs struct {
 	Digests map[string]digest.Digest
 	// BundleProbes are the probes of scope bundle, by bundle name.
 	BundleProbes map[string]ProbeSet
+	// NoResources are the bundles without the probe of their resources, by name.
+	NoResources map[string]bool
 	// Zones are the tables of the time zones that windows name, and Now the instant
 	// from which windows must still open.
 	Zones map[string]window.Zone

@@ -28,6 +28,10 @@ func (r *resolver) probes(host string) []Probe {
 	for _, n := range keys(merged) {
 		out = append(out, resolveProbe(n, merged[n]))
 	}
+	if b := r.in.Bundles[h.Bundle]; b.Containers != nil && len(b.Containers.Workspaces) > 0 && !r.in.NoResources[h.Bundle] {
+		out = append(out, Probe{Name: ResourcesName, Mode: Enforce, Interval: DefaultResourcesInterval,
+			Timeout: DefaultProbeTimeout, Resources: &ResourcesProbe{}})
+	}
 	return out
 }
 

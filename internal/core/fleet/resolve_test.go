@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
@@ -394,4 +395,45 @@ func TestResolveIsDeterministic(t *testing.T) {
 			rt.Fatalf("two runs differ:\n%s", diff)
 		}
 	})
+}
+
+// TestResourcesAreProbed: a host whose bundle has a workspace is given the built-in
+// probe beside the declared ones; one whose bundle runs nothing, or says resources:
+// false, is not; and nobody can declare a probe of that name.
+func TestResourcesAreProbed(t *testing.T) {
+	runs := &container.Set{Workspaces: []container.Workspace{{Name: "app", Image: "app"}}}
+	for name, c := range map[string]struct {
+		set  *container.Set
+		off  bool
+		want []string
+	}{
+		"runs a container": {runs, false, []string{ResourcesName, "up"}},
+		"says no":          {runs, true, []string{"up"}},
+		"files alone":      {nil, false, []string{"up"}},
+		"networks alone":   {&container.Set{Networks: []container.Network{{Name: "net"}}}, false, []string{"up"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := sample()
+			d.Probes = ProbeSet{"up": {TCP: &TCPProbe{Address: "localhost:1"}}}
+			in := inputs(d)
+			in.Bundles["web"] = Bundle{Name: "web", Containers: c.set}
+			in.NoResources = map[string]bool{"web": c.off}
+			stable := resolved(t, d, in).Channels[1]
+			var got []string
+			for _, i := range stable.Leaves[2].Probes {
+				p := stable.Header.Probes[i]
+				if got = append(got, p.Name); p.Name == ResourcesName && (p.Resources == nil || p.Mode != Enforce || p.Interval < MinProbeInterval) {
+					t.Errorf("the built-in probe is %+v", p)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v probes, expected %v", got, c.want)
+			}
+		})
+	}
+	d := sample()
+	d.Probes = ProbeSet{ResourcesName: {TCP: &TCPProbe{Address: "localhost:1"}}}
+	if fs := Validate(d); !HasErrors(fs) || !strings.Contains(fmt.Sprint(fs), "built-in") {
+		t.Errorf("a declared probe has the name: %v", fs)
+	}
 }

@@ -38,6 +38,9 @@ func ValidateProbes(path []string, set ProbeSet) []Finding {
 func (c *checker) probeSet(path []string, set ProbeSet) {
 	for _, n := range keys(set) {
 		c.name(at(path, n), n)
+		if n == ResourcesName {
+			c.errorf(at(path, n), "the name %q is that of the built-in probe of what a bundle runs: expected another name; resources: false in bundle.yaml turns the built-in one off", n)
+		}
 		c.probe(at(path, n), set[n])
 	}
 }

@@ -64,7 +64,11 @@ func Decide(w Want, s Seen, now engine.Instant) engine.Decision {
 	}
 	d := st.next()
 	if w.ReportOnly && w.Settled && d.Action() != nil {
-		return engine.IsConverged(engine.Because(CodeReported, "left alone: "+d.Reason().String()))
+		code := CodeReported
+		if w.runs() && len(st.live()) == 0 {
+			code = container.CodeStopped // it is shown, and probed, as what it is
+		}
+		return engine.IsConverged(engine.Because(code, "left alone: "+d.Reason().String()))
 	}
 	return d
 }

@@ -37,6 +37,8 @@ type bundleDecl struct {
 	// Exec is the older spelling of parts of System with driver exec.
 	Exec   []stepDecl     `json:"exec"`
 	Probes fleet.ProbeSet `json:"probes"`
+	// Resources turns the built-in probe of what the bundle runs off when false.
+	Resources *bool `json:"resources"`
 	// Compose is one file or several, merged in order.
 	Compose stringList `json:"compose"`
 	// ComposeEnv names variables of the builder's own environment that the Compose
@@ -121,6 +123,7 @@ func loadBundle(root *os.Root, name, at string) (Bundle, []strictdoc.Problem) {
 	if err != nil {
 		l.addf(nil, "the bundle does not encode: %v: expected fewer or smaller parts", err)
 	}
+	sealed.NoResources = decl.Resources != nil && !*decl.Resources
 	return sealed, l.problems
 }
 

@@ -36,7 +36,9 @@ type Bundle struct {
 	Bytes  []byte // canonical
 	Digest digest.Digest
 	Probes fleet.ProbeSet
-	Blobs  map[digest.Digest][]byte
+	// NoResources says that what the bundle runs is not probed.
+	NoResources bool
+	Blobs       map[digest.Digest][]byte
 }
 
 // Load reads and checks the fleet folder dir. It gives one problem per finding,

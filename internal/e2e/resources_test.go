@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/agent/hosting"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+)
+
+const runsFleet = `apiVersion: steady/v1
+kind: Fleet
+metadata: {name: acme}
+hosts:
+  web-1: {channel: stable, tags: [web], bundle: web}
+channels:
+  stable: {rolloutPolicy: all, freshnessWindow: 24h}
+rolloutPolicies:
+  all:
+    sustainedFailure: 2s
+    waves: [{name: all, selector: {all: true}, soak: SOAK}]
+bundles: {web: {path: bundles/web}}
+`
+
+const runsCompose = `services:
+  app:
+    image: steady.test/busybox:1
+    pull_policy: never
+    stop_grace_period: 0s
+    command: [sh, -c, "COMMAND"]
+    x-steady: {update: {monitor: 100ms}}
+`
+
+// runs is a fleet whose host runs a command in a container.
+func runs(command, soak string) declare {
+	return declare{"fleet.yaml": strings.Replace(runsFleet, "SOAK", soak, 1), "bundles/web/bundle.yaml": "compose: compose.yaml\n",
+		"bundles/web/compose.yaml": strings.Replace(runsCompose, "COMMAND", command, 1)}
+}
+
+// TestConvergedMeansThatItRuns: a container of a new bundle runs for long enough to
+// be activated and then ends, while the host soaks. That is a failure of the bundle:
+// the host goes back, and the cause names the workspace, the exit code and the last
+// output. The host's earlier bundle, which runs, had converged.
+func TestConvergedMeansThatItRuns(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Engine(t)
+	d.Busybox(t)
+	e := newEstate(t)
+	o := newOrigin(t, e, nil).start()
+	b := newBox(t, o, victim)
+	b.hosting = hosting.Config{Engine: d.Socket(), Prefix: d.Namespace(t).Prefix}
+	phase := func(p host.Phase) func() bool {
+		return func() bool { m := b.agent.Status().Machine; return m.Phase == p && !m.Reverting }
+	}
+	o.push(e.release("v1", runs("exec sleep 1000", "0s")))
+	b.start()
+	until(t, "the bundle that runs converges", phase(host.Converged))
+
+	o.push(e.release("v2", runs("sleep 2; echo the database is gone; exit 3", "1h")))
+	until(t, "the bundle that falls over is left", phase(host.Reverted))
+	m := b.agent.Status().Machine
+	for _, part := range []string{"probe resources", "workspace app", "exit code 3", "the database is gone"} {
+		if !strings.Contains(m.Detail, part) {
+			t.Errorf("the cause does not say %q: %s: %s", part, m.Cause, m.Detail)
+		}
+	}
+	if m.Cause != host.ProbeFailing || m.Current != e.made[0].leaf(t, "stable", victim).Target {
+		t.Errorf("cause %s, runs %s", m.Cause, m.Current.Short())
+	}
+}
