@@ -59,7 +59,7 @@ type Config struct {
 	// OfflineAfter is how long a host may be silent; the default is three
 	// heartbeats.
 	OfflineAfter clock.Duration
-	// ReplayWait is how long a host that knows a longer log than the server may
+	// ReplayWait is how long after the start a host that knows a longer log than the server may
 	// keep it from granting; the default is 10 min.
 	ReplayWait clock.Duration
 	// SnapshotEvery is the number of entries between snapshots; the default is

@@ -36,6 +36,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/safemode"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -53,7 +54,7 @@ type Control struct {
 	applier   applier
 	last      atomic.Int64 // newest instant that now returned
 	end       atomic.Pointer[store.Head]
-	safe      atomic.Pointer[gate.Block] // why nothing is granted
+	safeBlock atomic.Pointer[gate.Block] // why nothing but ways back is granted
 	streams   *streams.Broker
 	signed    atomic.Pointer[signed] // operators' words, for hosts
 	sources   *sources.Watch
@@ -85,7 +86,7 @@ type Control struct {
 	tickAfter     time.Time
 	fullUntil     time.Time
 	sinceSnapshot uint64
-	ahead         hosts.Ahead
+	safe          safemode.State
 	roll          hosts.Roll
 	outranked     bool // a host has seen a higher term
 	raisedAt      clock.Instant
@@ -125,6 +126,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
+	c.safe = safemode.Begin(c.now().Add(c.cfg.ReplayWait))
 	if c.head.Seq > 0 { // it may be an old one
 		c.roll.Call(c.now().Add(c.cfg.OfflineAfter))
 	}

@@ -237,7 +237,9 @@ func (c *Control) tick(t *turn) error {
 	}
 	if c.safeMode(t.now) {
 		c.tickAfter = start.Add(c.cfg.MaxTickGap.Std())
-		return nil
+		p, err := plan.NextBack(t.s, t.now)
+		t.decide(p)
+		return err
 	}
 	p, err := plan.Next(t.s, t.now)
 	if err != nil {
@@ -248,11 +250,16 @@ func (c *Control) tick(t *turn) error {
 	c.tickAfter = start.Add(min(10*cost, c.cfg.MaxTickGap.Std()))
 	c.reconcileAt = t.now.Add(c.cfg.ReconcileInterval)
 	c.metrics.ticks.Observe(cost.Seconds())
+	t.decide(p)
+	return c.prune(t)
+}
+
+// decide takes what the planner decided into the turn's append.
+func (t *turn) decide(p *plan.Plan) {
 	t.decisions = p.Decisions
 	for i := range p.Decisions {
 		t.entries = append(t.entries, p.Decisions[i].Entry)
 	}
-	return c.prune(t)
 }
 
 func (c *Control) tickDue(now clock.Instant, at time.Time) bool {

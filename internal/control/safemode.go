@@ -5,25 +5,24 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
-// SafeMode says why nothing is granted, or is empty.
+// SafeMode says why nothing but ways back is granted, or is empty.
 func (c *Control) SafeMode() string {
-	if b := c.safe.Load(); b != nil {
+	if b := c.safeBlock.Load(); b != nil {
 		return b.Words
 	}
 	return ""
 }
 
-// noteLag tells the reducer that a host was acknowledged more than the log
-// holds: the log was restored from a backup. Until the host has sent it again,
-// nothing is granted.
+// noteLag tells the reducer that a host claims to have been acknowledged more than
+// the log holds, as it is when the log was restored from a backup.
 func (c *Control) noteLag(name string, incarnation, need uint64) {
 	in := &input{apply: func(t *turn) error {
 		h := t.s.Hosts[name]
 		if h == nil || h.Incarnation != incarnation || h.Seq >= need || h.Standing() != "" {
 			return nil
 		}
-		if c.ahead.Note(name, incarnation, need, t.now.Add(c.cfg.ReplayWait)) {
-			c.cfg.Log.Warn("a host knows a longer log than the server; nothing is granted until it has sent it", "host", name, "holds", h.Seq, "knows", need)
+		if c.safe.Claim(name, incarnation, need, t.now) {
+			c.cfg.Log.Warn("a host knows a longer log than the server; nothing but ways back is granted until it has sent it", "host", name, "holds", h.Seq, "knows", need)
 			c.publishSafeMode(t.now)
 		}
 		return nil
@@ -34,13 +33,9 @@ func (c *Control) noteLag(name string, incarnation, need uint64) {
 	}
 }
 
-// safeMode reports whether a host still owes a part of the log, and forgets
-// those that have sent it.
+// safeMode reports whether a host still owes a part of the log.
 func (c *Control) safeMode(now clock.Instant) bool {
-	if c.ahead.Empty() {
-		return false
-	}
-	waiting, late := c.ahead.Settle(c.state.Hosts, now)
+	waiting, late := c.safe.Waiting(c.state.Hosts, now)
 	for _, name := range late {
 		c.cfg.Log.Error("a host never sent the events that it says were acknowledged; going on without", "host", name)
 	}
@@ -49,12 +44,12 @@ func (c *Control) safeMode(now clock.Instant) bool {
 }
 
 func (c *Control) publishSafeMode(now clock.Instant) {
-	c.safe.Store(c.ahead.Behind(c.state.Hosts, now))
+	c.safeBlock.Store(c.safe.Block(c.state.Hosts, now))
 }
 
 // restored is what the server knows of its log beside the state. It is the reducer's.
 func (c *Control) restored(s *plan.State, now clock.Instant) plan.Restored {
-	return plan.Restored{Behind: c.ahead.Behind(s.Hosts, now), Missing: c.roll.Missing(s.Hosts, c.told, now), Until: c.roll.Until()}
+	return plan.Restored{Behind: c.safe.Block(s.Hosts, now), Missing: c.roll.Missing(s.Hosts, c.told, now), Until: c.roll.Until()}
 }
 
 // Ask begins to answer why hosts of the state wait, and tells what the server itself

@@ -113,6 +113,7 @@ func (p *planning) all() {
 		down := p.between(clock.Second, 2*clock.Minute)
 		p.add(p.some(0.2), func() { w.restore(share, down) }, "the server is restored from a backup of %.0f%% of its log", share*100)
 	}
+	p.boasts()
 	p.drifts()
 	p.ends()
 	p.rotations()
@@ -141,6 +142,18 @@ func (p *planning) host(a *agent) {
 		jump := p.between(-2*clock.Day, 2*clock.Day)
 		p.add(p.some(0), func() { a.wall += jump }, "the wall clock of %s jumps by %s", a.name, jump)
 	}
+}
+
+// boasts has a host of some schedules claim a history that it does not have. The draw
+// is its own, so that other schedules stay as they are.
+func (p *planning) boasts() {
+	r := rand.New(rand.NewPCG(p.w.cfg.Seed, 0xb0a57))
+	if r.IntN(12) != 0 {
+		return
+	}
+	a := p.w.agents[r.IntN(len(p.w.agents))]
+	at := epoch.Add(clock.Duration(r.Int64N(int64(p.w.cfg.Faulty))))
+	p.add(at, func() { a.boasts = true }, "%s begins to claim a longer history than it has", a.name)
 }
 
 // partition cuts a host off for a while.

@@ -105,6 +105,9 @@ func (w *World) checkPace() {
 
 // well reports whether every host is there, heard and healthy.
 func (w *World) well(s *server) bool {
+	if s.waits() {
+		return false
+	}
 	for _, a := range w.agents {
 		h := s.state.Hosts[a.name]
 		if !a.up || a.partitioned > 0 || h == nil || !h.Reachable() || h.SilentFailure || h.Freeze != nil {

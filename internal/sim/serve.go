@@ -71,7 +71,7 @@ func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked 
 	}
 	if first := batch[0].HostSeq; first > h.Seq+1 {
 		s.w.truth.owes(s, a, first-1)
-		s.ahead.Note(a.name, a.inc, first-1, s.now().Add(replayWait))
+		s.safe.Claim(a.name, a.inc, first-1, s.now())
 		return h.Seq, true
 	}
 	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
@@ -113,7 +113,7 @@ func (s *server) ingest(name string, batch []event.Entry, said []event.Event, he
 // restored is what the server knows of its log beside the state.
 func (s *server) restored() plan.Restored {
 	now := s.now()
-	return plan.Restored{Behind: s.ahead.Behind(s.state.Hosts, now), Until: s.roll.Until(),
+	return plan.Restored{Behind: s.safe.Block(s.state.Hosts, now), Until: s.roll.Until(),
 		Missing: s.roll.Missing(s.state.Hosts, func(name string) (uint64, bool) {
 			last, ok := s.told[name]
 			return last, ok

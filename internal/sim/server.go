@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/safemode"
 )
 
 // Presence as the server judges it, and its other times.
@@ -35,8 +36,9 @@ type server struct {
 	wall     clock.Duration
 	last     clock.Instant
 	lastSeen map[string]clock.Instant
-	ahead    hosts.Ahead
-	owed     map[string]debt // what ahead has to know
+	safe     safemode.State
+	began    clock.Instant   // hosts that claim to know more are believed from then on
+	owed     map[string]debt // what safe has to know
 	roll     hosts.Roll
 	until    clock.Instant     // the roll call ends
 	told     map[string]uint64 // the newest event of each host that said so
@@ -135,7 +137,8 @@ func (s *server) tick() {
 	}
 	s.lastTick = s.w.now
 	now := s.now()
-	if waiting, _ := s.ahead.Settle(s.state.Hosts, now); waiting {
+	if waiting, _ := s.safe.Waiting(s.state.Hosts, now); waiting {
+		s.back(now)
 		s.w.after(10*clock.Second, s.nudge)
 		return
 	}
@@ -153,6 +156,27 @@ func (s *server) tick() {
 		return
 	}
 	s.rest(now, p.Next)
+}
+
+// waits reports whether the server waits for a host's history.
+func (s *server) waits() bool { return s.safe.Block(s.state.Hosts, s.now()) != nil }
+
+// back sends hosts back while the server waits for hosts that claim to know more than
+// it does. Whatever they claim, that ends some time after the start.
+func (s *server) back(now clock.Instant) {
+	if s.began.Add(replayWait).Reached(now) {
+		s.w.violate("L6", "the server waits for a host's history %s after it started", now.Sub(s.began))
+	}
+	p, err := plan.NextBack(s.state, now)
+	if err != nil {
+		s.w.violate("core", "%v", err)
+		return
+	}
+	entries := make([]event.Entry, len(p.Decisions))
+	for i, d := range p.Decisions {
+		entries[i] = d.Entry
+	}
+	s.commit(entries, nil)
 }
 
 // rest checks the state after a tick, at the same instant, and sleeps.
@@ -209,9 +233,11 @@ func (s *server) seen(a *agent, acked uint64) bool {
 	now := s.now()
 	s.lastSeen[a.name] = now
 	if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc && acked > h.Seq {
-		s.w.truth.owes(s, a, acked)
-		if s.ahead.Note(a.name, a.inc, acked, now.Add(replayWait)) {
-			s.w.trace("%s knows %d events of its own, the server %d: nothing is granted", a.name, acked, h.Seq)
+		if !a.boasts {
+			s.w.truth.owes(s, a, acked)
+		}
+		if s.safe.Claim(a.name, a.inc, acked, now) {
+			s.w.trace("%s knows %d events of its own, the server %d: nothing but ways back is granted", a.name, acked, h.Seq)
 		}
 	}
 	s.commit(plan.Presence(s.state, a.name, true, now, now))
@@ -268,9 +294,10 @@ func (s *server) start() {
 	s.goOn(state, len(s.w.log.entries))
 	s.term = s.w.log.term
 	s.down, s.next, s.lastTick, s.last = false, 0, 0, 0
-	s.ahead, s.owed, s.processes = hosts.Ahead{}, nil, nil
+	s.owed, s.processes = nil, nil
 	clear(s.handed)
 	now := s.now()
+	s.safe, s.began = safemode.Begin(now.Add(replayWait)), now
 	clear(s.told)
 	s.until = now.Add(offlineAfter)
 	s.roll.Call(s.until)

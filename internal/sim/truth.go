@@ -173,8 +173,9 @@ func (t *truth) owes(s *server, a *agent, need uint64) {
 	if s.owed == nil {
 		s.owed = map[string]debt{}
 	}
-	if d, there := s.owed[a.name]; !there || d.need < need || d.incarnation != a.inc {
-		s.owed[a.name] = debt{need, a.inc, max(d.until, s.now().Add(replayWait))}
+	until := s.began.Add(replayWait)
+	if d, there := s.owed[a.name]; !until.Reached(s.now()) && (!there || d.incarnation == a.inc && d.need < need) {
+		s.owed[a.name] = debt{need, a.inc, until}
 	}
 }
 
@@ -185,9 +186,12 @@ type debt struct {
 	until       clock.Instant
 }
 
-// given checks that a restored server gives nothing to anybody while a host owes
-// it a part of the log.
+// given checks that a restored server gives nothing but ways back to anybody while a
+// host owes it a part of the log.
 func (t *truth) given(s *server, to string) {
+	if g := s.state.Hosts[to].Grant; g != nil && g.Purpose == host.Back {
+		return
+	}
 	for name, d := range s.owed { // order-free: any one will do
 		h := s.state.Hosts[name]
 		if h != nil && h.Seq < d.need && h.Incarnation == d.incarnation && h.Standing() == "" && !d.until.Reached(s.now()) {
@@ -337,7 +341,7 @@ func (w *World) settled() bool {
 // atRest reports whether all that still waits, hosts or the server, waits for people.
 func (w *World) atRest() bool {
 	why := plan.Ask(w.server.state, w.server.now())
-	return w.audited() && w.stuck(why) && w.server.quiet(why)
+	return !w.server.waits() && w.audited() && w.stuck(why) && w.server.quiet(why)
 }
 
 // stuck reports whether every host that waits for something waits for people.

@@ -48,7 +48,7 @@ type Status struct {
 	Seq  uint64        `json:"seq"`
 	Term uint64        `json:"term"`
 	Now  clock.Instant `json:"now"`
-	// SafeMode says why nothing is granted, or is empty.
+	// SafeMode says why nothing but ways back is granted, or is empty.
 	SafeMode string      `json:"safeMode,omitempty"`
 	Release  ReleaseInfo `json:"release"`
 	Root     RootInfo    `json:"root"`

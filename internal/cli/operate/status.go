@@ -43,7 +43,7 @@ func (a verbs) showStatus(s operator.Status) error {
 		a.Say("WARNING: %s\n", w)
 	}
 	if s.SafeMode != "" {
-		a.Say("SAFE MODE, nothing is granted: %s\n", s.SafeMode)
+		a.Say("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
 	}
 	h := s.Hosts
 	a.Say("Hosts: %d declared or known, %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)

@@ -2,14 +2,12 @@ package hosts_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -228,50 +226,5 @@ func TestWatchRestarts(t *testing.T) {
 	}
 	if _, ok := w.Next(); ok {
 		t.Error("a host that is not online is watched")
-	}
-}
-
-// A host that knows more than the log holds everything up until it has sent
-// that, tells two histories, is cut off, enrolled again or gone, or its time has run out.
-func TestAheadWaitsWithinBounds(t *testing.T) {
-	var a hosts.Ahead
-	state := map[string]*plan.Host{"a": {Incarnation: 1, Seq: 1}, "b": {Incarnation: 1, Seq: 1}, "c": {Incarnation: 1, Seq: 1}, "d": {Incarnation: 1, Seq: 1},
-		"e": {Incarnation: 1, Seq: 1}, "f": {Incarnation: 1, Seq: 1}}
-	for name, until := range map[string]clock.Instant{"a": 100, "b": 50, "c": 100, "d": 100, "e": 100, "f": 100} {
-		if !a.Note(name, 1, 3, until) {
-			t.Fatalf("%s is no news", name)
-		}
-	}
-	if a.Note("a", 1, 4, 500) {
-		t.Error("a host is news twice")
-	}
-	expect := func(now clock.Instant, waiting bool, first string, late ...string) {
-		t.Helper()
-		behind := a.Behind(state, now)
-		if behind == nil && waiting || behind != nil && !strings.HasPrefix(behind.Words, "host "+first+" knows a longer log") {
-			t.Errorf("at %d %+v holds everything up, expected %q", now, behind, first)
-		}
-		if w, l := a.Settle(state, now); w != waiting || !slices.Equal(l, late) {
-			t.Errorf("at %d waiting is %t, late are %v", now, w, l)
-		}
-	}
-	expect(10, true, "a")
-	expect(50, true, "a", "b")
-	expect(60, true, "a")
-	delete(state, "c")
-	state["d"].Forked = true
-	state["e"].Ended = &plan.Ended{Standing: gate.Revoked} // neither can send what it owes any more
-	state["f"].Incarnation, state["f"].Seq = 2, 0
-	state["a"].Seq = 3 // it was acknowledged 4 by then
-	expect(60, true, "a")
-	state["a"].Seq = 4
-	expect(60, false, "")
-	if a.Empty() {
-		t.Error("a host that owes still is forgotten")
-	}
-	state["b"].Seq = 3
-	expect(60, false, "")
-	if !a.Empty() {
-		t.Error("a host that owes nothing is remembered")
 	}
 }

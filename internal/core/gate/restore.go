@@ -6,14 +6,14 @@ import "github.com/steadyfleet/steady/internal/core/clock"
 // hosts know: it was restored from a backup.
 const Restore Code = "restore"
 
-// CheckBehind blocks everything while a host owes the server a part of the log, until
+// CheckBehind blocks everything but ways back while a host owes the server a part of the log, until
 // an instant at most; host is empty when none does.
 func CheckBehind(host string, until clock.Instant) *Block {
 	if host == "" {
 		return nil
 	}
 	return hold(Restore, "behind").
-		because("host %s knows a longer log than the server, which was restored from a backup; nothing is granted until it has sent its events again", host).
+		because("host %s knows a longer log than the server, which was restored from a backup; nothing but ways back is granted until it has sent its events again", host).
 		until("the events that host "+host+" was acknowledged", until).
 		by("host " + host + " as it sends them again; time; or, if it is gone for good, an operator: steady host revoke " + host)
 }

@@ -37,6 +37,26 @@ func Next(s *State, now clock.Instant) (*Plan, error) {
 	return p.plan, p.err
 }
 
+// NextBack is the part of Next that a server goes on with while its log may lack what
+// hosts know: failures end what they are failures of, and hosts are sent back.
+func NextBack(s *State, now clock.Instant) (*Plan, error) {
+	p := &planner{s: s, now: now, plan: &Plan{}}
+	for _, name := range s.ChannelNames() {
+		c := s.Channels[name]
+		r := s.Rollouts[c.Latest]
+		if r == nil || c.Active != r.Manifest {
+			continue
+		}
+		if w := r.Excess(); w >= 0 && !r.Phase.Ended() && !r.Reverting {
+			p.failurePolicy(r, w)
+		}
+		if r.Reverting {
+			p.sendBack(r)
+		}
+	}
+	return p.plan, p.err
+}
+
 // planner carries one Next.
 type planner struct {
 	s    *State

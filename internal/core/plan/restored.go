@@ -6,13 +6,14 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
 )
 
 // Restored is what a server knows beside the state: how far its log lacks, or may
 // lack, what hosts know, as one that was restored from a backup does. The zero value
 // holds nothing up.
 type Restored struct {
-	// Behind blocks everything, or is nil.
+	// Behind blocks everything but ways back, or is nil.
 	Behind *gate.Block
 	// Missing are the hosts that may be in flight without the state knowing; nil when
 	// there are none. They count until an instant at most.
@@ -22,10 +23,12 @@ type Restored struct {
 
 // Claim is why the server may not take a host's claim of an offer yet, or nil.
 func (r Restored) Claim(s *State, name, grant string) *gate.Block {
-	if r.Behind != nil {
+	h := s.Hosts[name]
+	offered := h != nil && h.offered() && h.Grant.ID == grant
+	if r.Behind != nil && !(offered && h.Grant.Purpose == host.Back) {
 		return r.Behind
 	}
-	if h := s.Hosts[name]; r.Missing != nil && h != nil && h.offered() && h.Grant.ID == grant {
+	if r.Missing != nil && offered {
 		return r.unsure(s, h)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -92,5 +93,31 @@ func TestL5RestoredServerSaysWhatRepairsAndRebootsWaitFor(t *testing.T) {
 	w.claimReboot("h0")
 	if a = w.ask("h0", w.behind()); a.Reboot != nil && a.Reboot.Block != nil {
 		t.Errorf("what the host does by itself waits for nothing: %+v", a.Reboot)
+	}
+}
+
+// TestL6WaysBackGoOnWhileAHostIsWaitedFor: what one host claims to know keeps nobody on
+// what failed. The failure policy fires, hosts are sent back, and they may claim it;
+// nothing goes forward meanwhile.
+func TestL6WaysBackGoOnWhileAHostIsWaitedFor(t *testing.T) {
+	w := onOne(t, "h0 h1 h2")
+	w.breakOn(bundles[1], "h0")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 h2", target: bundles[1], budget: 2}))
+	w.tick()
+	for range 2 {
+		w.hosts["h0"].work()
+		w.hosts["h1"].work()
+	}
+	p, err := plan.NextBack(w.s, w.now)
+	w.commit(entriesOf(p), err)
+	back := w.s.Hosts["h1"].Grant
+	if back == nil || back.Purpose != host.Back || w.s.Hosts["h2"].Grant != nil {
+		t.Fatalf("h1 has %+v and h2 %+v\n%s", back, w.s.Hosts["h2"].Grant, w.tail())
+	}
+	if again, err := plan.NextBack(w.s, w.now); err != nil || len(again.Decisions) > 0 {
+		t.Fatalf("S27: decided again: %+v, %v", again.Decisions, err)
+	}
+	if b := w.behind().Claim(w.s, "h1", back.ID); b != nil {
+		t.Fatalf("the way back waits: %s", b.Words)
 	}
 }

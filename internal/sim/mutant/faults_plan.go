@@ -10,6 +10,7 @@ const (
 	budget   = "internal/core/plan/budget.go"
 	revert   = "internal/core/plan/revert.go"
 	opens    = "internal/core/plan/open.go"
+	safe     = "internal/core/safemode/safemode.go"
 	why      = "internal/core/plan/why.go"
 	gates    = "internal/core/gate/promotion.go"
 	accepted = "internal/core/rollout/accepted.go"
@@ -104,8 +105,10 @@ var planner = []Fault{
 		From: "ev.Wave = r.Plan.Leaves[i].Wave", To: "ev.Wave = r.Plan.Leaves[i].Wave\n\t\tif ON {\n\t\t\tev.Wave++\n\t\t}"},
 	{Name: "an event of a host is acknowledged and not stored", File: ingest, Finds: []string{"S33"},
 		From: "if d.err = d.s.fold(e, ev); d.err == nil {", To: "if d.err = d.s.fold(e, ev); d.err == nil && !(ON && e.Type == \"host.bundle_quarantined\") {"},
-	{Name: "a restored server does not wait for its hosts", File: "internal/control/hosts/ahead.go", Finds: []string{"S33"},
-		From: "\t\tcase !l.until.Reached(now):\n\t\t\twaiting = true", To: "\t\tcase !l.until.Reached(now):\n\t\t\twaiting = !ON"},
+	{Name: "a restored server does not wait for its hosts", File: safe, Finds: []string{"S33"},
+		From: "return s.Block(hosts, now) != nil, nil", To: "return s.Block(hosts, now) != nil && !ON, nil"},
+	{Name: "a server waits for whoever claims to know more, for as long as it does", File: safe, Finds: []string{"L6"},
+		From: "func (s *State) Claim(host string, incarnation, need uint64, now clock.Instant) bool {", To: "func (s *State) Claim(host string, incarnation, need uint64, now clock.Instant) bool {\n\tif ON && now > s.until-clock.Instant(clock.Minute) {\n\t\ts.until = now.Add(clock.Minute)\n\t}"},
 	{Name: "a slot that comes free wakes nobody", File: budget, Finds: []string{"L5", "L3"},
 		From: "\ts.repairs = true\n\tfor _, id := range h.budgets {", To: "\ts.repairs = true\n\tif ON {\n\t\treturn\n\t}\n\tfor _, id := range h.budgets {"},
 	{Name: "nobody looks when a host may be asked again", File: fold, Finds: []string{"L5", "L3"},

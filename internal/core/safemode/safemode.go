@@ -1,0 +1,88 @@
+// Package safemode decides for how long a server that has just started waits for
+// hosts that know a longer history than its log, which may come from a backup.
+package safemode
+
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// State lists the hosts that know a longer history than the log. What they claim is
+// unsigned, so it counts only in the window after a start (a log is restored while its
+// server is down), once for each host, and never past the end of that one window. It
+// belongs to one goroutine; the zero value believes nobody.
+type State struct {
+	until clock.Instant
+	owing map[string]*debt
+}
+
+// debt is the part of the history that a host has to send again.
+type debt struct {
+	need        uint64
+	incarnation uint64
+	paid        bool // the host sent it, or its identity ended: it is not believed again
+	late        bool // reported
+}
+
+// Begin is the state of a server that starts: hosts are believed until an instant.
+func Begin(until clock.Instant) State { return State{until: until, owing: map[string]*debt{}} }
+
+// Claim takes a host's claim that its events up to need were acknowledged, and
+// reports whether the server waits for this host from now on.
+func (s *State) Claim(host string, incarnation, need uint64, now clock.Instant) bool {
+	if s.until == 0 || s.until.Reached(now) {
+		return false
+	}
+	if d := s.owing[host]; d != nil {
+		if !d.paid && d.incarnation == incarnation {
+			d.need = max(d.need, need)
+		}
+		return false
+	}
+	s.owing[host] = &debt{need: need, incarnation: incarnation}
+	return true
+}
+
+// Block blocks everything but ways back for the first host by name that still owes a
+// part of the log, or is nil.
+func (s *State) Block(hosts map[string]*plan.Host, now clock.Instant) *gate.Block {
+	if s.until.Reached(now) {
+		return nil
+	}
+	first := ""
+	for name, d := range s.owing { // order-free: the first by name
+		if (first == "" || name < first) && !d.check(hosts[name]) {
+			first = name
+		}
+	}
+	return gate.CheckBehind(first, s.until)
+}
+
+// check reports whether the host has sent what it owed, or never will: its identity
+// ended, or it enrolled again.
+func (d *debt) check(h *plan.Host) bool {
+	d.paid = d.paid || h == nil || h.Seq >= d.need || h.Incarnation != d.incarnation || h.Standing() != ""
+	return d.paid
+}
+
+// Waiting reports whether Block blocks, and names each host that had not sent
+// what it owed when the window ended, once.
+func (s *State) Waiting(hosts map[string]*plan.Host, now clock.Instant) (waiting bool, late []string) {
+	if len(s.owing) == 0 {
+		return false, nil
+	}
+	if !s.until.Reached(now) {
+		return s.Block(hosts, now) != nil, nil
+	}
+	for name, d := range s.owing { // order-free: sorted below
+		if !d.check(hosts[name]) && !d.late {
+			d.late = true
+			late = append(late, name)
+		}
+	}
+	slices.Sort(late)
+	return false, late
+}
