@@ -239,13 +239,7 @@ func TestP4EditByHandIsKeptAndReported(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(b.root, "etc/a"), []byte("by hand"), 0o644))
 	until(t, "the repair", func() bool { return b.content("etc/a") == "one" })
 	until(t, "the report of both", func() bool {
-		repaired := 0
-		for _, e := range reported[event.ResourceChanged](s) {
-			if e.Resource == "file/etc/a" {
-				repaired++ // found, then repaired
-			}
-		}
-		return repaired == 2 && len(reported[event.FileKept](s)) == 1
+		return statesOf(s, "file/etc/a") == "Ready Applying Ready" && len(reported[event.FileKept](s)) == 1
 	})
 	kept := reported[event.FileKept](s)[0]
 	raw, err := os.ReadFile(filepath.Join(b.state, kept.KeptAs))

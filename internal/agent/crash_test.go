@@ -168,11 +168,18 @@ func TestDamagedBlobIsAMiss(t *testing.T) {
 	must(t, os.Remove(filepath.Join(b.root, "a")))
 	until(t, "the file is back", func() bool { return b.content("a") == "one" })
 	until(t, "the repair is reported", func() bool {
-		for _, e := range reported[event.ResourceChanged](s) {
-			if e.Resource == "file/a" && e.To == "converged" {
-				return true
-			}
-		}
-		return false
+		states := statesOf(s, "file/a")
+		return strings.HasPrefix(states, "Ready Applying ") && strings.HasSuffix(states, " Ready")
 	})
+}
+
+// statesOf lists the states that the server was told of a resource.
+func statesOf(s *server, resource string) string {
+	var states []string
+	for _, e := range reported[event.ResourceReported](s) {
+		if e.Resource == resource {
+			states = append(states, e.State)
+		}
+	}
+	return strings.Join(states, " ")
 }

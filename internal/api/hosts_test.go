@@ -448,7 +448,7 @@ func TestF8FullStore(t *testing.T) {
 	a := enrolled(w, "h-0000")
 	acked, full := uint64(0), false
 	for i := 0; i < 400 && !full; i++ {
-		a.append(event.ResourceChanged{Resource: "file/x", Detail: strings.Repeat("y", 8<<10)})
+		a.append(event.ResourceReported{Resource: "file/x", Message: strings.Repeat("y", 8<<10)})
 		status, raw, err := a.call(w.ctx(), "POST", wire.RouteEvents, a.batch())
 		must(t, err)
 		switch status {

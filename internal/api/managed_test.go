@@ -233,8 +233,8 @@ func TestResourcesShowBothLayers(t *testing.T) {
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
 	_, err := w.op.SetResource(w.ctx(), "h-0000", "volume", "data", spec(`{}`))
 	must(t, err)
-	a.append(event.ResourceReported{Resource: "volume/data", State: "Ready", Layer: event.LayerManaged, Generation: "1"})
-	a.append(event.ResourceReported{Resource: "workspace/old", State: "Stopping", Detail: "on its way out", Layer: event.LayerBundle})
+	a.append(event.ResourceReported{Resource: "volume/data", State: "Ready", Layer: event.LayerManaged})
+	a.append(event.ResourceReported{Resource: "workspace/old", State: "Stopping", Message: "on its way out", Layer: event.LayerBundle})
 	must(t, a.send())
 	got, err := w.op.Resources(w.ctx(), "h-0000")
 	must(t, err)
@@ -242,7 +242,7 @@ func TestResourcesShowBothLayers(t *testing.T) {
 		t.Fatalf("resources %+v", got)
 	}
 	data, old := got.Resources[0], got.Resources[1]
-	if data.State != "Ready" || !data.Declared || data.Layer != event.LayerManaged || data.Since == 0 || old.Declared || old.Detail != "on its way out" {
+	if data.State != "Ready" || !data.Declared || data.Layer != event.LayerManaged || data.Since == 0 || old.Declared || old.Message != "on its way out" {
 		t.Errorf("resources %+v", got.Resources)
 	}
 	if _, err := w.op.Resources(w.ctx(), "nobody"); status(err) != 404 {

@@ -34,6 +34,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/safemode"
@@ -74,6 +75,7 @@ type Control struct {
 	// What follows is the reducer's alone once Run has begun.
 	state         *plan.State
 	managed       *managed.State
+	health        *health.State
 	memory        trusted.Memory
 	head          store.Head
 	recordTerm    uint64 // of the last record
@@ -223,7 +225,7 @@ func (c *Control) fold(r *event.Record) error {
 	if err := c.state.Apply(r.Entry); err != nil {
 		return fmt.Errorf("record %d: %w", r.Seq, err)
 	}
-	if err := c.managed.Apply(r.Entry); err != nil {
+	if err := c.applyFolds(r.Entry); err != nil {
 		return fmt.Errorf("record %d: %w", r.Seq, err)
 	}
 	return nil

@@ -53,12 +53,20 @@ type turn struct {
 // add takes what a decide function returned.
 func (t *turn) add(entries []event.Entry, err error) error {
 	for i := range entries {
-		if err := t.c.managed.Apply(entries[i]); err != nil {
+		if err := t.c.applyFolds(entries[i]); err != nil {
 			return err
 		}
 	}
 	t.entries = append(t.entries, entries...)
 	return err
+}
+
+// applyFolds folds an entry into what is kept beside the plan's state.
+func (c *Control) applyFolds(e event.Entry) error {
+	if err := c.managed.Apply(e); err != nil {
+		return err
+	}
+	return c.health.Apply(e)
 }
 
 // submit hands an input to the reducer and waits for its outcome. When ctx ends

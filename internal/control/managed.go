@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -63,6 +64,18 @@ func layerOf(h *managed.Host) wire.Managed {
 // is nothing, under the rules of View.
 func (c *Control) ManagedHost(ctx context.Context, host string, read func(*managed.Host)) error {
 	return c.View(ctx, func(*plan.State) { read(c.managed.Hosts[host]) })
+}
+
+// HostState is what the folds keep of one host; each is nil when there is nothing.
+type HostState struct {
+	Plan    *plan.Host
+	Managed *managed.Host
+	Health  *health.Host
+}
+
+// ViewHost runs read on what is kept of a host, under the rules of View.
+func (c *Control) ViewHost(ctx context.Context, host string, read func(HostState)) error {
+	return c.View(ctx, func(s *plan.State) { read(HostState{s.Hosts[host], c.managed.Hosts[host], c.health.Hosts[host]}) })
 }
 
 // Target returns a host as the newest release declares it.

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
@@ -17,13 +18,13 @@ import (
 
 // snapshotFormat names the encoding of a snapshot. A change of what the fold
 // makes of old events needs a new name: then the log is folded once more.
-const snapshotFormat = "steady/control/v4"
+const snapshotFormat = "steady/control/v5"
 
 // snapshot is all that is folded from the log.
 type snapshot struct {
-	State *plan.State `json:"state"`
-	// Managed is nil in a snapshot from before there was a managed layer.
+	State   *plan.State                       `json:"state"`
 	Managed *managed.State                    `json:"managed,omitempty"`
+	Health  *health.State                     `json:"health,omitempty"`
 	Places  map[digest.Digest]documents.Place `json:"places"`
 	Trust   trust.State                       `json:"trust"`
 	Roots   map[uint64]digest.Digest          `json:"roots,omitempty"`
@@ -32,7 +33,8 @@ type snapshot struct {
 // fromSnapshot sets the state to the newest snapshot of this format, or to the
 // one before the first event, and returns where the log goes on from.
 func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
-	c.state, c.memory, c.managed = plan.New(c.library), trusted.Remember(trust.State{}, nil, c.library), managed.New()
+	c.state, c.memory = plan.New(c.library), trusted.Remember(trust.State{}, nil, c.library)
+	c.managed, c.health = managed.New(), health.New()
 	snap, err := c.cfg.Store.LatestSnapshot(ctx)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -57,12 +59,13 @@ func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
 	if err := plan.Restore(body.State, c.library); err != nil {
 		return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
 	}
-	c.state, c.memory, c.managed = body.State, trusted.Remember(body.Trust, body.Roots, c.library), managed.Restore(body.Managed)
+	c.state, c.memory = body.State, trusted.Remember(body.Trust, body.Roots, c.library)
+	c.managed, c.health = managed.Restore(body.Managed), health.Restore(body.Health)
 	return snap.At, nil
 }
 
 func (c *Control) takeSnapshot() (store.Snapshot, error) {
-	body, err := json.Marshal(snapshot{State: c.state, Managed: c.managed, Places: c.library.Places(), Trust: c.memory.State, Roots: c.memory.Roots})
+	body, err := json.Marshal(snapshot{State: c.state, Managed: c.managed, Health: c.health, Places: c.library.Places(), Trust: c.memory.State, Roots: c.memory.Roots})
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("encode the state: %w", err)
 	}

@@ -322,7 +322,7 @@ func (g *guest) stays(resource string, version uint64, words string) bool {
 		if x.Resource != resource {
 			continue
 		}
-		is := x.Version == version && strings.HasPrefix(x.Detail, "refused: ") && strings.Contains(x.Detail, words)
+		is := x.Version == version && strings.HasPrefix(x.Message, "refused: ") && strings.Contains(x.Message, words)
 		going = going || refused && !is
 		refused = is || refused && x.State != string(core.Removed)
 		if going && is {
@@ -337,7 +337,7 @@ func (g *guest) refused(resource, words string) bool {
 	g.liar.mu.Lock()
 	defer g.liar.mu.Unlock()
 	for _, r := range g.liar.reported {
-		if r.Resource == resource && strings.HasPrefix(r.Detail, "refused: ") && strings.Contains(r.Detail, words) {
+		if r.Resource == resource && strings.HasPrefix(r.Message, "refused: ") && strings.Contains(r.Message, words) {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -266,10 +267,10 @@ func TestLyingManagedLayer(t *testing.T) {
 	s.liar.mu.Unlock()
 	refused := map[string]bool{}
 	for _, r := range told {
-		if r.State == string(container.Removed) && refused[r.Resource] { // by the lie after it
+		if r.Layer == event.LayerBundle || r.State == string(container.Removed) && refused[r.Resource] { // by the lie after it
 			continue
 		}
-		if r.State != string(container.ErrorState) || !strings.HasPrefix(r.Detail, "refused: ") {
+		if r.State != string(container.ErrorState) || !strings.HasPrefix(r.Message, "refused: ") {
 			t.Errorf("the host reported %+v", r)
 		}
 		refused[r.Resource] = true

@@ -61,6 +61,8 @@ func (rec *Record) fail(in Input, why Reason, giveUp bool) {
 	}
 	if giveUp && !rec.Row.GivenUp {
 		rec.Row.GivenUp, rec.Row.FailedAt = true, in.Now
+		after := Input{Snap: &Snapshot{Row: rec.Row}, Policy: in.Policy}
+		rec.Row.RetryAt = after.reviveAt()
 	}
 	t := rec.move(in, Failed, why)
 	if rec.Row.EscalatedGen != rec.Row.Generation {

@@ -19,8 +19,8 @@ type Row struct {
 	Phase        Phase   `json:"phase"`
 	Reason       Reason  `json:"reason"`
 	Attempts     int     `json:"attempts"`
-	Steps        int     `json:"steps"` // acts of this episode that made progress
-	RetryAt      Instant `json:"retryAt,omitempty"`
+	Steps        int     `json:"steps"`              // acts of this episode that made progress
+	RetryAt      Instant `json:"retryAt,omitempty"`  // no attempt before it; given up: the second life
 	Action       string  `json:"action,omitempty"`   // last begun in this episode, name and encoding
 	ActionOK     bool    `json:"actionOK,omitempty"` // it reported success
 	DueBy        Instant `json:"dueBy,omitempty"`    // while Acting

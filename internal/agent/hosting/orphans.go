@@ -72,14 +72,14 @@ func (h *Hosting) tellOrphan(ctx context.Context, r engine.Ref, there bool) erro
 	ctx = context.WithoutCancel(ctx)
 	ev := event.ResourceReported{Resource: r.String(), State: string(container.Removed), Layer: event.LayerBundle}
 	if there {
-		ev.State, ev.Detail = string(container.Undeclared), "it carries this host's labels and nobody declares it; it is left alone"
+		ev.State, ev.Message = string(container.Undeclared), "it carries this host's labels and nobody declares it; it is left alone"
 	}
 	return h.o.Store.Tx(ctx, func(tx *sql.Tx) (err error) {
 		var news bool
 		if there {
-			news, err = state.Stated(ctx, tx, r.String(), ev.State, ev.Detail, 0)
+			news, err = state.Reported(ctx, tx, r.String(), ev.State, ev.Message)
 		} else {
-			news, err = state.UnstatedAs(ctx, tx, r.String(), string(container.Undeclared))
+			news, err = state.ForgetReportedAs(ctx, tx, r.String(), string(container.Undeclared))
 		}
 		if err != nil || !news {
 			return err

@@ -31,12 +31,12 @@ func (s *Store) ForgetBaseline(ctx context.Context, container string) error {
 	return s.exec(ctx, "DELETE FROM baselines WHERE container = ?", container)
 }
 
-// Stated notes how a resource stands, of a version of the managed layer, and
-// reports whether that is news.
-func Stated(ctx context.Context, tx *sql.Tx, ref, state, detail string, version uint64) (bool, error) {
-	return changed(tx.ExecContext(ctx, `INSERT INTO stated (ref, state, detail, version) VALUES (?, ?, ?, ?)
-		ON CONFLICT (ref) DO UPDATE SET state = excluded.state, detail = excluded.detail, version = excluded.version
-		WHERE state <> excluded.state OR detail <> excluded.detail OR version <> excluded.version`, ref, state, detail, int64(version)))
+// Reported notes what is reported of a resource: its state and everything else
+// that makes a report, as one text. It says whether that is news.
+func Reported(ctx context.Context, tx *sql.Tx, ref, state, facts string) (bool, error) {
+	return changed(tx.ExecContext(ctx, `INSERT INTO reported (ref, state, facts) VALUES (?, ?, ?)
+		ON CONFLICT (ref) DO UPDATE SET state = excluded.state, facts = excluded.facts
+		WHERE state <> excluded.state OR facts <> excluded.facts`, ref, state, facts))
 }
 
 // Refused is an entry of the managed layer that is kept off, and why.
@@ -90,13 +90,14 @@ func IsRefused(ctx context.Context, tx *sql.Tx, ref string) (Refused, bool, erro
 	return r, true, nil
 }
 
-// UnstatedAs forgets a resource that stands as noted, and reports whether it did.
-func UnstatedAs(ctx context.Context, tx *sql.Tx, ref, state string) (bool, error) {
-	return changed(tx.ExecContext(ctx, "DELETE FROM stated WHERE ref = ? AND state = ?", ref, state))
+// ForgetReportedAs forgets a resource that was last reported in a state, and says
+// whether it was.
+func ForgetReportedAs(ctx context.Context, tx *sql.Tx, ref, state string) (bool, error) {
+	return changed(tx.ExecContext(ctx, "DELETE FROM reported WHERE ref = ? AND state = ?", ref, state))
 }
 
-// Unstated forgets a resource that is gone.
-func Unstated(ctx context.Context, tx *sql.Tx, ref string) error {
-	_, err := changed(tx.ExecContext(ctx, "DELETE FROM stated WHERE ref = ?", ref))
+// ForgetReported forgets a resource that is gone.
+func ForgetReported(ctx context.Context, tx *sql.Tx, ref string) error {
+	_, err := changed(tx.ExecContext(ctx, "DELETE FROM reported WHERE ref = ?", ref))
 	return err
 }

@@ -82,16 +82,6 @@ func (s *Store) exec(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
-// Drifted marks a resource as drifted, and reports whether that is news.
-func Drifted(ctx context.Context, tx *sql.Tx, ref string) (bool, error) {
-	return changed(tx.ExecContext(ctx, "INSERT OR IGNORE INTO drift (ref) VALUES (?)", ref))
-}
-
-// Undrifted ends that, and reports whether there was such a mark.
-func Undrifted(ctx context.Context, tx *sql.Tx, ref string) (bool, error) {
-	return changed(tx.ExecContext(ctx, "DELETE FROM drift WHERE ref = ?", ref))
-}
-
 func changed(r sql.Result, err error) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("write to agent.db: %w", err)

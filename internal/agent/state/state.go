@@ -58,6 +58,10 @@ CREATE TABLE stated (ref TEXT PRIMARY KEY, state TEXT NOT NULL, detail TEXT NOT 
 `, `
 ALTER TABLE stated ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE refused (ref TEXT PRIMARY KEY, detail TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
+`, `
+DROP TABLE drift;
+DROP TABLE stated;
+CREATE TABLE reported (ref TEXT PRIMARY KEY, state TEXT NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID;
 `}
 
 // Open takes the folder, which it creates if needed, and opens the database.

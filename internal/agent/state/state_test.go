@@ -46,7 +46,7 @@ func fill(t testing.TB, s *Store, n int, at clock.Instant, size int) {
 	t.Helper()
 	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error {
 		for range n {
-			e := event.ResourceChanged{Resource: "file/a", Detail: strings.Repeat("x", size)}
+			e := event.ResourceReported{Resource: "file/a", Message: strings.Repeat("x", size)}
 			if err := Append(t.Context(), tx, testChain, at, e); err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func TestRolledBackAppendLeavesNoTrace(t *testing.T) {
 	begin(t, s)
 	boom := errors.New("boom")
 	err := s.Tx(t.Context(), func(tx *sql.Tx) error {
-		if err := Append(t.Context(), tx, testChain, 1, event.ResourceChanged{}); err != nil {
+		if err := Append(t.Context(), tx, testChain, 1, event.ResourceReported{}); err != nil {
 			return err
 		}
 		return boom

@@ -10,10 +10,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -72,7 +74,7 @@ func (h *Handler) managing() {
 	add(h, op("remove-resource", http.MethodDelete, "/{kind}/{name}", "Remove a resource from a host's managed layer"), operating, h.removeResource)
 	add(h, op("show-resource", http.MethodGet, "/{kind}/{name}", "Show a resource of a host's managed layer"), viewing, h.managedResource)
 	add(h, op("ask-resource", http.MethodPost, "/{kind}/{name}/{verb}", "Ask once for something of a resource"), operating, h.ask)
-	add(h, op("list-resources", http.MethodGet, "/resources", "List the container resources of a host"), viewing, h.resources)
+	add(h, op("list-resources", http.MethodGet, "/resources", "List the resources of a host"), viewing, h.resources)
 	add(h, op("tune-host", http.MethodPatch, "/settings", "Change a host's settings"), operating, h.tune)
 	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last said of itself"), viewing, h.hostMetrics)
 	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
@@ -138,26 +140,28 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.H
 		rows[id.String()] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerBundle, Declared: true}
 	}
 	known := t.Declared
-	err = h.c.ManagedHost(ctx, in.Host, func(m *managed.Host) {
-		if m == nil {
+	err = h.c.ViewHost(ctx, in.Host, func(s control.HostState) {
+		if m := s.Managed; m != nil {
+			known = true
+			out.Version, out.Settings = m.Version, settingsRow(m.Settings)
+			for id, e := range m.Entries {
+				if _, clash := rows[id]; !clash {
+					rows[id] = operator.Resource{Kind: e.Kind, Name: e.Name, Layer: event.LayerManaged, Declared: true}
+				}
+			}
+		}
+		if s.Health == nil {
 			return
 		}
 		known = true
-		out.Version, out.Dropped, out.Settings = m.Version, m.Dropped, settingsRow(m.Settings)
-		for id, e := range m.Entries {
-			if _, clash := rows[id]; !clash {
-				rows[id] = operator.Resource{Kind: e.Kind, Name: e.Name, Layer: event.LayerManaged, Declared: true}
-			}
-		}
-		for id, s := range m.Status {
+		out.Dropped = s.Health.Dropped
+		for id, reported := range s.Health.Resources {
 			r, ok := rows[id]
 			if !ok {
 				r.Kind, r.Name, _ = strings.Cut(id, "/")
-				r.Layer = s.Layer
+				r.Layer = reported.Layer
 			}
-			r.State, r.Detail, r.Since, r.Generation, r.Differences = s.State, s.Detail, s.Since, s.Generation, slices.Clone(s.Differences)
-			r.Version = s.Version
-			rows[id] = r
+			rows[id] = withStatus(r, &reported)
 		}
 	})
 	if err == nil && !known {
@@ -171,6 +175,14 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.H
 		return strings.Compare(managed.ID(a.Kind, a.Name), managed.ID(b.Kind, b.Name))
 	})
 	return &body[operator.HostResources]{out}, err
+}
+
+// withStatus adds what a host reported of a resource.
+func withStatus(r operator.Resource, s *health.Resource) operator.Resource {
+	r.State, r.Phase, r.Reason, r.Message = s.State, s.Phase, s.Reason, s.Message
+	r.Since, r.Attempts, r.NextAttempt, r.Version = s.Since, s.Attempts, s.NextAttempt, s.Version
+	r.Differences = slices.Clone(s.Differences)
+	return r
 }
 
 // declared lists the resources of a bundle.

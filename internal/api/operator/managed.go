@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/wire"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // SetResource sets a resource of a host's managed layer. Spec is the resource of
@@ -45,17 +46,21 @@ type Changed struct {
 	Nonce    string `json:"nonce,omitempty"` // of a verb
 }
 
-// Resource is one container resource of a host, of its bundle or its managed
-// layer, and where it stands.
+// Resource is one resource of a host, of its bundle or its managed layer, and its
+// status as the host last reported it. Times are on the host's clock.
 type Resource struct {
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 	Layer string `json:"layer"` // bundle or managed
-	// State is the host's word; empty when it has not reported any.
-	State      string        `json:"state,omitempty"`
-	Detail     string        `json:"detail,omitempty"`
-	Since      clock.Instant `json:"since,omitempty"` // on the host's clock
-	Generation string        `json:"generation,omitempty"`
+	// State is Phase in the words of the kind; both are empty when the host has not
+	// reported any.
+	State       string        `json:"state,omitempty"`
+	Phase       engine.Phase  `json:"phase,omitempty"`
+	Reason      engine.Code   `json:"reason,omitempty"`
+	Message     string        `json:"message,omitempty"`
+	Since       clock.Instant `json:"since,omitempty"`
+	Attempts    int           `json:"attempts,omitempty"`
+	NextAttempt clock.Instant `json:"nextAttempt,omitempty"`
 	// Version is that of the managed layer which had set the resource, or asked for
 	// something of it, when the state came about; 0 if none had.
 	Version uint64 `json:"version,omitempty"`
@@ -65,7 +70,7 @@ type Resource struct {
 	Differences []diff.Difference `json:"differences,omitempty"`
 }
 
-// HostResources are all container resources of one host.
+// HostResources are all resources of one host.
 type HostResources struct {
 	Host    string `json:"host"`
 	Version uint64 `json:"version"` // of the managed layer

@@ -138,12 +138,12 @@ func Age(d clock.Duration) string {
 
 func detailOf(x operator.Resource) string {
 	if len(x.Differences) == 0 {
-		return x.Detail
+		return x.Message
 	}
 	fields := make([]string, 0, len(x.Differences))
 	for _, d := range x.Differences {
 		fields = append(fields, d.Field)
 	}
 	slices.Sort(fields)
-	return strings.TrimPrefix(x.Detail+"; differs in "+strings.Join(fields, ", "), "; ")
+	return strings.TrimPrefix(x.Message+"; differs in "+strings.Join(fields, ", "), "; ")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 )
 
@@ -48,7 +49,7 @@ func (a verbs) watch(ctx context.Context, c *operator.Client, host string) error
 
 // concerns reports whether an event changes the list of resources.
 func concerns(e operator.Event) bool {
-	return managed.Folds(e.Type) && e.Type != event.HostEnrolled{}.EventType()
+	return (managed.Folds(e.Type) || health.Folds(e.Type)) && e.Type != event.HostEnrolled{}.EventType()
 }
 
 func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q operator.EventQuery, screen term.Screen) error {

@@ -24,7 +24,7 @@ func managedWords(ev event.Event) (string, bool) {
 	case event.StreamOpened:
 		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " ")), true
 	case event.ResourceReported:
-		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Detail)), true
+		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Message)), true
 	}
 	return "", false
 }

@@ -67,8 +67,6 @@ func hostWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("refuses bundle %s from now on: %s", v.Digest.Short(), v.Reason), true
 	case event.FileKept:
 		return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs), true
-	case event.ResourceChanged:
-		return fmt.Sprintf("%s: %s -> %s: %s", v.Resource, orThe(v.From, "new"), v.To, joined(v.Reason, v.Detail)), true
 	case event.HostEnrolled:
 		return fmt.Sprintf("enrolled, incarnation %d, certificate until %s", v.Incarnation, v.NotAfter), true
 	case event.EnrolRefused:

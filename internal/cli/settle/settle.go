@@ -154,7 +154,7 @@ func (w *wait) known(ctx context.Context, s Server) error {
 			switch {
 			case at >= 0 && r.Resources[at].State != "":
 				x := &r.Resources[at]
-				p.take(x.State, x.Detail, p.about(x.Version, x.Layer, true))
+				p.take(x.State, x.Message, p.about(x.Version, x.Layer, true))
 			case p.Gone: // the host never had it
 				p.take(string(container.Removed), "", true)
 			}
@@ -283,7 +283,7 @@ func (w *wait) hear(ctx context.Context, e operator.Event) error {
 		if p.Host != e.Host || p.ID.String() != r.Resource {
 			continue
 		}
-		p.take(r.State, r.Detail, p.about(r.Version, r.Layer, false))
+		p.take(r.State, r.Message, p.about(r.Version, r.Layer, false))
 		if err := w.show(ctx, w.outcomes(), &p.Outcome); err != nil {
 			return err
 		}

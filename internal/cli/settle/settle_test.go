@@ -57,7 +57,7 @@ func waited(t *testing.T, s *server, targets ...Target) (shown string, took time
 // host says nothing of the workspace, and the wait ends with the image.
 func TestWaitEndsWithWhatIsNeeded(t *testing.T) {
 	img, net := container.ID{Kind: "image", Name: "box"}, container.ID{Kind: "network", Name: "back"}
-	s := &server{reports: []event.ResourceReported{{Resource: "network/back", State: "Ready"}, {Resource: "image/box", State: "Failed", Detail: "no such image"}}}
+	s := &server{reports: []event.ResourceReported{{Resource: "network/back", State: "Ready"}, {Resource: "image/box", State: "Failed", Message: "no such image"}}}
 	shown, took, err := waited(t, s, target("network", "back", true), target("image", "box", true),
 		target("workspace", "web", true, net, img), target("route", "web", true, container.ID{Kind: "workspace", Name: "web"}))
 	if err == nil || took > time.Minute {
@@ -72,7 +72,7 @@ func TestWaitEndsWithWhatIsNeeded(t *testing.T) {
 
 // TestWaitSaysWhyItFailed waits for what is as it was and was an error before.
 func TestWaitSaysWhyItFailed(t *testing.T) {
-	s := &server{known: []operator.Resource{{Kind: "workspace", Name: "web", State: "Error", Detail: "no shell"}}}
+	s := &server{known: []operator.Resource{{Kind: "workspace", Name: "web", State: "Error", Message: "no shell"}}}
 	if shown, _, err := waited(t, s, target("workspace", "web", false)); err == nil || shown != "  workspace/web on lab: Error: no shell\n" {
 		t.Errorf("ended with %v, shown %q", err, shown)
 	}

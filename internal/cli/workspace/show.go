@@ -43,7 +43,7 @@ func (a verbs) listCmd(kind string) *cobra.Command {
 				if x.Since != 0 {
 					age = hosts.Age(a.Wall().Sub(x.Since))
 				}
-				rows = append(rows, []string{x.Host + "/" + x.Name, cmp.Or(x.State, "not reported"), x.Layer, age, x.Detail})
+				rows = append(rows, []string{x.Host + "/" + x.Name, cmp.Or(x.State, "not reported"), x.Layer, age, x.Message})
 			}
 			return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{kind, "state", "layer", "since", "detail"}, rows)
 		})
@@ -112,8 +112,8 @@ func (a verbs) show(s shown) error {
 	screen := term.Of(a.Out, a.Getenv)
 	state := cmp.Or(s.State, "not reported")
 	a.Say("%s/%s on %s: %s", s.Kind, s.Name, s.Host, screen.Paint(settle.Color(s.State), state))
-	if s.Detail != "" {
-		a.Say(": %s", term.Printable(s.Detail))
+	if s.Message != "" {
+		a.Say(": %s", term.Printable(s.Message))
 	}
 	a.Say("\n  layer: %s", s.Layer)
 	if s.Since != 0 {

@@ -1,6 +1,10 @@
 package container
 
-import "github.com/steadyfleet/steady/reconcile/engine"
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
 
 // CodeStarting is the reason of a workspace that runs and is not good yet: its
 // healthcheck has not passed, it is watched after a replacement, or it runs to
@@ -44,6 +48,9 @@ const (
 	Removed  State = "Removed"
 	// Undeclared is of what carries a host's labels and nobody declares.
 	Undeclared State = "Undeclared"
+	// Drifted is of files and systems that are no longer as declared, and whose
+	// repair waits.
+	Drifted State = "Drifted"
 )
 
 // CodeCancelled is the reason of a build or pull that was cancelled.
@@ -72,7 +79,12 @@ func StateOf(s Stage) State {
 		return s.image()
 	}
 	switch s.Phase {
-	case engine.Converged, engine.Degraded, engine.Drifted:
+	case engine.Drifted:
+		if !slices.Contains(Kinds, s.Kind) {
+			return Drifted
+		}
+		return Ready
+	case engine.Converged, engine.Degraded:
 		return Ready
 	case engine.Retrying:
 		return ErrorState

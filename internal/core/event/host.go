@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Events that a host reports. They form one chain per host and incarnation.
@@ -84,31 +86,27 @@ type FileKept struct {
 	KeptAs string        `json:"keptAs"`
 }
 
-// ResourceChanged is a notable transition of a resource on the host: drift
-// found or repaired, a failure, an exhausted retry, an orphan.
-type ResourceChanged struct {
-	Resource string `json:"resource"` // kind/id
-	From     string `json:"from"`
-	To       string `json:"to"`
-	Reason   string `json:"reason"` // code
-	Detail   string `json:"detail"`
-}
-
-// Layers that a container resource is declared in.
+// Layers that a resource is declared in.
 const (
 	LayerBundle  = "bundle"
 	LayerManaged = "managed"
 )
 
-// ResourceReported is where one container resource on the host stands, told when
-// that changes. State is a container.State; Removed is the last one.
+// ResourceReported is the status of one resource on the host, of whatever kind. It
+// is reported when it changes, drift and repair included; Removed is the last one.
 type ResourceReported struct {
 	Resource string `json:"resource"` // kind/name
-	State    string `json:"state"`
-	Detail   string `json:"detail,omitempty"`
-	Layer    string `json:"layer"`
-	// Generation is the bundle's digest that the state is of.
-	Generation string `json:"generation,omitempty"`
+	// Phase is the framework's; empty for what it does not run, such as a leftover
+	// on the engine. State is a container.State: the same in the words of the kind.
+	Phase   engine.Phase `json:"phase,omitempty"`
+	State   string       `json:"state"`
+	Reason  engine.Code  `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
+	// Attempts counts those of the present try that failed. NextAttempt is when the
+	// host tries again by itself, on its own clock; 0: it does not, or at once.
+	Attempts    int           `json:"attempts,omitempty"`
+	NextAttempt clock.Instant `json:"nextAttempt,omitempty"`
+	Layer       string        `json:"layer"`
 	// Version is that of the managed layer which last set the resource, or asked
 	// for something of it, when the state came about; 0: none did. Of Removed it
 	// is that of what was removed.
@@ -127,18 +125,17 @@ func (GrantDeclined) EventType() string     { return "host.grant_declined" }
 func (TrustRefused) EventType() string      { return "host.trust_refused" }
 func (BundleQuarantined) EventType() string { return "host.bundle_quarantined" }
 func (FileKept) EventType() string          { return "host.file_kept" }
-func (ResourceChanged) EventType() string   { return "host.resource_changed" }
 func (ResourceReported) EventType() string  { return "host.resource_reported" }
 
 func init() {
-	register(HostStepped{}, GrantDeclined{}, TrustRefused{}, BundleQuarantined{}, FileKept{}, ResourceChanged{}, ResourceReported{})
+	register(HostStepped{}, GrantDeclined{}, TrustRefused{}, BundleQuarantined{}, FileKept{}, ResourceReported{})
 }
 
 // FromHost reports whether a type is one that hosts report.
 func FromHost(eventType string) bool {
 	switch eventType {
 	case HostStepped{}.EventType(), GrantDeclined{}.EventType(), TrustRefused{}.EventType(),
-		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceChanged{}.EventType(), ResourceReported{}.EventType(),
+		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceReported{}.EventType(),
 		RepairNeeded{}.EventType(), RepairOver{}.EventType():
 		return true
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -313,39 +312,6 @@ func TestSettingsNeedTheirAllowance(t *testing.T) {
 	}
 }
 
-func TestStatusIsTheLastReported(t *testing.T) {
-	l := newLedger(t)
-	report := func(resource, state string, d ...diff.Difference) {
-		l.now++
-		l.fold("h", event.ResourceReported{Resource: resource, State: state, Layer: event.LayerBundle, Differences: d})
-	}
-	report("workspace/web", "Deploying")
-	report("workspace/web", "Running")
-	since := l.now
-	report("workspace/web", "Running", diff.Difference{Field: "image", Desired: strings.Repeat("ü", 1000)})
-	got := l.s.Hosts["h"].Status["workspace/web"]
-	if got.State != "Running" || got.Since != since || len(got.Differences) != 1 || len(got.Differences[0].Desired) > 512 || !strings.HasPrefix(got.Differences[0].Desired, "üü") {
-		t.Errorf("status is %+v", got)
-	}
-	for i := range managed.MaxResources + 5 {
-		report(fmt.Sprint("volume/", i), "Ready")
-	}
-	if h := l.s.Hosts["h"]; len(h.Status) != managed.MaxResources || h.Dropped != 6 {
-		t.Errorf("%d kept, %d dropped", len(h.Status), h.Dropped)
-	}
-	report("workspace/web", string(container.Removed))
-	if _, there := l.s.Hosts["h"].Status["workspace/web"]; there {
-		t.Error("a removed resource stays")
-	}
-	if l.s.Hosts["h"].News() != 0 {
-		t.Error("a report is no news for its host")
-	}
-	l.fold("h", event.HostEnrolled{Incarnation: 2})
-	if h := l.s.Hosts["h"]; len(h.Status) != 0 || h.Dropped != 0 {
-		t.Error("a new incarnation reports everything once more")
-	}
-}
-
 func TestBoundsOfTheDeclarationHold(t *testing.T) {
 	b := bounds.Bounds{Images: []string{"ghcr.io/acme"}, Ports: &bounds.PortRange{From: 8000, To: 8099}, MaxWorkspaces: 2}
 	signed := b
@@ -427,15 +393,13 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 			kind, spec := drawSpec(rt)
 			var events []event.Event
 			var err error
-			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0, 1:
 				events, err = managed.Set(l.s, v, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(spec)}, l.change())
 			case 2:
 				events, err = managed.Remove(l.s, v, kind, name, rapid.Bool().Draw(rt, "allow"), l.change())
 			case 3:
 				events, err = managed.AskFor(l.s, v, kind, name, rapid.SampledFrom(managed.Verbs()).Draw(rt, "verb"), fmt.Sprint(i), l.change())
-			case 4:
-				events = []event.Event{event.ResourceReported{Resource: kind + "/" + name, State: rapid.SampledFrom([]string{"Ready", "Removed"}).Draw(rt, "state")}}
 			}
 			if err != nil && code(err) == "" {
 				rt.Fatal(err)

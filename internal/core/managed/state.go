@@ -1,7 +1,7 @@
-// Package managed folds what the server may hold of a host without a release:
-// the managed layer, the settings, and where the host's container resources
-// stand. It decides what an operator may change of them, inside what the host's
-// signed declaration delegates; the host checks the same again.
+// Package managed folds what the server may hold of a host without a release: the
+// managed layer and the settings. It decides what an operator may change of them,
+// inside what the host's signed declaration delegates; the host checks the same
+// again.
 package managed
 
 import (
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
@@ -38,15 +37,12 @@ func Restore(s *State) *State {
 // Host is what is kept of one host. Version counts changes of the layer, Tuned
 // those of the settings.
 type Host struct {
-	Version  uint64              `json:"version"`
-	Tuned    uint64              `json:"tuned"`
-	Settings fleet.Settings      `json:"settings"`
-	Entries  map[string]Entry    `json:"entries,omitempty"`   // by kind/name
-	Asks     map[string]Ask      `json:"asks,omitempty"`      // the last of each resource
-	Status   map[string]Resource `json:"resources,omitempty"` // as last reported
-	// Dropped counts reports of more resources than are kept.
-	Dropped int     `json:"dropped,omitempty"`
-	Removed Removed `json:"removed"`
+	Version  uint64           `json:"version"`
+	Tuned    uint64           `json:"tuned"`
+	Settings fleet.Settings   `json:"settings"`
+	Entries  map[string]Entry `json:"entries,omitempty"` // by kind/name
+	Asks     map[string]Ask   `json:"asks,omitempty"`    // the last of each resource
+	Removed  Removed          `json:"removed"`
 }
 
 func (h *Host) init() {
@@ -55,9 +51,6 @@ func (h *Host) init() {
 	}
 	if h.Asks == nil {
 		h.Asks = map[string]Ask{}
-	}
-	if h.Status == nil {
-		h.Status = map[string]Resource{}
 	}
 }
 
@@ -93,17 +86,6 @@ type Ask struct {
 	Version uint64        `json:"version,omitempty"` // of the layer, that asked
 }
 
-// Resource is where one container resource stands, as its host reported it.
-type Resource struct {
-	State       string            `json:"state"`
-	Detail      string            `json:"detail,omitempty"`
-	Layer       string            `json:"layer"`
-	Generation  string            `json:"generation,omitempty"`
-	Version     uint64            `json:"version,omitempty"` // see event.ResourceReported
-	Since       clock.Instant     `json:"since"`             // of the state, on the host's clock
-	Differences []diff.Difference `json:"differences,omitempty"`
-}
-
 // Removed counts what left the layer since an instant, of so many entries.
 type Removed struct {
 	Since clock.Instant `json:"since,omitempty"`
@@ -113,23 +95,17 @@ type Removed struct {
 
 // Bounds of what is kept of one host.
 const (
-	MaxEntries   = 500
-	MaxSpec      = 64 << 10 // bytes of one
-	MaxLayer     = 2 << 20  // bytes of all specs and envelopes
-	MaxAsks      = 500
-	MaxResources = 2000
-	maxDetail    = 2 << 10
-	maxValue     = 512 // bytes of one side of a difference
+	MaxEntries = 500
+	MaxSpec    = 64 << 10 // bytes of one
+	MaxLayer   = 2 << 20  // bytes of all specs and envelopes
+	MaxAsks    = 500
 )
-
-// removedTerminal is the state of a resource that is gone for good.
-const removedTerminal = "Removed"
 
 // Folds reports whether an event of a type changes the state.
 func Folds(eventType string) bool {
 	switch eventType {
 	case event.ManagedSet{}.EventType(), event.ManagedRemoved{}.EventType(), event.ManagedAsked{}.EventType(),
-		event.HostTuned{}.EventType(), event.ResourceReported{}.EventType(), event.HostEnrolled{}.EventType():
+		event.HostTuned{}.EventType():
 		return true
 	}
 	return false
@@ -155,12 +131,6 @@ func (s *State) Apply(e event.Entry) error {
 		h := s.host(e.Host)
 		h.Tuned++
 		h.Settings = ev.Settings
-	case event.ResourceReported:
-		foldReported(s.host(e.Host), e.At, ev)
-	case event.HostEnrolled:
-		if h := s.Hosts[e.Host]; h != nil { // it reports everything once more
-			h.Status, h.Dropped = map[string]Resource{}, 0
-		}
 	}
 	return nil
 }
@@ -212,36 +182,6 @@ func foldAsked(h *Host, at clock.Instant, ev event.ManagedAsked) {
 		delete(h.Asks, oldest)
 	}
 	h.Asks[id] = Ask{Kind: ev.Kind, Name: ev.Name, Verb: ev.Verb, Nonce: ev.Nonce, Actor: ev.Actor, At: at, Version: h.Version}
-}
-
-func foldReported(h *Host, at clock.Instant, ev event.ResourceReported) {
-	if ev.State == removedTerminal {
-		delete(h.Status, ev.Resource)
-		return
-	}
-	old, known := h.Status[ev.Resource]
-	if !known && len(h.Status) >= MaxResources || len(ev.Resource) > maxValue {
-		h.Dropped++
-		return
-	}
-	r := Resource{State: cut(ev.State, 64), Detail: cut(ev.Detail, maxDetail), Layer: cut(ev.Layer, 64),
-		Generation: cut(ev.Generation, 128), Version: ev.Version, Since: at}
-	if known && old.State == r.State {
-		r.Since = old.Since
-	}
-	for _, d := range ev.Differences[:min(len(ev.Differences), event.MaxDifferences)] {
-		d.Field, d.Desired, d.Observed, d.Why = cut(d.Field, maxValue), cut(d.Desired, maxValue), cut(d.Observed, maxValue), cut(d.Why, maxValue)
-		r.Differences = append(r.Differences, d)
-	}
-	h.Status[ev.Resource] = r
-}
-
-// cut bounds a string without splitting a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }
 
 // Item is one resource of a host's layer as the host gets it.

@@ -87,7 +87,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered:
 		s.Sources = FoldSources(s.Sources, e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
-		event.BundleQuarantined, event.FileKept, event.ResourceChanged, event.StreamOpened:
+		event.BundleQuarantined, event.FileKept, event.StreamOpened:
 		// For people: no decision reads them.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.ResourceReported:
 		// Package managed folds them: no rollout depends on the managed layer.

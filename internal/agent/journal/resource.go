@@ -25,21 +25,29 @@ type Rows interface {
 	GetTx(ctx context.Context, tx *sql.Tx, ref engine.Ref) (engine.Row, error)
 }
 
-// ofContainer reports where a container resource stands, in the transaction that
-// records it: the event waits in the outbox until the server has it. The removal
-// of what is refused is reported as the refusal, which is why it went.
-func ofContainer(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Rows, t engine.Transition) error {
+// Transition reports the status of a resource in the transaction that records it,
+// if that is news: the event waits in the outbox until the server has it. What only
+// groups others is left out, since its parts report themselves. The removal of what
+// is refused is reported as the refusal, which is why it went.
+func Transition(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Rows, t engine.Transition) error {
+	if t.Ref.Kind == system.KindGeneration || t.Ref.Kind == layer.Kind || passing(t) {
+		return nil
+	}
 	row, err := rows.GetTx(ctx, tx, t.Ref)
 	if err != nil && !errors.Is(err, reconcile.ErrNotFound) {
 		return err
 	}
-	ev := event.ResourceReported{Resource: t.Ref.String(), Layer: event.LayerBundle, Detail: t.Reason.Words}
+	ev := event.ResourceReported{Resource: t.Ref.String(), Phase: t.To, Reason: t.Reason.Code, Message: t.Reason.Words,
+		Attempts: t.Attempt, Layer: event.LayerBundle}
 	ev.State = string(container.StateOf(container.Stage{Kind: t.Ref.Kind, Phase: t.To, Code: t.Reason.Code, Action: t.Action}))
 	if t.Error != "" {
-		ev.Detail = t.Error
+		ev.Message = t.Error
 	}
 	if t.Parent == layer.Current {
 		ev.Layer = event.LayerManaged
+	}
+	if row.Phase == t.To && (t.To == engine.Retrying || row.GivenUp) {
+		ev.NextAttempt = row.RetryAt
 	}
 	if ev.Version, err = versionOf(row); err != nil {
 		return err
@@ -54,13 +62,28 @@ func ofContainer(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Rows, t
 			return err
 		}
 	}
-	_, err = stands(ctx, tx, at, ev)
+	_, err = report(ctx, tx, at, ev)
 	return err
+}
+
+// passing reports whether a transition is one of the steps that each file of each
+// release goes through. Where it stops is reported, and that it had drifted.
+func passing(t engine.Transition) bool {
+	if t.Ref.Kind != system.KindFile {
+		return false
+	}
+	switch t.To {
+	case engine.Pending, engine.Retiring:
+		return true
+	case engine.Acting, engine.Verifying, engine.Waiting:
+		return t.From != engine.Converged
+	}
+	return false
 }
 
 // versionOf is the version of the managed layer that a row is of.
 func versionOf(row engine.Row) (uint64, error) {
-	if len(row.Desired) == 0 {
+	if len(row.Desired) == 0 || !slices.Contains(container.Kinds, row.Ref.Kind) {
 		return 0, nil
 	}
 	var d container.Desired[json.RawMessage]
@@ -70,25 +93,39 @@ func versionOf(row engine.Row) (uint64, error) {
 	return d.Version, nil
 }
 
-// stands reports a state if it is news, and says whether it was.
-func stands(ctx context.Context, tx *sql.Tx, at clock.Instant, ev event.ResourceReported) (news bool, err error) {
-	ev.Detail = system.Scrub(ev.Detail, 2048)
-	news, err = state.Stated(ctx, tx, ev.Resource, ev.State, ev.Detail, ev.Version)
+// report appends a report if it is news, and says whether it was.
+func report(ctx context.Context, tx *sql.Tx, at clock.Instant, ev event.ResourceReported) (news bool, err error) {
+	ev.Message = system.Scrub(ev.Message, 2048)
+	news, err = state.Reported(ctx, tx, ev.Resource, ev.State, facts(ev))
 	if err != nil || !news {
 		return false, err
 	}
 	if ev.State == string(container.Removed) {
-		if err := state.Unstated(ctx, tx, ev.Resource); err != nil {
+		if err := state.ForgetReported(ctx, tx, ev.Resource); err != nil {
 			return false, err
 		}
 	}
 	return true, Append(ctx, tx, at, ev)
 }
 
+// facts is what makes a report news, beside its state. The phases of one act are
+// one.
+func facts(ev event.ResourceReported) string {
+	phase := ev.Phase
+	switch phase {
+	case engine.Pending, engine.Acting, engine.Verifying:
+		phase = engine.Acting
+	}
+	return fmt.Sprintf("%s %s %d %d %s", phase, ev.Reason, ev.Version, ev.Attempts, ev.Message)
+}
+
+// CodeRefused is the reason of an entry of the managed layer that is kept off.
+const CodeRefused engine.Code = "refused"
+
 // Refused reports an entry of the managed layer that is kept off, if that is news,
 // and says whether it was.
 func Refused(ctx context.Context, tx *sql.Tx, at clock.Instant, r state.Refused) (news bool, err error) {
-	return stands(ctx, tx, at, event.ResourceReported{Resource: r.Ref, State: string(container.ErrorState), Detail: r.Detail,
+	return report(ctx, tx, at, event.ResourceReported{Resource: r.Ref, Phase: engine.Failed, State: string(container.ErrorState), Reason: CodeRefused, Message: r.Detail,
 		Layer: event.LayerManaged, Version: r.Version})
 }
 
@@ -106,12 +143,12 @@ func NotRefused(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Rows, re
 		if taken { // its first transition follows
 			return nil
 		}
-		told, err := state.UnstatedAs(ctx, tx, ref.String(), string(container.ErrorState))
+		told, err := state.ForgetReportedAs(ctx, tx, ref.String(), string(container.ErrorState))
 		if err != nil || !told {
 			return err
 		}
 		return Append(ctx, tx, at, event.ResourceReported{Resource: ref.String(), State: string(container.Removed), Layer: event.LayerManaged})
 	}
 	action, _, _ := strings.Cut(row.Action, " ")
-	return ofContainer(ctx, tx, at, rows, engine.Transition{Ref: ref, Parent: row.Parent, To: row.Phase, Reason: row.Reason, Action: action})
+	return Transition(ctx, tx, at, rows, engine.Transition{Ref: ref, Parent: row.Parent, To: row.Phase, Reason: row.Reason, Action: action})
 }

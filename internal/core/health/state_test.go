@@ -1,0 +1,135 @@
+package health_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// reports folds what hosts report, one batch for each call.
+type reports struct {
+	t   interface{ Fatal(...any) }
+	s   *health.State
+	now clock.Instant
+	log []event.Entry
+}
+
+func newReports(t interface{ Fatal(...any) }) *reports {
+	return &reports{t: t, s: health.New(), now: 1_000_000}
+}
+
+func (r *reports) fold(host string, events ...event.Event) {
+	for _, ev := range events {
+		e, err := event.NewEntry(r.now, host, ev)
+		if err == nil {
+			err = r.s.Apply(e)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.log = append(r.log, e)
+	}
+}
+
+func status(resource string, phase engine.Phase, state container.State) event.ResourceReported {
+	return event.ResourceReported{Resource: resource, Phase: phase, State: string(state), Layer: event.LayerBundle}
+}
+
+func TestStatusIsTheLastReported(t *testing.T) {
+	r := newReports(t)
+	r.fold("h", status("workspace/web", engine.Acting, container.Deploying))
+	r.now++
+	r.fold("h", status("workspace/web", engine.Converged, container.RunningState))
+	since := r.now
+	r.now++
+	drifted := status("workspace/web", engine.Drifted, container.RunningState)
+	drifted.Differences = []diff.Difference{{Field: "image", Desired: strings.Repeat("ü", 1000)}}
+	r.fold("h", drifted)
+	got := r.s.Hosts["h"].Resources["workspace/web"]
+	if got.State != "Running" || got.Phase != engine.Drifted || got.Since != since || len(got.Differences) != 1 ||
+		len(got.Differences[0].Desired) > 512 || !strings.HasPrefix(got.Differences[0].Desired, "üü") {
+		t.Errorf("status is %+v", got)
+	}
+	r.fold("h", event.ResourceReported{Resource: "workspace/web", State: string(container.Removed)})
+	if h := r.s.Hosts["h"]; len(h.Resources) != 0 || h.Size != 0 {
+		t.Errorf("a removed resource stays: %+v", h)
+	}
+	r.fold("h", drifted, event.HostEnrolled{Incarnation: 2})
+	if r.s.Hosts["h"] != nil {
+		t.Error("a new incarnation reports everything once more")
+	}
+}
+
+func TestOneHostsReportsAreBounded(t *testing.T) {
+	r := newReports(t)
+	for i := range health.MaxResources + 5 {
+		ev := status(fmt.Sprint("volume/", i), engine.Failed, container.ErrorState)
+		ev.Message = strings.Repeat("x", 5000)
+		r.fold("h", ev)
+	}
+	h := r.s.Hosts["h"]
+	if len(h.Resources) != health.MaxResources || h.Dropped == 0 || h.Size > health.MaxSize+64*health.MaxResources {
+		t.Errorf("%d kept of %d bytes, %d dropped", len(h.Resources), h.Size, h.Dropped)
+	}
+	last := h.Resources[fmt.Sprint("volume/", health.MaxResources-1)]
+	if last.State != "Error" || last.Message != "" {
+		t.Errorf("without room for a message the status is %q %q", last.State, last.Message)
+	}
+}
+
+// TestFoldIsTheSameFromASnapshot cuts a log anywhere.
+func TestFoldIsTheSameFromASnapshot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newReports(t)
+		draw(t, r)
+		cut := rapid.IntRange(0, len(r.log)).Draw(t, "cut")
+		part := health.New()
+		for _, e := range r.log[:cut] {
+			if err := part.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := json.Marshal(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := new(health.State)
+		if err := json.Unmarshal(raw, back); err != nil {
+			t.Fatal(err)
+		}
+		back = health.Restore(back)
+		for _, e := range r.log[cut:] {
+			if err := back.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(r.s, back); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// draw folds what two hosts report of a few resources.
+func draw(t *rapid.T, r *reports) {
+	for range rapid.IntRange(0, 30).Draw(t, "steps") {
+		r.now = r.now.Add(clock.Duration(rapid.IntRange(0, 600_000).Draw(t, "pause")))
+		host := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "host")
+		id := rapid.SampledFrom([]container.ID{{Kind: "workspace", Name: "web"}, {Kind: "file", Name: "etc/a"}, {Kind: "image", Name: "app"}}).Draw(t, "resource")
+		phase := rapid.SampledFrom([]engine.Phase{engine.Pending, engine.Acting, engine.Retrying, engine.Waiting, engine.Converged,
+			engine.Degraded, engine.Drifted, engine.Failed, engine.Retired, engine.Orphaned}).Draw(t, "phase")
+		ev := status(id.String(), phase, container.StateOf(container.Stage{Kind: id.Kind, Phase: phase}))
+		ev.Message = rapid.SampledFrom([]string{"", "no such image"}).Draw(t, "message")
+		r.fold(host, ev)
+	}
+}
