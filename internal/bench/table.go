@@ -93,22 +93,6 @@ func (r *Report) comparison(w io.Writer) error {
 	if err := term.Rows(w, []string{"what", "here", peerName, "target", "met"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, strings.Join(fold(r.Peer, columns), "\n"))
+	_, err := fmt.Fprintln(w, strings.Join(term.Wrap(r.Peer, columns), "\n"))
 	return err
-}
-
-// fold breaks text into lines of at most width columns.
-func fold(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

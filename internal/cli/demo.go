@@ -86,7 +86,7 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 	}
 	o := demo.Options{
 		Keep:   f.keep,
-		Report: demo.Report{Out: a.Out, Screen: term.Of(a.Out, a.Getenv), JSON: f.json, Inside: enclave.Number()},
+		Report: demo.Report{Out: a.Out, Screen: a.Screen(), JSON: f.json, Inside: enclave.Number()},
 		Command: func(ctx context.Context, args ...string) *exec.Cmd {
 			c := exec.CommandContext(ctx, self, args...)
 			c.Args[0] = os.Args[0] // by which a binary of many names knows itself

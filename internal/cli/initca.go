@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/identity/tpm"
@@ -122,7 +121,7 @@ func (a *app) initCA(o initCAOptions) (err error) {
 		for _, m := range made {
 			rows = append(rows, []string{string(m.Purpose), m.Key, m.Fingerprint[:16], m.NotAfter.String()})
 		}
-		if err := term.Rows(a.Out, []string{"authority for", "key", "certificate", "good until"}, rows); err != nil {
+		if err := a.Table([]string{"authority for", "key", "certificate", "good until"}, rows); err != nil {
 			return err
 		}
 		a.Say("Next: steady server --data %s --ca-key %s\n", o.data, o.caKey)

@@ -16,7 +16,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/foresight"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
@@ -95,7 +94,7 @@ func (a *app) showRelease(v releaseView) error {
 			a.Say("  channel %s: %d controls, %d fail\n", c.Channel, c.Compliance.Controls, len(c.Compliance.Failures))
 		}
 	}
-	return term.Rows(a.Out, []string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
+	return a.Table([]string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
 }
 
 type buildOptions struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -145,7 +144,7 @@ func (a *app) showRolledBack(r rolledBack) error {
 			rows = append(rows, []string{m.Host, m.Wave, command.Short(string(m.From)), command.Short(string(m.To))})
 		}
 	}
-	if err := term.Rows(a.Out, []string{"host", "wave", "is given", "goes back to"}, rows); err != nil {
+	if err := a.Table([]string{"host", "wave", "is given", "goes back to"}, rows); err != nil {
 		return err
 	}
 	if left > 0 {

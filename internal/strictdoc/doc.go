@@ -276,6 +276,36 @@ func (d *Doc) Has(key string) bool {
 	return ok
 }
 
+// rename gives the key at path another name, unless its mapping has one of that name.
+func (d *Doc) rename(path []string, to string) bool {
+	last := len(path) - 1
+	var within any = d.tree
+	for _, step := range path[:last] {
+		switch v := within.(type) {
+		case map[string]any:
+			within = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return false
+			}
+			within = v[i]
+		}
+	}
+	m, ok := within.(map[string]any)
+	if _, there := m[to]; !ok || there {
+		return false
+	}
+	key, value := d.find(path)
+	if _, parent := d.find(path[:last]); key == nil || value == parent {
+		return false
+	}
+	m[to], key.Value = m[path[last]], to
+	delete(m, path[last])
+	d.index = nil
+	return true
+}
+
 // At makes a problem at the place that path leads to; of a path that ends
 // nowhere, the last part that exists. Where the value is a mapping or a list,
 // the place is that of its key.

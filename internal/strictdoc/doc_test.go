@@ -168,3 +168,25 @@ func TestCheckFindsEveryProblem(t *testing.T) {
 		}
 	}
 }
+
+// A key that was mistyped is one finding: what follows from it is none.
+func TestMistypedKeysHaveNoConsequences(t *testing.T) {
+	s := MustSchema([]byte(`{"type": "object", "additionalProperties": false, "required": ["channels"], "properties": {
+		"channels": {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": false, "required": ["policy"],
+			"properties": {"policy": {"type": "string"}, "window": {"type": "integer"}}}},
+		"hosts": {"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": {"name": {"type": "string"}}}}}}`))
+	for in, want := range map[string]string{
+		"chanels:\n  stable: {polcy: a, window: x}\n": "f:1:1: unknown key \"chanels\"; did you mean channels?\n" +
+			"f:2:12: unknown key \"polcy\"; did you mean policy?\nf:2:30: window is \"x\": expected a whole number",
+		"channels: {}\nhosts:\n  - {nam: a}\n  - {naem: b}\n": "f:3:6: unknown key \"nam\"; did you mean name?\nf:4:6: unknown key \"naem\"; did you mean name?",
+		"channels: {}\nchannel: {}\n":                         `f:2:1: unknown key "channel": expected channels, hosts`,
+	} {
+		doc, ps := Parse("f", []byte(in))
+		if doc == nil || len(ps) > 0 {
+			t.Fatalf("%q: %v", in, ps)
+		}
+		if got := words(doc.Check(s)); got != want {
+			t.Errorf("%q\ngot  %s\nwant %s", in, got, want)
+		}
+	}
+}

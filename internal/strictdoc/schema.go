@@ -2,6 +2,7 @@ package strictdoc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // Schema is a compiled JSON Schema 2020-12. The words of its descriptions tell
@@ -52,8 +55,31 @@ func (d *Doc) Check(s *Schema) []Problem {
 		return []Problem{{File: d.file, Line: 1, Column: 1, Message: "the document could not be checked: " + err.Error()}}
 	}
 	var out []Problem
+	if s.correct(d, ve, &out); len(out) > 0 {
+		return append(out, d.Check(s)...)
+	}
 	s.collect(d, ve, &out)
 	return out
+}
+
+// correct reports each key that was most likely mistyped, and reads the document
+// as it was most likely meant: what follows from the slip is no finding of its own.
+func (s *Schema) correct(d *Doc, e *jsonschema.ValidationError, out *[]Problem) {
+	for _, c := range e.Causes {
+		s.correct(d, c, out)
+	}
+	k, ok := e.ErrorKind.(*kind.AdditionalProperties)
+	if !ok {
+		return
+	}
+	for _, typed := range k.Properties {
+		path := append(slices.Clone(e.InstanceLocation), typed)
+		near := prose.Nearest(typed, s.keysAt(e.SchemaURL))
+		at := d.AtKey(path, fmt.Sprintf("unknown key %q%s", typed, prose.DidYouMean(typed, near)))
+		if len(near) == 1 && d.rename(path, near[0]) {
+			*out = append(*out, at)
+		}
+	}
 }
 
 func (s *Schema) collect(d *Doc, e *jsonschema.ValidationError, out *[]Problem) {
@@ -78,7 +104,7 @@ func (s *Schema) collect(d *Doc, e *jsonschema.ValidationError, out *[]Problem) 
 	case *kind.AdditionalProperties:
 		for _, p := range k.Properties {
 			*out = append(*out, d.AtKey(append(slices.Clone(path), p),
-				fmt.Sprintf("unknown key %q: expected %s", p, s.keysAt(e.SchemaURL))))
+				fmt.Sprintf("unknown key %q: expected %s", p, cmp.Or(strings.Join(s.keysAt(e.SchemaURL), ", "), "no key here"))))
 		}
 	case *kind.Required:
 		for _, p := range k.Missing {
@@ -162,12 +188,9 @@ func (s *Schema) lookup(location string, parts ...string) map[string]any {
 	return m
 }
 
-func (s *Schema) keysAt(location string) string {
+func (s *Schema) keysAt(location string) []string {
 	props, _ := s.lookup(location)["properties"].(map[string]any)
-	if len(props) == 0 {
-		return "no key here"
-	}
-	return strings.Join(slices.Sorted(maps.Keys(props)), ", ")
+	return slices.Sorted(maps.Keys(props))
 }
 
 // expected says in words what the schema at the location takes.

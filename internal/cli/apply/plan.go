@@ -158,7 +158,7 @@ func (p *planner) needs(r document.Resource) []container.ID {
 }
 
 func (a verbs) showPlan(list []Planned) error {
-	screen := term.Of(a.Out, a.Getenv)
+	screen := a.Screen()
 	counts := map[string]int{}
 	for _, p := range list {
 		counts[p.Does]++
@@ -174,7 +174,7 @@ func (a verbs) showPlan(list []Planned) error {
 		if len(rows) == 0 {
 			continue
 		}
-		if err := term.Fit(a.Out, screen, []string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
+		if err := a.Table([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
 			return err
 		}
 	}

@@ -179,7 +179,7 @@ func (a verbs) consent(list []document.Resource, yes bool) error {
 // ask asks a yes-or-no question on a terminal; elsewhere --yes is needed.
 func (a verbs) ask(question, otherwise string) error {
 	in, ok := a.In.(*os.File)
-	if !ok || !term.Of(a.Out, a.Getenv).TTY || !term.Of(in, a.Getenv).TTY {
+	if !ok || !a.Screen().TTY || !term.Of(in, a.Getenv).TTY {
 		return exit.Badf("%s and nobody can be asked; give --yes", otherwise)
 	}
 	a.Say("%s? [y/N] ", question)

@@ -82,6 +82,15 @@ func (e *Env) SaysTable() bool { return e.format == term.Table }
 // Say prints for people.
 func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.Out, format, args...) }
 
+// Screen is what output is shown on.
+func (e *Env) Screen() term.Screen { return term.Of(e.Out, e.Getenv) }
+
+// Table prints a table for people within the width of the screen. The last column
+// is the one that says why.
+func (e *Env) Table(header []string, rows [][]string) error {
+	return term.Fit(e.Out, e.Screen(), header, rows)
+}
+
 // Warn prints what a person should know on stderr.
 func (e *Env) Warn(format string, args ...any) { fmt.Fprintf(e.Err, "steady: "+format+"\n", args...) }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
@@ -148,42 +149,10 @@ func fields(t reflect.Type) []string {
 
 // nearest picks the names that one may have been meant to be, or lists all.
 func nearest(typed string, names []string) string {
-	var close []string
-	least := 2
-	for _, n := range names {
-		d := distance(strings.ToLower(typed), strings.ToLower(n))
-		if d < least {
-			close, least = nil, d
-		}
-		if d == least {
-			close = append(close, n)
-		}
+	if close := prose.Nearest(typed, names); len(close) > 0 {
+		return prose.Either(close)
 	}
-	if len(close) == 0 {
-		return "one of " + strings.Join(names, ", ")
-	}
-	return strings.Join(close, " or ")
-}
-
-// distance counts the letters to add, drop or change to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, last+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return "one of " + strings.Join(names, ", ")
 }
 
 func fieldType(t reflect.Type, key string) reflect.Type {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -126,9 +127,13 @@ func Flags(cmd *cobra.Command, err error) error {
 
 // unknown says that a word is no command, and where one of that name or a like one is.
 func unknown(cmd *cobra.Command, word string) error {
-	var near []string
-	cmd.SuggestionsMinimumDistance = 2 // typing errors
-	for _, name := range cmd.SuggestionsFor(word) {
+	var names, near []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	for _, name := range prose.Nearest(word, names) {
 		near = append(near, cmd.CommandPath()+" "+name)
 	}
 	var walk func(*cobra.Command)
@@ -142,7 +147,7 @@ func unknown(cmd *cobra.Command, word string) error {
 	}
 	walk(cmd)
 	if len(near) > 0 {
-		return Badf("unknown command %q for %q: perhaps %s; %s --help lists the commands", word, cmd.CommandPath(), strings.Join(near, " or "), cmd.CommandPath())
+		return Badf("unknown command %q for %q; did you mean %s? %s --help lists the commands", word, cmd.CommandPath(), prose.Either(near), cmd.CommandPath())
 	}
 	return Badf("unknown command %q for %q; %s --help lists the commands", word, cmd.CommandPath(), cmd.CommandPath())
 }

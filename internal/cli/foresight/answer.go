@@ -82,7 +82,7 @@ func (a verbs) showView(v replay.View) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{"host", "presence", "phase", "rollout", "runs", "grant"}, rows)
+	return a.Table([]string{"host", "presence", "phase", "rollout", "runs", "grant"}, rows)
 }
 
 // showAnswer prints what came of a rerun.

@@ -60,7 +60,7 @@ func (a verbs) showRollout(r *forecast.Rollout, runs int) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := term.Rows(a.Out, []string{"wave", "hosts", "opens", "promoted", "95%", "worst", "stops here"}, rows); err != nil {
+	if err := a.Table([]string{"wave", "hosts", "opens", "promoted", "95%", "worst", "stops here"}, rows); err != nil {
 		return err
 	}
 	for _, h := range r.Holds {

@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // verbs is one run of the command line.
@@ -53,19 +54,14 @@ change elsewhere.`,
 }
 
 func (a verbs) show(r operator.HostResources) error {
-	lines, err := a.lines(r)
-	if err != nil {
-		return err
-	}
-	width := term.Of(a.Out, a.Getenv).Width
-	for _, line := range lines {
-		a.Say("%s\n", term.Cut(line, width))
+	for _, line := range a.lines(r) {
+		a.Say("%s\n", line)
 	}
 	return nil
 }
 
 // lines is the table with what there is to say beside it.
-func (a verbs) lines(r operator.HostResources) ([]string, error) {
+func (a verbs) lines(r operator.HostResources) []string {
 	var lines []string
 	if r.Settings.Enabled != nil && !*r.Settings.Enabled {
 		lines = append(lines, "Host "+r.Host+" is disabled: its workspaces are stopped. Next: steady host enable "+r.Host)
@@ -73,34 +69,31 @@ func (a verbs) lines(r operator.HostResources) ([]string, error) {
 	if len(r.Resources) == 0 {
 		lines = append(lines, "Host "+r.Host+" has no container resources")
 		if r.Delegation == nil || len(r.Delegation.Kinds) == 0 {
-			return append(lines, "It leaves none to the server; bundles of a release declare them"), nil
+			return append(lines, "It leaves none to the server; bundles of a release declare them")
 		}
-		return append(lines, "It leaves these kinds to the server: "+strings.Join(r.Delegation.Kinds, ", ")+". Next: steady apply -f FILE "+r.Host), nil
+		return append(lines, "It leaves these kinds to the server: "+strings.Join(r.Delegation.Kinds, ", ")+". Next: steady apply -f FILE "+r.Host)
 	}
-	screen := term.Of(a.Out, a.Getenv)
 	var rows [][]string
 	for _, x := range r.Resources {
 		rows = append(rows, []string{x.Kind + "/" + x.Name, stateOf(x), x.Layer, sinceOf(x, a.Wall()), detailOf(x)})
 	}
-	table, err := term.Lines([]string{"resource", "state", "layer", "since", "detail"}, rows)
-	if err != nil {
-		return nil, err
-	}
-	for i, x := range r.Resources {
-		state := stateOf(x)
-		table[i+1] = strings.Replace(table[i+1], "  "+state, "  "+screen.Paint(settle.Color(x.State), state), 1)
-	}
-	lines = append(lines, table...)
+	table := term.Grid{Header: []string{"resource", "state", "layer", "since", "detail"}, Rows: rows, Paint: func(row, column int) term.Color {
+		if column != 1 {
+			return ""
+		}
+		return settle.Color(r.Resources[row].State)
+	}}
+	lines = append(lines, table.Lines(a.Screen())...)
 	if r.Dropped > 0 {
 		lines = append(lines, fmt.Sprintf("%d reports of more resources were not kept", r.Dropped))
 	}
-	return lines, nil
+	return lines
 }
 
 func stateOf(x operator.Resource) string {
 	state := cmp.Or(x.State, "not reported")
 	if !x.Declared {
-		state += ", on its way out"
+		state += ", being removed"
 	}
 	return state
 }
@@ -111,29 +104,7 @@ func sinceOf(x operator.Resource, now clock.Instant) string {
 	if x.Since == 0 {
 		return ""
 	}
-	return Age(now.Sub(x.Since))
-}
-
-// Age is a time that has passed, in its two largest units.
-func Age(d clock.Duration) string {
-	d = max(d/clock.Second, 0)
-	units := []struct {
-		size clock.Duration
-		name string
-	}{{24 * 3600, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}}
-	for i, u := range units {
-		if d < u.size {
-			continue
-		}
-		s := fmt.Sprintf("%d%s", d/u.size, u.name)
-		if i+1 < len(units) {
-			if rest := d % u.size / units[i+1].size; rest > 0 {
-				s += fmt.Sprintf("%d%s", rest, units[i+1].name)
-			}
-		}
-		return s
-	}
-	return "0s"
+	return prose.Span(now.Sub(x.Since))
 }
 
 func detailOf(x operator.Resource) string {

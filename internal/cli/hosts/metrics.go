@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 func (a verbs) metricsCmd() *cobra.Command {
@@ -36,8 +37,8 @@ func (a verbs) showMetrics(m operator.HostMetrics) error {
 		a.Say("Host %s has not reported since the server started\n", m.Host)
 		return nil
 	}
-	a.Say("Host %s, %s ago\n", m.Host, Age(a.Wall().Sub(m.At)))
-	a.Say("  agent:    %s, up %s\n", cmp.Or(m.AgentVersion, "unknown"), Age(clock.Duration(m.Uptime)*clock.Second))
+	a.Say("Host %s, %s ago\n", m.Host, prose.Span(a.Wall().Sub(m.At)))
+	a.Say("  agent:    %s, up %s\n", cmp.Or(m.AgentVersion, "unknown"), prose.Span(clock.Duration(m.Uptime)*clock.Second))
 	switch e := m.Engine; {
 	case e == nil:
 		a.Say("  engine:   none\n")
@@ -97,7 +98,7 @@ func (a verbs) showGPUs(gpus []metrics.GPU) error {
 	for _, g := range gpus {
 		rows = append(rows, []string{cmp.Or(g.Name, g.UUID), permille(g.UtilPermille), bytesOf(g.MemUsedBytes) + " of " + bytesOf(g.MemTotalBytes), number(g.TemperatureC) + " °C", milli(g.PowerMilliwatt) + " W"})
 	}
-	return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{"gpu", "busy", "memory", "temperature", "power"}, rows)
+	return a.Table([]string{"gpu", "busy", "memory", "temperature", "power"}, rows)
 }
 
 func (a verbs) showWorkspaces(list []metrics.Workspace) error {
@@ -112,7 +113,7 @@ func (a verbs) showWorkspaces(list []metrics.Workspace) error {
 		}
 		rows = append(rows, []string{w.Name, permille(w.CPUPermille), memory, number(w.Pids), bytesOf(w.NetRxBytes) + " / " + bytesOf(w.NetTxBytes), bytesOf(w.IOReadBytes) + " / " + bytesOf(w.IOWrittenBytes)})
 	}
-	return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{"workspace", "cpu", "memory", "pids", "net rx / tx", "disk read / write"}, rows)
+	return a.Table([]string{"workspace", "cpu", "memory", "pids", "net rx / tx", "disk read / write"}, rows)
 }
 
 const unknown = "?"

@@ -28,7 +28,7 @@ func (a verbs) watch(ctx context.Context, c *operator.Client, host string) error
 	if err != nil {
 		return err
 	}
-	screen := term.Of(a.Out, a.Getenv)
+	screen := a.Screen()
 	q := operator.EventQuery{Host: host, Tail: true}
 	if !table || !screen.TTY {
 		show := live.Printer(a.Out)
@@ -69,10 +69,7 @@ func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q op
 	for {
 		r, err := c.Resources(ctx, host)
 		if err == nil {
-			var lines []string
-			if lines, err = a.lines(r); err == nil {
-				err = frame.Draw(lines)
-			}
+			err = frame.Draw(a.lines(r))
 		}
 		if err != nil {
 			return command.RemoteError(err)

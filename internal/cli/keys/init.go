@@ -11,7 +11,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -113,7 +112,7 @@ func (a verbs) showKeys(made keydir.Made) error {
 		}
 		rows = append(rows, []string{file, made.Keys[role][:12], keyUses[role]})
 	}
-	if err := term.Rows(a.Out, []string{"file", "key", "use"}, rows); err != nil {
+	if err := a.Table([]string{"file", "key", "use"}, rows); err != nil {
 		return err
 	}
 	if made.First.Done {

@@ -75,7 +75,7 @@ func (a verbs) showNewest(dir string, v trust.Verifier) error {
 				rows = append(rows, row)
 			}
 		}
-		if err := term.Rows(a.Out, []string{"role", "must sign", "key", "private key here"}, rows); err != nil {
+		if err := a.Table([]string{"role", "must sign", "key", "private key here"}, rows); err != nil {
 			return err
 		}
 		if view.Waiting != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -57,7 +56,7 @@ hosts reported of themselves is listed as well, on their own clocks.`,
 			for _, d := range ds {
 				rows = append(rows, []string{fmt.Sprint(d.Seq), d.At.String(), d.Wave, cmp.Or(d.Host, "server"), d.Transition, d.words()})
 			}
-			return term.Rows(a.Out, []string{"seq", "time", "wave", "host", "transition", "reason"}, rows)
+			return a.Table([]string{"seq", "time", "wave", "host", "transition", "reason"}, rows)
 		})
 	})))
 }

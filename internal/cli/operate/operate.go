@@ -73,7 +73,7 @@ func (a verbs) quarantineCmd() *cobra.Command {
 			for _, r := range rows {
 				cells = append(cells, []string{r.Channel, command.Short(string(r.Bundle)), r.Reason})
 			}
-			return term.Rows(a.Out, []string{"channel", "bundle", "reason"}, cells)
+			return a.Table([]string{"channel", "bundle", "reason"}, cells)
 		})
 	}))
 	var reason string
@@ -128,7 +128,7 @@ func (a verbs) operatorCmd() *cobra.Command {
 			for _, t := range tokens {
 				rows = append(rows, []string{t.ID, t.Name, string(t.Role)})
 			}
-			return term.Rows(a.Out, []string{"id", "name", "role"}, rows)
+			return a.Table([]string{"id", "name", "role"}, rows)
 		})
 	}))
 	var role string

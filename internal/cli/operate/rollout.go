@@ -13,7 +13,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/signed"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -47,7 +46,7 @@ func (a verbs) rolloutList() *cobra.Command {
 			for _, r := range rollouts {
 				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), command.Short(string(r.Manifest)), held(r)})
 			}
-			return term.Rows(a.Out, []string{"rollout", "standing", "opened", "ended", "manifest", "reason"}, rows)
+			return a.Table([]string{"rollout", "standing", "opened", "ended", "manifest", "reason"}, rows)
 		})
 	}))
 }
@@ -82,7 +81,7 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 			}
 			rows = append(rows, []string{w.Name, state, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})
 		}
-		if err := term.Rows(a.Out, []string{"wave", "state", "soak", "hosts", "by status", "failures", "offline"}, rows); err != nil {
+		if err := a.Table([]string{"wave", "state", "soak", "hosts", "by status", "failures", "offline"}, rows); err != nil {
 			return err
 		}
 	}
@@ -103,7 +102,7 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		rows = append(rows, []string{m.Host, wave, m.Status, online})
 	}
 	if len(rows) > 0 {
-		if err := term.Rows(a.Out, []string{"host", "wave", "status", "presence"}, rows); err != nil {
+		if err := a.Table([]string{"host", "wave", "status", "presence"}, rows); err != nil {
 			return err
 		}
 	}
@@ -193,7 +192,7 @@ when it failed, was reverted, superseded or cancelled.`,
 	lines := a.PrintsLines(cmd)
 	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		show := live.Plain(a.Out)
-		if screen := term.Of(a.Out, a.Getenv); lines() {
+		if screen := a.Screen(); lines() {
 			show = live.JSON(a.Out)
 		} else if screen.TTY {
 			show = live.InPlace(a.Out, screen)

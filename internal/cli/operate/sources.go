@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/term"
 )
 
 // showSources prints where releases are looked for; what is wrong has a line of
@@ -21,7 +20,7 @@ func (a verbs) showSources(sources []operator.Source) error {
 		}
 		rows = append(rows, []string{s.Name, s.State(), brought, s.LastSuccess.String(), s.LastLook.String()})
 	}
-	if err := term.Rows(a.Out, []string{"release source", "state", "brought", "last success", "last look"}, rows); err != nil {
+	if err := a.Table([]string{"release source", "state", "brought", "last success", "last look"}, rows); err != nil {
 		return err
 	}
 	for _, s := range sources {

@@ -54,7 +54,7 @@ func (a verbs) showStatus(s operator.Status) error {
 	if err := a.showSources(s.Sources); err != nil || len(rows) == 0 {
 		return err
 	}
-	return term.Rows(a.Out, []string{"channel", "rollout", "standing", "queued", "waits for", "quarantined"}, rows)
+	return a.Table([]string{"channel", "rollout", "standing", "queued", "waits for", "quarantined"}, rows)
 }
 
 func (a verbs) hostCmd() *cobra.Command {
@@ -83,7 +83,7 @@ func (a verbs) showHosts(hosts []operator.Host) error {
 	for _, h := range hosts {
 		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, h.Rollout, command.Short(string(h.Current)), command.Short(string(h.Target)), h.Failed})
 	}
-	return term.Rows(a.Out, []string{"host", "channel", "presence", "phase", "rollout", "runs", "target", "failed"}, rows)
+	return a.Table([]string{"host", "channel", "presence", "phase", "rollout", "runs", "target", "failed"}, rows)
 }
 
 func presence(h operator.Host) string {
@@ -175,7 +175,7 @@ func (a verbs) showAnswer(w plan.Answer) error {
 }
 
 func (a verbs) showGates(gates []plan.Gate) {
-	screen := term.Of(a.Out, a.Getenv)
+	screen := a.Screen()
 	for _, g := range gates {
 		if g.Block == nil {
 			a.Say("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)

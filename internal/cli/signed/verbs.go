@@ -14,7 +14,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
-	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -42,7 +41,7 @@ func (a verbs) list() *cobra.Command {
 			for _, o := range list {
 				rows = append(rows, []string{o.ID, string(o.Action), about(o.Override), o.IssuedAt.String(), o.Reason})
 			}
-			return term.Rows(a.Out, []string{"id", "action", "about", "signed", "reason"}, rows)
+			return a.Table([]string{"id", "action", "about", "signed", "reason"}, rows)
 		})
 	}))
 }

@@ -12,7 +12,7 @@ import (
 type Frame struct {
 	w      io.Writer
 	screen Screen
-	drawn  int // lines on the terminal
+	drawn  []int // columns of each line on the terminal
 	last   string
 }
 
@@ -22,6 +22,7 @@ func NewFrame(w io.Writer, s Screen) *Frame { return &Frame{w: w, screen: s} }
 // Draw replaces what was drawn before. Lines are cut to the width, and to the
 // height from below, because what scrolled away cannot be redrawn.
 func (f *Frame) Draw(lines []string) error {
+	f.resize()
 	if limit := f.screen.Height - 1; limit > 0 && len(lines) > limit {
 		lines = append(lines[:limit-1:limit-1], f.screen.Paint(Faint, fmt.Sprintf("… %d more lines", len(lines)-limit+1)))
 	}
@@ -34,16 +35,46 @@ func (f *Frame) Draw(lines []string) error {
 	}
 	f.last = b.String()
 	up := ""
-	if f.drawn > 0 {
-		up = fmt.Sprintf("\x1b[%dA", f.drawn)
+	if n := f.rows(); n > 0 {
+		up = fmt.Sprintf("\x1b[%dA", n)
 	}
-	f.drawn = len(lines)
+	f.drawn = f.drawn[:0]
+	for _, line := range lines {
+		f.drawn = append(f.drawn, columnsOf(Cut(line, f.screen.Width)))
+	}
 	_, err := io.WriteString(f.w, up+f.last+"\x1b[J")
 	return err
 }
 
+// resize looks at how large the terminal is now.
+func (f *Frame) resize() {
+	now := f.screen.Resized(f.w)
+	if now != f.screen {
+		f.screen, f.last = now, ""
+	}
+}
+
+// rows is how many rows of the terminal hold what was drawn: where it became
+// narrower, it broke the lines.
+func (f *Frame) rows() int {
+	n := 0
+	for _, columns := range f.drawn {
+		n++
+		if w := f.screen.Width; w > 0 && columns > w {
+			n += (columns - 1) / w
+		}
+	}
+	return n
+}
+
+// Width is how wide what is drawn may be, in columns; 0 when unknown.
+func (f *Frame) Width() int {
+	f.resize()
+	return f.screen.Width
+}
+
 // Leave keeps what is drawn and continues below it.
-func (f *Frame) Leave() { f.drawn, f.last = 0, "" }
+func (f *Frame) Leave() { f.drawn, f.last = nil, "" }
 
 // Cut shortens a line to a number of columns, not counting escape sequences; 0
 // leaves it whole. A cut line ends plain.

@@ -3,10 +3,8 @@ package term
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 
 	"go.yaml.in/yaml/v4"
@@ -82,22 +80,6 @@ func Line(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Rows prints a table with a header. Empty cells show as "-".
-func Rows(w io.Writer, header []string, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.ToUpper(strings.Join(header, "\t")))
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, c := range row {
-			if cells[i] = Printable(c); c == "" {
-				cells[i] = "-"
-			}
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	return tw.Flush()
-}
-
 // Printable makes text from elsewhere safe to show on one line: what moves a
 // cursor, changes colours or turns the direction of writing becomes a space.
 func Printable(s string) string {
@@ -107,28 +89,4 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// Fit prints a table whose lines are cut to the width of a screen; off a terminal
-// they stay whole.
-func Fit(w io.Writer, s Screen, header []string, rows [][]string) error {
-	lines, err := Lines(header, rows)
-	if err != nil {
-		return err
-	}
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, Cut(line, s.Width)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Lines is a table as lines.
-func Lines(header []string, rows [][]string) ([]string, error) {
-	var b strings.Builder
-	if err := Rows(&b, header, rows); err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), nil
 }

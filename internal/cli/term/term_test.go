@@ -115,3 +115,72 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 }
+
+// TestTablesFit is that a table fits its screen, keeps every row, and shows the whole
+// of the first column and of what the last one says, in as many lines as that takes.
+func TestTablesFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		header := []string{"host", "state", "empty", "rollout", "reason"}
+		var g Grid
+		g.Header = header
+		for range rapid.IntRange(0, 6).Draw(t, "rows") {
+			g.Rows = append(g.Rows, []string{
+				rapid.StringMatching(`[a-z]{1,12}`).Draw(t, "host"), rapid.StringMatching(`[a-z]{0,30}`).Draw(t, "state"), "",
+				rapid.StringMatching(`[a-z@0-9]{0,24}`).Draw(t, "rollout"), rapid.StringMatching(`([a-zä:]{1,9} ){0,30}[a-z]{0,90}`).Draw(t, "reason"),
+			})
+		}
+		s := Screen{Width: rapid.IntRange(48, 160).Draw(t, "width"), Color: rapid.Bool().Draw(t, "color")}
+		g.Paint = func(row, column int) Color { return Bad }
+		lines := g.Lines(s)
+		shown := strings.NewReplacer(string(Bad), "", plain, "").Replace(strings.Join(lines, " "))
+		for _, line := range lines {
+			if n := columnsOf(line); n > s.Width {
+				t.Fatalf("%q has %d columns, not %d", line, n, s.Width)
+			}
+		}
+		for _, row := range g.Rows {
+			if !strings.Contains(shown, row[0]) {
+				t.Fatalf("%q does not name %q", shown, row[0])
+			}
+			for _, word := range strings.Fields(row[4]) {
+				if columnsOf(word) < s.Width-len(foldedBy) && !strings.Contains(shown, word) {
+					t.Fatalf("%q lost %q of %q", shown, word, row[4])
+				}
+			}
+		}
+	})
+}
+
+func TestTableFoldsItsReason(t *testing.T) {
+	g := Grid{Header: []string{"host", "state", "failed", "reason"}, Rows: [][]string{
+		{"web-1", "online", "", "its health check fails: the server answered 503 where 200 was expected"},
+		{"web-2", "silent", "", ""},
+	}}
+	for width, want := range map[int]string{
+		0:  "HOST   STATE   FAILED  REASON\nweb-1  online  -       its health check fails: the server answered 503 where 200 was expected\nweb-2  silent  -       -",
+		40: "HOST   STATE\nweb-1  online\n    its health check fails: the server\n    answered 503 where 200 was expected\nweb-2  silent",
+		86: "HOST   STATE   REASON\nweb-1  online  its health check fails: the server answered 503 where 200 was expected\nweb-2  silent  -",
+	} {
+		if got := strings.Join(g.Lines(Screen{Width: width}), "\n"); got != want {
+			t.Errorf("at %d columns:\n%s\nexpected:\n%s", width, got, want)
+		}
+	}
+}
+
+// TestFrameOfANarrowedTerminal goes up by the rows that the terminal made of what
+// was drawn when it was wider.
+func TestFrameOfANarrowedTerminal(t *testing.T) {
+	var out bytes.Buffer
+	f := NewFrame(&out, Screen{TTY: true, Width: 20, Height: 9})
+	if err := f.Draw([]string{"0123456789abcde", "two"}); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	f.screen.Width = 6
+	if err := f.Draw([]string{"one"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\x1b[4A\x1b[Kone\n\x1b[J"; out.String() != want {
+		t.Errorf("drew %q, expected %q", out.String(), want)
+	}
+}

@@ -13,10 +13,10 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // placed is a resource with its host.
@@ -41,11 +41,11 @@ func (a verbs) listCmd(kind string) *cobra.Command {
 			for _, x := range list {
 				age := ""
 				if x.Since != 0 {
-					age = hosts.Age(a.Wall().Sub(x.Since))
+					age = prose.Span(a.Wall().Sub(x.Since))
 				}
 				rows = append(rows, []string{x.Host + "/" + x.Name, cmp.Or(x.State, "not reported"), x.Layer, age, x.Message})
 			}
-			return term.Fit(a.Out, term.Of(a.Out, a.Getenv), []string{kind, "state", "layer", "since", "detail"}, rows)
+			return a.Table([]string{kind, "state", "layer", "since", "detail"}, rows)
 		})
 	})))
 }
@@ -109,7 +109,7 @@ func (a verbs) showCmd(kind string) *cobra.Command {
 }
 
 func (a verbs) show(s shown) error {
-	screen := term.Of(a.Out, a.Getenv)
+	screen := a.Screen()
 	state := cmp.Or(s.State, "not reported")
 	a.Say("%s/%s on %s: %s", s.Kind, s.Name, s.Host, screen.Paint(settle.Color(s.State), state))
 	if s.Message != "" {
@@ -117,7 +117,7 @@ func (a verbs) show(s shown) error {
 	}
 	a.Say("\n  layer: %s", s.Layer)
 	if s.Since != 0 {
-		a.Say(", for %s", hosts.Age(a.Wall().Sub(s.Since)))
+		a.Say(", for %s", prose.Span(a.Wall().Sub(s.Since)))
 	}
 	if !s.Declared {
 		a.Say(", no longer declared")
@@ -128,7 +128,7 @@ func (a verbs) show(s shown) error {
 		for _, d := range s.Differences {
 			rows = append(rows, []string{"  " + d.Field, string(d.Class), string(d.Cause), d.Observed, d.Desired, d.Why})
 		}
-		if err := term.Fit(a.Out, screen, []string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
+		if err := a.Table([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/schema"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // inventory is what the specification has, by the path above it. It takes
@@ -56,44 +58,10 @@ func (l *load) keysBelow(s *source, n *yaml.Node, at string, seen map[*yaml.Node
 		default:
 			seen[e[0]] = true
 			words := "expected one of " + strings.Join(known, ", ")
-			if near := nearest(key, known); near != "" {
-				words = fmt.Sprintf("expected %s, or x-%s for a note of your own", near, key)
+			if near := prose.Nearest(key, known); len(near) > 0 {
+				words = fmt.Sprintf("expected %s, or x-%s for a note of your own", prose.Either(near), key)
 			}
 			l.at(s, e[0], false, "unknown key %q: %s", key, words)
 		}
 	}
-}
-
-// nearest finds the key that is at most two changes away.
-func nearest(key string, known []string) string {
-	best, word := 3, ""
-	for _, k := range known {
-		if d := distance(key, k); d < best {
-			best, word = d, k
-		}
-	}
-	return word
-}
-
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 99
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,0 +1,106 @@
+// Package prose has what messages to people share: numbers with their nouns,
+// times, and the name that somebody may have meant.
+package prose
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Count is a number with its noun: 1 host, 2 hosts, 3 releases. The noun is given
+// in the singular; irregular ones do not occur.
+func Count[N int | int64 | uint64 | clock.Duration](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + Plural(noun)
+}
+
+// Plural is the noun for any number but one.
+func Plural(noun string) string {
+	switch {
+	case strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"):
+		return noun + "es"
+	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ey") && !strings.HasSuffix(noun, "ay"):
+		return strings.TrimSuffix(noun, "y") + "ies"
+	}
+	return noun + "s"
+}
+
+// Verb picks the form of a verb that goes with a number: 1 host is, 2 hosts are.
+func Verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// Span is a length of time in its two largest units, such as 2h5m, 41s or 3d.
+// What is shorter than a second, or negative, is 0s.
+func Span(d clock.Duration) string {
+	units := []struct {
+		size clock.Duration
+		name string
+	}{{clock.Day, "d"}, {clock.Hour, "h"}, {clock.Minute, "m"}, {clock.Second, "s"}}
+	for i, u := range units {
+		if d < u.size {
+			continue
+		}
+		s := fmt.Sprintf("%d%s", d/u.size, u.name)
+		if i+1 < len(units) {
+			if rest := d % u.size / units[i+1].size; rest > 0 {
+				s += fmt.Sprintf("%d%s", rest, units[i+1].name)
+			}
+		}
+		return s
+	}
+	return "0s"
+}
+
+// Ago is when something was, seen from now: 3m ago, in 5m, now, or never for an
+// instant that is not set.
+func Ago(t, now clock.Instant) string {
+	switch d := now.Sub(t); {
+	case t == 0:
+		return "never"
+	case d >= clock.Second:
+		return Span(d) + " ago"
+	case d <= -clock.Second:
+		return "in " + Span(-d)
+	}
+	return "now"
+}
+
+// Stamp is an instant for a line of a log: the time of day in UTC, with the date
+// where it is not within a day of now.
+func Stamp(t, now clock.Instant) string {
+	s := t.String()
+	if len(s) < len("2006-01-02T15:04:05") {
+		return s
+	}
+	day, rest, _ := strings.Cut(s, "T")
+	if d := now.Sub(t); d > clock.Day || d < -clock.Day {
+		return day + " " + rest[:len("15:04:05")]
+	}
+	return rest[:len("15:04:05")]
+}
+
+// Date is an instant as a date and a time in UTC, to the minute.
+func Date(t clock.Instant) string {
+	s := t.String()
+	if len(s) < len("2006-01-02T15:04") {
+		return s
+	}
+	return strings.Replace(s[:len("2006-01-02T15:04")], "T", " ", 1) + " UTC"
+}
+
+// Either lists names of which one is meant: a, a or b, a, b or c.
+func Either(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
