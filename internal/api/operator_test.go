@@ -7,12 +7,16 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operations"
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -165,7 +169,7 @@ func TestRevokedTokenIsRefused(t *testing.T) {
 	if len(tokens) != 2 {
 		t.Fatalf("%d tokens", len(tokens))
 	}
-	must(t, w.op.RevokeToken(w.ctx(), made.ID))
+	must(t, w.op.RevokeToken(w.ctx(), made.ID, false))
 	var refused *operator.Error
 	if _, err := eve.Status(w.ctx()); !errors.As(err, &refused) || refused.Status != 401 {
 		t.Fatalf("a revoked token was answered %v", err)
@@ -271,5 +275,48 @@ func TestOperatorListener(t *testing.T) {
 	}
 	if err := w.op.Operate(w.ctx(), coreplan.Pause, "none", "x"); err == nil {
 		t.Error("no rollout was paused")
+	}
+}
+
+// A token is refused from its end on, in words, and says when it was used; the use of
+// one that is asked with all the time is one record a day.
+func TestTokensEnd(t *testing.T) {
+	var ahead atomic.Int64
+	w := newWorld(t, func(o *api.Options) {
+		o.Control.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	made, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: "eve", Role: operator.Viewer, Life: clock.Hour})
+	must(t, err)
+	eve := w.client(made.Secret)
+	for range 20 {
+		_, err := eve.Status(w.ctx())
+		must(t, err)
+	}
+	find := func() operator.Token {
+		tokens, err := w.op.Tokens(w.ctx())
+		must(t, err)
+		return tokens[slices.IndexFunc(tokens, func(x operator.Token) bool { return x.ID == made.ID })]
+	}
+	if got := find(); got.Expires.Sub(got.CreatedAt) != clock.Hour || got.LastUsed < got.CreatedAt {
+		t.Errorf("%+v", got)
+	}
+	uses := func() (n int) {
+		page, err := w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000})
+		must(t, err)
+		for _, e := range page.Events {
+			if e.Type == "operator.token_used" && strings.Contains(string(e.Body), made.ID) {
+				n++
+			}
+		}
+		return n
+	}
+	w.until("the use is recorded", func() bool { return uses() == 1 })
+	ahead.Store(int64(2 * time.Hour))
+	var refused *operator.Error
+	if _, err := eve.Status(w.ctx()); !errors.As(err, &refused) || refused.Status != 401 || !strings.Contains(err.Error(), "ended at") {
+		t.Errorf("after its end: %v", err)
+	}
+	if n := uses(); n != 1 {
+		t.Errorf("%d records of 20 uses", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/steadyfleet/steady/internal/api"
+	coreclock "github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -94,7 +95,7 @@ func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
 	must(t, err)
 	peer, err := c.Identify(leaf)
 	must(t, err)
-	fill("normal", 4096, func() { _, _, _ = c.AddOperator(gone, "load", "viewer") })
+	fill("normal", 4096, func() { _, _, _ = c.AddOperator(gone, "load", "viewer", coreclock.Hour, "test") })
 	fill("urgent", 4096, func() { _, _ = c.Claim(gone, peer, wire.Claim{Grant: "none", Term: offers[0].Term}) })
 	head := c.Head().Seq
 	paused := make(chan error, 1)

@@ -19,7 +19,7 @@ func lockData(dir string) (release func() error, err error) {
 	}
 	lock, err := lockfile.Take(filepath.Join(dir, "server.lock"))
 	if errors.Is(err, lockfile.ErrHeld) {
-		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first", dir)
+		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first: %w", dir, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)

@@ -77,7 +77,7 @@ line on stdout says when the server listens and where.
 	f.StringVar(&o.caKey, "ca-key", "file", "where the keys of the authorities are: file, tpm:/dev/tpmrm0, or tpm:unix:SOCKET of an emulator")
 	f.BoolVar(&o.strict, "strict", false, "refuse authority keys in files, and private keys of the fleet within reach")
 	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
-	cmd.AddCommand(a.initCACmd())
+	cmd.AddCommand(a.initCACmd(), a.recoverAdminCmd())
 	o.sources.flags(f)
 	return a.PrintsData(cmd)
 }
@@ -131,11 +131,12 @@ const gcPercent = 50
 
 // serverReady is the line that says where a server listens.
 type serverReady struct {
-	Ready      bool   `json:"ready"`
-	Server     string `json:"server"`
-	Operator   string `json:"operator"`
-	Context    string `json:"context"`
-	AdminToken string `json:"adminToken"`
+	Ready    bool   `json:"ready"`
+	Server   string `json:"server"`
+	Operator string `json:"operator"`
+	Context  string `json:"context"`
+	// AdminToken is the file of an admin's token; empty when there is none.
+	AdminToken string `json:"adminToken,omitempty"`
 }
 
 func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
@@ -189,7 +190,9 @@ func (a *app) announce(s *api.Server, o serverOptions) (serverReady, error) {
 	case err == nil:
 		c.Token = strings.TrimSpace(string(token))
 	case errors.Is(err, fs.ErrNotExist):
-		a.Warn("%s was removed: %s is without a token; give one in %s", r.AdminToken, r.Context, command.EnvToken)
+		a.Warn("%s was removed, so %s is without a token: give one in %s. If none is left, whoever owns %s makes one: steady server recover-admin --data %[4]s",
+			r.AdminToken, r.Context, command.EnvToken, data)
+		r.AdminToken = ""
 	default:
 		return r, err
 	}
@@ -204,7 +207,10 @@ func (a *app) showServer(r serverReady) {
 	if r.Operator != r.Server {
 		a.Say(", operators at %s", r.Operator)
 	}
-	a.Say("\nAdmin token: %s\nNext, in another terminal:\n  export %s=%s\n  steady status\n", r.AdminToken, command.EnvContext, r.Context)
+	if r.AdminToken != "" {
+		a.Say("\nAdmin token: %s", r.AdminToken)
+	}
+	a.Say("\nNext, in another terminal:\n  export %s=%s\n  steady status\n", command.EnvContext, r.Context)
 }
 
 func (a *app) agentCmd() *cobra.Command {

@@ -50,7 +50,7 @@ type Control struct {
 	prover    *documents.Prover
 	hosts     hosts.Directory
 	public    atomic.Pointer[trusted.View]
-	operators atomic.Pointer[map[[sha256.Size]byte]Operator] // by the hash of their secret
+	operators atomic.Pointer[map[[sha256.Size]byte]*bearer] // by the hash of their secret
 	metrics   *metrics
 	applier   applier
 	last      atomic.Int64 // newest instant that now returned

@@ -123,12 +123,12 @@ func (r *runtime) state(t *testing.T) string {
 // state, and the server goes on when there is room again.
 func TestF8FullDiskChangesNothing(t *testing.T) {
 	r, ctx := open(t), context.Background()
-	_, _, err := r.AddOperator(ctx, "one", "viewer")
+	_, _, err := r.AddOperator(ctx, "one", "viewer", clock.Hour, "test")
 	must(t, err)
 	before, head := r.state(t), r.Head()
 	for _, full := range []error{store.ErrFull, store.ErrBusy} {
 		r.disk.set(full)
-		if _, _, err := r.AddOperator(ctx, "two", "viewer"); !errors.Is(err, refusal.ErrUnavailable) {
+		if _, _, err := r.AddOperator(ctx, "two", "viewer", clock.Hour, "test"); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Fatalf("with %v: %v", full, err)
 		}
 		if got := r.state(t); got != before || r.Head() != head {
@@ -136,7 +136,7 @@ func TestF8FullDiskChangesNothing(t *testing.T) {
 		}
 		r.disk.set(nil)
 		for {
-			_, _, err = r.AddOperator(ctx, "three", "viewer")
+			_, _, err = r.AddOperator(ctx, "three", "viewer", clock.Hour, "test")
 			if !errors.Is(err, refusal.ErrUnavailable) {
 				break
 			}
@@ -158,14 +158,14 @@ func TestF9BrokenDiskEndsTheServer(t *testing.T) {
 	for _, cause := range []error{&store.FatalError{Op: "append", Err: syscall.EIO}, store.ErrFenced, store.ErrConflict} {
 		r, ctx := open(t), context.Background()
 		r.disk.set(cause)
-		if _, _, err := r.AddOperator(ctx, "one", "viewer"); !errors.Is(err, refusal.ErrUnavailable) {
+		if _, _, err := r.AddOperator(ctx, "one", "viewer", clock.Hour, "test"); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Errorf("with %v: %v", cause, err)
 		}
 		if err := <-r.ran; !errors.Is(err, cause) {
 			t.Errorf("the server ended with %v, expected %v", err, cause)
 		}
 		r.disk.set(nil)
-		if _, _, err := r.AddOperator(ctx, "two", "viewer"); !errors.Is(err, refusal.ErrUnavailable) {
+		if _, _, err := r.AddOperator(ctx, "two", "viewer", clock.Hour, "test"); !errors.Is(err, refusal.ErrUnavailable) {
 			t.Errorf("a stopped server answered %v", err)
 		}
 		if err := r.View(ctx, func(*plan.State) { t.Error("a stopped server read its state") }); !errors.Is(err, refusal.ErrUnavailable) {
@@ -181,7 +181,7 @@ func TestRefusalsAreTheirOwn(t *testing.T) {
 	for i := range cap(results) {
 		go func() {
 			if i%2 == 0 {
-				_, _, err := r.AddOperator(ctx, "op", "viewer")
+				_, _, err := r.AddOperator(ctx, "op", "viewer", clock.Hour, "test")
 				results <- err
 				return
 			}

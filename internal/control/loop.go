@@ -105,6 +105,7 @@ func (c *Control) Run(ctx context.Context) error {
 	defer close(c.stopped)
 	defer c.stop()
 	defer c.watchSources(ctx)()
+	defer c.watchRecovery(ctx)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

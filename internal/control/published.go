@@ -1,7 +1,6 @@
 package control
 
 import (
-	"crypto/sha256"
 	"maps"
 	"slices"
 
@@ -29,11 +28,7 @@ func (c *Control) publishPublic() {
 		c.cfg.Log.Error("a part of the fleet keeps its last value", "err", err)
 	}
 	c.public.Store(view)
-	operators := make(map[[sha256.Size]byte]Operator, len(c.state.Operators))
-	for id, o := range c.state.Operators {
-		operators[[sha256.Size]byte(o.Hash)] = Operator{ID: id, Name: o.Name, Role: o.Role}
-	}
-	c.operators.Store(&operators)
+	c.publishOperators()
 }
 
 func (c *Control) publishAll() {

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/access"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -31,13 +34,21 @@ type clearIn struct {
 
 type tokenIn struct {
 	Body struct {
-		Name string        `json:"name" minLength:"1" maxLength:"63"`
-		Role operator.Role `json:"role" enum:"viewer,operator,releaser,admin"`
+		Name string         `json:"name" minLength:"1" maxLength:"63"`
+		Role operator.Role  `json:"role" enum:"viewer,operator,releaser,admin"`
+		Life clock.Duration `json:"life,omitempty" doc:"How long the token is good, in milliseconds; a year by default"`
 	}
 }
 
 type idPath struct {
 	ID string `path:"id" maxLength:"64"`
+}
+
+type revokeIn struct {
+	ID   string `path:"id" maxLength:"64"`
+	Body struct {
+		Force bool `json:"force,omitempty" doc:"Also the token of the last admin"`
+	}
 }
 
 // post describes a route that takes a small message.
@@ -66,12 +77,13 @@ func (h *Handler) reconcile(ctx context.Context, _ *none) (*none, error) {
 }
 
 func (h *Handler) createToken(ctx context.Context, in *tokenIn) (*body[operator.MadeToken], error) {
-	o, secret, err := h.c.AddOperator(ctx, in.Body.Name, string(in.Body.Role))
-	return &body[operator.MadeToken]{operator.MadeToken{Token: operator.Token{ID: o.ID, Name: o.Name, Role: in.Body.Role}, Secret: secret}}, err
+	life := cmp.Or(in.Body.Life, access.DefaultLife)
+	o, secret, err := h.c.AddOperator(ctx, in.Body.Name, string(in.Body.Role), life, actor(ctx))
+	return &body[operator.MadeToken]{operator.MadeToken{Token: operator.Token{ID: o.ID, Name: o.Name, Role: in.Body.Role, CreatedAt: o.Expires.Add(-life), Expires: o.Expires}, Secret: secret}}, err
 }
 
-func (h *Handler) revokeToken(ctx context.Context, in *idPath) (*none, error) {
-	return &none{}, h.c.RevokeOperator(ctx, in.ID, actor(ctx))
+func (h *Handler) revokeToken(ctx context.Context, in *revokeIn) (*none, error) {
+	return &none{}, h.c.RevokeOperator(ctx, in.ID, in.Body.Force, actor(ctx))
 }
 
 // pushTimeout bounds how long a packed release may take to arrive.

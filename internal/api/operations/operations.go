@@ -177,9 +177,9 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 	if !ok {
 		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed: Authorization: Bearer TOKEN")
 	}
-	who, ok := h.c.Operator(secret)
-	if !ok {
-		return control.Operator{}, refused(http.StatusUnauthorized, "the operator token is not known to this server, or was revoked")
+	who, err := h.c.Operator(secret)
+	if err != nil {
+		return control.Operator{}, refused(http.StatusUnauthorized, err.Error())
 	}
 	if !p.Admits(operator.Role(who.Role)) {
 		return control.Operator{}, refused(http.StatusForbidden, "token "+who.Name+" has role "+who.Role+", which does not allow this")

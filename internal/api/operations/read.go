@@ -299,7 +299,8 @@ func (h *Handler) tokens(ctx context.Context, _ *none) (*body[[]operator.Token],
 	err := h.c.View(ctx, func(s *plan.State) {
 		for _, id := range slices.Sorted(maps.Keys(s.Operators)) {
 			o := s.Operators[id]
-			out = append(out, operator.Token{ID: id, Name: o.Name, Role: operator.Role(o.Role)})
+			out = append(out, operator.Token{ID: id, Name: o.Name, Role: operator.Role(o.Role), CreatedAt: o.CreatedAt, Expires: o.Expires,
+				LastUsed: max(o.UsedAt, h.c.OperatorUsed(o.Hash))})
 		}
 	})
 	return &body[[]operator.Token]{out}, err

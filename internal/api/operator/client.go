@@ -234,9 +234,11 @@ func (c *Client) CreateToken(ctx context.Context, n NewToken) (t MadeToken, err 
 	return t, c.post(ctx, "/tokens", n, &t)
 }
 
-// RevokeToken withdraws an operator token.
-func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	return c.post(ctx, "/tokens/"+url.PathEscape(id)+"/revoke", struct{}{}, nil)
+// RevokeToken withdraws an operator token; the last admin's only by force.
+func (c *Client) RevokeToken(ctx context.Context, id string, force bool) error {
+	return c.post(ctx, "/tokens/"+url.PathEscape(id)+"/revoke", struct {
+		Force bool `json:"force,omitempty"`
+	}{force}, nil)
 }
 
 // Enrolment returns what the text of an enrolment token needs.

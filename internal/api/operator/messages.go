@@ -216,12 +216,18 @@ type Token struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Role Role   `json:"role"`
+	// CreatedAt is zero for a token from before that was kept, Expires for one
+	// without an end. LastUsed is known to the day after the server was restarted.
+	CreatedAt clock.Instant `json:"createdAt,omitempty"`
+	Expires   clock.Instant `json:"expires,omitempty"`
+	LastUsed  clock.Instant `json:"lastUsed,omitempty"`
 }
 
-// NewToken asks for a token.
+// NewToken asks for a token. Life is how long it is good; zero is the default.
 type NewToken struct {
-	Name string `json:"name"`
-	Role Role   `json:"role"`
+	Name string         `json:"name"`
+	Role Role           `json:"role"`
+	Life clock.Duration `json:"life,omitempty"`
 }
 
 // MadeToken is a new token; Secret is shown this once.

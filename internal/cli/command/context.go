@@ -96,6 +96,17 @@ func readContext(path string) (Context, error) {
 	return c, nil
 }
 
+// ChangeToken gives a context file another token. It is fs.ErrNotExist when there is
+// no such file.
+func ChangeToken(path, token string) error {
+	c, err := readContext(path)
+	if err != nil {
+		return err
+	}
+	c.Token = token
+	return WriteContext(path, c)
+}
+
 // WriteContext keeps a context where only its owner reads it.
 func WriteContext(path string, c Context) error {
 	raw, err := json.MarshalIndent(c, "", "  ")

@@ -3,6 +3,7 @@
 package live
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -88,7 +89,7 @@ func hostWords(ev event.Event) (string, bool) {
 	case event.HostReturned:
 		return "is there", true
 	case event.HostFailedSilently:
-		return fmt.Sprintf("failed silently in %s: nothing was heard by %s", v.Rollout, v.Deadline), true
+		return fmt.Sprintf("failed in %s: %s", v.Rollout, cmp.Or(v.Reason, "nothing was heard by "+v.Deadline.String())), true
 	case event.MirrorDiverged:
 		if v.Rollout == "" || v.Expected == "" { // a past that the server did not see
 			return fmt.Sprintf("comes as %s, which the log did not lead to (%s)", v.Reported, v.Input), true
@@ -183,8 +184,20 @@ func serverWords(ev event.Event) (string, bool) {
 	case event.SourceRecovered:
 		return fmt.Sprintf("source %s is well again after its %s failed on %s: %s", v.Source, v.What, v.Since, v.Reason), true
 	case event.OperatorTokenAdded:
-		return fmt.Sprintf("operator token %s added: %s, %s", v.ID, v.Name, v.Role), true
+		by := ""
+		if v.Actor != "" {
+			by = ", by " + v.Actor
+		}
+		if v.Recovered {
+			by = ", RECOVERED by the owner of the server's data folder (" + v.Actor + ")"
+		}
+		return fmt.Sprintf("operator token %s added: %s, %s, good until %s%s", v.ID, v.Name, v.Role, v.Expires, by), true
+	case event.OperatorTokenUsed:
+		return fmt.Sprintf("operator token %s was used", v.ID), true
 	case event.OperatorTokenRevoked:
+		if v.Forced {
+			return fmt.Sprintf("operator token %s revoked by %s: the last admin's, by force", v.ID, v.Actor), true
+		}
 		return fmt.Sprintf("operator token %s revoked by %s", v.ID, v.Actor), true
 	}
 	return "", false

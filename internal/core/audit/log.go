@@ -265,7 +265,7 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		l.host(e.Host).ended = true
 	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused,
 		event.HostHead, event.TrustRefused, event.BundleQuarantined, event.FileKept,
-		event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenRevoked, event.MirrorDiverged:
+		event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.StreamOpened:
 		l.managed(e, ev)

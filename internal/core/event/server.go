@@ -189,11 +189,13 @@ type WavePromoted struct {
 	Manifest digest.Digest `json:"manifest,omitempty"`
 	Wave     int           `json:"wave"`
 	// Evidence counts hosts of the wave that converged from a grant of this
-	// rollout; Skipped those that were never granted and are offline.
+	// rollout; Skipped those that were never granted and are offline; Absent those
+	// that never enrolled or are decommissioned, which count for nothing.
 	Evidence int    `json:"evidence"`
 	AtTarget int    `json:"atTarget"`
 	Failed   int    `json:"failed"`
 	Skipped  int    `json:"skipped"`
+	Absent   int    `json:"absent,omitempty"`
 	Reason   string `json:"reason"`
 }
 
@@ -235,13 +237,17 @@ type GrantEnded struct {
 	NotBefore clock.Instant `json:"notBefore,omitempty"`
 }
 
-// HostFailedSilently says that a claimed host was not heard from by its
-// deadline. It keeps its slot until it reports.
+// HostFailedSilently says that a claimed host did not report by its deadline how
+// that went: it was not heard from, or it was and its work never ended. It keeps
+// its slot until it reports.
 type HostFailedSilently struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
 	Grant    string        `json:"grant"`
 	Deadline clock.Instant `json:"deadline"`
+	Reason   string        `json:"reason,omitempty"`
+	// Overdue says that the host was there: the deadline is that of its work.
+	Overdue bool `json:"overdue,omitempty"`
 }
 
 // QuarantineAdded refuses a bundle on a channel.
@@ -293,12 +299,26 @@ type OperatorTokenAdded struct {
 	Name string `json:"name"`
 	Role string `json:"role"`
 	Hash []byte `json:"hash"`
+	// Expires is when the token ends; zero is never.
+	Expires clock.Instant `json:"expires,omitempty"`
+	// Actor is who made it; empty for the first one, which the server makes.
+	Actor string `json:"actor,omitempty"`
+	// Recovered says that whoever owns the server's data folder made it, past every
+	// operator.
+	Recovered bool `json:"recovered,omitempty"`
 }
 
-// OperatorTokenRevoked withdraws an operator token.
+// OperatorTokenUsed says that a token was used, at most once in access.UseInterval.
+type OperatorTokenUsed struct {
+	ID string `json:"id"`
+}
+
+// OperatorTokenRevoked withdraws an operator token. Forced says that no admin's
+// token was left.
 type OperatorTokenRevoked struct {
-	ID    string `json:"id"`
-	Actor string `json:"actor"`
+	ID     string `json:"id"`
+	Actor  string `json:"actor"`
+	Forced bool   `json:"forced,omitempty"`
 }
 
 // EventType names of the server's events.
@@ -332,6 +352,7 @@ func (RolloutPaused) EventType() string        { return "rollout.paused" }
 func (RolloutResumed) EventType() string       { return "rollout.resumed" }
 func (RolloutCancelled) EventType() string     { return "rollout.cancelled" }
 func (OperatorTokenAdded) EventType() string   { return "operator.token_added" }
+func (OperatorTokenUsed) EventType() string    { return "operator.token_used" }
 func (OperatorTokenRevoked) EventType() string { return "operator.token_revoked" }
 
 func init() {
@@ -341,5 +362,5 @@ func init() {
 		RolloutQueued{}, RolloutDeferred{}, RolloutOpened{}, RolloutMoved{}, RolloutReverting{}, WavePromoted{}, WaveHeld{},
 		Granted{}, GrantClaimed{}, GrantEnded{}, HostFailedSilently{},
 		QuarantineAdded{}, QuarantineCleared{}, RolloutPaused{}, RolloutResumed{}, RolloutCancelled{},
-		OperatorTokenAdded{}, OperatorTokenRevoked{})
+		OperatorTokenAdded{}, OperatorTokenUsed{}, OperatorTokenRevoked{})
 }

@@ -70,10 +70,8 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldDeclined(s.host(e.Host), ev)
 	case event.RolloutOpened:
 		return s.foldOpened(e.At, ev)
-	case event.OperatorTokenAdded:
-		s.Operators[ev.ID] = Operator{Name: ev.Name, Role: ev.Role, Hash: ev.Hash}
-	case event.OperatorTokenRevoked:
-		delete(s.Operators, ev.ID)
+	case event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked:
+		s.Operators.Fold(e.At, ev)
 	case event.Granted, event.GrantClaimed, event.GrantEnded:
 		s.foldGrant(e, s.host(e.Host), ev)
 	case event.QuarantineAdded, event.QuarantineCleared, event.RolloutQueued, event.RolloutDeferred:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -149,13 +150,6 @@ type SpentToken struct {
 	Certificate digest.Digest `json:"certificate"`
 }
 
-// Operator is a bearer of an operator token.
-type Operator struct {
-	Name string `json:"name"`
-	Role string `json:"role"`
-	Hash []byte `json:"hash"`
-}
-
 // seat is a host's place in a live rollout.
 type seat struct {
 	r *rollout.Rollout
@@ -179,7 +173,7 @@ type State struct {
 	Grants    uint64                             `json:"grants"`
 	Repairs   uint64                             `json:"repairs,omitempty"` // that hosts asked for
 	Tokens    map[string]SpentToken              `json:"tokens"`
-	Operators map[string]Operator                `json:"operators"`
+	Operators access.Tokens                      `json:"operators"`
 	// Verdicts are the required static controls that manifests fail, in words.
 	Verdicts map[digest.Digest][]string `json:"verdicts,omitempty"`
 	// Overrides are the signed words of operators, and Signed counts their changes.
@@ -206,7 +200,7 @@ func New(docs Documents) *State {
 	return &State{
 		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
-		Tokens:   map[string]SpentToken{}, Operators: map[string]Operator{},
+		Tokens:   map[string]SpentToken{}, Operators: access.Tokens{},
 		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{},
 		openings: map[string]clock.Instant{},
 	}

@@ -186,7 +186,7 @@ func (f *facts) take(e *Entry) error {
 		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
 	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered,
-		event.OperatorTokenAdded, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned:
+		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned:
 		// Nothing that is decided reads these.
 	default:
 		return f.moved(e)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/override"
@@ -79,8 +80,10 @@ func rest(a, b *plan.State) string {
 	return ""
 }
 
-func sameOperator(a, b plan.Operator) bool {
-	return a.Name == b.Name && a.Role == b.Role && bytes.Equal(a.Hash, b.Hash)
+func sameOperator(a, b access.Token) bool {
+	hash, other := a.Hash, b.Hash
+	a.Hash, b.Hash = nil, nil
+	return reflect.DeepEqual(a, b) && bytes.Equal(hash, other)
 }
 
 func sameSource(a, b plan.Source) bool { return same(a.Fetch, b.Fetch) && same(a.Verify, b.Verify) }

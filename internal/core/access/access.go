@@ -1,0 +1,123 @@
+// Package access is who may speak to the operator API: tokens with a role and an
+// end, as a fold of the log, and the rules by which they come and go.
+package access
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+)
+
+// Admin is the role that makes and revokes tokens.
+const Admin = "admin"
+
+// Bounds of the life of a token.
+const (
+	DefaultLife = 365 * clock.Day
+	MinLife     = clock.Minute
+	MaxLife     = 10 * 365 * clock.Day
+)
+
+// UseInterval is how often at most the use of one token is recorded.
+const UseInterval = clock.Day
+
+// Token is an operator's token; of its secret only the hash is known.
+type Token struct {
+	Name      string        `json:"name"`
+	Role      string        `json:"role"`
+	Hash      []byte        `json:"hash"`
+	CreatedAt clock.Instant `json:"createdAt,omitempty"`
+	// Expires is zero for a token without an end.
+	Expires clock.Instant `json:"expires,omitempty"`
+	// UsedAt is the last use that was recorded.
+	UsedAt clock.Instant `json:"usedAt,omitempty"`
+}
+
+// Expired reports whether the token's end has come.
+func (t Token) Expired(now clock.Instant) bool { return t.Expires.Reached(now) }
+
+// Tokens are all tokens that were not revoked, by id.
+type Tokens map[string]Token
+
+// Fold applies an event at an instant of the server.
+func (ts Tokens) Fold(at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.OperatorTokenAdded:
+		ts[ev.ID] = Token{Name: ev.Name, Role: ev.Role, Hash: ev.Hash, CreatedAt: at, Expires: ev.Expires}
+	case event.OperatorTokenUsed:
+		if t, ok := ts[ev.ID]; ok {
+			t.UsedAt = at
+			ts[ev.ID] = t
+		}
+	case event.OperatorTokenRevoked:
+		delete(ts, ev.ID)
+	}
+}
+
+// Error says why a request about tokens is refused.
+type Error struct {
+	Reason string
+	// Unknown says that there is no such token.
+	Unknown bool
+}
+
+func (e *Error) Error() string { return e.Reason }
+
+// Add decides that a token comes into being. Life is how long it is good.
+func (ts Tokens) Add(ev event.OperatorTokenAdded, life clock.Duration, now clock.Instant) (event.OperatorTokenAdded, error) {
+	if life < MinLife || life > MaxLife {
+		return ev, &Error{Reason: fmt.Sprintf("a token lives from %s to %s, not %s", MinLife, MaxLife, life)}
+	}
+	if _, taken := ts[ev.ID]; taken {
+		return ev, &Error{Reason: "there is a token " + ev.ID + " already"}
+	}
+	ev.Expires = now.Add(life)
+	return ev, nil
+}
+
+// Revoke decides that a token goes. The last admin's goes by force alone: nobody
+// could make another.
+func (ts Tokens) Revoke(id string, force bool, actor string, now clock.Instant) (event.OperatorTokenRevoked, error) {
+	t, ok := ts[id]
+	if !ok {
+		return event.OperatorTokenRevoked{}, &Error{Unknown: true, Reason: fmt.Sprintf("there is no operator token %q; steady operator list shows them", id)}
+	}
+	last := t.Role == Admin && !t.Expired(now) && ts.admins(id, now) == 0
+	if last && !force {
+		return event.OperatorTokenRevoked{}, &Error{Reason: fmt.Sprintf("%s (%s) is the last admin: without it nobody can make or revoke operator tokens. "+
+			"Make another first: steady operator create NAME --role admin; or revoke it with --force, after which only steady server recover-admin helps, on the server's machine", t.Name, id)}
+	}
+	return event.OperatorTokenRevoked{ID: id, Actor: actor, Forced: last}, nil
+}
+
+// admins counts the tokens of admins that are good, one aside.
+func (ts Tokens) admins(but string, now clock.Instant) (n int) {
+	for id, t := range ts { // order-free: it only counts
+		if id != but && t.Role == Admin && !t.Expired(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// Used decides whether the use of a token is recorded.
+func (ts Tokens) Used(id string, now clock.Instant) (event.OperatorTokenUsed, bool) {
+	t, ok := ts[id]
+	return event.OperatorTokenUsed{ID: id}, ok && (t.UsedAt == 0 || now.Sub(t.UsedAt) >= UseInterval)
+}
+
+// AdminEnds returns when the last admin's token that is good ends: zero when one has
+// no end, and not ok when none is good.
+func (ts Tokens) AdminEnds(now clock.Instant) (at clock.Instant, ok bool) {
+	for _, t := range ts { // order-free: the latest
+		switch {
+		case t.Role != Admin || t.Expired(now):
+		case t.Expires == 0:
+			return 0, true
+		default:
+			at, ok = max(at, t.Expires), true
+		}
+	}
+	return at, ok
+}
