@@ -167,6 +167,9 @@ func TestOutsideChangesAreReportedByPolicy(t *testing.T) {
 		before := w.shape()
 		w.until(what+" is not reported", func() (bool, string) {
 			r := w.row(container.KindWorkspace, "web")
+			if what == "stop" {
+				return r.Reason.Code == container.CodeStopped, fmt.Sprint(r.Phase, r.Reason)
+			}
 			return r.Reason.Code == "drift_reported", fmt.Sprint(r.Phase, r.Reason)
 		})
 		w.looked(engine.TriggerOperator)

@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -68,4 +71,42 @@ func TestConvergedMeansThatItRuns(t *testing.T) {
 	if m.Cause != host.ProbeFailing || m.Current != e.made[0].leaf(t, "stable", victim).Target {
 		t.Errorf("cause %s, runs %s", m.Cause, m.Current.Short())
 	}
+}
+
+// TestEnrolledAnewKeepsRunning: a host whose state folder was moved away is enrolled
+// anew while its containers run. They are adopted as they are, and everything that they
+// mount from the state folder is there again: they survive a restart of the engine.
+func TestEnrolledAnewKeepsRunning(t *testing.T) {
+	t.Parallel()
+	d := dockertest.Private(t)
+	d.Busybox(t)
+	e := newEstate(t)
+	o := newOrigin(t, e, nil).start()
+	b := newBox(t, o, victim)
+	b.hosting = hosting.Config{Engine: d.Socket(), Prefix: d.Namespace(t).Prefix}
+	declared := runs("exec sleep 1000", "0s")
+	declared["bundles/web/compose.yaml"] += "    configs: [{source: conf, target: /etc/app.conf}]\nconfigs: {conf: {content: hello}}\n"
+	o.push(e.release("v1", declared))
+	b.start()
+	converged := func() bool { return b.agent.Status().Machine.Phase == host.Converged }
+	until(t, "it converges", converged)
+	running := func() (id string) {
+		list := got(d.Client().ContainerList(t.Context(), client.ContainerListOptions{}))(t)
+		for _, c := range list.Items {
+			id = c.ID
+		}
+		return id
+	}
+	before := running()
+	b.stop()
+	must(t, os.Rename(b.state, b.state+".lost"))
+	b.enrol(o.token(victim))
+	b.start()
+	until(t, "it converges again", converged)
+	if now := running(); now != before {
+		t.Errorf("container %.12s was not adopted: %.12s runs", before, now)
+	}
+	must(t, os.RemoveAll(b.state+".lost"))
+	d.Restart()
+	until(t, "it runs again after the engine restarted", func() bool { return running() == before })
 }

@@ -57,17 +57,31 @@ func (f *Folder) Files(ctx context.Context, name string, list []spec.Content, se
 		return nil, fmt.Errorf("make the folder of configs: %w", err)
 	}
 	for _, c := range list {
-		file := filepath.Join(folder, nameOf(c, secrets))
-		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-			if err := f.write(ctx, file, c); err != nil {
-				return nil, fmt.Errorf("content of %s: %w", c.Target, err)
-			}
-		} else if err != nil {
-			return nil, err
+		file := f.Path(name, c, secrets)
+		lacks, err := f.Lacks(file)
+		if lacks {
+			err = f.write(ctx, file, c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("content of %s: %w", c.Target, err)
 		}
 		out[c.Target] = file
 	}
 	return out, nil
+}
+
+// Path is the file of one content of a workspace, whether or not it is there.
+func (f *Folder) Path(name string, c spec.Content, secrets map[string]string) string {
+	return filepath.Join(f.dir, name, nameOf(c, secrets))
+}
+
+// Lacks reports that a file is not there.
+func (f *Folder) Lacks(file string) (bool, error) {
+	_, err := os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
 }
 
 // nameOf names a file by what it is made from; a secret by its keyed digest.

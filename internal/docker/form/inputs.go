@@ -19,6 +19,9 @@ const (
 	LabelHooks = ownership.Prefix + "hooks"
 )
 
+// FieldContent, with a target, is the field of a content that is put in.
+const FieldContent = "content"
+
 // Inputs is what a form needs beside the declaration: what names mean on the
 // engine at this moment.
 type Inputs struct {

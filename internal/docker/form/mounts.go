@@ -74,7 +74,7 @@ func desiredMounts(f diff.Form, d *core.Deployment, img *defaults, in *Inputs) e
 		if err != nil {
 			return err
 		}
-		f["content/"+path.Clean(c.Target)] = v
+		f[FieldContent+"/"+path.Clean(c.Target)] = v
 	}
 	for target := range img.volumes {
 		if target = path.Clean(target); !taken[target] {
@@ -174,7 +174,7 @@ func observedMounts(f diff.Form, c *container.InspectResponse, contents map[stri
 		f["mount/"+path.Clean(target)] = strings.TrimSpace("tmpfs " + text)
 	}
 	for target, v := range contents {
-		f["content/"+target] = v
+		f[FieldContent+"/"+target] = v
 	}
 }
 

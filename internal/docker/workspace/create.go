@@ -195,6 +195,11 @@ func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
 			h.m.o.Log.Warn("the engine warns of an update", "workspace", h.r.Ref.ID, "warning", w)
 		}
 	}
+	if slices.ContainsFunc(ds, func(x diff.Difference) bool { return strings.HasPrefix(x.Field, fieldFile+"/") }) {
+		if _, err := h.m.files.Files(h.ctx, h.r.Ref.ID, d.Workspace.Contents, in.Secrets); err != nil {
+			return err
+		}
+	}
 	ends, err := form.Endpoints(d, in.Inputs)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -237,6 +238,44 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 	return nil
 }
 
+// fieldFile, with a target, is the file of the host that a content is mounted from.
+const fieldFile = "file"
+
+// misplaced lists contents that are mounted from another file than this agent's own
+// one, and those whose file is not there: the engine could not start the container
+// again. The state folder was moved, restored or made anew. What differs in its
+// content is told as that.
+func (m *Manager) misplaced(r *engine.Resource[Desired], c *container.InspectResponse, in *needs, known []diff.Difference) ([]diff.Difference, error) {
+	from := map[string]string{}
+	if c.HostConfig != nil {
+		for _, x := range c.HostConfig.Mounts {
+			from[path.Clean(x.Target)] = x.Source
+		}
+	}
+	var out []diff.Difference
+	for _, x := range r.Desired.Spec.Workspace.Contents {
+		target := path.Clean(x.Target)
+		if slices.ContainsFunc(known, func(d diff.Difference) bool { return d.Field == form.FieldContent+"/"+target }) {
+			continue
+		}
+		d := diff.Difference{Field: fieldFile + target, Class: diff.Replace, Cause: diff.Declared, Observed: from[target],
+			Desired: m.files.Path(r.Ref.ID, x, in.Secrets), Why: "it is mounted from a folder that is not this agent's: the container is made again from its own"}
+		if d.Observed == d.Desired {
+			lacks, err := m.files.Lacks(d.Desired)
+			if err != nil {
+				return nil, err
+			}
+			if !lacks {
+				continue
+			}
+			d.Class, d.Cause, d.Observed = diff.InPlace, diff.Unknown, "removed from the state folder"
+			d.Why = "the file is written again, so that the container can be started again"
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
 // memo is a comparison that was made.
 type memo struct {
 	container  *container.InspectResponse
@@ -246,8 +285,19 @@ type memo struct {
 	found      []diff.Difference
 }
 
-// differences compares a container with what is desired.
+// differences compares a container, and the files that it mounts, with what is
+// desired.
 func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
+	ds, err := m.compared(ctx, r, c, in)
+	if err != nil {
+		return nil, err
+	}
+	files, err := m.misplaced(r, c, in, ds)
+	return append(ds, files...), err
+}
+
+// compared compares a container with what is desired.
+func (m *Manager) compared(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
 	m.mu.Lock()
 	have := m.memo[c.ID]
 	m.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -427,4 +428,48 @@ func TestContents(t *testing.T) {
 	if got := w.settle(); got.err == nil || !strings.Contains(got.err.Error(), "digest") {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestContentsFollowTheStateFolder: what a container mounts does not hang on where
+// the state folder was when it was made. A file that went with a folder moved away is
+// written again and nothing restarts; a container that mounts from another folder is
+// made again from the agent's own, with the reason. Both survive the loss of the old.
+func TestContentsFollowTheStateFolder(t *testing.T) {
+	w := newWorld(t)
+	w.store.secrets["key"] = "hush"
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Contents = []spec.Content{{Target: "/etc/app.conf", Blob: w.blob("one")}, {Target: "/run/key", Secret: "key"}}
+	})
+	w.converge("create")
+	again := func() {
+		t.Helper()
+		w.ok(w.e.ContainerStop(t.Context(), w.one().ID, 0, ""))
+		w.converge("start")
+		if got := w.run("cat", "/etc/app.conf", "/run/key"); got != "onehush" {
+			t.Errorf("%q", got)
+		}
+	}
+	first := w.one().ID
+	w.ok(os.Rename(w.o.Dir, w.o.Dir+".lost"))
+	got := w.converge("adjust")
+	for _, part := range []string{"/etc/app.conf", "/run/key", "removed from the state folder", "written again"} {
+		if !strings.Contains(got.first.Words, part) {
+			t.Errorf("the reason does not say %q: %s", part, got.first)
+		}
+	}
+	w.quiet()
+	again()
+	if w.one().ID != first {
+		t.Error("it was made again for files alone")
+	}
+	old := w.o.Dir
+	w.o.Dir, w.o.Ledger = t.TempDir(), &book{m: map[string][]byte{}} // as after an enrolment
+	w.anew()
+	got = w.converge("create", "swap", "remove_old")
+	if !strings.Contains(got.first.Words, "file/etc/app.conf: "+old) || !strings.Contains(got.first.Words, "a folder that is not this agent's") {
+		t.Errorf("the reason is %s", got.first)
+	}
+	w.ok(os.RemoveAll(old))
+	w.quiet()
+	again()
 }
