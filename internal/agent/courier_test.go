@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 func (b *box) settled() {
@@ -272,4 +274,36 @@ func TestHintOfANewerTimestamp(t *testing.T) {
 	}
 	must(t, b.agent.Close())
 	b.agent = nil
+}
+
+// TestEventsPutOffAreKept: a server that takes no more events for now gets heartbeats
+// meanwhile, is not asked before the time that it named, and then gets every event.
+func TestEventsPutOffAreKept(t *testing.T) {
+	s := newServer(t)
+	s.interval = 5 * clock.Second
+	var asked, beats atomic.Int64
+	var free atomic.Int64 // Unix milliseconds
+	rest := s.http.Config.Handler
+	s.http.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == wire.RouteHeartbeat && asked.Load() > 0:
+			beats.Add(1)
+		case r.URL.Path == wire.RouteEvents && asked.Add(1) == 1:
+			free.Store(time.Now().Add(900 * time.Millisecond).UnixMilli())
+			w.Header().Set("Retry-After", "1")
+			problem(w, http.StatusTooManyRequests, "later")
+			return
+		case r.URL.Path == wire.RouteEvents && time.Now().UnixMilli() < free.Load():
+			t.Error("asked before the time that the server named")
+		}
+		rest.ServeHTTP(w, r)
+	})
+	b := newBox(t, s, "web-1").start()
+	b.settled()
+	if asked.Load() < 2 || beats.Load() == 0 {
+		t.Errorf("asked %d times, %d heartbeats meanwhile", asked.Load(), beats.Load())
+	}
+	if n := len(reported[event.HostStepped](s)); n == 0 {
+		t.Error("no event came")
+	}
 }

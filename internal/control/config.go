@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -62,6 +63,9 @@ type Config struct {
 	// ReplayWait is how long after the start a host that knows a longer log than the server may
 	// keep it from granting; the default is 10 min.
 	ReplayWait clock.Duration
+	// HostLog is what one host may add to the log, in bytes; the default is a burst of
+	// 16 MiB, and then 4 KiB a second. An event counts its body and EventWeight.
+	HostLog rate.Limit
 	// SnapshotEvery is the number of entries between snapshots; the default is
 	// 50 000.
 	SnapshotEvery uint64
@@ -111,6 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxTickGap = cmp.Or(c.MaxTickGap, 500*clock.Millisecond)
 	c.ReconcileInterval = cmp.Or(c.ReconcileInterval, 30*clock.Second)
 	c.OfflineAfter = cmp.Or(c.OfflineAfter, 3*c.Heartbeat)
+	c.HostLog = cmp.Or(c.HostLog, rate.Limit{Burst: 16 << 20, Tokens: 4 << 10, Per: clock.Second})
 	c.ReplayWait = cmp.Or(c.ReplayWait, 10*clock.Minute)
 	if c.SnapshotEvery == 0 {
 		c.SnapshotEvery = 50_000

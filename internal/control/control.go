@@ -37,6 +37,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/core/safemode"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -59,7 +60,10 @@ type Control struct {
 	streams   *streams.Broker
 	signed    atomic.Pointer[signed] // operators' words, for hosts
 	sources   *sources.Watch
-	hooks     limiter // requests to look at the sources now
+	hooks     struct { // requests to look at the sources now
+		sync.Mutex
+		rate.Bucket
+	}
 
 	words, urgent, normal chan *input
 	queries               chan *query

@@ -45,8 +45,15 @@ func (c *Control) BootstrapReport(ctx context.Context, m wire.BootstrapReport) e
 
 // Renew issues a certificate for a new key.
 func (c *Control) Renew(ctx context.Context, p *Peer, csr []byte) (wire.Certificate, error) {
+	if err := c.takeLog(p, renewalWeight); err != nil {
+		return wire.Certificate{}, err
+	}
 	return c.registrar.Renew(ctx, enrolment.Holder{Name: p.Name, Serial: p.serial, Key: p.cert.PublicKey, Host: p.host, InUse: p.check}, csr)
 }
+
+// renewalWeight is what a renewal takes of a host's share of the log: more than its
+// record, for the server signs.
+const renewalWeight = 16 << 10
 
 // RevokeHost ends the certificates that a host has now: its open requests and
 // streams end at once, and the next one is refused. A new token enrols it again.

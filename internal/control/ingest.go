@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/control/intake"
@@ -69,6 +70,47 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *intake.Batch, v *hosts
 	case len(entries) == 0:
 		return ack, nil
 	}
+	bytes := weigh(entries)
+	if err := c.takeLog(p, bytes); err != nil {
+		return ack, err
+	}
+	if err := c.commitEvents(ctx, p, b, v, entries); err != nil {
+		p.host.ReturnLog(c.cfg.HostLog, bytes)
+		return ack, err
+	}
+	c.metrics.events.Add(float64(len(entries)))
+	ack.Acked = b.Head.Seq
+	return ack, nil
+}
+
+// EventWeight is what the record of an event takes beside its body, in bytes, about.
+const EventWeight = 512
+
+func weigh(entries []event.Entry) int64 {
+	n := int64(0)
+	for i := range entries {
+		n += EventWeight + int64(len(entries[i].Body))
+	}
+	return n
+}
+
+// takeLog takes bytes of what a host may add to the log, or refuses.
+func (c *Control) takeLog(p *Peer, bytes int64) error {
+	wait, news := p.host.TakeLog(c.cfg.HostLog, bytes, c.now())
+	if wait == 0 {
+		return nil
+	}
+	c.metrics.limited.Inc()
+	if news {
+		c.cfg.Log.Warn("a host reports more than its share of the log; the rest is taken later, and nobody else waits for it",
+			"host", p.Name, "bytesPerSecond", c.cfg.HostLog.Tokens)
+	}
+	return &refusal.Error{Kind: refusal.ErrTooMuch, After: wait,
+		Words: fmt.Sprintf("host %s has used its share of the log; send this again in %s", p.Name, wait)}
+}
+
+// commitEvents has the reducer fold and append the new entries of a batch.
+func (c *Control) commitEvents(ctx context.Context, p *Peer, b *intake.Batch, v *hosts.View, entries []event.Entry) error {
 	ev := event.HostHead{Incarnation: v.Incarnation, Seq: b.Head.Seq, Hash: b.Head.Hash, Signature: b.Head.Signature}
 	in := &input{weight: len(entries), done: make(chan error, 1)}
 	in.apply = func(t *turn) error {
@@ -80,12 +122,7 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *intake.Batch, v *hosts
 		c.outranked = c.outranked || declinesTerm(entries)
 		return t.add(plan.Ingest(t.s, p.Name, entries, ev, t.now))
 	}
-	if err := c.wait(ctx, c.normal, in); err != nil {
-		return ack, err
-	}
-	c.metrics.events.Add(float64(len(entries)))
-	ack.Acked = b.Head.Seq
-	return ack, nil
+	return c.wait(ctx, c.normal, in)
 }
 
 // declinesTerm reports whether a host declined a grant for its term.
@@ -104,27 +141,34 @@ func declinesTerm(entries []event.Entry) bool {
 
 // forked records that a host's identity tells two histories.
 func (c *Control) forked(ctx context.Context, p *Peer, b *intake.Batch, ack wire.EventAck) (wire.EventAck, error) {
-	c.cfg.Log.Warn("two histories of one host: its state was copied or set back", "host", p.Name, "seq", b.Head.Seq)
+	if end, first := p.host.Fork(); first {
+		defer end()
+		c.cfg.Log.Warn("two histories of one host: its state was copied or set back", "host", p.Name, "seq", b.Head.Seq)
+		if err := c.recordFork(ctx, p, b); err != nil {
+			return ack, err
+		}
+	}
+	r := &refusal.Error{Kind: refusal.ErrConflict, Words: "host " + p.Name + " tells another history than it told before: two agents share its identity, or its state was set back; enrol it again"}
+	ack.Reason = r.Words
+	return ack, r
+}
+
+// recordFork keeps the second history and logs where it is.
+func (c *Control) recordFork(ctx context.Context, p *Peer, b *intake.Batch) error {
 	raw, err := json.Marshal(b)
 	if err != nil {
-		return ack, err
+		return err
 	}
 	record, err := c.cfg.Store.PutBlob(ctx, raw)
 	if err != nil {
-		return ack, errors.Join(refusal.ErrUnavailable, err)
+		return errors.Join(refusal.ErrUnavailable, err)
 	}
-	err = c.submit(ctx, c.normal, func(t *turn) error {
+	return c.submit(ctx, c.normal, func(t *turn) error {
 		if h := t.s.Hosts[p.Name]; h == nil || h.Forked {
 			return nil
 		}
 		return t.add(plan.Record(t.s, p.Name, t.now, event.HostForked{Incarnation: b.Incarnation, Seq: b.Head.Seq, Record: record}))
 	})
-	if err != nil {
-		return ack, err
-	}
-	r := &refusal.Error{Kind: refusal.ErrConflict, Words: "host " + p.Name + " tells another history than it told before: two agents share its identity, or its state was set back; enrol it again"}
-	ack.Reason = r.Words
-	return ack, r
 }
 
 // Claim commits a host's claim of a grant.

@@ -4,9 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // metrics are the runtime's collectors. None of them is read to decide.
 type metrics struct {
-	entries, events, turns, spoiled, certificates prometheus.Counter
-	ticks, appends                                prometheus.Histogram
-	decisions                                     *prometheus.CounterVec
+	entries, events, limited, turns, spoiled, certificates prometheus.Counter
+	ticks, appends                                         prometheus.Histogram
+	decisions                                              *prometheus.CounterVec
 }
 
 func newMetrics(c *Control) *metrics {
@@ -20,6 +20,7 @@ func newMetrics(c *Control) *metrics {
 	m := &metrics{
 		entries:      counter("log_entries_total", "Entries appended to the log."),
 		events:       counter("host_events_total", "Events of hosts taken in."),
+		limited:      counter("host_events_limited_total", "Requests of hosts put off, since the host had used its share of the log."),
 		turns:        counter("reducer_turns_total", "Rounds of the reducer that were committed."),
 		spoiled:      counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
 		certificates: counter("certificates_total", "Host certificates issued."),
@@ -32,7 +33,7 @@ func newMetrics(c *Control) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions, newMeasurements(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions, newMeasurements(c), c.sources,
 		queue("words", func() int { return len(c.words) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),

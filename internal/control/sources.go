@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/sources"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -123,14 +124,15 @@ func (c *Control) Sources(ctx context.Context) ([]SourceState, error) {
 // MaxHook bounds the body of a request to look at the sources, in bytes.
 const MaxHook = 1 << 20
 
-// hooks are taken at this rate, with bursts; more are refused.
-const (
-	hookEvery = time.Second
-	hookBurst = 30
-)
+// hookRate is how many requests to look at the sources are taken; more are refused.
+var hookRate = rate.Limit{Burst: 30, Tokens: 1, Per: clock.Second}
 
 // AllowHook reports whether another request to look at the sources is taken now.
-func (c *Control) AllowHook() bool { return c.hooks.allow(time.Now(), hookEvery, hookBurst) }
+func (c *Control) AllowHook() bool {
+	c.hooks.Lock()
+	defer c.hooks.Unlock()
+	return c.hooks.Take(hookRate, 1, c.now()) == 0
+}
 
 // Hook looks at the sources soon, if signature is "sha256=" and the HMAC-SHA256 of
 // the body under the shared secret, in hexadecimal. Nothing in the body is read.
@@ -148,23 +150,4 @@ func (c *Control) Hook(body []byte, signature string) error {
 	}
 	c.sources.Nudge()
 	return nil
-}
-
-// limiter lets a burst through, and then one per interval.
-type limiter struct {
-	mu   sync.Mutex
-	full time.Time // when the burst is whole again
-}
-
-func (l *limiter) allow(now time.Time, every time.Duration, burst int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.full.Before(now) {
-		l.full = now
-	}
-	if l.full.Sub(now) > every*time.Duration(burst-1) {
-		return false
-	}
-	l.full = l.full.Add(every)
-	return true
 }

@@ -28,6 +28,7 @@ import (
 type StatusError struct {
 	Status int
 	Detail string
+	After  time.Duration // when the server wants to be asked again, or zero
 }
 
 func (e *StatusError) Error() string {
@@ -42,6 +43,19 @@ func StatusOf(err error) int {
 	}
 	return 0
 }
+
+// PutOff reports whether err is that the host is above its rate, and after how long to
+// come again, at most MaxPutOff: what this host has to say is never put off for good.
+func PutOff(err error) (time.Duration, bool) {
+	var e *StatusError
+	if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests {
+		return 0, false
+	}
+	return min(max(e.After, time.Second), MaxPutOff), true
+}
+
+// MaxPutOff bounds how long a server can put a host off at a time.
+const MaxPutOff = 10 * time.Minute
 
 // Options of New.
 type Options struct {
@@ -327,6 +341,9 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 		b = nil
 	}
 	e := &StatusError{Status: res.StatusCode, Detail: string(b)}
+	if s, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31); err == nil {
+		e.After = time.Duration(s) * time.Second
+	}
 	var p wire.Problem
 	if wire.Decode(b, &p) == nil && p.Title+p.Detail != "" {
 		e.Detail = strings.TrimSpace(p.Title + ": " + p.Detail)

@@ -68,6 +68,7 @@ type Courier struct {
 	interval time.Duration // of heartbeats
 	beatAt   time.Time
 	retryAt  time.Time // not before, after the server did not answer
+	sendAt   time.Time // no events before, after the server put them off
 	renewAt  time.Time // not before, after a failure
 	pruneAt  time.Time
 	failing  client.Backoff
@@ -117,7 +118,7 @@ func (c *Courier) round(ctx context.Context) (time.Duration, error) {
 	if err := c.Agent.Healthy(); err != nil {
 		return 0, err
 	}
-	err := c.Send(ctx)
+	err := c.send(ctx)
 	if err == nil && !time.Now().Before(c.beatAt) {
 		err = c.heartbeat(ctx)
 	}
@@ -143,7 +144,27 @@ func (c *Courier) round(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	renew := max(c.Agent.RenewIn(), time.Until(c.renewAt))
-	return max(0, min(time.Until(c.beatAt), renew)), nil
+	wait := min(time.Until(c.beatAt), renew)
+	if !c.sendAt.IsZero() {
+		wait = min(wait, time.Until(c.sendAt))
+	}
+	return max(0, wait), nil
+}
+
+// send is Send, but for the time in which the server takes no more events of this
+// host: they stay in the outbox, and heartbeats go on.
+func (c *Courier) send(ctx context.Context) error {
+	if time.Now().Before(c.sendAt) {
+		return nil
+	}
+	c.sendAt = time.Time{}
+	err := c.Send(ctx)
+	if wait, off := client.PutOff(err); off {
+		c.Log.Warn("the server takes no more events of this host for now; they are kept, and sent later", "after", wait, "error", err)
+		c.sendAt = time.Now().Add(wait)
+		return nil
+	}
+	return err
 }
 
 // fatalError separates what must end the process from what the network did.
@@ -258,7 +279,7 @@ func (c *Courier) replay(ctx context.Context, held uint64) error {
 	if err := c.Outbox.Ack(ctx, max(held, max(oldest, 1)-1)); err != nil {
 		return Fatal(err)
 	}
-	return c.Send(ctx)
+	return c.send(ctx)
 }
 
 // renew renews the certificate when it is time.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/control/refusal"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -178,7 +179,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := statusOf(err)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "1")
+		after := clock.Second
+		if r := (*refusal.Error)(nil); errors.As(err, &r) {
+			after = max(after, r.After+clock.Second-1)
+		}
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(after/clock.Second), 10))
 	}
 	if status >= http.StatusInternalServerError {
 		h.log.Warn("a request of an agent failed", "route", r.Pattern, "status", status, "err", err)
@@ -207,6 +212,8 @@ func statusOf(err error) int {
 		return http.StatusConflict
 	case errors.Is(err, refusal.ErrNotFound):
 		return http.StatusNotFound
+	case errors.Is(err, refusal.ErrTooMuch):
+		return http.StatusTooManyRequests
 	case errors.Is(err, refusal.ErrUnavailable):
 		return http.StatusServiceUnavailable
 	}

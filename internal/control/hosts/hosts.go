@@ -14,6 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -128,6 +129,9 @@ type Host struct {
 	givenTimes int
 	givenAt    clock.Instant
 	processes  processes
+	share      rate.Bucket   // of the log
+	limitedAt  clock.Instant // when share was used up last
+	forking    bool          // a second history is being recorded
 }
 
 // View is the host as last published.
@@ -204,6 +208,41 @@ const (
 	againBase = 4 * clock.Second
 	againCap  = 15 * clock.Second
 )
+
+// TakeLog takes bytes of the host's share of the log, or returns how long to wait for
+// them. News is true once an hour while the share is used up.
+func (h *Host) TakeLog(l rate.Limit, bytes int64, now clock.Instant) (wait clock.Duration, news bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wait = h.share.Take(l, bytes, now)
+	if news = wait > 0 && (h.limitedAt == 0 || now.Sub(h.limitedAt) >= clock.Hour); news {
+		h.limitedAt = now
+	}
+	return wait, news
+}
+
+// ReturnLog gives bytes back that were not logged.
+func (h *Host) ReturnLog(l rate.Limit, bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.share.Return(l, bytes)
+}
+
+// Fork reports whether the caller is the one to record that the host tells two
+// histories; it calls end when it did or could not.
+func (h *Host) Fork() (end func(), ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.forking || h.View().Forked {
+		return nil, false
+	}
+	h.forking = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.forking = false
+	}, true
+}
 
 // Hand returns how long to wait before a grant is handed out, zero for now, and
 // then notes that it was.

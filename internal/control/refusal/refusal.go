@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 // Kinds of refusals; errors wrap one of these with words for people.
 var (
 	// ErrUnavailable: nothing was done; try again later.
 	ErrUnavailable = errors.New("the server cannot commit anything now; try again later")
+	// ErrTooMuch: the caller is above its rate; try again after Error.After.
+	ErrTooMuch = errors.New("too much at a time; try again later")
 	// ErrForbidden: this caller may not, whatever it sends.
 	ErrForbidden = errors.New("forbidden")
 	// ErrInvalid: the request itself is wrong.
@@ -27,6 +31,7 @@ var (
 type Error struct {
 	Kind  error
 	Words string
+	After clock.Duration // when to try again, if known
 }
 
 func (e *Error) Error() string { return e.Words }
