@@ -33,6 +33,7 @@ metadata: {name: acme}
 hosts: {web-1: {channel: stable, bundle: web}, web-2: {channel: stable, tags: [eu], bundle: web}}
 channels: {stable: {rolloutPolicy: all, freshnessWindow: 24h}}
 rolloutPolicies: {all: {waves: [{name: all, selector: {all: true}}]}}
+allowMovingTags: true # a control asks for digests here
 bundles: {web: {path: web}}
 `
 
