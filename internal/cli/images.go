@@ -54,6 +54,7 @@ in .docker of the home folder. --layout reads digests from a folder in the OCI
 image layout, as skopeo copy writes it, before a registry is asked; its images
 are those with a full name, such as registry.example/team/app:1.`,
 		Example: "  steady image lock\n  steady image lock --update\n  steady image lock nginx:1.27 --dir fleet\n  steady image lock --layout images",
+		Args:    exit.Args(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.images = args
 			changes, err := a.lock(cmd.Context(), dir, o)
@@ -116,22 +117,25 @@ func (o *lockOptions) again(used []string) (func(key string) bool, error) {
 
 // digests finds what references mean, in layouts first.
 func (a *app) digests(ctx context.Context, keys, layouts []string) (map[string]string, error) {
-	found := map[string]string{}
+	here, found := imageref.Lock{}, map[string]string{}
 	for _, dir := range layouts {
 		l, err := registry.Layout(dir)
 		if err != nil {
 			return nil, exit.Bad(err)
 		}
-		maps.Copy(found, l)
+		maps.Copy(here, l)
 	}
 	client := registry.Client{Credentials: credentials.Open(dockerConfig()).For}
 	var mu sync.Mutex
 	var errs []error
 	var g errgroup.Group
 	g.SetLimit(askedAtOnce)
-	for _, key := range slices.DeleteFunc(keys, func(key string) bool { return found[key] != "" }) {
-		g.Go(func() error {
-			d, err := client.Digest(ctx, key)
+	for _, key := range keys {
+		g.Go(func() (err error) {
+			d, known := here[key]
+			if !known {
+				d, err = client.Digest(ctx, key)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if found[key] = d; err != nil {
