@@ -119,8 +119,8 @@ func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 		p.Policy = container.PullNever
 	case types.PullPolicyBuild:
 		l.addf(policy, "pull_policy is build and the service has no build: expected build, or another policy")
-	default:
-		l.addf(policy, "pull_policy is %q: images are not asked for by age: expected always, missing or never", s.PullPolicy)
+	default: // by age, as the library has checked
+		l.warnf(policy, "pull_policy %s is taken as missing: a release names the image, and the next release a newer one", s.PullPolicy)
 	}
 	ref := l.pin(append(at, "image"), s.Image)
 	key := fmt.Sprintf("ref %s %s %s", ref, p.Policy, p.Platform)
