@@ -263,7 +263,7 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		h.ended, h.shut, h.slotUntil = true, true, ev.SlotUntil
 	case event.HostForked:
 		l.host(e.Host).ended = true
-	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused,
+	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared, event.EnrolRefused,
 		event.HostHead, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.
