@@ -42,15 +42,20 @@ func (s *State) ExpiryFacts() []expiry.Fact {
 			out = append(out, expiry.Fact{Kind: expiry.Freeze, Name: name, Ends: h.Freeze.Until})
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(s.Operators)) {
+		if t := s.Operators[id]; t.Expires != 0 {
+			out = append(out, expiry.Fact{Kind: expiry.OperatorToken, Name: t.Name + " (" + id + ")", Since: t.CreatedAt, Ends: t.Expires})
+		}
+	}
 	return append(out, expiry.Fact{Kind: expiry.Overrides, Used: int64(len(s.Overrides.Newest)), Limit: override.Max})
 }
 
 // ChangesExpiry reports whether an event changes what ExpiryFacts lists of
-// timestamps, certificates and freezes: whoever folds these alone gets the same.
+// timestamps, certificates, tokens and freezes: whoever folds these alone gets the same.
 func ChangesExpiry(ev event.Event) bool {
 	switch ev.(type) {
 	case event.RootTrusted, event.ReleaseAccepted, event.TimestampAccepted, event.HostEnrolled, event.CertificateRenewed, event.HostRevoked,
-		event.HostDecommissioned, event.HostForked, event.HostFrozen, event.HostUnfrozen:
+		event.HostDecommissioned, event.HostForked, event.HostFrozen, event.HostUnfrozen, event.OperatorTokenAdded, event.OperatorTokenRevoked:
 		return true
 	}
 	return false

@@ -106,7 +106,9 @@ func TestExpiryFacts(t *testing.T) {
 		{"web-1", event.CertificateRenewed{Serial: "3", Presented: "1", NotAfter: at.Add(12 * clock.Day)}},
 		{"web-1", event.HostFrozen{Until: at.Add(clock.Hour), Reason: "r", Actor: "a"}},
 		{"web-2", event.HostDecommissioned{Reason: "sold", Actor: "a"}},
-		{"", event.OperatorTokenRevoked{ID: "none"}},
+		{"", event.OperatorTokenAdded{ID: "1", Name: "ci", Role: "releaser", Expires: at.Add(clock.Day)}},
+		{"", event.OperatorTokenAdded{ID: "2", Name: "old", Role: "viewer", Expires: at.Add(clock.Day)}},
+		{"", event.OperatorTokenRevoked{ID: "2"}},
 	}
 	all, some := plan.New(nil), plan.New(nil)
 	for _, e := range events {
@@ -128,6 +130,7 @@ func TestExpiryFacts(t *testing.T) {
 		{Kind: expiry.Timestamp, Name: "stable", Since: at, Ends: at.Add(clock.Day)},
 		{Kind: expiry.HostCertificate, Name: "web-1", Since: at, Ends: at.Add(12 * clock.Day)},
 		{Kind: expiry.Freeze, Name: "web-1", Ends: at.Add(clock.Hour)},
+		{Kind: expiry.OperatorToken, Name: "ci (1)", Since: at, Ends: at.Add(clock.Day)},
 		{Kind: expiry.Overrides, Limit: 1024},
 	})
 	for i, s := range []*plan.State{all, some} {
