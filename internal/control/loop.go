@@ -110,9 +110,7 @@ func (c *Control) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		t := &turn{c: c, s: c.state, now: c.now()}
-		c.busySince.Store(0)
 		goesOn := c.gather(ctx, t, timer)
-		c.busySince.Store(time.Now().UnixNano())
 		if err := c.cfg.Store.Err(); err != nil {
 			return c.spoil(t, err)
 		}
@@ -188,9 +186,6 @@ func (c *Control) turn(t *turn) error {
 		spoiled = c.apply(t)
 	}
 	if spoiled == nil {
-		spoiled = c.noteExpiries(t)
-	}
-	if spoiled == nil {
 		spoiled = c.tick(t)
 	}
 	if spoiled == nil && len(t.entries) > 0 {
@@ -255,12 +250,15 @@ func (c *Control) tick(t *turn) error {
 		t.decide(p)
 		return err
 	}
+	if err := c.judgeHealth(t); err != nil {
+		return err
+	}
 	p, err := plan.Next(t.s, t.now)
 	if err != nil {
 		return err
 	}
 	cost := time.Since(start)
-	c.dirty, c.planNext = false, p.Next
+	c.dirty, c.planNext = false, clock.Earliest(p.Next, c.health.Due())
 	c.tickAfter = start.Add(min(10*cost, c.cfg.MaxTickGap.Std()))
 	c.reconcileAt = t.now.Add(c.cfg.ReconcileInterval)
 	c.metrics.ticks.Observe(cost.Seconds())
@@ -291,7 +289,7 @@ func (c *Control) tickDue(now clock.Instant, at time.Time) bool {
 // untilWork is how long the reducer may sleep without an input.
 func (c *Control) untilWork() time.Duration {
 	now := c.now()
-	next := clock.Earliest(clock.Earliest(c.planNext, c.reconcileAt), c.expiryAt)
+	next := clock.Earliest(c.planNext, c.reconcileAt)
 	if at, ok := c.watch.Next(); ok {
 		next = clock.Earliest(next, at)
 	}

@@ -107,7 +107,7 @@ func effect(d engine.Decision) Preview {
 		p.Does, p.Why = DoesNothing, d.Reason().Words
 	case d.Name() == "do":
 		p.Does = does(d.Action())
-	case d.Name() == "wait" && d.Reason().Code == container.CodeStarting:
+	case d.Name() == "wait" && (d.Reason().Code == container.CodeStarting || d.Reason().Code == container.CodeRunsToEnd):
 		p.Does = DoesNothing // it was done already
 	default:
 		p.Does = DoesBlocked

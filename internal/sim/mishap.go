@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
 // Chance is a set of kinds of faults that are not planned: each comes up with a
@@ -114,6 +117,7 @@ func (p *planning) all() {
 		p.add(p.some(0.2), func() { w.restore(share, down) }, "the server is restored from a backup of %.0f%% of its log", share*100)
 	}
 	p.boasts()
+	p.degrades()
 	p.drifts()
 	p.ends()
 	p.rotations()
@@ -141,6 +145,45 @@ func (p *planning) host(a *agent) {
 	if r.IntN(6) == 0 {
 		jump := p.between(-2*clock.Day, 2*clock.Day)
 		p.add(p.some(0), func() { a.wall += jump }, "the wall clock of %s jumps by %s", a.name, jump)
+	}
+}
+
+// degrades has hosts of some schedules fall over after they converged, and recover
+// before the faults end. The draw is its own, so that other schedules stay as they are.
+func (p *planning) degrades() {
+	w, r := p.w, rand.New(rand.NewPCG(p.w.cfg.Seed, 0xde64ade))
+	if r.IntN(3) != 0 {
+		return
+	}
+	for range 1 + r.IntN(4) {
+		a, bundle := w.agents[r.IntN(len(w.agents))], r.IntN(4) > 0
+		at := epoch.Add(clock.Duration(r.Int64N(int64(w.cfg.Faulty))))
+		down := clock.Duration(r.Int64N(int64(20 * clock.Minute)))
+		p.add(at, func() { w.degrade(a, bundle, min(down, w.calm.Sub(w.now))) }, "%s is degraded for %s", a.name, down)
+		p.add(epoch.Add(w.cfg.Faulty), func() { w.recover(a) }, "%s recovers at last", a.name) // a backup may have lost that it did
+	}
+}
+
+// degrade has the server decide that a host does not run what it should, and after a
+// while that it does again. A server that is down at that time decides it later.
+func (w *World) degrade(a *agent, bundle bool, down clock.Duration) {
+	s := w.server
+	h := s.state.Hosts[a.name]
+	if s.down || h == nil || h.Incarnation == 0 || h.Machine.Phase != host.Converged || h.Degraded != nil {
+		return
+	}
+	ev := event.HostDegraded{Resources: []event.DegradedResource{{Resource: "workspace/api", State: "Error"}}, Bundle: bundle}
+	if s.commit(plan.Record(s.state, a.name, s.now(), ev)) {
+		w.after(max(down, 1), func() { w.recover(a) })
+	}
+}
+
+func (w *World) recover(a *agent) {
+	s := w.server
+	if h := s.state.Hosts[a.name]; s.down || s.waits() {
+		w.after(10*clock.Second, func() { w.recover(a) })
+	} else if h != nil && h.Degraded != nil && !s.commit(plan.Record(s.state, a.name, s.now(), event.HostRecovered{})) {
+		w.after(10*clock.Second, func() { w.recover(a) })
 	}
 }
 

@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -89,8 +87,13 @@ func (a verbs) showNewest(dir string, v trust.Verifier) error {
 
 // lasts says until when a root is good.
 func (a verbs) lasts(expires clock.Instant) string {
-	item := expiry.Items([]expiry.Fact{{Kind: expiry.Root, Ends: expires}}, a.Wall())[0]
-	return cmp.Or(item.Warning(), "good until "+expires.String())
+	switch left := expires.Sub(a.Wall()); {
+	case left <= 0:
+		return "EXPIRED " + expires.String() + ": nothing new is accepted; run steady keys rotate"
+	case left < 30*clock.Day:
+		return "good until " + expires.String() + ", which is SOON: run steady keys rotate"
+	}
+	return "good until " + expires.String()
 }
 
 func viewRoot(r trust.Root, here map[string]string) rootView {

@@ -21,10 +21,30 @@ func managedWords(ev event.Event) (string, bool) {
 			return fmt.Sprintf("disabled by %s: %s", v.Actor, v.Reason), true
 		}
 		return fmt.Sprintf("tuned by %s: %s", v.Actor, v.Reason), true
+	case event.HostDegraded:
+		return degradedWords(v), true
+	case event.HostRecovered:
+		return "recovered: everything runs as it should", true
+	case event.HostRetried:
+		return fmt.Sprintf("retry of %s asked for by %s: %s", orThe(v.Resource, "everything that failed"), v.Actor, v.Reason), true
 	case event.StreamOpened:
 		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " ")), true
 	case event.ResourceReported:
 		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Message)), true
 	}
 	return "", false
+}
+
+func degradedWords(v event.HostDegraded) string {
+	var parts []string
+	for _, r := range v.Resources {
+		parts = append(parts, fmt.Sprintf("%s is %s", r.Resource, joined(r.State, r.Message)))
+	}
+	if v.More > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", v.More))
+	}
+	for _, p := range v.Probes {
+		parts = append(parts, "probe "+joined(p.Probe+" fails", p.Message))
+	}
+	return "degraded: " + strings.Join(parts, "; ")
 }

@@ -235,6 +235,9 @@ func checkCounts(f *finding, r *rollout.Rollout) {
 		if given || m.Mark.Claimed {
 			c.Tried++
 		}
+		if m.Unfit && m.Status == rollout.Converged {
+			c.Unfit++
+		}
 		if m.Proven {
 			c.Proven++
 		}

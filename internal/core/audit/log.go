@@ -55,6 +55,7 @@ type hostFacts struct {
 	completed, soakFrom clock.Instant
 	probes              map[string]look // of those seen since activation
 	frozen              clock.Instant   // until when; zero is not
+	unfit               bool            // its bundle does not run as it should
 }
 
 // look is the last look of a probe: which controls did not pass, if it read evidence.
@@ -263,11 +264,16 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		h.ended, h.shut, h.slotUntil = true, true, ev.SlotUntil
 	case event.HostForked:
 		l.host(e.Host).ended = true
-	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared, event.EnrolRefused,
+	case event.HostDegraded:
+		l.must(len(ev.Resources)+len(ev.Probes) > 0, "S28", "host %s is degraded for nothing", e.Host)
+		l.host(e.Host).unfit = ev.Bundle
+	case event.HostRecovered:
+		l.host(e.Host).unfit = false
+	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused,
 		event.HostHead, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.
-	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.StreamOpened:
+	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.HostRetried, event.StreamOpened:
 		l.managed(e, ev)
 	default:
 		return false
@@ -286,6 +292,8 @@ func (l *Log) managed(e event.Entry, ev event.Event) {
 	case event.ManagedAsked:
 		actor = ev.Actor
 	case event.HostTuned:
+		actor = ev.Actor
+	case event.HostRetried:
 		actor = ev.Actor
 	case event.StreamOpened:
 		actor = ev.Actor

@@ -87,7 +87,9 @@ func (l *Log) tally(r *rolloutFacts, wave int) (n tally) {
 		switch {
 		case h.freed && r.claimed[h.name]: // it took part, and nothing more comes of it
 		case l.converged(r, h):
-			n.evidence++
+			if !h.unfit {
+				n.evidence++
+			}
 		case h.current == leaf.Target && !h.rolling() && h.manifest != r.manifest.Digest:
 			n.atTarget++
 		case !h.reachable() && !r.claimed[h.name]:

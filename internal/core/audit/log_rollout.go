@@ -124,7 +124,9 @@ func (l *Log) terminal(r *rolloutFacts) {
 		}
 		switch {
 		case l.converged(r, h):
-			evidence++
+			if !h.unfit {
+				evidence++
+			}
 		case h.current == leaf.Target:
 			atTarget++
 		}

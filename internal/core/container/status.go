@@ -11,6 +11,17 @@ import (
 // its end. A dependency on Started is met by it.
 const CodeStarting engine.Code = "starting"
 
+// CodeRunsToEnd is the reason of a workspace that runs to its end and is not there
+// yet. A dependency on Started is met by it too.
+const CodeRunsToEnd engine.Code = "runs_to_its_end"
+
+// Reasons of a workspace whose container cannot work as it is.
+const (
+	CodeStartFailed engine.Code = "start_failed"
+	CodeUnhealthy   engine.Code = "unhealthy"
+	CodeRestarting  engine.Code = "restarts_again_and_again"
+)
+
 // CodeStopped is the reason of a workspace that is as desired and does not run:
 // declared as stopped, parked, or at its end.
 const CodeStopped engine.Code = "stopped"
@@ -129,8 +140,11 @@ func (s Stage) workspace() State {
 		}
 		return Deploying
 	case engine.Waiting:
-		if s.Code == CodeStarting {
+		switch s.Code {
+		case CodeStarting, CodeRunsToEnd:
 			return Starting
+		case CodeStartFailed, CodeUnhealthy, CodeRestarting:
+			return ErrorState
 		}
 	}
 	return DeploymentPending

@@ -340,7 +340,7 @@ func (p *planner) met(on *item, n container.Need) bool {
 	case c.Phase == engine.Failed:
 		return !n.Required
 	case n.Condition == container.Started:
-		return c.Reason.Code == container.CodeStarting
+		return c.Reason.Code == container.CodeStarting || c.Reason.Code == container.CodeRunsToEnd
 	}
 	return false
 }

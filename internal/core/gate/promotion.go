@@ -12,7 +12,8 @@ type Evidence struct {
 	Wave      string
 	Hosts     int // members of the wave
 	AtTarget  int // had nothing to change
-	Converged int
+	Converged int // and run what they should
+	Degraded  int // converged, and do not run it any more
 	InFlight  int // offered, claimed, or failed and still on the way back
 	Ready     int // waiting and online
 	Offline   int // waiting and never claimed: skipped
@@ -77,9 +78,13 @@ func ready(e Evidence) *Block {
 
 func unproven(e Evidence) *Block {
 	if e.Converged < e.Needed() {
+		degraded := ""
+		if e.Degraded > 0 {
+			degraded = "; " + strconv.Itoa(e.Degraded) + " converged and are degraded since: steady host list --degraded"
+		}
 		return hold(Promotion, Unproven).
 			says("wave "+e.Wave+" has "+strconv.Itoa(e.Converged)+" converged hosts of the "+strconv.Itoa(e.Needed())+" it needs; "+
-				strconv.Itoa(e.Offline)+" are offline").
+				strconv.Itoa(e.Offline)+" are offline"+degraded).
 			until("more hosts of the wave to come online and converge", e.Settles).
 			by("whoever runs those hosts, or an operator: steady rollout promote or cancel " + e.Rollout)
 	}

@@ -16,6 +16,9 @@ import (
 // State is the fold over the log, by host name.
 type State struct {
 	Hosts map[string]*Host `json:"hosts"`
+
+	touched map[string]struct{}      // hosts to look at
+	due     map[string]clock.Instant // when time alone may change one
 }
 
 // New returns the state before the first event.
@@ -26,10 +29,14 @@ func Restore(s *State) *State {
 	if s == nil || s.Hosts == nil {
 		return New()
 	}
-	for _, h := range s.Hosts { // order-free: an empty map was left out
+	for name, h := range s.Hosts { // order-free: each for itself
 		if h.Resources == nil {
 			h.Resources = map[string]Resource{}
 		}
+		if h.Unready == nil {
+			h.Unready = map[string]Unready{}
+		}
+		s.touch(name)
 	}
 	return s
 }
@@ -37,6 +44,10 @@ func Restore(s *State) *State {
 // Host is what one host has reported.
 type Host struct {
 	Resources map[string]Resource `json:"resources,omitempty"` // by kind/name
+	// Unready are those that are not as they should be.
+	Unready map[string]Unready `json:"unready,omitempty"`
+	// Degraded is what was decided last; nil while the host is not.
+	Degraded *event.HostDegraded `json:"degraded,omitempty"`
 	// Size is about how many bytes Resources are.
 	Size int `json:"size,omitempty"`
 	// Dropped counts reports that were not kept, or not whole, for want of room.
@@ -65,10 +76,12 @@ const (
 	maxValue     = 512 // bytes of a name, and of one side of a difference
 )
 
-// Folds reports whether an event of a type changes the state.
+// Folds reports whether an event of a type changes what is kept or decided.
 func Folds(eventType string) bool {
 	switch eventType {
-	case event.ResourceReported{}.EventType(), event.HostEnrolled{}.EventType():
+	case event.ResourceReported{}.EventType(), event.HostHead{}.EventType(), event.HostEnrolled{}.EventType(),
+		event.HostDegraded{}.EventType(), event.HostRecovered{}.EventType(),
+		event.HostSilent{}.EventType(), event.HostReturned{}.EventType():
 		return true
 	}
 	return false
@@ -77,6 +90,14 @@ func Folds(eventType string) bool {
 // Apply folds one entry of the log; what does not concern it changes nothing.
 func (s *State) Apply(e event.Entry) error {
 	if !Folds(e.Type) {
+		return nil
+	}
+	s.touch(e.Host)
+	switch e.Type {
+	case event.HostHead{}.EventType(): // of a batch of reports: the first instant of the server
+		s.Hosts[e.Host].received(e.At)
+		return nil
+	case event.HostSilent{}.EventType(), event.HostReturned{}.EventType():
 		return nil
 	}
 	ev, err := event.Decode(e)
@@ -88,6 +109,10 @@ func (s *State) Apply(e event.Entry) error {
 		s.host(e.Host).report(e.At, ev)
 	case event.HostEnrolled: // it reports everything once more
 		delete(s.Hosts, e.Host)
+	case event.HostDegraded:
+		s.host(e.Host).Degraded = &ev
+	case event.HostRecovered:
+		s.host(e.Host).Degraded = nil
 	}
 	return nil
 }
@@ -95,10 +120,29 @@ func (s *State) Apply(e event.Entry) error {
 func (s *State) host(name string) *Host {
 	h := s.Hosts[name]
 	if h == nil {
-		h = &Host{Resources: map[string]Resource{}}
+		h = &Host{Resources: map[string]Resource{}, Unready: map[string]Unready{}}
 		s.Hosts[name] = h
 	}
 	return h
+}
+
+// received dates what the batch that ends has told of.
+func (h *Host) received(at clock.Instant) {
+	if h == nil {
+		return
+	}
+	for name, u := range h.Unready { // order-free: each for itself
+		if u.Since == 0 {
+			u.Since = at
+			h.Unready[name] = u
+		}
+	}
+}
+
+// KindOf is the kind of a resource named kind/name.
+func KindOf(resource string) string {
+	kind, _, _ := strings.Cut(resource, "/")
+	return kind
 }
 
 func (h *Host) report(at clock.Instant, ev event.ResourceReported) {
@@ -106,6 +150,7 @@ func (h *Host) report(at clock.Instant, ev event.ResourceReported) {
 	h.Size -= old.size(ev.Resource)
 	delete(h.Resources, ev.Resource)
 	if ev.State == string(container.Removed) {
+		delete(h.Unready, ev.Resource)
 		return
 	}
 	if len(h.Resources) >= MaxResources || len(ev.Resource) > maxValue {
@@ -127,6 +172,13 @@ func (h *Host) report(at clock.Instant, ev event.ResourceReported) {
 	}
 	h.Size += r.size(ev.Resource)
 	h.Resources[ev.Resource] = r
+	if r.good() {
+		delete(h.Unready, ev.Resource)
+		return
+	}
+	u := h.Unready[ev.Resource]
+	u.Failed = u.Failed || r.failed()
+	h.Unready[ev.Resource] = u
 }
 
 // size is about how many bytes a resource takes beyond its bounded parts.

@@ -62,6 +62,8 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		return s.foldStepped(e, s.host(e.Host), ev)
 	case event.RolloutPruned:
 		return s.foldPruned(ev)
+	case event.HostDegraded, event.HostRecovered:
+		s.foldHealth(e.At, s.host(e.Host), ev)
 	case event.HostFrozen, event.HostUnfrozen:
 		s.foldFreeze(s.host(e.Host), ev)
 	case event.RepairNeeded, event.RepairOver:
@@ -82,13 +84,13 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldOverride(ev)
 	case event.ComplianceEvaluated:
 		s.foldCompliance(ev)
-	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared:
-		s.foldWarning(e.At, ev)
+	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered:
+		s.Sources = FoldSources(s.Sources, e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.StreamOpened:
 		// For people: no decision reads them.
-	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.ResourceReported:
-		// Package managed folds them: no rollout depends on the managed layer.
+	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.HostRetried, event.ResourceReported:
+		// Packages managed and health fold them.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
 	}

@@ -202,17 +202,17 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 			return
 		}
 		n := &r.Waves[r.Cursor]
-		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.By[rollout.Converged], AtTarget: n.By[rollout.AtTarget],
+		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
 			Failed: n.Failures, Skipped: n.Offline, Reason: promotedBecause(n)}
 		p.do(promoteWave{ev}, "", ev)
 	}
 }
 
 func promotedBecause(n *rollout.WaveCount) string {
-	if n.By[rollout.Converged] == 0 {
+	if n.Evidence() == 0 {
 		return "nothing to change in this wave"
 	}
-	return fmt.Sprintf("%d hosts converged through their soak", n.By[rollout.Converged])
+	return fmt.Sprintf("%d hosts converged through their soak", n.Evidence())
 }
 
 // converging tells a rollout that still hands out grants from one that only
@@ -251,10 +251,10 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 		due := r.Due()
 		before = before || due > e.Ready
 		e.Ready = due
-		if t.By[rollout.Converged] > 0 { // the rest is away, or failed within the limit
+		if t.Evidence() > 0 { // the rest is away, or failed within the limit
 			e.Converged = max(e.Converged, e.Needed())
 		} else { // earlier waves may have passed on an operator's word
-			e.Hosts, e.AtTarget, e.Offline = t.Members(), t.By[rollout.AtTarget], t.Offline
+			e.Hosts, e.AtTarget, e.Offline, e.Degraded = t.Members(), t.By[rollout.AtTarget], t.Offline, t.Unfit
 		}
 	}
 	if before {
@@ -278,7 +278,7 @@ func (s *State) holds(r *rollout.Rollout, now clock.Instant) *gate.Block {
 func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 	n := &r.Waves[w]
 	return gate.Evidence{Rollout: r.Name, Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Members(), AtTarget: n.By[rollout.AtTarget],
-		Converged: n.By[rollout.Converged], InFlight: n.Moving(), Ready: n.Ready(), Offline: n.Offline,
+		Converged: n.Evidence(), Degraded: n.Unfit, InFlight: n.Moving(), Ready: n.Ready(), Offline: n.Offline,
 		MinSoaked: r.Plan.Header.Waves[w].MinSoaked}
 }
 

@@ -56,7 +56,7 @@ func (s *State) mayPromote(r *rollout.Rollout, wave string) error {
 // forcing is the event of letting the held wave pass; it names all that held it.
 func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Digest) event.WaveForced {
 	b, n := s.promotion(r), &r.Waves[r.Cursor]
-	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.By[rollout.Converged], AtTarget: n.By[rollout.AtTarget],
+	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
 		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Held: []string{b.Words}, Reason: reason, Actor: actor, Override: word}
 	more := gate.CheckPromotions(s.proof(r))
 	if failing := s.outstandingBefore(r, r.Cursor+1); len(failing) > 0 {

@@ -104,6 +104,8 @@ type Host struct {
 	Freeze *Freezing `json:"freeze,omitempty"`
 	// Repair is what waits for a grant of purpose Repair; nil when nothing does.
 	Repair *Repair `json:"repair,omitempty"`
+	// Degraded is what the host is degraded for; nil while it is not.
+	Degraded *Degradation `json:"degraded,omitempty"`
 	// Forked says that two events claimed one place in the chain.
 	Forked bool `json:"forked,omitempty"`
 	// Ended says why the present identity counts for nothing; nil while it does.
@@ -180,19 +182,17 @@ type State struct {
 	Overrides override.State    `json:"overrides,omitzero"`
 	Signed    uint64            `json:"signed,omitempty"`
 	Sources   map[string]Source `json:"sources,omitempty"` // those in trouble
-	// Expiries are the warnings that stand, by the key of their item.
-	Expiries map[string]WarnedExpiry `json:"expiries,omitempty"`
-	docs     Documents
-	names    map[string]digest.Digest // the newest rollout of each name
-	budgets  []Budget                 // active ones
-	line     []waiting                // hosts with something to repair, by place
-	repairs  bool                     // something touched the line
-	dirty    map[string]bool          // channels to plan
-	timers   timerHeap                // instants at which a host or a channel must be looked at
-	openings map[string]clock.Instant // of channels that wait for a maintenance window
-	stepped  *event.MirrorDiverged    // what the last fold of a step found
-	watch    func(event.Entry, event.Event)
-	bare     bool
+	docs      Documents
+	names     map[string]digest.Digest // the newest rollout of each name
+	budgets   []Budget                 // active ones
+	line      []waiting                // hosts with something to repair, by place
+	repairs   bool                     // something touched the line
+	dirty     map[string]bool          // channels to plan
+	timers    timerHeap                // instants at which a host or a channel must be looked at
+	openings  map[string]clock.Instant // of channels that wait for a maintenance window
+	stepped   *event.MirrorDiverged    // what the last fold of a step found
+	watch     func(event.Entry, event.Event)
+	bare      bool
 	// hostNames and channelNames are what names made last.
 	hostNames, channelNames []string
 }
@@ -307,6 +307,9 @@ func (s *State) refresh(h *Host) {
 			s.dirty[at.r.Channel] = true
 		}
 		at.r.SetHolds(at.i, h.inFlight)
+		if at.r.SetUnfit(at.i, h.unfit()) {
+			s.dirty[at.r.Channel] = true
+		}
 		s.outstanding(h, at.r, at.i)
 		if at.r.SetStaged(at.i, h.stagedIn(at.r)) {
 			s.dirty[at.r.Channel] = true
@@ -391,6 +394,7 @@ func (s *State) setMembers(r *rollout.Rollout) {
 		status, settled := s.status(h, r, &r.Plan.Leaves[i])
 		r.Set(i, status, h.Reachable(), settled)
 		r.SetHolds(i, h.inFlight)
+		r.SetUnfit(i, h.unfit())
 		s.outstanding(h, r, i)
 		r.SetStaged(i, h.stagedIn(r))
 		if r.Reverting {

@@ -72,6 +72,8 @@ type Member struct {
 	// Holds says that the member's host has a slot already: it failed in an
 	// earlier rollout and did not recover.
 	Holds bool
+	// Unfit says that the member's host does not run its bundle as it should.
+	Unfit bool
 	// Marks stay for as long as the rollout may give out grants.
 	Mark
 	class int32
@@ -100,6 +102,9 @@ type WaveCount struct {
 	// Failures counts members marked failed or refused; Proven those whose
 	// failure other hosts can be shown.
 	Failures, Proven int
+	// Unfit counts converged members that do not run their bundle as they should:
+	// they are no evidence.
+	Unfit int
 	// Tried counts members that were given the target, whatever became of it.
 	Tried int
 }
@@ -270,6 +275,9 @@ func (r *Rollout) count(i, d int) {
 		if m.Proven {
 			c.Proven += d
 		}
+		if m.Status == Converged && m.Unfit {
+			c.Unfit += d
+		}
 		if m.tried() {
 			c.Tried += d
 		}
@@ -332,6 +340,22 @@ func (r *Rollout) SetHolds(i int, holds bool) {
 		r.ready(i)
 	}
 }
+
+// SetUnfit says whether a member's host does not run its bundle as it should. It
+// reports whether that changed.
+func (r *Rollout) SetUnfit(i int, unfit bool) bool {
+	m := &r.Members[i]
+	if m.Unfit == unfit {
+		return false
+	}
+	r.count(i, -1)
+	m.Unfit = unfit
+	r.count(i, +1)
+	return true
+}
+
+// Evidence counts the members that show that the target works.
+func (c *WaveCount) Evidence() int { return c.By[Converged] - c.Unfit }
 
 // SetHomeward says where a member of a reverting rollout stands on its way back.
 // It reports whether anything changed.

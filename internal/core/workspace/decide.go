@@ -24,9 +24,9 @@ const (
 	CodePaused      engine.Code = "paused"
 	CodeRuns        engine.Code = "runs"
 	CodeRestart     engine.Code = "restart_requested"
-	CodeFailed      engine.Code = "start_failed"
-	CodeUnhealthy   engine.Code = "unhealthy"
-	CodeRestarting  engine.Code = "restarts_again_and_again"
+	CodeFailed                  = container.CodeStartFailed
+	CodeUnhealthy               = container.CodeUnhealthy
+	CodeRestarting              = container.CodeRestarting
 	CodeLeftover    engine.Code = "leftover"
 	CodeRemoving    engine.Code = "being_removed"
 	CodeNotDeclared engine.Code = "not_declared"
@@ -35,7 +35,6 @@ const (
 	CodeFutile      engine.Code = "difference_stays"
 	CodeReported    engine.Code = "drift_reported"
 	CodeUnknownVerb engine.Code = "unknown_verb"
-	CodeWritten     engine.Code = "files_written"
 )
 
 // Times of waiting.
@@ -322,9 +321,6 @@ func (s *step) alone() engine.Decision {
 		}
 		if !m.live() {
 			return engine.IsConverged(engine.Because(container.CodeStopped, ""))
-		}
-		if l := s.seen.Written; len(l) > 0 {
-			return engine.IsConverged(engine.Because(CodeWritten, "the container wrote in its own copy of files of the bundle, which is kept: "+strings.Join(l, ", ")))
 		}
 		return engine.IsConverged(engine.Reason{})
 	case v.cause != "" && !s.w.Settled:

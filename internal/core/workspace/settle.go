@@ -97,7 +97,7 @@ func judge(w *Want, c *Container, trial bool) verdict {
 	case c.State == Created:
 		return verdict{words: "not started"}
 	case w.Run == container.Once:
-		return verdict{words: "runs to its end"}
+		return verdict{code: container.CodeRunsToEnd, words: "runs to its end"}
 	case c.State == Restarting, c.Restarts > 0 && c.Ran < steady(w, c.Restarts):
 		return restarting(w, c)
 	case c.State == Paused:
@@ -117,7 +117,7 @@ func restarting(w *Want, c *Container) verdict {
 	if c.Restarts >= tries {
 		return verdict{code: CodeRestarting, cause: words}
 	}
-	return verdict{code: CodeRestarting, words: words, wait: max(steady(w, c.Restarts)-c.Ran, clock.Second)}
+	return verdict{words: words, wait: max(steady(w, c.Restarts)-c.Ran, clock.Second)}
 }
 
 // steady is how long a container has to run after so many restarts.

@@ -321,7 +321,7 @@ func TestOnce(t *testing.T) {
 	w := want(false, container.Once)
 	c := workspace.Container{ID: "a", Name: "web", Role: workspace.Main, Replica: 1, State: workspace.Running, Begun: true}
 	one := func() workspace.Seen { return workspace.Seen{Containers: []workspace.Container{c}} }
-	if d := workspace.Decide(w, one(), 1); d.Name() != "wait" || d.Reason().Code != container.CodeStarting {
+	if d := workspace.Decide(w, one(), 1); d.Name() != "wait" || d.Reason().Code != container.CodeRunsToEnd {
 		t.Errorf("running: %s %s", d.Name(), d.Reason())
 	}
 	met := func() []bool {
@@ -358,8 +358,8 @@ func TestRestartLoop(t *testing.T) {
 		code     engine.Code
 	}{
 		{workspace.Running, 0, 1_000, false, "converged", ""},
-		{workspace.Running, 1, 1_000, false, "wait", workspace.CodeRestarting},
-		{workspace.Restarting, 1, 0, false, "wait", workspace.CodeRestarting},
+		{workspace.Running, 1, 1_000, false, "wait", container.CodeStarting},
+		{workspace.Restarting, 1, 0, false, "wait", container.CodeStarting},
 		{workspace.Restarting, 5, 0, false, "fail", workspace.CodeRestarting},
 		{workspace.Restarting, 5, 0, true, "wait", workspace.CodeRestarting},
 		{workspace.Running, 5, 30_000, false, "fail", workspace.CodeRestarting},

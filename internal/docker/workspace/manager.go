@@ -134,15 +134,14 @@ type Manager struct {
 	cache *inspector.Inspector
 	files *contents.Folder
 
-	mu     sync.Mutex
-	known  map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
-	ran    map[string]ran
-	memo   map[string]memo
-	tails  map[string]tail
-	words  map[string]string // last told of a workspace's place
-	small  map[string]record
-	needs  map[engine.Ref]*needs // of the last look
-	copies map[engine.Ref]copies
+	mu    sync.Mutex
+	known map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
+	ran   map[string]ran
+	memo  map[string]memo
+	tails map[string]tail
+	words map[string]string // last told of a workspace's place
+	small map[string]record
+	needs map[engine.Ref]*needs // of the last look
 }
 
 // New makes the manager.
@@ -154,8 +153,7 @@ func New(o Options) *Manager {
 		o.Now = time.Now
 	}
 	m := &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
-		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
-		copies: map[engine.Ref]copies{}}
+		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{}}
 	m.files = contents.In(o.Dir, o.Content, m.secret)
 	return m
 }

@@ -78,7 +78,6 @@ type stepDecl struct {
 type bundleLoader struct {
 	root     *os.Root
 	doc      *strictdoc.Doc
-	pins     *pins
 	problems []strictdoc.Problem
 }
 
@@ -87,7 +86,7 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 }
 
 // loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictdoc.Problem) {
+func loadBundle(root *os.Root, name, at string) (Bundle, []strictdoc.Problem) {
 	file := path.Join(at, BundleFile)
 	data, err := confined.File(root, BundleFile, strictdoc.MaxBytes)
 	if err != nil {
@@ -97,7 +96,7 @@ func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictdoc.Pr
 	if doc == nil {
 		return Bundle{}, problems
 	}
-	l := &bundleLoader{root: root, doc: doc, pins: p}
+	l := &bundleLoader{root: root, doc: doc}
 	var decl bundleDecl
 	ok, found := decodeChecked(doc, bundleSchema(), problems, &decl)
 	l.problems = append(problems, found...)
@@ -147,7 +146,7 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 		}
 		env[name] = value
 	}
-	loaded, problems := compose.Load(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles, Pin: l.pins.pin})
+	loaded, problems := compose.Load(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles})
 	for _, p := range problems {
 		p.File = path.Join(at, p.File)
 		l.problems = append(l.problems, p)

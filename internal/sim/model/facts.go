@@ -67,6 +67,7 @@ type hostFacts struct {
 	standing   standing
 	slotUntil  clock.Instant // of one that is retired
 	freed      bool
+	unfit      bool // does not run its bundle as it should
 }
 
 type mark struct{ failed, proven, refused, claimed bool }
@@ -161,6 +162,10 @@ func (f *facts) take(e *Entry) error {
 		f.failedSilently(f.host(e.Host))
 	case event.HostStepped:
 		f.stepped(f.host(e.Host), e, ev)
+	case event.HostDegraded:
+		f.host(e.Host).unfit = ev.Bundle
+	case event.HostRecovered:
+		f.host(e.Host).unfit = false
 	case event.HostFrozen:
 		f.host(e.Host).frozen = ev.Until
 	case event.HostUnfrozen:
@@ -185,8 +190,8 @@ func (f *facts) take(e *Entry) error {
 	case event.ComplianceEvaluated:
 		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
 	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
-		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
-		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned:
+		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered,
+		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.
 	default:
 		return f.moved(e)

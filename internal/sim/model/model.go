@@ -15,6 +15,9 @@
 // and windows in common with an earlier one right after it; reboots after
 // activations; repairs last, in the order in which hosts asked.
 //
+// Which hosts are degraded it takes as reported: package health decides that apart
+// from the planner, and the simulator draws it.
+//
 // Of a decision it says what is done to whom and until when; the words of the
 // reason, the name of a grant and how full its budgets are it leaves to others.
 package model

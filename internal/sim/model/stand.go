@@ -111,7 +111,9 @@ func (f *facts) count(r *rolloutFacts, first, last int) tally {
 		h := f.host(leaf.Host)
 		switch f.where(h, r, leaf) {
 		case arrived:
-			t.arrived++
+			if !h.unfit {
+				t.arrived++
+			}
 		case has:
 			t.has++
 		case busy, offered, underWay, breaking:

@@ -53,7 +53,6 @@ func Run(t *testing.T, e Engine) {
 		{"SnapshotDamage", testSnapshotDamage},
 		{"Blobs", testBlobs},
 		{"BlobDamage", testBlobDamage},
-		{"Size", testSize},
 		{"Closed", testClosed},
 		{"Cancelled", testCancelled},
 	} {

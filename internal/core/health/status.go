@@ -1,0 +1,174 @@
+package health
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Status is how well a resource, a host or a group of hosts is.
+type Status string
+
+// The statuses, from best to worst.
+const (
+	Unknown     Status = "unknown" // nothing is known of it, or nothing new
+	Healthy     Status = "healthy"
+	Progressing Status = "progressing"
+	Degraded    Status = "degraded"
+)
+
+// Statuses lists them in that order.
+var Statuses = []Status{Unknown, Healthy, Progressing, Degraded}
+
+// Worst is the status of a group: the worst of its members, Unknown of none.
+func Worst(members ...Status) Status {
+	worst := Unknown
+	for _, s := range members {
+		if slices.Index(Statuses, s) > slices.Index(Statuses, worst) {
+			worst = s
+		}
+	}
+	return worst
+}
+
+// within is how long a resource of a kind may be on its way before it is degraded.
+// Its host goes on trying; a person should look.
+var within = map[string]clock.Duration{
+	container.KindImage: 30 * clock.Minute, container.KindSnapshot: 30 * clock.Minute,
+	container.KindWorkspace: 5 * clock.Minute, container.KindNetwork: 2 * clock.Minute,
+	container.KindVolume: 2 * clock.Minute, container.KindRoute: 2 * clock.Minute,
+	"file": 2 * clock.Minute, "system": 30 * clock.Minute,
+}
+
+const withinOther = 5 * clock.Minute
+
+// Within is how long a resource may be on its way before it is degraded.
+func Within(resource string) clock.Duration {
+	if d, ok := within[KindOf(resource)]; ok {
+		return d
+	}
+	return withinOther
+}
+
+// good reports whether a resource is as it should be, stopped on purpose included.
+// What is a leftover on the engine and what only differs while its repair waits is
+// no failure either.
+func (r *Resource) good() bool {
+	switch r.Phase {
+	case engine.Converged, engine.Degraded, engine.Drifted, engine.Retired, "":
+		return true
+	}
+	return r.Reason == container.CodeStopped || r.Reason == container.CodeRunsToEnd
+}
+
+// failed reports whether the host has given a resource up, or sees that it cannot
+// work as it is.
+func (r *Resource) failed() bool {
+	switch r.Phase {
+	case engine.Failed, engine.Orphaned:
+		return true
+	case engine.Waiting:
+		return container.State(r.State) == container.ErrorState
+	}
+	return false
+}
+
+// Unready is a resource that is not as it should be, from when it ceased to be
+// until it is again: a new try in between is no recovery.
+type Unready struct {
+	// Since is on the server's clock; 0 until the batch of reports has ended.
+	Since clock.Instant `json:"since"`
+	// Failed says that it failed meanwhile.
+	Failed bool `json:"failed,omitempty"`
+}
+
+// Status is the status at an instant, and when time alone makes it worse; 0: never.
+func (u Unready) Status(resource string, now clock.Instant) (Status, clock.Instant) {
+	switch by := u.Since.Add(Within(resource)); {
+	case u.Failed || u.Since != 0 && by.Reached(now):
+		return Degraded, 0
+	case u.Since != 0:
+		return Progressing, by
+	}
+	return Progressing, 0
+}
+
+// Facts is what is known of a host besides its resources.
+type Facts struct {
+	// Enrolled says that the host has an identity that counts.
+	Enrolled bool
+	// Runs says that it was given something to run.
+	Runs bool
+	// Online says that the host is heard from.
+	Online bool
+	// Moving says that the host is on its way in a rollout, whose own deadlines
+	// end that: nothing of it is degraded yet.
+	Moving bool
+	// Failing are the enforce probes that have failed for too long since the host
+	// settled. NextFailing is when time alone adds one; 0: it does not.
+	Failing     []Probe
+	NextFailing clock.Instant
+}
+
+// Probe is a probe that fails, and why.
+type Probe struct {
+	Name, Message string
+}
+
+// Assessment is the status of a host and what it is for.
+type Assessment struct {
+	Status Status
+	// Resources are those that are Degraded, by name; Probes those of Facts.
+	Resources []string
+	Probes    []Probe
+	// Next is when time alone may change the status; 0: it does not.
+	Next clock.Instant
+}
+
+// Assess says how a host is. A nil host has reported nothing.
+func (h *Host) Assess(f Facts, now clock.Instant) Assessment {
+	a := Assessment{Status: Healthy}
+	if h != nil {
+		for _, name := range slices.Sorted(maps.Keys(h.Unready)) {
+			status, next := h.Unready[name].Status(name, now)
+			if a.Status = Worst(a.Status, status); status == Degraded {
+				a.Resources = append(a.Resources, name)
+			}
+			a.Next = clock.Earliest(a.Next, next)
+		}
+	}
+	if a.Probes = f.Failing; len(a.Probes) > 0 {
+		a.Status = Degraded
+	}
+	a.Next = clock.Earliest(a.Next, f.NextFailing)
+	switch {
+	case !f.Enrolled, !f.Runs && len(a.Resources) == 0:
+		return Assessment{Status: Unknown}
+	case f.Moving:
+		return Assessment{Status: Progressing}
+	case !f.Online && a.Status != Degraded:
+		a.Status = Unknown
+	}
+	return a
+}
+
+// Degradation is the event that says of a host what it is degraded for.
+func (h *Host) Degradation(a Assessment) event.HostDegraded {
+	var ev event.HostDegraded
+	for i, name := range a.Resources {
+		if r := h.Resources[name]; i < event.MaxDegraded {
+			ev.Resources = append(ev.Resources, event.DegradedResource{Resource: name, State: r.State, Reason: r.Reason, Message: cut(r.Message, maxValue)})
+		}
+		ev.Bundle = ev.Bundle || h.Resources[name].Layer != event.LayerManaged
+	}
+	ev.More = max(0, len(a.Resources)-event.MaxDegraded)
+	for _, p := range a.Probes {
+		ev.Probes = append(ev.Probes, event.DegradedProbe{Probe: p.Name, Message: cut(p.Message, maxValue)})
+		ev.Bundle = true
+	}
+	return ev
+}
