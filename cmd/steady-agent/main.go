@@ -26,7 +26,7 @@ func main() {
 	cmd.Version = build.Version()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(exit.Flags)
-	code := exit.Report(ctx, os.Stderr, "steady-agent", cmd.ExecuteContext(ctx))
+	code := exit.Report(ctx, os.Stderr, "steady-agent", false, cmd.ExecuteContext(ctx))
 	stop()
 	os.Exit(code)
 }

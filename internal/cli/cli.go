@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/attach"
+	"github.com/steadyfleet/steady/internal/cli/build"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/foresight"
@@ -16,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/operate"
 	"github.com/steadyfleet/steady/internal/cli/signed"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
+	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/workspace"
 )
 
@@ -30,7 +32,19 @@ func Run(ctx context.Context, args []string, s command.Streams) int {
 	cmd.SetIn(s.In)
 	cmd.SetOut(s.Out)
 	cmd.SetErr(s.Err)
-	return exit.Report(ctx, s.Err, "steady", cmd.ExecuteContext(ctx))
+	ran, err := cmd.ExecuteContextC(ctx)
+	return exit.Report(ctx, s.Err, "steady", wantsJSON(ran), err)
+}
+
+// wantsJSON reports whether a command was to print for programs: its error is
+// then for them as well.
+func wantsJSON(cmd *cobra.Command) bool {
+	for flag, value := range map[string]string{"output": string(term.JSON), "json": "true"} {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Value.String() == value {
+			return true
+		}
+	}
+	return false
 }
 
 const about = `Steady keeps a fleet of hosts as declared.
@@ -44,6 +58,7 @@ Try it: steady demo runs all of it on this machine in less than a minute.`
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "steady",
+		Version:       build.Version(),
 		Short:         "Keep a fleet of hosts as declared",
 		Long:          about,
 		Example:       "  steady demo\n  steady init fleet && cd fleet && steady keys init\n  steady release build && steady release sign\n  steady why web-1",

@@ -24,18 +24,7 @@ changed. The same release again changes nothing.`,
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
 	}
 	return a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
-		defer cancel()
-		dir := releaseDir(args)
-		if !isSigned(dir) {
-			return exit.Badf("%s is no signed release folder; run steady release build and steady release sign", dir)
-		}
-		packed := release.Pack(os.DirFS(dir))
-		defer packed.Close()
-		p, err := c.Push(ctx, packed)
-		if refusal, ok := errors.AsType[*operator.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
-			return exit.With(exit.Refused, err) // it arrived whole and did not verify
-		}
+		p, err := pushRelease(ctx, c, releaseDir(args))
 		if err != nil {
 			return err
 		}
@@ -47,4 +36,23 @@ changed. The same release again changes nothing.`,
 			return nil
 		})
 	}))
+}
+
+// pushWithin bounds how long a release may travel.
+const pushWithin = 15 * time.Minute
+
+// pushRelease packs a signed release folder and sends it.
+func pushRelease(ctx context.Context, c *operator.Client, dir string) (operator.Pushed, error) {
+	ctx, cancel := context.WithTimeout(ctx, pushWithin)
+	defer cancel()
+	if !isSigned(dir) {
+		return operator.Pushed{}, exit.Badf("%s is no signed release folder; run steady release build and steady release sign", dir)
+	}
+	packed := release.Pack(os.DirFS(dir))
+	defer packed.Close()
+	p, err := c.Push(ctx, packed)
+	if refusal, ok := errors.AsType[*operator.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
+		return p, exit.With(exit.Refused, err) // it arrived whole and did not verify
+	}
+	return p, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/foresight"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -27,8 +28,8 @@ const signedMark = "timestamp.json"
 
 func (a *app) releaseCmd() *cobra.Command {
 	return command.Group(command.GroupDeclare, "release", "Build, simulate, sign, verify and push releases",
-		"  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
-		a.releaseBuild(), foresight.Simulate(a.Env), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush(), a.releaseRollback())
+		"  steady release publish\n  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
+		a.releaseBuild(), foresight.Simulate(a.Env), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush(), a.releasePublish(), a.releaseRollback())
 }
 
 // releaseView is a release for people and programs.
@@ -79,27 +80,28 @@ func viewRelease(v *release.Verified, now clock.Instant) releaseView {
 }
 
 func (a *app) showRelease(v releaseView) error {
-	a.Say("Release %s of fleet %s, version %d: %d hosts, %d files, timestamp of %s\n",
-		v.Ref, v.Fleet, v.Version, v.Hosts, v.Files, v.Fresh)
+	a.Say("Release %s of fleet %s, version %d: %s, %s, timestamp of %s\n",
+		v.Ref, v.Fleet, v.Version, prose.Count(v.Hosts, "host"), prose.Count(v.Files, "file"), prose.Date(v.Fresh))
 	var rows [][]string
 	for _, c := range v.Channels {
-		fresh := "until " + c.StaleAt.String()
+		fresh := "until " + prose.Date(c.StaleAt)
 		if !c.Fresh {
-			fresh = "stale since " + c.StaleAt.String()
+			fresh = "stale since " + prose.Date(c.StaleAt)
 		}
-		rows = append(rows, []string{c.Channel, c.Rollout, command.Short(c.Manifest), fmt.Sprint(c.Hosts), fmt.Sprint(c.Waves), fresh})
+		rows = append(rows, []string{c.Channel, c.Rollout, fmt.Sprint(c.Hosts), fmt.Sprint(c.Waves), fresh})
 	}
 	for _, c := range v.Channels {
 		if c.Compliance != nil {
-			a.Say("  channel %s: %d controls, %d fail\n", c.Channel, c.Compliance.Controls, len(c.Compliance.Failures))
+			a.Say("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Compliance.Controls, "control"), len(c.Compliance.Failures))
 		}
 	}
-	return a.Table([]string{"channel", "rollout", "manifest", "hosts", "waves", "fresh"}, rows)
+	return a.Table([]string{"channel", "rollout", "hosts", "waves", "fresh"}, rows)
 }
 
 type buildOptions struct {
 	previousOptions
 	out, ref, root string
+	dry            bool // nothing is written
 }
 
 func (a *app) releaseBuild() *cobra.Command {
@@ -151,14 +153,27 @@ type built struct {
 }
 
 func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
-	table := a.SaysTable()
+	b, err := a.buildRelease(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	return a.Print(b, func() error {
+		a.showBuilt(b)
+		a.Say("Next: steady release sign%s\n", dirHint(b.Out))
+		return nil
+	})
+}
+
+// buildRelease builds the release of a fleet folder and writes it, unless the
+// options say dry. What is wrong in the folder is said already.
+func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (built, error) {
 	src, problems := fleetdir.Load(dir)
 	if release.Fatal(problems) || src == nil {
-		return a.refuseBuild(problems)
+		return built{}, a.refuseBuild(problems)
 	}
 	prev, folder, drop, err := a.previous(ctx, o)
 	if err != nil {
-		return err
+		return built{}, err
 	}
 	defer drop()
 	opts := release.BuildOptions{Ref: o.ref, Previous: prev, Now: a.Wall()}
@@ -166,27 +181,28 @@ func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 		opts.Epoch = prev.Resolved.Value().Epoch
 	}
 	if opts.Epoch, err = newestEpoch(o.root, opts.Epoch); err != nil {
-		return err
+		return built{}, err
 	}
 	rel, more := release.Build(src, opts)
 	problems = mergeProblems(problems, more)
 	if release.Fatal(problems) || rel == nil {
-		return a.refuseBuild(problems)
+		return built{}, a.refuseBuild(problems)
 	}
-	if folder == o.out {
-		if err := keepSigned(o.out); err != nil {
-			return err
+	if !o.dry {
+		if folder == o.out {
+			if err := keepSigned(o.out); err != nil {
+				return built{}, err
+			}
+		}
+		if err := release.Write(o.out, rel.Files); err != nil {
+			return built{}, err
 		}
 	}
-	if err := release.Write(o.out, rel.Files); err != nil {
-		return err
-	}
-	if table {
+	if a.SaysTable() {
 		a.tellProblems(problems)
 		a.sayPrevious(o.previousOptions, prev)
 	}
-	b := built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}
-	return a.Print(b, func() error { return a.showBuilt(b) })
+	return built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}, nil
 }
 
 // newestEpoch is the key epoch of the newest root beside the first one, where the
@@ -202,10 +218,15 @@ func newestEpoch(root string, previous uint64) (uint64, error) {
 	return max(previous, v.Epoch()), nil
 }
 
-func (a *app) showBuilt(b built) error {
-	a.Say("Built release %s of fleet %s, version %d, in %s (%d files, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, b.Files)
+func (a *app) showBuilt(b built) {
+	a.Say("Built release %s of fleet %s, version %d, in %s (%s, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, prose.Count(b.Files, "file"))
+	a.showChanges(b)
+}
+
+// showChanges says what a release changes, by channel.
+func (a *app) showChanges(b built) {
 	if len(b.Changed) == 0 {
-		a.Say("No channel's plan changed: this release opens no rollout.\n")
+		a.Say("  No channel's plan changed: this release opens no rollout.\n")
 	}
 	for _, c := range b.Changed {
 		a.Say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
@@ -214,14 +235,8 @@ func (a *app) showBuilt(b built) error {
 		}
 	}
 	for _, c := range b.Compliance {
-		a.Say("  channel %s: %d controls, %d fail\n", c.Channel, c.Controls, len(c.Failures))
+		a.Say("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Controls, "control"), len(c.Failures))
 	}
-	next := "steady release sign"
-	if b.Out != "release" {
-		next += " " + b.Out
-	}
-	a.Say("Next: %s\n", next)
-	return nil
 }
 
 // expectedWords says when a channel's rollout ends at the earliest.
@@ -231,7 +246,7 @@ func expectedWords(expected []release.Expected, channel string) string {
 		return ""
 	}
 	e := expected[i]
-	words := fmt.Sprintf("ends at %s at the earliest, in %s", e.Finish, e.Finish.Sub(e.Start))
+	words := fmt.Sprintf("ends at %s at the earliest, in %s", prose.Date(e.Finish), prose.Span(e.Finish.Sub(e.Start)))
 	if e.Refresh {
 		words += fmt.Sprintf("; sign the timestamp again meanwhile, it lasts %s", e.FreshnessWindow)
 	}

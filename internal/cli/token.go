@@ -6,7 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -25,7 +29,7 @@ func (a *app) tokenCmd() *cobra.Command {
 	return command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
 }
 
-type tokenOptions struct{ keys, ttl, release, eventKey string }
+type tokenOptions struct{ keys, ttl, release, eventKey, out string }
 
 // tokenView is what token create prints with -o.
 type tokenView struct {
@@ -42,8 +46,8 @@ type tokenView struct {
 func (a *app) tokenCreate() *cobra.Command {
 	var o tokenOptions
 	cmd := &cobra.Command{
-		Use:   "create HOST",
-		Short: "Sign a single-use token with which one host enrols",
+		Use:   "create HOST...",
+		Short: "Sign single-use tokens, with each of which one host enrols",
 		Long: `Signs a token with the enrol key and prints it as one line. It is good for one
 enrolment of this host name until it expires, and holds all that the host needs:
 where the server is, the authority of its certificate, and the root of trust.
@@ -53,25 +57,70 @@ With --key, the token enrols only the host's event key of that digest, which
 steady agent keygen prints on the host. Without it, whoever enrols first with the
 token chooses the key, and a taken server can.
 
+With --out, which several hosts need, each token goes into a file DIR/HOST.token
+that only its owner reads.
+
 Nothing is sent to the server. Its address and authority come from the context,
 or from --server and --ca.`,
-		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem\n" +
+		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 web-2 web-3 --out tokens\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem\n" +
 			"  steady token create web-1 --key DIGEST",
-		Args: exit.Args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			view, err := a.makeToken(args[0], o)
-			if err != nil {
-				return err
-			}
-			return a.Print(view, func() error { a.Say("%s\n", view.Token); return nil })
-		},
+		Args: exit.Args(cobra.MinimumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error { return a.createTokens(args, o) },
 	}
 	keysFlag(cmd, &o.keys)
 	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
 	cmd.Flags().StringVar(&o.release, "not-before", "", "release folder: the host then refuses anything older")
 	cmd.Flags().StringVar(&o.eventKey, "key", "", "digest of the host's event key, from steady agent keygen on the host: no other enrols")
+	cmd.Flags().StringVar(&o.out, "out", "", "folder for a file HOST.token of each host; it is created")
 	a.NamesServer(cmd)
 	return a.PrintsData(cmd)
+}
+
+func (a *app) createTokens(hosts []string, o tokenOptions) error {
+	if len(hosts) > 1 && o.eventKey != "" {
+		return exit.Badf("--key names the key of one host, and %s are given", prose.Count(len(hosts), "host"))
+	}
+	if len(hosts) > 1 && o.out == "" && a.SaysTable() {
+		return exit.Badf("several tokens need a folder for their files: give --out DIR")
+	}
+	var views []tokenView
+	for _, host := range hosts {
+		view, err := a.makeToken(host, o)
+		if err != nil {
+			return err
+		}
+		views = append(views, view)
+	}
+	if o.out != "" {
+		return a.writeTokens(views, o.out)
+	}
+	if len(views) > 1 {
+		return a.Print(views, nil)
+	}
+	return a.Print(views[0], func() error { a.Say("%s\n", views[0].Token); return nil })
+}
+
+// writeTokens keeps each token in a file of its own.
+func (a *app) writeTokens(views []tokenView, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return exit.Badf("--out: %w", err)
+	}
+	for _, v := range views {
+		path := filepath.Join(dir, v.Host+".token")
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(v.Token+"\n"), 0o600); err != nil {
+			return err
+		}
+		if a.SaysTable() {
+			a.Say("%s: enrols %s once, until %s\n", path, v.Host, prose.Date(v.Expires))
+		}
+	}
+	return a.Print(views, func() error {
+		a.Say("Next, on each host: steady agent install HOST.token\n")
+		return nil
+	})
 }
 
 func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {

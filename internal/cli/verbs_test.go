@@ -122,3 +122,29 @@ func TestReadmeCommandsAreReal(t *testing.T) {
 		}
 	}
 }
+
+// TestReadmeNeedsNineCommands counts what leads to the first application on two
+// hosts, as the README numbers it.
+func TestReadmeNeedsNineCommands(t *testing.T) {
+	raw, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "\n## The first application on two hosts\n")
+	section, _, _ = strings.Cut(section, "steady release publish --watch")
+	count, shell := 1, false // the last one is cut away
+	for _, line := range strings.Split(section, "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			shell = line == "```sh"
+		case shell && strings.TrimSpace(line) != "":
+			if number := fmt.Sprintf("# %d", count); !strings.Contains(line, number) {
+				t.Errorf("%q is not marked %q", line, number)
+			}
+			count++
+		}
+	}
+	if count != 9 {
+		t.Errorf("the first application on two hosts takes %d commands, not 9", count)
+	}
+}

@@ -59,10 +59,10 @@ when the agent runs; its log goes to stderr.`,
 			return run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	sub := keygen(use)
-	cmd.AddCommand(sub)
+	cmd.AddCommand(keygen(use), install(use), uninstall(use))
 	if use == "steady-agent" {
-		for _, c := range []*cobra.Command{cmd, sub} {
+		cmd.AddCommand(versionOf(version))
+		for _, c := range append(cmd.Commands(), cmd) {
 			c.Example = strings.ReplaceAll(c.Example, "steady steady-agent", "steady-agent")
 		}
 	}
@@ -83,6 +83,17 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.hosting.RouteExport, "route-export", "", "write routes for another proxy: json:FILE, traefik:FILE or caddy:FILE")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
+}
+
+// versionOf prints the version: the agent alone has no other verbs.
+func versionOf(version string) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  steady-agent version", Args: exit.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "steady-agent %s\n", version)
+			return err
+		},
+	}
 }
 
 // ready is the line on stdout that says that the agent runs.

@@ -39,7 +39,7 @@ type remoteFlags struct{ file, server, token, ca string }
 // NamesServer adds the flags that say how to reach a server.
 func (e *Env) NamesServer(cmd *cobra.Command) {
 	f, r := cmd.Flags(), &e.remote
-	f.StringVar(&r.file, "context", "", "context file, such as DATA/operator.json (env "+EnvContext+"; default ~/.config/steady/config.json)")
+	f.StringVar(&r.file, "context", "", "context file, such as DATA/operator.json (env "+EnvContext+"; default ~/.config/steady/config.json, then ./"+hereFile+")")
 	f.StringVar(&r.server, "server", "", "URL of the server (env "+EnvServer+")")
 	f.StringVar(&r.token, "token", "", "operator token; prefer the environment (env "+EnvToken+")")
 	f.StringVar(&r.ca, "ca", "", "file with the authority of the server's certificate (env "+EnvCA+")")
@@ -79,9 +79,26 @@ func (e *Env) kept() (Context, error) {
 	}
 	c, err := readContext(path)
 	if optional && errors.Is(err, fs.ErrNotExist) {
-		return Context{}, nil
+		if path = serverHere(); path == "" {
+			return Context{}, nil
+		}
+		c, err = readContext(path)
 	}
 	return c, exit.Bad(err)
+}
+
+// hereFile is what a server that runs with --data data in the present folder wrote.
+const hereFile = "data/operator.json"
+
+// serverHere names the context of a server whose data folder lies in the present
+// one, or nothing. Only a file that nobody else may read or write counts: what comes
+// with a repository must not choose the server.
+func serverHere() string {
+	info, err := os.Lstat(hereFile)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return ""
+	}
+	return hereFile
 }
 
 func readContext(path string) (Context, error) {

@@ -5,6 +5,7 @@ package exit
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,8 @@ const Help = `Every command ends with one of these codes:
   5    not found: no such host, rollout or bundle
   130  interrupted by Ctrl-C
 
-Messages of errors go to stderr and begin with "steady: ". Findings in a file go
+Messages of errors go to stderr and begin with "steady: "; with -o json they are one
+object: {"error": {"code": "not-found", "exit": 5, "message": "..."}}. Findings in a file go
 to stderr as file:line:column: message, one per line.`
 
 // Failure is an error with an exit code. Without an error of its own, all that
@@ -152,24 +154,56 @@ func unknown(cmd *cobra.Command, word string) error {
 	return Badf("unknown command %q for %q; %s --help lists the commands", word, cmd.CommandPath(), cmd.CommandPath())
 }
 
+// names of the codes, for programs.
+var names = map[int]string{
+	Done: "done", Failed: "failed", BadInput: "bad-input", Refused: "refused",
+	Unreachable: "unreachable", NotFound: "not-found", Interrupted: "interrupted",
+}
+
+// Name is a code as a word, such as not-found.
+func Name(code int) string { return names[code] }
+
 // Report writes what is still to be said of an error and returns the code of the
-// process. ctx is the one that a signal ends.
-func Report(ctx context.Context, w io.Writer, name string, err error) int {
+// process: as a line for people, or as an object {"error": …} on one line for
+// programs. ctx is the one that a signal ends.
+func Report(ctx context.Context, w io.Writer, name string, asJSON bool, err error) int {
 	if err == nil {
 		return Done
 	}
-	if f, ok := errors.AsType[*Failure](err); !ok || f.Err != nil {
-		fmt.Fprintf(w, "%s: %v\n", name, err)
+	code := codeOf(ctx, err)
+	if f, ok := errors.AsType[*Failure](err); ok && f.Err == nil {
+		return code
 	}
-	return codeOf(ctx, err)
+	message := err.Error()
+	if code == Interrupted {
+		message = "interrupted"
+	}
+	if !asJSON {
+		fmt.Fprintf(w, "%s: %s\n", name, message)
+		return code
+	}
+	var line struct {
+		Error struct {
+			Code    string `json:"code"`
+			Exit    int    `json:"exit"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	line.Error.Code, line.Error.Exit, line.Error.Message = Name(code), code, message
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(line); err != nil {
+		return Failed
+	}
+	return code
 }
 
 func codeOf(ctx context.Context, err error) int {
-	if f, ok := errors.AsType[*Failure](err); ok {
-		return f.Code
-	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return Interrupted
+	}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f.Code
 	}
 	if _, ok := errors.AsType[*trust.Error](err); ok {
 		return Refused

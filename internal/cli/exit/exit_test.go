@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 				c.ctx = t.Context()
 			}
 			var out bytes.Buffer
-			if got := exit.Report(c.ctx, &out, "steady", c.err); got != c.code {
+			if got := exit.Report(c.ctx, &out, "steady", false, c.err); got != c.code {
 				t.Errorf("code %d, expected %d", got, c.code)
 			}
 			silent := c.err == nil || name == "bad input, said"
@@ -63,7 +63,7 @@ func TestBadOfNothingIsNothing(t *testing.T) {
 	if err := exit.Args(cobra.ExactArgs(1))(cmd, []string{"a"}); err != nil {
 		t.Errorf("one argument of one: %v", err)
 	}
-	if err := exit.Args(cobra.ExactArgs(1))(cmd, nil); exit.Report(t.Context(), &bytes.Buffer{}, "", err) != exit.BadInput {
+	if err := exit.Args(cobra.ExactArgs(1))(cmd, nil); exit.Report(t.Context(), &bytes.Buffer{}, "", false, err) != exit.BadInput {
 		t.Errorf("no argument of one: %v", err)
 	}
 }

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/release"
+)
+
+type publishOptions struct {
+	buildOptions
+	keys  string
+	watch bool
+}
+
+// published is the answer of release publish.
+type published struct {
+	DryRun  bool             `json:"dryRun,omitempty"`
+	Server  string           `json:"server"`
+	Build   built            `json:"build"`
+	Release *releaseView     `json:"release,omitempty"` // nil in a dry run
+	Push    *operator.Pushed `json:"push,omitempty"`    // nil in a dry run
+}
+
+func (a *app) releasePublish() *cobra.Command {
+	var o publishOptions
+	cmd := &cobra.Command{
+		Use:   "publish [DIR]",
+		Short: "Build, sign and push a release in one step",
+		Long: `Builds the fleet folder DIR (default: the present folder), signs the release with
+the keys in --keys, and pushes it to the server: what release build, sign and push
+do one after the other. Each step says what it did; the first that fails ends it,
+and says what is left to do.
+
+Where the release key is kept elsewhere, publish stops after the build and says
+how to go on. --dry-run builds, looks for the keys and asks the server, and
+changes nothing. --watch follows the rollouts that the release opens.`,
+		Example: "  steady release publish\n  steady release publish fleet --keys /media/usb/keys --watch\n  steady release publish --dry-run",
+		Args:    exit.Args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			if o.watch && !a.SaysTable() {
+				return exit.Badf("--watch shows rollouts to people; without it, -o prints what was published, and steady rollout watch -o json follows")
+			}
+			o.root = filepath.Join(o.keys, keydir.RootFile(1))
+			return a.publish(cmd.Context(), dir, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "release", "release folder to write")
+	f.StringVar(&o.where, "previous", "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
+	f.StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
+	f.BoolVar(&o.dry, "dry-run", false, "say what would be published, and change nothing")
+	f.BoolVar(&o.watch, "watch", false, "follow the rollouts that the release opens to their end")
+	keysFlag(cmd, &o.keys)
+	a.NamesServer(cmd)
+	return a.PrintsData(cmd)
+}
+
+func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
+	where, err := a.Context() // before anything is written
+	if err != nil {
+		return err
+	}
+	done := published{DryRun: o.dry, Server: where.Server}
+	if done.Build, err = a.buildRelease(ctx, dir, o.buildOptions); err != nil {
+		return err
+	}
+	if a.SaysTable() {
+		a.Say("1/3 Build: release %s of fleet %s, version %d, in %s\n", done.Build.Ref, done.Build.Fleet, done.Build.Version, o.out)
+		a.showChanges(done.Build)
+	}
+	signing, err := a.signing(o.keys)
+	if err != nil {
+		return notSigned(o, err)
+	}
+	if o.dry {
+		return a.rehearse(ctx, done, o)
+	}
+	v, err := release.Sign(o.out, signing)
+	if err != nil {
+		return err
+	}
+	view := viewRelease(v, a.Wall())
+	done.Release = &view
+	if a.SaysTable() {
+		a.Say("2/3 Sign: with the keys in %s, and verified\n", o.keys)
+	}
+	err = a.Ask(func(c *operator.Client) error {
+		p, err := pushRelease(ctx, c, o.out)
+		done.Push = &p
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the release is signed in %s and not pushed: %w\nOnce that is mended: steady release push%s", o.out, err, dirHint(o.out))
+	}
+	if err := a.Print(done, func() error { return a.showPublished(done, o) }); err != nil || !o.watch {
+		return err
+	}
+	return a.Ask(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Build) })
+}
+
+// notSigned says what is left to do where a key is kept elsewhere.
+func notSigned(o publishOptions, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) || o.dry {
+		return err
+	}
+	return exit.Badf("the release is built in %s and not signed: %w\nWhere the keys are: steady release sign %s --keys KEYS; then steady release push%s", o.out, err, o.out, dirHint(o.out))
+}
+
+// rehearse is the end of a dry run: the keys are there, so the server is asked.
+func (a *app) rehearse(ctx context.Context, done published, o publishOptions) error {
+	err := a.Ask(func(c *operator.Client) error {
+		_, err := c.Status(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.Print(done, func() error {
+		a.Say("2/3 Sign: would be signed with the keys in %s\n3/3 Push: would go to %s, which answers\n", o.keys, done.Server)
+		a.Say("Nothing was changed. Next: steady release publish\n")
+		return nil
+	})
+}
+
+func (a *app) showPublished(done published, o publishOptions) error {
+	a.Say("3/3 Push: release %s, version %d: %s by %s\n", done.Push.Ref, done.Push.Version, done.Push.Outcome, done.Server)
+	if len(done.Build.Changed) > 0 && !o.watch {
+		a.Say("Next: steady rollout watch %s\n", fleet.RolloutName(done.Build.Changed[0], done.Build.Ref))
+	}
+	return nil
+}
+
+const (
+	// openWithin is how long a rollout may take to open: the planner runs as soon
+	// as a release was accepted, and what is not open then is queued.
+	openWithin = 3 * time.Second
+	askAgain   = 100 * time.Millisecond
+)
+
+// watchOpened follows the rollouts of a release, one after the other.
+func (a *app) watchOpened(ctx context.Context, c *operator.Client, b built) error {
+	ended := true
+	for _, channel := range b.Changed {
+		name := fleet.RolloutName(channel, b.Ref)
+		open, err := opened(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		if !open {
+			a.Say("Rollout %s waits for its turn. Next: steady status says behind what, steady rollout watch %s follows it then\n", name, name)
+			ended = false
+			continue
+		}
+		show := live.Plain(a.Out)
+		if screen := a.Screen(); screen.TTY {
+			show = live.InPlace(a.Out, screen)
+		}
+		r, err := live.Watch(ctx, c, name, show)
+		if err != nil {
+			return command.RemoteError(err)
+		}
+		ended = ended && r.Converged()
+	}
+	if !ended {
+		return exit.Silently(exit.Failed)
+	}
+	return nil
+}
+
+// opened waits for a rollout to open, and reports whether it did.
+func opened(ctx context.Context, c *operator.Client, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	for {
+		_, err := c.Rollout(ctx, name)
+		refusal, is := errors.AsType[*operator.Error](err)
+		switch {
+		case err == nil:
+			return true, nil
+		case ctx.Err() == context.DeadlineExceeded:
+			return false, nil
+		case !is || refusal.Status != http.StatusNotFound:
+			return false, err
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-ctx.Done():
+		}
+	}
+}
