@@ -51,6 +51,7 @@ rolloutPolicies:
   all:
     waves: [{name: all, selector: {all: true}, soak: 1s}]
     activationDeadline: 10m
+allowMovingTags: true # the image is imported on the engine, so no registry gave it a digest
 bundles: {bench: {path: bundles/bench}}
 `
 

@@ -13,12 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/agents"
 	"github.com/steadyfleet/steady/internal/api/operations"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/sqlite"
@@ -119,6 +121,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	undo = append(undo, s.store.Close)
 	conf := o.Control
 	conf.Fleet, conf.DataDir, conf.Root, conf.Store, conf.HostCA = o.Fleet, o.DataDir, o.Root, s.store, hosts
+	var issued atomic.Pointer[certificates]
+	conf.EdgeExpiries = func() []expiry.Fact { return edgeExpiries(servers, issued.Load()) }
 	if s.control, err = control.Open(ctx, conf); err != nil {
 		return nil, err
 	}
@@ -136,6 +140,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	issued.Store(certificate)
 	tlsConf, err := identity.ServerTLS(identity.ServerOptions{Fleet: o.Fleet, Certificate: certificate.current,
 		HostCA: hosts.Pool(), Revoked: s.control.Revoked, Now: o.Control.Now})
 	if err != nil {
@@ -255,7 +260,7 @@ func (s *Server) handlers(listeners int) []http.Handler {
 		second = http.NewServeMux()
 		handlers = append(handlers, second)
 	}
-	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth, operator.RouteHook} {
+	for _, prefix := range []string{operator.Prefix + "/", operator.RouteMetrics, operator.RouteHealth, operator.RouteReady, operator.RouteHook} {
 		second.Handle(prefix, operatorAPI)
 	}
 	return handlers

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/identity"
 )
 
@@ -29,6 +31,21 @@ func newCertificates(a *identity.Authority, names []string) (*certificates, erro
 	c := &certificates{authority: a, names: slices.Compact(names)}
 	_, err := c.current()
 	return c, err
+}
+
+// edgeExpiries is what ends of the server's certificate and of the authority behind
+// it. Asking renews a certificate that is due, also where nobody connects.
+func edgeExpiries(authority *identity.Authority, c *certificates) []expiry.Fact {
+	ca := authority.Certificate()
+	out := []expiry.Fact{{Kind: expiry.ServerAuthority, Since: clock.FromTime(ca.NotBefore), Ends: clock.FromTime(ca.NotAfter)}}
+	if c == nil {
+		return out
+	}
+	_, _ = c.current() // what cannot be renewed shows in the end of the old one
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leaf := c.cert.Leaf
+	return append(out, expiry.Fact{Kind: expiry.ServerCertificate, Since: clock.FromTime(leaf.NotBefore), Ends: clock.FromTime(leaf.NotAfter)})
 }
 
 func (c *certificates) current() (*tls.Certificate, error) {

@@ -297,6 +297,7 @@ func TestSafeModeUntilReplayed(t *testing.T) {
 	if !strings.Contains(s.SafeMode, "h-0000") {
 		t.Fatalf("safe mode says %q", s.SafeMode)
 	}
+	w.expectProbes(w.server, 200, 503, "safe-mode")
 	why, err := w.op.Why(w.ctx(), "h-0001")
 	must(t, err)
 	if b := why.PendingBlock; b == nil || b.Code != gate.Restore || b.Words != s.SafeMode {
@@ -463,6 +464,7 @@ func TestF8FullStore(t *testing.T) {
 	if !full || acked == 0 {
 		t.Fatalf("full %t after %d events", full, acked)
 	}
+	w.expectProbes(w.server, 200, 503, "space") // another process would find it just as full
 	var reply wire.HeartbeatReply
 	if status := a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}, &reply); status != 200 || reply.Acked != acked {
 		t.Fatalf("heartbeat %d, acknowledged %d of %d", status, reply.Acked, acked)
@@ -479,6 +481,7 @@ func TestF8FullStore(t *testing.T) {
 		t.Fatalf("after the restart %d of %d acknowledged events are there", reply.Acked, acked)
 	}
 	must(t, a.send())
+	w.expectProbes(w.server, 200, 200)
 	var seq uint64
 	must(t, w.server.Control().View(w.ctx(), func(s *coreplan.State) { seq = s.Hosts["h-0000"].Seq }))
 	if seq != a.chain.Seq {

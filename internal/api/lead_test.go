@@ -26,6 +26,8 @@ func TestS31ReplacedServerStops(t *testing.T) {
 	defer stop()
 	second, err := api.Start(ctx, o)
 	must(t, err)
+	w.expectProbes(w.server, 200, 503, "lease")
+	w.expectProbes(second, 200, 200)
 	a.append(declined("g1"))
 	if status, _, err := a.call(w.ctx(), "POST", "/v1/agent/events", a.batch()); err == nil && status != 503 {
 		t.Errorf("a replaced server answered %d", status)

@@ -83,7 +83,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(operate.Verbs(a.Env)...)
 	root.AddCommand(signed.Command(a.Env))
 	root.AddCommand(apply.Verbs(a.Env)...)
-	root.AddCommand(workspace.Verbs(a.Env)...)
+	root.AddCommand(workspace.Verbs(a.Env, a.imageLock())...)
 	root.AddCommand(attach.Verbs(a.Env)...)
 	strict(root)
 	return root

@@ -14,11 +14,12 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
@@ -40,10 +41,12 @@ type diagnosis struct {
 	// Sources are the troubles with release sources that stand at the log's end.
 	// They are no findings: the log says of them what it must.
 	Sources map[string]plan.Source `json:"sources,omitempty"`
-	// Warnings say what ends soon; they are no findings.
-	Warnings []string `json:"warnings"`
+	// Warnings say what ends soon or has ended; they are no findings. Expiries is the
+	// list that they come from.
+	Warnings []string      `json:"warnings"`
+	Expiries []expiry.Item `json:"expiries"`
 
-	root digest.Digest // the newest that the log trusts
+	state *plan.State // of what ends alone
 }
 
 type finding struct {
@@ -92,7 +95,7 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	defer func() { err = errors.Join(err, s.Close()) }()
 	library := documents.New(s)
 	log := audit.NewLog(library)
-	d.Findings = []finding{}
+	d.Findings, d.Warnings, d.state = []finding{}, []string{}, plan.New(library)
 	head, err := store.Replay(ctx, s, store.Head{}, func(records []event.Record) error {
 		for i := range records {
 			if err := d.observe(library, log, &records[i]); err != nil {
@@ -104,7 +107,7 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	if err != nil {
 		return d, err
 	}
-	if d.Warnings, err = expiries(ctx, library, d.root, data, now); err != nil {
+	if err := d.expiries(ctx, library, data, now); err != nil {
 		return d, err
 	}
 	d.Head, d.Term, d.OK = head.Seq, head.Term, len(d.Findings) == 0
@@ -117,11 +120,13 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 	if err != nil {
 		return err
 	}
-	switch v := ev.(type) {
-	case event.ReleaseAccepted:
+	if v, ok := ev.(event.ReleaseAccepted); ok {
 		library.Learn(v)
-	case event.RootTrusted:
-		d.root = v.Root
+	}
+	if plan.ChangesExpiry(ev) {
+		if err := d.state.ApplyEvent(r.Entry, ev); err != nil {
+			return err
+		}
 	}
 	d.Sources = plan.FoldSources(d.Sources, r.At, ev)
 	for _, v := range log.Observe(r.Seq, r.Entry) {
@@ -134,43 +139,47 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 	return nil
 }
 
-// expiries warns of what ends soon: the newest root of the log, and the authorities
-// beside it.
-func expiries(ctx context.Context, library *documents.Library, root digest.Digest, data string, now clock.Instant) ([]string, error) {
-	warnings := []string{}
-	warn := func(e identity.Expiry) {
-		if w := e.Warning(now); w != "" {
-			warnings = append(warnings, w)
-		}
-	}
-	if root != "" {
+// expiries judges what ends by the log and the data folder alone, beside the running
+// server or without it: what only a server has, its own certificate, is left to
+// steady status.
+func (d *diagnosis) expiries(ctx context.Context, library *documents.Library, data string, now clock.Instant) error {
+	facts := d.state.ExpiryFacts()
+	if root := d.state.Root.Root; root != "" {
 		env, err := library.Blob(ctx, root)
 		if err != nil {
-			return nil, fmt.Errorf("the newest root: %w", err)
+			return fmt.Errorf("the newest root: %w", err)
 		}
 		r, err := trust.ReadRoot(env)
 		if err != nil {
-			return nil, fmt.Errorf("the newest root: %w", err)
+			return fmt.Errorf("the newest root: %w", err)
 		}
-		warn(identity.Expiry{What: fmt.Sprintf("the root of trust, version %d", r.Version), At: r.Expires,
-			Then: "nothing new is accepted", Next: "steady keys rotate && steady keys root push"})
+		facts = append(facts, expiry.Fact{Kind: expiry.Root, Since: r.IssuedAt, Ends: r.Expires})
 	}
-	for _, p := range []identity.Purpose{identity.Hosts, identity.Servers} {
-		raw, err := os.ReadFile(filepath.Join(data, "pki", string(p)+"-ca.pem"))
+	for purpose, kind := range map[identity.Purpose]expiry.Kind{identity.Hosts: expiry.HostAuthority, identity.Servers: expiry.ServerAuthority} {
+		raw, err := os.ReadFile(filepath.Join(data, "pki", string(purpose)+"-ca.pem"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a copy of the log alone
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		cert, err := identity.ParseCertificate(raw)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		warn(identity.Expiry{What: "the authority of " + string(p), At: clock.FromTime(cert.NotAfter),
-			Then: "no host can connect", Next: "steady server init-ca --replace, after which every host enrols again"})
+		facts = append(facts, expiry.Fact{Kind: kind, Since: clock.FromTime(cert.NotBefore), Ends: clock.FromTime(cert.NotAfter)})
 	}
-	return warnings, nil
+	folder, err := control.DataExpiries(data)
+	if err != nil {
+		return err
+	}
+	d.Expiries = expiry.Items(append(facts, folder...), d.state.ExpiryNow(now))
+	for i := range d.Expiries {
+		if w := d.Expiries[i].Warning(); w != "" {
+			d.Warnings = append(d.Warnings, w)
+		}
+	}
+	return nil
 }
 
 func (a *app) showDiagnosis(d diagnosis) {

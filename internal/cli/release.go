@@ -102,6 +102,7 @@ type buildOptions struct {
 	previousOptions
 	out, ref, root string
 	dry            bool // nothing is written
+	lock           bool
 }
 
 func (a *app) releaseBuild() *cobra.Command {
@@ -112,7 +113,8 @@ func (a *app) releaseBuild() *cobra.Command {
 		Long: `Reads fleet.yaml and the bundles in DIR (default: the present folder), checks
 them, and writes a release folder. Findings are printed one per line as
 file:line:column: message; one that is more than a warning ends the build with
-code 2 and nothing is written.
+code 2 and nothing is written. Images are named by the digests in images.lock;
+no registry is asked.
 
 The version follows that of the previous release: the signed one that --out
 holds, which is then kept as OUT.previous, or what --previous names: a release
@@ -128,11 +130,17 @@ that the server has, which is verified from the newest root beside --root on.`,
 			if err := o.chosen(cmd); err != nil {
 				return err
 			}
+			if o.lock {
+				if _, err := a.lock(cmd.Context(), dir, lockOptions{}); err != nil {
+					return err
+				}
+			}
 			return a.build(cmd.Context(), dir, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.out, "out", "release", "release folder to write")
 	o.previousOptions.flags(a, cmd, "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
+	cmd.Flags().BoolVar(&o.lock, "lock", false, "lock images that are not locked yet first, as steady image lock does")
 	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
 	return a.PrintsData(cmd)

@@ -57,6 +57,7 @@ func (c *Control) append(entries []event.Entry) error {
 		n := min(len(entries), store.MaxBatch)
 		start := time.Now()
 		head, err := c.cfg.Store.Append(context.Background(), c.head.Seq, c.head.Term, entries[:n])
+		c.full.Store(errors.Is(err, store.ErrFull))
 		if err != nil {
 			return err
 		}

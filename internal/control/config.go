@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/identity"
@@ -81,6 +82,9 @@ type Config struct {
 	SourceEvery, SourceGap clock.Duration
 	// HookSecret signs requests to look at the sources now; empty refuses them all.
 	HookSecret []byte
+	// EdgeExpiries lists what ends that the edge knows of: the server's certificate
+	// and the authority behind it. Nil lists nothing.
+	EdgeExpiries func() []expiry.Fact
 	// HostLife is how long a host's certificate lasts; the default is
 	// identity.HostLife.
 	HostLife time.Duration

@@ -57,6 +57,9 @@ type Control struct {
 	last      atomic.Int64 // newest instant that now returned
 	end       atomic.Pointer[store.Head]
 	safeBlock atomic.Pointer[gate.Block] // why nothing but ways back is granted
+	full      atomic.Bool                // the last append found no room
+	busySince atomic.Int64               // when the reducer began its round, 0 between two
+	ready     readyCache
 	streams   *streams.Broker
 	signed    atomic.Pointer[signed] // operators' words, for hosts
 	sources   *sources.Watch
@@ -88,6 +91,7 @@ type Control struct {
 	dirty, hurry  bool
 	planNext      clock.Instant
 	reconcileAt   clock.Instant
+	expiryAt      clock.Instant // when it is looked again at what ends
 	pruneAt       clock.Instant // when ended rollouts are looked at again
 	tickAfter     time.Time
 	fullUntil     time.Time

@@ -110,7 +110,9 @@ func (c *Control) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		t := &turn{c: c, s: c.state, now: c.now()}
+		c.busySince.Store(0)
 		goesOn := c.gather(ctx, t, timer)
+		c.busySince.Store(time.Now().UnixNano())
 		if err := c.cfg.Store.Err(); err != nil {
 			return c.spoil(t, err)
 		}
@@ -184,6 +186,9 @@ func (c *Control) turn(t *turn) error {
 	spoiled := c.raiseTerm(t)
 	if spoiled == nil {
 		spoiled = c.apply(t)
+	}
+	if spoiled == nil {
+		spoiled = c.noteExpiries(t)
 	}
 	if spoiled == nil {
 		spoiled = c.tick(t)
@@ -289,7 +294,7 @@ func (c *Control) tickDue(now clock.Instant, at time.Time) bool {
 // untilWork is how long the reducer may sleep without an input.
 func (c *Control) untilWork() time.Duration {
 	now := c.now()
-	next := clock.Earliest(c.planNext, c.reconcileAt)
+	next := clock.Earliest(clock.Earliest(c.planNext, c.reconcileAt), c.expiryAt)
 	if at, ok := c.watch.Next(); ok {
 		next = clock.Earliest(next, at)
 	}

@@ -5,6 +5,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 
@@ -32,6 +33,17 @@ func Failed(err error) bool {
 		return true
 	}
 	return runtime.GOOS == "linux" && errno == needsCleaning
+}
+
+// Probe writes a small file into a folder and removes it, and returns what went
+// wrong. It does not wait for the disk.
+func Probe(dir string) error {
+	f, err := os.CreateTemp(dir, "probe-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, 64<<10), 0)
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // Space is the room of a disk in bytes. Free is what an unprivileged process may

@@ -142,8 +142,9 @@ func (e errand) outside(prefix string) string {
 	return ""
 }
 
-// delegatedFleet leaves some kinds to the server and lets it read logs.
-var delegatedFleet = strings.Replace(lieFleet, "web-1: {channel: stable, tags: [web], bundle: web}",
+// delegatedFleet leaves some kinds to the server and lets it read logs. Its image is
+// imported on the engine, so no registry gave it a digest.
+var delegatedFleet = "allowMovingTags: true\n" + strings.Replace(lieFleet, "web-1: {channel: stable, tags: [web], bundle: web}",
 	"web-1: {channel: stable, tags: [web], bundle: web, managed: [image, volume, workspace], allow: [logs], bounds: {images: [steady.test/busybox], maxWorkspaces: 2}}", 1)
 
 const delegatedCompose = `services:

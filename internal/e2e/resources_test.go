@@ -23,6 +23,7 @@ rolloutPolicies:
   all:
     sustainedFailure: 2s
     waves: [{name: all, selector: {all: true}, soak: SOAK}]
+allowMovingTags: true # the image is imported on the engine, so no registry gave it a digest
 bundles: {web: {path: bundles/web}}
 `
 

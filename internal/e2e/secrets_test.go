@@ -89,6 +89,7 @@ channels:
 rolloutPolicies:
   all:
     waves: [{name: all, selector: {all: true}}]
+allowMovingTags: true # the image is imported on the engine, so no registry gave it a digest
 bundles: {web: {path: bundles/web}}
 `
 

@@ -199,7 +199,7 @@ func gitCommit(src *fleetdir.Source) (string, bool) {
 	if tracked, err := run("ls-files", "--", fleetdir.FleetFile); err != nil || tracked == "" {
 		return "", false
 	}
-	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", fleetdir.FleetFile}
+	args := []string{"status", "--porcelain", "--untracked-files=all", "--ignored=matching", "--", fleetdir.FleetFile, fleetdir.LockFile}
 	for _, name := range slices.Sorted(maps.Keys(src.Declaration.Bundles)) {
 		args = append(args, src.Declaration.Bundles[name].Path)
 	}

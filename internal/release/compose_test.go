@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 )
 
@@ -20,12 +21,15 @@ rolloutPolicies: {all: {waves: [{name: all, selector: {all: true}}], confirmWind
 bundles: {shop: {path: shop}}
 `
 
+var busybox = "sha256:" + strings.Repeat("1a", 32)
+
 func composeTree(files map[string]string) map[string]string {
 	out := map[string]string{
 		fleetdir.FleetFile: composeFleet,
 		"shop/bundle.yaml": "compose: [compose.yaml]\ncomposeEnv: [SHOP_TAG]\nprofiles: [extra]\n",
 		"shop/compose.yaml": "services:\n  web: {build: app, image: 'shop:${SHOP_TAG}', configs: [motd]}\n" +
 			"  more: {image: 'busybox:1.37', profiles: [extra]}\nconfigs: {motd: {content: hello}}\n",
+		fleetdir.LockFile:     string(fleetdir.LockText(imageref.Lock{"docker.io/library/busybox:1.37": busybox})),
 		"shop/app/Dockerfile": "FROM scratch\nCOPY Dockerfile /\n",
 	}
 	for k, v := range files {
@@ -44,8 +48,8 @@ func TestComposeBundle(t *testing.T) {
 	if b.Bundle.Containers == nil || len(b.Bundle.Containers.Workspaces) != 2 || b.Bundle.Critical[0] != "containers" {
 		t.Fatalf("the bundle has no containers, or does not say so: %s", b.Bytes)
 	}
-	if got := b.Bundle.Containers.Images[1].Ref; got != "shop:7" {
-		t.Errorf("the image is %q", got)
+	if built, pulled := b.Bundle.Containers.Images[1].Ref, b.Bundle.Containers.Images[0].Ref; built != "shop:7" || pulled != "busybox:1.37@"+busybox {
+		t.Errorf("the images are %q and %q", built, pulled)
 	}
 	k := newKeys(t, "shop")
 	dir, _, v := publish(t, k, src, BuildOptions{Now: t0})
@@ -91,6 +95,7 @@ func TestComposeBundleProblems(t *testing.T) {
 		"no compose":               {map[string]string{"shop/bundle.yaml": "profiles: [a]\n"}, "shop/bundle.yaml:1:1: profiles without a Compose file"},
 		"nothing runs":             {map[string]string{"shop/bundle.yaml": "compose: compose.yaml\n", "shop/compose.yaml": "services: {a: {image: 'a:1', profiles: [x]}}\n"}, "declare nothing that runs"},
 		"in the file":              {map[string]string{"shop/bundle.yaml": "compose: compose.yaml\n", "shop/compose.yaml": "services:\n  a: {image: 'a:1', imgae: b}\n"}, `shop/compose.yaml:2:21: unknown key "imgae": expected image`},
+		"no digest":                {map[string]string{"shop/bundle.yaml": "compose: compose.yaml\n", "shop/compose.yaml": "services:\n  a: {image: 'a:1'}\n"}, `shop/compose.yaml:2:14: image "a:1" has no digest`},
 		"outside":                  {map[string]string{"shop/bundle.yaml": "compose: ../compose.yaml\n"}, "leaves the bundle folder"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,7 @@ metadata: {name: acme}
 hosts: {web-1: {channel: stable, bundle: web}, web-2: {channel: stable, tags: [eu], bundle: web}}
 channels: {stable: {rolloutPolicy: all, freshnessWindow: 24h}}
 rolloutPolicies: {all: {waves: [{name: all, selector: {all: true}}]}}
+allowMovingTags: true # a control asks for digests here
 bundles: {web: {path: web}}
 `
 
@@ -179,9 +180,9 @@ func TestComplianceFindings(t *testing.T) {
 		return "compliance:\n  controls:\n    - id: own\n      title: ours\n      expression: '" + expression + "'\n"
 	}
 	for name, c := range map[string]struct{ declared, want string }{
-		"typo":        {own("bundle.containers.all(c, !c.privilegd)"), "fleet.yaml:12:"},
+		"typo":        {own("bundle.containers.all(c, !c.privilegd)"), "fleet.yaml:13:"},
 		"no bool":     {own("bundle.name"), "of type string: expected bool"},
-		"syntax":      {own("bundle.name =="), "fleet.yaml:12:"},
+		"syntax":      {own("bundle.name =="), "fleet.yaml:13:"},
 		"unknown":     {own("hosts.size() > 0"), "undeclared reference"},
 		"both":        {own("container.name == file.path"), "expected one of them"},
 		"costs":       {own("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))"), "cost"},

@@ -136,12 +136,20 @@ type Blobs interface {
 	Blobs(ctx context.Context) iter.Seq2[digest.Digest, error]
 }
 
+// Size is in bytes; a Limit of 0 is none.
+type Size struct{ Log, Limit int64 }
+
 // Store is all of it on one engine.
 type Store interface {
 	Log
 	Lease
 	Snapshots
 	Blobs
+	// Size is how large the log is and may become.
+	Size(ctx context.Context) (Size, error)
+	// Writable says why nothing can be written now: ErrFull, or that the store is
+	// broken. It writes and removes a file, and is not for every request.
+	Writable(ctx context.Context) error
 	// Broken is closed when the store broke, whichever call saw it and whatever
 	// it was about: log, blobs or snapshots. The process must end then.
 	Broken() <-chan struct{}

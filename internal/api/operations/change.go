@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/readiness"
 )
 
 type verbIn struct {
@@ -132,13 +133,21 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(h.c.Metrics(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}).ServeHTTP(w, r)
 }
 
-func (h *Handler) health(w http.ResponseWriter, _ *http.Request) {
-	select {
-	case <-h.c.Stopping():
-		problem(w, refused(http.StatusServiceUnavailable, "the server is stopping"))
-	default:
-		writeJSON(w, map[string]string{"status": "ok"})
+func (h *Handler) health(w http.ResponseWriter, _ *http.Request) { writeHealth(w, h.c.Dead()) }
+
+func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
+	writeHealth(w, h.c.Unready(r.Context()))
+}
+
+func writeHealth(w http.ResponseWriter, reasons []readiness.Reason) {
+	answer := operator.Health{Status: "ok", Reasons: reasons}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if len(reasons) > 0 {
+		answer.Status = "unavailable"
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+	_ = json.NewEncoder(w).Encode(answer) // the caller is gone
 }
 
 func (h *Handler) openAPI(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.api.OpenAPI()) }

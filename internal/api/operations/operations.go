@@ -104,7 +104,9 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.raw(huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: operator.RouteMetrics,
 		Summary: "Prometheus metrics"}, measuring, h.metrics)
 	h.raw(huma.Operation{OperationID: "health", Method: http.MethodGet, Path: operator.RouteHealth,
-		Summary: "Whether the server runs"}, anyone, h.health)
+		Summary: "Whether the process is alive and able; 503 says why not"}, anyone, h.health)
+	h.raw(huma.Operation{OperationID: "readiness", Method: http.MethodGet, Path: operator.RouteReady,
+		Summary: "Whether the server can take in and grant anything; 503 says why not"}, anyone, h.ready)
 	h.raw(huma.Operation{OperationID: "openapi", Method: http.MethodGet, Path: operator.RouteOpenAPI,
 		Summary: "This description"}, anyone, h.openAPI)
 	return h

@@ -51,7 +51,7 @@ func (h *Handler) reading() {
 
 func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], error) {
 	head := h.c.Head()
-	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: h.rootInfo(), Warnings: h.expiries(), Channels: []operator.ChannelState{}}
+	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: h.rootInfo(), Warnings: []string{}, Channels: []operator.ChannelState{}}
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
@@ -63,6 +63,14 @@ func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], 
 	})
 	if err == nil {
 		out.Sources, err = h.sourceRows(ctx)
+	}
+	if err == nil {
+		out.Expiries, err = h.c.Expiries(ctx)
+	}
+	for i := range out.Expiries {
+		if w := out.Expiries[i].Warning(); w != "" {
+			out.Warnings = append(out.Warnings, w)
+		}
 	}
 	return &body[operator.Status]{out}, err
 }

@@ -2,13 +2,11 @@ package operations
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/identity"
 )
 
 type rootsIn struct{ Body operator.Roots }
@@ -49,23 +47,6 @@ func (h *Handler) pushRoots(ctx context.Context, in *rootsIn) (*body[operator.Ro
 		out.Next = "steady release sign && steady release push"
 	}
 	return &body[operator.RootsPushed]{out}, nil
-}
-
-// expiries warns of what ends soon and ends the fleet's trust with it.
-func (h *Handler) expiries() []string {
-	warnings := []string{}
-	now := h.c.Now()
-	for _, e := range []identity.Expiry{
-		{What: fmt.Sprintf("the root of trust, version %d", h.c.Root().Version), At: h.c.Root().Expires,
-			Then: "nothing new is accepted", Next: "steady keys rotate && steady keys root push"},
-		{What: "the authority of hosts", At: h.c.HostAuthorityEnds(), Then: "no host can connect",
-			Next: "steady server init-ca --replace, after which every host enrols again"},
-	} {
-		if w := e.Warning(now); w != "" {
-			warnings = append(warnings, w)
-		}
-	}
-	return warnings
 }
 
 func (h *Handler) rootInfo() operator.RootInfo {

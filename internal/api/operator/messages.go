@@ -10,8 +10,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/readiness"
 )
 
 // Prefix starts every route of the operator API.
@@ -26,6 +28,7 @@ const (
 	RouteNewest  = Prefix + "/releases/newest"
 	RouteMetrics = "/metrics"
 	RouteHealth  = "/healthz"
+	RouteReady   = "/readyz"
 	RouteHook    = "/v1/hooks/release"
 )
 
@@ -52,8 +55,10 @@ type Status struct {
 	SafeMode string      `json:"safeMode,omitempty"`
 	Release  ReleaseInfo `json:"release"`
 	Root     RootInfo    `json:"root"`
-	// Warnings say what ends soon, each with what to do.
+	// Warnings say what ends soon or has ended, each with what to do; Expiries is the
+	// whole list that they come from, the worst first.
 	Warnings []string       `json:"warnings"`
+	Expiries []expiry.Item  `json:"expiries"`
 	Hosts    HostCounts     `json:"hosts"`
 	Channels []ChannelState `json:"channels"`
 	// Sources are where releases are kept, besides being pushed.
@@ -67,6 +72,12 @@ type ReleaseInfo struct {
 	AcceptedAt  clock.Instant `json:"acceptedAt"`
 	TimestampAt clock.Instant `json:"timestampAt"`
 	RootVersion uint64        `json:"rootVersion"`
+}
+
+// Health is the answer of the routes of health and readiness: "ok", or what is wrong.
+type Health struct {
+	Status  string             `json:"status"`
+	Reasons []readiness.Reason `json:"reasons"`
 }
 
 // HostCounts counts hosts.

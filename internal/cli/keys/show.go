@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -87,13 +89,8 @@ func (a verbs) showNewest(dir string, v trust.Verifier) error {
 
 // lasts says until when a root is good.
 func (a verbs) lasts(expires clock.Instant) string {
-	switch left := expires.Sub(a.Wall()); {
-	case left <= 0:
-		return "EXPIRED " + expires.String() + ": nothing new is accepted; run steady keys rotate"
-	case left < 30*clock.Day:
-		return "good until " + expires.String() + ", which is SOON: run steady keys rotate"
-	}
-	return "good until " + expires.String()
+	item := expiry.Items([]expiry.Fact{{Kind: expiry.Root, Ends: expires}}, a.Wall())[0]
+	return cmp.Or(item.Warning(), "good until "+expires.String())
 }
 
 func viewRoot(r trust.Root, here map[string]string) rootView {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
@@ -183,6 +184,10 @@ func serverWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("nothing can be fetched from %s (%s): %s", v.Source, v.Cause, v.Detail), true
 	case event.SourceRecovered:
 		return fmt.Sprintf("source %s is well again after its %s failed on %s: %s", v.Source, v.What, v.Since, v.Reason), true
+	case event.ExpiryWarned:
+		return fmt.Sprintf("%s: %s; %s", v.Level, v.Message, v.Next), true
+	case event.ExpiryCleared:
+		return fmt.Sprintf("the warning about %s since %s is over: %s", strings.TrimSpace(v.Kind+" "+v.Name), v.Since, v.Reason), true
 	case event.OperatorTokenAdded:
 		by := ""
 		if v.Actor != "" {

@@ -13,21 +13,31 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
 func (a verbs) statusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", GroupID: command.GroupWatch, Short: "Sum up the fleet",
-		Example: "  steady status\n  steady status -o json",
+		Long: `Sums up the fleet. What ends soon, has ended or is nearly full is a warning with
+what to do next; --ends lists all that ends: timestamps, the root of trust,
+certificates, tokens, freezes, windows, the disk and the log of the server.`,
+		Example: "  steady status\n  steady status --ends\n  steady status -o json",
 		Args:    exit.Args(cobra.NoArgs),
 	}
+	ends := cmd.Flags().Bool("ends", false, "list all that ends or fills up")
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		s, err := c.Status(ctx)
 		if err != nil {
 			return err
 		}
-		return a.Print(s, func() error { return a.showStatus(s) })
+		return a.Print(s, func() error {
+			if *ends {
+				return a.showExpiries(s.Expiries)
+			}
+			return a.showStatus(s)
+		})
 	}))
 }
 
@@ -55,6 +65,25 @@ func (a verbs) showStatus(s operator.Status) error {
 		return err
 	}
 	return a.Table([]string{"channel", "rollout", "standing", "queued", "waits for", "quarantined"}, rows)
+}
+
+func (a verbs) showExpiries(items []expiry.Item) error {
+	var rows [][]string
+	for _, i := range items {
+		name, full := i.Name, ""
+		if i.Hosts > 0 {
+			name = fmt.Sprintf("%d hosts", i.Hosts)
+		}
+		if i.Limit > 0 {
+			full = fmt.Sprintf("%d %%", int64(float64(i.Used)/float64(i.Limit)*100))
+		}
+		ends := ""
+		if i.Ends != 0 {
+			ends = i.Ends.String()
+		}
+		rows = append(rows, []string{string(i.Kind), name, string(i.Level), ends, full, i.Warning()})
+	}
+	return term.Rows(a.Out, []string{"what", "whose", "level", "ends", "full", "what it means"}, rows)
 }
 
 func (a verbs) hostCmd() *cobra.Command {

@@ -22,14 +22,14 @@ import (
 	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
-func (a verbs) imageCmd() *cobra.Command {
+func (a verbs) imageCmd(more []*cobra.Command) *cobra.Command {
 	const kind = container.KindImage
 	asks := a.asks(kind, map[string]string{
 		deploy.Cancel: "Cancel a build or pull that is under way", deploy.Retry: "Try again what failed or was cancelled, now",
 	})
-	return command.Group(command.GroupWatch, kind, "Build, pull and watch single images",
-		"  steady image list gpu-1\n  steady image build gpu-1/app --dockerfile Dockerfile -f\n  steady image output -f gpu-1/app",
-		append([]*cobra.Command{a.listCmd(kind), a.showCmd(kind), a.buildCmd(), a.outputCmd(), a.removeCmd(kind)}, asks...)...)
+	return command.Group(command.GroupWatch, kind, "Lock the fleet's images; build, pull and watch single ones",
+		"  steady image lock\n  steady image list gpu-1\n  steady image build gpu-1/app --dockerfile Dockerfile -f\n  steady image output -f gpu-1/app",
+		append([]*cobra.Command{a.listCmd(kind), a.showCmd(kind), a.buildCmd(), a.outputCmd(), a.removeCmd(kind)}, append(asks, more...)...)...)
 }
 
 func (a verbs) outputCmd() *cobra.Command {

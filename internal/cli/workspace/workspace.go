@@ -26,8 +26,8 @@ import (
 // verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
-// Verbs returns the commands.
-func Verbs(e *command.Env) []*cobra.Command {
+// Verbs returns the commands. Those of images take in the ones that are given.
+func Verbs(e *command.Env, ofImages ...*cobra.Command) []*cobra.Command {
 	a := verbs{e}
 	const kind = container.KindWorkspace
 	asks := a.asks(kind, map[string]string{
@@ -38,7 +38,7 @@ func Verbs(e *command.Env) []*cobra.Command {
 	workspaces := command.Group(command.GroupWatch, kind, "Create, change and steer single workspaces",
 		"  steady workspace list gpu-1\n  steady workspace create gpu-1/web --image nginx:1 --port 8080:80\n  steady workspace stop gpu-1/web",
 		append([]*cobra.Command{a.listCmd(kind), a.showCmd(kind), a.createCmd(), a.editCmd(), a.removeCmd(kind), a.snapshotCmd()}, asks...)...)
-	return []*cobra.Command{workspaces, a.imageCmd()}
+	return []*cobra.Command{workspaces, a.imageCmd(ofImages)}
 }
 
 // asks makes a command for each verb that the server takes for a kind.

@@ -13,6 +13,7 @@ type Sample struct {
 	At           clock.Instant // on the server's clock
 	AgentVersion string
 	Uptime       int64 // seconds
+	Pending      int   // events that the host could not deliver yet
 	Runtimes     []string
 	Engine       *wire.Engine
 	Capabilities []string
@@ -44,7 +45,7 @@ const (
 
 // Keep keeps a heartbeat's news in place of the one before.
 func (d *Directory) Keep(h *Host, m *wire.Heartbeat, now clock.Instant) {
-	s := &Sample{At: now, AgentVersion: short(m.AgentVersion), Uptime: m.Uptime, Runtimes: few(m.Runtimes), Capabilities: few(m.Capabilities)}
+	s := &Sample{At: now, AgentVersion: short(m.AgentVersion), Uptime: m.Uptime, Pending: max(m.Pending, 0), Runtimes: few(m.Runtimes), Capabilities: few(m.Capabilities)}
 	if m.Engine != nil {
 		e := *m.Engine
 		for _, p := range []*string{&e.Name, &e.Version, &e.API, &e.OS, &e.Arch, &e.Kernel, &e.Storage} {

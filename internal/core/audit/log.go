@@ -269,7 +269,7 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) bool {
 		l.host(e.Host).unfit = ev.Bundle
 	case event.HostRecovered:
 		l.host(e.Host).unfit = false
-	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.EnrolRefused,
+	case event.TimestampAccepted, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared, event.EnrolRefused,
 		event.HostHead, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.MirrorDiverged:
 		// Nothing that the planner decides reads these.

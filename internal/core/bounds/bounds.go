@@ -209,6 +209,8 @@ func (b *Bounds) image(c container.Checker, i *container.Image) {
 		c.In("load").Addf("an archive may name its images at will: expected it in a bundle")
 	case i.Pull != nil && !b.Allows(i.Ref):
 		c.In("ref").Addf("image %q is not allowed here: expected one of %q", i.Ref, b.Images)
+	case i.Pull != nil && b.RequireSigned && !imageref.Pinned(i.Ref):
+		c.In("ref").Addf("image %q has no digest, so a signature would not say which image it is: expected %s@sha256: and its digest", i.Ref, i.Ref)
 	case i.Build != nil:
 		if i.Ref != "" || len(i.Build.Tags) > 0 {
 			c.In("ref").Addf("a built image named %q could take the place of another: expected no reference and no tags, so that it is named after the host", i.Ref)

@@ -193,6 +193,13 @@ func TestBoundsOfTheOtherKinds(t *testing.T) {
 			t.Errorf("%s: %v", name, ps)
 		}
 	}
+	// Where an entry needs a signature, the signature says which image it is.
+	signed := Bounds{Kinds: container.Kinds, Images: none.Images, RequireSigned: true}
+	for ref, ok := range map[string]bool{"nginx:1": false, "nginx": false, "nginx:1@sha256:" + strings.Repeat("0a", 32): true} {
+		if ps := signed.Check(container.KindImage, &container.Image{Ref: ref, Pull: &container.Pull{}}); (len(ps) == 0) != ok {
+			t.Errorf("%s, to be signed: %v", ref, ps)
+		}
+	}
 	if len((&Bounds{Kinds: []string{container.KindRoute}}).Check(container.KindImage, &container.Image{})) == 0 {
 		t.Error("a kind that is not listed is allowed")
 	}

@@ -31,6 +31,7 @@ type Declaration struct {
 	TagProbes          map[string]ProbeSet        `json:"tagProbes"` // scope tag
 	AllowMassChange    bool                       `json:"allowMassChange"`
 	AllowVolumeDelete  bool                       `json:"allowVolumeDelete"`
+	AllowMovingTags    bool                       `json:"allowMovingTags"` // takes images that no digest names
 	Revoked            map[string]RevocationEntry `json:"revoked"`
 }
 

@@ -84,8 +84,8 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldOverride(ev)
 	case event.ComplianceEvaluated:
 		s.foldCompliance(ev)
-	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered:
-		s.Sources = FoldSources(s.Sources, e.At, ev)
+	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared:
+		s.foldWarning(e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.StreamOpened:
 		// For people: no decision reads them.

@@ -182,17 +182,19 @@ type State struct {
 	Overrides override.State    `json:"overrides,omitzero"`
 	Signed    uint64            `json:"signed,omitempty"`
 	Sources   map[string]Source `json:"sources,omitempty"` // those in trouble
-	docs      Documents
-	names     map[string]digest.Digest // the newest rollout of each name
-	budgets   []Budget                 // active ones
-	line      []waiting                // hosts with something to repair, by place
-	repairs   bool                     // something touched the line
-	dirty     map[string]bool          // channels to plan
-	timers    timerHeap                // instants at which a host or a channel must be looked at
-	openings  map[string]clock.Instant // of channels that wait for a maintenance window
-	stepped   *event.MirrorDiverged    // what the last fold of a step found
-	watch     func(event.Entry, event.Event)
-	bare      bool
+	// Expiries are the warnings that stand, by the key of their item.
+	Expiries map[string]WarnedExpiry `json:"expiries,omitempty"`
+	docs     Documents
+	names    map[string]digest.Digest // the newest rollout of each name
+	budgets  []Budget                 // active ones
+	line     []waiting                // hosts with something to repair, by place
+	repairs  bool                     // something touched the line
+	dirty    map[string]bool          // channels to plan
+	timers   timerHeap                // instants at which a host or a channel must be looked at
+	openings map[string]clock.Instant // of channels that wait for a maintenance window
+	stepped  *event.MirrorDiverged    // what the last fold of a step found
+	watch    func(event.Entry, event.Event)
+	bare     bool
 	// hostNames and channelNames are what names made last.
 	hostNames, channelNames []string
 }

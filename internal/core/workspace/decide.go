@@ -35,6 +35,7 @@ const (
 	CodeFutile      engine.Code = "difference_stays"
 	CodeReported    engine.Code = "drift_reported"
 	CodeUnknownVerb engine.Code = "unknown_verb"
+	CodeWritten     engine.Code = "files_written"
 )
 
 // Times of waiting.
@@ -321,6 +322,9 @@ func (s *step) alone() engine.Decision {
 		}
 		if !m.live() {
 			return engine.IsConverged(engine.Because(container.CodeStopped, ""))
+		}
+		if l := s.seen.Written; len(l) > 0 {
+			return engine.IsConverged(engine.Because(CodeWritten, "the container wrote in its own copy of files of the bundle, which is kept: "+strings.Join(l, ", ")))
 		}
 		return engine.IsConverged(engine.Reason{})
 	case v.cause != "" && !s.w.Settled:

@@ -132,6 +132,8 @@ type Seen struct {
 	// Lacking is the part of it that one which is there cannot be started without.
 	Missing []string `json:"missing,omitempty"`
 	Lacking []string `json:"lacking,omitempty"`
+	// Written are the targets of copies of the bundle's files that containers wrote.
+	Written []string `json:"written,omitempty"`
 	// Refused is what the engine cannot do of what is desired: nothing is made.
 	Refused []diff.Difference `json:"refused,omitempty"`
 }

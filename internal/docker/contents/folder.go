@@ -1,5 +1,5 @@
-// Package contents keeps, in files of the host, the configs and secrets that
-// containers mount.
+// Package contents keeps, in files of the host, the configs, secrets and folders of
+// bundles that containers mount.
 package contents
 
 import (
@@ -84,13 +84,24 @@ func (f *Folder) Lacks(file string) (bool, error) {
 	return false, err
 }
 
-// nameOf names a file by what it is made from; a secret by its keyed digest.
+// nameOf names a file or folder by what it is made from; a secret by its keyed
+// digest. A copy that the container writes has its target in the name, for people.
 func nameOf(c spec.Content, secrets map[string]string) string {
 	from := "secret " + c.Secret + " " + secrets[c.Secret]
 	if c.Blob != nil {
 		from = "blob " + string(c.Blob.Digest)
 	}
+	if c.Tree {
+		from += " tree"
+	}
+	if c.Writable {
+		from += " copy for " + c.Target
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d:%d %o", from, c.UID, c.GID, modeOf(c)))
+	if c.Writable {
+		target := strings.ReplaceAll(c.Target, "/", "-")
+		return "copy" + target[:min(len(target), 100)] + "-" + hex.EncodeToString(sum[:6])
+	}
 	return hex.EncodeToString(sum[:])
 }
 
@@ -101,29 +112,56 @@ func modeOf(c spec.Content) fs.FileMode {
 	return fs.FileMode(c.Mode & 0o777)
 }
 
+// write makes a file or folder beside its place and puts it there whole.
 func (f *Folder) write(ctx context.Context, file string, c spec.Content) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-")
+	tmp, err := os.MkdirTemp(filepath.Dir(file), ".new-")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	if err = f.fill(ctx, tmp, c); err == nil {
-		err = tmp.Chmod(modeOf(c))
+	defer func() { err = errors.Join(err, removeAll(tmp)) }()
+	made := filepath.Join(tmp, "made")
+	own := c.UID != 0 || c.GID != 0 || os.Geteuid() == 0
+	if c.Tree {
+		err = f.tree(ctx, made, c, own)
+	} else {
+		err = f.file(ctx, made, c, own)
 	}
-	if err == nil && (c.UID != 0 || c.GID != 0 || os.Geteuid() == 0) {
-		err = tmp.Chown(c.UID, c.GID)
+	if err == nil && c.Writable {
+		err = remember(made, seedOf(file))
 	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
+	if err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), file)
+	return os.Rename(made, file)
+}
+
+func (f *Folder) file(ctx context.Context, file string, c spec.Content, own bool) error {
+	to, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = f.fill(ctx, to, c); err == nil {
+		err = to.Chmod(modeOf(c))
+	}
+	if err == nil && own {
+		err = to.Chown(c.UID, c.GID)
+	}
+	if err == nil {
+		err = to.Sync()
+	}
+	return errors.Join(err, to.Close())
+}
+
+func (f *Folder) tree(ctx context.Context, dir string, c spec.Content, own bool) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if own {
+		if err := os.Chown(dir, c.UID, c.GID); err != nil {
+			return err
+		}
+	}
+	return f.checked(ctx, c.Blob, func(from io.Reader) error { return unpack(dir, from, c, own) })
 }
 
 func (f *Folder) fill(ctx context.Context, to io.Writer, c spec.Content) error {
@@ -134,53 +172,125 @@ func (f *Folder) fill(ctx context.Context, to io.Writer, c spec.Content) error {
 		}
 		return err
 	}
-	r, err := f.blobs.Blob(ctx, c.Blob.Digest, c.Blob.Size)
+	return f.checked(ctx, c.Blob, func(from io.Reader) error {
+		_, err := io.Copy(to, from)
+		return err
+	})
+}
+
+// checked reads a blob to its end and fails if it is not what its digest says.
+func (f *Folder) checked(ctx context.Context, b *spec.Blob, read func(io.Reader) error) error {
+	r, err := f.blobs.Blob(ctx, b.Digest, b.Size)
 	if err != nil {
 		return err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(r, c.Blob.Size+1))
+	counted := &counter{r: io.TeeReader(io.LimitReader(r, b.Size+1), sum)}
+	unread := read(counted)
+	_, err = io.Copy(io.Discard, counted)
 	if err := errors.Join(err, r.Close()); err != nil {
 		return err
 	}
-	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); n != c.Blob.Size || got != string(c.Blob.Digest) {
-		return fmt.Errorf("the blob has %d bytes and digest %s, not %d and %s", n, got, c.Blob.Size, c.Blob.Digest)
+	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); counted.n != b.Size || got != string(b.Digest) {
+		return fmt.Errorf("the blob has %d bytes and digest %s, not %d and %s", counted.n, got, b.Size, b.Digest)
 	}
-	return nil
+	return unread
+}
+
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// removeAll removes a folder, whatever its files forbid.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(p, 0o700)
+		}
+		return err
+	})
+	return os.RemoveAll(dir)
+}
+
+// Written lists the targets of copies that are no longer as they were made.
+func (f *Folder) Written(name string, list []spec.Content) ([]string, error) {
+	if f.dir == "" {
+		return nil, nil
+	}
+	var out []string
+	for _, c := range list {
+		if !c.Writable {
+			continue
+		}
+		file := f.Path(name, c, nil)
+		if lacks, err := f.Lacks(file); lacks || err != nil {
+			continue // made with the next container, or told where it is mounted
+		}
+		w, err := written(file)
+		if err != nil {
+			return out, err
+		}
+		if w {
+			out = append(out, c.Target)
+		}
+	}
+	return out, nil
 }
 
 // Tidy removes a workspace's files that the container does not mount; all of
-// them, and the folder, without one.
-func (f *Folder) Tidy(name string, c *container.InspectResponse) error {
+// them, and the folder, without one. Copies that a container wrote stay: they are
+// listed, and used again by a container that is to have the same.
+func (f *Folder) Tidy(name string, c *container.InspectResponse) (kept []string, err error) {
 	if f.dir == "" {
-		return nil
+		return nil, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	folder := filepath.Join(f.dir, name)
-	if c == nil {
-		return os.RemoveAll(folder)
-	}
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	used := map[string]bool{}
-	if c.HostConfig != nil {
+	if c != nil && c.HostConfig != nil {
 		for _, x := range c.HostConfig.Mounts {
 			if dir, file := filepath.Split(x.Source); strings.TrimSuffix(dir, "/") == folder {
-				used[file] = true
+				used[file], used[filepath.Base(seedOf(x.Source))] = true, true
 			}
+		}
+	}
+	for _, e := range entries {
+		file := filepath.Join(folder, e.Name())
+		if used[e.Name()] || !isCopy(e.Name()) {
+			continue
+		}
+		if w, err := written(file); w || err != nil {
+			kept = append(kept, file)
+			used[e.Name()], used[filepath.Base(seedOf(file))] = true, true
 		}
 	}
 	var errs []error
 	for _, e := range entries {
 		if !used[e.Name()] {
-			errs = append(errs, os.Remove(filepath.Join(folder, e.Name())))
+			errs = append(errs, removeAll(filepath.Join(folder, e.Name())))
 		}
 	}
-	return errors.Join(errs...)
+	if c == nil && len(kept) == 0 {
+		errs = append(errs, removeAll(folder))
+	}
+	return kept, errors.Join(errs...)
 }

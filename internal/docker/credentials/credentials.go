@@ -151,7 +151,7 @@ func fromConfig(path string, text []byte, host string) (registry.AuthConfig, boo
 }
 
 func helper(path, host, name string) error {
-	return fmt.Errorf("registry credentials: %s names the helper docker-credential-%s for %s, which an agent does not run: put user and password into the file", path, name, host)
+	return fmt.Errorf("registry credentials: %s names the helper docker-credential-%s for %s, which is not run: put user and password into a file of this form", path, name, host)
 }
 
 // malformed never quotes the content.

@@ -61,8 +61,9 @@ func config(d *core.Deployment, img *defaults, in *CreateInputs) (*container.Con
 		return nil, err
 	}
 	return &container.Config{
-		// The ID and not the reference, which may have come to mean another image.
-		Image: in.Image.ID, Hostname: w.Hostname, Domainname: w.Domainname, User: w.User, WorkingDir: w.WorkingDir,
+		// The reference, for people: if it comes to mean another image than that of
+		// the inputs meanwhile, the container differs and is never started.
+		Image: cmp.Or(d.Uses.Image, in.Image.ID), Hostname: w.Hostname, Domainname: w.Domainname, User: w.User, WorkingDir: w.WorkingDir,
 		Entrypoint: entry, Cmd: command, Env: env, Tty: w.TTY, OpenStdin: w.StdinOpen,
 		Labels: merged(w.Labels, own), StopSignal: w.StopSignal, StopTimeout: graceSeconds(w.StopGrace),
 		Healthcheck: healthConfig(w.Health),

@@ -143,7 +143,11 @@ func (w *world) build(ref string, lines ...string) *image.InspectResponse {
 
 // deployment resolves a workspace against the world.
 func (w *world) deployment(s core.Workspace) *core.Deployment {
-	d := &core.Deployment{Workspace: s, Uses: core.Uses{Image: s.Image, Networks: map[string]string{}, Volumes: map[string]string{}, Workspaces: map[string]string{"other": w.n.Name("other")}}}
+	reference := s.Image
+	if i := w.images[s.Image]; i != nil {
+		reference = i.RepoTags[0]
+	}
+	d := &core.Deployment{Workspace: s, Uses: core.Uses{Image: reference, Networks: map[string]string{}, Volumes: map[string]string{}, Workspaces: map[string]string{"other": w.n.Name("other")}}}
 	for title := range w.networks {
 		d.Uses.Networks[strings.TrimPrefix(title, w.n.Prefix)] = title
 	}

@@ -345,6 +345,9 @@ func TestTrap12_ImageByItsID(t *testing.T) {
 	w.images["moving"] = w.build(ref, "ENV V=1")
 	id := w.create(t, s)
 	rec := w.record(t, s, id)
+	if c := w.inspect(t, id).Config; c.Image != ref {
+		t.Errorf("people see the image %s, want %s", c.Image, ref)
+	}
 	same(t, "before", w.compare(t, s, id, rec))
 	w.images["moving"] = w.build(ref, "ENV V=2")
 	wantFields(t, w.compare(t, s, id, rec), classes{"image": diff.Replace, "env/V": diff.Replace})

@@ -401,3 +401,45 @@ func TestBuildWithHostsAndSharedMemory(t *testing.T) {
 	}
 	l.quiet(r)
 }
+
+// An image that is named by digest is that one, whatever its tag means in the
+// registry or on the engine, and goes by that name again.
+func TestPinnedImageIsNoOther(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	l.make(l.owner.Title("one")+":1", "1")
+	ref, first := hub.Push(t, l.docker, l.owner.Title("one")+":1", l.owner.Prefix+"app:1")
+	id := l.id(l.owner.Title("one") + ":1")
+	_, err := l.engine.ImageRemove(l.ctx, l.owner.Title("one")+":1")
+	l.must(err)
+	other := l.make(l.owner.Title("two")+":1", "2")
+	hub.Push(t, l.docker, l.owner.Title("two")+":1", l.owner.Prefix+"app:1")
+	l.must(l.engine.ImageTag(l.ctx, other, ref)) // on this engine too
+
+	i := spec.Image{Name: "app", Ref: ref + "@" + first, Pull: &spec.Pull{Policy: spec.PullNever}}
+	never := l.row(i)
+	never.Settle(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
+	i.Pull.Policy = ""
+	r := l.row(i)
+	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	l.quiet(r)
+	if got := l.id(i.Ref); got != id || l.id(ref) != other {
+		t.Fatalf("%s is %s, want %s; the tag is %s, want %s", i.Ref, got, id, l.id(ref), other)
+	}
+	c, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: i.Ref, Cmd: []string{"x"}}})
+	l.must(err)
+	list, err := l.engine.ContainerList(l.ctx, true)
+	l.must(err)
+	for _, x := range list {
+		if x.ID == c.ID && (x.Image != i.Ref || x.ImageID != id) {
+			t.Errorf("the container runs %s and is listed with %s", x.ImageID, x.Image)
+		}
+	}
+	_, err = l.api.ContainerRemove(l.ctx, c.ID, client.ContainerRemoveOptions{})
+	l.must(err)
+	if l.collect(image.Keep{Complete: true, Referenced: nothing}); l.id(id) != "" || l.id(ref) != other {
+		t.Errorf("collected: %s is still there, or the tag is %s, want %s", l.id(id), l.id(ref), other)
+	}
+	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/inspector"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
@@ -41,7 +42,9 @@ func (m *Manager) Concerns(e daemon.Event) []engine.Ref {
 			return slices.Contains(slices.Collect(maps.Values(u.Volumes)), e.ID)
 		})
 	case daemon.Image:
-		return m.knownThat(func(u *spec.Uses) bool { return u.Image == e.Name || u.Image == e.ID })
+		return m.knownThat(func(u *spec.Uses) bool {
+			return u.Image == e.Name || u.Image == e.ID || slices.Contains([]string{e.Name, e.ID}, imageref.Untagged(u.Image))
+		})
 	case daemon.Resync:
 		return m.knownThat(func(*spec.Uses) bool { return true })
 	}

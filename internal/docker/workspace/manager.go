@@ -134,14 +134,15 @@ type Manager struct {
 	cache *inspector.Inspector
 	files *contents.Folder
 
-	mu    sync.Mutex
-	known map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
-	ran   map[string]ran
-	memo  map[string]memo
-	tails map[string]tail
-	words map[string]string // last told of a workspace's place
-	small map[string]record
-	needs map[engine.Ref]*needs // of the last look
+	mu     sync.Mutex
+	known  map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
+	ran    map[string]ran
+	memo   map[string]memo
+	tails  map[string]tail
+	words  map[string]string // last told of a workspace's place
+	small  map[string]record
+	needs  map[engine.Ref]*needs // of the last look
+	copies map[engine.Ref]copies
 }
 
 // New makes the manager.
@@ -153,7 +154,8 @@ func New(o Options) *Manager {
 		o.Now = time.Now
 	}
 	m := &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
-		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{}}
+		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
+		copies: map[engine.Ref]copies{}}
 	m.files = contents.In(o.Dir, o.Content, m.secret)
 	return m
 }

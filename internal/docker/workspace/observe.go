@@ -125,6 +125,10 @@ func (m *Manager) forget(ids map[string]bool) {
 	maps.DeleteFunc(m.memo, func(id string, _ memo) bool { return !ids[id] })
 	maps.DeleteFunc(m.tails, func(id string, _ tail) bool { return !ids[id] })
 	maps.DeleteFunc(m.small, func(id string, _ record) bool { return !ids[id] })
+	maps.DeleteFunc(m.copies, func(ref engine.Ref, _ copies) bool {
+		_, ok := m.known[ref]
+		return !ok
+	})
 	maps.DeleteFunc(m.needs, func(ref engine.Ref, _ *needs) bool {
 		_, ok := m.known[ref]
 		return !ok
@@ -217,6 +221,9 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 		return err
 	}
 	o.Seen.Missing, o.Seen.Lacking = missing.make, missing.start
+	if o.Seen.Written, err = m.written(r); err != nil {
+		return err
+	}
 	if in == nil {
 		o.StopFirst = "what it needs is not there"
 		return nil

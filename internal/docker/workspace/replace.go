@@ -160,7 +160,7 @@ func (h *hand) RemoveOld(a core.RemoveOld) error {
 			return err
 		}
 	}
-	return h.m.files.Tidy(h.r.Ref.ID, keep.InspectResponse)
+	return h.tidy(keep.InspectResponse)
 }
 
 // remove removes a container that does not run. One that is being removed by
@@ -238,5 +238,5 @@ func (h *hand) Remove(a core.Remove) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, h.m.files.Tidy(h.r.Ref.ID, nil))...)
+	return errors.Join(append(errs, h.tidy(nil))...)
 }

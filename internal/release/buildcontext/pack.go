@@ -1,5 +1,5 @@
 // Package buildcontext packs the folder that an image is built from, as the docker
-// command does, into a tar that depends on its files alone.
+// command does, or that containers mount, into a tar that depends on its files alone.
 package buildcontext
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
-// Bounds of a build context.
+// Bounds of a folder.
 const (
 	MaxSize  = 64 << 20 // bytes
 	MaxFiles = 20_000
@@ -37,18 +37,37 @@ func Pack(root *os.Root, folder, dockerfile string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := packer{root: sub, keep: []string{dockerfile, ignoreFile}, ignore: ignore}
-	p.tar = tar.NewWriter(&p.out)
-	if err := fs.WalkDir(sub.FS(), ".", p.visit); err != nil {
+	p := packer{root: sub, keep: []string{dockerfile, ignoreFile}, ignore: ignore, tooLarge: errors.New(tooLarge + "; leave out what is not needed in .dockerignore")}
+	if err := p.pack(); err != nil {
 		return nil, fmt.Errorf("the build context %q: %w", folder, err)
-	}
-	if err := p.tar.Close(); err != nil {
-		return nil, err
 	}
 	if dockerfile != "" && !p.found {
 		return nil, fmt.Errorf("the build context %q has no %q", folder, dockerfile)
 	}
 	return p.out.Bytes(), nil
+}
+
+// Tree makes such a tar of a whole folder. Permissions are those of Permissions.
+func Tree(root *os.Root, folder string) ([]byte, error) {
+	sub, err := root.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("the folder %q cannot be opened: %w", folder, confined.Cause(err))
+	}
+	defer sub.Close()
+	p := packer{root: sub, ignore: &patterns{}, mode: Permissions, tooLarge: errors.New(tooLarge)}
+	if err := p.pack(); err != nil {
+		return nil, fmt.Errorf("the folder %q: %w", folder, err)
+	}
+	return p.out.Bytes(), nil
+}
+
+// Permissions are those of a file without what the umask of whoever checked it out
+// decides: its group may write only where all may.
+func Permissions(mode fs.FileMode) fs.FileMode {
+	if mode&0o002 == 0 {
+		mode &^= 0o020
+	}
+	return mode.Perm()
 }
 
 type packer struct {
@@ -57,11 +76,22 @@ type packer struct {
 	ignore *patterns
 	out    bytes.Buffer
 	tar    *tar.Writer
+	mode   func(fs.FileMode) fs.FileMode // nil keeps permissions as they are
 	files  int
 	found  bool
+
+	tooLarge error
 }
 
-var errTooLarge = fmt.Errorf("it has more than %d files or %d bytes; leave out what is not needed in .dockerignore", MaxFiles, MaxSize)
+var tooLarge = fmt.Sprintf("it has more than %d files or %d bytes", MaxFiles, MaxSize)
+
+func (p *packer) pack() error {
+	p.tar = tar.NewWriter(&p.out)
+	if err := fs.WalkDir(p.root.FS(), ".", p.visit); err != nil {
+		return err
+	}
+	return p.tar.Close()
+}
 
 func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	switch {
@@ -78,13 +108,17 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 		return nil
 	}
 	if p.files++; p.files > MaxFiles {
-		return errTooLarge
+		return p.tooLarge
 	}
 	info, err := e.Info()
 	if err != nil {
 		return fmt.Errorf("%q cannot be read: %w", name, confined.Cause(err))
 	}
-	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+	mode := info.Mode().Perm()
+	if p.mode != nil {
+		mode = p.mode(mode)
+	}
+	h := &tar.Header{Name: name, Mode: int64(mode), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
 	switch {
 	case e.IsDir():
 		h.Typeflag, h.Name = tar.TypeDir, name+"/"
@@ -99,9 +133,9 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 	case !e.Type().IsRegular():
 		return fmt.Errorf("%q is neither a file, a folder nor a link", name)
 	}
-	p.found = p.found || name == p.keep[0]
+	p.found = p.found || len(p.keep) > 0 && name == p.keep[0]
 	if info.Size() > MaxSize-int64(p.out.Len()) {
-		return errTooLarge
+		return p.tooLarge
 	}
 	data, err := confined.File(p.root, name, MaxSize)
 	if err != nil {
@@ -112,7 +146,7 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 		return err
 	}
 	if _, err = p.tar.Write(data); err == nil && p.out.Len() > MaxSize {
-		err = errTooLarge
+		err = p.tooLarge
 	}
 	return err
 }

@@ -80,6 +80,34 @@ func TestContextHoldsWhatDockerignoreLeaves(t *testing.T) {
 	}
 }
 
+// A folder that is mounted is the same whatever umask it was checked out under, and
+// nothing is left out of it.
+func TestTreeDependsOnNoUmask(t *testing.T) {
+	packed := map[digest.Digest]bool{}
+	for _, mask := range []os.FileMode{0, 0o020} {
+		root, dir := rootWith(t, map[string]string{"app/.dockerignore": "*", "app/run.sh": "a", "app/sub/b": "c"})
+		for name, mode := range map[string]os.FileMode{"app/run.sh": 0o775, "app/sub": 0o775, "app/sub/b": 0o664, "app/.dockerignore": 0o664} {
+			if err := os.Chmod(filepath.Join(dir, name), mode&^mask); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := Tree(root, "app")
+		if want := ".dockerignore run.sh sub/ sub/b"; err != nil || names(t, raw) != want {
+			t.Fatalf("%v, %s", err, names(t, raw))
+		}
+		packed[digest.Of(raw)] = true
+		if err := os.Chmod(filepath.Join(dir, "app/sub"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if open, err := Tree(root, "app"); err != nil || digest.Of(open) == digest.Of(raw) {
+			t.Errorf("a folder that all may write is packed as one that they may not, %v", err)
+		}
+	}
+	if len(packed) != 1 {
+		t.Error("another umask gives another folder")
+	}
+}
+
 func TestContextKeepsLinksAndReadsNoneOutside(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("hidden text"), 0o600); err != nil {

@@ -61,7 +61,7 @@ var serviceAttributes = slices.Concat(
 	group(Applied, "", "services.*.gpus.[]", "capabilities count device_ids driver options options.*"),
 	group(Applied, "", "services.*.healthcheck", "disable interval retries start_interval start_period test timeout"),
 	group(Applied, "", "services.*.logging", "driver options options.*"),
-	group(Applied, "", "services.*.networks.*", "aliases driver_opts driver_opts.* ipv4_address ipv6_address link_local_ips mac_address priority"),
+	group(Applied, "", "services.*.networks.*", "aliases driver_opts driver_opts.* ipv4_address ipv6_address gw_priority link_local_ips mac_address priority"),
 	group(Applied, "", "services.*.ports.[]", "host_ip mode protocol published target"),
 	group(Applied, "", "services.*.volumes.[]", `bind bind.create_host_path bind.propagation bind.recursive bind.selinux read_only
 		source target tmpfs tmpfs.mode tmpfs.size type volume volume.nocopy`),
@@ -72,7 +72,7 @@ var serviceAttributes = slices.Concat(
 	group(Refused, "volumes keep the labels of the top-level volumes section: expected them there", "services.*.volumes.[]", "volume.labels"),
 	group(Refused, "folders inside a volume need a newer engine than is asked for: expected the whole volume", "services.*.volumes.[]", "volume.subpath"),
 	group(Refused, "mounting an image needs a newer engine than is asked for: expected a volume", "services.*.volumes.[]", "image"),
-	group(Refused, "it needs a newer engine than is asked for: expected priority, or the name left to the engine", "services.*.networks.*", "gw_priority interface_name"),
+	group(Refused, "it needs a newer engine than is asked for: expected the name left to the engine", "services.*.networks.*", "interface_name"),
 	group(Refused, "a workspace is always found under its own name: expected another network", "services.*.networks.*", "use_service_name_alias"),
 	group(Refused, "it is for Windows: expected a Linux service", "services.*", "credential_spec"),
 	group(Refused, "containers of other owners are not touched: expected a service of this file under depends_on", "services.*", "external_links"),
@@ -80,7 +80,7 @@ var serviceAttributes = slices.Concat(
 	group(Refused, "providers are programs of the docker command: expected a service with an image", "services.*", "provider"),
 	group(Refused, "nothing runs in a container but what its image starts: expected a service of its own that others wait for with service_completed_successfully", "services.*", "pre_start"),
 	group(Refused, "nothing runs in a container but what its image starts: expected it in the image's entrypoint, or an exec step of bundle.yaml", "services.*", "post_start pre_stop"),
-	group(Refused, "images are asked for by pull_policy alone: expected always or missing", "services.*", "pull_refresh_after"),
+	group(Noted, "a release names the image, and the next release a newer one", "services.*", "pull_refresh_after"),
 	group(Refused, "the engine has no such setting: expected umask in the entrypoint", "services.*", "umask"),
 	group(Refused, "it hands the engine, and so the host, to the container: expected a bind of the socket written out", "services.*", "use_api_socket"),
 )

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -19,7 +20,7 @@ import (
 
 // collect reads the named files and all that they include and extend.
 func (l *load) collect() {
-	for _, name := range l.names {
+	for _, name := range l.files {
 		if _, err := inside("", name); err != nil {
 			l.problems = append(l.problems, Problem{File: name, Message: fmt.Sprintf("%v: expected a file of the bundle folder", err)})
 			return
@@ -56,6 +57,9 @@ func (l *load) read(name, dir string, env map[string]string, fail func(words str
 	if s.top = l.parse(name, data); s.top == nil {
 		s.top = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
 		return s
+	}
+	if _, n := child(s.top, "name"); len(l.order) == 0 && n != nil && !strings.Contains(follow(n).Value, "$") && env[projectVariable] == l.projectName() {
+		env[projectVariable] = follow(n).Value // as texts of the file may name it
 	}
 	l.order = append(l.order, s)
 	l.checkTexts(s, env)
@@ -173,7 +177,7 @@ func (l *load) include(s *source, paths []*yaml.Node, dir string, envFiles []*ya
 func (l *load) includeEnv(s *source, n *yaml.Node, dir string, envFiles []*yaml.Node, env map[string]string) map[string]string {
 	out := maps.Clone(env)
 	add := func(name string, n *yaml.Node) bool {
-		values, err := l.envFile(name, env, "")
+		values, err := l.envFile(name, env)
 		if err == nil {
 			var data []byte
 			if data, err = confined.File(l.root, name, MaxFileBytes); err == nil {
@@ -267,12 +271,17 @@ func (l *load) checkTexts(s *source, env map[string]string) {
 			}
 			out, err := template.SubstituteWithOptions(text, lookup(env), template.WithoutLogging)
 			if err != nil {
+				var required *template.MissingRequiredError
+				if errors.As(err, &required) {
+					l.unset[required.Variable] = true
+				}
 				l.at(s, v, false, "%v: expected a value in .env, or under composeEnv of bundle.yaml", err)
 				return
 			}
 			for _, m := range plainVariable.FindAllStringSubmatch(text, -1) {
 				name := m[2] + m[3]
 				if _, set := env[name]; !set && name != "" {
+					l.unset[name] = true
 					l.at(s, v, true, "variable %s is not set and becomes empty: expected a value in .env, composeEnv of bundle.yaml, or a default as in ${%s:-value}", name, name)
 				}
 			}
@@ -302,7 +311,7 @@ func portCount(text string) int {
 
 // envFile reads an environment file of the bundle folder. Variables in it take
 // their values from env and from the file itself.
-func (l *load) envFile(name string, env map[string]string, format string) (map[string]string, error) {
+func (l *load) envFile(name string, env map[string]string) (map[string]string, error) {
 	data, err := confined.File(l.root, name, MaxFileBytes)
 	if err != nil {
 		return nil, err
@@ -312,18 +321,6 @@ func (l *load) envFile(name string, env map[string]string, format string) (map[s
 	}
 	out := map[string]string{}
 	look := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
-	if format != "" && format != "raw" {
-		return nil, fmt.Errorf("%q is of format %q, which is not known: expected raw or none", name, format)
-	}
-	if format == "raw" {
-		for line := range strings.Lines(string(data)) {
-			line = strings.TrimRight(line, "\r\n")
-			if k, v, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-				out[strings.TrimSpace(k)] = v
-			}
-		}
-		return out, nil
-	}
 	values, err := dotenv.ParseWithLookup(bytes.NewReader(data), look)
 	if err != nil {
 		return nil, fmt.Errorf("%q cannot be read: %w", name, err)

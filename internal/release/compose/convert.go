@@ -21,6 +21,8 @@ import (
 
 // convert turns the project into the set.
 func (l *load) convert() {
+	l.resolve()
+	l.rename()
 	l.loads()
 	l.networks()
 	l.volumes()
@@ -30,7 +32,6 @@ func (l *load) convert() {
 		l.service(&s)
 	}
 	l.completed()
-	l.links(names)
 	l.topRoutes()
 	l.set.Images = append(l.set.Images, l.images.list()...)
 }
@@ -120,32 +121,6 @@ func (l *load) completed() {
 			w.State = container.Once
 			if p := w.Restart.Policy; p == "always" || p == "unless-stopped" {
 				l.addf([]string{"services", w.Name, "restart"}, "restart is %s and %q waits for the service to end: expected no or on-failure", p, waiter)
-			}
-		}
-	}
-}
-
-// links gives the other name of a link to the service it leads to. The engine
-// resolves names per network, so all on the network see it.
-func (l *load) links(names []string) {
-	for _, name := range names {
-		for _, link := range l.project.Services[name].Links {
-			target, alias, ok := strings.Cut(link, ":")
-			at := []string{"services", name, "links"}
-			if _, known := l.project.Services[target]; !known {
-				l.addf(at, "link to %q, which is not declared: expected a service", target)
-				continue
-			}
-			if !ok || alias == target {
-				continue
-			}
-			l.warnf(at, "link %q becomes a name for all services on the network: expected so, or use %s itself", alias, target)
-			for i := range l.set.Workspaces {
-				if w := &l.set.Workspaces[i]; w.Name == target || strings.HasPrefix(w.Name, target+"-") && slices.Contains(l.replicasOf(target), w.Name) {
-					for j := range w.Networks {
-						w.Networks[j].Aliases = append(w.Networks[j].Aliases, alias)
-					}
-				}
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +44,17 @@ func folder(t testing.TB, ar *txtar.Archive) (*os.Root, []string, Options) {
 		switch key {
 		case "files":
 			files = strings.Fields(value)
+		case "chmod":
+			for _, pair := range strings.Fields(value) {
+				name, mode, _ := strings.Cut(pair, "=")
+				n, err := strconv.ParseUint(mode, 8, 12)
+				if err == nil {
+					err = os.Chmod(filepath.Join(dir, name), os.FileMode(n))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 		case "profiles":
 			o.Profiles = strings.Fields(value)
 		case "env":

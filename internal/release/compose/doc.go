@@ -40,6 +40,9 @@ type Options struct {
 	Environ map[string]string
 	// Profiles are those that are active.
 	Profiles []string
+	// Pin gives the reference of an image that is pulled with its digest, or says
+	// what is wrong without one; it has no place in a file. Nil keeps references.
+	Pin func(ref string) (pinned string, p *Problem)
 }
 
 // Loaded is what the files declare.

@@ -119,11 +119,24 @@ func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 		p.Policy = container.PullNever
 	case types.PullPolicyBuild:
 		l.addf(policy, "pull_policy is build and the service has no build: expected build, or another policy")
-	default:
-		l.addf(policy, "pull_policy is %q: images are not asked for by age: expected always, missing or never", s.PullPolicy)
+	default: // by age, as the library has checked
+		l.warnf(policy, "pull_policy %s is taken as missing: a release names the image, and the next release a newer one", s.PullPolicy)
 	}
-	key := fmt.Sprintf("ref %s %s %s", s.Image, p.Policy, p.Platform)
-	return l.images.add(key, readable(s.Image), container.Image{Ref: s.Image, Pull: p}, append(at, "image"))
+	ref := l.pin(append(at, "image"), s.Image)
+	key := fmt.Sprintf("ref %s %s %s", ref, p.Policy, p.Platform)
+	return l.images.add(key, readable(s.Image), container.Image{Ref: ref, Pull: p}, append(at, "image"))
+}
+
+// pin gives the reference that the bundle has in place of the one at a place.
+func (l *load) pin(at []string, ref string) string {
+	if l.o.Pin == nil || ref == "" {
+		return ref
+	}
+	pinned, p := l.o.Pin(ref)
+	if p != nil {
+		l.report(at, p.IsWarning, p.Message)
+	}
+	return pinned
 }
 
 func (l *load) build(s *types.ServiceConfig) string {

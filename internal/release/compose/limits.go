@@ -121,7 +121,7 @@ func (l *load) limits(w *container.Workspace, s *types.ServiceConfig) {
 // has reports whether the model sets an attribute of the service at all.
 func (l *load) has(s *types.ServiceConfig, key string) bool {
 	services, _ := l.model["services"].(map[string]any)
-	service, _ := services[s.Name].(map[string]any)
+	service, _ := services[l.names.back("services", s.Name)].(map[string]any)
 	_, ok := service[key]
 	return ok
 }
@@ -172,7 +172,9 @@ func (l *load) hardware(w *container.Workspace, s *types.ServiceConfig) {
 }
 
 func (l *load) ports(w *container.Workspace, s *types.ServiceConfig) {
-	w.Expose = slices.Clone(s.Expose)
+	for i, text := range s.Expose {
+		w.Expose = append(w.Expose, l.exposed([]string{"services", s.Name, "expose", strconv.Itoa(i)}, text)...)
+	}
 	if s.NetworkMode == "host" && len(s.Ports) > 0 {
 		l.warnf([]string{"services", s.Name, "ports"}, "ports are without effect under network_mode host: expected none, because the service listens on the host itself")
 		return
@@ -181,15 +183,44 @@ func (l *load) ports(w *container.Workspace, s *types.ServiceConfig) {
 		at := []string{"services", s.Name, "ports", strconv.Itoa(i)}
 		one := container.Port{HostIP: p.HostIP, Port: int(p.Target), Protocol: p.Protocol}
 		if p.Published != "" {
-			n, err := strconv.Atoi(p.Published)
-			if err != nil {
-				l.addf(at, "published %q is a range for one port of the container: expected one port, or none to let the engine choose", p.Published)
+			from, to, ranged := strings.Cut(p.Published, "-")
+			var err, err2 error
+			if one.HostPort, err = strconv.Atoi(from); ranged {
+				one.HostPortEnd, err2 = strconv.Atoi(to)
+			}
+			if err != nil || err2 != nil {
+				l.addf(at, "published %q: expected one port, a range such as 8080-8089 to let the engine choose one of them, or none", p.Published)
 				continue
 			}
-			one.HostPort = n
+			if one.HostPortEnd == one.HostPort {
+				one.HostPortEnd = 0
+			}
 		}
 		w.Ports = append(w.Ports, one)
 	}
+}
+
+// exposed lists the ports of an entry, which may be a range.
+func (l *load) exposed(at []string, text string) []string {
+	ports, protocol, _ := strings.Cut(text, "/")
+	if protocol != "" {
+		protocol = "/" + protocol
+	}
+	from, to, ranged := strings.Cut(ports, "-")
+	if !ranged {
+		return []string{text}
+	}
+	a, err := strconv.Atoi(from)
+	b, err2 := strconv.Atoi(to)
+	if err != nil || err2 != nil || b < a || b-a >= MaxPorts {
+		l.addf(at, "%q: expected a port, or a range of at most %d", text, MaxPorts)
+		return nil
+	}
+	var out []string
+	for n := a; n <= b; n++ {
+		out = append(out, strconv.Itoa(n)+protocol)
+	}
+	return out
 }
 
 // attach joins the networks.
@@ -205,6 +236,7 @@ func (l *load) attach(w *container.Workspace, s *types.ServiceConfig) {
 		if n := s.Networks[name]; n != nil {
 			a.Aliases, a.IPv4, a.IPv6, a.LinkLocal = slices.Clone(n.Aliases), n.Ipv4Address, n.Ipv6Address, slices.Clone(n.LinkLocalIPs)
 			a.MAC, a.DriverOpts, a.Priority = n.MacAddress, plainMap(n.DriverOpts), n.Priority
+			a.GatewayPriority = n.GatewayPriority
 		}
 		if s.ContainerName != "" && s.ContainerName != s.Name {
 			a.Aliases = append(a.Aliases, s.ContainerName)
@@ -286,6 +318,9 @@ func (l *load) put(w *container.Workspace, at, object []string, c types.FileRefe
 			l.addf(append(object, "file"), "%v: expected a file of the bundle folder", err)
 			return
 		}
+		if name, _ := l.rel(o.File); c.Mode == nil {
+			out.Mode = l.modeOf(name, false)
+		}
 	case o.Environment != "":
 		if _, set := l.env[o.Environment]; !set {
 			l.addf(append(object, "environment"), "variable %s is not set: expected it in .env or under composeEnv of bundle.yaml", o.Environment)
@@ -294,6 +329,9 @@ func (l *load) put(w *container.Workspace, at, object []string, c types.FileRefe
 		out.Blob = l.blob([]byte(o.Content))
 	default:
 		out.Blob = l.blob([]byte(o.Content))
+	}
+	if o.File == "" && folder == "/" { // docker compose copies it in, and programs change it
+		out.Writable = !w.Security.ReadOnly
 	}
 	w.Contents = append(w.Contents, out)
 }

@@ -28,7 +28,7 @@ func init() { logrus.SetOutput(io.Discard) }
 // load is one run of Load.
 type load struct {
 	root     *os.Root
-	names    []string
+	files    []string
 	o        Options
 	env      map[string]string // Environ over .env
 	dir      string            // the project's folder in the root
@@ -46,12 +46,18 @@ type load struct {
 	blobs   map[digest.Digest][]byte
 	images  images
 	steady  topSteady
+
+	copied  map[string]string // paths of the folder that services may write, by the first of them
+	folders map[string]string // paths that the folder has not, by the volume for them
+	unset   map[string]bool   // variables without a value
+	names   renamed
 }
 
 func newLoad(root *os.Root, files []string, o Options) *load {
 	return &load{
-		root: root, names: files, o: o,
+		root: root, files: files, o: o,
 		sources: map[string]*source{}, blobs: map[digest.Digest][]byte{},
+		copied: map[string]string{}, folders: map[string]string{}, unset: map[string]bool{},
 	}
 }
 
@@ -64,13 +70,14 @@ func (l *load) close() {
 func (l *load) fatal() bool { return strictdoc.Fatal(l.problems) }
 
 func (l *load) run() *Loaded {
-	if len(l.names) == 0 {
+	if len(l.files) == 0 {
 		l.problems = append(l.problems, Problem{Message: "no Compose file is named: expected at least one"})
 		return nil
 	}
-	l.dir = path.Dir(path.Clean(l.names[0]))
+	l.dir = path.Dir(path.Clean(l.files[0]))
 	for _, step := range []func(){l.environment, l.collect, l.checkKeys, l.parseModel, l.checkAttributes, l.bind, l.convert, l.finish} {
 		if step(); l.fatal() {
+			l.tellUnset()
 			return nil
 		}
 	}
@@ -83,40 +90,18 @@ func (l *load) run() *Loaded {
 	return out
 }
 
-// environment takes the .env file beside the first file, below Environ.
-func (l *load) environment() {
-	l.env = map[string]string{}
-	name := path.Join(l.dir, ".env")
-	if _, err := l.root.Lstat(name); err == nil {
-		values, err := l.envFile(name, l.o.Environ, "")
-		if err != nil {
-			l.problems = append(l.problems, Problem{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("%v: expected NAME=value lines", err)})
-		}
-		maps.Copy(l.env, values)
-	}
-	maps.Copy(l.env, l.o.Environ)
-	for k, v := range l.env {
-		if len(v) > maxEnv {
-			delete(l.env, k)
-			l.problems = append(l.problems, Problem{File: name, Message: fmt.Sprintf("variable %s has %d bytes: expected at most %d", k, len(v), maxEnv)})
-		}
-	}
-	l.env["COMPOSE_PROJECT_NAME"] = l.projectName()
-}
-
-func (l *load) projectName() string {
-	if name := loader.NormalizeProjectName(l.o.Name); name != "" {
-		return name
-	}
-	return "bundle"
-}
-
 // tilde marks a text that begins with ~, which the library would turn into the
 // home folder of whoever builds.
 const tilde = "/\x01home/"
 
 func (l *load) substitute(text string, mapping template.Mapping) (string, error) {
-	out, err := template.SubstituteWithOptions(text, mapping, template.WithoutLogging)
+	named := func(name string) (string, bool) {
+		if name == projectVariable { // which the library sets to what it was told
+			return l.env[name], true
+		}
+		return mapping(name)
+	}
+	out, err := template.SubstituteWithOptions(text, named, template.WithoutLogging)
 	if strings.HasPrefix(out, "~") {
 		out = tilde + out
 	}
@@ -160,7 +145,7 @@ func (l *load) parseModel() {
 
 func (l *load) details() types.ConfigDetails {
 	d := types.ConfigDetails{WorkingDir: path.Join(l.stage, l.dir), Environment: types.Mapping(maps.Clone(l.env))}
-	for _, name := range l.names {
+	for _, name := range l.files {
 		d.ConfigFiles = append(d.ConfigFiles, types.ConfigFile{Filename: path.Join(l.stage, name), Content: l.sources[path.Clean(name)].data})
 	}
 	return d

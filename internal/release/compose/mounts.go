@@ -12,19 +12,28 @@ import (
 
 // mounts are the volumes, tmpfs and volumes_from of a service.
 func (l *load) mounts(w *container.Workspace, s *types.ServiceConfig) {
-	w.Mounts = append(l.volumeMounts(s), l.tmpfs(s)...)
+	w.Mounts, w.Contents = l.volumeMounts(s)
+	w.Mounts = append(w.Mounts, l.tmpfs(s)...)
 	taken := func(target string) bool {
-		return slices.ContainsFunc(w.Mounts, func(m container.Mount) bool { return m.Target == target })
+		return slices.ContainsFunc(w.Mounts, func(m container.Mount) bool { return m.Target == target }) ||
+			slices.ContainsFunc(w.Contents, func(c container.Content) bool { return c.Target == target })
 	}
-	for _, m := range l.volumesFrom(s, map[string]bool{s.Name: true}) {
+	mounts, contents := l.volumesFrom(s, map[string]bool{s.Name: true})
+	for _, m := range mounts {
 		if !taken(m.Target) {
 			w.Mounts = append(w.Mounts, m)
 		}
 	}
+	for _, c := range contents {
+		if !taken(c.Target) {
+			w.Contents = append(w.Contents, c)
+		}
+	}
 }
 
-func (l *load) volumeMounts(s *types.ServiceConfig) []container.Mount {
-	var out []container.Mount
+// volumeMounts are what a service mounts: files and folders of the bundle are
+// contents.
+func (l *load) volumeMounts(s *types.ServiceConfig) (mounts []container.Mount, contents []container.Content) {
 	for i, v := range s.Volumes {
 		at := itemAt(s.Name, "volumes", i)
 		m := container.Mount{Target: v.Target, ReadOnly: v.ReadOnly}
@@ -38,8 +47,15 @@ func (l *load) volumeMounts(s *types.ServiceConfig) []container.Mount {
 		case types.VolumeTypeBind:
 			name, inRoot := l.rel(v.Source)
 			if inRoot {
-				l.addf(at, "%q is a path in the bundle folder, which is not on the host: expected an absolute path of the host; declare the file under configs, or under files of bundle.yaml and bind where it goes", strings.TrimPrefix(name, "../"))
-				continue
+				c, ok := l.bundlePath(at, s, &v, name, &m)
+				if !ok {
+					continue
+				}
+				if c != nil {
+					contents = append(contents, *c)
+					continue
+				}
+				break
 			}
 			m.Type, m.Source, m.CreateHost = container.MountBind, v.Source, true
 			if b := v.Bind; b != nil {
@@ -60,9 +76,9 @@ func (l *load) volumeMounts(s *types.ServiceConfig) []container.Mount {
 			l.addf(at, "volume type %q is not taken: expected volume, bind or tmpfs", v.Type)
 			continue
 		}
-		out = append(out, m)
+		mounts = append(mounts, m)
 	}
-	return out
+	return mounts, contents
 }
 
 // tmpfs reads the short form, target:size=64m,mode=1777.
@@ -100,31 +116,42 @@ func (l *load) tmpfs(s *types.ServiceConfig) []container.Mount {
 }
 
 // volumesFrom copies the mounts of other services.
-func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) []container.Mount {
-	var out []container.Mount
+func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) (mounts []container.Mount, contents []container.Content) {
 	for i, text := range s.VolumesFrom {
 		at := itemAt(s.Name, "volumes_from", i)
-		if strings.HasPrefix(text, types.ContainerPrefix) {
-			l.addf(at, "%q: containers of other owners are not touched: expected a service of this file", text)
-			continue
+		ref, foreign := strings.CutPrefix(text, types.ContainerPrefix)
+		name, mode, _ := strings.Cut(ref, ":")
+		if foreign {
+			own, ok := l.ownContainer(name)
+			if !ok {
+				l.addf(at, "%q is no container of this file, and those of other owners are not touched: expected a service of this file", text)
+				continue
+			}
+			name = own
 		}
-		name, mode, _ := strings.Cut(text, ":")
 		other, ok := l.project.Services[name]
 		if !ok || seen[name] {
 			l.addf(at, "%q is not declared, or takes the volumes of this one: expected another service of this file", name)
 			continue
 		}
 		seen[name] = true
-		own := l.volumeMounts(&other)
-		for _, m := range append(own, l.volumesFrom(&other, seen)...) {
+		own, files := l.volumeMounts(&other)
+		more, moreFiles := l.volumesFrom(&other, seen)
+		for _, m := range append(own, more...) {
 			if m.Type == container.MountAnonymous {
 				l.addf(at, "%q of service %q is a volume without a name, which cannot be shared: expected a name for it under volumes", m.Target, name)
 				continue
 			}
 			m.ReadOnly = m.ReadOnly || mode == "ro"
-			out = append(out, m)
+			mounts = append(mounts, m)
+		}
+		for _, c := range append(files, moreFiles...) {
+			if c.Writable = c.Writable && mode != "ro"; c.Writable {
+				l.warnf(at, "%q of service %q is a copy of files of the bundle, and this service has one of its own: expected a volume for what they share", c.Target, name)
+			}
+			contents = append(contents, c)
 		}
 		delete(seen, name)
 	}
-	return out
+	return mounts, contents
 }

@@ -77,7 +77,7 @@ func TestVariablesAreThoseThatAreGiven(t *testing.T) {
 		t.Fatalf("%s", lines(problems))
 	}
 	w := loaded.Set.Workspaces[0]
-	if len(w.Env) != 1 || w.Env[0].Name != "GIVEN" || w.Env[0].Value != "g" || w.Labels["x"] != "y" {
+	if len(w.Env) != 2 || w.Env[0].Name != "GIVEN" || w.Env[0].Value != "g" || !w.Env[1].Unset || w.Labels["x"] != "y" {
 		t.Errorf("%+v %v", w.Env, w.Labels)
 	}
 }

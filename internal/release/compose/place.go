@@ -21,6 +21,10 @@ func (l *load) warnf(at []string, format string, args ...any) {
 
 func (l *load) report(at []string, warning bool, words string) {
 	p := Problem{Message: words, IsWarning: warning}
+	if len(at) > 1 && len(l.names) > 0 {
+		at = slices.Clone(at)
+		at[1] = l.names.back(at[0], at[1])
+	}
 	best := -1
 	for _, s := range l.order {
 		node, depth := l.deepest(s, at, 0)
@@ -31,8 +35,8 @@ func (l *load) report(at []string, warning bool, words string) {
 			}
 		}
 	}
-	if p.File == "" && len(l.names) > 0 {
-		p.File = l.names[0]
+	if p.File == "" && len(l.files) > 0 {
+		p.File = l.files[0]
 	}
 	l.problems = append(l.problems, p)
 }

@@ -7,11 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/release/confined"
 )
 
 // service turns one service into its workspaces.
@@ -26,6 +24,8 @@ func (l *load) service(s *types.ServiceConfig) {
 	l.mounts(&w, s)
 	l.contents(&w, s)
 	l.attach(&w, s)
+	l.links(&w, s)
+	l.hooks(&w, s)
 	l.dependencies(&w, s)
 	l.deploy(&w, s)
 	l.applySteady(&w, s, &x)
@@ -63,9 +63,9 @@ func copied(w *container.Workspace) (out container.Workspace, err error) {
 func (l *load) process(w *container.Workspace, s *types.ServiceConfig) {
 	at := func(key string) []string { return []string{"services", s.Name, key} }
 	w.Entrypoint, w.NoEntry = s.Entrypoint, s.Entrypoint != nil && len(s.Entrypoint) == 0
-	w.Command, w.NoCommand = s.Command, s.Command != nil && len(s.Command) == 0
+	w.Command = s.Command // an empty one is the image's
 	w.Env = l.variables(s)
-	w.Labels = l.labels(s)
+	w.Labels = plainMap(s.Labels)
 	w.WorkingDir, w.User, w.GroupAdd = s.WorkingDir, s.User, slices.Clone(s.GroupAdd)
 	w.Hostname, w.Domainname = s.Hostname, s.DomainName
 	w.Annotation = plainMap(s.Annotations)
@@ -94,6 +94,29 @@ func (l *load) process(w *container.Workspace, s *types.ServiceConfig) {
 	w.Runtime, w.Platform = s.Runtime, s.Platform
 }
 
+// hooks are the commands around starts and stops.
+func (l *load) hooks(w *container.Workspace, s *types.ServiceConfig) {
+	for _, x := range []struct {
+		key  string
+		list []types.ServiceHook
+		to   *[]container.Hook
+	}{{"post_start", s.PostStart, &w.PostStart}, {"pre_stop", s.PreStop, &w.PreStop}} {
+		for i, h := range x.list {
+			one := container.Hook{Command: h.Command, User: h.User, WorkingDir: h.WorkingDir, Privileged: h.Privileged}
+			env := h.Environment.Resolve(func(name string) (string, bool) { v, ok := l.env[name]; return v, ok })
+			for _, name := range slices.Sorted(maps.Keys(env)) {
+				if v := env[name]; v != nil {
+					one.Env = append(one.Env, name+"="+*v)
+					continue
+				}
+				l.unset[name] = true
+				l.warnf([]string{"services", s.Name, x.key, strconv.Itoa(i)}, "variable %s has no value and is left out: expected one, in .env or under composeEnv of bundle.yaml", name)
+			}
+			*x.to = append(*x.to, one)
+		}
+	}
+}
+
 func (l *load) health(at []string, h *types.HealthCheckConfig) *container.Health {
 	if h.Disable || len(h.Test) > 0 && h.Test[0] == "NONE" {
 		return &container.Health{Disable: true}
@@ -108,67 +131,6 @@ func (l *load) health(at []string, h *types.HealthCheckConfig) *container.Health
 	return out
 }
 
-// variables are those of the environment files, in order, and of the service.
-func (l *load) variables(s *types.ServiceConfig) []container.Env {
-	at := []string{"services", s.Name, "env_file"}
-	values := map[string]string{}
-	for i, f := range s.EnvFiles {
-		name, inRoot := l.rel(f.Path)
-		if !inRoot || strings.HasPrefix(name, "../") {
-			l.addf(append(at, strconv.Itoa(i)), "%q is outside the bundle folder: expected a file inside it", strings.TrimPrefix(name, l.scratch))
-			continue
-		}
-		if _, err := l.root.Lstat(name); err != nil && !bool(f.Required) {
-			continue
-		}
-		known := maps.Clone(l.env)
-		maps.Copy(known, values)
-		found, err := l.envFile(name, known, f.Format)
-		if err != nil {
-			l.addf(append(at, strconv.Itoa(i)), "%v: expected a file of the bundle folder with NAME=value lines", err)
-			continue
-		}
-		maps.Copy(values, found)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
-		if v := s.Environment[name]; v != nil {
-			values[name] = *v
-			continue
-		}
-		delete(values, name)
-		l.warnf([]string{"services", s.Name, "environment", name}, "variable %s has no value and is left out: expected one, in .env or under composeEnv of bundle.yaml", name)
-	}
-	var out []container.Env
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		out = append(out, container.Env{Name: name, Value: values[name]})
-	}
-	return out
-}
-
-func (l *load) labels(s *types.ServiceConfig) map[string]string {
-	out := map[string]string{}
-	for i, f := range s.LabelFiles {
-		at := []string{"services", s.Name, "label_file", strconv.Itoa(i)}
-		name, inRoot := l.rel(f)
-		if !inRoot || strings.HasPrefix(name, "../") {
-			l.addf(at, "the label file is outside the bundle folder: expected a file inside it")
-			continue
-		}
-		data, err := confined.File(l.root, name, MaxFileBytes)
-		if err != nil {
-			l.addf(at, "%v: expected a file of the bundle folder", err)
-			continue
-		}
-		found, err := dotenv.UnmarshalBytesWithLookup(data, nil)
-		if err != nil {
-			l.addf(at, "%q cannot be read: %v: expected NAME=value lines", name, err)
-		}
-		maps.Copy(out, found)
-	}
-	maps.Copy(out, s.Labels)
-	return out
-}
-
 // shared turns a namespace mode into ours.
 func (l *load) shared(s *types.ServiceConfig, key, mode string) string {
 	at := []string{"services", s.Name, key}
@@ -178,8 +140,11 @@ func (l *load) shared(s *types.ServiceConfig, key, mode string) string {
 		}
 		return container.SharePrefix + name
 	}
-	if strings.HasPrefix(mode, types.ContainerPrefix) {
-		l.addf(at, "%s is %q: containers of other owners are not touched: expected service:NAME", key, mode)
+	if name, ok := strings.CutPrefix(mode, types.ContainerPrefix); ok {
+		if own, ok := l.ownContainer(name); ok && own != s.Name {
+			return l.shared(s, key, types.ServicePrefix+own)
+		}
+		l.addf(at, "%s is %q, which is no container of this file, and those of other owners are not touched: expected service:NAME", key, mode)
 	}
 	return mode
 }
@@ -223,7 +188,11 @@ func (l *load) deploy(w *container.Workspace, s *types.ServiceConfig) {
 	default:
 		l.addf(append(at, "mode"), "mode %q is not known: expected replicated, global, replicated-job or global-job", d.Mode)
 	}
-	if p := d.RestartPolicy; p != nil && s.Restart == "" {
+	if p := d.RestartPolicy; p != nil {
+		if s.Restart != "" {
+			l.warnf(append(at, "restart_policy"), "restart_policy takes the place of restart: %s: expected one of them", s.Restart)
+		}
+		w.Restart = container.Restart{}
 		switch p.Condition {
 		case "", "any":
 			w.Restart.Policy = "always"

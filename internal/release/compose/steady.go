@@ -240,6 +240,7 @@ func (l *load) snapshot(name, workspace string, d snapshotDecl) {
 func (l *load) topRoutes() {
 	for _, name := range slices.Sorted(maps.Keys(l.steady.Routes)) {
 		r, at := l.steady.Routes[name], []string{steadyKey, "routes", name}
+		r.Service = l.names.of("services", r.Service)
 		if _, ok := l.project.Services[r.Service]; !ok {
 			l.addf(at, "route %q leads to service %q, which is not declared: expected service with the name of one", name, r.Service)
 			continue
@@ -248,6 +249,7 @@ func (l *load) topRoutes() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.steady.Snapshots)) {
 		d, at := l.steady.Snapshots[name], []string{steadyKey, "snapshots", name}
+		d.Service = l.names.of("services", d.Service)
 		if _, ok := l.project.Services[d.Service]; !ok {
 			l.addf(at, "snapshot %q is of service %q, which is not declared: expected service with the name of one", name, d.Service)
 			continue

@@ -78,6 +78,7 @@ type stepDecl struct {
 type bundleLoader struct {
 	root     *os.Root
 	doc      *strictdoc.Doc
+	pins     *pins
 	problems []strictdoc.Problem
 }
 
@@ -86,7 +87,7 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 }
 
 // loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *os.Root, name, at string) (Bundle, []strictdoc.Problem) {
+func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictdoc.Problem) {
 	file := path.Join(at, BundleFile)
 	data, err := confined.File(root, BundleFile, strictdoc.MaxBytes)
 	if err != nil {
@@ -96,7 +97,7 @@ func loadBundle(root *os.Root, name, at string) (Bundle, []strictdoc.Problem) {
 	if doc == nil {
 		return Bundle{}, problems
 	}
-	l := &bundleLoader{root: root, doc: doc}
+	l := &bundleLoader{root: root, doc: doc, pins: p}
 	var decl bundleDecl
 	ok, found := decodeChecked(doc, bundleSchema(), problems, &decl)
 	l.problems = append(problems, found...)
@@ -146,7 +147,7 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 		}
 		env[name] = value
 	}
-	loaded, problems := compose.Load(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles})
+	loaded, problems := compose.Load(l.root, decl.Compose, compose.Options{Name: b.Name, Environ: env, Profiles: decl.Profiles, Pin: l.pins.pin})
 	for _, p := range problems {
 		p.File = path.Join(at, p.File)
 		l.problems = append(l.problems, p)

@@ -44,7 +44,11 @@ type Bundle struct {
 // Load reads and checks the fleet folder dir. It gives one problem per finding,
 // ordered by file and position. The source is nil when the declaration could
 // not be read at all.
-func Load(dir string) (*Source, []strictdoc.Problem) {
+func Load(dir string) (*Source, []strictdoc.Problem) { return load(dir, nil) }
+
+// load is Load with images pinned by p; nil takes LockFile and what the
+// declaration allows.
+func load(dir string, p *pins) (*Source, []strictdoc.Problem) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, []strictdoc.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", confined.Cause(err), FleetFile)}}
@@ -64,7 +68,12 @@ func Load(dir string) (*Source, []strictdoc.Problem) {
 	if ok {
 		problems = append(problems, place(doc, problems, fleet.Validate(&src.Declaration))...)
 		problems = append(problems, place(doc, problems, src.expressions())...)
-		problems = append(problems, src.loadBundles(root)...)
+		if p == nil {
+			p = &pins{moving: src.Declaration.AllowMovingTags, used: map[string]bool{}}
+			p.lock, found = readLock(root)
+			problems = append(problems, found...)
+		}
+		problems = append(problems, src.loadBundles(root, p)...)
 	}
 	return src, strictdoc.Sort(problems)
 }
@@ -120,7 +129,7 @@ func place(doc *strictdoc.Doc, known []strictdoc.Problem, findings []fleet.Findi
 	return out
 }
 
-func (s *Source) loadBundles(root *os.Root) []strictdoc.Problem {
+func (s *Source) loadBundles(root *os.Root, p *pins) []strictdoc.Problem {
 	var problems []strictdoc.Problem
 	empty, err := sealBundle(fleet.Bundle{Name: fleet.EmptyBundle}, nil, nil)
 	if err != nil {
@@ -135,7 +144,7 @@ func (s *Source) loadBundles(root *os.Root) []strictdoc.Problem {
 				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, confined.Cause(err), BundleFile)))
 			continue
 		}
-		b, found := loadBundle(folder, name, path)
+		b, found := loadBundle(folder, name, path, p)
 		folder.Close()
 		problems = append(problems, found...)
 		if !strictdoc.Fatal(found) {

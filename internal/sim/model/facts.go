@@ -190,7 +190,7 @@ func (f *facts) take(e *Entry) error {
 	case event.ComplianceEvaluated:
 		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
 	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
-		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered,
+		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
 		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.
 	default:

@@ -1,9 +1,9 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 
 	driver "modernc.org/sqlite"
@@ -87,12 +87,27 @@ func (s *Store) alive() error {
 // quotaExceeded asks the file system, because SQLite's driver does not tell the
 // error number of a failed write.
 func (s *Store) quotaExceeded() bool {
-	f, err := os.CreateTemp(s.tmpDir(), "probe-*")
-	if err != nil {
-		return disk.Full(err)
+	return disk.Full(disk.Probe(s.tmpDir()))
+}
+
+// Writable implements store.Store.
+func (s *Store) Writable(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
 	}
-	_, werr := f.WriteAt(make([]byte, 64<<10), 0)
-	cerr := f.Close()
-	rerr := os.Remove(f.Name())
-	return disk.Full(errors.Join(werr, cerr, rerr))
+	defer s.calls.RUnlock()
+	return s.fail("write to the store", disk.Probe(s.tmpDir()))
+}
+
+// Size implements store.Store.
+func (s *Store) Size(ctx context.Context) (store.Size, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Size{}, err
+	}
+	defer s.calls.RUnlock()
+	var pages int64
+	if err := s.readers.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+		return store.Size{}, s.fail("read the size of the log", err)
+	}
+	return store.Size{Log: pages * pageSize, Limit: s.limit}, nil
 }

@@ -57,6 +57,7 @@ const (
 type Store struct {
 	dir     string
 	readers *sql.DB
+	limit   int64 // bytes of log.db
 	broken  atomic.Pointer[store.FatalError]
 	ended   chan struct{} // closed when broken is set
 
@@ -87,7 +88,7 @@ var _ store.Store = (*Store)(nil)
 // to date, and checks that its head is that of its last record. It does not
 // acquire the lease.
 func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
-	s := &Store{dir: dir, flushEvery: flushEvery, done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
+	s := &Store{dir: dir, limit: o.MaxBytes, flushEvery: flushEvery, done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
 	for _, d := range []string{dir, s.blobDir(), s.snapshotDir(), s.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)

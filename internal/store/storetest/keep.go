@@ -139,3 +139,24 @@ func testBlobDamage(_ *testing.T, s *suite) {
 	s.must(err)
 	s.equal("blob", string(b), "precious")
 }
+
+// testSize: the log grows with what is appended, and what can be written to says so.
+func testSize(t *testing.T, s *suite) {
+	st, head := s.lead()
+	before, err := st.Size(t.Context())
+	s.must(err)
+	_, err = st.Append(t.Context(), head.Seq, head.Term, []event.Entry{{Type: "t", Body: make([]byte, 512<<10)}})
+	s.must(err)
+	after, err := st.Size(t.Context())
+	s.must(err)
+	if after.Log < before.Log+512<<10 || after.Limit != 0 {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+	s.must(st.Writable(t.Context()))
+	s.must(st.Err())
+	select {
+	case <-st.Broken():
+		t.Error("a store that is well says that it broke")
+	default:
+	}
+}

@@ -53,6 +53,7 @@ func Run(t *testing.T, e Engine) {
 		{"SnapshotDamage", testSnapshotDamage},
 		{"Blobs", testBlobs},
 		{"BlobDamage", testBlobDamage},
+		{"Size", testSize},
 		{"Closed", testClosed},
 		{"Cancelled", testCancelled},
 	} {

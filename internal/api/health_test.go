@@ -1,0 +1,124 @@
+package api_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/trust"
+)
+
+// probe asks a server for its health or readiness, as a stranger.
+func (w *world) probe(s *api.Server, route string) (status int, checks []string) {
+	w.t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.ServerCA())
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer tr.CloseIdleConnections()
+	r, err := (&http.Client{Transport: tr}).Get(s.OperatorURL() + route)
+	must(w.t, err)
+	defer r.Body.Close()
+	var h operator.Health
+	must(w.t, json.NewDecoder(r.Body).Decode(&h))
+	for _, reason := range h.Reasons {
+		if reason.Message == "" || reason.Next == "" {
+			w.t.Errorf("%s: %+v", route, reason)
+		}
+		checks = append(checks, reason.Check)
+	}
+	if (h.Status == "ok") != (r.StatusCode == http.StatusOK) || (len(checks) == 0) != (r.StatusCode == http.StatusOK) {
+		w.t.Errorf("%s: %d %+v", route, r.StatusCode, h)
+	}
+	return r.StatusCode, checks
+}
+
+// expectProbes compares both answers of a server with what is expected.
+func (w *world) expectProbes(s *api.Server, alive, ready int, checks ...string) {
+	w.t.Helper()
+	if got, why := w.probe(s, operator.RouteHealth); got != alive {
+		w.t.Errorf("health %d %v, want %d", got, why, alive)
+	}
+	if got, why := w.probe(s, operator.RouteReady); got != ready || !slices.Equal(why, checks) {
+		w.t.Errorf("readiness %d %v, want %d %v", got, why, ready, checks)
+	}
+}
+
+func TestAServerThatIsWellIsReady(t *testing.T) {
+	w := newWorld(t)
+	w.expectProbes(w.server, 200, 200)
+}
+
+// TestExpiredTimestampIsTold: a timestamp that runs out is one event when it comes
+// near, one when nothing is granted any more, stands in the status meanwhile, and is
+// over with the next one that is signed.
+func TestExpiredTimestampIsTold(t *testing.T) {
+	var ahead atomic.Int64
+	w := newWorld(t, func(o *api.Options) {
+		o.Control.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		o.Control.ReconcileInterval = 50 * clock.Millisecond
+	})
+	dir := w.build("r1", plan{hosts: 1, content: "one"})
+	_, err := w.push(dir)
+	must(t, err)
+	stands := func(level expiry.Level, words ...string) func() bool {
+		return func() bool {
+			s, err := w.op.Status(w.ctx())
+			must(t, err)
+			i := slices.IndexFunc(s.Expiries, func(i expiry.Item) bool { return i.Kind == expiry.Timestamp })
+			if s.Expiries[i].Name != "stable" || s.Expiries[i].Ends == 0 || s.Expiries[i].Level != level {
+				return false
+			}
+			return len(words) == 0 || slices.ContainsFunc(s.Warnings, func(w string) bool {
+				return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(w, word) })
+			})
+		}
+	}
+	warned := func() (out []string) {
+		page, err := w.op.Events(w.ctx(), operatorAll)
+		must(t, err)
+		for _, e := range page.Events {
+			switch e.Type {
+			case event.ExpiryWarned{}.EventType():
+				var ev event.ExpiryWarned
+				must(t, json.Unmarshal(e.Body, &ev))
+				if ev.Kind == string(expiry.Timestamp) {
+					out = append(out, ev.Level)
+				}
+			case event.ExpiryCleared{}.EventType():
+				if strings.Contains(string(e.Body), string(expiry.Timestamp)) {
+					out = append(out, "cleared")
+				}
+			}
+		}
+		return out
+	}
+	w.until("all is well", stands(expiry.OK))
+	ahead.Store(int64(19 * time.Hour))
+	w.until("a warning", stands(expiry.Warning, "the timestamp of channel stable expires in 4 h 59 min", "steady release refresh"))
+	w.until("an event", func() bool { return slices.Equal(warned(), []string{"warning"}) })
+	ahead.Store(int64(25 * time.Hour))
+	w.until("the end", stands(expiry.Critical, "nothing is granted on the channel since then", "steady release refresh"))
+	w.until("an event", func() bool { return slices.Equal(warned(), []string{"warning", "critical"}) })
+	w.expectProbes(w.server, 200, 200) // it is the fleet's keys that are late, not the server
+
+	s, err := trust.Begin(testFleet, w.root, "")
+	must(t, err)
+	_, err = release.Refresh(dir, s, w.server.Control().Now(), w.keys[trust.RoleTimestamp])
+	must(t, err)
+	_, err = w.push(dir)
+	must(t, err)
+	w.until("a new timestamp", stands(expiry.OK))
+	w.until("an event", func() bool { return slices.Equal(warned(), []string{"warning", "critical", "cleared"}) })
+}

@@ -1,0 +1,151 @@
+package compose
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/release/buildcontext"
+	"github.com/steadyfleet/steady/internal/release/confined"
+)
+
+// bundlePath mounts a path that a service names relative to the bundle folder. What
+// the folder has is content of the bundle; what it has not is storage, a volume of
+// the path's name, which m becomes. Not ok after a problem.
+func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, m *container.Mount) (*container.Content, bool) {
+	if strings.HasPrefix(name, "../") {
+		l.addf(at, "%q is outside the bundle folder: expected a path inside it, or an absolute path of the host", name)
+		return nil, false
+	}
+	if b := v.Bind; b != nil && b.SELinux+b.Propagation+b.Recursive != "" {
+		l.warnf(at, "options of the bind of %q are without effect: files of a bundle are mounted as they are, and storage is a volume", name)
+	}
+	info, err := l.root.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, l.storage(at, s, v, name, m)
+	case err != nil:
+		l.addf(at, "%q cannot be read: %v: expected a file or folder of the bundle folder", name, confined.Cause(err))
+		return nil, false
+	}
+	c := &container.Content{Target: v.Target, Writable: !v.ReadOnly}
+	if c.Writable {
+		c.UID, c.GID = owner(s.User)
+	}
+	switch {
+	case info.IsDir():
+		c.Tree = true
+		data, err := buildcontext.Tree(l.root, name)
+		if err != nil {
+			l.addf(at, "%v: expected a folder that a release can carry, or an absolute path of the host", err)
+			return nil, false
+		}
+		c.Blob = l.blob(data)
+	case info.Mode().IsRegular():
+		data, err := confined.File(l.root, name, MaxContent)
+		if err != nil {
+			l.addf(at, "%v: expected a file that a release can carry, or an absolute path of the host", err)
+			return nil, false
+		}
+		c.Blob, c.Mode = l.blob(data), l.modeOf(name, c.Writable)
+	default:
+		l.addf(at, "%q is neither a file nor a folder: expected one of them, or an absolute path of the host", name)
+		return nil, false
+	}
+	l.tellCopies(at, s, c, name)
+	return c, true
+}
+
+// tellCopies says what differs from a folder of the host: each service has a copy
+// of its own, made for each version of the files.
+func (l *load) tellCopies(at []string, s *types.ServiceConfig, c *container.Content, name string) {
+	if !c.Writable {
+		return
+	}
+	switch first, shared := l.copied[name]; {
+	case first == s.Name:
+		return
+	case shared:
+		l.warnf(at, "services %q and %q both may write %q, and each has a copy of its own: expected a volume for what they share, or :ro", first, s.Name, name)
+		return
+	}
+	l.copied[name] = s.Name
+	l.warnf(at, "%q is files of the bundle that the container may write: each host and service has a copy, made anew when the files of the bundle change, and what was written is kept beside it: expected :ro, or a volume for data", name)
+}
+
+// storage makes a volume for a path that the bundle folder has not, as compose makes
+// a folder.
+func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, m *container.Mount) bool {
+	ext := path.Ext(name)
+	switch {
+	case v.Bind != nil && !bool(v.Bind.CreateHostPath):
+		l.addf(at, "the bundle folder has no %q, and create_host_path is false: expected it there, or an absolute path of the host", name)
+		return false
+	case ext != "" && ext != path.Base(name) && ext == path.Ext(v.Target):
+		l.addf(at, "the bundle folder has no %q, and it looks like a file: expected it there; a missing path becomes a folder", name)
+		return false
+	}
+	title := storageName(name)
+	if title == "" || len(title) > 63 {
+		l.addf(at, "the bundle folder has no %q, and no volume can have its name: expected a shorter or plainer path, or a volume", name)
+		return false
+	}
+	_, declared := l.project.Volumes[title]
+	if other, taken := l.folders[title]; declared || taken && other != name {
+		l.addf(at, "the bundle folder has no %q, and volume %q for it is there already: expected another path, or that volume", name, title)
+		return false
+	}
+	if _, again := l.folders[title]; !again {
+		l.folders[title] = name
+		l.set.Volumes = append(l.set.Volumes, container.Volume{Name: title})
+		l.warnf(at, "the bundle folder has no %q, so it is storage of the host: the volume %q, which stays when containers are replaced", name, title)
+	}
+	m.Type, m.Source = container.MountVolume, title
+	return true
+}
+
+// storageName is the path as the name of a volume: ./db/data is db-data.
+func storageName(p string) string {
+	out := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, p)
+	return strings.Trim(out, "._-")
+}
+
+// owner reads a user and group that are numbers; names mean something in the image
+// alone, which is not known here.
+func owner(user string) (uid, gid int) {
+	u, g, _ := strings.Cut(user, ":")
+	uid, err := strconv.Atoi(u)
+	if err != nil || uid < 0 {
+		return 0, 0
+	}
+	if gid, err = strconv.Atoi(g); err != nil || gid < 0 {
+		gid = 0
+	}
+	return uid, gid
+}
+
+// modeOf are the permissions of a file of the bundle folder, as git keeps them
+// apart; without those to write, which a file that is only read has no use for.
+func (l *load) modeOf(name string, writable bool) uint32 {
+	info, err := l.root.Stat(name)
+	if err != nil {
+		return 0
+	}
+	mode := buildcontext.Permissions(info.Mode())
+	if !writable {
+		mode &= 0o555
+	}
+	return uint32(mode)
+}
