@@ -133,7 +133,7 @@ func (s Stage) workspace() State {
 		return Stopping
 	case engine.Acting, engine.Verifying:
 		switch s.Action {
-		case "start", "swap", "promote", "restore", "unpause":
+		case "start", "post_start", "swap", "promote", "restore", "unpause":
 			return Starting
 		case "stop", "remove":
 			return Stopping

@@ -14,6 +14,7 @@ type Action interface {
 type Handler interface {
 	Create(Create) error
 	Start(Start) error
+	RunHooks(RunHooks) error
 	Stop(Stop) error
 	Unpause(Unpause) error
 	Adjust(Adjust) error
@@ -43,6 +44,10 @@ type (
 	Start struct {
 		ID      string `json:"id"`
 		Restart string `json:"restart,omitempty"`
+	}
+	// RunHooks runs the commands that follow the start of a container.
+	RunHooks struct {
+		ID string `json:"id"`
 	}
 	// Stop stops containers and keeps them. Replaced says that another one has
 	// taken their place already, Ordered that the whole host is to stand still.
@@ -108,6 +113,7 @@ type (
 // ActionName names the actions.
 func (Create) ActionName() string    { return "create" }
 func (Start) ActionName() string     { return "start" }
+func (RunHooks) ActionName() string  { return "post_start" }
 func (Stop) ActionName() string      { return "stop" }
 func (Unpause) ActionName() string   { return "unpause" }
 func (Adjust) ActionName() string    { return "adjust" }
@@ -122,6 +128,7 @@ func (Remove) ActionName() string    { return "remove" }
 // Carry implements Action.
 func (a Create) Carry(h Handler) error    { return h.Create(a) }
 func (a Start) Carry(h Handler) error     { return h.Start(a) }
+func (a RunHooks) Carry(h Handler) error  { return h.RunHooks(a) }
 func (a Stop) Carry(h Handler) error      { return h.Stop(a) }
 func (a Unpause) Carry(h Handler) error   { return h.Unpause(a) }
 func (a Adjust) Carry(h Handler) error    { return h.Adjust(a) }

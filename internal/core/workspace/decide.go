@@ -36,6 +36,8 @@ const (
 	CodeReported    engine.Code = "drift_reported"
 	CodeUnknownVerb engine.Code = "unknown_verb"
 	CodeWritten     engine.Code = "files_written"
+	CodeHook        engine.Code = "post_start"
+	CodeHookFailed  engine.Code = "hook_failed"
 )
 
 // Times of waiting.
@@ -47,6 +49,9 @@ const (
 	// being made, mostRepeats times in a row, is left alone.
 	loopSpan    = 10 * clock.Minute
 	mostRepeats = 2
+	// A command that failed after a start is run again after this time, where
+	// nothing is there to go back to.
+	hookPause = clock.Minute
 )
 
 // Decide decides on the next step. It is pure and total.
@@ -280,6 +285,8 @@ func (s *step) beside() engine.Decision {
 	}
 	v := judge(&s.w, n, true)
 	switch {
+	case n.hookDue(false):
+		return do(RunHooks{ID: n.ID}, CodeHook, "")
 	case n.State == Paused:
 		return do(Unpause{ID: n.ID}, CodePaused, "")
 	case v.good:
@@ -322,6 +329,9 @@ func (s *step) alone() engine.Decision {
 		}
 		if !m.live() {
 			return engine.IsConverged(engine.Because(container.CodeStopped, ""))
+		}
+		if s.seen.PreStop != "" {
+			return engine.IsConverged(engine.Because(CodeHookFailed, s.seen.PreStop))
 		}
 		if l := s.seen.Written; len(l) > 0 {
 			return engine.IsConverged(engine.Because(CodeWritten, "the container wrote in its own copy of files of the bundle, which is kept: "+strings.Join(l, ", ")))

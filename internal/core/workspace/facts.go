@@ -75,7 +75,7 @@ func Met(c container.Condition, w Want, s Seen) bool {
 	case container.Healthy:
 		return m.State == Running && judge(&w, m, false).good
 	}
-	return m.State == Running || w.Run == container.Once && m.State == Exited && m.ExitCode == 0
+	return m.State == Running && !m.HookPending || w.Run == container.Once && m.State == Exited && m.ExitCode == 0
 }
 
 // Describe tells what is on the engine for people, one line per container.

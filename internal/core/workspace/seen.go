@@ -110,6 +110,12 @@ type Container struct {
 	Starts   int            `json:"starts,omitempty"`   // that soon ended, in a row
 	Age      clock.Duration `json:"-"`                  // since it was made
 
+	// HookPending says that the commands which follow a start have not ended well
+	// since this one; HookError is how they failed, HookRested ago.
+	HookPending bool           `json:"hookPending,omitempty"`
+	HookError   string         `json:"hookError,omitempty"`
+	HookRested  clock.Duration `json:"-"`
+
 	// Asked and Restarted are the nonces of the last verbs that it fulfils: by
 	// being made, and by being started again.
 	Asked     string `json:"asked,omitempty"`
@@ -134,6 +140,8 @@ type Seen struct {
 	Lacking []string `json:"lacking,omitempty"`
 	// Written are the targets of copies of the bundle's files that containers wrote.
 	Written []string `json:"written,omitempty"`
+	// PreStop is how the commands before the last stop failed.
+	PreStop string `json:"preStop,omitempty"`
 	// Refused is what the engine cannot do of what is desired: nothing is made.
 	Refused []diff.Difference `json:"refused,omitempty"`
 }
@@ -172,6 +180,12 @@ func (w *Want) runs() bool { return w.Run == "" || w.Run == container.Running }
 // live reports whether processes of the container may run.
 func (c *Container) live() bool {
 	return c.State == Running || c.State == Paused || c.State == Restarting
+}
+
+// hookDue reports that the commands after the start are to be run: for the first
+// time, or again where the container stays.
+func (c *Container) hookDue(again bool) bool {
+	return c.State == Running && c.HookPending && (c.HookError == "" || again && c.HookRested >= hookPause)
 }
 
 // startFailed reports that the engine could not start it. Such a container stays

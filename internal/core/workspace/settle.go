@@ -28,6 +28,9 @@ func (s *step) settle(m *Container) (engine.Decision, bool) {
 	if s.w.Verb == Restart && s.w.Nonce != "" && m.Asked != s.w.Nonce && m.Restarted != s.w.Nonce {
 		return do(Start{ID: m.ID, Restart: s.w.Nonce}, CodeRestart, ""), true
 	}
+	if m.hookDue(s.w.Settled) {
+		return do(RunHooks{ID: m.ID}, CodeHook, m.HookError), true
+	}
 	switch {
 	case m.live() || s.w.Run == container.Once && m.State == Exited && m.ExitCode == 0:
 		return engine.Decision{}, false
@@ -96,6 +99,10 @@ func judge(w *Want, c *Container, trial bool) verdict {
 		return failed
 	case c.State == Created:
 		return verdict{words: "not started"}
+	case c.State == Running && c.HookPending && c.HookError != "":
+		return verdict{code: CodeHookFailed, cause: c.HookError}
+	case c.State == Running && c.HookPending:
+		return verdict{words: "its post_start commands have not ended"}
 	case w.Run == container.Once:
 		return verdict{code: container.CodeRunsToEnd, words: "runs to its end"}
 	case c.State == Restarting, c.Restarts > 0 && c.Ran < steady(w, c.Restarts):

@@ -17,9 +17,11 @@ import (
 // version is what a container is made from, and what becomes of it.
 type version int
 
-func (v version) refused() bool { return v%5 == 3 } // cannot be started
-func (v version) ends() bool    { return v%5 == 4 } // ends at once
-func (v version) good() bool    { return !v.refused() && !v.ends() }
+func (v version) refused() bool { return v%5 == 3 }  // cannot be started
+func (v version) ends() bool    { return v%5 == 4 }  // ends at once
+func (v version) hooked() bool  { return v%2 == 1 }  // has commands that follow a start
+func (v version) rejects() bool { return v%10 == 7 } // and they fail
+func (v version) good() bool    { return !v.refused() && !v.ends() && !v.rejects() }
 
 // box is a container of the simulated engine.
 type box struct {
@@ -31,6 +33,7 @@ type box struct {
 	madeFor string
 	at      clock.Instant // made
 	since   clock.Instant // started or ended
+	hookAt  clock.Instant // commands failed
 	foreign bool
 }
 
@@ -98,6 +101,7 @@ func (s *sim) seen() workspace.Seen {
 		} else {
 			c.Rested = s.now.Sub(b.since)
 		}
+		c.HookRested = s.now.Sub(b.hookAt)
 		c.Differences = nil
 		if b.of != s.of {
 			c.Differences = append(c.Differences, diff.Difference{Field: "image", Class: diff.Replace, Cause: diff.Declared,
@@ -192,6 +196,7 @@ func (s *sim) start(b *box) error {
 		b.State, b.ExitCode, b.Begun = workspace.Exited, 1, true
 	default:
 		b.State, b.ExitCode, b.Error, b.Begun = workspace.Running, 0, "", true
+		b.HookPending, b.HookError = b.of.hooked(), ""
 	}
 	s.check("start")
 	return nil
@@ -263,6 +268,23 @@ func (s *sim) Start(a workspace.Start) error {
 		return nil
 	}
 	return err
+}
+
+// RunHooks implements workspace.Handler.
+func (s *sim) RunHooks(a workspace.RunHooks) error {
+	b := s.get(a.ID)
+	if b == nil || b.State != workspace.Running {
+		return nil
+	}
+	if err := s.call("exec"); err != nil {
+		return err
+	}
+	if b.of.rejects() {
+		b.HookError, b.hookAt = "post_start failed", s.now
+		return nil
+	}
+	b.HookPending = false
+	return nil
 }
 
 // Stop implements workspace.Handler.
@@ -388,7 +410,7 @@ func (s *sim) RemoveOld(a workspace.RemoveOld) error {
 	if keep == nil || keep.Name != s.want.Title || a.Run && keep.State != workspace.Running {
 		return nil
 	}
-	if a.Run && (!keep.of.good() || s.now.Sub(keep.since) < workspace.DefaultMonitor) {
+	if a.Run && (!keep.of.good() || keep.HookPending || s.now.Sub(keep.since) < workspace.DefaultMonitor) {
 		s.t.Fatalf("the old one goes before the new one is good:\n%s", s)
 	}
 	return s.discard(a.IDs)
@@ -469,6 +491,7 @@ func (s *sim) outside() {
 	case "start": // or the engine itself, when it comes up again
 		if !live(b) && b.of.good() && b.joined {
 			b.State, b.ExitCode, b.Begun, b.since = workspace.Running, 0, true, s.now
+			b.HookPending, b.HookError = b.of.hooked(), ""
 			s.two = true
 		}
 	case "pause":

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/workspace"
 )
@@ -21,6 +22,45 @@ func TestWhatIsReplacedNextIsNotAdjusted(t *testing.T) {
 	d := workspace.Decide(workspace.Want{Title: "web"}, workspace.Seen{Containers: []workspace.Container{main, old}}, 1)
 	if _, ok := d.Action().(workspace.RemoveOld); !ok {
 		t.Errorf("%s %v (%s)", d.Name(), d.Action(), d.Reason())
+	}
+}
+
+// TestCommandsOfAStart: they run before a container counts as good; where they fail
+// the one before comes back, or the deployment fails, and a container that was good
+// before has them run again after a while.
+func TestCommandsOfAStart(t *testing.T) {
+	const failed = "post_start command 1 (warm) ended with exit code 3"
+	for name, c := range map[string]struct {
+		settled, old bool
+		hook         string
+		rested       clock.Duration
+		does         string // name of the action, or of the decision
+	}{
+		"not yet":                 {does: "post_start"},
+		"not yet of a new one":    {old: true, does: "post_start"},
+		"failed":                  {hook: failed, does: "fail"},
+		"failed of a new one":     {old: true, hook: failed, does: "restore"},
+		"failed a moment ago":     {settled: true, hook: failed, rested: clock.Second, does: "wait"},
+		"failed before":           {settled: true, hook: failed, rested: 2 * clock.Minute, does: "post_start"},
+		"failed before, never ok": {hook: failed, rested: 2 * clock.Minute, does: "fail"},
+	} {
+		seen := workspace.Seen{Containers: []workspace.Container{{ID: "b", Name: "web", Role: workspace.Main, Replica: 2, State: workspace.Running,
+			Begun: true, Ran: clock.Minute, HookPending: true, HookError: c.hook, HookRested: c.rested}}}
+		if c.old {
+			seen.Containers = append(seen.Containers, workspace.Container{ID: "a", Name: "web.1.old", Role: workspace.Old, Replica: 1, State: workspace.Exited, Begun: true})
+		}
+		want := workspace.Want{Title: "web", Settled: c.settled}
+		d := workspace.Decide(want, seen, 1)
+		does := d.Name()
+		if d.Action() != nil {
+			does = d.Action().ActionName()
+		}
+		if does != c.does {
+			t.Errorf("%s: %s (%s), want %s", name, does, d.Reason(), c.does)
+		}
+		if workspace.Met(container.Started, want, seen) {
+			t.Errorf("%s: what waits for the start goes on", name)
+		}
 	}
 }
 

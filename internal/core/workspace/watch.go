@@ -42,7 +42,7 @@ type failure struct {
 // order or of a change from outside.
 func failed(phase engine.Phase, code engine.Code) bool {
 	switch code {
-	case CodeNotRunning, CodeFailed, CodeUnhealthy, CodeRestarting:
+	case CodeNotRunning, CodeFailed, CodeUnhealthy, CodeRestarting, CodeHookFailed:
 		return true
 	}
 	return phase == engine.Failed || phase == engine.Retrying

@@ -95,6 +95,9 @@ func TestS36NoNeedlessReplace(t *testing.T) {
 		if running := left[0].State == workspace.Running; running != (s.want.Run == container.Running) {
 			t.Fatalf("runs: %v\n%s", running, s)
 		}
+		if left[0].HookPending && s.want.Run == container.Running {
+			t.Fatalf("its commands have not run:\n%s", s)
+		}
 		if len(data) > 0 && !data[left[0].data] {
 			t.Fatalf("its data %d is none of %v:\n%s", left[0].data, data, s)
 		}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -245,6 +246,7 @@ func (f *Folder) Written(name string, list []spec.Content) ([]string, error) {
 			out = append(out, c.Target)
 		}
 	}
+	slices.Sort(out)
 	return out, nil
 }
 

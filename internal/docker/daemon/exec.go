@@ -17,6 +17,7 @@ type Exec struct {
 	User       string   // empty: that of the container
 	WorkingDir string   // empty: that of the container
 	Stdin      bool     // the command reads what is written
+	Privileged bool     // with every capability
 	TTY        bool     // the command has a terminal: standard error goes to standard output
 	Height     uint     // of the terminal, in characters; 0: unknown
 	Width      uint
@@ -37,7 +38,7 @@ func (e *Engine) Exec(ctx context.Context, container string, x Exec) (*Running, 
 	size := client.ConsoleSize{Height: x.Height, Width: x.Width}
 	err := e.do(ctx, e.timeout, "prepare a command in container", container, func(ctx context.Context) (err error) {
 		made, err = e.api.ExecCreate(ctx, container, client.ExecCreateOptions{
-			User: x.User, TTY: x.TTY, ConsoleSize: size, AttachStdin: x.Stdin, AttachStdout: true, AttachStderr: true,
+			User: x.User, Privileged: x.Privileged, TTY: x.TTY, ConsoleSize: size, AttachStdin: x.Stdin, AttachStdout: true, AttachStderr: true,
 			Env: x.Env, WorkingDir: x.WorkingDir, Cmd: x.Cmd})
 		return err
 	})

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +17,15 @@ import (
 type Hooks struct {
 	PostStart []core.Hook `json:"postStart,omitempty"`
 	PreStop   []core.Hook `json:"preStop,omitempty"`
+}
+
+// HooksOf reads the commands of a container; one with another label has none.
+func HooksOf(c *container.InspectResponse) Hooks {
+	var out Hooks
+	if c.Config == nil || json.Unmarshal([]byte(c.Config.Labels[LabelHooks]), &out) != nil {
+		return Hooks{}
+	}
+	return out
 }
 
 // hooksOf spells the commands; empty without any.

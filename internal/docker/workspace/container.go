@@ -63,9 +63,12 @@ func (m *Manager) container(ctx context.Context, c *container.InspectResponse, r
 	if why := l[labelMadeFor]; why != "" && json.Unmarshal([]byte(why), &out.MadeFor) != nil {
 		out.MadeFor = nil // nothing is known of why
 	}
-	if out.Restarted, out.Starts, err = m.counts(ctx, c.ID); err != nil {
+	rec, err := m.counts(ctx, c.ID)
+	if err != nil {
 		return out, true, err
 	}
+	out.Restarted, out.Starts = rec.Restarted, rec.Starts
+	m.hooked(&out, c, run, rec.Hooks)
 	switch run.State {
 	case form.Running:
 		out.Ran = m.running(c, run)
@@ -154,26 +157,28 @@ type record struct {
 	Form      *form.Record `json:"form,omitempty"`
 	Restarted string       `json:"restarted,omitempty"`
 	Starts    int          `json:"starts,omitempty"`
+	Hooks     *hooks       `json:"hooks,omitempty"`
 }
 
 // counts is the small part of a container's record, read once.
-func (m *Manager) counts(ctx context.Context, id string) (restarted string, starts int, err error) {
+func (m *Manager) counts(ctx context.Context, id string) (have record, err error) {
 	m.mu.Lock()
 	have, ok := m.small[id]
 	m.mu.Unlock()
 	if !ok {
 		if have, err = m.remembered(ctx, id); err != nil {
-			return "", 0, err
+			return record{}, err
 		}
 		m.noted(id, have)
 	}
-	return have.Restarted, have.Starts, nil
+	return have, nil
 }
 
 func (m *Manager) noted(id string, r record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.small[id] = record{Restarted: r.Restarted, Starts: r.Starts}
+	r.Form = nil
+	m.small[id] = r
 	delete(m.memo, id)
 }
 

@@ -92,6 +92,7 @@ func (h *hand) stop(c *found) error {
 			return err
 		}
 	}
+	h.preStop(c)
 	grace := 10 * time.Second
 	if c.Config != nil && c.Config.StopTimeout != nil && *c.Config.StopTimeout >= 0 {
 		grace = time.Duration(*c.Config.StopTimeout) * time.Second

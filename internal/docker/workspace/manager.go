@@ -36,6 +36,7 @@ type Engine interface {
 	ContainerUpdate(ctx context.Context, id string, limits *container.Resources, restart *container.RestartPolicy) (warnings []string, err error)
 	ContainerRemove(ctx context.Context, id string, r daemon.Removal) error
 	ContainerLogs(ctx context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error
+	Run(ctx context.Context, id string, x daemon.Exec, most int) (code int, output []byte, err error)
 	NetworkConnect(ctx context.Context, id, container string, endpoint *network.EndpointSettings) error
 	NetworkDisconnect(ctx context.Context, id, container string, force bool) error
 	VolumeRemove(ctx context.Context, name string) error
@@ -143,6 +144,7 @@ type Manager struct {
 	small  map[string]record
 	needs  map[engine.Ref]*needs // of the last look
 	copies map[engine.Ref]copies
+	stops  map[engine.Ref]string // how the commands before the last stop failed
 }
 
 // New makes the manager.
@@ -155,7 +157,7 @@ func New(o Options) *Manager {
 	}
 	m := &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
 		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
-		copies: map[engine.Ref]copies{}}
+		copies: map[engine.Ref]copies{}, stops: map[engine.Ref]string{}}
 	m.files = contents.In(o.Dir, o.Content, m.secret)
 	return m
 }

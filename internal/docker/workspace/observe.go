@@ -37,6 +37,7 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if r.Retire && len(o.Seen.Containers) == 0 {
 		delete(m.known, r.Ref)
 		delete(m.words, r.Ref.ID)
+		delete(m.stops, r.Ref)
 	} else {
 		m.known[r.Ref] = &r
 	}
@@ -224,6 +225,9 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 	if o.Seen.Written, err = m.written(r); err != nil {
 		return err
 	}
+	m.mu.Lock()
+	o.Seen.PreStop = m.stops[r.Ref]
+	m.mu.Unlock()
 	if in == nil {
 		o.StopFirst = "what it needs is not there"
 		return nil

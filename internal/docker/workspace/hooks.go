@@ -1,0 +1,138 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+
+	spec "github.com/steadyfleet/steady/internal/core/container"
+	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/secret"
+)
+
+// HookTimeout bounds one command around a start or a stop. Engines end no command:
+// one that takes longer goes on.
+const HookTimeout = 2 * time.Minute
+
+// hookOutput bounds what is told of the output of one that failed.
+const hookOutput = 400
+
+// hooks is how the commands after a start ended.
+type hooks struct {
+	Start string    `json:"start"` // when the container was started
+	Error string    `json:"error,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+func startOf(run form.RunInfo) string { return run.StartedAt.UTC().Format(time.RFC3339Nano) }
+
+// hooked tells whether the commands after the start of a container have ended.
+func (m *Manager) hooked(out *core.Container, c *container.InspectResponse, run form.RunInfo, last *hooks) {
+	if !run.Up() || len(form.HooksOf(c).PostStart) == 0 {
+		return
+	}
+	if last == nil || last.Start != startOf(run) {
+		out.HookPending = true
+		return
+	}
+	out.HookPending, out.HookError, out.HookRested = last.Error != "", last.Error, since(m.o.Now(), last.At)
+}
+
+// RunHooks implements core.Handler. A command that fails is no error of the step:
+// the next look judges the container by it.
+func (h *hand) RunHooks(a core.RunHooks) error {
+	c, err := h.get(a.ID)
+	if c == nil || err != nil || c.run.State != form.Running {
+		return err
+	}
+	failed := h.hooks(c, "post_start", form.HooksOf(c.InspectResponse).PostStart)
+	now, err := h.get(c.ID)
+	if err != nil {
+		return err
+	}
+	if now == nil || now.run.StartedAt != c.run.StartedAt || now.run.State != form.Running {
+		return nil // it ended meanwhile, which is told as that
+	}
+	if h.ctx.Err() != nil {
+		return h.ctx.Err()
+	}
+	rec, err := h.m.remembered(h.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	rec.Hooks = &hooks{Start: startOf(c.run), At: h.m.o.Now()}
+	if failed != nil {
+		rec.Hooks.Error = failed.Error()
+	}
+	return h.m.remember(h.ctx, c.ID, rec)
+}
+
+// preStop runs the commands before a stop. A stop that was decided is carried out
+// whatever they say: how they failed is told with the workspace.
+func (h *hand) preStop(c *found) {
+	list := form.HooksOf(c.InspectResponse).PreStop
+	if len(list) == 0 || !c.run.Up() {
+		return
+	}
+	words := ""
+	if err := h.hooks(c, "pre_stop", list); err != nil {
+		words = "the container was stopped all the same: " + err.Error()
+		h.m.o.Log.Warn("a command before a stop failed", "workspace", h.r.Ref.ID, "container", c.ID, "error", err)
+	}
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	if h.m.stops[h.r.Ref] = words; words == "" {
+		delete(h.m.stops, h.r.Ref)
+	}
+}
+
+// hooks runs commands in order, up to the first that fails.
+func (h *hand) hooks(c *found, key string, list []spec.Hook) error {
+	for i, x := range list {
+		if err := h.hook(c, x); err != nil {
+			return fmt.Errorf("%s command %d (%s) %w", key, i+1, clipped(strings.Join(x.Command, " "), 80), err)
+		}
+	}
+	return nil
+}
+
+func (h *hand) hook(c *found, x spec.Hook) error {
+	ctx, cancel := context.WithTimeout(h.ctx, HookTimeout)
+	defer cancel()
+	code, out, err := h.m.o.Engine.Run(ctx, c.ID, daemon.Exec{
+		Cmd: x.Command, Env: x.Env, User: x.User, WorkingDir: x.WorkingDir, Privileged: x.Privileged}, hookOutput)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("did not end within %s", HookTimeout)
+	case err != nil:
+		return fmt.Errorf("could not be run: %w", err)
+	case code == 0:
+		return nil
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(string(out), ""))
+	for _, name := range form.SecretsOf(&h.r.Desired.Spec) {
+		v, err := h.m.secret(name)
+		if err != nil {
+			text = "" // nobody knows what would have to be taken out
+			break
+		}
+		text = secret.Clean(text, name, v)
+	}
+	if text == "" {
+		return fmt.Errorf("ended with exit code %d", code)
+	}
+	return fmt.Errorf("ended with exit code %d; output: %s", code, strings.Join(strings.Fields(text), " "))
+}
+
+func clipped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
