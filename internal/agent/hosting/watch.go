@@ -86,20 +86,32 @@ func (h *Hosting) declaredParts(ctx context.Context) ([]core.Part, error) {
 		if r.Retire || r.Phase.Terminal() {
 			continue
 		}
-		var d struct {
-			Parked bool `json:"parked"` // of the bundle that may come back
-			Spec   struct {
-				Workspace struct {
-					State container.RunState `json:"state"`
-				} `json:"workspace"`
-			} `json:"spec"`
-		}
-		if err := json.Unmarshal(r.Desired, &d); err != nil {
+		parked, run, err := desiredOf(r.Ref.Kind, r.Desired)
+		if err != nil {
 			return nil, fmt.Errorf("read what is desired of %s: %w", r.Ref, err)
 		}
-		if !d.Parked {
-			out = append(out, core.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: d.Spec.Workspace.State})
+		if !parked {
+			out = append(out, core.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: run})
 		}
 	}
 	return out, nil
+}
+
+// desiredOf reads whether a resource is of the bundle that may come back, and how a
+// workspace is to run. Other kinds have a "workspace" of another form in their spec.
+func desiredOf(kind string, desired []byte) (parked bool, run container.RunState, err error) {
+	var d struct {
+		Parked bool            `json:"parked"`
+		Spec   json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(desired, &d); err != nil || kind != container.KindWorkspace {
+		return d.Parked, "", err
+	}
+	var spec struct {
+		Workspace struct {
+			State container.RunState `json:"state"`
+		} `json:"workspace"`
+	}
+	err = json.Unmarshal(d.Spec, &spec)
+	return d.Parked, spec.Workspace.State, err
 }
