@@ -1,0 +1,86 @@
+package cli_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/need"
+)
+
+// TestDay is a day of an operator, with real processes and containers: what goes
+// wrong in it is shown wherever somebody looks, has a way out, and leaves a log
+// in which all invariants hold.
+func TestDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("containers take their time; run without -short")
+	}
+	need.Command(t, "docker", dockertest.Install)
+	engine := dockertest.Private(t)
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := scripts("testdata/day")
+	p.Cmds["engine"] = restartEngine(engine)
+	p.Cmds["metrics"] = metrics
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("DOCKER_HOST", "unix://"+engine.Socket())
+		env.Setenv("EXAMPLES", examples)
+		for _, name := range []string{"SERVER", "WEB1", "WEB2"} {
+			env.Setenv(name, dockertest.FreeAddr(t))
+		}
+		return nil
+	}
+	testscript.Run(t, p)
+}
+
+// restartEngine stops the container engine in good order and starts it again, as
+// a reboot of the machine does: engine restart.
+func restartEngine(d *dockertest.Daemon) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 || args[0] != "restart" {
+			ts.Fatalf("usage: engine restart")
+		}
+		d.Restart()
+	}
+}
+
+// metrics waits until a sample of the server's metrics matches: metrics PATTERN.
+func metrics(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: metrics PATTERN")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	var c command.Context
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(ts.Getenv(command.EnvContext))), &c))
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM([]byte(c.CA)) {
+		ts.Fatalf("%s holds no authority", ts.Getenv(command.EnvContext))
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities}}}
+	defer client.CloseIdleConnections()
+	var last string
+	eventually(ts, func() string { return fmt.Sprintf("%q in the metrics, at last\n%s", args[0], last) }, func() bool {
+		resp, err := client.Get(c.Server + "/metrics")
+		if err != nil {
+			last = err.Error()
+			return false
+		}
+		defer resp.Body.Close()
+		raw, err := io.ReadAll(resp.Body)
+		last = fmt.Sprint(string(raw), err)
+		return err == nil && pattern.Match(raw)
+	})
+}
