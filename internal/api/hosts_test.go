@@ -284,6 +284,12 @@ func TestSafeModeUntilReplayed(t *testing.T) {
 	a, b := enrolled(w, "h-0000"), enrolled(w, "h-0001")
 	a.append(declined("g1"))
 	var reply wire.HeartbeatReply
+	a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, LastSeq: 1}, nil)
+	if s, err := w.op.Status(w.ctx()); err != nil || s.SafeMode != "" {
+		t.Fatalf("a host that enrolled after the start is believed: %q, %v", s.SafeMode, err)
+	}
+	w.halt()
+	w.start()
 	a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, LastSeq: 1}, &reply)
 	if reply.Acked != 0 {
 		t.Fatalf("acknowledged %d", reply.Acked)
@@ -315,6 +321,8 @@ func TestSafeModeUntilReplayed(t *testing.T) {
 func TestSafeModeEnds(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Control.ReplayWait = 200 * clock.Millisecond })
 	a, b := enrolled(w, "h-0000"), enrolled(w, "h-0001")
+	w.halt()
+	w.start()
 	a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, LastSeq: 1 << 50}, nil)
 	w.release("r1", plan{hosts: 2, content: "one"})
 	d := b.offered()           // after the wait

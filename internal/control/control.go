@@ -136,7 +136,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
-	c.safe = safemode.Begin(c.now().Add(c.cfg.ReplayWait))
+	c.safe = safemode.Begin(c.state.Hosts, c.now().Add(c.cfg.ReplayWait))
 	if c.head.Seq > 0 { // it may be an old one
 		c.roll.Call(c.now().Add(c.cfg.OfflineAfter))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/text"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -138,7 +139,7 @@ func (c *Control) Plan(ctx context.Context, host string, in managed.Input, actor
 	if err != nil {
 		return answer, refusal.Newf(refusal.ErrConflict, "host %s cannot say what %s would do: %v", host, managed.ID(in.Kind, in.Name), err)
 	}
-	if err := wire.Decode(raw, &answer); err != nil {
+	if err := wire.Decode(text.JSON(raw), &answer); err != nil {
 		return answer, refusal.Newf(refusal.ErrConflict, "host %s answered what cannot be read: %v", host, err)
 	}
 	return answer, nil

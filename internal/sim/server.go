@@ -297,7 +297,7 @@ func (s *server) start() {
 	s.owed, s.processes = nil, nil
 	clear(s.handed)
 	now := s.now()
-	s.safe, s.began = safemode.Begin(now.Add(replayWait)), now
+	s.safe, s.began = safemode.Begin(state.Hosts, now.Add(replayWait)), now
 	clear(s.told)
 	s.until = now.Add(offlineAfter)
 	s.roll.Call(s.until)

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/text"
 )
 
 const (
@@ -113,16 +113,7 @@ func (t *tail) Write(p []byte) (int, error) {
 // Scrub makes foreign text fit for logs and events: valid UTF-8 without control
 // characters other than newline and tab, and its last limit bytes.
 func Scrub(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	s = strings.TrimSpace(s)
+	s = strings.TrimSpace(text.Lines(s))
 	if len(s) > limit {
 		s = s[len(s)-limit:]
 		for len(s) > 0 && !utf8.RuneStart(s[0]) {

@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	}{
 		{"success", sh("echo hello"), 0, "hello"},
 		{"exit code", sh("echo bad >&2; exit 7"), 7, "bad"},
-		{"control characters", sh(`printf 'a\033[31mb\000c\nd'`), 0, "a[31mbc\nd"},
+		{"control characters", sh(`printf 'a\033[31mb\000c\nd'`), 0, "a [31mb c\nd"},
 		{"no shell", []string{"/bin/echo", "$HOME;", "*"}, 0, "$HOME; *"},
 		{"folder and environment", sh(`test "$PWD" = "$STEADY_ROOT" && echo $STEADY_HOST $STEADY_BUNDLE ${SECRET:-none}`), 0, "h sha256:x none"},
 		{"killed by a signal", sh("kill -9 $$"), -1, ""},

@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/text"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -132,10 +133,15 @@ func deadlines(w http.ResponseWriter, size int) {
 	_ = rc.SetWriteDeadline(now.Add(answerTimeout + time.Duration(size/slowest)*time.Second))
 }
 
-// read reads and decodes a body of at most limit bytes.
+// read reads and decodes a body of at most limit bytes. Its text is a host's own, or of
+// whoever wants to be one: it is cleaned here for all that show it. Events keep the
+// bytes that the host signed, and are cleaned as they are decoded.
 func read(r *http.Request, limit int64, into any) error {
 	raw, err := wire.Read(r.Body, limit)
 	if err == nil {
+		if _, signed := into.(*wire.EventBatch); !signed {
+			raw = text.JSON(raw)
+		}
 		err = wire.Decode(raw, into)
 	}
 	switch {

@@ -80,7 +80,9 @@ func (e *Env) Print(v any, table func() error) error {
 func (e *Env) SaysTable() bool { return e.format == term.Table }
 
 // Say prints for people.
-func (e *Env) Say(format string, args ...any) { fmt.Fprintf(e.Out, format, args...) }
+func (e *Env) Say(format string, args ...any) {
+	_, _ = io.WriteString(e.Out, term.Shown(fmt.Sprintf(format, args...))) // as Fprintf does: nobody reads on
+}
 
 // Screen is what output is shown on.
 func (e *Env) Screen() term.Screen { return term.Of(e.Out, e.Getenv) }
@@ -92,7 +94,9 @@ func (e *Env) Table(header []string, rows [][]string) error {
 }
 
 // Warn prints what a person should know on stderr.
-func (e *Env) Warn(format string, args ...any) { fmt.Fprintf(e.Err, "steady: "+format+"\n", args...) }
+func (e *Env) Warn(format string, args ...any) {
+	fmt.Fprintf(e.Err, "steady: %s\n", term.Shown(fmt.Sprintf(format, args...)))
+}
 
 // Complete offers fixed values for a flag.
 func Complete(cmd *cobra.Command, flag string, values ...string) {

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/text"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -174,7 +175,7 @@ func Report(ctx context.Context, w io.Writer, name string, asJSON bool, err erro
 	if f, ok := errors.AsType[*Failure](err); ok && f.Err == nil {
 		return code
 	}
-	message := err.Error()
+	message := text.Lines(err.Error())
 	if code == Interrupted {
 		message = "interrupted"
 	}

@@ -1,13 +1,16 @@
 package term
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
-	"unicode"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/steadyfleet/steady/internal/core/text"
 )
 
 // Format is how data is printed.
@@ -52,10 +55,7 @@ func (f *LineFormat) Set(s string) error {
 // Data prints v as JSON or YAML. Both have the same keys.
 func Data(w io.Writer, f Format, v any) error {
 	if f == JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(v)
+		return encode(w, v, "  ")
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -69,24 +69,42 @@ func Data(w io.Writer, f Format, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(out)
+	_, err = io.WriteString(w, text.Lines(string(out)))
 	return err
 }
 
 // Line prints v as JSON on one line.
-func Line(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+func Line(w io.Writer, v any) error { return encode(w, v, "") }
+
+// encode writes JSON in which what would do something to a terminal is escaped.
+func encode(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(text.Escaped(b.Bytes()))
+	return err
 }
 
-// Printable makes text from elsewhere safe to show on one line: what moves a
-// cursor, changes colours or turns the direction of writing becomes a space.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
-			return ' '
-		}
-		return r
-	}, s)
+// Printable makes text from elsewhere safe to show on one line.
+func Printable(s string) string { return text.Line(s) }
+
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// Shown is what people are shown: nothing in it but colours, tabs and ends of lines
+// does anything to a terminal, whoever forgot to make a part of it Printable.
+func Shown(s string) string {
+	if !strings.Contains(s, "\x1b") {
+		return text.Lines(s)
+	}
+	var b strings.Builder
+	at := 0
+	for _, c := range colours.FindAllStringIndex(s, -1) {
+		b.WriteString(text.Lines(s[at:c[0]]) + s[c[0]:c[1]])
+		at = c[1]
+	}
+	return b.String() + text.Lines(s[at:])
 }

@@ -100,7 +100,7 @@ func TestNothingIsPaintedWithoutColor(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, ä█ and 日本":   "plain, ä█ and 日本",
-		"a\nb\rc\td":         "a b c d",
+		"a\nb\rc\td":         "a ⏎ b c d",
 		"\x1b[2J\x1b[31mred": " [2J [31mred",
 		"\x1b]0;title\a":     " ]0;title ",
 		"\u009b31mred":       " 31mred",

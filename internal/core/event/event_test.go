@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/text"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/vocabulary.txt again; only lines may be added to it")
@@ -123,11 +124,81 @@ func TestEveryEventReadsBackUnchanged(t *testing.T) {
 				if err != nil {
 					rt.Fatalf("decode: %v", err)
 				}
+				if event.FromHost(name) {
+					clean(v)
+				}
+				ev = v.Interface().(event.Event)
 				if diff := cmp.Diff(ev, back, cmp.AllowUnexported(event.HostStepped{})); diff != "" {
 					rt.Fatalf("read back otherwise: %s", diff)
 				}
 			})
 		})
+	}
+}
+
+// clean puts every text of v on one line, as what hosts report is read.
+func clean(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				clean(v.Field(i))
+			}
+		}
+	case reflect.String:
+		v.SetString(text.Line(v.String()))
+	case reflect.Slice:
+		for i := range v.Len() {
+			clean(v.Index(i))
+		}
+	case reflect.Pointer:
+		clean(v.Elem())
+	case reflect.Map:
+		m := reflect.MakeMap(v.Type())
+		for it := v.MapRange(); it.Next(); {
+			k, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			k.Set(it.Key())
+			e.Set(it.Value())
+			clean(k)
+			clean(e)
+			m.SetMapIndex(k, e)
+		}
+		v.Set(m)
+	}
+}
+
+// TestTextOfHostsIsCleanAsItIsRead: whatever a host puts into the body that it signs,
+// in whatever field, what is read of it does nothing to a terminal and begins no line.
+func TestTextOfHostsIsCleanAsItIsRead(t *testing.T) {
+	hostile := "x\x1b[2J\a\r\u009b31m\u202e\u200b\n9999 server FORGED"
+	raw, err := json.Marshal(map[string]any{"grant": hostile, "code": "busy", "detail": hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := event.Decode(event.Entry{Type: "host.grant_declined", Host: "h", Body: raw})
+	if d, ok := ev.(event.GrantDeclined); err != nil || !ok || strings.ContainsFunc(d.Detail+d.Grant, text.Unsafe) || !strings.Contains(d.Detail, "FORGED") {
+		t.Fatalf("%+v, %v", ev, err)
+	}
+	data, err := json.Marshal(map[string]any{"code": "exit-1", "detail": hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err = json.Marshal(map[string]any{"input": "activation-failed", "data": json.RawMessage(data), "from": "activating", "to": "failed", "detail": hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err = event.Decode(event.Entry{Type: "host.stepped", Host: "h", Body: raw})
+	step, ok := ev.(event.HostStepped)
+	if err != nil || !ok {
+		t.Fatalf("%+v, %v", ev, err)
+	}
+	in, err := step.Taken()
+	if failed, ok := in.(host.ActivationFailed); err != nil || !ok || strings.ContainsFunc(failed.Detail+step.Detail, text.Unsafe) {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	entry, err := event.NewEntry(1, "h", event.GrantDeclined{Detail: hostile})
+	if err != nil || strings.ContainsFunc(string(entry.Body), text.Unsafe) || strings.Contains(string(entry.Body), "u001b") {
+		t.Fatalf("an agent reports %s, %v", entry.Body, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	safe "github.com/steadyfleet/steady/internal/core/text"
 )
 
 // Entry is one event on its way into the log.
@@ -55,6 +56,9 @@ func NewEntry(at clock.Instant, host string, e Event) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("encode event %s: %w", e.EventType(), err)
 	}
+	if FromHost(e.EventType()) {
+		body = safe.JSON(body)
+	}
 	return Entry{At: at, Type: e.EventType(), Host: host, Body: body}, nil
 }
 
@@ -66,14 +70,19 @@ func (e *UnknownTypeError) Error() string {
 	return fmt.Sprintf("the log holds an event of type %q that this version does not know; run the version that wrote it or a newer one", e.Type)
 }
 
-// Decode returns the typed event of an entry, or an *UnknownTypeError.
+// Decode returns the typed event of an entry, or an *UnknownTypeError. What a host
+// reports is its own text: each string of it is one line that does nothing to a terminal,
+// in whatever field, while the entry keeps the bytes that the host signed.
 func Decode(en Entry) (Event, error) {
 	t, ok := registry[en.Type]
 	if !ok {
 		return nil, &UnknownTypeError{Type: en.Type}
 	}
-	v := reflect.New(t)
-	if err := json.Unmarshal(en.Body, v.Interface()); err != nil {
+	v, body := reflect.New(t), en.Body
+	if FromHost(en.Type) {
+		body = safe.JSON(body)
+	}
+	if err := json.Unmarshal(body, v.Interface()); err != nil {
 		return nil, fmt.Errorf("decode event %s: %w", en.Type, err)
 	}
 	if s, ok := v.Interface().(*HostStepped); ok {

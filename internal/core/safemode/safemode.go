@@ -12,10 +12,11 @@ import (
 
 // State lists the hosts that know a longer history than the log. What they claim is
 // unsigned, so it counts only in the window after a start (a log is restored while its
-// server is down), once for each host, and never past the end of that one window. It
-// belongs to one goroutine; the zero value believes nobody.
+// server is down), of hosts that the log had then, once for each, and never past the end
+// of that one window. It belongs to one goroutine; the zero value believes nobody.
 type State struct {
 	until clock.Instant
+	known map[string]uint64 // the incarnations of the hosts at the start
 	owing map[string]*debt
 }
 
@@ -27,13 +28,20 @@ type debt struct {
 	late        bool // reported
 }
 
-// Begin is the state of a server that starts: hosts are believed until an instant.
-func Begin(until clock.Instant) State { return State{until: until, owing: map[string]*debt{}} }
+// Begin is the state of a server that starts: the hosts that it has are believed until
+// an instant.
+func Begin(hosts map[string]*plan.Host, until clock.Instant) State {
+	s := State{until: until, known: make(map[string]uint64, len(hosts)), owing: map[string]*debt{}}
+	for name, h := range hosts { // order-free: it fills a map
+		s.known[name] = h.Incarnation
+	}
+	return s
+}
 
 // Claim takes a host's claim that its events up to need were acknowledged, and
 // reports whether the server waits for this host from now on.
 func (s *State) Claim(host string, incarnation, need uint64, now clock.Instant) bool {
-	if s.until == 0 || s.until.Reached(now) {
+	if s.until == 0 || s.until.Reached(now) || s.known[host] != incarnation || incarnation == 0 {
 		return false
 	}
 	if d := s.owing[host]; d != nil {

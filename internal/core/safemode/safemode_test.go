@@ -17,7 +17,7 @@ func host(incarnation, seq uint64) *plan.Host { return &plan.Host{Incarnation: i
 // sends them, and is not believed a second time.
 func TestWaitsForWhatARestoredLogLacks(t *testing.T) {
 	hosts := map[string]*plan.Host{"a": host(1, 3), "b": host(1, 0)}
-	s := Begin(100)
+	s := Begin(hosts, 100)
 	if s.Block(hosts, 0) != nil {
 		t.Fatal("blocked before anybody claimed anything")
 	}
@@ -35,6 +35,9 @@ func TestWaitsForWhatARestoredLogLacks(t *testing.T) {
 	hosts["a"] = host(1, 7)
 	if waiting, late := s.Waiting(hosts, 30); waiting || late != nil {
 		t.Fatalf("waits for a host that sent all: %v", late)
+	}
+	if s.Claim("new", 1, 9, 31) || s.Claim("b", 2, 9, 31) {
+		t.Fatal("a host that the log did not have at the start is believed")
 	}
 	if s.Claim("a", 1, 9, 31) || s.Block(hosts, 31) != nil {
 		t.Fatal("a host that has sent what it owed is believed again")
@@ -54,11 +57,11 @@ func TestWaitsForWhatARestoredLogLacks(t *testing.T) {
 // blocked after the window of the start, nor twice for one host.
 func TestL6ClaimsNeverBlockPastTheWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Begin(100)
 		hosts, done := map[string]*plan.Host{}, map[string]bool{}
 		for i := range 3 {
 			hosts[fmt.Sprint(i)] = host(1, 1)
 		}
+		s := Begin(hosts, 100)
 		now := clock.Instant(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += clock.Instant(rapid.IntRange(0, 9).Draw(t, "time"))
@@ -88,7 +91,7 @@ func TestWhoCannotSendIsNotWaitedFor(t *testing.T) {
 	forked, revoked := host(1, 1), host(1, 1)
 	forked.Forked, revoked.Ended = true, &plan.Ended{Standing: gate.Revoked}
 	for name, h := range map[string]*plan.Host{"gone": nil, "forked": forked, "revoked": revoked, "enrolled again": host(2, 0)} {
-		s := Begin(100)
+		s := Begin(map[string]*plan.Host{"h": host(1, 1)}, 100)
 		s.Claim("h", 1, 3, 1)
 		if s.Block(map[string]*plan.Host{"h": host(1, 1)}, 2) == nil || s.Block(map[string]*plan.Host{"h": h}, 2) != nil {
 			t.Errorf("a host that is %s is waited for", name)
