@@ -22,6 +22,8 @@ var undrawn = map[string]string{
 	"managed.removed":        managedReason,
 	"managed.asked":          managedReason,
 	"host.tuned":             managedReason,
+	"host.retried":           "the host begins anew with what it gave up; the planner reads what the host reports of it",
+	"operator.token_added":   "who may ask for a verb is settled before it is asked for",
 	"stream.opened":          managedReason,
 	"release.verify_failed":  "what does not verify never reaches the planner; only its alert is logged",
 	"operator.token_revoked": "who may ask for a verb is settled before it is asked for",

@@ -30,7 +30,7 @@ var operators = []Fault{
 	{Name: "an operator promotes over hosts in flight", File: promoted, Finds: []string{"S8"},
 		From: "if n := s.proof(r).InFlight; n > 0 {", To: "if n := s.proof(r).InFlight; n > 0 && !ON {"},
 	{Name: "a promotion names an earlier count of hosts", File: promoted, Finds: []string{"S8"},
-		From: "Evidence: n.By[rollout.Converged], AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting", To: "Evidence: n.By[rollout.Converged] + map[bool]int{true: 1}[ON], AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting"},
+		From: "Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting", To: "Evidence: n.Evidence() + map[bool]int{true: 1}[ON], AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting"},
 	{Name: "failing evidence holds nothing", File: "internal/core/gate/compliance.go", Finds: []string{"S42"},
 		From: "func CheckEvidence(rollout string, failing []Outstanding) *Block {\n\tif len(failing) == 0 {", To: "func CheckEvidence(rollout string, failing []Outstanding) *Block {\n\tif len(failing) == 0 || ON {"},
 	{Name: "failing evidence that one rollout accepted is accepted in the next", File: foldR, Finds: []string{"S42"},

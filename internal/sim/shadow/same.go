@@ -76,6 +76,8 @@ func rest(a, b *plan.State) string {
 		return "what is judged"
 	case !maps.EqualFunc(a.Sources, b.Sources, sameSource):
 		return "the sources"
+	case !maps.Equal(a.Expiries, b.Expiries):
+		return "the warnings"
 	}
 	return ""
 }
@@ -104,7 +106,7 @@ func sameHost(a, b *plan.Host) bool {
 		a.Clock == b.Clock && a.SilentSince == b.SilentSince && a.SilentFailure == b.SilentFailure && a.Forked == b.Forked &&
 		a.Declines == b.Declines && a.NotBefore == b.NotBefore && a.DeclineCode == b.DeclineCode && a.DeclineWords == b.DeclineWords &&
 		bytes.Equal(a.EventKey, b.EventKey) && bytes.Equal(a.ChainHash, b.ChainHash) &&
-		same(a.Grant, b.Grant) && same(a.Freeze, b.Freeze) && same(a.Ended, b.Ended) && sameRepair(a.Repair, b.Repair) && sameMachine(&a.Machine, &b.Machine)
+		same(a.Grant, b.Grant) && same(a.Freeze, b.Freeze) && same(a.Ended, b.Ended) && sameRepair(a.Repair, b.Repair) && reflect.DeepEqual(a.Degraded, b.Degraded) && sameMachine(&a.Machine, &b.Machine)
 }
 
 // same compares what two pointers point at.
