@@ -71,6 +71,7 @@ type Agent struct {
 	heard       heard       // of operators' signed words; the courier's
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
+	outage      outage
 	status      atomic.Pointer[Status]
 	started     time.Time
 	signed      atomic.Pointer[timeline.Signed]
@@ -379,7 +380,7 @@ func (a *Agent) Status() Status {
 // onAccepted notes that the server accepted a request that began in an era.
 func (a *Agent) onAccepted(era int64) {
 	a.lastContact.Store(int64(a.time.Now()))
-	if a.serverError.Swap(nil) != nil {
+	if a.answered() {
 		nudge(a.back)
 	}
 	if era == a.era.Load() && a.wantContact.Load() {
@@ -390,10 +391,3 @@ func (a *Agent) onAccepted(era int64) {
 	}
 }
 
-// away notes an error in talking to the server, and reports it once.
-func (a *Agent) away(what string, err error) {
-	text := err.Error()
-	if old := a.serverError.Swap(&text); old == nil {
-		a.cfg.Log.Warn("the server does not answer", "request", what, "error", err)
-	}
-}

@@ -105,4 +105,8 @@ func (c *carrying) work(grant string, f func(ctx context.Context) error) {
 }
 
 func (c *carrying) Quarantine(host.Quarantine) error { return nil }
-func (c *carrying) Decline(host.Decline) error       { return nil }
+
+func (c *carrying) Decline(e host.Decline) error {
+	c.r.a.cfg.Log.Warn("declined a grant: nothing was changed", "grant", e.Grant, "code", e.Code, "detail", system.Scrub(e.Detail, 1024))
+	return nil
+}

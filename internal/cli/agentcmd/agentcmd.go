@@ -196,6 +196,8 @@ func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error
 		if err := sameHost(a.Status(), o.token); err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
+		cfg.Log.Info("this host is enrolled: the token is not used", "state", cfg.StateDir,
+			"next", "if the host is to enrol again, stop the agent, move its state folder away and start it with a new token")
 	}
 	if err == nil || o.token == "" {
 		return a, err
