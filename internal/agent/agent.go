@@ -390,4 +390,3 @@ func (a *Agent) onAccepted(era int64) {
 		nudge(a.contact)
 	}
 }
-

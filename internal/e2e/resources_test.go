@@ -64,7 +64,7 @@ func TestConvergedMeansThatItRuns(t *testing.T) {
 	o.push(e.release("v2", runs("sleep 2; echo the database is gone; exit 3", "1h")))
 	until(t, "the bundle that falls over is left", phase(host.Reverted))
 	m := b.agent.Status().Machine
-	for _, part := range []string{"probe resources", "workspace app", "exit code 3", "the database is gone"} {
+	for _, part := range []string{"probe resources", "workspace/app", "exit code 3", "the database is gone"} {
 		if !strings.Contains(m.Detail, part) {
 			t.Errorf("the cause does not say %q: %s: %s", part, m.Cause, m.Detail)
 		}

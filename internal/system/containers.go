@@ -20,7 +20,7 @@ func (s *switching) containers() (engine.Decision, bool) {
 	switch {
 	case len(p.Failed) > 0:
 		bad := p.Failed[0]
-		return engine.Fail(engine.Because(CodePartFailed, bad.Ref.String()+": "+bad.Reason.String())).With(p.Intents...), true
+		return engine.Fail(engine.Because(CodePartFailed, bad.Ref.String()+": "+bad.Reason.Message())).With(p.Intents...), true
 	case !p.Done():
 		return engine.Wait(0, engine.Because(CodeDeploying, "deploying "+p.Words())).With(p.Intents...), true
 	}

@@ -292,7 +292,7 @@ func (s *switching) settle(in engine.Intent, intents *[]engine.Intent, pending *
 func (s *switching) stage(bad *part, pending bool, why engine.Reason, intents []engine.Intent) (engine.Decision, bool) {
 	switch {
 	case bad != nil:
-		words := bad.Ref.String() + ": " + bad.Reason.String()
+		words := bad.Ref.String() + ": " + bad.Reason.Message()
 		return engine.Fail(engine.Because(CodePartFailed, words)).With(intents...), true
 	case pending:
 		return engine.Wait(0, why).With(intents...), true

@@ -70,7 +70,7 @@ func ObserveFailed(in Input, o Outcome) Record {
 	default:
 		row.Attempts++
 		if row.Attempts >= in.Policy.Retry.Max {
-			rec.fail(in, Because(CodeExhausted, "last: "+o.Reason.String()), true)
+			rec.fail(in, exhausted(row.Attempts, o.Reason), true)
 			break
 		}
 		row.RetryAt = in.Now.Add(Backoff(in.Policy.Retry, row.Ref, row.Generation, row.Attempts))

@@ -1,5 +1,7 @@
 package engine
 
+import "fmt"
+
 import "strconv"
 
 func newRecord(in Input) Record {
@@ -72,11 +74,16 @@ func (rec *Record) fail(in Input, why Reason, giveUp bool) {
 	}
 }
 
+// exhausted gives up, and says what the last attempt met.
+func exhausted(attempts int, last Reason) Reason {
+	return Because(CodeExhausted, fmt.Sprintf("gave up after %d attempts: %s", attempts, last.Message()))
+}
+
 // orphan ends a retire that did not succeed in time.
 func (rec *Record) orphan(in Input, last Reason) {
 	words := "not removed in time"
 	if last.Code != "" {
-		words += "; last: " + last.String()
+		words += ": " + last.Message()
 	}
 	rec.Row.DueBy, rec.Row.RetryAt = 0, 0
 	t := rec.move(in, Orphaned, Because(CodeCleanupDeadline, words))

@@ -100,7 +100,7 @@ func (rec *Record) abort(in Input, d Decision) bool {
 		return false
 	}
 	rec.Row.Aborted = true
-	rec.fail(in, Because(CodeChildFailed, bad.Ref.String()+": "+bad.Reason.String()), true)
+	rec.fail(in, Because(CodeChildFailed, bad.Ref.String()+": "+bad.Reason.Message()), true)
 	rec.retireChildren(in)
 	return true
 }
@@ -189,7 +189,7 @@ func (t *turn) late() bool {
 		return false
 	}
 	last := t.d.reason
-	t.rec.fail(t.in, Because(CodeConvergeBy, "not converged by "+t.in.convergeBy().String()+"; last: "+last.String()), true)
+	t.rec.fail(t.in, Because(CodeConvergeBy, "not converged by "+t.in.convergeBy().String()+": "+last.Message()), true)
 	return true
 }
 
@@ -257,8 +257,7 @@ func (t *turn) begin(name string, raw json.RawMessage) {
 	}
 	switch {
 	case attempts >= in.Policy.Retry.Max:
-		words := fmt.Sprintf("%d attempts; last: %s", attempts, row.Reason)
-		rec.fail(in, Because(CodeExhausted, words), true)
+		rec.fail(in, exhausted(attempts, row.Reason), true)
 		return
 	case steps >= in.Policy.MaxSteps:
 		rec.fail(in, Because(CodeStepsExhausted, fmt.Sprintf("%d steps without converging", steps)), true)

@@ -70,6 +70,15 @@ func (r Reason) String() string {
 	return string(r.Code) + ": " + r.Words
 }
 
+// Message is the words for people, or the code where there are none. A reason that
+// is part of another one's words is told by it: codes do not nest.
+func (r Reason) Message() string {
+	if r.Words == "" {
+		return string(r.Code)
+	}
+	return r.Words
+}
+
 // Because makes a Reason.
 func Because(code Code, words string) Reason { return Reason{Code: code, Words: words} }
 

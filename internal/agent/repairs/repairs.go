@@ -81,7 +81,7 @@ func (g *Gate) Ask(_ context.Context, rep reconcile.Repair) reconcile.Hold {
 		g.begun[rep.Ref], g.in[rep.Ref] = now, true
 		return reconcile.Hold{}
 	}
-	return reconcile.Hold{Reason: engine.Because(CodeNeedsGrant, rep.Reason.String())}
+	return reconcile.Hold{Reason: engine.Because(CodeNeedsGrant, rep.Reason.Message())}
 }
 
 // Seen takes note of committed transitions, and reports whether one of them may

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +129,7 @@ func (t *turn) activationFailed(in ActivationFailed) error {
 	if t.s.Phase != Activating && t.s.Phase != Deferred {
 		return t.illegal(in, "no activation is under way")
 	}
-	t.fail(ActivationFailedCause, in.Code+": "+in.Detail)
+	t.fail(ActivationFailedCause, cmp.Or(in.Detail, in.Code))
 	return nil
 }
 
@@ -282,7 +283,7 @@ func (t *turn) revertFailed(in RevertFailed) error {
 	}
 	t.s.RevertFailures++
 	t.s.Deadline, t.s.Rebooted = 0, false
-	t.s.Detail = "revert failed: " + in.Code + ": " + in.Detail
+	t.s.Detail = "going back failed: " + cmp.Or(in.Detail, in.Code)
 	if t.s.RevertFailures < MaxReverts {
 		t.emit(Revert{To: t.s.From})
 		return nil

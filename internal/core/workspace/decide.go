@@ -74,7 +74,7 @@ func Decide(w Want, s Seen, now engine.Instant) engine.Decision {
 		if w.runs() && len(st.live()) == 0 {
 			code = container.CodeStopped // it is shown, and probed, as what it is
 		}
-		return engine.IsConverged(engine.Because(code, "left alone: "+d.Reason().String()))
+		return engine.IsConverged(engine.Because(code, "left alone: "+d.Reason().Message()))
 	}
 	return d
 }
@@ -152,7 +152,7 @@ func (s *step) next() engine.Decision {
 	case s.main == nil:
 		return s.absent()
 	case s.main.State == Dead:
-		return do(Discard{IDs: []string{s.main.ID}}, CodeLeftover, "the engine could not remove it")
+		return do(Discard{IDs: []string{s.main.ID}}, CodeLeftover, s.dead())
 	case len(s.olds) > 0:
 		return s.trial()
 	case len(s.news) > 0:
@@ -177,12 +177,27 @@ func (s *step) absent() engine.Decision {
 	case len(s.news) > 0:
 		return do(Rename{ID: s.news[0].ID}, CodeReplacing, "")
 	}
+	words := ""
+	if s.w.Settled {
+		words = removedOutside
+	}
 	for i := range s.seen.Containers {
 		if s.seen.Containers[i].Role == Main { // being removed
-			return s.wait(removalPause, CodeRemoving, "")
+			return s.wait(removalPause, CodeRemoving, words)
 		}
 	}
-	return s.make(Create{Run: s.w.Run != container.Stopped}, CodeMissing, "")
+	return s.make(Create{Run: s.w.Run != container.Stopped}, CodeMissing, words)
+}
+
+const removedOutside = "removed by somebody other than the agent"
+
+// dead says why a container is one that cannot be started any more. The agent itself
+// removes none that is in its place and as declared.
+func (s *step) dead() string {
+	if s.w.Settled {
+		return removedOutside + ", and the engine has not finished"
+	}
+	return "the engine did not finish removing it"
 }
 
 // usable reports whether a prepared container may take the place.

@@ -104,6 +104,7 @@ type Container struct {
 	Error    string         `json:"error,omitempty"` // of the engine, when a start failed
 	Tail     string         `json:"tail,omitempty"`  // last lines of the log of one that failed
 	Health   Health         `json:"health,omitempty"`
+	Check    string         `json:"check,omitempty"`    // how the last health check ended that did not pass
 	Restarts int            `json:"restarts,omitempty"` // by the engine, since it was started
 	Ran      clock.Duration `json:"-"`                  // running for so long
 	Rested   clock.Duration `json:"-"`                  // ended so long ago

@@ -150,9 +150,16 @@ func (w *Want) healthy(c *Container, trial bool) verdict {
 	rest := w.healthWait() - c.Ran
 	switch {
 	case c.Health == Unhealthy:
-		return verdict{code: CodeUnhealthy, cause: "its healthcheck fails"}
+		return verdict{code: CodeUnhealthy, cause: "its health check fails" + checked(c)}
 	case rest <= 0 && !w.Settled:
-		return verdict{code: CodeUnhealthy, cause: fmt.Sprintf("its healthcheck did not pass within %s", w.healthWait())}
+		return verdict{code: CodeUnhealthy, cause: fmt.Sprintf("its health check did not pass within %s", w.healthWait()) + checked(c)}
 	}
-	return verdict{wait: rest, words: "its healthcheck has not passed yet"}
+	return verdict{wait: rest, words: "its health check has not passed yet"}
+}
+
+func checked(c *Container) string {
+	if c.Check == "" {
+		return ""
+	}
+	return ": " + c.Check
 }

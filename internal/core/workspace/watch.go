@@ -67,7 +67,7 @@ func (w *Watch) Failing(parts []Part, now clock.Instant) string {
 	var out []string
 	for _, p := range parts {
 		if words := w.failing(p, now); words != "" {
-			out = append(out, p.Ref.Kind+" "+p.Ref.ID+": "+words)
+			out = append(out, p.Ref.String()+": "+words)
 		}
 	}
 	if more := len(out) - mostFailing; more > 0 {

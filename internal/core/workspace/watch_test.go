@@ -27,10 +27,10 @@ func TestWatchFailing(t *testing.T) {
 		"declared as stopped":         {part: Part{Ref: ref, Phase: engine.Converged, Reason: engine.Because(container.CodeStopped, ""), Run: container.Stopped}},
 		"a job that ended well":       {part: Part{Ref: ref, Phase: engine.Converged, Reason: engine.Because(container.CodeStopped, ""), Run: container.Once}},
 		"left alone and down":         {part: Part{Ref: ref, Phase: engine.Converged, Reason: engine.Because(container.CodeStopped, "left alone: "+crash)}, want: "left alone: " + crash},
-		"down":                        {part: Part{Ref: ref, Phase: engine.Acting, Reason: engine.Because(CodeNotRunning, crash)}, want: "workspace web: " + crash},
+		"down":                        {part: Part{Ref: ref, Phase: engine.Acting, Reason: engine.Because(CodeNotRunning, crash)}, want: "workspace/web: " + crash},
 		"given up":                    {part: Part{Ref: ref, Phase: engine.Failed, Reason: engine.Because("attempts_exhausted", "no such image")}, want: "no such image"},
 		"a reason without words":      {part: Part{Ref: ref, Phase: engine.Waiting, Reason: engine.Because(CodeMissing, "")}, want: "container_missing"},
-		"a network is not there":      {part: Part{Ref: network, Phase: engine.Waiting, Reason: engine.Because("network_missing", "gone")}, want: "network net: gone"},
+		"a network is not there":      {part: Part{Ref: network, Phase: engine.Waiting, Reason: engine.Because("network_missing", "gone")}, want: "network/net: gone"},
 		"runs again, crashed just now": {earlier: &Part{Ref: ref, Phase: engine.Acting, Reason: engine.Because(CodeNotRunning, crash)}, ago: Stable - 1,
 			part: Part{Ref: ref, Phase: engine.Converged}, want: crash + "; it has to run for 30s"},
 		"runs again for long": {earlier: &Part{Ref: ref, Phase: engine.Acting, Reason: engine.Because(CodeNotRunning, crash)}, ago: Stable,
@@ -65,7 +65,7 @@ func TestWatchNeverPassesACrashLoop(t *testing.T) {
 			w.Observe(Part{Ref: ref, Phase: engine.Acting, Reason: engine.Because(CodeNotRunning, words)}, now)
 			end := now.Add(clock.Duration(rapid.Int64Range(1, int64(Stable)-1).Draw(t, "ran")))
 			for now < end {
-				if got := w.Failing([]Part{{Ref: ref, Phase: engine.Converged}}, now); !strings.HasPrefix(got, "workspace web: "+words) {
+				if got := w.Failing([]Part{{Ref: ref, Phase: engine.Converged}}, now); !strings.HasPrefix(got, "workspace/web: "+words) {
 					t.Fatalf("at %d: %q", now, got)
 				}
 				now = now.Add(clock.Duration(rapid.Int64Range(1, int64(Stable)).Draw(t, "pause")))
@@ -84,7 +84,7 @@ func TestWatchNamesAFew(t *testing.T) {
 	for _, id := range []string{"e", "d", "c", "b", "a"} {
 		parts = append(parts, Part{Ref: engine.Ref{Kind: container.KindVolume, ID: id}, Phase: engine.Waiting, Reason: engine.Because("x", "gone")})
 	}
-	if got, want := new(Watch).Failing(parts, 1), "volume a: gone; volume b: gone; volume c: gone; and 2 more"; got != want {
+	if got, want := new(Watch).Failing(parts, 1), "volume/a: gone; volume/b: gone; volume/c: gone; and 2 more"; got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}
 }

@@ -12,10 +12,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
-	"github.com/steadyfleet/steady/internal/docker/secret"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -71,7 +69,7 @@ func (m *Manager) container(ctx context.Context, c *container.InspectResponse, r
 	m.hooked(&out, c, run, rec.Hooks)
 	switch run.State {
 	case form.Running:
-		out.Ran = m.running(c, run)
+		out.Ran, out.Check = m.running(c, run), m.checkOf(&r.Desired.Spec, c)
 	case form.Exited, form.FailedStart, form.Restarting:
 		out.ExitCode, out.Rested = run.ExitCode, since(m.o.Now(), run.FinishedAt)
 		if run.ExitCode != 0 && run.State != form.FailedStart {
@@ -102,54 +100,6 @@ func since(now, t time.Time) clock.Duration {
 		return 0
 	}
 	return clock.FromStd(max(0, now.Sub(t)))
-}
-
-// tail is the last output of a container that ended.
-type tail struct {
-	ended time.Time
-	text  string
-}
-
-// Bounds of the output that is told with a failure.
-const (
-	tailLines = 3
-	tailBytes = 400
-)
-
-// tailOf reads the last lines of a container's log, once for each of its ends. A
-// log that cannot be read (drivers keep it elsewhere) tells nothing. Values of the
-// workspace's secrets are taken out.
-func (m *Manager) tailOf(ctx context.Context, d *spec.Deployment, id string, ended time.Time) string {
-	m.mu.Lock()
-	have, ok := m.tails[id]
-	m.mu.Unlock()
-	if ok && have.ended.Equal(ended) {
-		return have.text
-	}
-	var lines []string
-	err := m.o.Engine.ContainerLogs(ctx, id, daemon.Logs{Tail: tailLines}, func(l daemon.LogLine) error {
-		lines = append(lines, strings.TrimSpace(l.Text))
-		return nil
-	})
-	if err != nil {
-		m.o.Log.Debug("the last output of a container cannot be read", "container", id, "error", err)
-		return ""
-	}
-	text := strings.Join(lines, " | ")
-	for _, name := range form.SecretsOf(d) {
-		v, err := m.secret(name)
-		if err != nil {
-			return "" // nobody knows what would have to be taken out
-		}
-		text = secret.Clean(text, name, v)
-	}
-	if len(text) > tailBytes {
-		text = "…" + strings.ToValidUTF8(text[len(text)-tailBytes:], "")
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tails[id] = tail{ended, text}
-	return text
 }
 
 // record is what the ledger keeps of a container.

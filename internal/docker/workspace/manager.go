@@ -112,9 +112,8 @@ type Desired = spec.Desired[spec.Deployment]
 
 // Codes beside those of internal/core/workspace.
 const (
-	CodeNoSlot     engine.Code = "waiting_for_start_slot"
-	CodeRolledBack engine.Code = "rolled_back"
-	CodeStale      engine.Code = "observed_before_change"
+	CodeNoSlot engine.Code = "waiting_for_start_slot"
+	CodeStale  engine.Code = "observed_before_change"
 )
 
 // Observed is what is on the engine of one workspace, compared with what was
@@ -140,6 +139,7 @@ type Manager struct {
 	ran    map[string]ran
 	memo   map[string]memo
 	tails  map[string]tail
+	checks map[string]check
 	words  map[string]string // last told of a workspace's place
 	small  map[string]record
 	needs  map[engine.Ref]*needs // of the last look
@@ -156,7 +156,7 @@ func New(o Options) *Manager {
 		o.Now = time.Now
 	}
 	m := &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
-		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
+		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, checks: map[string]check{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
 		copies: map[engine.Ref]copies{}, stops: map[engine.Ref]string{}}
 	m.files = contents.In(o.Dir, o.Content, m.secret)
 	return m

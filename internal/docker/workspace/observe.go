@@ -125,6 +125,7 @@ func (m *Manager) forget(ids map[string]bool) {
 	maps.DeleteFunc(m.ran, func(id string, _ ran) bool { return !ids[id] })
 	maps.DeleteFunc(m.memo, func(id string, _ memo) bool { return !ids[id] })
 	maps.DeleteFunc(m.tails, func(id string, _ tail) bool { return !ids[id] })
+	maps.DeleteFunc(m.checks, func(id string, _ check) bool { return !ids[id] })
 	maps.DeleteFunc(m.small, func(id string, _ record) bool { return !ids[id] })
 	maps.DeleteFunc(m.copies, func(ref engine.Ref, _ copies) bool {
 		_, ok := m.known[ref]

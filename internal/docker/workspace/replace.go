@@ -3,6 +3,7 @@ package workspace
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
@@ -127,10 +128,10 @@ func (h *hand) Restore(a core.Restore) error {
 }
 
 func rolledBack(cause, last, then string) error {
-	if last != "" {
+	if last != "" && !strings.Contains(cause, last) {
 		cause += "; last output: " + last
 	}
-	return fmt.Errorf("%s: the new container: %s; %s", CodeRolledBack, cause, then)
+	return fmt.Errorf("the new container was not good: %s; %s", cause, then)
 }
 
 // RemoveOld implements core.Handler.

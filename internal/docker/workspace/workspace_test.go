@@ -191,7 +191,7 @@ func TestFailingReplacement(t *testing.T) {
 				d.Spec.Workspace.Command, d.Spec.Workspace.Update.Monitor = command, clock.Hour
 			})
 			got := w.until(func(d engine.Decision, err error) bool { return err != nil })
-			if !strings.Contains(got.Error(), string(workspace.CodeRolledBack)) || name == "ends" && !strings.Contains(got.Error(), "no database") {
+			if !strings.Contains(got.Error(), "was not good") || name == "ends" && !strings.Contains(got.Error(), "no database") {
 				t.Errorf("error: %v", got)
 			}
 			if after := w.one(); after.ID != before.ID {
@@ -254,7 +254,7 @@ func TestHealthGate(t *testing.T) {
 	good := w.one()
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Health = health("false") })
 	got := w.settle()
-	if got.err == nil || !strings.Contains(got.err.Error(), "healthcheck") || w.one().ID != good.ID {
+	if got.err == nil || !strings.Contains(got.err.Error(), "health check") || w.one().ID != good.ID {
 		t.Errorf("%+v", got)
 	}
 	w.want(func(d *workspace.Desired) {
@@ -262,7 +262,7 @@ func TestHealthGate(t *testing.T) {
 		d.Spec.Workspace.Update.Order = spec.StopFirst
 	})
 	got = w.settle()
-	if got.err == nil || !strings.Contains(got.err.Error(), "healthcheck") || w.one().ID != good.ID {
+	if got.err == nil || !strings.Contains(got.err.Error(), "health check") || w.one().ID != good.ID {
 		t.Errorf("stop first: %+v", got)
 	}
 }
@@ -393,7 +393,7 @@ func TestReportOnly(t *testing.T) {
 		{"limit", "limit/memory: "},
 		{"stop", "ended with exit code "},
 		{"kill", "ended with exit code 137"},
-		{"remove", string(core.CodeMissing)},
+		{"remove", "removed by somebody other than the agent"},
 	} {
 		w.sub(x.what, func() {
 			w.ok(byHand[x.what](w.t.Context(), w, c))
