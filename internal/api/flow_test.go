@@ -292,7 +292,7 @@ func TestPushIsWholeOrNothing(t *testing.T) {
 	must(t, os.CopyFS(old, os.DirFS(dir)))
 	s, err := trust.Begin(testFleet, w.root, "")
 	must(t, err)
-	_, err = release.Refresh(dir, s, w.server.Control().Now().Add(clock.Second), w.keys[trust.RoleTimestamp])
+	_, err = release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
 	must(t, err)
 	if got, err := w.push(dir); err != nil || got.Outcome != "refreshed" {
 		t.Fatalf("%+v, %v, expected refreshed", got, err)

@@ -115,7 +115,7 @@ func TestExpiredTimestampIsTold(t *testing.T) {
 
 	s, err := trust.Begin(testFleet, w.root, "")
 	must(t, err)
-	_, err = release.Refresh(dir, s, w.server.Control().Now(), w.keys[trust.RoleTimestamp])
+	_, err = release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now(), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
 	must(t, err)
 	_, err = w.push(dir)
 	must(t, err)

@@ -31,7 +31,7 @@ func TestNewestReleaseIsWhatWasPushed(t *testing.T) {
 	must(t, err)
 	s, err := trust.Begin(testFleet, w.root, "")
 	must(t, err)
-	_, err = release.Refresh(dir, s, w.server.Control().Now().Add(clock.Second), w.keys[trust.RoleTimestamp])
+	_, err = release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
 	must(t, err)
 	_, err = w.push(dir)
 	must(t, err)

@@ -190,7 +190,7 @@ func TestS32LyingSources(t *testing.T) {
 	// A newer timestamp alone is picked up.
 	begun, err := trust.Begin(testFleet, w.root, "")
 	must(t, err)
-	_, err = release.Refresh(two, begun, w.server.Control().Now().Add(clock.Second), w.keys[trust.RoleTimestamp])
+	_, err = release.Refresh(two, release.RefreshOptions{State: begun, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
 	must(t, err)
 	stamps := count(w.types(""), "release.timestamp")
 	shelf.put(two, nil)

@@ -51,25 +51,29 @@ func (o *previousOptions) chosen(cmd *cobra.Command) error {
 // it can hand out an old one: it must not be below the least version, nor below a
 // release in one of the folders here, and its timestamp must be fresh unless a least
 // version was given.
-func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOptions, here ...string) (v *release.Verified, drop func(), err error) {
-	dir, drop, err := a.temporary(func(dir string) error {
+func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOptions, here ...string) (v *release.Verified, dir string, drop func(), err error) {
+	dir, drop, err = a.temporary(func(dir string) error {
 		return a.Ask(func(c *operator.Client) error {
 			return c.NewestRelease(ctx, func(packed io.Reader) error { return release.Unpack(packed, dir, release.DefaultCaps()) })
 		})
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
 	if v, err = a.believe(dir, trusted, o, here); err != nil {
 		drop()
-		return nil, nil, err
+		return nil, "", nil, err
 	}
-	return v, drop, nil
+	return v, dir, drop, nil
 }
 
 func (a *app) believe(dir string, trusted trust.Verifier, o previousOptions, here []string) (*release.Verified, error) {
 	if _, err := os.Lstat(filepath.Join(dir, release.RootPath(trusted.RootVersion()))); err != nil {
 		return nil, exit.Badf("the server does not have root version %d yet; send it first: steady keys root push", trusted.RootVersion())
+	}
+	if epoch, err := release.EpochOf(dir); err == nil && epoch < trusted.Epoch() {
+		return nil, exit.With(exit.Refused, fmt.Errorf("the newest release of the server is of key epoch %d, which root version %d ended: nothing that those keys signed counts any more; build the first release of epoch %d without it: steady release build --previous none, or from a folder that you trust: --previous FOLDER; then sign and push",
+			epoch, trusted.RootVersion(), trusted.Epoch()))
 	}
 	v, err := release.VerifyDir(dir, trusted.State(), a.Wall())
 	if err != nil {

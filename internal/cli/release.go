@@ -197,12 +197,11 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 		return built{}, a.refuseBuild(problems)
 	}
 	if !o.dry {
+		keep := ""
 		if folder == o.out {
-			if err := keepSigned(o.out); err != nil {
-				return built{}, err
-			}
+			keep = keptName(o.out) // so that the next build still finds it
 		}
-		if err := release.Write(o.out, rel.Files); err != nil {
+		if err := release.WriteKeeping(o.out, rel.Files, keep); err != nil {
 			return built{}, err
 		}
 	}
@@ -299,7 +298,7 @@ func (a *app) previous(ctx context.Context, o buildOptions) (prev *release.Verif
 		if err != nil {
 			return nil, "", nil, err
 		}
-		prev, drop, err = a.newestOf(ctx, trusted, o.previousOptions, o.out, keptName(o.out))
+		prev, _, drop, err = a.newestOf(ctx, trusted, o.previousOptions, o.out, keptName(o.out))
 		return prev, "", drop, err
 	case folder == "none":
 		return nil, "", nothing, nil
@@ -332,15 +331,6 @@ func isSigned(dir string) bool {
 }
 
 func keptName(out string) string { return filepath.Clean(out) + ".previous" }
-
-// keepSigned moves a signed release out of the way of an unsigned one, so that
-// the next build still finds it.
-func keepSigned(out string) error {
-	if err := os.RemoveAll(keptName(out)); err != nil {
-		return err
-	}
-	return os.Rename(out, keptName(out))
-}
 
 // trustRoot reads the root that a person trusts.
 func trustRoot(path string) (trust.State, error) {

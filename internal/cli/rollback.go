@@ -84,7 +84,8 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 			if err != nil {
 				return nil, nil, exit.With(exit.Refused, err)
 			}
-			return a.newestOf(ctx, trusted, o.previousOptions, "release", o.out)
+			v, _, drop, err := a.newestOf(ctx, trusted, o.previousOptions, "release", o.out)
+			return v, drop, err
 		}
 		dir, drop, err := a.fetched(ctx, where)
 		if err != nil {
@@ -115,10 +116,7 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 	if err != nil {
 		return exit.Bad(err)
 	}
-	if err := release.Write(o.out, rel.Files); err != nil {
-		return err
-	}
-	if _, err := release.Sign(o.out, signing); err != nil {
+	if _, err := release.WriteSigned(o.out, rel.Files, signing); err != nil {
 		return err
 	}
 	r := rolledBack{Fleet: rel.Fleet, Channel: channel, Ref: rel.Ref, Version: rel.Version, Out: o.out, Hosts: moves}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -64,39 +65,85 @@ func dirHint(dir string) string {
 	return " " + dir
 }
 
+type refreshOptions struct {
+	previousOptions
+	keys string
+}
+
 func (a *app) releaseRefresh() *cobra.Command {
-	var keys string
+	var o refreshOptions
 	cmd := &cobra.Command{
 		Use:   "refresh [DIR]",
 		Short: "Sign a new timestamp for a release that is still the newest",
 		Long: `Signs a new timestamp over the same snapshot, one version up. Do it every
 signingInterval: hosts activate nothing once the timestamp is older than the
-channel's freshnessWindow, and keep what they run.`,
-		Example: "  steady release refresh && steady release push",
+channel's freshnessWindow, and keep what they run.
+
+The release is the one in DIR. With --previous server it is the newest that the
+server has, verified and then written into DIR: a job needs the timestamp key and
+the roots, and no folder that it shares with whoever builds. What DIR holds from
+the last time is the oldest that is taken. DIR changes at once, or not at all.`,
+		Example: "  steady release refresh && steady release push\n  steady release refresh --previous server && steady release push",
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			signer, err := keydir.Signer(keys, trust.RoleTimestamp)
-			if err != nil {
-				return exit.Bad(err)
-			}
-			roots, err := keydir.Roots(keys)
-			if err != nil {
-				return exit.Bad(err)
-			}
-			state, err := release.Trust(roots[0])
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.chosen(cmd); err != nil {
 				return err
 			}
-			v, err := release.Refresh(releaseDir(args), state, a.Wall(), signer)
+			v, err := a.refresh(cmd.Context(), releaseDir(args), o)
 			if err != nil {
 				return err
 			}
 			view := viewRelease(v, a.Wall())
-			return a.Print(view, func() error { return a.showRelease(view) })
+			return a.Print(view, func() error {
+				if err := a.showRelease(view); err != nil {
+					return err
+				}
+				a.Say("Next: steady release push%s\n", dirHint(releaseDir(args)))
+				return nil
+			})
 		},
 	}
-	keysFlag(cmd, &keys)
+	keysFlag(cmd, &o.keys)
+	o.previousOptions.flags(a, cmd, "", "release that gets the timestamp: a folder, a URL, or server (default: DIR itself)")
 	return a.PrintsData(cmd)
+}
+
+func (a *app) refresh(ctx context.Context, dir string, o refreshOptions) (*release.Verified, error) {
+	signer, err := keydir.Signer(o.keys, trust.RoleTimestamp)
+	if err != nil {
+		return nil, exit.Bad(err)
+	}
+	roots, err := keydir.Roots(o.keys)
+	if err != nil {
+		return nil, exit.Bad(err)
+	}
+	state, err := release.Trust(roots[0])
+	if err != nil {
+		return nil, err
+	}
+	from, drop := dir, func() {}
+	switch o.where {
+	case "":
+	case fromServer:
+		trusted, err := keydir.Newest(o.keys)
+		if err != nil {
+			return nil, exit.With(exit.Refused, err)
+		}
+		_, from, drop, err = a.newestOf(ctx, trusted, o.previousOptions, dir)
+		if err != nil {
+			return nil, err
+		}
+	default:
+		if from, drop, err = a.fetched(ctx, o.where); err != nil {
+			return nil, err
+		}
+	}
+	defer drop()
+	v, err := release.Refresh(dir, release.RefreshOptions{From: from, State: state, Roots: roots, Now: a.Wall(), Signers: []trust.Signer{signer}})
+	if err != nil {
+		return nil, exit.With(exit.Refused, fmt.Errorf("no timestamp is signed, and %s is as it was: %w", dir, err))
+	}
+	return v, nil
 }
 
 func (a *app) releaseVerify() *cobra.Command {

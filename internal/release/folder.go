@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -170,73 +169,45 @@ func Open(dir string) (*os.Root, fs.FS, error) {
 	return root, root.FS(), nil
 }
 
-// Write makes or replaces the release folder dir, whole or not at all: it fills
-// a sibling and renames it. It refuses a folder that holds anything but a
-// release.
-func Write(dir string, files map[string][]byte) (err error) {
-	dir = filepath.Clean(dir)
-	replace, err := replaceable(dir)
-	if err != nil {
+// Write makes or replaces the release folder dir, whole or not at all. It refuses a
+// folder that holds anything but a release.
+func Write(dir string, files map[string][]byte) error { return WriteKeeping(dir, files, "") }
+
+// WriteKeeping is Write that keeps the folder of before under another name, in place
+// of what that name had.
+func WriteKeeping(dir string, files map[string][]byte, keep string) error {
+	if err := replaceable(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	next, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(next)
-		}
-	}()
-	if err := os.Chmod(next, 0o755); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if _, ok := limitOf(name); !ok {
-			return fmt.Errorf("%q has no place in a release", name)
-		}
-		at := filepath.Join(next, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(at, files[name], 0o644); err != nil {
-			return err
-		}
-	}
-	if !replace {
-		return os.Rename(next, dir)
-	}
-	// Two renames: the old release stays whole beside the new one until then.
-	old := next + ".old"
-	if err := os.Rename(dir, old); err != nil {
-		return err
-	}
-	if err := os.Rename(next, dir); err != nil {
-		return errors.Join(err, os.Rename(old, dir))
-	}
-	return os.RemoveAll(old)
+	_, err := staging{dir: dir, keep: keep, fill: writing(files)}.run()
+	return err
 }
 
-// replaceable reports whether dir exists as a release or an empty folder.
-func replaceable(dir string) (bool, error) {
+// WriteSigned is Write and Sign in one.
+func WriteSigned(dir string, files map[string][]byte, o SignOptions) (*Verified, error) {
+	if err := replaceable(dir); err != nil {
+		return nil, err
+	}
+	return staging{dir: dir, fill: writing(files), change: o.sign}.run()
+}
+
+// replaceable refuses a folder that is neither new nor empty nor a release.
+func replaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
+		return nil
 	case err != nil:
-		return false, fmt.Errorf("%s cannot be used for a release: %w", dir, confined.Cause(err))
+		return fmt.Errorf("%s cannot be used for a release: %w", dir, confined.Cause(err))
 	}
 	for _, e := range entries {
 		name := e.Name()
 		_, ok := limitOf(name)
 		if !ok && !(e.IsDir() && slices.Contains(folders, name)) {
-			return false, fmt.Errorf("%s holds %q and is no release folder: expected a new, an empty or a release folder", dir, name)
+			return fmt.Errorf("%s holds %q and is no release folder: expected a new, an empty or a release folder", dir, name)
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // replaceFile writes one file whole or not at all.

@@ -237,7 +237,7 @@ func TestRefreshRaisesTheTimestampAlone(t *testing.T) {
 	if err := v1.Verifier.Fresh(v1.Timestamp, window, later); trust.CodeOf(err) != trust.Stale {
 		t.Errorf("an old timestamp gave %v", err)
 	}
-	v2, err := Refresh(dir, v1.State, later, k.timestamp)
+	v2, err := Refresh(dir, RefreshOptions{State: v1.State, Now: later, Signers: []trust.Signer{k.timestamp}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestRefreshRaisesTheTimestampAlone(t *testing.T) {
 	if v2.Timestamp.Value().Version != 2 || v2.Resolved.Digest() != v1.Resolved.Digest() {
 		t.Errorf("timestamp version %d over snapshot %s", v2.Timestamp.Value().Version, v2.Resolved.Digest())
 	}
-	if _, err := Refresh(dir, v1.State, later, k.release); err == nil {
+	if _, err := Refresh(dir, RefreshOptions{State: v1.State, Now: later, Signers: []trust.Signer{k.release}}); err == nil {
 		t.Error("the release key refreshed the timestamp")
 	}
 }

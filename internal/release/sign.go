@@ -24,8 +24,8 @@ type SignOptions struct {
 
 // Sign signs what is not signed yet in the release folder dir: every payload is
 // replaced by its envelope. A manifest that an earlier release signed keeps its
-// envelope, unless its keys are not those of o; so does the timestamp. Then it verifies the whole. A
-// run that was cut short is finished by running it again.
+// envelope, unless its keys are not those of o; so does the timestamp. Then it verifies
+// the whole, and only then the folder changes, at once.
 func Sign(dir string, o SignOptions) (*Verified, error) {
 	if len(o.Release) == 0 || len(o.Timestamp) == 0 || len(o.Roots) == 0 {
 		return nil, errors.New("signing needs the release key, the timestamp key and the fleet's roots; steady keys init makes them")
@@ -37,13 +37,24 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 	if !slices.Contains(names, ResolvedPath) && !slices.Contains(names, payloadName(ResolvedPath)) {
 		return nil, fmt.Errorf("%s is no release folder: expected %s; run steady release build first", dir, payloadName(ResolvedPath))
 	}
-	if err := sameEpoch(dir, names, o.Roots[len(o.Roots)-1]); err != nil {
+	root, err := trust.ReadRoot(o.Roots[len(o.Roots)-1])
+	if err != nil {
 		return nil, err
 	}
-	for i, root := range o.Roots {
-		if err := replaceFile(dir, RootPath(uint64(i+1)), root); err != nil {
-			return nil, err
-		}
+	if err := sameEpoch(dir, names, root); err != nil {
+		return nil, err
+	}
+	return staging{dir: dir, fill: copying(dir), change: o.sign}.run()
+}
+
+// sign is Sign in a folder that nobody else sees.
+func (o SignOptions) sign(dir string) (*Verified, error) {
+	names, err := namesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := addRoots(dir, o.Roots); err != nil {
+		return nil, err
 	}
 	// Children first: a signed parent never names what is not signed.
 	slices.SortStableFunc(names, func(a, b string) int { return signingOrder(a) - signingOrder(b) })
@@ -59,36 +70,50 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 	return verifyDir(dir, state, o.Now)
 }
 
+func addRoots(dir string, roots [][]byte) error {
+	for i, root := range roots {
+		if err := replaceFile(dir, RootPath(uint64(i+1)), root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sameEpoch refuses a release of an epoch that the newest root ended, before
 // anything of it is changed.
-func sameEpoch(dir string, names []string, newest []byte) error {
-	root, err := trust.ReadRoot(newest)
-	if err != nil {
-		return err
-	}
+func sameEpoch(dir string, names []string, root trust.Root) error {
 	name := ResolvedPath
 	if slices.Contains(names, payloadName(name)) {
 		name = payloadName(name)
 	}
+	epoch, err := epochIn(dir, name)
+	if err == nil && epoch < root.Epoch {
+		err = fmt.Errorf("the release is of key epoch %d, which root version %d ended; run steady release build, then sign what it writes", epoch, root.Version)
+	}
+	return err
+}
+
+// EpochOf reads the key epoch that the signed release in a folder says it is of. It
+// checks no signature.
+func EpochOf(dir string) (uint64, error) { return epochIn(dir, ResolvedPath) }
+
+func epochIn(dir, name string) (uint64, error) {
 	raw, err := readIn(dir, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if name == ResolvedPath {
 		e, err := trust.ParseEnvelope(raw)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return 0, fmt.Errorf("%s: %w", name, err)
 		}
 		raw = e.Payload
 	}
 	var r fleet.Resolved
 	if err := trust.Decode(raw, trust.MaxEnvelope, &r); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	if r.Epoch < root.Epoch {
-		return fmt.Errorf("the release is of key epoch %d, which root version %d ended; run steady release build, then sign what it writes", r.Epoch, root.Version)
-	}
-	return nil
+	return r.Epoch, nil
 }
 
 func signingOrder(name string) int {
@@ -186,26 +211,96 @@ func restamp(payload []byte, now clock.Instant, raise uint64) ([]byte, error) {
 	return trust.Canonical(t)
 }
 
-// Refresh signs a new timestamp over the same snapshot, one version up. The
-// release must verify against the state before and does so after.
-func Refresh(dir string, state trust.State, now clock.Instant, signers ...trust.Signer) (*Verified, error) {
-	if len(signers) == 0 {
+// RefreshOptions say what is refreshed and with what.
+type RefreshOptions struct {
+	// From is the folder of the release if it is another one than the one that is
+	// written.
+	From string
+	// State is what the release must verify against.
+	State trust.State
+	// Roots is the chain of roots that goes with it; empty leaves the folder's own.
+	Roots   [][]byte
+	Now     clock.Instant
+	Signers []trust.Signer
+}
+
+// Refresh signs a new timestamp over the same snapshot, one version up, and puts the
+// release into dir. It must verify before and does so after; only then the folder
+// changes, at once.
+func Refresh(dir string, o RefreshOptions) (*Verified, error) {
+	if len(o.Signers) == 0 {
 		return nil, errors.New("refreshing needs the timestamp key; steady keys init makes one")
 	}
-	if _, err := verifyDir(dir, state, now); err != nil {
+	from := dir
+	if o.From != "" {
+		if from = o.From; from != dir {
+			if err := replaceable(dir); err != nil {
+				return nil, err
+			}
+		}
+	}
+	v, err := verifyDir(from, o.State, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.replacedKeys(from, v.Verifier.RootDocument()); err != nil {
+		return nil, err
+	}
+	return staging{dir: dir, fill: copying(from), change: o.refresh}.run()
+}
+
+func (o RefreshOptions) refresh(dir string) (*Verified, error) {
+	if err := addRoots(dir, o.Roots); err != nil {
 		return nil, err
 	}
 	env, err := readIn(dir, TimestampPath)
 	if err != nil {
 		return nil, err
 	}
-	if env, err = RefreshTimestamp(env, now, signers...); err != nil {
+	if env, err = RefreshTimestamp(env, o.Now, o.Signers...); err != nil {
 		return nil, err
 	}
 	if err := replaceFile(dir, TimestampPath, env); err != nil {
 		return nil, err
 	}
-	return verifyDir(dir, state, now)
+	return verifyDir(dir, o.State, o.Now)
+}
+
+// replacedKeys says what to do where the newest root, of the release or of the
+// options, names other keys than those that the release has, or that it would get.
+func (o RefreshOptions) replacedKeys(dir string, root trust.Root) error {
+	if uint64(len(o.Roots)) > root.Version {
+		var err error
+		if root, err = trust.ReadRoot(o.Roots[len(o.Roots)-1]); err != nil {
+			return err
+		}
+	}
+	names, err := namesIn(dir)
+	if err != nil {
+		return err
+	}
+	if err := sameEpoch(dir, names, root); err != nil {
+		return err
+	}
+	for _, s := range o.Signers {
+		if !slices.Contains(root.Roles[trust.RoleTimestamp].KeyIDs, s.KeyID()) {
+			return fmt.Errorf("the timestamp key %s is not one that root version %d names: it was replaced, or is of another fleet; name the folder of the present keys with --keys", s.KeyID(), root.Version)
+		}
+	}
+	raw, err := readIn(dir, ResolvedPath)
+	if err != nil {
+		return err
+	}
+	e, err := trust.ParseEnvelope(raw)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(e.Signatures, func(sig trust.Signature) bool {
+		return slices.Contains(root.Roles[trust.RoleRelease].KeyIDs, sig.KeyID)
+	}) {
+		return fmt.Errorf("the release was signed with a key that root version %d has replaced: sign it with the new one first: steady release sign, then steady release push", root.Version)
+	}
+	return nil
 }
 
 // RefreshTimestamp makes the next version of a timestamp envelope. The caller

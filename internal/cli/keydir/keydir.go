@@ -285,7 +285,15 @@ func missing(dir string, role trust.Role) string {
 			}
 		}
 	}
-	return fmt.Sprintf("the %s key %s does not exist; steady keys init makes the keys: name the folder that holds this one", role, filepath.Join(dir, KeyFile(role)))
+	path := filepath.Join(dir, KeyFile(role))
+	if _, err := Newest(dir); err != nil {
+		return fmt.Sprintf("the %s key %s does not exist; steady keys init makes the keys of a new fleet: name the folder that holds those of this one", role, path)
+	}
+	lost := "if it is lost, replace it: steady keys rotate --role " + string(role)
+	if role == trust.RoleRoot {
+		lost = "without it no key can be replaced"
+	}
+	return fmt.Sprintf("the %s key %s does not exist; name the folder that holds it; %s", role, path, lost)
 }
 
 // missingKey is a key that is not there; it matches fs.ErrNotExist.

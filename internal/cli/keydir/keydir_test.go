@@ -61,7 +61,7 @@ func TestInitRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := keydir.Signer(t.TempDir(), trust.RoleEnrol); err == nil || !strings.Contains(err.Error(), "steady keys init makes the keys: name the folder") {
+	if _, err := keydir.Signer(t.TempDir(), trust.RoleEnrol); err == nil || !strings.Contains(err.Error(), "steady keys init makes the keys of a new fleet: name the folder") {
 		t.Errorf("a missing key: %v", err)
 	}
 	if _, err := keydir.Roots(t.TempDir()); err == nil || !strings.Contains(err.Error(), "steady keys init makes it") {

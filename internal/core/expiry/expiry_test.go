@@ -82,7 +82,7 @@ func TestMessages(t *testing.T) {
 		got = append(got, fmt.Sprint(items[i].Level, ": ", items[i].Warning()))
 	}
 	want := []string{
-		"critical: the timestamp of channel stable expired 2 min 17 s ago, at 2027-01-15T07:57:43.000Z: nothing is granted on the channel since then; sign a new one: steady release refresh --previous server, then steady release push",
+		"critical: the timestamp of channel stable expired 2 min 17 s ago, at 2027-01-15T07:57:43.000Z: nothing is granted on the channel since then; sign a new one: steady release refresh (elsewhere than in its folder with --previous server), then steady release push",
 		"critical: the certificate of web-4, web-3, web-2 and 1 more expired 4 d 0 h ago, at 2027-01-11T08:00:00.000Z: the host cannot connect any more; bring the host back in time, or enrol it again: steady token create web-4; steady host decommission web-4 if it is gone",
 		"warning: the disk of the data folder is 95 % full, 5.0 MiB are free: when it is full nothing is accepted and nothing is granted; free disk space, or give the disk more",
 	}

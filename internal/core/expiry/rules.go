@@ -36,7 +36,7 @@ var table = []rule{
 	{kind: Timestamp, before: clock.Day, share: 4,
 		soon: "the timestamp of channel {name} expires in {left}, at {at}: then nothing is granted on the channel",
 		past: "the timestamp of channel {name} expired {ago} ago, at {at}: nothing is granted on the channel since then",
-		next: "sign a new one: steady release refresh --previous server, then steady release push"},
+		next: "sign a new one: steady release refresh (elsewhere than in its folder with --previous server), then steady release push"},
 	{kind: Root, before: 30 * clock.Day,
 		soon: "the root of trust expires in {left}, at {at}: then nothing new is accepted",
 		past: "the root of trust expired {ago} ago, at {at}: nothing new is accepted",

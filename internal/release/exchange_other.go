@@ -1,0 +1,5 @@
+//go:build !linux
+
+package release
+
+func exchange(next, dir string) (old string, err error) { return renameOver(next, dir) }
