@@ -3,8 +3,6 @@ package form
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -63,22 +61,12 @@ func hostLinks(d *core.Deployment) []string {
 	return out
 }
 
-// observedLinks reads /TARGET:/CONTAINER/ALIAS. A target that is being replaced has
-// another name until its successor is good: then the engine drops the link with it.
+// observedLinks reads /TARGET:/CONTAINER/ALIAS. A target that was replaced has another
+// name, and takes the link along when it goes: either way the container is made
+// again, because an engine links to a container and not to a name.
 func observedLinks(f diff.Form, c *container.InspectResponse) {
 	for _, l := range c.HostConfig.Links {
 		target, alias, _ := strings.Cut(strings.TrimPrefix(l, "/"), ":")
-		f["link/"+alias[strings.LastIndexByte(alias, '/')+1:]] = inPlace(target)
+		f["link/"+alias[strings.LastIndexByte(alias, '/')+1:]] = target
 	}
-}
-
-// inPlace is the name of a container without what it is called beside another.
-func inPlace(name string) string {
-	parts := strings.Split(name, ".")
-	if n := len(parts); n > 2 && slices.Contains([]string{"new", "old"}, parts[n-1]) {
-		if _, err := strconv.Atoi(parts[n-2]); err == nil {
-			return strings.Join(parts[:n-2], ".")
-		}
-	}
-	return name
 }

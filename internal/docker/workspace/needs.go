@@ -164,6 +164,8 @@ func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *abs
 			missing.add(true, "container "+title)
 		case err != nil:
 			return false, err
+		case d.Spec.Workspace.Bridged() && !form.Run(&c).Up(): // engines link to what runs alone
+			missing.add(true, "container "+title+", which does not run")
 		default:
 			out.Containers[title] = c.ID
 		}
