@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -30,18 +29,18 @@ func (c *Control) judgeHealth(t *turn) error {
 // resources in Error by kind.
 func (c *Control) Health(ctx context.Context) (health.Totals, error) {
 	var out health.Totals
-	err := c.View(ctx, func(s *plan.State) {
-		now := c.now()
-		out = health.Total(c.health, s.HostNames(), func(host string) health.Facts { return s.HealthFacts(host, now) }, now)
-	})
+	err := c.View(ctx, func(s *plan.State) { out = c.Totals(s) })
 	return out, err
 }
 
-// ViewHealth runs read with what says how each host is, under the rules of View.
-func (c *Control) ViewHealth(ctx context.Context, read func(s *plan.State, assess func(host string) health.Assessment)) error {
-	return c.View(ctx, func(s *plan.State) { read(s, c.assess(s, c.now())) })
+// Totals is Health of a state that View gave.
+func (c *Control) Totals(s *plan.State) health.Totals {
+	now := c.now()
+	return health.Total(c.health, s.HostNames(), func(host string) health.Facts { return s.HealthFacts(host, now) }, now)
 }
 
-func (c *Control) assess(s *plan.State, now clock.Instant) func(host string) health.Assessment {
-	return func(host string) health.Assessment { return c.health.Hosts[host].Assess(s.HealthFacts(host, now), now) }
+// Assess says how a host of a state is that View gave.
+func (c *Control) Assess(s *plan.State, host string) health.Assessment {
+	now := c.now()
+	return c.health.Hosts[host].Assess(s.HealthFacts(host, now), now)
 }

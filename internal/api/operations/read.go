@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -56,9 +57,11 @@ func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], 
 	err := h.c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
 			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
-		out.Hosts = countHosts(s, roster)
+		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, h.c.Totals(s))
 		for _, name := range s.ChannelNames() {
-			out.Channels = append(out.Channels, channelState(s, s.Channels[name]))
+			ch := channelState(s, s.Channels[name])
+			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return h.c.Assess(s, host) })
+			out.Channels = append(out.Channels, ch)
 		}
 	})
 	if err == nil {
@@ -146,22 +149,22 @@ func (h *Handler) hosts(ctx context.Context, _ *none) (*body[[]operator.Host], e
 		}
 		out = make([]operator.Host, 0, len(names))
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			out = append(out, hostRow(name, s.Hosts[name], roster))
+			out = append(out, hostRow(name, s.Hosts[name], roster, h.c.Assess(s, name).Status))
 		}
 	})
 	return &body[[]operator.Host]{out}, err
 }
 
 // hostRow sums up a host; one that is only declared has no record.
-func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost) operator.Host {
+func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
 	declared := roster[name]
-	row := operator.Host{Name: name, Channel: declared.Channel, Target: declared.Bundle, Phase: string(host.Pending)}
+	row := operator.Host{Name: name, Channel: declared.Channel, Target: declared.Bundle, Phase: string(host.Pending), Health: status}
 	if h == nil {
 		return row
 	}
 	m := &h.Machine
 	row.Online, row.Incarnation, row.Forked, row.Standing = h.Online, h.Incarnation, h.Forked, h.Standing()
-	row.Rollout, row.Current = m.Rollout, m.Current
+	row.Rollout, row.Current, row.Degraded = m.Rollout, m.Current, h.Degraded
 	if m.Phase != "" {
 		row.Phase = string(m.Phase)
 	}
@@ -190,7 +193,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (*body[operator.HostDe
 			failed = unknownHost(in.Host)
 			return
 		}
-		out.Host = hostRow(in.Host, rec, roster)
+		out.Host = hostRow(in.Host, rec, roster, h.c.Assess(s, in.Host).Status)
 		if rec == nil {
 			out.Why = notEnrolled(in.Host)
 			return
@@ -281,7 +284,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 		}
 		for i := range r.Members {
 			leaf, m := &r.Plan.Leaves[i], &r.Members[i]
-			out.Members = append(out.Members, operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online})
+			out.Members = append(out.Members, operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Health: h.c.Assess(s, leaf.Host).Status})
 		}
 	})
 	if err == nil && !found {

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/readiness"
 )
@@ -60,6 +61,7 @@ type Status struct {
 	Warnings []string       `json:"warnings"`
 	Expiries []expiry.Item  `json:"expiries"`
 	Hosts    HostCounts     `json:"hosts"`
+	Health   FleetHealth    `json:"health"`
 	Channels []ChannelState `json:"channels"`
 	// Sources are where releases are kept, besides being pushed.
 	Sources []Source `json:"sources,omitempty"`
@@ -91,12 +93,14 @@ type HostCounts struct {
 
 // ChannelState is where a channel stands.
 type ChannelState struct {
-	Name       string          `json:"name"`
-	Rollout    string          `json:"rollout,omitempty"`
-	Standing   string          `json:"standing,omitempty"`
-	Queued     string          `json:"queued,omitempty"`
-	Deferral   string          `json:"deferral,omitempty"`
-	Quarantine []QuarantineRow `json:"quarantine,omitempty"`
+	Name     string `json:"name"`
+	Rollout  string `json:"rollout,omitempty"`
+	Standing string `json:"standing,omitempty"`
+	Queued   string `json:"queued,omitempty"`
+	Deferral string `json:"deferral,omitempty"`
+	// Health counts the hosts of the newest rollout by how well they are.
+	Health     map[health.Status]int `json:"health,omitempty"`
+	Quarantine []QuarantineRow       `json:"quarantine,omitempty"`
 }
 
 // QuarantineRow is one quarantined bundle.
@@ -118,7 +122,10 @@ type Host struct {
 	Target      digest.Digest `json:"target,omitempty"`
 	Grant       string        `json:"grant,omitempty"`
 	Failed      string        `json:"failed,omitempty"` // why
-	Forked      bool          `json:"forked,omitempty"`
+	Health      health.Status `json:"health"`
+	// Degraded is what the host is degraded for; nil while it is not.
+	Degraded *plan.Degradation `json:"degraded,omitempty"`
+	Forked   bool              `json:"forked,omitempty"`
 	// Standing says why its identity counts for nothing: forked, revoked or
 	// decommissioned.
 	Standing string `json:"standing,omitempty"`
@@ -176,10 +183,11 @@ type Wave struct {
 
 // Member is one host of a rollout.
 type Member struct {
-	Host   string `json:"host"`
-	Wave   int    `json:"wave"`
-	Status string `json:"status"`
-	Online bool   `json:"online"`
+	Host   string        `json:"host"`
+	Wave   int           `json:"wave"`
+	Status string        `json:"status"`
+	Online bool          `json:"online"`
+	Health health.Status `json:"health"`
 }
 
 // Verb is the body of a verb on a rollout and of clearing a quarantine.

@@ -32,6 +32,7 @@ const (
 	Refused     = 3
 	Unreachable = 4
 	NotFound    = 5
+	Degraded    = 6
 	Interrupted = 130
 )
 
@@ -45,6 +46,7 @@ const Help = `Every command ends with one of these codes:
   3    refused: a signature, a token, or a permission is not good enough
   4    not reachable: no server answered in time
   5    not found: no such host, rollout or bundle
+  6    not well: of status --check alone, something of the fleet needs a person
   130  interrupted by Ctrl-C
 
 Messages of errors go to stderr and begin with "steady: "; with -o json they are one

@@ -22,7 +22,7 @@ func managedWords(ev event.Event) (string, bool) {
 		}
 		return fmt.Sprintf("tuned by %s: %s", v.Actor, v.Reason), true
 	case event.HostDegraded:
-		return degradedWords(v), true
+		return "degraded: " + v.Summary(), true
 	case event.HostRecovered:
 		return "recovered: everything runs as it should", true
 	case event.HostRetried:
@@ -33,18 +33,4 @@ func managedWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Message)), true
 	}
 	return "", false
-}
-
-func degradedWords(v event.HostDegraded) string {
-	var parts []string
-	for _, r := range v.Resources {
-		parts = append(parts, fmt.Sprintf("%s is %s", r.Resource, joined(r.State, r.Message)))
-	}
-	if v.More > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", v.More))
-	}
-	for _, p := range v.Probes {
-		parts = append(parts, "probe "+joined(p.Probe+" fails", p.Message))
-	}
-	return "degraded: " + strings.Join(parts, "; ")
 }

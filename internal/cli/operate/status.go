@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,31 +15,67 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 func (a verbs) statusCmd() *cobra.Command {
+	var check bool
 	cmd := &cobra.Command{
 		Use: "status", GroupID: command.GroupWatch, Short: "Sum up the fleet",
-		Long: `Sums up the fleet. What ends soon, has ended or is nearly full is a warning with
-what to do next; --ends lists all that ends: timestamps, the root of trust,
-certificates, tokens, freezes, windows, the disk and the log of the server.`,
-		Example: "  steady status\n  steady status --ends\n  steady status -o json",
+		Long: `Sums up the fleet: its release, its hosts and how well they are, and where each
+channel is. What ends soon, has ended or is nearly full is a warning with what to
+do next; --ends lists all that ends: timestamps, the root of trust, certificates,
+tokens, freezes, windows, the disk and the log of the server. With --check the exit
+code says whether all is well: it is 6 when a host is degraded or failed, a rollout
+failed, or the server is in safe mode.`,
+		Example: "  steady status\n  steady status --check\n  steady status --ends\n  steady status -o json",
 		Args:    exit.Args(cobra.NoArgs),
 	}
 	ends := cmd.Flags().Bool("ends", false, "list all that ends or fills up")
+	cmd.Flags().BoolVar(&check, "check", false, "end with code 6 unless all is well")
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		s, err := c.Status(ctx)
 		if err != nil {
 			return err
 		}
-		return a.Print(s, func() error {
+		if err := a.Print(s, func() error {
 			if *ends {
 				return a.showExpiries(s.Expiries)
 			}
 			return a.showStatus(s)
-		})
+		}); err != nil || !check || isWell(s) {
+			return err
+		}
+		return exit.Silently(exit.Degraded)
 	}))
+}
+
+// isWell reports whether nothing of a fleet needs a person.
+func isWell(s operator.Status) bool {
+	return s.SafeMode == "" && s.Health.Hosts[health.Degraded] == 0 && s.Hosts.Failed == 0 &&
+		!slices.ContainsFunc(s.Channels, func(c operator.ChannelState) bool { return c.Standing == string(rollout.Failed) })
+}
+
+// showHealth names the first of the degraded hosts.
+func (a verbs) showHealth(s operator.FleetHealth) {
+	n := s.Hosts[health.Degraded]
+	if n == 0 {
+		return
+	}
+	const shown = 5
+	var parts []string
+	for _, d := range s.Degraded[:min(shown, len(s.Degraded))] {
+		parts = append(parts, d.Host+" "+term.Printable(d.Summary()))
+	}
+	screen := term.Of(a.Out, a.Getenv)
+	a.Say("%s %s\n", screen.Paint(term.Bad, prose.Count(n, "host")+" degraded:"), strings.Join(parts, ", "))
+	if n > shown {
+		a.Say("  and %d more\n", n-shown)
+	}
+	a.Say("  Next: steady host list --degraded, then steady why HOST\n")
 }
 
 func (a verbs) showStatus(s operator.Status) error {
@@ -57,6 +94,7 @@ func (a verbs) showStatus(s operator.Status) error {
 	}
 	h := s.Hosts
 	a.Say("Hosts: %d declared or known, %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	a.showHealth(s.Health)
 	var rows [][]string
 	for _, ch := range s.Channels {
 		rows = append(rows, []string{ch.Name, ch.Rollout, ch.Standing, ch.Queued, ch.Deferral, fmt.Sprint(len(ch.Quarantine))})
@@ -87,11 +125,16 @@ func (a verbs) showExpiries(items []expiry.Item) error {
 }
 
 func (a verbs) hostCmd() *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the hosts", Example: "  steady host list\n  steady host list -o json", Args: exit.Args(cobra.NoArgs)}
+	var degraded bool
+	list := &cobra.Command{Use: "list", Short: "List the hosts", Example: "  steady host list\n  steady host list --degraded\n  steady host list -o json", Args: exit.Args(cobra.NoArgs)}
+	list.Flags().BoolVar(&degraded, "degraded", false, "only hosts that do not run what they should")
 	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
 		hosts, err := c.Hosts(ctx)
 		if err != nil {
 			return err
+		}
+		if degraded {
+			hosts = slices.DeleteFunc(hosts, func(h operator.Host) bool { return h.Health != health.Degraded })
 		}
 		return a.Print(command.NonNil(hosts), func() error { return a.showHosts(hosts) })
 	}))
@@ -110,9 +153,21 @@ func (a verbs) hostCmd() *cobra.Command {
 func (a verbs) showHosts(hosts []operator.Host) error {
 	var rows [][]string
 	for _, h := range hosts {
-		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, h.Rollout, command.Short(string(h.Current)), command.Short(string(h.Target)), h.Failed})
+		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, string(h.Health), h.Rollout, command.Short(string(h.Current)), command.Short(string(h.Target)), troubleOf(h)})
 	}
-	return a.Table([]string{"host", "channel", "presence", "phase", "rollout", "runs", "target", "failed"}, rows)
+	return a.Table([]string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "target", "trouble"}, rows)
+}
+
+// troubleOf says why a host failed and what of it does not run.
+func troubleOf(h operator.Host) string {
+	var parts []string
+	if h.Failed != "" {
+		parts = append(parts, h.Failed)
+	}
+	if h.Degraded != nil {
+		parts = append(parts, h.Degraded.Summary())
+	}
+	return term.Printable(strings.Join(parts, "; "))
 }
 
 func presence(h operator.Host) string {
@@ -136,6 +191,11 @@ func (a verbs) showHost(h operator.HostDetail) error {
 		a.Say(" in %s", h.Rollout)
 	}
 	a.Say("\n  runs:        %s\n  target:      %s\n", cmp.Or(string(h.Current), "nothing yet"), cmp.Or(string(h.Target), "none"))
+	a.Say("  health:      %s", h.Health)
+	if d := h.Degraded; d != nil {
+		a.Say(" since %s: %s", d.Since, term.Printable(d.Summary()))
+	}
+	a.Say("\n")
 	if h.Failed != "" {
 		a.Say("  failed:      %s\n", h.Failed)
 	}
@@ -179,6 +239,9 @@ func (a verbs) showAnswer(w plan.Answer) error {
 			a.Say(", runs %s, should run %s", cmp.Or(command.Short(w.Current), "nothing yet"), command.Short(w.Target))
 		}
 		a.Say("\n")
+	}
+	if w.Degraded != nil {
+		a.Say("  next:       steady host resources %s shows all; once its cause is gone: steady host retry %s\n", w.Host, w.Host)
 	}
 	if b := w.Block; b != nil {
 		a.Say("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)

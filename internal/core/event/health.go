@@ -1,6 +1,11 @@
 package event
 
-import "github.com/steadyfleet/steady/reconcile/engine"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
 
 // HostDegraded says that a host which is past its rollout does not run what it
 // should: a resource failed or takes too long, or an enforce probe fails. It comes
@@ -12,6 +17,27 @@ type HostDegraded struct {
 	// Bundle says that some of it is of the host's bundle, and not all of its
 	// managed layer: then the host is no evidence for a wave.
 	Bundle bool `json:"bundle"`
+}
+
+// Summary says in a sentence what does not run, and why.
+func (e HostDegraded) Summary() string {
+	var parts []string
+	because := func(what, why string) {
+		if why != "" {
+			what += " (" + why + ")"
+		}
+		parts = append(parts, what)
+	}
+	for _, r := range e.Resources {
+		because(r.Resource+" is "+r.State, r.Message)
+	}
+	if e.More > 0 {
+		because(fmt.Sprintf("%d more resources", e.More), "")
+	}
+	for _, p := range e.Probes {
+		because("probe "+p.Probe+" fails", p.Message)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // DegradedResource is a resource as its host last reported it.

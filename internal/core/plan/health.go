@@ -27,7 +27,8 @@ func (s *State) HealthFacts(name string, now clock.Instant) health.Facts {
 	return f
 }
 
-// failing adds the enforce probes that a host's policy calls failed.
+// failing adds the enforce probes that a host's policy calls failed. Evidence of
+// compliance has a gate of its own, where it can be accepted.
 func (s *State) failing(h *Host, now clock.Instant, f *health.Facts) {
 	p := s.hostPlan(h, h.Machine.Manifest)
 	if p == nil {
@@ -36,7 +37,7 @@ func (s *State) failing(h *Host, now clock.Instant, f *health.Facts) {
 	for i := range h.Machine.Probes {
 		probe := &h.Machine.Probes[i]
 		since := h.Clock.onServer(probe.FailingSince)
-		if probe.Mode != fleet.Enforce || probe.Passing || since == 0 {
+		if probe.Mode != fleet.Enforce || probe.Evidence || probe.Passing || since == 0 {
 			continue
 		}
 		if by := since.Add(p.Policy.SustainedFailure); by.Reached(now) {

@@ -409,4 +409,6 @@ type Answer struct {
 	Repair *RepairAnswer `json:"repair,omitempty"`
 	// Reboot is the reboot that what is staged on the host waits for.
 	Reboot *RebootAnswer `json:"reboot,omitempty"`
+	// Degraded is what the host is degraded for; nil while it is not.
+	Degraded *Degradation `json:"degraded,omitempty"`
 }

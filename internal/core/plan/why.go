@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -33,8 +34,9 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 		}
 	}
 	if r == nil {
-		a.Status, a.Words = "undeclared", "no rollout that is known names this host"
+		a.Status, a.Words = "undeclared", "is named by no rollout that is known"
 		q.pendingFor(a)
+		a.degraded(h, now)
 		return a, nil
 	}
 	i, _ := r.Plan.Leaf(name)
@@ -55,6 +57,7 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 		a.Block = h.identityBlock() // it can say no more how that ended
 	}
 	a.Words = a.words(h, r, m)
+	a.degraded(h, now)
 	for k := range r.Accepted {
 		if w := &r.Accepted[k]; w.Wave <= leaf.Wave {
 			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Words())
@@ -73,6 +76,16 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 		q.explainPending(a, c)
 	}
 	return a, nil
+}
+
+// degraded puts first that a host does not run what it should.
+func (a *Answer) degraded(h *Host, now clock.Instant) {
+	d := h.Degraded
+	if d == nil {
+		return
+	}
+	a.Degraded = d
+	a.Words = "is degraded for " + prose.Span(now.Sub(d.Since)) + ": " + d.Summary() + "; it " + a.Words
 }
 
 // pendingFor explains the rollout that is not open yet and names the host.
