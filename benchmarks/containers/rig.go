@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -41,6 +42,7 @@ type rig struct {
 	stop   context.CancelFunc
 	done   chan error
 	ahead  atomic.Int64 // how far the managers' clock is ahead
+	blobs  blobs        // what sets mount, put there before they are declared
 
 	mu     sync.Mutex
 	phases map[engine.Ref]engine.Phase
@@ -54,7 +56,7 @@ const resync = 24 * 3600 * clock.Second
 // openRig opens one. Starts is how many containers start at once, 0 for what is
 // the default.
 func openRig(t *host, dir, socket string, starts int) *rig {
-	r := &rig{t: t, phases: map[engine.Ref]engine.Phase{}, news: make(chan struct{}), done: make(chan error, 2)}
+	r := &rig{t: t, blobs: blobs{}, phases: map[engine.Ref]engine.Phase{}, news: make(chan struct{}), done: make(chan error, 2)}
 	ctx := context.Background()
 	var err error
 	r.store, err = state.Open(ctx, filepath.Join(dir, "state"), state.Options{Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
@@ -74,7 +76,7 @@ func openRig(t *host, dir, socket string, starts int) *rig {
 	r.router = router.New(router.Config{})
 	h, err := docker.New(r.loop, docker.Options{
 		Engine: r.engine, Owner: ownership.Owner{Fleet: "bench", Host: "host", Prefix: "bench."},
-		Dir: filepath.Join(dir, "state"), Secrets: secrets, Content: noContent{}, Ledger: baselines{r.store}, Rows: r.rows,
+		Dir: filepath.Join(dir, "state"), Secrets: secrets, Content: r.blobs, Ledger: baselines{r.store}, Rows: r.rows,
 		Router: r.router, Pinned: func(context.Context) ([]*container.Set, error) { return nil, nil },
 		Key: []byte("the key of the host for digests "), AllowVolumeDelete: func() bool { return false },
 		Resync: resync, Log: log,
@@ -133,6 +135,10 @@ func (r *rig) converge(s container.Set) {
 			if p != engine.Converged && p != engine.Retired {
 				left = ref
 			}
+			if p == engine.Failed {
+				r.mu.Unlock()
+				r.t.Fatalf("%s failed", ref)
+			}
 		}
 		r.mu.Unlock()
 		if left.IsZero() {
@@ -184,10 +190,14 @@ type baselines struct{ *state.Store }
 
 func (b baselines) Forget(ctx context.Context, id string) error { return b.ForgetBaseline(ctx, id) }
 
-// noContent is for sets that mount nothing.
-type noContent struct{}
+// blobs is the content that travels beside a bundle.
+type blobs map[digest.Digest][]byte
 
-func (noContent) Blob(context.Context, digest.Digest, int64) (io.ReadCloser, error) {
-	return nil, os.ErrNotExist
+func (b blobs) Blob(_ context.Context, d digest.Digest, _ int64) (io.ReadCloser, error) {
+	raw, ok := b[d]
+	if !ok {
+		return nil, os.ErrNotExist
+	}
+	return io.NopCloser(bytes.NewReader(raw)), nil
 }
-func (noContent) Damaged(digest.Digest) error { return nil }
+func (blobs) Damaged(digest.Digest) error { return nil }
