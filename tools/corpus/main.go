@@ -87,7 +87,9 @@ func refusedOf(results []result) []result {
 }
 
 // shape leaves out of a message what is a file's own.
-func shape(words string) string { return number.ReplaceAllString(quoted.ReplaceAllString(words, "…"), "N") }
+func shape(words string) string {
+	return number.ReplaceAllString(quoted.ReplaceAllString(words, "…"), "N")
+}
 
 // try builds every Compose file below a folder.
 func try(steady, folder string, atOnce int) ([]result, error) {
