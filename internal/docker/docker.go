@@ -130,7 +130,7 @@ func New(l *reconcile.Loop, o Options) (*Host, error) {
 	})
 	h.workspaces = workspace.New(workspace.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: o.Ledger, Content: o.Content, Secrets: h.secrets,
-		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(container.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load,
+		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(container.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.captured,
 		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: form.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
 	return h, h.register(images)

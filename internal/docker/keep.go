@@ -84,15 +84,23 @@ func (h *Host) secretsOf(name string) (snapshot.Secrets, bool) {
 	return out, true
 }
 
-// snapshotting notes that a workspace is being captured.
+// snapshotting notes that a workspace is being captured, and has it looked at: it is
+// shown as that, and a pause of the engine's own is none to be ended.
 func (h *Host) snapshotting(name string, on bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if on {
 		h.shooting[name] = true
 	} else {
 		delete(h.shooting, name)
 	}
+	h.mu.Unlock()
+	h.kick(container.KindWorkspace+"/"+name, engine.Cause{Trigger: engine.TriggerSibling, ID: "a snapshot"})
+}
+
+func (h *Host) captured(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shooting[name]
 }
 
 // collect removes images that nothing refers to: no container, and no image that

@@ -26,6 +26,9 @@ const (
 // declared as stopped, parked, or at its end.
 const CodeStopped engine.Code = "stopped"
 
+// CodeSnapshotting is the reason of a workspace that runs and is being captured.
+const CodeSnapshotting engine.Code = "snapshotting"
+
 // State is how a resource stands, in the words shown to people.
 type State string
 
@@ -123,8 +126,11 @@ func (s Stage) failed() State {
 func (s Stage) workspace() State {
 	switch s.Phase {
 	case engine.Converged, engine.Degraded, engine.Drifted:
-		if s.Code == CodeStopped {
+		switch s.Code {
+		case CodeStopped:
 			return StoppedState
+		case CodeSnapshotting:
+			return Snapshotting
 		}
 		return RunningState
 	case engine.Retrying:

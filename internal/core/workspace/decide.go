@@ -315,6 +315,9 @@ func (s *step) beside() engine.Decision {
 // alone decides on the one container of the workspace.
 func (s *step) alone() engine.Decision {
 	m := s.main
+	if s.w.Snapshotting && s.w.Settled && (m.State == Running || m.State == Paused) {
+		return engine.IsConverged(engine.Because(container.CodeSnapshotting, "a snapshot is taken of it"))
+	}
 	blocked := s.w.of(m, diff.Blocked)
 	cure, futile := s.w.stale(m)
 	if len(cure) > 0 && len(blocked) == 0 {

@@ -154,8 +154,10 @@ type Want struct {
 	Parked bool
 	Retire bool
 	// Halted says that the host is disabled: nothing runs, and nothing goes.
-	Halted     bool
-	ReportOnly bool
+	Halted bool
+	// Snapshotting says that it is being captured, for which the engine may pause it.
+	Snapshotting bool
+	ReportOnly   bool
 	// Settled says that what is desired has converged before, so that a
 	// difference is a change from outside.
 	Settled    bool

@@ -101,6 +101,8 @@ type Options struct {
 	Replacing func(network string) bool
 	// Halted says whether the host is disabled, so that nothing may run; nil is no.
 	Halted func() bool
+	// Snapshotting says whether a workspace is being captured; nil is no.
+	Snapshotting func(name string) bool
 	// Digest is the host's keyed digest, as form.Keyed makes it.
 	Digest func(string) string
 	Log    *slog.Logger
@@ -122,7 +124,8 @@ type Observed struct {
 	Generation int64     `json:"generation"`
 	Seen       core.Seen `json:"seen"`
 	Halted     bool      `json:"halted,omitempty"`
-	Queued     bool      `json:"queued,omitempty"` // as many containers start as may at once
+	Captured   bool      `json:"captured,omitempty"` // now, by a snapshot
+	Queued     bool      `json:"queued,omitempty"`   // as many containers start as may at once
 	StartFirst bool      `json:"startFirst"`
 	// StopFirst says why a replacement stops the one in place first.
 	StopFirst string `json:"stopFirst,omitempty"`
@@ -210,7 +213,7 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 // decide decides without regard to how many containers start.
 func (m *Manager) decide(r *engine.Resource[Desired], o *Observed, now engine.Instant) engine.Decision {
 	w := m.want(r, o.StartFirst)
-	w.Halted = o.Halted
+	w.Halted, w.Snapshotting = o.Halted, o.Captured
 	return core.Decide(w, o.Seen, now)
 }
 

@@ -145,7 +145,8 @@ func (m *Manager) labels(name string) []string {
 // look reads the listed containers; trust says that what is remembered will do
 // where the listing agrees.
 func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (o Observed, found []*container.InspectResponse, err error) {
-	o = Observed{Generation: r.Generation, Halted: m.o.Halted != nil && m.o.Halted()}
+	o = Observed{Generation: r.Generation, Halted: m.o.Halted != nil && m.o.Halted(),
+		Captured: m.o.Snapshotting != nil && m.o.Snapshotting(r.Ref.ID)}
 	title := m.title(&r.Desired)
 	for i := range listed {
 		var s *container.Summary

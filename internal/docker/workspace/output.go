@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/moby/moby/api/types/container"
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	words "github.com/steadyfleet/steady/internal/core/text"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/secret"
@@ -129,12 +129,7 @@ func (m *Manager) cleaned(d *spec.Deployment, lines []string) (text string, ok b
 		}
 		text = secret.Clean(text, name, v)
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "")), true
+	return words.Line(text), true
 }
 
 // lastBytes is the end of a text that is longer than a bound.
