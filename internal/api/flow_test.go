@@ -264,7 +264,6 @@ func TestPushIsWholeOrNothing(t *testing.T) {
 	w := newWorld(t)
 	dir := w.build("r1", plan{hosts: 2, content: "one"})
 	must(t, os.WriteFile(filepath.Join(dir, "bundles", strings.Repeat("0", 64)+".json"), []byte("{}"), 0o644))
-	before := w.server.Control().Head().Seq
 	stranger := filepath.Join(dir, "bundles", strings.Repeat("0", 64)+".json")
 	for i := range 6 {
 		if i%2 == 0 && i > 0 { // another cause, and the first once more
@@ -275,12 +274,9 @@ func TestPushIsWholeOrNothing(t *testing.T) {
 		if _, err := w.push(dir); err == nil {
 			t.Fatal("a release with a stranger in it was accepted")
 		}
-		if want, got := before+uint64(i/2)+1, w.server.Control().Head().Seq; got != want {
-			t.Errorf("refusal %d left the log at %d, expected %d: once per cause until it changes", i+1, got, want)
+		if want, got := i/2+1, count(w.types(""), "release.verify_failed"); got != want {
+			t.Errorf("after refusal %d the log has %d, expected %d: once per cause until it changes", i+1, got, want)
 		}
-	}
-	if n := count(w.types(""), "release.verify_failed"); n != 3 {
-		t.Errorf("%d refusals are in the log, expected 3", n)
 	}
 	must(t, os.Remove(stranger))
 	for _, want := range []string{"accepted", "unchanged"} {

@@ -162,7 +162,7 @@ func TestTogglesAndBounds(t *testing.T) {
 	}
 	c.Set(Settings{})
 	s := c.Collect(t.Context(), 1, in)
-	if s.Host != nil || s.GPUs != nil || s.Workspaces != nil || len(s.Runtimes) != metrics.MaxRuntimes || s.Runtimes[0] != "runc[31m" || len(s.Problems) != 1 {
+	if s.Host != nil || s.GPUs != nil || s.Workspaces != nil || len(s.Runtimes) != metrics.MaxRuntimes || s.Runtimes[0] != "runc  [31m" || len(s.Problems) != 1 {
 		t.Errorf("got %+v", s)
 	}
 	c.Set(Settings{Workspaces: true})

@@ -129,14 +129,18 @@ func (g *layout) narrow() {
 	for !g.fits() {
 		widest := -1
 		for i, w := range g.widths {
-			if i > 0 && !(g.fold && i == last) && w > leastColumn && (widest < 0 || w > g.widths[widest]) {
+			if i > 0 && i != last && w > leastColumn && (widest < 0 || w > g.widths[widest]) {
 				widest = i
 			}
 		}
-		if widest < 0 {
+		switch {
+		case widest >= 0:
+			g.widths[widest]--
+		case !g.fold && last > 0:
+			g.fold = true
+		default:
 			return
 		}
-		g.widths[widest]--
 	}
 }
 
