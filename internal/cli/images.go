@@ -72,17 +72,19 @@ are those with a full name, such as registry.example/team/app:1.`,
 	return a.PrintsData(cmd)
 }
 
+func (o *buildOptions) lockFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.lock, "lock", false, "lock images that are not locked yet first, as steady image lock does")
+}
+
 // lock brings images.lock of a fleet folder up to date and says what it has.
 func (a *app) lock(ctx context.Context, dir string, o lockOptions) ([]imageref.Change, error) {
 	used, problems := fleetdir.References(dir)
 	if release.Fatal(problems) {
-		a.tellProblems(problems)
-		return nil, exit.Silently(exit.BadInput)
+		return nil, a.refuseBuild(problems)
 	}
 	before, problems := fleetdir.LockOf(dir)
 	if release.Fatal(problems) {
-		a.tellProblems(problems)
-		return nil, exit.Silently(exit.BadInput)
+		return nil, a.refuseBuild(problems)
 	}
 	again, err := o.again(used)
 	if err != nil {

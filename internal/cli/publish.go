@@ -66,6 +66,7 @@ changes nothing. --watch follows the rollouts that the release opens.`,
 	f.StringVar(&o.out, "out", "release", "release folder to write")
 	f.StringVar(&o.where, "previous", "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
 	f.StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
+	o.lockFlag(cmd)
 	f.BoolVar(&o.dry, "dry-run", false, "say what would be published, and change nothing")
 	f.BoolVar(&o.watch, "watch", false, "follow the rollouts that the release opens to their end")
 	keysFlag(cmd, &o.keys)

@@ -130,17 +130,12 @@ that the server has, which is verified from the newest root beside --root on.`,
 			if err := o.chosen(cmd); err != nil {
 				return err
 			}
-			if o.lock {
-				if _, err := a.lock(cmd.Context(), dir, lockOptions{}); err != nil {
-					return err
-				}
-			}
 			return a.build(cmd.Context(), dir, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.out, "out", "release", "release folder to write")
 	o.previousOptions.flags(a, cmd, "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
-	cmd.Flags().BoolVar(&o.lock, "lock", false, "lock images that are not locked yet first, as steady image lock does")
+	o.lockFlag(cmd)
 	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
 	return a.PrintsData(cmd)
@@ -175,6 +170,11 @@ func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 // buildRelease builds the release of a fleet folder and writes it, unless the
 // options say dry. What is wrong in the folder is said already.
 func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (built, error) {
+	if o.lock && !o.dry {
+		if _, err := a.lock(ctx, dir, lockOptions{}); err != nil {
+			return built{}, err
+		}
+	}
 	src, problems := fleetdir.Load(dir)
 	if release.Fatal(problems) || src == nil {
 		return built{}, a.refuseBuild(problems)
