@@ -158,8 +158,8 @@ func (l *load) build(s *types.ServiceConfig) string {
 		}
 	}
 	switch {
-	case len(b.Platforms) > 1:
-		l.addf(append(at, "platforms"), "a host builds for one platform: expected one")
+	case len(b.Platforms) > 1 && out.Platform == "":
+		l.warnf(append(at, "platforms"), "a host builds for one platform, its own: expected platform of the service to name another of %s", strings.Join(b.Platforms, ", "))
 	case len(b.Platforms) == 1 && out.Platform == "":
 		out.Platform = b.Platforms[0]
 	}
