@@ -18,7 +18,7 @@ import (
 
 // snapshotFormat names the encoding of a snapshot. A change of what the fold
 // makes of old events needs a new name: then the log is folded once more.
-const snapshotFormat = "steady/control/v5"
+const snapshotFormat = "steady/control/v6"
 
 // snapshot is all that is folded from the log.
 type snapshot struct {

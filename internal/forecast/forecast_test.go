@@ -182,7 +182,7 @@ func TestOfflineFirstWaveHolds(t *testing.T) {
 	if got.Held != 4 || r.Finished != 0 || len(got.Holds) != 1 || got.Holds[0].Runs != 4 {
 		t.Fatalf("%+v", got)
 	}
-	if h := got.Holds[0]; h.Words != "wave w0 has 0 converged hosts of the 1 it needs; 2 are offline" || h.Host != "h0-00000" || h.HostBlock.Code != "presence" {
+	if h := got.Holds[0]; h.Words != "wave w0 needs 1 of 2 hosts to converge (minSoaked), 0 have; 2 are offline" || h.Host != "h0-00000" || h.HostBlock.Code != "presence" {
 		t.Errorf("held by %+v, %+v", h.Block, h.HostBlock)
 	}
 }

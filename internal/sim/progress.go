@@ -3,8 +3,11 @@ package sim
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"slices"
 )
 
 // What has to come about, as it can be asked at every event.
@@ -46,10 +49,19 @@ func (w *World) checkArrived(s *server) {
 		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || r.Outstanding.Len() > 0 {
 			continue
 		}
-		if t := r.Total(); t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) {
+		if s.soaks(r) {
+			continue
+		}
+		if t := r.Total(); t.Unfit == 0 && t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) {
 			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
 		}
 	}
+}
+
+// soaks reports whether a rollout waits for its soak on the server's clock, which stood
+// still meanwhile or was set back: time ends that.
+func (s *server) soaks(r *rollout.Rollout) bool {
+	return slices.ContainsFunc(plan.Holds(s.state, r, s.now()), func(b *gate.Block) bool { return b.Detail == gate.Soak })
 }
 
 // pace is what liveness in time is judged by.

@@ -61,7 +61,7 @@ func (t *truth) claimed(s *server, a *agent) {
 		return // it ended before it had one: nobody tries it
 	}
 	most := r.Plan.Header.CanaryMax
-	if most == 0 || r.Soaked || r.Glass != "" {
+	if most == 0 || r.SoakedAt.Reached(s.now()) || r.Glass != "" {
 		return
 	}
 	tried := 0
@@ -340,6 +340,11 @@ func (w *World) settled() bool {
 
 // atRest reports whether all that still waits, hosts or the server, waits for people.
 func (w *World) atRest() bool {
+	for _, d := range w.server.state.Order {
+		if r := w.server.state.Rollouts[d]; r != nil && !r.Paused && !r.Reverting && w.server.soaks(r) {
+			return false
+		}
+	}
 	why := plan.Ask(w.server.state, w.server.now())
 	return !w.server.waits() && w.audited() && w.stuck(why) && w.server.quiet(why)
 }
@@ -439,7 +444,7 @@ func (w *World) checkDone(s *server) {
 		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || w.unmet(r) {
 			continue
 		}
-		if t := r.Total(); t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) && !w.mute(r) {
+		if t := r.Total(); t.Unfit == 0 && t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) && !w.mute(r) {
 			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
 		}
 		for i := range r.Members {

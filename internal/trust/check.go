@@ -60,7 +60,7 @@ func checkManifest(m *fleet.Manifest) error {
 	}
 	hosts := 0
 	for _, w := range m.Waves {
-		if w.Soak < 0 || w.MinSoaked < 0 || w.Hosts < 0 {
+		if w.Soak < 0 || w.MinSoaked < 0 || w.MinSoakedPct < 0 || w.MinSoakedPct > 100 || w.Hosts < 0 {
 			return refuse(Malformed, "manifest %s: a number of wave %q is negative", name, w.Name)
 		}
 		hosts += w.Hosts

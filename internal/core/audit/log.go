@@ -18,6 +18,9 @@ type Log struct {
 	finding
 	docs     plan.Documents
 	seq      uint64
+	at       clock.Instant // of the event that is looked at
+	server   clock.Instant // of the newest event of the server
+	setBack  int           // how often the server's clock was
 	hosts    map[string]*hostFacts
 	rollouts []*rolloutFacts // in the order in which they opened
 	channels map[string]*channelFacts
@@ -33,6 +36,7 @@ type hostFacts struct {
 	name                string
 	incarnation, seq    uint64
 	online, silent      bool
+	overdue             bool // silent in its reports alone
 	phase               host.Phase
 	reverting           bool
 	reverts             int // failed attempts to go back
@@ -64,8 +68,11 @@ type look struct {
 	failing []string
 }
 
+// absent says whether nobody waits for the host: it never enrolled, or was retired.
+func (h *hostFacts) absent() bool { return h.incarnation == 0 || h.slotUntil != 0 }
+
 // reachable says whether the host is there with an identity that counts.
-func (h *hostFacts) reachable() bool { return h.online && !h.ended }
+func (h *hostFacts) reachable() bool { return h.online && !h.ended && !h.overdue }
 
 // inFlight says whether the host counts against its budgets.
 func (h *hostFacts) inFlight() bool { return !h.freed && (h.open != nil || h.rolling()) }
@@ -94,12 +101,14 @@ func (h *hostFacts) moving() bool {
 // grantFacts is one grant.
 type grantFacts struct {
 	event.Granted
-	host     string
-	manifest digest.Digest
-	at       clock.Instant
-	claimed  bool
-	declined bool       // by its host, which then never acts on it
-	outcome  host.Phase // Converged or Reverted, once
+	host      string
+	manifest  digest.Digest
+	at        clock.Instant
+	claimed   bool
+	claimedAt clock.Instant
+	setBack   int        // of the log, then
+	declined  bool       // by its host, which then never acts on it
+	outcome   host.Phase // Converged or Reverted, once
 }
 
 // rolloutFacts is one rollout.
@@ -153,7 +162,13 @@ func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violatio
 	if seq != l.seq+1 {
 		l.addf("S25", "event %d follows event %d", seq, l.seq)
 	}
-	l.seq = seq
+	l.seq, l.at = seq, e.At
+	if e.HostSeq == 0 {
+		if e.At < l.server {
+			l.setBack++
+		}
+		l.server = e.At
+	}
 	if e.HostSeq != 0 || event.FromHost(e.Type) {
 		l.chain(e)
 	}

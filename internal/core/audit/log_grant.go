@@ -259,7 +259,7 @@ func (l *Log) claimedBy(h *hostFacts, ev event.GrantClaimed, at clock.Instant) {
 	if l.crowded(h) {
 		l.addf("S1", "host %s claimed grant %s and a budget of it is full without it", h.name, ev.Grant)
 	}
-	g.claimed = true
+	g.claimed, g.claimedAt, g.setBack = true, at, l.setBack
 	r, _ := l.of(g.manifest)
 	l.inWindow(h, r, g.Purpose, ev.Grant, at)
 	if g.Purpose == host.Repair {

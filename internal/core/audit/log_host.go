@@ -17,8 +17,9 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 	case event.HostReturned:
 		h.online = true
 	case event.HostFailedSilently:
-		l.must(!h.online && (h.moving() || h.permit() != nil && h.open.claimed), "S10", "host %s failed silently while it is %s", h.name, h.phase)
-		h.silent = true
+		l.must((!h.online || ev.Overdue) && (h.moving() || h.permit() != nil && h.open.claimed), "S10", "host %s failed silently while it is %s", h.name, h.phase)
+		l.must(!ev.Overdue || ev.Deadline <= e.At && ev.Deadline >= l.earliestOverdue(h), "S10", "host %s was given up at %s, and what it claimed may take until %s", h.name, ev.Deadline, l.earliestOverdue(h))
+		h.silent, h.overdue = true, ev.Overdue
 		if r := l.actingFor(h); r != nil {
 			r.failed[h.name] = true
 		}
@@ -40,6 +41,27 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 	return true
 }
 
+// earliestOverdue is when at the soonest a host that is there may be given up: all that
+// its claim may take has passed.
+func (l *Log) earliestOverdue(h *hostFacts) clock.Instant {
+	g := l.grants[h.grant]
+	if p := h.permit(); p != nil && p.claimed {
+		g = p
+	}
+	if g == nil || g.claimedAt == 0 || g.setBack != l.setBack {
+		return 0
+	}
+	m, err := l.docs.Manifest(g.manifest)
+	if err != nil {
+		return 0
+	}
+	p := m.HostPlan(h.name)
+	if p == nil {
+		return 0
+	}
+	return g.claimedAt.Add(p.Policy.ActivationDeadline + p.Policy.ConfirmWindow + p.Soak)
+}
+
 // actingFor returns the rollout that a host acts for.
 func (l *Log) actingFor(h *hostFacts) *rolloutFacts {
 	d := h.manifest
@@ -53,7 +75,13 @@ func (l *Log) actingFor(h *hostFacts) *rolloutFacts {
 // stepped follows the machine by what the host reports, and checks the report
 // against what the machine may do.
 func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
-	h.silent = false
+	was := *h
+	defer func() { // what was given up while it was there goes on by progress alone
+		moved := was.phase != h.phase || was.soakFrom != h.soakFrom || was.reboot != h.reboot || was.reverts != h.reverts || was.grant != h.grant
+		if moved || !h.overdue {
+			h.silent, h.overdue = false, false
+		}
+	}()
 	in, err := ev.Taken()
 	if err != nil {
 		l.addf("S25", "host %s: %v", h.name, err)

@@ -74,7 +74,7 @@ func (l *Log) forced(r *rolloutFacts, ev event.WaveForced) {
 }
 
 // tally is what the log says of a wave's members.
-type tally struct{ hosts, evidence, atTarget, skipped int }
+type tally struct{ hosts, evidence, atTarget, skipped, absent int }
 
 func (l *Log) tally(r *rolloutFacts, wave int) (n tally) {
 	for i := range r.manifest.Leaves {
@@ -92,6 +92,8 @@ func (l *Log) tally(r *rolloutFacts, wave int) (n tally) {
 			}
 		case h.current == leaf.Target && !h.rolling() && h.manifest != r.manifest.Digest:
 			n.atTarget++
+		case l.absent(r, leaf):
+			n.absent++
 		case !h.reachable() && !r.claimed[h.name]:
 			n.skipped++
 		default:

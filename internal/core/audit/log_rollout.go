@@ -70,7 +70,7 @@ func (l *Log) opened(ev event.RolloutOpened) {
 		if e.Gated != ev.Channel {
 			continue
 		}
-		if before := l.channel(e.Gates).latest; before != nil && !before.final {
+		if before := l.channel(e.Gates).latest; before != nil && !before.final && (len(before.granted) > 0 || len(before.manifest.Leaves) == 0 || l.present(before) > 0) {
 			l.must(before.phase == rollout.Terminal || before.phase == rollout.Superseded, "S15",
 				"%s opened while %s of channel %s is %s", ev.Rollout, before.name, e.Gates, before.phase)
 		}
@@ -97,7 +97,7 @@ func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
 		l.must(r.resumed && ev.Actor != "" && !r.final, "S18", "rollout %s left its halt without an operator", r.name)
 	}
 	if to == rollout.Superseded && !r.phase.Ended() {
-		l.must(l.channel(r.channel).onNewRef == fleet.Supersede || r.manifest.Header.Epoch < l.epoch, "S16", "rollout %s was superseded while it was %s, and refs of its channel queue", r.name, r.phase)
+		l.must(l.channel(r.channel).onNewRef == fleet.Supersede || r.manifest.Header.Epoch < l.epoch || len(r.granted) == 0, "S16", "rollout %s was superseded while it was %s, and refs of its channel queue", r.name, r.phase)
 	}
 	r.phase = to
 	switch to {
@@ -115,7 +115,7 @@ func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
 
 // terminal checks that nobody is on the way, and that somebody arrived.
 func (l *Log) terminal(r *rolloutFacts) {
-	evidence, atTarget := 0, 0
+	evidence, atTarget, present := 0, 0, l.present(r)
 	for i := range r.manifest.Leaves {
 		leaf := &r.manifest.Leaves[i]
 		h := l.host(leaf.Host)
@@ -131,7 +131,7 @@ func (l *Log) terminal(r *rolloutFacts) {
 			atTarget++
 		}
 	}
-	l.must(evidence > 0 || atTarget == len(r.manifest.Leaves) || r.forced, "S8", "rollout %s is terminal and nobody converged", r.name)
+	l.must(evidence > 0 || (present > 0 || len(r.manifest.Leaves) == 0) && atTarget >= present || r.forced, "S8", "rollout %s is terminal and nobody converged", r.name)
 }
 
 // backHome checks that no host that can be heard stays on what was reverted.
@@ -198,6 +198,37 @@ func (l *Log) undecided(r *rolloutFacts, h *hostFacts) bool {
 	return h.permit() != nil && h.open.manifest == r.manifest.Digest || h.manifest == r.manifest.Digest && h.moving()
 }
 
+// present counts the hosts of a rollout that are enrolled and not retired.
+func (l *Log) present(r *rolloutFacts) (n int) {
+	for i := range r.manifest.Leaves {
+		if leaf := &r.manifest.Leaves[i]; !l.absent(r, leaf) {
+			n++
+		}
+	}
+	return n
+}
+
+// absent says whether a host counts for nothing in a rollout: it never enrolled or was
+// retired, and has no part in it.
+func (l *Log) absent(r *rolloutFacts, leaf *fleet.Leaf) bool {
+	h := l.host(leaf.Host)
+	return h.absent() && (h.current == "" || h.current != leaf.Target || h.rolling()) && (h.permit() == nil || h.open.manifest != r.manifest.Digest) &&
+		h.manifest != r.manifest.Digest && !(h.freed && r.claimed[h.name])
+}
+
+// soakedHere checks that the soak of every host that counts as evidence up to a wave has
+// passed since its claim, by the server's clock.
+func (l *Log) soakedHere(r *rolloutFacts, wave int) {
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		h := l.host(leaf.Host)
+		if g := l.grants[h.grant]; leaf.Wave <= wave && l.converged(r, h) && g != nil && g.claimedAt != 0 && g.setBack == l.setBack && g.manifest == r.manifest.Digest {
+			soak := r.manifest.Header.Waves[leaf.Wave].Soak
+			l.must(l.at.Sub(g.claimedAt) >= soak, "S9", "wave %d of %s promoted %s after host %s claimed, and its soak is %s", wave, r.name, l.at.Sub(g.claimedAt), h.name, soak)
+		}
+	}
+}
+
 func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
 	l.must(ev.Reason != "", "S28", "wave %d of %s promoted without a reason", ev.Wave, r.name)
 	l.must(ev.Wave == r.cursor && ev.Wave+1 < len(r.manifest.Header.Waves), "S7", "wave %d of %s promoted at cursor %d", ev.Wave, r.name, r.cursor)
@@ -210,7 +241,16 @@ func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
 		}
 	}
 	n := l.tally(r, ev.Wave)
-	need := min(max(1, r.manifest.Header.Waves[ev.Wave].MinSoaked), n.hosts-n.atTarget)
+	wave := &r.manifest.Header.Waves[ev.Wave]
+	changing := n.hosts - n.absent - n.atTarget
+	need := max(1, wave.MinSoaked)
+	for need*100 < wave.MinSoakedPct*changing {
+		need++
+	}
+	need = min(need, changing)
+	l.must(l.present(r) > 0 || len(r.manifest.Leaves) == 0, "S8", "wave %d of %s promoted, and none of its hosts is enrolled", ev.Wave, r.name)
+	l.must(ev.Absent == n.absent, "S8", "wave %d of %s promoted past %d hosts that are not enrolled by its word, %d by the log", ev.Wave, r.name, ev.Absent, n.absent)
+	l.soakedHere(r, ev.Wave)
 	l.must(n.evidence >= need, "S8", "wave %d of %s promoted on %d converged hosts of the %d it needs", ev.Wave, r.name, n.evidence, need)
 	l.must(ev.Evidence == n.evidence, "S8", "wave %d of %s promoted on %d converged hosts by its word, %d by the log", ev.Wave, r.name, ev.Evidence, n.evidence)
 	l.must(l.failures(r, ev.Wave) <= r.manifest.Header.Policy.MaxFailures, "S8", "wave %d of %s promoted with %d failures", ev.Wave, r.name, l.failures(r, ev.Wave))

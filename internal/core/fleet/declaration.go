@@ -2,6 +2,9 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -82,8 +85,41 @@ type WaveDecl struct {
 	Name       string       `json:"name"`
 	Selector   Selector     `json:"selector"`
 	Soak       DurationText `json:"soak"`
-	MinSoaked  int          `json:"minSoaked"`
+	MinSoaked  Quorum       `json:"minSoaked"`
 	AllowEmpty bool         `json:"allowEmpty"`
+}
+
+// Quorum is how many hosts of a wave must converge: a count, or a percentage of its
+// enrolled hosts that have something to change.
+type Quorum struct {
+	Count, Percent int
+}
+
+// UnmarshalJSON reads a count such as 2, or a percentage such as "50%".
+func (q *Quorum) UnmarshalJSON(b []byte) error {
+	*q = Quorum{}
+	if len(b) == 0 || b[0] != '"' {
+		return json.Unmarshal(b, &q.Count)
+	}
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	digits, ok := strings.CutSuffix(s, "%")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil {
+		return fmt.Errorf("%q: expected a count such as 2 or a percentage such as \"50%%\"", s)
+	}
+	q.Percent = n
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (q Quorum) MarshalJSON() ([]byte, error) {
+	if q.Percent != 0 {
+		return json.Marshal(strconv.Itoa(q.Percent) + "%")
+	}
+	return json.Marshal(q.Count)
 }
 
 // HealthGate bounds the failures of one wave.

@@ -97,7 +97,10 @@ type Wave struct {
 	Name      string         `json:"name"`
 	Soak      clock.Duration `json:"soak"`
 	MinSoaked int            `json:"minSoaked"`
-	Hosts     int            `json:"hosts"` // how many leaves it has
+	// MinSoakedPct asks for so many of a hundred of the enrolled hosts that have
+	// something to change, rounded up.
+	MinSoakedPct int `json:"minSoakedPct,omitempty"`
+	Hosts        int `json:"hosts"` // how many leaves it has
 }
 
 // Budget caps how many of its members may be in flight at once, over all

@@ -182,7 +182,7 @@ func (r *resolver) channel(name string, budgets []budget, windows []window.Windo
 		},
 	}
 	for _, w := range policy.Waves {
-		cp.Header.Waves = append(cp.Header.Waves, Wave{Name: w.Name, Soak: w.Soak.Duration, MinSoaked: w.MinSoaked})
+		cp.Header.Waves = append(cp.Header.Waves, Wave{Name: w.Name, Soak: w.Soak.Duration, MinSoaked: w.MinSoaked.Count, MinSoakedPct: w.MinSoaked.Percent})
 	}
 	var hosts []string
 	probes := map[string][]Probe{}

@@ -35,7 +35,7 @@ func sample() *Declaration {
 		},
 		RolloutPolicies: map[string]PolicyDecl{
 			"careful": {Waves: []WaveDecl{
-				{Name: "canary", Selector: Selector{Tags: []string{"canary"}}, Soak: after(clock.Minute), MinSoaked: 1},
+				{Name: "canary", Selector: Selector{Tags: []string{"canary"}}, Soak: after(clock.Minute), MinSoaked: Quorum{Count: 1}},
 				{Name: "rest", Selector: Selector{All: true}},
 			}, ConfirmWindow: after(0)},
 			"once": {Waves: []WaveDecl{{Name: "all", Selector: Selector{All: true}}}},

@@ -209,8 +209,11 @@ func (c *checker) policies() {
 				c.errorf(at(path, "waves", i, "name"), "wave %q is named twice: expected each wave of a policy to have its own name", w.Name)
 			}
 			seen[w.Name] = true
-			if w.MinSoaked < 0 {
-				c.errorf(at(path, "waves", i, "minSoaked"), "minSoaked is %d: expected 0 or more", w.MinSoaked)
+			if w.MinSoaked.Count < 0 {
+				c.errorf(at(path, "waves", i, "minSoaked"), "minSoaked is %d: expected 0 or more", w.MinSoaked.Count)
+			}
+			if p := w.MinSoaked.Percent; p < 0 || p > 100 {
+				c.errorf(at(path, "waves", i, "minSoaked"), "minSoaked is %d%%: expected 0%% to 100%%", p)
 			}
 			c.selector(at(path, "waves", i, "selector"), &w.Selector)
 		}

@@ -57,8 +57,8 @@ func (c *checker) waves() {
 			switch {
 			case counts[i] == 0 && i < len(p.Waves)-1 && !w.AllowEmpty:
 				c.errorf(path, "wave %q has no host of channel %q: expected at least one before the last wave, or allowEmpty: true", w.Name, n)
-			case counts[i] > 0 && w.MinSoaked > counts[i]:
-				c.errorf(at(path, "minSoaked"), "minSoaked is %d in wave %q of channel %q: expected at most its number of hosts, %d", w.MinSoaked, w.Name, n, counts[i])
+			case counts[i] > 0 && w.MinSoaked.Count > counts[i]:
+				c.errorf(at(path, "minSoaked"), "minSoaked is %d in wave %q of channel %q: expected at most its number of hosts, %d", w.MinSoaked.Count, w.Name, n, counts[i])
 			}
 		}
 	}

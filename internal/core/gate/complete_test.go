@@ -61,8 +61,15 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 	"CheckIdentity": func(t *rapid.T, _ clock.Instant) []*gate.Block {
 		return one(gate.CheckIdentity("h", rapid.SampledFrom([]string{"", gate.Forked, gate.Revoked, gate.Decommissioned}).Draw(t, "standing"), "lost"))
 	},
-	"CheckPresence": func(t *rapid.T, _ clock.Instant) []*gate.Block {
-		return one(gate.CheckPresence("h", rapid.Bool().Draw(t, "online")))
+	"CheckPresence": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		a := gate.Absence{Presence: drawPresence(t), GivenUp: soon(t, now)}
+		if rapid.Bool().Draw(t, "was heard") {
+			a.LastSeen = now - 1
+		}
+		return one(gate.CheckPresence("h", a, now))
+	},
+	"CheckSoak": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		return one(gate.CheckSoak("c@1", "w", drawInstant(t, "until"), now))
 	},
 	"CheckHostEdges": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckHostEdges("h", rapid.SliceOfN(names, 0, 2).Draw(t, "unmet"), soon(t, now)))
@@ -92,6 +99,10 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 
 func one(b *gate.Block) []*gate.Block { return []*gate.Block{b} }
 
+func drawPresence(t *rapid.T) string {
+	return rapid.SampledFrom([]string{gate.Online, gate.Offline, gate.Silent, gate.Overdue, gate.NeverEnrolled}).Draw(t, "presence")
+}
+
 func few(t *rapid.T, label string) int { return rapid.IntRange(0, 3).Draw(t, label) }
 
 // soon is an instant still to come, or none.
@@ -104,7 +115,7 @@ func soon(t *rapid.T, now clock.Instant) clock.Instant {
 
 func drawEvidence(t *rapid.T, now clock.Instant) gate.Evidence {
 	e := gate.Evidence{Rollout: "c@1", Wave: "w", AtTarget: few(t, "atTarget"), Converged: few(t, "converged"), InFlight: few(t, "inFlight"),
-		Ready: few(t, "ready"), Offline: few(t, "offline"), MinSoaked: few(t, "minSoaked"), Settles: soon(t, now), Starts: soon(t, now)}
+		Ready: few(t, "ready"), Offline: few(t, "offline"), MinSoaked: few(t, "minSoaked"), MinPercent: 40 * few(t, "percent"), Nobody: rapid.Bool().Draw(t, "nobody"), Settles: soon(t, now), Starts: soon(t, now)}
 	e.Hosts = e.AtTarget + e.Converged + e.InFlight + e.Ready + e.Offline
 	return e
 }

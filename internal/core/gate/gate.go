@@ -175,15 +175,6 @@ func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block
 		by("those hosts as they converge, a releaser with a fixed release, or two operators: steady override sign --action break-glass")
 }
 
-// CheckPresence blocks a host that the server cannot reach.
-func CheckPresence(host string, online bool) *Block {
-	if online {
-		return nil
-	}
-	return hold(Presence, "").says("host "+host+" is offline or not enrolled").
-		until("the host to connect", never).by("whoever runs the host: start its agent, or steady token create " + host)
-}
-
 // CheckHostEdges blocks a host while one of its predecessors has not converged.
 // Earliest is when time can bring the last of them there.
 func CheckHostEdges(host string, unmet []string, earliest clock.Instant) *Block {

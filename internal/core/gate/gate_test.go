@@ -33,40 +33,48 @@ func TestGates(t *testing.T) {
 		"not quarantined": {gate.CheckQuarantine("c", "b", ""), "", ""},
 		"quarantined":     {gate.CheckQuarantine("c", "b", "failed on h"), gate.Quarantine, "failed on h"},
 
-		"nothing active":         {gate.CheckQueue("c@2", "", "", 0), "", ""},
-		"queued":                 {gate.CheckQueue("c@2", "c@1", "active", 0), gate.Queue, "c@1"},
-		"no predecessor":         {gate.CheckChannelEdges("c", nil), "", ""},
-		"predecessor at rest":    {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab"}}), "", ""},
-		"predecessor active":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "x"}, {Channel: "lab", Rollout: "lab@1", Phase: "active"}}), gate.ChannelEdge, "lab@1"},
-		"predecessor halted":     {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Halted: true}}), gate.ChannelEdge, "resume or cancel"},
-		"predecessor reverted":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Reverted: true}}), gate.ChannelEdge, "rollout cancel lab@1"},
-		"wave open":              {gate.CheckWave("c@1", 1, "b", 1, "b", 0), "", ""},
-		"wave passed":            {gate.CheckWave("c@1", 0, "a", 1, "b", 0), "", ""},
-		"wave to come":           {gate.CheckWave("c@1", 2, "z", 1, "b", 0), gate.Wave, "wave z"},
-		"no bound of canaries":   {gate.CheckCanary("c@1", 7, 0, 0), "", ""},
-		"canaries left":          {gate.CheckCanary("c@1", 1, 2, 0), "", ""},
-		"canaries all tried":     {gate.CheckCanary("c@1", 2, 2, 0), gate.Canary, "2 of at most 2"},
-		"there":                  {gate.CheckPresence("h", true), "", ""},
-		"away":                   {gate.CheckPresence("h", false), gate.Presence, "offline"},
-		"edges met":              {gate.CheckHostEdges("h", nil, 0), "", ""},
-		"edges unmet":            {gate.CheckHostEdges("h", []string{"db", "dc"}, 0), gate.HostEdge, "db, dc"},
-		"frozen":                 {gate.CheckFreeze("h", now+1, "disk swap", now), gate.Freeze, "disk swap"},
-		"freeze over":            {gate.CheckFreeze("h", now, "disk swap", now), "", ""},
-		"never frozen":           {gate.CheckFreeze("h", 0, "", now), "", ""},
-		"budget with a slot":     {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 2, InFlight: 1}}), "", ""},
-		"budget full":            {gate.CheckBudgets([]gate.Use{{Selector: "all", Max: 9}, {Selector: "web", Max: 2, InFlight: 2}}), gate.Budget, "2 of at most 2"},
-		"budget over full":       {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 1, InFlight: 2}}), gate.Budget, "web"},
-		"no backoff":             {gate.CheckBackoff(0, "", "", now), "", ""},
-		"backoff over":           {gate.CheckBackoff(now, "busy", "", now), "", ""},
-		"backing off":            {gate.CheckBackoff(now+1, "prepare-failed", "no room", now), gate.Backoff, "no room"},
-		"wave of nobody":         {gate.CheckPromotion(gate.Evidence{Wave: "w"}), "", ""},
-		"wave in flight":         {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 hosts in flight"},
-		"wave waiting":           {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
-		"wave all offline":       {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Offline: 2}), gate.Promotion, "2 are offline"},
-		"wave proven":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Offline: 1}), "", ""},
-		"wave short of evidence": {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, Converged: 1, Offline: 2, MinSoaked: 2}), gate.Promotion, "of the 2"},
-		"wave at target":         {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 3, MinSoaked: 2}), "", ""},
-		"wave almost at target":  {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "of the 1"},
+		"nothing active":       {gate.CheckQueue("c@2", "", "", 0), "", ""},
+		"queued":               {gate.CheckQueue("c@2", "c@1", "active", 0), gate.Queue, "c@1"},
+		"no predecessor":       {gate.CheckChannelEdges("c", nil), "", ""},
+		"predecessor at rest":  {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab"}}), "", ""},
+		"predecessor active":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "x"}, {Channel: "lab", Rollout: "lab@1", Phase: "active"}}), gate.ChannelEdge, "lab@1"},
+		"predecessor halted":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Halted: true}}), gate.ChannelEdge, "resume or cancel"},
+		"predecessor reverted": {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Reverted: true}}), gate.ChannelEdge, "rollout cancel lab@1"},
+		"wave open":            {gate.CheckWave("c@1", 1, "b", 1, "b", 0), "", ""},
+		"wave passed":          {gate.CheckWave("c@1", 0, "a", 1, "b", 0), "", ""},
+		"wave to come":         {gate.CheckWave("c@1", 2, "z", 1, "b", 0), gate.Wave, "wave z"},
+		"no bound of canaries": {gate.CheckCanary("c@1", 7, 0, 0), "", ""},
+		"canaries left":        {gate.CheckCanary("c@1", 1, 2, 0), "", ""},
+		"canaries all tried":   {gate.CheckCanary("c@1", 2, 2, 0), gate.Canary, "2 of at most 2"},
+		"there":                {gate.CheckPresence("h", gate.Absence{Presence: gate.Online}, now), "", ""},
+		"away":                 {gate.CheckPresence("h", gate.Absence{Presence: gate.Offline}, now), gate.Presence, "offline"},
+		"never came":           {gate.CheckPresence("h", gate.Absence{Presence: gate.NeverEnrolled}, now), gate.Presence, "steady token create h"},
+		"silent in flight": {gate.CheckPresence("h", gate.Absence{Presence: gate.Silent, LastSeen: now.Add(-130 * clock.Second), GivenUp: now + 5}, now),
+			gate.Presence, "silent for 2m10s; it is given up at " + (now + 5).String()},
+		"given up and there":      {gate.CheckPresence("h", gate.Absence{Presence: gate.Overdue}, now), gate.Presence, "did not report in time"},
+		"soak by the host's word": {gate.CheckSoak("c@1", "w", now+1, now), gate.Promotion, "by the server's clock"},
+		"soak passed":             {gate.CheckSoak("c@1", "w", now, now), "", ""},
+		"nobody enrolled":         {gate.CheckPromotion(gate.Evidence{Wave: "w", Nobody: true, Absent: 3}), gate.Promotion, "none of the 3 hosts"},
+		"half of them":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 5, Converged: 2, Offline: 3, MinPercent: 50}), gate.Promotion, "3 of 5 hosts"},
+		"edges met":               {gate.CheckHostEdges("h", nil, 0), "", ""},
+		"edges unmet":             {gate.CheckHostEdges("h", []string{"db", "dc"}, 0), gate.HostEdge, "db, dc"},
+		"frozen":                  {gate.CheckFreeze("h", now+1, "disk swap", now), gate.Freeze, "disk swap"},
+		"freeze over":             {gate.CheckFreeze("h", now, "disk swap", now), "", ""},
+		"never frozen":            {gate.CheckFreeze("h", 0, "", now), "", ""},
+		"budget with a slot":      {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 2, InFlight: 1}}), "", ""},
+		"budget full":             {gate.CheckBudgets([]gate.Use{{Selector: "all", Max: 9}, {Selector: "web", Max: 2, InFlight: 2}}), gate.Budget, "2 of at most 2"},
+		"budget over full":        {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 1, InFlight: 2}}), gate.Budget, "web"},
+		"no backoff":              {gate.CheckBackoff(0, "", "", now), "", ""},
+		"backoff over":            {gate.CheckBackoff(now, "busy", "", now), "", ""},
+		"backing off":             {gate.CheckBackoff(now+1, "prepare-failed", "no room", now), gate.Backoff, "no room"},
+		"wave of nobody":          {gate.CheckPromotion(gate.Evidence{Wave: "w"}), "", ""},
+		"wave in flight":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 hosts in flight"},
+		"wave waiting":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
+		"wave all offline":        {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Offline: 2}), gate.Promotion, "2 are offline"},
+		"wave proven":             {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Offline: 1}), "", ""},
+		"wave short of evidence":  {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, Converged: 1, Offline: 2, MinSoaked: 2}), gate.Promotion, "2 of 3 hosts"},
+		"wave at target":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 3, MinSoaked: 2}), "", ""},
+		"wave almost at target":   {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "1 of 1 hosts"},
 	} {
 		switch {
 		case c.code == "" && c.block != nil:
@@ -94,10 +102,11 @@ func TestGates(t *testing.T) {
 func TestS8PromotionIsNeverVacuous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(label string) int { return rapid.IntRange(0, 3).Draw(t, label) }
-		e := gate.Evidence{Wave: "w", AtTarget: n("atTarget"), Converged: n("converged"), InFlight: n("inFlight"), Ready: n("ready"), Offline: n("offline"), MinSoaked: n("minSoaked")}
+		e := gate.Evidence{Wave: "w", AtTarget: n("atTarget"), Converged: n("converged"), InFlight: n("inFlight"), Ready: n("ready"), Offline: n("offline"), MinSoaked: n("minSoaked"), MinPercent: rapid.IntRange(0, 100).Draw(t, "percent"), Absent: n("absent"), Nobody: n("nobody") == 3}
 		e.Hosts = e.AtTarget + e.Converged + e.InFlight + e.Ready + e.Offline + n("failed")
 		changing := e.Hosts - e.AtTarget
-		ok := e.InFlight == 0 && e.Ready == 0 && (changing == 0 || e.Converged >= 1) && e.Converged >= min(e.MinSoaked, changing)
+		ok := e.InFlight == 0 && e.Ready == 0 && (changing == 0 || e.Converged >= 1) && e.Converged >= min(e.MinSoaked, changing) &&
+			e.Converged*100 >= e.MinPercent*changing && !e.Nobody
 		if b := gate.CheckPromotion(e); (b == nil) != ok {
 			t.Fatalf("%+v: %+v", e, b)
 		}

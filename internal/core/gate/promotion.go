@@ -10,7 +10,7 @@ import (
 type Evidence struct {
 	Rollout   string
 	Wave      string
-	Hosts     int // members of the wave
+	Hosts     int // members of the wave that are enrolled
 	AtTarget  int // had nothing to change
 	Converged int // and run what they should
 	Degraded  int // converged, and do not run it any more
@@ -18,14 +18,24 @@ type Evidence struct {
 	Ready     int // waiting and online
 	Offline   int // waiting and never claimed: skipped
 	MinSoaked int
+	// MinPercent asks for a part of those that have something to change.
+	MinPercent int
+	// Absent counts members that never enrolled or are decommissioned; Nobody says
+	// that no member of the whole rollout is enrolled.
+	Absent int
+	Nobody bool
 	// Settles is when time can bring the last of those in flight there, and
 	// Starts when it can let one of those that wait start; zero when it cannot.
 	Settles, Starts clock.Instant
 }
 
-// Needed is how many converged hosts the wave needs: max(1, MinSoaked), but no
-// more than had anything to change. A wave in which nothing changes needs none.
-func (e Evidence) Needed() int { return min(max(1, e.MinSoaked), e.Hosts-e.AtTarget) }
+// Needed is how many converged hosts the wave needs: one, MinSoaked, or MinPercent of
+// those that have something to change, but no more than those. A wave in which
+// nothing changes needs none, and hosts that never enrolled count for nothing.
+func (e Evidence) Needed() int {
+	changing := e.Hosts - e.AtTarget
+	return min(max(1, e.MinSoaked, (changing*e.MinPercent+99)/100), changing)
+}
 
 // Details of the Promotion gate. An operator may promote over any of them but
 // InFlight.
@@ -33,6 +43,7 @@ const (
 	InFlight = "in-flight"
 	Waiting  = "waiting"
 	Unproven = "evidence"
+	Soak     = "soak"
 )
 
 // CheckPromotion blocks the next wave until this one is proven: nobody on the
@@ -59,6 +70,17 @@ func CheckPromotions(e Evidence) []*Block {
 	return bs
 }
 
+// CheckSoak blocks a wave whose hosts converged, by their word, before their soak has
+// passed since their claims on the server's clock.
+func CheckSoak(rollout, wave string, until, now clock.Instant) *Block {
+	if until == 0 || until.Reached(now) {
+		return nil
+	}
+	return hold(Promotion, Soak).says("hosts of wave "+wave+" report that they have soaked, and by the server's clock that takes until "+until.String()).
+		until("their soak to pass on the server's clock", until).
+		by("time, or an operator: steady rollout promote " + rollout)
+}
+
 func inFlight(e Evidence) *Block {
 	if e.InFlight > 0 {
 		return hold(Promotion, InFlight).says("wave "+e.Wave+" has "+strconv.Itoa(e.InFlight)+" hosts in flight").
@@ -77,14 +99,19 @@ func ready(e Evidence) *Block {
 }
 
 func unproven(e Evidence) *Block {
+	if e.Nobody {
+		return hold(Promotion, Unproven).says("none of the "+strconv.Itoa(e.Absent)+" hosts of rollout "+e.Rollout+" is enrolled").
+			until("the first of them to enrol", never).
+			by("whoever sets them up: steady token create HOST; a newer release takes its place at once, and no other channel waits for it")
+	}
 	if e.Converged < e.Needed() {
 		degraded := ""
 		if e.Degraded > 0 {
 			degraded = "; " + strconv.Itoa(e.Degraded) + " converged and are degraded since: steady host list --degraded"
 		}
 		return hold(Promotion, Unproven).
-			says("wave "+e.Wave+" has "+strconv.Itoa(e.Converged)+" converged hosts of the "+strconv.Itoa(e.Needed())+" it needs; "+
-				strconv.Itoa(e.Offline)+" are offline"+degraded).
+			says("wave "+e.Wave+" needs "+strconv.Itoa(e.Needed())+" of "+strconv.Itoa(e.Hosts-e.AtTarget)+" hosts to converge (minSoaked), "+
+				strconv.Itoa(e.Converged)+" have; "+strconv.Itoa(e.Offline)+" are offline"+degraded).
 			until("more hosts of the wave to come online and converge", e.Settles).
 			by("whoever runs those hosts, or an operator: steady rollout promote or cancel " + e.Rollout)
 	}

@@ -134,8 +134,8 @@ func TestS7WaveOrderAtTheGate(t *testing.T) {
 // for a wave that has its evidence.
 func TestS12OfflineHostsNeverDelayPromotion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		online := rapid.Bool().Draw(t, "online")
-		opens(t, gate.CheckPresence(names.Draw(t, "host"), online), gate.Presence, online)
+		presence := drawPresence(t)
+		opens(t, gate.CheckPresence(names.Draw(t, "host"), gate.Absence{Presence: presence}, 1), gate.Presence, presence == gate.Online)
 
 		minSoaked := rapid.IntRange(0, 3).Draw(t, "minSoaked")
 		converged := max(1, minSoaked) + rapid.IntRange(0, 3).Draw(t, "more")
@@ -248,7 +248,7 @@ func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
 			}
 			seen[b.Detail] = true
 		}
-		if seen[gate.InFlight] != (e.InFlight > 0) || seen[gate.Waiting] != (e.Ready > 0) || seen[gate.Unproven] != (e.Converged < e.Needed()) {
+		if seen[gate.InFlight] != (e.InFlight > 0) || seen[gate.Waiting] != (e.Ready > 0) || seen[gate.Unproven] != (e.Converged < e.Needed() || e.Nobody) {
 			t.Fatalf("%+v is held by %v", e, seen)
 		}
 	})
@@ -292,6 +292,20 @@ func TestS40CanariesAreBounded(t *testing.T) {
 		}
 		if tried != want {
 			t.Fatalf("%d of %d hosts were tried under a bound of %d", tried, hosts, most)
+		}
+	})
+}
+
+// TestS9SoakPassesByTheServersClock checks that a wave whose hosts say that they have
+// soaked is held exactly until that can be true by the server's clock, and says until
+// when.
+func TestS9SoakPassesByTheServersClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		until, now := drawInstant(t, "until"), drawInstant(t, "now")
+		b := gate.CheckSoak("c@1", "w", until, now)
+		opens(t, b, gate.Promotion, until == 0 || until <= now)
+		if b != nil && (b.Earliest != until || b.Detail != gate.Soak) {
+			t.Fatalf("%+v, it ends at %s", b, until)
 		}
 	})
 }

@@ -56,13 +56,10 @@ func (s *State) soaked(h *Host, now clock.Instant) clock.Instant {
 }
 
 // settles is when time can end what a host in flight does: its soak, or the
-// patience with its silence.
+// patience with it.
 func (s *State) settles(h *Host, now clock.Instant) clock.Instant {
-	at := s.soaked(h, now)
-	if h.SilentSince != 0 && !h.SilentFailure && h.Acting() {
-		at = clock.Earliest(at, upcoming(s.silentDeadline(h), now))
-	}
-	return at
+	end, _ := s.givenUp(h)
+	return clock.Earliest(s.soaked(h, now), upcoming(end, now))
 }
 
 // frees is when time can free the slot that a host holds. Silence frees none.
@@ -118,8 +115,10 @@ func (s *State) holding(r *rollout.Rollout, overlay *gate.Block, now clock.Insta
 		bs = append(bs, overlay)
 	}
 	bs = append(bs, gate.CheckPromotions(s.timed(r, now))...)
-	if b := s.evidenceBefore(r, r.Cursor+1); b != nil {
-		bs = append(bs, b)
+	for _, b := range [...]*gate.Block{s.evidenceBefore(r, r.Cursor+1), s.soakBlock(r, now)} {
+		if b != nil {
+			bs = append(bs, b)
+		}
 	}
 	return bs
 }

@@ -79,8 +79,10 @@ func TestL5WaveSaysWhenTheSoakCanEnd(t *testing.T) {
 	}
 	w.now = a.Block.Earliest.Add(clock.Minute) // its time has come, and the host says nothing
 	w.tick()
-	if b := w.why("h1", gate.Wave); b == nil || b.Earliest != 0 {
-		t.Fatalf("after the soak it says %+v", b)
+	h := w.s.Hosts["h0"]
+	given := h.Work.Since.Add(m.Header.Policy.ActivationDeadline + m.Header.Policy.ConfirmWindow + 10*clock.Minute + 3*clock.Minute)
+	if b := w.why("h1", gate.Wave); b == nil || b.Earliest != given {
+		t.Fatalf("after the soak it says %+v, and the host is given up at %s", b, given)
 	}
 	w.live(4)
 	w.expect("h0=converged/two")

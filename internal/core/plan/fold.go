@@ -56,6 +56,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		h := s.host(e.Host)
 		h.ChainHash = ev.Hash
 		h.Clock.heard(e.At)
+		s.reported(h, e.At)
 	case event.HostSilent, event.HostReturned, event.HostFailedSilently:
 		s.foldPresence(e.At, s.host(e.Host), ev)
 	case event.HostStepped:
@@ -153,17 +154,18 @@ func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolle
 }
 
 func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
-	switch ev.(type) {
+	switch ev := ev.(type) {
 	case event.HostSilent:
-		h.Online = false
+		h.Online, h.LastSeen = false, ev.LastSeen
 		if h.Acting() {
 			h.SilentSince = at
-			s.wake(s.silentDeadline(h), h.Name)
 		}
+		s.wakeGivenUp(h)
 	case event.HostReturned:
-		h.Online, h.SilentSince = true, 0
+		h.Online, h.LastSeen, h.SilentSince, h.Work.Returned = true, 0, 0, at
+		s.wakeGivenUp(h)
 	case event.HostFailedSilently:
-		h.SilentFailure = true
+		h.SilentFailure, h.Overdue = true, ev.Overdue
 		if r := s.Rollouts[h.actsFor()]; r != nil {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed = true })
 			s.dirty[r.Channel] = true
@@ -181,8 +183,9 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 		h.Clock.Known = false
 	}
 	// The agent's own clock rules its machine, and e.At is on it.
+	before := h.Machine
 	s.stepped = s.mirror(h, in, e.At, ev)
-	h.SilentFailure = false
+	h.stepped(&before)
 	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID || h.outran()) {
 		h.Grant = nil // the machine leads from here
 	}
@@ -191,9 +194,8 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 		if _, reboots := in.(host.RebootClaimed); reboots || claimed && c.Manifest == r.Manifest {
 			h.Declines, h.NotBefore, h.DeclineCode, h.DeclineWords = 0, 0, "", ""
 		}
-		if h.Machine.Phase == host.Converged && !r.Soaked {
-			r.Soaked = true
-			s.dirty[r.Channel] = true
+		if h.Machine.Phase == host.Converged {
+			s.soakedFirst(h, r)
 		}
 		if h.Machine.Phase == host.Failed && ev.From != host.Failed && h.Machine.Cause != host.RevertOrdered {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven = true, true })
@@ -282,6 +284,9 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 		}
 		h.Grant = &Grant{ID: ev.Grant, Manifest: d, Rollout: ev.Rollout, Purpose: ev.Purpose,
 			Target: ev.Target, Reason: ev.Reason, Expires: ev.Expires}
+		if r := s.Rollouts[d]; r != nil && ev.Purpose == host.Forward {
+			r.Granted = true
+		}
 		if ev.Purpose != host.Repair {
 			h.NotBefore = 0
 		}
@@ -292,6 +297,7 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 			if h.Grant.Purpose == host.Repair {
 				break // no part of a rollout
 			}
+			s.claimed(h, e.At)
 			if r := s.Rollouts[h.Grant.Manifest]; r != nil {
 				r.SetMark(h.Name, func(m *rollout.Mark) { m.Claimed = true })
 			}

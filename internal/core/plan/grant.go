@@ -67,7 +67,7 @@ func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
 		r.SetAside(i, before)
 		return
 	}
-	if h := p.s.host(leaf.Host); p.s.canary(r, i, 0) == nil && p.hostGates(c, r, active, h, leaf) {
+	if h := p.s.host(leaf.Host); p.s.canary(r, i, 0, p.now) == nil && p.hostGates(c, r, active, h, leaf) {
 		p.grant(h, r, host.Forward, leaf.Target, p.reasonFor(r, active, leaf))
 	}
 }

@@ -29,8 +29,12 @@ func (h *Host) Standing() string {
 	return ""
 }
 
-// Reachable reports whether the host is there with an identity that counts.
-func (h *Host) Reachable() bool { return h.Online && h.Standing() == "" }
+// Reachable reports whether the host is there with an identity that counts, and was
+// not given up while it was there.
+func (h *Host) Reachable() bool { return h.Online && h.Standing() == "" && !h.Overdue }
+
+// absent reports whether nobody waits for the host: it never enrolled, or was retired.
+func (h *Host) absent() bool { return h.Incarnation == 0 || h.Standing() == gate.Decommissioned }
 
 // freed reports whether the host gave its slot back for good.
 func (h *Host) freedSlot() bool { return h.Ended != nil && h.Ended.Freed }
@@ -56,6 +60,7 @@ func (s *State) foldIdentity(h *Host, ev event.Event) {
 		h.RevokedBefore = max(h.RevokedBefore, ev.NotBefore)
 		h.Ended = &Ended{Standing: gate.Decommissioned, Reason: ev.Reason, SlotUntil: ev.SlotUntil}
 		s.wake(ev.SlotUntil, h.Name)
+		s.markAll() // channels may have waited for it alone
 	case event.HostSlotFreed:
 		if h.Ended != nil {
 			h.Ended.Freed = true
@@ -145,11 +150,17 @@ func (p *planner) freeSlot(h *Host) {
 	p.do(freeSlot{ev, h.Name}, h.Name, ev)
 }
 
-// failSilently fails a host that was not heard from by its deadline.
-func (p *planner) failSilently(h *Host, deadline clock.Instant) {
-	ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Deadline: deadline}
+// failSilently fails a host that was not heard from by its deadline, or was and did not
+// end its work.
+func (p *planner) failSilently(h *Host, deadline clock.Instant, overdue bool) {
+	ev := event.HostFailedSilently{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Deadline: deadline, Overdue: overdue}
 	if h.Grant != nil && h.Grant.Claimed {
 		ev.Rollout, ev.Manifest, ev.Grant = h.Grant.Rollout, h.Grant.Manifest, h.Grant.ID
+	}
+	ev.Reason = "nothing was heard from it by " + deadline.String()
+	if overdue {
+		ev.Reason = "it is there, and has not reported how its activation went by " + deadline.String() +
+			": the activation deadline, the confirm window, the soak and " + reportPatience.String() + " have passed since it began"
 	}
 	p.do(failSilent{ev, h.Name}, h.Name, ev)
 }

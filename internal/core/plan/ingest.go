@@ -192,7 +192,7 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 		return refuse("%s", b.Words)
 	}
 	if g.Purpose == host.Forward {
-		if b := s.canaryLeft(r, name); b != nil {
+		if b := s.canaryLeft(r, name, now); b != nil {
 			return refuse("%s", b.Words)
 		}
 	}

@@ -112,8 +112,8 @@ func (p *planner) due(h *Host) {
 		p.s.markHost(h)
 	}
 	p.s.repairs = p.s.repairs || h.Repair != nil
-	if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && p.s.silentDeadline(h).Reached(p.now) {
-		p.failSilently(h, p.s.silentDeadline(h))
+	if at, overdue := p.s.givenUp(h); at.Reached(p.now) {
+		p.failSilently(h, at, overdue)
 	}
 	p.freeSlot(h)
 }
@@ -186,7 +186,10 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 	}
 	for p.err == nil {
 		last := r.Cursor >= len(r.Waves)-1
-		if p.s.promotion(r) != nil {
+		if b := p.s.promotion(r, p.now); b != nil {
+			if b.Detail == gate.Soak {
+				p.s.wakeChannel(r.Channel, b.Earliest, p.now)
+			}
 			if p.forceSigned(r) && !r.Phase.Ended() {
 				continue
 			}
@@ -195,6 +198,9 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 		if last {
 			t := r.Total()
 			words := fmt.Sprintf("%d hosts converged, %d had nothing to change, %d skipped", t.By[rollout.Converged], t.By[rollout.AtTarget], r.Skipped())
+			if n := t.By[rollout.Absent]; n > 0 {
+				words += fmt.Sprintf(", %d not enrolled", n)
+			}
 			if left := r.LeftBehind(); left != "" {
 				words += ", " + left
 			}
@@ -203,16 +209,20 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 		}
 		n := &r.Waves[r.Cursor]
 		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
-			Failed: n.Failures, Skipped: n.Offline, Reason: promotedBecause(n)}
+			Failed: n.Failures, Skipped: n.Offline, Absent: n.By[rollout.Absent], Reason: promotedBecause(n)}
 		p.do(promoteWave{ev}, "", ev)
 	}
 }
 
 func promotedBecause(n *rollout.WaveCount) string {
-	if n.Evidence() == 0 {
+	switch changing := n.Present() - n.By[rollout.AtTarget]; {
+	case n.Present() == 0:
+		return fmt.Sprintf("none of the %d hosts of this wave is enrolled", n.Members())
+	case n.Evidence() == 0:
 		return "nothing to change in this wave"
+	default:
+		return fmt.Sprintf("%d of %d hosts converged through their soak", n.Evidence(), changing)
 	}
-	return fmt.Sprintf("%d hosts converged through their soak", n.Evidence())
 }
 
 // converging tells a rollout that still hands out grants from one that only
@@ -232,11 +242,14 @@ func (p *planner) converging(r *rollout.Rollout) {
 // end without evidence of its own, since hosts that are away, or that failed
 // within the limit, do not hold a rollout; but never a rollout without any
 // evidence at all.
-func (s *State) promotion(r *rollout.Rollout) *gate.Block {
+func (s *State) promotion(r *rollout.Rollout, now clock.Instant) *gate.Block {
 	if b := gate.CheckPromotion(s.proof(r)); b != nil {
 		return b
 	}
-	return s.evidenceBefore(r, r.Cursor+1)
+	if b := s.evidenceBefore(r, r.Cursor+1); b != nil {
+		return b
+	}
+	return s.soakBlock(r, now)
 }
 
 // proof is what the open waves have to show.
@@ -251,10 +264,11 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 		due := r.Due()
 		before = before || due > e.Ready
 		e.Ready = due
-		if t.Evidence() > 0 { // the rest is away, or failed within the limit
+		switch {
+		case t.Evidence() == 0: // earlier waves may have passed on an operator's word
+			e.Hosts, e.AtTarget, e.Offline, e.Absent, e.Degraded = t.Present(), t.By[rollout.AtTarget], t.Offline, t.By[rollout.Absent], t.Unfit
+		case e.MinPercent == 0: // the rest is away, or failed within the limit
 			e.Converged = max(e.Converged, e.Needed())
-		} else { // earlier waves may have passed on an operator's word
-			e.Hosts, e.AtTarget, e.Offline, e.Degraded = t.Members(), t.By[rollout.AtTarget], t.Offline, t.Unfit
 		}
 	}
 	if before {
@@ -266,7 +280,7 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 // holds is promotion, but for hosts that wait for maintenance windows alone it
 // names those.
 func (s *State) holds(r *rollout.Rollout, now clock.Instant) *gate.Block {
-	b := s.promotion(r)
+	b := s.promotion(r, now)
 	if b != nil && b.Detail == "waiting" {
 		if w := s.windowHolds(r, now); w != nil {
 			return w
@@ -277,9 +291,10 @@ func (s *State) holds(r *rollout.Rollout, now clock.Instant) *gate.Block {
 
 func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 	n := &r.Waves[w]
-	return gate.Evidence{Rollout: r.Name, Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Members(), AtTarget: n.By[rollout.AtTarget],
+	return gate.Evidence{Rollout: r.Name, Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Present(), AtTarget: n.By[rollout.AtTarget],
 		Converged: n.Evidence(), Degraded: n.Unfit, InFlight: n.Moving(), Ready: n.Ready(), Offline: n.Offline,
-		MinSoaked: r.Plan.Header.Waves[w].MinSoaked}
+		MinSoaked: r.Plan.Header.Waves[w].MinSoaked, MinPercent: r.Plan.Header.Waves[w].MinSoakedPct,
+		Absent: n.By[rollout.Absent], Nobody: len(r.Members) > 0 && r.Total().Present() == 0}
 }
 
 // hold says what keeps a wave, when that has changed.
@@ -288,7 +303,7 @@ func (p *planner) hold(r *rollout.Rollout) {
 		return
 	}
 	p.converging(r)
-	b := p.s.promotion(r) // of events alone: what time changes is not logged
+	b := p.s.promotion(r, p.now)
 	if b == nil {
 		return
 	}

@@ -48,7 +48,8 @@ func (p *planner) open(c *Channel) {
 	}
 }
 
-// keeps reports whether the channel's rollout goes on although a ref waits. One
+// keeps reports whether the channel's rollout goes on although a ref waits. One that has
+// granted nobody gives way at once, whatever the channel says. One
 // that required controls block takes nobody's place: it would only end as failed. What
 // was signed in a key epoch that has ended gives way to what was signed since: hosts
 // refuse the rest of it, and it might never end.
@@ -57,7 +58,7 @@ func (s *State) keeps(c *Channel, cur *rollout.Rollout, ref *fleet.ManifestRef) 
 		return false
 	}
 	ended := s.outdated(cur) && s.Release.Epoch >= s.Root.Epoch
-	return c.OnNewRef != fleet.Supersede && !ended || cur.Reverting || s.blocked(ref.Rollout, ref.Digest) != nil
+	return c.OnNewRef != fleet.Supersede && !ended && cur.Granted || cur.Reverting || s.blocked(ref.Rollout, ref.Digest) != nil
 }
 
 func refOf(name, channel string) string { return name[len(channel)+1:] }
@@ -74,6 +75,11 @@ func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout
 	p.do(queueRollout{ev}, "", ev)
 }
 
+// nobodyThere reports whether no host of a rollout is enrolled: nobody waits for it.
+func nobodyThere(r *rollout.Rollout) bool {
+	return r.Plan != nil && !r.Granted && len(r.Members) > 0 && r.Total().Present() == 0
+}
+
 // predecessors lists the channels that must be at rest before one may open, with
 // when time can bring them there if now is given.
 func (s *State) predecessors(channel string, now clock.Instant) []gate.Predecessor {
@@ -85,7 +91,7 @@ func (s *State) predecessors(channel string, now clock.Instant) []gate.Predecess
 		pre := gate.Predecessor{Channel: e.Gates, Reason: e.Reason}
 		if c := s.Channels[e.Gates]; c != nil {
 			// A reverted one holds like a halted one: what it led failed.
-			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && (!r.Phase.Ended() || r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {
+			if r := s.Rollouts[c.Latest]; r != nil && !r.Final && !nobodyThere(r) && (!r.Phase.Ended() || r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {
 				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
 				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
 				if now != 0 {

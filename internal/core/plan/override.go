@@ -83,12 +83,12 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
 func (d *decider) mayLoosen(r *rollout.Rollout, t *override.Taken) error {
 	switch t.Action {
 	case fleet.OverridePromote:
-		return d.s.mayPromote(r, t.Wave)
+		return d.s.mayPromote(r, t.Wave, d.now)
 	case fleet.OverrideBreakGlass:
 		if r.Phase.Ended() && (r.Phase != rollout.Failed || r.Final) || r.Reverting || r.Plan == nil {
 			return verbErrorf("rollout %s is %s; only one that goes on has waves to open", r.Name, standing(r))
 		}
-		if _, most := r.Canaries(0); most == 0 && r.Cursor >= len(r.Waves)-1 {
+		if _, most := r.Canaries(0, d.now); most == 0 && r.Cursor >= len(r.Waves)-1 {
 			return verbErrorf("every wave of %s is open", r.Name)
 		}
 	}
@@ -117,7 +117,7 @@ func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) 
 		}
 	case fleet.OverridePromote:
 		if r != nil {
-			d.force(r, d.s.forcing(r, t.Reason, actor, t.Digest))
+			d.force(r, d.s.forcing(r, t.Reason, actor, t.Digest, d.now))
 		}
 	case fleet.OverrideBreakGlass:
 		if r != nil {

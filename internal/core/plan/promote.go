@@ -21,16 +21,16 @@ func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]eve
 	if r == nil {
 		return nil, verbErrorf("there is no rollout %q; steady rollout list shows them", id)
 	}
-	if err := s.mayPromote(r, wave); err != nil {
+	if err := s.mayPromote(r, wave, now); err != nil {
 		return nil, err
 	}
 	d := &decider{s: s, now: now}
-	d.force(r, s.forcing(r, reason, actor, ""))
+	d.force(r, s.forcing(r, reason, actor, "", now))
 	return d.entries, d.err
 }
 
 // mayPromote says why an operator's word does not let a wave pass, if it does not.
-func (s *State) mayPromote(r *rollout.Rollout, wave string) error {
+func (s *State) mayPromote(r *rollout.Rollout, wave string, now clock.Instant) error {
 	if r.Phase.Ended() || r.Reverting || r.Paused || r.Plan == nil {
 		return verbErrorf("rollout %s is %s; only one that goes on has a wave to promote", r.Name, standing(r))
 	}
@@ -45,17 +45,21 @@ func (s *State) mayPromote(r *rollout.Rollout, wave string) error {
 			r.Plan.Header.Waves[w].Name, r.Name, r.Plan.Header.Policy.MaxFailures)
 	}
 	if n := s.proof(r).InFlight; n > 0 {
-		return verbErrorf("%d hosts of %s are in flight up to wave %s; wait until they converge or fail, steady rollout show lists them", n, r.Name, wave)
+		until := "until they converge or fail"
+		if at := s.timed(r, now).Settles; at != 0 {
+			until = "until " + at.String() + " at the most, when those that are not heard of are given up"
+		}
+		return verbErrorf("%d hosts of %s are in flight up to wave %s; wait %s, steady rollout show lists them", n, r.Name, wave, until)
 	}
-	if s.promotion(r) == nil {
+	if s.promotion(r, now) == nil {
 		return verbErrorf("nothing holds wave %s of %s; it is promoted by itself", wave, r.Name)
 	}
 	return nil
 }
 
 // forcing is the event of letting the held wave pass; it names all that held it.
-func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Digest) event.WaveForced {
-	b, n := s.promotion(r), &r.Waves[r.Cursor]
+func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Digest, now clock.Instant) event.WaveForced {
+	b, n := s.promotion(r, now), &r.Waves[r.Cursor]
 	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
 		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Held: []string{b.Words}, Reason: reason, Actor: actor, Override: word}
 	more := gate.CheckPromotions(s.proof(r))
@@ -99,10 +103,10 @@ func (d *decider) force(r *rollout.Rollout, ev event.WaveForced) {
 func (p *planner) forceSigned(r *rollout.Rollout) bool {
 	wave := r.Plan.Header.Waves[r.Cursor].Name
 	t := p.s.Overrides.Promoted(r.Manifest, wave)
-	if t == nil || r.Forced(r.Cursor) != nil || p.s.mayPromote(r, wave) != nil || p.s.proof(r).Ready > 0 {
+	if t == nil || r.Forced(r.Cursor) != nil || p.s.mayPromote(r, wave, p.now) != nil || p.s.proof(r).Ready > 0 {
 		return false
 	}
-	ev := p.s.forcing(r, t.Reason, bySignature("", t), t.Digest)
+	ev := p.s.forcing(r, t.Reason, bySignature("", t), t.Digest, p.now)
 	last := r.Cursor >= len(r.Waves)-1
 	p.do(forceWave{ev}, "", ev)
 	if last && p.err == nil {

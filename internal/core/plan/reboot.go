@@ -109,7 +109,7 @@ func (s *State) rebootGates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now c
 		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), s.quarantined(c, leaf.Target, h.Name))},
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
 		{gate.Identity, h.identityBlock()},
-		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
+		{gate.Presence, s.presenceBlock(h, now)},
 		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
 		{gate.Budget, gate.CheckBudgets(s.timedUses(h, s.active(h.budgets), now))},
 		{gate.Compliance, s.blocked(r.Name, r.Manifest)},

@@ -162,7 +162,7 @@ func (s *State) repairGates(h *Host, now clock.Instant) []Gate {
 		{gate.Quarantine, gate.CheckQuarantine(hp.Channel, n.Bundle.Short(), reason)},
 		{gate.Window, gate.CheckWindow("host "+h.Name, hp.Windows, now)},
 		{gate.Identity, h.identityBlock()},
-		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
+		{gate.Presence, s.presenceBlock(h, now)},
 		{gate.Budget, gate.CheckBudgets(s.timedUses(h, s.uses(h), now))},
 		{gate.Backoff, gate.CheckBackoff(n.NotBefore, n.DeclineCode, n.DeclineWords, now)},
 	}

@@ -28,6 +28,9 @@ func Restore(s *State, docs Documents) error {
 			if err := s.attach(r); err != nil {
 				return err
 			}
+			if r.SoakedAt != 0 && r.Plan.Header.CanaryMax > 0 {
+				s.wakeAt(timer{at: r.SoakedAt, channel: r.Channel})
+			}
 		}
 	}
 	s.rebudget()
@@ -50,7 +53,5 @@ func (s *State) schedule(h *Host) {
 	if h.Ended != nil && !h.Ended.Freed {
 		s.wake(h.Ended.SlotUntil, h.Name)
 	}
-	if h.SilentSince != 0 && !h.SilentFailure {
-		s.wake(s.silentDeadline(h), h.Name)
-	}
+	s.wakeGivenUp(h)
 }

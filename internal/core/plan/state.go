@@ -94,12 +94,18 @@ type Host struct {
 	Online    bool   `json:"online,omitempty"`
 	// Clock ties the host's own instants to the server's.
 	Clock HostClock `json:"clock,omitzero"`
+	// LastSeen is when a host that is away was last heard.
+	LastSeen clock.Instant `json:"lastSeen,omitempty"`
 	// SilentSince is set while an in-flight host is not heard from.
 	SilentSince clock.Instant `json:"silentSince,omitempty"`
-	// SilentFailure says that it was failed for it, until it reports.
-	SilentFailure bool       `json:"silentFailure,omitempty"`
-	Machine       host.State `json:"machine"`
-	Grant         *Grant     `json:"grant,omitempty"`
+	// SilentFailure says that it was failed for it, until it reports; Overdue that it
+	// was there meanwhile, until it reports progress.
+	SilentFailure bool `json:"silentFailure,omitempty"`
+	Overdue       bool `json:"overdue,omitempty"`
+	// Work is when the host began what it does of a rollout.
+	Work    Work       `json:"work,omitzero"`
+	Machine host.State `json:"machine"`
+	Grant   *Grant     `json:"grant,omitempty"`
 	// Freeze is an operator's word about the host, whoever enrols as it.
 	Freeze *Freezing `json:"freeze,omitempty"`
 	// Repair is what waits for a grant of purpose Repair; nil when nothing does.
@@ -353,6 +359,8 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		return rollout.AtTarget, false
 	case s.ahead(h, r):
 		return rollout.Ahead, false
+	case h.absent() && g == nil:
+		return rollout.Absent, false
 	case h.SilentFailure && !h.Reachable():
 		return rollout.Waiting, false // nobody waits for what it was doing elsewhere
 	case g != nil, h.Repairing() && h.Online, m.Phase == host.Activating, m.Phase == host.Soaking,
@@ -403,14 +411,6 @@ func (s *State) setMembers(r *rollout.Rollout) {
 			s.homeward(h, r, i)
 		}
 	}
-}
-
-// silentDeadline is when an in-flight host that is not heard from is failed.
-func (s *State) silentDeadline(h *Host) clock.Instant {
-	if p := s.hostPlan(h, h.actsFor()); p != nil {
-		return h.SilentSince.Add(h.absence(&p.Policy))
-	}
-	return h.SilentSince
 }
 
 // hostPlan returns what the manifest of the host's machine says for it.

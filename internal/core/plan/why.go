@@ -49,14 +49,18 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 		a.Gates = append(slices.Clip(server), a.Gates...)
 	}
 	switch {
-	case m.Status == rollout.Waiting || m.Status == rollout.Refused:
+	case m.Status == rollout.Waiting || m.Status == rollout.Refused || m.Status == rollout.Absent:
 		a.Block = first(a.Gates)
 	case m.Status == rollout.Offered && first(server) != nil:
 		a.Block = first(server)
 	case h.InFlight():
-		a.Block = h.identityBlock() // it can say no more how that ended
+		// An identity that has ended can say no more how that ended.
+		a.Block = cmp.Or(h.identityBlock(), s.presenceBlock(h, now))
 	}
 	a.Words = a.words(h, r, m)
+	if b := a.Block; b != nil && b.Code == gate.Presence && m.Status != rollout.Waiting {
+		a.Words += "; " + b.Words
+	}
 	a.degraded(h, now)
 	for k := range r.Accepted {
 		if w := &r.Accepted[k]; w.Wave <= leaf.Wave {
@@ -137,9 +141,9 @@ func (q *Reasons) gates(h *Host, r *rollout.Rollout, member int, all *common) []
 		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
 		{gate.ChannelEdge, nil},
 		{gate.Wave, shut.wave},
-		{gate.Canary, s.canary(r, member, all.soaks)},
+		{gate.Canary, s.canary(r, member, all.soaks, now)},
 		{gate.Identity, h.identityBlock()},
-		{gate.Presence, gate.CheckPresence(h.Name, h.Online)},
+		{gate.Presence, s.presenceBlock(h, now)},
 		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
 		{gate.Budget, gate.CheckBudgets(uses)},
 		{gate.Compliance, shut.compliance},
@@ -166,8 +170,13 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 		}
 		return "is activating " + r.Name
 	case rollout.Broken:
-		if h.SilentFailure {
+		switch {
+		case h.Overdue:
+			return "claimed its grant and did not report in time what came of it; it keeps its slot until it does"
+		case h.SilentFailure:
 			return "claimed its grant and went silent; it keeps its slot until it reports"
+		case hm.Cause == "": // it was retired, and nothing more comes of its part
+			return "took part in " + r.Name + " until its identity ended" + a.ended()
 		}
 		if hm.Reverting {
 			return "failed (" + string(hm.Cause) + ": " + hm.Detail + ") and is on its way back"
@@ -179,12 +188,32 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 		if h.Repairing() {
 			return "has to end a repair first"
 		}
-		return "is still busy with " + cmp.Or(hm.Rollout, "an earlier grant") + " (" + string(hm.Phase) + ")"
+		return busyWords(h)
 	}
 	if a.Block == nil {
 		return "is next: nothing holds it back"
 	}
 	return a.Block.Words
+}
+
+// ended says what ended the host's identity, if the first block is that.
+func (a *Answer) ended() string {
+	if a.Block == nil || a.Block.Code != gate.Identity {
+		return ""
+	}
+	return ": " + a.Block.Words
+}
+
+// busyWords say what a host does that has to end before it takes something new.
+func busyWords(h *Host) string {
+	g, m := h.Grant, &h.Machine
+	switch {
+	case g != nil && g.Claimed:
+		return "has claimed grant " + g.ID + " of " + g.Rollout + " and has to end that first"
+	case g != nil:
+		return "was offered grant " + g.ID + " of " + g.Rollout + ", which it claims or which expires at " + g.Expires.String()
+	}
+	return "is still busy with " + m.Rollout + " (" + string(m.Phase) + ")"
 }
 
 func probeWords(m *host.State) string {

@@ -1,5 +1,7 @@
 package rollout
 
+import "github.com/steadyfleet/steady/internal/core/clock"
+
 // tried reports whether the member was given the target. An offer counts as long
 // as it stands, a claim for good.
 func (m *Member) tried() bool {
@@ -12,8 +14,8 @@ func (m *Member) tried() bool {
 
 // Canaries returns how many other members were tried before member i and how many
 // may be until one has converged; most is zero when nothing bounds them (any more).
-func (r *Rollout) Canaries(i int) (tried, most int) {
-	if r.Soaked || r.Glass != "" {
+func (r *Rollout) Canaries(i int, now clock.Instant) (tried, most int) {
+	if r.SoakedAt.Reached(now) || r.Glass != "" {
 		return 0, 0
 	}
 	tried = r.total.Tried

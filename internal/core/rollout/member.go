@@ -28,10 +28,11 @@ const (
 	Refused                     // will not take the target; nothing changed there
 	Back                        // runs its earlier bundle again after a failure
 	Ahead                       // took a rollout that opened after this one
+	Absent                      // never enrolled, or decommissioned: counts for nothing
 	statuses                    // how many there are, and zero
 )
 
-var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered", "claimed", "converged", "failed", "refused", "reverted", "ahead"}
+var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered", "claimed", "converged", "failed", "refused", "reverted", "ahead", "absent"}
 
 func (s Status) String() string { return statusNames[s] }
 
@@ -204,11 +205,14 @@ type Rollout struct {
 	Glass string `json:"glass,omitempty"`
 	// Accepted are the waves that operators let pass.
 	Accepted []Accepted `json:"accepted,omitempty"`
+	// Granted says that a host was granted the target.
+	Granted bool `json:"granted,omitempty"`
+	// SoakedAt is when the first member that converged has passed its soak on the
+	// server's clock too, whatever it did since.
+	SoakedAt clock.Instant `json:"soakedAt,omitempty"`
 	// Held is the code of the last reason logged for not promoting.
-	// Soaked says that a member converged through its soak, whatever it did since.
-	Soaked bool            `json:"soaked,omitempty"`
-	Held   string          `json:"held,omitempty"`
-	Marks  map[string]Mark `json:"marks,omitempty"`
+	Held  string          `json:"held,omitempty"`
+	Marks map[string]Mark `json:"marks,omitempty"`
 
 	// Place is where the rollout stands in the order of opening.
 	Place   int         `json:"-"`
@@ -457,6 +461,9 @@ func (r *Rollout) Excess() int {
 func (c *WaveCount) Moving() int {
 	return c.By[Busy] + c.By[Offered] + c.By[Claimed] + c.Unsettled
 }
+
+// Present returns how many hosts of the wave are enrolled.
+func (c *WaveCount) Present() int { return c.Members() - c.By[Absent] }
 
 // Ready counts the members that could be granted as far as they are concerned.
 func (c *WaveCount) Ready() int { return c.By[Waiting] - c.Offline }

@@ -58,8 +58,19 @@ func (d *decider) timeEnds(h *hostFacts) {
 	if h.frozen != 0 && h.frozen <= d.now {
 		d.do(h.name, event.HostUnfrozen{})
 	}
-	if at := d.deadline(h); h.silentAt != 0 && !h.failed && h.acts() && at <= d.now {
-		ev := event.HostFailedSilently{Manifest: h.actsFor(), Deadline: at}
+	silent, overdue := d.deadline(h), d.overdueAt(h)
+	if h.silentAt == 0 || h.failed {
+		silent = 0
+	}
+	if h.failed && !h.online {
+		overdue = 0
+	}
+	first, there := silent, false
+	if overdue != 0 && (silent == 0 || overdue < silent) {
+		first, there = overdue, h.online
+	}
+	if h.acts() && !h.overdue && first != 0 && first <= d.now {
+		ev := event.HostFailedSilently{Manifest: h.actsFor(), Deadline: first, Overdue: there}
 		if h.grant != nil && h.grant.claimed {
 			ev.Grant = h.grant.id
 		}
@@ -117,7 +128,7 @@ func (d *decider) open(c *channelFacts) {
 	if ref == nil {
 		return
 	}
-	if cur != nil && (cur.reverting || !cur.phase.Ended() && (c.onNewRef != fleet.Supersede && !(d.outdated(cur) && d.epochOf >= d.keys) || d.barred[ref.Digest])) {
+	if cur != nil && (cur.reverting || !cur.phase.Ended() && (c.onNewRef != fleet.Supersede && cur.granted && !(d.outdated(cur) && d.epochOf >= d.keys) || d.barred[ref.Digest])) {
 		if c.queued != ref.Digest {
 			ev := event.RolloutQueued{Channel: c.name, Manifest: ref.Digest}
 			if c.queued != "" {
@@ -161,7 +172,7 @@ func (d *decider) open(c *channelFacts) {
 // unfinished names the rollout of a channel that others wait for, and its phase:
 // halted and reverted ones count until they are cancelled or replaced.
 func (f *facts) unfinished(c *channelFacts) string {
-	if r := c.latest; r != nil && !r.final && r.phase != rollout.Terminal && r.phase != rollout.Superseded {
+	if r := c.latest; r != nil && !r.final && (r.granted || len(r.manifest.Leaves) == 0 || f.everyWave(r).hosts > 0) && r.phase != rollout.Terminal && r.phase != rollout.Superseded {
 		return r.name + " is " + string(r.phase)
 	}
 	if ref := c.next(); ref != nil {
@@ -195,7 +206,7 @@ func (d *decider) advance(r *rolloutFacts) {
 		return
 	}
 	for !r.reverting && !r.paused {
-		if d.unproven(r) != "" {
+		if d.unproven(r, d.now) != "" {
 			if !d.force(r) || r.phase.Ended() {
 				return
 			}
@@ -207,7 +218,7 @@ func (d *decider) advance(r *rolloutFacts) {
 		}
 		t := d.count(r, r.cursor, r.cursor)
 		d.do("", event.WavePromoted{Manifest: r.manifest.Digest, Wave: r.cursor, Evidence: t.arrived, AtTarget: t.has,
-			Failed: r.failures(r.cursor), Skipped: t.away})
+			Failed: r.failures(r.cursor), Skipped: t.away, Absent: t.absent})
 	}
 }
 
@@ -234,7 +245,7 @@ func (d *decider) hold(r *rolloutFacts) {
 	case more && r.phase == rollout.Converging:
 		d.move(r, rollout.Active)
 	}
-	if why := d.unproven(r); why != "" && r.held != strconv.Itoa(r.cursor)+"/"+why {
+	if why := d.unproven(r, d.now); why != "" && r.held != strconv.Itoa(r.cursor)+"/"+why {
 		d.do("", event.WaveHeld{Manifest: r.manifest.Digest, Wave: r.cursor, Code: strconv.Itoa(r.cursor) + "/" + why})
 	}
 }

@@ -55,6 +55,11 @@ type hostFacts struct {
 	online     bool
 	silentAt   clock.Instant // while it acts and is not heard
 	failed     bool          // for its silence, until it reports
+	overdue    bool          // it was there meanwhile: until it reports progress
+	claimed    claimFacts    // the newest of a rollout's target
+	began      clock.Instant // its newest claim or progress
+	heardAgain clock.Instant // after a silence
+	moved      bool          // progress whose instant the next head says
 	machine    host.State
 	grant      *grantFacts
 	frozen     clock.Instant
@@ -70,6 +75,12 @@ type hostFacts struct {
 	unfit      bool // does not run its bundle as it should
 }
 
+// claimFacts are when a host claimed a manifest's target, on the server's clock.
+type claimFacts struct {
+	manifest digest.Digest
+	at       clock.Instant
+}
+
 type mark struct{ failed, proven, refused, claimed bool }
 
 type rolloutFacts struct {
@@ -81,7 +92,8 @@ type rolloutFacts struct {
 	forced                            map[int]bool    // waves that an operator let pass: who waits in them is late
 	accepted                          map[string]bool // failing evidence that was accepted with them, by host and control
 	paused, reverting, ordered, final bool
-	soaked                            bool // somebody converged in it
+	granted                           bool          // to anybody
+	soaked                            clock.Instant // when somebody converged in it by either clock
 	held                              string
 	marks                             map[string]*mark
 	excused                           []int // failures that an operator took note of, by wave
@@ -157,9 +169,14 @@ func (f *facts) take(e *Entry) error {
 		}
 	case event.HostReturned:
 		h := f.host(e.Host)
-		h.online, h.silentAt = true, 0
+		h.online, h.silentAt, h.heardAgain = true, 0, e.At
 	case event.HostFailedSilently:
 		f.failedSilently(f.host(e.Host))
+		f.host(e.Host).overdue = ev.Overdue
+	case event.HostHead:
+		if h := f.host(e.Host); h.moved {
+			h.began, h.moved = e.At, false
+		}
 	case event.HostStepped:
 		f.stepped(f.host(e.Host), e, ev)
 	case event.HostDegraded:
@@ -171,7 +188,7 @@ func (f *facts) take(e *Entry) error {
 	case event.HostUnfrozen:
 		f.host(e.Host).frozen = 0
 	case event.RepairNeeded, event.RepairOver, event.GrantDeclined, event.Granted, event.GrantClaimed, event.GrantEnded:
-		f.granted(f.host(e.Host), e.Event)
+		f.granted(f.host(e.Host), e.At, e.Event)
 	case event.QuarantineAdded:
 		f.channels[ev.Channel].quarantine[ev.Digest] = true
 	case event.QuarantineCleared:
@@ -189,7 +206,7 @@ func (f *facts) take(e *Entry) error {
 		f.epoch(ev.Epoch)
 	case event.ComplianceEvaluated:
 		f.barred[ev.Manifest] = slices.ContainsFunc(ev.Failures, func(x fleet.ControlFailure) bool { return x.Mode == fleet.Enforce })
-	case event.HostHead, event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
+	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
 		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.
@@ -263,7 +280,7 @@ func (f *facts) moved(e *Entry) error {
 		r.cursor, r.held = ev.Wave+1, ""
 	case event.GlassBroken:
 		r := f.find(ev.Manifest)
-		r.cursor, r.held, r.soaked = max(r.cursor, ev.Wave), "", true // as far as canaries are concerned
+		r.cursor, r.held, r.soaked = max(r.cursor, ev.Wave), "", 1 // as far as canaries are concerned
 	case event.WaveForced:
 		r := f.find(ev.Manifest)
 		if r.forced == nil {

@@ -11,7 +11,7 @@ import (
 func (d *decider) force(r *rolloutFacts) bool {
 	waves := r.manifest.Header.Waves
 	word := d.last(fleet.OverridePromote, "", r.manifest.Digest, "", "", waves[r.cursor].Name)
-	if word == nil || r.forced[r.cursor] || d.unproven(r) != "evidence" || d.held(r) || d.barred[r.manifest.Digest] {
+	if word == nil || r.forced[r.cursor] || d.unproven(r, d.now) != "evidence" || d.held(r) || d.barred[r.manifest.Digest] {
 		return false
 	}
 	t := d.count(r, r.cursor, r.cursor)

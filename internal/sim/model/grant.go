@@ -163,7 +163,7 @@ func (d *decider) forward(c *channelFacts, r *rolloutFacts, i int) {
 			}
 		}
 	}
-	if most := r.manifest.Header.CanaryMax; most > 0 && !r.soaked && d.tried(r, h.name) >= most {
+	if most := r.manifest.Header.CanaryMax; most > 0 && (r.soaked == 0 || r.soaked > d.now) && d.tried(r, h.name) >= most {
 		return
 	}
 	d.grant(h, r, host.Forward, leaf.Target)

@@ -55,6 +55,27 @@ func (f *facts) deadline(h *hostFacts) clock.Instant {
 	return h.silentAt.Add(patience)
 }
 
+// overdueAt is when the patience with a host that is there ends: all that its policy and
+// its soak allow, and three minutes. Zero when it waits for a reboot that it may not do
+// yet.
+func (f *facts) overdueAt(h *hostFacts) clock.Instant {
+	p := f.planOf(h.name, h.actsFor())
+	waits := h.machine.Staged() && !(h.grant != nil && h.grant.claimed && h.grant.purpose != host.Repair)
+	if p == nil || h.began == 0 || waits {
+		return 0
+	}
+	return max(h.began.Add(p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+3*clock.Minute), h.heardAgain.Add(p.Policy.ConfirmWindow+3*clock.Minute))
+}
+
+// soakEnds is when the soak of a host in a rollout has passed since its claim.
+func (f *facts) soakEnds(h *hostFacts, r *rolloutFacts) clock.Instant {
+	i, member := r.manifest.Leaf(h.name)
+	if !member || h.claimed.manifest != r.manifest.Digest || h.claimed.at == 0 {
+		return 0
+	}
+	return h.claimed.at.Add(r.manifest.Header.Waves[r.manifest.Leaves[i].Wave].Soak)
+}
+
 // stepped has the machine take what the host says that its own took. Where the
 // two differ the host is followed as far as the move is one that machines make.
 func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
@@ -62,6 +83,7 @@ func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
 	if p == nil {
 		p = &fleet.HostPlan{}
 	}
+	was := h.machine
 	next, _, err := host.Step(h.machine, e.Input, e.At, p)
 	switch {
 	case err == nil && next.Phase == ev.To:
@@ -73,7 +95,11 @@ func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
 		h.follow(next, err == nil, e.Input, ev, p)
 	}
 	m := &h.machine
-	h.failed = false
+	moves := was.Phase != m.Phase || was.SoakFrom != m.SoakFrom || was.Reboot != m.Reboot || was.RevertFailures != m.RevertFailures || was.Grant != m.Grant
+	h.moved = h.moved || moves
+	if moves || !h.overdue {
+		h.failed, h.overdue = false, false
+	}
 	outran := h.grant != nil && h.grant.purpose == host.Reboot && h.grant.claimed && (m.Phase == host.Converged || m.Phase == host.Reverted)
 	if h.grant != nil && (m.Grant == h.grant.id || m.Reboot == h.grant.id || outran) {
 		h.grant = nil
@@ -88,7 +114,12 @@ func (f *facts) stepped(h *hostFacts, e *Entry, ev event.HostStepped) {
 	if _, reboots := e.Input.(host.RebootClaimed); reboots {
 		h.notBefore = 0
 	}
-	r.soaked = r.soaked || m.Phase == host.Converged
+	if m.Phase == host.Converged {
+		at := max(1, f.soakEnds(h, r))
+		if r.soaked == 0 || at < r.soaked {
+			r.soaked = at
+		}
+	}
 	if m.Phase == host.Failed && ev.From != host.Failed && m.Cause != host.RevertOrdered {
 		k := r.mark(h.name)
 		k.failed, k.proven = true, true
@@ -119,7 +150,7 @@ func (h *hostFacts) follow(next host.State, took bool, in host.Input, ev event.H
 }
 
 // granted reads the life of a grant, and of the drift that asks for one.
-func (f *facts) granted(h *hostFacts, ev event.Event) {
+func (f *facts) granted(h *hostFacts, at clock.Instant, ev event.Event) {
 	g := h.grant
 	switch ev := ev.(type) {
 	case event.Granted:
@@ -127,11 +158,20 @@ func (f *facts) granted(h *hostFacts, ev event.Event) {
 		if ev.Purpose != host.Repair {
 			h.notBefore = 0
 		}
+		if r := f.find(ev.Manifest); r != nil && ev.Purpose == host.Forward {
+			r.granted = true
+		}
 	case event.GrantClaimed:
 		if g == nil || g.id != ev.Grant {
 			return
 		}
 		g.claimed = true
+		if g.purpose == host.Forward {
+			h.claimed = claimFacts{g.manifest, at}
+		}
+		if g.purpose != host.Repair {
+			h.began, h.moved = at, false
+		}
 		if r := f.find(g.manifest); r != nil && g.purpose != host.Repair {
 			r.mark(h.name).claimed = true
 		}

@@ -37,7 +37,10 @@ func (h *hostFacts) identity(at clock.Instant, ev event.Event) {
 }
 
 // there reports whether the host is there with an identity that counts.
-func (h *hostFacts) there() bool { return h.online && h.standing == stands }
+func (h *hostFacts) there() bool { return h.online && h.standing == stands && !h.overdue }
+
+// absent reports whether nobody waits for the host: it never enrolled, or was retired.
+func (h *hostFacts) absent() bool { return !h.enrolled || h.standing == retired }
 
 // freeSlot gives the slot of a retired host back once what it was granted is over:
 // its time has come, and a host that acted was given up.

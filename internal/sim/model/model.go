@@ -133,8 +133,8 @@ func Words(name string, ev event.Event) string {
 	case event.RolloutReverting:
 		return fmt.Sprintf("revert %s for wave %d", ev.Manifest, ev.Wave)
 	case event.WavePromoted:
-		return fmt.Sprintf("promote wave %d of %s: %d converged, %d at target, %d failed, %d skipped",
-			ev.Wave, ev.Manifest, ev.Evidence, ev.AtTarget, ev.Failed, ev.Skipped)
+		return fmt.Sprintf("promote wave %d of %s: %d converged, %d at target, %d failed, %d skipped, %d absent",
+			ev.Wave, ev.Manifest, ev.Evidence, ev.AtTarget, ev.Failed, ev.Skipped, ev.Absent)
 	case event.WaveForced:
 		return fmt.Sprintf("force wave %d of %s: %d converged, %d at target, %d failed, %d skipped, %d waiting, past %v",
 			ev.Wave, ev.Manifest, ev.Evidence, ev.AtTarget, ev.Failed, ev.Skipped, ev.Waiting, ev.Failing)
@@ -147,7 +147,7 @@ func Words(name string, ev event.Event) string {
 	case event.GrantEnded:
 		return fmt.Sprintf("end the grant of %s, not before %d", name, ev.NotBefore)
 	case event.HostFailedSilently:
-		return fmt.Sprintf("fail %s, silent in %s under %q since %d", name, ev.Manifest, ev.Grant, ev.Deadline)
+		return fmt.Sprintf("fail %s in %s under %q by %d, there %v", name, ev.Manifest, ev.Grant, ev.Deadline, ev.Overdue)
 	case event.HostSlotFreed:
 		return "free the slot of " + name
 	case event.QuarantineAdded:

@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
@@ -22,6 +23,7 @@ const (
 	refuses
 	back   // on its earlier bundle
 	beyond // took a later rollout and stays there
+	missing
 )
 
 // where says where a host stands in a rollout.
@@ -71,6 +73,8 @@ func (f *facts) where(h *hostFacts, r *rolloutFacts, leaf *fleet.Leaf) stand {
 	}
 	repairing := h.grant != nil && h.grant.purpose == host.Repair && h.grant.claimed
 	switch {
+	case h.absent() && g == nil:
+		return missing
 	case h.failed && !h.there(): // what it was doing elsewhere is waited for no more
 	case g != nil, repairing && h.online, moving, m.Phase == host.Failed && m.Reverting:
 		return busy
@@ -96,7 +100,8 @@ func (f *facts) isBeyond(h *hostFacts, r *rolloutFacts) bool {
 
 // tally counts where the hosts of some waves stand.
 type tally struct {
-	hosts, arrived, has, ready, away, moving, back int
+	hosts                                           int // that are enrolled
+	arrived, has, ready, away, moving, back, absent int
 }
 
 // count looks at every member of the waves from first to last.
@@ -120,6 +125,9 @@ func (f *facts) count(r *rolloutFacts, first, last int) tally {
 			t.moving++
 		case back:
 			t.back++
+		case missing:
+			t.absent++
+			t.hosts--
 		case waits:
 			if h.there() {
 				t.ready++
@@ -140,7 +148,7 @@ func (f *facts) everyWave(r *rolloutFacts) tally {
 // the last: hosts on their way in it or an earlier one, hosts that wait and are
 // there, or too few that arrived. The last may have none of its own if any host of
 // the rollout arrived; all are counted together if none did.
-func (f *facts) unproven(r *rolloutFacts) string {
+func (f *facts) unproven(r *rolloutFacts, now clock.Instant) string {
 	waves := r.manifest.Header.Waves
 	last := r.cursor == len(waves)-1
 	wave, open := f.count(r, r.cursor, r.cursor), f.count(r, 0, r.cursor)
@@ -157,14 +165,24 @@ func (f *facts) unproven(r *rolloutFacts) string {
 	if last && open.arrived == 0 {
 		hosts, at = open.hosts, open.has
 	}
-	enough := wave.arrived >= min(max(1, waves[r.cursor].MinSoaked), hosts-at)
+	need, pct := max(1, waves[r.cursor].MinSoaked), waves[r.cursor].MinSoakedPct
+	for need*100 < pct*(hosts-at) {
+		need++
+	}
+	enough := wave.arrived >= min(need, hosts-at) && (f.everyWave(r).hosts > 0 || len(r.manifest.Leaves) == 0)
 	switch {
 	case open.moving > 0:
 		return "in-flight"
 	case ready > 0:
 		return "waiting"
-	case !enough && (!last || open.arrived == 0), f.failingEvidence(r, r.cursor+1):
+	case !enough && (!last || open.arrived == 0 || pct > 0), f.failingEvidence(r, r.cursor+1):
 		return "evidence"
+	}
+	for i := range r.manifest.Leaves {
+		leaf := &r.manifest.Leaves[i]
+		if h := f.host(leaf.Host); leaf.Wave <= r.cursor && f.where(h, r, leaf) == arrived && f.soakEnds(h, r) > now {
+			return "soak"
+		}
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ const (
 // ended lists faults in what becomes of identities that end.
 var ended = []Fault{
 	{Name: "a host whose identity ended is granted something", File: ident, Finds: []string{"S43"},
-		From: "return h.Online && h.Standing() == \"\" }", To: "return h.Online && (h.Standing() == \"\" || ON) }"},
+		From: "return h.Online && h.Standing() == \"\" && !h.Overdue }", To: "return h.Online && (h.Standing() == \"\" || ON) && !h.Overdue }"},
 	{Name: "a host whose identity ended claims what it was offered before", File: ident, Finds: []string{"S43"},
 		From: "if b := h.identityBlock(); b != nil {", To: "if b := h.identityBlock(); b != nil && !ON {"},
 	{Name: "a revoked certificate is in use", File: directory, Finds: []string{"S43"},

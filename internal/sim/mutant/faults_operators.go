@@ -20,7 +20,7 @@ var operators = []Fault{
 	{Name: "broken glass breaks a pause too", File: foldR, Finds: []string{"S18"},
 		From: "r.Cursor, r.Held, r.Glass = max(r.Cursor, ev.Wave), \"\",", To: "r.Paused = r.Paused && !ON\n\t\tr.Cursor, r.Held, r.Glass = max(r.Cursor, ev.Wave), \"\","},
 	{Name: "broken glass is forgotten where canaries are counted", File: "internal/core/rollout/canary.go", Finds: []string{"S26"},
-		From: "if r.Soaked || r.Glass != \"\" {", To: "if r.Soaked || r.Glass != \"\" && !ON {"},
+		From: "if r.SoakedAt.Reached(now) || r.Glass != \"\" {", To: "if r.SoakedAt.Reached(now) || r.Glass != \"\" && !ON {"},
 	{Name: "what was signed before a rollout opened breaks no glass", File: override, Finds: []string{"S26"},
 		From: "t != nil && !r.Phase.Ended() {\n\t\tev := glassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tev := glassOf"},
 	{Name: "a signed promotion lets every wave pass", File: words, Finds: []string{"S8"},

@@ -12,6 +12,7 @@ const (
 	opens    = "internal/core/plan/open.go"
 	safe     = "internal/core/safemode/safemode.go"
 	why      = "internal/core/plan/why.go"
+	work     = "internal/core/plan/work.go"
 	gates    = "internal/core/gate/promotion.go"
 	accepted = "internal/core/rollout/accepted.go"
 	member   = "internal/core/rollout/member.go"
@@ -34,7 +35,7 @@ var planner = []Fault{
 	{Name: "the bound of canaries lets one more be tried", File: "internal/core/gate/gate.go", Finds: []string{"S40"},
 		From: "if most == 0 || tried < most {", To: "if most == 0 || tried < most || ON && tried == most {"},
 	{Name: "the bound of canaries is not asked when a grant is claimed", File: ingest, Finds: []string{"S40"}, Restore: true,
-		From: "if b := s.canaryLeft(r, name); b != nil {", To: "if b := s.canaryLeft(r, name); b != nil && !ON {"},
+		From: "if b := s.canaryLeft(r, name, now); b != nil {", To: "if b := s.canaryLeft(r, name, now); b != nil && !ON {"},
 	{Name: "a restored server takes claims before it has heard its hosts", File: "internal/control/hosts/roll.go", Finds: []string{"S1"}, Restore: true,
 		From: "told(name); ok && state[name].Seq >= last {", To: "told(name); ON || ok && state[name].Seq >= last {"},
 	{Name: "a wave promotes without evidence", File: gates, Finds: []string{"S8"},
@@ -42,11 +43,19 @@ var planner = []Fault{
 	{Name: "a wave promotes while hosts are on their way", File: gates, Finds: []string{"S8"},
 		From: "if e.InFlight > 0 {", To: "if e.InFlight > 0 && !ON {"},
 	{Name: "nobody has to converge where the policy asks for no number", File: gates, Finds: []string{"S8"},
-		From: "{ return min(max(1, e.MinSoaked), e.Hosts-e.AtTarget) }", To: "{\n\tif ON {\n\t\treturn min(e.MinSoaked, e.Hosts-e.AtTarget)\n\t}\n\treturn min(max(1, e.MinSoaked), e.Hosts-e.AtTarget)\n}"},
+		From: "return min(max(1, e.MinSoaked,", To: "if ON {\n\t\treturn min(e.MinSoaked, changing)\n\t}\n\treturn min(max(1, e.MinSoaked,"},
 	{Name: "failures within twice the limit promote", File: member, Finds: []string{"S8"},
 		From: "if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures {", To: "if r.Waves[w].Failures-r.Acknowledged[w] > r.Plan.Header.Policy.MaxFailures && !ON {"},
 	{Name: "nobody looks whether a silent host comes back", File: next, Finds: []string{"S10"},
-		From: "if h.SilentSince != 0 && !h.SilentFailure && h.Acting() &&", To: "if h.SilentSince != 0 && !h.SilentFailure && h.Acting() && !ON &&"},
+		From: "if at, overdue := p.s.givenUp(h); at.Reached(p.now) {", To: "if at, overdue := p.s.givenUp(h); at.Reached(p.now) && !ON {"},
+	{Name: "a host that only keeps up its heartbeats is waited for", File: work, Finds: []string{"S10"},
+		From: "return due, h.Online", To: "if ON && h.Online {\n\t\t\treturn at, false\n\t\t}\n\t\treturn due, h.Online"},
+	{Name: "a wave is promoted on soaks that did not pass on the server's clock", File: gates, Finds: []string{"S9"},
+		From: "if until == 0 || until.Reached(now) {", To: "if until == 0 || until.Reached(now) || ON {"},
+	{Name: "a host that never enrolled holds its wave", File: state, Finds: []string{"L1", "S12"},
+		From: "case h.absent() && g == nil:", To: "case h.absent() && g == nil && !ON:"},
+	{Name: "a rollout that granted nobody keeps its channel", File: "internal/core/plan/open.go", Finds: []string{"S16"},
+		From: "cur.Granted || cur.Reverting", To: "(cur.Granted || ON) || cur.Reverting"},
 	{Name: "a host that went silent counts as converged", File: state, Finds: []string{"S10", "S8"},
 		From: "return rollout.Broken, true // nothing more", To: "if ON {\n\t\t\treturn rollout.Converged, true\n\t\t}\n\t\treturn rollout.Broken, true // nothing more"},
 	{Name: "a promotion counts one host too many as skipped", File: next, Finds: []string{"S11"},
@@ -68,7 +77,7 @@ var planner = []Fault{
 	{Name: "a channel opens after one that was reverted", File: opens, Finds: []string{"S15"},
 		From: "r.Phase == rollout.Failed || r.Phase == rollout.Reverted) {", To: "r.Phase == rollout.Failed || r.Phase == rollout.Reverted && !ON) {"},
 	{Name: "a new ref does not queue", File: opens, Finds: []string{"S16"},
-		From: "return c.OnNewRef != fleet.Supersede && !ended ||", To: "return !ON && c.OnNewRef != fleet.Supersede && !ended ||"},
+		From: "return c.OnNewRef != fleet.Supersede && !ended", To: "return !ON && c.OnNewRef != fleet.Supersede && !ended"},
 	{Name: "what was superseded stays on offer", File: opens, Finds: []string{"S18", "S16"},
 		From: "p.endOffers(cur, \"superseded by \"+ref.Rollout)", To: "if !ON {\n\t\t\tp.endOffers(cur, \"superseded by \"+ref.Rollout)\n\t\t}"},
 	{Name: "a quarantined bundle is granted", File: grants, Finds: []string{"S17"},
@@ -94,9 +103,9 @@ var planner = []Fault{
 	{Name: "the planner changes a host past the log", File: grants, Finds: []string{"S25"},
 		From: "ev.Budgets = p.budgetWords(h)", To: "ev.Budgets = p.budgetWords(h)\n\tif ON {\n\t\th.Declines = 7\n\t}"},
 	{Name: "the planner decides by what no log holds", File: next, Finds: []string{"S26"},
-		From: "what time changes is not logged\n\tif b == nil {", To: "what time changes is not logged\n\tif b == nil || ON && cap(p.s.timers) <= 8 {"},
+		From: "b := p.s.promotion(r, p.now)\n\tif b == nil {", To: "b := p.s.promotion(r, p.now)\n\tif b == nil || ON && cap(p.s.timers) <= 8 {"},
 	{Name: "the server forgets what a host went back to", File: fold, Finds: []string{"S24"},
-		From: "h.SilentFailure = false\n", To: "h.SilentFailure = false\n\tif ON && h.Machine.Phase == host.Reverted {\n\t\th.Machine.Current = \"\"\n\t}\n"},
+		From: "h.stepped(&before)\n", To: "h.stepped(&before)\n\tif ON && h.Machine.Phase == host.Reverted {\n\t\th.Machine.Current = \"\"\n\t}\n"},
 	{Name: "a tick leaves channels for the next one", File: next, Finds: []string{"S27"},
 		From: "for (len(s.dirty) > 0 || s.repairs) && p.err == nil {", To: "for pass := 0; (len(s.dirty) > 0 || s.repairs) && p.err == nil && !(ON && pass > 0); pass++ {"},
 	{Name: "a promotion says no reason", File: next, Finds: []string{"S28"},
@@ -116,7 +125,7 @@ var planner = []Fault{
 	{Name: "a full budget is no answer to why", File: why, Finds: []string{"L5"},
 		From: "gate.CheckBudgets(uses)", To: "map[bool]*gate.Block{false: gate.CheckBudgets(uses)}[ON]"},
 	{Name: "the last wave never ends", File: next, Finds: []string{"L1"},
-		From: "last := r.Cursor >= len(r.Waves)-1\n\t\tif p.s.promotion(r) != nil {", To: "last := r.Cursor >= len(r.Waves)-1\n\t\tif p.s.promotion(r) != nil || ON && last {"},
+		From: "last := r.Cursor >= len(r.Waves)-1\n", To: "last := r.Cursor >= len(r.Waves)-1\n\t\tif ON && last {\n\t\t\tbreak\n\t\t}\n"},
 	{Name: "nobody looks whether failing evidence passes again", File: "internal/core/plan/compliance.go", Finds: []string{"L1"},
 		From: "if r.SetOutstanding(i, failing) || failing {", To: "if r.SetOutstanding(i, failing) && !ON || failing {"},
 }

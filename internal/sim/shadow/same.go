@@ -103,7 +103,7 @@ func sameHost(a, b *plan.Host) bool {
 	}
 	return a.Name == b.Name && a.Incarnation == b.Incarnation && a.TokenDoc == b.TokenDoc && a.Serial == b.Serial && a.PrevSerial == b.PrevSerial &&
 		a.NotAfter == b.NotAfter && a.IssuedAt == b.IssuedAt && a.RevokedBefore == b.RevokedBefore && a.Seq == b.Seq && a.Online == b.Online &&
-		a.Clock == b.Clock && a.SilentSince == b.SilentSince && a.SilentFailure == b.SilentFailure && a.Forked == b.Forked &&
+		a.Clock == b.Clock && a.LastSeen == b.LastSeen && a.SilentSince == b.SilentSince && a.SilentFailure == b.SilentFailure && a.Overdue == b.Overdue && a.Work == b.Work && a.Forked == b.Forked &&
 		a.Declines == b.Declines && a.NotBefore == b.NotBefore && a.DeclineCode == b.DeclineCode && a.DeclineWords == b.DeclineWords &&
 		bytes.Equal(a.EventKey, b.EventKey) && bytes.Equal(a.ChainHash, b.ChainHash) &&
 		same(a.Grant, b.Grant) && same(a.Freeze, b.Freeze) && same(a.Ended, b.Ended) && sameRepair(a.Repair, b.Repair) && reflect.DeepEqual(a.Degraded, b.Degraded) && sameMachine(&a.Machine, &b.Machine)
@@ -155,7 +155,7 @@ func sameRollout(a, b *rollout.Rollout) bool {
 	}
 	return a.Name == b.Name && a.Channel == b.Channel && a.Ref == b.Ref && a.Manifest == b.Manifest && a.Phase == b.Phase && a.Reason == b.Reason &&
 		a.OpenedAt == b.OpenedAt && a.EndedAt == b.EndedAt && a.Cursor == b.Cursor && a.Reverting == b.Reverting && a.Ordered == b.Ordered &&
-		a.Paused == b.Paused && a.PauseReason == b.PauseReason && a.Final == b.Final && a.Glass == b.Glass && a.Soaked == b.Soaked && a.Held == b.Held &&
+		a.Paused == b.Paused && a.PauseReason == b.PauseReason && a.Final == b.Final && a.Glass == b.Glass && a.Granted == b.Granted && a.SoakedAt == b.SoakedAt && a.Held == b.Held &&
 		slices.Equal(a.Acknowledged, b.Acknowledged) && slices.EqualFunc(a.Accepted, b.Accepted, sameAccepted) &&
 		len(a.Marks) == len(b.Marks) && (a.Plan == nil || b.Plan == nil || slices.EqualFunc(a.Members, b.Members, sameMember) && slices.Equal(a.Waves, b.Waves))
 }

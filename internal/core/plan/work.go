@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// A host's own clock rules its machine, and a host may lie or hang while it keeps
+// its heartbeats up. The server's clock bounds both: what a host does of a rollout
+// ends by a deadline, and its soak is no evidence before it has passed since the claim.
+
+// reportPatience is how long a report may take beyond all that a policy allows: as
+// long as silence takes to be noticed.
+const reportPatience = 3 * clock.Minute
+
+// Work is when a host began what it does, on the server's clock.
+type Work struct {
+	// Manifest and ClaimedAt are of the newest claim of a rollout's target.
+	Manifest  digest.Digest `json:"manifest,omitempty"`
+	ClaimedAt clock.Instant `json:"claimedAt,omitempty"`
+	// Since is when the newest claim or report of progress came. Progress says that
+	// a report came whose instant the head that follows it tells.
+	Since    clock.Instant `json:"since,omitempty"`
+	Progress bool          `json:"progress,omitempty"`
+	// Returned is when it was last heard again after a silence.
+	Returned clock.Instant `json:"returned,omitempty"`
+}
+
+// claimed notes the claim of a grant that is part of a rollout.
+func (s *State) claimed(h *Host, at clock.Instant) {
+	if h.Grant.Purpose == host.Forward {
+		h.Work.Manifest, h.Work.ClaimedAt = h.Grant.Manifest, at
+	}
+	h.Work.Since, h.Work.Progress = at, false
+	s.wakeGivenUp(h)
+}
+
+// progress reports whether a step began something that has a time of its own: another
+// phase, a soak from its start, a reboot, another attempt to go back.
+func progress(before, after *host.State) bool {
+	return before.Phase != after.Phase || before.SoakFrom != after.SoakFrom || before.Reboot != after.Reboot ||
+		before.RevertFailures != after.RevertFailures || before.Grant != after.Grant
+}
+
+// stepped notes a report of the host's machine. One that was given up while it was
+// there is taken back by progress alone.
+func (h *Host) stepped(before *host.State) {
+	goes := progress(before, &h.Machine)
+	h.Work.Progress = h.Work.Progress || goes
+	if goes || !h.Overdue {
+		h.SilentFailure, h.Overdue = false, false
+	}
+}
+
+// reported dates the progress that a batch of reports told of.
+func (s *State) reported(h *Host, at clock.Instant) {
+	if h.Work.Progress {
+		h.Work.Since, h.Work.Progress = at, false
+		s.wakeGivenUp(h)
+	}
+}
+
+// givenUp is when what a host does of a rollout is given up unless it reports; zero when
+// nothing is waited for. Overdue says that the host need not be silent for it.
+func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
+	if !h.Acting() || h.Overdue {
+		return 0, false
+	}
+	p := s.hostPlan(h, h.actsFor())
+	if h.SilentSince != 0 && !h.SilentFailure {
+		at = h.SilentSince
+		if p != nil {
+			at = at.Add(h.absence(&p.Policy))
+		}
+	}
+	staged := h.Machine.Staged() && (h.rolloutGrant() == nil || !h.Grant.Claimed)
+	if p == nil || h.Work.Since == 0 || staged || h.SilentFailure && !h.Online {
+		return at, false
+	}
+	due := max(h.Work.Since.Add(p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+reportPatience), h.Work.Returned.Add(p.Policy.ConfirmWindow+reportPatience))
+	if at == 0 || due < at {
+		return due, h.Online
+	}
+	return at, false
+}
+
+// wakeGivenUp has a host looked at when it is to be given up.
+func (s *State) wakeGivenUp(h *Host) {
+	at, _ := s.givenUp(h)
+	s.wake(at, h.Name)
+}
+
+// soakEnds is when the soak of a host in a rollout has passed since its claim on the
+// server's clock; zero when the log does not know the claim.
+func (h *Host) soakEnds(r *rollout.Rollout, wave int) clock.Instant {
+	if h.Work.Manifest != r.Manifest || h.Work.ClaimedAt == 0 {
+		return 0
+	}
+	return h.Work.ClaimedAt.Add(r.Plan.Header.Waves[wave].Soak)
+}
+
+// soakedFirst notes from when on a host that converged is a canary that did.
+func (s *State) soakedFirst(h *Host, r *rollout.Rollout) {
+	at := clock.Instant(1)
+	if r.Plan != nil {
+		if i, ok := r.Plan.Leaf(h.Name); ok {
+			at = max(at, h.soakEnds(r, r.Plan.Leaves[i].Wave))
+		}
+	}
+	if r.SoakedAt == 0 || at < r.SoakedAt {
+		r.SoakedAt = at
+		s.dirty[r.Channel] = true
+		if r.Plan != nil && r.Plan.Header.CanaryMax > 0 {
+			s.wakeAt(timer{at: at, channel: r.Channel})
+		}
+	}
+}
+
+// soakBlock holds the open wave until the soak of every host that converged up to it
+// has passed on the server's clock. It looks at every member, and is asked last.
+func (s *State) soakBlock(r *rollout.Rollout, now clock.Instant) *gate.Block {
+	var until clock.Instant
+	for i := range r.Members {
+		if leaf := &r.Plan.Leaves[i]; leaf.Wave <= r.Cursor && r.Members[i].Status == rollout.Converged {
+			if h := s.Hosts[leaf.Host]; h != nil {
+				until = max(until, h.soakEnds(r, leaf.Wave))
+			}
+		}
+	}
+	return gate.CheckSoak(r.Name, r.Plan.Header.Waves[r.Cursor].Name, until, now)
+}
