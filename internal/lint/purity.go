@@ -18,7 +18,7 @@ import (
 // pureStd is all of the standard library that the core may import.
 var pureStd = []string{
 	"bytes", "cmp", "container/heap", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt", "hash",
-	"iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
+	"iter", "maps", "math", "math/bits", "net/netip", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 
 // pureExceptions are further imports of single packages, each with its reason.

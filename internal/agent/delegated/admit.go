@@ -96,6 +96,7 @@ func Admit(in Input) Admitted {
 		a.group(group)
 	}
 	a.settle()
+	a.bounds.Confine(&a.set)
 	a.tell()
 	return a.out
 }

@@ -58,7 +58,7 @@ const image = `{"ref":"registry.example/tool:1","pull":{}}`
 
 func TestAdmitRefusesAloneWhatIsNotDelegated(t *testing.T) {
 	good := []wire.ManagedEntry{entry("image", "tool", image), entry("workspace", "job", `{"image":"tool"}`)}
-	ports := bounds.Bounds{Images: []string{"registry.example"}, Ports: &bounds.PortRange{From: 8000, To: 9000}}
+	ports := bounds.Bounds{Images: []string{"registry.example"}, Ports: &bounds.PortRange{From: 8000, To: 9000}, Routes: &bounds.Routes{Hosts: []string{"*"}}}
 	for name, c := range map[string]struct {
 		entry wire.ManagedEntry
 		code  managed.Code
@@ -83,6 +83,7 @@ func TestAdmitRefusesAloneWhatIsNotDelegated(t *testing.T) {
 		"its built image":     {entry("image", "x", `{"ref":"registry.example/made:1","pull":{}}`), managed.Clash, "image/made"},
 		"a newer one of its":  {entry("image", "x", `{"ref":"registry.example/app:1","pull":{"policy":"always"}}`), managed.Clash, "image/app"},
 		"its routes' host":    {entry("route", "x", `{"host":"WWW.example","path":"/login","workspace":"job","port":80}`), managed.Clash, "route/main"},
+		"a route for all":     {entry("route", "x", `{"host":"www.example","workspace":"job","port":80,"tls":"other"}`), managed.OutOfBounds, "certificate"},
 		"its network":         {entry("workspace", "x", `{"image":"tool","networks":[{"network":"front"}]}`), managed.Invalid, "network/front of the bundle"},
 		"its image":           {entry("workspace", "x", `{"image":"app"}`), managed.Invalid, "image/app of the bundle"},
 		"nothing there":       {entry("workspace", "x", `{"image":"none"}`), managed.Invalid, "not declared"},

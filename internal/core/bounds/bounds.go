@@ -4,6 +4,7 @@ package bounds
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -23,17 +24,32 @@ type Bounds struct {
 	Privileged     bool `json:"privileged,omitempty"`
 	HostNamespaces bool `json:"hostNamespaces,omitempty"`
 	Devices        bool `json:"devices,omitempty"` // GPUs too
-	// HostMounts are paths of the host; what is below one may be mounted.
-	HostMounts []string   `json:"hostMounts,omitempty"`
-	Ports      *PortRange `json:"ports,omitempty"` // of the host; nil: none
+	// HostMounts are paths of the host; what is below one may be mounted, if no link
+	// leads there and no workspace of the layer may write to a folder on the way.
+	HostMounts []string `json:"hostMounts,omitempty"`
+	// Subnets are ranges that address pools of networks may be taken from.
+	Subnets []string `json:"subnets,omitempty"`
+	// Routes are what routes may serve; nil: nothing.
+	Routes *Routes    `json:"routes,omitempty"`
+	Ports  *PortRange `json:"ports,omitempty"` // of the host; nil: none
 	// Secrets are names of the host's own store that workspaces may be given.
 	Secrets []string `json:"secrets,omitempty"`
-	// Limits of every workspace, and how many there may be; 0 is no limit.
+	// Limits of every workspace and of each step of a build, and how many workspaces
+	// there may be; 0 is no limit.
 	MaxMemory     int64 `json:"maxMemory,omitempty"` // bytes
 	MaxNanoCPUs   int64 `json:"maxNanoCPUs,omitempty"`
+	MaxPIDs       int64 `json:"maxPIDs,omitempty"` // of a workspace
 	MaxWorkspaces int   `json:"maxWorkspaces,omitempty"`
 	// RequireSigned takes entries alone that an operator has signed.
 	RequireSigned bool `json:"requireSigned,omitempty"`
+}
+
+// Routes names host names and certificates of the host's store.
+type Routes struct {
+	// Hosts are names, "*.example" for what is below one, "*" for any and for routes
+	// without a name.
+	Hosts        []string `json:"hosts,omitempty"`
+	Certificates []string `json:"certificates,omitempty"`
 }
 
 // PortRange is both ends included.
@@ -84,6 +100,7 @@ func (b *Bounds) CheckSet(s *container.Set) []container.Problem {
 	for i := range s.Routes {
 		add(container.KindRoute, s.Routes[i].Name, &s.Routes[i])
 	}
+	crossed(c, s)
 	return out
 }
 
@@ -123,8 +140,8 @@ func (b *Bounds) check(c container.Checker, kind string, spec any) {
 			c.In("ref").Addf("a snapshot named %q could take the place of another image: expected no reference, so that it is named after the host", v.Ref)
 		}
 	case *container.Route:
-		if fits = kind == container.KindRoute && v != nil; fits && v.ForwardAuth != "" {
-			c.In("forwardAuth").Addf("the agent would send requests to %q from inside the host's network: expected none in the managed layer", v.ForwardAuth)
+		if fits = kind == container.KindRoute && v != nil; fits {
+			b.route(c, v)
 		}
 	}
 	if !fits {
@@ -150,6 +167,44 @@ func (b *Bounds) network(c container.Checker, n *container.Network) {
 			c.In("options", k).Addf("network option %q: expected one of %q", k, bridgeOptions)
 		}
 	}
+	for i, p := range n.Pools {
+		if !b.subnet(p.Subnet) {
+			c.Item("pools", i).Addf("subnet %q would be routed on the host: expected none, so that the engine chooses, or one within %q (bounds.subnets)", p.Subnet, b.Subnets)
+		}
+	}
+}
+
+// subnet reports whether a pool may have a subnet.
+func (b *Bounds) subnet(s string) bool {
+	p, err := netip.ParsePrefix(s)
+	return err == nil && slices.ContainsFunc(b.Subnets, func(allowed string) bool {
+		a, err := netip.ParsePrefix(allowed)
+		return err == nil && a.Contains(p.Addr()) && p.Bits() >= a.Bits()
+	})
+}
+
+func (b *Bounds) route(c container.Checker, r *container.Route) {
+	if r.ForwardAuth != "" {
+		c.In("forwardAuth").Addf("the agent would send requests to %q from inside the host's network: expected none in the managed layer", r.ForwardAuth)
+	}
+	var may Routes
+	if b.Routes != nil {
+		may = *b.Routes
+	}
+	if !slices.ContainsFunc(may.Hosts, func(allowed string) bool { return serves(allowed, r.Host) }) {
+		c.In("host").Addf("a route for host name %q is not allowed here: expected one of %q (bounds.routes.hosts)", r.Host, may.Hosts)
+	}
+	if r.TLS != "" && !slices.Contains(may.Certificates, r.TLS) {
+		c.In("tls").Addf("certificate %q of the host is not allowed here: expected one of %q (bounds.routes.certificates)", r.TLS, may.Certificates)
+	}
+}
+
+func serves(allowed, name string) bool {
+	if below, ok := strings.CutPrefix(allowed, "*."); ok {
+		first, rest, found := strings.Cut(name, ".")
+		return found && first != "" && strings.EqualFold(rest, below)
+	}
+	return allowed == "*" || name != "" && strings.EqualFold(allowed, name)
 }
 
 func (b *Bounds) volume(c container.Checker, v *container.Volume) {
@@ -162,9 +217,9 @@ func (b *Bounds) volume(c container.Checker, v *container.Volume) {
 	if len(v.Options) == 0 {
 		return
 	}
-	tmpfs, bind := v.Options["type"] == "tmpfs" && v.Options["device"] == "tmpfs", false
+	tmpfs, bind := v.Options["type"] == "tmpfs" && v.Options["device"] == "tmpfs" && memoryOptions(v.Options["o"]), false
 	if o := strings.Split(v.Options["o"], ","); v.Options["type"] == "none" || v.Options["type"] == "" {
-		bind = len(v.Options) <= 3 && (slices.Equal(o, []string{"bind"}) || slices.Equal(o, []string{"ro", "bind"}) || slices.Equal(o, []string{"bind", "ro"})) && b.mounts(v.Options["device"])
+		bind = len(v.Options) <= 3 && (slices.Equal(o, []string{"bind"}) || slices.Equal(o, []string{"ro", "bind"}) || slices.Equal(o, []string{"bind", "ro"})) && b.outermost(v.Options["device"])
 	}
 	for _, k := range slices.Sorted(maps.Keys(v.Options)) {
 		if !slices.Contains([]string{"type", "device", "o"}, k) {
@@ -172,8 +227,35 @@ func (b *Bounds) volume(c container.Checker, v *container.Volume) {
 		}
 	}
 	if !tmpfs && !bind {
-		c.In("options").Addf("a volume of type %q from %q with %q is a mount of the host: expected a plain volume, a tmpfs, or a folder below one of %q", v.Options["type"], v.Options["device"], v.Options["o"], b.HostMounts)
+		c.In("options").Addf("a volume of type %q from %q with %q is a mount of the host: expected a plain volume, a tmpfs, or one of the folders %q itself", v.Options["type"], v.Options["device"], v.Options["o"], b.HostMounts)
 	}
+}
+
+// memoryOptions reports whether options of a tmpfs mount do no more than shape it: bind
+// among them would make it one of a folder.
+func memoryOptions(o string) bool {
+	for word := range strings.SplitSeq(o, ",") {
+		key, _, _ := strings.Cut(word, "=")
+		if !slices.Contains([]string{"", "size", "nr_inodes", "mode", "uid", "gid", "ro", "rw", "nosuid", "nodev", "noexec"}, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// outermost reports whether a path is a folder that the declaration names, and below no
+// other one of it: the engine follows links when it mounts a volume, and there nobody
+// looks, so nobody of the layer may be able to plant one.
+func (b *Bounds) outermost(p string) bool {
+	clean, named := container.CleanPath(p), false
+	for _, allowed := range b.HostMounts {
+		allowed = container.CleanPath(allowed)
+		if clean != allowed && within(clean, allowed) {
+			return false
+		}
+		named = named || clean == allowed
+	}
+	return named && b.mounts(p)
 }
 
 // mounts reports whether a path of the host may be mounted.

@@ -15,6 +15,8 @@ func plain() *container.Workspace {
 	return &container.Workspace{Name: "web", Image: "app", Security: container.Security{CapAdd: []string{"NET_RAW"}, Options: []string{"no-new-privileges"}}}
 }
 
+func pids(n int64) *int64 { return &n }
+
 func yes() *bool { t := true; return &t }
 
 // danger is what a workspace could do to its host, and the bounds that allow it.
@@ -38,6 +40,11 @@ var danger = []struct {
 	{"never killed", func(w *container.Workspace) { w.Limits.OOMKillDisable = yes() }, Bounds{Privileged: true}},
 	{"killed last", func(w *container.Workspace) { w.Limits.OOMScoreAdj = -1 }, Bounds{Privileged: true}},
 	{"real time", func(w *container.Workspace) { w.Limits.CPURTRuntime = 1000 }, Bounds{Privileged: true}},
+	{"real time by a limit", func(w *container.Workspace) { w.Ulimits = []container.Ulimit{{Name: "rtprio", Soft: 99, Hard: 99}} }, Bounds{Privileged: true}},
+	{"nice by a limit", func(w *container.Workspace) { w.Ulimits = []container.Ulimit{{Name: "nice", Soft: 40, Hard: 40}} }, Bounds{Privileged: true}},
+	{"all files", func(w *container.Workspace) { w.Ulimits = []container.Ulimit{{Name: "nofile", Soft: -1, Hard: -1}} }, Bounds{Privileged: true}},
+	{"shares", func(w *container.Workspace) { w.Limits.CPUShares = 262144 }, Bounds{Privileged: true}},
+	{"I/O weight", func(w *container.Workspace) { w.Limits.BlkioWeight = 1000 }, Bounds{Privileged: true}},
 	{"endpoint sysctl", func(w *container.Workspace) {
 		w.Networks = append(w.Networks, container.Attachment{Network: "a", DriverOpts: map[string]string{"com.docker.network.endpoint.sysctls": "x"}})
 	}, Bounds{Privileged: true}},
@@ -139,7 +146,8 @@ func TestBoundsOneByOne(t *testing.T) {
 }
 
 func TestBoundsOfTheOtherKinds(t *testing.T) {
-	none := Bounds{Kinds: container.Kinds, Images: []string{"registry.example/team", "nginx"}, HostMounts: []string{"/srv"}}
+	none := Bounds{Kinds: container.Kinds, Images: []string{"registry.example/team", "nginx"}, HostMounts: []string{"/srv", "/srv/inner"}, Subnets: []string{"10.20.0.0/16"}, MaxMemory: 1 << 30, MaxNanoCPUs: 2e9,
+		Routes: &Routes{Hosts: []string{"app.example", "*.lab.example"}, Certificates: []string{"lab"}}}
 	build := func(text string) *container.Image { return &container.Image{Build: &container.Build{Inline: text}} }
 	for name, c := range map[string]struct {
 		kind string
@@ -157,7 +165,28 @@ func TestBoundsOfTheOtherKinds(t *testing.T) {
 		"plugin volume":        {container.KindVolume, &container.Volume{Driver: "rexray"}, false},
 		"bind volume":          {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/"}}, false},
 		"bind without type":    {container.KindVolume, &container.Volume{Options: map[string]string{"o": "bind", "device": "/etc"}}, false},
-		"bind below":           {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/srv/a"}}, true},
+		"bind named":           {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/srv"}}, true},
+		"bind below":           {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/srv/a"}}, false},
+		"bind below another":   {container.KindVolume, &container.Volume{Options: map[string]string{"type": "none", "o": "bind", "device": "/srv/inner"}}, false},
+		"tmpfs of a folder":    {container.KindVolume, &container.Volume{Options: map[string]string{"type": "tmpfs", "device": "tmpfs", "o": "size=1m,bind"}}, false},
+		"subnet":               {container.KindNetwork, &container.Network{Pools: []container.Pool{{Subnet: "10.20.4.0/24"}}}, true},
+		"wide subnet":          {container.KindNetwork, &container.Network{Pools: []container.Pool{{Subnet: "0.0.0.0/1"}}}, false},
+		"wider subnet":         {container.KindNetwork, &container.Network{Pools: []container.Pool{{Subnet: "10.0.0.0/8"}}}, false},
+		"subnet of others":     {container.KindNetwork, &container.Network{Pools: []container.Pool{{Subnet: "10.20.4.0/24"}, {Subnet: "8.8.8.0/24", Gateway: "8.8.8.8"}}}, false},
+		"subnet of the engine": {container.KindNetwork, &container.Network{Pools: []container.Pool{{}}}, false},
+		"slash frontend":       {container.KindImage, build("// syntax=evil/frontend\nFROM nginx"), false},
+		"JSON frontend":        {container.KindImage, build("\n{\"syntax\": \"evil/frontend\"}\nFROM nginx"), false},
+		"argument frontend":    {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Args: map[string]string{"BUILDKIT_SYNTAX": "evil"}}}, false},
+		"long build":           {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Timeout: 9e15}}, false},
+		"large build":          {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Memory: 1 << 40}}, false},
+		"fast build":           {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", NanoCPUs: 1 << 40}}, false},
+		"build without limits": {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Memory: -1}}, false},
+		"route elsewhere":      {container.KindRoute, &container.Route{Workspace: "a", Host: "bank.example"}, false},
+		"route below":          {container.KindRoute, &container.Route{Workspace: "a", Host: "x.lab.example", TLS: "lab"}, true},
+		"route deep below":     {container.KindRoute, &container.Route{Workspace: "a", Host: "y.x.lab.example"}, false},
+		"route for all":        {container.KindRoute, &container.Route{Workspace: "a"}, false},
+		"other certificate":    {container.KindRoute, &container.Route{Workspace: "a", Host: "app.example", TLS: "other"}, false},
+		"climbing certificate": {container.KindRoute, &container.Route{Workspace: "a", Host: "app.example", TLS: "../../x"}, false},
 		"disk volume":          {container.KindVolume, &container.Volume{Options: map[string]string{"type": "ext4", "device": "/dev/sda1"}}, false},
 		"overlay volume":       {container.KindVolume, &container.Volume{Options: map[string]string{"type": "overlay", "device": "overlay", "o": "lowerdir=/"}}, false},
 		"pull":                 {container.KindImage, &container.Image{Ref: "registry.example/team/app:1", Pull: &container.Pull{}}, true},
@@ -183,7 +212,7 @@ func TestBoundsOfTheOtherKinds(t *testing.T) {
 		"onbuild":              {container.KindImage, build("FROM nginx\nONBUILD COPY --from=evil / /"), false},
 		"snapshot":             {container.KindSnapshot, &container.Snapshot{Workspace: "a"}, true},
 		"named snapshot":       {container.KindSnapshot, &container.Snapshot{Workspace: "a", Ref: "nginx"}, false},
-		"route":                {container.KindRoute, &container.Route{Workspace: "a"}, true},
+		"route":                {container.KindRoute, &container.Route{Workspace: "a", Host: "App.example"}, true},
 		"route that asks":      {container.KindRoute, &container.Route{Workspace: "a", ForwardAuth: "http://169.254.169.254/"}, false},
 		"wrong type":           {container.KindRoute, &container.Volume{}, false},
 		"nothing":              {container.KindRoute, (*container.Route)(nil), false},
@@ -206,18 +235,21 @@ func TestBoundsOfTheOtherKinds(t *testing.T) {
 }
 
 func TestBoundsLimits(t *testing.T) {
-	b := Bounds{Kinds: container.Kinds, MaxMemory: 1 << 30, MaxNanoCPUs: 2e9, MaxWorkspaces: 1}
+	b := Bounds{Kinds: container.Kinds, MaxMemory: 1 << 30, MaxNanoCPUs: 2e9, MaxWorkspaces: 1, MaxPIDs: 100}
 	for name, c := range map[string]struct {
 		l  container.Limits
 		ok bool
 	}{
-		"fits":        {container.Limits{Memory: 1 << 30, NanoCPUs: 2e9}, true},
+		"fits":        {container.Limits{Memory: 1 << 30, NanoCPUs: 2e9, PIDs: pids(100)}, true},
 		"no limit":    {container.Limits{}, false},
 		"memory":      {container.Limits{Memory: 1<<30 + 1, NanoCPUs: 1e9}, false},
 		"swap":        {container.Limits{Memory: 1 << 29, MemorySwap: -1, NanoCPUs: 1e9}, false},
 		"cpus":        {container.Limits{Memory: 1 << 29, NanoCPUs: 3e9}, false},
 		"quota":       {container.Limits{Memory: 1 << 29, NanoCPUs: 1e9, CPUQuota: 400000}, false},
 		"negative":    {container.Limits{Memory: -1, NanoCPUs: -1}, false},
+		"pids":        {container.Limits{Memory: 1 << 29, NanoCPUs: 1e9, PIDs: pids(-1)}, false},
+		"more pids":   {container.Limits{Memory: 1 << 29, NanoCPUs: 1e9, PIDs: pids(101)}, false},
+		"no pids":     {container.Limits{Memory: 1 << 29, NanoCPUs: 1e9}, false},
 		"reservation": {container.Limits{Memory: 1 << 29, MemoryReservation: 1 << 40, NanoCPUs: 1e9}, false},
 	} {
 		w := plain()
@@ -227,9 +259,53 @@ func TestBoundsLimits(t *testing.T) {
 		}
 	}
 	w := *plain()
-	w.Limits = container.Limits{Memory: 1 << 20, NanoCPUs: 1}
+	w.Limits = container.Limits{Memory: 1 << 20, NanoCPUs: 1, PIDs: pids(1)}
 	if ps := b.CheckSet(&container.Set{Workspaces: []container.Workspace{w, w}}); len(ps) != 1 {
 		t.Errorf("two workspaces where one is allowed: %v", ps)
+	}
+}
+
+// TestNobodyWritesAboveAMount: a workspace that could put a link in the place of another's
+// mount is not allowed beside it, whoever of the two comes later, and whatever is made of
+// the set carries the bounds along.
+func TestNobodyWritesAboveAMount(t *testing.T) {
+	b := Bounds{Kinds: container.Kinds, HostMounts: []string{"/srv/data", "/srv/data/deep"}, MaxMemory: 1 << 30, MaxNanoCPUs: 1e9}
+	bind := func(name, source string, readOnly bool) container.Workspace {
+		w := *plain()
+		w.Name, w.Limits = name, container.Limits{Memory: 1 << 20, NanoCPUs: 1e8}
+		w.Mounts = []container.Mount{{Type: container.MountBind, Source: source, Target: "/d", ReadOnly: readOnly, Beneath: "/forged"}}
+		return w
+	}
+	volume := container.Volume{Name: "v", Options: map[string]string{"type": "none", "o": "bind", "device": "/srv/data"}}
+	for name, c := range map[string]struct {
+		set container.Set
+		ok  bool
+	}{
+		"apart":            {container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data/a", false), bind("b", "/srv/data/b", false)}}, true},
+		"the same":         {container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data", false), bind("b", "/srv/data", false)}}, true},
+		"above":            {container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data", false), bind("b", "/srv/data/link", false)}}, false},
+		"above, later":     {container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data/deep/x", true), bind("b", "/srv/data/", false)}}, false},
+		"read above":       {container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data", true), bind("b", "/srv/data/b", false)}}, true},
+		"above by volume":  {container.Set{Volumes: []container.Volume{volume}, Workspaces: []container.Workspace{bind("b", "/srv/data/b", false)}}, false},
+		"with like a name": {container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data/a", false), bind("b", "/srv/data/ab", false)}}, true},
+	} {
+		if ps := b.CheckSet(&c.set); (len(ps) == 0) != c.ok {
+			t.Errorf("%s: %v", name, ps)
+		}
+	}
+	build := &container.Build{Inline: "FROM scratch"}
+	set := container.Set{Workspaces: []container.Workspace{bind("a", "/srv/data/deep/x", false)}, Images: []container.Image{{Name: "i", Build: build}},
+		Networks: []container.Network{{Name: "n", Pools: []container.Pool{{Subnet: "10.0.0.0/8"}}}, {Name: "plain"}}}
+	given := set.Workspaces[0].Mounts
+	b.Confine(&set)
+	if m := set.Workspaces[0].Mounts[0]; m.Beneath != "/srv/data" || given[0].Beneath != "/forged" {
+		t.Errorf("a mount is held below %q, and the given one %q", m.Beneath, given[0].Beneath)
+	}
+	if got := set.Images[0].Build; got.Memory != 1<<30 || got.NanoCPUs != 1e9 || got.Timeout != longestBuild || build.Memory != 0 {
+		t.Errorf("the build has %+v", got)
+	}
+	if !set.Networks[0].Apart || set.Networks[1].Apart {
+		t.Errorf("networks are %+v", set.Networks)
 	}
 }
 
@@ -238,11 +314,11 @@ func TestBoundsLimits(t *testing.T) {
 func TestBoundsKnowEveryField(t *testing.T) {
 	judged := strings.Fields(`Annotation Contents DeviceRules Devices Env GPUs Limits Logging Mounts NetworkMode Networks
 		Ports PostStart PreStop Runtime Security Sysctls Namespaces
-		External Driver Options IPAMDriver IPAMOpts Ref Pull Build Load ForwardAuth`)
+		External Driver Options IPAMDriver IPAMOpts Ref Pull Build Load ForwardAuth Pools Apart Host TLS Ulimits`)
 	harmless := strings.Fields(`Name Title Image State ReportOnly Update Entrypoint Command NoCommand NoEntry WorkingDir User
 		GroupAdd Hostname Domainname Labels Init TTY StdinOpen StopSignal StopGrace Restart Health Expose Links MAC DNS DNSSearch
-		DNSOptions ExtraHosts Platform StorageOpt Ulimits ShmSize DependsOn
-		Internal Attachable IPv6 Pools Workspace Take Live Keep Host Path StripPath Port TLS RedirectHTTP MaxBody HeaderWait`)
+		DNSOptions ExtraHosts Platform StorageOpt ShmSize DependsOn
+		Internal Attachable IPv6 Workspace Take Live Keep Path StripPath Port RedirectHTTP MaxBody HeaderWait`)
 	for _, v := range []any{container.Workspace{}, container.Network{}, container.Volume{}, container.Image{}, container.Snapshot{}, container.Route{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if !slices.Contains(judged, f.Name) && !slices.Contains(harmless, f.Name) {
@@ -253,9 +329,9 @@ func TestBoundsKnowEveryField(t *testing.T) {
 	known := map[reflect.Type]string{
 		reflect.TypeFor[container.Security]():   "Privileged CapAdd CapDrop Options ReadOnly Credential",
 		reflect.TypeFor[container.Namespaces](): "IPC PID UTS User Cgroup CgroupParent Isolation",
-		reflect.TypeFor[container.Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive",
+		reflect.TypeFor[container.Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive Beneath",
 		reflect.TypeFor[container.Attachment](): "Network Aliases IPv4 IPv6 LinkLocal MAC DriverOpts Priority GatewayPriority",
-		reflect.TypeFor[container.Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Timeout",
+		reflect.TypeFor[container.Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Timeout Memory NanoCPUs",
 		reflect.TypeFor[container.Limits](): `NanoCPUs CPUShares CPUPeriod CPUQuota CPURTPeriod CPURTRuntime CPUSet CPUMems CPUCount
 			CPUPerMille Memory MemoryReservation MemorySwap Swappiness OOMKillDisable OOMScoreAdj PIDs BlkioWeight BlkioDevices`,
 	}

@@ -1,16 +1,28 @@
 package bounds
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 )
 
 // build checks the base images of a build. Where the allowlist does not take
 // everything, they have to be readable: the Dockerfile is inline, and plain.
 func (b *Bounds) build(c container.Checker, build *container.Build) {
+	b.buildLimits(c, build)
+	for _, k := range slices.Sorted(maps.Keys(build.Args)) {
+		if strings.HasPrefix(strings.ToUpper(k), "BUILDKIT_") {
+			c.In("args", k).Addf("argument %q chooses another builder: expected none of BuildKit's own", k)
+		}
+	}
+	if foreignSyntax(build.Inline) {
+		c.In("inline").Addf("a syntax directive runs an image as the builder: expected a plain Dockerfile")
+		return
+	}
 	if slices.Contains(b.Images, "*") {
 		return
 	}
@@ -60,6 +72,48 @@ func (b *Bounds) build(c container.Checker, build *container.Build) {
 			stages[strings.ToLower(args[2])] = true
 		}
 	}
+}
+
+// longestBuild is how long a build of the managed layer may take.
+const longestBuild = clock.Hour
+
+func (b *Bounds) buildLimits(c container.Checker, build *container.Build) {
+	if most := b.MaxMemory; most > 0 && (build.Memory < 0 || build.Memory > most) {
+		c.In("memory").Addf("memory of %d bytes for a step of the build: expected at most %d", build.Memory, most)
+	}
+	if most := b.MaxMemory; most > 0 && (build.ShmSize < 0 || build.ShmSize > most) {
+		c.In("shmSize").Addf("shared memory of %d bytes: expected at most %d", build.ShmSize, most)
+	}
+	if most := b.MaxNanoCPUs; most > 0 && (build.NanoCPUs < 0 || build.NanoCPUs > most) {
+		c.In("nanoCPUs").Addf("%d billionths of a processor for a step of the build: expected at most %d", build.NanoCPUs, most)
+	}
+	if build.Timeout < 0 || build.Timeout > longestBuild {
+		c.In("timeout").Addf("a build of %s: expected at most %s", build.Timeout, longestBuild)
+	}
+}
+
+// foreignSyntax reports whether a builder might take the first line for the name of an
+// image that is to read the rest.
+func foreignSyntax(text string) bool {
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		trimmed := strings.TrimSpace(line)
+		if trimmed == "" {
+			continue
+		}
+		if strings.HasPrefix(trimmed, "{") {
+			return true
+		}
+		comment, ok := strings.CutPrefix(trimmed, "#")
+		if !ok {
+			if comment, ok = strings.CutPrefix(trimmed, "//"); !ok {
+				return false
+			}
+		}
+		if key, _, set := strings.Cut(comment, "="); set && strings.EqualFold(strings.TrimSpace(key), "syntax") {
+			return true
+		}
+	}
+	return false
 }
 
 // from lists what --from= and from= of --mount name.

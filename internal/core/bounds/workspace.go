@@ -56,7 +56,27 @@ func (b *Bounds) privileges(c container.Checker, w *container.Workspace) {
 	if l := w.Limits; l.OOMScoreAdj < 0 || l.OOMKillDisable != nil && *l.OOMKillDisable || l.CPURTRuntime != 0 || l.CPURTPeriod != 0 {
 		c.In("limits").Addf("standing before the host's own processes is not allowed here: expected no negative oomScoreAdj, no oomKillDisable and no real time")
 	}
+	if l := w.Limits; l.CPUShares > ordinaryShares || l.BlkioWeight > ordinaryWeight {
+		c.In("limits").Addf("%d CPU shares and an I/O weight of %d put it before others: expected at most %d and %d", l.CPUShares, l.BlkioWeight, ordinaryShares, ordinaryWeight)
+	}
+	for i, u := range w.Ulimits {
+		if most, known := ulimits[u.Name]; !known || most > 0 && (u.Soft < 0 || u.Hard < 0 || max(u.Soft, u.Hard) > most) {
+			c.Item("ulimits", i).Addf("ulimit %s of %d:%d is not allowed here: expected one of %q, nofile and nproc of at most %d", u.Name, u.Soft, u.Hard, slices.Sorted(maps.Keys(ulimits)), mostOpen)
+		}
+	}
 }
+
+// What containers have by default, and so may ask for.
+const (
+	ordinaryShares = 1024
+	ordinaryWeight = 500
+	mostOpen       = 1 << 20
+)
+
+// ulimits are those that limit the container alone, with the most that may be asked for;
+// 0 is any. The others (rtprio, rttime, nice) put its processes before the host's own.
+var ulimits = map[string]int64{"as": 0, "core": 0, "cpu": 0, "data": 0, "fsize": 0, "locks": 0, "memlock": 0, "msgqueue": 0,
+	"nofile": mostOpen, "nproc": mostOpen, "rss": 0, "sigpending": 0, "stack": 0}
 
 func (b *Bounds) namespaces(c container.Checker, w *container.Workspace) {
 	n := &w.Namespaces
@@ -170,6 +190,9 @@ func (b *Bounds) limits(c container.Checker, w *container.Workspace) {
 		if l.MemorySwap < 0 || l.MemorySwap/2 > most || l.MemoryReservation > most {
 			c.In("memorySwap").Addf("memory and swap of %d bytes: expected at most twice %d", l.MemorySwap, most)
 		}
+	}
+	if most := b.MaxPIDs; most > 0 && (l.PIDs == nil || *l.PIDs <= 0 || *l.PIDs > most) {
+		c.In("pids").Addf("processes without a limit, or more than allowed: expected a limit of at most %d", most)
 	}
 	if most := b.MaxNanoCPUs; most > 0 && (l.NanoCPUs <= 0 || l.NanoCPUs > most || l.CPUQuota != 0 || l.CPUPeriod != 0) {
 		c.In("nanoCPUs").Addf("%d billionths of a processor: expected a limit of at most %d, and no quota", l.NanoCPUs, most)

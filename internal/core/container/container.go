@@ -87,7 +87,10 @@ type Network struct {
 	IPAMDriver string            `json:"ipamDriver,omitempty"`
 	IPAMOpts   map[string]string `json:"ipamOptions,omitempty"`
 	Pools      []Pool            `json:"pools,omitempty"` // in order
-	Labels     map[string]string `json:"labels,omitempty"`
+	// Apart says that no pool may meet an address or a route of the host. Agents set
+	// it in the managed layer.
+	Apart  bool              `json:"apart,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Pool is one address pool of a network.
@@ -157,6 +160,9 @@ type Build struct {
 	Pull       bool              `json:"pull,omitempty"` // ask registries for newer base images
 	Tags       []string          `json:"tags,omitempty"` // further names
 	Timeout    clock.Duration    `json:"timeout,omitempty"`
+	// Limits of each RUN step; 0 is none.
+	Memory   int64 `json:"memory,omitempty"` // bytes, swap within
+	NanoCPUs int64 `json:"nanoCPUs,omitempty"`
 }
 
 // Load reads an archive as docker save writes it; Image.Ref must be in it.

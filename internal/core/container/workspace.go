@@ -183,6 +183,9 @@ type Mount struct {
 	Size       int64  `json:"size,omitempty"`      // of a tmpfs, in bytes
 	Mode       uint32 `json:"mode,omitempty"`      // of a tmpfs
 	Recursive  string `json:"recursive,omitempty"` // of a bind: disabled
+	// Beneath is a folder that holds the source of a bind: no link may lead on from
+	// there when the container is made or started. Agents set it in the managed layer.
+	Beneath string `json:"beneath,omitempty"`
 }
 
 // Content is a file or folder put into the container: a part of the bundle, or a

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -47,7 +48,10 @@ func (h *HostDecl) delegation() *Delegation {
 	}
 	d := &Delegation{Kinds: nonNil(unique(h.Managed)), Allow: nonNil(unique(h.Allow)), Bounds: h.Bounds}
 	b := &d.Bounds
-	b.Kinds, b.Images, b.HostMounts, b.Secrets = unique(h.Managed), unique(b.Images), unique(b.HostMounts), unique(b.Secrets)
+	b.Kinds, b.Images, b.HostMounts, b.Secrets, b.Subnets = unique(h.Managed), unique(b.Images), unique(b.HostMounts), unique(b.Secrets), unique(b.Subnets)
+	if r := b.Routes; r != nil {
+		b.Routes = &bounds.Routes{Hosts: unique(r.Hosts), Certificates: unique(r.Certificates)}
+	}
 	return d
 }
 
@@ -98,6 +102,21 @@ func (c *checker) bounds(path []string, h HostDecl) {
 			c.errorf(at(path, "hostMounts", i), "host mount is %q: expected an absolute path without . and ..", s)
 		}
 	}
+	for i, s := range b.Subnets {
+		if p, err := netip.ParsePrefix(s); err != nil || p != p.Masked() {
+			c.errorf(at(path, "subnets", i), "subnet is %q: expected a network such as 10.20.0.0/16", s)
+		}
+	}
+	if r := b.Routes; r != nil {
+		for i, s := range r.Hosts {
+			if s == "" {
+				c.errorf(at(path, "routes", "hosts", i), "a host name is empty: expected a name, \"*.example\" for what is below one, or \"*\" for any")
+			}
+		}
+		for i, s := range r.Certificates {
+			c.name(at(path, "routes", "certificates", i), s)
+		}
+	}
 	for i, s := range b.Secrets {
 		c.name(at(path, "secrets", i), s)
 	}
@@ -107,7 +126,7 @@ func (c *checker) bounds(path []string, h HostDecl) {
 	for _, n := range []struct {
 		name string
 		is   int64
-	}{{"maxMemory", b.MaxMemory}, {"maxNanoCPUs", b.MaxNanoCPUs}, {"maxWorkspaces", int64(b.MaxWorkspaces)}} {
+	}{{"maxMemory", b.MaxMemory}, {"maxNanoCPUs", b.MaxNanoCPUs}, {"maxPIDs", b.MaxPIDs}, {"maxWorkspaces", int64(b.MaxWorkspaces)}} {
 		if n.is < 0 || n.is > validate.MaxInteger {
 			c.errorf(at(path, n.name), "%s is %d: expected 1 or more, or 0 for no limit", n.name, n.is)
 		}
@@ -116,6 +135,6 @@ func (c *checker) bounds(path []string, h HostDecl) {
 
 // nothing reports whether bounds allow nothing beyond the default.
 func nothing(b *bounds.Bounds) bool {
-	return len(b.Images)+len(b.HostMounts)+len(b.Secrets) == 0 && b.Ports == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
-		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
+	return len(b.Images)+len(b.HostMounts)+len(b.Secrets)+len(b.Subnets) == 0 && b.Ports == nil && b.Routes == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
+		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxPIDs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
 }

@@ -114,6 +114,8 @@ type Build struct {
 	Platform   string   // os/arch[/variant]; empty: that of the engine
 	ExtraHosts []string // of RUN steps, as name:address
 	ShmSize    int64    // of RUN steps, in bytes; 0: the engine's default
+	Memory     int64    // of RUN steps, in bytes, swap within; 0: no limit
+	NanoCPUs   int64    // of RUN steps; 0: no limit
 	// Auth are credentials by registry, for the base images.
 	Auth map[string]registry.AuthConfig
 }
@@ -129,7 +131,11 @@ func (e *Engine) ImageBuild(ctx context.Context, tar io.Reader, b Build, each fu
 		o := client.ImageBuildOptions{
 			Version: build.BuilderV1, Tags: b.Tags, Dockerfile: b.Dockerfile, Target: b.Target, BuildArgs: b.Args,
 			Labels: b.Labels, NoCache: b.NoCache, PullParent: b.Pull, NetworkMode: b.Network, AuthConfigs: b.Auth, ExtraHosts: b.ExtraHosts, ShmSize: b.ShmSize,
-			Remove: true, ForceRemove: true,
+			Remove: true, ForceRemove: true, Memory: b.Memory, MemorySwap: b.Memory,
+		}
+		if b.NanoCPUs > 0 {
+			o.CPUPeriod = 100_000
+			o.CPUQuota = max(1000, b.NanoCPUs/10_000) // billionths of a second in each second, microseconds in each 100 ms
 		}
 		if b.Platform != "" {
 			text, err := platform(b.Platform)

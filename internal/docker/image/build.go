@@ -136,7 +136,7 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 	req := daemon.Build{
 		Tags: append([]string{ref}, d.Spec.Names()...), Dockerfile: b.Dockerfile, Target: b.Target,
 		Labels: labels, NoCache: b.NoCache, Network: b.Network, Platform: b.Platform,
-		ExtraHosts: b.ExtraHosts, ShmSize: b.ShmSize,
+		ExtraHosts: b.ExtraHosts, ShmSize: b.ShmSize, Memory: b.Memory, NanoCPUs: b.NanoCPUs,
 	}
 	var err error
 	if req.Auth, err = m.auths(on); err != nil {

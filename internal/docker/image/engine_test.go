@@ -443,3 +443,15 @@ func TestPinnedImageIsNoOther(t *testing.T) {
 	}
 	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
 }
+
+// TestStepsOfABuildHaveItsLimits asks the kernel from within a step.
+func TestStepsOfABuildHaveItsLimits(t *testing.T) {
+	l := begin(t)
+	i := l.inline("limited", "FROM "+l.docker.Busybox(t)+"\nRUN for f in memory.max cpu.max memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us; do test ! -e /sys/fs/cgroup/$f || echo $f is $(cat /sys/fs/cgroup/$f); done\n")
+	i.Build.NoCache, i.Build.Memory, i.Build.NanoCPUs = true, 64<<20, 5e8
+	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	out := l.log("limited")
+	if !strings.Contains(out, "67108864") || !strings.Contains(out, "is 50000") {
+		t.Fatalf("the step saw\n%s", out)
+	}
+}

@@ -58,6 +58,9 @@ func (m *Manager) create(ctx context.Context, n spec.Network) error {
 	if err != nil {
 		return reconcile.Terminal(CodeBadAddress, err)
 	}
+	if err := apart(&n); err != nil {
+		return reconcile.Terminal(CodeBadAddress, err)
+	}
 	// The answer is waited for: what is no longer wanted is not gone before that.
 	_, _, err = m.engine.NetworkCreate(context.WithoutCancel(ctx), o.Title, req)
 	return err

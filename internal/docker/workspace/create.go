@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/docker/beneath"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
 	"github.com/steadyfleet/steady/internal/docker/ownership"
@@ -50,6 +52,9 @@ func (h *hand) Create(a core.Create) error {
 	if err != nil {
 		return err
 	}
+	if err := h.confined(); err != nil {
+		return err
+	}
 	if a.Run {
 		leave, err := h.slot() // one that is made and waits would only be looked at in vain
 		if err != nil {
@@ -76,6 +81,23 @@ func (h *hand) Create(a core.Create) error {
 		}
 	}
 	return h.made(id, in, a.Run)
+}
+
+// CodeLinked is the code of a mount that a link leads out of the folder that allows it.
+const CodeLinked engine.Code = "workspace_mount_linked"
+
+// confined looks that the mounts of the managed layer stay in their folders, before the
+// engine follows them.
+func (h *hand) confined() error {
+	for _, m := range h.r.Desired.Spec.Workspace.Mounts {
+		if m.Beneath == "" {
+			continue
+		}
+		if err := beneath.Check(path.Clean(m.Beneath), path.Clean(m.Source)); err != nil {
+			return reconcile.Terminal(CodeLinked, err)
+		}
+	}
+	return nil
 }
 
 // conflict looks at who has the name of a container that was to be made. One of

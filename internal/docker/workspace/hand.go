@@ -241,6 +241,9 @@ func (h *hand) seat() (leave func()) {
 // is made to replace another is no error here: the next look sees it and goes
 // back at once.
 func (h *hand) start(c *found) error {
+	if err := h.confined(); err != nil {
+		return err
+	}
 	err := h.m.o.Engine.ContainerStart(h.ctx, c.ID)
 	if err == nil || daemon.Unknown(err) || h.ctx.Err() != nil {
 		return err
