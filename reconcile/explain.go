@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -83,6 +84,21 @@ func (m *memory) get(ref engine.Ref) (seen, bool) {
 
 type counters struct {
 	turns, noops, acts, actErrors, panics, conflicts, superseded, storeErrs, unknown atomic.Int64
+	storeErr                                                                         atomic.Pointer[error] // the last one
+}
+
+func (c *counters) storeFailed(err error) {
+	c.storeErr.Store(&err)
+	c.storeErrs.Add(1)
+}
+
+// StoreErr is nil while Stats counts no error of the store, and else wraps the last one:
+// the reason that the store gave.
+func (l *Loop) StoreErr() error {
+	if err := l.stats.storeErr.Load(); err != nil {
+		return fmt.Errorf("the store failed %d times, last: %w", l.stats.storeErrs.Load(), *err)
+	}
+	return nil
 }
 
 // Stats reads the counters.

@@ -280,7 +280,7 @@ func (l *Loop) keepKind(ctx context.Context, name string) {
 		age = 7 * clock.Day
 	}
 	if n, err := l.store.Purge(context.WithoutCancel(ctx), name, l.cfg.now().Add(-age)); err != nil {
-		l.stats.storeErrs.Add(1)
+		l.stats.storeFailed(err)
 		l.cfg.log.Error("purge retired resources", "kind", name, "error", err)
 	} else if n > 0 {
 		l.quiet.wrote()

@@ -64,7 +64,7 @@ func (r *run) turn(ctx context.Context) result {
 			r.l.stats.conflicts.Add(1)
 			return result{ref: r.ref, again: r.causes, wake: now}
 		case err != nil:
-			r.l.stats.storeErrs.Add(1)
+			r.l.stats.storeFailed(err)
 			r.l.cfg.log.Error("record a turn", "ref", r.ref.String(), "error", err)
 			return result{ref: r.ref, again: r.causes, wake: now.Add(storeDelay)}
 		case !again:
@@ -228,7 +228,7 @@ func (r *run) trim(ctx context.Context, in engine.Input, rec engine.Record) {
 		return
 	}
 	if err := r.l.store.Trim(ctx, r.ref, h, rec.Now); err != nil {
-		r.l.stats.storeErrs.Add(1)
+		r.l.stats.storeFailed(err)
 		r.l.cfg.log.Error("trim history", "ref", r.ref.String(), "error", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/content"
@@ -289,17 +288,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// DiskFull reports whether what Open or Run returned comes of a full disk below
-// the state folder: then the agent can be opened again once there is room.
-func DiskFull(stateDir string, err error) bool {
-	if err == nil {
-		return false
-	}
-	var st unix.Statfs_t
-	// The loop tells that its store failed, not why.
-	scarce := unix.Statfs(stateDir, &st) == nil && int64(st.Bavail)*st.Bsize < 64<<10
-	return state.Full(err) || scarce
-}
+// DiskFull reports whether what Open or Run returned comes of a full disk or quota below
+// the state folder: then the agent can be opened again once there is room. It judges by
+// the error alone, since room may have come back by now.
+func DiskFull(err error) bool { return state.Full(err) }
 
 // die ends Run with the first failure of the database.
 func (a *Agent) die(err error) {

@@ -53,8 +53,8 @@ func (c carried) RenewIn() time.Duration          { return c.a.cert.Due().Sub(c.
 func (c carried) Renew(ctx context.Context) error { return c.a.renew(ctx) }
 
 func (c carried) Healthy() error {
-	if n := c.a.loop.Stats().StoreErrs; n > 0 {
-		return fmt.Errorf("the reconcile loop could not use agent.db %d times", n)
+	if err := c.a.loop.StoreErr(); err != nil {
+		return fmt.Errorf("the reconcile loop could not use agent.db: %w", err)
 	}
 	return nil
 }

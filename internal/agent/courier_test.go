@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/preparation"
@@ -210,6 +213,44 @@ func TestF7NoRoomNoActivation(t *testing.T) {
 		t.Errorf("the host is %s", m.Phase)
 	}
 	until(t, "a heartbeat", func() bool { return s.heartbeats() > 0 })
+}
+
+// TestF7RoomThatComesBackAtAnyMoment fills the disk of the state folder until the loop
+// cannot record, and makes room before anybody asks why: the agent still knows that the
+// disk was full, and goes on from what it has.
+func TestF7RoomThatComesBackAtAnyMoment(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=128m"); err != nil {
+		t.Skipf("no small disk can be mounted (%v); run as root for that", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	s := newServer(t)
+	b := newBoxIn(t, s, "web-1", filepath.Join(dir, "state"))
+	b.open()
+	b.run()
+	one := newPack(t, "web", []file{{path: "etc/a", content: "one"}})
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Converged)
+	b.settled()
+	ballast := got(os.Create(filepath.Join(dir, "ballast")))(t)
+	until(t, "a turn that cannot be recorded", func() bool {
+		for chunk, err := make([]byte, 4096), error(nil); err == nil; {
+			_, err = ballast.Write(chunk)
+		}
+		must(t, os.WriteFile(filepath.Join(b.root, "etc/a"), []byte(rand.Text()), 0o644))
+		return b.agent.loop.StoreErr() != nil || len(b.done) > 0
+	})
+	must(t, ballast.Close())
+	must(t, os.Remove(ballast.Name()))
+	nudge(b.agent.send)
+	err := <-b.done
+	if !DiskFull(err) {
+		t.Fatalf("the agent ended with %v, and does not know that its disk was full", err)
+	}
+	b.cancel()
+	must(t, b.agent.Close())
+	b.start()
+	until(t, "the repair", func() bool { return b.content("etc/a") == "one" })
 }
 
 // TestDatabaseFailureEndsTheProcess takes the tables away.

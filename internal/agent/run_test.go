@@ -70,7 +70,12 @@ type box struct {
 }
 
 func newBox(t testing.TB, s *server, name string) *box {
-	b := &box{t: t, s: s, clock: newTestClock(), state: filepath.Join(t.TempDir(), "state"), root: t.TempDir(), name: name}
+	return newBoxIn(t, s, name, filepath.Join(t.TempDir(), "state"))
+}
+
+// newBoxIn is newBox with its state in a folder.
+func newBoxIn(t testing.TB, s *server, name, state string) *box {
+	b := &box{t: t, s: s, clock: newTestClock(), state: state, root: t.TempDir(), name: name}
 	_, err := Enrol(t.Context(), EnrolConfig{StateDir: b.state, Token: s.token(name), Clock: b.clock, Light: true, Log: testLog(t)})
 	must(t, err)
 	return b

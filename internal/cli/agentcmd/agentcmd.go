@@ -117,7 +117,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	}
 	for said := false; ; {
 		err := once(ctx, cfg, o, out, &said)
-		if ctx.Err() != nil || !agent.DiskFull(cfg.StateDir, err) {
+		if ctx.Err() != nil || !agent.DiskFull(err) {
 			return err
 		}
 		cfg.Log.Error("the disk of the state folder is full; going on once there is room", "state", cfg.StateDir, "error", err)
