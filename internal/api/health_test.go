@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,6 +25,25 @@ import (
 // probe asks a server for its health or readiness, as a stranger.
 func (w *world) probe(s *api.Server, route string) (status int, checks []string) {
 	w.t.Helper()
+	var raw bytes.Buffer
+	status = w.get(s, route, &raw)
+	var h operator.Health
+	must(w.t, json.Unmarshal(raw.Bytes(), &h))
+	for _, reason := range h.Reasons {
+		if reason.Message == "" || reason.Next == "" {
+			w.t.Errorf("%s: %+v", route, reason)
+		}
+		checks = append(checks, reason.Check)
+	}
+	if (h.Status == "ok") != (status == http.StatusOK) || (len(checks) == 0) != (status == http.StatusOK) {
+		w.t.Errorf("%s: %d %+v", route, status, h)
+	}
+	return status, checks
+}
+
+// get reads a route as a stranger on the same machine.
+func (w *world) get(s *api.Server, route string, into io.Writer) (status int) {
+	w.t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.ServerCA())
 	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
@@ -30,18 +51,9 @@ func (w *world) probe(s *api.Server, route string) (status int, checks []string)
 	r, err := (&http.Client{Transport: tr}).Get(s.OperatorURL() + route)
 	must(w.t, err)
 	defer r.Body.Close()
-	var h operator.Health
-	must(w.t, json.NewDecoder(r.Body).Decode(&h))
-	for _, reason := range h.Reasons {
-		if reason.Message == "" || reason.Next == "" {
-			w.t.Errorf("%s: %+v", route, reason)
-		}
-		checks = append(checks, reason.Check)
-	}
-	if (h.Status == "ok") != (r.StatusCode == http.StatusOK) || (len(checks) == 0) != (r.StatusCode == http.StatusOK) {
-		w.t.Errorf("%s: %d %+v", route, r.StatusCode, h)
-	}
-	return r.StatusCode, checks
+	_, err = io.Copy(into, r.Body)
+	must(w.t, err)
+	return r.StatusCode
 }
 
 // expectProbes compares both answers of a server with what is expected.

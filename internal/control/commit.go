@@ -62,7 +62,7 @@ func (c *Control) append(entries []event.Entry) error {
 			return err
 		}
 		c.metrics.appends.Observe(time.Since(start).Seconds())
-		c.metrics.entries.Add(float64(n))
+		c.metrics.committed(entries[:n])
 		c.setHead(head)
 		c.recordTerm = head.Term
 		c.sinceSnapshot += uint64(n)

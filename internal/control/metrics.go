@@ -1,12 +1,19 @@
 package control
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+)
 
 // metrics are the runtime's collectors. None of them is read to decide.
 type metrics struct {
 	entries, events, limited, turns, spoiled, certificates prometheus.Counter
 	ticks, appends                                         prometheus.Histogram
-	decisions                                              *prometheus.CounterVec
+	releasesRefused, enrolmentsRefused                     prometheus.Counter
+	decisions, refused                                     *prometheus.CounterVec
 }
 
 func newMetrics(c *Control) *metrics {
@@ -18,14 +25,18 @@ func newMetrics(c *Control) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 12)})
 	}
 	m := &metrics{
-		entries:      counter("log_entries_total", "Entries appended to the log."),
-		events:       counter("host_events_total", "Events of hosts taken in."),
-		limited:      counter("host_events_limited_total", "Requests of hosts put off, since the host had used its share of the log."),
-		turns:        counter("reducer_turns_total", "Rounds of the reducer that were committed."),
-		spoiled:      counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
-		certificates: counter("certificates_total", "Host certificates issued."),
-		ticks:        seconds("plan_seconds", "Time of one tick of the planner."),
-		appends:      seconds("append_seconds", "Time of one append to the log."),
+		entries:           counter("log_entries_total", "Entries appended to the log."),
+		events:            counter("host_events_total", "Events of hosts taken in."),
+		limited:           counter("host_events_limited_total", "Requests of hosts put off, since the host had used its share of the log."),
+		turns:             counter("reducer_turns_total", "Rounds of the reducer that were committed."),
+		spoiled:           counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
+		certificates:      counter("certificates_total", "Host certificates issued."),
+		ticks:             seconds("plan_seconds", "Time of one tick of the planner."),
+		appends:           seconds("append_seconds", "Time of one append to the log."),
+		releasesRefused:   counter("releases_refused_total", "Releases and roots that were refused, pushed or from a source."),
+		enrolmentsRefused: counter("enrolments_refused_total", "Enrolments that were refused."),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "requests_refused_total",
+			Help: "Requests that were refused, by API and HTTP status."}, []string{"api", "code"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "decisions_total",
 			Help: "Decisions of the planner that were carried out."}, []string{"kind"}),
 	}
@@ -33,7 +44,7 @@ func newMetrics(c *Control) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions, newMeasurements(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.refused, newMeasurements(c), newFleetMetrics(c), c.sources,
 		queue("words", func() int { return len(c.words) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),
@@ -42,4 +53,22 @@ func newMetrics(c *Control) *metrics {
 			func() float64 { return float64(c.Head().Seq) }),
 	)
 	return m
+}
+
+// committed counts what was appended.
+func (m *metrics) committed(entries []event.Entry) {
+	m.entries.Add(float64(len(entries)))
+	for i := range entries {
+		switch entries[i].Type {
+		case event.VerifyFailed{}.EventType():
+			m.releasesRefused.Inc()
+		case event.EnrolRefused{}.EventType():
+			m.enrolmentsRefused.Inc()
+		}
+	}
+}
+
+// CountRefusal counts a request that an API refused with an HTTP status.
+func (c *Control) CountRefusal(api string, status int) {
+	c.metrics.refused.WithLabelValues(api, strconv.Itoa(status)).Inc()
 }

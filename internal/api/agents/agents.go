@@ -184,6 +184,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return // the caller is gone
 	}
 	status := statusOf(err)
+	h.c.CountRefusal("agent", status)
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		after := clock.Second
 		if r := (*refusal.Error)(nil); errors.As(err, &r) {

@@ -95,12 +95,12 @@ func (h *Handler) push(w http.ResponseWriter, r *http.Request) {
 	_ = rc.SetReadDeadline(time.Now().Add(pushTimeout))
 	_ = rc.SetWriteDeadline(time.Now().Add(pushTimeout))
 	if r.Header.Get("Content-Encoding") != "" {
-		problem(w, refused(http.StatusUnsupportedMediaType, "a release is taken as a plain tar, without Content-Encoding"))
+		h.problem(w, refused(http.StatusUnsupportedMediaType, "a release is taken as a plain tar, without Content-Encoding"))
 		return
 	}
 	pushed, err := h.c.PushRelease(r.Context(), r.Body, actor(r.Context()))
 	if err != nil {
-		problem(w, h.refusal(err))
+		h.problem(w, h.refusal(err))
 		return
 	}
 	writeJSON(w, operator.Pushed{Version: pushed.Version, Ref: pushed.Ref, Outcome: pushed.Outcome})
@@ -120,7 +120,7 @@ func (h *Handler) newest(w http.ResponseWriter, r *http.Request) {
 		h.log.Warn("the newest release was not handed out whole", "err", err)
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		problem(w, h.refusal(err))
+		h.problem(w, h.refusal(err))
 	}
 }
 

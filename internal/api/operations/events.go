@@ -160,7 +160,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	for key := range q {
 		if !slices.Contains([]string{"after", "host", "rollout", "tail"}, key) {
-			problem(w, refused(http.StatusUnprocessableEntity, fmt.Sprintf("unknown parameter %q", key)))
+			h.problem(w, refused(http.StatusUnprocessableEntity, fmt.Sprintf("unknown parameter %q", key)))
 			return
 		}
 	}
@@ -171,7 +171,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		n, err := strconv.ParseUint(s, 10, 63)
 		if err != nil {
-			problem(w, refused(http.StatusUnprocessableEntity, "after and Last-Event-ID are sequences of events"))
+			h.problem(w, refused(http.StatusUnprocessableEntity, "after and Last-Event-ID are sequences of events"))
 			return
 		}
 		after = n
@@ -184,7 +184,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-h.streams }()
 	default:
 		w.Header().Set("Retry-After", "5")
-		problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
 		return
 	}
 	f := newFilter(q.Get("host"), q.Get("rollout"))

@@ -17,7 +17,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-h.streams }()
 	default:
 		w.Header().Set("Retry-After", "5")
-		problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
 		return
 	}
 	rc := http.NewResponseController(w)

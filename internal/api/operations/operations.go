@@ -131,7 +131,9 @@ func add[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.C
 	huma.Register(h.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := f(ctx, in)
 		if err != nil {
-			return nil, h.refusal(err)
+			refused := h.refusal(err)
+			h.c.CountRefusal("operator", refused.Status)
+			return nil, refused
 		}
 		return out, nil
 	})
@@ -145,7 +147,7 @@ func (h *Handler) raw(op huma.Operation, p Permission, f http.HandlerFunc) {
 	h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		actor, refused := h.admit(r, p)
 		if refused != nil {
-			problem(w, refused)
+			h.problem(w, refused)
 			return
 		}
 		f(w, r.WithContext(context.WithValue(r.Context(), actorKey{}, actor)))
@@ -158,7 +160,7 @@ func (h *Handler) authorize(ctx huma.Context, next func(huma.Context)) {
 	p, _ := ctx.Operation().Metadata[permissionKey].(Permission)
 	actor, refused := h.admit(r, p)
 	if refused != nil {
-		problem(w, refused)
+		h.problem(w, refused)
 		return
 	}
 	next(huma.WithValue(ctx, actorKey{}, actor))
@@ -203,7 +205,8 @@ func refused(status int, words string) *huma.ErrorModel {
 	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: words}
 }
 
-func problem(w http.ResponseWriter, e *huma.ErrorModel) {
+func (h *Handler) problem(w http.ResponseWriter, e *huma.ErrorModel) {
+	h.c.CountRefusal("operator", e.Status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(e.Status)
 	_ = json.NewEncoder(w).Encode(e) // the caller is gone

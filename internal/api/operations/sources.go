@@ -46,31 +46,31 @@ func (h *Handler) hook(w http.ResponseWriter, r *http.Request) {
 	signature := r.Header.Get("X-Hub-Signature-256")
 	switch {
 	case signature == "":
-		problem(w, refused(http.StatusUnauthorized, "a webhook needs the header X-Hub-Signature-256"))
+		h.problem(w, refused(http.StatusUnauthorized, "a webhook needs the header X-Hub-Signature-256"))
 		return
 	case !h.c.AllowHook():
-		problem(w, refused(http.StatusTooManyRequests, "too many webhooks; the sources are looked at anyway"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many webhooks; the sources are looked at anyway"))
 		return
 	}
 	select {
 	case h.hooks <- struct{}{}:
 		defer func() { <-h.hooks }()
 	default:
-		problem(w, refused(http.StatusTooManyRequests, "too many webhooks at once"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many webhooks at once"))
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(hookTimeout))
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, control.MaxHook))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		problem(w, refused(http.StatusRequestEntityTooLarge, "the body of a webhook has more than is taken; have it send less"))
+		h.problem(w, refused(http.StatusRequestEntityTooLarge, "the body of a webhook has more than is taken; have it send less"))
 		return
 	}
 	if err != nil {
-		problem(w, refused(http.StatusBadRequest, "the body of the webhook did not arrive"))
+		h.problem(w, refused(http.StatusBadRequest, "the body of the webhook did not arrive"))
 		return
 	}
 	if err := h.c.Hook(raw, signature); err != nil {
-		problem(w, refused(http.StatusUnauthorized, err.Error()))
+		h.problem(w, refused(http.StatusUnauthorized, err.Error()))
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)

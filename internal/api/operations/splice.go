@@ -87,7 +87,7 @@ func (h *Handler) prune(w http.ResponseWriter, r *http.Request, stream wire.Stre
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, stream wire.StreamKind, kind string, known ...string) {
 	args, err := logArgs(r.URL.Query(), known...)
 	if err != nil {
-		problem(w, refused(http.StatusUnprocessableEntity, err.Error()))
+		h.problem(w, refused(http.StatusUnprocessableEntity, err.Error()))
 		return
 	}
 	c := duplex.New(w, r)
@@ -96,7 +96,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, stream wire.Strea
 
 func (h *Handler) exec(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 2 {
-		problem(w, refused(http.StatusHTTPVersionNotSupported, "a command's input and output go both ways at once, which takes HTTP/2"))
+		h.problem(w, refused(http.StatusHTTPVersionNotSupported, "a command's input and output go both ways at once, which takes HTTP/2"))
 		return
 	}
 	c := duplex.New(w, r)
@@ -109,10 +109,10 @@ func (h *Handler) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		problem(w, refused(http.StatusUnprocessableEntity, "the first frame says what is to run: "+err.Error()))
+		h.problem(w, refused(http.StatusUnprocessableEntity, "the first frame says what is to run: "+err.Error()))
 		return
 	case len(args.Argv) == 0 || args.Argv[0] == "":
-		problem(w, refused(http.StatusUnprocessableEntity, "the command is empty"))
+		h.problem(w, refused(http.StatusUnprocessableEntity, "the command is empty"))
 		return
 	}
 	h.splice(w, r, c, e, wire.StreamExec, container.KindWorkspace, wire.StreamArgs{Argv: args.Argv, Stdin: args.Stdin, TTY: args.TTY,
@@ -123,7 +123,7 @@ func (h *Handler) exec(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) splice(w http.ResponseWriter, r *http.Request, c *duplex.Conn, e streams.End, stream wire.StreamKind, kind string, args wire.StreamArgs) {
 	s, err := h.c.OpenStream(r.Context(), r.PathValue("host"), stream, managed.ID(kind, r.PathValue("name")), args, actor(r.Context()))
 	if err != nil {
-		problem(w, h.refusal(err))
+		h.problem(w, h.refusal(err))
 		return
 	}
 	defer s.Close()

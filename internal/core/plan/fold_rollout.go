@@ -137,13 +137,15 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		}
 		s.markAll()
 	case event.WavePromoted:
-		r.Cursor, r.Held = ev.Wave+1, ""
+		r.Cursor = ev.Wave + 1
+		r.SetHeld("", at)
 	case event.WaveForced:
 		s.foldForced(r, ev)
 	case event.GlassBroken:
-		r.Cursor, r.Held, r.Glass = max(r.Cursor, ev.Wave), "", "opened by "+ev.Actor+": "+ev.Reason
+		r.SetHeld("", at)
+		r.Cursor, r.Glass = max(r.Cursor, ev.Wave), "opened by "+ev.Actor+": "+ev.Reason
 	case event.WaveHeld:
-		r.Held = ev.Code
+		r.SetHeld(ev.Code, at)
 	}
 	return nil
 }

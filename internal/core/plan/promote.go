@@ -118,7 +118,7 @@ func (p *planner) forceSigned(r *rollout.Rollout) bool {
 
 // foldForced opens the next wave, if there is one.
 func (s *State) foldForced(r *rollout.Rollout, ev event.WaveForced) {
-	r.Held = ""
+	r.SetHeld("", 0)
 	r.Accepted = append(r.Accepted, rollout.Accepted{Wave: ev.Wave, Failing: ev.Failing, Reason: ev.Reason, Actor: ev.Actor})
 	if ev.Wave+1 < len(r.Plan.Header.Waves) {
 		r.Cursor = ev.Wave + 1

@@ -177,6 +177,17 @@ func (s *Set) Next(i int) int {
 	return -1
 }
 
+// SetHeld notes why the open wave is not promoted, or with "" that it is.
+func (r *Rollout) SetHeld(code string, at clock.Instant) {
+	switch {
+	case code == "":
+		r.HeldSince = 0
+	case r.Held == "":
+		r.HeldSince = at
+	}
+	r.Held = code
+}
+
 // Rollout is one manifest on its way. Exported fields that encode to JSON are
 // its state; the rest is derived from them, the manifest and the hosts.
 type Rollout struct {
@@ -211,8 +222,10 @@ type Rollout struct {
 	// server's clock too, whatever it did since.
 	SoakedAt clock.Instant `json:"soakedAt,omitempty"`
 	// Held is the code of the last reason logged for not promoting.
-	Held  string          `json:"held,omitempty"`
-	Marks map[string]Mark `json:"marks,omitempty"`
+	Held string `json:"held,omitempty"`
+	// HeldSince is when the open wave began to be held.
+	HeldSince clock.Instant   `json:"heldSince,omitempty"`
+	Marks     map[string]Mark `json:"marks,omitempty"`
 
 	// Place is where the rollout stands in the order of opening.
 	Place   int         `json:"-"`

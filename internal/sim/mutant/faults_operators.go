@@ -18,7 +18,7 @@ var operators = []Fault{
 	{Name: "a forced wave passes budgets", File: "internal/core/plan/next.go", Finds: []string{"S1"},
 		From: "p.serve(c, r)\n\tif last", To: "if ON && r != nil && len(r.Accepted) > 0 {\n\t\tfor k := range r.Classes {\n\t\t\tr.Classes[k].Budgets = nil\n\t\t}\n\t}\n\tp.serve(c, r)\n\tif last"},
 	{Name: "broken glass breaks a pause too", File: foldR, Finds: []string{"S18"},
-		From: "r.Cursor, r.Held, r.Glass = max(r.Cursor, ev.Wave), \"\",", To: "r.Paused = r.Paused && !ON\n\t\tr.Cursor, r.Held, r.Glass = max(r.Cursor, ev.Wave), \"\","},
+		From: "r.Cursor, r.Glass = max(r.Cursor, ev.Wave),", To: "r.Paused = r.Paused && !ON\n\t\tr.Cursor, r.Glass = max(r.Cursor, ev.Wave),"},
 	{Name: "broken glass is forgotten where canaries are counted", File: "internal/core/rollout/canary.go", Finds: []string{"S26"},
 		From: "if r.SoakedAt.Reached(now) || r.Glass != \"\" {", To: "if r.SoakedAt.Reached(now) || r.Glass != \"\" && !ON {"},
 	{Name: "what was signed before a rollout opened breaks no glass", File: override, Finds: []string{"S26"},

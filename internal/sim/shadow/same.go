@@ -155,7 +155,7 @@ func sameRollout(a, b *rollout.Rollout) bool {
 	}
 	return a.Name == b.Name && a.Channel == b.Channel && a.Ref == b.Ref && a.Manifest == b.Manifest && a.Phase == b.Phase && a.Reason == b.Reason &&
 		a.OpenedAt == b.OpenedAt && a.EndedAt == b.EndedAt && a.Cursor == b.Cursor && a.Reverting == b.Reverting && a.Ordered == b.Ordered &&
-		a.Paused == b.Paused && a.PauseReason == b.PauseReason && a.Final == b.Final && a.Glass == b.Glass && a.Granted == b.Granted && a.SoakedAt == b.SoakedAt && a.Held == b.Held &&
+		a.Paused == b.Paused && a.PauseReason == b.PauseReason && a.Final == b.Final && a.Glass == b.Glass && a.Granted == b.Granted && a.SoakedAt == b.SoakedAt && a.Held == b.Held && a.HeldSince == b.HeldSince &&
 		slices.Equal(a.Acknowledged, b.Acknowledged) && slices.EqualFunc(a.Accepted, b.Accepted, sameAccepted) &&
 		len(a.Marks) == len(b.Marks) && (a.Plan == nil || b.Plan == nil || slices.EqualFunc(a.Members, b.Members, sameMember) && slices.Equal(a.Waves, b.Waves))
 }
