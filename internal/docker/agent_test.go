@@ -39,6 +39,7 @@ type config struct {
 	Volumes     bool          // may be deleted
 	Router      bool
 	Log         string // file; empty: nothing
+	HostRoot    string // of the engine's machine; empty: nothing is looked at
 }
 
 // agent is the loop with the managers of containers, as an agent wires them: on
@@ -90,7 +91,7 @@ func openAgent(cfg config) (_ *agent, err error) {
 		Engine: a.engine, Owner: cfg.Owner, Dir: cfg.Dir, Secrets: filepath.Join(cfg.Dir, "secrets"), Content: blobs(filepath.Join(cfg.Dir, "blobs")),
 		Ledger: baselines{a.db}, Rows: a.rows, Pinned: func(context.Context) ([]*container.Set, error) { return nil, nil },
 		Key: []byte("the key of the host for digests "), AllowVolumeDelete: func() bool { return cfg.Volumes },
-		Resync: cfg.Resync, Log: log, Now: time.Now,
+		Resync: cfg.Resync, Log: log, Now: time.Now, HostRoot: cfg.HostRoot,
 	}
 	if cfg.Router {
 		a.router = router.New(router.Config{})

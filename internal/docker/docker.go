@@ -25,6 +25,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/disk"
 	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/docker/gpu"
 	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/internal/docker/layer"
 	"github.com/steadyfleet/steady/internal/docker/ledger"
@@ -64,14 +65,17 @@ type Rows interface {
 // Options are what a host's containers need. All but Router and RouteChanged are
 // required.
 type Options struct {
-	Engine  *daemon.Engine
-	Owner   ownership.Owner
-	Dir     string // for ledgers, logs, and what containers mount
-	Secrets string // folder of the host's secrets and its registries' credentials
-	Content Content
-	Ledger  workspace.Ledger
-	Rows    Rows
-	Router  *router.Router
+	Engine *daemon.Engine
+	Owner  ownership.Owner
+	Dir    string // for ledgers, logs, and what containers mount
+	// HostRoot is the folder of the files of the machine that the engine runs on, for
+	// what containers need of it; empty where that is another machine.
+	HostRoot string
+	Secrets  string // folder of the host's secrets and its registries' credentials
+	Content  Content
+	Ledger   workspace.Ledger
+	Rows     Rows
+	Router   *router.Router
 	// RouteChanged hears of each new table of routes, and of new addresses.
 	RouteChanged func(table.Table) error
 	// Certificate says why a certificate of a route cannot be served; may be nil.
@@ -99,6 +103,7 @@ type Host struct {
 	snapshots  *snapshot.Manager
 	routes     *route.Manager // nil without a router
 	output     *output.Store
+	gpu        gpu.Host
 	secrets    secret.Folder
 	guard      *disk.Guard
 
@@ -112,7 +117,7 @@ type Host struct {
 
 // New registers the kinds on a loop. Run must follow, once the loop runs.
 func New(l *reconcile.Loop, o Options) (*Host, error) {
-	h := &Host{o: o, loop: l, resync: o.Resync, secrets: secret.Folder(o.Secrets), shooting: map[string]bool{}}
+	h := &Host{o: o, loop: l, resync: o.Resync, gpu: gpu.Host{Root: o.HostRoot, Engine: o.Engine}, secrets: secret.Folder(o.Secrets), shooting: map[string]bool{}}
 	kick := func(ref string) { h.kick(ref, engine.Cause{Trigger: engine.TriggerSibling, ID: "a slot is free"}) }
 	h.builds, h.pulls, h.starts = pool.New(DefaultBuilds, kick), pool.New(DefaultPulls, kick), pool.New(DefaultStarts, kick)
 	images, err := ledger.Open(filepath.Join(o.Dir, "images.json"))
@@ -130,7 +135,7 @@ func New(l *reconcile.Loop, o Options) (*Host, error) {
 	})
 	h.workspaces = workspace.New(workspace.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: o.Ledger, Content: o.Content, Secrets: h.secrets,
-		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(container.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.captured,
+		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(container.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.captured, GPUs: h.lacksGPUs,
 		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: form.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
 	return h, h.register(images)

@@ -18,7 +18,8 @@ const mostSteps = 8
 // ErrCannotPrepare says that a bundle cannot run on this host.
 var ErrCannotPrepare = errors.New("the bundle cannot be prepared on this host")
 
-// Prepare fetches what a set needs and changes nothing that runs: images that
+// Prepare fetches what a set needs and changes nothing that runs: what it needs of the
+// host and cannot bring itself is looked at first, with ErrPrerequisite; images that
 // the engine does not have are pulled, built or loaded, and secrets are looked
 // for. An image that is pulled at each run is pulled by its generation. An error
 // that wraps ErrCannotPrepare is final; others, such as an engine that does not
@@ -26,6 +27,11 @@ var ErrCannotPrepare = errors.New("the bundle cannot be prepared on this host")
 func (h *Host) Prepare(ctx context.Context, s *container.Set) error {
 	if s.Empty() {
 		return nil
+	}
+	if h.o.HostRoot != "" {
+		if err := h.gpusThere(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := h.secretsThere(s); err != nil {
 		return err

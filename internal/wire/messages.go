@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -197,7 +198,9 @@ type Engine struct {
 	Cgroup     int    `json:"cgroup,omitempty"`  // version
 	Containers int    `json:"containers"`
 	Running    int    `json:"running"`
-	Problem    string `json:"problem,omitempty"`
+	// GPUs is what the host has for containers with GPUs; nil: nothing.
+	GPUs    *container.GPUFacts `json:"gpus,omitempty"`
+	Problem string              `json:"problem,omitempty"`
 }
 
 // HeartbeatReply tunes the agent within fixed bounds.

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,10 +182,14 @@ func (h *Hosting) openEngine() error {
 	if err != nil {
 		return err
 	}
+	hostRoot := "/"
+	if strings.Contains(o.Engine, "://") && !strings.HasPrefix(o.Engine, "unix://") {
+		hostRoot = "" // another machine's
+	}
 	h.router = router.New(router.Config{})
 	h.docker, err = docker.New(o.Loop, docker.Options{
 		Engine: engine, Owner: ownership.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
-		Dir: filepath.Join(o.StateDir, folder), Secrets: o.Secrets, Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
+		Dir: filepath.Join(o.StateDir, folder), HostRoot: hostRoot, Secrets: o.Secrets, Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
 		Router: h.router, RouteChanged: h.routed, Certificate: h.certificate, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
 	})
 	if err == nil {

@@ -24,10 +24,18 @@ func (h *Hosting) about(ctx context.Context) (*wire.Engine, []string) {
 	if err != nil {
 		cgroup = 1 // engines before 20.10 do not say, and know no other
 	}
-	return &wire.Engine{
+	gpus, err := h.docker.GPUs(i)
+	if err != nil {
+		h.o.Log.Debug("what the host has for GPUs in containers cannot be read", "error", err)
+	}
+	e := &wire.Engine{
 		Name: "docker", Version: v.Engine, API: v.API, OS: v.OS, Arch: v.Arch, Kernel: i.Raw.KernelVersion,
 		Storage: i.StorageDriver, Cgroup: cgroup, Containers: i.Raw.Containers, Running: i.Raw.ContainersRunning,
-	}, i.Runtimes
+	}
+	if gpus.Any() {
+		e.GPUs = &gpus
+	}
+	return e, i.Runtimes
 }
 
 // capabilities names what this agent can do on this host.

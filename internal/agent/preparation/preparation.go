@@ -32,7 +32,9 @@ const (
 	Refused  = "refused"
 	DiskFull = "disk_full"
 	Missing  = "content_missing"
-	Failed   = "failed"
+	// Prerequisite is of what the host lacks and a bundle cannot bring, such as a driver.
+	Prerequisite = "prerequisite_missing"
+	Failed       = "failed"
 )
 
 // Final is the word for an error that another attempt does not cure; empty for one
@@ -45,6 +47,8 @@ func Final(err error) string {
 		return DiskFull
 	case client.StatusOf(err) == http.StatusNotFound:
 		return Missing
+	case errors.Is(err, docker.ErrPrerequisite):
+		return Prerequisite
 	case errors.As(err, new(*content.Error)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errSystem):
 		return Failed
 	}

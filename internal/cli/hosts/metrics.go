@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
@@ -46,6 +47,9 @@ func (a verbs) showMetrics(m operator.HostMetrics) error {
 		a.Say("  engine:   %s\n", term.Printable(e.Problem))
 	default:
 		a.Say("  engine:   %s %s, API %s, storage %s, cgroup v%d, %d containers, %d run\n", cmp.Or(e.Name, "engine"), e.Version, e.API, cmp.Or(e.Storage, "unknown"), e.Cgroup, e.Containers, e.Running)
+	}
+	if m.Engine != nil && m.Engine.GPUs != nil {
+		a.Say("  GPUs:     %s\n", term.Printable(gpuWords(m.Engine.GPUs)))
 	}
 	if len(m.Runtimes) > 0 {
 		a.Say("  runtimes: %s\n", strings.Join(m.Runtimes, ", "))
@@ -152,4 +156,23 @@ func bytesOf(n *int64) string {
 		return fmt.Sprintf("%d B", *n)
 	}
 	return fmt.Sprintf("%.1f %s", v, units[i])
+}
+
+// gpuWords tells what a host has for containers with GPUs, and what it has not.
+func gpuWords(f *container.GPUFacts) string {
+	have := func(on bool, what string) string {
+		if on {
+			return what
+		}
+		return "no " + what
+	}
+	words := []string{"no driver"}
+	if f.Driver != "" {
+		words[0] = "driver " + f.Driver
+	}
+	words = append(words, fmt.Sprintf("%d devices", f.Devices), have(f.Toolkit || f.Hook, "toolkit"), have(f.Runtime, "runtime nvidia"))
+	if len(f.CDI) > 0 {
+		words = append(words, "CDI "+strings.Join(f.CDI, " "))
+	}
+	return strings.Join(words, ", ")
 }

@@ -52,6 +52,11 @@ func (d *Directory) Keep(h *Host, m *wire.Heartbeat, now clock.Instant) {
 			*p = short(*p)
 		}
 		e.Problem = e.Problem[:min(len(e.Problem), 1<<10)]
+		if e.GPUs != nil {
+			g := *e.GPUs
+			g.Driver, g.CDI = short(g.Driver), few(g.CDI)
+			e.GPUs = &g
+		}
 		s.Engine = &e
 	}
 	if len(m.Metrics) > 0 && len(m.Metrics) <= wire.MaxMetrics && string(m.Metrics) != "null" {

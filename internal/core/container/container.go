@@ -32,6 +32,9 @@ type Set struct {
 	Workspaces []Workspace `json:"workspaces"`
 	Snapshots  []Snapshot  `json:"snapshots"`
 	Routes     []Route     `json:"routes"`
+	// ConfigureGPUs lets the host's own toolkit set up the engine's runtime and CDI specs
+	// for GPUs. Only a bundle says so.
+	ConfigureGPUs bool `json:"configureGPUs,omitempty"`
 }
 
 // Add takes in the resources of another set; both stay in their order.

@@ -101,6 +101,8 @@ type Options struct {
 	Replacing func(network string) bool
 	// Halted says whether the host is disabled, so that nothing may run; nil is no.
 	Halted func() bool
+	// GPUs says in words what the host lacks for a workspace's GPUs; nil is nothing.
+	GPUs func(ctx context.Context, w *spec.Workspace) (lacks string, err error)
 	// Snapshotting says whether a workspace is being captured; nil is no.
 	Snapshotting func(name string) bool
 	// Digest is the host's keyed digest, as form.Keyed makes it.

@@ -79,6 +79,15 @@ func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallb
 	}
 	out := &needs{facts: about}
 	out.Name, out.API, out.NoSwap, out.Digest = m.title(d), about.API, about.NoSwap, m.o.Digest
+	if m.o.GPUs != nil {
+		lacks, err := m.o.GPUs(ctx, &d.Spec.Workspace)
+		if err != nil {
+			return nil, missing, err
+		}
+		if lacks != "" {
+			missing.add(false, "GPUs: "+lacks)
+		}
+	}
 	if out.Image, err = m.cache.Image(ctx, u.Image); err != nil {
 		return nil, missing, err
 	}

@@ -45,6 +45,8 @@ type bundleDecl struct {
 	// files may use; no other is read.
 	ComposeEnv []string `json:"composeEnv"`
 	Profiles   []string `json:"profiles"`
+	// GPURuntime is "configure" where the host's toolkit may set up the engine for GPUs.
+	GPURuntime string `json:"gpuRuntime"`
 }
 
 // stringList takes one text for a list of one.
@@ -132,7 +134,7 @@ func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictdoc.Pr
 // problems.
 func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, blobs map[digest.Digest][]byte) {
 	if len(decl.Compose) == 0 {
-		for _, key := range []string{"compose", "composeEnv", "profiles"} {
+		for _, key := range []string{"compose", "composeEnv", "profiles", "gpuRuntime"} {
 			if l.doc.Has(key) {
 				l.addf([]string{key}, "%s without a Compose file: expected compose with the name of one", key)
 			}
@@ -160,6 +162,7 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 		return
 	}
 	b.Containers = &loaded.Set
+	b.Containers.ConfigureGPUs = decl.GPURuntime != ""
 	maps.Copy(blobs, loaded.Blobs)
 }
 

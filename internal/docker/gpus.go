@@ -1,0 +1,63 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
+)
+
+// ErrPrerequisite says that a host lacks what a bundle needs and cannot bring itself,
+// such as a driver.
+var ErrPrerequisite = errors.New("the host lacks a prerequisite of the bundle")
+
+// GPUs is what this host has for containers with GPUs.
+func (h *Host) GPUs(i daemon.Info) (container.GPUFacts, error) { return h.gpu.FactsOf(i) }
+
+// gpusThere refuses a set whose GPUs this host cannot give, ahead of all else. What
+// the host's own toolkit can set up is set up where the set allows it.
+func (h *Host) gpusThere(ctx context.Context, s *container.Set) error {
+	for i := range s.Workspaces {
+		w := &s.Workspaces[i]
+		for tried := ""; w.AsksGPUs(); {
+			need, err := h.gpuNeed(ctx, w)
+			if err != nil {
+				return err
+			}
+			if need == nil {
+				break
+			}
+			if !s.ConfigureGPUs || need.Setup == "" || need.Setup == tried {
+				return fmt.Errorf("%w: workspace %s asks for GPUs: %s", ErrPrerequisite, w.Name, need.Words)
+			}
+			h.o.Log.Info("setting up GPUs for containers, as the bundle asks", "workspace", w.Name, "missing", need.Words)
+			if err := h.gpu.Setup(ctx, need.Setup); err != nil {
+				return fmt.Errorf("%w: workspace %s asks for GPUs: %w", ErrPrerequisite, w.Name, err)
+			}
+			tried = need.Setup
+		}
+	}
+	return nil
+}
+
+func (h *Host) gpuNeed(ctx context.Context, w *container.Workspace) (*container.GPUNeed, error) {
+	f, err := h.gpu.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.GPUsLacking(f), nil
+}
+
+// lacksGPUs says what keeps a workspace from its GPUs; empty if nothing does.
+func (h *Host) lacksGPUs(ctx context.Context, w *container.Workspace) (string, error) {
+	if h.o.HostRoot == "" || !w.AsksGPUs() {
+		return "", nil
+	}
+	need, err := h.gpuNeed(ctx, w)
+	if need == nil || err != nil {
+		return "", err
+	}
+	return need.Words, nil
+}
