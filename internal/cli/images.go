@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/docker/credentials"
 	"github.com/steadyfleet/steady/internal/registry"
 	"github.com/steadyfleet/steady/internal/release"
@@ -57,13 +59,14 @@ are those with a full name, such as registry.example/team/app:1.`,
 		Args:    exit.Args(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.images = args
-			changes, err := a.lock(cmd.Context(), dir, o)
-			if err != nil {
-				return err
+			changes, failed := a.lock(cmd.Context(), dir, o)
+			if failed != nil && len(changes) == 0 {
+				return failed
 			}
-			return a.Print(struct {
+			err := a.Print(struct {
 				Images []imageref.Change `json:"images"`
 			}{command.NonNil(changes)}, func() error { return a.showLock(dir, changes) })
+			return errors.Join(err, failed)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", ".", "fleet folder")
@@ -90,15 +93,14 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) ([]imageref.C
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.digests(ctx, before.Missing(used, again), o.layouts)
-	if err != nil {
-		return nil, err
-	}
+	found, failed := a.digests(ctx, before.Missing(used, again), o.layouts)
 	next, changes := before.Renew(used, found)
-	if maps.Equal(before, next) {
-		return changes, nil
+	if !maps.Equal(before, next) {
+		if err := fleetdir.WriteLock(dir, next); err != nil {
+			return nil, err
+		}
 	}
-	return changes, fleetdir.WriteLock(dir, next)
+	return changes, failed
 }
 
 // again tells which references are asked for although they are locked.
@@ -117,7 +119,8 @@ func (o *lockOptions) again(used []string) (func(key string) bool, error) {
 	return func(key string) bool { return o.update || slices.Contains(named, key) }, nil
 }
 
-// digests finds what references mean, in layouts first.
+// digests finds what references mean, in layouts first. With an error it has those
+// that were found.
 func (a *app) digests(ctx context.Context, keys, layouts []string) (map[string]string, error) {
 	here, found := imageref.Lock{}, map[string]string{}
 	for _, dir := range layouts {
@@ -140,16 +143,18 @@ func (a *app) digests(ctx context.Context, keys, layouts []string) (map[string]s
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if found[key] = d; err != nil {
+			if err != nil {
 				errs = append(errs, err)
+				return nil
 			}
+			found[key] = d
 			return nil
 		})
 	}
 	_ = g.Wait() // no work returns an error: all of them are told
 	slices.SortFunc(errs, func(x, y error) int { return cmp.Compare(x.Error(), y.Error()) })
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("images.lock stays as it is: %w", err)
+		return found, fmt.Errorf("%s of %s could not be locked; the others are in %s: %w", prose.Count(len(errs), "image"), strconv.Itoa(len(keys)), fleetdir.LockFile, err)
 	}
 	return found, nil
 }

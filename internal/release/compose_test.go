@@ -3,6 +3,7 @@ package release
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,29 @@ func TestComposeBundle(t *testing.T) {
 	}
 	if _, err := VerifyDir(dir, k.state(t), t0.Add(clock.Hour)); err == nil {
 		t.Error("a release without a build context or config verifies")
+	}
+}
+
+// Base images are locked like others; one that is not is a warning, because what
+// is built is known by its context.
+func TestBaseImagesAreLocked(t *testing.T) {
+	files := map[string]string{
+		"shop/bundle.yaml":    "compose: compose.yaml\n",
+		"shop/compose.yaml":   "services:\n  web: {build: {context: app, args: {V: '1.37'}}}\n  more: {build: {dockerfile_inline: 'FROM golang:1'}}\n",
+		"shop/app/Dockerfile": "ARG V\nFROM busybox:${V} AS one\nFROM one\nCOPY --from=busybox@" + busybox + " / /\n",
+	}
+	dir := writeTree(t, composeTree(files))
+	src, problems := fleetdir.Load(dir)
+	if got := lines(problems); Fatal(problems) || !strings.Contains(got, `base image "golang:1" has no digest`) || len(problems) != 1 {
+		t.Fatal(got)
+	}
+	images := src.Bundles["shop"].Bundle.Containers.Images
+	if got := images[1].Build.Bases; len(got) != 1 || got["busybox:1.37"] != busybox || images[0].Build.Bases != nil {
+		t.Errorf("the bases are %v and %v", got, images[0].Build.Bases)
+	}
+	used, problems := fleetdir.References(dir)
+	if want := []string{"docker.io/library/busybox:1.37", "docker.io/library/golang:1"}; !slices.Equal(used, want) || Fatal(problems) {
+		t.Errorf("to be locked are %v, want %v: %s", used, want, lines(problems))
 	}
 }
 

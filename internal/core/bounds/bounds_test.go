@@ -198,6 +198,7 @@ func TestBoundsOfTheOtherKinds(t *testing.T) {
 		"build tagged":         {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Tags: []string{"x"}}}, false},
 		"build on the host":    {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Network: "host"}}, false},
 		"build from a context": {container.KindImage, &container.Image{Build: &container.Build{Context: &container.Blob{}}}, false},
+		"build with bases":     {container.KindImage, &container.Image{Build: &container.Build{Inline: "FROM nginx", Bases: map[string]string{"nginx": "sha256:" + strings.Repeat("0a", 32)}}}, false},
 		"build":                {container.KindImage, build("# a note\nFROM registry.example/team/go:1 AS b\nRUN make\nFROM scratch\nCOPY --from=b /x /x\nCOPY --from=0 /x /x\n"), true},
 		"other base":           {container.KindImage, build("FROM evil"), false},
 		"continued base":       {container.KindImage, build("FROM nginx\nFR\\\n# note\nOM evil"), false},
@@ -331,7 +332,7 @@ func TestBoundsKnowEveryField(t *testing.T) {
 		reflect.TypeFor[container.Namespaces](): "IPC PID UTS User Cgroup CgroupParent Isolation",
 		reflect.TypeFor[container.Mount]():      "Type Source Target ReadOnly NoCopy Propagation CreateHost SELinux Size Mode Recursive Beneath",
 		reflect.TypeFor[container.Attachment](): "Network Aliases IPv4 IPv6 LinkLocal MAC DriverOpts Priority GatewayPriority",
-		reflect.TypeFor[container.Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Timeout Memory NanoCPUs",
+		reflect.TypeFor[container.Build]():      "Context Inline Dockerfile Target Args Labels Network ExtraHosts ShmSize Platform NoCache Pull Tags Bases Timeout Memory NanoCPUs",
 		reflect.TypeFor[container.Limits](): `NanoCPUs CPUShares CPUPeriod CPUQuota CPURTPeriod CPURTRuntime CPUSet CPUMems CPUCount
 			CPUPerMille Memory MemoryReservation MemorySwap Swappiness OOMKillDisable OOMScoreAdj PIDs BlkioWeight BlkioDevices`,
 	}

@@ -30,6 +30,9 @@ func (b *Bounds) build(c container.Checker, build *container.Build) {
 		c.In("context").Addf("the base images of a build context cannot be told: expected an inline Dockerfile, or any image allowed")
 		return
 	}
+	if len(build.Bases) > 0 {
+		c.In("bases").Addf("digests that a release gives to base images: expected them in the Dockerfile")
+	}
 	ci := c.In("inline")
 	lines, why := instructions(build.Inline)
 	if why != "" {

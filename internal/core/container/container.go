@@ -162,7 +162,9 @@ type Build struct {
 	NoCache    bool              `json:"noCache,omitempty"`
 	Pull       bool              `json:"pull,omitempty"` // ask registries for newer base images
 	Tags       []string          `json:"tags,omitempty"` // further names
-	Timeout    clock.Duration    `json:"timeout,omitempty"`
+	// Bases gives the digests of images that the Dockerfile names by tag.
+	Bases   map[string]string `json:"bases,omitempty"`
+	Timeout clock.Duration    `json:"timeout,omitempty"`
 	// Limits of each RUN step; 0 is none.
 	Memory   int64 `json:"memory,omitempty"` // bytes, swap within
 	NanoCPUs int64 `json:"nanoCPUs,omitempty"`

@@ -150,7 +150,7 @@ func (i *Image) Normalize() {
 		if b.Dockerfile == "Dockerfile" || b.Inline != "" {
 			b.Dockerfile = ""
 		}
-		b.Args, b.Labels = filledMap(b.Args), filledMap(b.Labels)
+		b.Args, b.Labels, b.Bases = filledMap(b.Args), filledMap(b.Labels), filledMap(b.Bases)
 		b.ExtraHosts, b.Tags = unique(b.ExtraHosts), unique(b.Tags)
 	}
 }

@@ -263,6 +263,12 @@ func checkBuild(c container.Checker, b *container.Build) {
 			c.In("tags").Addf("%v", err)
 		}
 	}
+	checkMap(c.In("bases"), b.Bases)
+	for _, ref := range slices.Sorted(maps.Keys(b.Bases)) {
+		if imageref.Pinned(ref) || !imageref.Pinned(ref+"@"+b.Bases[ref]) {
+			c.In("bases", ref).Addf("digest %q of base image %q: expected sha256: and its digest, of an image that is named by tag", b.Bases[ref], ref)
+		}
+	}
 	checkSize(c, "shmSize", b.ShmSize)
 	checkSize(c, "timeout", int64(b.Timeout))
 }

@@ -7,11 +7,13 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/moby/moby/api/types/registry"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/dockerfile"
 	"github.com/steadyfleet/steady/internal/docker/credentials"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/ledger"
@@ -36,12 +38,16 @@ func (m *Manager) build(ctx context.Context, d *Desired, out *lines) error {
 	if files != nil {
 		defer files.Close()
 	}
-	on := bases(text, b.Args)
+	pinned := dockerfile.Pin(text, b.Args, b.Bases)
+	on := dockerfile.Bases(pinned, b.Args)
+	if i := slices.IndexFunc(on, func(ref string) bool { return b.Bases[ref] != "" }); i >= 0 {
+		return reconcile.Terminal(CodeDockerfile, fmt.Errorf("base image %s is to be %s, which cannot be written into the Dockerfile: write it there", on[i], b.Bases[on[i]]))
+	}
 	defer m.use(on)()
 	if err := m.bases(ctx, d, on, out); err != nil {
 		return timedOut(ctx, limit, err)
 	}
-	id, err := m.run(ctx, d, on, text, files, out)
+	id, err := m.run(ctx, d, on, pinned, pinned != text, files, out)
 	if err != nil {
 		return timedOut(ctx, limit, err)
 	}
@@ -124,7 +130,7 @@ func (m *Manager) use(refs []string) (done func()) {
 // kindBase marks images in the ledger that others were built on.
 const kindBase = "base"
 
-func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string, files *os.File, out *lines) (string, error) {
+func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string, changed bool, files *os.File, out *lines) (string, error) {
 	b := d.Spec.Build
 	ref := d.Spec.EngineRef(m.o.Owner.Title)
 	labels := maps.Clone(b.Labels)
@@ -155,7 +161,7 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 		text, req.Labels = labelled, nil
 	}
 	var tar io.Reader = files
-	if ok || b.Inline != "" {
+	if ok || changed || b.Inline != "" {
 		req.Dockerfile = inlineName
 		var context io.Reader
 		if files != nil {

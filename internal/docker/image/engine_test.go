@@ -455,3 +455,37 @@ func TestStepsOfABuildHaveItsLimits(t *testing.T) {
 		t.Fatalf("the step saw\n%s", out)
 	}
 }
+
+// A base image that the release names by digest is that one, wherever the
+// Dockerfile stands and whatever its tag means.
+func TestPinnedBaseImageIsNoOther(t *testing.T) {
+	l := begin(t)
+	hub := dockertest.Registry(t)
+	l.keys[hub.Addr] = hub.Auth()
+	bottom := func(ref string) string {
+		i, err := l.engine.ImageInspect(l.ctx, ref)
+		l.must(err)
+		return i.RootFS.Layers[0]
+	}
+	l.make(l.owner.Title("one")+":1", "1")
+	ref, first := hub.Push(t, l.docker, l.owner.Title("one")+":1", l.owner.Prefix+"base:1")
+	want := bottom(l.owner.Title("one") + ":1")
+	other := l.make(l.owner.Title("two")+":1", "2")
+	hub.Push(t, l.docker, l.owner.Title("two")+":1", l.owner.Prefix+"base:1")
+	l.must(l.engine.ImageTag(l.ctx, other, ref))
+	text := "ARG B=" + ref + "\nFROM ${B} AS last\nCOPY --from=" + ref + " /x /y\n"
+	inline := l.inline("inline", text)
+	blob := l.blobs.add(dockertest.BuildContext(t, map[string]string{"Dockerfile": text}).Bytes())
+	file := spec.Image{Name: "file", Build: &spec.Build{Context: &blob, Target: "last"}}
+	for _, i := range []spec.Image{inline, file} {
+		i.Build.Bases = map[string]string{ref: first}
+		r := l.row(i)
+		if r.Settle(t, l.ctx).Must(t, "converged", "", "build"); t.Failed() {
+			t.Log(l.log(i.Name))
+		}
+		if got := bottom(l.ref(i)); got != want {
+			t.Errorf("%s is built on %s, want %s", i.Name, got, want)
+		}
+		l.quiet(r)
+	}
+}

@@ -15,33 +15,6 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-func TestBases(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want []string
-	}{
-		{"FROM a:1", []string{"a:1"}},
-		{"# syntax=x\n from --platform=linux/amd64 a AS one\nFROM one\nCOPY --from=b:2 / /\nCOPY --chown=1 --from=0 / /", []string{"a", "b:2"}},
-		{"ARG V=3\nARG W\nFROM a:${V}\nFROM b:$W\nFROM c:${X:-9}", []string{"a:3", "b:given", "c:9"}},
-		{"ARG V\nFROM a:$V", nil},
-		{"FROM scratch\nFROM a \\\n  AS x\nFROM x", []string{"a"}},
-		{"FROM a\nARG V=3\nFROM b:${V}", []string{"a"}},
-		{"FROM a:${V:+x}\nFROM ${", nil},
-		{"", nil},
-	} {
-		if got := bases(c.text, map[string]string{"W": "given"}); !slices.Equal(got, c.want) {
-			t.Errorf("%q is built on %v, expected %v", c.text, got, c.want)
-		}
-	}
-}
-
-func TestBasesIsTotal(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		bases(rapid.StringMatching(`((FROM|ARG|COPY|#|RUN) ?[-a-z=:${}"\\ ]{0,12}\n?){0,5}`).Draw(t, "text"), nil)
-		bases(rapid.String().Draw(t, "any"), nil)
-	})
-}
-
 func TestFamiliar(t *testing.T) {
 	for in, want := range map[string]string{"a": "a:latest", "docker.io/library/a": "a:latest", "docker.io/t/a:1": "t/a:1", "h:5000/a": "h:5000/a:latest", "h/a@sha256:x": "h/a@sha256:x"} {
 		if got := familiar(in); got != want {

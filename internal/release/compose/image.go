@@ -9,6 +9,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/dockerfile"
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/release/buildcontext"
 	"github.com/steadyfleet/steady/internal/release/confined"
@@ -185,6 +186,7 @@ func (l *load) build(s *types.ServiceConfig) string {
 		return ""
 	}
 	out.Context = l.blob(data)
+	l.bases(at, out, folder)
 	i := container.Image{Ref: s.Image, Build: out}
 	i.Normalize()
 	key, err := trust.Canonical(i)
@@ -196,4 +198,34 @@ func (l *load) build(s *types.ServiceConfig) string {
 		key = append(key, s.Name...)
 	}
 	return l.images.add("build "+string(key), s.Name, i, at)
+}
+
+// bases gives the digests of the images that a Dockerfile names by tag. One that
+// nobody locked is the author's, and worth a warning.
+func (l *load) bases(at []string, b *container.Build, folder string) {
+	if l.o.Pin == nil {
+		return
+	}
+	text := b.Inline
+	if text == "" {
+		raw, err := confined.File(l.root, path.Join(folder, b.Dockerfile), MaxFileBytes)
+		if err != nil {
+			return // what is packed has it: the host says what is wrong with it
+		}
+		text = string(raw)
+	}
+	for _, ref := range dockerfile.Bases(text, b.Args) {
+		if _, err := imageref.Parse(ref); err != nil || imageref.Pinned(ref) {
+			continue
+		}
+		pinned, p := l.o.Pin(ref)
+		if p != nil {
+			l.warnf(at, "base image %q has no digest, so hosts may build on different ones: expected it in images.lock, which steady image lock writes", ref)
+			continue
+		}
+		if b.Bases == nil {
+			b.Bases = map[string]string{}
+		}
+		_, b.Bases[ref], _ = strings.Cut(pinned, "@")
+	}
 }
