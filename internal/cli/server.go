@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -160,6 +161,9 @@ func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
 	defer func() { err = errors.Join(err, closeKeys()) }()
 	opts.Keys = keys
 	s, err := api.Start(ctx, opts)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: another program listens there, perhaps a server that runs already; stop it, or give another address with --listen", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (s State) advance(doc fleet.Document, d digest.Digest) (State, error) {
 	m := s.Marks[doc.Type]
 	switch c := cmp.Or(cmp.Compare(doc.Epoch, m.Epoch), cmp.Compare(doc.Version, m.Version)); {
 	case c < 0:
-		return s, refuse(Rollback, "%s version %d of epoch %d is older than the accepted version %d of epoch %d",
+		return s, refuse(Rollback, "this is older than what was accepted before: %s has version %d of epoch %d, and version %d of epoch %d was accepted; take the newest release",
 			doc.Type, doc.Version, doc.Epoch, m.Version, m.Epoch)
 	case c == 0 && m.Digest != "" && m.Digest != d:
 		return s, refuse(Equivocation, "%s version %d was accepted as %s and is now %s",

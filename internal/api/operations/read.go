@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -158,7 +158,7 @@ func (h *Handler) hosts(ctx context.Context, _ *none) (*body[[]operator.Host], e
 // hostRow sums up a host; one that is only declared has no record.
 func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
 	declared := roster[name]
-	row := operator.Host{Name: name, Channel: declared.Channel, Target: declared.Bundle, Phase: string(host.Pending), Health: status}
+	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status}
 	if h == nil {
 		return row
 	}
@@ -178,7 +178,7 @@ func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, stat
 	case h.SilentFailure:
 		row.Failed = "went silent after it claimed a grant"
 	case m.Phase == host.Failed || m.Phase == host.Reverted:
-		row.Failed = fmt.Sprintf("%s: %s", m.Cause, m.Detail)
+		row.Failed = prose.Failure(string(m.Cause), m.Detail)
 	}
 	return row
 }

@@ -114,6 +114,7 @@ type QuarantineRow struct {
 type Host struct {
 	Name        string        `json:"name"`
 	Channel     string        `json:"channel,omitempty"`
+	Tags        []string      `json:"tags,omitempty"` // of the newest release
 	Online      bool          `json:"online"`
 	Incarnation uint64        `json:"incarnation"` // 0: not enrolled
 	Phase       string        `json:"phase"`

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -80,6 +81,9 @@ func RemoteError(err error) error {
 			return exit.With(exit.BadInput, err)
 		}
 		return exit.With(exit.Failed, err)
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return exit.With(exit.Refused, fmt.Errorf("the server shows a certificate that the known authority did not sign: it is another fleet's server, one that was set up anew, or the authority is missing; give --ca DATA/pki/servers-ca.pem, or --context with the server's own operator.json (%w)", err))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return exit.With(exit.Unreachable, fmt.Errorf("no answer within %s; is the server running? %w", answerIn, err))

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -219,6 +220,9 @@ func codeOf(ctx context.Context, err error) int {
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return Refused
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return Failed // nobody was called
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return Unreachable

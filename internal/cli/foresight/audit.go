@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trail"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -123,8 +124,9 @@ func (a verbs) showVerdict(v verdict, anchor trail.Anchor) {
 		a.Say("The first bad record is %d\n", v.Findings[0].Seq)
 		return
 	}
-	a.Say("All holds: %d records, %d roots, %d releases, %d overrides, %d hosts with %d events that they signed, %d promotions\n",
-		v.Records, v.Roots, v.Releases, v.Overrides, v.Hosts, v.HostEvents, v.Promotions)
+	a.Say("All holds: %s, %s, %s, %s, %s with %s that they signed, %s\n",
+		prose.Count(v.Records, "record"), prose.Count(v.Roots, "root"), prose.Count(v.Releases, "release"), prose.Count(v.Overrides, "override"),
+		prose.Count(v.Hosts, "host"), prose.Count(v.HostEvents, "event"), prose.Count(v.Promotions, "promotion"))
 	a.Say("Keep this for the next audit: --head %s\n", v.Head)
 	if anchor.Root == "" {
 		a.Say("The first root was taken at the log's word; give yours with --root\n")

@@ -64,7 +64,7 @@ or were never enrolled stay away, rollouts that are open go on.
 
 What is assumed, and no more: an activation fails independently on each host with
 --failure-rate, half of the times by itself and half by an enforce probe where there
-is one; times are drawn evenly from their range; the freshness statement is renewed
+is one; times are drawn evenly from their range; the timestamp is signed again
 in time; no operator does anything; going back never fails. A bundle that is bad
 everywhere is --failure-rate 100%.`,
 		Example: `  steady release simulate

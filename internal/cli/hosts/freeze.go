@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 func (a verbs) freezeCmd() *cobra.Command {
@@ -37,7 +38,7 @@ without it. A freeze replaces an earlier one and lasts 90 days (2160h) at most.`
 			return err
 		}
 		return a.Print(f, func() error {
-			a.Say("Host %s is frozen until %s. To end it before: steady host unfreeze %s\n", args[0], f.Until, args[0])
+			a.Say("Host %s is frozen until %s. To end it before: steady host unfreeze %s\n", args[0], prose.Date(f.Until), args[0])
 			return nil
 		})
 	})))
@@ -54,7 +55,7 @@ func (a verbs) unfreezeCmd() *cobra.Command {
 		if err := c.Unfreeze(ctx, args[0], *reason); err != nil {
 			return err
 		}
-		a.Say("Host %s may be granted again\n", args[0])
+		a.Say("Host %s is no longer frozen\n", args[0])
 		return nil
 	}))
 }

@@ -18,9 +18,9 @@ import (
 
 // keyUses says what each role's key is for.
 var keyUses = map[trust.Role]string{
-	trust.RoleRoot:      "replaces keys; keep it offline",
+	trust.RoleRoot:      "says which keys count and replaces them; keep it offline",
 	trust.RoleRelease:   "signs releases; lives where releases are built",
-	trust.RoleTimestamp: "signs freshness, again and again (steady release refresh)",
+	trust.RoleTimestamp: "signs how fresh the newest release is, every signingInterval (steady release refresh)",
 	trust.RoleEnrol:     "signs enrolment tokens (steady token create)",
 	trust.RoleOverride:  "signs an operator's emergency orders",
 }

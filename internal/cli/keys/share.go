@@ -17,7 +17,7 @@ func (a verbs) shareCmd() *cobra.Command {
 		Use: "share", Short: "Make a share of the root role on its holder's machine",
 		Long: `Makes the private key of a share of the root role in DIR, which never leaves it, and
 DIR/root.pub, the public key. Hand the public key over for steady keys init or
-steady keys rotate --role root (--share-key) and say its key id on another way, so
+steady keys rotate --role root (--share-key) and say its key id over another channel, so
 that nobody puts another key in its place.
 
 When a root is to be signed, look at it (steady keys root show FILE --keys DIR),

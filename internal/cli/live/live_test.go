@@ -113,7 +113,7 @@ func TestRolloutFoldsEvents(t *testing.T) {
 	if !r.Ended() || r.Converged() || r.Hosts[0].Status != rollout.Back.String() || len(r.Waves) != 2 {
 		t.Fatalf("a reverted rollout is %+v", r)
 	}
-	if got := Ending(r); got != "Rollout stable@v2 ended reverted (0 converged, 0 at target, 1 reverted, 0 failed)" {
+	if got := Ending(r); got != "Rollout stable@v2 was reverted (0 converged, 1 went back)" {
 		t.Errorf("it ends with %q", got)
 	}
 }

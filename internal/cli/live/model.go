@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -152,7 +153,7 @@ func (h *Host) step(v event.HostStepped) {
 		h.Status = s.String()
 	}
 	if v.Cause != "" {
-		h.Words = joined(string(v.Cause), v.Detail)
+		h.Words = prose.Failure(string(v.Cause), v.Detail)
 	}
 	p, ok := probeOf(v)
 	if !ok {

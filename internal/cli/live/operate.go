@@ -5,20 +5,21 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 func operatorWords(ev event.Event) (string, bool) {
 	switch v := ev.(type) {
 	case event.WaveForced:
-		return fmt.Sprintf("%s: wave %d passed on the word of %s, %s, while it was held: %s", v.Rollout, v.Wave, v.Actor, v.Reason, strings.Join(v.Held, "; ")), true
+		return fmt.Sprintf("%s: wave %d was promoted by %s, %s, although it was held: %s", v.Rollout, v.Wave, v.Actor, v.Reason, strings.Join(v.Held, "; ")), true
 	case event.GlassBroken:
-		return fmt.Sprintf("BREAK-GLASS: every wave of %s is open on the word of %s: %s", v.Rollout, v.Actor, v.Reason), true
+		return fmt.Sprintf("BREAK-GLASS: every wave of %s was opened by %s: %s", v.Rollout, v.Actor, v.Reason), true
 	case event.HostFrozen:
-		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, v.Until, v.Reason), true
+		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, prose.Date(v.Until), v.Reason), true
 	case event.HostUnfrozen:
 		return joined("unfrozen by "+orThe(v.Actor, "time"), v.Reason), true
 	case event.RolloutPruned:
-		return fmt.Sprintf("%s is kept as a row alone: %s", v.Rollout, v.Reason), true
+		return fmt.Sprintf("%s was pruned to its row in the list: %s", v.Rollout, v.Reason), true
 	}
 	return "", false
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -40,6 +41,16 @@ func (v View) Only(pick func(operator.Event) bool) View {
 		return show(e)
 	}
 	return v
+}
+
+// Moving leaves out what moves nothing.
+func Moving(show func(operator.Event) error) func(operator.Event) error {
+	return func(e operator.Event) error {
+		if !Moves(e) {
+			return nil
+		}
+		return show(e)
+	}
 }
 
 // Moves reports whether an event moves something: all but the signed heads of
@@ -96,15 +107,28 @@ func Ending(r *Rollout) string {
 	for i := range r.Hosts {
 		by[r.Hosts[i].Status]++
 	}
-	s := fmt.Sprintf("Rollout %s ended %s", r.Name, r.Standing)
+	s := fmt.Sprintf("Rollout %s %s", r.Name, EndWords(r.Standing))
 	if r.Reason != "" {
 		s += ": " + r.Reason
 	}
 	if rollout.Phase(r.Phase) == rollout.Failed {
 		s += "; next: steady rollout resume or cancel " + r.Name
 	}
-	return s + fmt.Sprintf(" (%d converged, %d at target, %d reverted, %d failed)", by[rollout.Converged.String()],
-		by[rollout.AtTarget.String()], by[rollout.Back.String()], by[rollout.Broken.String()])
+	return s + " (" + prose.Join(fmt.Sprintf("%d converged", by[rollout.Converged.String()]), zeroless(by[rollout.AtTarget.String()], "ran the target already"),
+		zeroless(by[rollout.Back.String()], "went back"), zeroless(by[rollout.Broken.String()], "failed")) + ")"
+}
+
+// EndWords says how a rollout ended, by where it stands.
+func EndWords(standing string) string {
+	switch standing {
+	case string(rollout.Terminal):
+		return "converged"
+	case string(rollout.Failed):
+		return "was halted"
+	case string(rollout.Reverted), string(rollout.Superseded), "cancelled":
+		return "was " + standing
+	}
+	return "is " + standing
 }
 
 const barWidth = 24
@@ -124,7 +148,7 @@ func Lines(s term.Screen, r *Rollout) []string {
 		}
 		count := fmt.Sprintf("%d/%d", done, all)
 		if bad > 0 {
-			count += s.Paint(term.Bad, fmt.Sprintf(", %d bad", bad))
+			count += s.Paint(term.Bad, fmt.Sprintf(", %d failed", bad))
 		}
 		lines = append(lines, fmt.Sprintf("  wave %-12s %s  %s  %s", w.Name, s.Bar(done, busy, all, barWidth), count, s.Paint(term.Faint, state)))
 		lines = append(lines, hostLines(s, r, i)...)

@@ -12,30 +12,40 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
-// Printer returns a function that prints events as lines for people.
+// Printer returns a function that prints events as lines for people. A host's own
+// events carry the host's clock, which is not comparable: they show the time of the
+// server's event before them, marked with ~.
 func Printer(w io.Writer) func(operator.Event) error {
+	var last clock.Instant
 	return func(e operator.Event) error {
-		_, err := fmt.Fprintln(w, Line(e))
+		if e.HostSeq == 0 {
+			last = e.At
+		}
+		_, err := fmt.Fprintln(w, Line(e, last, clock.FromTime(time.Now())))
 		return err
 	}
 }
 
-// Line is one event as a line: sequence, time, host, what happened. A host's own
-// events carry the host's clock, which is not comparable; they show none.
-func Line(e operator.Event) string {
-	at := time.UnixMilli(int64(e.At)).Format("15:04:05.000")
-	if e.HostSeq != 0 {
-		at = "            "
+// Line is one event as a line: sequence, time in UTC, host, what happened.
+func Line(e operator.Event, at, now clock.Instant) string {
+	when, mark := "", " "
+	if at != 0 {
+		when = prose.Stamp(at, now)
+	}
+	if e.HostSeq != 0 && when != "" {
+		mark = "~"
 	}
 	who := e.Host
 	if who == "" {
 		who = "server"
 	}
-	return term.Printable(fmt.Sprintf("%6d  %s  %-12s  %s", e.Seq, at, who, Words(e)))
+	return term.Printable(fmt.Sprintf("%6d %s%-8s  %-12s  %s", e.Seq, mark, when, who, Words(e)))
 }
 
 // Words says what an event means. A type that this version does not know shows
@@ -62,7 +72,7 @@ func hostWords(ev event.Event) (string, bool) {
 	case event.HostStepped:
 		return steppedWords(v), true
 	case event.GrantDeclined:
-		return fmt.Sprintf("declined %s: %s: %s", v.Grant, v.Code, v.Detail), true
+		return fmt.Sprintf("could not prepare what %s offers: %s", v.Grant, prose.Reason(v.Code+": "+v.Detail)), true
 	case event.TrustRefused:
 		return fmt.Sprintf("refused %s: %s: %s", orThe(v.Rollout, "a document"), v.Check, v.Detail), true
 	case event.BundleQuarantined:
@@ -70,32 +80,32 @@ func hostWords(ev event.Event) (string, bool) {
 	case event.FileKept:
 		return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs), true
 	case event.HostEnrolled:
-		return fmt.Sprintf("enrolled, incarnation %d, certificate until %s", v.Incarnation, v.NotAfter), true
+		return fmt.Sprintf("enrolled, incarnation %d, certificate until %s", v.Incarnation, prose.Date(v.NotAfter)), true
 	case event.EnrolRefused:
 		return "enrolment refused: " + v.Reason, true
 	case event.CertificateRenewed:
-		return fmt.Sprintf("renewed its certificate, until %s", v.NotAfter), true
+		return fmt.Sprintf("renewed its certificate, until %s", prose.Date(v.NotAfter)), true
 	case event.HostRevoked:
 		return "revoked: " + v.Reason, true
 	case event.HostDecommissioned:
-		return fmt.Sprintf("DECOMMISSIONED by %s: %s; its slot is kept until %s", v.Actor, v.Reason, v.SlotUntil), true
+		return fmt.Sprintf("DECOMMISSIONED by %s: %s; it counts against budgets until %s", v.Actor, v.Reason, prose.Date(v.SlotUntil)), true
 	case event.HostSlotFreed:
-		return "gave its slot back: " + v.Reason, true
+		return "counts against no budget any more: " + v.Reason, true
 	case event.HostHead:
 		return fmt.Sprintf("signed its events up to %d", v.Seq), true
 	case event.HostForked:
 		return fmt.Sprintf("FORKED: two different events claim place %d; its identity runs twice", v.Seq), true
 	case event.HostSilent:
-		return fmt.Sprintf("silent, last seen %s", v.LastSeen), true
+		return fmt.Sprintf("silent, last seen %s", prose.Date(v.LastSeen)), true
 	case event.HostReturned:
-		return "is there", true
+		return "is online", true
 	case event.HostFailedSilently:
-		return fmt.Sprintf("failed in %s: %s", v.Rollout, cmp.Or(v.Reason, "nothing was heard by "+v.Deadline.String())), true
+		return fmt.Sprintf("failed in %s: %s", v.Rollout, cmp.Or(v.Reason, "nothing was heard by "+prose.Date(v.Deadline))), true
 	case event.MirrorDiverged:
 		if v.Rollout == "" || v.Expected == "" { // a past that the server did not see
-			return fmt.Sprintf("comes as %s, which the log did not lead to (%s)", v.Reported, v.Input), true
+			return fmt.Sprintf("came back %s, which the log does not explain (%s)", v.Reported, inputWords(v.Input)), true
 		}
-		return fmt.Sprintf("went %s in %s where %s was expected (%s)", v.Reported, v.Rollout, v.Expected, v.Input), true
+		return fmt.Sprintf("is %s in %s where the server expected %s (%s)", v.Reported, v.Rollout, v.Expected, inputWords(v.Input)), true
 	}
 	return "", false
 }
@@ -107,7 +117,7 @@ func steppedWords(v event.HostStepped) string {
 			s += " in " + v.Rollout
 		}
 		if v.Cause != "" {
-			s += ": " + joined(string(v.Cause), v.Detail)
+			s += ": " + prose.Failure(string(v.Cause), v.Detail)
 		}
 		return s
 	}
@@ -115,9 +125,25 @@ func steppedWords(v event.HostStepped) string {
 		if p.Pass {
 			return fmt.Sprintf("probe %s passes", p.Name)
 		}
-		return fmt.Sprintf("probe %s fails: %s", p.Name, p.Reason)
+		return fmt.Sprintf("probe %s fails: %s", p.Name, prose.Reason(p.Reason))
 	}
-	return fmt.Sprintf("%s (%s)", v.Input, v.To)
+	if v.To == "" {
+		return inputWords(v.Input)
+	}
+	return fmt.Sprintf("%s, while %s", inputWords(v.Input), v.To)
+}
+
+// inputWords says what happened on a host, by the kind of its machine's input.
+func inputWords(kind string) string {
+	switch kind {
+	case host.Booted{}.Kind():
+		return "the agent started"
+	case host.Contact{}.Kind():
+		return "the server was reached"
+	case host.Elapsed{}.Kind():
+		return "time passed"
+	}
+	return strings.ReplaceAll(kind, "-", " ")
 }
 
 // probeOf returns the result of a probe that a step is about.
@@ -142,7 +168,7 @@ func rolloutWords(ev event.Event) (string, bool) {
 	case event.RolloutReverting:
 		return fmt.Sprintf("%s goes back: %s", v.Rollout, v.Reason), true
 	case event.WavePromoted:
-		return fmt.Sprintf("%s: wave %d is done (%d converged, %d at target, %d failed, %d skipped): %s", v.Rollout, v.Wave, v.Evidence, v.AtTarget, v.Failed, v.Skipped, v.Reason), true
+		return fmt.Sprintf("%s: wave %d was promoted (%s): %s", v.Rollout, v.Wave, waveCounts(v), v.Reason), true
 	case event.WaveHeld:
 		return fmt.Sprintf("%s: wave %d is held: %s", v.Rollout, v.Wave, v.Reason), true
 	case event.Granted:
@@ -173,11 +199,11 @@ func serverWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("release %s accepted from %s, version %d", v.Ref, v.Actor, v.Version), true
 	case event.ComplianceEvaluated:
 		if len(v.Failures) == 0 {
-			return fmt.Sprintf("%s passes %d controls", v.Rollout, v.Controls), true
+			return fmt.Sprintf("%s passes %s", v.Rollout, prose.Count(v.Controls, "control")), true
 		}
-		return fmt.Sprintf("%s fails %d of %d controls, first: %s", v.Rollout, len(v.Failures), v.Controls, v.Failures[0].Words()), true
+		return fmt.Sprintf("%s fails %d of %s, first: %s", v.Rollout, len(v.Failures), prose.Count(v.Controls, "control"), v.Failures[0].Words()), true
 	case event.TimestampAccepted:
-		return fmt.Sprintf("timestamp %d accepted, of %s", v.Version, v.IssuedAt), true
+		return fmt.Sprintf("timestamp %d accepted, of %s", v.Version, prose.Date(v.IssuedAt)), true
 	case event.VerifyFailed:
 		return fmt.Sprintf("refused %s from %s: %s: %s", v.What, v.Actor, v.Check, v.Detail), true
 	case event.SourceFailed:
@@ -206,6 +232,19 @@ func serverWords(ev event.Event) (string, bool) {
 		return fmt.Sprintf("operator token %s revoked by %s", v.ID, v.Actor), true
 	}
 	return "", false
+}
+
+// waveCounts sums up the hosts of a wave that was promoted.
+func waveCounts(v event.WavePromoted) string {
+	return prose.Join(fmt.Sprintf("%d converged", v.Evidence), zeroless(v.AtTarget, "ran the target already"),
+		zeroless(v.Failed, "failed"), zeroless(v.Skipped, "away"))
+}
+
+func zeroless(n int, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func orThe(s, otherwise string) string {

@@ -11,8 +11,8 @@ import (
 // A host that enrols again with a past of its own reads without gaps.
 func TestWordsOfAPastThatTheLogDidNotSee(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"rollout":"","expected":"","reported":"pending","input":"booted"}`:           "comes as pending, which the log did not lead to (booted)",
-		`{"rollout":"a@b","expected":"soaking","reported":"failed","input":"elapsed"}`: "went failed in a@b where soaking was expected (elapsed)",
+		`{"rollout":"","expected":"","reported":"pending","input":"booted"}`:           "came back pending, which the log does not explain (the agent started)",
+		`{"rollout":"a@b","expected":"soaking","reported":"failed","input":"elapsed"}`: "is failed in a@b where the server expected soaking (time passed)",
 	} {
 		got := Words(operator.Event{Type: "host.mirror_diverged", Host: "web-1", Body: []byte(body)})
 		if !strings.Contains(got, want) {
@@ -25,7 +25,7 @@ func TestWordsOfAPastThatTheLogDidNotSee(t *testing.T) {
 // terminal of whoever watches, nor look like an event of its own.
 func TestLinesOfEventsAreOneLine(t *testing.T) {
 	e := encode(t, 7, "web-1", event.GrantDeclined{Grant: "g1", Code: "busy", Detail: "x\n     8  00:00:00.000  server  \x1b[32mall is well\u202e"})
-	if got := Line(e); strings.ContainsAny(got, "\n\x1b\u202e") || !strings.Contains(got, "all is well") {
+	if got := Line(e, e.At, e.At); strings.ContainsAny(got, "\n\x1b\u202e") || !strings.Contains(got, "all is well") {
 		t.Errorf("shown as %q", got)
 	}
 }

@@ -15,16 +15,21 @@ import (
 
 func (a verbs) eventsCmd() *cobra.Command {
 	var q operator.EventQuery
-	var follow bool
+	var follow, all bool
 	cmd := &cobra.Command{
 		Use: "events", GroupID: command.GroupWatch, Short: "Show the log of events",
 		Long: `Shows events of the server's log in order: by default the last ones, with --after
-those that follow a sequence number. Every decision is in it, with its reason.`,
+those that follow a sequence number. Every decision is in it, with its reason. Times
+are UTC; events that a host made itself show with ~ when the server had heard from it.
+
+Records that hosts signed their events so far, and steps that change nothing, are left
+out unless --all is given; -o json has everything.`,
 		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --host web-1 -o json",
 		Args:    exit.Args(cobra.NoArgs),
 	}
 	lines := a.PrintsLines(cmd)
 	f := cmd.Flags()
+	f.BoolVar(&all, "all", false, "what moves nothing as well")
 	f.BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
 	f.Uint64Var(&q.After, "after", 0, "begin after this sequence number")
 	f.IntVar(&q.Limit, "limit", 100, "how many events, 1 to 1000")
@@ -35,6 +40,9 @@ those that follow a sequence number. Every decision is in it, with its reason.`,
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
 		}
 		show := live.Printer(a.Out)
+		if !all {
+			show = live.Moving(show)
+		}
 		if lines() {
 			show = func(e operator.Event) error { return term.Line(a.Out, e) }
 		}
@@ -62,7 +70,7 @@ func (a verbs) events(ctx context.Context, c *operator.Client, q operator.EventQ
 }
 
 func (a verbs) quarantineCmd() *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the bundles that are never granted", Example: "  steady quarantine list", Args: exit.Args(cobra.NoArgs)}
+	list := &cobra.Command{Use: "list", Short: "List the quarantined bundles, which no host is given", Example: "  steady quarantine list", Args: exit.Args(cobra.NoArgs)}
 	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
 		rows, err := c.Quarantine(ctx)
 		if err != nil {
@@ -95,23 +103,23 @@ refuse the bundle by themselves because it failed there.`,
 		if err := c.ClearQuarantine(ctx, args[0], args[1], reason); err != nil {
 			return err
 		}
-		a.Say("Bundle %s may be granted again on channel %s\n", args[1], args[0])
+		a.Say("Bundle %s is no longer quarantined on channel %s\n", args[1], args[0])
 		return nil
 	})
-	return command.Group(command.GroupWatch, "quarantine", "List, add and clear bundles that are never granted",
+	return command.Group(command.GroupWatch, "quarantine", "List, add and clear quarantined bundles",
 		"  steady quarantine list\n  steady quarantine add stable 3fa9c1d20b7e --reason 'CVE-2031-1234'\n  steady quarantine clear stable 3fa9c1d20b7e", list, a.quarantineAdd(), drop)
 }
 
 func (a verbs) reconcileCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "reconcile", GroupID: command.GroupWatch, Short: "Have the planner look at everything now",
+		Use: "reconcile", GroupID: command.GroupWatch, Short: "Evaluate every rollout and host now instead of at the next tick",
 		Example: "  steady reconcile", Args: exit.Args(cobra.NoArgs),
 	}
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		if err := c.Reconcile(ctx); err != nil {
 			return err
 		}
-		a.Say("The planner looked at everything\n")
+		a.Say("Every rollout and host was evaluated again; steady why HOST says what holds one\n")
 		return nil
 	})
 }

@@ -18,7 +18,7 @@ func (a verbs) promoteCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "promote ROLLOUT", Short: "Let a held wave pass without the evidence it waits for",
 		Long: `Opens the next wave although the open one is held: missing evidence, and hosts
-that wait for a gate, are accepted on your word, which the log keeps. Refused
+that wait for a gate, are accepted by your decision, which the log keeps. Refused
 while hosts are in flight, while failures exceed the policy, and while the rollout
 is paused, halted or on its way back. On the last wave the rollout ends as
 converged, and hosts that it left waiting are served after it.
@@ -57,7 +57,7 @@ server: a new one that takes the same release lets that wave pass as well.`,
 		if err := c.Promote(ctx, args[0], wave, *reason); err != nil {
 			return err
 		}
-		a.Say("Wave %s of %s passed on your word\n", wave, args[0])
+		a.Say("Wave %s of %s is promoted, as you decided; the log says so\n", wave, args[0])
 		return nil
 	}))
 }
@@ -73,7 +73,7 @@ func (a verbs) signPromotion(ctx context.Context, c *operator.Client, f signed.F
 	if err != nil {
 		return err
 	}
-	a.Say("Wave %s of %s passed by override %s\n", wave, o.Rollout, p.ID)
+	a.Say("Wave %s of %s is promoted by override %s\n", wave, o.Rollout, p.ID)
 	return nil
 }
 

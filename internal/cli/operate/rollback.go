@@ -72,6 +72,6 @@ func (a verbs) unquarantine(ctx context.Context, c *operator.Client, f signed.Fl
 	if err != nil {
 		return err
 	}
-	a.Say("Bundle %s may be granted again on channel %s, by override %s\n", d.Short(), channel, p.ID)
+	a.Say("Bundle %s is no longer quarantined on channel %s, by override %s\n", d.Short(), channel, p.ID)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/signed"
+	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -44,9 +45,13 @@ func (a verbs) rolloutList() *cobra.Command {
 		return a.Print(command.NonNil(rollouts), func() error {
 			var rows [][]string
 			for _, r := range rollouts {
-				rows = append(rows, []string{r.Name, r.Standing, r.OpenedAt.String(), r.EndedAt.String(), command.Short(string(r.Manifest)), held(r)})
+				rows = append(rows, []string{r.Name, r.Standing, a.ago(r.OpenedAt), a.ago(r.EndedAt), held(r)})
 			}
-			return a.Table([]string{"rollout", "standing", "opened", "ended", "manifest", "reason"}, rows)
+			if err := a.Table([]string{"rollout", "standing", "opened", "ended", "reason"}, rows); err != nil {
+				return err
+			}
+			a.showLegend(rollouts)
+			return nil
 		})
 	}))
 }
@@ -67,9 +72,9 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 	if why := held(r.Rollout); why != "" {
 		a.Say("  %s\n", why)
 	}
-	a.Say("  opened %s, ended %s, manifest %s\n", r.OpenedAt, r.EndedAt, r.Manifest)
+	a.Say("  opened %s, ended %s, manifest %s\n", a.ago(r.OpenedAt), a.ago(r.EndedAt), r.Manifest)
 	for _, b := range r.Holds {
-		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}})
+		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, true)
 		a.Say("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
 	}
 	if len(r.Waves) > 0 {
@@ -206,4 +211,31 @@ when it failed, was reverted, superseded or cancelled.`,
 		}
 		return nil
 	}))
+}
+
+// standings say in one line what a state of a rollout means.
+var standings = []struct{ name, means string }{
+	{"opening", "it was opened and has given nothing out yet"},
+	{"active", "hosts are given the release, wave by wave"},
+	{"converging", "every host of the last wave has it, or is on its way"},
+	{"terminal", "done: every wave was promoted, and hosts that return are given it"},
+	{"paused", "an operator stopped it for a while; hosts that began go on"},
+	{"failed", "halted by failures: steady rollout resume or cancel"},
+	{"reverting", "its hosts are being sent back to what they ran before"},
+	{"reverted", "its hosts went back to what they ran before"},
+	{"superseded", "a newer release took its place"},
+	{"cancelled", "an operator ended it; hosts keep what they run"},
+}
+
+// showLegend explains the states that a list shows, on a terminal.
+func (a verbs) showLegend(rollouts []operator.Rollout) {
+	screen := a.Screen()
+	if !screen.TTY {
+		return
+	}
+	for _, s := range standings {
+		if slices.ContainsFunc(rollouts, func(r operator.Rollout) bool { return r.Standing == s.name }) {
+			a.Say("%s\n", screen.Paint(term.Faint, s.name+": "+s.means))
+		}
+	}
 }

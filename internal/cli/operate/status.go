@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -24,7 +25,7 @@ import (
 func (a verbs) statusCmd() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
-		Use: "status", GroupID: command.GroupWatch, Short: "Sum up the fleet",
+		Use: "status", GroupID: command.GroupWatch, Short: "Show the state of the fleet",
 		Long: `Sums up the fleet: its release, its hosts and how well they are, and where each
 channel is. What ends soon, has ended or is nearly full is a warning with what to
 do next; --ends lists all that ends: timestamps, the root of trust, certificates,
@@ -83,9 +84,9 @@ func (a verbs) showStatus(s operator.Status) error {
 	if s.Release.Version == 0 {
 		a.Say("No release was accepted yet. Next: steady release push\n")
 	} else {
-		a.Say("Release %s, version %d, accepted %s, timestamp of %s\n", s.Release.Ref, s.Release.Version, s.Release.AcceptedAt, s.Release.TimestampAt)
+		a.Say("Release %s, version %d, accepted %s, timestamp signed %s\n", s.Release.Ref, s.Release.Version, a.ago(s.Release.AcceptedAt), a.ago(s.Release.TimestampAt))
 	}
-	a.Say("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, s.Root.Expires)
+	a.Say("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, prose.Date(s.Root.Expires))
 	for _, w := range s.Warnings {
 		a.Say("WARNING: %s\n", w)
 	}
@@ -93,7 +94,7 @@ func (a verbs) showStatus(s operator.Status) error {
 		a.Say("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
 	}
 	h := s.Hosts
-	a.Say("Hosts: %d declared or known, %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	a.Say("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
 	a.showHealth(s.Health)
 	var rows [][]string
 	for _, ch := range s.Channels {
@@ -110,34 +111,22 @@ func (a verbs) showExpiries(items []expiry.Item) error {
 	for _, i := range items {
 		name, full := i.Name, ""
 		if i.Hosts > 0 {
-			name = fmt.Sprintf("%d hosts", i.Hosts)
+			name = prose.Count(i.Hosts, "host")
 		}
 		if i.Limit > 0 {
 			full = fmt.Sprintf("%d %%", int64(float64(i.Used)/float64(i.Limit)*100))
 		}
 		ends := ""
 		if i.Ends != 0 {
-			ends = i.Ends.String()
+			ends = prose.Ago(i.Ends, a.Wall())
 		}
 		rows = append(rows, []string{string(i.Kind), name, string(i.Level), ends, full, i.Warning()})
 	}
-	return term.Rows(a.Out, []string{"what", "whose", "level", "ends", "full", "what it means"}, rows)
+	return a.Table([]string{"what", "whose", "level", "ends", "full", "what it means"}, rows)
 }
 
 func (a verbs) hostCmd() *cobra.Command {
-	var degraded bool
-	list := &cobra.Command{Use: "list", Short: "List the hosts", Example: "  steady host list\n  steady host list --degraded\n  steady host list -o json", Args: exit.Args(cobra.NoArgs)}
-	list.Flags().BoolVar(&degraded, "degraded", false, "only hosts that do not run what they should")
-	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
-		hosts, err := c.Hosts(ctx)
-		if err != nil {
-			return err
-		}
-		if degraded {
-			hosts = slices.DeleteFunc(hosts, func(h operator.Host) bool { return h.Health != health.Degraded })
-		}
-		return a.Print(command.NonNil(hosts), func() error { return a.showHosts(hosts) })
-	}))
+	list := a.hostList()
 	show := &cobra.Command{Use: "show HOST", Short: "Show one host and why it stands where it does", Example: "  steady host show web-1", Args: exit.Args(cobra.ExactArgs(1))}
 	a.HostNames(a.PrintsData(a.Talk(show, func(ctx context.Context, c *operator.Client, args []string) error {
 		h, err := c.Host(ctx, args[0])
@@ -150,12 +139,57 @@ func (a verbs) hostCmd() *cobra.Command {
 		append([]*cobra.Command{list, show}, hosts.Verbs(a.Env)...)...)
 }
 
+// hostFilter picks the hosts of a list.
+type hostFilter struct {
+	channel, tag              string
+	offline, failed, degraded bool
+}
+
+func (f hostFilter) picks(h operator.Host) bool {
+	switch {
+	case f.channel != "" && h.Channel != f.channel:
+	case f.tag != "" && !slices.Contains(h.Tags, f.tag):
+	case f.offline && h.Online:
+	case f.failed && h.Failed == "":
+	case f.degraded && h.Health != health.Degraded:
+	default:
+		return true
+	}
+	return false
+}
+
+func (a verbs) hostList() *cobra.Command {
+	var f hostFilter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the hosts",
+		Long: `Lists the hosts, by name: whether each is there, where its rollout stands, and what
+it runs: the release whose bundle it has, or the bundle's digest where that is another
+than it should run. Filters add up: each one leaves hosts out.`,
+		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --degraded\n  steady host list --tag web --failed -o json",
+		Args:    exit.Args(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.channel, "channel", "", "only hosts of this channel")
+	flags.StringVar(&f.tag, "tag", "", "only hosts with this tag")
+	flags.BoolVar(&f.offline, "offline", false, "only hosts that are not online")
+	flags.BoolVar(&f.degraded, "degraded", false, "only hosts that do not run what they should")
+	flags.BoolVar(&f.failed, "failed", false, "only hosts whose last activation failed")
+	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+		all, err := c.Hosts(ctx)
+		if err != nil {
+			return err
+		}
+		list := slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) })
+		return a.Print(command.NonNil(list), func() error { return a.showHosts(list) })
+	}))
+}
+
 func (a verbs) showHosts(hosts []operator.Host) error {
 	var rows [][]string
 	for _, h := range hosts {
-		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, string(h.Health), h.Rollout, command.Short(string(h.Current)), command.Short(string(h.Target)), troubleOf(h)})
+		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, string(h.Health), h.Rollout, runs(h), troubleOf(h)})
 	}
-	return a.Table([]string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "target", "trouble"}, rows)
+	return a.Table([]string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, rows)
 }
 
 // troubleOf says why a host failed and what of it does not run.
@@ -167,7 +201,16 @@ func troubleOf(h operator.Host) string {
 	if h.Degraded != nil {
 		parts = append(parts, h.Degraded.Summary())
 	}
-	return term.Printable(strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
+}
+
+// runs names what a host runs: the release that brought it where that is known.
+func runs(h operator.Host) string {
+	_, ref, ok := strings.Cut(h.Rollout, "@")
+	if ok && h.Current != "" && h.Current == h.Target {
+		return ref
+	}
+	return command.Short(string(h.Current))
 }
 
 func presence(h operator.Host) string {
@@ -200,38 +243,40 @@ func (a verbs) showHost(h operator.HostDetail) error {
 		a.Say("  failed:      %s\n", h.Failed)
 	}
 	if h.FrozenUntil != 0 {
-		a.Say("  frozen:      until %s: %s\n", h.FrozenUntil, h.FrozenWhy)
+		a.Say("  frozen:      until %s: %s\n", prose.Date(h.FrozenUntil), h.FrozenWhy)
 	}
 	if h.Grant != "" {
 		a.Say("  grant:       %s\n", h.Grant)
 	}
 	if h.Incarnation != 0 {
-		a.Say("  incarnation: %d, %d events, last seen %s\n", h.Incarnation, h.Seq, h.LastSeen)
-		a.Say("  certificate: %s, good until %s\n", h.CertSerial, h.CertExpires)
+		a.Say("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
+		a.Say("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
 	}
-	return a.showAnswer(h.Why)
+	return a.showAnswer(h.Why, false)
 }
 
 func (a verbs) whyCmd() *cobra.Command {
+	var all bool
 	cmd := &cobra.Command{
 		Use: "why HOST", GroupID: command.GroupWatch, Short: "Say why a host has not moved yet",
 		Long: `Says where a host stands in the newest rollout that names it, and asks every gate
 in order: what holds it back, what that waits for, who can clear it, and when it
-can clear at the earliest.`,
-		Example: "  steady why web-1\n  steady why web-1 -o json",
+can clear at the earliest. Gates that are open are listed with --all.`,
+		Example: "  steady why web-1\n  steady why web-1 --all\n  steady why web-1 -o json",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "list the gates that are open, too")
 	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		answer, err := c.Why(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return a.Print(answer, func() error { return a.showAnswer(answer) })
+		return a.Print(answer, func() error { return a.showAnswer(answer, all) })
 	})))
 }
 
 // showAnswer prints the sentence first, then the gates.
-func (a verbs) showAnswer(w plan.Answer) error {
+func (a verbs) showAnswer(w plan.Answer, all bool) error {
 	a.Say("%s: %s\n", w.Host, w.Words)
 	if w.Rollout != "" {
 		a.Say("  rollout %s, wave %s, %s", w.Rollout, w.Wave, w.Status)
@@ -246,10 +291,10 @@ func (a verbs) showAnswer(w plan.Answer) error {
 	if b := w.Block; b != nil {
 		a.Say("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
 		if b.Earliest != 0 {
-			a.Say("  earliest:   %s\n", b.Earliest)
+			a.Say("  earliest:   %s\n", a.when(b.Earliest))
 		}
 	}
-	a.showGates(w.Gates)
+	a.showGates(w.Gates, all)
 	for _, words := range w.Accepted {
 		a.Say("  %s\n", words)
 	}
@@ -257,26 +302,36 @@ func (a verbs) showAnswer(w plan.Answer) error {
 		a.Say("  the open wave of %s goes on when nothing of this holds it:\n", w.Rollout)
 	}
 	for _, b := range w.Holds {
-		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}})
+		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, all)
 	}
 	if w.Pending != "" {
 		a.Say("  rollout %s comes next:\n", w.Pending)
-		a.showGates(w.PendingGates)
+		a.showGates(w.PendingGates, all)
 	}
 	return nil
 }
 
-func (a verbs) showGates(gates []plan.Gate) {
+func (a verbs) showGates(gates []plan.Gate, all bool) {
 	screen := a.Screen()
 	for _, g := range gates {
 		if g.Block == nil {
-			a.Say("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
+			if all {
+				a.Say("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
+			}
 			continue
 		}
 		when := ""
 		if g.Block.Earliest != 0 {
-			when = "; not before " + g.Block.Earliest.String()
+			when = "; not before " + a.when(g.Block.Earliest)
 		}
 		a.Say("  %s %s: %s%s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words, when)
 	}
+}
+
+// ago is how long ago an instant was.
+func (a verbs) ago(t clock.Instant) string { return prose.Ago(t, a.Wall()) }
+
+// when is an instant to come, and how far away it is.
+func (a verbs) when(t clock.Instant) string {
+	return prose.Date(t) + " (" + prose.Ago(t, a.Wall()) + ")"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // Code names the gate that blocks; part of the API.
@@ -39,9 +40,9 @@ func CheckFreshness(channel string, issuedAt clock.Instant, window clock.Duratio
 	if issuedAt != 0 && now.Sub(issuedAt) <= window {
 		return nil
 	}
-	h := hold(Freshness, "").because("no freshness statement was ever accepted")
+	h := hold(Freshness, "").because("no signed timestamp was ever accepted")
 	if issuedAt != 0 {
-		h = hold(Freshness, "").because("the freshness statement is %s old, channel %s allows %s", now.Sub(issuedAt), channel, window)
+		h = hold(Freshness, "").because("the signed timestamp is %s old, and channel %s takes none older than %s", prose.Span(now.Sub(issuedAt)), channel, window)
 	}
 	return h.until("a newer signed timestamp", never).by("the holder of the timestamp key: steady release refresh, then steady release push")
 }
@@ -63,6 +64,9 @@ type Standing struct {
 // back or over.
 func CheckOverlay(s Standing) *Block {
 	switch {
+	case s.Reverting && s.Ended:
+		return hold(Overlay, "reverting").says("rollout "+s.Rollout+" was reverted: "+s.Reason).
+			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
 	case s.Reverting:
 		return hold(Overlay, "reverting").says("rollout "+s.Rollout+" is being reverted: "+s.Reason).
 			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
@@ -76,7 +80,7 @@ func CheckOverlay(s Standing) *Block {
 		return hold(Overlay, "halted").says("rollout "+s.Rollout+" is halted: "+s.Reason).
 			until("an operator's decision", never).by("an operator: steady rollout resume or cancel " + s.Rollout)
 	case s.Ended:
-		return hold(Overlay, "ended").says("rollout "+s.Rollout+" is "+s.Phase).
+		return hold(Overlay, "ended").says("rollout "+s.Rollout+" has ended: it is "+s.Phase).
 			until("a new release", never).by("a releaser: steady release push")
 	case s.Paused:
 		return hold(Overlay, "paused").says("rollout "+s.Rollout+" is paused: "+s.Reason).
@@ -91,7 +95,7 @@ func CheckFreeze(host string, until clock.Instant, reason string, now clock.Inst
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return hold(Freeze, "").because("host %s is frozen until %s: %s", host, until, reason).
+	return hold(Freeze, "").because("host %s is frozen until %s: %s", host, prose.Date(until), reason).
 		until("the freeze to end", until).by("time, or an operator: steady host unfreeze " + host)
 }
 
@@ -211,7 +215,7 @@ func CheckBackoff(until clock.Instant, code, detail string, now clock.Instant) *
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return hold(Backoff, code).says("the host declined the last grant: "+code+": "+detail).
+	return hold(Backoff, code).says("the host could not prepare: "+prose.Reason(code+": "+detail)).
 		until("the next attempt", until).by("time, once the cause is mended on the host")
 }
 

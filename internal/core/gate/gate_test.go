@@ -20,7 +20,7 @@ func TestGates(t *testing.T) {
 		"fresh":                    {gate.CheckFreshness("c", now, clock.Hour, now), "", ""},
 		"fresh to the last moment": {gate.CheckFreshness("c", now-clock.Instant(clock.Hour), clock.Hour, now), "", ""},
 		"stale":                    {gate.CheckFreshness("c", now-clock.Instant(clock.Hour)-1, clock.Hour, now), gate.Freshness, "refresh"},
-		"never fresh":              {gate.CheckFreshness("c", 0, clock.Hour, now), gate.Freshness, "no freshness statement"},
+		"never fresh":              {gate.CheckFreshness("c", 0, clock.Hour, now), gate.Freshness, "no signed timestamp"},
 		"a clock behind":           {gate.CheckFreshness("c", now+5, clock.Hour, now), "", ""},
 
 		"active":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "active"}), "", ""},
@@ -68,13 +68,13 @@ func TestGates(t *testing.T) {
 		"backoff over":            {gate.CheckBackoff(now, "busy", "", now), "", ""},
 		"backing off":             {gate.CheckBackoff(now+1, "prepare-failed", "no room", now), gate.Backoff, "no room"},
 		"wave of nobody":          {gate.CheckPromotion(gate.Evidence{Wave: "w"}), "", ""},
-		"wave in flight":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 hosts in flight"},
+		"wave in flight":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 host in flight"},
 		"wave waiting":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
 		"wave all offline":        {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Offline: 2}), gate.Promotion, "2 are offline"},
 		"wave proven":             {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Offline: 1}), "", ""},
 		"wave short of evidence":  {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, Converged: 1, Offline: 2, MinSoaked: 2}), gate.Promotion, "2 of 3 hosts"},
 		"wave at target":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 3, MinSoaked: 2}), "", ""},
-		"wave almost at target":   {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "1 of 1 hosts"},
+		"wave almost at target":   {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "1 of 1 host "},
 	} {
 		switch {
 		case c.code == "" && c.block != nil:

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // Evidence is what a wave has to show for its promotion.
@@ -83,7 +84,7 @@ func CheckSoak(rollout, wave string, until, now clock.Instant) *Block {
 
 func inFlight(e Evidence) *Block {
 	if e.InFlight > 0 {
-		return hold(Promotion, InFlight).says("wave "+e.Wave+" has "+strconv.Itoa(e.InFlight)+" hosts in flight").
+		return hold(Promotion, InFlight).says("wave "+e.Wave+" has "+prose.Count(e.InFlight, "host")+" in flight").
 			until("them to converge, soak included", e.Settles).by("those hosts")
 	}
 	return nil
@@ -91,7 +92,7 @@ func inFlight(e Evidence) *Block {
 
 func ready(e Evidence) *Block {
 	if e.Ready > 0 {
-		return hold(Promotion, Waiting).says("wave "+e.Wave+" has "+strconv.Itoa(e.Ready)+" hosts waiting for a grant").
+		return hold(Promotion, Waiting).says("wave "+e.Wave+" has "+prose.Count(e.Ready, "host")+" waiting for a grant").
 			until("their gates to open", e.Starts).
 			by("see steady why for each of them, or an operator: steady rollout promote " + e.Rollout)
 	}
@@ -105,13 +106,16 @@ func unproven(e Evidence) *Block {
 			by("whoever sets them up: steady token create HOST; a newer release takes its place at once, and no other channel waits for it")
 	}
 	if e.Converged < e.Needed() {
-		degraded := ""
+		offline, degraded := "", ""
+		if e.Offline > 0 {
+			offline = "; " + strconv.Itoa(e.Offline) + prose.Verb(e.Offline, " is", " are") + " offline"
+		}
 		if e.Degraded > 0 {
 			degraded = "; " + strconv.Itoa(e.Degraded) + " converged and are degraded since: steady host list --degraded"
 		}
 		return hold(Promotion, Unproven).
-			says("wave "+e.Wave+" needs "+strconv.Itoa(e.Needed())+" of "+strconv.Itoa(e.Hosts-e.AtTarget)+" hosts to converge (minSoaked), "+
-				strconv.Itoa(e.Converged)+" have; "+strconv.Itoa(e.Offline)+" are offline"+degraded).
+			says("wave "+e.Wave+" needs "+strconv.Itoa(e.Needed())+" of "+prose.Count(e.Hosts-e.AtTarget, "host")+" to converge (minSoaked), "+
+				strconv.Itoa(e.Converged)+prose.Verb(e.Converged, " has", " have")+offline+degraded).
 			until("more hosts of the wave to come online and converge", e.Settles).
 			by("whoever runs those hosts, or an operator: steady rollout promote or cancel " + e.Rollout)
 	}

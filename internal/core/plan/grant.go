@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -22,7 +23,7 @@ func (p *planner) serve(c *Channel, r *rollout.Rollout) {
 	if r != nil && r.Phase == rollout.Terminal && r.Plan != nil && r.Judged != r.Total().Failures {
 		r.Judged = r.Total().Failures
 		if w := r.Excess(); w >= 0 && p.quarantine(r) {
-			p.endOffers(r, fmt.Sprintf("%d hosts of wave %s failed as they returned, %d allowed", r.Waves[w].Failures-r.Acknowledged[w],
+			p.endOffers(r, fmt.Sprintf("%s of wave %s failed as they returned, %d allowed", prose.Count(r.Waves[w].Failures-r.Acknowledged[w], "host"),
 				r.Plan.Header.Waves[w].Name, r.Plan.Header.Policy.MaxFailures))
 		}
 	}
@@ -174,7 +175,7 @@ func (s *State) overlay(r *rollout.Rollout) *gate.Block {
 		return gate.CheckOverride(r.Name, string(t.Action), t.Words())
 	}
 	return gate.CheckOverlay(gate.Standing{
-		Rollout: r.Name, Phase: string(r.Phase), Paused: r.Paused, Reason: cmp.Or(r.PauseReason, r.Reason),
+		Rollout: r.Name, Phase: standing(r), Paused: r.Paused, Reason: cmp.Or(r.PauseReason, r.Reason),
 		Halted: r.Phase == rollout.Failed && !r.Final, Blocked: len(s.Verdicts[r.Manifest]) > 0, Reverting: r.Reverting,
 		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal, Outdated: s.outdated(r),
 	})

@@ -310,6 +310,8 @@ func (d *decider) mayResume(r *rollout.Rollout) error {
 	switch {
 	case r.Final:
 		return verbErrorf("rollout %s was cancelled; push a release instead", r.Name)
+	case r.Reverting && r.Phase.Ended():
+		return verbErrorf("rollout %s was reverted; push a fixed release instead", r.Name)
 	case r.Reverting:
 		return verbErrorf("rollout %s is being reverted; push a fixed release instead", r.Name)
 	case r.Phase == rollout.Failed && c.Latest != r.Manifest:

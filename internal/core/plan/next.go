@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -197,10 +198,8 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 		}
 		if last {
 			t := r.Total()
-			words := fmt.Sprintf("%d hosts converged, %d had nothing to change, %d skipped", t.By[rollout.Converged], t.By[rollout.AtTarget], r.Skipped())
-			if n := t.By[rollout.Absent]; n > 0 {
-				words += fmt.Sprintf(", %d not enrolled", n)
-			}
+			words := prose.Join(prose.Count(t.By[rollout.Converged], "host")+" converged", prose.Some(t.By[rollout.AtTarget], "host", " ran the target already"),
+				prose.Some(r.Skipped(), "host", prose.Verb(r.Skipped(), " was", " were")+" away and skipped"), prose.Some(t.By[rollout.Absent], "host", " not enrolled"))
 			if left := r.LeftBehind(); left != "" {
 				words += ", " + left
 			}
@@ -319,8 +318,8 @@ func (p *planner) hold(r *rollout.Rollout) {
 // new is granted and what failed is quarantined on the channel.
 func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 	limit := r.Plan.Header.Policy.MaxFailures
-	reason := fmt.Sprintf("wave %s has %d failed hosts, %d allowed", r.Plan.Header.Waves[w].Name,
-		r.Waves[w].Failures-r.Acknowledged[w], limit)
+	reason := fmt.Sprintf("wave %s has %s, %d allowed", r.Plan.Header.Waves[w].Name,
+		prose.Count(r.Waves[w].Failures-r.Acknowledged[w], "failed host"), limit)
 	p.quarantine(r)
 	p.endOffers(r, reason)
 	if r.Plan.Header.Policy.OnHealthFailure == fleet.Halt {

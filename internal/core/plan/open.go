@@ -41,7 +41,7 @@ func (p *planner) open(c *Channel) {
 		p.endOffers(cur, "superseded by "+ref.Rollout)
 	}
 	ev := event.RolloutOpened{Rollout: ref.Rollout, Channel: c.Name, Ref: refOf(ref.Rollout, c.Name), Manifest: ref.Digest,
-		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " lists it first"}
+		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " brought it"}
 	p.do(openRollout{ev}, "", ev)
 	if r := p.s.Rollouts[ref.Digest]; r != nil && p.err == nil {
 		p.begin(r)

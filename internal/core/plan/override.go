@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -10,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -168,7 +168,7 @@ func (p *planner) begin(r *rollout.Rollout) {
 	} else if b := p.s.blocked(r.Name, r.Manifest); b != nil {
 		p.move(r, rollout.Failed, b.Words)
 	} else {
-		p.move(r, rollout.Active, fmt.Sprintf("%d hosts in %d waves", len(r.Members), len(r.Waves)))
+		p.move(r, rollout.Active, prose.Count(len(r.Members), "host")+" in "+prose.Count(len(r.Waves), "wave"))
 	}
 	if t := p.s.Overrides.BrokenGlass(r.Manifest); t != nil && !r.Phase.Ended() {
 		ev := glassOf(r, t, bySignature("", t))

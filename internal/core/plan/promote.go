@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -47,9 +48,9 @@ func (s *State) mayPromote(r *rollout.Rollout, wave string, now clock.Instant) e
 	if n := s.proof(r).InFlight; n > 0 {
 		until := "until they converge or fail"
 		if at := s.timed(r, now).Settles; at != 0 {
-			until = "until " + at.String() + " at the most, when those that are not heard of are given up"
+			until = "until " + prose.Date(at) + " at the most, when those that are not heard of are given up"
 		}
-		return verbErrorf("%d hosts of %s are in flight up to wave %s; wait %s, steady rollout show lists them", n, r.Name, wave, until)
+		return verbErrorf("%s of %s %s in flight up to wave %s; wait %s, steady rollout show lists them", prose.Count(n, "host"), r.Name, prose.Verb(n, "is", "are"), wave, until)
 	}
 	if s.promotion(r, now) == nil {
 		return verbErrorf("nothing holds wave %s of %s; it is promoted by itself", wave, r.Name)

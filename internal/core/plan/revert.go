@@ -6,6 +6,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -18,7 +19,7 @@ func (p *planner) provenLate(r *rollout.Rollout) {
 	for w := range r.Waves {
 		if limit := r.Plan.Header.Policy.MaxFailures; r.Acknowledged[w] == 0 && r.Waves[w].Proven > limit {
 			ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w,
-				Reason: fmt.Sprintf("%d hosts of wave %s have now reported that they failed, %d allowed", r.Waves[w].Proven, r.Plan.Header.Waves[w].Name, limit)}
+				Reason: fmt.Sprintf("%s of wave %s reported that they failed, %d allowed", prose.Count(r.Waves[w].Proven, "host"), r.Plan.Header.Waves[w].Name, limit)}
 			p.do(revertRollout{ev}, "", ev)
 			return
 		}
@@ -73,5 +74,5 @@ func (p *planner) endRevert(r *rollout.Rollout) {
 	if r.Phase.Ended() && !late || p.err != nil || r.Homebound.Len() > 0 {
 		return
 	}
-	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %d hosts went back", r.Reason, r.Total().By[rollout.Back]))
+	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %s went back", r.Reason, prose.Count(r.Total().By[rollout.Back], "host")))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -163,7 +164,7 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 		return "was granted " + h.Grant.ID + " and is preparing; the grant expires at " + h.Grant.Expires.String() + unclaimed(a.Block)
 	case rollout.Claimed:
 		if hm.Phase == host.Soaking {
-			return "is soaking since its own instant " + hm.SoakFrom.String() + probeWords(hm)
+			return "runs the new bundle and is soaking: it must stay healthy for a while" + probeWords(hm)
 		}
 		if a.Reboot != nil {
 			return a.Reboot.Words
@@ -179,11 +180,17 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 			return "took part in " + r.Name + " until its identity ended" + a.ended()
 		}
 		if hm.Reverting {
-			return "failed (" + string(hm.Cause) + ": " + hm.Detail + ") and is on its way back"
+			return "failed and is going back" + because(hm)
 		}
-		return "failed: " + string(hm.Cause) + ": " + hm.Detail
+		if hm.Cause == "" {
+			return "counts as failed: it was retired or lost its identity before it said how that ended"
+		}
+		return "failed" + because(hm)
 	case rollout.Back:
-		return "went back to its earlier bundle: " + string(hm.Cause) + ": " + hm.Detail
+		if hm.Current == "" {
+			return "failed, and what it had done is undone; it ran nothing before" + because(hm)
+		}
+		return "failed and went back to the bundle that it ran before" + because(hm)
 	case rollout.Busy:
 		if h.Repairing() {
 			return "has to end a repair first"
@@ -211,14 +218,22 @@ func busyWords(h *Host) string {
 	case g != nil && g.Claimed:
 		return "has claimed grant " + g.ID + " of " + g.Rollout + " and has to end that first"
 	case g != nil:
-		return "was offered grant " + g.ID + " of " + g.Rollout + ", which it claims or which expires at " + g.Expires.String()
+		return "was offered grant " + g.ID + " of " + g.Rollout + ", which it claims or which expires at " + prose.Date(g.Expires)
 	}
-	return "is still busy with " + m.Rollout + " (" + string(m.Phase) + ")"
+	return "is still busy with " + m.Rollout + ": it is " + string(m.Phase)
+}
+
+// because says why a host failed.
+func because(m *host.State) string {
+	if words := prose.Failure(string(m.Cause), m.Detail); words != "" {
+		return ": " + words
+	}
+	return ""
 }
 
 func probeWords(m *host.State) string {
 	if failing := m.FailingProbes(); len(failing) > 0 {
-		return fmt.Sprintf("; failing probes: %v", failing)
+		return "; failing: probe " + strings.Join(failing, ", probe ")
 	}
 	for i := range m.Probes {
 		if p := &m.Probes[i]; p.Mode == fleet.Enforce && !p.Seen {

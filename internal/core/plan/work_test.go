@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -35,7 +36,7 @@ func TestS10HostThatOnlyBeatsIsGivenUp(t *testing.T) {
 	if b := w.why("h1", gate.Wave); b == nil || b.Earliest != due {
 		t.Fatalf("the wave waits until %s, and h0 is given up at %s", b.Earliest, due)
 	}
-	if _, err := plan.Promote(w.s, "c@r2", "w0", "now", "ann", w.now); err == nil || !strings.Contains(err.Error(), "until "+due.String()) {
+	if _, err := plan.Promote(w.s, "c@r2", "w0", "now", "ann", w.now); err == nil || !strings.Contains(err.Error(), "until "+prose.Date(due)) {
 		t.Fatalf("promote says %v", err)
 	}
 	w.now = due - 1
@@ -114,7 +115,7 @@ func TestS12HostThatNeverEnrolledHoldsNothing(t *testing.T) {
 		w.manifest(spec{ref: "r1", waves: "new | h0 h1 new2", target: bundles[0], minSoaked: 2}))
 	w.live(6)
 	r := w.phase("c@r1", rollout.Terminal)
-	if !strings.Contains(r.Reason, "2 hosts converged") || !strings.Contains(r.Reason, "2 not enrolled") {
+	if !strings.Contains(r.Reason, "2 hosts converged") || !strings.Contains(r.Reason, "2 hosts not enrolled") {
 		t.Fatal(r.Reason)
 	}
 	w.phase("b@r1", rollout.Active) // with nobody enrolled it waits for the first, and holds nobody

@@ -104,3 +104,63 @@ func Either(names []string) string {
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
+
+// Reason makes a chain of codes and words, as a host reports a failure, readable:
+// codes such as part_failed that go before words are left out, and one that stands
+// alone loses its underscores. What remains says the same to people.
+func Reason(chain string) string {
+	parts := strings.Split(chain, ": ")
+	var kept []string
+	for i, part := range parts {
+		switch {
+		case !isCode(part):
+			kept = append(kept, part)
+		case i == len(parts)-1:
+			kept = append(kept, strings.ReplaceAll(part, "_", " "))
+		}
+	}
+	return strings.Join(kept, ": ")
+}
+
+// Failure says why something failed: a code such as probe-failing as words, and the
+// Reason of its detail. It is empty when neither is known.
+func Failure(code, detail string) string {
+	words, detail := strings.ReplaceAll(code, "-", " "), Reason(detail)
+	if words == "" || detail == "" {
+		return words + detail
+	}
+	return words + ": " + detail
+}
+
+// isCode reports whether text is a code of a machine: words of lower case joined
+// by underscores.
+func isCode(text string) bool {
+	if !strings.Contains(text, "_") {
+		return false
+	}
+	for _, r := range text {
+		if (r < 'a' || r > 'z') && r != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// Join lists those of the parts that say something, with commas.
+func Join(parts ...string) string {
+	var said []string
+	for _, p := range parts {
+		if p != "" {
+			said = append(said, p)
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// Some is Count, and nothing for zero: "" or "2 hosts were away".
+func Some(n int, noun, rest string) string {
+	if n == 0 {
+		return ""
+	}
+	return Count(n, noun) + rest
+}

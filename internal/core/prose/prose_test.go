@@ -76,6 +76,20 @@ func TestSpanKeepsTwoUnits(t *testing.T) {
 	})
 }
 
+func TestReasonKeepsTheWords(t *testing.T) {
+	for chain, want := range map[string]string{
+		"part_failed: workspace/redis: attempts_exhausted: 3 attempts; last: act_failed: rolled_back: the new container: its healthcheck fails; the container before is back": "workspace/redis: 3 attempts; last: the new container: its healthcheck fails; the container before is back",
+		"probe published fails: 503": "probe published fails: 503",
+		"disk_pressure":              "disk pressure",
+		"a: disk_pressure":           "a: disk pressure",
+		"":                           "",
+	} {
+		if got := Reason(chain); got != want {
+			t.Errorf("%q reads %q, expected %q", chain, got, want)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	for _, c := range []struct {
 		word  string

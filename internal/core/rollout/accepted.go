@@ -85,7 +85,7 @@ func (r *Rollout) LeftBehind() string {
 	case n == 0:
 		return ""
 	case n > most:
-		return fmt.Sprintf("%d left behind: %s and %d more", n, strings.Join(names, ", "), n-most)
+		return fmt.Sprintf("%d left waiting: %s and %d more", n, strings.Join(names, ", "), n-most)
 	}
-	return fmt.Sprintf("%d left behind: %s", n, strings.Join(names, ", "))
+	return fmt.Sprintf("%d left waiting: %s", n, strings.Join(names, ", "))
 }

@@ -41,8 +41,13 @@ func File(root *os.Root, name string, limit int64) ([]byte, error) {
 // Cause drops the operation and path of an error, which the caller words itself.
 func Cause(err error) error {
 	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
+	if !errors.As(err, &pe) {
+		return err
 	}
-	return err
+	if pe.Err.Error() == "path escapes from parent" { // of package os, which exports no value for it
+		return errEscapes
+	}
+	return pe.Err
 }
+
+var errEscapes = errors.New("it leads out of the folder")

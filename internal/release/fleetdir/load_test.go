@@ -110,7 +110,7 @@ func TestLoadKeepsInsideTheFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, ps := fleetdir.Load(dir)
-	if want := `web/bundle.yaml:2:23: "link" cannot be read: path escapes from parent: expected a file inside the bundle folder` + "\n"; lines(ps) != want {
+	if want := `web/bundle.yaml:2:23: "link" cannot be read: it leads out of the folder: expected a file inside the bundle folder` + "\n"; lines(ps) != want {
 		t.Errorf("got  %swant %s", lines(ps), want)
 	}
 }
