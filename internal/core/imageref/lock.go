@@ -48,6 +48,15 @@ func Untagged(ref string) string {
 	return ref
 }
 
+// Brief is a reference for people, with as much of its digest as tells images apart.
+func Brief(ref string) string {
+	name, digest, pinned := strings.Cut(ref, "@")
+	if algorithm, hex, ok := strings.Cut(digest, ":"); pinned && ok && len(hex) > 12 {
+		return name + "@" + algorithm + ":" + hex[:12]
+	}
+	return ref
+}
+
 // Valid says what is wrong with an entry of a lock; empty: nothing.
 func (l Lock) Valid(key string) string {
 	full, err := Key(key)

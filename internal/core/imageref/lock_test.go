@@ -30,6 +30,11 @@ func TestPin(t *testing.T) {
 			t.Errorf("%q: %q", key, problem)
 		}
 	}
+	for ref, want := range map[string]string{"nginx:1@" + digestA: "nginx:1@sha256:aaaaaaaaaaaa", "nginx:1": "nginx:1", "a@b": "a@b"} {
+		if got := Brief(ref); got != want {
+			t.Errorf("%q is %q for people, want %q", ref, got, want)
+		}
+	}
 	for ref, want := range map[string]string{"nginx:1@" + digestA: "nginx@" + digestA, "r:5/a@" + digestA: "r:5/a@" + digestA, "r:5/a:1": "r:5/a:1"} {
 		if got := Untagged(ref); got != want {
 			t.Errorf("%q without its tag is %q, want %q", ref, got, want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/docker/credentials"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/fault"
@@ -132,7 +133,7 @@ func (m *Manager) fetch(ctx context.Context, ref, platform string, out *lines) e
 		}
 	}
 	out.say("pull " + ref)
-	return m.pulls.do(ctx, ref+" "+platform, out.say, func(ctx context.Context, say func(string)) error {
+	err := m.pulls.do(ctx, ref+" "+platform, out.say, func(ctx context.Context, say func(string)) error {
 		meter := meters{}
 		return m.o.Engine.ImagePull(ctx, p, func(l daemon.Line) {
 			if words := meter.show(l); words != "" {
@@ -140,6 +141,10 @@ func (m *Manager) fetch(ctx context.Context, ref, platform string, out *lines) e
 			}
 		})
 	})
+	if daemon.NotFound(err) && imageref.Pinned(ref) {
+		err = fmt.Errorf("%w: its registry has no image with this digest, or no longer: push it there again, or lock another (steady image lock --update) and release it", err)
+	}
+	return err
 }
 
 // load reads an archive that was checked before: it has to hold the reference and

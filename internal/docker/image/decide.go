@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -110,7 +111,11 @@ func pulled(d *Desired, o *Observed, never bool) (engine.Decision, bool) {
 	p := d.Spec.Pull
 	switch {
 	case never && o.ID == "":
-		return engine.Wait(0, engine.Because(CodeNeverPulled, "image "+o.Ref+" is not there and never pulled: bring it (docker load, docker pull), or change the pull policy")), true
+		bring := "bring it (docker load, docker pull)"
+		if imageref.Pinned(o.Ref) {
+			bring = "bring it with docker pull (docker load gives no digest)"
+		}
+		return engine.Wait(0, engine.Because(CodeNeverPulled, "image "+o.Ref+" is not there and never pulled: "+bring+", or change the pull policy")), true
 	case o.ID != "" && !platformFits(p.Platform, o.Platform):
 		why := engine.Because(CodePlatform, o.Platform+" instead of "+p.Platform)
 		if never {

@@ -420,6 +420,10 @@ func TestPinnedImageIsNoOther(t *testing.T) {
 	i := spec.Image{Name: "app", Ref: ref + "@" + first, Pull: &spec.Pull{Policy: spec.PullNever}}
 	never := l.row(i)
 	never.Settle(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
+	gone := spec.Image{Name: "gone", Ref: ref + "@sha256:" + strings.Repeat("0a", 32), Pull: &spec.Pull{}}
+	if x := l.row(gone).Settle(t, l.ctx).Must(t, "error", "", "pull"); !strings.Contains(x.Err.Error(), "lock another") {
+		t.Errorf("a digest that the registry has not: %v", x.Err)
+	}
 	i.Pull.Policy = ""
 	r := l.row(i)
 	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")

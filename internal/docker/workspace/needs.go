@@ -12,6 +12,7 @@ import (
 
 	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/imageref"
 	core "github.com/steadyfleet/steady/internal/core/workspace"
 	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/form"
@@ -92,7 +93,7 @@ func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallb
 		return nil, missing, err
 	}
 	if out.Image == nil {
-		missing.add(false, "image "+u.Image)
+		missing.add(false, "image "+imageref.Brief(u.Image))
 		if fallback != "" {
 			if out.Image, err = m.cache.Image(ctx, fallback); err != nil {
 				return nil, missing, err
