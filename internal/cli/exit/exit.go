@@ -3,6 +3,7 @@
 package exit
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -178,7 +179,7 @@ func Report(ctx context.Context, w io.Writer, name string, asJSON bool, err erro
 	if f, ok := errors.AsType[*Failure](err); ok && f.Err == nil {
 		return code
 	}
-	message := text.Lines(err.Error())
+	message := cmp.Or(listenMessage(err), text.Lines(err.Error()))
 	if code == Interrupted {
 		message = "interrupted"
 	}
@@ -217,6 +218,9 @@ func codeOf(ctx context.Context, err error) int {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return Refused
+	}
+	if op, ok := listenError(err); ok {
+		return listenCode(op)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return Refused
