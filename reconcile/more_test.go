@@ -149,7 +149,7 @@ func TestReviveIsASecondLife(t *testing.T) {
 		},
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
-	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: clock.Second}, Revive: 20 * clock.Second}
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: clock.Second}, Revive: 20 * clock.Second, ReviveCap: 20 * clock.Second}
 	runOdd(t, m, p, func(_ *reconcile.Loop, s *memory.Store) {
 		if n := acts.Load(); n != 6 {
 			t.Errorf("%d acts in a minute, want 2 in each of 3 lives", n)
@@ -167,6 +167,93 @@ func TestReviveIsASecondLife(t *testing.T) {
 		if escalated != 1 {
 			t.Errorf("escalated %d times, want once a generation", escalated)
 		}
+	})
+}
+
+// TestLivesGrowApart: what never works is tried again ever more slowly, hourly in the
+// end, and an operator's retry begins anew.
+func TestLivesGrowApart(t *testing.T) {
+	var acts atomic.Int64
+	m := odd{
+		decide: func(v engine.View[leaf, int]) engine.Decision {
+			return engine.Do(write{"x"}, engine.Because("absent", ""))
+		},
+		act: func(context.Context) error { acts.Add(1); return errBroken },
+	}
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: clock.Second}, Revive: 5 * clock.Minute}
+	runOdd(t, m, p, func(l *reconcile.Loop, s *memory.Store) {
+		wait := func() engine.Duration {
+			row, err := s.Get(t.Context(), oddRef)
+			if err != nil || !row.GivenUp {
+				t.Errorf("%+v, %v", row, err)
+			}
+			return row.RetryAt.Sub(row.FailedAt)
+		}
+		pass(24 * time.Hour) // lives after 5, 10, 20 and 40 minutes, then hourly
+		if n := acts.Load() / 2; n < 24 || n > 28 || wait() != clock.Hour {
+			t.Errorf("%d lives in a day, the next is %s after the last", n, wait())
+		}
+		if _, err := l.Apply(t.Context(), engine.Retry(oddRef), hand); err != nil {
+			t.Error(err)
+		}
+		pass(time.Minute)
+		if wait() != 5*clock.Minute {
+			t.Errorf("after a retry the next life is %s after the last", wait())
+		}
+	})
+}
+
+// TestAChangedInputIsAnotherLife: attempts are bounded for one state of the world.
+// When something else is to be done than what was given up for, it is done.
+func TestAChangedInputIsAnotherLife(t *testing.T) {
+	var acts atomic.Int64
+	var todo atomic.Value
+	todo.Store("start")
+	m := odd{
+		decide: func(v engine.View[leaf, int]) engine.Decision {
+			return engine.Do(write{todo.Load().(string)}, engine.Because("absent", ""))
+		},
+		act: func(context.Context) error { acts.Add(1); return errBroken },
+	}
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: 2 * clock.Second}, Resync: clock.Second}
+	runOdd(t, m, p, func(l *reconcile.Loop, s *memory.Store) {
+		if n := acts.Load(); n != 2 {
+			t.Errorf("%d acts in a minute on one state of the world, want 2", n)
+		}
+		todo.Store("create") // somebody removed it
+		pass(time.Minute)
+		if n := acts.Load(); n != 4 {
+			t.Errorf("%d acts after the world changed, want 2 more", n)
+		}
+	})
+}
+
+// TestWhatIsSeenAgainIsAnotherLife: what was given up while nothing could be seen is
+// tried once it can, such as after an engine came back.
+func TestWhatIsSeenAgainIsAnotherLife(t *testing.T) {
+	var acts atomic.Int64
+	var sees atomic.Bool
+	m := odd{
+		observe: func(engine.Resource[leaf]) (int, error) {
+			if !sees.Load() {
+				return 0, errBroken
+			}
+			return int(acts.Load()), nil
+		},
+		decide: func(v engine.View[leaf, int]) engine.Decision {
+			if v.Observed > 0 {
+				return engine.IsConverged(engine.Reason{})
+			}
+			return engine.Do(write{"x"}, engine.Because("absent", ""))
+		},
+		act: func(context.Context) error { acts.Add(1); return nil },
+	}
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: 2 * clock.Second}, Resync: clock.Second}
+	runOdd(t, m, p, func(_ *reconcile.Loop, s *memory.Store) {
+		wantRow(t, s, engine.Failed, engine.CodeExhausted)
+		sees.Store(true)
+		pass(time.Minute)
+		wantRow(t, s, engine.Converged, "")
 	})
 }
 

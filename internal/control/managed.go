@@ -53,6 +53,9 @@ func layerOf(h *managed.Host) wire.Managed {
 		return m
 	}
 	m.Version = h.Version
+	for _, r := range h.Retries {
+		m.Retries = append(m.Retries, wire.Retry{Resource: r.Resource, Nonce: r.Nonce})
+	}
 	for _, i := range h.Items() {
 		m.Entries = append(m.Entries, wire.ManagedEntry{Kind: i.Kind, Name: i.Name, Spec: i.Spec, Verb: i.Verb, Nonce: i.Nonce,
 			Version: i.Version, Asked: i.Asked, NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
@@ -167,6 +170,22 @@ func (c *Control) AskManaged(ctx context.Context, host, kind, name, verb, reason
 		return managed.AskFor(s, t, kind, name, verb, nonce, ch)
 	})
 	return nonce, err
+}
+
+// RetryHost has a host begin anew with a resource that it gave up, or with all
+// where none is named.
+func (c *Control) RetryHost(ctx context.Context, host, resource, reason, actor string) error {
+	nonce := newID()
+	return c.submit(ctx, c.urgent, func(t *turn) error {
+		if h := t.s.Hosts[host]; h == nil || h.Incarnation == 0 {
+			return refusal.Newf(refusal.ErrNotFound, "host %s never enrolled, so it runs nothing; steady host list shows the hosts", host)
+		}
+		events, err := managed.RetryHost(host, resource, nonce, c.health.Hosts[host], managed.Change{Actor: actor, Reason: reason, Now: t.now})
+		if err != nil {
+			return managedRefusal(err)
+		}
+		return t.add(plan.Record(t.s, host, t.now, events...))
+	})
 }
 
 // Tune changes a host's settings: edit is given the present ones.

@@ -130,6 +130,7 @@ var asked = map[string]string{
 	"remove-resource":   "none: " + managedReason,
 	"ask-resource":      "none: " + managedReason,
 	"tune-host":         "none: " + managedReason,
+	"retry-host":        "none: " + managedReason,
 	"plan-resource":     "none: " + managedReason,
 	"workspace-exec":    "none: " + managedReason,
 	"host-prune":        "none: " + managedReason,

@@ -11,6 +11,15 @@ import (
 type Managed struct {
 	Version uint64         `json:"version"`
 	Entries []ManagedEntry `json:"entries"` // sorted by kind and name
+	// Retries are the newest of what operators had the host try again, oldest first.
+	Retries []Retry `json:"retries,omitempty"`
+}
+
+// Retry has the host begin anew with a resource that it gave up, or with all where
+// none is named. Nonce tells one from the next.
+type Retry struct {
+	Resource string `json:"resource,omitempty"` // kind/name
+	Nonce    string `json:"nonce"`
 }
 
 // ManagedEntry is one resource of the layer, or a verb asked of a resource that

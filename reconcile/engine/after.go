@@ -36,7 +36,9 @@ func AfterAct(in Input, o Outcome) Record {
 		rec.move(in, Verifying, Because(CodeActed, ""))
 		rec.wakeAt(in.Now, TriggerRetry)
 	case Permanent:
+		row.Action, row.ActionOK = "", true // what is to be done now is still to be seen
 		rec.fail(in, o.Reason, true)
+		rec.wakeAt(in.Now, TriggerRetry)
 	case Blocked:
 		row.Attempts, row.RetryAt = max(0, row.Attempts-1), 0
 		rec.block(in, o)
@@ -70,6 +72,7 @@ func ObserveFailed(in Input, o Outcome) Record {
 	default:
 		row.Attempts++
 		if row.Attempts >= in.Policy.Retry.Max {
+			row.Action, row.ActionOK = "", false // whatever is seen next is news
 			rec.fail(in, exhausted(row.Attempts, o.Reason), true)
 			break
 		}

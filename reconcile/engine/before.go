@@ -41,8 +41,7 @@ func Before(in Input) (Record, Step) {
 		rec.note(in, t)
 		return rec.done(in), Again
 	case row.GivenUp && in.reviveAt().Reached(in.Now):
-		rec.Row.fresh(in.Now)
-		rec.move(in, Pending, Because(CodeRevived, ""))
+		rec.revive(in, "")
 		return rec.done(in), Again
 	}
 	if row.Retire || row.Aborted {
@@ -129,7 +128,19 @@ func (in *Input) reviveAt() Instant {
 	if in.Policy.Revive == 0 || !in.Snap.Row.GivenUp {
 		return 0
 	}
-	return in.Snap.Row.FailedAt.Add(in.Policy.Revive)
+	wait := in.Policy.Revive
+	for range min(in.Snap.Row.Lives, 32) {
+		wait = min(2*wait, in.Policy.ReviveCap)
+	}
+	return in.Snap.Row.FailedAt.Add(wait)
+}
+
+// revive gives a row that was given up another life.
+func (rec *Record) revive(in Input, words string) {
+	lives := rec.Row.Lives + 1
+	rec.Row.fresh(in.Now)
+	rec.Row.Lives = lives
+	rec.move(in, Pending, Because(CodeRevived, words))
 }
 
 // Deadlines lists the absolute deadlines of the row under its policy.

@@ -157,7 +157,7 @@ func (r *Row) fresh(now Instant) {
 	r.Attempts, r.Steps, r.RetryAt = 0, 0, 0
 	r.Action, r.ActionOK, r.DueBy = "", false, 0
 	r.EpisodeAt, r.FailedAt = now, 0
-	r.GivenUp, r.Aborted = false, false
+	r.GivenUp, r.Aborted, r.Lives = false, false, 0
 }
 
 // move sets phase and reason and returns the transition that says so.

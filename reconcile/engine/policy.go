@@ -23,7 +23,10 @@ type Policy struct {
 	OnDrift        DriftMode   `json:"onDrift"`                  // Report
 	Resync         Duration    `json:"resync,omitempty"`         // period of looking without a trigger; 0 none
 	History        History     `json:"history"`
-	Revive         Duration    `json:"revive,omitempty"` // a second life this long after exhaustion; 0 never
+	// Revive is when what was given up gets another life, 0 never. Each wait is twice
+	// the one before it, up to ReviveCap.
+	Revive    Duration `json:"revive,omitempty"`
+	ReviveCap Duration `json:"reviveCap,omitempty"` // 1h, or Revive if that is longer
 }
 
 // RetryPolicy bounds attempts per generation.
@@ -52,6 +55,7 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.OnChildFailure, Continue)
 	def(&p.OnDrift, Report)
 	def(&p.History.Keep, 50)
+	def(&p.ReviveCap, max(p.Revive, Duration(3_600_000)))
 	return p
 }
 
@@ -71,6 +75,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("actTimeout, observeTimeout, cleanupGrace and maxSteps must be positive")
 	case p.ConvergeWithin < 0, p.Resync < 0, p.Revive < 0, p.History.Age < 0:
 		return fmt.Errorf("convergeWithin, resync, revive and history.age must not be negative")
+	case p.ReviveCap < p.Revive:
+		return fmt.Errorf("reviveCap %s: want at least revive, %s", p.ReviveCap, p.Revive)
 	case p.OnChildFailure != Continue && p.OnChildFailure != Abort:
 		return fmt.Errorf("onChildFailure %q: want continue or abort", p.OnChildFailure)
 	case p.OnDrift != Report && p.OnDrift != Enforce:

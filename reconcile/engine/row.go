@@ -21,12 +21,13 @@ type Row struct {
 	Attempts     int     `json:"attempts"`
 	Steps        int     `json:"steps"`              // acts of this episode that made progress
 	RetryAt      Instant `json:"retryAt,omitempty"`  // no attempt before it; given up: the second life
-	Action       string  `json:"action,omitempty"`   // last begun in this episode, name and encoding
+	Action       string  `json:"action,omitempty"`   // last begun in this episode, name and encoding; given up: the one that no attempt was left for
 	ActionOK     bool    `json:"actionOK,omitempty"` // it reported success
 	DueBy        Instant `json:"dueBy,omitempty"`    // while Acting
 	EpisodeAt    Instant `json:"episodeAt"`          // when this try to converge began: the change, a first repair, a revival
 	FailedAt     Instant `json:"failedAt,omitempty"` // when it was given up
-	GivenUp      bool    `json:"givenUp,omitempty"`  // no more acts in this generation
+	GivenUp      bool    `json:"givenUp,omitempty"`  // no more acts in this life
+	Lives        int     `json:"lives,omitempty"`    // that this generation was given since it last converged, beside the first
 	Aborted      bool    `json:"aborted,omitempty"`  // failed by a child; children are retired
 	ConvergedGen int64   `json:"convergedGen"`       // last generation observed converged
 	EscalatedGen int64   `json:"escalatedGen"`       // last generation whose failure was escalated

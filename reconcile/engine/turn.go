@@ -208,6 +208,7 @@ func (t *turn) Do(a Action) struct{} {
 		return struct{}{}
 	}
 	if row.GivenUp {
+		t.reconsider(a)
 		return struct{}{}
 	}
 	repair := IsRepair(&in.Snap.Row, t.d)
@@ -225,9 +226,33 @@ func (t *turn) Do(a Action) struct{} {
 	if repair && row.Action == "" {
 		row.EpisodeAt = in.Now
 	}
-	t.begin(a.ActionName(), raw)
+	t.begin(a, raw)
 	return struct{}{}
 }
+
+// reconsider gives a row another life when something else is to be done than what it
+// was given up for: the world has changed. It does so no sooner than the longest
+// pause between attempts, for a world that changes by itself again and again.
+func (t *turn) reconsider(a Action) {
+	row := &t.rec.Row
+	raw, err := json.Marshal(a)
+	switch action := encoded(a, raw); {
+	case err != nil || row.Aborted || row.Action == action:
+		return
+	case row.Action == "" && row.ActionOK: // the first look after an act that no retry can cure
+		row.Action, row.ActionOK, t.rec.Write = action, false, true
+		return
+	}
+	if at := row.FailedAt.Add(t.in.Policy.Retry.Cap); !at.Reached(t.in.Now) {
+		t.rec.wakeAt(at, TriggerRetry)
+		return
+	}
+	t.rec.revive(t.in, a.ActionName()+" is needed now")
+	t.rec.wakeAt(t.in.Now, TriggerRetry)
+}
+
+// encoded is an action as rows keep it.
+func encoded(a Action, raw json.RawMessage) string { return a.ActionName() + " " + string(raw) }
 
 // drift reports or holds a repair. It reports whether the act must not begin.
 func (t *turn) drift() bool {
@@ -246,9 +271,10 @@ func (t *turn) drift() bool {
 }
 
 // begin counts the attempt and records the intent to act.
-func (t *turn) begin(name string, raw json.RawMessage) {
+func (t *turn) begin(a Action, raw json.RawMessage) {
+	name := a.ActionName()
 	in, rec, row := t.in, t.rec, &t.rec.Row
-	action := name + " " + string(raw)
+	action := encoded(a, raw)
 	progress := row.ActionOK && row.Action != action
 	attempts, steps := row.Attempts, row.Steps
 	if progress {
@@ -257,9 +283,11 @@ func (t *turn) begin(name string, raw json.RawMessage) {
 	}
 	switch {
 	case attempts >= in.Policy.Retry.Max:
+		row.Action, row.ActionOK = action, false
 		rec.fail(in, exhausted(attempts, row.Reason), true)
 		return
 	case steps >= in.Policy.MaxSteps:
+		row.Action, row.ActionOK = action, false
 		rec.fail(in, Because(CodeStepsExhausted, fmt.Sprintf("%d steps without converging", steps)), true)
 		return
 	case !progress && in.Now < row.RetryAt && !in.Causes.HasTrigger(TriggerOperator):

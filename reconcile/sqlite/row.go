@@ -15,7 +15,7 @@ import (
 var columns = []string{
 	"kind", "id", "parent_kind", "parent_id", "created", "ord", "generation", "revision", "desired", "retire",
 	"set_at", "not_after", "retire_cap", "phase", "code", "words", "attempts", "steps", "retry_at",
-	"action", "action_ok", "due_by", "episode_at", "failed_at", "given_up", "aborted",
+	"action", "action_ok", "due_by", "episode_at", "failed_at", "given_up", "aborted", "lives",
 	"converged_gen", "escalated_gen", "acked_gen", "transitions",
 }
 
@@ -29,7 +29,7 @@ func fields(r *engine.Row) []any {
 	return []any{
 		&r.Ref.Kind, &r.Ref.ID, &r.Parent.Kind, &r.Parent.ID, &r.Created, &r.Order, &r.Generation, &r.Revision, (*[]byte)(&r.Desired), &r.Retire,
 		&r.SetAt, &r.NotAfter, &r.RetireCap, &r.Phase, &r.Reason.Code, &r.Reason.Words, &r.Attempts, &r.Steps, &r.RetryAt,
-		&r.Action, &r.ActionOK, &r.DueBy, &r.EpisodeAt, &r.FailedAt, &r.GivenUp, &r.Aborted,
+		&r.Action, &r.ActionOK, &r.DueBy, &r.EpisodeAt, &r.FailedAt, &r.GivenUp, &r.Aborted, &r.Lives,
 		&r.ConvergedGen, &r.EscalatedGen, &r.AckedGen, &r.Transitions,
 	}
 }
@@ -38,7 +38,7 @@ func values(r *engine.Row) []any {
 	return []any{
 		r.Ref.Kind, r.Ref.ID, r.Parent.Kind, r.Parent.ID, r.Created, r.Order, r.Generation, r.Revision, []byte(r.Desired), r.Retire,
 		int64(r.SetAt), int64(r.NotAfter), int64(r.RetireCap), string(r.Phase), string(r.Reason.Code), r.Reason.Words, r.Attempts, r.Steps, int64(r.RetryAt),
-		r.Action, r.ActionOK, int64(r.DueBy), int64(r.EpisodeAt), int64(r.FailedAt), r.GivenUp, r.Aborted,
+		r.Action, r.ActionOK, int64(r.DueBy), int64(r.EpisodeAt), int64(r.FailedAt), r.GivenUp, r.Aborted, r.Lives,
 		r.ConvergedGen, r.EscalatedGen, r.AckedGen, r.Transitions,
 	}
 }

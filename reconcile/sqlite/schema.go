@@ -8,7 +8,7 @@ import (
 )
 
 // version is the newest schema this code knows.
-const version = 1
+const version = 2
 
 // schema holds the statements of each version; {p} is the table prefix.
 var schema = [version][]string{
@@ -45,6 +45,7 @@ var schema = [version][]string{
 		`CREATE TABLE {p}counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
 		`INSERT INTO {p}counter (name, value) VALUES ('created', 0)`,
 	},
+	{`ALTER TABLE {p}resource ADD COLUMN lives INTEGER NOT NULL DEFAULT 0`},
 }
 
 // Migrate creates or upgrades the tables, inside the owner's transaction. It

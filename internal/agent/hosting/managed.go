@@ -147,6 +147,9 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 		return err
 	}
 	h.ask(got.BundleAsks)
+	if err := h.retry(ctx, doc.Doc.Retries); err != nil {
+		return err
+	}
 	if h.docker != nil {
 		h.o.Loop.Kick(layer.Current, cause)
 	}

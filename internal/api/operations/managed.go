@@ -76,6 +76,7 @@ func (h *Handler) managing() {
 	add(h, op("ask-resource", http.MethodPost, "/{kind}/{name}/{verb}", "Ask once for something of a resource"), operating, h.ask)
 	add(h, op("list-resources", http.MethodGet, "/resources", "List the resources of a host"), viewing, h.resources)
 	add(h, op("tune-host", http.MethodPatch, "/settings", "Change a host's settings"), operating, h.tune)
+	add(h, op("retry-host", http.MethodPost, "/retry", "Have a host try again what it gave up"), operating, h.retry)
 	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last said of itself"), viewing, h.hostMetrics)
 	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
 }
@@ -195,6 +196,15 @@ func declared(s *container.Set) []container.ID {
 		ids = append(ids, id)
 	}
 	return ids
+}
+
+type retryIn struct {
+	Host string `path:"host" maxLength:"63"`
+	Body operator.RetryRequest
+}
+
+func (h *Handler) retry(ctx context.Context, in *retryIn) (*none, error) {
+	return &none{}, h.c.RetryHost(ctx, in.Host, in.Body.Resource, in.Body.Reason, actor(ctx))
 }
 
 func settingsRow(s fleet.Settings) operator.HostSettings {

@@ -126,6 +126,13 @@ func set[T any](to *T, from *T) {
 	}
 }
 
+// RetryRequest has a host begin anew with a resource that it gave up, or with all
+// where none is named.
+type RetryRequest struct {
+	Resource string `json:"resource,omitempty" maxLength:"512" doc:"KIND/NAME; all when left out"`
+	Reason   string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
+}
+
 // HostMetrics is what a host last said of itself.
 type HostMetrics struct {
 	Host string `json:"host"`

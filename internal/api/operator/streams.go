@@ -127,6 +127,12 @@ func (c *Client) Resources(ctx context.Context, host string) (r HostResources, e
 	return r, c.get(ctx, hostRoute(host, "resources"), nil, &r)
 }
 
+// RetryHost has a host begin anew with a resource that it gave up, as KIND/NAME, or
+// with all of them if it is empty.
+func (c *Client) RetryHost(ctx context.Context, host, resource, reason string) error {
+	return c.post(ctx, hostRoute(host, "retry"), RetryRequest{Resource: resource, Reason: reason}, nil)
+}
+
 // Tune changes a host's settings and returns all of them.
 func (c *Client) Tune(ctx context.Context, host string, p SettingsPatch) (s HostSettings, err error) {
 	return s, c.send(ctx, http.MethodPatch, hostRoute(host, "settings"), nil, p, &s)

@@ -26,7 +26,7 @@ type verbs struct{ *command.Env }
 // Verbs returns the commands below host.
 func Verbs(e *command.Env) []*cobra.Command {
 	a := verbs{e}
-	return []*cobra.Command{a.resourcesCmd(), a.metricsCmd(), a.setCmd(), a.switchCmd(true), a.switchCmd(false), a.freezeCmd(), a.unfreezeCmd(), a.pruneCmd(), a.revokeCmd(), a.decommissionCmd()}
+	return []*cobra.Command{a.resourcesCmd(), a.retryCmd(), a.metricsCmd(), a.setCmd(), a.switchCmd(true), a.switchCmd(false), a.freezeCmd(), a.unfreezeCmd(), a.pruneCmd(), a.revokeCmd(), a.decommissionCmd()}
 }
 
 func (a verbs) resourcesCmd() *cobra.Command {

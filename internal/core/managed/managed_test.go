@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 )
 
@@ -528,5 +529,29 @@ func inside(t *rapid.T, d *fleet.Delegation, e event.Entry) {
 	}
 	if bad {
 		t.Fatalf("%s was taken within %+v", set.Spec, b)
+	}
+}
+
+// TestRetriesAreBoundedAndNews: each retry has its host fetch, and the newest are kept.
+func TestRetriesAreBoundedAndNews(t *testing.T) {
+	l := newLedger(t)
+	reported := &health.Host{Resources: map[string]health.Resource{"workspace/web": {}}}
+	for i := range managed.MaxRetries + 3 {
+		events, err := managed.RetryHost("h", "workspace/web", fmt.Sprint(i), reported, l.change())
+		if err := l.take("h", events, err); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := l.s.Hosts["h"]
+	if len(h.Retries) != managed.MaxRetries || h.Retries[0].Nonce != "3" || h.News() != managed.MaxRetries+3 {
+		t.Errorf("%d retries are kept, the first %+v, news %d", len(h.Retries), h.Retries[0], h.News())
+	}
+	for resource, want := range map[string]managed.Code{"": "", "workspace/web": "", "workspace/wbe": managed.Missing} {
+		if _, err := managed.RetryHost("h", resource, "n", reported, l.change()); code(err) != want {
+			t.Errorf("%q: %v", resource, err)
+		}
+	}
+	if _, err := managed.RetryHost("h", "workspace/web", "n", nil, l.change()); code(err) != managed.Missing {
+		t.Errorf("of a host that reported nothing: %v", err)
 	}
 }

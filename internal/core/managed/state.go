@@ -42,6 +42,7 @@ type Host struct {
 	Settings fleet.Settings   `json:"settings"`
 	Entries  map[string]Entry `json:"entries,omitempty"` // by kind/name
 	Asks     map[string]Ask   `json:"asks,omitempty"`    // the last of each resource
+	Retries  []Retry          `json:"retries,omitempty"`
 	Removed  Removed          `json:"removed"`
 }
 
@@ -105,7 +106,7 @@ const (
 func Folds(eventType string) bool {
 	switch eventType {
 	case event.ManagedSet{}.EventType(), event.ManagedRemoved{}.EventType(), event.ManagedAsked{}.EventType(),
-		event.HostTuned{}.EventType():
+		event.HostTuned{}.EventType(), event.HostRetried{}.EventType():
 		return true
 	}
 	return false
@@ -131,6 +132,8 @@ func (s *State) Apply(e event.Entry) error {
 		h := s.host(e.Host)
 		h.Tuned++
 		h.Settings = ev.Settings
+	case event.HostRetried:
+		foldRetried(s.host(e.Host), e.At, ev)
 	}
 	return nil
 }
