@@ -37,7 +37,10 @@ type diagnosis struct {
 	Head     uint64    `json:"head"`
 	Term     uint64    `json:"term"`
 	Findings []finding `json:"findings"`
-	More     int       `json:"more,omitempty"` // findings beyond those listed
+	// Contradictions are what hosts reported against themselves or the log, the first of
+	// each host with how many there are. They are no findings: the log holds.
+	Contradictions []contradiction `json:"contradictions"`
+	More           int             `json:"more,omitempty"` // findings beyond those listed
 	// Sources are the troubles with release sources that stand at the log's end.
 	// They are no findings: the log says of them what it must.
 	Sources map[string]plan.Source `json:"sources,omitempty"`
@@ -55,6 +58,13 @@ type finding struct {
 	Words     string `json:"words"`
 }
 
+// contradiction is what one host said.
+type contradiction struct {
+	Host string `json:"host"`
+	finding
+	Times int `json:"times"`
+}
+
 func (a *app) doctorCmd() *cobra.Command {
 	var data string
 	cmd := &cobra.Command{
@@ -62,7 +72,8 @@ func (a *app) doctorCmd() *cobra.Command {
 		Long: `Reads the whole log in a server's data folder, beside the running server or
 without it: the hash chain of the records, every event, and the invariants of
 rollouts, worked out again from the events alone. It changes nothing. Code 1
-means that something does not hold; each finding names its invariant.`,
+means that something does not hold; each finding names its invariant. Code 7 means
+that all holds, and a host reported what contradicts itself or the log: look at it.`,
 		Example: "  steady doctor --data data\n  steady doctor --data /var/lib/steady -o json",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,8 +84,11 @@ means that something does not hold; each finding names its invariant.`,
 			if err := a.Print(d, func() error { a.showDiagnosis(d); return nil }); err != nil {
 				return err
 			}
-			if !d.OK {
+			switch {
+			case !d.OK:
 				return exit.Silently(exit.Failed)
+			case len(d.Contradictions) > 0:
+				return exit.Silently(exit.Contradicted)
 			}
 			return nil
 		},
@@ -95,7 +109,7 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	defer func() { err = errors.Join(err, s.Close()) }()
 	library := documents.New(s)
 	log := audit.NewLog(library)
-	d.Findings, d.Warnings, d.state = []finding{}, []string{}, plan.New(library)
+	d.Findings, d.Contradictions, d.Warnings, d.state = []finding{}, []contradiction{}, []string{}, plan.New(library)
 	head, err := store.Replay(ctx, s, store.Head{}, func(records []event.Record) error {
 		for i := range records {
 			if err := d.observe(library, log, &records[i]); err != nil {
@@ -114,6 +128,17 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	return d, nil
 }
 
+// contradicts counts what a host reported against itself or the log.
+func (d *diagnosis) contradicts(host string, f finding) {
+	for i := range d.Contradictions {
+		if c := &d.Contradictions[i]; c.Host == host {
+			c.Times++
+			return
+		}
+	}
+	d.Contradictions = append(d.Contradictions, contradiction{host, f, 1})
+}
+
 func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event.Record) error {
 	d.Records++
 	ev, err := event.Decode(r.Entry)
@@ -130,11 +155,16 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 	}
 	d.Sources = plan.FoldSources(d.Sources, r.At, ev)
 	for _, v := range log.Observe(r.Seq, r.Entry) {
+		f := finding{r.Seq, v.Invariant, v.Words}
+		if v.Host != "" {
+			d.contradicts(v.Host, f)
+			continue
+		}
 		if len(d.Findings) == maxFindings {
 			d.More++
 			continue
 		}
-		d.Findings = append(d.Findings, finding{r.Seq, v.Invariant, v.Words})
+		d.Findings = append(d.Findings, f)
 	}
 	return nil
 }
@@ -185,6 +215,9 @@ func (d *diagnosis) expiries(ctx context.Context, library *documents.Library, da
 func (a *app) showDiagnosis(d diagnosis) {
 	for _, w := range d.Warnings {
 		a.Say("WARNING: %s\n", w)
+	}
+	for _, c := range d.Contradictions {
+		a.Say("Host %s contradicts itself or the log, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Words)
 	}
 	for _, f := range d.Findings {
 		a.Say("%d: %s: %s\n", f.Seq, f.Invariant, f.Words)

@@ -48,6 +48,7 @@ type Finding struct {
 	Seq   uint64 `json:"seq"`
 	Check string `json:"check"`
 	Words string `json:"words"`
+	Host  string `json:"host,omitempty"` // in Report.Contradictions
 }
 
 // Report is what came of a check. Findings are in the order of the log; a broken
@@ -62,6 +63,9 @@ type Report struct {
 	Unsigned   int // at the end of hosts' chains, not below a signed head yet
 	Promotions int // whose evidence was counted again
 	Findings   []Finding
+	// Contradictions are what hosts reported against themselves or the log, the first of
+	// each host: the log holds, and somebody has to look at these hosts.
+	Contradictions []Finding
 }
 
 // maxFindings bounds what is kept.
@@ -72,6 +76,7 @@ type checker struct {
 	report *Report
 	signed *signed
 	hosts  map[string]*chained
+	told   map[string]bool // hosts in Contradictions
 	log    *audit.Log
 	lib    *documents.Library
 }
@@ -87,7 +92,7 @@ func Verify(t *history.History, a Anchor) (*Report, error) {
 	}
 	blobs := shelf(t.Blobs)
 	lib := documents.New(blobs)
-	c := &checker{report: &Report{Findings: []Finding{}}, hosts: map[string]*chained{},
+	c := &checker{report: &Report{Findings: []Finding{}, Contradictions: []Finding{}}, told: map[string]bool{}, hosts: map[string]*chained{},
 		signed: &signed{blobs: blobs, pinned: a.Root}, log: audit.NewLog(lib), lib: lib}
 	for i := range t.Records {
 		r := &t.Records[i]
@@ -112,7 +117,7 @@ func Verify(t *history.History, a Anchor) (*Report, error) {
 
 func (c *checker) found(seq uint64, check string, err error) {
 	if err != nil && len(c.report.Findings) < maxFindings {
-		c.report.Findings = append(c.report.Findings, Finding{seq, check, err.Error()})
+		c.report.Findings = append(c.report.Findings, Finding{Seq: seq, Check: check, Words: err.Error()})
 	}
 }
 
@@ -141,6 +146,13 @@ func (c *checker) record(r *event.Record) {
 	}
 	c.host(r, ev)
 	for _, v := range c.log.ObserveEvent(r.Seq, r.Entry, ev) {
+		if v.Host != "" {
+			if !c.told[v.Host] {
+				c.told[v.Host] = true
+				c.report.Contradictions = append(c.report.Contradictions, Finding{Seq: r.Seq, Check: v.Invariant, Words: v.Words, Host: v.Host})
+			}
+			continue
+		}
 		c.found(r.Seq, v.Invariant, errors.New(v.Words))
 	}
 }

@@ -35,7 +35,10 @@ const (
 	Unreachable = 4
 	NotFound    = 5
 	Degraded    = 6
-	Interrupted = 130
+	// Contradicted is of doctor and audit verify: the log holds, and a host reported what
+	// contradicts itself or the log.
+	Contradicted = 7
+	Interrupted  = 130
 )
 
 // Help explains the codes.
@@ -49,6 +52,8 @@ const Help = `Every command ends with one of these codes:
   4    not reachable: no server answered in time
   5    not found: no such host, rollout or bundle
   6    not well: of status --check alone, something of the fleet needs a person
+  7    contradicted: of doctor and audit verify alone, the log holds, and a host
+       reported what contradicts itself or the log
   130  interrupted by Ctrl-C
 
 Messages of errors go to stderr and begin with "steady: "; with -o json they are one
@@ -162,7 +167,7 @@ func unknown(cmd *cobra.Command, word string) error {
 // names of the codes, for programs.
 var names = map[int]string{
 	Done: "done", Failed: "failed", BadInput: "bad-input", Refused: "refused",
-	Unreachable: "unreachable", NotFound: "not-found", Interrupted: "interrupted",
+	Unreachable: "unreachable", NotFound: "not-found", Contradicted: "contradicted", Interrupted: "interrupted",
 }
 
 // Name is a code as a word, such as not-found.

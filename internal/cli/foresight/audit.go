@@ -31,6 +31,8 @@ type verdict struct {
 	HostEvents int             `json:"hostEvents"`
 	Promotions int             `json:"promotions"`
 	Findings   []trail.Finding `json:"findings"`
+	// Contradictions are the first of each host; they leave OK as it is.
+	Contradictions []trail.Finding `json:"contradictions"`
 }
 
 // Audit returns steady audit.
@@ -74,7 +76,8 @@ func (a verbs) verifyCmd() *cobra.Command {
 chain of its records; roots, releases, tokens and overrides by their signatures;
 each host's events by the chain that the host signed; and the invariants of
 rollouts, so that a wave that was promoted without evidence is found. The first
-bad record is named. Code 1 means that something does not hold.
+bad record is named. Code 1 means that something does not hold, code 7 that all
+holds, and a host reported what contradicts itself or the log.
 
 Whoever holds the server can write another log from its beginning, with hosts of
 his own. --root and --head tie the log to what you know from elsewhere: the first
@@ -106,17 +109,23 @@ func (a verbs) audit(ctx context.Context, from source, anchor trail.Anchor) erro
 		return exit.Bad(err)
 	}
 	v := verdict{OK: len(r.Findings) == 0, Records: r.Head.Seq, Head: fmt.Sprintf("%d:%x", r.Head.Seq, r.Head.Hash), Roots: r.Roots, Releases: r.Releases,
-		Overrides: r.Overrides, Hosts: r.Hosts, HostEvents: r.HostEvents, Promotions: r.Promotions, Findings: r.Findings}
+		Overrides: r.Overrides, Hosts: r.Hosts, HostEvents: r.HostEvents, Promotions: r.Promotions, Findings: r.Findings, Contradictions: r.Contradictions}
 	if err := a.Print(v, func() error { a.showVerdict(v, anchor); return nil }); err != nil {
 		return err
 	}
-	if !v.OK {
+	switch {
+	case !v.OK:
 		return exit.Silently(exit.Failed)
+	case len(v.Contradictions) > 0:
+		return exit.Silently(exit.Contradicted)
 	}
 	return nil
 }
 
 func (a verbs) showVerdict(v verdict, anchor trail.Anchor) {
+	for _, f := range v.Contradictions {
+		a.Say("Host %s contradicts itself or the log: %s\n", f.Host, f.Words)
+	}
 	for _, f := range v.Findings {
 		a.Say("%d: %s: %s\n", f.Seq, f.Check, f.Words)
 	}

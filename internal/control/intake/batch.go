@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -54,16 +55,13 @@ func ReadBatch(host string, b *wire.EventBatch) (*Batch, error) {
 }
 
 // readable makes sure that the fold will understand an event: what it does not
-// must never enter the log.
+// must never enter the log, nor what no machine could report.
 func readable(e event.Entry) error {
 	ev, err := event.Decode(e)
 	if err != nil {
 		return err
 	}
-	if s, ok := ev.(event.HostStepped); ok {
-		_, err = s.Taken()
-	}
-	return err
+	return plan.Reportable(e, ev)
 }
 
 // Signed makes sure that the host signed the head of the batch.

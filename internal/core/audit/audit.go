@@ -18,6 +18,9 @@ import (
 type Violation struct {
 	Invariant string `json:"invariant"`
 	Words     string `json:"words"`
+	// Host is set where a host's own report shows it: the host contradicts itself or the
+	// log, which was taken as it came. It is no fault of the server.
+	Host string `json:"host,omitempty"`
 }
 
 func (v Violation) String() string { return v.Invariant + ": " + v.Words }

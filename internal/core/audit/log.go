@@ -172,10 +172,14 @@ func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violatio
 	if e.HostSeq != 0 || event.FromHost(e.Type) {
 		l.chain(e)
 	}
+	own := len(l.out)
 	if !l.overrideEvent(ev) && !l.fleetEvent(e, ev) && !l.rolloutEvent(ev) && !l.operatorEvent(e, ev) && !l.grantEvent(e, ev) && !l.hostEvent(e, ev) {
 		l.addf("S25", "event %d of type %s is not checked", seq, e.Type)
 	}
 	for i := range l.out {
+		if i >= own && event.FromHost(e.Type) {
+			l.out[i].Host = e.Host
+		}
 		l.out[i].Words = fmt.Sprintf("event %d (%s): %s", seq, e.Type, l.out[i].Words)
 	}
 	return l.out

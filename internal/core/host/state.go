@@ -192,6 +192,15 @@ var edges = map[Phase][]Phase{
 	Reverted:   {Activating},
 }
 
+// Known reports whether a machine can be in a phase; one that has not begun is in none.
+func (p Phase) Known() bool {
+	switch p {
+	case "", Pending, Activating, Soaking, Converged, Failed, Reverted, Deferred:
+		return true
+	}
+	return false
+}
+
 // Legal reports whether a host may go from one phase to the other. Staying is
 // always legal.
 func Legal(from, to Phase) bool { return from == to || slices.Contains(edges[from], to) }

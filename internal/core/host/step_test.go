@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/text"
 )
 
 var (
@@ -48,7 +49,7 @@ func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
 	anyDigest := rapid.SampledFrom([]digest.Digest{"", old, fresh, newest, s.From, s.Target})
 	switch rapid.IntRange(0, 14).Draw(t, "input") {
 	case 0:
-		return host.Claimed{Grant: "g" + rapid.StringN(1, 3, 3).Draw(t, "grant"), Rollout: plan.Rollout, Manifest: plan.Manifest,
+		return host.Claimed{Grant: "g" + text.Line(rapid.StringN(1, 3, 3).Draw(t, "grant")), Rollout: plan.Rollout, Manifest: plan.Manifest,
 			From: anyDigest.Draw(t, "from"), Target: plan.Target, BootID: "b"}
 	case 1:
 		return host.Activated{Observed: anyDigest.Draw(t, "observed")}

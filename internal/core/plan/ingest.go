@@ -102,14 +102,33 @@ func check(h *Host, name string, events []event.Entry, decoded []event.Event) er
 		if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+uint64(i)+1 {
 			return &ReportError{Reason: fmt.Sprintf("event %d/%d of host %s does not follow %d/%d", e.Incarnation, e.HostSeq, name, h.Incarnation, h.Seq+uint64(i))}
 		}
-		if step, ok := decoded[i].(event.HostStepped); ok {
-			if _, err := step.Taken(); err != nil {
-				return &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
-			}
+		if err := Reportable(e, decoded[i]); err != nil {
+			return &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
 		}
-		if need, ok := decoded[i].(event.RepairNeeded); ok && (len(need.Resources) == 0 || len(need.Resources) > host.MaxRepairNames) {
-			return &ReportError{Reason: fmt.Sprintf("event %d of host %s names %d resources to repair, 1 to %d are allowed",
-				e.HostSeq, name, len(need.Resources), host.MaxRepairNames)}
+	}
+	return nil
+}
+
+// maxInstant bounds what hosts stamp their events with, so that no reckoning with it
+// overflows.
+const maxInstant = clock.Instant(1) << 53
+
+// Reportable says what of a host's event no machine could report, whatever happened to
+// it. What a host may report, and contradicts what it reported before, is taken.
+func Reportable(e event.Entry, ev event.Event) error {
+	if e.At < 0 || e.At > maxInstant {
+		return fmt.Errorf("it is of the instant %d: expected 0 to %d", int64(e.At), int64(maxInstant))
+	}
+	switch ev := ev.(type) {
+	case event.HostStepped:
+		if !ev.From.Known() || !ev.To.Known() {
+			return fmt.Errorf("a host cannot go from phase %q to %q: one of them does not exist", ev.From, ev.To)
+		}
+		_, err := ev.Taken()
+		return err
+	case event.RepairNeeded:
+		if n := len(ev.Resources); n == 0 || n > host.MaxRepairNames {
+			return fmt.Errorf("it names %d resources to repair, 1 to %d are allowed", n, host.MaxRepairNames)
 		}
 	}
 	return nil
