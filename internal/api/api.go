@@ -10,17 +10,21 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/steadyfleet/steady/internal/api/agents"
 	"github.com/steadyfleet/steady/internal/api/operations"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/sqlite"
@@ -45,6 +49,9 @@ type Options struct {
 	OperatorListen string
 	// Bind opens a listener; nil is net.Listen. Its addresses are *net.TCPAddr.
 	Bind func(network, address string) (net.Listener, error)
+	// Connections bounds those that are open at a time, of each listener; zero fields
+	// take the defaults.
+	Connections rate.Connections
 	// Names are the DNS names and addresses of the server's certificate;
 	// localhost, 127.0.0.1 and ::1 are always in it.
 	Names []string
@@ -221,6 +228,8 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 	if o.OperatorListen != "" {
 		addrs = append(addrs, o.OperatorListen)
 	}
+	refused := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "steady", Name: "connections_refused_total", Help: "Connections closed at once, since too many were open."})
+	s.control.Metrics().MustRegister(refused)
 	var listeners []net.Listener
 	for i, addr := range addrs {
 		l, err := bind("tcp", addr)
@@ -230,7 +239,7 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 			}
 			return nil, err
 		}
-		listeners = append(listeners, l)
+		listeners = append(listeners, &crowd{Listener: l, most: o.Connections.WithDefaults(), byAddr: map[netip.Addr]int{}, log: s.log, refused: refused})
 		name := "localhost"
 		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
 			name = host

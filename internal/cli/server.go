@@ -23,6 +23,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/rate"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -36,6 +37,7 @@ type serverOptions struct {
 	heartbeat, tickGap, logLevel string
 	retention                    string
 	maxLog                       int64
+	connections                  rate.Connections
 	caKey                        string
 	strict                       bool
 	sources                      sourceOptions
@@ -77,6 +79,8 @@ line on stdout says when the server listens and where.
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.caKey, "ca-key", "file", "where the keys of the authorities are: file, tpm:/dev/tpmrm0, or tpm:unix:SOCKET of an emulator")
 	f.BoolVar(&o.strict, "strict", false, "refuse authority keys in files, and private keys of the fleet within reach")
+	f.IntVar(&o.connections.All, "max-connections", o.connections.WithDefaults().All, "how many connections may be open; a sixteenth is kept for addresses that have few, such as operators'")
+	f.IntVar(&o.connections.PerAddress, "max-connections-per-address", o.connections.WithDefaults().PerAddress, "how many of them may be of one address; many hosts may share one")
 	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
 	cmd.AddCommand(a.initCACmd(), a.recoverAdminCmd())
 	o.sources.flags(f)
@@ -103,8 +107,11 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if err != nil || retention == 0 {
 		return api.Options{}, exit.Badf("--retention %s: expected a duration such as 2160h", o.retention)
 	}
+	if o.connections.All < 16 || o.connections.PerAddress < 16 {
+		return api.Options{}, exit.Badf("--max-connections %d, --max-connections-per-address %d: expected 16 or more", o.connections.All, o.connections.PerAddress)
+	}
 	opts := api.Options{
-		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict,
+		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
 			Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep},
 			Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})),
