@@ -264,6 +264,9 @@ func checkNetworks(c container.Checker, w *container.Workspace) {
 	case !slices.Contains([]string{"", "bridge", "host", "none"}, w.NetworkMode):
 		c.In("networkMode").Addf("network mode %q: expected bridge, host, none or %sNAME", w.NetworkMode, container.SharePrefix)
 	}
+	if w.MAC != "" && len(w.Networks) == 0 && !w.Bridged() {
+		c.In("mac").Addf("a hardware address under network mode %q: expected networks, or network mode bridge", w.NetworkMode)
+	}
 	if len(w.Networks) > MaxEntries {
 		c.In("networks").Addf("%d networks: expected at most %d", len(w.Networks), MaxEntries)
 		return

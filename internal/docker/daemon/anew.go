@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,7 +29,7 @@ func (e *Engine) ContainerInspectAnew(ctx context.Context, id string, known Sum)
 	err := e.do(ctx, e.timeout, "inspect container", id, func(ctx context.Context) error {
 		b := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(b)
-		ok, err := e.bytes(ctx, "/containers/"+url.PathEscape(id)+"/json", b)
+		ok, err := e.bytes(ctx, http.MethodGet, "/containers/"+url.PathEscape(id)+"/json", http.NoBody, b)
 		if err != nil {
 			return err
 		}
@@ -60,10 +61,13 @@ func (e *Engine) plain() *http.Client {
 }
 
 // bytes reads an answer; ok is false for one that says no.
-func (e *Engine) bytes(ctx context.Context, path string, into *bytes.Buffer) (ok bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/v"+e.api.ClientVersion()+path, http.NoBody)
+func (e *Engine) bytes(ctx context.Context, method, path string, body io.Reader, into *bytes.Buffer) (ok bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://engine/v"+e.api.ClientVersion()+path, body)
 	if err != nil {
 		return false, err
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "steady")
 	if err := e.sent(req); err != nil {
@@ -79,5 +83,5 @@ func (e *Engine) bytes(ctx context.Context, path string, into *bytes.Buffer) (ok
 	if _, err := into.ReadFrom(r.Body); err != nil {
 		return false, fmt.Errorf("read the answer: %w", err)
 	}
-	return r.StatusCode == http.StatusOK, nil
+	return r.StatusCode == http.StatusOK || r.StatusCode == http.StatusCreated, nil
 }

@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -41,6 +44,9 @@ type Creation struct {
 	Network *network.NetworkingConfig // at most one endpoint before API 1.44: connect the others
 	// Platform is os/arch or os/arch/variant; empty: that of the image.
 	Platform string
+	// MAC is the hardware address on the first network. Engines from API 1.44 on take
+	// it with the network alone.
+	MAC string
 }
 
 // ContainerCreate makes a container and does not start it.
@@ -57,10 +63,50 @@ func (e *Engine) ContainerCreate(ctx context.Context, c Creation) (id string, wa
 				return err
 			}
 		}
+		if c.MAC != "" {
+			made, err := e.createWithMAC(ctx, o, c)
+			if err != nil {
+				return err
+			}
+			if made != nil {
+				out.ID, out.Warnings = made.ID, made.Warnings
+				return nil
+			} // the client says what is wrong, in the same words as everywhere
+		}
 		out, err = e.api.ContainerCreate(ctx, o)
 		return err
 	})
 	return out.ID, out.Warnings, err
+}
+
+// createWithMAC makes a container with a hardware address of its own, which the
+// client's types have no more; nil if the engine says no.
+func (e *Engine) createWithMAC(ctx context.Context, o client.ContainerCreateOptions, c Creation) (*container.CreateResponse, error) {
+	raw, err := json.Marshal(container.CreateRequest{Config: o.Config, HostConfig: o.HostConfig, NetworkingConfig: o.NetworkingConfig})
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	if fields["MacAddress"], err = json.Marshal(c.MAC); err != nil {
+		return nil, err
+	}
+	if raw, err = json.Marshal(fields); err != nil {
+		return nil, err
+	}
+	var answer bytes.Buffer
+	query := url.Values{"name": {c.Name}}
+	if c.Platform != "" {
+		query.Set("platform", c.Platform)
+	}
+	ok, err := e.bytes(ctx, http.MethodPost, "/containers/create?"+query.Encode(), bytes.NewReader(raw), &answer)
+	if !ok || err != nil {
+		return nil, err
+	}
+	out := &container.CreateResponse{}
+	return out, json.Unmarshal(answer.Bytes(), out)
 }
 
 // platform writes os/arch[/variant] as the JSON object of a platform.

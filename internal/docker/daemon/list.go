@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/moby/moby/api/types/container"
@@ -35,7 +36,7 @@ func (e *Engine) ContainerList(ctx context.Context, all bool, labels ...string) 
 func (e *Engine) listAll(ctx context.Context, out *[]container.Summary) (ok bool, err error) {
 	b := buffers.Get().(*bytes.Buffer)
 	defer buffers.Put(b)
-	if ok, err = e.bytes(ctx, "/containers/json?all=1", b); !ok || err != nil {
+	if ok, err = e.bytes(ctx, http.MethodGet, "/containers/json?all=1", http.NoBody, b); !ok || err != nil {
 		return ok, err
 	}
 	*out, err = e.listed.read(b.Bytes())

@@ -29,6 +29,15 @@ func Create(d *core.Deployment, in CreateInputs) (*Request, error) {
 	if len(ends) > 0 {
 		out.First, out.Rest = &ends[0], ends[1:]
 	}
+	if mac := ownMAC(w, &in.Inputs); mac != "" && !byEndpoint(&in.Inputs) {
+		out.MAC = macName(mac)
+	} else if mac != "" {
+		first, err := bridge(d, in.Inputs)
+		if err != nil {
+			return nil, err
+		}
+		out.First = &first
+	}
 	if out.Config, err = config(d, img, &in); err != nil {
 		return nil, err
 	}

@@ -28,6 +28,22 @@ func attachments(w *core.Workspace) []core.Attachment {
 	return out
 }
 
+// byEndpoint reports an engine whose connections have hardware addresses of their
+// own. Older ones have one address of the container, on its first network.
+func byEndpoint(in *Inputs) bool { return diff.AtLeast(in.API, 44) }
+
+// ownMAC is the hardware address of the container itself: on the engine's own
+// bridge, and of the first network on older engines.
+func ownMAC(w *core.Workspace, in *Inputs) string {
+	if w.Bridged() {
+		return w.MAC
+	}
+	if all := attachments(w); len(all) > 0 && !byEndpoint(in) {
+		return all[0].MAC
+	}
+	return ""
+}
+
 // aliases are the names of a workspace on a network: its own and the declared ones.
 func aliases(w *core.Workspace, a core.Attachment) []string {
 	return sorted(append([]string{w.Name}, a.Aliases...))
@@ -40,7 +56,8 @@ func desiredNetworks(f diff.Form, d *core.Deployment, in *Inputs) error {
 	if d.Workspace.Bridged() {
 		f["network/bridge"] = byMode
 	}
-	for _, a := range attachments(&d.Workspace) {
+	set(f, "mac", macName(ownMAC(&d.Workspace, in)))
+	for i, a := range attachments(&d.Workspace) {
 		title, id, err := in.network(d, a.Network)
 		if err != nil {
 			return err
@@ -55,7 +72,9 @@ func desiredNetworks(f diff.Form, d *core.Deployment, in *Inputs) error {
 			local = append(local, address(l))
 		}
 		list(f, at+"/link-local", sorted(local))
-		set(f, at+"/mac", macName(a.MAC))
+		if i > 0 || byEndpoint(in) {
+			set(f, at+"/mac", macName(a.MAC))
+		}
 		pairs(f, at+"/option", a.DriverOpts, in)
 		setInt(f, at+"/gateway-priority", a.GatewayPriority)
 		for _, l := range d.Workspace.Links {
@@ -118,15 +137,30 @@ func shared(d *core.Deployment, value string, in *Inputs) (string, error) {
 // again.
 func Endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
 	if d.Workspace.Bridged() {
-		return []Endpoint{{Network: "bridge", ID: "bridge", Settings: &network.EndpointSettings{}}}, nil
+		e, err := bridge(d, in)
+		return []Endpoint{e}, err
 	}
 	return endpoints(d, in)
+}
+
+// bridge is the connection to the engine's own bridge.
+func bridge(d *core.Deployment, in Inputs) (Endpoint, error) {
+	out := Endpoint{Network: "bridge", ID: "bridge", Settings: &network.EndpointSettings{}}
+	if d.Workspace.MAC == "" || !byEndpoint(&in) {
+		return out, nil
+	}
+	mac, err := net.ParseMAC(d.Workspace.MAC)
+	if err != nil {
+		return out, fmt.Errorf("workspace %s: %w", d.Workspace.Name, err)
+	}
+	out.Settings.MacAddress = network.HardwareAddr(mac)
+	return out, nil
 }
 
 // endpoints are those to declared networks.
 func endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
 	var out []Endpoint
-	for _, a := range attachments(&d.Workspace) {
+	for i, a := range attachments(&d.Workspace) {
 		title, id, err := in.network(d, a.Network)
 		if err != nil {
 			return nil, err
@@ -138,7 +172,7 @@ func endpoints(d *core.Deployment, in Inputs) ([]Endpoint, error) {
 		if s.IPAMConfig, err = ipam(a); err != nil {
 			return nil, fmt.Errorf("workspace %s: network %s: %w", d.Workspace.Name, a.Network, err)
 		}
-		if a.MAC != "" {
+		if a.MAC != "" && (i > 0 || byEndpoint(&in)) {
 			mac, err := net.ParseMAC(a.MAC)
 			if err != nil {
 				return nil, fmt.Errorf("workspace %s: network %s: %w", d.Workspace.Name, a.Network, err)
@@ -185,6 +219,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		return
 	}
 	own := observedMode(string(c.HostConfig.NetworkMode))
+	observedMAC(f, c, in)
 	asked := askedOf(in)
 	for title, e := range c.NetworkSettings.Networks {
 		if e == nil {
@@ -224,6 +259,21 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		if e.GwPriority != 0 {
 			f[at+"/gateway-priority"] = strconv.Itoa(e.GwPriority)
 		}
+	}
+}
+
+// observedMAC reads the address of the container itself, if one was asked for.
+func observedMAC(f diff.Form, c *container.InspectResponse, in *Inputs) {
+	if in.Wanted == nil {
+		return
+	}
+	set(f, "mac", macName(ownMAC(&in.Wanted.Workspace, in)))
+	title := cmp.Or(string(c.HostConfig.NetworkMode), "bridge")
+	if title == "default" {
+		title = "bridge"
+	}
+	if e := c.NetworkSettings.Networks[title]; f["mac"] != "" && e != nil && len(e.MacAddress) > 0 {
+		f["mac"] = e.MacAddress.String()
 	}
 }
 
@@ -272,8 +322,11 @@ func askedOf(in *Inputs) map[string]asked {
 		return out
 	}
 	w := &in.Wanted.Workspace
-	for _, a := range attachments(w) {
-		x := asked{mac: macName(a.MAC), aliases: map[string]bool{}}
+	for i, a := range attachments(w) {
+		x := asked{aliases: map[string]bool{}}
+		if i > 0 || byEndpoint(in) {
+			x.mac = macName(a.MAC)
+		}
 		for _, alias := range aliases(w, a) {
 			x.aliases[alias] = true
 		}

@@ -113,7 +113,7 @@ func TestOlderEnginesRefuseNewerFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFields(t, refused, classes{"annotation/com.example.a": diff.Blocked, "health/start-interval": diff.Blocked,
-		"network/edge-1.front/mac": diff.Blocked, "network/edge-1.front/gateway-priority": diff.Blocked, "mount//zones": diff.Blocked,
+		"network/edge-1.front/gateway-priority": diff.Blocked, "mount//zones": diff.Blocked,
 		"limit/cpu-count": diff.Blocked, "limit/cpu-percent": diff.Blocked})
 	d.Workspace.Limits.CPUPerMille = 101
 	if _, err := form.Refused(d, in, newerRules("1.41")); err == nil {

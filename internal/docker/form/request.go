@@ -29,6 +29,7 @@ type Request struct {
 	Config   *container.Config
 	Host     *container.HostConfig
 	Platform string // os/arch[/variant]; empty: the image's
+	MAC      string // of the container itself, for engines below API 1.44
 	// First is nil for a container without a network of its own.
 	First *Endpoint
 	Rest  []Endpoint

@@ -247,10 +247,11 @@ func TestTrap07_NetworkNamesAndAliases(t *testing.T) {
 	same(t, "aliases", w.compare(t, s, id, rec))
 
 	s.Networks[0].MAC = "02:42:0A:4D:01:63"
-	at := "network/" + w.n.Name("front")
-	wantFields(t, w.compare(t, s, id, rec), classes{at + "/mac": diff.Blocked})
+	wantFields(t, w.compare(t, s, id, rec), classes{"mac": diff.Replace}) // of the container, on this engine
+	s.Networks = append(s.Networks, core.Attachment{Network: "back", MAC: "02:42:0A:4D:01:64"})
+	s.Networks[0].Priority = 1
 	refused, err := form.Refused(w.deployment(s), w.inputs(s), w.rules())
-	if err != nil || len(refused) != 1 || refused[0].Field != at+"/mac" {
+	if at := "network/" + w.n.Name("back"); err != nil || len(refused) != 1 || refused[0].Field != at+"/mac" {
 		t.Errorf("refused are %v, %v", refused, err)
 	}
 }

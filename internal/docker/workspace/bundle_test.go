@@ -101,3 +101,25 @@ func TestCommandsAroundStartsAndStops(t *testing.T) {
 		t.Errorf("the command that failed before the stop is told as %s after %v", got.reason, got.acts)
 	}
 }
+
+// TestHardwareAddress: a declared one is that of the container, on a network and on
+// the engine's own bridge, and nothing differs then.
+func TestHardwareAddress(t *testing.T) {
+	w := newWorld(t)
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.MAC = "02:42:0A:4D:01:63" })
+	w.converge("create")
+	w.quiet()
+	if got := w.run("cat", "/sys/class/net/eth0/address"); got != "02:42:0a:4d:01:63\n" {
+		t.Errorf("on a network: %q", got)
+	}
+	w.want(func(d *workspace.Desired) { d.Spec.Workspace.MAC = "02:42:0a:4d:01:64" })
+	w.converge("create", "swap", "remove_old")
+	w.want(func(d *workspace.Desired) {
+		d.Spec.Workspace.Networks, d.Spec.Uses.Networks, d.Spec.Workspace.NetworkMode = nil, nil, "bridge"
+	})
+	w.converge()
+	w.quiet()
+	if got := w.run("cat", "/sys/class/net/eth0/address"); got != "02:42:0a:4d:01:64\n" {
+		t.Errorf("on the bridge: %q", got)
+	}
+}

@@ -65,7 +65,7 @@ func (h *hand) Create(a core.Create) error {
 	// Once asked for, the answer is waited for: what is no longer wanted is not gone
 	// before the engine has made it.
 	id, warnings, err := h.m.o.Engine.ContainerCreate(context.WithoutCancel(h.ctx), daemon.Creation{
-		Name: name, Config: req.Config, Host: req.Host, Network: req.Networking(), Platform: req.Platform})
+		Name: name, Config: req.Config, Host: req.Host, Network: req.Networking(), Platform: req.Platform, MAC: req.MAC})
 	switch {
 	case daemon.Conflict(err):
 		return h.conflict(name, err)
