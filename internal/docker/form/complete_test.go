@@ -23,6 +23,7 @@ var elsewhere = map[string]string{
 	`\.Platform`:                  "decides which image the reference means",
 	`.*\.(CreateHost|Blob\.Size)`: "how it is made, not what it is",
 	`\.NetworkMode`:               "not with networks; refused by the reader of declarations",
+	`.*\.Beneath`:                 "what its source is held to when it is made",
 	`.*\.Priority`:                "the order of connecting alone",
 	`\.MAC`:                       "of the first network, which has its own here",
 }
