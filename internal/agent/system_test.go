@@ -193,7 +193,7 @@ func TestNixSwitchThatHangs(t *testing.T) {
 	slow := nix.pack(n, nil)
 	b.roll(single("web-1", 2, "r2", slow), "g2", slow)
 	b.phase(host.Reverted)
-	if m := b.agent.Status().Machine; !strings.Contains(m.Detail, "switch_timed_out") {
+	if m := b.agent.Status().Machine; !strings.Contains(m.Detail, "it ran for longer than 300ms") {
 		t.Errorf("cause %s: %s", m.Cause, m.Detail)
 	}
 }

@@ -189,7 +189,7 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 	}
 	switch {
 	case o.State == SwitchTimedOut:
-		return failed(CodeSwitchTimeout, "it ran for longer than "+r.Desired.Nix.Timeout.String()+": "+o.Tail)
+		return failed(CodeSwitchTimeout, strings.TrimSuffix("it ran for longer than "+r.Desired.Nix.Timeout.String()+": "+o.Tail, ": "))
 	case o.State != SwitchEnded:
 		return start(ModeSwitch, CodeSwitchSystem)
 	case rec.Mode == ModeSwitch && slices.Contains(r.Desired.Nix.Reboot, o.Exit) && o.Boot != "":

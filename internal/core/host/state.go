@@ -160,15 +160,15 @@ func (s *State) Outstanding() []string {
 	return out
 }
 
-// FailingProbes lists the enforce probes that fail now, by name.
-func (s *State) FailingProbes() []string {
-	var names []string
+// FailingProbes lists the enforce probes that fail now, in order of their names.
+func (s *State) FailingProbes() []ProbeState {
+	var out []ProbeState
 	for i := range s.Probes {
 		if p := &s.Probes[i]; p.Mode == fleet.Enforce && p.Seen && !p.Passing {
-			names = append(names, p.Name)
+			out = append(out, *p)
 		}
 	}
-	return names
+	return out
 }
 
 func (s *State) probe(name string) *ProbeState {

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -36,5 +37,32 @@ func TestL5SharedReasonsAreEachHostsOwn(t *testing.T) {
 	})
 	if shared == 0 {
 		t.Fatal("nothing was ever shared")
+	}
+}
+
+// TestWhyNamesWhatFails: of a host that converged and whose enforced probe fails since,
+// why says which probe, and in its own words why.
+func TestWhyNamesWhatFails(t *testing.T) {
+	w := onOne(t, "h0")
+	h0 := w.hosts["h0"]
+	says := func() string {
+		a, err := plan.Why(w.s, "h0", w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Words
+	}
+	if got := says(); strings.Contains(got, "fails") {
+		t.Fatalf("it is well: %s", got)
+	}
+	h0.observe("up", false)
+	h0.deliver()
+	if got := says(); !strings.HasSuffix(got, "c@r1; probe up fails: exit 1") {
+		t.Errorf("why says %q", got)
+	}
+	h0.observe("up", true)
+	h0.deliver()
+	if got := says(); strings.Contains(got, "fails") {
+		t.Errorf("it is well again: %s", got)
 	}
 }

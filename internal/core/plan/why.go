@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -157,9 +156,9 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 	hm := &h.Machine
 	switch m.Status {
 	case rollout.Converged:
-		return "converged on " + r.Name
+		return "converged on " + r.Name + failingWords(hm)
 	case rollout.AtTarget:
-		return "runs the target of " + r.Name + " already"
+		return "runs the target of " + r.Name + " already" + failingWords(hm)
 	case rollout.Offered:
 		return "was granted " + h.Grant.ID + " and is preparing; the grant expires at " + h.Grant.Expires.String() + unclaimed(a.Block)
 	case rollout.Claimed:
@@ -231,9 +230,17 @@ func because(m *host.State) string {
 	return ""
 }
 
+// failingWords says which enforced probes fail now, and why.
+func failingWords(m *host.State) (words string) {
+	for _, p := range m.FailingProbes() {
+		words += "; probe " + p.Name + " fails: " + p.Reason
+	}
+	return words
+}
+
 func probeWords(m *host.State) string {
-	if failing := m.FailingProbes(); len(failing) > 0 {
-		return "; failing: probe " + strings.Join(failing, ", probe ")
+	if words := failingWords(m); words != "" {
+		return words
 	}
 	for i := range m.Probes {
 		if p := &m.Probes[i]; p.Mode == fleet.Enforce && !p.Seen {
