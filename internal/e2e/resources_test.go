@@ -9,6 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/docker/daemon"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 )
 
@@ -42,8 +43,8 @@ func runs(command, soak string) declare {
 		"bundles/web/compose.yaml": strings.Replace(runsCompose, "COMMAND", command, 1)}
 }
 
-// TestConvergedMeansThatItRuns: a container of a new bundle runs for long enough to
-// be activated and then ends, while the host soaks. That is a failure of the bundle:
+// TestConvergedMeansThatItRuns: a container of a new bundle runs until the bundle is
+// activated and then ends, while the host soaks. That is a failure of the bundle:
 // the host goes back, and the cause names the workspace, the exit code and the last
 // output. The host's earlier bundle, which runs, had converged.
 func TestConvergedMeansThatItRuns(t *testing.T) {
@@ -61,7 +62,13 @@ func TestConvergedMeansThatItRuns(t *testing.T) {
 	b.start()
 	until(t, "the bundle that runs converges", phase(host.Converged))
 
-	o.push(e.release("v2", runs("sleep 2; echo the database is gone; exit 3", "1h")))
+	o.push(e.release("v2", runs("until [ -e /gone ]; do sleep 0.1; done; echo the database is gone; exit 3", "1h")))
+	until(t, "the next bundle soaks", phase(host.Soaking))
+	engine := got(daemon.Open(daemon.Options{Socket: d.Socket()}))(t)
+	defer engine.Close()
+	if code, out, err := engine.Run(t.Context(), b.hosting.Prefix+"app", daemon.Exec{Cmd: []string{"touch", "/gone"}}, 1<<10); code != 0 || err != nil {
+		t.Fatalf("exit code %d: %s, %v", code, out, err)
+	}
 	until(t, "the bundle that falls over is left", phase(host.Reverted))
 	m := b.agent.Status().Machine
 	for _, part := range []string{"probe resources", "workspace/app", "exit code 3", "the database is gone"} {
