@@ -284,6 +284,9 @@ func (m *Manager) misplaced(r *engine.Resource[Desired], c *container.InspectRes
 			d.Class, d.Cause, d.Observed = diff.InPlace, diff.Unknown, "removed from the state folder"
 			d.Why = "the file is written again, so that the container can be started again"
 		}
+		if x.Writable {
+			d.Why += "; what the container wrote stays where the folder it was made in is now"
+		}
 		out = append(out, d)
 	}
 	return out, nil
