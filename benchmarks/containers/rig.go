@@ -43,6 +43,7 @@ type rig struct {
 	done   chan error
 	ahead  atomic.Int64 // how far the managers' clock is ahead
 	blobs  blobs        // what sets mount, put there before they are declared
+	within time.Duration
 
 	mu     sync.Mutex
 	phases map[engine.Ref]engine.Phase
@@ -56,7 +57,7 @@ const resync = 24 * 3600 * clock.Second
 // openRig opens one. Starts is how many containers start at once, 0 for what is
 // the default.
 func openRig(t *host, dir, socket string, starts int) *rig {
-	r := &rig{t: t, blobs: blobs{}, phases: map[engine.Ref]engine.Phase{}, news: make(chan struct{}), done: make(chan error, 2)}
+	r := &rig{t: t, within: patience, blobs: blobs{}, phases: map[engine.Ref]engine.Phase{}, news: make(chan struct{}), done: make(chan error, 2)}
 	ctx := context.Background()
 	var err error
 	r.store, err = state.Open(ctx, filepath.Join(dir, "state"), state.Options{Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
@@ -127,7 +128,7 @@ const patience = 10 * time.Minute
 func (r *rig) converge(s container.Set) {
 	_, err := r.loop.Apply(context.Background(), engine.Upsert(layer.Current, layer.Layer{Set: s}), engine.Cause{Trigger: engine.TriggerOperator})
 	r.t.ok(err)
-	limit := time.After(patience)
+	limit := time.After(r.within)
 	for {
 		r.mu.Lock()
 		next, left := r.news, engine.Ref{}
@@ -147,7 +148,7 @@ func (r *rig) converge(s container.Set) {
 		select {
 		case <-next:
 		case <-limit:
-			r.t.Fatalf("%s does not converge within %s", left, patience)
+			r.t.Fatalf("%s does not converge within %s", left, r.within)
 		}
 	}
 }
