@@ -136,7 +136,7 @@ func TestOperatorRequestsAreStrict(t *testing.T) {
 		{"unknown field", "POST", "/v1/operator/rollouts/stable@r1/pause", `{"reason":"x","force":true}`, 422, nil},
 		{"no reason", "POST", "/v1/operator/rollouts/stable@r1/pause", `{}`, 422, nil},
 		{"unknown verb", "POST", "/v1/operator/rollouts/stable@r1/explode", `{"reason":"x"}`, 422, nil},
-		{"unknown rollout", "POST", "/v1/operator/rollouts/none@r1/pause", `{"reason":"x"}`, 409, nil},
+		{"unknown rollout", "POST", "/v1/operator/rollouts/none@r1/pause", `{"reason":"x"}`, 404, nil},
 		{"unknown parameter", "GET", "/v1/operator/status?x=1", "", 422, nil},
 		{"limit", "GET", "/v1/operator/events?limit=1001", "", 422, nil},
 		{"unknown host", "GET", "/v1/operator/hosts/nobody", "", 404, nil},

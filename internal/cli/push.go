@@ -33,9 +33,23 @@ changed. The same release again changes nothing.`,
 			if p.Outcome == "accepted" {
 				a.Say("Next: steady rollout list, then steady rollout watch ROLLOUT\n")
 			}
-			return nil
+			return a.sayQueued(ctx, c)
 		})
 	}))
+}
+
+// sayQueued says of rollouts that have not opened what they wait for.
+func (a *app) sayQueued(ctx context.Context, c *operator.Client) error {
+	rollouts, err := c.Rollouts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range rollouts {
+		if r.Standing == operator.Queued && r.Held != "" {
+			a.Say("%s waits since %s: %s\n", r.Name, r.QueuedAt, r.Held)
+		}
+	}
+	return nil
 }
 
 // pushWithin bounds how long a release may travel.

@@ -29,7 +29,10 @@ func (a *app) tokenCmd() *cobra.Command {
 	return command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
 }
 
-type tokenOptions struct{ keys, ttl, release, eventKey, out string }
+type tokenOptions struct {
+	keys, ttl, release, eventKey, out string
+	undeclared                        bool
+}
 
 // tokenView is what token create prints with -o.
 type tokenView struct {
@@ -60,18 +63,28 @@ token chooses the key, and a taken server can.
 With --out, which several hosts need, each token goes into a file DIR/HOST.token
 that only its owner reads.
 
-Nothing is sent to the server. Its address and authority come from the context,
-or from --server and --ca.`,
+The token is made here and not sent to the server, whose address and authority come
+from the context, or from --server and --ca. Where the context has an operator's
+token and the server answers, it is asked whether its newest release declares the
+host, for no other can enrol; --undeclared makes the token all the same.`,
 		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 web-2 web-3 --out tokens\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem\n" +
 			"  steady token create web-1 --key DIGEST",
 		Args: exit.Args(cobra.MinimumNArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error { return a.createTokens(args, o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !o.undeclared {
+				if err := a.checkDeclared(cmd.Context(), args); err != nil {
+					return err
+				}
+			}
+			return a.createTokens(args, o)
+		},
 	}
 	keysFlag(cmd, &o.keys)
 	cmd.Flags().StringVar(&o.ttl, "ttl", identity.TokenLife.String(), "how long the token is good, at most "+identity.MaxTokenLife.String())
 	cmd.Flags().StringVar(&o.release, "not-before", "", "release folder: the host then refuses anything older")
 	cmd.Flags().StringVar(&o.eventKey, "key", "", "digest of the host's event key, from steady agent keygen on the host: no other enrols")
 	cmd.Flags().StringVar(&o.out, "out", "", "folder for a file HOST.token of each host; it is created")
+	cmd.Flags().BoolVar(&o.undeclared, "undeclared", false, "also for a host that the newest release does not declare")
 	a.NamesServer(cmd)
 	return a.PrintsData(cmd)
 }

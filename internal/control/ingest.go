@@ -120,7 +120,11 @@ func (c *Control) commitEvents(ctx context.Context, p *Peer, b *intake.Batch, v 
 			return errMoved
 		}
 		c.outranked = c.outranked || declinesTerm(entries)
-		return t.add(plan.Ingest(t.s, p.Name, entries, ev, t.now))
+		err := t.add(plan.Ingest(t.s, p.Name, entries, ev, t.now))
+		if refused, ok := errors.AsType[*plan.ReportError](err); ok { // it is the report that is wrong
+			return refusal.Newf(refusal.ErrInvalid, "%s", refused.Reason)
+		}
+		return err
 	}
 	return c.wait(ctx, c.normal, in)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
 )
 
@@ -78,7 +79,31 @@ func (h *Handler) events(ctx context.Context, in *eventsIn) (*body[operator.Even
 	default:
 		err = h.scan(ctx, in, &page)
 	}
+	if err == nil && len(page.Events) == 0 && in.After == 0 {
+		err = h.known(ctx, in)
+	}
 	return &body[operator.EventPage]{page}, err
+}
+
+// known refuses an empty answer about what does not exist: it would look as if nothing
+// had happened to it.
+func (h *Handler) known(ctx context.Context, in *eventsIn) error {
+	if in.Host == "" && in.Rollout == "" {
+		return nil
+	}
+	roster := h.c.Roster()
+	var failed error
+	err := h.c.View(ctx, func(s *plan.State) {
+		if _, declared := roster[in.Host]; in.Host != "" && !declared && s.Hosts[in.Host] == nil {
+			failed = unknownHost(in.Host)
+		}
+		_, pruned := s.FindPruned(in.Rollout)
+		_, queued := h.c.Ask(s).FindQueued(in.Rollout)
+		if in.Rollout != "" && s.Find(in.Rollout) == nil && !pruned && !queued {
+			failed = unknownRollout(in.Rollout)
+		}
+	})
+	return errors.Join(err, failed)
 }
 
 // errEnough ends a scan.

@@ -217,6 +217,8 @@ func (h *Handler) refusal(err error) *huma.ErrorModel {
 	var verb *plan.VerbError
 	status := http.StatusInternalServerError
 	switch {
+	case errors.As(err, &verb) && verb.Unknown:
+		status = http.StatusNotFound
 	case errors.As(err, &verb), errors.Is(err, refusal.ErrConflict):
 		status = http.StatusConflict
 	case errors.Is(err, refusal.ErrNotFound):

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -79,15 +80,21 @@ func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], 
 }
 
 func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.HostCounts {
-	n := operator.HostCounts{Total: len(s.Hosts)}
-	for name := range roster {
-		if s.Hosts[name] == nil {
-			n.Total++
-		}
-	}
-	for _, h := range s.Hosts {
-		if h.Incarnation > 0 {
+	n := operator.HostCounts{Presence: map[plan.HostPresence]int{}, NeverEnrolled: []string{}}
+	for _, name := range hostNames(s, roster) {
+		h := s.Hosts[name]
+		p := presenceOf(name, h, roster)
+		n.Presence[p]++
+		switch p {
+		case plan.Decommissioned:
+			continue // it is gone, and counted apart
+		case plan.NeverEnrolled:
+			n.NeverEnrolled = append(n.NeverEnrolled, name)
+		default:
 			n.Enrolled++
+		}
+		if n.Total++; h == nil {
+			continue
 		}
 		if h.Online {
 			n.Online++
@@ -140,25 +147,40 @@ func (h *Handler) hosts(ctx context.Context, _ *none) (*body[[]operator.Host], e
 	var out []operator.Host
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
-		names := make(map[string]struct{}, max(len(roster), len(s.Hosts)))
-		for name := range roster {
-			names[name] = struct{}{}
-		}
-		for name := range s.Hosts {
-			names[name] = struct{}{}
-		}
+		names := hostNames(s, roster)
 		out = make([]operator.Host, 0, len(names))
-		for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, name := range names {
 			out = append(out, hostRow(name, s.Hosts[name], roster, h.c.Assess(s, name).Status))
 		}
 	})
 	return &body[[]operator.Host]{out}, err
 }
 
+// hostNames lists the hosts that are declared or were known, in order.
+func hostNames(s *plan.State, roster map[string]fleet.RosterHost) []string {
+	names := make(map[string]struct{}, max(len(roster), len(s.Hosts)))
+	for name := range roster {
+		names[name] = struct{}{}
+	}
+	for name := range s.Hosts {
+		names[name] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) plan.HostPresence {
+	if h == nil {
+		return plan.NeverEnrolled
+	}
+	_, declared := roster[name]
+	return h.Presence(declared || len(roster) == 0) // before the first release nothing is
+}
+
 // hostRow sums up a host; one that is only declared has no record.
 func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
 	declared := roster[name]
-	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status}
+	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status,
+		Presence: presenceOf(name, h, roster)}
 	if h == nil {
 		return row
 	}
@@ -175,6 +197,8 @@ func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, stat
 		row.Grant, row.Target = h.Grant.ID, h.Grant.Target
 	}
 	switch {
+	case h.Overdue:
+		row.Failed = "did not report in time what came of its claim"
 	case h.SilentFailure:
 		row.Failed = "went silent after it claimed a grant"
 	case m.Phase == host.Failed || m.Phase == host.Reverted:
@@ -215,6 +239,10 @@ func unknownHost(name string) error {
 	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "host " + name + " is not declared in any accepted release and never enrolled"}
 }
 
+func unknownRollout(id string) error {
+	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "there is no rollout " + id + "; steady rollout list shows them"}
+}
+
 func notEnrolled(name string) plan.Answer {
 	return plan.Answer{Host: name, Status: "undeclared", Words: "host " + name + " is declared, but no rollout that is open names it yet", Gates: []plan.Gate{}}
 }
@@ -236,6 +264,15 @@ func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.R
 	return row
 }
 
+func queuedRow(w plan.Queued) operator.Rollout {
+	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
+		Phase: operator.Queued, Standing: operator.Queued, QueuedAt: w.Since}
+	if w.Block != nil {
+		row.Held = w.Block.Words
+	}
+	return row
+}
+
 type rolloutsIn struct {
 	All bool `query:"all" doc:"Those that are pruned as well"`
 }
@@ -249,6 +286,9 @@ func prunedRow(r plan.PrunedRollout) operator.Rollout {
 func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) (*body[[]operator.Rollout], error) {
 	out := []operator.Rollout{}
 	err := h.c.View(ctx, func(s *plan.State) {
+		for _, w := range h.c.Ask(s).Queued() {
+			out = append(out, queuedRow(w))
+		}
 		for _, d := range slices.Backward(s.Order) {
 			if r := s.Rollouts[d]; r != nil {
 				out = append(out, rolloutRow(s, r, h.c.Now()))
@@ -268,6 +308,13 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 		out = operator.RolloutDetail{Waves: []operator.Wave{}, Members: []operator.Member{}}
 		r := s.Find(in.Rollout)
 		if r == nil {
+			if w, waits := h.c.Ask(s).FindQueued(in.Rollout); waits {
+				found, out.Rollout = true, queuedRow(w)
+				if w.Block != nil {
+					out.Holds = []*gate.Block{w.Block}
+				}
+				return
+			}
 			var row plan.PrunedRollout
 			if row, found = s.FindPruned(in.Rollout); found {
 				out.Rollout = prunedRow(row)
@@ -288,7 +335,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 		}
 	})
 	if err == nil && !found {
-		err = &refusal.Error{Kind: refusal.ErrNotFound, Words: "there is no rollout " + in.Rollout + "; steady rollout list shows them"}
+		err = unknownRollout(in.Rollout)
 	}
 	return &body[operator.RolloutDetail]{out}, err
 }

@@ -84,12 +84,19 @@ type Health struct {
 
 // HostCounts counts hosts.
 type HostCounts struct {
-	Total    int `json:"total"`
+	Total    int `json:"total"` // decommissioned ones aside
 	Enrolled int `json:"enrolled"`
 	Online   int `json:"online"`
 	InFlight int `json:"inFlight"`
 	Failed   int `json:"failed"`
+	// Presence counts every host by its presence.
+	Presence map[plan.HostPresence]int `json:"presence"`
+	// NeverEnrolled names the hosts that are declared and never enrolled, sorted.
+	NeverEnrolled []string `json:"neverEnrolled"`
 }
+
+// Queued is the phase and standing of a rollout that has not opened.
+const Queued = "queued"
 
 // ChannelState is where a channel stands.
 type ChannelState struct {
@@ -112,18 +119,20 @@ type QuarantineRow struct {
 
 // Host is one host in a list.
 type Host struct {
-	Name        string        `json:"name"`
-	Channel     string        `json:"channel,omitempty"`
-	Tags        []string      `json:"tags,omitempty"` // of the newest release
-	Online      bool          `json:"online"`
-	Incarnation uint64        `json:"incarnation"` // 0: not enrolled
-	Phase       string        `json:"phase"`
-	Rollout     string        `json:"rollout,omitempty"`
-	Current     digest.Digest `json:"current,omitempty"`
-	Target      digest.Digest `json:"target,omitempty"`
-	Grant       string        `json:"grant,omitempty"`
-	Failed      string        `json:"failed,omitempty"` // why
-	Health      health.Status `json:"health"`
+	Name    string   `json:"name"`
+	Channel string   `json:"channel,omitempty"`
+	Tags    []string `json:"tags,omitempty"` // of the newest release
+	Online  bool     `json:"online"`
+	// Presence says in a word whether the host is there.
+	Presence    plan.HostPresence `json:"presence"`
+	Incarnation uint64            `json:"incarnation"` // 0: not enrolled
+	Phase       string            `json:"phase"`
+	Rollout     string            `json:"rollout,omitempty"`
+	Current     digest.Digest     `json:"current,omitempty"`
+	Target      digest.Digest     `json:"target,omitempty"`
+	Grant       string            `json:"grant,omitempty"`
+	Failed      string            `json:"failed,omitempty"` // why
+	Health      health.Status     `json:"health"`
 	// Degraded is what the host is degraded for; nil while it is not.
 	Degraded *plan.Degradation `json:"degraded,omitempty"`
 	Forked   bool              `json:"forked,omitempty"`
@@ -153,8 +162,10 @@ type Rollout struct {
 	Manifest digest.Digest `json:"manifest"`
 	Phase    string        `json:"phase"`
 	// Standing is the phase with overlays: paused, reverting, cancelled.
-	Standing string        `json:"standing"`
-	Reason   string        `json:"reason,omitempty"`
+	Standing string `json:"standing"`
+	Reason   string `json:"reason,omitempty"`
+	// QueuedAt is when a release listed a rollout that has not opened.
+	QueuedAt clock.Instant `json:"queuedAt,omitempty"`
 	OpenedAt clock.Instant `json:"openedAt"`
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
 	// Held says in words what keeps it from going on, right now.

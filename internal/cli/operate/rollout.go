@@ -141,6 +141,9 @@ func notable(members []operator.Member) (shown []operator.Member, left int) {
 // held is what there is to say of a rollout: what holds it, or why it is where
 // it is.
 func held(r operator.Rollout) string {
+	if r.Standing == operator.Queued {
+		return strings.TrimSuffix("waits since "+r.QueuedAt.String()+": "+r.Held, ": ")
+	}
 	if r.EndedAt != 0 || r.Held == "" {
 		return r.Reason
 	}

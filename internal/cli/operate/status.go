@@ -95,6 +95,7 @@ func (a verbs) showStatus(s operator.Status) error {
 	}
 	h := s.Hosts
 	a.Say("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	a.showPresence(h)
 	a.showHealth(s.Health)
 	var rows [][]string
 	for _, ch := range s.Channels {
@@ -143,10 +144,12 @@ func (a verbs) hostCmd() *cobra.Command {
 type hostFilter struct {
 	channel, tag              string
 	offline, failed, degraded bool
+	all                       bool // decommissioned ones as well
 }
 
 func (f hostFilter) picks(h operator.Host) bool {
 	switch {
+	case !f.all && h.Presence == plan.Decommissioned:
 	case f.channel != "" && h.Channel != f.channel:
 	case f.tag != "" && !slices.Contains(h.Tags, f.tag):
 	case f.offline && h.Online:
@@ -173,6 +176,7 @@ than it should run. Filters add up: each one leaves hosts out.`,
 	flags.StringVar(&f.tag, "tag", "", "only hosts with this tag")
 	flags.BoolVar(&f.offline, "offline", false, "only hosts that are not online")
 	flags.BoolVar(&f.degraded, "degraded", false, "only hosts that do not run what they should")
+	flags.BoolVar(&f.all, "all", false, "decommissioned hosts as well")
 	flags.BoolVar(&f.failed, "failed", false, "only hosts whose last activation failed")
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		all, err := c.Hosts(ctx)
@@ -217,14 +221,31 @@ func presence(h operator.Host) string {
 	switch {
 	case h.Standing != "":
 		return strings.ToUpper(h.Standing)
-	case h.Incarnation == 0:
-		return "not enrolled"
-	case h.Online && h.FrozenUntil != 0:
+	case h.Presence == plan.Online && h.FrozenUntil != 0:
 		return "frozen"
-	case h.Online:
-		return "online"
 	}
-	return "silent"
+	return string(h.Presence)
+}
+
+// showPresence names the hosts that are not there, by why.
+func (a verbs) showPresence(h operator.HostCounts) {
+	const shown = 5
+	if n := len(h.NeverEnrolled); n > 0 {
+		names := strings.Join(h.NeverEnrolled[:min(shown, n)], ", ")
+		if n > shown {
+			names += fmt.Sprintf(" and %d more", n-shown)
+		}
+		a.Say("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), names)
+	}
+	var parts []string
+	for _, row := range plan.Presences {
+		if n := h.Presence[row.Presence]; n > 0 && row.Presence != plan.Online && row.Presence != plan.NeverEnrolled {
+			parts = append(parts, fmt.Sprintf("%d %s", n, row.Presence))
+		}
+	}
+	if len(parts) > 0 {
+		a.Say("Not there: %s. steady host list --all names them\n", strings.Join(parts, ", "))
+	}
 }
 
 func (a verbs) showHost(h operator.HostDetail) error {

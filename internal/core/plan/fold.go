@@ -129,9 +129,13 @@ func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {
 			s.Channels[cr.Channel] = c
 		}
 		c.FreshnessWindow, c.ReconcileInterval, c.OnNewRef = cr.FreshnessWindow, cr.ReconcileInterval, cr.OnNewRef
+		was := c.pending()
 		c.Manifests = cr.Manifests
-		if c.pending() == nil {
-			c.Queued, c.Deferral = "", ""
+		switch ref := c.pending(); {
+		case ref == nil:
+			c.Queued, c.Deferral, c.PendingSince = "", "", 0
+		case was == nil || was.Digest != ref.Digest:
+			c.PendingSince = at
 		}
 	}
 	s.markAll()

@@ -61,7 +61,7 @@ func Freeze(s *State, name string, until clock.Instant, reason, actor string, no
 	h := s.Hosts[name]
 	switch {
 	case h == nil:
-		return nil, verbErrorf("there is no host %q; steady host list shows them", name)
+		return nil, unknownErrorf("there is no host %q; steady host list shows them", name)
 	case until <= now:
 		return nil, verbErrorf("a freeze of host %s until %s is over already; steady host unfreeze ends one", name, until)
 	case until > now.Add(MaxFreeze):

@@ -112,7 +112,11 @@ func Decommission(s *State, name, reason, actor string, now clock.Instant) ([]ev
 }
 
 func (s *State) mayEnd(name string) error {
-	if h := s.Hosts[name]; h == nil || h.Incarnation == 0 {
+	h := s.Hosts[name]
+	if h == nil {
+		return unknownErrorf("there is no host %q; steady host list shows them", name)
+	}
+	if h.Incarnation == 0 {
 		return verbErrorf("host %s never enrolled; there is no identity to end", name)
 	}
 	return nil

@@ -16,6 +16,10 @@ const (
 	declineCap  = 10 * clock.Minute
 )
 
+// MaxHostInstant bounds the instants that hosts report, far beyond every clock, so that
+// sums with them neither overflow nor lose digits in JSON.
+const MaxHostInstant clock.Instant = 1 << 52
+
 // decider collects the entries that a decision folds into the state.
 type decider struct {
 	s       *State
@@ -96,6 +100,9 @@ func check(h *Host, name string, events []event.Entry, decoded []event.Event) er
 		return &ReportError{Reason: "host " + name + " is not enrolled; steady token create " + name}
 	}
 	for i, e := range events {
+		if e.At < 0 || e.At > MaxHostInstant {
+			return &ReportError{Reason: fmt.Sprintf("event %d of host %s happened at %d of its clock: expected 0 to %d", e.HostSeq, name, e.At, MaxHostInstant)}
+		}
 		if !event.FromHost(e.Type) || e.Host != name {
 			return &ReportError{Reason: fmt.Sprintf("host %s reports %s of host %q, which is not its to report", name, e.Type, e.Host)}
 		}
@@ -270,12 +277,20 @@ func Record(s *State, name string, now clock.Instant, events ...event.Event) ([]
 	return d.entries, d.err
 }
 
-// VerbError says why an operator's verb does not apply, and what would.
-type VerbError struct{ Reason string }
+// VerbError says why an operator's verb does not apply, and what would. Unknown says
+// that what it names does not exist.
+type VerbError struct {
+	Reason  string
+	Unknown bool
+}
 
 func (e *VerbError) Error() string { return e.Reason }
 
 func verbErrorf(format string, a ...any) error { return &VerbError{Reason: fmt.Sprintf(format, a...)} }
+
+func unknownErrorf(format string, a ...any) error {
+	return &VerbError{Reason: fmt.Sprintf(format, a...), Unknown: true}
+}
 
 // Verb is what an operator may do to a rollout.
 type Verb string
@@ -293,7 +308,7 @@ const (
 func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) ([]event.Entry, error) {
 	r := s.Find(id)
 	if r == nil {
-		return nil, verbErrorf("there is no rollout %q; steady rollout list shows them", id)
+		return nil, unknownErrorf("there is no rollout %q; steady rollout list shows them", id)
 	}
 	d := &decider{s: s, now: now}
 	switch verb {
@@ -383,7 +398,7 @@ func Standing(r *rollout.Rollout) string { return standing(r) }
 func ClearQuarantine(s *State, channel, bundle, reason, actor string, now clock.Instant) ([]event.Entry, error) {
 	c := s.Channels[channel]
 	if c == nil {
-		return nil, verbErrorf("there is no channel %q", channel)
+		return nil, unknownErrorf("there is no channel %q; steady status shows them", channel)
 	}
 	if t := s.signedQuarantine(channel, bundle); t != nil {
 		return nil, needsSignature("bundle "+t.Bundle.Short(), t, "steady quarantine clear "+channel+" "+t.Bundle.Short()+" --sign KEYS")

@@ -20,7 +20,7 @@ import (
 func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]event.Entry, error) {
 	r := s.Find(id)
 	if r == nil {
-		return nil, verbErrorf("there is no rollout %q; steady rollout list shows them", id)
+		return nil, unknownErrorf("there is no rollout %q; steady rollout list shows them", id)
 	}
 	if err := s.mayPromote(r, wave, now); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 func AddQuarantine(s *State, channel, bundle, reason, actor string, now clock.Instant) ([]event.Entry, error) {
 	c := s.Channels[channel]
 	if c == nil {
-		return nil, verbErrorf("there is no channel %q", channel)
+		return nil, unknownErrorf("there is no channel %q; steady status shows them", channel)
 	}
 	target, ok := s.bundleOf(c, bundle)
 	if !ok {

@@ -53,6 +53,8 @@ type Channel struct {
 	// Converged is the last manifest that ended Terminal: what returning hosts
 	// are given.
 	Converged digest.Digest `json:"converged,omitempty"`
+	// PendingSince is when a release first listed what the channel should open next.
+	PendingSince clock.Instant `json:"pendingSince,omitempty"`
 	// Queued is the manifest logged as waiting for the active rollout.
 	Queued digest.Digest `json:"queued,omitempty"`
 	// Deferral is the last reason logged for not opening.

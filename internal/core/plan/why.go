@@ -78,6 +78,9 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 	}
 	if c := s.Channels[r.Channel]; c.pending() != nil {
 		q.explainPending(a, c)
+		if b := a.PendingBlock; b != nil {
+			a.Words += "; " + b.Words
+		}
 	}
 	return a, nil
 }

@@ -143,7 +143,7 @@ func sameChannel(a, b *plan.Channel) bool {
 		return a == b
 	}
 	return a.Name == b.Name && a.FreshnessWindow == b.FreshnessWindow && a.ReconcileInterval == b.ReconcileInterval && a.OnNewRef == b.OnNewRef &&
-		a.Active == b.Active && a.Latest == b.Latest && a.Converged == b.Converged && a.Queued == b.Queued && a.Deferral == b.Deferral &&
+		a.Active == b.Active && a.Latest == b.Latest && a.Converged == b.Converged && a.PendingSince == b.PendingSince && a.Queued == b.Queued && a.Deferral == b.Deferral &&
 		slices.Equal(a.Manifests, b.Manifests) && maps.Equal(a.Quarantine, b.Quarantine)
 }
 
