@@ -38,7 +38,11 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 	if _, err := w.push(stale); err == nil {
 		t.Fatal("a broken release was accepted")
 	}
-	scraped := w.scrape()
+	scraped := ""
+	w.until("the last refusal and all hosts are counted", func() bool {
+		scraped = w.scrape()
+		return strings.Contains(scraped, "\nsteady_releases_refused_total 1\n") && strings.Contains(scraped, "steady_rollout_status{") && strings.Contains(scraped, `presence="online"} 1`)
+	})
 	for _, want := range []string{
 		`steady_hosts{presence="online"} 1`, `steady_hosts{presence="never-enrolled"} 1`,
 		`steady_releases_refused_total 1`, `steady_requests_refused_total{api="operator",code="422"} 1`, `steady_ready 1`, `steady_safe_mode 0`,

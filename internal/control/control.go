@@ -33,6 +33,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -60,6 +61,8 @@ type Control struct {
 	full      atomic.Bool                // the last append found no room
 	busySince atomic.Int64               // when the reducer began its round, 0 between two
 	ready     readyCache
+	counts    atomic.Pointer[fleetCounts]
+	ending    atomic.Pointer[[]expiry.Item] // what ends, as last looked at
 	streams   *streams.Broker
 	signed    atomic.Pointer[signed] // operators' words, for hosts
 	sources   *sources.Watch
@@ -91,6 +94,8 @@ type Control struct {
 	dirty, hurry  bool
 	planNext      clock.Instant
 	reconcileAt   clock.Instant
+	uncounted     bool // the fleet changed since it was counted
+	countedAt     time.Time
 	expiryAt      clock.Instant // when it is looked again at what ends
 	pruneAt       clock.Instant // when ended rollouts are looked at again
 	tickAfter     time.Time
@@ -144,6 +149,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 		return nil, err
 	}
 	c.publishAll()
+	c.publishCounts(true)
 	c.watch.Restart(&c.hosts, c.now())
 	c.dirty = true
 	return c, nil

@@ -55,6 +55,7 @@ func (c *Control) noteExpiries(t *turn) error {
 		return nil
 	}
 	items := c.expiries(t.s, outside, t.now)
+	c.ending.Store(&items)
 	before := len(t.entries)
 	if err := t.add(plan.NoteExpiries(t.s, items, t.now)); err != nil {
 		return err

@@ -17,11 +17,14 @@ import (
 	"github.com/steadyfleet/steady/internal/disk"
 )
 
-// scrapeTimeout bounds how long a scrape waits for the reducer. What needs no state
-// is there without it.
+// countEvery is how old the counts of a fleet that changes may get. A scrape never
+// waits for the reducer, which publishes them.
+const countEvery = time.Second
+
+// scrapeTimeout bounds what a scrape asks of the store.
 const scrapeTimeout = 5 * time.Second
 
-// fleetMetrics counts the fleet when it is asked: no host has a series of its own.
+// fleetMetrics shows the counts of the fleet: no host has a series of its own.
 type fleetMetrics struct {
 	c *Control
 
@@ -76,11 +79,7 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	g := gauges{ch}
 	m.server(ctx, g)
-	f, err := m.c.countFleet(ctx)
-	if err != nil {
-		m.c.cfg.Log.Warn("metrics of the fleet are left out of a scrape", "err", err)
-		return
-	}
+	f, now := m.c.counts.Load(), m.c.now()
 	g.each(m.presence, f.presence)
 	g.each(m.phase, f.phases)
 	for _, status := range health.Statuses {
@@ -92,16 +91,16 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 			g.set(m.status, 1, c.name, c.status)
 		}
 		if c.heldSince != 0 {
-			ch <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, seconds(f.now.Sub(c.heldSince)), c.name)
+			ch <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, seconds(now.Sub(c.heldSince)), c.name)
 		}
 		g.set(m.queued, c.queued, c.name)
 		g.set(m.quarantined, c.quarantined, c.name)
 		if f.stamp != 0 {
-			ch <- prometheus.MustNewConstMetric(m.stampAge, prometheus.GaugeValue, seconds(f.now.Sub(f.stamp)), c.name)
+			ch <- prometheus.MustNewConstMetric(m.stampAge, prometheus.GaugeValue, seconds(now.Sub(f.stamp)), c.name)
 			ch <- prometheus.MustNewConstMetric(m.stampMax, prometheus.GaugeValue, seconds(c.window), c.name)
 		}
 	}
-	m.expiries(ctx, ch, f.now)
+	m.expiries(ch, now)
 }
 
 func seconds(d clock.Duration) float64 { return d.Std().Seconds() }
@@ -145,11 +144,10 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 	}
 }
 
-func (m *fleetMetrics) expiries(ctx context.Context, ch chan<- prometheus.Metric, now clock.Instant) {
-	items, err := m.c.Expiries(ctx)
-	if err != nil {
-		m.c.cfg.Log.Warn("what ends is left out of a scrape", "err", err)
-		return
+func (m *fleetMetrics) expiries(ch chan<- prometheus.Metric, now clock.Instant) {
+	var items []expiry.Item
+	if last := m.c.ending.Load(); last != nil {
+		items = *last
 	}
 	levels := map[string]int{string(expiry.Warning): 0, string(expiry.Critical): 0}
 	for i := range items {
@@ -167,9 +165,9 @@ func (m *fleetMetrics) expiries(ctx context.Context, ch chan<- prometheus.Metric
 	gauges{ch}.each(m.warnings, levels)
 }
 
-// fleetCounts is the fleet in numbers, at an instant.
+// fleetCounts is the fleet in numbers.
 type fleetCounts struct {
-	now, stamp       clock.Instant
+	stamp            clock.Instant
 	presence, phases map[string]int
 	health           health.Totals
 	channels         []channelCounts
@@ -182,34 +180,42 @@ type channelCounts struct {
 	window              clock.Duration
 }
 
-func (c *Control) countFleet(ctx context.Context) (f fleetCounts, err error) {
+// publishCounts counts the fleet when it changed, but not too often. It is the
+// reducer's.
+func (c *Control) publishCounts(changed bool) {
+	c.uncounted = c.uncounted || changed
+	if c.uncounted && time.Since(c.countedAt) >= countEvery {
+		c.uncounted, c.countedAt = false, time.Now()
+		c.counts.Store(c.countFleet(c.state))
+	}
+}
+
+func (c *Control) countFleet(s *plan.State) *fleetCounts {
+	now := c.now()
+	f := &fleetCounts{stamp: s.Timestamp.IssuedAt}
 	f.presence, f.phases = map[string]int{}, map[string]int{}
 	for _, row := range plan.Presences {
 		f.presence[string(row.Presence)] = 0
 	}
 	roster := c.Roster()
-	err = c.View(ctx, func(s *plan.State) {
-		f.now = s.ExpiryNow(c.now())
-		f.stamp = s.Timestamp.IssuedAt
-		for name := range roster {
-			if s.Hosts[name] == nil {
-				f.presence[string(plan.NeverEnrolled)]++
-			}
+	for name := range roster {
+		if s.Hosts[name] == nil {
+			f.presence[string(plan.NeverEnrolled)]++
 		}
-		for _, name := range s.HostNames() {
-			h := s.Hosts[name]
-			_, declared := roster[name]
-			f.presence[string(h.Presence(declared))]++
-			if h.Incarnation != 0 && h.Standing() == "" {
-				f.phases[phaseOf(h)]++
-			}
+	}
+	for _, name := range s.HostNames() {
+		h := s.Hosts[name]
+		_, declared := roster[name]
+		f.presence[string(h.Presence(declared))]++
+		if h.Incarnation != 0 && h.Standing() == "" {
+			f.phases[phaseOf(h)]++
 		}
-		f.health = health.Total(c.health, s.HostNames(), func(host string) health.Facts { return s.HealthFacts(host, f.now) }, f.now)
-		for _, name := range s.ChannelNames() {
-			f.channels = append(f.channels, countChannel(s, s.Channels[name]))
-		}
-	})
-	return f, err
+	}
+	f.health = health.Total(c.health, s.HostNames(), func(host string) health.Facts { return s.HealthFacts(host, now) }, now)
+	for _, name := range s.ChannelNames() {
+		f.channels = append(f.channels, countChannel(s, s.Channels[name]))
+	}
+	return f
 }
 
 func phaseOf(h *plan.Host) string {

@@ -200,6 +200,7 @@ func (c *Control) turn(t *turn) error {
 		return c.spoil(t, spoiled)
 	}
 	c.publish(t.entries)
+	c.publishCounts(len(t.entries) > 0)
 	c.metrics.turns.Inc()
 	for _, in := range t.inputs {
 		in.finish(in.err)
@@ -304,6 +305,9 @@ func (c *Control) untilWork() time.Duration {
 	}
 	if next.Reached(now) || c.dirty {
 		d = max(d, time.Until(c.tickAfter))
+	}
+	if c.uncounted {
+		d = min(d, time.Until(c.countedAt.Add(countEvery)))
 	}
 	return max(d, time.Until(c.fullUntil), 0)
 }
