@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
@@ -28,6 +30,8 @@ type caller struct {
 	t     testing.TB
 	o     *origin
 	name  string
+	url   string
+	pool  *x509.CertPool
 	http  *http.Client
 	event ed25519.PrivateKey
 	cert  wire.Certificate
@@ -41,7 +45,7 @@ func (c *caller) call(method, path string, body []byte) (int, []byte, string) {
 	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) { conn = i.Conn.LocalAddr().String() },
 	})
-	r := got(http.NewRequestWithContext(ctx, method, c.o.http.URL+path, bytes.NewReader(body)))(c.t)
+	r := got(http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body)))(c.t)
 	r.Header.Set(wire.Protocol, wire.Version)
 	res := got(c.http.Do(r))(c.t)
 	defer res.Body.Close()
@@ -57,7 +61,7 @@ func (c *caller) post(path string, m any) (int, []byte) {
 // connect uses new connections, with the host's certificate if there is one.
 func (c *caller) connect(pair *tls.Certificate) {
 	conf := got(identity.AgentTLS(identity.AgentOptions{
-		ServerCA: c.o.serverCA.Pool(), ServerName: "127.0.0.1", Certificate: func() (*tls.Certificate, error) { return pair, nil },
+		ServerCA: c.pool, ServerName: "127.0.0.1", Certificate: func() (*tls.Certificate, error) { return pair, nil },
 	}))(c.t)
 	transport := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
 	c.t.Cleanup(transport.CloseIdleConnections)
@@ -72,9 +76,16 @@ func askToEnrol(t testing.TB, token []byte) (client, events ed25519.PrivateKey, 
 
 func newCaller(t testing.TB, o *origin, name string) (c *caller, token []byte) {
 	t.Helper()
-	c = &caller{t: t, o: o, name: name}
+	c = &caller{t: t, o: o, name: name, url: o.http.URL, pool: o.serverCA.Pool()}
+	return c, c.enrol(o.token(name))
+}
+
+// enrol trades the text of a token for an identity.
+func (c *caller) enrol(text string) (token []byte) {
+	c.t.Helper()
+	t, name := c.t, c.name
 	c.connect(nil)
-	token = got(identity.ParseTokenText(o.token(name)))(t).Envelope
+	token = got(identity.ParseTokenText(text))(t).Envelope
 	client, events, m := askToEnrol(t, token)
 	status, body := c.post(wire.RouteEnrol, m)
 	if status != http.StatusOK {
@@ -83,14 +94,24 @@ func newCaller(t testing.TB, o *origin, name string) (c *caller, token []byte) {
 	must(t, json.Unmarshal(body, &c.cert))
 	c.event, c.chain = events, identity.Genesis(fleetName, name, c.cert.Incarnation)
 	c.connect(got(identity.Pair(c.cert.Chain, client))(t))
-	return c, token
+	return token
 }
 
 // report sends one event of a size; the chain goes on only if it is acknowledged.
 func (c *caller) report(size int) (int, wire.EventAck) {
 	c.t.Helper()
-	body := got(json.Marshal(event.TrustRefused{Check: "Stale", Detail: strings.Repeat("x", size)}))(c.t)
-	e := wire.Event{Seq: c.chain.Seq + 1, At: wallNow(), Type: (event.TrustRefused{}).EventType(), Body: body}
+	return c.tell((event.TrustRefused{}).EventType(), got(json.Marshal(event.TrustRefused{Check: "Stale", Detail: strings.Repeat("x", size)}))(c.t))
+}
+
+// tell is report of one event as it is.
+func (c *caller) tell(kind string, body []byte) (int, wire.EventAck) {
+	c.t.Helper()
+	return c.tellAt(wallNow(), kind, body)
+}
+
+func (c *caller) tellAt(at clock.Instant, kind string, body []byte) (int, wire.EventAck) {
+	c.t.Helper()
+	e := wire.Event{Seq: c.chain.Seq + 1, At: at, Type: kind, Body: body}
 	next := c.chain.Next(e.At, e.Type, e.Body)
 	sig := got(identity.SignHead(c.event, fleetName, c.name, c.cert.Incarnation, next))(c.t)
 	status, raw := c.post(wire.RouteEvents, wire.EventBatch{Incarnation: c.cert.Incarnation, Events: []wire.Event{e},
