@@ -238,10 +238,13 @@ func TestResourcesShowBothLayers(t *testing.T) {
 	must(t, a.send())
 	got, err := w.op.Resources(w.ctx(), "h-0000")
 	must(t, err)
-	if len(got.Resources) != 2 || got.Version != 1 || !got.Delegation.Allows(fleet.AllowExec) {
+	if len(got.Resources) != 3 || got.Version != 1 || !got.Delegation.Allows(fleet.AllowExec) {
 		t.Fatalf("resources %+v", got)
 	}
-	data, old := got.Resources[0], got.Resources[1]
+	content, data, old := got.Resources[0], got.Resources[1], got.Resources[2]
+	if content.Kind != "file" || !content.Declared || content.Layer != event.LayerBundle {
+		t.Errorf("of the bundle that runs: %+v", content)
+	}
 	if data.State != "Ready" || !data.Declared || data.Layer != event.LayerManaged || data.Since == 0 || old.Declared || old.Message != "on its way out" {
 		t.Errorf("resources %+v", got.Resources)
 	}

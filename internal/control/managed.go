@@ -89,15 +89,16 @@ func (c *Control) Target(ctx context.Context, host string) (*managed.Target, err
 		return t, nil
 	}
 	t.Declared, t.Delegation = true, r.Delegation
-	bundle, err := c.bundle(ctx, r.Bundle)
+	bundle, err := c.Bundle(ctx, r.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	t.Bundle = bundle.Containers
+	t.Bundle, t.BundleDigest = bundle.Containers, r.Bundle
 	return t, nil
 }
 
-func (c *Control) bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error) {
+// Bundle reads a bundle of an accepted release.
+func (c *Control) Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error) {
 	raw, err := c.library.Blob(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("read bundle %s: %w", d.Short(), err)

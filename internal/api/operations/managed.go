@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -137,8 +138,8 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.H
 	}
 	out := operator.HostResources{Host: in.Host, Delegation: t.Delegation}
 	rows := map[string]operator.Resource{}
-	for _, id := range declared(t.Bundle) {
-		rows[id.String()] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerBundle, Declared: true}
+	if err := h.declared(ctx, t, rows); err != nil {
+		return nil, err
 	}
 	known := t.Declared
 	err = h.c.ViewHost(ctx, in.Host, func(s control.HostState) {
@@ -186,16 +187,49 @@ func withStatus(r operator.Resource, s *health.Resource) operator.Resource {
 	return r
 }
 
-// declared lists the resources of a bundle.
-func declared(s *container.Set) []container.ID {
-	if s == nil {
+// declared adds what the bundle declares that a host runs, and what the one does that
+// it is to run next. A bundle that failed on it is none of them.
+func (h *Handler) declared(ctx context.Context, t *managed.Target, rows map[string]operator.Resource) error {
+	var m host.State
+	err := h.c.ViewHost(ctx, t.Host, func(s control.HostState) {
+		if s.Plan != nil {
+			m.Phase, m.Current, m.Target = s.Plan.Machine.Phase, s.Plan.Machine.Current, s.Plan.Machine.Target
+		}
+	})
+	if err != nil {
+		return err
+	}
+	failed := (m.Phase == host.Failed || m.Phase == host.Reverted) && m.Target == t.BundleDigest
+	if t.Bundle != nil && t.BundleDigest != m.Current && !failed {
+		for id := range container.Dependencies(t.Bundle) {
+			rows[id.String()] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerBundle, Next: true}
+		}
+	}
+	if m.Current == "" {
 		return nil
 	}
-	var ids []container.ID
-	for id := range container.Dependencies(s) {
-		ids = append(ids, id)
+	runs, err := h.c.Bundle(ctx, m.Current)
+	if err != nil {
+		return err
 	}
-	return ids
+	declare := func(kind, name string) {
+		rows[managed.ID(kind, name)] = operator.Resource{Kind: kind, Name: name, Layer: event.LayerBundle, Declared: true}
+	}
+	if runs.Containers != nil {
+		for id := range container.Dependencies(runs.Containers) {
+			declare(id.Kind, id.Name)
+		}
+	}
+	for i := range runs.Files {
+		declare("file", runs.Files[i].Path)
+	}
+	for i := range runs.Exec {
+		declare("system", runs.Exec[i].Name)
+	}
+	if runs.Nix != nil {
+		declare("system", runs.Nix.Name)
+	}
+	return nil
 }
 
 type retryIn struct {

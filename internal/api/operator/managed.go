@@ -64,9 +64,11 @@ type Resource struct {
 	// Version is that of the managed layer which had set the resource, or asked for
 	// something of it, when the state came about; 0 if none had.
 	Version uint64 `json:"version,omitempty"`
-	// Declared says that the newest release or the managed layer has it; one that
-	// is not is on its way out.
+	// Declared says that the bundle which the host runs has it, or the managed layer;
+	// Next, that only the bundle does which the host is to run next. One that is
+	// neither is left over, of an earlier bundle or of one that failed.
 	Declared    bool              `json:"declared"`
+	Next        bool              `json:"next,omitempty"`
 	Differences []diff.Difference `json:"differences,omitempty"`
 }
 

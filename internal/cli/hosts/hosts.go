@@ -17,7 +17,9 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // verbs is one run of the command line.
@@ -32,9 +34,11 @@ func Verbs(e *command.Env) []*cobra.Command {
 func (a verbs) resourcesCmd() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "resources HOST", Short: "List the container resources of a host and where each stands",
-		Long: `Lists the networks, volumes, images, workspaces, snapshots and routes of a host:
-those of its bundle and those of its managed layer. With --watch the list follows
+		Use: "resources HOST", Short: "List the resources of a host and the status of each",
+		Long: `Lists the networks, volumes, images, workspaces, snapshots, routes, files and system
+steps of a host: those of the bundle that it runs, those of its managed layer, and
+what is left over. TRIES is how often the host tried in vain, and how long after its
+report it tries again by itself; steady host retry does not wait for that. With --watch the list follows
 what the host reports, redrawn in place on a terminal and as a line for each
 change elsewhere.`,
 		Example: "  steady host resources gpu-1\n  steady host resources gpu-1 --watch\n  steady host resources gpu-1 -o json",
@@ -66,18 +70,22 @@ func (a verbs) lines(r operator.HostResources) []string {
 	if r.Settings.Enabled != nil && !*r.Settings.Enabled {
 		lines = append(lines, "Host "+r.Host+" is disabled: its workspaces are stopped. Next: steady host enable "+r.Host)
 	}
-	if len(r.Resources) == 0 {
+	if !slices.ContainsFunc(r.Resources, func(x operator.Resource) bool { return slices.Contains(container.Kinds, x.Kind) }) {
 		lines = append(lines, "Host "+r.Host+" has no container resources")
 		if r.Delegation == nil || len(r.Delegation.Kinds) == 0 {
-			return append(lines, "It leaves none to the server; bundles of a release declare them")
+			lines = append(lines, "It leaves none to the server; bundles of a release declare them")
+		} else {
+			lines = append(lines, "It leaves these kinds to the server: "+strings.Join(r.Delegation.Kinds, ", ")+". Next: steady apply -f FILE "+r.Host)
 		}
-		return append(lines, "It leaves these kinds to the server: "+strings.Join(r.Delegation.Kinds, ", ")+". Next: steady apply -f FILE "+r.Host)
+	}
+	if len(r.Resources) == 0 {
+		return lines
 	}
 	var rows [][]string
 	for _, x := range r.Resources {
-		rows = append(rows, []string{x.Kind + "/" + x.Name, stateOf(x), x.Layer, sinceOf(x, a.Wall()), detailOf(x)})
+		rows = append(rows, []string{x.Kind + "/" + x.Name, stateOf(x), x.Layer, sinceOf(x, a.Wall()), triesOf(x), detailOf(x)})
 	}
-	table := term.Grid{Header: []string{"resource", "state", "layer", "since", "detail"}, Rows: rows, Paint: func(row, column int) term.Color {
+	table := term.Grid{Header: []string{"resource", "state", "layer", "since", "tries", "detail"}, Rows: rows, Paint: func(row, column int) term.Color {
 		if column != 1 {
 			return ""
 		}
@@ -92,8 +100,14 @@ func (a verbs) lines(r operator.HostResources) []string {
 
 func stateOf(x operator.Resource) string {
 	state := cmp.Or(x.State, "not reported")
-	if !x.Declared {
+	switch {
+	case x.Declared, x.State == string(container.Undeclared):
+	case x.Next:
+		state = cmp.Or(x.State, "not there yet") + ", of the next bundle"
+	case x.Phase == engine.Retiring || x.State == string(container.Stopping) || x.State == string(container.Removing):
 		state += ", being removed"
+	default:
+		state += ", left over"
 	}
 	return state
 }
@@ -105,6 +119,19 @@ func sinceOf(x operator.Resource, now clock.Instant) string {
 		return ""
 	}
 	return prose.Span(now.Sub(x.Since))
+}
+
+// triesOf is how often the host tried in vain, and when it tries again. Both times
+// are on its clock.
+func triesOf(x operator.Resource) string {
+	if x.Attempts == 0 && x.NextAttempt == 0 {
+		return ""
+	}
+	s := fmt.Sprint(x.Attempts)
+	if x.NextAttempt > x.Since && x.Since != 0 {
+		s += ", again " + prose.Span(x.NextAttempt.Sub(x.Since)) + " after"
+	}
+	return s
 }
 
 func detailOf(x operator.Resource) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
@@ -46,8 +47,10 @@ type Target struct {
 	Declared bool
 	// Delegation is what its declaration leaves to the server.
 	Delegation *fleet.Delegation
-	// Bundle is what its bundle declares of containers, or nil.
-	Bundle *container.Set
+	// Bundle is what its bundle declares of containers, or nil, and BundleDigest
+	// names that bundle.
+	Bundle       *container.Set
+	BundleDigest digest.Digest
 }
 
 // Change is who changes something, why and when.
