@@ -101,7 +101,11 @@ func ready(e Evidence) *Block {
 
 func unproven(e Evidence) *Block {
 	if e.Nobody {
-		return hold(Promotion, Unproven).says("none of the "+strconv.Itoa(e.Absent)+" hosts of rollout "+e.Rollout+" is enrolled").
+		words := "none of the " + strconv.Itoa(e.Absent) + " hosts of rollout " + e.Rollout + " is enrolled"
+		if e.Absent == 1 {
+			words = "the only host of rollout " + e.Rollout + " is not enrolled"
+		}
+		return hold(Promotion, Unproven).says(words).
 			until("the first of them to enrol", never).
 			by("whoever sets them up: steady token create HOST; a newer release takes its place at once, and no other channel waits for it")
 	}

@@ -257,6 +257,9 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 	for w := range r.Cursor { // hosts that came back to an earlier wave
 		e.InFlight += r.Waves[w].Moving()
 	}
+	if e.Nobody {
+		e.Absent = r.Total().By[rollout.Absent]
+	}
 	before := e.InFlight > r.Waves[r.Cursor].Moving()
 	if r.Cursor >= len(r.Waves)-1 {
 		t := r.Total()
