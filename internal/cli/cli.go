@@ -75,7 +75,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetHelpCommandGroupID(command.GroupMore)
 	root.SetCompletionCommandGroupID(command.GroupMore)
-	root.AddCommand(a.initCmd(), keys.Command(a.Env), a.releaseCmd(),
+	root.AddCommand(a.initCmd(), a.schemaCmd(), keys.Command(a.Env), a.releaseCmd(),
 		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), foresight.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
 	root.AddCommand(foresight.Replay(a.Env))

@@ -56,8 +56,8 @@ const Help = `Every command ends with one of these codes:
        reported what contradicts itself or the log
   130  interrupted by Ctrl-C
 
-Messages of errors go to stderr and begin with "steady: "; with -o json they are one
-object: {"error": {"code": "not-found", "exit": 5, "message": "..."}}. Findings in a file go
+Messages of errors go to stderr and begin with "steady: "; with -o json they are
+one object: {"error": {"code": "not-found", "exit": 5, "message": "..."}}. Findings in a file go
 to stderr as file:line:column: message, one per line.`
 
 // Failure is an error with an exit code. Without an error of its own, all that
@@ -167,7 +167,7 @@ func unknown(cmd *cobra.Command, word string) error {
 // names of the codes, for programs.
 var names = map[int]string{
 	Done: "done", Failed: "failed", BadInput: "bad-input", Refused: "refused",
-	Unreachable: "unreachable", NotFound: "not-found", Contradicted: "contradicted", Interrupted: "interrupted",
+	Unreachable: "unreachable", NotFound: "not-found", Degraded: "degraded", Contradicted: "contradicted", Interrupted: "interrupted",
 }
 
 // Name is a code as a word, such as not-found.

@@ -18,3 +18,15 @@ var (
 	fleetSchema  = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(fleetSchemaJSON) })
 	bundleSchema = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(bundleSchemaJSON) })
 )
+
+// SchemaJSON is the JSON Schema of fleet.yaml or bundle.yaml, by the name fleet or
+// bundle; nil for any other name.
+func SchemaJSON(name string) []byte {
+	switch name {
+	case "fleet":
+		return fleetSchemaJSON
+	case "bundle":
+		return bundleSchemaJSON
+	}
+	return nil
+}
