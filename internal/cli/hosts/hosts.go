@@ -38,7 +38,8 @@ func (a verbs) resourcesCmd() *cobra.Command {
 		Long: `Lists the networks, volumes, images, workspaces, snapshots, routes, files and system
 steps of a host: those of the bundle that it runs, those of its managed layer, and
 what is left over. TRIES is how often the host tried in vain, and how long after its
-report it tries again by itself; steady host retry does not wait for that. With --watch the list follows
+report it tries again by itself; steady host retry does not wait for that.
+With --watch the list follows
 what the host reports, redrawn in place on a terminal and as a line for each
 change elsewhere.`,
 		Example: "  steady host resources gpu-1\n  steady host resources gpu-1 --watch\n  steady host resources gpu-1 -o json",
