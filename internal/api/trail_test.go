@@ -58,6 +58,22 @@ func rechained(records []event.Record) []event.Record {
 	return out
 }
 
+// lastOf finds the last record of a kind for a host.
+func lastOf(records []event.Record, host string, kind event.Event) int {
+	for i := range slices.Backward(records) {
+		if records[i].Host == host && records[i].Type == kind.EventType() {
+			return i
+		}
+	}
+	return -1
+}
+
+func grantOf(t *testing.T, r *event.Record) string {
+	ev, err := event.Decode(r.Entry)
+	must(t, err)
+	return ev.(event.GrantClaimed).Grant
+}
+
 // T28: whatever is altered, taken out, put in or moved in an exported log, its
 // check names the first bad record.
 func TestT28TamperedTrailIsFound(t *testing.T) {
@@ -113,6 +129,16 @@ func TestT28RewrittenTrailIsFound(t *testing.T) {
 	}
 	for i := range tr.Records {
 		r := &tr.Records[i]
+		if r.Type == (event.GrantClaimed{}).EventType() { // what the host did with it stays
+			never := slices.Delete(slices.Clone(tr.Records), i, i+1)
+			offer := lastOf(never[:i], r.Host, event.Granted{})
+			check("a grant and its claim taken out", slices.Delete(never, offer, offer+1), tr.Blobs)
+			ended := slices.Clone(tr.Records)
+			e, err := event.NewEntry(r.At, r.Host, event.GrantEnded{Grant: grantOf(t, r), Reason: "expired"})
+			must(t, err)
+			ended[i].Entry = e
+			check("a claim made an end of the grant", ended, tr.Blobs)
+		}
 		if r.HostSeq != 0 {
 			altered := slices.Clone(tr.Records)
 			altered[i].Body = bytes.Replace(r.Body, []byte("{"), []byte("{ "), 1)

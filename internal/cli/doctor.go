@@ -37,7 +37,7 @@ type diagnosis struct {
 	Head     uint64    `json:"head"`
 	Term     uint64    `json:"term"`
 	Findings []finding `json:"findings"`
-	// Contradictions are what hosts reported against themselves or the log, the first of
+	// Contradictions are what hosts reported against themselves, the first of
 	// each host with how many there are. They are no findings: the log holds.
 	Contradictions []contradiction `json:"contradictions"`
 	More           int             `json:"more,omitempty"` // findings beyond those listed
@@ -73,7 +73,7 @@ func (a *app) doctorCmd() *cobra.Command {
 without it: the hash chain of the records, every event, and the invariants of
 rollouts, worked out again from the events alone. It changes nothing. Code 1
 means that something does not hold; each finding names its invariant. Code 7 means
-that all holds, and a host reported what contradicts itself or the log: look at it.`,
+that all holds, and a host reported what contradicts itself: look at it.`,
 		Example: "  steady doctor --data data\n  steady doctor --data /var/lib/steady -o json",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -128,7 +128,7 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	return d, nil
 }
 
-// contradicts counts what a host reported against itself or the log.
+// contradicts counts what a host reported against itself.
 func (d *diagnosis) contradicts(host string, f finding) {
 	for i := range d.Contradictions {
 		if c := &d.Contradictions[i]; c.Host == host {
@@ -217,7 +217,7 @@ func (a *app) showDiagnosis(d diagnosis) {
 		a.Say("WARNING: %s\n", w)
 	}
 	for _, c := range d.Contradictions {
-		a.Say("Host %s contradicts itself or the log, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Words)
+		a.Say("Host %s contradicts itself, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Words)
 	}
 	for _, f := range d.Findings {
 		a.Say("%d: %s: %s\n", f.Seq, f.Invariant, f.Words)

@@ -63,7 +63,7 @@ type Report struct {
 	Unsigned   int // at the end of hosts' chains, not below a signed head yet
 	Promotions int // whose evidence was counted again
 	Findings   []Finding
-	// Contradictions are what hosts reported against themselves or the log, the first of
+	// Contradictions are what hosts reported against themselves, the first of
 	// each host: the log holds, and somebody has to look at these hosts.
 	Contradictions []Finding
 }

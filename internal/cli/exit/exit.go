@@ -36,7 +36,7 @@ const (
 	NotFound    = 5
 	Degraded    = 6
 	// Contradicted is of doctor and audit verify: the log holds, and a host reported what
-	// contradicts itself or the log.
+	// contradicts itself.
 	Contradicted = 7
 	Interrupted  = 130
 )
@@ -53,7 +53,7 @@ const Help = `Every command ends with one of these codes:
   5    not found: no such host, rollout or bundle
   6    not well: of status --check alone, something of the fleet needs a person
   7    contradicted: of doctor and audit verify alone, the log holds, and a host
-       reported what contradicts itself or the log
+       reported what contradicts itself
   130  interrupted by Ctrl-C
 
 Messages of errors go to stderr and begin with "steady: "; with -o json they are

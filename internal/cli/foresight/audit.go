@@ -77,7 +77,7 @@ chain of its records; roots, releases, tokens and overrides by their signatures;
 each host's events by the chain that the host signed; and the invariants of
 rollouts, so that a wave that was promoted without evidence is found. The first
 bad record is named. Code 1 means that something does not hold, code 7 that all
-holds, and a host reported what contradicts itself or the log.
+holds, and a host reported what contradicts itself.
 
 Whoever holds the server can write another log from its beginning, with hosts of
 his own. --root and --head tie the log to what you know from elsewhere: the first
@@ -124,7 +124,7 @@ func (a verbs) audit(ctx context.Context, from source, anchor trail.Anchor) erro
 
 func (a verbs) showVerdict(v verdict, anchor trail.Anchor) {
 	for _, f := range v.Contradictions {
-		a.Say("Host %s contradicts itself or the log: %s\n", f.Host, f.Words)
+		a.Say("Host %s contradicts itself: %s\n", f.Host, f.Words)
 	}
 	for _, f := range v.Findings {
 		a.Say("%d: %s: %s\n", f.Seq, f.Check, f.Words)

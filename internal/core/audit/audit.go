@@ -18,8 +18,8 @@ import (
 type Violation struct {
 	Invariant string `json:"invariant"`
 	Words     string `json:"words"`
-	// Host is set where a host's own report shows it: the host contradicts itself or the
-	// log, which was taken as it came. It is no fault of the server.
+	// Host is set where the chain that this host signed proves it alone, whatever the
+	// server recorded: the host contradicts itself. It is no fault of the server.
 	Host string `json:"host,omitempty"`
 }
 

@@ -35,6 +35,7 @@ type Log struct {
 type hostFacts struct {
 	name                string
 	incarnation, seq    uint64
+	gap                 bool // in its chain
 	online, silent      bool
 	overdue             bool // silent in its reports alone
 	phase               host.Phase
@@ -55,6 +56,7 @@ type hostFacts struct {
 	need                *host.RepairNeed // that it waits for, or repairs
 	reboot              string           // the claimed grant to reboot that the machine acts on
 	boot                string           // it acts in
+	outcome             host.Phase       // of the grant that it acts on: Converged or Reverted, once
 	rebooted            bool             // in the present attempt to go back
 	completed, soakFrom clock.Instant
 	probes              map[string]look // of those seen since activation
@@ -172,14 +174,10 @@ func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violatio
 	if e.HostSeq != 0 || event.FromHost(e.Type) {
 		l.chain(e)
 	}
-	own := len(l.out)
 	if !l.overrideEvent(ev) && !l.fleetEvent(e, ev) && !l.rolloutEvent(ev) && !l.operatorEvent(e, ev) && !l.grantEvent(e, ev) && !l.hostEvent(e, ev) {
 		l.addf("S25", "event %d of type %s is not checked", seq, e.Type)
 	}
 	for i := range l.out {
-		if i >= own && event.FromHost(e.Type) {
-			l.out[i].Host = e.Host
-		}
 		l.out[i].Words = fmt.Sprintf("event %d (%s): %s", seq, e.Type, l.out[i].Words)
 	}
 	return l.out
@@ -192,11 +190,23 @@ func (l *Log) chain(e event.Entry) {
 	}
 	if e.Incarnation != h.incarnation || e.HostSeq != h.seq+1 {
 		l.addf("S33", "event %d/%d of host %s follows %d/%d", e.Incarnation, e.HostSeq, e.Host, h.incarnation, h.seq)
+		h.gap = true
 	}
 	if h.shut {
 		l.addf("S43", "event %d of host %s was taken after its certificates ended", e.HostSeq, e.Host)
 	}
 	h.seq = e.HostSeq
+}
+
+// consistent adds, unless ok, what the events of a host prove by themselves: no record
+// of the server may be part of the proof. Of a chain with a gap nothing is proven.
+func (l *Log) consistent(ok bool, h *hostFacts, invariant, format string, a ...any) {
+	if ok {
+		return
+	}
+	if l.addf(invariant, format, a...); !h.gap {
+		l.out[len(l.out)-1].Host = h.name
+	}
 }
 
 func (l *Log) host(name string) *hostFacts {

@@ -27,8 +27,8 @@ func (l *Log) grantEvent(e event.Entry, ev event.Event) bool {
 		}
 		h.open = nil
 	case event.GrantDeclined:
-		l.must(ev.Code != "", "S28", "host %s declined grant %s without a reason", e.Host, ev.Grant)
 		h := l.host(e.Host)
+		l.consistent(ev.Code != "", h, "S28", "host %s declined grant %s without a reason", e.Host, ev.Grant)
 		if h.open == nil || h.open.Grant != ev.Grant || h.open.claimed && !host.GivesBack(ev.Code) {
 			break
 		}

@@ -29,7 +29,7 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) bool {
 			"the slot of host %s, %s, was freed before what it was granted is over", h.name, h.phase)
 		h.open, h.freed = nil, true
 	case event.RepairNeeded:
-		l.must(ev.Reason != "" && len(ev.Resources) > 0, "S28", "host %s waits for a repair without a reason", h.name)
+		l.consistent(ev.Reason != "" && len(ev.Resources) > 0, h, "S28", "host %s waits for a repair without a reason", h.name)
 		h.need = &ev.RepairNeed
 	case event.RepairOver:
 		l.repaired(h, ev)
@@ -84,7 +84,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 	}()
 	in, err := ev.Taken()
 	if err != nil {
-		l.addf("S25", "host %s: %v", h.name, err)
+		l.consistent(false, h, "S25", "host %s: %v", h.name, err)
 		return
 	}
 	booted, isBoot := in.(host.Booted)
@@ -95,10 +95,10 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 		return
 	}
 	if ev.From != h.phase {
-		l.addf("S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
+		l.consistent(false, h, "S19", "host %s reports a step from %q and was %q", h.name, ev.From, h.phase)
 	}
 	if !host.Legal(h.phase, ev.To) {
-		l.addf("S19", "host %s went from %q to %q", h.name, h.phase, ev.To)
+		l.consistent(false, h, "S19", "host %s went from %q to %q", h.name, h.phase, ev.To)
 		return
 	}
 	l.input(h, at, in)
@@ -117,7 +117,7 @@ func (l *Log) stepped(h *hostFacts, at clock.Instant, ev event.HostStepped) {
 		l.failed(h, ev)
 	case host.Reverted:
 		h.reverting = false
-		l.must(h.unseen || h.current == h.from, "S21", "host %s went back to %s, it came from %s", h.name, h.current.Short(), h.from.Short())
+		l.consistent(h.unseen || h.current == h.from, h, "S21", "host %s went back to %s, it came from %s", h.name, h.current.Short(), h.from.Short())
 		l.outcome(h, host.Reverted)
 	case host.Converged:
 		l.soaked(h, at)
@@ -145,7 +145,7 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 			l.must(g.manifest == in.Manifest && g.Target == in.Target, "S3", "host %s activates something else than grant %s says", h.name, in.Grant)
 			h.open = nil
 		}
-		h.grant, h.manifest, h.from, h.target = in.Grant, in.Manifest, in.From, in.Target
+		h.grant, h.manifest, h.from, h.target, h.outcome = in.Grant, in.Manifest, in.From, in.Target, ""
 		h.reverting, h.reverts, h.probes, h.unseen, h.reboot, h.boot = false, 0, nil, false, "", in.BootID
 	case host.RebootClaimed:
 		l.rebootClaimed(h, in)
@@ -167,7 +167,7 @@ func (l *Log) input(h *hostFacts, at clock.Instant, in host.Input) {
 		if h.phase != host.Failed || !h.reverting {
 			h.rebooted = false
 		}
-		h.grant, h.reverting, h.reverts = in.Grant, h.phase != host.Reverted, 0
+		h.grant, h.reverting, h.reverts, h.outcome = in.Grant, h.phase != host.Reverted, 0, ""
 	case host.RevertCompleted:
 		h.current, h.probes = in.Observed, nil
 	case host.RevertFailed:
@@ -219,37 +219,42 @@ func (l *Log) failed(h *hostFacts, ev event.HostStepped) {
 	if r, _ := l.of(h.manifest); r != nil && ev.Cause != host.RevertOrdered {
 		r.failed[h.name] = true
 	}
-	l.must(ev.Cause != "", "S28", "host %s failed without a cause", h.name)
+	l.consistent(ev.Cause != "", h, "S28", "host %s failed without a cause", h.name)
 }
 
-// soaked checks that a host was healthy for as long as its plan asks.
+// soaked checks that a host was healthy for as long as its plan asks. A plan is known by
+// the digest that the host itself names; that there is none, or another, is no proof.
 func (l *Log) soaked(h *hostFacts, at clock.Instant) {
 	if h.current != h.target {
-		l.addf("S20", "host %s converged on %s and should run %s", h.name, h.current.Short(), h.target.Short())
+		l.consistent(false, h, "S20", "host %s converged on %s and should run %s", h.name, h.current.Short(), h.target.Short())
 	}
 	p := l.planOf(h)
 	if p == nil {
 		l.addf("S3", "host %s converged on a plan that does not name it", h.name)
 		return
 	}
-	l.must(at.Sub(h.soakFrom) >= p.Soak, "S9", "host %s converged after %s of a soak of %s", h.name, at.Sub(h.soakFrom), p.Soak)
+	l.consistent(at.Sub(h.soakFrom) >= p.Soak, h, "S9", "host %s converged after %s of a soak of %s", h.name, at.Sub(h.soakFrom), p.Soak)
 	for i := range p.Probes {
 		if p.Probes[i].Mode != fleet.Enforce {
 			continue
 		}
 		last, seen := h.probes[p.Probes[i].Name]
-		l.must(seen && last.passing, "S9", "host %s converged and its probe %s was seen %t, passing %t", h.name, p.Probes[i].Name, seen, last.passing)
+		l.consistent(seen && last.passing, h, "S9", "host %s converged and its probe %s was seen %t, passing %t", h.name, p.Probes[i].Name, seen, last.passing)
 	}
 }
 
 // outcome closes the permit that the machine acts on, exactly once.
 func (l *Log) outcome(h *hostFacts, to host.Phase) {
+	again := h.outcome
+	l.consistent(again == "", h, "S24", "grant %s of host %s ended %s and then %s", h.grant, h.name, again, to)
+	h.outcome = to
 	g := l.grants[h.grant]
 	if g == nil {
-		l.addf("S24", "host %s is %s by grant %q, which was never given", h.name, to, h.grant)
+		l.consistent(h.grant != "", h, "S24", "host %s is %s and acts on no grant", h.name, to)
+		l.must(h.grant == "", "S24", "host %s is %s by grant %q, which was never given", h.name, to, h.grant)
 		return
 	}
-	l.must(g.outcome == "", "S24", "grant %s of host %s ended %s and then %s", g.Grant, h.name, g.outcome, to)
+	l.must(again != "" || g.outcome == "", "S24", "grant %s of host %s ended %s and then %s", g.Grant, h.name, g.outcome, to)
 	l.must(g.host == h.name, "S24", "grant %s of host %s was taken by host %s", g.Grant, g.host, h.name)
 	g.outcome = to
 }

@@ -74,7 +74,7 @@ func (l *Log) afterReboot(h *hostFacts, in host.Input, to host.Phase) {
 	switch in.(type) {
 	case host.Booted, host.Claimed:
 	default:
-		l.addf("S23", "host %s goes on with what is staged on %s", h.name, in.Kind())
+		l.consistent(false, h, "S23", "host %s goes on with what is staged on %s", h.name, in.Kind())
 	}
 }
 

@@ -28,7 +28,7 @@ func (l *Log) repair(h *hostFacts, r *rolloutFacts, ev event.Granted) {
 
 // repaired closes a grant to repair, exactly once.
 func (l *Log) repaired(h *hostFacts, ev event.RepairOver) {
-	l.must(ev.Detail != "", "S28", "host %s ended a repair without a reason", h.name)
+	l.consistent(ev.Detail != "", h, "S28", "host %s ended a repair without a reason", h.name)
 	h.need = nil
 	if ev.Grant == "" {
 		return
