@@ -32,6 +32,9 @@ func (a *app) tokenCmd() *cobra.Command {
 type tokenOptions struct {
 	keys, ttl, release, eventKey, out string
 	undeclared                        bool
+
+	life clock.Duration // ttl, checked
+	key  digest.Digest  // eventKey, checked
 }
 
 // tokenView is what token create prints with -o.
@@ -71,6 +74,9 @@ host, for no other can enrol; --undeclared makes the token all the same.`,
 			"  steady token create web-1 --key DIGEST",
 		Args: exit.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args, a.SaysTable()); err != nil {
+				return err
+			}
 			if !o.undeclared {
 				if err := a.checkDeclared(cmd.Context(), args); err != nil {
 					return err
@@ -89,13 +95,32 @@ host, for no other can enrol; --undeclared makes the token all the same.`,
 	return a.PrintsData(cmd)
 }
 
-func (a *app) createTokens(hosts []string, o tokenOptions) error {
+// check refuses what no server needs to be asked about.
+func (o *tokenOptions) check(hosts []string, table bool) error {
 	if len(hosts) > 1 && o.eventKey != "" {
 		return exit.Badf("--key names the key of one host, and %s are given", prose.Count(len(hosts), "host"))
 	}
-	if len(hosts) > 1 && o.out == "" && a.SaysTable() {
+	if len(hosts) > 1 && o.out == "" && table {
 		return exit.Badf("several tokens need a folder for their files: give --out DIR")
 	}
+	for _, host := range hosts {
+		if err := fleet.CheckName(host); err != nil {
+			return exit.Badf("host: %w", err)
+		}
+	}
+	var err error
+	if o.life, err = clock.ParseDuration(o.ttl); err != nil || o.life <= 0 || o.life > identity.MaxTokenLife {
+		return exit.Badf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife)
+	}
+	if o.eventKey != "" {
+		if o.key, err = digest.Parse(o.eventKey); err != nil {
+			return exit.Badf("--key: %w; steady agent keygen --state DIR prints it on the host", err)
+		}
+	}
+	return nil
+}
+
+func (a *app) createTokens(hosts []string, o tokenOptions) error {
 	var views []tokenView
 	for _, host := range hosts {
 		view, err := a.makeToken(host, o)
@@ -137,19 +162,6 @@ func (a *app) writeTokens(views []tokenView, dir string) error {
 }
 
 func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
-	if err := fleet.CheckName(host); err != nil {
-		return tokenView{}, exit.Badf("host: %w", err)
-	}
-	ttl, err := clock.ParseDuration(o.ttl)
-	if err != nil || ttl <= 0 || ttl > identity.MaxTokenLife {
-		return tokenView{}, exit.Badf("--ttl %s: expected a duration from 1s to %s", o.ttl, identity.MaxTokenLife)
-	}
-	eventKey := digest.Digest(o.eventKey)
-	if o.eventKey != "" {
-		if eventKey, err = digest.Parse(o.eventKey); err != nil {
-			return tokenView{}, exit.Badf("--key: %w; steady agent keygen --state DIR prints it on the host", err)
-		}
-	}
 	where, err := a.Context()
 	if err != nil {
 		return tokenView{}, err
@@ -169,11 +181,11 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if err != nil {
 		return tokenView{}, exit.Bad(err)
 	}
-	t, err := a.unsignedToken(host, ttl, roots, o.release)
+	t, err := a.unsignedToken(host, o.life, roots, o.release)
 	if err != nil {
 		return tokenView{}, err
 	}
-	t.EventKeyDigest = eventKey
+	t.EventKeyDigest = o.key
 	env, err := identity.SignToken(t, signer)
 	if err != nil {
 		return tokenView{}, err
@@ -182,7 +194,7 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if _, _, err := text.Begin(a.Wall()); err != nil {
 		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
 	}
-	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires, EventKey: eventKey}, nil
+	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires, EventKey: o.key}, nil
 }
 
 // unsignedToken fills a token for a host that begins with the newest root.
