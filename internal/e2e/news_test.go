@@ -207,7 +207,7 @@ func everyEntry() wire.Managed {
 	return wire.Managed{Version: 3, Entries: []wire.ManagedEntry{
 		{Kind: container.KindVolume, Name: "data", Spec: json.RawMessage(`{"driver":"local","labels":{"a":"b"}}`), Version: 2, NotAfter: 4_000_000_000_000, Actor: "eve", Envelope: json.RawMessage(`{"payload":"e30="}`)},
 		{Kind: container.KindWorkspace, Name: "web", Verb: "redeploy", Nonce: "n1", Asked: 3, Actor: "eve"},
-	}}
+	}, Retries: []wire.Retry{{Resource: "generation/current", Nonce: "r1"}}}
 }
 
 // aboutLayers makes the lies about the managed layer.
@@ -256,6 +256,7 @@ func TestLyingManagedLayer(t *testing.T) {
 	}
 	list := s.aboutLayers(everyEntry(), map[string][]string{
 		"entries[].kind": kinds, "entries[].name": {`"current"`, `"publish"`, `"web"`}, "entries[].verb": {`"start"`, `"stop"`, `"remove"`, `"build"`},
+		"retries[].resource": {`"workspace/web"`, `"host/web-1"`, `""`},
 	})
 	for _, l := range list {
 		s.tellLayer(l)

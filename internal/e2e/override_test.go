@@ -20,8 +20,8 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// A rollout of this fleet stays under way: one of two hosts of its first wave is
-// never there.
+// A rollout of this fleet stays under way: one of two hosts of its first wave
+// enrolled, and is not there.
 const heldFleet = `apiVersion: steady/v1
 kind: Fleet
 metadata: {name: acme}
@@ -68,6 +68,7 @@ func (s *stage) bring(env []byte) {
 func TestLyingRollbacks(t *testing.T) {
 	t.Parallel()
 	s := raise(t, heldFleet, nil)
+	newBox(t, s.origin, "web-2")
 	s.box = newBox(t, s.origin, victim).start()
 	arrive := func() {
 		s.offer = s.liar.offer(s.rollout(), host.Forward)
