@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +18,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/live"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release"
 )
 
@@ -33,6 +34,8 @@ type published struct {
 	Build   built            `json:"build"`
 	Release *releaseView     `json:"release,omitempty"` // nil in a dry run
 	Push    *operator.Pushed `json:"push,omitempty"`    // nil in a dry run
+	// Opens are the rollouts of the release that the server had not heard of.
+	Opens []string `json:"opens,omitempty"`
 }
 
 func (a *app) releasePublish() *cobra.Command {
@@ -104,6 +107,11 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 		a.Say("2/3 Sign: with the keys in %s, and verified\n", o.keys)
 	}
 	err = a.Ask(func(c *operator.Client) error {
+		before, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		done.Opens = newRollouts(before.Channels, view.Channels)
 		p, err := pushRelease(ctx, c, o.out)
 		done.Push = &p
 		return err
@@ -114,7 +122,21 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 	if err := a.Print(done, func() error { return a.showPublished(done, o) }); err != nil || !o.watch {
 		return err
 	}
-	return a.Ask(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Build) })
+	return a.Ask(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Opens) })
+}
+
+// newRollouts names the rollouts of a release that a server does not have. What the
+// build calls changed is something else: its previous release may never have been pushed.
+func newRollouts(server []operator.ChannelState, release []channelView) (names []string) {
+	for _, c := range release {
+		known := slices.ContainsFunc(server, func(s operator.ChannelState) bool {
+			return s.Name == c.Channel && (s.Rollout == c.Rollout || s.Queued == c.Rollout)
+		})
+		if c.Rollout != "" && !known {
+			names = append(names, c.Rollout)
+		}
+	}
+	return names
 }
 
 // notSigned says what is left to do where a key is kept elsewhere.
@@ -143,8 +165,11 @@ func (a *app) rehearse(ctx context.Context, done published, o publishOptions) er
 
 func (a *app) showPublished(done published, o publishOptions) error {
 	a.Say("3/3 Push: release %s, version %d: %s by %s\n", done.Push.Ref, done.Push.Version, done.Push.Outcome, done.Server)
-	if len(done.Build.Changed) > 0 && !o.watch {
-		a.Say("Next: steady rollout watch %s\n", fleet.RolloutName(done.Build.Changed[0], done.Build.Ref))
+	switch {
+	case len(done.Opens) == 0:
+		a.Say("It opens no rollout: the server has those of every channel already.\n")
+	case !o.watch:
+		a.Say("It opens %s. Next: steady rollout watch %s\n", strings.Join(done.Opens, ", "), done.Opens[0])
 	}
 	return nil
 }
@@ -157,10 +182,9 @@ const (
 )
 
 // watchOpened follows the rollouts of a release, one after the other.
-func (a *app) watchOpened(ctx context.Context, c *operator.Client, b built) error {
+func (a *app) watchOpened(ctx context.Context, c *operator.Client, rollouts []string) error {
 	ended := true
-	for _, channel := range b.Changed {
-		name := fleet.RolloutName(channel, b.Ref)
+	for _, name := range rollouts {
 		open, err := opened(ctx, c, name)
 		if err != nil {
 			return err

@@ -233,7 +233,7 @@ func (a *app) showBuilt(b built) {
 // showChanges says what a release changes, by channel.
 func (a *app) showChanges(b built) {
 	if len(b.Changed) == 0 {
-		a.Say("  No channel's plan changed: this release opens no rollout.\n")
+		a.Say("  No channel's plan changed since the previous release: where that was pushed, this one opens no rollout.\n")
 	}
 	for _, c := range b.Changed {
 		a.Say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)

@@ -178,11 +178,11 @@ func (i *installer) install(ctx context.Context, token string, in io.Reader) err
 		return exit.Badf("the agent installed here is of host %s, and the token is for host %s; to make this machine another host: %s uninstall --purge", was, is, i.verb())
 	}
 	i.say("Host %s of fleet %s, server %s", t.Host, t.Fleet, text.Server)
-	program, err := i.copyProgram()
-	if err != nil {
+	if err := i.enrol(ctx, raw, t); err != nil { // first: it is what may be refused
 		return err
 	}
-	if err := i.enrol(ctx, raw, t); err != nil {
+	program, err := i.copyProgram()
+	if err != nil {
 		return err
 	}
 	service, err := i.write(i.Unit(), []byte(unit), 0o644)
@@ -276,8 +276,11 @@ func (i *installer) enrol(ctx context.Context, token string, t identity.Token) e
 		i.say("  identity  %s: kept; the agent that runs has it", i.State())
 		return nil
 	case errors.Is(err, agent.ErrEnrolled):
+		if err := i.sameIdentity(token); err != nil {
+			return err
+		}
 		i.say("  identity  %s: kept; the host is enrolled already", i.State())
-		return i.sameIdentity(token)
+		return nil
 	case client.StatusOf(err) == http.StatusForbidden:
 		return exit.With(exit.Refused, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
