@@ -180,6 +180,8 @@ func (c *Control) RetryHost(ctx context.Context, host, resource, reason, actor s
 	return c.submit(ctx, c.urgent, func(t *turn) error {
 		if h := t.s.Hosts[host]; h == nil || h.Incarnation == 0 {
 			return refusal.Newf(refusal.ErrNotFound, "host %s never enrolled, so it runs nothing; steady host list shows the hosts", host)
+		} else if h.Ended != nil {
+			return refusal.Newf(refusal.ErrConflict, "host %s is %s and speaks with the server no more; a new token brings it back: steady token create %s", host, h.Ended.Standing, host)
 		}
 		events, err := managed.RetryHost(host, resource, nonce, c.health.Hosts[host], managed.Change{Actor: actor, Reason: reason, Now: t.now})
 		if err != nil {

@@ -4,6 +4,8 @@ package access
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -81,7 +83,7 @@ func (ts Tokens) Add(ev event.OperatorTokenAdded, life clock.Duration, now clock
 func (ts Tokens) Revoke(id string, force bool, actor string, now clock.Instant) (event.OperatorTokenRevoked, error) {
 	t, ok := ts[id]
 	if !ok {
-		return event.OperatorTokenRevoked{}, &Error{Unknown: true, Reason: fmt.Sprintf("there is no operator token %q; steady operator list shows them", id)}
+		return event.OperatorTokenRevoked{}, &Error{Unknown: true, Reason: ts.unknown(id)}
 	}
 	last := t.Role == Admin && !t.Expired(now) && ts.admins(id, now) == 0
 	if last && !force {
@@ -89,6 +91,21 @@ func (ts Tokens) Revoke(id string, force bool, actor string, now clock.Instant) 
 			"Make another first: steady operator create NAME --role admin; or revoke it with --force, after which only steady server recover-admin helps, on the server's machine", t.Name, id)}
 	}
 	return event.OperatorTokenRevoked{ID: id, Actor: actor, Forced: last}, nil
+}
+
+// unknown says that no token has an ID; a name is no ID, for several may have it.
+func (ts Tokens) unknown(id string) string {
+	var named []string
+	for other, t := range ts { // order-free: sorted below
+		if t.Name == id {
+			named = append(named, other)
+		}
+	}
+	slices.Sort(named)
+	if len(named) > 0 {
+		return fmt.Sprintf("%q is the name of a token, not its ID; the ID of each of that name: %s", id, strings.Join(named, ", "))
+	}
+	return fmt.Sprintf("there is no operator token %q; steady operator list shows them", id)
 }
 
 // admins counts the tokens of admins that are good, one aside.

@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -73,6 +74,16 @@ func TestRevoke(t *testing.T) {
 		if x.id == "x" && (!errors.As(err, &refused) || !refused.Unknown) {
 			t.Errorf("an id that nobody has: %v", err)
 		}
+	}
+}
+
+// Lists show names beside IDs: who gives a name is told the IDs of all that have it.
+func TestRevokeByNameIsToldTheIDs(t *testing.T) {
+	ts := Tokens{"b2": {Name: "bob"}, "a1": {Name: "bob"}, "c3": {Name: "ann"}}
+	_, err := ts.Revoke("bob", true, "ann", 1)
+	var refused *Error
+	if !errors.As(err, &refused) || !refused.Unknown || !strings.HasSuffix(refused.Reason, ": a1, b2") {
+		t.Errorf("revoked by name: %v", err)
 	}
 }
 
