@@ -98,9 +98,9 @@ that all holds, and a host reported what contradicts itself: look at it.`,
 }
 
 func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis, err error) {
-	dir := filepath.Join(data, "store")
-	if _, err := os.Stat(dir); data == "" || err != nil {
-		return d, exit.Badf("--data %q is no server's data folder; give with --data DIR the one that steady server has", data)
+	dir, err := command.StoreFolder(data)
+	if err != nil {
+		return d, err
 	}
 	s, err := sqlite.Open(ctx, dir, sqlite.Options{})
 	if err != nil {

@@ -54,9 +54,9 @@ has written that before.`,
 }
 
 func (a *app) recoverAdmin(ctx context.Context, data, name string) (r recovered, err error) {
-	dir := filepath.Join(data, "store")
-	if _, err := os.Stat(dir); data == "" || err != nil {
-		return r, exit.Badf("--data %q is no server's data folder; give with --data DIR the one that steady server has", data)
+	dir, err := command.StoreFolder(data)
+	if err != nil {
+		return r, err
 	}
 	token, err := control.NewRecovery(name, whoami())
 	if err != nil {

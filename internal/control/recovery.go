@@ -122,27 +122,34 @@ func (r *Recovery) WriteSecret(dir string) (path string, err error) {
 // writeOwned writes a file, whole or not at all, that only the owner of its folder
 // reads.
 func writeOwned(path string, body []byte) error {
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// A new file of a name that nobody knows: the owner of the folder cannot have
+	// put a link in its place, and two commands at once do not meet.
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(next, body, 0o600); err != nil {
-		return err
+	_, err = f.Write(body)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = GiveToOwner(f.Name())
 	}
-	if err := GiveToOwner(next); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	return os.Rename(next, path)
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
 
-// GiveToOwner gives a file to the owner of its folder, for whom root may have made it.
+// GiveToOwner gives a file to the owner of its folder, for whom root may have made
+// it. It follows no link: the owner could have put one there, to a file of root's.
 func GiveToOwner(path string) error {
 	info, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() {
-		return os.Chown(path, int(owner.Uid), int(owner.Gid))
+		return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 	}
 	return nil
 }

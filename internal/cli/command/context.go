@@ -137,7 +137,13 @@ func WriteContext(path string, c Context) error {
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.WriteFile(next, append(raw, '\n'), 0o600); err != nil {
+	// O_EXCL: root may write into the folder of another user, who could put a link there.
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(next, path)

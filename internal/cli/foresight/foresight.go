@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -72,9 +71,9 @@ func (a verbs) history(ctx context.Context, s source) (h *history.History, err e
 // fromFolder reads the log of a data folder, beside a running server or without
 // one. It appends nothing and takes no lease.
 func fromFolder(ctx context.Context, data string) (_ *history.History, err error) {
-	dir := filepath.Join(data, "store")
-	if _, err := os.Stat(dir); err != nil {
-		return nil, exit.Badf("--data %q is no server's data folder; give with --data DIR the one that steady server has", data)
+	dir, err := command.StoreFolder(data)
+	if err != nil {
+		return nil, err
 	}
 	s, err := sqlite.Open(ctx, dir, sqlite.Options{Readers: 1})
 	if err != nil {
