@@ -14,7 +14,9 @@ import (
 	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -50,7 +52,7 @@ func dropUnfinished(dataDir string) error {
 func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
 	dir, err := os.MkdirTemp(c.cfg.DataDir, pushPrefix)
 	if err != nil {
-		return Pushed{}, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err)
+		return Pushed{}, unavailable(err)
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -61,9 +63,18 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 		if errors.Is(err, release.ErrPack) {
 			return Pushed{}, refusal.Newf(refusal.ErrInvalid, "%v", err)
 		}
-		return Pushed{}, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err) // the disk is full, or worse
+		return Pushed{}, unavailable(err)
 	}
 	return c.PushFolder(ctx, dir, actor)
+}
+
+// unavailable is the refusal for an error of the data folder outside of the store. It
+// names a full disk as the store does.
+func unavailable(err error) error {
+	if disk.Full(err) {
+		err = fmt.Errorf("%w: %w", store.ErrFull, err)
+	}
+	return fmt.Errorf("%w: %w", refusal.ErrUnavailable, err)
 }
 
 // Newest hands out the newest accepted release, packed as it was pushed, under the
