@@ -57,7 +57,10 @@ failed, or the server is in safe mode.`,
 // isWell reports whether nothing of a fleet needs a person.
 func isWell(s operator.Status) bool {
 	return s.SafeMode == "" && s.Health.Hosts[health.Degraded] == 0 && s.Hosts.Failed == 0 &&
-		!slices.ContainsFunc(s.Channels, func(c operator.ChannelState) bool { return c.Standing == string(rollout.Failed) })
+		!slices.ContainsFunc(s.Expiries, func(i expiry.Item) bool { return i.Level == expiry.Critical }) &&
+		!slices.ContainsFunc(s.Channels, func(c operator.ChannelState) bool {
+			return c.Standing == string(rollout.Failed) || c.Standing == string(rollout.Reverted)
+		})
 }
 
 // showHealth names the first of the degraded hosts.
