@@ -253,6 +253,37 @@ func TestResourcesShowBothLayers(t *testing.T) {
 	}
 }
 
+// What a host has made of a bundle that it does not run yet is the next bundle's, files too.
+func TestResourcesOfTheNextBundle(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	a := enrolled(w, hostName(0))
+	list := func() operator.Resource {
+		t.Helper()
+		got, err := w.op.Resources(w.ctx(), hostName(0))
+		must(t, err)
+		if len(got.Resources) != 1 || got.Resources[0].Kind != "file" {
+			t.Fatalf("resources %+v", got.Resources)
+		}
+		return got.Resources[0]
+	}
+	file := list()
+	if !file.Next || file.Declared {
+		t.Errorf("before anything runs: %+v", file)
+	}
+	a.append(event.ResourceReported{Resource: "file/" + file.Name, State: "Ready", Layer: event.LayerBundle})
+	must(t, a.send())
+	if file := list(); !file.Next || file.Declared || file.State != "Ready" {
+		t.Errorf("while it is activated: %+v", file)
+	}
+	stop := runAgents(t, a)
+	w.until("r1 to converge", func() bool { return w.standing("stable@r1") == "terminal" })
+	stop()
+	if file := list(); file.Next || !file.Declared || file.State != "Ready" {
+		t.Errorf("once it runs: %+v", file)
+	}
+}
+
 // The layer is the same after a clean stop, from the snapshot, and after the
 // process was killed, from the log.
 func TestManagedLayerOutlivesTheServer(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -200,34 +201,40 @@ func (h *Handler) declared(ctx context.Context, t *managed.Target, rows map[stri
 		return err
 	}
 	failed := (m.Phase == host.Failed || m.Phase == host.Reverted) && m.Target == t.BundleDigest
-	if t.Bundle != nil && t.BundleDigest != m.Current && !failed {
-		for id := range container.Dependencies(t.Bundle) {
-			rows[id.String()] = operator.Resource{Kind: id.Kind, Name: id.Name, Layer: event.LayerBundle, Next: true}
+	if t.BundleDigest != "" && t.BundleDigest != m.Current && !failed {
+		if err := h.contents(ctx, t.BundleDigest, rows, operator.Resource{Layer: event.LayerBundle, Next: true}); err != nil {
+			return err
 		}
 	}
 	if m.Current == "" {
 		return nil
 	}
-	runs, err := h.c.Bundle(ctx, m.Current)
+	return h.contents(ctx, m.Current, rows, operator.Resource{Layer: event.LayerBundle, Declared: true})
+}
+
+// contents makes a row like that given for each resource of a bundle.
+func (h *Handler) contents(ctx context.Context, d digest.Digest, rows map[string]operator.Resource, like operator.Resource) error {
+	b, err := h.c.Bundle(ctx, d)
 	if err != nil {
 		return err
 	}
-	declare := func(kind, name string) {
-		rows[managed.ID(kind, name)] = operator.Resource{Kind: kind, Name: name, Layer: event.LayerBundle, Declared: true}
+	row := func(kind, name string) {
+		like.Kind, like.Name = kind, name
+		rows[managed.ID(kind, name)] = like
 	}
-	if runs.Containers != nil {
-		for id := range container.Dependencies(runs.Containers) {
-			declare(id.Kind, id.Name)
+	if b.Containers != nil {
+		for id := range container.Dependencies(b.Containers) {
+			row(id.Kind, id.Name)
 		}
 	}
-	for i := range runs.Files {
-		declare("file", runs.Files[i].Path)
+	for i := range b.Files {
+		row("file", b.Files[i].Path)
 	}
-	for i := range runs.Exec {
-		declare("system", runs.Exec[i].Name)
+	for i := range b.Exec {
+		row("system", b.Exec[i].Name)
 	}
-	if runs.Nix != nil {
-		declare("system", runs.Nix.Name)
+	if b.Nix != nil {
+		row("system", b.Nix.Name)
 	}
 	return nil
 }
