@@ -165,7 +165,7 @@ func TestStricterPolicyHaltsEarlier(t *testing.T) {
 	}
 	found := false
 	for _, e := range d.New {
-		found = found || e.Type == "rollout.moved" && strings.Contains(string(e.Body), "wave canary has 1 failed hosts, 0 allowed")
+		found = found || e.Type == "rollout.moved" && strings.Contains(string(e.Body), "wave canary has 1 failed host, 0 allowed")
 	}
 	if !found {
 		t.Errorf("the first other decision does not say why: %+v", d.New)
