@@ -21,6 +21,8 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
+	// Now is wall time; nil is that of this machine.
+	Now func() time.Time
 }
 
 // Process returns the streams of this process.
@@ -31,13 +33,17 @@ func Process() Streams {
 // Env is one run of the command line.
 type Env struct {
 	Streams
-	now    func() time.Time
 	format term.Format
 	remote remoteFlags
 }
 
 // New returns the environment of a run.
-func New(s Streams) *Env { return &Env{Streams: s, now: time.Now} }
+func New(s Streams) *Env {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	return &Env{Streams: s}
+}
 
 // The groups of commands in the help.
 const (
@@ -48,7 +54,7 @@ const (
 )
 
 // Wall returns wall time.
-func (e *Env) Wall() clock.Instant { return clock.FromTime(e.now()) }
+func (e *Env) Wall() clock.Instant { return clock.FromTime(e.Now()) }
 
 // PrintsData adds -o to a command that prints data.
 func (e *Env) PrintsData(cmd *cobra.Command) *cobra.Command {

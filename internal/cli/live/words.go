@@ -158,9 +158,9 @@ func probeOf(v event.HostStepped) (host.ProbeObserved, bool) {
 func rolloutWords(ev event.Event) (string, bool) {
 	switch v := ev.(type) {
 	case event.RolloutQueued:
-		return fmt.Sprintf("%s@%s is queued: %s", v.Channel, v.TargetRef, v.Reason), true
+		return fmt.Sprintf("%s is queued: %s", v.TargetRef, v.Reason), true
 	case event.RolloutDeferred:
-		return fmt.Sprintf("%s@%s waits for %s: %s", v.Channel, v.TargetRef, v.BlockedBy, v.Reason), true
+		return fmt.Sprintf("%s waits for %s: %s", v.TargetRef, v.BlockedBy, v.Reason), true
 	case event.RolloutOpened:
 		return fmt.Sprintf("%s opened: %s", v.Rollout, v.Reason), true
 	case event.RolloutMoved:

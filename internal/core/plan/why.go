@@ -92,7 +92,7 @@ func (a *Answer) degraded(h *Host, now clock.Instant) {
 		return
 	}
 	a.Degraded = d
-	a.Words = "is degraded for " + prose.Span(now.Sub(d.Since)) + ": " + d.Summary() + "; it " + a.Words
+	a.Words = "is degraded for " + prose.Span(now.Sub(d.Since)) + ": " + d.Summary() + "; " + a.Words
 }
 
 // pendingFor explains the rollout that is not open yet and names the host.
