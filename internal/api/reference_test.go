@@ -21,7 +21,11 @@ func TestReferenceOfMetrics(t *testing.T) {
 	a := enrolled(w, hostName(0))
 	w.release("r1", plan{hosts: 2, content: "one"})
 	a.offered()
-	scraped := w.scrape()
+	scraped := ""
+	w.until("the counts of the fleet are published", func() bool {
+		scraped = w.scrape()
+		return strings.Contains(scraped, "\nsteady_rollout_held_seconds{") && strings.Contains(scraped, "\nsteady_timestamp_age_seconds{")
+	})
 	label := regexp.MustCompile(`([a-z]+)="`)
 	var rows []string
 	for _, m := range regexp.MustCompile(`(?m)^# HELP (steady_\w+) (.*)$`).FindAllStringSubmatch(scraped, -1) {
