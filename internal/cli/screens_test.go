@@ -23,8 +23,10 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -32,10 +34,9 @@ import (
 // probe while it soaks, db-1 is degraded, web-2 is offline, edge-1 never enrolled, a
 // newer release is queued, and a timestamp ends soon.
 var (
-	screenNow  = clock.FromTime(time.Date(2027, 3, 9, 14, 30, 0, 0, time.UTC))
-	oldBundle  = digest.Of([]byte("shop v1"))
-	newBundle  = digest.Of([]byte("shop v2"))
-	screenFail = `expected HTTP 200, got 503`
+	screenNow = clock.FromTime(time.Date(2027, 3, 9, 14, 30, 0, 0, time.UTC))
+	oldBundle = digest.Of([]byte("shop v1"))
+	newBundle = digest.Of([]byte("shop v2"))
 )
 
 func before(d clock.Duration) clock.Instant { return screenNow.Add(-d) }
@@ -133,13 +134,18 @@ func screenHost(name string) operator.HostDetail {
 }
 
 func screenRollout() operator.RolloutDetail {
-	d := operator.RolloutDetail{Rollout: operator.Rollout{Name: "stable@v2", Channel: "stable", Ref: "v2", Phase: "active", Standing: "active", OpenedAt: before(5 * clock.Minute)},
+	d := operator.RolloutDetail{Now: screenNow, Rollout: operator.Rollout{Name: "stable@v2", Channel: "stable", Ref: "v2", Phase: "active", Standing: "active", OpenedAt: before(5 * clock.Minute)},
 		Holds: screenHolds(), Waves: []operator.Wave{{Name: "canary", Soak: 2 * clock.Minute, Open: true, Hosts: 1}, {Name: "rest", Soak: 2 * clock.Minute, Hosts: 4}}}
 	d.Held = d.Holds[0].Words
 	for _, h := range screenHosts() {
 		m := operator.Member{Host: h.Name, Wave: 1, Status: "waiting", Online: h.Online, Health: h.Health}
 		if h.Name == "canary-1" {
 			m.Wave, m.Status = 0, "claimed"
+			m.Progress = &plan.Progress{Phase: host.Soaking, SoakFrom: before(41 * clock.Second), Soak: 2 * clock.Minute, SustainedFailure: clock.Minute, Probes: []plan.ProbeProgress{
+				{Name: "disk", Mode: fleet.Observe, Seen: true, FailingSince: before(3 * clock.Minute), Reason: "92 % full"},
+				{Name: "http", Mode: fleet.Enforce, Seen: true, FailingSince: before(41 * clock.Second), Reason: "expected HTTP 200, got 503"},
+				{Name: "resources", Mode: fleet.Enforce, Seen: true, Passing: true}}}
+			m.Unready = []event.DegradedResource{{Resource: "workspace/api", State: "Starting", Message: "health check has not passed yet"}}
 		}
 		d.Members = append(d.Members, m)
 	}

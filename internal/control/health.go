@@ -44,3 +44,9 @@ func (c *Control) Assess(s *plan.State, host string) health.Assessment {
 	now := c.now()
 	return c.health.Hosts[host].Assess(s.HealthFacts(host, now), now)
 }
+
+// Unfinished are the resources of a host that are not as they should be, and how
+// many more than are listed.
+func (c *Control) Unfinished(host string) (list []event.DegradedResource, more int) {
+	return c.health.Hosts[host].Unfinished()
+}

@@ -305,7 +305,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 	var out operator.RolloutDetail
 	found := false
 	err := h.c.View(ctx, func(s *plan.State) {
-		out = operator.RolloutDetail{Waves: []operator.Wave{}, Members: []operator.Member{}}
+		out = operator.RolloutDetail{Now: h.c.Now(), Waves: []operator.Wave{}, Members: []operator.Member{}}
 		r := s.Find(in.Rollout)
 		if r == nil {
 			if w, waits := h.c.Ask(s).FindQueued(in.Rollout); waits {
@@ -330,14 +330,22 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 			out.Waves = append(out.Waves, waveRow(r, i))
 		}
 		for i := range r.Members {
-			leaf, m := &r.Plan.Leaves[i], &r.Members[i]
-			out.Members = append(out.Members, operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Health: h.c.Assess(s, leaf.Host).Status})
+			out.Members = append(out.Members, h.member(s, r, i))
 		}
 	})
 	if err == nil && !found {
 		err = unknownRollout(in.Rollout)
 	}
 	return &body[operator.RolloutDetail]{out}, err
+}
+
+func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int) operator.Member {
+	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
+	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Health: h.c.Assess(s, leaf.Host).Status}
+	if out.Progress = s.Progress(r, leaf.Host); out.Progress != nil {
+		out.Unready, out.MoreUnready = h.c.Unfinished(leaf.Host)
+	}
+	return out
 }
 
 func waveRow(r *rollout.Rollout, i int) operator.Wave {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -176,8 +177,10 @@ type Rollout struct {
 // rollout that may still give out grants.
 type RolloutDetail struct {
 	Rollout
-	Waves   []Wave   `json:"waves"`
-	Members []Member `json:"members"`
+	// Now is the server's clock.
+	Now     clock.Instant `json:"now"`
+	Waves   []Wave        `json:"waves"`
+	Members []Member      `json:"members"`
 	// Holds is everything that keeps the open wave from being promoted.
 	Holds []*gate.Block `json:"holds,omitempty"`
 }
@@ -200,6 +203,11 @@ type Member struct {
 	Status string        `json:"status"`
 	Online bool          `json:"online"`
 	Health health.Status `json:"health"`
+	// Progress is set while the host is in flight in the rollout, and so are the
+	// resources that do not run yet, at most event.MaxDegraded and how many more.
+	Progress    *plan.Progress           `json:"progress,omitempty"`
+	Unready     []event.DegradedResource `json:"unready,omitempty"`
+	MoreUnready int                      `json:"moreUnready,omitempty"`
 }
 
 // Verb is the body of a verb on a rollout and of clearing a quarantine.

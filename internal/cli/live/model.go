@@ -7,7 +7,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -17,6 +19,10 @@ type Probe struct {
 	Name   string `json:"name"`
 	Pass   bool   `json:"pass"`
 	Reason string `json:"reason,omitempty"`
+	// Observed is of a probe that only observes: that it fails holds nothing.
+	Observed bool `json:"observed,omitempty"`
+	// FailingSince is on the server's clock; zero while it passes or is not known.
+	FailingSince clock.Instant `json:"failingSince,omitempty"`
 }
 
 // Host is one host of a rollout.
@@ -29,6 +35,10 @@ type Host struct {
 	Probes []Probe `json:"probes,omitempty"` // sorted by name
 	// Words say why it waits or how it failed.
 	Words string `json:"words,omitempty"`
+	// Progress, Unready and MoreUnready are as the server said last.
+	Progress    *plan.Progress           `json:"progress,omitempty"`
+	Unready     []event.DegradedResource `json:"unready,omitempty"`
+	MoreUnready int                      `json:"moreUnready,omitempty"`
 }
 
 // Wave is one stage of a rollout.
@@ -46,10 +56,12 @@ type Rollout struct {
 	Standing string `json:"standing"`
 	Reason   string `json:"reason,omitempty"`
 	Held     string `json:"held,omitempty"`
-	Waves    []Wave `json:"waves"`
-	Hosts    []Host `json:"hosts"`
-	index    map[string]int
-	heard    string // phase of the last event of a move
+	// Now is the server's clock when it was asked last.
+	Now   clock.Instant `json:"now"`
+	Waves []Wave        `json:"waves"`
+	Hosts []Host        `json:"hosts"`
+	index map[string]int
+	heard string // phase of the last event of a move
 }
 
 // Ended reports whether the rollout gives out nothing more.
@@ -62,6 +74,7 @@ func (r *Rollout) Converged() bool { return rollout.Phase(r.Phase) == rollout.Te
 // and members: the last known ones stay.
 func (r *Rollout) Refresh(d operator.RolloutDetail) {
 	r.Name, r.Phase, r.Standing, r.Reason = d.Name, d.Phase, d.Standing, d.Reason
+	r.Now = d.Now
 	if d.Held == "" || r.Held == "" {
 		r.Held = d.Held // an event has said it in words already
 	}
@@ -74,6 +87,21 @@ func (r *Rollout) Refresh(d operator.RolloutDetail) {
 	for _, m := range d.Members {
 		h := r.host(m.Host)
 		h.Wave, h.Status, h.Online = m.Wave, m.Status, m.Online
+		h.refresh(m)
+	}
+}
+
+// refresh takes over how far a host in flight is.
+func (h *Host) refresh(m operator.Member) {
+	h.Progress, h.Unready, h.MoreUnready = m.Progress, m.Unready, m.MoreUnready
+	if m.Progress == nil {
+		return
+	}
+	h.Phase, h.Probes = string(m.Progress.Phase), nil
+	for _, p := range m.Progress.Probes {
+		if p.Seen {
+			h.Probes = append(h.Probes, Probe{Name: p.Name, Pass: p.Passing, Reason: p.Reason, Observed: p.Mode == fleet.Observe, FailingSince: p.FailingSince})
+		}
 	}
 }
 

@@ -135,7 +135,7 @@ const barWidth = 24
 
 // Lines draws a rollout: its waves with their hosts.
 func Lines(s term.Screen, r *Rollout) []string {
-	lines := []string{s.Paint(term.Bold, r.Name) + "  " + s.Paint(colorOf(r.Standing), r.Standing) + "  " + s.Paint(term.Faint, r.Reason)}
+	lines := []string{head(s, r)}
 	moving := 0 // while hosts move, their wave waits for them and nothing else
 	for i, w := range r.Waves {
 		done, busy, bad, all := r.Progress(i)
@@ -167,35 +167,39 @@ const maxHosts = 16
 func hostLines(s term.Screen, r *Rollout, wave int) []string {
 	_, _, _, all := r.Progress(wave)
 	var lines []string
+	listed := 0
 	for i := range r.Hosts {
 		h := &r.Hosts[i]
 		if h.Wave != wave || (all > maxHosts && (h.waits() || h.done())) {
 			continue
 		}
-		if len(lines) < maxHosts {
-			lines = append(lines, hostLine(s, h, r.Ended()))
+		if listed < maxHosts {
+			listed++
+			lines = append(lines, hostLine(s, h, r))
+			lines = append(lines, below(s, h, r)...)
 		}
 	}
-	if rest := all - len(lines); rest > 0 {
+	if rest := all - listed; rest > 0 {
 		lines = append(lines, s.Paint(term.Faint, fmt.Sprintf("    … and %d more", rest)))
 	}
 	return lines
 }
 
-func hostLine(s term.Screen, h *Host, ended bool) string {
+func hostLine(s term.Screen, h *Host, r *Rollout) string {
 	status := h.Status
-	if ended && h.waits() {
+	if r.Ended() && h.waits() {
 		return fmt.Sprintf("    %-12s %s", h.Name, s.Paint(term.Faint, "not granted"))
 	}
 	if status == rollout.Claimed.String() && h.Phase != "" {
 		status = h.Phase
 	}
 	var parts []string
+	if soak := soakWords(h, r.Now); soak != "" {
+		parts = append(parts, soak)
+	}
 	for _, p := range h.Probes {
 		if p.Pass {
 			parts = append(parts, s.Paint(term.Good, "✓ "+p.Name))
-		} else {
-			parts = append(parts, s.Paint(term.Bad, "✗ "+p.Name))
 		}
 	}
 	if h.Words != "" {

@@ -27,7 +27,7 @@ const (
 	redrawEvery = 150 * time.Millisecond
 	// askEvery is how often the server is asked without an event: what time
 	// alone changes is in no event.
-	askEvery = 2 * time.Second
+	askEvery = time.Second
 	// maxWhy bounds how many waiting hosts are asked about for one view.
 	maxWhy = 12
 	// patience is how long a lost connection is tried again.

@@ -156,6 +156,16 @@ func (h *Host) Assess(f Facts, now clock.Instant) Assessment {
 	return a
 }
 
+// Unfinished are the resources that are not as they should be, yet or any more, by
+// name, as they were last reported, at most event.MaxDegraded, and how many more.
+func (h *Host) Unfinished() (list []event.DegradedResource, more int) {
+	if h == nil {
+		return nil, 0
+	}
+	ev := h.Degradation(Assessment{Resources: slices.Sorted(maps.Keys(h.Unready))})
+	return ev.Resources, ev.More
+}
+
 // Degradation is the event that says of a host what it is degraded for.
 func (h *Host) Degradation(a Assessment) event.HostDegraded {
 	var ev event.HostDegraded
