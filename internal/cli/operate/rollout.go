@@ -81,7 +81,10 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		var rows [][]string
 		for _, w := range r.Waves {
 			state := "closed"
-			if w.Open {
+			switch {
+			case w.Open && r.EndedAt != 0:
+				state = "over"
+			case w.Open:
 				state = "open"
 			}
 			rows = append(rows, []string{w.Name, state, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})

@@ -58,7 +58,7 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 		a.Block = cmp.Or(h.identityBlock(), s.presenceBlock(h, now))
 	}
 	a.Words = a.words(h, r, m)
-	if b := a.Block; b != nil && b.Code == gate.Presence && m.Status != rollout.Waiting {
+	if b := a.Block; b != nil && b.Code == gate.Presence && a.Words != b.Words {
 		a.Words += "; " + b.Words
 	}
 	a.degraded(h, now)
