@@ -90,6 +90,14 @@ func (e *Env) Say(format string, args ...any) {
 	_, _ = io.WriteString(e.Out, term.Shown(fmt.Sprintf(format, args...))) // as Fprintf does: nobody reads on
 }
 
+// SayFolded is Say for whole lines, folded where they are wider than the screen.
+func (e *Env) SayFolded(format string, args ...any) {
+	width := e.Screen().Width
+	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
+		e.Say("%s\n", strings.Join(term.Fold(strings.TrimSuffix(line, "\n"), width), "\n"))
+	}
+}
+
 // Screen is what output is shown on.
 func (e *Env) Screen() term.Screen { return term.Of(e.Out, e.Getenv) }
 

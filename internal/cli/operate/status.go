@@ -75,29 +75,29 @@ func (a verbs) showHealth(s operator.FleetHealth) {
 		parts = append(parts, d.Host+" "+term.Printable(d.Summary()))
 	}
 	screen := term.Of(a.Out, a.Getenv)
-	a.Say("%s %s\n", screen.Paint(term.Bad, prose.Count(n, "host")+" degraded:"), strings.Join(parts, ", "))
+	a.SayFolded("%s %s\n", screen.Paint(term.Bad, prose.Count(n, "host")+" degraded:"), strings.Join(parts, ", "))
 	if n > shown {
-		a.Say("  and %d more\n", n-shown)
+		a.SayFolded("  and %d more\n", n-shown)
 	}
-	a.Say("  Next: steady host list --degraded, then steady why HOST\n")
+	a.SayFolded("  Next: steady host list --degraded, then steady why HOST\n")
 }
 
 func (a verbs) showStatus(s operator.Status) error {
-	a.Say("Fleet %s\n", s.Fleet)
+	a.SayFolded("Fleet %s\n", s.Fleet)
 	if s.Release.Version == 0 {
-		a.Say("No release was accepted yet. Next: steady release push\n")
+		a.SayFolded("No release was accepted yet. Next: steady release push\n")
 	} else {
-		a.Say("Release %s, version %d, accepted %s, timestamp signed %s\n", s.Release.Ref, s.Release.Version, a.ago(s.Release.AcceptedAt), a.ago(s.Release.TimestampAt))
+		a.SayFolded("Release %s, version %d, accepted %s, timestamp signed %s\n", s.Release.Ref, s.Release.Version, a.ago(s.Release.AcceptedAt), a.ago(s.Release.TimestampAt))
 	}
-	a.Say("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, prose.Date(s.Root.Expires))
+	a.SayFolded("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, prose.Date(s.Root.Expires))
 	for _, w := range s.Warnings {
-		a.Say("WARNING: %s\n", w)
+		a.SayFolded("WARNING: %s\n", w)
 	}
 	if s.SafeMode != "" {
-		a.Say("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
+		a.SayFolded("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
 	}
 	h := s.Hosts
-	a.Say("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	a.SayFolded("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
 	a.showPresence(h)
 	a.showHealth(s.Health)
 	var rows [][]string
@@ -238,7 +238,7 @@ func (a verbs) showPresence(h operator.HostCounts) {
 		if n > shown {
 			names += fmt.Sprintf(" and %d more", n-shown)
 		}
-		a.Say("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), names)
+		a.SayFolded("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), names)
 	}
 	var parts []string
 	for _, row := range plan.Presences {
@@ -247,34 +247,35 @@ func (a verbs) showPresence(h operator.HostCounts) {
 		}
 	}
 	if len(parts) > 0 {
-		a.Say("Not there: %s. steady host list --all names them\n", strings.Join(parts, ", "))
+		a.SayFolded("Not there: %s. steady host list --all names them\n", strings.Join(parts, ", "))
 	}
 }
 
 func (a verbs) showHost(h operator.HostDetail) error {
-	a.Say("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Host))
-	a.Say("  phase:       %s", cmp.Or(h.Phase, "none"))
+	a.SayFolded("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Host))
+	phase := cmp.Or(h.Phase, "none")
 	if h.Rollout != "" {
-		a.Say(" in %s", h.Rollout)
+		phase += " in " + h.Rollout
 	}
-	a.Say("\n  runs:        %s\n  target:      %s\n", cmp.Or(string(h.Current), "nothing yet"), cmp.Or(string(h.Target), "none"))
-	a.Say("  health:      %s", h.Health)
+	a.SayFolded("  phase:       %s\n", phase)
+	a.SayFolded("  runs:        %s\n  target:      %s\n", cmp.Or(command.Short(string(h.Current)), "nothing yet"), cmp.Or(command.Short(string(h.Target)), "none"))
+	well := string(h.Health)
 	if d := h.Degraded; d != nil {
-		a.Say(" since %s: %s", d.Since, term.Printable(d.Summary()))
+		well += " since " + a.when(d.Since) + ": " + term.Printable(d.Summary())
 	}
-	a.Say("\n")
+	a.SayFolded("  health:      %s\n", well)
 	if h.Failed != "" {
-		a.Say("  failed:      %s\n", h.Failed)
+		a.SayFolded("  failed:      %s\n", h.Failed)
 	}
 	if h.FrozenUntil != 0 {
-		a.Say("  frozen:      until %s: %s\n", prose.Date(h.FrozenUntil), h.FrozenWhy)
+		a.SayFolded("  frozen:      until %s: %s\n", prose.Date(h.FrozenUntil), h.FrozenWhy)
 	}
 	if h.Grant != "" {
-		a.Say("  grant:       %s\n", h.Grant)
+		a.SayFolded("  grant:       %s\n", h.Grant)
 	}
 	if h.Incarnation != 0 {
-		a.Say("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
-		a.Say("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
+		a.SayFolded("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
+		a.SayFolded("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
 	}
 	return a.showAnswer(h.Why, false)
 }
@@ -301,35 +302,35 @@ can clear at the earliest. Gates that are open are listed with --all.`,
 
 // showAnswer prints the sentence first, then the gates.
 func (a verbs) showAnswer(w plan.Answer, all bool) error {
-	a.Say("%s: %s\n", w.Host, w.Words)
+	a.SayFolded("%s: %s\n", w.Host, w.Words)
 	if w.Rollout != "" {
-		a.Say("  rollout %s, wave %s, %s", w.Rollout, w.Wave, w.Status)
+		runs := ""
 		if w.Current != w.Target {
-			a.Say(", runs %s, should run %s", cmp.Or(command.Short(w.Current), "nothing yet"), command.Short(w.Target))
+			runs = fmt.Sprintf(", runs %s, should run %s", cmp.Or(command.Short(w.Current), "nothing yet"), command.Short(w.Target))
 		}
-		a.Say("\n")
+		a.SayFolded("  rollout %s, wave %s, %s%s\n", w.Rollout, w.Wave, w.Status, runs)
 	}
 	if w.Degraded != nil {
-		a.Say("  next:       steady host resources %s shows all; once its cause is gone: steady host retry %s\n", w.Host, w.Host)
+		a.SayFolded("  next:       steady host resources %s shows all; once its cause is gone: steady host retry %s\n", w.Host, w.Host)
 	}
 	if b := w.Block; b != nil {
-		a.Say("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
+		a.SayFolded("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
 		if b.Earliest != 0 {
-			a.Say("  earliest:   %s\n", a.when(b.Earliest))
+			a.SayFolded("  earliest:   %s\n", a.when(b.Earliest))
 		}
 	}
 	a.showGates(w.Gates, all)
 	for _, words := range w.Accepted {
-		a.Say("  %s\n", words)
+		a.SayFolded("  %s\n", words)
 	}
 	if len(w.Holds) > 0 {
-		a.Say("  the open wave of %s goes on when nothing of this holds it:\n", w.Rollout)
+		a.SayFolded("  the open wave of %s goes on when nothing of this holds it:\n", w.Rollout)
 	}
 	for _, b := range w.Holds {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, all)
 	}
 	if w.Pending != "" {
-		a.Say("  rollout %s comes next:\n", w.Pending)
+		a.SayFolded("  rollout %s comes next:\n", w.Pending)
 		a.showGates(w.PendingGates, all)
 	}
 	return nil
@@ -340,7 +341,7 @@ func (a verbs) showGates(gates []plan.Gate, all bool) {
 	for _, g := range gates {
 		if g.Block == nil {
 			if all {
-				a.Say("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
+				a.SayFolded("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
 			}
 			continue
 		}
@@ -348,14 +349,14 @@ func (a verbs) showGates(gates []plan.Gate, all bool) {
 		if g.Block.Earliest != 0 {
 			when = "; not before " + a.when(g.Block.Earliest)
 		}
-		a.Say("  %s %s: %s%s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words, when)
+		a.SayFolded("  %s %s: %s%s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words, when)
 	}
 }
 
 // ago is how long ago an instant was.
 func (a verbs) ago(t clock.Instant) string { return prose.Ago(t, a.Wall()) }
 
-// when is an instant to come, and how far away it is.
+// when is an instant, and how far away it is.
 func (a verbs) when(t clock.Instant) string {
 	return prose.Date(t) + " (" + prose.Ago(t, a.Wall()) + ")"
 }

@@ -202,3 +202,27 @@ func Wrap(text string, width int) []string {
 	}
 	return lines
 }
+
+// Fold breaks a line that is wider than width between words; what follows is
+// indented by more than the line. A width of 0 or less leaves it whole.
+func Fold(line string, width int) []string {
+	indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))) + foldedBy
+	var lines []string
+	for width > 2*len(indent) && columnsOf(line) > width {
+		at := -1
+		for i := len(indent); i < len(line); i++ {
+			if line[i] != ' ' {
+				continue
+			}
+			if at >= 0 && columnsOf(line[:i]) > width {
+				break
+			}
+			at = i
+		}
+		if at < 0 {
+			break
+		}
+		lines, line = append(lines, strings.TrimRight(line[:at], " ")), indent+strings.TrimLeft(line[at:], " ")
+	}
+	return append(lines, line)
+}

@@ -184,3 +184,22 @@ func TestFrameOfANarrowedTerminal(t *testing.T) {
 		t.Errorf("drew %q, expected %q", out.String(), want)
 	}
 }
+
+// TestFoldKeepsTheWords is that folding loses nothing and keeps to the width.
+func TestFoldKeepsTheWords(t *testing.T) {
+	line := "  cleared by: the hosts of wave canary as they converge, or an operator: steady rollout promote stable@v2"
+	for width := 30; width < 120; width++ {
+		lines := Fold(line, width)
+		for _, l := range lines {
+			if len(l) > width {
+				t.Errorf("at %d: %q", width, l)
+			}
+		}
+		if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); got != strings.TrimSpace(line) {
+			t.Errorf("at %d: %q", width, got)
+		}
+	}
+	if long := strings.Repeat("x", 90); len(Fold(long, 80)) != 1 || len(Fold(line, 0)) != 1 {
+		t.Error("a word without a break, or without a width, was broken")
+	}
+}
