@@ -25,23 +25,25 @@ type agent struct {
 	wall clock.Duration // its wall clock is the world's and this
 	boot int
 
-	core     host.Agent
-	chain    []event.Entry // every event of this incarnation
-	said     []event.Event // what each was made of
-	acked    uint64
-	inc      uint64
-	trusted  trust.State
-	seen     edition         // the newest documents seen, where nothing is signed
-	running  digest.Digest   // what really runs
-	acting   digest.Digest   // what is being activated, or empty
-	stages   bool            // nothing is switched here without a reboot
-	boasts   bool            // its heartbeats claim one event more than it has
-	unproven bool            // a required control fails here
-	unmet    bool            // another one fails here for good
-	staged   int             // the boot in which something was staged, and one
-	drift    map[string]bool // what a repair has to stop: true once that has begun
-	serial   string          // of its certificate, and when that was issued
-	issued   clock.Instant
+	core    host.Agent
+	chain   []event.Entry // every event of this incarnation
+	said    []event.Event // what each was made of
+	acked   uint64
+	inc     uint64
+	trusted trust.State
+	seen    edition       // the newest documents seen, where nothing is signed
+	running digest.Digest // what really runs
+	acting  digest.Digest // what is being activated, or empty
+	stages  bool          // nothing is switched here without a reboot
+	boasts  bool          // its heartbeats claim one event more than it has
+	// its heartbeats go on and its reports do not, until faults end
+	unreported bool
+	unproven   bool            // a required control fails here
+	unmet      bool            // another one fails here for good
+	staged     int             // the boot in which something was staged, and one
+	drift      map[string]bool // what a repair has to stop: true once that has begun
+	serial     string          // of its certificate, and when that was issued
+	issued     clock.Instant
 
 	enrolments int32 // counts them: each gives another serial
 
@@ -97,6 +99,9 @@ func (a *agent) later(d clock.Duration, run func()) {
 // enrol gives the host its identity; the server has to be there for it.
 func (a *agent) enrol() {
 	s := a.w.server
+	if a.out {
+		return // it never does, or late
+	}
 	if s.down {
 		a.w.after(5*clock.Second, a.enrol)
 		return
@@ -251,7 +256,7 @@ func (a *agent) rest() {
 
 // flush sends the outbox until it is acknowledged.
 func (a *agent) flush() {
-	if a.sending || !a.up || uint64(len(a.chain)) == a.acked {
+	if a.sending || !a.up || uint64(len(a.chain)) == a.acked || a.unreported {
 		return
 	}
 	a.sending = true

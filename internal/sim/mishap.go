@@ -117,6 +117,8 @@ func (p *planning) all() {
 		p.add(p.some(0.2), func() { w.restore(share, down) }, "the server is restored from a backup of %.0f%% of its log", share*100)
 	}
 	p.boasts()
+	p.unenrolled()
+	p.silences()
 	p.degrades()
 	p.drifts()
 	p.ends()
@@ -199,6 +201,43 @@ func (p *planning) boasts() {
 	p.add(at, func() { a.boasts = true }, "%s begins to claim a longer history than it has", a.name)
 }
 
+// unenrolled has some hosts of a few schedules, or all of a channel, never enrol, or late.
+// The draw is its own, so that other schedules stay as they are.
+func (p *planning) unenrolled() {
+	w, r := p.w, rand.New(rand.NewPCG(p.w.cfg.Seed, 0x4e4556))
+	if r.IntN(16) != 0 {
+		return
+	}
+	w.ending = true
+	channel, whole := w.fleet.channels[r.IntN(len(w.fleet.channels))], r.IntN(2) == 0
+	for _, a := range w.agents {
+		if there := r.IntN(4) > 0; whole && w.fleet.channelOf[a.name] != channel || !whole && there {
+			continue
+		}
+		a.out = true
+		if r.IntN(3) == 0 {
+			at := epoch.Add(clock.Minute + clock.Duration(r.Int64N(int64(w.cfg.Faulty-clock.Minute)))) // its own attempt is over
+			p.add(at, func() { a.out = false; a.enrol() }, "%s enrols late", a.name)
+			continue
+		}
+		p.add(epoch, func() {}, "%s never enrols", a.name)
+	}
+}
+
+// silences has hosts of some schedules keep up their heartbeats and report nothing. The
+// draw is its own, so that other schedules stay as they are.
+func (p *planning) silences() {
+	w, r := p.w, rand.New(rand.NewPCG(p.w.cfg.Seed, 0x51e4ce))
+	if r.IntN(16) != 0 {
+		return
+	}
+	for range 1 + r.IntN(2) {
+		a := w.agents[r.IntN(len(w.agents))]
+		at := epoch.Add(clock.Duration(r.Int64N(int64(w.cfg.Faulty))))
+		p.add(at, func() { a.unreported = true }, "%s reports nothing from now on, and is there", a.name)
+	}
+}
+
 // partition cuts a host off for a while.
 func (a *agent) partition(d clock.Duration) {
 	a.partitioned++
@@ -248,7 +287,8 @@ func (w *World) carry(a *agent, d clock.Duration, deliver func()) {
 // on every rollout has to settle.
 func (w *World) relent() {
 	for _, a := range w.agents {
-		a.wall = 0
+		a.wall, a.unreported = 0, false
+		a.flush()
 	}
 	if w.stale != nil {
 		w.stale.stop("ends")

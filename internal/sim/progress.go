@@ -41,7 +41,7 @@ func (w *World) checkWakes(s *server, now, next clock.Instant) {
 	}
 }
 
-// checkArrived is L1: a rollout in which everybody arrived is over, unless evidence
+// checkArrived is L1: a rollout in which everybody who enrolled arrived is over, unless evidence
 // of theirs does not pass now. Once all is at rest checkDone asks for more.
 func (w *World) checkArrived(s *server) {
 	for _, name := range s.state.ChannelNames() {
@@ -52,7 +52,14 @@ func (w *World) checkArrived(s *server) {
 		if s.soaks(r) {
 			continue
 		}
-		if t := r.Total(); t.Unfit == 0 && t.By[rollout.Converged]+t.By[rollout.AtTarget] == len(r.Members) {
+		never := 0
+		for i := range r.Members {
+			if w.hosts[r.Plan.Leaves[i].Host].inc == 0 {
+				never++
+			}
+		}
+		t := r.Total()
+		if arrived := t.By[rollout.Converged] + t.By[rollout.AtTarget]; t.Unfit == 0 && arrived+never == len(r.Members) && never < len(r.Members) {
 			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
 		}
 	}

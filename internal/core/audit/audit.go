@@ -128,6 +128,7 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 // checkSilence checks that a host which acts and is not heard from has failed by the
 // time that any activation and its confirmation may take.
 func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
+	checkOverdue(f, s, h, now)
 	if h.SilentSince == 0 || h.SilentFailure || !h.Acting() {
 		return
 	}
@@ -140,6 +141,35 @@ func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 		if now.Sub(h.SilentSince) > max(p.ConfirmWindow, p.ActivationDeadline) {
 			f.addf("S10", "host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
 		}
+	}
+}
+
+// reportWithin is how long after all that its policy allows a host is given up that
+// keeps up its heartbeats and reports nothing.
+const reportWithin = 3 * clock.Minute
+
+// checkOverdue checks that a host which acts and does not report has been given up,
+// whether or not it is heard.
+func checkOverdue(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
+	g, m := h.Grant, &h.Machine
+	claimed := g != nil && g.Claimed
+	if !h.Online || h.Overdue || h.SilentFailure || !h.Acting() || h.Work.Since == 0 || m.Staged() {
+		return
+	}
+	d := m.Manifest
+	if claimed {
+		d = g.Manifest
+	}
+	r := s.Rollouts[d]
+	if r == nil || r.Plan == nil {
+		return
+	}
+	p := r.Plan.HostPlan(h.Name)
+	if p == nil {
+		return
+	}
+	if most := p.Policy.ActivationDeadline + p.Policy.ConfirmWindow + p.Soak + reportWithin; now.Sub(max(h.Work.Since, h.Work.Returned)) > most {
+		f.addf("S10", "host %s is %s in %s, has reported nothing since %s, and has not failed", h.Name, m.Phase, r.Name, h.Work.Since)
 	}
 }
 

@@ -16,6 +16,9 @@ func (l *Log) rolloutEvent(ev event.Event) bool {
 		l.must(ev.Reason != "", "S28", "rollout %s is queued without a reason", ev.TargetRef)
 		c := l.channel(ev.Channel)
 		l.must(len(c.manifests) > 0 && c.manifests[0].Digest == ev.Manifest, "S16", "%s is queued and is not the latest ref", ev.TargetRef)
+		if r := c.latest; r != nil && !r.phase.Ended() && !r.reverting && !l.barred[ev.Manifest] {
+			l.must(len(r.granted) > 0, "S16", "%s is queued behind %s, which granted nobody", ev.TargetRef, r.name)
+		}
 	case event.RolloutDeferred:
 		c, says := l.channel(ev.Channel), ev.TargetRef+" "+ev.BlockedBy+" "+ev.Reason
 		l.must(c.deferral != says, "S27", "rollout %s is deferred again for the same reason", ev.TargetRef)
