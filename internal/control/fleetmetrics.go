@@ -191,7 +191,6 @@ func (c *Control) publishCounts(changed bool) {
 }
 
 func (c *Control) countFleet(s *plan.State) *fleetCounts {
-	now := c.now()
 	f := &fleetCounts{stamp: s.Timestamp.IssuedAt}
 	f.presence, f.phases = map[string]int{}, map[string]int{}
 	for _, row := range plan.Presences {
@@ -211,7 +210,7 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 			f.phases[phaseOf(h)]++
 		}
 	}
-	f.health = health.Total(c.health, s.HostNames(), func(host string) health.Facts { return s.HealthFacts(host, now) }, now)
+	f.health = c.Totals(s)
 	for _, name := range s.ChannelNames() {
 		f.channels = append(f.channels, countChannel(s, s.Channels[name]))
 	}

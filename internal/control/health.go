@@ -1,8 +1,6 @@
 package control
 
 import (
-	"context"
-
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -25,15 +23,8 @@ func (c *Control) judgeHealth(t *turn) error {
 	return nil
 }
 
-// Health counts the declared and enrolled hosts by how well they are, and the
-// resources in Error by kind.
-func (c *Control) Health(ctx context.Context) (health.Totals, error) {
-	var out health.Totals
-	err := c.View(ctx, func(s *plan.State) { out = c.Totals(s) })
-	return out, err
-}
-
-// Totals is Health of a state that View gave.
+// Totals counts the declared and enrolled hosts of a state that View gave by how well
+// they are, and the resources in Error by kind.
 func (c *Control) Totals(s *plan.State) health.Totals {
 	now := c.now()
 	return health.Total(c.health, s.HostNames(), func(host string) health.Facts { return s.HealthFacts(host, now) }, now)
