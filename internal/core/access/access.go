@@ -123,18 +123,3 @@ func (ts Tokens) Used(id string, now clock.Instant) (event.OperatorTokenUsed, bo
 	t, ok := ts[id]
 	return event.OperatorTokenUsed{ID: id}, ok && (t.UsedAt == 0 || now.Sub(t.UsedAt) >= UseInterval)
 }
-
-// AdminEnds returns when the last admin's token that is good ends: zero when one has
-// no end, and not ok when none is good.
-func (ts Tokens) AdminEnds(now clock.Instant) (at clock.Instant, ok bool) {
-	for _, t := range ts { // order-free: the latest
-		switch {
-		case t.Role != Admin || t.Expired(now):
-		case t.Expires == 0:
-			return 0, true
-		default:
-			at, ok = max(at, t.Expires), true
-		}
-	}
-	return at, ok
-}
