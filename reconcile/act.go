@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -20,7 +21,7 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	k.acted()
 	if err != nil {
 		r.l.stats.actErrors.Add(1)
-		r.panicked(err)
+		r.logPanic(err)
 	}
 	if superseded {
 		r.l.stats.superseded.Add(1)
@@ -34,7 +35,7 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 	case errors.Is(err, ErrActTimeout):
 		out.Reason.Code = engine.CodeActTimeout
 	}
-	out.Took = in.Now.Sub(began)
+	out.Duration = in.Now.Sub(began)
 	rec := engine.AfterAct(in, out)
 	if err := r.commit(ctx, in, rec); err != nil {
 		return result{}, false, err
@@ -45,10 +46,10 @@ func (r *run) act(ctx context.Context, k kind, begun engine.Record, a engine.Act
 // perform runs Act under its deadline and watches for a newer generation. It
 // returns only when Act has returned: two acts on one resource never overlap,
 // even if the first ignores its context.
-func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy engine.Instant, a engine.Action) (err error, superseded bool) {
+func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy time.Time, a engine.Action) (err error, superseded bool) {
 	actx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	tctx, stop := context.WithTimeoutCause(actx, dueBy.Sub(in.Now).Std(), ErrActTimeout)
+	tctx, stop := context.WithTimeoutCause(actx, dueBy.Sub(in.Now), ErrActTimeout)
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- k.act(tctx, in, a) }()
@@ -63,7 +64,7 @@ func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy engine
 		case <-late:
 			late = nil
 			r.overdue.Store(true)
-		case <-r.poke:
+		case <-r.woken:
 			row, err := r.l.store.Get(context.WithoutCancel(ctx), r.ref)
 			if err == nil && row.Generation != in.Snap.Row.Generation {
 				superseded = true

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -67,7 +67,7 @@ func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
 	})
 }
 
-func TestAbortRetiresTheChildrenNewestFirstAndEscalates(t *testing.T) {
+func TestAbortDeletesTheChildrenNewestFirstAndEscalates(t *testing.T) {
 	inBubble(t, func(l *lab) { l.tree.OnChildFailure = engine.Abort }, func(l *lab) {
 		l.w.breakLeaf("c", failsForEver)
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b", "c"}}))
@@ -77,12 +77,12 @@ func TestAbortRetiresTheChildrenNewestFirstAndEscalates(t *testing.T) {
 		l.wantPhase(treeRef("t"), engine.Failed)
 		var gone []string
 		for _, name := range []string{"a", "b", "c"} {
-			l.wantPhase(leafRef(name), engine.Retired)
+			l.wantPhase(leafRef(name), engine.Deleted)
 			h := l.history(leafRef(name))
-			gone = append(gone, fmt.Sprint(int64(h[len(h)-1].At), name))
+			gone = append(gone, fmt.Sprint(h[len(h)-1].At.UnixMilli(), name))
 		}
 		if !slices.IsSortedFunc(gone, func(a, b string) int { return strings.Compare(b, a) }) {
-			t.Fatalf("not retired from the highest order down: %v", gone)
+			t.Fatalf("not deleted from the highest order down: %v", gone)
 		}
 		last := l.history(treeRef("t"))
 		if f := last[len(last)-1]; !f.Escalated || !f.Alert || f.Reason.Code != engine.CodeChildFailed {
@@ -126,7 +126,7 @@ func TestActPastItsDeadlineIsCancelledAndCounted(t *testing.T) {
 		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		if !slices.ContainsFunc(l.history(leafRef("a")), func(h engine.Transition) bool {
-			return h.Reason.Code == engine.CodeActTimeout && h.Attempt == 1 && h.Took == l.leaf.ActTimeout
+			return h.Reason.Code == engine.CodeActTimeout && h.Attempt == 1 && h.Duration == l.leaf.ActTimeout
 		}) {
 			t.Fatalf("no timeout in\n%s", l.story(leafRef("a")))
 		}
@@ -177,7 +177,7 @@ func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Converged)
 		l.w.set("a", "by hand")
-		l.p.loop.Kick(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal})
+		l.p.loop.Enqueue(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal})
 		pass(time.Second)
 	}
 	t.Run("report", func(t *testing.T) {
@@ -206,12 +206,12 @@ func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 		held := true
 		var asked reconcile.Repair
 		inBubble(t, func(l *lab) {
-			l.opts = append(l.opts, reconcile.WithRepairGate(func(_ context.Context, r reconcile.Repair) reconcile.Hold {
+			l.opts = append(l.opts, reconcile.WithRepairGate(func(_ context.Context, r reconcile.Repair) *engine.Block {
 				asked = r
 				if !held {
-					return reconcile.Hold{}
+					return nil
 				}
-				return reconcile.Hold{Reason: engine.Because("no_repair_grant", "waiting for a claimed repair grant")}
+				return &engine.Block{Reason: engine.NewReason("no-repair-grant", "waiting for a claimed repair grant")}
 			}))
 		}, func(l *lab) {
 			drift(l)
@@ -219,11 +219,11 @@ func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 			if asked.Ref != leafRef("a") || asked.Action != (write{"x"}) {
 				t.Fatalf("the gate was asked about %+v", asked)
 			}
-			if x := l.explain(leafRef("a")); x.BlockedBy[0].Reason.Code != "no_repair_grant" {
+			if x := l.explain(leafRef("a")); x.BlockedBy[0].Reason.Code != "no-repair-grant" {
 				t.Fatalf("explained as %s", mustJSON(x))
 			}
 			held = false
-			l.p.loop.Kick(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal, ID: "grant"})
+			l.p.loop.Enqueue(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal, ID: "grant"})
 			pass(time.Second)
 			l.wantPhase(leafRef("a"), engine.Converged)
 		})
@@ -232,57 +232,127 @@ func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 
 func TestP6NothingOutlivesItsCleanupDeadline(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
-		end := clock.FromTime(time.Now().Add(10 * time.Minute))
-		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}).Until(end))
+		end := time.Now().Add(10 * time.Minute).UTC()
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}).WithNotAfter(end))
 		pass(9 * time.Minute)
 		l.wantPhase(treeRef("t"), engine.Converged)
-		if n := l.row(leafRef("a")).NotAfter; n != end {
+		if n := l.explain(leafRef("a")).Deadlines.NotAfter; !n.Equal(end) {
 			t.Fatalf("the child may live until %s, its parent until %s", n, end)
 		}
 		l.w.breakLeaf("b", failsForEver)
 		pass(2 * time.Minute)
-		l.wantPhase(leafRef("a"), engine.Retired)
+		l.wantPhase(leafRef("a"), engine.Deleted)
 		pass(4 * time.Minute)
 		l.wantPhase(leafRef("b"), engine.Orphaned)
-		l.wantPhase(treeRef("t"), engine.Retired)
+		l.wantPhase(treeRef("t"), engine.Deleted)
 		h := l.history(leafRef("b"))
-		if last := h[len(h)-1]; !last.Alert || last.At > end.Add(l.leaf.CleanupGrace) {
+		if last := h[len(h)-1]; !last.Alert || last.At.After(end.Add(l.leaf.CleanupGrace)) {
 			t.Fatalf("the orphan's end: %s", mustJSON(last))
 		}
 		l.quiet()
 	})
 }
 
-func TestRetireSurvivesADeadManager(t *testing.T) {
+func TestDeletionSurvivesADeadReconciler(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}))
 		pass(time.Minute)
 		l.w.breakLeaf("a", failsForEver)
-		l.set(engine.Retire(treeRef("t")))
+		l.set(engine.Delete(treeRef("t")))
 		l.killer.kill()
 		l.stop()
 		pass(time.Hour) // past every deadline, with nobody there
 		l.start()
 		pass(time.Minute)
 		l.wantPhase(leafRef("a"), engine.Orphaned)
-		l.wantPhase(treeRef("t"), engine.Retired)
+		l.wantPhase(treeRef("t"), engine.Deleted)
 		l.quiet()
 	})
 }
 
 func TestConvergeDeadlineFailsTheGeneration(t *testing.T) {
-	inBubble(t, func(l *lab) { l.tree.ConvergeWithin = clock.Minute }, func(l *lab) {
+	inBubble(t, nil, func(l *lab) {
 		l.w.breakLeaf("a", hangs, hangs, hangs)
-		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}))
-		start := clock.FromTime(time.Now())
+		end := time.Now().Add(time.Minute)
+		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a"}}).WithConvergeBy(end))
 		pass(65 * time.Second)
 		l.wantPhase(treeRef("t"), engine.Failed)
 		h := l.history(treeRef("t"))
-		if last := h[len(h)-1]; last.Reason.Code != engine.CodeConvergeBy || last.At != start.Add(clock.Minute) || !last.Escalated {
+		if last := h[len(h)-1]; last.Reason.Code != engine.CodeConvergeBy || !last.At.Equal(end) || !last.Escalated {
 			t.Fatalf("the tree's end: %s", mustJSON(last))
 		}
 		pass(10 * time.Minute)
 		l.quiet()
+	})
+}
+
+// TestConvergeByBindsUntilItConverged: what has converged in time may drift and be
+// repaired after it; an operator's retry is not bound by what was missed.
+func TestConvergeByBindsUntilItConverged(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		end := time.Now().Add(time.Minute)
+		l.w.breakLeaf("b", hangs, hangs, hangs)
+		for _, name := range []string{"a", "b"} {
+			l.set(engine.Upsert(leafRef(name), leaf{"x"}).WithConvergeBy(end))
+		}
+		pass(2 * time.Minute)
+		l.wantPhase(leafRef("b"), engine.Failed)
+		l.w.heal()
+		l.w.set("a", "by hand")
+		l.p.loop.Enqueue(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal})
+		l.set(engine.Retry(leafRef("b")))
+		pass(time.Minute)
+		l.wantPhase(leafRef("a"), engine.Converged)
+		l.wantPhase(leafRef("b"), engine.Converged)
+	})
+}
+
+// TestDeleteByOrphansBeforeTheGraceIsOver: the earlier of both ends a deletion.
+func TestDeleteByOrphansBeforeTheGraceIsOver(t *testing.T) {
+	inBubble(t, nil, func(l *lab) {
+		l.w.breakLeaf("a", works, failsForEver)
+		start := time.Now()
+		in := engine.Upsert(leafRef("a"), leaf{"x"}).WithNotAfter(start.Add(10 * time.Minute))
+		if _, err := l.p.store.Apply(context.Background(), in.WithDeleteBy(start), start, hand); err == nil {
+			t.Error("accepted a deletion that is over before it begins")
+		}
+		end := start.Add(11 * time.Minute)
+		l.set(in.WithDeleteBy(end)) // the grace is two minutes
+		pass(11*time.Minute + time.Second)
+		l.wantPhase(leafRef("a"), engine.Orphaned)
+		h := l.history(leafRef("a"))
+		if last := h[len(h)-1]; !last.Alert || !last.At.Equal(end) {
+			t.Fatalf("the orphan's end: %s", mustJSON(last))
+		}
+	})
+}
+
+// TestVerdictOverridesThePolicy: a parent answers the failure of one child for itself.
+func TestVerdictOverridesThePolicy(t *testing.T) {
+	parent := func(v engine.View[leaf, int]) engine.Decision {
+		d := asDesired(v).With(engine.Upsert(leafRef("a"), leaf{"x"}))
+		for _, c := range v.Children {
+			if c.NeedsVerdict {
+				d = d.WithVerdicts(engine.Verdict{Child: c.Ref, Generation: c.Generation, Action: engine.Abort})
+			}
+		}
+		return d
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, store := newWorld(), reconcile.NewMemory()
+		w.breakLeaf("a", failsForEver)
+		c := reconcile.New(store, reconcile.WithPurityChecks())
+		for _, err := range []error{
+			reconcile.Register(c, "odd", odd{decide: parent}, engine.Policy{OnChildFailure: engine.Continue}),
+			reconcile.Register(c, "leaf", leaves{w}, leafPolicy),
+		} {
+			testkit.Must(t, err)
+		}
+		testkit.Value(c.Apply(t.Context(), engine.Upsert(oddRef, leaf{}), hand))(t)
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		testkit.Must(t, c.Run(ctx))
+		wantRow(t, store, engine.Failed, engine.CodeChildFailed)
 	})
 }
 

@@ -18,7 +18,7 @@ type outcomeOf struct {
 }
 
 // life drives one tree through its life: born with a leaf that fails once,
-// changed, a leaf dropped, drifted, and one tree retired. Every process that
+// changed, a leaf dropped, drifted, and one tree deleted. Every process that
 // dies is followed by another.
 func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
 	l := newLab(t, dir)
@@ -45,7 +45,7 @@ func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
 	l.w.breakLeaf("x", lies)
 	l.w.set("y", "by hand")
 	settle()
-	l.set(engine.Retire(two))
+	l.set(engine.Delete(two))
 	l.w.breakLeaf("y", nothing)
 	settle()
 	out := outcomeOf{map[string]engine.Phase{}, map[string]string{}, map[string]string{}}
@@ -60,14 +60,14 @@ func life(t *testing.T, dir string, dieAt int) (outcomeOf, int) {
 	return out, l.killer.points
 }
 
-// TestP7CrashBetweenAnyTwoWrites kills the loop before and after every write
+// TestP7CrashBetweenAnyTwoWrites kills the controller before and after every write
 // and every act of a whole life, restarts it on the same file, and wants the
 // same end.
 func TestP7CrashBetweenAnyTwoWrites(t *testing.T) {
 	var want outcomeOf
 	points := 0
 	synctest.Test(t, func(t *testing.T) { want, points = life(t, t.TempDir(), -1) })
-	if want.Phases["tree/one"] != engine.Converged || want.Phases["tree/two"] != engine.Retired || len(want.World) != 2 {
+	if want.Phases["tree/one"] != engine.Converged || want.Phases["tree/two"] != engine.Deleted || len(want.World) != 2 {
 		t.Fatalf("without a crash: %s", mustJSON(want))
 	}
 	if points < 40 {

@@ -1,11 +1,47 @@
-// Package reconcile runs managers: it is the shell around reconcile/engine.
+// Package reconcile brings resources to what is desired of them, and keeps them there.
 //
-// A Manager knows one kind of resource: it observes, decides (purely) and acts.
-// The Loop owns everything else: when to look, one turn at a time per resource,
-// durable attempt counts, back-off, deadlines, escalation from child to parent,
-// history, and the triggers that a change raises. A manager never writes a row.
+// A [Reconciler] knows one kind of resource: it observes, decides (purely) and acts.
+// A [Controller] owns everything else: when to observe, one turn at a time per
+// resource, durable attempt counts, back-off, deadlines, escalation from child to
+// parent, history, and the triggers that a change raises. A reconciler never writes
+// a row.
 //
-// What is desired of a root is set by its owner through the store (in the
-// owner's own transaction where the store is SQLite), followed by Loop.Kick.
-// What is desired of a child is set by its parent's Decision.
+// What is desired of a root is set by its owner: with [Controller.Apply], or in the
+// owner's own transaction where the store is reconcile/sqlite, followed by
+// [Controller.Enqueue]. What is desired of a child is set by its parent's decision.
+//
+// A kind of lamps, whole:
+//
+//	type lamp struct{ On bool }                  // what is desired
+//	type toggle struct{ To bool }                // the only action
+//	func (toggle) ActionName() string { return "toggle" }
+//
+//	type lamps struct{ lit map[string]bool }
+//
+//	func (l lamps) Observe(_ context.Context, r engine.Resource[lamp]) (bool, error) {
+//		return l.lit[r.Ref.ID], nil
+//	}
+//
+//	func (l lamps) Decide(v engine.View[lamp, bool]) engine.Decision {
+//		want := v.Resource.Desired.On && !v.Resource.Delete
+//		if v.Observed == want {
+//			return engine.IsConverged(engine.NewReason("as-desired", ""))
+//		}
+//		return engine.Do(toggle{want}, engine.NewReason("wrong-state", "the lamp is not as desired"))
+//	}
+//
+//	func (l lamps) Act(_ context.Context, r engine.Resource[lamp], a engine.Action) error {
+//		l.lit[r.Ref.ID] = a.(toggle).To
+//		return nil
+//	}
+//
+//	c := reconcile.New(memory.New())
+//	err := reconcile.Register(c, "lamp", lamps{map[string]bool{}}, engine.Policy{})
+//	_, err = c.Apply(ctx, engine.Upsert(engine.Ref{Kind: "lamp", ID: "desk"}, lamp{On: true}),
+//		engine.Cause{Trigger: engine.TriggerOperator})
+//	err = c.Run(ctx) // until ctx ends
+//
+// Times are in UTC with whole milliseconds; a zero time means none. The zero
+// [engine.Policy] is a usable one. Importing this package brings nothing beyond the
+// standard library.
 package reconcile

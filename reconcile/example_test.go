@@ -7,7 +7,6 @@ import (
 
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
-	"github.com/steadyfleet/steady/reconcile/memory"
 )
 
 // lamp is what is desired of a lamp; its observed state is whether it is lit.
@@ -33,11 +32,11 @@ func (l *lamps) Observe(_ context.Context, r engine.Resource[lamp]) (bool, error
 }
 
 func (l *lamps) Decide(v engine.View[lamp, bool]) engine.Decision {
-	want := v.Resource.Desired.On && !v.Resource.Retire
+	want := v.Resource.Desired.On && !v.Resource.Delete
 	if v.Observed == want {
-		return engine.IsConverged(engine.Because("as_desired", ""))
+		return engine.IsConverged(engine.NewReason("as-desired", ""))
 	}
-	return engine.Do(toggle{To: want}, engine.Because("wrong_state", "the lamp is not as desired"))
+	return engine.Do(toggle{To: want}, engine.NewReason("wrong-state", "the lamp is not as desired"))
 }
 
 func (l *lamps) Act(_ context.Context, r engine.Resource[lamp], a engine.Action) error {
@@ -51,7 +50,7 @@ func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	converged := make(chan engine.Transition, 1)
-	loop := reconcile.New(memory.New(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
+	loop := reconcile.New(reconcile.NewMemory(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, t := range ts {
 			if fmt.Println(t.Ref, t.To, t.Reason.Code); t.To == engine.Converged {
 				converged <- t
@@ -73,9 +72,9 @@ func Example() {
 	stop()
 	fmt.Println("stopped:", <-done)
 	// Output:
-	// lamp/desk pending desired_changed
-	// lamp/desk acting wrong_state
+	// lamp/desk pending desired-changed
+	// lamp/desk acting wrong-state
 	// lamp/desk verifying acted
-	// lamp/desk converged as_desired
+	// lamp/desk converged as-desired
 	// stopped: <nil>
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -16,25 +17,18 @@ type Explanation struct {
 	Status    engine.Status       `json:"status"`
 	Deadlines engine.Deadlines    `json:"deadlines"`
 	Observed  json.RawMessage     `json:"observed,omitempty"` // as of the last turn of this process
-	SeenAt    engine.Instant      `json:"seenAt,omitempty"`   // when that was
+	SeenAt    time.Time           `json:"seenAt,omitzero"`    // when that was
 	Decision  string              `json:"decision,omitempty"` // converged, do create, wait, fail
 	Reason    engine.Reason       `json:"reason"`             // of that decision
-	BlockedBy []Block             `json:"blockedBy,omitempty"`
+	BlockedBy []engine.Block      `json:"blockedBy,omitempty"`
 	Acting    bool                `json:"acting"`            // a turn is running now
 	Overdue   bool                `json:"overdue"`           // its act has not returned although its deadline passed
-	NextWake  engine.Instant      `json:"nextWake"`          // 0: waits for a trigger
+	NextWake  time.Time           `json:"nextWake,omitzero"` // zero: waits for a trigger
 	Causes    []engine.Cause      `json:"causes,omitempty"`  // of the last turn
 	History   []engine.Transition `json:"history,omitempty"` // newest last, at most 10
 }
 
-// Block is one thing that a resource waits for.
-type Block struct {
-	Ref    engine.Ref     `json:"ref"` // itself, a child or its parent
-	Reason engine.Reason  `json:"reason"`
-	Until  engine.Instant `json:"until,omitempty"` // earliest instant it can clear by itself
-}
-
-// Stats counts what the loop did since it was made.
+// Stats counts what the controller did since it was made.
 type Stats struct {
 	Turns      int64 `json:"turns"`
 	NoOps      int64 `json:"noops"` // turns that recorded nothing
@@ -44,38 +38,38 @@ type Stats struct {
 	Conflicts  int64 `json:"conflicts"`  // turns dropped because the row changed
 	Superseded int64 `json:"superseded"` // acts cancelled because desired changed
 	StoreErrs  int64 `json:"storeErrors"`
-	Unknown    int64 `json:"unknown"` // turns for a ref without row or manager
+	Unknown    int64 `json:"unknown"` // turns for a ref without row or reconciler
 	Queued     int   `json:"queued"`
 	Running    int   `json:"running"`
 }
 
 // seen is what the last turn of a resource saw in this process.
-type seen struct {
+type lastTurn struct {
 	observed any
 	decision engine.Decision
-	at       engine.Instant
+	at       time.Time
 	causes   engine.Causes
 }
 
 // memory keeps what was seen, for Explain only: no decision reads it.
-type memory struct {
+type lastTurns struct {
 	mu   sync.Mutex
-	seen map[engine.Ref]seen
+	seen map[engine.Ref]lastTurn
 }
 
-func (m *memory) remember(ref engine.Ref, s seen) {
+func (m *lastTurns) remember(ref engine.Ref, s lastTurn) {
 	m.mu.Lock()
 	m.seen[ref] = s
 	m.mu.Unlock()
 }
 
-func (m *memory) forget(ref engine.Ref) {
+func (m *lastTurns) drop(ref engine.Ref) {
 	m.mu.Lock()
 	delete(m.seen, ref)
 	m.mu.Unlock()
 }
 
-func (m *memory) get(ref engine.Ref) (seen, bool) {
+func (m *lastTurns) get(ref engine.Ref) (lastTurn, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.seen[ref]
@@ -94,7 +88,7 @@ func (c *counters) storeFailed(err error) {
 
 // StoreErr is nil while Stats counts no error of the store, and else wraps the last one:
 // the reason that the store gave.
-func (l *Loop) StoreErr() error {
+func (l *Controller) StoreErr() error {
 	if err := l.stats.storeErr.Load(); err != nil {
 		return fmt.Errorf("the store failed %d times, last: %w", l.stats.storeErrs.Load(), *err)
 	}
@@ -102,25 +96,25 @@ func (l *Loop) StoreErr() error {
 }
 
 // Stats reads the counters.
-func (l *Loop) Stats() Stats {
+func (l *Controller) Stats() Stats {
 	c := &l.stats
 	s := Stats{
 		Turns: c.turns.Load(), NoOps: c.noops.Load(), Acts: c.acts.Load(), ActErrors: c.actErrors.Load(),
 		Panics: c.panics.Load(), Conflicts: c.conflicts.Load(), Superseded: c.superseded.Load(),
 		StoreErrs: c.storeErrs.Load(), Unknown: c.unknown.Load(),
 	}
-	l.ask(context.Background(), func(o *owner) { s.Queued, s.Running = o.queue.Len(), o.queue.Active() })
+	l.onQueue(context.Background(), func(o *queueOwner) { s.Queued, s.Running = o.queue.Len(), o.queue.Active() })
 	return s
 }
 
-// ask runs f on the goroutine that owns the queue; not at all if the loop does not run.
-func (l *Loop) ask(ctx context.Context, f func(*owner)) {
+// ask runs f on the goroutine that owns the queue; not at all if the controller does not run.
+func (l *Controller) onQueue(ctx context.Context, f func(*queueOwner)) {
 	if !l.started.Load() {
 		return
 	}
 	done := make(chan struct{})
 	select {
-	case l.asks <- func(o *owner) { f(o); close(done) }:
+	case l.calls <- func(o *queueOwner) { f(o); close(done) }:
 		<-done
 	case <-l.stopped:
 	case <-ctx.Done():
@@ -128,7 +122,7 @@ func (l *Loop) ask(ctx context.Context, f func(*owner)) {
 }
 
 // Explain says why ref is where it is. It returns ErrNotFound for an unknown ref.
-func (l *Loop) Explain(ctx context.Context, ref engine.Ref) (Explanation, error) {
+func (l *Controller) Explain(ctx context.Context, ref engine.Ref) (Explanation, error) {
 	snap, err := l.store.Load(ctx, ref)
 	if err != nil {
 		return Explanation{}, err
@@ -142,7 +136,7 @@ func (l *Loop) Explain(ctx context.Context, ref engine.Ref) (Explanation, error)
 	if x.History, err = l.store.History(ctx, ref, after, 0); err != nil {
 		return Explanation{}, err
 	}
-	if s, ok := l.memory.get(ref); ok {
+	if s, ok := l.last.get(ref); ok {
 		x.SeenAt, x.Decision, x.Reason, x.Causes = s.at, s.decision.Name(), s.decision.Reason(), s.causes.List()
 		if a := s.decision.Action(); a != nil {
 			x.Decision += " " + a.ActionName()
@@ -151,7 +145,7 @@ func (l *Loop) Explain(ctx context.Context, ref engine.Ref) (Explanation, error)
 			x.Observed = raw
 		}
 	}
-	l.ask(ctx, func(o *owner) {
+	l.onQueue(ctx, func(o *queueOwner) {
 		x.NextWake, _ = o.queue.Due(ref)
 		if r := o.running[ref]; r != nil {
 			x.Acting, x.Overdue = r.acting.Load(), r.overdue.Load()
@@ -163,21 +157,21 @@ func (l *Loop) Explain(ctx context.Context, ref engine.Ref) (Explanation, error)
 
 // blocks names what the resource waits for: itself if it waits or is held, and
 // every child that is not as it should be.
-func (l *Loop) blocks(snap *engine.Snapshot, wake engine.Instant) []Block {
-	var out []Block
+func (l *Controller) blocks(snap *engine.Snapshot, wake time.Time) []engine.Block {
+	var out []engine.Block
 	row := &snap.Row
 	if l.kinds[row.Ref.Kind] == nil {
-		out = append(out, Block{Ref: row.Ref, Reason: engine.Because("no_manager", "no manager is registered for kind "+row.Ref.Kind)})
+		out = append(out, engine.Block{Ref: row.Ref, Reason: engine.NewReason("no-reconciler", "no reconciler is registered for kind "+row.Ref.Kind)})
 	}
 	switch row.Phase {
-	case engine.Converged, engine.Retired, engine.Acting, engine.Verifying, engine.Pending, engine.Retiring:
+	case engine.Converged, engine.Deleted, engine.Acting, engine.Verifying, engine.Pending, engine.Deleting:
 	default:
-		out = append(out, Block{Ref: row.Ref, Reason: row.Reason, Until: wake})
+		out = append(out, engine.Block{Ref: row.Ref, Reason: row.Reason, Until: wake})
 	}
 	for i := range snap.Children {
 		c := &snap.Children[i]
-		if c.Phase != engine.Converged && c.Phase != engine.Retired {
-			out = append(out, Block{Ref: c.Ref, Reason: c.Reason})
+		if c.Phase != engine.Converged && c.Phase != engine.Deleted {
+			out = append(out, engine.Block{Ref: c.Ref, Reason: c.Reason})
 		}
 	}
 	return out

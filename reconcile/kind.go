@@ -9,27 +9,28 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// kind is a manager with its types erased.
+// kind is a reconciler with its types erased.
 type kind interface {
 	policy() *engine.Policy
 	setPolicy(p *engine.Policy)
 	listed() bool // resources are observed together
-	observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error)
+	observe(ctx context.Context, in engine.Input, fresh bool, now func() time.Time) (any, error)
 	decide(in engine.Input, observed any, check bool) (engine.Decision, error)
 	act(ctx context.Context, in engine.Input, a engine.Action) error
 	acted()
 	orphans(ctx context.Context) ([]engine.Ref, error)
-	forget(ref engine.Ref)
+	drop(ref engine.Ref)
 }
 
-type managed[D, O any] struct {
-	m   Manager[D, O]
+type typedKind[D, O any] struct {
+	m   Reconciler[D, O]
 	p   atomic.Pointer[engine.Policy]
-	all *listing[O] // nil if the manager cannot list
+	all *listing[O] // nil if the reconciler cannot list
 
 	mu      sync.Mutex
 	decoded map[engine.Ref]decoded[D]
@@ -42,17 +43,17 @@ type decoded[D any] struct {
 	desired D
 }
 
-func (k *managed[D, O]) policy() *engine.Policy     { return k.p.Load() }
-func (k *managed[D, O]) setPolicy(p *engine.Policy) { k.p.Store(p) }
-func (k *managed[D, O]) listed() bool               { return k.all != nil }
+func (k *typedKind[D, O]) policy() *engine.Policy     { return k.p.Load() }
+func (k *typedKind[D, O]) setPolicy(p *engine.Policy) { k.p.Store(p) }
+func (k *typedKind[D, O]) listed() bool               { return k.all != nil }
 
-func (k *managed[D, O]) acted() {
+func (k *typedKind[D, O]) acted() {
 	if k.all != nil {
 		k.all.drop()
 	}
 }
 
-// resource decodes the row for the manager.
+// resource decodes the row for the reconciler.
 func resource[D any](in engine.Input) (engine.Resource[D], error) {
 	row := &in.Snap.Row
 	r := bare[D](in)
@@ -68,13 +69,13 @@ func resource[D any](in engine.Input) (engine.Resource[D], error) {
 func bare[D any](in engine.Input) engine.Resource[D] {
 	row := &in.Snap.Row
 	return engine.Resource[D]{
-		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation, Retire: row.Retire,
+		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation, Delete: row.Delete,
 		Status: row.Status(), Deadlines: in.Deadlines(), Revision: row.Revision,
 	}
 }
 
 // shared is resource for those who only read: the same bytes are decoded once.
-func (k *managed[D, O]) shared(in engine.Input) (engine.Resource[D], error) {
+func (k *typedKind[D, O]) shared(in engine.Input) (engine.Resource[D], error) {
 	raw := in.Snap.Row.Desired
 	if len(raw) == 0 {
 		return bare[D](in), nil
@@ -96,15 +97,18 @@ func (k *managed[D, O]) shared(in engine.Input) (engine.Resource[D], error) {
 	return r, err
 }
 
-func (k *managed[D, O]) forget(ref engine.Ref) {
+func (k *typedKind[D, O]) drop(ref engine.Ref) {
 	k.mu.Lock()
 	delete(k.decoded, ref)
 	k.mu.Unlock()
+	if k.all != nil {
+		k.all.forget(ref)
+	}
 }
 
-func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool, now func() engine.Instant) (any, error) {
+func (k *typedKind[D, O]) observe(ctx context.Context, in engine.Input, fresh bool, now func() time.Time) (any, error) {
 	if k.all != nil && !fresh {
-		o, found, err := k.all.get(ctx, in.Snap.Row.Ref, now)
+		o, found, err := k.all.get(ctx, in.Snap.Row.Ref, in.Snap.Row.Generation, now)
 		if err != nil {
 			return nil, err
 		}
@@ -121,10 +125,13 @@ func (k *managed[D, O]) observe(ctx context.Context, in engine.Input, fresh bool
 		o, err = k.m.Observe(ctx, r)
 		return err
 	})
+	if err == nil && k.all != nil {
+		k.all.observedAlone(r.Ref, r.Generation)
+	}
 	return o, err
 }
 
-func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d engine.Decision, err error) {
+func (k *typedKind[D, O]) decide(in engine.Input, observed any, check bool) (d engine.Decision, err error) {
 	r, err := k.shared(in)
 	if err != nil {
 		return d, err
@@ -132,7 +139,7 @@ func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d eng
 	v := engine.View[D, O]{Resource: r, Now: in.Now}
 	v.Observed, _ = observed.(O) // a nil interface O stays its zero value
 	for i := range in.Snap.Children {
-		if c := &in.Snap.Children[i]; c.Phase != engine.Retired {
+		if c := &in.Snap.Children[i]; c.Phase != engine.Deleted {
 			v.Children = append(v.Children, c.ChildView())
 		}
 	}
@@ -161,7 +168,7 @@ func (k *managed[D, O]) decide(in engine.Input, observed any, check bool) (d eng
 	return d, nil
 }
 
-func (k *managed[D, O]) act(ctx context.Context, in engine.Input, a engine.Action) error {
+func (k *typedKind[D, O]) act(ctx context.Context, in engine.Input, a engine.Action) error {
 	r, err := resource[D](in)
 	if err != nil {
 		return err
@@ -169,8 +176,8 @@ func (k *managed[D, O]) act(ctx context.Context, in engine.Input, a engine.Actio
 	return protect("Act", func() error { return k.m.Act(ctx, r, a) })
 }
 
-func (k *managed[D, O]) orphans(ctx context.Context) (refs []engine.Ref, err error) {
-	p, ok := k.m.(Pruner)
+func (k *typedKind[D, O]) orphans(ctx context.Context) (refs []engine.Ref, err error) {
+	p, ok := k.m.(OrphanLister)
 	if !ok {
 		return nil, nil
 	}
@@ -178,7 +185,7 @@ func (k *managed[D, O]) orphans(ctx context.Context) (refs []engine.Ref, err err
 	return refs, err
 }
 
-// panicError is a recovered panic of a manager.
+// panicError is a recovered panic of a reconciler.
 type panicError struct {
 	in    string
 	value any
@@ -210,9 +217,9 @@ func classify(err error, code engine.Code) engine.Outcome {
 	case errors.As(err, &blocked):
 		return engine.Outcome{Class: engine.Blocked, Reason: blocked.reason, Until: blocked.until, Error: err.Error()}
 	case errors.As(err, &terminal):
-		return engine.Outcome{Class: engine.Permanent, Reason: engine.Because(terminal.code, err.Error()), Error: err.Error()}
+		return engine.Outcome{Class: engine.Permanent, Reason: engine.NewReason(terminal.code, err.Error()), Error: err.Error()}
 	case errors.As(err, &panicked):
 		code = engine.CodePanic
 	}
-	return engine.Outcome{Class: engine.Transient, Reason: engine.Because(code, err.Error()), Error: err.Error()}
+	return engine.Outcome{Class: engine.Transient, Reason: engine.NewReason(code, err.Error()), Error: err.Error()}
 }

@@ -7,38 +7,31 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"testing"
 	"time"
 
 	_ "modernc.org/sqlite"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
-// failer is what *testing.T and *rapid.T share.
-type failer interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
 var hand = engine.Cause{Trigger: engine.TriggerOperator, ID: "test"}
 
 var (
 	leafPolicy = engine.Policy{
-		Retry: engine.RetryPolicy{Max: 3, Base: clock.Second, Cap: 10 * clock.Second}, ActTimeout: 20 * clock.Second,
-		OnDrift: engine.Enforce, Resync: 5 * clock.Minute, CleanupGrace: 2 * clock.Minute, History: engine.History{Keep: 10_000},
+		Retry: engine.RetryPolicy{Max: 3, Base: time.Second, Cap: 10 * time.Second}, ActTimeout: 20 * time.Second,
+		OnDrift: engine.Enforce, Resync: 5 * time.Minute, CleanupGrace: 2 * time.Minute, History: engine.History{Keep: 10_000},
 	}
 	treePolicy = engine.Policy{
-		Retry: engine.RetryPolicy{Max: 3}, CleanupGrace: 4 * clock.Minute, OnChildFailure: engine.Continue, History: engine.History{Keep: 10_000},
+		Retry: engine.RetryPolicy{Max: 3}, CleanupGrace: 4 * time.Minute, OnChildFailure: engine.Continue, History: engine.History{Keep: 10_000},
 	}
 )
 
 // lab is a world, a database file, and one process after another.
 type lab struct {
-	t      failer
+	t      testkit.T
 	path   string
 	w      *world
 	opts   []reconcile.Option
@@ -48,16 +41,16 @@ type lab struct {
 	p      *process
 }
 
-// process is one life of a loop.
+// process is one life of a controller.
 type process struct {
 	db    *sql.DB
 	store *sqlite.Store
-	loop  *reconcile.Loop
+	loop  *reconcile.Controller
 	stop  context.CancelFunc
 	done  chan error
 }
 
-func newLab(t failer, dir string) *lab {
+func newLab(t testkit.T, dir string) *lab {
 	return &lab{t: t, path: filepath.Join(dir, "lab.db"), w: newWorld(), tree: treePolicy, leaf: leafPolicy, killer: &killer{at: -1}}
 }
 
@@ -111,9 +104,9 @@ func (l *lab) restart() { l.t.Helper(); l.stop(); l.start() }
 // set applies an intent as an owner does, outside the mortal store.
 func (l *lab) set(in engine.Intent) {
 	l.t.Helper()
-	_, err := l.p.store.Apply(context.Background(), in, clock.FromTime(time.Now()), hand)
+	_, err := l.p.store.Apply(context.Background(), in, time.Now(), hand)
 	l.check(err)
-	l.p.loop.Kick(in.Ref, hand)
+	l.p.loop.Enqueue(in.Ref, hand)
 }
 
 func (l *lab) row(ref engine.Ref) engine.Row {
@@ -184,7 +177,7 @@ func (l *lab) invariants() {
 				begun[t.Generation]++
 			case engine.Converged, engine.Degraded:
 				begun[t.Generation] = 0
-			case engine.Waiting: // blocked, or the loop stopped: not counted
+			case engine.Waiting: // blocked, or the controller stopped: not counted
 				begun[t.Generation] = max(0, begun[t.Generation]-1)
 			}
 			// One action converges a leaf, so no step is ever given back.
@@ -230,8 +223,8 @@ func (l *lab) quiet() {
 				}
 			}
 		}
-		if r.Ref.Kind == "tree" && !r.Retire && r.Phase != engine.Failed {
-			if want, _ := engine.Rollup(kids); r.Phase != want {
+		if r.Ref.Kind == "tree" && !r.Delete && r.Phase != engine.Failed {
+			if want, _ := engine.RollUp(kids); r.Phase != want {
 				kidStories := ""
 				for _, c := range kids {
 					kidStories += c.Ref.String() + "\n" + l.story(c.Ref)
@@ -324,5 +317,3 @@ func (m *mortal) Ack(ctx context.Context, ref engine.Ref, n int64) error {
 	}
 	return m.Store.Ack(ctx, ref, n)
 }
-
-var _ failer = (*testing.T)(nil)

@@ -2,14 +2,15 @@ package reconcile
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // listingAge is how old a listing may be that answers a turn.
-const listingAge = clock.Second
+const listingAge = time.Second
 
 // listing shares the answers of ObserveAll among turns.
 type listing[O any] struct {
@@ -18,21 +19,26 @@ type listing[O any] struct {
 	mu    sync.Mutex
 	epoch uint64 // rises when an act ends: what was listed before is no news
 	last  *listed[O]
+	// alone is the generation at which a resource was last observed alone.
+	alone map[engine.Ref]int64
 }
 
 type listed[O any] struct {
 	epoch uint64
-	began engine.Instant
+	began time.Time
 	ready chan struct{}
+	alone map[engine.Ref]int64 // as it was when this listing began
 	all   map[engine.Ref]O
 	err   error
 }
 
 // get answers from the last listing, waits for one that is under way, or makes one.
-func (l *listing[O]) get(ctx context.Context, ref engine.Ref, now func() engine.Instant) (o O, found bool, err error) {
+// It finds nothing of a resource that was last observed alone at another generation:
+// the reconciler may have compared with what was desired then.
+func (l *listing[O]) get(ctx context.Context, ref engine.Ref, generation int64, now func() time.Time) (o O, found bool, err error) {
 	l.mu.Lock()
 	cur := l.last
-	if cur != nil && cur.epoch == l.epoch && cur.began.Add(listingAge) > now() {
+	if cur != nil && cur.epoch == l.epoch && cur.began.Add(listingAge).After(now()) {
 		l.mu.Unlock()
 		select {
 		case <-cur.ready:
@@ -40,7 +46,7 @@ func (l *listing[O]) get(ctx context.Context, ref engine.Ref, now func() engine.
 			return o, false, context.Cause(ctx)
 		}
 	} else {
-		cur = &listed[O]{epoch: l.epoch, began: now(), ready: make(chan struct{})}
+		cur = &listed[O]{epoch: l.epoch, began: now(), ready: make(chan struct{}), alone: maps.Clone(l.alone)}
 		l.last = cur
 		l.mu.Unlock()
 		cur.err = protect("ObserveAll", func() error {
@@ -53,7 +59,23 @@ func (l *listing[O]) get(ctx context.Context, ref engine.Ref, now func() engine.
 		}
 	}
 	o, found = cur.all[ref]
+	if g, ok := cur.alone[ref]; ok && g != generation {
+		found = false
+	}
 	return o, found, cur.err
+}
+
+// observedAlone notes that Observe answered for the resource.
+func (l *listing[O]) observedAlone(ref engine.Ref, generation int64) {
+	l.mu.Lock()
+	l.alone[ref] = generation
+	l.mu.Unlock()
+}
+
+func (l *listing[O]) forget(ref engine.Ref) {
+	l.mu.Lock()
+	delete(l.alone, ref)
+	l.mu.Unlock()
 }
 
 // drop forgets the listing; one under way still answers those who wait for it.

@@ -13,13 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
-	"github.com/steadyfleet/steady/reconcile/memory"
 )
 
-// odd is a manager made of functions.
+// odd is a reconciler made of functions.
 type odd struct {
 	observe func(engine.Resource[leaf]) (int, error)
 	decide  func(engine.View[leaf, int]) engine.Decision
@@ -38,20 +37,18 @@ func (o odd) Act(ctx context.Context, _ engine.Resource[leaf], _ engine.Action) 
 }
 
 func asDesired(engine.View[leaf, int]) engine.Decision {
-	return engine.IsConverged(engine.Because("as_desired", ""))
+	return engine.IsConverged(engine.NewReason("as-desired", ""))
 }
 
 var oddRef = engine.Ref{Kind: "odd", ID: "1"}
 
 // runOdd runs one resource of kind odd for a minute and returns its row and loop.
-func runOdd(t *testing.T, m reconcile.Manager[leaf, int], p engine.Policy, during func(*reconcile.Loop, *memory.Store)) {
+func runOdd(t *testing.T, m reconcile.Reconciler[leaf, int], p engine.Policy, during func(*reconcile.Controller, *reconcile.MemoryStore)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
+		store := reconcile.NewMemory()
 		loop := reconcile.New(store, reconcile.WithPurityChecks())
-		if err := reconcile.Register(loop, "odd", m, p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, reconcile.Register(loop, "odd", m, p))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- loop.Run(ctx) }()
@@ -71,7 +68,7 @@ func runOdd(t *testing.T, m reconcile.Manager[leaf, int], p engine.Policy, durin
 	})
 }
 
-func wantRow(t *testing.T, s *memory.Store, phase engine.Phase, code engine.Code) {
+func wantRow(t *testing.T, s *reconcile.MemoryStore, phase engine.Phase, code engine.Code) {
 	t.Helper()
 	row, err := s.Get(t.Context(), oddRef)
 	if err != nil || row.Phase != phase || row.Reason.Code != code {
@@ -82,10 +79,10 @@ func wantRow(t *testing.T, s *memory.Store, phase engine.Phase, code engine.Code
 func TestP3ImpureDecisionsAreRefused(t *testing.T) {
 	var n atomic.Int64
 	runOdd(t, odd{decide: func(engine.View[leaf, int]) engine.Decision {
-		return engine.Wait(engine.Instant(n.Add(1)), engine.Because("counting", ""))
-	}}, engine.Policy{}, func(_ *reconcile.Loop, s *memory.Store) {
+		return engine.WaitUntil(time.UnixMilli(n.Add(1)), engine.NewReason("counting", ""))
+	}}, engine.Policy{}, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
 		row, _ := s.Get(t.Context(), oddRef)
-		if row.Phase != engine.Failed || !strings.Contains(row.Reason.Words, "not a function") {
+		if row.Phase != engine.Failed || !strings.Contains(row.Reason.Message, "not a function") {
 			t.Errorf("%s (%s)", row.Phase, row.Reason)
 		}
 	})
@@ -103,12 +100,12 @@ func TestErrorsOfObserve(t *testing.T) {
 	}{
 		{"transient errors are counted until exhausted", never, engine.Failed, engine.CodeExhausted, 5, 5},
 		{"a terminal error fails at once", reconcile.Terminal("unsupported", never), engine.Failed, "unsupported", 1, 1},
-		{"a blocked one waits and is not counted", reconcile.Blocked(0, engine.Because("daemon_away", "")), engine.Waiting, "daemon_away", 2, 30},
+		{"a blocked one waits and is not counted", reconcile.Blocked(engine.NewReason("daemon-away", "")), engine.Waiting, "daemon-away", 2, 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var tries atomic.Int64
 			m := odd{decide: asDesired, observe: func(engine.Resource[leaf]) (int, error) { tries.Add(1); return 0, c.err }}
-			runOdd(t, m, engine.Policy{}, func(_ *reconcile.Loop, s *memory.Store) {
+			runOdd(t, m, engine.Policy{}, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
 				wantRow(t, s, c.phase, c.code)
 				if n := tries.Load(); n < c.tries || n > c.most {
 					t.Errorf("observed %d times, want %d to %d", n, c.tries, c.most)
@@ -134,7 +131,7 @@ func TestTotalEvenForBadDecisions(t *testing.T) {
 		{"a panic", func(engine.View[leaf, int]) engine.Decision { panic("no") }, engine.CodeExhausted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			runOdd(t, odd{decide: c.decide}, engine.Policy{}, func(_ *reconcile.Loop, s *memory.Store) {
+			runOdd(t, odd{decide: c.decide}, engine.Policy{}, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
 				wantRow(t, s, engine.Failed, c.code)
 			})
 		})
@@ -145,12 +142,12 @@ func TestReviveIsASecondLife(t *testing.T) {
 	var acts atomic.Int64
 	m := odd{
 		decide: func(v engine.View[leaf, int]) engine.Decision {
-			return engine.Do(write{"x"}, engine.Because("absent", ""))
+			return engine.Do(write{"x"}, engine.NewReason("absent", ""))
 		},
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
-	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: clock.Second}, Revive: 20 * clock.Second, ReviveCap: 20 * clock.Second}
-	runOdd(t, m, p, func(_ *reconcile.Loop, s *memory.Store) {
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: time.Second}, Revive: 20 * time.Second, ReviveCap: 20 * time.Second}
+	runOdd(t, m, p, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
 		if n := acts.Load(); n != 6 {
 			t.Errorf("%d acts in a minute, want 2 in each of 3 lives", n)
 		}
@@ -176,28 +173,32 @@ func TestLivesGrowApart(t *testing.T) {
 	var acts atomic.Int64
 	m := odd{
 		decide: func(v engine.View[leaf, int]) engine.Decision {
-			return engine.Do(write{"x"}, engine.Because("absent", ""))
+			return engine.Do(write{"x"}, engine.NewReason("absent", ""))
 		},
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
-	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: clock.Second}, Revive: 5 * clock.Minute}
-	runOdd(t, m, p, func(l *reconcile.Loop, s *memory.Store) {
-		wait := func() engine.Duration {
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: time.Second}, Revive: 5 * time.Minute}
+	runOdd(t, m, p, func(l *reconcile.Controller, s *reconcile.MemoryStore) {
+		wait := func() time.Duration {
 			row, err := s.Get(t.Context(), oddRef)
-			if err != nil || !row.GivenUp {
+			if err != nil || !row.GivenUp() {
 				t.Errorf("%+v, %v", row, err)
 			}
-			return row.RetryAt.Sub(row.FailedAt)
+			h, err := s.History(t.Context(), oddRef, 0, 0)
+			if err != nil {
+				t.Error(err)
+			}
+			return row.NextAttempt().Sub(h[len(h)-1].At)
 		}
 		pass(24 * time.Hour) // lives after 5, 10, 20 and 40 minutes, then hourly
-		if n := acts.Load() / 2; n < 24 || n > 28 || wait() != clock.Hour {
+		if n := acts.Load() / 2; n < 24 || n > 28 || wait() != time.Hour {
 			t.Errorf("%d lives in a day, the next is %s after the last", n, wait())
 		}
 		if _, err := l.Apply(t.Context(), engine.Retry(oddRef), hand); err != nil {
 			t.Error(err)
 		}
 		pass(time.Minute)
-		if wait() != 5*clock.Minute {
+		if wait() != 5*time.Minute {
 			t.Errorf("after a retry the next life is %s after the last", wait())
 		}
 	})
@@ -211,12 +212,12 @@ func TestAChangedInputIsAnotherLife(t *testing.T) {
 	todo.Store("start")
 	m := odd{
 		decide: func(v engine.View[leaf, int]) engine.Decision {
-			return engine.Do(write{todo.Load().(string)}, engine.Because("absent", ""))
+			return engine.Do(write{todo.Load().(string)}, engine.NewReason("absent", ""))
 		},
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
-	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: 2 * clock.Second}, Resync: clock.Second}
-	runOdd(t, m, p, func(l *reconcile.Loop, s *memory.Store) {
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: 2 * time.Second}, Resync: time.Second}
+	runOdd(t, m, p, func(l *reconcile.Controller, s *reconcile.MemoryStore) {
 		if n := acts.Load(); n != 2 {
 			t.Errorf("%d acts in a minute on one state of the world, want 2", n)
 		}
@@ -244,12 +245,12 @@ func TestWhatIsSeenAgainIsAnotherLife(t *testing.T) {
 			if v.Observed > 0 {
 				return engine.IsConverged(engine.Reason{})
 			}
-			return engine.Do(write{"x"}, engine.Because("absent", ""))
+			return engine.Do(write{"x"}, engine.NewReason("absent", ""))
 		},
 		act: func(context.Context) error { acts.Add(1); return nil },
 	}
-	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: clock.Second, Cap: 2 * clock.Second}, Resync: clock.Second}
-	runOdd(t, m, p, func(_ *reconcile.Loop, s *memory.Store) {
+	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: 2 * time.Second}, Resync: time.Second}
+	runOdd(t, m, p, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
 		wantRow(t, s, engine.Failed, engine.CodeExhausted)
 		sees.Store(true)
 		pass(time.Minute)
@@ -273,7 +274,7 @@ func TestChildOfAnotherParentFailsTheClaimant(t *testing.T) {
 	})
 }
 
-func TestP2KickDuringATurnMakesOneMore(t *testing.T) {
+func TestP2EnqueueDuringATurnMakesOneMore(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		for i := range 20 {
 			l.set(engine.Upsert(leafRef("a"), leaf{string(rune('a' + i))}))
@@ -295,7 +296,7 @@ func TestP12SameLifeSameHistory(t *testing.T) {
 			pass(10 * time.Minute)
 			l.w.set("c", "by hand")
 			pass(10 * time.Minute)
-			l.set(engine.Retire(treeRef("t")))
+			l.set(engine.Delete(treeRef("t")))
 			pass(10 * time.Minute)
 			for _, r := range l.rows() {
 				out += mustJSON(l.history(r.Ref)) + "\n"
@@ -339,23 +340,17 @@ func TestListingAnswersStartupAndResync(t *testing.T) {
 	m := &many{odd: odd{decide: asDesired}, all: map[engine.Ref]int{}}
 	var strays []engine.Ref
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
+		store := reconcile.NewMemory()
 		for i := range 100 {
 			ref := engine.Ref{Kind: "odd", ID: string(rune('A' + i))}
 			m.all[ref] = 1
-			if _, err := store.Apply(t.Context(), engine.Upsert(ref, leaf{}), 1, hand); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(store.Apply(t.Context(), engine.Upsert(ref, leaf{}), time.Now(), hand))(t)
 		}
 		loop := reconcile.New(store, reconcile.WithOrphans(func(_ string, refs []engine.Ref) { strays = slices.Clone(refs) }))
-		if err := reconcile.Register(loop, "odd", m, engine.Policy{Resync: clock.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, reconcile.Register(loop, "odd", m, engine.Policy{Resync: time.Minute}))
 		ctx, stop := context.WithTimeout(t.Context(), 150*time.Second)
 		defer stop()
-		if err := loop.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, loop.Run(ctx))
 		s := loop.Stats()
 		if m.lists.Load() != 3 || m.singles.Load() != 0 || s.Turns != 300 || s.NoOps != 200 {
 			t.Fatalf("%d listings, %d single observes, %+v; want 3, 0, 300 turns, 200 without a write", m.lists.Load(), m.singles.Load(), s)
@@ -366,8 +361,55 @@ func TestListingAnswersStartupAndResync(t *testing.T) {
 	}
 }
 
+// stale compares with what was desired when a resource was last observed alone.
+type stale struct {
+	odd
+	singles atomic.Int64
+	last    atomic.Pointer[leaf]
+}
+
+func (s *stale) Observe(_ context.Context, r engine.Resource[leaf]) (int, error) {
+	s.singles.Add(1)
+	s.last.Store(&r.Desired)
+	return len(r.Desired.Content), nil
+}
+
+func (s *stale) ObserveAll(context.Context) (map[engine.Ref]int, error) {
+	if d := s.last.Load(); d != nil {
+		return map[engine.Ref]int{oddRef: len(d.Content)}, nil
+	}
+	return nil, nil
+}
+
+// TestListingNeverAnswersForAnotherGeneration: what was compared with an older
+// desired state decides nothing, even if nobody says that it changed.
+func TestListingNeverAnswersForAnotherGeneration(t *testing.T) {
+	m := &stale{}
+	m.decide = func(v engine.View[leaf, int]) engine.Decision {
+		if v.Observed != len(v.Resource.Desired.Content) {
+			t.Errorf("generation %d is decided upon as %d", v.Resource.Generation, v.Observed)
+		}
+		return asDesired(v)
+	}
+	runOdd(t, m, engine.Policy{Resync: time.Second}, func(l *reconcile.Controller, s *reconcile.MemoryStore) {
+		pass(500 * time.Millisecond) // between two listings: one under way as the state changes is asked again
+		before := m.singles.Load()
+		for i := range 5 {
+			in := engine.Upsert(oddRef, leaf{strings.Repeat("y", i+2)})
+			if _, err := s.Apply(t.Context(), in, time.Now(), hand); err != nil {
+				t.Error(err)
+			}
+			l.Enqueue(oddRef, engine.Cause{Trigger: engine.TriggerStartup}) // which a listing may answer
+			pass(10 * time.Second)
+		}
+		if n := m.singles.Load() - before; n != 5 {
+			t.Errorf("observed alone %d times for 5 changes", n)
+		}
+	})
+}
+
 func TestRegisterRefuses(t *testing.T) {
-	l := reconcile.New(memory.New())
+	l := reconcile.New(reconcile.NewMemory())
 	ok := odd{decide: asDesired}
 	for _, err := range []error{
 		reconcile.Register(l, "", ok, engine.Policy{}),
@@ -378,9 +420,7 @@ func TestRegisterRefuses(t *testing.T) {
 			t.Error("accepted a bad registration")
 		}
 	}
-	if err := reconcile.Register(l, "k", ok, engine.Policy{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, reconcile.Register(l, "k", ok, engine.Policy{}))
 	if err := reconcile.Register(l, "k", ok, engine.Policy{}); err == nil {
 		t.Error("accepted a kind twice")
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -20,38 +19,36 @@ type Repair struct {
 	Causes     []engine.Cause
 }
 
-// Hold keeps a repair back until the instant (0: until a trigger), with the
-// reason shown by Explain. The zero Hold lets it run.
-type Hold struct {
-	Until  engine.Instant
-	Reason engine.Reason
-}
-
-// Option configures a Loop.
+// Option configures a Controller.
 type Option func(*config)
 
 type config struct {
-	now      func() clock.Instant
+	now      func() time.Time
 	workers  int
 	log      *slog.Logger
-	gate     func(context.Context, Repair) Hold
+	gate     func(context.Context, Repair) *engine.Block
 	after    func([]engine.Transition)
 	orphans  func(kind string, refs []engine.Ref)
-	debounce clock.Duration
+	debounce time.Duration
 	pure     bool
 }
 
 func defaults() config {
 	return config{
-		now:     func() clock.Instant { return clock.FromTime(time.Now()) },
+		now:     whole(time.Now),
 		workers: 8,
 		log:     slog.New(slog.DiscardHandler),
 	}
 }
 
-// WithNow sets the source of instants; the default is Unix time. Timers always
-// come from the time package, and Now must advance with them.
-func WithNow(now func() clock.Instant) Option { return func(c *config) { c.now = now } }
+// WithNow sets the clock; the default is time.Now. Timers always come from the time
+// package, and now must advance with them. Nothing finer than a millisecond is kept.
+func WithNow(now func() time.Time) Option { return func(c *config) { c.now = whole(now) } }
+
+// whole makes a clock of one that gives whole milliseconds in UTC, as rows keep them.
+func whole(now func() time.Time) func() time.Time {
+	return func() time.Time { return now().UTC().Truncate(time.Millisecond) }
+}
 
 // WithWorkers bounds the turns that run at once; the default is 8.
 func WithWorkers(n int) Option { return func(c *config) { c.workers = max(1, n) } }
@@ -59,9 +56,10 @@ func WithWorkers(n int) Option { return func(c *config) { c.workers = max(1, n) 
 // WithLogger sets the logger; the default discards.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithRepairGate asks gate before every repair. It runs on a worker; a slow
-// gate holds up only that resource. A held repair is shown as Drifted.
-func WithRepairGate(gate func(context.Context, Repair) Hold) Option {
+// WithRepairGate asks gate before every repair; nil lets it run, a block keeps it
+// back until then or until a trigger. The gate runs on a worker: a slow one delays
+// only that resource. A blocked repair is shown as Drifted.
+func WithRepairGate(gate func(context.Context, Repair) *engine.Block) Option {
 	return func(c *config) { c.gate = gate }
 }
 
@@ -69,7 +67,7 @@ func WithRepairGate(gate func(context.Context, Repair) Hold) Option {
 // durable, from the goroutine that committed. f must not block.
 func WithAfterCommit(f func([]engine.Transition)) Option { return func(c *config) { c.after = f } }
 
-// WithOrphans calls f with what the kinds' Pruners found that no row declares,
+// WithOrphans calls f with what the kinds' OrphanListers found that no row declares,
 // after start and then at each housekeeping. f must not block.
 func WithOrphans(f func(kind string, refs []engine.Ref)) Option {
 	return func(c *config) { c.orphans = f }
@@ -77,8 +75,8 @@ func WithOrphans(f func(kind string, refs []engine.Ref)) Option {
 
 // WithDebounce delays turns asked for by external events, so that a burst makes
 // one turn; operators are never delayed. The default is no delay.
-func WithDebounce(d clock.Duration) Option { return func(c *config) { c.debounce = d } }
+func WithDebounce(d time.Duration) Option { return func(c *config) { c.debounce = d } }
 
-// WithPurityChecks makes the loop call Decide twice and fail the turn if the
+// WithPurityChecks makes the controller call Decide twice and fail the turn if the
 // answers differ or the view was changed. For tests and simulations.
 func WithPurityChecks() Option { return func(c *config) { c.pure = true } }

@@ -22,7 +22,7 @@ func TestP1toP10RandomLives(t *testing.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
 			l := newLab(t, dir)
 			defer l.close()
-			l.tree.OnChildFailure = rapid.SampledFrom([]engine.Ruling{engine.Continue, engine.Abort}).Draw(t, "onChildFailure")
+			l.tree.OnChildFailure = rapid.SampledFrom([]engine.FailureAction{engine.Continue, engine.Abort}).Draw(t, "onChildFailure")
 			l.start()
 			for range rapid.IntRange(1, 25).Draw(t, "steps") {
 				l.randomStep(t)
@@ -42,20 +42,20 @@ func (l *lab) randomStep(t *rapid.T) {
 	name := rapid.SampledFrom(treeNames).Draw(t, "tree")
 	kids := leafNames[name]
 	kid := rapid.SampledFrom(kids).Draw(t, "leaf")
-	switch rapid.SampledFrom([]string{"set", "set", "retire", "break", "break", "drift", "kick", "kill", "restart", "wait", "wait", "retry"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{"set", "set", "delete", "break", "break", "drift", "enqueue", "kill", "restart", "wait", "wait", "retry"}).Draw(t, "step") {
 	case "set":
 		n := rapid.IntRange(0, len(kids)).Draw(t, "leaves")
 		l.set(engine.Upsert(treeRef(name), tree{Leaves: kids[:n], Content: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "content")}))
-	case "retire":
-		l.set(engine.Retire(treeRef(name)))
+	case "delete":
+		l.set(engine.Delete(treeRef(name)))
 	case "break":
 		l.w.breakLeaf(kid, rapid.SliceOfN(rapid.SampledFrom([]fault{works, fails, lies, nothing, panics, hangs}), 1, 4).Draw(t, "faults")...)
 	case "drift":
 		if _, ok := l.w.get(kid); ok {
 			l.w.set(kid, "by hand")
 		}
-	case "kick":
-		l.p.loop.Kick(leafRef(kid), engine.Cause{Trigger: engine.TriggerExternal})
+	case "enqueue":
+		l.p.loop.Enqueue(leafRef(kid), engine.Cause{Trigger: engine.TriggerExternal})
 	case "kill":
 		l.killer.kill()
 		l.restart()
@@ -76,7 +76,7 @@ func (l *lab) randomStep(t *rapid.T) {
 // healAndSettle ends all faults, sets both trees anew, and wants the world as declared.
 func (l *lab) healAndSettle(t *rapid.T) {
 	l.w.heal()
-	pass(15 * time.Minute) // whatever is still retiring ends
+	pass(15 * time.Minute) // whatever is still deleting ends
 	for _, name := range treeNames {
 		l.set(engine.Upsert(treeRef(name), tree{Leaves: leafNames[name][:1], Content: "end"}))
 	}

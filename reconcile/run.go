@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // run is one turn of one resource, on a worker.
 type run struct {
-	l       *Loop
+	l       *Controller
 	ref     engine.Ref
 	causes  engine.Causes
-	poke    chan struct{} // somebody asked for ref while it runs
+	woken   chan struct{} // somebody asked for ref while it runs
 	acting  atomic.Bool
 	overdue atomic.Bool
 }
@@ -24,32 +24,32 @@ type run struct {
 type result struct {
 	ref   engine.Ref
 	again engine.Causes // take the turn again for these, at wake
-	wake  engine.Instant
+	wake  time.Time
 	why   engine.Trigger // next turn at wake; 0 none
 }
 
 // forget drops all that is kept of a resource that is gone.
-func (r *run) forget() {
-	r.l.memory.forget(r.ref)
-	r.l.quiet.forget(r.ref)
+func (r *run) drop() {
+	r.l.last.drop(r.ref)
+	r.l.cache.drop(r.ref)
 	if k := r.l.kinds[r.ref.Kind]; k != nil {
-		k.forget(r.ref)
+		k.drop(r.ref)
 	}
 }
 
-func (r *run) nudge() {
+func (r *run) wake() {
 	select {
-	case r.poke <- struct{}{}:
+	case r.woken <- struct{}{}:
 	default:
 	}
 }
 
 // storeDelay is the wait after the store failed, before the turn is taken again.
-const storeDelay = clock.Second
+const storeDelay = time.Second
 
 // turn runs the resource until there is nothing more to do now. It ends without
 // a wake only if the row is gone or terminal, or waits for a trigger.
-func (r *run) turn(ctx context.Context) result {
+func (r *run) do(ctx context.Context) result {
 	r.l.stats.turns.Add(1)
 	for {
 		res, again, err := r.step(ctx)
@@ -57,10 +57,10 @@ func (r *run) turn(ctx context.Context) result {
 		switch {
 		case errors.Is(err, ErrNotFound):
 			r.l.stats.unknown.Add(1)
-			r.forget()
+			r.drop()
 			return result{ref: r.ref}
 		case errors.Is(err, ErrConflict):
-			r.l.quiet.wrote() // somebody did, and the kick is still to come
+			r.l.cache.invalidate() // somebody did, and the Enqueue is still to come
 			r.l.stats.conflicts.Add(1)
 			return result{ref: r.ref, again: r.causes, wake: now}
 		case err != nil:
@@ -82,24 +82,24 @@ func (r *run) step(ctx context.Context) (res result, again bool, err error) {
 	k := r.l.kinds[r.ref.Kind]
 	if k == nil {
 		r.l.stats.unknown.Add(1)
-		r.l.cfg.log.Error("no manager for this kind; its resources stay as they are", "ref", r.ref.String())
+		r.l.cfg.log.Error("no reconciler for this kind; its resources stay as they are", "ref", r.ref.String())
 		return result{ref: r.ref}, false, nil
 	}
 	in := engine.Input{Snap: &snap, Policy: k.policy(), Causes: &r.causes, Now: r.l.cfg.now()}
-	rec, step := engine.Before(in)
+	rec, step := engine.BeforeObserve(in)
 	if step != engine.Proceed {
 		err := r.commit(ctx, in, rec)
 		return r.result(k, rec), step == engine.Again, err
 	}
-	return r.look(ctx, k, in)
+	return r.observeAndDecide(ctx, k, in)
 }
 
 // load reads the resource, or takes what was read before if the turn only looks
 // again and nothing was written since.
 func (r *run) load(ctx context.Context) (engine.Snapshot, error) {
-	q := &r.l.quiet
+	q := &r.l.cache
 	writes := q.writes.Load()
-	if !r.fresh() {
+	if !r.mustRead() {
 		if snap, ok := q.get(r.ref, writes); ok {
 			return snap, nil
 		}
@@ -111,10 +111,10 @@ func (r *run) load(ctx context.Context) (engine.Snapshot, error) {
 	return snap, err
 }
 
-// look observes and decides, and records what follows.
-func (r *run) look(ctx context.Context, k kind, in engine.Input) (result, bool, error) {
-	octx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout.Std())
-	observed, err := k.observe(octx, in, r.fresh(), r.l.cfg.now)
+// observeAndDecide observes and decides, and records what follows.
+func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (result, bool, error) {
+	octx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
+	observed, err := k.observe(octx, in, r.mustRead(), r.l.cfg.now)
 	cancel()
 	var d engine.Decision
 	if err == nil {
@@ -122,15 +122,15 @@ func (r *run) look(ctx context.Context, k kind, in engine.Input) (result, bool, 
 		d, err = k.decide(in, observed, r.l.cfg.pure)
 	}
 	if err != nil {
-		return r.blind(ctx, k, in, err)
+		return r.observeFailed(ctx, k, in, err)
 	}
-	r.l.memory.remember(r.ref, seen{observed: observed, decision: d, at: in.Now, causes: r.causes})
-	rec := engine.Turn(in, d, r.hold(ctx, in, d))
+	r.l.last.remember(r.ref, lastTurn{observed: observed, decision: d, at: in.Now, causes: r.causes})
+	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	err = r.commit(ctx, in, rec)
 	var owned *engine.OwnerError
 	if errors.As(err, &owned) {
-		d = engine.Fail(engine.Because(engine.CodeChildConflict, owned.Error()))
-		rec = engine.Turn(in, d, engine.Hold{})
+		d = engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))
+		rec = engine.AfterDecide(in, d, nil)
 		err = r.commit(ctx, in, rec)
 	}
 	if err != nil {
@@ -142,8 +142,8 @@ func (r *run) look(ctx context.Context, k kind, in engine.Input) (result, bool, 
 	return r.act(ctx, k, rec, d.Action())
 }
 
-// fresh reports whether the turn must not be answered from an older listing.
-func (r *run) fresh() bool {
+// mustRead reports whether the turn must not be answered from an older listing.
+func (r *run) mustRead() bool {
 	for _, c := range r.causes.List() {
 		if c.Trigger != engine.TriggerStartup && c.Trigger != engine.TriggerResync {
 			return true
@@ -152,43 +152,40 @@ func (r *run) fresh() bool {
 	return false
 }
 
-// blind records that the world could not be read. When the loop stops it
+// observeFailed records that the world could not be read. When the controller stops it
 // records nothing: the resource is looked at after the next start.
-func (r *run) blind(ctx context.Context, k kind, in engine.Input, err error) (result, bool, error) {
+func (r *run) observeFailed(ctx context.Context, k kind, in engine.Input, err error) (result, bool, error) {
 	if ctx.Err() != nil {
 		return result{ref: r.ref}, false, nil
 	}
-	r.panicked(err)
+	r.logPanic(err)
 	in.Now = r.l.cfg.now()
 	rec := engine.ObserveFailed(in, classify(err, engine.CodeObserveFailed))
 	return r.result(k, rec), false, r.commit(ctx, in, rec)
 }
 
-func (r *run) panicked(err error) {
+func (r *run) logPanic(err error) {
 	var p *panicError
 	if errors.As(err, &p) {
 		r.l.stats.panics.Add(1)
-		r.l.cfg.log.Error("a manager panicked", "ref", r.ref.String(), "error", err, "stack", string(p.stack))
+		r.l.cfg.log.Error("a reconciler panicked", "ref", r.ref.String(), "error", err, "stack", string(p.stack))
 	}
 }
 
-// hold asks the repair gate.
-func (r *run) hold(ctx context.Context, in engine.Input, d engine.Decision) engine.Hold {
+// askRepairGate asks the repair gate.
+func (r *run) askRepairGate(ctx context.Context, in engine.Input, d engine.Decision) *engine.Block {
 	row := &in.Snap.Row
 	if r.l.cfg.gate == nil || in.Policy.OnDrift != engine.Enforce || !engine.IsRepair(row, d) {
-		return engine.Hold{}
+		return nil
 	}
-	h := r.l.cfg.gate(ctx, Repair{
+	b := r.l.cfg.gate(ctx, Repair{
 		Ref: row.Ref, Parent: row.Parent, Generation: row.Generation,
 		Action: d.Action(), Reason: d.Reason(), Causes: r.causes.List(),
 	})
-	if h == (Hold{}) {
-		return engine.Hold{}
+	if b != nil && b.Reason.Code == "" {
+		b.Reason.Code = engine.CodeBlocked
 	}
-	if h.Reason.Code == "" {
-		h.Reason.Code = engine.CodeHeld
-	}
-	return engine.Hold{Held: true, Until: h.Until, Reason: h.Reason}
+	return b
 }
 
 // commit writes the record, if it has anything to write, and passes on what it
@@ -198,22 +195,22 @@ func (r *run) commit(ctx context.Context, in engine.Input, rec engine.Record) er
 	if !rec.Write {
 		r.l.stats.noops.Add(1)
 		if rec.AckTrigger != 0 {
-			defer r.l.quiet.wrote()
+			defer r.l.cache.invalidate()
 			return r.l.store.Ack(sctx, r.ref, rec.AckTrigger)
 		}
 		return nil
 	}
 	done, err := r.l.store.Commit(sctx, rec)
-	r.l.quiet.wrote()
+	r.l.cache.invalidate()
 	if err != nil {
 		return err
 	}
-	offers := make([]offer, 0, len(done.Raised))
+	offers := make([]request, 0, len(done.Raised))
 	for _, x := range done.Raised {
-		offers = append(offers, offer{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
+		offers = append(offers, request{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
 	}
 	if len(offers) > 0 {
-		r.l.offer(offers...)
+		r.l.enqueue(offers...)
 	}
 	r.l.announce(done.Transitions)
 	r.trim(sctx, in, rec)
@@ -237,7 +234,7 @@ func (r *run) trim(ctx context.Context, in engine.Input, rec engine.Record) {
 func (r *run) result(k kind, rec engine.Record) result {
 	res := result{ref: r.ref, wake: rec.Wake, why: rec.Why}
 	if rec.Row.Phase.Terminal() {
-		r.forget()
+		r.drop()
 		return result{ref: r.ref}
 	}
 	p := k.policy()
@@ -247,19 +244,19 @@ func (r *run) result(k kind, rec engine.Record) result {
 	at := rec.Now.Add(p.ResyncDelay(r.ref))
 	if k.listed() {
 		// Resources that are listed together resync together, at multiples of the period.
-		at = rec.Now - rec.Now%engine.Instant(p.Resync) + engine.Instant(p.Resync)
+		at = rec.Now.Truncate(p.Resync).Add(p.Resync)
 	}
-	if res.wake == 0 || at < res.wake {
+	if res.why == 0 || at.Before(res.wake) {
 		res.wake, res.why = at, engine.TriggerResync
 	}
 	return res
 }
 
-// stopped is the outcome of an act that ended because the loop stops: not counted.
+// stopped is the outcome of an act that ended because the controller stops: not counted.
 func stopped(err error) engine.Outcome {
 	return engine.Outcome{
 		Class:  engine.Blocked,
-		Reason: engine.Because(engine.CodeInterrupted, "the loop stopped"),
+		Reason: engine.NewReason(engine.CodeInterrupted, "the controller stopped"),
 		Error:  fmt.Sprint(err),
 	}
 }

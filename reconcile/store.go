@@ -3,12 +3,13 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Store keeps rows, history and the trigger outbox. reconcile/sqlite is the
-// durable one, reconcile/memory the one for benchmarks and examples; both pass
+// durable one, MemoryStore the one for benchmarks and examples; both pass
 // reconcile/storetest.
 type Store interface {
 	// Load reads a row with its parent, its children and its newest trigger, in
@@ -25,7 +26,7 @@ type Store interface {
 	// Open lists every row that is not terminal, and the outbox.
 	Open(ctx context.Context) (Opened, error)
 	// Apply sets what is desired of a root, in a transaction of its own.
-	Apply(ctx context.Context, in engine.Intent, now engine.Instant, cause engine.Cause) (engine.Change, error)
+	Apply(ctx context.Context, in engine.Intent, now time.Time, cause engine.Cause) (engine.Change, error)
 	// Get reads one row. It returns ErrNotFound if there is none.
 	Get(ctx context.Context, ref engine.Ref) (engine.Row, error)
 	// List reads rows, ordered by kind and id.
@@ -33,10 +34,10 @@ type Store interface {
 	// History reads up to limit transitions of ref with N > after, oldest first; limit 0 is all.
 	History(ctx context.Context, ref engine.Ref, after int64, limit int) ([]engine.Transition, error)
 	// Trim applies a history policy to one resource.
-	Trim(ctx context.Context, ref engine.Ref, h engine.History, now engine.Instant) error
-	// Purge removes retired rows, with their history, that were retired before
+	Trim(ctx context.Context, ref engine.Ref, h engine.History, now time.Time) error
+	// Purge removes deleted rows, with their history, that were deleted before
 	// the instant and have no row below them. It returns how many.
-	Purge(ctx context.Context, kind string, before engine.Instant) (int, error)
+	Purge(ctx context.Context, kind string, before time.Time) (int, error)
 }
 
 // Committed is what a Commit wrote.

@@ -19,7 +19,7 @@ type world struct {
 	content map[string]string
 	faults  map[string][]fault // of the next acts, by leaf
 	acts    map[string]int     // by leaf#generation
-	active  map[engine.Ref]int // calls into managers that run now
+	active  map[engine.Ref]int // calls into reconcilers that run now
 	overlap []string           // P1 violations
 	seen    map[engine.Ref]int64
 	hook    func(point string) error // called around each act: a crash point
@@ -46,7 +46,7 @@ func newWorld() *world {
 	}
 }
 
-// enter notes a call into a manager; the result ends it.
+// enter notes a call into a reconciler; the result ends it.
 func (w *world) enter(ref engine.Ref, generation int64) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,14 +139,14 @@ func (l leaves) Observe(_ context.Context, r engine.Resource[leaf]) (leafSeen, e
 
 func (l leaves) Decide(v engine.View[leaf, leafSeen]) engine.Decision {
 	switch {
-	case v.Resource.Retire && !v.Observed.Exists:
-		return engine.IsConverged(engine.Because("gone", ""))
-	case v.Resource.Retire:
-		return engine.Do(remove{}, engine.Because("exists", ""))
+	case v.Resource.Delete && !v.Observed.Exists:
+		return engine.IsConverged(engine.NewReason("gone", ""))
+	case v.Resource.Delete:
+		return engine.Do(remove{}, engine.NewReason("exists", ""))
 	case !v.Observed.Exists || v.Observed.Content != v.Resource.Desired.Content:
-		return engine.Do(write{v.Resource.Desired.Content}, engine.Because("differs", ""))
+		return engine.Do(write{v.Resource.Desired.Content}, engine.NewReason("differs", ""))
 	}
-	return engine.IsConverged(engine.Because("as_desired", ""))
+	return engine.IsConverged(engine.NewReason("as-desired", ""))
 }
 
 var errBroken = errors.New("broken")
@@ -198,13 +198,13 @@ func (t trees) Observe(_ context.Context, r engine.Resource[tree]) (struct{}, er
 }
 
 func (t trees) Decide(v engine.View[tree, struct{}]) engine.Decision {
-	d := engine.IsConverged(engine.Because("as_desired", ""))
+	d := engine.IsConverged(engine.NewReason("as-desired", ""))
 	for i, name := range v.Resource.Desired.Leaves {
-		d = d.With(engine.Upsert(leafRef(name), leaf{v.Resource.Desired.Content}).InOrder(i))
+		d = d.With(engine.Upsert(leafRef(name), leaf{v.Resource.Desired.Content}).WithOrder(i))
 	}
 	for _, c := range v.Children {
 		if !slices.Contains(v.Resource.Desired.Leaves, c.Ref.ID) {
-			d = d.With(engine.Retire(c.Ref))
+			d = d.With(engine.Delete(c.Ref))
 		}
 	}
 	return d

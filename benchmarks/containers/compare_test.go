@@ -16,7 +16,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	core "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/release/compose"
 )
@@ -222,7 +222,7 @@ func (b *bench) ours(f fragment) (seen map[string]string, err error) {
 		return nil, fmt.Errorf("the build: %v", problems)
 	}
 	for i := range l.Set.Workspaces {
-		l.Set.Workspaces[i].State = core.Stopped
+		l.Set.Workspaces[i].State = spec.Stopped
 	}
 	state := b.TempDir()
 	r := openRig(b.host, state, b.d.Socket(), 0)

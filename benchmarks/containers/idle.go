@@ -31,7 +31,7 @@ type idle struct {
 }
 
 func (i *idle) text() string {
-	return fmt.Sprintf("\nsteady-agent at rest over %.0f s, %d workspaces looked at every %s: RSS %.1f MB (anonymous %.1f MB, PSS %.1f MB, peak %.1f MB), %.2f %% of a core, dockerd %.2f %%\n",
+	return fmt.Sprintf("\nsteady-agent at rest over %.0f s, %d workspaces checked every %s: RSS %.1f MB (anonymous %.1f MB, PSS %.1f MB, peak %.1f MB), %.2f %% of a core, dockerd %.2f %%\n",
 		i.Seconds, i.Workspaces, i.Interval, mb(i.RSS), mb(i.Anon), mb(i.PSS), mb(i.Peak), i.Agent, i.Engine)
 }
 

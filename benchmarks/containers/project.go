@@ -14,7 +14,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/release/compose"
 )
 
@@ -47,7 +47,7 @@ func project(services int, version, all string, running bool) string {
 }
 
 // load reads a Compose file as a release does.
-func load(t *host, dir, text string) container.Set {
+func load(t *host, dir, text string) spec.Set {
 	t.ok(os.WriteFile(filepath.Join(dir, "compose.yaml"), []byte(text), 0o644))
 	root, err := os.OpenRoot(dir)
 	t.ok(err)

@@ -16,32 +16,33 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/layer"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	rows "github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // rig is the agent's part of containers in this process, as the agent wires it:
-// the loop with 16 workers, a database that waits for the disk, the managers and
+// the loop with 16 workers, a database that waits for the disk, the reconcilers and
 // the router. What is declared is the managed layer.
 type rig struct {
 	t      *host
 	store  *state.Store
 	rows   *rows.Store
-	loop   *reconcile.Loop
-	engine *daemon.Engine
+	loop   *reconcile.Controller
+	engine *dockerapi.Engine
 	router *router.Router
 	stop   context.CancelFunc
 	done   chan error
-	ahead  atomic.Int64 // how far the managers' clock is ahead
+	ahead  atomic.Int64 // how far the reconcilers' clock is ahead
 	blobs  blobs        // what sets mount, put there before they are declared
 	within time.Duration
 
@@ -69,21 +70,22 @@ func openRig(t *host, dir, socket string, starts int) *rig {
 	t.ok(err)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	r.loop = reconcile.New(r.rows, reconcile.WithWorkers(16), reconcile.WithLogger(log),
-		reconcile.WithDebounce(20*clock.Millisecond), reconcile.WithAfterCommit(r.heard))
-	r.engine, err = daemon.Open(daemon.Options{Socket: socket, Log: log})
+		reconcile.WithDebounce(20*time.Millisecond), reconcile.WithAfterCommit(r.heard))
+	r.engine, err = dockerapi.Open(dockerapi.Options{Socket: socket, Log: log})
 	t.ok(err)
 	secrets := filepath.Join(dir, "secrets")
 	t.ok(os.MkdirAll(secrets, 0o700))
 	r.router = router.New(router.Config{})
 	h, err := docker.New(r.loop, docker.Options{
-		Engine: r.engine, Owner: ownership.Owner{Fleet: "bench", Host: "host", Prefix: "bench."},
+		Engine: r.engine, Owner: convert.Owner{Fleet: "bench", Host: "host", Prefix: "bench."},
 		Dir: filepath.Join(dir, "state"), Secrets: secrets, Content: r.blobs, Ledger: baselines{r.store}, Rows: r.rows,
-		Router: r.router, Pinned: func(context.Context) ([]*container.Set, error) { return nil, nil },
+		Router: r.router, Pinned: func(context.Context) ([]*spec.Set, error) { return nil, nil },
 		Key: []byte("the key of the host for digests "), AllowVolumeDelete: func() bool { return false },
 		Resync: resync, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})
 	t.ok(err)
+	t.ok(system.RegisterLayer(r.loop, h.Title))
 	h.Tune(fleet.Settings{Pools: fleet.Pools{Starts: starts}})
 	ctx, r.stop = context.WithCancel(ctx)
 	go func() { r.done <- r.loop.Run(ctx) }()
@@ -125,15 +127,15 @@ func (r *rig) transitions() int { r.mu.Lock(); defer r.mu.Unlock(); return r.cou
 const patience = 10 * time.Minute
 
 // converge declares a set and waits until all has come to rest as declared.
-func (r *rig) converge(s container.Set) {
-	_, err := r.loop.Apply(context.Background(), engine.Upsert(layer.Current, layer.Layer{Set: s}), engine.Cause{Trigger: engine.TriggerOperator})
+func (r *rig) converge(s spec.Set) {
+	_, err := r.loop.Apply(context.Background(), engine.Upsert(deploy.ManagedLayer, deploy.Layer{Set: s}), engine.Cause{Trigger: engine.TriggerOperator})
 	r.t.ok(err)
 	limit := time.After(r.within)
 	for {
 		r.mu.Lock()
 		next, left := r.news, engine.Ref{}
 		for ref, p := range r.phases {
-			if p != engine.Converged && p != engine.Retired {
+			if p != engine.Converged && p != engine.Deleted {
 				left = ref
 			}
 			if p == engine.Failed {
@@ -171,7 +173,7 @@ func (r *rig) cycle(refs []engine.Ref, after time.Duration) {
 	defer r.ahead.Store(0)
 	n, before := int64(len(refs)), r.loop.Stats()
 	for _, ref := range refs {
-		r.loop.Kick(ref, engine.Cause{Trigger: engine.TriggerResync})
+		r.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerResync})
 	}
 	limit := time.Now().Add(patience)
 	for {

@@ -11,7 +11,7 @@ type target struct {
 	Unit string  `json:"unit"`
 	Most float64 `json:"most"`
 	Got  float64 `json:"got"`
-	Held bool    `json:"held"`
+	Kept bool    `json:"kept"`
 }
 
 // judge sets what was measured beside what is to be reached.
@@ -31,7 +31,7 @@ func (r *report) judge() {
 	beside(fmt.Sprintf("cold start of %d, until all run", n), stepCold, 1, running)
 	beside(fmt.Sprintf("nothing to do, %d, each inspected anew", n), stepNothing, 0.35, wall)
 	if ours, peer := r.Rounds[stepLook]["steady"], r.Rounds[stepNothing][newCompose]; len(ours) > 0 && len(peer) > 0 {
-		add(fmt.Sprintf("nothing to do, %d, looked at every 5 s", n), "x compose v2", 0.35, typical(ours).Wall/typical(peer).Wall)
+		add(fmt.Sprintf("nothing to do, %d, checked every 5 s", n), "x compose v2", 0.35, typical(ours).Wall/typical(peer).Wall)
 	}
 	beside(fmt.Sprintf("one change of %d, until it runs", n), stepOne, 1, running)
 	if ours := r.Rounds[stepAll]["steady"]; len(ours) > 0 && n == swarmServices {
@@ -63,7 +63,7 @@ func (r *report) held() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| %-44s | %9s | %9s | %-17s | %-4s |\n|---|---|---|---|---|\n", "what", "measured", "at most", "unit", "held")
 	for _, t := range r.Targets {
-		fmt.Fprintf(&b, "| %-44s | %9.2f | %9.2f | %-17s | %-4s |\n", t.What, t.Got, t.Most, t.Unit, map[bool]string{true: "yes", false: "no"}[t.Held])
+		fmt.Fprintf(&b, "| %-44s | %9.2f | %9.2f | %-17s | %-4s |\n", t.What, t.Got, t.Most, t.Unit, map[bool]string{true: "yes", false: "no"}[t.Kept])
 	}
 	return b.String()
 }

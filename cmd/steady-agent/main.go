@@ -1,4 +1,5 @@
-// Command steady-agent is the agent alone, for small hosts.
+// Command steady-agent is the agent alone, for small hosts: a package of its own because
+// a binary that links no server and builds no releases is half as large.
 package main
 
 import (
@@ -9,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
-	"github.com/steadyfleet/steady/internal/cli/build"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
@@ -22,8 +22,8 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	cmd := agentcmd.New("steady-agent", build.Version())
-	cmd.Version = build.Version()
+	cmd := agentcmd.New("steady-agent")
+	cmd.Version = agentcmd.Version()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(exit.Flags)
 	code := exit.Report(ctx, os.Stderr, "steady-agent", false, cmd.ExecuteContext(ctx))

@@ -13,22 +13,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
-	"github.com/steadyfleet/steady/internal/agent/content"
-	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
-	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/agent/preparation"
 	"github.com/steadyfleet/steady/internal/agent/probe"
-	"github.com/steadyfleet/steady/internal/agent/repairs"
 	"github.com/steadyfleet/steady/internal/agent/state"
-	"github.com/steadyfleet/steady/internal/agent/timeline"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/agent/verify"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/reconcile"
@@ -39,48 +34,48 @@ import (
 // Agent is one host's agent.
 type Agent struct {
 	cfg      Config
-	id       enrolment.Identity
+	id       uplink.Identity
 	store    *state.Store
 	rows     *rows.Store
-	loop     *reconcile.Loop
-	time     *timeline.Timeline
+	loop     *reconcile.Controller
+	time     *state.Timeline
 	eventKey crypto.Signer
-	cert     *enrolment.Certificate
-	client   *client.Client
+	cert     *uplink.Certificate
+	client   *uplink.Client
 	follower *verify.Follower
-	content  *content.Cache
+	content  *preparation.Cache
 	hosting  *hosting.Hosting
 	runner   *probe.Runner
-	repairs  *repairs.Gate
+	repairs  *repairGate
 	preparer *preparation.Preparer
 
-	inbox   chan message
-	look    chan struct{} // the generation may have moved
-	send    chan struct{} // there may be events to send
-	contact chan struct{} // the server accepted a request of contactEra
-	back    chan struct{} // a heartbeat is due: the server answers again, or has to hear something
+	inbox         chan message
+	wakeObserve   chan struct{} // the generation or a repair may have moved
+	wakeUplink    chan struct{} // there may be events to send
+	wakeContact   chan struct{} // the server accepted a request of contactEra
+	wakeHeartbeat chan struct{} // a heartbeat is due: the server answers again, or has to know something
 
-	// era rises when an activation or a revert completes: only requests begun
-	// since then are contact after it. contactEra is the newest that had one.
+	// era and wantContact are the reducer's Era and AwaitsContact; contactEra is the
+	// era of the newest accepted request that was awaited.
 	era         atomic.Int64
 	wantContact atomic.Bool
 	contactEra  atomic.Int64
-	newest      atomic.Pointer[delegationDoc]
-	unlearned   atomic.Bool // the newest delegation could not be read
-	heard       heard       // of operators' signed words; the courier's
+	newest      atomic.Pointer[core.NewestPlan]
+	unlearned   atomic.Bool  // the newest delegation could not be read
+	overrides   overrideList // that was accepted; the uplink's
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	outage      outage
-	status      atomic.Pointer[Status]
+	committed   atomic.Pointer[core.State] // as of the last commit
 	started     time.Time
-	signed      atomic.Pointer[timeline.Signed]
+	signed      atomic.Pointer[state.SignedTime]
 	process     string        // drawn at random for this run
 	mark        atomic.Uint64 // of the server's latest reply to a heartbeat
 	fatal       chan error    // the first failure of the database
 
 	r *reducer
 
-	// cut, when set, is asked after every commit whether the process dies there;
+	// cut, when set, is called after every commit and may end the process there;
 	// tests cut between any two steps.
 	cut func() error
 }
@@ -93,12 +88,12 @@ func Open(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, inbox: make(chan message, 64), look: make(chan struct{}, 1), send: make(chan struct{}, 1),
-		contact: make(chan struct{}, 1), back: make(chan struct{}, 1),
+		cfg: cfg, inbox: make(chan message, 64), wakeObserve: make(chan struct{}, 1), wakeUplink: make(chan struct{}, 1),
+		wakeContact: make(chan struct{}, 1), wakeHeartbeat: make(chan struct{}, 1),
 		started: time.Now(), process: rand.Text(), fatal: make(chan error, 1),
 	}
 	ctx := context.Background()
-	a.store, a.rows, err = openStore(ctx, cfg.StateDir, cfg.Light, rows.WithOnTransition(a.onTransition))
+	a.store, a.rows, err = openStore(ctx, cfg.StateDir, state.Options{Light: cfg.Light, Driver: cfg.Driver}, rows.WithOnTransition(a.onTransition))
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +103,13 @@ func Open(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-func openStore(ctx context.Context, dir string, light bool, opts ...rows.Option) (*state.Store, *rows.Store, error) {
+func openStore(ctx context.Context, dir string, o state.Options, opts ...rows.Option) (*state.Store, *rows.Store, error) {
 	var r *rows.Store
-	s, err := state.Open(ctx, dir, state.Options{Light: light, Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
+	o.Migrate = func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
 		r = rows.New(db, opts...)
 		return r.Migrate(ctx, tx)
-	}})
+	}
+	s, err := state.Open(ctx, dir, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +123,7 @@ func openStore(ctx context.Context, dir string, light bool, opts ...rows.Option)
 
 // agentDoc is the reducer's durable state.
 type agentDoc struct {
-	Agent host.Agent    `json:"agent"`
+	Agent core.State    `json:"agent"`
 	Now   clock.Instant `json:"now"` // when it was written
 }
 
@@ -145,10 +141,10 @@ func (a *Agent) load(ctx context.Context) error {
 	if ok, err := a.store.Get(ctx, keyIdentity, &a.id); err != nil {
 		return err
 	} else if !ok {
-		return fmt.Errorf("%s holds no identity; enrol the host first: give it a token of steady token create with --token", a.cfg.StateDir)
+		return fmt.Errorf("%s has no identity; enrol the host first: give it a token of steady token create with --token", a.cfg.StateDir)
 	}
 	var doc agentDoc
-	var cd timeline.Doc
+	var cd state.TimelineDoc
 	var ts trust.State
 	for key, v := range map[string]any{keyAgent: &doc, keyClock: &cd, keyTrust: &ts} {
 		if ok, err := a.store.Get(ctx, key, v); err != nil {
@@ -167,13 +163,13 @@ func (a *Agent) load(ctx context.Context) error {
 	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyClock, a.time.Doc()) }); err != nil {
 		return err
 	}
-	var n delegationDoc
+	var n core.NewestPlan
 	if ok, err := a.store.Get(ctx, keyDelegation, &n); err != nil {
 		return err
 	} else if ok {
 		a.newest.Store(&n)
 	}
-	var seen timeline.Signed
+	var seen state.SignedTime
 	if _, err := a.store.Get(ctx, keySigned, &seen); err != nil {
 		return err
 	}
@@ -193,17 +189,17 @@ func (a *Agent) connect(ts trust.State) error {
 		server = a.id.Server
 	}
 	var err error
-	if a.eventKey, err = enrolment.EventKey(a.store.KeyPath); err != nil {
+	if a.eventKey, err = uplink.EventKey(a.store.KeyPath); err != nil {
 		return err
 	}
-	if a.cert, err = enrolment.Load(&a.id, a.store.KeyPath); err != nil {
+	if a.cert, err = uplink.LoadCertificate(&a.id, a.store.KeyPath); err != nil {
 		return err
 	}
-	tlsConfig, err := enrolment.TLS(server, a.id.ServerCA, a.cert.Get, a.wall)
+	tlsConfig, err := uplink.TLSConfig(server, a.id.ServerCA, a.cert.Get, a.wall)
 	if err != nil {
 		return err
 	}
-	a.client, err = client.New(client.Options{
+	a.client, err = uplink.NewClient(uplink.ClientOptions{
 		Server: server, TLS: tlsConfig, Dial: a.cfg.Dial, Begin: a.era.Load, Accepted: a.onAccepted,
 	})
 	if err != nil {
@@ -211,13 +207,13 @@ func (a *Agent) connect(ts trust.State) error {
 	}
 	a.follower, err = verify.New(verify.Options{
 		Fleet: a.id.Fleet, Host: a.id.Host, Source: a.client, Wall: a.signedWall,
-		Missing: func(err error) bool { return client.StatusOf(err) == 404 },
+		Missing: func(err error) bool { return uplink.StatusOf(err) == 404 },
 		Save:    a.saveTrust,
 	}, ts)
 	return err
 }
 
-// manage makes the framework's loop with the managers of this host.
+// manage makes the framework's loop with the reconcilers of this host.
 func (a *Agent) manage(ctx context.Context) error {
 	workers := 4
 	if a.cfg.Hosting.Engine != "" {
@@ -226,24 +222,24 @@ func (a *Agent) manage(ctx context.Context) error {
 	if a.cfg.Light {
 		workers = 1
 	}
-	a.content = content.New(a.store, a.client)
-	a.repairs = repairs.New(a.repairStanding, a.time.Now)
+	a.content = preparation.NewCache(a.store, a.client)
+	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
 	a.loop = reconcile.New(a.rows,
-		reconcile.WithNow(a.time.Now), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
-		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.repairs.Ask), reconcile.WithDebounce(debounce),
+		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
+		reconcile.WithAfterCommit(a.afterCommit), reconcile.WithRepairGate(a.repairs.Admit), reconcile.WithDebounce(debounce.Std()),
 		reconcile.WithOrphans(func(kind string, refs []engine.Ref) { a.hosting.Orphans(kind, refs) }))
 	var err error
 	a.hosting, err = hosting.Open(ctx, hosting.Options{
 		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.Host, StateDir: a.cfg.StateDir, Root: a.cfg.Root,
-		Agent: hosted{a}, Store: a.store, Rows: a.rows, Loop: a.loop, Client: a.client, Content: a.content,
+		Agent: hostingAgent{a}, Store: a.store, Rows: a.rows, Loop: a.loop, Client: a.client, Content: a.content,
 		Resync: a.cfg.Resync, Log: a.cfg.Log, Now: a.time.Now,
 	})
 	if err != nil {
 		return err
 	}
 	sys := system.Host{
-		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: journal.Keeper{Store: a.store, Now: a.time.Now, Wake: a.report},
-		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Asks: a.asks, Systems: filepath.Join(a.cfg.StateDir, "systems"),
+		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: state.FileKeeper{Store: a.store, Now: a.time.Now, Wake: a.report},
+		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Requests: a.hosting.Requests, Systems: filepath.Join(a.cfg.StateDir, "systems"),
 	}
 	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.client,
 		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys}
@@ -259,14 +255,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer a.client.Close() // idle connections have goroutines of their own
 	a.r.workers = g
-	if err := a.r.begin(ctx); err != nil {
+	if err := a.r.step(ctx, message{in: core.Started{BootID: a.time.BootID(), Current: a.r.state.Machine.Current}}); err != nil {
 		return err
 	}
 	g.Go(func() error { return a.r.run(ctx) })
 	g.Go(func() error { return a.loop.Run(ctx) })
 	g.Go(func() error { return a.runner.Run(ctx) })
 	g.Go(func() error { return a.follow(ctx) })
-	g.Go(func() error { return a.courier().Run(ctx, a.send, a.back) })
+	g.Go(func() error { return a.uplink().Run(ctx, a.wakeUplink, a.wakeHeartbeat) })
 	g.Go(func() error { return a.hosting.Run(ctx) })
 	g.Go(func() error {
 		select {
@@ -301,9 +297,11 @@ func (a *Agent) die(err error) {
 	}
 }
 
-// post hands a message to the reducer. It reports whether it was taken before
-// ctx ended.
-func (a *Agent) post(ctx context.Context, m message) bool {
+// post gives an input to the reducer. It reports whether it was taken before ctx
+// ended.
+func (a *Agent) post(ctx context.Context, in core.Input) bool { return a.send(ctx, message{in: in}) }
+
+func (a *Agent) send(ctx context.Context, m message) bool {
 	select {
 	case a.inbox <- m:
 		return true
@@ -312,8 +310,8 @@ func (a *Agent) post(ctx context.Context, m message) bool {
 	}
 }
 
-// nudge wakes whoever waits on c, without blocking.
-func nudge(c chan struct{}) {
+// wake wakes whoever waits on c, without blocking.
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -331,12 +329,12 @@ type Status struct {
 	BootID      string                 `json:"bootId"`
 	Now         clock.Instant          `json:"now"` // on the agent's clock
 	Machine     host.State             `json:"machine"`
-	Offer       *host.Offer            `json:"offer,omitempty"`
-	Quarantine  []host.QuarantineEntry `json:"quarantine,omitempty"`
+	Offer       *core.Offer            `json:"offer,omitempty"`
+	Quarantine  []core.QuarantineEntry `json:"quarantine,omitempty"`
 	// Repairs are those that need a grant.
-	Repairs host.Repairs `json:"repairs,omitzero"`
-	// Overrides are the signed words of operators that this host took.
-	Overrides override.State `json:"overrides,omitzero"`
+	Repairs core.Repairs `json:"repairs,omitzero"`
+	// Overrides are the signed overrides that this host accepted.
+	Overrides gate.Overrides `json:"overrides,omitzero"`
 	MaxTerm   uint64         `json:"maxTerm"`
 	LastSeq   uint64         `json:"lastSeq"`  // of the newest event
 	AckedSeq  uint64         `json:"ackedSeq"` // the server holds it
@@ -348,16 +346,17 @@ type Status struct {
 	// Refused is the last refusal of what the server gave, until it is cured.
 	Refused string        `json:"refused,omitempty"`
 	Current digest.Digest `json:"current,omitempty"`
-
-	plan fleet.HostPlan // that the host took last
 }
 
 // Status returns the agent's state as of its last committed input. It may be
 // called from any goroutine between Open and Close.
 func (a *Agent) Status() Status {
-	s := *a.status.Load()
-	s.Now = a.time.Now()
-	s.LastContact = clock.Instant(a.lastContact.Load())
+	c := a.committed.Load()
+	s := Status{
+		Fleet: a.id.Fleet, Host: a.id.Host, Incarnation: a.id.Incarnation, BootID: a.time.BootID(), Now: a.time.Now(),
+		Machine: c.Machine, Offer: c.Offer, Quarantine: c.Quarantine, Repairs: c.Repairs, Overrides: c.Overrides, MaxTerm: c.MaxTerm,
+		LastContact: clock.Instant(a.lastContact.Load()), Refused: c.LastRefusal, Current: c.Machine.Current,
+	}
 	if e := a.serverError.Load(); e != nil {
 		s.Server = *e
 	}
@@ -373,12 +372,10 @@ func (a *Agent) Status() Status {
 func (a *Agent) onAccepted(era int64) {
 	a.lastContact.Store(int64(a.time.Now()))
 	if a.answered() {
-		nudge(a.back)
+		wake(a.wakeHeartbeat)
 	}
 	if era == a.era.Load() && a.wantContact.Load() {
-		for old := a.contactEra.Load(); old < era && !a.contactEra.CompareAndSwap(old, era); {
-			old = a.contactEra.Load()
-		}
-		nudge(a.contact)
+		a.contactEra.Store(era)
+		wake(a.wakeContact)
 	}
 }

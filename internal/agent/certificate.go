@@ -4,18 +4,17 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
-	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 )
 
 // issuer is the server as renewals of the certificate see it.
 type issuer struct {
-	*client.Client
+	*uplink.Client
 	a *Agent
 }
 
-var _ enrolment.Issuer = issuer{}
+var _ uplink.Issuer = issuer{}
 
 // Try implements enrolment.Issuer.
 func (i issuer) Try(ctx context.Context) error {
@@ -25,7 +24,7 @@ func (i issuer) Try(ctx context.Context) error {
 
 // renew renews the host's certificate. Others read of a.id what no renewal changes.
 func (a *Agent) renew(ctx context.Context) error {
-	next, err := a.cert.Renew(ctx, a.id, a.store.KeyPath, issuer{a.client, a}, func(id enrolment.Identity) error {
+	next, err := a.cert.Renew(ctx, a.id, a.store.KeyPath, issuer{a.client, a}, func(id uplink.Identity) error {
 		err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyIdentity, id) })
 		if err != nil {
 			a.die(err)

@@ -9,10 +9,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/steadyfleet/steady/internal/agent/timeline"
+	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -29,7 +31,7 @@ type clockWorld struct {
 	shown    int            // which release the server shows
 
 	disk     []byte // state of trust
-	seen     timeline.Signed
+	seen     state.SignedTime
 	follower *verify.Follower
 	floor    clock.Instant
 	accepted uint64
@@ -66,9 +68,7 @@ func (w *clockWorld) Manifest(context.Context, string) (wire.HostManifest, error
 // boot starts the process from what is on disk.
 func (w *clockWorld) boot() {
 	var s trust.State
-	if err := json.Unmarshal(w.disk, &s); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Must(w.t, json.Unmarshal(w.disk, &s))
 	w.seen = w.seen.After(s.Floor, w.ownTime())
 	f, err := verify.New(verify.Options{Fleet: testFleet, Host: "web-1", Source: w, Wall: w.wall,
 		Missing: func(err error) bool { return errors.Is(err, errAbsent) },
@@ -77,9 +77,7 @@ func (w *clockWorld) boot() {
 			w.disk, err = json.Marshal(s)
 			return err
 		}}, s)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Must(w.t, err)
 	w.follower = f
 }
 
@@ -117,9 +115,9 @@ func (w *clockWorld) check() {
 // time is activated, and what runs changes by an activation alone. Once the clock is
 // right again the newest release is taken: a jump only delays.
 func TestT37ClockAttack(t *testing.T) {
-	tb, keys := t, newSigners(t)
-	root := keys.root(t)
-	first := wallNow()
+	tb, keys := t, newSigners()
+	root := testkit.Value(keys.First())(t)
+	first := testfleet.Now()
 	hosts, target := []string{"web-1"}, map[string]digest.Digest{"web-1": digest.Of([]byte("bundle"))}
 	sign := func(version uint64, at clock.Instant) release {
 		return keys.release(t, plan{version: version, ref: fmt.Sprintf("r%d", version), hosts: hosts, targets: target,
@@ -130,8 +128,8 @@ func TestT37ClockAttack(t *testing.T) {
 	for i := range count {
 		all = append(all, sign(uint64(i+1), first.Add(every*clock.Duration(i))))
 	}
-	state := got(trust.Begin(testFleet, root, ""))(t)
-	disk := got(json.Marshal(state))(t)
+	state := testkit.Value(trust.Begin(testFleet, root, ""))(t)
+	disk := testkit.Value(json.Marshal(state))(t)
 	jumps := []clock.Duration{0, -3650 * clock.Day, 3650 * clock.Day, -2 * clock.Hour, 2 * clock.Hour}
 	rapid.Check(t, func(t *rapid.T) {
 		w := &clockWorld{t: t, tb: tb, first: first, disk: disk}

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
-	"github.com/steadyfleet/steady/internal/agent/timeline"
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -27,11 +27,11 @@ type Config struct {
 	Version string
 	// Log takes what happens; the default discards.
 	Log *slog.Logger
-	// Clock is the host's clock; the default is timeline.System.
-	Clock timeline.Clock
+	// Clock is the host's clock; the default is state.SystemClock.
+	Clock state.Clock
 	// Hosting says where containers run and where the router listens.
 	Hosting hosting.Config
-	// Resync is how often every resource is looked at without a trigger; the
+	// Resync is how often every resource is checked without a trigger; the
 	// default is 30 s.
 	Resync clock.Duration
 	// Reboot is the command that reboots the machine; the default is DefaultReboot.
@@ -40,8 +40,11 @@ type Config struct {
 	// one worker, and a database that does not wait for the disk. Never in
 	// production: a power cut may then forget what was acknowledged.
 	Light bool
+	// Driver is the driver of package database/sql for the database of the state
+	// folder; the default is state.Driver.
+	Driver string
 	// Dial replaces the network; the default is net.Dialer.
-	Dial enrolment.Dialer
+	Dial uplink.Dialer
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -62,7 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Clock == nil {
-		c.Clock = timeline.System()
+		c.Clock = state.SystemClock()
 	}
 	if len(c.Reboot) == 0 {
 		c.Reboot = DefaultReboot

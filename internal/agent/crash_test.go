@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var errCut = errors.New("cut here by the test")
@@ -52,7 +53,7 @@ func (b *box) crash() {
 		b.t.Fatalf("the agent ended with %v", err)
 	}
 	b.cancel()
-	must(b.t, b.agent.Close())
+	testkit.Must(b.t, b.agent.Close())
 	b.agent = nil
 }
 
@@ -74,8 +75,8 @@ func TestF4ActivationSurvivesACutAnywhere(t *testing.T) {
 func TestF4RevertSurvivesACutAnywhere(t *testing.T) {
 	two := newPack(t, "web", []file{{path: "a", content: "two"}, {path: "blocked", content: "b"}}, step("start", "up-2", "down-2"))
 	block := func(b *box) {
-		must(b.t, os.MkdirAll(filepath.Join(b.root, "blocked"), 0o755))
-		must(b.t, os.WriteFile(filepath.Join(b.root, "blocked", "x"), []byte("mine"), 0o644))
+		testkit.Must(b.t, os.MkdirAll(filepath.Join(b.root, "blocked"), 0o755))
+		testkit.Must(b.t, os.WriteFile(filepath.Join(b.root, "blocked", "x"), []byte("mine"), 0o644))
 	}
 	everyCut(t, two, block, host.Reverted, func(t *testing.T, b *box) {
 		b.want("a", "one")
@@ -106,7 +107,7 @@ func everyCut(t *testing.T, two pack, before func(*box), end host.Phase, check f
 			m := b.agent.Status().Machine
 			return m.Grant == "g2" && m.Phase == end
 		}
-		until(t, "the cut or the end", func() bool { return happened() || done() })
+		testkit.Eventually(t, "the cut or the end", func() bool { return happened() || done() })
 		if !over() { // it was over before commit n: every cut was tried
 			b.stop()
 			if n < 10 {
@@ -116,9 +117,9 @@ func everyCut(t *testing.T, two pack, before func(*box), end host.Phase, check f
 		}
 		b.crash()
 		b.start()
-		until(t, string(end)+" after the cut", done)
+		testkit.Eventually(t, string(end)+" after the cut", done)
 		check(t, b)
-		until(t, "all events acknowledged", func() bool { st := b.agent.Status(); return st.AckedSeq == st.LastSeq })
+		testkit.Eventually(t, "all events acknowledged", func() bool { st := b.agent.Status(); return st.AckedSeq == st.LastSeq })
 		claims, ends := 0, 0
 		for _, e := range reported[event.HostStepped](s) {
 			if e.Rollout != "stable@r2" {
@@ -147,10 +148,10 @@ func TestAgentsNeverShareAFolder(t *testing.T) {
 	b := newBox(t, s, "web-1")
 	b.open()
 	if a, err := Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock}); err == nil {
-		must(t, a.Close())
+		testkit.Must(t, a.Close())
 		t.Error("a second agent opened the folder")
 	}
-	must(t, b.agent.Close())
+	testkit.Must(t, b.agent.Close())
 	if _, err := Enrol(t.Context(), EnrolConfig{StateDir: b.state, Token: s.token("web-1"), Clock: b.clock}); !errors.Is(err, ErrEnrolled) {
 		t.Errorf("a second enrolment: %v", err)
 	}
@@ -164,10 +165,10 @@ func TestDamagedBlobIsAMiss(t *testing.T) {
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
 	b.phase(host.Converged)
 	blob := filepath.Join(b.state, "blobs", digest.Of([]byte("one")).Hex())
-	must(t, os.WriteFile(blob, []byte("0ne"), 0o600))
-	must(t, os.Remove(filepath.Join(b.root, "a")))
-	until(t, "the file is back", func() bool { return b.content("a") == "one" })
-	until(t, "the repair is reported", func() bool {
+	testkit.Must(t, os.WriteFile(blob, []byte("0ne"), 0o600))
+	testkit.Must(t, os.Remove(filepath.Join(b.root, "a")))
+	testkit.Eventually(t, "the file is back", func() bool { return b.content("a") == "one" })
+	testkit.Eventually(t, "the repair is reported", func() bool {
 		states := statesOf(s, "file/a")
 		return strings.HasPrefix(states, "Ready Applying ") && strings.HasSuffix(states, " Ready")
 	})

@@ -1,6 +1,6 @@
 // Package agent is the runtime on a host. One goroutine, the reducer, owns the
 // host's state; workers (dispatch, events, probes, prepare, claim, the reconcile
-// loop) only send it inputs. For every input there is one SQLite transaction that
+// loop) only send it inputs, and the reducer of internal/core/agent decides. For every input there is one SQLite transaction that
 // holds the new state, the events to report and what is now desired of the
 // host's generation; effects are carried out after it is durable.
 //

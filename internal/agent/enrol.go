@@ -6,9 +6,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/state"
-	"github.com/steadyfleet/steady/internal/agent/timeline"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -23,10 +22,11 @@ type EnrolConfig struct {
 	Token string
 	// Server, when set, replaces the token's address and is kept for Run.
 	Server string
-	Clock  timeline.Clock
+	Clock  state.Clock
 	Log    *slog.Logger
 	Light  bool
-	Dial   enrolment.Dialer
+	Driver string // see Config
+	Dial   uplink.Dialer
 }
 
 // Enrolled is the identity that a host got.
@@ -37,14 +37,14 @@ type Enrolled struct {
 }
 
 // ErrEnrolled says that the folder holds an identity already.
-var ErrEnrolled = errors.New("this state folder holds an identity already; use another one, or remove it to start afresh")
+var ErrEnrolled = errors.New("this state folder has an identity already; use another one, or remove it to start afresh")
 
 // Enrol trades a token for an identity and writes it to the state folder. It
 // tries again until the server answers or ctx ends. It may be repeated with the
 // same token and folder until it succeeds: the keys are made once.
 func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Clock == nil {
-		cfg.Clock = timeline.System()
+		cfg.Clock = state.SystemClock()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -56,12 +56,12 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Server == "" {
 		cfg.Server = token.Server
 	}
-	store, err := openNew(ctx, cfg.StateDir, cfg.Light)
+	store, err := openNew(ctx, cfg.StateDir, state.Options{Light: cfg.Light, Driver: cfg.Driver})
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	id, ts, err := enrolment.Enrol(ctx, enrolment.Request{Token: token, Server: cfg.Server, Keys: store.KeyPath,
+	id, ts, err := uplink.Enrol(ctx, uplink.EnrolRequest{Token: token, Server: cfg.Server, Keys: store.KeyPath,
 		Wall: cfg.Clock.Wall, Dial: cfg.Dial, Log: cfg.Log})
 	if err != nil {
 		return out, err
@@ -74,12 +74,12 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 // that names the digest enrols no other key. A folder that is enrolled is refused
 // with ErrEnrolled.
 func MakeEventKey(ctx context.Context, dir string) (d digest.Digest, err error) {
-	store, err := openNew(ctx, dir, false)
+	store, err := openNew(ctx, dir, state.Options{})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	key, err := enrolment.MakeEventKey(store.KeyPath)
+	key, err := uplink.MakeEventKey(store.KeyPath)
 	if err != nil {
 		return "", err
 	}
@@ -87,12 +87,12 @@ func MakeEventKey(ctx context.Context, dir string) (d digest.Digest, err error) 
 }
 
 // openNew opens a state folder that holds no identity.
-func openNew(ctx context.Context, dir string, light bool) (*state.Store, error) {
-	store, _, err := openStore(ctx, dir, light)
+func openNew(ctx context.Context, dir string, o state.Options) (*state.Store, error) {
+	store, _, err := openStore(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}
-	enrolled, err := store.Get(ctx, keyIdentity, &enrolment.Identity{})
+	enrolled, err := store.Get(ctx, keyIdentity, &uplink.Identity{})
 	if err == nil && enrolled {
 		err = ErrEnrolled
 	}
@@ -104,8 +104,8 @@ func openNew(ctx context.Context, dir string, light bool) (*state.Store, error) 
 
 // saveNew makes an identity durable in one transaction: a folder is enrolled or
 // it is not.
-func saveNew(ctx context.Context, store *state.Store, src timeline.Clock, id enrolment.Identity, ts trust.State) error {
-	begun, now, err := timeline.Begin(src)
+func saveNew(ctx context.Context, store *state.Store, src state.Clock, id uplink.Identity, ts trust.State) error {
+	begun, now, err := state.BeginTimeline(src)
 	if err != nil {
 		return err
 	}

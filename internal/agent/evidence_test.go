@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestEvidenceOfAConvergedHostIsReportedOnChange checks that a host which has
@@ -21,8 +22,8 @@ func TestEvidenceOfAConvergedHostIsReportedOnChange(t *testing.T) {
 	scan := filepath.Join(t.TempDir(), "scan.json")
 	write := func(status string) {
 		next := scan + ".new"
-		must(t, os.WriteFile(next, []byte(`{"sub_results":[{"control_id":"R1","status":"`+status+`","framework":"anssi"}]}`), 0o644))
-		must(t, os.Rename(next, scan))
+		testkit.Must(t, os.WriteFile(next, []byte(`{"sub_results":[{"control_id":"R1","status":"`+status+`","framework":"anssi"}]}`), 0o644))
+		testkit.Must(t, os.Rename(next, scan))
 	}
 	write("pass")
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
@@ -34,14 +35,14 @@ func TestEvidenceOfAConvergedHostIsReportedOnChange(t *testing.T) {
 		for _, e := range reported[event.HostStepped](s) {
 			var in host.ProbeObserved
 			if e.Input == in.Kind() {
-				must(t, json.Unmarshal(e.Data, &in))
+				testkit.Must(t, json.Unmarshal(e.Data, &in))
 				out = append(out, in)
 			}
 		}
 		return out
 	}
 	write("fail")
-	until(t, "the failure", func() bool { l := looks(); return len(l) > 0 && !l[len(l)-1].Pass })
+	testkit.Eventually(t, "the failure", func() bool { l := looks(); return len(l) > 0 && !l[len(l)-1].Pass })
 	if last := looks()[len(looks())-1]; len(last.Results) != 1 || last.Results[0].Control != "R1" {
 		t.Fatalf("reported %+v", last)
 	}
@@ -53,7 +54,7 @@ func TestEvidenceOfAConvergedHostIsReportedOnChange(t *testing.T) {
 		t.Fatalf("the host is %s", m.Phase)
 	}
 	write("pass")
-	until(t, "the cure", func() bool { l := looks(); return l[len(l)-1].Pass })
+	testkit.Eventually(t, "the cure", func() bool { l := looks(); return l[len(l)-1].Pass })
 	if n := len(looks()); n != 3 {
 		t.Errorf("%d looks were reported, 3 changed anything", n)
 	}

@@ -7,9 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/agent/courier"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -20,9 +22,9 @@ func TestGrantNamesAreBounded(t *testing.T) {
 	s := newServer(t)
 	b := newBox(t, s, "web-1").start()
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
-	for i, name := range []string{strings.Repeat("g", wire.MaxEventSize), strings.Repeat("g", maxGrantName+1), "a\nb", "ü"} {
+	for i, name := range []string{strings.Repeat("g", wire.MaxEventSize), strings.Repeat("g", core.MaxGrantName+1), "a\nb", "ü"} {
 		b.roll(single("web-1", 1, "r1", one), name, one)
-		until(t, "the refusal", func() bool {
+		testkit.Eventually(t, "the refusal", func() bool {
 			st := b.agent.Status()
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -34,7 +36,7 @@ func TestGrantNamesAreBounded(t *testing.T) {
 	if n := len(reported[event.TrustRefused](s)); n > 1 {
 		t.Errorf("one cause was reported %d times", n)
 	}
-	s.grant(strings.Repeat("g", maxGrantName), host.Forward)
+	s.grant(strings.Repeat("g", core.MaxGrantName), host.Update)
 	b.phase(host.Converged)
 }
 
@@ -46,12 +48,10 @@ func TestS6NoPlanOfASnapshotThatWasReplaced(t *testing.T) {
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
 	r1 := s.keys.release(t, single("web-1", 1, "r1", one))
 	s.publish(r1, one)
-	s.grant("g1", host.Forward)
+	s.grant("g1", host.Update)
 	b.phase(host.Converged)
 	f := b.agent.follower
-	if _, err := f.Plan(t.Context(), r1.manifest.Rollout(), r1.digest); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(f.Plan(t.Context(), r1.manifest.Rollout(), r1.digest))(t)
 	r2 := s.keys.release(t, single("web-1", 2, "r2", one))
 	mixed := r1
 	mixed.stamp = r2.stamp
@@ -91,10 +91,10 @@ func TestContradictingAcknowledgementsEnd(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(wire.EventAck{Acked: uint64(1 + n%2), Reason: "elsewhere"})
 	})
 	b.open()
-	must(t, b.agent.store.Ack(t.Context(), 1))
-	if err := b.agent.courier().Send(t.Context()); err == nil || asked.Load() > courier.MaxConflicts {
+	testkit.Must(t, b.agent.store.Ack(t.Context(), 1))
+	if err := b.agent.uplink().Send(t.Context()); err == nil || asked.Load() > uplink.MaxConflicts {
 		t.Errorf("asked %d times: %v", asked.Load(), err)
 	}
-	must(t, b.agent.Close())
+	testkit.Must(t, b.agent.Close())
 	b.agent = nil
 }

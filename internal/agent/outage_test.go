@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 )
 
 // TestOutageIsTold: each cause of an outage is logged once, whatever changes in its
@@ -18,13 +18,13 @@ func TestOutageIsTold(t *testing.T) {
 	var out strings.Builder
 	a := &Agent{cfg: Config{StateDir: "/var/lib/steady", Log: slog.New(slog.NewTextHandler(&out, nil))}}
 	refused := func(port int) error { return fmt.Errorf("read 127.0.0.1:%d: %w", port, syscall.ECONNREFUSED) }
-	forbidden := &client.StatusError{Status: 403, Detail: "host web-4 never enrolled with this server"}
+	forbidden := &uplink.StatusError{Status: 403, Detail: "host web-4 never enrolled with this server"}
 	for port := range 5 {
-		a.away("dispatch", refused(port))
+		a.unreachable("dispatch", refused(port))
 	}
-	a.away("heartbeat", fmt.Errorf("beat: %w", forbidden))
-	a.away("dispatch", forbidden)
-	a.away("dispatch", refused(9))
+	a.unreachable("heartbeat", fmt.Errorf("beat: %w", forbidden))
+	a.unreachable("dispatch", forbidden)
+	a.unreachable("dispatch", refused(9))
 	if !a.answered() || a.answered() {
 		t.Error("the end of an outage is told once")
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestStagedStepRebootsUnderItsGrant runs a step that ends with the exit code for
@@ -25,7 +26,7 @@ func TestStagedStepRebootsUnderItsGrant(t *testing.T) {
 	b.start() // a restart of the agent is no reboot
 	b.phase(host.Deferred)
 	b.s.grant("boot-1", host.Reboot)
-	until(t, "the reboot command", func() bool { return b.content("reboot") == "" && b.agent.Status().Machine.Reboot == "boot-1" })
+	testkit.Eventually(t, "the reboot command", func() bool { return b.content("reboot") == "" && b.agent.Status().Machine.Reboot == "boot-1" })
 	b.stop()
 	b.clock.reboot("boot-2")
 	b.start()

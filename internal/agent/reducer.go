@@ -3,34 +3,30 @@ package agent
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/system"
+	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// reducer owns the host's state. Only its goroutine touches it.
+// reducer runs the state of core. Only its goroutine touches it.
 type reducer struct {
 	a       *Agent
-	state   host.Agent
+	state   core.State
 	workers *errgroup.Group
-
-	// refused holds what was refused and reported, so that a cause is reported
-	// once and not at every poll; lastRefused is for people.
-	refused     map[string]bool
-	lastRefused string
-
-	round   int64 // of probes
-	probing bool
 	worker  worker // of the offer
+}
+
+// message is an input for the reducer.
+type message struct {
+	in       core.Input
+	manifest []byte // the payload of the manifest that an offer is of, if it has one
 }
 
 // worker is what is done about an offer outside the reducer.
@@ -39,51 +35,15 @@ type worker struct {
 	cancel context.CancelFunc
 }
 
-func newReducer(a *Agent, s host.Agent) *reducer {
-	r := &reducer{a: a, state: s, refused: map[string]bool{}, worker: worker{cancel: func() {}}}
+func newReducer(a *Agent, s core.State) *reducer {
+	r := &reducer{a: a, state: s, worker: worker{cancel: func() {}}}
 	r.publish()
 	return r
 }
 
-// turn collects what one message causes.
-type turn struct {
-	now     clock.Instant
-	save    bool // the state changed in a way that must be durable
-	events  []event.Event
-	effects []host.Effect
-	// manifest is the payload of a manifest that the offer is of.
-	manifest digest.Digest
-	payload  []byte
-}
-
-func (t *turn) report(e event.Event) {
-	t.events = append(t.events, e)
-	t.save = true
-}
-
-func (t *turn) add(effects []host.Effect) {
-	t.effects = append(t.effects, effects...)
-	t.save = t.save || len(effects) > 0
-}
-
-// begin takes the first turn: the agent started. Nothing else runs yet.
-func (r *reducer) begin(ctx context.Context) error {
-	t := &turn{now: r.a.time.Now(), save: true}
-	if err := r.step(t, host.Booted{BootID: r.a.time.BootID(), Current: r.state.Machine.Current}); err != nil {
-		return err
-	}
-	t.add(r.state.Resume())
-	if err := r.finish(ctx, t); err != nil {
-		return err
-	}
-	r.sweep()
-	nudge(r.a.look)
-	return nil
-}
-
-// run handles messages one by one until ctx ends.
+// run takes inputs one by one until ctx ends. Agent.Run has given the first one.
 func (r *reducer) run(ctx context.Context) error {
-	defer r.worker.stop()
+	defer func() { r.worker.cancel() }()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -92,167 +52,158 @@ func (r *reducer) run(ctx context.Context) error {
 			wait = max(time.Millisecond, due.Sub(r.a.time.Now()).Std())
 		}
 		timer.Reset(min(wait, time.Hour))
-		var m message
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case m = <-r.a.inbox:
-		case <-r.a.look:
-			m = looked{}
-		case <-r.a.contact:
-			m = contacted{r.a.contactEra.Load()}
+		case m := <-r.a.inbox:
+			err = r.step(ctx, m)
+		case <-r.a.wakeObserve:
+			err = r.observe(ctx)
+		case <-r.a.wakeContact:
+			err = r.step(ctx, message{in: core.Contact{Era: clock.Instant(r.a.contactEra.Load())}})
 		case <-timer.C:
-			m = elapsed{}
+			err = r.step(ctx, message{in: core.Elapsed{}})
 		}
-		if err := r.handle(ctx, m); err != nil {
-			return err
-		}
-	}
-}
-
-func (w worker) stop() { w.cancel() }
-
-func (r *reducer) handle(ctx context.Context, m message) error {
-	t := &turn{now: r.a.time.Now()}
-	if err := m.apply(ctx, r, t); err != nil {
-		return err
-	}
-	return r.finish(ctx, t)
-}
-
-// step moves the machine. An input that is not legal now is dropped and logged:
-// it was true when it was sent and is not any more.
-func (r *reducer) step(t *turn, in host.Input) error {
-	before := r.state.Machine
-	effects, notable, err := r.state.Step(in, t.now)
-	if illegal := (*host.IllegalError)(nil); errors.As(err, &illegal) {
-		r.a.cfg.Log.Debug("dropped an input", "error", err)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if notable {
-		e, err := event.NewHostStepped(&before, &r.state.Machine, in)
 		if err != nil {
 			return err
 		}
-		t.report(e)
 	}
-	if after := &r.state.Machine; before.Phase != after.Phase {
-		r.a.cfg.Log.Info("host moved", "from", before.Phase, "to", after.Phase, "input", in.Kind(),
-			"rollout", after.Rollout, "cause", after.Cause, "detail", after.Detail)
-	}
-	t.add(effects)
-	return nil
 }
 
-// finish makes the turn durable in one transaction, then carries it out.
-func (r *reducer) finish(ctx context.Context, t *turn) error {
-	if !t.save {
-		return nil
-	}
-	before, after := r.a.status.Load().Machine, &r.state.Machine
-	r.awaitContact(&before, after)
-	if err := r.commit(context.WithoutCancel(ctx), t); err != nil {
+// step takes one input: what it causes is made durable in one transaction, then
+// carried out.
+func (r *reducer) step(ctx context.Context, m message) error {
+	a, now := r.a, r.a.time.Now()
+	t, err := r.state.Step(m.in, now)
+	if err != nil {
 		return err
 	}
-	if r.a.cut != nil {
-		if err := r.a.cut(); err != nil {
+	if t.Dropped != nil {
+		a.cfg.Log.Debug("dropped an input", "error", t.Dropped)
+	}
+	if !t.Save {
+		return nil
+	}
+	// Before the commit: from there on the uplink may send this turn's events, and
+	// that nothing follows them for a whole interval of heartbeats must not make their
+	// acceptance count for nothing.
+	a.era.Store(int64(r.state.Era()))
+	a.wantContact.Store(r.state.AwaitsContact())
+	if err := r.commit(context.WithoutCancel(ctx), &t, m.manifest, now); err != nil {
+		return err
+	}
+	if a.cut != nil {
+		if err := a.cut(); err != nil {
 			return err
 		}
 	}
 	r.publish()
 	if r.state.Offer == nil || r.state.Offer.Grant != r.worker.grant {
-		r.worker.stop()
+		r.worker.cancel()
 	}
-	run := &carrying{r: r, ctx: ctx}
-	for _, e := range t.effects {
-		if err := e.Run(run); err != nil {
+	for _, e := range t.Events {
+		a.logEvent(e)
+	}
+	for _, e := range t.Effects {
+		if err := e.Run(&executor{r, ctx}); err != nil {
 			return err
 		}
 	}
-	if r.probing && (len(after.Probes) == 0 || after.Reverting) {
-		r.startProbes(nil)
+	if len(t.Events) > 0 {
+		a.report()
 	}
-	if len(t.events) > 0 {
-		r.a.report()
-	}
-	if before.Phase != after.Phase || before.Manifest != after.Manifest {
-		r.a.hosting.Changed()
-	}
-	if before.Phase != after.Phase && (after.Phase == host.Converged || after.Phase == host.Reverted) {
-		r.sweep()
+	if t.Moved {
+		a.hosting.Changed()
 	}
 	return nil
 }
 
-// awaitContact says what is contact after this turn. It comes before the commit: from
-// there on the courier may bring this turn's events, and that nothing follows them for
-// a whole interval of heartbeats must not make their acceptance count for nothing.
-func (r *reducer) awaitContact(before, after *host.State) {
-	if before.CompletedAt != after.CompletedAt || before.RevertedAt != after.RevertedAt {
-		r.a.era.Add(1)
-	}
-	r.a.wantContact.Store(after.ConfirmBy != 0 || after.BlameBy != 0)
+func (r *reducer) commit(ctx context.Context, t *core.Turn, manifest []byte, now clock.Instant) error {
+	return r.a.store.Tx(ctx, func(tx *sql.Tx) error {
+		for _, e := range t.Events {
+			if err := state.Append(ctx, tx, now, e); err != nil {
+				return err
+			}
+		}
+		if g := t.Desired; g != nil {
+			if _, err := r.a.rows.ApplyTx(ctx, tx, engine.Upsert(system.Current, system.Generation(*g)), now.Time(), because(g.Run)); err != nil {
+				return err
+			}
+		}
+		if t.Accepted && manifest != nil {
+			if err := r.keepManifest(ctx, tx, manifest); err != nil {
+				return err
+			}
+		}
+		return state.Put(ctx, tx, keyAgent, agentDoc{Agent: r.state, Now: now})
+	})
 }
 
-func (r *reducer) commit(ctx context.Context, t *turn) error {
-	return r.a.store.Tx(ctx, func(tx *sql.Tx) error {
-		d := &durable{r: r, ctx: ctx, tx: tx, t: t}
-		for _, e := range t.events {
-			if err := journal.Append(ctx, tx, t.now, e); err != nil {
-				return err
-			}
-		}
-		for _, e := range t.effects {
-			if err := e.Run(d); err != nil {
-				return err
-			}
-		}
-		if t.manifest != "" {
-			if err := r.keepManifest(ctx, tx, t); err != nil {
-				return err
-			}
-		}
-		return state.Put(ctx, tx, keyAgent, agentDoc{Agent: r.state, Now: t.now})
-	})
+func because(run string) engine.Cause {
+	return engine.Cause{Trigger: engine.TriggerOperator, ID: run}
 }
 
 // keepManifest stores the offer's manifest, for a proof or a revert later, and
 // drops those that are of no use any more.
-func (r *reducer) keepManifest(ctx context.Context, tx *sql.Tx, t *turn) error {
-	r.a.follower.Hold(t.manifest, r.state.Machine.Manifest)
-	if err := state.Drop(ctx, tx, keyManifest, t.manifest.Hex(), r.state.Machine.Manifest.Hex()); err != nil {
+func (r *reducer) keepManifest(ctx context.Context, tx *sql.Tx, payload []byte) error {
+	next, now := r.state.Offer.Plan.Manifest, r.state.Machine.Manifest
+	r.a.follower.Pin(next, now)
+	if err := state.Drop(ctx, tx, keyManifest, next.Hex(), now.Hex()); err != nil {
 		return err
 	}
-	return state.Put(ctx, tx, keyManifest+t.manifest.Hex(), t.payload)
+	return state.Put(ctx, tx, keyManifest+next.Hex(), payload)
 }
 
 // publish makes the state readable for others.
 func (r *reducer) publish() {
-	m := r.state.Machine
-	m.Probes = slices.Clone(m.Probes)
-	s := &Status{
-		Fleet: r.a.id.Fleet, Host: r.a.id.Host, Incarnation: r.a.id.Incarnation, BootID: r.a.time.BootID(),
-		Machine: m, Quarantine: slices.Clone(r.state.Quarantine), MaxTerm: r.state.MaxTerm, Repairs: r.state.Repairs,
-		Overrides: r.state.Overrides,
-		Refused:   r.lastRefused, Current: m.Current, plan: r.state.Plan,
-	}
-	if r.state.Offer != nil {
-		o := *r.state.Offer
-		s.Offer = &o
-	}
-	r.a.status.Store(s)
+	s := r.state
+	r.a.committed.Store(&s)
 }
 
-// sweep removes blobs that neither what runs, nor a revert, nor an offer needs.
-func (r *reducer) sweep() {
-	if r.state.Offer != nil {
-		return
+// observe tells the reducer how far the desired generation has come, and what of
+// repairs is seen. The gate of repairs stays shut until what follows is committed.
+func (r *reducer) observe(ctx context.Context) error {
+	in, err := r.a.generation(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
 	}
-	m := &r.state.Machine
-	if err := r.a.content.Sweep(m.Current, m.From, m.Target); err != nil {
-		r.a.cfg.Log.Warn("old content was not removed", "error", err)
+	if in != nil {
+		if err := r.step(ctx, message{in: *in}); err != nil {
+			return err
+		}
+	}
+	seen, again, err := r.a.repairs.Observe(ctx, r.a.rows.List, &r.state.Repairs, r.a.time.Now())
+	if again {
+		time.AfterFunc(core.RepairBeginWithin.Std(), func() { wake(r.a.wakeObserve) })
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.step(ctx, message{in: seen}); err != nil {
+		return err
+	}
+	r.a.repairs.Reopen()
+	return nil
+}
+
+// logEvent writes the lines that events are worth.
+func (a *Agent) logEvent(e event.Event) {
+	log := a.cfg.Log
+	switch e := e.(type) {
+	case event.HostStepped:
+		if e.From != e.To {
+			log.Info("host moved", "from", e.From, "to", e.To, "input", e.Input, "rollout", e.Rollout, "cause", e.Cause, "detail", e.Detail)
+		}
+	case event.GrantDeclined:
+		log.Warn("declined a grant: nothing was changed", "grant", e.Grant, "code", e.Code, "detail", system.Scrub(e.Detail, 1024))
+	case event.TrustRefused:
+		log.Warn("refused what the server gave", "check", e.Check, "rollout", e.Rollout, "error", e.Detail)
+	case event.BundleQuarantined:
+		log.Warn("quarantined a bundle on this host", "bundle", e.Digest, "rollout", e.Rollout, "reason", e.Reason)
+	case event.RepairNeeded:
+		log.Info("a repair waits for a grant", "resources", e.Resources, "more", e.More, "reason", e.Reason)
+	case event.RepairOver:
+		log.Info("repair over", "grant", e.Grant, "ok", e.OK, "detail", e.Detail)
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -22,7 +24,7 @@ func checked(t *testing.T) pack {
 // drift has the check fail.
 func (b *box) drift() {
 	b.t.Helper()
-	must(b.t, os.Remove(filepath.Join(b.root, "ok")))
+	testkit.Must(b.t, os.Remove(filepath.Join(b.root, "ok")))
 }
 
 // onChecked is a host that converged on checked.
@@ -37,12 +39,12 @@ func onChecked(t *testing.T) *box {
 
 func (b *box) needed(n int) {
 	b.t.Helper()
-	until(b.t, "the need is reported", func() bool { return len(reported[event.RepairNeeded](b.s)) == n })
+	testkit.Eventually(b.t, "the need is reported", func() bool { return len(reported[event.RepairNeeded](b.s)) == n })
 }
 
 func (b *box) over(n int) []event.RepairOver {
 	b.t.Helper()
-	until(b.t, "the end of the repair is reported", func() bool { return len(reported[event.RepairOver](b.s)) == n })
+	testkit.Eventually(b.t, "the end of the repair is reported", func() bool { return len(reported[event.RepairOver](b.s)) == n })
 	return reported[event.RepairOver](b.s)
 }
 
@@ -57,8 +59,8 @@ func TestRepairThatStopsWaitsForAGrant(t *testing.T) {
 	if strings.Join(need.Resources, " ") != "system/app" || need.Reason == "" || need.Manifest != m.Manifest || need.Bundle != m.Current {
 		t.Errorf("reported %+v", need)
 	}
-	must(t, os.Remove(filepath.Join(b.root, "a")))
-	until(t, "the file is back", func() bool { return b.content("a") == "one" })
+	testkit.Must(t, os.Remove(filepath.Join(b.root, "a")))
+	testkit.Eventually(t, "the file is back", func() bool { return b.content("a") == "one" })
 	b.want("log", "up\n")
 
 	b.s.grant("fix-1", host.Repair)
@@ -71,7 +73,7 @@ func TestRepairThatStopsWaitsForAGrant(t *testing.T) {
 	}
 
 	b.drift() // the window is closed: the next drift waits again
-	until(t, "it is held back again", func() bool { return len(b.agent.Status().Repairs.Names) == 1 })
+	testkit.Eventually(t, "it is held back again", func() bool { return len(b.agent.Status().Repairs.Names) == 1 })
 	b.want("log", "up\nup\n")
 }
 
@@ -80,7 +82,7 @@ func TestRepairThatHealsByItselfIsOver(t *testing.T) {
 	b := onChecked(t)
 	b.drift()
 	b.needed(1)
-	must(t, os.WriteFile(filepath.Join(b.root, "ok"), nil, 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(b.root, "ok"), nil, 0o644))
 	if over := b.over(1)[0]; over.Grant != "" || !over.OK {
 		t.Errorf("ended with %+v", over)
 	}
@@ -93,11 +95,11 @@ func TestRepairWithoutServerWaits(t *testing.T) {
 	b := onChecked(t)
 	b.s.set(func() { b.s.down = true })
 	b.drift()
-	until(t, "the host wants to report", func() bool { return b.agent.Status().Repairs.Need != nil })
+	testkit.Eventually(t, "the host wants to report", func() bool { return b.agent.Status().Repairs.Need != nil })
 	b.stop() // a restart is no way around it
 	b.start()
-	must(t, os.Remove(filepath.Join(b.root, "a")))
-	until(t, "the file is back", func() bool { return b.content("a") == "one" })
+	testkit.Must(t, os.Remove(filepath.Join(b.root, "a")))
+	testkit.Eventually(t, "the file is back", func() bool { return b.content("a") == "one" })
 	b.want("log", "up\n")
 	b.s.set(func() { b.s.down = false })
 	b.needed(1)
@@ -114,7 +116,7 @@ func TestReleaseOvertakesAWaitingRepair(t *testing.T) {
 	b.needed(1)
 	two := newPack(t, "web", []file{{path: "a", content: "two"}}, step("app", "two"))
 	b.roll(single("web-1", 2, "r2", two), "g2", two)
-	until(t, "the second bundle", func() bool { m := b.agent.Status().Machine; return m.Grant == "g2" && m.Phase == host.Converged })
+	testkit.Eventually(t, "the second bundle", func() bool { m := b.agent.Status().Machine; return m.Grant == "g2" && m.Phase == host.Converged })
 	if over := b.over(1)[0]; over.Grant != "" || over.OK {
 		t.Errorf("ended with %+v", over)
 	}
@@ -129,9 +131,9 @@ func TestS23RepairGrantOfAnotherRolloutIsDeclined(t *testing.T) {
 	b.needed(1)
 	b.s.set(func() {
 		b.s.offer = &wire.Dispatch{Grant: "fix-0", Purpose: host.Repair, Rollout: b.s.release.manifest.Rollout(),
-			Manifest: digestOfBytes([]byte("another")), Term: 1, TTL: clock.Minute, Reason: "test"}
+			Manifest: digest.Of([]byte("another")), Term: 1, TTL: clock.Minute, Reason: "test"}
 	})
-	until(t, "it is declined", func() bool {
+	testkit.Eventually(t, "it is declined", func() bool {
 		l := reported[event.GrantDeclined](b.s)
 		return len(l) > 0 && l[0].Grant == "fix-0" && l[0].Code == host.DeclineOtherRollout
 	})
@@ -151,7 +153,7 @@ func TestF4RepairSurvivesACutAnywhere(t *testing.T) {
 		b.run()
 		b.s.grant("fix-1", host.Repair)
 		ended := func() bool { return len(reported[event.RepairOver](b.s)) > 0 }
-		until(t, "the cut or the end", func() bool { return happened() || ended() })
+		testkit.Eventually(t, "the cut or the end", func() bool { return happened() || ended() })
 		if !over() {
 			b.stop()
 			if n < 8 {
@@ -161,7 +163,7 @@ func TestF4RepairSurvivesACutAnywhere(t *testing.T) {
 		}
 		b.crash()
 		b.start()
-		until(t, "the end after the cut", func() bool {
+		testkit.Eventually(t, "the end after the cut", func() bool {
 			st := b.agent.Status()
 			return ended() && st.AckedSeq == st.LastSeq && st.Repairs.Grant == "" && b.content("ok") == ""
 		})

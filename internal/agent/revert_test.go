@@ -10,18 +10,20 @@ import (
 	"sync/atomic"
 	"testing"
 
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // cutOff makes the server unreachable as soon as the host claimed a grant.
 func (b *box) cutOffAfter(claimed string) {
 	b.t.Helper()
-	until(b.t, "the claim of "+claimed, func() bool { return b.agent.Status().Machine.Grant == claimed })
+	testkit.Eventually(b.t, "the claim of "+claimed, func() bool { return b.agent.Status().Machine.Grant == claimed })
 	b.s.set(func() { b.s.down = true })
 }
 
@@ -44,12 +46,12 @@ func TestDeadManGoesBack(t *testing.T) {
 			two := newPack(t, "web", []file{{path: "a", content: "two"}}, hold)
 			b.roll(single("web-1", 2, "r2", two), "g2", two)
 			b.cutOffAfter("g2")
-			must(t, os.WriteFile(b.root+"/go", nil, 0o644))
+			testkit.Must(t, os.WriteFile(b.root+"/go", nil, 0o644))
 			b.phase(host.Soaking)
 			b.want("a", "two")
 			b.clock.push(confirmWindow + clock.Second)
 			// A probe-less host sleeps until then; a message wakes it sooner.
-			b.agent.post(t.Context(), elapsed{})
+			b.agent.post(t.Context(), core.Elapsed{})
 			b.phase(host.Reverted)
 			b.want("a", "one")
 			if m := b.agent.Status().Machine; m.Cause != host.ContactLost || m.BlameBy == 0 {
@@ -57,11 +59,11 @@ func TestDeadManGoesBack(t *testing.T) {
 			}
 			if !tt.blame {
 				b.clock.push(confirmWindow + clock.Second)
-				b.agent.post(t.Context(), elapsed{})
-				until(t, "nobody is blamed", func() bool { return b.agent.Status().Machine.BlameBy == 0 })
+				b.agent.post(t.Context(), core.Elapsed{})
+				testkit.Eventually(t, "nobody is blamed", func() bool { return b.agent.Status().Machine.BlameBy == 0 })
 			}
 			s.set(func() { s.down = false })
-			until(t, "all events acknowledged", func() bool {
+			testkit.Eventually(t, "all events acknowledged", func() bool {
 				st := b.agent.Status()
 				return st.AckedSeq == st.LastSeq && st.Machine.BlameBy == 0
 			})
@@ -97,7 +99,7 @@ func TestProbeFailureGoesBack(t *testing.T) {
 	p.probes, p.soak, p.policy.SustainedFailure = []fleet.Probe{probe}, clock.Hour, 300*clock.Millisecond
 	b.roll(p, "g2", two)
 	b.phase(host.Soaking)
-	until(t, "the probe passed", func() bool {
+	testkit.Eventually(t, "the probe passed", func() bool {
 		m := b.agent.Status().Machine
 		return len(m.Probes) == 1 && m.Probes[0].Passing
 	})
@@ -116,7 +118,7 @@ func (s *server) proof(t testing.TB, inc uint64, r release) wire.FailureProof {
 	c := s.chains[inc]
 	last := len(c.events) - 1
 	return wire.FailureProof{
-		Leaf: r.leaf(t, c.host), EventKey: c.key, Token: s.keys.token(t, c.host, s.root), Incarnation: inc,
+		Leaf: r.leaf(t, c.host), EventKey: c.key, Token: testkit.Value(s.keys.Token(c.host, s.root))(t), Incarnation: inc,
 		PrevHash: c.hashes[0][:], Events: c.events[1:],
 		Head: wire.Head{Seq: c.events[last].Seq, Hash: c.hashes[last][:], Signature: c.signature},
 	}
@@ -140,13 +142,13 @@ func TestS21OrderedRevertNeedsProof(t *testing.T) {
 		targets: map[string]digest.Digest{"web-1": two.digest, "web-2": broken.digest}})
 	s.publish(r, two, broken)
 	s.set(func() { s.only = "web-2" })
-	s.grant("bad-1", host.Forward)
+	s.grant("bad-1", host.Update)
 	bad.phase(host.Reverted)
-	until(t, "its events arrived", func() bool { st := bad.agent.Status(); return st.AckedSeq == st.LastSeq })
+	testkit.Eventually(t, "its events arrived", func() bool { st := bad.agent.Status(); return st.AckedSeq == st.LastSeq })
 	bad.stop()
 	s.set(func() { s.only = "web-1" })
-	s.grant("g2", host.Forward)
-	until(t, "second bundle", func() bool {
+	s.grant("g2", host.Update)
+	testkit.Eventually(t, "second bundle", func() bool {
 		m := good.agent.Status().Machine
 		return m.Current == two.digest && m.Phase == host.Converged
 	})
@@ -154,16 +156,16 @@ func TestS21OrderedRevertNeedsProof(t *testing.T) {
 	proof := s.proof(t, 2, r)
 	edited := func(f func(p *wire.FailureProof)) wire.FailureProof {
 		var c wire.FailureProof
-		raw := got(json.Marshal(proof))(t)
-		must(t, json.Unmarshal(raw, &c))
+		raw := testkit.Value(json.Marshal(proof))(t)
+		testkit.Must(t, json.Unmarshal(raw, &c))
 		f(&c)
 		return c
 	}
 	forged := map[string][]wire.FailureProof{
 		"nothing":               nil,
 		"another host's leaf":   {edited(func(p *wire.FailureProof) { p.Leaf = r.leaf(t, "web-1") })},
-		"another host's token":  {edited(func(p *wire.FailureProof) { p.Token = s.keys.token(t, "web-1", s.root) })},
-		"a token of other keys": {edited(func(p *wire.FailureProof) { p.Token = newSigners(t).token(t, "web-2", s.root) })},
+		"another host's token":  {edited(func(p *wire.FailureProof) { p.Token = testkit.Value(s.keys.Token("web-1", s.root))(t) })},
+		"a token of other keys": {edited(func(p *wire.FailureProof) { p.Token = testkit.Value(newSigners().Token("web-2", s.root))(t) })},
 		"an edited event": {edited(func(p *wire.FailureProof) {
 			for i := range p.Events {
 				p.Events[i].Body = bytes.Replace(p.Events[i].Body, []byte("failed"), []byte("feiled"), 1)
@@ -177,8 +179,8 @@ func TestS21OrderedRevertNeedsProof(t *testing.T) {
 	}
 	for name, proofs := range forged {
 		s.set(func() { s.offered = 0 })
-		s.grant("forged-"+strings.ReplaceAll(name, " ", "-"), host.Back, proofs...)
-		until(t, name+" is offered again", func() bool { // so the first was dealt with
+		s.grant("forged-"+strings.ReplaceAll(name, " ", "-"), host.Rollback, proofs...)
+		testkit.Eventually(t, name+" is offered again", func() bool { // so the first was dealt with
 			refused := good.agent.Status().Refused != ""
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -189,7 +191,7 @@ func TestS21OrderedRevertNeedsProof(t *testing.T) {
 		}
 		good.want("a", "two")
 	}
-	s.grant("back-1", host.Back, proof)
+	s.grant("back-1", host.Rollback, proof)
 	good.phase(host.Reverted)
 	good.want("a", "one")
 	for _, e := range reported[event.HostStepped](s) {

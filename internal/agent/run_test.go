@@ -16,6 +16,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +42,7 @@ func (c *testClock) Boot() (string, clock.Duration, error) {
 func (c *testClock) Wall() clock.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wallNow().Add(c.wall)
+	return testfleet.Now().Add(c.wall)
 }
 
 func (c *testClock) push(d clock.Duration) {
@@ -76,14 +78,13 @@ func newBox(t testing.TB, s *server, name string) *box {
 // newBoxIn is newBox with its state in a folder.
 func newBoxIn(t testing.TB, s *server, name, state string) *box {
 	b := &box{t: t, s: s, clock: newTestClock(), state: state, root: t.TempDir(), name: name}
-	_, err := Enrol(t.Context(), EnrolConfig{StateDir: b.state, Token: s.token(name), Clock: b.clock, Light: true, Log: testLog(t)})
-	must(t, err)
+	testkit.Value(Enrol(t.Context(), EnrolConfig{StateDir: b.state, Token: s.token(name), Clock: b.clock, Light: true, Log: testLog(t)}))(t)
 	return b
 }
 
 func (b *box) open() {
 	b.t.Helper()
-	b.agent = got(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
+	b.agent = testkit.Value(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
 }
 
 func (b *box) run() {
@@ -109,33 +110,13 @@ func (b *box) stop() {
 	if err := <-b.done; err != nil {
 		b.t.Errorf("run: %v", err)
 	}
-	must(b.t, b.agent.Close())
+	testkit.Must(b.t, b.agent.Close())
 	b.agent = nil
-}
-
-// patience bounds every wait. It is generous: it is met only by what never comes.
-// An agent that its server was away from comes again after up to 30 s.
-const patience = 90 * time.Second
-
-// until waits for a condition, which is looked at again and again.
-func until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("waited in vain for: %s", what)
-		}
-	}
 }
 
 func (b *box) phase(p host.Phase) {
 	b.t.Helper()
-	until(b.t, b.name+" "+string(p), func() bool { return b.agent.Status().Machine.Phase == p })
+	testkit.Eventually(b.t, b.name+" "+string(p), func() bool { return b.agent.Status().Machine.Phase == p })
 }
 
 func (b *box) content(path string) string {
@@ -175,7 +156,7 @@ func single(name string, version uint64, ref string, p pack) plan {
 func (b *box) roll(p plan, grant string, packs ...pack) {
 	b.t.Helper()
 	b.s.publish(b.s.keys.release(b.t, p), packs...)
-	b.s.grant(grant, host.Forward)
+	b.s.grant(grant, host.Update)
 }
 
 func TestConverges(t *testing.T) {
@@ -189,7 +170,7 @@ func TestConverges(t *testing.T) {
 
 	two := newPack(t, "web", []file{{path: "etc/app/b.conf", content: "two"}}, step("start", "up-2", "down-2"))
 	b.roll(single("web-1", 2, "r2", two), "g2", two)
-	until(t, "second bundle", func() bool {
+	testkit.Eventually(t, "second bundle", func() bool {
 		m := b.agent.Status().Machine
 		return m.Current == two.digest && m.Phase == host.Converged
 	})
@@ -198,7 +179,7 @@ func TestConverges(t *testing.T) {
 	b.want("etc/app/b.conf", "two")
 	// The same step is run again, and nothing is undone on the way forward.
 	b.want("log", "up-1\nup-2\n")
-	until(t, "all events acknowledged", func() bool { st := b.agent.Status(); return st.AckedSeq == st.LastSeq })
+	testkit.Eventually(t, "all events acknowledged", func() bool { st := b.agent.Status(); return st.AckedSeq == st.LastSeq })
 
 	var phases []host.Phase
 	for _, e := range reported[event.HostStepped](s) {
@@ -237,8 +218,8 @@ func TestFailedActivationGoesBack(t *testing.T) {
 		t.Fatalf("after the revert: current %s, quarantine %v", st.Machine.Current, st.Quarantine)
 	}
 	// S21: never into the same bundle again.
-	b.s.grant("g3", host.Forward)
-	until(t, "the grant declined", func() bool {
+	b.s.grant("g3", host.Update)
+	testkit.Eventually(t, "the grant declined", func() bool {
 		for _, e := range reported[event.GrantDeclined](s) {
 			if e.Grant == "g3" && e.Code == host.DeclineQuarantined {
 				return true

@@ -20,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -67,17 +68,17 @@ type hostChain struct {
 
 func newServer(t testing.TB) *server {
 	s := &server{
-		t: t, term: 1, keys: newSigners(t), packs: map[digest.Digest][]byte{}, claimed: map[string]bool{},
+		t: t, term: 1, keys: newSigners(), packs: map[digest.Digest][]byte{}, claimed: map[string]bool{},
 		chains: map[uint64]*hostChain{}, serials: map[string]bool{}, wait: 2 * time.Second,
 	}
-	s.root = s.keys.root(t)
+	s.root = testkit.Value(s.keys.First())(t)
 	dir := t.TempDir()
-	s.serverCA = got(identity.CreateAuthority(dir, identity.Servers, testFleet, time.Now()))(t)
-	s.hostCA = got(identity.CreateAuthority(dir, identity.Hosts, testFleet, time.Now()))(t)
-	key := got(identity.NewKey())(t)
-	certPEM := got(s.serverCA.IssueServer([]string{"127.0.0.1"}, key.Public(), time.Now(), 0))(t)
-	pair := got(identity.Pair(certPEM, key))(t)
-	conf := got(identity.ServerTLS(identity.ServerOptions{
+	s.serverCA = testkit.Value(identity.CreateAuthority(identity.FileKeys{}, dir, identity.Servers, testFleet, time.Now()))(t)
+	s.hostCA = testkit.Value(identity.CreateAuthority(identity.FileKeys{}, dir, identity.Hosts, testFleet, time.Now()))(t)
+	key := testkit.Value(identity.NewKey())(t)
+	certPEM := testkit.Value(s.serverCA.IssueServer([]string{"127.0.0.1"}, key.Public(), time.Now(), 0))(t)
+	pair := testkit.Value(identity.Pair(certPEM, key))(t)
+	conf := testkit.Value(identity.ServerTLS(identity.ServerOptions{
 		Fleet: testFleet, HostCA: s.hostCA.Pool(),
 		Certificate: func() (*tls.Certificate, error) { return pair, nil },
 		Revoked:     func(string, *x509.Certificate) error { return nil },
@@ -97,7 +98,7 @@ func newServer(t testing.TB) *server {
 
 func (s *server) token(host string) string {
 	return identity.TokenText{
-		Envelope: s.keys.token(s.t, host, s.root), Server: s.http.URL, ServerCA: s.serverCA.PEM(), Root: s.root,
+		Envelope: testkit.Value(s.keys.Token(host, s.root))(s.t), Server: s.http.URL, ServerCA: s.serverCA.PEM(), Root: s.root,
 	}.String()
 }
 
@@ -394,7 +395,7 @@ func reported[E event.Event](s *server) []E {
 	var out []E
 	for inc := uint64(1); inc <= uint64(len(s.chains)); inc++ {
 		for _, e := range s.chains[inc].events {
-			v, err := event.Decode(event.Entry{Type: e.Type, Body: e.Body})
+			v, err := event.DecodeBody(e.Type, e.Body)
 			if err != nil {
 				s.t.Error(err)
 			}

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // nixStore is a store of the real Nix for one test.
@@ -25,10 +26,10 @@ type nixStore struct {
 }
 
 func newNixStore(t *testing.T) *nixStore {
-	need.Nix(t)
-	s := &nixStore{t, got(filepath.EvalSymlinks(t.TempDir()))(t)}
+	testkit.Nix(t)
+	s := &nixStore{t, testkit.Value(filepath.EvalSymlinks(t.TempDir()))(t)}
 	for _, name := range []string{"home", "store", "var", "log", "conf"} {
-		must(t, os.Mkdir(filepath.Join(s.dir, name), 0o755))
+		testkit.Must(t, os.Mkdir(filepath.Join(s.dir, name), 0o755))
 	}
 	t.Setenv("HOME", filepath.Join(s.dir, "home"))
 	t.Setenv("NIX_STORE_DIR", filepath.Join(s.dir, "store"))
@@ -36,8 +37,8 @@ func newNixStore(t *testing.T) *nixStore {
 	t.Setenv("NIX_LOG_DIR", filepath.Join(s.dir, "log"))
 	t.Setenv("NIX_CONF_DIR", filepath.Join(s.dir, "conf"))
 	t.Setenv("NIX_REMOTE", "")
-	must(t, os.WriteFile(filepath.Join(s.dir, "conf", "nix.conf"), []byte("build-users-group =\nsandbox = false\nsubstituters =\n"), 0o644))
-	t.Cleanup(func() { must(t, exec.Command("chmod", "-R", "u+w", s.dir).Run()) }) // a store is read-only
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "conf", "nix.conf"), []byte("build-users-group =\nsandbox = false\nsubstituters =\n"), 0o644))
+	t.Cleanup(func() { testkit.Must(t, exec.Command("chmod", "-R", "u+w", s.dir).Run()) }) // a store is read-only
 	return s
 }
 
@@ -54,9 +55,9 @@ func (s *nixStore) run(argv ...string) string {
 // root folder of the host, and ends as the script says. It refers to another path.
 func (s *nixStore) system(version, script string) string {
 	src := filepath.Join(s.t.TempDir(), "toy")
-	must(s.t, os.MkdirAll(filepath.Join(src, "bin"), 0o755))
+	testkit.Must(s.t, os.MkdirAll(filepath.Join(src, "bin"), 0o755))
 	text := "#!/bin/sh\necho " + version + " $1 >> \"$STEADY_ROOT/switched\"\n" + script + "\n"
-	must(s.t, os.WriteFile(filepath.Join(src, "bin", "switch-to-configuration"), []byte(text), 0o755))
+	testkit.Must(s.t, os.WriteFile(filepath.Join(src, "bin", "switch-to-configuration"), []byte(text), 0o755))
 	dep := s.run("nix-store", "--add", src)
 	drv := s.run("nix-instantiate", "-E", fmt.Sprintf(`derivation { name = "toy-%s"; system = builtins.currentSystem;
 		builder = "/bin/sh"; PATH = "/bin:/usr/bin"; dep = builtins.storePath %s; args = [ "-c" "mkdir $out; ln -s $dep/bin $out/bin" ]; }`, version, dep))
@@ -68,7 +69,7 @@ func (s *nixStore) profile() string { return filepath.Join(s.dir, "profiles", "s
 // at is the generation and the path that the profile points at.
 func (s *nixStore) at() string {
 	link, _ := os.Readlink(s.profile())
-	return link + " " + got(filepath.EvalSymlinks(s.profile()))(s.t)
+	return link + " " + testkit.Value(filepath.EvalSymlinks(s.profile()))(s.t)
 }
 
 func (s *nixStore) desired(path string) *fleet.Nix {
@@ -80,18 +81,18 @@ func (s *nixStore) desired(path string) *fleet.Nix {
 func (s *nixStore) pack(n *fleet.Nix, closure []byte) pack {
 	p := newPack(s.t, "web", []file{{path: "a", content: n.Path}})
 	if closure != nil {
-		n.Closure = &container.Blob{Digest: digest.Of(closure), Size: int64(len(closure))}
+		n.Closure = &spec.Blob{Digest: digest.Of(closure), Size: int64(len(closure))}
 		p.blobs[n.Closure.Digest] = closure
 	}
 	p.bundle.Nix, p.bundle.Critical = n, []string{fleet.CriticalNix}
-	p.raw = canonicalBundle(s.t, p)
-	p.digest = digestOfBytes(p.raw)
+	p.raw = testkit.Value(trust.Canonical(p.bundle))(s.t)
+	p.digest = digest.Of(p.raw)
 	return p
 }
 
 func (b *box) runs(p pack) {
 	b.t.Helper()
-	until(b.t, "bundle converged", func() bool {
+	testkit.Eventually(b.t, "bundle converged", func() bool {
 		m := b.agent.Status().Machine
 		return m.Current == p.digest && m.Phase == host.Converged
 	})
@@ -109,7 +110,7 @@ func TestNixGenerations(t *testing.T) {
 
 	// The first comes with the bundle: what the store has of it is collected.
 	closure := []byte(nix.run("sh", "-c", "nix-store --export $(nix-store -qR "+v1+") | base64 -w0"))
-	closure = got(base64.StdEncoding.DecodeString(string(closure)))(t)
+	closure = testkit.Value(base64.StdEncoding.DecodeString(string(closure)))(t)
 	nix.run("nix-store", "--delete", "--ignore-liveness", v1)
 	one := nix.pack(nix.desired(v1), closure)
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
@@ -119,9 +120,9 @@ func TestNixGenerations(t *testing.T) {
 	// The agent stops while the second is switched, and finds it at the next start.
 	two := nix.pack(nix.desired(v2), nil)
 	b.roll(single("web-1", 2, "r2", two), "g2", two)
-	until(t, "the switch began", func() bool { return b.content("switched") == "v1 switch\nv2 switch\n" })
+	testkit.Eventually(t, "the switch began", func() bool { return b.content("switched") == "v1 switch\nv2 switch\n" })
 	b.stop()
-	must(t, os.WriteFile(b.root+"/go", nil, 0o644))
+	testkit.Must(t, os.WriteFile(b.root+"/go", nil, 0o644))
 	b.start()
 	b.runs(two)
 	b.want("switched", "v1 switch\nv2 switch\n")
@@ -145,7 +146,7 @@ func TestNixGenerations(t *testing.T) {
 	// A switch that fails is a failed activation.
 	four := nix.pack(nix.desired(bad), nil)
 	b.roll(single("web-1", 4, "r4", four), "g4", four)
-	until(t, "the failed switch", func() bool {
+	testkit.Eventually(t, "the failed switch", func() bool {
 		m := b.agent.Status().Machine
 		return m.Phase == host.Reverted && m.Grant == "g4"
 	})
@@ -164,10 +165,10 @@ func TestNixGenerations(t *testing.T) {
 		t.Errorf("waits for %+v", m)
 	}
 	b.s.grant("boot-1", host.Reboot)
-	until(t, "the reboot command", func() bool { return b.content("reboot") == "" && b.agent.Status().Machine.Reboot == "boot-1" })
+	testkit.Eventually(t, "the reboot command", func() bool { return b.content("reboot") == "" && b.agent.Status().Machine.Reboot == "boot-1" })
 	b.stop()
 	b.clock.reboot("boot-2")
-	must(t, os.Symlink(v4, filepath.Join(nix.dir, "running")))
+	testkit.Must(t, os.Symlink(v4, filepath.Join(nix.dir, "running")))
 	b.start()
 	b.runs(five)
 	if log := b.content("switched"); !strings.HasSuffix(log, "v4 switch\nv4 boot\n") {
@@ -185,7 +186,7 @@ func TestNixSwitchThatHangs(t *testing.T) {
 	b := newBox(t, newServer(t), "web-1").start()
 	lacks := nix.pack(nix.desired(filepath.Join(nix.dir, "store", strings.Repeat("a", 32)+"-gone")), nil)
 	b.roll(single("web-1", 1, "r1", lacks), "g1", lacks)
-	until(t, "the grant declined", func() bool { return len(reported[event.GrantDeclined](b.s)) > 0 })
+	testkit.Eventually(t, "the grant declined", func() bool { return len(reported[event.GrantDeclined](b.s)) > 0 })
 	b.want("a", gone)
 
 	n := nix.desired(nix.system("slow", "exec sleep 600"))

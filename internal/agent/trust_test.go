@@ -10,6 +10,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -87,8 +89,8 @@ func TestT1NothingUnsignedIsActivated(t *testing.T) {
 			s.publish(r, one, evil)
 			tamper := prepare(s, r)
 			s.set(func() { s.tamper = tamper })
-			s.grant("g1", host.Forward)
-			until(t, "the refusal", func() bool {
+			s.grant("g1", host.Update)
+			testkit.Eventually(t, "the refusal", func() bool {
 				return len(reported[event.TrustRefused](s)) > 0 || len(reported[event.GrantDeclined](s)) > 0
 			})
 			b.want("a", gone)
@@ -100,7 +102,7 @@ func TestT1NothingUnsignedIsActivated(t *testing.T) {
 			}
 			s.set(func() { s.tamper = nil })
 			s.publish(r, one, evil)
-			s.grant("g2", host.Forward)
+			s.grant("g2", host.Update)
 			b.phase(host.Converged) // and it is no obstacle for what is true
 			b.want("a", "one")
 		})
@@ -124,9 +126,9 @@ func TestStaleActivatesNothing(t *testing.T) {
 	b := newBox(t, s, "web-1").start()
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
 	p := single("web-1", 1, "r1", one)
-	p.window, p.issued = 10*clock.Minute, wallNow().Add(-15*clock.Minute)
+	p.window, p.issued = 10*clock.Minute, testfleet.Now().Add(-15*clock.Minute)
 	b.roll(p, "g1", one)
-	until(t, "the refusal", func() bool {
+	testkit.Eventually(t, "the refusal", func() bool {
 		for _, e := range reported[event.TrustRefused](s) {
 			if e.Check == string(trust.Stale) {
 				return true
@@ -146,13 +148,13 @@ func TestOldTermIsRefused(t *testing.T) {
 	b := newBox(t, s, "web-1").start()
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
 	s.publish(s.keys.release(t, single("web-1", 1, "r1", one)), one)
-	s.grant("g1", host.Forward)
+	s.grant("g1", host.Update)
 	b.phase(host.Converged)
 	two := newPack(t, "web", []file{{path: "a", content: "two"}})
 	s.publish(s.keys.release(t, single("web-1", 2, "r2", two)), two)
 	s.set(func() { s.term = 0 })
-	s.grant("g2", host.Forward)
-	until(t, "the grant declined", func() bool {
+	s.grant("g2", host.Update)
+	testkit.Eventually(t, "the grant declined", func() bool {
 		for _, e := range reported[event.GrantDeclined](s) {
 			if e.Grant == "g2" {
 				return e.Code == host.DeclineOldTerm
@@ -172,22 +174,22 @@ func TestS5KeysRotate(t *testing.T) {
 	b.roll(single("web-1", 1, "r1", one), "g1", one)
 	b.phase(host.Converged)
 
-	old, next := s.keys, newSigners(t)
-	s.set(func() { s.root2 = next.rootOf(t, 2, old) })
+	old, next := s.keys, newSigners()
+	s.set(func() { s.root2 = testkit.Value(next.Root(testfleet.Head(2, 2), old.Keys[trust.RoleRoot]))(t) })
 	two := newPack(t, "web", []file{{path: "a", content: "two"}})
 	p := single("web-1", 2, "r2", two)
 	p.epoch = 2
 	s.publish(next.release(t, p), two)
-	s.grant("g2", host.Forward)
-	until(t, "second bundle", func() bool { return b.agent.Status().Current == two.digest })
+	s.grant("g2", host.Update)
+	testkit.Eventually(t, "second bundle", func() bool { return b.agent.Status().Current == two.digest })
 	b.phase(host.Converged)
 	b.stop()
 	b.start()
 
 	three := newPack(t, "web", []file{{path: "a", content: "three"}})
 	s.publish(old.release(t, single("web-1", 9, "r3", three)), three) // a thief has the old keys
-	s.grant("g3", host.Forward)
-	until(t, "the refusal", func() bool { return len(reported[event.TrustRefused](s)) > 0 })
+	s.grant("g3", host.Update)
+	testkit.Eventually(t, "the refusal", func() bool { return len(reported[event.TrustRefused](s)) > 0 })
 	b.want("a", "two")
 	if m := b.agent.Status().Machine; m.Phase != host.Converged || m.Grant != "g2" {
 		t.Errorf("the host is %s by %s", m.Phase, m.Grant)

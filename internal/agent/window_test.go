@@ -7,15 +7,16 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/window"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
 
 // hourly opens once a day for an hour, so many hours from now.
-func hourly(t testing.TB, from int) window.Window {
-	at := time.UnixMilli(int64(wallNow())).UTC().Add(time.Duration(from) * time.Hour)
-	w := window.Window{Name: "maintenance", Cron: got(window.ParseCron(at.Format("4 15 * * *")))(t), Duration: clock.Hour,
-		Zone: window.Zone{Name: "UTC", From: wallNow().Add(-30 * clock.Day), Until: wallNow().Add(30 * clock.Day), Transitions: []window.Transition{}}}
-	must(t, w.Check())
+func hourly(t testing.TB, from int) clock.Window {
+	at := time.UnixMilli(int64(testfleet.Now())).UTC().Add(time.Duration(from) * time.Hour)
+	w := clock.Window{Name: "maintenance", Cron: testkit.Value(clock.ParseCron(at.Format("4 15 * * *")))(t), Duration: clock.Hour,
+		Zone: clock.Zone{Name: "UTC", From: testfleet.Now().Add(-30 * clock.Day), Until: testfleet.Now().Add(30 * clock.Day), Transitions: []clock.Transition{}}}
+	testkit.Must(t, w.Check())
 	return w
 }
 
@@ -26,16 +27,16 @@ func TestS41AgentDeclinesOutsideItsWindow(t *testing.T) {
 	b := newBox(t, s, "web-1").start()
 	one := newPack(t, "web", []file{{path: "a", content: "one"}})
 	p := single("web-1", 1, "r1", one)
-	p.windows = []window.Window{hourly(t, 6)}
+	p.windows = []clock.Window{hourly(t, 6)}
 	b.roll(p, "g1", one)
-	until(t, "the refusal", func() bool { return len(reported[event.GrantDeclined](s)) > 0 })
+	testkit.Eventually(t, "the refusal", func() bool { return len(reported[event.GrantDeclined](s)) > 0 })
 	if d := reported[event.GrantDeclined](s)[0]; d.Code != host.DeclineWindow {
 		t.Fatalf("declined for %s: %s", d.Code, d.Detail)
 	}
 	b.want("a", gone)
 
 	p = single("web-1", 2, "r2", one)
-	p.windows = []window.Window{hourly(t, 0)}
+	p.windows = []clock.Window{hourly(t, 0)}
 	b.roll(p, "g2", one)
 	b.phase(host.Converged)
 	b.want("a", "one")

@@ -14,12 +14,14 @@ import (
 	"testing"
 	"time"
 
+	reducer "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -35,7 +37,7 @@ type agent struct {
 	cert        *tls.Certificate
 	incarnation uint64
 	http        *http.Client
-	a           host.Agent
+	a           reducer.State
 	chain       identity.Chain // up to the last event
 	acked       identity.Chain
 	queue       []wire.Event // not acknowledged
@@ -46,11 +48,9 @@ type agent struct {
 func newAgent(w *world, name string) *agent {
 	w.t.Helper()
 	a := &agent{w: w, name: name, clock: 1000}
-	key, err := identity.NewKey()
-	must(w.t, err)
+	key := testkit.Value(identity.NewKey())(w.t)
 	a.key = key
-	a.event, err = identity.NewKey()
-	must(w.t, err)
+	a.event = testkit.Value(identity.NewKey())(w.t)
 	a.token = w.token(name)
 	a.connect()
 	return a
@@ -65,7 +65,7 @@ func (a *agent) connect() {
 	pool.AppendCertsFromPEM(a.w.ca())
 	conf, err := identity.AgentTLS(identity.AgentOptions{ServerCA: pool, ServerName: "127.0.0.1",
 		Certificate: func() (*tls.Certificate, error) { return a.cert, nil }})
-	must(a.w.t, err)
+	testkit.Must(a.w.t, err)
 	tr := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
 	a.http = &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	a.w.t.Cleanup(tr.CloseIdleConnections)
@@ -102,16 +102,15 @@ func (a *agent) call(ctx context.Context, method, path string, body any) (int, [
 func (a *agent) do(method, path string, body, v any) int {
 	a.w.t.Helper()
 	status, raw, err := a.call(a.w.ctx(), method, path, body)
-	must(a.w.t, err)
+	testkit.Must(a.w.t, err)
 	if status/100 == 2 && v != nil && status != http.StatusNoContent {
-		must(a.w.t, wire.Decode(raw, v))
+		testkit.Must(a.w.t, wire.Decode(raw, v))
 	}
 	return status
 }
 
 func (a *agent) enrolRequest() wire.Enrol {
-	csr, err := identity.NewCSR(a.key)
-	must(a.w.t, err)
+	csr := testkit.Value(identity.NewCSR(a.key))(a.w.t)
 	return wire.Enrol{Token: a.token, CSR: csr, EventKey: a.event.Public().(ed25519.PublicKey)}
 }
 
@@ -127,8 +126,7 @@ func (a *agent) enrol() {
 }
 
 func (a *agent) adopt(c wire.Certificate) {
-	cert, err := identity.Pair(c.Chain, a.key)
-	must(a.w.t, err)
+	cert := testkit.Value(identity.Pair(c.Chain, a.key))(a.w.t)
 	a.cert, a.incarnation = cert, c.Incarnation
 	a.connect()
 }
@@ -142,16 +140,14 @@ func enrolled(w *world, name string) *agent {
 
 // append adds an event to the chain.
 func (a *agent) append(e event.Event) {
-	body, err := json.Marshal(e)
-	must(a.w.t, err)
+	body := testkit.Value(json.Marshal(e))(a.w.t)
 	a.clock++
 	a.chain = a.chain.Next(a.clock, e.EventType(), body)
 	a.queue = append(a.queue, wire.Event{Seq: a.chain.Seq, At: a.clock, Type: e.EventType(), Body: body})
 }
 
 func (a *agent) head() wire.Head {
-	sig, err := identity.SignHead(a.event, testFleet, a.name, a.incarnation, a.chain)
-	must(a.w.t, err)
+	sig := testkit.Value(identity.SignHead(a.event, testFleet, a.name, a.incarnation, a.chain))(a.w.t)
 	return wire.Head{Seq: a.chain.Seq, Hash: bytes.Clone(a.chain.Hash[:]), Signature: sig}
 }
 
@@ -175,18 +171,14 @@ func (a *agent) send() error {
 	return nil
 }
 
-// step moves the machine and reports it.
-func (a *agent) step(in host.Input) []host.Effect {
+// step gives the reducer an input, keeps what it reports, and returns what is to do.
+func (a *agent) step(in reducer.Input) []reducer.Effect {
 	a.w.t.Helper()
-	before := a.a.Machine
-	effects, notable, err := a.a.Step(in, a.clock+1)
-	must(a.w.t, err)
-	if notable {
-		e, err := event.NewHostStepped(&before, &a.a.Machine, in)
-		must(a.w.t, err)
+	t := testkit.Value(a.a.Step(in, a.clock+1))(a.w.t)
+	for _, e := range t.Events {
 		a.append(e)
 	}
-	return effects
+	return t.Effects
 }
 
 // poll asks for a grant; nil when none came.
@@ -207,8 +199,7 @@ func (a *agent) poll(wait string) (*wire.Dispatch, error) {
 func (a *agent) offered() *wire.Dispatch {
 	a.w.t.Helper()
 	for ctx := a.w.ctx(); ctx.Err() == nil; {
-		d, err := a.poll("20")
-		must(a.w.t, err)
+		d := testkit.Value(a.poll("20"))(a.w.t)
 		if d != nil {
 			return d
 		}
@@ -224,15 +215,14 @@ func (a *agent) planFor(d *wire.Dispatch) fleet.HostPlan {
 	if status := a.do("GET", wire.RouteRollouts+d.Rollout, nil, &m); status != 200 {
 		a.w.t.Fatalf("manifest of %s: %d", d.Rollout, status)
 	}
-	e, err := trust.ParseEnvelope(m.Envelope)
-	must(a.w.t, err)
+	e := testkit.Value(trust.ParseEnvelope(m.Envelope))(a.w.t)
 	if digest.Of(e.Payload) != d.Manifest {
 		a.w.t.Fatalf("the manifest is not the offered %s", d.Manifest)
 	}
 	var header fleet.Manifest
 	var leaf fleet.Leaf
-	must(a.w.t, json.Unmarshal(e.Payload, &header))
-	must(a.w.t, json.Unmarshal(m.Leaf.Leaf, &leaf))
+	testkit.Must(a.w.t, json.Unmarshal(e.Payload, &header))
+	testkit.Must(a.w.t, json.Unmarshal(m.Leaf.Leaf, &leaf))
 	if leaf.Host != a.name {
 		a.w.t.Fatalf("host %s was given the leaf of %s", a.name, leaf.Host)
 	}
@@ -242,91 +232,69 @@ func (a *agent) planFor(d *wire.Dispatch) fleet.HostPlan {
 // follow acts on a grant to the end: claim, activate, confirm, report.
 func (a *agent) follow(d *wire.Dispatch) {
 	a.w.t.Helper()
-	o := host.Offer{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, Expires: a.clock.Add(d.TTL), Reason: d.Reason}
-	if d.Purpose == host.Back {
+	o := reducer.Granted{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, TTL: d.TTL, Reason: d.Reason}
+	if d.Purpose == host.Rollback {
 		o.Plan = a.a.Plan
 	} else {
 		o.Plan = a.planFor(d)
 	}
-	a.run(a.a.Granted(o, a.clock))
-	must(a.w.t, a.send())
+	a.run(a.step(o))
+	testkit.Must(a.w.t, a.send())
 }
 
 // run carries effects out as a host would on which everything takes no time.
-func (a *agent) run(effects []host.Effect) {
+func (a *agent) run(effects []reducer.Effect) {
 	for _, e := range effects {
-		must(a.w.t, e.Run(acting{a}))
+		testkit.Must(a.w.t, e.Run(acting{a}))
 	}
 }
 
 type acting struct{ *agent }
 
-func (x acting) Prepare(e host.Prepare) error {
-	x.run(x.a.Prepared(e.Offer.Grant, x.clock))
+func (x acting) Prepare(e reducer.Prepare) error {
+	x.run(x.step(reducer.Prepared{Grant: e.Offer.Grant}))
 	return nil
 }
 
-func (x acting) Claim(e host.Claim) error {
+func (x acting) Claim(e reducer.Claim) error {
 	var ans wire.ClaimAnswer
 	if status := x.do("POST", wire.RouteClaim, wire.Claim{Grant: e.Offer.Grant, Term: e.Offer.Term}, &ans); status != 200 {
 		x.w.t.Fatalf("claim of %s: %d", x.name, status)
 	}
-	if e.Offer.Purpose == host.Repair {
-		x.run(x.a.RepairAnswered(e.Offer.Grant, ans.Accepted, x.clock))
-		return nil
-	}
-	if in := x.a.ClaimAnswered(e.Offer.Grant, ans.Accepted, "boot"); in != nil {
-		x.run(x.step(in))
-	}
+	x.run(x.step(reducer.ClaimAnswered{Grant: e.Offer.Grant, Accepted: ans.Accepted}))
 	return nil
 }
 
-func (x acting) Decline(e host.Decline) error {
-	x.append(event.GrantDeclined{Grant: e.Grant, Code: e.Code, Detail: e.Detail})
-	return nil
-}
-
-func (x acting) Activate(e host.Activate) error {
+func (x acting) Activate(e reducer.Activate) error {
+	in := reducer.GenerationObserved{Generation: e.Generation, Outcome: reducer.Complete}
 	if x.fail {
-		x.run(x.step(host.ActivationFailed{Code: "boom", Detail: "the test says so"}))
-		return nil
+		in.Outcome, in.Code, in.Detail = reducer.Broken, "boom", "the test says so"
 	}
-	x.run(x.step(host.Activated{Observed: e.Target}))
-	x.run(x.step(host.Contact{}))
+	x.run(x.step(in))
+	x.run(x.step(reducer.Contact{Era: x.a.Era()}))
 	return nil
 }
 
-func (x acting) Revert(e host.Revert) error {
-	x.run(x.step(host.RevertCompleted{Observed: e.To}))
+func (x acting) Revert(e reducer.Revert) error {
+	x.run(x.step(reducer.GenerationObserved{Generation: e.Generation, Outcome: reducer.Complete}))
 	return nil
 }
 
-func (x acting) StartProbes(host.StartProbes) error { return nil }
-func (x acting) Quarantine(q host.Quarantine) error {
-	x.append(event.BundleQuarantined{Rollout: x.a.Machine.Rollout, Digest: q.Digest, Reason: q.Reason})
+// Observe finds every repair done: it takes no time here.
+func (x acting) Observe(reducer.Observe) error {
+	x.run(x.step(reducer.RepairsObserved{}))
 	return nil
 }
 
-// OpenRepair ends at once: a repair takes no time here.
-func (x acting) OpenRepair(host.OpenRepair) error {
-	x.run(x.a.Drifted(host.Drift{}, x.clock))
-	return nil
-}
-
-func (x acting) BeginReboot(host.BeginReboot) error {
+func (x acting) BeginReboot(reducer.BeginReboot) error {
 	x.w.t.Errorf("host %s reboots, and nothing was staged", x.name)
 	return nil
 }
 
-func (x acting) NeedRepair(e host.NeedRepair) error {
-	x.append(event.RepairNeeded{RepairNeed: e.RepairNeed})
-	return nil
-}
-
-func (x acting) EndRepair(e host.EndRepair) error {
-	x.append(event.RepairOver{Grant: e.Grant, OK: e.OK, Detail: e.Detail})
-	return nil
-}
+func (x acting) StartProbes(reducer.StartProbes) error   { return nil }
+func (x acting) BeginRepairs(reducer.BeginRepairs) error { return nil }
+func (x acting) CloseRepairs(reducer.CloseRepairs) error { return nil }
+func (x acting) Sweep(reducer.Sweep) error               { return nil }
 
 // live follows grants until ctx ends.
 func (a *agent) live(ctx context.Context) {
@@ -358,7 +326,7 @@ func runAgents(t testing.TB, agents ...*agent) (stop func()) {
 	done := make(chan struct{}, len(agents))
 	for _, a := range agents {
 		_, _, err := a.call(ctx, "GET", wire.RouteDispatch+"?wait=0", nil)
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	for _, a := range agents {
 		go func() { defer func() { done <- struct{}{} }(); a.live(ctx) }()

@@ -1,5 +1,7 @@
 // Package api is the server's edge: it opens what a server stands on, listens,
-// and serves the agent API and the operator API over TLS 1.3.
+// and serves the agent API (see package wire) and the operator API over TLS 1.3. The
+// caller of an agent route is the host of its client certificate and nobody else; no
+// field of a request names a host.
 package api
 
 import (
@@ -19,15 +21,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/steadyfleet/steady/internal/api/agents"
 	"github.com/steadyfleet/steady/internal/api/operations"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/core/expiry"
-	"github.com/steadyfleet/steady/internal/core/rate"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/store/embedded"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -51,12 +51,15 @@ type Options struct {
 	Bind func(network, address string) (net.Listener, error)
 	// Connections bounds those that are open at a time, of each listener; zero fields
 	// take the defaults.
-	Connections rate.Connections
+	Connections Connections
 	// Names are the DNS names and addresses of the server's certificate;
 	// localhost, 127.0.0.1 and ::1 are always in it.
 	Names []string
 	// MaxLogBytes bounds the log's file, 0 for no bound.
 	MaxLogBytes int64
+	// OpenStore opens what the log is kept in, below DataDir; nil is the embedded
+	// engine. The server closes it.
+	OpenStore func(ctx context.Context, dir string) (store.Store, error)
 	// Keys keeps the keys of the authorities; nil is identity.FileKeys.
 	Keys identity.Keys
 	// Strict refuses to serve with authority keys in files, and while a private key
@@ -122,14 +125,19 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.store, err = sqlite.Open(ctx, filepath.Join(o.DataDir, "store"), sqlite.Options{MaxBytes: o.MaxLogBytes}); err != nil {
+	if o.OpenStore == nil {
+		o.OpenStore = func(ctx context.Context, dir string) (store.Store, error) {
+			return embedded.Open(ctx, dir, embedded.Options{MaxBytes: o.MaxLogBytes})
+		}
+	}
+	if s.store, err = o.OpenStore(ctx, filepath.Join(o.DataDir, "store")); err != nil {
 		return nil, err
 	}
 	undo = append(undo, s.store.Close)
 	conf := o.Control
 	conf.Fleet, conf.DataDir, conf.Root, conf.Store, conf.HostCA = o.Fleet, o.DataDir, o.Root, s.store, hosts
 	var issued atomic.Pointer[certificates]
-	conf.EdgeExpiries = func() []expiry.Fact { return edgeExpiries(servers, issued.Load()) }
+	conf.EdgeExpiries = func() []warning.Fact { return edgeExpiries(servers, issued.Load()) }
 	if s.control, err = control.Open(ctx, conf); err != nil {
 		return nil, err
 	}
@@ -186,10 +194,10 @@ func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, er
 	if o.Control.Now != nil {
 		now = o.Control.Now
 	}
-	if hosts, err = identity.OpenAuthorityWith(o.Keys, pki, identity.Hosts, o.Fleet, now()); err != nil {
+	if hosts, err = identity.OpenAuthority(o.Keys, pki, identity.Hosts, o.Fleet, now()); err != nil {
 		return nil, nil, err
 	}
-	if servers, err = identity.OpenAuthorityWith(o.Keys, pki, identity.Servers, o.Fleet, now()); err != nil {
+	if servers, err = identity.OpenAuthority(o.Keys, pki, identity.Servers, o.Fleet, now()); err != nil {
 		return nil, nil, err
 	}
 	s.serverCA, s.tokenFile = servers.PEM(), filepath.Join(o.DataDir, control.AdminTokenFile)
@@ -205,7 +213,7 @@ func fleetOf(root []byte, keys identity.Keys, pki string) (string, error) {
 		}
 		return r.Fleet, nil
 	}
-	a, err := identity.LoadAuthorityWith(keys, pki, identity.Hosts)
+	a, err := identity.LoadAuthority(keys, pki, identity.Hosts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errors.New("the server starts for the first time and needs the fleet's 1.root.json; steady keys init makes it")
 	}
@@ -258,7 +266,7 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 
 // handlers returns one handler per listener.
 func (s *Server) handlers(listeners int) []http.Handler {
-	agentAPI, operatorAPI := agents.New(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
+	agentAPI, operatorAPI := NewAgentRoutes(s.control, s.log), operations.New(s.control, s.serverCA, s.log)
 	first := http.NewServeMux()
 	for _, prefix := range []string{"/v1/agent/", wire.RouteEnrol, wire.RouteRollouts, wire.RouteBundles, wire.RouteBlobs, wire.RouteTrust} {
 		first.Handle(prefix, agentAPI)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // BenchmarkConverge measures a change from its push until every host has
@@ -42,9 +43,7 @@ func BenchmarkConverge(b *testing.B) {
 				dir := w.build(ref, plan{hosts: hosts, content: ref})
 				b.StartTimer()
 				after := w.server.Control().Head().Seq
-				if _, err := w.push(dir); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Value(w.push(dir))(b)
 				w.untilTerminal("stable@"+ref, after)
 			}
 			b.ReportMetric(enrolments, "enrolments/s")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/identity"
 )
 
@@ -35,9 +35,9 @@ func newCertificates(a *identity.Authority, names []string) (*certificates, erro
 
 // edgeExpiries is what ends of the server's certificate and of the authority behind
 // it. Asking renews a certificate that is due, also where nobody connects.
-func edgeExpiries(authority *identity.Authority, c *certificates) []expiry.Fact {
+func edgeExpiries(authority *identity.Authority, c *certificates) []warning.Fact {
 	ca := authority.Certificate()
-	out := []expiry.Fact{{Kind: expiry.ServerAuthority, Since: clock.FromTime(ca.NotBefore), Ends: clock.FromTime(ca.NotAfter)}}
+	out := []warning.Fact{{Kind: warning.ServerAuthority, Since: clock.FromTime(ca.NotBefore), Ends: clock.FromTime(ca.NotAfter)}}
 	if c == nil {
 		return out
 	}
@@ -45,7 +45,7 @@ func edgeExpiries(authority *identity.Authority, c *certificates) []expiry.Fact 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leaf := c.cert.Leaf
-	return append(out, expiry.Fact{Kind: expiry.ServerCertificate, Since: clock.FromTime(leaf.NotBefore), Ends: clock.FromTime(leaf.NotAfter)})
+	return append(out, warning.Fact{Kind: warning.ServerCertificate, Since: clock.FromTime(leaf.NotBefore), Ends: clock.FromTime(leaf.NotAfter)})
 }
 
 func (c *certificates) current() (*tls.Certificate, error) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -50,16 +51,12 @@ func (w *world) spawn() {
 	c := &child{cmd: exec.Command(os.Args[0])}
 	c.cmd.Env = append(os.Environ(), childDir+"="+w.dir)
 	c.cmd.Stderr = os.Stderr
-	out, err := c.cmd.StdoutPipe()
-	must(w.t, err)
-	c.in, err = c.cmd.StdinPipe()
-	must(w.t, err)
-	must(w.t, c.cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	must(w.t, err)
+	out := testkit.Value(c.cmd.StdoutPipe())(w.t)
+	c.in = testkit.Value(c.cmd.StdinPipe())(w.t)
+	testkit.Must(w.t, c.cmd.Start())
+	line := testkit.Value(bufio.NewReader(out).ReadString('\n'))(w.t)
 	c.url = strings.TrimSpace(line)
-	c.ca, err = os.ReadFile(filepath.Join(w.dir, "server", "pki", "servers-ca.pem"))
-	must(w.t, err)
+	c.ca = testkit.Value(os.ReadFile(filepath.Join(w.dir, "server", "pki", "servers-ca.pem")))(w.t)
 	w.child = c
 }
 
@@ -74,7 +71,7 @@ func (c *child) kill() {
 // process was killed, and agents go on from there.
 func TestF1KilledServerKeepsWhatItAcknowledged(t *testing.T) {
 	w := newKeys(t)
-	must(t, os.WriteFile(filepath.Join(w.dir, "root.json"), w.root, 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(w.dir, "root.json"), w.root, 0o600))
 	w.spawn()
 	defer func() {
 		if w.child != nil {
@@ -142,8 +139,8 @@ func TestF1KilledServerKeepsWhatItAcknowledged(t *testing.T) {
 // count what is in the log.
 func (w *world) countInLog(agents []*agent) {
 	w.t.Helper()
-	must(w.t, w.child.in.Close())
-	must(w.t, w.child.cmd.Wait())
+	testkit.Must(w.t, w.child.in.Close())
+	testkit.Must(w.t, w.child.cmd.Wait())
 	w.child = nil
 	w.opts = api.Options{DataDir: filepath.Join(w.dir, "server"), Listen: "127.0.0.1:0"}
 	w.start()
@@ -153,13 +150,12 @@ func (w *world) countInLog(agents []*agent) {
 		seen := map[uint64]int{}
 		after := uint64(0)
 		for {
-			records, err := w.server.Control().Records(w.ctx(), after, 1000)
-			must(w.t, err)
+			records := testkit.Value(w.server.Control().Records(w.ctx(), after, 1000))(w.t)
 			if len(records) == 0 {
 				break
 			}
 			for _, r := range records {
-				if after = r.Seq; r.Host == a.name && r.HostSeq > 0 {
+				if after = r.Seq; r.Host() == a.name && r.HostSeq > 0 {
 					seen[r.HostSeq]++
 				}
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -162,10 +163,10 @@ func TestT21EveryDeadlineOfTheServer(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		server, err := api.Start(ctx, api.Options{DataDir: w.dir + "/server", Root: w.root, Listen: "127.0.0.1:8443",
 			Bind: func(string, string) (net.Listener, error) { return listener, nil }})
-		must(t, err)
+		testkit.Must(t, err)
 		defer func() {
 			stop()
-			must(t, server.Wait())
+			testkit.Must(t, server.Wait())
 		}()
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(server.ServerCA())
@@ -202,8 +203,7 @@ func honest(t *testing.T, p *pipes, roots *x509.CertPool) {
 	tr := &http.Transport{DialContext: p.dial, TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	defer tr.CloseIdleConnections()
 	began := time.Now()
-	r, err := (&http.Client{Transport: tr}).Get("https://localhost" + operator.RouteHealth)
-	must(t, err)
+	r := testkit.Value((&http.Client{Transport: tr}).Get("https://localhost" + operator.RouteHealth))(t)
 	defer r.Body.Close()
 	if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != 200 {
 		t.Errorf("an honest caller got %d, %v", r.StatusCode, err)

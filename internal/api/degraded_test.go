@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -16,25 +17,22 @@ import (
 func TestEverySurfaceSaysThatAHostIsDegraded(t *testing.T) {
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
-	report := func(phase engine.Phase, state container.State, message string) {
+	report := func(phase engine.Phase, state spec.State, message string) {
 		a.append(event.ResourceReported{Resource: "workspace/api", Phase: phase, State: string(state), Message: message, Layer: event.LayerBundle})
-		must(t, a.send())
+		testkit.Must(t, a.send())
 	}
 	surfaces := func() (operator.Status, operator.Host, string) {
-		s, err := w.op.Status(w.ctx())
-		must(t, err)
-		all, err := w.op.Hosts(w.ctx())
-		must(t, err)
-		why, err := w.op.Why(w.ctx(), "h-0000")
-		must(t, err)
-		return s, all[0], why.Words
+		s := testkit.Value(w.op.Status(w.ctx()))(t)
+		all := testkit.Value(w.op.Hosts(w.ctx()))(t)
+		why := testkit.Value(w.op.Why(w.ctx(), "h-0000"))(t)
+		return s, all[0], why.Message
 	}
-	report(engine.Converged, container.RunningState, "")
+	report(engine.Converged, spec.RunningState, "")
 	s, h, why := surfaces()
 	if h.Health != health.Healthy || h.Degraded != nil || s.Health.Status != health.Healthy || s.Health.Hosts[health.Healthy] != 1 || strings.Contains(why, "degraded") {
 		t.Errorf("a healthy host: %+v, %+v, %s", s.Health, h, why)
 	}
-	report(engine.Failed, container.ErrorState, "3 attempts; last: exited with code 1")
+	report(engine.Failed, spec.ErrorState, "3 attempts; last: exited with code 1")
 	w.until("host.degraded", func() bool {
 		s, h, why = surfaces()
 		return h.Degraded != nil
@@ -44,7 +42,7 @@ func TestEverySurfaceSaysThatAHostIsDegraded(t *testing.T) {
 		len(s.Health.Degraded) != 1 || s.Channels[0].Health[health.Degraded] != 1 || !strings.HasPrefix(why, "is degraded for 0s: "+summary) {
 		t.Errorf("a degraded host: %+v, %+v, %s", s.Health, h, why)
 	}
-	report(engine.Converged, container.RunningState, "")
+	report(engine.Converged, spec.RunningState, "")
 	w.until("host.recovered", func() bool {
 		_, h, why = surfaces()
 		return h.Degraded == nil
@@ -52,8 +50,7 @@ func TestEverySurfaceSaysThatAHostIsDegraded(t *testing.T) {
 	if h.Health != health.Healthy || strings.Contains(why, "degraded") {
 		t.Errorf("a host that recovered: %+v, %s", h, why)
 	}
-	page, err := w.op.Events(w.ctx(), operator.EventQuery{Host: "h-0000", Limit: 1000})
-	must(t, err)
+	page := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{About: operator.AboutHost("h-0000"), Limit: 1000}))(t)
 	var told []string
 	for _, e := range page.Events {
 		if e.Type == (event.HostDegraded{}).EventType() || e.Type == (event.HostRecovered{}).EventType() {

@@ -17,8 +17,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -28,7 +29,7 @@ func (w *world) probe(s *api.Server, route string) (status int, checks []string)
 	var raw bytes.Buffer
 	status = w.get(s, route, &raw)
 	var h operator.Health
-	must(w.t, json.Unmarshal(raw.Bytes(), &h))
+	testkit.Must(w.t, json.Unmarshal(raw.Bytes(), &h))
 	for _, reason := range h.Reasons {
 		if reason.Message == "" || reason.Next == "" {
 			w.t.Errorf("%s: %+v", route, reason)
@@ -48,11 +49,9 @@ func (w *world) get(s *api.Server, route string, into io.Writer) (status int) {
 	pool.AppendCertsFromPEM(s.ServerCA())
 	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	defer tr.CloseIdleConnections()
-	r, err := (&http.Client{Transport: tr}).Get(s.OperatorURL() + route)
-	must(w.t, err)
+	r := testkit.Value((&http.Client{Transport: tr}).Get(s.OperatorURL() + route))(w.t)
 	defer r.Body.Close()
-	_, err = io.Copy(into, r.Body)
-	must(w.t, err)
+	testkit.Value(io.Copy(into, r.Body))(w.t)
 	return r.StatusCode
 }
 
@@ -82,13 +81,11 @@ func TestExpiredTimestampIsTold(t *testing.T) {
 		o.Control.ReconcileInterval = 50 * clock.Millisecond
 	})
 	dir := w.build("r1", plan{hosts: 1, content: "one"})
-	_, err := w.push(dir)
-	must(t, err)
-	stands := func(level expiry.Level, words ...string) func() bool {
+	testkit.Value(w.push(dir))(t)
+	stands := func(level warning.Level, words ...string) func() bool {
 		return func() bool {
-			s, err := w.op.Status(w.ctx())
-			must(t, err)
-			i := slices.IndexFunc(s.Expiries, func(i expiry.Item) bool { return i.Kind == expiry.Timestamp })
+			s := testkit.Value(w.op.Status(w.ctx()))(t)
+			i := slices.IndexFunc(s.Expiries, func(i warning.Item) bool { return i.Kind == warning.Timestamp })
 			if s.Expiries[i].Name != "stable" || s.Expiries[i].Ends == 0 || s.Expiries[i].Level != level {
 				return false
 			}
@@ -98,39 +95,35 @@ func TestExpiredTimestampIsTold(t *testing.T) {
 		}
 	}
 	warned := func() (out []string) {
-		page, err := w.op.Events(w.ctx(), operatorAll)
-		must(t, err)
+		page := testkit.Value(w.op.Events(w.ctx(), operatorAll))(t)
 		for _, e := range page.Events {
 			switch e.Type {
 			case event.ExpiryWarned{}.EventType():
 				var ev event.ExpiryWarned
-				must(t, json.Unmarshal(e.Body, &ev))
-				if ev.Kind == string(expiry.Timestamp) {
+				testkit.Must(t, json.Unmarshal(e.Body, &ev))
+				if ev.Kind == string(warning.Timestamp) {
 					out = append(out, ev.Level)
 				}
 			case event.ExpiryCleared{}.EventType():
-				if strings.Contains(string(e.Body), string(expiry.Timestamp)) {
+				if strings.Contains(string(e.Body), string(warning.Timestamp)) {
 					out = append(out, "cleared")
 				}
 			}
 		}
 		return out
 	}
-	w.until("all is well", stands(expiry.OK))
+	w.until("all is well", stands(warning.OK))
 	ahead.Store(int64(19 * time.Hour))
-	w.until("a warning", stands(expiry.Warning, "the timestamp of channel stable expires in 4 h 59 min", "steady release refresh"))
+	w.until("a warning", stands(warning.Warning, "the timestamp of channel stable expires in 4 h 59 min", "steady release refresh"))
 	w.until("an event", func() bool { return slices.Equal(warned(), []string{"warning"}) })
 	ahead.Store(int64(25 * time.Hour))
-	w.until("the end", stands(expiry.Critical, "nothing is granted on the channel since then", "steady release refresh"))
+	w.until("the end", stands(warning.Critical, "nothing is granted on the channel since then", "steady release refresh"))
 	w.until("an event", func() bool { return slices.Equal(warned(), []string{"warning", "critical"}) })
 	w.expectProbes(w.server, 200, 200) // it is the fleet's keys that are late, not the server
 
-	s, err := trust.Begin(testFleet, w.root, "")
-	must(t, err)
-	_, err = release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now(), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
-	must(t, err)
-	_, err = w.push(dir)
-	must(t, err)
-	w.until("a new timestamp", stands(expiry.OK))
+	s := testkit.Value(trust.Begin(testFleet, w.root, ""))(t)
+	testkit.Value(release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now(), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}}))(t)
+	testkit.Value(w.push(dir))(t)
+	w.until("a new timestamp", stands(warning.OK))
 	w.until("an event", func() bool { return slices.Equal(warned(), []string{"warning", "critical", "cleared"}) })
 }

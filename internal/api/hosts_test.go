@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api"
-	"github.com/steadyfleet/steady/internal/api/agents"
+	"github.com/steadyfleet/steady/internal/testkit"
+
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -24,8 +25,7 @@ import (
 // types lists the types of all events about a host, or of all without one.
 func (w *world) types(host string) []string {
 	w.t.Helper()
-	page, err := w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000, Host: host})
-	must(w.t, err)
+	page := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000, About: operator.AboutHost(host)}))(w.t)
 	var types []string
 	for _, e := range page.Events {
 		types = append(types, e.Type)
@@ -52,10 +52,8 @@ func TestT8OneTokenOneCertificate(t *testing.T) {
 	statuses := map[int]int{}
 	pool := newAgent(w, "h-0000")
 	for range racers {
-		key, err := identity.NewKey()
-		must(t, err)
-		ev, err := identity.NewKey()
-		must(t, err)
+		key := testkit.Value(identity.NewKey())(t)
+		ev := testkit.Value(identity.NewKey())(t)
 		a := &agent{w: w, name: "h-0000", key: key, event: ev, token: token, http: pool.http}
 		wg.Go(func() {
 			ctx, status, err := w.ctx(), http.StatusTooManyRequests, error(nil)
@@ -102,7 +100,7 @@ func TestUndeclaredHostIsRefused(t *testing.T) {
 	w.release("r1", plan{hosts: 1, content: "one"})
 	a := newAgent(w, "stranger")
 	status, raw, err := a.call(w.ctx(), "POST", wire.RouteEnrol, a.enrolRequest())
-	must(t, err)
+	testkit.Must(t, err)
 	if status != 403 || !strings.Contains(string(raw), "not declared") {
 		t.Fatalf("%d %s", status, raw)
 	}
@@ -123,10 +121,8 @@ func TestT10TwoNewestSerials(t *testing.T) {
 	beat := func() int { return a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}, nil) }
 	first, firstKey := a.cert, a.key
 	renew := func() {
-		key, err := identity.NewKey()
-		must(t, err)
-		csr, err := identity.NewCSR(key)
-		must(t, err)
+		key := testkit.Value(identity.NewKey())(t)
+		csr := testkit.Value(identity.NewCSR(key))(t)
 		var one, two wire.Certificate
 		if a.do("POST", wire.RouteRenew, wire.Renew{CSR: csr}, &one) != 200 || a.do("POST", wire.RouteRenew, wire.Renew{CSR: csr}, &two) != 200 {
 			t.Fatal("renewal refused")
@@ -137,8 +133,7 @@ func TestT10TwoNewestSerials(t *testing.T) {
 		a.key = key
 		a.adopt(two)
 	}
-	same, err := identity.NewCSR(a.key)
-	must(t, err)
+	same := testkit.Value(identity.NewCSR(a.key))(t)
 	if status := a.do("POST", wire.RouteRenew, wire.Renew{CSR: same}, nil); status != 400 {
 		t.Fatalf("renewal with the old key: %d", status)
 	}
@@ -199,10 +194,10 @@ func declined(n string) event.Event { return event.GrantDeclined{Grant: n, Code:
 func (a *agent) post(b wire.EventBatch) (int, wire.EventAck) {
 	a.w.t.Helper()
 	status, raw, err := a.call(a.w.ctx(), "POST", wire.RouteEvents, b)
-	must(a.w.t, err)
+	testkit.Must(a.w.t, err)
 	var ack wire.EventAck
 	if status == 200 || status == 409 {
-		must(a.w.t, json.Unmarshal(raw, &ack))
+		testkit.Must(a.w.t, json.Unmarshal(raw, &ack))
 	}
 	return status, ack
 }
@@ -299,17 +294,17 @@ func TestSafeModeUntilReplayed(t *testing.T) {
 		t.Fatalf("granted in safe mode: %+v, %v", d, err)
 	}
 	s, err := w.op.Status(w.ctx())
-	must(t, err)
+	testkit.Must(t, err)
 	if !strings.Contains(s.SafeMode, "h-0000") {
 		t.Fatalf("safe mode says %q", s.SafeMode)
 	}
 	w.expectProbes(w.server, 200, 503, "safe-mode")
 	why, err := w.op.Why(w.ctx(), "h-0001")
-	must(t, err)
-	if b := why.PendingBlock; b == nil || b.Code != gate.Restore || b.Words != s.SafeMode {
+	testkit.Must(t, err)
+	if b := why.PendingBlock; b == nil || b.Code != gate.Restore || b.Message != s.SafeMode {
 		t.Fatalf("why says %+v", why)
 	}
-	must(t, a.send())
+	testkit.Must(t, a.send())
 	b.offered() // after the replay
 	if s, err = w.op.Status(w.ctx()); err != nil || s.SafeMode != "" {
 		t.Fatalf("safe mode says %q, %v", s.SafeMode, err)
@@ -328,7 +323,7 @@ func TestSafeModeEnds(t *testing.T) {
 	d := b.offered()           // after the wait
 	for i := range uint64(3) { // later claims change nothing, also of a host that sends a little each time
 		a.append(declined("g"))
-		must(t, a.send())
+		testkit.Must(t, a.send())
 		a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, LastSeq: i + 2}, nil)
 		if s, err := w.op.Status(w.ctx()); err != nil || s.SafeMode != "" {
 			t.Fatalf("safe mode says %q, %v", s.SafeMode, err)
@@ -373,21 +368,21 @@ func TestT10NobodyElseOnAnyRoute(t *testing.T) {
 	w.release("r1", plan{hosts: 2, content: "one"})
 	a, b := enrolled(w, hostName(0)), enrolled(w, hostName(1))
 	nobody := newAgent(w, hostName(0))
-	h := agents.New(w.server.Control(), nil)
+	h := api.NewAgentRoutes(w.server.Control(), nil)
 	if len(h.Routes()) < 11 {
 		t.Fatalf("only %d routes", len(h.Routes()))
 	}
 	for _, r := range h.Routes() {
 		path := strings.NewReplacer("{rollout}", "stable@r1", "{digest}", "sha256:"+strings.Repeat("0", 64), "{file}", "none").Replace(r.Path)
 		status, _, err := nobody.call(w.ctx(), r.Method, path, []byte("{}"))
-		must(t, err)
+		testkit.Must(t, err)
 		if r.Peer && status != 401 || status/100 == 2 {
 			t.Errorf("%s %s without a certificate: %d", r.Method, r.Path, status)
 		}
 		req, err := http.NewRequestWithContext(w.ctx(), r.Method, w.server.URL()+path, strings.NewReader("{}"))
-		must(t, err)
+		testkit.Must(t, err)
 		res, err := nobody.http.Do(req)
-		must(t, err)
+		testkit.Must(t, err)
 		res.Body.Close()
 		if res.StatusCode != 400 {
 			t.Errorf("%s %s without a protocol version: %d", r.Method, r.Path, res.StatusCode)
@@ -459,7 +454,7 @@ func TestF8FullStore(t *testing.T) {
 	for i := 0; i < 400 && !full; i++ {
 		a.append(event.ResourceReported{Resource: "file/x", Message: strings.Repeat("y", 8<<10)})
 		status, raw, err := a.call(w.ctx(), "POST", wire.RouteEvents, a.batch())
-		must(t, err)
+		testkit.Must(t, err)
 		switch status {
 		case 200:
 			a.queue, acked = nil, a.chain.Seq
@@ -477,9 +472,7 @@ func TestF8FullStore(t *testing.T) {
 	if status := a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}, &reply); status != 200 || reply.Acked != acked {
 		t.Fatalf("heartbeat %d, acknowledged %d of %d", status, reply.Acked, acked)
 	}
-	if _, err := w.op.Status(w.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(w.op.Status(w.ctx()))(t)
 	w.halt()
 	w.opts.MaxLogBytes = 0
 	w.start()
@@ -488,10 +481,10 @@ func TestF8FullStore(t *testing.T) {
 	if reply.Acked != acked {
 		t.Fatalf("after the restart %d of %d acknowledged events are there", reply.Acked, acked)
 	}
-	must(t, a.send())
+	testkit.Must(t, a.send())
 	w.expectProbes(w.server, 200, 200)
 	var seq uint64
-	must(t, w.server.Control().View(w.ctx(), func(s *coreplan.State) { seq = s.Hosts["h-0000"].Seq }))
+	testkit.Must(t, w.server.Control().View(w.ctx(), func(s *coreplan.State) { seq = s.Hosts["h-0000"].Seq }))
 	if seq != a.chain.Seq {
 		t.Fatalf("the log holds %d of %d events", seq, a.chain.Seq)
 	}

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"crypto/ed25519"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +10,8 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -30,12 +28,11 @@ func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
 			a := settled(w, plan{hosts: 2, content: "one", host: delegating})
 			agentEnd := make(chan error, 1)
 			wait := a.serve(1, func(c *conn) {
-				must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
+				testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
 				_, err := c.in.Next()
 				agentEnd <- err
 			})
-			s, err := w.op.Logs(w.ctx(), a.name, "web", operator.LogQuery{Follow: true})
-			must(t, err)
+			s := testkit.Value(w.op.Logs(w.ctx(), a.name, "web", operator.LogQuery{Follow: true}))(t)
 			defer s.Close()
 			if f, err := s.Next(); err != nil || string(f.Data) != "begin" {
 				t.Fatalf("the log began with %q, %v", f.Data, err)
@@ -48,7 +45,7 @@ func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
 				}
 				polled <- status
 			}()
-			must(t, end(w, a.name))
+			testkit.Must(t, end(w, a.name))
 			if status := <-polled; status != 403 {
 				t.Errorf("the open poll ended with %d", status)
 			}
@@ -62,10 +59,9 @@ func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
 			if status, _, err := a.call(w.ctx(), "POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}); err == nil && status != 403 {
 				t.Errorf("the next request was answered %d", status)
 			}
-			h, err := w.op.Host(w.ctx(), a.name)
-			must(t, err)
-			if !strings.HasPrefix(h.Standing, name) && h.Standing != "revoked" {
-				t.Errorf("the host stands as %q", h.Standing)
+			h := testkit.Value(w.op.Host(w.ctx(), a.name))(t)
+			if !strings.HasPrefix(h.IdentityStatus, name) && h.IdentityStatus != "revoked" {
+				t.Errorf("the host stands as %q", h.IdentityStatus)
 			}
 			w.until("the host to enrol with a token from after it", func() bool {
 				again := newAgent(w, a.name)
@@ -85,19 +81,16 @@ func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
 func TestSignedRevocationSurvivesALostServer(t *testing.T) {
 	w := newWorld(t)
 	dir := w.build("r1", plan{hosts: 2, content: "x"})
-	_, err := w.push(dir)
-	must(t, err)
+	testkit.Value(w.push(dir))(t)
 	stolen := enrolled(w, "h-0000")
 	token := w.token("h-0000")
 	at := w.server.Control().Now().Add(1)
 	dir = w.build("r2", plan{hosts: 2, content: "x", more: "revoked: {h-0000: {notBefore: \"" + time.UnixMilli(int64(at)).UTC().Format(time.RFC3339Nano) + "\", reason: lost}}\n"})
-	_, err = w.push(dir)
-	must(t, err)
+	testkit.Value(w.push(dir))(t)
 	w.halt()
-	must(t, os.RemoveAll(filepath.Join(w.opts.DataDir, "store")))
+	testkit.Must(t, os.RemoveAll(filepath.Join(w.opts.DataDir, "store")))
 	w.start()
-	_, err = w.push(dir)
-	must(t, err)
+	testkit.Value(w.push(dir))(t)
 	stolen.connect()
 	if status, _, err := stolen.call(w.ctx(), "POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}); err == nil && status != 403 {
 		t.Errorf("the stolen certificate was answered %d", status)
@@ -112,25 +105,13 @@ func TestSignedRevocationSurvivesALostServer(t *testing.T) {
 }
 
 // rotate makes the root after the world's newest, with new keys for some roles.
-func (w *world) rotate(chain [][]byte, version, epoch uint64, roles ...trust.Role) []byte {
+func (w *world) rotate(version, epoch uint64, roles ...trust.Role) []byte {
 	w.t.Helper()
-	old, err := trust.ReadRoot(chain[len(chain)-1])
-	must(w.t, err)
-	spec, err := old.Spec()
-	must(w.t, err)
+	next := testfleet.NewKeys("")
 	for _, role := range roles {
-		key, err := identity.NewKey()
-		must(w.t, err)
-		w.keys[role], err = trust.NewSigner(key)
-		must(w.t, err)
-		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{w.keys[role].Public()}, Threshold: 1}
+		w.keys[role] = next[role]
 	}
-	now := clock.FromTime(time.Now())
-	r, err := trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: epoch, Version: version, IssuedAt: now}, now.Add(365*clock.Day), spec)
-	must(w.t, err)
-	env, err := trust.SignRoot(r, w.keys[trust.RoleRoot])
-	must(w.t, err)
-	return env
+	return testkit.Value(w.keys.Root(testfleet.Head(epoch, version)))(w.t)
 }
 
 // A server takes roots without a release, serves every one of them, and keeps them
@@ -140,7 +121,7 @@ func TestRootsArePushedAlone(t *testing.T) {
 	w.release("r1", plan{hosts: 1, content: "x"})
 	chain := [][]byte{w.root}
 	for v := uint64(2); v <= 4; v++ {
-		chain = append(chain, w.rotate(chain, v, 1, trust.RoleEnrol))
+		chain = append(chain, w.rotate(v, 1, trust.RoleEnrol))
 	}
 	if _, err := w.op.PushRoots(w.ctx(), [][]byte{chain[2]}); err == nil {
 		t.Error("a root that skips one was taken")
@@ -149,13 +130,11 @@ func TestRootsArePushedAlone(t *testing.T) {
 	if _, err := w.op.PushRoots(w.ctx(), [][]byte{stranger.root}); err == nil {
 		t.Error("another first root was taken")
 	}
-	p, err := w.op.PushRoots(w.ctx(), chain)
-	must(t, err)
+	p := testkit.Value(w.op.PushRoots(w.ctx(), chain))(t)
 	if p.Version != 4 || p.Accepted != 3 || !p.ReleaseValid {
 		t.Errorf("pushed: %+v", p)
 	}
-	again, err := w.op.PushRoots(w.ctx(), chain)
-	must(t, err)
+	again := testkit.Value(w.op.PushRoots(w.ctx(), chain))(t)
 	if again.Accepted != 0 || again.Version != 4 {
 		t.Errorf("again: %+v", again)
 	}
@@ -164,15 +143,14 @@ func TestRootsArePushedAlone(t *testing.T) {
 	a := newAgent(w, "h-0000")
 	for v := 2; v <= 4; v++ {
 		status, body, err := a.call(w.ctx(), "GET", fmt.Sprintf("%s%d.root.json", wire.RouteTrust, v), nil)
-		must(t, err)
+		testkit.Must(t, err)
 		if status != 200 || string(body) != string(chain[v-1]) {
 			t.Errorf("root %d: %d", v, status)
 		}
 	}
 	// A release key that was replaced: the same release signed again is taken.
-	chain = append(chain, w.rotate(chain, 5, 1, trust.RoleRelease))
-	p, err = w.op.PushRoots(w.ctx(), chain)
-	must(t, err)
+	chain = append(chain, w.rotate(5, 1, trust.RoleRelease))
+	p = testkit.Value(w.op.PushRoots(w.ctx(), chain))(t)
 	if p.ReleaseValid || p.Next != "steady release sign && steady release push" {
 		t.Errorf("the old release under the new root: %+v", p)
 	}

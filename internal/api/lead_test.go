@@ -13,7 +13,8 @@ import (
 	coreevent "github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/store/embedded"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // S31: a server that another one has replaced stops at its next append.
@@ -24,8 +25,7 @@ func TestS31ReplacedServerStops(t *testing.T) {
 	o.Listen = "127.0.0.1:0"
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	second, err := api.Start(ctx, o)
-	must(t, err)
+	second := testkit.Value(api.Start(ctx, o))(t)
 	w.expectProbes(w.server, 200, 503, "lease")
 	w.expectProbes(second, 200, 200)
 	a.append(declined("g1"))
@@ -39,7 +39,7 @@ func TestS31ReplacedServerStops(t *testing.T) {
 	w.server = second
 	w.stop = stop
 	a.connect()
-	must(t, a.send())
+	testkit.Must(t, a.send())
 }
 
 // A log that a newer version wrote stops the server with words.
@@ -47,13 +47,10 @@ func TestUnknownEventStopsTheServer(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	ctx := context.Background()
-	s, err := sqlite.Open(ctx, filepath.Join(w.opts.DataDir, "store"), sqlite.Options{})
-	must(t, err)
-	head, err := s.Acquire(ctx, "test", clock.FromTime(time.Now()))
-	must(t, err)
-	_, err = s.Append(ctx, head.Seq, head.Term, []coreevent.Entry{{At: 1, Type: "host.teleported", Body: []byte("{}")}})
-	must(t, err)
-	must(t, s.Close())
+	s := testkit.Value(embedded.Open(ctx, filepath.Join(w.opts.DataDir, "store"), embedded.Options{}))(t)
+	head := testkit.Value(s.Acquire(ctx, "test", clock.FromTime(time.Now())))(t)
+	testkit.Value(s.Append(ctx, head.Seq, head.Term, []coreevent.Entry{{At: 1, Type: "host.teleported", Body: []byte("{}")}}))(t)
+	testkit.Must(t, s.Close())
 	var unknown *coreevent.UnknownTypeError
 	if _, err := api.Start(ctx, w.opts); !errors.As(err, &unknown) || unknown.Type != "host.teleported" {
 		t.Fatalf("the server started: %v", err)
@@ -70,15 +67,13 @@ func TestS31TermRisesAboveWhatHostsHaveSeen(t *testing.T) {
 		term := w.server.Control().Head().Term
 		for w.server.Control().Head().Term == term {
 			a.append(coreevent.GrantDeclined{Grant: "g9", Code: host.DeclineOldTerm, Detail: "d"})
-			must(t, a.send())
+			testkit.Must(t, a.send())
 		}
 	}
 	if got := w.server.Control().Head().Term; got != before+2 {
 		t.Fatalf("the term went from %d to %d", before, got)
 	}
-	if _, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: "x", Role: operator.Viewer}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(w.op.CreateToken(w.ctx(), operator.NewToken{Name: "x", Role: operator.Viewer}))(t)
 	live := w.stateJSON()
 	w.halt()
 	w.start()

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/steadyfleet/steady/internal/core/rate"
 )
 
 // crowd is a listener that holds its connections to a bound.
 type crowd struct {
 	net.Listener
-	most    rate.Connections
+	most    Connections
 	refused prometheus.Counter
 	log     *slog.Logger
 

@@ -7,28 +7,27 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api"
-	"github.com/steadyfleet/steady/internal/core/rate"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestConnectionsAreBounded opens connections until no more are taken, each closed at
 // once, and finds that an operator and a host get in as soon as there is room.
 func TestConnectionsAreBounded(t *testing.T) {
 	const all = 12
-	w := newWorld(t, func(o *api.Options) { o.Connections = rate.Connections{All: all} })
+	w := newWorld(t, func(o *api.Options) { o.Connections = api.Connections{All: all} })
 	a := enrolled(w, "h-0000")
 	var open []net.Conn
 	for range 2 * all {
-		c, err := net.Dial("tcp", strings.TrimPrefix(w.url(), "https://"))
-		must(t, err)
+		c := testkit.Value(net.Dial("tcp", strings.TrimPrefix(w.url(), "https://")))(t)
 		open = append(open, c)
 	}
 	w.until("connections refused", func() bool { return w.refusedConnections() >= all })
-	must(t, open[2*all-1].SetReadDeadline(time.Now().Add(patience)))
+	testkit.Must(t, open[2*all-1].SetReadDeadline(time.Now().Add(patience)))
 	if _, err := open[2*all-1].Read(make([]byte, 1)); err == nil {
 		t.Fatal("the last connection is answered")
 	}
 	for _, c := range open {
-		must(t, c.Close())
+		testkit.Must(t, c.Close())
 	}
 	w.until("room", func() bool { _, err := w.op.Status(w.ctx()); return err == nil })
 	a.append(declined("g"))
@@ -36,8 +35,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 func (w *world) refusedConnections() float64 {
-	all, err := w.server.Control().Metrics().Gather()
-	must(w.t, err)
+	all := testkit.Value(w.server.Control().Metrics().Gather())(w.t)
 	for _, m := range all {
 		if m.GetName() == "steady_connections_refused_total" {
 			return m.GetMetric()[0].GetCounter().GetValue()

@@ -18,12 +18,13 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 const delegating = ", managed: [volume, workspace], allow: [disable, exec, logs, settings]"
 
-func spec(s string) operator.SetResource {
+func resource(s string) operator.SetResource {
 	return operator.SetResource{Spec: json.RawMessage(s), Reason: "a test"}
 }
 
@@ -89,8 +90,7 @@ func TestManagedLayerReachesItsHost(t *testing.T) {
 	woken := make(chan *wire.Dispatch, 1)
 	go func() { woken <- a.news(0, 30) }()
 	w.until("the long-poll", func() bool { return true })
-	ch, err := w.op.SetResource(w.ctx(), "h-0000", "workspace", "web", spec(`{"image":"app","env":[{"name":"B"},{"name":"A","value":"1"}]}`))
-	must(t, err)
+	ch := testkit.Value(w.op.SetResource(w.ctx(), "h-0000", "workspace", "web", resource(`{"image":"app","env":[{"name":"B"},{"name":"A","value":"1"}]}`)))(t)
 	if !ch.Changed || ch.Version != 1 {
 		t.Errorf("set: %+v", ch)
 	}
@@ -109,12 +109,12 @@ func TestManagedLayerReachesItsHost(t *testing.T) {
 		!strings.Contains(string(m.Entries[0].Spec), `"env":[{"name":"A","value":"1"},{"name":"B"}]`) {
 		t.Errorf("the layer is %+v", m)
 	}
-	ch, err = w.op.SetResource(w.ctx(), "h-0000", "workspace", "web", spec(`{"image":"app","env":[{"name":"A","value":"1"},{"name":"B"}]}`))
+	ch, err := w.op.SetResource(w.ctx(), "h-0000", "workspace", "web", resource(`{"image":"app","env":[{"name":"A","value":"1"},{"name":"B"}]}`))
 	if err != nil || ch.Changed || ch.Version != 1 {
 		t.Errorf("the same again: %+v, %v", ch, err)
 	}
-	ch, err = w.op.Ask(w.ctx(), "h-0000", "workspace", "web", "redeploy", "stuck")
-	must(t, err)
+	ch, err = w.op.Request(w.ctx(), "h-0000", "workspace", "web", "redeploy", "stuck")
+	testkit.Must(t, err)
 	if m := a.layer(); ch.Nonce == "" || m.Entries[0].Verb != "redeploy" || m.Entries[0].Nonce != ch.Nonce || m.Version != 2 {
 		t.Errorf("asked: %+v, layer %+v", ch, m)
 	}
@@ -122,7 +122,7 @@ func TestManagedLayerReachesItsHost(t *testing.T) {
 	if err != nil || got.Verb != "redeploy" || got.Reason != "a test" || got.SetAt == 0 || got.Signed {
 		t.Errorf("shown as %+v, %v", got, err)
 	}
-	must(t, w.op.RemoveResource(w.ctx(), "h-0000", "workspace", "web", "gone", false))
+	testkit.Must(t, w.op.RemoveResource(w.ctx(), "h-0000", "workspace", "web", "gone", false))
 	if m := a.layer(); m.Version != 3 || len(m.Entries) != 0 {
 		t.Errorf("after removal: %+v", m)
 	}
@@ -130,7 +130,7 @@ func TestManagedLayerReachesItsHost(t *testing.T) {
 		t.Errorf("it is still shown: %v", err)
 	}
 	types := w.types("h-0000")
-	if count(types, "managed.set") != 1 || count(types, "managed.asked") != 1 || count(types, "managed.removed") != 1 {
+	if count(types, "managed.set") != 1 || count(types, "managed.requested") != 1 || count(types, "managed.removed") != 1 {
 		t.Errorf("events %v", types)
 	}
 }
@@ -139,21 +139,18 @@ func TestManagedLayerIsServedOnceByETag(t *testing.T) {
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
 	get := func(tag string) (int, string) {
-		req, err := http.NewRequestWithContext(w.ctx(), "GET", w.url()+wire.RouteManaged, nil)
-		must(t, err)
+		req := testkit.Value(http.NewRequestWithContext(w.ctx(), "GET", w.url()+wire.RouteManaged, nil))(t)
 		req.Header.Set(wire.Protocol, wire.Version)
 		req.Header.Set("If-None-Match", tag)
-		res, err := a.http.Do(req)
-		must(t, err)
-		must(t, res.Body.Close())
+		res := testkit.Value(a.http.Do(req))(t)
+		testkit.Must(t, res.Body.Close())
 		return res.StatusCode, res.Header.Get("ETag")
 	}
 	first, tag := get("")
 	if again, _ := get(tag); first != 200 || again != 304 || tag == "" {
 		t.Errorf("answers %d and %d, tag %q", first, again, tag)
 	}
-	_, err := w.op.SetResource(w.ctx(), "h-0000", "volume", "v", spec(`{}`))
-	must(t, err)
+	testkit.Value(w.op.SetResource(w.ctx(), "h-0000", "volume", "v", resource(`{}`)))(t)
 	if after, next := get(tag); after != 200 || next == tag {
 		t.Errorf("after a change: %d", after)
 	}
@@ -163,7 +160,7 @@ func TestManagedRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one", host: delegating})
 	set := func(host, kind, name, s string) error {
-		_, err := w.op.SetResource(w.ctx(), host, kind, name, spec(s))
+		_, err := w.op.SetResource(w.ctx(), host, kind, name, resource(s))
 		return err
 	}
 	for _, c := range []struct {
@@ -177,8 +174,8 @@ func TestManagedRefusals(t *testing.T) {
 		{"an unknown kind", set("h-0000", "pod", "v", `{}`), 422, "expected value to be one of"},
 		{"an unknown field", set("h-0000", "volume", "v", `{"x":1}`), 422, `"x"`},
 		{"a name with a path", set("h-0000", "volume", "a/../b", `{}`), 422, "name"},
-		{"a verb on nothing", func() error { _, err := w.op.Ask(w.ctx(), "h-0000", "workspace", "web", "stop", "x"); return err }(), 404, "has no workspace/web"},
-		{"an unknown verb", func() error { _, err := w.op.Ask(w.ctx(), "h-0000", "workspace", "web", "dance", "x"); return err }(), 422, "expected value to be one of"},
+		{"a verb on nothing", func() error { _, err := w.op.Request(w.ctx(), "h-0000", "workspace", "web", "stop", "x"); return err }(), 404, "has no workspace/web"},
+		{"an unknown verb", func() error { _, err := w.op.Request(w.ctx(), "h-0000", "workspace", "web", "dance", "x"); return err }(), 422, "expected value to be one of"},
 		{"nothing to remove", w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v", "x", false), 404, "has no volume/v"},
 	} {
 		if status(c.err) != c.status || !strings.Contains(c.err.Error(), c.words) {
@@ -186,18 +183,18 @@ func TestManagedRefusals(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		must(t, set("h-0000", "volume", fmt.Sprint("v", i), `{}`))
+		testkit.Must(t, set("h-0000", "volume", fmt.Sprint("v", i), `{}`))
 	}
-	must(t, w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v0", "x", false))
+	testkit.Must(t, w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v0", "x", false))
 	if err := w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v1", "x", false); status(err) != 409 || !strings.Contains(err.Error(), "2 of 3") {
 		t.Errorf("a second of three at once: %v", err)
 	}
-	must(t, w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v1", "x", true))
+	testkit.Must(t, w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v1", "x", true))
 	w.release("r2", plan{hosts: 1, content: "one"})
 	if err := set("h-0000", "volume", "v", `{}`); status(err) != 403 || !strings.Contains(err.Error(), "managed: [volume]") {
 		t.Errorf("what a newer release took back: %v", err)
 	}
-	must(t, w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v2", "x", true))
+	testkit.Must(t, w.op.RemoveResource(w.ctx(), "h-0000", "volume", "v2", "x", true))
 }
 
 func TestSettingsReachTheirHost(t *testing.T) {
@@ -211,10 +208,8 @@ func TestSettingsReachTheirHost(t *testing.T) {
 	if _, err := w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{HeartbeatInterval: &bad, Reason: "x"}); status(err) != 422 {
 		t.Errorf("out of bounds: %v", err)
 	}
-	_, err := w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{HeartbeatInterval: &fast, Reason: "x"})
-	must(t, err)
-	s, err := w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{Pulls: &pulls, GPUMetrics: &no, Reason: "x"})
-	must(t, err)
+	testkit.Value(w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{HeartbeatInterval: &fast, Reason: "x"}))(t)
+	s := testkit.Value(w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{Pulls: &pulls, GPUMetrics: &no, Reason: "x"}))(t)
 	want := operator.HostSettings{HeartbeatInterval: fast, Pools: fleet.Pools{Pulls: 4}, Metrics: fleet.MetricsChoice{GPU: &no}}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)
@@ -231,13 +226,11 @@ func TestSettingsReachTheirHost(t *testing.T) {
 func TestResourcesShowBothLayers(t *testing.T) {
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
-	_, err := w.op.SetResource(w.ctx(), "h-0000", "volume", "data", spec(`{}`))
-	must(t, err)
+	testkit.Value(w.op.SetResource(w.ctx(), "h-0000", "volume", "data", resource(`{}`)))(t)
 	a.append(event.ResourceReported{Resource: "volume/data", State: "Ready", Layer: event.LayerManaged})
 	a.append(event.ResourceReported{Resource: "workspace/old", State: "Stopping", Message: "on its way out", Layer: event.LayerBundle})
-	must(t, a.send())
-	got, err := w.op.Resources(w.ctx(), "h-0000")
-	must(t, err)
+	testkit.Must(t, a.send())
+	got := testkit.Value(w.op.Resources(w.ctx(), "h-0000"))(t)
 	if len(got.Resources) != 3 || got.Version != 1 || !got.Delegation.Allows(fleet.AllowExec) {
 		t.Fatalf("resources %+v", got)
 	}
@@ -260,8 +253,7 @@ func TestResourcesOfTheNextBundle(t *testing.T) {
 	a := enrolled(w, hostName(0))
 	list := func() operator.Resource {
 		t.Helper()
-		got, err := w.op.Resources(w.ctx(), hostName(0))
-		must(t, err)
+		got := testkit.Value(w.op.Resources(w.ctx(), hostName(0)))(t)
 		if len(got.Resources) != 1 || got.Resources[0].Kind != "file" {
 			t.Fatalf("resources %+v", got.Resources)
 		}
@@ -272,7 +264,7 @@ func TestResourcesOfTheNextBundle(t *testing.T) {
 		t.Errorf("before anything runs: %+v", file)
 	}
 	a.append(event.ResourceReported{Resource: "file/" + file.Name, State: "Ready", Layer: event.LayerBundle})
-	must(t, a.send())
+	testkit.Must(t, a.send())
 	if file := list(); !file.Next || file.Declared || file.State != "Ready" {
 		t.Errorf("while it is activated: %+v", file)
 	}
@@ -288,31 +280,25 @@ func TestResourcesOfTheNextBundle(t *testing.T) {
 // process was killed, from the log.
 func TestManagedLayerOutlivesTheServer(t *testing.T) {
 	w := newKeys(t)
-	must(t, os.WriteFile(filepath.Join(w.dir, "root.json"), w.root, 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(w.dir, "root.json"), w.root, 0o600))
 	use := func(url string, ca []byte) {
-		secret, err := os.ReadFile(filepath.Join(w.dir, "server", "admin.token"))
-		must(t, err)
-		w.op, err = operator.NewClient(operator.Options{URL: url, Token: strings.TrimSpace(string(secret)), ServerCA: ca})
-		must(t, err)
+		secret := testkit.Value(os.ReadFile(filepath.Join(w.dir, "server", "admin.token")))(t)
+		w.op = testkit.Value(operator.NewClient(operator.Options{URL: url, Token: strings.TrimSpace(string(secret)), ServerCA: ca}))(t)
 		t.Cleanup(w.op.Close)
 	}
 	w.spawn()
 	use(w.child.url, w.child.ca)
 	w.release("r1", plan{hosts: 1, content: "one", host: delegating})
-	_, err := w.op.SetResource(w.ctx(), "h-0000", "volume", "v", spec(`{}`))
-	must(t, err)
+	testkit.Value(w.op.SetResource(w.ctx(), "h-0000", "volume", "v", resource(`{}`)))(t)
 	pulls := 2
-	_, err = w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{Pulls: &pulls, Reason: "x"})
-	must(t, err)
-	before, err := w.op.Resources(w.ctx(), "h-0000")
-	must(t, err)
+	testkit.Value(w.op.Tune(w.ctx(), "h-0000", operator.SettingsPatch{Pulls: &pulls, Reason: "x"}))(t)
+	before := testkit.Value(w.op.Resources(w.ctx(), "h-0000"))(t)
 	w.child.kill()
 	w.child = nil
 	w.opts = api.Options{DataDir: filepath.Join(w.dir, "server"), Listen: "127.0.0.1:0"}
 	for _, how := range []string{"the log", "the snapshot"} {
 		w.start()
-		after, err := w.op.Resources(w.ctx(), "h-0000")
-		must(t, err)
+		after := testkit.Value(w.op.Resources(w.ctx(), "h-0000"))(t)
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("from %s: %s", how, diff)
 		}
@@ -335,13 +321,11 @@ func TestHeartbeatMetrics(t *testing.T) {
 	if status := a.do("POST", wire.RouteHeartbeat, m, nil); status != 200 {
 		t.Fatalf("heartbeat: %d", status)
 	}
-	got, err := w.op.HostMetrics(w.ctx(), "h-0000")
-	must(t, err)
+	got := testkit.Value(w.op.HostMetrics(w.ctx(), "h-0000"))(t)
 	if got.AgentVersion != "v9" || got.At == 0 || got.Engine.API != "1.41" || string(got.Metrics) != string(sample) {
 		t.Errorf("metrics %+v %s", got, got.Metrics)
 	}
-	secret, err := os.ReadFile(w.server.AdminTokenFile())
-	must(t, err)
+	secret := testkit.Value(os.ReadFile(w.server.AdminTokenFile()))(t)
 	_, text := w.request(strings.TrimSpace(string(secret)), "GET", operator.RouteMetrics, "")
 	for _, line := range []string{"steady_fleet_cpus 4", "steady_fleet_cpus_used 1", "steady_fleet_memory_used_bytes 600", "steady_fleet_gpus 1",
 		"steady_fleet_workspaces 1", "steady_fleet_workspaces_cpus_used 0.5", "steady_fleet_workspaces_memory_bytes 70", "steady_hosts_measured 1"} {

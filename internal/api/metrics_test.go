@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const monitoring = "../../docs/monitoring"
@@ -21,8 +21,7 @@ var metricName = regexp.MustCompile(`\bsteady_[a-z_]+[a-z]\b`)
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	must(t, err)
+	raw := testkit.Value(os.ReadFile(path))(t)
 	return string(raw)
 }
 
@@ -34,7 +33,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 	w.release("r1", plan{hosts: 2, content: "one"})
 	a.offered()
 	stale := w.build("r2", plan{hosts: 2, content: "two"})
-	must(t, os.WriteFile(filepath.Join(stale, "timestamp.json"), []byte("{}"), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(stale, "timestamp.json"), []byte("{}"), 0o644))
 	if _, err := w.push(stale); err == nil {
 		t.Fatal("a broken release was accepted")
 	}
@@ -58,8 +57,7 @@ func TestMetricsThatAreNamedExist(t *testing.T) {
 	if strings.Contains(scraped, hostName(0)) {
 		t.Error("a host has a series of its own")
 	}
-	pages, err := filepath.Glob("../../docs/*.md")
-	must(t, err)
+	pages := testkit.Value(filepath.Glob("../../docs/*.md"))(t)
 	for _, page := range append(pages, filepath.Join(monitoring, "alerts.yaml"), filepath.Join(monitoring, "alerts_test.yaml"), filepath.Join(monitoring, "runbook.md")) {
 		for _, name := range metricName.FindAllString(read(t, page), -1) {
 			base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
@@ -90,7 +88,7 @@ func (w *world) scrape() string {
 
 func (w *world) promtool(args ...string) *exec.Cmd {
 	w.t.Helper()
-	need.Command(w.t, "promtool", "apt-get install prometheus")
+	testkit.Command(w.t, "promtool", "apt-get install prometheus")
 	cmd := exec.Command("promtool", args...)
 	cmd.Dir = monitoring
 	return cmd

@@ -12,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -27,14 +28,10 @@ func TestNewestReleaseIsWhatWasPushed(t *testing.T) {
 		"    - {id: own, title: ours, source: policy 7, expression: \"'canary' in host.tags || true\", severity: low}\n"
 	w.release("r1", plan{hosts: 3, content: "one", more: more})
 	dir := w.build("r2", plan{hosts: 3, content: "two", more: more})
-	_, err := w.push(dir)
-	must(t, err)
-	s, err := trust.Begin(testFleet, w.root, "")
-	must(t, err)
-	_, err = release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
-	must(t, err)
-	_, err = w.push(dir)
-	must(t, err)
+	testkit.Value(w.push(dir))(t)
+	s := testkit.Value(trust.Begin(testFleet, w.root, ""))(t)
+	testkit.Value(release.Refresh(dir, release.RefreshOptions{State: s, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}}))(t)
+	testkit.Value(w.push(dir))(t)
 	want := files(t, dir)
 	for _, folder := range []string{"budgets", "controls", "bundles", "rollouts"} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { return strings.HasPrefix(name, folder+"/") }) {
@@ -43,7 +40,7 @@ func TestNewestReleaseIsWhatWasPushed(t *testing.T) {
 	}
 	for range 2 {
 		into := t.TempDir()
-		must(t, w.op.NewestRelease(w.ctx(), func(packed io.Reader) error { return release.Unpack(packed, into, release.DefaultCaps()) }))
+		testkit.Must(t, w.op.NewestRelease(w.ctx(), func(packed io.Reader) error { return release.Unpack(packed, into, release.DefaultCaps()) }))
 		if got := files(t, into); !maps.Equal(got, want) {
 			t.Errorf("the server hands out %v, pushed was %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 		}
@@ -56,7 +53,7 @@ func TestNewestReleaseIsWhatWasPushed(t *testing.T) {
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	must(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+	testkit.Must(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}

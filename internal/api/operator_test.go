@@ -17,7 +17,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operations"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // routePath fills in a route's parameters.
@@ -28,8 +30,7 @@ func (w *world) request(secret, method, path, body string, headers ...string) (i
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, w.server.OperatorURL()+path, strings.NewReader(body))
-	must(w.t, err)
+	req := testkit.Value(http.NewRequestWithContext(ctx, method, w.server.OperatorURL()+path, strings.NewReader(body)))(w.t)
 	if secret != "" {
 		req.Header.Set("Authorization", "Bearer "+secret)
 	}
@@ -38,8 +39,7 @@ func (w *world) request(secret, method, path, body string, headers ...string) (i
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	client := newAgentLike(w)
-	res, err := client.Do(req)
-	must(w.t, err)
+	res := testkit.Value(client.Do(req))(w.t)
 	defer client.CloseIdleConnections()
 	defer res.Body.Close()
 	if res.Header.Get("Content-Type") == "text/event-stream" {
@@ -70,8 +70,7 @@ func TestRouteRoleMatrix(t *testing.T) {
 	w := newWorld(t)
 	secrets := map[operator.Role]string{}
 	for _, role := range []operator.Role{operator.Viewer, operator.Operator, operator.Releaser, operator.Admin} {
-		made, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: string(role), Role: role})
-		must(t, err)
+		made := testkit.Value(w.op.CreateToken(w.ctx(), operator.NewToken{Name: string(role), Role: role}))(t)
 		secrets[role] = made.Secret
 	}
 	routes := operations.New(w.server.Control(), nil, nil).Routes()
@@ -122,8 +121,7 @@ func TestDescriptionNamesEveryRoute(t *testing.T) {
 func TestOperatorRequestsAreStrict(t *testing.T) {
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
-	secret, err := os.ReadFile(w.server.AdminTokenFile())
-	must(t, err)
+	secret := testkit.Value(os.ReadFile(w.server.AdminTokenFile()))(t)
 	s := strings.TrimSpace(string(secret))
 	if info, err := os.Stat(w.server.AdminTokenFile()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the admin token's file: %v, %v", info.Mode(), err)
@@ -158,24 +156,19 @@ func TestOperatorRequestsAreStrict(t *testing.T) {
 
 func TestRevokedTokenIsRefused(t *testing.T) {
 	w := newWorld(t)
-	made, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: "eve", Role: operator.Viewer})
-	must(t, err)
+	made := testkit.Value(w.op.CreateToken(w.ctx(), operator.NewToken{Name: "eve", Role: operator.Viewer}))(t)
 	eve := w.client(made.Secret)
-	if _, err := eve.Status(w.ctx()); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := w.op.Tokens(w.ctx())
-	must(t, err)
+	testkit.Value(eve.Status(w.ctx()))(t)
+	tokens := testkit.Value(w.op.Tokens(w.ctx()))(t)
 	if len(tokens) != 2 {
 		t.Fatalf("%d tokens", len(tokens))
 	}
-	must(t, w.op.RevokeToken(w.ctx(), made.ID, false))
+	testkit.Must(t, w.op.RevokeToken(w.ctx(), made.ID, false))
 	var refused *operator.Error
 	if _, err := eve.Status(w.ctx()); !errors.As(err, &refused) || refused.Status != 401 {
 		t.Fatalf("a revoked token was answered %v", err)
 	}
-	page, err := w.op.Events(w.ctx(), operatorAll)
-	must(t, err)
+	page := testkit.Value(w.op.Events(w.ctx(), operatorAll))(t)
 	for _, e := range page.Events {
 		if strings.Contains(string(e.Body), made.Secret) {
 			t.Error("the log holds a token's secret")
@@ -212,8 +205,7 @@ func TestEventStreamGoesOn(t *testing.T) {
 			t.Fatalf("event %d has sequence %d", i+1, e.Seq)
 		}
 	}
-	page, err := w.op.Events(w.ctx(), operator.EventQuery{Rollout: "stable@r1", Limit: 1000})
-	must(t, err)
+	page := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{About: operator.AboutRollout("stable@r1"), Limit: 1000}))(t)
 	kinds := map[string]int{}
 	for _, e := range page.Events {
 		kinds[e.Type]++
@@ -226,20 +218,36 @@ func TestEventStreamGoesOn(t *testing.T) {
 	if kinds["host.enrolled"] != 0 || page.Next != last {
 		t.Errorf("the rollout's events: %v, next %d of %d", kinds, page.Next, last)
 	}
-	tail, err := w.op.Events(w.ctx(), operator.EventQuery{Tail: true, Limit: 3})
-	must(t, err)
+	tail := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Tail: true, Limit: 3}))(t)
 	if len(tail.Events) != 3 || tail.Events[2].Seq != last || tail.Next != last {
 		t.Errorf("the tail is %d events up to %d", len(tail.Events), tail.Next)
 	}
-	one, err := w.op.Events(w.ctx(), operator.EventQuery{Host: hostName(1), Tail: true, Limit: 2})
-	must(t, err)
-	if len(one.Events) != 2 || one.Events[0].Host != hostName(1) || one.Events[0].Seq > one.Events[1].Seq {
+	one := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{About: operator.AboutHost(hostName(1)), Tail: true, Limit: 2}))(t)
+	if len(one.Events) != 2 || one.Events[0].Subject.Host() != hostName(1) || one.Events[0].Seq > one.Events[1].Seq {
 		t.Errorf("the host's tail is %+v", one.Events)
+	}
+	both := append(operator.AboutRollout("stable@r1"), event.HostSubject(hostName(1)))
+	ofBoth := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{About: both, Limit: 1000}))(t)
+	for _, e := range ofBoth.Events {
+		if e.Subject.Host() != hostName(1) {
+			t.Errorf("of the rollout and one host: %+v", e)
+		}
+	}
+	lastOfBoth := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{About: both, Tail: true, Limit: 2}))(t)
+	if n := len(ofBoth.Events); n < 3 || !slices.EqualFunc(ofBoth.Events[n-2:], lastOfBoth.Events, func(a, b operator.Event) bool { return a.Seq == b.Seq }) {
+		t.Errorf("of both %d events, the last are %+v", n, lastOfBoth.Events)
+	}
+	streamed := collect(operator.EventQuery{About: both}, ofBoth.Events[len(ofBoth.Events)-1].Seq)
+	if !slices.EqualFunc(streamed, ofBoth.Events, func(a, b operator.Event) bool { return a.Seq == b.Seq }) {
+		t.Errorf("the stream has %d events, the pages %d", len(streamed), len(ofBoth.Events))
+	}
+	_, err := w.op.Events(w.ctx(), operator.EventQuery{About: []event.Subject{{Kind: "planet", Name: "x"}}})
+	if err == nil || !strings.Contains(err.Error(), "expected KIND/NAME, the kind one of host, rollout") {
+		t.Errorf("of a planet: %v", err)
 	}
 	paged := 0
 	for after := uint64(0); ; {
-		p, err := w.op.Events(w.ctx(), operator.EventQuery{After: after, Limit: 3})
-		must(t, err)
+		p := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{After: after, Limit: 3}))(t)
 		if len(p.Events) == 0 {
 			break
 		}
@@ -248,7 +256,7 @@ func TestEventStreamGoesOn(t *testing.T) {
 	if uint64(paged) != last {
 		t.Errorf("pages hold %d of %d events", paged, last)
 	}
-	if r, err := w.op.Rollouts(w.ctx()); err != nil || len(r) != 1 || r[0].Standing != "terminal" {
+	if r, err := w.op.Rollouts(w.ctx()); err != nil || len(r) != 1 || r[0].Status != "terminal" {
 		t.Errorf("rollouts %+v, %v", r, err)
 	}
 }
@@ -256,20 +264,16 @@ func TestEventStreamGoesOn(t *testing.T) {
 // Operators may have a listener of their own; then agents' has none of it.
 func TestOperatorListener(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.OperatorListen = "127.0.0.1:0" })
-	agentURL, err := url.Parse(w.server.URL())
-	must(t, err)
+	agentURL := testkit.Value(url.Parse(w.server.URL()))(t)
 	if agentURL.Host == strings.TrimPrefix(w.server.OperatorURL(), "https://") {
 		t.Fatal("one listener")
 	}
-	if _, err := w.op.Status(w.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(w.op.Status(w.ctx()))(t)
 	a := enrolled(w, "h-0000")
 	if status, _, err := a.call(w.ctx(), "GET", "/v1/operator/status", nil); err != nil || status != 404 {
 		t.Errorf("the agents' listener answered %d, %v", status, err)
 	}
-	e, err := w.op.Enrolment(w.ctx())
-	must(t, err)
+	e := testkit.Value(w.op.Enrolment(w.ctx()))(t)
 	if e.Fleet != testFleet || string(e.Root) != string(w.root) || len(e.ServerCA) == 0 {
 		t.Errorf("enrolment %+v", e)
 	}
@@ -285,24 +289,20 @@ func TestTokensEnd(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) {
 		o.Control.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	})
-	made, err := w.op.CreateToken(w.ctx(), operator.NewToken{Name: "eve", Role: operator.Viewer, Life: clock.Hour})
-	must(t, err)
+	made := testkit.Value(w.op.CreateToken(w.ctx(), operator.NewToken{Name: "eve", Role: operator.Viewer, Life: clock.Hour}))(t)
 	eve := w.client(made.Secret)
 	for range 20 {
-		_, err := eve.Status(w.ctx())
-		must(t, err)
+		testkit.Value(eve.Status(w.ctx()))(t)
 	}
 	find := func() operator.Token {
-		tokens, err := w.op.Tokens(w.ctx())
-		must(t, err)
+		tokens := testkit.Value(w.op.Tokens(w.ctx()))(t)
 		return tokens[slices.IndexFunc(tokens, func(x operator.Token) bool { return x.ID == made.ID })]
 	}
 	if got := find(); got.Expires.Sub(got.CreatedAt) != clock.Hour || got.LastUsed < got.CreatedAt {
 		t.Errorf("%+v", got)
 	}
 	uses := func() (n int) {
-		page, err := w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000})
-		must(t, err)
+		page := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000}))(t)
 		for _, e := range page.Events {
 			if e.Type == "operator.token_used" && strings.Contains(string(e.Body), made.ID) {
 				n++

@@ -13,14 +13,14 @@ import (
 	coreclock "github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // lanes reads how many inputs wait in each of the server's queues.
 func lanes(t *testing.T, of *prometheus.Registry) map[string]int {
 	t.Helper()
-	families, err := of.Gather()
-	must(t, err)
+	families := testkit.Value(of.Gather())(t)
 	n := map[string]int{}
 	for _, f := range families {
 		if f.GetName() == "steady_queue_length" {
@@ -50,7 +50,7 @@ func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
 	defer all.Wait()
 	busy, free := make(chan struct{}), make(chan struct{})
 	all.Go(func() {
-		must(t, c.View(context.Background(), func(*coreplan.State) { close(busy); <-free }))
+		testkit.Must(t, c.View(context.Background(), func(*coreplan.State) { close(busy); <-free }))
 	})
 	<-busy // the reducer takes nothing from its queues now
 	freed := sync.OnceFunc(func() { close(free) })
@@ -76,7 +76,7 @@ func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
 	}
 	queued("urgent", 3)
 	for range 256 {
-		all.Go(func() { must(t, c.View(context.Background(), func(*coreplan.State) {})) })
+		all.Go(func() { testkit.Must(t, c.View(context.Background(), func(*coreplan.State) {})) })
 	}
 	queued("queries", 256)
 
@@ -91,31 +91,28 @@ func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
 			}
 		}
 	}
-	leaf, err := x509.ParseCertificate(agents[0].cert.Certificate[0])
-	must(t, err)
-	peer, err := c.Identify(leaf)
-	must(t, err)
+	leaf := testkit.Value(x509.ParseCertificate(agents[0].cert.Certificate[0]))(t)
+	peer := testkit.Value(c.Identify(leaf))(t)
 	fill("normal", 4096, func() { _, _, _ = c.AddOperator(gone, "load", "viewer", coreclock.Hour, "test") })
 	fill("urgent", 4096, func() { _, _ = c.Claim(gone, peer, wire.Claim{Grant: "none", Term: offers[0].Term}) })
 	head := c.Head().Seq
 	paused := make(chan error, 1)
 	go func() { paused <- w.op.Operate(w.ctx(), coreplan.Pause, "stable@r1", "overload") }()
-	queued("words", 1)
+	queued("operations", 1)
 	queued("normal", 4096)
 	queued("urgent", 4096)
 	freed()
-	must(t, <-paused)
+	testkit.Must(t, <-paused)
 	claims.Wait()
 	queued("normal", 0)
-	must(t, w.op.Reconcile(w.ctx())) // after the turn that took the last of it
-	entries, err := c.Records(w.ctx(), head, 10_000)
-	must(t, err)
+	testkit.Must(t, w.op.Reconcile(w.ctx())) // after the turn that took the last of it
+	entries := testkit.Value(c.Records(w.ctx(), head, 10_000))(t)
 	if len(entries) <= 4000 || entries[0].Type != (event.RolloutPaused{}).EventType() {
 		t.Fatalf("%d things were decided, the first is %s", len(entries), entries[0].Type)
 	}
 	for i := range entries {
 		if typ := entries[i].Type; typ == (event.Granted{}).EventType() || typ == (event.GrantClaimed{}).EventType() {
-			t.Errorf("event %d after the halt is %s of %s", i, typ, entries[i].Host)
+			t.Errorf("event %d after the halt is %s of %s", i, typ, entries[i].Host())
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -22,15 +23,13 @@ func (w *world) sign(o fleet.Override, by trust.Role) []byte {
 	now := clock.FromTime(time.Now())
 	o.Fleet, o.Epoch, o.IssuedAt, o.NotAfter = testFleet, 1, now, now.Add(clock.Day)
 	o.Channel, o.ID, o.Reason = "stable", "o-"+string(o.Action), "incident 7"
-	env, err := trust.SignOverride(o, w.keys[by])
-	must(w.t, err)
+	env := testkit.Value(trust.SignOverride(o, w.keys[by]))(w.t)
 	return env
 }
 
 func (w *world) rollout(id string) operator.RolloutDetail {
 	w.t.Helper()
-	r, err := w.op.Rollout(w.ctx(), id)
-	must(w.t, err)
+	r := testkit.Value(w.op.Rollout(w.ctx(), id))(w.t)
 	return r
 }
 
@@ -50,8 +49,7 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 	for _, a := range agents[1:] {
 		d := a.offered()
 		if a == agents[1] {
-			_, err := follower.Plan(w.ctx(), d.Rollout, d.Manifest)
-			must(t, err)
+			testkit.Value(follower.Plan(w.ctx(), d.Rollout, d.Manifest))(t)
 		}
 		a.follow(d)
 	}
@@ -61,13 +59,12 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 		t.Fatalf("signed by the release key: %v", err)
 	}
 	env := w.sign(word, trust.RoleOverride)
-	p, err := w.op.PushOverride(w.ctx(), env)
-	must(t, err)
+	p := testkit.Value(w.op.PushOverride(w.ctx(), env))(t)
 	if again, err := w.op.PushOverride(w.ctx(), env); err != nil || again.News || !p.News {
 		t.Errorf("news %t, and again %t, %v", p.News, again.News, err)
 	}
 	back := agents[1].offered()
-	if back.Purpose != host.Back || len(back.Failures) != 0 {
+	if back.Purpose != host.Rollback || len(back.Failures) != 0 {
 		t.Fatalf("the order to go back is %+v", back)
 	}
 	if v, err := follower.Override(back.Override); err != nil || v.Value().Manifest != back.Manifest {
@@ -91,13 +88,10 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 	if reply.Overrides == "" {
 		t.Error("a heartbeat tells nothing of overrides")
 	}
-	shown, err := w.op.Override(w.ctx(), p.ID)
-	must(t, err)
+	shown := testkit.Value(w.op.Override(w.ctx(), p.ID))(t)
 	var a, b trust.Envelope
-	a, err = trust.ParseEnvelope(shown.Signed)
-	must(t, err)
-	b, err = trust.ParseEnvelope(env)
-	must(t, err)
+	a = testkit.Value(trust.ParseEnvelope(shown.Signed))(t)
+	b = testkit.Value(trust.ParseEnvelope(env))(t)
 	if string(a.Payload) != string(b.Payload) {
 		t.Error("what was signed came back otherwise")
 	}
@@ -110,19 +104,17 @@ func TestS18OverridesSurviveAnEmptyServer(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		w := newWorld(t)
 		dir := w.build("r1", plan{hosts: 1, content: "one"})
-		_, err := w.push(dir)
-		must(t, err)
+		testkit.Value(w.push(dir))(t)
 		w.until("r1 to open", func() bool { return w.standing("stable@r1") == "active" })
 		pause := w.sign(fleet.Override{Action: fleet.OverridePause, Manifest: w.rollout("stable@r1").Manifest}, trust.RoleOverride)
-		_, err = w.op.PushOverride(w.ctx(), pause)
-		must(t, err)
+		testkit.Value(w.op.PushOverride(w.ctx(), pause))(t)
 
 		w.halt()
 		w.opts.DataDir = filepath.Join(w.dir, "another server")
 		w.start()
 		bring := []func(){
-			func() { _, err := w.op.PushOverride(w.ctx(), pause); must(t, err) },
-			func() { _, err := w.push(dir); must(t, err) },
+			func() { testkit.Value(w.op.PushOverride(w.ctx(), pause))(t) },
+			func() { testkit.Value(w.push(dir))(t) },
 		}
 		if !first {
 			bring[0], bring[1] = bring[1], bring[0]
@@ -140,17 +132,15 @@ func TestS18OverridesSurviveAnEmptyServer(t *testing.T) {
 			t.Errorf("a token resumed it: %v", err)
 		}
 		resume := w.sign(fleet.Override{Action: fleet.OverrideResume, Manifest: w.rollout("stable@r1").Manifest}, trust.RoleOverride)
-		_, err = w.op.PushOverride(w.ctx(), resume)
-		must(t, err)
-		if _, err := w.op.PushOverride(w.ctx(), pause); err == nil || !strings.Contains(err.Error(), "takes its place") {
+		testkit.Value(w.op.PushOverride(w.ctx(), resume))(t)
+		if _, err := w.op.PushOverride(w.ctx(), pause); err == nil || !strings.Contains(err.Error(), "replaces it") {
 			t.Errorf("the older pause came back: %v", err)
 		}
 		d := a.offered()
-		if d.Purpose != host.Forward {
+		if d.Purpose != host.Update {
 			t.Fatalf("resumed, and it offers %+v", d)
 		}
-		raw, err := json.Marshal(d)
-		must(t, err)
+		raw := testkit.Value(json.Marshal(d))(t)
 		if strings.Contains(string(raw), "override") {
 			t.Errorf("an offer carries %s", raw)
 		}

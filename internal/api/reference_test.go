@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/metrics.md again")
@@ -48,9 +49,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 		"([operating.md](../operating.md)); no host has a series of its own. Metrics that count what has not happened yet appear with the first time: " +
 		"releases and requests that were refused, release sources that are configured, resources that failed.\n\n| metric | type | labels | |\n|---|---|---|---|\n" + strings.Join(rows, "")
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	if was, err := os.ReadFile(path); err != nil || string(was) != text {
 		t.Errorf("%s is not what a server serves (%v); run this test with -rewrite", path, err)

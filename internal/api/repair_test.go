@@ -3,8 +3,10 @@ package api_test
 import (
 	"testing"
 
+	reducer "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestS1RepairsAreGrantedInsideTheBudget has every host of a budget of one need a
@@ -19,15 +21,14 @@ func TestS1RepairsAreGrantedInsideTheBudget(t *testing.T) {
 	stop()
 	for _, a := range agents {
 		a.clock += 60_000
-		a.run(a.a.Drifted(host.Drift{Held: []string{"exec/app"}, Reason: "the check fails"}, a.clock))
-		must(t, a.send())
+		a.run(a.step(reducer.RepairsObserved{Blocked: []string{"exec/app"}, Reason: "the check fails"}))
+		testkit.Must(t, a.send())
 	}
 	granted, waiting := 0, 0
 	w.until("one grant and two waits", func() bool {
 		granted, waiting = 0, 0
 		for _, a := range agents {
-			answer, err := w.op.Why(w.ctx(), a.name)
-			must(t, err)
+			answer := testkit.Value(w.op.Why(w.ctx(), a.name))(t)
 			switch r := answer.Repair; {
 			case r == nil:
 			case r.Grant != "":

@@ -9,9 +9,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/control"
+	reducer "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
-	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -21,36 +22,35 @@ import (
 func behind(t *testing.T, change ...func(*api.Options)) (w *world, acts, waits *agent, offer *wire.Dispatch) {
 	w = newWorld(t, change...)
 	acts, waits = enrolled(w, hostName(0)), enrolled(w, hostName(1))
-	_, err := waits.poll("0")
-	must(t, err)
+	testkit.Value(waits.poll("0"))(t)
 	w.halt()
 	backup := filepath.Join(t.TempDir(), "backup")
-	must(t, exec.Command("cp", "-a", w.opts.DataDir, backup).Run())
+	testkit.Must(t, exec.Command("cp", "-a", w.opts.DataDir, backup).Run())
 	w.start()
 	acts.connect()
-	_, err = acts.poll("0") // from now on it is there
-	must(t, err)
+	_, err := acts.poll("0") // from now on it is there
+	testkit.Must(t, err)
 	dir := w.build("r1", plan{hosts: 2, content: "one", more: "disruptionBudgets:\n  - {selector: {all: true}, maxInFlight: 1}\n"})
 	_, err = w.push(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	d := acts.offered()
 	acts.beat()
 	waits.connect()
 	waits.beat() // or the claim would wait for it
-	o := host.Offer{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, Expires: acts.clock.Add(d.TTL), Plan: acts.planFor(d)}
-	for _, e := range acts.a.Granted(o, acts.clock) {
-		if prepare, ok := e.(host.Prepare); ok {
-			acts.a.Prepared(prepare.Offer.Grant, acts.clock)
+	o := reducer.Granted{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, TTL: d.TTL, Plan: acts.planFor(d)}
+	for _, e := range acts.step(o) {
+		if prepare, ok := e.(reducer.Prepare); ok {
+			acts.step(reducer.Prepared{Grant: prepare.Offer.Grant})
 		}
 	}
 	var ans wire.ClaimAnswer
 	if status := acts.do("POST", wire.RouteClaim, wire.Claim{Grant: d.Grant, Term: d.Term}, &ans); status != 200 || !ans.Accepted {
 		t.Fatalf("claim: %d, %+v", status, ans)
 	}
-	acts.step(acts.a.ClaimAnswered(d.Grant, true, "boot")) // it activates, and says so later
+	acts.step(reducer.ClaimAnswered{Grant: d.Grant, Accepted: true}) // it activates, and says so later
 	w.halt()
-	must(t, os.RemoveAll(w.opts.DataDir))
-	must(t, os.Rename(backup, w.opts.DataDir))
+	testkit.Must(t, os.RemoveAll(w.opts.DataDir))
+	testkit.Must(t, os.Rename(backup, w.opts.DataDir))
 	w.start()
 	if got, err := w.push(dir); err != nil || got.Outcome != control.Accepted {
 		t.Fatalf("the release again: %+v, %v", got, err)
@@ -68,22 +68,21 @@ func TestS1ClaimWaitsForHostsThatTheServerHasNotHeard(t *testing.T) {
 	claim := func(want int) (ans wire.ClaimAnswer) {
 		t.Helper()
 		status, raw, err := waits.call(w.ctx(), "POST", wire.RouteClaim, wire.Claim{Grant: offer.Grant, Term: offer.Term})
-		must(t, err)
+		testkit.Must(t, err)
 		if status != want {
 			t.Fatalf("claim: %d %s, expected %d", status, raw, want)
 		}
-		if status == 503 && !strings.Contains(string(raw), "has not heard all hosts yet") {
+		if status == 503 && !strings.Contains(string(raw), "is not connected to all hosts yet") {
 			t.Fatalf("the claim waits: %s", raw)
 		}
 		if status == 200 {
-			must(t, wire.Decode(raw, &ans))
+			testkit.Must(t, wire.Decode(raw, &ans))
 		}
 		return ans
 	}
 	claim(503)
-	why, err := w.op.Why(w.ctx(), waits.name)
-	must(t, err)
-	if b := why.Block; b == nil || b.Code != gate.Restore || !strings.Contains(why.Words, "its claim waits") {
+	why := testkit.Value(w.op.Why(w.ctx(), waits.name))(t)
+	if b := why.Block; b == nil || b.Code != gate.Restore || !strings.Contains(why.Message, "its claim waits") {
 		t.Fatalf("why says %+v", why)
 	}
 	acts.connect()
@@ -93,12 +92,12 @@ func TestS1ClaimWaitsForHostsThatTheServerHasNotHeard(t *testing.T) {
 	beat = wire.Heartbeat{Incarnation: 1, LastSeq: acts.chain.Seq, Pending: len(acts.queue)}
 	acts.do("POST", wire.RouteHeartbeat, beat, nil)
 	claim(503) // it was heard, and what it did was not
-	must(t, acts.send())
+	testkit.Must(t, acts.send())
 	if ans := claim(200); ans.Accepted || !strings.Contains(ans.Reason, "of at most 1 hosts") {
 		t.Fatalf("the claim of a slot that another host has: %+v", ans)
 	}
-	acts.run([]host.Effect{host.Activate{Target: acts.a.Machine.Target}})
-	must(t, acts.send())
+	acts.run([]reducer.Effect{reducer.Activate{Generation: acts.a.Generation}})
+	testkit.Must(t, acts.send())
 	if ans := claim(200); !ans.Accepted {
 		t.Fatalf("the claim of a slot that came free: %+v", ans)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/rate"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -25,7 +26,7 @@ import (
 // and then 429, also for renewals; heartbeats and all other hosts go on.
 func TestOneHostsShareOfTheLog(t *testing.T) {
 	const burst = 64 << 10
-	w := newWorld(t, func(o *api.Options) { o.Control.HostLog = rate.Limit{Burst: burst, Tokens: 1, Per: clock.Hour} })
+	w := newWorld(t, func(o *api.Options) { o.Control.HostLog = server.RateLimit{Burst: burst, Tokens: 1, Per: clock.Hour} })
 	a, b := enrolled(w, "h-0000"), enrolled(w, "h-0001")
 	detail := string(bytes.Repeat([]byte("x"), 8<<10))
 	status, sent := 200, 0
@@ -36,21 +37,16 @@ func TestOneHostsShareOfTheLog(t *testing.T) {
 	if sent--; status != http.StatusTooManyRequests || sent != burst/(9<<10) {
 		t.Fatalf("after %d events: %d", sent, status)
 	}
-	raw, err := json.Marshal(wire.EventBatch{Incarnation: 1, Events: a.queue[sent:], Head: a.head()})
-	must(t, err)
-	req, err := http.NewRequestWithContext(w.ctx(), "POST", w.url()+wire.RouteEvents, bytes.NewReader(raw))
-	must(t, err)
+	raw := testkit.Value(json.Marshal(wire.EventBatch{Incarnation: 1, Events: a.queue[sent:], Head: a.head()}))(t)
+	req := testkit.Value(http.NewRequestWithContext(w.ctx(), "POST", w.url()+wire.RouteEvents, bytes.NewReader(raw)))(t)
 	req.Header.Set(wire.Protocol, wire.Version)
-	res, err := a.http.Do(req)
-	must(t, err)
-	must(t, res.Body.Close())
+	res := testkit.Value(a.http.Do(req))(t)
+	testkit.Must(t, res.Body.Close())
 	if after, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || after < 3600 {
 		t.Errorf("Retry-After is %q", res.Header.Get("Retry-After"))
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	csr, err := identity.NewCSR(key)
-	must(t, err)
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	csr := testkit.Value(identity.NewCSR(key))(t)
 	if status := a.do("POST", wire.RouteRenew, wire.Renew{CSR: csr}, nil); status != http.StatusTooManyRequests {
 		t.Errorf("a renewal is answered %d", status)
 	}
@@ -58,7 +54,7 @@ func TestOneHostsShareOfTheLog(t *testing.T) {
 		t.Errorf("a heartbeat is answered %d", status)
 	}
 	b.append(declined("g"))
-	must(t, b.send())
+	testkit.Must(t, b.send())
 	if n := count(w.types("h-0000"), "host.grant_declined"); n != sent {
 		t.Errorf("%d events are in the log, %d were accepted", n, sent)
 	}
@@ -70,10 +66,10 @@ func TestForksAreKeptOnce(t *testing.T) {
 	w := newWorld(t)
 	a := enrolled(w, "h-0000")
 	a.append(declined("g"))
-	must(t, a.send())
+	testkit.Must(t, a.send())
 	blobs := func() int {
 		n := 0
-		must(t, filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
+		testkit.Must(t, filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && strings.Contains(path, "/blobs/") {
 				n++
 			}

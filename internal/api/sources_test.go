@@ -18,9 +18,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control/fetch"
-	"github.com/steadyfleet/steady/internal/control/sources"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -29,11 +29,10 @@ const hookSecret = "a secret of some length"
 // withSource has a server look at a source when it is nudged.
 func withSource(t *testing.T, spec string) func(*api.Options) {
 	t.Helper()
-	s, err := fetch.Open(spec, fetch.Options{})
-	must(t, err)
+	s := testkit.Value(fetch.Open(spec, fetch.Options{}))(t)
 	return func(o *api.Options) {
 		o.Control.SourceGap = clock.Millisecond
-		o.Control.Sources, o.Control.SourceEvery, o.Control.HookSecret = []sources.Fetcher{s}, clock.Hour, []byte(hookSecret)
+		o.Control.Sources, o.Control.SourceEvery, o.Control.HookSecret = []fetch.Fetcher{s}, clock.Hour, []byte(hookSecret)
 	}
 }
 
@@ -46,18 +45,17 @@ func sign(secret, body string) string {
 // nudge asks for a look and waits until it is over.
 func (w *world) nudge() operator.Source {
 	w.t.Helper()
-	before := w.source().LastLook
+	before := w.source().LastChecked
 	if status, words := w.request("", "POST", operator.RouteHook, "{}", "X-Hub-Signature-256", sign(hookSecret, "{}")); status != 202 {
 		w.t.Fatalf("a webhook was answered %d %s", status, words)
 	}
-	w.until("a look at the source", func() bool { return w.source().LastLook > before })
+	w.until("a look at the source", func() bool { return w.source().LastChecked > before })
 	return w.source()
 }
 
 func (w *world) source() operator.Source {
 	w.t.Helper()
-	all, err := w.op.Sources(w.ctx())
-	must(w.t, err)
+	all := testkit.Value(w.op.Sources(w.ctx()))(w.t)
 	return all[0]
 }
 
@@ -116,10 +114,9 @@ func TestS32LyingSources(t *testing.T) {
 	other := newKeys(t)
 	spoil := func(name string, change func(path string) error) string {
 		dir := filepath.Join(t.TempDir(), "release")
-		must(t, os.CopyFS(dir, os.DirFS(two)))
-		matches, err := filepath.Glob(filepath.Join(dir, name))
-		must(t, err)
-		must(t, change(matches[0]))
+		testkit.Must(t, os.CopyFS(dir, os.DirFS(two)))
+		matches := testkit.Value(filepath.Glob(filepath.Join(dir, name)))(t)
+		testkit.Must(t, change(matches[0]))
 		return dir
 	}
 	flip := func(path string) error {
@@ -162,8 +159,7 @@ func TestS32LyingSources(t *testing.T) {
 		if got := w.server.Control().Head().Seq - version; got != 1 {
 			t.Errorf("%s: the log grew by %d", c.what, got)
 		}
-		status, err := w.op.Status(w.ctx())
-		must(t, err)
+		status := testkit.Value(w.op.Status(w.ctx()))(t)
 		if status.Release.Version != 1 {
 			t.Fatalf("%s: accepted as version %d", c.what, status.Release.Version)
 		}
@@ -172,7 +168,7 @@ func TestS32LyingSources(t *testing.T) {
 	before := count(w.types(""), "release.verify_failed")
 	w.halt()
 	w.start()
-	w.until("the first look after a restart", func() bool { return w.source().LastLook != 0 })
+	w.until("the first look after a restart", func() bool { return w.source().LastChecked != 0 })
 	if n := count(w.types(""), "release.verify_failed"); n != before || w.source().Refused == nil {
 		t.Errorf("%d alerts after a restart, expected %d; %+v", n, before, w.source())
 	}
@@ -188,10 +184,8 @@ func TestS32LyingSources(t *testing.T) {
 		t.Errorf("an older release: %+v", s)
 	}
 	// A newer timestamp alone is picked up.
-	begun, err := trust.Begin(testFleet, w.root, "")
-	must(t, err)
-	_, err = release.Refresh(two, release.RefreshOptions{State: begun, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}})
-	must(t, err)
+	begun := testkit.Value(trust.Begin(testFleet, w.root, ""))(t)
+	testkit.Value(release.Refresh(two, release.RefreshOptions{State: begun, Now: w.server.Control().Now().Add(clock.Second), Signers: []trust.Signer{w.keys[trust.RoleTimestamp]}}))(t)
 	stamps := count(w.types(""), "release.timestamp")
 	shelf.put(two, nil)
 	if s := w.nudge(); s.State() != "ok" || count(w.types(""), "release.timestamp") != stamps+1 {
@@ -204,7 +198,7 @@ func TestWebhookOnlyNudges(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "release")
 	w := newWorld(t, withSource(t, "dir:"+dir))
 	w.until("the first look", func() bool { return w.source().Unfetched != nil })
-	looked := w.source().LastLook
+	looked := w.source().LastChecked
 	body := `{"ref":"refs/heads/evil","repository":{"clone_url":"https://evil.example/x.git"}}`
 	for what, c := range map[string]struct {
 		body, signature string
@@ -222,10 +216,10 @@ func TestWebhookOnlyNudges(t *testing.T) {
 			t.Errorf("%s: %d %s", what, status, words)
 		}
 	}
-	if got := w.source().LastLook; got != looked {
+	if got := w.source().LastChecked; got != looked {
 		t.Error("a webhook that was refused made the server look")
 	}
-	must(t, os.Rename(w.build("r1", plan{hosts: 1, content: "one"}), dir))
+	testkit.Must(t, os.Rename(w.build("r1", plan{hosts: 1, content: "one"}), dir))
 	if status, _ := w.request("", "POST", operator.RouteHook, body, "X-Hub-Signature-256", sign(hookSecret, body)); status != 202 {
 		t.Errorf("a signed webhook was answered %d", status)
 	}
@@ -237,12 +231,10 @@ func TestWebhookOnlyNudges(t *testing.T) {
 	flooding := newAgentLike(w)
 	for range 90 {
 		flood.Go(func() {
-			req, err := http.NewRequestWithContext(w.ctx(), "POST", w.server.OperatorURL()+operator.RouteHook, strings.NewReader(body))
-			must(t, err)
+			req := testkit.Value(http.NewRequestWithContext(w.ctx(), "POST", w.server.OperatorURL()+operator.RouteHook, strings.NewReader(body)))(t)
 			req.Header.Set("X-Hub-Signature-256", "sha256=00")
-			res, err := flooding.Do(req)
-			must(t, err)
-			must(t, res.Body.Close())
+			res := testkit.Value(flooding.Do(req))(t)
+			testkit.Must(t, res.Body.Close())
 			if res.StatusCode == 429 {
 				refused.Add(1)
 			}
@@ -269,15 +261,14 @@ func TestS31ReplacedServerDoesNotLook(t *testing.T) {
 	o.Listen, o.Control.Sources = "127.0.0.1:0", nil
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	second, err := api.Start(ctx, o)
-	must(t, err)
+	second := testkit.Value(api.Start(ctx, o))(t)
 	before := asked.Load()
-	if s := w.nudge(); !strings.Contains(s.LastError, "nothing is looked at") {
+	if s := w.nudge(); !strings.Contains(s.LastError, "nothing is checked") {
 		t.Errorf("%+v", s)
 	}
 	if n := asked.Load(); n != before {
 		t.Errorf("a replaced server asked for releases %d times", n-before)
 	}
 	stop()
-	must(t, second.Wait())
+	testkit.Must(t, second.Wait())
 }

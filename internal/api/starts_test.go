@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // A first start that ends before the admin token is on disk must not leave a
@@ -20,13 +21,13 @@ func TestFirstAdminTokenIsNotLost(t *testing.T) {
 	o := w.opts
 	o.DataDir = filepath.Join(t.TempDir(), "data")
 	inTheWay := filepath.Join(o.DataDir, "admin.token", "x")
-	must(t, os.MkdirAll(inTheWay, 0o700))
+	testkit.Must(t, os.MkdirAll(inTheWay, 0o700))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	if _, err := api.Start(ctx, o); err == nil {
 		t.Fatal("the server started without a place for its token")
 	}
-	must(t, os.RemoveAll(filepath.Dir(inTheWay)))
+	testkit.Must(t, os.RemoveAll(filepath.Dir(inTheWay)))
 	w.halt()
 	w.opts = o
 	w.start()
@@ -40,8 +41,8 @@ func TestUnfinishedPushIsDropped(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	left := filepath.Join(w.opts.DataDir, "push-123")
-	must(t, os.MkdirAll(filepath.Join(left, "blobs"), 0o700))
-	must(t, os.WriteFile(filepath.Join(left, "blobs", "x"), []byte("half"), 0o600))
+	testkit.Must(t, os.MkdirAll(filepath.Join(left, "blobs"), 0o700))
+	testkit.Must(t, os.WriteFile(filepath.Join(left, "blobs", "x"), []byte("half"), 0o600))
 	w.start()
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is there still: %v", err)
@@ -68,9 +69,9 @@ func TestF8PushWithoutRoom(t *testing.T) {
 	w := newWorld(t)
 	dir := w.build("r1", plan{hosts: 1, content: "x"})
 	away := w.opts.DataDir + "-away"
-	must(t, os.Rename(w.opts.DataDir, away))
+	testkit.Must(t, os.Rename(w.opts.DataDir, away))
 	_, err := w.push(dir)
-	must(t, os.Rename(away, w.opts.DataDir))
+	testkit.Must(t, os.Rename(away, w.opts.DataDir))
 	if err == nil || !strings.Contains(err.Error(), "try again later") {
 		t.Fatalf("the push ended with %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -32,11 +33,9 @@ func (a *agent) attach(r wire.StreamRequest) (*conn, int) {
 	a.w.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	pr, pw := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, "POST", a.w.url()+wire.RouteStreams+r.ID, pr)
-	must(a.w.t, err)
+	req := testkit.Value(http.NewRequestWithContext(ctx, "POST", a.w.url()+wire.RouteStreams+r.ID, pr))(a.w.t)
 	req.Header.Set(wire.Protocol, wire.Version)
-	res, err := a.http.Do(req)
-	must(a.w.t, err)
+	res := testkit.Value(a.http.Do(req))(a.w.t)
 	c := &conn{t: a.w.t, req: r, in: wire.NewFrameReader(res.Body), out: wire.NewFrameWriter(pw), pipe: pw, stop: stop,
 		done: func() { stop(); _ = pw.Close(); _ = res.Body.Close() }}
 	a.w.t.Cleanup(c.done)
@@ -85,35 +84,34 @@ func TestExecGoesBothWays(t *testing.T) {
 			t.Errorf("asked for %+v", r)
 		}
 		c.takes(wire.FrameStdin, "hello")
-		must(t, c.out.WriteData(wire.FrameStdout, []byte("hello back")))
+		testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("hello back")))
 		c.takes(wire.FrameResize, `{"rows":30,"cols":90}`)
-		must(t, c.out.WriteData(wire.FrameStderr, []byte("hm")))
+		testkit.Must(t, c.out.WriteData(wire.FrameStderr, []byte("hm")))
 		c.takes(wire.FrameClose, "")
-		must(t, c.out.Exit(wire.Exit{Code: 7}))
+		testkit.Must(t, c.out.Exit(wire.Exit{Code: 7}))
 		if f, err := c.in.Next(); err != io.EOF {
 			t.Errorf("after its exit the agent got %v, %v", f, err)
 		}
 	})
-	s, err := w.op.Exec(w.ctx(), "h-0000", "web", operator.ExecRequest{Argv: []string{"sh", "-c", "cat"}, Stdin: true, TTY: true, Rows: 24, Cols: 80, User: "1000", WorkDir: "/srv"})
-	must(t, err)
+	s := testkit.Value(w.op.Exec(w.ctx(), "h-0000", "web", operator.ExecRequest{Argv: []string{"sh", "-c", "cat"}, Stdin: true, TTY: true, Rows: 24, Cols: 80, User: "1000", WorkDir: "/srv"}))(t)
 	defer s.Close()
-	must(t, s.Stdin([]byte("hello")))
+	testkit.Must(t, s.Stdin([]byte("hello")))
 	f, err := s.Next()
 	if err != nil || f.Type != wire.FrameStdout || string(f.Data) != "hello back" {
 		t.Fatalf("the operator got %d %q, %v", f.Type, f.Data, err)
 	}
-	must(t, s.Resize(30, 90))
+	testkit.Must(t, s.Resize(30, 90))
 	if f, err := s.Next(); err != nil || f.Type != wire.FrameStderr || string(f.Data) != "hm" {
 		t.Fatalf("the operator got %d %q, %v", f.Type, f.Data, err)
 	}
-	must(t, s.CloseStdin())
+	testkit.Must(t, s.CloseStdin())
 	var out, errs bytes.Buffer
 	if exit, err := s.Copy(&out, &errs); err != nil || exit.Code != 7 {
 		t.Errorf("exit %+v, %v", exit, err)
 	}
 	wait()
-	page, err := w.op.Events(w.ctx(), operator.EventQuery{Host: "h-0000", Tail: true, Limit: 50})
-	must(t, err)
+	page, err := w.op.Events(w.ctx(), operator.EventQuery{About: operator.AboutHost("h-0000"), Tail: true, Limit: 50})
+	testkit.Must(t, err)
 	audited := 0
 	for _, e := range page.Events {
 		if e.Type == "stream.opened" {
@@ -143,18 +141,17 @@ func TestLogsReachASlowReaderWhole(t *testing.T) {
 		for i := range lines {
 			frame = fmt.Appendf(frame, "line %06d of a log that is rather long, so that it does not fit in buffers\n", i)
 			if i%10 == 9 {
-				must(t, c.out.WriteData(wire.FrameStdout, frame))
+				testkit.Must(t, c.out.WriteData(wire.FrameStdout, frame))
 				frame = frame[:0]
 			}
 			if i == 100 {
 				close(written)
 			}
 		}
-		must(t, c.out.Exit(wire.Exit{}))
+		testkit.Must(t, c.out.Exit(wire.Exit{}))
 		_, _ = c.in.Next() // the server ends it
 	})
-	s, err := w.op.Logs(w.ctx(), "h-0000", "web", operator.LogQuery{Follow: true, Tail: 5, Since: 77})
-	must(t, err)
+	s := testkit.Value(w.op.Logs(w.ctx(), "h-0000", "web", operator.LogQuery{Follow: true, Tail: 5, Since: 77}))(t)
 	defer s.Close()
 	<-written
 	var out bytes.Buffer
@@ -177,11 +174,10 @@ func TestStreamEndsWithEitherEnd(t *testing.T) {
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
 	wait := a.serve(1, func(c *conn) {
-		must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
+		testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
 		c.stop() // the agent dies
 	})
-	s, err := w.op.Logs(w.ctx(), "h-0000", "web", operator.LogQuery{Follow: true})
-	must(t, err)
+	s := testkit.Value(w.op.Logs(w.ctx(), "h-0000", "web", operator.LogQuery{Follow: true}))(t)
 	var out bytes.Buffer
 	if exit, err := s.Copy(&out, io.Discard); err == nil || !strings.Contains(err.Error(), "agent went away") || exit.Code != -1 {
 		t.Errorf("after %q the operator was told %+v, %v", &out, exit, err)
@@ -190,15 +186,12 @@ func TestStreamEndsWithEitherEnd(t *testing.T) {
 	wait()
 	ended := make(chan error, 1)
 	wait = a.serve(1, func(c *conn) {
-		must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
+		testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
 		_, err := c.in.Next()
 		ended <- err
 	})
-	s, err = w.op.Exec(w.ctx(), "h-0000", "web", operator.ExecRequest{Argv: []string{"sleep", "1000"}})
-	must(t, err)
-	if _, err := s.Next(); err != nil {
-		t.Fatal(err)
-	}
+	s = testkit.Value(w.op.Exec(w.ctx(), "h-0000", "web", operator.ExecRequest{Argv: []string{"sleep", "1000"}}))(t)
+	testkit.Value(s.Next())(t)
 	s.Close() // the operator dies
 	if err := <-ended; err == nil {
 		t.Error("the agent was told nothing")
@@ -263,11 +256,10 @@ func TestStreamIsOfOneHost(t *testing.T) {
 		if _, got := agents[0].attach(c.req); got != 409 {
 			t.Errorf("the host opens it twice: %d", got)
 		}
-		must(t, c.out.Exit(wire.Exit{}))
+		testkit.Must(t, c.out.Exit(wire.Exit{}))
 		_, _ = c.in.Next()
 	})
-	s, err := w.op.Output(w.ctx(), "h-0000", "app", operator.OutputQuery{After: 3})
-	must(t, err)
+	s := testkit.Value(w.op.Output(w.ctx(), "h-0000", "app", operator.OutputQuery{After: 3}))(t)
 	defer s.Close()
 	if exit, err := s.Copy(io.Discard, io.Discard); err != nil || exit.Code != 0 {
 		t.Errorf("exit %+v, %v", exit, err)
@@ -281,15 +273,14 @@ func TestPlanIsAskedOfTheHost(t *testing.T) {
 	want := wire.PlanAnswer{Resource: "workspace/web", Does: "replace", Fields: []wire.PlanField{{Field: "image", Class: "replace", Desired: "b", Observed: "a", Why: "another image"}}}
 	answers := []func(*conn){
 		func(c *conn) {
-			raw, err := json.Marshal(want)
-			must(t, err)
-			must(t, c.out.WriteData(wire.FrameStdout, raw))
-			must(t, c.out.Exit(wire.Exit{}))
+			raw := testkit.Value(json.Marshal(want))(t)
+			testkit.Must(t, c.out.WriteData(wire.FrameStdout, raw))
+			testkit.Must(t, c.out.Exit(wire.Exit{}))
 		},
-		func(c *conn) { must(t, c.out.Exit(wire.Exit{Code: 1, Error: "the engine does not answer"})) },
+		func(c *conn) { testkit.Must(t, c.out.Exit(wire.Exit{Code: 1, Error: "the engine does not answer"})) },
 		func(c *conn) {
-			must(t, c.out.WriteData(wire.FrameStdout, []byte("rubbish")))
-			must(t, c.out.Exit(wire.Exit{}))
+			testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("rubbish")))
+			testkit.Must(t, c.out.Exit(wire.Exit{}))
 		},
 	}
 	ask := func(p operator.PlanRequest, answer func(*conn)) (wire.PlanAnswer, error) {
@@ -333,17 +324,14 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	w := newWorld(t)
 	a := settled(w, plan{hosts: 1, content: "one", host: delegating})
 	wait := a.serve(1, func(c *conn) {
-		must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
+		testkit.Must(t, c.out.WriteData(wire.FrameStdout, []byte("begin")))
 		if _, err := c.in.Next(); err == nil {
 			t.Error("the agent got a frame")
 		}
 	})
-	s, err := w.op.Logs(w.ctx(), "h-0000", "web", operator.LogQuery{Follow: true})
-	must(t, err)
+	s := testkit.Value(w.op.Logs(w.ctx(), "h-0000", "web", operator.LogQuery{Follow: true}))(t)
 	defer s.Close()
-	if _, err := s.Next(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(s.Next())(t)
 	w.halt()
 	f, err := s.Next()
 	if exit, bad := f.Exit(); err == nil && (bad != nil || !strings.Contains(exit.Error, "stopping")) || err != nil && !errors.Is(err, operator.ErrBroken) {

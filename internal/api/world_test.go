@@ -2,9 +2,6 @@ package api_test
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,15 +15,14 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
-	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
 
-const testFleet = "acme"
+const testFleet = testfleet.Name
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
@@ -36,18 +32,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // world is a fleet's keys with a server on real storage and TLS.
 type world struct {
 	t      testing.TB
 	dir    string
-	keys   map[trust.Role]trust.Signer
+	keys   testfleet.Keys
 	root   []byte
 	opts   api.Options
 	server *api.Server
@@ -74,21 +63,8 @@ func (w *world) ca() []byte {
 // newKeys is a world without a server.
 func newKeys(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), keys: map[trust.Role]trust.Signer{}}
-	spec := map[trust.Role]trust.RoleSpec{}
-	for _, role := range trust.Roles() {
-		_, key, err := ed25519.GenerateKey(rand.Reader)
-		must(t, err)
-		s, err := trust.NewSigner(key)
-		must(t, err)
-		w.keys[role] = s
-		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
-	}
-	now := clock.FromTime(time.Now())
-	r, err := trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: 1, Version: 1, IssuedAt: now}, now.Add(365*clock.Day), spec)
-	must(t, err)
-	w.root, err = trust.SignRoot(r, w.keys[trust.RoleRoot])
-	must(t, err)
+	w := &world{t: t, dir: t.TempDir(), keys: testfleet.NewKeys("")}
+	w.root = testkit.Value(w.keys.First())(t)
 	return w
 }
 
@@ -96,7 +72,7 @@ func newWorld(t testing.TB, change ...func(*api.Options)) *world {
 	t.Helper()
 	w := newKeys(t)
 	w.opts = api.Options{DataDir: filepath.Join(w.dir, "server"), Root: w.root, Listen: "127.0.0.1:0",
-		Control: control.Config{MaxTickGap: 50 * clock.Millisecond}}
+		Control: control.Config{Config: server.Config{MaxTickGap: 50 * clock.Millisecond}}}
 	for _, f := range change {
 		f(&w.opts)
 	}
@@ -117,14 +93,13 @@ func (w *world) start() {
 	}
 	w.server, w.stop = s, stop
 	secret, err := os.ReadFile(s.AdminTokenFile())
-	must(w.t, err)
+	testkit.Must(w.t, err)
 	w.op = w.client(strings.TrimSpace(string(secret)))
 }
 
 func (w *world) client(secret string) *operator.Client {
 	w.t.Helper()
-	c, err := operator.NewClient(operator.Options{URL: w.server.OperatorURL(), Token: secret, ServerCA: w.server.ServerCA()})
-	must(w.t, err)
+	c := testkit.Value(operator.NewClient(operator.Options{URL: w.server.OperatorURL(), Token: secret, ServerCA: w.server.ServerCA()}))(w.t)
 	w.t.Cleanup(c.Close)
 	return c
 }
@@ -187,24 +162,10 @@ func (w *world) build(ref string, p plan) string {
 	text := "apiVersion: steady/v1\nkind: Fleet\nmetadata: {name: " + testFleet + "}\nhosts:\n" + hosts.String() +
 		"channels:\n  stable: {rolloutPolicy: p, freshnessWindow: 24h}\nrolloutPolicies:\n  p:\n" + waves + p.policy +
 		"bundles: {web: {path: web}}\nallowMassChange: true\n" + p.more
-	must(w.t, os.WriteFile(filepath.Join(src, fleetdir.FleetFile), []byte(text), 0o644))
-	must(w.t, os.MkdirAll(filepath.Join(src, "web"), 0o755))
-	must(w.t, os.WriteFile(filepath.Join(src, "web", fleetdir.BundleFile), []byte("files:\n  - {path: a, content: \""+p.content+"\"}\n"+p.bundle), 0o644))
-	s, problems := fleetdir.Load(src)
-	if release.Fatal(problems) {
-		w.t.Fatal(problems)
-	}
-	now := clock.FromTime(time.Now())
-	rel, problems := release.Build(s, release.BuildOptions{Ref: ref, Previous: w.prev, Now: now})
-	if release.Fatal(problems) {
-		w.t.Fatal(problems)
-	}
+	testkit.Files(w.t, src, map[string]string{fleetdir.FleetFile: text,
+		"web/" + fleetdir.BundleFile: "files:\n  - {path: a, content: \"" + p.content + "\"}\n" + p.bundle})
 	dir := filepath.Join(w.t.TempDir(), "release")
-	must(w.t, release.Write(dir, rel.Files))
-	v, err := release.Sign(dir, release.SignOptions{Release: []trust.Signer{w.keys[trust.RoleRelease]},
-		Timestamp: []trust.Signer{w.keys[trust.RoleTimestamp]}, Roots: [][]byte{w.root}, Now: now})
-	must(w.t, err)
-	w.prev = v
+	w.prev = testkit.Value(w.keys.Release(src, dir, ref, w.prev, w.root))(w.t)
 	return dir
 }
 
@@ -218,8 +179,7 @@ func (w *world) push(dir string) (operator.Pushed, error) {
 
 func (w *world) release(ref string, p plan) {
 	w.t.Helper()
-	got, err := w.push(w.build(ref, p))
-	must(w.t, err)
+	got := testkit.Value(w.push(w.build(ref, p)))(w.t)
 	if got.Outcome != control.Accepted {
 		w.t.Fatalf("release %s was %s", ref, got.Outcome)
 	}
@@ -228,17 +188,7 @@ func (w *world) release(ref string, p plan) {
 // token signs an enrolment token for a host.
 func (w *world) token(host string) []byte {
 	w.t.Helper()
-	id := make([]byte, 16)
-	rand.Read(id)
-	e, err := trust.ParseEnvelope(w.root)
-	must(w.t, err)
-	now := clock.FromTime(time.Now())
-	env, err := identity.SignToken(identity.Token{
-		Document: fleet.Document{Fleet: testFleet, Epoch: 1, IssuedAt: now}, ID: hex.EncodeToString(id),
-		Host: host, Expires: now.Add(identity.TokenLife), RootDigest: digest.Of(e.Payload),
-	}, w.keys[trust.RoleEnrol])
-	must(w.t, err)
-	return env
+	return testkit.Value(w.keys.Token(host, w.root))(w.t)
 }
 
 // until waits for a condition on the log: it is asked again after every event.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -29,18 +29,18 @@ type agent struct {
 	fleet       string
 	incarnation uint64
 	key         crypto.Signer
-	client      *client.Client
+	client      *uplink.Client
 	docs        documents
 	crowd       *crowd
 
-	state   host.Agent
+	state   core.State
 	chain   identity.Chain
 	acked   uint64
 	pending []wire.Event // made and not acknowledged
-	effects []host.Effect
+	effects []core.Effect
 	have    map[digest.Digest]bool // bundles and blobs
 
-	offers   chan host.Offer
+	offers   chan core.Granted
 	busy     atomic.Pointer[string] // grant that is under way
 	seen     atomic.Pointer[sight]
 	interval time.Duration // of heartbeats
@@ -63,7 +63,7 @@ func now() clock.Instant { return clock.FromTime(time.Now()) }
 // run starts the agent and keeps it going until ctx ends.
 func (a *agent) run(ctx context.Context) {
 	a.beatAt = time.Now().Add(rand.N(a.interval))
-	if err := a.step(host.Booted{BootID: a.crowd.bootID, Current: a.state.Machine.Current}); err != nil {
+	if err := a.step(core.Started{BootID: a.crowd.bootID, Current: a.state.Machine.Current}); err != nil {
 		a.crowd.fail(a.name, err)
 		return
 	}
@@ -71,7 +71,7 @@ func (a *agent) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		err := a.settle(ctx)
+		err := a.await(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -88,16 +88,18 @@ func (a *agent) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case o := <-a.offers:
-			a.effects = append(a.effects, a.state.Granted(o, now())...)
+			if err := a.step(o); err != nil {
+				a.crowd.fail(a.name, err)
+				return
+			}
 		case <-timer.C:
-			a.effects = append(a.effects, a.state.Expire(now())...)
 			a.beat(ctx)
 		}
 	}
 }
 
-// settle carries out what is due until nothing is.
-func (a *agent) settle(ctx context.Context) error {
+// await carries out what is due until nothing is.
+func (a *agent) await(ctx context.Context) error {
 	for ctx.Err() == nil {
 		due := a.state.Due()
 		switch {
@@ -112,7 +114,7 @@ func (a *agent) settle(ctx context.Context) error {
 				return err
 			}
 		case due.Reached(now()):
-			if err := a.step(host.Elapsed{}); err != nil {
+			if err := a.step(core.Elapsed{}); err != nil {
 				return err
 			}
 			if a.state.Due() == due {
@@ -126,28 +128,28 @@ func (a *agent) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// step moves the machine and chains the event that tells of it.
-func (a *agent) step(in host.Input) error {
-	before := a.state.Machine
-	effects, notable, err := a.state.Step(in, now())
-	if errors.As(err, new(*host.IllegalError)) {
-		return nil // true when it was sent, and not any more
-	}
+// step gives the reducer an input and chains what it reports.
+func (a *agent) step(in core.Input) error {
+	t, err := a.state.Step(in, now())
 	if err != nil {
 		return err
 	}
-	a.effects = append(a.effects, effects...)
-	if !notable {
-		return nil
+	a.effects = append(a.effects, t.Effects...)
+	for _, e := range t.Events {
+		switch e := e.(type) {
+		case event.GrantDeclined:
+			a.crowd.declined.Add(1)
+			a.note(fmt.Errorf("declined grant %s: %s: %s", e.Grant, e.Code, e.Detail))
+		case event.HostStepped:
+			if e.To == host.Failed || e.To == host.Reverted {
+				return fmt.Errorf("is %s in %s: %s: %s", e.To, e.Rollout, e.Cause, e.Detail)
+			}
+		}
+		if err := a.chainEvent(e); err != nil {
+			return err
+		}
 	}
-	e, err := event.NewHostStepped(&before, &a.state.Machine, in)
-	if err != nil {
-		return err
-	}
-	if m := &a.state.Machine; m.Phase == host.Failed || m.Phase == host.Reverted {
-		return fmt.Errorf("is %s in %s: %s: %s", m.Phase, m.Rollout, m.Cause, m.Detail)
-	}
-	return a.chainEvent(e)
+	return nil
 }
 
 func (a *agent) chainEvent(e event.Event) error {
@@ -184,69 +186,49 @@ type doing struct {
 	ctx context.Context
 }
 
-var _ host.Effects = (*doing)(nil)
+var _ core.Effects = (*doing)(nil)
 
 // Activate is where a real agent changes its host.
-func (d *doing) Activate(e host.Activate) error {
+func (d *doing) Activate(e core.Activate) error {
 	if err := d.a.report(d.ctx); err != nil {
 		return err
 	}
-	return d.a.step(host.Activated{Observed: e.Target})
-}
-
-// Revert never comes in a benchmark: step ends it at the failure before.
-func (d *doing) Revert(e host.Revert) error {
-	return fmt.Errorf("goes back to %s, which no benchmark asks for", e.To.Short())
+	return d.a.step(core.GenerationObserved{Generation: e.Generation, Outcome: core.Complete})
 }
 
 // StartProbes has nothing to start: the fleet declares no probe.
-func (d *doing) StartProbes(e host.StartProbes) error {
+func (d *doing) StartProbes(e core.StartProbes) error {
 	if len(e.Probes) > 0 {
 		return fmt.Errorf("was given %d probes, and the fleet declares none", len(e.Probes))
 	}
 	return nil
 }
 
-func (d *doing) Quarantine(e host.Quarantine) error {
-	return fmt.Errorf("quarantined %s: %s", e.Digest.Short(), e.Reason)
-}
+// Revert, BeginRepairs and BeginReboot never come in a benchmark: step ends it at a
+// failure, nothing drifts, and nothing is staged.
+func (d *doing) Revert(e core.Revert) error             { return unasked(e) }
+func (d *doing) BeginRepairs(e core.BeginRepairs) error { return unasked(e) }
+func (d *doing) CloseRepairs(e core.CloseRepairs) error { return unasked(e) }
+func (d *doing) BeginReboot(e core.BeginReboot) error   { return unasked(e) }
 
-// NeedRepair, EndRepair and OpenRepair never come in a benchmark: nothing drifts.
-func (d *doing) NeedRepair(e host.NeedRepair) error {
-	return fmt.Errorf("needs a repair, which no benchmark has: %s", e.Reason)
-}
+func unasked(e core.Effect) error { return fmt.Errorf("is to do %#v, which no benchmark asks for", e) }
 
-func (d *doing) EndRepair(e host.EndRepair) error {
-	return fmt.Errorf("ended a repair, which no benchmark has: %s", e.Detail)
-}
+// Observe has nothing to observe: nothing drifts.
+func (d *doing) Observe(core.Observe) error { return d.a.step(core.RepairsObserved{}) }
 
-func (d *doing) OpenRepair(e host.OpenRepair) error {
-	return fmt.Errorf("was given %s to repair, which no benchmark asks for", e.Grant)
-}
+// Sweep removes nothing: there is no disk.
+func (d *doing) Sweep(core.Sweep) error { return nil }
 
-// BeginReboot never comes in a benchmark: nothing is staged.
-func (d *doing) BeginReboot(e host.BeginReboot) error {
-	return fmt.Errorf("reboots for %s, which no benchmark asks for", e.Reason)
-}
-
-func (d *doing) Decline(e host.Decline) error {
-	d.a.crowd.declined.Add(1)
-	d.a.note(fmt.Errorf("declined grant %s: %s: %s", e.Grant, e.Code, e.Detail))
-	return d.a.chainEvent(event.GrantDeclined{Grant: e.Grant, Code: e.Code, Detail: e.Detail})
-}
-
-func (d *doing) Prepare(e host.Prepare) error {
+func (d *doing) Prepare(e core.Prepare) error {
 	a := d.a
 	a.publish()
 	if err := a.prepare(d.ctx, e.Offer); err != nil {
-		a.effects = append(a.effects, a.state.PrepareFailed(e.Offer.Grant, err.Error())...)
-		return nil
+		return a.step(core.PrepareFailed{Grant: e.Offer.Grant, Detail: err.Error()})
 	}
-	a.effects = append(a.effects, a.state.Prepared(e.Offer.Grant, now())...)
-	return nil
+	return a.step(core.Prepared{Grant: e.Offer.Grant})
 }
 
-func (d *doing) Claim(e host.Claim) error {
+func (d *doing) Claim(e core.Claim) error {
 	a := d.a
 	ans, err := a.claim(d.ctx, e.Offer)
 	if err != nil {
@@ -256,10 +238,7 @@ func (d *doing) Claim(e host.Claim) error {
 		a.crowd.refused.Add(1)
 		a.note(fmt.Errorf("claim of %s refused: %s", e.Offer.Grant, ans.Reason))
 	}
-	if in := a.state.ClaimAnswered(e.Offer.Grant, ans.Accepted, a.crowd.bootID); in != nil {
-		return a.step(in)
-	}
-	return nil
+	return a.step(core.ClaimAnswered{Grant: e.Offer.Grant, Accepted: ans.Accepted})
 }
 
 // note keeps an error that the agent goes on from.

@@ -29,6 +29,8 @@ type Options struct {
 	Idle time.Duration
 	// Verify makes agents check every signature, as real ones do.
 	Verify bool
+	// Version names this build in the report.
+	Version string
 	// Dir keeps all that the run makes; empty is a folder of its own that is
 	// removed.
 	Dir string
@@ -91,7 +93,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if b.server != nil {
 		b.server.op.Close()
-		<-b.server.ended
+		b.server.Stop(stopIn)
 	}
 	if err != nil {
 		return nil, err
@@ -126,10 +128,10 @@ type bench struct {
 	report *Report
 }
 
-func (b *bench) say(format string, args ...any) { b.o.Progress(fmt.Sprintf(format, args...)) }
+func (b *bench) progress(format string, args ...any) { b.o.Progress(fmt.Sprintf(format, args...)) }
 
 func (b *bench) run(stop context.CancelCauseFunc) error {
-	b.say("making keys and %d tokens", b.o.Hosts)
+	b.progress("making keys and %d tokens", b.o.Hosts)
 	f, enrol, err := newFleet(b.dir, b.o.Hosts)
 	if err != nil {
 		return err
@@ -143,9 +145,9 @@ func (b *bench) run(stop context.CancelCauseFunc) error {
 		return err
 	}
 	go func() {
-		<-b.server.ended
+		<-b.server.Exited
 		if b.ctx.Err() == nil {
-			stop(b.server.why())
+			stop(b.server.Failure("ended early"))
 		}
 	}()
 	if err := b.enrol(invited); err != nil {
@@ -174,7 +176,7 @@ func (b *bench) enrol(invited []invitation) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(b.ctx, b.patience(), fmt.Errorf("%d hosts had not enrolled after %s", b.o.Hosts, b.patience()))
 	defer cancel()
-	b.say("enrolling %d hosts, %d at a time", b.o.Hosts, enrolAtOnce)
+	b.progress("enrolling %d hosts, %d at a time", b.o.Hosts, enrolAtOnce)
 	before, err := b.read()
 	if err != nil {
 		return err
@@ -187,7 +189,7 @@ func (b *bench) enrol(invited []invitation) error {
 		return err
 	}
 	b.report.Enrol = Enrolment{AtOnce: enrolAtOnce, Spent: spent(before, after, b.o.Hosts)}
-	b.say("enrolled in %.2f s", b.report.Enrol.Seconds)
+	b.progress("enrolled in %.2f s", b.report.Enrol.Seconds)
 	b.crowd.start(b.ctx)
 	return nil
 }
@@ -255,9 +257,9 @@ func (b *bench) measure(c change) (m Change, err error) {
 	m.HalfSeconds = arrivals[len(arrivals)/2].Seconds()
 	m.LastSeconds = arrivals[len(arrivals)-1].Seconds()
 	m.Seconds = max(m.LastSeconds, ended.Sub(r.began).Seconds())
-	mem, err := memoryOf(b.server.pid())
+	mem, err := memoryOf(b.server.PID())
 	m.ServerRSS = mem.rss
-	b.say("%s%s: all converged after %.2f s, server CPU %.2f ms per host", c.rollout, policyWords(c.policy), m.Seconds, m.ServerMillisPerHost)
+	b.progress("%s%s: all converged after %.2f s, server CPU %.2f ms per host", c.rollout, describePolicy(c.policy), m.Seconds, m.ServerMillisPerHost)
 	return m, err
 }
 
@@ -291,9 +293,9 @@ func (b *bench) explain(r *round, err error) error {
 	return fmt.Errorf("%w; the server on %s: %+v", err, name, why)
 }
 
-// settle is how long after the last change the fleet counts as at rest: by then
+// quiesce is how long after the last change the fleet counts as at rest: by then
 // the server has cleaned up after it.
-const settle = 9 * time.Second
+const quiesce = 9 * time.Second
 
 // pause waits, or fails with what ended the run.
 func (b *bench) pause(d time.Duration) error {
@@ -309,8 +311,8 @@ func (b *bench) pause(d time.Duration) error {
 
 // idle watches the fleet at rest.
 func (b *bench) idle() error {
-	b.say("watching %d idle hosts for %s, after %s to come to rest", b.o.Hosts, b.o.Idle, settle)
-	if err := b.pause(settle); err != nil {
+	b.progress("watching %d idle hosts for %s, after %s to come to rest", b.o.Hosts, b.o.Idle, quiesce)
+	if err := b.pause(quiesce); err != nil {
 		return err
 	}
 	before, err := b.read()
@@ -324,7 +326,7 @@ func (b *bench) idle() error {
 	if err != nil {
 		return err
 	}
-	server, err := memoryOf(b.server.pid())
+	server, err := memoryOf(b.server.PID())
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -23,13 +24,13 @@ const maxTries = 12
 // retry makes a request until it succeeds, final says that its refusal is an
 // answer, or maxTries are spent. Every failure is counted.
 func (a *agent) retry(ctx context.Context, what string, do func() error, final func(status int) bool) error {
-	wait := client.Backoff{Cap: 10 * clock.Second}
+	wait := uplink.Backoff{Cap: 10 * clock.Second}
 	for try := 1; ; try++ {
 		err := do()
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if final != nil && final(client.StatusOf(err)) {
+		if final != nil && final(uplink.StatusOf(err)) {
 			return err
 		}
 		err = fmt.Errorf("%s: %w", what, err)
@@ -45,7 +46,7 @@ func (a *agent) retry(ctx context.Context, what string, do func() error, final f
 
 // poll waits for offers with the pauses of a real agent.
 func (a *agent) poll(ctx context.Context) {
-	var failing, repeating client.Backoff
+	var failing, repeating uplink.Backoff
 	last := ""
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -63,7 +64,7 @@ func (a *agent) poll(ctx context.Context) {
 		grant := ""
 		if d != nil && d.Grant != "" {
 			grant = d.Grant
-			a.take(ctx, d)
+			a.accept(ctx, d)
 		}
 		if grant == last && time.Since(began) < time.Second {
 			a.crowd.repeated.Add(1)
@@ -75,12 +76,12 @@ func (a *agent) poll(ctx context.Context) {
 	}
 }
 
-// take turns a dispatch into an offer.
-func (a *agent) take(ctx context.Context, d *wire.Dispatch) {
+// accept turns a dispatch into an offer.
+func (a *agent) accept(ctx context.Context, d *wire.Dispatch) {
 	if g := a.busy.Load(); g != nil && *g == d.Grant {
 		return // under way
 	}
-	if d.Purpose != host.Forward {
+	if d.Purpose != host.Update {
 		a.crowd.fail(a.name, fmt.Errorf("was given a grant to go %s in %s, which no benchmark asks for: %s", d.Purpose, d.Rollout, d.Reason))
 		return
 	}
@@ -91,7 +92,7 @@ func (a *agent) take(ctx context.Context, d *wire.Dispatch) {
 		}
 		return
 	}
-	o := host.Offer{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, Plan: plan, Expires: now().Add(d.TTL), Reason: d.Reason}
+	o := core.Granted{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, TTL: d.TTL, Reason: d.Reason, Plan: plan, Wall: now()}
 	select {
 	case a.offers <- o:
 	case <-ctx.Done():
@@ -99,7 +100,7 @@ func (a *agent) take(ctx context.Context, d *wire.Dispatch) {
 }
 
 // prepare fetches what the plan needs.
-func (a *agent) prepare(ctx context.Context, o host.Offer) error {
+func (a *agent) prepare(ctx context.Context, o core.Offer) error {
 	plan, err := a.docs.plan(ctx, o.Plan.Rollout, o.Plan.Manifest)
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (a *agent) prepare(ctx context.Context, o host.Offer) error {
 	return nil
 }
 
-func (a *agent) fetch(ctx context.Context, f container.Blob) error {
+func (a *agent) fetch(ctx context.Context, f spec.Blob) error {
 	if a.have[f.Digest] {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (a *agent) fetch(ctx context.Context, f container.Blob) error {
 
 // claim asks until it is answered. As a real agent does, it looks at the
 // documents once more before and at freshness after.
-func (a *agent) claim(ctx context.Context, o host.Offer) (ans wire.ClaimAnswer, err error) {
+func (a *agent) claim(ctx context.Context, o core.Offer) (ans wire.ClaimAnswer, err error) {
 	if _, err := a.docs.plan(ctx, o.Plan.Rollout, o.Plan.Manifest); err != nil {
 		return ans, err
 	}
@@ -150,7 +151,7 @@ func (a *agent) claim(ctx context.Context, o host.Offer) (ans wire.ClaimAnswer, 
 	}, func(status int) bool {
 		return status == http.StatusNotFound || status == http.StatusConflict || status == http.StatusGone
 	})
-	switch client.StatusOf(err) {
+	switch uplink.StatusOf(err) {
 	case http.StatusNotFound, http.StatusConflict, http.StatusGone:
 		return wire.ClaimAnswer{Reason: err.Error()}, nil
 	}
@@ -168,10 +169,7 @@ func (a *agent) report(ctx context.Context) error {
 			return err
 		}
 	}
-	if m := &a.state.Machine; m.ConfirmBy != 0 || m.BlameBy != 0 {
-		return a.step(host.Contact{})
-	}
-	return nil
+	return a.step(core.Contact{Era: a.state.Era()})
 }
 
 func (a *agent) sendEvents(ctx context.Context) error {
@@ -184,12 +182,12 @@ func (a *agent) sendEvents(ctx context.Context) error {
 		Incarnation: a.incarnation, Events: a.pending,
 		Head: wire.Head{Seq: a.chain.Seq, Hash: a.chain.Hash[:], Signature: sig},
 	})
-	if err != nil && client.StatusOf(err) != http.StatusConflict {
+	if err != nil && uplink.StatusOf(err) != http.StatusConflict {
 		return err
 	}
 	first := a.pending[0].Seq
 	if ack.Acked+1 < first || ack.Acked > a.chain.Seq {
-		return fmt.Errorf("the server holds event %d, and this host has %d to %d to send (%s)", ack.Acked, first, a.chain.Seq, ack.Reason)
+		return fmt.Errorf("the server has event %d, and this host has %d to %d to send (%s)", ack.Acked, first, a.chain.Seq, ack.Reason)
 	}
 	a.pending = a.pending[ack.Acked+1-first:]
 	a.acked = ack.Acked

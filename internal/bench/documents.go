@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/agent/verify"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -30,7 +30,7 @@ type documents interface {
 
 // source counts the requests of a client.
 type source struct {
-	*client.Client
+	*uplink.Client
 	requests *atomic.Int64
 }
 
@@ -44,7 +44,7 @@ func (s source) Manifest(ctx context.Context, rollout string) (wire.HostManifest
 	return s.Client.Manifest(ctx, rollout)
 }
 
-func missing(err error) bool { return client.StatusOf(err) == 404 }
+func missing(err error) bool { return uplink.StatusOf(err) == 404 }
 
 // verified checks every signature, with the code of a real agent.
 type verified struct {
@@ -97,13 +97,8 @@ type believing struct {
 	digest   digest.Digest // of resolved
 }
 
-// opened is an envelope as JSON.
-type opened struct {
-	Payload []byte `json:"payload"`
-}
-
 func payload(raw []byte) ([]byte, error) {
-	e, err := decode[opened](raw)
+	e, err := trust.ParseEnvelope(raw)
 	return e.Payload, err
 }
 

@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -83,7 +83,7 @@ func newDoor(server string, caPEM []byte) (door, error) {
 const hostsPerAddress = 8000
 
 // client makes a client with a connection of its own. cert may be nil.
-func (d door) client(index int, cert *tls.Certificate) (*client.Client, error) {
+func (d door) client(index int, cert *tls.Certificate) (*uplink.Client, error) {
 	conf, err := identity.AgentTLS(identity.AgentOptions{
 		Certificate: func() (*tls.Certificate, error) { return cert, nil },
 		ServerCA:    d.ca, ServerName: d.name,
@@ -95,7 +95,7 @@ func (d door) client(index int, cert *tls.Certificate) (*client.Client, error) {
 	if index >= hostsPerAddress { // all of 127.0.0.0/8 is local on Linux
 		dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+index/hostsPerAddress))}
 	}
-	return client.New(client.Options{Server: d.url, TLS: conf, Dial: dialer.DialContext})
+	return uplink.NewClient(uplink.ClientOptions{Server: d.url, TLS: conf, Dial: dialer.DialContext})
 }
 
 // enrol gives every invited host its identity and connects it: a host counts
@@ -131,7 +131,7 @@ func (c *crowd) enrolOne(ctx context.Context, d door, index int, in invitation, 
 		return nil, err
 	}
 	a := &agent{
-		name: in.host, fleet: fleetName, key: eventKey, crowd: c, offers: make(chan host.Offer, offersKept),
+		name: in.host, fleet: fleetName, key: eventKey, crowd: c, offers: make(chan core.Granted, offersKept),
 		have: map[digest.Digest]bool{}, interval: wire.DefaultHeartbeat.Std(),
 	}
 	cert, err := a.identify(ctx, d, index, in.token, key, eventKey)

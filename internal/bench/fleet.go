@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -37,16 +37,16 @@ type fleetDir struct {
 // newFleet makes the keys of a fleet below dir.
 func newFleet(dir string, hosts int) (*fleetDir, trust.Signer, error) {
 	keys := filepath.Join(dir, "keys")
-	if _, err := keydir.Init(keys, fleetName, keydir.RootLife, now()); err != nil {
+	if _, err := keyring.Init(keys, fleetName, keyring.RootLife, now()); err != nil {
 		return nil, trust.Signer{}, err
 	}
-	roots, err := keydir.Roots(keys)
+	roots, err := keyring.Roots(keys)
 	if err != nil {
 		return nil, trust.Signer{}, err
 	}
 	signers := map[trust.Role]trust.Signer{}
 	for _, role := range []trust.Role{trust.RoleRelease, trust.RoleTimestamp, trust.RoleEnrol} {
-		if signers[role], err = keydir.Signer(keys, role); err != nil {
+		if signers[role], err = keyring.Signer(keys, role); err != nil {
 			return nil, trust.Signer{}, err
 		}
 	}
@@ -58,7 +58,7 @@ func newFleet(dir string, hosts int) (*fleetDir, trust.Signer, error) {
 
 // rootFile is the document that a server begins with.
 func (f *fleetDir) rootFile() string {
-	return filepath.Join(filepath.Dir(f.dir), "keys", keydir.RootFile(1))
+	return filepath.Join(filepath.Dir(f.dir), "keys", keyring.RootFile(1))
 }
 
 // change is a signed release that changes every host's only file.

@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/steadyfleet/steady/internal/cli/build"
 )
 
 // Report is what a run measured. Sizes are in bytes, percentages of one core.
@@ -90,7 +88,7 @@ type Trouble struct {
 
 func newReport(o Options) *Report {
 	return &Report{
-		Version: build.Version(), Go: runtime.Version(), CPUs: runtime.NumCPU(), Hosts: o.Hosts, Verified: o.Verify, Peer: peerConditions,
+		Version: o.Version, Go: runtime.Version(), CPUs: runtime.NumCPU(), Hosts: o.Hosts, Verified: o.Verify, Peer: peerConditions,
 	}
 }
 
@@ -144,7 +142,7 @@ func median(xs []float64) float64 {
 	return s[len(s)/2]
 }
 
-func policyWords(policy bool) string {
+func describePolicy(policy bool) string {
 	if !policy {
 		return ""
 	}

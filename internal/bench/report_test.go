@@ -2,12 +2,16 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func sampleReport(hosts int) *Report {
@@ -31,9 +35,7 @@ func sampleReport(hosts int) *Report {
 func TestReportFitsATerminal(t *testing.T) {
 	for _, hosts := range []int{3, 100, 1000, 10_000, MaxHosts} {
 		var b strings.Builder
-		if err := sampleReport(hosts).Print(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sampleReport(hosts).Print(&b))
 		for line := range strings.Lines(b.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns {
 				t.Errorf("%d hosts: %d columns in %q", hosts, n, line)
@@ -44,9 +46,7 @@ func TestReportFitsATerminal(t *testing.T) {
 
 func TestReportSaysWhatWasMeasured(t *testing.T) {
 	var b strings.Builder
-	if err := sampleReport(1000).Print(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sampleReport(1000).Print(&b))
 	for _, want := range []string{
 		"1000 simulated hosts", "--verify", "first release", "change, policy",
 		"30.8 s at 1000", "≤ 3.00 s", "24.5 ms at 1000", "98.7 s at 100", "Flight Control v1.4.0-main", "1 errors",
@@ -59,9 +59,7 @@ func TestReportSaysWhatWasMeasured(t *testing.T) {
 	r := sampleReport(1000)
 	r.Verified = true
 	b.Reset()
-	if err := r.Print(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Print(&b))
 	if !strings.Contains(b.String(), "check every signature") || strings.Contains(b.String(), "--verify") {
 		t.Errorf("the report of verifying agents says:\n%s", b.String())
 	}
@@ -69,21 +67,14 @@ func TestReportSaysWhatWasMeasured(t *testing.T) {
 
 func TestReportIsOneObject(t *testing.T) {
 	want := sampleReport(500)
-	raw, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Value(json.Marshal(want))(t)
 	var got Report
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(raw, &got))
 	if d := cmp.Diff(want, &got); d != "" {
 		t.Error(d)
 	}
 	var keys map[string]any
-	if err := json.Unmarshal(raw, &keys); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(raw, &keys))
 	if plain, ok := keys["plain"].(map[string]any); !ok || plain["medianSeconds"] != 2.25 {
 		t.Errorf("plain is %v", keys["plain"])
 	}
@@ -126,13 +117,15 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	got, err := parseStat([]byte("42 (a) b (c)) S 1 42 42 0 -1 4194560 5 6 7 8 150 25 0 0 20 0 9 0"))
-	if err != nil || got != 1750*time.Millisecond {
-		t.Errorf("got %s, %v", got, err)
+func TestGaugesOfThisProcess(t *testing.T) {
+	cpu, err := cpuOf(os.Getpid())
+	all, err2 := cpuOfAll()
+	m, err3 := memoryOf(os.Getpid())
+	if err := errors.Join(err, err2, err3); err != nil || cpu > all || m.pss <= 0 || m.pss > m.rss {
+		t.Errorf("%s of %s, %+v, %v", cpu, all, m, err)
 	}
-	if _, err := parseStat([]byte("42 (a) S 1 2")); err == nil {
-		t.Error("a short line was read")
+	if _, err := cpuOf(-1); err == nil {
+		t.Error("a process that is not there was read")
 	}
 }
 
@@ -154,9 +147,7 @@ func TestWavesShareTheFleet(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	good := Options{Hosts: 3, Rounds: 1, Idle: time.Second}
-	if err := good.check(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, good.check())
 	for want, o := range map[string]Options{
 		"2 hosts":  {Hosts: 2, Rounds: 1, Idle: time.Second},
 		"0 rounds": {Hosts: 3, Idle: time.Second},

@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/bench"
 	"github.com/steadyfleet/steady/internal/cli"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // asSteady makes the test's binary the program under test: the run starts it
@@ -42,9 +43,7 @@ func TestRun(t *testing.T) {
 				Hosts: 20, Rounds: 1, Idle: time.Second, Verify: verify,
 				Progress: func(line string) { t.Log(line) },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			check(t, r, verify)
 		})
 	}
@@ -71,16 +70,14 @@ func check(t *testing.T, r *bench.Report, verify bool) {
 		t.Errorf("agents met %+v", r.Troubles)
 	}
 	var b strings.Builder
-	if err := r.Print(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Print(&b))
 	t.Log("\n" + b.String())
 }
 
 // TestServerThatEndsIsReported names how the server ended and its log.
 func TestServerThatEndsIsReported(t *testing.T) {
 	_, err := bench.Run(t.Context(), bench.Options{Hosts: 3, Rounds: 1, Idle: time.Second, Exe: "/bin/false"})
-	if err == nil || !strings.Contains(err.Error(), "the server ended early") || !strings.Contains(err.Error(), "server.log") {
+	if err == nil || !strings.Contains(err.Error(), "the server ended before it was ready") || !strings.Contains(err.Error(), "server.log") {
 		t.Errorf("got %v", err)
 	}
 }

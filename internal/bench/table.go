@@ -19,7 +19,7 @@ func (r *Report) Print(w io.Writer) error {
 		checks = "Agents check every signature, as real ones do."
 	}
 	fmt.Fprintf(w, "%d simulated hosts over mutual TLS 1.3 and HTTP/2, one server process, %d CPUs for both.\n%s\n", r.Hosts, r.CPUs, checks)
-	fmt.Fprintf(w, "Activating takes no time; the server is told of every step in a request of its own.\n\n")
+	fmt.Fprintf(w, "Activating takes no time; every step is reported to the server in a request of its own.\n\n")
 	if err := r.phases(w); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r *Report) phases(w io.Writer) error {
 		}
 	}
 	err := term.Rows(w, []string{"phase", "seconds", "half", "server ms/host", "agent ms/host", "req/host", "req/s", "others %"}, rows)
-	fmt.Fprintf(w, "The policy:%s.\n", policyWords(true))
+	fmt.Fprintf(w, "The policy:%s.\n", describePolicy(true))
 	return err
 }
 

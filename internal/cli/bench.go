@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/bench"
+	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
 func (a *app) benchCmd() *cobra.Command {
-	var o bench.Options
+	o := bench.Options{Version: agentcmd.Version()}
 	cmd := &cobra.Command{
 		Use:     "bench",
 		GroupID: command.GroupMore,

@@ -7,15 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/apply"
-	"github.com/steadyfleet/steady/internal/cli/attach"
-	"github.com/steadyfleet/steady/internal/cli/build"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/foresight"
 	"github.com/steadyfleet/steady/internal/cli/keys"
 	"github.com/steadyfleet/steady/internal/cli/operate"
-	"github.com/steadyfleet/steady/internal/cli/signed"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/workspace"
@@ -58,7 +55,7 @@ Try it: steady demo runs all of it on this machine in less than a minute.`
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "steady",
-		Version:       build.Version(),
+		Version:       agentcmd.Version(),
 		Short:         "Keep a fleet of hosts as declared",
 		Long:          about,
 		Example:       "  steady demo\n  steady init fleet && cd fleet && steady keys init\n  steady release build && steady release sign\n  steady why web-1",
@@ -76,15 +73,15 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(command.GroupMore)
 	root.SetCompletionCommandGroupID(command.GroupMore)
 	root.AddCommand(a.initCmd(), a.schemaCmd(), keys.Command(a.Env), a.releaseCmd(),
-		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), foresight.Audit(a.Env), a.versionCmd(),
+		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), simulate.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
-	root.AddCommand(foresight.Replay(a.Env))
+	root.AddCommand(simulate.Replay(a.Env))
 	root.AddCommand(simulate.Command(a.Env))
 	root.AddCommand(operate.Verbs(a.Env)...)
-	root.AddCommand(signed.Command(a.Env))
+	root.AddCommand(operate.Command(a.Env))
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspace.Verbs(a.Env, a.imageLock())...)
-	root.AddCommand(attach.Verbs(a.Env)...)
+	root.AddCommand(a.StreamVerbs()...)
 	strict(root)
 	return root
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/steadyfleet/steady/internal/lockfile"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // lockData takes a server's data folder for this process, and makes the folder
@@ -17,8 +17,8 @@ func lockData(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	lock, err := lockfile.Take(filepath.Join(dir, "server.lock"))
-	if errors.Is(err, lockfile.ErrHeld) {
+	lock, err := disk.TryLock(filepath.Join(dir, "server.lock"))
+	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first: %w", dir, err)
 	}
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestDay is a day of an operator, with real processes and containers: what goes
@@ -25,12 +25,9 @@ func TestDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers take their time; run without -short")
 	}
-	need.Command(t, "docker", dockertest.Install)
+	testkit.Command(t, "docker", dockertest.Install)
 	engine := dockertest.Private(t)
-	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	examples := testkit.Value(filepath.Abs("../../examples"))(t)
 	p := scripts("testdata/day")
 	p.Cmds["engine"] = restartEngine(engine)
 	p.Cmds["metrics"] = metrics
@@ -38,7 +35,7 @@ func TestDay(t *testing.T) {
 		env.Setenv("DOCKER_HOST", "unix://"+engine.Socket())
 		env.Setenv("EXAMPLES", examples)
 		for _, name := range []string{"SERVER", "WEB1", "WEB2"} {
-			env.Setenv(name, dockertest.FreeAddr(t))
+			env.Setenv(name, testkit.FreeAddr(t))
 		}
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
-// askWithin bounds how long a command that can do without the server waits for it.
-const askWithin = 3 * time.Second
+// requestTimeout bounds how long a command that can do without the server waits for it.
+const requestTimeout = 3 * time.Second
 
 // checkDeclared asks the server, where one can be asked, whether its newest release
 // declares the hosts: others could not enrol.
@@ -26,7 +26,7 @@ func (a *app) checkDeclared(ctx context.Context, hosts []string) error {
 		return nil // what is wrong with the address is said later, in full
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	s, err := c.Status(ctx)
 	if err != nil || s.Release.Version == 0 {

@@ -7,17 +7,21 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/demo"
-	"github.com/steadyfleet/steady/internal/cli/enclave"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/sandbox"
 )
+
+// demoWorld is where the private engine of a demonstration runs.
+var demoWorld = sandbox.World{Env: "STEADY_DEMO_SANDBOX"}
 
 // demoFlags say which demonstration to run and how.
 type demoFlags struct {
@@ -86,7 +90,7 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 	}
 	o := demo.Options{
 		Keep:   f.keep,
-		Report: demo.Report{Out: a.Out, Screen: a.Screen(), JSON: f.json, Inside: enclave.Number()},
+		Report: demo.Report{Out: a.Out, Screen: a.Screen(), JSON: f.json, Inside: demoWorld.Inside()},
 		Command: func(ctx context.Context, args ...string) *exec.Cmd {
 			c := exec.CommandContext(ctx, self, args...)
 			c.Args[0] = os.Args[0] // by which a binary of many names knows itself
@@ -96,16 +100,16 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 	switch {
 	case !f.docker:
 		return demo.Run(ctx, o)
-	case enclave.First():
-		return exit.Silently(enclave.Supervise(a.Err))
-	case enclave.Inside():
+	case demoWorld.First():
+		return enterDemo()
+	case demoWorld.Inside() != 0:
 		return demoInside(ctx, o)
 	case runtime.GOOS != "linux":
 		return exit.Badf("--docker needs Linux: the demonstration's image is made of this program, and its router reaches containers by their addresses")
 	}
 	socket := f.engine
 	if socket == "" {
-		socket = daemon.DefaultSocket
+		socket = dockerapi.DefaultSocket
 	}
 	switch err := answers(ctx, socket); {
 	case err == nil:
@@ -113,7 +117,7 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 	case f.engine != "":
 		return exit.With(exit.Unreachable, err)
 	default:
-		return a.demoEnclave(ctx, f, err)
+		return a.demoPrivate(ctx, f, err)
 	}
 }
 
@@ -122,31 +126,36 @@ const answerIn = 5 * time.Second
 
 // answers reports whether an engine is there.
 func answers(ctx context.Context, socket string) error {
-	api, err := daemon.Open(daemon.Options{Socket: socket, Timeout: answerIn})
+	api, err := dockerapi.Open(dockerapi.Options{Socket: socket, Timeout: answerIn})
 	if err != nil {
 		return exit.Badf("--engine: %w", err)
 	}
 	return errors.Join(api.Ping(ctx), api.Close())
 }
 
-// demoEnclave runs the demonstration again in an enclave; why is what the
+// demoPrivate runs the demonstration again on a private engine; why is what the
 // machine's engine said.
-func (a *app) demoEnclave(ctx context.Context, f demoFlags, why error) error {
+func (a *app) demoPrivate(ctx context.Context, f demoFlags, why error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := enclave.Possible(); err != nil {
-		return exit.With(exit.Unreachable, fmt.Errorf("no container engine: %w; and %w. Install one (%s), start it, or run this as root where dockerd is installed", why, err, enclave.Install))
+	if err := sandbox.Possible(); err != nil {
+		return exit.With(exit.Unreachable, fmt.Errorf("no container engine: %w; and %w. Install one (%s), start it, or run this as root where dockerd is installed", why, err, sandbox.Install))
 	}
-	text := "No engine answers at " + daemon.DefaultSocket + ": starting a private one"
+	text := "No engine answers at " + dockerapi.DefaultSocket + ": starting a private one"
 	if f.json {
 		if err := term.Line(a.Out, map[string]string{"step": text}); err != nil {
 			return err
 		}
 	} else {
-		a.Say("%s\n", text)
+		a.Printf("%s\n", text)
 	}
-	code, err := enclave.Enter(ctx, a.Out, a.Err)
+	return enterDemo()
+}
+
+// enterDemo runs this program in the world of the demonstration.
+func enterDemo() error {
+	code, err := demoWorld.Enter()
 	if err != nil {
 		return exit.With(exit.Unreachable, err)
 	}
@@ -156,17 +165,17 @@ func (a *app) demoEnclave(ctx context.Context, f demoFlags, why error) error {
 	return nil
 }
 
-// demoInside starts the engine of the enclave and runs the demonstration on it.
+// demoInside starts a private engine and runs the demonstration on it.
 func demoInside(ctx context.Context, o demo.Options) (err error) {
 	dir, err := os.MkdirTemp("", "steady-engine-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	e, err := enclave.Start(ctx, dir)
-	if err != nil {
+	e := sandbox.NewEngine("/run/steady", dir)
+	if err := e.Start(ctx); err != nil {
 		return exit.With(exit.Unreachable, err)
 	}
-	defer func() { err = errors.Join(err, e.Stop()) }()
-	return demo.RunContainers(ctx, demo.Containers{Options: o, Engine: e.Socket})
+	defer e.End(syscall.SIGTERM)
+	return demo.RunContainers(ctx, demo.Containers{Options: o, Engine: e.Socket()})
 }

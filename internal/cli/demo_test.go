@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/cli/enclave"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/sandbox"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // demonstrate starts the real demonstration with an empty folder for its files.
@@ -34,17 +35,11 @@ func demonstrate(t *testing.T, flags ...string) (*exec.Cmd, *bytes.Buffer, strin
 // nothingLeft fails if the demonstration left a file or a process behind.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testkit.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		t.Errorf("%s was left behind", e.Name())
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/cwd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	links := testkit.Value(filepath.Glob("/proc/[0-9]*/cwd"))(t)
 	for _, link := range links {
 		if cwd, err := os.Readlink(link); err == nil && strings.HasPrefix(cwd, dir) {
 			t.Errorf("process %s was left behind in %s", strings.Split(link, "/")[2], cwd)
@@ -69,24 +64,21 @@ func TestDemo(t *testing.T) {
 		OK       bool
 		Releases []struct {
 			Release                      string
-			Granted, Converged, Reverted int
-			GrantedHosts                 []string
+			Granted, Converged, Reverted []string
 		}
 		Seconds float64
 	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
 	if !last.OK || len(last.Releases) != 3 || last.Seconds <= 0 {
 		t.Fatalf("the last line is %s", lines[len(lines)-1])
 	}
 	for i, want := range []struct{ granted, converged, reverted int }{{6, 6, 0}, {1, 0, 1}, {6, 6, 0}} {
 		r := last.Releases[i]
-		if r.Granted != want.granted || r.Converged != want.converged || r.Reverted != want.reverted {
+		if len(r.Granted) != want.granted || len(r.Converged) != want.converged || len(r.Reverted) != want.reverted {
 			t.Errorf("release %s: %+v, expected %+v", r.Release, r, want)
 		}
 	}
-	if got := last.Releases[1].GrantedHosts; !slices.Equal(got, []string{"canary-1"}) {
+	if got := last.Releases[1].Granted; !slices.Equal(got, []string{"canary-1"}) {
 		t.Errorf("the bad release was granted to %v", got)
 	}
 	nothingLeft(t, dir)
@@ -95,12 +87,12 @@ func TestDemo(t *testing.T) {
 // private leaves the test out where no engine can be started.
 func private(t *testing.T) {
 	t.Helper()
-	need.Root(t, "a container engine needs root")
+	testkit.Root(t, "a container engine needs root")
 	for _, name := range []string{"dockerd", "containerd", "runc", "iptables"} {
-		need.Command(t, name, enclave.Install)
+		testkit.Command(t, name, sandbox.Install)
 	}
-	if err := enclave.Possible(); err != nil {
-		need.Missing(t, err.Error())
+	if err := sandbox.Possible(); err != nil {
+		testkit.Missing(t, err.Error())
 	}
 }
 
@@ -114,19 +106,18 @@ func TestDemoContainers(t *testing.T) {
 		t.Fatalf("the demonstration failed: %v\n%s\n%s", err, stderr, out)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	type count struct{ Granted, Converged, Reverted int }
+	type release struct{ Granted, Converged, Reverted []string }
 	type things struct{ Containers, Networks, Volumes int }
 	var last struct {
 		OK         bool
-		Releases   []count
+		Releases   []release
 		Requests   struct{ Answered, Refused int }
 		Containers int
 		Removed    things
 	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
-		t.Fatal(err)
-	}
-	if want := []count{{2, 2, 0}, {1, 0, 1}, {2, 2, 0}}; !last.OK || !slices.Equal(last.Releases, want) {
+	testkit.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
+	both, canary := []string{"edge-1", "edge-2"}, []string{"edge-1"}
+	if want := []release{{both, both, []string{}}, {canary, []string{}, canary}, {both, both, []string{}}}; !last.OK || !reflect.DeepEqual(last.Releases, want) {
 		t.Errorf("the releases went %+v, expected %+v", last.Releases, want)
 	}
 	if last.Requests.Answered == 0 || last.Requests.Refused != 0 {
@@ -147,23 +138,16 @@ func TestDemoInterrupted(t *testing.T) {
 
 func interrupt(t *testing.T, flags ...string) {
 	cmd, stderr, dir := demonstrate(t, flags...)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := testkit.Value(cmd.StdoutPipe())(t)
+	testkit.Must(t, cmd.Start())
 	interrupted := false
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		if !interrupted && strings.Contains(lines.Text(), `"grant.claimed"`) {
 			interrupted = true
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, cmd.Process.Signal(syscall.SIGINT))
 		}
 	}
-	err = cmd.Wait()
+	err := cmd.Wait()
 	ended, ok := errors.AsType[*exec.ExitError](err)
 	if !interrupted || !ok || ended.ExitCode() != 130 {
 		t.Fatalf("interrupted: %v; ended with %v\n%s", interrupted, err, stderr)
@@ -196,7 +180,7 @@ func TestDemoWithoutEngine(t *testing.T) {
 	cmd.Stderr = &stderr
 	err := cmd.Run()
 	ended, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || ended.ExitCode() != 4 || !strings.Contains(stderr.String(), enclave.Install) {
+	if !ok || ended.ExitCode() != 4 || !strings.Contains(stderr.String(), sandbox.Install) {
 		t.Errorf("demo --docker without dockerd ended with %v and said %q", err, stderr.String())
 	}
 }

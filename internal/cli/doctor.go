@@ -19,11 +19,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/store/embedded"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -43,11 +43,11 @@ type diagnosis struct {
 	More           int             `json:"more,omitempty"` // findings beyond those listed
 	// Sources are the troubles with release sources that stand at the log's end.
 	// They are no findings: the log says of them what it must.
-	Sources map[string]plan.Source `json:"sources,omitempty"`
+	Sources map[string]warning.Source `json:"sources,omitempty"`
 	// Warnings say what ends soon or has ended; they are no findings. Expiries is the
 	// list that they come from.
-	Warnings []string      `json:"warnings"`
-	Expiries []expiry.Item `json:"expiries"`
+	Warnings []string       `json:"warnings"`
+	Expiries []warning.Item `json:"expiries"`
 
 	state *plan.State // of what ends alone
 }
@@ -55,7 +55,7 @@ type diagnosis struct {
 type finding struct {
 	Seq       uint64 `json:"seq"`
 	Invariant string `json:"invariant"`
-	Words     string `json:"words"`
+	Message   string `json:"message"`
 }
 
 // contradiction is what one host said.
@@ -102,7 +102,7 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	if err != nil {
 		return d, err
 	}
-	s, err := sqlite.Open(ctx, dir, sqlite.Options{})
+	s, err := embedded.Open(ctx, dir, embedded.Options{})
 	if err != nil {
 		return d, err
 	}
@@ -153,9 +153,10 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 			return err
 		}
 	}
-	d.Sources = plan.FoldSources(d.Sources, r.At, ev)
+	d.state.Warn(r.At, ev)
+	d.Sources = d.state.Sources
 	for _, v := range log.Observe(r.Seq, r.Entry) {
-		f := finding{r.Seq, v.Invariant, v.Words}
+		f := finding{r.Seq, v.Invariant, v.Message}
 		if v.Host != "" {
 			d.contradicts(v.Host, f)
 			continue
@@ -183,9 +184,9 @@ func (d *diagnosis) expiries(ctx context.Context, library *documents.Library, da
 		if err != nil {
 			return fmt.Errorf("the newest root: %w", err)
 		}
-		facts = append(facts, expiry.Fact{Kind: expiry.Root, Since: r.IssuedAt, Ends: r.Expires})
+		facts = append(facts, warning.Fact{Kind: warning.Root, Since: r.IssuedAt, Ends: r.Expires})
 	}
-	for purpose, kind := range map[identity.Purpose]expiry.Kind{identity.Hosts: expiry.HostAuthority, identity.Servers: expiry.ServerAuthority} {
+	for purpose, kind := range map[identity.Purpose]warning.Kind{identity.Hosts: warning.HostAuthority, identity.Servers: warning.ServerAuthority} {
 		raw, err := os.ReadFile(filepath.Join(data, "pki", string(purpose)+"-ca.pem"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a copy of the log alone
@@ -197,13 +198,13 @@ func (d *diagnosis) expiries(ctx context.Context, library *documents.Library, da
 		if err != nil {
 			return err
 		}
-		facts = append(facts, expiry.Fact{Kind: kind, Since: clock.FromTime(cert.NotBefore), Ends: clock.FromTime(cert.NotAfter)})
+		facts = append(facts, warning.Fact{Kind: kind, Since: clock.FromTime(cert.NotBefore), Ends: clock.FromTime(cert.NotAfter)})
 	}
 	folder, err := control.DataExpiries(data)
 	if err != nil {
 		return err
 	}
-	d.Expiries = expiry.Items(append(facts, folder...), d.state.ExpiryNow(now))
+	d.Expiries = warning.Items(append(facts, folder...), d.state.ExpiryNow(now))
 	for i := range d.Expiries {
 		if w := d.Expiries[i].Warning(); w != "" {
 			d.Warnings = append(d.Warnings, w)
@@ -214,25 +215,25 @@ func (d *diagnosis) expiries(ctx context.Context, library *documents.Library, da
 
 func (a *app) showDiagnosis(d diagnosis) {
 	for _, w := range d.Warnings {
-		a.Say("WARNING: %s\n", w)
+		a.Printf("WARNING: %s\n", w)
 	}
 	for _, c := range d.Contradictions {
-		a.Say("Host %s contradicts itself, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Words)
+		a.Printf("Host %s contradicts itself, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Message)
 	}
 	for _, f := range d.Findings {
-		a.Say("%d: %s: %s\n", f.Seq, f.Invariant, f.Words)
+		a.Printf("%d: %s: %s\n", f.Seq, f.Invariant, f.Message)
 	}
 	if d.More > 0 {
-		a.Say("and %d more\n", d.More)
+		a.Printf("and %d more\n", d.More)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Sources)) {
-		for _, t := range []*plan.SourceTrouble{d.Sources[name].Fetch, d.Sources[name].Verify} {
+		for _, t := range []*warning.SourceTrouble{d.Sources[name].Fetch, d.Sources[name].Verify} {
 			if t != nil {
-				a.Say("Release source %s, since %s: %s: %s\n", name, t.At, t.Cause, t.Detail)
+				a.Printf("Release source %s, since %s: %s: %s\n", name, t.At, t.Cause, t.Detail)
 			}
 		}
 	}
 	if d.OK {
-		a.Say("All holds: %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)
+		a.Printf("All holds: %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/core/prose"
-	"github.com/steadyfleet/steady/internal/docker/credentials"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/registry"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
@@ -130,7 +130,7 @@ func (a *app) digests(ctx context.Context, keys, layouts []string) (map[string]s
 		}
 		maps.Copy(here, l)
 	}
-	client := registry.Client{Credentials: credentials.Open(dockerConfig()).For}
+	client := registry.Client{Credentials: dockerapi.OpenCredentials(dockerConfig()).For}
 	var mu sync.Mutex
 	var errs []error
 	var g errgroup.Group
@@ -174,7 +174,7 @@ func dockerConfig() string {
 
 func (a *app) showLock(dir string, changes []imageref.Change) error {
 	if len(changes) == 0 {
-		a.Say("No bundle pulls an image by its tag: there is nothing to lock.\n")
+		a.Printf("No bundle pulls an image by its tag: there is nothing to lock.\n")
 		return nil
 	}
 	var rows [][]string
@@ -185,7 +185,7 @@ func (a *app) showLock(dir string, changes []imageref.Change) error {
 		return err
 	}
 	if slices.ContainsFunc(changes, func(c imageref.Change) bool { return c.Before != c.After }) {
-		a.Say("Wrote %s. Next: commit it, then steady release build\n", filepath.Join(dir, fleetdir.LockFile))
+		a.Printf("Wrote %s. Next: commit it, then steady release build\n", filepath.Join(dir, fleetdir.LockFile))
 	}
 	return nil
 }

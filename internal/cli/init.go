@@ -34,8 +34,8 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 			if err := os.WriteFile(ignore, []byte(ignored), 0o644); err != nil {
 				return err
 			}
-			a.Say("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))
-			a.Say("Next: cd %s && steady keys init && steady release build\n", dir)
+			a.Printf("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))
+			a.Printf("Next: cd %s && steady keys init && steady release build\n", dir)
 			return nil
 		},
 	}

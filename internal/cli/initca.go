@@ -16,7 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/identity"
-	"github.com/steadyfleet/steady/internal/identity/tpm"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -25,10 +25,10 @@ func authorityKeys(where string) (identity.Keys, func() error, error) {
 	switch {
 	case where == "" || where == "file":
 		return identity.FileKeys{}, func() error { return nil }, nil
-	case !strings.HasPrefix(where, tpm.Scheme):
+	case !strings.HasPrefix(where, keyring.TPMScheme):
 		return nil, nil, exit.Badf("--ca-key %q: expected file, tpm:/dev/tpmrm0, or tpm:unix:SOCKET of an emulator", where)
 	}
-	m, err := tpm.Open(where)
+	m, err := keyring.OpenTPM(where)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,7 +96,7 @@ func (a *app) initCA(o initCAOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeKeys()) }()
 	if o.replace {
-		if err := putAside(pki, a.Wall()); err != nil {
+		if err := backUp(pki, a.Wall()); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (a *app) initCA(o initCAOptions) (err error) {
 	}
 	var made []authorityView
 	for _, purpose := range []identity.Purpose{identity.Hosts, identity.Servers} {
-		authority, err := identity.CreateAuthorityWith(keys, pki, purpose, fleetName, time.UnixMilli(int64(a.Wall())))
+		authority, err := identity.CreateAuthority(keys, pki, purpose, fleetName, time.UnixMilli(int64(a.Wall())))
 		if errors.Is(err, fs.ErrExist) {
 			return exit.Badf("%s holds authorities already: --replace puts them aside, and every host enrols again", pki)
 		}
@@ -124,7 +124,7 @@ func (a *app) initCA(o initCAOptions) (err error) {
 		if err := a.Table([]string{"authority for", "key", "certificate", "good until"}, rows); err != nil {
 			return err
 		}
-		a.Say("Next: steady server --data %s --ca-key %s\n", o.data, o.caKey)
+		a.Printf("Next: steady server --data %s --ca-key %s\n", o.data, o.caKey)
 		return nil
 	})
 }
@@ -150,8 +150,8 @@ func (o initCAOptions) fleetName(pki string) (string, error) {
 	return "", exit.Badf("the fleet's name is not known; give --root 1.root.json, or --fleet NAME")
 }
 
-// putAside moves what is in the folder of authorities into one below it.
-func putAside(pki string, now clock.Instant) error {
+// backUp moves what is in the folder of authorities into one below it.
+func backUp(pki string, now clock.Instant) error {
 	entries, err := os.ReadDir(pki)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

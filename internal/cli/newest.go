@@ -14,7 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -31,7 +31,7 @@ type previousOptions struct {
 // flags adds them, and those that name the server.
 func (o *previousOptions) flags(a *app, cmd *cobra.Command, value, usage string) {
 	cmd.Flags().StringVar(&o.where, "previous", value, usage)
-	cmd.Flags().Uint64Var(&o.least, "min-version", 0, "with --previous server: the lowest version that is taken, also when its timestamp is stale")
+	cmd.Flags().Uint64Var(&o.least, "min-version", 0, "with --previous server: the lowest version that is accepted, also when its timestamp is stale")
 	a.NamesServer(cmd)
 }
 
@@ -53,7 +53,7 @@ func (o *previousOptions) chosen(cmd *cobra.Command) error {
 // version was given.
 func (a *app) newestOf(ctx context.Context, trusted trust.Verifier, o previousOptions, here ...string) (v *release.Verified, dir string, drop func(), err error) {
 	dir, drop, err = a.temporary(func(dir string) error {
-		return a.Ask(func(c *operator.Client) error {
+		return a.WithClient(func(c *operator.Client) error {
 			return c.NewestRelease(ctx, func(packed io.Reader) error { return release.Unpack(packed, dir, release.DefaultCaps()) })
 		})
 	})
@@ -106,7 +106,7 @@ func (a *app) fresh(v *release.Verified, known bool) error {
 		if known || !stamp.Add(window).Reached(a.Wall()) {
 			continue
 		}
-		return exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d with a timestamp of %s, and channel %s takes none older than %s: a server could hold newer ones back; if you know that %d is the newest give --min-version %d, or sign a timestamp where its folder is: steady release refresh && steady release push",
+		return exit.With(exit.Refused, fmt.Errorf("the newest release of the server is version %d with a timestamp of %s, and channel %s accepts none older than %s: a server could hold newer ones back; if you know that %d is the newest give --min-version %d, or sign a timestamp where its folder is: steady release refresh && steady release push",
 			is.Version, stamp, name, window, is.Version, is.Version))
 	}
 	return nil
@@ -115,8 +115,8 @@ func (a *app) fresh(v *release.Verified, known bool) error {
 // trustedBeside is the newest root that follows the first one in its folder, or the
 // root itself when it is kept under another name.
 func trustedBeside(root string) (trust.Verifier, error) {
-	if _, err := os.Stat(root); err == nil && filepath.Base(root) == keydir.RootFile(1) {
-		v, err := keydir.Newest(filepath.Dir(root))
+	if _, err := os.Stat(root); err == nil && filepath.Base(root) == keyring.RootFile(1) {
+		v, err := keyring.Newest(filepath.Dir(root))
 		if err != nil {
 			return v, exit.With(exit.Refused, err)
 		}
@@ -133,10 +133,10 @@ func trustedBeside(root string) (trust.Verifier, error) {
 	return trust.NewVerifier(r.Fleet, s)
 }
 
-// sayPrevious names a release that came from the server: nobody looked at it before.
-func (a *app) sayPrevious(o previousOptions, v *release.Verified) {
+// printPrevious names a release that came from the server: nobody looked at it before.
+func (a *app) printPrevious(o previousOptions, v *release.Verified) {
 	if o.where == fromServer {
 		r := v.Resolved.Value()
-		a.Say("It follows version %d, %s, which the server has\n", r.Version, r.Ref)
+		a.Printf("It follows version %d, %s, which the server has\n", r.Version, r.Ref)
 	}
 }

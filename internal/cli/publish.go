@@ -16,8 +16,8 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
-	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 )
 
@@ -58,10 +58,10 @@ changes nothing. --watch follows the rollouts that the release opens.`,
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			if o.watch && !a.SaysTable() {
+			if o.watch && !a.TableOutput() {
 				return exit.Badf("--watch shows rollouts to people; without it, -o prints what was published, and steady rollout watch -o json follows")
 			}
-			o.root = filepath.Join(o.keys, keydir.RootFile(1))
+			o.root = filepath.Join(o.keys, keyring.RootFile(1))
 			return a.publish(cmd.Context(), dir, o)
 		},
 	}
@@ -70,7 +70,7 @@ changes nothing. --watch follows the rollouts that the release opens.`,
 	f.StringVar(&o.where, "previous", "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
 	f.StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
 	o.lockFlag(cmd)
-	f.BoolVar(&o.dry, "dry-run", false, "say what would be published, and change nothing")
+	f.BoolVar(&o.dry, "dry-run", false, "show what would be published, and change nothing")
 	f.BoolVar(&o.watch, "watch", false, "follow the rollouts that the release opens to their end")
 	keysFlag(cmd, &o.keys)
 	a.NamesServer(cmd)
@@ -86,8 +86,8 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 	if done.Build, err = a.buildRelease(ctx, dir, o.buildOptions); err != nil {
 		return err
 	}
-	if a.SaysTable() {
-		a.Say("1/3 Build: release %s of fleet %s, version %d, in %s\n", done.Build.Ref, done.Build.Fleet, done.Build.Version, o.out)
+	if a.TableOutput() {
+		a.Printf("1/3 Build: release %s of fleet %s, version %d, in %s\n", done.Build.Ref, done.Build.Fleet, done.Build.Version, o.out)
 		a.showChanges(done.Build)
 	}
 	signing, err := a.signing(o.keys)
@@ -103,10 +103,10 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 	}
 	view := viewRelease(v, a.Wall())
 	done.Release = &view
-	if a.SaysTable() {
-		a.Say("2/3 Sign: with the keys in %s, and verified\n", o.keys)
+	if a.TableOutput() {
+		a.Printf("2/3 Sign: with the keys in %s, and verified\n", o.keys)
 	}
-	err = a.Ask(func(c *operator.Client) error {
+	err = a.WithClient(func(c *operator.Client) error {
 		before, err := c.Status(ctx)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 	if err := a.Print(done, func() error { return a.showPublished(done, o) }); err != nil || !o.watch {
 		return err
 	}
-	return a.Ask(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Opens) })
+	return a.WithClient(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Opens) })
 }
 
 // newRollouts names the rollouts of a release that a server does not have. What the
@@ -149,7 +149,7 @@ func notSigned(o publishOptions, err error) error {
 
 // rehearse is the end of a dry run: the keys are there, so the server is asked.
 func (a *app) rehearse(ctx context.Context, done published, o publishOptions) error {
-	err := a.Ask(func(c *operator.Client) error {
+	err := a.WithClient(func(c *operator.Client) error {
 		_, err := c.Status(ctx)
 		return err
 	})
@@ -157,19 +157,19 @@ func (a *app) rehearse(ctx context.Context, done published, o publishOptions) er
 		return err
 	}
 	return a.Print(done, func() error {
-		a.Say("2/3 Sign: would be signed with the keys in %s\n3/3 Push: would go to %s, which answers\n", o.keys, done.Server)
-		a.Say("Nothing was changed. Next: steady release publish\n")
+		a.Printf("2/3 Sign: would be signed with the keys in %s\n3/3 Push: would go to %s, which answers\n", o.keys, done.Server)
+		a.Printf("Nothing was changed. Next: steady release publish\n")
 		return nil
 	})
 }
 
 func (a *app) showPublished(done published, o publishOptions) error {
-	a.Say("3/3 Push: release %s, version %d: %s by %s\n", done.Push.Ref, done.Push.Version, done.Push.Outcome, done.Server)
+	a.Printf("3/3 Push: release %s, version %d: %s by %s\n", done.Push.Ref, done.Push.Version, done.Push.Outcome, done.Server)
 	switch {
 	case len(done.Opens) == 0:
-		a.Say("It opens no rollout: the server has those of every channel already.\n")
+		a.Printf("It opens no rollout: the server has those of every channel already.\n")
 	case !o.watch:
-		a.Say("It opens %s. Next: steady rollout watch %s\n", strings.Join(done.Opens, ", "), done.Opens[0])
+		a.Printf("It opens %s. Next: steady rollout watch %s\n", strings.Join(done.Opens, ", "), done.Opens[0])
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ const (
 	// openWithin is how long a rollout may take to open: the planner runs as soon
 	// as a release was accepted, and what is not open then is queued.
 	openWithin = 3 * time.Second
-	askAgain   = 100 * time.Millisecond
+	retryAfter = 100 * time.Millisecond
 )
 
 // watchOpened follows the rollouts of a release, one after the other.
@@ -190,15 +190,15 @@ func (a *app) watchOpened(ctx context.Context, c *operator.Client, rollouts []st
 			return err
 		}
 		if !open {
-			a.Say("Rollout %s waits for its turn. Next: steady status says behind what, steady rollout watch %s follows it then\n", name, name)
+			a.Printf("Rollout %s waits for its turn. Next: steady status says behind what, steady rollout watch %s follows it then\n", name, name)
 			ended = false
 			continue
 		}
-		show := live.Plain(a.Out)
+		show := watch.Plain(a.Out)
 		if screen := a.Screen(); screen.TTY {
-			show = live.InPlace(a.Out, screen)
+			show = watch.InPlace(a.Out, screen)
 		}
-		r, err := live.Watch(ctx, c, name, show)
+		r, err := watch.Watch(ctx, c, name, show)
 		if err != nil {
 			return command.RemoteError(err)
 		}
@@ -226,7 +226,7 @@ func opened(ctx context.Context, c *operator.Client, name string) (bool, error) 
 			return false, err
 		}
 		select {
-		case <-time.After(askAgain):
+		case <-time.After(retryAfter):
 		case <-ctx.Done():
 		}
 	}

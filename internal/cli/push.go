@@ -29,24 +29,24 @@ changed. The same release again changes nothing.`,
 			return err
 		}
 		return a.Print(p, func() error {
-			a.Say("Release %s, version %d: %s\n", p.Ref, p.Version, p.Outcome)
+			a.Printf("Release %s, version %d: %s\n", p.Ref, p.Version, p.Outcome)
 			if p.Outcome == "accepted" {
-				a.Say("Next: steady rollout list, then steady rollout watch ROLLOUT\n")
+				a.Printf("Next: steady rollout list, then steady rollout watch ROLLOUT\n")
 			}
-			return a.sayQueued(ctx, c)
+			return a.printQueued(ctx, c)
 		})
 	}))
 }
 
-// sayQueued says of rollouts that have not opened what they wait for.
-func (a *app) sayQueued(ctx context.Context, c *operator.Client) error {
+// printQueued says of rollouts that have not opened what they wait for.
+func (a *app) printQueued(ctx context.Context, c *operator.Client) error {
 	rollouts, err := c.Rollouts(ctx)
 	if err != nil {
 		return err
 	}
 	for _, r := range rollouts {
-		if r.Standing == operator.Queued && r.Held != "" {
-			a.Say("%s waits since %s: %s\n", r.Name, r.QueuedAt, r.Held)
+		if r.Status == operator.Queued && r.Blocked != "" {
+			a.Printf("%s waits since %s: %s\n", r.Name, r.QueuedAt, r.Blocked)
 		}
 	}
 	return nil

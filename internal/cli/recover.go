@@ -14,8 +14,8 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/lockfile"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/store/embedded"
 )
 
 // recovered is what recover-admin prints with -o.
@@ -65,7 +65,7 @@ func (a *app) recoverAdmin(ctx context.Context, data, name string) (r recovered,
 	r.ID = token.ID
 	unlock, err := lockData(data)
 	switch {
-	case errors.Is(err, lockfile.ErrHeld):
+	case errors.Is(err, disk.ErrLocked):
 		r.Running = true
 		err = token.Request(ctx, data)
 	case err == nil:
@@ -92,7 +92,7 @@ func (a *app) recoverAdmin(ctx context.Context, data, name string) (r recovered,
 
 // appendRecovery records the token in the log of a stopped server.
 func (a *app) appendRecovery(ctx context.Context, token *control.Recovery, dir string) (err error) {
-	s, err := sqlite.Open(ctx, dir, sqlite.Options{})
+	s, err := embedded.Open(ctx, dir, embedded.Options{})
 	if err != nil {
 		return err
 	}
@@ -114,10 +114,10 @@ func (a *app) showRecovered(r recovered) {
 	if r.Running {
 		state = "the running server took it"
 	}
-	a.Say("Admin token %s: %s\nWrote its secret to %s\n", r.ID, state, r.Token)
+	a.Printf("Admin token %s: %s\nWrote its secret to %s\n", r.ID, state, r.Token)
 	if r.Context != "" {
-		a.Say("Next:\n  export %s=%s\n  steady operator list\n", command.EnvContext, r.Context)
+		a.Printf("Next:\n  export %s=%s\n  steady operator list\n", command.EnvContext, r.Context)
 	} else {
-		a.Say("Next: start the server; it writes the context file with this token\n")
+		a.Printf("Next: start the server; it writes the context file with this token\n")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pages of docs/reference and docs/screens again")
@@ -29,12 +30,8 @@ func page(t *testing.T, path, text string) {
 	t.Helper()
 	path = filepath.Join("../../docs", path)
 	if *rewrite {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	if was, err := os.ReadFile(path); err != nil || string(was) != text {
 		t.Errorf("%s is not what the code says (%v); run this test with -rewrite", path, err)
@@ -52,9 +49,7 @@ func cell(s string) string {
 func TestReferenceOfDeclarations(t *testing.T) {
 	for _, name := range schemas {
 		var schema map[string]any
-		if err := json.Unmarshal(fleetdir.SchemaJSON(name), &schema); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(fleetdir.SchemaJSON(name), &schema))
 		r := &schemaPage{defs: schema["$defs"].(map[string]any)}
 		fmt.Fprintf(&r.text, "# %s.yaml\n%s\n`steady schema %[1]s` prints the JSON Schema for editors. A key with ● is required; `NAME` stands for a name of yours, `[]` for each entry of a list.\n\n", name, made)
 		r.table("", schema, 0)
@@ -191,8 +186,8 @@ func TestReferenceOfErrors(t *testing.T) {
 		{"Trust", "A signed document was refused, by the check that refused it.", "trust", "Code"},
 		{"Enrolment tokens", "A token was refused.", "identity", "TokenErrorCode"},
 		{"Failures of hosts", "Why an activation failed, or a host went back.", "core/host", "Cause"},
-		{"Gates", "What holds a host or a rollout; [rollouts.md](../rollouts.md#gates) says who clears each.", "core/gate", "Code"},
-		{"Resources", "Why a resource of a host is not converged.", "core/container", "Code"},
+		{"Gates", "What holds a host or a rollout; [operating.md](../operating.md#reading-steady-why) says who clears each.", "core/gate", "Code"},
+		{"Resources", "Why a resource of a host is not converged.", "core/spec", "Code"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| code | |\n|---|---|\n", g.title, g.about)
 		codes := constants(t, filepath.Join("..", g.dir), g.kind)
@@ -219,10 +214,7 @@ func constants(t *testing.T, dir, kind string) (out [][2]string) {
 			if !ok || lit.Kind != token.STRING || typeName(s.Type) != kind {
 				return true
 			}
-			value, err := strconv.Unquote(lit.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			value := testkit.Value(strconv.Unquote(lit.Value))(t)
 			if value != "" {
 				out = append(out, [2]string{value, cmp.Or(s.Comment.Text(), s.Doc.Text())})
 			}
@@ -254,10 +246,7 @@ func sources(t *testing.T, dir string) (files []*ast.File) {
 		if strings.HasSuffix(p, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Value(parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments))(t)
 		files = append(files, f)
 	}
 	return files
@@ -274,12 +263,9 @@ func TestReferenceOfEvents(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Events\n%s\nWhat the log holds, as `steady events -o json` prints it: `seq`, `at` (milliseconds since 1970, on the host's own clock where `hostSeq` is set), `type`, `host` and a `body` with these keys.\n", made)
+	fmt.Fprintf(&b, "# Events\n%s\nWhat the log holds, as `steady events -o json` prints it: `seq`, `at` (milliseconds since 1970, on the host's own clock where `hostSeq` is set), `type`, `subject` (`kind` and `name` of what it happened to; none: the fleet) and a `body` with these keys.\n", made)
 	for _, name := range event.Types() {
-		ev, err := event.Decode(event.Entry{Type: name, Body: []byte("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ev := testkit.Value(event.DecodeBody(name, []byte("{}")))(t)
 		is := reflect.TypeOf(ev)
 		about := docs[is.Name()]
 		if about == nil {

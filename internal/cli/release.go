@@ -14,10 +14,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/foresight"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -29,7 +29,7 @@ const signedMark = "timestamp.json"
 func (a *app) releaseCmd() *cobra.Command {
 	return command.Group(command.GroupDeclare, "release", "Build, simulate, sign, verify and push releases",
 		"  steady release publish\n  steady release build && steady release sign && steady release push\n  steady release verify release --root keys/1.root.json",
-		a.releaseBuild(), foresight.Simulate(a.Env), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush(), a.releasePublish(), a.releaseRollback())
+		a.releaseBuild(), simulate.Simulate(a.Env), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush(), a.releasePublish(), a.releaseRollback())
 }
 
 // releaseView is a release for people and programs.
@@ -80,7 +80,7 @@ func viewRelease(v *release.Verified, now clock.Instant) releaseView {
 }
 
 func (a *app) showRelease(v releaseView) error {
-	a.Say("Release %s of fleet %s, version %d: %s, %s, timestamp of %s\n",
+	a.Printf("Release %s of fleet %s, version %d: %s, %s, timestamp of %s\n",
 		v.Ref, v.Fleet, v.Version, prose.Count(v.Hosts, "host"), prose.Count(v.Files, "file"), prose.Date(v.Fresh))
 	var rows [][]string
 	for _, c := range v.Channels {
@@ -92,7 +92,7 @@ func (a *app) showRelease(v releaseView) error {
 	}
 	for _, c := range v.Channels {
 		if c.Compliance != nil {
-			a.Say("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Compliance.Controls, "control"), len(c.Compliance.Failures))
+			a.Printf("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Compliance.Controls, "control"), len(c.Compliance.Failures))
 		}
 	}
 	return a.Table([]string{"channel", "rollout", "hosts", "waves", "fresh"}, rows)
@@ -137,7 +137,7 @@ that the server has, which is verified from the newest root beside --root on.`,
 	o.previousOptions.flags(a, cmd, "", "previous release: a folder, a URL, server, or none (default: the one in --out)")
 	o.lockFlag(cmd)
 	cmd.Flags().StringVar(&o.ref, "ref", "", "name of the release (default: the git commit of a clean checkout, else the plan's hash)")
-	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust that the previous release must have")
+	cmd.Flags().StringVar(&o.root, "root", filepath.Join("keys", keyring.RootFile(1)), "root of trust that the previous release must have")
 	return a.PrintsData(cmd)
 }
 
@@ -162,7 +162,7 @@ func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 	}
 	return a.Print(b, func() error {
 		a.showBuilt(b)
-		a.Say("Next: steady release sign%s\n", dirHint(b.Out))
+		a.Printf("Next: steady release sign%s\n", dirHint(b.Out))
 		return nil
 	})
 }
@@ -205,9 +205,9 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 			return built{}, err
 		}
 	}
-	if a.SaysTable() {
-		a.tellProblems(problems)
-		a.sayPrevious(o.previousOptions, prev)
+	if a.TableOutput() {
+		a.printProblems(problems)
+		a.printPrevious(o.previousOptions, prev)
 	}
 	return built{OK: true, Fleet: rel.Fleet, Ref: rel.Ref, Version: rel.Version, Changed: command.NonNil(rel.Changed), Compliance: rel.Compliance, Expected: rel.Expected, Out: o.out, Files: len(rel.Files), Problems: command.NonNil(problems)}, nil
 }
@@ -215,10 +215,10 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 // newestEpoch is the key epoch of the newest root beside the first one, where the
 // chain is at hand, or that of the previous release.
 func newestEpoch(root string, previous uint64) (uint64, error) {
-	if _, err := os.Stat(root); err != nil || filepath.Base(root) != keydir.RootFile(1) {
+	if _, err := os.Stat(root); err != nil || filepath.Base(root) != keyring.RootFile(1) {
 		return previous, nil
 	}
-	v, err := keydir.Newest(filepath.Dir(root))
+	v, err := keyring.Newest(filepath.Dir(root))
 	if err != nil {
 		return 0, exit.With(exit.Refused, err)
 	}
@@ -226,28 +226,28 @@ func newestEpoch(root string, previous uint64) (uint64, error) {
 }
 
 func (a *app) showBuilt(b built) {
-	a.Say("Built release %s of fleet %s, version %d, in %s (%s, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, prose.Count(b.Files, "file"))
+	a.Printf("Built release %s of fleet %s, version %d, in %s (%s, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, prose.Count(b.Files, "file"))
 	a.showChanges(b)
 }
 
 // showChanges says what a release changes, by channel.
 func (a *app) showChanges(b built) {
 	if len(b.Changed) == 0 {
-		a.Say("  No channel's plan changed since the previous release: where that was pushed, this one opens no rollout.\n")
+		a.Printf("  No channel's plan changed since the previous release: where that was pushed, this one opens no rollout.\n")
 	}
 	for _, c := range b.Changed {
-		a.Say("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
-		if words := expectedWords(b.Expected, c); words != "" {
-			a.Say("    %s\n", words)
+		a.Printf("  channel %s changed: rollout %s@%s\n", c, c, b.Ref)
+		if words := describeExpected(b.Expected, c); words != "" {
+			a.Printf("    %s\n", words)
 		}
 	}
 	for _, c := range b.Compliance {
-		a.Say("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Controls, "control"), len(c.Failures))
+		a.Printf("  channel %s: %s, %d failed\n", c.Channel, prose.Count(c.Controls, "control"), len(c.Failures))
 	}
 }
 
-// expectedWords says when a channel's rollout ends at the earliest.
-func expectedWords(expected []release.Expected, channel string) string {
+// describeExpected says when a channel's rollout ends at the earliest.
+func describeExpected(expected []release.Expected, channel string) string {
 	i := slices.IndexFunc(expected, func(e release.Expected) bool { return e.Channel == channel })
 	if i < 0 {
 		return ""
@@ -261,8 +261,8 @@ func expectedWords(expected []release.Expected, channel string) string {
 }
 
 func (a *app) refuseBuild(problems []release.Problem) error {
-	if a.SaysTable() {
-		a.tellProblems(problems)
+	if a.TableOutput() {
+		a.printProblems(problems)
 		return exit.Silently(exit.BadInput)
 	}
 	if err := a.Print(built{Changed: []string{}, Problems: command.NonNil(problems)}, nil); err != nil {
@@ -271,7 +271,7 @@ func (a *app) refuseBuild(problems []release.Problem) error {
 	return exit.Silently(exit.BadInput)
 }
 
-func (a *app) tellProblems(problems []release.Problem) {
+func (a *app) printProblems(problems []release.Problem) {
 	for _, p := range problems {
 		fmt.Fprintln(a.Err, p)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/control/fetch"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -80,7 +80,7 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 	opts := release.RollbackOptions{Channel: channel, To: o.to, Ref: o.ref, Now: signing.Now}
 	take := func(where string) (*release.Verified, func(), error) {
 		if where == fromServer {
-			trusted, err := keydir.Newest(o.keys)
+			trusted, err := keyring.Newest(o.keys)
 			if err != nil {
 				return nil, nil, exit.With(exit.Refused, err)
 			}
@@ -127,7 +127,7 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 const maxMoves = 50
 
 func (a *app) showRolledBack(r rolledBack) error {
-	a.Say("Built and signed release %s of fleet %s, version %d, in %s: rollout %s@%s\n", r.Ref, r.Fleet, r.Version, r.Out, r.Channel, r.Ref)
+	a.Printf("Built and signed release %s of fleet %s, version %d, in %s: rollout %s@%s\n", r.Ref, r.Fleet, r.Version, r.Out, r.Channel, r.Ref)
 	var rows [][]string
 	stay, left := 0, 0
 	for _, m := range r.Hosts {
@@ -146,26 +146,26 @@ func (a *app) showRolledBack(r rolledBack) error {
 		return err
 	}
 	if left > 0 {
-		a.Say("%d more hosts change; -o json lists them all\n", left)
+		a.Printf("%d more hosts change; -o json lists them all\n", left)
 	}
 	if stay > 0 {
-		a.Say("%d hosts are given the same bundle and stay\n", stay)
+		a.Printf("%d hosts are given the same bundle and stay\n", stay)
 	}
-	a.Say("Next: steady release push%s\n", dirHint(r.Out))
+	a.Printf("Next: steady release push%s\n", dirHint(r.Out))
 	return nil
 }
 
 // signing reads the keys that a release is signed with.
 func (a *app) signing(keys string) (release.SignOptions, error) {
-	rel, err := keydir.Signer(keys, trust.RoleRelease)
+	rel, err := keyring.Signer(keys, trust.RoleRelease)
 	if err != nil {
 		return release.SignOptions{}, exit.Bad(err)
 	}
-	stamp, err := keydir.Signer(keys, trust.RoleTimestamp)
+	stamp, err := keyring.Signer(keys, trust.RoleTimestamp)
 	if err != nil {
 		return release.SignOptions{}, exit.Bad(err)
 	}
-	roots, err := keydir.Roots(keys)
+	roots, err := keyring.Roots(keys)
 	if err != nil {
 		return release.SignOptions{}, exit.Bad(err)
 	}

@@ -17,17 +17,18 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/warning"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // The fleet of the pages in docs/screens has some of every trouble: canary-1 fails a
@@ -47,31 +48,32 @@ func screenDegraded() *plan.Degradation {
 }
 
 func screenHosts() []operator.Host {
-	row := func(name string, p plan.HostPresence, phase, rollout string, runs digest.Digest, h health.Status) operator.Host {
-		return operator.Host{Name: name, Channel: "stable", Online: p == plan.Online, Presence: p, Incarnation: 1, Phase: phase, Rollout: rollout, Current: runs, Target: runs, Health: h}
+	row := func(name string, p gate.HostPresence, phase, rollout string, runs digest.Digest, h health.Status) operator.Host {
+		return operator.Host{Name: name, Channel: "stable", Online: p == gate.Online, Presence: p, Incarnation: 1, Phase: phase, Rollout: rollout, Current: runs, Target: runs,
+			Runs: map[digest.Digest]string{oldBundle: "v1", newBundle: "v2"}[runs], Health: h}
 	}
-	canary := row("canary-1", plan.Online, "soaking", "stable@v2", newBundle, health.Progressing)
+	canary := row("canary-1", gate.Online, "soaking", "stable@v2", newBundle, health.Progressing)
 	canary.Grant = "stable@v2/canary-1/1"
-	db := row("db-1", plan.Online, "converged", "stable@v1", oldBundle, health.Degraded)
+	db := row("db-1", gate.Online, "converged", "stable@v1", oldBundle, health.Degraded)
 	db.Degraded = screenDegraded()
-	edge := row("edge-1", plan.NeverEnrolled, "pending", "", "", health.Unknown)
+	edge := row("edge-1", gate.NeverEnrolled, "pending", "", "", health.Unknown)
 	edge.Incarnation, edge.Target = 0, newBundle
 	return []operator.Host{canary, db, edge,
-		row("web-1", plan.Online, "converged", "stable@v1", oldBundle, health.Healthy),
-		row("web-2", plan.Offline, "converged", "stable@v1", oldBundle, health.Unknown)}
+		row("web-1", gate.Online, "converged", "stable@v1", oldBundle, health.Healthy),
+		row("web-2", gate.Offline, "converged", "stable@v1", oldBundle, health.Unknown)}
 }
 
 func screenStatus() operator.Status {
 	s := operator.Status{Fleet: "shop", Seq: 214, Term: 1, Now: screenNow,
 		Release: operator.ReleaseInfo{Version: 3, Ref: "v3", AcceptedAt: before(2 * clock.Minute), TimestampAt: before(20 * clock.Hour), RootVersion: 1},
 		Root:    operator.RootInfo{Version: 1, Epoch: 1, Expires: screenNow.Add(300 * clock.Day)},
-		Hosts:   operator.HostCounts{InFlight: 1, Presence: map[plan.HostPresence]int{}},
+		Hosts:   operator.HostCounts{InFlight: 1, Presence: map[gate.HostPresence]int{}},
 		Health:  operator.FleetHealth{Totals: health.Totals{Hosts: map[health.Status]int{}, Errors: map[string]int{"workspace": 1}}},
-		Expiries: expiry.Items([]expiry.Fact{
-			{Kind: expiry.Timestamp, Name: "stable", Since: before(20 * clock.Hour), Ends: screenNow.Add(4 * clock.Hour)},
-			{Kind: expiry.Root, Since: before(65 * clock.Day), Ends: screenNow.Add(300 * clock.Day)},
+		Expiries: warning.Items([]warning.Fact{
+			{Kind: warning.Timestamp, Name: "stable", Since: before(20 * clock.Hour), Ends: screenNow.Add(4 * clock.Hour)},
+			{Kind: warning.Root, Since: before(65 * clock.Day), Ends: screenNow.Add(300 * clock.Day)},
 		}, screenNow),
-		Channels: []operator.ChannelState{{Name: "stable", Rollout: "stable@v2", Standing: "active", Queued: "stable@v3"}}}
+		Channels: []operator.ChannelState{{Name: "stable", Rollout: "stable@v2", Status: "active", Queued: "stable@v3"}}}
 	for i := range s.Expiries {
 		if w := s.Expiries[i].Warning(); w != "" {
 			s.Warnings = append(s.Warnings, w)
@@ -98,12 +100,13 @@ func screenStatus() operator.Status {
 
 // screenHolds keep the open wave.
 func screenHolds() []*gate.Block {
-	return gate.CheckPromotions(gate.Evidence{Rollout: "stable@v2", Wave: "canary", Hosts: 1, InFlight: 1, MinSoaked: 1})
+	e := gate.Evidence{Rollout: "stable@v2", Wave: "canary", Hosts: 1, InFlight: 1, MinSoaked: 1}
+	return []*gate.Block{gate.CheckInFlight(e), gate.CheckProof(e)}
 }
 
 // screenWhy says why a host waits, with the words of the gates.
 func screenWhy(name string) plan.Answer {
-	a := plan.Answer{Host: name, Channel: "stable", Rollout: "stable@v2", Wave: "rest", Status: "waiting", Current: string(oldBundle), Target: string(newBundle), Holds: screenHolds(), Pending: "stable@v3"}
+	a := plan.Answer{Host: name, Channel: "stable", Rollout: "stable@v2", Wave: "rest", Status: "waiting", Current: string(oldBundle), Target: string(newBundle), WaveBlocks: screenHolds(), Pending: "stable@v3"}
 	a.Gates = []plan.Gate{{Gate: gate.Freshness}, {Gate: gate.Overlay}, {Gate: gate.Wave, Block: gate.CheckWave("stable@v2", 1, "rest", 0, "canary", 0)}}
 	absence := gate.Absence{}
 	switch name {
@@ -114,7 +117,7 @@ func screenWhy(name string) plan.Answer {
 	}
 	a.Gates = append(a.Gates, plan.Gate{Gate: gate.Presence, Block: gate.CheckPresence(name, absence, screenNow)}, plan.Gate{Gate: gate.Budget})
 	a.Block = a.Gates[2].Block
-	a.Words = a.Block.Words
+	a.Message = a.Block.Message
 	a.PendingBlock = gate.CheckQueue("stable@v3", "stable@v2", "active", 0)
 	a.PendingGates = []plan.Gate{{Gate: gate.Queue, Block: a.PendingBlock}}
 	return a
@@ -128,15 +131,15 @@ func screenHost(name string) operator.HostDetail {
 		}
 	}
 	if g := d.Degraded; g != nil {
-		d.Why.Degraded, d.Why.Words = g, "is degraded for 12m: "+g.Summary()+"; "+d.Why.Words
+		d.Why.Degraded, d.Why.Message = g, "is degraded for 12m: "+g.Summary()+"; "+d.Why.Message
 	}
 	return d
 }
 
 func screenRollout() operator.RolloutDetail {
-	d := operator.RolloutDetail{Now: screenNow, Rollout: operator.Rollout{Name: "stable@v2", Channel: "stable", Ref: "v2", Phase: "active", Standing: "active", OpenedAt: before(5 * clock.Minute)},
-		Holds: screenHolds(), Waves: []operator.Wave{{Name: "canary", Soak: 2 * clock.Minute, Open: true, Hosts: 1}, {Name: "rest", Soak: 2 * clock.Minute, Hosts: 4}}}
-	d.Held = d.Holds[0].Words
+	d := operator.RolloutDetail{Now: screenNow, Rollout: operator.Rollout{Name: "stable@v2", Channel: "stable", Ref: "v2", Phase: "active", Status: "active", OpenedAt: before(5 * clock.Minute)},
+		WaveBlocks: screenHolds(), Waves: []operator.Wave{{Name: "canary", Soak: 2 * clock.Minute, Open: true, Hosts: 1}, {Name: "rest", Soak: 2 * clock.Minute, Hosts: 4}}}
+	d.Blocked = d.WaveBlocks[0].Message
 	for _, h := range screenHosts() {
 		m := operator.Member{Host: h.Name, Wave: 1, Status: "waiting", Online: h.Online, Health: h.Health}
 		if h.Name == "canary-1" {
@@ -178,13 +181,8 @@ func screenServer(t *testing.T) (env map[string]string, c *operator.Client) {
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, ca, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := operator.NewClient(operator.Options{URL: s.URL, Token: "none", ServerCA: ca})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, ca, 0o600))
+	c = testkit.Value(operator.NewClient(operator.Options{URL: s.URL, Token: "none", ServerCA: ca}))(t)
 	t.Cleanup(c.Close)
 	return map[string]string{command.EnvServer: s.URL, command.EnvToken: "none", command.EnvCA: file, "COLUMNS": "80"}, c
 }
@@ -208,7 +206,7 @@ func watchScreen(t *testing.T, c *operator.Client) string {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	out := &firstFrame{stop: stop}
-	if _, err := live.Watch(ctx, c, "stable@v2", live.InPlace(out, term.Screen{TTY: true, Width: 80})); ctx.Err() == nil {
+	if _, err := watch.Watch(ctx, c, "stable@v2", watch.InPlace(out, term.Screen{TTY: true, Width: 80})); ctx.Err() == nil {
 		t.Fatal(err)
 	}
 	return inPlace.ReplaceAllString(out.text.String(), "")

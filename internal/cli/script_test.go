@@ -22,7 +22,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -71,18 +71,15 @@ func TestContainerScripts(t *testing.T) {
 		t.Skip("containers take their time; run without -short")
 	}
 	engine := dockertest.Engine(t)
-	need.Command(t, "docker", dockertest.Install)
-	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Command(t, "docker", dockertest.Install)
+	examples := testkit.Value(filepath.Abs("../../examples"))(t)
 	p := scripts("testdata/containers")
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("DOCKER_HOST", "unix://"+engine.Socket())
 		env.Setenv("EXAMPLES", examples)
 		env.Setenv("BUSYBOX", engine.Busybox(t))
 		for _, name := range []string{"WEB1", "WEB2"} {
-			env.Setenv(name, dockertest.FreeAddr(t))
+			env.Setenv(name, testkit.FreeAddr(t))
 		}
 		return nil
 	}
@@ -91,8 +88,8 @@ func TestContainerScripts(t *testing.T) {
 
 // TestTPMScripts runs the scripts that need a TPM.
 func TestTPMScripts(t *testing.T) {
-	one, _, _ := need.TPM(t)
-	other, _, _ := need.TPM(t)
+	one, _, _ := testkit.TPM(t)
+	other, _, _ := testkit.TPM(t)
 	p := scripts("testdata/tpm")
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("TPM", one)

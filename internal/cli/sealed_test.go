@@ -11,8 +11,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -22,7 +22,7 @@ func seal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 7 {
 		ts.Fatalf("usage: seal KEYS FLEET HOST KIND/NAME SPEC VERSION ENVELOPE")
 	}
-	signer, err := keydir.Signer(ts.MkAbs(args[0]), trust.RoleOverride)
+	signer, err := keyring.Signer(ts.MkAbs(args[0]), trust.RoleOverride)
 	ts.Check(err)
 	version, err := strconv.ParseUint(args[5], 10, 64)
 	ts.Check(err)
@@ -44,7 +44,7 @@ func put(ts *testscript.TestScript, neg bool, args []string) {
 	kind, name, _ := strings.Cut(args[1], "/")
 	r := operator.SetResource{Spec: json.RawMessage(ts.ReadFile(args[2])), Envelope: json.RawMessage(ts.ReadFile(args[3]))}
 	e := command.New(command.Streams{Out: ts.Stdout(), Err: ts.Stderr(), Getenv: ts.Getenv})
-	ts.Check(e.Ask(func(c *operator.Client) error {
+	ts.Check(e.WithClient(func(c *operator.Client) error {
 		_, err := c.SetResource(context.Background(), args[0], kind, name, r)
 		return err
 	}))

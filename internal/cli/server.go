@@ -16,14 +16,13 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
-	"github.com/steadyfleet/steady/internal/cli/build"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/rate"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -37,7 +36,7 @@ type serverOptions struct {
 	heartbeat, tickGap, logLevel string
 	retention                    string
 	maxLog                       int64
-	connections                  rate.Connections
+	connections                  api.Connections
 	caKey                        string
 	strict                       bool
 	sources                      sourceOptions
@@ -113,8 +112,8 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	opts := api.Options{
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
-			Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep},
-			Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})),
+			Config: server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep}},
+			Log:    slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})),
 		},
 	}
 	if err := o.sources.apply(&opts.Control, o.data); err != nil {
@@ -148,7 +147,7 @@ type serverReady struct {
 }
 
 func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
-	table := a.SaysTable()
+	table := a.TableOutput()
 	opts, err := o.options(a)
 	if err != nil {
 		return err
@@ -214,18 +213,18 @@ func (a *app) announce(s *api.Server, o serverOptions) (serverReady, error) {
 }
 
 func (a *app) showServer(r serverReady) {
-	a.Say("Serving agents and operators at %s", r.Server)
+	a.Printf("Serving agents and operators at %s", r.Server)
 	if r.Operator != r.Server {
-		a.Say(", operators at %s", r.Operator)
+		a.Printf(", operators at %s", r.Operator)
 	}
 	if r.AdminToken != "" {
-		a.Say("\nAdmin token: %s", r.AdminToken)
+		a.Printf("\nAdmin token: %s", r.AdminToken)
 	}
-	a.Say("\nNext, in another terminal:\n  export %s=%s\n  steady status\n", command.EnvContext, r.Context)
+	a.Printf("\nNext, in another terminal:\n  export %s=%s\n  steady status\n", command.EnvContext, r.Context)
 }
 
 func (a *app) agentCmd() *cobra.Command {
-	cmd := agentcmd.New("agent", build.Version())
+	cmd := agentcmd.New("agent")
 	cmd.GroupID = command.GroupRun
 	return cmd
 }

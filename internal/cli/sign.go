@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -45,7 +45,7 @@ keys, adds the chain of roots, and verifies the whole. It may be repeated.`,
 				if err := a.showRelease(view); err != nil {
 					return err
 				}
-				a.Say("Signed and verified. Next: steady release push%s\n", dirHint(dir))
+				a.Printf("Signed and verified. Next: steady release push%s\n", dirHint(dir))
 				return nil
 			})
 		},
@@ -82,7 +82,7 @@ channel's freshnessWindow, and keep what they run.
 The release is the one in DIR. With --previous server it is the newest that the
 server has, verified and then written into DIR: a job needs the timestamp key and
 the roots, and no folder that it shares with whoever builds. What DIR holds from
-the last time is the oldest that is taken. DIR changes at once, or not at all.`,
+the last time is the oldest that is accepted. DIR changes at once, or not at all.`,
 		Example: "  steady release refresh && steady release push\n  steady release refresh --previous server && steady release push",
 		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,7 +98,7 @@ the last time is the oldest that is taken. DIR changes at once, or not at all.`,
 				if err := a.showRelease(view); err != nil {
 					return err
 				}
-				a.Say("Next: steady release push%s\n", dirHint(releaseDir(args)))
+				a.Printf("Next: steady release push%s\n", dirHint(releaseDir(args)))
 				return nil
 			})
 		},
@@ -109,11 +109,11 @@ the last time is the oldest that is taken. DIR changes at once, or not at all.`,
 }
 
 func (a *app) refresh(ctx context.Context, dir string, o refreshOptions) (*release.Verified, error) {
-	signer, err := keydir.Signer(o.keys, trust.RoleTimestamp)
+	signer, err := keyring.Signer(o.keys, trust.RoleTimestamp)
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
-	roots, err := keydir.Roots(o.keys)
+	roots, err := keyring.Roots(o.keys)
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
@@ -125,7 +125,7 @@ func (a *app) refresh(ctx context.Context, dir string, o refreshOptions) (*relea
 	switch o.where {
 	case "":
 	case fromServer:
-		trusted, err := keydir.Newest(o.keys)
+		trusted, err := keyring.Newest(o.keys)
 		if err != nil {
 			return nil, exit.With(exit.Refused, err)
 		}
@@ -171,12 +171,12 @@ timestamp, the snapshot, every manifest, leaf, bundle and blob. It ends with cod
 				if err := a.showRelease(view); err != nil {
 					return err
 				}
-				a.Say("Verified: every file is signed or named by what is signed.\n")
+				a.Printf("Verified: every file is signed or named by what is signed.\n")
 				return nil
 			})
 		},
 	}
-	cmd.Flags().StringVar(&root, "root", filepath.Join("keys", keydir.RootFile(1)), "root of trust")
+	cmd.Flags().StringVar(&root, "root", filepath.Join("keys", keyring.RootFile(1)), "root of trust")
 	return a.PrintsData(cmd)
 }
 

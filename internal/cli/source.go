@@ -40,7 +40,7 @@ at once.`
 
 func (o *sourceOptions) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.specs, "release-source", nil, "where releases are kept; may be repeated")
-	f.StringVar(&o.poll, "release-poll", "60s", "how often to look there, 1s to 24h")
+	f.StringVar(&o.poll, "release-poll", "60s", "how often to check it, 1s to 24h")
 	f.StringVar(&o.credentials, "release-credentials", "", "file with USER:PASSWORD or a token for the https sources")
 	f.StringVar(&o.ca, "release-ca", "", "file with the authority of the https sources (default: the machine's)")
 	f.StringVar(&o.hooks, "release-hook-secret", "", "file with the secret that signs webhooks")
@@ -82,7 +82,7 @@ func (o *sourceOptions) apply(c *control.Config, data string) error {
 	var names []string
 	for _, spec := range o.specs {
 		own := common
-		if fetch.TakesCredentials(spec) {
+		if fetch.MaySendCredentials(spec) {
 			own.Credentials = creds
 		}
 		sum := sha256.Sum256([]byte(spec))

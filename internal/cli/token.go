@@ -15,12 +15,12 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -74,7 +74,7 @@ host, for no other can enrol; --undeclared makes the token all the same.`,
 			"  steady token create web-1 --key DIGEST",
 		Args: exit.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(args, a.SaysTable()); err != nil {
+			if err := o.check(args, a.TableOutput()); err != nil {
 				return err
 			}
 			if !o.undeclared {
@@ -135,7 +135,7 @@ func (a *app) createTokens(hosts []string, o tokenOptions) error {
 	if len(views) > 1 {
 		return a.Print(views, nil)
 	}
-	return a.Print(views[0], func() error { a.Say("%s\n", views[0].Token); return nil })
+	return a.Print(views[0], func() error { a.Printf("%s\n", views[0].Token); return nil })
 }
 
 // writeTokens keeps each token in a file of its own.
@@ -151,12 +151,12 @@ func (a *app) writeTokens(views []tokenView, dir string) error {
 		if err := os.WriteFile(path, []byte(v.Token+"\n"), 0o600); err != nil {
 			return err
 		}
-		if a.SaysTable() {
-			a.Say("%s: enrols %s once, until %s\n", path, v.Host, prose.Date(v.Expires))
+		if a.TableOutput() {
+			a.Printf("%s: enrols %s once, until %s\n", path, v.Host, prose.Date(v.Expires))
 		}
 	}
 	return a.Print(views, func() error {
-		a.Say("Next, on each host: steady agent install HOST.token\n")
+		a.Printf("Next, on each host: steady agent install HOST.token\n")
 		return nil
 	})
 }
@@ -173,11 +173,11 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if where.CA == "" {
 		return tokenView{}, exit.Bad(errors.New("the host must know the authority of the server's certificate; give --ca FILE, or --context with the server's operator.json"))
 	}
-	signer, err := keydir.Signer(o.keys, trust.RoleEnrol)
+	signer, err := keyring.Signer(o.keys, trust.RoleEnrol)
 	if err != nil {
 		return tokenView{}, exit.Bad(err)
 	}
-	roots, err := keydir.Roots(o.keys)
+	roots, err := keyring.Roots(o.keys)
 	if err != nil {
 		return tokenView{}, exit.Bad(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // walk visits every command that this package makes.
@@ -102,10 +103,7 @@ func checkLine(t *testing.T, where, line string) {
 // the operator's guides.
 func TestReadmeCommandsAreReal(t *testing.T) {
 	for page, least := range map[string]int{"README.md": 10, "docs/operating.md": 3, "docs/rollouts.md": 12} {
-		raw, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Value(os.ReadFile("../../" + page))(t)
 		found, shell := 0, false
 		for i, line := range strings.Split(string(raw), "\n") {
 			if strings.HasPrefix(line, "```") {
@@ -126,10 +124,7 @@ func TestReadmeCommandsAreReal(t *testing.T) {
 // TestReadmeNeedsNineCommands counts what leads to the first application on two
 // hosts, as the README numbers it.
 func TestReadmeNeedsNineCommands(t *testing.T) {
-	raw, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Value(os.ReadFile("../../README.md"))(t)
 	_, section, _ := strings.Cut(string(raw), "\n## The first application on two hosts\n")
 	section, _, _ = strings.Cut(section, "steady release publish --watch")
 	count, shell := 1, false // the last one is cut away

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/steadyfleet/steady/internal/cli/build"
+	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -24,9 +24,9 @@ func (a *app) versionCmd() *cobra.Command {
 				Protocol string `json:"protocol"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{build.Version(), wire.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			}{agentcmd.Version(), wire.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			return a.Print(v, func() error {
-				a.Say("steady %s, agent protocol %s, %s, %s\n", v.Version, v.Protocol, v.Go, v.Platform)
+				a.Printf("steady %s, agent protocol %s, %s, %s\n", v.Version, v.Protocol, v.Go, v.Platform)
 				return nil
 			})
 		},

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // citation is a document with its version where it has several, and the numbers of its sections.
@@ -14,10 +16,7 @@ var citation = regexp.MustCompile(`^(CIS Docker Benchmark v1\.6\.0, [45]\.\d+|CI
 // docs/controls.md, which names the title of what is cited and what it was compared
 // with, equal to the packs.
 func TestControlsCiteWhatThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../../docs/controls.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Value(os.ReadFile("../../docs/controls.md"))(t)
 	_, rows, _ := strings.Cut(string(page), "## Every control")
 	var listed [][]string
 	for line := range strings.Lines(rows) {

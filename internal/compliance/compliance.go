@@ -55,7 +55,7 @@ func Check(expression string) error {
 
 func compile(expression string) (*compiled, error) {
 	if len(expression) > maxExpression {
-		return nil, fmt.Errorf("the expression has %d bytes, at most %d are taken", len(expression), maxExpression)
+		return nil, fmt.Errorf("the expression has %d bytes, at most %d are allowed", len(expression), maxExpression)
 	}
 	checked, issues := environment.Compile(expression)
 	if err := issues.Err(); err != nil {
@@ -77,24 +77,24 @@ func compile(expression string) (*compiled, error) {
 	return c, err
 }
 
-// ask returns what fails, in words; nothing when the control passes. An error of
+// evaluate returns what fails, in words; nothing when the control passes. An error of
 // the evaluation, such as its cost, fails.
-func (c *compiled) ask(h *Host, b *Bundle) (string, bool) {
+func (c *compiled) evaluate(h *Host, b *Bundle) (string, bool) {
 	vars := map[string]any{"host": h, "bundle": b}
 	switch {
 	case c.uses["container"]:
-		return each(b.Containers, func(x *Container) string { return "container " + x.Name }, func(x *Container) (bool, error) { vars["container"] = x; return c.holds(vars) })
+		return each(b.Containers, func(x *Container) string { return "container " + x.Name }, func(x *Container) (bool, error) { vars["container"] = x; return c.passes(vars) })
 	case c.uses["file"]:
-		return each(b.Files, func(x *File) string { return "file " + x.Path }, func(x *File) (bool, error) { vars["file"] = x; return c.holds(vars) })
+		return each(b.Files, func(x *File) string { return "file " + x.Path }, func(x *File) (bool, error) { vars["file"] = x; return c.passes(vars) })
 	}
-	ok, err := c.holds(vars)
+	ok, err := c.passes(vars)
 	if err != nil {
 		return "bundle " + b.Name + ": " + err.Error(), false
 	}
 	return "bundle " + b.Name, ok
 }
 
-func (c *compiled) holds(vars map[string]any) (bool, error) {
+func (c *compiled) passes(vars map[string]any) (bool, error) {
 	out, _, err := c.program.Eval(vars)
 	if err != nil {
 		return false, err
@@ -136,7 +136,7 @@ func Evaluate(controls []fleet.Control, m *fleet.Manifest, leaves []fleet.Leaf, 
 			if r := roster[l.Host]; !c.Selector.Matches(l.Host, r.Channel, r.Tags) {
 				continue
 			}
-			a := answer{words: fmt.Sprint(err)}
+			a := answer{message: fmt.Sprint(err)}
 			if err == nil {
 				key := views.key(l)
 				if program.uses["host"] {
@@ -144,7 +144,7 @@ func Evaluate(controls []fleet.Control, m *fleet.Manifest, leaves []fleet.Leaf, 
 				}
 				var asked bool
 				if a, asked = known[key]; !asked {
-					a.words, a.ok = program.ask(views.host(l), views.bundle(l))
+					a.message, a.ok = program.evaluate(views.host(l), views.bundle(l))
 					known[key] = a
 				}
 			}
@@ -156,7 +156,7 @@ func Evaluate(controls []fleet.Control, m *fleet.Manifest, leaves []fleet.Leaf, 
 				continue
 			}
 			if len(f.Hosts) == 0 {
-				f.Detail = a.words
+				f.Detail = a.message
 			}
 			f.Hosts = append(f.Hosts, l.Host)
 		}
@@ -168,8 +168,8 @@ func Evaluate(controls []fleet.Control, m *fleet.Manifest, leaves []fleet.Leaf, 
 }
 
 type answer struct {
-	words string
-	ok    bool
+	message string
+	ok      bool
 }
 
 // Pack returns the controls of a pack that ships with this version.

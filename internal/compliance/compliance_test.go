@@ -1,6 +1,10 @@
 package compliance
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
+)
 
 // TestSetIDFiles asks the control that no bundle of this version can fail.
 func TestSetIDFiles(t *testing.T) {
@@ -10,11 +14,8 @@ func TestSetIDFiles(t *testing.T) {
 				if c.ID != "host-file-setid" {
 					continue
 				}
-				program, err := compile(c.Expression)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if words, ok := program.ask(&Host{}, &Bundle{Files: []*File{{Path: "a", Mode: mode}}}); ok != want {
+				program := testkit.Value(compile(c.Expression))(t)
+				if words, ok := program.evaluate(&Host{}, &Bundle{Files: []*File{{Path: "a", Mode: mode}}}); ok != want {
 					t.Errorf("mode %o: %t, %s", mode, ok, words)
 				}
 			}

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Host is what a control sees of a host.
@@ -137,7 +137,7 @@ func (v *views) bundle(l *fleet.Leaf) *Bundle {
 	return b
 }
 
-func viewOf(w *container.Workspace, set *container.Set) *Container {
+func viewOf(w *spec.Workspace, set *spec.Set) *Container {
 	c := &Container{
 		Name: w.Name, User: w.User, Privileged: w.Security.Privileged, CapAdd: list(w.Security.CapAdd), CapDrop: list(w.Security.CapDrop),
 		SecurityOptions: list(w.Security.Options), ReadOnlyRoot: w.Security.ReadOnly, NetworkMode: w.NetworkMode, Networks: []string{},
@@ -161,7 +161,7 @@ func viewOf(w *container.Workspace, set *container.Set) *Container {
 	for _, p := range w.Ports {
 		c.Ports = append(c.Ports, &Port{p.HostIP, int64(p.HostPort), int64(p.Port), p.Protocol})
 	}
-	if i := slices.IndexFunc(set.Images, func(im container.Image) bool { return im.Name == w.Image }); i >= 0 {
+	if i := slices.IndexFunc(set.Images, func(im spec.Image) bool { return im.Name == w.Image }); i >= 0 {
 		im := &set.Images[i]
 		c.Image, c.Built = im.Ref, im.Build != nil
 		c.Pinned = strings.Contains(im.Ref, "@sha256:") || im.Build != nil || im.Load != nil // the bundle's own digest pins these
@@ -170,8 +170,8 @@ func viewOf(w *container.Workspace, set *container.Set) *Container {
 }
 
 // source is a path of the host also where a declared volume hides one.
-func source(m container.Mount, set *container.Set) string {
-	if i := slices.IndexFunc(set.Volumes, func(v container.Volume) bool { return v.Name == m.Source }); m.Type == container.MountVolume && i >= 0 {
+func source(m spec.Mount, set *spec.Set) string {
+	if i := slices.IndexFunc(set.Volumes, func(v spec.Volume) bool { return v.Name == m.Source }); m.Type == spec.MountVolume && i >= 0 {
 		if device := set.Volumes[i].Options["device"]; strings.HasPrefix(device, "/") {
 			return device
 		}
@@ -179,7 +179,7 @@ func source(m container.Mount, set *container.Set) string {
 	return m.Source
 }
 
-func milliCPUs(l *container.Limits) int64 {
+func milliCPUs(l *spec.Limits) int64 {
 	switch {
 	case l.NanoCPUs > 0:
 		return max(1, l.NanoCPUs/1_000_000)

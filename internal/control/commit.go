@@ -4,49 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // apply decides every input of the turn. An error means that the state may be
 // half changed.
 func (c *Control) apply(t *turn) error {
-	if time.Now().Before(c.fullUntil) {
+	if c.core.Paused(t.Time) {
 		for _, in := range t.inputs {
-			in.err = fmt.Errorf("%w: %w", refusal.ErrUnavailable, store.ErrFull)
+			in.err = fmt.Errorf("%w: %w", wire.ErrUnavailable, store.ErrFull)
 		}
 		return nil
 	}
 	for _, in := range t.inputs {
-		before := len(t.entries)
-		in.err = in.apply(t)
-		if in.err != nil && !clean(in.err) {
+		if in.err = c.core.Step(&t.Turn, in.Input); in.err != nil && !refused(in.err) {
 			return in.err
 		}
-		if len(t.entries) > before {
-			c.dirty = true
-		}
 	}
-	before := len(t.entries)
-	if err := t.checkPresence(); err != nil {
-		return err
-	}
-	c.dirty = c.dirty || len(t.entries) > before
-	return nil
+	return c.core.Step(&t.Turn, server.Elapsed{})
 }
 
-// clean reports whether an error of an input left the state as it was.
-func clean(err error) bool {
-	var refused *refusal.Error
-	var verb *plan.VerbError
-	var claim *plan.ClaimRefusedError
-	return errors.As(err, &refused) || errors.As(err, &verb) || errors.As(err, &claim)
+// refused reports whether an error of an input left the state as it was.
+func refused(err error) bool {
+	var r *wire.Refusal
+	return errors.As(err, &r) || server.Refused(err)
 }
 
 // append makes entries durable. They are one append unless there are more than
@@ -71,16 +58,16 @@ func (c *Control) append(entries []event.Entry) error {
 	return nil
 }
 
-// spoil answers a turn of which nothing, or not all, was committed. Nobody is
+// invalidateState answers a turn of which nothing, or not all, was committed. Nobody is
 // acknowledged. Unless the store is lost, the state is folded again and the loop
 // goes on.
-func (c *Control) spoil(t *turn, cause error) error {
+func (c *Control) invalidateState(t *turn, cause error) error {
 	fatal := errors.Is(cause, store.ErrBroken) || errors.Is(cause, store.ErrFenced) || errors.Is(cause, store.ErrConflict) ||
 		errors.Is(cause, store.ErrClosed) || errors.Is(cause, store.ErrCorrupt)
 	for _, in := range t.inputs {
 		err := in.err
-		if err == nil || !clean(err) {
-			err = fmt.Errorf("%w: %w", refusal.ErrUnavailable, cause)
+		if err == nil || !refused(err) {
+			err = fmt.Errorf("%w: %w", wire.ErrUnavailable, cause)
 		}
 		in.finish(err)
 	}
@@ -88,14 +75,14 @@ func (c *Control) spoil(t *turn, cause error) error {
 		return c.lost(cause)
 	}
 	c.cfg.Log.Error("nothing of this turn was committed; folding the log again", "err", cause)
-	c.metrics.spoiled.Inc()
+	c.metrics.invalidated.Inc()
 	if errors.Is(cause, store.ErrFull) || errors.Is(cause, store.ErrBusy) {
-		c.fullUntil = time.Now().Add(fullPause)
+		c.core.Pause(c.time())
 	}
 	if err := c.load(context.Background()); err != nil {
 		return fmt.Errorf("fold the log again: %w", err)
 	}
-	c.watch.Restart(&c.hosts, c.now())
+	c.core.Reload(c.state, c.time())
 	c.answer(t.queries)
 	return nil
 }
@@ -107,42 +94,14 @@ func (c *Control) lost(cause error) error {
 	case errors.Is(cause, store.ErrFenced), errors.Is(cause, store.ErrConflict):
 		next = "another server leads on this store: let only one run"
 	case errors.Is(cause, store.ErrBroken):
-		next = "look at the disk of " + c.cfg.DataDir + " (the kernel's log says what failed), then start the server again: all that was acknowledged is kept"
+		next = "check the disk of " + c.cfg.DataDir + " (the kernel's log says what failed), then start the server again: all that was acknowledged is kept"
 	}
 	return fmt.Errorf("the server must stop: %w; %s", cause, next)
 }
 
-// publish makes what was committed visible to requests.
-func (c *Control) publish(entries []event.Entry) {
-	if len(entries) == 0 {
-		return
-	}
-	// First what all hosts read: one that its grant wakes asks at once for the
-	// documents that list it.
-	if slices.ContainsFunc(entries, func(e event.Entry) bool { return isPublic(e.Type) }) {
-		c.publishPublic()
-	}
-	if c.publishSigned() { // every host is told
-		for _, name := range slices.Sorted(maps.Keys(c.state.Hosts)) {
-			c.watch.Add(c.hosts.Publish(c.state.Hosts[name], c.layer(name)))
-		}
-	}
-	clear(c.touched)
-	for i := range entries {
-		name := entries[i].Host
-		if _, done := c.touched[name]; done || name == "" {
-			continue
-		}
-		c.touched[name] = struct{}{}
-		if h := c.state.Hosts[name]; h != nil {
-			c.watch.Add(c.hosts.Publish(h, c.layer(name)))
-		}
-	}
-}
-
 func (c *Control) answer(queries []*query) {
 	for _, q := range queries {
-		q.read(c.state)
+		q.read(c.state.Plan)
 		close(q.done)
 	}
 }
@@ -156,7 +115,7 @@ func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.stopping:
-		return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
+		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
 	}
 	select { // not ctx: read may be running
 	case <-q.done:
@@ -167,6 +126,6 @@ func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
 	case <-q.done:
 		return nil
 	default:
-		return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
+		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
 	}
 }

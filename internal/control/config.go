@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,15 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/steadyfleet/steady/internal/control/sources"
+	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/expiry"
-	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/rate"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Config says what a server runs on. Fleet, DataDir, Store and HostCA are
@@ -47,26 +44,8 @@ type Config struct {
 	// own, see Control.Metrics.
 	Metrics *prometheus.Registry
 
-	// MaxTickGap bounds how long an event waits for the planner while it is
-	// busy; the default is 500 ms.
-	MaxTickGap clock.Duration
-	// ReconcileInterval is how often the planner looks without a reason; the
-	// default is 30 s.
-	ReconcileInterval clock.Duration
-	// Retention is how long ended rollouts are kept whole; the default is
-	// plan.DefaultRetention.
-	Retention plan.Retention
-	// Heartbeat is what agents are told; the default is 60 s, 5 s to 10 min.
-	Heartbeat clock.Duration
-	// OfflineAfter is how long a host may be silent; the default is three
-	// heartbeats.
-	OfflineAfter clock.Duration
-	// ReplayWait is how long after the start a host that knows a longer log than the server may
-	// keep it from granting; the default is 10 min.
-	ReplayWait clock.Duration
-	// HostLog is what one host may add to the log, in bytes; the default is a burst of
-	// 16 MiB, and then 4 KiB a second. An event counts its body and EventWeight.
-	HostLog rate.Limit
+	// Server are the times and bounds by which it decides.
+	server.Config
 	// SnapshotEvery is the number of entries between snapshots; the default is
 	// 50 000.
 	SnapshotEvery uint64
@@ -78,13 +57,13 @@ type Config struct {
 	// Sources are where releases are kept, besides being pushed; SourceEvery is how
 	// often they are looked at, a minute by default, and SourceGap the least time
 	// between two looks that were asked for, 5 s by default.
-	Sources                []sources.Fetcher
+	Sources                []fetch.Fetcher
 	SourceEvery, SourceGap clock.Duration
 	// HookSecret signs requests to look at the sources now; empty refuses them all.
 	HookSecret []byte
 	// EdgeExpiries lists what ends that the edge knows of: the server's certificate
 	// and the authority behind it. Nil lists nothing.
-	EdgeExpiries func() []expiry.Fact
+	EdgeExpiries func() []warning.Fact
 	// HostLife is how long a host's certificate lasts; the default is
 	// identity.HostLife.
 	HostLife time.Duration
@@ -112,15 +91,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
 	}
-	if c.Retention == (plan.Retention{}) {
-		c.Retention = plan.DefaultRetention
-	}
-	c.Heartbeat = cmp.Or(c.Heartbeat, wire.DefaultHeartbeat)
-	c.MaxTickGap = cmp.Or(c.MaxTickGap, 500*clock.Millisecond)
-	c.ReconcileInterval = cmp.Or(c.ReconcileInterval, 30*clock.Second)
-	c.OfflineAfter = cmp.Or(c.OfflineAfter, 3*c.Heartbeat)
-	c.HostLog = cmp.Or(c.HostLog, rate.Limit{Burst: 16 << 20, Tokens: 4 << 10, Per: clock.Second})
-	c.ReplayWait = cmp.Or(c.ReplayWait, 10*clock.Minute)
+	c.Config = c.Config.WithDefaults()
 	if c.SnapshotEvery == 0 {
 		c.SnapshotEvery = 50_000
 	}

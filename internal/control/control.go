@@ -6,9 +6,10 @@
 // goroutines.
 //
 // Here live the reducer, what it publishes and carries out, and the entry points
-// of the edges, which word their refusals. What is checked without the state, kept
-// of hosts, remembered of trust or read of documents lives in the packages below,
-// which take and give data and know nothing of the reducer.
+// of the edges, which word their refusals; enrolment, renewal and batches of events are
+// checked here before the reducer is asked. Releases, what is trusted and the content of
+// documents live in the packages below, which take and give data and know nothing of the
+// reducer.
 package control
 
 import (
@@ -24,24 +25,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
-	"github.com/steadyfleet/steady/internal/control/enrolment"
-	"github.com/steadyfleet/steady/internal/control/hosts"
-	"github.com/steadyfleet/steady/internal/control/refusal"
-	"github.com/steadyfleet/steady/internal/control/sources"
+	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/control/streams"
-	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/gate"
-	"github.com/steadyfleet/steady/internal/core/health"
-	"github.com/steadyfleet/steady/internal/core/managed"
-	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/rate"
-	"github.com/steadyfleet/steady/internal/core/safemode"
+	"github.com/steadyfleet/steady/internal/core/warning"
+
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Control is a server without its edges. Its methods may be called from any
@@ -50,11 +45,11 @@ type Control struct {
 	cfg       Config
 	library   *documents.Library
 	prover    *documents.Prover
-	hosts     hosts.Directory
-	public    atomic.Pointer[trusted.View]
+	hosts     directory
+	public    atomic.Pointer[documents.View]
 	operators atomic.Pointer[map[[sha256.Size]byte]*bearer] // by the hash of their secret
 	metrics   *metrics
-	applier   applier
+	started   time.Time
 	last      atomic.Int64 // newest instant that now returned
 	end       atomic.Pointer[store.Head]
 	safeBlock atomic.Pointer[gate.Block] // why nothing but ways back is granted
@@ -62,49 +57,35 @@ type Control struct {
 	busySince atomic.Int64               // when the reducer began its round, 0 between two
 	ready     readyCache
 	counts    atomic.Pointer[fleetCounts]
-	ending    atomic.Pointer[[]expiry.Item] // what ends, as last looked at
+	ending    atomic.Pointer[[]warning.Item] // what ends, as last looked at
 	streams   *streams.Broker
-	signed    atomic.Pointer[signed] // operators' words, for hosts
-	sources   *sources.Watch
+	signed    atomic.Pointer[signed] // operators' overrides, for hosts
+	sources   *fetch.Watch
 	hooks     struct { // requests to look at the sources now
 		sync.Mutex
-		rate.Bucket
+		server.RateBucket
 	}
 
-	words, urgent, normal chan *input
-	queries               chan *query
-	stopping              chan struct{} // closed when Run begins to end
-	stopped               chan struct{} // closed when Run has ended
-	stopOnce              sync.Once
-	savers                sync.WaitGroup
+	operations, urgent, normal chan *input
+	queries                    chan *query
+	stopping                   chan struct{} // closed when Run begins to end
+	stopped                    chan struct{} // closed when Run has ended
+	stopOnce                   sync.Once
+	savers                     sync.WaitGroup
 
-	pushing   sync.Mutex   // one release at a time
-	refused   refusal.Once // refusals that were logged
-	registrar *enrolment.Registrar
+	pushing   sync.Mutex // one release at a time
+	refused   once       // refusals that were logged
+	registrar registrar
 
 	// What follows is the reducer's alone once Run has begun.
-	state         *plan.State
-	managed       *managed.State
-	health        *health.State
-	memory        trusted.Memory
+	core          *server.Server
+	state         *server.State    // of core
+	trust         *documents.Trust // a fold of the state
 	head          store.Head
 	recordTerm    uint64 // of the last record
-	watch         *hosts.Watch
-	touched       map[string]struct{}
-	dirty, hurry  bool
-	planNext      clock.Instant
-	reconcileAt   clock.Instant
-	uncounted     bool // the fleet changed since it was counted
+	uncounted     bool   // the fleet changed since it was counted
 	countedAt     time.Time
-	expiryAt      clock.Instant // when it is looked again at what ends
-	pruneAt       clock.Instant // when ended rollouts are looked at again
-	tickAfter     time.Time
-	fullUntil     time.Time
 	sinceSnapshot uint64
-	safe          safemode.State
-	roll          hosts.Roll
-	outranked     bool // a host has seen a higher term
-	raisedAt      clock.Instant
 }
 
 // Open takes the lease, and folds the log into the state from the newest
@@ -120,44 +101,36 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	}
 	c := &Control{
 		cfg: cfg, library: documents.New(cfg.Store),
-		words: make(chan *input, wordQueue), urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
+		operations: make(chan *input, operatorQueue), urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
-		touched: map[string]struct{}{}, watch: hosts.NewWatch(cfg.OfflineAfter), streams: streams.New(cfg.Streams),
+		started: time.Now(), streams: streams.New(cfg.Streams),
 	}
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
-	c.sources = sources.New(sources.Config{Fetchers: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
+	c.sources = fetch.NewWatch(fetch.WatchConfig{Fetchers: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
-	c.applier = applier{c}
-	c.registrar = c.newRegistrar()
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())
 	if err != nil {
-		return nil, fmt.Errorf("take the lease of the log: %w", err)
+		return nil, fmt.Errorf("acquire the lease of the log: %w", err)
 	}
 	c.setHead(head)
-	c.raisedAt = c.now()
 	if err := dropUnfinished(cfg.DataDir); err != nil { // only who leads may
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
-	c.safe = safemode.Begin(c.state.Hosts, c.now().Add(c.cfg.ReplayWait))
-	if c.head.Seq > 0 { // it may be an old one
-		c.roll.Call(c.now().Add(c.cfg.OfflineAfter))
-	}
+	c.core = server.Begin(cfg.Config, c.state, head.Term, &c.hosts, c.time(), c.head.Seq > 0)
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
 	c.publishAll()
 	c.publishCounts(true)
-	c.watch.Restart(&c.hosts, c.now())
-	c.dirty = true
 	return c, nil
 }
 
 // begin records the first root.
 func (c *Control) begin(ctx context.Context) error {
-	if c.state.Root.Root != "" {
+	if c.state.Plan.Root.Root != "" {
 		return nil
 	}
 	if len(c.cfg.Root) == 0 {
@@ -175,22 +148,16 @@ func (c *Control) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := &turn{c: c, s: c.state, now: c.now()}
-	if err := t.record("", event.RootTrusted{Version: v.RootVersion(), Epoch: v.Epoch(), Root: d}); err != nil {
+	t := server.Turn{Time: c.time()}
+	if err := c.core.Step(&t, recorded("", event.RootTrusted{Version: v.RootVersion(), Epoch: v.Epoch(), Root: d})); err != nil {
 		return err
 	}
-	return c.append(t.entries)
+	return c.append(t.Events)
 }
 
-// record folds events decided from verified input, in the library and in trust
-// too.
-func (t *turn) record(host string, events ...event.Event) error {
-	for _, ev := range events {
-		if err := t.c.memory.Learn(ev); err != nil {
-			return err
-		}
-	}
-	return t.add(plan.Record(t.s, host, t.now, events...))
+// recorded is the input that records events as they are.
+func recorded(host string, events ...event.Event) server.Record {
+	return server.Record{Host: host, Decide: func(*server.State, clock.Instant) ([]event.Event, error) { return events, nil }}
 }
 
 // load folds the log into a new state.
@@ -208,8 +175,8 @@ func (c *Control) load(ctx context.Context) error {
 	}
 	end, err := store.Replay(ctx, c.cfg.Store, from, func(records []event.Record) error {
 		for i := range records {
-			if err := c.fold(&records[i]); err != nil {
-				return err
+			if err := c.state.Apply(records[i].Entry); err != nil {
+				return fmt.Errorf("record %d: %w", records[i].Seq, err)
 			}
 		}
 		return nil
@@ -223,25 +190,6 @@ func (c *Control) load(ctx context.Context) error {
 	c.recordTerm = end.Term
 	c.sinceSnapshot = end.Seq - from.Seq
 	c.setHead(head)
-	return nil
-}
-
-func (c *Control) fold(r *event.Record) error {
-	if trusted.Changes(r.Type) {
-		ev, err := event.Decode(r.Entry)
-		if err != nil {
-			return fmt.Errorf("record %d: %w", r.Seq, err)
-		}
-		if err := c.memory.Learn(ev); err != nil {
-			return fmt.Errorf("record %d: %w", r.Seq, err)
-		}
-	}
-	if err := c.state.Apply(r.Entry); err != nil {
-		return fmt.Errorf("record %d: %w", r.Seq, err)
-	}
-	if err := c.applyFolds(r.Entry); err != nil {
-		return fmt.Errorf("record %d: %w", r.Seq, err)
-	}
 	return nil
 }
 
@@ -264,6 +212,9 @@ func (c *Control) now() clock.Instant {
 	}
 }
 
+// time is now by both clocks.
+func (c *Control) time() server.Time { return server.Time{Now: c.now(), Up: time.Since(c.started)} }
+
 func (c *Control) stop() { c.stopOnce.Do(func() { close(c.stopping) }) }
 
 // Stopping is closed when the server begins to stop: long requests end then.
@@ -284,11 +235,11 @@ func (c *Control) Head() store.Head { return *c.end.Load() }
 // Metrics returns the registry of the server's collectors.
 func (c *Control) Metrics() *prometheus.Registry { return c.cfg.Metrics }
 
-// Blob returns the bytes of a blob: refusal.ErrNotFound when there is none.
+// Blob returns the bytes of a blob: wire.ErrNotFound when there is none.
 func (c *Control) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
 	b, err := c.library.Blob(ctx, d)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, refusal.Newf(refusal.ErrNotFound, "there is no content %s", d)
+		return nil, wire.Refuse(wire.ErrNotFound, "there is no content %s", d)
 	}
 	return b, err
 }
@@ -298,14 +249,14 @@ func (c *Control) Blob(ctx context.Context, d digest.Digest) ([]byte, error) {
 func (c *Control) HostManifest(p *Peer, rollout string) ([]byte, digest.Digest, error) {
 	d, ok := c.library.Newest(rollout)
 	if !ok {
-		return nil, "", refusal.Newf(refusal.ErrNotFound, "there is no rollout %q", rollout)
+		return nil, "", wire.Refuse(wire.ErrNotFound, "there is no rollout %q", rollout)
 	}
 	body, ok, err := c.library.HostManifest(d, p.Name)
 	if err != nil {
 		return nil, "", err
 	}
 	if !ok {
-		return nil, "", refusal.Newf(refusal.ErrNotFound, "rollout %s has no leaf for host %s", rollout, p.Name)
+		return nil, "", wire.Refuse(wire.ErrNotFound, "rollout %s has no leaf for host %s", rollout, p.Name)
 	}
 	return body, d, nil
 }

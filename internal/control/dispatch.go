@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
-	"github.com/steadyfleet/steady/internal/control/hosts"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -19,17 +19,18 @@ import (
 // goroutine.
 func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time.Duration) (*wire.Dispatch, error) {
 	h := p.host
-	defer h.Poll()()
+	h.polls.Add(1)
+	defer h.polls.Add(-1)
 	end := time.NewTimer(wait)
 	defer end.Stop()
 	for {
-		changed := h.Changed()
+		changed := h.watch()
 		if err := p.check(); err != nil {
 			return nil, err
 		}
 		var again <-chan time.Time
 		v := h.View()
-		if !v.Online { // the reducer was too busy to hear it
+		if !v.Online { // the reducer was too busy for it
 			c.seen(h)
 			again = time.After(time.Second)
 		}
@@ -48,7 +49,7 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time
 		case <-again:
 		case <-later:
 		case <-end.C:
-			h.Seen(c.now())
+			h.lastSeen.Store(int64(c.now()))
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -60,24 +61,26 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time
 
 // offer is what there is for a host now, or nil and how long to wait before it
 // is looked at again, zero for until it changes.
-func (c *Control) offer(ctx context.Context, h *hosts.Host, v *hosts.View, news *uint64) (*wire.Dispatch, time.Duration, error) {
+func (c *Control) offer(ctx context.Context, h *contact, v *server.View, news *uint64) (*wire.Dispatch, time.Duration, error) {
 	var requests []wire.StreamRequest
 	var pause time.Duration
 	tell := false
 	if news != nil {
-		requests, pause = c.streams.Hand(h.Name)
-		tell = len(requests) > 0 || *news != v.Layer.News
+		requests, pause = c.streams.Hand(h.name)
+		tell = len(requests) > 0 || *news != v.Changes
 	}
 	var d *wire.Dispatch
-	if g := v.Grant; g != nil && !(g.Expires.Reached(c.now()) && !g.Claimed) {
-		if wait := h.Hand(g.ID, c.now()).Std(); wait == 0 {
-			var err error
-			if d, err = c.dispatch(ctx, g); err != nil {
-				return nil, 0, err
-			}
-		} else if pause == 0 || wait < pause {
-			pause = wait
+	var g *plan.Grant
+	var wait clock.Duration
+	h.do(func(s *server.Session) { g, wait = s.Offer(v, c.now()) })
+	if g != nil {
+		var err error
+		if d, err = c.dispatch(ctx, g); err != nil {
+			return nil, 0, err
 		}
+	}
+	if w := wait.Std(); w > 0 && (pause == 0 || w < pause) {
+		pause = w
 	}
 	if d == nil && !tell {
 		return nil, pause, nil
@@ -86,7 +89,7 @@ func (c *Control) offer(ctx context.Context, h *hosts.Host, v *hosts.View, news 
 		d = &wire.Dispatch{Term: c.Head().Term}
 	}
 	if news != nil {
-		d.News, d.Streams = v.Layer.News, requests
+		d.News, d.Streams = v.Changes, requests
 	}
 	return d, 0, nil
 }
@@ -95,7 +98,7 @@ func (c *Control) offer(ctx context.Context, h *hosts.Host, v *hosts.View, news 
 func (c *Control) dispatch(ctx context.Context, g *plan.Grant) (*wire.Dispatch, error) {
 	d := &wire.Dispatch{Grant: g.ID, Purpose: g.Purpose, Rollout: g.Rollout, Manifest: g.Manifest,
 		Term: c.Head().Term, TTL: max(0, g.Expires.Sub(c.now())), Reason: g.Reason}
-	if g.Purpose != host.Back {
+	if !server.NeedsProof(g) {
 		return d, nil
 	}
 	var err error
@@ -110,17 +113,11 @@ func (c *Control) dispatch(ctx context.Context, g *plan.Grant) (*wire.Dispatch, 
 func (c *Control) failures(ctx context.Context, manifest digest.Digest) ([]wire.FailureProof, error) {
 	return c.prover.Failures(ctx, manifest, func() (failed []documents.Failed, need int, err error) {
 		err = c.View(ctx, func(s *plan.State) {
-			r := s.Rollouts[manifest]
-			if r == nil || r.Plan == nil {
-				return
-			}
-			need = r.Plan.Header.Policy.MaxFailures + 1
-			for name, m := range r.Marks {
-				i, member := r.Plan.Leaf(name)
-				if h := s.Hosts[name]; m.Proven && member && h != nil {
-					failed = append(failed, documents.Failed{Name: name, Wave: r.Plan.Leaves[i].Wave,
-						Incarnation: h.Incarnation, EventKey: slices.Clone(h.EventKey), TokenDoc: h.TokenDoc})
-				}
+			var waves map[string]int
+			waves, need = server.ProvenFailures(s, manifest)
+			for name, wave := range waves { // order-free: any that prove it do
+				h := s.Hosts[name]
+				failed = append(failed, documents.Failed{Name: name, Wave: wave, Incarnation: h.Incarnation, EventKey: slices.Clone(h.EventKey), TokenDoc: h.TokenDoc})
 			}
 		})
 		return failed, need, err

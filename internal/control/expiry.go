@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/store"
 )
@@ -26,43 +26,42 @@ const BackupEvery = 2 * clock.Day
 const pendingMost = 1000
 
 // Expiries lists what ends or fills up, the worst first.
-func (c *Control) Expiries(ctx context.Context) ([]expiry.Item, error) {
+func (c *Control) Expiries(ctx context.Context) ([]warning.Item, error) {
 	outside, err := c.outsideExpiries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var items []expiry.Item
+	var items []warning.Item
 	err = c.View(ctx, func(s *plan.State) { items = c.expiries(s, outside, c.now()) })
 	return items, err
 }
 
-func (c *Control) expiries(s *plan.State, outside []expiry.Fact, now clock.Instant) []expiry.Item {
-	return expiry.Items(append(s.ExpiryFacts(), outside...), s.ExpiryNow(now))
+func (c *Control) expiries(s *plan.State, outside []warning.Fact, now clock.Instant) []warning.Item {
+	return warning.Items(append(s.ExpiryFacts(), outside...), s.ExpiryNow(now))
 }
 
 // noteExpiries records news of what ends, every ReconcileInterval.
 func (c *Control) noteExpiries(t *turn) error {
-	if c.expiryAt > t.now {
+	if !c.core.ExpiriesDue(t.Time) {
 		return nil
 	}
-	c.expiryAt = t.now.Add(c.cfg.ReconcileInterval)
 	outside, err := c.outsideExpiries(context.Background())
 	if errors.Is(err, store.ErrBroken) {
 		return err
 	}
 	if err != nil {
-		c.cfg.Log.Error("it cannot be told what ends", "err", err)
+		c.cfg.Log.Error("which certificates and keys end is unknown", "err", err)
 		return nil
 	}
-	items := c.expiries(t.s, outside, t.now)
+	items := c.expiries(c.state.Plan, outside, t.Now)
 	c.ending.Store(&items)
-	before := len(t.entries)
-	if err := t.add(plan.NoteExpiries(t.s, items, t.now)); err != nil {
+	before := len(t.Events)
+	if err := c.core.Step(&t.Turn, server.Expiries{Items: items}); err != nil {
 		return err
 	}
-	if len(t.entries) > before {
+	if len(t.Events) > before {
 		for i := range items {
-			if items[i].Level != expiry.OK {
+			if items[i].Level != warning.OK {
 				c.cfg.Log.Warn(items[i].Message, "next", items[i].Next)
 			}
 		}
@@ -71,18 +70,18 @@ func (c *Control) noteExpiries(t *turn) error {
 }
 
 // outsideExpiries lists the facts that are not in the log.
-func (c *Control) outsideExpiries(ctx context.Context) ([]expiry.Fact, error) {
+func (c *Control) outsideExpiries(ctx context.Context) ([]warning.Fact, error) {
 	root := c.Root()
-	out := []expiry.Fact{
-		{Kind: expiry.Root, Since: root.IssuedAt, Ends: root.Expires},
-		{Kind: expiry.HostAuthority, Ends: c.HostAuthorityEnds()},
+	out := []warning.Fact{
+		{Kind: warning.Root, Since: root.IssuedAt, Ends: root.Expires},
+		{Kind: warning.HostAuthority, Ends: c.HostAuthorityEnds()},
 	}
 	if c.cfg.EdgeExpiries != nil {
 		out = append(out, c.cfg.EdgeExpiries()...)
 	}
-	c.hosts.EachSample(func(name string, s *hosts.Sample) {
+	c.hosts.eachSample(func(name string, s *Sample) {
 		if s.Pending > 0 {
-			out = append(out, expiry.Fact{Kind: expiry.Outbox, Name: name, Used: int64(s.Pending), Limit: pendingMost})
+			out = append(out, warning.Fact{Kind: warning.Outbox, Name: name, Used: int64(s.Pending), Limit: pendingMost})
 		}
 	})
 	size, err := c.cfg.Store.Size(ctx)
@@ -90,24 +89,24 @@ func (c *Control) outsideExpiries(ctx context.Context) ([]expiry.Fact, error) {
 		return nil, err
 	}
 	if size.Limit > 0 {
-		out = append(out, expiry.Fact{Kind: expiry.Log, Used: size.Log, Limit: size.Limit})
+		out = append(out, warning.Fact{Kind: warning.Log, Used: size.Log, Limit: size.Limit})
 	}
 	data, err := DataExpiries(c.cfg.DataDir)
 	return append(out, data...), err
 }
 
 // DataExpiries lists what a data folder alone shows.
-func DataExpiries(dir string) ([]expiry.Fact, error) {
+func DataExpiries(dir string) ([]warning.Fact, error) {
 	space, err := disk.SpaceOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	out := []expiry.Fact{{Kind: expiry.Disk, Used: space.Size - space.Free, Limit: space.Size}}
+	out := []warning.Fact{{Kind: warning.Disk, Used: space.Size - space.Free, Limit: space.Size}}
 	mark, err := os.Stat(filepath.Join(dir, BackupMark))
 	switch {
 	case err == nil:
 		at := clock.FromTime(mark.ModTime())
-		out = append(out, expiry.Fact{Kind: expiry.Backup, Since: at, Ends: at.Add(BackupEvery)})
+		out = append(out, warning.Fact{Kind: warning.Backup, Since: at, Ends: at.Add(BackupEvery)})
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}

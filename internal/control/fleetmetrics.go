@@ -10,10 +10,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/readiness"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/disk"
 )
 
@@ -24,51 +24,50 @@ const countEvery = time.Second
 // scrapeTimeout bounds what a scrape asks of the store.
 const scrapeTimeout = 5 * time.Second
 
-// fleetMetrics shows the counts of the fleet: no host has a series of its own.
-type fleetMetrics struct {
-	c *Control
+// fleetGauges are the counts of the fleet: no host has a series of its own.
+var fleetGauges = []struct {
+	name, help string
+	labels     []string
+}{
+	{"hosts", "Hosts that are declared or known, by whether they are there.", []string{"presence"}},
+	{"hosts_by_phase", "Enrolled hosts by the phase of their rollout.", []string{"phase"}},
+	{"hosts_by_health", "Declared or known hosts by how well they are.", []string{"health"}},
+	{"resources_failed", "Resources in Error on all hosts, by kind.", []string{"kind"}},
+	{"rollout_status", "1 for the status of the newest rollout of a channel.", []string{"channel", "status"}},
+	{"rollout_held_seconds", "How long the open wave of a channel's rollout has not been promoted; absent while nothing blocks it.", []string{"channel"}},
+	{"releases_queued", "Releases that wait for the rollout of the channel before them.", []string{"channel"}},
+	{"bundles_quarantined", "Bundles that are not granted on a channel because they failed.", []string{"channel"}},
+	{"timestamp_age_seconds", "Age of the newest timestamp, for each channel that it keeps going.", []string{"channel"}},
+	{"timestamp_max_age_seconds", "Age at which nothing is granted on a channel any more.", []string{"channel"}},
+	{"expiry_seconds", "Time until something ends, negative once it has; the first of what every host has.", []string{"kind", "name"}},
+	{"expiry_used_ratio", "How full something is.", []string{"kind", "name"}},
+	{"expiry_warnings", "Things that end soon, have ended or are nearly full.", []string{"level"}},
+	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
+	{"ready", "1 while the server can take in and grant, as /readyz says.", nil},
+	{"store_state", "1 for the state that the store is in: ok, full or broken.", []string{"state"}},
+	{"disk_free_bytes", "Free space of the disk of the data folder.", nil},
+	{"disk_size_bytes", "Size of the disk of the data folder.", nil},
+	{"log_bytes", "Size of the log.", nil},
+	{"log_max_bytes", "Bound of the log; absent without one.", nil},
+}
 
-	presence, phase, health, resources                    *prometheus.Desc
-	status, held, queued, quarantined, stampAge, stampMax *prometheus.Desc
-	ends, used, warnings                                  *prometheus.Desc
-	safe, ready, store                                    *prometheus.Desc
-	diskFree, diskSize, logBytes, logMax                  *prometheus.Desc
-	all                                                   []*prometheus.Desc
+// fleetMetrics shows them.
+type fleetMetrics struct {
+	c    *Control
+	desc map[string]*prometheus.Desc
 }
 
 func newFleetMetrics(c *Control) *fleetMetrics {
-	m := &fleetMetrics{c: c}
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		d := prometheus.NewDesc("steady_"+name, help, labels, nil)
-		m.all = append(m.all, d)
-		return d
+	m := &fleetMetrics{c: c, desc: map[string]*prometheus.Desc{}}
+	for _, g := range fleetGauges {
+		m.desc[g.name] = prometheus.NewDesc("steady_"+g.name, g.help, g.labels, nil)
 	}
-	m.presence = desc("hosts", "Hosts that are declared or known, by whether they are there.", "presence")
-	m.phase = desc("hosts_by_phase", "Enrolled hosts by the phase of their rollout.", "phase")
-	m.health = desc("hosts_by_health", "Declared or known hosts by how well they are.", "health")
-	m.resources = desc("resources_failed", "Resources in Error on all hosts, by kind.", "kind")
-	m.status = desc("rollout_status", "1 for the status of the newest rollout of a channel.", "channel", "status")
-	m.held = desc("rollout_held_seconds", "How long the open wave of a channel's rollout has not been promoted; absent while nothing holds it.", "channel")
-	m.queued = desc("releases_queued", "Releases that wait for the rollout of the channel before them.", "channel")
-	m.quarantined = desc("bundles_quarantined", "Bundles that are not granted on a channel because they failed.", "channel")
-	m.stampAge = desc("timestamp_age_seconds", "Age of the newest timestamp, for each channel that it keeps going.", "channel")
-	m.stampMax = desc("timestamp_max_age_seconds", "Age at which nothing is granted on a channel any more.", "channel")
-	m.ends = desc("expiry_seconds", "Time until something ends, negative once it has; the first of what every host has.", "kind", "name")
-	m.used = desc("expiry_used_ratio", "How full something is.", "kind", "name")
-	m.warnings = desc("expiry_warnings", "Things that end soon, have ended or are nearly full.", "level")
-	m.safe = desc("safe_mode", "1 while nothing is granted because hosts know more than the log.")
-	m.ready = desc("ready", "1 while the server can take in and grant, as /readyz says.")
-	m.store = desc("store_state", "1 for the state that the store is in: ok, full or broken.", "state")
-	m.diskFree = desc("disk_free_bytes", "Free space of the disk of the data folder.")
-	m.diskSize = desc("disk_size_bytes", "Size of the disk of the data folder.")
-	m.logBytes = desc("log_bytes", "Size of the log.")
-	m.logMax = desc("log_max_bytes", "Bound of the log; absent without one.")
 	return m
 }
 
 // Describe implements prometheus.Collector.
 func (m *fleetMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range m.all {
+	for _, d := range m.desc { // order-free: a collector is described as a set
 		ch <- d
 	}
 }
@@ -77,44 +76,49 @@ func (m *fleetMetrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	g := gauges{ch}
+	g := gauges{m.desc, ch}
 	m.server(ctx, g)
 	f, now := m.c.counts.Load(), m.c.now()
-	g.each(m.presence, f.presence)
-	g.each(m.phase, f.phases)
+	g.each("hosts", f.presence)
+	g.each("hosts_by_phase", f.phases)
 	for _, status := range health.Statuses {
-		g.set(m.health, f.health.Hosts[status], string(status))
+		g.set("hosts_by_health", f.health.Hosts[status], string(status))
 	}
-	g.each(m.resources, f.health.Errors)
+	g.each("resources_failed", f.health.Errors)
 	for _, c := range f.channels {
 		if c.status != "" {
-			g.set(m.status, 1, c.name, c.status)
+			g.set("rollout_status", 1, c.name, c.status)
 		}
 		if c.heldSince != 0 {
-			ch <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, seconds(now.Sub(c.heldSince)), c.name)
+			g.put("rollout_held_seconds", seconds(now.Sub(c.heldSince)), c.name)
 		}
-		g.set(m.queued, c.queued, c.name)
-		g.set(m.quarantined, c.quarantined, c.name)
+		g.set("releases_queued", c.queued, c.name)
+		g.set("bundles_quarantined", c.quarantined, c.name)
 		if f.stamp != 0 {
-			ch <- prometheus.MustNewConstMetric(m.stampAge, prometheus.GaugeValue, seconds(now.Sub(f.stamp)), c.name)
-			ch <- prometheus.MustNewConstMetric(m.stampMax, prometheus.GaugeValue, seconds(c.window), c.name)
+			g.put("timestamp_age_seconds", seconds(now.Sub(f.stamp)), c.name)
+			g.put("timestamp_max_age_seconds", seconds(c.window), c.name)
 		}
 	}
-	m.expiries(ch, now)
+	m.expiries(g, now)
 }
 
 func seconds(d clock.Duration) float64 { return d.Std().Seconds() }
 
-// gauges sends whole numbers.
-type gauges struct{ ch chan<- prometheus.Metric }
-
-func (g gauges) set(d *prometheus.Desc, n int, labels ...string) {
-	g.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+// gauges sends numbers by the name of their gauge.
+type gauges struct {
+	desc map[string]*prometheus.Desc
+	ch   chan<- prometheus.Metric
 }
 
-func (g gauges) each(d *prometheus.Desc, counts map[string]int) {
+func (g gauges) put(name string, v float64, labels ...string) {
+	g.ch <- prometheus.MustNewConstMetric(g.desc[name], prometheus.GaugeValue, v, labels...)
+}
+
+func (g gauges) set(name string, n int, labels ...string) { g.put(name, float64(n), labels...) }
+
+func (g gauges) each(name string, counts map[string]int) {
 	for _, label := range slices.Sorted(maps.Keys(counts)) {
-		g.set(d, counts[label], label)
+		g.set(name, counts[label], label)
 	}
 }
 
@@ -127,42 +131,42 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 		return 0
 	}
 	facts := m.c.readyFacts(ctx)
-	g.set(m.safe, is(facts.SafeMode != ""))
-	g.set(m.ready, is(len(readiness.Unready(facts)) == 0))
-	g.set(m.store, is(facts.Broken == "" && !facts.Full), "ok")
-	g.set(m.store, is(facts.Full), "full")
-	g.set(m.store, is(facts.Broken != ""), "broken")
+	g.set("safe_mode", is(facts.SafeMode != ""))
+	g.set("ready", is(len(health.Readiness(facts)) == 0))
+	g.set("store_state", is(facts.Broken == "" && !facts.Full), "ok")
+	g.set("store_state", is(facts.Full), "full")
+	g.set("store_state", is(facts.Broken != ""), "broken")
 	if space, err := disk.SpaceOf(m.c.cfg.DataDir); err == nil {
-		g.set(m.diskFree, int(space.Free))
-		g.set(m.diskSize, int(space.Size))
+		g.set("disk_free_bytes", int(space.Free))
+		g.set("disk_size_bytes", int(space.Size))
 	}
 	if size, err := m.c.cfg.Store.Size(ctx); err == nil {
-		g.set(m.logBytes, int(size.Log))
+		g.set("log_bytes", int(size.Log))
 		if size.Limit > 0 {
-			g.set(m.logMax, int(size.Limit))
+			g.set("log_max_bytes", int(size.Limit))
 		}
 	}
 }
 
-func (m *fleetMetrics) expiries(ch chan<- prometheus.Metric, now clock.Instant) {
-	var items []expiry.Item
+func (m *fleetMetrics) expiries(g gauges, now clock.Instant) {
+	var items []warning.Item
 	if last := m.c.ending.Load(); last != nil {
 		items = *last
 	}
-	levels := map[string]int{string(expiry.Warning): 0, string(expiry.Critical): 0}
+	levels := map[string]int{string(warning.Warning): 0, string(warning.Critical): 0}
 	for i := range items {
 		item := &items[i]
 		if item.Ends != 0 {
-			ch <- prometheus.MustNewConstMetric(m.ends, prometheus.GaugeValue, seconds(item.Ends.Sub(now)), string(item.Kind), item.Name)
+			g.put("expiry_seconds", seconds(item.Ends.Sub(now)), string(item.Kind), item.Name)
 		}
 		if item.Limit > 0 {
-			ch <- prometheus.MustNewConstMetric(m.used, prometheus.GaugeValue, float64(item.Used)/float64(item.Limit), string(item.Kind), item.Name)
+			g.put("expiry_used_ratio", float64(item.Used)/float64(item.Limit), string(item.Kind), item.Name)
 		}
-		if item.Level != expiry.OK {
+		if item.Level != warning.OK {
 			levels[string(item.Level)]++
 		}
 	}
-	gauges{ch}.each(m.warnings, levels)
+	g.each("expiry_warnings", levels)
 }
 
 // fleetCounts is the fleet in numbers.
@@ -186,7 +190,7 @@ func (c *Control) publishCounts(changed bool) {
 	c.uncounted = c.uncounted || changed
 	if c.uncounted && time.Since(c.countedAt) >= countEvery {
 		c.uncounted, c.countedAt = false, time.Now()
-		c.counts.Store(c.countFleet(c.state))
+		c.counts.Store(c.countFleet(c.state.Plan))
 	}
 }
 
@@ -199,14 +203,14 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 	roster := c.Roster()
 	for name := range roster {
 		if s.Hosts[name] == nil {
-			f.presence[string(plan.NeverEnrolled)]++
+			f.presence[string(gate.NeverEnrolled)]++
 		}
 	}
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
 		_, declared := roster[name]
 		f.presence[string(h.Presence(declared))]++
-		if h.Incarnation != 0 && h.Standing() == "" {
+		if h.Incarnation != 0 && h.IdentityStatus() == "" {
 			f.phases[phaseOf(h)]++
 		}
 	}
@@ -230,9 +234,9 @@ func countChannel(s *plan.State, ch *plan.Channel) channelCounts {
 		out.queued = 1
 	}
 	if r := s.Rollouts[ch.Latest]; r != nil {
-		out.status = plan.Standing(r)
+		out.status = plan.Status(r)
 		if !r.Phase.Ended() {
-			out.heldSince = r.HeldSince
+			out.heldSince = r.BlockedSince
 		}
 	}
 	return out

@@ -18,9 +18,14 @@ func (c *Control) Records(ctx context.Context, after uint64, limit int) ([]event
 // of its leaves. It is shared and must not be changed.
 func (c *Control) Manifest(d digest.Digest) (*rollout.Manifest, error) { return c.library.Manifest(d) }
 
-// HostRecords returns the last records about a host, newest first.
-func (c *Control) HostRecords(ctx context.Context, host string, limit int) ([]event.Record, error) {
-	return c.cfg.Store.ReadHost(ctx, host, limit)
+// RecordsAbout returns records about a subject after a sequence; see store.Log.
+func (c *Control) RecordsAbout(ctx context.Context, subject event.Subject, after uint64, limit int) ([]event.Record, error) {
+	return c.cfg.Store.ReadAbout(ctx, subject, after, limit)
+}
+
+// LastAbout returns the last records about a subject, newest first; see store.Log.
+func (c *Control) LastAbout(ctx context.Context, subject event.Subject, limit int) ([]event.Record, error) {
+	return c.cfg.Store.LastAbout(ctx, subject, limit)
 }
 
 // Follow hands on every record after a sequence as it is committed, until ctx

@@ -5,31 +5,28 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Bounds of the reducer's queues and of one turn.
 const (
-	wordQueue   = 64 // operators' words; nothing that hosts send can fill it
-	urgentQueue = 4096
-	normalQueue = 4096
-	queryQueue  = 256
-	maxTurn     = 2000 // entries from inputs, about
-	fullPause   = time.Second
-	termPause   = clock.Second // between two raises of the term
+	operatorQueue = 64 // operators' requests; nothing that hosts send can fill it
+	urgentQueue   = 4096
+	normalQueue   = 4096
+	queryQueue    = 256
+	maxTurn       = 2000 // entries from inputs, about
 )
 
 // input is one request to the reducer. It is answered after what it decided,
 // and everything decided before it, is durable.
 type input struct {
-	// apply decides, folding into the state and adding to the turn. An error
-	// that is a refusal means that it did neither.
-	apply func(*turn) error
-	// after, if set, hears the outcome, in the reducer.
+	server.Input
+	// after, if set, is called with the outcome, in the reducer.
 	after func(error)
 	// done, if set, takes the outcome; it has room for one.
 	done chan error
@@ -40,39 +37,21 @@ type input struct {
 
 // turn is one round of the reducer.
 type turn struct {
-	c         *Control
-	s         *plan.State
-	now       clock.Instant
-	inputs    []*input
-	weight    int // of the inputs
-	queries   []*query
-	entries   []event.Entry
-	decisions []plan.Decision
-}
-
-// add takes what a decide function returned.
-func (t *turn) add(entries []event.Entry, err error) error {
-	for i := range entries {
-		if err := t.c.applyFolds(entries[i]); err != nil {
-			return err
-		}
-	}
-	t.entries = append(t.entries, entries...)
-	return err
-}
-
-// applyFolds folds an entry into what is kept beside the plan's state.
-func (c *Control) applyFolds(e event.Entry) error {
-	if err := c.managed.Apply(e); err != nil {
-		return err
-	}
-	return c.health.Apply(e)
+	server.Turn
+	inputs  []*input
+	weight  int // of the inputs
+	queries []*query
 }
 
 // submit hands an input to the reducer and waits for its outcome. When ctx ends
 // first the outcome is unknown.
-func (c *Control) submit(ctx context.Context, lane chan *input, apply func(*turn) error) error {
-	return c.wait(ctx, lane, &input{apply: apply, done: make(chan error, 1)})
+func (c *Control) submit(ctx context.Context, lane chan *input, in server.Input) error {
+	return c.wait(ctx, lane, &input{Input: in, done: make(chan error, 1)})
+}
+
+// record has events recorded that decide makes of the committed state.
+func (c *Control) record(ctx context.Context, lane chan *input, host string, decide func(*server.State, clock.Instant) ([]event.Event, error)) error {
+	return c.submit(ctx, lane, server.Record{Host: host, Decide: decide})
 }
 
 func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
@@ -81,7 +60,7 @@ func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.stopping:
-		return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
+		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
 	}
 	select {
 	case err := <-in.done:
@@ -93,7 +72,7 @@ func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 		case err := <-in.done:
 			return err
 		default:
-			return refusal.Newf(refusal.ErrUnavailable, "the server is stopping")
+			return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
 		}
 	}
 }
@@ -109,23 +88,23 @@ func (c *Control) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		t := &turn{c: c, s: c.state, now: c.now()}
+		t := &turn{}
 		c.busySince.Store(0)
 		goesOn := c.gather(ctx, t, timer)
 		c.busySince.Store(time.Now().UnixNano())
 		if err := c.cfg.Store.Err(); err != nil {
-			return c.spoil(t, err)
+			return c.invalidateState(t, err)
 		}
 		if !goesOn {
 			c.stop()
 			c.savers.Wait()
 			return c.lastSnapshot()
 		}
-		t.now = c.now()
+		t.Time = c.time()
 		if err := c.turn(t); err != nil {
 			return err
 		}
-		timer.Reset(c.untilWork())
+		timer.Reset(c.sleep())
 	}
 }
 
@@ -133,11 +112,11 @@ func (c *Control) Run(ctx context.Context) error {
 // ended and nothing is left.
 func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 	select {
-	case in := <-c.words:
+	case in := <-c.operations:
 		t.take(in)
 	default:
 		select {
-		case in := <-c.words:
+		case in := <-c.operations:
 			t.take(in)
 		case in := <-c.urgent:
 			t.take(in)
@@ -151,7 +130,7 @@ func (c *Control) gather(ctx context.Context, t *turn, timer *time.Timer) bool {
 			return false
 		}
 	}
-	t.drain(c.words)
+	t.drain(c.operations)
 	t.drain(c.urgent)
 	t.drain(c.normal)
 	for len(t.queries) < queryQueue {
@@ -183,46 +162,47 @@ func (t *turn) drain(lane chan *input) {
 
 // turn runs one round: decide, append, answer, carry out. An error ends Run.
 func (c *Control) turn(t *turn) error {
-	spoiled := c.raiseTerm(t)
-	if spoiled == nil {
-		spoiled = c.apply(t)
+	if err := c.decide(t); err != nil {
+		return c.invalidateState(t, err)
 	}
-	if spoiled == nil {
-		spoiled = c.noteExpiries(t)
-	}
-	if spoiled == nil {
-		spoiled = c.tick(t)
-	}
-	if spoiled == nil && len(t.entries) > 0 {
-		spoiled = c.append(t.entries)
-	}
-	if spoiled != nil {
-		return c.spoil(t, spoiled)
-	}
-	c.publish(t.entries)
-	c.publishCounts(len(t.entries) > 0)
+	c.publish(&t.Turn)
+	c.publishCounts(len(t.Events) > 0)
 	c.metrics.turns.Inc()
 	for _, in := range t.inputs {
 		in.finish(in.err)
 	}
-	for _, d := range t.decisions {
-		if err := d.Action.Apply(c.applier); err != nil {
-			c.cfg.Log.Error("a decision was not carried out", "type", d.Entry.Type, "host", d.Entry.Host, "err", err)
-		}
-	}
+	c.logNotices(t.Events)
 	c.answer(t.queries)
 	c.maybeSnapshot()
 	return nil
 }
 
-// raiseTerm leads under a higher term when hosts have seen a higher one than
-// ours: the log was restored from a backup, and they refuse what is older.
+// decide steps through the inputs and what is due by time, and commits what that
+// decided. After an error the state must be folded again.
+func (c *Control) decide(t *turn) error {
+	err := c.raiseTerm(t)
+	if err == nil {
+		err = c.apply(t)
+	}
+	if err == nil {
+		err = c.noteExpiries(t)
+	}
+	if err == nil {
+		err = c.tick(t)
+	}
+	c.carryOut(t.Effects)
+	if err == nil && len(t.Events) > 0 {
+		err = c.append(t.Events)
+	}
+	return err
+}
+
+// raiseTerm takes the lease under the next term when the server has to.
 func (c *Control) raiseTerm(t *turn) error {
-	if !c.outranked || !c.raisedAt.Add(termPause).Reached(t.now) {
+	if !c.core.MustRaise(t.Time) {
 		return nil
 	}
-	c.outranked, c.raisedAt = false, t.now
-	head, err := c.cfg.Store.Acquire(context.Background(), c.cfg.Holder, t.now)
+	head, err := c.cfg.Store.Acquire(context.Background(), c.cfg.Holder, t.Now)
 	if err != nil {
 		return err
 	}
@@ -231,6 +211,7 @@ func (c *Control) raiseTerm(t *turn) error {
 	}
 	c.cfg.Log.Warn("hosts have seen a higher term than the log's; leading under the next one", "term", head.Term)
 	c.setHead(head)
+	c.core.Raised(head.Term)
 	return nil
 }
 
@@ -243,73 +224,31 @@ func (in *input) finish(err error) {
 	}
 }
 
-// tick plans when there is a reason and the last tick is long enough ago. What
-// it decides goes into the same append as the inputs that caused it.
+// tick runs the planner when it is due. What it decides goes into the same append as the
+// inputs that caused it.
 func (c *Control) tick(t *turn) error {
-	start := time.Now()
-	if !c.tickDue(t.now, start) {
+	at := t.Time
+	at.Up = time.Since(c.started)
+	if !c.core.TickDue(at) {
 		return nil
 	}
-	if c.safeMode(t.now) {
-		c.tickAfter = start.Add(c.cfg.MaxTickGap.Std())
-		p, err := plan.NextBack(t.s, t.now)
-		t.decide(p)
-		return err
-	}
-	if err := c.judgeHealth(t); err != nil {
-		return err
-	}
-	p, err := plan.Next(t.s, t.now)
-	if err != nil {
+	start := time.Now()
+	if err := c.core.Step(&t.Turn, server.Tick{}); err != nil {
 		return err
 	}
 	cost := time.Since(start)
-	c.dirty, c.planNext = false, clock.Earliest(p.Next, c.health.Due())
-	c.tickAfter = start.Add(min(10*cost, c.cfg.MaxTickGap.Std()))
-	c.reconcileAt = t.now.Add(c.cfg.ReconcileInterval)
+	c.core.Ticked(at, cost)
 	c.metrics.ticks.Observe(cost.Seconds())
-	t.decide(p)
-	return c.prune(t)
+	return nil
 }
 
-// decide takes what the planner decided into the turn's append.
-func (t *turn) decide(p *plan.Plan) {
-	t.decisions = p.Decisions
-	for i := range p.Decisions {
-		t.entries = append(t.entries, p.Decisions[i].Entry)
-	}
-}
-
-func (c *Control) tickDue(now clock.Instant, at time.Time) bool {
-	if at.Before(c.fullUntil) {
-		return false
-	}
-	if c.hurry {
-		c.hurry, c.dirty = false, true
-		return true
-	}
-	due := c.dirty || c.planNext.Reached(now) || c.reconcileAt.Reached(now)
-	return due && !at.Before(c.tickAfter)
-}
-
-// untilWork is how long the reducer may sleep without an input.
-func (c *Control) untilWork() time.Duration {
-	now := c.now()
-	next := clock.Earliest(clock.Earliest(c.planNext, c.reconcileAt), c.expiryAt)
-	if at, ok := c.watch.Next(); ok {
-		next = clock.Earliest(next, at)
-	}
-	d := max(0, next.Sub(now).Std())
-	if c.dirty {
-		d = 0
-	}
-	if next.Reached(now) || c.dirty {
-		d = max(d, time.Until(c.tickAfter))
-	}
+// sleep is how long the reducer may sleep without an input.
+func (c *Control) sleep() time.Duration {
+	d := c.core.Sleep(c.time())
 	if c.uncounted {
 		d = min(d, time.Until(c.countedAt.Add(countEvery)))
 	}
-	return max(d, time.Until(c.fullUntil), 0)
+	return max(d, 0)
 }
 
 // query is a read of the state; it runs between turns.

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/steadyfleet/steady/internal/control/hosts"
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -18,29 +16,16 @@ import (
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
-
-// layer is what a host has to fetch, of committed state. It is the reducer's.
-func (c *Control) layer(host string) hosts.Layer {
-	h := c.managed.Hosts[host]
-	l := hosts.Layer{News: h.News() + c.state.Signed}
-	if h == nil {
-		return l
-	}
-	l.Version = h.Version
-	if h.Tuned > 0 {
-		l.Settings = wire.SettingsOf(h.Tuned, h.Settings)
-	}
-	return l
-}
 
 // Managed returns a host's managed layer as a wire.Managed in JSON, and the
 // digest of that.
 func (c *Control) Managed(ctx context.Context, p *Peer) ([]byte, digest.Digest, error) {
 	var m wire.Managed
-	if err := c.View(ctx, func(*plan.State) { m = layerOf(c.managed.Hosts[p.Name]) }); err != nil {
+	if err := c.View(ctx, func(*plan.State) { m = layerOf(c.state.Managed.Hosts[p.Name]) }); err != nil {
 		return nil, "", err
 	}
 	body, err := json.Marshal(m)
@@ -58,7 +43,7 @@ func layerOf(h *managed.Host) wire.Managed {
 	}
 	for _, i := range h.Items() {
 		m.Entries = append(m.Entries, wire.ManagedEntry{Kind: i.Kind, Name: i.Name, Spec: i.Spec, Verb: i.Verb, Nonce: i.Nonce,
-			Version: i.Version, Asked: i.Asked, NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
+			Version: i.Version, Requested: i.Requested, NotAfter: i.NotAfter, Actor: i.Actor, Envelope: i.Envelope})
 	}
 	return m
 }
@@ -66,7 +51,7 @@ func layerOf(h *managed.Host) wire.Managed {
 // ManagedHost runs read on what is kept of a host's managed layer, nil when there
 // is nothing, under the rules of View.
 func (c *Control) ManagedHost(ctx context.Context, host string, read func(*managed.Host)) error {
-	return c.View(ctx, func(*plan.State) { read(c.managed.Hosts[host]) })
+	return c.View(ctx, func(*plan.State) { read(c.state.Managed.Hosts[host]) })
 }
 
 // HostState is what the folds keep of one host; each is nil when there is nothing.
@@ -78,7 +63,9 @@ type HostState struct {
 
 // ViewHost runs read on what is kept of a host, under the rules of View.
 func (c *Control) ViewHost(ctx context.Context, host string, read func(HostState)) error {
-	return c.View(ctx, func(s *plan.State) { read(HostState{s.Hosts[host], c.managed.Hosts[host], c.health.Hosts[host]}) })
+	return c.View(ctx, func(s *plan.State) {
+		read(HostState{s.Hosts[host], c.state.Managed.Hosts[host], c.state.Health.Hosts[host]})
+	})
 }
 
 // Target returns a host as the newest release declares it.
@@ -118,13 +105,10 @@ func (c *Control) change(ctx context.Context, host, actor, reason string, decide
 		return false, err
 	}
 	changed := false
-	err = c.submit(ctx, c.urgent, func(t *turn) error {
-		events, err := decide(c.managed, target, managed.Change{Actor: actor, Reason: reason, Now: t.now})
-		if err != nil {
-			return managedRefusal(err)
-		}
+	err = c.record(ctx, c.urgent, host, func(s *server.State, now clock.Instant) ([]event.Event, error) {
+		events, err := decide(s.Managed, target, managed.Change{Actor: actor, Reason: reason, Now: now})
 		changed = len(events) > 0
-		return t.add(plan.Record(t.s, host, t.now, events...))
+		return events, managedRefusal(err)
 	})
 	return changed, err
 }
@@ -135,16 +119,16 @@ func managedRefusal(err error) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	kind := refusal.ErrInvalid
+	kind := wire.ErrInvalid
 	switch r.Code {
 	case managed.UnknownHost, managed.Missing:
-		kind = refusal.ErrNotFound
+		kind = wire.ErrNotFound
 	case managed.NotDelegated, managed.OutOfBounds:
-		kind = refusal.ErrForbidden
+		kind = wire.ErrForbidden
 	case managed.Clash, managed.MassRemoval, managed.Full:
-		kind = refusal.ErrConflict
+		kind = wire.ErrConflict
 	}
-	return &refusal.Error{Kind: kind, Words: r.Words}
+	return &wire.Refusal{Kind: kind, Message: r.Message}
 }
 
 // SetManaged sets a resource of a host's managed layer, and reports whether that
@@ -163,12 +147,12 @@ func (c *Control) RemoveManaged(ctx context.Context, host, kind, name string, al
 	return err
 }
 
-// AskManaged asks once for something of a resource and returns the nonce of the
+// RequestManaged asks once for something of a resource and returns the nonce of the
 // asking.
-func (c *Control) AskManaged(ctx context.Context, host, kind, name, verb, reason, actor string) (string, error) {
+func (c *Control) RequestManaged(ctx context.Context, host, kind, name, verb, reason, actor string) (string, error) {
 	nonce := newID()
 	_, err := c.change(ctx, host, actor, reason, func(s *managed.State, t *managed.Target, ch managed.Change) ([]event.Event, error) {
-		return managed.AskFor(s, t, kind, name, verb, nonce, ch)
+		return managed.RequestVerb(s, t, kind, name, verb, nonce, ch)
 	})
 	return nonce, err
 }
@@ -177,17 +161,9 @@ func (c *Control) AskManaged(ctx context.Context, host, kind, name, verb, reason
 // where none is named.
 func (c *Control) RetryHost(ctx context.Context, host, resource, reason, actor string) error {
 	nonce := newID()
-	return c.submit(ctx, c.urgent, func(t *turn) error {
-		if h := t.s.Hosts[host]; h == nil || h.Incarnation == 0 {
-			return refusal.Newf(refusal.ErrNotFound, "host %s never enrolled, so it runs nothing; steady host list shows the hosts", host)
-		} else if h.Ended != nil {
-			return refusal.Newf(refusal.ErrConflict, "host %s is %s and speaks with the server no more; a new token brings it back: steady token create %s", host, h.Ended.Standing, host)
-		}
-		events, err := managed.RetryHost(host, resource, nonce, c.health.Hosts[host], managed.Change{Actor: actor, Reason: reason, Now: t.now})
-		if err != nil {
-			return managedRefusal(err)
-		}
-		return t.add(plan.Record(t.s, host, t.now, events...))
+	return c.record(ctx, c.urgent, host, func(s *server.State, now clock.Instant) ([]event.Event, error) {
+		events, err := s.RetryHost(host, resource, nonce, managed.Change{Actor: actor, Reason: reason, Now: now})
+		return events, managedRefusal(refusal(err))
 	})
 }
 
@@ -210,9 +186,9 @@ func newID() string {
 
 // Sample returns what a host last said of itself in a heartbeat since this
 // process started, or nil.
-func (c *Control) Sample(host string) *hosts.Sample {
-	if h := c.hosts.Find(host); h != nil {
-		return h.Sample()
+func (c *Control) Sample(host string) *Sample {
+	if h := c.hosts.find(host); h != nil {
+		return h.sample.Load()
 	}
 	return nil
 }
@@ -221,8 +197,8 @@ func (c *Control) Sample(host string) *hosts.Sample {
 func (c *Control) lastSeen(host string) string {
 	at := c.LastSeen(host)
 	if at == 0 {
-		return "it was not heard from since the server started"
+		return "it has not connected since the server started"
 	}
 	ago := c.now().Sub(at) / clock.Second
-	return "it was last heard from " + strconv.FormatInt(int64(ago), 10) + " s ago"
+	return "it was last seen " + strconv.FormatInt(int64(ago), 10) + " s ago"
 }

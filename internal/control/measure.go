@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/steadyfleet/steady/internal/control/hosts"
 )
 
 // measurements turns what hosts say of themselves into metrics: sums over the
@@ -20,7 +18,7 @@ type measurements struct {
 // measure is one number of a sample.
 type measure struct {
 	desc *prometheus.Desc
-	of   func(hosts.Sums) int64
+	of   func(Sums) int64
 	by   float64
 }
 
@@ -30,17 +28,17 @@ func newMeasurements(c *Control) *measurements {
 		open:      prometheus.NewDesc("steady_host_streams", "Streams into hosts that are open or asked for.", nil, nil)}
 	for _, n := range []struct {
 		name, help string
-		of         func(hosts.Sums) int64
+		of         func(Sums) int64
 		by         float64
 	}{
-		{"cpus", "CPUs", func(s hosts.Sums) int64 { return s.CPUs }, 1000},
-		{"cpus_used", "CPUs in use", func(s hosts.Sums) int64 { return s.CPUsUsed }, 1000},
-		{"memory_bytes", "Memory", func(s hosts.Sums) int64 { return s.Memory }, 1},
-		{"memory_used_bytes", "Memory in use", func(s hosts.Sums) int64 { return s.MemoryUsed }, 1},
-		{"gpus", "GPUs", func(s hosts.Sums) int64 { return s.GPUs }, 1},
-		{"workspaces", "Workspaces that are measured", func(s hosts.Sums) int64 { return s.Workspaces }, 1},
-		{"workspaces_cpus_used", "CPUs in use by workspaces", func(s hosts.Sums) int64 { return s.WorkspacesCPUUsed }, 1000},
-		{"workspaces_memory_bytes", "Memory in use by workspaces", func(s hosts.Sums) int64 { return s.WorkspacesMemory }, 1},
+		{"cpus", "CPUs", func(s Sums) int64 { return s.CPUs }, 1000},
+		{"cpus_used", "CPUs in use", func(s Sums) int64 { return s.CPUsUsed }, 1000},
+		{"memory_bytes", "Memory", func(s Sums) int64 { return s.Memory }, 1},
+		{"memory_used_bytes", "Memory in use", func(s Sums) int64 { return s.MemoryUsed }, 1},
+		{"gpus", "GPUs", func(s Sums) int64 { return s.GPUs }, 1},
+		{"workspaces", "Workspaces that are measured", func(s Sums) int64 { return s.Workspaces }, 1},
+		{"workspaces_cpus_used", "CPUs in use by workspaces", func(s Sums) int64 { return s.WorkspacesCPUUsed }, 1000},
+		{"workspaces_memory_bytes", "Memory in use by workspaces", func(s Sums) int64 { return s.WorkspacesMemory }, 1},
 	} {
 		m.sums = append(m.sums, measure{prometheus.NewDesc("steady_fleet_"+n.name, n.help+", over all hosts that are online.", nil, nil), n.of, n.by})
 		if c.cfg.HostMetrics {
@@ -62,7 +60,7 @@ func (m *measurements) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *measurements) Collect(ch chan<- prometheus.Metric) {
 	n, totals := 0, make([]float64, len(m.sums))
-	m.c.hosts.EachSample(func(name string, s *hosts.Sample) {
+	m.c.hosts.eachSample(func(name string, s *Sample) {
 		n++
 		for i, sum := range m.sums {
 			totals[i] += float64(sum.of(s.Sums)) / sum.by

@@ -10,10 +10,10 @@ import (
 
 // metrics are the runtime's collectors. None of them is read to decide.
 type metrics struct {
-	entries, events, limited, turns, spoiled, certificates prometheus.Counter
-	ticks, appends                                         prometheus.Histogram
-	releasesRefused, enrolmentsRefused                     prometheus.Counter
-	decisions, refused                                     *prometheus.CounterVec
+	entries, events, limited, turns, invalidated, certificates prometheus.Counter
+	ticks, appends                                             prometheus.Histogram
+	releasesRefused, enrolmentsRefused                         prometheus.Counter
+	decisions, refused                                         *prometheus.CounterVec
 }
 
 func newMetrics(c *Control) *metrics {
@@ -29,7 +29,7 @@ func newMetrics(c *Control) *metrics {
 		events:            counter("host_events_total", "Events of hosts taken in."),
 		limited:           counter("host_events_limited_total", "Requests of hosts put off, since the host had used its share of the log."),
 		turns:             counter("reducer_turns_total", "Rounds of the reducer that were committed."),
-		spoiled:           counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
+		invalidated:       counter("reducer_spoiled_total", "Rounds of the reducer that were not committed."),
 		certificates:      counter("certificates_total", "Host certificates issued."),
 		ticks:             seconds("plan_seconds", "Time of one tick of the planner."),
 		appends:           seconds("append_seconds", "Time of one append to the log."),
@@ -38,14 +38,14 @@ func newMetrics(c *Control) *metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "requests_refused_total",
 			Help: "Requests that were refused, by API and HTTP status."}, []string{"api", "code"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "decisions_total",
-			Help: "Decisions of the planner that were carried out."}, []string{"kind"}),
+			Help: "Decisions that were committed, by the type of their event."}, []string{"type"}),
 	}
 	queue := func(name string, n func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.spoiled, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.refused, newMeasurements(c), newFleetMetrics(c), c.sources,
-		queue("words", func() int { return len(c.words) }),
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.refused, newMeasurements(c), newFleetMetrics(c), c.sources,
+		queue("operations", func() int { return len(c.operations) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),
 		queue("queries", func() int { return len(c.queries) }),
@@ -59,6 +59,9 @@ func newMetrics(c *Control) *metrics {
 func (m *metrics) committed(entries []event.Entry) {
 	m.entries.Add(float64(len(entries)))
 	for i := range entries {
+		if event.IsDecision(entries[i].Type) {
+			m.decisions.WithLabelValues(entries[i].Type).Inc()
+		}
 		switch entries[i].Type {
 		case event.VerifyFailed{}.EventType():
 			m.releasesRefused.Inc()

@@ -8,18 +8,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Operator is the bearer of an operator token.
@@ -44,17 +43,17 @@ const secretPrefix = "steadyop_"
 // AdminTokenFile is the name of the first admin token's file in the data folder.
 const AdminTokenFile = "admin.token"
 
-// Operator returns who bears a token. Refusals are of kind refusal.ErrForbidden.
+// Operator returns who bears a token. Refusals are of kind wire.ErrForbidden.
 func (c *Control) Operator(secret string) (Operator, error) {
 	// Only the hash is compared, so that time tells nothing of the token.
 	b, ok := (*c.operators.Load())[sha256.Sum256([]byte(secret))]
 	now := c.now()
 	switch {
 	case !ok:
-		return Operator{}, refusal.Newf(refusal.ErrForbidden, "the operator token is not known to this server, or was revoked; "+
+		return Operator{}, wire.Refuse(wire.ErrForbidden, "the operator token is not known to this server, or was revoked; "+
 			"an admin makes another with steady operator create NAME, or whoever owns the server's data folder with steady server recover-admin --data DATA")
 	case b.token.Expired(now):
-		return Operator{}, refusal.Newf(refusal.ErrForbidden, "operator token %s (%s) ended at %s; "+
+		return Operator{}, wire.Refuse(wire.ErrForbidden, "operator token %s (%s) ended at %s; "+
 			"an admin makes another with steady operator create %[1]s --role %[4]s, or whoever owns the server's data folder with steady server recover-admin --data DATA",
 			b.Name, b.ID, b.Expires, b.Role)
 	}
@@ -70,17 +69,17 @@ func (c *Control) noteUse(b *bearer, now clock.Instant) {
 	if last != 0 && now.Sub(clock.Instant(last)) < access.UseInterval || !b.recorded.CompareAndSwap(last, int64(now)) {
 		return
 	}
-	in := &input{apply: func(t *turn) error {
-		if ev, news := t.s.Operators.Used(b.ID, t.now); news {
-			return t.record("", ev)
+	used := func(s *server.State, now clock.Instant) ([]event.Event, error) {
+		if ev, news := s.Plan.Operators.Used(b.ID, now); news {
+			return []event.Event{ev}, nil
 		}
-		return nil
-	}}
-	select {
-	case c.normal <- in:
-	default:
-		b.recorded.Store(last)
+		return nil, nil
 	}
+	c.tell(&input{Input: server.Record{Decide: used}, after: func(err error) {
+		if err != nil {
+			b.recorded.Store(last)
+		}
+	}})
 }
 
 // OperatorUsed is when a token was last used as far as this process knows; zero if
@@ -98,8 +97,8 @@ func (c *Control) publishOperators() {
 	if was := c.operators.Load(); was != nil {
 		old = *was
 	}
-	bearers := make(map[[sha256.Size]byte]*bearer, len(c.state.Operators))
-	for id, t := range c.state.Operators {
+	bearers := make(map[[sha256.Size]byte]*bearer, len(c.state.Plan.Operators))
+	for id, t := range c.state.Plan.Operators {
 		b := &bearer{Operator: Operator{ID: id, Name: t.Name, Role: t.Role, Expires: t.Expires}, token: t, used: new(atomic.Int64), recorded: new(atomic.Int64)}
 		b.used.Store(int64(t.UsedAt))
 		b.recorded.Store(int64(t.UsedAt))
@@ -114,7 +113,7 @@ func (c *Control) publishOperators() {
 // newOperator draws a token; its secret is kept nowhere.
 func newOperator(name, role string) (o Operator, secret string, err error) {
 	if err := fleet.CheckName(name); err != nil {
-		return Operator{}, "", refusal.Newf(refusal.ErrInvalid, "%v", err)
+		return Operator{}, "", wire.Refuse(wire.ErrInvalid, "%v", err)
 	}
 	raw, id := make([]byte, 32), make([]byte, 8)
 	rand.Read(raw)
@@ -139,25 +138,19 @@ func added(o Operator, secret, actor string) event.OperatorTokenAdded {
 }
 
 func (c *Control) addOperator(ctx context.Context, lane chan *input, ev event.OperatorTokenAdded, life clock.Duration) (expires clock.Instant, err error) {
-	err = c.submit(ctx, lane, func(t *turn) error {
-		decided, err := t.s.Operators.Add(ev, life, t.now)
-		if err != nil {
-			return accessRefusal(err)
-		}
+	err = c.record(ctx, lane, "", func(s *server.State, now clock.Instant) ([]event.Event, error) {
+		decided, err := s.Plan.Operators.Add(ev, life, now)
 		expires = decided.Expires
-		return t.record("", decided)
+		return []event.Event{decided}, accessRefusal(err)
 	})
 	return expires, err
 }
 
 // RevokeOperator withdraws an operator token; the last admin's only by force.
 func (c *Control) RevokeOperator(ctx context.Context, id string, force bool, actor string) error {
-	return c.submit(ctx, c.words, func(t *turn) error {
-		ev, err := t.s.Operators.Revoke(id, force, actor, t.now)
-		if err != nil {
-			return accessRefusal(err)
-		}
-		return t.record("", ev)
+	return c.record(ctx, c.operations, "", func(s *server.State, now clock.Instant) ([]event.Event, error) {
+		ev, err := s.Plan.Operators.Revoke(id, force, actor, now)
+		return []event.Event{ev}, accessRefusal(err)
 	})
 }
 
@@ -168,9 +161,9 @@ func accessRefusal(err error) error {
 		return err
 	}
 	if refused.Unknown {
-		return refusal.Newf(refusal.ErrNotFound, "%s", refused.Reason)
+		return wire.Refuse(wire.ErrNotFound, "%s", refused.Reason)
 	}
-	return refusal.Newf(refusal.ErrConflict, "%s", refused.Reason)
+	return wire.Refuse(wire.ErrConflict, "%s", refused.Reason)
 }
 
 // BootstrapAdminToken makes an admin token if there is no operator yet, writes
@@ -187,65 +180,9 @@ func (c *Control) BootstrapAdminToken(ctx context.Context) (path string, err err
 		return "", err
 	}
 	path = filepath.Join(c.cfg.DataDir, AdminTokenFile)
-	if err := writeSecret(path, secret); err != nil {
-		return "", err
+	if err := disk.Replace(path, []byte(secret+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write an admin token: %w", err)
 	}
-	_, err = c.addOperator(ctx, c.words, added(o, secret, ""), access.DefaultLife)
+	_, err = c.addOperator(ctx, c.operations, added(o, secret, ""), access.DefaultLife)
 	return path, err
-}
-
-// writeSecret writes a secret, durably, where only its owner reads it.
-func writeSecret(path, secret string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write an admin token: %w", err)
-	}
-	_, err = f.WriteString(secret + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close(), syncFolder(filepath.Dir(path))); err != nil {
-		return fmt.Errorf("write an admin token: %w", err)
-	}
-	return nil
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// Operate carries out a verb on a rollout. Errors are *plan.VerbError.
-func (c *Control) Operate(ctx context.Context, verb plan.Verb, rollout, reason, actor string) error {
-	return c.operator(ctx, func(t *turn) error {
-		return t.add(plan.Operate(t.s, verb, rollout, reason, actor, t.now))
-	})
-}
-
-// ClearQuarantine allows a bundle again on a channel. Errors are *plan.VerbError.
-func (c *Control) ClearQuarantine(ctx context.Context, channel, bundle, reason, actor string) error {
-	return c.operator(ctx, func(t *turn) error {
-		return t.add(plan.ClearQuarantine(t.s, channel, strings.TrimSpace(bundle), reason, actor, t.now))
-	})
-}
-
-// Reconcile has the planner look at everything now.
-func (c *Control) Reconcile(ctx context.Context) error {
-	return c.operator(ctx, func(t *turn) error {
-		t.s.Nudge()
-		return nil
-	})
-}
-
-// operator runs an operator's word ahead of everything that hosts say, however much
-// of it waits, and the planner at once.
-func (c *Control) operator(ctx context.Context, apply func(*turn) error) error {
-	return c.submit(ctx, c.words, func(t *turn) error {
-		err := apply(t)
-		c.hurry = c.hurry || err == nil
-		return err
-	})
 }

@@ -4,29 +4,26 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// signed is what hosts are shown of operators' signed words.
+// signed is what hosts are shown of the operators' signed overrides.
 type signed struct {
 	changes uint64 // of the state that it shows
 	body    []byte // a wire.Overrides
 	digest  digest.Digest
 }
 
-// publishSigned shows the overrides that are in force, and reports whether that
-// is news. It is the reducer's.
-func (c *Control) publishSigned() bool {
+// publishOverrides shows the overrides that are in force. It is the reducer's.
+func (c *Control) publishOverrides() {
 	old := c.signed.Load()
-	if old != nil && old.changes == c.state.Signed {
-		return false
-	}
 	list := wire.Overrides{Overrides: []json.RawMessage{}}
-	for _, t := range c.state.Overrides.List() {
+	for _, t := range c.state.Plan.Overrides.List() {
 		env, err := c.library.Blob(context.Background(), t.Envelope)
 		if err != nil { // hosts miss it; this server keeps to it all the same
 			c.cfg.Log.Error("a signed override cannot be shown to hosts", "override", t.ID, "err", err)
@@ -34,14 +31,13 @@ func (c *Control) publishSigned() bool {
 		}
 		list.Overrides = append(list.Overrides, env)
 	}
-	now := &signed{changes: c.state.Signed}
+	now := &signed{changes: c.state.Plan.Signed}
 	if body, err := json.Marshal(list); err != nil {
 		c.cfg.Log.Error("the signed overrides cannot be shown to hosts", "err", err)
 	} else if len(list.Overrides) > 0 || old != nil && old.digest != "" {
 		now.body, now.digest = body, digest.Of(body)
 	}
 	c.signed.Store(now)
-	return true
 }
 
 // Overrides returns the signed overrides in force as a wire.Overrides in JSON,
@@ -71,20 +67,20 @@ func (c *Control) rollback(ctx context.Context, manifest digest.Digest) (json.Ra
 
 // PushOverride verifies an operator's signed override and acts on it. It reports
 // whether that is news. What does not verify changes nothing but one event.
-func (c *Control) PushOverride(ctx context.Context, env []byte, actor string) (override.Taken, bool, error) {
+func (c *Control) PushOverride(ctx context.Context, env []byte, actor string) (gate.AcceptedOverride, bool, error) {
 	v, err := c.public.Load().Verifier.Override(env, c.now())
 	if err != nil {
-		return override.Taken{}, false, c.verifyFailed(ctx, "override", err, actor)
+		return gate.AcceptedOverride{}, false, c.verifyFailed(ctx, "override", err, actor)
 	}
-	t := override.Taken{Override: v.Value(), Digest: v.Digest()}
+	t := gate.AcceptedOverride{Override: v.Value(), Digest: v.Digest()}
 	if t.Envelope, err = c.cfg.Store.PutBlob(ctx, env); err != nil {
-		return t, false, refusal.Newf(refusal.ErrUnavailable, "the override could not be stored: %v", err)
+		return t, false, wire.Refuse(wire.ErrUnavailable, "the override could not be stored: %v", err)
 	}
 	news := false
-	err = c.operator(ctx, func(tn *turn) error {
-		entries, err := plan.Override(tn.s, t, actor, tn.now)
+	err = c.Operate(ctx, func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+		entries, err := plan.Override(s, t, actor, now)
 		news = len(entries) > 0
-		return tn.add(entries, err)
+		return entries, err
 	})
 	if err == nil && news {
 		c.cfg.Log.Warn("signed override", "action", t.Action, "id", t.ID, "channel", t.Channel, "rollout", t.Rollout, "reason", t.Reason, "actor", actor)

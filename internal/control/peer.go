@@ -2,33 +2,33 @@ package control
 
 import (
 	"crypto/x509"
+	"errors"
 
-	"github.com/steadyfleet/steady/internal/control/hosts"
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Peer is a host that proved its identity with a certificate in use.
 type Peer struct {
 	Name   string
-	host   *hosts.Host
+	host   *contact
 	cert   *x509.Certificate
 	serial string
 }
 
 // Identify takes the verified certificate of a connection and returns its host.
-// It refuses certificates that were revoked or replaced, with refusal.ErrForbidden. It
+// It refuses certificates that were revoked or replaced, with wire.ErrForbidden. It
 // counts as hearing from the host.
 func (c *Control) Identify(cert *x509.Certificate) (*Peer, error) {
 	name, err := identity.HostOf(cert, c.cfg.Fleet)
 	if err != nil {
-		return nil, refusal.Newf(refusal.ErrForbidden, "%v", err)
+		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)
 	}
-	h := c.hosts.Find(name)
+	h := c.hosts.find(name)
 	if h == nil {
-		return nil, refusal.Newf(refusal.ErrForbidden, "host %s never enrolled with this server; make a token with steady token create %s", name, name)
+		return nil, wire.Refuse(wire.ErrForbidden, "host %s never enrolled with this server; make a token with steady token create %s", name, name)
 	}
 	p := &Peer{Name: name, host: h, cert: cert, serial: identity.Serial(cert)}
 	if err := p.check(); err != nil {
@@ -41,58 +41,51 @@ func (c *Control) Identify(cert *x509.Certificate) (*Peer, error) {
 // check refuses a certificate that is not in use any more.
 func (p *Peer) check() error {
 	if err := p.host.View().InUse(p.Name, p.serial, identity.IssuedAt(p.cert)); err != nil {
-		return refusal.Newf(refusal.ErrForbidden, "%v", err)
+		return wire.Refuse(wire.ErrForbidden, "%v", err)
 	}
 	return nil
 }
 
 // Begin counts a request of the host. It is refused when too many are under way;
 // otherwise call what it returns at its end.
-func (p *Peer) Begin() (end func(), ok bool) { return p.host.Begin() }
+func (p *Peer) Begin() (end func(), ok bool) { return p.host.begin() }
 
 // Revoked refuses a certificate at the handshake; see identity.ServerOptions.
 func (c *Control) Revoked(host string, cert *x509.Certificate) error {
-	h := c.hosts.Find(host)
+	h := c.hosts.find(host)
 	if h == nil {
 		return nil
 	}
 	return h.View().Revoked(identity.IssuedAt(cert))
 }
 
-// LastSeen is when a host was last heard from since this process started, or
+// LastSeen is when a host was last seen since this process started, or
 // zero.
 func (c *Control) LastSeen(host string) clock.Instant {
-	if h := c.hosts.Find(host); h != nil {
-		return h.LastSeen()
-	}
-	return 0
+	at, _ := c.hosts.LastSeen(host)
+	return at
 }
 
 // seen notes that a host was heard from, and tells the reducer when that is news.
-func (c *Control) seen(h *hosts.Host) {
-	h.Seen(c.now())
-	if !h.Returns() {
+func (c *Control) seen(h *contact) {
+	h.lastSeen.Store(int64(c.now()))
+	if h.View().Online || !h.returning.CompareAndSwap(false, true) {
 		return
 	}
-	in := &input{
-		apply: func(t *turn) error {
-			return t.add(plan.Presence(t.s, h.Name, true, 0, t.now))
-		},
-		after: func(error) { h.Returned() },
-	}
+	c.tell(&input{Input: server.Connected{Host: h.name}, after: func(error) { h.returning.Store(false) }})
+}
+
+// tell hands the reducer an input that nobody waits for. One that finds no room is
+// dropped: whoever sent it sends it again.
+func (c *Control) tell(in *input) {
 	select {
 	case c.normal <- in:
-	default: // the next request tells it
-		h.Returned()
+	default:
+		if in.after != nil {
+			in.after(errDropped)
+		}
 	}
 }
 
-// checkPresence records every host that fell silent.
-func (t *turn) checkPresence() error {
-	for _, s := range t.c.watch.Silent(t.now) {
-		if err := t.add(plan.Presence(t.s, s.Host, false, s.Last, t.now)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// errDropped is the outcome of an input that found no room.
+var errDropped = errors.New("the reducer is too busy")

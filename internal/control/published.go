@@ -1,29 +1,30 @@
 package control
 
 import (
-	"maps"
-	"slices"
-
-	"github.com/steadyfleet/steady/internal/control/refusal"
-	"github.com/steadyfleet/steady/internal/control/trusted"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// isPublic reports whether an event of a type changes what all hosts and
-// operators read.
-func isPublic(eventType string) bool {
-	switch eventType {
-	case event.OperatorTokenAdded{}.EventType(), event.OperatorTokenRevoked{}.EventType():
-		return true
+// publish makes what was committed visible to requests.
+func (c *Control) publish(t *server.Turn) {
+	if len(t.Events) == 0 {
+		return
 	}
-	return trusted.Changes(eventType)
+	p := c.core.Committed(t.Events, c.signed.Load().changes, t.Time)
+	if p.Public {
+		c.publishPublic()
+	}
+	if p.All {
+		c.publishOverrides()
+	}
+	c.publishHosts(p.Hosts)
 }
 
 // publishPublic makes the committed state of the fleet visible to requests.
 func (c *Control) publishPublic() {
-	view, err := c.memory.View(c.cfg.Fleet, c.state, c.public.Load())
+	view, err := c.trust.View(c.cfg.Fleet, c.state.Plan, c.public.Load())
 	if err != nil {
 		c.cfg.Log.Error("a part of the fleet keeps its last value", "err", err)
 	}
@@ -31,11 +32,20 @@ func (c *Control) publishPublic() {
 	c.publishOperators()
 }
 
-func (c *Control) publishAll() {
-	c.publishSigned()
-	for _, name := range slices.Sorted(maps.Keys(c.state.Hosts)) {
-		c.hosts.Publish(c.state.Hosts[name], c.layer(name))
+func (c *Control) publishHosts(names []string) {
+	for _, name := range names {
+		h := c.hosts.get(name)
+		p := &published{View: c.core.View(name, h.View())}
+		if m := c.state.Managed.Hosts[name]; m != nil && m.Tuned > 0 {
+			p.settings = wire.SettingsOf(m.Tuned, m.Settings)
+		}
+		h.publish(p)
 	}
+}
+
+func (c *Control) publishAll() {
+	c.publishOverrides()
+	c.publishHosts(c.state.Plan.HostNames())
 	c.publishPublic()
 }
 
@@ -43,7 +53,7 @@ func (c *Control) publishAll() {
 func (c *Control) TrustFile(name string) (digest.Digest, error) {
 	d, ok := c.public.Load().Files[name]
 	if !ok {
-		return "", refusal.Newf(refusal.ErrNotFound, "there is no trust file %q", name)
+		return "", wire.Refuse(wire.ErrNotFound, "there is no trust file %q", name)
 	}
 	return d, nil
 }

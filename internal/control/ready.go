@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/readiness"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/store"
 )
 
@@ -18,14 +18,14 @@ const readyFor = time.Second
 type readyCache struct {
 	mu sync.Mutex
 	at time.Time
-	f  readiness.Facts
+	f  health.ServerFacts
 }
 
 // Dead lists why the process should be started again. It touches no disk.
-func (c *Control) Dead() []readiness.Reason { return readiness.Dead(c.lifeFacts()) }
+func (c *Control) Dead() []health.ServerProblem { return health.Liveness(c.lifeFacts()) }
 
-func (c *Control) lifeFacts() readiness.Facts {
-	f := readiness.Facts{Stopping: c.isStopping()}
+func (c *Control) lifeFacts() health.ServerFacts {
+	f := health.ServerFacts{Stopping: c.isStopping()}
 	if err := c.cfg.Store.Err(); err != nil {
 		f.Broken = err.Error()
 	}
@@ -36,15 +36,15 @@ func (c *Control) lifeFacts() readiness.Facts {
 }
 
 // Unready lists why the server cannot take in or grant anything now.
-func (c *Control) Unready(ctx context.Context) []readiness.Reason {
-	return readiness.Unready(c.readyFacts(ctx))
+func (c *Control) Unready(ctx context.Context) []health.ServerProblem {
+	return health.Readiness(c.readyFacts(ctx))
 }
 
-func (c *Control) readyFacts(ctx context.Context) readiness.Facts {
+func (c *Control) readyFacts(ctx context.Context) health.ServerFacts {
 	c.ready.mu.Lock()
 	defer c.ready.mu.Unlock()
 	if time.Since(c.ready.at) > readyFor {
-		c.ready.f = readiness.Facts{}
+		c.ready.f = health.ServerFacts{}
 		head, err := c.cfg.Store.Head(ctx)
 		if err == nil {
 			c.ready.f.Fenced = head.Term > c.Head().Term

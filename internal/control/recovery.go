@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/store"
 )
 
@@ -64,9 +65,9 @@ func (r *Recovery) Append(ctx context.Context, log store.Store, now clock.Instan
 	}
 	head, err := log.Acquire(ctx, "recover-admin", now)
 	if err != nil {
-		return fmt.Errorf("take the lease of the log: %w", err)
+		return fmt.Errorf("acquire the lease of the log: %w", err)
 	}
-	entry, err := event.NewEntry(now, "", ev)
+	entry, err := event.NewEntry(now, event.Subject{}, ev)
 	if err != nil {
 		return err
 	}
@@ -122,23 +123,7 @@ func (r *Recovery) WriteSecret(dir string) (path string, err error) {
 // writeOwned writes a file, whole or not at all, that only the owner of its folder
 // reads.
 func writeOwned(path string, body []byte) error {
-	// A new file of a name that nobody knows: the owner of the folder cannot have
-	// put a link in its place, and two commands at once do not meet.
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(body)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = GiveToOwner(f.Name())
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return disk.ReplaceWith(path, body, 0o600, GiveToOwner)
 }
 
 // GiveToOwner gives a file to the owner of its folder, for whom root may have made
@@ -186,7 +171,7 @@ func (c *Control) recover(ctx context.Context) {
 	}
 	if err == nil {
 		ev.Role, ev.Recovered = access.Admin, true
-		_, err = c.addOperator(ctx, c.words, ev, access.DefaultLife)
+		_, err = c.addOperator(ctx, c.operations, ev, access.DefaultLife)
 	}
 	a := recoveryAnswered{ID: ev.ID}
 	if err != nil {

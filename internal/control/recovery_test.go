@@ -7,28 +7,20 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // Root gives away what it wrote into the folder of another user, who may have put a
 // link to a file of root's in its place.
 func TestGiveToOwnerFollowsNoLink(t *testing.T) {
-	need.Root(t, "only root gives files away")
+	testkit.Root(t, "only root gives files away")
 	const somebody = 12345
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
-	if err := os.WriteFile(victim, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(victim, nil, 0o600))
 	link := filepath.Join(dir, "admin.token")
-	if err := os.Symlink(victim, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, somebody, somebody); err != nil {
-		t.Fatal(err)
-	}
-	if err := control.GiveToOwner(link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(victim, link))
+	testkit.Must(t, os.Chown(dir, somebody, somebody))
+	testkit.Must(t, control.GiveToOwner(link))
 	if uid := owner(t, victim); uid != 0 {
 		t.Errorf("the file behind the link belongs to user %d", uid)
 	}
@@ -39,9 +31,6 @@ func TestGiveToOwnerFollowsNoLink(t *testing.T) {
 
 func owner(t *testing.T, path string) uint32 {
 	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testkit.Value(os.Lstat(path))(t)
 	return info.Sys().(*syscall.Stat_t).Uid
 }

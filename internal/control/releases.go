@@ -10,14 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/steadyfleet/steady/internal/control/intake"
-	"github.com/steadyfleet/steady/internal/control/refusal"
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Pushed says what came of a release.
@@ -30,9 +31,9 @@ type Pushed struct {
 
 // Outcomes of a push that verified.
 const (
-	Accepted  = intake.Accepted
-	Refreshed = intake.Refreshed // a newer timestamp alone
-	Unchanged = intake.Unchanged
+	Accepted  = documents.Accepted
+	Refreshed = documents.Refreshed // a newer timestamp alone
+	Unchanged = documents.Unchanged
 )
 
 // pushPrefix begins the names of folders that hold releases on their way in.
@@ -61,7 +62,7 @@ func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor strin
 	}()
 	if err := release.Unpack(packed, dir, release.DefaultCaps()); err != nil {
 		if errors.Is(err, release.ErrPack) {
-			return Pushed{}, refusal.Newf(refusal.ErrInvalid, "%v", err)
+			return Pushed{}, wire.Refuse(wire.ErrInvalid, "%v", err)
 		}
 		return Pushed{}, unavailable(err)
 	}
@@ -74,7 +75,7 @@ func unavailable(err error) error {
 	if disk.Full(err) {
 		err = fmt.Errorf("%w: %w", store.ErrFull, err)
 	}
-	return fmt.Errorf("%w: %w", refusal.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 }
 
 // Newest hands out the newest accepted release, packed as it was pushed, under the
@@ -83,7 +84,7 @@ func unavailable(err error) error {
 func (c *Control) Newest(ctx context.Context, w io.Writer, begin func()) error {
 	view := c.public.Load()
 	if view.Release.Version == 0 {
-		return refusal.Newf(refusal.ErrNotFound, "no release was accepted yet; push one")
+		return wire.Refuse(wire.ErrNotFound, "no release was accepted yet; push one")
 	}
 	named := maps.Clone(view.Release.Envelopes)
 	maps.Copy(named, view.Files)
@@ -100,15 +101,15 @@ func (c *Control) Newest(ctx context.Context, w io.Writer, begin func()) error {
 // PushFolder is PushRelease for a release folder on this machine, which must not
 // change meanwhile.
 func (c *Control) PushFolder(ctx context.Context, dir, actor string) (Pushed, error) {
-	return c.takeIn(ctx, dir, actor, func(cause error) error { return c.verifyFailed(ctx, "release", cause, actor) })
+	return c.acceptFolder(ctx, dir, actor, func(cause error) error { return c.verifyFailed(ctx, "release", cause, actor) })
 }
 
 // takeIn verifies and accepts a release folder; refused hears why it does not
 // verify and returns the error.
-func (c *Control) takeIn(ctx context.Context, dir, actor string, refused func(error) error) (Pushed, error) {
+func (c *Control) acceptFolder(ctx context.Context, dir, actor string, refused func(error) error) (Pushed, error) {
 	c.pushing.Lock()
 	defer c.pushing.Unlock()
-	r, err := intake.VerifyRelease(dir, c.public.Load(), c.now())
+	r, err := documents.VerifyRelease(dir, c.public.Load(), c.now())
 	if err != nil {
 		return Pushed{}, refused(err)
 	}
@@ -117,9 +118,9 @@ func (c *Control) takeIn(ctx context.Context, dir, actor string, refused func(er
 		return pushed, nil
 	}
 	if err := r.Keep(ctx, c.cfg.Store); err != nil {
-		var full *intake.StoreError
+		var full *documents.StoreError
 		if errors.As(err, &full) {
-			err = errors.Join(refusal.ErrUnavailable, err)
+			err = errors.Join(wire.ErrUnavailable, err)
 		}
 		return Pushed{}, err
 	}
@@ -137,43 +138,28 @@ func (c *Control) takeIn(ctx context.Context, dir, actor string, refused func(er
 	if err := c.accept(ctx, events, r.Revoked()); err != nil {
 		return Pushed{}, err
 	}
-	c.refused.Forget("verify/")
+	c.refused.forget("verify/")
 	c.cfg.Log.Info("release", "outcome", pushed.Outcome, "version", pushed.Version, "ref", pushed.Ref, "actor", actor)
 	return pushed, nil
 }
 
 // accept records a verified release in one append, and has it planned at once.
 func (c *Control) accept(ctx context.Context, events []event.Event, revoked []fleet.Revocation) error {
-	return c.submit(ctx, c.normal, func(t *turn) error {
-		c.hurry = true
-		if err := t.record("", events...); err != nil {
-			return err
-		}
-		for _, r := range revoked {
-			if h := t.s.Hosts[r.Host]; h != nil && h.RevokedBefore >= r.NotBefore {
-				continue
-			}
-			ev := event.HostRevoked{NotBefore: r.NotBefore, Reason: r.Reason, Actor: "release"}
-			if err := t.record(r.Host, ev); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return c.submit(ctx, c.normal, server.Release{Events: events, Revoked: revoked})
 }
 
 // verifyFailed records a refused release or root, once until the cause changes.
 func (c *Control) verifyFailed(ctx context.Context, what string, cause error, actor string) error {
-	refused := refusal.Newf(refusal.ErrInvalid, "%v", cause)
+	refused := wire.Refuse(wire.ErrInvalid, "%v", cause)
 	key := "verify/" + cause.Error()
-	if !c.refused.First(key) {
+	if !c.refused.first(key) {
 		return refused
 	}
-	c.refused.Forget("verify/") // an earlier cause that comes back is news again
-	c.refused.First(key)
-	c.cfg.Log.Warn("a "+what+" was refused", "actor", actor, "err", cause)
+	c.refused.forget("verify/") // an earlier cause that comes back is news again
+	c.refused.first(key)
+	c.cfg.Log.Warn("refused what does not verify", "what", what, "actor", actor, "err", cause)
 	ev := event.VerifyFailed{What: what, Check: string(trust.CodeOf(cause)), Detail: cause.Error(), Actor: actor}
-	if err := c.submit(ctx, c.normal, func(t *turn) error { return t.record("", ev) }); err != nil {
+	if err := c.submit(ctx, c.normal, recorded("", ev)); err != nil {
 		return errors.Join(refused, err)
 	}
 	return refused

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
-	"github.com/steadyfleet/steady/internal/control/trusted"
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // RootsPushed says what came of a chain of roots.
@@ -17,8 +17,8 @@ type RootsPushed struct {
 	Accepted int // roots that are new
 	// Ended says that the newest release is of a key epoch that has ended.
 	Ended bool
-	// Standing is nil when the newest release, if any, holds under the root.
-	Standing error
+	// ReleaseErr is nil when the newest release, if any, holds under the root.
+	ReleaseErr error
 }
 
 // PushRoots takes the roots of a chain that follow the trusted one, each signed
@@ -49,7 +49,7 @@ func (c *Control) PushRoots(ctx context.Context, chain [][]byte, actor string) (
 		}
 		d, err := c.cfg.Store.PutBlob(ctx, env)
 		if err != nil {
-			return RootsPushed{}, errors.Join(refusal.ErrUnavailable, err)
+			return RootsPushed{}, errors.Join(wire.ErrUnavailable, err)
 		}
 		events = append(events, event.RootTrusted{Version: r.Version, Epoch: r.Epoch, Root: d})
 	}
@@ -61,16 +61,16 @@ func (c *Control) PushRoots(ctx context.Context, chain [][]byte, actor string) (
 	}
 	released := c.public.Load().Release
 	return RootsPushed{Version: v.RootVersion(), Epoch: v.Epoch(), Accepted: len(events),
-		Ended: released.Version != 0 && released.Epoch < v.Epoch(), Standing: c.standing(ctx, v)}, nil
+		Ended: released.Version != 0 && released.Epoch < v.Epoch(), ReleaseErr: c.standing(ctx, v)}, nil
 }
 
 // standing is why the newest release does not hold under a root, or nil.
 func (c *Control) standing(ctx context.Context, v trust.Verifier) error {
 	files := c.public.Load().Files
-	if files[trusted.TimestampFile] == "" {
+	if files[documents.TimestampFile] == "" {
 		return nil
 	}
-	stamp, err := c.library.Blob(ctx, files[trusted.TimestampFile])
+	stamp, err := c.library.Blob(ctx, files[documents.TimestampFile])
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (c *Control) standing(ctx context.Context, v trust.Verifier) error {
 	if err != nil {
 		return err
 	}
-	resolved, err := c.library.Blob(ctx, files[trusted.ResolvedFile])
+	resolved, err := c.library.Blob(ctx, files[documents.ResolvedFile])
 	if err != nil {
 		return err
 	}

@@ -2,39 +2,28 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
-	"github.com/steadyfleet/steady/internal/control/trusted"
-	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/health"
-	"github.com/steadyfleet/steady/internal/core/managed"
-	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // snapshotFormat names the encoding of a snapshot. A change of what the fold
 // makes of old events needs a new name: then the log is folded once more.
-const snapshotFormat = "steady/control/v6"
+const snapshotFormat = "steady/control/v7"
 
-// snapshot is all that is folded from the log.
-type snapshot struct {
-	State   *plan.State                       `json:"state"`
-	Managed *managed.State                    `json:"managed,omitempty"`
-	Health  *health.State                     `json:"health,omitempty"`
-	Places  map[digest.Digest]documents.Place `json:"places"`
-	Trust   trust.State                       `json:"trust"`
-	Roots   map[uint64]digest.Digest          `json:"roots,omitempty"`
+// newState sets the state to the one before the first event.
+func (c *Control) newState() {
+	c.trust = documents.NewTrust(c.library)
+	c.state = server.NewState(c.library, c.trust)
 }
 
 // fromSnapshot sets the state to the newest snapshot of this format, or to the
 // one before the first event, and returns where the log goes on from.
 func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
-	c.state, c.memory = plan.New(c.library), trusted.Remember(trust.State{}, nil, c.library)
-	c.managed, c.health = managed.New(), health.New()
+	c.newState()
 	snap, err := c.cfg.Store.LatestSnapshot(ctx)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -51,21 +40,19 @@ func (c *Control) fromSnapshot(ctx context.Context) (store.Head, error) {
 	if len(snap.Skipped) > 0 {
 		c.cfg.Log.Warn("newer snapshots are damaged", "at", snap.Skipped)
 	}
-	body := snapshot{State: plan.New(c.library)}
-	if err := json.Unmarshal(snap.Body, &body); err != nil {
-		return store.Head{}, fmt.Errorf("decode the snapshot at %d: %w", snap.At.Seq, err)
+	if err := c.state.Restore(snap.Body); err != nil {
+		if !errors.Is(err, server.ErrOtherFolds) {
+			return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
+		}
+		c.cfg.Log.Info("folding the log from its start", "err", err)
+		c.newState()
+		return store.Head{}, nil
 	}
-	c.library.Restore(body.Places)
-	if err := plan.Restore(body.State, c.library); err != nil {
-		return store.Head{}, fmt.Errorf("restore the snapshot at %d: %w", snap.At.Seq, err)
-	}
-	c.state, c.memory = body.State, trusted.Remember(body.Trust, body.Roots, c.library)
-	c.managed, c.health = managed.Restore(body.Managed), health.Restore(body.Health)
 	return snap.At, nil
 }
 
 func (c *Control) takeSnapshot() (store.Snapshot, error) {
-	body, err := json.Marshal(snapshot{State: c.state, Managed: c.managed, Health: c.health, Places: c.library.Places(), Trust: c.memory.State, Roots: c.memory.Roots})
+	body, err := c.state.Snapshot()
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("encode the state: %w", err)
 	}

@@ -12,14 +12,15 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
-	"github.com/steadyfleet/steady/internal/control/sources"
+	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/rate"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // watchSources looks at the sources of releases while the reducer runs, and
@@ -40,16 +41,13 @@ func (c *Control) watchSources(ctx context.Context) (stop func()) {
 // forgetSources ends the troubles of sources that are configured no more.
 func (c *Control) forgetSources(ctx context.Context) {
 	names := c.sources.Names()
-	err := c.submit(ctx, c.normal, func(t *turn) error {
-		for _, name := range slices.Sorted(maps.Keys(t.s.Sources)) {
-			if slices.Contains(names, name) {
-				continue
-			}
-			if err := t.record("", plan.SourceNews(t.s, plan.SourceReport{Source: name, Gone: true})...); err != nil {
-				return err
+	err := c.record(ctx, c.normal, "", func(s *server.State, _ clock.Instant) (events []event.Event, _ error) {
+		for _, name := range slices.Sorted(maps.Keys(s.Plan.Sources)) {
+			if !slices.Contains(names, name) {
+				events = append(events, s.Plan.SourceNews(warning.SourceReport{Source: name, Gone: true})...)
 			}
 		}
-		return nil
+		return events, nil
 	})
 	if err != nil && ctx.Err() == nil {
 		c.cfg.Log.Warn("what was wrong with earlier release sources was not forgotten", "err", err)
@@ -59,7 +57,7 @@ func (c *Control) forgetSources(ctx context.Context) {
 // intakeOf is the server as sources see it.
 type intakeOf struct{ *Control }
 
-// Leads implements sources.Intake: a server that another one has replaced learns of
+// Leads implements fetch.Intake: a server that another one has replaced learns of
 // it at its next append, and must not ask for releases until then.
 func (c intakeOf) Leads(ctx context.Context) error {
 	head, err := c.cfg.Store.Head(ctx)
@@ -67,28 +65,28 @@ func (c intakeOf) Leads(ctx context.Context) error {
 		return fmt.Errorf("read the end of the log: %w", err)
 	}
 	if head.Term > c.Head().Term {
-		return fmt.Errorf("nothing is looked at: %w", store.ErrFenced)
+		return fmt.Errorf("nothing is checked: %w", store.ErrFenced)
 	}
 	return nil
 }
 
-// TakeRelease implements sources.Intake: what a source brings goes the way of a
+// AcceptRelease implements fetch.Intake: what a source brings goes the way of a
 // push.
-func (c intakeOf) TakeRelease(ctx context.Context, dir, source string) (sources.Release, error) {
-	pushed, err := c.takeIn(ctx, dir, plan.SourceActor(source), func(cause error) error {
-		return &sources.RefusedError{Check: cmp.Or(string(trust.CodeOf(cause)), string(trust.Malformed)), Detail: cause.Error()}
+func (c intakeOf) AcceptRelease(ctx context.Context, dir, source string) (fetch.Release, error) {
+	pushed, err := c.acceptFolder(ctx, dir, warning.SourceActor(source), func(cause error) error {
+		return &fetch.RefusedError{Check: cmp.Or(string(trust.CodeOf(cause)), string(trust.Malformed)), Detail: cause.Error()}
 	})
-	return sources.Release{Version: pushed.Version, Ref: pushed.Ref, Same: pushed.Outcome == Unchanged}, err
+	return fetch.Release{Version: pushed.Version, Ref: pushed.Ref, Same: pushed.Outcome == Unchanged}, err
 }
 
-// ReportSource implements sources.Intake.
-func (c intakeOf) ReportSource(ctx context.Context, r plan.SourceReport) error {
-	return c.submit(ctx, c.normal, func(t *turn) error {
-		news := plan.SourceNews(t.s, r)
+// ReportSource implements fetch.Intake.
+func (c intakeOf) ReportSource(ctx context.Context, r warning.SourceReport) error {
+	return c.record(ctx, c.normal, "", func(s *server.State, _ clock.Instant) ([]event.Event, error) {
+		news := s.Plan.SourceNews(r)
 		for _, ev := range news {
 			c.cfg.Log.Warn("release source", "source", r.Source, "event", ev.EventType(), "detail", detailOf(ev))
 		}
-		return t.record("", news...)
+		return news, nil
 	})
 }
 
@@ -106,8 +104,8 @@ func detailOf(ev event.Event) string {
 
 // SourceState is where a source of releases stands.
 type SourceState struct {
-	sources.Status
-	Trouble plan.Source
+	fetch.Status
+	Trouble warning.Source
 }
 
 // Sources returns where every source of releases stands, as configured.
@@ -125,19 +123,19 @@ func (c *Control) Sources(ctx context.Context) ([]SourceState, error) {
 const MaxHook = 1 << 20
 
 // hookRate is how many requests to look at the sources are taken; more are refused.
-var hookRate = rate.Limit{Burst: 30, Tokens: 1, Per: clock.Second}
+var hookRate = server.RateLimit{Burst: 30, Tokens: 1, Per: clock.Second}
 
 // AllowHook reports whether another request to look at the sources is taken now.
 func (c *Control) AllowHook() bool {
 	c.hooks.Lock()
 	defer c.hooks.Unlock()
-	return c.hooks.Take(hookRate, 1, c.now()) == 0
+	return c.hooks.Spend(hookRate, 1, c.now()) == 0
 }
 
 // Hook looks at the sources soon, if signature is "sha256=" and the HMAC-SHA256 of
 // the body under the shared secret, in hexadecimal. Nothing in the body is read.
 func (c *Control) Hook(body []byte, signature string) error {
-	refused := refusal.Newf(refusal.ErrForbidden, "the signature of the body does not hold, or the server has no secret to check it with (steady server --release-hook-secret)")
+	refused := wire.Refuse(wire.ErrForbidden, "the signature of the body is not valid, or the server has no secret to check it with (steady server --release-hook-secret)")
 	given, ok := strings.CutPrefix(signature, "sha256=")
 	mac, err := hex.DecodeString(given)
 	if !ok || err != nil || len(c.cfg.HookSecret) == 0 {
@@ -148,6 +146,6 @@ func (c *Control) Hook(body []byte, signature string) error {
 	if !hmac.Equal(mac, want.Sum(nil)) {
 		return refused
 	}
-	c.sources.Nudge()
+	c.sources.CheckNow()
 	return nil
 }

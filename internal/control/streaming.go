@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/streams"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/managed"
-	"github.com/steadyfleet/steady/internal/core/text"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -39,36 +38,31 @@ func (c *Control) OpenStream(ctx context.Context, host string, kind wire.StreamK
 	if err := c.mayStream(target, kind, resource, args); err != nil {
 		return nil, err
 	}
-	h := c.hosts.Find(host)
-	switch {
-	case h == nil || h.View().Incarnation == 0:
-		return nil, refusal.Newf(refusal.ErrConflict, "host %s never enrolled; make a token with steady token create %s", host, host)
-	case !h.View().Online:
-		return nil, refusal.Newf(refusal.ErrConflict, "host %s is offline: %s; nothing can be asked of it now", host, c.lastSeen(host))
+	h := c.hosts.find(host)
+	if err := refusal(h.View().Answers(host, c.lastSeen(host))); err != nil {
+		return nil, err
 	}
 	r := wire.StreamRequest{ID: newID(), Kind: kind, Resource: resource, Actor: actor, Args: args}
 	if kind == wire.StreamExec || kind == wire.StreamPrune {
-		err := c.submit(ctx, c.urgent, func(t *turn) error {
-			return t.record(host, event.StreamOpened{Stream: r.ID, Kind: string(kind), Resource: resource, Argv: args.Argv,
-				User: args.User, TTY: args.TTY, Actor: actor})
-		})
+		err := c.submit(ctx, c.urgent, recorded(host, event.StreamOpened{Stream: r.ID, Kind: string(kind), Resource: resource, Argv: args.Argv,
+			User: args.User, TTY: args.TTY, Actor: actor}))
 		if err != nil {
 			return nil, err
 		}
 	}
 	s, err := c.streams.Open(host, r)
 	if err != nil {
-		return nil, refusal.Newf(refusal.ErrUnavailable, "%v; close some, or ask again later", err)
+		return nil, wire.Refuse(wire.ErrUnavailable, "%v; close some, or try again later", err)
 	}
-	h.Wake()
+	h.wake()
 	ctx, stop := c.untilStopping(ctx)
 	defer stop()
 	if err := s.Attached(ctx); err != nil {
 		s.Close()
 		if errors.Is(err, streams.ErrNoAnswer) {
-			return nil, refusal.Newf(refusal.ErrUnavailable, "the agent of host %s did not open the stream within %s; it is busy, or too old for streams", host, wire.StreamAttach)
+			return nil, wire.Refuse(wire.ErrUnavailable, "the agent of host %s did not open the stream within %s; it is busy, or too old for streams", host, wire.StreamAttach)
 		}
-		return nil, fmt.Errorf("%w: %w", refusal.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 	}
 	return s, nil
 }
@@ -91,7 +85,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 			_, err = managed.Check(t, managed.Input{Kind: of, Name: name, Spec: args.Spec})
 		}
 	default:
-		err = refusal.Newf(refusal.ErrInvalid, "unknown kind of stream %q", kind)
+		err = wire.Refuse(wire.ErrInvalid, "unknown kind of stream %q", kind)
 	}
 	return managedRefusal(err)
 }
@@ -99,7 +93,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 func checkStream(resource string, a wire.StreamArgs) error {
 	kind, name, _ := strings.Cut(resource, "/")
 	if err := fleet.CheckName(name); err != nil {
-		return refusal.Newf(refusal.ErrInvalid, "%v", err)
+		return wire.Refuse(wire.ErrInvalid, "%v", err)
 	}
 	size := len(a.User) + len(a.WorkDir)
 	for _, s := range a.Argv {
@@ -107,21 +101,21 @@ func checkStream(resource string, a wire.StreamArgs) error {
 	}
 	switch {
 	case len(a.Argv) > maxArgv || size > maxArgBytes:
-		return refusal.Newf(refusal.ErrInvalid, "the command has %d words and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgBytes)
-	case len(a.Spec) > managed.MaxSpec:
-		return refusal.Newf(refusal.ErrInvalid, "the spec has %d bytes: expected at most %d", len(a.Spec), managed.MaxSpec)
+		return wire.Refuse(wire.ErrInvalid, "the command has %d arguments and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgBytes)
+	case len(a.Spec) > spec.MaxSpec:
+		return wire.Refuse(wire.ErrInvalid, "the spec has %d bytes: expected at most %d", len(a.Spec), spec.MaxSpec)
 	case a.Tail < 0 || a.Tail > maxTail:
-		return refusal.Newf(refusal.ErrInvalid, "tail is %d: expected 0 to %d", a.Tail, maxTail)
+		return wire.Refuse(wire.ErrInvalid, "tail is %d: expected 0 to %d", a.Tail, maxTail)
 	case a.Since < 0:
-		return refusal.Newf(refusal.ErrInvalid, "since is %d: expected milliseconds since 1970", a.Since)
+		return wire.Refuse(wire.ErrInvalid, "since is %d: expected milliseconds since 1970", a.Since)
 	case a.After < 0:
-		return refusal.Newf(refusal.ErrInvalid, "after is %d: expected the number of a line, or 0", a.After)
+		return wire.Refuse(wire.ErrInvalid, "after is %d: expected the number of a line, or 0", a.After)
 	case a.Rows < 0 || a.Rows > 4096 || a.Cols < 0 || a.Cols > 4096:
-		return refusal.Newf(refusal.ErrInvalid, "the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
-	case kind == container.KindWorkspace, kind == container.KindImage, a.Argv == nil:
+		return wire.Refuse(wire.ErrInvalid, "the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
+	case kind == spec.KindWorkspace, kind == spec.KindImage, a.Argv == nil:
 		return nil
 	}
-	return refusal.Newf(refusal.ErrInvalid, "nothing runs in %s", resource)
+	return wire.Refuse(wire.ErrInvalid, "nothing runs in %s", resource)
 }
 
 // Plan asks a host's agent what setting a resource would do, or removing it when
@@ -137,10 +131,10 @@ func (c *Control) Plan(ctx context.Context, host string, in managed.Input, actor
 	defer cancel()
 	raw, err := s.Collect(ctx, maxAnswer)
 	if err != nil {
-		return answer, refusal.Newf(refusal.ErrConflict, "host %s cannot say what %s would do: %v", host, managed.ID(in.Kind, in.Name), err)
+		return answer, wire.Refuse(wire.ErrConflict, "host %s cannot report what %s would do: %v", host, managed.ID(in.Kind, in.Name), err)
 	}
-	if err := wire.Decode(text.JSON(raw), &answer); err != nil {
-		return answer, refusal.Newf(refusal.ErrConflict, "host %s answered what cannot be read: %v", host, err)
+	if err := wire.Decode(prose.JSON(raw), &answer); err != nil {
+		return answer, wire.Refuse(wire.ErrConflict, "host %s answered what cannot be read: %v", host, err)
 	}
 	return answer, nil
 }
@@ -156,7 +150,7 @@ func (c *Control) AttachStream(ctx context.Context, p *Peer, id string, e stream
 	go func() {
 		defer close(watching)
 		for {
-			changed := p.host.Changed()
+			changed := p.host.watch()
 			if err := p.check(); err != nil {
 				cancel(err)
 				return
@@ -173,9 +167,9 @@ func (c *Control) AttachStream(ctx context.Context, p *Peer, id string, e stream
 	<-watching
 	switch {
 	case errors.Is(err, streams.ErrUnknown):
-		return refusal.Newf(refusal.ErrNotFound, "%v", err)
-	case errors.Is(err, streams.ErrTaken):
-		return refusal.Newf(refusal.ErrConflict, "%v", err)
+		return wire.Refuse(wire.ErrNotFound, "%v", err)
+	case errors.Is(err, streams.ErrOpen):
+		return wire.Refuse(wire.ErrConflict, "%v", err)
 	}
 	return err
 }

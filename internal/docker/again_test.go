@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // killsEnv is how often the engine is killed; the default fits into a check of
@@ -22,10 +23,7 @@ func TestF23EngineKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	kills, seed := 4, uint64(1)
 	if s := os.Getenv(killsEnv); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := testkit.Value(strconv.Atoi(s))(t)
 		kills, seed = n, rand.Uint64()
 	}
 	t.Log("seed", seed)

@@ -17,13 +17,14 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/layer"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	rows "github.com/steadyfleet/steady/reconcile/sqlite"
@@ -33,7 +34,7 @@ import (
 // processes of its own as JSON.
 type config struct {
 	Socket, Dir string
-	Owner       ownership.Owner
+	Owner       convert.Owner
 	Resync      clock.Duration
 	Timeout     time.Duration // of a call; 0: the default
 	Volumes     bool          // may be deleted
@@ -42,14 +43,14 @@ type config struct {
 	HostRoot    string // of the engine's machine; empty: nothing is looked at
 }
 
-// agent is the loop with the managers of containers, as an agent wires them: on
+// agent is the loop with the reconcilers of containers, as an agent wires them: on
 // a database that survives it, with the managed layer as owner.
 type agent struct {
 	cfg    config
 	db     *sql.DB
 	rows   *rows.Store
-	loop   *reconcile.Loop
-	engine *daemon.Engine
+	loop   *reconcile.Controller
+	engine *dockerapi.Engine
 	host   *docker.Host
 	router *router.Router
 
@@ -82,14 +83,14 @@ func openAgent(cfg config) (_ *agent, err error) {
 		}
 		log = slog.New(slog.NewTextHandler(a.log, nil))
 	}
-	a.loop = reconcile.New(a.rows, reconcile.WithWorkers(16), reconcile.WithLogger(log), reconcile.WithDebounce(debounce),
+	a.loop = reconcile.New(a.rows, reconcile.WithWorkers(16), reconcile.WithLogger(log), reconcile.WithDebounce(debounce.Std()),
 		reconcile.WithAfterCommit(a.heard), reconcile.WithPurityChecks())
-	if a.engine, err = daemon.Open(daemon.Options{Socket: cfg.Socket, Timeout: cfg.Timeout, Log: log}); err != nil {
+	if a.engine, err = dockerapi.Open(dockerapi.Options{Socket: cfg.Socket, Timeout: cfg.Timeout, Log: log}); err != nil {
 		return nil, err
 	}
 	o := docker.Options{
 		Engine: a.engine, Owner: cfg.Owner, Dir: cfg.Dir, Secrets: filepath.Join(cfg.Dir, "secrets"), Content: blobs(filepath.Join(cfg.Dir, "blobs")),
-		Ledger: baselines{a.db}, Rows: a.rows, Pinned: func(context.Context) ([]*container.Set, error) { return nil, nil },
+		Ledger: baselines{a.db}, Rows: a.rows, Pinned: func(context.Context) ([]*spec.Set, error) { return nil, nil },
 		Key: []byte("the key of the host for digests "), AllowVolumeDelete: func() bool { return cfg.Volumes },
 		Resync: cfg.Resync, Log: log, Now: time.Now, HostRoot: cfg.HostRoot,
 	}
@@ -97,8 +98,10 @@ func openAgent(cfg config) (_ *agent, err error) {
 		a.router = router.New(router.Config{})
 		o.Router = a.router
 	}
-	a.host, err = docker.New(a.loop, o)
-	return a, err
+	if a.host, err = docker.New(a.loop, o); err != nil {
+		return nil, err
+	}
+	return a, system.RegisterLayer(a.loop, a.host.Title)
 }
 
 func (a *agent) openRows() (err error) {
@@ -166,8 +169,8 @@ func (a *agent) transitions(n int) []engine.Transition {
 func (a *agent) count() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.told) }
 
 // declare sets what is declared.
-func (a *agent) declare(ctx context.Context, l layer.Layer) error {
-	_, err := a.loop.Apply(ctx, engine.Upsert(layer.Current, l), engine.Cause{Trigger: engine.TriggerOperator})
+func (a *agent) declare(ctx context.Context, l deploy.Layer) error {
+	_, err := a.loop.Apply(ctx, engine.Upsert(deploy.ManagedLayer, l), engine.Cause{Trigger: engine.TriggerOperator})
 	return err
 }
 
@@ -181,9 +184,9 @@ func (a *agent) unsettled(ctx context.Context) (string, error) {
 	for i := range all {
 		r := &all[i]
 		switch {
-		case r.Phase == engine.Retired:
-		case r.Retire || r.Phase != engine.Converged || r.ConvergedGen != r.Generation:
-			return fmt.Sprintf("%s %s %s (generation %d, converged %d, attempts %d, retire %v)", r.Ref, r.Phase, r.Reason, r.Generation, r.ConvergedGen, r.Attempts, r.Retire), nil
+		case r.Phase == engine.Deleted:
+		case r.Delete || r.Phase != engine.Converged || r.ConvergedGen != r.Generation:
+			return fmt.Sprintf("%s %s %s (generation %d, converged %d, attempts %d, retire %v)", r.Ref, r.Phase, r.Reason, r.Generation, r.ConvergedGen, r.Attempts, r.Delete), nil
 		}
 	}
 	return "", nil
@@ -256,10 +259,10 @@ func child(dir string) error {
 		return err
 	}
 	ctx := context.Background()
-	want, broken := make(chan layer.Layer), make(chan error, 1)
+	want, broken := make(chan deploy.Layer), make(chan error, 1)
 	go func() {
 		for in := json.NewDecoder(os.Stdin); ; {
-			var l layer.Layer
+			var l deploy.Layer
 			if err := in.Decode(&l); err != nil {
 				broken <- fmt.Errorf("read what to declare: %w", err)
 				return
@@ -268,7 +271,7 @@ func child(dir string) error {
 		}
 	}()
 	last := ""
-	declare := func(l layer.Layer) error {
+	declare := func(l deploy.Layer) error {
 		fmt.Println(childDeclared)
 		last = "?"
 		return a.declare(ctx, l)

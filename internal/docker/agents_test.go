@@ -13,10 +13,10 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // observer looks at this host's containers every few milliseconds, and fails the test
@@ -39,7 +39,7 @@ func (w *world) observe() *observer {
 				return
 			case <-tick.C:
 			}
-			f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
+			f := client.Filters{}.Add("label", convert.LabelOwner+"="+w.owner.ID())
 			list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{Filters: f})
 			if err != nil {
 				w.t.Error(err)
@@ -47,7 +47,7 @@ func (w *world) observe() *observer {
 			}
 			running := map[string]int{}
 			for _, c := range list.Items {
-				running[c.Labels[ownership.LabelName]]++
+				running[c.Labels[convert.LabelName]]++
 			}
 			for name, n := range running {
 				if n > 1 {
@@ -63,7 +63,7 @@ func (w *world) observe() *observer {
 func (o *observer) end() { o.once.Do(func() { close(o.stop) }); <-o.done }
 
 // shared is a set of two workspaces, one of them of an image that is built.
-func shared(version int) container.Set {
+func shared(version int) spec.Set {
 	s := replaced(version, false)
 	s.Images = append(s.Images, built("made", fmt.Sprint(version)))
 	other := s.Workspaces[0]
@@ -110,7 +110,7 @@ func TestFourAgentsOnOneEngine(t *testing.T) {
 	}
 	watch := w.observe()
 	versions := 2
-	if need.Nightly() {
+	if testkit.Nightly() {
 		versions = 3
 	}
 	for version := range versions {
@@ -171,7 +171,7 @@ func TestTwoHostsOnOneEngine(t *testing.T) {
 	one, two := newWorld(t), newWorld(t)
 	one.start()
 	two.start()
-	sets := func(version int) container.Set {
+	sets := func(version int) spec.Set {
 		s := replaced(version, false)
 		s.Images = append(s.Images, built("made", "1"))
 		return s
@@ -191,7 +191,7 @@ func TestTwoHostsOnOneEngine(t *testing.T) {
 	before, wrote := inspected(), two.a.engine.Calls().Writes
 	one.declare(sets(3))
 	one.settled()
-	one.declare(container.Set{})
+	one.declare(spec.Set{})
 	one.settled()
 	if len(one.own("")) != 0 {
 		t.Errorf("left over: %s", one.listed())
@@ -208,13 +208,13 @@ func TestTwoHostsOnOneEngine(t *testing.T) {
 // the other made, whatever it declares, leaves out or prunes.
 func TestAgentsOfOneNameUnderTwoPrefixes(t *testing.T) {
 	w := newWorld(t)
-	set := container.Set{
-		Networks: []container.Network{{Name: "net"}},
-		Volumes:  []container.Volume{{Name: "data"}},
-		Images:   []container.Image{plain("base"), built("made", "1")},
-		Workspaces: []container.Workspace{
-			{Name: "web", Image: "base", Command: sleeper("here"), Networks: []container.Attachment{{Network: "net"}},
-				Mounts: []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}}},
+	set := spec.Set{
+		Networks: []spec.Network{{Name: "net"}},
+		Volumes:  []spec.Volume{{Name: "data"}},
+		Images:   []spec.Image{plain("base"), built("made", "1")},
+		Workspaces: []spec.Workspace{
+			{Name: "web", Image: "base", Command: sleeper("here"), Networks: []spec.Attachment{{Network: "net"}},
+				Mounts: []spec.Mount{{Type: spec.MountVolume, Source: "data", Target: "/data"}}},
 			{Name: "more", Image: "made", Command: sleeper("here")},
 		},
 	}
@@ -227,7 +227,7 @@ func TestAgentsOfOneNameUnderTwoPrefixes(t *testing.T) {
 	// here is what is on the engine under a prefix.
 	here := func(cfg config) (out []string) {
 		for _, c := range w.own("") {
-			if x := w.inspect(c.ID); cfg.Owner.Gave(x.Name) {
+			if x := w.inspect(c.ID); cfg.Owner.HasPrefix(x.Name) {
 				out = append(out, x.Name+" "+x.ID+" "+x.State.StartedAt+" "+x.State.FinishedAt)
 			}
 		}
@@ -265,7 +265,7 @@ func TestAgentsOfOneNameUnderTwoPrefixes(t *testing.T) {
 	w.declare(set)
 	w.converged()
 	same("beside the same")
-	w.declare(container.Set{})
+	w.declare(spec.Set{})
 	w.converged()
 	same("after a removal")
 }
@@ -277,15 +277,15 @@ func TestAgentsOfOneNameUnderTwoPrefixes(t *testing.T) {
 func TestRenamedWorkspaceIsFoundByItsNewName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	set := container.Set{Images: []container.Image{plain("base")},
-		Workspaces: []container.Workspace{{Name: "web", Title: "before", Image: "base", Command: sleeper("here")}}}
+	set := spec.Set{Images: []spec.Image{plain("base")},
+		Workspaces: []spec.Workspace{{Name: "web", Title: "before", Image: "base", Command: sleeper("here")}}}
 	w.start()
 	w.declare(set)
 	w.converged()
 	id, _, err := w.a.host.Find(w.ctx, "web")
 	w.ok(err)
 	set.Workspaces[0].Title = "after"
-	set.Snapshots = []container.Snapshot{{Name: "copy", Workspace: "web", Take: 1}}
+	set.Snapshots = []spec.Snapshot{{Name: "copy", Workspace: "web", Take: 1}}
 	found := func(when string) {
 		t.Helper()
 		w.converged()

@@ -11,11 +11,11 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -51,7 +51,7 @@ func broken(t *testing.T) (*world, *dockertest.Proxy) {
 func hold(p *dockertest.Proxy, n int) (reached <-chan struct{}, letGo func()) {
 	there, over := make(chan struct{}), make(chan struct{})
 	p.Forget()
-	p.Before(func(r dockertest.Request) dockertest.Fate {
+	p.Before(func(r dockertest.Request) dockertest.Outcome {
 		if r.Write == n {
 			close(there)
 			<-over
@@ -99,7 +99,7 @@ func (w *world) unknown() {
 		w.ok(err)
 		for i := range all {
 			switch all[i].Reason.Code {
-			case fault.CodeUnavailable, fault.CodeUnknown:
+			case dockerapi.CodeUnavailable, dockerapi.CodeUnknown:
 				return true, ""
 			}
 			if all[i].Phase == engine.Failed {
@@ -139,7 +139,7 @@ func TestEngineStoppedKilledRestartedInTheMiddle(t *testing.T) {
 			w.converged()
 			w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
 			first, step := 1+i, len(troubles)
-			if need.Nightly() {
+			if testkit.Nightly() {
 				first, step = 1, 1
 			}
 			for n := first; ; n += step {
@@ -173,7 +173,7 @@ func TestEngineStoppedKilledRestartedInTheMiddle(t *testing.T) {
 			same := w.foreign("web", x.volatile...)
 			w.start()
 			calls := []int{2, 5, 8, 11}
-			if !need.Nightly() {
+			if !testkit.Nightly() {
 				calls = [][]int{{2, 8}, {5, 11}}[i]
 			}
 			for _, n := range calls {
@@ -187,7 +187,7 @@ func TestEngineStoppedKilledRestartedInTheMiddle(t *testing.T) {
 					w.processes(n, len(s.Workspaces))
 				}
 				same()
-				w.declare(container.Set{})
+				w.declare(spec.Set{})
 				w.converged()
 				if t.Failed() {
 					t.Fatalf("call %d\n%s", n, w.listed())
@@ -198,13 +198,13 @@ func TestEngineStoppedKilledRestartedInTheMiddle(t *testing.T) {
 }
 
 // several is a set of independent workspaces on networks of their own.
-func (w *world) several(version int) container.Set {
-	s := container.Set{Images: []container.Image{plain("plain")}}
+func (w *world) several(version int) spec.Set {
+	s := spec.Set{Images: []spec.Image{plain("plain")}}
 	for i := range 4 {
 		name := fmt.Sprint("w", i)
-		s.Networks = append(s.Networks, container.Network{Name: name})
-		s.Workspaces = append(s.Workspaces, container.Workspace{Name: name, Image: "plain", Command: sleeper(w.marker(version)),
-			Networks: []container.Attachment{{Network: name}}, Update: container.Update{Monitor: 100}})
+		s.Networks = append(s.Networks, spec.Network{Name: name})
+		s.Workspaces = append(s.Workspaces, spec.Workspace{Name: name, Image: "plain", Command: sleeper(w.marker(version)),
+			Networks: []spec.Attachment{{Network: name}}, Update: spec.Update{Monitor: 100}})
 	}
 	return s
 }
@@ -256,7 +256,7 @@ func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
 	births := w.births()
 	var once sync.Once
 	frozen := make(chan struct{})
-	p.Before(func(r dockertest.Request) dockertest.Fate {
+	p.Before(func(r dockertest.Request) dockertest.Outcome {
 		if r.Path == "/containers/create" {
 			once.Do(func() { w.d.Stop(); close(frozen) })
 		}
@@ -265,10 +265,10 @@ func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
 	w.declare(set)
 	<-frozen
 	said := func() (bool, string) {
-		all, err := w.a.rows.List(w.ctx, reconcile.Filter{Kind: container.KindWorkspace})
+		all, err := w.a.rows.List(w.ctx, reconcile.Filter{Kind: spec.KindWorkspace})
 		w.ok(err)
 		for i := range all {
-			if c := all[i].Reason.Code; c != fault.CodeUnavailable && c != fault.CodeUnknown {
+			if c := all[i].Reason.Code; c != dockerapi.CodeUnavailable && c != dockerapi.CodeUnknown {
 				return false, all[i].Ref.String() + " " + all[i].Reason.String()
 			}
 			if all[i].Attempts > 1 {
@@ -279,10 +279,10 @@ func TestHungEngineIsUnknownAndNeverAskedTwice(t *testing.T) {
 	}
 	w.until("not everything says that the engine hangs", said)
 	for range 3 {
-		all, err := w.a.rows.List(w.ctx, reconcile.Filter{Kind: container.KindWorkspace})
+		all, err := w.a.rows.List(w.ctx, reconcile.Filter{Kind: spec.KindWorkspace})
 		w.ok(err)
 		for i := range all {
-			w.a.loop.Kick(all[i].Ref, engine.Cause{Trigger: engine.TriggerOperator})
+			w.a.loop.Enqueue(all[i].Ref, engine.Cause{Trigger: engine.TriggerOperator})
 		}
 		w.until("not everything says that the engine hangs", said)
 	}
@@ -326,7 +326,7 @@ func (w *world) births() (made func() map[string]int) {
 				if of["name"] == last {
 					return out
 				}
-				if of[ownership.LabelOwner] == w.owner.ID() && of[ownership.LabelKind] == container.KindWorkspace {
+				if of[convert.LabelOwner] == w.owner.ID() && of[convert.LabelKind] == spec.KindWorkspace {
 					out[of["name"]]++
 				}
 			case err := <-stream.Err:
@@ -345,11 +345,11 @@ func TestEngineKilledWhileItStartsAContainer(t *testing.T) {
 	t.Parallel()
 	w, p := broken(t)
 	w.start()
-	w.declare(container.Set{Images: []container.Image{plain("plain")}})
+	w.declare(spec.Set{Images: []spec.Image{plain("plain")}})
 	w.converged()
 	var once sync.Once
 	killed := make(chan struct{})
-	p.Before(func(r dockertest.Request) dockertest.Fate {
+	p.Before(func(r dockertest.Request) dockertest.Outcome {
 		if strings.HasSuffix(r.Path, "/start") {
 			go once.Do(func() {
 				defer close(killed)

@@ -8,15 +8,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/release/compose"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // compose declares what the Compose file of an archive says; a name with ! is a
 // program. The image is one that the engine has.
-func (w *world) compose(text string) container.Set {
+func (w *world) compose(text string) spec.Set {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	for _, f := range txtar.Parse([]byte(strings.ReplaceAll(text, "IMAGE", dockertest.BusyboxRef))).Files {
@@ -33,7 +33,7 @@ func (w *world) compose(text string) container.Set {
 	w.ok(err)
 	defer root.Close()
 	got, problems := compose.Load(root, []string{"compose.yaml"}, compose.Options{Name: "shop"})
-	if strictdoc.Fatal(problems) {
+	if strictyaml.Fatal(problems) {
 		w.t.Fatalf("%v", problems)
 	}
 	folder := filepath.Join(w.cfg.Dir, "blobs")
@@ -43,7 +43,7 @@ func (w *world) compose(text string) container.Set {
 	}
 	for i := range got.Set.Images {
 		if p := got.Set.Images[i].Pull; p != nil {
-			p.Policy = container.PullNever
+			p.Policy = spec.PullNever
 		}
 	}
 	for i := range got.Set.Workspaces {

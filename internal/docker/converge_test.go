@@ -15,11 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/layer"
-	"github.com/steadyfleet/steady/internal/docker/random"
 )
 
 // storiesEnv is how many random stories are told; the default fits into a check
@@ -45,24 +43,24 @@ var (
 )
 
 // randomSet makes up a set. What a workspace uses is in it.
-func randomSet(t *rapid.T) container.Set {
-	s := container.Set{Images: []container.Image{plain("plain"), built("made", rapid.SampledFrom([]string{"1", "2"}).Draw(t, "version"))}}
+func randomSet(t *rapid.T) spec.Set {
+	s := spec.Set{Images: []spec.Image{plain("plain"), built("made", rapid.SampledFrom([]string{"1", "2"}).Draw(t, "version"))}}
 	for _, n := range someNetworks {
-		x := container.Network{Name: n, Internal: rapid.IntRange(0, 5).Draw(t, n+" is internal") == 0}
+		x := spec.Network{Name: n, Internal: rapid.IntRange(0, 5).Draw(t, n+" is internal") == 0}
 		if rapid.IntRange(0, 3).Draw(t, n+" has labels") == 0 {
 			x.Labels = map[string]string{"a": rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "label")}
 		}
 		s.Networks = append(s.Networks, x)
 	}
 	for _, v := range someVolumes {
-		s.Volumes = append(s.Volumes, container.Volume{Name: v})
+		s.Volumes = append(s.Volumes, spec.Volume{Name: v})
 	}
-	names := random.Names{Images: []string{"plain", "made"}, Networks: someNetworks, Volumes: someVolumes, Secrets: []string{"db"}}
+	names := dockertest.Names{Images: []string{"plain", "made"}, Networks: someNetworks, Volumes: someVolumes, Secrets: []string{"db"}}
 	for _, n := range someWorkspaces {
 		if rapid.IntRange(0, 4).Draw(t, n+" is left out") == 0 {
 			continue
 		}
-		w := random.Workspace(n, names).Draw(t, n)
+		w := dockertest.Workspace(n, names).Draw(t, n)
 		quick(&w)
 		s.Workspaces = append(s.Workspaces, w)
 	}
@@ -71,7 +69,7 @@ func randomSet(t *rapid.T) container.Set {
 
 // quick makes a workspace that ends and is found good soon: the program does not
 // hear signals.
-func quick(w *container.Workspace) {
+func quick(w *spec.Workspace) {
 	none := clock.Duration(0)
 	w.StopGrace = &none
 	w.Update.Monitor = 50
@@ -200,7 +198,7 @@ func (w *world) refs(title string) []string {
 // move is one step of a story: a declaration, or something by hand, and then
 // whether all comes to rest before the next.
 type move struct {
-	set   *container.Set
+	set   *spec.Set
 	again bool // the agent ends and starts again
 	hand  int
 	on    string
@@ -244,7 +242,7 @@ func TestRandomSpecsAndOutsideChangesConverge(t *testing.T) {
 }
 
 // tell has the moves of a story happen, and gives what was declared last.
-func (w *world) tell(story []move) (last container.Set) {
+func (w *world) tell(story []move) (last spec.Set) {
 	w.t.Helper()
 	w.ok(os.WriteFile(w.cfg.Dir+"/secrets/db", []byte("s3cret-of-"+w.n.Prefix), 0o600))
 	for _, m := range story {
@@ -276,8 +274,8 @@ func TestRandomStoriesOnAnEngineThatFails(t *testing.T) {
 			w := newWorld(t)
 			p := w.d.Proxy()
 			w.cfg.Socket = p.Socket()
-			ill := func(what uint64, fates ...dockertest.Fate) func(dockertest.Request) dockertest.Fate {
-				return func(r dockertest.Request) dockertest.Fate {
+			ill := func(what uint64, fates ...dockertest.Outcome) func(dockertest.Request) dockertest.Outcome {
+				return func(r dockertest.Request) dockertest.Outcome {
 					// By number, so that a story can be told again nearly as it was.
 					if h := (uint64(r.Seq)*2654435761 + uint64(seed)*40503 + what) >> 7; r.Write > 0 && h%20 == 0 {
 						return fates[h/20%uint64(len(fates))]
@@ -298,7 +296,7 @@ func TestRandomStoriesOnAnEngineThatFails(t *testing.T) {
 			l := w.layer(last)
 			for kind, names := range named(last) {
 				for _, n := range names {
-					l.Asks = append(l.Asks, layer.Ask{Kind: kind, Name: n, Verb: deploy.Retry, Nonce: "well"})
+					l.Requests = append(l.Requests, deploy.LayerRequest{Kind: kind, Name: n, Verb: spec.VerbRetry, Nonce: "well"})
 				}
 			}
 			w.ok(w.a.declare(w.ctx, l))
@@ -309,19 +307,19 @@ func TestRandomStoriesOnAnEngineThatFails(t *testing.T) {
 }
 
 // named are the names in a set by kind.
-func named(s container.Set) map[string][]string {
+func named(s spec.Set) map[string][]string {
 	out := map[string][]string{}
 	for _, x := range s.Networks {
-		out[container.KindNetwork] = append(out[container.KindNetwork], x.Name)
+		out[spec.KindNetwork] = append(out[spec.KindNetwork], x.Name)
 	}
 	for _, x := range s.Volumes {
-		out[container.KindVolume] = append(out[container.KindVolume], x.Name)
+		out[spec.KindVolume] = append(out[spec.KindVolume], x.Name)
 	}
 	for _, x := range s.Images {
-		out[container.KindImage] = append(out[container.KindImage], x.Name)
+		out[spec.KindImage] = append(out[spec.KindImage], x.Name)
 	}
 	for _, x := range s.Workspaces {
-		out[container.KindWorkspace] = append(out[container.KindWorkspace], x.Name)
+		out[spec.KindWorkspace] = append(out[spec.KindWorkspace], x.Name)
 	}
 	return out
 }

@@ -10,20 +10,20 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // outside is a set that every change by hand is made to.
-func outside() container.Set {
-	s := container.Set{
-		Images:   []container.Image{built("made", "1")},
-		Networks: []container.Network{{Name: "back"}, {Name: "front"}},
-		Volumes:  []container.Volume{{Name: "data"}, {Name: "spare"}},
-		Workspaces: []container.Workspace{{Name: "web", Image: "made", Command: sleeper("web"), Update: container.Update{Monitor: 50},
-			Networks: []container.Attachment{{Network: "back", Aliases: []string{"site"}}, {Network: "front"}},
-			Mounts:   []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}}}},
+func outside() spec.Set {
+	s := spec.Set{
+		Images:   []spec.Image{built("made", "1")},
+		Networks: []spec.Network{{Name: "back"}, {Name: "front"}},
+		Volumes:  []spec.Volume{{Name: "data"}, {Name: "spare"}},
+		Workspaces: []spec.Workspace{{Name: "web", Image: "made", Command: sleeper("web"), Update: spec.Update{Monitor: 50},
+			Networks: []spec.Attachment{{Network: "back", Aliases: []string{"site"}}, {Network: "front"}},
+			Mounts:   []spec.Mount{{Type: spec.MountVolume, Source: "data", Target: "/data"}}}},
 	}
 	s.Workspaces[0].Limits.Memory = 64 << 20
 	return s
@@ -140,7 +140,7 @@ func TestOutsideChangesAreSeenWithoutEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.d.Proxy()
-	p.Before(func(r dockertest.Request) dockertest.Fate {
+	p.Before(func(r dockertest.Request) dockertest.Outcome {
 		if r.Path == "/events" {
 			return dockertest.Fail
 		}
@@ -166,11 +166,11 @@ func TestOutsideChangesAreReportedByPolicy(t *testing.T) {
 		w.ok(byHandOn(w, what, "web"))
 		before := w.shape()
 		w.until(what+" is not reported", func() (bool, string) {
-			r := w.row(container.KindWorkspace, "web")
+			r := w.row(spec.KindWorkspace, "web")
 			if what == "stop" {
-				return r.Reason.Code == container.CodeStopped, fmt.Sprint(r.Phase, r.Reason)
+				return r.Reason.Code == spec.CodeStopped, fmt.Sprint(r.Phase, r.Reason)
 			}
-			return r.Reason.Code == "drift_reported", fmt.Sprint(r.Phase, r.Reason)
+			return r.Reason.Code == "drift-reported", fmt.Sprint(r.Phase, r.Reason)
 		})
 		w.looked(engine.TriggerOperator)
 		if w.shape() != before || w.a.engine.Calls().Writes != wrote {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // features lists what a host does with containers, in the rows in which agents of
@@ -21,23 +23,23 @@ var features = []struct {
 	{"pull model, interval, self-correcting", []string{"docker.TestOutsideChangesAreSeenWithoutEvents", "agent.TestConverges", "docker.TestRandomSpecsAndOutsideChangesConverge"}},
 	{"ordered by dependency", []string{"core/deploy.TestNothingBeforeWhatItNeeds", "docker.TestMassRemoval"}},
 	{"independent resources in parallel", []string{"docker.TestPoolsBoundWhatRunsAtOnce", "docker.TestOneFailureIsItsOwn"}},
-	{"in place or made anew, field by field", []string{"docker/form.TestS36InPlaceCures", "docker/form.TestInPlaceWhileItRuns", "docker/workspace.TestInPlace", "docker/workspace.TestReplace"}},
+	{"in place or made anew, field by field", []string{"docker/convert.TestS36InPlaceCures", "docker/convert.TestInPlaceWhileItRuns", "docker/workspace.TestInPlace", "docker/workspace.TestReplace"}},
 	{"rename in place", []string{"docker.TestOutsideChangesAreSeenByEvents", "docker/workspace.TestInPlace"}},
-	{"network reattached in place, aliases kept", []string{"docker/form.TestInPlaceWhileItRuns", "docker.TestOutsideChangesAreSeenByEvents"}},
-	{"replacement keeps identity and volumes", []string{"docker.TestKillAtEveryEngineCallOfAReplace", "docker.TestEngineStoppedKilledRestartedInTheMiddle", "docker/form.TestTrap10_AnonymousVolumesStay"}},
-	{"thorough comparison without regard to order", []string{"docker/form.TestS36RandomSpecs", "docker/form.TestEveryFieldIsCompared", "docker/form.TestS36EveryFieldIsSeen", "core/container.TestS36NormalizeIsIdempotentAndIgnoresOrder"}},
-	{"docker update by hand is seen", []string{"docker.TestOutsideChangesAreSeenByEvents", "docker.TestOutsideChangesAreSeenWithoutEvents", "docker/form.TestTrap04_UpdateFromOutside"}},
+	{"network reattached in place, aliases kept", []string{"docker/convert.TestInPlaceWhileItRuns", "docker.TestOutsideChangesAreSeenByEvents"}},
+	{"replacement keeps identity and volumes", []string{"docker.TestKillAtEveryEngineCallOfAReplace", "docker.TestEngineStoppedKilledRestartedInTheMiddle", "docker/convert.TestTrap10_AnonymousVolumesStay"}},
+	{"thorough comparison without regard to order", []string{"docker/convert.TestS36RandomSpecs", "docker/convert.TestEveryFieldIsCompared", "docker/convert.TestS36EveryFieldIsSeen", "core/spec.TestS36NormalizeIsIdempotentAndIgnoresOrder"}},
+	{"docker update by hand is seen", []string{"docker.TestOutsideChangesAreSeenByEvents", "docker.TestOutsideChangesAreSeenWithoutEvents", "docker/convert.TestTrap04_UpdateFromOutside"}},
 	{"disconnect, rename, rm and stop by hand are seen", []string{"docker.TestOutsideChangesAreSeenByEvents", "docker.TestOutsideChangesAreSeenWithoutEvents", "docker.TestOutsideChangesAreReportedByPolicy"}},
-	{"build on the host, live output", []string{"docker/image.TestBuildFromAContext", "docker/output.TestFollowSeesLinesBeforeTheEnd"}},
+	{"build on the host, live output", []string{"docker/image.TestBuildFromAContext", "docker/image.TestFollowSeesLinesBeforeTheEnd"}},
 	{"pull with credentials", []string{"docker/image.TestPullWithCredentials", "docker/image.TestPrivateBaseImage"}},
 	{"cancel a build", []string{"docker/image.TestCancelStopsARunningBuild", "docker.TestOneFailureIsItsOwn"}},
 	{"what failed is tried again", []string{"docker/image.TestFailedBuildIsRetried", "docker/workspace.TestFailingReplacement"}},
-	{"snapshot of a running workspace", []string{"docker/snapshot.TestTrap19_SnapshotIsScrubbedAndRestored", "docker/snapshot.TestWaitsForTheWorkspace"}},
-	{"clean-up only when it is safe", []string{"docker/image.TestS37CollectByReference", "docker/volume.TestS37AllowedRemovalWaitsForUsers", "docker.TestS35WhatOthersHaveIsLeftAlone", "docker.TestMassRemoval"}},
+	{"snapshot of a running workspace", []string{"docker/storage.TestTrap19_SnapshotIsScrubbedAndRestored", "docker/storage.TestWaitsForTheWorkspace"}},
+	{"clean-up only when it is safe", []string{"docker/image.TestS37CollectByReference", "docker/storage.TestS37AllowedRemovalWaitsForUsers", "docker.TestS35WhatOthersHaveIsLeftAlone", "docker.TestMassRemoval"}},
 	{"declarations faster than they are carried out", []string{"docker.TestS37NothingThatIsStillDeclaredIsTouched", "docker.TestOneFailureIsItsOwn", "docker.TestFourAgentsOnOneEngine"}},
 	{"status at once, per resource", []string{"docker.TestOneFailureIsItsOwn", "docker.TestHungEngineIsUnknownAndNeverAskedTwice"}},
-	{"heartbeat with metrics of host, GPUs and workspaces", []string{"api.TestHeartbeatMetrics", "agent/nvidia.TestGPUs", "agent/measure.TestRealWorkspace", "agent/measure.TestContainerOfTheEngine"}},
-	{"the server's reply tunes settings", []string{"api.TestSettingsReachTheirHost", "agent/delegated.TestTune", "e2e.TestLyingSettings"}},
+	{"heartbeat with metrics of host, GPUs and workspaces", []string{"api.TestHeartbeatMetrics", "agent/measure.TestGPUs", "agent/measure.TestRealWorkspace", "agent/measure.TestContainerOfTheEngine"}},
+	{"the server's reply tunes settings", []string{"api.TestSettingsReachTheirHost", "agent/hosting.TestTune", "e2e.TestLyingSettings"}},
 	{"a disabled host stops its workspaces", []string{"docker.TestDisabledHost"}},
 	{"the failure of one is its own", []string{"docker.TestOneFailureIsItsOwn", "core/deploy.TestFailuresAreContained"}},
 	{"status is delivered until it is accepted", []string{"agent.TestEventsSurviveAServerThatIsAway", "e2e.TestKilledProcessesLoseNothing"}},
@@ -104,8 +106,6 @@ func testsBelow(t *testing.T, root string) map[string]bool {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return out
 }

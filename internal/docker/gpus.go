@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // ErrPrerequisite says that a host lacks what a bundle needs and cannot bring itself,
@@ -14,14 +14,14 @@ import (
 var ErrPrerequisite = errors.New("the host lacks a prerequisite of the bundle")
 
 // GPUs is what this host has for containers with GPUs.
-func (h *Host) GPUs(i daemon.Info) (container.GPUFacts, error) { return h.gpu.FactsOf(i) }
+func (h *Host) GPUs(i dockerapi.Info) (spec.GPUFacts, error) { return h.gpu.FactsOf(i) }
 
 // gpusThere refuses a set whose GPUs this host cannot give, ahead of all else. What
 // the host's own toolkit can set up is set up where the set allows it.
-func (h *Host) gpusThere(ctx context.Context, s *container.Set) error {
+func (h *Host) gpusThere(ctx context.Context, s *spec.Set) error {
 	for i := range s.Workspaces {
 		w := &s.Workspaces[i]
-		for tried := ""; w.AsksGPUs(); {
+		for tried := ""; w.NeedsGPUs(); {
 			need, err := h.gpuNeed(ctx, w)
 			if err != nil {
 				return err
@@ -30,9 +30,9 @@ func (h *Host) gpusThere(ctx context.Context, s *container.Set) error {
 				break
 			}
 			if !s.ConfigureGPUs || need.Setup == "" || need.Setup == tried {
-				return fmt.Errorf("%w: workspace %s asks for GPUs: %s", ErrPrerequisite, w.Name, need.Words)
+				return fmt.Errorf("%w: workspace %s asks for GPUs: %s", ErrPrerequisite, w.Name, need.Message)
 			}
-			h.o.Log.Info("setting up GPUs for containers, as the bundle asks", "workspace", w.Name, "missing", need.Words)
+			h.o.Log.Info("setting up GPUs for containers, as the bundle asks", "workspace", w.Name, "missing", need.Message)
 			if err := h.gpu.Setup(ctx, need.Setup); err != nil {
 				return fmt.Errorf("%w: workspace %s asks for GPUs: %w", ErrPrerequisite, w.Name, err)
 			}
@@ -42,22 +42,22 @@ func (h *Host) gpusThere(ctx context.Context, s *container.Set) error {
 	return nil
 }
 
-func (h *Host) gpuNeed(ctx context.Context, w *container.Workspace) (*container.GPUNeed, error) {
+func (h *Host) gpuNeed(ctx context.Context, w *spec.Workspace) (*spec.GPUNeed, error) {
 	f, err := h.gpu.Facts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return w.GPUsLacking(f), nil
+	return w.MissingForGPUs(f), nil
 }
 
 // lacksGPUs says what keeps a workspace from its GPUs; empty if nothing does.
-func (h *Host) lacksGPUs(ctx context.Context, w *container.Workspace) (string, error) {
-	if h.o.HostRoot == "" || !w.AsksGPUs() {
+func (h *Host) lacksGPUs(ctx context.Context, w *spec.Workspace) (string, error) {
+	if h.o.HostRoot == "" || !w.NeedsGPUs() {
 		return "", nil
 	}
 	need, err := h.gpuNeed(ctx, w)
 	if need == nil || err != nil {
 		return "", err
 	}
-	return need.Words, nil
+	return need.Message, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 )
@@ -42,10 +42,10 @@ func TestGPUPrerequisites(t *testing.T) {
 	w := worldOn(t, dockertest.Private(t))
 	p := w.d.Proxy()
 	w.cfg.Socket = p.Socket()
-	set := container.Set{
-		Images: []container.Image{{Name: "far", Ref: "registry.invalid/far:1", Pull: &container.Pull{Policy: container.PullMissing}}, plain("base")},
-		Workspaces: []container.Workspace{{Name: "train", Image: "base", Command: sleeper("here"), Runtime: "nvidia",
-			GPUs: []container.GPU{{Count: 2, Capabilities: []string{"gpu"}}}}},
+	set := spec.Set{
+		Images: []spec.Image{{Name: "far", Ref: "registry.invalid/far:1", Pull: &spec.Pull{Policy: spec.PullMissing}}, plain("base")},
+		Workspaces: []spec.Workspace{{Name: "train", Image: "base", Command: sleeper("here"), Runtime: "nvidia",
+			GPUs: []spec.GPU{{Count: 2, Capabilities: []string{"gpu"}}}}},
 	}
 	refused := func(says string) {
 		t.Helper()
@@ -61,12 +61,12 @@ func TestGPUPrerequisites(t *testing.T) {
 	w.cfg.HostRoot = t.TempDir()
 	w.start()
 	refused("the NVIDIA driver is not loaded")
-	w.declare(container.Set{Images: set.Images[1:], Workspaces: set.Workspaces})
+	w.declare(spec.Set{Images: set.Images[1:], Workspaces: set.Workspaces})
 	w.until("it does not wait for its GPUs", func() (bool, string) {
-		r := w.row(container.KindWorkspace, "train").Reason
-		return r.Code == "prerequisite_missing" && strings.Contains(r.Words, "driver is not loaded"), r.String()
+		r := w.row(spec.KindWorkspace, "train").Reason
+		return r.Code == "prerequisite-missing" && strings.Contains(r.Message, "driver is not loaded"), r.String()
 	})
-	w.declare(container.Set{})
+	w.declare(spec.Set{})
 	w.converged()
 	w.halt(w.a)
 

@@ -3,33 +3,33 @@ package docker
 import (
 	"context"
 
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // hear turns an event of the engine into turns of what it concerns. It does not
 // wait for the engine.
-func (h *Host) hear(ctx context.Context, e daemon.Event) {
-	h.workspaces.Hear(e)
+func (h *Host) hear(ctx context.Context, e dockerapi.Event) {
+	h.workspaces.OnEvent(e)
 	why := e.Action
 	switch e.Subject {
-	case daemon.Resync:
-		h.kickAll(ctx, "events may have been missed", container.Kinds...)
-	case daemon.Network:
+	case dockerapi.Resync:
+		h.kickAll(ctx, "events may have been missed", spec.Kinds...)
+	case dockerapi.Network:
 		if e.Container == "" {
-			h.kickAll(ctx, "network "+why, container.KindNetwork)
+			h.kickAll(ctx, "network "+why, spec.KindNetwork)
 		}
-	case daemon.Volume:
+	case dockerapi.Volume:
 		if e.Container == "" {
-			h.kickAll(ctx, "volume "+why, container.KindVolume)
+			h.kickAll(ctx, "volume "+why, spec.KindVolume)
 		}
-	case daemon.Image:
-		h.kickAll(ctx, "image "+why, container.KindImage, container.KindSnapshot)
+	case dockerapi.Image:
+		h.kickAll(ctx, "image "+why, spec.KindImage, spec.KindSnapshot)
 	}
 	for _, ref := range h.workspaces.Concerns(e) {
-		h.loop.Kick(ref, because(why))
+		h.loop.Enqueue(ref, because(why))
 	}
 }
 
@@ -41,7 +41,7 @@ func because(what string) engine.Cause {
 func (h *Host) kick(ref string, why engine.Cause) {
 	for i := range ref {
 		if ref[i] == '/' {
-			h.loop.Kick(engine.Ref{Kind: ref[:i], ID: ref[i+1:]}, why)
+			h.loop.Enqueue(engine.Ref{Kind: ref[:i], ID: ref[i+1:]}, why)
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func (h *Host) kickAll(ctx context.Context, why string, kinds ...string) {
 		}
 		for i := range rows {
 			if !rows[i].Phase.Terminal() {
-				h.loop.Kick(rows[i].Ref, because(why))
+				h.loop.Enqueue(rows[i].Ref, because(why))
 			}
 		}
 	}

@@ -8,11 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/layer"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -54,8 +53,8 @@ func TestDisabledHost(t *testing.T) {
 		return len(w.running()) == 0, fmt.Sprint(w.running())
 	})
 	w.settled()
-	stage := container.Stage{Kind: container.KindWorkspace, Phase: w.row("workspace", "w1").Phase, Code: w.row("workspace", "w1").Reason.Code}
-	if got := container.StateOf(stage); got != container.StoppedState {
+	stage := spec.Stage{Kind: spec.KindWorkspace, Phase: w.row("workspace", "w1").Phase, Code: w.row("workspace", "w1").Reason.Code}
+	if got := spec.Builtin.StateOf(stage); got != spec.StoppedState {
 		t.Errorf("state %s", got)
 	}
 	n := w.a.count()
@@ -64,12 +63,12 @@ func TestDisabledHost(t *testing.T) {
 		return len(w.running()) == 0 && w.a.count() > n, fmt.Sprint(w.running())
 	})
 	s := w.several(1)
-	s.Workspaces[2].Env = []container.Env{{Name: "A", Value: "2"}}
-	s.Workspaces = append(s.Workspaces, container.Workspace{Name: "more", Image: "plain", Command: sleeper("more"), Update: container.Update{Monitor: 100}})
+	s.Workspaces[2].Env = []spec.Env{{Name: "A", Value: "2"}}
+	s.Workspaces = append(s.Workspaces, spec.Workspace{Name: "more", Image: "plain", Command: sleeper("more"), Update: spec.Update{Monitor: 100}})
 	w.declare(s)
 	w.until("a new declaration does not wait", func() (bool, string) {
 		for _, name := range []string{"w2", "more"} {
-			if r := w.row("workspace", name); r.Phase != engine.Waiting || !strings.Contains(r.Reason.Words, "disabled") {
+			if r := w.row("workspace", name); r.Phase != engine.Waiting || !strings.Contains(r.Reason.Message, "disabled") {
 				return false, fmt.Sprint(r.Ref, r.Phase, r.Reason)
 			}
 		}
@@ -101,17 +100,17 @@ func TestMassRemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()
-	s := container.Set{Images: []container.Image{plain("plain")}, Volumes: []container.Volume{{Name: "data"}}}
+	s := spec.Set{Images: []spec.Image{plain("plain")}, Volumes: []spec.Volume{{Name: "data"}}}
 	for i := range 8 {
 		name := fmt.Sprint("w", i)
-		s.Networks = append(s.Networks, container.Network{Name: name})
-		s.Workspaces = append(s.Workspaces, container.Workspace{Name: name, Image: "plain", Command: sleeper(name), Update: container.Update{Monitor: 50},
-			Networks: []container.Attachment{{Network: name}}, Mounts: []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data", ReadOnly: i > 0}}})
+		s.Networks = append(s.Networks, spec.Network{Name: name})
+		s.Workspaces = append(s.Workspaces, spec.Workspace{Name: name, Image: "plain", Command: sleeper(name), Update: spec.Update{Monitor: 50},
+			Networks: []spec.Attachment{{Network: name}}, Mounts: []spec.Mount{{Type: spec.MountVolume, Source: "data", Target: "/data", ReadOnly: i > 0}}})
 	}
 	w.declare(s)
 	w.converged()
 	w.run("w0", "sh", "-c", "echo kept >/data/f")
-	w.declare(container.Set{})
+	w.declare(spec.Set{})
 	w.converged()
 	if left := w.own(""); len(left) != 0 {
 		t.Errorf("left over:\n%s", w.listed())
@@ -142,23 +141,23 @@ func TestPoolsBoundWhatRunsAtOnce(t *testing.T) {
 		}
 		return nil
 	}
-	p.Before(func(r dockertest.Request) dockertest.Fate {
+	p.Before(func(r dockertest.Request) dockertest.Outcome {
 		if m := of(r); m != nil {
 			m.enter()
 		}
 		return dockertest.Pass
 	})
-	p.After(func(r dockertest.Request) dockertest.Fate {
+	p.After(func(r dockertest.Request) dockertest.Outcome {
 		if m := of(r); m != nil {
 			m.leave()
 		}
 		return dockertest.Pass
 	})
-	s := container.Set{}
+	s := spec.Set{}
 	for i := range 6 {
 		name := fmt.Sprint("w", i)
 		s.Images = append(s.Images, built(name, name))
-		s.Workspaces = append(s.Workspaces, container.Workspace{Name: name, Image: name, Command: sleeper(name), Update: container.Update{Monitor: 50}})
+		s.Workspaces = append(s.Workspaces, spec.Workspace{Name: name, Image: name, Command: sleeper(name), Update: spec.Update{Monitor: 50}})
 	}
 	w.declare(s)
 	w.settled()
@@ -181,10 +180,10 @@ func TestOneFailureIsItsOwn(t *testing.T) {
 	w.runForeign(w.owner.Title("taken"), nil)
 	s := w.several(1)
 	s.Images = append(s.Images,
-		container.Image{Name: "broken", Build: &container.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nRUN false\n"}},
-		container.Image{Name: "slow", Build: &container.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nRUN sleep 1000\n"}},
-		container.Image{Name: "absent", Ref: "127.0.0.1:1/absent:1", Pull: &container.Pull{}})
-	for _, x := range []container.Workspace{
+		spec.Image{Name: "broken", Build: &spec.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nRUN false\n"}},
+		spec.Image{Name: "slow", Build: &spec.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nRUN sleep 1000\n"}},
+		spec.Image{Name: "absent", Ref: "127.0.0.1:1/absent:1", Pull: &spec.Pull{}})
+	for _, x := range []spec.Workspace{
 		{Name: "of-broken", Image: "broken"}, {Name: "of-slow", Image: "slow"}, {Name: "of-absent", Image: "absent"},
 		{Name: "no-program", Image: "plain", Command: []string{"/no/such/program"}}, {Name: "taken", Image: "plain", Command: sleeper("x")},
 	} {
@@ -209,22 +208,22 @@ func TestOneFailureIsItsOwn(t *testing.T) {
 	} {
 		w.until(x.name+" does not say why it fails", func() (bool, string) {
 			r := w.row(x.kind, x.name)
-			return (r.Phase == engine.Failed || r.Phase == engine.Retrying) && strings.Contains(r.Reason.Words, x.words), fmt.Sprint(r.Phase, r.Reason)
+			return (r.Phase == engine.Failed || r.Phase == engine.Retrying) && strings.Contains(r.Reason.Message, x.words), fmt.Sprint(r.Phase, r.Reason)
 		})
 	}
 	w.until("the slow build does not run", func() (bool, string) {
 		r := w.row("image", "slow")
 		return r.Phase == engine.Acting, fmt.Sprint(r.Phase, r.Reason)
 	})
-	s.Workspaces = slices.DeleteFunc(s.Workspaces, func(x container.Workspace) bool { return x.Name == "w0" })
+	s.Workspaces = slices.DeleteFunc(s.Workspaces, func(x spec.Workspace) bool { return x.Name == "w0" })
 	w.declare(s)
 	w.until("a build delays a removal", func() (bool, string) { return len(w.own("w0")) == 0, w.listed() })
 	l := w.layer(s)
-	l.Asks = []layer.Ask{{Kind: "image", Name: "slow", Verb: deploy.Cancel, Nonce: "1"}}
+	l.Requests = []deploy.LayerRequest{{Kind: "image", Name: "slow", Verb: spec.VerbCancel, Nonce: "1"}}
 	w.ok(w.a.declare(w.ctx, l))
 	w.until("the build goes on", func() (bool, string) {
 		r := w.row("image", "slow")
-		return container.StateOf(container.Stage{Kind: "image", Phase: r.Phase, Code: r.Reason.Code}) == container.ImageCancelled, fmt.Sprint(r.Phase, r.Reason)
+		return spec.Builtin.StateOf(spec.Stage{Kind: "image", Phase: r.Phase, Code: r.Reason.Code}) == spec.ImageCancelled, fmt.Sprint(r.Phase, r.Reason)
 	})
 	w.until("what it ran goes on", func() (bool, string) { got := w.commands("sleep\x001000\x00"); return got == 0, fmt.Sprint(got) })
 	w.until("a cancel disturbs others", good("w1", "w2", "w3"))
@@ -256,9 +255,9 @@ func TestANetworkInUseIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	s := w.several(1)
-	s.Networks = []container.Network{{Name: "back"}}
+	s.Networks = []spec.Network{{Name: "back"}}
 	for i := range s.Workspaces {
-		s.Workspaces[i].Networks = []container.Attachment{{Network: "back", Aliases: []string{"site"}}}
+		s.Workspaces[i].Networks = []spec.Attachment{{Network: "back", Aliases: []string{"site"}}}
 	}
 	w.declare(s)
 	w.settled()

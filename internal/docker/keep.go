@@ -6,22 +6,21 @@ import (
 	"errors"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/disk"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/image"
-	"github.com/steadyfleet/steady/internal/docker/snapshot"
+	"github.com/steadyfleet/steady/internal/docker/storage"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Free measures the disk that the engine keeps its data on.
-func (d engineDisk) Free(ctx context.Context) (disk.Bytes, error) {
+func (d engineDisk) Free(ctx context.Context) (image.DiskBytes, error) {
 	i, err := d.engine.Info(ctx)
 	if err != nil {
-		return disk.Bytes{}, err
+		return image.DiskBytes{}, err
 	}
-	return disk.Folder(i.DataRoot).Free(ctx)
+	return image.DiskFolder(i.DataRoot).Free(ctx)
 }
 
 // row finds one resource as declared; nil if there is none.
@@ -54,23 +53,23 @@ func (h *Host) running(ctx context.Context, name string) (id string, err error) 
 func (h *Host) settled(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	row, err := h.row(ctx, container.KindWorkspace, name)
-	return err == nil && row != nil && !row.Retire && row.Phase == engine.Converged && row.ConvergedGen == row.Generation
+	row, err := h.row(ctx, spec.KindWorkspace, name)
+	return err == nil && row != nil && !row.Delete && row.Phase == engine.Converged && row.ConvergedGen == row.Generation
 }
 
 // secretsOf lists what a workspace was given from the host's store.
-func (h *Host) secretsOf(name string) (snapshot.Secrets, bool) {
+func (h *Host) secretsOf(name string) (storage.Secrets, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	row, err := h.row(ctx, container.KindWorkspace, name)
+	row, err := h.row(ctx, spec.KindWorkspace, name)
 	if err != nil || row == nil {
-		return snapshot.Secrets{}, false
+		return storage.Secrets{}, false
 	}
-	var d container.Desired[container.Deployment]
+	var d spec.Desired[spec.Deployment]
 	if json.Unmarshal(row.Desired, &d) != nil {
-		return snapshot.Secrets{}, false
+		return storage.Secrets{}, false
 	}
-	var out snapshot.Secrets
+	var out storage.Secrets
 	for _, e := range d.Spec.Workspace.Env {
 		if e.Secret != "" {
 			out.Env = append(out.Env, e.Name)
@@ -94,7 +93,7 @@ func (h *Host) snapshotting(name string, on bool) {
 		delete(h.shooting, name)
 	}
 	h.mu.Unlock()
-	h.kick(container.KindWorkspace+"/"+name, engine.Cause{Trigger: engine.TriggerSibling, ID: "a snapshot"})
+	h.kick(spec.KindWorkspace+"/"+name, engine.Cause{Trigger: engine.TriggerSibling, ID: "a snapshot"})
 }
 
 func (h *Host) captured(name string) bool {
@@ -118,7 +117,7 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 	for _, ref := range done.Removed {
 		h.o.Log.Info("image removed", "image", ref)
 	}
-	if daemon.Unavailable(err) {
+	if dockerapi.Unavailable(err) {
 		return outputs
 	}
 	return errors.Join(outputs, err)
@@ -127,7 +126,7 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 // named is every reference that is declared or pinned, and the names of the images.
 func (h *Host) named(ctx context.Context) (keep, names map[string]bool, err error) {
 	keep, names = map[string]bool{}, map[string]bool{}
-	images := func(list []container.Image) {
+	images := func(list []spec.Image) {
 		for i := range list {
 			names[list[i].Name] = true
 			keep[list[i].EngineRef(h.Title)] = true
@@ -136,7 +135,7 @@ func (h *Host) named(ctx context.Context) (keep, names map[string]bool, err erro
 			}
 		}
 	}
-	snapshots := func(list []container.Snapshot) {
+	snapshots := func(list []spec.Snapshot) {
 		for i := range list {
 			keep[list[i].EngineRef(h.Title)] = true
 		}
@@ -152,12 +151,12 @@ func (h *Host) named(ctx context.Context) (keep, names map[string]bool, err erro
 		images(s.Images)
 		snapshots(s.Snapshots)
 	}
-	declared, err := specs[container.Image](ctx, h, container.KindImage)
+	declared, err := specs[spec.Image](ctx, h, spec.KindImage)
 	if err != nil {
 		return nil, nil, err
 	}
 	images(declared)
-	shots, err := specs[container.Snapshot](ctx, h, container.KindSnapshot)
+	shots, err := specs[spec.Snapshot](ctx, h, spec.KindSnapshot)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,10 +172,10 @@ func specs[S any](ctx context.Context, h *Host, kind string) ([]S, error) {
 	}
 	var out []S
 	for i := range rows {
-		if rows[i].Phase.Terminal() || rows[i].Retire {
+		if rows[i].Phase.Terminal() || rows[i].Delete {
 			continue
 		}
-		var d container.Desired[S]
+		var d spec.Desired[S]
 		if err := json.Unmarshal(rows[i].Desired, &d); err != nil {
 			return nil, err
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func configOf(w *world, labels map[string]string) *mobyc.Config {
@@ -22,22 +22,22 @@ func configOf(w *world, labels map[string]string) *mobyc.Config {
 
 // replaced is a set with one workspace in a version. Its program writes the
 // version into both of its volumes when it begins.
-func replaced(version int, startFirst bool) container.Set {
+func replaced(version int, startFirst bool) spec.Set {
 	grace := clock.Second
-	w := container.Workspace{Name: "web", Image: "plain", StopGrace: &grace, Env: []container.Env{{Name: "V", Value: fmt.Sprint(version)}},
-		Networks: []container.Attachment{{Network: "back", Aliases: []string{"site"}}, {Network: "front"}},
-		Update:   container.Update{Monitor: 100}}
-	s := container.Set{Images: []container.Image{plain("plain")}, Networks: []container.Network{{Name: "back"}, {Name: "front"}}}
+	w := spec.Workspace{Name: "web", Image: "plain", StopGrace: &grace, Env: []spec.Env{{Name: "V", Value: fmt.Sprint(version)}},
+		Networks: []spec.Attachment{{Network: "back", Aliases: []string{"site"}}, {Network: "front"}},
+		Update:   spec.Update{Monitor: 100}}
+	s := spec.Set{Images: []spec.Image{plain("plain")}, Networks: []spec.Network{{Name: "back"}, {Name: "front"}}}
 	if startFirst {
 		w.Command = []string{"sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"}
-		w.Health = &container.Health{Test: []string{"CMD", "true"}, Interval: 200, Retries: 3}
-		s.Workspaces = []container.Workspace{w}
+		w.Health = &spec.Health{Test: []string{"CMD", "true"}, Interval: 200, Retries: 3}
+		s.Workspaces = []spec.Workspace{w}
 		return s
 	}
 	w.Command = []string{"sh", "-c", "trap 'exit 0' TERM; echo $V >>/data/log; echo $V >>/scratch/log; sleep 100000 & wait"}
-	w.Mounts = []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}, {Type: container.MountAnonymous, Target: "/scratch"}}
-	s.Volumes = []container.Volume{{Name: "data"}}
-	s.Workspaces = []container.Workspace{w}
+	w.Mounts = []spec.Mount{{Type: spec.MountVolume, Source: "data", Target: "/data"}, {Type: spec.MountAnonymous, Target: "/scratch"}}
+	s.Volumes = []spec.Volume{{Name: "data"}}
+	s.Workspaces = []spec.Workspace{w}
 	return s
 }
 
@@ -77,7 +77,7 @@ func killAtEachCall(t *testing.T, startFirst, after bool) {
 		w.run("web", "sh", "-c", "echo kept >/data/mark; echo kept >/scratch/mark")
 	}
 	version, step := 0, 2
-	if need.Nightly() {
+	if testkit.Nightly() {
 		step = 1
 	}
 	for n := 1; ; n += step {
@@ -110,10 +110,10 @@ func killAtEachCall(t *testing.T, startFirst, after bool) {
 
 // killedAt has an agent declare a set and kills it at its n-th change, unless it
 // has converged without making so many.
-func (w *world) killedAt(proxy *dockertest.Proxy, p *process, n int, s container.Set, startFirst, after bool) (fired bool) {
+func (w *world) killedAt(proxy *dockertest.Proxy, p *process, n int, s spec.Set, startFirst, after bool) (fired bool) {
 	w.t.Helper()
 	var mu sync.Mutex
-	fate := func(r dockertest.Request) dockertest.Fate {
+	fate := func(r dockertest.Request) dockertest.Outcome {
 		if r.Write == 0 {
 			return dockertest.Pass
 		}
@@ -148,7 +148,7 @@ func (w *world) killedAt(proxy *dockertest.Proxy, p *process, n int, s container
 // countRunning fails the test if two run of what may run once only, or none runs
 // of what is replaced without a gap.
 func (w *world) countRunning(startFirst bool) {
-	f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
+	f := client.Filters{}.Add("label", convert.LabelOwner+"="+w.owner.ID())
 	list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{Filters: f})
 	switch {
 	case err != nil:

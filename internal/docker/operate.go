@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/output"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -41,14 +41,14 @@ func (h *Host) FindRunning(ctx context.Context, name string) (id string, err err
 }
 
 // Engine is the engine that the containers run on.
-func (h *Host) Engine() *daemon.Engine { return h.o.Engine }
+func (h *Host) Engine() *dockerapi.Engine { return h.o.Engine }
 
 // Output writes the lines of an image's pulls and builds, follows what is under
 // way, and says on notes what is kept no longer. It returns the newest line's
 // number.
-func (h *Host) Output(ctx context.Context, name string, q output.Query, w, notes io.Writer) (last int64, err error) {
+func (h *Host) Output(ctx context.Context, name string, q image.Query, w, notes io.Writer) (last int64, err error) {
 	return h.output.Copy(ctx, name, q, func() (bool, error) {
-		row, err := h.row(ctx, container.KindImage, name)
+		row, err := h.row(ctx, spec.KindImage, name)
 		return row != nil && row.Phase == engine.Acting, err
 	}, w, notes)
 }
@@ -59,14 +59,14 @@ func (h *Host) Targets(ctx context.Context) ([]workspace.Process, error) {
 }
 
 // About says which engine this is, for people.
-func (h *Host) About(ctx context.Context) (daemon.Version, daemon.Info, error) {
+func (h *Host) About(ctx context.Context) (dockerapi.Version, dockerapi.Info, error) {
 	v, err := h.o.Engine.Version(ctx)
 	if err != nil {
-		return v, daemon.Info{}, err
+		return v, dockerapi.Info{}, err
 	}
 	i, err := h.o.Engine.Info(ctx)
 	return v, i, err
 }
 
 // engineDisk measures the disk that the engine keeps its data on.
-type engineDisk struct{ engine *daemon.Engine }
+type engineDisk struct{ engine *dockerapi.Engine }

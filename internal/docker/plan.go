@@ -7,12 +7,11 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/network"
-	"github.com/steadyfleet/steady/internal/docker/route"
-	"github.com/steadyfleet/steady/internal/docker/volume"
+	"github.com/steadyfleet/steady/internal/docker/storage"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -34,16 +33,16 @@ type Preview struct {
 }
 
 // Preview says what setting a resource would do, or removing it when spec is
-// empty, without doing any of it: it observes and decides as the manager would.
-func (h *Host) Preview(ctx context.Context, kind, name string, spec json.RawMessage) (Preview, error) {
-	if len(spec) == 0 {
+// empty, without doing any of it: it observes and decides as the reconciler would.
+func (h *Host) Preview(ctx context.Context, kind, name string, value json.RawMessage) (Preview, error) {
+	if len(value) == 0 {
 		return h.previewRemoval(ctx, kind, name)
 	}
 	switch kind {
-	case container.KindWorkspace:
-		return h.previewWorkspace(ctx, name, spec)
-	case container.KindNetwork:
-		return preview(ctx, h, kind, name, spec, network.Reader{Manager: h.networks}, func(o network.Observed) []diff.Difference {
+	case spec.KindWorkspace:
+		return h.previewWorkspace(ctx, name, value)
+	case spec.KindNetwork:
+		return preview(ctx, h, kind, name, value, network.Reader{Reconciler: h.networks}, func(o network.Observed) []diff.Difference {
 			for _, f := range o.Found {
 				if len(f.Differences) > 0 {
 					return f.Differences
@@ -51,39 +50,39 @@ func (h *Host) Preview(ctx context.Context, kind, name string, spec json.RawMess
 			}
 			return nil
 		})
-	case container.KindVolume:
-		return preview(ctx, h, kind, name, spec, h.volumes, func(o volume.Observed) []diff.Difference { return o.Differences })
-	case container.KindImage:
-		return preview(ctx, h, kind, name, spec, h.images, nil)
-	case container.KindSnapshot:
-		return preview(ctx, h, kind, name, spec, h.snapshots, nil)
-	case container.KindRoute:
+	case spec.KindVolume:
+		return preview(ctx, h, kind, name, value, h.volumes, func(o storage.VolumeObserved) []diff.Difference { return o.Differences })
+	case spec.KindImage:
+		return preview(ctx, h, kind, name, value, h.images, nil)
+	case spec.KindSnapshot:
+		return preview(ctx, h, kind, name, value, h.snapshots, nil)
+	case spec.KindRoute:
 		if h.routes != nil {
-			return preview(ctx, h, kind, name, spec, h.routes, func(o route.Observed) []diff.Difference { return o.Differences() })
+			return preview(ctx, h, kind, name, value, h.routes, func(o network.RouteObserved) []diff.Difference { return o.Differences() })
 		}
 	}
 	return Preview{}, fmt.Errorf("this host keeps no resource of kind %s", kind)
 }
 
-// previewer is the reading half of a manager.
+// previewer is the reading half of a reconciler.
 type previewer[D, O any] interface {
 	Observe(ctx context.Context, r engine.Resource[D]) (O, error)
 	Decide(v engine.View[D, O]) engine.Decision
 }
 
 func preview[S, O any](ctx context.Context, h *Host, kind, name string, raw json.RawMessage,
-	m previewer[container.Desired[S], O], differences func(O) []diff.Difference) (Preview, error) {
+	m previewer[spec.Desired[S], O], differences func(O) []diff.Difference) (Preview, error) {
 	s, err := read[S](raw)
 	if err != nil {
 		return Preview{}, err
 	}
-	r := engine.Resource[container.Desired[S]]{Ref: engine.Ref{Kind: kind, ID: name}, Generation: 1,
-		Desired: container.Desired[S]{Spec: s, Run: "plan"}}
+	r := engine.Resource[spec.Desired[S]]{Ref: engine.Ref{Kind: kind, ID: name}, Generation: 1,
+		Desired: spec.Desired[S]{Spec: s, Run: "plan"}}
 	o, err := m.Observe(ctx, r)
 	if err != nil {
 		return Preview{}, err
 	}
-	p := effect(m.Decide(engine.View[container.Desired[S], O]{Resource: r, Observed: o, Now: clock.FromTime(h.o.Now())}))
+	p := effect(m.Decide(engine.View[spec.Desired[S], O]{Resource: r, Observed: o, Now: h.o.Now()}))
 	if differences != nil {
 		p.Fields = differences(o)
 	}
@@ -104,10 +103,10 @@ func effect(d engine.Decision) Preview {
 	p := Preview{Why: d.Reason().String()}
 	switch {
 	case d.Name() == "converged":
-		p.Does, p.Why = DoesNothing, d.Reason().Words
+		p.Does, p.Why = DoesNothing, d.Reason().Message
 	case d.Name() == "do":
 		p.Does = does(d.Action())
-	case d.Name() == "wait" && (d.Reason().Code == container.CodeStarting || d.Reason().Code == container.CodeRunsToEnd):
+	case d.Name() == "wait" && (d.Reason().Code == spec.CodeStarting || d.Reason().Code == spec.CodeRunsToEnd):
 		p.Does = DoesNothing // it was done already
 	default:
 		p.Does = DoesBlocked
@@ -117,12 +116,12 @@ func effect(d engine.Decision) Preview {
 
 func does(a engine.Action) string {
 	switch a := a.(type) {
-	case core.Create:
+	case replace.Create:
 		if a.Replaces != "" {
 			return DoesReplace
 		}
 		return DoesCreate
-	case core.Swap, core.Promote, core.Restore:
+	case replace.Swap, replace.Promote, replace.Restore:
 		return DoesReplace
 	}
 	switch a.ActionName() {
@@ -138,39 +137,39 @@ func does(a engine.Action) string {
 
 // previewWorkspace resolves what the workspace names among all that is declared.
 func (h *Host) previewWorkspace(ctx context.Context, name string, raw json.RawMessage) (Preview, error) {
-	w, err := read[container.Workspace](raw)
+	w, err := read[spec.Workspace](raw)
 	if err != nil {
 		return Preview{}, err
 	}
-	var s container.Set
-	if s.Networks, err = specs[container.Network](ctx, h, container.KindNetwork); err != nil {
+	var s spec.Set
+	if s.Networks, err = specs[spec.Network](ctx, h, spec.KindNetwork); err != nil {
 		return Preview{}, err
 	}
-	if s.Volumes, err = specs[container.Volume](ctx, h, container.KindVolume); err != nil {
+	if s.Volumes, err = specs[spec.Volume](ctx, h, spec.KindVolume); err != nil {
 		return Preview{}, err
 	}
-	if s.Images, err = specs[container.Image](ctx, h, container.KindImage); err != nil {
+	if s.Images, err = specs[spec.Image](ctx, h, spec.KindImage); err != nil {
 		return Preview{}, err
 	}
-	if s.Snapshots, err = specs[container.Snapshot](ctx, h, container.KindSnapshot); err != nil {
+	if s.Snapshots, err = specs[spec.Snapshot](ctx, h, spec.KindSnapshot); err != nil {
 		return Preview{}, err
 	}
 	uses := s.Uses(&w, h.Title)
 	if uses.Image == "" {
 		return Preview{Does: DoesBlocked, Why: fmt.Sprintf("image %s is not declared on this host: set it first", w.Image)}, nil
 	}
-	r := engine.Resource[container.Desired[container.Deployment]]{
-		Ref: engine.Ref{Kind: container.KindWorkspace, ID: name}, Generation: -1,
-		Desired: container.Desired[container.Deployment]{Spec: container.Deployment{Workspace: w, Uses: uses}, Run: "plan"},
+	r := engine.Resource[spec.Desired[spec.Deployment]]{
+		Ref: engine.Ref{Kind: spec.KindWorkspace, ID: name}, Generation: -1,
+		Desired: spec.Desired[spec.Deployment]{Spec: spec.Deployment{Workspace: w, Uses: uses}, Run: "plan"},
 	}
 	o, err := h.workspaces.Preview(ctx, r)
 	if err != nil {
 		return Preview{}, err
 	}
-	p := effect(core.Decide(core.Want{Title: w.EngineName(h.Title), Run: w.State, ReportOnly: w.ReportOnly,
+	p := effect(replace.Decide(replace.Want{Title: w.EngineName(h.Title), Run: w.State, ReportOnly: w.ReportOnly,
 		StartFirst: o.StartFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait}, o.Seen, clock.FromTime(h.o.Now())))
 	for _, c := range o.Seen.Containers {
-		if c.Role == core.Main {
+		if c.Role == replace.Main {
 			p.Fields = c.Differences
 		}
 	}
@@ -188,11 +187,11 @@ func (h *Host) previewRemoval(ctx context.Context, kind, name string) (Preview, 
 	}
 	p := Preview{Does: DoesRemove}
 	switch kind {
-	case container.KindVolume:
+	case spec.KindVolume:
 		p.Why = "its data stays unless the signed declaration has allowVolumeDelete"
-	case container.KindWorkspace:
+	case spec.KindWorkspace:
 		p.Why = "its container goes with its anonymous volumes; named volumes stay"
-	case container.KindImage:
+	case spec.KindImage:
 		p.Why = "it is collected once nothing refers to it"
 	}
 	return p, nil

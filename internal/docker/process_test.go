@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // process is an agent in a process of its own, to be killed.
@@ -34,7 +34,7 @@ type process struct {
 }
 
 // spawn starts an agent process with a set declared.
-func (w *world) spawn(cfg config, s container.Set) *process {
+func (w *world) spawn(cfg config, s spec.Set) *process {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	w.ok(writeJSON(filepath.Join(dir, childConf), cfg))
@@ -60,7 +60,7 @@ func (w *world) spawn(cfg config, s container.Set) *process {
 }
 
 // declare has the agent declare a set.
-func (p *process) declare(s container.Set) {
+func (p *process) declare(s spec.Set) {
 	p.w.t.Helper()
 	p.told++
 	p.w.ok(json.NewEncoder(p.in).Encode(p.w.layer(s)))
@@ -100,7 +100,7 @@ func (p *process) await() bool {
 func (w *world) foreign(workspace string, volatile ...string) (same func()) {
 	w.t.Helper()
 	title := w.owner.Title(workspace)
-	other := w.owner.Labels(container.KindWorkspace, workspace, title)
+	other := w.owner.Labels(spec.KindWorkspace, workspace, title)
 	other["io.steady.owner"] = "f/other"
 	for name, labels := range map[string]map[string]string{
 		title + ".backup": nil, title + ".1.older": {"a": "b"}, w.n.Name("stranger"): other,

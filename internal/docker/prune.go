@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -48,38 +48,20 @@ func (h *Host) Prune(ctx context.Context, dry bool, w io.Writer) error {
 	return h.collect(ctx, 0)
 }
 
-// retire takes the manager of an orphan through the steps of its removal.
+// retire takes the reconciler of an orphan through the steps of its removal.
 func (h *Host) retire(ctx context.Context, ref engine.Ref) error {
-	if ref.Kind == container.KindNetwork {
-		return retire(ctx, h, ref, container.Network{Name: ref.ID}, h.networks)
+	if ref.Kind == spec.KindNetwork {
+		return retire(ctx, h, ref, spec.Network{Name: ref.ID}, h.networks)
 	}
-	return retire(ctx, h, ref, container.Deployment{Workspace: container.Workspace{Name: ref.ID}}, h.workspaces)
+	return retire(ctx, h, ref, spec.Deployment{Workspace: spec.Workspace{Name: ref.ID}}, h.workspaces)
 }
 
-// actor is a manager.
-type actor[D, O any] interface {
-	previewer[D, O]
-	Act(ctx context.Context, r engine.Resource[D], a engine.Action) error
-}
-
-func retire[S, O any](ctx context.Context, h *Host, ref engine.Ref, spec S, m actor[container.Desired[S], O]) error {
-	r := engine.Resource[container.Desired[S]]{Ref: ref, Generation: -1, Retire: true, Desired: container.Desired[S]{Spec: spec, Run: "prune"}}
-	for range mostSteps {
-		o, err := m.Observe(ctx, r)
-		if err != nil {
-			return err
-		}
-		d := m.Decide(engine.View[container.Desired[S], O]{Resource: r, Observed: o, Now: clock.FromTime(h.o.Now())})
-		switch d.Name() {
-		case "converged":
-			return nil
-		case "do":
-			if err := m.Act(ctx, r, d.Action()); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("it stays: %s", d.Reason())
-		}
+func retire[S, O any](ctx context.Context, h *Host, ref engine.Ref, value S, m reconcile.Reconciler[spec.Desired[S], O]) error {
+	d, err := reconcile.Drive(ctx, m, engine.Resource[spec.Desired[S]]{
+		Ref: ref, Generation: -1, Delete: true, Desired: spec.Desired[S]{Spec: value, Run: "prune"},
+	}, h.o.Now, mostSteps)
+	if err == nil && d.Name() != "converged" {
+		err = fmt.Errorf("it stays: %s", d.Reason())
 	}
-	return fmt.Errorf("it is not gone after %d steps", mostSteps)
+	return err
 }

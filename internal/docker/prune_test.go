@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // TestPruneRemovesOrphansAlone: an agent that lost its state finds what nobody
@@ -15,14 +15,14 @@ func TestPruneRemovesOrphansAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()
-	set := container.Set{
-		Networks: []container.Network{{Name: "net"}, {Name: "old-net"}},
-		Volumes:  []container.Volume{{Name: "lost-data"}},
-		Images:   []container.Image{plain("base")},
-		Workspaces: []container.Workspace{
-			{Name: "kept", Image: "base", Command: sleeper("here"), Update: container.Update{Monitor: 50}, Networks: []container.Attachment{{Network: "net"}}},
-			{Name: "lost", Image: "base", Command: sleeper("here"), Update: container.Update{Monitor: 50}, Networks: []container.Attachment{{Network: "old-net"}},
-				Mounts: []container.Mount{{Type: container.MountVolume, Source: "lost-data", Target: "/data"}}},
+	set := spec.Set{
+		Networks: []spec.Network{{Name: "net"}, {Name: "old-net"}},
+		Volumes:  []spec.Volume{{Name: "lost-data"}},
+		Images:   []spec.Image{plain("base")},
+		Workspaces: []spec.Workspace{
+			{Name: "kept", Image: "base", Command: sleeper("here"), Update: spec.Update{Monitor: 50}, Networks: []spec.Attachment{{Network: "net"}}},
+			{Name: "lost", Image: "base", Command: sleeper("here"), Update: spec.Update{Monitor: 50}, Networks: []spec.Attachment{{Network: "old-net"}},
+				Mounts: []spec.Mount{{Type: spec.MountVolume, Source: "lost-data", Target: "/data"}}},
 		},
 	}
 	w.declare(set)

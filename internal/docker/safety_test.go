@@ -9,9 +9,9 @@ import (
 	"github.com/moby/moby/client"
 	"pgregory.net/rapid"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -27,14 +27,14 @@ type thing struct {
 // something of this host that was declared before under the name on the label.
 func (x *thing) leftBehind(w *world, kind string) bool {
 	l := x.labels
-	if l[ownership.LabelOwner] != w.owner.ID() || l[ownership.LabelKind] != kind || l[ownership.LabelName] == "" {
+	if l[convert.LabelOwner] != w.owner.ID() || l[convert.LabelKind] != kind || l[convert.LabelName] == "" {
 		return false
 	}
-	title := l[ownership.LabelTitle]
+	title := l[convert.LabelTitle]
 	if x.kind != "container" {
 		return x.name == title
 	}
-	return l[ownership.LabelReplica] == "1" && (x.name == title || x.name == title+".1.new" || x.name == title+".1.old")
+	return l[convert.LabelReplica] == "1" && (x.name == title || x.name == title+".1.new" || x.name == title+".1.old")
 }
 
 // things draws what others may have: labels that are right, wrong and missing, on
@@ -57,9 +57,9 @@ func things(w *world) *rapid.Generator[[]thing] {
 				continue
 			}
 			used[x.kind+x.name] = true
-			right := map[string]string{ownership.LabelOwner: w.owner.ID(), ownership.LabelKind: kind, ownership.LabelName: of,
-				ownership.LabelTitle: w.owner.Title(of), ownership.LabelReplica: "1"}
-			for _, l := range []string{ownership.LabelOwner, ownership.LabelKind, ownership.LabelName, ownership.LabelTitle, ownership.LabelReplica} {
+			right := map[string]string{convert.LabelOwner: w.owner.ID(), convert.LabelKind: kind, convert.LabelName: of,
+				convert.LabelTitle: w.owner.Title(of), convert.LabelReplica: "1"}
+			for _, l := range []string{convert.LabelOwner, convert.LabelKind, convert.LabelName, convert.LabelTitle, convert.LabelReplica} {
 				switch rapid.SampledFrom([]string{"right", "right", "wrong", "missing"}).Draw(t, l) {
 				case "right":
 					x.labels[l] = right[l]
@@ -69,11 +69,11 @@ func things(w *world) *rapid.Generator[[]thing] {
 				}
 			}
 			// At least one of those that say whose it is has to be wrong.
-			if x.labels[ownership.LabelOwner] == right[ownership.LabelOwner] && x.labels[ownership.LabelKind] == kind && x.labels[ownership.LabelName] == of {
-				x.labels[rapid.SampledFrom([]string{ownership.LabelOwner, ownership.LabelKind, ownership.LabelName}).Draw(t, "spoilt")] = "other"
+			if x.labels[convert.LabelOwner] == right[convert.LabelOwner] && x.labels[convert.LabelKind] == kind && x.labels[convert.LabelName] == of {
+				x.labels[rapid.SampledFrom([]string{convert.LabelOwner, convert.LabelKind, convert.LabelName}).Draw(t, "spoilt")] = "other"
 			}
 			if x.leftBehind(w, kind) {
-				x.labels[rapid.SampledFrom([]string{ownership.LabelOwner, ownership.LabelKind}).Draw(t, "spoilt too")] = "other"
+				x.labels[rapid.SampledFrom([]string{convert.LabelOwner, convert.LabelKind}).Draw(t, "spoilt too")] = "other"
 			}
 			out = append(out, x)
 		}
@@ -169,9 +169,9 @@ func TestS35WhatOthersHaveIsLeftAlone(t *testing.T) {
 			w.start()
 			for version := range 3 {
 				s := outside()
-				s.Workspaces[0].Env = []container.Env{{Name: "V", Value: fmt.Sprint(version)}}
+				s.Workspaces[0].Env = []spec.Env{{Name: "V", Value: fmt.Sprint(version)}}
 				if version == 2 {
-					s = container.Set{}
+					s = spec.Set{}
 				}
 				w.declare(s)
 				w.rested()
@@ -198,9 +198,9 @@ func (w *world) rested() {
 		}
 		for _, r := range w.rows() {
 			switch {
-			case r.Phase == engine.Retired, r.Phase == engine.Converged, r.Phase == engine.Failed, r.Ref.Kind == "layer":
+			case r.Phase == engine.Deleted, r.Phase == engine.Converged, r.Phase == engine.Failed, r.Ref.Kind == "layer":
 			case strings.Contains(string(r.Reason.Code), "taken"), strings.Contains(string(r.Reason.Code), "foreign"),
-				r.Reason.Code == "prerequisite_missing", r.Reason.Code == "children_pending":
+				r.Reason.Code == "prerequisite-missing", r.Reason.Code == "children-pending":
 			default:
 				return false, fmt.Sprint(r.Ref, r.Phase, r.Reason)
 			}
@@ -217,8 +217,8 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	keep := w.several(1)
-	keep.Volumes = []container.Volume{{Name: "data"}}
-	keep.Workspaces[0].Mounts = []container.Mount{{Type: container.MountVolume, Source: "data", Target: "/data"}}
+	keep.Volumes = []spec.Volume{{Name: "data"}}
+	keep.Workspaces[0].Mounts = []spec.Mount{{Type: spec.MountVolume, Source: "data", Target: "/data"}}
 	w.declare(keep)
 	w.settled()
 	w.run("w0", "sh", "-c", "echo kept >/data/f")
@@ -228,14 +228,14 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 		c := w.one(x.Name, true)
 		before[x.Name] = at{c.ID, c.State.StartedAt}
 	}
-	var last container.Set
+	var last spec.Set
 	for i := range 8 {
 		last = w.several(1)
 		last.Volumes = keep.Volumes
 		last.Workspaces[0].Mounts = keep.Workspaces[0].Mounts
 		for j := range i % 4 {
-			last.Workspaces = append(last.Workspaces, container.Workspace{Name: fmt.Sprint("x", (i+j)%5), Image: "plain",
-				Command: sleeper(fmt.Sprint("x", i/4)), Update: container.Update{Monitor: 50}})
+			last.Workspaces = append(last.Workspaces, spec.Workspace{Name: fmt.Sprint("x", (i+j)%5), Image: "plain",
+				Command: sleeper(fmt.Sprint("x", i/4)), Update: spec.Update{Monitor: 50}})
 		}
 		w.declare(last)
 		w.rest(i % 5)
@@ -250,7 +250,7 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 	if got := w.run("w0", "cat", "/data/f"); got != "kept\n" {
 		t.Errorf("data %q", got)
 	}
-	w.declare(container.Set{})
+	w.declare(spec.Set{})
 	w.converged()
 	if _, err := w.api.VolumeInspect(w.ctx, w.owner.Title("data"), client.VolumeInspectOptions{}); err != nil {
 		t.Errorf("S37: a volume went although none may: %v", err)
@@ -260,14 +260,14 @@ func TestS37NothingThatIsStillDeclaredIsTouched(t *testing.T) {
 // TestNothingIsLeftOfACreateThatIsNoLongerWanted: what is taken back while the
 // engine makes it is not believed to be gone before the engine has answered.
 func TestNothingIsLeftOfACreateThatIsNoLongerWanted(t *testing.T) {
-	for path, kind := range map[string]string{"/containers/create": container.KindWorkspace, "/networks/create": container.KindNetwork} {
+	for path, kind := range map[string]string{"/containers/create": spec.KindWorkspace, "/networks/create": spec.KindNetwork} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			p := w.d.Proxy()
 			w.cfg.Socket = p.Socket()
 			asked, answer := make(chan struct{}, 16), make(chan struct{})
-			p.Before(func(r dockertest.Request) dockertest.Fate {
+			p.Before(func(r dockertest.Request) dockertest.Outcome {
 				if r.Path == path {
 					asked <- struct{}{}
 					<-answer
@@ -279,13 +279,13 @@ func TestNothingIsLeftOfACreateThatIsNoLongerWanted(t *testing.T) {
 			s.Networks, s.Workspaces = s.Networks[:1], s.Workspaces[:1]
 			w.declare(s)
 			<-asked
-			w.declare(container.Set{})
+			w.declare(spec.Set{})
 			w.until("the removal is not asked for", func() (bool, string) {
 				r := w.row(kind, "w0")
-				return r.Retire, string(r.Phase)
+				return r.Delete, string(r.Phase)
 			})
 			for range 5 { // turns of others, meanwhile
-				w.a.loop.Kick(engine.Ref{Kind: kind, ID: "w0"}, engine.Cause{Trigger: engine.TriggerOperator})
+				w.a.loop.Enqueue(engine.Ref{Kind: kind, ID: "w0"}, engine.Cause{Trigger: engine.TriggerOperator})
 				w.idle()
 			}
 			if r := w.row(kind, "w0"); r.Phase.Terminal() {
@@ -293,7 +293,7 @@ func TestNothingIsLeftOfACreateThatIsNoLongerWanted(t *testing.T) {
 			}
 			close(answer)
 			w.converged()
-			w.right(container.Set{})
+			w.right(spec.Set{})
 			if _, err := w.api.NetworkInspect(w.ctx, w.owner.Title("w0"), client.NetworkInspectOptions{}); err == nil {
 				t.Error("the network is left over")
 			}

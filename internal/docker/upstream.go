@@ -25,7 +25,7 @@ func (h *Host) upstreams() workspace.Upstreams {
 
 type upstreams struct{ h *Host }
 
-func (u upstreams) Hold(name string) {
+func (u upstreams) Pause(name string) {
 	u.h.o.Router.SetUpstream(name, router.Upstream{State: router.Holding})
 }
 

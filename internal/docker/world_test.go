@@ -17,13 +17,13 @@ import (
 	mobyc "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/validate"
+	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/layer"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -51,7 +51,7 @@ type world struct {
 	api   *client.Client
 	n     dockertest.Namespace
 	cfg   config
-	owner ownership.Owner
+	owner convert.Owner
 	a     *agent
 	asked int // rounds of looks asked for
 }
@@ -63,7 +63,7 @@ func newWorld(t testing.TB) *world { return worldOn(t, dockertest.Engine(t)) }
 func worldOn(t testing.TB, d *dockertest.Daemon) *world {
 	w := &world{t: t, ctx: t.Context(), d: d, api: d.Client(), n: d.Namespace(t)}
 	d.Busybox(t)
-	w.owner = ownership.Owner{Fleet: "f", Host: strings.TrimSuffix(w.n.Prefix, "-"), Prefix: w.n.Prefix}
+	w.owner = convert.Owner{Fleet: "f", Host: strings.TrimSuffix(w.n.Prefix, "-"), Prefix: w.n.Prefix}
 	w.cfg = config{Socket: d.Socket(), Dir: t.TempDir(), Owner: w.owner, Resync: 3_600_000}
 	return w
 }
@@ -104,28 +104,26 @@ func (w *world) halt(a *agent) {
 
 func (w *world) ok(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Must(w.t, err)
 }
 
 // declare declares a set, which has to be a good one.
-func (w *world) declare(s container.Set) {
+func (w *world) declare(s spec.Set) {
 	w.t.Helper()
 	w.ok(w.a.declare(w.ctx, w.layer(s)))
 }
 
-func (w *world) layer(set container.Set) layer.Layer {
+func (w *world) layer(set spec.Set) deploy.Layer {
 	w.t.Helper()
 	raw, err := json.Marshal(set)
 	w.ok(err)
-	var s container.Set // the caller's stays in its order
+	var s spec.Set // the caller's stays in its order
 	w.ok(json.Unmarshal(raw, &s))
 	s.Normalize()
-	for _, p := range validate.Set(&s) {
+	for _, p := range s.Check() {
 		w.t.Fatalf("the test declares nonsense: %s", p)
 	}
-	return layer.Layer{Set: s}
+	return deploy.Layer{Set: s}
 }
 
 // until waits for f to be fulfilled: it is asked at each commit of the agent, and
@@ -168,10 +166,10 @@ func (w *world) looked(trigger engine.Trigger) {
 	all, err := w.a.rows.List(w.ctx, reconcile.Filter{})
 	w.ok(err)
 	cause := engine.Cause{Trigger: trigger, ID: fmt.Sprint("round ", w.asked)}
-	since := clockNow()
+	since := time.Now()
 	for i := range all {
 		if !all[i].Phase.Terminal() {
-			w.a.loop.Kick(all[i].Ref, cause)
+			w.a.loop.Enqueue(all[i].Ref, cause)
 		}
 	}
 	for i := range all {
@@ -185,7 +183,7 @@ func (w *world) looked(trigger engine.Trigger) {
 				return true, ""
 			}
 			w.ok(err)
-			seen := x.SeenAt > since || slices.Contains(x.Causes, cause)
+			seen := x.SeenAt.After(since) || slices.Contains(x.Causes, cause)
 			return x.Row.Phase.Terminal() || seen && !x.Acting, x.Decision
 		})
 	}
@@ -195,8 +193,6 @@ func (w *world) looked(trigger engine.Trigger) {
 		return n == 0, fmt.Sprint(n)
 	})
 }
-
-func clockNow() engine.Instant { return engine.Instant(time.Now().UnixMilli()) }
 
 // settled brings everything to rest, and fails the test unless whole cycles
 // after that write nothing (S36): one that looks closely at everything, and one
@@ -230,12 +226,12 @@ func (w *world) settled() {
 
 // right fails the test unless the engine has exactly what is declared, as seen by
 // another agent that knows nothing yet.
-func (w *world) right(s container.Set) {
+func (w *world) right(s spec.Set) {
 	w.t.Helper()
 	for i := range s.Workspaces {
 		x := &s.Workspaces[i]
 		if !x.ReportOnly {
-			w.one(x.Name, x.State == "" || x.State == container.Running)
+			w.one(x.Name, x.State == "" || x.State == spec.Running)
 		}
 	}
 	want := map[string]bool{}
@@ -257,8 +253,8 @@ func (w *world) right(s container.Set) {
 	w.ok(err)
 	defer func() { w.ok(errors.Join(other.engine.Close(), other.db.Close())) }()
 	s.Normalize()
-	check := func(kind, name string, spec any) {
-		raw, err := json.Marshal(spec)
+	check := func(kind, name string, value any) {
+		raw, err := json.Marshal(value)
 		w.ok(err)
 		p, err := other.host.Preview(w.ctx, kind, name, raw)
 		w.ok(err)
@@ -267,25 +263,25 @@ func (w *world) right(s container.Set) {
 		}
 	}
 	for _, x := range s.Networks {
-		check(container.KindNetwork, x.Name, x)
+		check(spec.KindNetwork, x.Name, x)
 	}
 	for _, x := range s.Volumes {
-		check(container.KindVolume, x.Name, x)
+		check(spec.KindVolume, x.Name, x)
 	}
 	for _, x := range s.Images {
-		check(container.KindImage, x.Name, x)
+		check(spec.KindImage, x.Name, x)
 	}
 	for _, x := range s.Workspaces {
-		check(container.KindWorkspace, x.Name, x)
+		check(spec.KindWorkspace, x.Name, x)
 	}
 }
 
 // own are this host's containers of a workspace, of all if name is empty.
 func (w *world) own(name string) []mobyc.Summary {
 	w.t.Helper()
-	f := client.Filters{}.Add("label", ownership.LabelOwner+"="+w.owner.ID())
+	f := client.Filters{}.Add("label", convert.LabelOwner+"="+w.owner.ID())
 	if name != "" {
-		f.Add("label", ownership.LabelName+"="+name)
+		f.Add("label", convert.LabelName+"="+name)
 	}
 	list, err := w.api.ContainerList(w.ctx, client.ContainerListOptions{All: true, Filters: f})
 	w.ok(err)
@@ -347,13 +343,13 @@ func sleeper(word string) []string {
 }
 
 // plain is an image of Busybox by name, for sets.
-func plain(name string) container.Image {
-	return container.Image{Name: name, Ref: dockertest.BusyboxRef, Pull: &container.Pull{Policy: container.PullNever}}
+func plain(name string) spec.Image {
+	return spec.Image{Name: name, Ref: dockertest.BusyboxRef, Pull: &spec.Pull{Policy: spec.PullNever}}
 }
 
 // built is an image that is built with one more label.
-func built(name, version string) container.Image {
-	return container.Image{Name: name, Build: &container.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nLABEL version=" + version + "\n"}}
+func built(name, version string) spec.Image {
+	return spec.Image{Name: name, Build: &spec.Build{Inline: "FROM " + dockertest.BusyboxRef + "\nLABEL version=" + version + "\n"}}
 }
 
 // rows are all resources of the agent.
@@ -375,12 +371,12 @@ func (w *world) idle() {
 	w.t.Helper()
 	w.asked++
 	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: fmt.Sprint("round ", w.asked)}
-	ref, since := layer.Current, clockNow()
-	w.a.loop.Kick(ref, cause)
+	ref, since := deploy.ManagedLayer, time.Now()
+	w.a.loop.Enqueue(ref, cause)
 	w.until("no look at "+ref.String(), func() (bool, string) {
 		x, err := w.a.loop.Explain(w.ctx, ref)
 		w.ok(err)
-		return slices.Contains(x.Causes, cause) || x.SeenAt > since, x.Decision
+		return slices.Contains(x.Causes, cause) || x.SeenAt.After(since), x.Decision
 	})
 }
 
@@ -392,7 +388,7 @@ var nameInUse = regexp.MustCompile(`already in use by container "([0-9a-f]{64})"
 func (w *world) leaked() {
 	w.t.Helper()
 	for _, m := range nameInUse.FindAllStringSubmatch(w.a.phases(w.ctx), -1) {
-		if _, err := w.a.engine.ContainerInspect(w.ctx, m[1]); daemon.NotFound(err) {
+		if _, err := w.a.engine.ContainerInspect(w.ctx, m[1]); dockerapi.NotFound(err) {
 			w.t.Skipf("the engine keeps the name of container %.12s, which is gone: %s", m[1], w.a.phases(w.ctx))
 		}
 	}

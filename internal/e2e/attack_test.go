@@ -19,9 +19,10 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
-	"github.com/steadyfleet/steady/internal/core/text"
-	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -57,10 +58,10 @@ type siege struct {
 }
 
 func newSiege(t *testing.T) *siege {
-	s := &siege{t: t, estate: newEstate(t), dir: t.TempDir(), listen: dockertest.FreeAddr(t)}
+	s := &siege{t: t, estate: newEstate(t), dir: t.TempDir(), listen: testkit.FreeAddr(t)}
 	s.start()
 	conn := readContext(t, s.where.Context)
-	s.client = got(operator.NewClient(operator.Options{URL: s.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
+	s.client = testkit.Value(operator.NewClient(operator.Options{URL: s.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(conn.CA))
 	s.push()
@@ -78,7 +79,7 @@ func newSiege(t *testing.T) *siege {
 }
 
 func (s *siege) start() {
-	s.server = launch(s.t, s.dir, "server", "server", "--data", filepath.Join(s.dir, "server"), "--root", filepath.Join(s.estate.keys, "1.root.json"),
+	s.server = launch(s.t, s.dir, "server", "server", "--data", filepath.Join(s.dir, "server"), "--root", s.estate.rootFile(),
 		"--listen", s.listen, "--heartbeat", "5s", "-o", "json")
 	s.server.until(&s.where)
 }
@@ -91,13 +92,13 @@ func (s *siege) push() {
 		"bundles/web/bundle.yaml": "files:\n  - {path: etc/motd, content: \"" + strconv.Itoa(s.version) + "\\n\"}\n"})
 	packed := m.packed()
 	defer packed.Close()
-	got(s.client.Push(context.Background(), packed))(s.t)
+	testkit.Value(s.client.Push(context.Background(), packed))(s.t)
 }
 
 // terminal waits until the honest host has the newest version.
 func (s *siege) terminal() {
 	s.t.Helper()
-	until(s.t, "rollout of the honest host", func() bool {
+	testkit.Eventually(s.t, "rollout of the honest host", func() bool {
 		r, err := s.client.Rollout(context.Background(), "stable@v"+strconv.Itoa(s.version))
 		return err == nil && r.Phase == string(rollout.Terminal)
 	})
@@ -142,7 +143,7 @@ func TestOneHostAgainstAll(t *testing.T) {
 	})
 	boasting := s.rolls()
 	end()
-	if st := got(s.client.Status(context.Background()))(t); st.SafeMode != "" {
+	if st := testkit.Value(s.client.Status(context.Background()))(t); st.SafeMode != "" {
 		t.Errorf("the server is in safe mode: %s", st.SafeMode)
 	}
 
@@ -151,8 +152,8 @@ func TestOneHostAgainstAll(t *testing.T) {
 		kind string
 		body string
 	}{
-		"a phase that does not exist": {wallNow(), "host.stepped", `{"rollout":"","manifest":"","input":"booted","data":{"bootId":"b","current":""},"from":"","to":"nonsense"}`},
-		"a repair of nothing":         {wallNow(), "host.repair_needed", `{"manifest":"","bundle":"","resources":[]}`},
+		"a phase that does not exist": {testfleet.Now(), "host.stepped", `{"rollout":"","manifest":"","input":"booted","data":{"bootId":"b","current":""},"from":"","to":"nonsense"}`},
+		"a repair of nothing":         {testfleet.Now(), "host.repair_needed", `{"manifest":"","bundle":"","resources":[]}`},
 		"an instant before all":       {-1 << 62, "host.trust_refused", `{"check":"Stale","detail":"d","rollout":""}`},
 		"the last instant of all":     {1<<63 - 1, "host.trust_refused", `{"check":"Stale","detail":"d","rollout":""}`},
 	} {
@@ -180,7 +181,7 @@ func TestOneHostAgainstAll(t *testing.T) {
 		}
 	})
 	flooding := s.rolls()
-	until(t, "the share of the log used up", func() bool { return limitedEvents(s) > 0 })
+	testkit.Eventually(t, "the share of the log used up", func() bool { return limitedEvents(s) > 0 })
 	end()
 	if limited == 0 || taken*(30<<10) > 20<<20 {
 		t.Errorf("%d events of 30 KiB were taken, %d put off", taken, limited)
@@ -190,10 +191,10 @@ func TestOneHostAgainstAll(t *testing.T) {
 }
 
 func limitedEvents(s *siege) (n int) {
-	resp := got(s.evil.http.Get(s.where.Operator + "/metrics"))(s.t)
+	resp := testkit.Value(s.evil.http.Get(s.where.Operator + "/metrics"))(s.t)
 	defer resp.Body.Close()
 	var b bytes.Buffer
-	got(b.ReadFrom(resp.Body))(s.t)
+	testkit.Value(b.ReadFrom(resp.Body))(s.t)
 	for line := range strings.Lines(b.String()) {
 		if v, ok := strings.CutPrefix(line, "steady_host_events_limited_total "); ok {
 			n, _ = strconv.Atoi(strings.TrimSpace(v))
@@ -207,7 +208,7 @@ func (s *siege) speak() {
 	s.t.Helper()
 	_, raw, _ := s.evil.call(http.MethodGet, wire.RouteDispatch+"?wait=5", nil)
 	var d wire.Dispatch
-	must(s.t, json.Unmarshal(raw, &d))
+	testkit.Must(s.t, json.Unmarshal(raw, &d))
 	for _, ev := range []event.Event{
 		event.GrantDeclined{Grant: d.Grant, Code: "prepare-failed", Detail: hostile},
 		event.TrustRefused{Check: hostile, Detail: hostile, Rollout: hostile},
@@ -215,12 +216,12 @@ func (s *siege) speak() {
 		event.FileKept{Path: hostile, Digest: d.Manifest, KeptAs: hostile},
 		event.ResourceReported{Resource: "workspace/" + hostile, State: "Error", Message: hostile, Layer: event.LayerBundle},
 	} {
-		body := got(json.Marshal(ev))(s.t) // not as an agent would write it
+		body := testkit.Value(json.Marshal(ev))(s.t) // not as an agent would write it
 		if status, _ := s.evil.tell(ev.EventType(), body); status != http.StatusOK && ev.EventType() == "host.grant_declined" {
 			s.t.Fatalf("%s is answered %d", ev.EventType(), status)
 		}
 	}
-	sample := got(json.Marshal(map[string]any{"version": 1, "host": map[string]any{"kernel": hostile, "notRead": []string{hostile}}}))(s.t)
+	sample := testkit.Value(json.Marshal(map[string]any{"version": 1, "host": map[string]any{"kernel": hostile, "notRead": []string{hostile}}}))(s.t)
 	s.evil.post(wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, AgentVersion: hostile, BootID: hostile, Runtimes: []string{hostile},
 		Engine: &wire.Engine{Name: hostile, Version: hostile, Kernel: hostile, Problem: hostile}, Capabilities: []string{hostile}, Metrics: sample})
 }
@@ -254,7 +255,7 @@ func (s *siege) look() {
 		}
 		for l := range strings.Lines(shown) {
 			l = strings.TrimSuffix(l, "\n")
-			if strings.ContainsFunc(strings.ReplaceAll(l, "\t", ""), text.Unsafe) {
+			if strings.ContainsFunc(strings.ReplaceAll(l, "\t", ""), prose.Unsafe) {
 				s.t.Errorf("steady %s prints %q", line, l)
 			}
 			if strings.HasPrefix(strings.TrimSpace(l), "9999") {

@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -32,7 +33,7 @@ type exchange struct {
 func (s *stage) lies(x exchange) []*lie {
 	s.t.Helper()
 	var out []*lie
-	model := got(json.Marshal(x.model))(s.t)
+	model := testkit.Value(json.Marshal(x.model))(s.t)
 	for _, m := range mutants(s.t, model, false, x.others, sealed...) {
 		s.reach(x.message, m.path)
 		out = append(out, &lie{name: x.message + " " + m.String(), route: x.route, body: func(real []byte) []byte {
@@ -62,13 +63,13 @@ func (s *stage) remake(real, model []byte, m mutant, others map[string][]string)
 // knows it.
 func (s *stage) inStep(what string) {
 	s.t.Helper()
-	until(s.t, what+": host and server agree on its events", func() bool {
+	testkit.Eventually(s.t, what+": host and server agree on its events", func() bool {
 		st := s.box.agent.Status()
 		if st.AckedSeq != st.LastSeq {
 			return false
 		}
 		var held uint64
-		must(s.t, s.origin.control.View(context.Background(), func(p *plan.State) { held = p.Hosts[s.box.name].Seq }))
+		testkit.Must(s.t, s.origin.control.View(context.Background(), func(p *plan.State) { held = p.Hosts[s.box.name].Seq }))
 		return held == st.LastSeq
 	})
 }
@@ -110,7 +111,7 @@ func TestLyingAnswers(t *testing.T) {
 // told waits until a lie was told.
 func (s *stage) told(l *lie) {
 	s.t.Helper()
-	until(s.t, l.name+" told", func() bool { return s.liar.served(l) > 0 })
+	testkit.Eventually(s.t, l.name+" told", func() bool { return s.liar.served(l) > 0 })
 }
 
 func (s *stage) aboutEvents(l *lie) {
@@ -166,7 +167,7 @@ func (s *stage) aboutClaim(l *lie) {
 	s.tell(s.dispatched(), l.name+" told", func() bool { return s.liar.served(l) > 0 })
 	s.liar.arm(nil)
 	s.flush() // it may have been offered again
-	until(s.t, l.name+": the answer taken", func() bool {
+	testkit.Eventually(s.t, l.name+": the answer taken", func() bool {
 		st := s.box.agent.Status()
 		return st.Offer == nil && atRest(&st.Machine)
 	})
@@ -184,11 +185,11 @@ func (s *stage) aboutClaim(l *lie) {
 func (s *stage) certificates() []string {
 	s.t.Helper()
 	issue := func(name string) string {
-		csr := got(identity.NewCSR(got(identity.NewKey())(s.t)))(s.t)
-		return string(got(s.origin.hostCA.IssueHost(csr, name, time.Now(), 0))(s.t))
+		csr := testkit.Value(identity.NewCSR(testkit.Value(identity.NewKey())(s.t)))(s.t)
+		return string(testkit.Value(s.origin.hostCA.IssueHost(csr, name, time.Now(), 0))(s.t))
 	}
-	key := got(identity.NewKey())(s.t)
-	server := string(got(s.origin.serverCA.IssueServer([]string{"127.0.0.1"}, key.Public(), time.Now(), 0))(s.t))
+	key := testkit.Value(identity.NewKey())(s.t)
+	server := string(testkit.Value(s.origin.serverCA.IssueServer([]string{"127.0.0.1"}, key.Public(), time.Now(), 0))(s.t))
 	return []string{issue("web-1"), issue("db-1"), server, string(s.origin.hostCA.PEM()), string(s.origin.serverCA.PEM())}
 }
 
@@ -229,7 +230,7 @@ func (s *stage) renewed() {
 	old := serial()
 	s.box.clock.move(late)
 	s.box.start()
-	until(s.t, "the certificate renewed", func() bool { return serial() != old })
+	testkit.Eventually(s.t, "the certificate renewed", func() bool { return serial() != old })
 	s.box.clock.move(0)
 	s.flush()
 }
@@ -305,8 +306,8 @@ func TestRaisedTerm(t *testing.T) {
 	})
 	s.unchanged("a lower term")
 	// The server learns of it from what the host declined.
-	until(t, "the server leading under the raised term", func() bool {
-		s.offer = s.liar.offer(s.rollout(), host.Forward)
+	testkit.Eventually(t, "the server leading under the raised term", func() bool {
+		s.offer = s.liar.offer(s.rollout(), host.Update)
 		return s.decoded().Term >= raised
 	})
 	s.truth()

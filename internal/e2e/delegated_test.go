@@ -21,9 +21,10 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
-	core "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -45,7 +46,7 @@ type doorman struct {
 
 func newDoorman(t testing.TB, engine string) *doorman {
 	t.Helper()
-	dir := got(os.MkdirTemp("", "door"))(t) // a socket's path is short
+	dir := testkit.Value(os.MkdirTemp("", "door"))(t) // a socket's path is short
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	d := &doorman{socket: filepath.Join(dir, "s")}
 	to := &httputil.ReverseProxy{
@@ -74,7 +75,7 @@ func newDoorman(t testing.TB, engine string) *doorman {
 		}
 		to.ServeHTTP(w, r)
 	})}
-	l := got(net.Listen("unix", d.socket))(t)
+	l := testkit.Value(net.Listen("unix", d.socket))(t)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return d
@@ -170,9 +171,9 @@ func newGuest(t testing.TB) *guest {
 	g := &guest{door: newDoorman(t, d.Socket()), api: d.Client(), prefix: space.Prefix}
 	ctx := context.Background()
 	name := "stranger-" + space.Prefix
-	made := got(g.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: name, Config: &container.Config{
+	made := testkit.Value(g.api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: name, Config: &container.Config{
 		Image: image, Cmd: []string{"sh", "-c", "echo the stranger speaks; exec sleep 100000"}}}))(t)
-	got(g.api.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}))(t)
+	testkit.Value(g.api.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}))(t)
 	g.stage = raise(t, delegatedFleet, nil, func(s *stage) {
 		s.compose, s.hosting = delegatedCompose, hosting.Config{Engine: g.door.socket, Prefix: space.Prefix}
 	})
@@ -203,7 +204,7 @@ func entries() []wire.ManagedEntry {
 
 // greedy are entries that ask for what the host does not delegate, by the words
 // that refuse them.
-var greedy = []struct{ kind, spec, verb, words string }{
+var greedy = []struct{ kind, value, verb, words string }{
 	{"workspace", `{"image":"box","security":{"privileged":true}}`, "", "privileged"},
 	{"workspace", `{"image":"box","security":{"capAdd":["SYS_ADMIN"]}}`, "", "capAdd"},
 	{"workspace", `{"image":"box","security":{"options":["seccomp=unconfined"]}}`, "", "ptions"},
@@ -224,7 +225,7 @@ var greedy = []struct{ kind, spec, verb, words string }{
 	{"network", `{}`, "", "does not leave"},
 	{"snapshot", `{"workspace":"app","take":1}`, "", "does not leave"},
 	{"route", `{"host":"x.test","workspace":"job","port":80}`, "", "does not leave"},
-	{"generation", `{}`, "", "does not leave"},
+	{"generation", `{}`, "", "knows no kind"},
 	{"workspace", ``, "restart", "does not declare"},
 }
 
@@ -236,11 +237,11 @@ func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 	t.Parallel()
 	g := newGuest(t)
 	stranger := "stranger-" + g.prefix
-	until(t, "the bundle's workspace runs", func() bool { return g.running(g.prefix+"app") != "" })
+	testkit.Eventually(t, "the bundle's workspace runs", func() bool { return g.running(g.prefix+"app") != "" })
 	was := []string{g.running(g.prefix + "app"), g.running(stranger)}
 
 	model := wire.Managed{Version: 2, Entries: append(entries(), wire.ManagedEntry{Kind: "workspace", Name: "app", Verb: "stop", Nonce: "n2", Actor: "eve"})}
-	list := mutants(t, got(json.Marshal(model))(t), true, map[string][]string{
+	list := mutants(t, testkit.Value(json.Marshal(model))(t), true, map[string][]string{
 		"entries[].kind": {`"network"`, `"snapshot"`, `"route"`, `"generation"`}, "entries[].name": {`"app"`, `"stranger"`, `"../x"`},
 		"entries[].verb": {`"start"`, `"remove"`}, "entries[].notAfter": {"1", "-1"},
 	})
@@ -252,21 +253,21 @@ func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 	doc.Entries[2].Version = 3
 	for i, e := range greedy {
 		x := wire.ManagedEntry{Kind: e.kind, Name: fmt.Sprintf("greedy-%d", i), Verb: e.verb, Actor: "eve", Nonce: "n"}
-		if e.spec != "" {
-			x.Spec = json.RawMessage(e.spec)
+		if e.value != "" {
+			x.Spec = json.RawMessage(e.value)
 		}
 		doc.Entries = append(doc.Entries, x)
 	}
 	for i := range 3 { // one more than may be
 		doc.Entries = append(doc.Entries, wire.ManagedEntry{Kind: "workspace", Name: fmt.Sprintf("many-%d", i), Spec: json.RawMessage(job), Actor: "eve"})
 	}
-	g.tellLayer(layer("greedy", got(json.Marshal(doc))(t), ""))
-	until(t, "what is delegated runs", func() bool { return g.running(g.prefix+"job") != "" })
-	until(t, "what runs is of version 3", func() bool { r := g.last("workspace/job"); return r.State == "Running" && r.Version == 3 })
+	g.tellLayer(layer("greedy", testkit.Value(json.Marshal(doc))(t), ""))
+	testkit.Eventually(t, "what is delegated runs", func() bool { return g.running(g.prefix+"job") != "" })
+	testkit.Eventually(t, "what runs is of version 3", func() bool { r := g.last("workspace/job"); return r.State == "Running" && r.Version == 3 })
 	g.inStep("the managed layer")
 	for i, e := range greedy {
 		if !g.refused(fmt.Sprintf("%s/greedy-%d", e.kind, i), e.words) {
-			t.Errorf("%s %s%s was not refused with %q", e.kind, e.spec, e.verb, e.words)
+			t.Errorf("%s %s%s was not refused with %q", e.kind, e.value, e.verb, e.words)
 		}
 	}
 	if !g.refused("workspace/many-2", "") {
@@ -291,13 +292,13 @@ func TestP1ServerStaysInsideTheDelegation(t *testing.T) {
 
 	// One that runs and is refused from now on goes, and the refusal stays.
 	doc.Entries = entries()
-	doc.Entries[2].Spec, doc.Entries[2].Version = json.RawMessage(greedy[0].spec), 4
-	g.tellLayer(layer("greedy about what runs", got(json.Marshal(doc))(t), ""))
-	until(t, "what is refused is gone", func() bool { return g.running(g.prefix+"job") == "" })
-	until(t, "the refusal stays", func() bool { return g.stays("workspace/job", 4, "privileged") })
+	doc.Entries[2].Spec, doc.Entries[2].Version = json.RawMessage(greedy[0].value), 4
+	g.tellLayer(layer("greedy about what runs", testkit.Value(json.Marshal(doc))(t), ""))
+	testkit.Eventually(t, "what is refused is gone", func() bool { return g.running(g.prefix+"job") == "" })
+	testkit.Eventually(t, "the refusal stays", func() bool { return g.stays("workspace/job", 4, "privileged") })
 	g.tellLayer(layer("empty", []byte(`{"version":4,"entries":[]}`), ""))
-	until(t, "what is no more managed is gone", func() bool { return g.running(g.prefix+"job") == "" })
-	until(t, "what was refused is gone", func() bool { return g.last("workspace/job").State == "Removed" })
+	testkit.Eventually(t, "what is no more managed is gone", func() bool { return g.running(g.prefix+"job") == "" })
+	testkit.Eventually(t, "what was refused is gone", func() bool { return g.last("workspace/job").State == "Removed" })
 	g.unchanged("all lies")
 }
 
@@ -325,7 +326,7 @@ func (g *guest) stays(resource string, version uint64, words string) bool {
 		}
 		is := x.Version == version && strings.HasPrefix(x.Message, "refused: ") && strings.Contains(x.Message, words)
 		going = going || refused && !is
-		refused = is || refused && x.State != string(core.Removed)
+		refused = is || refused && x.State != string(spec.Removed)
 		if going && is {
 			return true
 		}
@@ -366,7 +367,7 @@ func (g *guest) lyingStreams() int {
 		g.liar.mu.Lock()
 		g.liar.script[r.ID] = script
 		g.liar.mu.Unlock()
-		g.tellStreams(got(json.Marshal(wire.Dispatch{Streams: []wire.StreamRequest{r}}))(g.t))
+		g.tellStreams(testkit.Value(json.Marshal(wire.Dispatch{Streams: []wire.StreamRequest{r}}))(g.t))
 		return g.liar.ended(r.ID)
 	}
 	logs := wire.StreamRequest{Kind: wire.StreamLogs, Resource: "workspace/app", Actor: "eve"}

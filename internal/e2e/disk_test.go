@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const diskFleet = `apiVersion: steady/v1
@@ -30,10 +30,10 @@ bundles: {web: {path: bundles/web}}
 // failSyncs has every sync below a path fail with EIO, in a process that runs.
 func failSyncs(t *testing.T, p *process, path string) {
 	t.Helper()
-	need.Command(t, "strace", "apt-get install strace")
+	testkit.Command(t, "strace", "apt-get install strace")
 	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-P", path, "-e", "inject=fsync,fdatasync:error=EIO", "-p", fmt.Sprint(p.cmd.Process.Pid))
-	stderr := got(cmd.StderrPipe())(t)
-	must(t, cmd.Start())
+	stderr := testkit.Value(cmd.StderrPipe())(t)
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT) // it may have ended with the process
 		_ = cmd.Wait()
@@ -63,17 +63,15 @@ func (p *process) ends(words ...string) {
 		p.t.Errorf("%s ended with code %d, not 1", p.name, code)
 	}
 	for _, w := range words {
-		if !strings.Contains(p.tail(), w) {
-			p.t.Errorf("%s does not say %q\n%s", p.name, w, p.tail())
+		if !strings.Contains(p.Tail(), w) {
+			p.t.Errorf("%s does not say %q\n%s", p.name, w, p.Tail())
 		}
 	}
 }
 
 // mayEnd says that the process is meant to end by itself.
 func (p *process) mayEnd() {
-	p.mu.Lock()
-	p.ended = true
-	p.mu.Unlock()
+	p.asked.Store(true)
 }
 
 // TestF9FailedDiskEndsTheProcess: the first failed sync of any store of the server or
@@ -81,11 +79,12 @@ func (p *process) mayEnd() {
 // one goes on where it was.
 func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), listen: dockertest.FreeAddr(t), agents: map[string]*process{}}
+	this := testkit.Value(os.Executable())(t)
+	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), listen: testkit.FreeAddr(t), serverOf: this, agentOf: this, agents: map[string]*process{}}
 	y.startServer()
 	t.Cleanup(func() { y.server.kill() })
 	conn := readContext(t, y.where.Context)
-	y.client = got(operator.NewClient(operator.Options{URL: y.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
+	y.client = testkit.Value(operator.NewClient(operator.Options{URL: y.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
 	t.Cleanup(y.client.Close)
 	y.startAgent("web-1", "--token", y.estate.token("web-1", y.where.Server, []byte(conn.CA)))
 	t.Cleanup(func() { y.agents["web-1"].kill() })
@@ -98,7 +97,7 @@ func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 	}
 	runs := func(m made) {
 		t.Helper()
-		until(t, "web-1 runs "+m.ref, func() bool {
+		testkit.Eventually(t, "web-1 runs "+m.ref, func() bool {
 			h, err := y.client.Host(t.Context(), "web-1")
 			return err == nil && h.Phase == "converged" && h.Current == m.leaf(t, "stable", "web-1").Target
 		})
@@ -107,7 +106,7 @@ func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 	y.push(first)
 	runs(first)
 
-	words := []string{"the server must stop", "input/output error", "look at the disk of " + filepath.Join(y.dir, "server"), "start the server again"}
+	words := []string{"the server must stop", "input/output error", "check the disk of " + filepath.Join(y.dir, "server"), "start the server again"}
 	for _, c := range []struct {
 		store, path string
 		act         func()
@@ -124,7 +123,7 @@ func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 				t.Error("a token was made that the log does not have")
 			}
 		}},
-		{"snapshots", filepath.Join(y.log(), "snapshots"), func() { must(t, y.server.cmd.Process.Signal(syscall.SIGTERM)) }},
+		{"snapshots", filepath.Join(y.log(), "snapshots"), func() { testkit.Must(t, y.server.cmd.Process.Signal(syscall.SIGTERM)) }},
 	} {
 		t.Log(c.store)
 		y.server.mayEnd()
@@ -135,7 +134,7 @@ func TestF9FailedDiskEndsTheProcess(t *testing.T) {
 		runs(first)
 	}
 
-	agent := []string{"the disk of the state folder failed", "look at the disk of " + y.state("web-1"), "start the agent again"}
+	agent := []string{"the disk of the state folder failed", "check the disk of " + y.state("web-1"), "start the agent again"}
 	for _, path := range []string{"agent.db-wal", "blobs"} {
 		t.Log(path)
 		p := y.agents["web-1"]

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,60 +13,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/cli/keydir"
-	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/release"
-	"github.com/steadyfleet/steady/internal/release/fleetdir"
-	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
 
-const fleetName = "acme"
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func got[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-func wallNow() clock.Instant { return clock.FromTime(time.Now()) }
-
-// patience bounds every wait. It is generous: it is met only by what never
-// comes.
-const patience = 90 * time.Second
-
-// until waits for a condition, which is looked at again and again.
-func until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("waited in vain for: %s", what)
-		}
-	}
-}
+const (
+	fleetName = testfleet.Name
+	// patience bounds every wait. It is generous: it is met only by what never comes.
+	patience = testkit.Patience
+)
 
 // newRand prints the seed of a test's choices.
 func newRand(t testing.TB) *mrand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("STEADY_SEED"); s != "" {
-		seed = got(strconv.ParseUint(s, 10, 64))(t)
+		seed = testkit.Value(strconv.ParseUint(s, 10, 64))(t)
 	}
 	t.Logf("STEADY_SEED=%d", seed)
 	return mrand.New(mrand.NewPCG(seed, 1))
@@ -77,9 +39,9 @@ func newRand(t testing.TB) *mrand.Rand {
 // estate is a fleet as its owner has it: the declaration, the keys, and the
 // releases made so far.
 type estate struct {
-	t      testing.TB
-	dir    string
-	keys   string
+	t   testing.TB
+	dir string
+	testfleet.Keys
 	roots  [][]byte
 	latest *release.Verified
 	made   []made // by version, from 1
@@ -96,39 +58,22 @@ type made struct {
 type declare map[string]string
 
 func newEstate(t testing.TB) *estate {
-	e := &estate{t: t, dir: t.TempDir()}
-	e.keys = filepath.Join(e.dir, "keys")
-	got(keydir.Init(e.keys, fleetName, keydir.RootLife, wallNow()))(t)
-	e.roots = got(keydir.Roots(e.keys))(t)
+	e := &estate{t: t, dir: t.TempDir(), Keys: testfleet.NewKeys("")}
+	e.roots = [][]byte{testkit.Value(e.First())(t)}
+	testkit.Must(t, os.WriteFile(e.rootFile(), e.roots[0], 0o600))
 	return e
 }
 
-func (e *estate) signer(role trust.Role) trust.Signer { return got(keydir.Signer(e.keys, role))(e.t) }
+// rootFile is where the first root stands.
+func (e *estate) rootFile() string { return filepath.Join(e.dir, "1.root.json") }
 
 // release builds and signs the next release from the files of a fleet folder.
 func (e *estate) release(ref string, files declare) made {
 	e.t.Helper()
 	src := filepath.Join(e.dir, "src-"+ref)
-	for name, content := range files {
-		path := filepath.Join(src, filepath.FromSlash(name))
-		must(e.t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(e.t, os.WriteFile(path, []byte(content), 0o644))
-	}
-	loaded, problems := fleetdir.Load(src)
-	if release.Fatal(problems) {
-		e.t.Fatalf("load %s: %v", ref, problems)
-	}
-	now := wallNow()
-	rel, problems := release.Build(loaded, release.BuildOptions{Ref: ref, Previous: e.latest, Now: now})
-	if release.Fatal(problems) {
-		e.t.Fatalf("build %s: %v", ref, problems)
-	}
+	testkit.Files(e.t, src, files)
 	m := made{ref: ref, dir: filepath.Join(e.dir, "release-"+ref)}
-	must(e.t, release.Write(m.dir, rel.Files))
-	m.verified = got(release.Sign(m.dir, release.SignOptions{
-		Release: []trust.Signer{e.signer(trust.RoleRelease)}, Timestamp: []trust.Signer{e.signer(trust.RoleTimestamp)},
-		Roots: e.roots, Now: now,
-	}))(e.t)
+	m.verified = testkit.Value(e.Release(src, m.dir, ref, e.latest, e.roots...))(e.t)
 	e.latest = m.verified
 	e.made = append(e.made, m)
 	return m
@@ -137,7 +82,7 @@ func (e *estate) release(ref string, files declare) made {
 // file reads one file of a release.
 func (m made) file(t testing.TB, name string) []byte {
 	t.Helper()
-	return got(os.ReadFile(filepath.Join(m.dir, filepath.FromSlash(name))))(t)
+	return testkit.Value(os.ReadFile(filepath.Join(m.dir, filepath.FromSlash(name))))(t)
 }
 
 func (m made) packed() io.ReadCloser { return release.Pack(os.DirFS(m.dir)) }
@@ -156,19 +101,8 @@ func (m made) leaf(t testing.TB, channel, host string) fleet.Leaf {
 // token signs an enrolment token for a host.
 func (e *estate) token(host, server string, serverCA []byte, edit ...func(*identity.Token)) string {
 	e.t.Helper()
-	id := make([]byte, 16)
-	got(rand.Read(id))(e.t)
 	root := e.roots[len(e.roots)-1]
-	now := wallNow()
-	token := identity.Token{
-		Document: fleet.Document{Fleet: fleetName, Epoch: 1, Version: 1, IssuedAt: now},
-		ID:       hex.EncodeToString(id), Host: host, Expires: now.Add(clock.Hour),
-		RootDigest: digest.Of(got(trust.ParseEnvelope(root))(e.t).Payload), MinVersions: map[string]uint64{},
-	}
-	for _, f := range edit {
-		f(&token)
-	}
-	env := got(identity.SignToken(token, e.signer(trust.RoleEnrol)))(e.t)
+	env := testkit.Value(e.Token(host, root, edit...))(e.t)
 	return identity.TokenText{Envelope: env, Server: server, ServerCA: serverCA, Root: root}.String()
 }
 
@@ -178,7 +112,7 @@ type tree map[string]string
 func readTree(t testing.TB, dir string) tree {
 	t.Helper()
 	out := tree{}
-	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
@@ -186,7 +120,7 @@ func readTree(t testing.TB, dir string) tree {
 		if err != nil {
 			return err
 		}
-		name := got(filepath.Rel(dir, path))(t)
+		name := testkit.Value(filepath.Rel(dir, path))(t)
 		if !info.Mode().IsRegular() {
 			out[name] = info.Mode().String()
 			return nil

@@ -13,10 +13,11 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	"github.com/steadyfleet/steady/internal/docker/credentials"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/registry"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const imageFleet = `apiVersion: steady/v1
@@ -56,10 +57,10 @@ func TestTagMovesBetweenWaves(t *testing.T) {
 	for _, content := range []string{"old", "new"} {
 		from := space.Prefix + content + ":1"
 		dockerfile := "FROM " + d.Busybox(t) + "\nLABEL content=" + content + "\n"
-		built := got(d.Client().ImageBuild(t.Context(), dockertest.BuildContext(t, map[string]string{"Dockerfile": dockerfile}), client.ImageBuildOptions{Tags: []string{from}}))(t)
-		got(io.Copy(io.Discard, built.Body))(t)
-		must(t, built.Body.Close())
-		ids[content] = got(d.Client().ImageInspect(t.Context(), from))(t).ID
+		built := testkit.Value(d.Client().ImageBuild(t.Context(), dockertest.BuildContext(t, map[string]string{"Dockerfile": dockerfile}), client.ImageBuildOptions{Tags: []string{from}}))(t)
+		testkit.Value(io.Copy(io.Discard, built.Body))(t)
+		testkit.Must(t, built.Body.Close())
+		ids[content] = testkit.Value(d.Client().ImageInspect(t.Context(), from))(t).ID
 	}
 	push := func(content string) {
 		for _, name := range []string{"locked:1", "moving:1"} {
@@ -70,10 +71,10 @@ func TestTagMovesBetweenWaves(t *testing.T) {
 
 	home := t.TempDir()
 	login := fmt.Sprintf(`{"auths": {%q: {"username": %q, "password": %q}}}`, hub.Addr, hub.User, hub.Password)
-	must(t, os.WriteFile(filepath.Join(home, "config.json"), []byte(login), 0o600))
-	asks := registry.Client{Credentials: credentials.Open(filepath.Join(home, "config.json")).For}
-	key := got(imageref.Key(hub.Ref("locked:1")))(t)
-	lock := imageref.Lock{key: got(asks.Digest(t.Context(), key))(t)}
+	testkit.Must(t, os.WriteFile(filepath.Join(home, "config.json"), []byte(login), 0o600))
+	asks := registry.Client{Credentials: dockerapi.OpenCredentials(filepath.Join(home, "config.json")).For}
+	key := testkit.Value(imageref.Key(hub.Ref("locked:1")))(t)
+	lock := imageref.Lock{key: testkit.Value(asks.Digest(t.Context(), key))(t)}
 
 	e := newEstate(t)
 	o := newOrigin(t, e, nil).start()
@@ -91,10 +92,10 @@ func TestTagMovesBetweenWaves(t *testing.T) {
 		b := newBox(t, o, host)
 		b.hosting = hosting.Config{Engine: engines[host].Socket(), Prefix: space.Prefix + host + "."}
 		at := filepath.Join(b.state, "secrets", "registries")
-		must(t, os.MkdirAll(at, 0o700))
-		must(t, os.WriteFile(filepath.Join(at, hub.Addr), fmt.Appendf(nil, `{"username": %q, "password": %q}`, hub.User, hub.Password), 0o600))
+		testkit.Must(t, os.MkdirAll(at, 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(at, hub.Addr), fmt.Appendf(nil, `{"username": %q, "password": %q}`, hub.User, hub.Password), 0o600))
 		b.start()
-		until(t, host+" runs both services", func() bool { return runs(host, "locked") != "" && runs(host, "moving") != "" })
+		testkit.Eventually(t, host+" runs both services", func() bool { return runs(host, "locked") != "" && runs(host, "moving") != "" })
 	}
 	join("web-1")
 	push("new")

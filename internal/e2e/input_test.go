@@ -22,6 +22,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -45,22 +47,22 @@ func (c *caller) call(method, path string, body []byte) (int, []byte, string) {
 	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) { conn = i.Conn.LocalAddr().String() },
 	})
-	r := got(http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body)))(c.t)
+	r := testkit.Value(http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body)))(c.t)
 	r.Header.Set(wire.Protocol, wire.Version)
-	res := got(c.http.Do(r))(c.t)
+	res := testkit.Value(c.http.Do(r))(c.t)
 	defer res.Body.Close()
-	return res.StatusCode, got(io.ReadAll(res.Body))(c.t), conn
+	return res.StatusCode, testkit.Value(io.ReadAll(res.Body))(c.t), conn
 }
 
 func (c *caller) post(path string, m any) (int, []byte) {
 	c.t.Helper()
-	status, body, _ := c.call(http.MethodPost, path, got(json.Marshal(m))(c.t))
+	status, body, _ := c.call(http.MethodPost, path, testkit.Value(json.Marshal(m))(c.t))
 	return status, body
 }
 
 // connect uses new connections, with the host's certificate if there is one.
 func (c *caller) connect(pair *tls.Certificate) {
-	conf := got(identity.AgentTLS(identity.AgentOptions{
+	conf := testkit.Value(identity.AgentTLS(identity.AgentOptions{
 		ServerCA: c.pool, ServerName: "127.0.0.1", Certificate: func() (*tls.Certificate, error) { return pair, nil },
 	}))(c.t)
 	transport := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
@@ -70,8 +72,8 @@ func (c *caller) connect(pair *tls.Certificate) {
 
 // askToEnrol makes keys and the request to enrol with them.
 func askToEnrol(t testing.TB, token []byte) (client, events ed25519.PrivateKey, m wire.Enrol) {
-	client, events = got(identity.NewKey())(t), got(identity.NewKey())(t)
-	return client, events, wire.Enrol{Token: token, CSR: got(identity.NewCSR(client))(t), EventKey: events.Public().(ed25519.PublicKey)}
+	client, events = testkit.Value(identity.NewKey())(t), testkit.Value(identity.NewKey())(t)
+	return client, events, wire.Enrol{Token: token, CSR: testkit.Value(identity.NewCSR(client))(t), EventKey: events.Public().(ed25519.PublicKey)}
 }
 
 func newCaller(t testing.TB, o *origin, name string) (c *caller, token []byte) {
@@ -85,40 +87,40 @@ func (c *caller) enrol(text string) (token []byte) {
 	c.t.Helper()
 	t, name := c.t, c.name
 	c.connect(nil)
-	token = got(identity.ParseTokenText(text))(t).Envelope
+	token = testkit.Value(identity.ParseTokenText(text))(t).Envelope
 	client, events, m := askToEnrol(t, token)
 	status, body := c.post(wire.RouteEnrol, m)
 	if status != http.StatusOK {
 		t.Fatalf("enrol: %d %s", status, body)
 	}
-	must(t, json.Unmarshal(body, &c.cert))
+	testkit.Must(t, json.Unmarshal(body, &c.cert))
 	c.event, c.chain = events, identity.Genesis(fleetName, name, c.cert.Incarnation)
-	c.connect(got(identity.Pair(c.cert.Chain, client))(t))
+	c.connect(testkit.Value(identity.Pair(c.cert.Chain, client))(t))
 	return token
 }
 
 // report sends one event of a size; the chain goes on only if it is acknowledged.
 func (c *caller) report(size int) (int, wire.EventAck) {
 	c.t.Helper()
-	return c.tell((event.TrustRefused{}).EventType(), got(json.Marshal(event.TrustRefused{Check: "Stale", Detail: strings.Repeat("x", size)}))(c.t))
+	return c.tell((event.TrustRefused{}).EventType(), testkit.Value(json.Marshal(event.TrustRefused{Check: "Stale", Detail: strings.Repeat("x", size)}))(c.t))
 }
 
 // tell is report of one event as it is.
 func (c *caller) tell(kind string, body []byte) (int, wire.EventAck) {
 	c.t.Helper()
-	return c.tellAt(wallNow(), kind, body)
+	return c.tellAt(testfleet.Now(), kind, body)
 }
 
 func (c *caller) tellAt(at clock.Instant, kind string, body []byte) (int, wire.EventAck) {
 	c.t.Helper()
 	e := wire.Event{Seq: c.chain.Seq + 1, At: at, Type: kind, Body: body}
 	next := c.chain.Next(e.At, e.Type, e.Body)
-	sig := got(identity.SignHead(c.event, fleetName, c.name, c.cert.Incarnation, next))(c.t)
+	sig := testkit.Value(identity.SignHead(c.event, fleetName, c.name, c.cert.Incarnation, next))(c.t)
 	status, raw := c.post(wire.RouteEvents, wire.EventBatch{Incarnation: c.cert.Incarnation, Events: []wire.Event{e},
 		Head: wire.Head{Seq: next.Seq, Hash: next.Hash[:], Signature: sig}})
 	var ack wire.EventAck
 	if status == http.StatusOK {
-		must(c.t, json.Unmarshal(raw, &ack))
+		testkit.Must(c.t, json.Unmarshal(raw, &ack))
 		c.chain = next
 	}
 	return status, ack
@@ -127,7 +129,7 @@ func (c *caller) tellAt(at clock.Instant, kind string, body []byte) (int, wire.E
 // held is the newest event of the host that the server has committed.
 func (c *caller) held() (seq uint64) {
 	c.t.Helper()
-	must(c.t, c.o.control.View(context.Background(), func(s *plan.State) { seq = s.Hosts[c.name].Seq }))
+	testkit.Must(c.t, c.o.control.View(context.Background(), func(s *plan.State) { seq = s.Hosts[c.name].Seq }))
 	return seq
 }
 
@@ -137,7 +139,7 @@ func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, newEstate(t), nil).start()
 	c, token := newCaller(t, o, "web-1")
-	good := got(json.Marshal(wire.Heartbeat{Incarnation: c.cert.Incarnation, BootID: "b"}))(t)
+	good := testkit.Value(json.Marshal(wire.Heartbeat{Incarnation: c.cert.Incarnation, BootID: "b"}))(t)
 	deep := strings.Repeat("[", wire.MaxDepth+2) + strings.Repeat("]", wire.MaxDepth+2)
 	for _, tc := range []struct {
 		name, body string
@@ -180,7 +182,7 @@ func (c *caller) spent(token []byte) {
 	}
 	c.o.stop()
 	refusals, at := eventsOf[event.EnrolRefused](c.t, c.o.ledger())
-	if len(refusals) != 1 || at[0].Host != c.name {
+	if len(refusals) != 1 || at[0].Host() != c.name {
 		c.t.Errorf("a spent token left %v in the log, expected one refusal of host %s", refusals, c.name)
 	}
 }
@@ -193,11 +195,11 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skipf("no small disk can be mounted (%v); run as root for that; TestFullLog bounds the log instead", err)
 	}
-	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	t.Cleanup(func() { testkit.Must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	o := newOriginIn(t, newEstate(t), nil, dir).start()
 	c, _ := newCaller(t, o, "web-1")
 	ballast := filepath.Join(dir, "ballast")
-	f := got(os.Create(ballast))(t)
+	f := testkit.Value(os.Create(ballast))(t)
 	chunk := make([]byte, 4096)
 	for {
 		if _, err = f.Write(chunk); err != nil {
@@ -207,10 +209,10 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 		t.Fatal(err)
 	}
-	must(t, f.Close())
+	testkit.Must(t, f.Close())
 	c.fill()
-	must(t, os.Remove(ballast))
-	until(t, "the server commits again", func() bool { status, _ := c.report(100); return status == http.StatusOK })
+	testkit.Must(t, os.Remove(ballast))
+	testkit.Eventually(t, "the server commits again", func() bool { status, _ := c.report(100); return status == http.StatusOK })
 	c.whole()
 }
 
@@ -226,7 +228,7 @@ func TestFullLog(t *testing.T) {
 	o.stop()
 	o.maxBytes = 0
 	o.start()
-	until(t, "the server commits again", func() bool { status, _ := c.report(100); return status == http.StatusOK })
+	testkit.Eventually(t, "the server commits again", func() bool { status, _ := c.report(100); return status == http.StatusOK })
 	c.whole()
 }
 
@@ -246,7 +248,7 @@ func (c *caller) fill() {
 			c.t.Fatalf("after %d events a full disk is answered with %d, expected 503", i, status)
 		}
 		if held := c.held(); held != c.chain.Seq {
-			c.t.Fatalf("the server holds event %d and acknowledged %d", held, c.chain.Seq)
+			c.t.Fatalf("the server has event %d and acknowledged %d", held, c.chain.Seq)
 		}
 		return
 	}

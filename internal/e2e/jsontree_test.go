@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // node is a JSON value that keeps the order of its keys, so that a lie can be
@@ -33,24 +35,24 @@ func parseJSON(t testing.TB, raw []byte) *node {
 
 func parseValue(t testing.TB, d *json.Decoder) *node {
 	t.Helper()
-	tok := got(d.Token())(t)
+	tok := testkit.Value(d.Token())(t)
 	n := &node{}
 	switch tok {
 	case json.Delim('{'):
 		n.object = true
 		for d.More() {
-			key := got(d.Token())(t).(string)
+			key := testkit.Value(d.Token())(t).(string)
 			n.members = append(n.members, member{key, parseValue(t, d)})
 		}
-		got(d.Token())(t)
+		testkit.Value(d.Token())(t)
 	case json.Delim('['):
 		n.array = true
 		for d.More() {
 			n.members = append(n.members, member{"", parseValue(t, d)})
 		}
-		got(d.Token())(t)
+		testkit.Value(d.Token())(t)
 	default:
-		n.raw = got(json.Marshal(tok))(t)
+		n.raw = testkit.Value(json.Marshal(tok))(t)
 	}
 	return n
 }
@@ -225,7 +227,7 @@ func (w *walk) scalarMutants(path string, n *node) {
 	var s string
 	switch c := n.raw[0]; {
 	case c == '"':
-		must(w.t, json.Unmarshal(n.raw, &s))
+		testkit.Must(w.t, json.Unmarshal(n.raw, &s))
 		w.text(path, n, s, set)
 	case c == 't' || c == 'f':
 		set("flipped", fmt.Sprint(c == 'f'))
@@ -264,7 +266,7 @@ func addOne(raw string) string {
 
 func (w *walk) text(path string, n *node, s string, set func(kind, raw string)) {
 	w.t.Helper()
-	quote := func(s string) string { return string(got(json.Marshal(s))(w.t)) }
+	quote := func(s string) string { return string(testkit.Value(json.Marshal(s))(w.t)) }
 	set("empty", `""`)
 	if raw, err := base64.StdEncoding.DecodeString(s); err == nil && len(raw) >= 24 {
 		w.sealedText(path, n, raw, set)

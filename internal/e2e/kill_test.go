@@ -16,7 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
-	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const killFleet = `apiVersion: steady/v1
@@ -52,8 +52,9 @@ func killBundle(ref string) string {
 	return fmt.Sprintf(`files:
   - {path: www/index.html, content: "release %[1]s\n"}
   - {path: etc/only-%[1]s.conf, content: "of %[1]s\n", mode: "0640"}
-exec:
-  - name: publish
+system:
+  - driver: exec
+    name: publish
     activate: [sh, -c, "mkdir -p run && cp www/index.html run/next && mv run/next run/published"]
     check: [cmp, -s, www/index.html, run/published]
     timeout: 30s
@@ -73,6 +74,9 @@ type yard struct {
 	estate *estate
 	dir    string
 	rng    *mrand.Rand
+	hosts  []string
+
+	serverOf, agentOf string // the programs
 
 	server *process
 	where  serverReady
@@ -90,15 +94,15 @@ type serverReady struct {
 	AdminToken string `json:"adminToken"`
 }
 
-func newYard(t *testing.T) *yard {
-	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), rng: newRand(t), listen: dockertest.FreeAddr(t), // so that it comes back where agents look for it
-		agents: map[string]*process{}, events: make(chan operator.Event, 4096)}
+// newYard starts a server and the agents of hosts, all of one program.
+func newYard(t *testing.T, program string, hosts ...string) *yard {
+	y := &yard{t: t, estate: newEstate(t), dir: t.TempDir(), rng: newRand(t), listen: testkit.FreeAddr(t), // so that it comes back where agents look for it
+		serverOf: program, agentOf: program, agents: map[string]*process{}, events: make(chan operator.Event, 4096)}
 	y.startServer()
 	conn := readContext(t, y.where.Context)
-	y.client = got(operator.NewClient(operator.Options{URL: y.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
-	for _, h := range killHosts {
-		must(t, os.MkdirAll(y.root(h), 0o755))
-		y.startAgent(h, "--token", y.estate.token(h, y.where.Server, []byte(conn.CA)))
+	y.client = testkit.Value(operator.NewClient(operator.Options{URL: y.where.Operator, Token: conn.Token, ServerCA: []byte(conn.CA)}))(t)
+	for _, h := range hosts {
+		y.enrol(h)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	watching := make(chan struct{})
@@ -118,20 +122,28 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
+// enrol starts the agent of one more host.
+func (y *yard) enrol(h string) {
+	y.t.Helper()
+	y.hosts = append(y.hosts, h)
+	testkit.Must(y.t, os.MkdirAll(y.root(h), 0o755))
+	y.startAgent(h, "--token", y.estate.token(h, y.where.Server, []byte(readContext(y.t, y.where.Context).CA)))
+}
+
 func (y *yard) root(h string) string  { return filepath.Join(y.dir, h, "root") }
 func (y *yard) state(h string) string { return filepath.Join(y.dir, h, "state") }
 func (y *yard) log() string           { return filepath.Join(y.dir, "server", "store") }
 
 func (y *yard) startServer() {
 	y.t.Helper()
-	y.server = launch(y.t, y.dir, "server", "server", "--data", filepath.Join(y.dir, "server"),
-		"--root", filepath.Join(y.estate.keys, "1.root.json"), "--listen", y.listen, "--heartbeat", "5s", "-o", "json")
+	y.server = launchOf(y.t, y.serverOf, y.dir, "server", "server", "--data", filepath.Join(y.dir, "server"),
+		"--root", y.estate.rootFile(), "--listen", y.listen, "--heartbeat", "5s", "-o", "json")
 	y.server.until(&y.where)
 }
 
 func (y *yard) startAgent(h string, more ...string) {
 	y.t.Helper()
-	p := launch(y.t, y.dir, h, append([]string{"agent", "--state", y.state(h), "--root", y.root(h), "--resync", "5s", "--engine", "none"}, more...)...)
+	p := launchOf(y.t, y.agentOf, y.dir, h, append([]string{"agent", "--state", y.state(h), "--root", y.root(h), "--resync", "5s", "--engine", "none"}, more...)...)
 	y.agents[h] = p
 	var ready struct{ Host string }
 	p.until(&ready)
@@ -165,7 +177,7 @@ func (y *yard) watch(ctx context.Context) {
 // push hands a release to the server, which may be restarting.
 func (y *yard) push(m made) {
 	y.t.Helper()
-	until(y.t, "release "+m.ref+" taken", func() bool {
+	testkit.Eventually(y.t, "release "+m.ref+" taken", func() bool {
 		packed := m.packed()
 		defer packed.Close()
 		_, err := y.client.Push(context.Background(), packed)
@@ -186,7 +198,7 @@ func (y *yard) follow(name string, n int) (ended bool) {
 	for range n {
 		select {
 		case e := <-y.events:
-			ev := got(event.Decode(event.Entry{Type: e.Type, Body: e.Body}))(y.t)
+			ev := testkit.Value(event.DecodeBody(e.Type, e.Body))(y.t)
 			moved, ok := ev.(event.RolloutMoved)
 			if !ok || moved.Rollout != name {
 				continue
@@ -195,10 +207,10 @@ func (y *yard) follow(name string, n int) (ended bool) {
 			case rollout.Terminal:
 				return true
 			case rollout.Failed, rollout.Reverted, rollout.Superseded, rollout.Pruned:
-				y.t.Fatalf("rollout %s is %s: %s\n%s", name, moved.To, moved.Reason, y.server.tail())
+				y.t.Fatalf("rollout %s is %s: %s\n%s", name, moved.To, moved.Reason, y.server.Tail())
 			}
 		case <-limit.C:
-			y.t.Fatalf("nothing more happened in rollout %s\n%s", name, y.server.tail())
+			y.t.Fatalf("nothing more happened in rollout %s\n%s", name, y.server.Tail())
 		}
 	}
 	return false
@@ -209,12 +221,12 @@ func (y *yard) follow(name string, n int) (ended bool) {
 func (y *yard) sleep() {
 	y.t.Helper()
 	p := y.server
-	if h := y.rng.IntN(2 * len(killHosts)); h < len(killHosts) {
-		p = y.agents[killHosts[h]]
+	if h := y.rng.IntN(2 * len(y.hosts)); h < len(y.hosts) {
+		p = y.agents[y.hosts[h]]
 	}
-	must(y.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	testkit.Must(y.t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	<-time.After(time.Duration(y.rng.IntN(3000)) * time.Millisecond)
-	must(y.t, p.cmd.Process.Signal(syscall.SIGCONT))
+	testkit.Must(y.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
 
 // strike kills the server or one agent at a random instant, and starts it again
@@ -226,15 +238,15 @@ func (y *yard) strike(n int) {
 		y.sleep()
 		return
 	}
-	if h := y.rng.IntN(2 * len(killHosts)); h < len(killHosts) {
-		name := killHosts[h]
+	if h := y.rng.IntN(2 * len(y.hosts)); h < len(y.hosts) {
+		name := y.hosts[h]
 		y.agents[name].kill()
 		y.startAgent(name)
 		return
 	}
 	y.server.kill()
 	var boxes []outbox
-	for _, h := range killHosts {
+	for _, h := range y.hosts {
 		boxes = append(boxes, readOutbox(y.t, h, y.state(h)))
 	}
 	left := filepath.Join(y.dir, fmt.Sprintf("left-%d", n))
@@ -253,9 +265,9 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	t.Parallel()
 	want := 10
 	if s := os.Getenv("STEADY_KILLS"); s != "" {
-		want = got(strconv.Atoi(s))(t)
+		want = testkit.Value(strconv.Atoi(s))(t)
 	}
-	y := newYard(t)
+	y := newYard(t, testkit.Value(os.Executable())(t), killHosts...)
 	release := func(ref string) (made, string) {
 		m := y.estate.release(ref, declare{"fleet.yaml": killFleet, "bundles/web/bundle.yaml": killBundle(ref)})
 		y.push(m)
@@ -282,33 +294,34 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	}
 	t.Logf("%d kills and stops over %d releases", kills, len(y.estate.made))
 	y.settle()
-	y.converged(last)
+	y.converged(last, len(killHosts)*len(y.estate.made))
 }
 
 // settle waits until every host's events are acknowledged, and stops everything.
 func (y *yard) settle() {
 	y.t.Helper()
-	for _, h := range killHosts {
-		until(y.t, h+" acknowledged", func() bool {
+	for _, h := range y.hosts {
+		testkit.Eventually(y.t, h+" acknowledged", func() bool {
 			o := readOutbox(y.t, h, y.state(h))
 			return o.acked == uint64(len(o.events))
 		})
 	}
-	for _, h := range killHosts {
+	for _, h := range y.hosts {
 		y.agents[h].stop()
 	}
 	y.server.stop()
 }
 
-// converged checks the log, the hosts' own records, and the hosts' files.
-func (y *yard) converged(last made) {
+// converged checks the log, in which so many grants were claimed, the hosts' own
+// records, and the hosts' files.
+func (y *yard) converged(last made, claims int) {
 	y.t.Helper()
 	l := readLedger(y.t, y.log())
 	r := l.state.Find("stable@" + last.ref)
 	if r == nil || r.Phase != rollout.Terminal {
 		y.t.Fatalf("rollout stable@%s did not end well: %+v\n%s", last.ref, r, l.tail(40))
 	}
-	for _, h := range killHosts {
+	for _, h := range y.hosts {
 		o := readOutbox(y.t, h, y.state(h))
 		l.holds(y.t, o)
 		if l.heads[h] == 0 {
@@ -328,7 +341,7 @@ func (y *yard) converged(last made) {
 			y.t.Errorf("the files of host %s differ:\n%s", h, d)
 		}
 	}
-	y.onceEach(l)
+	y.onceEach(l, claims)
 	if y.t.Failed() {
 		y.t.Logf("the log ends with\n%s", l.tail(200))
 	}
@@ -336,7 +349,7 @@ func (y *yard) converged(last made) {
 
 // onceEach checks that every claimed grant was one activation: begun once and
 // completed once (S2).
-func (y *yard) onceEach(l *ledger) {
+func (y *yard) onceEach(l *ledger, claims int) {
 	y.t.Helper()
 	claimed := map[string]string{} // host by grant
 	grants, at := eventsOf[event.GrantClaimed](y.t, l)
@@ -344,20 +357,20 @@ func (y *yard) onceEach(l *ledger) {
 		if _, twice := claimed[g.Grant]; twice {
 			y.t.Errorf("grant %s was claimed twice", g.Grant)
 		}
-		claimed[g.Grant] = at[i].Host
+		claimed[g.Grant] = at[i].Host()
 	}
 	begun, completed, open := map[string]int{}, map[string]int{}, map[string]string{}
 	steps, at := eventsOf[event.HostStepped](y.t, l)
 	for i, s := range steps {
-		switch in := got(host.DecodeInput(s.Input, s.Data))(y.t).(type) {
+		switch in := testkit.Value(host.DecodeInput(s.Input, s.Data))(y.t).(type) {
 		case host.Claimed:
-			if claimed[in.Grant] != at[i].Host {
-				y.t.Errorf("host %s began grant %s, which it had not claimed", at[i].Host, in.Grant)
+			if claimed[in.Grant] != at[i].Host() {
+				y.t.Errorf("host %s began grant %s, which it had not claimed", at[i].Host(), in.Grant)
 			}
 			begun[in.Grant]++
-			open[at[i].Host] = in.Grant
+			open[at[i].Host()] = in.Grant
 		case host.Activated:
-			completed[open[at[i].Host]]++
+			completed[open[at[i].Host()]]++
 		}
 	}
 	for g, h := range claimed {
@@ -365,8 +378,8 @@ func (y *yard) onceEach(l *ledger) {
 			y.t.Errorf("host %s began claimed grant %s %d times and completed it %d times", h, g, begun[g], completed[g])
 		}
 	}
-	if want := len(killHosts) * len(y.estate.made); len(claimed) < want {
-		y.t.Errorf("%d grants were claimed, expected at least %d", len(claimed), want)
+	if len(claimed) < claims {
+		y.t.Errorf("%d grants were claimed, expected at least %d", len(claimed), claims)
 	}
 }
 
@@ -378,6 +391,6 @@ type operatorContext struct {
 
 func readContext(t testing.TB, path string) (c operatorContext) {
 	t.Helper()
-	must(t, unmarshalFile(path, &c))
+	testkit.Must(t, unmarshalFile(path, &c))
 	return c
 }

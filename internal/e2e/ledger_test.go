@@ -19,7 +19,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/store/embedded"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // hostEvent is one event as its host keeps it.
@@ -42,29 +43,29 @@ type outbox struct {
 // readOutbox reads an agent's database, which the agent may have open.
 func readOutbox(t testing.TB, host, stateDir string) outbox {
 	t.Helper()
-	db := got(sql.Open("sqlite", "file:"+filepath.Join(stateDir, "agent.db")+"?mode=ro&_pragma=busy_timeout(10000)"))(t)
+	db := testkit.Value(sql.Open("sqlite", "file:"+filepath.Join(stateDir, "agent.db")+"?mode=ro&_pragma=busy_timeout(10000)"))(t)
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	tx := got(db.Begin())(t) // one view of all of it
-	defer tx.Rollback()      //nolint:errcheck // it only read
+	tx := testkit.Value(db.Begin())(t) // one view of all of it
+	defer tx.Rollback()                //nolint:errcheck // it only read
 	o := outbox{host: host}
 	var id struct {
 		Incarnation uint64 `json:"incarnation"`
 	}
 	for key, into := range map[string]any{"identity": &id, "acked": &o.acked} {
 		var raw []byte
-		must(t, tx.QueryRow("SELECT value FROM kv WHERE key = ?", key).Scan(&raw))
-		must(t, json.Unmarshal(raw, into))
+		testkit.Must(t, tx.QueryRow("SELECT value FROM kv WHERE key = ?", key).Scan(&raw))
+		testkit.Must(t, json.Unmarshal(raw, into))
 	}
 	o.incarnation = id.Incarnation
-	rows := got(tx.Query("SELECT seq, at, type, body, hash FROM outbox ORDER BY seq"))(t)
+	rows := testkit.Value(tx.Query("SELECT seq, at, type, body, hash FROM outbox ORDER BY seq"))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var e hostEvent
-		must(t, rows.Scan(&e.seq, &e.at, &e.kind, &e.body, &e.hash))
+		testkit.Must(t, rows.Scan(&e.seq, &e.at, &e.kind, &e.body, &e.hash))
 		o.events = append(o.events, e)
 	}
-	must(t, rows.Err())
+	testkit.Must(t, rows.Err())
 	return o
 }
 
@@ -86,17 +87,17 @@ func place(host string, incarnation, seq uint64) string {
 // reading the copy does not help whoever opens the original.
 func copyLog(t testing.TB, from, to string) {
 	t.Helper()
-	must(t, os.MkdirAll(to, 0o700))
+	testkit.Must(t, os.MkdirAll(to, 0o700))
 	for _, name := range []string{"log.db", "log.db-wal"} {
 		raw, err := os.ReadFile(filepath.Join(from, name))
 		if errors.Is(err, fs.ErrNotExist) && name != "log.db" {
 			continue
 		}
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(to, name), raw, 0o600))
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(filepath.Join(to, name), raw, 0o600))
 	}
 	for _, name := range []string{"blobs", "snapshots"} {
-		must(t, os.Symlink(filepath.Join(from, name), filepath.Join(to, name)))
+		testkit.Must(t, os.Symlink(filepath.Join(from, name), filepath.Join(to, name)))
 	}
 }
 
@@ -105,8 +106,8 @@ func copyLog(t testing.TB, from, to string) {
 func readLedger(t testing.TB, dir string) *ledger {
 	t.Helper()
 	ctx := context.Background()
-	s := got(sqlite.Open(ctx, dir, sqlite.Options{}))(t)
-	defer func() { must(t, s.Close()) }()
+	s := testkit.Value(embedded.Open(ctx, dir, embedded.Options{}))(t)
+	defer func() { testkit.Must(t, s.Close()) }()
 	library := documents.New(s)
 	l := &ledger{state: plan.New(library), hosts: map[string]event.Record{}, heads: map[string]int{}}
 	auditor := audit.NewLog(library)
@@ -132,8 +133,8 @@ func readLedger(t testing.TB, dir string) *ledger {
 		}
 		return nil
 	})
-	must(t, err)
-	if head := got(s.Head(ctx))(t); head.Seq != end.Seq || head.Hash != end.Hash {
+	testkit.Must(t, err)
+	if head := testkit.Value(s.Head(ctx))(t); head.Seq != end.Seq || head.Hash != end.Hash {
 		t.Errorf("the log verifies up to %d and its head says %d", end.Seq, head.Seq)
 	}
 	return l
@@ -144,26 +145,26 @@ func (l *ledger) link(t testing.TB, r *event.Record, ev event.Event, chains map[
 	t.Helper()
 	switch ev := ev.(type) {
 	case event.HostEnrolled:
-		chains[r.Host] = identity.Genesis(fleetName, r.Host, ev.Incarnation)
+		chains[r.Host()] = identity.Genesis(fleetName, r.Host(), ev.Incarnation)
 	case event.HostHead:
-		h, c := l.state.Hosts[r.Host], chains[r.Host]
+		h, c := l.state.Hosts[r.Host()], chains[r.Host()]
 		if ev.Seq != c.Seq || !bytes.Equal(ev.Hash, c.Hash[:]) {
-			t.Errorf("event %d: the head of host %s is at %d, its chain at %d", r.Seq, r.Host, ev.Seq, c.Seq)
+			t.Errorf("event %d: the head of host %s is at %d, its chain at %d", r.Seq, r.Host(), ev.Seq, c.Seq)
 		}
-		if err := identity.VerifyHead(h.EventKey, fleetName, r.Host, ev.Incarnation, c, ev.Signature); err != nil {
-			t.Errorf("event %d: host %s: %v", r.Seq, r.Host, err)
+		if err := identity.VerifyHead(h.EventKey, fleetName, r.Host(), ev.Incarnation, c, ev.Signature); err != nil {
+			t.Errorf("event %d: host %s: %v", r.Seq, r.Host(), err)
 		}
-		l.heads[r.Host]++
+		l.heads[r.Host()]++
 	}
 	if r.HostSeq == 0 {
 		return
 	}
-	key := place(r.Host, r.Incarnation, r.HostSeq)
+	key := place(r.Host(), r.Incarnation, r.HostSeq)
 	if old, twice := l.hosts[key]; twice {
 		t.Errorf("event %s is in the log twice, at %d and %d", key, old.Seq, r.Seq)
 	}
 	l.hosts[key] = *r
-	chains[r.Host] = chains[r.Host].Next(r.At, r.Type, r.Body)
+	chains[r.Host()] = chains[r.Host()].Next(r.At, r.Type, r.Body)
 }
 
 // holds checks that every event which a host believes to be acknowledged is in
@@ -191,7 +192,7 @@ func (l *ledger) holds(t testing.TB, o outbox) {
 func (l *ledger) tail(n int) string {
 	var b bytes.Buffer
 	for _, r := range l.records[max(0, len(l.records)-n):] {
-		fmt.Fprintf(&b, "%d term %d %s %s %s\n", r.Seq, r.Term, r.Type, r.Host, r.Body)
+		fmt.Fprintf(&b, "%d term %d %s %s %s\n", r.Seq, r.Term, r.Type, r.Host(), r.Body)
 	}
 	return b.String()
 }
@@ -202,7 +203,7 @@ func eventsOf[E event.Event](t testing.TB, l *ledger) (out []E, at []event.Recor
 	for _, r := range l.records {
 		var zero E
 		if r.Type == zero.EventType() {
-			out, at = append(out, got(event.Decode(r.Entry))(t).(E)), append(at, r)
+			out, at = append(out, testkit.Value(event.Decode(r.Entry))(t).(E)), append(at, r)
 		}
 	}
 	return out, at

@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -279,7 +280,7 @@ func (l *liar) saw(grant string) (string, bool) {
 // ask makes a request to the real server in the agent's name.
 func (l *liar) ask(path string) (int, []byte) {
 	l.t.Helper()
-	until(l.t, "the agent's connection", func() bool {
+	testkit.Eventually(l.t, "the agent's connection", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.seen != nil
@@ -305,7 +306,7 @@ func (l *liar) offer(rollout string, purpose host.Purpose) []byte {
 		status, body := l.ask(wire.RouteDispatch + "?wait=5")
 		var d wire.Dispatch
 		if status == http.StatusOK {
-			must(l.t, json.Unmarshal(body, &d))
+			testkit.Must(l.t, json.Unmarshal(body, &d))
 			if d.Rollout == rollout && d.Purpose == purpose {
 				return body
 			}
@@ -327,7 +328,7 @@ func renamed(t testing.TB, dispatch []byte, grant string) []byte {
 // that the test hears when everything before it was handled.
 func flush(grant string, term uint64) []byte {
 	body, _ := json.Marshal(wire.Dispatch{ // it always encodes
-		Grant: grant, Purpose: host.Back, Rollout: "none", Manifest: digest.Of([]byte("none")), Term: term, Reason: "flush",
+		Grant: grant, Purpose: host.Rollback, Rollout: "none", Manifest: digest.Of([]byte("none")), Term: term, Reason: "flush",
 	})
 	return body
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -149,7 +150,7 @@ func (s *stage) dispatchAct() act {
 			older, lab := s.estate.made[s.version-2].verified, s.newest().verified
 			db := s.newest().leaf(s.t, "stable", "db-1")
 			return map[string][]string{
-				"purpose": {quote(host.Back), quote(host.Repair), quote("install")},
+				"purpose": {quote(host.Rollback), quote(host.Repair), quote("install")},
 				"rollout": {quote(fmt.Sprintf("stable@v%d", s.version-1)), quote("lab@" + s.newest().ref), quote("stable@v999")},
 				"manifest": {quote(older.Manifests["stable"][0].Header.Digest()), quote(lab.Manifests["lab"][0].Header.Digest()),
 					quote(db.Target), quote(digest.Of(nil))},
@@ -231,8 +232,8 @@ func (s *stage) manifestAct() act {
 			db := s.newest().verified.Manifests["stable"][0]
 			var proofs []string
 			for i, raw := range db.RawLeaves {
-				p := got(db.Tree.InclusionProof(uint64(i)))(s.t)
-				proofs = append(proofs, string(got(json.Marshal(wire.LeafProof{Leaf: raw, Index: i, Proof: p.Hashes}))(s.t)))
+				p := testkit.Value(db.Tree.InclusionProof(uint64(i)))(s.t)
+				proofs = append(proofs, string(testkit.Value(json.Marshal(wire.LeafProof{Leaf: raw, Index: i, Proof: p.Hashes}))(s.t)))
 			}
 			var leaves, nodes []string
 			for _, p := range proofs {
@@ -278,7 +279,7 @@ func (s *stage) blobAct() act {
 		message: "blob", route: wire.RouteBlobs,
 		doc: func(s *stage) []byte {
 			// A JSON string stands for the bytes; perform unpacks it.
-			return got(json.Marshal(fmt.Sprintf("web release %d\n", s.version)))(s.t)
+			return testkit.Value(json.Marshal(fmt.Sprintf("web release %d\n", s.version)))(s.t)
 		},
 		others: func(s *stage) map[string][]string {
 			return map[string][]string{"": {strconv.Quote(fmt.Sprintf("web release %d\n", s.version-1)), strconv.Quote(fmt.Sprintf("db release %d\n", s.version))}}

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func isNews(path string) bool {
 func (s *stage) news(what string, cond func() bool) {
 	s.t.Helper()
 	s.trials++
-	s.tell(got(json.Marshal(wire.Dispatch{News: uint64(1000 + s.trials)}))(s.t), what, cond)
+	s.tell(testkit.Value(json.Marshal(wire.Dispatch{News: uint64(1000 + s.trials)}))(s.t), what, cond)
 }
 
 // newsTell is news that has a lie told.
@@ -77,7 +78,7 @@ func TestLyingNews(t *testing.T) {
 	for _, r := range []wire.StreamRequest{everyRequest(wire.StreamExec, "workspace/web"), everyRequest(wire.StreamLogs, "workspace/web"),
 		everyRequest(wire.StreamOutput, "image/web"), everyRequest(wire.StreamPlan, "workspace/web"),
 		everyRequest(wire.StreamOrphans, "host/web-1"), everyRequest(wire.StreamPrune, "host/web-1")} {
-		model := got(json.Marshal(wire.Dispatch{News: 5, Streams: []wire.StreamRequest{r}}))(t)
+		model := testkit.Value(json.Marshal(wire.Dispatch{News: 5, Streams: []wire.StreamRequest{r}}))(t)
 		others := map[string][]string{
 			"streams[].kind":     {`"exec"`, `"logs"`, `"output"`, `"plan"`, `"orphans"`, `"prune"`, `"shell"`},
 			"streams[].resource": {`"workspace/web"`, `"image/web"`, `"generation/current"`, `"file/etc"`, `"host/web-1"`, `"/"`, `""`},
@@ -116,9 +117,9 @@ func (s *stage) manyStreams() int {
 		r.ID = fmt.Sprintf("flood-%d", i)
 		d.Streams = append(d.Streams, r)
 	}
-	s.tell(got(json.Marshal(d))(s.t), "the flood", func() bool { return len(s.liar.opened("flood-")) > 0 })
+	s.tell(testkit.Value(json.Marshal(d))(s.t), "the flood", func() bool { return len(s.liar.opened("flood-")) > 0 })
 	s.flush()
-	until(s.t, "the flood is over", func() bool {
+	testkit.Eventually(s.t, "the flood is over", func() bool {
 		for _, id := range s.liar.opened("flood-") {
 			if s.liar.ended(id) == nil {
 				return false
@@ -132,10 +133,10 @@ func (s *stage) manyStreams() int {
 	first := s.liar.opened("flood-")[0]
 	again := everyRequest(wire.StreamExec, "workspace/web")
 	again.ID = first
-	s.tellStreams(got(json.Marshal(wire.Dispatch{Streams: []wire.StreamRequest{again, again}}))(s.t))
+	s.tellStreams(testkit.Value(json.Marshal(wire.Dispatch{Streams: []wire.StreamRequest{again, again}}))(s.t))
 	long := everyRequest(wire.StreamExec, "workspace/web")
 	long.Args.Argv = []string{"sh", "-c", strings.Repeat("a", 1<<20)}
-	s.tellStreams(got(json.Marshal(wire.Dispatch{Streams: []wire.StreamRequest{long}}))(s.t))
+	s.tellStreams(testkit.Value(json.Marshal(wire.Dispatch{Streams: []wire.StreamRequest{long}}))(s.t))
 	return 3
 }
 
@@ -190,7 +191,7 @@ func (s *stage) tellLayer(l *lie) {
 	s.liar.mu.Unlock()
 	s.flush() // news of its own
 	// A heartbeat goes out after all that the one before it brought was done.
-	until(s.t, l.name+": the next heartbeat", func() bool { return s.liar.heartbeats() > n })
+	testkit.Eventually(s.t, l.name+": the next heartbeat", func() bool { return s.liar.heartbeats() > n })
 }
 
 // layer is a lie that gives the managed layer in full.
@@ -205,15 +206,15 @@ func layer(name string, doc []byte, etag string) *lie {
 
 func everyEntry() wire.Managed {
 	return wire.Managed{Version: 3, Entries: []wire.ManagedEntry{
-		{Kind: container.KindVolume, Name: "data", Spec: json.RawMessage(`{"driver":"local","labels":{"a":"b"}}`), Version: 2, NotAfter: 4_000_000_000_000, Actor: "eve", Envelope: json.RawMessage(`{"payload":"e30="}`)},
-		{Kind: container.KindWorkspace, Name: "web", Verb: "redeploy", Nonce: "n1", Asked: 3, Actor: "eve"},
+		{Kind: spec.KindVolume, Name: "data", Spec: json.RawMessage(`{"driver":"local","labels":{"a":"b"}}`), Version: 2, NotAfter: 4_000_000_000_000, Actor: "eve", Envelope: json.RawMessage(`{"payload":"e30="}`)},
+		{Kind: spec.KindWorkspace, Name: "web", Verb: "redeploy", Nonce: "n1", Requested: 3, Actor: "eve"},
 	}, Retries: []wire.Retry{{Resource: "generation/current", Nonce: "r1"}}}
 }
 
 // aboutLayers makes the lies about the managed layer.
 func (s *stage) aboutLayers(model wire.Managed, others map[string][]string) []*lie {
 	s.t.Helper()
-	doc := got(json.Marshal(model))(s.t)
+	doc := testkit.Value(json.Marshal(model))(s.t)
 	var out []*lie
 	for _, m := range mutants(s.t, doc, false, others) {
 		path := m.path
@@ -228,9 +229,9 @@ func (s *stage) aboutLayers(model wire.Managed, others map[string][]string) []*l
 	}
 	huge := model
 	for i := range 20_000 {
-		huge.Entries = append(huge.Entries, wire.ManagedEntry{Kind: container.KindVolume, Name: fmt.Sprintf("v%d", i), Spec: json.RawMessage(`{"driver":"evil"}`), Actor: "eve"})
+		huge.Entries = append(huge.Entries, wire.ManagedEntry{Kind: spec.KindVolume, Name: fmt.Sprintf("v%d", i), Spec: json.RawMessage(`{"driver":"evil"}`), Actor: "eve"})
 	}
-	out = append(out, layer("of 20 000 entries", got(json.Marshal(huge))(s.t), ""))
+	out = append(out, layer("of 20 000 entries", testkit.Value(json.Marshal(huge))(s.t), ""))
 	for _, l := range s.statuses(act{message: "Managed", route: wire.RouteManaged}) {
 		tell := l.tell
 		l.tell = func(w http.ResponseWriter, r *http.Request, _ *httptest.ResponseRecorder) {
@@ -251,7 +252,7 @@ func TestLyingManagedLayer(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	kinds := []string{}
-	for _, k := range append([]string{"generation", "file", "exec", "pod"}, container.Kinds...) {
+	for _, k := range append([]string{"generation", "file", "exec", "pod"}, spec.Kinds...) {
 		kinds = append(kinds, strconv.Quote(k))
 	}
 	list := s.aboutLayers(everyEntry(), map[string][]string{
@@ -268,10 +269,10 @@ func TestLyingManagedLayer(t *testing.T) {
 	s.liar.mu.Unlock()
 	refused := map[string]bool{}
 	for _, r := range told {
-		if r.Layer == event.LayerBundle || r.State == string(container.Removed) && refused[r.Resource] { // by the lie after it
+		if r.Layer == event.LayerBundle || r.State == string(spec.Removed) && refused[r.Resource] { // by the lie after it
 			continue
 		}
-		if r.State != string(container.ErrorState) || !strings.HasPrefix(r.Message, "refused: ") {
+		if r.State != string(spec.ErrorState) || !strings.HasPrefix(r.Message, "refused: ") {
 			t.Errorf("the host reported %+v", r)
 		}
 		refused[r.Resource] = true
@@ -326,7 +327,7 @@ func TestLyingSettings(t *testing.T) {
 		t.Errorf("the host never took what it allows: %+v of %+v", asked, taken)
 	}
 	for _, words := range []string{"does not allow the server disable", "expected 1 to 64", "expected 5s to 10m"} {
-		if !s.diary.wrote("settings were not taken in full", words) {
+		if !s.diary.wrote("settings were applied in part", words) {
 			t.Errorf("no refusal of settings says %q", words)
 		}
 	}

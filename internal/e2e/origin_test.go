@@ -17,16 +17,19 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent"
-	"github.com/steadyfleet/steady/internal/agent/enrolment"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
-	"github.com/steadyfleet/steady/internal/api/agents"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
+	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
+	"github.com/steadyfleet/steady/internal/store/embedded"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
 
 // origin is a real server in this process: the runtime on its log, and the agent
@@ -44,7 +47,7 @@ type origin struct {
 	handler http.Handler // of the runtime that runs now
 	between func(http.Handler) http.Handler
 
-	store   *sqlite.Store
+	store   *embedded.Store
 	control *control.Control
 	cancel  context.CancelFunc
 	done    chan error
@@ -59,9 +62,9 @@ func newOrigin(t testing.TB, e *estate, between func(http.Handler) http.Handler)
 func newOriginIn(t testing.TB, e *estate, between func(http.Handler) http.Handler, dir string) *origin {
 	o := &origin{t: t, estate: e, dir: dir, between: between}
 	pki := filepath.Join(o.dir, "pki")
-	must(t, os.Mkdir(pki, 0o700))
-	o.serverCA = got(identity.CreateAuthority(pki, identity.Servers, fleetName, time.Now()))(t)
-	o.hostCA = got(identity.CreateAuthority(pki, identity.Hosts, fleetName, time.Now()))(t)
+	testkit.Must(t, os.Mkdir(pki, 0o700))
+	o.serverCA = testkit.Value(identity.CreateAuthority(identity.FileKeys{}, pki, identity.Servers, fleetName, time.Now()))(t)
+	o.hostCA = testkit.Value(identity.CreateAuthority(identity.FileKeys{}, pki, identity.Hosts, fleetName, time.Now()))(t)
 	o.http = o.listen(http.HandlerFunc(o.serve))
 	t.Cleanup(o.stop)
 	return o
@@ -70,11 +73,11 @@ func newOriginIn(t testing.TB, e *estate, between func(http.Handler) http.Handle
 // listen serves a handler with a certificate of the servers' authority.
 func (o *origin) listen(h http.Handler) *httptest.Server {
 	t := o.t
-	key := got(identity.NewKey())(t)
-	certPEM := got(o.serverCA.IssueServer([]string{"127.0.0.1"}, key.Public(), time.Now(), 0))(t)
-	pair := got(identity.Pair(certPEM, key))(t)
+	key := testkit.Value(identity.NewKey())(t)
+	certPEM := testkit.Value(o.serverCA.IssueServer([]string{"127.0.0.1"}, key.Public(), time.Now(), 0))(t)
+	pair := testkit.Value(identity.Pair(certPEM, key))(t)
 	s := httptest.NewUnstartedServer(h)
-	s.TLS = got(identity.ServerTLS(identity.ServerOptions{
+	s.TLS = testkit.Value(identity.ServerTLS(identity.ServerOptions{
 		Fleet: fleetName, HostCA: o.hostCA.Pool(),
 		Certificate: func() (*tls.Certificate, error) { return pair, nil },
 		Revoked:     func(string, *x509.Certificate) error { return nil },
@@ -94,12 +97,12 @@ func (o *origin) listen(h http.Handler) *httptest.Server {
 func (o *origin) start() *origin {
 	o.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	o.store = got(sqlite.Open(ctx, filepath.Join(o.dir, "store"), sqlite.Options{MaxBytes: o.maxBytes}))(o.t)
-	o.control = got(control.Open(ctx, control.Config{
+	o.store = testkit.Value(embedded.Open(ctx, filepath.Join(o.dir, "store"), embedded.Options{MaxBytes: o.maxBytes}))(o.t)
+	o.control = testkit.Value(control.Open(ctx, control.Config{
 		Fleet: fleetName, DataDir: o.dir, Store: o.store, HostCA: o.hostCA, Root: o.estate.roots[0], Log: loud(),
-		Heartbeat: 10 * clock.Minute, ReconcileInterval: clock.Second, MaxTickGap: 20 * clock.Millisecond,
+		Config: server.Config{Heartbeat: 10 * clock.Minute, ReconcileInterval: clock.Second, MaxTickGap: 20 * clock.Millisecond},
 	}))(o.t)
-	h := http.Handler(agents.New(o.control, loud()))
+	h := http.Handler(api.NewAgentRoutes(o.control, loud()))
 	if o.between != nil {
 		h = o.between(h)
 	}
@@ -124,7 +127,7 @@ func (o *origin) stop() {
 	if err := <-o.done; err != nil && !errors.Is(err, context.Canceled) {
 		o.t.Errorf("the server ended: %v", err)
 	}
-	must(o.t, o.store.Close())
+	testkit.Must(o.t, o.store.Close())
 }
 
 func (o *origin) serve(w http.ResponseWriter, r *http.Request) {
@@ -147,15 +150,15 @@ func (o *origin) push(m made) {
 	o.t.Helper()
 	packed := m.packed()
 	defer packed.Close()
-	got(o.control.PushRelease(context.Background(), packed, "test"))(o.t)
+	testkit.Value(o.control.PushRelease(context.Background(), packed, "test"))(o.t)
 }
 
 // ended waits until a rollout ends in a phase.
 func (o *origin) ended(name string, phase rollout.Phase) {
 	o.t.Helper()
 	var now rollout.Phase
-	until(o.t, "rollout "+name+" "+string(phase), func() bool {
-		must(o.t, o.control.View(context.Background(), func(s *plan.State) {
+	testkit.Eventually(o.t, "rollout "+name+" "+string(phase), func() bool {
+		testkit.Must(o.t, o.control.View(context.Background(), func(s *plan.State) {
 			if r := s.Find(name); r != nil {
 				now = r.Phase
 			}
@@ -173,7 +176,7 @@ func (o *origin) ledger() *ledger {
 // replay reads the log as it is, whole.
 func (o *origin) head() store.Head {
 	o.t.Helper()
-	return got(o.store.Head(context.Background()))(o.t)
+	return testkit.Value(o.store.Head(context.Background()))(o.t)
 }
 
 // wallClock is the machine's clock with a wall that a test can move.
@@ -192,7 +195,7 @@ func (c *wallClock) Boot() (string, clock.Duration, error) {
 func (c *wallClock) Wall() clock.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return wallNow().Add(c.ahead)
+	return testfleet.Now().Add(c.ahead)
 }
 
 func (c *wallClock) move(d clock.Duration) {
@@ -208,7 +211,7 @@ type box struct {
 	clock *wallClock
 	state string
 	root  string
-	dial  enrolment.Dialer
+	dial  uplink.Dialer
 	// hosting is where containers run; none by default.
 	hosting hosting.Config
 	log     *slog.Logger
@@ -229,12 +232,12 @@ func (b *box) enrol(token string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	got(agent.Enrol(ctx, agent.EnrolConfig{StateDir: b.state, Token: token, Clock: b.clock, Light: true, Log: b.log}))(b.t)
+	testkit.Value(agent.Enrol(ctx, agent.EnrolConfig{StateDir: b.state, Token: token, Clock: b.clock, Light: true, Log: b.log}))(b.t)
 }
 
 func (b *box) start() *box {
 	b.t.Helper()
-	b.agent = got(agent.Open(agent.Config{
+	b.agent = testkit.Value(agent.Open(agent.Config{
 		StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "e2e", Dial: b.dial, Log: b.log, Hosting: b.hosting,
 	}))(b.t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -256,7 +259,7 @@ func (b *box) stop() {
 	if err := <-b.done; err != nil {
 		b.t.Errorf("agent %s ended: %v", b.name, err)
 	}
-	must(b.t, b.agent.Close())
+	testkit.Must(b.t, b.agent.Close())
 	b.agent = nil
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -43,14 +45,14 @@ bundles: {web: {path: bundles/web}, db: {path: bundles/db}}
 // word signs an override of the newest rollout, or of what edit says instead.
 func (s *stage) word(action fleet.OverrideAction, by trust.Role, edit ...func(*fleet.Override)) []byte {
 	s.t.Helper()
-	now := wallNow()
+	now := testfleet.Now()
 	s.trials++
 	o := fleet.Override{ID: fmt.Sprintf("o-%d", s.trials), Action: action, Channel: "stable", Reason: "incident 7", Manifest: s.manifest(s.version)}
 	o.Fleet, o.Epoch, o.IssuedAt, o.NotAfter = fleetName, 1, now, now.Add(clock.Day)
 	for _, f := range edit {
 		f(&o)
 	}
-	return got(trust.SignOverride(o, s.estate.signer(by)))(s.t)
+	return testkit.Value(trust.SignOverride(o, s.estate.Keys[by]))(s.t)
 }
 
 func (s *stage) manifest(version int) digest.Digest {
@@ -60,7 +62,7 @@ func (s *stage) manifest(version int) digest.Digest {
 func (s *stage) bring(env []byte) {
 	s.t.Helper()
 	_, _, err := s.origin.control.PushOverride(context.Background(), env, "test")
-	must(s.t, err)
+	testkit.Must(s.t, err)
 }
 
 // TestLyingRollbacks lies about an order to go back that an operator signed: a
@@ -71,7 +73,7 @@ func TestLyingRollbacks(t *testing.T) {
 	newBox(t, s.origin, "web-2")
 	s.box = newBox(t, s.origin, victim).start()
 	arrive := func() {
-		s.offer = s.liar.offer(s.rollout(), host.Forward)
+		s.offer = s.liar.offer(s.rollout(), host.Update)
 		s.tell(s.dispatched(), "the newest release runs", s.runsNewest)
 		s.runs, s.ran = s.version, append(s.ran, fmt.Sprintf("web-%d", s.version))
 		s.inStep("arrival")
@@ -80,7 +82,7 @@ func TestLyingRollbacks(t *testing.T) {
 	s.publish()
 	arrive()
 	s.bring(s.word(fleet.OverrideRollback, trust.RoleOverride))
-	s.offer = s.liar.offer(s.rollout(), host.Back)
+	s.offer = s.liar.offer(s.rollout(), host.Rollback)
 	if d := s.decoded(); d.Override == nil || len(d.Failures) != 0 {
 		t.Fatalf("the order is shown by %s and %d proofs", d.Override, len(d.Failures))
 	}
@@ -108,11 +110,11 @@ func TestLyingRollbacks(t *testing.T) {
 	} {
 		d := s.decoded()
 		d.Override = env
-		forged = append(forged, mutant{"override", kind, got(json.Marshal(d))(t)})
+		forged = append(forged, mutant{"override", kind, testkit.Value(json.Marshal(d))(t)})
 	}
 	d := s.decoded()
 	d.Override = nil
-	forged = append(forged, mutant{"override", "none", got(json.Marshal(d))(t)})
+	forged = append(forged, mutant{"override", "none", testkit.Value(json.Marshal(d))(t)})
 	for _, m := range forged {
 		s.tellBack(m, false)
 	}

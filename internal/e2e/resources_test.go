@@ -9,8 +9,9 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const runsFleet = `apiVersion: steady/v1
@@ -60,16 +61,16 @@ func TestConvergedMeansThatItRuns(t *testing.T) {
 	}
 	o.push(e.release("v1", runs("exec sleep 1000", "0s")))
 	b.start()
-	until(t, "the bundle that runs converges", phase(host.Converged))
+	testkit.Eventually(t, "the bundle that runs converges", phase(host.Converged))
 
 	o.push(e.release("v2", runs("until [ -e /gone ]; do sleep 0.1; done; echo the database is gone; exit 3", "1h")))
-	until(t, "the next bundle soaks", phase(host.Soaking))
-	engine := got(daemon.Open(daemon.Options{Socket: d.Socket()}))(t)
+	testkit.Eventually(t, "the next bundle soaks", phase(host.Soaking))
+	engine := testkit.Value(dockerapi.Open(dockerapi.Options{Socket: d.Socket()}))(t)
 	defer engine.Close()
-	if code, out, err := engine.Run(t.Context(), b.hosting.Prefix+"app", daemon.Exec{Cmd: []string{"touch", "/gone"}}, 1<<10); code != 0 || err != nil {
+	if code, out, err := engine.Run(t.Context(), b.hosting.Prefix+"app", dockerapi.Exec{Cmd: []string{"touch", "/gone"}}, 1<<10); code != 0 || err != nil {
 		t.Fatalf("exit code %d: %s, %v", code, out, err)
 	}
-	until(t, "the bundle that falls over is left", phase(host.Reverted))
+	testkit.Eventually(t, "the bundle that falls over is left", phase(host.Reverted))
 	m := b.agent.Status().Machine
 	for _, part := range []string{"probe resources", "workspace/app", "exit code 3", "the database is gone"} {
 		if !strings.Contains(m.Detail, part) {
@@ -97,9 +98,9 @@ func TestEnrolledAnewKeepsRunning(t *testing.T) {
 	o.push(e.release("v1", declared))
 	b.start()
 	converged := func() bool { return b.agent.Status().Machine.Phase == host.Converged }
-	until(t, "it converges", converged)
+	testkit.Eventually(t, "it converges", converged)
 	running := func() (id string) {
-		list := got(d.Client().ContainerList(t.Context(), client.ContainerListOptions{}))(t)
+		list := testkit.Value(d.Client().ContainerList(t.Context(), client.ContainerListOptions{}))(t)
 		for _, c := range list.Items {
 			id = c.ID
 		}
@@ -107,14 +108,14 @@ func TestEnrolledAnewKeepsRunning(t *testing.T) {
 	}
 	before := running()
 	b.stop()
-	must(t, os.Rename(b.state, b.state+".lost"))
+	testkit.Must(t, os.Rename(b.state, b.state+".lost"))
 	b.enrol(o.token(victim))
 	b.start()
-	until(t, "it converges again", converged)
+	testkit.Eventually(t, "it converges again", converged)
 	if now := running(); now != before {
 		t.Errorf("container %.12s was not adopted: %.12s runs", before, now)
 	}
-	must(t, os.RemoveAll(b.state+".lost"))
+	testkit.Must(t, os.RemoveAll(b.state+".lost"))
 	d.Restart()
-	until(t, "it runs again after the engine restarted", func() bool { return running() == before })
+	testkit.Eventually(t, "it runs again after the engine restarted", func() bool { return running() == before })
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -40,10 +41,10 @@ func (s *stage) namedBox(name string) *box {
 	s.t.Helper()
 	b := &box{t: s.t, name: name, clock: newWallClock(), state: filepath.Join(s.t.TempDir(), "state"), root: s.t.TempDir(), log: slog.New(slog.DiscardHandler)}
 	keys := filepath.Join(b.state, "keys")
-	must(s.t, os.MkdirAll(keys, 0o700))
-	key := got(identity.KeyFile(filepath.Join(keys, "event.key")))(s.t)
+	testkit.Must(s.t, os.MkdirAll(keys, 0o700))
+	key := testkit.Value(identity.KeyFile(filepath.Join(keys, "event.key")))(s.t)
 	b.enrol(s.estate.token(name, s.origin.http.URL, s.origin.serverCA.PEM(), func(t *identity.Token) {
-		t.EventKeyDigest = got(identity.PublicDigest(key.Public()))(s.t)
+		t.EventKeyDigest = testkit.Value(identity.PublicDigest(key.Public()))(s.t)
 	}))
 	return b.start()
 }
@@ -57,7 +58,7 @@ func TestLyingReverts(t *testing.T) {
 		if version > 1 {
 			step = "false"
 		}
-		return fmt.Sprintf("files: [{path: version, content: \"%d\"}]\nexec: [{name: step, activate: [\"%s\"], timeout: 10s}]\n", version, step)
+		return fmt.Sprintf("files: [{path: version, content: \"%d\"}]\nsystem: {driver: exec, name: step, activate: [\"%s\"], timeout: 10s}\n", version, step)
 	})
 	s.namedBox("sick-1")
 	s.namedBox("sick-2")
@@ -67,7 +68,7 @@ func TestLyingReverts(t *testing.T) {
 	s.next()
 	s.tell(s.dispatched(), "release 2 runs", s.runsNewest)
 	s.runs, s.ran = 2, append(s.ran, "web-2")
-	s.offer = s.liar.offer(s.rollout(), host.Back)
+	s.offer = s.liar.offer(s.rollout(), host.Rollback)
 	if n := len(s.decoded().Failures); n != 2 {
 		t.Fatalf("the order comes with %d proofs, expected 2", n)
 	}
@@ -126,7 +127,7 @@ func (s *stage) forgeries() []mutant {
 	make := func(kind string, edit func(d *wire.Dispatch)) mutant {
 		d := s.decoded()
 		edit(&d)
-		return mutant{"failures", kind, got(json.Marshal(d))(s.t)}
+		return mutant{"failures", kind, testkit.Value(json.Marshal(d))(s.t)}
 	}
 	return []mutant{
 		make("none", func(d *wire.Dispatch) { d.Failures = nil }),
@@ -159,11 +160,11 @@ func (s *stage) forgeries() []mutant {
 func (s *stage) forge(p *wire.FailureProof) {
 	s.t.Helper()
 	var leaf struct{ Host string }
-	must(s.t, json.Unmarshal(p.Leaf.Leaf, &leaf))
-	key := got(identity.NewKey())(s.t)
+	testkit.Must(s.t, json.Unmarshal(p.Leaf.Leaf, &leaf))
+	key := testkit.Value(identity.NewKey())(s.t)
 	head := identity.Chain{Seq: p.Head.Seq, Hash: [32]byte(p.Head.Hash)}
 	p.EventKey = key.Public().(ed25519.PublicKey)
-	p.Head.Signature = got(identity.SignHead(key, fleetName, leaf.Host, p.Incarnation, head))(s.t)
+	p.Head.Signature = testkit.Value(identity.SignHead(key, fleetName, leaf.Host, p.Incarnation, head))(s.t)
 }
 
 // rechain makes the head follow from changed events, which the old signature

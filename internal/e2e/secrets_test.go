@@ -20,6 +20,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // tap keeps all that hosts send, as it is sent: addresses, headers and bodies.
@@ -75,7 +76,7 @@ func needles(value string) map[string]string {
 
 func random(t testing.TB) string {
 	raw := make([]byte, 24)
-	got(rand.Read(raw))(t)
+	testkit.Value(rand.Read(raw))(t)
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
@@ -125,8 +126,8 @@ func TestS39NoSecretLeavesAHost(t *testing.T) {
 	}
 	for name, value := range secrets {
 		path := filepath.Join(b.state, "secrets", name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must(t, os.WriteFile(path, []byte(value), 0o600))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		testkit.Must(t, os.WriteFile(path, []byte(value), 0o600))
 	}
 	tells := []string{`echo raw "$$KEY" $$(cat /run/secrets/chain)`, `echo twice "$$KEY" | base64 | tr -d '\n'; echo; echo "$$KEY" | base64`,
 		`printf %s "$$KEY" | hexdump -ve '1/1 "%02x"'; echo; cat /run/secrets/chain`}
@@ -140,16 +141,16 @@ func TestS39NoSecretLeavesAHost(t *testing.T) {
 			b.start()
 		}
 		n := bytes.Count(sent.all(), []byte("[secret "))
-		until(t, "the host tells of the failure without the secret", func() bool { return bytes.Count(sent.all(), []byte("[secret ")) > n })
+		testkit.Eventually(t, "the host tells of the failure without the secret", func() bool { return bytes.Count(sent.all(), []byte("[secret ")) > n })
 	}
 	b.stop()
 	o.stop()
 
-	must(t, filepath.WalkDir(b.state, func(path string, f fs.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(b.state, func(path string, f fs.DirEntry, err error) error {
 		if err != nil || f.IsDir() || !strings.Contains(f.Name(), "key") || strings.Contains(path, "secrets") {
 			return err
 		}
-		raw := got(os.ReadFile(path))(t)
+		raw := testkit.Value(os.ReadFile(path))(t)
 		secrets[path] = string(raw)
 		if block, _ := pem.Decode(raw); block != nil {
 			secrets[path+" as bytes"] = string(block.Bytes)
@@ -160,9 +161,9 @@ func TestS39NoSecretLeavesAHost(t *testing.T) {
 		t.Errorf("only %d secrets are known: the host's own keys are not among them", len(secrets))
 	}
 	places := map[string][]byte{"what the host sent": sent.all(), "the agent's log": logged.all()}
-	must(t, filepath.WalkDir(filepath.Join(o.dir, "store"), func(path string, f fs.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(filepath.Join(o.dir, "store"), func(path string, f fs.DirEntry, err error) error {
 		if err == nil && f.Type().IsRegular() {
-			places["the server's "+filepath.Base(path)] = got(os.ReadFile(path))(t)
+			places["the server's "+filepath.Base(path)] = testkit.Value(os.ReadFile(path))(t)
 		}
 		return err
 	}))

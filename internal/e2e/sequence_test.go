@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -32,7 +33,7 @@ func (s *stage) papers(version int) papers {
 	vm := m.verified.Manifests["stable"][0]
 	leaves := vm.Leaves.Value()
 	i := slices.IndexFunc(leaves, func(l fleet.Leaf) bool { return l.Host == victim })
-	proof := got(vm.Tree.InclusionProof(uint64(i)))(s.t)
+	proof := testkit.Value(vm.Tree.InclusionProof(uint64(i)))(s.t)
 	rollout := "stable@" + m.ref
 	return papers{
 		timestamp: m.file(s.t, "timestamp.json"), resolved: m.file(s.t, "fleet.resolved.json"),
@@ -45,7 +46,7 @@ func (s *stage) papers(version int) papers {
 func (p papers) told(t testing.TB, name string) *lie {
 	status, manifest := http.StatusNotFound, []byte("{}")
 	if p.manifest != nil {
-		status, manifest = http.StatusOK, got(json.Marshal(wire.HostManifest{Envelope: p.manifest, Leaf: p.leaf}))(t)
+		status, manifest = http.StatusOK, testkit.Value(json.Marshal(wire.HostManifest{Envelope: p.manifest, Leaf: p.leaf}))(t)
 	}
 	return &lie{name: name, route: "/v1/", tell: func(w http.ResponseWriter, r *http.Request, rec *httptest.ResponseRecorder) {
 		switch path := r.URL.Path; {
@@ -67,7 +68,7 @@ func (s *stage) refused(name string, p papers, check trust.Code) {
 	s.t.Helper()
 	d := s.decoded()
 	d.Rollout, d.Manifest = p.rollout, p.digest
-	s.offer = got(json.Marshal(d))(s.t)
+	s.offer = testkit.Value(json.Marshal(d))(s.t)
 	s.liar.mu.Lock()
 	before := len(s.liar.checks)
 	s.liar.mu.Unlock()
@@ -86,9 +87,9 @@ func (s *stage) refused(name string, p papers, check trust.Code) {
 // what a thief of the key, or a mistake, would make.
 func (s *stage) resign(env []byte, role trust.Role, docType string, edit func(*node)) []byte {
 	s.t.Helper()
-	n := parseJSON(s.t, got(trust.ParseEnvelope(env))(s.t).Payload)
+	n := parseJSON(s.t, testkit.Value(trust.ParseEnvelope(env))(s.t).Payload)
 	edit(n)
-	return got(trust.Sign(docType, n.bytes(), s.estate.signer(role)))(s.t)
+	return testkit.Value(trust.Sign(docType, n.bytes(), s.estate.Keys[role]))(s.t)
 }
 
 // TestRefusedReleases offers whole releases that must be refused, and finds each
@@ -167,7 +168,7 @@ func (s *stage) frozen(offer []byte) {
 // manifest whose time has passed.
 func (s *stage) expired(p papers) papers {
 	s.t.Helper()
-	name := func(env []byte) digest.Digest { return digest.Of(got(trust.ParseEnvelope(env))(s.t).Payload) }
+	name := func(env []byte) digest.Digest { return digest.Of(testkit.Value(trust.ParseEnvelope(env))(s.t).Payload) }
 	p.rollout = "stable@late"
 	p.manifest = s.resign(p.manifest, trust.RoleRelease, fleet.TypeManifest, func(n *node) {
 		n.at("version").set("7")

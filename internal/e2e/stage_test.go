@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -123,8 +124,9 @@ func (s *stage) bundle(name string) string {
 	return fmt.Sprintf(`files:
   - {path: www/%[1]s.html, content: "%[1]s release %[2]d\n"}
   - {path: etc/%[1]s-%[2]d.conf, content: "of %[1]s %[2]d\n", mode: "0640"}
-exec:
-  - name: publish
+system:
+  - driver: exec
+    name: publish
     activate: [sh, -c, "echo %[1]s-%[2]d >> %[3]s"]
     revert: [sh, -c, "echo left-%[1]s-%[2]d >> %[3]s"]
     timeout: 30s
@@ -137,7 +139,7 @@ func (s *stage) next() {
 	if s.runs == s.version {
 		s.publish()
 	}
-	s.offer = s.liar.offer(s.rollout(), host.Forward)
+	s.offer = s.liar.offer(s.rollout(), host.Update)
 }
 
 // tree is what web-1's root folder holds when it runs a version.
@@ -183,7 +185,7 @@ func atRest(m *host.State) bool {
 func (s *stage) settled(what string, now *lie) agent.Status {
 	s.t.Helper()
 	var st agent.Status
-	until(s.t, "the agent settled after "+what, func() bool {
+	testkit.Eventually(s.t, "the agent settled after "+what, func() bool {
 		st = s.box.agent.Status()
 		if st.Offer == nil {
 			return atRest(&st.Machine)
@@ -218,7 +220,7 @@ func (s *stage) repeat(body []byte, what string, cond func() bool) (again bool) 
 	s.t.Helper()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	until(s.t, what, func() bool {
+	testkit.Eventually(s.t, what, func() bool {
 		select {
 		case <-tick.C:
 			select {
@@ -327,6 +329,6 @@ func (s *stage) get(path string) []byte {
 func (s *stage) decoded() wire.Dispatch {
 	s.t.Helper()
 	var d wire.Dispatch
-	must(s.t, json.Unmarshal(s.offer, &d))
+	testkit.Must(s.t, json.Unmarshal(s.offer, &d))
 	return d
 }

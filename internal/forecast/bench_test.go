@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // large is a fleet of n hosts in three channels with five waves each, under one
@@ -79,9 +80,7 @@ func BenchmarkCourse(b *testing.B) {
 				shape.with(&a)
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := play(f, &Drawn{Assumptions: a, Tags: f.Tags}); err != nil {
-						b.Fatal(err)
-					}
+					testkit.Value(play(f, &Drawn{Assumptions: a, Tags: f.Tags}))(b)
 				}
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/host")
 			})

@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/server"
 )
 
 // Fleet is what a forecast begins with.
@@ -55,7 +55,7 @@ type passage struct {
 	reason        string
 	claimed       int
 	failed        int
-	hold          *Hold
+	hold          *Obstacle
 }
 
 type stage struct {
@@ -70,8 +70,8 @@ type budgetKey struct {
 	max      int
 }
 
-// Hold is what keeps a rollout that did not end.
-type Hold struct {
+// Obstacle is what keeps a rollout that did not end.
+type Obstacle struct {
 	gate.Block
 	// Host is the first that waits, and HostBlock what holds it.
 	Host      string      `json:"host,omitempty"`
@@ -93,10 +93,8 @@ type witness struct {
 func play(f *Fleet, m *Drawn) (*course, error) {
 	s := plan.New(f.Docs)
 	if f.Snapshot != nil {
-		if err := json.Unmarshal(f.Snapshot, s); err != nil {
-			return nil, fmt.Errorf("the state to begin with: %w", err)
-		}
-		if err := plan.Restore(s, f.Docs); err != nil {
+		var err error
+		if s, err = plan.Restore(f.Snapshot, f.Docs); err != nil {
 			return nil, fmt.Errorf("the state to begin with: %w", err)
 		}
 	}
@@ -114,10 +112,10 @@ func play(f *Fleet, m *Drawn) (*course, error) {
 	s.Watch(func(_ event.Entry, ev event.Event) { t.folded = append(t.folded, ev) })
 	w.Committed = t.committed
 	for _, name := range s.HostNames() {
-		w.Take(name, f.Skew[name])
+		w.Drive(name, f.Skew[name])
 	}
-	w.Commit(plan.Record(s, "", f.Start, f.Release,
-		event.TimestampAccepted{Version: s.Timestamp.Version + 1, IssuedAt: f.Start, Resolved: f.Release.Resolved}))
+	w.Fail(w.Step(server.Release{Events: []event.Event{f.Release,
+		event.TimestampAccepted{Version: s.Timestamp.Version + 1, IssuedAt: f.Start, Resolved: f.Release.Resolved}}}))
 	for _, d := range s.Order { // those that were open before
 		if r := s.Rollouts[d]; r != nil && !r.Phase.Ended() {
 			t.follow(r, 0)
@@ -211,7 +209,7 @@ func (t *witness) committed(entries []event.Entry) {
 	changed := false
 	for i := range entries {
 		e := &entries[i]
-		if e.Host != "" && t.fly(e.Host) {
+		if e.Host() != "" && t.fly(e.Host()) {
 			changed = true
 		}
 		t.take(e, t.folded[i])
@@ -225,8 +223,8 @@ func (t *witness) committed(entries []event.Entry) {
 func (t *witness) take(e *event.Entry, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.GrantClaimed:
-		g := t.w.State.Hosts[e.Host].Grant
-		if g != nil && g.Purpose == host.Forward && t.c.rollouts[g.Manifest] != nil {
+		g := t.w.State.Hosts[e.Host()].Grant
+		if g != nil && g.Purpose == host.Update && t.c.rollouts[g.Manifest] != nil {
 			t.c.rollouts[g.Manifest].claimed++
 		}
 	case event.RolloutOpened:
@@ -274,7 +272,7 @@ func (t *witness) close() {
 	s := t.w.State
 	for _, d := range t.c.order {
 		p, r := t.c.rollouts[d], s.Rollouts[d]
-		p.phase = plan.Standing(r)
+		p.phase = plan.Status(r)
 		if r.Plan != nil {
 			p.failed = r.Total().Failures
 		}
@@ -289,12 +287,12 @@ func (t *witness) close() {
 }
 
 // holds asks what keeps a rollout, and the first host of it that waits.
-func (t *witness) holds(r *rollout.Rollout) *Hold {
-	h := &Hold{}
-	if b := plan.Hold(t.w.State, r, t.w.Now); b != nil {
+func (t *witness) holds(r *rollout.Rollout) *Obstacle {
+	h := &Obstacle{}
+	if b := plan.FirstBlock(t.w.State, r, t.w.Now); b != nil {
 		h.Block = *b
 	} else if !t.c.rest {
-		h.Block = *gate.Unseen()
+		h.Block = *gate.BeyondForecast()
 	}
 	if r.Plan == nil {
 		return h
@@ -331,7 +329,7 @@ func (t *witness) pending(c *plan.Channel) {
 		p.waves = append(p.waves, stage{name: w.Name, hosts: counts[i], opened: never, promoted: never})
 	}
 	if a, err := plan.Why(t.w.State, m.Leaves[0].Host, t.w.Now); err == nil && a.PendingBlock != nil {
-		p.hold = &Hold{Block: *a.PendingBlock}
+		p.hold = &Obstacle{Block: *a.PendingBlock}
 	}
 	t.c.rollouts[ref.Digest] = p
 	t.c.order = append(t.c.order, ref.Digest)

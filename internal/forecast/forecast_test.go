@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 type library map[digest.Digest]*rollout.Manifest
@@ -75,10 +76,7 @@ func (k sketch) fleet() *Fleet {
 
 func run(t *testing.T, f *Fleet, a Assumptions, runs int) *Report {
 	t.Helper()
-	r, err := Run(t.Context(), f, a, runs, 7, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Value(Run(t.Context(), f, a, runs, 7, nil))(t)
 	return r
 }
 
@@ -89,7 +87,7 @@ func TestFailedHostsCanUseABudgetUp(t *testing.T) {
 	for budget, halts := range map[int]int{2: 0, 3: 3} {
 		k := sketch{waves: []int{6}, budget: budget, policy: fleet.Halt, allowed: 2}
 		r := run(t, k.fleet(), Assumptions{Failure: []Rate{{Part: 1}}, Activation: always(minute)}, 3)
-		if o := r.Rollouts[0]; o.Halted != halts || o.Held != 3-halts {
+		if o := r.Rollouts[0]; o.Halted != halts || o.Blocked != 3-halts {
 			t.Errorf("a budget of %d: %+v", budget, o)
 		}
 	}
@@ -179,10 +177,10 @@ func TestOfflineFirstWaveHolds(t *testing.T) {
 	f := sketch{waves: []int{2, 5}, min: 1}.fleet()
 	r := run(t, f, Assumptions{Offline: []Rate{{Host: "h0-00000", Part: 1}, {Host: "h0-00001", Part: 1}}, Activation: always(minute)}, 4)
 	got := r.Rollouts[0]
-	if got.Held != 4 || r.Finished != 0 || len(got.Holds) != 1 || got.Holds[0].Runs != 4 {
+	if got.Blocked != 4 || r.Finished != 0 || len(got.Obstacles) != 1 || got.Obstacles[0].Runs != 4 {
 		t.Fatalf("%+v", got)
 	}
-	if h := got.Holds[0]; h.Words != "wave w0 needs 1 of 2 hosts to converge (minSoaked), 0 have; 2 are offline" || h.Host != "h0-00000" || h.HostBlock.Code != "presence" {
+	if h := got.Obstacles[0]; h.Message != "wave w0 needs 1 of 2 hosts to converge (minSoaked), 0 have; 2 are offline" || h.Host != "h0-00000" || h.HostBlock.Code != "presence" {
 		t.Errorf("held by %+v, %+v", h.Block, h.HostBlock)
 	}
 }

@@ -1,15 +1,16 @@
 package forecast
 
 import (
-	"errors"
 	"fmt"
 
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 )
 
 // Host is a host that acts in a world: the agent's reducer, with a body that does
@@ -17,25 +18,27 @@ import (
 type Host struct {
 	w     *World
 	name  string
-	core  host.Agent
+	core  core.State
 	skew  clock.Duration // its clock is the world's and this
 	how   Behaviour      // of the manifest about
 	about digest.Digest
 	next  Behaviour // of the grant that it was offered last
 
 	outbox  []event.Entry
-	said    []event.Event // what the outbox was made of
+	events  []event.Event // what the outbox was made of
 	seq     uint64
 	sending bool
 	wakeAt  clock.Instant
 	claims  string // the grant that it wants to claim
+	repairs bool   // run
+	round   int64  // of probes
 	turn    int    // counts what runs: an older activation's end is void
 }
 
-// Take has a host act in the world from now on, from where the server's state has
+// Drive has a host act in the world from now on, from where the server's state has
 // it; skew is how far its clock is ahead of the world's, and refused are bundles
 // that it quarantined.
-func (w *World) Take(name string, skew clock.Duration, refused ...digest.Digest) *Host {
+func (w *World) Drive(name string, skew clock.Duration, refused ...digest.Digest) *Host {
 	rec := w.State.Hosts[name]
 	h := &Host{w: w, name: name, skew: skew}
 	w.hosts[name] = h
@@ -43,9 +46,9 @@ func (w *World) Take(name string, skew clock.Duration, refused ...digest.Digest)
 		return h
 	}
 	h.seq = rec.Seq
-	h.core.Machine = rec.Machine
+	h.core.Machine, h.core.Generation = rec.Machine, core.GenerationOf(&rec.Machine)
 	for _, d := range refused {
-		h.core.Quarantine = append(h.core.Quarantine, host.QuarantineEntry{Digest: d})
+		h.core.Quarantine = append(h.core.Quarantine, core.QuarantineEntry{Digest: d})
 	}
 	if p := w.hostPlan(rec.Machine.Manifest, name); p != nil {
 		h.core.Plan = *p
@@ -55,17 +58,8 @@ func (w *World) Take(name string, skew clock.Duration, refused ...digest.Digest)
 	return h
 }
 
-// Release has a host act no longer: somebody else plays it.
-func (w *World) Release(name string) {
-	if h := w.hosts[name]; h != nil {
-		h.turn++
-		h.outbox, h.said = nil, nil
-		delete(w.hosts, name)
-	}
-}
-
-// Takes reports whether the host acts in the world.
-func (w *World) Takes(name string) bool { return w.hosts[name] != nil }
+// Drives reports whether the host acts in the world.
+func (w *World) Drives(name string) bool { return w.hosts[name] != nil }
 
 func (w *World) hostPlan(d digest.Digest, name string) *fleet.HostPlan {
 	if d == "" {
@@ -88,12 +82,12 @@ func (h *Host) resume() {
 	m := &h.core.Machine
 	switch {
 	case m.Rebooting():
-		h.run([]host.Effect{host.BeginReboot{}})
+		h.run([]core.Effect{core.BeginReboot{}})
 	case m.Phase == host.Activating:
 		left := m.ClaimedAt.Add(h.how.Activation).Sub(h.now())
-		h.activate(m.Target, max(left, 0))
+		h.activate(h.core.Generation, max(left, 0))
 	case m.Phase == host.Failed && m.Reverting:
-		h.revert(m.From)
+		h.revert(h.core.Generation)
 	case m.Phase == host.Soaking:
 		h.watch(m.CompletedAt)
 		h.reach()
@@ -138,8 +132,8 @@ func (h *Host) always(d clock.Duration, run func()) {
 	})
 }
 
-// told hears what the log says about the host.
-func (h *Host) told(e *event.Entry) {
+// logged follows what the log says about the host.
+func (h *Host) logged(e *event.Entry) {
 	switch e.Type {
 	case event.Granted{}.EventType():
 		h.always(h.expect().Report, h.offered)
@@ -155,7 +149,7 @@ func (h *Host) told(e *event.Entry) {
 // expect asks the model how the plan of the grant would go.
 func (h *Host) expect() Behaviour {
 	h.next = h.how
-	if g := h.grant(); g != nil && g.Purpose == host.Forward {
+	if g := h.grant(); g != nil && g.Purpose == host.Update {
 		if p := h.w.hostPlan(g.Manifest, h.name); p != nil {
 			h.next = h.w.Model.Behave(h.name, p)
 		}
@@ -174,10 +168,7 @@ func (h *Host) offered() {
 		return
 	}
 	h.expect()
-	o := host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: h.w.Term, Plan: *p, Reason: g.Reason,
-		Expires: h.now().Add(g.Expires.Sub(h.w.Now))}
-	h.run(h.core.Granted(o, h.now()))
-	h.rest()
+	h.step(core.Granted{Grant: g.ID, Purpose: g.Purpose, Term: h.w.Term, TTL: g.Expires.Sub(h.w.Now), Reason: g.Reason, Plan: *p, Wall: h.w.Now})
 }
 
 // claim asks for the grant that the host prepared.
@@ -187,18 +178,11 @@ func (h *Host) claim() {
 		return
 	}
 	h.claims = ""
-	grant, repair := o.Grant, o.Purpose == host.Repair
-	accepted := h.w.claim(h.name, grant)
-	if repair {
-		h.run(h.core.RepairAnswered(grant, accepted, h.now()))
-		return
-	}
-	if accepted && o.Purpose == host.Forward {
+	accepted := h.w.Step(server.Claim{Host: h.name, Grant: o.Grant}) == nil && h.w.err == nil
+	if accepted && o.Purpose == host.Update {
 		h.how, h.about = h.next, o.Plan.Manifest
 	}
-	if in := h.core.ClaimAnswered(grant, accepted, "modelled"); in != nil {
-		h.step(in)
-	}
+	h.step(core.ClaimAnswered{Grant: o.Grant, Accepted: accepted})
 }
 
 // claimed acts on a claim that the server has and the host had not acted on.
@@ -207,39 +191,28 @@ func (h *Host) claimed(g *plan.Grant) {
 	if p == nil {
 		return
 	}
-	if g.Purpose == host.Forward {
+	if g.Purpose == host.Update {
 		h.adapt(p)
 	}
-	h.core.Offer = &host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: h.w.Term, Plan: *p, Reason: g.Reason, Prepared: true}
-	if in := h.core.ClaimAnswered(g.ID, true, "modelled"); in != nil {
-		h.step(in)
-	}
+	h.core.Offer = &core.Offer{Grant: g.ID, Purpose: g.Purpose, Term: h.w.Term, Plan: *p, Reason: g.Reason, Prepared: true}
+	h.step(core.ClaimAnswered{Grant: g.ID, Accepted: true})
 }
 
-// step moves the machine; what it cannot take is dropped, as the agent does.
-func (h *Host) step(in host.Input) {
-	before := h.core.Machine
-	effects, report, err := h.core.Step(in, h.now())
-	if illegal := (*host.IllegalError)(nil); errors.As(err, &illegal) {
-		return
-	}
+// step gives the reducer an input.
+func (h *Host) step(in core.Input) {
+	t, err := h.core.Step(in, h.now())
 	if err != nil {
 		h.w.Fail(fmt.Errorf("host %s: %w", h.name, err))
 		return
 	}
-	if report {
-		ev, err := event.NewHostStepped(&before, &h.core.Machine, in)
-		if err != nil {
-			h.w.Fail(err)
-			return
-		}
+	for _, ev := range t.Events {
 		h.record(ev)
 	}
-	h.run(effects)
+	h.run(t.Effects)
 	h.rest()
 }
 
-func (h *Host) run(effects []host.Effect) {
+func (h *Host) run(effects []core.Effect) {
 	for _, e := range effects {
 		if err := e.Run(h); err != nil {
 			h.w.Fail(fmt.Errorf("host %s: %w", h.name, err))
@@ -259,23 +232,21 @@ func (h *Host) rest() {
 			return
 		}
 		h.wakeAt = 0
-		h.run(h.core.Expire(h.now()))
-		h.step(host.Elapsed{})
-		h.rest()
+		h.step(core.Elapsed{})
 	})
 }
 
 // record keeps an event for the server and sends it.
 func (h *Host) record(ev event.Event) {
-	e := event.Entry{At: h.now(), Type: ev.EventType(), Host: h.name}
+	e := event.Entry{At: h.now(), Type: ev.EventType(), Subject: event.HostSubject(h.name)}
 	if !h.w.bare {
 		var err error
-		if e, err = event.NewEntry(h.now(), h.name, ev); err != nil {
+		if e, err = event.NewEntry(h.now(), event.HostSubject(h.name), ev); err != nil {
 			h.w.Fail(err)
 			return
 		}
 	}
-	h.outbox, h.said = append(h.outbox, e), append(h.said, ev)
+	h.outbox, h.events = append(h.outbox, e), append(h.events, ev)
 	if !h.sending {
 		h.sending = true
 		h.always(h.how.Report, func() {
@@ -291,15 +262,16 @@ func (h *Host) flush() {
 	if len(h.outbox) == 0 || rec == nil || rec.Incarnation == 0 || !rec.Online || h.cut() {
 		return
 	}
-	batch, said := h.outbox, h.said
-	h.outbox, h.said = nil, nil
+	batch, events := h.outbox, h.events
+	h.outbox, h.events = nil, nil
 	for i := range batch {
 		h.seq++
 		batch[i].Incarnation, batch[i].HostSeq = rec.Incarnation, h.seq
 	}
-	if h.w.Commit(plan.IngestRead(h.w.State, h.name, batch, said, event.HostHead{Incarnation: rec.Incarnation, Seq: h.seq}, h.w.Now)) {
-		h.always(0, h.reach)
-	}
+	in := server.Batch{Host: h.name, View: h.w.server.View(h.name, nil), Entries: batch, Events: events,
+		Head: event.HostHead{Incarnation: rec.Incarnation, Seq: h.seq}}
+	h.w.Fail(h.w.Step(in))
+	h.always(0, h.reach)
 }
 
 // cut reports whether the server cannot be reached because of what runs.
@@ -309,8 +281,7 @@ func (h *Host) cut() bool {
 
 // reach is contact with the server.
 func (h *Host) reach() {
-	m := &h.core.Machine
-	if (m.ConfirmBy != 0 || m.BlameBy != 0) && h.online() && !h.cut() {
-		h.step(host.Contact{})
+	if h.core.AwaitsContact() && h.online() && !h.cut() {
+		h.step(core.Contact{Era: h.core.Era()})
 	}
 }

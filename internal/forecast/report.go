@@ -43,7 +43,7 @@ type Rollout struct {
 	Converged int    `json:"converged"`
 	Reverted  int    `json:"reverted"`
 	Halted    int    `json:"halted"`
-	Held      int    `json:"held"`
+	Blocked   int    `json:"blocked"`
 	Unopened  int    `json:"unopened"`
 	Finish    Spread `json:"finish"` // where it converged
 	// Affected is how many hosts had claimed a grant of it in the runs in which it
@@ -51,8 +51,8 @@ type Rollout struct {
 	Affected Count `json:"affected"`
 	// Reason is an example of why it was stopped.
 	Reason string `json:"reason,omitempty"`
-	// Holds say what kept it where it did not end, the most frequent first.
-	Holds []HeldBy `json:"holds,omitempty"`
+	// Obstacles say what kept it where it did not end, the most frequent first.
+	Obstacles []ObstacleCount `json:"obstacles,omitempty"`
 }
 
 // Wave sums up one wave.
@@ -77,10 +77,10 @@ type Budget struct {
 	Usage    Curve  `json:"usage"`
 }
 
-// HeldBy is one way in which a rollout did not end.
-type HeldBy struct {
+// ObstacleCount is one way in which a rollout did not end.
+type ObstacleCount struct {
 	Runs int `json:"runs"`
-	Hold
+	Obstacle
 }
 
 // Spread is where the values of many runs lie. It is zero where Runs is.
@@ -224,7 +224,7 @@ func summed(ps []*passage) Rollout {
 	out := Rollout{Name: ps[0].name, Channel: ps[0].channel, Manifest: ps[0].manifest, Hosts: ps[0].hosts, Waves: []Wave{}}
 	var finish []clock.Duration
 	var affected []int
-	holds := map[string]*HeldBy{}
+	holds := map[string]*ObstacleCount{}
 	for _, p := range ps {
 		switch {
 		case p.opened == never:
@@ -237,7 +237,7 @@ func summed(ps []*passage) Rollout {
 		case p.phase == "failed" || p.phase == "cancelled":
 			out.Halted++
 		default:
-			out.Held++
+			out.Blocked++
 		}
 		if p.stopped >= 0 && p.phase != "terminal" {
 			affected = append(affected, p.claimed)
@@ -249,16 +249,16 @@ func summed(ps []*passage) Rollout {
 				k += "/" + string(p.hold.HostBlock.Code)
 			}
 			if holds[k] == nil {
-				holds[k] = &HeldBy{Hold: *p.hold}
+				holds[k] = &ObstacleCount{Obstacle: *p.hold}
 			}
 			holds[k].Runs++
 		}
 	}
 	out.Finish, out.Affected = spread(finish), count(affected)
 	for _, k := range slices.Sorted(maps.Keys(holds)) {
-		out.Holds = append(out.Holds, *holds[k])
+		out.Obstacles = append(out.Obstacles, *holds[k])
 	}
-	slices.SortStableFunc(out.Holds, func(a, b HeldBy) int { return cmp.Compare(b.Runs, a.Runs) })
+	slices.SortStableFunc(out.Obstacles, func(a, b ObstacleCount) int { return cmp.Compare(b.Runs, a.Runs) })
 	for i := range ps[0].waves {
 		out.Waves = append(out.Waves, summedWave(ps, i))
 	}

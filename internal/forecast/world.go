@@ -1,30 +1,26 @@
-// Package forecast plays a fleet ahead in virtual time: the real planner over the
+// Package forecast plays a fleet ahead in virtual time: the server's reducer over the
 // real state, with hosts that run the real reducer of the agent and whose work
 // takes the time, and fails, as a model says. One seed is one course of events.
 // It reads no clock and reaches nothing outside itself.
 package forecast
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 )
 
-// World is one course of events. Fields may be set before the first Run.
+// World is one course of events. Fields may be set before the first Run, the State by
+// Restart alone.
 type World struct {
 	State *plan.State
 	Docs  plan.Documents
 	Now   clock.Instant
 	Model Model
-	// Lag is how long after an input, or after the instant that the planner
-	// waits for, it plans at the latest. Zero plans once an instant is over.
-	Lag clock.Duration
-	// Quiet, if set, reports that the planner did not run at an instant although
-	// it was due: the server was away.
-	Quiet func(due clock.Instant) bool
+	// When, if set, says when the server runs that is due since an instant: later than
+	// that, or zero for not before something else happened.
+	When func(since clock.Instant) clock.Instant
 	// Refreshed has the freshness statement renewed in time, as its holder does.
 	Refreshed bool
 	// Term is that of the server.
@@ -34,63 +30,41 @@ type World struct {
 	Planned   func(decided []event.Entry)
 	Committed func(entries []event.Entry)
 
-	queue queue
-	order uint64
-	owed  clock.Instant // when the planner was first due since it ran last
-	next  clock.Instant // when time alone calls for it
-	hosts map[string]*Host
-	err   error
-	tasks int
-	bare  bool
+	server *server.Server // of State
+	since  clock.Instant  // when it was first due, and has not run
+	queue  clock.Queue[func()]
+	hosts  map[string]*Host
+	err    error
+	bare   bool
 }
 
-// task is something that happens at an instant.
-type task struct {
-	at    clock.Instant
-	order uint64
-	run   func()
-}
-
-type queue []task
-
-func (q queue) before(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
-}
-
-// push and pop are those of container/heap, which would put every task into an
-// interface.
-func (q *queue) push(t task) {
-	*q = append(*q, t)
-	h := *q
-	for i := len(h) - 1; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
-}
-
-func (q *queue) pop() task {
-	h := *q
-	t, last := h[0], len(h)-1
-	h[0], h[last] = h[last], task{}
-	h = h[:last]
-	for i := 0; 2*i+1 < last; {
-		least := 2*i + 1
-		if least+1 < last && h.before(least+1, least) {
-			least++
-		}
-		if !h.before(least, i) {
-			break
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-	*q = h
-	return t
-}
-
-// NewWorld returns a world in a state, in which no host acts until it is Taken.
+// NewWorld returns a world in a state, in which no host acts until it is Driven.
 func NewWorld(s *plan.State, docs plan.Documents, now clock.Instant, m Model) *World {
-	return &World{State: s, Docs: docs, Now: now, Model: m, Term: 1, hosts: map[string]*Host{}, owed: now}
+	w := &World{Docs: docs, Now: now, Model: m, Term: 1, hosts: map[string]*Host{}}
+	w.Restart(s)
+	return w
 }
+
+// times are the server's. Events alone say who is there and what was pruned, and nothing
+// is decided without a reason.
+var times = server.Config{OfflineAfter: 10_000 * clock.Day, ReconcileInterval: 10_000 * clock.Day,
+	Retention: plan.Retention{Age: 10_000 * clock.Day, Keep: 1000}}.WithDefaults()
+
+// Restart has another server go on with a state.
+func (w *World) Restart(s *plan.State) {
+	w.State = s
+	w.server = server.Begin(times, server.NewPlanState(s, w.Docs), w.Term, w, w.time(), false)
+}
+
+func (w *World) time() server.Time {
+	return server.Time{Now: w.Now, Up: clock.Duration(w.Now).Std()}
+}
+
+// LastSeen implements server.Contacts.
+func (w *World) LastSeen(string) (clock.Instant, bool) { return w.Now, true }
+
+// LastEvent implements server.Contacts.
+func (w *World) LastEvent(string) (uint64, bool) { return 0, true }
 
 // Bare has entries come without bodies from now on: nobody keeps the log.
 func (w *World) Bare() {
@@ -99,16 +73,13 @@ func (w *World) Bare() {
 }
 
 // At has run called at an instant; one that has passed is now.
-func (w *World) At(at clock.Instant, run func()) {
-	w.order++
-	w.queue.push(task{max(at, w.Now), w.order, run})
-}
+func (w *World) At(at clock.Instant, run func()) { w.queue.Push(max(at, w.Now), run) }
 
 func (w *World) after(d clock.Duration, run func()) { w.At(w.Now.Add(max(d, 0)), run) }
 
 // Fail ends the run with an error; the first one counts.
 func (w *World) Fail(err error) {
-	if w.err == nil {
+	if w.err == nil && err != nil {
 		w.err = err
 	}
 }
@@ -118,67 +89,56 @@ func (w *World) Fail(err error) {
 // later until.
 func (w *World) Run(until clock.Instant) (rest bool, err error) {
 	for w.err == nil {
-		next := clock.Instant(0)
-		if len(w.queue) > 0 {
-			next = w.queue[0].at
+		next, due := w.queue.Next(), w.due()
+		runs := due != 0 && (next == 0 || next > due)
+		if runs {
+			next = due
 		}
-		if due := w.due(); due != 0 && (next == 0 || next > due) {
-			if due > until {
-				return false, nil
-			}
+		if next == 0 || next > until {
+			return next == 0, nil
+		}
+		if runs {
 			w.Now = max(w.Now, due)
-			if w.Quiet != nil && w.Quiet(due) {
-				w.owed, w.next = 0, 0 // what comes next plans
-				continue
-			}
 			w.Tick()
 			continue
 		}
-		if next == 0 {
-			return true, nil
-		}
-		if next > until {
-			return false, nil
-		}
-		t := w.queue.pop()
-		w.Now = t.at
-		w.tasks++
-		t.run()
+		var run func()
+		w.Now, run = w.queue.Pop()
+		run()
 	}
 	return false, w.err
 }
 
-// due is when the planner has to run unless something else does before.
+// due is when the server runs unless something else happens before; zero: not at all.
 func (w *World) due() clock.Instant {
-	if due := clock.Earliest(w.owed, w.next); due != 0 {
-		return due.Add(w.Lag)
+	if w.server.Idle() && w.server.Due() == 0 {
+		return 0
 	}
-	return 0
+	w.since = clock.Earliest(w.since, w.Now.Add(clock.FromStd(w.server.Sleep(w.time()))))
+	if w.When != nil {
+		return w.When(w.since)
+	}
+	return w.since
 }
 
-// Tick runs the planner now.
+// Tick has the server plan now.
 func (w *World) Tick() {
 	if w.err != nil {
 		return
 	}
 	w.refresh()
-	p, err := plan.Next(w.State, w.Now)
+	t := server.Turn{Time: w.time()}
+	err := w.server.Step(&t, server.Tick{})
 	if err != nil {
-		w.Fail(fmt.Errorf("plan: %w", err))
+		w.Fail(err)
 		return
 	}
-	w.owed, w.next = 0, p.Next
-	if len(p.Decisions) == 0 {
-		return
+	w.server.Ticked(t.Time, 0)
+	w.since = 0
+	if w.Planned != nil && len(t.Events) > 0 {
+		w.Planned(t.Events)
 	}
-	entries := make([]event.Entry, len(p.Decisions))
-	for i := range p.Decisions {
-		entries[i] = p.Decisions[i].Entry
-	}
-	if w.Planned != nil {
-		w.Planned(entries)
-	}
-	w.heard(entries)
+	w.committed(t.Events)
 }
 
 // refresh renews the freshness statement before it is half as old as any channel
@@ -192,47 +152,50 @@ func (w *World) refresh() {
 		if 2*w.Now.Sub(stamp.IssuedAt) > c.FreshnessWindow {
 			stamp.IssuedAt = w.Now
 			stamp.Version++
-			w.Commit(plan.Record(w.State, "", w.Now, stamp))
+			w.Fail(w.Step(Record("", stamp)))
 			return
 		}
 	}
 }
 
-// Commit takes what a decide function returned.
-func (w *World) Commit(entries []event.Entry, err error) bool {
+// Step has the server decide an input. It returns why that was refused.
+func (w *World) Step(in server.Input) (refused error) {
+	t := server.Turn{Time: w.time()}
+	err := w.server.Step(&t, in)
+	if server.Refused(err) {
+		return err
+	}
 	if err != nil {
 		w.Fail(err)
-		return false
 	}
-	if len(entries) > 0 {
-		w.owed = clock.Earliest(w.owed, w.Now)
-		w.heard(entries)
-	}
-	return true
+	w.committed(t.Events)
+	return nil
 }
 
-// Owe has the planner run within Lag although nothing was committed.
-func (w *World) Owe() { w.owed = clock.Earliest(w.owed, w.Now) }
+// View is a host as the server has it.
+func (w *World) View(host string) *server.View { return w.server.View(host, nil) }
 
-// heard tells the hosts and the observer.
-func (w *World) heard(entries []event.Entry) {
+// Decide is Step of what an operator has decided; after a refusal nothing is.
+func (w *World) Decide(decide func(s *plan.State, now clock.Instant) ([]event.Entry, error)) (refused error) {
+	return w.Step(server.Operator{Decide: decide})
+}
+
+// Record is the input that records events of a host, or of the fleet.
+func Record(host string, events ...event.Event) server.Record {
+	return server.Record{Host: host, Decide: func(*server.State, clock.Instant) ([]event.Event, error) { return events, nil }}
+}
+
+// committed tells the hosts and the observer.
+func (w *World) committed(entries []event.Entry) {
+	if len(entries) == 0 || w.err != nil {
+		return
+	}
 	for i := range entries {
-		if e := &entries[i]; e.Host != "" {
-			if h := w.hosts[e.Host]; h != nil {
-				h.told(e)
-			}
+		if h := w.hosts[entries[i].Host()]; h != nil {
+			h.logged(&entries[i])
 		}
 	}
 	if w.Committed != nil {
 		w.Committed(entries)
 	}
-}
-
-// claim asks the planner; accepted is false when it refused.
-func (w *World) claim(host, grant string) (accepted bool) {
-	entries, err := plan.Claim(w.State, host, grant, w.Now)
-	if refused := (*plan.ClaimRefusedError)(nil); errors.As(err, &refused) {
-		return false
-	}
-	return w.Commit(entries, err)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // Purpose is what an authority's certificates are for.
@@ -52,17 +53,11 @@ type Authority struct {
 	key     crypto.Signer
 }
 
-// CreateAuthority makes an ECDSA P-256 authority for a fleet in a folder, its key
-// in a file; see CreateAuthorityWith.
-func CreateAuthority(dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
-	return CreateAuthorityWith(FileKeys{}, dir, purpose, fleetName, now)
-}
-
-// CreateAuthorityWith makes an authority for a fleet in a folder: its certificate
+// CreateAuthority makes an ECDSA P-256 authority for a fleet in a folder: its certificate
 // as <purpose>-ca.pem, its key where keys keeps it. It never replaces one: an
 // existing certificate is refused with fs.ErrExist. A key without a certificate,
 // which a crash may have left, is taken.
-func CreateAuthorityWith(keys Keys, dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
+func CreateAuthority(keys Keys, dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
 	if err := fleet.CheckName(fleetName); err != nil {
 		return nil, err
 	}
@@ -97,19 +92,14 @@ func CreateAuthorityWith(keys Keys, dir string, purpose Purpose, fleetName strin
 	if err != nil {
 		return nil, fmt.Errorf("create %s authority: %w", purpose, err)
 	}
-	if err := writeNew(certPath, encodeCert(der), 0o644); err != nil {
+	if err := disk.Create(certPath, encodeCert(der), 0o644); err != nil {
 		return nil, fmt.Errorf("create %s authority: %w", purpose, err)
 	}
-	return LoadAuthorityWith(keys, dir, purpose)
+	return LoadAuthority(keys, dir, purpose)
 }
 
-// LoadAuthority reads what CreateAuthority wrote.
-func LoadAuthority(dir string, purpose Purpose) (*Authority, error) {
-	return LoadAuthorityWith(FileKeys{}, dir, purpose)
-}
-
-// LoadAuthorityWith reads what CreateAuthorityWith wrote with the same keys.
-func LoadAuthorityWith(keys Keys, dir string, purpose Purpose) (*Authority, error) {
+// LoadAuthority reads what CreateAuthority wrote with the same keys.
+func LoadAuthority(keys Keys, dir string, purpose Purpose) (*Authority, error) {
 	eku, err := purpose.usage()
 	if err != nil {
 		return nil, err
@@ -139,18 +129,12 @@ func LoadAuthorityWith(keys Keys, dir string, purpose Purpose) (*Authority, erro
 	return &Authority{purpose: purpose, fleet: cert.Subject.Organization[0], cert: cert, key: key}, nil
 }
 
-// OpenAuthority loads the authority in a folder or, when there is none, creates
-// it. One of another fleet is refused.
-func OpenAuthority(dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
-	return OpenAuthorityWith(FileKeys{}, dir, purpose, fleetName, now)
-}
-
-// OpenAuthorityWith is OpenAuthority with keys kept elsewhere. An authority whose
-// key is kept by other means is refused, with what to do.
-func OpenAuthorityWith(keys Keys, dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
-	a, err := LoadAuthorityWith(keys, dir, purpose)
+// OpenAuthority loads the authority in a folder or, when there is none, creates it. One of
+// another fleet is refused, and one whose key is kept by other means, with what to do.
+func OpenAuthority(keys Keys, dir string, purpose Purpose, fleetName string, now time.Time) (*Authority, error) {
+	a, err := LoadAuthority(keys, dir, purpose)
 	if errors.Is(err, fs.ErrNotExist) {
-		return CreateAuthorityWith(keys, dir, purpose, fleetName, now)
+		return CreateAuthority(keys, dir, purpose, fleetName, now)
 	}
 	if err != nil {
 		return nil, err

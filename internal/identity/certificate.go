@@ -118,17 +118,6 @@ func IssuedAt(cert *x509.Certificate) clock.Instant {
 	return clock.FromTime(cert.NotBefore.Add(Backdate))
 }
 
-// Revoked returns the entry that ends a host's certificate issued at the given
-// instant, or nil. Certificates issued before NotBefore are ended.
-func Revoked(list []fleet.Revocation, host string, issued clock.Instant) *fleet.Revocation {
-	for i := range list {
-		if list[i].Host == host && issued < list[i].NotBefore {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
 // RenewAt returns when to renew a certificate: at the given fraction of its
 // life, which the caller draws at random. Fractions are held to 0.5 to 0.8.
 func RenewAt(cert *x509.Certificate, fraction float64) time.Time {

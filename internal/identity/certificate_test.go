@@ -17,61 +17,46 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const testFleet = "acme"
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newKey(t testing.TB) crypto.Signer {
 	t.Helper()
-	key, err := NewKey()
-	must(t, err)
+	key := testkit.Value(NewKey())(t)
 	return key
 }
 
 func authority(t testing.TB, p Purpose, fleetName string) *Authority {
 	t.Helper()
-	a, err := OpenAuthority(t.TempDir(), p, fleetName, now)
-	must(t, err)
+	a := testkit.Value(OpenAuthority(FileKeys{}, t.TempDir(), p, fleetName, now))(t)
 	return a
 }
 
 func hostCert(t testing.TB, a *Authority, key crypto.Signer, host string) []byte {
 	t.Helper()
-	csr, err := NewCSR(key)
-	must(t, err)
-	pem, err := a.IssueHost(csr, host, now, 0)
-	must(t, err)
+	csr := testkit.Value(NewCSR(key))(t)
+	pem := testkit.Value(a.IssueHost(csr, host, now, 0))(t)
 	return pem
 }
 
 func parse(t testing.TB, pem []byte) *x509.Certificate {
 	t.Helper()
-	c, err := ParseCertificate(pem)
-	must(t, err)
+	c := testkit.Value(ParseCertificate(pem))(t)
 	return c
 }
 
 func TestKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "host.key")
-	key, err := KeyFile(path)
-	must(t, err)
-	again, err := KeyFile(path)
-	must(t, err)
+	key := testkit.Value(KeyFile(path))(t)
+	again := testkit.Value(KeyFile(path))(t)
 	if !key.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(again.Public()) {
 		t.Error("the key changed between two loads")
 	}
-	info, err := os.Stat(path)
-	must(t, err)
+	info := testkit.Value(os.Stat(path))(t)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %o", info.Mode().Perm())
 	}
@@ -79,7 +64,7 @@ func TestKeyFile(t *testing.T) {
 		t.Errorf("a key was overwritten: %v", err)
 	}
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620, 0o602, 0o610} {
-		must(t, os.Chmod(path, mode))
+		testkit.Must(t, os.Chmod(path, mode))
 		if _, err := LoadKey(path); err == nil {
 			t.Errorf("a key of mode %o is loaded", mode)
 		}
@@ -87,22 +72,20 @@ func TestKeyFile(t *testing.T) {
 			t.Errorf("a key of mode %o is used", mode)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Dir(path))
-	must(t, err)
+	entries := testkit.Value(os.ReadDir(filepath.Dir(path)))(t)
 	if len(entries) != 1 {
 		t.Errorf("left over: %v", entries)
 	}
 	if _, err := LoadKey(filepath.Dir(path)); err == nil {
 		t.Error("a folder is loaded as a key")
 	}
-	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	must(t, err)
+	p384 := testkit.Value(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t)
 	odd := filepath.Join(t.TempDir(), "odd.key")
-	must(t, SaveKey(odd, p384))
+	testkit.Must(t, SaveKey(odd, p384))
 	if _, err := LoadKey(odd); err == nil {
 		t.Error("a P-384 key is loaded")
 	}
-	must(t, os.WriteFile(odd, []byte("not a key"), 0o600))
+	testkit.Must(t, os.WriteFile(odd, []byte("not a key"), 0o600))
 	if _, err := LoadKey(odd); err == nil {
 		t.Error("text is loaded as a key")
 	}
@@ -110,34 +93,30 @@ func TestKeyFile(t *testing.T) {
 
 func TestAuthorityStays(t *testing.T) {
 	dir := t.TempDir()
-	a, err := OpenAuthority(dir, Hosts, testFleet, now)
-	must(t, err)
-	b, err := OpenAuthority(dir, Hosts, testFleet, now.Add(time.Hour))
-	must(t, err)
+	a := testkit.Value(OpenAuthority(FileKeys{}, dir, Hosts, testFleet, now))(t)
+	b := testkit.Value(OpenAuthority(FileKeys{}, dir, Hosts, testFleet, now.Add(time.Hour)))(t)
 	if !a.Certificate().Equal(b.Certificate()) {
 		t.Error("the authority changed between two starts")
 	}
-	if _, err := CreateAuthority(dir, Hosts, testFleet, now); !errors.Is(err, fs.ErrExist) {
+	if _, err := CreateAuthority(FileKeys{}, dir, Hosts, testFleet, now); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("an authority was replaced: %v", err)
 	}
-	if _, err := OpenAuthority(dir, Hosts, "other", now); err == nil {
+	if _, err := OpenAuthority(FileKeys{}, dir, Hosts, "other", now); err == nil {
 		t.Error("the authority of another fleet is opened")
 	}
-	if _, err := OpenAuthority(dir, "both", testFleet, now); err == nil {
+	if _, err := OpenAuthority(FileKeys{}, dir, "both", testFleet, now); err == nil {
 		t.Error("an unknown purpose is accepted")
 	}
-	s, err := OpenAuthority(dir, Servers, testFleet, now)
-	must(t, err)
+	s := testkit.Value(OpenAuthority(FileKeys{}, dir, Servers, testFleet, now))(t)
 	// The files of one purpose do not pass for those of the other.
 	for _, ext := range []string{".key", ".pem"} {
-		must(t, os.Remove(filepath.Join(dir, "servers-ca"+ext)))
-		must(t, os.Link(filepath.Join(dir, "hosts-ca"+ext), filepath.Join(dir, "servers-ca"+ext)))
+		testkit.Must(t, os.Remove(filepath.Join(dir, "servers-ca"+ext)))
+		testkit.Must(t, os.Link(filepath.Join(dir, "hosts-ca"+ext), filepath.Join(dir, "servers-ca"+ext)))
 	}
-	if _, err := LoadAuthority(dir, Servers); err == nil {
+	if _, err := LoadAuthority(FileKeys{}, dir, Servers); err == nil {
 		t.Error("a hosts authority is loaded as a servers authority")
 	}
-	csr, err := NewCSR(newKey(t))
-	must(t, err)
+	csr := testkit.Value(NewCSR(newKey(t)))(t)
 	if _, err := s.IssueHost(csr, "web-1", now, 0); err == nil {
 		t.Error("a servers authority issued for a host")
 	}
@@ -148,8 +127,7 @@ func TestAuthorityStays(t *testing.T) {
 
 func TestHostCertificate(t *testing.T) {
 	a := authority(t, Hosts, testFleet)
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	ec := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	for _, key := range []crypto.Signer{newKey(t), ec} {
 		for _, host := range []string{"web-1", "a", "0", "a.b_c-d"} {
 			cert := parse(t, hostCert(t, a, key, host))
@@ -168,17 +146,14 @@ func TestHostCertificate(t *testing.T) {
 			}
 		}
 	}
-	csr, err := NewCSR(newKey(t))
-	must(t, err)
+	csr := testkit.Value(NewCSR(newKey(t)))(t)
 	for _, host := range []string{"", "Web", "../x", "a/b", "a b", "x\x00"} {
 		if _, err := a.IssueHost(csr, host, now, 0); err == nil {
 			t.Errorf("a certificate for host %q", host)
 		}
 	}
-	weak, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
-	weakCSR, err := NewCSR(weak)
-	must(t, err)
+	weak := testkit.Value(rsa.GenerateKey(rand.Reader, 2048))(t)
+	weakCSR := testkit.Value(NewCSR(weak))(t)
 	csr[len(csr)-1] ^= 1
 	for name, bad := range map[string][]byte{"RSA": weakCSR, "broken signature": csr, "empty": nil, "large": make([]byte, 17<<10)} {
 		if _, err := a.IssueHost(bad, "web-1", now, 0); err == nil {
@@ -193,13 +168,12 @@ func TestHostCertificate(t *testing.T) {
 // TestTheRequestNamesNobody: a CSR that asks for names gets the issuer's.
 func TestTheRequestNamesNobody(t *testing.T) {
 	a := authority(t, Hosts, testFleet)
-	evil, err := HostURI(testFleet, "db-1")
-	must(t, err)
+	evil := testkit.Value(HostURI(testFleet, "db-1"))(t)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		URIs: []*url.URL{evil}, DNSNames: []string{"steady.example"}, IPAddresses: []net.IP{{127, 0, 0, 1}}}, newKey(t))
-	must(t, err)
+	testkit.Must(t, err)
 	pem, err := a.IssueHost(csr, "web-1", now, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	if host, err := HostOf(parse(t, pem), testFleet); err != nil || host != "web-1" {
 		t.Errorf("host %q, %v", host, err)
 	}
@@ -207,13 +181,10 @@ func TestTheRequestNamesNobody(t *testing.T) {
 
 func TestHostOfIsExact(t *testing.T) {
 	good := func() *x509.Certificate {
-		u, err := HostURI(testFleet, "web-1")
-		must(t, err)
+		u := testkit.Value(HostURI(testFleet, "web-1"))(t)
 		return &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{u}}
 	}
-	if _, err := HostOf(good(), testFleet); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(HostOf(good(), testFleet))(t)
 	for name, change := range map[string]func(c *x509.Certificate){
 		"any usage":    func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} },
 		"server usage": func(c *x509.Certificate) { c.ExtKeyUsage[0] = x509.ExtKeyUsageServerAuth },
@@ -236,8 +207,7 @@ func TestHostOfIsExact(t *testing.T) {
 	for _, uri := range []string{"spiffe://acme/host/", "spiffe://acme/host", "spiffe://acme/node/web-1", "spiffe://acme/host/web-1/x",
 		"spiffe://acme/host/web-1?x=1", "spiffe://acme/host/web-1#x", "spiffe://u@acme/host/web-1", "spiffe://acme:1/host/web-1",
 		"https://acme/host/web-1", "spiffe://acme/host/web%2d1", "spiffe://acme/host/..", "spiffe://ACME/host/web-1", "spiffe:acme/host/web-1"} {
-		u, err := url.Parse(uri)
-		must(t, err)
+		u := testkit.Value(url.Parse(uri))(t)
 		c := good()
 		c.URIs[0] = u
 		if host, err := HostOf(c, testFleet); err == nil {
@@ -246,13 +216,6 @@ func TestHostOfIsExact(t *testing.T) {
 	}
 	if _, err := HostOf(nil, testFleet); err == nil {
 		t.Error("no certificate named a host")
-	}
-}
-
-func TestRevokedByIssueTime(t *testing.T) {
-	list := []fleet.Revocation{{Host: "web-1", NotBefore: 1000, Reason: "lost"}}
-	if Revoked(list, "web-1", 999) == nil || Revoked(list, "web-1", 1000) != nil || Revoked(list, "web-2", 1) != nil {
-		t.Error("a certificate issued before notBefore is ended, and no other")
 	}
 }
 

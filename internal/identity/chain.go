@@ -64,7 +64,7 @@ func VerifyHead(pub ed25519.PublicKey, fleetName, host string, incarnation uint6
 		return fmt.Errorf("an Ed25519 public key has %d bytes, not %d", ed25519.PublicKeySize, len(pub))
 	}
 	if !ed25519.Verify(pub, headMessage(fleetName, host, incarnation, head), sig) {
-		return errors.New("the signature over the head of the host's events does not hold")
+		return errors.New("the signature over the head of the host's events is not valid")
 	}
 	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 type chained struct {
@@ -75,11 +77,8 @@ func TestHeadSignature(t *testing.T) {
 	key := newKey(t)
 	pub := key.Public().(ed25519.PublicKey)
 	head := Genesis(testFleet, "web-1", 1).Next(1, "x", nil)
-	sig, err := SignHead(key, testFleet, "web-1", 1, head)
-	must(t, err)
-	if err := VerifyHead(pub, testFleet, "web-1", 1, head, sig); err != nil {
-		t.Fatal(err)
-	}
+	sig := testkit.Value(SignHead(key, testFleet, "web-1", 1, head))(t)
+	testkit.Must(t, VerifyHead(pub, testFleet, "web-1", 1, head, sig))
 	later, forked := head, head
 	later.Seq++
 	forked.Hash[0] ^= 1

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -18,8 +19,7 @@ import (
 func FuzzVerifyToken(f *testing.F) {
 	e := newEnrolment(f)
 	v, at := e.verifier(f), clock.FromTime(now)
-	parsed, err := trust.ParseEnvelope(e.sign(f))
-	must(f, err)
+	parsed := testkit.Value(trust.ParseEnvelope(e.sign(f)))(f)
 	f.Add(parsed.Payload)
 	f.Add(bytes.Replace(parsed.Payload, []byte(`"host":"web-1"`), []byte(`"host":"../x"`), 1))
 	f.Add(bytes.Replace(parsed.Payload, []byte(`"version":1`), []byte(`"version":1,"Version":2`), 1))
@@ -49,8 +49,7 @@ func FuzzVerifyToken(f *testing.F) {
 // have a certificate.
 func FuzzParseCSR(f *testing.F) {
 	key := newKey(f)
-	der, err := NewCSR(key)
-	must(f, err)
+	der := testkit.Value(NewCSR(key))(f)
 	f.Add(der)
 	f.Add(der[:len(der)-1])
 	f.Add([]byte{0x30, 0x80})
@@ -72,8 +71,7 @@ func FuzzParseCSR(f *testing.F) {
 // host of a fleet only by the one URI of that host.
 func FuzzParseCertificate(f *testing.F) {
 	e := newEnrolment(f)
-	line, err := ParseTokenText(e.text(f).String())
-	must(f, err)
+	line := testkit.Value(ParseTokenText(e.text(f).String()))(f)
 	f.Add(line.ServerCA)
 	f.Add(append(bytes.Clone(line.ServerCA), line.ServerCA...))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
@@ -98,8 +96,7 @@ func FuzzParseCertificate(f *testing.F) {
 // is taken exactly where its bytes are and nobody else may read it.
 func FuzzParseKey(f *testing.F) {
 	key := newKey(f)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	must(f, err)
+	der := testkit.Value(x509.MarshalPKCS8PrivateKey(key))(f)
 	good := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
 	f.Add(good)
 	f.Add(append(bytes.Clone(good), good...))
@@ -108,7 +105,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		key, err := ParseKey(raw)
 		if len(raw) < 1024 {
-			must(t, os.WriteFile(file, raw, 0o600))
+			testkit.Must(t, os.WriteFile(file, raw, 0o600))
 			if _, fileErr := LoadKey(file); (fileErr == nil) != (err == nil) {
 				t.Fatalf("bytes: %v, file: %v", err, fileErr)
 			}
@@ -116,11 +113,9 @@ func FuzzParseKey(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := checkPublic(key.Public()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, checkPublic(key.Public()))
 		der, err := x509.MarshalPKCS8PrivateKey(key)
-		must(t, err)
+		testkit.Must(t, err)
 		again, err := ParseKey(pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}))
 		if err != nil {
 			t.Fatalf("it does not read back: %v", err)
@@ -136,10 +131,8 @@ func FuzzParseKey(f *testing.F) {
 // a private key never is.
 func FuzzParsePublicKey(f *testing.F) {
 	key := newKey(f)
-	good, err := EncodePublicKey(key.Public().(ed25519.PublicKey))
-	must(f, err)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	must(f, err)
+	good := testkit.Value(EncodePublicKey(key.Public().(ed25519.PublicKey)))(f)
+	der := testkit.Value(x509.MarshalPKCS8PrivateKey(key))(f)
 	private := pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})
 	f.Add(good)
 	f.Add(private)
@@ -154,7 +147,7 @@ func FuzzParsePublicKey(f *testing.F) {
 			t.Fatalf("took %q", raw)
 		}
 		again, err := EncodePublicKey(pub)
-		must(t, err)
+		testkit.Must(t, err)
 		if back, err := ParsePublicKey(again); err != nil || !back.Equal(pub) {
 			t.Fatalf("it does not read back: %v", err)
 		}
@@ -167,8 +160,7 @@ func FuzzVerifyHead(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
 	pub := key.Public().(ed25519.PublicKey)
 	head := Chain{Seq: 7}
-	sig, err := SignHead(key, testFleet, "web-1", 2, head)
-	must(f, err)
+	sig := testkit.Value(SignHead(key, testFleet, "web-1", 2, head))(f)
 	f.Add(testFleet, "web-1", uint64(2), uint64(7), sig)
 	f.Add(testFleet, "web-2", uint64(2), uint64(7), sig)
 	f.Add(testFleet+"w", "eb-1", uint64(2), uint64(7), sig)

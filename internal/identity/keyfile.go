@@ -13,8 +13,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 const (
@@ -40,7 +41,7 @@ func SaveKey(path string, key crypto.Signer) error {
 	if err != nil {
 		return fmt.Errorf("encode key %s: %w", path, err)
 	}
-	return writeNew(path, pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), 0o600)
+	return disk.Create(path, pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), 0o600)
 }
 
 // LoadKey reads a private key that SaveKey wrote. It refuses a file that others
@@ -111,7 +112,7 @@ var ErrPrivate = errors.New("this is a private key")
 // refuses a private key: whoever was handed one has it.
 func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	if len(raw) > maxFile {
-		return nil, fmt.Errorf("%d bytes: at most %d are taken", len(raw), maxFile)
+		return nil, fmt.Errorf("%d bytes: at most %d are allowed", len(raw), maxFile)
 	}
 	if block, _ := pem.Decode(raw); block != nil && strings.HasSuffix(block.Type, keyBlock) {
 		return nil, ErrPrivate
@@ -157,31 +158,4 @@ func onePEM(raw []byte, kind string) ([]byte, error) {
 		return nil, errors.New("more than one PEM block found")
 	}
 	return block.Bytes, nil
-}
-
-// writeNew writes a file that must not exist yet, durably: the name appears
-// only once the content is on disk.
-func writeNew(path string, content []byte, mode fs.FileMode) (err error) {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, os.Remove(tmp.Name()))
-	}()
-	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
-	if err != nil {
-		return err
-	}
-	// A link, unlike a rename, refuses to replace what is there.
-	if err := os.Link(tmp.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // Keys makes and finds the private keys of authorities.
@@ -63,7 +65,7 @@ func (k ModuleKeys) Create(path string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, writeNew(path, file, 0o600)
+	return key, disk.Create(path, file, 0o600)
 }
 
 // Load finds a key in the module again.

@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // wire is one server and the certificates to try against it.
@@ -27,8 +29,7 @@ func newWire(t *testing.T) *wire {
 func serverPair(t *testing.T, a *Authority, names ...string) *tls.Certificate {
 	t.Helper()
 	key := newKey(t)
-	pem, err := a.IssueServer(names, key.Public(), now, 0)
-	must(t, err)
+	pem := testkit.Value(a.IssueServer(names, key.Public(), now, 0))(t)
 	return pair(t, pem, key)
 }
 
@@ -40,8 +41,7 @@ func hostPair(t *testing.T, a *Authority, host string) *tls.Certificate {
 
 func pair(t *testing.T, pem []byte, key crypto.Signer) *tls.Certificate {
 	t.Helper()
-	p, err := Pair(pem, key)
-	must(t, err)
+	p := testkit.Value(Pair(pem, key))(t)
 	return p
 }
 
@@ -58,7 +58,7 @@ func (w *wire) server(t *testing.T) *tls.Config {
 		},
 		Now: func() time.Time { return now },
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return c
 }
 
@@ -69,7 +69,7 @@ func (w *wire) agent(t *testing.T, cert *tls.Certificate) *tls.Config {
 		ServerCA:    w.servers.Pool(), ServerName: "localhost",
 		Now: func() time.Time { return now },
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return c
 }
 
@@ -77,8 +77,7 @@ func (w *wire) agent(t *testing.T, cert *tls.Certificate) *tls.Config {
 // view of the connection. The error is that of either side.
 func shake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = l.Close() }()
 	type result struct {
 		state tls.ConnectionState
@@ -100,8 +99,7 @@ func shake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error
 		_ = c.Close()
 		done <- result{state, err}
 	}()
-	raw, err := net.Dial("tcp", l.Addr().String())
-	must(t, err)
+	raw := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	c := tls.Client(raw, client)
 	n, readErr := c.Read(make([]byte, 1))
 	if n == 1 {
@@ -114,8 +112,7 @@ func shake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error
 
 func TestMutualTLS(t *testing.T) {
 	w := newWire(t)
-	state, err := shake(t, w.server(t), w.agent(t, hostPair(t, w.hosts, "web-1")))
-	must(t, err)
+	state := testkit.Value(shake(t, w.server(t), w.agent(t, hostPair(t, w.hosts, "web-1"))))(t)
 	if host, err := PeerHost(&state, testFleet); err != nil || host != "web-1" {
 		t.Errorf("host %q, %v", host, err)
 	}
@@ -123,8 +120,7 @@ func TestMutualTLS(t *testing.T) {
 		t.Errorf("version %x, protocol %q", state.Version, state.NegotiatedProtocol)
 	}
 	// Enrolment comes without a certificate, and names nobody.
-	state, err = shake(t, w.server(t), w.agent(t, nil))
-	must(t, err)
+	state = testkit.Value(shake(t, w.server(t), w.agent(t, nil)))(t)
 	if host, err := PeerHost(&state, testFleet); err == nil {
 		t.Errorf("no certificate named %q", host)
 	}
@@ -192,8 +188,7 @@ func TestExpiredAndRevokedAreRefused(t *testing.T) {
 	server, client := w.server(t), w.agent(t, cert)
 	client.ClientSessionCache = tls.NewLRUClientSessionCache(4)
 	for i := range 2 {
-		state, err := shake(t, server, client)
-		must(t, err)
+		state := testkit.Value(shake(t, server, client))(t)
 		if state.DidResume != (i == 1) {
 			t.Fatalf("connection %d: resumed %v", i, state.DidResume)
 		}

@@ -62,18 +62,18 @@ const (
 
 // TokenError is a refused token.
 type TokenError struct {
-	Code  TokenErrorCode
-	Words string
-	cause error
+	Code    TokenErrorCode
+	Message string
+	cause   error
 }
 
-func (e *TokenError) Error() string { return string(e.Code) + ": " + e.Words }
+func (e *TokenError) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Unwrap returns the trust error behind TokenUntrusted.
 func (e *TokenError) Unwrap() error { return e.cause }
 
 func tokenError(code TokenErrorCode, format string, args ...any) error {
-	return &TokenError{Code: code, Words: fmt.Sprintf(format, args...)}
+	return &TokenError{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // SignToken encodes and signs a token. Type is filled in; Version is 1 unless set.
@@ -112,7 +112,7 @@ func (t *Token) check() error {
 func VerifyToken(v trust.Verifier, env []byte, wall clock.Instant) (Token, error) {
 	var t Token
 	if _, err := v.Open(trust.RoleEnrol, TypeToken, env, &t, &t.Document); err != nil {
-		return Token{}, &TokenError{Code: TokenUntrusted, Words: err.Error(), cause: err}
+		return Token{}, &TokenError{Code: TokenUntrusted, Message: err.Error(), cause: err}
 	}
 	if err := t.check(); err != nil {
 		return Token{}, err
@@ -201,11 +201,11 @@ func ParseTokenText(s string) (TokenText, error) {
 func (t TokenText) Unverified() (Token, error) {
 	e, err := trust.ParseEnvelope(t.Envelope)
 	if err != nil {
-		return Token{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+		return Token{}, &TokenError{Code: TokenMalformed, Message: err.Error(), cause: err}
 	}
 	var claimed Token
 	if err := trust.Decode(e.Payload, MaxTokenText, &claimed); err != nil {
-		return Token{}, &TokenError{Code: TokenMalformed, Words: err.Error(), cause: err}
+		return Token{}, &TokenError{Code: TokenMalformed, Message: err.Error(), cause: err}
 	}
 	return claimed, nil
 }
@@ -220,11 +220,11 @@ func (t TokenText) Begin(wall clock.Instant) (Token, trust.State, error) {
 	}
 	state, err := trust.Begin(claimed.Fleet, t.Root, claimed.RootDigest)
 	if err != nil {
-		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Words: err.Error(), cause: err}
+		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Message: err.Error(), cause: err}
 	}
 	v, err := trust.NewVerifier(claimed.Fleet, state)
 	if err != nil {
-		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Words: err.Error(), cause: err}
+		return Token{}, trust.State{}, &TokenError{Code: TokenUntrusted, Message: err.Error(), cause: err}
 	}
 	token, err := VerifyToken(v, t.Envelope, wall)
 	if err != nil {

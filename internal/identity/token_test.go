@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -26,18 +28,14 @@ func newEnrolment(t testing.TB) enrolment {
 	e := enrolment{signers: map[trust.Role]trust.Signer{}}
 	spec := map[trust.Role]trust.RoleSpec{}
 	for _, role := range trust.Roles() {
-		s, err := trust.NewSigner(newKey(t))
-		must(t, err)
+		s := testkit.Value(trust.NewSigner(newKey(t)))(t)
 		e.signers[role] = s
 		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
 	}
 	at := clock.FromTime(now)
-	r, err := trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: 1, Version: 1, IssuedAt: at}, at.Add(365*clock.Day), spec)
-	must(t, err)
-	e.root, err = trust.SignRoot(r, e.signers[trust.RoleRoot])
-	must(t, err)
-	parsed, err := trust.ParseEnvelope(e.root)
-	must(t, err)
+	r := testkit.Value(trust.NewRoot(fleet.Document{Fleet: testFleet, Epoch: 1, Version: 1, IssuedAt: at}, at.Add(365*clock.Day), spec))(t)
+	e.root = testkit.Value(trust.SignRoot(r, e.signers[trust.RoleRoot]))(t)
+	parsed := testkit.Value(trust.ParseEnvelope(e.root))(t)
 	e.token = Token{
 		Document: fleet.Document{Fleet: testFleet, Epoch: 1, IssuedAt: at},
 		ID:       "00112233445566778899aabbccddeeff", Host: "web-1", Expires: at.Add(TokenLife),
@@ -48,17 +46,14 @@ func newEnrolment(t testing.TB) enrolment {
 
 func (e enrolment) sign(t testing.TB) []byte {
 	t.Helper()
-	env, err := SignToken(e.token, e.signers[trust.RoleEnrol])
-	must(t, err)
+	env := testkit.Value(SignToken(e.token, e.signers[trust.RoleEnrol]))(t)
 	return env
 }
 
 func (e enrolment) verifier(t testing.TB) trust.Verifier {
 	t.Helper()
-	s, err := trust.Begin(testFleet, e.root, e.token.RootDigest)
-	must(t, err)
-	v, err := trust.NewVerifier(testFleet, s)
-	must(t, err)
+	s := testkit.Value(trust.Begin(testFleet, e.root, e.token.RootDigest))(t)
+	v := testkit.Value(trust.NewVerifier(testFleet, s))(t)
 	return v
 }
 
@@ -73,8 +68,7 @@ func codeOf(err error) TokenErrorCode {
 func TestTokenMisuse(t *testing.T) {
 	e := newEnrolment(t)
 	v, env, at := e.verifier(t), e.sign(t), clock.FromTime(now)
-	got, err := VerifyToken(v, env, at)
-	must(t, err)
+	got := testkit.Value(VerifyToken(v, env, at))(t)
 	if got.Host != "web-1" || got.ID != e.token.ID {
 		t.Errorf("%+v", got)
 	}
@@ -93,8 +87,7 @@ func TestTokenMisuse(t *testing.T) {
 	}
 	// A server has no enrol key: no other role, and no other fleet's, will do.
 	for _, role := range trust.Roles() {
-		by, err := SignToken(e.token, e.signers[role])
-		must(t, err)
+		by := testkit.Value(SignToken(e.token, e.signers[role]))(t)
 		if _, err := VerifyToken(v, by, at); (err == nil) != (role == trust.RoleEnrol) {
 			t.Errorf("signed by %s: %v", role, err)
 		}
@@ -132,10 +125,8 @@ func TestTokenIsChecked(t *testing.T) {
 		}
 		// One that was signed elsewhere is refused here as well.
 		bad.Type, bad.Version = TypeToken, 1
-		payload, err := trust.Canonical(bad)
-		must(t, err)
-		env, err := trust.Sign(TypeToken, payload, e.signers[trust.RoleEnrol])
-		must(t, err)
+		payload := testkit.Value(trust.Canonical(bad))(t)
+		env := testkit.Value(trust.Sign(TypeToken, payload, e.signers[trust.RoleEnrol]))(t)
 		if _, err := VerifyToken(e.verifier(t), env, clock.FromTime(now)); codeOf(err) != TokenMalformed {
 			t.Errorf("%s: accepted, %v", name, err)
 		}
@@ -144,13 +135,10 @@ func TestTokenIsChecked(t *testing.T) {
 
 func TestTokenNamesTheKeys(t *testing.T) {
 	key, event, other := newKey(t), newKey(t), newKey(t)
-	der, err := NewCSR(key)
-	must(t, err)
-	csr, err := ParseCSR(der)
-	must(t, err)
+	der := testkit.Value(NewCSR(key))(t)
+	csr := testkit.Value(ParseCSR(der))(t)
 	named := func(k crypto.Signer) digest.Digest {
-		d, err := PublicDigest(k.Public())
-		must(t, err)
+		d := testkit.Value(PublicDigest(k.Public()))(t)
 		return d
 	}
 	for _, c := range []struct {
@@ -183,13 +171,12 @@ func TestTokenText(t *testing.T) {
 	if strings.ContainsAny(line, " \n+/=") || !strings.HasPrefix(line, "steady1.") {
 		t.Errorf("not one word to copy: %q", line)
 	}
-	got, err := ParseTokenText("\n " + line + " \n")
-	must(t, err)
+	got := testkit.Value(ParseTokenText("\n " + line + " \n"))(t)
 	if d := cmp.Diff(text, got); d != "" {
 		t.Error(d)
 	}
 	token, state, err := got.Begin(clock.FromTime(now))
-	must(t, err)
+	testkit.Must(t, err)
 	if token.Host != "web-1" || state.Marks[fleet.TypeResolved].Version != 7 || !bytes.Equal(state.Root, e.root) {
 		t.Errorf("%+v %+v", token, state.Marks)
 	}

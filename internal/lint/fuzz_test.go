@@ -4,21 +4,22 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // unfuzzed are the decoders that need no fuzz test, with the reason.
 var unfuzzed = map[string]string{
-	"internal/cli/apply.ReadFile":           "reads a file and hands its bytes to document.Read, which is fuzzed",
-	"internal/cli/document.ReadCompose":     "opens a folder and hands it to compose.Load, which is fuzzed",
-	"internal/control/intake.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
-	"internal/identity.LoadAuthority":       "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
-	"internal/identity.LoadAuthorityWith":   "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
-	"internal/identity.FileKeys.Load":       "is LoadKey, which is fuzzed",
-	"internal/identity.ModuleKeys.Load":     "reads a file and hands its bytes to tpm.Module.Read",
-	"internal/identity/tpm.Module.Read":     "reads a file that a TPM wrapped on this machine; asks the TPM, some milliseconds a time, before it believes it",
-	"internal/release.VerifyDir":            "opens a folder and hands it to Verify, which is fuzzed",
-	"internal/store/sqlite.Store.ReadHost":  "asks the database for a host's records by name: a query, no parser",
-	"internal/trust.Verified.UnmarshalJSON": "refuses whatever it is given: TestS4VerifiedIsNotReadFromJSON",
+	"internal/cli/apply.ReadFile":              "reads a file and hands its bytes to document.Read, which is fuzzed",
+	"internal/cli/apply.ReadCompose":           "opens a folder and hands it to compose.Load, which is fuzzed",
+	"internal/control/documents.VerifyRelease": "opens a folder and hands it to release.Verify, which is fuzzed",
+	"internal/disk.ReadFile":                   "reads a regular file of a folder and decodes nothing of it",
+	"internal/identity.LoadAuthority":          "reads a folder of this machine's by LoadKey and ParseCertificate, which are fuzzed",
+	"internal/identity.FileKeys.Load":          "is LoadKey, which is fuzzed",
+	"internal/identity.ModuleKeys.Load":        "reads a file and hands its bytes to tpm.Module.Read",
+	"internal/keyring.Module.Read":             "reads a file that a TPM wrapped on this machine; asks the TPM, some milliseconds a time, before it believes it",
+	"internal/release.VerifyDir":               "opens a folder and hands it to Verify, which is fuzzed",
+	"internal/trust.Verified.UnmarshalJSON":    "refuses whatever it is given: TestS4VerifiedIsNotReadFromJSON",
 }
 
 // TestEveryDecoderIsFuzzed finds every exported decoder of outside bytes.
@@ -31,23 +32,17 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 			continue
 		}
 		if strings.HasSuffix(name, "_test.go") {
-			found, err := Targets(name, tr.read(t, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := testkit.Value(Targets(name, tr.read(t, name)))(t)
 			targets = append(targets, found...)
 			continue
 		}
-		found, err := Decoders(name, tr.read(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testkit.Value(Decoders(name, tr.read(t, name)))(t)
 		decoders = append(decoders, found...)
 	}
 	if len(decoders) < 20 || len(targets) < 10 {
 		t.Fatalf("only %d decoders and %d fuzz tests found: the rule would see nothing", len(decoders), len(targets))
 	}
-	report(t, Fuzzed(decoders, targets, unfuzzed))
+	report(t, CalledByFuzz(decoders, targets, unfuzzed))
 }
 
 // TestEveryFuzzTestHasACorpus: what a search found once is in the tree, and each
@@ -64,10 +59,7 @@ func TestEveryFuzzTestHasACorpus(t *testing.T) {
 		if !strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
 			continue
 		}
-		found, err := Targets(name, tr.read(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testkit.Value(Targets(name, tr.read(t, name)))(t)
 		for _, target := range found {
 			if dir := path.Dir(name) + "/testdata/fuzz/" + target.Name; !corpora[dir] {
 				t.Errorf("%s: %s has no corpus: commit some inputs of a search below %s", name, target.Name, dir)
@@ -79,18 +71,12 @@ func TestEveryFuzzTestHasACorpus(t *testing.T) {
 func TestFuzzRule(t *testing.T) {
 	decoders := func(src string) []Decoder {
 		t.Helper()
-		found, err := Decoders("internal/a/a.go", []byte("package a\n"+src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testkit.Value(Decoders("internal/a/a.go", []byte("package a\n"+src)))(t)
 		return found
 	}
 	targets := func(file, src string) []Target {
 		t.Helper()
-		found, err := Targets(file, []byte(src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testkit.Value(Targets(file, []byte(src)))(t)
 		return found
 	}
 	for _, none := range []string{
@@ -113,15 +99,15 @@ func TestFuzzRule(t *testing.T) {
 	inside := targets("internal/a/a_test.go", "package a\nfunc FuzzX(f *testing.F) { f.Fuzz(func() { ParseX(s) }) }\nfunc TestX() { y.UnmarshalText(b) }")
 	outside := targets("internal/b/b_test.go", "package b\nimport \""+Module+"/internal/a\"\nfunc FuzzY(f *testing.F) { a.ParseX(s); x.UnmarshalText(b) }")
 	stranger := targets("internal/c/c_test.go", "package c\nfunc FuzzZ(f *testing.F) { ParseX(s); x.UnmarshalText(b) }")
-	one(t, Fuzzed(parse, inside, nil))
-	one(t, Fuzzed(parse, outside, nil))
-	one(t, Fuzzed(parse, stranger, nil), "internal/a.ParseX")
-	one(t, Fuzzed(method, inside, nil), "T.UnmarshalText")
-	one(t, Fuzzed(method, outside, nil))
-	one(t, Fuzzed(method, stranger, nil), "T.UnmarshalText")
+	one(t, CalledByFuzz(parse, inside, nil))
+	one(t, CalledByFuzz(parse, outside, nil))
+	one(t, CalledByFuzz(parse, stranger, nil), "internal/a.ParseX")
+	one(t, CalledByFuzz(method, inside, nil), "T.UnmarshalText")
+	one(t, CalledByFuzz(method, outside, nil))
+	one(t, CalledByFuzz(method, stranger, nil), "T.UnmarshalText")
 	long := "a reason that says something"
-	one(t, Fuzzed(parse, nil, map[string]string{"internal/a.ParseX": long}))
-	one(t, Fuzzed(parse, nil, map[string]string{"internal/a.ParseX": "no"}), "without a reason")
-	one(t, Fuzzed(parse, inside, map[string]string{"internal/a.ParseX": long}), "take the exception away")
-	one(t, Fuzzed(nil, nil, map[string]string{"internal/a.Gone": long}), "no decoder is named")
+	one(t, CalledByFuzz(parse, nil, map[string]string{"internal/a.ParseX": long}))
+	one(t, CalledByFuzz(parse, nil, map[string]string{"internal/a.ParseX": "no"}), "without a reason")
+	one(t, CalledByFuzz(parse, inside, map[string]string{"internal/a.ParseX": long}), "take the exception away")
+	one(t, CalledByFuzz(nil, nil, map[string]string{"internal/a.Gone": long}), "no decoder is named")
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // one fails unless the rule found exactly what the words of want name, in order.
@@ -22,24 +24,12 @@ func one(t *testing.T, found []Finding, want ...string) {
 }
 
 func TestPurityFindsWhatIsForbidden(t *testing.T) {
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkgs, err := List(root, "-export", "-deps", "cmp", "fmt", "maps", "slices", "sort", "time")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Value(Root())(t)
+	pkgs := testkit.Value(List(root, "-export", "-deps", "cmp", "fmt", "maps", "slices", "sort", "time"))(t)
 	for _, name := range []string{"bad.go", "good.go"} {
 		dir := filepath.Join("testdata", "purity")
-		src, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := NewPurity(root, pkgs).Check(Module+"/internal/core/purity", dir, []string{name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := testkit.Value(os.ReadFile(filepath.Join(dir, name)))(t)
+		found := testkit.Value(NewPurity(root, pkgs).Check(Module+"/internal/core/purity", dir, []string{name}))(t)
 		got := map[int]string{}
 		for _, f := range found {
 			got[f.Line] += f.Text
@@ -61,13 +51,8 @@ func TestPurityFindsWhatIsForbidden(t *testing.T) {
 func TestPurityRefusesWhatItCannotSee(t *testing.T) {
 	dir := t.TempDir()
 	src := "package p\n\nfunc f() { for range missing {\n} }\n"
-	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	found, err := NewPurity(dir, nil).Check(Module+"/internal/core/p", dir, []string{"p.go"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(src), 0o600))
+	found := testkit.Value(NewPurity(dir, nil).Check(Module+"/internal/core/p", dir, []string{"p.go"}))(t)
 	one(t, found, "does not type-check")
 }
 
@@ -84,8 +69,9 @@ func TestPureImports(t *testing.T) {
 func TestDirection(t *testing.T) {
 	for _, ok := range [][2]string{
 		{"cmd/steady", "internal/cli"}, {"internal/cli", "internal/agent"}, {"internal/api", "internal/control"},
-		{"internal/control", "internal/core/plan"}, {"internal/store/sqlite", "internal/store"}, {"internal/agent", "reconcile"},
+		{"internal/control", "internal/core/plan"}, {"internal/store/embedded", "internal/store"}, {"internal/agent", "reconcile"},
 		{"internal/core/plan", "internal/core/gate"}, {"reconcile", "reconcile/engine"}, {"internal/sim", "internal/api"},
+		{"internal/docker/dockertest", "internal/testkit"},
 	} {
 		one(t, Direction(ok[0], []string{ok[1]}))
 	}
@@ -93,11 +79,12 @@ func TestDirection(t *testing.T) {
 		{"internal/core/plan", "internal/store", "the core never imports a shell"},
 		{"reconcile/engine", "reconcile", "the core never imports a shell"},
 		{"internal/control", "internal/agent", "no import of agent by control"},
-		{"internal/store", "internal/trust", "release  -> trust"},
+		{"internal/store", "internal/trust", "release  -> disk, trust"},
 		{"internal/agent", "internal/api", "api is an edge"},
 		{"internal/cli", "cmd/steady", "nothing imports a command"},
 		{"reconcile", "internal/store", "no import of store by reconcile"},
 		{"internal/cli", "internal/lint", "its own tests only"},
+		{"internal/cli", "internal/testkit", "it is for tests"},
 	} {
 		one(t, Direction(bad.from, []string{bad.to}), bad.want)
 	}
@@ -184,13 +171,8 @@ func TestMarkdownLinks(t *testing.T) {
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	src := "package host\n\ntype Agent[T any] struct{ Phase int }\n\nfunc (a *Agent[T]) Step() {}\n\nconst Failed = 1\n\nfunc Due() {}\n"
-	if err := os.WriteFile(filepath.Join(dir, "host.go"), []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	names, err := Declared(dir, []string{"host.go"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "host.go"), []byte(src), 0o600))
+	names := testkit.Value(Declared(dir, []string{"host.go"}))(t)
 	declared := func(pkg, name, member string) (bool, bool) {
 		return pkg == "host", names[strings.TrimSuffix(name+"."+member, ".")]
 	}
@@ -206,21 +188,15 @@ func TestDependencyRules(t *testing.T) {
 	one(t, Dependencies(append(reqs, Requirement{Path: "example.org/c"}), tools, page), "example.org/c has no row")
 	one(t, Dependencies(reqs, tools, page+"| `example.org/gone` | x | y |\n"), "delete the row")
 	one(t, Dependencies(reqs, tools, strings.Replace(page, "| x | y", "| x | ", 1)), "empty cell")
-	for i := range maxDirect {
+	for i := range maxLinked {
 		name := fmt.Sprintf("example.org/m%d", i)
 		reqs, page = append(reqs, Requirement{Path: name}), page+"| `"+name+"` | x |\n"
 	}
-	one(t, Dependencies(reqs, tools, page), fmt.Sprintf("%d direct requirements", maxDirect+1))
+	one(t, Dependencies(reqs, tools, page), fmt.Sprintf("%d direct requirements", maxLinked+1))
 }
 
 func TestLibcRule(t *testing.T) {
-	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := Libc(root, []Requirement{{Path: "modernc.org/sqlite", Version: "v1.60.1"}, {Path: "modernc.org/libc", Version: "v0.0.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Value(Root())(t)
+	found := testkit.Value(Libc(root, []Requirement{{Path: "modernc.org/sqlite", Version: "v1.60.1"}, {Path: "modernc.org/libc", Version: "v0.0.1"}}))(t)
 	one(t, found, "require exactly that one")
 }

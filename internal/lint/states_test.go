@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var arrow = regexp.MustCompile(`^\s*(\[\*\]|[a-z]+) --> (\[\*\]|[a-z]+)(?: : (.+))?$`)
@@ -23,10 +24,7 @@ var arrow = regexp.MustCompile(`^\s*(\[\*\]|[a-z]+) --> (\[\*\]|[a-z]+)(?: : (.+
 // by "from to", and the page's section about it.
 func diagram(t *testing.T, section string) (edges map[string]string, prose string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/states.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Value(os.ReadFile("../../docs/states.md"))(t)
 	_, prose, found := strings.Cut(string(page), "\n## "+section+"\n")
 	if !found {
 		t.Fatalf("docs/states.md has no section %q", section)

@@ -3,10 +3,13 @@ package lint
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // tree is the project as the rules see it.
@@ -38,19 +41,13 @@ var loaded = sync.OnceValues(func() (tree, error) {
 
 func load(t *testing.T) tree {
 	t.Helper()
-	tr, err := loaded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := testkit.Value(loaded())(t)
 	return tr
 }
 
 func (tr tree) read(t *testing.T, name string) []byte {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join(tr.root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := testkit.Value(os.ReadFile(filepath.Join(tr.root, name)))(t)
 	return src
 }
 
@@ -64,10 +61,7 @@ func report(t *testing.T, found []Finding) {
 
 func TestCoreIsPure(t *testing.T) {
 	tr := load(t)
-	built, err := List(tr.root, "-export", "-deps", "./internal/core/...", "./reconcile/engine/...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := testkit.Value(List(tr.root, "-export", "-deps", "./internal/core/...", "./reconcile/engine/..."))(t)
 	checker, checked := NewPurity(tr.root, built), 0
 	for _, p := range tr.pkgs {
 		if !IsPure(p.Rel()) || len(p.GoFiles) == 0 {
@@ -84,6 +78,26 @@ func TestCoreIsPure(t *testing.T) {
 	if checked < 3 {
 		t.Errorf("only %d pure packages found: the rule would see nothing", checked)
 	}
+}
+
+// TestJudgesStandApart holds what judges decisions to facts of its own.
+func TestJudgesStandApart(t *testing.T) {
+	tr, files := load(t), 0
+	for _, p := range tr.pkgs {
+		for _, name := range p.GoFiles {
+			if judges[p.Rel()] != nil {
+				files++
+				report(t, Judge(p.Rel(), path.Join(p.Rel(), name), p.Imports, tr.read(t, path.Join(p.Rel(), name))))
+			}
+		}
+	}
+	if files < 5 {
+		t.Errorf("only %d files of judges found: the rule would see nothing", files)
+	}
+	const oracle = "internal/core/oracle"
+	one(t, Judge(oracle, "f.go", []string{Module + "/internal/core/event"}, []byte("host.Legal(a, b)")))
+	one(t, Judge(oracle, "f.go", []string{Module + "/internal/core/plan"}, nil), "internal/core/plan")
+	one(t, Judge(oracle, "f.go", nil, []byte("host.Step(s, in)")), "steps the machine")
 }
 
 func TestImportsPointInward(t *testing.T) {
@@ -134,18 +148,12 @@ func TestLinks(t *testing.T) {
 func TestDependencies(t *testing.T) {
 	tr := load(t)
 	reqs, _, err := Modules(tr.root, "go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, tools, err := Modules(tr.root, "tools/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	report(t, Dependencies(reqs, tools, string(tr.read(t, "docs/dependencies.md"))))
 	found, err := Libc(tr.root, reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	report(t, found)
 }
 
@@ -154,10 +162,7 @@ func TestNamesInDocuments(t *testing.T) {
 	core := map[string]map[string]bool{}
 	for _, p := range tr.pkgs {
 		if IsPure(p.Rel()) && len(p.GoFiles) > 0 {
-			names, err := Declared(p.Dir, p.GoFiles)
-			if err != nil {
-				t.Fatal(err)
-			}
+			names := testkit.Value(Declared(p.Dir, p.GoFiles))(t)
 			core[p.Name] = names
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	api "github.com/moby/moby/api/types/registry"
 
 	"github.com/steadyfleet/steady/internal/registry"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // manifest stands for one; its digest is what the registry must be asked for.
@@ -127,9 +128,7 @@ func TestPlainHTTPIsForThisMachine(t *testing.T) {
 func TestLayout(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) {
-		if err := os.WriteFile(filepath.Join(dir, "index.json"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "index.json"), []byte(text), 0o644))
 	}
 	entry := func(digest, name string) string {
 		return fmt.Sprintf(`{"digest":%q,"annotations":{"org.opencontainers.image.ref.name":%q}}`, digest, name)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -42,12 +43,8 @@ func BenchmarkRelease(b *testing.B) {
 			dir := b.TempDir()
 			for name, content := range bigFleet(n) {
 				at := filepath.Join(dir, name)
-				if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-					b.Fatal(err)
-				}
-				if err := os.WriteFile(at, []byte(content), 0o644); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, os.MkdirAll(filepath.Dir(at), 0o755))
+				testkit.Must(b, os.WriteFile(at, []byte(content), 0o644))
 			}
 			k := newKeys(b, "big")
 			for b.Loop() {
@@ -60,13 +57,9 @@ func BenchmarkRelease(b *testing.B) {
 					b.Fatal(lines(ps))
 				}
 				out := filepath.Join(dir, "release")
-				if err := Write(out, rel.Files); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, Write(out, rel.Files))
 				o := SignOptions{Release: []trust.Signer{k.release}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: t0}
-				if _, err := Sign(out, o); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Value(Sign(out, o))(b)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "µs/host")
 		})

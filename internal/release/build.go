@@ -14,7 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -62,12 +62,12 @@ func Build(src *fleetdir.Source, o BuildOptions) (*Release, []Problem) {
 	b.epoch = max(o.Epoch, 1)
 	in := b.inputs()
 	plan, findings := fleet.Resolve(&src.Declaration, in)
-	problems := strictdoc.Sort(src.Place(nil, findings))
+	problems := strictyaml.Sort(src.Place(nil, findings))
 	if Fatal(problems) {
 		return nil, problems
 	}
 	b.plan = plan
-	problems = strictdoc.Sort(append(problems, src.Place(problems, append(b.controls(), b.estimate()...))...))
+	problems = strictyaml.Sort(append(problems, src.Place(problems, append(b.controls(), b.estimate()...))...))
 	if Fatal(problems) {
 		return nil, problems
 	}
@@ -141,7 +141,7 @@ func (b *builder) run() error {
 }
 
 // chooseRef names the release. A name that the previous release lists for
-// another manifest would be taken for a forgery by hosts that saw that one.
+// another manifest would look like a forgery to hosts that saw that one.
 func (b *builder) chooseRef() error {
 	ref := b.o.Ref
 	if ref == "" {
@@ -157,7 +157,7 @@ func (b *builder) chooseRef() error {
 			commit = digest.Of(raw).Hex()
 		}
 		ref = commit[:refLength]
-		if b.refTaken(ref) {
+		if b.refInUse(ref) {
 			ref = fmt.Sprintf("%s-v%d", ref, b.rel.Version)
 		}
 	}
@@ -169,7 +169,7 @@ func (b *builder) chooseRef() error {
 	return nil
 }
 
-func (b *builder) refTaken(ref string) bool {
+func (b *builder) refInUse(ref string) bool {
 	if b.o.Previous == nil {
 		return false
 	}
@@ -241,7 +241,7 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 		Document: b.document(fleet.TypeResolved), Ref: b.plan.Ref,
 		Roster: digest.Of(roster), Revocations: digest.Of(revocations),
 		Channels:     map[string]fleet.ResolvedChannel{},
-		ChannelEdges: append([]fleet.ChannelEdge{}, b.plan.ChannelEdges...),
+		ChannelEdges: append([]fleet.Edge{}, b.plan.ChannelEdges...),
 	}
 	for _, cp := range b.plan.Channels {
 		r.Channels[cp.Name] = cp.Settings
@@ -283,7 +283,7 @@ func (b *builder) channel(cp *fleet.ChannelPlan, hash digest.Digest) ([]fleet.Ma
 		return nil, err
 	}
 	if len(raw) > trust.MaxEnvelope/2 {
-		return nil, fmt.Errorf("the manifest of channel %q has %d bytes, at most %d are taken: expected fewer probes or budgets", cp.Name, len(raw), trust.MaxEnvelope/2)
+		return nil, fmt.Errorf("the manifest of channel %q has %d bytes, at most %d are allowed: expected fewer probes or budgets", cp.Name, len(raw), trust.MaxEnvelope/2)
 	}
 	ref := fleet.ManifestRef{Rollout: m.Rollout(), Digest: digest.Of(raw), Version: m.Version}
 	for _, o := range old {
@@ -327,14 +327,12 @@ func (b *builder) keep(old []VerifiedManifest) ([]fleet.ManifestRef, error) {
 	for _, vm := range old {
 		m := vm.Header.Value()
 		refs = append(refs, fleet.ManifestRef{Rollout: m.Rollout(), Digest: vm.Header.Digest(), Version: m.Version})
-		files := []string{ManifestPath(m.Rollout()), LeavesPath(m.Rollout())}
 		for _, l := range vm.Leaves.Value() {
-			files = append(files, BundlePath(l.Target))
-			bundle := b.o.Previous.Bundles[l.Target]
-			for _, blob := range bundle.Blobs() {
-				files = append(files, BlobPath(blob.Digest))
+			if err := b.carryBundle(l.Target); err != nil {
+				return nil, err
 			}
 		}
+		files := []string{ManifestPath(m.Rollout()), LeavesPath(m.Rollout())}
 		if m.Controls != "" {
 			files = append(files, ControlsPath(m.Controls))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/imageref"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const composeFleet = `apiVersion: steady/v1
@@ -41,7 +42,7 @@ func composeTree(files map[string]string) map[string]string {
 
 func TestComposeBundle(t *testing.T) {
 	t.Setenv("SHOP_TAG", "7")
-	src, problems := fleetdir.Load(writeTree(t, composeTree(nil)))
+	src, problems := fleetdir.Load(testkit.Folder(t, composeTree(nil)))
 	if len(problems) > 0 {
 		t.Fatal(lines(problems))
 	}
@@ -66,7 +67,7 @@ func TestComposeBundle(t *testing.T) {
 		t.Errorf("%d blobs, want the build context and the config", blobs)
 	}
 	// The next release keeps the content of the old manifest.
-	again, problems := fleetdir.Load(writeTree(t, composeTree(map[string]string{"shop/app/new": "x"})))
+	again, problems := fleetdir.Load(testkit.Folder(t, composeTree(map[string]string{"shop/app/new": "x"})))
 	if len(problems) > 0 {
 		t.Fatal(lines(problems))
 	}
@@ -79,9 +80,7 @@ func TestComposeBundle(t *testing.T) {
 			t.Errorf("the next release lost blob %s of a manifest that it lists", blob.Digest.Short())
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, BlobPath(b.Bundle.Blobs()[0].Digest))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, BlobPath(b.Bundle.Blobs()[0].Digest))))
 	if _, err := VerifyDir(dir, k.state(t), t0.Add(clock.Hour)); err == nil {
 		t.Error("a release without a build context or config verifies")
 	}
@@ -95,7 +94,7 @@ func TestBaseImagesAreLocked(t *testing.T) {
 		"shop/compose.yaml":   "services:\n  web: {build: {context: app, args: {V: '1.37'}}}\n  more: {build: {dockerfile_inline: 'FROM golang:1'}}\n",
 		"shop/app/Dockerfile": "ARG V\nFROM busybox:${V} AS one\nFROM one\nCOPY --from=busybox@" + busybox + " / /\n",
 	}
-	dir := writeTree(t, composeTree(files))
+	dir := testkit.Folder(t, composeTree(files))
 	src, problems := fleetdir.Load(dir)
 	if got := lines(problems); Fatal(problems) || !strings.Contains(got, `base image "golang:1" has no digest`) || len(problems) != 1 {
 		t.Fatal(got)
@@ -123,7 +122,7 @@ func TestComposeBundleProblems(t *testing.T) {
 		"outside":                  {map[string]string{"shop/bundle.yaml": "compose: ../compose.yaml\n"}, "leaves the bundle folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problems := fleetdir.Load(writeTree(t, composeTree(c.files)))
+			_, problems := fleetdir.Load(testkit.Folder(t, composeTree(c.files)))
 			if got := lines(problems); !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q in it", got, c.want)
 			}

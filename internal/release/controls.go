@@ -48,7 +48,7 @@ func (b *builder) controls() []fleet.Finding {
 		for k := range failures {
 			f := &failures[k]
 			finding := fleet.Finding{Path: b.declared(f.Control), Severity: fleet.Warning,
-				Message: fmt.Sprintf("channel %s: %s; source: %s", cp.Name, f.Words(), f.Source)}
+				Message: fmt.Sprintf("channel %s: %s; source: %s", cp.Name, f.Message(), f.Source)}
 			if f.Mode == fleet.Enforce {
 				finding.Severity = fleet.Error
 				finding.Message += ": expected it to pass, or an override of the control with a reason"
@@ -89,12 +89,9 @@ func (v *verification) controls(m *fleet.Manifest) (*fleet.Controls, error) {
 		return nil, nil
 	}
 	name := ControlsPath(m.Controls)
-	raw, err := v.read(name)
+	raw, err := v.readNamed(name, m.Controls, "the manifest")
 	if err != nil {
 		return nil, err
-	}
-	if got := digest.Of(raw); got != m.Controls {
-		return nil, fmt.Errorf("%s holds %s: expected the controls that the manifest signs", name, got.Short())
 	}
 	var c fleet.Controls
 	if err := trust.Decode(raw, trust.MaxList, &c); err != nil {

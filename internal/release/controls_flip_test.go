@@ -8,6 +8,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -15,10 +16,7 @@ import (
 func TestEverySingleBitFlipOfControlsIsRefused(t *testing.T) {
 	c := fleet.Controls{Type: fleet.TypeControls, Controls: []fleet.Control{{ID: "c-1", Title: "t", Expression: "true",
 		Severity: "high", Mode: fleet.Enforce, Selector: fleet.Selector{All: true}}}}
-	short, err := trust.Canonical(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	short := testkit.Value(trust.Canonical(c))(t)
 	c.Controls[0].Title = strings.Repeat("t", 1+4096-len(short))
 	raw, err := trust.Canonical(c)
 	if err != nil || len(raw) != 4096 {

@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/compliance"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // sound is a Compose file that passes every control of container-baseline.
@@ -47,12 +48,8 @@ func complianceDir(t *testing.T, declared, bundle, composeFile string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{fleetdir.FleetFile: complianceFleet + declared, "web/bundle.yaml": bundle, "web/compose.yaml": composeFile} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	return dir
 }

@@ -12,14 +12,14 @@
 //	roster.json, revocations.json    named by digest in the snapshot
 //	N.root.json                      the chain of roots
 //
-// Before it is signed, an envelope's place is taken by its bare payload under
+// Before it is signed, an envelope is replaced by its bare payload under
 // the same name with .payload.json at the end.
 package release
 
-import "github.com/steadyfleet/steady/internal/strictdoc"
+import "github.com/steadyfleet/steady/internal/strictyaml"
 
 // Problem is one finding, with its file, line and column.
-type Problem = strictdoc.Problem
+type Problem = strictyaml.Problem
 
 // Fatal reports whether any problem is more than a warning.
-func Fatal(ps []Problem) bool { return strictdoc.Fatal(ps) }
+func Fatal(ps []Problem) bool { return strictyaml.Fatal(ps) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/schedule"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 // LongPlan is what a rollout may take at the least before a build warns.
@@ -15,7 +15,7 @@ const LongPlan = 7 * clock.Day
 // Expected is when a channel's rollout ends at the earliest, were the release
 // pushed as it is built.
 type Expected struct {
-	schedule.Estimate
+	rollout.Estimate
 	// Refresh says that freshness statements must be signed until Finish: the
 	// release's own lasts for FreshnessWindow.
 	Refresh         bool           `json:"refresh"`
@@ -34,7 +34,7 @@ func (b *builder) estimate() []fleet.Finding {
 			if _, solved := done[cp.Name]; solved || !ready {
 				continue
 			}
-			e, err := schedule.Of(&cp.Header, cp.Leaves, start)
+			e, err := rollout.EstimateOf(&cp.Header, cp.Leaves, start)
 			done[cp.Name] = e.Finish
 			if err != nil {
 				out = append(out, fleet.Finding{Path: []string{"channels", cp.Name}, Severity: fleet.Error,

@@ -8,14 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -80,14 +79,14 @@ const (
 	MaxTotal = 4 << 30 // bytes
 )
 
-// nameTaken is a kind of file of a release folder.
-type nameTaken struct {
+// nameInUse is a kind of file of a release folder.
+type nameInUse struct {
 	pattern *regexp.Regexp
 	limit   int64
 }
 
-var namesTaken = sync.OnceValue(func() []nameTaken {
-	return []nameTaken{
+var namesInUse = sync.OnceValue(func() []nameInUse {
+	return []nameInUse{
 		{regexp.MustCompile(`^(fleet\.resolved|timestamp)(\.payload)?\.json$`), trust.MaxEnvelope},
 		{regexp.MustCompile(`^[1-9][0-9]{0,15}\.root\.json$`), trust.MaxEnvelope},
 		{regexp.MustCompile(`^(roster|revocations)\.json$`), trust.MaxList},
@@ -99,10 +98,10 @@ var namesTaken = sync.OnceValue(func() []nameTaken {
 	}
 })
 
-// limitOf returns the cap of a file of a release folder in bytes; not ok when
+// FileCap returns the most bytes that a file of a release may have; not ok when
 // no such file belongs into one.
-func limitOf(name string) (int64, bool) {
-	for _, n := range namesTaken() {
+func FileCap(name string) (limit int64, ok bool) {
+	for _, n := range namesInUse() {
 		if n.pattern.MatchString(name) {
 			return n.limit, true
 		}
@@ -112,21 +111,21 @@ func limitOf(name string) (int64, bool) {
 
 // readFile reads a file of a release within its cap.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
-	limit, ok := limitOf(name)
+	limit, ok := FileCap(name)
 	if !ok {
 		return nil, fmt.Errorf("%q has no place in a release", name)
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", name, confined.Cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", name, disk.Cause(err))
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %w", name, confined.Cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", name, disk.Cause(err))
 	case int64(len(raw)) > limit:
-		return nil, fmt.Errorf("%s has more than the %d bytes that are taken", name, limit)
+		return nil, fmt.Errorf("%s has more than the %d bytes that are allowed", name, limit)
 	}
 	return raw, nil
 }
@@ -145,7 +144,7 @@ func fileNames(fsys fs.FS) ([]string, error) {
 			}
 			return nil
 		}
-		if _, ok := limitOf(p); !ok || !e.Type().IsRegular() {
+		if _, ok := FileCap(p); !ok || !e.Type().IsRegular() {
 			return fmt.Errorf("%q has no place in a release", p)
 		}
 		if names = append(names, p); len(names) > MaxFiles {
@@ -164,7 +163,7 @@ var folders = []string{"blobs", "budgets", "bundles", "controls", "rollouts"}
 func Open(dir string) (*os.Root, fs.FS, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("release folder %s cannot be opened: %w; steady release build makes one", dir, confined.Cause(err))
+		return nil, nil, fmt.Errorf("release folder %s cannot be opened: %w; steady release build makes one", dir, disk.Cause(err))
 	}
 	return root, root.FS(), nil
 }
@@ -198,40 +197,17 @@ func replaceable(dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s cannot be used for a release: %w", dir, confined.Cause(err))
+		return fmt.Errorf("%s cannot be used for a release: %w", dir, disk.Cause(err))
 	}
 	for _, e := range entries {
 		name := e.Name()
-		_, ok := limitOf(name)
+		_, ok := FileCap(name)
 		if !ok && !(e.IsDir() && slices.Contains(folders, name)) {
-			return fmt.Errorf("%s holds %q and is no release folder: expected a new, an empty or a release folder", dir, name)
+			return fmt.Errorf("%s contains %q and is no release folder: expected a new, an empty or a release folder", dir, name)
 		}
 	}
 	return nil
 }
-
-// replaceFile writes one file whole or not at all.
-func replaceFile(dir, name string, raw []byte) error {
-	at := filepath.Join(dir, filepath.FromSlash(name))
-	f, err := os.CreateTemp(filepath.Dir(dir), ".steady-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), at)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-// FileCap returns the most bytes that a file of a release may have; not ok when
-// no such file belongs into one.
-func FileCap(name string) (limit int64, ok bool) { return limitOf(name) }
 
 // IsFolder reports whether a release may have a folder of this name.
 func IsFolder(name string) bool { return slices.Contains(folders, name) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -34,18 +35,13 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(pack(3, tar.TypeReg, "roster.json")[:600])
 	caps, temp := Caps{Files: 4, Bytes: 4096}, f.TempDir()
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		parent, err := os.MkdirTemp(temp, "unpack")
-		if err != nil {
-			t.Fatal(err)
-		}
+		parent := testkit.Value(os.MkdirTemp(temp, "unpack"))(t)
 		defer os.RemoveAll(parent)
 		dir := filepath.Join(parent, "in")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(dir, 0o755))
 		_ = Unpack(bytes.NewReader(raw), dir, caps)
 		files, total := 0, int64(0)
-		err = filepath.WalkDir(parent, func(name string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(parent, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
@@ -54,7 +50,7 @@ func FuzzUnpack(f *testing.F) {
 				return err
 			}
 			inside, err := filepath.Rel(dir, name)
-			if _, ok := limitOf(filepath.ToSlash(inside)); err != nil || !ok || !info.Mode().IsRegular() || strings.HasPrefix(inside, "..") {
+			if _, ok := FileCap(filepath.ToSlash(inside)); err != nil || !ok || !info.Mode().IsRegular() || strings.HasPrefix(inside, "..") {
 				t.Fatalf("wrote %s, %v", inside, info.Mode())
 			}
 			files, total = files+1, total+info.Size()
@@ -73,10 +69,7 @@ func FuzzVerify(f *testing.F) {
 	dir, _, v := publish(f, k, load(f, example(f, "quickstart")), BuildOptions{Ref: "r1", Now: t0})
 	files := map[string][]byte{}
 	for i, name := range slices.Sorted(slices.Values(v.Names)) {
-		raw, err := readIn(dir, name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		raw := testkit.Value(readIn(dir, name))(f)
 		files[name] = raw
 		if len(raw) < 8<<10 {
 			f.Add(uint16(i), raw)

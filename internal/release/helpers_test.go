@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -28,10 +29,7 @@ func signer(t testing.TB, seed byte) trust.Signer {
 	t.Helper()
 	s := make([]byte, ed25519.SeedSize)
 	s[0] = seed
-	out, err := trust.NewSigner(ed25519.NewKeyFromSeed(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Value(trust.NewSigner(ed25519.NewKeyFromSeed(s)))(t)
 	return out
 }
 
@@ -53,41 +51,29 @@ func (k *keyset) addRoot(t testing.TB, fleetName string, epoch uint64, release t
 		trust.RoleRoot: one(k.root), trust.RoleRelease: one(release), trust.RoleTimestamp: one(k.timestamp),
 		trust.RoleEnrol: one(signer(t, 4)), trust.RoleOverride: one(signer(t, 5)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	env, err := trust.SignRoot(r, k.root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	k.release = release
 	k.roots = append(k.roots, env)
 }
 
 func (k *keyset) sign(t testing.TB, dir string, now clock.Instant) *Verified {
 	t.Helper()
-	v, err := Sign(dir, SignOptions{Release: []trust.Signer{k.release}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := testkit.Value(Sign(dir, SignOptions{Release: []trust.Signer{k.release}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: now}))(t)
 	return v
 }
 
 func (k *keyset) state(t testing.TB) trust.State {
 	t.Helper()
-	s, err := Trust(k.roots[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Value(Trust(k.roots[0]))(t)
 	return s
 }
 
 func example(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examplesDir, name))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.CopyFS(dir, os.DirFS(filepath.Join(examplesDir, name))))
 	return dir
 }
 
@@ -114,25 +100,18 @@ func publish(t testing.TB, k *keyset, src *fleetdir.Source, o BuildOptions) (str
 	t.Helper()
 	rel := build(t, src, o)
 	dir := filepath.Join(t.TempDir(), "release")
-	if err := Write(dir, rel.Files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(dir, rel.Files))
 	return dir, rel, k.sign(t, dir, o.Now)
 }
 
 func edit(t testing.TB, path string, change func(string) string) {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Value(os.ReadFile(path))(t)
 	next := change(string(raw))
 	if next == string(raw) {
 		t.Fatalf("the edit of %s changed nothing", path)
 	}
-	if err := os.WriteFile(path, []byte(next), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(next), 0o644))
 }
 
 func lines(ps []Problem) string {
@@ -141,20 +120,4 @@ func lines(ps []Problem) string {
 		b.WriteString(p.String() + "\n")
 	}
 	return b.String()
-}
-
-// writeTree writes files below a new folder and returns it.
-func writeTree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		at := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }

@@ -78,19 +78,19 @@ func Unpack(r io.Reader, dir string, caps Caps) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			if files == 0 {
-				return fmt.Errorf("%w: it holds no file", ErrPack)
+				return fmt.Errorf("%w: it contains no file", ErrPack)
 			}
 			return nil
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrPack, err)
 		}
-		limit, ok := limitOf(h.Name)
+		limit, ok := FileCap(h.Name)
 		files, total = files+1, total+h.Size
 		switch {
 		case !ok || h.Typeflag != tar.TypeReg:
 			return fmt.Errorf("%w: %q has no place in a release", ErrPack, h.Name)
 		case h.Size < 0 || h.Size > limit:
-			return fmt.Errorf("%w: %s has %d bytes, at most %d are taken", ErrPack, h.Name, h.Size, limit)
+			return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", ErrPack, h.Name, h.Size, limit)
 		case files > caps.Files:
 			return fmt.Errorf("%w: more than %d files", ErrPack, caps.Files)
 		case total > caps.Bytes:

@@ -11,6 +11,8 @@ import (
 	"testing/fstest"
 
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func mapFS(files map[string][]byte) fs.FS {
@@ -27,13 +29,8 @@ func TestPackRoundTrip(t *testing.T) {
 	packed := Pack(os.DirFS(dir))
 	defer packed.Close()
 	to := t.TempDir()
-	if err := Unpack(packed, to, DefaultCaps()); err != nil {
-		t.Fatal(err)
-	}
-	got, err := VerifyDir(to, k.state(t), t0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Unpack(packed, to, DefaultCaps()))
+	got := testkit.Value(VerifyDir(to, k.state(t), t0))(t)
 	if got.Resolved.Digest() != v.Resolved.Digest() || len(got.Names) != len(v.Names) {
 		t.Errorf("unpacked snapshot %s with %d files, packed %s with %d", got.Resolved.Digest(), len(got.Names), v.Resolved.Digest(), len(v.Names))
 	}
@@ -52,18 +49,12 @@ func tarOf(t *testing.T, entries ...tar.Header) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, h := range entries {
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteHeader(&h))
 		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write(make([]byte, h.Size)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(w.Write(make([]byte, h.Size)))(t)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -107,15 +98,10 @@ func TestUnpackRefuses(t *testing.T) {
 // Whatever arrives, nothing is written outside the folder and nothing panics.
 func TestUnpackStaysInsideItsFolder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		parent, err := os.MkdirTemp("", "unpack")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		parent := testkit.Value(os.MkdirTemp("", "unpack"))(rt)
 		defer os.RemoveAll(parent)
 		dir := parent + "/in"
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, os.Mkdir(dir, 0o755))
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for range rapid.IntRange(0, 4).Draw(rt, "entries") {
@@ -128,10 +114,8 @@ func TestUnpackStaysInsideItsFolder(t *testing.T) {
 				continue
 			}
 		}
-		if err := w.Flush(); err != nil {
-			rt.Fatal(err)
-		}
-		err = Unpack(&b, dir, DefaultCaps())
+		testkit.Must(rt, w.Flush())
+		err := Unpack(&b, dir, DefaultCaps())
 		left, readErr := os.ReadDir(parent)
 		if readErr != nil || len(left) != 1 {
 			rt.Fatalf("beside the folder: %v, error %v (unpack: %v)", left, readErr, err)

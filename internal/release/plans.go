@@ -105,7 +105,7 @@ func readManifest(read func(name string) ([]byte, error), ref fleet.ManifestRef)
 		return nil, err
 	}
 	if got := digest.Of(raw); got != ref.Digest {
-		return nil, fmt.Errorf("its file holds manifest %s, the snapshot lists %s", got.Short(), ref.Digest.Short())
+		return nil, fmt.Errorf("its file contains manifest %s, the snapshot lists %s", got.Short(), ref.Digest.Short())
 	}
 	m := &rollout.Manifest{Digest: ref.Digest, Header: new(fleet.Manifest)}
 	if err := trust.Decode(raw, trust.MaxEnvelope, m.Header); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/need"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -57,14 +57,8 @@ func TestSampleIsTheQuickstart(t *testing.T) {
 		t.Fatalf("wrote %v, error %v", written, err)
 	}
 	for _, at := range written {
-		name, err := filepath.Rel(dir, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := testkit.Value(filepath.Rel(dir, at))(t)
+		got := testkit.Value(os.ReadFile(at))(t)
 		want, err := os.ReadFile(filepath.Join(examplesDir, "quickstart", name))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s differs from examples/quickstart (error %v): copy the one over the other", name, err)
@@ -206,10 +200,7 @@ func TestMassChangeNeedsConsent(t *testing.T) {
 func TestFleetResolvedHashIsOfThePlanWithoutManifests(t *testing.T) {
 	src := load(t, example(t, "quickstart"))
 	_, _, v := publish(t, newKeys(t, "acme"), src, BuildOptions{Ref: "r1", Now: t0})
-	want, err := FleetResolvedHash(v.Resolved.Value())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Value(FleetResolvedHash(v.Resolved.Value()))(t)
 	for ch, list := range v.Manifests {
 		if got := list[0].Header.Value().FleetResolvedHash; got != want {
 			t.Errorf("channel %s: %s, want %s", ch, got, want)
@@ -219,10 +210,7 @@ func TestFleetResolvedHashIsOfThePlanWithoutManifests(t *testing.T) {
 
 func TestBudgetMembersBytesAreCanonical(t *testing.T) {
 	b := fleet.BudgetMembers{Type: fleet.TypeBudget, Hosts: []string{"a-1", "b.2", "c_3"}}
-	want, err := trust.Canonical(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Value(trust.Canonical(b))(t)
 	if got := b.Bytes(); !bytes.Equal(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -237,10 +225,7 @@ func TestRefreshRaisesTheTimestampAlone(t *testing.T) {
 	if err := v1.Verifier.Fresh(v1.Timestamp, window, later); trust.CodeOf(err) != trust.Stale {
 		t.Errorf("an old timestamp gave %v", err)
 	}
-	v2, err := Refresh(dir, RefreshOptions{State: v1.State, Now: later, Signers: []trust.Signer{k.timestamp}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v2 := testkit.Value(Refresh(dir, RefreshOptions{State: v1.State, Now: later, Signers: []trust.Signer{k.timestamp}}))(t)
 	if err := v2.Verifier.Fresh(v2.Timestamp, window, later); err != nil {
 		t.Error(err)
 	}
@@ -257,20 +242,13 @@ func TestSignFinishesWhatWasCutShort(t *testing.T) {
 	k := newKeys(t, "acme")
 	rel := build(t, src, BuildOptions{Ref: "r1", Now: t0})
 	dir := filepath.Join(t.TempDir(), "release")
-	if err := Write(dir, rel.Files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(dir, rel.Files))
 	if _, err := VerifyDir(dir, k.state(t), t0); err == nil || !strings.Contains(err.Error(), "is not signed yet") {
 		t.Errorf("an unsigned release verified: %v", err)
 	}
 	o := SignOptions{Release: []trust.Signer{k.release}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: t0}
-	if err := signFile(dir, "rollouts/stable@r1.payload.json", o); err != nil {
-		t.Fatal(err)
-	}
-	before, err := readIn(dir, "rollouts/stable@r1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, signFile(dir, "rollouts/stable@r1.payload.json", o))
+	before := testkit.Value(readIn(dir, "rollouts/stable@r1.json"))(t)
 	v := k.sign(t, dir, t0)
 	if !bytes.Equal(v.Manifests["stable"][0].Envelope, before) {
 		t.Error("what was signed already was signed again")
@@ -281,9 +259,7 @@ func TestSignRefusesTheWrongKeys(t *testing.T) {
 	src := load(t, example(t, "quickstart"))
 	k := newKeys(t, "acme")
 	dir := filepath.Join(t.TempDir(), "release")
-	if err := Write(dir, build(t, src, BuildOptions{Ref: "r1", Now: t0}).Files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(dir, build(t, src, BuildOptions{Ref: "r1", Now: t0}).Files))
 	o := SignOptions{Release: []trust.Signer{k.timestamp}, Timestamp: []trust.Signer{k.timestamp}, Roots: k.roots, Now: t0}
 	if _, err := Sign(dir, o); trust.CodeOf(err) != trust.ManifestVerifyFailed {
 		t.Errorf("got %v", err)
@@ -298,21 +274,15 @@ func TestWriteReplacesOnlyReleases(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "release")
 	for range 2 {
-		if err := Write(dir, rel.Files); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Write(dir, rel.Files))
 	}
 	names, err := namesIn(dir)
-	if err != nil || !slices.Equal(names, rel.Folder()) {
-		t.Errorf("wrote %v, error %v, want %v", names, err, rel.Folder())
+	if err != nil || !slices.Equal(names, slices.Sorted(maps.Keys(rel.Files))) {
+		t.Errorf("wrote %v, error %v, want %v", names, err, slices.Sorted(maps.Keys(rel.Files)))
 	}
 	other := filepath.Join(parent, "photos")
-	if err := os.MkdirAll(other, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(other, "cat.jpg"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(other, 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(other, "cat.jpg"), nil, 0o644))
 	if err := Write(other, rel.Files); err == nil || !strings.Contains(err.Error(), "is no release folder") {
 		t.Errorf("a folder of photos: %v", err)
 	}
@@ -332,16 +302,11 @@ func TestFlippedByteIsRefused(t *testing.T) {
 	dir, _, v := publish(t, k, load(t, example(t, "quickstart")), BuildOptions{Ref: "r1", Now: t0})
 	files := map[string][]byte{}
 	for _, name := range v.Names {
-		raw, err := readIn(dir, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Value(readIn(dir, name))(t)
 		files[name] = raw
 	}
 	state := k.state(t)
-	if _, err := Verify(mapFS(files), state, t0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(Verify(mapFS(files), state, t0))(t)
 	for _, name := range v.Names {
 		raw := files[name]
 		for _, at := range []int{0, len(raw) / 4, len(raw) / 3, len(raw) / 2, len(raw) * 3 / 4, len(raw) - 1} {
@@ -384,7 +349,7 @@ func TestVerifyRefusesOlderAndForeign(t *testing.T) {
 }
 
 func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
-	need.Command(t, "git", "apt-get install git")
+	testkit.Command(t, "git", "apt-get install git")
 	dir := example(t, "quickstart")
 	src := load(t, dir)
 	byHash := build(t, src, BuildOptions{Now: t0}).Ref
@@ -404,22 +369,16 @@ func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
 	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
 		t.Errorf("clean checkout: ref %q, want %q", got, commit[:12])
 	}
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
 	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != commit[:12] {
 		t.Errorf("a file that is no part of the release changed the ref to %q", got)
 	}
 	stray := filepath.Join(dir, "bundles/web/stray")
-	if err := os.WriteFile(stray, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(stray, nil, 0o644))
 	if got := build(t, src, BuildOptions{Now: t0}).Ref; got != byHash {
 		t.Errorf("an untracked file in a bundle folder: ref %q, want the plan's hash %q", got, byHash)
 	}
-	if err := os.Remove(stray); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(stray))
 	edit(t, filepath.Join(dir, fleetdir.FleetFile), func(s string) string { return s + "# changed\n" })
 	if got := build(t, load(t, dir), BuildOptions{Now: t0}).Ref; got != byHash || len(got) != 12 {
 		t.Errorf("changed checkout: ref %q, want the plan's hash %q", got, byHash)
@@ -433,13 +392,13 @@ func TestRefIsTheCommitOfACleanCheckout(t *testing.T) {
 // the earlier name as another manifest.
 func TestRefOfAnEarlierCommitGetsASuffix(t *testing.T) {
 	b := builder{o: BuildOptions{Previous: nil}}
-	if b.refTaken("r1") {
+	if b.refInUse("r1") {
 		t.Error("a first release has no earlier refs")
 	}
 	fleetDir := example(t, "quickstart")
 	_, _, v1 := publish(t, newKeys(t, "acme"), load(t, fleetDir), BuildOptions{Ref: "r1", Now: t0})
 	b.o.Previous = v1
-	if !b.refTaken("r1") || b.refTaken("r2") {
+	if !b.refInUse("r1") || b.refInUse("r2") {
 		t.Error("the refs of the previous release are not seen")
 	}
 }

@@ -3,13 +3,13 @@ package release
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -41,7 +41,7 @@ func Sign(dir string, o SignOptions) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sameEpoch(dir, names, root); err != nil {
+	if err := sameEpoch(dir, root); err != nil {
 		return nil, err
 	}
 	return staging{dir: dir, fill: copying(dir), change: o.sign}.run()
@@ -67,12 +67,12 @@ func (o SignOptions) sign(dir string) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verifyDir(dir, state, o.Now)
+	return VerifyDir(dir, state, o.Now)
 }
 
 func addRoots(dir string, roots [][]byte) error {
 	for i, root := range roots {
-		if err := replaceFile(dir, RootPath(uint64(i+1)), root); err != nil {
+		if err := disk.Replace(filepath.Join(dir, RootPath(uint64(i+1))), root, 0o644); err != nil {
 			return err
 		}
 	}
@@ -81,37 +81,24 @@ func addRoots(dir string, roots [][]byte) error {
 
 // sameEpoch refuses a release of an epoch that the newest root ended, before
 // anything of it is changed.
-func sameEpoch(dir string, names []string, root trust.Root) error {
-	name := ResolvedPath
-	if slices.Contains(names, payloadName(name)) {
-		name = payloadName(name)
-	}
-	epoch, err := epochIn(dir, name)
+func sameEpoch(dir string, root trust.Root) error {
+	epoch, err := EpochOf(dir)
 	if err == nil && epoch < root.Epoch {
 		err = fmt.Errorf("the release is of key epoch %d, which root version %d ended; run steady release build, then sign what it writes", epoch, root.Version)
 	}
 	return err
 }
 
-// EpochOf reads the key epoch that the signed release in a folder says it is of. It
+// EpochOf reads the key epoch that the release in a folder says it is of. It
 // checks no signature.
-func EpochOf(dir string) (uint64, error) { return epochIn(dir, ResolvedPath) }
-
-func epochIn(dir, name string) (uint64, error) {
-	raw, err := readIn(dir, name)
+func EpochOf(dir string) (uint64, error) {
+	raw, err := payload(func(name string) ([]byte, error) { return readIn(dir, name) }, ResolvedPath)
 	if err != nil {
 		return 0, err
 	}
-	if name == ResolvedPath {
-		e, err := trust.ParseEnvelope(raw)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
-		}
-		raw = e.Payload
-	}
 	var r fleet.Resolved
 	if err := trust.Decode(raw, trust.MaxEnvelope, &r); err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
+		return 0, fmt.Errorf("%s: %w", ResolvedPath, err)
 	}
 	return r.Epoch, nil
 }
@@ -156,34 +143,28 @@ func signFile(dir, name string, o SignOptions) error {
 	if err != nil {
 		return err
 	}
-	signers := o.Release
-	switch {
-	case docType == fleet.TypeTimestamp && !isPayload(name):
-		e, err := trust.ParseEnvelope(raw)
-		if err != nil || signedBy(e, o.Timestamp) {
-			return err
-		}
-		signers = o.Timestamp // the key was replaced
-		if raw, err = restamp(e.Payload, o.Now, 1); err != nil {
-			return err
-		}
-	case docType == fleet.TypeTimestamp:
+	signers, stamped := o.Release, docType == fleet.TypeTimestamp
+	if stamped {
 		signers = o.Timestamp
-		if raw, err = restamp(raw, o.Now, 0); err != nil {
-			return err
-		}
-	case !isPayload(name):
+	}
+	raise := uint64(0)
+	if !isPayload(name) {
 		e, err := trust.ParseEnvelope(raw)
 		if err != nil || signedBy(e, signers) {
 			return err
 		}
-		raw = e.Payload
+		raw, raise = e.Payload, 1 // the key was replaced
+	}
+	if stamped {
+		if raw, err = restamp(raw, o.Now, raise); err != nil {
+			return err
+		}
 	}
 	env, err := trust.Sign(docType, raw, signers...)
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(dir, envelope, env); err != nil {
+	if err := disk.Replace(filepath.Join(dir, filepath.FromSlash(envelope)), env, 0o644); err != nil {
 		return err
 	}
 	if isPayload(name) {
@@ -239,7 +220,7 @@ func Refresh(dir string, o RefreshOptions) (*Verified, error) {
 			}
 		}
 	}
-	v, err := verifyDir(from, o.State, o.Now)
+	v, err := VerifyDir(from, o.State, o.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -260,13 +241,13 @@ func (o RefreshOptions) refresh(dir string) (*Verified, error) {
 	if env, err = RefreshTimestamp(env, o.Now, o.Signers...); err != nil {
 		return nil, err
 	}
-	if err := replaceFile(dir, TimestampPath, env); err != nil {
+	if err := disk.Replace(filepath.Join(dir, TimestampPath), env, 0o644); err != nil {
 		return nil, err
 	}
-	return verifyDir(dir, o.State, o.Now)
+	return VerifyDir(dir, o.State, o.Now)
 }
 
-// replacedKeys says what to do where the newest root, of the release or of the
+// replacedKeys refuses, with what to do, where the newest root, of the release or of the
 // options, names other keys than those that the release has, or that it would get.
 func (o RefreshOptions) replacedKeys(dir string, root trust.Root) error {
 	if uint64(len(o.Roots)) > root.Version {
@@ -275,11 +256,7 @@ func (o RefreshOptions) replacedKeys(dir string, root trust.Root) error {
 			return err
 		}
 	}
-	names, err := namesIn(dir)
-	if err != nil {
-		return err
-	}
-	if err := sameEpoch(dir, names, root); err != nil {
+	if err := sameEpoch(dir, root); err != nil {
 		return err
 	}
 	for _, s := range o.Signers {
@@ -317,7 +294,8 @@ func RefreshTimestamp(env []byte, now clock.Instant, signers ...trust.Signer) ([
 	return trust.Sign(fleet.TypeTimestamp, payload, signers...)
 }
 
-func verifyDir(dir string, state trust.State, now clock.Instant) (*Verified, error) {
+// VerifyDir is Verify for a release folder.
+func VerifyDir(dir string, state trust.State, now clock.Instant) (*Verified, error) {
 	root, fsys, err := Open(dir)
 	if err != nil {
 		return nil, err
@@ -329,11 +307,6 @@ func verifyDir(dir string, state trust.State, now clock.Instant) (*Verified, err
 	}
 	v.fsys = os.DirFS(dir)
 	return v, nil
-}
-
-// VerifyDir is Verify for a release folder.
-func VerifyDir(dir string, state trust.State, now clock.Instant) (*Verified, error) {
-	return verifyDir(dir, state, now)
 }
 
 func namesIn(dir string) ([]string, error) {
@@ -357,6 +330,3 @@ func readIn(dir, name string) ([]byte, error) {
 	defer root.Close()
 	return readFile(fsys, name)
 }
-
-// Folder returns the names of the release's files, sorted.
-func (r *Release) Folder() []string { return slices.Sorted(maps.Keys(r.Files)) }

@@ -3,12 +3,13 @@ package release
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // staging is how a release folder gets its next content: whole or not at all.
@@ -78,6 +79,14 @@ func swap(next, dir, keep string) error {
 	return os.Rename(old, keep)
 }
 
+// exchange swaps two folders in one step; old is where the first one is then.
+func exchange(next, dir string) (old string, err error) {
+	if unix.Renameat2(unix.AT_FDCWD, next, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE) == nil {
+		return next, nil
+	}
+	return renameOver(next, dir) // a file system that cannot
+}
+
 // renameOver exchanges two folders by two renames; old is where the first one is then.
 func renameOver(next, dir string) (old string, err error) {
 	old = next + ".old"
@@ -94,11 +103,11 @@ func renameOver(next, dir string) (old string, err error) {
 func writing(files map[string][]byte) func(next string) error {
 	return func(next string) error {
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if _, ok := limitOf(name); !ok {
+			if _, ok := FileCap(name); !ok {
 				return fmt.Errorf("%q has no place in a release", name)
 			}
-			at := filepath.Join(next, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			at, err := placeOf(next, name)
+			if err != nil {
 				return err
 			}
 			if err := os.WriteFile(at, files[name], 0o644); err != nil {
@@ -118,36 +127,27 @@ func copying(from string) func(next string) error {
 			return err
 		}
 		for _, name := range names {
-			at := filepath.Join(next, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			at, err := placeOf(next, name)
+			if err != nil {
 				return err
 			}
 			if os.Link(filepath.Join(from, filepath.FromSlash(name)), at) == nil {
 				continue
 			}
-			if err := copyIn(from, name, at); err != nil {
-				return fmt.Errorf("copy %s: %w", name, err)
+			raw, err := readIn(from, name)
+			if err != nil {
+				return fmt.Errorf("copy: %w", err)
+			}
+			if err := os.WriteFile(at, raw, 0o644); err != nil {
+				return err
 			}
 		}
 		return nil
 	}
 }
 
-func copyIn(from, name, at string) (err error) {
-	root, fsys, err := Open(from)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	in, err := fsys.Open(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+// placeOf is where a file of a release goes, in a folder that is there.
+func placeOf(dir, name string) (string, error) {
+	at := filepath.Join(dir, filepath.FromSlash(name))
+	return at, os.MkdirAll(filepath.Dir(at), 0o755)
 }

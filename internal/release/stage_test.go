@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -24,9 +25,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		out[name] = string(raw)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return out
 }
 
@@ -79,9 +78,7 @@ func TestFailedStepLeavesTheFolder(t *testing.T) {
 	} {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "release")
-		if err := Write(dir, rel.Files); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Write(dir, rel.Files))
 		if c.signed {
 			k.sign(t, dir, t0)
 		}
@@ -105,21 +102,14 @@ func TestRefreshIntoAnotherFolder(t *testing.T) {
 	rel := build(t, load(t, example(t, "quickstart")), BuildOptions{Ref: "r1", Now: t0})
 	parent := t.TempDir()
 	from, kept, link := filepath.Join(parent, "from"), filepath.Join(parent, "kept"), filepath.Join(parent, "link")
-	if err := Write(from, rel.Files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(from, rel.Files))
 	k.sign(t, from, t0)
 	before := contents(t, from)
 	for i, dir := range []string{kept, link} {
 		if dir == link {
-			if err := os.Symlink(kept, link); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Symlink(kept, link))
 		}
-		v, err := Refresh(dir, RefreshOptions{From: from, State: k.state(t), Roots: k.roots, Now: t0.Add(clock.Duration(i+1) * clock.Hour), Signers: []trust.Signer{k.timestamp}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := testkit.Value(Refresh(dir, RefreshOptions{From: from, State: k.state(t), Roots: k.roots, Now: t0.Add(clock.Duration(i+1) * clock.Hour), Signers: []trust.Signer{k.timestamp}}))(t)
 		again, err := VerifyDir(kept, k.state(t), t0.Add(clock.Day))
 		if err != nil || again.Timestamp.Digest() != v.Timestamp.Digest() || v.Timestamp.Value().IssuedAt != t0.Add(clock.Duration(i+1)*clock.Hour) {
 			t.Fatalf("%v", err)
@@ -135,9 +125,7 @@ func TestRefreshIntoAnotherFolder(t *testing.T) {
 		t.Error("the release that was taken changed")
 	}
 	photos := filepath.Join(parent, "photos")
-	if err := os.MkdirAll(filepath.Join(photos, "summer"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(photos, "summer"), 0o755))
 	if _, err := Refresh(photos, RefreshOptions{From: from, State: k.state(t), Now: t0, Signers: []trust.Signer{k.timestamp}}); err == nil {
 		t.Error("a folder of photos was replaced")
 	}
@@ -149,9 +137,7 @@ func TestWriteKeepsTheFolderOfBefore(t *testing.T) {
 	rel := build(t, load(t, example(t, "quickstart")), BuildOptions{Ref: "r1", Now: t0})
 	dir := filepath.Join(t.TempDir(), "release")
 	for range 3 {
-		if err := WriteKeeping(dir, rel.Files, dir+".previous"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, WriteKeeping(dir, rel.Files, dir+".previous"))
 		k.sign(t, dir, t0)
 	}
 	if _, err := VerifyDir(dir+".previous", k.state(t), t0); err != nil {

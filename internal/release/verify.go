@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -57,12 +57,8 @@ func Trust(root []byte) (trust.State, error) {
 }
 
 func rootFleet(env []byte) (string, error) {
-	e, err := trust.ParseEnvelope(env)
+	r, err := trust.ReadRoot(env)
 	if err != nil {
-		return "", fmt.Errorf("the root: %w", err)
-	}
-	var r trust.Root
-	if err := trust.Decode(e.Payload, trust.MaxEnvelope, &r); err != nil {
 		return "", fmt.Errorf("the root: %w", err)
 	}
 	return r.Fleet, nil
@@ -115,6 +111,15 @@ func (v *verification) read(name string) ([]byte, error) {
 	return readFile(v.fsys, name)
 }
 
+// readNamed reads a file that something signed names by its digest.
+func (v *verification) readNamed(name string, want digest.Digest, by string) ([]byte, error) {
+	raw, err := v.read(name)
+	if err == nil && digest.Of(raw) != want {
+		err = fmt.Errorf("%s contains %s: expected what %s signs", name, digest.Of(raw).Short(), by)
+	}
+	return raw, err
+}
+
 func (v *verification) advance(s trust.State) (err error) {
 	v.verifier, err = v.verifier.With(s)
 	return err
@@ -165,43 +170,31 @@ func (v *verification) roots(trusted trust.State) error {
 }
 
 func (v *verification) top(now clock.Instant) error {
-	env, err := v.read(TimestampPath)
-	if err != nil {
-		return err
-	}
 	var s trust.State
-	if v.Timestamp, s, err = v.verifier.Timestamp(env, now); err != nil {
-		return fmt.Errorf("%s: %w", TimestampPath, err)
+	for _, part := range []struct {
+		name   string
+		accept func(raw []byte) (err error)
+	}{
+		{TimestampPath, func(raw []byte) (err error) { v.Timestamp, s, err = v.verifier.Timestamp(raw, now); return err }},
+		{ResolvedPath, func(raw []byte) (err error) { v.Resolved, s, err = v.verifier.Resolved(raw, v.Timestamp); return err }},
+		{RosterPath, func(raw []byte) (err error) { v.Roster, s, err = v.verifier.Roster(raw, v.Resolved); return err }},
+		{RevocationsPath, func(raw []byte) (err error) {
+			v.Revocations, s, err = v.verifier.Revocations(raw, v.Resolved)
+			return err
+		}},
+	} {
+		raw, err := v.read(part.name)
+		if err != nil {
+			return err
+		}
+		if err := part.accept(raw); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+		if err := v.advance(s); err != nil {
+			return err
+		}
 	}
-	if err := v.advance(s); err != nil {
-		return err
-	}
-	if env, err = v.read(ResolvedPath); err != nil {
-		return err
-	}
-	if v.Resolved, s, err = v.verifier.Resolved(env, v.Timestamp); err != nil {
-		return fmt.Errorf("%s: %w", ResolvedPath, err)
-	}
-	if err := v.advance(s); err != nil {
-		return err
-	}
-	raw, err := v.read(RosterPath)
-	if err != nil {
-		return err
-	}
-	if v.Roster, s, err = v.verifier.Roster(raw, v.Resolved); err != nil {
-		return fmt.Errorf("%s: %w", RosterPath, err)
-	}
-	if err := v.advance(s); err != nil {
-		return err
-	}
-	if raw, err = v.read(RevocationsPath); err != nil {
-		return err
-	}
-	if v.Revocations, s, err = v.verifier.Revocations(raw, v.Resolved); err != nil {
-		return fmt.Errorf("%s: %w", RevocationsPath, err)
-	}
-	return v.advance(s)
+	return nil
 }
 
 func (v *verification) manifests() error {
@@ -227,7 +220,7 @@ func (v *verification) manifest(channel string, ref fleet.ManifestRef) (vm Verif
 		return vm, err
 	}
 	if m := vm.Header.Value(); m.Channel != channel || vm.Header.Digest() != ref.Digest {
-		return vm, fmt.Errorf("the file holds manifest %s of channel %q, the snapshot lists %s of channel %q", vm.Header.Digest().Short(), m.Channel, ref.Digest.Short(), channel)
+		return vm, fmt.Errorf("the file contains manifest %s of channel %q, the snapshot lists %s of channel %q", vm.Header.Digest().Short(), m.Channel, ref.Digest.Short(), channel)
 	}
 	if err := v.advance(s); err != nil {
 		return vm, err
@@ -275,12 +268,9 @@ func (v *verification) bundles() error {
 	}
 	for _, d := range slices.Sorted(maps.Keys(named)) {
 		name := BundlePath(d)
-		raw, err := v.read(name)
+		raw, err := v.readNamed(name, d, "the manifest")
 		if err != nil {
 			return err
-		}
-		if got := digest.Of(raw); got != d {
-			return fmt.Errorf("%s holds %s: expected the bundle that the manifest signs", name, got.Short())
 		}
 		b, err := trust.ReadBundle(raw)
 		if err != nil {
@@ -296,22 +286,19 @@ func (v *verification) bundles() error {
 	return nil
 }
 
-func (v *verification) blob(bundle string, b container.Blob) error {
+func (v *verification) blob(bundle string, b spec.Blob) error {
 	name := BlobPath(b.Digest)
 	size, seen := v.blobs[b.Digest]
 	if !seen {
-		raw, err := v.read(name)
+		raw, err := v.readNamed(name, b.Digest, "bundle "+bundle)
 		if err != nil {
 			return err
-		}
-		if got := digest.Of(raw); got != b.Digest {
-			return fmt.Errorf("%s holds %s: expected the content that a bundle signs", name, got.Short())
 		}
 		size = int64(len(raw))
 		v.blobs[b.Digest] = size
 	}
 	if size != b.Size {
-		return fmt.Errorf("%s holds %d bytes: expected the %d that bundle %s signs", name, size, b.Size, bundle)
+		return fmt.Errorf("%s has %d bytes: expected the %d that bundle %s signs", name, size, b.Size, bundle)
 	}
 	return nil
 }

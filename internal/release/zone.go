@@ -8,7 +8,6 @@ import (
 	_ "time/tzdata" // a build must not depend on the machine's own database of zones
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // How long the tables of time zones last: a new one to the end of the third year
@@ -21,8 +20,8 @@ const (
 
 // zones makes the tables of the time zones that windows name. Names that are not
 // known are left out.
-func (b *builder) zones() map[string]window.Zone {
-	out := map[string]window.Zone{}
+func (b *builder) zones() map[string]clock.Zone {
+	out := map[string]clock.Zone{}
 	for i := range b.src.Declaration.MaintenanceWindows {
 		name := b.src.Declaration.MaintenanceWindows[i].Zone()
 		if _, done := out[name]; done {
@@ -39,7 +38,7 @@ func (b *builder) zones() map[string]window.Zone {
 
 // keptZone prefers the table that a manifest of the previous release has, if it
 // says the same and lasts.
-func (b *builder) keptZone(fresh window.Zone) window.Zone {
+func (b *builder) keptZone(fresh clock.Zone) clock.Zone {
 	if b.o.Previous == nil {
 		return fresh
 	}
@@ -57,26 +56,26 @@ func (b *builder) keptZone(fresh window.Zone) window.Zone {
 
 // zoneTable reads the database of zones. "Local" is the machine's own and means
 // nothing elsewhere.
-func zoneTable(name string, now clock.Instant) (window.Zone, error) {
+func zoneTable(name string, now clock.Instant) (clock.Zone, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return window.Zone{}, err
+		return clock.Zone{}, err
 	}
 	if name == "" || name == "Local" {
-		return window.Zone{}, errors.New("no zone of the database")
+		return clock.Zone{}, errors.New("no zone of the database")
 	}
 	year := time.UnixMilli(int64(now)).UTC().Year()
 	from := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(zoneYears, 0, 0)
 	_, offset := from.In(loc).Zone()
-	z := window.Zone{Name: name, From: clock.FromTime(from), Until: clock.FromTime(until), Offset: int64(offset), Transitions: []window.Transition{}}
+	z := clock.Zone{Name: name, From: clock.FromTime(from), Until: clock.FromTime(until), Offset: int64(offset), Transitions: []clock.Transition{}}
 	for at := from; ; {
 		_, end := at.In(loc).ZoneBounds()
 		if end.IsZero() || !end.Before(until) {
 			return z, nil
 		}
 		if _, next := end.In(loc).Zone(); next != offset {
-			z.Transitions, offset = append(z.Transitions, window.Transition{At: clock.FromTime(end), Offset: int64(next)}), next
+			z.Transitions, offset = append(z.Transitions, clock.Transition{At: clock.FromTime(end), Offset: int64(next)}), next
 		}
 		at = end
 	}

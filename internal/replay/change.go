@@ -2,12 +2,13 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -33,69 +34,81 @@ func (c *Change) Empty() bool {
 
 // PolicyEdit sets one field of the policy of a channel, or of every channel.
 type PolicyEdit struct {
-	Channel string
-	Field   string
-	apply   func(*fleet.Manifest)
+	Channel, Field, Value string
+}
+
+// field is a part of the policy that can be changed, read from its text.
+type field struct {
+	name string
+	set  func(m *fleet.Manifest, text string) error
+}
+
+var fields = []field{
+	number("maxFailures", func(m *fleet.Manifest, n int) { m.Policy.MaxFailures = n }),
+	{"onHealthFailure", func(m *fleet.Manifest, text string) error {
+		m.Policy.OnHealthFailure = fleet.OnHealthFailure(text)
+		if m.Policy.OnHealthFailure != fleet.Halt && m.Policy.OnHealthFailure != fleet.RollbackAndHalt {
+			return fmt.Errorf("expected %s or %s", fleet.Halt, fleet.RollbackAndHalt)
+		}
+		return nil
+	}},
+	duration("soak", func(m *fleet.Manifest, d clock.Duration) { waves(m, func(w *fleet.Wave) { w.Soak = d }) }),
+	number("minSoaked", func(m *fleet.Manifest, n int) { waves(m, func(w *fleet.Wave) { w.MinSoaked = n }) }),
+	duration("confirmWindow", func(m *fleet.Manifest, d clock.Duration) { m.Policy.ConfirmWindow = d }),
+	duration("activationDeadline", func(m *fleet.Manifest, d clock.Duration) { m.Policy.ActivationDeadline = d }),
+	duration("sustainedFailure", func(m *fleet.Manifest, d clock.Duration) { m.Policy.SustainedFailure = d }),
+	duration("grantExpiry", func(m *fleet.Manifest, d clock.Duration) { m.Policy.GrantExpiry = d }),
+}
+
+func number(name string, set func(*fleet.Manifest, int)) field {
+	return field{name, func(m *fleet.Manifest, text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%q is no number of hosts", text)
+		}
+		set(m, n)
+		return nil
+	}}
+}
+
+func duration(name string, set func(*fleet.Manifest, clock.Duration)) field {
+	return field{name, func(m *fleet.Manifest, text string) error {
+		d, err := clock.ParseDuration(text)
+		set(m, d)
+		return err
+	}}
+}
+
+func waves(m *fleet.Manifest, set func(*fleet.Wave)) {
+	for i := range m.Waves {
+		set(&m.Waves[i])
+	}
 }
 
 // PolicyFields lists what ParsePolicy takes.
-var PolicyFields = []string{"maxFailures", "onHealthFailure", "soak", "minSoaked", "confirmWindow", "activationDeadline", "sustainedFailure", "grantExpiry"}
+func PolicyFields() []string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].name
+	}
+	return names
+}
 
 // ParsePolicy reads [CHANNEL:]FIELD=VALUE.
 func ParsePolicy(text string) (PolicyEdit, error) {
 	name, value, ok := strings.Cut(text, "=")
-	channel, field, named := strings.Cut(name, ":")
+	channel, name, named := strings.Cut(name, ":")
 	if !named {
-		channel, field = "", name
+		channel, name = "", channel
 	}
-	e := PolicyEdit{Channel: channel, Field: field}
-	if !ok || !slices.Contains(PolicyFields, field) {
-		return e, fmt.Errorf("%q: expected [CHANNEL:]FIELD=VALUE with one of the fields %s", text, strings.Join(PolicyFields, ", "))
+	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	if !ok || i < 0 {
+		return PolicyEdit{}, fmt.Errorf("%q: expected [CHANNEL:]FIELD=VALUE with one of the fields %s", text, strings.Join(PolicyFields(), ", "))
 	}
-	switch field {
-	case "maxFailures", "minSoaked":
-		n := 0
-		if _, err := fmt.Sscanf(value+";", "%d;", &n); err != nil || n < 0 {
-			return e, fmt.Errorf("%q: %q is no number of hosts", text, value)
-		}
-		e.apply = func(m *fleet.Manifest) {
-			if field == "maxFailures" {
-				m.Policy.MaxFailures = n
-				return
-			}
-			for i := range m.Waves {
-				m.Waves[i].MinSoaked = n
-			}
-		}
-		return e, nil
-	case "onHealthFailure":
-		p := fleet.OnHealthFailure(value)
-		if p != fleet.Halt && p != fleet.RollbackAndHalt {
-			return e, fmt.Errorf("%q: expected %s or %s", text, fleet.Halt, fleet.RollbackAndHalt)
-		}
-		e.apply = func(m *fleet.Manifest) { m.Policy.OnHealthFailure = p }
-		return e, nil
+	if err := fields[i].set(&fleet.Manifest{}, value); err != nil {
+		return PolicyEdit{}, fmt.Errorf("%q: %w", text, err)
 	}
-	d, err := clock.ParseDuration(value)
-	e.apply = func(m *fleet.Manifest) { setTime(m, field, d) }
-	return e, err
-}
-
-func setTime(m *fleet.Manifest, field string, d clock.Duration) {
-	switch field {
-	case "soak":
-		for i := range m.Waves {
-			m.Waves[i].Soak = d
-		}
-	case "confirmWindow":
-		m.Policy.ConfirmWindow = d
-	case "activationDeadline":
-		m.Policy.ActivationDeadline = d
-	case "sustainedFailure":
-		m.Policy.SustainedFailure = d
-	case "grantExpiry":
-		m.Policy.GrantExpiry = d
-	}
+	return PolicyEdit{Channel: channel, Field: name, Value: value}, nil
 }
 
 // changed gives manifests with other settings under their own digests.
@@ -118,7 +131,10 @@ func (c *changed) Manifest(d digest.Digest) (*rollout.Manifest, error) {
 	header.Waves, header.Budgets = slices.Clone(header.Waves), slices.Clone(header.Budgets)
 	for _, e := range c.change.Policy {
 		if e.Channel == "" || e.Channel == header.Channel {
-			e.apply(&header)
+			i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.Field })
+			if err := fields[i].set(&header, e.Value); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i := range header.Budgets {
@@ -157,7 +173,7 @@ func (c *Change) arrange(units []*unit) ([]*unit, int, error) {
 			return nil, 0, &ChangeError{fmt.Sprintf("event %d is a claim, which a host repeats until it is answered; have it come later with --delay", seq)}
 		}
 		touch(u)
-		u.drop(seq)
+		u.cut, u.dropped = u.kind == reported, u.kind != reported
 	}
 	for seq, d := range c.Delay { // order-free: the latest of two counts
 		u, err := outside(at, seq)
@@ -178,22 +194,12 @@ func outside(at map[uint64]*unit, seq uint64) (*unit, error) {
 	switch {
 	case u == nil:
 		return nil, &ChangeError{fmt.Sprintf("there is no event %d in the log", seq)}
-	case u.kind == verb && seq != u.first:
+	case u.kind == asked && seq != u.first:
 		return nil, &ChangeError{fmt.Sprintf("event %d (%s) follows from event %d (%s), which an operator asked for; name that one", seq, u.records[seq-u.first].Type, u.first, u.records[0].Type)}
 	case u.kind == decided:
 		return nil, &ChangeError{fmt.Sprintf("event %d (%s) is a decision of the server, which is worked out again; name what it answered: a host's event, a claim, presence, a release or a verb", seq, u.records[0].Type)}
 	}
 	return u, nil
-}
-
-// drop takes one event out, or the unit if nothing else is in it.
-func (u *unit) drop(seq uint64) {
-	i := slices.IndexFunc(u.records, func(r event.Record) bool { return r.Seq == seq })
-	if u.kind != reported || i < 0 || len(u.records) == 1 {
-		u.dropped = true
-		return
-	}
-	u.records, u.diverge = slices.Delete(slices.Clone(u.records), i, i+1), slices.Delete(slices.Clone(u.diverge), i, i+1)
 }
 
 // delay moves a unit and what cannot come before it.
@@ -203,11 +209,35 @@ func delay(units []*unit, u *unit, to clock.Instant) {
 		switch {
 		case v == u:
 			after = true
+			v.late = v.kind == reported || v.kind == claimed
 			v.at = max(v.at, to)
 		case !after:
 		case (u.kind == reported || u.kind == claimed) && v.host == u.host && (v.kind == reported || v.kind == claimed),
 			u.kind == other && v.kind == other && v.records[0].Type == u.records[0].Type && v.host == u.host:
+			v.late = v.late || v.at < to && v.kind == reported
 			v.at = max(v.at, to)
 		}
 	}
+}
+
+// check refuses changes of what no manifest has.
+func (c *Change) check(h *History) error {
+	channels, selectors := map[string]bool{}, map[string]bool{}
+	for _, m := range h.Manifests { // order-free: it only fills sets
+		channels[m.Header.Channel] = true
+		for _, b := range m.Header.Budgets {
+			selectors[b.Selector] = true
+		}
+	}
+	for _, e := range c.Policy {
+		if e.Channel != "" && !channels[e.Channel] {
+			return &ChangeError{fmt.Sprintf("no rollout of the log is of channel %q; there are %s", e.Channel, strings.Join(slices.Sorted(maps.Keys(channels)), ", "))}
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(c.Budgets)) {
+		if !selectors[s] {
+			return &ChangeError{fmt.Sprintf("no rollout of the log has a budget %q; there are: %s", s, strings.Join(slices.Sorted(maps.Keys(selectors)), ", "))}
+		}
+	}
+	return nil
 }

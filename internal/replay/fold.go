@@ -9,11 +9,10 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/replay/history"
 )
 
 // Fold returns the state after the event at a sequence; 0 is before the first.
-func Fold(h *history.History, docs plan.Documents, upTo uint64) (*plan.State, error) {
+func Fold(h *History, docs plan.Documents, upTo uint64) (*plan.State, error) {
 	if upTo > uint64(len(h.Records)) {
 		return nil, fmt.Errorf("the log ends with event %d; there is no event %d", len(h.Records), upTo)
 	}
@@ -28,7 +27,7 @@ func Fold(h *history.History, docs plan.Documents, upTo uint64) (*plan.State, er
 
 // At returns when the server committed a record: a host's own event carries the
 // host's clock, and what counts is the server's word after it.
-func At(h *history.History, seq uint64) clock.Instant {
+func At(h *History, seq uint64) clock.Instant {
 	for i := seq; i >= 1 && i <= uint64(len(h.Records)); i++ {
 		if r := &h.Records[i-1]; r.HostSeq == 0 {
 			return r.At
@@ -43,7 +42,7 @@ func At(h *history.History, seq uint64) clock.Instant {
 }
 
 // Before returns the last sequence that was committed at or before an instant.
-func Before(h *history.History, at clock.Instant) uint64 {
+func Before(h *History, at clock.Instant) uint64 {
 	last, whole := uint64(0), true
 	for i := range h.Records {
 		r := &h.Records[i]
@@ -61,16 +60,16 @@ func Before(h *history.History, at clock.Instant) uint64 {
 
 // Skew estimates how far the clock of each host is ahead of the server's, from the
 // last report of each: too little by as long as that took to arrive.
-func Skew(h *history.History) map[string]clock.Duration {
+func Skew(h *History) map[string]clock.Duration {
 	skew, last := map[string]clock.Duration{}, map[string]clock.Instant{}
 	for i := range h.Records {
 		switch r := &h.Records[i]; {
 		case r.HostSeq != 0:
-			last[r.Host] = r.At
+			last[r.Host()] = r.At
 		case r.Type == (event.HostHead{}).EventType():
-			if at, ok := last[r.Host]; ok {
-				skew[r.Host] = at.Sub(r.At)
-				delete(last, r.Host)
+			if at, ok := last[r.Host()]; ok {
+				skew[r.Host()] = at.Sub(r.At)
+				delete(last, r.Host())
 			}
 		}
 	}

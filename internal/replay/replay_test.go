@@ -14,8 +14,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/forecast"
-	"github.com/steadyfleet/steady/internal/replay/history"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const (
@@ -38,13 +39,13 @@ func (b bodies) Behave(name string, _ *fleet.HostPlan) forecast.Behaviour {
 var probe = fleet.Probe{Name: "p", Mode: fleet.Enforce, Interval: minute, Timeout: clock.Second}
 
 // recorded plays a rollout of two waves, of 2 and 4 hosts, and keeps its log.
-func recorded(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies) *history.History {
+func recorded(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies) *History {
 	t.Helper()
 	return steered(t, policy, soak, b, func(*forecast.World) {})
 }
 
 // steered is recorded with operators.
-func steered(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies, operate func(*forecast.World)) *history.History {
+func steered(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies, operate func(*forecast.World)) *History {
 	t.Helper()
 	policy.ActivationDeadline, policy.SustainedFailure, policy.GrantExpiry, policy.ConfirmWindow = 10*minute, minute, 10*minute, 2*minute
 	h := &fleet.Manifest{Channel: "stable", Ref: "v1", Policy: policy, Probes: []fleet.Probe{probe},
@@ -55,7 +56,7 @@ func steered(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies, o
 		m.Leaves = append(m.Leaves, fleet.Leaf{Host: name, Wave: min(i/2, 1), Target: digest.Of([]byte("bundle")), Probes: []int{0}, Budgets: []int{0}})
 		m.Members[0] = append(m.Members[0], name)
 	}
-	out := &history.History{Manifests: map[digest.Digest]*rollout.Manifest{m.Digest: m}}
+	out := &History{Manifests: map[digest.Digest]*rollout.Manifest{m.Digest: m}}
 	s := plan.New(out)
 	keep := func(entries []event.Entry) {
 		for _, e := range entries {
@@ -65,12 +66,12 @@ func steered(t *testing.T, policy fleet.Policy, soak clock.Duration, b bodies, o
 	w := forecast.NewWorld(s, out, start, b)
 	w.Committed = keep
 	for _, leaf := range m.Leaves {
-		w.Commit(plan.Record(s, leaf.Host, start, event.HostEnrolled{Incarnation: 1, Token: leaf.Host}))
-		w.Commit(plan.Presence(s, leaf.Host, true, start, start))
-		w.Take(leaf.Host, clock.Duration(len(leaf.Host))*clock.Hour)
+		w.Fail(w.Step(forecast.Record(leaf.Host, event.HostEnrolled{Incarnation: 1, Token: leaf.Host})))
+		w.Fail(w.Step(server.Connected{Host: leaf.Host}))
+		w.Drive(leaf.Host, clock.Duration(len(leaf.Host))*clock.Hour)
 	}
-	w.Commit(plan.Record(s, "", start, event.ReleaseAccepted{Version: 1, Ref: "v1", Channels: []event.ChannelRelease{{Channel: "stable", FreshnessWindow: clock.Day,
-		Manifests: []fleet.ManifestRef{{Rollout: "stable@v1", Digest: m.Digest}}}}}, event.TimestampAccepted{Version: 1, IssuedAt: start}))
+	w.Fail(w.Step(forecast.Record("", event.ReleaseAccepted{Version: 1, Ref: "v1", Channels: []event.ChannelRelease{{Channel: "stable", FreshnessWindow: clock.Day,
+		Manifests: []fleet.ManifestRef{{Rollout: "stable@v1", Digest: m.Digest}}}}}, event.TimestampAccepted{Version: 1, IssuedAt: start})))
 	operate(w)
 	if rest, err := w.Run(start.Add(clock.Day)); err != nil || !rest {
 		t.Fatal(rest, err)
@@ -85,12 +86,9 @@ func policyOf(allowed int, then fleet.OnHealthFailure) fleet.Policy {
 // fails is a host on which the activation fails after a minute.
 var fails = forecast.Behaviour{Claim: 2 * clock.Second, Activation: minute, Fails: "exit-1", Revert: minute, Report: 20}
 
-func rerunOf(t *testing.T, h *history.History, c *Change) *Outcome {
+func rerunOf(t *testing.T, h *History, c *Change) *Outcome {
 	t.Helper()
-	out, err := Rerun(h, c, Options{Beyond: clock.Day})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Value(Rerun(h, c, Options{Beyond: clock.Day}))(t)
 	return out
 }
 
@@ -98,10 +96,7 @@ func edits(t *testing.T, texts ...string) *Change {
 	t.Helper()
 	c := &Change{}
 	for _, text := range texts {
-		e, err := ParsePolicy(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(ParsePolicy(text))(t)
 		c.Policy = append(c.Policy, e)
 	}
 	return c
@@ -110,7 +105,7 @@ func edits(t *testing.T, texts ...string) *Change {
 // end is where the rollout of a rerun ended, and when.
 func end(out *Outcome) (string, clock.Duration) {
 	r := out.End.Find("stable@v1")
-	return plan.Standing(r), r.EndedAt.Sub(start)
+	return plan.Status(r), r.EndedAt.Sub(start)
 }
 
 // TestNothingChangedIsTheRecord holds also for a change that changes nothing, by
@@ -216,14 +211,14 @@ func TestLongerSoakSeesTheRecordedProbe(t *testing.T) {
 func TestDelayAndDrop(t *testing.T) {
 	h := recorded(t, policyOf(0, fleet.RollbackAndHalt), minute, bodies{"b1": fails})
 	failed := find(t, h, func(r *event.Record) bool {
-		return r.Host == "b1" && strings.Contains(string(r.Body), `"activation-failed"`)
+		return r.Host() == "b1" && strings.Contains(string(r.Body), `"activation-failed"`)
 	})
 	out := rerunOf(t, h, &Change{Drop: []uint64{failed}})
 	if at, _ := end(out); at != "terminal" {
 		t.Errorf("without the failure it is %s: %+v", at, out.Modelled)
 	}
 	converged := find(t, h, func(r *event.Record) bool {
-		return r.Host == "a1" && strings.Contains(string(r.Body), `"to":"converged"`)
+		return r.Host() == "a1" && strings.Contains(string(r.Body), `"to":"converged"`)
 	})
 	out = rerunOf(t, h, &Change{Delay: map[uint64]clock.Duration{converged: 10 * minute}})
 	if out.Divergence == nil || out.Divergence.At.Sub(start) > 3*minute || len(out.Divergence.New) != 0 && len(out.Divergence.Recorded) == 0 {
@@ -253,12 +248,14 @@ func TestVerbsAreAskedAgain(t *testing.T) {
 	slow := forecast.Behaviour{Claim: 2 * minute, Activation: minute, Revert: minute, Report: 20}
 	h := steered(t, policyOf(0, fleet.Halt), minute, bodies{"a1": slow}, func(w *forecast.World) {
 		w.At(start.Add(30*clock.Second), func() {
-			w.Commit(plan.Freeze(w.State, "a1", start.Add(20*minute), "disk swap", "ada", w.Now))
-			w.Owe()
+			w.Fail(w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+				return plan.Freeze(s, "a1", start.Add(20*minute), "disk swap", "ada", now)
+			}))
 		})
 		w.At(start.Add(10*minute), func() {
-			w.Commit(plan.Promote(w.State, "stable@v1", "canary", "go on", "ada", w.Now))
-			w.Owe()
+			w.Fail(w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+				return plan.Promote(s, "stable@v1", "canary", "go on", "ada", now)
+			}))
 		})
 	})
 	frozen := find(t, h, func(r *event.Record) bool { return r.Type == "host.frozen" })
@@ -334,7 +331,7 @@ func TestFromTakesThePastAsItWas(t *testing.T) {
 	}
 }
 
-func find(t *testing.T, h *history.History, is func(*event.Record) bool) uint64 {
+func find(t *testing.T, h *History, is func(*event.Record) bool) uint64 {
 	t.Helper()
 	for i := range h.Records {
 		if is(&h.Records[i]) {
@@ -359,11 +356,8 @@ func TestMomentsAndDifferences(t *testing.T) {
 	views := map[uint64]View{}
 	promoted := find(t, h, func(r *event.Record) bool { return r.Type == "wave.promoted" })
 	for _, seq := range []uint64{0, promoted - 1, promoted, last} {
-		s, err := Fold(h, h, seq)
-		if err != nil {
-			t.Fatal(err)
-		}
-		views[seq] = Look(s, seq, At(h, seq))
+		s := testkit.Value(Fold(h, h, seq))(t)
+		views[seq] = ViewAt(s, seq, At(h, seq))
 	}
 	if d := Diff(views[last], views[last]); len(d) != 0 {
 		t.Errorf("%+v", d)

@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,14 +10,14 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/forecast"
-	"github.com/steadyfleet/steady/internal/replay/history"
 )
 
-// lag is how long after an input the planner has planned at the latest, and how
-// far apart two grants may be that count as the same.
+// lag is how long after an input the planner has planned at the latest.
 const lag = clock.Second
 
 // Options of a rerun.
@@ -38,7 +37,7 @@ type Outcome struct {
 	// Divergence is the first decision that is another one; nil when none is.
 	Divergence *Divergence `json:"divergence,omitempty"`
 	// Modelled are the hosts that do not follow the log to its end, by when they
-	// left it.
+	// left it: at the first other decision at the latest.
 	Modelled []Departure `json:"modelled"`
 	Followed int         `json:"followed"` // hosts that do
 	// Unfit counts recorded events that did not apply any more, with an example.
@@ -69,12 +68,11 @@ type Departure struct {
 	Host string        `json:"host"`
 	At   clock.Instant `json:"at"`
 	Why  string        `json:"why"`
-	Back bool          `json:"back"` // it follows the log again later
 }
 
 // rerun runs the planner over a history with something changed.
 type rerun struct {
-	h       *history.History
+	h       *History
 	docs    plan.Documents
 	w       *forecast.World
 	v       *survey
@@ -82,25 +80,18 @@ type rerun struct {
 	next    int
 	empty   bool // nothing is changed: the planner runs when it did
 	term    uint64
-	grants  map[string]string // recorded id -> ours
 	refused map[string][]digest.Digest
 	skew    map[string]clock.Duration
-	away    map[string]int // index into out.Modelled
-	planned []event.Entry
-	ticking bool // at a place of the record
+	made    []event.Entry // what was committed in the unit that is played
+	playing bool
 	out     *Outcome
-	err     error
 }
 
 // Rerun runs the planner over a history as the change has it. A *ChangeError says
 // that the change does not fit the history.
-func Rerun(h *history.History, c *Change, o Options) (*Outcome, error) {
+func Rerun(h *History, c *Change, o Options) (*Outcome, error) {
 	units := split(h.Records)
-	dropped := map[uint64]bool{}
-	for _, seq := range c.Drop {
-		dropped[seq] = true
-	}
-	v, units, err := look(h, h.Records, units, dropped)
+	v, err := look(h, h.Records, units, c.Drop)
 	if err != nil {
 		return nil, err
 	}
@@ -121,78 +112,57 @@ func Rerun(h *history.History, c *Change, o Options) (*Outcome, error) {
 	} else if !c.Empty() {
 		start = max(start, first)
 	}
-	x := &rerun{empty: c.Empty(), h: h, docs: docs, v: v, units: moved, next: start, grants: map[string]string{}, refused: map[string][]digest.Digest{},
-		skew: Skew(h), away: map[string]int{}, out: &Outcome{Modelled: []Departure{}, Recorded: v.state}}
-	if err := x.begin(units, start, o); err != nil {
+	x := &rerun{empty: c.Empty(), h: h, docs: docs, v: v, units: moved, next: start, refused: map[string][]digest.Digest{},
+		skew: Skew(h), out: &Outcome{Modelled: []Departure{}, Recorded: v.state}}
+	if err := x.begin(units[:start], o); err != nil {
 		return nil, err
 	}
 	return x.run(o)
 }
 
 // begin folds what is taken as it was.
-func (x *rerun) begin(units []*unit, start int, o Options) error {
-	upTo, now := uint64(0), clock.Instant(0)
-	if start > 0 {
-		upTo, now = units[start-1].last, units[start-1].at
-		x.term = units[start-1].term
-	}
-	s, err := Fold(x.h, x.h, upTo)
-	if err != nil {
-		return err
-	}
-	if _, other := x.docs.(*changed); other {
-		if s, err = refold(s, x.docs); err != nil {
-			return err
-		}
-	}
-	for _, u := range units[:start] {
+func (x *rerun) begin(units []*unit, o Options) error {
+	now := clock.Instant(0)
+	for _, u := range units {
+		x.out.From, x.term, now = u.last, u.term, u.at
 		x.note(u)
 	}
-	for _, list := range x.v.given { // order-free: each grant is looked at by itself
-		for _, g := range list {
-			g.used = g.seq <= upTo
-		}
+	s, err := Fold(x.h, x.h, x.out.From)
+	if err == nil && x.docs != plan.Documents(x.h) {
+		s, err = plan.Clone(s, x.docs)
+	}
+	if err != nil {
+		return err
 	}
 	if o.Assumed.Activation == (forecast.Range{}) {
 		d := x.v.median(clock.Minute)
 		o.Assumed.Activation = forecast.Range{Min: d, Max: d}
 	}
-	x.out.From = upTo
 	model := &scripted{scripts: x.v.scripts, rest: &forecast.Drawn{Assumptions: o.Assumed, Seed: o.Seed}}
 	x.w = forecast.NewWorld(s, x.docs, now, model)
-	x.w.Lag, x.w.Quiet = lag, x.quiet
-	x.w.Planned = x.decided
+	x.w.When = x.when
+	x.w.Planned = func(entries []event.Entry) {
+		if !x.playing {
+			x.compare(nil, entries)
+		}
+	}
 	x.w.Committed = func(entries []event.Entry) {
+		x.made = append(x.made, entries...)
 		x.out.Entries = append(x.out.Entries, entries...)
 		x.out.EndedAt = x.w.Now
+	}
+	for _, name := range s.HostNames() {
+		x.replan(name)
 	}
 	return nil
 }
 
-// refold is a state as another server has it: all that it derives is derived anew.
-func refold(s *plan.State, docs plan.Documents) (*plan.State, error) {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	fresh := plan.New(docs)
-	if err := json.Unmarshal(raw, fresh); err != nil {
-		return nil, err
-	}
-	return fresh, plan.Restore(fresh, docs)
-}
-
-// note keeps what a host refuses and how its clock goes.
+// note keeps what a host refuses.
 func (x *rerun) note(u *unit) {
-	if u.kind != reported {
-		return
-	}
 	for i := range u.records {
 		r := &u.records[i]
-		x.skew[u.host] = r.At.Sub(u.at)
-		if r.Type == (event.BundleQuarantined{}).EventType() {
-			if ev, err := event.Decode(r.Entry); err == nil {
-				q, _ := ev.(event.BundleQuarantined)
+		if ev, err := event.Decode(r.Entry); u.kind == reported && err == nil {
+			if q, ok := ev.(event.BundleQuarantined); ok {
 				x.refused[u.host] = append(x.refused[u.host], q.Digest)
 			}
 		}
@@ -207,15 +177,11 @@ func (x *rerun) run(o Options) (*Outcome, error) {
 	x.out.RecordedAt = end
 	x.schedule()
 	rest, err := x.w.Run(end.Add(o.Beyond))
-	if err = errors.Join(err, x.err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	x.out.Rest, x.out.EndedAt, x.out.End = rest, max(x.out.EndedAt, end), x.w.State
-	for name := range x.w.State.Hosts { // order-free: it only counts
-		if !x.w.Takes(name) {
-			x.out.Followed++
-		}
-	}
+	x.out.Followed = len(x.w.State.Hosts) - len(x.out.Modelled)
 	return x.out, nil
 }
 
@@ -229,109 +195,201 @@ func (x *rerun) schedule() {
 	x.w.At(u.at, func() {
 		x.next++
 		if u.term != x.term {
-			s, err := refold(x.w.State, x.docs) // another server, whose clock may be behind
+			s, err := plan.Clone(x.w.State, x.docs) // another server, whose clock may be behind
 			if err != nil {
-				x.fail(err)
+				x.w.Fail(err)
 				return
 			}
-			x.w.State = s
+			x.w.Restart(s)
 		}
 		x.term, x.w.Term = u.term, u.term
-		if now := x.w.Now; x.exact() && u.said != 0 { // a clock that was set back decided then, too
+		now := x.w.Now
+		if x.exact() && u.said != 0 { // a clock that was set back decided then, too
 			x.w.Now = u.said
-			x.feed(u)
-			x.w.Now = now
-		} else {
-			x.feed(u)
 		}
+		x.play(u)
+		x.w.Now = now
 		x.note(u)
 		x.schedule()
 	})
 }
 
-// quiet reports whether the planner did not run at an instant: the server was
-// away until the next thing that it logged, or, as long as all is as recorded, it
-// is about to log what it decided.
-func (x *rerun) quiet(clock.Instant) bool {
-	if x.empty || x.next >= len(x.units) {
-		return x.empty
+// when is when the planner runs that is due since an instant: not while the server was away
+// until the next thing that it logged, nor while all is as recorded and it is about to
+// log what it decided.
+func (x *rerun) when(since clock.Instant) clock.Instant {
+	as := x.out.Divergence == nil
+	if x.empty && as {
+		return 0
 	}
-	u := x.units[x.next]
-	return u.term != x.term || u.kind == decided && x.out.Divergence == nil
+	if x.next < len(x.units) {
+		if u := x.units[x.next]; u.term != x.term || u.kind == decided && as {
+			return 0
+		}
+	}
+	return since.Add(lag)
 }
 
 // exact reports whether all is as recorded so far.
 func (x *rerun) exact() bool { return x.out.Divergence == nil && len(x.out.Modelled) == 0 }
 
-// decided takes what the planner decided: a grant that was given at about that
-// time in the record is that one, and any other leaves the record.
-func (x *rerun) decided(entries []event.Entry) {
-	x.planned = entries
-	if !x.ticking {
-		x.compare(nil, entries)
+// play has one unit of the log happen in this course of events.
+func (x *rerun) play(u *unit) {
+	x.made, x.playing = nil, true
+	switch u.kind {
+	case decided, asked:
+		x.decide(u)
+	case reported:
+		x.report(u)
+	case claimed:
+		x.claim(u)
+	case present:
+		x.presence(u)
+	case other:
+		x.record(u)
 	}
-	for i := range entries {
-		e := &entries[i]
-		if e.Type != (event.Granted{}).EventType() {
-			continue
-		}
-		ev, err := event.Decode(*e)
-		if err != nil {
-			x.fail(err)
-			return
-		}
-		x.granted(e.Host, ev.(event.Granted))
+	x.playing = false
+	if u.late && x.out.Divergence != nil {
+		x.depart(u.host, "what it reported late has arrived")
 	}
 }
 
-func (x *rerun) fail(err error) {
-	if x.err == nil {
-		x.err = err
+// decide has the server decide as much as it did at an instant: what an operator asked for, and
+// then what the planner finds.
+func (x *rerun) decide(u *unit) {
+	for n := 0; n < len(u.records); n = len(x.made) {
+		r := &u.records[n]
+		if op := operation(r); op == nil || decides(r) {
+			x.w.Tick()
+		} else if err := x.w.Decide(op); err != nil {
+			x.unfit(r.Seq, "%s does not apply: %v", r.Type, err)
+			return
+		}
+		if len(x.made) == n {
+			break
+		}
+	}
+	x.compare(u.records, x.made)
+}
+
+// unfit notes what no longer applies.
+func (x *rerun) unfit(seq uint64, format string, a ...any) {
+	if x.out.Unfit++; x.out.Unfit == 1 {
+		x.out.UnfitExample = fmt.Sprintf("event %d: %s", seq, fmt.Sprintf(format, a...))
+	}
+}
+
+func (x *rerun) presence(u *unit) {
+	ev, err := event.Decode(u.records[0].Entry)
+	silent, away := ev.(event.HostSilent)
+	x.w.Fail(err)
+	x.w.Fail(x.w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+		return plan.Presence(s, u.host, !away, silent.LastSeen, now)
+	}))
+}
+
+// record takes an event from outside as it was.
+func (x *rerun) record(u *unit) {
+	r := &u.records[0]
+	ev, err := event.Decode(r.Entry)
+	if err != nil {
+		x.w.Fail(err)
+		return
+	}
+	x.w.Fail(x.w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+		entries, err := plan.Record(s, r.Host(), now, ev)
+		if err != nil {
+			x.unfit(r.Seq, "%v", err)
+		}
+		return entries, nil
+	}))
+	if _, again := ev.(event.HostEnrolled); again { // a new life refuses nothing
+		delete(x.refused, u.host)
+		if x.w.Drives(u.host) {
+			x.w.Drive(u.host, x.skew[u.host])
+		}
+		x.replan(u.host)
+	}
+}
+
+// claim has a host that follows its record claim what it claimed.
+func (x *rerun) claim(u *unit) {
+	ev, err := event.Decode(u.records[0].Entry)
+	if said, ok := ev.(event.GrantClaimed); !x.w.Drives(u.host) && ok {
+		if refused := x.w.Step(server.Claim{Host: u.host, Grant: said.Grant}); refused != nil {
+			x.depart(u.host, "its claim is refused here: "+refused.Error())
+		}
 	}
 	x.w.Fail(err)
 }
 
-// granted matches a grant with the recorded one, if there is one.
-func (x *rerun) granted(name string, g event.Granted) {
-	for _, r := range x.v.given[name] {
-		at := r.at
-		if x.ticking && x.exact() {
-			at = r.said
-		}
-		if d := at.Sub(x.w.Now); r.used || d > 2*lag || d < -2*lag || r.grant.Manifest != g.Manifest || r.grant.Purpose != g.Purpose || r.grant.Target != g.Target {
-			continue
-		}
-		m := &x.w.State.Hosts[name].Machine
-		if x.w.Takes(name) && !(r.free && !m.InFlight() && r.current == m.Current) {
-			continue
-		}
-		r.used = true
-		x.grants[r.grant.Grant] = g.Grant
-		x.rejoin(name)
+// report has a host that follows its record report what it did.
+func (x *rerun) report(u *unit) {
+	h := x.w.State.Hosts[u.host]
+	if x.w.Drives(u.host) || h == nil {
 		return
 	}
-	x.depart(name, fmt.Sprintf("it was granted %s of %s here and not in the record", g.Target.Short(), g.Rollout))
+	if h.Incarnation != u.records[0].Incarnation {
+		x.unfit(u.first, "it is of another life of host %s", u.host)
+		return
+	}
+	if u.cut {
+		x.depart(u.host, "an event of it is left out")
+		return
+	}
+	in := server.Batch{Host: u.host, View: x.w.View(u.host), Head: u.head}
+	for i := range u.records {
+		e := u.records[i].Entry
+		e.HostSeq = h.Seq + uint64(i) + 1
+		in.Entries = append(in.Entries, e)
+	}
+	in.Head.Incarnation, in.Head.Seq = h.Incarnation, h.Seq+uint64(len(in.Entries))
+	x.w.Fail(x.w.Step(in))
+}
+
+// replan has a host that goes by another plan follow the model.
+func (x *rerun) replan(name string) {
+	if x.replanned(name) {
+		x.depart(name, "its own machine goes by what is changed")
+	}
+}
+
+// replanned reports whether the change has the host's own machine go by another plan.
+func (x *rerun) replanned(name string) bool {
+	if x.docs == plan.Documents(x.h) {
+		return false
+	}
+	for d := range x.h.Manifests { // order-free: any one will do
+		was, is := planOf(x.h, d, name), planOf(x.docs, d, name)
+		if was != nil && is != nil {
+			is.Policy.MaxFailures = was.Policy.MaxFailures // the server goes by that
+			if !reflect.DeepEqual(was, is) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func planOf(docs plan.Documents, d digest.Digest, name string) *fleet.HostPlan {
+	m, err := docs.Manifest(d)
+	if err != nil {
+		return nil
+	}
+	return m.HostPlan(name)
 }
 
 // depart has a host follow the model from now on.
 func (x *rerun) depart(name, why string) {
-	if x.w.Takes(name) {
+	if x.w.Drives(name) {
 		return
 	}
-	x.away[name] = len(x.out.Modelled)
 	x.out.Modelled = append(x.out.Modelled, Departure{Host: name, At: x.w.Now, Why: why})
-	x.w.Take(name, x.skew[name], x.refused[name]...)
+	x.w.Drive(name, x.skew[name], x.refused[name]...)
 }
 
-// rejoin has a host follow the record again.
-func (x *rerun) rejoin(name string) {
-	if x.w.Takes(name) {
-		x.out.Modelled[x.away[name]].Back = true
-		x.w.Release(name)
-	}
-}
-
-// compare keeps the first tick that decided something else.
+// compare keeps the first decisions that are other ones. From there on every host
+// follows the model, but those of which something comes later than it did.
 func (x *rerun) compare(recorded []event.Record, decided []event.Entry) {
 	if x.out.Divergence != nil {
 		return
@@ -356,12 +414,21 @@ func (x *rerun) compare(recorded []event.Record, decided []event.Entry) {
 		d.Seq = x.units[x.next].first
 	}
 	x.out.Divergence = &d
+	late := map[string]bool{}
+	for _, u := range x.units[min(x.next, len(x.units)):] {
+		late[u.host] = late[u.host] || u.late
+	}
+	for _, name := range x.w.State.HostNames() {
+		if !late[name] {
+			x.depart(name, "the server decides otherwise from here on")
+		}
+	}
 }
 
 // same compares two decisions apart from numbers of grants, how full budgets were
 // and when a grant ends by itself.
 func same(a, b *event.Entry) bool {
-	if a.Type != b.Type || a.Host != b.Host {
+	if a.Type != b.Type || a.Host() != b.Host() {
 		return false
 	}
 	if bytes.Equal(a.Body, b.Body) {

@@ -46,28 +46,10 @@ func (m *scripted) Behave(name string, p *fleet.HostPlan) forecast.Behaviour {
 	return b
 }
 
-// given is a grant as it was recorded.
-type given struct {
-	said  clock.Instant
-	at    clock.Instant
-	seq   uint64
-	grant event.Granted
-	used  bool
-	// The host ran current then and did nothing else.
-	current digest.Digest
-	free    bool
-}
-
-// gave reports whether the log gave a grant before an event.
-func (v *survey) gave(name, grant string, before uint64) bool {
-	return slices.ContainsFunc(v.given[name], func(g *given) bool { return g.grant.Grant == grant && g.seq < before })
-}
-
 // survey folds the log once as it was, and keeps what a run with something changed
 // has to know of it.
 type survey struct {
 	state   *plan.State
-	given   map[string][]*given
 	scripts map[string]map[digest.Digest]*script
 	times   []clock.Duration // of activations
 }
@@ -82,67 +64,22 @@ func (v *survey) script(name string, d digest.Digest) *script {
 	return v.scripts[name][d]
 }
 
-// look folds units, which must be as recorded. It returns them with what each verb
-// decided as one.
-func look(docs plan.Documents, records []event.Record, units []*unit, dropped map[uint64]bool) (*survey, []*unit, error) {
-	v := &survey{state: plan.New(docs), given: map[string][]*given{}, scripts: map[string]map[digest.Digest]*script{}}
-	var out []*unit
-	folded := uint64(0)
+// look folds units, which must be as recorded. What is dropped tells nothing of a host.
+func look(docs plan.Documents, records []event.Record, units []*unit, dropped []uint64) (*survey, error) {
+	v := &survey{state: plan.New(docs), scripts: map[string]map[digest.Digest]*script{}}
 	for _, u := range units {
-		if !u.cut(folded) {
-			continue
-		}
-		out = append(out, u)
-		if u.kind == other {
-			n, err := v.asked(docs, records, u.first)
-			if err != nil {
-				return nil, nil, fmt.Errorf("event %d: %w", u.first, err)
-			}
-			if n > 0 {
-				u.kind, u.last, u.records = verb, u.first+uint64(n)-1, records[u.first-1:u.first-1+uint64(n)]
-				folded = u.last
-				continue
-			}
-		}
 		for i := u.first; i <= u.last; i++ {
 			r := &records[i-1]
-			if err := v.state.Apply(r.Entry); err != nil {
-				return nil, nil, fmt.Errorf("event %d: %w", i, err)
+			err := v.state.Apply(r.Entry)
+			if err == nil {
+				err = v.take(u, r, slices.Contains(dropped, i))
 			}
-			if err := v.take(u, r, dropped[i]); err != nil {
-				return nil, nil, fmt.Errorf("event %d: %w", i, err)
+			if err != nil {
+				return nil, fmt.Errorf("event %d: %w", i, err)
 			}
 		}
-		if u.kind == reported {
-			u.after = stand(v.state, docs, u.host)
-		}
 	}
-	return v, out, nil
-}
-
-// stand says where a host stands in a state.
-func stand(s *plan.State, docs plan.Documents, name string) standing {
-	h := s.Hosts[name]
-	if h == nil {
-		return standing{}
-	}
-	m := &h.Machine
-	st := standing{phase: m.Phase, current: m.Current, reverting: m.Reverting}
-	if p := planOf(docs, m.Manifest, name); p != nil {
-		st.due = host.Due(m, p)
-	}
-	return st
-}
-
-func planOf(docs plan.Documents, d digest.Digest, name string) *fleet.HostPlan {
-	if d == "" {
-		return nil
-	}
-	m, err := docs.Manifest(d)
-	if err != nil {
-		return nil
-	}
-	return m.HostPlan(name)
+	return v, nil
 }
 
 func (v *survey) take(u *unit, r *event.Record, dropped bool) error {
@@ -157,15 +94,12 @@ func (v *survey) take(u *unit, r *event.Record, dropped bool) error {
 	}
 	switch ev := ev.(type) {
 	case event.Granted:
-		m := &v.state.Hosts[r.Host].Machine
-		v.given[r.Host] = append(v.given[r.Host], &given{at: u.at, said: u.said, seq: r.Seq, grant: ev, current: m.Current,
-			free: !m.InFlight() || m.Phase == host.Failed && !m.Reverting})
-		if ev.Purpose == host.Forward {
-			v.script(r.Host, ev.Manifest).granted = u.at
+		if ev.Purpose == host.Update {
+			v.script(r.Host(), ev.Manifest).granted = u.at
 		}
 	case event.GrantClaimed:
-		if g := v.state.Hosts[r.Host].Grant; g != nil && g.Purpose == host.Forward {
-			if s := v.script(r.Host, g.Manifest); s.granted != 0 {
+		if g := v.state.Hosts[r.Host()].Grant; g != nil && g.Purpose == host.Update {
+			if s := v.script(r.Host(), g.Manifest); s.granted != 0 {
 				s.Claim, s.hasClaim = u.at.Sub(s.granted), true
 			}
 		}
@@ -179,11 +113,11 @@ func (v *survey) take(u *unit, r *event.Record, dropped bool) error {
 
 // stepped notes what a host did; all instants are on its own clock.
 func (v *survey) stepped(r *event.Record, ev event.HostStepped) error {
-	in, err := ev.Taken()
+	in, err := ev.HostInput()
 	if err != nil {
 		return err
 	}
-	s := v.script(r.Host, ev.Manifest)
+	s := v.script(r.Host(), ev.Manifest)
 	switch in := in.(type) {
 	case host.Claimed:
 		*s = script{granted: s.granted, hasClaim: s.hasClaim, began: r.At, Behaviour: forecast.Behaviour{Claim: s.Claim}}

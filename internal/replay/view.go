@@ -34,11 +34,11 @@ type Channel struct {
 type Rollout struct {
 	Name     string         `json:"name"`
 	Manifest string         `json:"manifest"`
-	Standing string         `json:"standing"`
+	Status   string         `json:"status"`
 	Reason   string         `json:"reason,omitempty"`
 	Wave     string         `json:"wave,omitempty"` // the last that is open
 	Members  map[string]int `json:"members,omitempty"`
-	Held     string         `json:"held,omitempty"`
+	Block    string         `json:"block,omitempty"`
 	OpenedAt clock.Instant  `json:"openedAt"`
 	EndedAt  clock.Instant  `json:"endedAt,omitempty"`
 }
@@ -53,8 +53,8 @@ type Host struct {
 	Grant   string `json:"grant,omitempty"`
 }
 
-// Look makes a view of a state.
-func Look(s *plan.State, seq uint64, at clock.Instant) View {
+// ViewAt makes a view of a state.
+func ViewAt(s *plan.State, seq uint64, at clock.Instant) View {
 	v := View{Seq: seq, At: at, Release: s.Release.Ref, Channels: []Channel{}, Rollouts: []Rollout{}, Hosts: []Host{}}
 	for _, name := range s.ChannelNames() {
 		c := s.Channels[name]
@@ -93,9 +93,9 @@ func Look(s *plan.State, seq uint64, at clock.Instant) View {
 }
 
 func lookRollout(s *plan.State, r *rollout.Rollout, at clock.Instant) Rollout {
-	row := Rollout{Name: r.Name, Manifest: string(r.Manifest), Standing: plan.Standing(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
-	if b := plan.Hold(s, r, at); b != nil {
-		row.Held = b.Words
+	row := Rollout{Name: r.Name, Manifest: string(r.Manifest), Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+	if b := plan.FirstBlock(s, r, at); b != nil {
+		row.Block = b.Message
 	}
 	if r.Plan == nil {
 		return row
@@ -122,7 +122,7 @@ func Diff(a, b View) []Difference {
 	out := []Difference{}
 	compare(&out, "release", []View{a}, []View{b}, func(View) string { return "" }, func(v View) string { return v.Release })
 	compare(&out, "channel", a.Channels, b.Channels, func(c Channel) string { return c.Name }, Channel.words)
-	compare(&out, "rollout", a.Rollouts, b.Rollouts, func(r Rollout) string { return r.Name + " " + r.Manifest }, Rollout.Words)
+	compare(&out, "rollout", a.Rollouts, b.Rollouts, func(r Rollout) string { return r.Name + " " + r.Manifest }, Rollout.Message)
 	compare(&out, "host", a.Hosts, b.Hosts, func(h Host) string { return h.Name }, Host.words)
 	return out
 }
@@ -167,9 +167,9 @@ func (c Channel) words() string {
 	return words
 }
 
-// Words say where a rollout stands.
-func (r Rollout) Words() string {
-	words := r.Standing
+// Message say where a rollout stands.
+func (r Rollout) Message() string {
+	words := r.Status
 	if r.Wave != "" {
 		words += " at wave " + r.Wave
 	}

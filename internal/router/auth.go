@@ -17,7 +17,7 @@ const maxRefusal = 1 << 20
 func (r *Router) authorize(ctx context.Context, w http.ResponseWriter, req *http.Request, x *exchange) bool {
 	ctx, cancel := context.WithTimeout(ctx, x.route.Timeouts.Header.Std())
 	defer cancel()
-	res, err := r.ask(ctx, req, x)
+	res, err := r.forward(ctx, req, x)
 	if err != nil {
 		if req.Context().Err() != nil {
 			x.fail(w, req, page{status: statusClientGone, text: "the client left"})
@@ -28,17 +28,15 @@ func (r *Router) authorize(ctx context.Context, w http.ResponseWriter, req *http
 			status = http.StatusGatewayTimeout
 		}
 		x.fail(w, req, page{status: status, text: "the service that authorizes requests of this route did not answer",
-			next: "look at its log, and at forwardAuth of the route"})
+			next: "check its log and forwardAuth of the route"})
 		return false
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
-		x.verified = res.Header
 		// So that the connection can be used again.
 		_, _ = io.CopyN(io.Discard, res.Body, 4096)
 		return true
 	}
-	x.counts.answered(res.StatusCode)
 	dropHopByHop(res.Header)
 	for name, values := range res.Header {
 		w.Header()[name] = values
@@ -54,7 +52,7 @@ func (r *Router) authorize(ctx context.Context, w http.ResponseWriter, req *http
 	return false
 }
 
-func (r *Router) ask(ctx context.Context, req *http.Request, x *exchange) (*http.Response, error) {
+func (r *Router) forward(ctx context.Context, req *http.Request, x *exchange) (*http.Response, error) {
 	out, err := http.NewRequestWithContext(ctx, http.MethodGet, x.route.ForwardAuth, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -64,9 +62,6 @@ func (r *Router) ask(ctx context.Context, req *http.Request, x *exchange) (*http
 	dropForwarding(out.Header)
 	for _, name := range []string{"Content-Length", "Content-Type", "Content-Encoding", "Expect"} {
 		out.Header.Del(name)
-	}
-	for _, name := range x.route.AuthHeaders {
-		dropAlike(out.Header, name)
 	}
 	proto := "http"
 	if req.TLS != nil {

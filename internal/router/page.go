@@ -30,20 +30,20 @@ func pageFor(err error) page {
 	switch {
 	case errors.Is(err, errGone):
 		return page{status: http.StatusServiceUnavailable, text: errGone.Error(), next: "start the workspace", retry: 5}
-	case errors.Is(err, errHoldFull), errors.Is(err, errHoldLong):
+	case errors.Is(err, errQueueFull), errors.Is(err, errQueueTimeout):
 		return page{status: http.StatusServiceUnavailable, text: err.Error(), next: "try again", retry: 1}
 	case errors.Is(err, errHeaderTimeout):
-		return page{status: http.StatusGatewayTimeout, text: errHeaderTimeout.Error(), next: "look at the workspace's log, or raise timeouts.header of the route"}
+		return page{status: http.StatusGatewayTimeout, text: errHeaderTimeout.Error(), next: "check the workspace's log, or raise timeouts.header of the route"}
 	case errors.Is(err, errIdle):
-		return page{status: http.StatusGatewayTimeout, text: errIdle.Error(), next: "look at the workspace's log, or raise timeouts.idle of the route"}
+		return page{status: http.StatusGatewayTimeout, text: errIdle.Error(), next: "check the workspace's log, or raise timeouts.idle of the route"}
 	case errors.Is(err, context.Canceled):
 		return page{status: statusClientGone, text: "the client left"}
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return page{status: http.StatusGatewayTimeout, text: "no connection to the workspace in time", next: "look whether it is overloaded"}
+		return page{status: http.StatusGatewayTimeout, text: "no connection to the workspace in time", next: "check whether it is overloaded"}
 	case refused(err):
-		return page{status: http.StatusBadGateway, text: "the workspace accepts no connection on the route's port", next: "look at its log, and at the port of the route"}
+		return page{status: http.StatusBadGateway, text: "the workspace accepts no connection on the route's port", next: "check its log and the port of the route"}
 	}
-	return page{status: http.StatusBadGateway, text: "the connection to the workspace broke before it answered", next: "look at the workspace's log"}
+	return page{status: http.StatusBadGateway, text: "the connection to the workspace broke before it answered", next: "check the workspace's log"}
 }
 
 func (p page) write(w http.ResponseWriter, req *http.Request) {

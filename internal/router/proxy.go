@@ -12,23 +12,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/steadyfleet/steady/internal/router/table"
 )
 
 // exchange is one request on its way. It belongs to the goroutine of its
 // handler, but for idle and body.
 type exchange struct {
-	route    *table.Route
+	route    *Route
 	upstream *upstream
-	counts   *counts
-	hold     holder
+	queue    holder
 	lease    *lease
 	body     *requestBody
 	idle     *idleTimer
 	headers  *headerTimer
-	verified http.Header // what ForwardAuth let in
-	path     string      // escaped path for the workspace
+	path     string // escaped path for the workspace
 }
 
 type exchangeKey struct{}
@@ -46,30 +42,21 @@ func (x *exchange) address(a netip.AddrPort) string {
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.inFlight.Add(1) > int64(r.cfg.MaxInFlight) {
 		r.inFlight.Add(-1)
-		r.refuse(w, req, page{status: http.StatusServiceUnavailable, text: "too many requests at once on this host",
-			next: "try again, or raise the router's limit of requests in flight", retry: 1})
+		page{status: http.StatusServiceUnavailable, text: "too many requests at once on this host",
+			next: "try again, or raise the router's limit of requests in flight", retry: 1}.write(w, req)
 		return
 	}
 	defer r.inFlight.Add(-1)
 	a := r.active.Load()
 	i, p := a.choose(req)
 	if p != nil {
-		r.refuse(w, req, *p)
+		p.write(w, req)
 		return
 	}
-	x := &exchange{route: a.table.Route(i), upstream: a.upstreams[i], counts: a.counts[i],
-		hold: holder{most: r.cfg.HoldFor, limit: r.cfg.HoldLimit}}
-	x.counts.requests.Add(1)
-	x.counts.inFlight.Add(1)
+	x := &exchange{route: a.table.Route(i), upstream: a.upstreams[i],
+		queue: holder{most: r.cfg.QueueFor, limit: r.cfg.QueueLimit}}
 	defer x.finish()
 	r.serve(w, req, x)
-}
-
-// refuse answers a request that no route took.
-func (r *Router) refuse(w http.ResponseWriter, req *http.Request, p page) {
-	r.other.requests.Add(1)
-	r.other.answered(p.status)
-	p.write(w, req)
 }
 
 // choose finds the route, or the page that says why there is none.
@@ -77,11 +64,11 @@ func (a *active) choose(req *http.Request) (int, *page) {
 	if req.Method == http.MethodConnect || req.Method == http.MethodTrace {
 		return 0, &page{status: http.StatusMethodNotAllowed, text: "the method " + req.Method + " is not served", next: "use another method"}
 	}
-	host, err := table.RequestHost(req.Host)
+	host, err := RequestHost(req.Host)
 	if err != nil {
 		return 0, &page{status: http.StatusBadRequest, text: "the Host of the request is not a host name", next: "send the name that the route has"}
 	}
-	path, err := table.CleanPath(req.URL.Path)
+	path, err := CleanPath(req.URL.Path)
 	if err != nil {
 		return 0, &page{status: http.StatusBadRequest, text: err.Error(), next: "send a plain path"}
 	}
@@ -148,32 +135,22 @@ func (r *Router) serve(w http.ResponseWriter, req *http.Request, x *exchange) {
 }
 
 func (x *exchange) redirect(w http.ResponseWriter, req *http.Request) {
-	host, err := table.RequestHost(req.Host)
+	host, err := RequestHost(req.Host)
 	if err != nil {
 		host = x.route.Host
 	}
-	x.counts.answered(http.StatusPermanentRedirect)
 	w.Header().Set("Location", "https://"+host+"/"+strings.TrimLeft(req.URL.RequestURI(), "/"))
 	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
-// finish gives back what the exchange holds, also when a broken response makes
-// the proxy panic.
+// finish gives back what the exchange holds.
 func (x *exchange) finish() {
-	broken := recover()
-	if broken != nil {
-		x.counts.errors.Add(1)
-	}
-	x.hold.stop()
+	x.queue.stop()
 	if x.body != nil {
 		x.body.finish()
 	}
 	if x.lease != nil {
 		x.lease.release()
-	}
-	x.counts.inFlight.Add(-1) // the last: all else of it is counted by now
-	if broken != nil {
-		panic(broken)
 	}
 }
 
@@ -184,7 +161,7 @@ func newProxy() *httputil.ReverseProxy {
 		Rewrite:        rewrite,
 		ModifyResponse: received,
 		ErrorHandler:   failed,
-		ErrorLog:       log.New(io.Discard, "", 0), // counted per route instead
+		ErrorLog:       log.New(io.Discard, "", 0), // the client is told
 		BufferPool:     &buffers{},
 	}
 }
@@ -205,38 +182,13 @@ func rewrite(p *httputil.ProxyRequest) {
 	if x.route.StripPath && x.route.Path != "/" {
 		out.Header.Set("X-Forwarded-Prefix", x.route.Path)
 	}
-	x.trusted(out.Header)
 }
 
 // dropForwarding removes what the client says of where the request came from.
 func dropForwarding(h http.Header) {
 	for name := range h {
-		if table.IsForwarding(name) {
+		if isForwarding(name) {
 			delete(h, name)
-		}
-	}
-}
-
-// trusted sets the headers that only the route and its ForwardAuth may set.
-func (x *exchange) trusted(h http.Header) {
-	for _, name := range x.route.AuthHeaders {
-		dropAlike(h, name)
-		if values := x.verified.Values(name); len(values) > 0 {
-			h[http.CanonicalHeaderKey(name)] = values
-		}
-	}
-	for name, value := range x.route.Headers {
-		dropAlike(h, name)
-		h.Set(name, value)
-	}
-}
-
-// dropAlike removes the header in each spelling that a server may read as it.
-func dropAlike(h http.Header, name string) {
-	want := strings.ReplaceAll(name, "_", "-")
-	for have := range h {
-		if strings.EqualFold(strings.ReplaceAll(have, "_", "-"), want) {
-			delete(h, have)
 		}
 	}
 }
@@ -246,7 +198,6 @@ func received(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	x.headers.stop()
 	x.idle.responding()
-	x.counts.answered(res.StatusCode)
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		x.lease.upgrade()
 		if both, ok := res.Body.(io.ReadWriteCloser); ok {
@@ -271,14 +222,13 @@ func failed(w http.ResponseWriter, req *http.Request, err error) {
 			return
 		}
 	}
-	if cause := context.Cause(req.Context()); cause != nil && !errors.Is(err, errHoldLong) {
+	if cause := context.Cause(req.Context()); cause != nil && !errors.Is(err, errQueueTimeout) {
 		err = cause
 	}
 	x.fail(w, req, pageFor(err))
 }
 
 func (x *exchange) fail(w http.ResponseWriter, req *http.Request, p page) {
-	x.counts.answered(p.status)
 	p.route = x.route.Name
 	p.write(w, req)
 }

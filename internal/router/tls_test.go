@@ -17,29 +17,18 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/router"
-	"github.com/steadyfleet/steady/internal/router/table"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // writePair puts a self-signed NAME.crt and NAME.key in the folder.
 func writePair(t *testing.T, folder, name string, serial int64, hosts ...string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: hosts, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key))(t)
+	private := testkit.Value(x509.MarshalPKCS8PrivateKey(key))(t)
 	for ext, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(folder, name+ext), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(folder, name+ext), pem.EncodeToMemory(block), 0o600))
 	}
 }
 
@@ -57,8 +46,8 @@ func (f *front) serial(name string) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-func secure(name, host, cert string) table.Route {
-	return table.Route{Name: name, Host: host, TLS: cert, Upstream: "web", Port: 80}
+func secure(name, host, cert string) router.Route {
+	return router.Route{Name: name, Host: host, TLS: cert, Upstream: "web", Port: 80}
 }
 
 func TestCertificatesBySNIAndReload(t *testing.T) {
@@ -79,15 +68,11 @@ func TestCertificatesBySNIAndReload(t *testing.T) {
 
 	writePair(t, folder, "one", 11, "a.example")
 	check(map[string]int64{"a.example": 1}) // not before Reload
-	if err := f.listen.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.listen.Reload())
 	check(map[string]int64{"a.example": 11, "b.example": 2})
 
 	// A broken pair is reported and the one before stays; the other is renewed.
-	if err := os.WriteFile(filepath.Join(folder, "one.key"), []byte("broken"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(folder, "one.key"), []byte("broken"), 0o600))
 	writePair(t, folder, "two", 22, "b.example")
 	err := f.listen.Reload()
 	if err == nil {
@@ -107,7 +92,7 @@ func TestHTTPSRequests(t *testing.T) {
 	writePair(t, folder, "two", 2, "b.example")
 	redirected := secure("a", "a.example", "one")
 	redirected.RedirectHTTP = true
-	plainOnly := table.Route{Name: "plain", Host: "a.example", Path: "/plain", Upstream: "web", Port: 80}
+	plainOnly := router.Route{Name: "plain", Host: "a.example", Path: "/plain", Upstream: "web", Port: 80}
 	f := start(t, router.Config{}, router.Options{HTTPS: []string{"127.0.0.1:0"}, Folder: folder},
 		redirected, plainOnly, secure("b", "b.example", "two"))
 	f.ready("web", workspace(t, func(w http.ResponseWriter, req *http.Request) {
@@ -117,20 +102,11 @@ func TestHTTPSRequests(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{ServerName: "a.example", InsecureSkipVerify: true}, ForceAttemptHTTP2: h2}
 		ask := func(host, path string) (*http.Response, string) {
 			t.Helper()
-			req, err := http.NewRequest("GET", "https://"+f.https+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := testkit.Value(http.NewRequest("GET", "https://"+f.https+path, nil))(t)
 			req.Host = host
-			res, err := transport.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := testkit.Value(transport.RoundTrip(req))(t)
 			defer res.Body.Close()
-			body, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := testkit.Value(io.ReadAll(res.Body))(t)
 			return res, string(body)
 		}
 		if res, body := ask("a.example", "/"); res.StatusCode != 200 || body != "https a.example" || (res.ProtoMajor == 2) != h2 {
@@ -164,34 +140,4 @@ func TestListenSaysWhatIsMissing(t *testing.T) {
 	} else {
 		has(t, err.Error(), "free the address")
 	}
-}
-
-func TestWriteExport(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "routes.yml")
-	for i, want := range []bool{true, false} {
-		if changed, err := router.WriteExport(path, []byte("{}\n")); err != nil || changed != want {
-			t.Errorf("write %d: %v %v", i, changed, err)
-		}
-	}
-	if changed, err := router.WriteExport(path, []byte("{ }\n")); err != nil || !changed {
-		t.Errorf("%v %v", changed, err)
-	}
-	if data, err := os.ReadFile(path); err != nil || string(data) != "{ }\n" {
-		t.Errorf("%q %v", data, err)
-	}
-	left, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(left) != 1 {
-		t.Errorf("%v %v", left, err)
-	}
-	if _, err := router.WriteExport(filepath.Join(path, "x"), nil); err == nil {
-		t.Error("wrote below a file")
-	}
-	f := start(t, router.Config{}, router.Options{}, web())
-	s := workspace(t, says("x"))
-	f.ready("web", s)
-	out, err := f.router.Table().Export(f.router.Addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	has(t, string(out.JSON), addrOf(s).String())
 }

@@ -19,10 +19,9 @@ const (
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-func newTransport(dial dialer, h2c bool) *http.Transport {
+func newTransport(dial dialer) *http.Transport {
 	var p http.Protocols
-	p.SetHTTP1(!h2c)
-	p.SetUnencryptedHTTP2(h2c)
+	p.SetHTTP1(true)
 	return &http.Transport{
 		DialContext:            dial,
 		Protocols:              &p,
@@ -62,7 +61,7 @@ func (attempts) RoundTrip(req *http.Request) (*http.Response, error) {
 	for range maxAttempts {
 		x.headers.pause()
 		x.idle.pause()
-		l, err := x.upstream.acquire(req.Context(), &x.hold, tried)
+		l, err := x.upstream.acquire(req.Context(), &x.queue, tried)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +81,7 @@ func (attempts) RoundTrip(req *http.Request) (*http.Response, error) {
 		u := *req.URL
 		u.Host = x.address(l.b.addr)
 		out.URL = &u
-		res, err := l.transport(x.route.H2C).RoundTrip(&out)
+		res, err := l.transport().RoundTrip(&out)
 		if err == nil {
 			return res, nil
 		}

@@ -48,9 +48,9 @@ type Upstream struct {
 
 // Errors of choosing an address; each becomes a 503 page.
 var (
-	errGone     = errors.New("the workspace is not running")
-	errHoldFull = errors.New("the workspace is being replaced and too many requests wait for it already")
-	errHoldLong = errors.New("the workspace is being replaced and was not ready in time")
+	errGone         = errors.New("the workspace is not running")
+	errQueueFull    = errors.New("the workspace is being replaced and too many requests wait for it already")
+	errQueueTimeout = errors.New("the workspace is being replaced and was not ready in time")
 )
 
 // backend is one address of an upstream. Its fields are guarded by the
@@ -62,14 +62,12 @@ type backend struct {
 	succeeds bool // another backend at the same address
 	inFlight int
 	upgraded int
-	h1, h2c  *http.Transport // each made for its first request
+	conns    *http.Transport // made for the first request
 }
 
 func (b *backend) closeIdle() {
-	for _, t := range []*http.Transport{b.h1, b.h2c} {
-		if t != nil {
-			t.CloseIdleConnections()
-		}
+	if b.conns != nil {
+		b.conns.CloseIdleConnections()
 	}
 }
 
@@ -120,17 +118,6 @@ func (u *upstream) set(next Upstream) {
 func (u *upstream) broadcast() {
 	close(u.changed)
 	u.changed = make(chan struct{})
-}
-
-// current returns what was set last.
-func (u *upstream) current() Upstream {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	out := Upstream{State: u.state}
-	for _, b := range u.ready {
-		out.Addrs, out.ID = append(out.Addrs, b.addr), b.id
-	}
-	return out
 }
 
 // lease is one request's hold on a backend.
@@ -194,7 +181,7 @@ func (u *upstream) acquire(ctx context.Context, h *holder, tried []*backend) (*l
 		}
 		if !waiting {
 			if waiting = u.wait(h.limit); !waiting {
-				return nil, errHoldFull
+				return nil, errQueueFull
 			}
 		}
 		if h.timer == nil {
@@ -204,7 +191,7 @@ func (u *upstream) acquire(ctx context.Context, h *holder, tried []*backend) (*l
 		case <-changed:
 		case <-h.timer.C:
 			h.timer.Reset(0) // a later attempt of this request does not wait again
-			return nil, errHoldLong
+			return nil, errQueueTimeout
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -228,18 +215,14 @@ func (l *lease) moved() bool {
 	return l.b.retired || l.u.state != Ready
 }
 
-// transport returns the backend's connections for HTTP/1.1 or HTTP/2.
-func (l *lease) transport(h2c bool) *http.Transport {
+// transport returns the backend's connections.
+func (l *lease) transport() *http.Transport {
 	l.u.mu.Lock()
 	defer l.u.mu.Unlock()
-	t := &l.b.h1
-	if h2c {
-		t = &l.b.h2c
+	if l.b.conns == nil {
+		l.b.conns = newTransport(l.u.dial)
 	}
-	if *t == nil {
-		*t = newTransport(l.u.dial, h2c)
-	}
-	return *t
+	return l.b.conns
 }
 
 func (l *lease) upgrade() {

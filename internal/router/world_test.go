@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/steadyfleet/steady/internal/router"
-	"github.com/steadyfleet/steady/internal/router/table"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +28,7 @@ type front struct {
 	client *http.Client
 }
 
-func start(t testing.TB, cfg router.Config, o router.Options, routes ...table.Route) *front {
+func start(t testing.TB, cfg router.Config, o router.Options, routes ...router.Route) *front {
 	t.Helper()
 	r := router.New(cfg)
 	f := &front{t: t, router: r}
@@ -57,9 +57,9 @@ func start(t testing.TB, cfg router.Config, o router.Options, routes ...table.Ro
 	return f
 }
 
-func (f *front) swap(routes ...table.Route) {
+func (f *front) swap(routes ...router.Route) {
 	f.t.Helper()
-	tab, problems := table.Build(routes)
+	tab, problems := router.BuildTable(routes)
 	if len(problems) > 0 {
 		f.t.Fatal(problems)
 	}
@@ -77,41 +77,22 @@ func (f *front) ready(key string, servers ...*httptest.Server) {
 
 func (f *front) request(method, path string, body io.Reader) *http.Request {
 	f.t.Helper()
-	req, err := http.NewRequest(method, "http://"+f.addr+path, body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	req := testkit.Value(http.NewRequest(method, "http://"+f.addr+path, body))(f.t)
 	return req
 }
 
 // do returns the response with its body read.
 func (f *front) do(req *http.Request) (*http.Response, string) {
 	f.t.Helper()
-	res, err := f.client.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	res := testkit.Value(f.client.Do(req))(f.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	body := testkit.Value(io.ReadAll(res.Body))(f.t)
 	return res, string(body)
 }
 
 func (f *front) get(path string) (*http.Response, string) {
 	f.t.Helper()
 	return f.do(f.request("GET", path, nil))
-}
-
-func (f *front) counts(route string) router.RouteCounts {
-	for _, c := range f.router.Counts() {
-		if c.Route == route {
-			return c
-		}
-	}
-	f.t.Fatalf("no counts of %q", route)
-	return router.RouteCounts{}
 }
 
 // workspace is a real HTTP server on loopback.
@@ -131,16 +112,13 @@ func addrOf(s *httptest.Server) netip.AddrPort {
 
 // closedAddr is an address that refuses connections.
 func closedAddr(t testing.TB) netip.AddrPort {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-func web(change ...func(*table.Route)) table.Route {
-	r := table.Route{Name: "web", Upstream: "web", Port: 80}
+func web(change ...func(*router.Route)) router.Route {
+	r := router.Route{Name: "web", Upstream: "web", Port: 80}
 	for _, c := range change {
 		c(&r)
 	}

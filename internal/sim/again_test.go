@@ -19,9 +19,9 @@ func TestL3ReleaseIsPushedUntilAServerHasIt(t *testing.T) {
 	for seed := uint64(1); seed <= 200 && tried < 3; seed++ {
 		w := build(Config{Seed: seed, Releases: 2, Trust: Never, Model: Never})
 		steps := func(until func() bool) {
-			for len(w.queue) > 0 && len(w.found) == 0 && !until() {
-				task := w.queue.pop()
-				w.now = task.at
+			for w.queue.Len() > 0 && len(w.found) == 0 && !until() {
+				at, task := w.queue.Pop()
+				w.now = at
 				if task.due() {
 					task.run()
 				}
@@ -30,16 +30,16 @@ func TestL3ReleaseIsPushedUntilAServerHasIt(t *testing.T) {
 		first := uint64(0) // the release that the backup holds
 		steps(func() bool {
 			if w.log.whole != 0 && first == 0 {
-				first = w.truth.released.Version
+				first = w.checks.released.Version
 			}
-			return w.truth.released.Version == 2 || w.now >= w.calm
+			return w.checks.released.Version == 2 || w.now >= w.faultsEnd
 		})
-		if first != 1 || w.truth.released.Version != 2 || w.server.down || w.stale != nil || w.paused || w.ending {
+		if first != 1 || w.checks.released.Version != 2 || w.server.down || w.stale != nil || w.paused || w.ending {
 			continue
 		}
 		tried++
 		w.log.truncate(w.log.whole)
-		w.truth.restored()
+		w.checks.restored()
 		w.server.die(clock.Second)
 		steps(func() bool { return !w.server.down })
 		chance := w.rand

@@ -1,16 +1,15 @@
 package sim
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/agent/verify"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	coreserver "github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -25,17 +24,17 @@ type agent struct {
 	wall clock.Duration // its wall clock is the world's and this
 	boot int
 
-	core    host.Agent
-	chain   []event.Entry // every event of this incarnation
-	said    []event.Event // what each was made of
-	acked   uint64
-	inc     uint64
-	trusted trust.State
-	seen    edition       // the newest documents seen, where nothing is signed
-	running digest.Digest // what really runs
-	acting  digest.Digest // what is being activated, or empty
-	stages  bool          // nothing is switched here without a reboot
-	boasts  bool          // its heartbeats claim one event more than it has
+	core       core.State
+	chain      []event.Entry // every event of this incarnation
+	events     []event.Event // what each was made of
+	acked      uint64
+	inc        uint64
+	trusted    trust.State
+	seen       edition       // the newest documents seen, where nothing is signed
+	running    digest.Digest // what really runs
+	acting     digest.Digest // what is being activated, or empty
+	stages     bool          // nothing is switched here without a reboot
+	overclaims bool          // its heartbeats claim one event more than it has
 	// its heartbeats go on and its reports do not, until faults end
 	unreported bool
 	unproven   bool            // a required control fails here
@@ -47,12 +46,12 @@ type agent struct {
 
 	enrolments int32 // counts them: each gives another serial
 
-	copied    bool   // its state is copied some time: chains and processes are told apart
-	copy, of  *agent // a second agent on the same identity, and the first one
-	fate      fate   // what people do once the server refuses it
-	attended  bool   // they know of it
-	left, out bool   // it stays cut off; it is off for good
-	enrolling bool   // again
+	copied    bool     // its state is copied some time: chains and processes are told apart
+	copy, of  *agent   // a second agent on the same identity, and the first one
+	response  response // what people do once the server refuses it
+	escalated bool     // they know of it
+	left, out bool     // it stays cut off; it is off for good
+	enrolling bool     // again
 
 	// volatile
 	life        int32 // counts lives; what an earlier one planned is void
@@ -61,11 +60,11 @@ type agent struct {
 	sending     bool
 	asked       int // the long-poll that is open
 	parkedAt    uint64
-	probing     int
+	probing     int64
 	dueAt       clock.Instant
 	follower    *verify.Follower
-	heard       digest.Digest // which list of overrides it took whole, and in which epoch
-	heardIn     uint64
+	listed      digest.Digest // which list of overrides it took whole, and in which epoch
+	listedIn    uint64
 	working     map[string]bool // repairs that are timed to end
 	gaveUp      []string        // repairs that failed in the present window
 	mark        uint64          // that the server gave this process last
@@ -86,14 +85,12 @@ func (a *agent) bootID() string { return "boot" + strconv.Itoa(a.boot) }
 // cut reports whether no message passes: by partition, or because the bundle
 // that runs took the network down.
 func (a *agent) cut() bool {
-	return !a.up || a.partitioned > 0 || a.w.now < a.w.calm && a.w.bundles[a.running].on(a.name) == cutsContact
+	return !a.up || a.partitioned > 0 || a.w.now < a.w.faultsEnd && a.w.bundles[a.running].on(a.name) == cutsContact
 }
 
 // later has run called in d if the agent still lives its present life.
 func (a *agent) later(d clock.Duration, run func()) {
-	w := a.w
-	w.order++
-	w.queue.push(task{at: w.now.Add(max(d, 0)), order: w.order, run: run, of: a, life: a.life})
+	a.w.queue.Push(a.w.now.Add(max(d, 0)), task{run: run, of: a, life: a.life})
 }
 
 // enrol gives the host its identity; the server has to be there for it.
@@ -117,7 +114,7 @@ func (a *agent) enrol() {
 	}
 	a.enrolments++
 	a.inc, a.serial, a.issued, a.enrolling = ev.Incarnation, ev.Serial, s.now()/1000*1000, false
-	if a.w.notary != nil {
+	if a.w.publisher != nil {
 		a.trusted = s.begins()
 	}
 	a.w.backedUp()
@@ -129,16 +126,12 @@ func (a *agent) start() {
 	a.life++
 	a.sending, a.dueAt, a.mark = false, 0, 0
 	clear(a.working)
-	a.gaveUp, a.heard, a.heardIn = nil, "", 0
+	a.gaveUp, a.listed, a.listedIn = nil, "", 0
 	a.w.trace("%s starts", a.name)
-	if a.w.notary != nil {
+	if a.w.publisher != nil {
 		a.follow()
 	}
-	a.turn(func() []host.Effect {
-		effects := a.step(host.Booted{BootID: a.bootID(), Current: a.running})
-		return append(effects, a.core.Resume()...)
-	})
-	a.look()
+	a.step(core.Started{BootID: a.bootID(), Current: a.running})
 	a.poll()
 	a.beat()
 	a.flush()
@@ -147,7 +140,7 @@ func (a *agent) start() {
 // crash ends the agent's process, or all of the machine; it comes back after a
 // while. While a machine is off its own clock stands still.
 func (a *agent) crash(down clock.Duration, reboot bool) {
-	if !a.up || a.w.now >= a.w.calm {
+	if !a.up || a.w.now >= a.w.faultsEnd {
 		return
 	}
 	if reboot {
@@ -172,10 +165,10 @@ func (a *agent) stop(back clock.Duration) {
 	})
 }
 
-// turn is one transaction of the agent: what do changes and reports is durable
-// together or not at all, and then its effects are carried out. A crash may come
-// before and after the write.
-func (a *agent) turn(do func() []host.Effect) {
+// step is one transaction of the agent: what the reducer changes and reports is
+// durable together or not at all, and then its effects are carried out. A crash may
+// come before and after the write.
+func (a *agent) step(in core.Input) {
 	if !a.up {
 		return
 	}
@@ -184,18 +177,21 @@ func (a *agent) turn(do func() []host.Effect) {
 		a.stop(a.w.between(clock.Second, clock.Minute))
 		return
 	}
-	effects := do()
-	for _, e := range effects {
-		if err := e.Run(durable{a}); err != nil {
-			a.w.violate("core", "%v", err)
-		}
+	before := a.core
+	t, err := a.core.Step(in, a.now())
+	if err != nil {
+		a.w.violate("core", "%v", err)
+	}
+	a.w.checks.stepped(a, &before, in, &t)
+	for _, ev := range t.Events {
+		a.record(ev)
 	}
 	if a.w.faulty(HostCrash, 0.002) {
 		a.w.trace("%s dies between its journal and its effects", a.name)
 		a.stop(a.w.between(clock.Second, clock.Minute))
 		return
 	}
-	for _, e := range effects {
+	for _, e := range t.Effects {
 		if err := e.Run(a); err != nil {
 			a.w.violate("core", "%v", err)
 		}
@@ -204,38 +200,16 @@ func (a *agent) turn(do func() []host.Effect) {
 	a.flush()
 }
 
-// step moves the machine and journals what is notable.
-func (a *agent) step(in host.Input) []host.Effect {
-	before := a.core.Machine
-	effects, report, err := a.core.Step(in, a.now())
-	if illegal := (*host.IllegalError)(nil); errors.As(err, &illegal) {
-		return nil
-	}
-	a.w.truth.stepped(a, &before, in)
-	if report {
-		ev, err := event.NewHostStepped(&before, &a.core.Machine, in)
-		if err != nil {
-			a.w.violate("core", "%v", err)
-			return nil
-		}
-		a.record(ev)
-	}
-	return effects
-}
-
-// input is a turn of one step.
-func (a *agent) input(in host.Input) { a.turn(func() []host.Effect { return a.step(in) }) }
-
 // record puts an event into the outbox.
 func (a *agent) record(ev event.Event) {
-	e, err := event.NewEntry(a.now(), a.name, ev)
+	e, err := event.NewEntry(a.now(), event.HostSubject(a.name), ev)
 	if err != nil {
 		a.w.violate("core", "%v", err)
 		return
 	}
 	e.Incarnation, e.HostSeq = a.inc, uint64(len(a.chain))+1
-	a.chain, a.said = append(a.chain, e), append(a.said, ev)
-	a.w.truth.recorded(a, &e)
+	a.chain, a.events = append(a.chain, e), append(a.events, ev)
+	a.w.checks.recorded(a, &e)
 }
 
 // rest sleeps until the reducer is due.
@@ -247,10 +221,7 @@ func (a *agent) rest() {
 	a.dueAt = due
 	a.later(due.Sub(a.now()), func() {
 		a.dueAt = 0
-		if a.core.Repairs.Due().Reached(a.now()) {
-			a.look()
-		}
-		a.turn(func() []host.Effect { return append(a.core.Expire(a.now()), a.step(host.Elapsed{})...) })
+		a.step(core.Elapsed{})
 	})
 }
 
@@ -260,16 +231,16 @@ func (a *agent) flush() {
 		return
 	}
 	a.sending = true
-	batch, said := a.chain[a.acked:len(a.chain):len(a.chain)], a.said[a.acked:len(a.chain):len(a.chain)]
-	sent, acked := a.now(), a.acked
+	batch, said := a.chain[a.acked:len(a.chain):len(a.chain)], a.events[a.acked:len(a.chain):len(a.chain)]
+	era := a.core.Era()
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || !s.seen(a, acked) {
+		if s.down || !s.seen(a) {
 			return
 		}
-		if acked, ok := s.take(a, batch, said); ok {
-			a.w.truth.acknowledged(a, acked)
-			a.w.send(a, func() { a.ackedBy(acked, sent) })
+		if acked, ok := s.ingest(a, batch, said); ok {
+			a.w.checks.acknowledged(a, acked)
+			a.w.send(a, func() { a.ackedBy(acked, era) })
 		}
 	})
 	a.later(a.w.between(2*clock.Second, 8*clock.Second), func() {
@@ -280,18 +251,18 @@ func (a *agent) flush() {
 
 // ackedBy takes where the server says that it stands, which may be behind: it was
 // restored from a backup, and is sent again what it forgot.
-func (a *agent) ackedBy(upTo uint64, sent clock.Instant) {
-	if upTo <= uint64(len(a.chain)) {
+func (a *agent) ackedBy(upTo uint64, era clock.Instant) {
+	if last := uint64(len(a.chain)); (core.Outbox{Oldest: 1, Acked: a.acked, Last: last}).Resume(0, upTo, "") == nil {
 		a.acked = upTo
 	}
-	a.contact(sent)
+	a.contact(era)
 	a.flush()
 }
 
-// contact tells the machine of an answer to a request made since activation.
-func (a *agent) contact(sent clock.Instant) {
-	if a.up && sent >= a.core.Machine.CompletedAt && (a.core.Machine.ConfirmBy != 0 || a.core.Machine.BlameBy != 0) {
-		a.input(host.Contact{})
+// contact is an answer to a request that began in an era.
+func (a *agent) contact(era clock.Instant) {
+	if a.core.AwaitsContact() {
+		a.step(core.Contact{Era: era})
 	}
 }
 
@@ -299,49 +270,46 @@ func (a *agent) contact(sent clock.Instant) {
 // waits for contact.
 func (a *agent) beat() {
 	every := a.w.between(40*clock.Second, 70*clock.Second)
-	if m := &a.core.Machine; m.ConfirmBy != 0 || m.BlameBy != 0 {
+	if a.core.AwaitsContact() {
 		every = a.w.between(3*clock.Second, 10*clock.Second)
 	}
 	a.quiet = every
 	a.rests()
-	a.greet()
+	a.heartbeat()
 }
 
-// greet is one heartbeat. How far the host's events go is said to the process that the
-// request was made to: one that begins later never hears it.
-func (a *agent) greet() {
-	sent, acked, process, mark := a.now(), a.acked, a.process(), a.mark
-	if a.boasts && a.w.now < a.w.calm {
-		acked = uint64(len(a.chain)) + 1
+// heartbeat says that the host is there and how far its events go, to the process that
+// the request is made to: one that begins later never hears it.
+func (a *agent) heartbeat() {
+	era, term, process := a.core.Era(), a.w.log.term, a.process()
+	m := coreserver.Heartbeat{Incarnation: a.inc, LastSeq: uint64(len(a.chain)), Repairing: a.core.Repairs.Grant, Process: process, Mark: a.mark}
+	m.Pending = m.LastSeq - a.acked
+	if a.overclaims && a.w.now < a.w.faultsEnd {
+		m.LastSeq++
+		m.Pending = 0
 	}
-	last, term, repairing := uint64(len(a.chain)), a.w.log.term, a.core.Repairs.Grant
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || !s.seen(a, acked) {
+		if s.down || s.term > term || !s.seen(a) {
 			return
 		}
-		mark := s.beats(a, process, mark)
-		if s.down {
+		answer := s.heartbeat(a, m)
+		if h := s.state.Hosts[a.name]; s.down || h == nil || h.Incarnation != a.inc {
 			return
 		}
-		if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc {
-			if s.term <= term && (repairing == "" || h.Grant != nil && h.Grant.Claimed && h.Grant.ID == repairing) {
-				s.told[a.name] = last
+		overrides, root, release := s.overrides(), s.state.Root.Version, s.edition()
+		a.w.send(a, func() {
+			a.catchUp(root, release)
+			a.receive(overrides)
+			if process == a.process() {
+				a.mark = answer.Mark
 			}
-			at, words, root, release := h.Seq, s.words(), s.state.Root.Version, s.edition()
-			a.w.send(a, func() {
-				a.catchUp(root, release)
-				a.learn(words)
-				if process == a.process() {
-					a.mark = mark
-				}
-				if at < a.acked && a.up {
-					a.acked = at
-					a.flush()
-				}
-				a.contact(sent)
-			})
-		}
+			if acked, lost := (core.Outbox{Oldest: 1, Acked: a.acked}).Replay(answer.Acked); lost && a.up {
+				a.acked = acked
+				a.flush()
+			}
+			a.contact(era)
+		})
 	})
 }
 
@@ -354,7 +322,7 @@ func (a *agent) rests() {
 
 // wake waits for the rest of the interval, unless contact is wanted by now.
 func (a *agent) wake() {
-	if m := &a.core.Machine; a.quiet <= 0 || m.ConfirmBy != 0 || m.BlameBy != 0 {
+	if a.quiet <= 0 || a.core.AwaitsContact() {
 		a.beat()
 		return
 	}
@@ -364,10 +332,10 @@ func (a *agent) wake() {
 // poll asks for a grant and waits for one.
 func (a *agent) poll() {
 	a.asked++
-	id, acked := a.asked, a.acked
+	id := a.asked
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || a.asked != id || !s.seen(a, acked) {
+		if s.down || a.asked != id || !s.seen(a) {
 			return
 		}
 		s.park(a, func(g *plan.Grant, at clock.Instant) {
@@ -409,29 +377,20 @@ func (a *agent) hungUp() {
 	a.asked++
 	a.later(a.w.between(clock.Second, 10*clock.Second), func() {
 		a.poll()
-		a.greet()
+		a.heartbeat()
 	})
 }
 
-// granted verifies a grant and hands it to the reducer. One that is offered again
-// while it is under way is not verified again before its claim, as in the agent.
+// granted verifies what a grant needs and gives it to the reducer.
 func (a *agent) granted(g plan.Grant, from origin) {
-	var hp fleet.HostPlan
-	if held := a.core.Offer; held != nil && held.Grant == g.ID {
-		hp = held.Plan
-	} else if p, ok := a.planOf(&g, from.release); ok {
-		hp = p
-	} else {
+	proof := a.core.Proof(g.ID, g.Purpose, g.Manifest)
+	if proof == core.ProofIgnored {
 		return
 	}
-	o := host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: from.term, Plan: hp, Reason: g.Reason,
-		Expires: a.now().Add(g.Expires.Sub(from.at))}
-	o.Within(hp.Windows, a.w.now.Add(a.wall), a.now(), trust.Slack)
-	a.turn(func() []host.Effect {
-		seen, held := a.core.MaxTerm, a.core.Offer
-		again := held != nil && held.Grant == o.Grant && held.Prepared
-		effects := a.core.Granted(o, a.now())
-		a.w.truth.offered(a, &o, seen, again)
-		return effects
-	})
+	hp, ok := a.planOf(&g, from.release, proof)
+	if !ok {
+		return
+	}
+	a.step(core.Granted{Grant: g.ID, Purpose: g.Purpose, Term: from.term, TTL: g.Expires.Sub(from.at), Reason: g.Reason, Plan: hp,
+		Wall: a.w.now.Add(a.wall), Slack: trust.Slack})
 }

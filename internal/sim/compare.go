@@ -3,22 +3,22 @@ package sim
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/oracle"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/sim/model"
 )
 
 // compare is S25 and S26 by a second planner: what a tick decided from the state
-// that it keeps is what the naive model decides from the log before it.
+// that it keeps is what the specification decides on the log before it.
 func (s *server) compare(p *plan.Plan, now clock.Instant) {
 	if !s.w.modelled {
 		return
 	}
-	entries := make([]event.Entry, len(p.Decisions))
-	for i := range p.Decisions {
-		entries[i] = p.Decisions[i].Entry
+	var due []string
+	facts, err := s.w.log.facts(s.head)
+	if err == nil {
+		due, err = oracle.Decisions(facts, now)
 	}
-	due, err := model.Decisions(s.w.docs, s.w.log.modelled[:s.head], now)
-	s.differ(entries, due, err)
+	s.differ(p.Events, due, err)
 }
 
 // prune is an operator's, compared in the same way.
@@ -26,7 +26,11 @@ func (s *server) prune(keep plan.Retention) ([]event.Entry, error) {
 	now := s.now()
 	entries, err := plan.Prune(s.state, keep, now)
 	if s.w.modelled && err == nil {
-		due, failed := model.Prunable(s.w.docs, s.w.log.modelled[:s.head], keep.Keep, keep.Age, now)
+		var due []string
+		facts, failed := s.w.log.facts(s.head)
+		if failed == nil {
+			due = oracle.Prunable(facts, keep.Keep, keep.Age, now)
+		}
 		s.differ(entries, due, failed)
 	}
 	return entries, err
@@ -34,7 +38,7 @@ func (s *server) prune(keep plan.Retention) ([]event.Entry, error) {
 
 func (s *server) differ(entries []event.Entry, due []string, err error) {
 	if err != nil {
-		s.w.violate("S26", "the model reads event %d of the log: %v", s.head, err)
+		s.w.violate("S26", "the specification reads event %d of the log: %v", s.head, err)
 		return
 	}
 	planned := make([]string, len(entries))
@@ -44,9 +48,9 @@ func (s *server) differ(entries []event.Entry, due []string, err error) {
 			s.w.violate("S26", "%v", err)
 			return
 		}
-		planned[i] = model.Words(e.Host, ev)
+		planned[i] = oracle.Describe(e.Host(), ev)
 	}
-	if diff := model.Compare(planned, due); diff != "" {
+	if diff := oracle.Compare(planned, due); diff != "" {
 		s.w.violate("S26", "after event %d %s", s.head, diff)
 	}
 }

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/steadyfleet/steady/internal/control/hosts"
-	"github.com/steadyfleet/steady/internal/control/intake"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	coreserver "github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/identity"
-	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Two agents on one identity: the state of a host is copied and runs a second time.
@@ -21,7 +19,7 @@ import (
 
 // duplicate copies what a host has on disk, and starts it some time later; the first
 // one may be gone by then.
-func (w *World) duplicate(a *agent, f fate, old clock.Duration, alone bool) {
+func (w *World) duplicate(a *agent, f response, old clock.Duration, alone bool) {
 	if a.inc == 0 || a.out || a.enrolling || a.copy != nil {
 		return
 	}
@@ -30,14 +28,14 @@ func (w *World) duplicate(a *agent, f fate, old clock.Duration, alone bool) {
 		return
 	}
 	w.after(old, func() {
-		if a.copy != nil || a.out || a.enrolling || a.serial != c.serial || w.now >= w.calm {
+		if a.copy != nil || a.out || a.enrolling || a.serial != c.serial || w.now >= w.faultsEnd {
 			return
 		}
 		w.trace("a copy of %s starts", a.name)
-		a.copy, a.fate = c, f
+		a.copy, a.response = c, f
 		if alone {
 			a.halt()
-			w.attend(a)
+			w.escalate(a)
 		}
 		c.start()
 	})
@@ -56,14 +54,14 @@ func (a *agent) twin() *agent {
 		a.w.violate("core", "%v", err)
 		return nil
 	}
-	c.chain, c.said, c.acked = slices.Clone(a.chain), slices.Clone(a.said), a.acked
+	c.chain, c.events, c.acked = slices.Clone(a.chain), slices.Clone(a.events), a.acked
 	c.trusted, c.seen = a.trusted, a.seen
 	c.running, c.acting, c.stages, c.staged = a.running, a.acting, a.stages, a.staged
 	c.drift = maps.Clone(a.drift)
-	if s := a.w.truth.since[a.key]; s != nil {
-		a.w.truth.since[c.key] = maps.Clone(s)
+	if s := a.w.checks.since[a.key]; s != nil {
+		a.w.checks.since[c.key] = maps.Clone(s)
 	}
-	a.w.truth.forgets(c.key)
+	a.w.checks.forgets(c.key)
 	return c
 }
 
@@ -76,13 +74,14 @@ func (a *agent) link(seq uint64) identity.Chain {
 	return c
 }
 
-// histories is the log as the intake reads it.
-type histories struct{ *ledger }
+// histories is the log as reports are compared with it.
+type histories struct{ *store }
 
-// ReadHost implements intake.Histories.
-func (l histories) ReadHost(_ context.Context, name string, limit int) (out []event.Record, _ error) {
+// LastAbout implements identity.Histories for hosts, whose own events are all that a
+// report is compared with: those have the host as their subject.
+func (l histories) LastAbout(_ context.Context, subject event.Subject, limit int) (out []event.Record, _ error) {
 	for i := len(l.entries) - 1; i >= 0 && len(out) < limit; i-- {
-		if l.entries[i].Host == name {
+		if l.entries[i].Subject == subject {
 			out = append(out, event.Record{Entry: l.entries[i], Seq: uint64(i) + 1})
 		}
 	}
@@ -94,9 +93,10 @@ func (l histories) ReadHost(_ context.Context, name string, limit int) (out []ev
 func (s *server) parts(a *agent, h *plan.Host, batch []event.Entry) (fresh []event.Entry, head event.HostHead, one bool) {
 	end := a.link(batch[len(batch)-1].HostSeq)
 	head = event.HostHead{Incarnation: a.inc, Seq: end.Seq, Hash: end.Hash[:]}
-	b := intake.Batch{Host: a.name, Incarnation: a.inc, Entries: batch, Head: wire.Head{Seq: end.Seq, Hash: end.Hash[:]}}
-	v := hosts.View{Incarnation: h.Incarnation, Seq: h.Seq, Chain: h.ChainHash}
-	fresh, one, err := b.After(context.Background(), "sim", &v, histories{s.w.log})
+	r := identity.Report{Host: a.name, Incarnation: a.inc, Entries: batch, Head: end}
+	known := identity.Chain{Seq: h.Seq}
+	copy(known.Hash[:], h.ChainHash)
+	fresh, one, err := r.After(context.Background(), "sim", known, histories{s.w.log}, 1000)
 	if err != nil {
 		s.w.violate("core", "%v", err)
 	}
@@ -105,30 +105,8 @@ func (s *server) parts(a *agent, h *plan.Host, batch []event.Entry) (fresh []eve
 
 // forked records that an identity runs twice.
 func (s *server) forked(a *agent, seq uint64) {
-	if h := s.state.Hosts[a.name]; !h.Forked && h.Incarnation == a.inc {
-		s.w.trace("%s is found to run twice", a.name)
-		s.commit(plan.Record(s.state, a.name, s.now(), event.HostForked{Incarnation: a.inc, Seq: seq}))
-	}
-}
-
-// beats takes in a heartbeat of a host whose state is copied some time.
-func (s *server) beats(a *agent, process string, mark uint64) uint64 {
-	if !a.copied {
-		return 0
-	}
-	if s.processes == nil {
-		s.processes = map[string]*hosts.Host{}
-	}
-	h := s.processes[a.name]
-	if h == nil {
-		h = &hosts.Host{Name: a.name}
-		s.processes[a.name] = h
-	}
-	mark, _, twice := h.Beat(&wire.Heartbeat{Incarnation: a.inc, Process: process, Mark: mark})
-	if twice {
-		s.forked(a, a.acked)
-	}
-	return mark
+	s.w.trace("%s is found to run twice", a.name)
+	s.step(coreserver.Fork{Host: a.name, Incarnation: a.inc, Seq: seq})
 }
 
 // process names the process that an agent is now.
@@ -141,17 +119,17 @@ func (a *agent) process() string {
 
 // oneHistory checks that the log has no other history of a host than the one that
 // it took of the agent just now, up to an event, unless it says so.
-func (t *truth) oneHistory(s *server, a *agent, upTo uint64) {
+func (t *checker) oneHistory(s *server, a *agent, upTo uint64) {
 	if s.state.Hosts[a.name].Forked {
 		return
 	}
 	for i := range s.w.log.entries {
 		e := &s.w.log.entries[i]
-		if e.Host != a.name || e.HostSeq == 0 || e.HostSeq > upTo || e.Incarnation != a.inc {
+		if e.Host() != a.name || e.HostSeq == 0 || e.HostSeq > upTo || e.Incarnation != a.inc {
 			continue
 		}
 		if e.HostSeq > uint64(len(a.chain)) || a.chain[e.HostSeq-1].At != e.At || string(a.chain[e.HostSeq-1].Body) != string(e.Body) {
-			s.w.violate("S43", "event %d of %s is of another agent than the one that is heard, and nobody noticed", e.HostSeq, a.name)
+			s.w.violate("S43", "event %d of %s is of another agent than the one that is followed, and nobody noticed", e.HostSeq, a.name)
 			return
 		}
 	}

@@ -15,7 +15,7 @@ type Drill struct {
 	// Facts say what happened, and where that is told.
 	Facts string
 	// releases are the faults of the bundles that are pushed, in order.
-	releases []fault
+	releases []defect
 	every    clock.Duration // between two pushes; 6 minutes by default
 	budget   int            // of all hosts
 	more     func(p *planning, at clock.Instant)
@@ -29,19 +29,19 @@ const drillHosts = 12
 // Drills lists the incidents.
 func Drills() []Drill {
 	return []Drill{
-		{Name: "CrowdStrike2024", releases: []fault{sound, kills},
+		{Name: "CrowdStrike2024", releases: []defect{sound, kills},
 			Facts: "19 July 2024: a content file with 21 fields met a sensor that supplied 20; hosts died in a boot loop, 8.5 million of them in 78 minutes, since content had no stages (CrowdStrike, root cause analysis)"},
-		{Name: "CloudflareNovember2025", releases: []fault{sound, failsProbe, sound, failsProbe, sound}, every: 5 * clock.Minute,
+		{Name: "CloudflareNovember2025", releases: []defect{sound, failsProbe, sound, failsProbe, sound}, every: 5 * clock.Minute,
 			Facts: "18 November 2025: a generated file doubled past a limit of 200 entries and the proxy died of it; it was made anew every 5 minutes, alternately good and bad (blog.cloudflare.com)"},
-		{Name: "CloudflareDecember2025", releases: []fault{sound, failsToActivate}, more: haltInTheDark,
+		{Name: "CloudflareDecember2025", releases: []defect{sound, failsToActivate}, more: haltInTheDark,
 			Facts: "5 December 2025: a configuration went to all hosts at once and failed 28 % of requests for 25 minutes; what follows is that a halt must not depend on what is broken (blog.cloudflare.com, Code Orange)"},
-		{Name: "GoogleCloud2025", releases: []fault{sound, kills}, more: herd,
+		{Name: "GoogleCloud2025", releases: []defect{sound, kills}, more: herd,
 			Facts: "12 June 2025: a policy with blank fields was replicated everywhere in seconds and crashed every reader; restarting at once they kept each other down for up to 2 h 40 (status.cloud.google.com)"},
-		{Name: "AWS2025", releases: []fault{sound, failsProbe, sound}, more: delayedEnactor,
+		{Name: "AWS2025", releases: []defect{sound, failsProbe, sound}, more: delayedEnactor,
 			Facts: "20 October 2025: an enactor that had been held up applied an old plan after a newer one, and a cleaner deleted what it left (aws.amazon.com/message/101925)"},
-		{Name: "Datadog2023", releases: []fault{sound}, budget: Canary, more: everywhereAtOnce,
+		{Name: "Datadog2023", releases: []defect{sound}, budget: Canary, more: everywhereAtOnce,
 			Facts: "8 March 2023: an unattended update changed every node of every region between 06:00 and 07:00, and tens of thousands lost their routes (datadoghq.com/blog)"},
-		{Name: "Facebook2021", releases: []fault{sound, cutsContact},
+		{Name: "Facebook2021", releases: []defect{sound, cutsContact},
 			Facts: "4 October 2021: one command took the backbone down; the tool that should have stopped it had a defect, and what could have mended it needed the same network (engineering.fb.com)"},
 	}
 }
@@ -123,7 +123,7 @@ func herd(p *planning, at clock.Instant) {
 // the fix is.
 func delayedEnactor(p *planning, at clock.Instant) {
 	w, pause := p.w, p.between(clock.Minute, 7*clock.Minute)
-	p.add(at.Add(p.between(0, 90*clock.Second)), func() { w.usurp(pause) }, "the server is paused for %s and another takes over", pause)
+	p.add(at.Add(p.between(0, 90*clock.Second)), func() { w.takeOver(pause) }, "the server is paused for %s and another takes over", pause)
 }
 
 // everywhereAtOnce changes what runs on every host by another way.

@@ -41,7 +41,7 @@ func drilled(t *testing.T, name string) {
 				r := Run(d.Seed(uint64(i)))
 				for _, v := range r.Violations {
 					failed.Add(1)
-					t.Errorf("seed %d: %s: %s", i, v.Invariant, v.Words)
+					t.Errorf("seed %d: %s: %s", i, v.Invariant, v.Message)
 				}
 				harmed.Add(int64(most(r.Affected)))
 				repaired.Add(int64(r.Disrupted))

@@ -1,163 +1,94 @@
 package sim
 
 import (
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
 
-// durable carries out the part of an effect that is in the transaction of the
-// state that caused it: what it reports.
-type durable struct{ a *agent }
-
-var _, _ host.Effects = durable{}, (*agent)(nil)
-
-func (d durable) Activate(host.Activate) error       { return nil }
-func (d durable) Revert(host.Revert) error           { return nil }
-func (d durable) StartProbes(host.StartProbes) error { return nil }
-func (d durable) Prepare(host.Prepare) error         { return nil }
-func (d durable) Claim(host.Claim) error             { return nil }
-func (d durable) OpenRepair(host.OpenRepair) error   { return nil }
-func (d durable) BeginReboot(host.BeginReboot) error { return nil }
-
-// Decline reports that a grant is not taken.
-func (d durable) Decline(e host.Decline) error {
-	d.a.record(event.GrantDeclined{Grant: e.Grant, Code: e.Code, Detail: e.Detail})
-	return nil
-}
-
-// Quarantine reports what this host refuses from now on.
-func (d durable) Quarantine(e host.Quarantine) error {
-	d.a.record(event.BundleQuarantined{Rollout: d.a.core.Machine.Rollout, Digest: e.Digest, Reason: e.Reason})
-	return nil
-}
-
-// NeedRepair reports what waits.
-func (d durable) NeedRepair(e host.NeedRepair) error {
-	d.a.record(event.RepairNeeded{RepairNeed: e.RepairNeed})
-	return nil
-}
-
-// EndRepair reports that nothing waits any more, or that a window is closed.
-func (d durable) EndRepair(e host.EndRepair) error {
-	d.a.record(event.RepairOver{Grant: e.Grant, OK: e.OK, Detail: e.Detail})
-	return nil
-}
-
-// The rest is carried out once that transaction is durable.
-
-func (a *agent) Decline(host.Decline) error       { return nil }
-func (a *agent) Quarantine(host.Quarantine) error { return nil }
-func (a *agent) NeedRepair(host.NeedRepair) error { return nil }
-func (a *agent) EndRepair(host.EndRepair) error   { return nil }
+var _ core.Effects = (*agent)(nil)
 
 // Prepare fetches for a while, now and then for longer than the grant lasts.
-func (a *agent) Prepare(e host.Prepare) error {
+func (a *agent) Prepare(e core.Prepare) error {
 	d := a.w.between(100, 30*clock.Second)
 	if a.w.faulty(SlowDownload, 0.08) {
 		d = a.w.between(clock.Minute, 5*clock.Minute)
 	}
 	a.later(d, func() {
-		broken := a.w.faulty(Breakage, 0.05)
-		a.turn(func() []host.Effect {
-			if broken {
-				return a.core.PrepareFailed(e.Offer.Grant, "the download broke")
-			}
-			effects := a.core.Prepared(e.Offer.Grant, a.now())
-			a.w.truth.obeys(a)
-			return effects
-		})
+		if a.w.faulty(Breakage, 0.05) {
+			a.step(core.PrepareFailed{Grant: e.Offer.Grant, Detail: "the download broke"})
+			return
+		}
+		a.step(core.Prepared{Grant: e.Offer.Grant})
 	})
 	return nil
 }
 
 // Claim asks until it is answered.
-func (a *agent) Claim(e host.Claim) error {
+func (a *agent) Claim(e core.Claim) error {
 	if o := a.core.Offer; o == nil || o.Grant != e.Offer.Grant {
 		return nil
 	}
-	if !a.mayClaim(&e.Offer) {
-		a.turn(func() []host.Effect { return a.core.PrepareFailed(e.Offer.Grant, "refused") })
+	if e.Verify && !a.mayClaim(&e.Offer) {
+		a.step(core.PrepareFailed{Grant: e.Offer.Grant, Detail: "refused"})
 		return nil
 	}
-	acked := a.acked
-	a.w.send(a, func() {
+	deliver := func() {
 		s := a.w.choose()
-		if s.down || !s.seen(a, acked) {
+		if s.down || !s.seen(a) {
 			return
 		}
 		if accepted, ok := s.claim(a, e.Offer.Grant, e.Offer.Term); ok {
-			a.w.send(a, func() { a.answered(e.Offer, accepted) })
+			a.w.send(a, func() {
+				a.step(core.ClaimAnswered{Grant: e.Offer.Grant, Accepted: accepted, Stale: a.stale(&e.Offer)})
+			})
 		}
-	})
+	}
+	if e.Offer.Purpose == host.Reboot && a.w.faulty(HostCrash, 0.1) { // it boots by itself, and then the claim comes
+		a.w.carry(a, a.w.between(15*clock.Second, 40*clock.Second), deliver)
+		a.crash(a.w.between(clock.Second, 5*clock.Second), true)
+		return nil
+	}
+	a.w.send(a, deliver)
 	a.later(a.w.between(clock.Second, 5*clock.Second), func() { _ = a.Claim(e) })
 	return nil
 }
 
-func (a *agent) answered(offer host.Offer, accepted bool) {
-	o := a.core.Offer
-	if !a.up || o == nil || o.Grant != offer.Grant {
-		return
-	}
-	if accepted && offer.Purpose == host.Forward && !a.fresh(offer.Plan.Channel) {
-		a.turn(func() []host.Effect { return a.core.PrepareFailed(offer.Grant, "stale") })
-		return
-	}
-	a.turn(func() []host.Effect {
-		if o.Purpose == host.Repair {
-			effects := a.core.RepairAnswered(offer.Grant, accepted, a.now())
-			if a.core.Repairs.Grant == offer.Grant {
-				a.w.truth.started(a, offer.Grant, accepted)
-			}
-			return effects
-		}
-		in := a.core.ClaimAnswered(offer.Grant, accepted, a.bootID())
-		if in == nil {
-			return nil
-		}
-		a.w.truth.started(a, offer.Grant, accepted)
-		if offer.Purpose == host.Back {
-			a.w.truth.sentBack(a, offer.Plan.Manifest)
-		}
-		return a.step(in)
-	})
-}
-
 // Activate changes what runs, which takes its time and may fail.
-func (a *agent) Activate(e host.Activate) error {
-	a.acting = e.Target
+func (a *agent) Activate(e core.Activate) error {
+	a.acting = e.Bundle
 	clear(a.drift) // the generation repairs all on its way
-	a.w.truth.activates(a, e.Target)
-	f := a.w.bundles[e.Target].on(a.name)
+	a.w.checks.activates(a, e.Bundle)
+	f := a.w.bundles[e.Bundle].on(a.name)
 	a.later(a.w.between(100, 40*clock.Second), func() {
-		if a.acting != e.Target || a.core.Machine.Phase != host.Activating {
+		if a.acting != e.Bundle || a.core.Machine.Phase != host.Activating {
 			return
 		}
 		a.acting = ""
 		if f != sound {
-			a.w.truth.affects(a, e.Target)
+			a.w.checks.affects(a, e.Bundle)
 		}
 		if f == failsToActivate {
-			a.input(host.ActivationFailed{Code: "exit-1", Detail: "the step failed"})
+			a.observed(e.Generation, core.Broken, "the step failed")
 			return
 		}
 		if a.stage() {
-			a.input(host.ActivationDeferred{Component: "kernel"})
+			a.observed(e.Generation, core.Staged, "kernel")
 			return
 		}
-		a.running = e.Target
-		if f == kills && a.w.now < a.w.calm {
+		a.running = e.Bundle
+		if f == kills && a.w.now < a.w.faultsEnd {
 			a.stop(a.w.between(clock.Minute, 20*clock.Minute))
 			return
 		}
-		a.input(host.Activated{Observed: e.Target})
+		a.observed(e.Generation, core.Complete, "")
 	})
 	return nil
 }
 
 // Revert goes back to what ran before.
-func (a *agent) Revert(e host.Revert) error {
+func (a *agent) Revert(e core.Revert) error {
 	a.acting = ""
 	clear(a.drift)
 	a.later(a.w.between(100, 20*clock.Second), func() {
@@ -165,29 +96,29 @@ func (a *agent) Revert(e host.Revert) error {
 			return
 		}
 		if a.w.faulty(Breakage, 0.05) {
-			a.input(host.RevertFailed{Code: "exit-1", Detail: "the step failed"})
+			a.observed(e.Generation, core.Broken, "the step failed")
 			return
 		}
 		if a.stage() {
-			a.input(host.RevertDeferred{Component: "kernel"})
+			a.observed(e.Generation, core.Staged, "kernel")
 			return
 		}
-		a.running = e.To
-		a.input(host.RevertCompleted{Observed: e.To})
+		a.running = e.Bundle
+		a.observed(e.Generation, core.Complete, "")
 	})
 	return nil
 }
 
 // StartProbes looks at the bundle's health from now on.
-func (a *agent) StartProbes(e host.StartProbes) error {
-	a.probing++
+func (a *agent) StartProbes(e core.StartProbes) error {
+	a.probing = e.Round
 	for _, p := range e.Probes {
-		a.probe(p, a.probing, 1)
+		a.probe(p, e.Round, 1)
 	}
 	return nil
 }
 
-func (a *agent) probe(p fleet.Probe, round int, d clock.Duration) {
+func (a *agent) probe(p fleet.Probe, round int64, d clock.Duration) {
 	a.later(d, func() {
 		if a.probing != round {
 			return
@@ -201,18 +132,27 @@ func (a *agent) probe(p fleet.Probe, round int, d clock.Duration) {
 		case failsProbe:
 			pass = false
 		case flaps:
-			pass = a.w.now%17 > 4 || a.w.now >= a.w.calm
+			pass = a.w.now%17 > 4 || a.w.now >= a.w.faultsEnd
 		}
 		// The soak counts from a healthy look; once converged nobody has to look.
 		if a.core.Machine.Phase == host.Soaking {
 			a.probe(p, round, p.Interval)
-			a.input(host.ProbeObserved{Name: p.Name, Pass: pass, Reason: "unhealthy"})
+			a.step(core.ProbeObserved{Round: round, ProbeObserved: host.ProbeObserved{Name: p.Name, Pass: pass, Reason: "unhealthy"}})
 		}
 	})
 }
 
-// OpenRepair begins what waits.
-func (a *agent) OpenRepair(host.OpenRepair) error {
-	a.later(a.w.between(1, clock.Second), a.look)
+// observed tells how far a generation has come.
+func (a *agent) observed(g core.Generation, o core.Outcome, detail string) {
+	a.step(core.GenerationObserved{Generation: g, Outcome: o, Code: "exit-1", Detail: detail})
+}
+
+// Observe says soon what is to be seen of repairs; begin starts those that may begin.
+func (a *agent) Observe(core.Observe) error {
+	a.later(a.w.between(1, clock.Second), a.observeRepairs)
 	return nil
 }
+
+func (a *agent) BeginRepairs(core.BeginRepairs) error { return nil }
+func (a *agent) CloseRepairs(core.CloseRepairs) error { return nil }
+func (a *agent) Sweep(core.Sweep) error               { return nil } // all content stays

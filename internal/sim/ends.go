@@ -5,30 +5,30 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/steadyfleet/steady/internal/control/hosts"
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	coreserver "github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// Identities that end: by an operator's word to the server, by a release that says
+// Identities that end: by an operator's verb, by a release that says
 // so, by a second agent on the same state, or by a machine that is set up anew.
 
-// fate is what people do about a host that is refused or shared, once they notice.
-type fate uint8
+// response is what people do about a host that is refused or shared, once they notice.
+type response uint8
 
 const (
-	enrolAgain fate = iota
-	retire          // decommission it and switch it off
-	leave           // it stays cut off
+	enrolAgain response = iota
+	retire              // decommission it and switch it off
+	leave               // it stays cut off
 )
 
-func (f fate) String() string {
+func (f response) String() string {
 	return [...]string{"is enrolled again", "is retired", "is left alone"}[f]
 }
 
@@ -41,19 +41,19 @@ func (p *planning) ends() {
 	}
 	w.ending = true
 	for range 1 + q.r.IntN(3) {
-		a, f, at := w.agents[q.r.IntN(len(w.agents))], fate(q.r.IntN(3)), q.some(0.1)
+		a, f, at := w.agents[q.r.IntN(len(w.agents))], response(q.r.IntN(3)), q.some(0.1)
 		switch q.r.IntN(6) {
 		case 0:
 			q.add(at, func() { w.revoke(a, f) }, "%s is revoked and %s", a.name, f)
 		case 1:
 			q.add(at, func() { w.revokeSigned(a, f) }, "%s is revoked by a release and %s", a.name, f)
 		case 2:
-			f, removed := fate(q.r.IntN(2)), q.r.IntN(2) == 0
+			f, removed := response(q.r.IntN(2)), q.r.IntN(2) == 0
 			q.add(at, func() { w.decommission(a, f, removed) }, "%s is decommissioned and %s", a.name, f)
 		case 3:
 			q.add(at, func() { a.again() }, "%s is set up anew", a.name)
 		default:
-			f, old, alone := fate(q.r.IntN(2)), q.between(0, 2*clock.Minute), q.r.IntN(4) == 0
+			f, old, alone := response(q.r.IntN(2)), q.between(0, 2*clock.Minute), q.r.IntN(4) == 0
 			a.copied = true
 			q.add(at, func() { w.duplicate(a, f, old, alone) }, "the state of %s of %s before runs a second time", a.name, old)
 		}
@@ -67,7 +67,7 @@ func (s *server) identify(a *agent) error {
 	if h == nil {
 		return nil // the log has yet to hear of the host
 	}
-	v := hosts.View{Incarnation: h.Incarnation, Serial: h.Serial, PrevSerial: h.PrevSerial, RevokedBefore: h.RevokedBefore}
+	v := coreserver.View{Incarnation: h.Incarnation, Serial: h.Serial, PrevSerial: h.PrevSerial, RevokedBefore: h.RevokedBefore}
 	return v.InUse(a.name, a.serial, a.issued)
 }
 
@@ -88,34 +88,34 @@ func (a *agent) enrolled(s *server) event.HostEnrolled {
 	return ev
 }
 
-// attend has people see to a host that the leader refuses, some time later.
-func (w *World) attend(a *agent) {
-	if a.of != nil || a.attended || a.out || a.left {
+// escalate has people see to a host that the leader refuses, some time later.
+func (w *World) escalate(a *agent) {
+	if a.of != nil || a.escalated || a.out || a.left {
 		return
 	}
-	a.attended = true
-	w.after(w.between(clock.Second, 10*clock.Minute), func() { w.mend(a) })
+	a.escalated = true
+	w.after(w.between(clock.Second, 10*clock.Minute), func() { w.respond(a) })
 }
 
-// mend does about a host what people decided, unless the server holds it for sound.
-func (w *World) mend(a *agent) {
+// respond does about a host what people decided, unless the server holds it for sound.
+func (w *World) respond(a *agent) {
 	s := w.server
 	if s.down {
-		w.after(5*clock.Second, func() { w.mend(a) })
+		w.after(5*clock.Second, func() { w.respond(a) })
 		return
 	}
-	a.attended = false
+	a.escalated = false
 	h := s.state.Hosts[a.name]
-	if a.out || a.enrolling || s.identify(a) == nil && h.Standing() == "" && a.copy == nil {
+	if a.out || a.enrolling || s.identify(a) == nil && h.IdentityStatus() == "" && a.copy == nil {
 		return
 	}
-	switch a.fate {
+	switch a.response {
 	case leave:
 		a.left = true
 	case retire:
 		s.try(plan.Decommission(s.state, a.name, "drill", "operator", s.now()))
-		if s.down || s.state.Hosts[a.name].Standing() != gate.Decommissioned {
-			w.attend(a)
+		if s.down || s.state.Hosts[a.name].IdentityStatus() != gate.Decommissioned {
+			w.escalate(a)
 			return
 		}
 		a.out = true
@@ -127,12 +127,12 @@ func (w *World) mend(a *agent) {
 }
 
 // revoke has an operator end a host's certificates.
-func (w *World) revoke(a *agent, f fate) {
+func (w *World) revoke(a *agent, f response) {
 	s := w.server
 	if s.down || a.inc == 0 || a.out || a.enrolling {
 		return
 	}
-	a.fate = f
+	a.response = f
 	s.try(plan.Revoke(s.state, a.name, "drill", "operator", s.now()))
 	if !s.down && s.identify(a) == nil {
 		w.violate("S43", "%s was revoked and its certificate is in use", a.name)
@@ -140,29 +140,13 @@ func (w *World) revoke(a *agent, f fate) {
 }
 
 // revokeSigned has the next release say that what a host has now has ended.
-func (w *World) revokeSigned(a *agent, f fate) {
+func (w *World) revokeSigned(a *agent, f response) {
 	if a.inc == 0 || a.out || a.enrolling {
 		return
 	}
-	a.fate = f
+	a.response = f
 	w.revoked = append(w.revoked, fleet.Revocation{Host: a.name, NotBefore: w.now - w.now%1000 + 1000, Reason: "drill"})
 	w.push()
-}
-
-// ended lists what the newest release says of identities and the server does not
-// know: it goes into the log with the release.
-func (s *server) ended() (entries []event.Entry, err error) {
-	for _, r := range s.w.revoked {
-		if h := s.state.Hosts[r.Host]; h != nil && h.RevokedBefore >= r.NotBefore {
-			continue
-		}
-		more, err := plan.Record(s.state, r.Host, s.now(), event.HostRevoked{NotBefore: r.NotBefore, Reason: r.Reason, Actor: "release"})
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, more...)
-	}
-	return entries, nil
 }
 
 // withdrawn checks that a server which took a release refuses what that withdraws,
@@ -176,12 +160,12 @@ func (s *server) withdrawn() {
 }
 
 // decommission has an operator retire a host; fleet files may go without it then.
-func (w *World) decommission(a *agent, f fate, removed bool) {
+func (w *World) decommission(a *agent, f response, removed bool) {
 	s := w.server
 	if s.down || a.inc == 0 || a.out || a.enrolling {
 		return
 	}
-	a.fate = f
+	a.response = f
 	s.try(plan.Decommission(s.state, a.name, "drill", "operator", s.now()))
 	if !s.down && s.identify(a) == nil {
 		w.violate("S43", "%s was decommissioned and its certificate is in use", a.name)
@@ -219,20 +203,20 @@ func (a *agent) again() {
 		a.copy = nil
 	}
 	a.halt()
-	a.core, a.chain, a.said, a.acked = host.Agent{}, nil, nil, 0
-	a.trusted, a.seen, a.heard = trust.State{}, edition{}, ""
+	a.core, a.chain, a.events, a.acked = core.State{}, nil, nil, 0
+	a.trusted, a.seen, a.listed = trust.State{}, edition{}, ""
 	a.running, a.acting, a.staged, a.unproven, a.mark = "", "", 0, false, 0
 	clear(a.drift)
-	a.w.truth.forgets(a.key)
-	a.fate, a.left, a.enrolling = enrolAgain, false, true
+	a.w.checks.forgets(a.key)
+	a.response, a.left, a.enrolling = enrolAgain, false, true
 	a.enrol()
 }
 
 // forgets what was told to a host that was set up anew.
-func (t *truth) forgets(key string) {
-	delete(t.told, key)
+func (t *checker) forgets(key string) {
+	delete(t.acked, key)
 	delete(t.floor, key)
-	delete(t.heard, key)
+	delete(t.overrides, key)
 	delete(t.since, key)
 }
 
@@ -256,15 +240,15 @@ func (w *World) mute(r *rollout.Rollout) bool {
 // good reports whether a host is one agent with an identity that counts.
 func (w *World) good(a *agent) bool {
 	h := w.server.state.Hosts[a.name]
-	return a.copy == nil && !a.attended && h != nil && h.Standing() == "" && w.server.identify(a) == nil
+	return a.copy == nil && !a.escalated && h != nil && h.IdentityStatus() == "" && w.server.identify(a) == nil
 }
 
 // identityIn reads from the log alone why the present identity of a host counts
 // for nothing.
-func (l *ledger) identityIn(name string) (standing string) {
+func (l *store) identityIn(name string) (standing string) {
 	issued := clock.Instant(0)
 	for i := range l.entries {
-		if l.entries[i].Host != name {
+		if l.entries[i].Host() != name {
 			continue
 		}
 		switch ev := l.events[i].(type) {
@@ -287,18 +271,18 @@ func (s *server) follows(e *event.Entry) {
 	w := s.w
 	switch e.Type {
 	case (event.HostRevoked{}).EventType(), (event.HostDecommissioned{}).EventType():
-		for _, a := range []*agent{w.hosts[e.Host], w.hosts[e.Host].copy} {
+		for _, a := range []*agent{w.hosts[e.Host()], w.hosts[e.Host()].copy} {
 			if a != nil && s.parked[a] != nil && s.identify(a) != nil {
 				delete(s.parked, a)
 				a.hungUp()
 			}
 		}
-		w.attend(w.hosts[e.Host])
+		w.escalate(w.hosts[e.Host()])
 	case (event.HostForked{}).EventType():
-		w.attend(w.hosts[e.Host])
+		w.escalate(w.hosts[e.Host()])
 	case (event.Granted{}).EventType(), (event.GrantClaimed{}).EventType():
-		if was := w.log.identityIn(e.Host); was != "" {
-			w.violate("S43", "%s of %s after %s", e.Type, e.Host, was)
+		if was := w.log.identityIn(e.Host()); was != "" {
+			w.violate("S43", "%s of %s after %s", e.Type, e.Host(), was)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -27,7 +28,7 @@ func (a *agent) looksAgain() bool {
 
 // evidence looks at what the scanner says, also long after the host converged:
 // a control may fail, and pass again, at any time.
-func (a *agent) evidence(p fleet.Probe, round int) {
+func (a *agent) evidence(p fleet.Probe, round int64) {
 	d := p.Interval
 	switch a.core.Machine.Phase {
 	case host.Soaking:
@@ -52,10 +53,10 @@ func (a *agent) evidence(p fleet.Probe, round int) {
 		in.Pass, in.Reason = false, "a control fails"
 	}
 	a.unproven = fails
-	if fails || a.w.now < a.w.calm || a.core.Machine.Phase == host.Soaking {
+	if fails || a.w.now < a.w.faultsEnd || a.core.Machine.Phase == host.Soaking {
 		a.probe(p, round, d)
 	}
-	a.input(in)
+	a.step(core.ProbeObserved{Round: round, ProbeObserved: in})
 }
 
 // unmet reports whether a control of a rollout's hosts fails for good that, by the

@@ -11,37 +11,36 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/rollout"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // fault is what a bundle does to a host that activates it.
-type fault uint8
+type defect uint8
 
 const (
-	sound           fault = iota
-	failsToActivate       // a resource exhausts its retries
-	failsProbe            // an enforce probe never passes
-	flaps                 // the probe fails now and then, but passes again in time
-	cutsContact           // the host cannot reach the server while it runs
-	kills                 // the agent dies with it and comes back only after a long time
-	faults                // how many there are
+	sound           defect = iota
+	failsToActivate        // a resource exhausts its retries
+	failsProbe             // an enforce probe never passes
+	flaps                  // the probe fails now and then, but passes again in time
+	cutsContact            // the host cannot reach the server while it runs
+	kills                  // the agent dies with it and comes back only after a long time
+	defects                // how many there are
 )
 
-func (f fault) String() string {
+func (f defect) String() string {
 	return [...]string{"sound", "fails to activate", "fails its probe", "flaps", "cuts contact", "kills the agent"}[f]
 }
 
 // bundle is a target with its behaviour. Some faults show on some hosts only.
 type bundle struct {
-	fault fault
-	only  map[string]bool // hosts on which the fault shows; empty for all
+	defect defect
+	only   map[string]bool // hosts on which the fault shows; empty for all
 }
 
-func (b bundle) on(host string) fault {
+func (b bundle) on(host string) defect {
 	if len(b.only) > 0 && !b.only[host] {
 		return sound
 	}
-	return b.fault
+	return b.defect
 }
 
 // declared is the fleet that one schedule plays: drawn once, released again and
@@ -55,10 +54,10 @@ type declared struct {
 	waveOf    map[string]int
 	after     map[string][]string
 	budgets   []budget
-	edges     []fleet.ChannelEdge
+	edges     []fleet.Edge
 	canaryMax map[string]int
 	onNewRef  map[string]fleet.OnNewRef
-	windows   map[string][]window.Window // by channel
+	windows   map[string][]clock.Window // by channel
 	windowsOf map[string][]int
 	evidence  bool    // a probe reads evidence of compliance
 	controls  bool    // static controls are asked about each release
@@ -75,7 +74,7 @@ func draw(r *rand.Rand, hosts int) *declared {
 	d := &declared{
 		channelOf: map[string]string{}, policies: map[string]fleet.Policy{}, waves: map[string][]fleet.Wave{},
 		waveOf: map[string]int{}, after: map[string][]string{}, onNewRef: map[string]fleet.OnNewRef{}, canaryMax: map[string]int{},
-		windows: map[string][]window.Window{}, windowsOf: map[string][]int{},
+		windows: map[string][]clock.Window{}, windowsOf: map[string][]int{},
 		soundness: 0.4 + 0.5*r.Float64(), evidence: r.IntN(8) == 0, controls: r.IntN(6) == 0,
 	}
 	windowed := r.IntN(8) == 0
@@ -93,7 +92,7 @@ func draw(r *rand.Rand, hosts int) *declared {
 		}
 	}
 	if len(d.channels) == 2 && r.IntN(2) == 0 {
-		d.edges = []fleet.ChannelEdge{{Gated: "chan1", Gates: "chan0", Reason: "first things first"}}
+		d.edges = []fleet.Edge{{Gated: "chan1", Gates: "chan0", Reason: "first things first"}}
 	}
 	last := map[string]string{}
 	for i := range hosts {
@@ -166,15 +165,15 @@ func drawBudget(r *rand.Rand, hosts []string) budget {
 
 // drawWindows makes maintenance windows that are open for most of the time, and all
 // of them together often enough for a fleet to get through.
-func drawWindows(r *rand.Rand) []window.Window {
-	var ws []window.Window
+func drawWindows(r *rand.Rand) []clock.Window {
+	var ws []clock.Window
 	for i := range 1 + r.IntN(2) {
-		cron, err := window.ParseCron([]string{"*/10 * * * *", "5-59/15 * * * *"}[i])
+		cron, err := clock.ParseCron([]string{"*/10 * * * *", "5-59/15 * * * *"}[i])
 		if err != nil {
 			panic("sim: no schedule can be made: " + err.Error())
 		}
-		ws = append(ws, window.Window{Name: fmt.Sprintf("win%d", i), Cron: cron, Duration: clock.Duration(4+r.IntN(5)) * clock.Minute,
-			Zone: window.Zone{Name: "UTC", From: epoch.Add(-400 * clock.Day), Until: epoch.Add(400 * clock.Day), Transitions: []window.Transition{}}})
+		ws = append(ws, clock.Window{Name: fmt.Sprintf("win%d", i), Cron: cron, Duration: clock.Duration(4+r.IntN(5)) * clock.Minute,
+			Zone: clock.Zone{Name: "UTC", From: epoch.Add(-400 * clock.Day), Until: epoch.Add(400 * clock.Day), Transitions: []clock.Transition{}}})
 	}
 	return ws
 }
@@ -210,8 +209,8 @@ func (w *World) release() event.ReleaseAccepted {
 		ev.Channels = append(ev.Channels, event.ChannelRelease{Channel: c, FreshnessWindow: clock.Day,
 			ReconcileInterval: 30 * clock.Second, OnNewRef: w.fleet.onNewRef[c], Manifests: refs})
 	}
-	if w.notary != nil {
-		w.notary.publish(&ev, w.now)
+	if w.publisher != nil {
+		w.publisher.publish(&ev, w.now)
 	}
 	w.rebuild = false
 	w.verdicts = w.verdicts[:0:0]
@@ -250,7 +249,7 @@ func (w *World) manifest(c string) *rollout.Manifest {
 	if w.cfg.Drill != nil {
 		f = w.cfg.Drill.releases[w.version-1]
 	} else if w.rand.Float64() > d.soundness {
-		f = fault(1 + w.rand.IntN(int(faults)-1))
+		f = defect(1 + w.rand.IntN(int(defects)-1))
 	}
 	targets := w.targets(c, f)
 	now := w.edition()
@@ -291,13 +290,13 @@ func (w *World) manifest(c string) *rollout.Manifest {
 	}
 	h.LeafCount = len(m.Leaves)
 	if n := d.canaryMax[c]; n > 0 {
-		if w.notary == nil { // a first wave that trust would refuse: the planner keeps the bound by itself
+		if w.publisher == nil { // a first wave that trust would refuse: the planner keeps the bound by itself
 			n = (n + 1) / 2
 		}
 		h.CanaryMax, h.Critical = n, append(h.Critical, fleet.CriticalCanary)
 	}
-	if w.notary != nil {
-		w.notary.bind(m)
+	if w.publisher != nil {
+		w.publisher.bind(m)
 		return m
 	}
 	raw, _ := json.Marshal(m.Leaves)
@@ -309,7 +308,7 @@ func (w *World) manifest(c string) *rollout.Manifest {
 
 // targets names the bundles of a channel's new manifest: new ones, or after a new root
 // sometimes those of before, built again.
-func (w *World) targets(c string, f fault) []digest.Digest {
+func (w *World) targets(c string, f defect) []digest.Digest {
 	list := w.built[c]
 	if !w.rebuild || list == nil {
 		list = []digest.Digest{w.bundle(c, "a", f), w.bundle(c, "b", sound)}
@@ -319,7 +318,7 @@ func (w *World) targets(c string, f fault) []digest.Digest {
 }
 
 // bundle names a new bundle and fixes how it behaves.
-func (w *World) bundle(channel, name string, f fault) digest.Digest {
+func (w *World) bundle(channel, name string, f defect) digest.Digest {
 	version := w.version
 	if w.cfg.Drill == nil && version > 1 && w.rand.IntN(8) == 0 { // one that was released before
 		version = 1 + w.rand.Uint64N(version-1)
@@ -331,7 +330,7 @@ func (w *World) bundle(channel, name string, f fault) digest.Digest {
 	if _, there := w.bundles[d]; there {
 		return d
 	}
-	b := bundle{fault: f}
+	b := bundle{defect: f}
 	if f != sound && w.cfg.Drill == nil && w.rand.IntN(2) == 0 {
 		b.only = map[string]bool{}
 		for _, h := range w.fleet.hosts {

@@ -12,8 +12,8 @@ import (
 // What server and hosts have to agree on at every event, and not only once all is
 // at rest.
 
-// stand is where a host's machine stood as it recorded an event.
-type stand struct {
+// position is where a host's machine stood as it recorded an event.
+type position struct {
 	phase                                    host.Phase
 	manifest, from, target, current          digest.Digest
 	grant, reboot                            string
@@ -23,25 +23,25 @@ type stand struct {
 	claimed, completed, soak, failed, arrive clock.Instant
 }
 
-func standOf(m *host.State) stand {
-	return stand{m.Phase, m.Manifest, m.From, m.Target, m.Current, m.Grant, m.Reboot, m.Reverting, m.Rebooted, m.RevertFailures, m.Cause,
+func positionOf(m *host.State) position {
+	return position{m.Phase, m.Manifest, m.From, m.Target, m.Current, m.Grant, m.Reboot, m.Reverting, m.Rebooted, m.RevertFailures, m.Cause,
 		m.ClaimedAt, m.CompletedAt, m.SoakFrom, m.FailedAt, m.ConvergedAt}
 }
 
 // recorded takes down where a host stands after the event that it records now. The
 // bytes name the event: two agents may tell two histories under one name.
-func (t *truth) recorded(a *agent, e *event.Entry) {
-	if t.stood == nil {
-		t.stood = map[*byte]stand{}
+func (t *checker) recorded(a *agent, e *event.Entry) {
+	if t.positions == nil {
+		t.positions = map[*byte]position{}
 	}
-	t.stood[&e.Body[0]] = standOf(&a.core.Machine)
+	t.positions[&e.Body[0]] = positionOf(&a.core.Machine)
 }
 
 // mirrored is S24: as the server folds an event of a host, its copy of the machine
 // stands where the machine stood. machine is that copy.
-func (t *truth) mirrored(w *World, e *event.Entry, machine *host.State) {
-	if was, told := t.stood[&e.Body[0]]; told && was != standOf(machine) {
-		w.violate("S24", "%s stood at %+v after its event %d, the server has it at %+v", e.Host, was, e.HostSeq, standOf(machine))
+func (t *checker) mirrored(w *World, e *event.Entry, machine *host.State) {
+	if was, told := t.positions[&e.Body[0]]; told && was != positionOf(machine) {
+		w.violate("S24", "%s stood at %+v after its event %d, the server has it at %+v", e.Host(), was, e.HostSeq, positionOf(machine))
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *World) checkNoticed(s *server) {
 				continue
 			}
 			busy := m.Phase == host.Failed && m.Reverting || h.Grant != nil // for the way back, or with what it has to end first
-			if h.Reachable() && !h.SilentFailure && !busy && !r.Astray.Has(i) {
+			if h.Reachable() && !h.SilentFailure && !busy && !r.RollbackNeeded.Has(i) {
 				w.violate("S22", "%s runs %s, which %s brought, is %s and there, and nobody sends it back (%s)",
 					a.name, leaf.Target.Short(), r.Name, m.Phase, r.Phase)
 			}

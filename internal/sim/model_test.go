@@ -9,8 +9,7 @@ import (
 )
 
 // TestModelAgrees is S25 and S26 by a second planner: on every tick of every
-// schedule the set of decisions is the one that the naive model of internal/sim/model
-// makes of the whole log.
+// schedule the set of decisions is the one that the specification makes of the whole log.
 func TestModelAgrees(t *testing.T) {
 	n, first := int64(240), *firstFlag
 	if *seedsFlag > 0 {
@@ -37,7 +36,7 @@ func TestModelAgrees(t *testing.T) {
 func modelled(seed uint64) (err error) {
 	r := Run(Config{Seed: seed, Trust: Never, Model: Always})
 	for _, v := range r.Violations {
-		return fmt.Errorf("seed %d: %s: %s\nreplay: STEADY_MODEL=1 go test ./internal/sim -run TestReplay -seed %d", seed, v.Invariant, v.Words, seed)
+		return fmt.Errorf("seed %d: %s: %s\nreplay: STEADY_MODEL=1 go test ./internal/sim -run TestReplay -seed %d", seed, v.Invariant, v.Message, seed)
 	}
 	return nil
 }

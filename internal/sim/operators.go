@@ -25,21 +25,21 @@ func (p *planning) operators() {
 	r := p.r
 	if r.IntN(5) == 0 {
 		for range 1 + r.IntN(2) {
-			a := aim{w: w, action: []fleet.OverrideAction{fleet.OverridePromote, fleet.OverridePromote, fleet.OverrideBreakGlass}[r.IntN(3)],
-				early: r.IntN(3) == 0, alone: r.IntN(4) == 0, token: r.IntN(4) == 0, paused: r.IntN(4) == 0, pick: r.IntN(1 << 16), looks: 1 + r.IntN(20)}
+			a := intent{w: w, action: []fleet.OverrideAction{fleet.OverridePromote, fleet.OverridePromote, fleet.OverrideBreakGlass}[r.IntN(3)],
+				early: r.IntN(3) == 0, alone: r.IntN(4) == 0, token: r.IntN(4) == 0, paused: r.IntN(4) == 0, pick: r.IntN(1 << 16), tries: 1 + r.IntN(20)}
 			if a.early && r.IntN(3) == 0 {
 				a.action = []fleet.OverrideAction{fleet.OverridePause, fleet.OverrideCancel, fleet.OverrideRollback}[r.IntN(3)]
 			}
-			p.add(p.some(0), a.look, "operators want to %s a rollout, at most %d times", a.action, a.looks)
+			p.add(p.some(0), a.retry, "operators want to %s a rollout, at most %d times", a.action, a.tries)
 		}
 	}
 	if r.IntN(10) == 0 {
 		pick := r.IntN(1 << 16)
 		at := p.some(0)
 		p.add(at, func() { w.sign(pick) }, "an operator signs an override")
-		p.add(at.Add(p.between(0, 2*clock.Minute)), func() { w.defy() }, "an operator defies by token what is signed")
-		p.add(at.Add(p.between(0, 4*clock.Minute)), func() { w.server.loosen() }, "operators end what is signed")
-		p.add(at.Add(p.between(0, 8*clock.Minute)), w.remind, "operators push all that they ever signed")
+		p.add(at.Add(p.between(0, 2*clock.Minute)), func() { w.overrideByToken() }, "an operator defies by token what is signed")
+		p.add(at.Add(p.between(0, 4*clock.Minute)), func() { w.server.liftOverrides() }, "operators end what is signed")
+		p.add(at.Add(p.between(0, 8*clock.Minute)), w.pushOverrides, "operators push all that they ever signed")
 	}
 	if len(w.fleet.channels) > 0 && r.IntN(12) == 0 {
 		back := 1 + r.Uint64N(uint64(w.cfg.Releases))
@@ -60,12 +60,12 @@ func (p *planning) lasting() {
 	}
 	if r.IntN(3) > 0 {
 		w.auditor = auditor{signs: r.IntN(3) > 0, early: r.IntN(2) == 0, visits: 20}
-		p.add(p.some(0), w.accepts, "an operator looks at the evidence from now on")
+		p.add(p.some(0), w.accepts, "an operator reads the evidence from now on")
 	}
 }
 
-// aim is what operators want of a rollout that is to come, or to get there.
-type aim struct {
+// intent is what operators want of a rollout that is to come, or to get there.
+type intent struct {
 	w      *World
 	action fleet.OverrideAction
 	early  bool // as soon as its release is there
@@ -73,20 +73,20 @@ type aim struct {
 	token  bool // the verb of a token will do, where there is one
 	paused bool // the rollout is paused first
 	pick   int
-	looks  int
+	tries  int
 }
 
-// look tries, or comes again.
-func (a aim) look() {
+// retry tries, or comes again.
+func (a intent) retry() {
 	w, s := a.w, a.w.server
-	if a.looks--; !s.down && a.try(s) || a.looks <= 0 || w.now >= w.calm {
+	if a.tries--; !s.down && a.try(s) || a.tries <= 0 || w.now >= w.faultsEnd {
 		return
 	}
-	w.after(clock.Duration(10+a.pick%30)*clock.Second, a.look)
+	w.after(clock.Duration(10+a.pick%30)*clock.Second, a.retry)
 }
 
 // try does what is wanted if there is a rollout for it.
-func (a aim) try(s *server) bool {
+func (a intent) try(s *server) bool {
 	names := s.state.ChannelNames()
 	if len(names) == 0 {
 		return false
@@ -99,7 +99,7 @@ func (a aim) try(s *server) bool {
 	if r == nil || r.Phase.Ended() || r.Plan == nil {
 		return false
 	}
-	held := a.action == fleet.OverrideBreakGlass || r.Held != "" && s.state.Overrides.Promoted(r.Manifest, r.Plan.Header.Waves[r.Cursor].Name) == nil
+	held := a.action == fleet.OverrideBreakGlass || r.Blocked != "" && s.state.Overrides.Promoted(r.Manifest, r.Plan.Header.Waves[r.Cursor].Name) == nil
 	if !held {
 		return false
 	}
@@ -114,11 +114,11 @@ func (a aim) try(s *server) bool {
 	} else {
 		a.sign(s, r)
 	}
-	return s.down || r.Phase.Ended() || r.Glass != "" || r.Forced(r.Cursor) != nil
+	return s.down || r.Phase.Ended() || r.BreakGlass != "" || r.Forced(r.Cursor) != nil
 }
 
 // foresee signs about the newest manifest before its rollout opens, in all waves.
-func (a aim) foresee(s *server, c *plan.Channel) bool {
+func (a intent) foresee(s *server, c *plan.Channel) bool {
 	if len(c.Manifests) == 0 || s.state.Rollouts[c.Manifests[0].Digest] != nil {
 		return false
 	}
@@ -140,7 +140,7 @@ func (a aim) foresee(s *server, c *plan.Channel) bool {
 }
 
 // sign signs about the open wave.
-func (a aim) sign(s *server, r *rollout.Rollout) {
+func (a intent) sign(s *server, r *rollout.Rollout) {
 	o := fleet.Override{Action: a.action, Channel: r.Channel, Manifest: r.Manifest}
 	if a.action == fleet.OverridePromote {
 		o.Wave = r.Plan.Header.Waves[r.Cursor].Name
@@ -148,27 +148,27 @@ func (a aim) sign(s *server, r *rollout.Rollout) {
 	a.push(s, o)
 }
 
-// push brings a word to the server, or, of an operator who does not wait for the
+// push brings an override to the server, or, of an operator who does not wait for the
 // other, half of one first.
-func (a aim) push(s *server, o fleet.Override) {
-	n := a.w.notary
+func (a intent) push(s *server, o fleet.Override) {
+	n := a.w.publisher
 	if n == nil || !a.alone {
-		s.hear(a.w.word(o))
+		s.pushOverride(a.w.override(o))
 		return
 	}
 	t := a.w.draft(o)
 	n.signed(&t, 1)
-	s.hear(t)
+	s.pushOverride(t)
 	if s.down {
 		return
 	}
 	n.cosign(&t)
-	a.w.words = append(a.w.words, t)
-	s.hear(t)
+	a.w.overrides = append(a.w.overrides, t)
+	s.pushOverride(t)
 }
 
-// defy has an operator loosen by token all that is signed, which no token can.
-func (w *World) defy() {
+// overrideByToken has an operator loosen by token all that is signed, which no token can.
+func (w *World) overrideByToken() {
 	s := w.server
 	for _, t := range s.state.Overrides.List() {
 		if s.down {
@@ -196,17 +196,17 @@ type auditor struct {
 // accepts looks at every channel, now and later.
 func (w *World) accepts() {
 	s := w.server
-	if w.now >= w.calm {
+	if w.now >= w.faultsEnd {
 		w.auditor.visits--
 	}
 	for i, name := range s.state.ChannelNames() {
 		if w.auditor.signs && w.auditor.early && !s.down {
-			aim{w: w, action: fleet.OverridePromote, early: true, pick: i}.try(s)
+			intent{w: w, action: fleet.OverridePromote, early: true, pick: i}.try(s)
 		}
 		if r := s.awaiting(name); !s.down && r != nil {
 			wave := r.Plan.Header.Waves[r.Cursor].Name
 			if w.auditor.signs && r.Forced(r.Cursor) == nil {
-				s.hear(w.word(fleet.Override{Action: fleet.OverridePromote, Channel: name, Manifest: r.Manifest, Wave: wave}))
+				s.pushOverride(w.override(fleet.Override{Action: fleet.OverridePromote, Channel: name, Manifest: r.Manifest, Wave: wave}))
 			} else {
 				s.try(plan.Promote(s.state, string(r.Manifest), wave, "drill", "operator", s.now()))
 			}
@@ -220,7 +220,7 @@ func (w *World) accepts() {
 // awaiting is the rollout of a channel whose open wave lacks evidence, or nil.
 func (s *server) awaiting(channel string) *rollout.Rollout {
 	r := s.state.Rollouts[s.state.Channels[channel].Active]
-	if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || r.Held != fmt.Sprintf("%d/evidence", r.Cursor) {
+	if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || r.Blocked != fmt.Sprintf("%d/evidence", r.Cursor) {
 		return nil
 	}
 	return r

@@ -49,9 +49,6 @@ func (w *World) checkArrived(s *server) {
 		if r == nil || r.Phase.Ended() || r.Paused || r.Reverting || r.Outstanding.Len() > 0 {
 			continue
 		}
-		if s.soaks(r) {
-			continue
-		}
 		never := 0
 		for i := range r.Members {
 			if w.hosts[r.Plan.Leaves[i].Host].inc == 0 {
@@ -59,8 +56,8 @@ func (w *World) checkArrived(s *server) {
 			}
 		}
 		t := r.Total()
-		if arrived := t.By[rollout.Converged] + t.By[rollout.AtTarget]; t.Unfit == 0 && arrived+never == len(r.Members) && never < len(r.Members) {
-			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Held)
+		if arrived := t.By[rollout.Converged] + t.By[rollout.AtTarget]; t.Unfit == 0 && arrived+never == len(r.Members) && never < len(r.Members) && !s.soaks(r) {
+			w.violate("L1", "every host of %s arrived and it is %s, held by %s", r.Name, r.Phase, r.Blocked)
 		}
 	}
 }
@@ -68,7 +65,7 @@ func (w *World) checkArrived(s *server) {
 // soaks reports whether a rollout waits for its soak on the server's clock, which stood
 // still meanwhile or was set back: time ends that.
 func (s *server) soaks(r *rollout.Rollout) bool {
-	return slices.ContainsFunc(plan.Holds(s.state, r, s.now()), func(b *gate.Block) bool { return b.Detail == gate.Soak })
+	return slices.ContainsFunc(plan.Blocks(s.state, r, s.now()), func(b *gate.Block) bool { return b.Detail == gate.Soak })
 }
 
 // pace is what liveness in time is judged by.
@@ -85,8 +82,8 @@ const patience = opens + 5*clock.Minute
 
 // checkMoves is L3: once faults have ended something happens until all is at rest.
 func (w *World) checkMoves() {
-	p := &w.truth.pace
-	if n := len(w.log.entries); n != p.events || w.now <= w.calm {
+	p := &w.checks.pace
+	if n := len(w.log.entries); n != p.events || w.now <= w.faultsEnd {
 		p.events, p.last = n, w.now
 	}
 	if quiet := w.now.Sub(p.last); quiet > patience {
@@ -97,8 +94,8 @@ func (w *World) checkMoves() {
 // checkPace is L1: while every host is there and well, each rollout that can end
 // does within its bound.
 func (w *World) checkPace() {
-	p, s := &w.truth.pace, w.server
-	if w.now <= w.calm || s.down || !w.well(s) {
+	p, s := &w.checks.pace, w.server
+	if w.now <= w.faultsEnd || s.down || !w.well(s) {
 		p.clean = 0
 		return
 	}
@@ -117,7 +114,7 @@ func (w *World) checkPace() {
 			p.opened[r.Manifest] = w.now
 		}
 		if took, most := w.now.Sub(max(p.clean, p.opened[r.Manifest])), w.bound(r); took > most {
-			w.violate("L1", "every host is well for %s and %s is %s, held by %s; it may take %s", took, r.Name, r.Phase, r.Held, most)
+			w.violate("L1", "every host is well for %s and %s is %s, held by %s; it may take %s", took, r.Name, r.Phase, r.Blocked, most)
 		}
 	}
 }
@@ -142,7 +139,7 @@ func (w *World) well(s *server) bool {
 // canEnd reports whether nothing but time and healthy hosts stands between a
 // rollout and its end: nobody holds it, and what it brings is sound.
 func (w *World) canEnd(s *server, r *rollout.Rollout) bool {
-	if r.Paused || r.Reverting || r.Outstanding.Len() > 0 || s.state.Overrides.Hold(r.Channel, r.Manifest) != nil || len(s.state.Verdicts[r.Manifest]) > 0 {
+	if r.Paused || r.Reverting || r.Outstanding.Len() > 0 || s.state.Overrides.Restrictions(r.Channel, r.Manifest) != nil || len(s.state.Verdicts[r.Manifest]) > 0 {
 		return false
 	}
 	c := s.state.Channels[r.Channel]

@@ -1,9 +1,9 @@
 package sim
 
 import (
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
-	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
@@ -20,14 +20,14 @@ func (a *agent) stage() bool {
 }
 
 // BeginReboot takes the machine down, sometimes not at all, and up again.
-func (a *agent) BeginReboot(host.BeginReboot) error {
+func (a *agent) BeginReboot(core.BeginReboot) error {
 	phase, boot := a.core.Machine.Phase, a.boot
 	a.later(a.w.between(100, 30*clock.Second), func() {
 		if a.boot != boot || a.core.Machine.Phase != phase || !a.core.Machine.Rebooting() {
 			return
 		}
 		if a.w.faulty(Breakage, 0.1) {
-			a.input(host.RebootFailed{Detail: "exit code 1"})
+			a.step(core.RebootFailed{Detail: "exit code 1"})
 			return
 		}
 		a.boot++
@@ -37,7 +37,7 @@ func (a *agent) BeginReboot(host.BeginReboot) error {
 }
 
 // strandedIn reports whether only people can have a host go on from what is staged.
-func strandedIn(why *plan.Reasons, name string) bool {
+func strandedIn(why *plan.Explainer, name string) bool {
 	a, err := why.Why(name)
 	if err != nil || a.Reboot == nil || a.Reboot.Block == nil {
 		return false

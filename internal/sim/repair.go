@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/host"
 )
 
 // drifts plans drift that only a disruptive repair undoes: of single hosts, and of
@@ -29,7 +29,7 @@ func (w *World) driftAll() {
 
 // drifts has resources be other than declared, sometimes only for a while.
 func (a *agent) drifts(names ...string) {
-	if a.running == "" || !a.core.Machine.Settled() {
+	if a.running == "" || !a.core.Machine.AtRest() {
 		return // its generation is on its way and repairs all
 	}
 	for _, name := range names {
@@ -43,12 +43,12 @@ func (a *agent) drifts(names ...string) {
 				if begun, there := a.drift[name]; there && !begun {
 					delete(a.drift, name)
 					a.w.trace("%s: %s heals by itself", a.name, name)
-					a.look()
+					a.observeRepairs()
 				}
 			})
 		}
 	}
-	a.look()
+	a.observeRepairs()
 }
 
 // repairing reports whether the host really stops what runs to repair it.
@@ -61,28 +61,21 @@ func (a *agent) repairing() bool {
 	return false
 }
 
-// look tells the reducer where repairs stand.
-func (a *agent) look() {
+// observeRepairs tells the reducer what is seen of repairs.
+func (a *agent) observeRepairs() {
 	if !a.up {
 		return
 	}
-	d := host.Drift{Reason: "the check fails", Failed: slices.Clone(a.gaveUp)}
+	d := core.RepairsObserved{Reason: "the check fails", Failed: slices.Clone(a.gaveUp)}
 	for _, name := range slices.Sorted(maps.Keys(a.drift)) {
 		switch {
 		case a.drift[name]:
 			d.Pending, d.Running = true, true
 		case !slices.Contains(a.gaveUp, name):
-			d.Held = append(d.Held, name)
+			d.Blocked = append(d.Blocked, name)
 		}
 	}
-	a.turn(func() []host.Effect {
-		grant := a.core.Repairs.Grant
-		effects := a.core.Drifted(d, a.now())
-		if grant != "" && a.core.Repairs.Grant == "" && a.repairing() {
-			a.w.violate("S1", "%s closes window %s while a repair runs", a.name, grant)
-		}
-		return effects
-	})
+	a.step(d)
 	a.begin()
 }
 
@@ -110,7 +103,7 @@ func (a *agent) repaired(name string) {
 	}
 	if !a.w.faulty(Breakage, 0.15) {
 		delete(a.drift, name)
-		a.look()
+		a.observeRepairs()
 		return
 	}
 	a.drift[name] = false
@@ -118,7 +111,7 @@ func (a *agent) repaired(name string) {
 	slices.Sort(a.gaveUp)
 	a.later(5*clock.Minute, func() {
 		a.gaveUp = slices.DeleteFunc(a.gaveUp, func(n string) bool { return n == name })
-		a.look()
+		a.observeRepairs()
 	})
-	a.look()
+	a.observeRepairs()
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/replay"
-	"github.com/steadyfleet/steady/internal/replay/history"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestS26ReplayDecidesWhatWasDecided runs the planner, the verbs and the hosts'
@@ -37,7 +37,7 @@ func TestS26ReplayDecidesWhatWasDecided(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{"rollout.paused", "rollout.resumed", "rollout.cancelled", "cancel", "wave.forced", "quarantine.added", "quarantine.cleared",
-		"host.frozen", "host.unfrozen", "host.revoked", "host.decommissioned", "superseded", "carried out", "rollout.reverting", "glass.broken"} {
+		"host.frozen", "host.unfrozen", "host.revoked", "host.decommissioned", "superseded", "carried out", "rollout.reverting", "break_glass.used"} {
 		if seen[verb] == 0 {
 			t.Errorf("no log has %s", verb)
 		}
@@ -56,7 +56,7 @@ func (w *World) sound(t *testing.T) {
 	t.Helper()
 	for _, v := range w.found {
 		if v.Invariant != "L3" {
-			t.Errorf("seed %d: %s: %s", w.cfg.Seed, v.Invariant, v.Words)
+			t.Errorf("seed %d: %s: %s", w.cfg.Seed, v.Invariant, v.Message)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (w *World) sound(t *testing.T) {
 func (w *World) sameAgain(t *testing.T) int {
 	t.Helper()
 	seed := w.cfg.Seed
-	h := &history.History{Manifests: w.docs}
+	h := &replay.History{Manifests: w.docs}
 	for i, e := range w.log.entries {
 		h.Records = append(h.Records, event.Record{Entry: e, Seq: uint64(i) + 1, Term: w.log.terms[i]})
 	}
@@ -80,8 +80,8 @@ func (w *World) sameAgain(t *testing.T) int {
 		t.Fatalf("seed %d: %d entries, recorded were %d", seed, len(out.Entries), len(h.Records))
 	}
 	for i, e := range out.Entries {
-		if r := &h.Records[i].Entry; e.Type != r.Type || e.Host != r.Host || e.At != r.At || e.HostSeq != r.HostSeq || !bytes.Equal(e.Body, r.Body) {
-			t.Fatalf("seed %d: event %d is\n%d %s %s %s\nrecorded was\n%d %s %s %s", seed, i+1, e.At, e.Type, e.Host, e.Body, r.At, r.Type, r.Host, r.Body)
+		if r := &h.Records[i].Entry; e.Type != r.Type || e.Host() != r.Host() || e.At != r.At || e.HostSeq != r.HostSeq || !bytes.Equal(e.Body, r.Body) {
+			t.Fatalf("seed %d: event %d is\n%d %s %s %s\nrecorded was\n%d %s %s %s", seed, i+1, e.At, e.Type, e.Host(), e.Body, r.At, r.Type, r.Host(), r.Body)
 		}
 	}
 	return len(out.Entries)
@@ -90,10 +90,7 @@ func (w *World) sameAgain(t *testing.T) int {
 // verbOf names the verb that an event says was used, or is empty.
 func verbOf(t *testing.T, e event.Entry) string {
 	t.Helper()
-	ev, err := event.Decode(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ev := testkit.Value(event.Decode(e))(t)
 	switch ev := ev.(type) {
 	case event.OverrideAccepted:
 		return "override " + string(ev.Action)
@@ -126,11 +123,11 @@ func verbOf(t *testing.T, e event.Entry) string {
 // pressMore has operators press more often, and what a schedule does not: signed
 // overrides, also of rollouts that have not opened, and the end of hosts' identities.
 func (w *World) pressMore(r *rand.Rand) {
-	w.end = w.calm.Add(10 * clock.Minute) // what is retired or frozen never settles
+	w.end = w.faultsEnd.Add(10 * clock.Minute) // what is retired or frozen never settles
 	for n := range 24 {
 		pick, action := r.IntN(1<<20), fleet.OverrideActions[r.IntN(len(fleet.OverrideActions))]
 		kind, verb := r.IntN(8), r.IntN(len(verbs))
-		w.after(clock.Duration(1+r.IntN(int(w.calm.Sub(w.now)/clock.Second)))*clock.Second, func() {
+		w.after(clock.Duration(1+r.IntN(int(w.faultsEnd.Sub(w.now)/clock.Second)))*clock.Second, func() {
 			s := w.server
 			switch {
 			case s.down:
@@ -181,7 +178,7 @@ func (s *server) sign(version uint64, action fleet.OverrideAction, pick int) {
 	o := about(action, m, pick)
 	o.Document = fleet.Document{Epoch: s.state.Root.Epoch, Version: version, IssuedAt: s.now()}
 	o.ID, o.Reason = fmt.Sprint("o", version), "drill"
-	word := override.Taken{Override: o, Digest: digest.Of([]byte(o.ID)), Envelope: digest.Of([]byte("signed " + o.ID))}
-	s.w.words = append(s.w.words, word)
-	s.try(plan.Override(s.state, word, "operator", s.now()))
+	signed := gate.AcceptedOverride{Override: o, Digest: digest.Of([]byte(o.ID)), Envelope: digest.Of([]byte("signed " + o.ID))}
+	s.w.overrides = append(s.w.overrides, signed)
+	s.try(plan.Override(s.state, signed, "operator", s.now()))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
@@ -67,12 +67,12 @@ func (w *World) rotate(wait clock.Duration) {
 	w.rebuild = w.rand.IntN(2) == 0
 	w.trust()
 	w.after(wait, w.reissue)
-	w.after(wait+clock.Minute, w.remind) // whoever has files of before brings them again
+	w.after(wait+clock.Minute, w.pushOverrides) // whoever has files of before brings them again
 }
 
 // reissue releases under the newest root until the server has that.
 func (w *World) reissue() {
-	if w.truth.released.Epoch == w.epoch {
+	if w.checks.released.Epoch == w.epoch {
 		return
 	}
 	if !w.server.down {
@@ -103,13 +103,13 @@ func (s *server) roots() (events []event.Event) {
 
 // verifier is the server's own, of the root that its log names.
 func (s *server) verifier() (trust.Verifier, error) {
-	return s.w.notary.memory.NewVerifier("sim", trust.State{Root: keyring().roots[max(s.state.Root.Version, 1)-1]})
+	return s.w.publisher.memory.NewVerifier("sim", trust.State{Root: keyring().roots[max(s.state.Root.Version, 1)-1]})
 }
 
 // refuses checks that a server which trusts a new root takes nothing that keys of
 // the one before sign, neither as of the ended epoch nor as of the new one.
 func (w *World) refuses() {
-	if w.notary == nil {
+	if w.publisher == nil {
 		return
 	}
 	v, err := w.server.verifier()
@@ -157,7 +157,7 @@ func (s *server) verifies(name string) bool {
 	if w.epoch == 1 || s.state.Root.Version == 0 {
 		return true
 	}
-	if w.notary == nil {
+	if w.publisher == nil {
 		return s.state.Root.Epoch == w.epoch
 	}
 	v, err := s.verifier()
@@ -226,7 +226,7 @@ func (s source) root(n uint64) ([]byte, error) {
 
 // roots checks that a host goes along the chain, one by one, and takes no root that
 // its holders did not sign.
-func (t *truth) roots(a *agent, was, m trust.Mark, root []byte) {
+func (t *checker) roots(a *agent, was, m trust.Mark, root []byte) {
 	k := keyring()
 	if m.Version == 0 || m.Version > epochs || m.Epoch != m.Version || string(root) != string(k.roots[m.Version-1]) || m.Digest != k.names[m.Version-1] {
 		a.w.violate("S32", "%s takes a root of version %d and epoch %d, which nobody signed", a.name, m.Version, m.Epoch)
@@ -238,20 +238,20 @@ func (t *truth) roots(a *agent, was, m trust.Mark, root []byte) {
 }
 
 // current checks that a plan is of the epoch of the root that the host trusts.
-func (t *truth) current(a *agent, p *verify.Plan) {
+func (t *checker) current(a *agent, p *verify.Plan) {
 	m := a.w.docs[p.Host.Value().Manifest]
 	if root := a.trusted.Marks[trust.TypeRoot].Epoch; m != nil && m.Header.Epoch != root {
 		a.w.violate("S5", "%s accepts %s of epoch %d and trusts a root of epoch %d", a.name, m.Header.Rollout(), m.Header.Epoch, root)
 	}
 }
 
-// outlives checks that no word of an ended epoch holds on a host, and forgets those
+// outlives checks that no override of an ended epoch is in force on a host, and forgets those
 // that it was told in one.
-func (t *truth) outlives(a *agent, epoch uint64) {
+func (t *checker) outlives(a *agent, epoch uint64) {
 	for _, o := range a.core.Overrides.List() {
 		if o.Epoch < epoch {
 			a.w.violate("S5", "%s keeps to override %s of epoch %d in epoch %d", a.name, o.ID, o.Epoch, epoch)
 		}
 	}
-	t.heard[a.key] = slices.DeleteFunc(t.heard[a.key], func(o override.Taken) bool { return o.Epoch < epoch })
+	t.overrides[a.key] = slices.DeleteFunc(t.overrides[a.key], func(o gate.AcceptedOverride) bool { return o.Epoch < epoch })
 }

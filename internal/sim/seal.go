@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"encoding/json"
-
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -16,58 +14,48 @@ type file struct {
 }
 
 // signed has so many operators sign an override.
-func (n *notary) signed(t *override.Taken, by int) {
+func (n *publisher) signed(t *gate.AcceptedOverride, by int) {
 	env, err := trust.SignOverride(t.Override, keyring().operators[n.w.epoch-1][:by]...)
 	if err != nil {
 		n.w.violate("core", "%v", err)
 	}
 	t.Digest = digest.Of(mustPayload(env))
-	n.words[t.Digest] = file{env, by}
+	n.overrides[t.Digest] = file{env, by}
 }
 
 // cosign has the other operators sign it too.
-func (n *notary) cosign(t *override.Taken) {
-	f := n.words[t.Digest]
+func (n *publisher) cosign(t *gate.AcceptedOverride) {
+	f := n.overrides[t.Digest]
 	env, err := trust.AddSignatures(f.env, keyring().operators[t.Epoch-1][f.signed:]...)
 	if err != nil {
 		n.w.violate("core", "%v", err)
 	}
-	n.words[t.Digest] = file{env, operators}
+	n.overrides[t.Digest] = file{env, operators}
 }
 
 // forged is what a server that lies makes of it: one signature is left out, or all
-// are a thief's.
+// are an attacker's.
 func (f file) forged(half bool) file {
 	if half && f.signed > 1 {
 		return file{stripped(f.env), f.signed - 1}
 	}
-	env, _ := trust.Sign(fleet.TypeOverride, mustPayload(f.env), keyring().thief)
+	env, _ := trust.Sign(fleet.TypeOverride, mustPayload(f.env), keyring().attacker)
 	return file{env, 0}
 }
 
 // stripped leaves the first signature out.
 func stripped(env []byte) []byte {
-	var e struct {
-		Payload     []byte            `json:"payload"`
-		PayloadType string            `json:"payloadType"`
-		Signatures  []json.RawMessage `json:"signatures"`
-	}
-	if json.Unmarshal(env, &e) != nil {
-		return nil
-	}
-	e.Signatures = e.Signatures[1:]
-	raw, _ := json.Marshal(&e)
-	return raw
+	return altered(env, func(e *envelope) { e.Signatures = e.Signatures[1:] })
 }
 
-// sworn checks that what somebody believes was signed by as many operators as the
+// checkSigned checks that what somebody believes was signed by as many operators as the
 // action takes: S40 of what opens every wave, S18 of the rest.
-func (t *truth) sworn(who string, w *World, word *override.Taken, signed int) {
-	if need := word.Action.Operators(operators); signed < need {
+func (t *checker) checkSigned(who string, w *World, o *gate.AcceptedOverride, signed int) {
+	if need := o.Action.Operators(operators); signed < need {
 		rule := "S18"
-		if word.Action == fleet.OverrideBreakGlass {
+		if o.Action == fleet.OverrideBreakGlass {
 			rule = "S40"
 		}
-		w.violate(rule, "%s takes override %s (%s), which %d of %d operators signed", who, word.ID, word.Action, signed, need)
+		w.violate(rule, "%s takes override %s (%s), which %d of %d operators signed", who, o.ID, o.Action, signed, need)
 	}
 }

@@ -8,70 +8,56 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	coreserver "github.com/steadyfleet/steady/internal/core/server"
 )
 
 // What hosts and people ask of a server.
 
-// park answers a long-poll when there is a grant, or after a while.
+// park answers a long-poll when there is a grant to offer, or after a while.
 func (s *server) park(a *agent, answer func(*plan.Grant, clock.Instant)) {
-	now := s.now()
-	reply := func() {
-		g := s.offer(a.name)
-		if g == nil {
-			answer(nil, s.now())
-			return
-		}
-		s.handed[a.name] = s.now()
+	s.poll(a, s.w.now.Add(s.w.between(20*clock.Second, 60*clock.Second)), answer)
+}
+
+func (s *server) poll(a *agent, end clock.Instant, answer func(*plan.Grant, clock.Instant)) {
+	delete(s.parked, a)
+	g, wait := s.session(a.name).Offer(s.view(a.name), s.now())
+	if g != nil || s.w.now >= end {
 		answer(g, s.now())
-	}
-	if s.offer(a.name) != nil && now.Sub(s.handed[a.name]) >= reofferAfter {
-		reply()
 		return
 	}
-	s.parked[a] = reply
-	wait := s.w.between(20*clock.Second, 60*clock.Second)
-	if s.offer(a.name) != nil {
-		wait = reofferAfter
+	again := func() { s.poll(a, end, answer) }
+	s.parked[a] = again
+	if at := s.w.now.Add(wait); wait > 0 && at < end {
+		end = at
 	}
-	id := s.w.order
+	s.w.polls++
+	id := s.w.polls
 	a.parkedAt = id
-	s.w.after(wait, func() {
-		if a.parkedAt == id && !s.down {
-			s.hand(a.name)
+	s.w.after(end.Sub(s.w.now), func() {
+		if a.parkedAt == id && s.parked[a] != nil && !s.down {
+			again()
 		}
 	})
 }
 
-// hand answers a host's long-polls now.
-func (s *server) hand(name string) {
+// answerPolls has a host's long-polls answered anew.
+func (s *server) answerPolls(name string) {
 	for a := s.w.hosts[name]; a != nil; a = a.copy {
-		if reply := s.parked[a]; reply != nil {
-			delete(s.parked, a)
-			reply()
+		if again := s.parked[a]; again != nil {
+			again()
 		}
 	}
 }
 
-// offer is a copy of the grant that a host is told of, or nil.
-func (s *server) offer(name string) *plan.Grant {
-	h := s.state.Hosts[name]
-	if h == nil || h.Grant == nil || h.Grant.Expires.Reached(s.now()) && !h.Grant.Claimed {
-		return nil
-	}
-	g := *h.Grant
-	return &g
-}
-
-// take verifies and ingests a batch as the server's handler does. What it says
+// ingest verifies and ingests a batch as the server's handler does. What it says
 // besides is where the chain that it holds ends.
-func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked uint64, ok bool) {
+func (s *server) ingest(a *agent, batch []event.Entry, said []event.Event) (acked uint64, ok bool) {
 	h := s.state.Hosts[a.name]
 	if h == nil || len(batch) == 0 || batch[0].Incarnation != h.Incarnation {
 		return 0, false
 	}
 	if first := batch[0].HostSeq; first > h.Seq+1 {
-		s.w.truth.owes(s, a, first-1)
-		s.safe.Claim(a.name, a.inc, first-1, s.now())
+		s.ahead(a, first-1)
 		return h.Seq, true
 	}
 	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
@@ -88,52 +74,45 @@ func (s *server) take(a *agent, batch []event.Entry, said []event.Event) (acked 
 	}
 	if len(batch) == 0 {
 		if a.copied {
-			s.w.truth.oneHistory(s, a, head.Seq)
+			s.w.checks.oneHistory(s, a, head.Seq)
 		}
 		return h.Seq, true
 	}
-	entries, err := s.ingest(a.name, batch, said, head)
-	if !s.commit(entries, err) {
+	in := coreserver.Batch{Host: a.name, View: s.view(a.name), Entries: batch, Events: said, Head: head}
+	if s.w.log.fromBytes() {
+		in.Events = nil // decoded anew
+	}
+	if ok, refused := s.step(in); !ok || refused != nil {
+		if refused != nil {
+			s.w.violate("core", "%v", refused)
+		}
 		return 0, false
 	}
 	if a.copied {
-		s.w.truth.oneHistory(s, a, head.Seq)
+		s.w.checks.oneHistory(s, a, head.Seq)
 	}
 	return s.state.Hosts[a.name].Seq, true
 }
 
-// ingest decodes a batch in those schedules that read all bytes.
-func (s *server) ingest(name string, batch []event.Entry, said []event.Event, head event.HostHead) ([]event.Entry, error) {
-	if s.w.log.fromBytes() {
-		return plan.Ingest(s.state, name, batch, head, s.now())
-	}
-	return plan.IngestRead(s.state, name, batch, said, head, s.now())
-}
-
-// restored is what the server knows of its log beside the state.
-func (s *server) restored() plan.Restored {
-	now := s.now()
-	return plan.Restored{Behind: s.safe.Block(s.state.Hosts, now), Until: s.roll.Until(),
-		Missing: s.roll.Missing(s.state.Hosts, func(name string) (uint64, bool) {
-			last, ok := s.told[name]
-			return last, ok
-		}, now)}
-}
-
-// claim commits a host's claim.
+// claim commits a host's claim. It is not ok when the host is to ask again.
 func (s *server) claim(a *agent, grant string, term uint64) (accepted, ok bool) {
-	if term > s.term || s.restored().Claim(s.state, a.name, grant) != nil {
-		return false, term > s.term
-	}
-	entries, err := plan.Claim(s.state, a.name, grant, s.now())
+	t := coreserver.Turn{Time: s.time()}
+	err := s.core.Step(&t, coreserver.Claim{Host: a.name, Grant: grant, Term: term})
 	accepted = err == nil
-	if refused := (*plan.ClaimRefusedError)(nil); errors.As(err, &refused) {
-		err = nil
+	if unsure := (*coreserver.UnsureError)(nil); errors.As(err, &unsure) {
+		return false, false
 	}
-	if len(entries) > 0 {
-		s.w.truth.claimed(s, a)
+	if coreserver.Refused(err) {
+		s.wake()
+		return false, true
 	}
-	return accepted, s.commit(entries, err)
+	if len(t.Events) > 0 {
+		s.w.checks.claimed(s, a)
+		s.w.checks.given(s, a.name)
+	}
+	ok = s.append(t.Events, err)
+	s.wake()
+	return accepted, ok
 }
 
 // push accepts a new release.
@@ -155,14 +134,8 @@ func (w *World) accept(ev event.ReleaseAccepted) {
 	for _, v := range w.verdicts {
 		events = append(events, v)
 	}
-	entries, err := plan.Record(s.state, "", s.now(), append(events, ts)...)
-	if err == nil && len(w.revoked) > 0 {
-		var more []event.Entry
-		more, err = s.ended()
-		entries = append(entries, more...)
-	}
-	if s.commit(entries, err) {
-		w.truth.released = ev
+	if ok, _ := s.step(coreserver.Release{Events: append(events, ts), Revoked: w.revoked}); ok {
+		w.checks.released = ev
 		w.backedUp()
 		s.withdrawn()
 	}
@@ -171,7 +144,7 @@ func (w *World) accept(ev event.ReleaseAccepted) {
 // backedUp notes that a backup holds the fleet: every host enrolled and a
 // release.
 func (w *World) backedUp() {
-	if w.log.whole != 0 || w.truth.released.Version == 0 {
+	if w.log.whole != 0 || w.checks.released.Version == 0 {
 		return
 	}
 	for _, a := range w.agents {
@@ -192,10 +165,10 @@ func (w *World) again() {
 	}
 	early := w.rand.IntN(2) == 0
 	if early {
-		w.remind()
+		w.pushOverrides()
 	}
-	if r := &w.truth.released; !s.down && r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
-		w.accept(w.truth.released)
+	if r := &w.checks.released; !s.down && r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
+		w.accept(w.checks.released)
 	}
 	if s.down {
 		w.after(5*clock.Second, w.again)
@@ -203,10 +176,10 @@ func (w *World) again() {
 	}
 	w.trust()
 	if !early {
-		w.remind()
+		w.pushOverrides()
 	}
-	if w.now >= w.calm && !s.down {
-		s.loosen()
+	if w.now >= w.faultsEnd && !s.down {
+		s.liftOverrides()
 	}
 }
 
@@ -312,7 +285,7 @@ func (s *server) try(entries []event.Entry, err error) {
 
 // unpause ends the operators' pauses and freezes.
 func (s *server) unpause() {
-	s.loosen()
+	s.liftOverrides()
 	for _, name := range s.state.HostNames() {
 		if s.state.Hosts[name].Freeze != nil {
 			s.try(plan.Unfreeze(s.state, name, "drill", "operator", s.now()))

@@ -1,73 +1,75 @@
 package sim
 
 import (
-	"encoding/json"
 	"errors"
+	"time"
 
-	"github.com/steadyfleet/steady/internal/control/hosts"
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
-	"github.com/steadyfleet/steady/internal/core/safemode"
+	coreserver "github.com/steadyfleet/steady/internal/core/server"
 )
 
-// Presence as the server judges it, and its other times.
+// times are those of the server's defaults. Nothing is decided without a reason, or
+// pruned by itself: what nobody wakes for has to be found.
+var times = coreserver.Config{ReconcileInterval: 10_000 * clock.Day, Retention: plan.Retention{Age: 10_000 * clock.Day, Keep: 1000}}.WithDefaults()
+
 const (
-	offlineAfter = 180 * clock.Second
-	tickGap      = 500 * clock.Millisecond
-	reofferAfter = 5 * clock.Second
-	replayWait   = 10 * clock.Minute
-	askEvery     = 3 // ticks: a third of the hosts is asked why it waits after each
+	tickCost = 50 * time.Millisecond // of the planner, as a busy server has it
+	askEvery = 8                     // ticks: after one a host is asked why it waits that did not move before it
 )
 
-// server drives the planner as the real server does: one mutator, everything
-// committed before it is answered.
+// server drives the server's reducer as its shell does: one mutator, everything
+// committed before it is answered. It decides nothing.
 type server struct {
-	w        *World
-	state    *plan.State
-	head     int      // how much of the log it has folded
-	folded   []folded // since its last commit
-	term     uint64
-	down     bool
-	gone     bool // replaced, for good
-	wall     clock.Duration
-	last     clock.Instant
-	lastSeen map[string]clock.Instant
-	safe     safemode.State
-	began    clock.Instant   // hosts that claim to know more are believed from then on
-	owed     map[string]debt // what safe has to know
-	roll     hosts.Roll
-	until    clock.Instant     // the roll call ends
-	told     map[string]uint64 // the newest event of each host that said so
-	parked   map[*agent]func() // long-polls
-	// processes are those of hosts whose state is copied some time.
-	processes map[string]*hosts.Host
-	handed    map[string]clock.Instant
-	ticking   bool // a tick is scheduled
-	next      clock.Instant
-	lastTick  clock.Instant
-	ticks     int
+	w          *World
+	core       *coreserver.Server
+	state      *plan.State // of core
+	head       int         // how much of the log it has folded
+	folded     []folded    // since its last commit
+	latest     event.Entry // folded and not yet checked; no type when there is none
+	term       uint64
+	down       bool
+	gone       bool // replaced, for good
+	wall       clock.Duration
+	last       clock.Instant
+	lastSeen   map[string]clock.Instant
+	lastEvents map[string]uint64 // the newest event of each host that said so
+	sessions   map[string]*coreserver.Session
+	views      map[string]*coreserver.View
+	parked     map[*agent]func() // long-polls
+	life       int               // counts starts
+	wakeAt     clock.Instant
+	ticks      int
+	moved      map[string]bool // hosts that something was logged of since the last tick
+	// began, until and owed are the judge's: when it started, when it has waited long
+	// enough for hosts to report, and what it has to wait for.
+	began, until clock.Instant
+	owed         map[string]debt
 }
 
 func newServer(w *World) *server {
 	w.log.term++
-	s := &server{w: w, term: w.log.term, lastSeen: map[string]clock.Instant{},
-		parked: map[*agent]func(){}, handed: map[string]clock.Instant{}, told: map[string]uint64{}}
-	s.goOn(plan.New(w.docs), 0)
+	s := &server{w: w, term: w.log.term, lastSeen: map[string]clock.Instant{}, moved: map[string]bool{}, parked: map[*agent]func(){}}
+	s.begin(plan.New(w.docs), 0)
 	return s
 }
 
-// goOn has the server stand on a state that was folded from so many events.
-func (s *server) goOn(state *plan.State, head int) {
+// begin has a process go on with a state that was folded from so many events.
+func (s *server) begin(state *plan.State, head int) {
 	if s.state != nil {
 		s.state.Watch(nil)
 	}
-	s.state, s.head, s.folded = state, head, s.folded[:0]
+	s.state, s.head, s.folded, s.latest = state, head, s.folded[:0], event.Entry{}
+	s.lastEvents, s.sessions, s.views, s.owed = map[string]uint64{}, map[string]*coreserver.Session{}, map[string]*coreserver.View{}, nil
+	s.life++
+	s.wakeAt, s.last = 0, 0
+	s.core = coreserver.Begin(times, coreserver.NewPlanState(state, s.w.docs), s.term, s, s.time(), head > 0)
 	state.Watch(func(e event.Entry, ev event.Event) {
-		s.follow(e, ev)
+		s.follow(e)
 		s.folded = append(s.folded, folded{e, ev})
 	})
 }
@@ -78,9 +80,55 @@ func (s *server) now() clock.Instant {
 	return s.last
 }
 
-// commit makes entries durable. A crash may come right before it, in which case
-// nothing was ever said; a server that was replaced finds out by it.
+func (s *server) time() coreserver.Time {
+	return coreserver.Time{Now: s.now(), Up: clock.Duration(s.w.now).Std()}
+}
+
+// LastSeen implements coreserver.Contacts.
+func (s *server) LastSeen(name string) (at clock.Instant, polling bool) {
+	for a := s.w.hosts[name]; a != nil; a = a.copy {
+		polling = polling || s.parked[a] != nil
+	}
+	return s.lastSeen[name], polling
+}
+
+// LastEvent implements coreserver.Contacts.
+func (s *server) LastEvent(name string) (uint64, bool) {
+	seq, ok := s.lastEvents[name]
+	return seq, ok
+}
+
+func (s *server) session(name string) *coreserver.Session {
+	if s.sessions[name] == nil {
+		s.sessions[name] = &coreserver.Session{}
+	}
+	return s.sessions[name]
+}
+
+// step has an input decided and commits that. It reports whether all went well; refused
+// says why the input was refused.
+func (s *server) step(in coreserver.Input) (ok bool, refused error) {
+	t := coreserver.Turn{Time: s.time()}
+	err := s.core.Step(&t, in)
+	if coreserver.Refused(err) {
+		return true, err
+	}
+	ok = s.append(t.Events, err)
+	if ok {
+		s.wake()
+	}
+	return ok, nil
+}
+
+// commit is step of what was decided about the state by a function of the plan.
 func (s *server) commit(entries []event.Entry, err error) bool {
+	ok, _ := s.step(coreserver.Operator{Decide: func(*plan.State, clock.Instant) ([]event.Entry, error) { return entries, err }})
+	return ok && err == nil
+}
+
+// append makes entries durable. A crash may come right before it, in which case
+// nothing was ever said; a server that was replaced finds out by it.
+func (s *server) append(entries []event.Entry, err error) bool {
 	if err != nil {
 		s.w.violate("core", "%v", err)
 		return false
@@ -90,7 +138,7 @@ func (s *server) commit(entries []event.Entry, err error) bool {
 	}
 	if s.w.faulty(ServerCrash, 0.0005) {
 		s.w.trace("the server dies before a commit")
-		s.head, s.w.log.shadow = -1, nil // what they folded is not in the log
+		s.head, s.w.log.second = -1, nil // what they folded is not in the log
 		s.die(s.w.between(clock.Second, 2*clock.Minute))
 		return false
 	}
@@ -106,86 +154,110 @@ func (s *server) commit(entries []event.Entry, err error) bool {
 	}
 	s.head += len(entries)
 	s.agrees()
-	s.nudge()
+	s.publish(entries)
+	return !s.down
+}
+
+// publish answers long-polls that a commit changed, and has it judged.
+func (s *server) publish(entries []event.Entry) {
 	for i := range entries {
 		e := &entries[i]
 		if s.w.ending {
 			s.follows(e)
 		}
 		if e.Type == (event.Granted{}).EventType() {
-			s.w.truth.given(s, e.Host)
-			s.hand(e.Host)
+			s.w.checks.given(s, e.Host())
 		}
 	}
-	return true
-}
-
-// nudge has a tick happen soon: at once for the first event, later ones
-// collapse into the gap.
-func (s *server) nudge() {
-	if s.ticking || s.down {
-		return
+	for _, name := range s.core.Committed(entries, s.state.Signed, s.time()).Hosts {
+		s.moved[name] = true
+		old := s.views[name]
+		s.views[name] = s.core.View(name, old)
+		if s.views[name].Wakes(old) {
+			s.answerPolls(name)
+		}
 	}
-	s.ticking = true
-	s.w.after(max(0, s.lastTick.Add(tickGap).Sub(s.w.now)), s.tick)
 }
 
-func (s *server) tick() {
-	s.ticking = false
+// view is a host as requests see it.
+func (s *server) view(name string) *coreserver.View {
+	if s.views[name] == nil {
+		s.views[name] = s.core.View(name, nil)
+	}
+	return s.views[name]
+}
+
+// wake has the server run when it wants to.
+func (s *server) wake() {
 	if s.down {
 		return
 	}
-	s.lastTick = s.w.now
-	now := s.now()
-	if waiting, _ := s.safe.Waiting(s.state.Hosts, now); waiting {
-		s.back(now)
-		s.w.after(10*clock.Second, s.nudge)
+	at := s.w.now.Add(clock.FromStd(s.core.Sleep(s.time()) + time.Millisecond - 1))
+	if s.wakeAt != 0 && s.wakeAt <= at {
 		return
 	}
-	p, err := plan.Next(s.state, now)
-	if err != nil {
-		s.w.violate("core", "%v", err)
+	s.wakeAt = at
+	life := s.life
+	s.w.after(at.Sub(s.w.now), func() {
+		if s.life == life && s.wakeAt == at && !s.down {
+			s.wakeAt = 0
+			s.run()
+		}
+	})
+}
+
+// run is a round of the server without an input.
+func (s *server) run() {
+	if s.core.MustRaise(s.time()) {
+		if s.w.stale == s {
+			s.stop("finds that it was replaced")
+			return
+		}
+		s.w.log.term++
+		s.term = s.w.log.term
+		s.core.Raised(s.term)
+	}
+	if ok, _ := s.step(coreserver.Elapsed{}); !ok {
 		return
 	}
-	entries := make([]event.Entry, len(p.Decisions))
-	for i, d := range p.Decisions {
-		entries[i] = d.Entry
-	}
-	s.compare(p, now)
-	if !s.commit(entries, nil) {
+	if s.core.TickDue(s.time()) && !s.tick() {
 		return
 	}
-	s.rest(now, p.Next)
+	s.wake()
+}
+
+// tick runs the planner, and has what it decided judged.
+func (s *server) tick() bool {
+	t := coreserver.Turn{Time: s.time()}
+	waits := s.waits()
+	err := s.core.Step(&t, coreserver.Tick{})
+	s.core.Ticked(t.Time, tickCost)
+	if waits && s.began.Add(times.ReplayWait).Reached(t.Now) {
+		s.w.violate("L6", "the server waits for a host's history %s after it started", t.Now.Sub(s.began))
+	}
+	if err == nil && !waits {
+		s.compare(&plan.Plan{Events: t.Events}, t.Now)
+	}
+	if !s.append(t.Events, err) {
+		return false
+	}
+	if !waits {
+		s.rest(t.Now, s.core.State.Due())
+	}
+	return !s.down
 }
 
 // waits reports whether the server waits for a host's history.
-func (s *server) waits() bool { return s.safe.Block(s.state.Hosts, s.now()) != nil }
+func (s *server) waits() bool { return s.core.Block(s.now()) != nil }
 
-// back sends hosts back while the server waits for hosts that claim to know more than
-// it does. Whatever they claim, that ends some time after the start.
-func (s *server) back(now clock.Instant) {
-	if s.began.Add(replayWait).Reached(now) {
-		s.w.violate("L6", "the server waits for a host's history %s after it started", now.Sub(s.began))
-	}
-	p, err := plan.NextBack(s.state, now)
-	if err != nil {
-		s.w.violate("core", "%v", err)
-		return
-	}
-	entries := make([]event.Entry, len(p.Decisions))
-	for i, d := range p.Decisions {
-		entries[i] = d.Entry
-	}
-	s.commit(entries, nil)
-}
-
-// rest checks the state after a tick, at the same instant, and sleeps.
+// rest checks the state after a tick, at the same instant.
 func (s *server) rest(now, next clock.Instant) {
 	w := s.w
 	s.ticks++
-	w.found = append(w.found, audit.CheckSome(s.state, now, s.ticks, askEvery)...)
-	if again, err := plan.Next(s.state, now); err != nil || len(again.Decisions) > 0 {
-		w.violate("S27", "a second tick at the same instant decides %d more things (%v)", len(again.Decisions), err)
+	w.found = append(w.found, audit.CheckSome(s.state, now, func(i int, host string) bool { return s.moved[host] || (i+s.ticks)%askEvery == 0 })...)
+	clear(s.moved)
+	if again, err := plan.Next(s.state, now); err != nil || len(again.Events) > 0 {
+		w.violate("S27", "a second tick at the same instant decides %d more things (%v)", len(again.Events), err)
 	}
 	w.checkHeld(s)
 	if w.server == s {
@@ -194,232 +266,55 @@ func (s *server) rest(now, next clock.Instant) {
 		w.checkArrived(s)
 		w.checkWakes(s, now, next)
 	}
-	if next != 0 && next != s.next {
-		s.next = next
-		w.after(next.Sub(now), s.nudge)
-	}
 }
 
-// watch looks at presence every few seconds, like the server's presence worker.
-func (s *server) watch() {
-	if s.gone {
-		return
-	}
-	s.w.after(5*clock.Second, s.watch)
-	if s.down {
-		return
-	}
-	now := s.now()
-	for _, a := range s.w.agents {
-		if s.parked[a] != nil || a.copy != nil && s.parked[a.copy] != nil {
-			s.lastSeen[a.name] = now // an open long-poll is liveness enough
-		}
-		if seen := s.lastSeen[a.name]; seen != 0 && now.Sub(seen) >= offlineAfter && !s.down {
-			s.commit(plan.Presence(s.state, a.name, false, seen, now))
-		}
-	}
-}
-
-// seen takes note that a host spoke. A host that knows more than the log holds
-// has the server wait for it. It reports whether the server goes on with the
-// request: one of an identity that has ended is refused.
-func (s *server) seen(a *agent, acked uint64) bool {
+// seen takes note that a host made a request. It reports whether the server goes on with
+// the request: one of an identity that has ended is refused.
+func (s *server) seen(a *agent) bool {
 	if err := s.identify(a); err != nil {
 		if s == s.w.server {
-			s.w.attend(a)
+			s.w.escalate(a)
 		}
 		return false
 	}
-	now := s.now()
-	s.lastSeen[a.name] = now
-	if h := s.state.Hosts[a.name]; h != nil && h.Incarnation == a.inc && acked > h.Seq {
-		if !a.boasts {
-			s.w.truth.owes(s, a, acked)
-		}
-		if s.safe.Claim(a.name, a.inc, acked, now) {
-			s.w.trace("%s knows %d events of its own, the server %d: nothing but ways back is granted", a.name, acked, h.Seq)
-		}
+	s.lastSeen[a.name] = s.now()
+	if h := s.state.Hosts[a.name]; h != nil && !h.Online {
+		s.step(coreserver.Connected{Host: a.name})
 	}
-	s.commit(plan.Presence(s.state, a.name, true, now, now))
 	return !s.down
 }
 
-// die throws the state away; the process is back after a while and folds the
-// log again.
-func (s *server) die(down clock.Duration) {
-	s.down, s.ticking = true, false
-	s.w.trace("the server dies")
-	s.hangUp()
-	if s.w.stale == s {
-		s.stop("dies")
-		return
+// heartbeat answers one. A host that knows more than the log holds has the server wait
+// for it.
+func (s *server) heartbeat(a *agent, m coreserver.Heartbeat) coreserver.HeartbeatAnswer {
+	base := uint64(0) // of marks, which only agents with a process have
+	if a.copied {
+		base = s.w.rand.Uint64()
 	}
-	s.w.after(down, s.start)
+	answer := s.session(a.name).Heartbeat(s.view(a.name), m, times.Heartbeat, base)
+	if answer.Believed {
+		s.lastEvents[a.name] = m.LastSeq
+	}
+	if answer.Ahead > 0 {
+		s.ahead(a, answer.Ahead)
+	}
+	if answer.Forked && !s.down {
+		s.forked(a, a.acked)
+	}
+	return answer
 }
 
-func (s *server) crash(down clock.Duration) {
-	if !s.down {
-		s.die(down)
+// ahead has the server wait for a part of a host's history.
+func (s *server) ahead(a *agent, need uint64) {
+	if !a.overclaims {
+		s.w.checks.owes(s, a, need)
 	}
-}
-
-// hangUp ends every long-poll.
-func (s *server) hangUp() {
-	for _, a := range s.w.agents {
-		for a := a; a != nil; a = a.copy {
-			if s.parked[a] != nil {
-				delete(s.parked, a)
-				a.hungUp()
-			}
-		}
-	}
-}
-
-// start folds the log and takes the next term. What the dead state would have
-// decided at this instant, the fresh one decides as well.
-func (s *server) start() {
-	if s.gone {
-		return
-	}
-	was, head := s.state, s.head
-	state, err := s.w.log.fold()
-	if err == nil && s.w.cfg.Seed%4 == 1 {
-		state, err = snapshot(state, s.w.docs)
-	}
-	if err != nil {
-		s.w.violate("S25", "fold the log: %v", err)
-		return
-	}
-	s.w.log.term++
-	s.goOn(state, len(s.w.log.entries))
-	s.term = s.w.log.term
-	s.down, s.next, s.lastTick, s.last = false, 0, 0, 0
-	s.owed, s.processes = nil, nil
-	clear(s.handed)
-	now := s.now()
-	s.safe, s.began = safemode.Begin(state.Hosts, now.Add(replayWait)), now
-	clear(s.told)
-	s.until = now.Add(offlineAfter)
-	s.roll.Call(s.until)
-	for name := range s.lastSeen { // order-free: every host gets the same grace
-		s.lastSeen[name] = now
-	}
-	s.w.trace("the server is back at %d events", s.head)
-	if head == s.head && !s.w.log.cut {
-		s.sameAs(was, now)
-	}
-	s.nudge()
-}
-
-// snapshot has a state written and read back, as a server begins with one.
-func snapshot(s *plan.State, docs plan.Documents) (*plan.State, error) {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	fresh := plan.New(docs)
-	if err := json.Unmarshal(raw, fresh); err != nil {
-		return nil, err
-	}
-	return fresh, plan.Restore(fresh, docs)
-}
-
-// sameAs checks S26 on copies: neither decision is committed.
-func (s *server) sameAs(was *plan.State, now clock.Instant) {
-	if s.w.cfg.Seed%2 != 0 {
-		return // half of the schedules will do
-	}
-	fresh, err := s.w.log.fold()
-	if err != nil {
-		return // reported by start
-	}
-	was.Nudge()
-	a, errA := plan.Next(was, now)
-	b, errB := plan.Next(fresh, now)
-	if errA != nil || errB != nil {
-		return // a state that could not commit decides nothing that matters
-	}
-	same := len(a.Decisions) == len(b.Decisions)
-	for i := 0; same && i < len(a.Decisions); i++ {
-		x, y := a.Decisions[i].Entry, b.Decisions[i].Entry
-		same = x.Type == y.Type && x.Host == y.Host && string(x.Body) == string(y.Body)
-	}
-	if !same {
-		s.w.violate("S26", "the live state decides %d things, the folded one %d", len(a.Decisions), len(b.Decisions))
-	}
-}
-
-// stop ends a server that was replaced.
-func (s *server) stop(words string) {
-	if s.w.stale != s {
-		s.w.violate("S31", "the leader was refused by its own log")
-		return
-	}
-	s.w.trace("the replaced server %s", words)
-	s.down, s.gone = true, true
-	s.hangUp()
-	s.w.stale = nil
-}
-
-// usurp pauses the leader and has another one take over. When the first wakes up
-// it goes on with what it knows until a write tells it.
-func (w *World) usurp(pause clock.Duration) {
-	old := w.server
-	if old.down || w.stale != nil || w.paused {
-		return
-	}
-	w.trace("the server is paused for %s", pause)
-	old.down = true
-	old.hangUp()
-	next := newServer(w)
-	next.wall, next.down = old.wall, true
-	for name, at := range old.lastSeen { // order-free: it is copied
-		next.lastSeen[name] = at
-	}
-	w.server, w.paused = next, true
-	next.start()
-	next.watch()
-	w.after(pause, func() {
-		w.paused = false
-		if w.now >= w.calm {
-			old.gone = true
-			return
-		}
-		w.trace("the replaced server wakes up")
-		old.down, old.ticking, w.stale = false, false, old
-		old.nudge()
-	})
-}
-
-// serverClock has the server's wall clock jump.
-func (w *World) serverClock(jump clock.Duration) { w.server.wall += jump }
-
-// restore puts the log back to a part of itself and starts the server on it. The
-// release is pushed again, as people do after that.
-func (w *World) restore(share float64, down clock.Duration) {
-	l := w.log
-	if l.whole == 0 || w.server.down || w.stale != nil || w.paused {
-		return
-	}
-	n := l.whole + int(share*float64(len(l.entries)-l.whole))
-	w.trace("the server is restored from a backup of %d of %d events", n, len(l.entries))
-	l.truncate(n)
-	w.truth.restored()
-	w.server.die(down)
-	w.after(down+clock.Second, w.again)
-}
-
-// choose is the server that a message of a host arrives at.
-func (w *World) choose() *server {
-	if w.stale != nil && w.rand.IntN(2) == 0 {
-		return w.stale
-	}
-	return w.server
+	s.step(coreserver.Ahead{Host: a.name, Incarnation: a.inc, Need: need})
 }
 
 // quiet reports whether the server has nothing left to do by itself.
-func (s *server) quiet(why *plan.Reasons) bool {
-	if s.down || s.ticking || s.w.stale != nil {
+func (s *server) quiet(why *plan.Explainer) bool {
+	if s.down || !s.core.Idle() || s.w.stale != nil {
 		return false
 	}
 	for _, name := range s.state.ChannelNames() {
@@ -433,7 +328,7 @@ func (s *server) quiet(why *plan.Reasons) bool {
 // held reports whether a rollout waits for something that only people can
 // bring: evidence of a wave that can have none, a quarantined or refused
 // target, or a host that failed for good.
-func (s *server) held(why *plan.Reasons, r *rollout.Rollout) bool {
+func (s *server) held(why *plan.Explainer, r *rollout.Rollout) bool {
 	stranded, moving := 0, r.Total().Moving()
 	for i := range r.Members {
 		if moving > 0 && r.Members[i].Status == rollout.Claimed && strandedIn(why, r.Plan.Leaves[i].Host) {
@@ -457,7 +352,7 @@ func (s *server) held(why *plan.Reasons, r *rollout.Rollout) bool {
 }
 
 // stuckFor reports whether only people can let a host repair.
-func stuckFor(why *plan.Reasons, name string) bool {
+func stuckFor(why *plan.Explainer, name string) bool {
 	a, err := why.Why(name)
 	if err != nil || a.Repair == nil || a.Repair.Block == nil {
 		return false

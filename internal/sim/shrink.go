@@ -3,7 +3,7 @@ package sim
 import "slices"
 
 // Shrink looks for less that violates the same invariant as cfg does: fewer
-// releases and hosts, no chance of some kinds, and only those planned mishaps
+// releases and hosts, no chance of some kinds, and only those planned faults
 // that it takes. It plays at most so many schedules. The result is cfg itself
 // when that violates nothing.
 func Shrink(cfg Config, schedules int) (Config, Result) {
@@ -36,14 +36,14 @@ func Shrink(cfg Config, schedules int) (Config, Result) {
 			}
 		}
 	}
-	for kind := Chance(1); kind <= Lies; kind <<= 1 {
-		try(with(cfg, func(c *Config) { c.Quiet |= kind }))
+	for kind := FaultKind(1); kind <= Lies; kind <<= 1 {
+		try(with(cfg, func(c *Config) { c.Disabled |= kind }))
 	}
-	// Delta debugging: halves first, single mishaps last.
-	for size := len(best.Mishaps); size > 0; size /= 2 {
-		for from := 0; from < len(best.Mishaps); from += size {
+	// Delta debugging: halves first, single faults last.
+	for size := len(best.Faults); size > 0; size /= 2 {
+		for from := 0; from < len(best.Faults); from += size {
 			try(with(cfg, func(c *Config) {
-				for i := from; i < min(from+size, len(best.Mishaps)); i++ {
+				for i := from; i < min(from+size, len(best.Faults)); i++ {
 					if !slices.Contains(c.Without, i) {
 						c.Without = append(c.Without, i)
 					}
@@ -61,12 +61,12 @@ func with(cfg Config, change func(*Config)) Config {
 	return cfg
 }
 
-// Left lists the planned mishaps that a schedule was played with.
+// Left lists the planned faults that a schedule was played with.
 func (r *Result) Left(cfg Config) []string {
 	var left []string
-	for i, words := range r.Mishaps {
+	for i, text := range r.Faults {
 		if !slices.Contains(cfg.Without, i) {
-			left = append(left, words)
+			left = append(left, text)
 		}
 	}
 	return left

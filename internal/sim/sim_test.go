@@ -46,7 +46,7 @@ func seeds(t *testing.T) int {
 	return 400
 }
 
-// modelShare has the naive model look at every schedule if STEADY_MODEL is set.
+// modelShare holds every schedule against the specification if STEADY_MODEL is set.
 func modelShare() Share {
 	if os.Getenv("STEADY_MODEL") != "" {
 		return Always
@@ -61,7 +61,7 @@ func TestReplay(t *testing.T) {
 	}
 	r := Run(Config{Seed: *seedFlag, Model: modelShare(), Trace: func(at clock.Instant, words string) { fmt.Printf("%s %s\n", at, words) }})
 	for _, v := range r.Violations {
-		t.Errorf("%s: %s", v.Invariant, v.Words)
+		t.Errorf("%s: %s", v.Invariant, v.Message)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestInvariants(t *testing.T) {
 				if len(r.Violations) > 0 {
 					failed.Add(1)
 					t.Errorf("seed %d: %s: %s\nreplay: go test ./internal/sim -run TestReplay -seed %d",
-						r.Seed, r.Violations[0].Invariant, r.Violations[0].Words, r.Seed)
+						r.Seed, r.Violations[0].Invariant, r.Violations[0].Message, r.Seed)
 				}
 			}
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // undrawn are the events by which somebody answers for something that schedules do
@@ -20,7 +21,7 @@ import (
 var undrawn = map[string]string{
 	"managed.set":            managedReason,
 	"managed.removed":        managedReason,
-	"managed.asked":          managedReason,
+	"managed.requested":      managedReason,
 	"host.tuned":             managedReason,
 	"host.retried":           "the host begins anew with what it gave up; the planner reads what the host reports of it",
 	"operator.token_added":   "who may ask for a verb is settled before it is asked for",
@@ -29,13 +30,13 @@ var undrawn = map[string]string{
 	"operator.token_revoked": "who may ask for a verb is settled before it is asked for",
 }
 
-const managedReason = "the planner reads nothing of the managed layer; internal/core/managed and the worlds of internal/core/workspace play it"
+const managedReason = "the planner reads nothing of the managed layer; internal/core/managed and the worlds of internal/core/replace play it"
 
 // TestEveryVerbIsDrawn plays schedules until operators did everything that the engine
 // lets them do: each event that names an actor, each signed action, and what these
 // have carried out. A verb that the engine gains fails it until schedules draw it.
 func TestEveryVerbIsDrawn(t *testing.T) {
-	left := map[string]bool{"wave.forced by signature": true, "wave.forced before its rollout": true, "glass.broken before its rollout": true,
+	left := map[string]bool{"wave.forced by signature": true, "wave.forced before its rollout": true, "break_glass.used before its rollout": true,
 		"wave.forced over failing evidence": true, "wave.forced as the last": true}
 	for _, a := range fleet.OverrideActions {
 		left["override "+string(a)] = true
@@ -65,10 +66,7 @@ func TestEveryVerbIsDrawn(t *testing.T) {
 // answered lists the types of events that name who answers for them.
 func answered(t *testing.T) (names []string) {
 	for _, name := range event.Types() {
-		ev, err := event.Decode(event.Entry{Type: name, Body: []byte("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ev := testkit.Value(event.DecodeBody(name, []byte("{}")))(t)
 		if _, has := reflect.TypeOf(ev).FieldByName("Actor"); has {
 			names = append(names, name)
 		}
@@ -171,20 +169,16 @@ func requests(t *testing.T) (ids []string) {
 		if !ok {
 			return true
 		}
-		var made ast.Expr
-		switch f := call.Fun.(type) {
-		case *ast.Ident:
-			if f.Name == "add" {
-				made = call.Args[1]
-			}
-		case *ast.SelectorExpr:
-			if f.Sel.Name == "raw" {
-				made = call.Args[0]
-			}
-		}
-		if made != nil {
-			if id, method := request(t, made); method != "MethodGet" {
+		switch words(call.Fun) {
+		case "add", "do":
+			if id, method := request(t, call.Args[1]); id != "" && method != "MethodGet" {
 				ids = append(ids, id)
+			}
+		case "verb":
+			ids = append(ids, words(call.Args[1]))
+		case "raw":
+			if words(call.Args[1]) != "MethodGet" {
+				ids = append(ids, words(call.Args[0]))
 			}
 		}
 		return true
@@ -206,6 +200,9 @@ func request(t *testing.T, made ast.Expr) (id, method string) {
 			}
 		}
 	case *ast.CallExpr:
+		if _, named := made.Args[0].(*ast.BasicLit); !named { // of what adds all verbs
+			return "", ""
+		}
 		id, method = words(made.Args[0]), words(made.Args[1])
 		if by, known := map[string]string{"post": "MethodPost", "get": "MethodGet"}[words(made.Fun)]; known {
 			method = by
@@ -241,10 +238,7 @@ func each(t *testing.T, folder string, look func(ast.Node) bool) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Value(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(f, look)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/gate"
 )
 
 // Share says in which schedules something that is costly is done.
@@ -37,15 +37,14 @@ type Config struct {
 	Hosts    int            // 2 to 12 drawn from the seed by default
 	Faulty   clock.Duration // how long faults are injected; 15 minutes by default
 	Releases int            // 1 to 4 by default
-	// Without leaves out planned mishaps, by their numbers in the plan, and Quiet
+	// Without leaves out planned faults, by their numbers in the plan, and Disabled
 	// kinds of chance.
-	Without []int
-	Quiet   Chance
+	Without  []int
+	Disabled FaultKind
 	// Trust has hosts verify signed documents that a lying server gives them: of
 	// every 16th seed by default. Otherwise they take plans from the library.
 	Trust Share
-	// Model has every tick decided a second time by the naive model: of every 16th
-	// seed by default.
+	// Model holds every tick against the specification: of every 16th seed by default.
 	Model Share
 	// Restore has the server be restored from a backup: in one of eight schedules by
 	// default.
@@ -64,7 +63,7 @@ type Result struct {
 	Events     int // committed to the log
 	Steps      int // messages, timers and faults played
 	Elapsed    clock.Duration
-	Mishaps    []string // that were planned, in words
+	Faults     []string // that were planned, in words
 	Violations []audit.Violation
 	// Affected counts the hosts that ever ran a bundle that harms them, by
 	// bundle.
@@ -84,54 +83,53 @@ const lookEvery = 2 * clock.Second
 
 // World is one schedule as it is played.
 type World struct {
-	cfg      Config
-	rand     *rand.Rand
-	now      clock.Instant
-	queue    queue
-	order    uint64
-	steps    int
-	fleet    *declared
-	words    []override.Taken // that operators signed, and have in files
-	drafts   int              // of such words
-	docs     library
-	bundles  map[digest.Digest]bundle
-	listed   map[string][]fleet.ManifestRef
-	version  uint64                      // of the newest release, counted over all epochs
-	epoch    uint64                      // of keys, and the version of the newest root
-	starts   []uint64                    // how many releases there were before each epoch
-	rebuild  bool                        // the next release has the content of the last one
-	built    map[string][]digest.Digest  // that content, by channel
-	backTo   uint64                      // the release that is rolled back to, or zero
-	verdicts []event.ComplianceEvaluated // on the newest release
+	cfg       Config
+	rand      *rand.Rand
+	now       clock.Instant
+	queue     clock.Queue[task]
+	polls     uint64
+	steps     int
+	fleet     *declared
+	overrides []gate.AcceptedOverride // that operators signed, and have in files
+	drafts    int                     // of such overrides
+	docs      library
+	bundles   map[digest.Digest]bundle
+	listed    map[string][]fleet.ManifestRef
+	version   uint64                      // of the newest release, counted over all epochs
+	epoch     uint64                      // of keys, and the version of the newest root
+	starts    []uint64                    // how many releases there were before each epoch
+	rebuild   bool                        // the next release has the content of the last one
+	built     map[string][]digest.Digest  // that content, by channel
+	backTo    uint64                      // the release that is rolled back to, or zero
+	verdicts  []event.ComplianceEvaluated // on the newest release
 	// releases is what each version listed, by channel.
-	releases []map[string][]fleet.ManifestRef
-	notary   *notary // of a schedule with signed documents, or nil
-	log      *ledger
-	modelled bool
-	server   *server
-	stale    *server // a leader that was replaced and does not know it, or nil
-	paused   bool    // a leader that was replaced has yet to wake up
-	hosts    map[string]*agent
-	agents   []*agent // in the order of names
-	plan     []mishap
-	calm     clock.Instant // from here on no fault is injected
-	end      clock.Instant
-	found    []audit.Violation
-	truth    truth
-	auditor  auditor // an operator who looks at evidence
-	touched  bool    // a host changed since the last look
-	ending   bool    // identities end in this schedule
-	serials  int
-	revoked  []fleet.Revocation // by the newest release
-	removed  []string           // hosts that fleet files name no more
-	looked   clock.Instant
-	seen     int // events in the log at the last look
+	releases  []map[string][]fleet.ManifestRef
+	publisher *publisher // of a schedule with signed documents, or nil
+	log       *store
+	modelled  bool
+	server    *server
+	stale     *server // a leader that was replaced and does not know it, or nil
+	paused    bool    // a leader that was replaced has yet to wake up
+	hosts     map[string]*agent
+	agents    []*agent // in the order of names
+	plan      []fault
+	faultsEnd clock.Instant // from here on no fault is injected
+	end       clock.Instant
+	found     []audit.Violation
+	checks    checker
+	auditor   auditor // an operator who looks at evidence
+	touched   bool    // a host changed since the last look
+	ending    bool    // identities end in this schedule
+	serials   int
+	revoked   []fleet.Revocation // by the newest release
+	removed   []string           // hosts that fleet files name no more
+	looked    clock.Instant
+	seen      int // events in the log at the last look
 }
 
 // after has run called d from now.
 func (w *World) after(d clock.Duration, run func()) {
-	w.order++
-	w.queue.push(task{at: w.now.Add(max(d, 0)), order: w.order, run: run})
+	w.queue.Push(w.now.Add(max(d, 0)), task{run: run})
 }
 
 func (w *World) trace(format string, a ...any) {
@@ -154,22 +152,22 @@ func Run(cfg Config) Result {
 }
 
 func (w *World) play() {
-	for len(w.queue) > 0 && len(w.found) == 0 {
-		t := w.queue.pop()
-		if t.at > w.end {
-			w.violate("L3", "not settled %s after the last fault: %s", w.end.Sub(w.calm), w.unsettled())
+	for w.queue.Len() > 0 && len(w.found) == 0 {
+		at, t := w.queue.Pop()
+		if at > w.end {
+			w.violate("L3", "not at rest %s after the last fault: %s", w.end.Sub(w.faultsEnd), w.unsettled())
 			break
 		}
-		w.now = t.at
+		w.now = at
 		w.steps++
 		if t.due() {
 			t.run()
 		}
 		if w.touched {
 			w.touched = false
-			w.checkTruth()
+			w.checkBudgets()
 		}
-		if w.now > w.calm && (w.now.Sub(w.looked) >= lookEvery || len(w.log.entries) != w.seen) {
+		if w.now > w.faultsEnd && (w.now.Sub(w.looked) >= lookEvery || len(w.log.entries) != w.seen) {
 			w.looked, w.seen = w.now, len(w.log.entries)
 			w.checkMoves()
 			w.checkPace()
@@ -185,11 +183,11 @@ func (w *World) play() {
 
 func (w *World) result() Result {
 	r := Result{Seed: w.cfg.Seed, Hosts: len(w.agents), Releases: w.cfg.Releases, Events: len(w.log.entries), Steps: w.steps,
-		Elapsed: w.now.Sub(epoch), Violations: w.found, Affected: map[digest.Digest]int{}, Disrupted: w.truth.repairing, Refused: w.truth.refused}
+		Elapsed: w.now.Sub(epoch), Violations: w.found, Affected: map[digest.Digest]int{}, Disrupted: w.checks.repairing, Refused: w.checks.refused}
 	for i := range w.plan {
-		r.Mishaps = append(r.Mishaps, w.plan[i].words)
+		r.Faults = append(r.Faults, w.plan[i].words)
 	}
-	for d, hosts := range w.truth.affected { // order-free: it only counts
+	for d, hosts := range w.checks.affected { // order-free: it only counts
 		r.Affected[d] = len(hosts)
 	}
 	return r
@@ -208,23 +206,22 @@ func build(cfg Config) *World {
 	}
 	w := &World{cfg: cfg, now: epoch, docs: library{}, bundles: map[digest.Digest]bundle{},
 		epoch: 1, starts: []uint64{0}, built: map[string][]digest.Digest{},
-		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, calm: epoch.Add(cfg.Faulty)}
-	w.end = w.calm.Add(4 * clock.Hour)
+		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, faultsEnd: epoch.Add(cfg.Faulty)}
+	w.end = w.faultsEnd.Add(4 * clock.Hour)
 	if cfg.Drill != nil {
 		w.fleet = cfg.Drill.fleet()
 	} else {
 		w.fleet = draw(r, cfg.Hosts)
 	}
 	// What is planned and what chance adds are drawn from streams of their own: a
-	// mishap that is left out does not change the others.
+	// fault that is left out does not change the others.
 	w.rand = rand.New(rand.NewPCG(cfg.Seed, 0x4348414e4345))
 	if cfg.Trust.of(cfg.Seed, 16) {
-		w.notary = newNotary(w)
+		w.publisher = newPublisher(w)
 	}
 	w.modelled = cfg.Model.of(cfg.Seed, 16)
-	w.log = newLedger(w)
+	w.log = newStore(w)
 	w.server = newServer(w)
-	w.server.watch()
 	for i, name := range w.fleet.hosts {
 		a := newAgent(w, name, clock.Instant(i+1)*clock.Instant(clock.Hour))
 		a.stages = r.IntN(4) == 0
@@ -242,15 +239,19 @@ func build(cfg Config) *World {
 	for i := range w.plan {
 		if m := &w.plan[i]; !slices.Contains(cfg.Without, i) {
 			w.after(m.at.Sub(epoch), func() {
-				w.trace("mishap %d: %s", i, m.words)
+				w.trace("fault %d: %s", i, m.words)
 				m.run()
 			})
 		}
 	}
-	w.after(cfg.Faulty, w.relent)
+	w.after(cfg.Faulty, w.endFaults)
+	w.after(cfg.Faulty, w.pass)
 	return w
 }
 
+// pass has time go by where nothing else happens, so that a rest is seen.
+func (w *World) pass() { w.after(5*clock.Second, w.pass) }
+
 func (w *World) violate(invariant, format string, a ...any) {
-	w.found = append(w.found, audit.Violation{Invariant: invariant, Words: fmt.Sprintf(format, a...)})
+	w.found = append(w.found, audit.Violation{Invariant: invariant, Message: fmt.Sprintf(format, a...)})
 }

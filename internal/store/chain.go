@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -12,18 +13,19 @@ import (
 )
 
 // chainDomain separates these hashes from all others and versions the layout.
-const chainDomain = "steady/log/v1\n"
+const chainDomain = "steady/log/v2\n"
 
 // Hash returns the hash of the record that follows one with hash prev. It is
 // the SHA-256 of, in this order, integers as 8 bytes big-endian:
 //
-//	"steady/log/v1\n"
+//	"steady/log/v2\n"
 //	prev            32 bytes, zero for the first record
 //	seq
 //	term
 //	at              two's complement
 //	len(type), type
-//	len(host), host
+//	len(subject kind), subject kind
+//	len(subject name), subject name
 //	incarnation
 //	host_seq
 //	len(body), body
@@ -43,8 +45,10 @@ func appendHash(buf []byte, prev [32]byte, seq, term uint64, e event.Entry) ([]b
 	buf = binary.BigEndian.AppendUint64(buf, uint64(e.At))
 	buf = binary.BigEndian.AppendUint64(buf, uint64(len(e.Type)))
 	buf = append(buf, e.Type...)
-	buf = binary.BigEndian.AppendUint64(buf, uint64(len(e.Host)))
-	buf = append(buf, e.Host...)
+	for _, s := range [...]string{e.Subject.Kind, e.Subject.Name} {
+		buf = binary.BigEndian.AppendUint64(buf, uint64(len(s)))
+		buf = append(buf, s...)
+	}
 	buf = binary.BigEndian.AppendUint64(buf, e.Incarnation)
 	buf = binary.BigEndian.AppendUint64(buf, e.HostSeq)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(len(e.Body)))
@@ -132,11 +136,14 @@ func checkEntry(e *event.Entry) error {
 	if err := checkName("type", e.Type); err != nil {
 		return err
 	}
-	if err := checkName("host", e.Host); err != nil {
+	if err := errors.Join(checkName("subject's kind", e.Subject.Kind), checkName("subject's name", e.Subject.Name)); err != nil {
 		return err
 	}
-	if e.HostSeq > 0 && e.Host == "" {
-		return fmt.Errorf("it has host sequence %d but no host", e.HostSeq)
+	if (e.Subject.Kind == "") != (e.Subject.Name == "") {
+		return fmt.Errorf("its subject has kind %q and name %q; both or none", e.Subject.Kind, e.Subject.Name)
+	}
+	if e.HostSeq > 0 && e.Host() == "" {
+		return fmt.Errorf("it has host sequence %d, but its subject %q is not a host", e.HostSeq, e.Subject)
 	}
 	if len(e.Body) == 0 {
 		return fmt.Errorf("it has no body")

@@ -1,7 +1,7 @@
 // Package store is where the server keeps what must survive it: the event log
 // with its head, the lease that says who may append, snapshots of the folded
 // state, and content-addressed blobs. It holds the contract and the hash chain;
-// engines live below it and must pass the suite in storetest.
+// engines live below it and must pass the suite in enginetest.
 //
 // An engine is single-writer by term: Acquire raises the term in the head, and
 // an Append of any older term is refused with ErrFenced, in whichever process
@@ -25,14 +25,14 @@ const (
 	MaxBody = 1 << 20
 	// MaxBatch is the most entries of one Append.
 	MaxBatch = 10_000
-	// MaxRead is the most records one Read or ReadHost returns.
+	// MaxRead is the most records one Read, ReadAbout or LastAbout returns.
 	MaxRead = 10_000
-	// MaxName is the most bytes of an entry's type or host.
+	// MaxName is the most bytes of an entry's type, or of its subject's kind or name.
 	MaxName = 255
 )
 
-// ReadBudget is the total of body bytes after which one Read or ReadHost stops,
-// so that a page of large bodies stays small. At least one record is returned.
+// ReadBudget is the total of body bytes after which a read stops, so that a page of
+// large bodies stays small. At least one record is returned.
 const ReadBudget = 8 << 20
 
 // Head is the end of the log. The zero Head is that of an empty log that nobody
@@ -67,9 +67,14 @@ type Log interface {
 	// MaxRead) and about ReadBudget bytes. Only an empty result means the end.
 	Read(ctx context.Context, after uint64, limit int) ([]event.Record, error)
 
-	// ReadHost returns the last records whose Host is host, newest first, at
+	// ReadAbout returns records with Seq > after that are about a subject, as
+	// event.About says, in order, at most limit (1 to MaxRead) and about
+	// ReadBudget bytes. Only an empty result means the end.
+	ReadAbout(ctx context.Context, subject event.Subject, after uint64, limit int) ([]event.Record, error)
+
+	// LastAbout returns the last records that are about a subject, newest first, at
 	// most limit (1 to MaxRead) and about ReadBudget bytes.
-	ReadHost(ctx context.Context, host string, limit int) ([]event.Record, error)
+	LastAbout(ctx context.Context, subject event.Subject, limit int) ([]event.Record, error)
 
 	// Wait returns the head as soon as its Seq or its Term is greater than
 	// that of known. Appends by other processes are noticed within a second.

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/text"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 const (
@@ -113,7 +113,7 @@ func (t *tail) Write(p []byte) (int, error) {
 // Scrub makes foreign text fit for logs and events: valid UTF-8 without control
 // characters other than newline and tab, and its last limit bytes.
 func Scrub(s string, limit int) string {
-	s = strings.TrimSpace(text.Lines(s))
+	s = strings.TrimSpace(prose.Lines(s))
 	if len(s) > limit {
 		s = s[len(s)-limit:]
 		for len(s) > 0 && !utf8.RuneStart(s[0]) {

@@ -1,4 +1,4 @@
-// Package system holds the managers of what a host runs without containers:
+// Package system holds the reconcilers of what a host runs without containers:
 // generation, file and system. The kind system has two drivers: nix switches a
 // Nix profile, exec runs commands, which are called steps.
 //
@@ -16,12 +16,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -29,8 +30,8 @@ import (
 // The kinds of this package.
 const (
 	KindGeneration = "generation"
-	KindFile       = "file"
-	KindSystem     = "system"
+	KindFile       = fleet.KindFile
+	KindSystem     = fleet.KindSystem
 )
 
 // Current names the one generation of a host; it is a root.
@@ -66,7 +67,7 @@ type Keeper interface {
 	Keep(ctx context.Context, path string, d digest.Digest, content io.Reader) error
 }
 
-// Host is what the managers need of the agent.
+// Host is what the reconcilers need of the agent.
 type Host struct {
 	Root    string // absolute folder
 	Name    string // of the host
@@ -77,9 +78,9 @@ type Host struct {
 	Log     *slog.Logger
 	// Title names what a bundle declares of containers on the engine; nil where
 	// there is none.
-	Title container.Titled
-	// Asks are the verbs for what the bundle declares of containers; may be nil.
-	Asks func() map[container.ID]deploy.Ask
+	Title spec.NameMapper
+	// Requests are the verbs for what the bundle declares of containers; may be nil.
+	Requests func() map[spec.ID]deploy.Request
 	// Systems is a folder for what is known of switches of systems.
 	Systems string
 	// Resync is how often files and steps with a check are looked at.
@@ -87,27 +88,75 @@ type Host struct {
 }
 
 // Register adds the kinds of this package to a loop.
-func Register(l *reconcile.Loop, h Host) error {
+func Register(l *reconcile.Controller, h Host) error {
 	files, err := newFiles(h)
 	if err != nil {
 		return err
 	}
 	history := engine.History{Keep: 20}
 	if err := reconcile.Register(l, KindGeneration, &generations{host: h}, engine.Policy{
-		Resync: 10 * clock.Minute, OnDrift: engine.Enforce, Revive: 5 * clock.Minute, History: history,
+		Resync: 10 * time.Minute, OnDrift: engine.Enforce, Revive: 5 * time.Minute, History: history,
 	}); err != nil {
 		return err
 	}
 	if err := reconcile.Register(l, KindFile, files, engine.Policy{
-		Retry:      engine.RetryPolicy{Max: 5, Base: 500 * clock.Millisecond, Cap: 10 * clock.Second},
-		ActTimeout: 10 * clock.Minute, OnDrift: engine.Enforce,
-		Resync: h.Resync, Revive: 5 * clock.Minute, History: history,
+		Retry:      engine.RetryPolicy{Max: 5, Base: 500 * time.Millisecond, Cap: 10 * time.Second},
+		ActTimeout: 10 * time.Minute, OnDrift: engine.Enforce,
+		Resync: h.Resync.Std(), Revive: 5 * time.Minute, History: history,
 	}); err != nil {
 		return err
 	}
 	return reconcile.Register(l, KindSystem, &systems{&execs{host: h}, &nixes{host: h}}, engine.Policy{
-		Retry:      engine.RetryPolicy{Max: 3, Base: clock.Second, Cap: 10 * clock.Second},
-		ActTimeout: MaxTimeout + clock.Minute, ObserveTimeout: MaxTimeout + clock.Minute, OnDrift: engine.Enforce,
-		Resync: h.Resync, Revive: 5 * clock.Minute, History: history,
+		Retry:      engine.RetryPolicy{Max: 3, Base: time.Second, Cap: 10 * time.Second},
+		ActTimeout: MaxTimeout.Std() + time.Minute, ObserveTimeout: MaxTimeout.Std() + time.Minute, OnDrift: engine.Enforce,
+		Resync: h.Resync.Std(), Revive: 5 * time.Minute, History: history,
 	})
+}
+
+// SystemDesired is what is desired of one part of the system, by its driver: Nix
+// where that is set, else the commands of Exec.
+type SystemDesired struct {
+	Exec   fleet.Exec    `json:"exec,omitzero"`
+	Nix    *fleet.Nix    `json:"nix,omitempty"`
+	Bundle digest.Digest `json:"bundle"`
+	Run    string        `json:"run"`
+	// Released says that nobody declares the Nix system any more: what runs is left.
+	Released bool `json:"released,omitempty"`
+}
+
+// SystemObserved is what one of the drivers saw.
+type SystemObserved struct {
+	Step StepObserved
+	Nix  NixObserved
+}
+
+// systems is the reconciler of the kind system: each part goes to its driver.
+type systems struct {
+	execs *execs
+	nix   *nixes
+}
+
+func (m *systems) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (o SystemObserved, err error) {
+	if r.Desired.Nix != nil {
+		o.Nix, err = m.nix.Observe(ctx, r)
+		return o, err
+	}
+	o.Step, err = m.execs.Observe(ctx, r)
+	return o, err
+}
+
+func (m *systems) Decide(v engine.View[SystemDesired, SystemObserved]) engine.Decision {
+	if v.Resource.Desired.Nix != nil {
+		return decideNix(v.Resource, v.Observed.Nix, clock.FromTime(v.Now))
+	}
+	return m.execs.Decide(engine.View[SystemDesired, StepObserved]{
+		Resource: v.Resource, Observed: v.Observed.Step, Children: v.Children, Now: v.Now,
+	})
+}
+
+func (m *systems) Act(ctx context.Context, r engine.Resource[SystemDesired], a engine.Action) error {
+	if r.Desired.Nix != nil {
+		return m.nix.Act(ctx, r, a)
+	}
+	return m.execs.Act(ctx, r, a)
 }

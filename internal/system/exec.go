@@ -14,12 +14,12 @@ import (
 
 // Codes of steps.
 const (
-	CodeNotRun      engine.Code = "step_not_run"
-	CodeCheckFails  engine.Code = "check_fails"
-	CodeStepFailed  engine.Code = "step_failed"
-	CodeUndoFailed  engine.Code = "undo_failed"
-	CodeUndoStep    engine.Code = "undo_step"
-	CodeStepTimeout engine.Code = "step_timed_out"
+	CodeNotRun      engine.Code = "step-not-run"
+	CodeCheckFails  engine.Code = "check-fails"
+	CodeStepFailed  engine.Code = "step-failed"
+	CodeUndoFailed  engine.Code = "undo-failed"
+	CodeUndoStep    engine.Code = "undo-step"
+	CodeStepTimeout engine.Code = "step-timed-out"
 )
 
 // Activate runs a step's command; Undo runs its revert command.
@@ -60,7 +60,7 @@ type StepObserved struct {
 const ExitReboot = 100
 
 // CodeNotBooted is of a step that is not in effect after the reboot it asked for.
-const CodeNotBooted engine.Code = "not_in_effect_after_reboot"
+const CodeNotBooted engine.Code = "not-in-effect-after-reboot"
 
 // stagedRun is what the ledger keeps of a run that waits for a reboot: the run, the
 // boot that it staged in, and what it staged.
@@ -83,7 +83,7 @@ func (o *StepObserved) unstage(boot string) {
 type execs struct{ host Host }
 
 // Observe reads the ledger, and runs the check of a step that has run: a check
-// shows whether a step is still in effect, it does not stand in for running it.
+// shows whether a step is still in effect, it does not replace running it.
 func (m *execs) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (StepObserved, error) {
 	var o StepObserved
 	var err error
@@ -94,7 +94,7 @@ func (m *execs) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (
 	if o.unstage(m.host.BootID); o.Staged != "" && !o.Booted {
 		return o, nil
 	}
-	if r.Retire || len(d.Exec.Check) == 0 || !o.Done || o.Run != d.Run {
+	if r.Delete || len(d.Exec.Check) == 0 || !o.Done || o.Run != d.Run {
 		return o, nil
 	}
 	out, err := Run(ctx, m.command(d, d.Exec.Check))
@@ -114,24 +114,24 @@ func (m *execs) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (
 func (m *execs) Decide(v engine.View[SystemDesired, StepObserved]) engine.Decision {
 	o, want := v.Observed, v.Resource.Desired
 	switch {
-	case v.Resource.Retire && o.Run != want.Run:
+	case v.Resource.Delete && o.Run != want.Run:
 		return engine.IsConverged(engine.Reason{}) // never begun as desired, or undone
-	case v.Resource.Retire:
-		return engine.Do(Undo{}, engine.Because(CodeUndoStep, ""))
+	case v.Resource.Delete:
+		return engine.Do(Undo{}, engine.NewReason(CodeUndoStep, ""))
 	case !o.Done || o.Run != want.Run:
-		return engine.Do(Activate{Run: want.Run}, engine.Because(CodeNotRun, ""))
+		return engine.Do(Activate{Run: want.Run}, engine.NewReason(CodeNotRun, ""))
 	case o.Staged != "" && !o.Booted:
-		return engine.Wait(0, engine.Because(CodeNeedsReboot, o.Staged))
+		return engine.Wait(engine.NewReason(CodeNeedsReboot, o.Staged))
 	case o.Staged != "" && o.CheckFailed && v.Resource.Status.ConvergedGeneration != v.Resource.Generation:
-		return engine.Fail(engine.Because(CodeNotBooted, o.Check))
+		return engine.Fail(engine.NewReason(CodeNotBooted, o.Check))
 	case o.CheckFailed:
-		return engine.Do(Activate{Run: want.Run, Again: true}, engine.Because(CodeCheckFails, o.Check))
+		return engine.Do(Activate{Run: want.Run, Again: true}, engine.NewReason(CodeCheckFails, o.Check))
 	}
 	return engine.IsConverged(engine.Reason{})
 }
 
 // Act runs the command. What was begun is recorded first: a step that was
-// interrupted is run again or undone, never taken as done.
+// interrupted is run again or undone, never assumed done.
 func (m *execs) Act(ctx context.Context, r engine.Resource[SystemDesired], a engine.Action) error {
 	d := r.Desired
 	// What happened is recorded even if the run is called off meanwhile.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -99,25 +100,24 @@ func TestStep(t *testing.T) {
 	}}}
 	turn := func(want engine.Code) {
 		t.Helper()
-		o, err := m.Observe(t.Context(), r)
-		must(t, err)
+		o := testkit.Value(m.Observe(t.Context(), r))(t)
 		d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o})
 		if d.Reason().Code != want {
 			t.Fatalf("decided %s, expected %q", d.Reason(), want)
 		}
 		if d.Action() != nil {
-			must(t, m.Act(t.Context(), r, d.Action()))
+			testkit.Must(t, m.Act(t.Context(), r, d.Action()))
 		}
 	}
 	turn(CodeNotRun)
 	turn("")
-	must(t, os.Remove(b.path("on")))
+	testkit.Must(t, os.Remove(b.path("on")))
 	turn(CodeCheckFails) // drift
 	turn("")
 	r.Desired.Run = "two"
 	turn(CodeNotRun) // another run, although the check passes
 	turn("")
-	r.Retire = true
+	r.Delete = true
 	turn(CodeUndoStep)
 	turn("")
 	if got := b.read("log"); got != "up\nup\nup\ndown\n" {
@@ -138,21 +138,21 @@ func TestStepBegunIsNeverTakenAsDone(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	o, err := m.Observe(t.Context(), r)
-	must(t, err)
+	testkit.Must(t, err)
 	if o.Done || o.Run != "one" {
 		t.Errorf("observed %+v", o)
 	}
-	r.Retire = true
+	r.Delete = true
 	d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o})
-	must(t, m.Act(t.Context(), r, d.Action()))
+	testkit.Must(t, m.Act(t.Context(), r, d.Action()))
 	if got := b.read("log"); got != "half\nundone\n" {
 		t.Errorf("the commands ran as %q", got)
 	}
 	// A step that another run's declaration never began has nothing to undo.
 	r.Desired.Run = "two"
-	must(t, b.SetStep(t.Context(), "s", "one", true))
+	testkit.Must(t, b.SetStep(t.Context(), "s", "one", true))
 	o, err = m.Observe(t.Context(), r)
-	must(t, err)
+	testkit.Must(t, err)
 	if d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o}); d.Action() != nil {
 		t.Errorf("decided %s", d.Reason())
 	}

@@ -18,15 +18,15 @@ import (
 
 // Codes of files.
 const (
-	CodeMissing      engine.Code = "file_missing"
-	CodeContent      engine.Code = "content_differs"
-	CodeMode         engine.Code = "mode_differs"
-	CodeOwner        engine.Code = "owner_differs"
-	CodeNotRegular   engine.Code = "not_a_regular_file"
-	CodeUndeclared   engine.Code = "not_declared"
-	CodeFolderInWay  engine.Code = "folder_in_the_way"
-	CodeUnknownOwner engine.Code = "unknown_owner"
-	CodeOutside      engine.Code = "outside_the_root"
+	CodeMissing      engine.Code = "file-missing"
+	CodeContent      engine.Code = "content-differs"
+	CodeMode         engine.Code = "mode-differs"
+	CodeOwner        engine.Code = "owner-differs"
+	CodeNotRegular   engine.Code = "not-a-regular-file"
+	CodeUndeclared   engine.Code = "not-declared"
+	CodeFolderInWay  engine.Code = "folder-in-the-way"
+	CodeUnknownOwner engine.Code = "unknown-owner"
+	CodeOutside      engine.Code = "outside-the-root"
 )
 
 // Write puts the declared content in place; Adjust sets mode and owner; Remove
@@ -103,7 +103,7 @@ func (m *files) Observe(ctx context.Context, r engine.Resource[FileDesired]) (Fi
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return o, fmt.Errorf("%s: this system tells no owner", path)
+		return o, fmt.Errorf("%s: this system has no file owners", path)
 	}
 	o.Exists, o.Regular = true, info.Mode().IsRegular()
 	o.Mode, o.UID, o.GID, o.Size = modeBits(info), int(st.Uid), int(st.Gid), info.Size()
@@ -117,7 +117,7 @@ func (m *files) Observe(ctx context.Context, r engine.Resource[FileDesired]) (Fi
 	}
 	// A file of another size differs whatever is in it, and is hashed only
 	// before it is replaced.
-	if o.Regular && !r.Retire && o.Size == r.Desired.File.Size {
+	if o.Regular && !r.Delete && o.Size == r.Desired.File.Size {
 		if o.Digest, err = m.digestOf(ctx, path, st); err != nil {
 			return o, err
 		}
@@ -126,7 +126,7 @@ func (m *files) Observe(ctx context.Context, r engine.Resource[FileDesired]) (Fi
 }
 
 func (m *files) wantOwner(r engine.Resource[FileDesired], o *FileObserved) error {
-	if r.Retire {
+	if r.Delete {
 		return nil
 	}
 	uid, gid, err := lookupOwner(r.Desired.File.Owner)
@@ -176,13 +176,13 @@ func (m *files) Decide(v engine.View[FileDesired, FileObserved]) engine.Decision
 	o, f := v.Observed, v.Resource.Desired.File
 	converged := engine.IsConverged(engine.Reason{})
 	write := func(code engine.Code, words string) engine.Decision {
-		return engine.Do(Write{Blob: f.Blob}, engine.Because(code, words))
+		return engine.Do(Write{Blob: f.Blob}, engine.NewReason(code, words))
 	}
-	if v.Resource.Retire {
+	if v.Resource.Delete {
 		if !o.Exists || !o.Regular {
 			return converged // what is there is not what the agent wrote
 		}
-		return engine.Do(Remove{}, engine.Because(CodeUndeclared, ""))
+		return engine.Do(Remove{}, engine.NewReason(CodeUndeclared, ""))
 	}
 	switch {
 	case o.OwnerError != "":
@@ -194,9 +194,9 @@ func (m *files) Decide(v engine.View[FileDesired, FileObserved]) engine.Decision
 	case o.Size != f.Size || o.Digest != f.Blob:
 		return write(CodeContent, "")
 	case o.Mode != f.Mode:
-		return engine.Do(Adjust{f.Mode, f.Owner}, engine.Because(CodeMode, fmt.Sprintf("%04o instead of %04o", o.Mode, f.Mode)))
+		return engine.Do(Adjust{f.Mode, f.Owner}, engine.NewReason(CodeMode, fmt.Sprintf("%04o instead of %04o", o.Mode, f.Mode)))
 	case o.WantUID >= 0 && o.UID != o.WantUID || o.WantGID >= 0 && o.GID != o.WantGID:
-		return engine.Do(Adjust{f.Mode, f.Owner}, engine.Because(CodeOwner, fmt.Sprintf("%d:%d instead of %s", o.UID, o.GID, f.Owner)))
+		return engine.Do(Adjust{f.Mode, f.Owner}, engine.NewReason(CodeOwner, fmt.Sprintf("%d:%d instead of %s", o.UID, o.GID, f.Owner)))
 	}
 	return converged
 }

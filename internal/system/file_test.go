@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -22,13 +22,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFile(t *testing.T) {
 	write := func(p, content string, mode os.FileMode) func(*bench) {
 		return func(b *bench) {
-			must(b.t, os.MkdirAll(filepath.Dir(b.path(p)), 0o755))
-			must(b.t, os.WriteFile(b.path(p), []byte(content), mode))
-			must(b.t, os.Chmod(b.path(p), mode))
+			testkit.Must(b.t, os.MkdirAll(filepath.Dir(b.path(p)), 0o755))
+			testkit.Must(b.t, os.WriteFile(b.path(p), []byte(content), mode))
+			testkit.Must(b.t, os.Chmod(b.path(p), mode))
 		}
 	}
 	link := func(p, to string) func(*bench) {
-		return func(b *bench) { must(b.t, os.Symlink(to, b.path(p))) }
+		return func(b *bench) { testkit.Must(b.t, os.Symlink(to, b.path(p))) }
 	}
 	tests := []struct {
 		name  string
@@ -47,13 +47,13 @@ func TestFile(t *testing.T) {
 		{name: "setuid", setup: write("c", "new", 0o640|os.ModeSetuid), path: "c", mode: 0o640, codes: []engine.Code{CodeMode}},
 		{name: "unreadable", setup: write("c", "old", 0), path: "c", mode: 0o640, codes: []engine.Code{CodeContent}, kept: "old"},
 		{name: "a symlink in the place", setup: link("c", "elsewhere"), path: "c", mode: 0o640, codes: []engine.Code{CodeNotRegular}, kept: "symlink to elsewhere\n"},
-		{name: "an empty folder in the place", setup: func(b *bench) { must(b.t, os.Mkdir(b.path("c"), 0o755)) }, path: "c", mode: 0o640, codes: []engine.Code{CodeNotRegular}},
+		{name: "an empty folder in the place", setup: func(b *bench) { testkit.Must(b.t, os.Mkdir(b.path("c"), 0o755)) }, path: "c", mode: 0o640, codes: []engine.Code{CodeNotRegular}},
 		{name: "a full folder in the place", setup: write("c/x", "mine", 0o640), path: "c", mode: 0o640, codes: []engine.Code{CodeNotRegular}, fails: "not empty"},
-		{name: "a pipe in the place", setup: func(b *bench) { must(b.t, syscall.Mkfifo(b.path("c"), 0o600)) }, path: "c", mode: 0o640, codes: []engine.Code{CodeNotRegular}},
+		{name: "a pipe in the place", setup: func(b *bench) { testkit.Must(b.t, syscall.Mkfifo(b.path("c"), 0o600)) }, path: "c", mode: 0o640, codes: []engine.Code{CodeNotRegular}},
 		{name: "a folder leads out", setup: link("out", "/tmp"), path: "out/steady-escape", mode: 0o640, fails: "root folder"},
 		{name: "a folder leads out by dots", setup: link("out", "../.."), path: "out/steady-escape", mode: 0o640, fails: "root folder"},
 		{name: "a folder is a link inside", setup: func(b *bench) {
-			must(b.t, os.Mkdir(b.path("real"), 0o755))
+			testkit.Must(b.t, os.Mkdir(b.path("real"), 0o755))
 			link("alias", "real")(b)
 		}, path: "alias/c", mode: 0o640, codes: []engine.Code{CodeMissing}},
 	}
@@ -76,14 +76,14 @@ func TestFile(t *testing.T) {
 				}
 				return
 			}
-			must(t, err)
+			testkit.Must(t, err)
 			info, err := os.Lstat(b.path(tt.path))
-			must(t, err)
+			testkit.Must(t, err)
 			if b.read(tt.path) != "new" || modeBits(info) != tt.mode {
 				t.Errorf("%q with mode %o", b.read(tt.path), modeBits(info))
 			}
 			entries, err := os.ReadDir(filepath.Dir(b.path(tt.path)))
-			must(t, err)
+			testkit.Must(t, err)
 			for _, e := range entries {
 				if strings.HasSuffix(e.Name(), ".tmp") {
 					t.Errorf("%s was left behind", e.Name())
@@ -94,23 +94,20 @@ func TestFile(t *testing.T) {
 }
 
 func TestFileOwner(t *testing.T) {
-	need.Root(t, "only root gives files away")
+	testkit.Root(t, "only root gives files away")
 	b := newBench(t)
 	r := b.declare("c", "new", 0o644)
 	r.Desired.File.Owner = "12:34"
-	if _, err := b.settle(r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(b.settle(r))(t)
 	owner := func() string {
-		info, err := os.Lstat(b.path("c"))
-		must(t, err)
+		info := testkit.Value(os.Lstat(b.path("c")))(t)
 		st := info.Sys().(*syscall.Stat_t)
 		return fmt.Sprint(st.Uid, ":", st.Gid)
 	}
 	if owner() != "12:34" {
 		t.Errorf("owner %s", owner())
 	}
-	must(t, os.Lchown(b.path("c"), 0, 0))
+	testkit.Must(t, os.Lchown(b.path("c"), 0, 0))
 	codes, err := b.settle(r)
 	if err != nil || !slices.Equal(codes, []engine.Code{CodeOwner}) || owner() != "12:34" {
 		t.Errorf("repaired for %v (%v), owner %s", codes, err, owner())
@@ -126,23 +123,21 @@ func TestP4WhatOthersWroteIsKept(t *testing.T) {
 	b := newBench(t)
 	settle := func(r engine.Resource[FileDesired]) {
 		t.Helper()
-		if _, err := b.settle(r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(b.settle(r))(t)
 	}
 	settle(b.declare("d/c", "one", 0o644))
 	settle(b.declare("d/c", "two", 0o644))
 	if len(b.kept) != 0 {
 		t.Errorf("the agent's own content was kept: %v", b.kept)
 	}
-	must(t, os.WriteFile(b.path("d/c"), []byte("by hand"), 0o644))
+	testkit.Must(t, os.WriteFile(b.path("d/c"), []byte("by hand"), 0o644))
 	settle(b.declare("d/c", "two", 0o644))
 	if b.kept["d/c"] != "by hand" || b.read("d/c") != "two" {
 		t.Errorf("kept %v, now %q", b.kept, b.read("d/c"))
 	}
-	must(t, os.WriteFile(b.path("d/c"), []byte("again"), 0o644))
+	testkit.Must(t, os.WriteFile(b.path("d/c"), []byte("again"), 0o644))
 	r := b.declare("d/c", "two", 0o644)
-	r.Retire = true
+	r.Delete = true
 	settle(r)
 	if b.kept["d/c"] != "again" {
 		t.Errorf("kept %v", b.kept)
@@ -155,19 +150,15 @@ func TestP4WhatOthersWroteIsKept(t *testing.T) {
 // TestRemoveLeavesWhatIsNotTheAgents takes files away from under others.
 func TestRemoveLeavesWhatIsNotTheAgents(t *testing.T) {
 	b := newBench(t)
-	must(t, os.Mkdir(b.path("theirs"), 0o755))
+	testkit.Must(t, os.Mkdir(b.path("theirs"), 0o755))
 	for _, p := range []string{"theirs/c", "ours/deep/c", "ours/d"} {
-		if _, err := b.settle(b.declare(p, "x", 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(b.settle(b.declare(p, "x", 0o644)))(t)
 	}
-	must(t, os.WriteFile(b.path("ours/note"), []byte("mine"), 0o644))
+	testkit.Must(t, os.WriteFile(b.path("ours/note"), []byte("mine"), 0o644))
 	for _, p := range []string{"theirs/c", "ours/deep/c", "ours/d"} {
 		r := b.declare(p, "x", 0o644)
-		r.Retire = true
-		if _, err := b.settle(r); err != nil {
-			t.Fatal(err)
-		}
+		r.Delete = true
+		testkit.Value(b.settle(r))(t)
 	}
 	for p, want := range map[string]bool{"theirs": true, "ours": true, "ours/note": true, "ours/deep": false, "ours/d": false} {
 		if _, err := os.Stat(b.path(p)); (err == nil) != want {
@@ -180,13 +171,10 @@ func TestRemoveLeavesWhatIsNotTheAgents(t *testing.T) {
 func TestModifiedWhileRunning(t *testing.T) {
 	b := newBench(t)
 	r := b.declare("c", "aaaa", 0o644)
-	if _, err := b.settle(r); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(b.path("c"))
-	must(t, err)
-	must(t, os.WriteFile(b.path("c"), []byte("bbbb"), 0o644))
-	must(t, os.Chtimes(b.path("c"), info.ModTime(), info.ModTime()))
+	testkit.Value(b.settle(r))(t)
+	info := testkit.Value(os.Stat(b.path("c")))(t)
+	testkit.Must(t, os.WriteFile(b.path("c"), []byte("bbbb"), 0o644))
+	testkit.Must(t, os.Chtimes(b.path("c"), info.ModTime(), info.ModTime()))
 	codes, err := b.settle(r)
 	if err != nil || !slices.Equal(codes, []engine.Code{CodeContent}) || b.read("c") != "aaaa" {
 		t.Errorf("acted for %v (%v), now %q", codes, err, b.read("c"))
@@ -213,11 +201,10 @@ func TestDamagedContentIsNotWritten(t *testing.T) {
 // agent up until somebody writes into it.
 func TestPipeInPlaceOfAFile(t *testing.T) {
 	b := newBench(t)
-	must(t, os.WriteFile(b.path("a"), []byte("by hand"), 0o644))
-	info, err := b.f.root.Lstat("a")
-	must(t, err)
-	must(t, os.Remove(b.path("a")))
-	must(t, syscall.Mkfifo(b.path("a"), 0o644))
+	testkit.Must(t, os.WriteFile(b.path("a"), []byte("by hand"), 0o644))
+	info := testkit.Value(b.f.root.Lstat("a"))(t)
+	testkit.Must(t, os.Remove(b.path("a")))
+	testkit.Must(t, syscall.Mkfifo(b.path("a"), 0o644))
 	if err := b.f.keep(t.Context(), "a", info, ""); err == nil {
 		t.Error("a pipe was kept as a file")
 	}

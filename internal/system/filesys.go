@@ -148,7 +148,7 @@ func (m *files) openRegular(p string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s was replaced by something that is no file while it was looked at", p)
+		err = fmt.Errorf("%s was replaced by something that is no file while it was read", p)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -14,17 +14,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// bench holds the managers over a real folder, with the ledger in memory: what
+// bench holds the reconcilers over a real folder, with the ledger in memory: what
 // it remembers is tested with the state package and the agent.
 type bench struct {
 	t    testing.TB
@@ -45,10 +39,9 @@ func newBench(t testing.TB) *bench {
 		folders: map[string]bool{}, steps: map[string]StepObserved{}, kept: map[string]string{},
 	}
 	b.host = Host{Root: t.TempDir(), Name: "h", Content: b, Ledger: b, Keeper: b, Log: slog.New(slog.DiscardHandler), Resync: clock.Second}
-	f, err := newFiles(b.host)
-	must(t, err)
+	f := testkit.Value(newFiles(b.host))(t)
 	b.f = f
-	t.Cleanup(func() { must(t, f.root.Close()) })
+	t.Cleanup(func() { testkit.Must(t, f.root.Close()) })
 	return b
 }
 

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -33,9 +33,9 @@ func (g Generation) Same(o Generation) bool {
 
 // GenerationObserved is the content of the bundles that a generation names.
 type GenerationObserved struct {
-	Bundle fleet.Bundle
-	Keep   *container.Set // containers of the bundle that may come back
-	Asks   map[container.ID]deploy.Ask
+	Bundle   fleet.Bundle
+	Keep     *spec.Set // containers of the bundle that may come back
+	Requests map[spec.ID]deploy.Request
 }
 
 // FileDesired is what is desired of one file.
@@ -46,13 +46,13 @@ type FileDesired struct {
 
 // Codes of generations.
 const (
-	CodePartFailed engine.Code = "part_failed"
-	CodeUndoing    engine.Code = "undoing_steps"
-	CodeRemoving   engine.Code = "removing_files"
-	CodeWriting    engine.Code = "writing_files"
-	CodeRunning    engine.Code = "running_steps"
-	CodeSystem     engine.Code = "switching_system"
-	CodeDeploying  engine.Code = "deploying_containers"
+	CodePartFailed engine.Code = "part-failed"
+	CodeUndoing    engine.Code = "undoing-steps"
+	CodeRemoving   engine.Code = "removing-files"
+	CodeWriting    engine.Code = "writing-files"
+	CodeRunning    engine.Code = "running-steps"
+	CodeSystem     engine.Code = "switching-system"
+	CodeDeploying  engine.Code = "deploying-containers"
 )
 
 type generations struct{ host Host }
@@ -60,8 +60,8 @@ type generations struct{ host Host }
 // Observe reads the bundles that the digests name. The parts observe themselves.
 func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]) (GenerationObserved, error) {
 	var o GenerationObserved
-	if g.host.Asks != nil {
-		o.Asks = g.host.Asks()
+	if g.host.Requests != nil {
+		o.Requests = g.host.Requests()
 	}
 	if r.Desired.Bundle != "" {
 		b, err := g.host.Content.Bundle(ctx, r.Desired.Bundle)
@@ -86,27 +86,22 @@ func (g *generations) Act(context.Context, engine.Resource[Generation], engine.A
 	return fmt.Errorf("a generation has no action of its own")
 }
 
+// stages are those of a switch, in order; each gives a decision until it is complete.
+var stages = []func(*switching) (engine.Decision, bool){
+	(*switching).undo, (*switching).files, (*switching).system, (*switching).containers, (*switching).steps,
+}
+
 // Decide takes the next stage of the switch.
 func (g *generations) Decide(v engine.View[Generation, GenerationObserved]) engine.Decision {
-	if v.Resource.Retire {
+	if v.Resource.Delete {
 		return engine.IsConverged(engine.Reason{})
 	}
 	s := newSwitch(v)
 	s.title = g.host.Title
-	if d, ok := s.undo(); ok {
-		return d
-	}
-	if d, ok := s.files(); ok {
-		return d
-	}
-	if d, ok := s.system(); ok {
-		return d
-	}
-	if d, ok := s.containers(); ok {
-		return d
-	}
-	if d, ok := s.steps(); ok {
-		return d
+	for _, stage := range stages {
+		if d, ok := stage(s); ok {
+			return d
+		}
 	}
 	return engine.IsConverged(engine.Reason{})
 }
@@ -123,15 +118,15 @@ type part struct {
 type switching struct {
 	want   Generation
 	bundle fleet.Bundle
-	keep   *container.Set
-	asks   map[container.ID]deploy.Ask
-	title  container.Titled
+	keep   *spec.Set
+	asks   map[spec.ID]deploy.Request
+	title  spec.NameMapper
 	parts  map[engine.Ref]part
 	order  []engine.Ref // of the children as given
 }
 
 func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
-	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: v.Observed.Keep, asks: v.Observed.Asks, parts: map[engine.Ref]part{}}
+	s := &switching{want: v.Resource.Desired, bundle: v.Observed.Bundle, keep: v.Observed.Keep, asks: v.Observed.Requests, parts: map[engine.Ref]part{}}
 	for _, c := range v.Children {
 		p := part{Child: c}
 		var d struct {
@@ -153,7 +148,7 @@ func newSwitch(v engine.View[Generation, GenerationObserved]) *switching {
 // gone reports whether a part that is to go needs no more waiting: it is gone,
 // or its removal was given up, which is reported on its own.
 func (p part) gone() bool {
-	return p.Phase.Terminal() || (p.Retire && p.Phase == engine.Failed)
+	return p.Phase.Terminal() || (p.Delete && p.Phase == engine.Failed)
 }
 
 // undo leaves steps, the last one first.
@@ -165,36 +160,26 @@ func (s *switching) undo() (engine.Decision, bool) {
 	var last *part
 	for _, ref := range s.order {
 		p := s.parts[ref]
-		if ref.Kind != KindSystem || p.run == s.want.Run && !p.Retire && !p.released || p.gone() {
+		if ref.Kind != KindSystem || p.run == s.want.Run && !p.Delete && !p.released || p.gone() {
 			continue
 		}
-		if p.nix {
-			// A system that the next bundle has too is switched, not undone in between.
-			if again := s.bundle.Nix != nil && s.bundle.Nix.Name == ref.ID; again && !p.Retire {
-				continue
-			}
-			if last == nil || p.Order >= last.Order {
-				last = &p
-			}
-			continue
+		again := declared[ref.ID] && !(s.want.Revert && p.bundle == s.want.Leaving)
+		if p.nix { // a system that the next bundle has too is switched, not undone in between
+			again = s.bundle.Nix != nil && s.bundle.Nix.Name == ref.ID
 		}
-		left := s.want.Revert && p.bundle == s.want.Leaving
-		if !left && declared[ref.ID] && !p.Retire {
-			continue
-		}
-		if last == nil || p.Order >= last.Order {
+		if (!again || p.Delete) && (last == nil || p.Order >= last.Order) {
 			last = &p
 		}
 	}
 	if last == nil {
 		return engine.Decision{}, false
 	}
-	d := engine.Wait(0, engine.Because(CodeUndoing, "undoing step "+last.Ref.ID))
-	if last.nix && !s.want.Revert && !last.released && !last.Retire {
+	d := engine.Wait(engine.NewReason(CodeUndoing, "undoing step "+last.Ref.ID))
+	if last.nix && !s.want.Revert && !last.released && !last.Delete {
 		return s.release(last), true
 	}
-	if !last.Retire {
-		d = d.With(engine.Retire(last.Ref))
+	if !last.Delete {
+		d = d.With(engine.Delete(last.Ref))
 	}
 	return d, true
 }
@@ -209,25 +194,22 @@ func (s *switching) files() (engine.Decision, bool) {
 	waiting := false
 	for _, ref := range s.order {
 		p := s.parts[ref]
-		if ref.Kind != KindFile || declared[ref.ID] && !p.Retire || p.gone() {
+		if ref.Kind != KindFile || declared[ref.ID] && !p.Delete || p.gone() {
 			continue
 		}
 		waiting = true
-		if !p.Retire {
-			retire = append(retire, engine.Retire(ref))
+		if !p.Delete {
+			retire = append(retire, engine.Delete(ref))
 		}
 	}
 	if waiting {
-		return engine.Wait(0, engine.Because(CodeRemoving, "removing files that are no longer declared")).With(retire...), true
+		return engine.Wait(engine.NewReason(CodeRemoving, "removing files that are no longer declared")).With(retire...), true
 	}
-	var write []engine.Intent
-	pending, bad := false, (*part)(nil)
-	for i := range s.bundle.Files {
-		f := s.bundle.Files[i]
-		in := engine.Upsert(engine.Ref{Kind: KindFile, ID: f.Path}, FileDesired{File: f, Run: s.want.Run})
-		s.settle(in, &write, &pending, &bad)
+	write := make([]engine.Intent, len(s.bundle.Files))
+	for i, f := range s.bundle.Files {
+		write[i] = engine.Upsert(engine.Ref{Kind: KindFile, ID: f.Path}, FileDesired{File: f, Run: s.want.Run})
 	}
-	return s.stage(bad, pending, engine.Because(CodeWriting, "writing files"), write)
+	return s.stage(engine.NewReason(CodeWriting, "writing files"), write...)
 }
 
 // system switches the Nix system: before containers and steps, which run on it.
@@ -236,70 +218,84 @@ func (s *switching) system() (engine.Decision, bool) {
 	if n == nil {
 		return engine.Decision{}, false
 	}
-	var set []engine.Intent
-	pending, bad := false, (*part)(nil)
-	in := engine.Upsert(engine.Ref{Kind: KindSystem, ID: n.Name}, SystemDesired{Nix: n, Bundle: s.want.Bundle, Run: s.want.Run})
-	s.settle(in, &set, &pending, &bad)
-	return s.stage(bad, pending, engine.Because(CodeSystem, "switching system "+n.Name), set)
+	return s.stage(engine.NewReason(CodeSystem, "switching system "+n.Name),
+		engine.Upsert(engine.Ref{Kind: KindSystem, ID: n.Name}, SystemDesired{Nix: n, Bundle: s.want.Bundle, Run: s.want.Run}))
 }
 
 // release lets go of a Nix system that a newer bundle does not have: what runs is
 // left, for what was there before it may be years old.
 func (s *switching) release(p *part) engine.Decision {
 	var d SystemDesired
-	why := engine.Because(CodeUndoing, "letting go of system "+p.Ref.ID)
+	why := engine.NewReason(CodeUndoing, "letting go of system "+p.Ref.ID)
 	if err := json.Unmarshal(p.Desired, &d); err != nil {
-		return engine.Wait(0, why).With(engine.Retire(p.Ref))
+		return engine.Wait(why).With(engine.Delete(p.Ref))
 	}
 	d.Released = true
-	return engine.Wait(0, why).With(engine.Upsert(p.Ref, d).InOrder(p.Order))
+	return engine.Wait(why).With(engine.Upsert(p.Ref, d).WithOrder(p.Order))
 }
 
 // steps runs one step after the other.
 func (s *switching) steps() (engine.Decision, bool) {
 	for i := range s.bundle.Exec {
 		e := s.bundle.Exec[i]
-		var run []engine.Intent
-		pending, bad := false, (*part)(nil)
-		in := engine.Upsert(engine.Ref{Kind: KindSystem, ID: e.Name},
-			SystemDesired{Exec: e, Bundle: s.want.Bundle, Run: s.want.Run}).InOrder(1 + i)
-		s.settle(in, &run, &pending, &bad)
-		if d, ok := s.stage(bad, pending, engine.Because(CodeRunning, "running step "+e.Name), run); ok {
+		step := engine.Upsert(engine.Ref{Kind: KindSystem, ID: e.Name}, SystemDesired{Exec: e, Bundle: s.want.Bundle, Run: s.want.Run}).WithOrder(1 + i)
+		if d, ok := s.stage(engine.NewReason(CodeRunning, "running step "+e.Name), step); ok {
 			return d, true
 		}
 	}
 	return engine.Decision{}, false
 }
 
-// settle looks at one declared part: an intent if it is not set as wanted,
-// pending while it is on its way, bad when it has failed.
-func (s *switching) settle(in engine.Intent, intents *[]engine.Intent, pending *bool, bad **part) {
-	p, ok := s.parts[in.Ref]
-	switch {
-	case !ok || p.Retire || p.Phase.Terminal() || p.Order != in.Order || !bytes.Equal(p.Desired, in.Desired):
-		*intents = append(*intents, in)
-		*pending = true
-	case p.Phase == engine.Failed:
-		if *bad == nil {
-			*bad = &p
+// stage decides on the declared parts of one stage, of which an intent is given for
+// each that is not set as wanted: it fails with the first that failed, and waits while
+// one is on its way.
+func (s *switching) stage(why engine.Reason, parts ...engine.Intent) (engine.Decision, bool) {
+	var intents []engine.Intent
+	pending, bad := false, (*part)(nil)
+	for _, in := range parts {
+		p, ok := s.parts[in.Ref]
+		switch {
+		case !ok || p.Delete || p.Phase.Terminal() || p.Order != in.Order || !bytes.Equal(p.Desired, in.Desired):
+			intents = append(intents, in)
+			pending = true
+		case p.Phase == engine.Failed && bad == nil:
+			bad = &p
+		case p.Phase != engine.Failed && p.Phase != engine.Converged:
+			pending = true
 		}
-	case p.Phase != engine.Converged:
-		*pending = true
 	}
-}
-
-// stage decides on a stage that is not complete.
-func (s *switching) stage(bad *part, pending bool, why engine.Reason, intents []engine.Intent) (engine.Decision, bool) {
 	switch {
 	case bad != nil:
-		words := bad.Ref.String() + ": " + bad.Reason.Message()
-		return engine.Fail(engine.Because(CodePartFailed, words)).With(intents...), true
+		message := bad.Ref.String() + ": " + bad.Reason.Text()
+		return engine.Fail(engine.NewReason(CodePartFailed, message)).With(intents...), true
 	case pending:
-		return engine.Wait(0, why).With(intents...), true
+		return engine.Wait(why).With(intents...), true
 	}
 	return engine.Decision{}, false
 }
 
 // CodeNeedsReboot is the reason of a part that is staged and waits for a reboot; its
-// words name what cannot be switched while it runs.
-const CodeNeedsReboot engine.Code = "needs_reboot"
+// message names what cannot be switched while it runs.
+const CodeNeedsReboot engine.Code = "needs-reboot"
+
+// containers sets container resources in the order of what they need. Intents
+// are given whatever else happens, so that a failure holds up nothing that does
+// not need what failed.
+func (s *switching) containers() (engine.Decision, bool) {
+	if s.title == nil { // a host without an engine; Prepare has refused such bundles
+		return engine.Decision{}, false
+	}
+	children := make([]engine.Child, 0, len(s.order))
+	for _, ref := range s.order {
+		children = append(children, s.parts[ref].Child)
+	}
+	p := deploy.Next(deploy.Want{Set: s.bundle.Containers, Keep: s.keep, Run: s.want.Run, Title: s.title, Requests: s.asks}, children)
+	switch {
+	case len(p.Failed) > 0:
+		bad := p.Failed[0]
+		return engine.Fail(engine.NewReason(CodePartFailed, bad.Ref.String()+": "+bad.Reason.Text())).With(p.Intents...), true
+	case !p.Done():
+		return engine.Wait(engine.NewReason(CodeDeploying, "deploying "+p.Message())).With(p.Intents...), true
+	}
+	return engine.Decision{}, false
+}

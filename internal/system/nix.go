@@ -11,16 +11,16 @@ import (
 
 // Codes of Nix systems.
 const (
-	CodeFetchSystem    engine.Code = "system_not_in_store"
-	CodePointProfile   engine.Code = "profile_points_elsewhere"
-	CodeSwitchSystem   engine.Code = "system_not_switched"
+	CodeFetchSystem    engine.Code = "system-not-in-store"
+	CodePointProfile   engine.Code = "profile-points-elsewhere"
+	CodeSwitchSystem   engine.Code = "system-not-switched"
 	CodeSwitching      engine.Code = "switching"
-	CodeStageSystem    engine.Code = "staging_for_reboot"
-	CodeSwitchFailed   engine.Code = "switch_failed"
-	CodeSwitchTimeout  engine.Code = "switch_timed_out"
-	CodeSwitchUnwanted engine.Code = "switch_no_longer_wanted"
-	CodeNotInEffect    engine.Code = "switched_and_not_in_effect"
-	CodeBackToSystem   engine.Code = "back_to_system_before"
+	CodeStageSystem    engine.Code = "staging-for-reboot"
+	CodeSwitchFailed   engine.Code = "switch-failed"
+	CodeSwitchTimeout  engine.Code = "switch-timed-out"
+	CodeSwitchUnwanted engine.Code = "switch-no-longer-wanted"
+	CodeNotInEffect    engine.Code = "switched-and-not-in-effect"
+	CodeBackToSystem   engine.Code = "back-to-system-before"
 )
 
 // Modes of switch-to-configuration.
@@ -75,7 +75,7 @@ func (a Point) Disrupts() bool { return a.Again }
 // Disrupts reports whether a system that runs is switched over.
 func (a Start) Disrupts() bool { return a.Again }
 
-// SwitchState is where the last switch stands.
+// SwitchState is the state of the last switch.
 type SwitchState string
 
 // The states. A switch that is not running and left no result was lost, to a power
@@ -134,48 +134,48 @@ type nixTarget struct {
 
 // decideNix finishes what was begun, whatever of it happened: it looks only at what
 // is there now.
-func decideNix(r engine.Resource[SystemDesired], o NixObserved, now engine.Instant) engine.Decision {
+func decideNix(r engine.Resource[SystemDesired], o NixObserved, now clock.Instant) engine.Decision {
 	d := r.Desired
-	t := nixTarget{path: d.Nix.Path, run: d.Run, generation: o.Back, again: !r.Retire && r.Status.ConvergedGeneration == r.Generation}
+	t := nixTarget{path: d.Nix.Path, run: d.Run, generation: o.Back, again: !r.Delete && r.Status.ConvergedGeneration == r.Generation}
 	switch {
-	case d.Released && r.Retire && o.Begun, r.Retire && o.Begun && o.Record.From == 0 && o.State != SwitchRunning:
-		return engine.Do(Forget{}, engine.Because(CodeBackToSystem, "nothing to go back to"))
-	case d.Released, r.Retire && !o.Begun:
+	case d.Released && r.Delete && o.Begun, r.Delete && o.Begun && o.Record.From == 0 && o.State != SwitchRunning:
+		return engine.Do(Forget{}, engine.NewReason(CodeBackToSystem, "nothing to go back to"))
+	case d.Released, r.Delete && !o.Begun:
 		return engine.IsConverged(engine.Reason{})
-	case r.Retire:
+	case r.Delete:
 		t.path, t.generation, t.run = o.Record.FromPath, o.Record.From, "undo of "+d.Run
 	}
 	if o.State == SwitchRunning {
 		end := o.Record.Started.Add(d.Nix.Timeout)
 		switch {
 		case o.Record.Path != t.path:
-			return engine.Do(Stop{SwitchStopped}, engine.Because(CodeSwitchUnwanted, o.Record.Path))
+			return engine.Do(Stop{SwitchStopped}, engine.NewReason(CodeSwitchUnwanted, o.Record.Path))
 		case now >= end:
-			return engine.Do(Stop{SwitchTimedOut}, engine.Because(CodeSwitchTimeout, o.Record.Path))
+			return engine.Do(Stop{SwitchTimedOut}, engine.NewReason(CodeSwitchTimeout, o.Record.Path))
 		}
 		every := pollSoon
 		if now.Sub(o.Record.Started) > pollEarly {
 			every = pollLater
 		}
-		return engine.Wait(min(end, now.Add(every)), engine.Because(CodeSwitching, o.Record.Path))
+		return engine.WaitUntil(min(end, now.Add(every)).Time(), engine.NewReason(CodeSwitching, o.Record.Path))
 	}
 	if o.Path != t.path {
-		if !r.Retire && !o.Present {
-			return engine.Do(Realise{}, engine.Because(CodeFetchSystem, t.path))
+		if !r.Delete && !o.Present {
+			return engine.Do(Realise{}, engine.NewReason(CodeFetchSystem, t.path))
 		}
-		return engine.Do(Point{Generation: t.generation, Path: t.path, Again: t.again}, engine.Because(CodePointProfile, o.Path))
+		return engine.Do(Point{Generation: t.generation, Path: t.path, Again: t.again}, engine.NewReason(CodePointProfile, o.Path))
 	}
 	return decideSwitch(r, o, t, now)
 }
 
-// decideSwitch is asked when the profile points where it should and nothing runs.
-func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, now engine.Instant) engine.Decision {
+// decideSwitch decides when the profile points where it should and nothing runs.
+func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, now clock.Instant) engine.Decision {
 	start := func(mode string, code engine.Code) engine.Decision {
-		return engine.Do(Start{Mode: mode, Path: t.path, Run: t.run, At: now, Again: t.again}, engine.Because(code, t.path))
+		return engine.Do(Start{Mode: mode, Path: t.path, Run: t.run, At: now, Again: t.again}, engine.NewReason(code, t.path))
 	}
 	rec := o.Record
 	if rec.Path != t.path || rec.Mode == "" {
-		// A system that ran before the agent came is taken as it is.
+		// A system that ran before the agent came is accepted as it is.
 		if !o.Begun && o.Running == t.path {
 			return engine.IsConverged(engine.Reason{})
 		}
@@ -185,7 +185,7 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 		if rec.Run != t.run {
 			return start(ModeSwitch, CodeSwitchSystem)
 		}
-		return engine.Fail(engine.Because(code, words))
+		return engine.Fail(engine.NewReason(code, words))
 	}
 	switch {
 	case o.State == SwitchTimedOut:
@@ -197,9 +197,9 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 	case o.Exit != 0:
 		return failed(CodeSwitchFailed, rec.Mode+": "+Outcome{ExitCode: o.Exit, Tail: o.Tail}.String())
 	case rec.Mode == ModeBoot && rec.Boot == o.Boot && !o.Staged:
-		return engine.Do(Stage{Component: component(o.Tail)}, engine.Because(CodeStageSystem, component(o.Tail)))
+		return engine.Do(Stage{Component: component(o.Tail)}, engine.NewReason(CodeStageSystem, component(o.Tail)))
 	case rec.Mode == ModeBoot && rec.Boot == o.Boot:
-		return engine.Wait(0, engine.Because(CodeNeedsReboot, component(o.Tail)))
+		return engine.Wait(engine.NewReason(CodeNeedsReboot, component(o.Tail)))
 	case o.Running != "" && o.Running != t.path:
 		if rec.Run != t.run || t.again {
 			return start(ModeSwitch, CodeNotInEffect)
@@ -208,9 +208,9 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 		if rec.Mode == ModeBoot {
 			code = CodeNotBooted
 		}
-		return engine.Fail(engine.Because(code, o.Running+" runs"))
-	case r.Retire:
-		return engine.Do(Forget{}, engine.Because(CodeBackToSystem, t.path))
+		return engine.Fail(engine.NewReason(code, o.Running+" runs"))
+	case r.Delete:
+		return engine.Do(Forget{}, engine.NewReason(CodeBackToSystem, t.path))
 	}
 	return engine.IsConverged(engine.Reason{})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // switcher makes a system run.
@@ -50,26 +51,7 @@ func (m *nixes) write(name string, rec SwitchRecord) error {
 	if err := os.MkdirAll(m.host.Systems, 0o700); err != nil {
 		return err
 	}
-	return replace(m.base(name)+".json", raw)
-}
-
-func replace(file string, raw []byte) error {
-	f, err := os.OpenFile(file+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return disk.Replace(m.base(name)+".json", raw, 0o600)
 }
 
 func (m *nixes) forget(name string) error {
@@ -142,7 +124,7 @@ func hold(file string) (f *os.File, held bool, err error) {
 	return nil, false, fmt.Errorf("lock %s: %w", file, err)
 }
 
-// state says where the recorded switch stands.
+// state returns the state of the recorded switch.
 func (m *nixes) state(name string, rec SwitchRecord) (s SwitchState, code int, out string, err error) {
 	if rec.Seq == 0 {
 		return SwitchNone, 0, "", nil
@@ -211,5 +193,5 @@ func (m *nixes) stop(name string, result SwitchState) error {
 	if err := syscall.Kill(-group, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill the switch of system %s: %w", name, err)
 	}
-	return replace(base+".exit", fmt.Appendf(nil, "%d %s -1\n", rec.Seq, result))
+	return disk.Replace(base+".exit", fmt.Appendf(nil, "%d %s -1\n", rec.Seq, result), 0o600)
 }

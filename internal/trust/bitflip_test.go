@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // padded is the size of a document whose every bit is flipped, in bytes.
@@ -40,11 +41,9 @@ func pad(t testing.TB, payload []byte, n int) []byte {
 func padEnvelope(t testing.TB, docType string, doc any, by ...Signer) []byte {
 	t.Helper()
 	payload := canonical(t, doc)
-	bare, err := Sign(docType, payload, by...)
-	must(t, err)
+	bare := testkit.Value(Sign(docType, payload, by...))(t)
 	frame := len(bare) - (len(payload)+2)/3*4
-	env, err := Sign(docType, pad(t, payload, (padded-frame)/4*3), by...)
-	must(t, err)
+	env := testkit.Value(Sign(docType, pad(t, payload, (padded-frame)/4*3), by...))(t)
 	if len(env) < padded-3 || len(env) > padded {
 		t.Fatalf("%s: an envelope of %d bytes", docType, len(env))
 	}
@@ -64,8 +63,7 @@ func paddedRelease(t testing.TB, k keys) release {
 	}
 	tree := NewTree(r.leaves)
 	for i := range r.leaves {
-		p, err := tree.InclusionProof(uint64(i))
-		must(t, err)
+		p := testkit.Value(tree.InclusionProof(uint64(i)))(t)
 		r.proofs[i] = p
 	}
 	r.budget = pad(t, r.budget, padded)
@@ -92,8 +90,7 @@ type entryPoint struct {
 // leave room for padding.
 func smallRoot(t testing.TB, version uint64, by keys) Root {
 	t.Helper()
-	r, err := NewRoot(head(TypeRoot, 1, version), day0.Add(365*clock.Day), by.spec())
-	must(t, err)
+	r := testkit.Value(NewRoot(head(TypeRoot, 1, version), day0.Add(365*clock.Day), by.spec()))(t)
 	return r
 }
 
@@ -114,13 +111,11 @@ func entryPointsOf(t testing.TB, make func(generation string) keys) map[string]e
 	next := padEnvelope(t, TypeRoot, smallRoot(t, 2, after), k[RoleRoot], after[RoleRoot])
 	v := begin(t, first)
 	r := paddedRelease(t, k)
-	a, err := r.accept(v, day0)
-	must(t, err)
+	a := testkit.Value(r.accept(v, day0))(t)
 	entry := fleet.ManagedEntry{Document: head(fleet.TypeManagedEntry, 1, 3), Host: "web-1", Kind: "workspace", Name: "tool", Spec: `{"image":"x"}`}
 	word := pause()
 	word.Type, word.Version = fleet.TypeOverride, uint64(word.IssuedAt)
-	payload, err := Payload(a.manifest, r.manifest)
-	must(t, err)
+	payload := testkit.Value(Payload(a.manifest, r.manifest))(t)
 	want := payloadDigest(t, first)
 	return map[string]entryPoint{
 		"first root":  {TypeRoot, first, func(b []byte) error { _, err := Begin(testFleet, b, want); return err }},
@@ -141,8 +136,6 @@ func entryPointsOf(t testing.TB, make func(generation string) keys) map[string]e
 			_, _, err := v.Leaves(a.manifest, [][]byte{r.leaves[0], b, r.leaves[2]})
 			return err
 		}},
-		"blob":    {"", r.blob, func(b []byte) error { _, err := v.Blob(a.bundle, "etc/app.conf", b); return err }},
-		"content": {"", r.blob, func(b []byte) error { _, err := v.Content(a.bundle, digest.Of(r.blob), b); return err }},
 	}
 }
 
@@ -171,8 +164,7 @@ func TestEveryTypeIsFlipped(t *testing.T) {
 	}
 	for docType, where := range elsewhere {
 		file, test, _ := strings.Cut(where, " ")
-		src, err := os.ReadFile(file)
-		must(t, err)
+		src := testkit.Value(os.ReadFile(file))(t)
 		flipped[docType] = strings.Contains(string(src), "func "+test+"(t *testing.T)")
 	}
 	declared := documentTypes(t)
@@ -190,7 +182,7 @@ func TestEveryTypeIsFlipped(t *testing.T) {
 func documentTypes(t testing.TB) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	must(t, filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return err
 		}

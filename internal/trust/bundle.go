@@ -8,7 +8,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/validate"
 )
 
 // Caps of a bundle.
@@ -35,47 +34,7 @@ func (v Verifier) Bundle(p Verified[fleet.HostPlan], raw []byte) (Verified[fleet
 	if err != nil {
 		return none, err
 	}
-	return prove(b, d, p.p.at, p.p.recalled), nil
-}
-
-// Content accepts content that the bundle names, by size and digest: a file's, a
-// build context, an archive or what is put into a container.
-func (v Verifier) Content(b Verified[fleet.Bundle], want digest.Digest, content []byte) (Verified[[]byte], error) {
-	var none Verified[[]byte]
-	if err := needParent(b, "bundle"); err != nil {
-		return none, err
-	}
-	d := digest.Of(content)
-	for _, blob := range b.p.value.Blobs() {
-		if blob.Digest != want {
-			continue
-		}
-		if d != want || int64(len(content)) != blob.Size {
-			return none, refuse(NotListed, "%d bytes with digest %s are not the signed %d bytes with %s", len(content), d.Short(), blob.Size, want.Short())
-		}
-		return prove(content, d, b.p.at, b.p.recalled), nil
-	}
-	return none, refuse(NotListed, "the bundle has no content %s", want.Short())
-}
-
-// Blob accepts the content of one file of the bundle, by size and digest.
-func (v Verifier) Blob(b Verified[fleet.Bundle], filePath string, content []byte) (Verified[[]byte], error) {
-	var none Verified[[]byte]
-	if err := needParent(b, "bundle"); err != nil {
-		return none, err
-	}
-	for _, f := range b.p.value.Files {
-		if f.Path != filePath {
-			continue
-		}
-		d := digest.Of(content)
-		if int64(len(content)) != f.Size || d != f.Blob {
-			return none, refuse(NotListed, "file %q: %d bytes with digest %s are not the signed %d bytes with %s",
-				filePath, len(content), d.Short(), f.Size, f.Blob.Short())
-		}
-		return prove(content, d, b.p.at, b.p.recalled), nil
-	}
-	return none, refuse(NotListed, "the bundle has no file %q", filePath)
+	return prove(b, d, p.p.at), nil
 }
 
 // ReadBundle decodes and checks a bundle without trusting it, for those who
@@ -103,6 +62,11 @@ func CheckBundle(b *fleet.Bundle) error {
 	if len(b.Files) > MaxFiles || len(b.Exec) > MaxExecs {
 		return refuse(Malformed, "bundle %s: %d files and %d steps, at most %d and %d", b.Name, len(b.Files), len(b.Exec), MaxFiles, MaxExecs)
 	}
+	for _, field := range b.Criticals() {
+		if !slices.Contains(b.Critical, field) {
+			return refuse(Malformed, "bundle %s has the field %s and does not name it critical", b.Name, field)
+		}
+	}
 	if err := checkFiles(b); err != nil {
 		return err
 	}
@@ -113,9 +77,6 @@ func CheckBundle(b *fleet.Bundle) error {
 	if b.Nix != nil {
 		if _, err := fleet.CheckNix(b.Nix); err != nil {
 			return refuse(Malformed, "bundle %s: system %q: %v", b.Name, b.Nix.Name, err)
-		}
-		if !slices.Contains(b.Critical, fleet.CriticalNix) {
-			return refuse(Malformed, "bundle %s has a Nix system and does not name it critical", b.Name)
 		}
 		seen[b.Nix.Name] = true
 	}
@@ -145,16 +106,13 @@ func checkContainers(b *fleet.Bundle) error {
 	if b.Containers == nil {
 		return nil
 	}
-	if !slices.Contains(b.Critical, fleet.CriticalContainers) {
-		return refuse(Malformed, "bundle %s has containers and does not name them critical", b.Name)
-	}
 	if b.Containers.Empty() {
 		return refuse(Malformed, "bundle %s has an empty set of containers; expected none at all", b.Name)
 	}
 	if !b.Containers.Sorted() {
 		return refuse(Malformed, "bundle %s: a list of containers is not in order of name", b.Name)
 	}
-	if problems := validate.Set(b.Containers); len(problems) > 0 {
+	if problems := b.Containers.Check(); len(problems) > 0 {
 		return refuse(Malformed, "bundle %s: containers: %s", b.Name, problems[0])
 	}
 	sizes := map[digest.Digest]int64{}

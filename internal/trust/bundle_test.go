@@ -4,10 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/validate"
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestBundleIsChecked(t *testing.T) {
@@ -17,9 +18,7 @@ func TestBundleIsChecked(t *testing.T) {
 		return fleet.Bundle{Type: fleet.TypeBundle, Name: "web",
 			Files: []fleet.File{file("a"), file("b/c"), file("b/d")}, Exec: []fleet.Exec{step("one"), step("two")}}
 	}
-	if _, err := ReadBundle(canonical(t, good())); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(ReadBundle(canonical(t, good())))(t)
 	for name, change := range map[string]func(b *fleet.Bundle){
 		"name":             func(b *fleet.Bundle) { b.Name = "Web" },
 		"not sorted":       func(b *fleet.Bundle) { b.Files[0], b.Files[1] = b.Files[1], b.Files[0] },
@@ -53,42 +52,40 @@ func TestBundleIsChecked(t *testing.T) {
 }
 
 func TestContainersOfABundleAreChecked(t *testing.T) {
-	blob := container.Blob{Digest: digestOf([]byte("x")), Size: 1}
+	blob := spec.Blob{Digest: digestOf([]byte("x")), Size: 1}
 	good := func() fleet.Bundle {
 		return fleet.Bundle{
 			Type: fleet.TypeBundle, Name: "web", Files: []fleet.File{}, Exec: []fleet.Exec{}, Critical: []string{"containers"},
-			Containers: &container.Set{
-				Images: []container.Image{{Name: "app", Ref: "app:1", Pull: &container.Pull{}}, {Name: "tool", Build: &container.Build{Context: &blob}}},
-				Workspaces: []container.Workspace{
-					{Name: "a", Image: "app", Contents: []container.Content{{Target: "/x", Blob: &blob}}}, {Name: "b", Image: "tool"},
+			Containers: &spec.Set{
+				Images: []spec.Image{{Name: "app", Ref: "app:1", Pull: &spec.Pull{}}, {Name: "tool", Build: &spec.Build{Context: &blob}}},
+				Workspaces: []spec.Workspace{
+					{Name: "a", Image: "app", Contents: []spec.Content{{Target: "/x", Blob: &blob}}}, {Name: "b", Image: "tool"},
 				},
 			},
 		}
 	}
 	b := good()
-	if _, err := ReadBundle(canonical(t, b)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(ReadBundle(canonical(t, b)))(t)
 	if blobs := b.Blobs(); len(blobs) != 1 || blobs[0] != blob {
 		t.Errorf("blobs %v, want the one that both name", blobs)
 	}
 	for name, change := range map[string]func(b *fleet.Bundle){
 		"not critical": func(b *fleet.Bundle) { b.Critical = nil },
-		"empty":        func(b *fleet.Bundle) { b.Containers = &container.Set{} },
+		"empty":        func(b *fleet.Bundle) { b.Containers = &spec.Set{} },
 		"not sorted":   func(b *fleet.Bundle) { w := b.Containers.Workspaces; w[0], w[1] = w[1], w[0] },
 		"twice":        func(b *fleet.Bundle) { b.Containers.Workspaces[1].Name = "a" },
 		"no image":     func(b *fleet.Bundle) { b.Containers.Workspaces[1].Image = "gone" },
 		"name":         func(b *fleet.Bundle) { b.Containers.Workspaces[0].Name = "../a" },
 		"many": func(b *fleet.Bundle) {
-			b.Containers.Workspaces = make([]container.Workspace, validate.MaxWorkspaces+1)
+			b.Containers.Workspaces = make([]spec.Workspace, spec.MaxWorkspaces+1)
 		},
 		"two sizes": func(b *fleet.Bundle) {
-			b.Containers.Workspaces[0].Contents[0].Blob = &container.Blob{Digest: blob.Digest, Size: 2}
+			b.Containers.Workspaces[0].Contents[0].Blob = &spec.Blob{Digest: blob.Digest, Size: 2}
 		},
 		"negative size": func(b *fleet.Bundle) {
-			b.Containers.Images[1].Build.Context = &container.Blob{Digest: blob.Digest, Size: -1}
+			b.Containers.Images[1].Build.Context = &spec.Blob{Digest: blob.Digest, Size: -1}
 		},
-		"no digest": func(b *fleet.Bundle) { b.Containers.Images[1].Build.Context = &container.Blob{} },
+		"no digest": func(b *fleet.Bundle) { b.Containers.Images[1].Build.Context = &spec.Blob{} },
 	} {
 		b := good()
 		change(&b)

@@ -56,18 +56,7 @@ func (v Verifier) Draft(raw []byte) (Draft, error) {
 	if v.ring == nil {
 		return Draft{}, refuse(RootInvalid, "no trusted root to start from")
 	}
-	e, err := parseEnvelope(raw, 0)
-	if err != nil {
-		return Draft{}, err
-	}
-	next, err := openRoot(v.fleet, e)
-	if err != nil {
-		return Draft{}, err
-	}
-	if err := next.follows(v.ring); err != nil {
-		return Draft{}, err
-	}
-	return signedBy(e, v.ring, next)
+	return readDraft(v.fleet, raw, v.ring)
 }
 
 // FirstDraft reads a draft of a fleet's first root, which follows none: its own
@@ -79,21 +68,26 @@ func FirstDraft(raw []byte) (Draft, error) {
 		return Draft{}, err
 	}
 	if r.Version != 1 {
-		return Draft{}, refuse(RootInvalid, "root version %d is not a fleet's first; roots are taken one by one, from version 1 on", r.Version)
+		return Draft{}, refuse(RootInvalid, "root version %d is not a fleet's first; roots are accepted one by one, from version 1 on", r.Version)
 	}
+	return readDraft(r.Fleet, raw, nil)
+}
+
+// readDraft checks a draft and every signature of it; before is nil for a first root.
+func readDraft(fleetName string, raw []byte, before *keyring) (Draft, error) {
 	e, err := parseEnvelope(raw, 0)
 	if err != nil {
 		return Draft{}, err
 	}
-	first, err := openRoot(r.Fleet, e)
+	next, err := openRoot(fleetName, e)
 	if err != nil {
 		return Draft{}, err
 	}
-	return signedBy(e, nil, first)
-}
-
-// signedBy checks every signature of a draft; before is nil for a first root.
-func signedBy(e Envelope, before, next *keyring) (Draft, error) {
+	if before != nil {
+		if err := next.follows(before); err != nil {
+			return Draft{}, err
+		}
+	}
 	d := Draft{Root: next.root, Digest: digest.Of(e.Payload), After: next.quorum(), env: e}
 	type side struct {
 		ring *keyring
@@ -113,7 +107,7 @@ func signedBy(e Envelope, before, next *keyring) (Draft, error) {
 				continue
 			}
 			if !ed25519.Verify(pub, message, s.Sig) {
-				return Draft{}, refuse(ManifestVerifyFailed, "the signature of root key %s does not hold", short(s.KeyID))
+				return Draft{}, refuse(ManifestVerifyFailed, "the signature of root key %s is not valid", short(s.KeyID))
 			}
 			known = true
 			side.q.Signed = append(side.q.Signed, s.KeyID)
@@ -183,15 +177,11 @@ func ReadRoot(env []byte) (Root, error) {
 	if err != nil {
 		return Root{}, err
 	}
-	if e.PayloadType != TypeRoot {
-		return Root{}, refuse(ManifestVerifyFailed, "this is a %q, not a %q", e.PayloadType, TypeRoot)
-	}
-	var r Root
-	if err := Decode(e.Payload, MaxEnvelope, &r); err != nil {
+	ring, err := decodeRoot(e)
+	if err != nil {
 		return Root{}, err
 	}
-	_, err = r.compile()
-	return r, err
+	return ring.root, nil
 }
 
 // RootDocument returns the trusted root document; its maps must not be changed.
@@ -232,7 +222,7 @@ func (k *keyring) follows(trusted *keyring) error {
 		if next.Version <= old.Version {
 			code = Rollback
 		}
-		return refuse(code, "root version %d cannot follow version %d; roots are taken one by one", next.Version, old.Version)
+		return refuse(code, "root version %d cannot follow version %d; roots are accepted one by one", next.Version, old.Version)
 	}
 	if next.Epoch < old.Epoch {
 		return refuse(Rollback, "root version %d lowers the epoch from %d to %d", next.Version, old.Epoch, next.Epoch)

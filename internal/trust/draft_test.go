@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestFirstDraftIsARootWhenComplete: whoever of the holders signs a first root, its
@@ -24,14 +25,12 @@ func TestFirstDraftIsARootWhenComplete(t *testing.T) {
 			role.Keys = append(role.Keys, h.Public())
 		}
 		spec[RoleRoot] = role
-		r, err := NewRoot(head(TypeRoot, 1, 1), day0.Add(clock.Day), spec)
-		must(t, err)
-		raw, err := NewDraft(r)
-		must(t, err)
+		r := testkit.Value(NewRoot(head(TypeRoot, 1, 1), day0.Add(clock.Day), spec))(t)
+		raw := testkit.Value(NewDraft(r))(t)
 		who := rapid.Permutation(holders[:n]).Draw(rt, "who")[:rapid.IntRange(0, n).Draw(rt, "signed")]
 		for _, h := range who {
 			d, err := FirstDraft(raw)
-			must(t, err)
+			testkit.Must(t, err)
 			if raw, err = d.Sign(h); err != nil {
 				rt.Fatal(err)
 			}
@@ -39,16 +38,14 @@ func TestFirstDraftIsARootWhenComplete(t *testing.T) {
 				rt.Fatalf("a stranger may sign: %v", err)
 			}
 		}
-		d, err := FirstDraft(raw)
-		must(t, err)
+		d := testkit.Value(FirstDraft(raw))(t)
 		_, taken := Begin(testFleet, raw, d.Digest)
 		if !d.First() || d.Complete() != (taken == nil) || d.Complete() != (len(who) >= role.Threshold) {
 			rt.Fatalf("%d of %d signed: complete %t, taken: %v", len(who), role.Threshold, d.Complete(), taken)
 		}
 		e := d.env
 		e.Signatures = append(slices.Clone(e.Signatures), Signature{KeyID: holders[3].KeyID(), Sig: make([]byte, ed25519.SignatureSize)})
-		stray, err := e.encode()
-		must(t, err)
+		stray := testkit.Value(e.encode())(t)
 		if _, err := FirstDraft(stray); CodeOf(err) != ManifestVerifyFailed {
 			rt.Fatalf("a stray signature: %v", err)
 		}

@@ -112,6 +112,14 @@ func Sign(payloadType string, payload []byte, signers ...Signer) ([]byte, error)
 	return seal(Envelope{PayloadType: payloadType, Payload: payload}, signers)
 }
 
+func signDocument(docType string, document any, signers []Signer) ([]byte, error) {
+	payload, err := Canonical(document)
+	if err != nil {
+		return nil, err
+	}
+	return Sign(docType, payload, signers...)
+}
+
 // AddSignatures signs the payload of an existing envelope too, as the holders
 // of a threshold do one after the other. A signer who is already there is
 // refused.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestPAEVector(t *testing.T) {
@@ -19,15 +20,13 @@ func TestPAEVector(t *testing.T) {
 
 func TestEnvelopeShapeIsRefused(t *testing.T) {
 	k := signer(t, "a")
-	good, err := Sign("steady/x", []byte(`{}`), k)
-	must(t, err)
+	good := testkit.Value(Sign("steady/x", []byte(`{}`), k))(t)
 	text := string(good)
 	many := wireEnvelope{Payload: "e30=", PayloadType: "steady/x"}
 	for i := range MaxSignatures + 1 {
 		many.Signatures = append(many.Signatures, wireSignature{KeyID: strings.Repeat("a", i+1), Sig: "e30="})
 	}
-	tooMany, err := json.Marshal(many)
-	must(t, err)
+	tooMany := testkit.Value(json.Marshal(many))(t)
 	for name, raw := range map[string]string{
 		"trailing data":      text + "{}",
 		"trailing text":      text + "x",
@@ -72,8 +71,7 @@ func TestNoTypePassesForAnother(t *testing.T) {
 	root := k.root(t, 1, 1)
 	r := newRelease(t, k, 1, 1)
 	v := begin(t, root)
-	a, err := r.accept(v, day0)
-	must(t, err)
+	a := testkit.Value(r.accept(v, day0))(t)
 	docs := map[string][]byte{
 		TypeRoot: k.root(t, 1, 2), fleet.TypeTimestamp: r.timestamp,
 		fleet.TypeResolved: r.resolved, fleet.TypeManifest: r.manifest,

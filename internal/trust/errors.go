@@ -28,11 +28,11 @@ const (
 
 // Error is a refusal. Words name the cause and are meant for people.
 type Error struct {
-	Code  Code
-	Words string
+	Code    Code
+	Message string
 }
 
-func (e *Error) Error() string { return string(e.Code) + ": " + e.Words }
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Report returns the one of ManifestMissing, ManifestVerifyFailed,
 // ManifestMismatch and Stale that an agent reports for this refusal.
@@ -59,5 +59,5 @@ func CodeOf(err error) Code {
 }
 
 func refuse(code Code, format string, args ...any) error {
-	return &Error{Code: code, Words: fmt.Sprintf(format, args...)}
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

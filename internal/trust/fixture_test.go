@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const (
@@ -21,16 +22,8 @@ func signer(t testing.TB, name string) Signer {
 	t.Helper()
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, name)
-	s, err := NewSigner(ed25519.NewKeyFromSeed(seed))
-	must(t, err)
+	s := testkit.Value(NewSigner(ed25519.NewKeyFromSeed(seed)))(t)
 	return s
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // keys are the signers of one root, by role.
@@ -58,24 +51,20 @@ func head(docType string, epoch, version uint64) fleet.Document {
 
 func (k keys) root(t testing.TB, epoch, version uint64, also ...Signer) []byte {
 	t.Helper()
-	r, err := NewRoot(head(TypeRoot, epoch, version), day0.Add(365*clock.Day), k.spec())
-	must(t, err)
-	env, err := SignRoot(r, append([]Signer{k[RoleRoot]}, also...)...)
-	must(t, err)
+	r := testkit.Value(NewRoot(head(TypeRoot, epoch, version), day0.Add(365*clock.Day), k.spec()))(t)
+	env := testkit.Value(SignRoot(r, append([]Signer{k[RoleRoot]}, also...)...))(t)
 	return env
 }
 
 func canonical(t testing.TB, v any) []byte {
 	t.Helper()
-	raw, err := Canonical(v)
-	must(t, err)
+	raw := testkit.Value(Canonical(v))(t)
 	return raw
 }
 
 func envelope(t testing.TB, docType string, doc any, by ...Signer) []byte {
 	t.Helper()
-	env, err := Sign(docType, canonical(t, doc), by...)
-	must(t, err)
+	env := testkit.Value(Sign(docType, canonical(t, doc), by...))(t)
 	return env
 }
 
@@ -108,8 +97,7 @@ func newRelease(t testing.TB, k keys, epoch, version uint64) release {
 	}
 	tree := NewTree(r.leaves)
 	for i := range r.leaves {
-		p, err := tree.InclusionProof(uint64(i))
-		must(t, err)
+		p := testkit.Value(tree.InclusionProof(uint64(i)))(t)
 		r.proofs = append(r.proofs, p)
 	}
 	r.budget = canonical(t, fleet.BudgetMembers{Type: fleet.TypeBudget, Hosts: testHosts})
@@ -158,17 +146,14 @@ func (r release) snapshot(t testing.TB, k keys) release {
 
 func payloadDigest(t testing.TB, env []byte) digest.Digest {
 	t.Helper()
-	e, err := ParseEnvelope(env)
-	must(t, err)
+	e := testkit.Value(ParseEnvelope(env))(t)
 	return digest.Of(e.Payload)
 }
 
 func begin(t testing.TB, root []byte) Verifier {
 	t.Helper()
-	s, err := Begin(testFleet, root, payloadDigest(t, root))
-	must(t, err)
-	v, err := NewVerifier(testFleet, s)
-	must(t, err)
+	s := testkit.Value(Begin(testFleet, root, payloadDigest(t, root)))(t)
+	v := testkit.Value(NewVerifier(testFleet, s))(t)
 	return v
 }
 
@@ -180,7 +165,6 @@ type accepted struct {
 	manifest  Verified[fleet.Manifest]
 	plan      Verified[fleet.HostPlan]
 	bundle    Verified[fleet.Bundle]
-	blob      Verified[[]byte]
 }
 
 // accept runs the whole way for web-1, in the order that an agent does.
@@ -222,10 +206,7 @@ func (r release) accept(v Verifier, wall clock.Instant) (a accepted, err error) 
 	if _, err = v.Budget(a.manifest, 0, r.budget); err != nil {
 		return a, err
 	}
-	if a.bundle, err = v.Bundle(a.plan, r.bundle); err != nil {
-		return a, err
-	}
-	a.blob, err = v.Blob(a.bundle, "etc/app.conf", r.blob)
+	a.bundle, err = v.Bundle(a.plan, r.bundle)
 	return a, err
 }
 
@@ -237,8 +218,7 @@ func (r release) relink(t testing.TB, k keys) release {
 	tree := NewTree(r.leaves)
 	r.proofs = nil
 	for i := range r.leaves {
-		p, err := tree.InclusionProof(uint64(i))
-		must(t, err)
+		p := testkit.Value(tree.InclusionProof(uint64(i)))(t)
 		r.proofs = append(r.proofs, p)
 	}
 	r.manifestDoc.LeavesRoot = hex.EncodeToString(tree.Root())

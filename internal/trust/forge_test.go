@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestS4NobodyElseMakesVerified type-checks a package that tries. Every attempt
@@ -23,8 +24,7 @@ import (
 func TestS4NobodyElseMakesVerified(t *testing.T) {
 	fset := token.NewFileSet()
 	const name = "testdata/forge/forge.go"
-	file, err := parser.ParseFile(fset, name, nil, 0)
-	must(t, err)
+	file := testkit.Value(parser.ParseFile(fset, name, nil, 0))(t)
 	failed := map[int]string{}
 	conf := types.Config{
 		Importer: importer.ForCompiler(fset, "gc", compiled(t)),
@@ -38,8 +38,7 @@ func TestS4NobodyElseMakesVerified(t *testing.T) {
 	if _, err := conf.Check("forge", fset, []*ast.File{file}, nil); err == nil {
 		t.Fatal("the forgery compiles")
 	}
-	src, err := os.ReadFile(name)
-	must(t, err)
+	src := testkit.Value(os.ReadFile(name))(t)
 	attempts := 0
 	for i, line := range strings.Split(string(src), "\n") {
 		attempt := strings.HasPrefix(line, "\t_ = ") || strings.HasPrefix(line, "\tv")
@@ -61,8 +60,7 @@ func compiled(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
 	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".")
 	list.Stderr = os.Stderr
-	out, err := list.Output()
-	must(t, err)
+	out := testkit.Value(list.Output())(t)
 	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -75,15 +73,13 @@ func compiled(t *testing.T) func(path string) (io.ReadCloser, error) {
 // and only the calls that check something use it.
 func TestS4OnePlaceFillsVerified(t *testing.T) {
 	fset := token.NewFileSet()
-	pkgs, err := os.ReadDir(".")
-	must(t, err)
+	pkgs := testkit.Value(os.ReadDir("."))(t)
 	var makers, users []string
 	for _, f := range pkgs {
 		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(fset, f.Name(), nil, 0)
-		must(t, err)
+		file := testkit.Value(parser.ParseFile(fset, f.Name(), nil, 0))(t)
 		for _, decl := range file.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
 			if !ok {
@@ -111,7 +107,7 @@ func TestS4OnePlaceFillsVerified(t *testing.T) {
 		t.Errorf("Verified is filled by %q", got)
 	}
 	// ManagedEntry and Override: what an operator signed, for one host's managed layer and for all hosts.
-	want := "Blob Budget Bundle Content HostPlan Leaves ManagedEntry Manifest Override Recall Resolved Revocations Roster Timestamp"
+	want := "Budget Bundle HostPlan Leaves ManagedEntry Manifest Override Recall Resolved Revocations Roster Timestamp"
 	if got := strings.Join(slices.Compact(users), " "); got != want {
 		t.Errorf("prove is called by %q, want %q: say here why a new one may", got, want)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // FuzzOpen signs arbitrary payloads as any type with any role's key: Open takes
@@ -71,9 +72,7 @@ func FuzzReadRoot(f *testing.F) {
 			}
 		}
 		spec, err := r.Spec()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := NewRoot(r.Document, r.Expires, spec); err != nil {
 			t.Fatalf("its keys make no root: %v", err)
 		}

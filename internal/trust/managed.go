@@ -8,11 +8,7 @@ const MaxManagedEntry = 256 << 10
 // SignManagedEntry encodes and signs an entry. Type is filled in.
 func SignManagedEntry(e fleet.ManagedEntry, signers ...Signer) ([]byte, error) {
 	e.Type = fleet.TypeManagedEntry
-	payload, err := Canonical(e)
-	if err != nil {
-		return nil, err
-	}
-	return Sign(fleet.TypeManagedEntry, payload, signers...)
+	return signDocument(fleet.TypeManagedEntry, e, signers)
 }
 
 // ManagedEntry checks an entry that an operator signed for a host. Versions are
@@ -20,7 +16,7 @@ func SignManagedEntry(e fleet.ManagedEntry, signers ...Signer) ([]byte, error) {
 func (v Verifier) ManagedEntry(env []byte, host string) (Verified[fleet.ManagedEntry], error) {
 	var none Verified[fleet.ManagedEntry]
 	if len(env) > MaxManagedEntry {
-		return none, refuse(Malformed, "a signed entry of %d bytes, at most %d are taken", len(env), MaxManagedEntry)
+		return none, refuse(Malformed, "a signed entry of %d bytes, at most %d are allowed", len(env), MaxManagedEntry)
 	}
 	var e fleet.ManagedEntry
 	d, err := v.Open(RoleOverride, fleet.TypeManagedEntry, env, &e, &e.Document)
@@ -30,5 +26,5 @@ func (v Verifier) ManagedEntry(env []byte, host string) (Verified[fleet.ManagedE
 	if e.Host != host {
 		return none, refuse(WrongHost, "the entry was signed for host %q, not for %q", e.Host, host)
 	}
-	return prove(e, d, e.IssuedAt, false), nil
+	return prove(e, d, e.IssuedAt), nil
 }

@@ -4,21 +4,17 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestManagedEntry: an operator's entry is taken for its own host alone, and from
 // nobody but the override role.
 func TestManagedEntry(t *testing.T) {
 	k := newKeys(t, "first")
-	st, err := Begin(testFleet, k.root(t, 1, 1), "")
-	must(t, err)
-	v, err := NewVerifier(testFleet, st)
-	must(t, err)
+	st := testkit.Value(Begin(testFleet, k.root(t, 1, 1), ""))(t)
+	v := testkit.Value(NewVerifier(testFleet, st))(t)
 	entry := fleet.ManagedEntry{Document: head(fleet.TypeManagedEntry, 1, 3), Host: "web-1", Kind: "workspace", Name: "tool", Spec: `{"image":"x"}`}
-	good, err := SignManagedEntry(entry, k[RoleOverride])
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := testkit.Value(SignManagedEntry(entry, k[RoleOverride]))(t)
 	got, err := v.ManagedEntry(good, "web-1")
 	if err != nil || got.Value().Name != "tool" || got.Value().Version != 3 {
 		t.Fatalf("%+v %v", got, err)
@@ -27,9 +23,7 @@ func TestManagedEntry(t *testing.T) {
 		t.Errorf("another host's: %v", err)
 	}
 	byRelease, err := SignManagedEntry(entry, k[RoleRelease])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := v.ManagedEntry(byRelease, "web-1"); err == nil {
 		t.Error("the release key signed an entry")
 	}

@@ -12,7 +12,7 @@ import (
 // in full every time. It is bounded, and no State: who begins without one comes to the
 // same answers. It is one goroutine's; the zero value is empty, nil keeps nothing.
 type Memory struct {
-	held  map[[sha256.Size]byte]bool
+	known map[[sha256.Size]byte]bool
 	roots []ownRoot
 }
 
@@ -25,7 +25,7 @@ type ownRoot struct {
 
 // Bounds of a Memory: what comes after them is kept in the place of what came before.
 const (
-	maxHeld  = 1024
+	maxKnown = 1024
 	maxRoots = 8
 )
 
@@ -74,8 +74,8 @@ func (m *Memory) keep(fleetName string, env []byte, ring *keyring) {
 	m.roots = append(m.roots, ownRoot{fleetName, bytes.Clone(env), ring})
 }
 
-// holds reports whether sig is the key's signature of message.
-func (m *Memory) holds(pub ed25519.PublicKey, message, sig []byte) bool {
+// knows reports whether sig is the key's signature of message.
+func (m *Memory) knows(pub ed25519.PublicKey, message, sig []byte) bool {
 	if m == nil || len(pub) != ed25519.PublicKeySize || len(sig) != ed25519.SignatureSize {
 		return ed25519.Verify(pub, message, sig)
 	}
@@ -84,15 +84,15 @@ func (m *Memory) holds(pub ed25519.PublicKey, message, sig []byte) bool {
 	h.Write(sig)
 	h.Write(message)
 	key := [sha256.Size]byte(h.Sum(nil))
-	if m.held[key] {
+	if m.known[key] {
 		return true
 	}
 	if !ed25519.Verify(pub, message, sig) {
 		return false
 	}
-	if m.held == nil || len(m.held) == maxHeld {
-		m.held = map[[sha256.Size]byte]bool{}
+	if m.known == nil || len(m.known) == maxKnown {
+		m.known = map[[sha256.Size]byte]bool{}
 	}
-	m.held[key] = true
+	m.known[key] = true
 	return true
 }

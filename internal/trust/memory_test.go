@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestS32MemoryAnswersAsNone has one verifier with a memory and one without be given
@@ -22,13 +23,10 @@ func TestS32MemoryAnswersAsNone(t *testing.T) {
 		docs = append(docs, r.timestamp, r.resolved, r.manifest)
 	}
 	for i := range 3 { // what one key signed under the signature of the other
-		a, err := ParseEnvelope(docs[i])
-		must(t, err)
-		b, err := ParseEnvelope(docs[i+3])
-		must(t, err)
+		a := testkit.Value(ParseEnvelope(docs[i]))(t)
+		b := testkit.Value(ParseEnvelope(docs[i+3]))(t)
 		b.Signatures[0].KeyID, b.Payload = a.Signatures[0].KeyID, a.Payload
-		env, err := b.encode()
-		must(t, err)
+		env := testkit.Value(b.encode())(t)
 		docs = append(docs, env)
 	}
 	said := map[bool]int{}
@@ -82,16 +80,15 @@ func opens(m *Memory, root, doc []byte) string {
 // TestMemoryIsBounded fills a memory with more than it keeps.
 func TestMemoryIsBounded(t *testing.T) {
 	s, m := signer(t, "a"), &Memory{}
-	for i := range maxHeld + 2 {
+	for i := range maxKnown + 2 {
 		message := fmt.Append(nil, i)
-		sig, err := s.key.Sign(nil, message, crypto.Hash(0))
-		must(t, err)
+		sig := testkit.Value(s.key.Sign(nil, message, crypto.Hash(0)))(t)
 		for range 2 {
-			if !m.holds(s.pub, message, sig) || len(m.held) > maxHeld {
-				t.Fatalf("signature %d does not hold, or %d are kept", i, len(m.held))
+			if !m.knows(s.pub, message, sig) || len(m.known) > maxKnown {
+				t.Fatalf("signature %d does not hold, or %d are kept", i, len(m.known))
 			}
 		}
-		if m.holds(s.pub, append(message, '!'), sig) {
+		if m.knows(s.pub, append(message, '!'), sig) {
 			t.Fatal("a signature holds for another message")
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func testLeaves(n int) [][]byte {
@@ -50,10 +52,7 @@ func TestTreeProvesEveryLeafAndNoOther(t *testing.T) {
 			t.Fatal("the root is not the one of RFC 6962")
 		}
 		i := rapid.Uint64Range(0, uint64(n-1)).Draw(t, "i")
-		p, err := tree.InclusionProof(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Value(tree.InclusionProof(i))(t)
 		holds := func(leaf []byte, index uint64, hashes [][]byte) bool {
 			return proof.VerifyInclusion(rfc6962.DefaultHasher, index, uint64(n), rfc6962.DefaultHasher.HashLeaf(leaf), hashes, root) == nil
 		}
@@ -85,9 +84,7 @@ func BenchmarkInclusionProof100000(b *testing.B) {
 	b.ReportAllocs()
 	i := uint64(0)
 	for b.Loop() {
-		if _, err := tree.InclusionProof(i % 100_000); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(tree.InclusionProof(i % 100_000))(b)
 		i += 7919
 	}
 }

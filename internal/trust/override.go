@@ -15,20 +15,16 @@ func SignOverride(o fleet.Override, signers ...Signer) ([]byte, error) {
 	if err := o.Check(); err != nil {
 		return nil, refuse(Malformed, "override: %v", err)
 	}
-	payload, err := Canonical(o)
-	if err != nil {
-		return nil, err
-	}
-	return Sign(fleet.TypeOverride, payload, signers...)
+	return signDocument(fleet.TypeOverride, o, signers)
 }
 
 // Override checks an operator's signed override at the given wall time: its
-// signatures, fleet, epoch and form, and that it may be taken now. What was taken
+// signatures, fleet, epoch and form, and that it may be accepted now. What was accepted
 // before on the same matter is the caller's to compare.
 func (v Verifier) Override(env []byte, wall clock.Instant) (Verified[fleet.Override], error) {
 	var none Verified[fleet.Override]
 	if len(env) > MaxOverride {
-		return none, refuse(Malformed, "an override of %d bytes, at most %d are taken", len(env), MaxOverride)
+		return none, refuse(Malformed, "an override of %d bytes, at most %d are allowed", len(env), MaxOverride)
 	}
 	var o fleet.Override
 	d, err := v.Open(RoleOverride, fleet.TypeOverride, env, &o, &o.Document)
@@ -46,9 +42,9 @@ func (v Verifier) Override(env []byte, wall clock.Instant) (Verified[fleet.Overr
 		return none, refuse(FutureDated, "override %s was signed at %s and it is %s; check the clocks", o.ID, o.IssuedAt, now)
 	}
 	if o.NotAfter.Reached(now) {
-		return none, refuse(Expired, "override %s could be taken until %s and it is %s; sign it again", o.ID, o.NotAfter, now)
+		return none, refuse(Expired, "override %s was accepted until %s and it is %s; sign it again", o.ID, o.NotAfter, now)
 	}
-	return prove(o, d, now, false), nil
+	return prove(o, d, now), nil
 }
 
 // operators refuses an override that fewer operators signed than its action takes.
@@ -62,9 +58,9 @@ func (v Verifier) operators(o *fleet.Override, env []byte) error {
 	need := o.Action.Operators(named)
 	switch {
 	case need > named:
-		return refuse(ManifestVerifyFailed, "%s takes %d operators, root version %d names %d override key", o.Action, need, v.ring.root.Version, named)
+		return refuse(ManifestVerifyFailed, "%s needs %d operators, root version %d names %d override key", o.Action, need, v.ring.root.Version, named)
 	case len(e.Signatures) < need:
-		return refuse(ManifestVerifyFailed, "%d of %d operators signed, whom %s takes", len(e.Signatures), need, o.Action)
+		return refuse(ManifestVerifyFailed, "%d of the %d operators that %s needs have signed", len(e.Signatures), need, o.Action)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func pause() fleet.Override {
@@ -20,12 +21,9 @@ func pause() fleet.Override {
 // with one byte of it changed.
 func TestS18OverrideIsTakenFromTheOverrideRoleAlone(t *testing.T) {
 	k := newKeys(t, "first")
-	st, err := Begin(testFleet, k.root(t, 1, 1), "")
-	must(t, err)
-	v, err := NewVerifier(testFleet, st)
-	must(t, err)
-	good, err := SignOverride(pause(), k[RoleOverride])
-	must(t, err)
+	st := testkit.Value(Begin(testFleet, k.root(t, 1, 1), ""))(t)
+	v := testkit.Value(NewVerifier(testFleet, st))(t)
+	good := testkit.Value(SignOverride(pause(), k[RoleOverride]))(t)
 	now := day0.Add(clock.Minute)
 	got, err := v.Override(good, now)
 	if err != nil || got.Value().Version != uint64(day0) || got.Value().Type != fleet.TypeOverride || got.Digest() == "" {
@@ -64,7 +62,7 @@ func TestS18OverrideIsTakenFromTheOverrideRoleAlone(t *testing.T) {
 	floored := v.state.clone()
 	floored.Floor = day0.Add(2 * clock.Day)
 	v2, err := v.With(floored)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := v2.Override(good, now); CodeOf(err) != Expired {
 		t.Errorf("a clock that was set back revives it: %v", err)
 	}
@@ -82,21 +80,15 @@ func TestOverrideThreshold(t *testing.T) {
 	k, second := newKeys(t, "first"), signer(t, "second operator")
 	spec := k.spec()
 	spec[RoleOverride] = RoleSpec{Keys: []ed25519.PublicKey{k[RoleOverride].Public(), second.Public()}, Threshold: 2}
-	r, err := NewRoot(head(TypeRoot, 1, 1), day0.Add(365*clock.Day), spec)
-	must(t, err)
-	root, err := SignRoot(r, k[RoleRoot])
-	must(t, err)
-	st, err := Begin(testFleet, root, "")
-	must(t, err)
-	v, err := NewVerifier(testFleet, st)
-	must(t, err)
-	one, err := SignOverride(pause(), k[RoleOverride])
-	must(t, err)
+	r := testkit.Value(NewRoot(head(TypeRoot, 1, 1), day0.Add(365*clock.Day), spec))(t)
+	root := testkit.Value(SignRoot(r, k[RoleRoot]))(t)
+	st := testkit.Value(Begin(testFleet, root, ""))(t)
+	v := testkit.Value(NewVerifier(testFleet, st))(t)
+	one := testkit.Value(SignOverride(pause(), k[RoleOverride]))(t)
 	if _, err := v.Override(one, day0); CodeOf(err) != ManifestVerifyFailed {
 		t.Errorf("one of two: %v", err)
 	}
-	both, err := AddSignatures(one, second)
-	must(t, err)
+	both := testkit.Value(AddSignatures(one, second))(t)
 	if _, err := v.Override(both, day0); err != nil {
 		t.Errorf("both: %v", err)
 	}
@@ -114,10 +106,8 @@ func TestSignOverrideChecksFirst(t *testing.T) {
 // every bound, and has one meaning.
 func FuzzOverride(f *testing.F) {
 	k := newKeys(f, "first")
-	st, err := Begin(testFleet, k.root(f, 1, 1), "")
-	must(f, err)
-	v, err := NewVerifier(testFleet, st)
-	must(f, err)
+	st := testkit.Value(Begin(testFleet, k.root(f, 1, 1), ""))(f)
+	v := testkit.Value(NewVerifier(testFleet, st))(f)
 	o := pause()
 	o.Type, o.Version = fleet.TypeOverride, uint64(o.IssuedAt)
 	f.Add([]byte(canonical(f, o)))
@@ -159,14 +149,10 @@ func TestOperatorsPerAction(t *testing.T) {
 		if named == 2 {
 			spec[RoleOverride] = RoleSpec{Keys: []ed25519.PublicKey{k[RoleOverride].Public(), second.Public()}, Threshold: 1}
 		}
-		r, err := NewRoot(head(TypeRoot, 1, 1), day0.Add(365*clock.Day), spec)
-		must(t, err)
-		root, err := SignRoot(r, k[RoleRoot])
-		must(t, err)
-		st, err := Begin(testFleet, root, "")
-		must(t, err)
-		v, err := NewVerifier(testFleet, st)
-		must(t, err)
+		r := testkit.Value(NewRoot(head(TypeRoot, 1, 1), day0.Add(365*clock.Day), spec))(t)
+		root := testkit.Value(SignRoot(r, k[RoleRoot]))(t)
+		st := testkit.Value(Begin(testFleet, root, ""))(t)
+		v := testkit.Value(NewVerifier(testFleet, st))(t)
 		for _, action := range fleet.OverrideActions {
 			o := pause()
 			o.Action, o.NotAfter = action, day0.Add(clock.Hour)
@@ -178,14 +164,12 @@ func TestOperatorsPerAction(t *testing.T) {
 			case fleet.OverridePromote:
 				o.Wave = "canary"
 			}
-			one, err := SignOverride(o, k[RoleOverride])
-			must(t, err)
-			alone := action.Holds() || named == 1 && action != fleet.OverrideBreakGlass
+			one := testkit.Value(SignOverride(o, k[RoleOverride]))(t)
+			alone := action.Restricts() || named == 1 && action != fleet.OverrideBreakGlass
 			if _, err := v.Override(one, day0); (err == nil) != alone {
 				t.Errorf("%s by one operator of %d: %v", action, named, err)
 			}
-			both, err := AddSignatures(one, second)
-			must(t, err)
+			both := testkit.Value(AddSignatures(one, second))(t)
 			if _, err := v.Override(both, day0); (err == nil) != (named == 2) {
 				t.Errorf("%s by two operators, the root names %d: %v", action, named, err)
 			}

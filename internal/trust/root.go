@@ -101,11 +101,7 @@ func SignRoot(r Root, signers ...Signer) ([]byte, error) {
 	if _, err := r.compile(); err != nil {
 		return nil, err
 	}
-	payload, err := Canonical(r)
-	if err != nil {
-		return nil, err
-	}
-	return Sign(TypeRoot, payload, signers...)
+	return signDocument(TypeRoot, r, signers)
 }
 
 // keyring is a root with its keys decoded.
@@ -131,7 +127,7 @@ func (r Root) compile() (*keyring, error) {
 		return nil, refuse(RootInvalid, "a root must expire after it is issued")
 	}
 	if len(r.Reason) > MaxReason {
-		return nil, refuse(RootInvalid, "the reason has %d bytes, at most %d are taken", len(r.Reason), MaxReason)
+		return nil, refuse(RootInvalid, "the reason has %d bytes, at most %d are allowed", len(r.Reason), MaxReason)
 	}
 	if len(r.Roles) != len(Roles()) {
 		return nil, refuse(RootInvalid, "a root has the roles %v and no others", Roles())
@@ -207,8 +203,8 @@ func (m *Memory) verify(e Envelope, role Role, rings ...*keyring) error {
 			if !ok {
 				continue
 			}
-			if !known && !m.holds(pub, message, s.Sig) {
-				return refuse(ManifestVerifyFailed, "the signature of %s key %s does not hold", role, short(s.KeyID))
+			if !known && !m.knows(pub, message, s.Sig) {
+				return refuse(ManifestVerifyFailed, "the signature of %s key %s is not valid", role, short(s.KeyID))
 			}
 			known = true
 			counts[i]++

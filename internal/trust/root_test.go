@@ -13,6 +13,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestRootChain(t *testing.T) {
@@ -36,10 +37,8 @@ func TestRootChain(t *testing.T) {
 	}
 
 	second := k2.root(t, 2, 2, k1[RoleRoot])
-	s, err := v.Root(second)
-	must(t, err)
-	v, err = v.With(s)
-	must(t, err)
+	s := testkit.Value(v.Root(second))(t)
+	v = testkit.Value(v.With(s))(t)
 	if v.RootVersion() != 2 || v.Epoch() != 2 {
 		t.Fatalf("root version %d, epoch %d", v.RootVersion(), v.Epoch())
 	}
@@ -64,8 +63,7 @@ func TestRootChain(t *testing.T) {
 
 func rootDoc(t *testing.T, k keys, epoch, version uint64) Root {
 	t.Helper()
-	r, err := NewRoot(head(TypeRoot, epoch, version), day0.Add(365*clock.Day), k.spec())
-	must(t, err)
+	r := testkit.Value(NewRoot(head(TypeRoot, epoch, version), day0.Add(365*clock.Day), k.spec()))(t)
 	return r
 }
 
@@ -97,19 +95,16 @@ func TestThresholdVectors(t *testing.T) {
 
 	roles := k.spec()
 	roles[RoleRelease] = RoleSpec{pubs(a, b, c), 2}
-	doc, err := NewRoot(head(TypeRoot, 1, 1), day0.Add(clock.Day), roles)
-	must(t, err)
-	root, err := SignRoot(doc, k[RoleRoot])
-	must(t, err)
+	doc := testkit.Value(NewRoot(head(TypeRoot, 1, 1), day0.Add(clock.Day), roles))(t)
+	root := testkit.Value(SignRoot(doc, k[RoleRoot]))(t)
 	v := begin(t, root)
 	r := newRelease(t, keys{RoleRelease: a, RoleTimestamp: k[RoleTimestamp]}, 1, 1)
 	one := r.resolved
-	two, err := AddSignatures(one, c)
-	must(t, err)
+	two := testkit.Value(AddSignatures(one, c))(t)
 	ts, s, err := v.Timestamp(r.timestamp, day0)
-	must(t, err)
+	testkit.Must(t, err)
 	v, err = v.With(s)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, _, err := v.Resolved(one, ts); CodeOf(err) != ManifestVerifyFailed {
 		t.Errorf("one of two shares: %v", err)
 	}
@@ -117,16 +112,16 @@ func TestThresholdVectors(t *testing.T) {
 		t.Errorf("two of two shares: %v", err)
 	}
 	var w wireEnvelope
-	must(t, json.Unmarshal(one, &w))
+	testkit.Must(t, json.Unmarshal(one, &w))
 	w.Signatures = append(w.Signatures, w.Signatures[0])
 	twice, err := json.Marshal(w)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, _, err := v.Resolved(twice, ts); CodeOf(err) != Malformed {
 		t.Errorf("one share twice: %v", err)
 	}
 	w.Signatures[1].KeyID = b.KeyID()
 	renamed, err := json.Marshal(w)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, _, err := v.Resolved(renamed, ts); CodeOf(err) != ManifestVerifyFailed {
 		t.Errorf("one share under two names: %v", err)
 	}
@@ -144,10 +139,8 @@ func TestRootKeysAreNamedByTheirHash(t *testing.T) {
 		change(&r)
 		return r
 	}
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	ecDER, err := x509.MarshalPKIXPublicKey(ec.Public())
-	must(t, err)
+	ec := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	ecDER := testkit.Value(x509.MarshalPKIXPublicKey(ec.Public()))(t)
 	for name, r := range map[string]Root{
 		"alias": alias(func(r *Root) {
 			r.Keys["alias"] = r.Keys[id]
@@ -181,12 +174,9 @@ func TestRotatedKeyIsDead(t *testing.T) {
 	k1, k2 := newKeys(t, "1"), newKeys(t, "2")
 	v := begin(t, k1.root(t, 1, 1))
 	// The stolen release key signs the highest version there is.
-	stolen, err := newRelease(t, k1, 1, MaxInteger).accept(v, day0)
-	must(t, err)
-	s, err := stolen.v.Root(k2.root(t, 2, 2, k1[RoleRoot]))
-	must(t, err)
-	v, err = v.With(s)
-	must(t, err)
+	stolen := testkit.Value(newRelease(t, k1, 1, MaxInteger).accept(v, day0))(t)
+	s := testkit.Value(stolen.v.Root(k2.root(t, 2, 2, k1[RoleRoot])))(t)
+	v = testkit.Value(v.With(s))(t)
 	if _, err := newRelease(t, k1, 1, MaxInteger).accept(v, day0); CodeOf(err) != ManifestVerifyFailed {
 		t.Errorf("the old key: %v", err)
 	}

@@ -21,22 +21,15 @@ type State struct {
 	// Marks holds the highest accepted document per type.
 	Marks map[string]Mark `json:"marks"`
 	// Pins holds the manifest accepted at first sight per rollout name.
-	Pins map[string]Pin `json:"pins"`
-	// Floor is the latest signed time seen: wall time is never taken to be
+	Pins map[string]Mark `json:"pins"`
+	// Floor is the latest signed time seen: wall time is never assumed to be
 	// earlier. Milliseconds since the Unix epoch; it does not go back.
 	Floor clock.Instant `json:"floor"`
 }
 
-// Mark is a high-water mark. Epochs count first. An empty digest (from AtLeast)
+// Mark is a high-water mark, or what a rollout name is tied to. Epochs count first. An empty digest (from AtLeast)
 // accepts any content of exactly this version.
 type Mark struct {
-	Epoch   uint64        `json:"epoch"`
-	Version uint64        `json:"version"`
-	Digest  digest.Digest `json:"digest"`
-}
-
-// Pin ties a rollout name to one manifest.
-type Pin struct {
 	Epoch   uint64        `json:"epoch"`
 	Version uint64        `json:"version"`
 	Digest  digest.Digest `json:"digest"`
@@ -50,7 +43,7 @@ func (s State) clone() State {
 		s.Marks = map[string]Mark{}
 	}
 	if s.Pins == nil {
-		s.Pins = map[string]Pin{}
+		s.Pins = map[string]Mark{}
 	}
 	return s
 }
@@ -123,6 +116,6 @@ func (s State) pin(m *fleet.Manifest, d digest.Digest) (State, error) {
 			m.Rollout(), old.Digest.Short(), d.Short())
 	}
 	s = s.clone()
-	s.Pins[m.Rollout()] = Pin{Epoch: m.Epoch, Version: m.Version, Digest: d}
+	s.Pins[m.Rollout()] = Mark{Epoch: m.Epoch, Version: m.Version, Digest: d}
 	return s, nil
 }

@@ -6,22 +6,19 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"pgregory.net/rapid"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // restart takes a state through its JSON, as a process that was killed does.
-func restart(t interface{ Fatal(...any) }, s State) State {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+func restart(t testkit.T, s State) State {
+	raw := testkit.Value(json.Marshal(s))(t)
 	var back State
-	if err := json.Unmarshal(raw, &back); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(raw, &back))
 	if d := cmp.Diff(s, back); d != "" {
 		t.Fatal("a state does not survive JSON: " + d)
 	}
@@ -38,16 +35,10 @@ func TestS5MonotonicTrust(t *testing.T) {
 		releases = append(releases, newRelease(t, k1, 1, version+1), newRelease(t, k2, 2, version+1))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := Begin(testFleet, root1, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testkit.Value(Begin(testFleet, root1, ""))(t)
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			s = restart(t, s)
-			v, err := NewVerifier(testFleet, s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := testkit.Value(NewVerifier(testFleet, s))(t)
 			next := s
 			if i := rapid.IntRange(0, len(releases)).Draw(t, "offer"); i == len(releases) {
 				if n, err := v.Root(root2); err == nil {
@@ -78,8 +69,7 @@ func TestS5RollbackAndEquivocation(t *testing.T) {
 	k := newKeys(t, "1")
 	v := begin(t, k.root(t, 1, 1))
 	old, now := newRelease(t, k, 1, 4), newRelease(t, k, 1, 5)
-	a, err := now.accept(v, day0)
-	must(t, err)
+	a := testkit.Value(now.accept(v, day0))(t)
 	before := restart(t, a.v.State())
 
 	if _, err := old.accept(a.v, day0); CodeOf(err) != Rollback {
@@ -119,8 +109,7 @@ func TestS5RollbackAndEquivocation(t *testing.T) {
 func TestTokenFloorsHoldOnANewHost(t *testing.T) {
 	k := newKeys(t, "1")
 	v := begin(t, k.root(t, 1, 1))
-	v, err := v.With(v.State().AtLeast(1, map[string]uint64{fleet.TypeResolved: 5, TypeRoot: 1}))
-	must(t, err)
+	v = testkit.Value(v.With(v.State().AtLeast(1, map[string]uint64{fleet.TypeResolved: 5, TypeRoot: 1})))(t)
 	if _, err := newRelease(t, k, 1, 4).accept(v, day0); CodeOf(err) != Rollback {
 		t.Errorf("older than the token allows: %v", err)
 	}
@@ -133,10 +122,10 @@ func TestTokenFloorsHoldOnANewHost(t *testing.T) {
 }
 
 func TestPrune(t *testing.T) {
-	s := State{Pins: map[string]Pin{}}
+	s := State{Pins: map[string]Mark{}}
 	d := func(i int) digest.Digest { return digest.Of([]byte{byte(i)}) }
 	for i := range 10 {
-		s.Pins[fmt.Sprintf("stable@%d", i)] = Pin{Epoch: 1, Version: uint64(i + 1), Digest: d(i)}
+		s.Pins[fmt.Sprintf("stable@%d", i)] = Mark{Epoch: 1, Version: uint64(i + 1), Digest: d(i)}
 	}
 	got := s.Prune(3, d(0)).Pins
 	if len(got) != 3 || got["stable@0"].Digest != d(0) || got["stable@9"].Digest != d(9) || got["stable@8"].Digest != d(8) {
@@ -155,9 +144,9 @@ func TestFreshness(t *testing.T) {
 	v := begin(t, k.root(t, 1, 1))
 	r := newRelease(t, k, 1, 1)
 	ts, s, err := v.Timestamp(r.timestamp, day0)
-	must(t, err)
+	testkit.Must(t, err)
 	v, err = v.With(s)
-	must(t, err)
+	testkit.Must(t, err)
 	if v.State().Floor != day0 {
 		t.Fatalf("the floor is %s", v.State().Floor)
 	}

@@ -98,16 +98,7 @@ func (w *walker) value(t reflect.Type, depth int) error {
 func (w *walker) object(t reflect.Type, depth int) error {
 	kind, fields, elem := shapeOf(t)
 	var seen keySet
-	for {
-		w.space()
-		switch w.b[w.i] {
-		case '}':
-			w.i++
-			return nil
-		case ',':
-			w.i++
-			continue
-		}
+	for w.more() {
 		key := w.key()
 		if !seen.add(key) {
 			return refuse(Malformed, "key %q is there twice", key)
@@ -129,24 +120,31 @@ func (w *walker) object(t reflect.Type, depth int) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (w *walker) array(t reflect.Type, depth int) error {
 	_, _, elem := shapeOf(t)
-	for {
-		w.space()
-		switch w.b[w.i] {
-		case ']':
-			w.i++
-			return nil
-		case ',':
-			w.i++
-			continue
-		}
+	for w.more() {
 		if err := w.value(elem, depth); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// more steps to the next entry of an object or list, or over its end.
+func (w *walker) more() bool {
+	w.space()
+	if w.b[w.i] == ',' {
+		w.i++
+		w.space()
+	}
+	if w.b[w.i] == '}' || w.b[w.i] == ']' {
+		w.i++
+		return false
+	}
+	return true
 }
 
 func (w *walker) number() error {

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"pgregory.net/rapid"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 type strictDoc struct {
@@ -88,8 +90,7 @@ func TestDecodeIsStrict(t *testing.T) {
 }
 
 func TestCanonical(t *testing.T) {
-	got, err := Canonical(map[string]any{"b": 1, "a": "ü<&>", "é": []int{3, 2}})
-	must(t, err)
+	got := testkit.Value(Canonical(map[string]any{"b": 1, "a": "ü<&>", "é": []int{3, 2}}))(t)
 	if want := `{"a":"ü<&>","b":1,"é":[3,2]}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -117,14 +118,9 @@ func TestCanonicalIsAFixedPoint(t *testing.T) {
 			in.Hosts[name.Draw(t, "host")] = fleet.RosterHost{Channel: name.Draw(t, "channel"),
 				Tags: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "tags")}
 		}
-		raw, err := Canonical(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Value(Canonical(in))(t)
 		var out fleet.Roster
-		if err := Decode(raw, MaxList, &out); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Decode(raw, MaxList, &out))
 		again, err := Canonical(out)
 		if err != nil || !bytes.Equal(raw, again) {
 			t.Fatalf("%s\n%s\n%v", raw, again, err)

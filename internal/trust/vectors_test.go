@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var updateVectors = flag.Bool("update", false, "write testdata/vectors again")
@@ -41,19 +42,17 @@ func TestThresholdAdvisories(t *testing.T) {
 	if *updateVectors {
 		writeVectors(t)
 	}
-	files, err := filepath.Glob("testdata/vectors/*.json")
-	must(t, err)
+	files := testkit.Value(filepath.Glob("testdata/vectors/*.json"))(t)
 	if len(files) < 6 {
 		t.Fatalf("only %d vectors found", len(files))
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			must(t, err)
+			raw := testkit.Value(os.ReadFile(file))(t)
 			d := json.NewDecoder(bytes.NewReader(raw))
 			d.DisallowUnknownFields()
 			var c vector
-			must(t, d.Decode(&c))
+			testkit.Must(t, d.Decode(&c))
 			if c.Advisory == "" || c.About == "" {
 				t.Error("it names no advisory")
 			}
@@ -67,10 +66,8 @@ func TestThresholdAdvisories(t *testing.T) {
 
 func (c *vector) replay(t *testing.T) (taken, refused int) {
 	t.Helper()
-	s, err := Begin(c.Fleet, []byte(c.Root), "")
-	must(t, err)
-	v, err := NewVerifier(c.Fleet, s)
-	must(t, err)
+	s := testkit.Value(Begin(c.Fleet, []byte(c.Root), ""))(t)
+	v := testkit.Value(NewVerifier(c.Fleet, s))(t)
 	var stamp Verified[fleet.Timestamp]
 	var resolved Verified[fleet.Resolved]
 	for i, step := range c.Steps {
@@ -115,7 +112,7 @@ func rawRoot(t testing.TB, r Root, change func(*Root), by ...Signer) []byte {
 	t.Helper()
 	raw := canonical(t, r)
 	var copied Root
-	must(t, json.Unmarshal(raw, &copied))
+	testkit.Must(t, json.Unmarshal(raw, &copied))
 	if change != nil {
 		change(&copied)
 	}
@@ -126,10 +123,9 @@ func rawRoot(t testing.TB, r Root, change func(*Root), by ...Signer) []byte {
 func resign(t testing.TB, env []byte, change func([]wireSignature) []wireSignature) []byte {
 	t.Helper()
 	var w wireEnvelope
-	must(t, json.Unmarshal(env, &w))
+	testkit.Must(t, json.Unmarshal(env, &w))
 	w.Signatures = change(w.Signatures)
-	out, err := json.Marshal(w)
-	must(t, err)
+	out := testkit.Value(json.Marshal(w))(t)
 	return out
 }
 
@@ -145,8 +141,7 @@ func writeVectors(t *testing.T) {
 		for _, s := range append([]Signer{first}, also...) {
 			spec[role] = RoleSpec{Keys: append(spec[role].Keys, s.Public()), Threshold: 2}
 		}
-		r, err := NewRoot(head(TypeRoot, 1, version), day0.Add(365*clock.Day), spec)
-		must(t, err)
+		r := testkit.Value(NewRoot(head(TypeRoot, 1, version), day0.Add(365*clock.Day), spec))(t)
 		return r
 	}
 	stamp := func(version, resolved uint64, by ...Signer) []byte {
@@ -182,18 +177,15 @@ func writeVectors(t *testing.T) {
 	}, k[RoleRoot])
 	first := k.root(t, 1, 1)
 	threshold := func(role Role, n int) []byte {
-		r, err := NewRoot(head(TypeRoot, 1, 2), day0.Add(365*clock.Day), k.spec())
-		must(t, err)
+		r := testkit.Value(NewRoot(head(TypeRoot, 1, 2), day0.Add(365*clock.Day), k.spec()))(t)
 		return rawRoot(t, r, func(r *Root) { r.Roles[role] = RoleKeys{KeyIDs: r.Roles[role].KeyIDs, Threshold: n} }, k[RoleRoot])
 	}
 	one, next := newRelease(t, k, 1, 1), newRelease(t, k, 1, 2)
 	fresh := two(2, RoleRoot, second, third)
 	newTwice := resign(t, rawRoot(t, fresh, nil, k[RoleRoot], second), func(s []wireSignature) []wireSignature { return append(s, s[1]) })
 	thief := newKeys(t, "thief")
-	stolen, err := NewRoot(head(TypeRoot, 1, 2), day0.Add(365*clock.Day), thief.spec())
-	must(t, err)
-	after, err := NewRoot(head(TypeRoot, 1, 3), day0.Add(365*clock.Day), thief.spec())
-	must(t, err)
+	stolen := testkit.Value(NewRoot(head(TypeRoot, 1, 2), day0.Add(365*clock.Day), thief.spec()))(t)
+	after := testkit.Value(NewRoot(head(TypeRoot, 1, 3), day0.Add(365*clock.Day), thief.spec()))(t)
 	honestRoot := k.root(t, 1, 2)
 	for name, c := range map[string]vector{
 		"tuf-GHSA-pwqf-9h7j-7mv8": {Advisory: "tuf GHSA-pwqf-9h7j-7mv8 (CVE-2020-6174)",
@@ -243,8 +235,8 @@ func writeVectors(t *testing.T) {
 		e := json.NewEncoder(&out)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		must(t, e.Encode(c))
-		must(t, os.MkdirAll("testdata/vectors", 0o755))
-		must(t, os.WriteFile(filepath.Join("testdata/vectors", name+".json"), out.Bytes(), 0o644))
+		testkit.Must(t, e.Encode(c))
+		testkit.Must(t, os.MkdirAll("testdata/vectors", 0o755))
+		testkit.Must(t, os.WriteFile(filepath.Join("testdata/vectors", name+".json"), out.Bytes(), 0o644))
 	}
 }

@@ -13,10 +13,9 @@ import (
 type Verified[T any] struct{ p *proven[T] }
 
 type proven[T any] struct {
-	value    T
-	digest   digest.Digest
-	at       clock.Instant
-	recalled bool
+	value  T
+	digest digest.Digest
+	at     clock.Instant
 }
 
 // Value returns what was verified. Its maps and slices are shared: do not
@@ -40,11 +39,6 @@ func (v Verified[T]) Digest() digest.Digest {
 // IsZero reports whether v holds nothing.
 func (v Verified[T]) IsZero() bool { return v.p == nil }
 
-// Recalled reports that v comes from Recall: it was verified when it was first
-// accepted and may keep running or be reverted to, but a new activation needs
-// one that the newest snapshot lists.
-func (v Verified[T]) Recalled() bool { return v.p != nil && v.p.recalled }
-
 // MarshalJSON always fails: what was verified is kept as the bytes that were
 // signed, and verified or recalled again when it is read.
 func (v Verified[T]) MarshalJSON() ([]byte, error) { return nil, errNotStored }
@@ -55,8 +49,8 @@ func (v *Verified[T]) UnmarshalJSON([]byte) error { return errNotStored }
 var errNotStored = errors.New("a verified value is not stored; keep the signed bytes and verify them again")
 
 // prove is the only place where a Verified is filled.
-func prove[T any](value T, d digest.Digest, at clock.Instant, recalled bool) Verified[T] {
-	return Verified[T]{&proven[T]{value: value, digest: d, at: at, recalled: recalled}}
+func prove[T any](value T, d digest.Digest, at clock.Instant) Verified[T] {
+	return Verified[T]{&proven[T]{value: value, digest: d, at: at}}
 }
 
 func needParent[T any](v Verified[T], what string) error {

@@ -66,21 +66,16 @@ func (v Verifier) Fleet() string { return v.fleet }
 // RootVersion returns the version of the trusted root: the server is asked for
 // the one after it until it has none.
 func (v Verifier) RootVersion() uint64 {
-	if v.ring == nil {
-		return 0
-	}
-	return v.ring.root.Version
+	return v.RootDocument().Version
 }
 
 // Epoch returns the key epoch of the trusted root; every document must be of it.
 func (v Verifier) Epoch() uint64 {
-	if v.ring == nil {
-		return 0
-	}
-	return v.ring.root.Epoch
+	return v.RootDocument().Epoch
 }
 
-func openRoot(fleetName string, e Envelope) (*keyring, error) {
+// decodeRoot reads a root and its keys without trusting it.
+func decodeRoot(e Envelope) (*keyring, error) {
 	if e.PayloadType != TypeRoot {
 		return nil, refuse(ManifestVerifyFailed, "this is a %q, not a %q", e.PayloadType, TypeRoot)
 	}
@@ -88,14 +83,16 @@ func openRoot(fleetName string, e Envelope) (*keyring, error) {
 	if err := Decode(e.Payload, MaxEnvelope, &r); err != nil {
 		return nil, err
 	}
-	ring, err := r.compile()
-	if err != nil {
-		return nil, err
+	return r.compile()
+}
+
+// openRoot is decodeRoot of a root of the fleet.
+func openRoot(fleetName string, e Envelope) (*keyring, error) {
+	ring, err := decodeRoot(e)
+	if err == nil && ring.root.Fleet != fleetName {
+		err = refuse(WrongFleet, "the root is of fleet %q, not %q", ring.root.Fleet, fleetName)
 	}
-	if r.Fleet != fleetName {
-		return nil, refuse(WrongFleet, "the root is of fleet %q, not %q", r.Fleet, fleetName)
-	}
-	return ring, nil
+	return ring, err
 }
 
 // Root accepts the root that follows the trusted one: version N+1, signed by
@@ -210,7 +207,7 @@ func (v Verifier) Timestamp(env []byte, wall clock.Instant) (Verified[fleet.Time
 		return none, State{}, err
 	}
 	s.Floor = max(s.Floor, t.IssuedAt)
-	return prove(t, d, now, false), s, nil
+	return prove(t, d, now), s, nil
 }
 
 // Fresh refuses a timestamp older than window (plus Slack) at the given wall
@@ -254,5 +251,5 @@ func (v Verifier) Resolved(env []byte, t Verified[fleet.Timestamp]) (Verified[fl
 	if err := checkResolved(&r); err != nil {
 		return none, State{}, err
 	}
-	return prove(r, d, t.p.at, false), s, nil
+	return prove(r, d, t.p.at), s, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // Decoding errors; a server answers 413 to the first and 400 to the others.
 var (
-	ErrTooLarge  = errors.New("the body is larger than this route takes")
+	ErrTooLarge  = errors.New("the body is larger than this route accepts")
 	ErrTooDeep   = fmt.Errorf("the body nests deeper than %d levels", MaxDepth)
 	ErrDuplicate = errors.New("the body repeats a key")
 )

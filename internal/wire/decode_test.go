@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -142,9 +143,7 @@ func FuzzCheck(f *testing.F) {
 			t.Fatal("taken, and a key was lost in reading")
 		}
 		again, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var back any
 		d = json.NewDecoder(bytes.NewReader(again))
 		d.UseNumber()

@@ -62,9 +62,9 @@ type Exit struct {
 
 // Framing errors.
 var (
-	ErrFrameType = errors.New("the stream holds a frame of an unknown type")
-	ErrFrameSize = fmt.Errorf("the stream holds a frame of more than %d bytes", MaxFrame)
-	ErrFrameBody = errors.New("the stream holds a frame whose content is not of its type")
+	ErrFrameType = errors.New("the stream contains a frame of an unknown type")
+	ErrFrameSize = fmt.Errorf("the stream contains a frame of more than %d bytes", MaxFrame)
+	ErrFrameBody = errors.New("the stream contains a frame whose content is not of its type")
 )
 
 // FromHost reports whether a frame of this type comes from the host.

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -22,15 +23,11 @@ func TestFramesReadBackUnchanged(t *testing.T) {
 		w := wire.NewFrameWriter(&b)
 		for range rapid.IntRange(0, 8).Draw(t, "frames") {
 			f := wire.Frame{Type: wire.FrameType(rapid.IntRange(1, 7).Draw(t, "type")), Data: rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "data")}
-			if err := w.Write(f); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.Write(f))
 			want = append(want, f)
 		}
 		long := rapid.SliceOfN(rapid.Byte(), wire.MaxFrame, 3*wire.MaxFrame).Draw(t, "long")
-		if err := w.WriteData(wire.FrameStdout, long); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteData(wire.FrameStdout, long))
 		r := wire.NewFrameReader(iotest.HalfReader(&b))
 		for i, f := range want {
 			got, err := r.Next()
@@ -85,9 +82,7 @@ func TestFrameContents(t *testing.T) {
 	var b bytes.Buffer
 	w := wire.NewFrameWriter(&b)
 	words := strings.Repeat("ü", 4<<10)
-	if err := errors.Join(w.Exit(wire.Exit{Code: 3, Error: words}), w.Resize(wire.Resize{Rows: 24, Cols: 80}), w.Resize(wire.Resize{Rows: 0, Cols: 80})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(w.Exit(wire.Exit{Code: 3, Error: words}), w.Resize(wire.Resize{Rows: 24, Cols: 80}), w.Resize(wire.Resize{Rows: 0, Cols: 80})))
 	r := wire.NewFrameReader(&b)
 	f, _ := r.Next()
 	exit, err := f.Exit()
@@ -138,9 +133,7 @@ func FuzzFrames(f *testing.F) {
 			_, _ = fr.Exit()
 			_, _ = fr.Resize()
 			_, _ = fr.Start()
-			if err := w.Write(fr); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.Write(fr))
 		}
 		if !bytes.HasPrefix(raw, again.Bytes()) {
 			t.Fatal("frames read otherwise than written")

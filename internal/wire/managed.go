@@ -27,15 +27,15 @@ type Retry struct {
 type ManagedEntry struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Spec is the resource of core/container as JSON.
+	// Spec is the resource of core/spec as JSON.
 	Spec json.RawMessage `json:"spec,omitempty"`
 	// Verb asks for something once; Nonce tells one asking from the next.
 	Verb  string `json:"verb,omitempty"`
 	Nonce string `json:"nonce,omitempty"`
 	// Version is that of the layer which set the entry last, Asked that which
 	// asked for Verb; 0 is unknown. The host repeats them in what it reports.
-	Version uint64 `json:"version,omitempty"`
-	Asked   uint64 `json:"asked,omitempty"`
+	Version   uint64 `json:"version,omitempty"`
+	Requested uint64 `json:"requested,omitempty"`
 	// NotAfter ends the entry, cut off or not; zero is no end.
 	NotAfter clock.Instant `json:"notAfter,omitempty"`
 	Actor    string        `json:"actor"`

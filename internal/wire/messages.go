@@ -1,5 +1,5 @@
-// Package wire is the agent API as both ends see it: the messages, their bounds
-// and the strict decoder. It decides nothing.
+// Package wire is the agent API as both ends see it: the messages, their bounds,
+// the strict decoder and the kinds of refusals. It decides nothing.
 //
 // The API is JSON over HTTP/2 with mutual TLS 1.3. Header Protocol names the
 // version; a server serves its own and the one before. The certificate's host
@@ -10,10 +10,10 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Protocol is the header that carries the API version; Version is this one's.
@@ -77,7 +77,7 @@ type Dispatch struct {
 	Term     uint64         `json:"term"`
 	TTL      clock.Duration `json:"ttl"` // from now
 	Reason   string         `json:"reason"`
-	// Failures proves a grant of purpose "back".
+	// Failures proves a grant of purpose "rollback".
 	Failures []FailureProof `json:"failures,omitempty"`
 	// Override proves one too: the envelope of an operator's rollback.
 	Override json.RawMessage `json:"override,omitempty"`
@@ -199,8 +199,8 @@ type Engine struct {
 	Containers int    `json:"containers"`
 	Running    int    `json:"running"`
 	// GPUs is what the host has for containers with GPUs; nil: nothing.
-	GPUs    *container.GPUFacts `json:"gpus,omitempty"`
-	Problem string              `json:"problem,omitempty"`
+	GPUs    *spec.GPUFacts `json:"gpus,omitempty"`
+	Problem string         `json:"problem,omitempty"`
 }
 
 // HeartbeatReply tunes the agent within fixed bounds.

@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // Class says what an error of Observe or Act means.
 type Class uint8
 
@@ -13,45 +15,45 @@ const (
 
 // Outcome is how an observe or an act ended.
 type Outcome struct {
-	Class  Class
-	Reason Reason
-	Error  string  // the error's text, for history
-	Until  Instant // for Blocked
-	Took   Duration
+	Class    Class
+	Reason   Reason
+	Error    string    // the error's text, for history
+	Until    time.Time // for Blocked
+	Duration time.Duration
 }
 
 // AfterAct computes what to record when the act that began with the given
 // snapshot's row (Phase Acting) has ended.
 func AfterAct(in Input, o Outcome) Record {
 	rec := newRecord(in)
-	row := &rec.Row
-	row.DueBy = 0
-	action := row.Action
+	row, now := &rec.Row, in.now()
+	row.state.DueBy = 0
+	action := row.state.Action
 	delay := Backoff(in.Policy.Retry, row.Ref, row.Generation, row.Attempts)
-	row.RetryAt = in.Now.Add(delay)
+	row.state.RetryAt = now.add(delay)
 	first := len(rec.Transitions)
 	switch o.Class {
 	case Succeeded:
-		row.ActionOK = true
-		rec.move(in, Verifying, Because(CodeActed, ""))
-		rec.wakeAt(in.Now, TriggerRetry)
+		row.state.ActionOK = true
+		rec.move(in, Verifying, NewReason(CodeActed, ""))
+		rec.wakeAt(now, TriggerRetry)
 	case Permanent:
-		row.Action, row.ActionOK = "", true // what is to be done now is still to be seen
+		row.state.Action, row.state.ActionOK = "", true // what is to be done now is still to be seen
 		rec.fail(in, o.Reason, true)
-		rec.wakeAt(in.Now, TriggerRetry)
+		rec.wakeAt(now, TriggerRetry)
 	case Blocked:
-		row.Attempts, row.RetryAt = max(0, row.Attempts-1), 0
+		row.Attempts, row.state.RetryAt = max(0, row.Attempts-1), 0
 		rec.block(in, o)
 	default:
 		if row.Attempts >= in.Policy.Retry.Max {
 			// The last attempt may have worked although it reported an error: look once more, now.
-			row.RetryAt = in.Now
+			row.state.RetryAt = now
 		}
 		rec.move(in, Retrying, o.Reason)
 	}
 	if len(rec.Transitions) > first {
 		t := &rec.Transitions[len(rec.Transitions)-1]
-		t.Action, t.Error, t.Took = action, o.Error, o.Took
+		t.Action, t.Error, t.Duration = action, o.Error, o.Duration
 	}
 	return rec.done(in)
 }
@@ -63,7 +65,7 @@ func ObserveFailed(in Input, o Outcome) Record {
 	t := turn{in: in, rec: &rec, d: Fail(o.Reason)}
 	switch {
 	case t.overdue():
-	case row.GivenUp:
+	case row.state.GivenUp:
 	case t.late():
 	case o.Class == Permanent:
 		rec.fail(in, o.Reason, true)
@@ -72,11 +74,11 @@ func ObserveFailed(in Input, o Outcome) Record {
 	default:
 		row.Attempts++
 		if row.Attempts >= in.Policy.Retry.Max {
-			row.Action, row.ActionOK = "", false // whatever is seen next is news
+			row.state.Action, row.state.ActionOK = "", false // whatever is seen next is news
 			rec.fail(in, exhausted(row.Attempts, o.Reason), true)
 			break
 		}
-		row.RetryAt = in.Now.Add(Backoff(in.Policy.Retry, row.Ref, row.Generation, row.Attempts))
+		row.state.RetryAt = in.now().add(Backoff(in.Policy.Retry, row.Ref, row.Generation, row.Attempts))
 		rec.move(in, Retrying, o.Reason)
 	}
 	if n := len(rec.Transitions); n > 0 {
@@ -85,12 +87,12 @@ func ObserveFailed(in Input, o Outcome) Record {
 	return rec.done(in)
 }
 
-// block records a wait that the manager asked for by an error.
+// block records a wait that the reconciler asked for by an error.
 func (rec *Record) block(in Input, o Outcome) {
 	rec.to(in, Waiting, o.Reason)
-	until := in.Now.Add(Backoff(in.Policy.Retry, rec.Row.Ref, rec.Row.Generation, max(1, in.Policy.Retry.Max)))
-	if o.Until > in.Now {
-		until = o.Until
+	until := in.now().add(Backoff(in.Policy.Retry, rec.Row.Ref, rec.Row.Generation, max(1, in.Policy.Retry.Max)))
+	if u := toInstant(o.Until); u > in.now() {
+		until = u
 	}
 	rec.wakeAt(until, TriggerSchedule)
 }

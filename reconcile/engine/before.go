@@ -1,14 +1,16 @@
 package engine
 
-import "github.com/steadyfleet/steady/internal/core/clock"
+import "time"
 
 // Input is what every step of a turn is computed from.
 type Input struct {
 	Snap   *Snapshot
 	Policy *Policy // with defaults
 	Causes *Causes
-	Now    Instant
+	Now    time.Time
 }
+
+func (in *Input) now() instant { return toInstant(in.Now) }
 
 // Step says how a turn goes on after Before.
 type Step uint8
@@ -21,8 +23,8 @@ const (
 )
 
 // Before does what needs no observation: deadlines, revival, an act whose end
-// was never recorded, and the order in which children retire.
-func Before(in Input) (Record, Step) {
+// was never recorded, and the order in which children are deleted.
+func BeforeObserve(in Input) (Record, Step) {
 	row := &in.Snap.Row
 	rec := newRecord(in)
 	if row.Phase.Terminal() {
@@ -30,35 +32,35 @@ func Before(in Input) (Record, Step) {
 	}
 	switch {
 	case row.Phase == Acting:
-		rec.move(in, Retrying, Because(CodeInterrupted, "the end of the last act was not recorded"))
+		rec.move(in, Retrying, NewReason(CodeInterrupted, "the end of the last act was not recorded"))
 		return rec.done(in), Again
-	case !row.Retire && row.NotAfter.Reached(in.Now):
-		t := rec.Row.toRetire(row.NotAfter, in.Now, Because(CodeCleanupDeadline, ""))
+	case !row.Delete && row.state.NotAfter.reached(in.now()):
+		t := rec.Row.toDelete(row.state.NotAfter, in.now(), NewReason(CodeCleanupDeadline, ""))
 		rec.note(in, t)
 		return rec.done(in), Again
-	case !row.Retire && in.Snap.Parent != nil && in.Snap.Parent.Phase.Terminal():
-		t := rec.Row.toRetire(in.Now, in.Now, Because(CodeRetireRequested, "its parent is gone"))
+	case !row.Delete && in.Snap.Parent != nil && in.Snap.Parent.Phase.Terminal():
+		t := rec.Row.toDelete(in.now(), in.now(), NewReason(CodeDeleteRequested, "its parent is gone"))
 		rec.note(in, t)
 		return rec.done(in), Again
-	case row.GivenUp && in.reviveAt().Reached(in.Now):
+	case row.state.GivenUp && in.reviveAt().reached(in.now()):
 		rec.revive(in, "")
 		return rec.done(in), Again
 	}
-	if row.Retire || row.Aborted {
-		if row.Retire {
-			rec.Row.RetireCap = in.retireBy() // what the children inherit
+	if row.Delete || row.state.Aborted {
+		if row.Delete {
+			rec.Row.state.DeleteBy = in.deleteBy() // what the children inherit
 		}
-		if live := rec.retireChildren(in); live {
-			if row.Retire {
-				rec.to(in, Waiting, Because(CodeRetireChildren, ""))
+		if live := rec.deleteChildren(in); live {
+			if row.Delete {
+				rec.to(in, Waiting, NewReason(CodeDeletingChildren, ""))
 			}
 			return rec.done(in), Stop
 		}
-		if row.Aborted && !row.Retire {
+		if row.state.Aborted && !row.Delete {
 			return rec.done(in), Stop
 		}
 	}
-	if row.Retire && in.retireBy().Reached(in.Now) && row.Phase != Verifying && (row.Attempts > 0 || row.GivenUp) {
+	if row.Delete && in.deleteBy().reached(in.now()) && row.Phase != Verifying && (row.Attempts > 0 || row.state.GivenUp) {
 		rec.orphan(in, row.Reason)
 		return rec.done(in), Stop
 	}
@@ -69,9 +71,9 @@ func Before(in Input) (Record, Step) {
 	return rec, Proceed
 }
 
-// retireChildren asks the highest order class of live children to retire, the
+// deleteChildren asks the highest order class of live children to be deleted, the
 // newest first. It reports whether any child is live.
-func (rec *Record) retireChildren(in Input) bool {
+func (rec *Record) deleteChildren(in Input) bool {
 	live, top := false, 0
 	for i := range in.Snap.Children {
 		c := &in.Snap.Children[i]
@@ -86,7 +88,7 @@ func (rec *Record) retireChildren(in Input) bool {
 	for i := len(in.Snap.Children) - 1; i >= 0; i-- {
 		c := &in.Snap.Children[i]
 		if !c.Phase.Terminal() && c.Order == top {
-			rec.intend(in, Retire(c.Ref))
+			rec.intend(in, Delete(c.Ref))
 		}
 	}
 	return live
@@ -94,60 +96,59 @@ func (rec *Record) retireChildren(in Input) bool {
 
 // limitChildren lowers the children's NotAfter to the parent's.
 func (rec *Record) limitChildren(in Input) {
-	limit := in.Snap.Row.NotAfter
+	limit := in.Snap.Row.state.NotAfter
 	if limit == 0 {
 		return
 	}
 	for i := range in.Snap.Children {
 		c := &in.Snap.Children[i]
-		if !c.Phase.Terminal() && (c.NotAfter == 0 || c.NotAfter > limit) {
-			rec.intend(in, Intent{Op: OpLimit, Ref: c.Ref})
+		if !c.Phase.Terminal() && (c.state.NotAfter == 0 || c.state.NotAfter > limit) {
+			rec.intend(in, Intent{Op: opLimit, Ref: c.Ref})
 		}
 	}
 }
 
-// retireBy is when a retiring row becomes an orphan.
-func (in *Input) retireBy() Instant {
+// deleteBy is when a deleting row becomes an orphan.
+func (in *Input) deleteBy() instant {
 	row := &in.Snap.Row
-	return clock.Earliest(row.SetAt.Add(in.Policy.CleanupGrace), row.RetireCap)
+	return earliest(row.state.SetAt.add(in.Policy.CleanupGrace), row.state.DeleteBy)
 }
 
-// convergeBy is when the present try has failed; zero if nothing is due.
-func (in *Input) convergeBy() Instant {
+// convergeBy is when the generation has failed unless it converged before; 0 if
+// nothing is due. A life after the first has no such end.
+func (in *Input) convergeBy() instant {
 	row := &in.Snap.Row
-	if in.Policy.ConvergeWithin == 0 || row.Retire || row.GivenUp {
+	if row.Delete || row.state.GivenUp || row.state.Lives > 0 || row.ConvergedGen == row.Generation {
 		return 0
 	}
-	if row.ConvergedGen == row.Generation && row.Action == "" {
-		return 0
-	}
-	return row.EpisodeAt.Add(in.Policy.ConvergeWithin)
+	return row.state.ConvergeBy
 }
 
-func (in *Input) reviveAt() Instant {
-	if in.Policy.Revive == 0 || !in.Snap.Row.GivenUp {
+func (in *Input) reviveAt() instant {
+	if in.Policy.Revive == 0 || !in.Snap.Row.state.GivenUp {
 		return 0
 	}
 	wait := in.Policy.Revive
-	for range min(in.Snap.Row.Lives, 32) {
+	for range min(in.Snap.Row.state.Lives, 32) {
 		wait = min(2*wait, in.Policy.ReviveCap)
 	}
-	return in.Snap.Row.FailedAt.Add(wait)
+	return in.Snap.Row.state.FailedAt.add(wait)
 }
 
 // revive gives a row that was given up another life.
 func (rec *Record) revive(in Input, words string) {
-	lives := rec.Row.Lives + 1
-	rec.Row.fresh(in.Now)
-	rec.Row.Lives = lives
-	rec.move(in, Pending, Because(CodeRevived, words))
+	lives := rec.Row.state.Lives + 1
+	rec.Row.fresh(in.now())
+	rec.Row.state.Lives = lives
+	rec.move(in, Pending, NewReason(CodeRevived, words))
 }
 
 // Deadlines lists the absolute deadlines of the row under its policy.
 func (in *Input) Deadlines() Deadlines {
-	d := Deadlines{NotAfter: in.Snap.Row.NotAfter, ConvergeBy: in.convergeBy()}
-	if in.Snap.Row.Retire {
-		d.RetireBy = in.retireBy()
+	row := &in.Snap.Row
+	d := Deadlines{NotAfter: row.state.NotAfter.time(), ConvergeBy: in.convergeBy().time()}
+	if row.Delete {
+		d.DeleteBy = in.deleteBy().time()
 	}
 	return d
 }

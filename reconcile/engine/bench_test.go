@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // quietManager decides what a converged resource decides.
 func quietManager(v *View[int, int]) Decision {
 	if v.Observed == v.Resource.Desired {
-		return IsConverged(Because("as_desired", ""))
+		return IsConverged(NewReason("as-desired", ""))
 	}
-	return Wait(0, Because("differs", ""))
+	return Wait(NewReason("differs", ""))
 }
 
 // BenchmarkNoOpTurn is one turn that finds nothing to do, history off, among
@@ -20,32 +21,32 @@ func quietManager(v *View[int, int]) Decision {
 func BenchmarkNoOpTurn(b *testing.B) {
 	const n = 10_000
 	q := NewQueue()
-	p := Policy{Resync: n, History: History{Keep: -1}}.WithDefaults()
+	p := Policy{Resync: n * time.Millisecond, History: History{Keep: -1}}.WithDefaults()
 	snaps := make(map[Ref]*Snapshot, n)
-	now := Instant(1_000_000)
+	now := time.UnixMilli(1_000_000).UTC()
 	for i := range n {
 		ref := Ref{"bench", fmt.Sprint(i)}
-		snaps[ref] = &Snapshot{Row: Row{Ref: ref, Generation: 1, ConvergedGen: 1, Phase: Converged, Reason: Because("as_desired", ""), Revision: 3}}
-		q.Offer(ref, now+Instant(i), PriorityResync, Cause{Trigger: TriggerResync})
+		snaps[ref] = &Snapshot{Row: Row{Ref: ref, Generation: 1, ConvergedGen: 1, Phase: Converged, Reason: NewReason("as-desired", ""), Revision: 3}}
+		q.Add(ref, now.Add(ms(int64(i))), PriorityResync, Cause{Trigger: TriggerResync})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		now++
-		it, ok := q.Take(now)
+		now = now.Add(time.Millisecond)
+		it, ok := q.Pop(now)
 		if !ok {
 			continue
 		}
 		snap := snaps[it.Ref]
 		in := Input{Snap: snap, Policy: &p, Causes: &it.Causes, Now: now}
-		if _, step := Before(in); step != Proceed {
+		if _, step := BeforeObserve(in); step != Proceed {
 			b.Fatal("does not proceed")
 		}
 		v := View[int, int]{Resource: Resource[int]{Ref: it.Ref, Generation: snap.Row.Generation, Status: snap.Row.Status()}, Now: now}
-		if rec := Turn(in, quietManager(&v), Hold{}); rec.Write {
+		if rec := AfterDecide(in, quietManager(&v), nil); rec.Write {
 			b.Fatal("wrote something")
 		}
 		q.Done(it.Ref)
-		q.Offer(it.Ref, now+n, PriorityResync, Cause{Trigger: TriggerResync})
+		q.Add(it.Ref, now.Add(n*time.Millisecond), PriorityResync, Cause{Trigger: TriggerResync})
 	}
 }
 
@@ -64,7 +65,7 @@ func BenchmarkQueueMemory(b *testing.B) {
 		runtime.ReadMemStats(&before)
 		q := NewQueue()
 		for i, ref := range refs {
-			q.Offer(ref, Instant(i), PriorityStartup, Cause{Trigger: TriggerStartup})
+			q.Add(ref, instant(i).time(), PriorityStartup, Cause{Trigger: TriggerStartup})
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

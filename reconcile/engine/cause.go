@@ -10,12 +10,12 @@ type Trigger uint8
 
 // The triggers. The zero value is not a trigger.
 const (
-	TriggerStartup  Trigger = iota + 1 // the loop started and enqueued everything
+	TriggerStartup  Trigger = iota + 1 // the controller started and enqueued everything
 	TriggerResync                      // the periodic look
 	TriggerSchedule                    // a Wait ended
 	TriggerRetry                       // a back-off ended
 	TriggerChild                       // a child changed
-	TriggerParent                      // the parent set or retired this resource
+	TriggerParent                      // the parent set or deleted this resource
 	TriggerSibling                     // another child of the same parent changed
 	TriggerExternal                    // an event from outside
 	TriggerDeadline                    // an absolute deadline was reached
@@ -67,7 +67,7 @@ func (t Trigger) Priority() Priority {
 
 // Cause says what asked for a turn: the trigger and the id of the thing that
 // raised it (a request, an event, a transition such as file/a#12). It goes to
-// history and to the log, never into a View: managers stay level-triggered.
+// history and to the log, never into a View: reconcilers stay level-triggered.
 type Cause struct {
 	Trigger Trigger `json:"trigger"`
 	ID      string  `json:"id,omitempty"`
@@ -102,7 +102,7 @@ func CausesOf(cs ...Cause) Causes {
 	return s
 }
 
-func (s *Causes) rest() []Cause {
+func (s *Causes) others() []Cause {
 	if s.more == nil {
 		return nil
 	}
@@ -116,10 +116,10 @@ func (s *Causes) Add(c Cause) {
 		s.first = c
 		return
 	}
-	if s.Has(c) || 1+len(s.rest()) >= MaxCauses {
+	if s.Has(c) || 1+len(s.others()) >= MaxCauses {
 		return
 	}
-	more := append(s.rest(), c)
+	more := append(s.others(), c)
 	s.more = &more
 }
 
@@ -133,12 +133,12 @@ func (s *Causes) Merge(o Causes) {
 }
 
 // Has reports whether c is kept in the set.
-func (s *Causes) Has(c Cause) bool { return s.first == c || slices.Contains(s.rest(), c) }
+func (s *Causes) Has(c Cause) bool { return s.first == c || slices.Contains(s.others(), c) }
 
 // HasTrigger reports whether any kept cause has trigger t.
 func (s *Causes) HasTrigger(t Trigger) bool {
 	return s.first.Trigger == t ||
-		slices.ContainsFunc(s.rest(), func(c Cause) bool { return c.Trigger == t })
+		slices.ContainsFunc(s.others(), func(c Cause) bool { return c.Trigger == t })
 }
 
 // List returns the kept causes in order of arrival.
@@ -146,7 +146,7 @@ func (s *Causes) List() []Cause {
 	if s.first.Trigger == 0 {
 		return nil
 	}
-	return append([]Cause{s.first}, s.rest()...)
+	return append([]Cause{s.first}, s.others()...)
 }
 
 // Count is how many causes were added, kept or not.

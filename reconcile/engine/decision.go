@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Action is one step that changes the world. Each kind declares its own sealed
@@ -17,40 +19,31 @@ type Action interface {
 // reason, plus intents for children and verdicts on failed ones. It can only be
 // made by the four constructors; the zero Decision counts as a failure.
 type Decision struct {
-	out      outcome
+	name     string
+	action   Action
+	until    time.Time
 	reason   Reason
 	children []Intent
 	verdicts []Verdict
 }
 
-type outcome interface{ sealedOutcome() }
-
-type (
-	outConverged struct{}
-	outDo        struct{ action Action }
-	outWait      struct{ until Instant }
-	outFail      struct{}
-)
-
-func (outConverged) sealedOutcome() {}
-func (outDo) sealedOutcome()        {}
-func (outWait) sealedOutcome()      {}
-func (outFail) sealedOutcome()      {}
-
 // IsConverged decides that the world is as desired (or, for a resource that is
-// to retire, that it is gone). Children still on their way make the phase Waiting.
-func IsConverged(r Reason) Decision { return Decision{out: outConverged{}, reason: r} }
+// to be deleted, that it is gone). Children still on their way make the phase Waiting.
+func IsConverged(r Reason) Decision { return Decision{name: "converged", reason: r} }
 
 // Do decides to take one action. Success is believed only after the next observe.
-func Do(a Action, r Reason) Decision { return Decision{out: outDo{a}, reason: r} }
+func Do(a Action, r Reason) Decision { return Decision{name: "do", action: a, reason: r} }
 
-// Wait decides to do nothing until the instant; zero waits for a trigger.
-// Waiting never counts as an attempt.
-func Wait(until Instant, r Reason) Decision { return Decision{out: outWait{until}, reason: r} }
+// Wait decides to do nothing until something triggers a turn. Waiting never
+// counts as an attempt.
+func Wait(r Reason) Decision { return Decision{name: "wait", reason: r} }
+
+// WaitUntil is Wait with a turn at t at the latest; a zero t is none.
+func WaitUntil(t time.Time, r Reason) Decision { return Decision{name: "wait", until: t, reason: r} }
 
 // Fail decides that this cannot converge as things are. It fails the generation
 // and escalates; a later turn may decide otherwise.
-func Fail(r Reason) Decision { return Decision{out: outFail{}, reason: r} }
+func Fail(r Reason) Decision { return Decision{name: "fail", reason: r} }
 
 // With adds intents for children, in order.
 func (d Decision) With(children ...Intent) Decision {
@@ -58,9 +51,9 @@ func (d Decision) With(children ...Intent) Decision {
 	return d
 }
 
-// Judge adds verdicts on failed children. A failed child without one gets the
+// WithVerdicts adds verdicts on failed children. A failed child without one gets the
 // policy's OnChildFailure.
-func (d Decision) Judge(verdicts ...Verdict) Decision {
+func (d Decision) WithVerdicts(verdicts ...Verdict) Decision {
 	d.verdicts = append(d.verdicts[:len(d.verdicts):len(d.verdicts)], verdicts...)
 	return d
 }
@@ -70,45 +63,14 @@ func (d Decision) Reason() Reason      { return d.reason }
 func (d Decision) Children() []Intent  { return d.children }
 func (d Decision) Verdicts() []Verdict { return d.verdicts }
 
-// Handler handles every kind of decision.
-type Handler[R any] interface {
-	Converged() R
-	Do(Action) R
-	Wait(Instant) R
-	Fail() R
-}
-
-// Match calls the method of h that goes with d.
-func Match[R any](d Decision, h Handler[R]) R {
-	switch o := d.out.(type) {
-	case outConverged:
-		return h.Converged()
-	case outDo:
-		return h.Do(o.action)
-	case outWait:
-		return h.Wait(o.until)
-	default:
-		return h.Fail()
-	}
-}
-
 // Name is converged, do, wait or fail.
-func (d Decision) Name() string { return Match(d, nameOf{}) }
-
-type nameOf struct{}
-
-func (nameOf) Converged() string   { return "converged" }
-func (nameOf) Do(Action) string    { return "do" }
-func (nameOf) Wait(Instant) string { return "wait" }
-func (nameOf) Fail() string        { return "fail" }
+func (d Decision) Name() string { return cmp.Or(d.name, "fail") }
 
 // Action returns the action of a Do, or nil.
-func (d Decision) Action() Action {
-	if o, ok := d.out.(outDo); ok {
-		return o.action
-	}
-	return nil
-}
+func (d Decision) Action() Action { return d.action }
+
+// Until is when a Wait ends by itself; zero if it does not.
+func (d Decision) Until() time.Time { return d.until }
 
 // Op is what an Intent asks for.
 type Op string
@@ -116,20 +78,26 @@ type Op string
 // The operations.
 const (
 	OpUpsert Op = "upsert" // present, with this desired state
-	OpRetire Op = "retire" // absent
+	OpDelete Op = "delete" // absent
 	OpRetry  Op = "retry"  // same desired state, attempts start afresh
-	OpLimit  Op = "limit"  // lower NotAfter, nothing else; given by the framework
+	opLimit  Op = "limit"  // lower NotAfter to the parent's, nothing else; given by the framework
 )
 
 // Intent sets what is desired of a resource: by a parent for its child in a
 // Decision, or by an owner for a root. An intent that changes nothing writes
 // nothing.
 type Intent struct {
-	Op       Op
-	Ref      Ref
-	Desired  json.RawMessage // encoded; deterministic encoding is the caller's duty (struct fields, not maps with custom order)
-	Order    int             // children retire from the highest order down, one class at a time; equal orders go together
-	NotAfter Instant         // 0: the parent's
+	Op      Op
+	Ref     Ref
+	Desired json.RawMessage // encoded; equal states must have equal bytes
+	Order   int             // children are deleted from the highest order down, one class at a time; equal orders go together
+	// ConvergeBy: Failed when it passes before the generation converged once.
+	ConvergeBy time.Time
+	// NotAfter: deleted when it passes, whatever is desired. A child's is never later than its parent's.
+	NotAfter time.Time
+	// DeleteBy: Orphaned when it passes before the resource is observed gone; the policy's
+	// CleanupGrace may end earlier. An Upsert that has it needs a NotAfter that is not later.
+	DeleteBy time.Time
 	err      error
 }
 
@@ -143,34 +111,40 @@ func Upsert(ref Ref, desired any) Intent {
 	return Intent{Op: OpUpsert, Ref: ref, Desired: raw, err: err}
 }
 
-// Retire is the intent that ref be gone.
-func Retire(ref Ref) Intent { return Intent{Op: OpRetire, Ref: ref} }
+// Delete is the intent that ref be gone.
+func Delete(ref Ref) Intent { return Intent{Op: OpDelete, Ref: ref} }
 
 // Retry is the intent that ref start its attempts afresh, keeping its generation.
 func Retry(ref Ref) Intent { return Intent{Op: OpRetry, Ref: ref} }
 
-// InOrder sets the order class.
-func (i Intent) InOrder(order int) Intent { i.Order = order; return i }
+// WithOrder sets the order class.
+func (i Intent) WithOrder(order int) Intent { i.Order = order; return i }
 
-// Until sets the absolute instant that the resource must not outlive.
-func (i Intent) Until(notAfter Instant) Intent { i.NotAfter = notAfter; return i }
+// WithNotAfter sets the time that the resource must not outlive.
+func (i Intent) WithNotAfter(t time.Time) Intent { i.NotAfter = t; return i }
+
+// WithConvergeBy sets the time by which the resource has to converge.
+func (i Intent) WithConvergeBy(t time.Time) Intent { i.ConvergeBy = t; return i }
+
+// WithDeleteBy sets the time by which a deletion has to be over.
+func (i Intent) WithDeleteBy(t time.Time) Intent { i.DeleteBy = t; return i }
 
 // Err is the encoding error of an Upsert, if any.
 func (i Intent) Err() error { return i.err }
 
-// Ruling is what a parent rules on a failed child.
-type Ruling string
+// FailureAction is what the failure of a child does to its parent.
+type FailureAction string
 
-// The rulings.
+// The actions.
 const (
-	Continue Ruling = "continue" // accept the failure; the parent is at best Degraded
-	Abort    Ruling = "abort"    // retire all children, fail the parent, escalate once
+	Continue FailureAction = "continue" // accept the failure; the parent is at best Degraded
+	Abort    FailureAction = "abort"    // delete all children, fail the parent, escalate once
 )
 
-// Verdict is a ruling on one generation of a failed child. A parent that wants
-// to fail without retiring its children decides Fail and rules Continue.
+// Verdict is a parent's answer to one failed generation of a child. A parent that
+// wants to fail without deleting its children decides Fail and answers Continue.
 type Verdict struct {
 	Child      Ref
 	Generation int64
-	Ruling     Ruling
+	Action     FailureAction
 }

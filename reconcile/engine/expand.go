@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // Expand computes the rows and transitions that a record writes besides its own
 // row: the intents and verdicts applied to children as they stand in the
 // store's transaction. get returns nil for a ref without a row. A row with
@@ -54,7 +56,7 @@ func Expand(rec Record, get func(Ref) (*Row, error)) (rows []Row, ts []Transitio
 // Drop decides which of a resource's transitions (in order of N) a history
 // policy does not keep: it keeps the newest Keep, no older than Age, and always the newest into
 // each phase; a negative Keep keeps none. It returns the N of those to drop.
-func (h History) Drop(ts []Transition, now Instant) []int64 {
+func (h History) Drop(ts []Transition, now time.Time) []int64 {
 	last := map[Phase]int64{}
 	for _, t := range ts {
 		if h.Keep >= 0 {
@@ -64,7 +66,7 @@ func (h History) Drop(ts []Transition, now Instant) []int64 {
 	var drop []int64
 	for i, t := range ts {
 		old := h.Keep < 0 || h.Keep > 0 && i < len(ts)-h.Keep
-		aged := h.Age > 0 && t.At.Add(h.Age) <= now
+		aged := h.Age > 0 && !t.At.Add(h.Age).After(now)
 		if (old || aged) && last[t.To] != t.N {
 			drop = append(drop, t.N)
 		}

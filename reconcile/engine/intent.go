@@ -3,15 +3,14 @@ package engine
 import (
 	"bytes"
 	"fmt"
-
-	"github.com/steadyfleet/steady/internal/core/clock"
+	"time"
 )
 
 // OwnerError: an intent names a live resource that belongs to somebody else.
 type OwnerError struct{ Ref, Owner, Claimant Ref }
 
 func (e *OwnerError) Error() string {
-	return fmt.Sprintf("%s cannot set %s, which belongs to %s; retire it there first", owner(e.Claimant), e.Ref, owner(e.Owner))
+	return fmt.Sprintf("%s cannot set %s, which belongs to %s; delete it there first", owner(e.Claimant), e.Ref, owner(e.Owner))
 }
 
 func owner(r Ref) string {
@@ -26,39 +25,41 @@ func owner(r Ref) string {
 // unset when there is nothing to write; a new row's Created is left to the store.
 //
 // Only an owner's Retry may reach a resource that belongs to a parent.
-func ApplyIntent(cur, parent *Row, in Intent, now Instant, cause Cause) (Row, Change, error) {
+func ApplyIntent(cur, parent *Row, in Intent, at time.Time, cause Cause) (Row, Change, error) {
 	if in.err != nil {
 		return Row{}, Change{}, in.err
 	}
 	var pref Ref
-	notAfter := in.NotAfter
+	now, notAfter := toInstant(at), toInstant(in.NotAfter)
 	if parent != nil {
 		pref = parent.Ref
-		notAfter = clock.Earliest(notAfter, parent.NotAfter)
+		notAfter = earliest(notAfter, parent.state.NotAfter)
 	}
 	if cur != nil && cur.Parent != pref && !cur.Phase.Terminal() && in.Op != OpRetry {
 		return Row{}, Change{}, &OwnerError{Ref: in.Ref, Owner: cur.Parent, Claimant: pref}
 	}
 	switch in.Op {
 	case OpUpsert:
-		if notAfter.Reached(now) {
-			if parent == nil {
-				return Row{}, Change{}, fmt.Errorf("set %s: its notAfter %s has passed", in.Ref, notAfter)
-			}
+		switch {
+		case !in.DeleteBy.IsZero() && (in.NotAfter.IsZero() || in.DeleteBy.Before(in.NotAfter)):
+			return Row{}, Change{}, fmt.Errorf("set %s: deleteBy %s needs a notAfter that is not later", in.Ref, in.DeleteBy)
+		case notAfter.reached(now) && parent == nil:
+			return Row{}, Change{}, fmt.Errorf("set %s: its notAfter %s has passed", in.Ref, notAfter)
+		case notAfter.reached(now):
 			return unchanged(cur)
 		}
-		in.NotAfter = notAfter
-		return upsert(cur, pref, in, now, cause)
-	case OpRetire:
-		return retire(cur, parent, now, cause)
+		in.NotAfter = notAfter.time()
+		return applyUpsert(cur, pref, in, now, cause)
+	case OpDelete:
+		return applyDelete(cur, parent, in, now, cause)
 	case OpRetry:
-		return retry(cur, in.Ref, now, cause)
-	case OpLimit:
-		if cur == nil || cur.Retire || cur.NotAfter == notAfter {
+		return applyRetry(cur, in.Ref, now, cause)
+	case opLimit:
+		if cur == nil || cur.Delete || cur.state.NotAfter == notAfter {
 			return unchanged(cur)
 		}
 		r := *cur
-		r.NotAfter = clock.Earliest(r.NotAfter, notAfter)
+		r.state.NotAfter = earliest(r.state.NotAfter, notAfter)
 		return write(r, nil)
 	}
 	return Row{}, Change{}, fmt.Errorf("intent for %s has unknown operation %q", in.Ref, in.Op)
@@ -80,92 +81,100 @@ func write(r Row, t *Transition) (Row, Change, error) {
 	return r, c, nil
 }
 
-func upsert(cur *Row, parent Ref, in Intent, now Instant, cause Cause) (Row, Change, error) {
+func applyUpsert(cur *Row, parent Ref, in Intent, now instant, cause Cause) (Row, Change, error) {
 	r := Row{Ref: in.Ref}
 	if cur != nil {
 		r = *cur
-		if !r.Retire && !r.Phase.Terminal() && bytes.Equal(r.Desired, in.Desired) {
-			if r.Order == in.Order && r.NotAfter == in.NotAfter {
+		if !r.Delete && !r.Phase.Terminal() && bytes.Equal(r.Desired, in.Desired) {
+			if !r.limit(in) {
 				return unchanged(cur)
 			}
-			r.Order, r.NotAfter = in.Order, in.NotAfter
 			return write(r, nil)
 		}
 	}
-	r.Parent, r.Desired, r.Order, r.NotAfter = parent, in.Desired, in.Order, in.NotAfter
-	r.Retire, r.RetireCap = false, 0
+	r.Parent, r.Desired, r.Delete = parent, in.Desired, false
+	r.limit(in)
 	r.Generation++
-	r.SetAt = now
+	r.state.SetAt = now
 	r.fresh(now)
-	t := r.move(Pending, Because(CodeDesiredChanged, ""), now)
+	t := r.move(Pending, NewReason(CodeDesiredChanged, ""), now)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
 }
 
-func retire(cur, parent *Row, now Instant, cause Cause) (Row, Change, error) {
-	var limit Instant
-	if parent != nil && parent.Retire {
-		limit = parent.RetireCap
+// limit sets order and deadlines of an intent, and reports whether one changed.
+func (r *Row) limit(in Intent) bool {
+	before := *r
+	r.Order = in.Order
+	r.state.ConvergeBy, r.state.NotAfter, r.state.DeleteBy = toInstant(in.ConvergeBy), toInstant(in.NotAfter), toInstant(in.DeleteBy)
+	return r.Order != before.Order || r.state != before.state
+}
+
+func applyDelete(cur, parent *Row, in Intent, now instant, cause Cause) (Row, Change, error) {
+	limit := toInstant(in.DeleteBy)
+	if parent != nil && parent.Delete {
+		limit = earliest(limit, parent.state.DeleteBy)
 	}
 	if cur == nil || cur.Phase.Terminal() {
 		return unchanged(cur)
 	}
 	r := *cur
-	if r.Retire {
-		if c := clock.Earliest(r.RetireCap, limit); c != r.RetireCap {
-			r.RetireCap = c
+	if r.Delete {
+		if c := earliest(r.state.DeleteBy, limit); c != r.state.DeleteBy {
+			r.state.DeleteBy = c
 			return write(r, nil)
 		}
 		return unchanged(cur)
 	}
-	t := r.toRetire(now, now, Because(CodeRetireRequested, ""))
-	r.RetireCap = limit
+	t := r.toDelete(now, now, NewReason(CodeDeleteRequested, ""))
+	r.state.DeleteBy = earliest(r.state.DeleteBy, limit)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
 }
 
-// toRetire turns the row to absence; since is where the cleanup grace counts from.
-func (r *Row) toRetire(since, now Instant, why Reason) Transition {
-	r.Retire = true
+// toDelete turns the row to absence; since is where the cleanup grace counts from.
+func (r *Row) toDelete(since, now instant, why Reason) Transition {
+	r.Delete = true
 	r.Generation++
-	r.SetAt = since
+	r.state.SetAt = since
 	r.fresh(now)
-	return r.move(Retiring, why, now)
+	return r.move(Deleting, why, now)
 }
 
-func retry(cur *Row, ref Ref, now Instant, cause Cause) (Row, Change, error) {
+func applyRetry(cur *Row, ref Ref, now instant, cause Cause) (Row, Change, error) {
 	if cur == nil {
 		return Row{}, Change{}, fmt.Errorf("retry %s: there is no such resource", ref)
 	}
-	if cur.Phase == Retired {
+	if cur.Phase == Deleted {
 		return unchanged(cur)
 	}
 	r := *cur
 	to := Pending
-	if r.Retire {
-		to, r.SetAt, r.RetireCap = Retiring, now, 0
+	if r.Delete {
+		to, r.state.SetAt, r.state.DeleteBy = Deleting, now, 0
 	}
 	r.fresh(now)
-	r.EscalatedGen, r.AckedGen = 0, 0
-	t := r.move(to, Because(CodeRetryRequested, ""), now)
+	r.state.ConvergeBy = 0 // a retry is not bound by what was missed
+	r.state.EscalatedGen, r.state.AckedGen = 0, 0
+	t := r.move(to, NewReason(CodeRetryRequested, ""), now)
 	t.Causes, t.CauseCount = []Cause{cause}, 1
 	return write(r, &t)
 }
 
 // fresh clears what is counted per generation.
-func (r *Row) fresh(now Instant) {
-	r.Attempts, r.Steps, r.RetryAt = 0, 0, 0
-	r.Action, r.ActionOK, r.DueBy = "", false, 0
-	r.EpisodeAt, r.FailedAt = now, 0
-	r.GivenUp, r.Aborted, r.Lives = false, false, 0
+func (r *Row) fresh(now instant) {
+	r.Attempts, r.state.Steps, r.state.RetryAt = 0, 0, 0
+	r.state.Action, r.state.ActionOK, r.state.DueBy = "", false, 0
+	r.state.EpisodeAt, r.state.FailedAt = now, 0
+	r.state.GivenUp, r.state.Aborted, r.state.Lives = false, false, 0
 }
 
 // move sets phase and reason and returns the transition that says so.
-func (r *Row) move(to Phase, why Reason, now Instant) Transition {
+func (r *Row) move(to Phase, why Reason, now instant) Transition {
 	r.Transitions++
 	t := Transition{
 		Ref: r.Ref, Parent: r.Parent, N: r.Transitions, Generation: r.Generation,
-		From: r.Phase, To: to, Attempt: r.Attempts, Reason: why, At: now,
+		From: r.Phase, To: to, Attempt: r.Attempts, Reason: why, At: now.time(),
 	}
 	r.Phase, r.Reason = to, why
 	return t
@@ -174,10 +183,10 @@ func (r *Row) move(to Phase, why Reason, now Instant) Transition {
 // ApplyVerdict marks a failed generation of a child as ruled on. A verdict on
 // another generation changes nothing.
 func ApplyVerdict(cur Row, v Verdict) (Row, bool) {
-	if cur.Generation != v.Generation || cur.AckedGen == v.Generation {
+	if cur.Generation != v.Generation || cur.state.AckedGen == v.Generation {
 		return cur, false
 	}
-	cur.AckedGen = v.Generation
+	cur.state.AckedGen = v.Generation
 	cur.Revision++
 	return cur, true
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // Queue holds at most one entry per ref. An offer for a ref that is queued
 // merges with it: the union of causes, the earliest due time, the highest
 // priority. A ref that was taken is not given out again before Done; an offer
@@ -28,7 +30,7 @@ const (
 
 type item struct {
 	ref      Ref
-	due      Instant
+	due      instant
 	seq      uint64
 	causes   Causes
 	index    int32
@@ -39,7 +41,7 @@ type item struct {
 // Item is one turn to take.
 type Item struct {
 	Ref      Ref
-	Due      Instant
+	Due      time.Time
 	Priority Priority
 	Causes   Causes
 }
@@ -48,8 +50,8 @@ type Item struct {
 func NewQueue() *Queue { return &Queue{items: map[Ref]*item{}} }
 
 // Offer asks for a turn of ref at the instant (zero or less: at once).
-func (q *Queue) Offer(ref Ref, at Instant, p Priority, c Cause) {
-	at = max(at, 0)
+func (q *Queue) Add(ref Ref, due time.Time, p Priority, c Cause) {
+	at := max(toInstant(due), 0)
 	it, ok := q.items[ref]
 	if !ok {
 		it = q.alloc()
@@ -74,15 +76,15 @@ func (q *Queue) Offer(ref Ref, at Instant, p Priority, c Cause) {
 	}
 }
 
-// Take gives out the due item of the highest priority (then the earliest due,
+// Pop gives out the due item of the highest priority (then the earliest due,
 // then the first offered), or false if none is due.
-func (q *Queue) Take(now Instant) (Item, bool) {
-	q.ripen(now)
+func (q *Queue) Pop(now time.Time) (Item, bool) {
+	q.ripen(toInstant(now))
 	if len(q.ready) == 0 {
 		return Item{}, false
 	}
 	it := q.ready.pop()
-	out := Item{Ref: it.ref, Due: it.due, Priority: it.priority, Causes: it.causes}
+	out := Item{Ref: it.ref, Due: it.due.time(), Priority: it.priority, Causes: it.causes}
 	it.causes, it.state = Causes{}, taken
 	q.active++
 	return out, true
@@ -107,23 +109,23 @@ func (q *Queue) Done(ref Ref) {
 }
 
 // Next is the earliest due time of what can be taken; false if nothing can.
-func (q *Queue) Next() (Instant, bool) {
+func (q *Queue) Next() (time.Time, bool) {
 	switch {
 	case len(q.ready) > 0:
-		return q.ready[0].it.due, true
+		return q.ready[0].it.due.time(), true
 	case len(q.timed) > 0:
-		return q.timed[0].it.due, true
+		return q.timed[0].it.due.time(), true
 	}
-	return 0, false
+	return time.Time{}, false
 }
 
 // Due is when ref will be taken, for a ref that is queued or offered again.
-func (q *Queue) Due(ref Ref) (Instant, bool) {
+func (q *Queue) Due(ref Ref) (time.Time, bool) {
 	it, ok := q.items[ref]
 	if !ok || it.state == taken {
-		return 0, false
+		return time.Time{}, false
 	}
-	return it.due, true
+	return it.due.time(), true
 }
 
 // Len counts the refs that wait; Active those that are taken and not done.
@@ -148,7 +150,7 @@ func (q *Queue) push(it *item) {
 }
 
 // ripen moves what is due from the timed heap to the ready heap.
-func (q *Queue) ripen(now Instant) {
+func (q *Queue) ripen(now instant) {
 	for len(q.timed) > 0 && q.timed[0].it.due <= now {
 		it := q.timed.pop()
 		it.state = inReady
@@ -157,5 +159,5 @@ func (q *Queue) ripen(now Instant) {
 }
 
 // rank orders what is due: by priority, then by due time. An instant stays
-// below 2^53, so both fit into one word.
+// below 2^53 ms, so both fit into one word.
 func rank(it *item) uint64 { return uint64(255-it.priority)<<55 | uint64(it.due) }

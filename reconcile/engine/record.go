@@ -1,16 +1,18 @@
 package engine
 
-import "fmt"
-
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
 
 func newRecord(in Input) Record {
-	return Record{Expect: in.Snap.Row.Revision, Row: in.Snap.Row, Now: in.Now}
+	return Record{Expect: in.Snap.Row.Revision, Row: in.Snap.Row, Now: in.now().time()}
 }
 
 // move writes a transition, also when the phase stays.
 func (rec *Record) move(in Input, to Phase, why Reason) *Transition {
-	return rec.note(in, rec.Row.move(to, why, in.Now))
+	return rec.note(in, rec.Row.move(to, why, in.now()))
 }
 
 // to writes a transition only if phase or reason change.
@@ -58,17 +60,17 @@ func (rec *Record) intend(in Input, i Intent) error {
 // fail marks the row failed; giveUp forbids further acts in this generation. It
 // escalates unless this generation has escalated before.
 func (rec *Record) fail(in Input, why Reason, giveUp bool) {
-	if rec.Row.Phase == Failed && rec.Row.Reason == why && rec.Row.GivenUp == (giveUp || rec.Row.GivenUp) {
+	if rec.Row.Phase == Failed && rec.Row.Reason == why && rec.Row.state.GivenUp == (giveUp || rec.Row.state.GivenUp) {
 		return
 	}
-	if giveUp && !rec.Row.GivenUp {
-		rec.Row.GivenUp, rec.Row.FailedAt = true, in.Now
+	if giveUp && !rec.Row.state.GivenUp {
+		rec.Row.state.GivenUp, rec.Row.state.FailedAt = true, in.now()
 		after := Input{Snap: &Snapshot{Row: rec.Row}, Policy: in.Policy}
-		rec.Row.RetryAt = after.reviveAt()
+		rec.Row.state.RetryAt = after.reviveAt()
 	}
 	t := rec.move(in, Failed, why)
-	if rec.Row.EscalatedGen != rec.Row.Generation {
-		rec.Row.EscalatedGen = rec.Row.Generation
+	if rec.Row.state.EscalatedGen != rec.Row.Generation {
+		rec.Row.state.EscalatedGen = rec.Row.Generation
 		t.Escalated = true
 		t.Alert = rec.Row.Parent.IsZero()
 	}
@@ -76,17 +78,17 @@ func (rec *Record) fail(in Input, why Reason, giveUp bool) {
 
 // exhausted gives up, and says what the last attempt met.
 func exhausted(attempts int, last Reason) Reason {
-	return Because(CodeExhausted, fmt.Sprintf("gave up after %d attempts: %s", attempts, last.Message()))
+	return NewReason(CodeExhausted, fmt.Sprintf("gave up after %d attempts: %s", attempts, last.Text()))
 }
 
-// orphan ends a retire that did not succeed in time.
+// orphan ends a deletion that did not succeed in time.
 func (rec *Record) orphan(in Input, last Reason) {
 	words := "not removed in time"
 	if last.Code != "" {
-		words += ": " + last.Message()
+		words += ": " + last.Text()
 	}
-	rec.Row.DueBy, rec.Row.RetryAt = 0, 0
-	t := rec.move(in, Orphaned, Because(CodeCleanupDeadline, words))
+	rec.Row.state.DueBy, rec.Row.state.RetryAt = 0, 0
+	t := rec.move(in, Orphaned, NewReason(CodeCleanupDeadline, words))
 	t.Alert = true
 }
 
@@ -101,31 +103,31 @@ func (rec *Record) done(in Input) Record {
 	return *rec
 }
 
-func (rec *Record) wakeAt(at Instant, why Trigger) {
-	if at != 0 && (rec.Wake == 0 || at < rec.Wake) {
-		rec.Wake, rec.Why = at, why
+func (rec *Record) wakeAt(t instant, why Trigger) {
+	if t != 0 && (rec.Why == 0 || t < toInstant(rec.Wake)) {
+		rec.Wake, rec.Why = t.time(), why
 	}
 }
 
 func (rec *Record) wakeAtDeadlines(in Input) {
 	row := &rec.Row
 	if row.Phase.Terminal() {
-		rec.Wake, rec.Why = 0, 0
+		rec.Wake, rec.Why = time.Time{}, 0
 		return
 	}
 	after := Input{Snap: &Snapshot{Row: *row}, Policy: in.Policy}
-	if row.Retire {
-		if by := after.retireBy(); !by.Reached(in.Now) {
+	if row.Delete {
+		if by := after.deleteBy(); !by.reached(in.now()) {
 			rec.wakeAt(by, TriggerDeadline)
 		}
 	} else {
-		rec.wakeAt(row.NotAfter, TriggerDeadline)
-		if by := after.convergeBy(); by > in.Now {
+		rec.wakeAt(row.state.NotAfter, TriggerDeadline)
+		if by := after.convergeBy(); by > in.now() {
 			rec.wakeAt(by, TriggerDeadline)
 		}
 	}
-	if row.Phase == Retrying && !row.GivenUp && !row.Aborted {
-		rec.wakeAt(max(row.RetryAt, in.Now), TriggerRetry)
+	if row.Phase == Retrying && !row.state.GivenUp && !row.state.Aborted {
+		rec.wakeAt(max(row.state.RetryAt, in.now()), TriggerRetry)
 	}
 	rec.wakeAt(after.reviveAt(), TriggerRetry)
 }

@@ -1,16 +1,6 @@
 package engine
 
-import (
-	"cmp"
-
-	"github.com/steadyfleet/steady/internal/core/clock"
-)
-
-// Instant and Duration are milliseconds, as everywhere in the core.
-type (
-	Instant  = clock.Instant
-	Duration = clock.Duration
-)
+import "cmp"
 
 // Ref names one resource. It is comparable and is the key of the queue.
 type Ref struct {

@@ -2,13 +2,13 @@ package engine
 
 // Rollup is the phase of a resource that is itself as desired, given its
 // children: Waiting while any is on its way, Degraded if one is not as it
-// should be and that was accepted, else Converged. Retired children do not count.
-func Rollup(children []Row) (Phase, Reason) {
+// should be and that was accepted, else Converged. Deleted children do not count.
+func RollUp(children []Row) (Phase, Reason) {
 	var pending, bad *Row
 	for i := range children {
 		c := &children[i]
 		switch c.Phase {
-		case Converged, Retired:
+		case Converged, Deleted:
 		case Failed, Degraded, Drifted, Orphaned:
 			if bad == nil {
 				bad = c
@@ -21,23 +21,23 @@ func Rollup(children []Row) (Phase, Reason) {
 	}
 	switch {
 	case pending != nil:
-		return Waiting, Because(CodeChildrenPending, "waiting for "+pending.Ref.String())
+		return Waiting, NewReason(CodeChildrenPending, "waiting for "+pending.Ref.String())
 	case bad != nil:
-		return Degraded, Because(CodeChildrenBad, bad.Ref.String()+" is "+string(bad.Phase))
+		return Degraded, NewReason(CodeChildrenBad, bad.Ref.String()+" is "+string(bad.Phase))
 	}
 	return Converged, Reason{}
 }
 
 // NeedsVerdict reports whether the row's parent has to rule on its failure.
 func (r *Row) NeedsVerdict() bool {
-	return r.Phase == Failed && !r.Retire && r.EscalatedGen == r.Generation && r.AckedGen != r.Generation
+	return r.Phase == Failed && !r.Delete && r.state.EscalatedGen == r.Generation && r.state.AckedGen != r.Generation
 }
 
 // ChildView is the row as its parent sees it.
 func (r *Row) ChildView() Child {
 	return Child{
-		Ref: r.Ref, Generation: r.Generation, Desired: r.Desired, Retire: r.Retire, Order: r.Order,
-		Phase: r.Phase, Reason: r.Reason, Attempts: r.Attempts, NotAfter: r.NotAfter,
+		Ref: r.Ref, Generation: r.Generation, Desired: r.Desired, Delete: r.Delete, Order: r.Order,
+		Phase: r.Phase, Reason: r.Reason, Attempts: r.Attempts, NotAfter: r.state.NotAfter.time(),
 		NeedsVerdict: r.NeedsVerdict(),
 	}
 }
@@ -50,7 +50,7 @@ func (r *Row) Status() Status {
 // class groups phases by what a parent cares about; a change of class tells it.
 func class(p Phase) Phase {
 	switch p {
-	case Acting, Verifying, Retrying, Retiring, "":
+	case Acting, Verifying, Retrying, Deleting, "":
 		return Pending
 	}
 	return p

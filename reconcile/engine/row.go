@@ -1,59 +1,106 @@
 package engine
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
 
-// Row is one resource as stored: what is desired, and what the loop recorded.
+// Row is one resource as stored: what is desired of it, and what the controller
+// recorded. A store reads and writes the exported fields, and keeps with them
+// what State returns, unread.
 type Row struct {
 	Ref        Ref             `json:"ref"`
-	Parent     Ref             `json:"parent"`
-	Created    int64           `json:"created"` // creation order; given by the store
+	Parent     Ref             `json:"parent"`  // zero for a root
+	Created    int64           `json:"created"` // order of creation, from 1; 0 until the store has numbered the row
 	Order      int             `json:"order"`
-	Generation int64           `json:"generation"`
-	Revision   int64           `json:"revision"`
+	Generation int64           `json:"generation"` // rises with every change of Desired or Delete
+	Revision   int64           `json:"revision"`   // rises with every write
 	Desired    json.RawMessage `json:"desired,omitempty"`
-	Retire     bool            `json:"retire,omitempty"`
-	SetAt      Instant         `json:"setAt"` // when this generation began
-	NotAfter   Instant         `json:"notAfter,omitempty"`
-	RetireCap  Instant         `json:"retireCap,omitempty"` // the retiring parent's RetireBy
+	Delete     bool            `json:"delete,omitempty"` // absence is desired
 
-	Phase        Phase   `json:"phase"`
-	Reason       Reason  `json:"reason"`
-	Attempts     int     `json:"attempts"`
-	Steps        int     `json:"steps"`              // acts of this episode that made progress
-	RetryAt      Instant `json:"retryAt,omitempty"`  // no attempt before it; given up: the second life
-	Action       string  `json:"action,omitempty"`   // last begun in this episode, name and encoding; given up: the one that no attempt was left for
-	ActionOK     bool    `json:"actionOK,omitempty"` // it reported success
-	DueBy        Instant `json:"dueBy,omitempty"`    // while Acting
-	EpisodeAt    Instant `json:"episodeAt"`          // when this try to converge began: the change, a first repair, a revival
-	FailedAt     Instant `json:"failedAt,omitempty"` // when it was given up
-	GivenUp      bool    `json:"givenUp,omitempty"`  // no more acts in this life
-	Lives        int     `json:"lives,omitempty"`    // that this generation was given since it last converged, beside the first
-	Aborted      bool    `json:"aborted,omitempty"`  // failed by a child; children are retired
-	ConvergedGen int64   `json:"convergedGen"`       // last generation observed converged
-	EscalatedGen int64   `json:"escalatedGen"`       // last generation whose failure was escalated
-	AckedGen     int64   `json:"ackedGen"`           // last failed generation the parent ruled on
-	Transitions  int64   `json:"transitions"`        // number of transitions ever; the last one's N
+	Phase        Phase  `json:"phase"`
+	Reason       Reason `json:"reason"`
+	Attempts     int    `json:"attempts"`     // acts and observes of this episode that failed or whose outcome is unknown
+	ConvergedGen int64  `json:"convergedGen"` // last generation observed converged; 0 if none
+	Transitions  int64  `json:"transitions"`  // number of transitions ever; the last one's N
+
+	state state
 }
+
+// state is what only the steps of a turn read. An episode is one try to
+// converge: it begins with a change, a first repair or a revival.
+type state struct {
+	SetAt        instant `json:"set,omitempty"` // when this generation began
+	ConvergeBy   instant `json:"convergeBy,omitempty"`
+	NotAfter     instant `json:"notAfter,omitempty"`
+	DeleteBy     instant `json:"deleteBy,omitempty"`  // the earliest of its own and the deleting parent's
+	Steps        int     `json:"steps,omitempty"`     // acts of this episode that made progress
+	RetryAt      instant `json:"retry,omitempty"`     // no attempt before it; given up: the next life
+	Action       string  `json:"action,omitempty"`    // last begun in this episode, name and encoding; given up: the one that no attempt was left for
+	ActionOK     bool    `json:"ok,omitempty"`        // it reported success
+	DueBy        instant `json:"due,omitempty"`       // while Acting
+	EpisodeAt    instant `json:"episode,omitempty"`   // when this episode began
+	FailedAt     instant `json:"failed,omitempty"`    // when it was given up
+	GivenUp      bool    `json:"givenUp,omitempty"`   // no more acts in this life
+	Lives        int     `json:"lives,omitempty"`     // given to this generation since it last converged, beside the first
+	Aborted      bool    `json:"aborted,omitempty"`   // failed by a child; its children are deleted
+	EscalatedGen int64   `json:"escalated,omitempty"` // last generation whose failure was escalated
+	AckedGen     int64   `json:"acked,omitempty"`     // last failed generation that the parent gave its verdict on
+}
+
+// State is the part of the row that only the framework reads, encoded.
+func (r *Row) State() []byte {
+	raw, err := json.Marshal(r.state)
+	if err != nil {
+		panic(err) // numbers, texts and truths encode
+	}
+	return raw
+}
+
+// SetState sets the part of the row that State returned.
+func (r *Row) SetState(raw []byte) error {
+	var s state
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("decode the state of %s: %w", r.Ref, err)
+	}
+	r.state = s
+	return nil
+}
+
+// GivenUp reports whether nothing more is done for this generation by itself
+// before NextAttempt.
+func (r *Row) GivenUp() bool { return r.state.GivenUp }
+
+// Action is the name and encoding of the action last begun in this episode, with a
+// space between; empty if none was.
+func (r *Row) Action() string { return r.state.Action }
+
+// NextAttempt is the earliest time of the next attempt; zero if none is scheduled.
+func (r *Row) NextAttempt() time.Time { return r.state.RetryAt.time() }
+
+// Since is when the present episode began; for a deleted row, when it was gone.
+func (r *Row) Since() time.Time { return r.state.EpisodeAt.time() }
 
 // Transition is one entry of a resource's history. Within one resource N counts
 // from 1 and From equals the previous To.
 type Transition struct {
-	Ref        Ref      `json:"ref"`
-	Parent     Ref      `json:"parent"`
-	N          int64    `json:"n"`
-	Generation int64    `json:"generation"`
-	From       Phase    `json:"from"` // empty for a new resource
-	To         Phase    `json:"to"`
-	Attempt    int      `json:"attempt"`
-	Reason     Reason   `json:"reason"`
-	Action     string   `json:"action,omitempty"`
-	Error      string   `json:"error,omitempty"`
-	Causes     []Cause  `json:"causes,omitempty"`
-	CauseCount int      `json:"causeCount,omitempty"`
-	At         Instant  `json:"at"`
-	Took       Duration `json:"took,omitempty"`      // length of the act, where one ended
-	Escalated  bool     `json:"escalated,omitempty"` // raised to the parent, or to the operator for a root
-	Alert      bool     `json:"alert,omitempty"`     // needs a person: orphaned, or a root that failed
+	Ref        Ref           `json:"ref"`
+	Parent     Ref           `json:"parent"`
+	N          int64         `json:"n"`
+	Generation int64         `json:"generation"`
+	From       Phase         `json:"from"` // empty for a new resource
+	To         Phase         `json:"to"`
+	Attempt    int           `json:"attempt"`
+	Reason     Reason        `json:"reason"`
+	Action     string        `json:"action,omitempty"` // name and encoding
+	Error      string        `json:"error,omitempty"`
+	Causes     []Cause       `json:"causes,omitempty"`     // at most MaxCauses
+	CauseCount int           `json:"causeCount,omitempty"` // of all
+	At         time.Time     `json:"at"`                   // UTC, whole milliseconds
+	Duration   time.Duration `json:"took,omitempty"`       // length of the act, where one ended
+	Escalated  bool          `json:"escalated,omitempty"`  // raised to the parent, or to the operator for a root
+	Alert      bool          `json:"alert,omitempty"`      // needs a person: orphaned, or a root that failed
 }
 
 // Fold rebuilds the recorded part of a row's status from its transitions.
@@ -88,7 +135,7 @@ type Act struct {
 	Name    string
 	JSON    json.RawMessage
 	Attempt int
-	DueBy   Instant
+	DueBy   time.Time
 }
 
 // Record is the outcome of a step of a turn, to be committed in one transaction
@@ -100,15 +147,15 @@ type Record struct {
 	Row         Row   // Revision is Expect+1
 	Transitions []Transition
 	Intents     []Intent  // for children of Row.Ref
-	Verdicts    []Verdict // acknowledged failures of children (Continue)
+	Verdicts    []Verdict // on failed children
 	Raises      []Raise
 	NoHistory   bool  // the kind keeps no history; transitions are only announced
 	AckTrigger  int64 // outbox triggers for Row.Ref up to here are done
-	Now         Instant
+	Now         time.Time
 
-	Act  *Act    // begin this act after the commit
-	Wake Instant // next turn at, even without a trigger; 0 none
-	Why  Trigger // cause of that turn
+	Act  *Act      // begin this act after the commit
+	Wake time.Time // next turn at, even without a trigger; zero: none
+	Why  Trigger   // cause of that turn
 }
 
 // Change is what applying an intent did.

@@ -3,66 +3,75 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
-
-	"github.com/steadyfleet/steady/internal/core/clock"
+	"time"
 )
 
-// Hold keeps a repair back; see Turn.
-type Hold struct {
-	Held   bool
-	Until  Instant
-	Reason Reason
+// Block is one thing that a resource waits for.
+type Block struct {
+	Ref    Ref       `json:"ref"` // itself, a child or its parent
+	Reason Reason    `json:"reason"`
+	Until  time.Time `json:"until,omitzero"` // earliest time at which it can clear by itself; zero: at a trigger
 }
 
 // IsRepair reports whether d would act on a generation that had converged.
 func IsRepair(row *Row, d Decision) bool {
-	return d.Action() != nil && !row.Retire && !row.GivenUp && row.ConvergedGen == row.Generation
+	return d.Action() != nil && !row.Delete && !row.state.GivenUp && row.ConvergedGen == row.Generation
 }
 
-// Turn computes what to record after a decision. If the record holds an Act,
+// AfterDecide computes what to record after a decision; a block, if not nil, keeps a
+// repair back and is shown as Drifted. If the record holds an Act,
 // it is the intent to be committed before the act begins.
-func Turn(in Input, d Decision, hold Hold) Record {
-	if steady(&in, &d) {
+func AfterDecide(in Input, d Decision, block *Block) Record {
+	if isNoOp(&in, &d) {
 		rec := newRecord(in)
 		return rec.done(in)
 	}
-	return turnOf(in, d, hold)
+	return turnOf(in, d, block)
 }
 
-// steady is the turn that happens most: as desired, as recorded, nothing to say.
-func steady(in *Input, d *Decision) bool {
+// isNoOp is the turn that happens most: as desired, as recorded, nothing to say.
+func isNoOp(in *Input, d *Decision) bool {
 	row := &in.Snap.Row
-	if _, ok := d.out.(outConverged); !ok || row.Phase != Converged || row.ConvergedGen != row.Generation ||
-		row.Retire || row.Attempts != 0 || row.Steps != 0 || row.RetryAt != 0 || row.GivenUp ||
-		row.Action != "" || row.Reason != d.reason || len(d.children) != 0 {
+	if d.name != "converged" || row.Phase != Converged || row.ConvergedGen != row.Generation ||
+		row.Delete || row.Attempts != 0 || row.state.Steps != 0 || row.state.RetryAt != 0 || row.state.GivenUp ||
+		row.state.Action != "" || row.Reason != d.reason || len(d.children) != 0 {
 		return false
 	}
 	for i := range in.Snap.Children {
-		if p := in.Snap.Children[i].Phase; p != Converged && p != Retired {
+		if p := in.Snap.Children[i].Phase; p != Converged && p != Deleted {
 			return false
 		}
 	}
 	return true
 }
 
-func turnOf(in Input, d Decision, hold Hold) Record {
+func turnOf(in Input, d Decision, block *Block) Record {
 	rec := newRecord(in)
 	if rec.abort(in, d) {
 		return rec.done(in)
 	}
 	row := &in.Snap.Row
-	if !row.GivenUp && !row.Retire {
+	if !row.state.GivenUp && !row.Delete {
 		for _, i := range d.children {
 			if err := rec.child(in, i); err != nil {
 				// Nothing of a decision with a bad intent is applied.
 				rec = newRecord(in)
-				rec.fail(in, Because(CodeBadIntent, err.Error()), false)
+				rec.fail(in, NewReason(CodeBadIntent, err.Error()), false)
 				return rec.done(in)
 			}
 		}
 	}
-	t := turn{in: in, rec: &rec, d: d, hold: hold}
-	Match[struct{}](d, &t)
+	t := turn{in: in, rec: &rec, d: d, block: block}
+	switch d.Name() {
+	case "converged":
+		t.converged()
+	case "wait":
+		t.wait()
+	case "do":
+		t.do()
+	default:
+		t.fail()
+	}
 	return rec.done(in)
 }
 
@@ -70,8 +79,8 @@ func (rec *Record) child(in Input, i Intent) error {
 	if i.Ref == in.Snap.Row.Ref || i.Ref == in.Snap.Row.Parent || i.Ref.Kind == "" || i.Ref.ID == "" {
 		return fmt.Errorf("%s cannot have %q as its child", in.Snap.Row.Ref, i.Ref.String())
 	}
-	if i.Op != OpUpsert && i.Op != OpRetire && i.err == nil {
-		return fmt.Errorf("a parent may upsert or retire %s, not %s it", i.Ref, i.Op)
+	if i.Op != OpUpsert && i.Op != OpDelete && i.err == nil {
+		return fmt.Errorf("a parent may upsert or delete %s, not %s it", i.Ref, i.Op)
 	}
 	return rec.intend(in, i)
 }
@@ -84,150 +93,147 @@ func (rec *Record) abort(in Input, d Decision) bool {
 		if !c.NeedsVerdict() {
 			continue
 		}
-		v := Verdict{Child: c.Ref, Generation: c.Generation, Ruling: in.Policy.OnChildFailure}
+		v := Verdict{Child: c.Ref, Generation: c.Generation, Action: in.Policy.OnChildFailure}
 		for _, given := range d.verdicts {
 			if given.Child == c.Ref && given.Generation == c.Generation {
-				v.Ruling = given.Ruling
+				v.Action = given.Action
 			}
 		}
 		rec.Verdicts = append(rec.Verdicts, v)
 		rec.Write = true
-		if v.Ruling == Abort && bad == nil {
+		if v.Action == Abort && bad == nil {
 			bad = c
 		}
 	}
-	if bad == nil || in.Snap.Row.Retire {
+	if bad == nil || in.Snap.Row.Delete {
 		return false
 	}
-	rec.Row.Aborted = true
-	rec.fail(in, Because(CodeChildFailed, bad.Ref.String()+": "+bad.Reason.Message()), true)
-	rec.retireChildren(in)
+	rec.Row.state.Aborted = true
+	rec.fail(in, NewReason(CodeChildFailed, bad.Ref.String()+": "+bad.Reason.Text()), true)
+	rec.deleteChildren(in)
 	return true
 }
 
 // turn handles the four decisions.
 type turn struct {
-	in   Input
-	rec  *Record
-	d    Decision
-	hold Hold
+	in    Input
+	rec   *Record
+	d     Decision
+	block *Block
 }
 
-func (t *turn) Converged() struct{} {
+func (t *turn) converged() {
 	in, rec, row := t.in, t.rec, &t.rec.Row
-	if row.Retire {
-		row.fresh(in.Now)
-		rec.move(in, Retired, t.d.reason)
-		return struct{}{}
+	if row.Delete {
+		row.fresh(in.now())
+		rec.move(in, Deleted, t.d.reason)
+		return
 	}
-	phase, why := Rollup(in.Snap.Children)
+	phase, why := RollUp(in.Snap.Children)
 	if len(rec.Intents) > 0 {
-		phase, why = Waiting, Because(CodeChildrenPending, "waiting for "+rec.Intents[0].Ref.String())
+		phase, why = Waiting, NewReason(CodeChildrenPending, "waiting for "+rec.Intents[0].Ref.String())
 	}
 	switch {
-	case row.GivenUp && phase != Converged:
-		return struct{}{} // only full convergence takes a failure back
+	case row.state.GivenUp && phase != Converged:
+		return // only full convergence takes a failure back
 	case phase == Waiting:
 		t.waiting(why, 0)
-		return struct{}{}
+		return
 	case phase == Converged:
 		why = t.d.reason
 	}
-	if row.Attempts != 0 || row.Action != "" || row.GivenUp || row.RetryAt != 0 || row.Steps != 0 {
-		episode := row.EpisodeAt
-		row.fresh(in.Now)
-		row.EpisodeAt = episode
+	if row.Attempts != 0 || row.state.Action != "" || row.state.GivenUp || row.state.RetryAt != 0 || row.state.Steps != 0 {
+		episode := row.state.EpisodeAt
+		row.fresh(in.now())
+		row.state.EpisodeAt = episode
 		row.ConvergedGen = row.Generation
 		rec.move(in, phase, why)
-		return struct{}{}
+		return
 	}
 	if row.ConvergedGen != row.Generation {
 		row.ConvergedGen = row.Generation
 		rec.move(in, phase, why)
-		return struct{}{}
+		return
 	}
 	rec.to(in, phase, why)
-	return struct{}{}
 }
 
-func (t *turn) Wait(until Instant) struct{} {
+func (t *turn) wait() {
 	if t.overdue() {
-		return struct{}{}
+		return
 	}
-	t.waiting(t.d.reason, until)
-	return struct{}{}
+	t.waiting(t.d.reason, toInstant(t.d.until))
 }
 
 // waiting records a wait, unless the row has been given up or is late.
-func (t *turn) waiting(why Reason, until Instant) {
-	if t.late() || t.rec.Row.GivenUp {
+func (t *turn) waiting(why Reason, until instant) {
+	if t.late() || t.rec.Row.state.GivenUp {
 		return
 	}
 	t.rec.to(t.in, Waiting, why)
 	if until != 0 {
-		t.rec.wakeAt(max(until, t.in.Now+1), TriggerSchedule)
+		t.rec.wakeAt(max(until, t.in.now()+1), TriggerSchedule)
 	}
 }
 
-func (t *turn) Fail() struct{} {
+func (t *turn) fail() {
 	if t.overdue() {
-		return struct{}{}
+		return
 	}
 	why := t.d.reason
-	if t.d.out == nil {
-		why = Because(CodeNoDecision, "the manager gave no decision")
+	if t.d.name == "" {
+		why = NewReason(CodeNoDecision, "the reconciler gave no decision")
 	}
-	if !t.rec.Row.GivenUp {
+	if !t.rec.Row.state.GivenUp {
 		t.rec.fail(t.in, why, false)
 	}
-	return struct{}{}
 }
 
 // late fails a generation that did not converge in time.
 func (t *turn) late() bool {
-	if !t.in.convergeBy().Reached(t.in.Now) {
+	if !t.in.convergeBy().reached(t.in.now()) {
 		return false
 	}
 	last := t.d.reason
-	t.rec.fail(t.in, Because(CodeConvergeBy, "not converged by "+t.in.convergeBy().String()+": "+last.Message()), true)
+	t.rec.fail(t.in, NewReason(CodeConvergeBy, "not converged by "+t.in.convergeBy().String()+": "+last.Text()), true)
 	return true
 }
 
 // overdue orphans a row that is still not gone after its grace.
 func (t *turn) overdue() bool {
-	if !t.rec.Row.Retire || !t.in.retireBy().Reached(t.in.Now) {
+	if !t.rec.Row.Delete || !t.in.deleteBy().reached(t.in.now()) {
 		return false
 	}
 	t.rec.orphan(t.in, t.d.reason)
 	return true
 }
 
-func (t *turn) Do(a Action) struct{} {
+func (t *turn) do() {
+	a := t.d.action
 	in, rec, row := t.in, t.rec, &t.rec.Row
 	if row.Attempts > 0 && t.overdue() {
-		return struct{}{}
+		return
 	}
-	if row.GivenUp {
+	if row.state.GivenUp {
 		t.reconsider(a)
-		return struct{}{}
+		return
 	}
 	repair := IsRepair(&in.Snap.Row, t.d)
 	if repair && t.drift() {
-		return struct{}{}
+		return
 	}
 	if t.late() {
-		return struct{}{}
+		return
 	}
 	raw, err := json.Marshal(a)
 	if err != nil {
-		rec.fail(in, Because(CodeBadIntent, fmt.Sprintf("encode action %s: %v", a.ActionName(), err)), false)
-		return struct{}{}
+		rec.fail(in, NewReason(CodeBadIntent, fmt.Sprintf("encode action %s: %v", a.ActionName(), err)), false)
+		return
 	}
-	if repair && row.Action == "" {
-		row.EpisodeAt = in.Now
+	if repair && row.state.Action == "" {
+		row.state.EpisodeAt = in.now()
 	}
 	t.begin(a, raw)
-	return struct{}{}
 }
 
 // reconsider gives a row another life when something else is to be done than what it
@@ -237,18 +243,18 @@ func (t *turn) reconsider(a Action) {
 	row := &t.rec.Row
 	raw, err := json.Marshal(a)
 	switch action := encoded(a, raw); {
-	case err != nil || row.Aborted || row.Action == action:
+	case err != nil || row.state.Aborted || row.state.Action == action:
 		return
-	case row.Action == "" && row.ActionOK: // the first look after an act that no retry can cure
-		row.Action, row.ActionOK, t.rec.Write = action, false, true
+	case row.state.Action == "" && row.state.ActionOK: // the first look after an act that no retry can cure
+		row.state.Action, row.state.ActionOK, t.rec.Write = action, false, true
 		return
 	}
-	if at := row.FailedAt.Add(t.in.Policy.Retry.Cap); !at.Reached(t.in.Now) {
+	if at := row.state.FailedAt.add(t.in.Policy.Retry.Cap); !at.reached(t.in.now()) {
 		t.rec.wakeAt(at, TriggerRetry)
 		return
 	}
 	t.rec.revive(t.in, a.ActionName()+" is needed now")
-	t.rec.wakeAt(t.in.Now, TriggerRetry)
+	t.rec.wakeAt(t.in.now(), TriggerRetry)
 }
 
 // encoded is an action as rows keep it.
@@ -260,10 +266,10 @@ func (t *turn) drift() bool {
 	case t.in.Policy.OnDrift == Report:
 		t.rec.to(t.in, Drifted, t.d.reason)
 		return true
-	case t.hold.Held:
-		t.rec.to(t.in, Drifted, t.hold.Reason)
-		if t.hold.Until != 0 {
-			t.rec.wakeAt(max(t.hold.Until, t.in.Now+1), TriggerSchedule)
+	case t.block != nil:
+		t.rec.to(t.in, Drifted, t.block.Reason)
+		if until := toInstant(t.block.Until); until != 0 {
+			t.rec.wakeAt(max(until, t.in.now()+1), TriggerSchedule)
 		}
 		return true
 	}
@@ -275,38 +281,38 @@ func (t *turn) begin(a Action, raw json.RawMessage) {
 	name := a.ActionName()
 	in, rec, row := t.in, t.rec, &t.rec.Row
 	action := encoded(a, raw)
-	progress := row.ActionOK && row.Action != action
-	attempts, steps := row.Attempts, row.Steps
+	progress := row.state.ActionOK && row.state.Action != action
+	attempts, steps := row.Attempts, row.state.Steps
 	if progress {
 		// The last act is seen to have worked: it was a step, not a failure.
 		attempts, steps = max(0, attempts-1), steps+1
 	}
 	switch {
 	case attempts >= in.Policy.Retry.Max:
-		row.Action, row.ActionOK = action, false
+		row.state.Action, row.state.ActionOK = action, false
 		rec.fail(in, exhausted(attempts, row.Reason), true)
 		return
 	case steps >= in.Policy.MaxSteps:
-		row.Action, row.ActionOK = action, false
-		rec.fail(in, Because(CodeStepsExhausted, fmt.Sprintf("%d steps without converging", steps)), true)
+		row.state.Action, row.state.ActionOK = action, false
+		rec.fail(in, NewReason(CodeStepsExhausted, fmt.Sprintf("%d steps without converging", steps)), true)
 		return
-	case !progress && in.Now < row.RetryAt && !in.Causes.HasTrigger(TriggerOperator):
+	case !progress && in.now() < row.state.RetryAt && !in.Causes.HasTrigger(TriggerOperator):
 		if row.Phase != Retrying {
-			rec.move(in, Retrying, Because(CodeBackingOff, name+" is needed again"))
+			rec.move(in, Retrying, NewReason(CodeBackingOff, name+" is needed again"))
 		}
-		rec.wakeAt(row.RetryAt, TriggerRetry)
+		rec.wakeAt(row.state.RetryAt, TriggerRetry)
 		return
 	}
-	row.Attempts, row.Steps = attempts+1, steps
-	row.Action, row.ActionOK = action, false
-	row.DueBy = in.Now.Add(in.Policy.ActTimeout)
-	row.DueBy = clock.Earliest(row.DueBy, in.convergeBy())
-	if !row.Retire {
-		row.DueBy = clock.Earliest(row.DueBy, row.NotAfter)
-	} else if by := in.retireBy(); !by.Reached(in.Now) {
-		row.DueBy = clock.Earliest(row.DueBy, by)
+	row.Attempts, row.state.Steps = attempts+1, steps
+	row.state.Action, row.state.ActionOK = action, false
+	row.state.DueBy = in.now().add(in.Policy.ActTimeout)
+	row.state.DueBy = earliest(row.state.DueBy, in.convergeBy())
+	if !row.Delete {
+		row.state.DueBy = earliest(row.state.DueBy, row.state.NotAfter)
+	} else if by := in.deleteBy(); !by.reached(in.now()) {
+		row.state.DueBy = earliest(row.state.DueBy, by)
 	}
 	tr := rec.move(in, Acting, t.d.reason)
 	tr.Action = action
-	rec.Act = &Act{Name: name, JSON: raw, Attempt: row.Attempts, DueBy: row.DueBy}
+	rec.Act = &Act{Name: name, JSON: raw, Attempt: row.Attempts, DueBy: row.state.DueBy.time()}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -11,31 +12,37 @@ type poke struct{ N int }
 
 func (poke) ActionName() string { return "poke" }
 
-func instants(t *rapid.T, name string) Instant {
-	return Instant(rapid.SampledFrom([]int64{0, 1, 500, 1000, 1001, 5000, 100_000, 10_000_000}).Draw(t, name))
+func instants(t *rapid.T, name string) instant {
+	return instant(rapid.SampledFrom([]int64{0, 1, 500, 1000, 1001, 5000, 100_000, 10_000_000}).Draw(t, name))
 }
 
-var allPhases = []Phase{Pending, Acting, Verifying, Retrying, Waiting, Converged, Degraded, Drifted, Retiring, Failed, Retired, Orphaned}
+var allPhases = []Phase{Pending, Acting, Verifying, Retrying, Waiting, Converged, Degraded, Drifted, Deleting, Failed, Deleted, Orphaned}
 
 // anyRow draws a row, possible or not: the turn must be total.
 func anyRow(t *rapid.T, name string) Row {
 	gen := int64(rapid.IntRange(1, 3).Draw(t, name+" generation"))
 	return Row{
 		Ref: Ref{"k", name}, Generation: gen, Revision: 7, Desired: []byte("1"), Transitions: 4,
-		Retire: rapid.Bool().Draw(t, name+" retire"), SetAt: instants(t, name+" set at"), NotAfter: instants(t, name+" not after"),
-		RetireCap: instants(t, name+" retire cap"), Phase: rapid.SampledFrom(allPhases).Draw(t, name+" phase"),
-		Reason: Because("r", ""), Attempts: rapid.IntRange(0, 4).Draw(t, name+" attempts"), Steps: rapid.IntRange(0, 3).Draw(t, name+" steps"),
-		RetryAt: instants(t, name+" retry at"), Action: rapid.SampledFrom([]string{"", `poke {"N":1}`}).Draw(t, name+" action"),
-		ActionOK: rapid.Bool().Draw(t, name+" ok"), EpisodeAt: instants(t, name+" episode"), FailedAt: instants(t, name+" failed at"),
-		GivenUp: rapid.Bool().Draw(t, name+" given up"), Aborted: rapid.Bool().Draw(t, name+" aborted"),
-		ConvergedGen: int64(rapid.IntRange(0, 3).Draw(t, name+" converged")), EscalatedGen: int64(rapid.IntRange(0, 3).Draw(t, name+" escalated")),
-		AckedGen: gen,
+		Delete: rapid.Bool().Draw(t, name+" delete"), Phase: rapid.SampledFrom(allPhases).Draw(t, name+" phase"),
+		Reason: NewReason("r", ""), Attempts: rapid.IntRange(0, 4).Draw(t, name+" attempts"),
+		ConvergedGen: int64(rapid.IntRange(0, 3).Draw(t, name+" converged")),
+		state: state{
+			SetAt: instants(t, name+" set at"), ConvergeBy: instants(t, name+" converge by"), NotAfter: instants(t, name+" not after"),
+			DeleteBy: instants(t, name+" delete by"), Steps: rapid.IntRange(0, 3).Draw(t, name+" steps"),
+			RetryAt: instants(t, name+" retry at"), Action: rapid.SampledFrom([]string{"", `poke {"N":1}`}).Draw(t, name+" action"),
+			ActionOK: rapid.Bool().Draw(t, name+" ok"), EpisodeAt: instants(t, name+" episode"), FailedAt: instants(t, name+" failed at"),
+			GivenUp: rapid.Bool().Draw(t, name+" given up"), Lives: rapid.IntRange(0, 2).Draw(t, name+" lives"),
+			Aborted:      rapid.Bool().Draw(t, name+" aborted"),
+			EscalatedGen: int64(rapid.IntRange(0, 3).Draw(t, name+" escalated")), AckedGen: gen,
+		},
 	}
 }
 
+func diff(a, b Row) string { return cmp.Diff(a, b, cmp.AllowUnexported(Row{})) }
+
 func anyDecision(t *rapid.T) Decision {
-	why := Because(Code(rapid.SampledFrom([]string{"r", "other"}).Draw(t, "reason")), "")
-	d := rapid.SampledFrom([]Decision{{}, IsConverged(why), Do(poke{1}, why), Do(poke{2}, why), Wait(0, why), Wait(1500, why), Fail(why)}).Draw(t, "decision")
+	why := NewReason(Code(rapid.SampledFrom([]string{"r", "other"}).Draw(t, "reason")), "")
+	d := rapid.SampledFrom([]Decision{{}, IsConverged(why), Do(poke{1}, why), Do(poke{2}, why), Wait(why), WaitUntil(instant(1500).time(), why), Fail(why)}).Draw(t, "decision")
 	if rapid.Bool().Draw(t, "with a child") {
 		d = d.With(Upsert(Ref{"k", "child"}, rapid.IntRange(1, 2).Draw(t, "desired")))
 	}
@@ -44,11 +51,10 @@ func anyDecision(t *rapid.T) Decision {
 
 func anyPolicy(t *rapid.T) Policy {
 	return Policy{
-		Retry: RetryPolicy{Max: 3, Base: 100, Cap: 1000}, MaxSteps: 3,
-		ConvergeWithin: Duration(rapid.SampledFrom([]int64{0, 400}).Draw(t, "converge within")),
-		OnChildFailure: rapid.SampledFrom([]Ruling{Continue, Abort}).Draw(t, "on child failure"),
+		Retry: RetryPolicy{Max: 3, Base: 100 * time.Millisecond, Cap: time.Second}, MaxSteps: 3,
+		OnChildFailure: rapid.SampledFrom([]FailureAction{Continue, Abort}).Draw(t, "on child failure"),
 		OnDrift:        rapid.SampledFrom([]DriftMode{Report, Enforce}).Draw(t, "on drift"),
-		Revive:         Duration(rapid.SampledFrom([]int64{0, 300}).Draw(t, "revive")),
+		Revive:         ms(rapid.SampledFrom([]int64{0, 300}).Draw(t, "revive")),
 	}.WithDefaults()
 }
 
@@ -67,16 +73,16 @@ func checkRecord(t *rapid.T, in Input, rec Record) {
 		t.Fatalf("P8: the row is %s #%d, its history ends in %s #%d", rec.Row.Phase, rec.Row.Transitions, phase, n)
 	case rec.Write && rec.Row.Revision != row.Revision+1:
 		t.Fatalf("revision %d after %d", rec.Row.Revision, row.Revision)
-	case !rec.Write && cmp.Diff(rec.Row, row) != "" && rec.Row.RetireCap == row.RetireCap:
-		t.Fatalf("a change is not written: %s", cmp.Diff(row, rec.Row))
+	case !rec.Write && diff(rec.Row, row) != "" && rec.Row.state.DeleteBy == row.state.DeleteBy:
+		t.Fatalf("a change is not written: %s", diff(row, rec.Row))
 	case !rec.Write && (len(rec.Intents)+len(rec.Raises)+len(rec.Verdicts) > 0 || rec.Act != nil):
 		t.Fatalf("something is not written: %+v", rec)
-	case rec.Wake != 0 && rec.Why == 0:
+	case rec.Wake.IsZero() != (rec.Why == 0):
 		t.Fatal("a wake without a cause")
-	case rec.Row.Phase.Terminal() && rec.Wake != 0:
+	case rec.Row.Phase.Terminal() && rec.Why != 0:
 		t.Fatal("a terminal row wakes")
-	case rec.Act != nil && (rec.Row.Phase != Acting || rec.Act.DueBy <= in.Now || rec.Row.Attempts > in.Policy.Retry.Max):
-		t.Fatalf("P4: begins %+v with %d attempts at %d", rec.Act, rec.Row.Attempts, in.Now)
+	case rec.Act != nil && (rec.Row.Phase != Acting || !rec.Act.DueBy.After(in.Now) || rec.Row.Attempts > in.Policy.Retry.Max):
+		t.Fatalf("P4: begins %+v with %d attempts at %s", rec.Act, rec.Row.Attempts, in.Now)
 	}
 }
 
@@ -96,10 +102,10 @@ func TestTurnIsTotalAndSettles(t *testing.T) {
 		now := max(1, instants(t, "now"))
 		d := anyDecision(t)
 		for round := range 12 {
-			in := Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: now}
-			rec, step := Before(in)
+			in := Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: now.time()}
+			rec, step := BeforeObserve(in)
 			if step == Proceed {
-				rec = Turn(in, d, Hold{})
+				rec = AfterDecide(in, d, nil)
 				if d.Name() == "converged" && rec.Act != nil {
 					t.Fatal("P3: an act although converged")
 				}
@@ -107,15 +113,15 @@ func TestTurnIsTotalAndSettles(t *testing.T) {
 			checkRecord(t, in, rec)
 			if rec.Act != nil {
 				snap.Row = rec.Row
-				out := Outcome{Class: Class(rapid.IntRange(0, 3).Draw(t, "class")), Reason: Because("acted", "")}
+				out := Outcome{Class: Class(rapid.IntRange(0, 3).Draw(t, "class")), Reason: NewReason("acted", "")}
 				in.Snap = &Snapshot{Row: rec.Row}
 				after := AfterAct(in, out)
 				checkRecord(t, in, after)
 				return
 			}
 			if !rec.Write {
-				if rec.Wake != 0 && rec.Wake <= now {
-					t.Fatalf("nothing to write at %d and wakes at %d for %v: it would spin", now, rec.Wake, rec.Why)
+				if rec.Why != 0 && !rec.Wake.After(now.time()) {
+					t.Fatalf("nothing to write at %d and wakes at %s for %v: it would spin", now, rec.Wake, rec.Why)
 				}
 				return
 			}
@@ -155,14 +161,14 @@ func TestObserveFailedIsTotal(t *testing.T) {
 		policy := anyPolicy(t)
 		snap := Snapshot{Row: anyRow(t, "self")}
 		causes := CausesOf(Cause{Trigger: TriggerResync})
-		in := Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: max(1, instants(t, "now"))}
-		if _, step := Before(in); step != Proceed {
+		in := Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: max(1, instants(t, "now")).time()}
+		if _, step := BeforeObserve(in); step != Proceed {
 			return
 		}
-		rec := ObserveFailed(in, Outcome{Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Reason: Because("away", ""), Error: "away"})
+		rec := ObserveFailed(in, Outcome{Class: Class(rapid.IntRange(1, 3).Draw(t, "class")), Reason: NewReason("away", ""), Error: "away"})
 		checkRecord(t, in, rec)
-		if !rec.Write && rec.Wake != 0 && rec.Wake <= in.Now {
-			t.Fatalf("wakes at %d, now %d", rec.Wake, in.Now)
+		if !rec.Write && rec.Why != 0 && !rec.Wake.After(in.Now) {
+			t.Fatalf("wakes at %s, now %s", rec.Wake, in.Now)
 		}
 	})
 }

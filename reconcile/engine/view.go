@@ -1,6 +1,9 @@
 package engine
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Phase is where a resource stands.
 type Phase string
@@ -11,78 +14,78 @@ const (
 	Acting    Phase = "acting"    // an act has begun and is not finished
 	Verifying Phase = "verifying" // an act reported success; believed only after the next observe
 	Retrying  Phase = "retrying"  // an act or observe failed; backing off
-	Waiting   Phase = "waiting"   // the manager waits, or children are on their way
+	Waiting   Phase = "waiting"   // the reconciler waits, or children are on their way
 	Converged Phase = "converged" // observed as desired, and so are all children
 	Degraded  Phase = "degraded"  // as desired itself, but a child is not and was accepted
 	Drifted   Phase = "drifted"   // was converged and no longer is; reported or held, not repaired
-	Retiring  Phase = "retiring"  // to be removed, not looked at yet
+	Deleting  Phase = "deleting"  // to be removed, not looked at yet
 	Failed    Phase = "failed"    // given up for this generation
-	Retired   Phase = "retired"   // observed gone; terminal
+	Deleted   Phase = "deleted"   // observed gone; terminal
 	Orphaned  Phase = "orphaned"  // could not be removed in time; terminal, raises an alert
 )
 
-// Terminal reports whether the loop leaves a row of this phase alone.
-func (p Phase) Terminal() bool { return p == Retired || p == Orphaned }
+// Terminal reports whether the controller leaves a row of this phase alone.
+func (p Phase) Terminal() bool { return p == Deleted || p == Orphaned }
 
 // Code is a machine-readable reason: lower case with underscores.
 type Code string
 
-// Codes that the framework itself gives. Managers add their own.
+// Codes that the framework itself gives. Reconcilers add their own.
 const (
-	CodeDesiredChanged  Code = "desired_changed"
-	CodeRetireRequested Code = "retire_requested"
-	CodeCleanupDeadline Code = "cleanup_deadline"
-	CodeConvergeBy      Code = "converge_deadline"
-	CodeExhausted       Code = "attempts_exhausted"
-	CodeStepsExhausted  Code = "steps_exhausted"
-	CodeChildFailed     Code = "child_failed"
-	CodeChildrenPending Code = "children_pending"
-	CodeChildrenBad     Code = "children_degraded"
-	CodeRetireChildren  Code = "retiring_children"
-	CodeBackingOff      Code = "backing_off"
-	CodeActFailed       Code = "act_failed"
-	CodeActTimeout      Code = "act_timeout"
-	CodeActed           Code = "acted"
-	CodeInterrupted     Code = "interrupted"
-	CodeObserveFailed   Code = "observe_failed"
-	CodePanic           Code = "panic"
-	CodeRetryRequested  Code = "retry_requested"
-	CodeRevived         Code = "revived"
-	CodeNoDecision      Code = "no_decision"
-	CodeBadIntent       Code = "bad_intent"
-	CodeChildConflict   Code = "child_conflict"
-	CodeBadDesired      Code = "bad_desired"
-	CodeHeld            Code = "held"
+	CodeDesiredChanged   Code = "desired-changed"
+	CodeDeleteRequested  Code = "delete-requested"
+	CodeCleanupDeadline  Code = "cleanup-deadline"
+	CodeConvergeBy       Code = "converge-deadline"
+	CodeExhausted        Code = "attempts-exhausted"
+	CodeStepsExhausted   Code = "steps-exhausted"
+	CodeChildFailed      Code = "child-failed"
+	CodeChildrenPending  Code = "children-pending"
+	CodeChildrenBad      Code = "children-degraded"
+	CodeDeletingChildren Code = "deleting-children"
+	CodeBackingOff       Code = "backing-off"
+	CodeActFailed        Code = "act-failed"
+	CodeActTimeout       Code = "act-timeout"
+	CodeActed            Code = "acted"
+	CodeInterrupted      Code = "interrupted"
+	CodeObserveFailed    Code = "observe-failed"
+	CodePanic            Code = "panic"
+	CodeRetryRequested   Code = "retry-requested"
+	CodeRevived          Code = "revived"
+	CodeNoDecision       Code = "no-decision"
+	CodeBadIntent        Code = "bad-intent"
+	CodeChildConflict    Code = "child-conflict"
+	CodeBadDesired       Code = "bad-desired"
+	CodeBlocked          Code = "blocked"
 )
 
 // Reason is a code for programs and words for people. Words that change from
 // turn to turn make a transition each time; keep them stable.
 type Reason struct {
-	Code  Code   `json:"code"`
-	Words string `json:"words,omitempty"`
+	Code    Code   `json:"code"`
+	Message string `json:"message,omitempty"`
 }
 
 // String prints code: words.
 func (r Reason) String() string {
-	if r.Words == "" {
+	if r.Message == "" {
 		return string(r.Code)
 	}
-	return string(r.Code) + ": " + r.Words
+	return string(r.Code) + ": " + r.Message
 }
 
 // Message is the words for people, or the code where there are none. A reason that
 // is part of another one's words is told by it: codes do not nest.
-func (r Reason) Message() string {
-	if r.Words == "" {
+func (r Reason) Text() string {
+	if r.Message == "" {
 		return string(r.Code)
 	}
-	return r.Words
+	return r.Message
 }
 
-// Because makes a Reason.
-func Because(code Code, words string) Reason { return Reason{Code: code, Words: words} }
+// NewReason makes a Reason.
+func NewReason(code Code, message string) Reason { return Reason{Code: code, Message: message} }
 
-// Status is what the loop recorded about a resource.
+// Status is what the controller recorded about a resource.
 type Status struct {
 	Phase               Phase  `json:"phase"`
 	Reason              Reason `json:"reason"`
@@ -92,18 +95,18 @@ type Status struct {
 
 // Deadlines are absolute; zero means none.
 type Deadlines struct {
-	ConvergeBy Instant `json:"convergeBy,omitempty"` // Failed when passed before the generation converged
-	NotAfter   Instant `json:"notAfter,omitempty"`   // retired when passed, whatever is desired; never later than the parent's
-	RetireBy   Instant `json:"retireBy,omitempty"`   // Orphaned when passed before it is observed gone
+	ConvergeBy time.Time `json:"convergeBy,omitzero"` // Failed when passed before the generation converged
+	NotAfter   time.Time `json:"notAfter,omitzero"`   // deleted when passed, whatever is desired; never later than the parent's
+	DeleteBy   time.Time `json:"deleteBy,omitzero"`   // Orphaned when passed before it is observed gone
 }
 
-// Resource is one resource as its manager sees it.
+// Resource is one resource as its reconciler sees it.
 type Resource[D any] struct {
 	Ref        Ref
 	Parent     Ref   // zero for a root
-	Generation int64 // rises with every change of Desired or Retire
+	Generation int64 // rises with every change of Desired or Delete
 	Desired    D
-	Retire     bool // desired is absence; Converged then means observed gone
+	Delete     bool // desired is absence; Converged then means observed gone
 	Status     Status
 	Deadlines  Deadlines
 	Revision   int64 // rises with every write to the row
@@ -113,8 +116,8 @@ type Resource[D any] struct {
 type View[D, O any] struct {
 	Resource Resource[D]
 	Observed O
-	Children []Child // in order of (Order, creation); retired ones are left out
-	Now      Instant
+	Children []Child // in order of (Order, creation); deleted ones are left out
+	Now      time.Time
 }
 
 // Child is a child as its parent sees it.
@@ -122,12 +125,12 @@ type Child struct {
 	Ref        Ref             `json:"ref"`
 	Generation int64           `json:"generation"`
 	Desired    json.RawMessage `json:"desired,omitempty"`
-	Retire     bool            `json:"retire,omitempty"`
+	Delete     bool            `json:"delete,omitempty"`
 	Order      int             `json:"order,omitempty"`
 	Phase      Phase           `json:"phase"`
 	Reason     Reason          `json:"reason"`
 	Attempts   int             `json:"attempts,omitempty"`
-	NotAfter   Instant         `json:"notAfter,omitempty"`
+	NotAfter   time.Time       `json:"notAfter,omitzero"`
 	// NeedsVerdict is set when this generation failed and the parent has given
 	// no verdict yet.
 	NeedsVerdict bool `json:"needsVerdict,omitempty"`

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
@@ -14,30 +16,16 @@ import (
 // filled opens a database with 1 000 rows.
 func filled(b *testing.B) *sqlite.Store {
 	b.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bench.db")+"?_txlock=immediate&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := testkit.Value(sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bench.db")+"?_txlock=immediate&_pragma=journal_mode(wal)&_pragma=synchronous(off)"))(b)
 	b.Cleanup(func() { _ = db.Close() })
 	s := sqlite.New(db)
-	tx, err := db.Begin()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := s.Migrate(b.Context(), tx); err != nil {
-		b.Fatal(err)
-	}
+	tx := testkit.Value(db.Begin())(b)
+	testkit.Must(b, s.Migrate(b.Context(), tx))
 	for i := range 1000 {
-		if _, err := s.ApplyTx(b.Context(), tx, engine.Upsert(benchRef(i), i), 1, cause); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(s.ApplyTx(b.Context(), tx, engine.Upsert(benchRef(i), i), time.UnixMilli(1), cause))(b)
 	}
-	if err := tx.Commit(); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := s.Open(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, tx.Commit())
+	testkit.Value(s.Open(b.Context()))(b)
 	return s
 }
 
@@ -49,9 +37,7 @@ func BenchmarkLoad(b *testing.B) {
 	s := filled(b)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := s.Load(b.Context(), benchRef(i)); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(s.Load(b.Context(), benchRef(i)))(b)
 	}
 }
 
@@ -61,16 +47,11 @@ func BenchmarkCommit(b *testing.B) {
 	policy := engine.Policy{}.WithDefaults()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		snap, err := s.Load(b.Context(), benchRef(i))
-		if err != nil {
-			b.Fatal(err)
-		}
+		snap := testkit.Value(s.Load(b.Context(), benchRef(i)))(b)
 		causes := engine.CausesOf(cause)
-		d := engine.Wait(0, engine.Because("waiting", fmt.Sprint(i)))
-		rec := engine.Turn(engine.Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: engine.Instant(i)}, d, engine.Hold{})
-		if _, err := s.Commit(b.Context(), rec); err != nil {
-			b.Fatal(err)
-		}
+		d := engine.Wait(engine.NewReason("waiting", fmt.Sprint(i)))
+		rec := engine.AfterDecide(engine.Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: time.UnixMilli(int64(i))}, d, nil)
+		testkit.Value(s.Commit(b.Context(), rec))(b)
 	}
 }
 
@@ -78,27 +59,18 @@ func BenchmarkCommit(b *testing.B) {
 func BenchmarkLoadChild(b *testing.B) {
 	s := filled(b)
 	parent := engine.Ref{Kind: "p", ID: "all"}
-	if _, err := s.Apply(b.Context(), engine.Upsert(parent, strings.Repeat("x", 80_000)), 1, cause); err != nil {
-		b.Fatal(err)
-	}
-	snap, err := s.Load(b.Context(), parent)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Value(s.Apply(b.Context(), engine.Upsert(parent, strings.Repeat("x", 80_000)), time.UnixMilli(1), cause))(b)
+	snap := testkit.Value(s.Load(b.Context(), parent))(b)
 	child := func(i int) engine.Ref { return engine.Ref{Kind: "c", ID: fmt.Sprint(i % 100)} }
 	var intents []engine.Intent
 	for i := range 100 {
 		intents = append(intents, engine.Upsert(child(i), strings.Repeat("y", 700)))
 	}
 	policy, causes := engine.Policy{}.WithDefaults(), engine.CausesOf(cause)
-	d := engine.Wait(0, engine.Because("waiting", "")).With(intents...)
-	if _, err := s.Commit(b.Context(), engine.Turn(engine.Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: 2}, d, engine.Hold{})); err != nil {
-		b.Fatal(err)
-	}
+	d := engine.Wait(engine.NewReason("waiting", "")).With(intents...)
+	testkit.Value(s.Commit(b.Context(), engine.AfterDecide(engine.Input{Snap: &snap, Policy: &policy, Causes: &causes, Now: time.UnixMilli(2)}, d, nil)))(b)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := s.Load(b.Context(), child(i)); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(s.Load(b.Context(), child(i)))(b)
 	}
 }

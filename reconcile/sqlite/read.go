@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -34,15 +35,6 @@ func (s *Store) getFrom(ctx context.Context, q querier, ref engine.Ref) (engine.
 
 // List implements reconcile.Store.
 func (s *Store) List(ctx context.Context, f reconcile.Filter) ([]engine.Row, error) {
-	return s.listFrom(ctx, s.db, f)
-}
-
-// ListTx lists inside the owner's transaction.
-func (s *Store) ListTx(ctx context.Context, tx *sql.Tx, f reconcile.Filter) ([]engine.Row, error) {
-	return s.listFrom(ctx, tx, f)
-}
-
-func (s *Store) listFrom(ctx context.Context, q querier, f reconcile.Filter) ([]engine.Row, error) {
 	where, args := []string{"1"}, []any{}
 	if f.Kind != "" {
 		where, args = append(where, "kind = ?"), append(args, f.Kind)
@@ -59,7 +51,7 @@ func (s *Store) listFrom(ctx context.Context, q querier, f reconcile.Filter) ([]
 			args = append(args, string(p))
 		}
 	}
-	rows, err := q.QueryContext(ctx, s.sql(`SELECT `+columnList+` FROM {p}resource WHERE `+strings.Join(where, " AND ")+` ORDER BY kind, id`), args...)
+	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT `+columnList+` FROM {p}resource WHERE `+strings.Join(where, " AND ")+` ORDER BY kind, id`), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list resources: %w", err)
 	}
@@ -67,7 +59,7 @@ func (s *Store) listFrom(ctx context.Context, q querier, f reconcile.Filter) ([]
 	var out []engine.Row
 	for rows.Next() {
 		var r engine.Row
-		if err := rows.Scan(fields(&r)...); err != nil {
+		if err := scan(rows, &r); err != nil {
 			return nil, fmt.Errorf("list resources: %w", err)
 		}
 		out = append(out, r)
@@ -82,7 +74,7 @@ func (s *Store) Open(ctx context.Context) (reconcile.Opened, error) {
 		return out, err
 	}
 	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT kind, id, phase = 'acting' FROM {p}resource
-		WHERE phase NOT IN ('retired', 'orphaned') ORDER BY created`))
+		WHERE phase NOT IN ('deleted', 'orphaned') ORDER BY created`))
 	if err != nil {
 		return out, fmt.Errorf("list open resources: %w", err)
 	}
@@ -145,7 +137,7 @@ func (s *Store) History(ctx context.Context, ref engine.Ref, after int64, limit 
 }
 
 // Trim implements reconcile.Store.
-func (s *Store) Trim(ctx context.Context, ref engine.Ref, h engine.History, now engine.Instant) error {
+func (s *Store) Trim(ctx context.Context, ref engine.Ref, h engine.History, now time.Time) error {
 	ts, err := s.History(ctx, ref, 0, 0)
 	if err != nil {
 		return err
@@ -165,16 +157,16 @@ func (s *Store) Trim(ctx context.Context, ref engine.Ref, h engine.History, now 
 }
 
 // Purge implements reconcile.Store.
-func (s *Store) Purge(ctx context.Context, kind string, before engine.Instant) (n int, err error) {
-	const gone = `FROM {p}resource AS r WHERE r.kind = ? AND r.phase = 'retired' AND r.episode_at < ?
+func (s *Store) Purge(ctx context.Context, kind string, before time.Time) (n int, err error) {
+	const gone = `FROM {p}resource AS r WHERE r.kind = ? AND r.phase = 'deleted' AND r.since < ?
 		AND NOT EXISTS (SELECT 1 FROM {p}resource AS c WHERE c.parent_kind = r.kind AND c.parent_id = r.id)`
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, int64(before)); err != nil {
-			return fmt.Errorf("purge the history of retired %s: %w", kind, err)
+		if _, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, before.UnixMilli()); err != nil {
+			return fmt.Errorf("purge the history of deleted %s: %w", kind, err)
 		}
-		res, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, int64(before))
+		res, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, before.UnixMilli())
 		if err != nil {
-			return fmt.Errorf("purge retired %s: %w", kind, err)
+			return fmt.Errorf("purge deleted %s: %w", kind, err)
 		}
 		rows, err := res.RowsAffected()
 		n = int(rows)

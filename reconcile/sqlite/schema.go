@@ -8,7 +8,7 @@ import (
 )
 
 // version is the newest schema this code knows.
-const version = 2
+const version = 1
 
 // schema holds the statements of each version; {p} is the table prefix.
 var schema = [version][]string{
@@ -18,15 +18,11 @@ var schema = [version][]string{
 			parent_kind TEXT NOT NULL, parent_id TEXT NOT NULL,
 			created INTEGER NOT NULL, ord INTEGER NOT NULL,
 			generation INTEGER NOT NULL, revision INTEGER NOT NULL,
-			retire INTEGER NOT NULL,
-			set_at INTEGER NOT NULL, not_after INTEGER NOT NULL, retire_cap INTEGER NOT NULL,
-			phase TEXT NOT NULL, code TEXT NOT NULL, words TEXT NOT NULL,
-			attempts INTEGER NOT NULL, steps INTEGER NOT NULL, retry_at INTEGER NOT NULL,
-			action TEXT NOT NULL, action_ok INTEGER NOT NULL, due_by INTEGER NOT NULL,
-			episode_at INTEGER NOT NULL, failed_at INTEGER NOT NULL,
-			given_up INTEGER NOT NULL, aborted INTEGER NOT NULL,
-			converged_gen INTEGER NOT NULL, escalated_gen INTEGER NOT NULL, acked_gen INTEGER NOT NULL,
-			transitions INTEGER NOT NULL,
+			deleting INTEGER NOT NULL,
+			phase TEXT NOT NULL, code TEXT NOT NULL, message TEXT NOT NULL,
+			attempts INTEGER NOT NULL, converged_gen INTEGER NOT NULL, transitions INTEGER NOT NULL,
+			since INTEGER NOT NULL, -- when the present episode began, for purging
+			state BLOB NOT NULL, -- what only the framework reads
 			desired BLOB, -- last: what is long is not read on the way to the others
 			PRIMARY KEY (kind, id)) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX {p}resource_parent ON {p}resource (parent_kind, parent_id)`,
@@ -34,7 +30,7 @@ var schema = [version][]string{
 			kind TEXT NOT NULL, id TEXT NOT NULL, n INTEGER NOT NULL,
 			parent_kind TEXT NOT NULL, parent_id TEXT NOT NULL,
 			generation INTEGER NOT NULL, from_phase TEXT NOT NULL, to_phase TEXT NOT NULL,
-			attempt INTEGER NOT NULL, code TEXT NOT NULL, words TEXT NOT NULL,
+			attempt INTEGER NOT NULL, code TEXT NOT NULL, message TEXT NOT NULL,
 			action TEXT NOT NULL, error TEXT NOT NULL, causes TEXT NOT NULL, cause_count INTEGER NOT NULL,
 			at INTEGER NOT NULL, took INTEGER NOT NULL, escalated INTEGER NOT NULL, alert INTEGER NOT NULL,
 			PRIMARY KEY (kind, id, n)) STRICT, WITHOUT ROWID`,
@@ -45,7 +41,6 @@ var schema = [version][]string{
 		`CREATE TABLE {p}counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
 		`INSERT INTO {p}counter (name, value) VALUES ('created', 0)`,
 	},
-	{`ALTER TABLE {p}resource ADD COLUMN lives INTEGER NOT NULL DEFAULT 0`},
 }
 
 // Migrate creates or upgrades the tables, inside the owner's transaction. It

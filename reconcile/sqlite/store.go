@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -54,7 +55,7 @@ func New(db *sql.DB, opts ...Option) *Store {
 	for _, o := range opts {
 		o(s)
 	}
-	marks := strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ")
+	marks := "?" + strings.Repeat(", ?", strings.Count(columnList, ","))
 	s.q = queries{
 		get: s.sql(`SELECT ` + columnList + ` FROM {p}resource WHERE kind = ? AND id = ?`),
 		load: s.sql(`SELECT 0, (SELECT coalesce(max(n), 0) FROM {p}trigger WHERE kind = ?1 AND id = ?2), ` + columnList + `
@@ -146,7 +147,7 @@ func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot,
 		var what int
 		var trigger int64
 		var r engine.Row
-		if err := rows.Scan(append([]any{&what, &trigger}, fields(&r)...)...); err != nil {
+		if err := scan(rows, &r, &what, &trigger); err != nil {
 			return snap, fmt.Errorf("load %s: %w", ref, err)
 		}
 		switch what {
@@ -255,7 +256,7 @@ func (s *Store) Ack(ctx context.Context, ref engine.Ref, n int64) error {
 }
 
 // Apply implements reconcile.Store.
-func (s *Store) Apply(ctx context.Context, in engine.Intent, now engine.Instant, cause engine.Cause) (ch engine.Change, err error) {
+func (s *Store) Apply(ctx context.Context, in engine.Intent, now time.Time, cause engine.Cause) (ch engine.Change, err error) {
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
 		ch, err = s.ApplyTx(ctx, tx, in, now, cause)
 		return err
@@ -264,9 +265,9 @@ func (s *Store) Apply(ctx context.Context, in engine.Intent, now engine.Instant,
 }
 
 // ApplyTx sets what is desired of a root inside the owner's transaction. After
-// the commit call Loop.Kick with the same cause. tx must be of the database
+// the commit call Controller.Enqueue with the same cause. tx must be of the database
 // given to New.
-func (s *Store) ApplyTx(ctx context.Context, plain *sql.Tx, in engine.Intent, now engine.Instant, cause engine.Cause) (engine.Change, error) {
+func (s *Store) ApplyTx(ctx context.Context, plain *sql.Tx, in engine.Intent, now time.Time, cause engine.Cause) (engine.Change, error) {
 	tx := fast{plain, s}
 	cur, err := s.find(ctx, tx, in.Ref)
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite"
 
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
@@ -18,24 +20,16 @@ import (
 
 func openDB(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := testkit.Value(sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
 func inTx(t *testing.T, db *sql.DB, f func(tx *sql.Tx) error) error {
 	t.Helper()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testkit.Value(db.BeginTx(t.Context(), nil))(t)
 	if err := f(tx); err != nil {
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tx.Rollback())
 		return err
 	}
 	return tx.Commit()
@@ -45,9 +39,7 @@ func open(t *testing.T, opts ...sqlite.Option) (*sqlite.Store, *sql.DB) {
 	t.Helper()
 	db := openDB(t, filepath.Join(t.TempDir(), "test.db"))
 	s := sqlite.New(db, opts...)
-	if err := inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) }))
 	return s, db
 }
 
@@ -67,12 +59,10 @@ func TestApplyTxFollowsTheOwnersTransaction(t *testing.T) {
 		_, err := tx.ExecContext(ctx, "INSERT INTO mine (words) VALUES (?)", tr.Ref.String())
 		return err
 	}))
-	if _, err := db.Exec("CREATE TABLE mine (words TEXT)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(db.Exec("CREATE TABLE mine (words TEXT)"))(t)
 	stop := errors.New("changed my mind")
 	err := inTx(t, db, func(tx *sql.Tx) error {
-		if _, err := s.ApplyTx(t.Context(), tx, engine.Upsert(ref, 1), 10, cause); err != nil {
+		if _, err := s.ApplyTx(t.Context(), tx, engine.Upsert(ref, 1), time.UnixMilli(10), cause); err != nil {
 			return err
 		}
 		if row, err := s.GetTx(t.Context(), tx, ref); err != nil || row.Phase != engine.Pending {
@@ -86,12 +76,10 @@ func TestApplyTxFollowsTheOwnersTransaction(t *testing.T) {
 	if _, err := s.Get(t.Context(), ref); !errors.Is(err, reconcile.ErrNotFound) {
 		t.Fatalf("after a rollback: %v", err)
 	}
-	if err := inTx(t, db, func(tx *sql.Tx) error {
-		_, err := s.ApplyTx(t.Context(), tx, engine.Upsert(ref, 1), 10, cause)
+	testkit.Must(t, inTx(t, db, func(tx *sql.Tx) error {
+		_, err := s.ApplyTx(t.Context(), tx, engine.Upsert(ref, 1), time.UnixMilli(10), cause)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var n int
 	if err := db.QueryRow("SELECT count(*) FROM mine").Scan(&n); err != nil || n != 1 {
 		t.Fatalf("the owner's table has %d rows, %v; want 1", n, err)
@@ -110,11 +98,9 @@ func TestCallbackErrorRollsBack(t *testing.T) {
 		}
 		return nil
 	}))
-	if _, err := s.Apply(t.Context(), engine.Upsert(ref, 1), 10, cause); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(s.Apply(t.Context(), engine.Upsert(ref, 1), time.UnixMilli(10), cause))(t)
 	fail = true
-	if _, err := s.Apply(t.Context(), engine.Upsert(ref, 2), 11, cause); !errors.Is(err, full) {
+	if _, err := s.Apply(t.Context(), engine.Upsert(ref, 2), time.UnixMilli(11), cause); !errors.Is(err, full) {
 		t.Fatalf("got %v", err)
 	}
 	if row, err := s.Get(t.Context(), ref); err != nil || row.Generation != 1 {
@@ -127,9 +113,7 @@ func TestMigrate(t *testing.T) {
 	if err := inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) }); err != nil {
 		t.Fatalf("a second time: %v", err)
 	}
-	if _, err := db.Exec("INSERT INTO reconcile_schema VALUES (99)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(db.Exec("INSERT INTO reconcile_schema VALUES (99)"))(t)
 	err := inTx(t, db, func(tx *sql.Tx) error { return s.Migrate(t.Context(), tx) })
 	if err == nil || !strings.Contains(err.Error(), "run a newer one") {
 		t.Fatalf("a schema from the future: %v", err)

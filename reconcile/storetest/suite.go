@@ -4,8 +4,10 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -51,6 +53,23 @@ func Run(t *testing.T, open func(t *testing.T) reconcile.Store) {
 	}
 }
 
+// ms is so many milliseconds after the epoch.
+func ms(n int64) time.Time { return time.UnixMilli(n).UTC() }
+
+// storedRow is a row with all that is stored of it in the open.
+type storedRow struct {
+	Exported string
+	State    string
+}
+
+func rowText(r engine.Row) storedRow {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	return storedRow{string(raw), string(r.State())}
+}
+
 func (k kit) must(err error) {
 	k.Helper()
 	if err != nil {
@@ -60,14 +79,14 @@ func (k kit) must(err error) {
 
 func (k kit) equal(got, want any) {
 	k.Helper()
-	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Transformer("State", rowText)); d != "" {
 		k.Fatalf("(-want +got)\n%s", d)
 	}
 }
 
-func (k kit) apply(in engine.Intent, now engine.Instant) engine.Change {
+func (k kit) apply(in engine.Intent, now int64) engine.Change {
 	k.Helper()
-	ch, err := k.store.Apply(k.ctx, in, now, byHand)
+	ch, err := k.store.Apply(k.ctx, in, ms(now), byHand)
 	k.must(err)
 	return ch
 }
@@ -80,11 +99,11 @@ func (k kit) load(ref engine.Ref) engine.Snapshot {
 }
 
 // turn commits the record of one decision on ref.
-func (k kit) turn(ref engine.Ref, now engine.Instant, d engine.Decision) reconcile.Committed {
+func (k kit) turn(ref engine.Ref, now int64, d engine.Decision) reconcile.Committed {
 	k.Helper()
 	s := k.load(ref)
 	causes := engine.CausesOf(byHand)
-	rec := engine.Turn(engine.Input{Snap: &s, Policy: &policy, Causes: &causes, Now: now}, d, engine.Hold{})
+	rec := engine.AfterDecide(engine.Input{Snap: &s, Policy: &policy, Causes: &causes, Now: ms(now)}, d, nil)
 	c, err := k.store.Commit(k.ctx, rec)
 	k.must(err)
 	return c
@@ -97,7 +116,7 @@ func applies(k kit) {
 	k.equal(k.apply(engine.Upsert(root, "two"), 12).Generation, int64(2))
 	row, err := k.store.Get(k.ctx, root)
 	k.must(err)
-	k.equal([]any{string(row.Desired), row.Phase, row.SetAt, row.Revision}, []any{`"two"`, engine.Pending, engine.Instant(12), int64(2)})
+	k.equal([]any{string(row.Desired), row.Phase, row.Since(), row.Revision}, []any{`"two"`, engine.Pending, ms(12), int64(2)})
 	hist, err := k.store.History(k.ctx, root, 0, 0)
 	k.must(err)
 	k.equal(len(hist), 2)
@@ -121,8 +140,8 @@ func conflicts(k kit) {
 	k.apply(engine.Upsert(root, 1), 10)
 	s := k.load(root)
 	causes := engine.CausesOf(byHand)
-	rec := engine.Turn(engine.Input{Snap: &s, Policy: &policy, Causes: &causes, Now: 20},
-		engine.Wait(0, engine.Because("gate", "")).With(engine.Upsert(leafA, 1)), engine.Hold{})
+	rec := engine.AfterDecide(engine.Input{Snap: &s, Policy: &policy, Causes: &causes, Now: ms(20)},
+		engine.Wait(engine.NewReason("gate", "")).With(engine.Upsert(leafA, 1)), nil)
 	k.apply(engine.Upsert(root, 2), 11)
 	before := k.load(root)
 	_, err := k.store.Commit(k.ctx, rec)
@@ -133,20 +152,20 @@ func conflicts(k kit) {
 }
 
 func keepsFields(k kit) {
-	k.apply(engine.Upsert(root, 1).InOrder(3).Until(999), 10)
+	k.apply(engine.Upsert(root, 1).WithOrder(3).WithNotAfter(ms(999)), 10)
 	s := k.load(root)
 	full := engine.Row{
 		Ref: root, Created: s.Row.Created, Order: 3, Generation: 4, Revision: s.Row.Revision + 1,
-		Desired: []byte(`{"a":[1,2]}`), Retire: true, SetAt: 5, NotAfter: 6, RetireCap: 7,
-		Phase: engine.Failed, Reason: engine.Because("code", "words ∞ '"), Attempts: 8, Steps: 9, RetryAt: 10,
-		Action: "do {}", ActionOK: true, DueBy: 11, EpisodeAt: 12, FailedAt: 13, GivenUp: true, Aborted: true,
-		ConvergedGen: 14, EscalatedGen: 15, AckedGen: 16, Transitions: s.Row.Transitions + 1,
+		Desired: []byte(`{"a":[1,2]}`), Delete: true, Phase: engine.Failed, Reason: engine.NewReason("code", "words ∞ '"),
+		Attempts: 8, ConvergedGen: 14, Transitions: s.Row.Transitions + 1,
 	}
+	k.must(full.SetState([]byte(`{"set":5,"convergeBy":4,"notAfter":6,"deleteBy":7,"steps":9,"retry":10,"action":"do {}","ok":true,"due":11,` +
+		`"episode":12,"failed":13,"givenUp":true,"lives":2,"aborted":true,"escalated":15,"acked":16}`)))
 	tr := engine.Transition{
 		Ref: root, N: full.Transitions, Generation: 4, From: engine.Pending, To: engine.Failed, Attempt: 8, Reason: full.Reason,
-		Action: "do {}", Error: "broken", Causes: []engine.Cause{byHand}, CauseCount: 9, At: 20, Took: 21, Escalated: true, Alert: true,
+		Action: "do {}", Error: "broken", Causes: []engine.Cause{byHand}, CauseCount: 9, At: ms(20), Duration: 21 * time.Millisecond, Escalated: true, Alert: true,
 	}
-	_, err := k.store.Commit(k.ctx, engine.Record{Write: true, Expect: s.Row.Revision, Row: full, Transitions: []engine.Transition{tr}, Now: 20})
+	_, err := k.store.Commit(k.ctx, engine.Record{Write: true, Expect: s.Row.Revision, Row: full, Transitions: []engine.Transition{tr}, Now: ms(20)})
 	k.must(err)
 	k.equal(k.load(root).Row, full)
 	hist, err := k.store.History(k.ctx, root, tr.N-1, 0)
@@ -156,8 +175,8 @@ func keepsFields(k kit) {
 
 func loadsTree(k kit) {
 	k.apply(engine.Upsert(root, 1), 10)
-	c := k.turn(root, 20, engine.Wait(0, engine.Because("gate", "")).With(
-		engine.Upsert(leafB, "b").InOrder(2), engine.Upsert(leafA, "a").InOrder(1)))
+	c := k.turn(root, 20, engine.Wait(engine.NewReason("gate", "")).With(
+		engine.Upsert(leafB, "b").WithOrder(2), engine.Upsert(leafA, "a").WithOrder(1)))
 	k.equal(len(c.Transitions), 3) // the root waits, two children are born
 	s := k.load(root)
 	k.equal([]engine.Ref{s.Children[0].Ref, s.Children[1].Ref}, []engine.Ref{leafA, leafB})
@@ -171,30 +190,30 @@ func ownership(k kit) {
 	other := engine.Ref{Kind: "root", ID: "other"}
 	k.apply(engine.Upsert(root, 1), 10)
 	k.apply(engine.Upsert(other, 1), 10)
-	k.turn(root, 20, engine.Wait(0, engine.Because("gate", "")).With(engine.Upsert(leafA, "mine")))
+	k.turn(root, 20, engine.Wait(engine.NewReason("gate", "")).With(engine.Upsert(leafA, "mine")))
 	before, own := k.load(other), k.load(leafA)
 	causes := engine.CausesOf(byHand)
-	rec := engine.Turn(engine.Input{Snap: &before, Policy: &policy, Causes: &causes, Now: 30},
-		engine.Wait(0, engine.Because("gate", "")).With(engine.Upsert(leafB, 1), engine.Upsert(leafA, "stolen")), engine.Hold{})
+	rec := engine.AfterDecide(engine.Input{Snap: &before, Policy: &policy, Causes: &causes, Now: ms(30)},
+		engine.Wait(engine.NewReason("gate", "")).With(engine.Upsert(leafB, 1), engine.Upsert(leafA, "stolen")), nil)
 	_, err := k.store.Commit(k.ctx, rec)
 	var owned *engine.OwnerError
 	k.equal(errors.As(err, &owned), true)
 	k.equal(k.load(other), before)
 	k.equal(k.load(leafA), own)
-	_, err = k.store.Apply(k.ctx, engine.Retire(leafA), 40, byHand)
+	_, err = k.store.Apply(k.ctx, engine.Delete(leafA), ms(40), byHand)
 	k.equal(errors.As(err, &owned), true)
 }
 
 func outbox(k kit) {
 	k.apply(engine.Upsert(root, 1), 10)
-	c := k.turn(root, 20, engine.Wait(0, engine.Because("gate", "")).With(engine.Upsert(leafA, 1), engine.Upsert(leafB, 1)))
+	c := k.turn(root, 20, engine.Wait(engine.NewReason("gate", "")).With(engine.Upsert(leafA, 1), engine.Upsert(leafB, 1)))
 	k.equal(len(c.Raised), 2)
 	o, err := k.store.Open(k.ctx)
 	k.must(err)
 	k.equal(o.Raised, c.Raised)
 	k.equal(k.load(leafB).TriggerN, c.Raised[1].N)
 	k.must(k.store.Ack(k.ctx, leafB, c.Raised[1].N))
-	k.turn(leafA, 30, engine.IsConverged(engine.Because("ok", ""))) // acknowledges its own, raises the parent's
+	k.turn(leafA, 30, engine.IsConverged(engine.NewReason("ok", ""))) // acknowledges its own, raises the parent's
 	o, err = k.store.Open(k.ctx)
 	k.must(err)
 	k.equal(len(o.Raised), 1)
@@ -204,9 +223,9 @@ func outbox(k kit) {
 func opens(k kit) {
 	k.apply(engine.Upsert(root, 1), 10)
 	k.apply(engine.Upsert(leafA, 1), 10)
-	k.turn(root, 20, engine.Do(step{"go"}, engine.Because("absent", "")))
-	k.apply(engine.Retire(leafA), 20)
-	k.turn(leafA, 30, engine.IsConverged(engine.Because("gone", "")))
+	k.turn(root, 20, engine.Do(step{"go"}, engine.NewReason("absent", "")))
+	k.apply(engine.Delete(leafA), 20)
+	k.turn(leafA, 30, engine.IsConverged(engine.NewReason("gone", "")))
 	o, err := k.store.Open(k.ctx)
 	k.must(err)
 	k.equal(o.Refs, []reconcile.OpenRef{{Ref: root, Acting: true}})
@@ -218,7 +237,7 @@ func (s step) ActionName() string { return s.Name }
 
 func lists(k kit) {
 	k.apply(engine.Upsert(root, 1), 10)
-	k.turn(root, 20, engine.Wait(0, engine.Because("gate", "")).With(engine.Upsert(leafB, 1), engine.Upsert(leafA, 1)))
+	k.turn(root, 20, engine.Wait(engine.NewReason("gate", "")).With(engine.Upsert(leafB, 1), engine.Upsert(leafA, 1)))
 	for _, c := range []struct {
 		f    reconcile.Filter
 		want []engine.Ref
@@ -241,11 +260,11 @@ func lists(k kit) {
 
 func trims(k kit) {
 	k.apply(engine.Upsert(root, 1), 10)
-	k.turn(root, 20, engine.IsConverged(engine.Because("ok", "")))
+	k.turn(root, 20, engine.IsConverged(engine.NewReason("ok", "")))
 	for i := range 10 {
-		k.turn(root, engine.Instant(30+i), engine.Wait(0, engine.Because(engine.Code("w"+string(rune('0'+i))), "")))
+		k.turn(root, int64(30+i), engine.Wait(engine.NewReason(engine.Code("w"+string(rune('0'+i))), "")))
 	}
-	k.must(k.store.Trim(k.ctx, root, engine.History{Keep: 3}, 50))
+	k.must(k.store.Trim(k.ctx, root, engine.History{Keep: 3}, ms(50)))
 	hist, err := k.store.History(k.ctx, root, 0, 0)
 	k.must(err)
 	var ns []int64
@@ -256,7 +275,7 @@ func trims(k kit) {
 	row, err := k.store.Get(k.ctx, root)
 	k.must(err)
 	k.equal(engine.Fold(hist), row.Status())
-	k.must(k.store.Trim(k.ctx, root, engine.History{Keep: 50, Age: 5}, 1000))
+	k.must(k.store.Trim(k.ctx, root, engine.History{Keep: 50, Age: 5 * time.Millisecond}, ms(1000)))
 	hist, err = k.store.History(k.ctx, root, 0, 0)
 	k.must(err)
 	k.equal(len(hist), 3) // the last of each phase
@@ -268,8 +287,8 @@ func noHistory(k kit) {
 	quiet := policy
 	quiet.History.Keep = -1
 	causes := engine.CausesOf(byHand)
-	c, err := k.store.Commit(k.ctx, engine.Turn(engine.Input{Snap: &s, Policy: &quiet, Causes: &causes, Now: 20},
-		engine.IsConverged(engine.Because("ok", "")), engine.Hold{}))
+	c, err := k.store.Commit(k.ctx, engine.AfterDecide(engine.Input{Snap: &s, Policy: &quiet, Causes: &causes, Now: ms(20)},
+		engine.IsConverged(engine.NewReason("ok", "")), nil))
 	k.must(err)
 	k.equal(len(c.Transitions), 1)
 	hist, err := k.store.History(k.ctx, root, 1, 0)
@@ -280,12 +299,12 @@ func noHistory(k kit) {
 func purges(k kit) {
 	k.apply(engine.Upsert(leafA, 1), 10)
 	k.apply(engine.Upsert(leafB, 1), 10)
-	k.apply(engine.Retire(leafA), 20)
-	k.turn(leafA, 30, engine.IsConverged(engine.Because("gone", "")))
-	n, err := k.store.Purge(k.ctx, "leaf", 30)
+	k.apply(engine.Delete(leafA), 20)
+	k.turn(leafA, 30, engine.IsConverged(engine.NewReason("gone", "")))
+	n, err := k.store.Purge(k.ctx, "leaf", ms(30))
 	k.must(err)
 	k.equal(n, 0)
-	n, err = k.store.Purge(k.ctx, "leaf", 31)
+	n, err = k.store.Purge(k.ctx, "leaf", ms(31))
 	k.must(err)
 	k.equal(n, 1)
 	rows, err := k.store.List(k.ctx, reconcile.Filter{})

@@ -1,11 +1,12 @@
 // Corpus builds Compose files that others wrote into releases, each unchanged and
-// in a bundle of its own folder, and counts what is taken and why others are not:
+// in a bundle of its own folder, and counts those that build, and why the others do not:
 //
 //	go build -o /tmp/steady ./cmd/steady
 //	go run ./tools/corpus -steady /tmp/steady FOLDER...
 //
 // A folder is a checkout, or a part of one. Images may be named by tag, since no
 // registry is asked. It prints Markdown; docs/compose-corpora.md keeps what it found.
+// It is a package of its own because it is a program that nothing else needs.
 package main
 
 import (

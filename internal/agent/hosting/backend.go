@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/steadyfleet/steady/internal/agent/stream"
-	"github.com/steadyfleet/steady/internal/docker/output"
+	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -46,7 +46,7 @@ func (h *Hosting) Output(ctx context.Context, name string, o stream.OutputOption
 	if h.docker == nil {
 		return 0, errNoEngine
 	}
-	return h.docker.Output(ctx, name, output.Query{Follow: o.Follow, Tail: o.Tail, After: o.After}, stdout, stderr)
+	return h.docker.Output(ctx, name, image.Query{Follow: o.Follow, Tail: o.Tail, After: o.After}, stdout, stderr)
 }
 
 // Prune removes what nobody declares.

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/stream"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
-	"github.com/steadyfleet/steady/reconcile/memory"
 )
 
 // TestFrozenEngineIsToldSoon: what a person asks of an engine that takes
@@ -27,22 +27,16 @@ func TestFrozenEngineIsToldSoon(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket) // the kernel takes connections for it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
-	e, err := daemon.Open(daemon.Options{Socket: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, err := dockerapi.Open(dockerapi.Options{Socket: socket})
+	testkit.Must(t, err)
 	t.Cleanup(func() { e.Close() })
-	rows := memory.New()
+	rows := reconcile.NewMemory()
 	h := &Hosting{}
-	h.docker, err = docker.New(reconcile.New(rows), docker.Options{Engine: e, Owner: ownership.Owner{Fleet: "f", Host: "h"},
+	h.docker, err = docker.New(reconcile.New(rows), docker.Options{Engine: e, Owner: convert.Owner{Fleet: "f", Host: "h"},
 		Dir: t.TempDir(), Secrets: t.TempDir(), Rows: rows, Key: make([]byte, 32), Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var all sync.WaitGroup
 	for name, ask := range map[string]func(ctx context.Context) error{
 		"exec": func(ctx context.Context) error {
@@ -54,7 +48,7 @@ func TestFrozenEngineIsToldSoon(t *testing.T) {
 		},
 		"prune": func(ctx context.Context) error { return h.Prune(ctx, true, io.Discard) },
 		"plan": func(ctx context.Context) error {
-			_, err := h.Plan(ctx, container.KindVolume, "data", nil)
+			_, err := h.Plan(ctx, spec.KindVolume, "data", nil)
 			return err
 		},
 	} {

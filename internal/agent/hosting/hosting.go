@@ -1,7 +1,8 @@
 // Package hosting is what an agent keeps beside its rollout: containers on the
 // host's engine, the router in front of them, the managed layer, what operators
-// tune, and what is measured. It acts on what the host's signed declaration
-// delegates and on nothing else.
+// tune, and what is measured. Of what the server says without a signature it takes only
+// what the host's signed declaration delegates, which Admit decides without believing
+// what the server checked before.
 package hosting
 
 import (
@@ -10,7 +11,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,20 +21,22 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/stream"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile"
@@ -55,10 +57,6 @@ type Config struct {
 	// Secrets and Certificates are folders; the defaults are below the state
 	// folder.
 	Secrets, Certificates string
-	// RouteExport is where the table of routes is written to for an external
-	// proxy, as FORMAT:FILE with the format json, traefik or caddy; empty writes
-	// none.
-	RouteExport string
 }
 
 // Agent is what hosting asks of the agent. All may be called from any goroutine.
@@ -70,21 +68,15 @@ type Agent interface {
 	// Declared are the sets of the bundle that runs, first, and of those that may
 	// come back or are on their way; nil ones are empty. An error says that one of
 	// them is not known now.
-	Declared(ctx context.Context) ([]*container.Set, error)
+	Declared(ctx context.Context) ([]*spec.Set, error)
 	// Entry checks an entry that an operator signed for this host.
 	Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error)
-	// Asked has the generation look at its verbs again.
-	Asked()
+	// VerbsChanged has the generation look at its verbs again.
+	VerbsChanged()
 	// Beat sends a heartbeat soon.
 	Beat()
 	// Append adds an event to the outbox in somebody's transaction.
 	Append(ctx context.Context, tx *sql.Tx, e event.Event) error
-}
-
-// Content gives blobs by digest.
-type Content interface {
-	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
-	Damaged(d digest.Digest) error
 }
 
 // Options of Open.
@@ -94,9 +86,9 @@ type Options struct {
 	Agent                       Agent
 	Store                       *state.Store
 	Rows                        *rows.Store
-	Loop                        *reconcile.Loop
-	Client                      *client.Client
-	Content                     Content
+	Loop                        *reconcile.Controller
+	Client                      *uplink.Client
+	Content                     image.Content
 	Resync                      clock.Duration
 	Log                         *slog.Logger
 	Now                         func() clock.Instant // the agent's clock
@@ -112,7 +104,7 @@ type Hosting struct {
 
 	news     atomic.Uint64
 	tuned    atomic.Pointer[tuned]
-	asks     atomic.Pointer[map[container.ID]deploy.Ask]
+	asks     atomic.Pointer[map[spec.ID]deploy.Request]
 	listener atomic.Pointer[router.Listener]
 	watch    atomic.Pointer[watch]
 	changed  chan struct{} // what is delegated or declared may have changed
@@ -135,14 +127,9 @@ func Open(ctx context.Context, o Options) (*Hosting, error) {
 	if o.Certificates == "" {
 		o.Certificates = filepath.Join(o.StateDir, "certificates")
 	}
-	if o.RouteExport != "" {
-		if _, _, err := parseExport(o.RouteExport); err != nil {
-			return nil, err
-		}
-	}
 	h := &Hosting{o: o, changed: make(chan struct{}, 1), orphans: orphans{
 		found: map[string][]engine.Ref{}, told: map[engine.Ref]bool{}, news: make(chan struct{}, 1)}}
-	h.asks.Store(&map[container.ID]deploy.Ask{})
+	h.asks.Store(&map[spec.ID]deploy.Request{})
 	if err := h.loadTuned(ctx); err != nil {
 		return nil, err
 	}
@@ -178,7 +165,7 @@ func (h *Hosting) openEngine() error {
 	if err != nil {
 		return err
 	}
-	engine, err := daemon.Open(daemon.Options{Socket: o.Engine, Log: o.Log})
+	engine, err := dockerapi.Open(dockerapi.Options{Socket: o.Engine, Log: o.Log})
 	if err != nil {
 		return err
 	}
@@ -188,12 +175,13 @@ func (h *Hosting) openEngine() error {
 	}
 	h.router = router.New(router.Config{})
 	h.docker, err = docker.New(o.Loop, docker.Options{
-		Engine: engine, Owner: ownership.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
+		Engine: engine, Owner: convert.Owner{Fleet: o.Fleet, Host: o.Host, Prefix: o.Prefix},
 		Dir: filepath.Join(o.StateDir, folder), HostRoot: hostRoot, Secrets: o.Secrets, Content: o.Content, Ledger: baselines{o.Store}, Rows: o.Rows,
-		Router: h.router, RouteChanged: h.routed, Certificate: h.certificate, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
+		Router: h.router, RouteChanged: h.reloadCertificates, Certificate: h.certificate, Pinned: o.Agent.Declared, AllowVolumeDelete: o.Agent.AllowVolumeDelete, Key: key, Resync: o.Resync, Log: o.Log, Now: time.Now,
 	})
 	if err == nil {
 		h.docker.Tune(h.tuned.Load().Settings)
+		err = system.RegisterLayer(o.Loop, h.docker.Title)
 	}
 	return err
 }
@@ -211,16 +199,7 @@ func hostKey(path string) ([]byte, error) {
 	}
 	key = make([]byte, 32)
 	rand.Read(key)
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("the host's key for digests: %w", err)
-	}
-	_, err = f.Write(key)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
+	if err := disk.Replace(path, key, 0o600); err != nil {
 		return nil, fmt.Errorf("the host's key for digests: %w", err)
 	}
 	return key, nil
@@ -232,22 +211,22 @@ type baselines struct{ *state.Store }
 func (b baselines) Forget(ctx context.Context, id string) error { return b.ForgetBaseline(ctx, id) }
 
 // Title names what a bundle declares on the engine; nil where there is none.
-func (h *Hosting) Title() container.Titled {
+func (h *Hosting) Title() spec.NameMapper {
 	if h.docker == nil {
 		return nil
 	}
 	return h.docker.Title
 }
 
-// Asks are the verbs for what the bundle declares.
-func (h *Hosting) Asks() map[container.ID]deploy.Ask { return *h.asks.Load() }
+// Requests are the verbs for what the bundle declares.
+func (h *Hosting) Requests() map[spec.ID]deploy.Request { return *h.asks.Load() }
 
 // ErrNoEngine refuses containers on a host without an engine.
 var ErrNoEngine = fmt.Errorf("%w: it declares containers and this agent has no container engine; start it with --engine", docker.ErrCannotPrepare)
 
 // Prepare fetches what the containers of a bundle need, and changes nothing that
 // runs.
-func (h *Hosting) Prepare(ctx context.Context, s *container.Set) error {
+func (h *Hosting) Prepare(ctx context.Context, s *spec.Set) error {
 	switch {
 	case s.Empty():
 		return nil

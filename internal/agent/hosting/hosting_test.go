@@ -6,17 +6,6 @@ import (
 	"testing"
 )
 
-func TestParseExport(t *testing.T) {
-	for in, ok := range map[string]bool{
-		"json:/tmp/routes.json": true, "traefik:/etc/traefik/steady.yml": true, "caddy:x": true,
-		"": false, "json": false, "json:": false, "nginx:/x": false, ":x": false,
-	} {
-		if _, _, err := parseExport(in); (err == nil) != ok {
-			t.Errorf("%q: %v", in, err)
-		}
-	}
-}
-
 // TestHostKeyIsMadeOnce: digests of one host stay comparable over restarts.
 func TestHostKeyIsMadeOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")

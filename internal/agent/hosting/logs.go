@@ -6,10 +6,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/stream"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // Logs writes the lines of a workspace. While they are followed, those after a
@@ -26,7 +26,7 @@ func (h *Hosting) Logs(ctx context.Context, name string, o stream.LogsOptions, s
 // logs copies the lines of one workspace's containers, each once.
 type logs struct {
 	find           func(ctx context.Context, name string) (id string, running bool, err error)
-	read           func(ctx context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error
+	read           func(ctx context.Context, id string, l dockerapi.Logs, each func(dockerapi.LogLine) error) error
 	stdout, stderr io.Writer
 
 	id   string    // of the container that was read last
@@ -38,7 +38,7 @@ type logs struct {
 const again = time.Second
 
 func (l *logs) copy(ctx context.Context, name string, o stream.LogsOptions) error {
-	q := daemon.Logs{Follow: o.Follow, Tail: -1}
+	q := dockerapi.Logs{Follow: o.Follow, Tail: -1}
 	if o.Tail > 0 {
 		q.Tail = o.Tail
 	}
@@ -56,7 +56,7 @@ func (l *logs) copy(ctx context.Context, name string, o stream.LogsOptions) erro
 		if err != nil || !o.Follow {
 			return err
 		}
-		if err := client.Pause(ctx, again); err != nil {
+		if err := uplink.Pause(ctx, again); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (l *logs) copy(ctx context.Context, name string, o stream.LogsOptions) erro
 // container reads the lines of a container that were not read yet: first those
 // that are asked for, later all. A container that started again has more, also
 // when it has stopped since.
-func (l *logs) container(ctx context.Context, id string, q daemon.Logs) error {
+func (l *logs) container(ctx context.Context, id string, q dockerapi.Logs) error {
 	if l.id != "" && id != l.id {
 		q.Tail, q.Since = -1, time.Time{}
 		l.at, l.seen = time.Time{}, 0
@@ -76,7 +76,7 @@ func (l *logs) container(ctx context.Context, id string, q daemon.Logs) error {
 		q.Tail, q.Since, skip = -1, l.at, l.seen
 	}
 	last := l.at
-	return l.read(ctx, id, q, func(line daemon.LogLine) error {
+	return l.read(ctx, id, q, func(line dockerapi.LogLine) error {
 		if skip > 0 && line.Time.Equal(last) {
 			skip--
 			return nil
@@ -89,7 +89,7 @@ func (l *logs) container(ctx context.Context, id string, q daemon.Logs) error {
 	})
 }
 
-func (l *logs) write(line daemon.LogLine) error {
+func (l *logs) write(line dockerapi.LogLine) error {
 	w, text := l.stdout, line.Text
 	if line.Stderr {
 		w = l.stderr

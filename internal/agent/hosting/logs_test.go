@@ -12,14 +12,14 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/stream"
 	"github.com/steadyfleet/steady/internal/docker"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // box is a container with its log, as an engine keeps and gives it: a read that
 // follows ends when the container stops.
 type box struct {
 	id    string
-	lines []daemon.LogLine
+	lines []dockerapi.LogLine
 }
 
 type containers struct {
@@ -46,11 +46,11 @@ func (c *containers) find(context.Context, string) (string, bool, error) {
 	return c.place.id, true, nil
 }
 
-func (c *containers) read(_ context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error {
+func (c *containers) read(_ context.Context, id string, l dockerapi.Logs, each func(dockerapi.LogLine) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.all, func(x *box) bool { return x.id == id })
-	var lines []daemon.LogLine
+	var lines []dockerapi.LogLine
 	for _, line := range c.all[i].lines {
 		if !line.Time.Before(l.Since) { // the moment itself belongs to it
 			lines = append(lines, line)
@@ -72,7 +72,7 @@ func (c *containers) say(to *box, ms int, words ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range words {
-		to.lines = append(to.lines, daemon.LogLine{Time: c.began.Add(time.Duration(ms) * time.Millisecond), Text: w})
+		to.lines = append(to.lines, dockerapi.LogLine{Time: c.began.Add(time.Duration(ms) * time.Millisecond), Text: w})
 	}
 }
 

@@ -5,18 +5,16 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/delegated"
-	"github.com/steadyfleet/steady/internal/agent/journal"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/managed"
-	"github.com/steadyfleet/steady/internal/docker/layer"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -35,19 +33,19 @@ type managedDoc struct {
 const keyVersions = "managed.versions"
 
 // verifier checks signed entries, and notes their versions in seen.
-func (h *Hosting) verifier(seen map[string]uint64) func(json.RawMessage) (delegated.Signed, error) {
-	return func(env json.RawMessage) (delegated.Signed, error) {
+func (h *Hosting) verifier(seen map[string]uint64) func(json.RawMessage) (SignedEntry, error) {
+	return func(env json.RawMessage) (SignedEntry, error) {
 		v, err := h.o.Agent.Entry(env)
 		if err != nil {
-			return delegated.Signed{}, err
+			return SignedEntry{}, err
 		}
 		e := v.Value()
 		id := e.Kind + "/" + e.Name
 		if e.Version < seen[id] {
-			return delegated.Signed{}, fmt.Errorf("version %d of %s was signed before version %d, which this host has seen", e.Version, id, seen[id])
+			return SignedEntry{}, fmt.Errorf("version %d of %s was signed before version %d, which this host has seen", e.Version, id, seen[id])
 		}
 		seen[id] = e.Version
-		return delegated.Signed{Kind: e.Kind, Name: e.Name, Spec: json.RawMessage(e.Spec), NotAfter: e.NotAfter}, nil
+		return SignedEntry{Kind: e.Kind, Name: e.Name, Spec: json.RawMessage(e.Spec), NotAfter: e.NotAfter}, nil
 	}
 }
 
@@ -124,7 +122,7 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 	if _, err := h.o.Store.Get(ctx, keyVersions, &seen); err != nil {
 		return err
 	}
-	got := delegated.Admit(delegated.Input{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Bundles: declared, Title: h.Title(), Verify: h.verifier(seen)})
+	got := Admit(AdmitInput{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Bundles: declared, Title: h.Title(), Verify: h.verifier(seen)})
 	now := h.o.Now()
 	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: "managed " + strconv.FormatUint(doc.Doc.Version, 10)}
 	err = h.o.Store.Tx(ctx, func(tx *sql.Tx) error {
@@ -140,18 +138,18 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 		if h.docker == nil {
 			return nil
 		}
-		_, err := h.o.Rows.ApplyTx(ctx, tx, engine.Upsert(layer.Current, got.Layer), now, cause)
+		_, err := h.o.Rows.ApplyTx(ctx, tx, engine.Upsert(deploy.ManagedLayer, got.Layer), now.Time(), cause)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	h.ask(got.BundleAsks)
+	h.ask(got.BundleRequests)
 	if err := h.retry(ctx, doc.Doc.Retries); err != nil {
 		return err
 	}
 	if h.docker != nil {
-		h.o.Loop.Kick(layer.Current, cause)
+		h.o.Loop.Enqueue(deploy.ManagedLayer, cause)
 	}
 	return nil
 }
@@ -161,12 +159,12 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 const (
 	refusalsAtOnce = 256
 	refusalsEvery  = clock.Hour
-	refusalsKept   = managed.MaxEntries + managed.MaxAsks // of one layer
+	refusalsKept   = managed.MaxEntries + managed.MaxRequests // of one layer
 )
 
 // refuseAll reports what is kept off, once for each reason and version, and where
 // that stands which no longer is.
-func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got delegated.Admitted) error {
+func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got Admitted) error {
 	now, list := h.o.Now(), got.Refused
 	if now.Sub(h.refusedAt) > refusalsEvery || h.refusedAt == 0 {
 		h.refusedAt, h.refusals = now, 0
@@ -174,13 +172,13 @@ func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got delegated.Admit
 	var refused []state.Refused
 	untold := max(0, len(list)-refusalsKept)
 	for _, r := range list[:min(len(list), refusalsKept)] {
-		x := state.Refused{Ref: r.Kind + "/" + r.Name, Detail: "refused: " + r.Words, Version: r.Version}
+		x := state.Refused{Ref: r.Kind + "/" + r.Name, Detail: "refused: " + r.Message, Version: r.Version}
 		refused = append(refused, x)
 		if h.refusals >= refusalsAtOnce {
 			untold++
 			continue
 		}
-		news, err := journal.Refused(ctx, tx, now, x)
+		news, err := state.ReportRefused(ctx, tx, now, x)
 		if err != nil {
 			return err
 		}
@@ -197,8 +195,8 @@ func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got delegated.Admit
 	}
 	for _, ref := range over {
 		kind, id, _ := strings.Cut(ref, "/")
-		taken := got.Layer.Set.Has(container.ID{Kind: kind, Name: id})
-		if err := journal.NotRefused(ctx, tx, now, h.o.Rows, engine.Ref{Kind: kind, ID: id}, taken); err != nil {
+		taken := got.Layer.Set.Has(spec.ID{Kind: kind, Name: id})
+		if err := state.ReportAdmitted(ctx, tx, now, h.o.Rows, engine.Ref{Kind: kind, ID: id}, taken); err != nil {
 			return err
 		}
 	}
@@ -206,18 +204,13 @@ func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got delegated.Admit
 }
 
 // ask hands verbs for what the bundle declares to its generation.
-func (h *Hosting) ask(list []layer.Ask) {
-	asks := make(map[container.ID]deploy.Ask, len(list))
+func (h *Hosting) ask(list []deploy.LayerRequest) {
+	asks := make(map[spec.ID]deploy.Request, len(list))
 	for _, a := range list {
-		asks[container.ID{Kind: a.Kind, Name: a.Name}] = deploy.Ask{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}
+		asks[spec.ID{Kind: a.Kind, Name: a.Name}] = deploy.Request{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}
 	}
-	before := *h.asks.Swap(&asks)
-	same := len(before) == len(asks)
-	for id, a := range asks {
-		same = same && before[id] == a
-	}
-	if !same {
-		h.o.Agent.Asked()
+	if !maps.Equal(*h.asks.Swap(&asks), asks) {
+		h.o.Agent.VerbsChanged()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/agent/measure"
-	"github.com/steadyfleet/steady/internal/agent/metrics"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -55,7 +54,7 @@ func (h *Hosting) measure(ctx context.Context, b *wire.Heartbeat) error {
 	}
 	in := measure.Input{Runtimes: b.Runtimes}
 	if b.Engine != nil && b.Engine.Problem == "" {
-		in.Engine = &metrics.Engine{Version: b.Engine.Version, APIVersion: b.Engine.API, StorageDriver: b.Engine.Storage}
+		in.Engine = &measure.Engine{Version: b.Engine.Version, APIVersion: b.Engine.API, StorageDriver: b.Engine.Storage}
 	}
 	if h.docker != nil && chosen.Workspaces && in.Engine != nil {
 		targets, err := h.docker.Targets(ctx)

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/agent/state"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -70,16 +70,16 @@ func (h *Hosting) tellOrphans(ctx context.Context) error {
 // meanwhile.
 func (h *Hosting) tellOrphan(ctx context.Context, r engine.Ref, there bool) error {
 	ctx = context.WithoutCancel(ctx)
-	ev := event.ResourceReported{Resource: r.String(), State: string(container.Removed), Layer: event.LayerBundle}
+	ev := event.ResourceReported{Resource: r.String(), State: string(spec.Removed), Layer: event.LayerBundle}
 	if there {
-		ev.State, ev.Message = string(container.Undeclared), "it carries this host's labels and nobody declares it; it is left alone"
+		ev.State, ev.Message = string(spec.Undeclared), "it carries this host's labels and nobody declares it; it is left alone"
 	}
 	return h.o.Store.Tx(ctx, func(tx *sql.Tx) (err error) {
 		var news bool
 		if there {
 			news, err = state.Reported(ctx, tx, r.String(), ev.State, ev.Message)
 		} else {
-			news, err = state.ForgetReportedAs(ctx, tx, r.String(), string(container.Undeclared))
+			news, err = state.ForgetReportedAs(ctx, tx, r.String(), string(spec.Undeclared))
 		}
 		if err != nil || !news {
 			return err

@@ -52,7 +52,7 @@ func (h *Hosting) retry(ctx context.Context, list []wire.Retry) error {
 	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: "retry " + strings.Join(named[max(0, len(named)-1):], "")}
 	err := h.o.Store.Tx(ctx, func(tx *sql.Tx) error {
 		for _, ref := range refs {
-			if _, err := h.o.Rows.ApplyTx(ctx, tx, engine.Retry(ref), h.o.Now(), cause); err != nil {
+			if _, err := h.o.Rows.ApplyTx(ctx, tx, engine.Retry(ref), h.o.Now().Time(), cause); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func (h *Hosting) retry(ctx context.Context, list []wire.Retry) error {
 		return err
 	}
 	for _, ref := range refs {
-		h.o.Loop.Kick(ref, cause)
+		h.o.Loop.Enqueue(ref, cause)
 	}
 	return nil
 }

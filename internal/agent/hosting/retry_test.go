@@ -10,6 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -27,7 +28,7 @@ func (stuck) Decide(v engine.View[string, string]) engine.Decision {
 	if v.Observed == "runs" {
 		return engine.IsConverged(engine.Reason{})
 	}
-	return engine.Do(start{}, engine.Because("down", ""))
+	return engine.Do(start{}, engine.NewReason("down", ""))
 }
 
 func (stuck) Act(context.Context, engine.Resource[string], engine.Action) error {
@@ -47,9 +48,7 @@ func TestRetryBeginsAnewOnce(t *testing.T) {
 		kept = rows.New(db)
 		return kept.Migrate(ctx, tx)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	if _, err := kept.Open(t.Context()); err != nil { // prepares its statements, on the one connection
 		t.Fatal(err)
@@ -62,17 +61,13 @@ func TestRetryBeginsAnewOnce(t *testing.T) {
 			}
 		}
 	}))
-	if err := reconcile.Register(loop, "k", stuck{}, engine.Policy{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, reconcile.Register(loop, "k", stuck{}, engine.Policy{}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- loop.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
 	for id, is := range map[string]string{"a": "down", "b": "down", "good": "runs"} {
-		if _, err := loop.Apply(ctx, engine.Upsert(engine.Ref{Kind: "k", ID: id}, is), engine.Cause{Trigger: engine.TriggerOperator}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(loop.Apply(ctx, engine.Upsert(engine.Ref{Kind: "k", ID: id}, is), engine.Cause{Trigger: engine.TriggerOperator}))(t)
 	}
 	h := &Hosting{o: Options{Store: store, Rows: kept, Loop: loop, Now: func() clock.Instant { return clock.FromTime(time.Now()) }}}
 	tried := func(want ...string) {
@@ -93,9 +88,7 @@ func TestRetryBeginsAnewOnce(t *testing.T) {
 	tried("a", "b")
 	retry := func(list ...wire.Retry) {
 		t.Helper()
-		if err := h.retry(ctx, list); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, h.retry(ctx, list))
 	}
 	one, all := wire.Retry{Resource: "k/a", Nonce: "1"}, wire.Retry{Nonce: "2"}
 	retry(one)

@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/router"
-	"github.com/steadyfleet/steady/internal/router/table"
 )
 
 // serve runs the router's listeners until ctx ends.
@@ -43,7 +40,7 @@ func (h *Hosting) listen(ctx context.Context) (*router.Listener, error) {
 			said = err.Error()
 			h.o.Log.Error("the router does not listen; trying again", "error", err, "every", listenAgain)
 		}
-		if client.Pause(ctx, listenAgain) != nil {
+		if uplink.Pause(ctx, listenAgain) != nil {
 			return nil, ctx.Err()
 		}
 	}
@@ -51,13 +48,9 @@ func (h *Hosting) listen(ctx context.Context) (*router.Listener, error) {
 
 const listenAgain = 5 * time.Second
 
-// certificate says why a certificate cannot be served. One that only another proxy
-// serves is that proxy's business.
+// certificate says why a certificate cannot be served.
 func (h *Hosting) certificate(name string) error {
-	switch {
-	case len(h.o.HTTPS) == 0 && h.o.RouteExport != "":
-		return nil
-	case len(h.o.HTTPS) == 0:
+	if len(h.o.HTTPS) == 0 {
 		return errors.New("the router serves no HTTPS; start the agent with --https")
 	}
 	file := filepath.Join(h.o.Certificates, name)
@@ -75,59 +68,10 @@ func addresses(list []net.Addr) []string {
 	return out
 }
 
-// routed hears of each new table: certificates are read again, and the table is
-// written for an external proxy.
-func (h *Hosting) routed(t table.Table) error {
-	var errs []error
+// reloadCertificates reads them again, for each new table of routes.
+func (h *Hosting) reloadCertificates(router.Table) error {
 	if l := h.listener.Load(); l != nil {
-		errs = append(errs, l.Reload())
+		return l.Reload()
 	}
-	if h.o.RouteExport != "" {
-		errs = append(errs, h.export(t))
-	}
-	return errors.Join(errs...)
-}
-
-// Formats of an export.
-const (
-	exportJSON    = "json"
-	exportTraefik = "traefik"
-	exportCaddy   = "caddy"
-)
-
-// parseExport splits FORMAT:FILE.
-func parseExport(s string) (format, file string, err error) {
-	format, file, ok := strings.Cut(s, ":")
-	if !ok || file == "" || !slices.Contains([]string{exportJSON, exportTraefik, exportCaddy}, format) {
-		return "", "", fmt.Errorf("routes are exported to %q: expected json:FILE, traefik:FILE or caddy:FILE", s)
-	}
-	return format, file, nil
-}
-
-// export writes the table for an external proxy. What the proxy cannot do is
-// logged, and the file holds the rest.
-func (h *Hosting) export(t table.Table) error {
-	format, file, err := parseExport(h.o.RouteExport)
-	if err != nil {
-		return err
-	}
-	var x table.Exported
-	switch format {
-	case exportTraefik:
-		x, err = t.Traefik(h.router.Addresses, table.TraefikOptions{Folder: h.o.Certificates})
-	case exportCaddy:
-		x, err = t.Caddy(h.router.Addresses, table.CaddyOptions{Folder: h.o.Certificates})
-	default:
-		x, err = t.Export(h.router.Addresses)
-	}
-	if err != nil {
-		return fmt.Errorf("export routes: %w", err)
-	}
-	changed, err := router.WriteExport(file, x.JSON)
-	for _, n := range x.Notes {
-		if changed {
-			h.o.Log.Warn("a route was exported in part", "route", n.Route, "field", n.Field, "why", n.Text)
-		}
-	}
-	return err
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 
-	"github.com/steadyfleet/steady/internal/agent/delegated"
 	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -43,9 +42,9 @@ func (h *Hosting) retune(ctx context.Context) error {
 // tune takes settings from the server, as far as the signed declaration lets it.
 // The caller holds admitting.
 func (h *Hosting) tune(ctx context.Context, offered *wire.Settings) error {
-	s, err := delegated.Tune(offered, h.o.Agent.Delegation())
+	s, err := AdmitSettings(offered, h.o.Agent.Delegation())
 	if err != nil {
-		h.o.Log.Warn("settings were not taken in full", "error", err)
+		h.o.Log.Warn("settings were applied in part", "error", err)
 	}
 	next := &tuned{Settings: s, Offered: offered}
 	before, after := mustJSON(h.tuned.Load()), mustJSON(next)

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/steadyfleet/steady/internal/agent/probe"
-	"github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/system"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -21,8 +21,8 @@ type watch struct {
 	h *Hosting
 
 	mu      sync.Mutex
-	core    core.Watch
-	parts   []core.Part
+	core    replace.Watch
+	parts   []replace.Part
 	read    uint64 // of changes, when parts were read
 	changes uint64
 }
@@ -46,7 +46,7 @@ func (h *Hosting) Seen(ts []engine.Transition) {
 	for i := range ts {
 		if t := &ts[i]; t.Parent == system.Current {
 			w.changes++
-			w.core.Observe(core.Part{Ref: t.Ref, Phase: t.To, Reason: t.Reason}, h.o.Now())
+			w.core.Observe(replace.Part{Ref: t.Ref, Phase: t.To, Reason: t.Reason}, h.o.Now())
 		}
 	}
 }
@@ -75,15 +75,15 @@ func (w *watch) look(ctx context.Context) error {
 }
 
 // declaredParts reads where the parts of the bundle that runs stand.
-func (h *Hosting) declaredParts(ctx context.Context) ([]core.Part, error) {
+func (h *Hosting) declaredParts(ctx context.Context) ([]replace.Part, error) {
 	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Parent: system.Current})
 	if err != nil {
 		return nil, fmt.Errorf("read where the resources of the bundle stand: %w", err)
 	}
-	var out []core.Part
+	var out []replace.Part
 	for i := range rows {
 		r := &rows[i]
-		if r.Retire || r.Phase.Terminal() {
+		if r.Delete || r.Phase.Terminal() {
 			continue
 		}
 		parked, run, err := desiredOf(r.Ref.Kind, r.Desired)
@@ -91,7 +91,7 @@ func (h *Hosting) declaredParts(ctx context.Context) ([]core.Part, error) {
 			return nil, fmt.Errorf("read what is desired of %s: %w", r.Ref, err)
 		}
 		if !parked {
-			out = append(out, core.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: run})
+			out = append(out, replace.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: run})
 		}
 	}
 	return out, nil
@@ -99,17 +99,17 @@ func (h *Hosting) declaredParts(ctx context.Context) ([]core.Part, error) {
 
 // desiredOf reads whether a resource is of the bundle that may come back, and how a
 // workspace is to run. Other kinds have a "workspace" of another form in their spec.
-func desiredOf(kind string, desired []byte) (parked bool, run container.RunState, err error) {
+func desiredOf(kind string, desired []byte) (parked bool, run spec.RunState, err error) {
 	var d struct {
 		Parked bool            `json:"parked"`
 		Spec   json.RawMessage `json:"spec"`
 	}
-	if err := json.Unmarshal(desired, &d); err != nil || kind != container.KindWorkspace {
+	if err := json.Unmarshal(desired, &d); err != nil || kind != spec.KindWorkspace {
 		return d.Parked, "", err
 	}
 	var spec struct {
 		Workspace struct {
-			State container.RunState `json:"state"`
+			State spec.RunState `json:"state"`
 		} `json:"workspace"`
 	}
 	err = json.Unmarshal(d.Spec, &spec)

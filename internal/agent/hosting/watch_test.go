@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestDesiredOfEveryKindIsRead: routes and snapshots name a workspace where a
@@ -12,18 +13,15 @@ import (
 func TestDesiredOfEveryKindIsRead(t *testing.T) {
 	for kind, c := range map[string]struct {
 		desired any
-		run     container.RunState
+		run     spec.RunState
 	}{
-		container.KindWorkspace: {container.Desired[container.Deployment]{Spec: container.Deployment{Workspace: container.Workspace{Name: "job", State: container.Once}}, Parked: true}, container.Once},
-		container.KindRoute:     {container.Desired[container.Route]{Spec: container.Route{Name: "web", Workspace: "web"}, Parked: true}, ""},
-		container.KindSnapshot:  {container.Desired[container.Snapshot]{Spec: container.Snapshot{Name: "s", Workspace: "web"}, Parked: true}, ""},
-		container.KindVolume:    {container.Desired[container.Volume]{Spec: container.Volume{Name: "data"}, Parked: true}, ""},
-		"file":                  {map[string]any{"path": "x", "parked": true}, ""},
+		spec.KindWorkspace: {spec.Desired[spec.Deployment]{Spec: spec.Deployment{Workspace: spec.Workspace{Name: "job", State: spec.Once}}, Parked: true}, spec.Once},
+		spec.KindRoute:     {spec.Desired[spec.Route]{Spec: spec.Route{Name: "web", Workspace: "web"}, Parked: true}, ""},
+		spec.KindSnapshot:  {spec.Desired[spec.Snapshot]{Spec: spec.Snapshot{Name: "s", Workspace: "web"}, Parked: true}, ""},
+		spec.KindVolume:    {spec.Desired[spec.Volume]{Spec: spec.Volume{Name: "data"}, Parked: true}, ""},
+		"file":             {map[string]any{"path": "x", "parked": true}, ""},
 	} {
-		raw, err := json.Marshal(c.desired)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Value(json.Marshal(c.desired))(t)
 		parked, run, err := desiredOf(kind, raw)
 		if err != nil || !parked || run != c.run {
 			t.Errorf("%s: parked %t, runs %q, %v", kind, parked, run, err)

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/steadyfleet/steady/internal/agent/cgroup"
-	"github.com/steadyfleet/steady/internal/agent/metrics"
-	"github.com/steadyfleet/steady/internal/agent/nvidia"
-	"github.com/steadyfleet/steady/internal/agent/procfs"
+	"github.com/prometheus/procfs"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -25,7 +23,7 @@ type Options struct {
 	Proc, Sys string   // where /proc and /sys are found
 	DiskPaths []string // whose file systems are measured; at most metrics.MaxDisks
 
-	GPUs nvidia.Options
+	GPUs GPUOptions
 
 	// Report hears each problem once when it begins; for the log. It must not
 	// call the collector.
@@ -36,7 +34,7 @@ type Options struct {
 type Input struct {
 	Targets  []Target
 	Runtimes []string
-	Engine   *metrics.Engine
+	Engine   *Engine
 }
 
 // Collector measures. It remembers the sample before, for rates. Its methods
@@ -44,10 +42,10 @@ type Input struct {
 type Collector struct {
 	mu          sync.Mutex
 	opts        Options
-	files       procfs.Files
+	proc        procfs.FS
 	disks       disks
-	gpus        *nvidia.Sampler
-	mounts      cgroup.Mounts
+	gpus        *gpuSampler
+	mounts      cgroupMounts
 	mountsFresh bool
 	netDenied   bool
 	known       map[string]*known
@@ -64,7 +62,7 @@ func New(o Options) *Collector {
 	if o.Sys == "" {
 		o.Sys = "/sys"
 	}
-	return &Collector{opts: o, gpus: nvidia.New(o.GPUs), known: map[string]*known{}, reported: map[string]bool{}}
+	return &Collector{opts: o, gpus: newGPUSampler(o.GPUs), known: map[string]*known{}, reported: map[string]bool{}}
 }
 
 // Set changes what is measured from the next sample on.
@@ -81,39 +79,43 @@ func (c *Collector) Close() { c.gpus.Close() }
 // that does not go back; rates refer to the sample before and are absent in the first.
 // GPUs are measured beside: a sample holds the result that was ready. It does
 // not fail; see Sample.Problems. When ctx ends it returns what it has.
-func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) metrics.Sample {
+func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) Sample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var s metrics.Sample
-	problem := func(err error) { s.Problems = append(s.Problems, metrics.Text(err.Error())) }
+	var s Sample
+	problem := func(err error) { s.Problems = append(s.Problems, Text(err.Error())) }
 	if c.prevAt != 0 && now > c.prevAt {
-		s.IntervalMillis = new(int64(min(now.Sub(c.prevAt), metrics.MaxInteger)))
+		s.IntervalMillis = new(int64(min(now.Sub(c.prevAt), MaxInteger)))
 	}
 	c.prevAt = now
 	for i, r := range in.Runtimes {
-		if i == metrics.MaxRuntimes {
-			problem(fmt.Errorf("there are more than %d runtimes: the others are not listed", metrics.MaxRuntimes))
+		if i == MaxRuntimes {
+			problem(fmt.Errorf("there are more than %d runtimes: the others are not listed", MaxRuntimes))
 			break
 		}
-		s.Runtimes = append(s.Runtimes, metrics.Text(r))
+		s.Runtimes = append(s.Runtimes, Text(r))
 	}
 	if e := in.Engine; e != nil {
-		s.Engine = &metrics.Engine{Version: metrics.Text(e.Version), APIVersion: metrics.Text(e.APIVersion),
-			StorageDriver: metrics.Text(e.StorageDriver), CgroupVersion: metrics.Text(e.CgroupVersion)}
+		s.Engine = &Engine{Version: Text(e.Version), APIVersion: Text(e.APIVersion),
+			StorageDriver: Text(e.StorageDriver), CgroupVersion: Text(e.CgroupVersion)}
 	}
-	if c.opts.Settings.Host {
+	var err error
+	if c.proc, err = procfs.NewFS(c.opts.Proc); err != nil {
+		problem(err)
+	} else if c.opts.Settings.Host {
 		s.Host = c.host(problem)
-	} else {
+	}
+	if s.Host == nil {
 		c.prevStat = nil
 	}
 	if c.opts.Settings.GPU {
-		list, err := c.gpus.Sample(now)
+		list, failed := c.gpus.Sample(now)
 		s.GPUs = list
-		if err != nil {
-			problem(err)
+		if failed != nil {
+			problem(failed)
 		}
 	}
-	if c.opts.Settings.Workspaces {
+	if err == nil && c.opts.Settings.Workspaces {
 		s.Workspaces = c.workspaces(now, in.Targets, func() bool { return ctx.Err() != nil }, problem)
 	} else {
 		clear(c.known)
@@ -123,7 +125,7 @@ func (c *Collector) Collect(ctx context.Context, now clock.Instant, in Input) me
 }
 
 // report bounds the problems and tells of those that are new.
-func (c *Collector) report(s *metrics.Sample) {
+func (c *Collector) report(s *Sample) {
 	lasting := map[string]bool{}
 	for _, p := range s.Problems {
 		if !lasting[p] && !c.reported[p] && c.opts.Report != nil {
@@ -132,7 +134,7 @@ func (c *Collector) report(s *metrics.Sample) {
 		lasting[p] = true
 	}
 	c.reported = lasting
-	if n := len(s.Problems); n > metrics.MaxProblems {
-		s.Problems = append(s.Problems[:metrics.MaxProblems-1], fmt.Sprintf("and %d more problems: see the agent's log", n-metrics.MaxProblems+1))
+	if n := len(s.Problems); n > MaxProblems {
+		s.Problems = append(s.Problems[:MaxProblems-1], fmt.Sprintf("and %d more problems: see the agent's log", n-MaxProblems+1))
 	}
 }

@@ -4,27 +4,24 @@ import (
 	"fmt"
 	"syscall"
 	"time"
-
-	"github.com/steadyfleet/steady/internal/agent/metrics"
-	"github.com/steadyfleet/steady/internal/agent/procfs"
 )
 
 // readDisk asks the file system that holds path. It blocks for as long as the file
 // system does, which on a dead network mount is for ever.
-func readDisk(path string) (metrics.Disk, error) {
+func readDisk(path string) (Disk, error) {
 	var st syscall.Statfs_t
 	err := error(syscall.EINTR)
 	for err == syscall.EINTR {
 		err = syscall.Statfs(path, &st)
 	}
 	if err != nil {
-		return metrics.Disk{}, fmt.Errorf("ask for the free space of %s: %w", path, err)
+		return Disk{}, fmt.Errorf("ask for the free space of %s: %w", path, err)
 	}
 	size := uint64(max(st.Frsize, 1))
-	return metrics.Disk{
+	return Disk{
 		Path:       path,
-		TotalBytes: metrics.Count(procfs.Mul(st.Blocks, size)), FreeBytes: metrics.Count(procfs.Mul(st.Bavail, size)),
-		TotalInodes: metrics.Count(st.Files), FreeInodes: metrics.Count(st.Ffree),
+		TotalBytes: Count(st.Blocks * size), FreeBytes: Count(st.Bavail * size),
+		TotalInodes: Count(st.Files), FreeInodes: Count(st.Ffree),
 	}, nil
 }
 
@@ -36,18 +33,18 @@ const diskPatience = 250 * time.Millisecond
 type disks struct{ asked map[string]chan diskAnswer }
 
 type diskAnswer struct {
-	disk metrics.Disk
+	disk Disk
 	err  error
 }
 
-func (d *disks) read(path string, ask func(string) (metrics.Disk, error), patience time.Duration) (metrics.Disk, error) {
+func (d *disks) read(path string, ask func(string) (Disk, error), patience time.Duration) (Disk, error) {
 	silent := fmt.Errorf("the file system of %s does not answer: look for a dead network mount or a failing disk", path)
 	if late, hanging := d.asked[path]; hanging {
 		select {
 		case <-late: // an old figure: ask anew
 			delete(d.asked, path)
 		default:
-			return metrics.Disk{}, silent
+			return Disk{}, silent
 		}
 	}
 	answer := make(chan diskAnswer, 1)
@@ -65,6 +62,6 @@ func (d *disks) read(path string, ask func(string) (metrics.Disk, error), patien
 			d.asked = map[string]chan diskAnswer{}
 		}
 		d.asked[path] = answer
-		return metrics.Disk{}, silent
+		return Disk{}, silent
 	}
 }

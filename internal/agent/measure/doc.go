@@ -3,6 +3,5 @@
 // whose own statistics take a second per container.
 //
 // A workspace that ends while it is read is left out. Whatever else goes wrong
-// stands in Sample.Problems for as long as it lasts, and Options.Report hears it
-// once.
+// is in Sample.Problems for as long as it lasts, and goes to Options.Report once.
 package measure

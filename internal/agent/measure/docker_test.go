@@ -11,6 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -30,16 +31,10 @@ func TestContainerOfTheEngine(t *testing.T) {
 		host.Resources = container.Resources{Memory: 32 << 20}
 		made, err := d.Client().ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: n.Name(name), HostConfig: &host,
 			Config: &container.Config{Image: d.Busybox(t), Cmd: []string{"sh", "-c", "sleep 1000 & exec sleep 1000"}, StopSignal: "KILL"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Client().ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Value(d.Client().ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}))(t)
 		info, err := d.Client().ContainerInspect(t.Context(), made.ID, client.ContainerInspectOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return measure.Target{Name: name, PID: info.Container.State.Pid, ContainerID: made.ID}
 	}
 	own, shared := run("own", container.HostConfig{}), run("shared", container.HostConfig{NetworkMode: "host"})
@@ -58,9 +53,7 @@ func TestContainerOfTheEngine(t *testing.T) {
 	if w := s.Workspaces[1]; w.NetRxBytes != nil || w.MemBytes == nil {
 		t.Errorf("on the host's network: %+v", w)
 	}
-	if _, err := d.Client().ContainerKill(t.Context(), own.ContainerID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(d.Client().ContainerKill(t.Context(), own.ContainerID, client.ContainerKillOptions{Signal: "KILL"}))(t)
 	waited := d.Client().ContainerWait(t.Context(), own.ContainerID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-waited.Result:

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 const fixtureID = "0f3d6f0b1c9e4a7d8b2a5c6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f8091a2"
@@ -19,10 +19,7 @@ func tree(t testing.TB, names ...string) string {
 	t.Helper()
 	root := t.TempDir()
 	for _, name := range names {
-		a, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := testkit.Value(txtar.ParseFile(filepath.Join("testdata", name+".txtar")))(t)
 		for _, f := range a.Files {
 			put(t, filepath.Join(root, f.Name), string(f.Data))
 		}
@@ -32,9 +29,7 @@ func tree(t testing.TB, names ...string) string {
 
 func put(t testing.TB, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	_ = os.Remove(path)
 	var err error
 	if strings.HasSuffix(path, "/ns/net") {
@@ -42,9 +37,7 @@ func put(t testing.TB, path, content string) {
 	} else {
 		err = os.WriteFile(path, []byte(content), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 func fixtureCollector(t testing.TB, root string) *Collector {
@@ -58,7 +51,7 @@ func fixtureCollector(t testing.TB, root string) *Collector {
 // the other layouts. They are written after cgroups(7), the kernel's
 // documentation and what systemd and the engine are known to make there.
 func TestLayouts(t *testing.T) {
-	want := []metrics.Workspace{{Name: "web", CPUMicros: new(int64(7654321)), MemBytes: new(int64(8 << 20)), MemLimitBytes: new(int64(64 << 20)),
+	want := []Workspace{{Name: "web", CPUMicros: new(int64(7654321)), MemBytes: new(int64(8 << 20)), MemLimitBytes: new(int64(64 << 20)),
 		Pids: new(int64(7)), IOReadBytes: new(int64(8192)), IOWrittenBytes: new(int64(512)), NetRxBytes: new(int64(11345)), NetTxBytes: new(int64(2300))}}
 	for _, layout := range []string{"v1-cgroupfs", "v1-systemd", "v2-systemd", "v2-cgroupfs", "v2-parent", "v2-hidden", "hybrid"} {
 		t.Run(layout, func(t *testing.T) {
@@ -130,9 +123,7 @@ func TestControllerThatIsNotSwitchedOn(t *testing.T) {
 	root := tree(t, "common", "v2-systemd")
 	dir := root + "/sys/fs/cgroup/system.slice/docker-" + fixtureID + ".scope/"
 	for _, f := range []string{"memory.current", "memory.max", "memory.stat", "io.stat"} {
-		if err := os.Remove(dir + f); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(dir+f))
 	}
 	s := fixtureCollector(t, root).Collect(t.Context(), 1, Input{Targets: []Target{{Name: "web", PID: 4242, ContainerID: fixtureID}}})
 	if len(s.Workspaces) != 1 || s.Workspaces[0].MemBytes != nil || s.Workspaces[0].IOReadBytes != nil || *s.Workspaces[0].Pids != 7 {
@@ -156,17 +147,17 @@ func TestNoLimitIsAbsent(t *testing.T) {
 
 func TestTogglesAndBounds(t *testing.T) {
 	c := fixtureCollector(t, tree(t, "common", "v2-systemd"))
-	in := Input{Targets: []Target{{Name: "web", PID: 4242, ContainerID: fixtureID}}, Engine: &metrics.Engine{Version: strings.Repeat("ü", 400)}}
-	for range metrics.MaxRuntimes + 5 {
+	in := Input{Targets: []Target{{Name: "web", PID: 4242, ContainerID: fixtureID}}, Engine: &Engine{Version: strings.Repeat("ü", 400)}}
+	for range MaxRuntimes + 5 {
 		in.Runtimes = append(in.Runtimes, "runc\x00\x1b[31m")
 	}
 	c.Set(Settings{})
 	s := c.Collect(t.Context(), 1, in)
-	if s.Host != nil || s.GPUs != nil || s.Workspaces != nil || len(s.Runtimes) != metrics.MaxRuntimes || s.Runtimes[0] != "runc  [31m" || len(s.Problems) != 1 {
+	if s.Host != nil || s.GPUs != nil || s.Workspaces != nil || len(s.Runtimes) != MaxRuntimes || s.Runtimes[0] != "runc  [31m" || len(s.Problems) != 1 {
 		t.Errorf("got %+v", s)
 	}
 	c.Set(Settings{Workspaces: true})
-	in.Targets = append(in.Targets, make([]Target, metrics.MaxWorkspaces+1)...)
+	in.Targets = append(in.Targets, make([]Target, MaxWorkspaces+1)...)
 	s = c.Collect(t.Context(), 2, in)
 	if len(s.Workspaces) != 1 || len(s.Problems) != 2 {
 		t.Errorf("got %+v", s)

@@ -6,26 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/metrics"
-	"github.com/steadyfleet/steady/internal/agent/nvidia"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // What nvidia-smi tells is in the sample, and what is wrong with it is reported
 // once, however often it is told. It is a script here, which fails the first time.
 func TestGPUsAreInTheSample(t *testing.T) {
 	command := filepath.Join(t.TempDir(), "nvidia-smi")
-	if err := os.WriteFile(command, []byte(`#!/bin/sh
+	testkit.Must(t, os.WriteFile(command, []byte(`#!/bin/sh
 test -e "$0.ok" || { touch "$0.ok"; exit 9; }
 echo GPU-1, A, 1, 1, 1, 1, 1, 1, 1
-`), 0o755); err != nil {
-		t.Fatal(err)
-	}
+`), 0o755))
 	var reports []string
-	c := New(Options{Settings: Settings{GPU: true}, GPUs: nvidia.Options{Command: command}, Report: func(p string) { reports = append(reports, p) }})
+	c := New(Options{Settings: Settings{GPU: true}, GPUs: GPUOptions{Command: command}, Report: func(p string) { reports = append(reports, p) }})
 	t.Cleanup(c.Close)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	var s metrics.Sample
+	var s Sample
 	for s = c.Collect(t.Context(), 1, Input{}); len(s.Problems) == 0; s = c.Collect(t.Context(), 1, Input{}) {
 		<-tick.C
 	}

@@ -1,31 +1,31 @@
 package measure
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/agent/metrics"
-	"github.com/steadyfleet/steady/internal/agent/procfs"
+	"github.com/prometheus/procfs"
+	"github.com/prometheus/procfs/blockdevice"
 )
 
 // host measures the machine. Each file that cannot be read is a problem and
 // leaves its values absent.
-func (c *Collector) host(problem func(error)) *metrics.Host {
-	h := &metrics.Host{}
-	for _, part := range []func(*metrics.Host) error{c.readStat, c.readLoad, c.readMem, c.readUptime,
+func (c *Collector) host(problem func(error)) *Host {
+	h := &Host{}
+	for _, part := range []func(*Host) error{c.readStat, c.readLoad, c.readMem, c.readUptime,
 		c.readKernel, c.readProcesses, c.readNet, c.readBlock} {
 		if err := part(h); err != nil {
 			problem(err)
 		}
 	}
 	for i, path := range c.opts.DiskPaths {
-		if i == metrics.MaxDisks {
-			problem(fmt.Errorf("there are more than %d disk paths: the others are not measured", metrics.MaxDisks))
+		if i == MaxDisks {
+			problem(fmt.Errorf("there are more than %d disk paths: the others are not measured", MaxDisks))
 			break
 		}
 		d, err := c.disks.read(path, readDisk, diskPatience)
@@ -33,97 +33,111 @@ func (c *Collector) host(problem func(error)) *metrics.Host {
 			problem(err)
 			continue
 		}
-		d.Path = metrics.Text(d.Path)
+		d.Path = Text(d.Path)
 		h.Disks = append(h.Disks, d)
 	}
 	return h
 }
 
-func (c *Collector) readStat(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/stat")
+// cpuTimes are what all CPUs spent since boot, in seconds. Guest time is part of
+// user time and is not added again; waiting for a disk is not work.
+type cpuTimes struct{ busy, total float64 }
+
+func (c *Collector) readStat(h *Host) error {
+	st, err := c.proc.Stat()
 	if err != nil {
 		return err
 	}
-	now, ok := parseStat(b)
-	if !ok {
-		return fmt.Errorf("%s/stat does not begin with the CPUs' times", c.opts.Proc)
+	if len(st.CPU) == 0 {
+		return fmt.Errorf("%s/stat does not list the CPUs", c.opts.Proc)
 	}
-	h.CPUCount = new(now.cpus)
+	t := st.CPUTotal
+	now := cpuTimes{busy: t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal}
+	now.total = now.busy + t.Idle + t.Iowait
+	h.CPUCount = new(int64(len(st.CPU)))
 	if c.prevStat != nil {
-		if share, ok := busyShare(*c.prevStat, now); ok {
-			h.CPUPermille = &share
-		}
+		h.CPUPermille = busyShare(*c.prevStat, now)
 	}
 	c.prevStat = &now
 	return nil
 }
 
-func (c *Collector) readLoad(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/loadavg")
+// busyShare returns how busy the CPUs were between two readings, in thousandths.
+// It is nil when no time passed or a counter went back: the host, or a CPU, came anew.
+func busyShare(before, now cpuTimes) *int64 {
+	if now.total <= before.total {
+		return nil
+	}
+	busy := max(0, now.busy-before.busy) // idle time may have been estimated too low before
+	return new(int64(min(1000, 1000*busy/(now.total-before.total)+0.5)))
+}
+
+func (c *Collector) readLoad(h *Host) error {
+	l, err := c.proc.LoadAvg()
 	if err != nil {
 		return err
 	}
-	n, ok := procfs.Milli(procfs.FieldAt(b, 0))
-	if !ok {
-		return fmt.Errorf("%s/loadavg does not begin with a load", c.opts.Proc)
-	}
-	h.Load1Milli = new(metrics.Count(n))
+	h.Load1Milli = new(Count(uint64(l.Load1*1000 + 0.5)))
 	return nil
 }
 
-func (c *Collector) readMem(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/meminfo")
+func (c *Collector) readMem(h *Host) error {
+	m, err := c.proc.Meminfo()
 	if err != nil {
 		return err
 	}
-	m := parseMeminfo(b)
-	h.MemTotalBytes, h.MemAvailableBytes, h.SwapTotalBytes, h.SwapFreeBytes = m.total, m.available, m.swapTotal, m.swapFree
+	h.MemTotalBytes, h.MemAvailableBytes = count(m.MemTotalBytes), count(m.MemAvailableBytes)
+	h.SwapTotalBytes, h.SwapFreeBytes = count(m.SwapTotalBytes), count(m.SwapFreeBytes)
 	return nil
 }
 
-func (c *Collector) readUptime(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/uptime")
+func (c *Collector) readUptime(h *Host) error {
+	b, err := os.ReadFile(c.opts.Proc + "/uptime")
 	if err != nil {
 		return err
 	}
-	n, ok := procfs.Milli(procfs.FieldAt(b, 0))
-	if !ok {
+	first, _, _ := strings.Cut(string(b), " ")
+	n, err := strconv.ParseFloat(first, 64)
+	if err != nil || !(n >= 0 && n < MaxInteger) {
 		return fmt.Errorf("%s/uptime does not begin with a time", c.opts.Proc)
 	}
-	h.UptimeSeconds = new(metrics.Count(n / 1000))
+	h.UptimeSeconds = new(int64(n))
 	return nil
 }
 
-func (c *Collector) readKernel(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/sys/kernel/osrelease")
+func (c *Collector) readKernel(h *Host) error {
+	b, err := os.ReadFile(c.opts.Proc + "/sys/kernel/osrelease")
 	if err != nil {
 		return err
 	}
-	h.Kernel = metrics.Text(string(b))
+	h.Kernel = Text(string(b))
 	return nil
 }
 
-// readProcesses counts the folders of /proc with a number for a name.
-func (c *Collector) readProcesses(h *metrics.Host) error {
-	var n int64
-	err := c.files.Each(c.opts.Proc, func(name []byte) {
-		if name[0] >= '1' && name[0] <= '9' {
-			n++
-		}
-	})
+func (c *Collector) readProcesses(h *Host) error {
+	all, err := c.proc.AllProcs()
 	if err != nil {
 		return err
 	}
-	h.Processes = &n
+	h.Processes = new(int64(len(all)))
 	return nil
+}
+
+// netDev reads the counters of the interfaces that a process sees.
+func (c *Collector) netDev(pid string) (procfs.NetDev, error) {
+	fs, err := procfs.NewFS(c.opts.Proc + "/" + pid)
+	if err != nil {
+		return nil, err
+	}
+	return fs.NetDev()
 }
 
 // readNet sums the interfaces that have hardware, or, where none has (a host
 // that is itself a container), those that no other stands for.
-func (c *Collector) readNet(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/1/net/dev")
-	if errors.Is(err, os.ErrPermission) || procfs.Vanished(err) {
-		b, err = c.files.Content(c.opts.Proc + "/self/net/dev")
+func (c *Collector) readNet(h *Host) error {
+	dev, err := c.netDev("1")
+	if errors.Is(err, os.ErrPermission) || vanished(err) {
+		dev, err = c.netDev("self")
 	}
 	if err != nil {
 		return err
@@ -132,28 +146,27 @@ func (c *Collector) readNet(h *metrics.Host) error {
 		n      int
 		rx, tx uint64
 	}
-	parseNetDev(b, func(l netLine) {
-		name := string(l.name)
+	for name, l := range dev { // order-free: the sums are, and the names are sorted below
 		if inner(name) {
-			return
+			continue
 		}
-		h.Interfaces = append(h.Interfaces, metrics.Text(name))
+		h.Interfaces = append(h.Interfaces, Text(name))
 		sum := &soft
 		if exists(c.opts.Sys + "/class/net/" + name + "/device") {
 			sum = &hard
 		} else if stacked.MatchString(name) {
-			return
+			continue
 		}
-		sum.n, sum.rx, sum.tx = sum.n+1, procfs.Add(sum.rx, l.rx), procfs.Add(sum.tx, l.tx)
-	})
+		sum.n, sum.rx, sum.tx = sum.n+1, sum.rx+l.RxBytes, sum.tx+l.TxBytes
+	}
 	if hard.n == 0 {
 		hard = soft
 	}
-	h.NetRxBytes, h.NetTxBytes = new(metrics.Count(hard.rx)), new(metrics.Count(hard.tx))
+	h.NetRxBytes, h.NetTxBytes = new(Count(hard.rx)), new(Count(hard.tx))
 	slices.Sort(h.Interfaces)
-	if len(h.Interfaces) > metrics.MaxInterfaces {
-		h.Interfaces = h.Interfaces[:metrics.MaxInterfaces]
-		return fmt.Errorf("there are more than %d network interfaces: the others are not listed", metrics.MaxInterfaces)
+	if len(h.Interfaces) > MaxInterfaces {
+		h.Interfaces = h.Interfaces[:MaxInterfaces]
+		return fmt.Errorf("there are more than %d network interfaces: the others are not listed", MaxInterfaces)
 	}
 	return nil
 }
@@ -172,23 +185,30 @@ var (
 	nvmePath = regexp.MustCompile(`^nvme\d+c\d+n\d+$`)
 )
 
+// sector is what the kernel counts disks in, whatever the device's own, in bytes.
+const sector = 512
+
 // readBlock sums the disks: whole devices with hardware, without partitions,
-// loop, RAM and stacked devices, whose traffic the disks below metrics.Count.
-func (c *Collector) readBlock(h *metrics.Host) error {
-	b, err := c.files.Content(c.opts.Proc + "/diskstats")
+// loop, RAM and stacked devices, whose traffic the disks below count.
+func (c *Collector) readBlock(h *Host) error {
+	fs, err := blockdevice.NewFS(c.opts.Proc, c.opts.Sys)
+	if err != nil {
+		return err
+	}
+	stats, err := fs.ProcDiskstats()
 	if err != nil {
 		return err
 	}
 	var read, written uint64
-	parseDiskstats(b, func(name []byte, r, w uint64) {
-		if bytes.HasPrefix(name, []byte("loop")) || bytes.HasPrefix(name, []byte("ram")) || nvmePath.Match(name) {
-			return
+	for _, d := range stats {
+		if strings.HasPrefix(d.DeviceName, "loop") || strings.HasPrefix(d.DeviceName, "ram") || nvmePath.MatchString(d.DeviceName) {
+			continue
 		}
-		if exists(c.opts.Sys + "/block/" + strings.ReplaceAll(string(name), "/", "!") + "/device") {
-			read, written = procfs.Add(read, r), procfs.Add(written, w)
+		if exists(c.opts.Sys + "/block/" + strings.ReplaceAll(d.DeviceName, "/", "!") + "/device") {
+			read, written = read+d.ReadSectors*sector, written+d.WriteSectors*sector
 		}
-	})
-	h.DiskReadBytes, h.DiskWrittenBytes = new(metrics.Count(read)), new(metrics.Count(written))
+	}
+	h.DiskReadBytes, h.DiskWrittenBytes = new(Count(read)), new(Count(written))
 	return nil
 }
 

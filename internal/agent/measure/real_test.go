@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/metrics"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestHostOfThisMachine(t *testing.T) {
@@ -24,9 +23,7 @@ func TestHostOfThisMachine(t *testing.T) {
 	c := New(Options{Settings: Settings{Host: true}, DiskPaths: []string{dir, "/does/not/exist"}})
 	t.Cleanup(c.Close)
 	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Sysinfo(&info))
 	s := c.Collect(t.Context(), 1000, Input{})
 	if err := s.Check(); err != nil {
 		t.Error(err)
@@ -80,6 +77,7 @@ func TestNothingCountsTwice(t *testing.T) {
 	root := tree(t, "common")
 	const line = ": 100 0 0 0 0 0 0 0 10 0 0 0 0 0 0 0\n"
 	var b strings.Builder
+	b.WriteString("Inter-|   Receive | Transmit\n face |bytes\n")
 	for _, n := range []string{"lo", "eth0", "wlan0", "bond0", "eth0.7", "br-0123456789ab", "br0", "docker0", "veth12ab", "wg0"} {
 		b.WriteString(n + line)
 	}
@@ -113,7 +111,7 @@ func TestNothingCountsTwice(t *testing.T) {
 func TestHangingFileSystemIsNotWaitedFor(t *testing.T) {
 	var d disks
 	release, asked := make(chan struct{}), 0
-	hang := func(string) (metrics.Disk, error) { <-release; return metrics.Disk{FreeBytes: 1}, nil }
+	hang := func(string) (Disk, error) { <-release; return Disk{FreeBytes: 1}, nil }
 	for range 3 {
 		if _, err := d.read("/net", hang, time.Millisecond); err == nil || !strings.Contains(err.Error(), "does not answer") {
 			t.Fatalf("the error is %v", err)
@@ -122,7 +120,7 @@ func TestHangingFileSystemIsNotWaitedFor(t *testing.T) {
 	late := d.asked["/net"]
 	close(release)
 	late <- <-late // it answered
-	got, err := d.read("/net", func(string) (metrics.Disk, error) { asked++; return metrics.Disk{FreeBytes: 2}, nil }, time.Minute)
+	got, err := d.read("/net", func(string) (Disk, error) { asked++; return Disk{FreeBytes: 2}, nil }, time.Minute)
 	if err != nil || got.FreeBytes != 2 || asked != 1 || len(d.asked) != 0 {
 		t.Errorf("got %+v, %v, asked %d times", got, err, asked)
 	}
@@ -131,7 +129,7 @@ func TestHangingFileSystemIsNotWaitedFor(t *testing.T) {
 // group makes control groups of version 1 for a container, as the engine does.
 func group(t testing.TB, id string) (dirs map[string]string) {
 	t.Helper()
-	need.Root(t, "control groups are made")
+	testkit.Root(t, "control groups are made")
 	dirs = map[string]string{}
 	for _, ctl := range []string{"cpuacct", "memory", "pids", "blkio"} {
 		parent, err := os.MkdirTemp("/sys/fs/cgroup/"+ctl, "steady-metrics-")
@@ -140,7 +138,7 @@ func group(t testing.TB, id string) (dirs map[string]string) {
 			err = os.Mkdir(dir, 0o755)
 		}
 		if err != nil {
-			need.Missing(t, "control groups of version 1 cannot be made ("+err.Error()+"): boot with systemd.unified_cgroup_hierarchy=0, as root")
+			testkit.Missing(t, "control groups of version 1 cannot be made ("+err.Error()+"): boot with systemd.unified_cgroup_hierarchy=0, as root")
 		}
 		dirs[ctl] = dir
 		t.Cleanup(func() {
@@ -158,25 +156,17 @@ func child(t testing.TB, dirs map[string]string) (pid int, command func(string))
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", `while read -r line; do eval "$line"; echo done; done`)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := testkit.Value(cmd.StdinPipe())(t)
+	out := testkit.Value(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
-		need.Missing(t, "no process with a network of its own can be started ("+err.Error()+"): run the tests as root with CAP_SYS_ADMIN")
+		testkit.Missing(t, "no process with a network of its own can be started ("+err.Error()+"): run the tests as root with CAP_SYS_ADMIN")
 	}
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
 	for _, dir := range dirs {
-		if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(cmd.Process.Pid)), 0o644))
 	}
 	lines := bufio.NewScanner(out)
 	return cmd.Process.Pid, func(line string) {
@@ -191,9 +181,7 @@ func TestRealWorkspace(t *testing.T) {
 	id := strings.Repeat("5a", 32)
 	dirs := group(t, id)
 	const limit = 64 << 20
-	if err := os.WriteFile(dirs["memory"]+"/memory.limit_in_bytes", []byte(strconv.Itoa(limit)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(dirs["memory"]+"/memory.limit_in_bytes", []byte(strconv.Itoa(limit)), 0o644))
 	pid, command := child(t, dirs)
 	c := New(Options{Settings: Settings{Workspaces: true}})
 	t.Cleanup(c.Close)
@@ -212,9 +200,7 @@ func TestRealWorkspace(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(file), &fs); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Statfs(filepath.Dir(file), &fs))
 	command("dd if=/dev/zero of=" + file + " bs=1M count=4 oflag=direct conv=fsync 2>/dev/null; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
 	second := c.Collect(t.Context(), 1000+clock.Instant(clock.Second), in).Workspaces[0]
 	if second.CPUPermille == nil || *second.CPUPermille <= 0 || *second.CPUMicros <= *w.CPUMicros ||
@@ -227,9 +213,7 @@ func TestRealWorkspace(t *testing.T) {
 	} else if fs.Type != tmpfs && *second.IOWrittenBytes < 4<<20 {
 		t.Errorf("4 MiB were written to a disk, %d bytes are counted", *second.IOWrittenBytes)
 	}
-	if err := os.WriteFile(dirs["cpuacct"]+"/cpuacct.usage", []byte("0"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(dirs["cpuacct"]+"/cpuacct.usage", []byte("0"), 0o644))
 	if third := c.Collect(t.Context(), 3000, in).Workspaces[0]; third.CPUPermille != nil {
 		t.Errorf("a counter that started again has rate %d", *third.CPUPermille)
 	}
@@ -240,22 +224,19 @@ func TestRealWorkspace(t *testing.T) {
 func TestRealVersion2(t *testing.T) {
 	id := strings.Repeat("6b", 32)
 	var mount string
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Value(os.ReadFile("/proc/self/mountinfo"))(t)
 	for line := range strings.Lines(string(b)) {
 		if before, after, _ := strings.Cut(line, " - "); strings.HasPrefix(after, "cgroup2 ") {
 			mount = strings.Fields(before)[4]
 		}
 	}
-	need.Root(t, "a control group is made")
+	testkit.Root(t, "a control group is made")
 	if mount == "" {
-		need.Missing(t, "no control group of version 2 is mounted: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
+		testkit.Missing(t, "no control group of version 2 is mounted: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
 	}
 	dir, err := os.MkdirTemp(mount, "steady-metrics-*-"+id+".scope")
 	if err != nil {
-		need.Missing(t, "no control group of version 2 can be made: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
+		testkit.Missing(t, "no control group of version 2 can be made: mount -t cgroup2 none /sys/fs/cgroup/unified, as root")
 	}
 	t.Cleanup(func() {
 		if err := os.Remove(dir); err != nil {

@@ -1,16 +1,16 @@
 package measure
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
+	"syscall"
 
-	"github.com/steadyfleet/steady/internal/agent/cgroup"
-	"github.com/steadyfleet/steady/internal/agent/metrics"
-	"github.com/steadyfleet/steady/internal/agent/procfs"
+	"github.com/prometheus/procfs"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -33,10 +33,8 @@ func (t Target) key() string {
 // known is what is remembered of a container between samples.
 type known struct {
 	pid       int
-	group     *cgroup.Group
-	groups    []byte // of /proc/PID/cgroup, as long as it says the same
-	procGroup string
-	procNet   string
+	group     *cgroup
+	groups    []procfs.Cgroup // of the process, as long as they are the same
 	ownNet    bool
 	netDenied bool
 	prevAt    clock.Instant
@@ -48,16 +46,16 @@ type known struct {
 var errGone = errors.New("the container is gone")
 
 // workspaces measures the targets that still run.
-func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() bool, problem func(error)) []metrics.Workspace {
-	if len(targets) > metrics.MaxWorkspaces {
-		problem(fmt.Errorf("there are more than %d workspaces: the others are not measured", metrics.MaxWorkspaces))
-		targets = targets[:metrics.MaxWorkspaces]
+func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() bool, problem func(error)) []Workspace {
+	if len(targets) > MaxWorkspaces {
+		problem(fmt.Errorf("there are more than %d workspaces: the others are not measured", MaxWorkspaces))
+		targets = targets[:MaxWorkspaces]
 	}
 	for _, k := range c.known {
 		k.seen = false
 	}
 	c.mountsFresh, c.netDenied = false, false
-	out := make([]metrics.Workspace, 0, len(targets))
+	out := make([]Workspace, 0, len(targets))
 	for _, t := range targets {
 		if stop() {
 			problem(errors.New("the collection was stopped before all workspaces were measured"))
@@ -66,7 +64,7 @@ func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() 
 		w, err := c.workspace(now, t, problem)
 		if err == nil {
 			out = append(out, w)
-		} else if !errors.Is(err, errGone) && !errors.Is(err, cgroup.ErrForeign) && !procfs.Vanished(err) {
+		} else if !errors.Is(err, errGone) && !errors.Is(err, errForeign) && !vanished(err) {
 			problem(fmt.Errorf("workspace %s is not measured: %w", t.Name, err))
 		}
 	}
@@ -82,45 +80,48 @@ func (c *Collector) workspaces(now clock.Instant, targets []Target, stop func() 
 }
 
 // workspace measures one container. What its kernel does not count is absent.
-func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) (metrics.Workspace, error) {
+func (c *Collector) workspace(now clock.Instant, t Target, problem func(error)) (Workspace, error) {
 	if t.PID <= 0 {
-		return metrics.Workspace{}, errGone
+		return Workspace{}, errGone
 	}
 	k, err := c.lookUp(t)
 	if err != nil {
-		return metrics.Workspace{}, err
+		return Workspace{}, err
 	}
-	w := metrics.Workspace{Name: metrics.Text(t.Name)}
+	proc, err := c.proc.Proc(t.PID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	w := Workspace{Name: Text(t.Name)}
 	c.netDenied = c.netDenied || k.netDenied
 	if k.ownNet {
-		b, err := c.files.Content(k.procNet)
+		rx, tx, err := sumNet(proc)
 		if err != nil {
-			return metrics.Workspace{}, err
+			return Workspace{}, err
 		}
-		rx, tx := sumNet(b)
-		w.NetRxBytes, w.NetTxBytes = new(metrics.Count(rx)), new(metrics.Count(tx))
+		w.NetRxBytes, w.NetTxBytes = new(Count(rx)), new(Count(tx))
 	}
 	// Only after the network counters: the process number is still the container's.
-	if err := c.verify(k, t); err != nil {
-		return metrics.Workspace{}, err
+	if err := c.verify(k, t, proc); err != nil {
+		return Workspace{}, err
 	}
-	micros, cpuErr := k.group.CPU(&c.files)
-	used, limit, memErr := k.group.Memory(&c.files)
-	read, written, ioErr := k.group.IO(&c.files)
-	tasks, tasksErr := k.group.Tasks(&c.files)
+	micros, cpuErr := k.group.cpu()
+	used, limit, memErr := k.group.memory()
+	read, written, ioErr := k.group.io()
+	tasks, tasksErr := k.group.tasks()
 	missing := false
 	for _, err := range []error{cpuErr, memErr, ioErr, tasksErr} {
-		if procfs.Vanished(err) { // the container, or a controller that is not switched on
+		if vanished(err) { // the container, or a controller that is not switched on
 			missing = true
 		} else if err != nil {
 			problem(fmt.Errorf("workspace %s is measured in part: %w", t.Name, err))
 		}
 	}
-	if missing && c.gone(k) {
-		return metrics.Workspace{}, errGone
+	if missing && (k.group.gone() || !exists(c.path(t.PID, "cgroup"))) {
+		return Workspace{}, errGone
 	}
-	w.CPUMicros, w.MemBytes, w.MemLimitBytes = counted(micros), counted(used), counted(limit)
-	w.IOReadBytes, w.IOWrittenBytes, w.Pids = counted(read), counted(written), counted(tasks)
+	w.CPUMicros, w.MemBytes, w.MemLimitBytes = count(micros), count(used), count(limit)
+	w.IOReadBytes, w.IOWrittenBytes, w.Pids = count(read), count(written), count(tasks)
 	if micros != nil && k.prevCPU != nil {
 		w.CPUPermille = rate(*k.prevCPU, *micros, now.Sub(k.prevAt))
 	}
@@ -135,7 +136,12 @@ func rate(before, now uint64, interval clock.Duration) *int64 {
 	if interval <= 0 || now < before {
 		return nil
 	}
-	return new(metrics.Count((now - before) / uint64(interval))) // µs per ms are thousandths
+	return new(Count((now - before) / uint64(interval))) // µs per ms are thousandths
+}
+
+// path names a file of a process.
+func (c *Collector) path(pid int, file string) string {
+	return c.opts.Proc + "/" + strconv.Itoa(pid) + "/" + file
 }
 
 // lookUp returns what is known of a container, found anew for a new process.
@@ -143,14 +149,11 @@ func (c *Collector) lookUp(t Target) (*known, error) {
 	if k := c.known[t.key()]; k != nil && k.pid == t.PID {
 		return k, nil
 	}
-	dir := c.opts.Proc + "/" + strconv.Itoa(t.PID)
-	net, err := os.Readlink(dir + "/ns/net")
+	net, err := os.Readlink(c.path(t.PID, "ns/net"))
 	if err != nil && !errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
-	k := &known{pid: t.PID, procGroup: dir + "/cgroup", procNet: dir + "/net/dev",
-		netDenied: err != nil, ownNet: err == nil && !slices.Contains(c.hostNets(), net)}
-	return k, nil
+	return &known{pid: t.PID, netDenied: err != nil, ownNet: err == nil && !slices.Contains(c.hostNets(), net)}, nil
 }
 
 // hostNets names the host's network and the agent's own: what runs in them has
@@ -166,20 +169,19 @@ func (c *Collector) hostNets() []string {
 }
 
 // verify checks that the process still belongs to the container, and finds the
-// files that count for it when its control groups are new.
-func (c *Collector) verify(k *known, t Target) error {
-	b, err := c.files.Content(k.procGroup)
+// folders that count for it when its control groups are new.
+func (c *Collector) verify(k *known, t Target, proc procfs.Proc) error {
+	groups, err := proc.Cgroups()
 	if err != nil {
 		return err
 	}
-	if k.groups != nil && bytes.Equal(b, k.groups) {
+	if k.groups != nil && reflect.DeepEqual(groups, k.groups) {
 		return nil
 	}
-	raw := bytes.Clone(b)
-	group, err := c.mounts.Find(raw, t.ContainerID)
+	group, err := c.mounts.find(slices.Clone(groups), t.ContainerID)
 	if err == nil && group == nil && !c.mountsFresh {
 		if err = c.readMounts(); err == nil {
-			group, err = c.mounts.Find(raw, t.ContainerID)
+			group, err = c.mounts.find(slices.Clone(groups), t.ContainerID)
 		}
 	}
 	switch {
@@ -188,37 +190,39 @@ func (c *Collector) verify(k *known, t Target) error {
 	case group == nil:
 		return fmt.Errorf("no control group of process %d is mounted below %s: mount the host's /sys/fs/cgroup there", t.PID, c.opts.Sys)
 	}
-	k.group, k.groups = group, raw
+	k.group, k.groups = group, groups
 	return nil
 }
 
 func (c *Collector) readMounts() error {
-	b, err := c.files.Content(c.opts.Proc + "/self/mountinfo")
+	all, err := c.proc.GetMounts()
 	if err != nil {
 		return err
 	}
-	c.mounts, c.mountsFresh = cgroup.ParseMounts(b, c.opts.Sys), true
+	c.mounts, c.mountsFresh = mountsUnder(all, c.opts.Sys), true
 	return nil
 }
 
 // sumNet adds up the interfaces of a container, without loopback.
-func sumNet(b []byte) (rx, tx uint64) {
-	parseNetDev(b, func(l netLine) {
-		if string(l.name) != "lo" {
-			rx, tx = procfs.Add(rx, l.rx), procfs.Add(tx, l.tx)
+func sumNet(proc procfs.Proc) (rx, tx uint64, err error) {
+	dev, err := proc.NetDev()
+	for name, l := range dev { // order-free: it only adds
+		if name != "lo" {
+			rx, tx = rx+l.RxBytes, tx+l.TxBytes
 		}
-	})
-	return rx, tx
+	}
+	return rx, tx, err
 }
 
-// gone reports that the container's process or one of its control groups is not
-// there any more.
-func (c *Collector) gone(k *known) bool { return !exists(k.procGroup) || k.group.Gone() }
+// vanished reports that a process or control group is not there any more.
+func vanished(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENODEV)
+}
 
-// counted makes a counter fit for a sample.
-func counted(n *uint64) *int64 {
+// count makes a counter fit for a sample; nil stays nil.
+func count(n *uint64) *int64 {
 	if n == nil {
 		return nil
 	}
-	return new(metrics.Count(*n))
+	return new(Count(*n))
 }

@@ -1,5 +1,6 @@
 // Package preparation brings to a host all that an offer needs: the verified plan
 // and bundle, room on its disks, content, images, and the closure of a Nix system.
+// Content comes from the host's store or else its server, and never without its digest.
 // It changes nothing that runs, claims nothing, and tries once: the agent decides
 // whether to try again.
 package preparation
@@ -14,14 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
-	"github.com/steadyfleet/steady/internal/agent/content"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/agent/verify"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -30,10 +30,10 @@ import (
 // Words that open the detail of a declined preparation.
 const (
 	Refused  = "refused"
-	DiskFull = "disk_full"
-	Missing  = "content_missing"
+	DiskFull = "disk-full"
+	Missing  = "content-missing"
 	// Prerequisite is of what the host lacks and a bundle cannot bring, such as a driver.
-	Prerequisite = "prerequisite_missing"
+	Prerequisite = "prerequisite-missing"
 	Failed       = "failed"
 )
 
@@ -45,11 +45,11 @@ func Final(err error) string {
 		return Refused
 	case state.Full(err):
 		return DiskFull
-	case client.StatusOf(err) == http.StatusNotFound:
+	case uplink.StatusOf(err) == http.StatusNotFound:
 		return Missing
 	case errors.Is(err, docker.ErrPrerequisite):
 		return Prerequisite
-	case errors.As(err, new(*content.Error)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errSystem):
+	case errors.As(err, new(*ContentError)), errors.Is(err, docker.ErrCannotPrepare), errors.Is(err, errSystem):
 		return Failed
 	}
 	return ""
@@ -62,7 +62,7 @@ type Server interface {
 
 // Containers readies the containers of a bundle.
 type Containers interface {
-	Prepare(ctx context.Context, s *container.Set) error
+	Prepare(ctx context.Context, s *spec.Set) error
 }
 
 // System readies the Nix system of a bundle.
@@ -76,14 +76,14 @@ type Preparer struct {
 	Store          *state.Store
 	Server         Server
 	Follower       *verify.Follower
-	Content        *content.Cache
+	Content        *Cache
 	Containers     Containers
 	System         System
 }
 
 // Prepare fetches and checks what an offer needs. What a former attempt brought is
 // not fetched again.
-func (p *Preparer) Prepare(ctx context.Context, o host.Offer) error {
+func (p *Preparer) Prepare(ctx context.Context, o agent.Offer) error {
 	plan, err := p.Plan(ctx, o)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p *Preparer) Prepare(ctx context.Context, o host.Offer) error {
 
 // Plan verifies an offer's plan again: the process may have restarted, and the
 // fleet's documents moved on.
-func (p *Preparer) Plan(ctx context.Context, o host.Offer) (trust.Verified[fleet.HostPlan], error) {
+func (p *Preparer) Plan(ctx context.Context, o agent.Offer) (trust.Verified[fleet.HostPlan], error) {
 	plan, err := p.Follower.Plan(ctx, o.Plan.Rollout, o.Plan.Manifest)
 	if err != nil {
 		return trust.Verified[fleet.HostPlan]{}, err
@@ -141,14 +141,14 @@ func (p *Preparer) Plan(ctx context.Context, o host.Offer) (trust.Verified[fleet
 		return trust.Verified[fleet.HostPlan]{}, err
 	}
 	if !bytes.Equal(now, then) {
-		return trust.Verified[fleet.HostPlan]{}, &trust.Error{Code: trust.ManifestMismatch, Words: "the plan is not the one that was offered"}
+		return trust.Verified[fleet.HostPlan]{}, &trust.Error{Code: trust.ManifestMismatch, Message: "the plan is not the one that was offered"}
 	}
 	return plan.Host, nil
 }
 
 // room checks that the disks take what is missing, and every file of the bundle
 // once more below the root folder.
-func (p *Preparer) room(b fleet.Bundle, missing []container.Blob) error {
+func (p *Preparer) room(b fleet.Bundle, missing []spec.Blob) error {
 	var fetch, place int64
 	for _, f := range missing {
 		fetch += f.Size
@@ -158,14 +158,14 @@ func (p *Preparer) room(b fleet.Bundle, missing []container.Blob) error {
 	}
 	var root, dir unix.Stat_t
 	if err := errors.Join(unix.Stat(p.Root, &root), unix.Stat(p.StateDir, &dir)); err != nil {
-		return fmt.Errorf("look at free disk space: %w", err)
+		return fmt.Errorf("check the free disk space: %w", err)
 	}
 	if root.Dev == dir.Dev {
 		return p.Store.Room(fetch + place)
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(p.Root, &st); err != nil {
-		return fmt.Errorf("look at free disk space: %w", err)
+		return fmt.Errorf("check the free disk space: %w", err)
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < place+state.Margin {
 		return fmt.Errorf("%w: %d bytes are needed below %s, %d are free", state.ErrNoRoom, place, p.Root, free)

@@ -37,7 +37,7 @@ func roomInStore(n *fleet.Nix) error {
 	var st unix.Statfs_t
 	dir := filepath.Dir(n.Path)
 	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("%w: look at free disk space of %s: %w", errSystem, dir, err)
+		return fmt.Errorf("%w: check the free disk space of %s: %w", errSystem, dir, err)
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < n.Closure.Size+state.Margin {
 		return fmt.Errorf("%w: %d bytes are needed in %s, %d are free", state.ErrNoRoom, n.Closure.Size, dir, free)

@@ -97,7 +97,7 @@ func parseEvidence(raw []byte, framework string) ([]host.SubResult, error) {
 		}
 		for _, word := range []string{r.Control, r.Status, r.Framework, r.Article} {
 			if len(word) > maxWord || strings.ContainsFunc(word, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-				return nil, fmt.Errorf("result %d of the evidence has a word of more than %d bytes or with control characters", i+1, maxWord)
+				return nil, fmt.Errorf("result %d of the evidence has a name of more than %d bytes or with control characters", i+1, maxWord)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestEvidence(t *testing.T) {
@@ -47,26 +48,22 @@ func TestEvidence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "scan.json")
-			if err := os.WriteFile(path, []byte(c.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte(c.content), 0o644))
 			p := fleet.Probe{Name: "scan", Timeout: clock.Second, Evidence: &fleet.EvidenceProbe{Path: path, Framework: "anssi", MaxAge: clock.Hour}}
-			r := Look(t.Context(), p, Env{})
+			r := RunOnce(t.Context(), p, Env{})
 			if r.Pass != (c.want == "") || !strings.Contains(r.Reason, c.want) || len(r.Results) != c.results || len(r.Reason) > MaxReason {
 				t.Fatalf("pass %t, %d results: %s", r.Pass, len(r.Results), r.Reason)
 			}
 			old := time.Now().Add(-2 * time.Hour)
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
-			if r := Look(t.Context(), p, Env{}); r.Pass || !strings.Contains(r.Reason, "1h old") {
+			testkit.Must(t, os.Chtimes(path, old, old))
+			if r := RunOnce(t.Context(), p, Env{}); r.Pass || !strings.Contains(r.Reason, "1h old") {
 				t.Fatalf("old evidence: %+v", r)
 			}
 		})
 	}
 	for name, path := range map[string]string{"missing": filepath.Join(t.TempDir(), "none"), "a folder": t.TempDir(), "a device": "/dev/zero"} {
 		p := fleet.Probe{Name: "scan", Timeout: clock.Second, Evidence: &fleet.EvidenceProbe{Path: path}}
-		if r := Look(t.Context(), p, Env{}); r.Pass || r.Reason == "" {
+		if r := RunOnce(t.Context(), p, Env{}); r.Pass || r.Reason == "" {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -46,10 +46,10 @@ type Env struct {
 }
 
 // ErrUnknown says that a look tells nothing.
-var ErrUnknown = errors.New("nothing can be said of it now")
+var ErrUnknown = errors.New("it cannot be evaluated now")
 
-// Look runs one probe once.
-func Look(ctx context.Context, p fleet.Probe, env Env) Result {
+// RunOnce runs one probe once.
+func RunOnce(ctx context.Context, p fleet.Probe, env Env) Result {
 	if p.Exec == nil { // commands have a timeout that kills their children
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout.Std())
@@ -94,7 +94,7 @@ func look(ctx context.Context, p fleet.Probe, env Env) error {
 	case p.Resources != nil && env.Resources != nil:
 		return env.Resources(ctx)
 	}
-	return fmt.Errorf("the probe says neither http, tcp, exec, evidence nor resources")
+	return fmt.Errorf("the probe names neither http, tcp, exec, evidence nor resources")
 }
 
 func lookHTTP(ctx context.Context, p *fleet.HTTPProbe) error {
@@ -232,7 +232,7 @@ type ended struct {
 
 func (r *Runner) look(ctx context.Context, s Set, i int, done chan<- ended) {
 	began := time.Now()
-	res := Look(ctx, s.Probes[i], s.Env)
+	res := RunOnce(ctx, s.Probes[i], s.Env)
 	if ctx.Err() == nil && !res.Unknown { // a look that was called off says nothing either
 		r.results(ctx, s.Round, res)
 	}

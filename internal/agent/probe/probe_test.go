@@ -19,6 +19,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,7 +83,7 @@ func TestLook(t *testing.T) {
 			if strings.Contains(tt.name, "slow") {
 				tt.probe.Timeout = 100 * clock.Millisecond
 			}
-			r := Look(t.Context(), tt.probe, Env{Dir: t.TempDir(), Env: os.Environ()})
+			r := RunOnce(t.Context(), tt.probe, Env{Dir: t.TempDir(), Env: os.Environ()})
 			if r.Pass != (tt.reason == "") || !strings.Contains(r.Reason, tt.reason) || len(r.Reason) > MaxReason || r.Name != "p" {
 				t.Errorf("%+v", r)
 			}
@@ -94,18 +95,10 @@ func TestLook(t *testing.T) {
 // let go of may be another test's by the time it is tried.
 func closedAddress(t *testing.T) string {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := testkit.Value(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at := testkit.Value(unix.Getsockname(fd))(t)
 	return fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port)
 }
 
@@ -161,9 +154,9 @@ func TestResources(t *testing.T) {
 		"runs":     {say(nil), Result{Name: p.Name, Pass: true}},
 		"fails":    {say(errors.New("workspace web: boom")), Result{Name: p.Name, Reason: "workspace web: boom"}},
 		"disabled": {say(ErrUnknown), Result{Name: p.Name, Unknown: true}},
-		"no look":  {Env{}, Result{Name: p.Name, Reason: "the probe says neither http, tcp, exec, evidence nor resources"}},
+		"no look":  {Env{}, Result{Name: p.Name, Reason: "the probe names neither http, tcp, exec, evidence nor resources"}},
 	} {
-		if got := Look(t.Context(), p, c.env); !reflect.DeepEqual(got, c.want) {
+		if got := RunOnce(t.Context(), p, c.env); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, expected %+v", name, got, c.want)
 		}
 	}

@@ -50,7 +50,7 @@ func (s *Store) note(err error) error {
 			return err
 		}
 	}
-	why := fmt.Errorf("%w: %w; look at the disk of %s (the kernel's log says what failed), then start the agent again", ErrBroken, err, s.dir)
+	why := fmt.Errorf("%w: %w; check the disk of %s (the kernel's log says what failed), then start the agent again", ErrBroken, err, s.dir)
 	if s.broken.CompareAndSwap(nil, &why) {
 		close(s.ended)
 	}

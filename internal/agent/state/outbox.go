@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -18,19 +20,17 @@ type Link struct {
 	Hash []byte `json:"hash"`
 }
 
-// Chainer computes the link after one more event.
-type Chainer func(l Link, at clock.Instant, eventType string, body []byte) Link
+// next is the link after one more event.
+func (l Link) next(at clock.Instant, eventType string, body []byte) Link {
+	c := identity.Chain{Seq: l.Seq}
+	copy(c.Hash[:], l.Hash)
+	c = c.Next(at, eventType, body)
+	return Link{Seq: c.Seq, Hash: c.Hash[:]}
+}
 
 const (
 	headKey  = "head"  // Link of the newest event
 	ackedKey = "acked" // uint64
-)
-
-// Retention of acknowledged events: a server restored from an old backup asks
-// for them again.
-const (
-	RetainFor   = 30 * clock.Day
-	RetainCount = 10_000
 )
 
 // Begin sets where the chain starts.
@@ -41,8 +41,9 @@ func Begin(ctx context.Context, tx *sql.Tx, genesis Link) error {
 	return Put(ctx, tx, headKey, genesis)
 }
 
-// Append adds an event to the outbox, chained to the one before.
-func Append(ctx context.Context, tx *sql.Tx, chain Chainer, at clock.Instant, e event.Event) error {
+// Append adds an event to the outbox in somebody's transaction, chained to the one before,
+// so that neither is without what it tells.
+func Append(ctx context.Context, tx *sql.Tx, at clock.Instant, e event.Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", e.EventType(), err)
@@ -56,7 +57,7 @@ func Append(ctx context.Context, tx *sql.Tx, chain Chainer, at clock.Instant, e 
 	} else if !ok {
 		return errors.New("the chain of events has no beginning; enrol the host again")
 	}
-	next := chain(head, at, e.EventType(), body)
+	next := head.next(at, e.EventType(), body)
 	if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (seq, at, type, body, hash) VALUES (?, ?, ?, ?, ?)",
 		next.Seq, at, e.EventType(), body, next.Hash); err != nil {
 		return fmt.Errorf("write event %d to agent.db: %w", next.Seq, err)
@@ -110,11 +111,15 @@ func (s *Store) Heads(ctx context.Context) (last, acked uint64, err error) {
 	return head.Seq, acked, err
 }
 
-// Oldest returns the number of the oldest event that is kept, 0 for none.
-func (s *Store) Oldest(ctx context.Context) (uint64, error) {
+// Bounds returns where the host's events stand.
+func (s *Store) Bounds(ctx context.Context) (o agent.Outbox, err error) {
+	if o.Last, o.Acked, err = s.Heads(ctx); err != nil {
+		return o, err
+	}
 	var seq sql.NullInt64
-	err := s.db.QueryRowContext(ctx, "SELECT min(seq) FROM outbox").Scan(&seq)
-	return uint64(seq.Int64), err
+	err = s.db.QueryRowContext(ctx, "SELECT min(seq) FROM outbox").Scan(&seq)
+	o.Oldest = uint64(seq.Int64)
+	return o, err
 }
 
 // Newest returns the latest instant of an event, 0 if there is none.
@@ -130,18 +135,15 @@ func (s *Store) Ack(ctx context.Context, seq uint64) error {
 	return s.Tx(ctx, func(tx *sql.Tx) error { return Put(ctx, tx, ackedKey, seq) })
 }
 
-// Prune forgets acknowledged events older than RetainFor or beyond RetainCount.
+// Prune removes acknowledged events that need not be kept any more.
 func (s *Store) Prune(ctx context.Context, now clock.Instant) error {
 	last, acked, err := s.Heads(ctx)
 	if err != nil {
 		return err
 	}
-	return s.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM outbox WHERE seq <= ? AND (at < ? OR seq + ? <= ?)",
-			acked, now.Add(-RetainFor), RetainCount, last)
-		if err != nil {
-			return fmt.Errorf("prune events in agent.db: %w", err)
-		}
-		return nil
-	})
+	before, upTo := agent.Outbox{Acked: acked, Last: last}.Retention(now)
+	if err := s.exec(ctx, "DELETE FROM outbox WHERE seq <= ? AND (at < ? OR seq <= ?)", acked, before, upTo); err != nil {
+		return fmt.Errorf("prune events: %w", err)
+	}
+	return nil
 }

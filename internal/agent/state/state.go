@@ -1,12 +1,13 @@
-// Package state is what an agent remembers: one SQLite file, content-addressed
-// blobs and kept files beside it, and a lock so that two agents never share a
-// folder. It decides nothing.
+// Package state is what an agent remembers: one SQLite file with the events that it
+// reports and the time that it keeps, content-addressed blobs and kept files beside it,
+// and a lock so that two agents never share a folder. It decides nothing.
 //
 // The first error of the database is final: a caller that sees one ends the
 // process, because what it believes to be durable may not be.
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -19,7 +20,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"github.com/steadyfleet/steady/internal/lockfile"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // ErrLocked says that another process has the folder.
@@ -29,7 +30,7 @@ var ErrLocked = errors.New("another agent uses this state folder; stop it first"
 type Store struct {
 	dir    string
 	db     *sql.DB
-	lock   *lockfile.Lock
+	lock   *disk.Lock
 	margin int64 // what stays free of the disk
 	broken atomic.Pointer[error]
 	ended  chan struct{} // closed when broken is set
@@ -39,30 +40,26 @@ type Store struct {
 type Options struct {
 	// Light does not wait for the disk; for benchmarks.
 	Light bool
+	// Driver is the driver of package database/sql; the default is Driver.
+	Driver string
 	// Migrate adds the tables of others to the same database.
 	Migrate func(ctx context.Context, db *sql.DB, tx *sql.Tx) error
 }
 
-// schema is version 1. Later versions are appended, never changed.
-var schema = []string{`
+// Driver is the name of the embedded engine's driver.
+const Driver = "sqlite"
+
+var schema = []disk.Migration{{Name: "0001_state", SQL: `
 CREATE TABLE kv (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (
 	seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, hash BLOB NOT NULL);
 CREATE TABLE files (path TEXT PRIMARY KEY, digest TEXT NOT NULL, prev TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE folders (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE steps (name TEXT PRIMARY KEY, run TEXT NOT NULL, done INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE drift (ref TEXT PRIMARY KEY) WITHOUT ROWID;
-`, `
 CREATE TABLE baselines (container TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE stated (ref TEXT PRIMARY KEY, state TEXT NOT NULL, detail TEXT NOT NULL) WITHOUT ROWID;
-`, `
-ALTER TABLE stated ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE refused (ref TEXT PRIMARY KEY, detail TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
-`, `
-DROP TABLE drift;
-DROP TABLE stated;
 CREATE TABLE reported (ref TEXT PRIMARY KEY, state TEXT NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID;
-`}
+`}}
 
 // Open takes the folder, which it creates if needed, and opens the database.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
@@ -71,8 +68,8 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 			return nil, fmt.Errorf("make the state folder: %w", err)
 		}
 	}
-	lock, err := lockfile.Take(filepath.Join(dir, "lock"))
-	if errors.Is(err, lockfile.ErrHeld) {
+	lock, err := disk.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrLocked)
 	}
 	if err != nil {
@@ -93,7 +90,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 		q["_pragma"][1] = "synchronous(OFF)"
 	}
 	path := filepath.Join(s.dir, "agent.db")
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
+	db, err := sql.Open(cmp.Or(o.Driver, Driver), "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
@@ -101,28 +98,14 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	db.SetMaxOpenConns(1)
 	s.db = db
 	return s.Tx(ctx, func(tx *sql.Tx) error {
-		if err := migrate(ctx, tx); err != nil || o.Migrate == nil {
-			return err
+		if err := disk.Migrate(ctx, tx, schema); err != nil {
+			return fmt.Errorf("agent.db: %w", err)
+		}
+		if o.Migrate == nil {
+			return nil
 		}
 		return o.Migrate(ctx, db, tx)
 	})
-}
-
-func migrate(ctx context.Context, tx *sql.Tx) error {
-	var version int
-	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return fmt.Errorf("read the version of agent.db: %w", err)
-	}
-	if version > len(schema) {
-		return fmt.Errorf("agent.db has schema %d and this version knows %d; run the version that wrote it or a newer one", version, len(schema))
-	}
-	for ; version < len(schema); version++ {
-		if _, err := tx.ExecContext(ctx, schema[version]); err != nil {
-			return fmt.Errorf("migrate agent.db to schema %d: %w", version+1, err)
-		}
-	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
-	return err
 }
 
 // Close closes the database and releases the folder.

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -18,36 +17,24 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), dir, Options{})
-	must(t, err)
+	s := testkit.Value(Open(t.Context(), dir, Options{}))(t)
 	return s
-}
-
-func testChain(l Link, _ clock.Instant, eventType string, body []byte) Link {
-	sum := sha256.Sum256(append(append(bytes.Clone(l.Hash), eventType...), body...))
-	return Link{Seq: l.Seq + 1, Hash: sum[:]}
 }
 
 func fill(t testing.TB, s *Store, n int, at clock.Instant, size int) {
 	t.Helper()
-	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error {
+	testkit.Must(t, s.Tx(t.Context(), func(tx *sql.Tx) error {
 		for range n {
 			e := event.ResourceReported{Resource: "file/a", Message: strings.Repeat("x", size)}
-			if err := Append(t.Context(), tx, testChain, at, e); err != nil {
+			if err := Append(t.Context(), tx, at, e); err != nil {
 				return err
 			}
 		}
@@ -57,7 +44,7 @@ func fill(t testing.TB, s *Store, n int, at clock.Instant, size int) {
 
 func begin(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Begin(t.Context(), tx, Link{Hash: []byte("genesis")}) }))
+	testkit.Must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Begin(t.Context(), tx, Link{Hash: []byte("genesis")}) }))
 }
 
 func TestOutboxSurvivesAndIsBounded(t *testing.T) {
@@ -65,31 +52,27 @@ func TestOutboxSurvivesAndIsBounded(t *testing.T) {
 	s := open(t, dir)
 	begin(t, s)
 	fill(t, s, wire.MaxEventBatch+10, 1, 10)
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	s = open(t, dir)
-	defer func() { must(t, s.Close()) }()
-	b, err := s.Pending(t.Context())
-	must(t, err)
+	defer func() { testkit.Must(t, s.Close()) }()
+	b := testkit.Value(s.Pending(t.Context()))(t)
 	if len(b.Events) != wire.MaxEventBatch || b.Events[0].Seq != 1 || b.Head.Seq != wire.MaxEventBatch {
 		t.Fatalf("%d events, head %d", len(b.Events), b.Head.Seq)
 	}
-	must(t, s.Ack(t.Context(), b.Head.Seq))
-	b, err = s.Pending(t.Context())
-	must(t, err)
+	testkit.Must(t, s.Ack(t.Context(), b.Head.Seq))
+	b = testkit.Value(s.Pending(t.Context()))(t)
 	if len(b.Events) != 10 || b.Events[0].Seq != wire.MaxEventBatch+1 {
 		t.Fatalf("%d events from %d", len(b.Events), b.Events[0].Seq)
 	}
-	must(t, s.Ack(t.Context(), 5)) // the server lost some
-	b, err = s.Pending(t.Context())
-	must(t, err)
+	testkit.Must(t, s.Ack(t.Context(), 5)) // the server lost some
+	b = testkit.Value(s.Pending(t.Context()))(t)
 	if b.Events[0].Seq != 6 {
 		t.Fatalf("sent again from %d", b.Events[0].Seq)
 	}
 	// A batch of large events stays below the cap.
 	fill(t, s, 100, 1, 30_000)
-	must(t, s.Ack(t.Context(), wire.MaxEventBatch+10))
-	b, err = s.Pending(t.Context())
-	must(t, err)
+	testkit.Must(t, s.Ack(t.Context(), wire.MaxEventBatch+10))
+	b = testkit.Value(s.Pending(t.Context()))(t)
 	size := 0
 	for _, e := range b.Events {
 		size += len(e.Body)
@@ -101,32 +84,32 @@ func TestOutboxSurvivesAndIsBounded(t *testing.T) {
 
 func TestOutboxKeepsWhatMayBeAskedForAgain(t *testing.T) {
 	s := open(t, t.TempDir())
-	defer func() { must(t, s.Close()) }()
+	defer func() { testkit.Must(t, s.Close()) }()
 	begin(t, s)
 	now := clock.Instant(100 * clock.Day)
 	fill(t, s, 10, now.Add(-31*clock.Day), 1)
 	fill(t, s, 10, now.Add(-29*clock.Day), 1)
-	must(t, s.Ack(t.Context(), 8))
-	must(t, s.Prune(t.Context(), now))
-	oldest, err := s.Oldest(t.Context())
-	must(t, err)
-	if oldest != 9 { // 9 and 10 are old, but the server does not hold them
-		t.Errorf("kept from %d", oldest)
+	testkit.Must(t, s.Ack(t.Context(), 8))
+	testkit.Must(t, s.Prune(t.Context(), now))
+	bounds, err := s.Bounds(t.Context())
+	testkit.Must(t, err)
+	if bounds.Oldest != 9 { // 9 and 10 are old, but the server does not hold them
+		t.Errorf("kept from %d", bounds.Oldest)
 	}
-	must(t, s.Ack(t.Context(), 20))
-	must(t, s.Prune(t.Context(), now))
-	if oldest, err = s.Oldest(t.Context()); err != nil || oldest != 11 {
-		t.Errorf("kept from %d, %v", oldest, err)
+	testkit.Must(t, s.Ack(t.Context(), 20))
+	testkit.Must(t, s.Prune(t.Context(), now))
+	if bounds, err = s.Bounds(t.Context()); err != nil || bounds.Oldest != 11 {
+		t.Errorf("kept from %d, %v", bounds.Oldest, err)
 	}
 }
 
 func TestRolledBackAppendLeavesNoTrace(t *testing.T) {
 	s := open(t, t.TempDir())
-	defer func() { must(t, s.Close()) }()
+	defer func() { testkit.Must(t, s.Close()) }()
 	begin(t, s)
 	boom := errors.New("boom")
 	err := s.Tx(t.Context(), func(tx *sql.Tx) error {
-		if err := Append(t.Context(), tx, testChain, 1, event.ResourceReported{}); err != nil {
+		if err := Append(t.Context(), tx, 1, event.ResourceReported{}); err != nil {
 			return err
 		}
 		return boom
@@ -149,13 +132,13 @@ func TestLock(t *testing.T) {
 	if _, err := Open(context.Background(), dir, Options{}); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second one: %v", err)
 	}
-	must(t, s.Close())
-	must(t, open(t, dir).Close())
+	testkit.Must(t, s.Close())
+	testkit.Must(t, open(t, dir).Close())
 }
 
 func TestBlobs(t *testing.T) {
 	s := open(t, t.TempDir())
-	defer func() { must(t, s.Close()) }()
+	defer func() { testkit.Must(t, s.Close()) }()
 	d := digest.Of([]byte("content"))
 	text := func(b string) func(io.Writer) error {
 		return func(w io.Writer) error { _, err := io.WriteString(w, b); return err }
@@ -169,22 +152,22 @@ func TestBlobs(t *testing.T) {
 	if s.HasBlob(d, -1) {
 		t.Error("refused content is there")
 	}
-	must(t, s.WriteBlob(d, 7, text("content")))
+	testkit.Must(t, s.WriteBlob(d, 7, text("content")))
 	b, err := s.Blob(d, 100)
 	if err != nil || string(b) != "content" || !s.HasBlob(d, 7) {
 		t.Errorf("%q, %v", b, err)
 	}
-	must(t, os.WriteFile(s.blobPath(d), []byte("damaged"), 0o600))
+	testkit.Must(t, os.WriteFile(s.blobPath(d), []byte("damaged"), 0o600))
 	if _, err := s.Blob(d, 100); !errors.Is(err, ErrNoBlob) {
 		t.Errorf("damaged content: %v", err)
 	}
 	if s.HasBlob(d, -1) {
 		t.Error("damaged content is still there")
 	}
-	must(t, s.WriteBlob(d, 7, text("content")))
+	testkit.Must(t, s.WriteBlob(d, 7, text("content")))
 	e := digest.Of([]byte("other"))
-	must(t, s.WriteBlob(e, -1, text("other")))
-	must(t, s.Sweep(map[digest.Digest]bool{e: true}))
+	testkit.Must(t, s.WriteBlob(e, -1, text("other")))
+	testkit.Must(t, s.Sweep(map[digest.Digest]bool{e: true}))
 	if s.HasBlob(d, -1) || !s.HasBlob(e, -1) {
 		t.Error("the sweep took the wrong one")
 	}
@@ -195,12 +178,12 @@ func TestBlobs(t *testing.T) {
 	if err := s.Room(1 << 60); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("an exabyte: %v", err)
 	}
-	must(t, s.Room(0))
+	testkit.Must(t, s.Room(0))
 }
 
 func TestLedger(t *testing.T) {
 	s := open(t, t.TempDir())
-	defer func() { must(t, s.Close()) }()
+	defer func() { testkit.Must(t, s.Close()) }()
 	ctx := t.Context()
 	own := func(d digest.Digest, want bool) {
 		t.Helper()
@@ -210,19 +193,19 @@ func TestLedger(t *testing.T) {
 	}
 	a, b, c := digest.Of([]byte("a")), digest.Of([]byte("b")), digest.Of([]byte("c"))
 	own(a, false)
-	must(t, s.WillWrite(ctx, "p", a))
+	testkit.Must(t, s.WillWrite(ctx, "p", a))
 	own(a, true)
-	must(t, s.WillWrite(ctx, "p", b))
+	testkit.Must(t, s.WillWrite(ctx, "p", b))
 	own(a, true) // a crash may have come before the rename
 	own(b, true)
-	must(t, s.WillWrite(ctx, "p", b)) // tried again
+	testkit.Must(t, s.WillWrite(ctx, "p", b)) // tried again
 	own(a, true)
-	must(t, s.WillWrite(ctx, "p", c))
+	testkit.Must(t, s.WillWrite(ctx, "p", c))
 	own(a, false)
-	must(t, s.Forget(ctx, "p"))
+	testkit.Must(t, s.Forget(ctx, "p"))
 	own(c, false)
-	must(t, s.SetStep(ctx, "s", "one", false))
-	must(t, s.SetStep(ctx, "s", "one", true))
+	testkit.Must(t, s.SetStep(ctx, "s", "one", false))
+	testkit.Must(t, s.SetStep(ctx, "s", "one", true))
 	if run, done, err := s.Step(ctx, "s"); run != "one" || !done || err != nil {
 		t.Errorf("step %s %v %v", run, done, err)
 	}
@@ -232,11 +215,11 @@ func TestLedger(t *testing.T) {
 // name, so that the agent can go on once there is room.
 func TestFullIsNotLost(t *testing.T) {
 	s := open(t, t.TempDir())
-	defer func() { must(t, s.Close()) }()
-	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Put(t.Context(), tx, "a", "before") }))
+	defer func() { testkit.Must(t, s.Close()) }()
+	testkit.Must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Put(t.Context(), tx, "a", "before") }))
 	limit := func(pages int) {
 		var got int
-		must(t, s.db.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(&got))
+		testkit.Must(t, s.db.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Scan(&got))
 	}
 	limit(1) // SQLite keeps at least what there is
 	err := s.Tx(t.Context(), func(tx *sql.Tx) error {
@@ -253,7 +236,7 @@ func TestFullIsNotLost(t *testing.T) {
 		t.Fatalf("a is %q, %v", a, err)
 	}
 	limit(1 << 20)
-	must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Put(t.Context(), tx, "a", "after") }))
+	testkit.Must(t, s.Tx(t.Context(), func(tx *sql.Tx) error { return Put(t.Context(), tx, "a", "after") }))
 	if Full(errors.New("another")) || Full(nil) {
 		t.Error("another error, or none, is taken for a full disk")
 	}
@@ -262,7 +245,7 @@ func TestFullIsNotLost(t *testing.T) {
 // Copies of what others wrote stop before the disk is full, and leave nothing.
 func TestKeepSparesTheDisk(t *testing.T) {
 	s := open(t, t.TempDir())
-	defer func() { must(t, s.Close()) }()
+	defer func() { testkit.Must(t, s.Close()) }()
 	content := []byte("by hand")
 	s.margin = 1 << 60
 	if _, err := s.Keep(digest.Of(content), bytes.NewReader(content)); !errors.Is(err, ErrNoRoom) {
@@ -274,7 +257,7 @@ func TestKeepSparesTheDisk(t *testing.T) {
 	}
 	s.margin = Margin
 	path, err := s.Keep(digest.Of(content), bytes.NewReader(content))
-	must(t, err)
+	testkit.Must(t, err)
 	if raw, err := os.ReadFile(path); err != nil || string(raw) != "by hand" {
 		t.Fatalf("%q, %v", raw, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/stream"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -18,7 +18,7 @@ type pipes struct {
 	up   *io.PipeWriter
 }
 
-func (p pipes) Stream(context.Context, string) (client.Duplex, error) { return p, nil }
+func (p pipes) Stream(context.Context, string) (uplink.Duplex, error) { return p, nil }
 func (p pipes) Read(b []byte) (int, error)                            { return p.down.Read(b) }
 func (p pipes) Write(b []byte) (int, error)                           { return p.up.Write(b) }
 func (p pipes) Accepted() error                                       { return nil }

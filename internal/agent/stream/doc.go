@@ -19,7 +19,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -45,7 +45,7 @@ var (
 
 // Transport opens streams to the server; a *client.Client is one.
 type Transport interface {
-	Stream(ctx context.Context, id string) (client.Duplex, error)
+	Stream(ctx context.Context, id string) (uplink.Duplex, error)
 }
 
 // Backend does what is asked, by the names of resources. Every call returns soon

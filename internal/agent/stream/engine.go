@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -13,15 +13,15 @@ import (
 const exitWait = 20 * time.Millisecond
 
 // Command is what Backend.Exec starts on an engine.
-func Command(o ExecOptions, s ExecStreams) daemon.Exec {
-	return daemon.Exec{Cmd: o.Argv, User: o.User, WorkingDir: o.WorkDir,
+func Command(o ExecOptions, s ExecStreams) dockerapi.Exec {
+	return dockerapi.Exec{Cmd: o.Argv, User: o.User, WorkingDir: o.WorkDir,
 		Stdin: s.Stdin != nil, TTY: o.TTY, Height: uint(max(o.Rows, 0)), Width: uint(max(o.Cols, 0))}
 }
 
 // Attend joins a command that was started with its streams until it ends, and
 // closes it. When ctx ends the command loses its streams and goes on. Sizes of its
 // terminal and input reach it in the order in which they came, the size of o first.
-func Attend(ctx context.Context, r *daemon.Running, o ExecOptions, s ExecStreams) (code int, err error) {
+func Attend(ctx context.Context, r *dockerapi.Running, o ExecOptions, s ExecStreams) (code int, err error) {
 	defer r.Close()
 	defer context.AfterFunc(ctx, r.Close)()
 	ended := make(chan struct{})
@@ -82,7 +82,7 @@ func (t inTurn) Write(b []byte) (int, error) {
 // engine does not take is one that the command no longer needs. Engines before API
 // 1.42 leave the size out that a command is started with, so it is told here: the
 // engine answers once the command runs.
-func resize(ctx context.Context, r *daemon.Running, o ExecOptions, sizes <-chan wire.Resize, turns <-chan chan struct{}, ended <-chan struct{}) {
+func resize(ctx context.Context, r *dockerapi.Running, o ExecOptions, sizes <-chan wire.Resize, turns <-chan chan struct{}, ended <-chan struct{}) {
 	tell := func(z wire.Resize) { _ = r.Resize(ctx, uint(z.Rows), uint(z.Cols)) }
 	if !o.TTY {
 		tell, sizes = nil, nil

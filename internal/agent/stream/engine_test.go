@@ -10,8 +10,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/agent/stream"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -21,23 +22,16 @@ func TestRealCommandsAndLogs(t *testing.T) {
 	d := dockertest.Engine(t)
 	name, image := d.Namespace(t).Name("web"), d.Busybox(t)
 	w := begin(t)
-	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Value(dockerapi.Open(dockerapi.Options{Socket: d.Socket()}))(t)
 	t.Cleanup(func() { e.Close() })
-	id, _, err := e.ContainerCreate(t.Context(), daemon.Creation{Name: name, Host: &container.HostConfig{},
+	id, _, err := e.ContainerCreate(t.Context(), dockerapi.Creation{Name: name, Host: &container.HostConfig{},
 		Config: &container.Config{Image: image, Cmd: []string{"/bin/sh", "-c", "echo out; echo err >&2; exec sleep 1000"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.ContainerStart(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, e.ContainerStart(t.Context(), id))
 	ended := make(chan error, 1)
 	b := backend{
 		logs: func(ctx context.Context, name string, o stream.LogsOptions, stdout, stderr io.Writer) error {
-			return e.ContainerLogs(ctx, id, daemon.Logs{Follow: o.Follow, Tail: -1}, func(l daemon.LogLine) error {
+			return e.ContainerLogs(ctx, id, dockerapi.Logs{Follow: o.Follow, Tail: -1}, func(l dockerapi.LogLine) error {
 				w := stdout
 				if l.Stderr {
 					w = stderr
@@ -98,7 +92,7 @@ func TestRealCommandsAndLogs(t *testing.T) {
 		t.Errorf("the shell did not end by itself: %v", err)
 	}
 	<-done
-	code, ps, err := e.Run(t.Context(), id, daemon.Exec{Cmd: []string{"/bin/ps", "-o", "args"}}, 4096)
+	code, ps, err := e.Run(t.Context(), id, dockerapi.Exec{Cmd: []string{"/bin/ps", "-o", "args"}}, 4096)
 	if err != nil || code != 0 || !strings.Contains(string(ps), "sleep") || strings.Contains(string(ps), "sh") || strings.Contains(string(ps), "cat") {
 		t.Errorf("left in the container: %q, %v", ps, err)
 	}
@@ -110,9 +104,7 @@ func TestRealCommandsAndLogs(t *testing.T) {
 	if f, err := p.in.Next(); err != nil || !strings.Contains(string(f.Data), "out") && !strings.Contains(string(f.Data), "err") {
 		t.Fatalf("%q, %v", f.Data, err)
 	}
-	if err := e.ContainerKill(t.Context(), id, ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, e.ContainerKill(t.Context(), id, ""))
 	if _, _, exit := w.hear(p); exit != (wire.Exit{}) {
 		t.Errorf("the log of a container that ended: %+v", exit)
 	}

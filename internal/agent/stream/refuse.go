@@ -3,11 +3,10 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -19,16 +18,19 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 	var err error
 	switch r.Kind {
 	case wire.StreamLogs:
-		err = first(allows(d, fleet.AllowLogs), is(r, kind, container.KindWorkspace))
+		err = first(d.RequireAllowance("", fleet.AllowLogs), is(r, kind, spec.KindWorkspace))
 	case wire.StreamOutput:
-		err = first(allows(d, fleet.AllowLogs), is(r, kind, container.KindImage))
+		err = first(d.RequireAllowance("", fleet.AllowLogs), is(r, kind, spec.KindImage))
 	case wire.StreamExec:
-		err = first(allows(d, fleet.AllowExec), is(r, kind, container.KindWorkspace), command(r.Args))
+		err = first(d.RequireAllowance("", fleet.AllowExec), is(r, kind, spec.KindWorkspace), command(r.Args))
 	case wire.StreamOrphans, wire.StreamPrune:
-		err = first(allows(d, fleet.AllowPrune), is(r, kind, "host"))
+		err = first(d.RequireAllowance("", fleet.AllowPrune), is(r, kind, "host"))
 	case wire.StreamPlan:
 		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
-			err = manages(d, kind)
+			err = d.RequireKind("", kind)
+		}
+		if err != nil && spec.Builtin.Kind(kind) == nil {
+			err = fmt.Errorf("unknown kind %q: expected one of %s", kind, strings.Join(spec.Kinds, ", "))
 		}
 	default:
 		err = fmt.Errorf("this agent knows no streams of kind %q; a newer one may", r.Kind)
@@ -54,37 +56,6 @@ func first(errs ...error) error {
 	return nil
 }
 
-func allows(d *fleet.Delegation, what string) error {
-	if d.Allows(what) {
-		return nil
-	}
-	var has []string
-	if d != nil {
-		has = d.Allow
-	}
-	return fmt.Errorf("this host does not allow the server %s; its signed declaration must say so: add to its entry under hosts in fleet.yaml %q, and roll out the release",
-		what, line("allow", has, what))
-}
-
-func manages(d *fleet.Delegation, kind string) error {
-	if !slices.Contains(container.Kinds, kind) {
-		return fmt.Errorf("unknown kind %q: expected one of %s", kind, strings.Join(container.Kinds, ", "))
-	}
-	var has []string
-	if d != nil {
-		has = d.Kinds
-	}
-	return fmt.Errorf("this host does not leave resources of kind %s to the server; its signed declaration must say so: add to its entry under hosts in fleet.yaml %q, and roll out the release",
-		kind, line("managed", has, kind))
-}
-
-// line is a list of fleet.yaml with one more entry.
-func line(key string, has []string, more string) string {
-	list := append(slices.Clone(has), more)
-	slices.Sort(list)
-	return key + ": [" + strings.Join(slices.Compact(list), ", ") + "]"
-}
-
 func is(r wire.StreamRequest, kind, want string) error {
 	if kind == want {
 		return nil
@@ -101,7 +72,7 @@ func command(a wire.StreamArgs) error {
 	case len(a.Argv) == 0 || a.Argv[0] == "":
 		return errors.New("there is no command to run")
 	case len(a.Argv) > maxArgv || size > maxArgs:
-		return fmt.Errorf("the command has %d words and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgs)
+		return fmt.Errorf("the command has %d arguments and %d bytes: expected at most %d and %d", len(a.Argv), size, maxArgv, maxArgs)
 	case a.Rows < 0 || a.Rows > 4096 || a.Cols < 0 || a.Cols > 4096:
 		return fmt.Errorf("the terminal has %d rows and %d columns: expected at most 4096", a.Rows, a.Cols)
 	}

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -40,7 +40,7 @@ func Serve(ctx context.Context, t Transport, r wire.StreamRequest, b Backend, al
 
 // session is one open stream.
 type session struct {
-	con  client.Duplex
+	con  uplink.Duplex
 	r    wire.StreamRequest
 	work context.Context // of the backend
 	end  context.CancelCauseFunc
@@ -59,7 +59,7 @@ type session struct {
 	done    chan struct{} // closed at the end
 }
 
-func newSession(con client.Duplex, r wire.StreamRequest) *session {
+func newSession(con uplink.Duplex, r wire.StreamRequest) *session {
 	s := &session{con: con, r: r, out: wire.NewFrameWriter(con), resize: make(chan wire.Resize, 1),
 		heard: make(chan struct{}), done: make(chan struct{})}
 	s.work, s.end = context.WithCancelCause(context.Background())

@@ -17,10 +17,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/stream"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -38,7 +39,7 @@ type peer struct {
 // world is a server over HTTP/2 and TLS that hands every stream to the test.
 type world struct {
 	*testing.T
-	client *client.Client
+	client *uplink.Client
 	peers  chan *peer
 }
 
@@ -51,10 +52,7 @@ func begin(t *testing.T) *world {
 	s.StartTLS()
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
-	c, err := client.New(client.Options{Server: s.URL, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Value(uplink.NewClient(uplink.ClientOptions{Server: s.URL, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}))(t)
 	w.client = c
 	t.Cleanup(func() {
 		c.Close()
@@ -207,7 +205,7 @@ func TestNothingRunsBeforeTheServerAccepts(t *testing.T) {
 	w := begin(t)
 	r := shell
 	r.ID = "unknown"
-	if err := <-w.serve(t.Context(), r, backend{}, all); client.StatusOf(err) != http.StatusNotFound {
+	if err := <-w.serve(t.Context(), r, backend{}, all); uplink.StatusOf(err) != http.StatusNotFound {
 		t.Fatalf("a stream that nobody wants: %v", err)
 	}
 }

@@ -14,25 +14,23 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Failures counts the hosts that are proven to have failed in the manifest with
-// this payload, which was accepted here before, and returns the most that are of
-// one wave: the signed policy limits failures wave by wave. self, when this host
-// failed in it, is its wave, and counts without a proof; it is negative
-// otherwise. One bad proof refuses the whole. It also returns how many failures
-// the policy allows in a wave before a revert may be ordered.
-func (f *Follower) Failures(payload []byte, proofs []wire.FailureProof, self int) (failed, allowed int, err error) {
+// Failed checks the proof behind an ordered revert: that more hosts failed in one wave
+// of the manifest with this payload, which was accepted here before, than its signed
+// policy allows. self, when this host failed in it, is its wave, and counts without a
+// proof; it is negative otherwise. One bad proof refuses the whole.
+func (f *Follower) Failed(payload []byte, proofs []wire.FailureProof, self int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, err := f.v.Recall(payload)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	header := m.Value()
 	policy := header.Policy
 	if policy.OnHealthFailure != fleet.RollbackAndHalt {
-		return 0, 0, unproven("the signed policy of %s is %s: no revert can be ordered", header.Rollout(), policy.OnHealthFailure)
+		return unproven("the signed policy of %s is %s: no revert can be ordered", header.Rollout(), policy.OnHealthFailure)
 	}
-	hosts, waves := map[string]bool{}, map[int]int{}
+	hosts, waves, failed := map[string]bool{}, map[int]int{}, 0
 	count := func(name string, wave int) {
 		if !hosts[name] {
 			hosts[name] = true
@@ -46,15 +44,18 @@ func (f *Follower) Failures(payload []byte, proofs []wire.FailureProof, self int
 	for i := range proofs {
 		plan, err := f.failure(m, &proofs[i])
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
 		count(plan.Host, plan.Wave)
 	}
-	return failed, policy.MaxFailures, nil
+	if failed <= policy.MaxFailures {
+		return unproven("a revert was ordered on the proof of %d failed hosts, and the signed policy of %s allows %d", failed, header.Rollout(), policy.MaxFailures)
+	}
+	return nil
 }
 
 func unproven(format string, args ...any) error {
-	return &trust.Error{Code: trust.ManifestVerifyFailed, Words: fmt.Sprintf(format, args...)}
+	return &trust.Error{Code: trust.ManifestVerifyFailed, Message: fmt.Sprintf(format, args...)}
 }
 
 // failure checks one proof and returns the plan of the host that it is about.
@@ -121,7 +122,7 @@ func failedIn(events []wire.Event, manifest digest.Digest) bool {
 		if events[i].Type != (event.HostStepped{}).EventType() {
 			continue
 		}
-		e, err := event.Decode(event.Entry{Type: events[i].Type, Body: events[i].Body})
+		e, err := event.DecodeBody(events[i].Type, events[i].Body)
 		if err != nil {
 			continue
 		}

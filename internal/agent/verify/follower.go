@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -45,12 +44,20 @@ type Follower struct {
 	// keep names manifests that must stay pinned.
 	keep atomic.Pointer[[]digest.Digest]
 
-	mu       sync.Mutex
+	mu       turn
 	v        trust.Verifier
 	stamp    trust.Verified[fleet.Timestamp]
 	resolved trust.Verified[fleet.Resolved]
 	ended    bool // a key epoch, and nothing of the next was accepted yet
 }
+
+// turn is a lock of one thing at a time, which may be a fetch and last. It is no
+// mutex, so that who waits for it waits as for the network: the clock of a bubble of
+// package synctest goes on meanwhile.
+type turn chan struct{}
+
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
 
 // maxPins bounds the manifests that are remembered by name.
 const maxPins = 64
@@ -64,7 +71,7 @@ func New(o Options, s trust.State) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{o: o, v: v}
+	f := &Follower{o: o, v: v, mu: make(turn, 1)}
 	f.floor.Store(int64(s.Floor))
 	return f, nil
 }
@@ -93,9 +100,9 @@ func (f *Follower) Behind(root, version uint64) bool {
 	return version > f.stamp.Value().Version
 }
 
-// Hold names the manifests that must stay pinned whatever comes. It never
+// Pin names the manifests that must stay pinned whatever comes. It never
 // blocks: it is called inside a transaction, which Save may be waiting for.
-func (f *Follower) Hold(ms ...digest.Digest) { f.keep.Store(&ms) }
+func (f *Follower) Pin(ms ...digest.Digest) { f.keep.Store(&ms) }
 
 // Refresh fetches what is newest of roots, timestamp and snapshot.
 func (f *Follower) Refresh(ctx context.Context) error {
@@ -236,7 +243,7 @@ func (f *Follower) Plan(ctx context.Context, rollout string, manifest digest.Dig
 		return Plan{}, err
 	}
 	if m.Digest() != manifest {
-		return Plan{}, &trust.Error{Code: trust.ManifestMismatch, Words: fmt.Sprintf(
+		return Plan{}, &trust.Error{Code: trust.ManifestMismatch, Message: fmt.Sprintf(
 			"the server offers manifest %s of %s and gave %s", manifest.Short(), rollout, m.Digest().Short())}
 	}
 	if err := f.adopt(ctx, s); err != nil {
@@ -275,7 +282,7 @@ func (f *Follower) Newest(ctx context.Context, channel string) (trust.Verified[f
 	}
 	list := f.resolved.Value().Channels[channel].Manifests
 	if len(list) == 0 {
-		return none, &trust.Error{Code: trust.ManifestMissing, Words: "channel " + channel + " has no manifest"}
+		return none, &trust.Error{Code: trust.ManifestMissing, Message: "channel " + channel + " has no manifest"}
 	}
 	hm, err := f.o.Source.Manifest(ctx, list[0].Rollout)
 	if err != nil {
@@ -286,7 +293,7 @@ func (f *Follower) Newest(ctx context.Context, channel string) (trust.Verified[f
 		return none, err
 	}
 	if m.Digest() != list[0].Digest {
-		return none, &trust.Error{Code: trust.ManifestMismatch, Words: fmt.Sprintf(
+		return none, &trust.Error{Code: trust.ManifestMismatch, Message: fmt.Sprintf(
 			"the newest manifest of channel %s is %s, and the server gave %s", channel, list[0].Digest.Short(), m.Digest().Short())}
 	}
 	return f.v.HostPlan(m, hm.Leaf.Leaf, trust.Proof{Index: uint64(hm.Leaf.Index), Hashes: hm.Leaf.Proof}, f.o.Host)
@@ -339,7 +346,7 @@ func (f *Follower) Fresh(channel string) error {
 
 func (f *Follower) fresh(channel string) error {
 	if f.resolved.IsZero() {
-		return &trust.Error{Code: trust.Stale, Words: "no snapshot was verified since the agent started"}
+		return &trust.Error{Code: trust.Stale, Message: "no snapshot was verified since the agent started"}
 	}
 	return f.v.Fresh(f.stamp, f.resolved.Value().Channels[channel].FreshnessWindow, f.o.Wall())
 }

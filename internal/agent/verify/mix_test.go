@@ -2,8 +2,6 @@ package verify
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -58,53 +58,17 @@ var givenParts = []func(to, from *given){
 	func(to, from *given) { to.digest = from.digest },
 }
 
-type signers map[trust.Role]trust.Signer
-
-func makeSigners(t *testing.T, name string) signers {
-	t.Helper()
-	out := signers{}
-	for _, role := range trust.Roles() {
-		seed := sha256.Sum256([]byte(name + string(role)))
-		s, err := trust.NewSigner(ed25519.NewKeyFromSeed(seed[:]))
-		must(t, err)
-		out[role] = s
-	}
-	return out
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (k signers) root(t *testing.T, version uint64, also ...trust.Signer) []byte {
-	t.Helper()
-	spec := map[trust.Role]trust.RoleSpec{}
-	for role, s := range k {
-		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
-	}
-	r, err := trust.NewRoot(document(trust.TypeRoot, version), day0.Add(365*clock.Day), spec)
-	must(t, err)
-	env, err := trust.SignRoot(r, append(also, k[trust.RoleRoot])...)
-	must(t, err)
-	return env
-}
-
 func document(docType string, version uint64) fleet.Document {
-	return fleet.Document{Type: docType, Fleet: "acme", Epoch: 1, Version: version, IssuedAt: day0}
+	return fleet.Document{Type: docType, Fleet: testfleet.Name, Epoch: 1, Version: version, IssuedAt: day0}
 }
 
 func encode(t *testing.T, doc any) []byte {
 	t.Helper()
-	raw, err := trust.Canonical(doc)
-	must(t, err)
-	return raw
+	return testkit.Value(trust.Canonical(doc))(t)
 }
 
 // publish makes a release; its snapshot lists earlier's manifest too, if given.
-func (k signers) publish(t *testing.T, version uint64, earlier *given) given {
+func publish(t *testing.T, k testfleet.Keys, version uint64, earlier *given) given {
 	t.Helper()
 	name := fmt.Sprintf("r%d", version)
 	g := given{rollout: "stable@" + name,
@@ -112,33 +76,25 @@ func (k signers) publish(t *testing.T, version uint64, earlier *given) given {
 	g.leaf = encode(t, fleet.Leaf{Host: "web-1", Target: digest.Of(g.bundle)})
 	other := encode(t, fleet.Leaf{Host: "web-2", Target: digest.Of(g.bundle)})
 	tree := trust.NewTree([][]byte{g.leaf, other})
-	p, err := tree.InclusionProof(0)
-	must(t, err)
+	p := testkit.Value(tree.InclusionProof(0))(t)
 	g.proof = wire.LeafProof{Index: int(p.Index), Proof: p.Hashes}
-	manifest := encode(t, fleet.Manifest{Document: document(fleet.TypeManifest, version), Channel: "stable", Ref: name,
+	sign := func(role trust.Role, docType string, doc any) ([]byte, digest.Digest) {
+		env, name, err := k.Sign(role, docType, doc)
+		testkit.Must(t, err)
+		return env, name
+	}
+	g.manifest, g.digest = sign(trust.RoleRelease, fleet.TypeManifest, fleet.Manifest{Document: document(fleet.TypeManifest, version), Channel: "stable", Ref: name,
 		Policy: fleet.Policy{Name: "careful", OnHealthFailure: fleet.Halt}, Waves: []fleet.Wave{{Name: "all", Hosts: 2}},
 		LeavesRoot: hex.EncodeToString(tree.Root()), LeafCount: 2})
-	g.digest = digest.Of(manifest)
 	list := []fleet.ManifestRef{{Rollout: g.rollout, Digest: g.digest, Version: version}}
 	if earlier != nil {
 		list = append(list, fleet.ManifestRef{Rollout: earlier.rollout, Digest: earlier.digest, Version: 1})
 	}
-	resolved := encode(t, fleet.Resolved{Document: document(fleet.TypeResolved, version), Ref: name,
+	var resolved digest.Digest
+	g.resolved, resolved = sign(trust.RoleRelease, fleet.TypeResolved, fleet.Resolved{Document: document(fleet.TypeResolved, version), Ref: name,
 		Channels: map[string]fleet.ResolvedChannel{"stable": {Ref: name, FreshnessWindow: clock.Day, OnNewRef: fleet.Queue, Manifests: list}}})
-	stamp := encode(t, fleet.Timestamp{Document: document(fleet.TypeTimestamp, version), Resolved: digest.Of(resolved), ResolvedVersion: version})
-	for _, doc := range []struct {
-		into    *[]byte
-		docType string
-		payload []byte
-		role    trust.Role
-	}{
-		{&g.manifest, fleet.TypeManifest, manifest, trust.RoleRelease},
-		{&g.resolved, fleet.TypeResolved, resolved, trust.RoleRelease},
-		{&g.timestamp, fleet.TypeTimestamp, stamp, trust.RoleTimestamp},
-	} {
-		*doc.into, err = trust.Sign(doc.docType, doc.payload, k[doc.role])
-		must(t, err)
-	}
+	g.timestamp, _ = sign(trust.RoleTimestamp, fleet.TypeTimestamp,
+		fleet.Timestamp{Document: document(fleet.TypeTimestamp, version), Resolved: resolved, ResolvedVersion: version})
 	return g
 }
 
@@ -146,14 +102,13 @@ func (k signers) publish(t *testing.T, version uint64, earlier *given) given {
 // the last one's bundle is what it may run.
 func follow(t *testing.T, first []byte, shows ...*given) error {
 	t.Helper()
-	s, err := trust.Begin("acme", first, "")
-	must(t, err)
+	s := testkit.Value(trust.Begin(testfleet.Name, first, ""))(t)
 	src := &given{}
-	f, err := New(Options{Fleet: "acme", Host: "web-1", Source: src,
+	f, err := New(Options{Fleet: testfleet.Name, Host: "web-1", Source: src,
 		Missing: func(err error) bool { return errors.Is(err, errMissing) },
 		Save:    func(context.Context, trust.State) error { return nil },
 		Wall:    func() clock.Instant { return day0 }}, s)
-	must(t, err)
+	testkit.Must(t, err)
 	for i, g := range shows {
 		*src = *g
 		err := f.Refresh(t.Context())
@@ -167,7 +122,7 @@ func follow(t *testing.T, first []byte, shows ...*given) error {
 		if i == len(shows)-1 {
 			return err
 		}
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	return nil
 }
@@ -177,11 +132,11 @@ func follow(t *testing.T, first []byte, shows ...*given) error {
 // means among them. A bundle is taken exactly where the newest snapshot lists
 // each part: the oracle knows from which release each part is.
 func TestS6AgentMixesNoPartsOfTwoReleases(t *testing.T) {
-	k, rotated := makeSigners(t, "one"), makeSigners(t, "two")
-	first := k.root(t, 1)
-	one := k.publish(t, 1, nil)
-	alone, both, fresh := k.publish(t, 2, nil), k.publish(t, 2, &one), rotated.publish(t, 2, nil)
-	fresh.root = rotated.root(t, 2, k[trust.RoleRoot])
+	k, rotated := testfleet.NewKeys("one"), testfleet.NewKeys("two")
+	first := testkit.Value(k.Root(document(trust.TypeRoot, 1)))(t)
+	one := publish(t, k, 1, nil)
+	alone, both, fresh := publish(t, k, 2, nil), publish(t, k, 2, &one), publish(t, rotated, 2, nil)
+	fresh.root = testkit.Value(rotated.Root(document(trust.TypeRoot, 2), k[trust.RoleRoot]))(t)
 	for name, sc := range map[string]struct {
 		second   given
 		listed   bool // the second snapshot lists the first manifest

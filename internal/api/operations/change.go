@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,78 +14,106 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/access"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/readiness"
 )
 
-type verbIn struct {
-	Rollout string `path:"rollout" maxLength:"200"`
-	Verb    string `path:"verb" enum:"pause,resume,cancel"`
-	Body    struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
+// Inputs of routes, by what their path names.
+type (
+	bodyIn[B any]    struct{ Body B }
+	rolloutIn[B any] struct {
+		Rollout string `path:"rollout" maxLength:"200"`
+		Body    B
 	}
-}
-
-type clearIn struct {
-	Channel string `path:"channel" maxLength:"63"`
-	Bundle  string `path:"bundle" maxLength:"71"`
-	Body    struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
+	hostIn[B any] struct {
+		Host string `path:"host" maxLength:"63"`
+		Body B
 	}
-}
-
-type tokenIn struct {
-	Body struct {
-		Name string         `json:"name" minLength:"1" maxLength:"63"`
-		Role operator.Role  `json:"role" enum:"viewer,operator,releaser,admin"`
-		Life clock.Duration `json:"life,omitempty" doc:"How long the token is good, in milliseconds; a year by default"`
+	verbIn struct {
+		Rollout string `path:"rollout" maxLength:"200"`
+		Verb    string `path:"verb" enum:"pause,resume,cancel"`
+		Body    operator.Verb
 	}
-}
-
-type idPath struct {
-	ID string `path:"id" maxLength:"64"`
-}
-
-type revokeIn struct {
-	ID   string `path:"id" maxLength:"64"`
-	Body struct {
-		Force bool `json:"force,omitempty" doc:"Also the token of the last admin"`
+	bundleIn struct {
+		Channel string `path:"channel" maxLength:"63"`
+		Bundle  string `path:"bundle" maxLength:"71"`
+		Body    operator.Verb
 	}
-}
+	idIn[B any] struct {
+		ID   string `path:"id" maxLength:"64"`
+		Body B
+	}
+)
 
-// post describes a route that takes a small message.
-func post(id, path, summary string, status int) huma.Operation {
-	return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, DefaultStatus: status, MaxBodyBytes: 64 << 10}
-}
-
+// changing registers what operators decide: a verb is a row.
 func (h *Handler) changing() {
-	add(h, post("operate-rollout", "/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout", http.StatusNoContent), operating, h.operate)
-	add(h, post("clear-quarantine", "/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel", http.StatusNoContent), operating, h.clear)
-	add(h, post("reconcile", "/reconcile", "Have the planner look at everything now", http.StatusNoContent), operating, h.reconcile)
-	add(h, post("create-token", "/tokens", "Make an operator token", http.StatusCreated), admin, h.createToken)
-	add(h, post("revoke-token", "/tokens/{id}/revoke", "Withdraw an operator token", http.StatusNoContent), admin, h.revokeToken)
+	verb(h, "operate-rollout", "/rollouts/{rollout}/{verb}", "Pause, resume or cancel a rollout",
+		func(s *plan.State, in *verbIn, actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.Operate(s, plan.Verb(in.Verb), in.Rollout, in.Body.Reason, actor, now)
+		})
+	verb(h, "promote-wave", "/rollouts/{rollout}/promote", "Open the next wave of a rollout although a gate blocks it",
+		func(s *plan.State, in *rolloutIn[operator.Promotion], actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.Promote(s, in.Rollout, in.Body.Wave, in.Body.Reason, actor, now)
+		})
+	verb(h, "add-quarantine", "/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel",
+		func(s *plan.State, in *bundleIn, actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.AddQuarantine(s, in.Channel, strings.TrimSpace(in.Bundle), in.Body.Reason, actor, now)
+		})
+	verb(h, "clear-quarantine", "/quarantine/{channel}/{bundle}/clear", "Allow a bundle again on a channel",
+		func(s *plan.State, in *bundleIn, actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.ClearQuarantine(s, in.Channel, strings.TrimSpace(in.Bundle), in.Body.Reason, actor, now)
+		})
+	verb(h, "unfreeze-host", "/hosts/{host}/unfreeze", "End the freeze of a host",
+		func(s *plan.State, in *hostIn[operator.Verb], actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.Unfreeze(s, in.Host, in.Body.Reason, actor, now)
+		})
+	verb(h, "revoke-host", "/hosts/{host}/revoke", "End the certificates of a host",
+		func(s *plan.State, in *hostIn[operator.Verb], actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.Revoke(s, in.Host, in.Body.Reason, actor, now)
+		})
+	verb(h, "decommission-host", "/hosts/{host}/decommission", "Revoke a host and retire it",
+		func(s *plan.State, in *hostIn[operator.Verb], actor string, now clock.Instant) ([]event.Entry, error) {
+			return plan.Decommission(s, in.Host, in.Body.Reason, actor, now)
+		})
+	add(h, post("freeze-host", "/hosts/{host}/freeze", "Give a host no grants for a while"), operating, h.freeze)
+	do(h, post("reconcile", "/reconcile", "Evaluate every rollout and host now"), operating,
+		func(ctx context.Context, _ *none) error { return h.c.Operate(ctx, nil) })
+	add(h, huma.Operation{OperationID: "create-token", Method: http.MethodPost, Path: "/tokens", Summary: "Make an operator token",
+		DefaultStatus: http.StatusCreated, MaxBodyBytes: 64 << 10}, admin, h.createToken)
+	do(h, post("revoke-token", "/tokens/{id}/revoke", "Withdraw an operator token"), admin,
+		func(ctx context.Context, in *idIn[operator.TokenRevocation]) error {
+			return h.c.RevokeOperator(ctx, in.ID, in.Body.Force, actor(ctx))
+		})
+	add(h, post("push-override", "/overrides", "Bring an override that an operator signed"), operating, h.pushOverride)
+	add(h, huma.Operation{OperationID: "push-roots", Method: http.MethodPost, Path: "/roots",
+		Summary: "Push roots that follow the trusted one", MaxBodyBytes: operator.MaxRootsBody}, admin, h.pushRoots)
 }
 
-func (h *Handler) operate(ctx context.Context, in *verbIn) (*none, error) {
-	return &none{}, h.c.Operate(ctx, plan.Verb(in.Verb), in.Rollout, in.Body.Reason, actor(ctx))
+func (h *Handler) freeze(ctx context.Context, in *hostIn[operator.Freeze]) (out operator.Frozen, err error) {
+	return out, h.c.Operate(ctx, func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+		out.Until = now.Add(in.Body.For)
+		return plan.Freeze(s, in.Host, out.Until, in.Body.Reason, actor(ctx), now)
+	})
 }
 
-func (h *Handler) clear(ctx context.Context, in *clearIn) (*none, error) {
-	return &none{}, h.c.ClearQuarantine(ctx, in.Channel, in.Bundle, in.Body.Reason, actor(ctx))
-}
-
-func (h *Handler) reconcile(ctx context.Context, _ *none) (*none, error) {
-	return &none{}, h.c.Reconcile(ctx)
-}
-
-func (h *Handler) createToken(ctx context.Context, in *tokenIn) (*body[operator.MadeToken], error) {
+func (h *Handler) createToken(ctx context.Context, in *bodyIn[operator.NewToken]) (operator.MadeToken, error) {
 	life := cmp.Or(in.Body.Life, access.DefaultLife)
 	o, secret, err := h.c.AddOperator(ctx, in.Body.Name, string(in.Body.Role), life, actor(ctx))
-	return &body[operator.MadeToken]{operator.MadeToken{Token: operator.Token{ID: o.ID, Name: o.Name, Role: in.Body.Role, CreatedAt: o.Expires.Add(-life), Expires: o.Expires}, Secret: secret}}, err
+	return operator.MadeToken{Token: operator.Token{ID: o.ID, Name: o.Name, Role: in.Body.Role, CreatedAt: o.Expires.Add(-life), Expires: o.Expires}, Secret: secret}, err
 }
 
-func (h *Handler) revokeToken(ctx context.Context, in *revokeIn) (*none, error) {
-	return &none{}, h.c.RevokeOperator(ctx, in.ID, in.Body.Force, actor(ctx))
+func (h *Handler) pushRoots(ctx context.Context, in *bodyIn[operator.Roots]) (operator.RootsPushed, error) {
+	p, err := h.c.PushRoots(ctx, in.Body.Roots, actor(ctx))
+	out := operator.RootsPushed{Version: p.Version, Epoch: p.Epoch, Accepted: p.Accepted, ReleaseValid: p.ReleaseErr == nil}
+	switch {
+	case p.ReleaseErr == nil:
+	case p.Ended:
+		out.Next = "steady release build && steady release sign && steady release push"
+	default:
+		out.Next = "steady release sign && steady release push"
+	}
+	return out, err
 }
 
 // pushTimeout bounds how long a packed release may take to arrive.
@@ -95,7 +124,7 @@ func (h *Handler) push(w http.ResponseWriter, r *http.Request) {
 	_ = rc.SetReadDeadline(time.Now().Add(pushTimeout))
 	_ = rc.SetWriteDeadline(time.Now().Add(pushTimeout))
 	if r.Header.Get("Content-Encoding") != "" {
-		h.problem(w, refused(http.StatusUnsupportedMediaType, "a release is taken as a plain tar, without Content-Encoding"))
+		h.problem(w, refused(http.StatusUnsupportedMediaType, "a release is accepted only as a plain tar, without Content-Encoding"))
 		return
 	}
 	pushed, err := h.c.PushRelease(r.Context(), r.Body, actor(r.Context()))
@@ -139,7 +168,7 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	writeHealth(w, h.c.Unready(r.Context()))
 }
 
-func writeHealth(w http.ResponseWriter, reasons []readiness.Reason) {
+func writeHealth(w http.ResponseWriter, reasons []health.ServerProblem) {
 	answer := operator.Health{Status: "ok", Reasons: reasons}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -16,162 +16,146 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 type eventsIn struct {
-	After   uint64 `query:"after" doc:"Events after this sequence"`
-	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Host    string `query:"host" maxLength:"63"`
-	Rollout string `query:"rollout" maxLength:"200"`
-	Tail    bool   `query:"tail" doc:"The last events instead of the first"`
+	After uint64   `query:"after" doc:"Events after this sequence"`
+	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	About []string `query:"about,explode" maxItems:"4" doc:"KIND/NAME: events about this, such as host/web-1 or rollout/stable@v2; several: about all of them"`
+	Tail  bool     `query:"tail" doc:"The last events instead of the first"`
 }
 
-// filter picks records. Grants are tied to their rollout by the record that
-// gave them, so a filter by rollout has to see the log from its start.
-type filter struct {
-	host, rollout string
-	grants        map[string]bool
-}
+// filter is what events are to be about.
+type filter []event.Subject
 
-func newFilter(host, rollout string) *filter {
-	return &filter{host: host, rollout: rollout, grants: map[string]bool{}}
-}
-
-func (f *filter) match(r *event.Record) bool {
-	if f.rollout != "" && !f.ofRollout(r) {
-		return false
-	}
-	return f.host == "" || r.Host == f.host
-}
-
-func (f *filter) ofRollout(r *event.Record) bool {
-	var about struct {
-		Rollout   string `json:"rollout"`
-		TargetRef string `json:"target_ref"`
-		Grant     string `json:"grant"`
-	}
-	if !bytes.Contains(r.Body, []byte(`"`+f.rollout+`"`)) && !bytes.Contains(r.Body, []byte(`"grant":`)) {
-		return false
-	}
-	if json.Unmarshal(r.Body, &about) != nil {
-		return false
-	}
-	if about.Rollout == f.rollout || about.TargetRef == f.rollout {
-		if about.Grant != "" {
-			f.grants[about.Grant] = true
+func newFilter(about []string) (filter, error) {
+	var f filter
+	for _, a := range about {
+		s, err := event.ParseSubject(a)
+		if err != nil {
+			return nil, err
 		}
+		f = append(f, s)
+	}
+	return f, nil
+}
+
+func (f filter) match(r *event.Record) bool {
+	if len(f) == 0 {
 		return true
 	}
-	return about.Rollout == "" && f.grants[about.Grant]
+	about := event.About(&r.Entry)
+	for _, s := range f {
+		if !slices.Contains(about, s) {
+			return false
+		}
+	}
+	return true
 }
 
 func eventOf(r *event.Record) operator.Event {
-	return operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Host: r.Host,
+	return operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
 		Incarnation: r.Incarnation, HostSeq: r.HostSeq, Body: r.Body}
 }
 
-func (h *Handler) events(ctx context.Context, in *eventsIn) (*body[operator.EventPage], error) {
+func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage, error) {
 	page := operator.EventPage{Events: []operator.Event{}, Next: in.After}
-	var err error
+	f, err := newFilter(in.About)
 	switch {
+	case err != nil:
+		err = &wire.Refusal{Kind: wire.ErrInvalid, Message: err.Error()}
 	case in.Tail:
-		err = h.tail(ctx, in, &page)
+		err = h.tail(ctx, f, in.Limit, &page)
 	default:
-		err = h.scan(ctx, in, &page)
+		err = h.scan(ctx, f, in.Limit, &page)
 	}
 	if err == nil && len(page.Events) == 0 && in.After == 0 {
-		err = h.known(ctx, in)
+		err = h.known(ctx, f)
 	}
-	return &body[operator.EventPage]{page}, err
+	return page, err
 }
 
 // known refuses an empty answer about what does not exist: it would look as if nothing
 // had happened to it.
-func (h *Handler) known(ctx context.Context, in *eventsIn) error {
-	if in.Host == "" && in.Rollout == "" {
+func (h *Handler) known(ctx context.Context, f filter) error {
+	if len(f) == 0 {
 		return nil
 	}
 	roster := h.c.Roster()
 	var failed error
 	err := h.c.View(ctx, func(s *plan.State) {
-		if _, declared := roster[in.Host]; in.Host != "" && !declared && s.Hosts[in.Host] == nil {
-			failed = unknownHost(in.Host)
-		}
-		_, pruned := s.FindPruned(in.Rollout)
-		_, queued := h.c.Ask(s).FindQueued(in.Rollout)
-		if in.Rollout != "" && s.Find(in.Rollout) == nil && !pruned && !queued {
-			failed = unknownRollout(in.Rollout)
+		for _, subject := range f {
+			switch name := subject.Name; subject.Kind {
+			case event.KindHost:
+				if _, declared := roster[name]; !declared && s.Hosts[name] == nil {
+					failed = unknownHost(name)
+				}
+			case event.KindRollout:
+				_, pruned := s.FindPruned(name)
+				_, queued := h.c.Explain(s).FindQueued(name)
+				if s.Find(name) == nil && !pruned && !queued {
+					failed = unknownRollout(name)
+				}
+			}
 		}
 	})
 	return errors.Join(err, failed)
 }
 
-// errEnough ends a scan.
-var errEnough = errors.New("enough")
-
-func (h *Handler) scan(ctx context.Context, in *eventsIn, page *operator.EventPage) error {
-	f, from := newFilter(in.Host, in.Rollout), in.After
-	if in.Rollout != "" {
-		from = 0
+// records returns those behind a sequence: all of them, or those about the first thing
+// of the filter.
+func (h *Handler) records(ctx context.Context, f filter, after uint64, limit int) ([]event.Record, error) {
+	if len(f) == 0 {
+		return h.c.Records(ctx, after, limit)
 	}
-	return h.walk(ctx, from, func(r *event.Record) error {
-		match := f.match(r)
-		if r.Seq <= in.After {
-			return nil
-		}
-		page.Next = r.Seq
-		if match {
-			page.Events = append(page.Events, eventOf(r))
-		}
-		if len(page.Events) >= in.Limit {
-			return errEnough
-		}
-		return nil
-	})
+	return h.c.RecordsAbout(ctx, f[0], after, limit)
 }
 
-// tail finds the last events: at once without a filter by rollout.
-func (h *Handler) tail(ctx context.Context, in *eventsIn, page *operator.EventPage) error {
-	page.Next = h.c.Head().Seq
-	if in.Host != "" && in.Rollout == "" {
-		records, err := h.c.HostRecords(ctx, in.Host, in.Limit)
-		for i := range slices.Backward(records) {
-			page.Events = append(page.Events, eventOf(&records[i]))
-		}
-		return err
-	}
-	f, from := newFilter(in.Host, in.Rollout), uint64(0)
-	if in.Rollout == "" && page.Next > uint64(in.Limit) {
-		from = page.Next - uint64(in.Limit)
-	}
-	return h.walk(ctx, from, func(r *event.Record) error {
-		if f.match(r) {
-			page.Events = append(page.Events, eventOf(r))
-			if len(page.Events) > in.Limit {
-				page.Events = page.Events[1:]
-			}
-		}
-		return nil
-	})
-}
-
-// walk reads the log to its end or until fn returns an error.
-func (h *Handler) walk(ctx context.Context, after uint64, fn func(*event.Record) error) error {
+// scan adds the first events behind page.Next, and moves it to where the next page begins.
+func (h *Handler) scan(ctx context.Context, f filter, limit int, page *operator.EventPage) error {
+	end := h.c.Head().Seq
 	for {
-		records, err := h.c.Records(ctx, after, 1000)
-		if err != nil || len(records) == 0 {
+		records, err := h.records(ctx, f, page.Next, 1000)
+		if err != nil {
 			return err
 		}
+		if len(records) == 0 {
+			page.Next = max(page.Next, end)
+			return nil
+		}
 		for i := range records {
-			if err := fn(&records[i]); err != nil {
-				if errors.Is(err, errEnough) {
-					return nil
-				}
-				return err
+			page.Next = records[i].Seq
+			if f.match(&records[i]) {
+				page.Events = append(page.Events, eventOf(&records[i]))
+			}
+			if len(page.Events) >= limit {
+				return nil
 			}
 		}
-		after = records[len(records)-1].Seq
 	}
+}
+
+// tail adds the last events.
+func (h *Handler) tail(ctx context.Context, f filter, limit int, page *operator.EventPage) error {
+	end := h.c.Head().Seq
+	if len(f) == 0 {
+		page.Next = end - min(end, uint64(limit))
+		return h.scan(ctx, f, limit, page)
+	}
+	page.Next = end
+	n := limit
+	if len(f) > 1 { // some of them are not about the others
+		n = store.MaxRead
+	}
+	records, err := h.c.LastAbout(ctx, f[0], n)
+	for i := range records {
+		if len(page.Events) < limit && f.match(&records[i]) {
+			page.Events = append(page.Events, eventOf(&records[i]))
+		}
+	}
+	slices.Reverse(page.Events)
+	return err
 }
 
 const (
@@ -184,10 +168,15 @@ const (
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	for key := range q {
-		if !slices.Contains([]string{"after", "host", "rollout", "tail"}, key) {
+		if !slices.Contains([]string{"after", "about", "tail"}, key) {
 			h.problem(w, refused(http.StatusUnprocessableEntity, fmt.Sprintf("unknown parameter %q", key)))
 			return
 		}
+	}
+	f, err := newFilter(q["about"])
+	if err != nil {
+		h.problem(w, refused(http.StatusUnprocessableEntity, err.Error()))
+		return
 	}
 	after := uint64(0)
 	for _, s := range []string{q.Get("after"), r.Header.Get("Last-Event-ID")} {
@@ -209,13 +198,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-h.streams }()
 	default:
 		w.Header().Set("Retry-After", "5")
-		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or try again later"))
 		return
-	}
-	f := newFilter(q.Get("host"), q.Get("rollout"))
-	from := after
-	if f.rollout != "" {
-		from = 0
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -231,10 +215,31 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	defer alive.Wait()
 	defer cancel()
 	alive.Go(func() { h.keepAlive(ctx, cancel, s, r) })
-	err := h.c.Follow(ctx, from, func(records []event.Record) error { return s.events(records, f, after) })
+	err = h.follow(ctx, f, after, s)
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrClosed) {
 		h.log.Debug("an event stream ended", "err", err)
 	}
+}
+
+// follow writes the events behind a sequence: those about the filter's first thing as
+// the index has them, then what is committed from now on.
+func (h *Handler) follow(ctx context.Context, f filter, after uint64, s *sse) error {
+	from := h.c.Head().Seq
+	for len(f) > 0 && after < from {
+		records, err := h.records(ctx, f, after, 500)
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			after = from
+			break
+		}
+		after = records[len(records)-1].Seq
+		if err := s.events(records, f); err != nil {
+			return err
+		}
+	}
+	return h.c.Follow(ctx, after, func(records []event.Record) error { return s.events(records, f) })
 }
 
 // keepAlive keeps the stream open while the token is good.
@@ -277,11 +282,11 @@ func (s *sse) write(b []byte) error {
 	return s.rc.SetWriteDeadline(time.Time{})
 }
 
-func (s *sse) events(records []event.Record, f *filter, after uint64) error {
+func (s *sse) events(records []event.Record, f filter) error {
 	s.buf.Reset()
 	for i := range records {
 		r := &records[i]
-		if !f.match(r) || r.Seq <= after {
+		if !f.match(r) {
 			continue
 		}
 		data, err := json.Marshal(eventOf(r))

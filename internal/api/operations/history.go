@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/replay/history"
-	"github.com/steadyfleet/steady/internal/trail"
+	"github.com/steadyfleet/steady/internal/logverify"
+	"github.com/steadyfleet/steady/internal/replay"
 )
 
 // history streams the whole log, up to where it ends now, with the documents that
@@ -17,16 +17,16 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-h.streams }()
 	default:
 		w.Header().Set("Retry-After", "5")
-		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or ask again later"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or try again later"))
 		return
 	}
 	rc := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")
 	end := h.c.Head().Seq
-	out, err := history.NewWriter(w, h.c)
+	out, err := replay.NewHistoryWriter(w, h.c)
 	if err == nil {
-		out.Proofs = trail.Proofs(r.Context(), h.c)
+		out.Proofs = logverify.Proofs(r.Context(), h.c)
 	}
 	for after := uint64(0); err == nil && after < end; {
 		_ = rc.SetWriteDeadline(time.Now().Add(time.Minute)) // of each page

@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -31,12 +28,7 @@ type ResourcePath struct {
 
 type setIn struct {
 	ResourcePath
-	Body struct {
-		Spec     json.RawMessage `json:"spec" doc:"The resource of its kind"`
-		Reason   string          `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
-		NotAfter clock.Instant   `json:"notAfter,omitempty" doc:"When the host ends it by itself, in milliseconds since 1970"`
-		Envelope json.RawMessage `json:"envelope,omitempty" doc:"The entry as an operator signed it"`
-	}
+	Body operator.SetResource
 }
 
 type removeIn struct {
@@ -45,25 +37,11 @@ type removeIn struct {
 	AllowMassChange bool   `query:"allowMassChange" doc:"Consent to removing many at once"`
 }
 
-type askIn struct {
+type requestIn struct {
 	ResourcePath
 	Verb string `path:"verb" enum:"build,cancel,redeploy,restart,retry,start,stop"`
 	Body struct {
 		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
-	}
-}
-
-type tuneIn struct {
-	Host string `path:"host" maxLength:"63"`
-	Body operator.SettingsPatch
-}
-
-type planIn struct {
-	Host string `path:"host" maxLength:"63"`
-	Body struct {
-		Kind string          `json:"kind" enum:"image,network,route,snapshot,volume,workspace"`
-		Name string          `json:"name" maxLength:"63"`
-		Spec json.RawMessage `json:"spec,omitempty" doc:"The resource of its kind; without it, what removing does"`
 	}
 }
 
@@ -73,47 +51,47 @@ func (h *Handler) managing() {
 		return huma.Operation{OperationID: id, Method: method, Path: "/hosts/{host}" + path, Summary: summary, MaxBodyBytes: 256 << 10}
 	}
 	add(h, op("set-resource", http.MethodPut, "/{kind}/{name}", "Set a resource of a host's managed layer"), operating, h.setResource)
-	add(h, op("remove-resource", http.MethodDelete, "/{kind}/{name}", "Remove a resource from a host's managed layer"), operating, h.removeResource)
+	do(h, op("remove-resource", http.MethodDelete, "/{kind}/{name}", "Remove a resource from a host's managed layer"), operating, h.removeResource)
 	add(h, op("show-resource", http.MethodGet, "/{kind}/{name}", "Show a resource of a host's managed layer"), viewing, h.managedResource)
-	add(h, op("ask-resource", http.MethodPost, "/{kind}/{name}/{verb}", "Ask once for something of a resource"), operating, h.ask)
+	add(h, op("ask-resource", http.MethodPost, "/{kind}/{name}/{verb}", "Ask once for something of a resource"), operating, h.request)
 	add(h, op("list-resources", http.MethodGet, "/resources", "List the resources of a host"), viewing, h.resources)
 	add(h, op("tune-host", http.MethodPatch, "/settings", "Change a host's settings"), operating, h.tune)
-	add(h, op("retry-host", http.MethodPost, "/retry", "Have a host try again what it gave up"), operating, h.retry)
-	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last said of itself"), viewing, h.hostMetrics)
+	do(h, op("retry-host", http.MethodPost, "/retry", "Have a host try again what it gave up"), operating, h.retry)
+	add(h, op("host-metrics", http.MethodGet, "/metrics", "Show what a host last reported"), viewing, h.hostMetrics)
 	add(h, op("plan-resource", http.MethodPost, "/plan", "Ask a host what setting a resource would do"), operating, h.plan)
 }
 
-func (h *Handler) setResource(ctx context.Context, in *setIn) (*body[operator.Changed], error) {
+func (h *Handler) setResource(ctx context.Context, in *setIn) (operator.Changed, error) {
 	changed, err := h.c.SetManaged(ctx, in.Host, managed.Input{Kind: in.Kind, Name: in.Name, Spec: in.Body.Spec,
 		NotAfter: in.Body.NotAfter, Envelope: in.Body.Envelope}, in.Body.Reason, actor(ctx))
 	if err != nil {
-		return nil, err
+		return operator.Changed{}, err
 	}
 	return h.changed(ctx, in.ResourcePath, operator.Changed{Changed: changed})
 }
 
-func (h *Handler) changed(ctx context.Context, of ResourcePath, out operator.Changed) (*body[operator.Changed], error) {
+func (h *Handler) changed(ctx context.Context, of ResourcePath, out operator.Changed) (operator.Changed, error) {
 	err := h.c.ManagedHost(ctx, of.Host, func(m *managed.Host) {
 		if m != nil {
 			out.Version, out.Resource = m.Version, m.Changed(of.Kind, of.Name)
 		}
 	})
-	return &body[operator.Changed]{out}, err
+	return out, err
 }
 
-func (h *Handler) removeResource(ctx context.Context, in *removeIn) (*none, error) {
-	return &none{}, h.c.RemoveManaged(ctx, in.Host, in.Kind, in.Name, in.AllowMassChange, in.Reason, actor(ctx))
+func (h *Handler) removeResource(ctx context.Context, in *removeIn) error {
+	return h.c.RemoveManaged(ctx, in.Host, in.Kind, in.Name, in.AllowMassChange, in.Reason, actor(ctx))
 }
 
-func (h *Handler) ask(ctx context.Context, in *askIn) (*body[operator.Changed], error) {
-	nonce, err := h.c.AskManaged(ctx, in.Host, in.Kind, in.Name, in.Verb, in.Body.Reason, actor(ctx))
+func (h *Handler) request(ctx context.Context, in *requestIn) (operator.Changed, error) {
+	nonce, err := h.c.RequestManaged(ctx, in.Host, in.Kind, in.Name, in.Verb, in.Body.Reason, actor(ctx))
 	if err != nil {
-		return nil, err
+		return operator.Changed{}, err
 	}
 	return h.changed(ctx, in.ResourcePath, operator.Changed{Changed: true, Nonce: nonce})
 }
 
-func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (*body[operator.ManagedResource], error) {
+func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (operator.ManagedResource, error) {
 	var out operator.ManagedResource
 	found := false
 	err := h.c.ManagedHost(ctx, in.Host, func(m *managed.Host) {
@@ -128,19 +106,19 @@ func (h *Handler) managedResource(ctx context.Context, in *ResourcePath) (*body[
 	if err == nil && !found {
 		err = notManaged(in.Host, in.Kind, in.Name)
 	}
-	return &body[operator.ManagedResource]{out}, err
+	return out, err
 }
 
 // resources joins what is declared of a host with what it reported.
-func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.HostResources], error) {
+func (h *Handler) resources(ctx context.Context, in *hostPath) (out operator.HostResources, err error) {
 	t, err := h.c.Target(ctx, in.Host)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	out := operator.HostResources{Host: in.Host, Delegation: t.Delegation}
+	out.Host, out.Delegation = in.Host, t.Delegation
 	rows := map[string]operator.Resource{}
 	if err := h.declared(ctx, t, rows); err != nil {
-		return nil, err
+		return out, err
 	}
 	known := t.Declared
 	err = h.c.ViewHost(ctx, in.Host, func(s control.HostState) {
@@ -177,7 +155,7 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (*body[operator.H
 	slices.SortFunc(out.Resources, func(a, b operator.Resource) int {
 		return strings.Compare(managed.ID(a.Kind, a.Name), managed.ID(b.Kind, b.Name))
 	})
-	return &body[operator.HostResources]{out}, err
+	return out, err
 }
 
 // withStatus adds what a host reported of a resource.
@@ -218,58 +196,39 @@ func (h *Handler) contents(ctx context.Context, d digest.Digest, rows map[string
 	if err != nil {
 		return err
 	}
-	row := func(kind, name string) {
-		like.Kind, like.Name = kind, name
-		rows[managed.ID(kind, name)] = like
-	}
-	if b.Containers != nil {
-		for id := range container.Dependencies(b.Containers) {
-			row(id.Kind, id.Name)
-		}
-	}
-	for i := range b.Files {
-		row("file", b.Files[i].Path)
-	}
-	for i := range b.Exec {
-		row("system", b.Exec[i].Name)
-	}
-	if b.Nix != nil {
-		row("system", b.Nix.Name)
+	for _, id := range b.Resources() {
+		like.Kind, like.Name = id.Kind, id.Name
+		rows[id.String()] = like
 	}
 	return nil
 }
 
-type retryIn struct {
-	Host string `path:"host" maxLength:"63"`
-	Body operator.RetryRequest
-}
-
-func (h *Handler) retry(ctx context.Context, in *retryIn) (*none, error) {
-	return &none{}, h.c.RetryHost(ctx, in.Host, in.Body.Resource, in.Body.Reason, actor(ctx))
+func (h *Handler) retry(ctx context.Context, in *hostIn[operator.RetryRequest]) error {
+	return h.c.RetryHost(ctx, in.Host, in.Body.Resource, in.Body.Reason, actor(ctx))
 }
 
 func settingsRow(s fleet.Settings) operator.HostSettings {
 	return operator.HostSettings{HeartbeatInterval: s.HeartbeatInterval, ResyncInterval: s.ResyncInterval, Enabled: s.Enabled, Pools: s.Pools, Metrics: s.Metrics}
 }
 
-func (h *Handler) tune(ctx context.Context, in *tuneIn) (*body[operator.HostSettings], error) {
+func (h *Handler) tune(ctx context.Context, in *hostIn[operator.SettingsPatch]) (operator.HostSettings, error) {
 	s, err := h.c.Tune(ctx, in.Host, in.Body.Edit, in.Body.Reason, actor(ctx))
-	return &body[operator.HostSettings]{settingsRow(s)}, err
+	return settingsRow(s), err
 }
 
-func (h *Handler) hostMetrics(ctx context.Context, in *hostPath) (*body[operator.HostMetrics], error) {
-	if _, err := h.host(ctx, in); err != nil {
-		return nil, err
-	}
+func (h *Handler) hostMetrics(ctx context.Context, in *hostPath) (operator.HostMetrics, error) {
 	out := operator.HostMetrics{Host: in.Host}
+	if _, err := h.host(ctx, in); err != nil {
+		return out, err
+	}
 	if s := h.c.Sample(in.Host); s != nil {
 		out = operator.HostMetrics{Host: in.Host, At: s.At, AgentVersion: s.AgentVersion, Uptime: s.Uptime, Runtimes: s.Runtimes,
 			Engine: s.Engine, Capabilities: s.Capabilities, Metrics: s.Metrics}
 	}
-	return &body[operator.HostMetrics]{out}, nil
+	return out, nil
 }
 
-func (h *Handler) plan(ctx context.Context, in *planIn) (*body[wire.PlanAnswer], error) {
+func (h *Handler) plan(ctx context.Context, in *hostIn[operator.PlanRequest]) (wire.PlanAnswer, error) {
 	a, err := h.c.Plan(ctx, in.Host, managed.Input{Kind: in.Body.Kind, Name: in.Body.Name, Spec: in.Body.Spec}, actor(ctx))
-	return &body[wire.PlanAnswer]{a}, err
+	return a, err
 }

@@ -19,8 +19,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/control/refusal"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Permission says who may use a route. The zero Permission admits nobody: a
@@ -86,29 +88,17 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 	h.api.UseMiddleware(h.authorize)
 	h.reading()
 	h.changing()
-	h.overriding()
-	h.steering()
 	h.managing()
 	h.splicing()
-	h.trusting()
-	h.raw(huma.Operation{OperationID: "push-release", Method: http.MethodPost, Path: operator.RoutePush,
-		Summary: "Push a packed release (tar)"}, releasing, h.push)
-	h.raw(huma.Operation{OperationID: "newest-release", Method: http.MethodGet, Path: operator.RouteNewest,
-		Summary: "The newest accepted release with all of its files, packed (tar)"}, releasing, h.newest)
-	h.raw(huma.Operation{OperationID: "hook-release", Method: http.MethodPost, Path: operator.RouteHook,
-		Summary: "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks"}, signed, h.hook)
-	h.raw(huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: operator.RouteStream,
-		Summary: "Follow the log as server-sent events"}, viewing, h.stream)
-	h.raw(huma.Operation{OperationID: "read-history", Method: http.MethodGet, Path: operator.RouteHistory,
-		Summary: "The whole log with the signed documents that it names, as JSON lines"}, viewing, h.history)
-	h.raw(huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: operator.RouteMetrics,
-		Summary: "Prometheus metrics"}, measuring, h.metrics)
-	h.raw(huma.Operation{OperationID: "health", Method: http.MethodGet, Path: operator.RouteHealth,
-		Summary: "Whether the process is alive and able; 503 says why not"}, anyone, h.health)
-	h.raw(huma.Operation{OperationID: "readiness", Method: http.MethodGet, Path: operator.RouteReady,
-		Summary: "Whether the server can take in and grant anything; 503 says why not"}, anyone, h.ready)
-	h.raw(huma.Operation{OperationID: "openapi", Method: http.MethodGet, Path: operator.RouteOpenAPI,
-		Summary: "This description"}, anyone, h.openAPI)
+	h.raw("push-release", http.MethodPost, operator.RoutePush, "Push a packed release (tar)", releasing, h.push)
+	h.raw("newest-release", http.MethodGet, operator.RouteNewest, "The newest accepted release with all of its files, packed (tar)", releasing, h.newest)
+	h.raw("hook-release", http.MethodPost, operator.RouteHook, "Look at the sources of releases now; signed as GitHub, Gitea and Forgejo sign webhooks", signed, h.hook)
+	h.raw("stream-events", http.MethodGet, operator.RouteStream, "Follow the log as server-sent events", viewing, h.stream)
+	h.raw("read-history", http.MethodGet, operator.RouteHistory, "The whole log with the signed documents that it names, as JSON lines", viewing, h.history)
+	h.raw("metrics", http.MethodGet, operator.RouteMetrics, "Prometheus metrics", measuring, h.metrics)
+	h.raw("health", http.MethodGet, operator.RouteHealth, "Whether the process is alive and able; 503 says why not", anyone, h.health)
+	h.raw("readiness", http.MethodGet, operator.RouteReady, "Whether the server can take in and grant anything; 503 says why not", anyone, h.ready)
+	h.raw("openapi", http.MethodGet, operator.RouteOpenAPI, "This description", anyone, h.openAPI)
 	return h
 }
 
@@ -122,9 +112,45 @@ const permissionKey = "permission"
 
 type actorKey struct{}
 
-// add registers a described route. An operation without a permission is
+// body is an answer, none is no answer.
+type (
+	body[T any] struct{ Body T }
+	none        struct{}
+)
+
+// add registers a described route that answers with a T. One without a permission is
 // registered too and refuses everybody.
-func add[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) (*O, error)) {
+func add[I, T any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) (T, error)) {
+	register(h, op, p, func(ctx context.Context, in *I) (*body[T], error) {
+		out, err := f(ctx, in)
+		return &body[T]{out}, err
+	})
+}
+
+// do registers a described route that only does something.
+func do[I any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) error) {
+	op.DefaultStatus = http.StatusNoContent
+	register(h, op, p, func(ctx context.Context, in *I) (*none, error) { return &none{}, f(ctx, in) })
+}
+
+// verb registers what an operator may decide about rollouts, bundles and hosts: what it
+// makes of the state is committed and planned at once. Errors are *plan.VerbError.
+func verb[I any](h *Handler, id, path, summary string, decide func(s *plan.State, in *I, actor string, now clock.Instant) ([]event.Entry, error)) {
+	do(h, post(id, path, summary), operating, func(ctx context.Context, in *I) error {
+		return h.c.Operate(ctx, func(s *plan.State, now clock.Instant) ([]event.Entry, error) { return decide(s, in, actor(ctx), now) })
+	})
+}
+
+// get and post describe routes, the latter of a small message.
+func get(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
+}
+
+func post(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, MaxBodyBytes: 64 << 10}
+}
+
+func register[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.Context, *I) (*O, error)) {
 	op.Metadata = map[string]any{permissionKey: p}
 	op.Path = operator.Prefix + op.Path
 	h.routes = append(h.routes, Route{op.Method, op.Path, p})
@@ -140,8 +166,9 @@ func add[I, O any](h *Handler, op huma.Operation, p Permission, f func(context.C
 }
 
 // raw registers a route whose body is not JSON, and describes it.
-func (h *Handler) raw(op huma.Operation, p Permission, f http.HandlerFunc) {
-	op.Responses = map[string]*huma.Response{"200": {Description: "OK"}, "default": {Description: "Error"}}
+func (h *Handler) raw(id, method, path, summary string, p Permission, f http.HandlerFunc) {
+	op := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
+		Responses: map[string]*huma.Response{"200": {Description: "OK"}, "default": {Description: "Error"}}}
 	h.routes = append(h.routes, Route{op.Method, op.Path, p})
 	h.api.OpenAPI().AddOperation(&op)
 	h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
@@ -219,15 +246,15 @@ func (h *Handler) refusal(err error) *huma.ErrorModel {
 	switch {
 	case errors.As(err, &verb) && verb.Unknown:
 		status = http.StatusNotFound
-	case errors.As(err, &verb), errors.Is(err, refusal.ErrConflict):
+	case errors.As(err, &verb), errors.Is(err, wire.ErrConflict):
 		status = http.StatusConflict
-	case errors.Is(err, refusal.ErrNotFound):
+	case errors.Is(err, wire.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, refusal.ErrInvalid):
+	case errors.Is(err, wire.ErrInvalid):
 		status = http.StatusUnprocessableEntity
-	case errors.Is(err, refusal.ErrForbidden):
+	case errors.Is(err, wire.ErrForbidden):
 		status = http.StatusForbidden
-	case errors.Is(err, refusal.ErrUnavailable):
+	case errors.Is(err, wire.ErrUnavailable):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable

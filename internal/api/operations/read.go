@@ -3,15 +3,12 @@ package operations
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
@@ -19,15 +16,15 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/wire"
 )
-
-// body is an answer.
-type body[T any] struct{ Body T }
-
-type none struct{}
 
 type hostPath struct {
 	Host string `path:"host" maxLength:"63"`
+}
+
+type idPath struct {
+	ID string `path:"id" maxLength:"64"`
 }
 
 type rolloutPath struct {
@@ -35,9 +32,6 @@ type rolloutPath struct {
 }
 
 func (h *Handler) reading() {
-	get := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
-	}
 	add(h, get("status", "/status", "Sum up the fleet"), viewing, h.status)
 	add(h, get("list-hosts", "/hosts", "List every host"), viewing, h.hosts)
 	add(h, get("show-host", "/hosts/{host}", "Show one host"), viewing, h.host)
@@ -47,13 +41,15 @@ func (h *Handler) reading() {
 	add(h, get("list-quarantine", "/quarantine", "List every quarantined bundle"), viewing, h.quarantine)
 	add(h, get("list-sources", "/sources", "Say where every source of releases stands"), viewing, h.sources)
 	add(h, get("list-events", "/events", "Read the log"), viewing, h.events)
+	add(h, get("list-overrides", "/overrides", "The signed overrides in force"), viewing, h.overrides)
+	add(h, get("show-override", "/overrides/{id}", "One signed override in force, with what was signed"), viewing, h.override)
 	add(h, get("list-tokens", "/tokens", "List the operators' tokens"), admin, h.tokens)
 	add(h, get("enrolment", "/enrolment", "What a new host begins with"), viewing, h.enrolment)
 }
 
-func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], error) {
-	head := h.c.Head()
-	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: h.rootInfo(), Warnings: []string{}, Channels: []operator.ChannelState{}}
+func (h *Handler) status(ctx context.Context, _ *none) (operator.Status, error) {
+	head, root := h.c.Head(), h.c.Root()
+	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
@@ -76,19 +72,19 @@ func (h *Handler) status(ctx context.Context, _ *none) (*body[operator.Status], 
 			out.Warnings = append(out.Warnings, w)
 		}
 	}
-	return &body[operator.Status]{out}, err
+	return out, err
 }
 
 func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.HostCounts {
-	n := operator.HostCounts{Presence: map[plan.HostPresence]int{}, NeverEnrolled: []string{}}
+	n := operator.HostCounts{Presence: map[gate.HostPresence]int{}, NeverEnrolled: []string{}}
 	for _, name := range hostNames(s, roster) {
 		h := s.Hosts[name]
 		p := presenceOf(name, h, roster)
 		n.Presence[p]++
 		switch p {
-		case plan.Decommissioned:
+		case gate.Decommissioned:
 			continue // it is gone, and counted apart
-		case plan.NeverEnrolled:
+		case gate.NeverEnrolled:
 			n.NeverEnrolled = append(n.NeverEnrolled, name)
 		default:
 			n.Enrolled++
@@ -112,7 +108,7 @@ func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.Host
 func channelState(s *plan.State, c *plan.Channel) operator.ChannelState {
 	out := operator.ChannelState{Name: c.Name, Deferral: c.Deferral, Quarantine: quarantineOf(c)}
 	if r := s.Rollouts[c.Latest]; r != nil {
-		out.Rollout, out.Standing = r.Name, plan.Standing(r)
+		out.Rollout, out.Status = r.Name, plan.Status(r)
 	}
 	if c.Queued != "" {
 		for _, m := range c.Manifests {
@@ -132,7 +128,7 @@ func quarantineOf(c *plan.Channel) []operator.QuarantineRow {
 	return rows
 }
 
-func (h *Handler) quarantine(ctx context.Context, _ *none) (*body[[]operator.QuarantineRow], error) {
+func (h *Handler) quarantine(ctx context.Context, _ *none) ([]operator.QuarantineRow, error) {
 	rows := []operator.QuarantineRow{}
 	err := h.c.View(ctx, func(s *plan.State) {
 		for _, name := range s.ChannelNames() {
@@ -140,20 +136,73 @@ func (h *Handler) quarantine(ctx context.Context, _ *none) (*body[[]operator.Qua
 		}
 		rows = append(rows, signedQuarantine(s)...)
 	})
-	return &body[[]operator.QuarantineRow]{rows}, err
+	return rows, err
 }
 
-func (h *Handler) hosts(ctx context.Context, _ *none) (*body[[]operator.Host], error) {
+func (h *Handler) hosts(ctx context.Context, _ *none) ([]operator.Host, error) {
 	var out []operator.Host
+	var past []opened
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
+		past = openedIn(s)
 		names := hostNames(s, roster)
 		out = make([]operator.Host, 0, len(names))
 		for _, name := range names {
 			out = append(out, hostRow(name, s.Hosts[name], roster, h.c.Assess(s, name).Status))
 		}
 	})
-	return &body[[]operator.Host]{out}, err
+	h.nameReleases(past, out)
+	return out, err
+}
+
+// opened is a rollout that hosts may have taken part in.
+type opened struct {
+	channel, ref string
+	manifest     digest.Digest
+}
+
+// openedIn lists the rollouts that opened, newest first.
+func openedIn(s *plan.State) (list []opened) {
+	for _, d := range slices.Backward(s.Order) {
+		if r := s.Rollouts[d]; r != nil {
+			list = append(list, opened{r.Channel, r.Ref, d})
+		}
+	}
+	for _, r := range slices.Backward(s.Pruned) {
+		list = append(list, opened{r.Channel, strings.TrimPrefix(r.Name, r.Channel+"@"), r.Manifest})
+	}
+	return list
+}
+
+// maxPast is how many releases are read to name what hosts run.
+const maxPast = 16
+
+// nameReleases says of each host which release brought what it runs: the newest of its
+// channel whose plan gives the host that bundle. Manifests are read outside the reducer,
+// and those of earlier releases only while a host runs what no later one gives it.
+func (h *Handler) nameReleases(past []opened, hosts []operator.Host) {
+	left := map[string]*operator.Host{}
+	for i := range hosts {
+		if hosts[i].Current != "" && hosts[i].Channel != "" {
+			left[hosts[i].Name] = &hosts[i]
+		}
+	}
+	for _, r := range past[:min(len(past), maxPast)] {
+		if len(left) == 0 {
+			return
+		}
+		m, err := h.c.Manifest(r.manifest)
+		if err != nil {
+			continue // the digest of the bundle says what runs
+		}
+		for i := range m.Leaves {
+			leaf := &m.Leaves[i]
+			if row := left[leaf.Host]; row != nil && row.Channel == r.channel && row.Current == leaf.Target {
+				row.Runs = r.ref
+				delete(left, leaf.Host)
+			}
+		}
+	}
 }
 
 // hostNames lists the hosts that are declared or were known, in order.
@@ -168,9 +217,9 @@ func hostNames(s *plan.State, roster map[string]fleet.RosterHost) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) plan.HostPresence {
+func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) gate.HostPresence {
 	if h == nil {
-		return plan.NeverEnrolled
+		return gate.NeverEnrolled
 	}
 	_, declared := roster[name]
 	return h.Presence(declared || len(roster) == 0) // before the first release nothing is
@@ -185,7 +234,7 @@ func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, stat
 		return row
 	}
 	m := &h.Machine
-	row.Online, row.Incarnation, row.Forked, row.Standing = h.Online, h.Incarnation, h.Forked, h.Standing()
+	row.Online, row.Incarnation, row.Forked, row.IdentityStatus = h.Online, h.Incarnation, h.Forked, h.IdentityStatus()
 	row.Rollout, row.Current, row.Degraded = m.Rollout, m.Current, h.Degraded
 	if m.Phase != "" {
 		row.Phase = string(m.Phase)
@@ -207,11 +256,13 @@ func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, stat
 	return row
 }
 
-func (h *Handler) host(ctx context.Context, in *hostPath) (*body[operator.HostDetail], error) {
+func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, error) {
 	var out operator.HostDetail
 	var failed error
+	var past []opened
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
+		past = openedIn(s)
 		rec := s.Hosts[in.Host]
 		if _, declared := roster[in.Host]; rec == nil && !declared {
 			failed = unknownHost(in.Host)
@@ -224,51 +275,50 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (*body[operator.HostDe
 		}
 		out.Seq, out.CertSerial, out.CertExpires = rec.Seq, rec.Serial, rec.NotAfter
 		var a *plan.Answer
-		if a, failed = h.c.Ask(s).Why(in.Host); failed == nil {
+		if a, failed = h.c.Explain(s).Why(in.Host); failed == nil {
 			out.Why = *a
 		}
 	})
 	if err == nil {
 		err = failed
 	}
-	out.LastSeen = h.c.LastSeen(in.Host)
-	return &body[operator.HostDetail]{out}, err
+	row := []operator.Host{out.Host}
+	h.nameReleases(past, row)
+	out.Host, out.LastSeen = row[0], h.c.LastSeen(in.Host)
+	return out, err
 }
 
 func unknownHost(name string) error {
-	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "host " + name + " is not declared in any accepted release and never enrolled"}
+	return wire.Refuse(wire.ErrNotFound, "host %s is not declared in any accepted release and never enrolled", name)
 }
 
 func unknownRollout(id string) error {
-	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "there is no rollout " + id + "; steady rollout list shows them"}
+	return wire.Refuse(wire.ErrNotFound, "there is no rollout %s; steady rollout list shows them", id)
 }
 
 func notEnrolled(name string) plan.Answer {
-	return plan.Answer{Host: name, Status: "undeclared", Words: "host " + name + " is declared, but no rollout that is open names it yet", Gates: []plan.Gate{}}
+	return plan.Answer{Host: name, Status: "undeclared", Message: "host " + name + " is declared, but no rollout that is open names it yet", Gates: []plan.Gate{}}
 }
 
-func (h *Handler) why(ctx context.Context, in *hostPath) (*body[plan.Answer], error) {
+func (h *Handler) why(ctx context.Context, in *hostPath) (plan.Answer, error) {
 	detail, err := h.host(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return &body[plan.Answer]{detail.Body.Why}, nil
+	return detail.Why, err
 }
 
 func rolloutRow(s *plan.State, r *rollout.Rollout, now clock.Instant) operator.Rollout {
 	row := operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: r.Ref, Manifest: r.Manifest, Phase: string(r.Phase),
-		Standing: plan.Standing(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
-	if b := plan.Hold(s, r, now); b != nil {
-		row.Held = b.Words
+		Status: plan.Status(r), Reason: r.Reason, OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
+	if b := plan.FirstBlock(s, r, now); b != nil {
+		row.Blocked = b.Message
 	}
 	return row
 }
 
 func queuedRow(w plan.Queued) operator.Rollout {
 	row := operator.Rollout{Name: w.Rollout, Channel: w.Channel, Ref: strings.TrimPrefix(w.Rollout, w.Channel+"@"), Manifest: w.Manifest,
-		Phase: operator.Queued, Standing: operator.Queued, QueuedAt: w.Since}
+		Phase: operator.Queued, Status: operator.Queued, QueuedAt: w.Since}
 	if w.Block != nil {
-		row.Held = w.Block.Words
+		row.Blocked = w.Block.Message
 	}
 	return row
 }
@@ -279,14 +329,14 @@ type rolloutsIn struct {
 
 func prunedRow(r plan.PrunedRollout) operator.Rollout {
 	return operator.Rollout{Name: r.Name, Channel: r.Channel, Ref: strings.TrimPrefix(r.Name, r.Channel+"@"), Manifest: r.Manifest,
-		Phase: string(rollout.Pruned), Standing: string(rollout.Pruned), Reason: "it ended " + string(r.Phase) + "; the log has the rest",
+		Phase: string(rollout.Pruned), Status: string(rollout.Pruned), Reason: "it ended " + string(r.Phase) + "; the log has the rest",
 		OpenedAt: r.OpenedAt, EndedAt: r.EndedAt}
 }
 
-func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) (*body[[]operator.Rollout], error) {
+func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) ([]operator.Rollout, error) {
 	out := []operator.Rollout{}
 	err := h.c.View(ctx, func(s *plan.State) {
-		for _, w := range h.c.Ask(s).Queued() {
+		for _, w := range h.c.Explain(s).Queued() {
 			out = append(out, queuedRow(w))
 		}
 		for _, d := range slices.Backward(s.Order) {
@@ -298,20 +348,20 @@ func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) (*body[[]operato
 			out = append(out, prunedRow(s.Pruned[i]))
 		}
 	})
-	return &body[[]operator.Rollout]{out}, err
+	return out, err
 }
 
-func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.RolloutDetail], error) {
+func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.RolloutDetail, error) {
 	var out operator.RolloutDetail
 	found := false
 	err := h.c.View(ctx, func(s *plan.State) {
 		out = operator.RolloutDetail{Now: h.c.Now(), Waves: []operator.Wave{}, Members: []operator.Member{}}
 		r := s.Find(in.Rollout)
 		if r == nil {
-			if w, waits := h.c.Ask(s).FindQueued(in.Rollout); waits {
+			if w, waits := h.c.Explain(s).FindQueued(in.Rollout); waits {
 				found, out.Rollout = true, queuedRow(w)
 				if w.Block != nil {
-					out.Holds = []*gate.Block{w.Block}
+					out.WaveBlocks = []*gate.Block{w.Block}
 				}
 				return
 			}
@@ -322,7 +372,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 			return
 		}
 		found = true
-		out.Rollout, out.Holds = rolloutRow(s, r, h.c.Now()), plan.Holds(s, r, h.c.Now())
+		out.Rollout, out.WaveBlocks = rolloutRow(s, r, h.c.Now()), plan.Blocks(s, r, h.c.Now())
 		if r.Plan == nil {
 			return
 		}
@@ -336,7 +386,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (*body[operator.
 	if err == nil && !found {
 		err = unknownRollout(in.Rollout)
 	}
-	return &body[operator.RolloutDetail]{out}, err
+	return out, err
 }
 
 func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int) operator.Member {
@@ -360,7 +410,7 @@ func waveRow(r *rollout.Rollout, i int) operator.Wave {
 	return out
 }
 
-func (h *Handler) tokens(ctx context.Context, _ *none) (*body[[]operator.Token], error) {
+func (h *Handler) tokens(ctx context.Context, _ *none) ([]operator.Token, error) {
 	out := []operator.Token{}
 	err := h.c.View(ctx, func(s *plan.State) {
 		for _, id := range slices.Sorted(maps.Keys(s.Operators)) {
@@ -369,11 +419,11 @@ func (h *Handler) tokens(ctx context.Context, _ *none) (*body[[]operator.Token],
 				LastUsed: max(o.UsedAt, h.c.OperatorUsed(o.Hash))})
 		}
 	})
-	return &body[[]operator.Token]{out}, err
+	return out, err
 }
 
-func (h *Handler) enrolment(context.Context, *none) (*body[operator.Enrolment], error) {
+func (h *Handler) enrolment(context.Context, *none) (operator.Enrolment, error) {
 	root, d, epoch, versions, err := h.c.Roots()
-	return &body[operator.Enrolment]{operator.Enrolment{Fleet: h.c.Fleet(), Epoch: epoch, ServerCA: h.serverCA,
-		Root: root, RootDigest: d, MinVersions: versions}}, err
+	return operator.Enrolment{Fleet: h.c.Fleet(), Epoch: epoch, ServerCA: h.serverCA,
+		Root: root, RootDigest: d, MinVersions: versions}, err
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
 // Bounds of requests that nobody has vouched for yet.
@@ -18,22 +18,22 @@ const (
 	hookTimeout = 10 * time.Second
 )
 
-func (h *Handler) sources(ctx context.Context, _ *none) (*body[[]operator.Source], error) {
+func (h *Handler) sources(ctx context.Context, _ *none) ([]operator.Source, error) {
 	rows, err := h.sourceRows(ctx)
-	return &body[[]operator.Source]{rows}, err
+	return rows, err
 }
 
 func (h *Handler) sourceRows(ctx context.Context) ([]operator.Source, error) {
 	all, err := h.c.Sources(ctx)
 	rows := []operator.Source{}
 	for _, s := range all {
-		rows = append(rows, operator.Source{Name: s.Name, LastLook: s.LastLook, LastSuccess: s.LastSuccess, LastError: s.LastError,
+		rows = append(rows, operator.Source{Name: s.Name, LastChecked: s.LastChecked, LastSuccess: s.LastSuccess, LastError: s.LastError,
 			Version: s.Version, Ref: s.Ref, Unfetched: troubleRow(s.Trouble.Fetch), Refused: troubleRow(s.Trouble.Verify)})
 	}
 	return rows, err
 }
 
-func troubleRow(t *plan.SourceTrouble) *operator.SourceTrouble {
+func troubleRow(t *warning.SourceTrouble) *operator.SourceTrouble {
 	if t == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (h *Handler) hook(w http.ResponseWriter, r *http.Request) {
 		h.problem(w, refused(http.StatusUnauthorized, "a webhook needs the header X-Hub-Signature-256"))
 		return
 	case !h.c.AllowHook():
-		h.problem(w, refused(http.StatusTooManyRequests, "too many webhooks; the sources are looked at anyway"))
+		h.problem(w, refused(http.StatusTooManyRequests, "too many webhooks; the sources are checked anyway"))
 		return
 	}
 	select {
@@ -62,7 +62,7 @@ func (h *Handler) hook(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(hookTimeout))
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, control.MaxHook))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		h.problem(w, refused(http.StatusRequestEntityTooLarge, "the body of a webhook has more than is taken; have it send less"))
+		h.problem(w, refused(http.StatusRequestEntityTooLarge, "the body of a webhook has more than is allowed; have it send less"))
 		return
 	}
 	if err != nil {

@@ -9,15 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/steadyfleet/steady/internal/api/duplex"
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/control/refusal"
 	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -26,17 +22,12 @@ const startTimeout = 10 * time.Second
 
 // splicing registers the routes that are streams of frames into a host.
 func (h *Handler) splicing() {
-	path := func(kind, what string) string { return operator.Prefix + "/hosts/{host}/" + kind + "/{name}/" + what }
-	h.raw(huma.Operation{OperationID: "workspace-logs", Method: http.MethodGet, Path: path(container.KindWorkspace, "logs"),
-		Summary: "Read or follow the log of a workspace, in frames"}, operating, h.logs)
-	h.raw(huma.Operation{OperationID: "image-output", Method: http.MethodGet, Path: path(container.KindImage, "output"),
-		Summary: "Read or follow the output of an image's build or pull, in frames"}, operating, h.output)
-	h.raw(huma.Operation{OperationID: "workspace-exec", Method: http.MethodPost, Path: path(container.KindWorkspace, "exec"),
-		Summary: "Run a command in a workspace, frames both ways"}, operating, h.exec)
-	h.raw(huma.Operation{OperationID: "host-orphans", Method: http.MethodGet, Path: operator.Prefix + "/hosts/{host}/orphans",
-		Summary: "List what carries the host's labels and nobody declares, in frames"}, operating, h.orphans)
-	h.raw(huma.Operation{OperationID: "host-prune", Method: http.MethodPost, Path: operator.Prefix + "/hosts/{host}/prune",
-		Summary: "Remove what carries the host's labels and nobody declares, in frames"}, operating, h.pruned)
+	const host = operator.Prefix + "/hosts/{host}/"
+	h.raw("workspace-logs", http.MethodGet, host+"workspace/{name}/logs", "Read or follow the log of a workspace, in frames", operating, h.logs)
+	h.raw("image-output", http.MethodGet, host+"image/{name}/output", "Read or follow the output of an image's build or pull, in frames", operating, h.output)
+	h.raw("workspace-exec", http.MethodPost, host+"workspace/{name}/exec", "Run a command in a workspace, frames both ways", operating, h.exec)
+	h.raw("host-orphans", http.MethodGet, host+"orphans", "List what carries the host's labels and nobody declares, in frames", operating, h.orphans)
+	h.raw("host-prune", http.MethodPost, host+"prune", "Remove what carries the host's labels and nobody declares, in frames", operating, h.pruned)
 }
 
 // logArgs reads the query of a log.
@@ -67,11 +58,11 @@ func logArgs(q url.Values, known ...string) (a wire.StreamArgs, err error) {
 }
 
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) {
-	h.read(w, r, wire.StreamLogs, container.KindWorkspace, "tail", "since")
+	h.read(w, r, wire.StreamLogs, spec.KindWorkspace, "tail", "since")
 }
 
 func (h *Handler) output(w http.ResponseWriter, r *http.Request) {
-	h.read(w, r, wire.StreamOutput, container.KindImage, "after")
+	h.read(w, r, wire.StreamOutput, spec.KindImage, "after")
 }
 
 func (h *Handler) orphans(w http.ResponseWriter, r *http.Request) { h.prune(w, r, wire.StreamOrphans) }
@@ -80,7 +71,7 @@ func (h *Handler) pruned(w http.ResponseWriter, r *http.Request) { h.prune(w, r,
 
 func (h *Handler) prune(w http.ResponseWriter, r *http.Request, stream wire.StreamKind) {
 	r.SetPathValue("name", r.PathValue("host"))
-	c := duplex.New(w, r)
+	c := streams.NewExchange(w, r)
 	h.splice(w, r, c, c.WriteEnd(), stream, "host", wire.StreamArgs{})
 }
 
@@ -90,7 +81,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, stream wire.Strea
 		h.problem(w, refused(http.StatusUnprocessableEntity, err.Error()))
 		return
 	}
-	c := duplex.New(w, r)
+	c := streams.NewExchange(w, r)
 	h.splice(w, r, c, c.WriteEnd(), stream, kind, args)
 }
 
@@ -99,7 +90,7 @@ func (h *Handler) exec(w http.ResponseWriter, r *http.Request) {
 		h.problem(w, refused(http.StatusHTTPVersionNotSupported, "a command's input and output go both ways at once, which takes HTTP/2"))
 		return
 	}
-	c := duplex.New(w, r)
+	c := streams.NewExchange(w, r)
 	e := c.End()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(startTimeout))
 	var args wire.StreamArgs
@@ -115,12 +106,12 @@ func (h *Handler) exec(w http.ResponseWriter, r *http.Request) {
 		h.problem(w, refused(http.StatusUnprocessableEntity, "the command is empty"))
 		return
 	}
-	h.splice(w, r, c, e, wire.StreamExec, container.KindWorkspace, wire.StreamArgs{Argv: args.Argv, Stdin: args.Stdin, TTY: args.TTY,
+	h.splice(w, r, c, e, wire.StreamExec, spec.KindWorkspace, wire.StreamArgs{Argv: args.Argv, Stdin: args.Stdin, TTY: args.TTY,
 		Rows: args.Rows, Cols: args.Cols, User: args.User, WorkDir: args.WorkDir})
 }
 
 // splice opens a stream and is its operator's end until it is over.
-func (h *Handler) splice(w http.ResponseWriter, r *http.Request, c *duplex.Conn, e streams.End, stream wire.StreamKind, kind string, args wire.StreamArgs) {
+func (h *Handler) splice(w http.ResponseWriter, r *http.Request, c *streams.Exchange, e streams.End, stream wire.StreamKind, kind string, args wire.StreamArgs) {
 	s, err := h.c.OpenStream(r.Context(), r.PathValue("host"), stream, managed.ID(kind, r.PathValue("name")), args, actor(r.Context()))
 	if err != nil {
 		h.problem(w, h.refusal(err))
@@ -142,5 +133,5 @@ func (h *Handler) splice(w http.ResponseWriter, r *http.Request, c *duplex.Conn,
 }
 
 func notManaged(host, kind, name string) error {
-	return &refusal.Error{Kind: refusal.ErrNotFound, Words: "the managed layer of host " + host + " has no " + managed.ID(kind, name)}
+	return wire.Refuse(wire.ErrNotFound, "the managed layer of host %s has no %s", host, managed.ID(kind, name))
 }

@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"crypto/ed25519"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,44 +9,21 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control"
-	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/identity"
-	"github.com/steadyfleet/steady/internal/store/sqlite"
-	"github.com/steadyfleet/steady/internal/trust"
+	"github.com/steadyfleet/steady/internal/store/embedded"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // idle is a server's runtime that is open and does not run.
 func idle(t *testing.T) *control.Control {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	must(t, err)
-	s, err := trust.NewSigner(key)
-	must(t, err)
-	spec := map[trust.Role]trust.RoleSpec{}
-	for _, role := range trust.Roles() {
-		spec[role] = trust.RoleSpec{Keys: []ed25519.PublicKey{s.Public()}, Threshold: 1}
-	}
-	now := clock.FromTime(time.Now())
-	r, err := trust.NewRoot(fleet.Document{Fleet: "acme", Epoch: 1, Version: 1, IssuedAt: now}, now.Add(clock.Day), spec)
-	must(t, err)
-	root, err := trust.SignRoot(r, s)
-	must(t, err)
+	root := testkit.Value(testfleet.NewKeys("").First())(t)
 	dir := t.TempDir()
-	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "store"), sqlite.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, db.Close()) })
-	ca, err := identity.CreateAuthority(dir, identity.Hosts, "acme", time.Now())
-	must(t, err)
-	c, err := control.Open(t.Context(), control.Config{Fleet: "acme", DataDir: dir, Store: db, HostCA: ca, Root: root})
-	must(t, err)
+	db := testkit.Value(embedded.Open(t.Context(), filepath.Join(dir, "store"), embedded.Options{}))(t)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
+	ca := testkit.Value(identity.CreateAuthority(identity.FileKeys{}, dir, identity.Hosts, testfleet.Name, time.Now()))(t)
+	c := testkit.Value(control.Open(t.Context(), control.Config{Fleet: testfleet.Name, DataDir: dir, Store: db, HostCA: ca, Root: root}))(t)
 	return c
 }
 
@@ -74,8 +50,7 @@ func TestStreamsAreBounded(t *testing.T) {
 
 func refused429(t *testing.T, c *control.Control) float64 {
 	t.Helper()
-	families, err := c.Metrics().Gather()
-	must(t, err)
+	families := testkit.Value(c.Metrics().Gather())(t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "steady_requests_refused_total" && len(m.GetLabel()) == 2 && m.GetLabel()[1].GetValue() == "429" {

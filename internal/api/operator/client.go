@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -28,6 +30,8 @@ type Options struct {
 	// ServerCA is the PEM of the only authority that is believed; empty takes
 	// the machine's.
 	ServerCA []byte
+	// Dial replaces the network; nil is net.Dialer's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client calls the operator API. It is safe for concurrent use.
@@ -61,11 +65,14 @@ func NewClient(o Options) (*Client, error) {
 	if len(o.ServerCA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(o.ServerCA) {
-			return nil, errors.New("the server CA holds no certificate in PEM")
+			return nil, errors.New("the server CA contains no certificate in PEM")
 		}
 	}
 	return &Client{base: base, token: o.Token, http: &http.Client{
-		Transport: &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment},
+		// A connection that a firewall forgot is found within half a minute, also by
+		// who only follows what comes.
+		Transport: &http.Transport{DialContext: o.Dial, TLSClientConfig: conf, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment,
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // a token goes to its own server only
 		},
@@ -134,11 +141,8 @@ func (q EventQuery) values() url.Values {
 	if q.Limit > 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
-	if q.Host != "" {
-		v.Set("host", q.Host)
-	}
-	if q.Rollout != "" {
-		v.Set("rollout", q.Rollout)
+	for _, s := range q.About {
+		v.Add("about", s.String())
 	}
 	if q.Tail {
 		v.Set("tail", "true")
@@ -236,9 +240,7 @@ func (c *Client) CreateToken(ctx context.Context, n NewToken) (t MadeToken, err 
 
 // RevokeToken withdraws an operator token; the last admin's only by force.
 func (c *Client) RevokeToken(ctx context.Context, id string, force bool) error {
-	return c.post(ctx, "/tokens/"+url.PathEscape(id)+"/revoke", struct {
-		Force bool `json:"force,omitempty"`
-	}{force}, nil)
+	return c.post(ctx, "/tokens/"+url.PathEscape(id)+"/revoke", TokenRevocation{Force: force}, nil)
 }
 
 // Enrolment returns what the text of an enrolment token needs.

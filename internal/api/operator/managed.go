@@ -13,12 +13,12 @@ import (
 // SetResource sets a resource of a host's managed layer. Spec is the resource of
 // its kind as JSON; the name may be left out.
 type SetResource struct {
-	Spec   json.RawMessage `json:"spec"`
-	Reason string          `json:"reason,omitempty"`
+	Spec   json.RawMessage `json:"spec" doc:"The resource of its kind"`
+	Reason string          `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the log"`
 	// NotAfter ends the resource on the host; zero is no end.
-	NotAfter clock.Instant `json:"notAfter,omitempty"`
+	NotAfter clock.Instant `json:"notAfter,omitempty" doc:"When the host ends it by itself, in milliseconds since 1970"`
 	// Envelope is the entry as an operator signed it, for hosts that require it.
-	Envelope json.RawMessage `json:"envelope,omitempty"`
+	Envelope json.RawMessage `json:"envelope,omitempty" doc:"The entry as an operator signed it"`
 }
 
 // ManagedResource is one resource of a host's managed layer.
@@ -152,9 +152,9 @@ type HostMetrics struct {
 // PlanRequest asks what setting a resource would do, or removing it when Spec is
 // empty.
 type PlanRequest struct {
-	Kind string          `json:"kind"`
-	Name string          `json:"name"`
-	Spec json.RawMessage `json:"spec,omitempty"`
+	Kind string          `json:"kind" enum:"image,network,route,snapshot,volume,workspace"`
+	Name string          `json:"name" maxLength:"63"`
+	Spec json.RawMessage `json:"spec,omitempty" doc:"The resource of its kind; without it, what removing does"`
 }
 
 // LogQuery picks lines of a log.

@@ -11,11 +11,10 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/readiness"
+	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
 // Prefix starts every route of the operator API.
@@ -60,7 +59,7 @@ type Status struct {
 	// Warnings say what ends soon or has ended, each with what to do; Expiries is the
 	// whole list that they come from, the worst first.
 	Warnings []string       `json:"warnings"`
-	Expiries []expiry.Item  `json:"expiries"`
+	Expiries []warning.Item `json:"expiries"`
 	Hosts    HostCounts     `json:"hosts"`
 	Health   FleetHealth    `json:"health"`
 	Channels []ChannelState `json:"channels"`
@@ -79,8 +78,8 @@ type ReleaseInfo struct {
 
 // Health is the answer of the routes of health and readiness: "ok", or what is wrong.
 type Health struct {
-	Status  string             `json:"status"`
-	Reasons []readiness.Reason `json:"reasons"`
+	Status  string                 `json:"status"`
+	Reasons []health.ServerProblem `json:"reasons"`
 }
 
 // HostCounts counts hosts.
@@ -91,19 +90,19 @@ type HostCounts struct {
 	InFlight int `json:"inFlight"`
 	Failed   int `json:"failed"`
 	// Presence counts every host by its presence.
-	Presence map[plan.HostPresence]int `json:"presence"`
+	Presence map[gate.HostPresence]int `json:"presence"`
 	// NeverEnrolled names the hosts that are declared and never enrolled, sorted.
 	NeverEnrolled []string `json:"neverEnrolled"`
 }
 
-// Queued is the phase and standing of a rollout that has not opened.
+// Queued is the phase and status of a rollout that has not opened.
 const Queued = "queued"
 
 // ChannelState is where a channel stands.
 type ChannelState struct {
 	Name     string `json:"name"`
 	Rollout  string `json:"rollout,omitempty"`
-	Standing string `json:"standing,omitempty"`
+	Status   string `json:"status,omitempty"`
 	Queued   string `json:"queued,omitempty"`
 	Deferral string `json:"deferral,omitempty"`
 	// Health counts the hosts of the newest rollout by how well they are.
@@ -125,21 +124,23 @@ type Host struct {
 	Tags    []string `json:"tags,omitempty"` // of the newest release
 	Online  bool     `json:"online"`
 	// Presence says in a word whether the host is there.
-	Presence    plan.HostPresence `json:"presence"`
+	Presence    gate.HostPresence `json:"presence"`
 	Incarnation uint64            `json:"incarnation"` // 0: not enrolled
 	Phase       string            `json:"phase"`
 	Rollout     string            `json:"rollout,omitempty"`
-	Current     digest.Digest     `json:"current,omitempty"`
-	Target      digest.Digest     `json:"target,omitempty"`
-	Grant       string            `json:"grant,omitempty"`
-	Failed      string            `json:"failed,omitempty"` // why
-	Health      health.Status     `json:"health"`
+	// Runs is the release that brought the host what it runs, where the log has it.
+	Runs    string        `json:"runs,omitempty"`
+	Current digest.Digest `json:"current,omitempty"`
+	Target  digest.Digest `json:"target,omitempty"`
+	Grant   string        `json:"grant,omitempty"`
+	Failed  string        `json:"failed,omitempty"` // why
+	Health  health.Status `json:"health"`
 	// Degraded is what the host is degraded for; nil while it is not.
 	Degraded *plan.Degradation `json:"degraded,omitempty"`
 	Forked   bool              `json:"forked,omitempty"`
-	// Standing says why its identity counts for nothing: forked, revoked or
+	// IdentityStatus says why its identity counts for nothing: forked, revoked or
 	// decommissioned.
-	Standing string `json:"standing,omitempty"`
+	IdentityStatus string `json:"identityStatus,omitempty"`
 	// FrozenUntil is set while an operator keeps the host from grants.
 	FrozenUntil clock.Instant `json:"frozenUntil,omitempty"`
 	FrozenWhy   string        `json:"frozenWhy,omitempty"`
@@ -162,15 +163,15 @@ type Rollout struct {
 	Ref      string        `json:"ref"`
 	Manifest digest.Digest `json:"manifest"`
 	Phase    string        `json:"phase"`
-	// Standing is the phase with overlays: paused, reverting, cancelled.
-	Standing string `json:"standing"`
-	Reason   string `json:"reason,omitempty"`
+	// Status is the phase with overlays: paused, reverting, cancelled.
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
 	// QueuedAt is when a release listed a rollout that has not opened.
 	QueuedAt clock.Instant `json:"queuedAt,omitempty"`
 	OpenedAt clock.Instant `json:"openedAt"`
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
-	// Held says in words what keeps it from going on, right now.
-	Held string `json:"held,omitempty"`
+	// Blocked says what keeps it from going on, right now.
+	Blocked string `json:"blocked,omitempty"`
 }
 
 // RolloutDetail is one rollout alone. Waves and Members are only known of a
@@ -181,8 +182,8 @@ type RolloutDetail struct {
 	Now     clock.Instant `json:"now"`
 	Waves   []Wave        `json:"waves"`
 	Members []Member      `json:"members"`
-	// Holds is everything that keeps the open wave from being promoted.
-	Holds []*gate.Block `json:"holds,omitempty"`
+	// WaveBlocks is everything that keeps the open wave from being promoted.
+	WaveBlocks []*gate.Block `json:"waveBlocks,omitempty"`
 }
 
 // Wave is one stage of a rollout. Counts are hosts by status.
@@ -210,9 +211,9 @@ type Member struct {
 	MoreUnready int                      `json:"moreUnready,omitempty"`
 }
 
-// Verb is the body of a verb on a rollout and of clearing a quarantine.
+// Verb is the body of a verb that needs nothing but its reason.
 type Verb struct {
-	Reason string `json:"reason"`
+	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // Event is one record of the log.
@@ -221,20 +222,27 @@ type Event struct {
 	At          clock.Instant   `json:"at"` // on a host's own clock if HostSeq is set
 	Term        uint64          `json:"term"`
 	Type        string          `json:"type"`
-	Host        string          `json:"host,omitempty"`
+	Subject     event.Subject   `json:"subject,omitzero"` // what it happened to; none: the fleet
 	Incarnation uint64          `json:"incarnation,omitempty"`
 	HostSeq     uint64          `json:"hostSeq,omitempty"`
 	Body        json.RawMessage `json:"body"`
 }
 
 // EventQuery picks events. Events after After, at most Limit (1 to 1000, 100 by
-// default); Host and Rollout narrow. With Tail, the last Limit events instead.
+// default), that are about all of About. With Tail, the last Limit events instead.
 type EventQuery struct {
-	After   uint64
-	Limit   int
-	Host    string
-	Rollout string
-	Tail    bool
+	After uint64
+	Limit int
+	About []event.Subject
+	Tail  bool
+}
+
+// AboutHost is About of what concerns a host.
+func AboutHost(name string) []event.Subject { return []event.Subject{event.HostSubject(name)} }
+
+// AboutRollout is About of what concerns a rollout.
+func AboutRollout(name string) []event.Subject {
+	return []event.Subject{{Kind: event.KindRollout, Name: name}}
 }
 
 // EventPage is a page of events in order. Next is the After of the next page.
@@ -264,9 +272,14 @@ type Token struct {
 
 // NewToken asks for a token. Life is how long it is good; zero is the default.
 type NewToken struct {
-	Name string         `json:"name"`
-	Role Role           `json:"role"`
-	Life clock.Duration `json:"life,omitempty"`
+	Name string         `json:"name" minLength:"1" maxLength:"63"`
+	Role Role           `json:"role" enum:"viewer,operator,releaser,admin"`
+	Life clock.Duration `json:"life,omitempty" doc:"How long the token is good, in milliseconds; a year by default"`
+}
+
+// TokenRevocation is the body of a token's end.
+type TokenRevocation struct {
+	Force bool `json:"force,omitempty" doc:"Also the token of the last admin"`
 }
 
 // MadeToken is a new token; Secret is shown this once.

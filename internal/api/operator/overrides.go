@@ -5,22 +5,22 @@ import (
 	"encoding/json"
 	"net/url"
 
-	"github.com/steadyfleet/steady/internal/core/override"
+	"github.com/steadyfleet/steady/internal/core/gate"
 )
 
 // Override is one signed override that is in force.
 type Override struct {
-	override.Taken
-	// Holds says that it keeps hosts from something new; the others stand against
+	gate.AcceptedOverride
+	// Restricts says that it keeps hosts from something new; the others stand against
 	// earlier ones that would.
-	Holds bool `json:"holds"`
+	Restricts bool `json:"restricts"`
 	// Signed is the envelope as it was pushed.
 	Signed json.RawMessage `json:"signed,omitempty"`
 }
 
 // NewOverride brings a signed override.
 type NewOverride struct {
-	Signed json.RawMessage `json:"signed"`
+	Signed json.RawMessage `json:"signed" doc:"The override as an operator signed it"`
 }
 
 // OverridePushed says what came of an override: News is false for one that was in

@@ -6,7 +6,7 @@ import "github.com/steadyfleet/steady/internal/core/clock"
 // before their first time.
 type Source struct {
 	Name        string        `json:"name"`
-	LastLook    clock.Instant `json:"lastLook,omitempty"`
+	LastChecked clock.Instant `json:"lastLook,omitempty"`
 	LastSuccess clock.Instant `json:"lastSuccess,omitempty"` // what was there verified
 	LastError   string        `json:"lastError,omitempty"`   // why the last look was no success
 	// Version and Ref are of the release that it last brought.
@@ -31,7 +31,7 @@ func (s Source) State() string {
 		return "failing"
 	case s.Refused != nil:
 		return "refused"
-	case s.LastLook == 0:
+	case s.LastChecked == 0:
 		return "starting"
 	case s.LastError != "":
 		return "failing"

@@ -9,14 +9,14 @@ import (
 
 // Promotion is the body of a promotion: Wave is the held one that is meant.
 type Promotion struct {
-	Wave   string `json:"wave"`
-	Reason string `json:"reason"`
+	Wave   string `json:"wave" minLength:"1" maxLength:"63" doc:"The wave whose gate is passed"`
+	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // Freeze is the body of a freeze.
 type Freeze struct {
-	For    clock.Duration `json:"for"`
-	Reason string         `json:"reason"`
+	For    clock.Duration `json:"for" minimum:"1" doc:"Milliseconds, at most 90 days"`
+	Reason string         `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
 }
 
 // Frozen says until when a host is frozen.

@@ -116,9 +116,9 @@ func (c *Client) ManagedResource(ctx context.Context, host, kind, name string) (
 	return r, c.get(ctx, hostRoute(host, kind, name), nil, &r)
 }
 
-// Ask asks once for something of a resource; deploy.Verbs lists what may be asked
+// Request asks once for something of a resource; the verbs of spec.Kind list what may be asked
 // of each kind.
-func (c *Client) Ask(ctx context.Context, host, kind, name, verb, reason string) (ch Changed, err error) {
+func (c *Client) Request(ctx context.Context, host, kind, name, verb, reason string) (ch Changed, err error) {
 	return ch, c.post(ctx, hostRoute(host, kind, name, verb), Verb{Reason: reason}, &ch)
 }
 

@@ -17,12 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/agent"
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
-	"github.com/steadyfleet/steady/internal/agent/timeline"
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/identity"
 )
 
@@ -33,12 +33,11 @@ type options struct {
 	reboot, bootID             string
 	engine                     string
 	hosting                    hosting.Config
-	version                    string
 }
 
 // New returns the command under the given name, such as agent.
-func New(use, version string) *cobra.Command {
-	o := options{version: version}
+func New(use string) *cobra.Command {
+	var o options
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Run the agent of this host",
@@ -49,8 +48,7 @@ it that was not signed for this host.
 
 Files go below --root, and commands run in it. Containers run on the engine of
 --engine, under names that begin with --prefix, so that agents can share one.
-Routes are served on --http and --https by the agent itself, or written by
---route-export for a proxy that is there already. Secrets, registry credentials
+Routes are served on --http and --https by the agent itself. Secrets, registry credentials
 and certificates stay in folders of the host. One line of JSON on stdout says
 when the agent runs; its log goes to stderr.`,
 		Example: "  steady " + use + " --state /var/lib/steady --token web-1.token\n  steady " + use + " --state ./web-1/state --root ./web-1/root --token steady1.eyJlb...",
@@ -61,7 +59,7 @@ when the agent runs; its log goes to stderr.`,
 	}
 	cmd.AddCommand(keygen(use), install(use), uninstall(use))
 	if use == "steady-agent" {
-		cmd.AddCommand(versionOf(version))
+		cmd.AddCommand(versionCmd())
 		for _, c := range append(cmd.Commands(), cmd) {
 			c.Example = strings.ReplaceAll(c.Example, "steady steady-agent", "steady-agent")
 		}
@@ -71,26 +69,25 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.root, "root", "/", "folder below which files are kept and commands run")
 	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
 	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
-	f.StringVar(&o.resync, "resync", "30s", "how often every resource is looked at without a reason")
+	f.StringVar(&o.resync, "resync", "30s", "how often every resource is observed even if nothing happened")
 	f.StringVar(&o.reboot, "reboot-command", strings.Join(agent.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
 	f.StringVar(&o.bootID, "boot-id-file", "", "file that names the boot of the machine, for containers and tests (default: what the kernel says)")
-	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for "+daemon.DefaultSocket+" if it is there")
+	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for "+dockerapi.DefaultSocket+" if it is there")
 	f.StringVar(&o.hosting.Prefix, "prefix", "", "what names on the engine begin with (default: the host's name and a dot)")
 	f.StringSliceVar(&o.hosting.HTTP, "http", nil, "addresses on which routes are served over HTTP, such as :80")
 	f.StringSliceVar(&o.hosting.HTTPS, "https", nil, "addresses on which routes are served over HTTPS, such as :443")
 	f.StringVar(&o.hosting.Secrets, "secrets", "", "folder of the host's secrets and registry credentials (default: STATE/secrets)")
 	f.StringVar(&o.hosting.Certificates, "certificates", "", "folder with NAME.crt and NAME.key of routes (default: STATE/certificates)")
-	f.StringVar(&o.hosting.RouteExport, "route-export", "", "write routes for another proxy: json:FILE, traefik:FILE or caddy:FILE")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
 
-// versionOf prints the version: the agent alone has no other verbs.
-func versionOf(version string) *cobra.Command {
+// versionCmd prints the version: the agent alone has no other verbs.
+func versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Example: "  steady-agent version", Args: exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "steady-agent %s\n", version)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "steady-agent %s\n", Version())
 			return err
 		},
 	}
@@ -121,7 +118,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 			return err
 		}
 		cfg.Log.Error("the disk of the state folder is full; going on once there is room", "state", cfg.StateDir, "error", err)
-		if client.Pause(ctx, fullPause) != nil {
+		if uplink.Pause(ctx, fullPause) != nil {
 			return nil
 		}
 	}
@@ -164,13 +161,13 @@ func (o options) config(errOut io.Writer) (agent.Config, error) {
 	if len(strings.Fields(o.reboot)) == 0 {
 		return agent.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
 	}
-	var source timeline.Clock
+	var source state.Clock
 	if o.bootID != "" {
-		source = timeline.SystemWithBootID(o.bootID)
+		source = state.SystemClockWithBootID(o.bootID)
 	}
 	return agent.Config{
 		Reboot: strings.Fields(o.reboot), Clock: source,
-		StateDir: o.state, Root: o.root, Server: o.server, Version: o.version, Resync: resync, Hosting: o.hosting,
+		StateDir: o.state, Root: o.root, Server: o.server, Version: Version(), Resync: resync, Hosting: o.hosting,
 		Log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
 	}, nil
 }
@@ -181,10 +178,10 @@ func engineOf(engine string) string {
 	case "none":
 		return ""
 	case "auto":
-		if _, err := os.Stat(strings.TrimPrefix(daemon.DefaultSocket, "unix://")); err != nil {
+		if _, err := os.Stat(strings.TrimPrefix(dockerapi.DefaultSocket, "unix://")); err != nil {
 			return ""
 		}
-		return daemon.DefaultSocket
+		return dockerapi.DefaultSocket
 	}
 	return engine
 }
@@ -210,7 +207,7 @@ func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error
 	switch {
 	case errors.Is(eerr, agent.ErrEnrolled):
 		return nil, err // it could not be opened for another reason
-	case client.StatusOf(eerr) == http.StatusForbidden:
+	case uplink.StatusOf(eerr) == http.StatusForbidden:
 		return nil, exit.With(exit.Refused, eerr)
 	case eerr != nil:
 		return nil, eerr

@@ -3,6 +3,7 @@ package agentcmd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,11 +18,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/agent"
-	"github.com/steadyfleet/steady/internal/agent/client"
 	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/identity"
 )
 
@@ -35,9 +37,27 @@ const booted = "/run/systemd/system"
 // did; one that finds its work done says so and changes nothing.
 type installer struct {
 	layout
-	use   string // how the command is called, for what to run next
-	print bool   // say what would be done
-	out   io.Writer
+	use    string // how the command is called, for what to run next
+	print  bool   // say what would be done
+	out    io.Writer
+	json   bool // print the result as data, at the end
+	result outcome
+}
+
+// step is one thing that was done, or would be.
+type step struct {
+	What   string `json:"what"`
+	On     string `json:"on"`
+	Result string `json:"result,omitempty"`
+}
+
+// outcome is what install and uninstall print with -o json.
+type outcome struct {
+	Host   string   `json:"host,omitempty"`
+	Fleet  string   `json:"fleet,omitempty"`
+	DryRun bool     `json:"dryRun,omitempty"`
+	Steps  []step   `json:"steps"`
+	Notes  []string `json:"notes"` // what there is to know and to do next
 }
 
 func install(use string) *cobra.Command {
@@ -57,7 +77,7 @@ keeps its identity, and containers run on. --print says what would be done.
 
 --root names another folder as the host's /, for images and tests: nothing is
 written outside it, and no service is started.`,
-		Example: "  sudo steady " + use + " install edge-1.token\n  sudo steady " + use + " install edge-1.token -- --http :80 --https :443\n  steady " + use + " install edge-1.token --print",
+		Example: "  sudo steady " + use + " install edge-1.token\n  sudo steady " + use + " install edge-1.token -- --http :80 --https :443\n  steady " + use + " install edge-1.token --print\n  sudo steady " + use + " install edge-1.token -o json",
 		Args: exit.Args(func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
@@ -69,7 +89,7 @@ written outside it, and no service is started.`,
 			if err := i.checkArgs(cmd.Parent()); err != nil {
 				return err
 			}
-			return i.install(cmd.Context(), args[0], cmd.InOrStdin())
+			return i.end(i.install(cmd.Context(), args[0], cmd.InOrStdin()))
 		},
 	}
 	i.flags(cmd)
@@ -88,7 +108,7 @@ func (i *installer) checkArgs(of *cobra.Command) error {
 	}
 	for _, own := range []string{"state", "root", "token", "server"} {
 		if f.Changed(own) {
-			return exit.Badf("after --: --%s is for the installation to say; leave it out", own)
+			return exit.Badf("after --: --%s is set by the installation; leave it out", own)
 		}
 	}
 	return nil
@@ -113,12 +133,12 @@ func uninstall(use string) *cobra.Command {
 run. The state folder with the host's identity stays too, so that install brings the
 same host back; --purge removes it, after which the host needs a new token.
 
-The server is not told. To retire the host there: steady host decommission HOST.`,
+The server does not learn of it. To retire the host there: steady host decommission HOST.`,
 		Example: "  sudo steady " + use + " uninstall\n  sudo steady " + use + " uninstall --purge",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i.out = cmd.OutOrStdout()
-			return i.uninstall(cmd.Context(), purge)
+			return i.end(i.uninstall(cmd.Context(), purge))
 		},
 	}
 	i.flags(cmd)
@@ -128,14 +148,72 @@ The server is not told. To retire the host there: steady host decommission HOST.
 
 func (i *installer) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&i.Root, "root", "/", "folder that is the host's /")
-	cmd.Flags().BoolVar(&i.print, "print", false, "say what would be done, and change nothing")
+	cmd.Flags().BoolVar(&i.print, "print", false, "show what would be done, and change nothing")
+	cmd.Flags().VarP((*asJSON)(&i.json), "output", "o", "output format: table or json")
 	i.Program = "steady"
 	if i.use == "steady-agent" {
 		i.Program = i.use
 	}
 }
 
-func (i *installer) say(format string, args ...any) { fmt.Fprintf(i.out, format+"\n", args...) }
+// asJSON is the value of -o, of which the agent alone knows two formats.
+type asJSON bool
+
+func (f *asJSON) String() string {
+	if *f {
+		return "json"
+	}
+	return "table"
+}
+
+// Set implements pflag.Value.
+func (f *asJSON) Set(s string) error {
+	if s != "table" && s != "json" {
+		return errors.New("expected table or json")
+	}
+	*f = s == "json"
+	return nil
+}
+
+// Type implements pflag.Value.
+func (*asJSON) Type() string { return "string" }
+
+// did says that a step was taken, or would be.
+func (i *installer) did(what, on, format string, args ...any) {
+	result := fmt.Sprintf(format, args...)
+	i.result.Steps = append(i.result.Steps, step{what, on, result})
+	if result != "" {
+		on += ": " + result
+	}
+	i.printf("  %-9s %s", what, on)
+}
+
+// note says what there is to know.
+func (i *installer) note(format string, args ...any) {
+	i.result.Notes = append(i.result.Notes, fmt.Sprintf(format, args...))
+	i.printf(format, args...)
+}
+
+func (i *installer) printf(format string, args ...any) {
+	if !i.json {
+		fmt.Fprintf(i.out, format+"\n", args...)
+	}
+}
+
+// end prints the outcome as data where that was asked for.
+func (i *installer) end(err error) error {
+	if err != nil || !i.json {
+		return err
+	}
+	i.result.DryRun = i.print
+	i.result.Host, i.result.Fleet = i.Host, i.Fleet
+	if host, fleet, ok := strings.Cut(i.Host, " of fleet "); ok { // as the unit names it
+		i.result.Host, i.result.Fleet = host, fleet
+	}
+	e := json.NewEncoder(i.out)
+	e.SetIndent("", "  ")
+	return e.Encode(i.result)
+}
 
 // prepare resolves the root folder and refuses what cannot be done.
 func (i *installer) prepare() error {
@@ -177,7 +255,7 @@ func (i *installer) install(ctx context.Context, token string, in io.Reader) err
 	if was, is := hostOf(string(before)), hostOf(unit); was != "" && was != is {
 		return exit.Badf("the agent installed here is of host %s, and the token is for host %s; to make this machine another host: %s uninstall --purge", was, is, i.verb())
 	}
-	i.say("Host %s of fleet %s, server %s", t.Host, t.Fleet, text.Server)
+	i.note("Host %s of fleet %s, server %s", t.Host, t.Fleet, text.Server)
 	if err := i.enrol(ctx, raw, t); err != nil { // first: it is what may be refused
 		return err
 	}
@@ -190,7 +268,7 @@ func (i *installer) install(ctx context.Context, token string, in io.Reader) err
 		return err
 	}
 	if i.print {
-		i.say("\n%s", unit)
+		i.note("\n%s", unit)
 	}
 	return i.start(ctx, program, service)
 }
@@ -215,7 +293,7 @@ func (i *installer) copyProgram() (changed bool, err error) {
 		return false, err
 	}
 	if at, err := filepath.EvalSymlinks(i.Binary()); err == nil && at == self {
-		i.say("  program   %s: this one", i.Binary())
+		i.did("program", i.Binary(), "this one")
 		return false, nil
 	}
 	raw, err := os.ReadFile(self)
@@ -227,42 +305,35 @@ func (i *installer) copyProgram() (changed bool, err error) {
 
 // write puts a file in place at once, and reports whether that changed it.
 func (i *installer) write(path string, content []byte, mode fs.FileMode) (changed bool, err error) {
-	what := "unit     "
+	what := "unit"
 	if mode&0o100 != 0 {
-		what = "program  "
+		what = "program"
 	}
 	before, err := os.ReadFile(path)
 	switch {
 	case err == nil && bytes.Equal(before, content):
-		i.say("  %s %s: unchanged", what, path)
+		i.did(what, path, "unchanged")
 		return false, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	case i.print:
-		i.say("  %s %s: would be written", what, path)
+		i.did(what, path, "would be written")
 		return true, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, err
 	}
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Replace(path, content, mode); err != nil {
 		return false, err
 	}
-	if err := os.WriteFile(next, content, mode); err != nil {
-		return false, err
-	}
-	if err := os.Chmod(next, mode); err != nil { // whatever the umask is
-		return false, err
-	}
-	i.say("  %s %s: written", what, path)
-	return true, os.Rename(next, path)
+	i.did(what, path, "written")
+	return true, nil
 }
 
 // enrol trades the token for the host's identity, unless the state folder has one.
 func (i *installer) enrol(ctx context.Context, token string, t identity.Token) error {
 	if i.print {
-		i.say("  identity  %s: would be enrolled with the token, which is good until %s", i.State(), prose.Date(t.Expires))
+		i.did("identity", i.State(), "would be enrolled with the token, which is good until %s", prose.Date(t.Expires))
 		return nil
 	}
 	if err := os.MkdirAll(i.State(), 0o700); err != nil {
@@ -273,22 +344,22 @@ func (i *installer) enrol(ctx context.Context, token string, t identity.Token) e
 	made, err := agent.Enrol(ctx, agent.EnrolConfig{StateDir: i.State(), Token: token})
 	switch {
 	case errors.Is(err, state.ErrLocked):
-		i.say("  identity  %s: kept; the agent that runs has it", i.State())
+		i.did("identity", i.State(), "kept; the agent that runs has it")
 		return nil
 	case errors.Is(err, agent.ErrEnrolled):
 		if err := i.sameIdentity(token); err != nil {
 			return err
 		}
-		i.say("  identity  %s: kept; the host is enrolled already", i.State())
+		i.did("identity", i.State(), "kept; the host is enrolled already")
 		return nil
-	case client.StatusOf(err) == http.StatusForbidden:
+	case uplink.StatusOf(err) == http.StatusForbidden:
 		return exit.With(exit.Refused, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return exit.With(exit.Unreachable, fmt.Errorf("host %s was not enrolled: %w: %w; mend that and run this again: what is done stays done", t.Host, context.Cause(ctx), err))
 	case err != nil:
 		return err
 	}
-	i.say("  identity  %s: enrolled as incarnation %d; the token is used up", i.State(), made.Incarnation)
+	i.did("identity", i.State(), "enrolled as incarnation %d; the token is used up", made.Incarnation)
 	return nil
 }
 
@@ -308,7 +379,7 @@ func (i *installer) start(ctx context.Context, program, service bool) error {
 		if !i.Whole() {
 			why = i.Root + " is not this machine's /"
 		}
-		i.say("%s: nothing was started. To start the agent, as a service or in a terminal:\n  %s", why, strings.Join(i.Command(), " "))
+		i.note("%s: nothing was started. To start the agent, as a service or in a terminal:\n  %s", why, strings.Join(i.Command(), " "))
 		return nil
 	}
 	begin := "start"
@@ -321,7 +392,7 @@ func (i *installer) start(ctx context.Context, program, service bool) error {
 		}
 	}
 	if !i.print {
-		i.say("The agent runs. Next: journalctl -u steady-agent -f on this host, steady host show %s for operators", i.Host)
+		i.note("The agent runs. Next: journalctl -u steady-agent -f on this host, steady host show %s for operators", i.Host)
 	}
 	return nil
 }
@@ -335,14 +406,14 @@ func (i *installer) systemd() bool {
 func (i *installer) systemctl(ctx context.Context, args ...string) error {
 	line := "systemctl " + strings.Join(args, " ")
 	if i.print {
-		i.say("  service   would run: %s", line)
+		i.did("service", "would run", "%s", line)
 		return nil
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s; systemctl status %s says more", line, err, bytes.TrimSpace(out), unitName)
+		return fmt.Errorf("%s: %w: %s; see systemctl status %s", line, err, bytes.TrimSpace(out), unitName)
 	}
-	i.say("  service   %s", line)
+	i.did("service", line, "")
 	return nil
 }
 
@@ -380,11 +451,11 @@ func (i *installer) uninstall(ctx context.Context, purge bool) error {
 			return err
 		}
 	} else {
-		i.say("  kept      %s: the host's identity; --purge removes it", i.State())
+		i.did("kept", i.State(), "the host's identity; --purge removes it")
 	}
-	i.say("Files and containers that the agent brought stay as they are.")
+	i.note("Files and containers that the agent brought stay as they are.")
 	if host, _, ok := strings.Cut(i.Host, " of fleet "); ok {
-		i.say("To retire the host: steady host decommission %s, where operators are", host)
+		i.note("To retire the host: steady host decommission %s, where operators are", host)
 	}
 	return nil
 }
@@ -408,14 +479,14 @@ func (i *installer) remove(path string) error {
 	_, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		i.say("  absent    %s", path)
+		i.did("absent", path, "")
 		return nil
 	case err != nil:
 		return err
 	case i.print:
-		i.say("  removed   %s: would be", path)
+		i.did("removed", path, "would be")
 		return nil
 	}
-	i.say("  removed   %s", path)
+	i.did("removed", path, "")
 	return os.RemoveAll(path)
 }

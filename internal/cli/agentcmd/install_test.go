@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the unit in examples again")
@@ -21,19 +21,11 @@ const exampleUnit = "../../../examples/systemd/steady-agent.service"
 // TestExampleUnitIsTheOneThatIsInstalled holds the example equal to what an
 // installation of host web-1 writes.
 func TestExampleUnitIsTheOneThatIsInstalled(t *testing.T) {
-	is, err := layout{Root: "/", Program: "steady-agent", Host: "web-1", Fleet: "acme"}.unit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := testkit.Value(layout{Root: "/", Program: "steady-agent", Host: "web-1", Fleet: "acme"}.unit())(t)
 	if *rewrite {
-		if err := os.WriteFile(exampleUnit, []byte(is), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(exampleUnit, []byte(is), 0o644))
 	}
-	was, err := os.ReadFile(exampleUnit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := testkit.Value(os.ReadFile(exampleUnit))(t)
 	if string(was) != is {
 		t.Errorf("%s is not what steady agent install writes; run this test with -rewrite", exampleUnit)
 	}
@@ -41,25 +33,16 @@ func TestExampleUnitIsTheOneThatIsInstalled(t *testing.T) {
 
 // TestUnitIsTakenBySystemd has systemd itself read units, with flags that need quotes.
 func TestUnitIsTakenBySystemd(t *testing.T) {
-	need.Command(t, "systemd-analyze", "apt-get install systemd")
+	testkit.Command(t, "systemd-analyze", "apt-get install systemd")
 	dir := t.TempDir()
 	l := layout{Root: dir, Program: "steady", Host: "web-1", Fleet: "acme", Args: []string{"--http", ":80", "--reboot-command", `/bin/sh -c "exit $CODE" 100%`}}
 	for _, f := range []string{l.Binary(), filepath.Join(dir, "sbin/x")} {
-		if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(f, []byte("#!/bin/true\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(f), 0o755))
+		testkit.Must(t, os.WriteFile(f, []byte("#!/bin/true\n"), 0o755))
 	}
-	text, err := l.unit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Value(l.unit())(t)
 	path := filepath.Join(dir, unitName)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", path).CombinedOutput()
 	if err != nil || strings.Contains(string(out), unitName) {
 		t.Errorf("systemd does not take the unit: %v\n%s\n%s", err, out, text)

@@ -1,5 +1,7 @@
-// Package apply holds the verbs that take a file of resources to the managed
-// layers of hosts: apply sets them, plan says before what that would do.
+// Package apply holds the commands that bring a file of resources to the managed
+// layers of hosts: apply sets them, plan shows before what that would do. It reads
+// what people write of them, one by one or as a Compose file, and writes a resource
+// as people edit it.
 package apply
 
 import (
@@ -9,9 +11,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 )
 
 // verbs is one run of the command line.
@@ -41,7 +42,7 @@ type applyOptions struct {
 	prune, yes, allowMass bool
 	reason                *string
 	keys                  string
-	settle.Flags
+	watch.WaitFlags
 }
 
 func (a verbs) applyCmd() *cobra.Command {
@@ -62,15 +63,15 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
 	f.BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
 	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, an operator's own where there are several, for hosts whose bounds have requireSigned")
-	o.reason = command.TakesReason(cmd)
-	o.Flags.Add(cmd)
+	o.reason = command.RequiresReason(cmd)
+	o.WaitFlags.Add(cmd)
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		return a.apply(ctx, c, o)
 	})))
 }
 
 func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) error {
-	var prune []document.Resource
+	var prune []Resource
 	if o.prune {
 		var err error
 		if prune, err = surplus(ctx, c, o.list); err != nil {
@@ -100,5 +101,5 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) er
 			return err
 		}
 	}
-	return s.Finish(ctx, o.Flags)
+	return s.Finish(ctx, o.WaitFlags)
 }

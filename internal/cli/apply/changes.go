@@ -9,11 +9,10 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Result is what came of one resource.
@@ -51,17 +50,17 @@ type Changes struct {
 	table   bool
 	after   uint64
 	results []Result
-	set     []document.Resource
+	set     []Resource
 }
 
 // Begin notes where the log stands, so that a wait sees what follows.
 func Begin(ctx context.Context, e *command.Env, c *operator.Client, reason string) (*Changes, error) {
 	st, err := c.Status(ctx)
-	return &Changes{Env: e, client: c, reason: reason, table: e.SaysTable(), after: st.Seq}, err
+	return &Changes{Env: e, client: c, reason: reason, table: e.TableOutput(), after: st.Seq}, err
 }
 
 // Set sets a resource, and reports whether that changed anything.
-func (s *Changes) Set(ctx context.Context, r document.Resource) (changed bool, err error) {
+func (s *Changes) Set(ctx context.Context, r Resource) (changed bool, err error) {
 	envelope, err := s.sealer.seal(r)
 	if err != nil {
 		return false, err
@@ -76,12 +75,12 @@ func (s *Changes) Set(ctx context.Context, r document.Resource) (changed bool, e
 }
 
 // Remove removes a resource.
-func (s *Changes) Remove(ctx context.Context, r document.Resource) error {
+func (s *Changes) Remove(ctx context.Context, r Resource) error {
 	return s.note(r, didRemoved, 0, s.client.RemoveResource(ctx, r.Host, r.Kind, r.Name, s.reason, s.AllowMass))
 }
 
 // note keeps a result and says it. Only the server's refusals let the rest go on.
-func (s *Changes) note(r document.Resource, did string, version uint64, err error) error {
+func (s *Changes) note(r Resource, did string, version uint64, err error) error {
 	res := Result{Host: r.Host, Kind: r.Kind, Name: r.Name, Did: did, version: version}
 	if err != nil {
 		if _, refused := errors.AsType[*operator.Error](err); !refused {
@@ -98,7 +97,7 @@ func (s *Changes) note(r document.Resource, did string, version uint64, err erro
 	if res.Error != "" {
 		words += ": " + res.Error
 	}
-	_, werr := fmt.Fprintf(s.Out, "%s: %s\n", r.Words(), words)
+	_, werr := fmt.Fprintf(s.Out, "%s: %s\n", r.FullName(), words)
 	return werr
 }
 
@@ -120,12 +119,12 @@ func codeOf(err error) int {
 }
 
 // Finish waits if that was asked for, and ends with the code of the first refusal.
-func (s *Changes) Finish(ctx context.Context, f settle.Flags) error {
-	return s.FinishWith(ctx, f, settle.For(s.Env, s.table))
+func (s *Changes) Finish(ctx context.Context, f watch.WaitFlags) error {
+	return s.FinishWith(ctx, f, watch.OutcomesFor(s.Env, s.table))
 }
 
 // FinishWith is Finish with another view of the wait.
-func (s *Changes) FinishWith(ctx context.Context, f settle.Flags, show settle.View) error {
+func (s *Changes) FinishWith(ctx context.Context, f watch.WaitFlags, show watch.OutcomeView) error {
 	var waited error
 	if f.Wait {
 		waited = s.wait(ctx, f, show)
@@ -141,10 +140,10 @@ func (s *Changes) FinishWith(ctx context.Context, f settle.Flags, show settle.Vi
 	return waited
 }
 
-// Ask asks once for something of a resource.
-func (s *Changes) Ask(ctx context.Context, host string, id container.ID, verb string) error {
-	ch, err := s.client.Ask(ctx, host, id.Kind, id.Name, verb, s.reason)
-	return s.note(document.Resource{Host: host, ID: id}, "asked to "+verb, ch.Resource, err)
+// Request asks once for something of a resource.
+func (s *Changes) Request(ctx context.Context, host string, id spec.ID, verb string) error {
+	ch, err := s.client.Request(ctx, host, id.Kind, id.Name, verb, s.reason)
+	return s.note(Resource{Host: host, ID: id}, "asked to "+verb, ch.Resource, err)
 }
 
 // Done reports whether nothing was refused.
@@ -154,18 +153,18 @@ func (s *Changes) Done() bool {
 
 type place struct {
 	host string
-	container.ID
+	spec.ID
 }
 
 // needs lists what each resource that was set needs first.
-func (s *Changes) needs() map[place][]container.ID {
-	hosts := map[string][]document.Resource{}
+func (s *Changes) needs() map[place][]spec.ID {
+	hosts := map[string][]Resource{}
 	for _, r := range s.set {
 		hosts[r.Host] = append(hosts[r.Host], r)
 	}
-	out := map[place][]container.ID{}
+	out := map[place][]spec.ID{}
 	for host, list := range hosts {
-		for id, needs := range container.Dependencies(document.Set(list)) {
+		for id, needs := range spec.Dependencies(Set(list)) {
 			for _, n := range needs {
 				out[place{host, id}] = append(out[place{host, id}], n.ID)
 			}
@@ -174,16 +173,16 @@ func (s *Changes) needs() map[place][]container.ID {
 	return out
 }
 
-func (s *Changes) wait(ctx context.Context, f settle.Flags, show settle.View) error {
-	var targets []settle.Target
+func (s *Changes) wait(ctx context.Context, f watch.WaitFlags, show watch.OutcomeView) error {
+	var targets []watch.Target
 	needs := s.needs()
 	for _, r := range s.results {
 		// What nothing refers to is collected in its own time.
-		collected := r.Did == didRemoved && (r.Kind == container.KindImage || r.Kind == container.KindSnapshot)
+		collected := r.Did == didRemoved && (r.Kind == spec.KindImage || r.Kind == spec.KindSnapshot)
 		if r.Did != didRefused && !collected {
-			targets = append(targets, settle.Target{Host: r.Host, ID: container.ID{Kind: r.Kind, Name: r.Name},
+			targets = append(targets, watch.Target{Host: r.Host, ID: spec.ID{Kind: r.Kind, Name: r.Name},
 				Version: r.version, New: r.Did != didUnchanged, Gone: r.Did == didRemoved,
-				Needs: needs[place{r.Host, container.ID{Kind: r.Kind, Name: r.Name}}]})
+				Needs: needs[place{r.Host, spec.ID{Kind: r.Kind, Name: r.Name}}]})
 		}
 	}
 	if len(targets) == 0 {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
+
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -32,7 +32,7 @@ func (a verbs) planCmd() *cobra.Command {
 		Use: "plan -f FILE [HOST]", GroupID: command.GroupWatch, Short: "Say what apply would do, resource by resource and field by field",
 		Long: `Asks the hosts what setting the resources of a file would do, without doing any of
 it: nothing, create, in place, replace, or remove; blocked where the engine cannot
-do it, refused where the host does not allow it, and unknown where it cannot be told
+do it, refused where the host does not allow it, and unknown where it cannot be known
 before something else is set. For each field that differs
 it says what curing it takes, what caused it, what the host has and what is asked
 for. Code 1 means that something is blocked or refused.
@@ -44,7 +44,7 @@ for. Code 1 means that something is blocked or refused.
 	src.add(a, cmd)
 	cmd.Flags().BoolVar(&prune, "prune", false, "show what apply --prune would remove as well")
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
-		var more []document.Resource
+		var more []Resource
 		if prune {
 			var err error
 			if more, err = surplus(ctx, c, src.list); err != nil {
@@ -63,7 +63,7 @@ type Planned struct {
 	wire.PlanAnswer
 }
 
-func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []document.Resource) error {
+func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []Resource) error {
 	p := &planner{client: c, list: list, hosts: map[string]operator.HostResources{}}
 	for _, r := range list {
 		if err := p.resource(ctx, r, operator.PlanRequest{Kind: r.Kind, Name: r.Name, Spec: r.Spec}); err != nil {
@@ -90,13 +90,13 @@ func (a verbs) plan(ctx context.Context, c *operator.Client, list, prune []docum
 // nothing of the rest of the file.
 type planner struct {
 	client *operator.Client
-	list   []document.Resource
+	list   []Resource
 	hosts  map[string]operator.HostResources
 	out    []Planned
 }
 
 // resource asks for one; a refusal is an answer, too.
-func (p *planner) resource(ctx context.Context, r document.Resource, q operator.PlanRequest) error {
+func (p *planner) resource(ctx context.Context, r Resource, q operator.PlanRequest) error {
 	one := Planned{Host: r.Host, Kind: r.Kind, Name: r.Name}
 	answer, err := p.client.Plan(ctx, r.Host, q)
 	one.PlanAnswer = answer
@@ -116,7 +116,7 @@ func (p *planner) resource(ctx context.Context, r document.Resource, q operator.
 
 // later answers for a resource that is blocked because the host does not have
 // what it needs, when the same file sets that first.
-func (p *planner) later(ctx context.Context, r document.Resource, blocked wire.PlanAnswer) (wire.PlanAnswer, error) {
+func (p *planner) later(ctx context.Context, r Resource, blocked wire.PlanAnswer) (wire.PlanAnswer, error) {
 	have, asked := p.hosts[r.Host]
 	if !asked {
 		var err error
@@ -125,14 +125,14 @@ func (p *planner) later(ctx context.Context, r document.Resource, blocked wire.P
 		}
 		p.hosts[r.Host] = have
 	}
-	there := func(id container.ID) bool {
+	there := func(id spec.ID) bool {
 		return slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Kind == id.Kind && x.Name == id.Name })
 	}
 	for _, n := range p.needs(r) {
 		switch {
 		case there(n):
 		case there(r.ID):
-			return wire.PlanAnswer{Does: doesUnknown, Why: "it needs " + n.String() + ", which is set first; ask again then"}, nil
+			return wire.PlanAnswer{Does: doesUnknown, Why: "it needs " + n.String() + ", which is set first; try again then"}, nil
 		default:
 			return wire.PlanAnswer{Does: doesCreate, Why: "after " + n.String()}, nil
 		}
@@ -141,16 +141,16 @@ func (p *planner) later(ctx context.Context, r document.Resource, blocked wire.P
 }
 
 // needs lists what a resource needs that the file sets on its host.
-func (p *planner) needs(r document.Resource) []container.ID {
-	var here []document.Resource
+func (p *planner) needs(r Resource) []spec.ID {
+	var here []Resource
 	for _, x := range p.list {
 		if x.Host == r.Host {
 			here = append(here, x)
 		}
 	}
-	var out []container.ID
-	for _, n := range container.Dependencies(document.Set(here))[r.ID] {
-		if slices.ContainsFunc(here, func(x document.Resource) bool { return x.ID == n.ID }) {
+	var out []spec.ID
+	for _, n := range spec.Dependencies(Set(here))[r.ID] {
+		if slices.ContainsFunc(here, func(x Resource) bool { return x.ID == n.ID }) {
 			out = append(out, n.ID)
 		}
 	}
@@ -162,11 +162,11 @@ func (a verbs) showPlan(list []Planned) error {
 	counts := map[string]int{}
 	for _, p := range list {
 		counts[p.Does]++
-		a.Say("%s on %s: %s", p.Resource, p.Host, screen.Paint(doesColor(p.Does), p.Does))
+		a.Printf("%s on %s: %s", p.Resource, p.Host, screen.Paint(doesColor(p.Does), p.Does))
 		if p.Why != "" {
-			a.Say(": %s", term.Printable(p.Why))
+			a.Printf(": %s", term.Printable(p.Why))
 		}
-		a.Say("\n")
+		a.Printf("\n")
 		var rows [][]string
 		for _, f := range p.Fields {
 			rows = append(rows, []string{"  " + f.Field, f.Class, f.Cause, f.Observed, f.Desired, f.Why})
@@ -178,15 +178,15 @@ func (a verbs) showPlan(list []Planned) error {
 			return err
 		}
 	}
-	a.Say("%d resources:", len(list))
+	a.Printf("%d resources:", len(list))
 	sep := " "
 	for _, does := range []string{doesCreate, string(diff.InPlace), string(diff.Replace), "remove", string(diff.None), doesUnknown, doesBlocked, doesRefused} {
 		if n := counts[does]; n > 0 {
-			a.Say("%s%d %s", sep, n, does)
+			a.Printf("%s%d %s", sep, n, does)
 			sep = ", "
 		}
 	}
-	a.Say("\n")
+	a.Printf("\n")
 	return nil
 }
 

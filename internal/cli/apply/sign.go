@@ -3,11 +3,10 @@ package apply
 import (
 	"encoding/json"
 
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -20,7 +19,7 @@ type sealer struct {
 // newSealer loads the override key of a folder. The version of entries is the
 // time of signing, so that a later one counts.
 func newSealer(keys string, now clock.Instant) (*sealer, error) {
-	signer, v, err := keydir.SignerUnderRoot(keys, trust.RoleOverride)
+	signer, v, err := keyring.SignerUnderRoot(keys, trust.RoleOverride)
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
@@ -28,7 +27,7 @@ func newSealer(keys string, now clock.Instant) (*sealer, error) {
 }
 
 // seal signs one resource for its host; a nil sealer signs nothing.
-func (s *sealer) seal(r document.Resource) (json.RawMessage, error) {
+func (s *sealer) seal(r Resource) (json.RawMessage, error) {
 	if s == nil {
 		return nil, nil
 	}

@@ -14,13 +14,12 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // source is where resources are read from.
@@ -29,7 +28,7 @@ type source struct {
 	profiles []string
 	env      []string
 
-	list []document.Resource // once read
+	list []Resource // once read
 }
 
 // add gives a command the flags, and has the file read before any server is looked
@@ -49,7 +48,7 @@ func (s *source) add(a verbs, cmd *cobra.Command) {
 const maxFile = 8 << 20
 
 // read reads the file; findings go to stderr.
-func (s *source) read(a verbs, args []string) ([]document.Resource, error) {
+func (s *source) read(a verbs, args []string) ([]Resource, error) {
 	host := ""
 	if len(args) > 0 {
 		host = args[0]
@@ -64,28 +63,28 @@ func (s *source) read(a verbs, args []string) ([]document.Resource, error) {
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
-	var list []document.Resource
-	var problems []document.Problem
-	if document.IsCompose(data) {
+	var list []Resource
+	var problems []Problem
+	if IsCompose(data) {
 		list, problems, err = s.compose(data, host)
 	} else {
-		list, problems = document.Read(s.file, data, host)
+		list, problems = Read(spec.Builtin, s.file, data, host)
 	}
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
-	for _, p := range strictdoc.Sort(problems) {
+	for _, p := range strictyaml.Sort(problems) {
 		fmt.Fprintln(a.Err, p)
 	}
-	if strictdoc.Fatal(problems) {
+	if strictyaml.Fatal(problems) {
 		return nil, exit.Badf("nothing was asked of any host: %s is not as expected", s.file)
 	}
-	return document.Order(list), nil
+	return Order(list), nil
 }
 
 // ReadFile reads a file of resources, or a Compose file, for one host; findings go
 // to stderr.
-func ReadFile(e *command.Env, file, host string) ([]document.Resource, error) {
+func ReadFile(e *command.Env, file, host string) ([]Resource, error) {
 	s := source{file: file}
 	return s.read(verbs{e}, []string{host})
 }
@@ -101,7 +100,7 @@ func (s *source) data(a verbs) ([]byte, error) {
 	return data, err
 }
 
-func (s *source) compose(data []byte, host string) ([]document.Resource, []document.Problem, error) {
+func (s *source) compose(data []byte, host string) ([]Resource, []Problem, error) {
 	if host == "" {
 		return nil, nil, fmt.Errorf("%s is a Compose file, which names no host; give HOST as argument", s.file)
 	}
@@ -125,29 +124,29 @@ func (s *source) compose(data []byte, host string) ([]document.Resource, []docum
 			return nil, nil, err
 		}
 	}
-	return document.ReadCompose(file, document.ComposeOptions{Host: host, Profiles: s.profiles, Environ: env})
+	return ReadCompose(file, ComposeOptions{Host: host, Profiles: s.profiles, Environ: env})
 }
 
 // surplus lists what the managed layers of the hosts of a list have beside it,
 // what needs others first.
-func surplus(ctx context.Context, c *operator.Client, list []document.Resource) ([]document.Resource, error) {
+func surplus(ctx context.Context, c *operator.Client, list []Resource) ([]Resource, error) {
 	named := map[string]bool{}
 	var hosts []string
 	for i := range list {
-		named[list[i].Words()] = true
+		named[list[i].FullName()] = true
 		hosts = append(hosts, list[i].Host)
 	}
 	slices.Sort(hosts)
-	var out []document.Resource
+	var out []Resource
 	for _, h := range slices.Compact(hosts) {
 		have, err := c.Resources(ctx, h)
 		if err != nil {
 			return nil, err
 		}
-		var more []document.Resource
+		var more []Resource
 		for _, x := range have.Resources {
-			r := document.Resource{Host: h, ID: container.ID{Kind: x.Kind, Name: x.Name}}
-			if x.Layer != event.LayerManaged || !x.Declared || named[r.Words()] {
+			r := Resource{Host: h, ID: spec.ID{Kind: x.Kind, Name: x.Name}}
+			if x.Layer != event.LayerManaged || !x.Declared || named[r.FullName()] {
 				continue
 			}
 			full, err := c.ManagedResource(ctx, h, x.Kind, x.Name)
@@ -157,7 +156,7 @@ func surplus(ctx context.Context, c *operator.Client, list []document.Resource) 
 			r.Spec = full.Spec
 			more = append(more, r)
 		}
-		more = document.Order(more)
+		more = Order(more)
 		slices.Reverse(more)
 		out = append(out, more...)
 	}
@@ -165,24 +164,24 @@ func surplus(ctx context.Context, c *operator.Client, list []document.Resource) 
 }
 
 // consent asks a person before something is removed.
-func (a verbs) consent(list []document.Resource, yes bool) error {
+func (a verbs) consent(list []Resource, yes bool) error {
 	if len(list) == 0 || yes {
 		return nil
 	}
 	var words []string
 	for i := range list {
-		words = append(words, list[i].Words())
+		words = append(words, list[i].FullName())
 	}
-	return a.ask("Remove "+strings.Join(words, ", "), fmt.Sprintf("%d resources would be removed (%s)", len(list), strings.Join(words, ", ")))
+	return a.confirm("Remove "+strings.Join(words, ", "), fmt.Sprintf("%d resources would be removed (%s)", len(list), strings.Join(words, ", ")))
 }
 
-// ask asks a yes-or-no question on a terminal; elsewhere --yes is needed.
-func (a verbs) ask(question, otherwise string) error {
+// confirm asks a yes-or-no question on a terminal; elsewhere --yes is needed.
+func (a verbs) confirm(question, otherwise string) error {
 	in, ok := a.In.(*os.File)
 	if !ok || !a.Screen().TTY || !term.Of(in, a.Getenv).TTY {
 		return exit.Badf("%s and nobody can be asked; give --yes", otherwise)
 	}
-	a.Say("%s? [y/N] ", question)
+	a.Printf("%s? [y/N] ", question)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && answer == "" {
 		return exit.Badf("no answer; give --yes")
@@ -206,16 +205,16 @@ bundle declares only a release removes.`,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before removing")
 	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent to removing many resources at once")
-	o.reason = command.TakesReason(cmd)
-	o.Flags.Add(cmd)
+	o.reason = command.RequiresReason(cmd)
+	o.WaitFlags.Add(cmd)
 	a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		var list []document.Resource
+		var list []Resource
 		for _, arg := range args[1:] {
 			id, err := command.KindName(arg)
 			if err != nil {
 				return err
 			}
-			list = append(list, document.Resource{Host: args[0], ID: id})
+			list = append(list, Resource{Host: args[0], ID: id})
 		}
 		if err := a.consent(list, yes); err != nil {
 			return err
@@ -230,7 +229,7 @@ bundle declares only a release removes.`,
 				return err
 			}
 		}
-		return s.Finish(ctx, o.Flags)
+		return s.Finish(ctx, o.WaitFlags)
 	}))
 	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
 		return managedNames(ctx, c, args)

@@ -76,25 +76,25 @@ func (e *Env) PrintsLines(cmd *cobra.Command) (asJSON func() bool) {
 
 // Print shows v in the format that was asked for; table prints it for people.
 func (e *Env) Print(v any, table func() error) error {
-	if e.SaysTable() {
+	if e.TableOutput() {
 		return table()
 	}
 	return term.Data(e.Out, e.format, v)
 }
 
-// SaysTable reports whether output is for people.
-func (e *Env) SaysTable() bool { return e.format == term.Table }
+// TableOutput reports whether output is for people.
+func (e *Env) TableOutput() bool { return e.format == term.Table }
 
-// Say prints for people.
-func (e *Env) Say(format string, args ...any) {
+// Printf prints for people.
+func (e *Env) Printf(format string, args ...any) {
 	_, _ = io.WriteString(e.Out, term.Shown(fmt.Sprintf(format, args...))) // as Fprintf does: nobody reads on
 }
 
-// SayFolded is Say for whole lines, folded where they are wider than the screen.
-func (e *Env) SayFolded(format string, args ...any) {
+// PrintFolded is Printf for whole lines, folded where they are wider than the screen.
+func (e *Env) PrintFolded(format string, args ...any) {
 	width := e.Screen().Width
 	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
-		e.Say("%s\n", strings.Join(term.Fold(strings.TrimSuffix(line, "\n"), width), "\n"))
+		e.Printf("%s\n", strings.Join(term.Fold(strings.TrimSuffix(line, "\n"), width), "\n"))
 	}
 }
 

@@ -24,25 +24,49 @@ func (e *Env) Talk(cmd *cobra.Command, do func(ctx context.Context, c *operator.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), answerIn)
 		defer cancel()
-		return e.withClient(func(c *operator.Client) error { return do(ctx, c, args) })
+		return e.WithClient(func(c *operator.Client) error { return do(ctx, c, args) })
 	}
 	e.NamesServer(cmd)
 	return cmd
+}
+
+// Shows makes a command that prints an answer of the server: as data, or by show for
+// people.
+func Shows[T any](e *Env, cmd *cobra.Command, get func(ctx context.Context, c *operator.Client, args []string) (T, error), show func(T) error) *cobra.Command {
+	return e.PrintsData(e.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		answer, err := get(ctx, c, args)
+		if err != nil {
+			return err
+		}
+		return e.Print(answer, func() error { return show(answer) })
+	}))
+}
+
+// Lists makes a command that prints a list of the server's, for people a row for each.
+func Lists[T any](e *Env, cmd *cobra.Command, get func(ctx context.Context, c *operator.Client, args []string) ([]T, error), header []string, row func(T) []string) *cobra.Command {
+	return Shows(e, cmd, func(ctx context.Context, c *operator.Client, args []string) ([]T, error) {
+		list, err := get(ctx, c, args)
+		return NonNil(list), err
+	}, func(list []T) error {
+		var rows [][]string
+		for _, x := range list {
+			rows = append(rows, row(x))
+		}
+		return e.Table(header, rows)
+	})
 }
 
 // Stream is Talk without a deadline.
 func (e *Env) Stream(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return e.withClient(func(c *operator.Client) error { return do(cmd.Context(), c, args) })
+		return e.WithClient(func(c *operator.Client) error { return do(cmd.Context(), c, args) })
 	}
 	e.NamesServer(cmd)
 	return cmd
 }
 
-// Ask calls the server that the flags of NamesServer name.
-func (e *Env) Ask(do func(*operator.Client) error) error { return e.withClient(do) }
-
-func (e *Env) withClient(do func(*operator.Client) error) error {
+// WithClient calls the server that the flags of NamesServer name.
+func (e *Env) WithClient(do func(*operator.Client) error) error {
 	c, err := e.client()
 	if err != nil {
 		return err
@@ -103,7 +127,7 @@ func (e *Env) names(cmd *cobra.Command, list func(ctx context.Context, c *operat
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
 		var names []string
-		err := e.withClient(func(c *operator.Client) (err error) {
+		err := e.WithClient(func(c *operator.Client) (err error) {
 			names, err = list(ctx, c)
 			return err
 		})
@@ -133,7 +157,7 @@ func (e *Env) RolloutNames(cmd *cobra.Command) *cobra.Command {
 		rollouts, err := c.Rollouts(ctx)
 		var names []string
 		for _, r := range rollouts {
-			names = append(names, r.Name+"\t"+r.Standing)
+			names = append(names, r.Name+"\t"+r.Status)
 		}
 		return names, err
 	})

@@ -9,16 +9,16 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // NoReason is what the log says when an operator gives no reason: stopping
 // something must stay one step.
 const NoReason = "no reason given"
 
-// TakesReason adds --reason.
-func TakesReason(cmd *cobra.Command) *string {
+// RequiresReason adds --reason.
+func RequiresReason(cmd *cobra.Command) *string {
 	return cmd.Flags().String("reason", NoReason, "why, for the log")
 }
 
@@ -37,17 +37,17 @@ func OnHost(arg string) (host, name string, err error) {
 }
 
 // KindName reads an argument KIND/NAME.
-func KindName(arg string) (container.ID, error) {
+func KindName(arg string) (spec.ID, error) {
 	kind, name, _ := strings.Cut(arg, "/")
-	for _, k := range container.Kinds {
+	for _, k := range spec.Kinds {
 		if strings.EqualFold(k, kind) {
 			if err := fleet.CheckName(name); err != nil {
-				return container.ID{}, exit.Badf("%q: %w; expected KIND/NAME", arg, err)
+				return spec.ID{}, exit.Badf("%q: %w; expected KIND/NAME", arg, err)
 			}
-			return container.ID{Kind: k, Name: name}, nil
+			return spec.ID{Kind: k, Name: name}, nil
 		}
 	}
-	return container.ID{}, exit.Badf("%q: expected KIND/NAME with one of the kinds %s", arg, strings.Join(container.Kinds, ", "))
+	return spec.ID{}, exit.Badf("%q: expected KIND/NAME with one of the kinds %s", arg, strings.Join(spec.Kinds, ", "))
 }
 
 // Completer completes one argument from the server.
@@ -60,7 +60,7 @@ func (e *Env) CompletesWith(cmd *cobra.Command, list Completer) *cobra.Command {
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
 		var names []string
-		err := e.withClient(func(c *operator.Client) (err error) {
+		err := e.WithClient(func(c *operator.Client) (err error) {
 			names, err = list(ctx, c, args, typed)
 			return err
 		})

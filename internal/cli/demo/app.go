@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // App is the application that the fleet of containers runs, one part by its name:
@@ -37,7 +39,7 @@ func App(ctx context.Context, args []string) error {
 func countApp(ctx context.Context, dir string) error {
 	born := filepath.Join(dir, "born")
 	if _, err := os.Stat(born); errors.Is(err, os.ErrNotExist) {
-		if err := replace(born, strconv.FormatInt(time.Now().UnixNano(), 36)); err != nil {
+		if err := disk.Replace(born, []byte(strconv.FormatInt(time.Now().UnixNano(), 36)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -52,7 +54,7 @@ func countApp(ctx context.Context, dir string) error {
 	defer tick.Stop()
 	for {
 		n++
-		if err := replace(beat, strconv.Itoa(n)); err != nil {
+		if err := disk.Replace(beat, []byte(strconv.Itoa(n)), 0o644); err != nil {
 			return err
 		}
 		select {
@@ -61,14 +63,6 @@ func countApp(ctx context.Context, dir string) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// replace writes a file so that readers see the old or the new text.
-func replace(path, text string) error {
-	if err := os.WriteFile(path+".next", []byte(text), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".next", path)
 }
 
 // serveApp answers until ctx ends, and then those requests that it has.

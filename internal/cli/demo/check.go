@@ -14,91 +14,109 @@ import (
 	machine "github.com/steadyfleet/steady/internal/core/host"
 )
 
-// tally is what the server's log says of one release.
+// tally is what the server's log has of one release: hosts in the order of the log.
 type tally struct {
-	Release   string `json:"release"`
-	Granted   int    `json:"granted"`
-	Converged int    `json:"converged"`
-	Reverted  int    `json:"reverted"`
-	// The hosts behind the counts, in the order of the log.
-	GrantedHosts   []string `json:"grantedHosts"`
-	ConvergedHosts []string `json:"convergedHosts"`
-	RevertedHosts  []string `json:"revertedHosts"`
+	Release   string   `json:"release"`
+	Granted   []string `json:"granted"`
+	Converged []string `json:"converged"`
+	Reverted  []string `json:"reverted"`
 	// WebAtOnce is the most web hosts that were in flight at once.
 	WebAtOnce int `json:"webAtOnce"`
 }
 
-// tally reads the whole log.
-func (s *stage) tally(ctx context.Context, releases []release) ([]tally, error) {
-	tallies := make([]tally, len(releases))
-	for i, r := range releases {
-		tallies[i] = tally{Release: r.name, GrantedHosts: []string{}, ConvergedHosts: []string{}, RevertedHosts: []string{}}
+// tally reads the whole log into the result.
+func (s *stage) tally(ctx context.Context, releases []release) error {
+	for _, r := range releases {
+		s.result.Releases = append(s.result.Releases, tally{Release: r.name, Granted: []string{}, Converged: []string{}, Reverted: []string{}})
 	}
-	flying := map[string]bool{}
+	inFlight := map[string]bool{}
 	for q := (operator.EventQuery{Limit: 1000}); ; {
 		page, err := s.client.Events(ctx, q)
 		if err != nil {
-			return nil, fmt.Errorf("read the server's log: %w", err)
+			return fmt.Errorf("read the server's log: %w", err)
 		}
 		if len(page.Events) == 0 {
-			return tallies, nil
+			return nil
 		}
 		for _, e := range page.Events {
-			if err := count(tallies, flying, e); err != nil {
-				return nil, err
+			if err := s.count(inFlight, e); err != nil {
+				return err
 			}
 			q.After = e.Seq
 		}
 	}
 }
 
-func count(tallies []tally, flying map[string]bool, e operator.Event) error {
-	ev, err := event.Decode(event.Entry{Type: e.Type, Body: e.Body})
+func (s *stage) count(inFlight map[string]bool, e operator.Event) error {
+	ev, err := event.DecodeBody(e.Type, e.Body)
 	if err != nil {
 		return err
 	}
+	host := e.Subject.Host()
 	switch v := ev.(type) {
 	case event.Granted:
-		if t := of(tallies, v.Rollout); t != nil && v.Purpose == machine.Forward {
-			t.Granted += add(&t.GrantedHosts, e.Host)
+		if t := s.of(v.Rollout); t != nil && v.Purpose == machine.Update {
+			add(&t.Granted, host)
 		}
 	case event.HostStepped:
-		t := of(tallies, v.Rollout)
+		t := s.of(v.Rollout)
 		if t == nil || v.From == v.To {
 			return nil
 		}
 		switch v.To {
 		case machine.Converged:
-			t.Converged += add(&t.ConvergedHosts, e.Host)
-			delete(flying, e.Host)
+			add(&t.Converged, host)
+			delete(inFlight, host)
 		case machine.Reverted:
-			t.Reverted += add(&t.RevertedHosts, e.Host)
-			delete(flying, e.Host)
+			add(&t.Reverted, host)
+			delete(inFlight, host)
 		case machine.Activating:
-			if isWeb(e.Host) {
-				flying[e.Host] = true
-				t.WebAtOnce = max(t.WebAtOnce, len(flying))
+			if isWeb(host) {
+				inFlight[host] = true
+				t.WebAtOnce = max(t.WebAtOnce, len(inFlight))
 			}
 		}
 	}
 	return nil
 }
 
-func add(list *[]string, host string) int {
-	if slices.Contains(*list, host) {
-		return 0
+func add(list *[]string, host string) {
+	if !slices.Contains(*list, host) {
+		*list = append(*list, host)
 	}
-	*list = append(*list, host)
-	return 1
 }
 
-func of(tallies []tally, rollout string) *tally {
-	for i := range tallies {
-		if fleet.RolloutName(channel, tallies[i].Release) == rollout {
-			return &tallies[i]
+func (s *stage) of(rollout string) *tally {
+	for i := range s.result.Releases {
+		if fleet.RolloutName(channel, s.result.Releases[i].Release) == rollout {
+			return &s.result.Releases[i]
 		}
 	}
 	return nil
+}
+
+// moved compares what the log has of each release with what was promised: a good one
+// converges on every host, the canary, which is the first of them, before all others;
+// a bad one is granted to the canary alone, which goes back.
+func (s *stage) moved(releases []release, hosts []string) error {
+	var broken []error
+	for i, r := range releases {
+		t := &s.result.Releases[i]
+		granted, converged, reverted := hosts, hosts, hosts[:0]
+		if !r.converges {
+			granted, converged, reverted = hosts[:1], hosts[:0], hosts[:1]
+		}
+		if !same(t.Granted, granted) || t.Granted[0] != hosts[0] || !same(t.Converged, converged) || !same(t.Reverted, reverted) {
+			broken = append(broken, fmt.Errorf("release %s was granted to %v, converged on %v and reverted on %v; expected %v, %v and %v",
+				r.name, t.Granted, t.Converged, t.Reverted, granted, converged, reverted))
+		}
+	}
+	return errors.Join(broken...)
+}
+
+// same reports whether two lists have the same hosts.
+func same(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func isWeb(name string) bool {
@@ -106,22 +124,11 @@ func isWeb(name string) bool {
 }
 
 // check compares what happened with what was promised.
-func (d *demo) check(tallies []tally) error {
-	canary := []string{hosts[0].name}
-	var broken []error
-	for i, r := range releases {
-		t := &tallies[i]
-		if r.converges && (t.Granted != len(hosts) || t.Converged != len(hosts) || t.Reverted != 0) {
-			broken = append(broken, fmt.Errorf("release %s: %d hosts granted, %d converged, %d reverted; expected %d, %d, 0", r.name, t.Granted, t.Converged, t.Reverted, len(hosts), len(hosts)))
-		}
-		if r.converges && len(t.GrantedHosts) > 0 && t.GrantedHosts[0] != canary[0] {
-			broken = append(broken, fmt.Errorf("release %s: the first granted host was not %s: %v", r.name, canary[0], t.GrantedHosts))
-		}
-		if !r.converges && (!slices.Equal(t.GrantedHosts, canary) || !slices.Equal(t.RevertedHosts, canary) || t.Converged != 0) {
-			broken = append(broken, fmt.Errorf("release %s was granted to %v, converged on %v and reverted on %v; expected only %s granted and reverted", r.name, t.GrantedHosts, t.ConvergedHosts, t.RevertedHosts, canary[0]))
-		}
+func (d *demo) check() error {
+	broken := []error{d.moved(releases, names())}
+	for _, t := range d.result.Releases {
 		if t.WebAtOnce > 1 {
-			broken = append(broken, fmt.Errorf("release %s: %d web hosts were in flight at once; the budget allows 1", r.name, t.WebAtOnce))
+			broken = append(broken, fmt.Errorf("release %s: %d web hosts were in flight at once; the budget allows 1", t.Release, t.WebAtOnce))
 		}
 	}
 	last := releases[len(releases)-1]

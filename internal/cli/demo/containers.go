@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // repairIn bounds the repair of what was changed outside.
@@ -24,56 +23,14 @@ type Containers struct {
 	Engine string
 }
 
-// shopResult is what the demonstration of containers found.
-type shopResult struct {
-	Releases   []tally  `json:"releases"`
-	Requests   Requests `json:"requests"`
-	RepairedMS int64    `json:"repairedMilliseconds"`
-	// Containers are those that ran at the end, over all hosts.
-	Containers int `json:"containers"`
-	// Removed is nil while things are left running.
-	Removed *things `json:"removed,omitempty"`
-}
-
-// RunContainers runs the demonstration of containers. It is an error if anything
-// went otherwise than promised. Whatever it started has ended, and whatever it
-// made on the engine is gone, when it returns.
-func RunContainers(ctx context.Context, o Containers) (err error) {
-	began := time.Now()
+// RunContainers runs the demonstration of containers.
+func RunContainers(ctx context.Context, o Containers) error {
 	s, err := newStage(o.Options)
 	if err != nil {
 		return err
 	}
-	d := &shop{stage: s, fleet: "demo-" + strings.ToLower(rand.Text()[:6]), engine: o.Engine, born: map[string]string{}}
-	cleaned := false
-	clean := func() (*things, error) {
-		if cleaned {
-			return nil, nil
-		}
-		cleaned = true
-		return d.clean(context.WithoutCancel(ctx))
-	}
-	defer func() {
-		_, cerr := clean()
-		err = errors.Join(err, cerr)
-	}()
-	err = d.run(ctx)
-	if err == nil && !o.Keep {
-		if err = d.Report.step("Everything is removed again"); err == nil {
-			d.result.Removed, err = clean()
-		}
-	}
-	if rerr := o.Report.containers(d.result, time.Since(began), err); rerr != nil || err != nil {
-		return errors.Join(err, rerr)
-	}
-	if !o.Keep {
-		return nil
-	}
-	if err := o.Report.keptContainers(d.path("data", "operator.json"), d.engine, program(), d.visitors); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return nil
+	s.result.Requests = &Requests{}
+	return s.play(ctx, &shop{stage: s, fleet: "demo-" + strings.ToLower(rand.Text()[:6]), engine: o.Engine, born: map[string]string{}})
 }
 
 // shop is the demonstration of containers.
@@ -81,10 +38,9 @@ type shop struct {
 	*stage
 	fleet    string
 	engine   string
-	api      *daemon.Engine
+	api      *dockerapi.Engine
 	visitors []*visitor
 	born     map[string]string // when the volume of each host was filled
-	result   shopResult
 }
 
 func (d *shop) run(ctx context.Context) error {
@@ -93,16 +49,38 @@ func (d *shop) run(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	if d.result.Releases, err = d.tally(ctx, shopReleases); err != nil {
+	if err := d.tally(ctx, shopReleases); err != nil {
 		return err
 	}
 	return d.check(ctx)
 }
 
+func (d *shop) summary() string {
+	removed := ""
+	if d.result.Removed != nil {
+		removed = "\nRemoved " + d.result.Removed.String() + "."
+	}
+	return fmt.Sprintf(`%d requests answered during the bad release and the good one, none
+refused; the bad release never left its canary; what somebody removed came back.%s
+
+Try next:
+  steady demo --docker --keep   the same, left running to play with
+  examples/containers           a fleet of containers to start from; the README has the way
+`, d.result.Requests.Answered, removed)
+}
+
+func (d *shop) playground() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  export STEADY_CONTEXT=%s DOCKER_HOST=%s\n  %s status\n  docker ps\n", d.path("data", "operator.json"), d.engine, program())
+	for _, v := range d.visitors {
+		fmt.Fprintf(&b, "  curl -H 'Host: %s' http://%s\n", shopHost, v.addr)
+	}
+	return b.String() + "  docker stop CONTAINER        # and see the agent start it again\n"
+}
+
 func (d *shop) makeFleet(ctx context.Context) error {
 	var err error
-	if d.api, err = daemon.Open(daemon.Options{Socket: d.engine}); err != nil {
+	if d.api, err = dockerapi.Open(dockerapi.Options{Socket: d.engine}); err != nil {
 		return err
 	}
 	version, err := d.api.Version(ctx)
@@ -170,12 +148,12 @@ func (d *shop) first(ctx context.Context) error {
 		return err
 	}
 	for _, v := range d.visitors {
-		a, err := v.ask(ctx)
+		a, err := v.request(ctx)
 		if err != nil {
 			return err
 		}
 		d.born[v.host] = a.born
-		if err := d.Report.say("%s: http://%s answers from release %s", v.host, v.addr, a.release); err != nil {
+		if err := d.Report.print("%s: http://%s answers from release %s", v.host, v.addr, a.release); err != nil {
 			return err
 		}
 	}
@@ -186,7 +164,7 @@ func (d *shop) first(ctx context.Context) error {
 // that was there from the first.
 func (d *shop) serving(ctx context.Context, release string) error {
 	for _, v := range d.visitors {
-		a, err := v.ask(ctx)
+		a, err := v.request(ctx)
 		if err != nil {
 			return err
 		}
@@ -214,7 +192,7 @@ func (d *shop) underTraffic(ctx context.Context) error {
 			return err
 		}
 		now, first := t.now()
-		if err := d.Report.say("meanwhile %d requests were answered and %d refused; every router answers from %s, with its data", now.Answered-before.Answered, now.Refused-before.Refused, serves); err != nil {
+		if err := d.Report.print("meanwhile %d requests were answered and %d refused; every router answers from %s, with its data", now.Answered-before.Answered, now.Refused-before.Refused, serves); err != nil {
 			return err
 		}
 		if now.Refused > 0 {
@@ -222,7 +200,7 @@ func (d *shop) underTraffic(ctx context.Context) error {
 		}
 	}
 	var first error
-	if d.result.Requests, first = t.end(); first != nil {
+	if *d.result.Requests, first = t.end(); first != nil {
 		return fmt.Errorf("%d requests were refused; the first: %w", d.result.Requests.Refused, first)
 	}
 	return nil
@@ -242,46 +220,35 @@ func (d *shop) meddle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.api.ContainerRemove(ctx, name, daemon.Removal{Force: true}); err != nil {
+	if err := d.api.ContainerRemove(ctx, name, dockerapi.Removal{Force: true}); err != nil {
 		return err
 	}
 	removed := time.Now()
 	err = d.poll(ctx, repairIn, func(ctx context.Context) (bool, error) {
 		seen, err := d.api.ContainerInspect(ctx, name)
-		if daemon.NotFound(err) || err == nil && seen.ID == old.ID {
+		if dockerapi.NotFound(err) || err == nil && seen.ID == old.ID {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		a, err := d.visitor(host).ask(ctx)
+		a, err := d.visitor(host).request(ctx)
 		return err == nil && a.release == serves && a.born == d.born[host], nil
 	})
 	if errors.Is(err, errTooLate) {
-		return d.agents[host].failure(fmt.Sprintf("did not bring %s back within %s", name, repairIn))
+		return d.agents[host].Failure(fmt.Sprintf("did not bring %s back within %s", name, repairIn))
 	}
 	if err != nil {
 		return err
 	}
 	took := time.Since(removed)
 	d.result.RepairedMS = took.Milliseconds()
-	return d.Report.say("made again and answering after %.1f s, with its data", took.Seconds())
+	return d.Report.print("made again and answering after %.1f s, with its data", took.Seconds())
 }
 
 // check compares what happened with what was promised.
 func (d *shop) check(ctx context.Context) error {
-	var broken []error
-	for i, r := range shopReleases {
-		t := &d.result.Releases[i]
-		granted, converged, reverted := shopHosts, shopHosts, []string{}
-		if !r.converges {
-			granted, converged, reverted = shopHosts[:1], []string{}, shopHosts[:1]
-		}
-		if !slices.Equal(t.GrantedHosts, granted) || !slices.Equal(t.ConvergedHosts, converged) || !slices.Equal(t.RevertedHosts, reverted) {
-			broken = append(broken, fmt.Errorf("release %s was granted to %v, converged on %v and reverted on %v; expected %v, %v and %v",
-				r.name, t.GrantedHosts, t.ConvergedHosts, t.RevertedHosts, granted, converged, reverted))
-		}
-	}
+	broken := []error{d.moved(shopReleases, shopHosts)}
 	for _, host := range shopHosts {
 		list, err := d.api.ContainerList(ctx, true, d.owned(host))
 		if err != nil {
@@ -298,20 +265,4 @@ func (d *shop) check(ctx context.Context) error {
 		d.result.Containers += len(list)
 	}
 	return errors.Join(broken...)
-}
-
-// clean ends what was started, and removes what was made on the engine and the
-// folder.
-func (d *shop) clean(ctx context.Context) (*things, error) {
-	d.end()
-	for _, v := range d.visitors {
-		v.close()
-	}
-	var removed *things
-	var err error
-	if d.api != nil {
-		removed, err = d.removeAll(ctx)
-		err = errors.Join(err, d.api.Close())
-	}
-	return removed, errors.Join(err, os.RemoveAll(d.dir))
 }

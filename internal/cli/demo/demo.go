@@ -8,8 +8,10 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 )
 
@@ -22,31 +24,54 @@ type Options struct {
 	Keep bool
 }
 
-// Run runs the demonstration of files and commands. It is an error if anything
-// went otherwise than promised. Whatever it started has ended when it returns.
-func Run(ctx context.Context, o Options) (err error) {
-	began := time.Now()
-	s, err := newStage(o)
-	if err != nil {
-		return err
+// demonstration is what is shown on a stage.
+type demonstration interface {
+	// run shows it, and writes what it found into the stage's result.
+	run(ctx context.Context) error
+	// remove ends what was started and removes what was made.
+	remove(ctx context.Context) error
+	// summary is what the result means, and playground what can be done with what is
+	// left running.
+	summary() string
+	playground() string
+}
+
+// play runs a demonstration. It is an error if anything went otherwise than
+// promised. Whatever it started has ended when it returns, and what it made is gone.
+func (s *stage) play(ctx context.Context, d demonstration) (err error) {
+	began, removed := time.Now(), false
+	remove := func() error {
+		if removed {
+			return nil
+		}
+		removed = true
+		return errors.Join(d.remove(context.WithoutCancel(ctx)), os.RemoveAll(s.dir))
 	}
-	d := &demo{stage: s, services: map[string]*service{}}
-	defer func() { err = errors.Join(err, d.clean()) }()
-	tallies, err := d.run(ctx)
-	if err == nil {
-		err = d.check(tallies)
+	defer func() { err = errors.Join(err, remove()) }()
+	err = d.run(ctx)
+	if err == nil && !s.Keep {
+		err = remove()
 	}
-	if rerr := o.Report.result(tallies, time.Since(began), err); rerr != nil || err != nil {
+	if rerr := s.Report.end(s.result, time.Since(began), err, d.summary()); rerr != nil || err != nil {
 		return errors.Join(err, rerr)
 	}
-	if !o.Keep {
+	if !s.Keep {
 		return nil
 	}
-	if err := o.Report.kept(d.path("data", "operator.json"), d.dir, program()); err != nil {
+	if err := s.Report.kept(d.playground()); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// Run runs the demonstration of files and commands.
+func Run(ctx context.Context, o Options) error {
+	s, err := newStage(o)
+	if err != nil {
+		return err
+	}
+	return s.play(ctx, &demo{stage: s, services: map[string]*service{}})
 }
 
 type demo struct {
@@ -54,18 +79,41 @@ type demo struct {
 	services map[string]*service
 }
 
-func (d *demo) run(ctx context.Context) ([]tally, error) {
+func (d *demo) run(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{d.startServices, d.makeKeys, d.startServer, d.startHosts} {
 		if err := step(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for i := range releases {
 		if err := d.rollOut(ctx, i); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return d.tally(ctx, releases)
+	if err := d.tally(ctx, releases); err != nil {
+		return err
+	}
+	return d.check()
+}
+
+func (d *demo) summary() string {
+	return `checked in the server's log and in the files of every host. The bad
+release never left its canary, and every host runs the last one.
+
+Try next:
+  steady demo --keep         the same, left running to play with
+  steady init fleet          a fleet of your own, then the long way in the README
+  steady help exit-codes     what each exit code means
+`
+}
+
+func (d *demo) playground() string {
+	return fmt.Sprintf(`  export STEADY_CONTEXT=%s
+  %[2]s status
+  %[2]s why web-1
+  %[2]s events -f
+  echo changed by hand > %[3]s     # and see the agent put it back
+`, d.path("data", "operator.json"), program(), filepath.Join(d.root("web-1"), "www", "index.html"))
 }
 
 func (d *demo) startServices(context.Context) error {
@@ -105,11 +153,7 @@ func (d *demo) startHosts(ctx context.Context) error {
 	if err := d.Report.step("%d agents, each with its own identity, state folder and root folder", len(hosts)); err != nil {
 		return err
 	}
-	var names []string
-	for _, h := range hosts {
-		names = append(names, h.name)
-	}
-	return d.startAgents(ctx, names, func(string) []string { return []string{"--engine", "none"} })
+	return d.startAgents(ctx, names(), func(string) []string { return []string{"--engine", "none"} })
 }
 
 // rollOut rolls out one of the releases.
@@ -130,14 +174,11 @@ func (d *demo) rollOut(ctx context.Context, i int) error {
 	return nil
 }
 
-// clean ends what was started and removes the folder.
-func (d *demo) clean() error {
+func (d *demo) remove(context.Context) error {
 	d.end()
 	var err error
-	for _, h := range hosts {
-		if s := d.services[h.name]; s != nil {
-			err = errors.Join(err, s.stop())
-		}
+	for _, s := range d.services {
+		err = errors.Join(err, s.stop())
 	}
-	return errors.Join(err, os.RemoveAll(d.dir))
+	return err
 }

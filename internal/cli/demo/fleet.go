@@ -19,6 +19,13 @@ var hosts = []host{
 	{"edge-1", "edge"},
 }
 
+func names() (out []string) {
+	for _, h := range hosts {
+		out = append(out, h.name)
+	}
+	return out
+}
+
 // fleetHead is given how long a probe may fail.
 const fleetHead = `# The demonstration's fleet: six hosts, a canary wave, a budget, an ordering.
 apiVersion: steady/v1
@@ -59,8 +66,9 @@ const fleetHost = `  %s:
 const bundle = `files:
   - {path: www/healthz, content: "release %[1]s\nstatus: %[2]s\n"}
   - {path: www/index.html, content: "<h1>This is release %[1]s</h1>\n"}
-exec:
-  - name: publish
+system:
+  - driver: exec
+    name: publish
     activate: [sh, -c, "mkdir -p run && cp www/index.html run/published.html"]
     revert: [rm, -f, run/published.html]
     timeout: 1m

@@ -2,144 +2,131 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/api/types/volume"
+
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // removeIn bounds the removal of all that the demonstration made.
 const removeIn = 3 * time.Minute
 
-// things counts what was removed from the engine.
-type things struct {
-	Containers int `json:"containers"`
-	Networks   int `json:"networks"`
-	Volumes    int `json:"volumes"`
-	Images     int `json:"images"`
-}
+// things counts what was removed from the engine, by class.
+type things map[string]int
 
 func (t things) String() string {
-	return fmt.Sprintf("%d containers, %d networks, %d volumes and %d images", t.Containers, t.Networks, t.Volumes, t.Images)
+	return fmt.Sprintf("%d containers, %d networks, %d volumes and %d images", t["containers"], t["networks"], t["volumes"], t["images"])
+}
+
+// class is one class of what agents make on an engine. list returns what has a label,
+// each as what removes it.
+type class struct {
+	name string
+	list func(ctx context.Context, label string) ([]removal, error)
+}
+
+type removal func(context.Context) error
+
+// classes are all, in the order in which they can be removed.
+func (d *shop) classes() []class {
+	return []class{
+		{"containers", func(ctx context.Context, label string) ([]removal, error) {
+			list, err := d.api.ContainerList(ctx, true, label)
+			return removals(list, func(ctx context.Context, c container.Summary) error {
+				return d.api.ContainerRemove(ctx, c.ID, dockerapi.Removal{Force: true, AnonymousVolumes: true})
+			}), err
+		}},
+		{"networks", func(ctx context.Context, label string) ([]removal, error) {
+			list, err := d.api.NetworkList(ctx, "", label)
+			return removals(list, func(ctx context.Context, n network.Summary) error { return d.api.NetworkRemove(ctx, n.ID) }), err
+		}},
+		{"volumes", func(ctx context.Context, label string) ([]removal, error) {
+			list, err := d.api.VolumeList(ctx, label)
+			return removals(list, func(ctx context.Context, v volume.Volume) error { return d.api.VolumeRemove(ctx, v.Name) }), err
+		}},
+		{"images", func(ctx context.Context, label string) ([]removal, error) {
+			list, err := d.api.ImageList(ctx, label)
+			return removals(list, d.removeImage), err
+		}},
+	}
+}
+
+func removals[T any](list []T, remove func(context.Context, T) error) (out []removal) {
+	for _, item := range list {
+		out = append(out, func(ctx context.Context) error { return remove(ctx, item) })
+	}
+	return out
+}
+
+// removeImage removes every reference of an image, or what has none. One that both
+// hosts built is one image.
+func (d *shop) removeImage(ctx context.Context, i image.Summary) error {
+	refs := slices.DeleteFunc(slices.Clone(i.RepoTags), func(ref string) bool { return strings.HasPrefix(ref, "<none>") })
+	if len(refs) == 0 {
+		refs = []string{i.ID}
+	}
+	for _, ref := range refs {
+		if _, err := d.api.ImageRemove(ctx, ref); err != nil && !dockerapi.NotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // owned is the label that everything of a host on the engine has.
 func (d *shop) owned(host string) string {
-	return ownership.LabelOwner + "=" + ownership.Owner{Fleet: d.fleet, Host: host}.ID()
+	return convert.LabelOwner + "=" + convert.Owner{Fleet: d.fleet, Host: host}.ID()
 }
 
-// removeAll removes from the engine what the agents made, which have ended. What
-// belongs to others is not looked at.
-func (d *shop) removeAll(ctx context.Context) (*things, error) {
+// remove ends what was started, and removes from the engine what the agents made:
+// nothing of others.
+func (d *shop) remove(ctx context.Context) error {
+	if err := d.Report.step("Everything is removed again"); err != nil {
+		return err
+	}
+	d.end()
+	for _, v := range d.visitors {
+		v.close()
+	}
+	if d.api == nil {
+		return nil
+	}
+	return errors.Join(d.removeAll(ctx), d.api.Close())
+}
+
+func (d *shop) removeAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeIn)
 	defer cancel()
-	removed, left := &things{}, &things{}
+	d.result.Removed = things{}
 	for _, host := range shopHosts {
-		for _, remove := range []func(context.Context, string, *things) error{d.removeContainers, d.removeNetworks, d.removeVolumes, d.removeImages} {
-			if err := remove(ctx, d.owned(host), removed); err != nil {
-				return removed, fmt.Errorf("remove what %s has on the engine (label %s): %w", host, d.owned(host), err)
+		for _, c := range d.classes() {
+			list, err := c.list(ctx, d.owned(host))
+			for _, remove := range list {
+				if rerr := remove(ctx); rerr != nil && !dockerapi.NotFound(rerr) {
+					err = errors.Join(err, rerr)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("remove the %s of %s from the engine (label %s): %w", c.name, host, d.owned(host), err)
+			}
+			d.result.Removed[c.name] += len(list)
+		}
+	}
+	for _, host := range shopHosts {
+		for _, c := range d.classes() {
+			if left, err := c.list(ctx, d.owned(host)); err != nil || len(left) > 0 {
+				return errors.Join(err, fmt.Errorf("%d %s of %s are left on the engine (label %s)", len(left), c.name, host, d.owned(host)))
 			}
 		}
-	}
-	for _, host := range shopHosts {
-		if err := d.count(ctx, d.owned(host), left); err != nil {
-			return removed, err
-		}
-	}
-	if *left != (things{}) {
-		return removed, fmt.Errorf("%s of the demonstration are left on the engine: look for the label %s", left, ownership.LabelOwner)
-	}
-	return removed, nil
-}
-
-// count adds what is on the engine with a label.
-func (d *shop) count(ctx context.Context, label string, n *things) error {
-	containers, err := d.api.ContainerList(ctx, true, label)
-	if err != nil {
-		return err
-	}
-	networks, err := d.api.NetworkList(ctx, "", label)
-	if err != nil {
-		return err
-	}
-	volumes, err := d.api.VolumeList(ctx, label)
-	if err != nil {
-		return err
-	}
-	images, err := d.api.ImageList(ctx, label)
-	if err != nil {
-		return err
-	}
-	n.Containers += len(containers)
-	n.Networks += len(networks)
-	n.Volumes += len(volumes)
-	n.Images += len(images)
-	return nil
-}
-
-func (d *shop) removeContainers(ctx context.Context, label string, n *things) error {
-	list, err := d.api.ContainerList(ctx, true, label)
-	if err != nil {
-		return err
-	}
-	for _, c := range list {
-		if err := d.api.ContainerRemove(ctx, c.ID, daemon.Removal{Force: true, AnonymousVolumes: true}); err != nil && !daemon.NotFound(err) {
-			return err
-		}
-		n.Containers++
-	}
-	return nil
-}
-
-func (d *shop) removeNetworks(ctx context.Context, label string, n *things) error {
-	list, err := d.api.NetworkList(ctx, "", label)
-	if err != nil {
-		return err
-	}
-	for _, w := range list {
-		if err := d.api.NetworkRemove(ctx, w.ID); err != nil && !daemon.NotFound(err) {
-			return err
-		}
-		n.Networks++
-	}
-	return nil
-}
-
-func (d *shop) removeVolumes(ctx context.Context, label string, n *things) error {
-	list, err := d.api.VolumeList(ctx, label)
-	if err != nil {
-		return err
-	}
-	for _, v := range list {
-		if err := d.api.VolumeRemove(ctx, v.Name); err != nil && !daemon.NotFound(err) {
-			return err
-		}
-		n.Volumes++
-	}
-	return nil
-}
-
-// removeImages removes every reference of an image, then what has none. One that
-// both hosts built is one image.
-func (d *shop) removeImages(ctx context.Context, label string, n *things) error {
-	list, err := d.api.ImageList(ctx, label)
-	if err != nil {
-		return err
-	}
-	for _, image := range list {
-		refs := slices.DeleteFunc(slices.Clone(image.RepoTags), func(ref string) bool { return strings.HasPrefix(ref, "<none>") })
-		if len(refs) == 0 {
-			refs = []string{image.ID}
-		}
-		for _, ref := range refs {
-			if _, err := d.api.ImageRemove(ctx, ref); err != nil && !daemon.NotFound(err) {
-				return err
-			}
-		}
-		n.Images++
 	}
 	return nil
 }

@@ -3,12 +3,11 @@ package demo
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 )
 
 // Report tells how the demonstration goes.
@@ -45,8 +44,8 @@ func (r Report) enters(line string) error {
 	return err
 }
 
-// say tells what was found.
-func (r Report) say(format string, args ...any) error {
+// print tells what was found.
+func (r Report) print(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if r.JSON {
 		return term.Line(r.Out, map[string]string{"found": text})
@@ -55,135 +54,69 @@ func (r Report) say(format string, args ...any) error {
 	return err
 }
 
-func (r Report) view() live.View {
+func (r Report) view() watch.View {
 	switch {
 	case r.JSON:
-		return live.JSON(r.Out).Only(live.Moves)
+		return watch.JSON(r.Out).Only(watch.Moves)
 	case r.Screen.TTY:
-		return live.InPlace(r.Out, r.Screen)
+		return watch.InPlace(r.Out, r.Screen)
 	}
-	return live.Plain(r.Out).Only(live.Moves)
+	return watch.Plain(r.Out).Only(watch.Moves)
 }
 
+// result is what a demonstration found.
 type result struct {
 	OK       bool    `json:"ok"`
 	Error    string  `json:"error,omitempty"`
 	Releases []tally `json:"releases"`
 	Seconds  float64 `json:"seconds"`
+
+	// Of containers only. Containers are those that ran at the end, over all hosts;
+	// Removed is nil while things are left running.
+	Requests   *Requests `json:"requests,omitempty"`
+	RepairedMS int64     `json:"repairedMilliseconds,omitempty"`
+	Containers int       `json:"containers,omitempty"`
+	Removed    things    `json:"removed,omitempty"`
 }
 
-// result ends the report, well or not.
-func (r Report) result(tallies []tally, took time.Duration, failed error) error {
+// end ends the report, well or not: summary is what a good result means.
+func (r Report) end(found result, took time.Duration, failed error, summary string) error {
 	if r.JSON {
-		res := result{OK: failed == nil, Releases: tallies, Seconds: took.Round(10 * time.Millisecond).Seconds()}
-		if tallies == nil {
-			res.Releases = []tally{}
-		}
+		found.OK, found.Seconds = failed == nil, took.Round(10*time.Millisecond).Seconds()
 		if failed != nil {
-			res.Error = failed.Error()
+			found.Error = failed.Error()
 		}
-		return term.Line(r.Out, res)
+		if found.Releases == nil {
+			found.Releases = []tally{}
+		}
+		return term.Line(r.Out, found)
 	}
 	if failed != nil {
 		return nil // the command prints the error
 	}
-	if err := r.table(tallies); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(r.Out, `
-%s in %.1f s: checked in the server's log and in the files of every host. The bad
-release never left its canary, and every host runs the last one.
-
-Try next:
-  steady demo --keep         the same, left running to play with
-  steady init fleet          a fleet of your own, then the long way in the README
-  steady help exit-codes     what each exit code means
-`, r.Screen.Paint(term.Good, "All as promised"), took.Seconds())
-	return err
-}
-
-func (r Report) table(tallies []tally) error {
 	var rows [][]string
-	for _, t := range tallies {
-		rows = append(rows, []string{t.Release, fmt.Sprint(t.Granted), fmt.Sprint(t.Converged), fmt.Sprint(t.Reverted), strings.Join(t.RevertedHosts, " ")})
+	for _, t := range found.Releases {
+		rows = append(rows, []string{t.Release, fmt.Sprint(len(t.Granted)), fmt.Sprint(len(t.Converged)), fmt.Sprint(len(t.Reverted)), strings.Join(t.Reverted, " ")})
 	}
 	if _, err := fmt.Fprintln(r.Out); err != nil {
 		return err
 	}
-	return term.Rows(r.Out, []string{"release", "granted", "converged", "reverted", "which went back"}, rows)
-}
-
-// containers ends the report of the demonstration of containers.
-func (r Report) containers(found shopResult, took time.Duration, failed error) error {
-	if r.JSON {
-		line := struct {
-			OK    bool   `json:"ok"`
-			Error string `json:"error,omitempty"`
-			shopResult
-			Seconds float64 `json:"seconds"`
-		}{OK: failed == nil, shopResult: found, Seconds: took.Round(10 * time.Millisecond).Seconds()}
-		if failed != nil {
-			line.Error = failed.Error()
-		}
-		if line.Releases == nil {
-			line.Releases = []tally{}
-		}
-		return term.Line(r.Out, line)
-	}
-	if failed != nil {
-		return nil // the command prints the error
-	}
-	if err := r.table(found.Releases); err != nil {
+	if err := term.Rows(r.Out, []string{"release", "granted", "converged", "reverted", "which went back"}, rows); err != nil {
 		return err
 	}
-	removed := ""
-	if found.Removed != nil {
-		removed = "\nRemoved " + found.Removed.String() + "."
-	}
-	_, err := fmt.Fprintf(r.Out, `
-%s in %.1f s: %d requests answered during the bad release and the good one, none
-refused; the bad release never left its canary; what somebody removed came back.%s
-
-Try next:
-  steady demo --docker --keep   the same, left running to play with
-  examples/containers           a fleet of containers to start from; the README has the way
-`, r.Screen.Paint(term.Good, "All as promised"), took.Seconds(), found.Requests.Answered, removed)
+	_, err := fmt.Fprintf(r.Out, "\n%s in %.1f s: %s", r.Screen.Paint(term.Good, "All as promised"), took.Seconds(), summary)
 	return err
 }
 
-// keptContainers says how to play with what was left running.
-func (r Report) keptContainers(context, engine, program string, visitors []*visitor) error {
+// kept shows how to play with what was left running.
+func (r Report) kept(playground string) error {
 	if r.JSON {
 		return nil // the result was the last line
 	}
-	var b strings.Builder
+	where := "Everything still runs. In another terminal:\n"
 	if r.Inside > 0 {
-		fmt.Fprintf(&b, "\nEverything still runs, in a world of its own. In another terminal:\n  nsenter --all -t %d\nand there:\n", r.Inside)
-	} else {
-		b.WriteString("\nEverything still runs. In another terminal:\n")
+		where = fmt.Sprintf("Everything still runs, in namespaces of its own. In another terminal:\n  nsenter --all -t %d\nand there:\n", r.Inside)
 	}
-	fmt.Fprintf(&b, "  export STEADY_CONTEXT=%s DOCKER_HOST=%s\n  %s status\n  docker ps\n", context, engine, program)
-	for _, v := range visitors {
-		fmt.Fprintf(&b, "  curl -H 'Host: %s' http://%s\n", shopHost, v.addr)
-	}
-	b.WriteString("  docker stop CONTAINER        # and see the agent start it again\nCtrl-C ends it and removes all of it\n")
-	_, err := io.WriteString(r.Out, b.String())
-	return err
-}
-
-// kept says how to play with what was left running.
-func (r Report) kept(context, dir, program string) error {
-	if r.JSON {
-		return nil // the result was the last line
-	}
-	_, err := fmt.Fprintf(r.Out, `
-Everything still runs. In another terminal:
-  export STEADY_CONTEXT=%s
-  %[3]s status
-  %[3]s why web-1
-  %[3]s events -f
-  echo changed by hand > %[2]s     # and see the agent put it back
-Ctrl-C ends it and removes %[4]s
-`, context, filepath.Join(dir, "hosts", "web-1", "root", "www", "index.html"), program, dir)
+	_, err := io.WriteString(r.Out, "\n"+where+playground+"Ctrl-C ends it and removes all of it\n")
 	return err
 }

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/sandbox"
 )
 
 // Bounds of the waits, each for one step, far above what a busy machine takes.
@@ -24,6 +25,8 @@ const (
 	onlineIn  = 2 * time.Minute
 	openIn    = 2 * time.Minute
 	rolloutIn = 5 * time.Minute
+	readyIn   = 2 * time.Minute
+	stopIn    = 30 * time.Second
 	pollEvery = 50 * time.Millisecond
 )
 
@@ -33,11 +36,11 @@ const channel = "stable"
 // stage is a server and agents below a temporary folder, and what is typed there.
 type stage struct {
 	Options
-	dir     string
-	spawner *spawner
-	server  *process
-	agents  map[string]*process
-	client  *operator.Client
+	dir    string
+	server *sandbox.Process
+	agents map[string]*sandbox.Process
+	client *operator.Client
+	result result
 }
 
 func newStage(o Options) (*stage, error) {
@@ -45,7 +48,7 @@ func newStage(o Options) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{Options: o, dir: dir, spawner: newSpawner(), agents: map[string]*process{}}, nil
+	return &stage{Options: o, dir: dir, agents: map[string]*sandbox.Process{}}, nil
 }
 
 func (s *stage) path(parts ...string) string {
@@ -63,16 +66,16 @@ func (s *stage) startServer(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.server, err = s.spawner.spawn("the server", s.path("server.log"), cmd); err != nil {
+	if s.server, err = sandbox.Start("the server", s.path("server.log"), cmd); err != nil {
 		return err
 	}
-	line, err := s.server.waitReady(ctx)
+	line, err := s.server.WaitReady(ctx, readyIn)
 	if err != nil {
 		return err
 	}
 	var ready struct{ Context string }
 	if err := json.Unmarshal([]byte(line), &ready); err != nil {
-		return s.server.failure("said something else than where it listens: " + err.Error())
+		return s.server.Failure("said something else than where it listens: " + err.Error())
 	}
 	raw, err := os.ReadFile(ready.Context)
 	if err != nil {
@@ -105,12 +108,14 @@ func (s *stage) startAgents(ctx context.Context, names []string, flags func(host
 		if err := s.Report.types(cmd.Args); err != nil {
 			return err
 		}
-		if s.agents[name], err = s.spawner.spawn("the agent of "+name, s.path("hosts", name, "agent.log"), cmd); err != nil {
+		p, err := sandbox.Start("the agent of "+name, s.path("hosts", name, "agent.log"), cmd)
+		if err != nil {
 			return err
 		}
+		s.agents[name] = p
 	}
 	for _, name := range names {
-		if _, err := s.agents[name].waitReady(ctx); err != nil {
+		if _, err := s.agents[name].WaitReady(ctx, readyIn); err != nil {
 			return err
 		}
 	}
@@ -132,7 +137,7 @@ func (s *stage) waitOnline(ctx context.Context, names []string) error {
 		return len(missing) == 0, err
 	})
 	if errors.Is(err, errTooLate) {
-		return s.agents[missing[0]].failure("did not reach the server within " + onlineIn.String())
+		return s.agents[missing[0]].Failure("did not reach the server within " + onlineIn.String())
 	}
 	return err
 }
@@ -155,12 +160,12 @@ func (s *stage) roll(ctx context.Context, r release) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, rolloutIn)
 	defer cancel()
-	end, err := live.Watch(bounded, s.client, name, s.Report.view())
+	end, err := watch.Watch(bounded, s.client, name, s.Report.view())
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return s.server.failure(fmt.Sprintf("did not end rollout %s within %s (%s)", name, rolloutIn, standing(end)))
+		return s.server.Failure(fmt.Sprintf("did not end rollout %s within %s (%s)", name, rolloutIn, status(end)))
 	case err != nil:
 		return fmt.Errorf("watch %s: %w", name, err)
 	}
@@ -169,18 +174,18 @@ func (s *stage) roll(ctx context.Context, r release) error {
 		want = rollout.Terminal
 	}
 	if end.Phase != string(want) {
-		return s.server.failure(fmt.Sprintf("ended rollout %s %s, expected %s (%s)", name, end.Phase, want, standing(end)))
+		return s.server.Failure(fmt.Sprintf("ended rollout %s %s, expected %s (%s)", name, end.Phase, want, status(end)))
 	}
 	return nil
 }
 
-func standing(r *live.Rollout) string {
+func status(r *watch.Rollout) string {
 	if r == nil {
 		return "nothing is known of it"
 	}
 	var parts []string
 	for _, h := range r.Hosts {
-		parts = append(parts, strings.TrimSpace(h.Name+" "+h.Status+" "+h.Words))
+		parts = append(parts, strings.TrimSpace(h.Name+" "+h.Status+" "+h.Message))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -194,7 +199,7 @@ func (s *stage) waitOpen(ctx context.Context, name string) error {
 		return err == nil, err
 	})
 	if errors.Is(err, errTooLate) {
-		return s.server.failure(fmt.Sprintf("did not open rollout %s within %s", name, openIn))
+		return s.server.Failure(fmt.Sprintf("did not open rollout %s within %s", name, openIn))
 	}
 	return err
 }
@@ -264,15 +269,14 @@ func (s *stage) end() {
 	}
 	done := make(chan struct{})
 	for _, p := range s.agents {
-		go func() { p.stop(); done <- struct{}{} }()
+		go func() { p.Stop(stopIn); done <- struct{}{} }()
 	}
 	for range s.agents {
 		<-done
 	}
 	if s.server != nil {
-		s.server.stop()
+		s.server.Stop(stopIn)
 	}
-	s.spawner.close()
 }
 
 // program is how to call this program from a shell.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	askIn    = time.Minute
-	askEvery = 40 * time.Millisecond
+	requestTimeout = time.Minute
+	requestEvery   = 40 * time.Millisecond
 )
 
 // Requests counts what clients asked of the routers.
@@ -28,7 +28,7 @@ type visitor struct {
 }
 
 func newVisitor(host, addr string) *visitor {
-	return &visitor{host: host, addr: addr, client: &http.Client{Timeout: askIn, Transport: &http.Transport{}}}
+	return &visitor{host: host, addr: addr, client: &http.Client{Timeout: requestTimeout, Transport: &http.Transport{}}}
 }
 
 func (v *visitor) close() { v.client.CloseIdleConnections() }
@@ -36,8 +36,8 @@ func (v *visitor) close() { v.client.CloseIdleConnections() }
 // answer is what the application said.
 type answer struct{ release, born string }
 
-// ask asks once. An answer other than 200 is an error.
-func (v *visitor) ask(ctx context.Context) (answer, error) {
+// request asks once. An answer other than 200 is an error.
+func (v *visitor) request(ctx context.Context) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.addr+"/", nil)
 	if err != nil {
 		return answer{}, err
@@ -78,16 +78,16 @@ func startTraffic(ctx context.Context, visitors []*visitor) *traffic {
 	ctx, stop := context.WithCancel(ctx)
 	t := &traffic{stop: stop}
 	for _, v := range visitors {
-		t.wait.Go(func() { t.ask(ctx, v) })
+		t.wait.Go(func() { t.request(ctx, v) })
 	}
 	return t
 }
 
-func (t *traffic) ask(ctx context.Context, v *visitor) {
-	tick := time.NewTicker(askEvery)
+func (t *traffic) request(ctx context.Context, v *visitor) {
+	tick := time.NewTicker(requestEvery)
 	defer tick.Stop()
 	for {
-		_, err := v.ask(ctx)
+		_, err := v.request(ctx)
 		if ctx.Err() != nil {
 			return // it was cut off, not refused
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/core/prose"
-	"github.com/steadyfleet/steady/internal/core/text"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -101,7 +100,7 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if cmd.HasSubCommands() && len(args) > 0 {
 				return unknown(cmd, args[0])
 			}
-			return Badf("%w\nusage: %s; %s --help says more", number(cmd, args, err), cmd.UseLine(), cmd.CommandPath())
+			return Badf("%w\nusage: %s; see %s --help", number(cmd, args, err), cmd.UseLine(), cmd.CommandPath())
 		}
 		return nil
 	}
@@ -184,7 +183,7 @@ func Report(ctx context.Context, w io.Writer, name string, asJSON bool, err erro
 	if f, ok := errors.AsType[*Failure](err); ok && f.Err == nil {
 		return code
 	}
-	message := cmp.Or(listenMessage(err), text.Lines(err.Error()))
+	message := cmp.Or(listenMessage(err), prose.Lines(err.Error()))
 	if code == Interrupted {
 		message = "interrupted"
 	}

@@ -9,15 +9,13 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestListen: an address that cannot be listened on is no server that does not
 // answer; the cause and the next step are named.
 func TestListen(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, used := net.Listen("tcp", l.Addr().String())
 	_, foreign := net.Listen("tcp", "192.0.2.1:0") // of no machine

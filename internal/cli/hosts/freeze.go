@@ -24,24 +24,20 @@ without it. A freeze replaces an earlier one and lasts 90 days (2160h) at most.`
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&long, "for", "", "how long, such as 2h (required)")
-	reason := command.TakesReason(cmd)
-	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	reason := command.RequiresReason(cmd)
+	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (f operator.Frozen, err error) {
 		if long == "" {
-			return exit.Badf("a freeze has an end; give --for DURATION, such as --for 2h")
+			return f, exit.Badf("a freeze has an end; give --for DURATION, such as --for 2h")
 		}
 		d, err := clock.ParseDuration(long)
 		if err != nil || d == 0 {
-			return exit.Badf("--for %q: expected a duration such as 30m or 2h", long)
+			return f, exit.Badf("--for %q: expected a duration such as 30m or 2h", long)
 		}
-		f, err := c.Freeze(ctx, args[0], d, *reason)
-		if err != nil {
-			return err
-		}
-		return a.Print(f, func() error {
-			a.Say("Host %s is frozen until %s. To end it before: steady host unfreeze %s\n", args[0], prose.Date(f.Until), args[0])
-			return nil
-		})
-	})))
+		return c.Freeze(ctx, args[0], d, *reason)
+	}, func(f operator.Frozen) error {
+		a.Printf("Host %s is frozen until %s. To end it before: steady host unfreeze %s\n", cmd.Flags().Arg(0), prose.Date(f.Until), cmd.Flags().Arg(0))
+		return nil
+	}))
 }
 
 func (a verbs) unfreezeCmd() *cobra.Command {
@@ -50,12 +46,12 @@ func (a verbs) unfreezeCmd() *cobra.Command {
 		Example: "  steady host unfreeze web-1 --reason 'disk swapped'",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	return a.HostNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if err := c.Unfreeze(ctx, args[0], *reason); err != nil {
 			return err
 		}
-		a.Say("Host %s is no longer frozen\n", args[0])
+		a.Printf("Host %s is no longer frozen\n", args[0])
 		return nil
 	}))
 }

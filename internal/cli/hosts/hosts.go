@@ -14,11 +14,11 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -60,7 +60,7 @@ change elsewhere.`,
 
 func (a verbs) show(r operator.HostResources) error {
 	for _, line := range a.lines(r) {
-		a.Say("%s\n", line)
+		a.Printf("%s\n", line)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (a verbs) lines(r operator.HostResources) []string {
 	if r.Settings.Enabled != nil && !*r.Settings.Enabled {
 		lines = append(lines, "Host "+r.Host+" is disabled: its workspaces are stopped. Next: steady host enable "+r.Host)
 	}
-	if !slices.ContainsFunc(r.Resources, func(x operator.Resource) bool { return slices.Contains(container.Kinds, x.Kind) }) {
+	if !slices.ContainsFunc(r.Resources, func(x operator.Resource) bool { return slices.Contains(spec.Kinds, x.Kind) }) {
 		lines = append(lines, "Host "+r.Host+" has no container resources")
 		if r.Delegation == nil || len(r.Delegation.Kinds) == 0 {
 			lines = append(lines, "It leaves none to the server; bundles of a release declare them")
@@ -90,7 +90,7 @@ func (a verbs) lines(r operator.HostResources) []string {
 		if column != 1 {
 			return ""
 		}
-		return settle.Color(r.Resources[row].State)
+		return watch.StateColor(r.Resources[row].State)
 	}}
 	lines = append(lines, table.Lines(a.Screen())...)
 	if r.Dropped > 0 {
@@ -102,10 +102,10 @@ func (a verbs) lines(r operator.HostResources) []string {
 func stateOf(x operator.Resource) string {
 	state := cmp.Or(x.State, "not reported")
 	switch {
-	case x.Declared, x.State == string(container.Undeclared):
+	case x.Declared, x.State == string(spec.Undeclared):
 	case x.Next:
 		state = cmp.Or(x.State, "not there yet") + ", of the next bundle"
-	case x.Phase == engine.Retiring || x.State == string(container.Stopping) || x.State == string(container.Removing):
+	case x.Phase == engine.Deleting || x.State == string(spec.Stopping) || x.State == string(spec.Removing):
 		state += ", being removed"
 	default:
 		state += ", left over"

@@ -31,7 +31,7 @@ func (a verbs) decommissionCmd() *cobra.Command {
 		Long: `Revokes the host and gives it nothing more. What it may still be doing under a
 grant keeps its slot of the disruption budgets until that is over: until an offer
 expires, or as long as an activation and the way back may take. Then the slot is
-free, whether the host was heard from or not. Enrolling it again brings it back.`,
+free, whether the host was in contact or not. Enrolling it again brings it back.`,
 		Example: "  steady host decommission web-2 --reason 'sold'",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
@@ -39,15 +39,11 @@ free, whether the host was heard from or not. Enrolling it again brings it back.
 }
 
 func (a verbs) ends(cmd *cobra.Command, end func(*operator.Client, context.Context, string, string) error, words string) *cobra.Command {
-	reason := command.TakesReason(cmd)
-	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	reason := command.RequiresReason(cmd)
+	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (h operator.HostDetail, err error) {
 		if err := end(c, ctx, args[0], *reason); err != nil {
-			return err
+			return h, err
 		}
-		h, err := c.Host(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Print(h, func() error { a.Say(words, args[0]); return nil })
-	})))
+		return c.Host(ctx, args[0])
+	}, func(h operator.HostDetail) error { a.Printf(words, h.Name); return nil }))
 }

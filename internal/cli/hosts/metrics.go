@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/steadyfleet/steady/internal/agent/metrics"
+	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
 func (a verbs) metricsCmd() *cobra.Command {
@@ -24,41 +26,37 @@ func (a verbs) metricsCmd() *cobra.Command {
 		Example: "  steady host metrics gpu-1\n  steady host metrics gpu-1 -o json",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		m, err := c.HostMetrics(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Print(m, func() error { return a.showMetrics(m) })
-	})))
+	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.HostMetrics, error) {
+		return c.HostMetrics(ctx, args[0])
+	}, a.showMetrics))
 }
 
 func (a verbs) showMetrics(m operator.HostMetrics) error {
 	if m.At == 0 {
-		a.Say("Host %s has not reported since the server started\n", m.Host)
+		a.Printf("Host %s has not reported since the server started\n", m.Host)
 		return nil
 	}
-	a.Say("Host %s, %s ago\n", m.Host, prose.Span(a.Wall().Sub(m.At)))
-	a.Say("  agent:    %s, up %s\n", cmp.Or(m.AgentVersion, "unknown"), prose.Span(clock.Duration(m.Uptime)*clock.Second))
+	a.Printf("Host %s, %s ago\n", m.Host, prose.Span(a.Wall().Sub(m.At)))
+	a.Printf("  agent:    %s, up %s\n", cmp.Or(m.AgentVersion, "unknown"), prose.Span(clock.Duration(m.Uptime)*clock.Second))
 	switch e := m.Engine; {
 	case e == nil:
-		a.Say("  engine:   none\n")
+		a.Printf("  engine:   none\n")
 	case e.Problem != "":
-		a.Say("  engine:   %s\n", term.Printable(e.Problem))
+		a.Printf("  engine:   %s\n", term.Printable(e.Problem))
 	default:
-		a.Say("  engine:   %s %s, API %s, storage %s, cgroup v%d, %d containers, %d run\n", cmp.Or(e.Name, "engine"), e.Version, e.API, cmp.Or(e.Storage, "unknown"), e.Cgroup, e.Containers, e.Running)
+		a.Printf("  engine:   %s %s, API %s, storage %s, cgroup v%d, %d containers, %d run\n", cmp.Or(e.Name, "engine"), e.Version, e.API, cmp.Or(e.Storage, "unknown"), e.Cgroup, e.Containers, e.Running)
 	}
 	if m.Engine != nil && m.Engine.GPUs != nil {
-		a.Say("  GPUs:     %s\n", term.Printable(gpuWords(m.Engine.GPUs)))
+		a.Printf("  GPUs:     %s\n", term.Printable(describeGPU(m.Engine.GPUs)))
 	}
 	if len(m.Runtimes) > 0 {
-		a.Say("  runtimes: %s\n", strings.Join(m.Runtimes, ", "))
+		a.Printf("  runtimes: %s\n", strings.Join(m.Runtimes, ", "))
 	}
 	if len(m.Metrics) == 0 {
-		a.Say("  It measures nothing. Next: steady host set %s --metrics host,gpu,workspaces\n", m.Host)
+		a.Printf("  It measures nothing. Next: steady host set %s --metrics host,gpu,workspaces\n", m.Host)
 		return nil
 	}
-	var s metrics.Sample
+	var s measure.Sample
 	err := json.Unmarshal(m.Metrics, &s)
 	if err == nil {
 		err = s.Check()
@@ -74,27 +72,27 @@ func (a verbs) showMetrics(m operator.HostMetrics) error {
 		return err
 	}
 	for _, p := range s.Problems {
-		a.Say("  not read: %s\n", term.Printable(p))
+		a.Printf("  not read: %s\n", term.Printable(p))
 	}
 	return nil
 }
 
-func (a verbs) showHost(h *metrics.Host) {
+func (a verbs) showHost(h *measure.Host) {
 	if h == nil {
 		return
 	}
-	a.Say("  CPU:      %s of %s, load %s\n", permille(h.CPUPermille), number(h.CPUCount), milli(h.Load1Milli))
-	a.Say("  memory:   %s free of %s, swap %s free of %s\n", bytesOf(h.MemAvailableBytes), bytesOf(h.MemTotalBytes), bytesOf(h.SwapFreeBytes), bytesOf(h.SwapTotalBytes))
+	a.Printf("  CPU:      %s of %s, load %s\n", permille(h.CPUPermille), number(h.CPUCount), milli(h.Load1Milli))
+	a.Printf("  memory:   %s free of %s, swap %s free of %s\n", bytesOf(h.MemAvailableBytes), bytesOf(h.MemTotalBytes), bytesOf(h.SwapFreeBytes), bytesOf(h.SwapTotalBytes))
 	for _, d := range h.Disks {
-		a.Say("  disk:     %s free of %s at %s\n", bytesOf(&d.FreeBytes), bytesOf(&d.TotalBytes), term.Printable(d.Path))
+		a.Printf("  disk:     %s free of %s at %s\n", bytesOf(&d.FreeBytes), bytesOf(&d.TotalBytes), term.Printable(d.Path))
 	}
-	a.Say("  network:  %s received, %s sent\n", bytesOf(h.NetRxBytes), bytesOf(h.NetTxBytes))
+	a.Printf("  network:  %s received, %s sent\n", bytesOf(h.NetRxBytes), bytesOf(h.NetTxBytes))
 	if h.Kernel != "" {
-		a.Say("  kernel:   %s\n", term.Printable(h.Kernel))
+		a.Printf("  kernel:   %s\n", term.Printable(h.Kernel))
 	}
 }
 
-func (a verbs) showGPUs(gpus []metrics.GPU) error {
+func (a verbs) showGPUs(gpus []measure.GPU) error {
 	if len(gpus) == 0 {
 		return nil
 	}
@@ -105,7 +103,7 @@ func (a verbs) showGPUs(gpus []metrics.GPU) error {
 	return a.Table([]string{"gpu", "busy", "memory", "temperature", "power"}, rows)
 }
 
-func (a verbs) showWorkspaces(list []metrics.Workspace) error {
+func (a verbs) showWorkspaces(list []measure.Workspace) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -147,19 +145,11 @@ func bytesOf(n *int64) string {
 	if n == nil {
 		return unknown
 	}
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	v, i := float64(*n), 0
-	for v >= 1024 && i < len(units)-1 {
-		v, i = v/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", *n)
-	}
-	return fmt.Sprintf("%.1f %s", v, units[i])
+	return warning.Bytes(*n)
 }
 
-// gpuWords tells what a host has for containers with GPUs, and what it has not.
-func gpuWords(f *container.GPUFacts) string {
+// describeGPU tells what a host has for containers with GPUs, and what it has not.
+func describeGPU(f *spec.GPUFacts) string {
 	have := func(on bool, what string) string {
 		if on {
 			return what

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/attach"
+	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
@@ -27,6 +27,6 @@ data. A host does this only if its signed declaration has "allow: [prune]".`,
 		if err != nil {
 			return err
 		}
-		return attach.Copy(ctx, s, a.Out, a.Err)
+		return command.Copy(ctx, s, a.Out, a.Err)
 	}))
 }

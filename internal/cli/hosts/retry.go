@@ -22,7 +22,7 @@ and otherwise some minutes after it gave up.`,
 		Example: "  steady host retry web-1 --reason 'the registry is back'\n  steady host retry web-1 workspace/api --reason 'disk swapped'",
 		Args:    exit.Args(cobra.RangeArgs(1, 2)),
 	}
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	return a.CompletesWith(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		resource, what := "", "everything that it gave up"
 		if len(args) == 2 {
@@ -35,7 +35,7 @@ and otherwise some minutes after it gave up.`,
 		if err := c.RetryHost(ctx, args[0], resource, *reason); err != nil {
 			return err
 		}
-		a.Say("Host %s tries %s again with its next heartbeat. Next: steady host resources %s --watch\n", args[0], what, args[0])
+		a.Printf("Host %s tries %s again with its next heartbeat. Next: steady host resources %s --watch\n", args[0], what, args[0])
 		return nil
 	}), retryable)
 }

@@ -36,24 +36,20 @@ declaration has "allow: [settings]".`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.heartbeat, "heartbeat", "", "how often the host reports, 5s to 10m, or default")
-	f.StringVar(&t.resync, "resync", "", "how often it looks at every resource without a reason, 1s to 1h, or default")
+	f.StringVar(&t.resync, "resync", "", "how often it observes every resource even if nothing happened, 1s to 1h, or default")
 	f.StringVar(&t.builds, "builds", "", "how many images it builds at once, 1 to 64, or default")
 	f.StringVar(&t.pulls, "pulls", "", "how many images it pulls at once, 1 to 64, or default")
 	f.StringVar(&t.starts, "starts", "", "how many workspaces it starts at once, 1 to 64, or default")
 	f.StringSliceVar(&t.metrics, "metrics", nil, "what it measures: any of host, gpu and workspaces, or none")
-	t.reason = command.TakesReason(cmd)
+	t.reason = command.RequiresReason(cmd)
 	command.Complete(cmd, "metrics", "host", "gpu", "workspaces", "none")
-	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.HostSettings, error) {
 		p, err := t.patch(cmd)
 		if err != nil {
-			return exit.Bad(err)
+			return operator.HostSettings{}, exit.Bad(err)
 		}
-		s, err := c.Tune(ctx, args[0], p)
-		if err != nil {
-			return err
-		}
-		return a.Print(s, func() error { a.showSettings(args[0], s); return nil })
-	})))
+		return c.Tune(ctx, args[0], p)
+	}, func(s operator.HostSettings) error { a.showSettings(cmd.Flags().Arg(0), s); return nil }))
 }
 
 func (t *tuning) patch(cmd *cobra.Command) (p operator.SettingsPatch, err error) {
@@ -126,9 +122,9 @@ func (a verbs) showSettings(host string, s operator.HostSettings) {
 	if s.Enabled != nil && !*s.Enabled {
 		enabled = "no, its workspaces are stopped"
 	}
-	a.Say("Host %s\n  enabled:   %s\n  heartbeat: %s\n  resync:    %s\n", host, enabled, interval(s.HeartbeatInterval), interval(s.ResyncInterval))
-	a.Say("  at once:   builds %s, pulls %s, starts %s\n", pool(s.Pools.Builds), pool(s.Pools.Pulls), pool(s.Pools.Starts))
-	a.Say("  metrics:   host %s, gpu %s, workspaces %s\n", onOff(s.Metrics.Host), onOff(s.Metrics.GPU), onOff(s.Metrics.Workspaces))
+	a.Printf("Host %s\n  enabled:   %s\n  heartbeat: %s\n  resync:    %s\n", host, enabled, interval(s.HeartbeatInterval), interval(s.ResyncInterval))
+	a.Printf("  at once:   builds %s, pulls %s, starts %s\n", pool(s.Pools.Builds), pool(s.Pools.Pulls), pool(s.Pools.Starts))
+	a.Printf("  metrics:   host %s, gpu %s, workspaces %s\n", onOff(s.Metrics.Host), onOff(s.Metrics.GPU), onOff(s.Metrics.Workspaces))
 }
 
 func interval(d clock.Duration) string {
@@ -168,15 +164,15 @@ what they store. A host can be disabled only if its signed declaration has
 		cmd.Use, cmd.Short, cmd.Long = "enable HOST", "Start the workspaces of a disabled host again", ""
 		cmd.Example = "  steady host enable gpu-1"
 	}
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	return a.HostNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if _, err := c.Tune(ctx, args[0], operator.SettingsPatch{Enabled: &on, Reason: *reason}); err != nil {
 			return err
 		}
 		if on {
-			a.Say("Host %s is enabled; its workspaces start again\n", args[0])
+			a.Printf("Host %s is enabled; its workspaces start again\n", args[0])
 		} else {
-			a.Say("Host %s is disabled; its workspaces stop at its next report\n", args[0])
+			a.Printf("Host %s is disabled; its workspaces stop at its next report\n", args[0])
 		}
 		return nil
 	}))

@@ -7,8 +7,8 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/live"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -18,26 +18,26 @@ import (
 // long it is not asked while nothing does, for what time alone changes.
 const (
 	redrawEvery = 200 * time.Millisecond
-	askEvery    = 5 * time.Second
+	pollEvery   = 5 * time.Second
 )
 
 // watch follows the resources of a host until ctx ends.
 func (a verbs) watch(ctx context.Context, c *operator.Client, host string) error {
-	table := a.SaysTable()
+	table := a.TableOutput()
 	r, err := c.Resources(ctx, host)
 	if err != nil {
 		return err
 	}
 	screen := a.Screen()
-	q := operator.EventQuery{Host: host, Tail: true}
+	q := operator.EventQuery{About: operator.AboutHost(host), Tail: true}
 	if !table || !screen.TTY {
-		show := live.Printer(a.Out)
+		show := watch.Printer(a.Out)
 		if !table {
 			show = func(e operator.Event) error { return term.Line(a.Out, e) }
 		} else if err := a.show(r); err != nil {
 			return err
 		}
-		return live.Follow(ctx, c, q, func(e operator.Event) error {
+		return watch.Follow(ctx, c, q, func(e operator.Event) error {
 			if !concerns(e) {
 				return nil
 			}
@@ -57,7 +57,7 @@ func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q op
 	defer stop()
 	moved, broken := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		broken <- live.Follow(ctx, c, q, func(e operator.Event) error {
+		broken <- watch.Follow(ctx, c, q, func(e operator.Event) error {
 			select {
 			case moved <- struct{}{}:
 			default:
@@ -79,7 +79,7 @@ func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q op
 		}
 		select {
 		case <-moved:
-		case <-time.After(askEvery):
+		case <-time.After(pollEvery):
 		case err := <-broken:
 			if ctx.Err() == nil {
 				return exit.With(exit.Unreachable, err)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/trust"
 )
@@ -38,7 +38,7 @@ func Command(e *command.Env) *cobra.Command {
 
 func (a verbs) initCmd() *cobra.Command {
 	var dir, fleetDir, name, life string
-	var h keydir.Holders
+	var h keyring.Holders
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make a key for every role and the first root document",
@@ -54,7 +54,7 @@ A holder who makes the share on a machine of their own (steady keys share) bring
 its public key alone: --share-key FILE. When the shares made here are too few to
 sign it, the first root waits in DIR/next for its holders, see steady keys root.
 
-The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
+The fleet's name is that of fleet.yaml unless --fleet gives it.`,
 		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3\n  steady keys init --override-keys 2\n  steady keys init --threshold 2 --share-key alice.pub --share-key bob.pub --share-key carol.pub",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +70,7 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 			if cmd.Flags().Changed("shares") && h.Shares < 1 {
 				return exit.Badf("--shares %d: expected at least 1", h.Shares)
 			}
-			made, err := keydir.InitShared(dir, name, d, a.Wall(), h)
+			made, err := keyring.InitShared(dir, name, d, a.Wall(), h)
 			if err != nil {
 				return exit.Bad(err)
 			}
@@ -80,7 +80,7 @@ The fleet's name is taken from fleet.yaml unless --fleet gives it.`,
 	cmd.Flags().StringVar(&dir, "dir", "keys", "folder for the keys, new or empty")
 	cmd.Flags().StringVar(&fleetDir, "fleet-dir", ".", "fleet folder that the name is read from")
 	cmd.Flags().StringVar(&name, "fleet", "", "name of the fleet")
-	cmd.Flags().StringVar(&life, "life", keydir.RootLife.String(), "how long the root document is good")
+	cmd.Flags().StringVar(&life, "life", keyring.RootLife.String(), "how long the root document is good")
 	cmd.Flags().IntVar(&h.Threshold, "threshold", 0, "how many shares of the root role must sign (default: more than half)")
 	cmd.Flags().IntVar(&h.Shares, "shares", 0, "how many hold a share of the root role (default: 1, or one for each --share-key)")
 	shareKeyFlag(cmd, &h)
@@ -99,11 +99,11 @@ func (a verbs) fleetName(dir string) (string, error) {
 	return src.Declaration.Metadata.Name, nil
 }
 
-func (a verbs) showKeys(made keydir.Made) error {
-	a.Say("Made the keys of fleet %s in %s:\n", made.Fleet, made.Dir)
+func (a verbs) showKeys(made keyring.Made) error {
+	a.Printf("Made the keys of fleet %s in %s:\n", made.Fleet, made.Dir)
 	var rows [][]string
 	for _, role := range trust.Roles() {
-		file := keydir.KeyFile(role)
+		file := keyring.KeyFile(role)
 		if holders := len(made.Shares) + len(made.Brought); role == trust.RoleRoot && holders > 0 {
 			file = fmt.Sprintf("%d shares", holders)
 		}
@@ -116,28 +116,28 @@ func (a verbs) showKeys(made keydir.Made) error {
 		return err
 	}
 	if made.First.Done {
-		a.Say("Root of trust: %s, good until %s\n", made.Root, made.Expires)
+		a.Printf("Root of trust: %s, good until %s\n", made.Root, made.Expires)
 	}
 	for _, share := range made.Shares {
-		a.Say("Share of the root role: %s\n", share)
+		a.Printf("Share of the root role: %s\n", share)
 	}
 	for _, key := range made.Brought {
-		a.Say("Share of the root role that its holder keeps: key %s\n", key[:12])
+		a.Printf("Share of the root role that its holder keeps: key %s\n", key[:12])
 	}
 	if holders := len(made.Shares) + len(made.Brought); holders > 0 {
-		a.Say("%d of %d holders must sign a new root", made.Threshold, holders)
+		a.Printf("%d of %d holders must sign a new root", made.Threshold, holders)
 		if len(made.Shares) > 0 {
-			a.Say(": carry each folder to its holder, then remove it here")
+			a.Printf(": carry each folder to its holder, then remove it here")
 		}
-		a.Say("\n")
+		a.Printf("\n")
 	}
 	for _, folder := range made.Operators {
-		a.Say("Override key of an operator: %s\n", folder)
+		a.Printf("Override key of an operator: %s\n", folder)
 	}
 	if !made.First.Done {
 		return a.showDraft(viewDraft(made.First))
 	}
-	a.Say("Next: steady release build && steady release sign\n")
+	a.Printf("Next: steady release build && steady release sign\n")
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/keyring"
 )
 
 func (a verbs) rootCmd() *cobra.Command {
@@ -20,7 +20,7 @@ func (a verbs) rootCmd() *cobra.Command {
 		a.rootShow(), a.rootSign(), a.rootAdd(), a.rootPush())
 	cmd.Long = `A root that needs more holders than one waits in KEYS/next, where steady keys
 init, steady keys rotate and steady keys epoch put it. Copy that file to a holder,
-who looks at it (root show) and signs it (root sign) with a folder that never
+who checks it (root show) and signs it (root sign) with a folder that never
 leaves the holder; pass it on until enough have signed, and bring it back (root
 add-signature). Copies that were signed apart may be brought one after the other.
 Holders compare the digest that is shown.`
@@ -52,7 +52,7 @@ the one in KEYS/next. Without one it shows the newest root.`,
 		if len(args) == 1 {
 			file = args[0]
 		}
-		p, v, err := keydir.Show(dir, file)
+		p, v, err := keyring.Show(dir, file)
 		if err != nil {
 			return refused(err)
 		}
@@ -78,11 +78,11 @@ compare the digest with the other holders.`,
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.withKeys(cmd, func(dir string, args []string) error {
-		p, err := keydir.SignFile(dir, args[0])
+		p, err := keyring.SignFile(dir, args[0])
 		if err != nil {
 			return refused(err)
 		}
-		return a.tellDraft(p, "")
+		return a.printDraft(p, "")
 	})
 }
 
@@ -96,7 +96,7 @@ folder of a holder, where nothing waits, a complete FILE joins the chain.`,
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.withKeys(cmd, func(dir string, args []string) error {
-		p, err := keydir.AddSignatures(dir, args[0])
+		p, err := keyring.AddSignatures(dir, args[0])
 		if err != nil {
 			return refused(err)
 		}
@@ -107,7 +107,7 @@ folder of a holder, where nothing waits, a complete FILE joins the chain.`,
 		case p.Done && p.Here:
 			next = nextStep(false, false)
 		}
-		return a.tellDraft(p, next)
+		return a.printDraft(p, next)
 	})
 }
 
@@ -124,7 +124,7 @@ time to sign a release, for what the old keys signed is refused from then on.`,
 	}
 	keysFlag(cmd, &dir)
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
-		chain, err := keydir.Roots(dir)
+		chain, err := keyring.Roots(dir)
 		if err != nil {
 			return exit.Bad(err)
 		}
@@ -134,21 +134,21 @@ time to sign a release, for what the old keys signed is refused from then on.`,
 		}
 		return a.Print(r, func() error {
 			if r.Accepted == 0 {
-				a.Say("The server trusts root version %d already\n", r.Version)
+				a.Printf("The server trusts root version %d already\n", r.Version)
 				return nil
 			}
-			a.Say("The server trusts root version %d now, epoch %d\n", r.Version, r.Epoch)
+			a.Printf("The server trusts root version %d now, epoch %d\n", r.Version, r.Epoch)
 			if !r.ReleaseValid {
-				a.Say("The newest release is not signed under it: hosts keep what they run and activate nothing.\nNext: %s\n", r.Next)
+				a.Printf("The newest release is not signed under it: hosts keep what they run and activate nothing.\nNext: %s\n", r.Next)
 			}
 			return nil
 		})
 	}))
 }
 
-// held lists the files of a folder's private keys by key id.
-func held(dir string) map[string]string {
-	here, err := keydir.Here(dir)
+// stored lists the files of a folder's private keys by key id.
+func stored(dir string) map[string]string {
+	here, err := keyring.Here(dir)
 	if err != nil {
 		return nil // shown as not here; a command that needs the key says why
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -19,13 +19,13 @@ import (
 type change struct {
 	dir, life, reason string
 	roles, shares     []string
-	holders           keydir.Holders
+	holders           keyring.Holders
 }
 
 func (c *change) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.dir, "keys", "keys", "folder with the keys and roots")
-	f.StringVar(&c.life, "life", keydir.RootLife.String(), "how long the new root is good")
+	f.StringVar(&c.life, "life", keyring.RootLife.String(), "how long the new root is good")
 	f.StringSliceVar(&c.roles, "role", nil, "role that gets a new key; may be repeated: release, timestamp, enrol, override, root")
 	f.StringSliceVar(&c.shares, "share", nil, "folder of a holder of the root role that signs at once; may be repeated")
 	f.IntVar(&c.holders.Threshold, "threshold", 0, "with --role root: how many of the new shares must sign (default: as before, or more than half of another number)")
@@ -90,7 +90,7 @@ func (a verbs) rotate(c change, endEpoch bool) error {
 	if err != nil {
 		return err
 	}
-	what := keydir.Change{EndEpoch: endEpoch, Reason: strings.TrimSpace(c.reason), Holders: c.holders, Life: life, Shares: c.shares}
+	what := keyring.Change{EndEpoch: endEpoch, Reason: strings.TrimSpace(c.reason), Holders: c.holders, Life: life, Shares: c.shares}
 	for _, name := range c.roles {
 		role := trust.Role(name)
 		if !slices.Contains(trust.Roles(), role) {
@@ -106,7 +106,7 @@ func (a verbs) rotate(c change, endEpoch bool) error {
 	if (c.holders.Shares != 0 || c.holders.Threshold != 0 || len(c.holders.ShareKeys) > 0) && !slices.Contains(what.Roles, trust.RoleRoot) {
 		return exit.Badf("--shares, --threshold and --share-key change the root role: give --role root as well")
 	}
-	p, err := keydir.Rotate(c.dir, what, a.Wall())
+	p, err := keyring.Rotate(c.dir, what, a.Wall())
 	if err != nil {
 		return refused(err)
 	}
@@ -114,7 +114,7 @@ func (a verbs) rotate(c change, endEpoch bool) error {
 	if p.Done {
 		next = nextStep(endEpoch, len(what.Roles) > 0)
 	}
-	return a.tellDraft(p, next)
+	return a.printDraft(p, next)
 }
 
 // nextStep brings a complete root to the server and the hosts.

@@ -4,10 +4,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
+	"github.com/steadyfleet/steady/internal/keyring"
 )
 
-func shareKeyFlag(cmd *cobra.Command, h *keydir.Holders) {
+func shareKeyFlag(cmd *cobra.Command, h *keyring.Holders) {
 	cmd.Flags().StringArrayVar(&h.ShareKeys, "share-key", nil, "public key of a share that its holder keeps (steady keys share); may be repeated")
 }
 
@@ -28,13 +28,13 @@ Asked again, it keeps the share that DIR has.`,
 		Example: "  steady keys share --dir my-share",
 		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			share, err := keydir.MakeShare(dir)
+			share, err := keyring.MakeShare(dir)
 			if err != nil {
 				return refused(err)
 			}
 			return a.Print(share, func() error {
-				a.Say("Share of the root role in %s: key %s\n", share.Dir, share.Key[:12])
-				a.Say("Next: hand over %s, for --share-key of steady keys init or keys rotate; keep the rest\n", share.Public)
+				a.Printf("Share of the root role in %s: key %s\n", share.Dir, share.Key[:12])
+				a.Printf("Next: hand over %s, for --share-key of steady keys init or keys rotate; keep the rest\n", share.Public)
 				return nil
 			})
 		},

@@ -10,11 +10,11 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/keydir"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/warning"
+	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -49,7 +49,7 @@ func (a verbs) showCmd() *cobra.Command {
 		Args:    exit.Args(cobra.NoArgs),
 	}
 	return a.withKeys(cmd, func(dir string, _ []string) error {
-		v, err := keydir.Newest(dir)
+		v, err := keyring.Newest(dir)
 		if err != nil {
 			return refused(err)
 		}
@@ -58,12 +58,12 @@ func (a verbs) showCmd() *cobra.Command {
 }
 
 func (a verbs) showNewest(dir string, v trust.Verifier) error {
-	view := viewRoot(v.RootDocument(), held(dir))
+	view := viewRoot(v.RootDocument(), stored(dir))
 	view.Waiting = waits(dir)
 	return a.Print(view, func() error {
-		a.Say("Root of fleet %s: version %d, epoch %d, %s\n", view.Fleet, view.Version, view.Epoch, a.lasts(view.Expires))
+		a.Printf("Root of fleet %s: version %d, epoch %d, %s\n", view.Fleet, view.Version, view.Epoch, a.lasts(view.Expires))
 		if view.Reason != "" {
-			a.Say("Reason: %s\n", term.Printable(view.Reason))
+			a.Printf("Reason: %s\n", term.Printable(view.Reason))
 		}
 		var rows [][]string
 		for _, r := range view.Roles {
@@ -81,7 +81,7 @@ func (a verbs) showNewest(dir string, v trust.Verifier) error {
 			return err
 		}
 		if view.Waiting != "" {
-			a.Say("%s waits for signatures: steady keys root show\n", view.Waiting)
+			a.Printf("%s waits for signatures: steady keys root show\n", view.Waiting)
 		}
 		return nil
 	})
@@ -89,7 +89,7 @@ func (a verbs) showNewest(dir string, v trust.Verifier) error {
 
 // lasts says until when a root is good.
 func (a verbs) lasts(expires clock.Instant) string {
-	item := expiry.Items([]expiry.Fact{{Kind: expiry.Root, Ends: expires}}, a.Wall())[0]
+	item := warning.Items([]warning.Fact{{Kind: warning.Root, Ends: expires}}, a.Wall())[0]
 	return cmp.Or(item.Warning(), "good until "+expires.String())
 }
 
@@ -119,7 +119,7 @@ type draftView struct {
 	Changes  []string      `json:"changes"`
 }
 
-func viewDraft(p keydir.Pending) draftView {
+func viewDraft(p keyring.Pending) draftView {
 	d := p.Draft
 	view := draftView{File: p.File, Version: d.Root.Version, Epoch: d.Root.Epoch, Expires: d.Root.Expires, Reason: d.Root.Reason,
 		Digest: d.Digest, After: d.After, Complete: d.Complete(), Changes: []string{}}
@@ -129,48 +129,48 @@ func viewDraft(p keydir.Pending) draftView {
 	return view
 }
 
-// tellDraft says how a root stands after a change of it, and what to do next.
-func (a verbs) tellDraft(p keydir.Pending, next string) error {
+// printDraft says how a root stands after a change of it, and what to do next.
+func (a verbs) printDraft(p keyring.Pending, next string) error {
 	view := viewDraft(p)
 	return a.Print(view, func() error {
 		for _, role := range trust.Roles() {
 			if id := p.Made[role]; id != "" {
-				a.Say("Made a new %s key, %s\n", role, id[:12])
+				a.Printf("Made a new %s key, %s\n", role, id[:12])
 			}
 		}
 		if err := a.showDraft(view); err != nil {
 			return err
 		}
 		if next != "" {
-			a.Say("Next: %s\n", next)
+			a.Printf("Next: %s\n", next)
 		}
 		return nil
 	})
 }
 
 func (a verbs) showDraft(d draftView) error {
-	a.Say("Root version %d, epoch %d, good until %s\n", d.Version, d.Epoch, d.Expires)
-	a.Say("  digest:  %s\n", d.Digest)
+	a.Printf("Root version %d, epoch %d, good until %s\n", d.Version, d.Epoch, d.Expires)
+	a.Printf("  digest:  %s\n", d.Digest)
 	if d.Before == nil && !d.Complete {
-		a.Say("  first:   no root before says that it is the right one; compare its digest with the other holders\n")
+		a.Printf("  first:   no root before says that it is the right one; compare its digest with the other holders\n")
 	}
 	if d.Reason != "" {
-		a.Say("  reason:  %s\n", term.Printable(d.Reason))
+		a.Printf("  reason:  %s\n", term.Printable(d.Reason))
 	}
 	for _, c := range d.Changes {
-		a.Say("  change:  %s\n", c)
+		a.Printf("  change:  %s\n", c)
 	}
 	for _, q := range []*trust.Quorum{d.Before, &d.After} {
 		if q == nil {
 			continue
 		}
-		a.Say("  version %d: %d of %d needed signatures%s\n", q.Version, len(q.Signed), q.Need, ids(*q))
+		a.Printf("  version %d: %d of %d needed signatures%s\n", q.Version, len(q.Signed), q.Need, ids(*q))
 	}
 	if d.Complete {
-		a.Say("Complete: %s\n", d.File)
+		a.Printf("Complete: %s\n", d.File)
 		return nil
 	}
-	a.Say("Waits in %s. Next: copy it to a holder who has not signed, steady keys root sign FILE --keys FOLDER,\nand bring it back: steady keys root add-signature FILE\n", d.File)
+	a.Printf("Waits in %s. Next: copy it to a holder who has not signed, steady keys root sign FILE --keys FOLDER,\nand bring it back: steady keys root add-signature FILE\n", d.File)
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/live"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -54,7 +54,7 @@ hosts reported of themselves is listed as well, on their own clocks.`,
 		return a.Print(command.NonNil(ds), func() error {
 			var rows [][]string
 			for _, d := range ds {
-				rows = append(rows, []string{fmt.Sprint(d.Seq), d.At.String(), d.Wave, cmp.Or(d.Host, "server"), d.Transition, d.words()})
+				rows = append(rows, []string{fmt.Sprint(d.Seq), d.At.String(), d.Wave, cmp.Or(d.Host, "server"), d.Transition, d.message()})
 			}
 			return a.Table([]string{"seq", "time", "wave", "host", "transition", "reason"}, rows)
 		})
@@ -64,7 +64,7 @@ hosts reported of themselves is listed as well, on their own clocks.`,
 // decisions reads the log to its end.
 func decisions(ctx context.Context, c *operator.Client, r operator.RolloutDetail, reports bool) ([]decision, error) {
 	var out []decision
-	for q := (operator.EventQuery{Rollout: r.Name, Limit: 1000}); ; {
+	for q := (operator.EventQuery{About: operator.AboutRollout(r.Name), Limit: 1000}); ; {
 		page, err := c.Events(ctx, q)
 		if err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func decisionOf(e operator.Event, r operator.RolloutDetail) decision {
 		Actor   string            `json:"actor"`
 		Budgets map[string]string `json:"budgets"`
 	}
-	d := decision{Seq: e.Seq, At: e.At, Rollout: r.Name, Host: e.Host, Transition: e.Type, Reason: live.Words(e)}
+	d := decision{Seq: e.Seq, At: e.At, Rollout: r.Name, Host: e.Subject.Host(), Transition: e.Type, Reason: watch.Message(e)}
 	if json.Unmarshal(e.Body, &body) != nil {
 		return d
 	}
@@ -112,8 +112,8 @@ func decisionOf(e operator.Event, r operator.RolloutDetail) decision {
 	return d
 }
 
-// words is the reason with who asked and how full the budgets were.
-func (d decision) words() string {
+// message is the reason with who asked and how full the budgets were.
+func (d decision) message() string {
 	s := d.Reason
 	if d.Actor != "" {
 		s += ", by " + d.Actor

@@ -38,7 +38,7 @@ func TestEveryStandingHasItsLegend(t *testing.T) {
 	}
 	for _, phase := range []rollout.Phase{rollout.Opening, rollout.Active, rollout.Converging, rollout.Terminal, rollout.Failed, rollout.Reverted, rollout.Superseded} {
 		for _, r := range []rollout.Rollout{{Phase: phase}, {Phase: phase, Paused: true}, {Phase: phase, Final: true}, {Phase: phase, Reverting: true}} {
-			if is := plan.Standing(&r); !explained[is] {
+			if is := plan.Status(&r); !explained[is] {
 				t.Errorf("%q is not explained", is)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package operate holds the verbs that ask a server: they show what it knows and
-// steer rollouts.
+// Package operate holds the commands that ask a server: they show what it knows,
+// steer rollouts, and sign the overrides that hosts obey whoever controls the server.
 package operate
 
 import (
@@ -48,7 +48,7 @@ flags or the environment say otherwise.`,
 		if err := command.WriteContext(path, where); err != nil {
 			return err
 		}
-		a.Say("Reached fleet %s at %s; kept in %s\n", s.Fleet, where.Server, path)
+		a.Printf("Reached fleet %s at %s; kept in %s\n", s.Fleet, where.Server, path)
 		return nil
 	})
 }

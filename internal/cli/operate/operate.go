@@ -2,15 +2,16 @@ package operate
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/live"
-	"github.com/steadyfleet/steady/internal/cli/signed"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/event"
 )
 
 func (a verbs) eventsCmd() *cobra.Command {
@@ -20,11 +21,11 @@ func (a verbs) eventsCmd() *cobra.Command {
 		Use: "events", GroupID: command.GroupWatch, Short: "Show the log of events",
 		Long: `Shows events of the server's log in order: by default the last ones, with --after
 those that follow a sequence number. Every decision is in it, with its reason. Times
-are UTC; events that a host made itself show with ~ when the server had heard from it.
+are UTC; events that a host made itself show with ~ at the time at which the server got them.
 
 Records that hosts signed their events so far, and steps that change nothing, are left
 out unless --all is given; -o json has everything.`,
-		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --host web-1 -o json",
+		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --about host/web-1 -o json",
 		Args:    exit.Args(cobra.NoArgs),
 	}
 	lines := a.PrintsLines(cmd)
@@ -33,21 +34,57 @@ out unless --all is given; -o json has everything.`,
 	f.BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
 	f.Uint64Var(&q.After, "after", 0, "begin after this sequence number")
 	f.IntVar(&q.Limit, "limit", 100, "how many events, 1 to 1000")
-	f.StringVar(&q.Host, "host", "", "only events that concern this host")
-	f.StringVar(&q.Rollout, "rollout", "", "only events that concern this rollout")
+	about := f.StringSlice("about", nil, "only events about KIND/NAME; given again, about all of them; kinds: "+strings.Join(event.Kinds(), ", "))
+	host := f.String("host", "", "only events about this host: --about host/NAME")
+	rollout := f.String("rollout", "", "only events about this rollout: --about rollout/NAME")
+	command.Complete(cmd, "about", kinds...)
 	return a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		if q.Limit < 1 || q.Limit > 1000 {
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
 		}
-		show := live.Printer(a.Out)
+		var err error
+		if q.About, err = subjects(*about, *host, *rollout); err != nil {
+			return err
+		}
+		show := watch.Printer(a.Out)
 		if !all {
-			show = live.Moving(show)
+			show = watch.Moving(show)
 		}
 		if lines() {
 			show = func(e operator.Event) error { return term.Line(a.Out, e) }
 		}
 		return a.events(ctx, c, q, follow, show)
 	})
+}
+
+// kinds completes what events are about.
+var kinds = prefixes(event.Kinds())
+
+func prefixes(kinds []string) []string {
+	out := make([]string, len(kinds))
+	for i, k := range kinds {
+		out[i] = k + "/"
+	}
+	return out
+}
+
+// subjects reads what events are to be about.
+func subjects(about []string, host, rollout string) ([]event.Subject, error) {
+	if host != "" {
+		about = append(about, event.KindHost+"/"+host)
+	}
+	if rollout != "" {
+		about = append(about, event.KindRollout+"/"+rollout)
+	}
+	var out []event.Subject
+	for _, a := range about {
+		s, err := event.ParseSubject(a)
+		if err != nil {
+			return nil, exit.Badf("--about: %v", err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func (a verbs) events(ctx context.Context, c *operator.Client, q operator.EventQuery, follow bool, show func(operator.Event) error) error {
@@ -66,24 +103,17 @@ func (a verbs) events(ctx context.Context, c *operator.Client, q operator.EventQ
 		return nil
 	}
 	q.After, q.Tail = max(q.After, page.Next), false
-	return live.Follow(ctx, c, q, show)
+	return watch.Follow(ctx, c, q, show)
 }
 
 func (a verbs) quarantineCmd() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List the quarantined bundles, which no host is given", Example: "  steady quarantine list", Args: exit.Args(cobra.NoArgs)}
-	a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
-		rows, err := c.Quarantine(ctx)
-		if err != nil {
-			return err
-		}
-		return a.Print(command.NonNil(rows), func() error {
-			var cells [][]string
-			for _, r := range rows {
-				cells = append(cells, []string{r.Channel, command.Short(string(r.Bundle)), r.Reason})
-			}
-			return a.Table([]string{"channel", "bundle", "reason"}, cells)
+	command.Lists(a.Env, list, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.QuarantineRow, error) {
+		return c.Quarantine(ctx)
+	},
+		[]string{"channel", "bundle", "reason"}, func(r operator.QuarantineRow) []string {
+			return []string{r.Channel, command.Short(string(r.Bundle)), r.Reason}
 		})
-	}))
 	var reason string
 	drop := &cobra.Command{
 		Use: "clear CHANNEL BUNDLE", Short: "Allow a bundle again on a channel",
@@ -94,7 +124,7 @@ refuse the bundle by themselves because it failed there.`,
 		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
 	drop.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
-	var sign signed.Flags
+	var sign Flags
 	sign.Add(drop)
 	a.Talk(drop, func(ctx context.Context, c *operator.Client, args []string) error {
 		if sign.Keys != "" {
@@ -103,7 +133,7 @@ refuse the bundle by themselves because it failed there.`,
 		if err := c.ClearQuarantine(ctx, args[0], args[1], reason); err != nil {
 			return err
 		}
-		a.Say("Bundle %s is no longer quarantined on channel %s\n", args[1], args[0])
+		a.Printf("Bundle %s is no longer quarantined on channel %s\n", args[1], args[0])
 		return nil
 	})
 	return command.Group(command.GroupWatch, "quarantine", "List, add and clear quarantined bundles",
@@ -119,7 +149,7 @@ func (a verbs) reconcileCmd() *cobra.Command {
 		if err := c.Reconcile(ctx); err != nil {
 			return err
 		}
-		a.Say("Every rollout and host was evaluated again; steady why HOST says what holds one\n")
+		a.Printf("Every rollout and host was evaluated again; steady why HOST shows what blocks one\n")
 		return nil
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/signed"
+
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
@@ -16,8 +16,8 @@ import (
 func (a verbs) promoteCmd() *cobra.Command {
 	var wave string
 	cmd := &cobra.Command{
-		Use: "promote ROLLOUT", Short: "Let a held wave pass without the evidence it waits for",
-		Long: `Opens the next wave although the open one is held: missing evidence, and hosts
+		Use: "promote ROLLOUT", Short: "Open the next wave without the evidence that the gate waits for",
+		Long: `Opens the next wave although the open one is blocked: missing evidence, and hosts
 that wait for a gate, are accepted by your decision, which the log keeps. Refused
 while hosts are in flight, while failures exceed the policy, and while the rollout
 is paused, halted or on its way back. On the last wave the rollout ends as
@@ -30,8 +30,8 @@ server: a new one that takes the same release lets that wave pass as well.`,
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&wave, "wave", "", "the wave that is meant (default: the open one)")
-	reason := command.TakesReason(cmd)
-	var sign signed.Flags
+	reason := command.RequiresReason(cmd)
+	var sign Flags
 	sign.Add(cmd)
 	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if wave == "" {
@@ -45,10 +45,10 @@ server: a new one that takes the same release lets that wave pass as well.`,
 				}
 			}
 			if wave == "" {
-				return exit.Badf("rollout %s is %s and has no open wave", r.Name, r.Standing)
+				return exit.Badf("rollout %s is %s and has no open wave", r.Name, r.Status)
 			}
-			for _, b := range r.Holds {
-				a.Say("Held: %s\n", b.Words)
+			for _, b := range r.WaveBlocks {
+				a.Printf("Held: %s\n", b.Message)
 			}
 		}
 		if sign.Keys != "" {
@@ -57,23 +57,23 @@ server: a new one that takes the same release lets that wave pass as well.`,
 		if err := c.Promote(ctx, args[0], wave, *reason); err != nil {
 			return err
 		}
-		a.Say("Wave %s of %s is promoted, as you decided; the log says so\n", wave, args[0])
+		a.Printf("Wave %s of %s is promoted, as you decided; the log says so\n", wave, args[0])
 		return nil
 	}))
 }
 
 // signPromotion signs that a wave passes.
-func (a verbs) signPromotion(ctx context.Context, c *operator.Client, f signed.Flags, id, wave, reason string) error {
-	o, err := signed.OnRollout(ctx, c, fleet.OverridePromote, id, reason)
+func (a verbs) signPromotion(ctx context.Context, c *operator.Client, f Flags, id, wave, reason string) error {
+	o, err := OnRollout(ctx, c, fleet.OverridePromote, id, reason)
 	if err != nil {
 		return err
 	}
 	o.Wave = wave
-	p, err := signed.Push(ctx, a.Env, c, f, o)
+	p, err := Push(ctx, a.Env, c, f, o)
 	if err != nil {
 		return err
 	}
-	a.Say("Wave %s of %s is promoted by override %s\n", wave, o.Rollout, p.ID)
+	a.Printf("Wave %s of %s is promoted by override %s\n", wave, o.Rollout, p.ID)
 	return nil
 }
 
@@ -81,14 +81,14 @@ func (a verbs) quarantineAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add CHANNEL BUNDLE", Short: "Refuse a bundle on a channel before it fails",
 		Long: `Refuses a bundle on a channel: it is granted to no host, and what was offered of it
-is taken back. Hosts that run it keep it. BUNDLE is its digest, or the first 12
+is withdrawn. Hosts that run it keep it. BUNDLE is its digest, or the first 12
 digits of one that a rollout of the channel targets. With --sign, which takes the
 whole digest, hosts refuse it whoever controls the server.`,
 		Example: "  steady quarantine add stable 3fa9c1d20b7e --reason 'CVE-2031-1234'\n  steady quarantine add stable sha256:3fa9... --sign keys --reason 'CVE-2031-1234'",
 		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
-	reason := command.TakesReason(cmd)
-	var sign signed.Flags
+	reason := command.RequiresReason(cmd)
+	var sign Flags
 	sign.Add(cmd)
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		if sign.Keys != "" {
@@ -97,7 +97,7 @@ whole digest, hosts refuse it whoever controls the server.`,
 		if err := c.AddQuarantine(ctx, args[0], args[1], *reason); err != nil {
 			return err
 		}
-		a.Say("Bundle %s is granted no more on channel %s. Next: push a release with another bundle, or steady quarantine clear %s %s\n",
+		a.Printf("Bundle %s is granted no more on channel %s. Next: push a release with another bundle, or steady quarantine clear %s %s\n",
 			args[1], args[0], args[0], args[1])
 		return nil
 	})
@@ -105,16 +105,16 @@ whole digest, hosts refuse it whoever controls the server.`,
 
 // signQuarantine signs that a bundle is refused. Its digest is given whole: what
 // is signed does not rest on what a server says that the digits stand for.
-func (a verbs) signQuarantine(ctx context.Context, c *operator.Client, f signed.Flags, channel, bundle, reason string) error {
+func (a verbs) signQuarantine(ctx context.Context, c *operator.Client, f Flags, channel, bundle, reason string) error {
 	d, err := digest.Parse(bundle)
 	if err != nil {
 		return exit.Badf("with --sign a bundle is named by its whole digest: %w", err)
 	}
-	p, err := signed.Push(ctx, a.Env, c, f, fleet.Override{Action: fleet.OverrideQuarantine, Channel: channel, Bundle: d, Reason: reason})
+	p, err := Push(ctx, a.Env, c, f, fleet.Override{Action: fleet.OverrideQuarantine, Channel: channel, Bundle: d, Reason: reason})
 	if err != nil {
 		return err
 	}
-	a.Say("Bundle %s is granted no more on channel %s, by override %s. Next: push a release with another bundle, or steady quarantine clear %s %s --sign KEYS\n",
+	a.Printf("Bundle %s is granted no more on channel %s, by override %s. Next: push a release with another bundle, or steady quarantine clear %s %s --sign KEYS\n",
 		d.Short(), channel, p.ID, channel, d.Short())
 	return nil
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/signed"
+
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
 func (a verbs) rollback() *cobra.Command {
-	var f signed.Flags
+	var f Flags
 	cmd := &cobra.Command{
 		Use: "rollback ROLLOUT", Short: "Send every host of a rollout back to where it came from",
 		Long: `Signs an override that sends every host which took part in a rollout back to the
@@ -25,7 +25,7 @@ has converged is over: go back from it with steady release rollback.`,
 		Example: "  steady rollout rollback stable@v2 --reason 'wrong prices'\n  steady rollout rollback stable@v2 --keys /media/usb/keys --save overrides/stable-v2.json",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	f.AddRequired(cmd)
 	return a.RolloutNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		return a.override(ctx, c, f, fleet.OverrideRollback, args[0], *reason)
@@ -33,12 +33,12 @@ has converged is over: go back from it with steady release rollback.`,
 }
 
 // override signs a verb on a rollout and says where the rollout stands then.
-func (a verbs) override(ctx context.Context, c *operator.Client, f signed.Flags, action fleet.OverrideAction, id, reason string) error {
-	o, err := signed.OnRollout(ctx, c, action, id, reason)
+func (a verbs) override(ctx context.Context, c *operator.Client, f Flags, action fleet.OverrideAction, id, reason string) error {
+	o, err := OnRollout(ctx, c, action, id, reason)
 	if err != nil {
 		return err
 	}
-	p, err := signed.Push(ctx, a.Env, c, f, o)
+	p, err := Push(ctx, a.Env, c, f, o)
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (a verbs) override(ctx context.Context, c *operator.Client, f signed.Flags,
 	if err != nil {
 		return err
 	}
-	a.Say("Rollout %s: %s, by override %s\n", r.Name, r.Standing, p.ID)
+	a.Printf("Rollout %s: %s, by override %s\n", r.Name, r.Status, p.ID)
 	return nil
 }
 
 // unquarantine signs that a bundle may be granted again. Its digest may be
 // shortened if the server lists it.
-func (a verbs) unquarantine(ctx context.Context, c *operator.Client, f signed.Flags, channel, bundle, reason string) error {
+func (a verbs) unquarantine(ctx context.Context, c *operator.Client, f Flags, channel, bundle, reason string) error {
 	d, err := digest.Parse(bundle)
 	if err != nil {
 		rows, listed := c.Quarantine(ctx)
@@ -68,10 +68,10 @@ func (a verbs) unquarantine(ctx context.Context, c *operator.Client, f signed.Fl
 	if d == "" {
 		return exit.Badf("bundle %s is not quarantined on channel %s; give its whole digest to clear it on hosts alone", bundle, channel)
 	}
-	p, err := signed.Push(ctx, a.Env, c, f, fleet.Override{Action: fleet.OverrideUnquarantine, Channel: channel, Bundle: d, Reason: reason})
+	p, err := Push(ctx, a.Env, c, f, fleet.Override{Action: fleet.OverrideUnquarantine, Channel: channel, Bundle: d, Reason: reason})
 	if err != nil {
 		return err
 	}
-	a.Say("Bundle %s is no longer quarantined on channel %s, by override %s\n", d.Short(), channel, p.ID)
+	a.Printf("Bundle %s is no longer quarantined on channel %s, by override %s\n", d.Short(), channel, p.ID)
 	return nil
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/live"
-	"github.com/steadyfleet/steady/internal/cli/signed"
 	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -33,49 +32,42 @@ func (a verbs) rolloutList() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list\n  steady rollout list --all -o json", Args: exit.Args(cobra.NoArgs)}
 	cmd.Flags().BoolVar(&all, "all", false, "those that are pruned as well")
-	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Rollout, error) {
 		list := c.Rollouts
 		if all {
 			list = c.AllRollouts
 		}
 		rollouts, err := list(ctx)
-		if err != nil {
+		return command.NonNil(rollouts), err
+	}, func(rollouts []operator.Rollout) error {
+		var rows [][]string
+		for _, r := range rollouts {
+			rows = append(rows, []string{r.Name, r.Status, a.ago(r.OpenedAt), a.ago(r.EndedAt), blocked(r)})
+		}
+		if err := a.Table([]string{"rollout", "status", "opened", "ended", "reason"}, rows); err != nil {
 			return err
 		}
-		return a.Print(command.NonNil(rollouts), func() error {
-			var rows [][]string
-			for _, r := range rollouts {
-				rows = append(rows, []string{r.Name, r.Standing, a.ago(r.OpenedAt), a.ago(r.EndedAt), held(r)})
-			}
-			if err := a.Table([]string{"rollout", "standing", "opened", "ended", "reason"}, rows); err != nil {
-				return err
-			}
-			a.showLegend(rollouts)
-			return nil
-		})
-	}))
+		a.showLegend(rollouts)
+		return nil
+	})
 }
 
 func (a verbs) rolloutShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ROLLOUT", Short: "Show a rollout with its waves and hosts", Example: "  steady rollout show stable@v2", Args: exit.Args(cobra.ExactArgs(1))}
-	return a.RolloutNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		r, err := c.Rollout(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Print(r, func() error { return a.showRollout(r) })
-	})))
+	return a.RolloutNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.RolloutDetail, error) {
+		return c.Rollout(ctx, args[0])
+	}, a.showRollout))
 }
 
 func (a verbs) showRollout(r operator.RolloutDetail) error {
-	a.Say("Rollout %s: %s\n", r.Name, r.Standing)
-	if why := held(r.Rollout); why != "" {
-		a.Say("  %s\n", why)
+	a.Printf("Rollout %s: %s\n", r.Name, r.Status)
+	if why := blocked(r.Rollout); why != "" {
+		a.Printf("  %s\n", why)
 	}
-	a.Say("  opened %s, ended %s, manifest %s\n", a.ago(r.OpenedAt), a.ago(r.EndedAt), r.Manifest)
-	for _, b := range r.Holds {
+	a.Printf("  opened %s, ended %s, manifest %s\n", a.ago(r.OpenedAt), a.ago(r.EndedAt), r.Manifest)
+	for _, b := range r.WaveBlocks {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, true)
-		a.Say("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
+		a.Printf("    waits for %s; cleared by %s\n", b.WaitsFor, b.ClearedBy)
 	}
 	if len(r.Waves) > 0 {
 		var rows [][]string
@@ -115,7 +107,7 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		}
 	}
 	if left > 0 {
-		a.Say("%d more hosts are only counted above; -o json lists them all\n", left)
+		a.Printf("%d more hosts are only counted above; -o json lists them all\n", left)
 	}
 	return nil
 }
@@ -141,16 +133,16 @@ func notable(members []operator.Member) (shown []operator.Member, left int) {
 	return shown, len(members) - len(shown)
 }
 
-// held is what there is to say of a rollout: what holds it, or why it is where
+// blocked is what there is to say of a rollout: what holds it, or why it is where
 // it is.
-func held(r operator.Rollout) string {
-	if r.Standing == operator.Queued {
-		return strings.TrimSuffix("waits since "+r.QueuedAt.String()+": "+r.Held, ": ")
+func blocked(r operator.Rollout) string {
+	if r.Status == operator.Queued {
+		return strings.TrimSuffix("waits since "+r.QueuedAt.String()+": "+r.Blocked, ": ")
 	}
-	if r.EndedAt != 0 || r.Held == "" {
+	if r.EndedAt != 0 || r.Blocked == "" {
 		return r.Reason
 	}
-	return r.Held
+	return r.Blocked
 }
 
 func counts(w operator.Wave) string {
@@ -166,7 +158,7 @@ func counts(w operator.Wave) string {
 
 func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 	var reason string
-	var sign signed.Flags
+	var sign Flags
 	cmd := &cobra.Command{
 		Use: string(verb) + " ROLLOUT", Short: short,
 		Example: fmt.Sprintf("  steady rollout %[1]s stable@v2 --reason 'incident 7'\n  steady rollout %[1]s stable@v2 --sign keys", verb),
@@ -185,7 +177,7 @@ func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.Say("Rollout %s: %s\n", r.Name, r.Standing)
+		a.Printf("Rollout %s: %s\n", r.Name, r.Status)
 		return nil
 	}))
 }
@@ -193,7 +185,7 @@ func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 func (a verbs) rolloutWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch ROLLOUT", Short: "Follow a rollout to its end",
-		Long: `Follows a rollout to its end: waves, hosts, probes, what is held and why. On a
+		Long: `Follows a rollout to its end: waves, hosts, probes, what is blocked and why. On a
 terminal the view is redrawn in place; elsewhere each event is a line, and with
 -o json a line of JSON. Ends with code 0 when the rollout converged, and with 1
 when it failed, was reverted, superseded or cancelled.`,
@@ -202,13 +194,13 @@ when it failed, was reverted, superseded or cancelled.`,
 	}
 	lines := a.PrintsLines(cmd)
 	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		show := live.Plain(a.Out)
+		show := watch.Plain(a.Out)
 		if screen := a.Screen(); lines() {
-			show = live.JSON(a.Out)
+			show = watch.JSON(a.Out)
 		} else if screen.TTY {
-			show = live.InPlace(a.Out, screen)
+			show = watch.InPlace(a.Out, screen)
 		}
-		end, err := live.Watch(ctx, c, args[0], show)
+		end, err := watch.Watch(ctx, c, args[0], show)
 		if err != nil {
 			return err
 		}
@@ -229,7 +221,7 @@ var standings = []struct{ name, means string }{
 	{"failed", "halted by failures: steady rollout resume or cancel"},
 	{"reverting", "its hosts are being sent back to what they ran before"},
 	{"reverted", "its hosts went back to what they ran before"},
-	{"superseded", "a newer release took its place"},
+	{"superseded", "a newer release replaced it"},
 	{"cancelled", "an operator ended it; hosts keep what they run"},
 }
 
@@ -240,8 +232,8 @@ func (a verbs) showLegend(rollouts []operator.Rollout) {
 		return
 	}
 	for _, s := range standings {
-		if slices.ContainsFunc(rollouts, func(r operator.Rollout) bool { return r.Standing == s.name }) {
-			a.Say("%s\n", screen.Paint(term.Faint, s.name+": "+s.means))
+		if slices.ContainsFunc(rollouts, func(r operator.Rollout) bool { return r.Status == s.name }) {
+			a.Printf("%s\n", screen.Paint(term.Faint, s.name+": "+s.means))
 		}
 	}
 }

@@ -18,19 +18,19 @@ func (a verbs) showSources(sources []operator.Source) error {
 		if s.Version > 0 {
 			brought = fmt.Sprintf("%s, version %d", s.Ref, s.Version)
 		}
-		rows = append(rows, []string{s.Name, s.State(), brought, s.LastSuccess.String(), s.LastLook.String()})
+		rows = append(rows, []string{s.Name, s.State(), brought, s.LastSuccess.String(), s.LastChecked.String()})
 	}
-	if err := a.Table([]string{"release source", "state", "brought", "last success", "last look"}, rows); err != nil {
+	if err := a.Table([]string{"release source", "state", "brought", "last success", "last check"}, rows); err != nil {
 		return err
 	}
 	for _, s := range sources {
 		for _, t := range []*operator.SourceTrouble{s.Unfetched, s.Refused} {
 			if t != nil {
-				a.Say("  %s, since %s: %s: %s\n", s.Name, t.Since, t.Cause, t.Detail)
+				a.Printf("  %s, since %s: %s: %s\n", s.Name, t.Since, t.Cause, t.Detail)
 			}
 		}
 		if s.LastError != "" && s.Unfetched == nil && s.Refused == nil {
-			a.Say("  %s: %s\n", s.Name, s.LastError)
+			a.Printf("  %s: %s\n", s.Name, s.LastError)
 		}
 	}
 	return nil

@@ -15,11 +15,12 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/expiry"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
 func (a verbs) statusCmd() *cobra.Command {
@@ -57,9 +58,9 @@ failed, or the server is in safe mode.`,
 // isWell reports whether nothing of a fleet needs a person.
 func isWell(s operator.Status) bool {
 	return s.SafeMode == "" && s.Health.Hosts[health.Degraded] == 0 && s.Hosts.Failed == 0 &&
-		!slices.ContainsFunc(s.Expiries, func(i expiry.Item) bool { return i.Level == expiry.Critical }) &&
+		!slices.ContainsFunc(s.Expiries, func(i warning.Item) bool { return i.Level == warning.Critical }) &&
 		!slices.ContainsFunc(s.Channels, func(c operator.ChannelState) bool {
-			return c.Standing == string(rollout.Failed) || c.Standing == string(rollout.Reverted)
+			return c.Status == string(rollout.Failed) || c.Status == string(rollout.Reverted)
 		})
 }
 
@@ -75,42 +76,42 @@ func (a verbs) showHealth(s operator.FleetHealth) {
 		parts = append(parts, d.Host+" "+term.Printable(d.Summary()))
 	}
 	screen := term.Of(a.Out, a.Getenv)
-	a.SayFolded("%s %s\n", screen.Paint(term.Bad, prose.Count(n, "host")+" degraded:"), strings.Join(parts, ", "))
+	a.PrintFolded("%s %s\n", screen.Paint(term.Bad, prose.Count(n, "host")+" degraded:"), strings.Join(parts, ", "))
 	if n > shown {
-		a.SayFolded("  and %d more\n", n-shown)
+		a.PrintFolded("  and %d more\n", n-shown)
 	}
-	a.SayFolded("  Next: steady host list --degraded, then steady why HOST\n")
+	a.PrintFolded("  Next: steady host list --degraded, then steady why HOST\n")
 }
 
 func (a verbs) showStatus(s operator.Status) error {
-	a.SayFolded("Fleet %s\n", s.Fleet)
+	a.PrintFolded("Fleet %s\n", s.Fleet)
 	if s.Release.Version == 0 {
-		a.SayFolded("No release was accepted yet. Next: steady release push\n")
+		a.PrintFolded("No release was accepted yet. Next: steady release push\n")
 	} else {
-		a.SayFolded("Release %s, version %d, accepted %s, timestamp signed %s\n", s.Release.Ref, s.Release.Version, a.ago(s.Release.AcceptedAt), a.ago(s.Release.TimestampAt))
+		a.PrintFolded("Release %s, version %d, accepted %s, timestamp signed %s\n", s.Release.Ref, s.Release.Version, a.ago(s.Release.AcceptedAt), a.ago(s.Release.TimestampAt))
 	}
-	a.SayFolded("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, prose.Date(s.Root.Expires))
+	a.PrintFolded("Root version %d, epoch %d, good until %s\n", s.Root.Version, s.Root.Epoch, prose.Date(s.Root.Expires))
 	for _, w := range s.Warnings {
-		a.SayFolded("WARNING: %s\n", w)
+		a.PrintFolded("WARNING: %s\n", w)
 	}
 	if s.SafeMode != "" {
-		a.SayFolded("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
+		a.PrintFolded("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
 	}
 	h := s.Hosts
-	a.SayFolded("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
+	a.PrintFolded("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
 	a.showPresence(h)
 	a.showHealth(s.Health)
 	var rows [][]string
 	for _, ch := range s.Channels {
-		rows = append(rows, []string{ch.Name, ch.Rollout, ch.Standing, ch.Queued, ch.Deferral, fmt.Sprint(len(ch.Quarantine))})
+		rows = append(rows, []string{ch.Name, ch.Rollout, ch.Status, ch.Queued, ch.Deferral, fmt.Sprint(len(ch.Quarantine))})
 	}
 	if err := a.showSources(s.Sources); err != nil || len(rows) == 0 {
 		return err
 	}
-	return a.Table([]string{"channel", "rollout", "standing", "queued", "waits for", "quarantined"}, rows)
+	return a.Table([]string{"channel", "rollout", "status", "queued", "waits for", "quarantined"}, rows)
 }
 
-func (a verbs) showExpiries(items []expiry.Item) error {
+func (a verbs) showExpiries(items []warning.Item) error {
 	var rows [][]string
 	for _, i := range items {
 		name, full := i.Name, ""
@@ -132,13 +133,9 @@ func (a verbs) showExpiries(items []expiry.Item) error {
 func (a verbs) hostCmd() *cobra.Command {
 	list := a.hostList()
 	show := &cobra.Command{Use: "show HOST", Short: "Show one host and why it stands where it does", Example: "  steady host show web-1", Args: exit.Args(cobra.ExactArgs(1))}
-	a.HostNames(a.PrintsData(a.Talk(show, func(ctx context.Context, c *operator.Client, args []string) error {
-		h, err := c.Host(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Print(h, func() error { return a.showHost(h) })
-	})))
+	a.HostNames(command.Shows(a.Env, show, func(ctx context.Context, c *operator.Client, args []string) (operator.HostDetail, error) {
+		return c.Host(ctx, args[0])
+	}, a.showHost))
 	return command.Group(command.GroupWatch, "host", "Show, tune, freeze, disable and retire hosts", "  steady host list\n  steady host show web-1\n  steady host resources web-1 --watch",
 		append([]*cobra.Command{list, show}, hosts.Verbs(a.Env)...)...)
 }
@@ -152,7 +149,7 @@ type hostFilter struct {
 
 func (f hostFilter) picks(h operator.Host) bool {
 	switch {
-	case !f.all && h.Presence == plan.Decommissioned:
+	case !f.all && h.Presence == gate.Decommissioned:
 	case f.channel != "" && h.Channel != f.channel:
 	case f.tag != "" && !slices.Contains(h.Tags, f.tag):
 	case f.offline && h.Online:
@@ -181,22 +178,12 @@ than it should run. Filters add up: each one leaves hosts out.`,
 	flags.BoolVar(&f.degraded, "degraded", false, "only hosts that do not run what they should")
 	flags.BoolVar(&f.all, "all", false, "decommissioned hosts as well")
 	flags.BoolVar(&f.failed, "failed", false, "only hosts whose last activation failed")
-	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
+	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Host, error) {
 		all, err := c.Hosts(ctx)
-		if err != nil {
-			return err
-		}
-		list := slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) })
-		return a.Print(command.NonNil(list), func() error { return a.showHosts(list) })
-	}))
-}
-
-func (a verbs) showHosts(hosts []operator.Host) error {
-	var rows [][]string
-	for _, h := range hosts {
-		rows = append(rows, []string{h.Name, h.Channel, presence(h), h.Phase, string(h.Health), h.Rollout, runs(h), troubleOf(h)})
-	}
-	return a.Table([]string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, rows)
+		return slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) }), err
+	}, []string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, func(h operator.Host) []string {
+		return []string{h.Name, h.Channel, presence(h), h.Phase, string(h.Health), h.Rollout, runs(h), troubleOf(h)}
+	})
 }
 
 // troubleOf says why a host failed and what of it does not run.
@@ -212,19 +199,13 @@ func troubleOf(h operator.Host) string {
 }
 
 // runs names what a host runs: the release that brought it where that is known.
-func runs(h operator.Host) string {
-	_, ref, ok := strings.Cut(h.Rollout, "@")
-	if ok && h.Current != "" && h.Current == h.Target {
-		return ref
-	}
-	return command.Short(string(h.Current))
-}
+func runs(h operator.Host) string { return cmp.Or(h.Runs, command.Short(string(h.Current))) }
 
 func presence(h operator.Host) string {
 	switch {
-	case h.Standing != "":
-		return strings.ToUpper(h.Standing)
-	case h.Presence == plan.Online && h.FrozenUntil != 0:
+	case h.IdentityStatus != "":
+		return strings.ToUpper(h.IdentityStatus)
+	case h.Presence == gate.Online && h.FrozenUntil != 0:
 		return "frozen"
 	}
 	return string(h.Presence)
@@ -238,44 +219,44 @@ func (a verbs) showPresence(h operator.HostCounts) {
 		if n > shown {
 			names += fmt.Sprintf(" and %d more", n-shown)
 		}
-		a.SayFolded("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), names)
+		a.PrintFolded("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), names)
 	}
 	var parts []string
 	for _, row := range plan.Presences {
-		if n := h.Presence[row.Presence]; n > 0 && row.Presence != plan.Online && row.Presence != plan.NeverEnrolled {
+		if n := h.Presence[row.Presence]; n > 0 && row.Presence != gate.Online && row.Presence != gate.NeverEnrolled {
 			parts = append(parts, fmt.Sprintf("%d %s", n, row.Presence))
 		}
 	}
 	if len(parts) > 0 {
-		a.SayFolded("Not there: %s. steady host list --all names them\n", strings.Join(parts, ", "))
+		a.PrintFolded("Not there: %s. steady host list --all names them\n", strings.Join(parts, ", "))
 	}
 }
 
 func (a verbs) showHost(h operator.HostDetail) error {
-	a.SayFolded("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Host))
+	a.PrintFolded("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Host))
 	phase := cmp.Or(h.Phase, "none")
 	if h.Rollout != "" {
 		phase += " in " + h.Rollout
 	}
-	a.SayFolded("  phase:       %s\n", phase)
-	a.SayFolded("  runs:        %s\n  target:      %s\n", cmp.Or(command.Short(string(h.Current)), "nothing yet"), cmp.Or(command.Short(string(h.Target)), "none"))
+	a.PrintFolded("  phase:       %s\n", phase)
+	a.PrintFolded("  runs:        %s\n  target:      %s\n", cmp.Or(prose.Join(h.Runs, command.Short(string(h.Current))), "nothing yet"), cmp.Or(command.Short(string(h.Target)), "none"))
 	well := string(h.Health)
 	if d := h.Degraded; d != nil {
 		well += " since " + a.when(d.Since) + ": " + term.Printable(d.Summary())
 	}
-	a.SayFolded("  health:      %s\n", well)
+	a.PrintFolded("  health:      %s\n", well)
 	if h.Failed != "" {
-		a.SayFolded("  failed:      %s\n", h.Failed)
+		a.PrintFolded("  failed:      %s\n", h.Failed)
 	}
 	if h.FrozenUntil != 0 {
-		a.SayFolded("  frozen:      until %s: %s\n", prose.Date(h.FrozenUntil), h.FrozenWhy)
+		a.PrintFolded("  frozen:      until %s: %s\n", prose.Date(h.FrozenUntil), h.FrozenWhy)
 	}
 	if h.Grant != "" {
-		a.SayFolded("  grant:       %s\n", h.Grant)
+		a.PrintFolded("  grant:       %s\n", h.Grant)
 	}
 	if h.Incarnation != 0 {
-		a.SayFolded("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
-		a.SayFolded("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
+		a.PrintFolded("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
+		a.PrintFolded("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
 	}
 	return a.showAnswer(h.Why, false)
 }
@@ -291,46 +272,42 @@ can clear at the earliest. Gates that are open are listed with --all.`,
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list the gates that are open, too")
-	return a.HostNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		answer, err := c.Why(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return a.Print(answer, func() error { return a.showAnswer(answer, all) })
-	})))
+	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (plan.Answer, error) {
+		return c.Why(ctx, args[0])
+	}, func(answer plan.Answer) error { return a.showAnswer(answer, all) }))
 }
 
 // showAnswer prints the sentence first, then the gates.
 func (a verbs) showAnswer(w plan.Answer, all bool) error {
-	a.SayFolded("%s: %s\n", w.Host, w.Words)
+	a.PrintFolded("%s: %s\n", w.Host, w.Message)
 	if w.Rollout != "" {
 		runs := ""
 		if w.Current != w.Target {
 			runs = fmt.Sprintf(", runs %s, should run %s", cmp.Or(command.Short(w.Current), "nothing yet"), command.Short(w.Target))
 		}
-		a.SayFolded("  rollout %s, wave %s, %s%s\n", w.Rollout, w.Wave, w.Status, runs)
+		a.PrintFolded("  rollout %s, wave %s, %s%s\n", w.Rollout, w.Wave, w.Status, runs)
 	}
 	if w.Degraded != nil {
-		a.SayFolded("  next:       steady host resources %s shows all; once its cause is gone: steady host retry %s\n", w.Host, w.Host)
+		a.PrintFolded("  next:       steady host resources %s shows all; once its cause is gone: steady host retry %s\n", w.Host, w.Host)
 	}
 	if b := w.Block; b != nil {
-		a.SayFolded("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
+		a.PrintFolded("  waits for:  %s\n  cleared by: %s\n", b.WaitsFor, b.ClearedBy)
 		if b.Earliest != 0 {
-			a.SayFolded("  earliest:   %s\n", a.when(b.Earliest))
+			a.PrintFolded("  earliest:   %s\n", a.when(b.Earliest))
 		}
 	}
 	a.showGates(w.Gates, all)
 	for _, words := range w.Accepted {
-		a.SayFolded("  %s\n", words)
+		a.PrintFolded("  %s\n", words)
 	}
-	if len(w.Holds) > 0 {
-		a.SayFolded("  the open wave of %s goes on when nothing of this holds it:\n", w.Rollout)
+	if len(w.WaveBlocks) > 0 {
+		a.PrintFolded("  the open wave of %s continues when none of this blocks it:\n", w.Rollout)
 	}
-	for _, b := range w.Holds {
+	for _, b := range w.WaveBlocks {
 		a.showGates([]plan.Gate{{Gate: b.Code, Block: b}}, all)
 	}
 	if w.Pending != "" {
-		a.SayFolded("  rollout %s comes next:\n", w.Pending)
+		a.PrintFolded("  rollout %s comes next:\n", w.Pending)
 		a.showGates(w.PendingGates, all)
 	}
 	return nil
@@ -341,7 +318,7 @@ func (a verbs) showGates(gates []plan.Gate, all bool) {
 	for _, g := range gates {
 		if g.Block == nil {
 			if all {
-				a.SayFolded("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
+				a.PrintFolded("  %s %s\n", screen.Paint(term.Good, "open  "), g.Gate)
 			}
 			continue
 		}
@@ -349,7 +326,7 @@ func (a verbs) showGates(gates []plan.Gate, all bool) {
 		if g.Block.Earliest != 0 {
 			when = "; not before " + a.when(g.Block.Earliest)
 		}
-		a.SayFolded("  %s %s: %s%s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Words, when)
+		a.PrintFolded("  %s %s: %s%s\n", screen.Paint(term.Bad, "blocks"), g.Gate, g.Block.Message, when)
 	}
 }
 

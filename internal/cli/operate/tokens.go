@@ -27,30 +27,19 @@ last used. The last use is exact while the server runs and known to the day afte
 it was restarted.`,
 		Example: "  steady operator list", Args: exit.Args(cobra.NoArgs),
 	}
-	return a.PrintsData(a.Talk(list, func(ctx context.Context, c *operator.Client, _ []string) error {
-		tokens, err := c.Tokens(ctx)
-		if err != nil {
-			return err
-		}
-		return a.Print(command.NonNil(tokens), func() error {
-			var rows [][]string
-			for _, t := range tokens {
-				ends := t.Expires.String()
-				if t.Expires.Reached(a.Wall()) {
-					ends = "ENDED " + ends
-				}
-				rows = append(rows, []string{t.ID, t.Name, string(t.Role), created(t), ends, t.LastUsed.String()})
+	return command.Lists(a.Env, list, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Token, error) {
+		return c.Tokens(ctx)
+	},
+		[]string{"id", "name", "role", "created", "ends", "last used"}, func(t operator.Token) []string {
+			created, ends := "unknown", t.Expires.String()
+			if t.CreatedAt != 0 {
+				created = t.CreatedAt.String()
 			}
-			return a.Table([]string{"id", "name", "role", "created", "ends", "last used"}, rows)
+			if t.Expires.Reached(a.Wall()) {
+				ends = "ENDED " + ends
+			}
+			return []string{t.ID, t.Name, string(t.Role), created, ends, t.LastUsed.String()}
 		})
-	}))
-}
-
-func created(t operator.Token) string {
-	if t.CreatedAt == 0 {
-		return "unknown"
-	}
-	return t.CreatedAt.String()
 }
 
 // madeOperator is what operator create prints with -o.
@@ -101,7 +90,7 @@ A token ends after --life; steady operator list says when each does.`,
 			return fmt.Errorf("the token %s was made and its file was not written: %w; steady operator revoke %[1]s", made.ID, err)
 		}
 		return a.Print(madeOperator{made, out}, func() error {
-			a.Say("Token %s: %s, %s, good until %s\nWrote %s, which holds the secret: bring it to its bearer over a safe channel.\nNext, there:\n  %s=%s steady status\n",
+			a.Printf("Token %s: %s, %s, good until %s\nWrote %s, which holds the secret: bring it to its bearer over a safe channel.\nNext, there:\n  %s=%s steady status\n",
 				made.ID, made.Name, made.Role, made.Expires, out, command.EnvContext, out)
 			return nil
 		})
@@ -115,14 +104,16 @@ func (a verbs) operatorRevoke() *cobra.Command {
 		Long: `Withdraws an operator's token; it is refused from now on. The last admin's token
 is only withdrawn with --force: nobody could make another through the server then,
 and steady server recover-admin on its machine is the only way back in.`,
-		Example: "  steady operator revoke 5f0c", Args: exit.Args(cobra.ExactArgs(1)),
+		Example: "  steady operator revoke 5f0c\n  steady operator revoke 5f0c -o json", Args: exit.Args(cobra.ExactArgs(1)),
 	}
 	revoke.Flags().BoolVar(&force, "force", false, "also the token of the last admin")
-	return a.Talk(revoke, func(ctx context.Context, c *operator.Client, args []string) error {
-		if err := c.RevokeToken(ctx, args[0], force); err != nil {
-			return err
-		}
-		a.Say("Revoked %s\n", args[0])
-		return nil
-	})
+	return command.Shows(a.Env, revoke, func(ctx context.Context, c *operator.Client, args []string) (revoked, error) {
+		return revoked{ID: args[0], Revoked: true}, c.RevokeToken(ctx, args[0], force)
+	}, func(r revoked) error { a.Printf("Revoked %s\n", r.ID); return nil })
+}
+
+// revoked is what operator revoke prints with -o.
+type revoked struct {
+	ID      string `json:"id"`
+	Revoked bool   `json:"revoked"`
 }

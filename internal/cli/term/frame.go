@@ -67,12 +67,6 @@ func (f *Frame) rows() int {
 	return n
 }
 
-// Width is how wide what is drawn may be, in columns; 0 when unknown.
-func (f *Frame) Width() int {
-	f.resize()
-	return f.screen.Width
-}
-
 // Leave keeps what is drawn and continues below it.
 func (f *Frame) Leave() { f.drawn, f.last = nil, "" }
 

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/steadyfleet/steady/internal/core/text"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // Format is how data is printed.
@@ -69,7 +69,7 @@ func Data(w io.Writer, f Format, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, text.Lines(string(out)))
+	_, err = io.WriteString(w, prose.Lines(string(out)))
 	return err
 }
 
@@ -85,12 +85,12 @@ func encode(w io.Writer, v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(text.Escaped(b.Bytes()))
+	_, err := w.Write(prose.Escaped(b.Bytes()))
 	return err
 }
 
 // Printable makes text from elsewhere safe to show on one line.
-func Printable(s string) string { return text.Line(s) }
+func Printable(s string) string { return prose.Line(s) }
 
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
@@ -98,13 +98,13 @@ var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 // does anything to a terminal, whoever forgot to make a part of it Printable.
 func Shown(s string) string {
 	if !strings.Contains(s, "\x1b") {
-		return text.Lines(s)
+		return prose.Lines(s)
 	}
 	var b strings.Builder
 	at := 0
 	for _, c := range colours.FindAllStringIndex(s, -1) {
-		b.WriteString(text.Lines(s[at:c[0]]) + s[c[0]:c[1]])
+		b.WriteString(prose.Lines(s[at:c[0]]) + s[c[0]:c[1]])
 		at = c[1]
 	}
-	return b.String() + text.Lines(s[at:])
+	return b.String() + prose.Lines(s[at:])
 }

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestCutFits draws lines with colour and cuts them: what is left fits, keeps
@@ -42,9 +44,7 @@ func TestFrameRedrawsInPlace(t *testing.T) {
 	var out bytes.Buffer
 	f := NewFrame(&out, Screen{TTY: true, Width: 10, Height: 4})
 	for _, lines := range [][]string{{"one", "two"}, {"one", "two"}, {"one"}, {"1", "2", "3", "4", "5"}} {
-		if err := f.Draw(lines); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, f.Draw(lines))
 	}
 	want := "\x1b[Kone\n\x1b[Ktwo\n\x1b[J" + // the second, equal one draws nothing
 		"\x1b[2A\x1b[Kone\n\x1b[J" +
@@ -71,12 +71,8 @@ func TestDataIsTheSameInBothFormats(t *testing.T) {
 		List []string `json:"list"`
 	}{1795314977308, []string{"<a>", "yes"}}
 	var js, ym bytes.Buffer
-	if err := Data(&js, JSON, v); err != nil {
-		t.Fatal(err)
-	}
-	if err := Data(&ym, YAML, v); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Data(&js, JSON, v))
+	testkit.Must(t, Data(&ym, YAML, v))
 	if want := "{\n  \"big\": 1795314977308,\n  \"list\": [\n    \"<a>\",\n    \"yes\"\n  ]\n}\n"; js.String() != want {
 		t.Errorf("JSON is %s", js.String())
 	}
@@ -172,14 +168,10 @@ func TestTableFoldsItsReason(t *testing.T) {
 func TestFrameOfANarrowedTerminal(t *testing.T) {
 	var out bytes.Buffer
 	f := NewFrame(&out, Screen{TTY: true, Width: 20, Height: 9})
-	if err := f.Draw([]string{"0123456789abcde", "two"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.Draw([]string{"0123456789abcde", "two"}))
 	out.Reset()
 	f.screen.Width = 6
-	if err := f.Draw([]string{"one"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.Draw([]string{"one"}))
 	if want := "\x1b[4A\x1b[Kone\n\x1b[J"; out.String() != want {
 		t.Errorf("drew %q, expected %q", out.String(), want)
 	}

@@ -10,10 +10,9 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // createOptions are a workspace as flags say it.
@@ -30,7 +29,7 @@ type createOptions struct {
 
 	file   string
 	reason *string
-	settle.Flags
+	watch.WaitFlags
 }
 
 func (a verbs) createCmd() *cobra.Command {
@@ -47,7 +46,7 @@ steady apply takes it.`,
 	f := cmd.Flags()
 	f.StringVar(&o.image, "image", "", "reference of an image to pull, image/NAME for one that the host has, or snapshot/NAME")
 	f.StringVar(&o.pull, "pull", "", "when to ask the registry: missing, always or never (default missing)")
-	f.StringArrayVar(&o.command, "command", nil, "one word of the command; may be repeated")
+	f.StringArrayVar(&o.command, "command", nil, "one argument of the command; may be repeated")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "environment variable NAME=VALUE; may be repeated")
 	f.StringArrayVar(&o.secretEnv, "secret-env", nil, "environment variable NAME=SECRET from the host's own store; may be repeated")
 	f.StringArrayVarP(&o.ports, "port", "p", nil, "[[IP:]HOSTPORT:]PORT[/udp] to publish; may be repeated")
@@ -63,17 +62,17 @@ steady apply takes it.`,
 	f.StringVar(&o.gpus, "gpus", "", "GPUs: all, or how many")
 	f.BoolVar(&o.stopped, "stopped", false, "create it without starting it")
 	f.StringVarP(&o.file, "file", "f", "", "read the workspace from a file instead; - is standard input")
-	command.Complete(cmd, "pull", string(container.PullMissing), string(container.PullAlways), string(container.PullNever))
+	command.Complete(cmd, "pull", string(spec.PullMissing), string(spec.PullAlways), string(spec.PullNever))
 	command.Complete(cmd, "restart", "no", "always", "unless-stopped", "on-failure")
-	o.reason = command.TakesReason(cmd)
-	o.Flags.Add(cmd)
+	o.reason = command.RequiresReason(cmd)
+	o.WaitFlags.Add(cmd)
 	return a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])
 		if err != nil {
 			return err
 		}
 		if (o.file == "") == (o.image == "") {
-			return exit.Badf("expected either --image, or -f FILE; %s --help says more", cmd.CommandPath())
+			return exit.Badf("expected either --image, or -f FILE; see %s --help", cmd.CommandPath())
 		}
 		if len(args) > 1 && len(o.command) > 0 {
 			return exit.Badf("the command is given twice; leave out --command, or what follows --")
@@ -84,7 +83,7 @@ steady apply takes it.`,
 }
 
 func (a verbs) create(ctx context.Context, c *operator.Client, host, name string, o createOptions) error {
-	var list []document.Resource
+	var list []apply.Resource
 	var err error
 	if o.file != "" {
 		list, err = a.fromFile(host, name, o.file)
@@ -98,19 +97,19 @@ func (a verbs) create(ctx context.Context, c *operator.Client, host, name string
 	if err != nil {
 		return err
 	}
-	has := func(r document.Resource) bool {
+	has := func(r apply.Resource) bool {
 		return slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Declared && x.Kind == r.Kind && x.Name == r.Name })
 	}
 	s, err := apply.Begin(ctx, a.Env, c, *o.reason)
 	if err != nil {
 		return err
 	}
-	for _, r := range document.Order(list) {
+	for _, r := range apply.Order(list) {
 		switch {
 		case !has(r):
-		case r.Kind == container.KindWorkspace:
-			return exit.With(exit.Failed, fmt.Errorf("%s is there already; change it with steady workspace edit %s/%s, or with steady apply", r.Words(), host, name))
-		case r.Kind == container.KindVolume || r.Kind == container.KindNetwork:
+		case r.Kind == spec.KindWorkspace:
+			return exit.With(exit.Failed, fmt.Errorf("%s is there already; change it with steady workspace edit %s/%s, or with steady apply", r.FullName(), host, name))
+		case r.Kind == spec.KindVolume || r.Kind == spec.KindNetwork:
 			continue // it is shared
 		}
 		if _, err := s.Set(ctx, r); err != nil {
@@ -120,27 +119,27 @@ func (a verbs) create(ctx context.Context, c *operator.Client, host, name string
 			break // the rest would lack it
 		}
 	}
-	return s.Finish(ctx, o.Flags)
+	return s.Finish(ctx, o.WaitFlags)
 }
 
 // fromFile reads a file that holds the workspace and what goes with it.
-func (a verbs) fromFile(host, name, file string) ([]document.Resource, error) {
+func (a verbs) fromFile(host, name, file string) ([]apply.Resource, error) {
 	list, err := apply.ReadFile(a.Env, file, host)
 	if err != nil {
 		return nil, err
 	}
-	id := container.ID{Kind: container.KindWorkspace, Name: name}
-	if !slices.ContainsFunc(list, func(r document.Resource) bool { return r.ID == id }) {
+	id := spec.ID{Kind: spec.KindWorkspace, Name: name}
+	if !slices.ContainsFunc(list, func(r apply.Resource) bool { return r.ID == id }) {
 		return nil, fmt.Errorf("%s has no %s: expected it", file, id)
 	}
 	return list, nil
 }
 
 // resources are the workspace with what it names.
-func (o *createOptions) resources(host, name string) ([]document.Resource, error) {
-	w := container.Workspace{Name: name, Command: o.command, User: o.user, WorkingDir: o.workdir}
+func (o *createOptions) resources(host, name string) ([]apply.Resource, error) {
+	w := spec.Workspace{Name: name, Command: o.command, User: o.user, WorkingDir: o.workdir}
 	if o.stopped {
-		w.State = container.Stopped
+		w.State = spec.Stopped
 	}
 	p := &parts{host: host, w: &w}
 	for _, step := range []func(*parts) error{o.addImage, o.addEnv, o.addPorts, o.addMounts, o.addNetworks, o.addLimits, o.addRestart, o.addGPUs, o.addRoutes} {
@@ -148,25 +147,25 @@ func (o *createOptions) resources(host, name string) ([]document.Resource, error
 			return nil, err
 		}
 	}
-	p.add(container.KindWorkspace, name, &w)
+	p.add(spec.KindWorkspace, name, &w)
 	return p.list, p.err
 }
 
 // parts collects the resources of one workspace.
 type parts struct {
 	host string
-	w    *container.Workspace
-	list []document.Resource
+	w    *spec.Workspace
+	list []apply.Resource
 	err  error
 }
 
-func (p *parts) add(kind, name string, spec any) {
+func (p *parts) add(kind, name string, value any) {
 	for _, r := range p.list {
 		if r.Kind == kind && r.Name == name {
 			return
 		}
 	}
-	r, err := document.Of(p.host, kind, name, spec)
+	r, err := apply.Of(p.host, kind, name, value)
 	if err != nil && p.err == nil {
 		p.err = err
 	}

@@ -15,14 +15,13 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 func (a verbs) editCmd() *cobra.Command {
-	var f settle.Flags
+	var f watch.WaitFlags
 	cmd := &cobra.Command{
 		Use: "edit HOST/NAME", Short: "Change a workspace in your editor",
 		Long: `Opens a workspace of the managed layer as YAML in $VISUAL, $EDITOR or vi, and sets
@@ -30,7 +29,7 @@ what was saved if it changed. What cannot be set is kept in a file.`,
 		Example: "  steady workspace edit gpu-1/web\n  EDITOR=nano steady workspace edit gpu-1/web --wait",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	f.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])
@@ -38,17 +37,17 @@ what was saved if it changed. What cannot be set is kept in a file.`,
 			return err
 		}
 		return a.edit(ctx, c, host, name, *reason, f)
-	})), container.KindWorkspace)
+	})), spec.KindWorkspace)
 }
 
-func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason string, f settle.Flags) error {
-	const kind = container.KindWorkspace
+func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason string, f watch.WaitFlags) error {
+	const kind = spec.KindWorkspace
 	before, err := c.ManagedResource(ctx, host, kind, name)
 	if err != nil {
 		return err
 	}
-	was := document.Resource{Host: host, ID: container.ID{Kind: kind, Name: name}, Spec: before.Spec}
-	text, err := document.Write(&was)
+	was := apply.Resource{Host: host, ID: spec.ID{Kind: kind, Name: name}, Spec: before.Spec}
+	text, err := apply.Write(spec.Builtin, &was)
 	if err != nil {
 		return err
 	}
@@ -74,7 +73,7 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 		return exit.Bad(kept(fmt.Errorf("the file is no longer of %s alone", was.ID)))
 	}
 	if bytes.Equal(compact(list[0].Spec), compact(before.Spec)) {
-		a.Say("Nothing changed\n")
+		a.Printf("Nothing changed\n")
 		return os.RemoveAll(dir)
 	}
 	now, err := c.ManagedResource(ctx, host, kind, name)
@@ -82,7 +81,7 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 		return kept(err)
 	}
 	if !bytes.Equal(compact(now.Spec), compact(before.Spec)) {
-		return exit.With(exit.Failed, kept(fmt.Errorf("%s was changed by %s while you edited it", was.Words(), now.Actor)))
+		return exit.With(exit.Failed, kept(fmt.Errorf("%s was changed by %s while you edited it", was.FullName(), now.Actor)))
 	}
 	s, err := apply.Begin(ctx, a.Env, c, reason)
 	if err == nil {

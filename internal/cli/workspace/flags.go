@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/cli/document"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // ofHost begins an image that the host has.
@@ -19,14 +19,14 @@ func (o *createOptions) addImage(p *parts) error {
 	switch name, known := strings.CutPrefix(o.image, ofHost); {
 	case known:
 		p.w.Image = name
-	case strings.HasPrefix(o.image, container.SnapshotImage):
+	case strings.HasPrefix(o.image, spec.SnapshotImage):
 		p.w.Image = o.image
 	default:
 		if _, err := imageref.Parse(o.image); err != nil {
 			return fmt.Errorf("--image: %w", err)
 		}
 		p.w.Image = p.w.Name
-		p.add(container.KindImage, p.w.Name, &container.Image{Name: p.w.Name, Ref: o.image, Pull: &container.Pull{Policy: container.PullPolicy(o.pull)}})
+		p.add(spec.KindImage, p.w.Name, &spec.Image{Name: p.w.Name, Ref: o.image, Pull: &spec.Pull{Policy: spec.PullPolicy(o.pull)}})
 		return nil
 	}
 	if o.pull != "" {
@@ -37,21 +37,21 @@ func (o *createOptions) addImage(p *parts) error {
 
 func (o *createOptions) addEnv(p *parts) error {
 	for _, e := range o.env {
-		name, value, err := words("env", e)
+		name, value, err := describe("env", e)
 		if err != nil {
 			return err
 		}
-		p.w.Env = append(p.w.Env, container.Env{Name: name, Value: value})
+		p.w.Env = append(p.w.Env, spec.Env{Name: name, Value: value})
 	}
 	for _, e := range o.secretEnv {
-		name, secret, err := words("secret-env", e)
+		name, secret, err := describe("secret-env", e)
 		if err != nil {
 			return err
 		}
-		p.w.Env = append(p.w.Env, container.Env{Name: name, Secret: secret})
+		p.w.Env = append(p.w.Env, spec.Env{Name: name, Secret: secret})
 	}
 	for _, l := range o.labels {
-		name, value, err := words("label", l)
+		name, value, err := describe("label", l)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (o *createOptions) addPorts(p *parts) error {
 
 // parsePort reads [[IP:]HOSTPORT:]PORT[/PROTOCOL]. An address with colons is in
 // brackets.
-func parsePort(text string) (port container.Port, err error) {
+func parsePort(text string) (port spec.Port, err error) {
 	bad := fmt.Errorf("--port %q: expected [[IP:]HOSTPORT:]PORT[/udp], such as 8080:80", text)
 	rest, protocol, _ := strings.Cut(text, "/")
 	port.Protocol = protocol
@@ -121,15 +121,15 @@ func (o *createOptions) addMounts(p *parts) error {
 			return err
 		}
 		p.w.Mounts = append(p.w.Mounts, m)
-		if m.Type == container.MountVolume {
-			p.add(container.KindVolume, m.Source, &container.Volume{Name: m.Source})
+		if m.Type == spec.MountVolume {
+			p.add(spec.KindVolume, m.Source, &spec.Volume{Name: m.Source})
 		}
 	}
 	return nil
 }
 
 // parseMount reads NAME:/PATH[:ro], /HOSTPATH:/PATH[:ro] or /PATH.
-func parseMount(text string) (m container.Mount, err error) {
+func parseMount(text string) (m spec.Mount, err error) {
 	bad := fmt.Errorf("--volume %q: expected NAME:/PATH, /HOSTPATH:/PATH or /PATH, and :ro behind it for one that is only read", text)
 	words := strings.Split(text, ":")
 	if last := words[len(words)-1]; len(words) > 1 && (last == "ro" || last == "rw") {
@@ -140,11 +140,11 @@ func parseMount(text string) (m container.Mount, err error) {
 	case len(words) > 2 || !path.IsAbs(m.Target) || words[0] == "":
 		return m, bad
 	case len(words) == 1:
-		m.Type = container.MountAnonymous
+		m.Type = spec.MountAnonymous
 	case path.IsAbs(words[0]):
-		m.Type, m.Source = container.MountBind, words[0]
+		m.Type, m.Source = spec.MountBind, words[0]
 	default:
-		m.Type, m.Source = container.MountVolume, words[0]
+		m.Type, m.Source = spec.MountVolume, words[0]
 	}
 	return m, nil
 }
@@ -157,8 +157,8 @@ func (o *createOptions) addNetworks(p *parts) error {
 		if !twice {
 			i = len(p.w.Networks)
 			at[name] = i
-			p.w.Networks = append(p.w.Networks, container.Attachment{Network: name})
-			p.add(container.KindNetwork, name, &container.Network{Name: name})
+			p.w.Networks = append(p.w.Networks, spec.Attachment{Network: name})
+			p.add(spec.KindNetwork, name, &spec.Network{Name: name})
 		}
 		if aliased {
 			p.w.Networks[i].Aliases = append(p.w.Networks[i].Aliases, alias)
@@ -169,7 +169,7 @@ func (o *createOptions) addNetworks(p *parts) error {
 
 func (o *createOptions) addLimits(p *parts) (err error) {
 	if o.memory != "" {
-		if p.w.Limits.Memory, err = document.ParseSize(o.memory); err != nil {
+		if p.w.Limits.Memory, err = apply.ParseSize(o.memory); err != nil {
 			return fmt.Errorf("--memory: %w", err)
 		}
 	}
@@ -209,7 +209,7 @@ func (o *createOptions) addGPUs(p *parts) error {
 			return fmt.Errorf("--gpus %q: expected all, or a number", o.gpus)
 		}
 	}
-	p.w.GPUs = []container.GPU{{Count: n, Capabilities: []string{"gpu"}}}
+	p.w.GPUs = []spec.GPU{{Count: n, Capabilities: []string{"gpu"}}}
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (o *createOptions) addRoutes(p *parts) error {
 		if err != nil {
 			return fmt.Errorf("--route %q: its port is %q: expected 1 to 65535", text, text[at+1:])
 		}
-		r := container.Route{Name: p.w.Name, Workspace: p.w.Name, Port: port}
+		r := spec.Route{Name: p.w.Name, Workspace: p.w.Name, Port: port}
 		if i > 0 {
 			r.Name = fmt.Sprintf("%s-%d", p.w.Name, i+1)
 		}
@@ -233,7 +233,7 @@ func (o *createOptions) addRoutes(p *parts) error {
 		if slash := strings.IndexByte(text[:at], '/'); slash >= 0 {
 			r.Host, r.Path = text[:slash], text[slash:at]
 		}
-		p.add(container.KindRoute, r.Name, &r)
+		p.add(spec.KindRoute, r.Name, &r)
 	}
 	return nil
 }

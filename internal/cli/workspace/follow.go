@@ -10,7 +10,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/settle"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 )
 
 // source gives an image's output; *operator.Client is one.
@@ -27,7 +27,7 @@ type follower struct {
 	source     source
 	host, name string
 	out        io.Writer
-	otherwise  settle.View // when the host shows no output
+	otherwise  watch.OutcomeView // when the host shows no output
 
 	after   int64
 	refused bool
@@ -36,39 +36,39 @@ type follower struct {
 
 // Looks at an output whose stream broke off: the agent may be starting again.
 const (
-	looks     = 5
-	lookAgain = time.Second
+	maxPolls  = 5
+	pollEvery = time.Second
 )
 
 // follow notes where the output stands before something is asked. On a terminal
 // and in a pipe its lines are the progress; beside data they go to stderr.
 func (a verbs) follow(ctx context.Context, c source, host, name string) (*follower, error) {
-	table := a.SaysTable()
-	f := &follower{Env: a.Env, source: c, host: host, name: name, out: a.Out, otherwise: settle.For(a.Env, table)}
+	table := a.TableOutput()
+	f := &follower{Env: a.Env, source: c, host: host, name: name, out: a.Out, otherwise: watch.OutcomesFor(a.Env, table)}
 	if !table {
 		f.out = a.Err
 	}
-	err := f.look(ctx, operator.OutputQuery{After: operator.OutputEnd})
+	err := f.poll(ctx, operator.OutputQuery{After: operator.OutputEnd})
 	if err != nil || f.refused || f.missed == nil {
 		return f, err
 	}
-	a.Warn("host %s did not say where the output stands (%v): all that it keeps is shown, also of earlier builds", host, f.missed)
+	a.Warn("host %s did not report where its output is (%v): all that it keeps is shown, also of earlier builds", host, f.missed)
 	f.after = 0
 	return f, nil
 }
 
 // show is the view of a wait.
-func (f *follower) show(ctx context.Context, all []settle.Outcome, changed *settle.Outcome) error {
+func (f *follower) show(ctx context.Context, all []watch.Outcome, changed *watch.Outcome) error {
 	for n := 1; !f.refused; n++ {
-		err := f.look(ctx, operator.OutputQuery{Follow: true, After: f.after})
+		err := f.poll(ctx, operator.OutputQuery{Follow: true, After: f.after})
 		if err != nil {
 			return err
 		}
-		if f.missed == nil || n == looks {
+		if f.missed == nil || n == maxPolls {
 			return nil
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(pollEvery):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -81,15 +81,15 @@ func (f *follower) end(ctx context.Context) error {
 	if f.refused || f.missed == nil {
 		return nil
 	}
-	if err := f.look(ctx, operator.OutputQuery{After: f.after}); err != nil || f.missed == nil {
+	if err := f.poll(ctx, operator.OutputQuery{After: f.after}); err != nil || f.missed == nil {
 		return err
 	}
 	f.Warn("the output is not shown to its end: %v; what the host keeps of it: steady image output %s/%s", f.missed, f.host, f.name)
 	return nil
 }
 
-// look reads once. Only the end of ctx and of what it writes to are errors.
-func (f *follower) look(ctx context.Context, q operator.OutputQuery) error {
+// poll reads once. Only the end of ctx and of what it writes to are errors.
+func (f *follower) poll(ctx context.Context, q operator.OutputQuery) error {
 	s, err := f.source.Output(ctx, f.host, f.name, q)
 	if err != nil {
 		return f.failed(ctx, err)

@@ -13,14 +13,15 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/settle"
-	"github.com/steadyfleet/steady/internal/docker/output"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/docker/image"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // host keeps outputs as a host does, and answers with them as a server does.
 type host struct {
-	*output.Store
+	*image.Store
 	client *operator.Client
 	refuse int // status instead of an answer
 	breaks int // answers that break off after a line
@@ -29,23 +30,14 @@ type host struct {
 
 func newHost(t *testing.T) *host {
 	t.Helper()
-	store, err := output.Open(t.TempDir(), 0)
-	must(t, err)
+	store := testkit.Value(image.OpenOutput(t.TempDir(), 0))(t)
 	h := &host{Store: store}
 	s := httptest.NewTLSServer(http.HandlerFunc(h.answer))
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	h.client, err = operator.NewClient(operator.Options{URL: s.URL, Token: "x", ServerCA: ca})
-	must(t, err)
+	h.client = testkit.Value(operator.NewClient(operator.Options{URL: s.URL, Token: "x", ServerCA: ca}))(t)
 	t.Cleanup(func() { h.client.Close() })
 	return h
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (h *host) answer(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +56,7 @@ func (h *host) answer(w http.ResponseWriter, r *http.Request) {
 		_ = out.Exit(wire.Exit{Code: -1, Error: "the agent went away"})
 		return
 	}
-	last, err := h.Copy(r.Context(), "app", output.Query{After: after, Follow: r.URL.Query().Get("follow") != ""},
+	last, err := h.Copy(r.Context(), "app", image.Query{After: after, Follow: r.URL.Query().Get("follow") != ""},
 		func() (bool, error) { return false, nil }, to, frames{out, wire.FrameStderr})
 	exit := wire.Exit{Last: last}
 	if err != nil {
@@ -82,11 +74,9 @@ func (f frames) Write(b []byte) (int, error) { return len(b), f.out.WriteData(f.
 
 func (h *host) build(t *testing.T, text string) {
 	t.Helper()
-	w, err := h.OpenLog("app")
-	must(t, err)
-	_, err = io.WriteString(w, text)
-	must(t, err)
-	must(t, w.Close())
+	w := testkit.Value(h.OpenLog("app"))(t)
+	testkit.Value(io.WriteString(w, text))(t)
+	testkit.Must(t, w.Close())
 }
 
 // following is a command that follows, and what it printed.
@@ -95,12 +85,11 @@ func (h *host) following(t *testing.T) (f *follower, out, errs *strings.Builder)
 	out, errs = new(strings.Builder), new(strings.Builder)
 	e := command.New(command.Streams{Out: out, Err: errs, Getenv: func(string) string { return "" }})
 	e.PrintsData(&cobra.Command{})
-	f, err := verbs{e}.follow(t.Context(), h.client, "lab", "app")
-	must(t, err)
+	f = testkit.Value(verbs{e}.follow(t.Context(), h.client, "lab", "app"))(t)
 	return f, out, errs
 }
 
-var building = []settle.Outcome{{State: "Building"}}
+var building = []watch.Outcome{{State: "Building"}}
 
 // TestFollowShowsAllOfTheAttempt looks at every moment at which the host may say
 // something of a build: each line of it is shown once, and none of what was there
@@ -115,8 +104,8 @@ func TestFollowShowsAllOfTheAttempt(t *testing.T) {
 		h := newHost(t)
 		h.build(t, "of the build before\n")
 		f, out, errs := h.following(t)
-		play(h, func() { must(t, f.show(t.Context(), building, nil)) })
-		must(t, f.end(t.Context()))
+		play(h, func() { testkit.Must(t, f.show(t.Context(), building, nil)) })
+		testkit.Must(t, f.end(t.Context()))
 		if out.String() != "Step 1\nfailed\n" || errs.String() != "" {
 			t.Errorf("%s: shown %q, told %q", name, out, errs)
 		}
@@ -130,8 +119,8 @@ func TestFollowSaysWhatItCannotShow(t *testing.T) {
 	h.refuse = http.StatusForbidden
 	f, _, errs := h.following(t)
 	looks := h.looks
-	must(t, f.show(t.Context(), building, nil))
-	must(t, f.end(t.Context()))
+	testkit.Must(t, f.show(t.Context(), building, nil))
+	testkit.Must(t, f.end(t.Context()))
 	if strings.Count(errs.String(), "its output is not shown: ") != 1 || h.looks != looks {
 		t.Errorf("a host that shows no logs was asked %d times more; told %q", h.looks-looks, errs)
 	}
@@ -140,9 +129,9 @@ func TestFollowSaysWhatItCannotShow(t *testing.T) {
 	f, out, errs := h.following(t)
 	h.build(t, "Step 1\nStep 2\n")
 	h.breaks = 1
-	must(t, f.look(t.Context(), operator.OutputQuery{Follow: true}))
+	testkit.Must(t, f.poll(t.Context(), operator.OutputQuery{Follow: true}))
 	h.refuse = http.StatusConflict // it is offline now
-	must(t, f.end(t.Context()))
+	testkit.Must(t, f.end(t.Context()))
 	if out.String() != "Step 1\n" || !strings.Contains(errs.String(), "steady image output lab/app") {
 		t.Errorf("a host that went away: shown %q, told %q", out, errs)
 	}
@@ -152,7 +141,7 @@ func TestFollowSaysWhatItCannotShow(t *testing.T) {
 	h.refuse = http.StatusConflict
 	f, out, errs = h.following(t)
 	h.refuse = 0
-	must(t, f.show(t.Context(), building, nil))
+	testkit.Must(t, f.show(t.Context(), building, nil))
 	if out.String() != "kept\n" || !strings.Contains(errs.String(), "all that it keeps is shown") {
 		t.Errorf("a host that came back: shown %q, told %q", out, errs)
 	}

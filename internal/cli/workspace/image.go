@@ -12,20 +12,16 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/apply"
-	"github.com/steadyfleet/steady/internal/cli/attach"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/deploy"
-	"github.com/steadyfleet/steady/internal/core/validate"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 func (a verbs) imageCmd(more []*cobra.Command) *cobra.Command {
-	const kind = container.KindImage
-	asks := a.asks(kind, map[string]string{
-		deploy.Cancel: "Cancel a build or pull that is under way", deploy.Retry: "Try again what failed or was cancelled, now",
+	const kind = spec.KindImage
+	asks := a.requests(kind, map[string]string{
+		spec.VerbCancel: "Cancel a build or pull that is under way", spec.VerbRetry: "Try again what failed or was cancelled, now",
 	})
 	return command.Group(command.GroupWatch, kind, "Lock the fleet's images; build, pull and watch single ones",
 		"  steady image lock\n  steady image list gpu-1\n  steady image build gpu-1/app --dockerfile Dockerfile -f\n  steady image output -f gpu-1/app",
@@ -50,11 +46,11 @@ func (a verbs) outputCmd() *cobra.Command {
 			return err
 		}
 		out := &counting{w: a.Out}
-		if err := attach.Copy(ctx, s, out, a.Err); err != nil || out.lines > 0 {
+		if err := command.Copy(ctx, s, out, a.Err); err != nil || out.lines > 0 {
 			return err
 		}
 		return a.nothing(ctx, c, host, name)
-	}), container.KindImage)
+	}), spec.KindImage)
 }
 
 // nothing says why there is no output.
@@ -63,7 +59,7 @@ func (a verbs) nothing(ctx context.Context, c *operator.Client, host, name strin
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Kind == container.KindImage && x.Name == name }) {
+	if !slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Kind == spec.KindImage && x.Name == name }) {
 		return exit.With(exit.NotFound, fmt.Errorf("host %s has no image %s; steady image list %s shows those that it has", host, name, host))
 	}
 	a.Warn("host %s keeps no output of image %s: nothing was built or pulled for it yet", host, name)
@@ -75,7 +71,7 @@ type buildOptions struct {
 	args                              []string
 	pull, noCache, follow             bool
 	reason                            *string
-	settle.Flags
+	watch.WaitFlags
 }
 
 // shownUntil says what --follow does where something is asked of an image.
@@ -102,8 +98,8 @@ the host has is built again, and so is one that is set to that text already. Wit
 	f.BoolVar(&o.pull, "pull", false, "ask registries for newer base images")
 	f.BoolVar(&o.noCache, "no-cache", false, "take nothing from the cache")
 	f.BoolVarP(&o.follow, "follow", "f", false, shownUntil)
-	o.reason = command.TakesReason(cmd)
-	o.Flags.Add(cmd)
+	o.reason = command.RequiresReason(cmd)
+	o.WaitFlags.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])
 		if err != nil {
@@ -115,12 +111,12 @@ the host has is built again, and so is one that is set to that text already. Wit
 			}
 		}
 		return a.build(ctx, c, host, name, o)
-	})), container.KindImage)
+	})), spec.KindImage)
 }
 
 func (a verbs) build(ctx context.Context, c *operator.Client, host, name string, o buildOptions) error {
-	id := container.ID{Kind: container.KindImage, Name: name}
-	var from *document.Resource
+	id := spec.ID{Kind: spec.KindImage, Name: name}
+	var from *apply.Resource
 	if o.dockerfile != "" {
 		r, err := o.image(a, host, name)
 		if err != nil {
@@ -130,19 +126,19 @@ func (a verbs) build(ctx context.Context, c *operator.Client, host, name string,
 	}
 	asked := func(s *apply.Changes) error {
 		if from == nil {
-			return s.Ask(ctx, host, id, deploy.Build)
+			return s.Request(ctx, host, id, spec.VerbBuild)
 		}
 		changed, err := s.Set(ctx, *from)
 		if err != nil || changed || !s.Done() {
 			return err
 		}
-		return s.Ask(ctx, host, id, deploy.Build) // it is set already: build it again
+		return s.Request(ctx, host, id, spec.VerbBuild) // it is set already: build it again
 	}
-	return a.started(ctx, c, host, name, *o.reason, o.follow, o.Flags, asked)
+	return a.started(ctx, c, host, name, *o.reason, o.follow, o.WaitFlags, asked)
 }
 
 // started asks for a build or a pull, and waits for it or shows its output.
-func (a verbs) started(ctx context.Context, c *operator.Client, host, name, reason string, follow bool, flags settle.Flags, ask func(*apply.Changes) error) error {
+func (a verbs) started(ctx context.Context, c *operator.Client, host, name, reason string, follow bool, flags watch.WaitFlags, ask func(*apply.Changes) error) error {
 	var f *follower
 	if follow {
 		var err error
@@ -165,30 +161,30 @@ func (a verbs) started(ctx context.Context, c *operator.Client, host, name, reas
 }
 
 // image is the resource that the flags say.
-func (o *buildOptions) image(a verbs, host, name string) (document.Resource, error) {
+func (o *buildOptions) image(a verbs, host, name string) (apply.Resource, error) {
 	var text []byte
 	var err error
 	if o.dockerfile == "-" {
-		text, err = io.ReadAll(io.LimitReader(a.In, validate.MaxText+1))
+		text, err = io.ReadAll(io.LimitReader(a.In, spec.MaxText+1))
 	} else {
 		text, err = os.ReadFile(o.dockerfile)
 	}
 	if err != nil {
-		return document.Resource{}, err
+		return apply.Resource{}, err
 	}
 	if len(text) == 0 {
-		return document.Resource{}, fmt.Errorf("%s is empty: expected a Dockerfile", o.dockerfile)
+		return apply.Resource{}, fmt.Errorf("%s is empty: expected a Dockerfile", o.dockerfile)
 	}
-	b := container.Build{Inline: string(text), Target: o.target, Platform: o.platform, Pull: o.pull, NoCache: o.noCache}
+	b := spec.Build{Inline: string(text), Target: o.target, Platform: o.platform, Pull: o.pull, NoCache: o.noCache}
 	for _, arg := range o.args {
-		k, v, err := words("arg", arg)
+		k, v, err := describe("arg", arg)
 		if err != nil {
-			return document.Resource{}, err
+			return apply.Resource{}, err
 		}
 		if b.Args == nil {
 			b.Args = map[string]string{}
 		}
 		b.Args[k] = v
 	}
-	return document.Of(host, container.KindImage, name, &container.Image{Name: name, Ref: o.ref, Build: &b})
+	return apply.Of(host, spec.KindImage, name, &spec.Image{Name: name, Ref: o.ref, Build: &b})
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // placed is a resource with its host.
@@ -111,18 +111,18 @@ func (a verbs) showCmd(kind string) *cobra.Command {
 func (a verbs) show(s shown) error {
 	screen := a.Screen()
 	state := cmp.Or(s.State, "not reported")
-	a.Say("%s/%s on %s: %s", s.Kind, s.Name, s.Host, screen.Paint(settle.Color(s.State), state))
+	a.Printf("%s/%s on %s: %s", s.Kind, s.Name, s.Host, screen.Paint(watch.StateColor(s.State), state))
 	if s.Message != "" {
-		a.Say(": %s", term.Printable(s.Message))
+		a.Printf(": %s", term.Printable(s.Message))
 	}
-	a.Say("\n  layer: %s", s.Layer)
+	a.Printf("\n  layer: %s", s.Layer)
 	if s.Since != 0 {
-		a.Say(", for %s", prose.Span(a.Wall().Sub(s.Since)))
+		a.Printf(", for %s", prose.Span(a.Wall().Sub(s.Since)))
 	}
 	if !s.Declared {
-		a.Say(", no longer declared")
+		a.Printf(", no longer declared")
 	}
-	a.Say("\n")
+	a.Printf("\n")
 	if len(s.Differences) > 0 {
 		var rows [][]string
 		for _, d := range s.Differences {
@@ -135,11 +135,11 @@ func (a verbs) show(s shown) error {
 	if s.Set == nil {
 		return nil
 	}
-	a.Say("  set by %s at %s: %s\n", term.Printable(s.Set.Actor), s.Set.SetAt, term.Printable(s.Set.Reason))
-	text, err := document.Write(&document.Resource{Host: s.Host, ID: container.ID{Kind: s.Kind, Name: s.Name}, Spec: json.RawMessage(s.Set.Spec)})
+	a.Printf("  set by %s at %s: %s\n", term.Printable(s.Set.Actor), s.Set.SetAt, term.Printable(s.Set.Reason))
+	text, err := apply.Write(spec.Builtin, &apply.Resource{Host: s.Host, ID: spec.ID{Kind: s.Kind, Name: s.Name}, Spec: json.RawMessage(s.Set.Spec)})
 	if err != nil {
 		return err
 	}
-	a.Say("%s", text)
+	a.Printf("%s", text)
 	return nil
 }

@@ -15,12 +15,10 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/apply"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/document"
 	"github.com/steadyfleet/steady/internal/cli/exit"
-	"github.com/steadyfleet/steady/internal/cli/settle"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // verbs is one run of the command line.
@@ -29,11 +27,11 @@ type verbs struct{ *command.Env }
 // Verbs returns the commands. Those of images take in the ones that are given.
 func Verbs(e *command.Env, ofImages ...*cobra.Command) []*cobra.Command {
 	a := verbs{e}
-	const kind = container.KindWorkspace
-	asks := a.asks(kind, map[string]string{
-		deploy.Start: "Start a stopped workspace", deploy.Stop: "Stop a workspace and keep what it stores",
-		deploy.Restart: "Stop and start a workspace", deploy.Redeploy: "Replace the container of a workspace by a new one like it",
-		deploy.Retry: "Try again what failed, now",
+	const kind = spec.KindWorkspace
+	asks := a.requests(kind, map[string]string{
+		spec.VerbStart: "Start a stopped workspace", spec.VerbStop: "Stop a workspace and keep what it stores",
+		spec.VerbRestart: "Stop and start a workspace", spec.VerbRedeploy: "Replace the container of a workspace by a new one like it",
+		spec.VerbRetry: "Try again what failed, now",
 	})
 	workspaces := command.Group(command.GroupWatch, kind, "Create, change and steer single workspaces",
 		"  steady workspace list gpu-1\n  steady workspace create gpu-1/web --image nginx:1 --port 8080:80\n  steady workspace stop gpu-1/web",
@@ -41,29 +39,29 @@ func Verbs(e *command.Env, ofImages ...*cobra.Command) []*cobra.Command {
 	return []*cobra.Command{workspaces, a.imageCmd(ofImages)}
 }
 
-// asks makes a command for each verb that the server takes for a kind.
-func (a verbs) asks(kind string, short map[string]string) []*cobra.Command {
+// requests makes a command for each verb that the server takes for a kind.
+func (a verbs) requests(kind string, short map[string]string) []*cobra.Command {
 	var out []*cobra.Command
-	for _, verb := range deploy.Verbs[kind] {
+	for _, verb := range spec.Builtin.Kind(kind).VerbNames() {
 		if short[verb] != "" && slices.Contains(managed.Verbs(), verb) {
-			out = append(out, a.askCmd(kind, verb, short[verb]))
+			out = append(out, a.requestCmd(kind, verb, short[verb]))
 		}
 	}
 	return out
 }
 
-func (a verbs) askCmd(kind, verb, short string) *cobra.Command {
-	var f settle.Flags
+func (a verbs) requestCmd(kind, verb, short string) *cobra.Command {
+	var f watch.WaitFlags
 	cmd := &cobra.Command{
 		Use: verb + " HOST/NAME", Short: short,
 		Example: "  steady " + kind + " " + verb + " gpu-1/web",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	follow := false
-	if kind == container.KindImage && verb == deploy.Retry {
+	if kind == spec.KindImage && verb == spec.VerbRetry {
 		cmd.Flags().BoolVarP(&follow, "follow", "f", false, shownUntil)
 	}
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	f.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])
@@ -71,24 +69,24 @@ func (a verbs) askCmd(kind, verb, short string) *cobra.Command {
 			return err
 		}
 		return a.started(ctx, c, host, name, *reason, follow, f, func(s *apply.Changes) error {
-			return s.Ask(ctx, host, container.ID{Kind: kind, Name: name}, verb)
+			return s.Request(ctx, host, spec.ID{Kind: kind, Name: name}, verb)
 		})
 	})), kind)
 }
 
 func (a verbs) removeCmd(kind string) *cobra.Command {
-	var f settle.Flags
+	var f watch.WaitFlags
 	var allowMass bool
 	cmd := &cobra.Command{
 		Use: "rm HOST/NAME", Short: "Remove " + kind + " NAME from the managed layer of a host",
 		Example: "  steady " + kind + " rm gpu-1/web --wait",
 		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
-	if kind == container.KindWorkspace {
+	if kind == spec.KindWorkspace {
 		cmd.Long = "Removes a workspace with its container. Named volumes, the image and routes stay;\nsteady remove takes them as well."
 	}
 	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent although many resources were removed just before")
-	reason := command.TakesReason(cmd)
+	reason := command.RequiresReason(cmd)
 	f.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])
@@ -98,7 +96,7 @@ func (a verbs) removeCmd(kind string) *cobra.Command {
 		s, err := apply.Begin(ctx, a.Env, c, *reason)
 		if err == nil {
 			s.AllowMass = allowMass
-			err = s.Remove(ctx, document.Resource{Host: host, ID: container.ID{Kind: kind, Name: name}})
+			err = s.Remove(ctx, apply.Resource{Host: host, ID: spec.ID{Kind: kind, Name: name}})
 		}
 		if err != nil {
 			return err
@@ -124,7 +122,7 @@ type snapshotOptions struct {
 	live   bool
 	keep   []string
 	reason *string
-	settle.Flags
+	watch.WaitFlags
 }
 
 func (a verbs) snapshotCmd() *cobra.Command {
@@ -141,39 +139,39 @@ snapshot/NAME.`,
 	f.StringVar(&o.name, "as", "", "name of the snapshot (default: that of the workspace)")
 	f.BoolVar(&o.live, "live", false, "do not pause the workspace meanwhile")
 	f.StringSliceVar(&o.keep, "keep", nil, "environment names that are kept although they look like secrets")
-	o.reason = command.TakesReason(cmd)
-	o.Flags.Add(cmd)
+	o.reason = command.RequiresReason(cmd)
+	o.WaitFlags.Add(cmd)
 	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])
 		if err != nil {
 			return err
 		}
 		return a.snapshot(ctx, c, host, name, o)
-	})), container.KindWorkspace)
+	})), spec.KindWorkspace)
 }
 
 // snapshot sets the snapshot with the take after the last one.
 func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name string, o snapshotOptions) error {
-	spec := container.Snapshot{Name: cmp.Or(o.name, name), Workspace: name, Take: 1, Live: o.live, Keep: o.keep}
-	before, err := current(ctx, c, host, container.KindSnapshot, spec.Name)
+	value := spec.Snapshot{Name: cmp.Or(o.name, name), Workspace: name, Take: 1, Live: o.live, Keep: o.keep}
+	before, err := current(ctx, c, host, spec.KindSnapshot, value.Name)
 	if err != nil {
 		return err
 	}
 	if before != nil {
-		set, _, err := managed.ReadSpec(container.KindSnapshot, spec.Name, before.Spec)
+		set, _, err := spec.Builtin.Read(spec.KindSnapshot, value.Name, before.Spec)
 		if err != nil {
 			return err
 		}
 		old := set.Snapshots[0]
 		if old.Workspace != name {
-			return exit.Badf("snapshot %s on %s is of workspace %s; give another name with --as", spec.Name, host, old.Workspace)
+			return exit.Badf("snapshot %s on %s is of workspace %s; give another name with --as", value.Name, host, old.Workspace)
 		}
-		spec.Take = old.Take + 1
+		value.Take = old.Take + 1
 		if len(o.keep) == 0 {
-			spec.Keep = old.Keep
+			value.Keep = old.Keep
 		}
 	}
-	r, err := document.Of(host, container.KindSnapshot, spec.Name, &spec)
+	r, err := apply.Of(host, spec.KindSnapshot, value.Name, &value)
 	if err != nil {
 		return exit.Bad(err)
 	}
@@ -184,11 +182,11 @@ func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name stri
 	if err != nil {
 		return err
 	}
-	return s.Finish(ctx, o.Flags)
+	return s.Finish(ctx, o.WaitFlags)
 }
 
-// words splits KEY=VALUE.
-func words(flag, text string) (name, value string, err error) {
+// describe splits KEY=VALUE.
+func describe(flag, text string) (name, value string, err error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
 		return "", "", exit.Badf("--%s %q: expected NAME=VALUE", flag, text)

@@ -1,9 +1,9 @@
-// Package documents gives the server the content of what releases name: the
-// manifests with their leaves and budgets, each host's leaf with its proof, and
-// blobs; and the proofs of failures that a host is shown before it goes back. It
-// knows where documents are from the log's ReleaseAccepted events and keeps what
-// is in use in memory. It verifies nothing anew, decides nothing and appends
-// nothing.
+// Package documents verifies a pushed release against what the fleet trusts, keeps its
+// files as blobs, and returns as data what is to be recorded. From then on it gives the
+// server the content of what releases name: the manifests with their leaves and budgets,
+// each host's leaf with its proof, and blobs; and the proofs of failures that a host is
+// shown before it goes back. It knows where documents are from the log's ReleaseAccepted
+// events, and keeps what is in use in memory. It appends nothing.
 package documents
 
 import (
@@ -206,7 +206,7 @@ func (v *volume) load(blobs Blobs, d digest.Digest, place Place) error {
 		return err
 	}
 	if got := digest.Of(env.Payload); got != d {
-		return fmt.Errorf("its envelope holds manifest %s", got.Short())
+		return fmt.Errorf("its envelope contains manifest %s", got.Short())
 	}
 	m := &rollout.Manifest{Digest: d, Header: new(fleet.Manifest)}
 	if err := trust.Decode(env.Payload, trust.MaxEnvelope, m.Header); err != nil {

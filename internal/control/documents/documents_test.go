@@ -2,7 +2,6 @@ package documents_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,16 +15,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // shelf is blobs in memory that counts how often each is read.
 type shelf struct {
@@ -52,23 +46,15 @@ func (s *shelf) put(b []byte) digest.Digest {
 // that names it.
 func (s *shelf) publish(t testing.TB, ref string, hosts int) (event.ReleaseAccepted, digest.Digest) {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	must(t, err)
-	signer, err := trust.NewSigner(key)
-	must(t, err)
 	var leaves [][]byte
 	for i := range hosts {
-		leaf, err := json.Marshal(fleet.Leaf{Host: fmt.Sprintf("h-%03d", i), Target: digest.Of([]byte("bundle"))})
-		must(t, err)
+		leaf := testkit.Value(json.Marshal(fleet.Leaf{Host: fmt.Sprintf("h-%03d", i), Target: digest.Of([]byte("bundle"))}))(t)
 		leaves = append(leaves, leaf)
 	}
-	members, err := json.Marshal(fleet.BudgetMembers{Type: fleet.TypeBudget, Hosts: []string{"h-000"}})
-	must(t, err)
-	payload, err := json.Marshal(fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Version: 1}, Channel: "c", Ref: ref,
+	members := testkit.Value(json.Marshal(fleet.BudgetMembers{Type: fleet.TypeBudget, Hosts: []string{"h-000"}}))(t)
+	env, d, err := testfleet.NewKeys("").Sign(trust.RoleRelease, fleet.TypeManifest, fleet.Manifest{Document: fleet.Document{Type: fleet.TypeManifest, Version: 1}, Channel: "c", Ref: ref,
 		LeafCount: hosts, LeavesRoot: fmt.Sprintf("%x", trust.LeavesRoot(leaves)), Budgets: []fleet.Budget{{Max: 1, Members: s.put(members)}}})
-	must(t, err)
-	env, err := trust.Sign(fleet.TypeManifest, payload, signer)
-	must(t, err)
+	testkit.Must(t, err)
 	list := []byte("[")
 	for i, l := range leaves {
 		if i > 0 {
@@ -76,7 +62,7 @@ func (s *shelf) publish(t testing.TB, ref string, hosts int) (event.ReleaseAccep
 		}
 		list = append(list, l...)
 	}
-	name, d := "c@"+ref, digest.Of(payload)
+	name := "c@" + ref
 	return event.ReleaseAccepted{
 		Channels:  []event.ChannelRelease{{Channel: "c", Manifests: []fleet.ManifestRef{{Rollout: name, Digest: d, Version: 1}}}},
 		Envelopes: map[string]digest.Digest{documents.EnvelopeFile(name): s.put(env), documents.LeavesFile(name): s.put(append(list, ']'))},
@@ -94,28 +80,26 @@ func TestEveryLeafIsProven(t *testing.T) {
 	ev, d := s.publish(t, "1", 37)
 	l := documents.New(s)
 	l.Learn(ev)
-	m, err := l.Manifest(d)
-	must(t, err)
+	m := testkit.Value(l.Manifest(d))(t)
 	if len(m.Leaves) != 37 || len(m.Members) != 1 || m.Members[0][0] != "h-000" {
 		t.Fatalf("%d leaves, budgets %v", len(m.Leaves), m.Members)
 	}
 	var root []byte
-	_, err = fmt.Sscanf(m.Header.LeavesRoot, "%x", &root)
-	must(t, err)
+	testkit.Value(fmt.Sscanf(m.Header.LeavesRoot, "%x", &root))(t)
 	for i := range m.Leaves {
 		raw, ok, err := l.HostManifest(d, m.Leaves[i].Host)
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		var got wire.HostManifest
-		must(t, wire.Decode(raw, &got))
+		testkit.Must(t, wire.Decode(raw, &got))
 		if digest.Of(got.Envelope) != ev.Envelopes[documents.EnvelopeFile("c@1")] {
 			t.Fatal("the envelope was encoded again")
 		}
 		h := rfc6962.DefaultHasher
-		must(t, proof.VerifyInclusion(h, uint64(got.Leaf.Index), 37, h.HashLeaf(got.Leaf.Leaf), got.Leaf.Proof, root))
+		testkit.Must(t, proof.VerifyInclusion(h, uint64(got.Leaf.Index), 37, h.HashLeaf(got.Leaf.Leaf), got.Leaf.Proof, root))
 		var leaf fleet.Leaf
-		must(t, json.Unmarshal(got.Leaf.Leaf, &leaf))
+		testkit.Must(t, json.Unmarshal(got.Leaf.Leaf, &leaf))
 		if leaf.Host != m.Leaves[i].Host {
 			t.Fatalf("%s was given the leaf of %s", m.Leaves[i].Host, leaf.Host)
 		}
@@ -142,8 +126,7 @@ func TestUnreadableManifestIsTriedAgain(t *testing.T) {
 		t.Fatalf("without its envelope: %v", err)
 	}
 	s.blobs[place] = env
-	_, err := l.Manifest(d)
-	must(t, err)
+	testkit.Value(l.Manifest(d))(t)
 	other, e := s.publish(t, "2", 2)
 	ev.Channels[0].Manifests[0].Digest = e
 	ev.Channels[0].Manifests[0].Rollout = "c@1"
@@ -152,8 +135,7 @@ func TestUnreadableManifestIsTriedAgain(t *testing.T) {
 		t.Fatal("an envelope of another manifest was taken")
 	}
 	l.Learn(other)
-	_, err = l.Manifest(e)
-	must(t, err)
+	testkit.Value(l.Manifest(e))(t)
 }
 
 // What a snapshot keeps of the library is enough to find everything again, and
@@ -169,15 +151,13 @@ func TestPlacesSurviveAndMemoryIsBounded(t *testing.T) {
 	}
 	again, later := s.publish(t, "0", 2) // the same name under new keys
 	first.Learn(again)
-	raw, err := json.Marshal(first.Places())
-	must(t, err)
+	raw := testkit.Value(json.Marshal(first.Places()))(t)
 	var places map[digest.Digest]documents.Place
-	must(t, json.Unmarshal(raw, &places))
+	testkit.Must(t, json.Unmarshal(raw, &places))
 	l := documents.New(s)
 	l.Restore(places)
 	for i, d := range all {
-		m, err := l.Manifest(d)
-		must(t, err)
+		m := testkit.Value(l.Manifest(d))(t)
 		if m.Digest != d {
 			t.Fatalf("manifest %d is %s", i, m.Digest)
 		}
@@ -192,16 +172,14 @@ func TestPlacesSurviveAndMemoryIsBounded(t *testing.T) {
 	place := places[all[0]].Envelope
 	before := s.reads[place]
 	for range 3 {
-		_, err := l.Manifest(all[0])
-		must(t, err)
+		testkit.Value(l.Manifest(all[0]))(t)
 	}
 	if n := s.reads[place] - before; n != 1 {
 		t.Errorf("a manifest that was dropped was read %d times for three questions, expected once", n)
 	}
 	b := s.put([]byte("small"))
 	for range 3 {
-		_, err := l.Blob(context.Background(), b)
-		must(t, err)
+		testkit.Value(l.Blob(context.Background(), b))(t)
 	}
 	if s.reads[b] != 1 {
 		t.Errorf("a small blob was read %d times", s.reads[b])

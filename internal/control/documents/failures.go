@@ -20,7 +20,7 @@ import (
 
 // Histories gives the last records about a host, newest first.
 type Histories interface {
-	ReadHost(ctx context.Context, host string, limit int) ([]event.Record, error)
+	LastAbout(ctx context.Context, subject event.Subject, limit int) ([]event.Record, error)
 }
 
 // Failed is a host that failed in a manifest, with what ties its events to it.
@@ -109,7 +109,7 @@ func (p *Prover) prove(ctx context.Context, manifest digest.Digest, failed []Fai
 // proof shows one host's failure: its own events from the failure to the next
 // head that it signed.
 func (p *Prover) proof(ctx context.Context, manifest digest.Digest, f Failed) (shown wire.FailureProof, err error) {
-	records, err := p.log.ReadHost(ctx, f.Name, store.MaxRead)
+	records, err := p.log.LastAbout(ctx, event.HostSubject(f.Name), store.MaxRead)
 	if err != nil {
 		return shown, err
 	}

@@ -125,9 +125,9 @@ func Open(spec string, o Options) (Source, error) {
 	return nil, fmt.Errorf("source %s: expected %s", redacted(u), Forms)
 }
 
-// TakesCredentials reports whether credentials may be sent to the source that a
+// MaySendCredentials reports whether credentials may be sent to the source that a
 // text names.
-func TakesCredentials(spec string) bool {
+func MaySendCredentials(spec string) bool {
 	return strings.HasPrefix(spec, "https:") || strings.HasPrefix(spec, "git+https:")
 }
 

@@ -14,16 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // content is a folder with the names of a release; whether it verifies is not
 // this package's business.
@@ -38,15 +32,15 @@ func write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		at := filepath.Join(dir, filepath.FromSlash(name))
-		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
-		must(t, os.WriteFile(at, []byte(text), 0o644))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		testkit.Must(t, os.WriteFile(at, []byte(text), 0o644))
 	}
 }
 
 func read(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -63,8 +57,7 @@ func read(t testing.TB, dir string) map[string]string {
 
 func open(t testing.TB, spec string, o Options) Source {
 	t.Helper()
-	s, err := Open(spec, o)
-	must(t, err)
+	s := testkit.Value(Open(spec, o))(t)
 	return s
 }
 
@@ -73,7 +66,7 @@ func took(t testing.TB, s Source, last string, want map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	validator, changed, err := s.Fetch(t.Context(), dir, last)
-	must(t, err)
+	testkit.Must(t, err)
 	if changed != (want != nil) || validator == "" {
 		t.Fatalf("changed %t, validator %q", changed, validator)
 	}
@@ -108,21 +101,20 @@ func TestFolderIsCopiedWhenItSettled(t *testing.T) {
 	}
 	// The same size and time as before: a copy that keeps times.
 	stamp := filepath.Join(dir, "timestamp.json")
-	info, err := os.Stat(stamp)
-	must(t, err)
+	info := testkit.Value(os.Stat(stamp))(t)
 	write(t, dir, map[string]string{"timestamp.json": "two"})
-	must(t, os.Chtimes(stamp, info.ModTime(), info.ModTime()))
+	testkit.Must(t, os.Chtimes(stamp, info.ModTime(), info.ModTime()))
 	last = took(t, s, last, content("two"))
 	// A link in place of the folder, as deployments by links have it.
-	must(t, os.Rename(dir, dir+".v2"))
-	must(t, os.Symlink(dir+".v2", dir))
+	testkit.Must(t, os.Rename(dir, dir+".v2"))
+	testkit.Must(t, os.Symlink(dir+".v2", dir))
 	took(t, s, last, nil)
 	took(t, s, "", content("two"))
 }
 
 func TestFolderThatIsNoRelease(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	testkit.Must(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	for what, spoil := range map[string]func(dir string) error{
 		"a link":         func(dir string) error { return os.Symlink(outside, filepath.Join(dir, "roster.json")) },
 		"a strange file": func(dir string) error { return os.WriteFile(filepath.Join(dir, "README"), nil, 0o644) },
@@ -137,7 +129,7 @@ func TestFolderThatIsNoRelease(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "release")
 			write(t, dir, content("one"))
-			must(t, spoil(dir))
+			testkit.Must(t, spoil(dir))
 			fails(t, open(t, "dir:"+dir, Options{}), Content)
 		})
 	}
@@ -208,19 +200,19 @@ func TestSpecsAreStrict(t *testing.T) {
 func TestSecretsAreTheOwners(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for text, want := range map[string]Credentials{"ci:hush:hush\n": {"ci", "hush:hush"}, " token \n": {"", "token"}} {
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		if got, err := ReadCredentials(path); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", " \n", "a:b\nc:d", "a b", strings.Repeat("x", 5000)} {
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		if got, err := ReadCredentials(path); err == nil {
 			t.Errorf("%.20q was taken as %v", text, got)
 		}
 	}
-	must(t, os.WriteFile(path, []byte("token"), 0o600))
-	must(t, os.Chmod(path, 0o640))
+	testkit.Must(t, os.WriteFile(path, []byte("token"), 0o600))
+	testkit.Must(t, os.Chmod(path, 0o640))
 	if _, err := ReadCredentials(path); err == nil {
 		t.Error("a secret that others read was taken")
 	}
@@ -245,7 +237,7 @@ func TestNamesMayNotPointClose(t *testing.T) {
 		"169.254.1.1":      {"169.254.1.1:80"},
 	} {
 		for _, address := range good {
-			must(t, guarded(host).check(address))
+			testkit.Must(t, guarded(host).check(address))
 		}
 	}
 }

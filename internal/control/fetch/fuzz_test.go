@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // FuzzReadCredentials: what is taken of a file is one line that a header can
@@ -16,9 +18,7 @@ func FuzzReadCredentials(f *testing.F) {
 	}
 	file := filepath.Join(f.TempDir(), "secret")
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if err := os.WriteFile(file, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, raw, 0o600))
 		secret, secretErr := ReadSecret(file)
 		if secretErr == nil && (len(secret) == 0 || len(secret) > maxSecret || !bytes.Equal(bytes.TrimSpace(secret), secret) || !bytes.Contains(raw, secret)) {
 			t.Fatalf("%q became the secret %q", raw, secret)

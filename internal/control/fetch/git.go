@@ -260,7 +260,7 @@ func (r *repository) parse(ctx context.Context, expression string) (string, erro
 		return "", ended(ctx, err)
 	}
 	_, path, _ := strings.Cut(expression, ":")
-	return "", failf(Content, "the branch %s holds no folder %q", strings.TrimPrefix(r.branch, "refs/heads/"), path)
+	return "", failf(Content, "the branch %s has no folder %q", strings.TrimPrefix(r.branch, "refs/heads/"), path)
 }
 
 // unpack reads the release out of a tree.

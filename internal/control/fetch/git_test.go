@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/need"
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // upstream is a real repository with a work tree.
@@ -25,7 +25,7 @@ type upstream struct {
 
 func newUpstream(t testing.TB) *upstream {
 	t.Helper()
-	need.Command(t, "git", "apt-get install git")
+	testkit.Command(t, "git", "apt-get install git")
 	u := &upstream{t: t, dir: t.TempDir()}
 	u.git("init", "--quiet", "--initial-branch=main", ".")
 	return u
@@ -80,7 +80,7 @@ func TestGitBranchIsFollowed(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	u.commit(traps(mark))
 	hook := filepath.Join(u.dir, ".git", "hooks", "post-checkout")
-	must(t, os.WriteFile(hook, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755))
+	testkit.Must(t, os.WriteFile(hook, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755))
 	u.git("config", "uploadpack.packObjectsHook", "touch "+mark+"; exec")
 	u.git("config", "filter.trap.smudge", "touch "+mark)
 	u.git("config", "core.fsmonitor", "touch "+mark)
@@ -119,8 +119,7 @@ func TestGitWithoutFragment(t *testing.T) {
 func TestGitOverHTTP(t *testing.T) {
 	u := newUpstream(t)
 	u.commit(below("release", content("one")))
-	at, err := exec.Command("git", "--exec-path").Output()
-	must(t, err)
+	at := testkit.Value(exec.Command("git", "--exec-path").Output())(t)
 	h := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(at)), "git-http-backend"),
 		Env: []string{"GIT_PROJECT_ROOT=" + u.dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}
 	s := httptest.NewServer(h)
@@ -144,13 +143,13 @@ func TestGitTreesThatAreNoRelease(t *testing.T) {
 	caps := release.Caps{Files: 20, Bytes: 1 << 20}
 	blob := func(text string) string {
 		path := filepath.Join(t.TempDir(), "blob")
-		must(t, os.WriteFile(path, []byte(text), 0o644))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 		return u.git("hash-object", "-w", path)
 	}
 	// tree makes one by hand: lines as git mktree reads them.
 	tree := func(lines ...string) string {
 		path := filepath.Join(t.TempDir(), "tree")
-		must(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+		testkit.Must(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 		return u.git("-c", "alias.x=!git mktree --missing < "+path, "x")
 	}
 	entry := func(mode, kind, id, name string) string { return fmt.Sprintf("%s %s %s\t%s", mode, kind, id, name) }
@@ -194,7 +193,7 @@ func TestGitNamesThatClimb(t *testing.T) {
 	u.commit(content("one"))
 	raw := append([]byte("100644 ..\x00"), make([]byte, 20)...)
 	path := filepath.Join(t.TempDir(), "tree")
-	must(t, os.WriteFile(path, raw, 0o644))
+	testkit.Must(t, os.WriteFile(path, raw, 0o644))
 	root := u.git("hash-object", "-w", "-t", "tree", "--literally", path)
 	u.git("update-ref", "refs/heads/bad", u.git("commit-tree", "-m", "x", root))
 	_, changed, err := open(t, u.spec("#bad"), options(t)).Fetch(t.Context(), t.TempDir(), "")
@@ -224,7 +223,7 @@ func TestGitPackIsBounded(t *testing.T) {
 }
 
 func TestGitHangs(t *testing.T) {
-	need.Command(t, "git", "apt-get install git")
+	testkit.Command(t, "git", "apt-get install git")
 	gate := make(chan struct{})
 	s := serve(t, waitFor(gate))
 	defer close(gate)
@@ -240,7 +239,7 @@ func TestGitCacheMayBreak(t *testing.T) {
 	o := options(t)
 	s := open(t, u.spec("#main"), o)
 	took(t, s, "", content("one"))
-	must(t, os.WriteFile(filepath.Join(o.Cache, "objects.git", "HEAD"), []byte("junk"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(o.Cache, "objects.git", "HEAD"), []byte("junk"), 0o600))
 	u.commit(content("two"))
 	if _, _, err := s.Fetch(t.Context(), t.TempDir(), ""); err == nil {
 		t.Fatal("a broken cache was used")
@@ -275,7 +274,7 @@ func FuzzReadTree(f *testing.F) {
 }
 
 func TestGitGetsNothingOfTheEnvironment(t *testing.T) {
-	need.Command(t, "git", "apt-get install git")
+	testkit.Command(t, "git", "apt-get install git")
 	t.Setenv("GIT_SSH_COMMAND", "touch /nowhere")
 	t.Setenv("GIT_EXEC_PATH", "/nowhere")
 	t.Setenv("STEADY_TOKEN", "hush")

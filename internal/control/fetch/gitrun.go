@@ -73,7 +73,7 @@ func (r *repository) run(ctx context.Context, in io.Reader, out io.Writer, args 
 		words = err.Error()
 	}
 	if strings.Contains(words, "invalid index-pack output") {
-		words += fmt.Sprintf("; it is damaged, or over the %d bytes that are taken", r.o.Caps.Bytes)
+		words += fmt.Sprintf("; it is damaged, or over the %d bytes that are allowed", r.o.Caps.Bytes)
 	}
 	return failf(causeOf(words, err), "git %s: %s", verb(args), words)
 }
@@ -123,7 +123,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	n := min(len(p), b.left)
 	b.kept, b.left = append(b.kept, p[:n]...), b.left-n
 	if n < len(p) && !b.drop {
-		return n, failf(Content, "git answered more than is taken")
+		return n, failf(Content, "git answered more than is allowed")
 	}
 	return len(p), nil
 }

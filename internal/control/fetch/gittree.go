@@ -100,7 +100,7 @@ func readEntry(line string) (f file, folder bool, err error) {
 		return f, false, failf(Content, "%.100q has no place in a release", name)
 	}
 	if size > limit {
-		return f, false, failf(Content, "%s has %d bytes, at most %d are taken", name, size, limit)
+		return f, false, failf(Content, "%s has %d bytes, at most %d are allowed", name, size, limit)
 	}
 	return file{id: part[2], name: name, size: size}, false, nil
 }

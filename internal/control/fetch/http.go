@@ -47,7 +47,7 @@ func openHTTP(u *url.URL, o Options) (Source, error) {
 	if len(o.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(o.CA) {
-			return nil, errors.New("the authority of the release source holds no certificate in PEM")
+			return nil, errors.New("the authority of the release source contains no certificate in PEM")
 		}
 	}
 	s := &website{url: u, o: o}
@@ -95,9 +95,9 @@ func (s *website) Fetch(ctx context.Context, into, last string) (string, bool, e
 	case resp.StatusCode != http.StatusOK:
 		return "", false, failf(Refused, "the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.Header.Get("Content-Encoding") != "":
-		return "", false, failf(Content, "a release is taken as a plain tar, without Content-Encoding")
+		return "", false, failf(Content, "a release is accepted only as a plain tar, without Content-Encoding")
 	case resp.ContentLength > s.most():
-		return "", false, failf(Content, "it has %d bytes, at most %d are taken", resp.ContentLength, s.most())
+		return "", false, failf(Content, "it has %d bytes, at most %d are allowed", resp.ContentLength, s.most())
 	}
 	body := &arriving{r: resp.Body, left: s.most(), hash: sha256.New()}
 	defer body.watch(s.o.Stall, stop)()

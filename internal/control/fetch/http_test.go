@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/release"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func packed(t testing.TB, files map[string]string) []byte {
@@ -22,8 +23,7 @@ func packed(t testing.TB, files map[string]string) []byte {
 	write(t, dir, files)
 	r := release.Pack(os.DirFS(dir))
 	defer r.Close()
-	raw, err := io.ReadAll(r)
-	must(t, err)
+	raw := testkit.Value(io.ReadAll(r))(t)
 	return raw
 }
 
@@ -91,11 +91,10 @@ func TestWebsiteIsBounded(t *testing.T) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for _, h := range headers {
-			must(t, w.WriteHeader(&h))
-			_, err := w.Write(make([]byte, h.Size))
-			must(t, err)
+			testkit.Must(t, w.WriteHeader(&h))
+			testkit.Value(w.Write(make([]byte, h.Size)))(t)
 		}
-		must(t, w.Close())
+		testkit.Must(t, w.Close())
 		return b.Bytes()
 	}
 	file := func(name string, size int64) tar.Header {

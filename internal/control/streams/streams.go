@@ -24,7 +24,7 @@ var (
 	ErrBusy     = errors.New("too many streams are open")
 	ErrNoAnswer = errors.New("the agent did not open the stream in time")
 	ErrUnknown  = errors.New("there is no such stream; it is over, or was never asked for")
-	ErrTaken    = errors.New("the stream is open already")
+	ErrOpen     = errors.New("the stream is open already")
 	ErrAgent    = errors.New("the agent went away")
 	ErrOperator = errors.New("the operator went away")
 	ErrIdle     = errors.New("nothing went either way for too long")
@@ -197,7 +197,7 @@ func (b *Broker) Attach(ctx context.Context, host, id string, e End, opened func
 	}
 	if s.taken {
 		b.mu.Unlock()
-		return ErrTaken
+		return ErrOpen
 	}
 	s.taken = true
 	b.mu.Unlock()

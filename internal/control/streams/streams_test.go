@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control/streams"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -78,9 +79,7 @@ func open(t *testing.T, kind wire.StreamKind, l streams.Limits) *pair {
 	actx, p.die = context.WithCancel(t.Context())
 	octx, p.hangUp = context.WithCancel(t.Context())
 	go func() { p.attached <- p.b.Attach(actx, "h", "1", p.agent.end(), nil) }()
-	if err := p.s.Attached(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.s.Attached(t.Context()))
 	go func() { p.served <- p.s.Serve(octx, p.operator.end()); p.s.Close() }()
 	return p
 }
@@ -277,21 +276,12 @@ func TestOpeningIsBoundedAndEachStreamIsOpenedOnce(t *testing.T) {
 		ask := func(host, id string) (*streams.Stream, error) {
 			return b.Open(host, wire.StreamRequest{ID: id, Kind: wire.StreamLogs})
 		}
-		one, err := ask("a", "1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		two, err := ask("a", "2")
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := testkit.Value(ask("a", "1"))(t)
+		two := testkit.Value(ask("a", "2"))(t)
 		if _, err := ask("a", "3"); !errors.Is(err, streams.ErrBusy) {
 			t.Errorf("a third of host a: %v", err)
 		}
-		other, err := ask("b", "4")
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := testkit.Value(ask("b", "4"))(t)
 		if _, err := ask("c", "5"); !errors.Is(err, streams.ErrBusy) {
 			t.Errorf("a fourth over all: %v", err)
 		}
@@ -313,10 +303,8 @@ func TestOpeningIsBoundedAndEachStreamIsOpenedOnce(t *testing.T) {
 		done := make(chan error, 1)
 		agent := newSide()
 		go func() { done <- b.Attach(t.Context(), "a", "1", agent.end(), nil) }()
-		if err := one.Attached(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Attach(t.Context(), "a", "1", streams.End{}, nil); !errors.Is(err, streams.ErrTaken) {
+		testkit.Must(t, one.Attached(t.Context()))
+		if err := b.Attach(t.Context(), "a", "1", streams.End{}, nil); !errors.Is(err, streams.ErrOpen) {
 			t.Errorf("it opens 1 twice: %v", err)
 		}
 		if r, _ := b.Hand("a"); len(r) != 0 {
@@ -353,10 +341,7 @@ func TestCollect(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := streams.New(streams.Limits{})
-				s, err := b.Open("h", wire.StreamRequest{ID: "1", Kind: wire.StreamPlan})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := testkit.Value(b.Open("h", wire.StreamRequest{ID: "1", Kind: wire.StreamPlan}))(t)
 				agent := newSide()
 				done := make(chan error, 1)
 				go func() { done <- b.Attach(t.Context(), "h", "1", agent.end(), nil) }()
@@ -370,9 +355,7 @@ func TestCollect(t *testing.T) {
 					}
 					close(agent.in)
 				}()
-				if err := s.Attached(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, s.Attached(t.Context()))
 				got, err := s.Collect(t.Context(), 16)
 				s.Close()
 				<-done

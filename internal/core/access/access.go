@@ -1,5 +1,7 @@
 // Package access is who may speak to the operator API: tokens with a role and an
-// end, as a fold of the log, and the rules by which they come and go.
+// end, as a fold of the log, and the rules by which they come and go. It is a package of
+// its own because the fold of the fleet, the server and the commands share it and nothing
+// of it is about hosts or releases.
 package access
 
 import (

@@ -1,6 +1,6 @@
 // Package audit checks what must always hold, by the names of the contract's
-// invariants. Check looks at one state; Log watches the log go by and works
-// everything out again from the events alone, in the plainest way it can, so
+// invariants. Check looks at one state; Log watches the log go by and holds each event
+// against package oracle, which works everything out again from the events alone, so
 // that a fault in the planner's own bookkeeping cannot hide itself.
 package audit
 
@@ -17,19 +17,19 @@ import (
 // Violation is an invariant that does not hold, and what shows it.
 type Violation struct {
 	Invariant string `json:"invariant"`
-	Words     string `json:"words"`
+	Message   string `json:"message"`
 	// Host is set where the chain that this host signed proves it alone, whatever the
 	// server recorded: the host contradicts itself. It is no fault of the server.
 	Host string `json:"host,omitempty"`
 }
 
-func (v Violation) String() string { return v.Invariant + ": " + v.Words }
+func (v Violation) String() string { return v.Invariant + ": " + v.Message }
 
 // finding collects violations.
 type finding struct{ out []Violation }
 
 func (f *finding) addf(invariant, format string, a ...any) {
-	f.out = append(f.out, Violation{Invariant: invariant, Words: fmt.Sprintf(format, a...)})
+	f.out = append(f.out, Violation{Invariant: invariant, Message: fmt.Sprintf(format, a...)})
 }
 
 // must adds a violation unless ok. It takes its words apart even if all is well: what
@@ -42,18 +42,20 @@ func (f *finding) must(ok bool, invariant, format string, a ...any) {
 
 // Check returns every invariant that a state at rest violates: after Next at
 // now, before any further event. It costs as much as the state is large.
-func Check(s *plan.State, now clock.Instant) []Violation { return CheckSome(s, now, 0, 1) }
+func Check(s *plan.State, now clock.Instant) []Violation {
+	return CheckSome(s, now, func(int, string) bool { return true })
+}
 
-// CheckSome is Check, but asks only every nth host why it waits, which costs more
-// than all the rest: others at another turn, and each once in n turns.
-func CheckSome(s *plan.State, now clock.Instant, turn, n int) []Violation {
+// CheckSome is Check, but asks why it waits only of some hosts, by their place in the
+// order of names: that costs more than all the rest.
+func CheckSome(s *plan.State, now clock.Instant, some func(i int, host string) bool) []Violation {
 	f := &finding{}
 	checkBudgets(f, s)
-	why := plan.Ask(s, now)
+	why := plan.Explain(s, now)
 	for i, name := range s.HostNames() {
 		h := s.Hosts[name]
 		checkHost(f, s, h, now)
-		if (i+turn)%n == 0 {
+		if some(i, name) {
 			checkWhy(f, why, h, now)
 		}
 	}
@@ -102,7 +104,7 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 			if g.Expires.Reached(now) {
 				f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
 			}
-			if !m.Settled() {
+			if !m.AtRest() {
 				f.addf("S23", "host %s is offered grant %s to repair while it is %s", h.Name, g.ID, m.Phase)
 			}
 		}
@@ -114,9 +116,9 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 			f.addf("S16", "grant %s of host %s is of a rollout that is gone", g.ID, h.Name)
 			return
 		}
-		if g.Purpose == host.Forward && !g.Claimed {
+		if g.Purpose == host.Update && !g.Claimed {
 			if r.Reverting || r.Phase.Ended() && r.Phase != rollout.Terminal {
-				f.addf("S18", "host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Standing(r))
+				f.addf("S18", "host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Status(r))
 			}
 			if g.Expires.Reached(now) {
 				f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
@@ -174,29 +176,29 @@ func checkOverdue(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 }
 
 // checkWhy asks for the reason of a host that waits.
-func checkWhy(f *finding, why *plan.Reasons, h *plan.Host, now clock.Instant) {
+func checkWhy(f *finding, why *plan.Explainer, h *plan.Host, now clock.Instant) {
 	a, err := why.Why(h.Name)
 	if err != nil {
 		f.addf("L5", "host %s: %v", h.Name, err)
 		return
 	}
-	if a.Words == "" {
+	if a.Message == "" {
 		f.addf("L5", "host %s is %s and nobody says why", h.Name, a.Status)
 	}
 	if a.Block == nil && (a.Status == rollout.Waiting.String() || a.Status == rollout.Refused.String()) {
-		f.addf("L5", "host %s waits, a tick has passed, and no gate holds it", h.Name)
+		f.addf("L5", "host %s waits, a tick has passed, and no gate blocks it", h.Name)
 	}
 	f.answers(h.Name, a.Gates, now)
 	f.answers(h.Name, a.PendingGates, now)
-	for _, b := range a.Holds {
+	for _, b := range a.WaveBlocks {
 		f.answer(h.Name, b.Code, b, now)
 	}
 	if r := a.Repair; r != nil {
-		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a repair, a tick has passed, and no gate holds it", h.Name)
+		f.must(r.Message != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a repair, a tick has passed, and no gate blocks it", h.Name)
 		f.answers(h.Name, r.Gates, now)
 	}
 	if r := a.Reboot; r != nil {
-		f.must(r.Words != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a reboot, a tick has passed, and no gate holds it", h.Name)
+		f.must(r.Message != "" && (r.Grant != "" || r.Block != nil), "L5", "host %s waits for a reboot, a tick has passed, and no gate blocks it", h.Name)
 		f.answers(h.Name, r.Gates, now)
 	}
 }
@@ -211,14 +213,14 @@ func (f *finding) answers(name string, gates []plan.Gate, now clock.Instant) {
 
 // answer checks that a gate which holds a host says everything.
 func (f *finding) answer(name string, asked gate.Code, b *gate.Block, now clock.Instant) {
-	if b.Code == "" || b.Words == "" || b.WaitsFor == "" || b.ClearedBy == "" {
-		f.addf("L5", "gate %s holds host %s without saying everything: %+v", asked, name, *b)
+	if b.Code == "" || b.Message == "" || b.WaitsFor == "" || b.ClearedBy == "" {
+		f.addf("L5", "gate %s blocks host %s without saying everything: %+v", asked, name, *b)
 	}
 	if b.Code != asked {
 		f.addf("L5", "gate %s answers as %s", asked, b.Code)
 	}
 	if b.Earliest != 0 && b.Earliest <= now {
-		f.addf("L5", "gate %s holds host %s until %s, which has passed", asked, name, b.Earliest)
+		f.addf("L5", "gate %s blocks host %s until %s, which has passed", asked, name, b.Earliest)
 	}
 }
 
@@ -258,13 +260,13 @@ func checkCounts(f *finding, r *rollout.Rollout) {
 		if m.Status == rollout.Waiting && !m.Online {
 			c.Offline++
 		}
-		if m.Status == rollout.Broken && !m.Settled {
+		if m.Status == rollout.Broken && !m.Final {
 			c.Unsettled++
 		}
 		if m.Failed || m.Refused != "" {
 			c.Failures++
 		}
-		given := m.Status == rollout.Offered || m.Status == rollout.Claimed || m.Status == rollout.Broken || m.Status == rollout.Back
+		given := m.Status == rollout.Offered || m.Status == rollout.Claimed || m.Status == rollout.Broken || m.Status == rollout.RolledBack
 		if given || m.Mark.Claimed {
 			c.Tried++
 		}

@@ -1,262 +1,205 @@
 package audit
 
 import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/oracle"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
-// rolloutEvent takes what moves a rollout.
-func (l *Log) rolloutEvent(ev event.Event) bool {
+// rolloutEvent checks what moves a rollout.
+func (l *Log) rolloutEvent(e event.Entry, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.RolloutOpened:
 		l.opened(ev)
+		return
 	case event.RolloutQueued:
+		due, _ := l.Opening(l.Channel(ev.Channel))
 		l.must(ev.Reason != "", "S28", "rollout %s is queued without a reason", ev.TargetRef)
-		c := l.channel(ev.Channel)
-		l.must(len(c.manifests) > 0 && c.manifests[0].Digest == ev.Manifest, "S16", "%s is queued and is not the latest ref", ev.TargetRef)
-		if r := c.latest; r != nil && !r.phase.Ended() && !r.reverting && !l.barred[ev.Manifest] {
-			l.must(len(r.granted) > 0, "S16", "%s is queued behind %s, which granted nobody", ev.TargetRef, r.name)
-		}
+		l.must(l.newest(ev.Channel, ev), "S16", "%s is queued and is not the latest ref", ev.TargetRef)
+		l.must(due == oracle.Queues, "S16", "%s is queued, and no rollout of %s is in its way", ev.TargetRef, ev.Channel)
+		return
 	case event.RolloutDeferred:
-		c, says := l.channel(ev.Channel), ev.TargetRef+" "+ev.BlockedBy+" "+ev.Reason
-		l.must(c.deferral != says, "S27", "rollout %s is deferred again for the same reason", ev.TargetRef)
-		c.deferral = says
+		due, edge := l.Opening(l.Channel(ev.Channel))
+		l.must(!l.Deferred(ev), "S27", "rollout %s is deferred again for the same reason", ev.TargetRef)
 		l.must(ev.Reason != "" && ev.BlockedBy != "", "S28", "rollout %s is deferred without a reason", ev.TargetRef)
-	case event.RolloutMoved:
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.moved(r, ev)
-		}
-	case event.RolloutReverting:
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.reverting(r, ev)
-		}
-	case event.RolloutPaused:
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.must(ev.Actor != "", "S18", "rollout %s paused by nobody", r.name)
-			r.paused = true
-		}
-	case event.RolloutResumed:
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.resumed(r, ev)
-		}
-	case event.RolloutCancelled:
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.must(ev.Actor != "", "S18", "rollout %s cancelled by nobody", r.name)
-			r.final = true
-		}
-	case event.WavePromoted:
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.promoted(r, ev)
-		}
-	case event.WaveHeld:
-		l.must(ev.Reason != "" && ev.Code != "", "S28", "wave %d of %s is held without a reason", ev.Wave, ev.Rollout)
-		if r := l.find(ev.Rollout, ev.Manifest); r != nil {
-			l.must(r.held != ev.Code, "S27", "wave %d of %s is held again for the same reason", ev.Wave, ev.Rollout)
-			r.held = ev.Code
-		}
-	default:
-		return false
+		l.must(due == oracle.Defers && edge.Gates == ev.BlockedBy, "S15", "rollout %s is deferred, and channel %s is not in its way", ev.TargetRef, ev.BlockedBy)
+		return
 	}
-	return true
+	of, is := ev.(event.OfRollout)
+	if _, grant := ev.(event.Granted); grant || !is {
+		return
+	}
+	if r := l.find(of); r != nil {
+		l.moves(r, e.At, ev)
+	}
+}
+
+func (l *Log) newest(channel string, ev event.RolloutQueued) bool {
+	refs := l.Channel(channel).Refs
+	return len(refs) > 0 && refs[0].Digest == ev.Manifest
+}
+
+func (l *Log) moves(r *oracle.Rollout, at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.RolloutMoved:
+		l.moved(r, at, ev)
+	case event.RolloutReverting:
+		l.reverting(r, ev)
+	case event.RolloutPaused:
+		l.must(ev.Actor != "", "S18", "rollout %s paused by nobody", r.Name)
+	case event.RolloutResumed:
+		l.must(ev.Actor != "", "S18", "rollout %s resumed by nobody", r.Name)
+		l.must(!r.Final && !r.Reverting, "S18", "rollout %s resumed for good after its end", r.Name)
+		l.must(!l.InForce(fleet.OverridePause, "", r.Manifest.Digest, "", ""), "S18", "rollout %s resumed against a signed override", r.Name)
+	case event.RolloutCancelled:
+		l.must(ev.Actor != "", "S18", "rollout %s cancelled by nobody", r.Name)
+	case event.WavePromoted:
+		l.promoted(r, at, ev)
+	case event.WaveForced:
+		l.forced(r, ev)
+	case event.WaveBlocked:
+		l.must(ev.Reason != "" && ev.Code != "", "S28", "wave %d of %s is blocked without a reason", ev.Wave, r.Name)
+		l.must(r.Blocked != ev.Code, "S27", "wave %d of %s is blocked again for the same reason", ev.Wave, r.Name)
+	case event.BreakGlassUsed:
+		last := len(r.Manifest.Header.Waves) - 1
+		l.must(ev.Actor != "" && ev.Reason != "" && l.Signed(ev.Override, fleet.OverrideBreakGlass, r.Manifest.Digest) != nil, "S40",
+			"every wave of %s was opened on override %s, which does not say so", r.Name, ev.Override.Short())
+		l.must(ev.Wave == last, "S40", "wave %d of %s was opened as its last, which is %d", ev.Wave, r.Name, last)
+	case event.RolloutPruned:
+		l.pruned(r, ev)
+	}
 }
 
 func (l *Log) opened(ev event.RolloutOpened) {
 	l.must(ev.Reason != "", "S28", "rollout %s opened without a reason", ev.Rollout)
-	c := l.channel(ev.Channel)
-	l.must(len(c.manifests) > 0 && c.manifests[0].Digest == ev.Manifest, "S16", "%s opened and is not the latest ref of its channel", ev.Rollout)
-	for _, r := range l.rollouts {
-		l.must(r.channel != ev.Channel || r.phase.Ended(), "S16", "%s opened while %s is %s", ev.Rollout, r.name, r.phase)
+	c := l.Channel(ev.Channel)
+	l.must(len(c.Refs) > 0 && c.Refs[0].Digest == ev.Manifest, "S16", "%s opened and is not the latest ref of its channel", ev.Rollout)
+	for _, r := range l.Rollouts {
+		l.must(r.Channel != ev.Channel || r.Phase.Ended(), "S16", "%s opened while %s is %s", ev.Rollout, r.Name, r.Phase)
 	}
-	for _, e := range l.edges {
-		if e.Gated != ev.Channel {
-			continue
-		}
-		if before := l.channel(e.Gates).latest; before != nil && !before.final && (len(before.granted) > 0 || len(before.manifest.Leaves) == 0 || l.present(before) > 0) {
-			l.must(before.phase == rollout.Terminal || before.phase == rollout.Superseded, "S15",
-				"%s opened while %s of channel %s is %s", ev.Rollout, before.name, e.Gates, before.phase)
-		}
+	due, edge := l.Opening(c)
+	if due == oracle.Defers {
+		l.addf("S15", "%s opened while channel %s, which goes before, is not done", ev.Rollout, edge.Gates)
 	}
+	l.must(due == oracle.Opens || due == oracle.Defers, "S16", "%s opened, and is open already or has to wait for the rollout before it", ev.Rollout)
 	m, err := l.docs.Manifest(ev.Manifest)
-	if err != nil {
-		l.addf("S30", "rollout %s: %v", ev.Rollout, err)
-		return
-	}
-	l.must(m.Digest == ev.Manifest && m.Header.Channel == ev.Channel && m.Header.Rollout() == ev.Rollout, "S30",
-		"rollout %s opened with a manifest of %s", ev.Rollout, m.Header.Rollout())
-	r := &rolloutFacts{name: ev.Rollout, channel: ev.Channel, manifest: m, phase: rollout.Opening,
-		granted: map[string]bool{}, claimed: map[string]bool{}, failed: map[string]bool{}, acknowledged: map[string]bool{}, excused: map[excuse]bool{}}
-	r.paused = l.held("", ev.Manifest, "", "") != nil
-	l.rollouts = append(l.rollouts, r)
-	c.latest, c.deferral = r, ""
+	l.must(err != nil || m.Digest == ev.Manifest && m.Header.Channel == ev.Channel && m.Header.Rollout() == ev.Rollout, "S30",
+		"rollout %s opened with a manifest of something else", ev.Rollout)
 }
 
-func (l *Log) moved(r *rolloutFacts, ev event.RolloutMoved) {
+func (l *Log) moved(r *oracle.Rollout, at clock.Instant, ev event.RolloutMoved) {
 	to := rollout.Phase(ev.To)
-	l.must(ev.Reason != "", "S28", "rollout %s moved to %s without a reason", r.name, to)
-	l.must(string(r.phase) == ev.From && rollout.Legal(r.phase, to), "S19", "rollout %s moved from %s (said %s) to %s", r.name, r.phase, ev.From, to)
-	if r.phase == rollout.Failed && to == rollout.Active {
-		l.must(r.resumed && ev.Actor != "" && !r.final, "S18", "rollout %s left its halt without an operator", r.name)
-	}
-	if to == rollout.Superseded && !r.phase.Ended() {
-		l.must(l.channel(r.channel).onNewRef == fleet.Supersede || r.manifest.Header.Epoch < l.epoch || len(r.granted) == 0, "S16", "rollout %s was superseded while it was %s, and refs of its channel queue", r.name, r.phase)
-	}
-	r.phase = to
+	l.must(ev.Reason != "", "S28", "rollout %s moved to %s without a reason", r.Name, to)
+	l.must(string(r.Phase) == ev.From && rollout.Legal(r.Phase, to), "S19", "rollout %s moved from %s (said %s) to %s", r.Name, r.Phase, ev.From, to)
 	switch to {
-	case rollout.Failed:
-		r.final, r.resumed = r.final || ev.Final, false
+	case rollout.Active:
+		l.must(r.Phase != rollout.Failed || r.Resumed && ev.Actor != "" && !r.Final, "S18", "rollout %s left its halt without an operator", r.Name)
+	case rollout.Superseded:
+		c := l.Channel(r.Channel)
+		due, _ := l.Opening(c)
+		l.must(c.Active == r && due == oracle.Opens, "S16", "rollout %s was superseded while it was %s, and refs of its channel wait", r.Name, r.Phase)
 	case rollout.Terminal:
-		l.must(ev.Actor == "" || r.forced, "S8", "rollout %s ended by %s, who forced no wave", r.name, ev.Actor)
-		l.terminal(r)
-		l.channel(r.channel).converged = r
+		forced := r.Forced[r.Cursor]
+		l.must(r.Cursor == len(r.Manifest.Header.Waves)-1, "S8", "rollout %s is terminal in wave %d", r.Name, r.Cursor)
+		l.must(ev.Actor == "" || forced, "S8", "rollout %s ended by %s, who forced no wave", r.Name, ev.Actor)
+		l.must(!r.Paused && !r.Reverting, "S18", "rollout %s is terminal while it is paused or reverting", r.Name)
+		if code := l.Unproven(r, at); code == oracle.InFlight || !forced {
+			l.proven(r, code, "is terminal")
+		}
 	case rollout.Reverted:
-		l.must(r.reverting, "S19", "rollout %s ended reverted and never went back", r.name)
-		l.backHome(r)
+		l.must(r.Reverting, "S19", "rollout %s ended reverted and never went back", r.Name)
+		if h := l.Awaited(r); h != nil {
+			l.addf("S22", "rollout %s ended reverted with host %s %s", r.Name, h.Name, h.Phase)
+		}
 	}
 }
 
-// terminal checks that nobody is on the way, and that somebody arrived.
-func (l *Log) terminal(r *rolloutFacts) {
-	evidence, atTarget, present := 0, 0, l.present(r)
-	for i := range r.manifest.Leaves {
-		leaf := &r.manifest.Leaves[i]
-		h := l.host(leaf.Host)
-		if l.undecided(r, h) {
-			l.addf("S8", "rollout %s is terminal while host %s is %s", r.name, h.name, h.phase)
-		}
-		switch {
-		case l.converged(r, h):
-			if !h.unfit {
-				evidence++
-			}
-		case h.current == leaf.Target:
-			atTarget++
-		}
+// proven adds what still kept a rollout from moving on.
+func (l *Log) proven(r *oracle.Rollout, code, how string) {
+	invariant := "S8"
+	switch {
+	case code == "":
+		return
+	case code == oracle.Soak:
+		invariant = "S9"
+	case code == oracle.Evidence && l.FailingEvidence(r, r.Cursor+1):
+		invariant = "S42"
 	}
-	l.must(evidence > 0 || (present > 0 || len(r.manifest.Leaves) == 0) && atTarget >= present || r.forced, "S8", "rollout %s is terminal and nobody converged", r.name)
+	l.addf(invariant, "wave %d of rollout %s %s and is not proven: %s", r.Cursor, r.Name, how, code)
 }
 
-// backHome checks that no host that can be heard stays on what was reverted.
-func (l *Log) backHome(r *rolloutFacts) {
-	for i := range r.manifest.Leaves {
-		h := l.host(r.manifest.Leaves[i].Host)
-		if !r.claimed[h.name] || !h.reachable() || h.silent || h.manifest != r.manifest.Digest {
-			continue
-		}
-		l.must(h.phase == host.Reverted || h.phase == host.Failed && !h.reverting, "S22",
-			"rollout %s ended reverted with host %s %s", r.name, h.name, h.phase)
-	}
-}
-
-func (l *Log) reverting(r *rolloutFacts, ev event.RolloutReverting) {
-	l.must(ev.Reason != "", "S28", "rollout %s reverts without a reason", r.name)
+func (l *Log) reverting(r *oracle.Rollout, ev event.RolloutReverting) {
+	l.must(ev.Reason != "", "S28", "rollout %s reverts without a reason", r.Name)
 	if ev.Override != "" {
-		l.rolledBack(r, ev)
+		l.must(ev.Actor != "" && l.Signed(ev.Override, fleet.OverrideRollback, r.Manifest.Digest) != nil, "S21",
+			"rollout %s reverts on override %s, which is no rollback of it", r.Name, ev.Override.Short())
 		return
 	}
-	l.must(r.manifest.Header.Policy.OnHealthFailure == fleet.RollbackAndHalt, "S18", "rollout %s reverts under policy halt", r.name)
-	l.must(l.failures(r, ev.Wave) > r.manifest.Header.Policy.MaxFailures, "S22", "rollout %s reverts with %d failures in wave %d", r.name, l.failures(r, ev.Wave), ev.Wave)
-	r.reverting = true
+	p := &r.Manifest.Header.Policy
+	l.must(p.OnHealthFailure == fleet.RollbackAndHalt, "S18", "rollout %s reverts under policy halt", r.Name)
+	l.must(r.Failures(ev.Wave) > p.MaxFailures && r.Proven(ev.Wave) > p.MaxFailures, "S22", "rollout %s reverts with %d failures in wave %d, %d of them proven",
+		r.Name, r.Failures(ev.Wave), ev.Wave, r.Proven(ev.Wave))
 }
 
-func (l *Log) resumed(r *rolloutFacts, ev event.RolloutResumed) {
-	l.must(ev.Actor != "", "S18", "rollout %s resumed by nobody", r.name)
-	l.must(!r.final && !r.reverting, "S18", "rollout %s resumed for good after its end", r.name)
-	l.must(l.held("", r.manifest.Digest, "", "") == nil, "S18", "rollout %s resumed against a signed override", r.name)
-	r.paused = false
-	if r.phase == rollout.Failed {
-		r.resumed = true
-		for name := range r.failed { // order-free: it only fills a set
-			r.acknowledged[name] = true
-		}
+func (l *Log) promoted(r *oracle.Rollout, at clock.Instant, ev event.WavePromoted) {
+	l.must(ev.Reason != "", "S28", "wave %d of %s promoted without a reason", ev.Wave, r.Name)
+	l.must(!r.Phase.Ended() && !r.Paused && !r.Reverting, "S18", "wave %d of %s promoted while it is %s", ev.Wave, r.Name, r.Phase)
+	if ev.Wave != r.Cursor || ev.Wave+1 >= len(r.Manifest.Header.Waves) {
+		l.addf("S7", "wave %d of %s promoted at cursor %d", ev.Wave, r.Name, r.Cursor)
+		return
 	}
+	l.proven(r, l.Unproven(r, at), "promoted")
+	n := l.Tally(r, ev.Wave, ev.Wave)
+	l.must(ev.Evidence == n.Converged && ev.AtTarget == n.AtTarget && ev.Absent == n.Absent, "S8",
+		"wave %d of %s promoted on %d converged, %d unchanged and %d absent hosts by its word, %d, %d and %d by the log",
+		ev.Wave, r.Name, ev.Evidence, ev.AtTarget, ev.Absent, n.Converged, n.AtTarget, n.Absent)
+	l.must(ev.Skipped == n.Away, "S11", "wave %d of %s skipped %d hosts by its word, %d were never claimed and are away", ev.Wave, r.Name, ev.Skipped, n.Away)
+	l.must(r.Failures(ev.Wave) <= r.Manifest.Header.Policy.MaxFailures, "S8", "wave %d of %s promoted with %d failures", ev.Wave, r.Name, r.Failures(ev.Wave))
 }
 
-// failures counts the unacknowledged failures of a wave.
-func (l *Log) failures(r *rolloutFacts, wave int) int {
-	n := 0
-	for i := range r.manifest.Leaves {
-		leaf := &r.manifest.Leaves[i]
-		if leaf.Wave == wave && r.failed[leaf.Host] && !r.acknowledged[leaf.Host] {
-			n++
-		}
+// forced checks a promotion by an operator: it may lack evidence and leave hosts
+// waiting, and nothing else.
+func (l *Log) forced(r *oracle.Rollout, ev event.WaveForced) {
+	l.must(ev.Actor != "" && ev.Reason != "" && len(ev.Blocks) > 0, "S8", "wave %d of %s forced by nobody, or without a reason", ev.Wave, r.Name)
+	l.must(!r.Phase.Ended() && !r.Paused && !r.Reverting, "S18", "wave %d of %s forced while it is %s", ev.Wave, r.Name, r.Phase)
+	if ev.Wave != r.Cursor || ev.Wave >= len(r.Manifest.Header.Waves) {
+		l.addf("S7", "wave %d of %s forced at cursor %d", ev.Wave, r.Name, r.Cursor)
+		return
 	}
-	return n
-}
-
-// converged says whether a host arrived by a claim of this rollout and was not
-// asked to move on in it. That another channel asks it for more, since the host
-// moved there, takes nothing from the evidence.
-func (l *Log) converged(r *rolloutFacts, h *hostFacts) bool {
-	asked := h.permit() != nil && h.open.manifest == r.manifest.Digest
-	return h.phase == host.Converged && h.manifest == r.manifest.Digest && r.claimed[h.name] && !h.silent && !asked
-}
-
-// undecided says whether a host's part in a rollout is still open.
-func (l *Log) undecided(r *rolloutFacts, h *hostFacts) bool {
-	if h.silent {
-		return false // failed, and counted as such
+	if ev.Override != "" {
+		o := l.Signed(ev.Override, fleet.OverridePromote, r.Manifest.Digest)
+		l.must(o != nil && o.Wave == r.Manifest.Header.Waves[ev.Wave].Name, "S8", "wave %d of %s forced on an override that does not say so", ev.Wave, r.Name)
 	}
-	return h.permit() != nil && h.open.manifest == r.manifest.Digest || h.manifest == r.manifest.Digest && h.moving()
+	l.must(l.Tally(r, 0, ev.Wave).Moving == 0, "S8", "wave %d of %s forced while hosts of it are on their way", ev.Wave, r.Name)
+	if w := r.Excess(); w >= 0 && w <= ev.Wave {
+		l.addf("S8", "wave %d of %s forced with %d failures in wave %d", ev.Wave, r.Name, r.Failures(w), w)
+	}
+	n := l.Tally(r, ev.Wave, ev.Wave)
+	l.must(ev.Evidence == n.Converged && ev.Skipped == n.Away, "S8", "wave %d of %s forced on %d converged and %d skipped hosts by its word, %d and %d by the log",
+		ev.Wave, r.Name, ev.Evidence, ev.Skipped, n.Converged, n.Away)
+	var hosts []string
+	for _, f := range ev.Failing {
+		hosts = append(hosts, f.Host)
+	}
+	l.must(slices.Equal(hosts, ev.Outstanding) && slices.EqualFunc(ev.Failing, l.Outstanding(r, ev.Wave+1), sameEvidence), "S42",
+		"wave %d of %s forced over the evidence %v of hosts %v, and %v fails", ev.Wave, r.Name, ev.Failing, ev.Outstanding, l.Outstanding(r, ev.Wave+1))
 }
 
-// present counts the hosts of a rollout that are enrolled and not retired.
-func (l *Log) present(r *rolloutFacts) (n int) {
-	for i := range r.manifest.Leaves {
-		if leaf := &r.manifest.Leaves[i]; !l.absent(r, leaf) {
-			n++
-		}
-	}
-	return n
+func sameEvidence(a, b event.FailingEvidence) bool {
+	return a.Host == b.Host && slices.Equal(slices.Sorted(slices.Values(a.Controls)), b.Controls)
 }
 
-// absent says whether a host counts for nothing in a rollout: it never enrolled or was
-// retired, and has no part in it.
-func (l *Log) absent(r *rolloutFacts, leaf *fleet.Leaf) bool {
-	h := l.host(leaf.Host)
-	return h.absent() && (h.current == "" || h.current != leaf.Target || h.rolling()) && (h.permit() == nil || h.open.manifest != r.manifest.Digest) &&
-		h.manifest != r.manifest.Digest && !(h.freed && r.claimed[h.name])
-}
-
-// soakedHere checks that the soak of every host that counts as evidence up to a wave has
-// passed since its claim, by the server's clock.
-func (l *Log) soakedHere(r *rolloutFacts, wave int) {
-	for i := range r.manifest.Leaves {
-		leaf := &r.manifest.Leaves[i]
-		h := l.host(leaf.Host)
-		if g := l.grants[h.grant]; leaf.Wave <= wave && l.converged(r, h) && g != nil && g.claimedAt != 0 && g.setBack == l.setBack && g.manifest == r.manifest.Digest {
-			soak := r.manifest.Header.Waves[leaf.Wave].Soak
-			l.must(l.at.Sub(g.claimedAt) >= soak, "S9", "wave %d of %s promoted %s after host %s claimed, and its soak is %s", wave, r.name, l.at.Sub(g.claimedAt), h.name, soak)
-		}
+// pruned checks that nothing asks for a rollout any more.
+func (l *Log) pruned(r *oracle.Rollout, ev event.RolloutPruned) {
+	l.must(ev.Reason != "", "S28", "rollout %s pruned without a reason", r.Name)
+	l.must(string(r.Phase) == ev.Phase && rollout.Legal(r.Phase, rollout.Pruned), "S19", "rollout %s pruned while it is %s (said %s)", r.Name, r.Phase, ev.Phase)
+	c := l.Channel(r.Channel)
+	l.must(c.Latest != r && c.Converged != r, "S13", "rollout %s pruned, and hosts that return are given it", r.Name)
+	if h := l.Used(r.Manifest.Digest); h != nil {
+		l.addf("S13", "rollout %s pruned while host %s is on it", r.Name, h.Name)
 	}
-}
-
-func (l *Log) promoted(r *rolloutFacts, ev event.WavePromoted) {
-	l.must(ev.Reason != "", "S28", "wave %d of %s promoted without a reason", ev.Wave, r.name)
-	l.must(ev.Wave == r.cursor && ev.Wave+1 < len(r.manifest.Header.Waves), "S7", "wave %d of %s promoted at cursor %d", ev.Wave, r.name, r.cursor)
-	l.must(!r.phase.Ended() && !r.paused && !r.reverting, "S18", "wave %d of %s promoted while it is %s", ev.Wave, r.name, r.phase)
-	l.evidenced(r, ev.Wave)
-	for i := range r.manifest.Leaves {
-		if leaf := &r.manifest.Leaves[i]; leaf.Wave == ev.Wave {
-			h := l.host(leaf.Host)
-			l.must(!l.undecided(r, h), "S8", "wave %d of %s promoted while host %s is %s", ev.Wave, r.name, h.name, h.phase)
-		}
-	}
-	n := l.tally(r, ev.Wave)
-	wave := &r.manifest.Header.Waves[ev.Wave]
-	changing := n.hosts - n.absent - n.atTarget
-	need := max(1, wave.MinSoaked)
-	for need*100 < wave.MinSoakedPct*changing {
-		need++
-	}
-	need = min(need, changing)
-	l.must(l.present(r) > 0 || len(r.manifest.Leaves) == 0, "S8", "wave %d of %s promoted, and none of its hosts is enrolled", ev.Wave, r.name)
-	l.must(ev.Absent == n.absent, "S8", "wave %d of %s promoted past %d hosts that are not enrolled by its word, %d by the log", ev.Wave, r.name, ev.Absent, n.absent)
-	l.soakedHere(r, ev.Wave)
-	l.must(n.evidence >= need, "S8", "wave %d of %s promoted on %d converged hosts of the %d it needs", ev.Wave, r.name, n.evidence, need)
-	l.must(ev.Evidence == n.evidence, "S8", "wave %d of %s promoted on %d converged hosts by its word, %d by the log", ev.Wave, r.name, ev.Evidence, n.evidence)
-	l.must(l.failures(r, ev.Wave) <= r.manifest.Header.Policy.MaxFailures, "S8", "wave %d of %s promoted with %d failures", ev.Wave, r.name, l.failures(r, ev.Wave))
-	l.must(ev.Skipped == n.skipped, "S11", "wave %d of %s skipped %d hosts by its word, %d were never claimed and are away", ev.Wave, r.name, ev.Skipped, n.skipped)
-	r.cursor, r.held = ev.Wave+1, ""
 }

@@ -1,6 +1,8 @@
-// Package clock holds the core's instants and durations. It cannot read a
-// clock: every instant comes in as an argument, which is what lets a simulation
-// run years in a minute.
+// Package clock holds the core's instants and durations, and the maintenance windows
+// that a declaration puts on them: a cron schedule, a duration and a time zone.
+// It cannot read a clock: every instant comes in as an argument, which is what lets
+// a simulation run years in a minute. Everything it needs of a time zone is in the
+// window, so that server, agents and replays agree.
 package clock
 
 import (
@@ -49,7 +51,7 @@ func (t Instant) String() string {
 	if t == 0 {
 		return "never"
 	}
-	at := time.UnixMilli(int64(t)).UTC()
+	at := t.Time()
 	var room [32]byte
 	b := at.AppendFormat(room[:0], time.RFC3339) // which is made without reading a layout
 	ms := at.Nanosecond() / int(time.Millisecond)
@@ -62,8 +64,21 @@ func (d Duration) Std() time.Duration { return time.Duration(d) * time.Milliseco
 // FromStd converts a standard duration, dropping what is below a millisecond.
 func FromStd(d time.Duration) Duration { return Duration(d / time.Millisecond) }
 
-// FromTime converts a standard time to a Unix instant.
-func FromTime(t time.Time) Instant { return Instant(t.UnixMilli()) }
+// FromTime converts a standard time to a Unix instant; the zero time is never.
+func FromTime(t time.Time) Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return Instant(t.UnixMilli())
+}
+
+// Time converts a Unix instant to a standard time in UTC; never is the zero time.
+func (t Instant) Time() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(t)).UTC()
+}
 
 // String prints d the way a declaration spells it, for example 1h30m or 250ms.
 func (d Duration) String() string {

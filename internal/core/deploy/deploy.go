@@ -12,76 +12,49 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Want is what an owner wants of its container resources.
 type Want struct {
-	Set *container.Set // declared; nil for nothing
+	Set *spec.Set // declared; nil for nothing
 	// Keep is the set of the generation that may come back: what it alone has is
 	// stopped and not removed.
-	Keep  *container.Set
+	Keep  *spec.Set
 	Run   string
-	Title container.Titled
-	// Asks are verbs for single resources; Until ends resources at an instant.
-	Asks  map[container.ID]Ask
-	Until map[container.ID]engine.Instant
+	Title spec.NameMapper
+	// Requests are verbs for single resources; Until ends resources at an instant.
+	Requests map[spec.ID]Request
+	Until    map[spec.ID]clock.Instant
 	// Versions are those of the managed layer which set the resources.
-	Versions map[container.ID]uint64
+	Versions map[spec.ID]uint64
 }
 
-// Ask is a verb, what tells this asking from the next, and the version of the
+// Request is a verb, what tells this asking from the next, and the version of the
 // managed layer that asked.
-type Ask struct {
+type Request struct {
 	Verb, Nonce string
 	Version     uint64
 }
 
-// Verbs of resources. Start and stop set what is desired of a workspace until
-// another verb comes; each asking with a new nonce makes what failed try again.
-const (
-	Start    = "start"
-	Stop     = "stop"
-	Retry    = "retry"
-	Redeploy = "redeploy"
-	Restart  = "restart"
-	Build    = "build"
-	Cancel   = "cancel"
-)
-
-// Verbs lists what may be asked of a resource of each kind.
-var Verbs = map[string][]string{
-	container.KindWorkspace: {Redeploy, Restart, Retry, Start, Stop},
-	container.KindImage:     {Build, Cancel, Retry},
-	container.KindNetwork:   {Retry},
-	container.KindVolume:    {Retry},
-	container.KindSnapshot:  {Retry},
-	container.KindRoute:     {Retry},
-}
-
-// toManager is the verb as the kind's manager takes it.
-func (a Ask) toManager(kind string) Ask {
-	switch {
-	case kind == container.KindImage && a.Verb == Build:
-		a.Verb = "rebuild"
-	case kind == container.KindImage && (a.Verb == Cancel || a.Verb == Retry):
-	case kind == container.KindWorkspace && (a.Verb == Redeploy || a.Verb == Restart):
-	default:
-		a.Verb = "" // said by the spec, or by the nonce alone
-	}
+// toManager is the verb as the kind's reconciler takes it.
+func (a Request) toManager(k *spec.Kind) Request {
+	v, _ := k.Verb(a.Verb)
+	a.Verb = v.Action
 	return a
 }
 
 // run is the workspace with its state as last asked.
-func (w *Want) run(x container.Workspace) container.Workspace {
-	switch w.Asks[container.ID{Kind: container.KindWorkspace, Name: x.Name}].Verb {
-	case Stop:
-		x.State = container.Stopped
-	case Start, Redeploy, Restart:
-		if x.State == container.Stopped {
-			x.State = container.Running
+func (w *Want) run(x spec.Workspace) spec.Workspace {
+	switch w.Requests[spec.ID{Kind: spec.KindWorkspace, Name: x.Name}].Verb {
+	case spec.VerbStop:
+		x.State = spec.Stopped
+	case spec.VerbStart, spec.VerbRedeploy, spec.VerbRestart:
+		if x.State == spec.Stopped {
+			x.State = spec.Running
 		}
 	}
 	return x
@@ -89,8 +62,8 @@ func (w *Want) run(x container.Workspace) container.Workspace {
 
 // Wait is a resource that is not set yet, and the first thing that it waits for.
 type Wait struct {
-	ID  container.ID
-	For container.Need
+	ID  spec.ID
+	For spec.Need
 }
 
 // Plan is what to set now and how far the whole is.
@@ -106,8 +79,8 @@ func (p *Plan) Done() bool {
 	return len(p.Intents)+len(p.Waiting)+len(p.Pending)+len(p.Failed) == 0
 }
 
-// Words say what the plan waits for, for people.
-func (p *Plan) Words() string {
+// Message say what the plan waits for, for people.
+func (p *Plan) Message() string {
 	var parts []string
 	for _, in := range p.Intents {
 		parts = append(parts, in.Ref.String())
@@ -127,29 +100,30 @@ func (p *Plan) Words() string {
 }
 
 // Refs of container resources are kind and name.
-func refOf(id container.ID) engine.Ref { return engine.Ref{Kind: id.Kind, ID: id.Name} }
+func refOf(id spec.ID) engine.Ref { return engine.Ref{Kind: id.Kind, ID: id.Name} }
 
 // item is one declared resource with what sets it.
 type item struct {
-	id     container.ID
-	intent engine.Intent
-	needs  []container.Need
-	work   *container.Workspace // nil for other kinds
-	parked bool
+	id      spec.ID
+	intent  engine.Intent
+	needs   []spec.Need
+	work    *spec.Workspace // nil for other kinds
+	fetched bool
+	parked  bool
 }
 
 type planner struct {
 	want     Want
 	children map[engine.Ref]engine.Child
-	items    map[container.ID]*item
+	items    map[spec.ID]*item
 	parked   []*item
-	asks     map[container.ID]Ask // beside those of the owner
+	asks     map[spec.ID]Request // beside those of the owner
 	plan     Plan
 }
 
 // Next plans over the owner's children.
 func Next(w Want, children []engine.Child) Plan {
-	p := &planner{want: w, children: map[engine.Ref]engine.Child{}, items: map[container.ID]*item{}, asks: map[container.ID]Ask{}}
+	p := &planner{want: w, children: map[engine.Ref]engine.Child{}, items: map[spec.ID]*item{}, asks: map[spec.ID]Request{}}
 	for _, c := range children {
 		p.children[c.Ref] = c
 	}
@@ -163,52 +137,38 @@ func Next(w Want, children []engine.Child) Plan {
 }
 
 // orderOf is the order class of a kind: an owner that retires takes away from
-// the last down.
-func orderOf(kind string) int {
-	for i, k := range container.Kinds {
-		if k == kind {
-			return 1000 + 10*i
-		}
+// the last down. It is 0 of what is no kind of the table.
+func (p *planner) orderOf(kind string) int {
+	if i := spec.Builtin.Position(kind); i >= 0 {
+		return 1000 + 10*i
 	}
 	return 0
 }
 
 // declare makes an item of every declared resource, in order of kinds.
-func (p *planner) declare(s *container.Set) []*item {
-	if s == nil {
-		return nil
-	}
+func (p *planner) declare(s *spec.Set) []*item {
 	var out []*item
-	for i := range s.Networks {
-		out = append(out, declared(p, container.KindNetwork, s.Networks[i].Name, s.Networks[i], nil))
-	}
-	for i := range s.Volumes {
-		out = append(out, declared(p, container.KindVolume, s.Volumes[i].Name, s.Volumes[i], nil))
-	}
-	for i := range s.Images {
-		out = append(out, declared(p, container.KindImage, s.Images[i].Name, s.Images[i], nil))
-	}
-	for i := range s.Workspaces {
-		w := p.want.run(s.Workspaces[i])
-		p.restarts(s, &w)
-		it := declared(p, container.KindWorkspace, w.Name, container.Deployment{Workspace: w, Uses: s.Uses(&w, p.want.Title)}, w.Needs())
-		it.work = &w
+	for id, r := range s.All() {
+		it := &item{id: id}
+		if w, ok := r.(*spec.Workspace); ok {
+			asked := p.want.run(*w)
+			p.restarts(s, &asked)
+			it.work, r = &asked, &asked
+		}
+		k := spec.Builtin.Kind(id.Kind)
+		it.needs, it.fetched = r.Needs(), k.Fetched
+		it.intent = p.intent(id, k, k.DesiredOf(s, r, p.want.Title))
+		p.items[id] = it
 		out = append(out, it)
-	}
-	for i := range s.Snapshots {
-		out = append(out, declared(p, container.KindSnapshot, s.Snapshots[i].Name, s.Snapshots[i], s.Snapshots[i].Needs()))
-	}
-	for i := range s.Routes {
-		out = append(out, declared(p, container.KindRoute, s.Routes[i].Name, s.Routes[i], s.Routes[i].Needs()))
 	}
 	return out
 }
 
 // restarts has a workspace started again when one that it depends on in this way
 // is another one than before. What an operator asked for goes first.
-func (p *planner) restarts(s *container.Set, w *container.Workspace) {
-	id := container.ID{Kind: container.KindWorkspace, Name: w.Name}
-	if p.want.Asks[id].Verb != "" {
+func (p *planner) restarts(s *spec.Set, w *spec.Workspace) {
+	id := spec.ID{Kind: spec.KindWorkspace, Name: w.Name}
+	if p.want.Requests[id].Verb != "" {
 		return
 	}
 	var of []byte
@@ -217,32 +177,29 @@ func (p *planner) restarts(s *container.Set, w *container.Workspace) {
 		if !d.Restart || on == nil {
 			continue
 		}
-		raw, err := json.Marshal(container.Deployment{Workspace: *on, Uses: s.Uses(on, p.want.Title)})
+		raw, err := json.Marshal(spec.Deployment{Workspace: *on, Uses: s.Uses(on, p.want.Title)})
 		if err != nil {
 			panic("deploy: a workspace of strings and numbers did not encode: " + err.Error())
 		}
 		of = append(of, raw...)
 	}
 	if len(of) > 0 {
-		p.asks[id] = Ask{Verb: Restart, Nonce: "dependency " + digest.Of(of).Short()}
+		p.asks[id] = Request{Verb: spec.VerbRestart, Nonce: "dependency " + digest.Of(of).Short()}
 	}
 }
 
-func declared[S any](p *planner, kind, name string, spec S, needs []container.Need) *item {
-	id := container.ID{Kind: kind, Name: name}
-	ask, asked := p.want.Asks[id]
+func (p *planner) intent(id spec.ID, k *spec.Kind, value any) engine.Intent {
+	ask, asked := p.want.Requests[id]
 	if !asked {
 		ask = p.asks[id]
 	}
-	ask = ask.toManager(kind)
-	in := engine.Upsert(refOf(id), container.Desired[S]{Spec: spec, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce,
-		Version: max(ask.Version, p.want.Versions[id])}).InOrder(orderOf(kind))
+	ask = ask.toManager(k)
+	in := engine.Upsert(refOf(id), spec.Desired[any]{Spec: value, Run: p.want.Run, Verb: ask.Verb, Nonce: ask.Nonce,
+		Version: max(ask.Version, p.want.Versions[id])}).WithOrder(p.orderOf(id.Kind))
 	if t := p.want.Until[id]; t != 0 {
-		in = in.Until(t)
+		in = in.WithNotAfter(t.Time())
 	}
-	it := &item{id: id, intent: in, needs: needs}
-	p.items[id] = it
-	return it
+	return in
 }
 
 // park stops the workspaces of the generation that was left, once the images of
@@ -253,10 +210,10 @@ func (p *planner) park(children []engine.Child, order []*item) {
 	}
 	ready := true
 	for _, c := range children {
-		if c.Ref.Kind != container.KindWorkspace || c.Retire && c.Phase != engine.Retired {
+		if c.Ref.Kind != spec.KindWorkspace || c.Delete && c.Phase != engine.Deleted {
 			continue
 		}
-		id := container.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
+		id := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
 		if p.items[id] != nil || c.Phase.Terminal() {
 			continue
 		}
@@ -264,13 +221,13 @@ func (p *planner) park(children []engine.Child, order []*item) {
 		if w == nil {
 			continue
 		}
-		it := &item{id: id, work: w, parked: true, intent: engine.Upsert(c.Ref, container.Desired[container.Deployment]{
-			Spec: container.Deployment{Workspace: *w, Uses: p.want.Keep.Uses(w, p.want.Title)}, Run: p.want.Run, Parked: true,
-		}).InOrder(orderOf(c.Ref.Kind))}
+		it := &item{id: id, work: w, parked: true, intent: engine.Upsert(c.Ref, spec.Desired[spec.Deployment]{
+			Spec: spec.Deployment{Workspace: *w, Uses: p.want.Keep.Uses(w, p.want.Title)}, Run: p.want.Run, Parked: true,
+		}).WithOrder(p.orderOf(c.Ref.Kind))}
 		p.parked = append(p.parked, it)
 	}
 	for _, it := range order {
-		ready = ready && (it.id.Kind != container.KindImage || p.is(it, engine.Converged))
+		ready = ready && (!it.fetched || p.is(it, engine.Converged))
 	}
 	for _, it := range p.parked {
 		if ready || p.set(it) {
@@ -282,8 +239,8 @@ func (p *planner) park(children []engine.Child, order []*item) {
 // set reports whether the child is set as the item wants it.
 func (p *planner) set(it *item) bool {
 	c, ok := p.children[it.intent.Ref]
-	return ok && !c.Retire && !c.Phase.Terminal() && c.Order == it.intent.Order &&
-		c.NotAfter == it.intent.NotAfter && bytes.Equal(c.Desired, it.intent.Desired)
+	return ok && !c.Delete && !c.Phase.Terminal() && c.Order == it.intent.Order &&
+		c.NotAfter.Equal(it.intent.NotAfter) && bytes.Equal(c.Desired, it.intent.Desired)
 }
 
 func (p *planner) is(it *item, phase engine.Phase) bool {
@@ -311,7 +268,7 @@ func (p *planner) settle(it *item) {
 }
 
 // blocked finds the first need that is not met.
-func (p *planner) blocked(it *item) (container.Need, bool) {
+func (p *planner) blocked(it *item) (spec.Need, bool) {
 	for _, n := range it.needs {
 		on := p.items[n.ID]
 		if on == nil {
@@ -323,13 +280,13 @@ func (p *planner) blocked(it *item) (container.Need, bool) {
 	}
 	for _, old := range p.parked {
 		if it.work != nil && !it.parked && !p.is(old, engine.Converged) && clash(it.work, old.work) {
-			return container.Need{ID: old.id}, true
+			return spec.Need{ID: old.id}, true
 		}
 	}
-	return container.Need{}, false
+	return spec.Need{}, false
 }
 
-func (p *planner) met(on *item, n container.Need) bool {
+func (p *planner) met(on *item, n spec.Need) bool {
 	if !p.set(on) {
 		return false
 	}
@@ -339,15 +296,15 @@ func (p *planner) met(on *item, n container.Need) bool {
 		return true
 	case c.Phase == engine.Failed:
 		return !n.Required
-	case n.Condition == container.Started:
-		return c.Reason.Code == container.CodeStarting || c.Reason.Code == container.CodeRunsToEnd
+	case n.Condition == spec.Started:
+		return c.Reason.Code == spec.CodeStarting || c.Reason.Code == spec.CodeRunsToEnd
 	}
 	return false
 }
 
 // clash reports whether two workspaces cannot run at once: a fixed port, a name,
 // or a volume that one of them writes.
-func clash(a, b *container.Workspace) bool {
+func clash(a, b *spec.Workspace) bool {
 	if a.Title != "" && a.Title == b.Title {
 		return true
 	}
@@ -373,21 +330,17 @@ func (p *planner) remove(children []engine.Child) {
 	busy := false
 	var users, used []engine.Intent
 	for _, c := range children {
-		id := container.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
-		if orderOf(id.Kind) == 0 || p.items[id] != nil || c.Phase.Terminal() {
+		id, k := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}, spec.Builtin.Kind(c.Ref.Kind)
+		if k == nil || p.items[id] != nil || c.Phase.Terminal() || k.Removal != spec.AtOnce && p.want.Keep.Has(id) {
 			continue
 		}
-		if id.Kind != container.KindRoute && p.want.Keep.Has(id) {
-			continue
-		}
+		busy = busy || k.Removal == spec.StopsFirst && c.Phase != engine.Failed
 		switch {
-		case id.Kind == container.KindWorkspace || id.Kind == container.KindRoute:
-			busy = busy || id.Kind == container.KindWorkspace && c.Phase != engine.Failed
-			if !c.Retire {
-				users = append(users, engine.Retire(c.Ref))
-			}
-		case !c.Retire:
-			used = append(used, engine.Retire(c.Ref))
+		case c.Delete:
+		case k.Removal == spec.AfterUsers:
+			used = append(used, engine.Delete(c.Ref))
+		default:
+			users = append(users, engine.Delete(c.Ref))
 		}
 	}
 	p.plan.Intents = append(p.plan.Intents, users...)

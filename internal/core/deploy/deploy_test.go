@@ -8,8 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/deploy"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -31,8 +32,8 @@ func (o *owner) apply(in engine.Intent) {
 	switch in.Op {
 	case engine.OpUpsert:
 		o.children[in.Ref] = &engine.Child{Ref: in.Ref, Desired: in.Desired, Order: in.Order, NotAfter: in.NotAfter, Phase: engine.Pending}
-	case engine.OpRetire:
-		o.children[in.Ref].Retire, o.children[in.Ref].Phase = true, engine.Retiring
+	case engine.OpDelete:
+		o.children[in.Ref].Delete, o.children[in.Ref].Phase = true, engine.Deleting
 	}
 }
 
@@ -43,18 +44,16 @@ func (o *owner) phase(kind, name string) engine.Phase {
 	return ""
 }
 
-func (o *owner) desired(t *rapid.T, kind, name string) (d container.Desired[json.RawMessage]) {
-	if err := json.Unmarshal(o.children[engine.Ref{Kind: kind, ID: name}].Desired, &d); err != nil {
-		t.Fatal(err)
-	}
+func (o *owner) desired(t *rapid.T, kind, name string) (d spec.Desired[json.RawMessage]) {
+	testkit.Must(t, json.Unmarshal(o.children[engine.Ref{Kind: kind, ID: name}].Desired, &d))
 	return d
 }
 
 func title(s string) string { return "h." + s }
 
 // drawSet makes a valid set; a workspace depends on earlier ones alone.
-func drawSet(t *rapid.T, label string) *container.Set {
-	s := &container.Set{}
+func drawSet(t *rapid.T, label string) *spec.Set {
+	s := &spec.Set{}
 	pick := func(kind string) []string {
 		var out []string
 		for i := range 3 {
@@ -66,29 +65,29 @@ func drawSet(t *rapid.T, label string) *container.Set {
 	}
 	nets, vols := pick("network"), pick("volume")
 	for _, n := range nets {
-		s.Networks = append(s.Networks, container.Network{Name: n})
+		s.Networks = append(s.Networks, spec.Network{Name: n})
 	}
 	for _, n := range vols {
-		s.Volumes = append(s.Volumes, container.Volume{Name: n})
+		s.Volumes = append(s.Volumes, spec.Volume{Name: n})
 	}
 	for i := range 2 {
-		s.Images = append(s.Images, container.Image{Name: fmt.Sprint("i", i)})
+		s.Images = append(s.Images, spec.Image{Name: fmt.Sprint("i", i)})
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, label+"workspaces") {
-		w := container.Workspace{Name: fmt.Sprint("w", i), Image: fmt.Sprint("i", i%2)}
+		w := spec.Workspace{Name: fmt.Sprint("w", i), Image: fmt.Sprint("i", i%2)}
 		if len(nets) > 0 && rapid.Bool().Draw(t, "attached") {
-			w.Networks = []container.Attachment{{Network: rapid.SampledFrom(nets).Draw(t, "network")}}
+			w.Networks = []spec.Attachment{{Network: rapid.SampledFrom(nets).Draw(t, "network")}}
 		}
 		if len(vols) > 0 && rapid.Bool().Draw(t, "mounted") {
-			w.Mounts = []container.Mount{{Type: container.MountVolume, Source: rapid.SampledFrom(vols).Draw(t, "volume"), Target: "/data"}}
+			w.Mounts = []spec.Mount{{Type: spec.MountVolume, Source: rapid.SampledFrom(vols).Draw(t, "volume"), Target: "/data"}}
 		}
 		if i > 0 && rapid.Bool().Draw(t, "depends") {
 			on := rapid.IntRange(0, i-1).Draw(t, "on")
-			w.DependsOn = []container.Dependency{{Workspace: fmt.Sprint("w", on), Required: true,
-				Condition: rapid.SampledFrom([]container.Condition{container.Started, container.Healthy, container.Completed}).Draw(t, "condition")}}
+			w.DependsOn = []spec.Dependency{{Workspace: fmt.Sprint("w", on), Required: true,
+				Condition: rapid.SampledFrom([]spec.Condition{spec.Started, spec.Healthy, spec.Completed}).Draw(t, "condition")}}
 		}
 		if rapid.Bool().Draw(t, "routed") {
-			s.Routes = append(s.Routes, container.Route{Name: w.Name, Workspace: w.Name, Port: 80})
+			s.Routes = append(s.Routes, spec.Route{Name: w.Name, Workspace: w.Name, Port: 80})
 		}
 		s.Workspaces = append(s.Workspaces, w)
 	}
@@ -102,7 +101,7 @@ func drawSet(t *rapid.T, label string) *container.Set {
 func TestNothingBeforeWhatItNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &owner{children: map[engine.Ref]*engine.Child{}}
-		var keep *container.Set
+		var keep *spec.Set
 		for round := range 3 {
 			set := drawSet(t, fmt.Sprint("round", round))
 			w := deploy.Want{Set: set, Keep: keep, Run: fmt.Sprint("run", round), Title: title}
@@ -127,7 +126,7 @@ func drive(t *rapid.T, o *owner, w deploy.Want) {
 		}
 		var open []*engine.Child
 		for _, c := range o.list() {
-			if c.Phase != engine.Converged && c.Phase != engine.Retired {
+			if c.Phase != engine.Converged && c.Phase != engine.Deleted {
 				open = append(open, o.children[c.Ref])
 			}
 		}
@@ -141,8 +140,8 @@ func drive(t *rapid.T, o *owner, w deploy.Want) {
 			return
 		}
 		c := rapid.SampledFrom(open).Draw(t, "ends")
-		if c.Retire {
-			c.Phase = engine.Retired
+		if c.Delete {
+			c.Phase = engine.Deleted
 		} else {
 			c.Phase = engine.Converged
 		}
@@ -152,18 +151,16 @@ func drive(t *rapid.T, o *owner, w deploy.Want) {
 // inOrder checks an intent against what it needs.
 func inOrder(t *rapid.T, o *owner, w deploy.Want, in engine.Intent) {
 	switch {
-	case in.Op == engine.OpRetire && slices.Contains([]string{container.KindNetwork, container.KindVolume, container.KindImage}, in.Ref.Kind):
+	case in.Op == engine.OpDelete && slices.Contains([]string{spec.KindNetwork, spec.KindVolume, spec.KindImage}, in.Ref.Kind):
 		for _, c := range o.children {
-			id := container.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
-			if c.Ref.Kind == container.KindWorkspace && c.Phase != engine.Retired && !w.Set.Has(id) && !w.Keep.Has(id) {
+			id := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}
+			if c.Ref.Kind == spec.KindWorkspace && c.Phase != engine.Deleted && !w.Set.Has(id) && !w.Keep.Has(id) {
 				t.Fatalf("%s goes before %s is gone", in.Ref, c.Ref)
 			}
 		}
-	case in.Op == engine.OpUpsert && in.Ref.Kind == container.KindWorkspace:
-		var d container.Desired[container.Deployment]
-		if err := json.Unmarshal(in.Desired, &d); err != nil {
-			t.Fatal(err)
-		}
+	case in.Op == engine.OpUpsert && in.Ref.Kind == spec.KindWorkspace:
+		var d spec.Desired[spec.Deployment]
+		testkit.Must(t, json.Unmarshal(in.Desired, &d))
 		if d.Parked {
 			return
 		}
@@ -177,21 +174,21 @@ func inOrder(t *rapid.T, o *owner, w deploy.Want, in engine.Intent) {
 
 func settled(t *rapid.T, o *owner, w deploy.Want) {
 	for ref, c := range o.children {
-		id := container.ID{Kind: ref.Kind, Name: ref.ID}
+		id := spec.ID{Kind: ref.Kind, Name: ref.ID}
 		switch {
 		case w.Set.Has(id):
 			if d := o.desired(t, id.Kind, id.Name); c.Phase != engine.Converged || d.Run != w.Run || d.Parked {
 				t.Fatalf("%s is declared and %s in %+v", id, c.Phase, d)
 			}
-		case w.Keep.Has(id) && id.Kind == container.KindWorkspace:
-			if d := o.desired(t, id.Kind, id.Name); c.Retire || !d.Parked {
+		case w.Keep.Has(id) && id.Kind == spec.KindWorkspace:
+			if d := o.desired(t, id.Kind, id.Name); c.Delete || !d.Parked {
 				t.Fatalf("%s may come back and is not parked: %s %+v", id, c.Phase, d)
 			}
-		case w.Keep.Has(id) && id.Kind != container.KindRoute:
-			if c.Retire {
+		case w.Keep.Has(id) && id.Kind != spec.KindRoute:
+			if c.Delete {
 				t.Fatalf("%s may come back and is %s", id, c.Phase)
 			}
-		case c.Phase != engine.Retired:
+		case c.Phase != engine.Deleted:
 			t.Fatalf("nobody declares %s and it is %s", id, c.Phase)
 		}
 	}
@@ -199,11 +196,11 @@ func settled(t *rapid.T, o *owner, w deploy.Want) {
 
 // TestFailuresAreContained: what does not need the failed one goes on.
 func TestFailuresAreContained(t *testing.T) {
-	set := &container.Set{
-		Images: []container.Image{{Name: "bad"}, {Name: "good"}},
-		Workspaces: []container.Workspace{
+	set := &spec.Set{
+		Images: []spec.Image{{Name: "bad"}, {Name: "good"}},
+		Workspaces: []spec.Workspace{
 			{Name: "a", Image: "bad"}, {Name: "b", Image: "good"},
-			{Name: "c", Image: "good", DependsOn: []container.Dependency{{Workspace: "a", Condition: container.Started}}},
+			{Name: "c", Image: "good", DependsOn: []spec.Dependency{{Workspace: "a", Condition: spec.Started}}},
 		},
 	}
 	o := &owner{children: map[engine.Ref]*engine.Child{}}
@@ -220,8 +217,8 @@ func TestFailuresAreContained(t *testing.T) {
 		}
 	}
 	p := deploy.Next(w, o.list())
-	if len(p.Failed) != 1 || p.Failed[0].Ref.ID != "bad" || o.phase(container.KindWorkspace, "b") != engine.Converged {
-		t.Fatalf("%+v, b is %q", p, o.phase(container.KindWorkspace, "b"))
+	if len(p.Failed) != 1 || p.Failed[0].Ref.ID != "bad" || o.phase(spec.KindWorkspace, "b") != engine.Converged {
+		t.Fatalf("%+v, b is %q", p, o.phase(spec.KindWorkspace, "b"))
 	}
 	if len(p.Waiting) != 2 || p.Waiting[0].For.Name != "bad" || p.Waiting[1].For.Name != "a" {
 		t.Fatalf("waits are %+v", p.Waiting)
@@ -231,14 +228,14 @@ func TestFailuresAreContained(t *testing.T) {
 // TestLeftWorkspaceMakesRoom: one that is left and holds the port stops before
 // the new one is set.
 func TestLeftWorkspaceMakesRoom(t *testing.T) {
-	port := []container.Port{{HostPort: 80, Port: 80, Protocol: "tcp"}}
-	old := &container.Set{Images: []container.Image{{Name: "i"}}, Workspaces: []container.Workspace{{Name: "web", Image: "i", Ports: port}}}
-	next := &container.Set{Images: []container.Image{{Name: "i"}}, Workspaces: []container.Workspace{{Name: "app", Image: "i", Ports: port}}}
+	port := []spec.Port{{HostPort: 80, Port: 80, Protocol: "tcp"}}
+	old := &spec.Set{Images: []spec.Image{{Name: "i"}}, Workspaces: []spec.Workspace{{Name: "web", Image: "i", Ports: port}}}
+	next := &spec.Set{Images: []spec.Image{{Name: "i"}}, Workspaces: []spec.Workspace{{Name: "app", Image: "i", Ports: port}}}
 	o := &owner{children: map[engine.Ref]*engine.Child{}}
 	for _, w := range []deploy.Want{{Set: old, Run: "1", Title: title}, {Set: next, Keep: old, Run: "2", Title: title}} {
 		for range 6 {
 			for _, in := range deploy.Next(w, o.list()).Intents {
-				if in.Ref.ID == "app" && o.phase(container.KindWorkspace, "web") != engine.Converged {
+				if in.Ref.ID == "app" && o.phase(spec.KindWorkspace, "web") != engine.Converged {
 					t.Fatal("app is set while web holds its port")
 				}
 				o.apply(in)
@@ -249,7 +246,7 @@ func TestLeftWorkspaceMakesRoom(t *testing.T) {
 			}
 		}
 	}
-	if o.phase(container.KindWorkspace, "app") != engine.Converged {
+	if o.phase(spec.KindWorkspace, "app") != engine.Converged {
 		t.Fatal("app was never set")
 	}
 }
@@ -257,14 +254,14 @@ func TestLeftWorkspaceMakesRoom(t *testing.T) {
 // TestDependencyWithRestart: the nonce changes with the dependency and with
 // nothing else.
 func TestDependencyWithRestart(t *testing.T) {
-	set := &container.Set{
-		Images: []container.Image{{Name: "i", Ref: "i:1"}},
-		Workspaces: []container.Workspace{
+	set := &spec.Set{
+		Images: []spec.Image{{Name: "i", Ref: "i:1"}},
+		Workspaces: []spec.Workspace{
 			{Name: "db", Image: "i"},
-			{Name: "web", Image: "i", DependsOn: []container.Dependency{{Workspace: "db", Condition: container.Started, Required: true, Restart: true}}},
+			{Name: "web", Image: "i", DependsOn: []spec.Dependency{{Workspace: "db", Condition: spec.Started, Required: true, Restart: true}}},
 		},
 	}
-	ask := func(run string) deploy.Ask {
+	ask := func(run string) deploy.Request {
 		o := &owner{children: map[engine.Ref]*engine.Child{}}
 		for range 4 {
 			for _, in := range deploy.Next(deploy.Want{Set: set, Run: run, Title: title}, o.list()).Intents {
@@ -274,14 +271,12 @@ func TestDependencyWithRestart(t *testing.T) {
 				c.Phase = engine.Converged
 			}
 		}
-		var d container.Desired[container.Deployment]
-		if err := json.Unmarshal(o.children[engine.Ref{Kind: container.KindWorkspace, ID: "web"}].Desired, &d); err != nil {
-			t.Fatal(err)
-		}
-		return deploy.Ask{Verb: d.Verb, Nonce: d.Nonce}
+		var d spec.Desired[spec.Deployment]
+		testkit.Must(t, json.Unmarshal(o.children[engine.Ref{Kind: spec.KindWorkspace, ID: "web"}].Desired, &d))
+		return deploy.Request{Verb: d.Verb, Nonce: d.Nonce}
 	}
 	first := ask("1")
-	if first.Verb != deploy.Restart || first.Nonce == "" || ask("2") != first {
+	if first.Verb != spec.VerbRestart || first.Nonce == "" || ask("2") != first {
 		t.Fatalf("asked %+v, then %+v", first, ask("2"))
 	}
 	set.Workspaces[1].WorkingDir = "/web"
@@ -289,7 +284,7 @@ func TestDependencyWithRestart(t *testing.T) {
 		t.Fatal("its own change asks for a restart")
 	}
 	set.Workspaces[0].WorkingDir = "/db"
-	if got := ask("4"); got == first || got.Verb != deploy.Restart {
+	if got := ask("4"); got == first || got.Verb != spec.VerbRestart {
 		t.Fatalf("the dependency changed: %+v", got)
 	}
 }

@@ -26,33 +26,6 @@ func Compare(want, seen Form, base *Baseline, rules Rules) []Difference {
 	return out
 }
 
-// Settled returns the fields that the engine stores otherwise than they were
-// asked for, and which are as they were right after it was made. They need no
-// cure and are there to explain.
-func Settled(want, seen Form, base *Baseline) []Difference {
-	if base == nil {
-		return nil
-	}
-	var out []Difference
-	for _, f := range fields(want, seen) {
-		if _, asked := want[f]; !asked || sameIn(f, want, seen) || !settled(f, want, seen, base) {
-			continue
-		}
-		out = append(out, Difference{Field: f, Class: None, Cause: Normalised, Desired: want[f], Observed: seen[f],
-			Why: "the engine stores this otherwise than it was asked for"})
-	}
-	return out
-}
-
-// Verdict is the class of all differences together.
-func Verdict(ds []Difference) Class {
-	worst := None
-	for _, d := range ds {
-		worst = Worse(worst, d.Class)
-	}
-	return worst
-}
-
 // judge says whether the field differs, and why.
 func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool) {
 	_, wanted := want[f]

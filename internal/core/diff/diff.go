@@ -3,8 +3,6 @@
 // differs it says what curing it takes and what caused it.
 package diff
 
-import "slices"
-
 // Version of the normal form. A baseline keeps the raw documents of its time, so
 // that a newer version computes its forms again and compares like with like.
 const Version = 1
@@ -26,26 +24,14 @@ const (
 	Blocked Class = "blocked" // the engine cannot do it here
 )
 
-var rank = []Class{None, InPlace, Replace, Blocked}
-
-// Worse returns the class that takes more.
-func Worse(a, b Class) Class {
-	if slices.Index(rank, a) >= slices.Index(rank, b) {
-		return a
-	}
-	return b
-}
-
 // Cause is why a field differs.
 type Cause string
 
-// The causes. Normalised is no difference to cure: the engine stores another
-// spelling of what was asked for, seen right after it was made.
+// The causes.
 const (
-	Declared   Cause = "declared"        // what is desired changed
-	Outside    Cause = "changed outside" // somebody changed it on the engine
-	Normalised Cause = "normalised"
-	Unknown    Cause = "unknown" // differs, and nothing is known of how it was made
+	Declared Cause = "declared"        // what is desired changed
+	Outside  Cause = "changed outside" // somebody changed it on the engine
+	Unknown  Cause = "unknown"         // differs, and nothing is known of how it was made
 )
 
 // Difference is one field that is not as desired.

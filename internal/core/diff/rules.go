@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -132,24 +133,17 @@ var fixed = map[string]string{
 func (r WorkspaceRules) Default(field string) string {
 	switch field {
 	case "runtime":
-		return or(r.Runtime, "runc")
+		return cmp.Or(r.Runtime, "runc")
 	case "log/driver":
-		return or(r.LogDriver, "json-file")
+		return cmp.Or(r.LogDriver, "json-file")
 	case "cgroupns":
 		return r.Cgroup
 	}
 	return fixed[field]
 }
 
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
-}
-
 // NetworkRules are those of networks. Nothing of a network can be changed: the
-// manager replaces it, which needs every container off it meanwhile.
+// reconciler replaces it, which needs every container off it meanwhile.
 type NetworkRules struct{}
 
 // Class implements Rules.

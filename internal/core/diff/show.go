@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -21,6 +23,23 @@ func (d Difference) Show() string {
 	}
 	b.WriteString(")")
 	return b.String()
+}
+
+// mostShown bounds how many differences a summary shows.
+const mostShown = 6
+
+// Summary shows differences to people, in order of their fields.
+func Summary(ds []Difference) string {
+	ds = slices.Clone(ds)
+	slices.SortStableFunc(ds, func(a, b Difference) int { return strings.Compare(a.Field, b.Field) })
+	var out []string
+	for _, d := range ds[:min(len(ds), mostShown)] {
+		out = append(out, d.Show())
+	}
+	if more := len(ds) - mostShown; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
 }
 
 func show(v string) string {

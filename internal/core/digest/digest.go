@@ -1,5 +1,6 @@
 // Package digest names content by its SHA-256. A digest is always taken over
-// the bytes as received, never over a value encoded again.
+// the bytes as received, never over a value encoded again. It is a package of its own
+// because nearly every other one names content, and it imports none of them.
 package digest
 
 import (

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestDigestOfNothing(t *testing.T) {
@@ -28,10 +29,7 @@ func TestMalformedDigestsAreRefused(t *testing.T) {
 			t.Errorf("%q was taken for a digest", s)
 		}
 		var d digest.Digest
-		b, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := testkit.Value(json.Marshal(s))(t)
 		if err := json.Unmarshal(b, &d); (err == nil) != (s == "") {
 			t.Errorf("decoding %q: %v", s, err)
 		}

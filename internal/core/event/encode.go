@@ -14,180 +14,132 @@ import (
 // of write themselves, byte for byte what encoding/json writes.
 func encode(e Event) ([]byte, error) {
 	var room [512]byte
-	b := append(room[:0], '{')
+	w := writer{b: append(room[:0], '{')}
 	switch e := e.(type) {
 	case HostStepped:
-		b = e.write(b)
+		w = w.text("rollout", e.Rollout).text("manifest", string(e.Manifest)).text("input", e.Input).raw("data", e.Data)
+		w = w.text("from", string(e.From)).text("to", string(e.To)).some("cause", string(e.Cause)).some("detail", e.Detail)
 	case HostHead:
-		b = e.write(b)
+		w = w.counter("incarnation", e.Incarnation).counter("seq", e.Seq).binary("hash", e.Hash).binary("signature", e.Signature)
 	case HostReturned:
 	case HostSilent:
-		b = integer(b, "lastSeen", int64(e.LastSeen))
+		w = w.integer("lastSeen", int64(e.LastSeen))
 	case Granted:
-		b = e.write(b)
+		w = w.text("grant", e.Grant).text("rollout", e.Rollout).integer("wave", int64(e.Wave)).text("target", string(e.Target))
+		w = w.some("manifest", string(e.Manifest)).text("purpose", string(e.Purpose)).integer("expires", int64(e.Expires))
+		w = w.text("reason", e.Reason).texts("budgets", e.Budgets)
 	case GrantClaimed:
-		b = text(b, "grant", e.Grant)
+		w = w.text("grant", e.Grant).text("rollout", e.Rollout)
 	case GrantEnded:
-		b = e.write(b)
-	case WaveHeld:
-		b = e.write(b)
+		w = w.text("grant", e.Grant).text("rollout", e.Rollout).text("reason", e.Reason)
+		if e.NotBefore != 0 {
+			w = w.integer("notBefore", int64(e.NotBefore))
+		}
+	case WaveBlocked:
+		w = w.text("rollout", e.Rollout).some("manifest", string(e.Manifest)).integer("wave", int64(e.Wave)).some("waveName", e.WaveName)
+		w = w.text("code", e.Code).text("reason", e.Reason)
 	default:
-		b = nil
-	}
-	if b == nil {
 		return json.Marshal(e)
 	}
-	return bytes.Clone(append(b, '}')), nil
-}
-
-// What follows writes the members of an object one after the other. Bytes are nil from
-// a text on that is more than plain ASCII, which is left to encoding/json.
-
-func key(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
+	if w.refused {
+		return json.Marshal(e)
 	}
-	return append(append(append(b, '"'), name...), '"', ':')
+	return bytes.Clone(append(w.b, '}')), nil
 }
 
-func text(b []byte, name, v string) []byte {
-	if b == nil {
-		return nil
-	}
-	return quote(key(b, name), v)
+// writer writes the members of an object one after the other. It refuses a text that is
+// more than plain ASCII, which is left to encoding/json.
+type writer struct {
+	b       []byte
+	refused bool
 }
+
+func (w writer) key(name string) writer {
+	if w.b[len(w.b)-1] != '{' {
+		w.b = append(w.b, ',')
+	}
+	w.b = append(append(append(w.b, '"'), name...), '"', ':')
+	return w
+}
+
+func (w writer) text(name, v string) writer { return w.key(name).quote(v) }
 
 // some is text that is left out when it is empty.
-func some(b []byte, name, v string) []byte {
+func (w writer) some(name, v string) writer {
 	if v == "" {
-		return b
+		return w
 	}
-	return text(b, name, v)
+	return w.text(name, v)
 }
 
-func integer(b []byte, name string, v int64) []byte {
-	if b == nil {
-		return nil
-	}
-	return strconv.AppendInt(key(b, name), v, 10)
+func (w writer) integer(name string, v int64) writer {
+	w = w.key(name)
+	w.b = strconv.AppendInt(w.b, v, 10)
+	return w
 }
 
-func counter(b []byte, name string, v uint64) []byte {
-	if b == nil {
-		return nil
-	}
-	return strconv.AppendUint(key(b, name), v, 10)
+func (w writer) counter(name string, v uint64) writer {
+	w = w.key(name)
+	w.b = strconv.AppendUint(w.b, v, 10)
+	return w
 }
 
-func binary(b []byte, name string, v []byte) []byte {
-	switch {
-	case b == nil:
-		return nil
-	case v == nil:
-		return append(key(b, name), "null"...)
+func (w writer) binary(name string, v []byte) writer {
+	if w = w.key(name); v == nil {
+		w.b = append(w.b, "null"...)
+		return w
 	}
-	return append(base64.StdEncoding.AppendEncode(append(key(b, name), '"'), v), '"')
+	w.b = append(base64.StdEncoding.AppendEncode(append(w.b, '"'), v), '"')
+	return w
 }
 
-func texts(b []byte, name string, v map[string]string) []byte {
-	switch {
-	case b == nil:
-		return nil
-	case v == nil:
-		return append(key(b, name), "null"...)
+func (w writer) texts(name string, v map[string]string) writer {
+	if w = w.key(name); v == nil {
+		w.b = append(w.b, "null"...)
+		return w
 	}
-	b = append(key(b, name), '{')
+	w.b = append(w.b, '{')
 	for i, k := range slices.Sorted(maps.Keys(v)) {
 		if i > 0 {
-			b = append(b, ',')
+			w.b = append(w.b, ',')
 		}
-		if b = quote(b, k); b != nil {
-			b = quote(append(b, ':'), v[k])
-		}
-		if b == nil {
-			return nil
-		}
+		w = w.quote(k)
+		w.b = append(w.b, ':')
+		w = w.quote(v[k])
 	}
-	return append(b, '}')
+	w.b = append(w.b, '}')
+	return w
 }
 
 // raw takes JSON as it is where encoding/json would: compact, and nothing of it escaped.
-func raw(b []byte, name string, v json.RawMessage) []byte {
+func (w writer) raw(name string, v json.RawMessage) writer {
 	quoted := false
 	for _, c := range v {
 		if c == '"' {
 			quoted = !quoted
 		} else if !plain(c) || c == ' ' && !quoted {
-			return nil
+			w.refused = true
+			return w
 		}
 	}
-	if b == nil || !json.Valid(v) {
-		return nil
-	}
-	return append(key(b, name), v...)
+	w.refused = w.refused || !json.Valid(v)
+	w = w.key(name)
+	w.b = append(w.b, v...)
+	return w
 }
 
-func quote(b []byte, v string) []byte {
+func (w writer) quote(v string) writer {
 	for i := range len(v) {
 		if !plain(v[i]) {
-			return nil
+			w.refused = true
+			return w
 		}
 	}
-	return append(append(append(b, '"'), v...), '"')
+	w.b = append(append(append(w.b, '"'), v...), '"')
+	return w
 }
 
 // plain reports whether encoding/json writes a byte of a text as it is.
 func plain(c byte) bool {
 	return c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
-}
-
-func (e *HostStepped) write(b []byte) []byte {
-	b = text(b, "rollout", e.Rollout)
-	b = text(b, "manifest", string(e.Manifest))
-	b = text(b, "input", e.Input)
-	b = raw(b, "data", e.Data)
-	b = text(b, "from", string(e.From))
-	b = text(b, "to", string(e.To))
-	b = some(b, "cause", string(e.Cause))
-	b = some(b, "detail", e.Detail)
-	return b
-}
-
-func (e *HostHead) write(b []byte) []byte {
-	b = counter(b, "incarnation", e.Incarnation)
-	b = counter(b, "seq", e.Seq)
-	b = binary(b, "hash", e.Hash)
-	b = binary(b, "signature", e.Signature)
-	return b
-}
-
-func (e *Granted) write(b []byte) []byte {
-	b = text(b, "grant", e.Grant)
-	b = text(b, "rollout", e.Rollout)
-	b = integer(b, "wave", int64(e.Wave))
-	b = text(b, "target", string(e.Target))
-	b = some(b, "manifest", string(e.Manifest))
-	b = text(b, "purpose", string(e.Purpose))
-	b = integer(b, "expires", int64(e.Expires))
-	b = text(b, "reason", e.Reason)
-	b = texts(b, "budgets", e.Budgets)
-	return b
-}
-
-func (e *GrantEnded) write(b []byte) []byte {
-	b = text(b, "grant", e.Grant)
-	b = text(b, "reason", e.Reason)
-	if e.NotBefore != 0 {
-		b = integer(b, "notBefore", int64(e.NotBefore))
-	}
-	return b
-}
-
-func (e *WaveHeld) write(b []byte) []byte {
-	b = text(b, "rollout", e.Rollout)
-	b = some(b, "manifest", string(e.Manifest))
-	b = integer(b, "wave", int64(e.Wave))
-	b = text(b, "code", e.Code)
-	b = text(b, "reason", e.Reason)
-	return b
 }

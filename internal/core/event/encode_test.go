@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/event"
-	safe "github.com/steadyfleet/steady/internal/core/text"
+	safe "github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestEventsEncodeAsJSON is what lets events write themselves: nobody can tell them
@@ -43,7 +44,7 @@ func TestEventsEncodeAsJSON(t *testing.T) {
 				if event.FromHost(name) {
 					want = safe.JSON(want)
 				}
-				e, err := event.NewEntry(7, "h", ev)
+				e, err := event.NewEntry(7, event.HostSubject("h"), ev)
 				if (err == nil) != (wantErr == nil) || string(e.Body) != string(want) {
 					rt.Fatalf("%+v\nis written %s (%v)\nand is      %s (%v)", ev, e.Body, err, want, wantErr)
 				}
@@ -59,12 +60,10 @@ func TestEventsEncodeAsJSON(t *testing.T) {
 }
 
 func BenchmarkNewEntry(b *testing.B) {
-	ev := event.Granted{Grant: "g17-aaaaaaaaaaaa-forward", Rollout: "stable@v2", Wave: 1, Target: "sha256:aaaa", Manifest: "sha256:bbbb", Purpose: "forward",
+	ev := event.Granted{Grant: "g17-aaaaaaaaaaaa-update", Rollout: "stable@v2", Wave: 1, Target: "sha256:aaaa", Manifest: "sha256:bbbb", Purpose: "update",
 		Expires: 1_700_000_060_000, Reason: "wave rest of stable@v2 is open", Budgets: map[string]string{"all": "1 of 3"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := event.NewEntry(7, "h", ev); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(event.NewEntry(7, event.HostSubject("h"), ev))(b)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/text"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/vocabulary.txt again; only lines may be added to it")
@@ -37,14 +38,9 @@ func TestVocabularyOnlyGrows(t *testing.T) {
 	}
 	got := strings.Join(have, "\n") + "\n"
 	if *rewrite {
-		if err := os.WriteFile(vocabulary, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(vocabulary, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(vocabulary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Value(os.ReadFile(vocabulary))(t)
 	for _, line := range strings.Split(strings.TrimSpace(string(want)), "\n") {
 		name, released, _ := strings.Cut(line, ": ")
 		i := -1
@@ -71,7 +67,7 @@ func TestVocabularyOnlyGrows(t *testing.T) {
 
 func zero(t *testing.T, name string) event.Event {
 	t.Helper()
-	ev, err := event.Decode(event.Entry{Type: name, Body: []byte("{}")})
+	ev, err := event.DecodeBody(name, []byte("{}"))
 	if err != nil {
 		t.Fatalf("decode %s: %v", name, err)
 	}
@@ -113,11 +109,11 @@ func TestEveryEventReadsBackUnchanged(t *testing.T) {
 				v := reflect.New(reflect.TypeOf(zero(t, name))).Elem()
 				fill(rt, v)
 				ev := v.Interface().(event.Event)
-				en, err := event.NewEntry(clock.Instant(7), "h", ev)
+				en, err := event.NewEntry(clock.Instant(7), event.HostSubject("h"), ev)
 				if err != nil {
 					rt.Fatalf("encode: %v", err)
 				}
-				if en.Type != name || en.At != 7 || en.Host != "h" {
+				if en.Type != name || en.At != 7 || en.Host() != "h" {
 					rt.Fatalf("entry is %+v", en)
 				}
 				back, err := event.Decode(en)
@@ -146,7 +142,7 @@ func clean(v reflect.Value) {
 			}
 		}
 	case reflect.String:
-		v.SetString(text.Line(v.String()))
+		v.SetString(prose.Line(v.String()))
 	case reflect.Slice:
 		for i := range v.Len() {
 			clean(v.Index(i))
@@ -171,33 +167,26 @@ func clean(v reflect.Value) {
 // in whatever field, what is read of it does nothing to a terminal and begins no line.
 func TestTextOfHostsIsCleanAsItIsRead(t *testing.T) {
 	hostile := "x\x1b[2J\a\r\u009b31m\u202e\u200b\n9999 server FORGED"
-	raw, err := json.Marshal(map[string]any{"grant": hostile, "code": "busy", "detail": hostile})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ev, err := event.Decode(event.Entry{Type: "host.grant_declined", Host: "h", Body: raw})
-	if d, ok := ev.(event.GrantDeclined); err != nil || !ok || strings.ContainsFunc(d.Detail+d.Grant, text.Unsafe) || !strings.Contains(d.Detail, "FORGED") {
+	raw := testkit.Value(json.Marshal(map[string]any{"grant": hostile, "code": "busy", "detail": hostile}))(t)
+	ev, err := event.Decode(event.Entry{Type: "host.grant_declined", Subject: event.HostSubject("h"), Body: raw})
+	if d, ok := ev.(event.GrantDeclined); err != nil || !ok || strings.ContainsFunc(d.Detail+d.Grant, prose.Unsafe) || !strings.Contains(d.Detail, "FORGED") {
 		t.Fatalf("%+v, %v", ev, err)
 	}
 	data, err := json.Marshal(map[string]any{"code": "exit-1", "detail": hostile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	raw, err = json.Marshal(map[string]any{"input": "activation-failed", "data": json.RawMessage(data), "from": "activating", "to": "failed", "detail": hostile})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ev, err = event.Decode(event.Entry{Type: "host.stepped", Host: "h", Body: raw})
+	testkit.Must(t, err)
+	ev, err = event.Decode(event.Entry{Type: "host.stepped", Subject: event.HostSubject("h"), Body: raw})
 	step, ok := ev.(event.HostStepped)
 	if err != nil || !ok {
 		t.Fatalf("%+v, %v", ev, err)
 	}
-	in, err := step.Taken()
-	if failed, ok := in.(host.ActivationFailed); err != nil || !ok || strings.ContainsFunc(failed.Detail+step.Detail, text.Unsafe) {
+	in, err := step.HostInput()
+	if failed, ok := in.(host.ActivationFailed); err != nil || !ok || strings.ContainsFunc(failed.Detail+step.Detail, prose.Unsafe) {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	entry, err := event.NewEntry(1, "h", event.GrantDeclined{Detail: hostile})
-	if err != nil || strings.ContainsFunc(string(entry.Body), text.Unsafe) || strings.Contains(string(entry.Body), "u001b") {
+	entry, err := event.NewEntry(1, event.HostSubject("h"), event.GrantDeclined{Detail: hostile})
+	if err != nil || strings.ContainsFunc(string(entry.Body), prose.Unsafe) || strings.Contains(string(entry.Body), "u001b") {
 		t.Fatalf("an agent reports %s, %v", entry.Body, err)
 	}
 }
@@ -251,7 +240,7 @@ func fill(t *rapid.T, v reflect.Value) {
 }
 
 func TestUnknownTypeStopsTheReader(t *testing.T) {
-	_, err := event.Decode(event.Entry{Type: "host.danced", Body: []byte("{}")})
+	_, err := event.DecodeBody("host.danced", []byte("{}"))
 	var unknown *event.UnknownTypeError
 	if !errors.As(err, &unknown) || unknown.Type != "host.danced" || !strings.Contains(err.Error(), "newer") {
 		t.Fatalf("decode said %v", err)
@@ -260,7 +249,7 @@ func TestUnknownTypeStopsTheReader(t *testing.T) {
 
 func TestMalformedBodyIsAnError(t *testing.T) {
 	for _, body := range []string{"", "null x", `{"rollout":7}`, `{"manifest":"sha256:short"}`} {
-		if _, err := event.Decode(event.Entry{Type: event.RolloutOpened{}.EventType(), Body: []byte(body)}); err == nil {
+		if _, err := event.DecodeBody(event.RolloutOpened{}.EventType(), []byte(body)); err == nil {
 			t.Errorf("%q was read", body)
 		}
 	}

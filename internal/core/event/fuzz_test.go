@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("unknown", []byte(`{}`))
 	f.Add(Types()[0], []byte(`{"a":[1e400],"A":null}`))
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
-		e, err := Decode(Entry{Type: name, Body: body})
+		e, err := DecodeBody(name, body)
 		if err != nil {
 			return
 		}
@@ -26,12 +27,25 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return // a field with its own rules, such as a digest, may refuse to be written
 		}
-		again, err := Decode(Entry{Type: name, Body: out})
+		again, err := DecodeBody(name, out)
 		if err != nil {
 			t.Fatalf("%s %s is refused: %v", name, out, err)
 		}
 		if second, err := json.Marshal(again); err != nil || !bytes.Equal(second, out) {
 			t.Fatalf("%s %s became %s, %v", name, out, second, err)
+		}
+	})
+}
+
+// FuzzParseSubject: what is taken is of a kind that there is, and is written as it was read.
+func FuzzParseSubject(f *testing.F) {
+	for _, s := range []string{"host/web-1", "rollout/stable@v2", "rollout/", "node/x", "host", "channel/a/b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		s, err := ParseSubject(in)
+		if err == nil && (s.String() != in || s.Name == "" || !slices.Contains(Kinds(), s.Kind)) {
+			t.Fatalf("%q became %+v", in, s)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -74,4 +75,59 @@ func (HostDegraded) EventType() string  { return "host.degraded" }
 func (HostRecovered) EventType() string { return "host.recovered" }
 func (HostRetried) EventType() string   { return "host.retried" }
 
-func init() { register(HostDegraded{}, HostRecovered{}, HostRetried{}) }
+// SourceFailed says that nothing could be fetched from a place where releases are
+// kept, once per cause. What arrives from there and does not verify is a
+// VerifyFailed.
+type SourceFailed struct {
+	Source string `json:"source"`
+	Cause  string `json:"cause"`
+	Detail string `json:"detail"`
+}
+
+// SourceRecovered says that a trouble with a source is over. What is "fetch" or
+// "verify", Since when it began.
+type SourceRecovered struct {
+	Source string        `json:"source"`
+	What   string        `json:"what"`
+	Since  clock.Instant `json:"since"`
+	Reason string        `json:"reason"`
+}
+
+// EventType names of sources' events.
+func (SourceFailed) EventType() string    { return "source.failed" }
+func (SourceRecovered) EventType() string { return "source.recovered" }
+
+// ExpiryWarned says that something ends soon, has ended or is nearly full: once
+// when it gets that far, and once more when it gets worse. Kind and Level are those
+// of package expiry, Name whose it is.
+type ExpiryWarned struct {
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name,omitempty"`
+	Level   string        `json:"level"`
+	Ends    clock.Instant `json:"ends,omitempty"`
+	Message string        `json:"message"`
+	Next    string        `json:"next"`
+}
+
+// ExpiryCleared says that it was renewed, has room again, or is gone. Since is when
+// the warning began.
+type ExpiryCleared struct {
+	Kind   string        `json:"kind"`
+	Name   string        `json:"name,omitempty"`
+	Since  clock.Instant `json:"since"`
+	Reason string        `json:"reason"`
+}
+
+// EventType names of warnings.
+func (ExpiryWarned) EventType() string  { return "expiry.warned" }
+func (ExpiryCleared) EventType() string { return "expiry.cleared" }
+
+func init() {
+	add(HostDegraded{}, ofHost, notice(warn, "a host is degraded", "resources more probes"))
+	add(HostRecovered{}, ofHost, notice(info, "a host has recovered", ""))
+	add(HostRetried{}, ofHost)
+	add(SourceFailed{}, about(source))
+	add(SourceRecovered{}, about(source))
+	add(ExpiryWarned{})
+	add(ExpiryCleared{})
+}

@@ -31,8 +31,8 @@ type HostStepped struct {
 	in host.Input // that Data stands for, where it is known
 }
 
-// Taken returns the input that the machine took.
-func (e *HostStepped) Taken() (host.Input, error) {
+// HostInput returns the input that the machine took.
+func (e *HostStepped) HostInput() (host.Input, error) {
 	if e.in != nil {
 		return e.in, nil
 	}
@@ -97,7 +97,7 @@ const (
 type ResourceReported struct {
 	Resource string `json:"resource"` // kind/name
 	// Phase is the framework's; empty for what it does not run, such as a leftover
-	// on the engine. State is a container.State: the same in the words of the kind.
+	// on the engine. State is a spec.State: the same as the kind names it.
 	Phase   engine.Phase `json:"phase,omitempty"`
 	State   string       `json:"state"`
 	Reason  engine.Code  `json:"reason,omitempty"`
@@ -127,17 +127,31 @@ func (BundleQuarantined) EventType() string { return "host.bundle_quarantined" }
 func (FileKept) EventType() string          { return "host.file_kept" }
 func (ResourceReported) EventType() string  { return "host.resource_reported" }
 
-func init() {
-	register(HostStepped{}, GrantDeclined{}, TrustRefused{}, BundleQuarantined{}, FileKept{}, ResourceReported{})
+// RepairNeeded says that the host found drift of what it runs, that undoing it
+// would stop or replace something, and that it waits for a grant. It replaces
+// what the host said before; at most host.MaxRepairNames resources are named.
+type RepairNeeded struct{ host.RepairNeed }
+
+// RepairOver says that nothing waits any more. Grant is the claimed grant that
+// this closes: nothing under it runs any more. It is empty when none was claimed:
+// the drift is gone by itself, or the host went on in a rollout.
+type RepairOver struct {
+	Grant  string `json:"grant,omitempty"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
 }
 
-// FromHost reports whether a type is one that hosts report.
-func FromHost(eventType string) bool {
-	switch eventType {
-	case HostStepped{}.EventType(), GrantDeclined{}.EventType(), TrustRefused{}.EventType(),
-		BundleQuarantined{}.EventType(), FileKept{}.EventType(), ResourceReported{}.EventType(),
-		RepairNeeded{}.EventType(), RepairOver{}.EventType():
-		return true
-	}
-	return false
+// EventType names of repairs.
+func (RepairNeeded) EventType() string { return "host.repair_needed" }
+func (RepairOver) EventType() string   { return "host.repair_over" }
+
+func init() {
+	add(HostStepped{}, reported, about(rollout, manifest))
+	add(GrantDeclined{}, reported) // the end of the grant, which follows, names the rollout
+	add(TrustRefused{}, reported, about(rollout))
+	add(BundleQuarantined{}, reported, about(rollout, refused))
+	add(FileKept{}, reported)
+	add(ResourceReported{}, reported)
+	add(RepairNeeded{}, reported, about(manifest, bundle))
+	add(RepairOver{}, reported)
 }

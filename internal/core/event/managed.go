@@ -31,9 +31,9 @@ type ManagedRemoved struct {
 	Reason string `json:"reason"`
 }
 
-// ManagedAsked asks once for something of a resource: start, stop, restart,
+// ManagedRequested asks once for something of a resource: start, stop, restart,
 // redeploy, retry, build or cancel. Nonce tells one asking from the next.
-type ManagedAsked struct {
+type ManagedRequested struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Verb   string `json:"verb"`
@@ -62,12 +62,16 @@ type StreamOpened struct {
 }
 
 // EventType names of the managed layer's events.
-func (ManagedSet) EventType() string     { return "managed.set" }
-func (ManagedRemoved) EventType() string { return "managed.removed" }
-func (ManagedAsked) EventType() string   { return "managed.asked" }
-func (HostTuned) EventType() string      { return "host.tuned" }
-func (StreamOpened) EventType() string   { return "stream.opened" }
+func (ManagedSet) EventType() string       { return "managed.set" }
+func (ManagedRemoved) EventType() string   { return "managed.removed" }
+func (ManagedRequested) EventType() string { return "managed.requested" }
+func (HostTuned) EventType() string        { return "host.tuned" }
+func (StreamOpened) EventType() string     { return "stream.opened" }
 
 func init() {
-	register(ManagedSet{}, ManagedRemoved{}, ManagedAsked{}, HostTuned{}, StreamOpened{})
+	add(ManagedSet{}, ofHost)
+	add(ManagedRemoved{}, ofHost)
+	add(ManagedRequested{}, ofHost)
+	add(HostTuned{}, ofHost)
+	add(StreamOpened{}, ofHost)
 }

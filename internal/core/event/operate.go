@@ -3,23 +3,25 @@ package event
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
-// Events of what operators decide beside the planner, and of what time ends.
+// Events of what operators decide, and of what ends with time.
 
-// WaveForced says that an operator let a held wave pass: Held is what held it.
+// WaveForced says that an operator let a held wave pass: Blocks are why it was blocked.
 // The counts are those of WavePromoted; Waiting are hosts that could still be
 // granted. The last wave is followed by a RolloutMoved.
 type WaveForced struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest"`
 	Wave     int           `json:"wave"`
+	WaveName string        `json:"waveName,omitempty"`
 	Evidence int           `json:"evidence"`
 	AtTarget int           `json:"atTarget"`
 	Failed   int           `json:"failed"`
 	Skipped  int           `json:"skipped"`
 	Waiting  int           `json:"waiting"`
-	Held     []string      `json:"held"`
+	Blocks   []string      `json:"blocks"`
 	// Outstanding are the hosts up to this wave with required evidence that does
 	// not pass and was not accepted before, sorted; Failing says for each which
 	// controls did not. What else comes to fail there is not accepted.
@@ -27,21 +29,21 @@ type WaveForced struct {
 	Failing     []FailingEvidence `json:"failing,omitempty"`
 	Reason      string            `json:"reason"`
 	Actor       string            `json:"actor"`
-	// Override names the signed word that it rests on, if it does.
+	// Override names the signed override behind it, if there is one.
 	Override digest.Digest `json:"override,omitempty"`
 }
 
 // FailingEvidence names what of a host's required evidence does not pass, sorted,
-// in the words of the host's machine.
+// as the host's machine names them.
 type FailingEvidence struct {
 	Host     string   `json:"host"`
 	Controls []string `json:"controls"`
 }
 
-// GlassBroken says that two operators opened every wave of a rollout up to Wave,
+// BreakGlassUsed says that two operators opened every wave of a rollout up to Wave,
 // the last one, without the evidence that waves wait for. Override names what they
 // signed.
-type GlassBroken struct {
+type BreakGlassUsed struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest"`
 	Wave     int           `json:"wave"`
@@ -64,7 +66,7 @@ type HostUnfrozen struct {
 	Actor  string `json:"actor"`
 }
 
-// RolloutPruned says that an ended rollout is kept as a row alone. Phase is where
+// RolloutPruned says that of an ended rollout only a summary is kept. Phase is where
 // it ended.
 type RolloutPruned struct {
 	Rollout  string        `json:"rollout"`
@@ -75,10 +77,69 @@ type RolloutPruned struct {
 }
 
 // EventType names of operators' decisions.
-func (WaveForced) EventType() string    { return "wave.forced" }
-func (GlassBroken) EventType() string   { return "glass.broken" }
-func (HostFrozen) EventType() string    { return "host.frozen" }
-func (HostUnfrozen) EventType() string  { return "host.unfrozen" }
-func (RolloutPruned) EventType() string { return "rollout.pruned" }
+func (WaveForced) EventType() string     { return "wave.forced" }
+func (BreakGlassUsed) EventType() string { return "break_glass.used" }
+func (HostFrozen) EventType() string     { return "host.frozen" }
+func (HostUnfrozen) EventType() string   { return "host.unfrozen" }
+func (RolloutPruned) EventType() string  { return "rollout.pruned" }
 
-func init() { register(WaveForced{}, GlassBroken{}, HostFrozen{}, HostUnfrozen{}, RolloutPruned{}) }
+// OverrideAccepted says that an operator's signed override verified and counts
+// from here on, also for rollouts that open later. Digest names its payload,
+// Envelope the blob that hosts are shown. Actor is who sent it; who signed it is
+// in the envelope.
+type OverrideAccepted struct {
+	fleet.Override
+	Digest   digest.Digest `json:"digest"`
+	Envelope digest.Digest `json:"envelope"`
+	Actor    string        `json:"actor"`
+}
+
+// EventType name of operators' signed overrides.
+func (OverrideAccepted) EventType() string { return "override.accepted" }
+
+// ComplianceEvaluated says what the static controls that a release signs found of
+// one manifest before its rollout opens. Without failures everything passed.
+type ComplianceEvaluated struct {
+	Channel  string        `json:"channel"`
+	Rollout  string        `json:"rollout"`
+	Manifest digest.Digest `json:"manifest"`
+	// Controls says how many were evaluated.
+	Controls int                    `json:"controls"`
+	Failures []fleet.ControlFailure `json:"failures"`
+}
+
+// EventType name of what controls found.
+func (ComplianceEvaluated) EventType() string { return "compliance.evaluated" }
+
+// HostDecommissioned retires a host: its certificates issued before NotBefore
+// end, and it is given nothing more. What it may still be doing under a grant
+// keeps its slot until SlotUntil. Enrolling it again brings it back.
+type HostDecommissioned struct {
+	NotBefore clock.Instant `json:"notBefore"`
+	SlotUntil clock.Instant `json:"slotUntil"`
+	Reason    string        `json:"reason"`
+	Actor     string        `json:"actor"`
+}
+
+// HostSlotFreed gives the slot of a decommissioned host back to its budgets.
+type HostSlotFreed struct {
+	Grant   string `json:"grant,omitempty"`
+	Rollout string `json:"rollout,omitempty"`
+	Reason  string `json:"reason"`
+}
+
+// EventType names of what ends a host's identity.
+func (HostDecommissioned) EventType() string { return "host.decommissioned" }
+func (HostSlotFreed) EventType() string      { return "host.slot_freed" }
+
+func init() {
+	add(WaveForced{}, about(rollout, manifest, signed), decision(warn, "wave promoted by an operator", "rollout wave blocks actor reason"))
+	add(BreakGlassUsed{}, about(rollout, manifest, signed), decision(warn, "every wave is open", "rollout actor reason"))
+	add(RolloutPruned{}, about(rollout, channel, manifest))
+	add(HostFrozen{}, ofHost)
+	add(HostUnfrozen{}, ofHost, decision(info, "host unfrozen", "reason actor"))
+	add(OverrideAccepted{}, about(channel, rollout, manifest, bundle, named, accepted))
+	add(ComplianceEvaluated{}, about(channel, rollout, manifest))
+	add(HostDecommissioned{}, ofHost)
+	add(HostSlotFreed{}, ofHost, about(rollout), decision(info, "the slot of a decommissioned host is free", "grant reason"))
+}

@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	safe "github.com/steadyfleet/steady/internal/core/text"
+	safe "github.com/steadyfleet/steady/internal/core/prose"
 )
 
 // Entry is one event on its way into the log.
@@ -21,15 +22,62 @@ type Entry struct {
 	At clock.Instant
 	// Type is the registered name of Body's type.
 	Type string
-	// Host, Incarnation and HostSeq place a host's own event in that host's
-	// chain and are unique together. A server's event leaves HostSeq zero; its
-	// Host, if set, only says whom it concerns.
-	Host        string
+	// Subject is what the event happened to.
+	Subject Subject
+	// Incarnation and HostSeq place a host's own event in the chain of that host,
+	// which is the Subject: the three are unique together. A server's event leaves
+	// HostSeq zero.
 	Incarnation uint64
 	HostSeq     uint64
 	// Body is the event as JSON, exactly as stored and hashed.
 	Body []byte
 }
+
+// KindHost is the kind of a subject that is a host of the fleet.
+const KindHost = "host"
+
+// Subject names one thing by its kind and its name within the kind. The zero
+// Subject is the fleet itself.
+type Subject struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// HostSubject returns the subject of a host, and that of the fleet for "".
+func HostSubject(name string) Subject {
+	if name == "" {
+		return Subject{}
+	}
+	return Subject{Kind: KindHost, Name: name}
+}
+
+// String returns KIND/NAME, and nothing for the fleet.
+func (s Subject) String() string {
+	if s == (Subject{}) {
+		return ""
+	}
+	return s.Kind + "/" + s.Name
+}
+
+// ParseSubject reads KIND/NAME of one of Kinds.
+func ParseSubject(s string) (Subject, error) {
+	kind, name, _ := strings.Cut(s, "/")
+	if !slices.Contains(Kinds(), kind) || name == "" {
+		return Subject{}, fmt.Errorf("%q names nothing that events are about: expected KIND/NAME, the kind one of %s", s, strings.Join(Kinds(), ", "))
+	}
+	return Subject{Kind: kind, Name: name}, nil
+}
+
+// Host returns the name of a host, and "" of what is not one.
+func (s Subject) Host() string {
+	if s.Kind != KindHost {
+		return ""
+	}
+	return s.Name
+}
+
+// Host returns the host that is the entry's subject, or "" if that is not a host.
+func (e *Entry) Host() string { return e.Subject.Host() }
 
 // Record is an entry that is durable, at its place in the log.
 type Record struct {
@@ -49,17 +97,21 @@ type Event interface {
 	EventType() string
 }
 
-// NewEntry encodes e as an entry decided at the given instant about host, which
-// may be empty.
-func NewEntry(at clock.Instant, host string, e Event) (Entry, error) {
+// NewEntry encodes e as an entry decided at the given instant. What happens to a
+// host needs a subject that is one.
+func NewEntry(at clock.Instant, subject Subject, e Event) (Entry, error) {
+	t := types[e.EventType()]
+	if err := t.accepts(subject); err != nil {
+		return Entry{}, err
+	}
 	body, err := encode(e)
 	if err != nil {
 		return Entry{}, fmt.Errorf("encode event %s: %w", e.EventType(), err)
 	}
-	if FromHost(e.EventType()) {
+	if t.reported {
 		body = safe.JSON(body)
 	}
-	return Entry{At: at, Type: e.EventType(), Host: host, Body: body}, nil
+	return Entry{At: at, Type: e.EventType(), Subject: subject, Body: body}, nil
 }
 
 // UnknownTypeError reports an event type that this version does not know. A
@@ -67,47 +119,35 @@ func NewEntry(at clock.Instant, host string, e Event) (Entry, error) {
 type UnknownTypeError struct{ Type string }
 
 func (e *UnknownTypeError) Error() string {
-	return fmt.Sprintf("the log holds an event of type %q that this version does not know; run the version that wrote it or a newer one", e.Type)
+	return fmt.Sprintf("the log contains an event of type %q that this version does not know; run the version that wrote it or a newer one", e.Type)
 }
 
-// Decode returns the typed event of an entry, or an *UnknownTypeError. What a host
+// Decode returns the typed event of an entry, or an *UnknownTypeError. It refuses an
+// event of hosts whose subject is not a host.
+func Decode(en Entry) (Event, error) {
+	if err := types[en.Type].accepts(en.Subject); err != nil {
+		return nil, err
+	}
+	return DecodeBody(en.Type, en.Body)
+}
+
+// DecodeBody returns the typed event of a body, or an *UnknownTypeError. What a host
 // reports is its own text: each string of it is one line that does nothing to a terminal,
 // in whatever field, while the entry keeps the bytes that the host signed.
-func Decode(en Entry) (Event, error) {
-	t, ok := registry[en.Type]
-	if !ok {
-		return nil, &UnknownTypeError{Type: en.Type}
+func DecodeBody(eventType string, body []byte) (Event, error) {
+	t := types[eventType]
+	if t == nil {
+		return nil, &UnknownTypeError{Type: eventType}
 	}
-	v, body := reflect.New(t), en.Body
-	if FromHost(en.Type) {
+	v := reflect.New(t.body)
+	if t.reported {
 		body = safe.JSON(body)
 	}
 	if err := json.Unmarshal(body, v.Interface()); err != nil {
-		return nil, fmt.Errorf("decode event %s: %w", en.Type, err)
+		return nil, fmt.Errorf("decode event %s: %w", eventType, err)
 	}
 	if s, ok := v.Interface().(*HostStepped); ok {
-		s.in, _ = s.Taken() // every reader asks for it; one that cannot be read is found by them
+		s.in, _ = s.HostInput() // every reader asks for it; one that cannot be read is found by them
 	}
 	return v.Elem().Interface().(Event), nil
-}
-
-// Types lists every registered name in order.
-func Types() []string {
-	names := make([]string, 0, len(registry))
-	for name := range registry {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-var registry = map[string]reflect.Type{}
-
-func register(events ...Event) {
-	for _, e := range events {
-		if _, dup := registry[e.EventType()]; dup {
-			panic("event type registered twice: " + e.EventType())
-		}
-		registry[e.EventType()] = reflect.TypeOf(e)
-	}
 }

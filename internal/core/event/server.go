@@ -27,7 +27,7 @@ type ReleaseAccepted struct {
 	Resolved    digest.Digest            `json:"resolved"` // payload
 	Roster      digest.Digest            `json:"roster"`   // payload
 	Channels    []ChannelRelease         `json:"channels"` // sorted by name
-	ChannelEdge []fleet.ChannelEdge      `json:"channelEdges"`
+	ChannelEdge []fleet.Edge             `json:"channelEdges"`
 	Envelopes   map[string]digest.Digest `json:"envelopes"`
 	Actor       string                   `json:"actor"`
 }
@@ -119,7 +119,7 @@ type HostSilent struct {
 	LastSeen clock.Instant `json:"lastSeen"`
 }
 
-// HostReturned says that a host which was silent or new was heard from.
+// HostReturned says that a host that was silent or new made contact.
 type HostReturned struct{}
 
 // MirrorDiverged says that a host took another legal transition than the
@@ -188,6 +188,7 @@ type WavePromoted struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
 	Wave     int           `json:"wave"`
+	WaveName string        `json:"waveName,omitempty"`
 	// Evidence counts hosts of the wave that converged from a grant of this
 	// rollout; Skipped those that were never granted and are offline; Absent those
 	// that never enrolled or are decommissioned, which count for nothing.
@@ -199,12 +200,13 @@ type WavePromoted struct {
 	Reason   string `json:"reason"`
 }
 
-// WaveHeld says why a wave does not promote; logged again only when the reason
+// WaveBlocked says why a wave does not promote; logged again only when the reason
 // changes.
-type WaveHeld struct {
+type WaveBlocked struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
 	Wave     int           `json:"wave"`
+	WaveName string        `json:"waveName,omitempty"`
 	Code     string        `json:"code"`
 	Reason   string        `json:"reason"`
 }
@@ -226,19 +228,21 @@ type Granted struct {
 // GrantClaimed commits a host's claim; only its acknowledgement lets the host
 // act.
 type GrantClaimed struct {
-	Grant string `json:"grant"`
+	Grant   string `json:"grant"`
+	Rollout string `json:"rollout"`
 }
 
 // GrantEnded frees an unclaimed grant; NotBefore, if set, is when the host may
 // be asked again.
 type GrantEnded struct {
 	Grant     string        `json:"grant"`
+	Rollout   string        `json:"rollout"`
 	Reason    string        `json:"reason"`
 	NotBefore clock.Instant `json:"notBefore,omitempty"`
 }
 
 // HostFailedSilently says that a claimed host did not report by its deadline how
-// that went: it was not heard from, or it was and its work never ended. It keeps
+// that went: it made no contact, or it did and its work never ended. It keeps
 // its slot until it reports.
 type HostFailedSilently struct {
 	Rollout  string        `json:"rollout"`
@@ -341,7 +345,7 @@ func (RolloutOpened) EventType() string        { return "rollout.opened" }
 func (RolloutMoved) EventType() string         { return "rollout.moved" }
 func (RolloutReverting) EventType() string     { return "rollout.reverting" }
 func (WavePromoted) EventType() string         { return "wave.promoted" }
-func (WaveHeld) EventType() string             { return "wave.held" }
+func (WaveBlocked) EventType() string          { return "wave.blocked" }
 func (Granted) EventType() string              { return "grant.offered" }
 func (GrantClaimed) EventType() string         { return "grant.claimed" }
 func (GrantEnded) EventType() string           { return "grant.ended" }
@@ -356,11 +360,36 @@ func (OperatorTokenUsed) EventType() string    { return "operator.token_used" }
 func (OperatorTokenRevoked) EventType() string { return "operator.token_revoked" }
 
 func init() {
-	register(RootTrusted{}, ReleaseAccepted{}, TimestampAccepted{}, VerifyFailed{},
-		HostEnrolled{}, EnrolRefused{}, CertificateRenewed{}, HostRevoked{}, HostHead{}, HostForked{},
-		HostSilent{}, HostReturned{}, MirrorDiverged{},
-		RolloutQueued{}, RolloutDeferred{}, RolloutOpened{}, RolloutMoved{}, RolloutReverting{}, WavePromoted{}, WaveHeld{},
-		Granted{}, GrantClaimed{}, GrantEnded{}, HostFailedSilently{},
-		QuarantineAdded{}, QuarantineCleared{}, RolloutPaused{}, RolloutResumed{}, RolloutCancelled{},
-		OperatorTokenAdded{}, OperatorTokenUsed{}, OperatorTokenRevoked{})
+	add(RootTrusted{})
+	add(ReleaseAccepted{}, about(release))
+	add(TimestampAccepted{})
+	add(VerifyFailed{})
+	add(EnrolRefused{})
+	add(RolloutQueued{}, about(channel, waiting, manifest), decision(info, "rollout queued", "channel target_ref reason"))
+	add(RolloutDeferred{}, about(channel, waiting), decision(info, "rollout deferred", "channel target_ref blocked_by reason"))
+	add(RolloutOpened{}, about(rollout, channel, release, manifest), decision(info, "rollout opened", "rollout manifest reason"))
+	add(RolloutMoved{}, about(rollout, manifest), decision(info, "rollout moved", "rollout from to reason actor"))
+	add(RolloutReverting{}, about(rollout, manifest, signed), decision(warn, "rollout is being reverted", "rollout wave reason actor"))
+	add(WavePromoted{}, about(rollout, manifest), decision(info, "wave promoted", "rollout wave evidence failed skipped reason"))
+	add(WaveBlocked{}, about(rollout, manifest), decision(debug, "wave waits", "rollout wave code reason"))
+	add(QuarantineAdded{}, about(channel, refused, rollout), decision(warn, "bundle quarantined", "channel digest reason actor"))
+	add(QuarantineCleared{}, about(channel, refused))
+	add(RolloutPaused{}, about(rollout, manifest))
+	add(RolloutResumed{}, about(rollout, manifest))
+	add(RolloutCancelled{}, about(rollout, manifest))
+	add(OperatorTokenAdded{})
+	add(OperatorTokenUsed{})
+	add(OperatorTokenRevoked{})
+	add(HostEnrolled{}, ofHost)
+	add(CertificateRenewed{}, ofHost)
+	add(HostRevoked{}, ofHost)
+	add(HostHead{}, ofHost)
+	add(HostForked{}, ofHost)
+	add(HostSilent{}, ofHost)
+	add(HostReturned{}, ofHost)
+	add(HostFailedSilently{}, ofHost, about(rollout, manifest), decision(warn, "host in flight failed silently", "rollout grant reason"))
+	add(MirrorDiverged{}, ofHost, about(rollout))
+	add(Granted{}, ofHost, about(rollout, manifest, target), decision(debug, "granted", "grant rollout wave purpose budgets reason"))
+	add(GrantClaimed{}, ofHost, about(rollout))
+	add(GrantEnded{}, ofHost, about(rollout), decision(info, "grant ended", "grant reason"))
 }

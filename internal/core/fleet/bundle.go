@@ -6,8 +6,14 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/spec"
+)
+
+// Kinds of what a bundle declares in addition to containers.
+const (
+	KindFile   = "file"
+	KindSystem = "system" // a step, or a system of Nix
 )
 
 // CriticalContainers is the critical name of a bundle with containers.
@@ -24,22 +30,83 @@ type Bundle struct {
 	// Nix is nil in a bundle without a Nix system; else Critical names it.
 	Nix *Nix `json:"nix,omitempty"`
 	// Containers is nil in a bundle without any; else Critical names it.
-	Containers *container.Set `json:"containers,omitempty"`
+	Containers *spec.Set `json:"containers,omitempty"`
 	// Critical names fields that a reader must understand or refuse the whole:
 	// an agent that does not know a kind must not run half a bundle.
 	Critical []string `json:"critical,omitempty"`
 }
 
-// Blobs lists all content that travels beside the bundle, by digest, each once.
-func (b *Bundle) Blobs() []container.Blob {
-	out := b.Containers.Blobs()
-	for i := range b.Files {
-		out = append(out, container.Blob{Digest: b.Files[i].Blob, Size: b.Files[i].Size})
+// part is one row of what a bundle declares.
+type part struct {
+	// critical is named in Critical by every bundle that has any; empty: all agents know it.
+	critical string
+	ids      func(*Bundle) []spec.ID
+	blobs    func(*Bundle) []spec.Blob
+}
+
+var parts = []part{
+	{ids: func(b *Bundle) (out []spec.ID) {
+		for _, f := range b.Files {
+			out = append(out, spec.ID{Kind: KindFile, Name: f.Path})
+		}
+		return out
+	}, blobs: func(b *Bundle) (out []spec.Blob) {
+		for _, f := range b.Files {
+			out = append(out, spec.Blob{Digest: f.Blob, Size: f.Size})
+		}
+		return out
+	}},
+	{ids: func(b *Bundle) (out []spec.ID) {
+		for _, e := range b.Exec {
+			out = append(out, spec.ID{Kind: KindSystem, Name: e.Name})
+		}
+		return out
+	}},
+	{critical: CriticalNix, ids: func(b *Bundle) []spec.ID {
+		if b.Nix == nil {
+			return nil
+		}
+		return []spec.ID{{Kind: KindSystem, Name: b.Nix.Name}}
+	}, blobs: func(b *Bundle) []spec.Blob {
+		if b.Nix == nil || b.Nix.Closure == nil {
+			return nil
+		}
+		return []spec.Blob{*b.Nix.Closure}
+	}},
+	{critical: CriticalContainers, ids: func(b *Bundle) []spec.ID { return b.Containers.IDs() },
+		blobs: func(b *Bundle) []spec.Blob { return b.Containers.Blobs() }},
+}
+
+// Resources names everything that the bundle declares.
+func (b *Bundle) Resources() []spec.ID {
+	var out []spec.ID
+	for _, p := range parts {
+		out = append(out, p.ids(b)...)
 	}
-	if b.Nix != nil && b.Nix.Closure != nil {
-		out = append(out, *b.Nix.Closure)
+	return out
+}
+
+// Criticals lists what Critical has to name.
+func (b *Bundle) Criticals() []string {
+	var out []string
+	for _, p := range parts {
+		if p.critical != "" && len(p.ids(b)) > 0 {
+			out = append(out, p.critical)
+		}
 	}
-	slices.SortFunc(out, func(x, y container.Blob) int {
+	slices.Sort(out)
+	return out
+}
+
+// Blobs lists all content that travels with the bundle, by digest, each once.
+func (b *Bundle) Blobs() []spec.Blob {
+	var out []spec.Blob
+	for _, p := range parts {
+		if p.blobs != nil {
+			out = append(out, p.blobs(b)...)
+		}
+	}
+	slices.SortFunc(out, func(x, y spec.Blob) int {
 		return cmp.Or(strings.Compare(string(x.Digest), string(y.Digest)), cmp.Compare(x.Size, y.Size))
 	})
 	return slices.Compact(out)
@@ -59,7 +126,7 @@ type File struct {
 // their own. It runs when its generation becomes the active one. Revert
 // runs when a later generation no longer declares the step, and when the host
 // goes back from a generation that had begun it. Check, when set, tells later
-// whether the step is still in effect; it never stands in for running it.
+// whether the step is still in effect; it never replaces running it.
 // Commands are argument vectors run without a shell in the agent's root folder.
 type Exec struct {
 	Name     string         `json:"name"`

@@ -91,35 +91,6 @@ func TestBundleThatChangesFirstInTheLastWave(t *testing.T) {
 	}
 }
 
-// The wording and place of every other finding is pinned where fleet files are
-// read; here are the ones that a file cannot hold.
-func TestValidateWithoutASchema(t *testing.T) {
-	d := &Declaration{
-		Hosts:    map[string]HostDecl{"h": {Channel: "c", Managed: []string{"pod"}}},
-		Channels: map[string]ChannelDecl{"c": {RolloutPolicy: "p", OnNewRef: "drop"}},
-		RolloutPolicies: map[string]PolicyDecl{"p": {
-			OnHealthFailure: "explode", HealthGate: HealthGate{MaxFailures: -1},
-		}},
-		Probes: ProbeSet{"x": {Mode: "loud", Exec: &ExecProbe{}}},
-	}
-	want := []string{
-		`error [apiVersion] apiVersion is "": expected "steady/v1"`,
-		`error [kind] kind is "": expected "Fleet"`,
-		`error [metadata name] "" is not a name: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit`,
-		`error [hosts h managed 0] unknown kind "pod": expected one of image, network, route, snapshot, volume, workspace`,
-		`error [channels c freshnessWindow] freshnessWindow is missing: expected a duration of at least twice the signingInterval (1h)`,
-		`error [channels c onNewRef] onNewRef is "drop": expected queue or supersede`,
-		`error [rolloutPolicies p waves] policy "p" has no waves: expected at least one, such as {name: all, selector: {all: true}}`,
-		`error [rolloutPolicies p healthGate maxFailures] maxFailures is -1: expected 0 or more`,
-		`error [rolloutPolicies p onHealthFailure] onHealthFailure is "explode": expected rollback-and-halt or halt`,
-		`error [probes x mode] mode is "loud": expected enforce, observe or disabled`,
-		`error [probes x exec command] the command is empty: expected a program and its arguments`,
-	}
-	if diff := cmp.Diff(want, messages(Validate(d))); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
-}
-
 func TestValidateTakesTheSample(t *testing.T) {
 	if fs := Validate(sample()); len(fs) != 0 {
 		t.Errorf("findings: %v", messages(fs))

@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-)
+import "cmp"
 
 // ComplianceDecl declares static controls. Mode is enforce by default; Channels
 // says otherwise for single channels, and Overrides for single controls.
@@ -32,44 +28,20 @@ type OverrideDecl struct {
 	Reason string    `json:"reason"`
 }
 
-var severities = []string{"low", "medium", "high", "critical"}
-
 func (c *checker) compliance() {
 	d := c.d.Compliance
 	if d == nil {
 		return
 	}
-	mode := func(path []string, m ProbeMode) {
-		if m != "" && m != Enforce && m != Observe && m != Disabled {
-			c.errorf(path, "mode is %q: expected %s, %s or %s", m, Enforce, Observe, Disabled)
-		}
-	}
-	mode(at("compliance", "mode"), d.Mode)
 	for _, n := range keys(d.Channels) {
-		mode(at("compliance", "channels", n), d.Channels[n])
-		if _, ok := c.d.Channels[n]; !ok {
-			c.errorf(at("compliance", "channels", n), "unknown channel %q: %s", n, oneOf(keys(c.d.Channels)))
-		}
+		known(c, at("compliance", "channels", n), "channel", n, c.d.Channels)
 	}
 	seen := map[string]bool{}
 	for i := range d.Controls {
 		k, path := &d.Controls[i], at("compliance", "controls", i)
-		c.name(at(path, "id"), k.ID)
-		if seen[k.ID] {
-			c.errorf(at(path, "id"), "control %q is declared twice: expected each control to have its own id", k.ID)
-		}
-		seen[k.ID] = true
-		if k.Severity != "" && !slices.Contains(severities, k.Severity) {
-			c.errorf(at(path, "severity"), "severity is %q: expected one of %s", k.Severity, strings.Join(severities, ", "))
-		}
+		c.once(at(path, "id"), "control", k.ID, seen)
 		if k.Selector != nil {
 			c.selector(at(path, "selector"), k.Selector)
-		}
-	}
-	for _, id := range keys(d.Overrides) {
-		mode(at("compliance", "overrides", id, "mode"), d.Overrides[id].Mode)
-		if d.Overrides[id].Reason == "" {
-			c.errorf(at("compliance", "overrides", id), "the override of control %q has no reason: expected one", id)
 		}
 	}
 }

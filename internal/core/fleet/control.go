@@ -44,8 +44,8 @@ type ControlFailure struct {
 	Detail string `json:"detail"`
 }
 
-// Words say the failure in a sentence.
-func (f *ControlFailure) Words() string {
+// Message says the failure in a sentence.
+func (f *ControlFailure) Message() string {
 	hosts := fmt.Sprintf("host %s", f.Hosts[0])
 	if n := len(f.Hosts) + f.More - 1; n > 0 {
 		hosts += fmt.Sprintf(" and %d more", n)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // APIVersion and Kind open every declaration.
@@ -25,7 +25,7 @@ type Declaration struct {
 	Channels           map[string]ChannelDecl     `json:"channels"`
 	RolloutPolicies    map[string]PolicyDecl      `json:"rolloutPolicies"`
 	Edges              []Edge                     `json:"edges"`
-	ChannelEdges       []ChannelEdge              `json:"channelEdges"`
+	ChannelEdges       []Edge                     `json:"channelEdges"`
 	DisruptionBudgets  []BudgetDecl               `json:"disruptionBudgets"`
 	MaintenanceWindows []WindowDecl               `json:"maintenanceWindows"`
 	Compliance         *ComplianceDecl            `json:"compliance"`
@@ -53,8 +53,8 @@ type HostDecl struct {
 	Managed []string `json:"managed"`
 	Allow   []string `json:"allow"`
 	// Bounds bounds the managed layer; its kinds are Managed's.
-	Bounds bounds.Bounds `json:"bounds"`
-	Probes ProbeSet      `json:"probes"` // scope host
+	Bounds spec.Bounds `json:"bounds"`
+	Probes ProbeSet    `json:"probes"` // scope host
 }
 
 // ChannelDecl declares one release train. FreshnessWindow is required.
@@ -127,16 +127,9 @@ type HealthGate struct {
 	MaxFailures int `json:"maxFailures"`
 }
 
-// Edge makes Gated wait until Gates has converged, within one channel.
+// Edge makes a host wait until another of its channel has converged, or keeps a
+// channel from opening a rollout while another has one that is not finished.
 type Edge struct {
-	Gated  string `json:"gated"`
-	Gates  string `json:"gates"`
-	Reason string `json:"reason"`
-}
-
-// ChannelEdge keeps Gated from opening a rollout while Gates has one that is
-// not finished.
-type ChannelEdge struct {
 	Gated  string `json:"gated"`
 	Gates  string `json:"gates"`
 	Reason string `json:"reason"`
@@ -167,13 +160,13 @@ type ProbeSet map[string]ProbeDecl
 
 // ProbeDecl declares a probe; exactly one of HTTP, TCP, Exec and Evidence is set.
 type ProbeDecl struct {
-	Mode     ProbeMode      `json:"mode"`
-	Interval DurationText   `json:"interval"`
-	Timeout  DurationText   `json:"timeout"`
-	HTTP     *HTTPProbeDecl `json:"http"`
-	TCP      *TCPProbe      `json:"tcp"`
-	Exec     *ExecProbe     `json:"exec"`
-	Evidence *EvidenceDecl  `json:"evidence"`
+	Mode     ProbeMode     `json:"mode"`
+	Interval DurationText  `json:"interval"`
+	Timeout  DurationText  `json:"timeout"`
+	HTTP     *HTTPProbe    `json:"http"`
+	TCP      *TCPProbe     `json:"tcp"`
+	Exec     *ExecProbe    `json:"exec"`
+	Evidence *EvidenceDecl `json:"evidence"`
 }
 
 // EvidenceDecl is EvidenceProbe as written; maxAge is a day by default.
@@ -181,13 +174,6 @@ type EvidenceDecl struct {
 	Path      string       `json:"path"`
 	Framework string       `json:"framework"`
 	MaxAge    DurationText `json:"maxAge"`
-}
-
-// HTTPProbeDecl is HTTPProbe with an optional status, 200 by default.
-type HTTPProbeDecl struct {
-	URL          string `json:"url"`
-	ExpectStatus *int   `json:"expectStatus"`
-	BodyContains string `json:"bodyContains"`
 }
 
 // DurationText is a duration as written, such as 30m; Set tells 0s from absent.

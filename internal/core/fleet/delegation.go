@@ -1,18 +1,14 @@
 package fleet
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/bounds"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	"github.com/steadyfleet/steady/internal/core/validate"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
-
-// ManagedKinds are the kinds that a host may leave to the managed layer.
-var ManagedKinds = sorted(container.Kinds)
 
 // What a host may allow the server besides the managed layer.
 const (
@@ -32,7 +28,7 @@ type Delegation struct {
 	Kinds []string `json:"kinds"` // of the managed layer, sorted
 	Allow []string `json:"allow"` // sorted
 	// Bounds is what resources of the managed layer may be; its Kinds are Kinds.
-	Bounds bounds.Bounds `json:"bounds"`
+	Bounds spec.Bounds `json:"bounds"`
 }
 
 // Manages reports whether the managed layer may hold resources of a kind.
@@ -40,6 +36,40 @@ func (d *Delegation) Manages(kind string) bool { return d != nil && slices.Conta
 
 // Allows reports whether the server may do one of Allowances.
 func (d *Delegation) Allows(what string) bool { return d != nil && slices.Contains(d.Allow, what) }
+
+// RequireKind refuses a kind that the declaration of a host does not leave to the
+// server, with the line that would. An empty host is the one that says so itself.
+func (d *Delegation) RequireKind(host, kind string) error {
+	if d.Manages(kind) {
+		return nil
+	}
+	var has []string
+	if d != nil {
+		has = d.Kinds
+	}
+	return undeclared(host, "leave resources of kind "+kind+" to the server", "managed", append(slices.Clone(has), kind))
+}
+
+// RequireAllowance refuses one of Allowances likewise.
+func (d *Delegation) RequireAllowance(host, what string) error {
+	if d.Allows(what) {
+		return nil
+	}
+	var has []string
+	if d != nil {
+		has = d.Allow
+	}
+	return undeclared(host, "allow the server "+what, "allow", append(slices.Clone(has), what))
+}
+
+func undeclared(host, what, key string, list []string) error {
+	who, entry := "this host", "its entry under hosts"
+	if host != "" {
+		who, entry = "host "+host, "hosts."+host
+	}
+	return fmt.Errorf("%s does not %s; its signed declaration must allow it: add to %s in fleet.yaml \"%s: [%s]\", and roll out the release",
+		who, what, entry, key, strings.Join(unique(list), ", "))
+}
 
 // delegation is what a declared host delegates, or nil.
 func (h *HostDecl) delegation() *Delegation {
@@ -50,7 +80,7 @@ func (h *HostDecl) delegation() *Delegation {
 	b := &d.Bounds
 	b.Kinds, b.Images, b.HostMounts, b.Secrets, b.Subnets = unique(h.Managed), unique(b.Images), unique(b.HostMounts), unique(b.Secrets), unique(b.Subnets)
 	if r := b.Routes; r != nil {
-		b.Routes = &bounds.Routes{Hosts: unique(r.Hosts), Certificates: unique(r.Certificates)}
+		b.Routes = &spec.RouteBounds{Hosts: unique(r.Hosts), Certificates: unique(r.Certificates)}
 	}
 	return d
 }
@@ -65,27 +95,21 @@ func unique(v []string) []string {
 
 // delegated checks what a host delegates.
 func (c *checker) delegated(path []string, h HostDecl) {
-	list := func(field string, have, known []string, what string) {
+	list := func(field string, have []string, what string) {
 		for i, k := range have {
-			if !slices.Contains(known, k) {
-				c.errorf(at(path, field, i), "unknown %s %q: %s", what, k, oneOf(known))
-			} else if slices.Contains(have[:i], k) {
+			if slices.Contains(have[:i], k) {
 				c.errorf(at(path, field, i), "%s %q is listed twice: expected each once", what, k)
 			}
 		}
 	}
-	list("managed", h.Managed, ManagedKinds, "kind")
-	list("allow", h.Allow, Allowances, "allowance")
+	list("managed", h.Managed, "kind")
+	list("allow", h.Allow, "allowance")
 	c.bounds(at(path, "bounds"), h)
 }
 
 // bounds checks what bounds the managed layer of a host.
 func (c *checker) bounds(path []string, h HostDecl) {
 	b := h.Bounds
-	if len(b.Kinds) > 0 {
-		c.errorf(at(path, "kinds"), "kinds of bounds: expected them in managed")
-	}
-	b.Kinds = nil
 	if len(h.Managed) == 0 && !nothing(&b) {
 		c.errorf(path, "bounds of a managed layer that the host does not have: expected managed with its kinds, such as managed: [image, workspace]")
 	}
@@ -108,11 +132,6 @@ func (c *checker) bounds(path []string, h HostDecl) {
 		}
 	}
 	if r := b.Routes; r != nil {
-		for i, s := range r.Hosts {
-			if s == "" {
-				c.errorf(at(path, "routes", "hosts", i), "a host name is empty: expected a name, \"*.example\" for what is below one, or \"*\" for any")
-			}
-		}
 		for i, s := range r.Certificates {
 			c.name(at(path, "routes", "certificates", i), s)
 		}
@@ -123,18 +142,10 @@ func (c *checker) bounds(path []string, h HostDecl) {
 	if p := b.Ports; p != nil && (p.From < 1 || p.To > 65535 || p.From > p.To) {
 		c.errorf(at(path, "ports"), "ports are %d to %d: expected from and to within 1 to 65535", p.From, p.To)
 	}
-	for _, n := range []struct {
-		name string
-		is   int64
-	}{{"maxMemory", b.MaxMemory}, {"maxNanoCPUs", b.MaxNanoCPUs}, {"maxPIDs", b.MaxPIDs}, {"maxWorkspaces", int64(b.MaxWorkspaces)}} {
-		if n.is < 0 || n.is > validate.MaxInteger {
-			c.errorf(at(path, n.name), "%s is %d: expected 1 or more, or 0 for no limit", n.name, n.is)
-		}
-	}
 }
 
 // nothing reports whether bounds allow nothing beyond the default.
-func nothing(b *bounds.Bounds) bool {
+func nothing(b *spec.Bounds) bool {
 	return len(b.Images)+len(b.HostMounts)+len(b.Secrets)+len(b.Subnets) == 0 && b.Ports == nil && b.Routes == nil && !b.Privileged && !b.HostNamespaces && !b.Devices &&
 		b.MaxMemory == 0 && b.MaxNanoCPUs == 0 && b.MaxPIDs == 0 && b.MaxWorkspaces == 0 && !b.RequireSigned
 }

@@ -8,32 +8,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestDelegationTravelsWithTheLeaf(t *testing.T) {
 	d := sample()
 	d.Hosts["lab-1"] = HostDecl{Channel: "lab", Tags: []string{"web"}, Managed: []string{"workspace", "image"}, Allow: []string{"logs", "exec"},
-		Bounds: bounds.Bounds{Images: []string{"ghcr.io/acme", "docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}}
+		Bounds: spec.Bounds{Images: []string{"ghcr.io/acme", "docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}}
 	d.Hosts["web-2"] = HostDecl{Channel: "stable", Tags: []string{"web"}, Bundle: "web", Allow: []string{"disable"}}
 	p := resolved(t, d, inputs(d))
 	want := map[string]*Delegation{
 		"lab-1": {Kinds: []string{"image", "workspace"}, Allow: []string{"exec", "logs"},
-			Bounds: bounds.Bounds{Kinds: []string{"image", "workspace"}, Images: []string{"docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}},
-		"web-2": {Kinds: []string{}, Allow: []string{"disable"}, Bounds: bounds.Bounds{}},
+			Bounds: spec.Bounds{Kinds: []string{"image", "workspace"}, Images: []string{"docker.io/acme", "ghcr.io/acme"}, MaxWorkspaces: 3}},
+		"web-2": {Kinds: []string{}, Allow: []string{"disable"}, Bounds: spec.Bounds{}},
 	}
 	for _, cp := range p.Channels {
 		for i := range cp.Leaves {
 			l := &cp.Leaves[i]
-			raw, err := json.Marshal(l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := testkit.Value(json.Marshal(l))(t)
 			var back Leaf
-			if err := json.Unmarshal(raw, &back); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, json.Unmarshal(raw, &back))
 			plan := HostPlanOf(&cp.Header, "", &back)
 			if diff := cmp.Diff(want[l.Host], plan.Delegation); diff != "" {
 				t.Errorf("the plan of %s: %s", l.Host, diff)
@@ -57,17 +53,12 @@ func TestBoundsAreChecked(t *testing.T) {
 		path   string
 		words  string
 	}{
-		"kinds":          {func(h *HostDecl) { h.Bounds.Kinds = []string{"image"} }, "hosts lab-1 bounds kinds", "expected them in managed"},
-		"no layer":       {func(h *HostDecl) { h.Managed, h.Bounds.Devices = nil, true }, "hosts lab-1 bounds", "expected managed"},
-		"an image":       {func(h *HostDecl) { h.Bounds.Images = []string{"*", "A B"} }, "hosts lab-1 bounds images 1", "no image"},
-		"a path":         {func(h *HostDecl) { h.Bounds.HostMounts = []string{"/srv//x"} }, "hosts lab-1 bounds hostMounts 0", "absolute"},
-		"ports":          {func(h *HostDecl) { h.Bounds.Ports = &bounds.PortRange{From: 1, To: 70000} }, "hosts lab-1 bounds ports", "65535"},
-		"a secret":       {func(h *HostDecl) { h.Bounds.Secrets = []string{"../x"} }, "hosts lab-1 bounds secrets 0", "not a name"},
-		"memory":         {func(h *HostDecl) { h.Bounds.MaxMemory = -1 }, "hosts lab-1 bounds maxMemory", "0 for no limit"},
-		"CPUs":           {func(h *HostDecl) { h.Bounds.MaxNanoCPUs = 1 << 60 }, "hosts lab-1 bounds maxNanoCPUs", "0 for no limit"},
-		"an allowance":   {func(h *HostDecl) { h.Allow = []string{"reboot"} }, "hosts lab-1 allow 0", "expected one of disable, exec, logs, prune, settings"},
-		"one twice":      {func(h *HostDecl) { h.Allow = []string{"logs", "logs"} }, "hosts lab-1 allow 1", "twice"},
-		"a kind unknown": {func(h *HostDecl) { h.Managed = []string{"file"} }, "hosts lab-1 managed 0", "expected one of"},
+		"no layer":  {func(h *HostDecl) { h.Managed, h.Bounds.Devices = nil, true }, "hosts lab-1 bounds", "expected managed"},
+		"an image":  {func(h *HostDecl) { h.Bounds.Images = []string{"*", "A B"} }, "hosts lab-1 bounds images 1", "no image"},
+		"a path":    {func(h *HostDecl) { h.Bounds.HostMounts = []string{"/srv//x"} }, "hosts lab-1 bounds hostMounts 0", "absolute"},
+		"ports":     {func(h *HostDecl) { h.Bounds.Ports = &spec.PortRange{From: 1, To: 70000} }, "hosts lab-1 bounds ports", "65535"},
+		"a secret":  {func(h *HostDecl) { h.Bounds.Secrets = []string{"../x"} }, "hosts lab-1 bounds secrets 0", "not a name"},
+		"one twice": {func(h *HostDecl) { h.Allow = []string{"logs", "logs"} }, "hosts lab-1 allow 1", "twice"},
 	} {
 		d := sample()
 		h := d.Hosts["lab-1"]
@@ -80,8 +71,8 @@ func TestBoundsAreChecked(t *testing.T) {
 	}
 	d := sample()
 	h := d.Hosts["lab-1"]
-	h.Bounds = bounds.Bounds{Images: []string{"*", "registry.example:5000", "localhost", "ghcr.io/acme/", "nginx:1"}, HostMounts: []string{"/", "/srv/data/"},
-		Ports: &bounds.PortRange{From: 80, To: 80}, Secrets: []string{"token"}, MaxMemory: 1 << 30, RequireSigned: true}
+	h.Bounds = spec.Bounds{Images: []string{"*", "registry.example:5000", "localhost", "ghcr.io/acme/", "nginx:1"}, HostMounts: []string{"/", "/srv/data/"},
+		Ports: &spec.PortRange{From: 80, To: 80}, Secrets: []string{"token"}, MaxMemory: 1 << 30, RequireSigned: true}
 	d.Hosts["lab-1"] = h
 	if fs := Validate(d); len(fs) != 0 {
 		t.Errorf("good bounds: %+v", fs)

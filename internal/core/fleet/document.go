@@ -4,11 +4,9 @@
 package fleet
 
 import (
-	"fmt"
-	"regexp"
-
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Types of the signed documents. The type is part of every payload and of the
@@ -65,7 +63,7 @@ type Resolved struct {
 	Roster       digest.Digest              `json:"roster"`
 	Revocations  digest.Digest              `json:"revocations"`
 	Channels     map[string]ResolvedChannel `json:"channels"`
-	ChannelEdges []ChannelEdge              `json:"channelEdges"`
+	ChannelEdges []Edge                     `json:"channelEdges"`
 }
 
 // RosterHost is one declared host.
@@ -106,16 +104,9 @@ type Revocations struct {
 	Revoked []Revocation `json:"revoked"`
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
 // CheckName refuses a name that is unsafe or ambiguous as a path, label or
 // certificate identity.
-func CheckName(s string) error {
-	if !namePattern.MatchString(s) {
-		return fmt.Errorf("%q is not a name: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit", s)
-	}
-	return nil
-}
+func CheckName(s string) error { return spec.CheckName(s) }
 
 // RolloutName is the display name of a rollout. The manifest digest, not this
 // name, is its identity.

@@ -3,6 +3,8 @@ package fleet
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // FuzzDurationText: what is taken is not negative and reads back as it is
@@ -19,10 +21,7 @@ func FuzzDurationText(f *testing.F) {
 		if d.Duration < 0 || !d.Set && d.Duration != 0 {
 			t.Fatalf("%q became %+v", raw, d)
 		}
-		out, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := testkit.Value(json.Marshal(d))(t)
 		if err := again.UnmarshalJSON(out); err != nil || again != d {
 			t.Fatalf("%q became %+v, then %s, then %+v, %v", raw, d, out, again, err)
 		}

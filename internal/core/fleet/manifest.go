@@ -3,7 +3,6 @@ package fleet
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // Manifest is the signed header of one rollout's frozen plan. Its leaves, one
@@ -24,7 +23,7 @@ type Manifest struct {
 	Probes  []Probe       `json:"probes"`
 	Budgets []Budget      `json:"budgets"`
 	// Windows are the maintenance windows of its hosts.
-	Windows []window.Window `json:"windows,omitempty"`
+	Windows []clock.Window `json:"windows,omitempty"`
 	// CanaryMax is how many hosts the first wave with hosts may have, and how many
 	// may be tried until one of the rollout has converged; zero is no bound.
 	CanaryMax int `json:"canaryMax,omitempty"`
@@ -132,7 +131,7 @@ type HostPlan struct {
 	Policy   Policy         `json:"policy"`
 	Probes   []Probe        `json:"probes"`
 	// Windows must all be open when an activation begins.
-	Windows []window.Window `json:"windows,omitempty"`
+	Windows []clock.Window `json:"windows,omitempty"`
 	// AllowVolumeDelete is the operator's signed consent that volumes which are no
 	// longer declared go with their data.
 	AllowVolumeDelete bool `json:"allowVolumeDelete,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
-// TypeOverride is the type of an operator's signed word.
+// TypeOverride is the type of an operator's signed override.
 const TypeOverride = "steady/override/v1"
 
 // OverrideAction is what a signed override does.
@@ -36,9 +36,9 @@ const (
 var OverrideActions = []OverrideAction{OverridePause, OverrideResume, OverrideCancel, OverrideRollback,
 	OverrideQuarantine, OverrideUnquarantine, OverridePromote, OverrideBreakGlass, OverrideFreeze, OverrideUnfreeze}
 
-// Holds reports whether the action keeps hosts from something new. The others
+// Restricts reports whether the action keeps hosts from something new. The others
 // loosen what another one holds.
-func (a OverrideAction) Holds() bool {
+func (a OverrideAction) Restricts() bool {
 	switch a {
 	case OverridePause, OverrideCancel, OverrideRollback, OverrideQuarantine, OverrideFreeze:
 		return true
@@ -49,7 +49,7 @@ func (a OverrideAction) Holds() bool {
 // Life returns for how long after it was signed an override of this action may
 // be taken: as a rule and at most.
 func (a OverrideAction) Life() (usual, most clock.Duration) {
-	if a.Holds() {
+	if a.Restricts() {
 		return 90 * clock.Day, 90 * clock.Day
 	}
 	if a == OverrideBreakGlass {
@@ -63,7 +63,7 @@ func (a OverrideAction) Life() (usual, most clock.Duration) {
 // to break the glass takes two in any case.
 func (a OverrideAction) Operators(named int) int {
 	switch {
-	case a.Holds():
+	case a.Restricts():
 		return 1
 	case a == OverrideBreakGlass:
 		return 2
@@ -81,7 +81,7 @@ func (a OverrideAction) onBundle() bool { return a == OverrideQuarantine || a ==
 // MaxOverrideReason bounds the reason of an override, in bytes.
 const MaxOverrideReason = 1000
 
-// Override is an operator's word that hosts believe whoever controls the server.
+// Override is an operator's signed decision, which hosts believe whoever controls the server.
 // Its Version is the instant of signing in milliseconds: of two that contradict
 // each other the later one counts, and none can be signed ahead of time.
 type Override struct {
@@ -99,7 +99,7 @@ type Override struct {
 	// Host narrows what is said of a bundle to one host.
 	Host   string `json:"host,omitempty"`
 	Reason string `json:"reason"`
-	// NotAfter is until when the override may be taken. What was taken stays until
+	// NotAfter is until when the override may be accepted. What was accepted stays until
 	// a later override ends it: time alone never loosens.
 	NotAfter clock.Instant `json:"notAfter"`
 }

@@ -49,8 +49,8 @@ type ResourcesProbe struct{}
 // may have it.
 const ResourcesName = "resources"
 
-// DefaultResourcesInterval is how often resources are looked at. Nothing is asked of
-// the engine for it: the agent knows where they stand.
+// DefaultResourcesInterval is how often resources are checked. The engine is not
+// queried for it: the agent knows their status.
 const DefaultResourcesInterval = 5 * clock.Second
 
 // HTTPProbe passes when a GET answers with the expected status and, if set, a

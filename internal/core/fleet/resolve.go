@@ -8,7 +8,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // Defaults that Resolve fills in.
@@ -43,7 +42,7 @@ type Inputs struct {
 	NoResources map[string]bool
 	// Zones are the tables of the time zones that windows name, and Now the instant
 	// from which windows must still open.
-	Zones map[string]window.Zone
+	Zones map[string]clock.Zone
 	Now   clock.Instant
 	// Packs are the packs of controls that there are.
 	Packs map[string][]Control
@@ -66,7 +65,7 @@ type Plan struct {
 	Fleet        string
 	Ref          string
 	Channels     []ChannelPlan // sorted by name
-	ChannelEdges []ChannelEdge
+	ChannelEdges []Edge
 	Budgets      []BudgetMembers // unique, sorted by digest
 	Roster       map[string]RosterHost
 	Revoked      []Revocation // sorted by host
@@ -163,7 +162,7 @@ func sorted(v []string) []string {
 }
 
 // channel freezes the plan of one channel.
-func (r *resolver) channel(name string, budgets []budget, windows []window.Window) ChannelPlan {
+func (r *resolver) channel(name string, budgets []budget, windows []clock.Window) ChannelPlan {
 	decl := r.d.Channels[name]
 	policy := r.d.RolloutPolicies[decl.RolloutPolicy]
 	cp := ChannelPlan{

@@ -3,6 +3,8 @@ package fleet
 import (
 	"maps"
 	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // massPercent is the largest share that a release may remove without consent.
@@ -43,35 +45,17 @@ func (r *resolver) massChange(p *Plan) {
 
 // lostResources counts the resources of old, and those that now lacks.
 func lostResources(old, now Bundle) (total, lost int) {
-	have := map[string]bool{}
-	for _, r := range now.resources() {
+	have := map[spec.ID]bool{}
+	for _, r := range now.Resources() {
 		have[r] = true
 	}
-	for _, r := range old.resources() {
+	for _, r := range old.Resources() {
 		total++
 		if !have[r] {
 			lost++
 		}
 	}
 	return total, lost
-}
-
-// resources names everything that the bundle declares, as kind/name.
-func (b *Bundle) resources() []string {
-	var out []string
-	for _, f := range b.Files {
-		out = append(out, "file/"+f.Path)
-	}
-	for _, e := range b.Exec {
-		out = append(out, "system/"+e.Name)
-	}
-	if b.Nix != nil {
-		out = append(out, "system/"+b.Nix.Name)
-	}
-	for _, id := range b.Containers.IDs() {
-		out = append(out, id.String())
-	}
-	return out
 }
 
 // lateBundles warns about a bundle that no wave before the last one tries.

@@ -46,11 +46,7 @@ func resolveProbe(name string, d ProbeDecl) Probe {
 	}
 	p.Timeout = d.Timeout.Or(min(timeout, p.Interval))
 	if d.HTTP != nil {
-		status := DefaultExpectStatus
-		if d.HTTP.ExpectStatus != nil {
-			status = *d.HTTP.ExpectStatus
-		}
-		p.HTTP = &HTTPProbe{URL: d.HTTP.URL, ExpectStatus: status, BodyContains: d.HTTP.BodyContains}
+		p.HTTP = &HTTPProbe{URL: d.HTTP.URL, ExpectStatus: cmp.Or(d.HTTP.ExpectStatus, DefaultExpectStatus), BodyContains: d.HTTP.BodyContains}
 	}
 	if d.TCP != nil {
 		p.TCP = &TCPProbe{Address: d.TCP.Address}

@@ -11,8 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func after(d clock.Duration) DurationText { return DurationText{Duration: d, Set: true} }
@@ -62,11 +63,11 @@ func inputs(d *Declaration) Inputs {
 
 func resolved(t *testing.T, d *Declaration, in Inputs) Plan {
 	t.Helper()
-	if fs := Validate(d); HasErrors(fs) {
+	if fs := Validate(d); hasErrors(fs) {
 		t.Fatalf("the declaration is wrong: %+v", fs)
 	}
 	p, fs := Resolve(d, in)
-	if HasErrors(fs) {
+	if hasErrors(fs) {
 		t.Fatalf("resolve: %+v", fs)
 	}
 	return p
@@ -207,13 +208,12 @@ func TestProbeIsReplacedWhole(t *testing.T) {
 }
 
 func TestProbeDefaults(t *testing.T) {
-	status := 204
 	tests := map[string]struct {
 		in   ProbeDecl
 		want Probe
 	}{
-		"http":                   {ProbeDecl{HTTP: &HTTPProbeDecl{URL: "http://x/"}}, Probe{Interval: 30 * clock.Second, Timeout: 3 * clock.Second, HTTP: &HTTPProbe{URL: "http://x/", ExpectStatus: 200}}},
-		"http with a status":     {ProbeDecl{HTTP: &HTTPProbeDecl{URL: "http://x/", ExpectStatus: &status}}, Probe{Interval: 30 * clock.Second, Timeout: 3 * clock.Second, HTTP: &HTTPProbe{URL: "http://x/", ExpectStatus: 204}}},
+		"http":                   {ProbeDecl{HTTP: &HTTPProbe{URL: "http://x/"}}, Probe{Interval: 30 * clock.Second, Timeout: 3 * clock.Second, HTTP: &HTTPProbe{URL: "http://x/", ExpectStatus: 200}}},
+		"http with a status":     {ProbeDecl{HTTP: &HTTPProbe{URL: "http://x/", ExpectStatus: 204}}, Probe{Interval: 30 * clock.Second, Timeout: 3 * clock.Second, HTTP: &HTTPProbe{URL: "http://x/", ExpectStatus: 204}}},
 		"tcp":                    {ProbeDecl{TCP: &TCPProbe{Address: "x:1"}}, Probe{Interval: 30 * clock.Second, Timeout: 3 * clock.Second, TCP: &TCPProbe{Address: "x:1"}}},
 		"exec":                   {ProbeDecl{Exec: &ExecProbe{Command: []string{"x"}}}, Probe{Interval: 30 * clock.Second, Timeout: 10 * clock.Second, Exec: &ExecProbe{Command: []string{"x"}}}},
 		"a timeout fits the gap": {ProbeDecl{Interval: after(clock.Second), Exec: &ExecProbe{Command: []string{"x"}}}, Probe{Interval: clock.Second, Timeout: clock.Second, Exec: &ExecProbe{Command: []string{"x"}}}},
@@ -302,11 +302,11 @@ func drawSelector(rt *rapid.T, tags []string, depth int) Selector {
 func TestResolveProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := draw(rt)
-		if fs := Validate(d); HasErrors(fs) {
+		if fs := Validate(d); hasErrors(fs) {
 			rt.Fatalf("drew a wrong declaration: %+v", fs)
 		}
 		p, fs := Resolve(d, inputs(d))
-		if HasErrors(fs) {
+		if hasErrors(fs) {
 			rt.Fatalf("resolve: %+v", fs)
 		}
 		seen := map[string]bool{}
@@ -381,14 +381,9 @@ func checkBudgets(rt *rapid.T, d *Declaration, p *Plan, cp *ChannelPlan, l *Leaf
 func TestResolveIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := draw(rt)
-		raw, err := json.Marshal(d)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		raw := testkit.Value(json.Marshal(d))(rt)
 		var same Declaration
-		if err := json.Unmarshal(raw, &same); err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, json.Unmarshal(raw, &same))
 		a, fa := Resolve(d, inputs(d))
 		b, fb := Resolve(&same, inputs(&same))
 		if diff := cmp.Diff(a, b); diff != "" || !cmp.Equal(fa, fb) {
@@ -401,16 +396,16 @@ func TestResolveIsDeterministic(t *testing.T) {
 // probe beside the declared ones; one whose bundle runs nothing, or says resources:
 // false, is not; and nobody can declare a probe of that name.
 func TestResourcesAreProbed(t *testing.T) {
-	runs := &container.Set{Workspaces: []container.Workspace{{Name: "app", Image: "app"}}}
+	runs := &spec.Set{Workspaces: []spec.Workspace{{Name: "app", Image: "app"}}}
 	for name, c := range map[string]struct {
-		set  *container.Set
+		set  *spec.Set
 		off  bool
 		want []string
 	}{
 		"runs a container": {runs, false, []string{ResourcesName, "up"}},
 		"says no":          {runs, true, []string{"up"}},
 		"files alone":      {nil, false, []string{"up"}},
-		"networks alone":   {&container.Set{Networks: []container.Network{{Name: "net"}}}, false, []string{"up"}},
+		"networks alone":   {&spec.Set{Networks: []spec.Network{{Name: "net"}}}, false, []string{"up"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := sample()
@@ -433,7 +428,11 @@ func TestResourcesAreProbed(t *testing.T) {
 	}
 	d := sample()
 	d.Probes = ProbeSet{ResourcesName: {TCP: &TCPProbe{Address: "localhost:1"}}}
-	if fs := Validate(d); !HasErrors(fs) || !strings.Contains(fmt.Sprint(fs), "built-in") {
+	if fs := Validate(d); !hasErrors(fs) || !strings.Contains(fmt.Sprint(fs), "built-in") {
 		t.Errorf("a declared probe has the name: %v", fs)
 	}
+}
+
+func hasErrors(fs []Finding) bool {
+	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // CriticalNix is the critical name of a bundle with a Nix system.
@@ -34,7 +34,7 @@ type Nix struct {
 	Path string `json:"path"`
 	// Closure is what nix-store --export made of the path and all that it needs; nil
 	// where the host's own substituters have the path.
-	Closure *container.Blob `json:"closure,omitempty"`
+	Closure *spec.Blob `json:"closure,omitempty"`
 	// Running is a link that the switch and the boot point at what runs; nothing is
 	// concluded where there is no such link.
 	Running string `json:"running"`

@@ -37,11 +37,11 @@ const (
 	longRollout      = 24 * clock.Hour
 )
 
-// Validate checks a declaration by itself. Findings come in the order of the
-// sections; an error means that Resolve must not be called.
+// Validate checks what the schema of the fleet file cannot: names of entries, what
+// refers to what, and what follows from several values. Findings come in the order of
+// the sections; an error means that Resolve must not be called.
 func Validate(d *Declaration) []Finding {
 	c := &checker{d: d}
-	c.head()
 	c.hosts()
 	c.channels()
 	c.policies()
@@ -55,11 +55,6 @@ func Validate(d *Declaration) []Finding {
 	c.allProbes()
 	c.revoked()
 	return c.out
-}
-
-// HasErrors reports whether any of the findings stops a build.
-func HasErrors(fs []Finding) bool {
-	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
 }
 
 type checker struct {
@@ -111,28 +106,32 @@ func oneOf(names []string) string {
 	return "expected one of " + strings.Join(names, ", ")
 }
 
-func (c *checker) head() {
-	if c.d.APIVersion != APIVersion {
-		c.errorf(at("apiVersion"), "apiVersion is %q: expected %q", c.d.APIVersion, APIVersion)
+// known refuses a reference to an entry that nobody declares.
+func known[V any](c *checker, path []string, what, name string, declared map[string]V) bool {
+	_, ok := declared[name]
+	if !ok {
+		c.errorf(path, "unknown %s %q: %s", what, name, oneOf(keys(declared)))
 	}
-	if c.d.Kind != Kind {
-		c.errorf(at("kind"), "kind is %q: expected %q", c.d.Kind, Kind)
+	return ok
+}
+
+// once refuses the second of two entries of a list with the same name.
+func (c *checker) once(path []string, what, name string, seen map[string]bool) {
+	if seen[name] {
+		c.errorf(path, "%s %q is declared twice: expected each %s to have its own name", what, name, what)
 	}
-	c.name(at("metadata", "name"), c.d.Metadata.Name)
+	seen[name] = true
 }
 
 func (c *checker) hosts() {
 	for _, h := range keys(c.d.Hosts) {
 		host, path := c.d.Hosts[h], at("hosts", h)
 		c.name(path, h)
-		if _, ok := c.d.Channels[host.Channel]; !ok {
-			c.errorf(at(path, "channel"), "unknown channel %q: %s", host.Channel, oneOf(keys(c.d.Channels)))
-		}
-		if _, ok := c.d.Bundles[host.Bundle]; !ok && host.Bundle != "" {
-			c.errorf(at(path, "bundle"), "unknown bundle %q: %s", host.Bundle, oneOf(keys(c.d.Bundles)))
+		known(c, at(path, "channel"), "channel", host.Channel, c.d.Channels)
+		if host.Bundle != "" {
+			known(c, at(path, "bundle"), "bundle", host.Bundle, c.d.Bundles)
 		}
 		for i, t := range host.Tags {
-			c.name(at(path, "tags", i), t)
 			if slices.Contains(host.Tags[:i], t) {
 				c.errorf(at(path, "tags", i), "tag %q is listed twice: expected each tag once", t)
 			}
@@ -170,15 +169,10 @@ func (c *checker) channels() {
 		if !used[n] {
 			c.warnf(path, "channel %q has no hosts: it opens no rollout", n)
 		}
-		if _, ok := c.d.RolloutPolicies[ch.RolloutPolicy]; !ok {
-			c.errorf(at(path, "rolloutPolicy"), "unknown rollout policy %q: %s", ch.RolloutPolicy, oneOf(keys(c.d.RolloutPolicies)))
-		}
+		known(c, at(path, "rolloutPolicy"), "rollout policy", ch.RolloutPolicy, c.d.RolloutPolicies)
 		c.freshness(path, ch)
 		if ch.ReconcileInterval.Set && ch.ReconcileInterval.Duration < MinReconcile {
 			c.errorf(at(path, "reconcileInterval"), "reconcileInterval is %s: expected at least %s", ch.ReconcileInterval.Duration, MinReconcile)
-		}
-		if o := ch.OnNewRef; o != "" && o != Queue && o != Supersede {
-			c.errorf(at(path, "onNewRef"), "onNewRef is %q: expected %s or %s", o, Queue, Supersede)
 		}
 	}
 }
@@ -188,8 +182,6 @@ func (c *checker) freshness(path []string, ch ChannelDecl) {
 	switch {
 	case signing <= 0:
 		c.errorf(at(path, "signingInterval"), "signingInterval is %s: expected more than 0s", signing)
-	case !ch.FreshnessWindow.Set:
-		c.errorf(at(path, "freshnessWindow"), "freshnessWindow is missing: expected a duration of at least twice the signingInterval (%s)", signing)
 	case ch.FreshnessWindow.Duration < 2*signing:
 		c.errorf(at(path, "freshnessWindow"), "freshnessWindow is %s: expected at least twice the signingInterval (%s)", ch.FreshnessWindow.Duration, signing)
 	}
@@ -199,32 +191,13 @@ func (c *checker) policies() {
 	for _, n := range keys(c.d.RolloutPolicies) {
 		p, path := c.d.RolloutPolicies[n], at("rolloutPolicies", n)
 		c.name(path, n)
-		if len(p.Waves) == 0 {
-			c.errorf(at(path, "waves"), "policy %q has no waves: expected at least one, such as {name: all, selector: {all: true}}", n)
-		}
 		seen := map[string]bool{}
 		for i, w := range p.Waves {
-			c.name(at(path, "waves", i, "name"), w.Name)
-			if seen[w.Name] {
-				c.errorf(at(path, "waves", i, "name"), "wave %q is named twice: expected each wave of a policy to have its own name", w.Name)
-			}
-			seen[w.Name] = true
+			c.once(at(path, "waves", i, "name"), "wave", w.Name, seen)
 			if w.MinSoaked.Count < 0 {
 				c.errorf(at(path, "waves", i, "minSoaked"), "minSoaked is %d: expected 0 or more", w.MinSoaked.Count)
 			}
-			if p := w.MinSoaked.Percent; p < 0 || p > 100 {
-				c.errorf(at(path, "waves", i, "minSoaked"), "minSoaked is %d%%: expected 0%% to 100%%", p)
-			}
 			c.selector(at(path, "waves", i, "selector"), &w.Selector)
-		}
-		if p.HealthGate.MaxFailures < 0 {
-			c.errorf(at(path, "healthGate", "maxFailures"), "maxFailures is %d: expected 0 or more", p.HealthGate.MaxFailures)
-		}
-		if n := p.CanaryMax; n != nil && *n < 1 {
-			c.errorf(at(path, "canaryMax"), "canaryMax is %d: expected at least 1, or no bound", *n)
-		}
-		if o := p.OnHealthFailure; o != "" && o != RollbackAndHalt && o != Halt {
-			c.errorf(at(path, "onHealthFailure"), "onHealthFailure is %q: expected %s or %s", o, RollbackAndHalt, Halt)
 		}
 		if w := p.ConfirmWindow; w.Set && w.Duration != 0 && w.Duration < MinConfirmWindow {
 			c.errorf(at(path, "confirmWindow"), "confirmWindow is %s: expected at least %s, or 0s to turn it off", w.Duration, MinConfirmWindow)
@@ -244,7 +217,7 @@ func (c *checker) bundles() {
 	for _, n := range keys(c.d.Bundles) {
 		c.name(at("bundles", n), n)
 		if n == EmptyBundle {
-			c.errorf(at("bundles", n), "the name %q is taken for the bundle of hosts without one: expected another name", n)
+			c.errorf(at("bundles", n), "the name %q is reserved for the bundle of hosts without one: expected another name", n)
 		}
 		p := c.d.Bundles[n].Path
 		if p == "" || strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {

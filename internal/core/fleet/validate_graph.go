@@ -13,12 +13,10 @@ func (c *checker) selector(path []string, s *Selector) {
 		c.warnf(path, "the selector is empty and picks no host: expected tags, tagsAny, hosts, channel, all, not or and")
 	}
 	for i, h := range s.Hosts {
-		if _, ok := c.d.Hosts[h]; !ok {
-			c.errorf(at(path, "hosts", i), "unknown host %q: %s", h, oneOf(keys(c.d.Hosts)))
-		}
+		known(c, at(path, "hosts", i), "host", h, c.d.Hosts)
 	}
-	if _, ok := c.d.Channels[s.Channel]; s.Channel != "" && !ok {
-		c.errorf(at(path, "channel"), "unknown channel %q: %s", s.Channel, oneOf(keys(c.d.Channels)))
+	if s.Channel != "" {
+		known(c, at(path, "channel"), "channel", s.Channel, c.d.Channels)
 	}
 	if s.Not != nil {
 		c.selector(at(path, "not"), s.Not)
@@ -70,48 +68,33 @@ func waveOf(waves []WaveDecl, name string, h HostDecl) int {
 }
 
 func (c *checker) hostEdges() {
-	var arcs []arc
-	for i, e := range c.d.Edges {
-		gated, okGated := c.d.Hosts[e.Gated]
-		gates, okGates := c.d.Hosts[e.Gates]
-		if !okGated {
-			c.errorf(at("edges", i, "gated"), "unknown host %q: %s", e.Gated, oneOf(keys(c.d.Hosts)))
-		}
-		if !okGates {
-			c.errorf(at("edges", i, "gates"), "unknown host %q: %s", e.Gates, oneOf(keys(c.d.Hosts)))
-		}
-		if !okGated || !okGates {
-			continue
-		}
+	c.cycles("edges", "host", edges(c, "edges", "host", c.d.Edges, c.d.Hosts, func(i int, e Edge) bool {
+		gated, gates := c.d.Hosts[e.Gated], c.d.Hosts[e.Gates]
 		if gated.Channel != gates.Channel {
 			c.errorf(at("edges", i), "host %q is in channel %q and %q in %q: expected an edge within one channel, or a channel edge", e.Gated, gated.Channel, e.Gates, gates.Channel)
-			continue
+			return false
 		}
-		arcs = append(arcs, arc{from: e.Gated, to: e.Gates, index: i})
 		p := c.d.RolloutPolicies[c.d.Channels[gated.Channel].RolloutPolicy]
 		if a, b := waveOf(p.Waves, e.Gated, gated), waveOf(p.Waves, e.Gates, gates); a >= 0 && b > a {
 			c.errorf(at("edges", i), "host %q of wave %q would wait for %q of the later wave %q for ever: expected both in one wave or %q in an earlier one", e.Gated, p.Waves[a].Name, e.Gates, p.Waves[b].Name, e.Gates)
 		}
-	}
-	c.cycles("edges", "host", arcs)
+		return true
+	}))
 }
 
 func (c *checker) channelEdges() {
-	var arcs []arc
-	for i, e := range c.d.ChannelEdges {
-		_, okGated := c.d.Channels[e.Gated]
-		_, okGates := c.d.Channels[e.Gates]
-		if !okGated {
-			c.errorf(at("channelEdges", i, "gated"), "unknown channel %q: %s", e.Gated, oneOf(keys(c.d.Channels)))
-		}
-		if !okGates {
-			c.errorf(at("channelEdges", i, "gates"), "unknown channel %q: %s", e.Gates, oneOf(keys(c.d.Channels)))
-		}
-		if okGated && okGates {
+	c.cycles("channelEdges", "channel", edges(c, "channelEdges", "channel", c.d.ChannelEdges, c.d.Channels, func(int, Edge) bool { return true }))
+}
+
+// edges returns those whose ends are declared and which fit.
+func edges[V any](c *checker, section, what string, list []Edge, ends map[string]V, fits func(i int, e Edge) bool) (arcs []arc) {
+	for i, e := range list {
+		gated := known(c, at(section, i, "gated"), what, e.Gated, ends)
+		if known(c, at(section, i, "gates"), what, e.Gates, ends) && gated && fits(i, e) {
 			arcs = append(arcs, arc{from: e.Gated, to: e.Gates, index: i})
 		}
 	}
-	c.cycles("channelEdges", "channel", arcs)
+	return arcs
 }
 
 // arc says that from waits for to.
@@ -171,12 +154,6 @@ func (c *checker) budgets() {
 		path := at("disruptionBudgets", i)
 		if b.MaxInFlight == nil && b.MaxInFlightPct == nil {
 			c.errorf(path, "the budget has no limit: expected maxInFlight, maxInFlightPct or both")
-		}
-		if b.MaxInFlight != nil && *b.MaxInFlight < 1 {
-			c.errorf(at(path, "maxInFlight"), "maxInFlight is %d: expected 1 or more", *b.MaxInFlight)
-		}
-		if p := b.MaxInFlightPct; p != nil && (*p < 1 || *p > 100) {
-			c.errorf(at(path, "maxInFlightPct"), "maxInFlightPct is %d: expected 1 to 100", *p)
 		}
 		c.selector(at(path, "selector"), &b.Selector)
 		members := selected(c.d, &b.Selector)

@@ -28,7 +28,7 @@ func (c *checker) allProbes() {
 	}
 }
 
-// ValidateProbes checks a set of probes that stands at path.
+// ValidateProbes checks the set of probes at path.
 func ValidateProbes(path []string, set ProbeSet) []Finding {
 	c := &checker{d: &Declaration{}}
 	c.probeSet(path, set)
@@ -46,9 +46,6 @@ func (c *checker) probeSet(path []string, set ProbeSet) {
 }
 
 func (c *checker) probe(path []string, p ProbeDecl) {
-	if m := p.Mode; m != "" && m != Enforce && m != Observe && m != Disabled {
-		c.errorf(at(path, "mode"), "mode is %q: expected %s, %s or %s", m, Enforce, Observe, Disabled)
-	}
 	interval := p.Interval.Or(DefaultProbeInterval)
 	if interval < MinProbeInterval {
 		c.errorf(at(path, "interval"), "interval is %s: expected at least %s", interval, MinProbeInterval)
@@ -92,7 +89,7 @@ func (c *checker) probe(path []string, p ProbeDecl) {
 	}
 }
 
-func (c *checker) httpProbe(path []string, p *HTTPProbeDecl) {
+func (c *checker) httpProbe(path []string, p *HTTPProbe) {
 	rest, ok := strings.CutPrefix(p.URL, "http://")
 	if !ok {
 		rest, ok = strings.CutPrefix(p.URL, "https://")
@@ -100,8 +97,8 @@ func (c *checker) httpProbe(path []string, p *HTTPProbeDecl) {
 	if !ok || rest == "" || rest[0] == '/' || strings.ContainsAny(p.URL, " \t\r\n") {
 		c.errorf(at(path, "url"), "url is %q: expected http:// or https://, a host and a path", p.URL)
 	}
-	if s := p.ExpectStatus; s != nil && (*s < 100 || *s > 599) {
-		c.errorf(at(path, "expectStatus"), "expectStatus is %d: expected 100 to 599", *s)
+	if s := p.ExpectStatus; s != 0 && (s < 100 || s > 599) {
+		c.errorf(at(path, "expectStatus"), "expectStatus is %d: expected 100 to 599", s)
 	}
 }
 

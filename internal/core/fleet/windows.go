@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/window"
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 // CriticalWindows is the critical name of a manifest with maintenance windows: a
@@ -30,16 +30,12 @@ func (c *checker) windows() {
 	seen := map[string]bool{}
 	for i := range c.d.MaintenanceWindows {
 		w, path := &c.d.MaintenanceWindows[i], at("maintenanceWindows", i)
-		c.name(at(path, "name"), w.Name)
-		if seen[w.Name] {
-			c.errorf(at(path, "name"), "window %q is declared twice: expected each window to have its own name", w.Name)
-		}
-		seen[w.Name] = true
-		if _, err := window.ParseCron(w.Cron); err != nil {
+		c.once(at(path, "name"), "window", w.Name, seen)
+		if _, err := clock.ParseCron(w.Cron); err != nil {
 			c.errorf(at(path, "cron"), "cron %v", err)
 		}
-		if d := w.Duration.Duration; d < window.MinDuration || d > window.MaxDuration {
-			c.errorf(at(path, "duration"), "duration is %s: expected %s to %s", d, window.MinDuration, window.MaxDuration)
+		if d := w.Duration.Duration; d < clock.MinWindow || d > clock.MaxWindow {
+			c.errorf(at(path, "duration"), "duration is %s: expected %s to %s", d, clock.MinWindow, clock.MaxWindow)
 		}
 		c.selector(at(path, "selector"), &w.Selector)
 		if len(selected(c.d, &w.Selector)) == 0 {
@@ -50,8 +46,8 @@ func (c *checker) windows() {
 
 // windows resolves the declared windows, by name. The tables of their zones are
 // an input: this package has no database of zones.
-func (r *resolver) windows() []window.Window {
-	var out []window.Window
+func (r *resolver) windows() []clock.Window {
+	var out []clock.Window
 	for i := range r.d.MaintenanceWindows {
 		decl, path := &r.d.MaintenanceWindows[i], at("maintenanceWindows", i)
 		zone, ok := r.in.Zones[decl.Zone()]
@@ -59,12 +55,12 @@ func (r *resolver) windows() []window.Window {
 			r.c.errorf(at(path, "timeZone"), "time zone %q is not known: expected a name such as UTC or Europe/Berlin", decl.Zone())
 			continue
 		}
-		cron, err := window.ParseCron(decl.Cron)
+		cron, err := clock.ParseCron(decl.Cron)
 		if err != nil {
 			r.c.errorf(at(path, "cron"), "cron %v", err)
 			continue
 		}
-		w := window.Window{Name: decl.Name, Cron: cron, Duration: decl.Duration.Duration, Zone: zone, Reason: decl.Reason}
+		w := clock.Window{Name: decl.Name, Cron: cron, Duration: decl.Duration.Duration, Zone: zone, Reason: decl.Reason}
 		if err := w.Check(); err != nil {
 			r.c.errorf(path, "%v", err)
 			continue
@@ -75,13 +71,13 @@ func (r *resolver) windows() []window.Window {
 		}
 		out = append(out, w)
 	}
-	slices.SortFunc(out, func(a, b window.Window) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b clock.Window) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // indexWindows lists in the header the windows of the channel's hosts, and
 // returns each host's indexes, ascending.
-func (r *resolver) indexWindows(m *Manifest, hosts []string, windows []window.Window) map[string][]int {
+func (r *resolver) indexWindows(m *Manifest, hosts []string, windows []clock.Window) map[string][]int {
 	index := map[string][]int{}
 	for _, w := range windows {
 		i := slices.IndexFunc(r.d.MaintenanceWindows, func(d WindowDecl) bool { return d.Name == w.Name })
@@ -104,11 +100,11 @@ func (r *resolver) indexWindows(m *Manifest, hosts []string, windows []window.Wi
 }
 
 // WindowsOf returns the windows that all must be open for a leaf's host.
-func (m *Manifest) WindowsOf(l *Leaf) []window.Window {
+func (m *Manifest) WindowsOf(l *Leaf) []clock.Window {
 	if len(l.Windows) == 0 {
 		return nil
 	}
-	out := make([]window.Window, 0, len(l.Windows))
+	out := make([]clock.Window, 0, len(l.Windows))
 	for _, i := range l.Windows {
 		out = append(out, m.Windows[i])
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 // Block is one rule's answer why something may not happen yet. Only this
-// package makes one, in the four steps that begin with hold: a block that leaves
+// package makes one, in the four steps that begin with block: a block that leaves
 // something unsaid does not compile.
 type Block struct {
 	Code Code `json:"code"`
-	// Words say what the rule found, for people.
-	Words string `json:"words"`
+	// Message says what the rule found, for people.
+	Message string `json:"message"`
 	// WaitsFor is the event or state that would clear it.
 	WaitsFor string `json:"waitsFor"`
 	// ClearedBy is who can bring that about.
@@ -28,32 +28,34 @@ type Block struct {
 const never clock.Instant = 0
 
 type (
-	held    struct{ b Block }
-	because struct{ b Block }
-	waiting struct{ b Block }
+	blockStart struct{ b Block }
+	blockCause struct{ b Block }
+	blockWait  struct{ b Block }
 )
 
-// hold begins a block of a gate; detail may be empty.
-func hold(code Code, detail string) held { return held{Block{Code: code, Detail: detail}} }
+// block begins a Block of a gate; detail may be empty.
+func block(code Code, detail string) blockStart { return blockStart{Block{Code: code, Detail: detail}} }
 
 // because says what the rule found.
-func (h held) because(format string, a ...any) because { return h.says(fmt.Sprintf(format, a...)) }
+func (h blockStart) because(format string, a ...any) blockCause {
+	return h.says(fmt.Sprintf(format, a...))
+}
 
 // says is because in words as they are, for what every tick of the planner asks, and
 // why of each host.
-func (h held) says(words string) because {
-	h.b.Words = words
-	return because(h)
+func (h blockStart) says(words string) blockCause {
+	h.b.Message = words
+	return blockCause(h)
 }
 
 // until says what clears the block, and when time can at the soonest.
-func (h because) until(what string, earliest clock.Instant) waiting {
+func (h blockCause) until(what string, earliest clock.Instant) blockWait {
 	h.b.WaitsFor, h.b.Earliest = what, earliest
-	return waiting(h)
+	return blockWait(h)
 }
 
 // by says who can bring that about.
-func (h waiting) by(who string) *Block {
+func (h blockWait) by(who string) *Block {
 	h.b.ClearedBy = who
 	return &h.b
 }

@@ -11,7 +11,7 @@ func CheckControls(rollout string, failures []string) *Block {
 	if len(failures) == 0 {
 		return nil
 	}
-	return hold(Compliance, "controls").because("rollout %s is blocked: %s", rollout, some(failures)).
+	return block(Compliance, "controls").because("rollout %s is blocked: %s", rollout, some(failures)).
 		until("a release that passes", never).
 		by("a releaser: mend what fails, or sign the control as observed, then build, sign and push")
 }
@@ -31,7 +31,7 @@ func CheckEvidence(rollout string, failing []Outstanding) *Block {
 	for _, f := range failing {
 		words = append(words, "host "+f.Host+" fails "+some(f.Controls))
 	}
-	return hold(Compliance, "evidence").because("required evidence of rollout %s does not pass: %s", rollout, some(words)).
+	return block(Compliance, "evidence").because("required evidence of rollout %s does not pass: %s", rollout, some(words)).
 		until("its probes to pass again", never).
 		by("whoever runs those hosts, or a release that observes the probe: steady release push")
 }

@@ -22,13 +22,13 @@ func TestS42ComplianceGatesOpenWhenNothingFails(t *testing.T) {
 		failures, failing := rapid.SliceOfN(names, 0, 5).Draw(t, "failures"), drawOutstanding(t)
 		b := gate.CheckControls("c@1", failures)
 		opens(t, b, gate.Compliance, len(failures) == 0)
-		if b != nil && !strings.Contains(b.Words, failures[0]) {
-			t.Fatalf("%s does not name %s", b.Words, failures[0])
+		if b != nil && !strings.Contains(b.Message, failures[0]) {
+			t.Fatalf("%s does not name %s", b.Message, failures[0])
 		}
 		e := gate.CheckEvidence("c@1", failing)
 		opens(t, e, gate.Compliance, len(failing) == 0)
-		if e != nil && (!strings.Contains(e.Words, failing[0].Host) || !strings.Contains(e.Words, failing[0].Controls[0])) {
-			t.Fatalf("%s does not name %+v", e.Words, failing[0])
+		if e != nil && (!strings.Contains(e.Message, failing[0].Host) || !strings.Contains(e.Message, failing[0].Controls[0])) {
+			t.Fatalf("%s does not name %+v", e.Message, failing[0])
 		}
 	})
 }

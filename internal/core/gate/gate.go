@@ -40,15 +40,15 @@ func CheckFreshness(channel string, issuedAt clock.Instant, window clock.Duratio
 	if issuedAt != 0 && now.Sub(issuedAt) <= window {
 		return nil
 	}
-	h := hold(Freshness, "").because("no signed timestamp was ever accepted")
+	h := block(Freshness, "").because("no signed timestamp was ever accepted")
 	if issuedAt != 0 {
-		h = hold(Freshness, "").because("the signed timestamp is %s old, and channel %s takes none older than %s", prose.Span(now.Sub(issuedAt)), channel, window)
+		h = block(Freshness, "").because("the signed timestamp is %s old, and channel %s accepts none older than %s", prose.Span(now.Sub(issuedAt)), channel, window)
 	}
 	return h.until("a newer signed timestamp", never).by("the holder of the timestamp key: steady release refresh, then steady release push")
 }
 
-// Standing is what the overlay gate reads of a rollout.
-type Standing struct {
+// RolloutStatus is what the overlay gate reads of a rollout.
+type RolloutStatus struct {
 	Rollout   string
 	Phase     string
 	Paused    bool
@@ -62,28 +62,28 @@ type Standing struct {
 
 // CheckOverlay blocks new grants of a rollout that is paused, halted, on its way
 // back or over.
-func CheckOverlay(s Standing) *Block {
+func CheckOverlay(s RolloutStatus) *Block {
 	switch {
 	case s.Reverting && s.Ended:
-		return hold(Overlay, "reverting").says("rollout "+s.Rollout+" was reverted: "+s.Reason).
+		return block(Overlay, "reverting").says("rollout "+s.Rollout+" was reverted: "+s.Reason).
 			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
 	case s.Reverting:
-		return hold(Overlay, "reverting").says("rollout "+s.Rollout+" is being reverted: "+s.Reason).
+		return block(Overlay, "reverting").says("rollout "+s.Rollout+" is being reverted: "+s.Reason).
 			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
 	case s.Outdated:
-		return hold(Overlay, "outdated").says("rollout "+s.Rollout+" was signed in a key epoch that has ended, and no host takes it").
+		return block(Overlay, "outdated").says("rollout "+s.Rollout+" was signed in a key epoch that has ended, and no host accepts it").
 			until("a release of the new key epoch", never).by("a releaser: build, sign and push a release")
 	case s.Halted && s.Blocked:
-		return hold(Overlay, "blocked").says("rollout "+s.Rollout+" is halted: "+s.Reason).
+		return block(Overlay, "blocked").says("rollout "+s.Rollout+" is halted: "+s.Reason).
 			until("a release that passes its controls", never).by("a releaser: build, sign and push a release that passes")
 	case s.Halted:
-		return hold(Overlay, "halted").says("rollout "+s.Rollout+" is halted: "+s.Reason).
+		return block(Overlay, "halted").says("rollout "+s.Rollout+" is halted: "+s.Reason).
 			until("an operator's decision", never).by("an operator: steady rollout resume or cancel " + s.Rollout)
 	case s.Ended:
-		return hold(Overlay, "ended").says("rollout "+s.Rollout+" has ended: it is "+s.Phase).
+		return block(Overlay, "ended").says("rollout "+s.Rollout+" has ended: it is "+s.Phase).
 			until("a new release", never).by("a releaser: steady release push")
 	case s.Paused:
-		return hold(Overlay, "paused").says("rollout "+s.Rollout+" is paused: "+s.Reason).
+		return block(Overlay, "paused").says("rollout "+s.Rollout+" is paused: "+s.Reason).
 			until("the pause to end", never).by("an operator: steady rollout resume " + s.Rollout)
 	}
 	return nil
@@ -95,7 +95,7 @@ func CheckFreeze(host string, until clock.Instant, reason string, now clock.Inst
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return hold(Freeze, "").because("host %s is frozen until %s: %s", host, prose.Date(until), reason).
+	return block(Freeze, "").because("host %s is frozen until %s: %s", host, prose.Date(until), reason).
 		until("the freeze to end", until).by("time, or an operator: steady host unfreeze " + host)
 }
 
@@ -105,7 +105,7 @@ func CheckQuarantine(channel, bundle, reason string) *Block {
 	if reason == "" {
 		return nil
 	}
-	return hold(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
+	return block(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
 		until("another bundle, or the quarantine to be cleared", never).
 		by("a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle)
 }
@@ -116,7 +116,7 @@ func CheckQueue(pending, active, standing string, earliest clock.Instant) *Block
 	if active == "" {
 		return nil
 	}
-	return hold(Queue, "").says("rollout "+pending+" is queued behind "+active+", which is "+standing).
+	return block(Queue, "").says("rollout "+pending+" is queued behind "+active+", which is "+standing).
 		until("rollout "+active+" to end", earliest).
 		by("the hosts of " + active + " as they converge, or an operator: steady rollout cancel " + active)
 }
@@ -149,7 +149,7 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 		if p.Reverted {
 			who = "a releaser with a fixed release of channel " + p.Channel + ", or an operator: steady rollout cancel " + p.Rollout
 		}
-		return hold(ChannelEdge, p.Channel).
+		return block(ChannelEdge, p.Channel).
 			says("channel "+channel+" waits for channel "+p.Channel+" ("+p.Reason+"): rollout "+p.Rollout+" is "+p.Phase).
 			until("channel "+p.Channel+" to converge", p.Earliest).by(who)
 	}
@@ -162,7 +162,7 @@ func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName
 	if wave <= cursor {
 		return nil
 	}
-	return hold(Wave, "").says("the host is in wave "+waveName+"; rollout "+rollout+" is at wave "+cursorName).
+	return block(Wave, "").says("the host is in wave "+waveName+"; rollout "+rollout+" is at wave "+cursorName).
 		until("wave "+cursorName+" to be promoted", earliest).
 		by("the hosts of wave " + cursorName + " as they converge, or an operator: steady rollout promote " + rollout)
 }
@@ -174,7 +174,7 @@ func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block
 	if most == 0 || tried < most {
 		return nil
 	}
-	return hold(Canary, "").says(strconv.Itoa(tried)+" of at most "+strconv.Itoa(most)+" canaries of rollout "+rollout+" were tried and none has converged yet").
+	return block(Canary, "").says(strconv.Itoa(tried)+" of at most "+strconv.Itoa(most)+" canaries of rollout "+rollout+" were tried and none has converged yet").
 		until("one of them to converge", earliest).
 		by("those hosts as they converge, a releaser with a fixed release, or two operators: steady override sign --action break-glass")
 }
@@ -186,7 +186,7 @@ func CheckHostEdges(host string, unmet []string, earliest clock.Instant) *Block 
 		return nil
 	}
 	before := strings.Join(unmet, ", ")
-	return hold(HostEdge, "").says("host "+host+" goes after "+before).
+	return block(HostEdge, "").says("host "+host+" goes after "+before).
 		until(before+" to converge", earliest).by("those hosts as they converge")
 }
 
@@ -199,11 +199,14 @@ type Use struct {
 	Earliest clock.Instant
 }
 
+// Full reports whether no slot is left.
+func (u Use) Full() bool { return u.InFlight >= u.Max }
+
 // CheckBudgets blocks a host when any budget that it belongs to is full.
 func CheckBudgets(uses []Use) *Block {
 	for _, u := range uses {
-		if u.InFlight >= u.Max {
-			return hold(Budget, u.Selector).says(strconv.Itoa(u.InFlight)+" of at most "+strconv.Itoa(u.Max)+" hosts of budget "+u.Selector+" are in flight").
+		if u.Full() {
+			return block(Budget, u.Selector).says(strconv.Itoa(u.InFlight)+" of at most "+strconv.Itoa(u.Max)+" hosts of budget "+u.Selector+" are in flight").
 				until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget")
 		}
 	}
@@ -215,18 +218,22 @@ func CheckBackoff(until clock.Instant, code, detail string, now clock.Instant) *
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return hold(Backoff, code).says("the host could not prepare: "+prose.Reason(code+": "+detail)).
+	return block(Backoff, code).says("the host could not prepare: "+prose.Reason(code+": "+detail)).
 		until("the next attempt", until).by("time, once the cause is mended on the host")
 }
 
-// Overtaken blocks a claim of a repair on a host that went on in a rollout.
-func Overtaken(host, rollout string) *Block {
-	return hold(Overlay, "overtaken").because("host %s went on in %s", host, rollout).
-		until("the host to report what is left to repair there", never).by("the host itself")
+// CheckSuperseded blocks a claim of a repair or a reboot on a host that went on in a
+// rollout since, which is empty when it did not.
+func CheckSuperseded(host, rollout string) *Block {
+	if rollout == "" {
+		return nil
+	}
+	return block(Overlay, "superseded").because("host %s went on in %s", host, rollout).
+		until("the host to report what is left to do there", never).by("the host itself")
 }
 
-// Unseen is what a forecast says of a rollout that goes on after its end.
-func Unseen() *Block {
-	return hold(Forecast, "").because("it goes on: the forecast looks no further").
+// BeyondForecast is what a forecast says of a rollout that goes on after its end.
+func BeyondForecast() *Block {
+	return block(Forecast, "").because("it goes on: the forecast ends here").
 		until("a later --until", never).by("whoever asks for a longer forecast")
 }

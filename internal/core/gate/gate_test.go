@@ -23,12 +23,12 @@ func TestGates(t *testing.T) {
 		"never fresh":              {gate.CheckFreshness("c", 0, clock.Hour, now), gate.Freshness, "no signed timestamp"},
 		"a clock behind":           {gate.CheckFreshness("c", now+5, clock.Hour, now), "", ""},
 
-		"active":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "active"}), "", ""},
-		"paused":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Paused: true, Reason: "lunch"}), gate.Overlay, "lunch"},
-		"halted":               {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Halted: true, Ended: true}), gate.Overlay, "resume or cancel"},
-		"ended":                {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "superseded", Ended: true}), gate.Overlay, "superseded"},
-		"outdated":             {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Phase: "active", Outdated: true, Paused: true}), gate.Overlay, "build, sign and push"},
-		"reverting and paused": {gate.CheckOverlay(gate.Standing{Rollout: "c@1", Reverting: true, Paused: true}), gate.Overlay, "being reverted"},
+		"active":               {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Phase: "active"}), "", ""},
+		"paused":               {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Paused: true, Reason: "lunch"}), gate.Overlay, "lunch"},
+		"halted":               {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Halted: true, Ended: true}), gate.Overlay, "resume or cancel"},
+		"ended":                {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Phase: "superseded", Ended: true}), gate.Overlay, "superseded"},
+		"outdated":             {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Phase: "active", Outdated: true, Paused: true}), gate.Overlay, "build, sign and push"},
+		"reverting and paused": {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Reverting: true, Paused: true}), gate.Overlay, "being reverted"},
 
 		"not quarantined": {gate.CheckQuarantine("c", "b", ""), "", ""},
 		"quarantined":     {gate.CheckQuarantine("c", "b", "failed on h"), gate.Quarantine, "failed on h"},
@@ -54,8 +54,8 @@ func TestGates(t *testing.T) {
 		"given up and there":      {gate.CheckPresence("h", gate.Absence{Presence: gate.Overdue}, now), gate.Presence, "did not report in time"},
 		"soak by the host's word": {gate.CheckSoak("c@1", "w", now+1, now), gate.Promotion, "by the server's clock"},
 		"soak passed":             {gate.CheckSoak("c@1", "w", now, now), "", ""},
-		"nobody enrolled":         {gate.CheckPromotion(gate.Evidence{Wave: "w", Nobody: true, Absent: 3}), gate.Promotion, "none of the 3 hosts"},
-		"half of them":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 5, Converged: 2, Offline: 3, MinPercent: 50}), gate.Promotion, "3 of 5 hosts"},
+		"nobody enrolled":         {promotion(gate.Evidence{Wave: "w", Nobody: true, Absent: 3}), gate.Promotion, "none of the 3 hosts"},
+		"half of them":            {promotion(gate.Evidence{Wave: "w", Hosts: 5, Converged: 2, Offline: 3, MinPercent: 50}), gate.Promotion, "3 of 5 hosts"},
 		"edges met":               {gate.CheckHostEdges("h", nil, 0), "", ""},
 		"edges unmet":             {gate.CheckHostEdges("h", []string{"db", "dc"}, 0), gate.HostEdge, "db, dc"},
 		"frozen":                  {gate.CheckFreeze("h", now+1, "disk swap", now), gate.Freeze, "disk swap"},
@@ -67,14 +67,14 @@ func TestGates(t *testing.T) {
 		"no backoff":              {gate.CheckBackoff(0, "", "", now), "", ""},
 		"backoff over":            {gate.CheckBackoff(now, "busy", "", now), "", ""},
 		"backing off":             {gate.CheckBackoff(now+1, "prepare-failed", "no room", now), gate.Backoff, "no room"},
-		"wave of nobody":          {gate.CheckPromotion(gate.Evidence{Wave: "w"}), "", ""},
-		"wave in flight":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 host in flight"},
-		"wave waiting":            {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
-		"wave all offline":        {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Offline: 2}), gate.Promotion, "2 are offline"},
-		"wave proven":             {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Offline: 1}), "", ""},
-		"wave short of evidence":  {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, Converged: 1, Offline: 2, MinSoaked: 2}), gate.Promotion, "2 of 3 hosts"},
-		"wave at target":          {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 3, MinSoaked: 2}), "", ""},
-		"wave almost at target":   {gate.CheckPromotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "1 of 1 host "},
+		"wave of nobody":          {promotion(gate.Evidence{Wave: "w"}), "", ""},
+		"wave in flight":          {promotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 host in flight"},
+		"wave waiting":            {promotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
+		"wave all offline":        {promotion(gate.Evidence{Wave: "w", Hosts: 2, Offline: 2}), gate.Promotion, "2 are offline"},
+		"wave proven":             {promotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Offline: 1}), "", ""},
+		"wave short of evidence":  {promotion(gate.Evidence{Wave: "w", Hosts: 3, Converged: 1, Offline: 2, MinSoaked: 2}), gate.Promotion, "2 of 3 hosts"},
+		"wave at target":          {promotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 3, MinSoaked: 2}), "", ""},
+		"wave almost at target":   {promotion(gate.Evidence{Wave: "w", Hosts: 3, AtTarget: 2, Offline: 1, MinSoaked: 2}), gate.Promotion, "1 of 1 host "},
 	} {
 		switch {
 		case c.code == "" && c.block != nil:
@@ -82,11 +82,11 @@ func TestGates(t *testing.T) {
 		case c.code != "" && c.block == nil:
 			t.Errorf("%s: does not block", name)
 		case c.block != nil:
-			all := c.block.Words + " " + c.block.WaitsFor + " " + c.block.ClearedBy
+			all := c.block.Message + " " + c.block.WaitsFor + " " + c.block.ClearedBy
 			if c.block.Code != c.code || !strings.Contains(all, c.says) {
 				t.Errorf("%s: says %s: %s, expected %s: … %s", name, c.block.Code, all, c.code, c.says)
 			}
-			if c.block.Words == "" || c.block.WaitsFor == "" || c.block.ClearedBy == "" {
+			if c.block.Message == "" || c.block.WaitsFor == "" || c.block.ClearedBy == "" {
 				t.Errorf("L5: %s: does not say everything: %+v", name, *c.block)
 			}
 		}
@@ -107,7 +107,7 @@ func TestS8PromotionIsNeverVacuous(t *testing.T) {
 		changing := e.Hosts - e.AtTarget
 		ok := e.InFlight == 0 && e.Ready == 0 && (changing == 0 || e.Converged >= 1) && e.Converged >= min(e.MinSoaked, changing) &&
 			e.Converged*100 >= e.MinPercent*changing && !e.Nobody
-		if b := gate.CheckPromotion(e); (b == nil) != ok {
+		if b := promotion(e); (b == nil) != ok {
 			t.Fatalf("%+v: %+v", e, b)
 		}
 	})

@@ -15,16 +15,16 @@ const (
 func CheckIdentity(host, standing, reason string) *Block {
 	switch standing {
 	case Forked:
-		return hold(Identity, Forked).because("two agents share the identity of host %s, or its state folder was set back", host).
+		return block(Identity, Forked).because("two agents share the identity of host %s, or its state folder was set back", host).
 			until("the host to enrol again", never).
 			by("whoever runs the host: stop all but one agent, move its state folder away, and enrol again with steady token create " + host)
 	case Revoked:
-		return hold(Identity, Revoked).because("the certificates of host %s are revoked: %s", host, reason).
+		return block(Identity, Revoked).because("the certificates of host %s are revoked: %s", host, reason).
 			until("the host to enrol again", never).
 			by("whoever adds hosts, if it is meant to stay: steady token create " + host +
 				"; otherwise steady host decommission " + host + ", which gives back the slot that it keeps if it was at work")
 	case Decommissioned:
-		return hold(Identity, Decommissioned).because("host %s is decommissioned: %s", host, reason).
+		return block(Identity, Decommissioned).because("host %s is decommissioned: %s", host, reason).
 			until("the host to leave the release, or to enrol again", never).
 			by("a releaser who removes the host from fleet.yaml; or, to bring it back, steady token create " + host)
 	}

@@ -18,7 +18,7 @@ func TestS18SignedHoldBlocks(t *testing.T) {
 		if (b == nil) != (action == "") {
 			t.Fatalf("%q gives %+v", action, b)
 		}
-		if b != nil && (b.Code != gate.Overlay || b.Words == "" || b.WaitsFor == "" || b.ClearedBy == "") {
+		if b != nil && (b.Code != gate.Overlay || b.Message == "" || b.WaitsFor == "" || b.ClearedBy == "") {
 			t.Fatalf("%+v says too little", *b)
 		}
 	})

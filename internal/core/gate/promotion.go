@@ -25,9 +25,9 @@ type Evidence struct {
 	// that no member of the whole rollout is enrolled.
 	Absent int
 	Nobody bool
-	// Settles is when time can bring the last of those in flight there, and
+	// Finishes is when time can bring the last of those in flight there, and
 	// Starts when it can let one of those that wait start; zero when it cannot.
-	Settles, Starts clock.Instant
+	Finishes, Starts clock.Instant
 }
 
 // Needed is how many converged hosts the wave needs: one, MinSoaked, or MinPercent of
@@ -47,67 +47,47 @@ const (
 	Soak     = "soak"
 )
 
-// CheckPromotion blocks the next wave until this one is proven: nobody on the
-// way, nobody left to start, and enough hosts that really converged. Silence is
-// no evidence.
-func CheckPromotion(e Evidence) *Block {
-	if b := inFlight(e); b != nil {
-		return b
-	}
-	if b := ready(e); b != nil {
-		return b
-	}
-	return unproven(e)
-}
-
-// CheckPromotions returns everything that keeps a wave, not only the first.
-func CheckPromotions(e Evidence) []*Block {
-	var bs []*Block
-	for _, check := range [...]func(Evidence) *Block{inFlight, ready, unproven} {
-		if b := check(e); b != nil {
-			bs = append(bs, b)
-		}
-	}
-	return bs
-}
-
 // CheckSoak blocks a wave whose hosts converged, by their word, before their soak has
 // passed since their claims on the server's clock.
 func CheckSoak(rollout, wave string, until, now clock.Instant) *Block {
 	if until == 0 || until.Reached(now) {
 		return nil
 	}
-	return hold(Promotion, Soak).says("hosts of wave "+wave+" report that they have soaked, and by the server's clock that takes until "+until.String()).
+	return block(Promotion, Soak).says("hosts of wave "+wave+" report that they have soaked, and by the server's clock that takes until "+until.String()).
 		until("their soak to pass on the server's clock", until).
 		by("time, or an operator: steady rollout promote " + rollout)
 }
 
-func inFlight(e Evidence) *Block {
+// CheckInFlight blocks the next wave while somebody of this one is on the way.
+func CheckInFlight(e Evidence) *Block {
 	if e.InFlight > 0 {
-		return hold(Promotion, InFlight).says("wave "+e.Wave+" has "+prose.Count(e.InFlight, "host")+" in flight").
-			until("them to converge, soak included", e.Settles).by("those hosts")
+		return block(Promotion, InFlight).says("wave "+e.Wave+" has "+prose.Count(e.InFlight, "host")+" in flight").
+			until("them to converge, soak included", e.Finishes).by("those hosts")
 	}
 	return nil
 }
 
-func ready(e Evidence) *Block {
+// CheckReady blocks the next wave while somebody of this one is left to start.
+func CheckReady(e Evidence) *Block {
 	if e.Ready > 0 {
-		return hold(Promotion, Waiting).says("wave "+e.Wave+" has "+prose.Count(e.Ready, "host")+" waiting for a grant").
+		return block(Promotion, Waiting).says("wave "+e.Wave+" has "+prose.Count(e.Ready, "host")+" waiting for a grant").
 			until("their gates to open", e.Starts).
 			by("see steady why for each of them, or an operator: steady rollout promote " + e.Rollout)
 	}
 	return nil
 }
 
-func unproven(e Evidence) *Block {
+// CheckProof blocks the next wave until enough hosts of this one really converged.
+// Silence is no evidence.
+func CheckProof(e Evidence) *Block {
 	if e.Nobody {
 		words := "none of the " + strconv.Itoa(e.Absent) + " hosts of rollout " + e.Rollout + " is enrolled"
 		if e.Absent == 1 {
 			words = "the only host of rollout " + e.Rollout + " is not enrolled"
 		}
-		return hold(Promotion, Unproven).says(words).
+		return block(Promotion, Unproven).says(words).
 			until("the first of them to enrol", never).
-			by("whoever sets them up: steady token create HOST; a newer release takes its place at once, and no other channel waits for it")
+			by("whoever sets them up: steady token create HOST; a newer release replaces it at once, and no other channel waits for it")
 	}
 	if e.Converged < e.Needed() {
 		offline, degraded := "", ""
@@ -117,10 +97,10 @@ func unproven(e Evidence) *Block {
 		if e.Degraded > 0 {
 			degraded = "; " + strconv.Itoa(e.Degraded) + " converged and are degraded since: steady host list --degraded"
 		}
-		return hold(Promotion, Unproven).
+		return block(Promotion, Unproven).
 			says("wave "+e.Wave+" needs "+strconv.Itoa(e.Needed())+" of "+prose.Count(e.Hosts-e.AtTarget, "host")+" to converge (minSoaked), "+
 				strconv.Itoa(e.Converged)+prose.Verb(e.Converged, " has", " have")+offline+degraded).
-			until("more hosts of the wave to come online and converge", e.Settles).
+			until("more hosts of the wave to come online and converge", e.Finishes).
 			by("whoever runs those hosts, or an operator: steady rollout promote or cancel " + e.Rollout)
 	}
 	return nil

@@ -33,9 +33,9 @@ func drawSpan(t *rapid.T, label string) clock.Duration {
 // names is of hosts, channels and what else has one.
 var names = rapid.StringMatching(`[a-z0-9][a-z0-9._-]{0,8}`)
 
-func drawStanding(t *rapid.T) gate.Standing {
+func drawStanding(t *rapid.T) gate.RolloutStatus {
 	flag := func(label string) bool { return rapid.Bool().Draw(t, label) }
-	return gate.Standing{Rollout: names.Draw(t, "rollout") + "@1", Phase: "active", Reason: "because",
+	return gate.RolloutStatus{Rollout: names.Draw(t, "rollout") + "@1", Phase: "active", Reason: "because",
 		Paused: flag("paused"), Halted: flag("halted"), Reverting: flag("reverting"), Ended: flag("ended"), Outdated: flag("outdated")}
 }
 
@@ -141,7 +141,7 @@ func TestS12OfflineHostsNeverDelayPromotion(t *testing.T) {
 		converged := max(1, minSoaked) + rapid.IntRange(0, 3).Draw(t, "more")
 		offline := rapid.IntRange(0, 1000).Draw(t, "offline")
 		e := gate.Evidence{Wave: "w", Hosts: converged + offline, Converged: converged, Offline: offline, MinSoaked: minSoaked}
-		opens(t, gate.CheckPromotion(e), gate.Promotion, true)
+		opens(t, promotion(e), gate.Promotion, true)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestS14HostGoesAfterItsPredecessors(t *testing.T) {
 		b := gate.CheckHostEdges("h", unmet, 0)
 		opens(t, b, gate.HostEdge, len(unmet) == 0)
 		for _, name := range unmet {
-			if !strings.Contains(b.Words, name) || !strings.Contains(b.WaitsFor, name) {
+			if !strings.Contains(b.Message, name) || !strings.Contains(b.WaitsFor, name) {
 				t.Fatalf("%+v does not name %s", b, name)
 			}
 		}
@@ -237,7 +237,10 @@ func TestS18FrozenUntilItsTime(t *testing.T) {
 func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvidence(t, 1)
-		all, says := gate.CheckPromotions(e), gate.CheckPromotion(e)
+		all, says := gate.All(waveFacts{e: e}, gate.ToPromote), promotion(e)
+		if !same(all, gate.CheckInFlight(e), gate.CheckReady(e), gate.CheckProof(e)) {
+			t.Fatalf("%+v: the table answers %+v", e, all)
+		}
 		if (len(all) == 0) != (says == nil) || says != nil && *all[0] != *says {
 			t.Fatalf("%+v: all %+v, first %+v", e, all, says)
 		}
@@ -269,8 +272,8 @@ func TestS1ServerThatMayLackClaimsTakesNone(t *testing.T) {
 		full := gate.CheckBudgets([]gate.Use{use})
 		b = gate.CheckRollCall(full, until)
 		opens(t, b, gate.Restore, use.InFlight < use.Max)
-		if b != nil && !strings.HasSuffix(b.Words, full.Words) {
-			t.Fatalf("%q does not say which budget would be full", b.Words)
+		if b != nil && !strings.HasSuffix(b.Message, full.Message) {
+			t.Fatalf("%q does not say which budget would be full", b.Message)
 		}
 	})
 }

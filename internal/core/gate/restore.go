@@ -12,7 +12,7 @@ func CheckBehind(host string, until clock.Instant) *Block {
 	if host == "" {
 		return nil
 	}
-	return hold(Restore, "behind").
+	return block(Restore, "behind").
 		because("host %s knows a longer log than the server, which was restored from a backup; nothing but ways back is granted until it has sent its events again", host).
 		until("the events that host "+host+" was acknowledged", until).
 		by("host " + host + " as it sends them again; time; or, if it is gone for good, an operator: steady host revoke " + host)
@@ -25,8 +25,8 @@ func CheckRollCall(full *Block, until clock.Instant) *Block {
 	if full == nil {
 		return nil
 	}
-	return hold(Restore, "roll-call").
-		because("the server began a short time ago and has not heard all hosts yet; were those in flight, there would be no room: %s", full.Words).
+	return block(Restore, "roll-call").
+		because("the server began a short time ago and is not connected to all hosts yet; if the others were in flight, there would be no room: %s", full.Message).
 		until("the first heartbeat of the other hosts of that budget", until).
-		by("those hosts as they are heard, or time")
+		by("those hosts when they connect, or time")
 }

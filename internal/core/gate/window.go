@@ -2,13 +2,12 @@ package gate
 
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // CheckWindow blocks who has these maintenance windows while any of them is closed.
 // Earliest is when all of them are open.
-func CheckWindow(who string, windows []window.Window, now clock.Instant) *Block {
-	i := window.FirstClosed(windows, now)
+func CheckWindow(who string, windows []clock.Window, now clock.Instant) *Block {
+	i := clock.FirstClosed(windows, now)
 	if i < 0 {
 		return nil
 	}
@@ -17,11 +16,11 @@ func CheckWindow(who string, windows []window.Window, now clock.Instant) *Block 
 	if w.Reason != "" {
 		words += " (" + w.Reason + ")"
 	}
-	at, ok := window.NextAll(windows, now)
+	at, ok := clock.NextOpening(windows, now)
 	if !ok {
-		return hold(Window, w.Name).because("%s and its signed time table ends at %s", words, w.Zone.Until).
+		return block(Window, w.Name).because("%s and its signed time table ends at %s", words, w.Zone.Until).
 			until("a release with a newer table", never).by("a releaser: build, sign and push a release")
 	}
-	return hold(Window, w.Name).says(words+"; it may be disrupted from "+at.String()).
+	return block(Window, w.Name).says(words+"; it may be disrupted from "+at.String()).
 		until("all of its windows to be open", at).by("time, or a release with other windows")
 }

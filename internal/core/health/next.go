@@ -92,7 +92,7 @@ func Total(s *State, hosts []string, facts func(host string) Facts, now clock.In
 			continue
 		}
 		for id, u := range h.Unready { // order-free: it only counts
-			if r := h.Resources[id]; u.Failed && r.failed() {
+			if r := h.Resources[id]; u.Failed && r.stage().Broken() {
 				t.Errors[KindOf(id)]++
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -92,10 +92,10 @@ func (s *State) Apply(e event.Entry) error {
 	if !Folds(e.Type) {
 		return nil
 	}
-	s.touch(e.Host)
+	s.touch(e.Host())
 	switch e.Type {
 	case event.HostHead{}.EventType(): // of a batch of reports: the first instant of the server
-		s.Hosts[e.Host].received(e.At)
+		s.Hosts[e.Host()].received(e.At)
 		return nil
 	case event.HostSilent{}.EventType(), event.HostReturned{}.EventType():
 		return nil
@@ -106,13 +106,13 @@ func (s *State) Apply(e event.Entry) error {
 	}
 	switch ev := ev.(type) {
 	case event.ResourceReported:
-		s.host(e.Host).report(e.At, ev)
+		s.host(e.Host()).report(e.At, ev)
 	case event.HostEnrolled: // it reports everything once more
-		delete(s.Hosts, e.Host)
+		delete(s.Hosts, e.Host())
 	case event.HostDegraded:
-		s.host(e.Host).Degraded = &ev
+		s.host(e.Host()).Degraded = &ev
 	case event.HostRecovered:
-		s.host(e.Host).Degraded = nil
+		s.host(e.Host()).Degraded = nil
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (h *Host) report(at clock.Instant, ev event.ResourceReported) {
 	old, known := h.Resources[ev.Resource]
 	h.Size -= old.size(ev.Resource)
 	delete(h.Resources, ev.Resource)
-	if ev.State == string(container.Removed) {
+	if ev.State == string(spec.Removed) {
 		delete(h.Unready, ev.Resource)
 		return
 	}
@@ -172,14 +172,16 @@ func (h *Host) report(at clock.Instant, ev event.ResourceReported) {
 	}
 	h.Size += r.size(ev.Resource)
 	h.Resources[ev.Resource] = r
-	if r.good() {
+	if r.stage().Good() {
 		delete(h.Unready, ev.Resource)
 		return
 	}
 	u := h.Unready[ev.Resource]
-	u.Failed = u.Failed || r.failed()
+	u.Failed = u.Failed || r.stage().Broken()
 	h.Unready[ev.Resource] = u
 }
+
+func (r *Resource) stage() spec.Stage { return spec.Stage{Phase: r.Phase, Code: r.Reason} }
 
 // size is about how many bytes a resource takes beyond its bounded parts.
 func (r *Resource) size(name string) int {

@@ -10,34 +10,33 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // reports folds what hosts report, one batch for each call.
 type reports struct {
-	t   interface{ Fatal(...any) }
+	t   testkit.T
 	s   *health.State
 	now clock.Instant
 	log []event.Entry
 }
 
-func newReports(t interface{ Fatal(...any) }) *reports {
+func newReports(t testkit.T) *reports {
 	return &reports{t: t, s: health.New(), now: 1_000_000}
 }
 
 func (r *reports) fold(host string, events ...event.Event) {
 	for _, ev := range events {
-		e, err := event.NewEntry(r.now, host, ev)
+		e, err := event.NewEntry(r.now, event.HostSubject(host), ev)
 		if err == nil {
 			err = r.s.Apply(e)
 		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.Must(r.t, err)
 		r.log = append(r.log, e)
 	}
 }
@@ -47,18 +46,18 @@ func (r *reports) batch(host string, events ...event.Event) {
 	r.fold(host, append(events, event.HostHead{})...)
 }
 
-func status(resource string, phase engine.Phase, state container.State) event.ResourceReported {
+func status(resource string, phase engine.Phase, state spec.State) event.ResourceReported {
 	return event.ResourceReported{Resource: resource, Phase: phase, State: string(state), Layer: event.LayerBundle}
 }
 
 func TestStatusIsTheLastReported(t *testing.T) {
 	r := newReports(t)
-	r.fold("h", status("workspace/web", engine.Acting, container.Deploying))
+	r.fold("h", status("workspace/web", engine.Acting, spec.Deploying))
 	r.now++
-	r.fold("h", status("workspace/web", engine.Converged, container.RunningState))
+	r.fold("h", status("workspace/web", engine.Converged, spec.RunningState))
 	since := r.now
 	r.now++
-	drifted := status("workspace/web", engine.Drifted, container.RunningState)
+	drifted := status("workspace/web", engine.Drifted, spec.RunningState)
 	drifted.Differences = []diff.Difference{{Field: "image", Desired: strings.Repeat("ü", 1000)}}
 	r.fold("h", drifted)
 	got := r.s.Hosts["h"].Resources["workspace/web"]
@@ -66,7 +65,7 @@ func TestStatusIsTheLastReported(t *testing.T) {
 		len(got.Differences[0].Desired) > 512 || !strings.HasPrefix(got.Differences[0].Desired, "üü") {
 		t.Errorf("status is %+v", got)
 	}
-	r.fold("h", event.ResourceReported{Resource: "workspace/web", State: string(container.Removed)})
+	r.fold("h", event.ResourceReported{Resource: "workspace/web", State: string(spec.Removed)})
 	if h := r.s.Hosts["h"]; len(h.Resources) != 0 || h.Size != 0 {
 		t.Errorf("a removed resource stays: %+v", h)
 	}
@@ -79,7 +78,7 @@ func TestStatusIsTheLastReported(t *testing.T) {
 func TestOneHostsReportsAreBounded(t *testing.T) {
 	r := newReports(t)
 	for i := range health.MaxResources + 5 {
-		ev := status(fmt.Sprint("volume/", i), engine.Failed, container.ErrorState)
+		ev := status(fmt.Sprint("volume/", i), engine.Failed, spec.ErrorState)
 		ev.Message = strings.Repeat("x", 5000)
 		r.fold("h", ev)
 	}
@@ -101,23 +100,14 @@ func TestFoldIsTheSameFromASnapshot(t *testing.T) {
 		cut := rapid.IntRange(0, len(r.log)).Draw(t, "cut")
 		part := health.New()
 		for _, e := range r.log[:cut] {
-			if err := part.Apply(e); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, part.Apply(e))
 		}
-		raw, err := json.Marshal(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Value(json.Marshal(part))(t)
 		back := new(health.State)
-		if err := json.Unmarshal(raw, back); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(raw, back))
 		back = health.Restore(back)
 		for _, e := range r.log[cut:] {
-			if err := back.Apply(e); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, back.Apply(e))
 		}
 		if d := cmp.Diff(r.s.Hosts, back.Hosts); d != "" {
 			t.Fatal(d)
@@ -130,10 +120,10 @@ func draw(t *rapid.T, r *reports) {
 	for range rapid.IntRange(0, 30).Draw(t, "steps") {
 		r.now = r.now.Add(clock.Duration(rapid.IntRange(0, 600_000).Draw(t, "pause")))
 		host := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "host")
-		id := rapid.SampledFrom([]container.ID{{Kind: "workspace", Name: "web"}, {Kind: "file", Name: "etc/a"}, {Kind: "image", Name: "app"}}).Draw(t, "resource")
+		id := rapid.SampledFrom([]spec.ID{{Kind: "workspace", Name: "web"}, {Kind: "file", Name: "etc/a"}, {Kind: "image", Name: "app"}}).Draw(t, "resource")
 		phase := rapid.SampledFrom([]engine.Phase{engine.Pending, engine.Acting, engine.Retrying, engine.Waiting, engine.Converged,
-			engine.Degraded, engine.Drifted, engine.Failed, engine.Retired, engine.Orphaned}).Draw(t, "phase")
-		ev := status(id.String(), phase, container.StateOf(container.Stage{Kind: id.Kind, Phase: phase}))
+			engine.Degraded, engine.Drifted, engine.Failed, engine.Deleted, engine.Orphaned}).Draw(t, "phase")
+		ev := status(id.String(), phase, spec.Builtin.StateOf(spec.Stage{Kind: id.Kind, Phase: phase}))
 		ev.Message = rapid.SampledFrom([]string{"", "no such image"}).Draw(t, "message")
 		r.batch(host, ev)
 	}

@@ -5,9 +5,8 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Status is how well a resource, a host or a group of hosts is.
@@ -35,12 +34,9 @@ func Worst(members ...Status) Status {
 	return worst
 }
 
-// within is how long a resource of a kind may be on its way before it is degraded.
+// within is how long what no set declares may be on its way before it is degraded.
 // Its host goes on trying; a person should look.
 var within = map[string]clock.Duration{
-	container.KindImage: 30 * clock.Minute, container.KindSnapshot: 30 * clock.Minute,
-	container.KindWorkspace: 5 * clock.Minute, container.KindNetwork: 2 * clock.Minute,
-	container.KindVolume: 2 * clock.Minute, container.KindRoute: 2 * clock.Minute,
 	"file": 2 * clock.Minute, "system": 30 * clock.Minute,
 }
 
@@ -48,33 +44,14 @@ const withinOther = 5 * clock.Minute
 
 // Within is how long a resource may be on its way before it is degraded.
 func Within(resource string) clock.Duration {
-	if d, ok := within[KindOf(resource)]; ok {
+	kind := KindOf(resource)
+	if k := spec.Builtin.Kind(kind); k != nil {
+		return k.Progress
+	}
+	if d, ok := within[kind]; ok {
 		return d
 	}
 	return withinOther
-}
-
-// good reports whether a resource is as it should be, stopped on purpose included.
-// What is a leftover on the engine and what only differs while its repair waits is
-// no failure either.
-func (r *Resource) good() bool {
-	switch r.Phase {
-	case engine.Converged, engine.Degraded, engine.Drifted, engine.Retired, "":
-		return true
-	}
-	return r.Reason == container.CodeStopped || r.Reason == container.CodeRunsToEnd
-}
-
-// failed reports whether the host has given a resource up, or sees that it cannot
-// work as it is.
-func (r *Resource) failed() bool {
-	switch r.Phase {
-	case engine.Failed, engine.Orphaned:
-		return true
-	case engine.Waiting:
-		return container.State(r.State) == container.ErrorState
-	}
-	return false
 }
 
 // Unready is a resource that is not as it should be, from when it ceased to be

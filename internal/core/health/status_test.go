@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -29,24 +29,24 @@ func TestHostIsTheFoldOfItsResources(t *testing.T) {
 		facts  health.Facts
 		want   health.Status
 	}{
-		"it runs":                {status("workspace/web", engine.Converged, container.RunningState), late, settled, health.Healthy},
-		"stopped on purpose":     {with(container.CodeStopped, status("workspace/web", engine.Converged, container.StoppedState)), late, settled, health.Healthy},
-		"of a disabled host":     {with(container.CodeStopped, status("workspace/web", engine.Waiting, container.DeploymentPending)), late, settled, health.Healthy},
-		"a job under way":        {with(container.CodeRunsToEnd, status("workspace/web", engine.Waiting, container.Starting)), late, settled, health.Healthy},
-		"its repair waits":       {status("workspace/web", engine.Drifted, container.RunningState), late, settled, health.Healthy},
-		"a leftover":             {status("volume/old", "", container.Undeclared), late, settled, health.Healthy},
-		"it starts":              {status("workspace/web", engine.Acting, container.Starting), 0, settled, health.Progressing},
-		"it starts and starts":   {status("workspace/web", engine.Acting, container.Starting), late, settled, health.Degraded},
-		"an image takes longer":  {status("image/app", engine.Acting, container.ImageBuilding), late, settled, health.Progressing},
-		"one try failed":         {status("workspace/web", engine.Retrying, container.ErrorState), 0, settled, health.Progressing},
-		"given up":               {status("workspace/web", engine.Failed, container.ErrorState), 0, settled, health.Degraded},
-		"it cannot work":         {with(container.CodeUnhealthy, status("workspace/web", engine.Waiting, container.ErrorState)), 0, settled, health.Degraded},
-		"it cannot be removed":   {status("file/etc/a", engine.Orphaned, container.ErrorState), 0, settled, health.Degraded},
-		"on its way":             {status("workspace/web", engine.Failed, container.ErrorState), late, health.Facts{Enrolled: true, Runs: true, Online: true, Moving: true}, health.Progressing},
-		"silent and well":        {status("workspace/web", engine.Converged, container.RunningState), 0, health.Facts{Enrolled: true, Runs: true}, health.Unknown},
-		"silent and degraded":    {status("workspace/web", engine.Failed, container.ErrorState), 0, health.Facts{Enrolled: true, Runs: true}, health.Degraded},
-		"no identity that holds": {status("workspace/web", engine.Failed, container.ErrorState), 0, health.Facts{Runs: true}, health.Unknown},
-		"a probe fails": {status("workspace/web", engine.Converged, container.RunningState), 0,
+		"it runs":                {status("workspace/web", engine.Converged, spec.RunningState), late, settled, health.Healthy},
+		"stopped on purpose":     {with(spec.CodeStopped, status("workspace/web", engine.Converged, spec.StoppedState)), late, settled, health.Healthy},
+		"of a disabled host":     {with(spec.CodeStopped, status("workspace/web", engine.Waiting, spec.DeploymentPending)), late, settled, health.Healthy},
+		"a job under way":        {with(spec.CodeRunsToEnd, status("workspace/web", engine.Waiting, spec.Starting)), late, settled, health.Healthy},
+		"its repair waits":       {status("workspace/web", engine.Drifted, spec.RunningState), late, settled, health.Healthy},
+		"a leftover":             {status("volume/old", "", spec.Undeclared), late, settled, health.Healthy},
+		"it starts":              {status("workspace/web", engine.Acting, spec.Starting), 0, settled, health.Progressing},
+		"it starts and starts":   {status("workspace/web", engine.Acting, spec.Starting), late, settled, health.Degraded},
+		"an image takes longer":  {status("image/app", engine.Acting, spec.ImageBuilding), late, settled, health.Progressing},
+		"one try failed":         {status("workspace/web", engine.Retrying, spec.ErrorState), 0, settled, health.Progressing},
+		"given up":               {status("workspace/web", engine.Failed, spec.ErrorState), 0, settled, health.Degraded},
+		"it cannot work":         {with(spec.CodeUnhealthy, status("workspace/web", engine.Waiting, spec.ErrorState)), 0, settled, health.Degraded},
+		"it cannot be removed":   {status("file/etc/a", engine.Orphaned, spec.ErrorState), 0, settled, health.Degraded},
+		"on its way":             {status("workspace/web", engine.Failed, spec.ErrorState), late, health.Facts{Enrolled: true, Runs: true, Online: true, Moving: true}, health.Progressing},
+		"silent and well":        {status("workspace/web", engine.Converged, spec.RunningState), 0, health.Facts{Enrolled: true, Runs: true}, health.Unknown},
+		"silent and degraded":    {status("workspace/web", engine.Failed, spec.ErrorState), 0, health.Facts{Enrolled: true, Runs: true}, health.Degraded},
+		"no identity that holds": {status("workspace/web", engine.Failed, spec.ErrorState), 0, health.Facts{Runs: true}, health.Unknown},
+		"a probe fails": {status("workspace/web", engine.Converged, spec.RunningState), 0,
 			health.Facts{Enrolled: true, Runs: true, Online: true, Failing: []health.Probe{{Name: "homepage"}}}, health.Degraded},
 	} {
 		r := newReports(t)
@@ -75,15 +75,15 @@ func TestATryInBetweenIsNoRecovery(t *testing.T) {
 	}
 	for i, step := range []struct {
 		phase engine.Phase
-		state container.State
+		state spec.State
 		want  string
 	}{
-		{engine.Converged, container.RunningState, ""},
-		{engine.Failed, container.ErrorState, "h degraded"},
-		{engine.Pending, container.DeploymentPending, ""},
-		{engine.Acting, container.Starting, ""},
-		{engine.Failed, container.ErrorState, ""},
-		{engine.Converged, container.RunningState, "h recovered"},
+		{engine.Converged, spec.RunningState, ""},
+		{engine.Failed, spec.ErrorState, "h degraded"},
+		{engine.Pending, spec.DeploymentPending, ""},
+		{engine.Acting, spec.Starting, ""},
+		{engine.Failed, spec.ErrorState, ""},
+		{engine.Converged, spec.RunningState, "h recovered"},
 	} {
 		r.now++
 		r.batch("h", status("workspace/web", step.phase, step.state))
@@ -91,7 +91,7 @@ func TestATryInBetweenIsNoRecovery(t *testing.T) {
 			t.Errorf("step %d, %s: %q, expected %q", i, step.phase, got, step.want)
 		}
 	}
-	r.batch("h", status("workspace/web", engine.Acting, container.Starting))
+	r.batch("h", status("workspace/web", engine.Acting, spec.Starting))
 	if got := next(); got != "" || r.s.Due() != r.now.Add(health.Within("workspace/web")) {
 		t.Errorf("it starts: %q, due at %d", got, r.s.Due())
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
-// Effect is something for the agent to do, as data. Effects are carried out in
-// order, after the state that caused them is durable. The sum is sealed.
+// Effect is what a step of the machine asks of the host, as data. Package agent
+// turns it into effects of its own. The sum is sealed.
 type Effect interface{ Run(Effects) error }
 
 // Effects carries out every variant of Effect.
@@ -16,12 +16,6 @@ type Effects interface {
 	Revert(Revert) error
 	StartProbes(StartProbes) error
 	Quarantine(Quarantine) error
-	Prepare(Prepare) error
-	Claim(Claim) error
-	Decline(Decline) error
-	NeedRepair(NeedRepair) error
-	EndRepair(EndRepair) error
-	OpenRepair(OpenRepair) error
 	BeginReboot(BeginReboot) error
 }
 
@@ -46,25 +40,8 @@ type Quarantine struct {
 	Reason string
 }
 
-// Prepare fetches and verifies all that the plan's target needs, and checks
-// that there is room, without changing anything that runs.
-type Prepare struct{ Offer Offer }
-
-// Claim asks the server to commit this host's claim of a grant.
-type Claim struct{ Offer Offer }
-
-// Decline tells the server why a grant will not be taken.
-type Decline struct {
-	Grant  string
-	Code   string
-	Detail string
-}
-
 // Run calls the variant's method.
 func (e Activate) Run(h Effects) error    { return h.Activate(e) }
 func (e Revert) Run(h Effects) error      { return h.Revert(e) }
 func (e StartProbes) Run(h Effects) error { return h.StartProbes(e) }
 func (e Quarantine) Run(h Effects) error  { return h.Quarantine(e) }
-func (e Prepare) Run(h Effects) error     { return h.Prepare(e) }
-func (e Claim) Run(h Effects) error       { return h.Claim(e) }
-func (e Decline) Run(h Effects) error     { return h.Decline(e) }

@@ -7,30 +7,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
-// Input is a fact that may move the machine. The sum is sealed: each variant
-// calls its own method of Inputs, so that a new one does not compile until
-// every reader handles it.
+// Input is a fact that may move the machine. The sum is sealed: each variant says
+// itself what it does to the machine, and has its place among the decoders.
 type Input interface {
 	Kind() string
-	accept(Inputs) error
-}
-
-// Inputs handles every variant of Input.
-type Inputs interface {
-	claimed(Claimed) error
-	activated(Activated) error
-	activationFailed(ActivationFailed) error
-	deferred(ActivationDeferred) error
-	probeObserved(ProbeObserved) error
-	contact(Contact) error
-	elapsed(Elapsed) error
-	revertOrdered(RevertClaimed) error
-	revertCompleted(RevertCompleted) error
-	revertFailed(RevertFailed) error
-	booted(Booted) error
-	rebootClaimed(RebootClaimed) error
-	rebootFailed(RebootFailed) error
-	revertDeferred(RevertDeferred) error
+	accept(*turn) error
 }
 
 // Claimed starts an activation: the server has committed and acknowledged the
@@ -133,59 +114,42 @@ func (RevertCompleted) Kind() string    { return "revert-completed" }
 func (RevertFailed) Kind() string       { return "revert-failed" }
 func (Booted) Kind() string             { return "booted" }
 
-func (i Claimed) accept(h Inputs) error            { return h.claimed(i) }
-func (i Activated) accept(h Inputs) error          { return h.activated(i) }
-func (i ActivationFailed) accept(h Inputs) error   { return h.activationFailed(i) }
-func (i ActivationDeferred) accept(h Inputs) error { return h.deferred(i) }
-func (i ProbeObserved) accept(h Inputs) error      { return h.probeObserved(i) }
-func (i Contact) accept(h Inputs) error            { return h.contact(i) }
-func (i Elapsed) accept(h Inputs) error            { return h.elapsed(i) }
-func (i RevertClaimed) accept(h Inputs) error      { return h.revertOrdered(i) }
-func (i RevertCompleted) accept(h Inputs) error    { return h.revertCompleted(i) }
-func (i RevertFailed) accept(h Inputs) error       { return h.revertFailed(i) }
-func (i Booted) accept(h Inputs) error             { return h.booted(i) }
-
 // EncodeInput returns the JSON of an input without its kind.
 func EncodeInput(in Input) (json.RawMessage, error) { return json.Marshal(in) }
+
+// decoders has every variant of Input by its kind.
+var decoders = map[string]func(json.RawMessage) (Input, error){
+	Claimed{}.Kind():            decode[Claimed],
+	Activated{}.Kind():          decode[Activated],
+	ActivationFailed{}.Kind():   decode[ActivationFailed],
+	ActivationDeferred{}.Kind(): decode[ActivationDeferred],
+	ProbeObserved{}.Kind():      decode[ProbeObserved],
+	Contact{}.Kind():            decode[Contact],
+	Elapsed{}.Kind():            decode[Elapsed],
+	RevertClaimed{}.Kind():      decode[RevertClaimed],
+	RevertCompleted{}.Kind():    decode[RevertCompleted],
+	RevertFailed{}.Kind():       decode[RevertFailed],
+	Booted{}.Kind():             decode[Booted],
+	RebootClaimed{}.Kind():      decode[RebootClaimed],
+	RebootFailed{}.Kind():       decode[RebootFailed],
+	RevertDeferred{}.Kind():     decode[RevertDeferred],
+}
 
 // DecodeInput reads what EncodeInput wrote. An unknown kind is an error: the
 // report of a newer agent must not be half understood.
 func DecodeInput(kind string, b json.RawMessage) (Input, error) {
-	switch kind {
-	case Claimed{}.Kind():
-		return decode[Claimed](b)
-	case Activated{}.Kind():
-		return decode[Activated](b)
-	case ActivationFailed{}.Kind():
-		return decode[ActivationFailed](b)
-	case ActivationDeferred{}.Kind():
-		return decode[ActivationDeferred](b)
-	case ProbeObserved{}.Kind():
-		return decode[ProbeObserved](b)
-	case Contact{}.Kind():
-		return Contact{}, nil
-	case Elapsed{}.Kind():
-		return Elapsed{}, nil
-	case RevertClaimed{}.Kind():
-		return decode[RevertClaimed](b)
-	case RevertCompleted{}.Kind():
-		return decode[RevertCompleted](b)
-	case RevertFailed{}.Kind():
-		return decode[RevertFailed](b)
-	case Booted{}.Kind():
-		return decode[Booted](b)
-	case RebootClaimed{}.Kind():
-		return decode[RebootClaimed](b)
-	case RebootFailed{}.Kind():
-		return decode[RebootFailed](b)
-	case RevertDeferred{}.Kind():
-		return decode[RevertDeferred](b)
+	read := decoders[kind]
+	if read == nil {
+		return nil, fmt.Errorf("unknown kind of host input %q", kind)
 	}
-	return nil, fmt.Errorf("unknown kind of host input %q", kind)
+	return read(b)
 }
 
 func decode[T Input](b json.RawMessage) (Input, error) {
 	var v T
+	if string(b) == "{}" {
+		return v, nil
+	}
 	if err := json.Unmarshal(b, &v); err != nil {
 		return nil, fmt.Errorf("decode host input %s: %w", v.Kind(), err)
 	}

@@ -1,7 +1,5 @@
 package host
 
-import "github.com/steadyfleet/steady/internal/core/clock"
-
 // A part of a system that cannot be switched while it runs is staged: the host is
 // Deferred, holds its slot, and changes nothing more until it is rebooted. The
 // reboot waits for a grant of purpose Reboot, also when the activation was granted
@@ -33,10 +31,6 @@ func (RebootClaimed) Kind() string  { return "reboot-claimed" }
 func (RebootFailed) Kind() string   { return "reboot-failed" }
 func (RevertDeferred) Kind() string { return "revert-deferred" }
 
-func (i RebootClaimed) accept(h Inputs) error  { return h.rebootClaimed(i) }
-func (i RebootFailed) accept(h Inputs) error   { return h.rebootFailed(i) }
-func (i RevertDeferred) accept(h Inputs) error { return h.revertDeferred(i) }
-
 // BeginReboot starts the reboot of the machine. It is repeated when the agent restarts
 // in the same boot.
 type BeginReboot struct{ Reason string }
@@ -52,7 +46,7 @@ func (s *State) Rebooting() bool {
 	return s.Phase == Deferred && s.Reboot != "" || s.Phase == Failed && s.Reverting && s.Deadline != 0
 }
 
-func (t *turn) deferred(in ActivationDeferred) error {
+func (in ActivationDeferred) accept(t *turn) error {
 	if t.s.Phase != Activating {
 		return t.illegal(in, "no activation is under way")
 	}
@@ -64,7 +58,7 @@ func (t *turn) deferred(in ActivationDeferred) error {
 	return nil
 }
 
-func (t *turn) rebootClaimed(in RebootClaimed) error {
+func (in RebootClaimed) accept(t *turn) error {
 	if t.s.Phase == "" || t.s.Phase == Pending {
 		return t.illegal(in, "nothing is staged")
 	}
@@ -77,24 +71,24 @@ func (t *turn) rebootClaimed(in RebootClaimed) error {
 	return nil
 }
 
-func (t *turn) rebootFailed(in RebootFailed) error {
+func (in RebootFailed) accept(t *turn) error {
 	switch {
 	case t.s.Phase == Deferred && t.s.Reboot != "":
 		t.fail(RebootNotDone, in.Detail)
 	case t.s.Phase == Failed && t.s.Reverting && t.s.Deadline != 0:
-		return t.revertFailed(RevertFailed{Code: string(RebootNotDone), Detail: in.Detail})
+		return RevertFailed{Code: string(RebootNotDone), Detail: in.Detail}.accept(t)
 	default:
 		return t.illegal(in, "no reboot is under way")
 	}
 	return nil
 }
 
-func (t *turn) revertDeferred(in RevertDeferred) error {
+func (in RevertDeferred) accept(t *turn) error {
 	if t.s.Phase != Failed || !t.s.Reverting {
 		return t.illegal(in, "no revert is under way")
 	}
 	if t.s.Rebooted {
-		return t.revertFailed(RevertFailed{Code: string(RebootNotDone), Detail: in.Component + " still needs a reboot after one"})
+		return RevertFailed{Code: string(RebootNotDone), Detail: in.Component + " still needs a reboot after one"}.accept(t)
 	}
 	t.s.Deadline = t.now.Add(t.plan.Policy.ActivationDeadline)
 	t.emit(BeginReboot{Reason: in.Component})
@@ -108,7 +102,7 @@ func (t *turn) overdue() {
 		t.fail(RebootNotDone, detail)
 		return
 	}
-	_ = t.revertFailed(RevertFailed{Code: string(RebootNotDone), Detail: detail}) // legal: it is reverting
+	_ = RevertFailed{Code: string(RebootNotDone), Detail: detail}.accept(t) // legal: it is reverting
 }
 
 // bootedStaged takes a start of the agent while a reboot is waited for.
@@ -120,22 +114,4 @@ func (t *turn) bootedStaged(another bool) {
 	case t.s.Reboot != "":
 		t.emit(BeginReboot{Reason: t.s.Detail})
 	}
-}
-
-// grantedReboot takes an offer to reboot into what is staged.
-func (a *Agent) grantedReboot(o Offer, _ clock.Instant) []Effect {
-	m := &a.Machine
-	switch {
-	case m.Manifest != o.Plan.Manifest || m.Target != o.Plan.Target:
-		return decline(o, DeclineOtherRollout, "the host is not in that rollout")
-	case m.Phase != Deferred:
-		return decline(o, DeclineNothingToDo, "the host is "+string(m.Phase)+" and waits for no reboot")
-	case a.forbidden(&o) != nil:
-		return decline(o, DeclineOverride, a.forbidden(&o).Words())
-	case m.Reboot != "":
-		return decline(o, DeclineBusy, "the host is rebooting under "+m.Reboot)
-	}
-	o.Prepared = true
-	a.Offer = &o
-	return []Effect{Claim{Offer: o}}
 }

@@ -1,8 +1,8 @@
 // Package host is the machine of one host in one rollout. Step is the single
 // function that moves it: the agent runs it on what happens to the host, and
 // the server runs it again on the agent's reports, so the two cannot come to
-// different conclusions from the same facts. The package also holds Agent, the
-// pure reducer around the machine that takes grants through prepare and claim.
+// different conclusions from the same facts. Taking grants through prepare and
+// claim is not the machine's: package agent does.
 package host
 
 import (
@@ -46,7 +46,6 @@ const (
 	ContactLost           Cause = "contact-lost"
 	RebootNotDone         Cause = "reboot-not-done"
 	RevertOrdered         Cause = "revert-ordered"
-	Silent                Cause = "silent" // set by the server alone
 )
 
 // ProbeState is what is known of one probe since activation.
@@ -58,7 +57,6 @@ type ProbeState struct {
 	// FailingSince is when it began to fail without a pass in between; zero
 	// while it passes. It survives restarts.
 	FailingSince clock.Instant `json:"failingSince,omitempty"`
-	LastAt       clock.Instant `json:"lastAt,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
 	// Evidence says that the probe reads evidence of compliance, and Failing which
 	// controls it found not to pass, at most MaxResults.
@@ -123,6 +121,10 @@ func (s *State) InFlight() bool {
 	}
 	return false
 }
+
+// AtRest reports whether the host is between rollouts: only then a repair
+// needs a grant of its own. A host in flight holds its slot already.
+func (s *State) AtRest() bool { return s.Phase == Converged || s.Phase == Reverted }
 
 // Healthy reports whether every enforce probe was seen since activation and
 // passes now.

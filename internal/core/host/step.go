@@ -62,7 +62,7 @@ func Due(s *State, plan *fleet.HostPlan) clock.Instant {
 	return 0
 }
 
-// turn carries one Step; it implements Inputs.
+// turn carries one Step.
 type turn struct {
 	s       State
 	now     clock.Instant
@@ -76,7 +76,7 @@ func (t *turn) illegal(in Input, why string) error {
 
 func (t *turn) emit(e Effect) { t.effects = append(t.effects, e) }
 
-func (t *turn) claimed(in Claimed) error {
+func (in Claimed) accept(t *turn) error {
 	if t.s.Phase == Failed && t.s.Reverting {
 		return t.illegal(in, "the host is on its way back")
 	}
@@ -95,7 +95,7 @@ func (t *turn) claimed(in Claimed) error {
 	return nil
 }
 
-func (t *turn) activated(in Activated) error {
+func (in Activated) accept(t *turn) error {
 	if t.s.Phase != Activating && t.s.Phase != Deferred {
 		return t.illegal(in, "no activation is under way")
 	}
@@ -125,7 +125,7 @@ func freshProbes(plan *fleet.HostPlan) []ProbeState {
 	return ps
 }
 
-func (t *turn) activationFailed(in ActivationFailed) error {
+func (in ActivationFailed) accept(t *turn) error {
 	if t.s.Phase != Activating && t.s.Phase != Deferred {
 		return t.illegal(in, "no activation is under way")
 	}
@@ -133,14 +133,14 @@ func (t *turn) activationFailed(in ActivationFailed) error {
 	return nil
 }
 
-func (t *turn) probeObserved(in ProbeObserved) error {
+func (in ProbeObserved) accept(t *turn) error {
 	if t.s.probe(in.Name) == nil {
 		return t.illegal(in, "probe "+in.Name+" is not in the plan")
 	}
 	t.s.Probes = slices.Clone(t.s.Probes)
 	p := t.s.probe(in.Name)
 	flipped := p.Seen && p.Passing != in.Pass || in.Pass && p.FailingSince != 0
-	p.Seen, p.Passing, p.LastAt, p.Reason = true, in.Pass, t.now, in.Reason
+	p.Seen, p.Passing, p.Reason = true, in.Pass, in.Reason
 	p.Failing = failing(in)
 	if in.Pass {
 		p.FailingSince, p.Reason = 0, ""
@@ -169,7 +169,7 @@ func failing(in ProbeObserved) []string {
 	return slices.Compact(out)
 }
 
-func (t *turn) contact(Contact) error {
+func (Contact) accept(t *turn) error {
 	t.s.ConfirmBy = 0
 	if t.s.BlameBy != 0 {
 		t.s.BlameBy = 0
@@ -179,7 +179,7 @@ func (t *turn) contact(Contact) error {
 	return nil
 }
 
-func (t *turn) elapsed(Elapsed) error {
+func (Elapsed) accept(t *turn) error {
 	if t.s.Phase == Activating && t.s.Deadline.Reached(t.now) {
 		t.fail(DeadlinePassed, "not complete after "+t.plan.Policy.ActivationDeadline.String())
 		return nil
@@ -245,7 +245,7 @@ func (t *turn) refuse(reason string) {
 	}
 }
 
-func (t *turn) revertOrdered(in RevertClaimed) error {
+func (in RevertClaimed) accept(t *turn) error {
 	if t.s.Phase == Pending || t.s.Phase == "" {
 		return t.illegal(in, "there is nothing to revert")
 	}
@@ -261,7 +261,7 @@ func (t *turn) revertOrdered(in RevertClaimed) error {
 	return nil
 }
 
-func (t *turn) revertCompleted(in RevertCompleted) error {
+func (in RevertCompleted) accept(t *turn) error {
 	if t.s.Phase != Failed || !t.s.Reverting {
 		return t.illegal(in, "no revert is under way")
 	}
@@ -277,7 +277,7 @@ func (t *turn) revertCompleted(in RevertCompleted) error {
 	return nil
 }
 
-func (t *turn) revertFailed(in RevertFailed) error {
+func (in RevertFailed) accept(t *turn) error {
 	if t.s.Phase != Failed || !t.s.Reverting {
 		return t.illegal(in, "no revert is under way")
 	}
@@ -292,7 +292,7 @@ func (t *turn) revertFailed(in RevertFailed) error {
 	return nil
 }
 
-func (t *turn) booted(in Booted) error {
+func (in Booted) accept(t *turn) error {
 	another := t.s.BootID != in.BootID
 	t.s.BootID = in.BootID
 	switch {
@@ -325,4 +325,21 @@ func shortOrNothing(d digest.Digest) string {
 		return "nothing"
 	}
 	return d.Short()
+}
+
+// Notable reports whether an input changed more than the reason why a probe
+// fails. Only notable inputs are journalled and reported.
+func Notable(before, after *State, in Input) bool {
+	if before.Phase != after.Phase || before.ConfirmBy != after.ConfirmBy || before.BlameBy != after.BlameBy ||
+		before.RevertFailures != after.RevertFailures || before.SoakFrom != after.SoakFrom {
+		return true
+	}
+	switch in := in.(type) {
+	case ProbeObserved:
+		b, p := before.probe(in.Name), after.probe(in.Name)
+		return b == nil || p == nil || b.Seen != p.Seen || b.Passing != p.Passing || !slices.Equal(b.Failing, p.Failing)
+	case Contact, Elapsed:
+		return false
+	}
+	return true
 }

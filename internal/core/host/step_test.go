@@ -15,7 +15,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/text"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var (
@@ -49,7 +50,7 @@ func drawInput(t *rapid.T, s *host.State, plan *fleet.HostPlan) host.Input {
 	anyDigest := rapid.SampledFrom([]digest.Digest{"", old, fresh, newest, s.From, s.Target})
 	switch rapid.IntRange(0, 14).Draw(t, "input") {
 	case 0:
-		return host.Claimed{Grant: "g" + text.Line(rapid.StringN(1, 3, 3).Draw(t, "grant")), Rollout: plan.Rollout, Manifest: plan.Manifest,
+		return host.Claimed{Grant: "g" + prose.Line(rapid.StringN(1, 3, 3).Draw(t, "grant")), Rollout: plan.Rollout, Manifest: plan.Manifest,
 			From: anyDigest.Draw(t, "from"), Target: plan.Target, BootID: "b"}
 	case 1:
 		return host.Activated{Observed: anyDigest.Draw(t, "observed")}
@@ -281,39 +282,42 @@ func checkDue(t *rapid.T, s host.State, plan *fleet.HostPlan, now clock.Instant)
 func TestS24MirrorAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plans := []fleet.HostPlan{drawPlan(t, "1", fresh), drawPlan(t, "2", newest)}
-		a := host.Agent{Plan: plans[0], Machine: host.State{Current: old}}
+		m, plan := host.State{Current: old}, plans[0]
 		mirror, mirrorPlan, now := host.State{Current: old}, plans[0], clock.Instant(1000)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(clock.Duration(rapid.SampledFrom([]int{0, 1, 1000, 8000, 40000}).Draw(t, "pass")))
-			use := a.Plan
+			use := plan
 			if rapid.IntRange(0, 5).Draw(t, "next") == 0 {
 				use = plans[1]
 			}
-			in := drawInput(t, &a.Machine, &use)
+			in := drawInput(t, &m, &use)
 			if rapid.IntRange(0, 3).Draw(t, "elapse") == 0 {
 				in = host.Elapsed{}
 			}
 			if c, ok := in.(host.Claimed); ok {
-				if _, _, err := host.Step(a.Machine, c, now, &use); err != nil {
+				if _, _, err := host.Step(m, c, now, &use); err != nil {
 					continue
 				}
-				a.Plan = use
+				plan = use
 			}
-			before := a.Machine
-			_, report, err := a.Step(in, now)
-			if err != nil || !report {
+			before := m
+			next, _, err := host.Step(m, in, now, &plan)
+			if err != nil {
 				continue
 			}
-			kept := through(t, &before, &a.Machine, in)
+			if m = next; !host.Notable(&before, &m, in) {
+				continue
+			}
+			kept := through(t, &before, &m, in)
 			if _, ok := kept.(host.Claimed); ok {
 				mirrorPlan = use
 			}
-			next, _, err := host.Step(mirror, kept, now, &mirrorPlan)
+			after, _, err := host.Step(mirror, kept, now, &mirrorPlan)
 			if err != nil {
 				t.Fatalf("S24: the mirror refuses what the agent reports: %v", err)
 			}
-			mirror = next
-			same(t, a.Machine, mirror)
+			mirror = after
+			same(t, m, mirror)
 		}
 	})
 }
@@ -324,7 +328,7 @@ func through(t *rapid.T, before, after *host.State, in host.Input) host.Input {
 	if err != nil {
 		t.Fatalf("report: %v", err)
 	}
-	en, err := event.NewEntry(1, "h", ev)
+	en, err := event.NewEntry(1, event.HostSubject("h"), ev)
 	if err != nil {
 		t.Fatalf("report: %v", err)
 	}
@@ -339,14 +343,14 @@ func through(t *rapid.T, before, after *host.State, in host.Input) host.Input {
 	return kept
 }
 
-// same compares all but what the agent does not report: when a probe was last
-// looked at, and its words, which a failure repeats.
+// same compares all but what the agent does not report: the words of a probe,
+// which a failure repeats.
 func same(t *rapid.T, a, m host.State) {
 	for _, s := range []*host.State{&a, &m} {
 		probes := s.Probes
 		s.Probes = nil
 		for _, p := range probes {
-			p.LastAt, p.Reason = 0, ""
+			p.Reason = ""
 			s.Probes = append(s.Probes, p)
 		}
 	}
@@ -366,9 +370,7 @@ func BenchmarkStep(b *testing.B) {
 		s := host.State{}
 		for i, in := range inputs {
 			next, _, err := host.Step(s, in, clock.Instant(1000+i), &plan)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			s = next
 		}
 		if s.Phase != host.Converged {

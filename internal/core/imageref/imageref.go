@@ -1,4 +1,5 @@
-// Package imageref reads references to images, and says what a pattern takes in.
+// Package imageref reads references to images, says what a pattern takes in, and which
+// images a Dockerfile is built on.
 package imageref
 
 import (

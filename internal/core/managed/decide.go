@@ -3,15 +3,15 @@ package managed
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // Code says why a change is refused.
@@ -31,14 +31,14 @@ const (
 
 // Refusal says why nothing was decided, and what would change that.
 type Refusal struct {
-	Code  Code
-	Words string
+	Code    Code
+	Message string
 }
 
-func (r *Refusal) Error() string { return r.Words }
+func (r *Refusal) Error() string { return r.Message }
 
 func refuse(code Code, format string, args ...any) error {
-	return &Refusal{Code: code, Words: fmt.Sprintf(format, args...)}
+	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // Target is the host that a change is for, as the newest release declares it.
@@ -49,7 +49,7 @@ type Target struct {
 	Delegation *fleet.Delegation
 	// Bundle is what its bundle declares of containers, or nil, and BundleDigest
 	// names that bundle.
-	Bundle       *container.Set
+	Bundle       *spec.Set
 	BundleDigest digest.Digest
 }
 
@@ -67,25 +67,19 @@ type Input struct {
 	Envelope   json.RawMessage
 }
 
-// Start and Stop change what is desired as well.
-const (
-	Start = deploy.Start
-	Stop  = deploy.Stop
-)
-
 // verbs says which kinds take a verb.
-var verbs = func() map[string][]string {
+func verbs() map[string][]string {
 	out := map[string][]string{}
-	for _, kind := range container.Kinds {
-		for _, v := range deploy.Verbs[kind] {
-			out[v] = append(out[v], kind)
+	for _, k := range spec.Builtin.All() {
+		for _, v := range k.VerbNames() {
+			out[v] = append(out[v], k.Name)
 		}
 	}
 	return out
-}()
+}
 
-// Verbs lists the verbs in order.
-func Verbs() []string { return sortedKeys(verbs) }
+// Verbs lists the verbs of all kinds in order.
+func Verbs() []string { return slices.Sorted(maps.Keys(verbs())) }
 
 // Removals of more than MassPercent of a layer, and of more than one entry,
 // within AtOnce need consent.
@@ -100,19 +94,13 @@ func (t *Target) Manages(kind string) error {
 	if !t.Declared {
 		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
 	}
-	if !slices.Contains(container.Kinds, kind) {
-		return refuse(Invalid, "unknown kind %q: expected one of %s", kind, strings.Join(container.Kinds, ", "))
+	if spec.Builtin.Kind(kind) == nil {
+		return refuse(Invalid, "unknown kind %q: expected one of %s", kind, strings.Join(spec.Builtin.Names(), ", "))
 	}
-	if t.Delegation.Manages(kind) {
-		return nil
+	if err := t.Delegation.RequireKind(t.Host, kind); err != nil {
+		return refuse(NotDelegated, "%v", err)
 	}
-	kinds := []string{kind}
-	if t.Delegation != nil {
-		kinds = append(kinds, t.Delegation.Kinds...)
-	}
-	slices.Sort(kinds)
-	return refuse(NotDelegated, "host %s does not leave resources of kind %s to the server; its signed declaration must say so: add to hosts.%s in fleet.yaml \"managed: [%s]\", and roll out the release",
-		t.Host, kind, t.Host, strings.Join(kinds, ", "))
+	return nil
 }
 
 // Allows refuses what the host does not allow the server, and says what would
@@ -121,16 +109,10 @@ func (t *Target) Allows(what string) error {
 	if !t.Declared {
 		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
 	}
-	if t.Delegation.Allows(what) {
-		return nil
+	if err := t.Delegation.RequireAllowance(t.Host, what); err != nil {
+		return refuse(NotDelegated, "%v", err)
 	}
-	allow := []string{what}
-	if t.Delegation != nil {
-		allow = append(allow, t.Delegation.Allow...)
-	}
-	slices.Sort(allow)
-	return refuse(NotDelegated, "host %s does not allow the server %s; its signed declaration must say so: add to hosts.%s in fleet.yaml \"allow: [%s]\", and roll out the release",
-		t.Host, what, t.Host, strings.Join(allow, ", "))
+	return nil
 }
 
 // Check reads a resource that is to be set and refuses what the host would
@@ -142,20 +124,20 @@ func Check(t *Target, in Input) (json.RawMessage, error) {
 	if err := fleet.CheckName(in.Name); err != nil {
 		return nil, refuse(Invalid, "%v", err)
 	}
-	set, spec, err := ReadSpec(in.Kind, in.Name, in.Spec)
+	set, value, err := spec.Builtin.Read(in.Kind, in.Name, in.Spec)
 	if err != nil {
 		return nil, refuse(Invalid, "%s: %v", ID(in.Kind, in.Name), err)
 	}
-	if holds(t.Bundle, in.Kind, in.Name) {
+	if t.Bundle.Has(spec.ID{Kind: in.Kind, Name: in.Name}) {
 		return nil, refuse(Clash, "%s is declared by the bundle of host %s; choose another name, or change the bundle and release it", ID(in.Kind, in.Name), t.Host)
 	}
-	return spec, t.bounds(in, set)
+	return value, t.bounds(in, set)
 }
 
 // Set decides that a resource of the layer is as in says. Setting it again as it
 // is decides nothing.
 func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
-	spec, err := Check(t, in)
+	value, err := Check(t, in)
 	if err != nil {
 		return nil, err
 	}
@@ -165,16 +147,16 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 	if h := s.Hosts[t.Host]; h != nil {
 		id := ID(in.Kind, in.Name)
 		old, known := h.Entries[id]
-		if known && string(old.Spec) == string(spec) && old.NotAfter == in.NotAfter && string(old.Envelope) == string(in.Envelope) {
+		if known && string(old.Spec) == string(value) && old.NotAfter == in.NotAfter && string(old.Envelope) == string(in.Envelope) {
 			return nil, nil
 		}
 		if !known && len(h.Entries) >= MaxEntries {
-			return nil, refuse(Full, "the managed layer of host %s holds %d resources; remove some, or declare them in a bundle", t.Host, len(h.Entries))
+			return nil, refuse(Full, "the managed layer of host %s has %d resources; remove some, or declare them in a bundle", t.Host, len(h.Entries))
 		}
 		if err := t.room(h, in); err != nil {
 			return nil, err
 		}
-		size := len(spec) + len(in.Envelope) - len(old.Spec) - len(old.Envelope)
+		size := len(value) + len(in.Envelope) - len(old.Spec) - len(old.Envelope)
 		for _, e := range h.Entries { // order-free: it only sums
 			size += len(e.Spec) + len(e.Envelope)
 		}
@@ -182,7 +164,7 @@ func Set(s *State, t *Target, in Input, c Change) ([]event.Event, error) {
 			return nil, refuse(Full, "the managed layer of host %s would have %d bytes: expected at most %d", t.Host, size, MaxLayer)
 		}
 	}
-	return []event.Event{event.ManagedSet{Kind: in.Kind, Name: in.Name, Spec: spec, NotAfter: in.NotAfter,
+	return []event.Event{event.ManagedSet{Kind: in.Kind, Name: in.Name, Spec: value, NotAfter: in.NotAfter,
 		Envelope: in.Envelope, Actor: c.Actor, Reason: c.Reason}}, nil
 }
 
@@ -205,42 +187,42 @@ func Remove(s *State, t *Target, kind, name string, allowMass bool, c Change) ([
 }
 
 func (t *Target) missing(kind, name string) error {
-	if holds(t.Bundle, kind, name) {
+	if t.Bundle.Has(spec.ID{Kind: kind, Name: name}) {
 		return refuse(Clash, "%s of host %s is declared by its bundle, not by the managed layer; change the bundle and release it", ID(kind, name), t.Host)
 	}
 	return refuse(Missing, "the managed layer of host %s has no %s", t.Host, ID(kind, name))
 }
 
-// AskFor decides to ask once for something of a resource, of the layer or of the
+// RequestVerb decides to ask once for something of a resource, of the layer or of the
 // bundle. Nonce is unique. What a bundle says to run or not only a release
 // changes.
-func AskFor(s *State, t *Target, kind, name, verb, nonce string, c Change) ([]event.Event, error) {
+func RequestVerb(s *State, t *Target, kind, name, verb, nonce string, c Change) ([]event.Event, error) {
 	if err := t.Manages(kind); err != nil {
 		return nil, err
 	}
-	kinds, known := verbs[verb]
+	kinds, known := verbs()[verb]
 	if !known {
-		return nil, refuse(Invalid, "unknown verb %q: expected one of %s", verb, strings.Join(Verbs(), ", "))
+		return nil, refuse(Invalid, "unknown verb %q: expected one of %s", verb, strings.Join(slices.Sorted(maps.Keys(verbs())), ", "))
 	}
 	if !slices.Contains(kinds, kind) {
 		return nil, refuse(Invalid, "%s is not for resources of kind %s: expected %s", verb, kind, strings.Join(kinds, " or "))
 	}
-	ask := event.ManagedAsked{Kind: kind, Name: name, Verb: verb, Nonce: nonce, Actor: c.Actor, Reason: c.Reason}
+	ask := event.ManagedRequested{Kind: kind, Name: name, Verb: verb, Nonce: nonce, Actor: c.Actor, Reason: c.Reason}
 	var e Entry
 	if h := s.Hosts[t.Host]; h != nil {
 		e = h.Entries[ID(kind, name)]
 	}
 	switch {
-	case e.Kind == "" && !holds(t.Bundle, kind, name), e.Kind == "" && (verb == Start || verb == Stop):
+	case e.Kind == "" && !t.Bundle.Has(spec.ID{Kind: kind, Name: name}), e.Kind == "" && (verb == spec.VerbStart || verb == spec.VerbStop):
 		return nil, t.missing(kind, name)
-	case verb != Start && verb != Stop:
+	case verb != spec.VerbStart && verb != spec.VerbStop:
 		return []event.Event{ask}, nil
 	}
 	in := Input{Kind: kind, Name: name, NotAfter: e.NotAfter}
 	if len(e.Envelope) > 0 {
 		return nil, refuse(OutOfBounds, "%s of host %s is signed; sign and set it again with state %s", ID(kind, name), t.Host, runState(verb))
 	}
-	set, _, err := ReadSpec(kind, name, e.Spec)
+	set, _, err := spec.Builtin.Read(kind, name, e.Spec)
 	if err != nil {
 		return nil, refuse(Invalid, "%s of host %s: %v", ID(kind, name), t.Host, err)
 	}
@@ -255,11 +237,11 @@ func AskFor(s *State, t *Target, kind, name, verb, nonce string, c Change) ([]ev
 	return append(events, ask), nil
 }
 
-func runState(verb string) container.RunState {
-	if verb == Stop {
-		return container.Stopped
+func runState(verb string) spec.RunState {
+	if verb == spec.VerbStop {
+		return spec.Stopped
 	}
-	return container.Running
+	return spec.Running
 }
 
 // Tune decides a host's settings. What enables and disables the host needs one

@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/steadyfleet/steady/internal/core/bounds"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // ledger folds what is decided and keeps it, as the log would.
@@ -33,13 +33,8 @@ func newLedger(t testing.TB) *ledger { return &ledger{t: t, s: managed.New(), no
 func (l *ledger) fold(host string, events ...event.Event) {
 	l.t.Helper()
 	for _, ev := range events {
-		e, err := event.NewEntry(l.now, host, ev)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		if err := l.s.Apply(e); err != nil {
-			l.t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(l.now, event.HostSubject(host), ev))(l.t)
+		testkit.Must(l.t, l.s.Apply(e))
 		l.log = append(l.log, e)
 	}
 }
@@ -58,9 +53,9 @@ func (l *ledger) take(host string, events []event.Event, err error) error {
 	return err
 }
 
-func (l *ledger) set(t *managed.Target, kind, name, spec string) error {
+func (l *ledger) set(t *managed.Target, kind, name, value string) error {
 	l.t.Helper()
-	events, err := managed.Set(l.s, t, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(spec)}, l.change())
+	events, err := managed.Set(l.s, t, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(value)}, l.change())
 	return l.take(t.Host, events, err)
 }
 
@@ -81,13 +76,13 @@ const volume = `{"labels":{"a":"b"}}`
 func TestSetIsRefusedWithTheLineToAdd(t *testing.T) {
 	l := newLedger(t)
 	declared := target("image", "volume")
-	declared.Bundle = &container.Set{Volumes: []container.Volume{{Name: "data"}}}
+	declared.Bundle = &spec.Set{Volumes: []spec.Volume{{Name: "data"}}}
 	for _, c := range []struct {
-		what             string
-		t                *managed.Target
-		kind, name, spec string
-		code             managed.Code
-		words            string
+		what              string
+		t                 *managed.Target
+		kind, name, value string
+		code              managed.Code
+		words             string
 	}{
 		{"a host nobody declared", &managed.Target{Host: "who"}, "volume", "v", volume, managed.UnknownHost, "host who is not declared"},
 		{"a host that delegates nothing", &managed.Target{Host: "web-1", Declared: true}, "volume", "v", volume, managed.NotDelegated, `hosts.web-1 in fleet.yaml "managed: [volume]"`},
@@ -99,10 +94,10 @@ func TestSetIsRefusedWithTheLineToAdd(t *testing.T) {
 		{"no JSON", declared, "volume", "v", `{`, managed.Invalid, "cannot be read"},
 		{"another's name", declared, "volume", "v", `{"name":"w"}`, managed.Invalid, `is of "w"`},
 		{"a spec that is wrong", declared, "volume", "v", `{"labels":{"io.steady.host":"x"}}`, managed.Invalid, "io.steady"},
-		{"a long spec", declared, "volume", "v", `{"driver":"` + strings.Repeat("x", managed.MaxSpec) + `"}`, managed.Invalid, "bytes"},
+		{"a long spec", declared, "volume", "v", `{"driver":"` + strings.Repeat("x", spec.MaxSpec) + `"}`, managed.Invalid, "bytes"},
 		{"what the bundle declares", declared, "volume", "data", volume, managed.Clash, "bundle"},
 	} {
-		err := l.set(c.t, c.kind, c.name, c.spec)
+		err := l.set(c.t, c.kind, c.name, c.value)
 		if code(err) != c.code || err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %q %v, expected %q with %q", c.what, code(err), err, c.code, c.words)
 		}
@@ -115,9 +110,7 @@ func TestSetIsRefusedWithTheLineToAdd(t *testing.T) {
 func TestSetTwiceIsNoNews(t *testing.T) {
 	l, v := newLedger(t), target("volume")
 	for range 2 {
-		if err := l.set(v, "volume", "v", volume); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, l.set(v, "volume", "v", volume))
 	}
 	if h := l.s.Hosts["gpu-1"]; len(l.log) != 1 || h.Version != 1 || h.News() != 1 {
 		t.Fatalf("%d events, version %d", len(l.log), h.Version)
@@ -145,9 +138,7 @@ func TestNotAfterMustLieAhead(t *testing.T) {
 func TestLayerIsBounded(t *testing.T) {
 	l, v := newLedger(t), target("volume")
 	for i := range managed.MaxEntries {
-		if err := l.set(v, "volume", fmt.Sprint("v", i), volume); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, l.set(v, "volume", fmt.Sprint("v", i), volume))
 	}
 	if err := l.set(v, "volume", "more", volume); code(err) != managed.Full {
 		t.Errorf("one more than %d: %v", managed.MaxEntries, err)
@@ -174,18 +165,14 @@ func TestLayerIsBounded(t *testing.T) {
 func TestMassRemovalNeedsConsent(t *testing.T) {
 	l, v := newLedger(t), target("volume")
 	for i := range 10 {
-		if err := l.set(v, "volume", fmt.Sprint("v", i), volume); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, l.set(v, "volume", fmt.Sprint("v", i), volume))
 	}
 	remove := func(i int, allow bool) error {
 		events, err := managed.Remove(l.s, v, "volume", fmt.Sprint("v", i), allow, l.change())
 		return l.take("gpu-1", events, err)
 	}
 	for i := range 2 {
-		if err := remove(i, false); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, remove(i, false))
 	}
 	if err := remove(2, false); code(err) != managed.MassRemoval || !strings.Contains(err.Error(), "3 of 10") {
 		t.Errorf("a third of ten: %v", err)
@@ -203,7 +190,7 @@ func TestMassRemovalNeedsConsent(t *testing.T) {
 	if err := remove(3, false); code(err) != managed.Missing {
 		t.Errorf("again: %v", err)
 	}
-	v.Bundle = &container.Set{Volumes: []container.Volume{{Name: "v3"}}}
+	v.Bundle = &spec.Set{Volumes: []spec.Volume{{Name: "v3"}}}
 	if err := remove(3, false); code(err) != managed.Clash {
 		t.Errorf("of the bundle: %v", err)
 	}
@@ -218,23 +205,19 @@ const web = `{"image":"app"}`
 
 func TestVerbs(t *testing.T) {
 	l, v := newLedger(t), target("image", "workspace")
-	v.Bundle = &container.Set{Workspaces: []container.Workspace{{Name: "db"}}}
-	if err := l.set(v, "workspace", "web", web); err != nil {
-		t.Fatal(err)
-	}
+	v.Bundle = &spec.Set{Workspaces: []spec.Workspace{{Name: "db"}}}
+	testkit.Must(t, l.set(v, "workspace", "web", web))
 	nonce := 0
 	ask := func(kind, name, verb string) error {
 		nonce++
-		events, err := managed.AskFor(l.s, v, kind, name, verb, fmt.Sprint("n", nonce), l.change())
+		events, err := managed.RequestVerb(l.s, v, kind, name, verb, fmt.Sprint("n", nonce), l.change())
 		return l.take("gpu-1", events, err)
 	}
 	state := func() string {
-		var w container.Workspace
+		var w spec.Workspace
 		for _, i := range l.s.Hosts["gpu-1"].Items() {
 			if i.Name == "web" {
-				if err := json.Unmarshal(i.Spec, &w); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, json.Unmarshal(i.Spec, &w))
 				return string(w.State) + " " + i.Verb
 			}
 		}
@@ -314,14 +297,14 @@ func TestSettingsNeedTheirAllowance(t *testing.T) {
 }
 
 func TestBoundsOfTheDeclarationHold(t *testing.T) {
-	b := bounds.Bounds{Images: []string{"ghcr.io/acme"}, Ports: &bounds.PortRange{From: 8000, To: 8099}, MaxWorkspaces: 2}
+	b := spec.Bounds{Images: []string{"ghcr.io/acme"}, Ports: &spec.PortRange{From: 8000, To: 8099}, MaxWorkspaces: 2}
 	signed := b
 	signed.RequireSigned = true
 	for _, c := range []struct {
-		what       string
-		b          bounds.Bounds
-		kind, spec string
-		words      string // "" is taken
+		what        string
+		b           spec.Bounds
+		kind, value string
+		words       string // "" is taken
 	}{
 		{"plain", b, "workspace", web, ""},
 		{"privileged", b, "workspace", `{"image":"app","security":{"privileged":true}}`, "privileged"},
@@ -336,7 +319,7 @@ func TestBoundsOfTheDeclarationHold(t *testing.T) {
 	} {
 		l, v := newLedger(t), target("image", "workspace")
 		v.Delegation.Bounds = c.b
-		err := l.set(v, c.kind, "x", c.spec)
+		err := l.set(v, c.kind, "x", c.value)
 		if c.words == "" && err != nil || c.words != "" && (code(err) != managed.OutOfBounds || !strings.Contains(err.Error(), c.words) || c.b.RequireSigned == strings.Contains(err.Error(), "hosts.gpu-1.bounds")) {
 			t.Errorf("%s: %v", c.what, err)
 		}
@@ -354,23 +337,23 @@ func TestBoundsOfTheDeclarationHold(t *testing.T) {
 }
 
 // drawSpec is a spec that reads, of any kind.
-func drawSpec(t *rapid.T) (kind, spec string) {
-	kind = rapid.SampledFrom(container.Kinds).Draw(t, "kind")
+func drawSpec(t *rapid.T) (kind, value string) {
+	kind = rapid.SampledFrom(spec.Kinds).Draw(t, "kind")
 	label := rapid.StringMatching("[a-z]{1,3}").Draw(t, "label")
 	switch kind {
-	case container.KindImage:
-		spec = `{"pull":{},"ref":"docker.io/` + label + `/app:1"}`
-	case container.KindWorkspace:
-		spec = rapid.SampledFrom([]string{web, `{"image":"app","security":{"privileged":true}}`, `{"image":"app","networkMode":"host"}`,
+	case spec.KindImage:
+		value = `{"pull":{},"ref":"docker.io/` + label + `/app:1"}`
+	case spec.KindWorkspace:
+		value = rapid.SampledFrom([]string{web, `{"image":"app","security":{"privileged":true}}`, `{"image":"app","networkMode":"host"}`,
 			`{"image":"app","ports":[{"hostPort":81,"port":80,"protocol":"tcp"}]}`, `{"image":"app","mounts":[{"type":"bind","source":"/srv/` + label + `","target":"/x"}]}`}).Draw(t, "workspace")
-	case container.KindSnapshot:
-		spec = `{"workspace":"` + label + `"}`
-	case container.KindRoute:
-		spec = `{"host":"` + label + `.example","workspace":"web","port":80}`
+	case spec.KindSnapshot:
+		value = `{"workspace":"` + label + `"}`
+	case spec.KindRoute:
+		value = `{"host":"` + label + `.example","workspace":"web","port":80}`
 	default:
-		spec = `{"labels":{"l":"` + label + `"}}`
+		value = `{"labels":{"l":"` + label + `"}}`
 	}
-	return kind, spec
+	return kind, value
 }
 
 // However it came about, folding the log again, from its start or from any
@@ -378,7 +361,7 @@ func drawSpec(t *rapid.T) (kind, spec string) {
 func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLedger(t)
-		v := target(container.Kinds...)
+		v := target(spec.Kinds...)
 		v.Delegation.Bounds.Images = []string{"*"}
 		v.Delegation.Allow = fleet.Allowances
 		cutAt := rapid.IntRange(0, 20).Draw(rt, "snapshot")
@@ -391,16 +374,16 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 			}
 			l.now = l.now.Add(clock.Duration(rapid.IntRange(0, 40_000).Draw(rt, "pause")))
 			name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
-			kind, spec := drawSpec(rt)
+			kind, value := drawSpec(rt)
 			var events []event.Event
 			var err error
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0, 1:
-				events, err = managed.Set(l.s, v, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(spec)}, l.change())
+				events, err = managed.Set(l.s, v, managed.Input{Kind: kind, Name: name, Spec: json.RawMessage(value)}, l.change())
 			case 2:
 				events, err = managed.Remove(l.s, v, kind, name, rapid.Bool().Draw(rt, "allow"), l.change())
 			case 3:
-				events, err = managed.AskFor(l.s, v, kind, name, rapid.SampledFrom(managed.Verbs()).Draw(rt, "verb"), fmt.Sprint(i), l.change())
+				events, err = managed.RequestVerb(l.s, v, kind, name, rapid.SampledFrom(managed.Verbs()).Draw(rt, "verb"), fmt.Sprint(i), l.change())
 			}
 			if err != nil && code(err) == "" {
 				rt.Fatal(err)
@@ -421,9 +404,7 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 		}
 		whole := managed.New()
 		for _, e := range l.log {
-			if err := whole.Apply(e); err != nil {
-				rt.Fatal(err)
-			}
+			testkit.Must(rt, whole.Apply(e))
 		}
 		if diff := cmp.Diff(whole, l.s); diff != "" {
 			rt.Fatal(diff)
@@ -432,14 +413,10 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 			return
 		}
 		part := new(managed.State)
-		if err := json.Unmarshal(snapshot, part); err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, json.Unmarshal(snapshot, part))
 		part = managed.Restore(part)
 		for _, e := range l.log[at:] {
-			if err := part.Apply(e); err != nil {
-				rt.Fatal(err)
-			}
+			testkit.Must(rt, part.Apply(e))
 		}
 		if diff := cmp.Diff(whole, part); diff != "" {
 			rt.Fatal(diff)
@@ -455,23 +432,23 @@ func TestP1NothingOutOfBoundsIsSet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newLedger(t)
 		for range rapid.IntRange(1, 10).Draw(rt, "tries") {
-			kind, spec := drawSpec(rt)
-			v := target(rapid.SliceOfDistinct(rapid.SampledFrom(container.Kinds), rapid.ID).Draw(rt, "delegated")...)
-			v.Delegation.Bounds = bounds.Bounds{
+			kind, value := drawSpec(rt)
+			v := target(rapid.SliceOfDistinct(rapid.SampledFrom(spec.Kinds), rapid.ID).Draw(rt, "delegated")...)
+			v.Delegation.Bounds = spec.Bounds{
 				Privileged: rapid.Bool().Draw(rt, "privileged"), HostNamespaces: rapid.Bool().Draw(rt, "namespaces"),
 				Images:        rapid.SliceOfN(rapid.StringMatching(`docker\.io/[a-z]`), 0, 3).Draw(rt, "images"),
 				HostMounts:    rapid.SliceOfN(rapid.StringMatching(`/srv/[a-z]`), 0, 3).Draw(rt, "mounts"),
 				MaxWorkspaces: rapid.IntRange(0, 2).Draw(rt, "workspaces"), RequireSigned: rapid.Bool().Draw(rt, "signed"),
 			}
 			if rapid.Bool().Draw(rt, "ports") {
-				v.Delegation.Bounds.Ports = &bounds.PortRange{From: 80, To: 90}
+				v.Delegation.Bounds.Ports = &spec.PortRange{From: 80, To: 90}
 			}
 			if rapid.IntRange(0, 3).Draw(rt, "nothing") == 0 {
 				v.Delegation = nil
 			}
 			before := len(l.log)
-			err := l.set(v, kind, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), spec)
-			if _, asked := managed.AskFor(l.s, v, kind, "a", "retry", "n", l.change()); !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || code(asked) != managed.NotDelegated) {
+			err := l.set(v, kind, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), value)
+			if _, asked := managed.RequestVerb(l.s, v, kind, "a", "retry", "n", l.change()); !v.Delegation.Manages(kind) && (code(err) != managed.NotDelegated || code(asked) != managed.NotDelegated) {
 				rt.Fatalf("%s on a host that delegates %v: %v, %v", kind, v.Delegation, err, asked)
 			}
 			if err != nil {
@@ -483,11 +460,11 @@ func TestP1NothingOutOfBoundsIsSet(t *testing.T) {
 			}
 			workspaces := 0
 			for _, i := range l.s.Hosts["gpu-1"].Items() {
-				if i.Kind == container.KindWorkspace {
+				if i.Kind == spec.KindWorkspace {
 					workspaces++
 				}
 			}
-			if err == nil && len(l.log) > before && kind == container.KindWorkspace && v.Delegation.Bounds.MaxWorkspaces > 0 && workspaces > v.Delegation.Bounds.MaxWorkspaces {
+			if err == nil && len(l.log) > before && kind == spec.KindWorkspace && v.Delegation.Bounds.MaxWorkspaces > 0 && workspaces > v.Delegation.Bounds.MaxWorkspaces {
 				rt.Fatalf("%d workspaces where %d are allowed", workspaces, v.Delegation.Bounds.MaxWorkspaces)
 			}
 		}
@@ -501,30 +478,28 @@ func TestP1NothingOutOfBoundsIsSet(t *testing.T) {
 // decided it.
 func inside(t *rapid.T, d *fleet.Delegation, e event.Entry) {
 	var set event.ManagedSet
-	if err := json.Unmarshal(e.Body, &set); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(e.Body, &set))
 	if !d.Manages(set.Kind) || d.Bounds.RequireSigned && len(set.Envelope) == 0 {
 		t.Fatalf("%s was taken on %+v", e.Body, d)
 	}
-	if set.Kind != container.KindWorkspace && set.Kind != container.KindImage {
+	if set.Kind != spec.KindWorkspace && set.Kind != spec.KindImage {
 		return
 	}
-	var w container.Workspace
-	var i container.Image
-	if err := json.Unmarshal(set.Spec, &w); set.Kind == container.KindWorkspace && err != nil {
+	var w spec.Workspace
+	var i spec.Image
+	if err := json.Unmarshal(set.Spec, &w); set.Kind == spec.KindWorkspace && err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(set.Spec, &i); set.Kind == container.KindImage && err != nil {
+	if err := json.Unmarshal(set.Spec, &i); set.Kind == spec.KindImage && err != nil {
 		t.Fatal(err)
 	}
 	b := d.Bounds
 	bad := w.Security.Privileged && !b.Privileged || w.NetworkMode == "host" && !b.HostNamespaces
 	for _, m := range w.Mounts {
-		bad = bad || m.Type == container.MountBind && !slices.ContainsFunc(b.HostMounts, func(p string) bool { return m.Source == p || strings.HasPrefix(m.Source, p+"/") })
+		bad = bad || m.Type == spec.MountBind && !slices.ContainsFunc(b.HostMounts, func(p string) bool { return m.Source == p || strings.HasPrefix(m.Source, p+"/") })
 	}
 	bad = bad || len(w.Ports) > 0 && b.Ports == nil
-	if set.Kind == container.KindImage {
+	if set.Kind == spec.KindImage {
 		bad = bad || !slices.ContainsFunc(b.Images, func(p string) bool { return strings.HasPrefix(i.Ref, p+"/") })
 	}
 	if bad {
@@ -538,9 +513,7 @@ func TestRetriesAreBoundedAndNews(t *testing.T) {
 	reported := &health.Host{Resources: map[string]health.Resource{"workspace/web": {}}}
 	for i := range managed.MaxRetries + 3 {
 		events, err := managed.RetryHost("h", "workspace/web", fmt.Sprint(i), reported, l.change())
-		if err := l.take("h", events, err); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, l.take("h", events, err))
 	}
 	h := l.s.Hosts["h"]
 	if len(h.Retries) != managed.MaxRetries || h.Retries[0].Nonce != "3" || h.News() != managed.MaxRetries+3 {

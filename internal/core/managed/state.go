@@ -6,12 +6,14 @@ package managed
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // State is the fold over the log, by host name.
@@ -37,21 +39,21 @@ func Restore(s *State) *State {
 // Host is what is kept of one host. Version counts changes of the layer, Tuned
 // those of the settings.
 type Host struct {
-	Version  uint64           `json:"version"`
-	Tuned    uint64           `json:"tuned"`
-	Settings fleet.Settings   `json:"settings"`
-	Entries  map[string]Entry `json:"entries,omitempty"` // by kind/name
-	Asks     map[string]Ask   `json:"asks,omitempty"`    // the last of each resource
-	Retries  []Retry          `json:"retries,omitempty"`
-	Removed  Removed          `json:"removed"`
+	Version  uint64             `json:"version"`
+	Tuned    uint64             `json:"tuned"`
+	Settings fleet.Settings     `json:"settings"`
+	Entries  map[string]Entry   `json:"entries,omitempty"`  // by kind/name
+	Requests map[string]Request `json:"requests,omitempty"` // the last of each resource
+	Retries  []Retry            `json:"retries,omitempty"`
+	Removed  Removed            `json:"removed"`
 }
 
 func (h *Host) init() {
 	if h.Entries == nil {
 		h.Entries = map[string]Entry{}
 	}
-	if h.Asks == nil {
-		h.Asks = map[string]Ask{}
+	if h.Requests == nil {
+		h.Requests = map[string]Request{}
 	}
 }
 
@@ -76,8 +78,8 @@ type Entry struct {
 	Version  uint64          `json:"version,omitempty"` // of the layer, that set it
 }
 
-// Ask is something asked for once, of the layer's resource or of the bundle's.
-type Ask struct {
+// Request is something asked for once, of the layer's resource or of the bundle's.
+type Request struct {
 	Kind    string        `json:"kind"`
 	Name    string        `json:"name"`
 	Verb    string        `json:"verb"`
@@ -96,16 +98,15 @@ type Removed struct {
 
 // Bounds of what is kept of one host.
 const (
-	MaxEntries = 500
-	MaxSpec    = 64 << 10 // bytes of one
-	MaxLayer   = 2 << 20  // bytes of all specs and envelopes
-	MaxAsks    = 500
+	MaxEntries  = 500
+	MaxLayer    = 2 << 20 // bytes of all specs and envelopes
+	MaxRequests = 500
 )
 
 // Folds reports whether an event of a type changes the state.
 func Folds(eventType string) bool {
 	switch eventType {
-	case event.ManagedSet{}.EventType(), event.ManagedRemoved{}.EventType(), event.ManagedAsked{}.EventType(),
+	case event.ManagedSet{}.EventType(), event.ManagedRemoved{}.EventType(), event.ManagedRequested{}.EventType(),
 		event.HostTuned{}.EventType(), event.HostRetried{}.EventType():
 		return true
 	}
@@ -123,17 +124,17 @@ func (s *State) Apply(e event.Entry) error {
 	}
 	switch ev := ev.(type) {
 	case event.ManagedSet:
-		s.foldSet(s.host(e.Host), e.At, ev)
+		s.foldSet(s.host(e.Host()), e.At, ev)
 	case event.ManagedRemoved:
-		foldRemoved(s.host(e.Host), e.At, ev)
-	case event.ManagedAsked:
-		foldAsked(s.host(e.Host), e.At, ev)
+		foldRemoved(s.host(e.Host()), e.At, ev)
+	case event.ManagedRequested:
+		foldAsked(s.host(e.Host()), e.At, ev)
 	case event.HostTuned:
-		h := s.host(e.Host)
+		h := s.host(e.Host())
 		h.Tuned++
 		h.Settings = ev.Settings
 	case event.HostRetried:
-		foldRetried(s.host(e.Host), e.At, ev)
+		foldRetried(s.host(e.Host()), e.At, ev)
 	}
 	return nil
 }
@@ -156,8 +157,8 @@ func (s *State) foldSet(h *Host, at clock.Instant, ev event.ManagedSet) {
 	id := ID(ev.Kind, ev.Name)
 	h.Entries[id] = Entry{Kind: ev.Kind, Name: ev.Name, Spec: ev.Spec, NotAfter: ev.NotAfter, Envelope: ev.Envelope,
 		Actor: ev.Actor, Reason: ev.Reason, At: at, Version: h.Version}
-	if v := h.Asks[id].Verb; v == Start || v == Stop { // the spec says it now
-		delete(h.Asks, id)
+	if v := h.Requests[id].Verb; v == spec.VerbStart || v == spec.VerbStop { // the spec says it now
+		delete(h.Requests, id)
 	}
 }
 
@@ -169,29 +170,29 @@ func foldRemoved(h *Host, at clock.Instant, ev event.ManagedRemoved) {
 	h.Removed.Count++
 	id := ID(ev.Kind, ev.Name)
 	delete(h.Entries, id)
-	delete(h.Asks, id)
+	delete(h.Requests, id)
 }
 
-func foldAsked(h *Host, at clock.Instant, ev event.ManagedAsked) {
+func foldAsked(h *Host, at clock.Instant, ev event.ManagedRequested) {
 	h.Version++
 	id := ID(ev.Kind, ev.Name)
-	if _, again := h.Asks[id]; !again && len(h.Asks) >= MaxAsks {
+	if _, again := h.Requests[id]; !again && len(h.Requests) >= MaxRequests {
 		oldest := ""
-		for _, k := range sortedKeys(h.Asks) {
-			if oldest == "" || h.Asks[k].At < h.Asks[oldest].At {
+		for _, k := range slices.Sorted(maps.Keys(h.Requests)) {
+			if oldest == "" || h.Requests[k].At < h.Requests[oldest].At {
 				oldest = k
 			}
 		}
-		delete(h.Asks, oldest)
+		delete(h.Requests, oldest)
 	}
-	h.Asks[id] = Ask{Kind: ev.Kind, Name: ev.Name, Verb: ev.Verb, Nonce: ev.Nonce, Actor: ev.Actor, At: at, Version: h.Version}
+	h.Requests[id] = Request{Kind: ev.Kind, Name: ev.Name, Verb: ev.Verb, Nonce: ev.Nonce, Actor: ev.Actor, At: at, Version: h.Version}
 }
 
 // Item is one resource of a host's layer as the host gets it.
 type Item struct {
 	Entry
 	Verb, Nonce string
-	Asked       uint64 // version of the layer that asked for Verb
+	Requested   uint64 // version of the layer that asked for Verb
 }
 
 // Changed is the version of the layer that last set a resource or asked for
@@ -201,7 +202,7 @@ func (h *Host) Changed(kind, name string) uint64 {
 		return 0
 	}
 	id := ID(kind, name)
-	return max(h.Entries[id].Version, h.Asks[id].Version)
+	return max(h.Entries[id].Version, h.Requests[id].Version)
 }
 
 // Items lists the layer by kind and name, and what was asked of resources that
@@ -210,26 +211,17 @@ func (h *Host) Items() []Item {
 	if h == nil {
 		return nil
 	}
-	items := make([]Item, 0, len(h.Entries)+len(h.Asks))
-	for _, id := range sortedKeys(h.Entries) {
-		a := h.Asks[id]
-		items = append(items, Item{Entry: h.Entries[id], Verb: a.Verb, Nonce: a.Nonce, Asked: a.Version})
+	items := make([]Item, 0, len(h.Entries)+len(h.Requests))
+	for _, id := range slices.Sorted(maps.Keys(h.Entries)) {
+		a := h.Requests[id]
+		items = append(items, Item{Entry: h.Entries[id], Verb: a.Verb, Nonce: a.Nonce, Requested: a.Version})
 	}
-	for _, id := range sortedKeys(h.Asks) {
+	for _, id := range slices.Sorted(maps.Keys(h.Requests)) {
 		if _, in := h.Entries[id]; !in {
-			a := h.Asks[id]
-			items = append(items, Item{Entry: Entry{Kind: a.Kind, Name: a.Name, Actor: a.Actor, At: a.At}, Verb: a.Verb, Nonce: a.Nonce, Asked: a.Version})
+			a := h.Requests[id]
+			items = append(items, Item{Entry: Entry{Kind: a.Kind, Name: a.Name, Actor: a.Actor, At: a.At}, Verb: a.Verb, Nonce: a.Nonce, Requested: a.Version})
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(ID(a.Kind, a.Name), ID(b.Kind, b.Name)) })
 	return items
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // failsEvidence is a world in which h0, alone in the first of three waves,
@@ -30,8 +31,8 @@ func failsEvidence(t *testing.T) *world {
 	w.hosts["h0"].deliver()
 	w.hosts["h0"].scan("BP28-R1")
 	w.tick()
-	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || r.Held != "0/evidence" {
-		t.Fatalf("wave %d is open, held by %q", r.Cursor, r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || r.Blocked != "0/evidence" {
+		t.Fatalf("wave %d is open, held by %q", r.Cursor, r.Blocked)
 	}
 	return w
 }
@@ -55,7 +56,7 @@ func TestS42OperatorAcceptsFailingEvidenceOfAWave(t *testing.T) {
 	w.phase("c@r2", rollout.Terminal)
 	w.expect("h0=converged/two h1=converged/two h2=converged/two")
 	a, err := plan.Why(w.s, "h0", w.now)
-	if err != nil || !strings.Contains(a.Words, "BP28-R1 of probe zscan does not pass, accepted by ada: go on") || !slices.Equal(a.Accepted, []string{"wave w0 accepted by ada: go on"}) {
+	if err != nil || !strings.Contains(a.Message, "BP28-R1 of probe zscan does not pass, accepted by ada: go on") || !slices.Equal(a.Accepted, []string{"wave w0 accepted by ada: go on"}) {
 		t.Fatalf("why says %+v, %v", a, err)
 	}
 	live, folded, restored := w.json(w.s), w.json(w.fold(len(w.log))), w.json(w.restored())
@@ -82,7 +83,7 @@ func TestS42AcceptedIsWhatFailedThenAndNothingMore(t *testing.T) {
 	if r := w.phase("c@r2", rollout.Active); r.Cursor != 1 {
 		t.Fatalf("wave %d is open", r.Cursor)
 	}
-	if b := w.why("h2", gate.Compliance); b == nil || !strings.Contains(b.Words, "BP28-R9") || strings.Contains(b.Words, "h0") {
+	if b := w.why("h2", gate.Compliance); b == nil || !strings.Contains(b.Message, "BP28-R9") || strings.Contains(b.Message, "h0") {
 		t.Fatalf("why says %+v", b)
 	}
 	w.promote("c@r2", "w1")
@@ -102,12 +103,12 @@ func TestS42AnotherControlOfAnAcceptedHostHoldsAgain(t *testing.T) {
 		t.Fatalf("wave %d is open", r.Cursor)
 	}
 	for _, name := range []string{"h1", "h2"} {
-		if b := w.why(name, gate.Compliance); b == nil || !strings.Contains(b.Words, "host h0 fails BP28-R2 of probe zscan") || strings.Contains(b.Words, "BP28-R1") {
+		if b := w.why(name, gate.Compliance); b == nil || !strings.Contains(b.Message, "host h0 fails BP28-R2 of probe zscan") || strings.Contains(b.Message, "BP28-R1") {
 			t.Fatalf("why of %s says %+v", name, b)
 		}
 	}
 	a, err := plan.Why(w.s, "h0", w.now)
-	if err != nil || !strings.Contains(a.Words, "BP28-R1 of probe zscan does not pass, accepted by ada") || strings.Contains(a.Words, "BP28-R2 of probe zscan does not pass") {
+	if err != nil || !strings.Contains(a.Message, "BP28-R1 of probe zscan does not pass, accepted by ada") || strings.Contains(a.Message, "BP28-R2 of probe zscan does not pass") {
 		t.Fatalf("why says %+v, %v", a, err)
 	}
 	w.hosts["h0"].scan("BP28-R1")
@@ -126,17 +127,12 @@ func TestAuditSeesWhatWasAcceptedWrongly(t *testing.T) {
 		log := slices.Clone(w.log)
 		i := at(t, log, event.WaveForced{}, 1)
 		var ev event.WaveForced
-		if err := json.Unmarshal(log[i].Body, &ev); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(log[i].Body, &ev))
 		ev.Outstanding, ev.Failing = nil, failing
 		for _, f := range failing {
 			ev.Outstanding = append(ev.Outstanding, f.Host)
 		}
-		forged, err := event.NewEntry(log[i].At, "", ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		forged := testkit.Value(event.NewEntry(log[i].At, event.Subject{}, ev))(t)
 		log[i] = forged
 		if v := found(w, log); !slices.Contains(named(v), "S42") {
 			t.Errorf("%v: found %v", failing, v)
@@ -152,8 +148,8 @@ func TestS8LeftBehindHostsDoNotHoldTheEnd(t *testing.T) {
 	w.commit(plan.Freeze(w.s, "h0", w.now.Add(clock.Hour), "disk swap", "ada", w.now))
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2", target: bundles[1]}))
 	w.live(4)
-	if r := w.phase("c@r2", rollout.Active); r.Held != "0/waiting" {
-		t.Fatalf("held by %q", r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Blocked != "0/waiting" {
+		t.Fatalf("held by %q", r.Blocked)
 	}
 	w.promote("c@r2", "w0")
 	w.live(4)

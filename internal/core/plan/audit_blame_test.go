@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // reenrolled is a rolled back fleet in which a host began again on a new disk.
@@ -44,10 +45,10 @@ func TestRewrittenRecordsAccuseNoHost(t *testing.T) {
 		} {
 			v := found(w, log)
 			if n := slices.IndexFunc(v, func(v audit.Violation) bool { return v.Host != "" }); n >= 0 {
-				t.Errorf("record %d, %s of host %q, %s: host %s is accused: %s", i+1, e.Type, e.Host, what, v[n].Host, v[n])
+				t.Errorf("record %d, %s of host %q, %s: host %s is accused: %s", i+1, e.Type, e.Host(), what, v[n].Host, v[n])
 			}
 			if what == "taken out" && e.Type == (event.GrantClaimed{}).EventType() && len(v) == 0 {
-				t.Errorf("record %d, %s of host %s, %s: nothing is found", i+1, e.Type, e.Host, what)
+				t.Errorf("record %d, %s of host %s, %s: nothing is found", i+1, e.Type, e.Host(), what)
 			}
 		}
 	}
@@ -58,16 +59,10 @@ func TestRewrittenRecordsAccuseNoHost(t *testing.T) {
 func TestHostsAreHeldToTheirOwnWords(t *testing.T) {
 	w := rolledBack(t)
 	step := func(input, from, to string, data any) event.Entry {
-		raw, err := json.Marshal(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Value(json.Marshal(data))(t)
 		r := w.s.Find("c@r1")
-		body, err := json.Marshal(map[string]any{"rollout": r.Name, "manifest": r.Manifest, "input": input, "data": json.RawMessage(raw), "from": from, "to": to})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return event.Entry{At: w.now, Host: "h3", Type: (event.HostStepped{}).EventType(), Body: body}
+		body := testkit.Value(json.Marshal(map[string]any{"rollout": r.Name, "manifest": r.Manifest, "input": input, "data": json.RawMessage(raw), "from": from, "to": to}))(t)
+		return event.Entry{At: w.now, Subject: event.HostSubject("h3"), Type: (event.HostStepped{}).EventType(), Body: body}
 	}
 	r1 := w.s.Find("c@r1").Manifest
 	type none struct{}

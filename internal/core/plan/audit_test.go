@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // rolledBack is the log of a rollout that converged and of one whose second wave
@@ -54,14 +55,9 @@ func at(t *testing.T, log []event.Entry, ev event.Event, nth int) int {
 // edited returns an entry with one field set.
 func edited(t *testing.T, e event.Entry, field string, value any) event.Entry {
 	var body map[string]any
-	if err := json.Unmarshal(e.Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(e.Body, &body))
 	body[field] = value
-	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Value(json.Marshal(body))(t)
 	e.Body = b
 	return e
 }
@@ -75,10 +71,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 	}
 	type log = []event.Entry
 	entry := func(host string, ev event.Event) event.Entry {
-		e, err := event.NewEntry(w.now, host, ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(w.now, event.HostSubject(host), ev))(t)
 		return e
 	}
 	later := func(e event.Entry) event.Entry { e.At++; return e }
@@ -104,7 +97,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 	}
 	extra := func(g, host string, of int) event.Entry {
 		e := edited(t, edited(t, w.log[grant(of)], "grant", g), "reason", "extra")
-		e.Host = host
+		e.Subject = event.HostSubject(host)
 		return e
 	}
 	r2 := w.s.Find("c@r2")
@@ -168,10 +161,7 @@ func TestAuditOfOperatorsDecisions(t *testing.T) {
 		return l
 	}
 	entry := func(ev event.Event) event.Entry {
-		e, err := event.NewEntry(w.now, "", ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(w.now, event.Subject{}, ev))(t)
 		return e
 	}
 	forced, frozen, unfrozen := at(t, w.log, event.WaveForced{}, 1), at(t, w.log, event.HostFrozen{}, 1), at(t, w.log, event.HostUnfrozen{}, 1)
@@ -183,7 +173,7 @@ func TestAuditOfOperatorsDecisions(t *testing.T) {
 		log       log
 	}{
 		"forced by nobody":       {"S8", change(forced, "actor", "")},
-		"forced without why":     {"S8", change(forced, "held", []string{})},
+		"forced without why":     {"S8", change(forced, "blocks", []string{})},
 		"forced past":            {"S7", change(forced, "wave", 1)},
 		"forced in flight":       {"S8", early},
 		"forced on a lie":        {"S8", change(forced, "evidence", 2)},
@@ -195,7 +185,7 @@ func TestAuditOfOperatorsDecisions(t *testing.T) {
 		"pruned the latest":      {"S13", append(slices.Clone(w.log), entry(event.RolloutPruned{Rollout: r2.Name, Manifest: r2.Manifest, Phase: "terminal", Reason: "x"}))},
 		"pruned what runs":       {"S19", append(slices.Clone(w.log[:forced]), entry(event.RolloutPruned{Rollout: r2.Name, Manifest: r2.Manifest, Phase: "active", Reason: "x"}))},
 		"pruned without why":     {"S28", append(slices.Clone(w.log), entry(event.RolloutPruned{Rollout: r1.Name, Manifest: r1.Manifest, Phase: "terminal"}))},
-		"held again for nothing": {"S27", slices.Insert(slices.Clone(w.log), forced, w.log[at(t, w.log, event.WaveHeld{}, w.count(event.WaveHeld{}, "")-1)], w.log[at(t, w.log, event.WaveHeld{}, w.count(event.WaveHeld{}, "")-1)])},
+		"held again for nothing": {"S27", slices.Insert(slices.Clone(w.log), forced, w.log[at(t, w.log, event.WaveBlocked{}, w.count(event.WaveBlocked{}, "")-1)], w.log[at(t, w.log, event.WaveBlocked{}, w.count(event.WaveBlocked{}, "")-1)])},
 	} {
 		v := found(w, c.log)
 		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == c.invariant }) {
@@ -207,7 +197,7 @@ func TestAuditOfOperatorsDecisions(t *testing.T) {
 // TestAuditOfARevertWithoutFailures checks S22 and S15 on logs made by hand.
 func TestAuditOfARevertWithoutFailures(t *testing.T) {
 	w := scene(t, "h0 h1")
-	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
 	a, b := w.manifest(spec{channel: "a", ref: "r1", waves: "h0", target: bundles[0]}), w.manifest(spec{channel: "b", ref: "r1", waves: "h1", target: bundles[0]})
 	w.release(fleet.Queue, a, b)
 	w.tick()
@@ -215,10 +205,7 @@ func TestAuditOfARevertWithoutFailures(t *testing.T) {
 		"S22": event.RolloutReverting{Rollout: "a@r1", Manifest: a.Digest, Reason: "x"},
 		"S15": event.RolloutOpened{Rollout: "b@r1", Channel: "b", Ref: "r1", Manifest: b.Digest, Reason: "x"},
 	} {
-		e, err := event.NewEntry(w.now, "", ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(w.now, event.Subject{}, ev))(t)
 		v := found(w, append(slices.Clone(w.log), e))
 		if !slices.ContainsFunc(v, func(v audit.Violation) bool { return v.Invariant == want }) {
 			t.Errorf("%s: the audit found only %v", want, v)
@@ -312,8 +299,8 @@ func TestS1S25CheckRecountsTheState(t *testing.T) {
 func TestEveryEventTypeIsAudited(t *testing.T) {
 	for _, name := range event.Types() {
 		l := audit.NewLog(documents{})
-		for _, v := range l.Observe(1, event.Entry{Type: name, Host: "h", Incarnation: 0, HostSeq: 0, Body: []byte("{}")}) {
-			if strings.Contains(v.Words, "is not checked") {
+		for _, v := range l.Observe(1, event.Entry{Type: name, Subject: event.HostSubject("h"), Incarnation: 0, HostSeq: 0, Body: []byte("{}")}) {
+			if strings.Contains(v.Message, "is not checked") {
 				t.Errorf("event %s is not audited", name)
 			}
 		}

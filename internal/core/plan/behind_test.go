@@ -24,7 +24,7 @@ func TestWhoGoesAfterAnotherIsLookedAtOnce(t *testing.T) {
 			ready += r.Classes[k].Ready.Len()
 			free += r.Classes[k].Free.Len()
 		}
-		return ready, free + r.Holders.Len()
+		return ready, free + r.InSlot.Len()
 	}
 	if ready, free := looked(); ready != 2 || free != 0 || !w.s.Hosts["h3"].InFlight() {
 		t.Fatalf("%d members are ready and %d are looked at, expected 2 and 0\n%s", ready, free, w.tail())

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var sizes = []int{1_000, 10_000, 100_000}
@@ -54,9 +55,7 @@ func fleetOf(b *testing.B, docs documents, n int) *plan.State {
 	s := plan.New(docs)
 	for i := range n {
 		name := fmt.Sprintf("h%06d", i)
-		if _, err := plan.Record(s, name, start, event.HostEnrolled{Incarnation: 1, Token: name}, event.HostReturned{}); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(plan.Record(s, name, start, event.HostEnrolled{Incarnation: 1, Token: name}, event.HostReturned{}))(b)
 	}
 	return s
 }
@@ -65,16 +64,11 @@ func publish(b *testing.B, s *plan.State, version uint64, m *rollout.Manifest) {
 	_, err := plan.Record(s, "", start, event.TimestampAccepted{IssuedAt: start},
 		event.ReleaseAccepted{Version: version, Channels: []event.ChannelRelease{{Channel: "c", FreshnessWindow: clock.Day,
 			Manifests: []fleet.ManifestRef{{Rollout: m.Header.Rollout(), Digest: m.Digest}}}}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 }
 
 func next(b *testing.B, s *plan.State, now clock.Instant) *plan.Plan {
-	p, err := plan.Next(s, now)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := testkit.Value(plan.Next(s, now))(b)
 	return p
 }
 
@@ -99,7 +93,7 @@ func BenchmarkOpenAndPlan(b *testing.B) {
 					s := fleetOf(b, docs, n)
 					publish(b, s, 1, m)
 					b.StartTimer()
-					grants = len(next(b, s, start).Decisions)
+					grants = len(next(b, s, start).Events)
 				}
 				b.ReportMetric(float64(grants), "decisions")
 			})
@@ -174,9 +168,7 @@ func offered(s *plan.State) []string {
 func converge(b *testing.B, s *plan.State, name string) {
 	h := s.Hosts[name]
 	g := h.Grant
-	if _, err := plan.Claim(s, name, g.ID, start); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Value(plan.Claim(s, name, g.ID, start))(b)
 	ms := h.Machine
 	var events []event.Entry
 	hp := s.Rollouts[g.Manifest].Plan.HostPlan(name)
@@ -185,24 +177,16 @@ func converge(b *testing.B, s *plan.State, name string) {
 		host.Activated{Observed: g.Target}, host.Contact{}, host.ProbeObserved{Name: "up", Pass: true},
 	} {
 		after, _, err := host.Step(ms, in, 1, hp)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		ev, err := event.NewHostStepped(&ms, &after, in)
-		if err != nil {
-			b.Fatal(err)
-		}
-		en, err := event.NewEntry(1, name, ev)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
+		en, err := event.NewEntry(1, event.HostSubject(name), ev)
+		testkit.Must(b, err)
 		en.Incarnation, en.HostSeq = 1, h.Seq+uint64(i)+1
 		events = append(events, en)
 		ms = after
 	}
-	if _, err := plan.Ingest(s, name, events, event.HostHead{Incarnation: 1, Seq: h.Seq + 4}, start); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Value(plan.Ingest(s, name, events, nil, event.HostHead{Incarnation: 1, Seq: h.Seq + 4}, start))(b)
 	next(b, s, start)
 }
 
@@ -224,14 +208,9 @@ func BenchmarkRepairs(b *testing.B) {
 			next(b, s, start)
 			report := func(name string, ev event.Event) {
 				h := s.Hosts[name]
-				e, err := event.NewEntry(1, name, ev)
-				if err != nil {
-					b.Fatal(err)
-				}
+				e := testkit.Value(event.NewEntry(1, event.HostSubject(name), ev))(b)
 				e.Incarnation, e.HostSeq = 1, h.Seq+1
-				if _, err := plan.Ingest(s, name, []event.Entry{e}, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, start); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Value(plan.Ingest(s, name, []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, start))(b)
 			}
 			need := func(name string) event.RepairNeeded {
 				mc := &s.Hosts[name].Machine
@@ -245,14 +224,12 @@ func BenchmarkRepairs(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				name := offered(s)[0]
-				if _, err := plan.Claim(s, name, s.Hosts[name].Grant.ID, start); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Value(plan.Claim(s, name, s.Hosts[name].Grant.ID, start))(b)
 				next(b, s, start)
 				report(name, event.RepairOver{Grant: s.Hosts[name].Grant.ID, OK: true, Detail: "repaired"})
 				report(name, need(name))
 				b.StartTimer()
-				decided = len(next(b, s, start).Decisions)
+				decided = len(next(b, s, start).Events)
 			}
 			b.ReportMetric(float64(decided), "decisions")
 		})
@@ -267,8 +244,6 @@ func BenchmarkWhy(b *testing.B) {
 	next(b, s, start)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := plan.Why(s, "h005555", start); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Value(plan.Why(s, "h005555", start))(b)
 	}
 }

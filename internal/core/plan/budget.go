@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
@@ -22,9 +23,9 @@ type Budget struct {
 // rebudget collects the budgets of every rollout whose plan is active and
 // regroups the members of the live rollouts by them.
 func (s *State) rebudget() {
-	s.budgets, s.repairs = s.budgets[:0], true
+	s.budgets, s.repairsDirty = s.budgets[:0], true
 	for _, h := range s.Hosts { // order-free: it only clears
-		h.budgets, h.seats = h.budgets[:0], h.seats[:0]
+		h.budgets, h.memberships = h.budgets[:0], h.memberships[:0]
 	}
 	type key struct {
 		members digest.Digest
@@ -44,7 +45,7 @@ func (s *State) rebudget() {
 	live := map[digest.Digest]bool{}
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {
-			s.seat(r)
+			s.addMemberships(r)
 			live[r.Manifest] = true
 		}
 		s.dirty[name] = true
@@ -56,12 +57,12 @@ func (s *State) rebudget() {
 	}
 }
 
-// seat gives every member's host its place in a live rollout, regroups the
+// addMemberships gives every member's host its place in a live rollout, regroups the
 // members by budget, and tells the budgets whom they hold back.
-func (s *State) seat(r *rollout.Rollout) {
+func (s *State) addMemberships(r *rollout.Rollout) {
 	r.Classify(func(i int) []int {
 		h := s.host(r.Plan.Leaves[i].Host)
-		h.seats = append(h.seats, seat{r, i})
+		h.memberships = append(h.memberships, membership{r, i})
 		return h.budgets
 	})
 	for k := range r.Classes {
@@ -92,7 +93,7 @@ func (s *State) addBudget(b fleet.Budget, members []string) {
 // freed marks the channels that may move because a slot came free. Budgets span
 // channels.
 func (s *State) freed(h *Host) {
-	s.repairs = true
+	s.repairsDirty = true
 	for _, id := range h.budgets {
 		for _, name := range s.budgets[id].channels {
 			s.dirty[name] = true
@@ -100,48 +101,62 @@ func (s *State) freed(h *Host) {
 	}
 }
 
-// full reports whether any of the budgets has no slot left.
-func (s *State) full(budgets []int) bool {
+// Budgets lists how full the budgets are that the subject needs a slot of; none for a
+// host that acts in the slot that it has. Others can have taken the slot of an offer
+// before it is claimed: under claims that a restored log forgot, or by a budget that
+// became smaller.
+func (f *facts) Budgets() []gate.Use {
+	h := f.h
+	if h == nil {
+		return f.used(f.class.Budgets, slotsOfNobody)
+	}
+	m, queued := &h.Machine, f.purpose == gate.ToRepair && !f.claim
+	switch {
+	case queued:
+		return f.used(h.budgets, slotsOfNobody)
+	case m.Staged() && (f.claim || h.Grant == nil):
+		return f.used(h.budgets, slots{idle: true, own: h.inFlight && !h.idle})
+	case m.InFlight() || h.SilentFailure || !f.claim && h.Grant != nil && !h.Grant.yields():
+		return nil
+	}
+	return f.used(h.budgets, slots{own: h.inFlight})
+}
+
+// slots says which slots in use do not count against what asks for one: of hosts that
+// wait for a reboot and change nothing, and its own.
+type slots struct{ idle, own bool }
+
+var slotsOfNobody slots
+
+// used lists how full budgets are but for some slots.
+func (f *facts) used(budgets []int, but slots) []gate.Use {
+	f.uses = f.uses[:0]
 	for _, id := range budgets {
-		if s.budgets[id].InFlight >= s.budgets[id].Max {
-			return true
+		b := &f.s.budgets[id]
+		u := gate.Use{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight}
+		if but.idle {
+			u.InFlight -= b.Idle
+		}
+		if but.own {
+			u.InFlight--
+		}
+		if f.q != nil && u.InFlight >= u.Max {
+			u.Earliest = f.s.slotFreeAt(b, f.h, f.now)
+		}
+		f.uses = append(f.uses, u)
+	}
+	return f.uses
+}
+
+// slotFreeAt is when time can free a slot that another host has in a budget.
+func (s *State) slotFreeAt(b *Budget, h *Host, now clock.Instant) clock.Instant {
+	var at clock.Instant
+	for _, name := range b.Members {
+		if other := s.Hosts[name]; other != nil && other != h && other.inFlight {
+			at = clock.Earliest(at, s.freesAt(other, now))
 		}
 	}
-	return false
-}
-
-// crowded refuses a claim of an offer when the budgets of the host have no room for
-// it, or is nil. The slot was counted when it was offered, so others can only have
-// taken it without the server's leave: under claims that a restored log forgot, or
-// a budget that became smaller since. A host in flight acts in the slot that it has.
-func (s *State) crowded(h *Host) *gate.Block { return gate.CheckBudgets(s.beside(h)) }
-
-// beside lists how full the budgets of a host are without the slot of the offer that
-// it is about to claim; nothing when it acts in a slot that it has.
-func (s *State) beside(h *Host) []gate.Use {
-	var uses []gate.Use
-	switch m := &h.Machine; {
-	case m.Staged():
-		uses = s.active(h.budgets)
-	case m.InFlight() || h.SilentFailure:
-		return nil
-	default:
-		uses = s.uses(h)
-	}
-	for i := range uses {
-		uses[i].InFlight-- // its own
-	}
-	return uses
-}
-
-// uses lists how full each budget of a host is.
-func (s *State) uses(h *Host) []gate.Use {
-	uses := make([]gate.Use, 0, len(h.budgets))
-	for _, id := range h.budgets {
-		b := &s.budgets[id]
-		uses = append(uses, gate.Use{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight})
-	}
-	return uses
+	return at
 }
 
 // Budgets lists the active budgets: those of every plan that hosts may still be

@@ -15,7 +15,7 @@ func (s *State) foldCompliance(ev event.ComplianceEvaluated) {
 	var required []string
 	for i := range ev.Failures {
 		if f := &ev.Failures[i]; f.Mode == fleet.Enforce && len(f.Hosts) > 0 {
-			required = append(required, f.Words())
+			required = append(required, f.Message())
 		}
 	}
 	if len(required) == 0 {
@@ -48,23 +48,9 @@ func (s *State) dropVerdicts() {
 	}
 }
 
-// blocked is the gate of static controls for a manifest.
-func (s *State) blocked(name string, manifest digest.Digest) *gate.Block {
+// controls is the gate of static controls for a manifest.
+func (s *State) controls(name string, manifest digest.Digest) *gate.Block {
 	return gate.CheckControls(name, s.Verdicts[manifest])
-}
-
-// compliance asks about a host of a wave: the static controls of the plan, and the
-// evidence of every host of an earlier wave.
-func (s *State) compliance(r *rollout.Rollout, wave int) *gate.Block {
-	if b := s.blocked(r.Name, r.Manifest); b != nil {
-		return b
-	}
-	return s.evidenceBefore(r, wave)
-}
-
-// evidenceBefore is the gate of evidence over the waves before one.
-func (s *State) evidenceBefore(r *rollout.Rollout, wave int) *gate.Block {
-	return gate.CheckEvidence(r.Name, s.outstandingBefore(r, wave))
 }
 
 // outstandingBefore lists the hosts before a wave whose required evidence does not
@@ -84,14 +70,11 @@ func (s *State) outstandingBefore(r *rollout.Rollout, wave int) []gate.Outstandi
 	return failing
 }
 
-// outstanding brings up to date whether a member runs the rollout's target with
-// required evidence that does not pass. One that is retired has nothing to prove.
-func (s *State) outstanding(h *Host, r *rollout.Rollout, i int) {
+// fails reports whether the host runs the rollout's target with required evidence that
+// does not pass. One that is retired has nothing to prove.
+func (h *Host) fails(r *rollout.Rollout) bool {
 	m := &h.Machine
-	failing := m.Manifest == r.Manifest && !m.Reverting && !h.freedSlot() && len(m.Outstanding()) > 0
-	if r.SetOutstanding(i, failing) || failing { // other controls may fail than before
-		s.dirty[r.Channel] = true
-	}
+	return m.Manifest == r.Manifest && !m.Reverting && !h.freedSlot() && len(m.Outstanding()) > 0
 }
 
 // excuses says what of a host's failing evidence operators accepted.
@@ -99,7 +82,7 @@ func excuses(r *rollout.Rollout, h *Host) string {
 	words := ""
 	for _, control := range h.Machine.Outstanding() {
 		if w := r.Excused(h.Name, control); w != nil {
-			words += "; " + control + " does not pass, " + w.Words()
+			words += "; " + control + " does not pass, " + w.Message()
 		}
 	}
 	return words

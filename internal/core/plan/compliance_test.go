@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -14,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func verdict(m *rollout.Manifest, mode fleet.ProbeMode) event.ComplianceEvaluated {
@@ -36,7 +38,7 @@ func TestS42FailingRequiredControlBlocksTheRollout(t *testing.T) {
 	}
 	w.expect("h0=converged/one h1=converged/one")
 	b := w.why("h0", gate.Compliance)
-	if b == nil || b.Detail != "controls" || !strings.Contains(b.Words, "container web") {
+	if b == nil || b.Detail != "controls" || !strings.Contains(b.Message, "container web") {
 		t.Fatalf("why says %+v", b)
 	}
 	var refused *plan.VerbError
@@ -67,7 +69,7 @@ func (m *machine) scan(failing ...string) {
 	for _, c := range failing {
 		in.Results = append(in.Results, host.SubResult{Control: c, Status: "fail", Framework: "anssi"})
 	}
-	if err := m.step(in); err != nil {
+	if err := m.step(agent.ProbeObserved{Round: m.round, ProbeObserved: in}); err != nil {
 		m.w.t.Fatalf("scan: %v", err)
 	}
 	m.deliver()
@@ -105,8 +107,8 @@ func TestS42FailingEvidenceHoldsPromotion(t *testing.T) {
 			if r.Cursor != 0 {
 				t.Fatalf("wave %d is open\n%s", r.Cursor, w.tail())
 			}
-			b := plan.Hold(w.s, r, w.now)
-			if b == nil || b.Code != gate.Compliance || !strings.Contains(b.Words, "BP28-R1 of probe zscan, BP28-R7 of probe zscan") || !strings.Contains(b.Words, "h0") {
+			b := plan.FirstBlock(w.s, r, w.now)
+			if b == nil || b.Code != gate.Compliance || !strings.Contains(b.Message, "BP28-R1 of probe zscan, BP28-R7 of probe zscan") || !strings.Contains(b.Message, "h0") {
 				t.Fatalf("the rollout is held by %+v", b)
 			}
 			if b := w.why("h2", gate.Compliance); b == nil {
@@ -132,19 +134,13 @@ func TestAuditSeesFailingEvidence(t *testing.T) {
 	}
 	w.hosts["h0"].deliver()
 	w.hosts["h0"].scan("BP28-R1")
-	forged, err := event.NewEntry(w.now, "", event.WavePromoted{Rollout: "c@r2", Manifest: m.Digest, Evidence: 1, Reason: "forged"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	forged := testkit.Value(event.NewEntry(w.now, event.Subject{}, event.WavePromoted{Rollout: "c@r2", Manifest: m.Digest, Evidence: 1, Reason: "forged"}))(t)
 	if v := found(w, append(slices.Clone(w.log), forged)); !slices.Equal(named(v), []string{"S42"}) {
 		t.Errorf("evidence: found %v", v)
 	}
 	w.hosts["h0"].scan()
 	w.live(12)
-	e, err := event.NewEntry(w.now, "", verdict(m, fleet.Enforce))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Value(event.NewEntry(w.now, event.Subject{}, verdict(m, fleet.Enforce)))(t)
 	if v := found(w, slices.Insert(slices.Clone(w.log), at(t, w.log, event.RolloutOpened{}, 2)+1, e)); !slices.ContainsFunc(named(v), func(s string) bool { return s == "S42" }) {
 		t.Errorf("control: found %v", v)
 	}

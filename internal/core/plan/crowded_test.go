@@ -25,7 +25,7 @@ func (w *world) restore(upTo int) {
 	slices.Reverse(lost)
 	for _, e := range lost {
 		if event.FromHost(e.Type) {
-			m := w.hosts[e.Host]
+			m := w.hosts[e.Host()]
 			m.outbox = append([]event.Entry{e}, m.outbox...)
 		}
 	}
@@ -42,7 +42,7 @@ func TestS1ClaimNeedsTheSlotThatItsOfferCounted(t *testing.T) {
 		purpose host.Purpose
 		refused bool
 	}{
-		{"forward", "h0 h1", func(w *world, _ *machine) { w.tick() }, host.Forward, true},
+		{"forward", "h0 h1", func(w *world, _ *machine) { w.tick() }, host.Update, true},
 		{"repair", "h0", func(w *world, _ *machine) { w.drift("h1") }, host.Repair, true},
 		{"reboot", "h0 h1", func(w *world, h1 *machine) {
 			w.tick()
@@ -60,7 +60,7 @@ func TestS1ClaimNeedsTheSlotThatItsOfferCounted(t *testing.T) {
 			w.tick()
 			w.release(fleet.Supersede, w.manifest(spec{ref: "r3", waves: "h0 h1", target: bundles[2]}))
 			w.tick()
-		}, host.Forward, false},
+		}, host.Update, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := budgeted(t, "h0 h1", 1)
@@ -101,7 +101,7 @@ func (w *world) claimsAfter(h0 *machine, g *plan.Grant, words, invariant string)
 	if refused := (*plan.ClaimRefusedError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), words) {
 		w.t.Fatalf("the claim while h0 is on its way: %v", err)
 	}
-	e, err := event.NewEntry(w.now, "h1", event.GrantClaimed{Grant: g.ID})
+	e, err := event.NewEntry(w.now, event.HostSubject("h1"), event.GrantClaimed{Grant: g.ID})
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}

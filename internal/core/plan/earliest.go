@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // HostClock ties a host's own clock to the server's. A report arrives after it
@@ -19,8 +21,8 @@ type HostClock struct {
 	Known bool           `json:"known,omitempty"`
 }
 
-// heard learns from a report that arrived at an instant of the server.
-func (c *HostClock) heard(at clock.Instant) {
+// observe learns from a report that arrived at an instant of the server.
+func (c *HostClock) observe(at clock.Instant) {
 	if c.At == 0 {
 		return
 	}
@@ -45,8 +47,8 @@ func upcoming(at, now clock.Instant) clock.Instant {
 	return at
 }
 
-// soaked is when a soaking host can converge at the soonest; zero for others.
-func (s *State) soaked(h *Host, now clock.Instant) clock.Instant {
+// soakedAt is when a soaking host can converge at the soonest; zero for others.
+func (s *State) soakedAt(h *Host, now clock.Instant) clock.Instant {
 	m := &h.Machine
 	p := s.hostPlan(h, m.Manifest)
 	if m.Phase != host.Soaking || p == nil {
@@ -55,30 +57,29 @@ func (s *State) soaked(h *Host, now clock.Instant) clock.Instant {
 	return upcoming(h.Clock.onServer(m.SoakFrom.Add(p.Soak)), now)
 }
 
-// settles is when time can end what a host in flight does: its soak, or the
+// settledAt is when time can end what a host in flight does: its soak, or the
 // patience with it.
-func (s *State) settles(h *Host, now clock.Instant) clock.Instant {
+func (s *State) settledAt(h *Host, now clock.Instant) clock.Instant {
 	end, _ := s.givenUp(h)
-	return clock.Earliest(s.soaked(h, now), upcoming(end, now))
+	return clock.Earliest(s.soakedAt(h, now), upcoming(end, now))
 }
 
-// frees is when time can free the slot that a host holds. Silence frees none.
-func (s *State) frees(h *Host, now clock.Instant) clock.Instant {
+// freesAt is when time can free the slot that a host holds. Silence frees none.
+func (s *State) freesAt(h *Host, now clock.Instant) clock.Instant {
 	if h.Grant != nil && !h.Grant.Claimed {
 		return upcoming(h.Grant.Expires, now)
 	}
-	return s.soaked(h, now)
+	return s.soakedAt(h, now)
 }
 
-// starts is when time lifts what it can lift from a host that waits.
-func (h *Host) starts(now clock.Instant) clock.Instant {
+// startsAt is when time lifts what it can lift from a host that waits.
+func (h *Host) startsAt(now clock.Instant) clock.Instant {
 	return upcoming(max(h.frozenUntil(), h.NotBefore), now)
 }
 
-// timed is the evidence of the open waves with what time can bring. It looks at
+// timeEvidence adds to the evidence of the open waves what time can bring. It looks at
 // every member, for people who ask and not for the planner.
-func (s *State) timed(r *rollout.Rollout, now clock.Instant) gate.Evidence {
-	e := s.proof(r)
+func (s *State) timeEvidence(e *gate.Evidence, r *rollout.Rollout, now clock.Instant) {
 	for i := range r.Members {
 		m, leaf := &r.Members[i], &r.Plan.Leaves[i]
 		if leaf.Wave > r.Cursor {
@@ -86,59 +87,60 @@ func (s *State) timed(r *rollout.Rollout, now clock.Instant) gate.Evidence {
 		}
 		switch h := s.Hosts[leaf.Host]; m.Status {
 		case rollout.Claimed, rollout.Busy, rollout.Broken:
-			e.Settles = max(e.Settles, s.settles(h, now))
+			e.Finishes = max(e.Finishes, s.settledAt(h, now))
 		case rollout.Waiting:
 			if m.Online && r.Forced(leaf.Wave) == nil {
-				e.Starts = max(e.Starts, h.starts(now))
-				if at, ok := window.NextAll(r.Plan.Header.WindowsOf(leaf), now); ok {
+				e.Starts = max(e.Starts, h.startsAt(now))
+				if at, ok := clock.NextOpening(r.Plan.Header.WindowsOf(leaf), now); ok {
 					e.Starts = max(e.Starts, upcoming(at, now))
 				}
 			}
 		}
 	}
-	return e
 }
 
-// Holds returns everything that keeps a rollout from going on as a whole, in
+// Blocks returns everything that keeps a rollout from going on as a whole, in
 // order, with when time can clear it.
-func Holds(s *State, r *rollout.Rollout, now clock.Instant) []*gate.Block {
-	return s.holding(r, s.overlay(r), now)
+func Blocks(s *State, r *rollout.Rollout, now clock.Instant) []*gate.Block {
+	f := s.rolloutFacts(gate.ToUpdate, r, now)
+	f.q = Explain(s, now)
+	return f.rolloutBlocks()
 }
 
-// holding is Holds given what the overlay gate says.
-func (s *State) holding(r *rollout.Rollout, overlay *gate.Block, now clock.Instant) []*gate.Block {
-	if r.Phase.Ended() || r.Plan == nil {
+// rolloutBlocks is Blocks of the rollout that f is of.
+func (f *facts) rolloutBlocks() []*gate.Block {
+	if f.r.Phase.Ended() || f.r.Plan == nil {
 		return nil
 	}
-	var bs []*gate.Block
+	overlay := gate.FirstCode(f, gate.ToUpdate, gate.AtOffer, gate.Overlay)
+	f.purpose = gate.ToPromote
+	bs := gate.All(f, gate.ToPromote)
 	if overlay != nil {
-		bs = append(bs, overlay)
-	}
-	bs = append(bs, gate.CheckPromotions(s.timed(r, now))...)
-	for _, b := range [...]*gate.Block{s.evidenceBefore(r, r.Cursor+1), s.soakBlock(r, now)} {
-		if b != nil {
-			bs = append(bs, b)
-		}
+		bs = slices.Insert(bs, 0, overlay)
 	}
 	return bs
 }
 
-// Hold returns the first of Holds, or nil, saying when of maintenance windows
+// FirstBlock returns the first of Blocks, or nil, saying when of maintenance windows
 // alone: it costs the same however many members the rollout has.
-func Hold(s *State, r *rollout.Rollout, now clock.Instant) *gate.Block {
+func FirstBlock(s *State, r *rollout.Rollout, now clock.Instant) *gate.Block {
 	if r.Phase.Ended() || r.Plan == nil {
 		return nil
 	}
 	if b := s.overlay(r); b != nil {
 		return b
 	}
-	return s.holds(r, now)
+	b := s.promotion(r, now)
+	if b != nil && b.Detail == gate.Waiting {
+		return cmp.Or(s.windowHolds(r, now), b) // what hosts wait for, if it is windows alone
+	}
+	return b
 }
 
-// goesOn is when time can promote a rollout's wave: nothing less than the last of
+// promotableAt is when time can promote a rollout's wave: nothing less than the last of
 // what keeps it. Zero while something keeps it that time says nothing of alone.
-func (s *State) goesOn(r *rollout.Rollout, now clock.Instant) clock.Instant {
-	return latest(Holds(s, r, now))
+func (s *State) promotableAt(r *rollout.Rollout, now clock.Instant) clock.Instant {
+	return latest(Blocks(s, r, now))
 }
 
 func latest(holds []*gate.Block) clock.Instant {
@@ -152,28 +154,46 @@ func latest(holds []*gate.Block) clock.Instant {
 	return at
 }
 
-// timedUses is room with when time can free a slot of each full budget.
-func (s *State) timedUses(h *Host, uses []gate.Use, now clock.Instant) []gate.Use {
-	for i := range uses {
-		if uses[i].InFlight < uses[i].Max {
-			continue
-		}
-		for _, name := range s.budgets[h.budgets[i]].Members {
-			if other := s.Hosts[name]; other != nil && other != h && other.inFlight {
-				uses[i].Earliest = clock.Earliest(uses[i].Earliest, s.frees(other, now))
-			}
-		}
-	}
-	return uses
-}
-
-// arrived is when time can bring the last of some hosts to where they go.
-func (s *State) arrived(names []string, now clock.Instant) clock.Instant {
+// arrivesAt is when time can bring the last of some hosts to where they go.
+func (s *State) arrivesAt(names []string, now clock.Instant) clock.Instant {
 	var at clock.Instant
 	for _, name := range names {
 		if h := s.Hosts[name]; h != nil {
-			at = max(at, s.soaked(h, now))
+			at = max(at, s.soakedAt(h, now))
 		}
 	}
 	return at
+}
+
+// canarySoaks is when time can bring the first of a rollout's hosts through its
+// soak; zero when it cannot. It looks at every member.
+func (s *State) canarySoaks(r *rollout.Rollout, now clock.Instant) clock.Instant {
+	var at clock.Instant
+	for i := range r.Members {
+		if r.Members[i].Status == rollout.Claimed {
+			at = clock.Earliest(at, s.soakedAt(s.Hosts[r.Plan.Leaves[i].Host], now))
+		}
+	}
+	return at
+}
+
+// windowHolds is the block of a rollout whose open waves wait for nothing but
+// maintenance windows; nil when something else holds a host that is ready.
+func (s *State) windowHolds(r *rollout.Rollout, now clock.Instant) *gate.Block {
+	var first *gate.Block
+	f := s.rolloutFacts(gate.ToUpdate, r, now)
+	for k := range r.Classes {
+		c := &r.Classes[k]
+		if c.Ready.Len() == 0 || c.Wave > r.Cursor || r.Forced(c.Wave) != nil {
+			continue
+		}
+		b := gate.FirstCode(f.in(c), gate.ToUpdate, gate.AtOffer, gate.Window)
+		if b == nil {
+			return nil
+		}
+		if first == nil || b.Earliest != 0 && (first.Earliest == 0 || b.Earliest < first.Earliest) {
+			first = b
+		}
+	}
+	return first
 }

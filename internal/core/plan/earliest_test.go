@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // why answers for a host and returns the gate's block.
@@ -34,16 +35,13 @@ func TestL5GatesAreAskedInTheDeclaredOrder(t *testing.T) {
 	w := onOne(t, "h0")
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0", target: bundles[1]}))
 	w.tick()
-	a, err := plan.Why(w.s, "h0", w.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Value(plan.Why(w.s, "h0", w.now))(t)
 	at := map[gate.Code]int{}
 	for i, g := range a.Gates {
 		at[g.Gate] = i + 1
 	}
 	last := 0
-	for _, code := range []gate.Code{gate.Freshness, gate.Overlay, gate.Freeze, gate.Quarantine, gate.Window, gate.ChannelEdge, gate.Wave, gate.HostEdge, gate.Budget, gate.Compliance} {
+	for _, code := range []gate.Code{gate.Freshness, gate.Overlay, gate.Freeze, gate.Quarantine, gate.Window, gate.Wave, gate.HostEdge, gate.Budget, gate.Compliance} {
 		if at[code] <= last {
 			t.Errorf("gate %s is at %d, after %d: %+v", code, at[code], last, a.Gates)
 		}
@@ -74,8 +72,8 @@ func TestL5WaveSaysWhenTheSoakCanEnd(t *testing.T) {
 	if a.Block.Earliest != soaked {
 		t.Fatalf("the wave opens at %s at the earliest, it says %s", soaked, a.Block.Earliest)
 	}
-	if len(a.Holds) != 2 || a.Holds[0].Detail != gate.InFlight || a.Holds[0].Earliest != a.Block.Earliest || a.Holds[1].Detail != gate.Unproven {
-		t.Fatalf("the wave is held by %+v", a.Holds)
+	if len(a.WaveBlocks) != 2 || a.WaveBlocks[0].Detail != gate.InFlight || a.WaveBlocks[0].Earliest != a.Block.Earliest || a.WaveBlocks[1].Detail != gate.Unproven {
+		t.Fatalf("the wave is held by %+v", a.WaveBlocks)
 	}
 	w.now = a.Block.Earliest.Add(clock.Minute) // its time has come, and the host says nothing
 	w.tick()

@@ -8,16 +8,14 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/expiry"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/warning"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-func expiryTypes(t testing.TB, s *plan.State, facts []expiry.Fact, now clock.Instant) []string {
+func expiryTypes(t testing.TB, s *plan.State, facts []warning.Fact, now clock.Instant) []string {
 	t.Helper()
-	entries, err := plan.NoteExpiries(s, expiry.Items(facts, now), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testkit.Value(plan.Record(s, "", now, s.ExpiryNews(warning.Items(facts, now))...))(t)
 	out := []string{}
 	for _, e := range entries {
 		out = append(out, e.Type)
@@ -30,12 +28,12 @@ func expiryTypes(t testing.TB, s *plan.State, facts []expiry.Fact, now clock.Ins
 func TestExpiryIsRecordedOnce(t *testing.T) {
 	s := plan.New(nil)
 	begin := clock.Instant(1_800_000_000_000)
-	stamp := func(since clock.Instant) []expiry.Fact {
-		return []expiry.Fact{{Kind: expiry.Timestamp, Name: "stable", Since: since, Ends: since.Add(4 * clock.Hour)}}
+	stamp := func(since clock.Instant) []warning.Fact {
+		return []warning.Fact{{Kind: warning.Timestamp, Name: "stable", Since: since, Ends: since.Add(4 * clock.Hour)}}
 	}
 	const warned, cleared = "expiry.warned", "expiry.cleared"
 	for i, step := range []struct {
-		facts []expiry.Fact
+		facts []warning.Fact
 		at    clock.Duration
 		want  string
 	}{
@@ -48,10 +46,10 @@ func TestExpiryIsRecordedOnce(t *testing.T) {
 		{stamp(begin.Add(90 * clock.Day)), 90*clock.Day + 2, ""},
 		{stamp(begin.Add(90 * clock.Day)), 91 * clock.Day, warned},
 		{nil, 91*clock.Day + 1, cleared}, // the channel is gone
-		{[]expiry.Fact{{Kind: expiry.Disk, Used: 91, Limit: 100}}, 92 * clock.Day, warned},
-		{[]expiry.Fact{{Kind: expiry.Disk, Used: 89, Limit: 100}}, 92 * clock.Day, ""}, // it sways
-		{[]expiry.Fact{{Kind: expiry.Disk, Used: 91, Limit: 100}}, 92 * clock.Day, ""},
-		{[]expiry.Fact{{Kind: expiry.Disk, Used: 80, Limit: 100}}, 92 * clock.Day, cleared},
+		{[]warning.Fact{{Kind: warning.Disk, Used: 91, Limit: 100}}, 92 * clock.Day, warned},
+		{[]warning.Fact{{Kind: warning.Disk, Used: 89, Limit: 100}}, 92 * clock.Day, ""}, // it sways
+		{[]warning.Fact{{Kind: warning.Disk, Used: 91, Limit: 100}}, 92 * clock.Day, ""},
+		{[]warning.Fact{{Kind: warning.Disk, Used: 80, Limit: 100}}, 92 * clock.Day, cleared},
 	} {
 		got := expiryTypes(t, s, step.facts, begin.Add(step.at))
 		if len(got) > 1 || len(got) == 1 && got[0] != step.want || len(got) == 0 && step.want != "" {
@@ -67,20 +65,18 @@ func TestExpiriesAreBounded(t *testing.T) {
 		s, again := plan.New(nil), plan.New(nil)
 		now := clock.Instant(1_800_000_000_000)
 		n := rapid.IntRange(0, 300).Draw(rt, "channels")
-		var facts []expiry.Fact
+		var facts []warning.Fact
 		for i := range n {
-			facts = append(facts, expiry.Fact{Kind: expiry.Timestamp, Name: string(rune('a'+i%26)) + string(rune('a'+i/26)), Ends: now.Add(clock.Duration(rapid.Int64Range(-10, 10).Draw(rt, "left")))},
-				expiry.Fact{Kind: expiry.HostCertificate, Name: string(rune('a' + i%26)), Ends: now.Add(-1)})
+			facts = append(facts, warning.Fact{Kind: warning.Timestamp, Name: string(rune('a'+i%26)) + string(rune('a'+i/26)), Ends: now.Add(clock.Duration(rapid.Int64Range(-10, 10).Draw(rt, "left")))},
+				warning.Fact{Kind: warning.HostCertificate, Name: string(rune('a' + i%26)), Ends: now.Add(-1)})
 		}
 		for look := range 5 {
-			entries, err := plan.NoteExpiries(s, expiry.Items(facts, now), now)
+			entries, err := plan.Record(s, "", now, s.ExpiryNews(warning.Items(facts, now))...)
 			if err != nil || len(entries) > 100 || look == 4 && len(entries) != 0 {
 				rt.Fatalf("look %d: %d events, %v", look, len(entries), err)
 			}
 			for _, e := range entries {
-				if err := again.Apply(e); err != nil {
-					rt.Fatal(err)
-				}
+				testkit.Must(rt, again.Apply(e))
 			}
 		}
 		a, _ := json.Marshal(s.Expiries)
@@ -112,26 +108,19 @@ func TestExpiryFacts(t *testing.T) {
 	}
 	all, some := plan.New(nil), plan.New(nil)
 	for _, e := range events {
-		entry, err := event.NewEntry(at, e.host, e.ev)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := all.Apply(entry); err != nil {
-			t.Fatal(err)
-		}
+		entry := testkit.Value(event.NewEntry(at, event.HostSubject(e.host), e.ev))(t)
+		testkit.Must(t, all.Apply(entry))
 		if plan.ChangesExpiry(e.ev) {
-			if err := some.ApplyEvent(entry, e.ev); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, some.ApplyEvent(entry, e.ev))
 		}
 	}
-	want, _ := json.Marshal([]expiry.Fact{
-		{Kind: expiry.Timestamp, Name: "lab", Since: at, Ends: at.Add(clock.Hour)},
-		{Kind: expiry.Timestamp, Name: "stable", Since: at, Ends: at.Add(clock.Day)},
-		{Kind: expiry.HostCertificate, Name: "web-1", Since: at, Ends: at.Add(12 * clock.Day)},
-		{Kind: expiry.Freeze, Name: "web-1", Ends: at.Add(clock.Hour)},
-		{Kind: expiry.OperatorToken, Name: "ci (1)", Since: at, Ends: at.Add(clock.Day)},
-		{Kind: expiry.Overrides, Limit: 1024},
+	want, _ := json.Marshal([]warning.Fact{
+		{Kind: warning.Timestamp, Name: "lab", Since: at, Ends: at.Add(clock.Hour)},
+		{Kind: warning.Timestamp, Name: "stable", Since: at, Ends: at.Add(clock.Day)},
+		{Kind: warning.HostCertificate, Name: "web-1", Since: at, Ends: at.Add(12 * clock.Day)},
+		{Kind: warning.Freeze, Name: "web-1", Ends: at.Add(clock.Hour)},
+		{Kind: warning.OperatorToken, Name: "ci (1)", Since: at, Ends: at.Add(clock.Day)},
+		{Kind: warning.Overrides, Limit: 1024},
 	})
 	for i, s := range []*plan.State{all, some} {
 		if got, _ := json.Marshal(s.ExpiryFacts()); string(got) != string(want) {

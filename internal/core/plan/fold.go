@@ -19,24 +19,21 @@ func (s *State) Apply(e event.Entry) error {
 	if err != nil {
 		return err
 	}
-	return s.fold(e, ev)
+	return s.ApplyEvent(e, ev)
 }
 
-// ApplyEvent is Apply of an entry that ev was decoded from.
-func (s *State) ApplyEvent(e event.Entry, ev event.Event) error { return s.fold(e, ev) }
-
-// fold applies a decoded event. Only At, Host, Incarnation and HostSeq of the
-// entry are read.
-func (s *State) fold(e event.Entry, ev event.Event) error {
+// ApplyEvent is Apply of an entry that ev was decoded from, or made of. Only At, Host,
+// Incarnation and HostSeq of the entry are read.
+func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	if s.watch != nil {
 		s.watch(e, ev)
 	}
 	if e.HostSeq != 0 {
-		if err := s.host(e.Host).follow(e); err != nil {
+		if err := s.host(e.Host()).follow(e); err != nil {
 			return err
 		}
 	}
-	s.Elapsed.pass(e, ev)
+	s.Elapsed.observe(e, ev)
 	switch ev := ev.(type) {
 	case event.RootTrusted:
 		s.foldRoot(ev)
@@ -44,53 +41,53 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 		s.foldRelease(e.At, ev)
 	case event.TimestampAccepted:
 		s.Timestamp = ev
-		s.markAll()
+		s.MarkAll()
 	case event.HostEnrolled:
-		s.foldEnrolled(e.At, e.Host, ev)
+		s.foldEnrolled(e.At, e.Host(), ev)
 	case event.CertificateRenewed:
-		h := s.host(e.Host)
+		h := s.host(e.Host())
 		h.Serial, h.PrevSerial, h.NotAfter, h.IssuedAt = ev.Serial, ev.Presented, ev.NotAfter, e.At
 	case event.HostRevoked, event.HostForked, event.HostDecommissioned, event.HostSlotFreed:
-		s.foldIdentity(s.host(e.Host), ev)
+		s.foldIdentity(s.host(e.Host()), ev)
 	case event.HostHead:
-		h := s.host(e.Host)
+		h := s.host(e.Host())
 		h.ChainHash = ev.Hash
-		h.Clock.heard(e.At)
+		h.Clock.observe(e.At)
 		s.reported(h, e.At)
 	case event.HostSilent, event.HostReturned, event.HostFailedSilently:
-		s.foldPresence(e.At, s.host(e.Host), ev)
+		s.foldPresence(e.At, s.host(e.Host()), ev)
 	case event.HostStepped:
-		return s.foldStepped(e, s.host(e.Host), ev)
+		return s.foldStepped(e, s.host(e.Host()), ev)
 	case event.RolloutPruned:
 		return s.foldPruned(ev)
 	case event.HostDegraded, event.HostRecovered:
-		s.foldHealth(e.At, s.host(e.Host), ev)
+		s.foldHealth(e.At, s.host(e.Host()), ev)
 	case event.HostFrozen, event.HostUnfrozen:
-		s.foldFreeze(s.host(e.Host), ev)
+		s.foldFreeze(s.host(e.Host()), ev)
 	case event.RepairNeeded, event.RepairOver:
-		s.foldRepair(s.host(e.Host), ev)
+		s.foldRepair(s.host(e.Host()), ev)
 	case event.GrantDeclined:
-		s.foldDeclined(s.host(e.Host), ev)
+		s.foldDeclined(s.host(e.Host()), ev)
 	case event.RolloutOpened:
 		return s.foldOpened(e.At, ev)
 	case event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked:
 		s.Operators.Fold(e.At, ev)
 	case event.Granted, event.GrantClaimed, event.GrantEnded:
-		s.foldGrant(e, s.host(e.Host), ev)
+		s.foldGrant(e, s.host(e.Host()), ev)
 	case event.QuarantineAdded, event.QuarantineCleared, event.RolloutQueued, event.RolloutDeferred:
 		return s.foldChannel(ev)
-	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.WavePromoted, event.WaveForced, event.GlassBroken, event.WaveHeld:
+	case event.OfRollout:
 		return s.foldRollout(e.At, ev)
 	case event.OverrideAccepted:
 		s.foldOverride(ev)
 	case event.ComplianceEvaluated:
 		s.foldCompliance(ev)
 	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared:
-		s.foldWarning(e.At, ev)
+		s.Warn(e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
 		event.BundleQuarantined, event.FileKept, event.StreamOpened:
 		// For people: no decision reads them.
-	case event.ManagedSet, event.ManagedRemoved, event.ManagedAsked, event.HostTuned, event.HostRetried, event.ResourceReported:
+	case event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported:
 		// Packages managed and health fold them.
 	default:
 		return &event.UnknownTypeError{Type: ev.EventType()}
@@ -102,7 +99,7 @@ func (s *State) fold(e event.Entry, ev event.Event) error {
 func (h *Host) follow(e event.Entry) error {
 	if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+1 {
 		return fmt.Errorf("event %d of host %s (incarnation %d) does not follow event %d (incarnation %d)",
-			e.HostSeq, e.Host, e.Incarnation, h.Seq, h.Incarnation)
+			e.HostSeq, e.Host(), e.Incarnation, h.Seq, h.Incarnation)
 	}
 	h.Seq, h.Clock.At = e.HostSeq, e.At
 	return nil
@@ -111,7 +108,7 @@ func (h *Host) follow(e event.Entry) error {
 // foldRoot trusts a root. One that begins a key epoch ends what was signed before.
 func (s *State) foldRoot(ev event.RootTrusted) {
 	if s.Root.Epoch != ev.Epoch {
-		s.markAll()
+		s.MarkAll()
 	}
 	s.Root = ev
 	s.endOverrides(ev.Epoch)
@@ -138,10 +135,12 @@ func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {
 			c.PendingSince = at
 		}
 	}
-	s.markAll()
+	s.MarkAll()
 }
 
-func (s *State) markAll() {
+// MarkAll has every channel planned at the next Next. It decides nothing and changes
+// nothing that is logged.
+func (s *State) MarkAll() {
 	for name := range s.Channels { // order-free: it only fills a set
 		s.dirty[name] = true
 	}
@@ -150,7 +149,7 @@ func (s *State) markAll() {
 func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolled) {
 	h := s.host(name)
 	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
-	fresh := Host{Name: name, budgets: h.budgets, seats: h.seats, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze}
+	fresh := Host{Name: name, budgets: h.budgets, memberships: h.memberships, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze}
 	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
 	fresh.Serial, fresh.NotAfter, fresh.IssuedAt = ev.Serial, ev.NotAfter, at
 	*h = fresh
@@ -179,7 +178,7 @@ func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
 }
 
 func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error {
-	in, err := ev.Taken()
+	in, err := ev.HostInput()
 	if err != nil {
 		return fmt.Errorf("event %d of host %s: %w", e.HostSeq, h.Name, err)
 	}
@@ -190,13 +189,13 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 	before := h.Machine
 	s.stepped = s.mirror(h, in, e.At, ev)
 	h.stepped(&before)
-	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID || h.outran()) {
+	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID || h.rebootSuperseded()) {
 		h.Grant = nil // the machine leads from here
 	}
 	if r := s.Rollouts[h.Machine.Manifest]; r != nil {
 		c, claimed := in.(host.Claimed)
 		if _, reboots := in.(host.RebootClaimed); reboots || claimed && c.Manifest == r.Manifest {
-			h.Declines, h.NotBefore, h.DeclineCode, h.DeclineWords = 0, 0, "", ""
+			h.Backoff = Backoff{}
 		}
 		if h.Machine.Phase == host.Converged {
 			s.soakedFirst(h, r)
@@ -259,11 +258,11 @@ func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	}
 	if g.Purpose == host.Repair { // it says nothing of what a rollout would bring
 		if h.Repair != nil {
-			h.Repair.DeclineCode, h.Repair.DeclineWords = ev.Code, ev.Detail
+			h.Repair.DeclineCode, h.Repair.Detail = ev.Code, ev.Detail
 		}
 		return
 	}
-	h.DeclineCode, h.DeclineWords = ev.Code, ev.Detail
+	h.DeclineCode, h.Detail = ev.Code, ev.Detail
 	if g.Purpose == host.Reboot {
 		return
 	}
@@ -288,7 +287,7 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 		}
 		h.Grant = &Grant{ID: ev.Grant, Manifest: d, Rollout: ev.Rollout, Purpose: ev.Purpose,
 			Target: ev.Target, Reason: ev.Reason, Expires: ev.Expires}
-		if r := s.Rollouts[d]; r != nil && ev.Purpose == host.Forward {
+		if r := s.Rollouts[d]; r != nil && ev.Purpose == host.Update {
 			r.Granted = true
 		}
 		if ev.Purpose != host.Repair {

@@ -31,7 +31,7 @@ func (s *State) foldChannel(ev event.Event) error {
 		s.dirty[name] = true
 	case event.QuarantineCleared:
 		delete(c.Quarantine, ev.Digest)
-		s.repairs = true
+		s.repairsDirty = true
 		s.acknowledge(c)
 		s.dirty[name] = true
 	case event.RolloutQueued:
@@ -64,7 +64,7 @@ func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 	r := &rollout.Rollout{Name: ev.Rollout, Channel: ev.Channel, Ref: ev.Ref, Manifest: ev.Manifest,
 		Phase: rollout.Opening, Reason: ev.Reason, OpenedAt: at}
 	if t := s.Overrides.Paused(r.Manifest); t != nil {
-		r.Paused, r.PauseReason = true, t.Words()
+		r.Paused, r.PauseReason = true, t.Message()
 	}
 	r.Place = len(s.Order)
 	s.Rollouts[ev.Manifest], s.names[r.Name] = r, ev.Manifest
@@ -77,33 +77,17 @@ func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 	if last := s.Rollouts[c.Converged]; was != nil && was.Reverting && last != nil && last != was {
 		s.setMembers(last) // hosts that the reverted rollout did not fetch back are its own again
 	}
+	for i := range r.Members { // a log that was restored may open what hosts run already: they are ahead of others
+		if h := s.Hosts[r.Plan.Leaves[i].Host]; h != nil && h.Machine.Manifest == r.Manifest {
+			s.refresh(h)
+		}
+	}
 	s.rebudget()
 	return nil
 }
 
-func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
-	var name string
-	var d digest.Digest
-	switch ev := ev.(type) {
-	case event.RolloutMoved:
-		name, d = ev.Rollout, ev.Manifest
-	case event.RolloutReverting:
-		name, d = ev.Rollout, ev.Manifest
-	case event.RolloutPaused:
-		name, d = ev.Rollout, ev.Manifest
-	case event.RolloutResumed:
-		name, d = ev.Rollout, ev.Manifest
-	case event.RolloutCancelled:
-		name, d = ev.Rollout, ev.Manifest
-	case event.WavePromoted:
-		name, d = ev.Rollout, ev.Manifest
-	case event.WaveForced:
-		name, d = ev.Rollout, ev.Manifest
-	case event.GlassBroken:
-		name, d = ev.Rollout, ev.Manifest
-	case event.WaveHeld:
-		name, d = ev.Rollout, ev.Manifest
-	}
+func (s *State) foldRollout(at clock.Instant, ev event.OfRollout) error {
+	name, d := ev.Of()
 	if d == "" {
 		d = s.names[name]
 	}
@@ -135,17 +119,17 @@ func (s *State) foldRollout(at clock.Instant, ev event.Event) error {
 		if c := s.Channels[r.Channel]; c.Active == r.Manifest {
 			c.Active = ""
 		}
-		s.markAll()
+		s.MarkAll()
 	case event.WavePromoted:
 		r.Cursor = ev.Wave + 1
-		r.SetHeld("", at)
+		r.SetBlocked("", at)
 	case event.WaveForced:
 		s.foldForced(r, ev)
-	case event.GlassBroken:
-		r.SetHeld("", at)
-		r.Cursor, r.Glass = max(r.Cursor, ev.Wave), "opened by "+ev.Actor+": "+ev.Reason
-	case event.WaveHeld:
-		r.SetHeld(ev.Code, at)
+	case event.BreakGlassUsed:
+		r.SetBlocked("", at)
+		r.Cursor, r.BreakGlass = max(r.Cursor, ev.Wave), "opened by "+ev.Actor+": "+ev.Reason
+	case event.WaveBlocked:
+		r.SetBlocked(ev.Code, at)
 	}
 	return nil
 }
@@ -180,7 +164,7 @@ func (s *State) foldMoved(at clock.Instant, r *rollout.Rollout, ev event.Rollout
 	case rollout.Pruned:
 		delete(s.Rollouts, r.Manifest)
 	}
-	s.markAll() // channel edges look at other channels
-	s.repairs = true
+	s.MarkAll() // channel edges look at other channels
+	s.repairsDirty = true
 	return nil
 }

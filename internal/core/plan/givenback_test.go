@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestS24ClaimedGrantThatIsGivenBackFreesItsSlot: a host whose claim was committed
@@ -21,12 +22,9 @@ func TestS24ClaimedGrantThatIsGivenBackFreesItsSlot(t *testing.T) {
 		g := w.s.Hosts["h0"].Grant.ID
 		w.commit(plan.Claim(w.s, "h0", g, w.now))
 		h := w.s.Hosts["h0"]
-		e, err := event.NewEntry(1, "h0", event.GrantDeclined{Grant: g, Code: code, Detail: "stale"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(1, event.HostSubject("h0"), event.GrantDeclined{Grant: g, Code: code, Detail: "stale"}))(t)
 		e.Incarnation, e.HostSeq = 1, h.Seq+1
-		w.commit(plan.Ingest(w.s, "h0", []event.Entry{e}, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, w.now))
+		w.commit(plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, w.now))
 		if got := h.Grant == nil; got != freed {
 			t.Errorf("%s: freed %t, expected %t", code, got, freed)
 		}

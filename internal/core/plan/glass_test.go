@@ -35,7 +35,7 @@ func TestS40BreakGlassOpensWavesAndKeepsBudgets(t *testing.T) {
 			}
 			w.live(6)
 			w.phase("c@r2", rollout.Terminal)
-			if w.count(event.GlassBroken{}, "") != 1 || w.count(event.WavePromoted{}, "") != 0 {
+			if w.count(event.BreakGlassUsed{}, "") != 1 || w.count(event.WavePromoted{}, "") != 0 {
 				t.Fatalf("waves promoted one by one\n%s", w.tail())
 			}
 			_, err := plan.Override(w.s, w.word(fleet.OverrideBreakGlass, m.Digest), "ada", w.now)

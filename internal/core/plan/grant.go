@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -31,61 +31,72 @@ func (p *planner) serve(c *Channel, r *rollout.Rollout) {
 		p.endOffers(r, "the key epoch in which "+r.Name+" was signed has ended")
 		return
 	}
-	p.forward(c, r)
-	p.reboots(c, r)
+	p.grantUpdates(c, r)
+	p.grantReboots(r)
 }
 
-// forward grants the target to every host that no gate holds back.
-func (p *planner) forward(c *Channel, r *rollout.Rollout) {
-	if r == nil || p.err != nil || p.s.overlay(r) != nil {
+// blocked reports whether a gate of a scope keeps hosts back, and has the channel
+// planned again when a window opens.
+func (p *planner) blocked(f *facts, scope gate.Scope) bool {
+	g := gate.FirstClosed(f, f.purpose, scope)
+	if g != nil && g.Code == gate.Window {
+		p.s.wakeChannel(f.c.Name, g.Block(f).Earliest, p.now)
+	}
+	return g != nil
+}
+
+// passes reports whether no gate of some scopes keeps a host back.
+func (p *planner) passes(f *facts, scopes ...gate.Scope) bool {
+	for _, scope := range scopes {
+		if p.blocked(f, scope) {
+			return false
+		}
+	}
+	return true
+}
+
+// grantUpdates grants the target to every host that no gate keeps back.
+func (p *planner) grantUpdates(c *Channel, r *rollout.Rollout) {
+	if r == nil || p.err != nil {
 		return
 	}
-	if p.s.stale(c, p.now) != nil {
+	f := p.about(gate.ToUpdate, r)
+	if p.blocked(f, gate.PerRollout) {
 		return
 	}
 	active := p.s.Rollouts[c.Latest]
-	for i := r.Holders.Next(0); i >= 0 && p.err == nil; i = r.Holders.Next(i + 1) {
-		if leaf := &r.Plan.Leaves[i]; leaf.Wave <= r.Cursor && !p.closed(r, leaf.Windows) && p.s.compliance(r, leaf.Wave) == nil {
-			p.offer(c, r, active, i)
+	for i := r.InSlot.Next(0); i >= 0 && p.err == nil; i = r.InSlot.Next(i + 1) {
+		if p.passes(f.at(i), gate.PerWave, gate.PerClass, gate.PerGrant) {
+			p.offer(f, active)
 		}
 	}
 	for k := range r.Classes {
 		class := &r.Classes[k]
-		if class.Free.Len() == 0 || class.Wave > r.Cursor || p.closed(r, class.Windows) || p.s.compliance(r, class.Wave) != nil {
+		if class.Free.Len() == 0 || !p.passes(f.in(class), gate.PerWave, gate.PerClass) {
 			continue
 		}
-		for i := class.Free.Next(0); i >= 0 && p.err == nil && !p.s.full(class.Budgets); i = class.Free.Next(i + 1) {
-			p.offer(c, r, active, i)
+		for i := class.Free.Next(0); i >= 0 && p.err == nil && !p.blocked(f.in(class), gate.PerGrant); i = class.Free.Next(i + 1) {
+			p.offer(f.at(i), active)
 		}
 	}
 }
 
-// offer grants a member the target unless a gate of its own holds it back. One that
+// offer grants a member the target unless a gate of its own keeps it back. One that
 // goes after another is looked at again when that one has arrived.
-func (p *planner) offer(c *Channel, r, active *rollout.Rollout, i int) {
-	leaf := &r.Plan.Leaves[i]
-	if before := firstUnmet(r, leaf); before >= 0 {
-		r.SetAside(i, before)
+func (p *planner) offer(f *facts, active *rollout.Rollout) {
+	h, r := f.h, f.r
+	if h.Grant != nil && !h.Grant.yields() {
 		return
 	}
-	if h := p.s.host(leaf.Host); p.s.canary(r, i, 0, p.now) == nil && p.hostGates(c, r, active, h, leaf) {
-		p.grant(h, r, host.Forward, leaf.Target, p.reasonFor(r, active, leaf))
+	if g := gate.FirstClosed(f, f.purpose, gate.PerHost); g != nil {
+		if g.Code == gate.HostEdge {
+			r.Defer(f.i, firstUnmet(r, &r.Plan.Leaves[f.i]))
+		}
+		return
 	}
-}
-
-// hostGates asks the gates that differ from host to host.
-func (p *planner) hostGates(c *Channel, r, active *rollout.Rollout, h *Host, leaf *fleet.Leaf) bool {
-	switch {
-	case h.Grant != nil && !h.Grant.idle() || h.NotBefore > p.now:
-		return false
-	case h.frozen(p.now) != nil:
-		return false
-	case (h.Grant != nil || h.idles()) && !p.s.fits(h):
-		return false
-	case p.s.quarantined(c, leaf.Target, h.Name) != "":
-		return false
+	if active == nil || r == active || p.s.mayReturn(h, active) {
+		p.grant(h, r, host.Update, f.bundle, p.reasonFor(r, active, &r.Plan.Leaves[f.i]))
 	}
-	return active == nil || r == active || p.s.mayReturn(h, active)
 }
 
 // mayReturn reports whether a host may be given the last converged release
@@ -96,7 +107,7 @@ func (s *State) mayReturn(h *Host, newer *rollout.Rollout) bool {
 	if !ok || newer.Phase.Ended() || newer.Reverting {
 		return true
 	}
-	return newer.Members[i].Status == rollout.Back || newer.Plan.Leaves[i].Wave > newer.Cursor
+	return newer.Members[i].Status == rollout.RolledBack || newer.Plan.Leaves[i].Wave > newer.Cursor
 }
 
 func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string {
@@ -104,17 +115,6 @@ func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string
 		return "the host returned; " + r.Name + " is the last converged release"
 	}
 	return "wave " + r.Plan.Header.Waves[leaf.Wave].Name + " of " + r.Name + " is open"
-}
-
-// unmet lists the hosts that must converge before this one and have not.
-func unmet(r *rollout.Rollout, leaf *fleet.Leaf) []string {
-	var unmet []string
-	for _, name := range leaf.After {
-		if i, ok := r.Plan.Leaf(name); ok && !r.Members[i].Status.Arrived() {
-			unmet = append(unmet, name)
-		}
-	}
-	return unmet
 }
 
 // firstUnmet is the first member that must converge before this one and has not, or
@@ -137,19 +137,30 @@ func grantName(n uint64, manifest digest.Digest, purpose host.Purpose) string {
 
 // grant gives a host a grant of a rollout, which ends an idle one.
 func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, target digest.Digest, reason string) {
-	if h.Grant.idle() {
+	if h.Grant.yields() {
 		p.endGrant(h, "rollout "+r.Name+" goes first", 0)
 	}
-	ev := event.Granted{Grant: grantName(p.s.Grants+1, r.Manifest, purpose), Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose,
-		Expires: p.now.Add(r.Plan.Header.Policy.GrantExpiry), Reason: reason}
+	ev := event.Granted{Rollout: r.Name, Target: target, Manifest: r.Manifest, Purpose: purpose, Reason: reason}
+	var windows []clock.Window
 	if i, ok := r.Plan.Leaf(h.Name); ok {
 		ev.Wave = r.Plan.Leaves[i].Wave
-		if purpose != host.Back {
-			ev.Expires = endsBy(r.Plan.Header.WindowsOf(&r.Plan.Leaves[i]), p.now, ev.Expires)
+		if purpose != host.Rollback {
+			windows = r.Plan.Header.WindowsOf(&r.Plan.Leaves[i])
 		}
 	}
+	p.issue(h, ev, windows, &r.Plan.Header.Policy)
+}
+
+// issue names a grant, and says by when it is to be claimed: no later than the first of
+// some windows closes.
+func (p *planner) issue(h *Host, ev event.Granted, windows []clock.Window, policy *fleet.Policy) {
+	ev.Grant = grantName(p.s.Grants+1, ev.Manifest, ev.Purpose)
+	ev.Expires = p.now.Add(policy.GrantExpiry)
+	for i := range windows {
+		ev.Expires = min(ev.Expires, windows[i].Closes(p.now, ev.Expires))
+	}
 	ev.Budgets = p.budgetWords(h)
-	p.do(grant{ev, h.Name}, h.Name, ev)
+	p.add(h.Name, ev)
 }
 
 // budgetWords says how full a host's budgets are with a grant for it.
@@ -168,17 +179,10 @@ func (p *planner) budgetWords(h *Host) map[string]string {
 	return words
 }
 
-// overlay returns why a rollout gives out no grants at all, or nil. A terminal
+// overlay returns why a rollout gives out no updates at all, or nil. A terminal
 // rollout still serves hosts that return.
 func (s *State) overlay(r *rollout.Rollout) *gate.Block {
-	if t := s.Overrides.Hold(r.Channel, r.Manifest); t != nil && !r.Reverting {
-		return gate.CheckOverride(r.Name, string(t.Action), t.Words())
-	}
-	return gate.CheckOverlay(gate.Standing{
-		Rollout: r.Name, Phase: standing(r), Paused: r.Paused, Reason: cmp.Or(r.PauseReason, r.Reason),
-		Halted: r.Phase == rollout.Failed && !r.Final, Blocked: len(s.Verdicts[r.Manifest]) > 0, Reverting: r.Reverting,
-		Ended: r.Phase.Ended() && r.Phase != rollout.Terminal, Outdated: s.outdated(r),
-	})
+	return gate.FirstCode(s.rolloutFacts(gate.ToUpdate, r, 0), gate.ToUpdate, gate.AtOffer, gate.Overlay)
 }
 
 // outdated reports whether a rollout was signed in a key epoch that has ended. Hosts

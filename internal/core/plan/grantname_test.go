@@ -13,7 +13,7 @@ func TestS24GrantsOfAnotherManifestHaveAnotherName(t *testing.T) {
 	one, two := digest.Of([]byte("one")), digest.Of([]byte("two"))
 	seen := map[string]bool{}
 	for _, d := range []digest.Digest{one, two} {
-		for _, p := range []host.Purpose{host.Forward, host.Back, host.Repair} {
+		for _, p := range []host.Purpose{host.Update, host.Rollback, host.Repair} {
 			name := grantName(1<<63, d, p)
 			if seen[name] {
 				t.Errorf("%s is the name of two grants", name)

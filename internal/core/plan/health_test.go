@@ -38,9 +38,9 @@ func TestS8DegradedHostIsNoEvidence(t *testing.T) {
 				return
 			}
 			r := w.phase("c@r2", rollout.Active)
-			b := plan.Hold(w.s, r, w.now)
-			if r.Held != "0/evidence" || r.Cursor != 0 || b == nil || !strings.Contains(b.Words, "1 converged and are degraded since") {
-				t.Fatalf("rollout is held by %q at wave %d: %+v", r.Held, r.Cursor, b)
+			b := plan.FirstBlock(w.s, r, w.now)
+			if r.Blocked != "0/evidence" || r.Cursor != 0 || b == nil || !strings.Contains(b.Message, "1 converged and are degraded since") {
+				t.Fatalf("rollout is held by %q at wave %d: %+v", r.Blocked, r.Cursor, b)
 			}
 			w.expect("h0=converged/two h1=converged/one")
 			w.commit(plan.Record(w.s, "h0", w.now, event.HostRecovered{}))

@@ -59,6 +59,29 @@ func TestS13HaltDoesNotTakeHealthyHostsBack(t *testing.T) {
 	w.expect("h0=converged/two h1=failed/two h2=converged/one")
 }
 
+// TestS10FailedHostThatClaimsAFixAndGoesSilentFails: a host that failed and stayed there
+// acts again from the claim of the next rollout on.
+func TestS10FailedHostThatClaimsAFixAndGoesSilentFails(t *testing.T) {
+	w := onOne(t, "h0")
+	w.breakOn(bundles[1], "h0")
+	w.release(fleet.Supersede, w.manifest(spec{ref: "r2", waves: "h0", target: bundles[1], policy: fleet.Halt}))
+	w.live(4)
+	w.phase("c@r2", rollout.Failed)
+	w.release(fleet.Supersede, w.manifest(spec{ref: "r3", waves: "h0", target: bundles[2], confirm: 30 * clock.Second}))
+	w.tick()
+	h0 := w.hosts["h0"]
+	h0.poll()
+	h0.prepare(true)
+	h0.claim(false)
+	w.presence("h0", false)
+	w.now = w.now.Add(30 * clock.Second)
+	w.tick()
+	if !w.s.Hosts["h0"].SilentFailure {
+		t.Fatalf("the silent host is not failed\n%s", w.tail())
+	}
+	w.phase("c@r3", rollout.Failed)
+}
+
 func TestS10SilentHostFailsAndKeepsItsSlotUntilItReports(t *testing.T) {
 	w := onOne(t, "h0 h1")
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1], budget: 1, confirm: 30 * clock.Second}))
@@ -211,7 +234,7 @@ func TestS13HostLeftOnARevertedReleaseGetsTheLastConverged(t *testing.T) {
 
 func TestS15RevertedPredecessorKeepsItsChannelShut(t *testing.T) {
 	w := scene(t, "h0 h1")
-	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
 	w.breakOn(bundles[1], "h0")
 	both := func(ref string, d digest.Digest) {
 		w.release(fleet.Queue, w.manifest(spec{channel: "a", ref: ref, waves: "h0", target: d}),
@@ -230,7 +253,7 @@ func TestS15RevertedPredecessorKeepsItsChannelShut(t *testing.T) {
 
 func TestS15CancelOpensTheWayPastARevertedPredecessor(t *testing.T) {
 	w := scene(t, "h0 h1")
-	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
 	w.breakOn(bundles[1], "h0")
 	w.release(fleet.Queue, w.manifest(spec{channel: "a", ref: "r2", waves: "h0", target: bundles[1]}),
 		w.manifest(spec{channel: "b", ref: "r2", waves: "h1", target: bundles[1]}))

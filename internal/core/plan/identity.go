@@ -9,8 +9,8 @@ import (
 // Ended is why the present identity of a host counts for nothing.
 type Ended struct {
 	// Standing is gate.Revoked or gate.Decommissioned.
-	Standing string `json:"standing"`
-	Reason   string `json:"reason"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
 	// SlotUntil is when a decommissioned host gives its slot back; Freed says that
 	// it did.
 	SlotUntil clock.Instant `json:"slotUntil,omitempty"`
@@ -19,10 +19,10 @@ type Ended struct {
 
 // Standing says why the identity of a host counts for nothing, and is empty when
 // it is good.
-func (h *Host) Standing() string {
+func (h *Host) IdentityStatus() string {
 	switch {
 	case h.Ended != nil:
-		return h.Ended.Standing
+		return h.Ended.Status
 	case h.Forked:
 		return gate.Forked
 	}
@@ -31,22 +31,13 @@ func (h *Host) Standing() string {
 
 // Reachable reports whether the host is there with an identity that counts, and was
 // not given up while it was there.
-func (h *Host) Reachable() bool { return h.Online && h.Standing() == "" && !h.Overdue }
+func (h *Host) Reachable() bool { return h.Online && h.IdentityStatus() == "" && !h.Overdue }
 
 // absent reports whether nobody waits for the host: it never enrolled, or was retired.
-func (h *Host) absent() bool { return h.Incarnation == 0 || h.Standing() == gate.Decommissioned }
+func (h *Host) absent() bool { return h.Incarnation == 0 || h.IdentityStatus() == gate.Decommissioned }
 
 // freed reports whether the host gave its slot back for good.
 func (h *Host) freedSlot() bool { return h.Ended != nil && h.Ended.Freed }
-
-// identityBlock is the gate of a host's identity.
-func (h *Host) identityBlock() *gate.Block {
-	reason := ""
-	if h.Ended != nil {
-		reason = h.Ended.Reason
-	}
-	return gate.CheckIdentity(h.Name, h.Standing(), reason)
-}
 
 // foldIdentity takes what ends or doubts a host's identity.
 func (s *State) foldIdentity(h *Host, ev event.Event) {
@@ -54,13 +45,13 @@ func (s *State) foldIdentity(h *Host, ev event.Event) {
 	case event.HostRevoked:
 		h.RevokedBefore = max(h.RevokedBefore, ev.NotBefore) // a later one may name an earlier instant
 		if h.Incarnation != 0 && ev.NotBefore > h.IssuedAt && h.Ended == nil {
-			h.Ended = &Ended{Standing: gate.Revoked, Reason: ev.Reason}
+			h.Ended = &Ended{Status: gate.Revoked, Reason: ev.Reason}
 		}
 	case event.HostDecommissioned:
 		h.RevokedBefore = max(h.RevokedBefore, ev.NotBefore)
-		h.Ended = &Ended{Standing: gate.Decommissioned, Reason: ev.Reason, SlotUntil: ev.SlotUntil}
+		h.Ended = &Ended{Status: gate.Decommissioned, Reason: ev.Reason, SlotUntil: ev.SlotUntil}
 		s.wake(ev.SlotUntil, h.Name)
-		s.markAll() // channels may have waited for it alone
+		s.MarkAll() // channels may have waited for it alone
 	case event.HostSlotFreed:
 		if h.Ended != nil {
 			h.Ended.Freed = true
@@ -101,7 +92,7 @@ func Decommission(s *State, name, reason, actor string, now clock.Instant) ([]ev
 	if err := s.mayEnd(name); err != nil {
 		return nil, err
 	}
-	if h.Standing() == gate.Decommissioned {
+	if h.IdentityStatus() == gate.Decommissioned {
 		return nil, verbErrorf("host %s is decommissioned already; remove it from fleet.yaml, build, sign and push", name)
 	}
 	ev := event.HostDecommissioned{NotBefore: h.endsAt(now), SlotUntil: now, Reason: reason, Actor: actor}
@@ -141,7 +132,7 @@ func (s *State) slotUntil(h *Host, now clock.Instant) clock.Instant {
 // host that claimed and was never heard from again has failed by then.
 func (p *planner) freeSlot(h *Host) {
 	e := h.Ended
-	if e == nil || e.Standing != gate.Decommissioned || e.Freed || !e.SlotUntil.Reached(p.now) {
+	if e == nil || e.Status != gate.Decommissioned || e.Freed || !e.SlotUntil.Reached(p.now) {
 		return
 	}
 	if h.Acting() && !h.SilentFailure {
@@ -149,9 +140,9 @@ func (p *planner) freeSlot(h *Host) {
 	}
 	ev := event.HostSlotFreed{Reason: "the host is decommissioned, and what it was granted is over"}
 	if h.Grant != nil {
-		ev.Grant = h.Grant.ID
+		ev.Grant, ev.Rollout = h.Grant.ID, h.Grant.Rollout
 	}
-	p.do(freeSlot{ev, h.Name}, h.Name, ev)
+	p.add(h.Name, ev)
 }
 
 // failSilently fails a host that was not heard from by its deadline, or was and did not
@@ -161,19 +152,50 @@ func (p *planner) failSilently(h *Host, deadline clock.Instant, overdue bool) {
 	if h.Grant != nil && h.Grant.Claimed {
 		ev.Rollout, ev.Manifest, ev.Grant = h.Grant.Rollout, h.Grant.Manifest, h.Grant.ID
 	}
-	ev.Reason = "nothing was heard from it by " + deadline.String()
+	ev.Reason = "it was not seen by " + deadline.String()
 	if overdue {
 		ev.Reason = "it is there, and has not reported how its activation went by " + deadline.String() +
 			": the activation deadline, the confirm window, the soak and " + reportPatience.String() + " have passed since it began"
 	}
-	p.do(failSilent{ev, h.Name}, h.Name, ev)
+	p.add(h.Name, ev)
 }
 
-// mayAct refuses a claim of a host whose identity counts for nothing, and one for
-// what its identity no longer is.
-func (h *Host) mayAct() error {
-	if b := h.identityBlock(); b != nil {
-		return &ClaimRefusedError{Reason: b.Words}
+// PresenceRow is what a presence means for the waves that name the host.
+type PresenceRow struct {
+	Presence gate.HostPresence
+	Means    string
+	Waves    string
+}
+
+// Presences lists every presence in the order in which Presence asks for them.
+var Presences = []PresenceRow{
+	{gate.NeverEnrolled, "declared, and no agent enrolled as it yet", "holds nothing and counts for nothing: not for its wave, nor `minSoaked`, nor a channel behind; when it enrols it gets the newest"},
+	{gate.Decommissioned, "retired by an operator", "holds nothing and counts for nothing, once what it was granted is over"},
+	{gate.Revoked, "its certificates were ended", "as offline: skipped, or failed if it had claimed"},
+	{gate.Forked, "two agents run on its identity", "as offline: skipped, or failed if it had claimed"},
+	{gate.Removed, "enrolled, and the newest release does not declare it", "in no wave of the newest release; what it claimed before it finishes"},
+	{gate.Overdue, "in contact, but it did not report in time what came of its claim", "failed; it keeps its slot until it reports, and later rollouts skip it"},
+	{gate.Online, "in contact within three heartbeats", "granted, and waited for"},
+	{gate.Silent, "no contact while it acts on a claim", "its wave waits until it is given up, at the instant that `steady why` names: then it has failed, and keeps its slot until it reports"},
+	{gate.Offline, "enrolled, no contact, and at rest", "skipped: its wave does not wait for it, but it counts for a `minSoaked` in per cent"},
+}
+
+// Presence says whether the host is there; declared is whether the newest release
+// names it.
+func (h *Host) Presence(declared bool) gate.HostPresence {
+	switch ended := h.IdentityStatus(); {
+	case h.Incarnation == 0:
+		return gate.NeverEnrolled
+	case ended != "":
+		return gate.HostPresence(ended)
+	case !declared:
+		return gate.Removed
+	case h.Online && h.Overdue:
+		return gate.Overdue
+	case h.Online:
+		return gate.Online
+	case h.Acting() && !h.SilentFailure:
+		return gate.Silent
 	}
-	return nil
+	return gate.Offline
 }

@@ -153,8 +153,8 @@ func TestS1DecommissionedHostFreesItsSlotOnceItsGrantIsOver(t *testing.T) {
 func (w *world) retired(t *testing.T) {
 	t.Helper()
 	h := w.s.Hosts["h0"]
-	if h.InFlight() || h.Reachable() || h.Standing() != gate.Decommissioned {
-		t.Fatalf("host h0 is in flight %t, reachable %t, %s", h.InFlight(), h.Reachable(), h.Standing())
+	if h.InFlight() || h.Reachable() || h.IdentityStatus() != gate.Decommissioned {
+		t.Fatalf("host h0 is in flight %t, reachable %t, %s", h.InFlight(), h.Reachable(), h.IdentityStatus())
 	}
 }
 
@@ -186,7 +186,7 @@ func TestS38ClockSetBackLoosensNoRevocation(t *testing.T) {
 		back := issued.Add(-10 * clock.Minute)
 		w.commit(end(w.s, "h0", "lost", "ada", back))
 		h := w.s.Hosts["h0"]
-		if h.RevokedBefore <= issued || h.Standing() != name {
+		if h.RevokedBefore <= issued || h.IdentityStatus() != name {
 			t.Errorf("%s: the certificate of %s is good: those from before %s ended", name, issued, h.RevokedBefore)
 		}
 		before := h.RevokedBefore
@@ -237,8 +237,8 @@ func TestS42RetiredHostHasNothingToProve(t *testing.T) {
 	w.hosts["h0"].deliver()
 	w.hosts["h0"].scan("BP28-R1")
 	w.working(6, "h1")
-	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || r.Held != "0/evidence" {
-		t.Fatalf("wave %d is open, held by %q", r.Cursor, r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || r.Blocked != "0/evidence" {
+		t.Fatalf("wave %d is open, held by %q", r.Cursor, r.Blocked)
 	}
 	w.commit(plan.Revoke(w.s, "h0", "lost", "ada", w.now))
 	w.tick()
@@ -248,6 +248,6 @@ func TestS42RetiredHostHasNothingToProve(t *testing.T) {
 	w.commit(plan.Decommission(w.s, "h0", "sold", "ada", w.now))
 	w.tick()
 	if r := w.s.Find("c@r2"); r.Cursor == 0 {
-		t.Fatalf("a retired host holds the first wave: %s\n%s", r.Held, w.tail())
+		t.Fatalf("a retired host holds the first wave: %s\n%s", r.Blocked, w.tail())
 	}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -16,10 +17,6 @@ const (
 	declineCap  = 10 * clock.Minute
 )
 
-// MaxHostInstant bounds the instants that hosts report, far beyond every clock, so that
-// sums with them neither overflow nor lose digits in JSON.
-const MaxHostInstant clock.Instant = 1 << 52
-
 // decider collects the entries that a decision folds into the state.
 type decider struct {
 	s       *State
@@ -28,19 +25,40 @@ type decider struct {
 	err     error
 }
 
+// add decides an event of a host, or of the fleet.
 func (d *decider) add(host string, ev event.Event) {
 	if d.err != nil {
 		return
 	}
-	e, err := d.s.entry(d.now, host, ev)
-	if err == nil {
-		err = d.s.fold(e, ev)
+	var e event.Entry
+	if e, d.err = d.s.entry(d.now, host, ev); d.err == nil {
+		d.fold(e, ev)
 	}
-	if err != nil {
-		d.err = err
+}
+
+// fold folds an entry, which may have been decided elsewhere.
+func (d *decider) fold(e event.Entry, ev event.Event) {
+	if d.err != nil {
 		return
 	}
-	d.entries = append(d.entries, e)
+	if d.err = d.s.ApplyEvent(e, ev); d.err == nil {
+		d.entries = append(d.entries, e)
+	}
+}
+
+// endGrant ends the grant of a host.
+func (d *decider) endGrant(h *Host, reason string, notBefore clock.Instant) {
+	d.add(h.Name, event.GrantEnded{Grant: h.Grant.ID, Rollout: h.Grant.Rollout, Reason: reason, NotBefore: notBefore})
+}
+
+// withdraw ends what was offered and not claimed, where hit. No host is kept from
+// going back.
+func (d *decider) withdraw(reason string, hit func(*Host) bool) {
+	for _, name := range d.s.HostNames() {
+		if h := d.s.Hosts[name]; h.offered() && h.Grant.Purpose != host.Rollback && hit(h) {
+			d.endGrant(h, reason, 0)
+		}
+	}
 }
 
 // ReportError says why a host's report is refused whole; nothing was decided
@@ -50,32 +68,28 @@ type ReportError struct{ Reason string }
 func (e *ReportError) Error() string { return e.Reason }
 
 // Ingest folds a host's own events, which the caller has verified to continue
-// its chain up to head. It returns the entries to commit: the events, what
-// follows from them, and the head. A report that does not follow the chain, or
-// says what no host may say, is a *ReportError.
-func Ingest(s *State, name string, events []event.Entry, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
-	decoded := make([]event.Event, len(events))
-	for i, e := range events {
-		ev, err := event.Decode(e)
+// its chain up to head; decoded are what they were made of or decoded from, nil to
+// decode them here. It returns the entries to commit: the events, what follows from
+// them, and the head. A report that does not follow the chain, or says what no host
+// may say, is a *ReportError.
+func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
+	decoded = slices.Grow(decoded, len(events)-len(decoded))
+	for i := len(decoded); i < len(events); i++ {
+		ev, err := event.Decode(events[i])
 		if err != nil {
-			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", e.HostSeq, name, err)}
+			return nil, &ReportError{Reason: fmt.Sprintf("event %d of host %s: %v", events[i].HostSeq, name, err)}
 		}
-		decoded[i] = ev
+		decoded = append(decoded, ev)
 	}
-	return IngestRead(s, name, events, decoded, head, now)
-}
-
-// IngestRead is Ingest of entries that decoded was made of, or decoded from.
-func IngestRead(s *State, name string, events []event.Entry, decoded []event.Event, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
 	h := s.Hosts[name]
 	if err := check(h, name, events, decoded); err != nil {
 		return nil, err
 	}
-	d := &decider{s: s, now: now}
-	d.heard(h)
+	d := &decider{s: s, now: now, entries: make([]event.Entry, 0, len(events)+2)}
+	d.markReturned(h)
 	for i, e := range events {
 		s.stepped = nil
-		d.take(e, decoded[i])
+		d.fold(e, decoded[i])
 		if s.stepped != nil {
 			d.add(name, *s.stepped)
 		}
@@ -83,10 +97,12 @@ func IngestRead(s *State, name string, events []event.Entry, decoded []event.Eve
 		case event.GrantDeclined:
 			d.declined(h, ev)
 		case event.HostStepped:
-			d.overtaken(h)
+			if g := h.Grant; g.yields() && g.Purpose == host.Reboot && !h.Machine.Staged() {
+				d.endGrant(h, "the host waits for no reboot any more", 0)
+			}
 		case event.RepairOver:
-			if h.Grant.idle() {
-				d.add(name, event.GrantEnded{Grant: h.Grant.ID, Reason: "nothing is left to repair"})
+			if h.Grant.yields() {
+				d.endGrant(h, "nothing is left to repair", 0)
 			}
 		}
 	}
@@ -100,11 +116,8 @@ func check(h *Host, name string, events []event.Entry, decoded []event.Event) er
 		return &ReportError{Reason: "host " + name + " is not enrolled; steady token create " + name}
 	}
 	for i, e := range events {
-		if e.At < 0 || e.At > MaxHostInstant {
-			return &ReportError{Reason: fmt.Sprintf("event %d of host %s happened at %d of its clock: expected 0 to %d", e.HostSeq, name, e.At, MaxHostInstant)}
-		}
-		if !event.FromHost(e.Type) || e.Host != name {
-			return &ReportError{Reason: fmt.Sprintf("host %s reports %s of host %q, which is not its to report", name, e.Type, e.Host)}
+		if !event.FromHost(e.Type) || e.Host() != name {
+			return &ReportError{Reason: fmt.Sprintf("host %s reports %s of host %q, which is not its to report", name, e.Type, e.Host())}
 		}
 		if e.Incarnation != h.Incarnation || e.HostSeq != h.Seq+uint64(i)+1 {
 			return &ReportError{Reason: fmt.Sprintf("event %d/%d of host %s does not follow %d/%d", e.Incarnation, e.HostSeq, name, h.Incarnation, h.Seq+uint64(i))}
@@ -116,9 +129,9 @@ func check(h *Host, name string, events []event.Entry, decoded []event.Event) er
 	return nil
 }
 
-// maxInstant bounds what hosts stamp their events with, so that no reckoning with it
-// overflows.
-const maxInstant = clock.Instant(1) << 53
+// maxInstant bounds the instants that hosts report, far beyond every clock, so that
+// sums with them neither overflow nor lose digits in JSON.
+const maxInstant clock.Instant = 1 << 52
 
 // Reportable says what of a host's event no machine could report, whatever happened to
 // it. What a host may report, and contradicts what it reported before, is taken.
@@ -131,7 +144,7 @@ func Reportable(e event.Entry, ev event.Event) error {
 		if !ev.From.Known() || !ev.To.Known() {
 			return fmt.Errorf("a host cannot go from phase %q to %q: one of them does not exist", ev.From, ev.To)
 		}
-		_, err := ev.Taken()
+		_, err := ev.HostInput()
 		return err
 	case event.RepairNeeded:
 		if n := len(ev.Resources); n == 0 || n > host.MaxRepairNames {
@@ -141,18 +154,8 @@ func Reportable(e event.Entry, ev event.Event) error {
 	return nil
 }
 
-// take folds an entry that was decided elsewhere.
-func (d *decider) take(e event.Entry, ev event.Event) {
-	if d.err != nil {
-		return
-	}
-	if d.err = d.s.fold(e, ev); d.err == nil {
-		d.entries = append(d.entries, e)
-	}
-}
-
-// heard says that a host which was away is there, now that it speaks.
-func (d *decider) heard(h *Host) {
+// markReturned says that a host which was away is there, now that it speaks.
+func (d *decider) markReturned(h *Host) {
 	if !h.Online {
 		d.add(h.Name, event.HostReturned{})
 	}
@@ -164,16 +167,20 @@ func (d *decider) declined(h *Host, ev event.GrantDeclined) {
 	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed && !host.GivesBack(ev.Code) {
 		return
 	}
-	end := event.GrantEnded{Grant: ev.Grant, Reason: "declined: " + ev.Code + ": " + ev.Detail}
+	declines := -1
 	switch {
 	case h.Grant.Purpose == host.Repair:
 		if h.Repair != nil {
-			end.NotBefore = d.now.Add(min(declineBase<<min(h.Repair.Declines, 16), declineCap))
+			declines = h.Repair.Declines
 		}
 	case ev.Code != host.DeclineAtTarget && ev.Code != host.DeclineQuarantined:
-		end.NotBefore = d.now.Add(min(declineBase<<min(h.Declines, 16), declineCap))
+		declines = h.Declines
 	}
-	d.add(h.Name, end)
+	var notBefore clock.Instant
+	if declines >= 0 {
+		notBefore = d.now.Add(min(declineBase<<min(declines, 16), declineCap))
+	}
+	d.endGrant(h, "declined: "+ev.Code+": "+ev.Detail, notBefore)
 }
 
 // ClaimRefusedError says why a claim is refused; nothing was decided.
@@ -204,50 +211,16 @@ func Claim(s *State, name, grant string, now clock.Instant) ([]event.Entry, erro
 	if g.Expires.Reached(now) {
 		return refuse("grant %s expired at %s", grant, g.Expires)
 	}
-	if err := h.mayAct(); err != nil {
-		return nil, err
-	}
 	r := s.Rollouts[g.Manifest]
 	if r == nil {
 		return refuse("rollout %s is gone", g.Rollout)
 	}
-	if b := s.crowded(h); b != nil {
-		return refuse("%s", b.Words)
-	}
-	if b := h.frozen(now); b != nil && g.Purpose != host.Back {
-		return refuse("%s", b.Words)
-	}
-	if g.Purpose == host.Forward {
-		if b := s.canaryLeft(r, name, now); b != nil {
-			return refuse("%s", b.Words)
-		}
-	}
-	if g.Purpose == host.Repair {
-		if b := s.mayRepair(h, g, now); b != nil {
-			return refuse("%s", b.Words)
-		}
-	}
-	if g.Purpose == host.Reboot {
-		if b := s.mayReboot(h, g); b != nil {
-			return refuse("%s", b.Words)
-		}
-	}
-	if g.Purpose == host.Forward || g.Purpose == host.Reboot {
-		if b := s.overlay(r); b != nil {
-			return refuse("%s", b.Words)
-		}
-		if reason := s.quarantined(s.Channels[r.Channel], g.Target, name); reason != "" {
-			return refuse("bundle %s is quarantined: %s", g.Target.Short(), reason)
-		}
-		if hp := s.hostPlan(h, g.Manifest); hp != nil {
-			if b := gate.CheckWindow("host "+name, hp.Windows, now); b != nil {
-				return refuse("%s", b.Words)
-			}
-		}
+	if b := gate.First(s.ask(s.claimFacts(h, r, now)), purposes[g.Purpose], gate.AtClaim); b != nil {
+		return refuse("%s", b.Message)
 	}
 	d := &decider{s: s, now: now}
-	d.heard(h)
-	d.add(name, event.GrantClaimed{Grant: grant})
+	d.markReturned(h)
+	d.add(name, event.GrantClaimed{Grant: grant, Rollout: g.Rollout})
 	return d.entries, d.err
 }
 
@@ -314,7 +287,7 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 	switch verb {
 	case Pause:
 		if r.Phase.Ended() || r.Paused {
-			return nil, verbErrorf("rollout %s is %s already", r.Name, standing(r))
+			return nil, verbErrorf("rollout %s is %s already", r.Name, Status(r))
 		}
 		d.add("", event.RolloutPaused{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	case Resume:
@@ -327,7 +300,7 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 		d.resume(r, reason, actor)
 	case Cancel:
 		if r.Final || r.Phase.Ended() && r.Phase != rollout.Failed && r.Phase != rollout.Reverted {
-			return nil, verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, standing(r))
+			return nil, verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, Status(r))
 		}
 		d.cancel(r, reason, actor)
 	default:
@@ -338,8 +311,8 @@ func Operate(s *State, verb Verb, id, reason, actor string, now clock.Instant) (
 
 func (d *decider) mayResume(r *rollout.Rollout) error {
 	c := d.s.Channels[r.Channel]
-	if b := d.s.blocked(r.Name, r.Manifest); b != nil {
-		return verbErrorf("%s; %s", b.Words, b.ClearedBy)
+	if b := d.s.controls(r.Name, r.Manifest); b != nil {
+		return verbErrorf("%s; %s", b.Message, b.ClearedBy)
 	}
 	switch {
 	case r.Final:
@@ -351,7 +324,7 @@ func (d *decider) mayResume(r *rollout.Rollout) error {
 	case r.Phase == rollout.Failed && c.Latest != r.Manifest:
 		return verbErrorf("rollout %s was followed by another", r.Name)
 	case r.Phase != rollout.Failed && !r.Paused:
-		return verbErrorf("rollout %s is %s; there is nothing to resume", r.Name, standing(r))
+		return verbErrorf("rollout %s is %s; there is nothing to resume", r.Name, Status(r))
 	}
 	return nil
 }
@@ -372,14 +345,13 @@ func (d *decider) cancel(r *rollout.Rollout, reason, actor string) {
 	} else {
 		d.add("", event.RolloutCancelled{Rollout: r.Name, Manifest: r.Manifest, Reason: reason, Actor: actor})
 	}
-	for _, name := range d.s.HostNames() {
-		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Manifest == r.Manifest && (g.Purpose == host.Forward || g.Purpose == host.Reboot) {
-			d.add(name, event.GrantEnded{Grant: g.ID, Reason: "rollout " + r.Name + " was cancelled"})
-		}
-	}
+	d.withdraw("rollout "+r.Name+" was cancelled", func(h *Host) bool {
+		return h.Grant.Manifest == r.Manifest && (h.Grant.Purpose == host.Update || h.Grant.Purpose == host.Reboot)
+	})
 }
 
-func standing(r *rollout.Rollout) string {
+// Status names where a rollout stands, overlays included, for people.
+func Status(r *rollout.Rollout) string {
 	switch {
 	case r.Final:
 		return "cancelled"
@@ -390,9 +362,6 @@ func standing(r *rollout.Rollout) string {
 	}
 	return string(r.Phase)
 }
-
-// Standing names where a rollout stands, overlays included, for people.
-func Standing(r *rollout.Rollout) string { return standing(r) }
 
 // ClearQuarantine allows a bundle again on a channel.
 func ClearQuarantine(s *State, channel, bundle, reason, actor string, now clock.Instant) ([]event.Entry, error) {
@@ -426,8 +395,8 @@ type Answer struct {
 	Status  string `json:"status"`
 	Current string `json:"current"`
 	Target  string `json:"target"`
-	// Words say it in a sentence.
-	Words string `json:"words"`
+	// Message says it in a sentence.
+	Message string `json:"message"`
 	// Block is the first gate that blocks.
 	Block *gate.Block `json:"block,omitempty"`
 	Gates []Gate      `json:"gates"`
@@ -436,8 +405,8 @@ type Answer struct {
 	Pending      string      `json:"pending,omitempty"`
 	PendingBlock *gate.Block `json:"pendingBlock,omitempty"`
 	PendingGates []Gate      `json:"pendingGates,omitempty"`
-	// Holds is everything that keeps the rollout's open wave from being promoted.
-	Holds []*gate.Block `json:"holds,omitempty"`
+	// WaveBlocks is everything that keeps the rollout's open wave from being promoted.
+	WaveBlocks []*gate.Block `json:"waveBlocks,omitempty"`
 	// Accepted is what operators let pass in the waves up to the host's.
 	Accepted []string `json:"accepted,omitempty"`
 	// Repair is what the host waits to repair or repairs now, apart from any

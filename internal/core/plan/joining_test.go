@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // takes has a host claim what it was offered, and no more.
@@ -152,7 +153,7 @@ func TestS27DeferralIsLoggedAgainOnlyForAnotherReason(t *testing.T) {
 			w.enrol(n)
 			w.presence(n, true)
 		}
-		w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+		w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
 		release := func(i int, channel, hostName string) {
 			w.release(fleet.Queue, w.manifest(spec{channel: channel, ref: fmt.Sprintf("r%d", i), waves: hostName, target: bundles[i%len(bundles)]}))
 		}
@@ -182,17 +183,13 @@ func TestS27DeferralIsLoggedAgainOnlyForAnotherReason(t *testing.T) {
 			switch e.Type {
 			case event.RolloutOpened{}.EventType():
 				var opened event.RolloutOpened
-				if err := json.Unmarshal(e.Body, &opened); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, json.Unmarshal(e.Body, &opened))
 				if opened.Channel == "b" {
 					last = event.RolloutDeferred{}
 				}
 			case event.RolloutDeferred{}.EventType():
 				var ev event.RolloutDeferred
-				if err := json.Unmarshal(e.Body, &ev); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, json.Unmarshal(e.Body, &ev))
 				if deferrals++; ev == last {
 					t.Fatalf("%+v was logged twice\n%s", ev, w.tail())
 				}

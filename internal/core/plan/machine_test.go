@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -19,7 +20,9 @@ type machine struct {
 	w           *world
 	name        string
 	incarnation uint64
-	agent       host.Agent
+	agent       agent.State
+	generation  agent.Generation // that is to run
+	round       int64            // of probes
 	online      bool
 	seq         uint64
 	outbox      []event.Entry
@@ -36,31 +39,32 @@ type machine struct {
 	stages                         bool            // nothing is switched here without a reboot
 	stagedIn                       string          // the boot in which something was staged
 	rebooting                      bool
+	observe                        bool // repairs are to be observed
 }
 
 // clock is the agent's own.
 func (m *machine) clock() clock.Instant { return m.w.now.Add(m.lie) - start + 1000 }
 
-// step feeds the machine and keeps the report.
-func (m *machine) step(in host.Input) error {
-	before := m.agent.Machine
-	effects, report, err := m.agent.Step(in, m.clock())
+// step gives the reducer an input, keeps what it reports and carries out its effects.
+// It returns why the machine dropped the input.
+func (m *machine) step(in agent.Input) error {
+	t, err := m.agent.Step(in, m.clock())
 	if err != nil {
-		return err
+		m.w.t.Fatalf("report: %v", err)
 	}
-	if report {
-		ev, err := event.NewHostStepped(&before, &m.agent.Machine, in)
-		if err != nil {
-			m.w.t.Fatalf("report: %v", err)
-		}
+	for _, ev := range t.Events {
 		m.report(ev)
 	}
-	m.run(effects)
-	return nil
+	for _, e := range t.Effects {
+		if err := e.Run(body{m}); err != nil {
+			m.w.t.Fatalf("effect: %v", err)
+		}
+	}
+	return t.Dropped
 }
 
 func (m *machine) report(ev event.Event) {
-	e, err := event.NewEntry(m.clock(), m.name, ev)
+	e, err := event.NewEntry(m.clock(), event.HostSubject(m.name), ev)
 	if err != nil {
 		m.w.t.Fatalf("report: %v", err)
 	}
@@ -69,50 +73,29 @@ func (m *machine) report(ev event.Event) {
 	m.outbox = append(m.outbox, e)
 }
 
-// run carries out effects.
-func (m *machine) run(effects []host.Effect) {
-	for _, e := range effects {
-		if err := e.Run(body{m}); err != nil {
-			m.w.t.Fatalf("effect: %v", err)
-		}
-	}
-}
-
 type body struct{ m *machine }
 
-func (b body) Activate(host.Activate) error { b.m.activating, b.m.reverting = true, false; return nil }
-func (b body) Revert(r host.Revert) error {
-	b.m.activating, b.m.reverting = false, true
-	if r.To != b.m.agent.Machine.From {
-		return fmt.Errorf("S21: a revert to %s, not to %s", r.To.Short(), b.m.agent.Machine.From.Short())
+func (b body) Activate(e agent.Activate) error {
+	b.m.activating, b.m.reverting, b.m.generation = true, false, e.Generation
+	return nil
+}
+
+func (b body) Revert(e agent.Revert) error {
+	b.m.activating, b.m.reverting, b.m.generation = false, true, e.Generation
+	if e.Bundle != b.m.agent.Machine.From {
+		return fmt.Errorf("S21: a revert to %s, not to %s", e.Bundle.Short(), b.m.agent.Machine.From.Short())
 	}
 	return nil
 }
-func (b body) StartProbes(host.StartProbes) error { return nil }
-func (b body) Quarantine(q host.Quarantine) error {
-	b.m.report(event.BundleQuarantined{Rollout: b.m.agent.Machine.Rollout, Digest: q.Digest, Reason: q.Reason})
-	return nil
-}
-func (b body) Prepare(host.Prepare) error { b.m.preparing = true; return nil }
-func (b body) Claim(host.Claim) error     { b.m.preparing, b.m.claiming = false, true; return nil }
-func (b body) Decline(d host.Decline) error {
-	b.m.report(event.GrantDeclined{Grant: d.Grant, Code: d.Code, Detail: d.Detail})
-	return nil
-}
 
-func (b body) NeedRepair(e host.NeedRepair) error {
-	b.m.report(event.RepairNeeded{RepairNeed: e.RepairNeed})
-	return nil
-}
-
-func (b body) EndRepair(e host.EndRepair) error {
-	b.m.report(event.RepairOver{Grant: e.Grant, OK: e.OK, Detail: e.Detail})
-	return nil
-}
-
-func (b body) OpenRepair(host.OpenRepair) error { return nil }
-
-func (b body) BeginReboot(host.BeginReboot) error { b.m.rebooting = true; return nil }
+func (b body) StartProbes(e agent.StartProbes) error { b.m.round = e.Round; return nil }
+func (b body) Prepare(agent.Prepare) error           { b.m.preparing = true; return nil }
+func (b body) Claim(agent.Claim) error               { b.m.preparing, b.m.claiming = false, true; return nil }
+func (b body) Observe(agent.Observe) error           { b.m.observe = true; return nil }
+func (b body) BeginRepairs(agent.BeginRepairs) error { return nil }
+func (b body) CloseRepairs(agent.CloseRepairs) error { return nil }
+func (b body) Sweep(agent.Sweep) error               { return nil }
+func (b body) BeginReboot(agent.BeginReboot) error   { b.m.rebooting = true; return nil }
 
 // stage reports whether what is switched now has to wait for a reboot.
 func (m *machine) stage() bool {
@@ -134,7 +117,7 @@ func (m *machine) reboot(ok bool) {
 		m.restart(true)
 	default:
 		m.rebooting = false
-		_ = m.step(host.RebootFailed{Detail: "exit code 1"}) // may be too late: its deadline passed
+		_ = m.step(agent.RebootFailed{Detail: "exit code 1"}) // may be too late: its deadline passed
 	}
 }
 
@@ -144,7 +127,7 @@ func (m *machine) drifts(in bool, names ...string) {
 		m.drift = map[string]bool{}
 	}
 	for _, name := range names {
-		if in && m.runs != "" && m.agent.Machine.Settled() {
+		if in && m.runs != "" && m.agent.Machine.AtRest() {
 			if _, known := m.drift[name]; !known {
 				m.drift[name] = false
 			}
@@ -157,21 +140,22 @@ func (m *machine) drifts(in bool, names ...string) {
 
 // look tells the reducer what is held back and what is under way.
 func (m *machine) look() {
-	if !m.agent.Machine.Settled() {
+	if !m.agent.Machine.AtRest() {
 		clear(m.drift) // the generation repairs everything on its way
 	}
-	var d host.Drift
+	var d agent.RepairsObserved
 	for _, name := range slices.Sorted(maps.Keys(m.drift)) {
 		if m.drift[name] {
 			d.Pending, d.Running = true, true
 		} else {
-			d.Held = append(d.Held, name)
+			d.Blocked = append(d.Blocked, name)
 		}
 	}
 	if d.Reason = "changed by hand"; m.stuck && m.agent.Repairs.Grant != "" {
-		d.Failed, d.Held = d.Held, nil
+		d.Failed, d.Blocked = d.Blocked, nil
 	}
-	m.run(m.agent.Drifted(d, m.clock()))
+	m.observe = false
+	_ = m.step(d)
 }
 
 // repair begins what may begin in the open window, or ends what began.
@@ -198,8 +182,8 @@ func (m *machine) poll() {
 	}
 	g := h.Grant
 	doc := m.w.docs[g.Manifest]
-	m.run(m.agent.Granted(host.Offer{Grant: g.ID, Purpose: g.Purpose, Term: 1, Plan: *doc.HostPlan(m.name),
-		Expires: m.clock().Add(g.Expires.Sub(m.w.now)), Reason: g.Reason}, m.clock()))
+	_ = m.step(agent.Granted{Grant: g.ID, Purpose: g.Purpose, Term: 1, Plan: *doc.HostPlan(m.name), TTL: g.Expires.Sub(m.w.now), Reason: g.Reason,
+		Wall: m.w.now})
 }
 
 // prepare ends the download.
@@ -207,9 +191,9 @@ func (m *machine) prepare(ok bool) {
 	if o := m.agent.Offer; o != nil && m.preparing {
 		m.preparing = false
 		if ok {
-			m.run(m.agent.Prepared(o.Grant, m.clock()))
+			_ = m.step(agent.Prepared{Grant: o.Grant})
 		} else {
-			m.run(m.agent.PrepareFailed(o.Grant, "no room"))
+			_ = m.step(agent.PrepareFailed{Grant: o.Grant, Detail: "no room"})
 		}
 	}
 }
@@ -230,15 +214,14 @@ func (m *machine) claim(lost bool) {
 		return
 	}
 	m.claiming = false
-	if o.Purpose == host.Repair {
-		m.run(m.agent.RepairAnswered(o.Grant, !refused, m.clock()))
-		return
+	if err := m.step(agent.ClaimAnswered{Grant: o.Grant, Accepted: !refused}); err != nil {
+		m.w.t.Fatalf("S24: host %s claimed %s and cannot act on it: %v\n%s", m.name, o.Grant, err, m.w.tail())
 	}
-	if in := m.agent.ClaimAnswered(o.Grant, !refused, m.boot); in != nil {
-		if err := m.step(in); err != nil {
-			m.w.t.Fatalf("S24: host %s claimed %s and cannot act on it: %v\n%s", m.name, o.Grant, err, m.w.tail())
-		}
-	}
+}
+
+// observed tells how far the generation has come; it may be too late.
+func (m *machine) observed(o agent.Outcome, detail string) {
+	_ = m.step(agent.GenerationObserved{Generation: m.generation, Outcome: o, Code: "retries-exhausted", Detail: detail})
 }
 
 // activated ends an activation.
@@ -248,14 +231,14 @@ func (m *machine) activated(ok bool) {
 	}
 	m.activating = false
 	if ok && m.stage() {
-		_ = m.step(host.ActivationDeferred{Component: "kernel"}) // may be too late
+		m.observed(agent.Staged, "kernel")
 		return
 	}
 	if ok {
 		m.runs = m.agent.Machine.Target
-		_ = m.step(host.Activated{Observed: m.runs}) // may be too late: its deadline passed
+		m.observed(agent.Complete, "")
 	} else {
-		_ = m.step(host.ActivationFailed{Code: "retries-exhausted", Detail: "exit 1"})
+		m.observed(agent.Broken, "exit 1")
 	}
 }
 
@@ -266,32 +249,30 @@ func (m *machine) reverted(ok bool) {
 	}
 	m.reverting = false
 	if ok && m.stage() {
-		_ = m.step(host.RevertDeferred{Component: "kernel"})
+		m.observed(agent.Staged, "kernel")
 		return
 	}
-	var in host.Input = host.RevertFailed{Code: "retries-exhausted", Detail: "exit 1"}
-	if ok {
-		m.runs = m.agent.Machine.From
-		in = host.RevertCompleted{Observed: m.runs}
+	if !ok {
+		m.observed(agent.Broken, "exit 1")
+		return
 	}
-	if err := m.step(in); err != nil {
-		m.w.t.Fatalf("S21: host %s reverts: %v\n%s", m.name, err, m.w.tail())
-	}
+	m.runs = m.agent.Machine.From
+	m.observed(agent.Complete, "")
 }
 
 // probe looks at every probe once.
 func (m *machine) probe() {
 	for _, p := range m.agent.Machine.Probes {
-		m.observe(p.Name, !m.broken[m.agent.Machine.Current])
+		m.probed(p.Name, !m.broken[m.agent.Machine.Current])
 	}
 }
 
-func (m *machine) observe(name string, pass bool) {
+func (m *machine) probed(name string, pass bool) {
 	reason := ""
 	if !pass {
 		reason = "exit 1"
 	}
-	_ = m.step(host.ProbeObserved{Name: name, Pass: pass, Reason: reason}) // not in the plan: dropped
+	_ = m.step(agent.ProbeObserved{Round: m.round, ProbeObserved: host.ProbeObserved{Name: name, Pass: pass, Reason: reason}}) // not in the plan: dropped
 }
 
 // elapse wakes the reducer when it asked to be woken.
@@ -301,17 +282,15 @@ func (m *machine) elapse() {
 		if !due.Reached(m.clock()) {
 			return
 		}
-		m.run(m.agent.Expire(m.clock()))
-		if m.agent.Repairs.Due().Reached(m.clock()) {
+		if err := m.step(agent.Elapsed{}); err != nil {
+			m.w.t.Fatalf("elapsed: %v", err)
+		}
+		if m.observe {
 			m.look()
 			continue
 		}
-		before := m.agent.Due()
-		if err := m.step(host.Elapsed{}); err != nil {
-			m.w.t.Fatalf("elapsed: %v", err)
-		}
-		if m.agent.Due() == before && before.Reached(m.clock()) {
-			m.w.t.Fatalf("host %s is due at %d and stepping does not help: %+v", m.name, before, m.agent.Machine)
+		if m.agent.Due() == due {
+			m.w.t.Fatalf("host %s is due at %d and stepping does not help: %+v", m.name, due, m.agent.Machine)
 		}
 	}
 	m.w.t.Fatalf("host %s is due again and again", m.name)
@@ -324,10 +303,9 @@ func (m *machine) restart(reboot bool) {
 		m.boot = fmt.Sprintf("boot-%d", m.boots+1)
 	}
 	m.activating, m.reverting, m.preparing, m.claiming, m.rebooting = false, false, false, false, false
-	if err := m.step(host.Booted{BootID: m.boot, Current: m.runs}); err != nil {
+	if err := m.step(agent.Started{BootID: m.boot, Current: m.runs}); err != nil {
 		m.w.t.Fatalf("boot: %v", err)
 	}
-	m.run(m.agent.Resume())
 	for name := range m.drift { // order-free: what was under way was cut off
 		m.drift[name] = false
 	}
@@ -338,13 +316,13 @@ func (m *machine) deliver() {
 	if !m.online {
 		return
 	}
-	_ = m.step(host.Contact{}) // always legal
+	_ = m.step(agent.Contact{Era: m.agent.Era()}) // always legal
 	if len(m.outbox) == 0 {
 		return
 	}
 	events := m.outbox
 	m.outbox = nil
-	m.w.commit(plan.Ingest(m.w.s, m.name, events, event.HostHead{Incarnation: m.incarnation, Seq: m.seq}, m.w.now))
+	m.w.commit(plan.Ingest(m.w.s, m.name, events, nil, event.HostHead{Incarnation: m.incarnation, Seq: m.seq}, m.w.now))
 	m.agree()
 }
 

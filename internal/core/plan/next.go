@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,34 +13,40 @@ import (
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
+// Plan is what one run of the planner decided, already folded into the state.
+type Plan struct {
+	// Events are the decisions, in order, to commit as one transaction.
+	Events []event.Entry
+	// Next is when time alone will call for another run; zero when only an
+	// event can.
+	Next clock.Instant
+}
+
 // Next decides everything that may happen now and folds it into s. The same log
 // and the same instants give the same decisions, whoever runs it. It looks only
 // at channels that something touched and at hosts whose time has come, so a
 // tick with nothing to do costs next to nothing.
 func Next(s *State, now clock.Instant) (*Plan, error) {
-	p := &planner{s: s, now: now, plan: &Plan{}}
+	p := &planner{decider{s: s, now: now}}
 	p.timers()
-	for (len(s.dirty) > 0 || s.repairs) && p.err == nil {
+	for (len(s.dirty) > 0 || s.repairsDirty) && p.err == nil {
 		for _, name := range s.ChannelNames() {
 			if s.dirty[name] {
 				delete(s.dirty, name)
 				p.channel(s.Channels[name])
 			}
 		}
-		if len(s.dirty) == 0 && s.repairs {
-			p.repair()
+		if len(s.dirty) == 0 && s.repairsDirty {
+			p.grantRepairs()
 		}
 	}
-	if len(s.timers) > 0 {
-		p.plan.Next = s.timers[0].at
-	}
-	return p.plan, p.err
+	return p.plan(s.timers.Next())
 }
 
-// NextBack is the part of Next that a server goes on with while its log may lack what
+// NextRollbacks is the part of Next that a server goes on with while its log may lack what
 // hosts know: failures end what they are failures of, and hosts are sent back.
-func NextBack(s *State, now clock.Instant) (*Plan, error) {
-	p := &planner{s: s, now: now, plan: &Plan{}}
+func NextRollbacks(s *State, now clock.Instant) (*Plan, error) {
+	p := &planner{decider{s: s, now: now}}
 	for _, name := range s.ChannelNames() {
 		c := s.Channels[name]
 		r := s.Rollouts[c.Latest]
@@ -52,42 +57,38 @@ func NextBack(s *State, now clock.Instant) (*Plan, error) {
 			p.failurePolicy(r, w)
 		}
 		if r.Reverting {
-			p.sendBack(r)
+			p.grantRollbacks(r)
 		}
 	}
-	return p.plan, p.err
+	return p.plan(0)
 }
 
 // planner carries one Next.
-type planner struct {
-	s    *State
-	now  clock.Instant
-	plan *Plan
-	err  error
+type planner struct{ decider }
+
+// about begins to ask about a rollout for a purpose; what was asked about before is over.
+func (p *planner) about(purpose gate.Purpose, r *rollout.Rollout) *facts {
+	return p.s.ask(facts{now: p.now, purpose: purpose, r: r, c: p.s.Channels[r.Channel], i: -1})
 }
 
-// do folds a decision and keeps it for the log.
-func (p *planner) do(a Action, hostName string, ev event.Event) {
+// promotion is what keeps the open wave of a rollout.
+func (p *planner) promotion(r *rollout.Rollout) *gate.Block {
+	return gate.First(p.about(gate.ToPromote, r), gate.ToPromote, gate.AtOffer)
+}
+
+func (p *planner) plan(next clock.Instant) (*Plan, error) {
 	if p.err != nil {
-		return
+		p.err = fmt.Errorf("plan: %w", p.err)
 	}
-	e, err := p.s.entry(p.now, hostName, ev)
-	if err == nil {
-		err = p.s.fold(e, ev)
-	}
-	if err != nil {
-		p.err = fmt.Errorf("plan: %w", err)
-		return
-	}
-	p.plan.Decisions = append(p.plan.Decisions, Decision{Action: a, Entry: e})
+	return &Plan{Events: p.entries, Next: next}, p.err
 }
 
 // timers handles every host whose time has come, in the order of names: timers
 // that no longer matter are dropped and must leave no trace in the decisions.
 func (p *planner) timers() {
 	var due []string
-	for len(p.s.timers) > 0 && p.s.timers[0].at <= p.now {
-		t := heap.Pop(&p.s.timers).(timer)
+	for p.s.timers.Due(p.now) {
+		_, t := p.s.timers.Pop()
 		if t.channel != "" {
 			if p.s.Channels[t.channel] != nil {
 				p.s.dirty[t.channel] = true
@@ -105,35 +106,19 @@ func (p *planner) timers() {
 }
 
 func (p *planner) due(h *Host) {
-	if g := h.Grant; g != nil && !g.Claimed && g.Expires.Reached(p.now) {
+	if h.offered() && h.Grant.Expires.Reached(p.now) {
 		p.endGrant(h, "expired before it was claimed", 0)
 	}
-	p.thaw(h)
+	p.expireFreeze(h)
 	if h.NotBefore.Reached(p.now) {
 		p.s.markHost(h)
 	}
-	p.s.repairs = p.s.repairs || h.Repair != nil
+	p.s.repairsDirty = p.s.repairsDirty || h.Repair != nil
 	if at, overdue := p.s.givenUp(h); at.Reached(p.now) {
 		p.failSilently(h, at, overdue)
 	}
 	p.freeSlot(h)
 }
-
-func (p *planner) endGrant(h *Host, reason string, notBefore clock.Instant) {
-	ev := event.GrantEnded{Grant: h.Grant.ID, Reason: reason, NotBefore: notBefore}
-	p.do(endGrant{ev, h.Name}, h.Name, ev)
-}
-
-// markHost has the host's channels planned again.
-func (s *State) markHost(h *Host) {
-	for _, at := range h.seats {
-		s.dirty[at.r.Channel] = true
-	}
-}
-
-// Nudge has every channel planned again at the next Next. It decides nothing
-// and changes nothing that is logged.
-func (s *State) Nudge() { s.markAll() }
 
 // channel decides for one channel.
 func (p *planner) channel(c *Channel) {
@@ -146,7 +131,7 @@ func (p *planner) channel(c *Channel) {
 		p.provenLate(r)
 	}
 	if r != nil && r.Reverting {
-		p.sendBack(r)
+		p.grantRollbacks(r)
 		p.endRevert(r)
 	}
 	p.serve(c, r)
@@ -154,14 +139,14 @@ func (p *planner) channel(c *Channel) {
 		p.serve(c, last)
 	}
 	if r != nil && c.Active == r.Manifest {
-		p.hold(r) // after the grants, so that it names what is left
+		p.recordBlock(r) // after the grants, so that it names what is left
 	}
 	p.open(c) // an ended rollout frees the queue
 }
 
 func (p *planner) move(r *rollout.Rollout, to rollout.Phase, reason string) {
 	ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(to), Reason: reason}
-	p.do(moveRollout{ev}, "", ev)
+	p.add("", ev)
 }
 
 // endOffers takes back what was offered and not claimed.
@@ -187,7 +172,7 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 	}
 	for p.err == nil {
 		last := r.Cursor >= len(r.Waves)-1
-		if b := p.s.promotion(r, p.now); b != nil {
+		if b := p.promotion(r); b != nil {
 			if b.Detail == gate.Soak {
 				p.s.wakeChannel(r.Channel, b.Earliest, p.now)
 			}
@@ -207,9 +192,9 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 			return
 		}
 		n := &r.Waves[r.Cursor]
-		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
+		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
 			Failed: n.Failures, Skipped: n.Offline, Absent: n.By[rollout.Absent], Reason: promotedBecause(n)}
-		p.do(promoteWave{ev}, "", ev)
+		p.add("", ev)
 	}
 }
 
@@ -242,13 +227,7 @@ func (p *planner) converging(r *rollout.Rollout) {
 // within the limit, do not hold a rollout; but never a rollout without any
 // evidence at all.
 func (s *State) promotion(r *rollout.Rollout, now clock.Instant) *gate.Block {
-	if b := gate.CheckPromotion(s.proof(r)); b != nil {
-		return b
-	}
-	if b := s.evidenceBefore(r, r.Cursor+1); b != nil {
-		return b
-	}
-	return s.soakBlock(r, now)
+	return gate.First(s.rolloutFacts(gate.ToPromote, r, now), gate.ToPromote, gate.AtOffer)
 }
 
 // proof is what the open waves have to show.
@@ -279,18 +258,6 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 	return e
 }
 
-// holds is promotion, but for hosts that wait for maintenance windows alone it
-// names those.
-func (s *State) holds(r *rollout.Rollout, now clock.Instant) *gate.Block {
-	b := s.promotion(r, now)
-	if b != nil && b.Detail == "waiting" {
-		if w := s.windowHolds(r, now); w != nil {
-			return w
-		}
-	}
-	return b
-}
-
 func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 	n := &r.Waves[w]
 	return gate.Evidence{Rollout: r.Name, Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Present(), AtTarget: n.By[rollout.AtTarget],
@@ -299,22 +266,22 @@ func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 		Absent: n.By[rollout.Absent], Nobody: len(r.Members) > 0 && r.Total().Present() == 0}
 }
 
-// hold says what keeps a wave, when that has changed.
-func (p *planner) hold(r *rollout.Rollout) {
+// recordBlock says what keeps a wave, when that has changed.
+func (p *planner) recordBlock(r *rollout.Rollout) {
 	if r.Phase.Ended() || r.Reverting || r.Paused || p.err != nil {
 		return
 	}
 	p.converging(r)
-	b := p.s.promotion(r, p.now)
+	b := p.promotion(r)
 	if b == nil {
 		return
 	}
 	code := strconv.Itoa(r.Cursor) + "/" + b.Detail
-	if r.Held == code {
+	if r.Blocked == code {
 		return
 	}
-	ev := event.WaveHeld{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Code: code, Reason: b.Words}
-	p.do(holdWave{ev}, "", ev)
+	ev := event.WaveBlocked{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Code: code, Reason: b.Message}
+	p.add("", ev)
 }
 
 // failurePolicy halts the rollout or sends its hosts back. Either way nothing
@@ -334,7 +301,7 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 		return
 	}
 	ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w, Reason: reason}
-	p.do(revertRollout{ev}, "", ev)
+	p.add("", ev)
 }
 
 // quarantine refuses on the channel what members failed on, and reports whether
@@ -347,7 +314,7 @@ func (p *planner) quarantine(r *rollout.Rollout) (news bool) {
 		}
 		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {
 			ev := event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name, Reason: "failed on host " + leaf.Host + " in " + r.Name}
-			p.do(addQuarantine{ev}, "", ev)
+			p.add("", ev)
 			news = true
 		}
 	}

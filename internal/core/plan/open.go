@@ -25,24 +25,25 @@ func (p *planner) open(c *Channel) {
 		return
 	}
 	cur := p.s.Rollouts[c.Active]
-	if p.s.keeps(c, cur, ref) {
+	switch b := gate.First(p.s.openFacts(c, p.now), gate.ToOpen, gate.AtOffer); {
+	case b == nil:
+	case b.Code == gate.Queue:
 		p.queue(c, ref, cur)
 		return
-	}
-	if b := gate.CheckChannelEdges(c.Name, p.s.predecessors(c.Name, 0)); b != nil {
-		ev := event.RolloutDeferred{Channel: c.Name, TargetRef: ref.Rollout, BlockedBy: b.Detail, Reason: b.Words}
+	default:
+		ev := event.RolloutDeferred{Channel: c.Name, TargetRef: ref.Rollout, BlockedBy: b.Detail, Reason: b.Message}
 		if c.Deferral != ev.TargetRef+" "+ev.BlockedBy+" "+ev.Reason {
-			p.do(deferRollout{ev}, "", ev)
+			p.add("", ev)
 		}
 		return
 	}
 	if cur != nil && cur.Phase != rollout.Superseded && !cur.Final {
-		p.move(cur, rollout.Superseded, ref.Rollout+" takes its place")
+		p.move(cur, rollout.Superseded, ref.Rollout+" replaces it")
 		p.endOffers(cur, "superseded by "+ref.Rollout)
 	}
 	ev := event.RolloutOpened{Rollout: ref.Rollout, Channel: c.Name, Ref: refOf(ref.Rollout, c.Name), Manifest: ref.Digest,
 		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " brought it"}
-	p.do(openRollout{ev}, "", ev)
+	p.add("", ev)
 	if r := p.s.Rollouts[ref.Digest]; r != nil && p.err == nil {
 		p.begin(r)
 	}
@@ -58,7 +59,7 @@ func (s *State) keeps(c *Channel, cur *rollout.Rollout, ref *fleet.ManifestRef) 
 		return false
 	}
 	ended := s.outdated(cur) && s.Release.Epoch >= s.Root.Epoch
-	return c.OnNewRef != fleet.Supersede && !ended && cur.Granted || cur.Reverting || s.blocked(ref.Rollout, ref.Digest) != nil
+	return c.OnNewRef != fleet.Supersede && !ended && cur.Granted || cur.Reverting || s.controls(ref.Rollout, ref.Digest) != nil
 }
 
 func refOf(name, channel string) string { return name[len(channel)+1:] }
@@ -72,7 +73,7 @@ func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout
 	if c.Queued != "" {
 		ev.Dropped = c.Queued.Short()
 	}
-	p.do(queueRollout{ev}, "", ev)
+	p.add("", ev)
 }
 
 // nobodyThere reports whether no host of a rollout is enrolled: nobody waits for it.
@@ -95,7 +96,7 @@ func (s *State) predecessors(channel string, now clock.Instant) []gate.Predecess
 				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
 				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
 				if now != 0 {
-					pre.Earliest = s.goesOn(r, now)
+					pre.Earliest = s.promotableAt(r, now)
 				}
 			} else if ref := c.pending(); ref != nil {
 				pre.Rollout, pre.Phase = ref.Rollout, "about to open"

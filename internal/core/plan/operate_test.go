@@ -33,8 +33,8 @@ func TestS8OperatorPromotesOverMissingEvidence(t *testing.T) {
 	w.presence("h0", false)
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1 | h2", target: bundles[1]}))
 	w.live(3)
-	if r := w.phase("c@r2", rollout.Active); r.Held != "0/evidence" {
-		t.Fatalf("held by %q", r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Blocked != "0/evidence" {
+		t.Fatalf("held by %q", r.Blocked)
 	}
 	_, err := plan.Promote(w.s, "c@r2", "w1", "go on", "ada", w.now)
 	refused(t, err, "is at wave w0, not w1")
@@ -59,8 +59,8 @@ func TestS8ForcedWavesAreNoEvidenceForTheEnd(t *testing.T) {
 	w.live(2)
 	w.promote("c@r2", "w0")
 	w.live(3)
-	if r := w.phase("c@r2", rollout.Active); r.Held != "1/evidence" {
-		t.Fatalf("held by %q", r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Blocked != "1/evidence" {
+		t.Fatalf("held by %q", r.Blocked)
 	}
 	w.promote("c@r2", "w1")
 	w.phase("c@r2", rollout.Terminal)
@@ -124,11 +124,11 @@ func TestS18FrozenHostHoldsItsWaveAndSaysUntilWhen(t *testing.T) {
 	w.live(4)
 	w.expect("h0=converged/one h1=converged/two h2=converged/one")
 	r := w.phase("c@r2", rollout.Active)
-	if r.Held != "0/waiting" {
-		t.Fatalf("the wave is held by %q", r.Held)
+	if r.Blocked != "0/waiting" {
+		t.Fatalf("the wave is held by %q", r.Blocked)
 	}
 	a, err := plan.Why(w.s, "h0", w.now)
-	if err != nil || a.Block == nil || a.Block.Code != gate.Freeze || a.Block.Earliest != until || !strings.Contains(a.Words, "disk swap (ada)") {
+	if err != nil || a.Block == nil || a.Block.Code != gate.Freeze || a.Block.Earliest != until || !strings.Contains(a.Message, "disk swap (ada)") {
 		t.Fatalf("why says %+v, %v", a, err)
 	}
 	if b := w.why("h2", gate.Wave); b == nil || b.Earliest != until {
@@ -218,7 +218,7 @@ func TestS17OperatorQuarantinesBeforeItFails(t *testing.T) {
 	}
 	w.live(3)
 	w.expect("h0=converged/one h1=converged/one")
-	if b := w.why("h0", gate.Quarantine); b == nil || !strings.Contains(b.Words, "CVE") {
+	if b := w.why("h0", gate.Quarantine); b == nil || !strings.Contains(b.Message, "CVE") {
 		t.Fatalf("why says %+v", b)
 	}
 	_, err := plan.AddQuarantine(w.s, "c", string(bundles[1]), "CVE", "ada", w.now)

@@ -7,8 +7,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -16,15 +16,15 @@ import (
 // Override takes an operator's signed override, which the caller has verified. It
 // acts as the verb that it names and goes on to do so for rollouts that open
 // later. One that is in force already returns no entries and no error.
-func Override(s *State, t override.Taken, actor string, now clock.Instant) ([]event.Entry, error) {
-	switch s.Overrides.Look(t) {
-	case override.Known:
+func Override(s *State, t gate.AcceptedOverride, actor string, now clock.Instant) ([]event.Entry, error) {
+	switch s.Overrides.Check(t) {
+	case gate.OverrideKnown:
 		return nil, nil
-	case override.Older:
+	case gate.OverrideOlder:
 		n, _ := s.Overrides.Successor(t)
-		return nil, verbErrorf("override %s was signed at %s, and %s at %s takes its place; sign a new one", t.ID, t.IssuedAt, n.ID, n.IssuedAt)
-	case override.Full:
-		return nil, verbErrorf("%d overrides are in force, which is the most; a root with a new key epoch ends them", override.Max)
+		return nil, verbErrorf("override %s was signed at %s, and %s at %s replaces it; sign a new one", t.ID, t.IssuedAt, n.ID, n.IssuedAt)
+	case gate.OverrideFull:
+		return nil, verbErrorf("%d overrides are in force, which is the most; a root with a new key epoch ends them", gate.MaxOverrides)
 	}
 	if t.Epoch != s.Root.Epoch {
 		return nil, verbErrorf("override %s is of key epoch %d, the fleet is at %d; sign it again", t.ID, t.Epoch, s.Root.Epoch)
@@ -35,12 +35,12 @@ func Override(s *State, t override.Taken, actor string, now clock.Instant) ([]ev
 		return nil, err
 	}
 	d.add("", event.OverrideAccepted{Override: t.Override, Digest: t.Digest, Envelope: t.Envelope, Actor: actor})
-	d.override(r, &t, bySignature(actor, &t))
+	d.applyOverride(r, &t, bySignature(actor, &t))
 	return d.entries, d.err
 }
 
 // bySignature names who answers for what a signed override does.
-func bySignature(actor string, t *override.Taken) string {
+func bySignature(actor string, t *gate.AcceptedOverride) string {
 	return strings.TrimSpace(actor + " with override " + t.ID)
 }
 
@@ -50,7 +50,7 @@ func CarriesOut(actor string) bool { return strings.HasPrefix(actor, "with overr
 
 // mayOverride refuses what cannot come about any more. Nothing is known of a
 // rollout that has not opened, or whose log is gone: then it is taken.
-func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
+func (d *decider) mayOverride(r *rollout.Rollout, t *gate.AcceptedOverride) error {
 	if r == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
 		return d.mayResume(r)
 	case fleet.OverrideCancel:
 		if r.Phase == rollout.Terminal || r.Phase == rollout.Superseded || r.Phase == rollout.Pruned {
-			return verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, standing(r))
+			return verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, Status(r))
 		}
 	case fleet.OverrideRollback:
 		switch {
@@ -80,13 +80,13 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *override.Taken) error {
 }
 
 // mayLoosen refuses a word that opens waves which it does not find.
-func (d *decider) mayLoosen(r *rollout.Rollout, t *override.Taken) error {
+func (d *decider) mayLoosen(r *rollout.Rollout, t *gate.AcceptedOverride) error {
 	switch t.Action {
 	case fleet.OverridePromote:
 		return d.s.mayPromote(r, t.Wave, d.now)
 	case fleet.OverrideBreakGlass:
 		if r.Phase.Ended() && (r.Phase != rollout.Failed || r.Final) || r.Reverting || r.Plan == nil {
-			return verbErrorf("rollout %s is %s; only one that goes on has waves to open", r.Name, standing(r))
+			return verbErrorf("rollout %s is %s; only one that goes on has waves to open", r.Name, Status(r))
 		}
 		if _, most := r.Canaries(0, d.now); most == 0 && r.Cursor >= len(r.Waves)-1 {
 			return verbErrorf("every wave of %s is open", r.Name)
@@ -95,8 +95,8 @@ func (d *decider) mayLoosen(r *rollout.Rollout, t *override.Taken) error {
 	return nil
 }
 
-// override does at once what the accepted override asks for.
-func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) {
+// applyOverride does at once what the accepted override asks for.
+func (d *decider) applyOverride(r *rollout.Rollout, t *gate.AcceptedOverride, actor string) {
 	switch t.Action {
 	case fleet.OverridePause:
 		if r != nil && !r.Phase.Ended() && !r.Reverting {
@@ -112,7 +112,7 @@ func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) 
 		}
 	case fleet.OverrideRollback:
 		if r != nil && !r.Reverting {
-			d.endOffers("rollout "+r.Name+" is rolled back", func(g *Grant, _ string) bool { return g.Purpose == host.Forward && g.Manifest == r.Manifest })
+			d.withdraw("rollout "+r.Name+" is rolled back", func(h *Host) bool { return h.Grant.Purpose == host.Update && h.Grant.Manifest == r.Manifest })
 			d.add("", rollbackOf(r, t, actor))
 		}
 	case fleet.OverridePromote:
@@ -121,42 +121,34 @@ func (d *decider) override(r *rollout.Rollout, t *override.Taken, actor string) 
 		}
 	case fleet.OverrideBreakGlass:
 		if r != nil {
-			d.add("", glassOf(r, t, actor))
+			d.add("", breakGlassOf(r, t, actor))
 		}
 	case fleet.OverrideQuarantine:
-		d.endOffers("bundle "+t.Bundle.Short()+" is quarantined", func(g *Grant, name string) bool {
-			of := d.s.Rollouts[g.Manifest]
-			return g.Target == t.Bundle && of != nil && of.Channel == t.Channel && (t.Host == "" || t.Host == name)
+		d.withdraw("bundle "+t.Bundle.Short()+" is quarantined", func(h *Host) bool {
+			return h.Grant.Target == t.Bundle && d.s.grantedOn(h, t.Channel) && (t.Host == "" || t.Host == h.Name)
 		})
 	case fleet.OverrideUnquarantine:
 		if c := d.s.Channels[t.Channel]; c != nil && t.Host == "" && c.Quarantine[t.Bundle] != "" {
 			d.add("", event.QuarantineCleared{Channel: t.Channel, Digest: t.Bundle, Reason: t.Reason, Actor: actor})
 		}
 	case fleet.OverrideFreeze:
-		d.endOffers("channel "+t.Channel+" is frozen", func(g *Grant, _ string) bool {
-			of := d.s.Rollouts[g.Manifest]
-			return g.Purpose == host.Forward && of != nil && of.Channel == t.Channel
-		})
+		d.withdraw("channel "+t.Channel+" is frozen", func(h *Host) bool { return h.Grant.Purpose == host.Update && d.s.grantedOn(h, t.Channel) })
 	}
 }
 
-// endOffers takes back what was offered and not claimed, where hit. No host is kept
-// from going back.
-func (d *decider) endOffers(reason string, hit func(g *Grant, host string) bool) {
-	for _, name := range d.s.HostNames() {
-		if g := d.s.Hosts[name].Grant; g != nil && !g.Claimed && g.Purpose != host.Back && hit(g, name) {
-			d.add(name, event.GrantEnded{Grant: g.ID, Reason: reason})
-		}
-	}
+// grantedOn reports whether a host's grant is of a rollout of a channel.
+func (s *State) grantedOn(h *Host, channel string) bool {
+	r := s.Rollouts[h.Grant.Manifest]
+	return r != nil && r.Channel == channel
 }
 
-func rollbackOf(r *rollout.Rollout, t *override.Taken, actor string) event.RolloutReverting {
+func rollbackOf(r *rollout.Rollout, t *gate.AcceptedOverride, actor string) event.RolloutReverting {
 	return event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Reason: "rolled back: " + t.Reason,
 		Override: t.Digest, Actor: actor}
 }
 
-func glassOf(r *rollout.Rollout, t *override.Taken, actor string) event.GlassBroken {
-	return event.GlassBroken{Rollout: r.Name, Manifest: r.Manifest, Wave: len(r.Plan.Header.Waves) - 1, Override: t.Digest, Reason: t.Reason, Actor: actor}
+func breakGlassOf(r *rollout.Rollout, t *gate.AcceptedOverride, actor string) event.BreakGlassUsed {
+	return event.BreakGlassUsed{Rollout: r.Name, Manifest: r.Manifest, Wave: len(r.Plan.Header.Waves) - 1, Override: t.Digest, Reason: t.Reason, Actor: actor}
 }
 
 // begin starts an opened rollout, unless a signed override ended it before.
@@ -164,37 +156,37 @@ func (p *planner) begin(r *rollout.Rollout) {
 	if t := p.s.Overrides.Cancelled(r.Manifest); t != nil {
 		ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Failed),
 			Reason: "cancelled: " + t.Reason, Actor: bySignature("", t), Final: true}
-		p.do(moveRollout{ev}, "", ev)
-	} else if b := p.s.blocked(r.Name, r.Manifest); b != nil {
-		p.move(r, rollout.Failed, b.Words)
+		p.add("", ev)
+	} else if b := p.s.controls(r.Name, r.Manifest); b != nil {
+		p.move(r, rollout.Failed, b.Message)
 	} else {
 		p.move(r, rollout.Active, prose.Count(len(r.Members), "host")+" in "+prose.Count(len(r.Waves), "wave"))
 	}
-	if t := p.s.Overrides.BrokenGlass(r.Manifest); t != nil && !r.Phase.Ended() {
-		ev := glassOf(r, t, bySignature("", t))
-		p.do(breakGlass{ev}, "", ev)
+	if t := p.s.Overrides.BreakGlass(r.Manifest); t != nil && !r.Phase.Ended() {
+		ev := breakGlassOf(r, t, bySignature("", t))
+		p.add("", ev)
 	}
 	if t := p.s.Overrides.RolledBack(r.Manifest); t != nil {
 		ev := rollbackOf(r, t, bySignature("", t))
-		p.do(revertRollout{ev}, "", ev)
+		p.add("", ev)
 	}
 }
 
 func (s *State) foldOverride(ev event.OverrideAccepted) {
-	t := override.Taken{Override: ev.Override, Digest: ev.Digest, Envelope: ev.Envelope}
-	if s.Overrides.Take(t) != override.Fresh {
+	t := gate.AcceptedOverride{Override: ev.Override, Digest: ev.Digest, Envelope: ev.Envelope}
+	if s.Overrides.Accept(t) != gate.OverrideNew {
 		return
 	}
 	s.Signed++
-	s.repairs = true
-	s.markAll()
+	s.repairsDirty = true
+	s.MarkAll()
 	r := s.Rollouts[t.Manifest]
 	if r == nil {
 		return
 	}
 	switch t.Action {
 	case fleet.OverridePause: // of one that ended too: it gives no more to hosts that return
-		r.Paused, r.PauseReason = true, t.Words()
+		r.Paused, r.PauseReason = true, t.Message()
 	case fleet.OverrideRollback:
 		if r.Reverting {
 			r.Ordered = true
@@ -211,12 +203,12 @@ func (s *State) endOverrides(epoch uint64) {
 	for _, t := range s.Overrides.List() {
 		c := s.Channels[t.Channel]
 		if t.Epoch < epoch && t.Action == fleet.OverrideQuarantine && t.Host == "" && c != nil && c.Quarantine[t.Bundle] == "" {
-			c.Quarantine[t.Bundle] = t.Words()
+			c.Quarantine[t.Bundle] = t.Message()
 		}
 	}
 	if s.Overrides.End(epoch) {
 		s.Signed++
-		s.markAll()
+		s.MarkAll()
 	}
 }
 
@@ -227,14 +219,14 @@ func (s *State) quarantined(c *Channel, bundle digest.Digest, hostName string) s
 		return why
 	}
 	if t := s.Overrides.Quarantined(c.Name, bundle, hostName); t != nil {
-		return t.Words()
+		return t.Message()
 	}
 	return ""
 }
 
 // signedQuarantine finds the signed quarantine of a bundle by its digest or the
 // first digits of it.
-func (s *State) signedQuarantine(channel, bundle string) *override.Taken {
+func (s *State) signedQuarantine(channel, bundle string) *gate.AcceptedOverride {
 	for _, t := range s.Overrides.List() {
 		if t.Action == fleet.OverrideQuarantine && t.Channel == channel && (string(t.Bundle) == bundle || t.Bundle.Short() == bundle) {
 			return &t
@@ -243,6 +235,6 @@ func (s *State) signedQuarantine(channel, bundle string) *override.Taken {
 	return nil
 }
 
-func needsSignature(what string, t *override.Taken, next string) error {
-	return verbErrorf("%s is held: %s; a token cannot loosen what was signed: %s", what, t.Words(), next)
+func needsSignature(what string, t *gate.AcceptedOverride, next string) error {
+	return verbErrorf("%s is blocked by an override: %s; a token cannot loosen what was signed: %s", what, t.Message(), next)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // word makes a verified override as the world's operators sign them now. About is
 // a manifest or, for a quarantine, a bundle.
-func (w *world) word(action fleet.OverrideAction, about digest.Digest) override.Taken {
+func (w *world) word(action fleet.OverrideAction, about digest.Digest) gate.AcceptedOverride {
 	w.signed++
 	o := fleet.Override{ID: fmt.Sprintf("o-%d", w.signed), Action: action, Channel: "c", Reason: "incident 7"}
 	o.IssuedAt = w.now
@@ -42,10 +42,10 @@ func (w *world) word(action fleet.OverrideAction, about digest.Digest) override.
 	if err := o.Check(); err != nil {
 		w.t.Fatalf("sign: %v", err)
 	}
-	return override.Taken{Override: o, Digest: digest.Of([]byte(o.ID)), Envelope: digest.Of([]byte("env " + o.ID))}
+	return gate.AcceptedOverride{Override: o, Digest: digest.Of([]byte(o.ID)), Envelope: digest.Of([]byte("env " + o.ID))}
 }
 
-func (w *world) push(t override.Taken) {
+func (w *world) push(t gate.AcceptedOverride) {
 	w.t.Helper()
 	w.commit(plan.Override(w.s, t, "ada", w.now))
 }
@@ -72,8 +72,8 @@ func TestS18TokenCannotLoosenASignedHold(t *testing.T) {
 	_, err := plan.Operate(w.s, plan.Resume, "c@r2", "because", "ada", w.now)
 	w.refused(err, "--sign")
 	_, err = plan.Override(w.s, early, "ada", w.now)
-	w.refused(err, "takes its place")
-	if a, err := plan.Why(w.s, "h0", w.now); err != nil || !strings.Contains(a.Words, "signed as") {
+	w.refused(err, "replaces it")
+	if a, err := plan.Why(w.s, "h0", w.now); err != nil || !strings.Contains(a.Message, "signed as") {
 		t.Fatalf("h0 is not told of the signed pause: %+v, %v", a, err)
 	}
 	late := w.word(fleet.OverrideResume, m.Digest)
@@ -198,7 +198,7 @@ func TestS18OverridesOutliveTheLog(t *testing.T) {
 		w := scene(t, "h0 h1")
 		paused := w.manifest(spec{ref: "r1", waves: "h0 h1", target: bundles[0]})
 		for _, c := range []struct {
-			word override.Taken
+			word gate.AcceptedOverride
 			want rollout.Phase
 		}{
 			{w.word(fleet.OverridePause, paused.Digest), rollout.Active},
@@ -287,7 +287,7 @@ func TestS5NewEpochEndsOverrides(t *testing.T) {
 
 // TestS5NewEpochEndsItsRollouts: hosts refuse what was signed before a key epoch
 // began. Nothing of it is offered any more, why names the cure, and a release of the
-// new epoch takes its place even where refs queue; hosts on their way go on.
+// new epoch replaces it even where refs queue; hosts on their way go on.
 func TestS5NewEpochEndsItsRollouts(t *testing.T) {
 	w := onOne(t, "h0 h1 h2")
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2", target: bundles[1]}))
@@ -332,10 +332,7 @@ func TestAuditOfOverrides(t *testing.T) {
 	w.push(w.word(fleet.OverrideRollback, m.Digest))
 	w.live(6)
 	entry := func(ev event.Event) event.Entry {
-		e, err := event.NewEntry(w.now, "", ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(w.now, event.Subject{}, ev))(t)
 		return e
 	}
 	resume := at(t, w.log, event.OverrideAccepted{}, 3)
@@ -365,7 +362,7 @@ func TestAuditOfOverrides(t *testing.T) {
 
 // drawWord is an override about anything in a random world, signed now or a
 // while ago.
-func drawWord(t *rapid.T, w *world) override.Taken {
+func drawWord(t *rapid.T, w *world) gate.AcceptedOverride {
 	o := w.word(fleet.OverrideFreeze, "")
 	o.Action = rapid.SampledFrom(fleet.OverrideActions).Draw(t, "action")
 	o.Channel = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "channel")
@@ -415,8 +412,8 @@ func TestS17S18NothingSignedIsLostWithTheLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, home := newRandomWorld(t)
 		w.tick()
-		var files []override.Taken
-		push := func(o override.Taken) bool {
+		var files []gate.AcceptedOverride
+		push := func(o gate.AcceptedOverride) bool {
 			entries, err := plan.Override(w.s, o, "ada", w.now)
 			if _, refused := err.(*plan.VerbError); refused {
 				return false
@@ -466,7 +463,7 @@ func TestS17S18NothingSignedIsLostWithTheLog(t *testing.T) {
 			for _, leaf := range m.Leaves {
 				held := before.Overrides.Forbids(m.Header.Channel, d, leaf.Target, leaf.Host)
 				if held != nil && w.s.Overrides.Forbids(m.Header.Channel, d, leaf.Target, leaf.Host) == nil {
-					t.Fatalf("%s was lost: %+v", held.Words(), w.s.Overrides.List())
+					t.Fatalf("%s was lost: %+v", held.Message(), w.s.Overrides.List())
 				}
 			}
 		}

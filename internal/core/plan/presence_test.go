@@ -11,14 +11,12 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestPresencesAreWrittenDown holds the table of docs/states.md equal to the code.
 func TestPresencesAreWrittenDown(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/states.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Value(os.ReadFile("../../../docs/states.md"))(t)
 	var want []string
 	for _, row := range plan.Presences {
 		want = append(want, fmt.Sprintf("| **%s** | %s | %s |", row.Presence, row.Means, row.Waves))
@@ -37,20 +35,20 @@ func TestEveryHostHasOnePresence(t *testing.T) {
 			Overdue: rapid.Bool().Draw(t, "overdue"), SilentFailure: rapid.Bool().Draw(t, "silent"), Forked: rapid.Bool().Draw(t, "forked")}
 		h.Machine.Phase = rapid.SampledFrom(host.Phases).Draw(t, "phase")
 		if rapid.Bool().Draw(t, "ended") {
-			h.Ended = &plan.Ended{Standing: rapid.SampledFrom([]string{gate.Revoked, gate.Decommissioned}).Draw(t, "standing")}
+			h.Ended = &plan.Ended{Status: rapid.SampledFrom([]string{gate.Revoked, gate.Decommissioned}).Draw(t, "standing")}
 		}
 		declared := rapid.Bool().Draw(t, "declared")
 		p, known := h.Presence(declared), false
 		for _, row := range plan.Presences {
 			known = known || row.Presence == p
 		}
-		identity := h.Standing() != "" && h.Incarnation != 0
+		identity := h.IdentityStatus() != "" && h.Incarnation != 0
 		switch {
 		case !known:
 			t.Fatalf("%q is in no table", p)
-		case (p == plan.Silent) && (h.Online || !h.Acting()), p == plan.Online && (!h.Online || h.Overdue), (p == plan.NeverEnrolled) != (h.Incarnation == 0):
+		case (p == gate.Silent) && (h.Online || !h.Acting()), p == gate.Online && (!h.Online || h.Overdue), (p == gate.NeverEnrolled) != (h.Incarnation == 0):
 			t.Fatalf("%+v is %s", h, p)
-		case p != plan.Removed && (gate.CheckPresence("h", gate.Absence{Presence: string(p)}, 1) == nil) != (p == plan.Online || identity):
+		case p != gate.Removed && (gate.CheckPresence("h", gate.Absence{Presence: p}, 1) == nil) != (p == gate.Online || identity):
 			t.Fatalf("the gate lets %s pass, or holds it", p)
 		}
 	})

@@ -33,10 +33,10 @@ func Promote(s *State, id, wave, reason, actor string, now clock.Instant) ([]eve
 // mayPromote says why an operator's word does not let a wave pass, if it does not.
 func (s *State) mayPromote(r *rollout.Rollout, wave string, now clock.Instant) error {
 	if r.Phase.Ended() || r.Reverting || r.Paused || r.Plan == nil {
-		return verbErrorf("rollout %s is %s; only one that goes on has a wave to promote", r.Name, standing(r))
+		return verbErrorf("rollout %s is %s; only one that goes on has a wave to promote", r.Name, Status(r))
 	}
 	if b := s.overlay(r); b != nil {
-		return verbErrorf("%s; %s", b.Words, b.ClearedBy)
+		return verbErrorf("%s; %s", b.Message, b.ClearedBy)
 	}
 	if at := r.Plan.Header.Waves[r.Cursor].Name; at != wave {
 		return verbErrorf("rollout %s is at wave %s, not %s", r.Name, at, wave)
@@ -45,36 +45,32 @@ func (s *State) mayPromote(r *rollout.Rollout, wave string, now clock.Instant) e
 		return verbErrorf("wave %s of %s has more failed hosts than the policy allows (%d)",
 			r.Plan.Header.Waves[w].Name, r.Name, r.Plan.Header.Policy.MaxFailures)
 	}
-	if n := s.proof(r).InFlight; n > 0 {
+	e := s.proof(r)
+	if n := e.InFlight; n > 0 {
 		until := "until they converge or fail"
-		if at := s.timed(r, now).Settles; at != 0 {
-			until = "until " + prose.Date(at) + " at the most, when those that are not heard of are given up"
+		s.timeEvidence(&e, r, now)
+		if at := e.Finishes; at != 0 {
+			until = "until " + prose.Date(at) + " at the most, when those without contact are given up"
 		}
 		return verbErrorf("%s of %s %s in flight up to wave %s; wait %s, steady rollout show lists them", prose.Count(n, "host"), r.Name, prose.Verb(n, "is", "are"), wave, until)
 	}
 	if s.promotion(r, now) == nil {
-		return verbErrorf("nothing holds wave %s of %s; it is promoted by itself", wave, r.Name)
+		return verbErrorf("nothing blocks wave %s of %s; it is promoted without help", wave, r.Name)
 	}
 	return nil
 }
 
 // forcing is the event of letting the held wave pass; it names all that held it.
 func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Digest, now clock.Instant) event.WaveForced {
-	b, n := s.promotion(r, now), &r.Waves[r.Cursor]
-	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
-		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Held: []string{b.Words}, Reason: reason, Actor: actor, Override: word}
-	more := gate.CheckPromotions(s.proof(r))
-	if failing := s.outstandingBefore(r, r.Cursor+1); len(failing) > 0 {
-		more = append(more, gate.CheckEvidence(r.Name, failing))
-		for _, f := range failing {
-			ev.Outstanding = append(ev.Outstanding, f.Host)
-			ev.Failing = append(ev.Failing, event.FailingEvidence{Host: f.Host, Controls: f.Controls})
-		}
+	n := &r.Waves[r.Cursor]
+	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
+		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Reason: reason, Actor: actor, Override: word}
+	for _, b := range gate.All(s.rolloutFacts(gate.ToPromote, r, now), gate.ToPromote) {
+		ev.Blocks = append(ev.Blocks, b.Message)
 	}
-	for _, m := range more {
-		if m.Words != b.Words {
-			ev.Held = append(ev.Held, m.Words)
-		}
+	for _, f := range s.outstandingBefore(r, r.Cursor+1) {
+		ev.Outstanding = append(ev.Outstanding, f.Host)
+		ev.Failing = append(ev.Failing, event.FailingEvidence{Host: f.Host, Controls: f.Controls})
 	}
 	return ev
 }
@@ -108,18 +104,13 @@ func (p *planner) forceSigned(r *rollout.Rollout) bool {
 		return false
 	}
 	ev := p.s.forcing(r, t.Reason, bySignature("", t), t.Digest, p.now)
-	last := r.Cursor >= len(r.Waves)-1
-	p.do(forceWave{ev}, "", ev)
-	if last && p.err == nil {
-		end := forcedEnd(r, ev)
-		p.do(moveRollout{end}, "", end)
-	}
+	p.force(r, ev)
 	return true
 }
 
 // foldForced opens the next wave, if there is one.
 func (s *State) foldForced(r *rollout.Rollout, ev event.WaveForced) {
-	r.SetHeld("", 0)
+	r.SetBlocked("", 0)
 	r.Accepted = append(r.Accepted, rollout.Accepted{Wave: ev.Wave, Failing: ev.Failing, Reason: ev.Reason, Actor: ev.Actor})
 	if ev.Wave+1 < len(r.Plan.Header.Waves) {
 		r.Cursor = ev.Wave + 1

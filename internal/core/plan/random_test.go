@@ -99,7 +99,7 @@ func drawRelease(t *rapid.T, w *world, home homes) {
 	}
 	w.edges = nil
 	if rapid.IntRange(0, 3).Draw(t, "channelEdge") == 0 {
-		w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+		w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
 	}
 	var ms []*rollout.Manifest
 	for _, c := range []string{"a", "b"} {
@@ -138,13 +138,13 @@ func checkReplay(t *rapid.T, w *world) {
 			t.Fatalf("S26: a state from %s plans\n%s%v %v\nlive\n%s\n%s", what, x, errA, errB, y, w.tail())
 		}
 	}
-	w.commit(entriesOf(p), err)
+	w.commit(p.Events, err)
 }
 
 func decisions(p *plan.Plan) string {
 	out := ""
-	for _, d := range p.Decisions {
-		out += d.Entry.Type + " " + d.Entry.Host + " " + string(d.Entry.Body) + "\n"
+	for _, d := range p.Events {
+		out += d.Type + " " + d.Host() + " " + string(d.Body) + "\n"
 	}
 	return out
 }
@@ -203,7 +203,7 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 		"activate": on(func(t *rapid.T, m *machine) { m.activated(rapid.IntRange(0, 4).Draw(t, "fails") > 0) }),
 		"revert":   on(func(t *rapid.T, m *machine) { m.reverted(rapid.IntRange(0, 3).Draw(t, "fails") > 0) }),
 		"probe":    on(func(t *rapid.T, m *machine) { m.probe() }),
-		"fail":     on(func(t *rapid.T, m *machine) { m.observe("p0", false) }),
+		"fail":     on(func(t *rapid.T, m *machine) { m.probed("p0", false) }),
 		"break":    on(func(t *rapid.T, m *machine) { m.broken[rapid.SampledFrom(bundles).Draw(t, "bundle")] = true }),
 		"mend":     on(func(t *rapid.T, m *machine) { clear(m.broken) }),
 		"elapse":   on(func(t *rapid.T, m *machine) { m.elapse() }),

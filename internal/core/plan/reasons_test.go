@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestL5SharedReasonsAreEachHostsOwn checks that a host which is asked after others
@@ -21,14 +22,14 @@ func TestL5SharedReasonsAreEachHostsOwn(t *testing.T) {
 		live := steps[""]
 		steps[""] = func(t *rapid.T) {
 			live(t)
-			all := plan.Ask(w.s, w.now)
+			all := plan.Explain(w.s, w.now)
 			for _, name := range w.s.HostNames() {
 				got, err := all.Why(name)
 				alone, failed := plan.Why(w.s, name, w.now)
 				if err != nil || failed != nil || !reflect.DeepEqual(got, alone) {
 					t.Fatalf("host %s answers %+v (%v), alone %+v (%v)", name, got, err, alone, failed)
 				}
-				if len(got.Holds) > 0 || got.PendingBlock != nil {
+				if len(got.WaveBlocks) > 0 || got.PendingBlock != nil {
 					shared++
 				}
 			}
@@ -46,21 +47,18 @@ func TestWhyNamesWhatFails(t *testing.T) {
 	w := onOne(t, "h0")
 	h0 := w.hosts["h0"]
 	says := func() string {
-		a, err := plan.Why(w.s, "h0", w.now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Words
+		a := testkit.Value(plan.Why(w.s, "h0", w.now))(t)
+		return a.Message
 	}
 	if got := says(); strings.Contains(got, "fails") {
 		t.Fatalf("it is well: %s", got)
 	}
-	h0.observe("up", false)
+	h0.probed("up", false)
 	h0.deliver()
 	if got := says(); !strings.HasSuffix(got, "c@r1; probe up fails: exit 1") {
 		t.Errorf("why says %q", got)
 	}
-	h0.observe("up", true)
+	h0.probed("up", true)
 	h0.deliver()
 	if got := says(); strings.Contains(got, "fails") {
 		t.Errorf("it is well again: %s", got)

@@ -2,11 +2,9 @@ package plan
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -67,85 +65,37 @@ func (s *State) replaceable(h *Host, r *rollout.Rollout) bool {
 	return h.Machine.Staged() && (was == nil || was.Place < r.Place)
 }
 
-// reboots grants their reboots to the staged hosts of a rollout. A host may reboot
+// grantReboots grants their reboots to the staged hosts of a rollout. A host may reboot
 // in the slot that it holds since its activation was granted.
-func (p *planner) reboots(c *Channel, r *rollout.Rollout) {
-	if r == nil || r.Staged.Len() == 0 || p.err != nil || p.s.overlay(r) != nil || p.s.blocked(r.Name, r.Manifest) != nil ||
-		p.s.stale(c, p.now) != nil {
+func (p *planner) grantReboots(r *rollout.Rollout) {
+	if r == nil || r.Staged.Len() == 0 || p.err != nil {
+		return
+	}
+	f := p.about(gate.ToReboot, r)
+	if p.blocked(f, gate.PerRollout) {
 		return
 	}
 	for i := r.Staged.Next(0); i >= 0 && p.err == nil; i = r.Staged.Next(i + 1) {
-		leaf := &r.Plan.Leaves[i]
-		h := p.s.host(leaf.Host)
-		if h.NotBefore > p.now || h.frozen(p.now) != nil || p.s.quarantined(c, leaf.Target, h.Name) != "" || p.closed(r, leaf.Windows) ||
-			len(unmet(r, leaf)) > 0 || p.s.restless(h.budgets) {
-			continue
+		if h := f.at(i).h; p.passes(f, gate.PerGrant, gate.PerHost, gate.PerClass) {
+			p.grant(h, r, host.Reboot, f.bundle, r.Name+" is staged; "+cmp.Or(h.Machine.Detail, "it")+" needs a reboot")
 		}
-		p.grant(h, r, host.Reboot, leaf.Target, r.Name+" is staged; "+cmp.Or(h.Machine.Detail, "it")+" needs a reboot")
 	}
 }
 
-// restless reports whether as many hosts of any of the budgets as it allows change
-// something now. It differs from full once a release has made a budget smaller.
-func (s *State) restless(budgets []int) bool { return gate.CheckBudgets(s.active(budgets)) != nil }
-
-// active lists how full budgets are without the hosts that wait for a reboot.
-func (s *State) active(budgets []int) []gate.Use {
-	uses := make([]gate.Use, 0, len(budgets))
-	for _, id := range budgets {
-		b := &s.budgets[id]
-		uses = append(uses, gate.Use{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight - b.Idle})
-	}
-	return uses
-}
-
-// rebootGates asks every gate about the reboot of a staged host.
-func (s *State) rebootGates(h *Host, r *rollout.Rollout, leaf *fleet.Leaf, now clock.Instant) []Gate {
-	c, unmet := s.Channels[r.Channel], unmet(r, leaf)
-	return []Gate{
-		{gate.Freshness, s.stale(c, now)},
-		{gate.Overlay, s.overlay(r)},
-		{gate.Freeze, h.frozen(now)},
-		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), s.quarantined(c, leaf.Target, h.Name))},
-		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
-		{gate.Identity, h.identityBlock()},
-		{gate.Presence, s.presenceBlock(h, now)},
-		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
-		{gate.Budget, gate.CheckBudgets(s.timedUses(h, s.active(h.budgets), now))},
-		{gate.Compliance, s.blocked(r.Name, r.Manifest)},
-		{gate.Backoff, gate.CheckBackoff(h.NotBefore, h.DeclineCode, h.DeclineWords, now)},
-	}
-}
-
-// mayReboot refuses a claim of a Reboot grant that the host has overtaken.
-func (s *State) mayReboot(h *Host, g *Grant) *gate.Block {
-	if m := &h.Machine; !m.Staged() || m.Manifest != g.Manifest || m.Target != g.Target {
-		return gate.Overtaken(h.Name, m.Rollout)
-	}
-	return nil
-}
-
-// outran reports whether a host booted by itself before it heard that its claim of
+// rebootSuperseded reports whether a host booted by itself before it heard that its claim of
 // a reboot was taken, and is at rest: it does not act on that grant any more. On its
 // way it still may, when it has to wait for a reboot again.
-func (h *Host) outran() bool {
+func (h *Host) rebootSuperseded() bool {
 	g, at := h.Grant, h.Machine.Phase
 	return g.Purpose == host.Reboot && g.Claimed && (at == host.Converged || at == host.Reverted)
-}
-
-// overtaken ends a grant to reboot that nobody claimed and nobody needs any more.
-func (d *decider) overtaken(h *Host) {
-	if g := h.Grant; g.idle() && g.Purpose == host.Reboot && !h.Machine.Staged() {
-		d.add(h.Name, event.GrantEnded{Grant: g.ID, Reason: "the host waits for no reboot any more"})
-	}
 }
 
 // RebootAnswer says where a staged host stands with its reboot.
 type RebootAnswer struct {
 	// Component cannot be switched while it runs.
 	Component string `json:"component"`
-	// Words say where it stands, in a sentence.
-	Words string `json:"words"`
+	// Message says where it stands, in a sentence.
+	Message string `json:"message"`
 	// Grant is offered or claimed.
 	Grant string `json:"grant,omitempty"`
 	// Block is the first gate that holds it back.
@@ -153,9 +103,8 @@ type RebootAnswer struct {
 	Gates []Gate      `json:"gates,omitempty"`
 }
 
-// whyReboot answers for a host whose activation waits for a reboot, or is nil; server
-// is the gate that is asked first.
-func (s *State) whyReboot(h *Host, server []Gate, now clock.Instant) *RebootAnswer {
+// whyReboot answers for a host whose activation waits for a reboot, or is nil.
+func (q *Explainer) whyReboot(h *Host) *RebootAnswer {
 	m := &h.Machine
 	if m.Phase != host.Deferred || h.Grant != nil && h.Grant.Purpose != host.Reboot {
 		return nil // or another grant takes it on from what is staged
@@ -163,28 +112,29 @@ func (s *State) whyReboot(h *Host, server []Gate, now clock.Instant) *RebootAnsw
 	a := &RebootAnswer{Component: m.Detail}
 	switch g := h.Grant; {
 	case m.Reboot != "":
-		a.Grant, a.Words = m.Reboot, "is rebooting into "+m.Rollout+" under grant "+m.Reboot
+		a.Grant, a.Message = m.Reboot, "is rebooting into "+m.Rollout+" under grant "+m.Reboot
 		return a
 	case g != nil && g.Purpose == host.Reboot && g.Claimed:
-		a.Grant, a.Words = g.ID, "claimed "+g.ID+" to reboot into "+m.Rollout
+		a.Grant, a.Message = g.ID, "claimed "+g.ID+" to reboot into "+m.Rollout
 		return a
-	case g.idle() && g.Purpose == host.Reboot:
-		a.Grant, a.Words = g.ID, "is staged and was granted "+g.ID+" to reboot, which expires at "+g.Expires.String()
-		a.Block = first(server)
-		a.Words += unclaimed(a.Block)
+	case g.yields() && g.Purpose == host.Reboot:
+		a.Grant, a.Message = g.ID, "is staged and was granted "+g.ID+" to reboot, which expires at "+g.Expires.String()
+		a.Block = first(q.server(h))
+		a.Message += unclaimed(a.Block)
 		return a
 	}
-	a.Words = "is staged, waits for its reboot grant (" + m.Detail + " cannot be switched while it runs)"
-	r := s.Rollouts[m.Manifest]
-	if r == nil || r.Plan == nil {
-		a.Block = gate.CheckOverlay(gate.Standing{Rollout: m.Rollout, Phase: "not served any more", Ended: true})
-		a.Gates = []Gate{{gate.Overlay, a.Block}}
-	} else if i, ok := r.Plan.Leaf(h.Name); ok {
-		a.Gates = append(slices.Clip(server), s.rebootGates(h, r, &r.Plan.Leaves[i], now)...)
-		a.Block = first(a.Gates)
+	a.Message = "is staged, waits for its reboot grant (" + m.Detail + " cannot be switched while it runs)"
+	f := &facts{s: q.s, q: q, now: q.now, purpose: gate.ToReboot, h: h, i: -1}
+	if r := q.s.Rollouts[m.Manifest]; r != nil && r.Plan != nil {
+		if i, ok := r.Plan.Leaf(h.Name); ok {
+			f.r, f.c = r, q.s.Channels[r.Channel]
+			f.at(i)
+		}
 	}
+	a.Gates = q.gates(f)
+	a.Block = first(a.Gates)
 	if a.Block != nil {
-		a.Words += ": " + a.Block.Words
+		a.Message += ": " + a.Block.Message
 	}
 	return a
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // staging is a scene in which hosts run bundle one, and bundle two is rolled out and
@@ -61,7 +62,7 @@ func (w *world) wantRebooting(names string) {
 func (w *world) whyReboot(name string, code gate.Code) *plan.RebootAnswer {
 	w.t.Helper()
 	a, err := plan.Why(w.s, name, w.now)
-	if err != nil || a.Reboot == nil || !strings.Contains(a.Words, a.Reboot.Words) {
+	if err != nil || a.Reboot == nil || !strings.Contains(a.Message, a.Reboot.Message) {
 		w.t.Fatalf("why %s: %+v, %v", name, a, err)
 	}
 	if b := a.Reboot.Block; (b == nil) != (code == "") || b != nil && b.Code != code {
@@ -93,8 +94,8 @@ func TestDeferredIsNoEvidence(t *testing.T) {
 	if g := w.s.Hosts["h1"].Grant; g != nil {
 		t.Fatalf("S14: h1 was granted %s while h0 is staged", g.ID)
 	}
-	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || !strings.HasPrefix(r.Held, "0/in-flight") {
-		t.Fatalf("S8: at wave %d, held %q", r.Cursor, r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Cursor != 0 || !strings.HasPrefix(r.Blocked, "0/in-flight") {
+		t.Fatalf("S8: at wave %d, held %q", r.Cursor, r.Blocked)
 	}
 	w.live(14)
 	w.phase("c@r2", rollout.Terminal)
@@ -114,7 +115,7 @@ func TestS18RebootWaitsForEveryGate(t *testing.T) {
 	w.operate(plan.Pause, "c@r2")
 	w.tick()
 	w.wantRebooting("")
-	if a := w.whyReboot("h0", gate.Overlay); !strings.Contains(a.Words, "is staged, waits for its reboot grant (kernel") || len(a.Gates) < 7 {
+	if a := w.whyReboot("h0", gate.Overlay); !strings.Contains(a.Message, "is staged, waits for its reboot grant (kernel") || len(a.Gates) < 7 {
 		t.Errorf("why: %+v", a)
 	}
 	w.operate(plan.Resume, "c@r2")
@@ -259,7 +260,7 @@ func TestNextReleaseTakesAStagedHostOn(t *testing.T) {
 	w.operate(plan.Pause, "c@r2")
 	w.release(fleet.Supersede, w.manifest(spec{ref: "r3", waves: "h0 h1", target: bundles[2], budget: 1}))
 	w.tick()
-	if g := w.s.Hosts["h0"].Grant; g == nil || g.Purpose != host.Forward || g.Target != bundles[2] {
+	if g := w.s.Hosts["h0"].Grant; g == nil || g.Purpose != host.Update || g.Target != bundles[2] {
 		t.Fatalf("h0 holds %+v\n%s", g, w.tail())
 	}
 	w.live(14)
@@ -332,10 +333,7 @@ func TestAuditOfReboots(t *testing.T) {
 	took := find(claim, event.HostStepped{}.EventType(), "reboot-claimed")
 	drop := func(i int) []event.Entry { return slices.Delete(slices.Clone(w.log), i, i+1) }
 	insert := func(i int, ev event.Event) []event.Entry {
-		e, err := event.NewEntry(w.log[i].At, "", ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(w.log[i].At, event.Subject{}, ev))(t)
 		return slices.Insert(slices.Clone(w.log), i, e)
 	}
 	change := func(i int, field string, value any) []event.Entry {

@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // budgeted is a scene in which every host converged on bundle one under a budget.
@@ -56,7 +57,7 @@ func (w *world) wantRepairing(names string) {
 func (w *world) whyRepair(name string) *plan.RepairAnswer {
 	w.t.Helper()
 	a, err := plan.Why(w.s, name, w.now)
-	if err != nil || a.Repair == nil || !strings.Contains(a.Words, a.Repair.Words) {
+	if err != nil || a.Repair == nil || !strings.Contains(a.Message, a.Repair.Message) {
 		w.t.Fatalf("why %s: %+v, %v", name, a, err)
 	}
 	return a.Repair
@@ -108,8 +109,8 @@ func TestS1SilentRepairKeepsItsSlot(t *testing.T) {
 	w.now = w.now.Add(clock.Hour)
 	w.tick()
 	w.wantRepairing("h0")
-	if a := w.whyRepair("h0"); !strings.Contains(a.Words, "silent") {
-		t.Errorf("why: %s", a.Words)
+	if a := w.whyRepair("h0"); !strings.Contains(a.Message, "silent") {
+		t.Errorf("why: %s", a.Message)
 	}
 	if n := w.count(event.HostFailedSilently{}, ""); n != 0 {
 		t.Errorf("a repair was taken for a rollout's: %d failures", n)
@@ -145,12 +146,12 @@ func TestRolloutGoesBeforeAnIdleRepair(t *testing.T) {
 	w.hosts["h1"].claim(false)
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1], budget: 2}))
 	w.tick()
-	if g := w.s.Hosts["h0"].Grant; g == nil || g.Purpose != host.Forward {
+	if g := w.s.Hosts["h0"].Grant; g == nil || g.Purpose != host.Update {
 		t.Fatalf("h0 holds %+v\n%s", g, w.tail())
 	}
 	w.wantRepairing("h1")
-	if a, _ := plan.Why(w.s, "h1", w.now); a.Status != rollout.Busy.String() || !strings.Contains(a.Words, "repair") {
-		t.Errorf("h1 is %s: %s", a.Status, a.Words)
+	if a, _ := plan.Why(w.s, "h1", w.now); a.Status != rollout.Busy.String() || !strings.Contains(a.Message, "repair") {
+		t.Errorf("h1 is %s: %s", a.Status, a.Message)
 	}
 	w.live(6)
 	w.phase("c@r2", rollout.Terminal)
@@ -243,12 +244,9 @@ func TestRepairReportIsBounded(t *testing.T) {
 	w := budgeted(t, "h0", 1)
 	for _, names := range [][]string{nil, make([]string, host.MaxRepairNames+1)} {
 		h := w.s.Hosts["h0"]
-		body, err := json.Marshal(event.RepairNeeded{RepairNeed: host.RepairNeed{Resources: names, Reason: "x"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := event.Entry{At: 1, Type: event.RepairNeeded{}.EventType(), Host: "h0", Incarnation: 1, HostSeq: h.Seq + 1, Body: body}
-		if _, err := plan.Ingest(w.s, "h0", []event.Entry{e}, event.HostHead{Incarnation: 1, Seq: h.Seq + 1}, w.now); err == nil {
+		body := testkit.Value(json.Marshal(event.RepairNeeded{RepairNeed: host.RepairNeed{Resources: names, Reason: "x"}}))(t)
+		e := event.Entry{At: 1, Type: event.RepairNeeded{}.EventType(), Subject: event.HostSubject("h0"), Incarnation: 1, HostSeq: h.Seq + 1, Body: body}
+		if _, err := plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: h.Seq + 1}, w.now); err == nil {
 			t.Errorf("a report of %d resources was taken", len(names))
 		}
 	}
@@ -280,11 +278,8 @@ func TestAuditOfRepairs(t *testing.T) {
 		return l
 	}
 	other := edited(t, w.log[first], "grant", "x")
-	other.Host = "h2"
-	bad, err := event.NewEntry(w.now, "", event.QuarantineAdded{Channel: "c", Digest: bundles[0], Reason: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other.Subject = event.HostSubject("h2")
+	bad := testkit.Value(event.NewEntry(w.now, event.Subject{}, event.QuarantineAdded{Channel: "c", Digest: bundles[0], Reason: "x"}))(t)
 	for _, c := range []struct {
 		invariant string
 		log       []event.Entry

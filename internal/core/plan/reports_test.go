@@ -9,16 +9,17 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestL5WhyNamesTheRolloutThatIsNotOpenYet(t *testing.T) {
 	w := scene(t, "h0 h1")
-	w.edges = []fleet.ChannelEdge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
 	w.release(fleet.Queue, w.manifest(spec{channel: "a", ref: "r1", waves: "h0", target: bundles[0]}),
 		w.manifest(spec{channel: "b", ref: "r1", waves: "h1", target: bundles[0]}))
 	w.tick()
 	a, err := plan.Why(w.s, "h1", w.now)
-	if err != nil || a.Pending != "b@r1" || a.PendingBlock == nil || a.PendingBlock.Code != "channel-edge" || !strings.Contains(a.Words, "a@r1") {
+	if err != nil || a.Pending != "b@r1" || a.PendingBlock == nil || a.PendingBlock.Code != "channel-edge" || !strings.Contains(a.Message, "a@r1") {
 		t.Fatalf("why says %+v, %v", a, err)
 	}
 	w.live(6)
@@ -36,10 +37,7 @@ func TestReportOfAHostIsCheckedWhole(t *testing.T) {
 	w := onOne(t, "h0 h1")
 	h := w.s.Hosts["h0"]
 	entry := func(name string, seq uint64, ev event.Event) event.Entry {
-		e, err := event.NewEntry(1, name, ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Value(event.NewEntry(1, event.HostSubject(name), ev))(t)
 		e.Incarnation, e.HostSeq = h.Incarnation, seq
 		return e
 	}
@@ -52,12 +50,12 @@ func TestReportOfAHostIsCheckedWhole(t *testing.T) {
 		"a malformed input": entry("h0", h.Seq+2, event.HostStepped{Input: "claimed", Data: []byte("[]")}),
 	} {
 		before := string(w.json(w.s))
-		_, err := plan.Ingest(w.s, "h0", []event.Entry{good, second}, event.HostHead{}, w.now)
+		_, err := plan.Ingest(w.s, "h0", []event.Entry{good, second}, nil, event.HostHead{}, w.now)
 		if _, ok := err.(*plan.ReportError); !ok || string(w.json(w.s)) != before {
 			t.Errorf("%s: %v, state changed: %t", what, err, string(w.json(w.s)) != before)
 		}
 	}
-	if _, err := plan.Ingest(w.s, "nobody", nil, event.HostHead{}, w.now); err == nil || w.s.Hosts["nobody"] != nil {
+	if _, err := plan.Ingest(w.s, "nobody", nil, nil, event.HostHead{}, w.now); err == nil || w.s.Hosts["nobody"] != nil {
 		t.Error("an unknown host was made by its report")
 	}
 }
@@ -65,13 +63,11 @@ func TestReportOfAHostIsCheckedWhole(t *testing.T) {
 func TestS19IllegalStepIsRecordedAndNotFollowed(t *testing.T) {
 	w := onOne(t, "h0")
 	h := w.s.Hosts["h0"]
-	e, err := event.NewEntry(1, "h0", event.HostStepped{Rollout: "c@r1", Manifest: h.Machine.Manifest, Input: "elapsed",
+	e, err := event.NewEntry(1, event.HostSubject("h0"), event.HostStepped{Rollout: "c@r1", Manifest: h.Machine.Manifest, Input: "elapsed",
 		Data: []byte("{}"), From: host.Converged, To: host.Reverted})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e.Incarnation, e.HostSeq = 1, h.Seq+1
-	entries, err := plan.Ingest(w.s, "h0", []event.Entry{e}, event.HostHead{}, w.now)
+	entries, err := plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{}, w.now)
 	if err != nil || h.Machine.Phase != host.Converged || len(entries) != 3 || entries[1].Type != (event.MirrorDiverged{}).EventType() {
 		t.Fatalf("phase %s, entries %+v, %v", h.Machine.Phase, entries, err)
 	}
@@ -81,13 +77,31 @@ func TestS19IllegalStepIsRecordedAndNotFollowed(t *testing.T) {
 // or refused for what it says, never unknown and never a panic.
 func TestEveryEventTypeIsFolded(t *testing.T) {
 	for _, name := range event.Types() {
-		err := plan.New(documents{}).Apply(event.Entry{Type: name, Host: "h", Body: []byte("{}")})
+		err := plan.New(documents{}).Apply(event.Entry{Type: name, Subject: event.HostSubject("h"), Body: []byte("{}")})
 		if _, unknown := err.(*event.UnknownTypeError); unknown {
 			t.Errorf("event %s is not folded", name)
 		}
 	}
 	if err := plan.New(documents{}).Apply(event.Entry{Type: "host.danced", Body: []byte("{}")}); err == nil {
 		t.Error("an unknown type was folded")
+	}
+}
+
+// TestOnlyHostsBecomeHosts: an event whose subject is another kind of thing, or none,
+// adds no host, whatever its type.
+func TestOnlyHostsBecomeHosts(t *testing.T) {
+	for _, name := range event.Types() {
+		for _, subject := range []event.Subject{{}, {Kind: "node", Name: "h"}} {
+			s := plan.New(documents{})
+			e := event.Entry{Type: name, Subject: subject, Body: []byte("{}")}
+			err := s.Apply(e)
+			if len(s.Hosts) != 0 {
+				t.Errorf("%s of %q: %v, and the hosts are %v", name, subject, err, s.Hosts)
+			}
+			if event.FromHost(name) && err == nil {
+				t.Errorf("%s of %q is folded", name, subject)
+			}
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func atRest(t *rapid.T, w *world) {
 		if r.Phase.Ended() {
 			continue
 		}
-		if r.Held == "" {
+		if r.Blocked == "" {
 			t.Fatalf("L3: rollout %s is %s at rest and says nothing\n%s", r.Name, r.Phase, w.tail())
 		}
 		if r.Phase != rollout.Active && r.Phase != rollout.Converging {

@@ -2,15 +2,32 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
 
-// Restore completes a state that was decoded from a snapshot.
-func Restore(s *State, docs Documents) error {
-	s.docs, s.dirty, s.line, s.openings = docs, map[string]bool{}, nil, map[string]clock.Instant{}
+// Restore reads a state from its JSON.
+func Restore(raw []byte, docs Documents) (*State, error) {
+	s := New(docs)
+	if err := json.Unmarshal(raw, s); err != nil {
+		return nil, err
+	}
+	return s, s.derive()
+}
+
+// Clone is a state as another server reads it: all that it derives is derived anew.
+func Clone(s *State, docs Documents) (*State, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return Restore(raw, docs)
+}
+
+// derive completes a state that was decoded.
+func (s *State) derive() error {
 	for _, c := range s.Channels { // order-free: an empty map was left out
 		if c.Quarantine == nil {
 			c.Quarantine = map[digest.Digest]string{}
@@ -20,16 +37,16 @@ func Restore(s *State, docs Documents) error {
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
 		h.inFlight, h.idle = h.InFlight(), h.idles()
-		s.lineUp(h)
+		s.enqueueRepair(h)
 	}
-	slices.SortFunc(s.line, func(a, b waiting) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(s.repairQueue, func(a, b repairRequest) int { return cmp.Compare(a.place, b.place) })
 	for _, name := range s.ChannelNames() {
 		for _, r := range s.live(s.Channels[name]) {
 			if err := s.attach(r); err != nil {
 				return err
 			}
 			if r.SoakedAt != 0 && r.Plan.Header.CanaryMax > 0 {
-				s.wakeAt(timer{at: r.SoakedAt, channel: r.Channel})
+				s.wakeAt(r.SoakedAt, timer{channel: r.Channel})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // oneHost is a manifest of one wave with one host.
@@ -21,24 +22,13 @@ func (o oneHost) Manifest(d digest.Digest) (*rollout.Manifest, error) {
 
 func record(t *testing.T, s *State, host string, now clock.Instant, events ...event.Event) {
 	t.Helper()
-	if _, err := Record(s, host, now, events...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(Record(s, host, now, events...))(t)
 }
 
 func through(t *testing.T, s *State, docs Documents) *State {
 	t.Helper()
-	raw, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back := New(docs)
-	if err := json.Unmarshal(raw, back); err != nil {
-		t.Fatal(err)
-	}
-	if err := Restore(back, docs); err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Value(json.Marshal(s))(t)
+	back := testkit.Value(Restore(raw, docs))(t)
 	return back
 }
 
@@ -55,19 +45,13 @@ func TestS25RestoredStateGoesOn(t *testing.T) {
 		event.TimestampAccepted{Version: 1, IssuedAt: now})
 	record(t, s, "h", now, event.HostEnrolled{Incarnation: 1, Token: "t", Serial: "a"})
 	record(t, s, "h", now, event.HostReturned{})
-	if _, err := Next(s, now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(Next(s, now))(t)
 	g := s.Hosts["h"].Grant
 	if g == nil {
 		t.Fatal("the host got no grant")
 	}
-	if _, err := Claim(s, "h", g.ID, now); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Presence(s, "h", false, now, now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(Claim(s, "h", g.ID, now))(t)
+	testkit.Value(Presence(s, "h", false, now, now))(t)
 	s = through(t, s, docs)
 	early, err := Next(s, now.Add(window/2))
 	if err != nil || s.Hosts["h"].SilentFailure {

@@ -19,7 +19,7 @@ func (w *world) behind() plan.Restored {
 
 func (w *world) ask(name string, r plan.Restored) *plan.Answer {
 	w.t.Helper()
-	a, err := plan.Ask(w.s, w.now).Restored(r).Why(name)
+	a, err := plan.Explain(w.s, w.now).Restored(r).Why(name)
 	if err != nil {
 		w.t.Fatalf("why %s: %v", name, err)
 	}
@@ -29,7 +29,7 @@ func (w *world) ask(name string, r plan.Restored) *plan.Answer {
 // wantRestore checks that the server's own gate is asked first and is the answer.
 func (w *world) wantRestore(what string, words string, b *gate.Block, gates []plan.Gate, detail string) {
 	w.t.Helper()
-	if b == nil || b.Code != gate.Restore || b.Detail != detail || !strings.Contains(words, b.Words) {
+	if b == nil || b.Code != gate.Restore || b.Detail != detail || !strings.Contains(words, b.Message) {
 		w.t.Fatalf("%s: %+v, %q", what, b, words)
 	}
 	if gates != nil && (gates[0].Gate != gate.Restore || gates[0].Block != b || len(gates) < 3) {
@@ -43,18 +43,18 @@ func TestL5ServerThatLacksAPartOfItsLogSaysSo(t *testing.T) {
 	w := scene(t, "h0 h1")
 	w.release(fleet.Queue, w.manifest(spec{ref: "r1", waves: "h0 h1", target: bundles[0], budget: 1}))
 	a := w.ask("h0", w.behind())
-	w.wantRestore("a rollout that is not open", a.Words, a.PendingBlock, a.PendingGates, "behind")
+	w.wantRestore("a rollout that is not open", a.Message, a.PendingBlock, a.PendingGates, "behind")
 
 	w.tick() // h0 has the offer
 	a = w.ask("h0", w.behind())
-	w.wantRestore("an offer", a.Words, a.Block, a.Gates, "behind")
+	w.wantRestore("an offer", a.Message, a.Block, a.Gates, "behind")
 	unheard := plan.Restored{Missing: slices.Values([]string{"h1"}), Until: w.now.Add(clock.Minute)}
 	a = w.ask("h0", unheard)
-	w.wantRestore("an offer that another may be in the way of", a.Words, a.Block, a.Gates, "roll-call")
+	w.wantRestore("an offer that another may be in the way of", a.Message, a.Block, a.Gates, "roll-call")
 	if a.Block.Earliest != unheard.Until {
 		t.Errorf("clears at %s", a.Block.Earliest)
 	}
-	if b := unheard.Claim(w.s, "h0", w.s.Hosts["h0"].Grant.ID); b == nil || b.Words != a.Block.Words {
+	if b := unheard.Claim(w.s, "h0", w.s.Hosts["h0"].Grant.ID); b == nil || b.Message != a.Block.Message {
 		t.Errorf("the claim is held by %+v", b)
 	}
 	if a = w.ask("h1", unheard); a.Block == nil || a.Block.Code != gate.Budget || a.Gates[0].Gate != gate.Restore || a.Gates[0].Block != nil {
@@ -76,9 +76,9 @@ func TestL5RestoredServerSaysWhatRepairsAndRebootsWaitFor(t *testing.T) {
 	w.wantRepairing("h0")
 	for _, n := range w.names() {
 		a := w.ask(n, w.behind())
-		w.wantRestore("the repair of "+n, a.Repair.Words, a.Repair.Block, a.Repair.Gates, "behind")
-		if !strings.HasSuffix(a.Words, a.Repair.Words) {
-			t.Errorf("%s: %q", n, a.Words)
+		w.wantRestore("the repair of "+n, a.Repair.Message, a.Repair.Block, a.Repair.Gates, "behind")
+		if !strings.HasSuffix(a.Message, a.Repair.Message) {
+			t.Errorf("%s: %q", n, a.Message)
 		}
 	}
 
@@ -86,10 +86,10 @@ func TestL5RestoredServerSaysWhatRepairsAndRebootsWaitFor(t *testing.T) {
 	w.tick()
 	w.stage("h0")
 	a := w.ask("h0", w.behind())
-	w.wantRestore("a reboot", a.Words, a.Reboot.Block, a.Reboot.Gates, "behind")
+	w.wantRestore("a reboot", a.Message, a.Reboot.Block, a.Reboot.Gates, "behind")
 	w.tick()
 	a = w.ask("h0", w.behind())
-	w.wantRestore("an offer to reboot", a.Words, a.Reboot.Block, nil, "behind")
+	w.wantRestore("an offer to reboot", a.Message, a.Reboot.Block, nil, "behind")
 	w.claimReboot("h0")
 	if a = w.ask("h0", w.behind()); a.Reboot != nil && a.Reboot.Block != nil {
 		t.Errorf("what the host does by itself waits for nothing: %+v", a.Reboot)
@@ -108,16 +108,16 @@ func TestL6WaysBackGoOnWhileAHostIsWaitedFor(t *testing.T) {
 		w.hosts["h0"].work()
 		w.hosts["h1"].work()
 	}
-	p, err := plan.NextBack(w.s, w.now)
-	w.commit(entriesOf(p), err)
+	p, err := plan.NextRollbacks(w.s, w.now)
+	w.commit(p.Events, err)
 	back := w.s.Hosts["h1"].Grant
-	if back == nil || back.Purpose != host.Back || w.s.Hosts["h2"].Grant != nil {
+	if back == nil || back.Purpose != host.Rollback || w.s.Hosts["h2"].Grant != nil {
 		t.Fatalf("h1 has %+v and h2 %+v\n%s", back, w.s.Hosts["h2"].Grant, w.tail())
 	}
-	if again, err := plan.NextBack(w.s, w.now); err != nil || len(again.Decisions) > 0 {
-		t.Fatalf("S27: decided again: %+v, %v", again.Decisions, err)
+	if again, err := plan.NextRollbacks(w.s, w.now); err != nil || len(again.Events) > 0 {
+		t.Fatalf("S27: decided again: %+v, %v", again.Events, err)
 	}
 	if b := w.behind().Claim(w.s, "h1", back.ID); b != nil {
-		t.Fatalf("the way back waits: %s", b.Words)
+		t.Fatalf("the way back waits: %s", b.Message)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -20,27 +21,26 @@ func (p *planner) provenLate(r *rollout.Rollout) {
 		if limit := r.Plan.Header.Policy.MaxFailures; r.Acknowledged[w] == 0 && r.Waves[w].Proven > limit {
 			ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w,
 				Reason: fmt.Sprintf("%s of wave %s reported that they failed, %d allowed", prose.Count(r.Waves[w].Proven, "host"), r.Plan.Header.Waves[w].Name, limit)}
-			p.do(revertRollout{ev}, "", ev)
+			p.add("", ev)
 			return
 		}
 	}
 }
 
-// sendBack grants the way back to every host that acted on this rollout and has
+// grantRollbacks grants the way back to every host that acted on this rollout and has
 // not gone back by itself. A healthy host takes a slot for it; one that holds a
 // slot already uses that.
-func (p *planner) sendBack(r *rollout.Rollout) {
-	for i := r.Astray.Next(0); i >= 0 && p.err == nil; i = r.Astray.Next(i + 1) {
-		h := p.s.host(r.Plan.Leaves[i].Host)
-		if h.NotBefore > p.now || !p.s.fits(h) {
-			continue
+func (p *planner) grantRollbacks(r *rollout.Rollout) {
+	f := p.about(gate.ToRollback, r)
+	for i := r.RollbackNeeded.Next(0); i >= 0 && p.err == nil; i = r.RollbackNeeded.Next(i + 1) {
+		if h := f.at(i).h; p.passes(f, gate.PerGrant, gate.PerHost) {
+			p.grant(h, r, host.Rollback, h.Machine.From, r.Reason)
 		}
-		p.grant(h, r, host.Back, h.Machine.From, r.Reason)
 	}
 }
 
-// needsBack reports whether a host still runs, or tries to, what is reverted.
-func needsBack(h *Host, r *rollout.Rollout) bool {
+// needsRollback reports whether a host still runs, or tries to, what is reverted.
+func needsRollback(h *Host, r *rollout.Rollout) bool {
 	m := &h.Machine
 	if m.Manifest != r.Manifest {
 		return false
@@ -54,25 +54,24 @@ func needsBack(h *Host, r *rollout.Rollout) bool {
 	return false
 }
 
-// homeward brings up to date whether a member of a reverting rollout must be
+// setRollback brings up to date whether a member of a reverting rollout must be
 // sent back, and whether the end of the revert waits for it: it does not for one
-// that cannot be heard, or has gone back or given up.
-func (s *State) homeward(h *Host, r *rollout.Rollout, i int) {
+// that cannot be heard, or has gone back or given up. It reports whether anything changed.
+func (s *State) setRollback(h *Host, r *rollout.Rollout, i int) bool {
 	m := &r.Members[i]
-	needs := (m.Claimed || r.Ordered) && needsBack(h, r)
+	needs := (m.Claimed || r.Ordered) && needsRollback(h, r)
 	away := h.SilentFailure || (!h.Reachable() && !h.Acting())
-	moving := (m.Claimed || r.Ordered) && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Settled)
-	if r.SetHomeward(i, needs && h.Reachable() && (h.Grant == nil || h.Grant.idle()), !away && (needs || moving)) {
-		s.dirty[r.Channel] = true
-	}
+	moving := (m.Claimed || r.Ordered) && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Final)
+	changed := r.RollbackNeeded.Put(i, needs && h.Reachable() && (h.Grant == nil || h.Grant.yields()))
+	return r.RollbackPending.Put(i, !away && (needs || moving)) || changed
 }
 
 // endRevert ends a reverting rollout when every host that can be heard has gone
 // back or given up.
 func (p *planner) endRevert(r *rollout.Rollout) {
 	late := r.Phase == rollout.Failed && (!r.Final || r.Ordered)
-	if r.Phase.Ended() && !late || p.err != nil || r.Homebound.Len() > 0 {
+	if r.Phase.Ended() && !late || p.err != nil || r.RollbackPending.Len() > 0 {
 		return
 	}
-	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %s went back", r.Reason, prose.Count(r.Total().By[rollout.Back], "host")))
+	p.move(r, rollout.Reverted, fmt.Sprintf("%s; %s went back", r.Reason, prose.Count(r.Total().By[rollout.RolledBack], "host")))
 }

@@ -118,7 +118,7 @@ func (w *world) operate(verb plan.Verb, id string) {
 func (w *world) count(ev event.Event, host string) int {
 	n := 0
 	for _, e := range w.log {
-		if e.Type == ev.EventType() && (host == "" || e.Host == host) {
+		if e.Type == ev.EventType() && (host == "" || e.Host() == host) {
 			n++
 		}
 	}

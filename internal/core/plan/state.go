@@ -3,9 +3,18 @@
 // Next fold what they decide into the state and return it as entries for the
 // log; a caller that cannot commit the entries must throw the state away and
 // fold the log again.
+//
+// Its parts: the fold (fold.go, and what each host and rollout derives from it in
+// state.go and budget.go); the agenda of what has to be looked at (agenda.go); the
+// planner (next.go, open.go, grant.go, revert.go, repair.go, reboot.go); what hosts
+// (ingest.go) and operators (promote.go, override.go, blocks.go,
+// identity.go) ask for; and the Explainer, which says why (why.go, explain.go,
+// earliest.go). All ask the gates by way of facts.go. What holds something back is
+// decided in package gate, what people are warned of in package warning.
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,9 +23,10 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
-	"github.com/steadyfleet/steady/internal/core/override"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
 // Documents gives the content that events name by digest. The same digest
@@ -108,8 +118,8 @@ type Host struct {
 	Work    Work       `json:"work,omitzero"`
 	Machine host.State `json:"machine"`
 	Grant   *Grant     `json:"grant,omitempty"`
-	// Freeze is an operator's word about the host, whoever enrols as it.
-	Freeze *Freezing `json:"freeze,omitempty"`
+	// Freeze keeps the host from every grant but one to go back, whoever enrols as it.
+	Freeze *event.HostFrozen `json:"freeze,omitempty"`
 	// Repair is what waits for a grant of purpose Repair; nil when nothing does.
 	Repair *Repair `json:"repair,omitempty"`
 	// Degraded is what the host is degraded for; nil while it is not.
@@ -119,19 +129,23 @@ type Host struct {
 	// Ended says why the present identity counts for nothing; nil while it does.
 	Ended *Ended `json:"ended,omitempty"`
 
-	// Declines counts grants declined in a row; NotBefore is when to ask again.
-	Declines     int           `json:"declines,omitempty"`
-	NotBefore    clock.Instant `json:"notBefore,omitempty"`
-	DeclineCode  string        `json:"declineCode,omitempty"`
-	DeclineWords string        `json:"declineWords,omitempty"`
+	Backoff // of grants of rollouts
 
-	inFlight bool
-	idle     bool            // as idles says
-	inLine   uint64          // the place that it has in the line of repairs
-	opening  clock.Instant   // when a window opens that its repair waits for
-	budgets  []int           // ids of active budgets it belongs to, ascending
-	seats    []seat          // its places in the live rollouts
-	plan     *fleet.HostPlan // of Machine.Manifest
+	inFlight    bool
+	idle        bool            // as idles says
+	queued      uint64          // the place that it has in the line of repairs
+	opening     clock.Instant   // when a window opens that its repair waits for
+	budgets     []int           // ids of active budgets it belongs to, ascending
+	memberships []membership    // its places in the live rollouts
+	plan        *fleet.HostPlan // of Machine.Manifest
+}
+
+// Backoff is what a host declined, and when it is granted the like again.
+type Backoff struct {
+	Declines    int           `json:"declines,omitempty"` // in a row
+	NotBefore   clock.Instant `json:"notBefore,omitempty"`
+	DeclineCode string        `json:"declineCode,omitempty"`
+	Detail      string        `json:"declineDetail,omitempty"`
 }
 
 // InFlight reports whether the host may be disrupted now, offered grants
@@ -147,7 +161,9 @@ func (h *Host) Acting() bool {
 	case host.Activating, host.Soaking, host.Deferred:
 		return true
 	case host.Failed:
-		return m.Reverting
+		if m.Reverting {
+			return true
+		}
 	}
 	g := h.rolloutGrant() // a silent repair fails no rollout: its grant keeps the slot
 	return g != nil && g.Claimed
@@ -160,8 +176,8 @@ type SpentToken struct {
 	Certificate digest.Digest `json:"certificate"`
 }
 
-// seat is a host's place in a live rollout.
-type seat struct {
+// membership is a host's place in a live rollout.
+type membership struct {
 	r *rollout.Rollout
 	i int
 }
@@ -175,7 +191,7 @@ type State struct {
 	// Elapsed is how much time the log shows since the timestamp was accepted.
 	Elapsed   Elapsed                            `json:"elapsed,omitzero"`
 	Channels  map[string]*Channel                `json:"channels"`
-	Edges     []fleet.ChannelEdge                `json:"edges"`
+	Edges     []fleet.Edge                       `json:"edges"`
 	Hosts     map[string]*Host                   `json:"hosts"`
 	Rollouts  map[digest.Digest]*rollout.Rollout `json:"rollouts"`
 	Order     []digest.Digest                    `json:"order"` // in which they opened
@@ -187,22 +203,18 @@ type State struct {
 	// Verdicts are the required static controls that manifests fail, in words.
 	Verdicts map[digest.Digest][]string `json:"verdicts,omitempty"`
 	// Overrides are the signed words of operators, and Signed counts their changes.
-	Overrides override.State    `json:"overrides,omitzero"`
-	Signed    uint64            `json:"signed,omitempty"`
-	Sources   map[string]Source `json:"sources,omitempty"` // those in trouble
-	// Expiries are the warnings that stand, by the key of their item.
-	Expiries map[string]WarnedExpiry `json:"expiries,omitempty"`
-	docs     Documents
-	names    map[string]digest.Digest // the newest rollout of each name
-	budgets  []Budget                 // active ones
-	line     []waiting                // hosts with something to repair, by place
-	repairs  bool                     // something touched the line
-	dirty    map[string]bool          // channels to plan
-	timers   timerHeap                // instants at which a host or a channel must be looked at
-	openings map[string]clock.Instant // of channels that wait for a maintenance window
-	stepped  *event.MirrorDiverged    // what the last fold of a step found
-	watch    func(event.Entry, event.Event)
-	bare     bool
+	Overrides gate.Overrides `json:"overrides,omitzero"`
+	Signed    uint64         `json:"signed,omitempty"`
+	warning.Warnings
+	docs        Documents
+	names       map[string]digest.Digest // the newest rollout of each name
+	budgets     []Budget                 // active ones
+	repairQueue []repairRequest          // hosts with something to repair, by place
+	agenda
+	stepped *event.MirrorDiverged // what the last fold of a step found
+	watch   func(event.Entry, event.Event)
+	bare    bool
+	facts   facts // of what the planner asks about
 	// hostNames and channelNames are what names made last.
 	hostNames, channelNames []string
 }
@@ -213,8 +225,7 @@ func New(docs Documents) *State {
 		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
 		Tokens:   map[string]SpentToken{}, Operators: access.Tokens{},
-		docs: docs, dirty: map[string]bool{}, names: map[string]digest.Digest{},
-		openings: map[string]clock.Instant{},
+		docs: docs, agenda: newAgenda(), names: map[string]digest.Digest{},
 	}
 }
 
@@ -228,9 +239,9 @@ func (s *State) Bare() { s.bare = true }
 
 func (s *State) entry(at clock.Instant, host string, ev event.Event) (event.Entry, error) {
 	if s.bare {
-		return event.Entry{At: at, Type: ev.EventType(), Host: host}, nil
+		return event.Entry{At: at, Type: ev.EventType(), Subject: event.HostSubject(host)}, nil
 	}
-	return event.NewEntry(at, host, ev)
+	return event.NewEntry(at, event.HostSubject(host), ev)
 }
 
 // Host returns a host's record, making it if need be.
@@ -272,13 +283,7 @@ func names[T any](list []string, m map[string]T) []string {
 
 // Find returns a rollout by name or by manifest digest, the latest of a name.
 func (s *State) Find(id string) *rollout.Rollout {
-	if r := s.Rollouts[digest.Digest(id)]; r != nil {
-		return r
-	}
-	if r := s.Rollouts[s.names[id]]; r != nil {
-		return r
-	}
-	return nil
+	return cmp.Or(s.Rollouts[digest.Digest(id)], s.Rollouts[s.names[id]])
 }
 
 // live lists the rollouts that members are kept for: each channel's latest one
@@ -310,24 +315,25 @@ func (s *State) refresh(h *Host) {
 		}
 	}
 	s.countIdle(h)
-	s.lineUp(h)
-	for _, at := range h.seats {
-		status, settled := s.status(h, at.r, &at.r.Plan.Leaves[at.i])
-		if at.r.Set(at.i, status, h.Reachable(), settled) {
+	s.enqueueRepair(h)
+	for _, at := range h.memberships {
+		if s.setMember(h, at.r, at.i) {
 			s.dirty[at.r.Channel] = true
-		}
-		at.r.SetHolds(at.i, h.inFlight)
-		if at.r.SetUnfit(at.i, h.unfit()) {
-			s.dirty[at.r.Channel] = true
-		}
-		s.outstanding(h, at.r, at.i)
-		if at.r.SetStaged(at.i, h.stagedIn(at.r)) {
-			s.dirty[at.r.Channel] = true
-		}
-		if at.r.Reverting {
-			s.homeward(h, at.r, at.i)
 		}
 	}
+}
+
+// setMember brings a member of a bound rollout up to date, and reports whether that
+// may change what is decided on it.
+func (s *State) setMember(h *Host, r *rollout.Rollout, i int) bool {
+	status, settled := s.status(h, r, &r.Plan.Leaves[i])
+	changed := r.Set(i, status, h.Reachable(), settled)
+	r.SetHasSlot(i, h.inFlight)
+	changed = r.SetUnfit(i, h.unfit()) || changed
+	failing := h.fails(r) // other controls may fail than before
+	changed = r.Outstanding.Put(i, failing) || failing || changed
+	changed = r.Staged.Put(i, h.stagedIn(r)) || changed
+	return r.Reverting && s.setRollback(h, r, i) || changed
 }
 
 // status derives what a host stands at in a rollout.
@@ -339,7 +345,7 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		return rollout.Broken, true // it took part, and nothing more comes of it
 	case h.SilentFailure && (here || g != nil && g.Claimed && g.Manifest == r.Manifest):
 		return rollout.Broken, true // nothing more comes of it by itself
-	case g != nil && g.Manifest == r.Manifest && g.Purpose == host.Forward:
+	case g != nil && g.Manifest == r.Manifest && g.Purpose == host.Update:
 		if g.Claimed {
 			return rollout.Claimed, false
 		}
@@ -353,7 +359,7 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		case host.Failed:
 			return rollout.Broken, !m.Reverting
 		case host.Reverted:
-			return rollout.Back, false
+			return rollout.RolledBack, false
 		}
 	}
 	switch {
@@ -402,16 +408,7 @@ func (s *State) attach(r *rollout.Rollout) error {
 // setMembers brings every member of a bound rollout up to date.
 func (s *State) setMembers(r *rollout.Rollout) {
 	for i := range r.Plan.Leaves {
-		h := s.host(r.Plan.Leaves[i].Host)
-		status, settled := s.status(h, r, &r.Plan.Leaves[i])
-		r.Set(i, status, h.Reachable(), settled)
-		r.SetHolds(i, h.inFlight)
-		r.SetUnfit(i, h.unfit())
-		s.outstanding(h, r, i)
-		r.SetStaged(i, h.stagedIn(r))
-		if r.Reverting {
-			s.homeward(h, r, i)
-		}
+		s.setMember(s.host(r.Plan.Leaves[i].Host), r, i)
 	}
 }
 

@@ -32,8 +32,8 @@ func TestS8NobodyConvergedNeverPromotes(t *testing.T) {
 	w.breakOn(bundles[1], "h0")
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 | h1", target: bundles[1], maxFailures: 1}))
 	w.live(6)
-	if r := w.phase("c@r2", rollout.Active); r.Held != "0/evidence" || r.Cursor != 0 {
-		t.Fatalf("rollout is held by %q at wave %d", r.Held, r.Cursor)
+	if r := w.phase("c@r2", rollout.Active); r.Blocked != "0/evidence" || r.Cursor != 0 {
+		t.Fatalf("rollout is held by %q at wave %d", r.Blocked, r.Cursor)
 	}
 	w.expect("h1=converged/one")
 }
@@ -44,8 +44,8 @@ func TestS8AllOfFirstWaveOfflineHolds(t *testing.T) {
 	w.presence("h1", false)
 	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1 | h2", target: bundles[1]}))
 	w.live(4)
-	if r := w.phase("c@r2", rollout.Active); r.Held != "0/evidence" {
-		t.Fatalf("held by %q", r.Held)
+	if r := w.phase("c@r2", rollout.Active); r.Blocked != "0/evidence" {
+		t.Fatalf("held by %q", r.Blocked)
 	}
 	w.expect("h2=converged/one")
 	w.presence("h1", true)

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -16,25 +15,24 @@ import (
 // Why answers for one host: every gate of its channel's newest rollout in
 // order, and the one sentence that matters. A host that waits always has at
 // least one block.
-func Why(s *State, name string, now clock.Instant) (*Answer, error) { return Ask(s, now).Why(name) }
+func Why(s *State, name string, now clock.Instant) (*Answer, error) { return Explain(s, now).Why(name) }
 
 // Why is Why of one host. Answers share blocks: nobody may write to them.
-func (q *Reasons) Why(name string) (*Answer, error) {
+func (q *Explainer) Why(name string) (*Answer, error) {
 	s, now := q.s, q.now
 	h := s.Hosts[name]
 	if h == nil {
 		return nil, fmt.Errorf("host %q is not declared in any accepted release and never enrolled; steady host list shows the hosts", name)
 	}
-	server := q.server(h)
-	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: s.whyRepair(h, server, now), Reboot: s.whyReboot(h, server, now)}
+	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: q.whyRepair(h), Reboot: q.whyReboot(h)}
 	var r *rollout.Rollout
-	for _, at := range h.seats {
+	for _, at := range h.memberships {
 		if r == nil || at.r.Place > r.Place {
 			r = at.r
 		}
 	}
 	if r == nil {
-		a.Status, a.Words = "undeclared", "is named by no rollout that is known"
+		a.Status, a.Message = "undeclared", "is named by no rollout that is known"
 		q.pendingFor(a)
 		a.degraded(h, now)
 		return a, nil
@@ -43,43 +41,42 @@ func (q *Reasons) Why(name string) (*Answer, error) {
 	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
 	a.Channel, a.Rollout, a.Wave = r.Channel, r.Name, r.Plan.Header.Waves[leaf.Wave].Name
 	a.Target, a.Status = string(leaf.Target), m.Status.String()
-	all := q.rollout(r)
-	a.Holds = all.holds
-	if a.Gates = q.gates(h, r, i, all); len(server) > 0 {
-		a.Gates = append(slices.Clip(server), a.Gates...)
-	}
+	a.WaveBlocks = q.rollout(r).blocks
+	q.facts = facts{s: s, now: now, purpose: gate.ToUpdate, r: r, c: s.Channels[r.Channel], q: q}
+	f := q.facts.at(i)
+	a.Gates = q.gates(f)
 	switch {
 	case m.Status == rollout.Waiting || m.Status == rollout.Refused || m.Status == rollout.Absent:
 		a.Block = first(a.Gates)
-	case m.Status == rollout.Offered && first(server) != nil:
-		a.Block = first(server)
+	case m.Status == rollout.Offered && q.restored != nil && a.Gates[0].Block != nil:
+		a.Block = a.Gates[0].Block
 	case h.InFlight():
 		// An identity that has ended can say no more how that ended.
-		a.Block = cmp.Or(h.identityBlock(), s.presenceBlock(h, now))
+		a.Block = cmp.Or(gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Identity), gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Presence))
 	}
-	a.Words = a.words(h, r, m)
-	if b := a.Block; b != nil && b.Code == gate.Presence && a.Words != b.Words {
-		a.Words += "; " + b.Words
+	a.Message = a.words(h, r, m)
+	if b := a.Block; b != nil && b.Code == gate.Presence && a.Message != b.Message {
+		a.Message += "; " + b.Message
 	}
 	a.degraded(h, now)
 	for k := range r.Accepted {
 		if w := &r.Accepted[k]; w.Wave <= leaf.Wave {
-			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Words())
+			a.Accepted = append(a.Accepted, "wave "+r.Plan.Header.Waves[w.Wave].Name+" "+w.Message())
 		}
 	}
-	if r.Glass != "" {
-		a.Accepted = append(a.Accepted, "every wave "+r.Glass)
+	if r.BreakGlass != "" {
+		a.Accepted = append(a.Accepted, "every wave "+r.BreakGlass)
 	}
 	if r.Outstanding.Has(i) {
-		a.Words += excuses(r, h)
+		a.Message += excuses(r, h)
 	}
 	if a.Repair != nil {
-		a.Words += "; " + a.Repair.Words
+		a.Message += "; " + a.Repair.Message
 	}
 	if c := s.Channels[r.Channel]; c.pending() != nil {
 		q.explainPending(a, c)
 		if b := a.PendingBlock; b != nil {
-			a.Words += "; " + b.Words
+			a.Message += "; " + b.Message
 		}
 	}
 	return a, nil
@@ -92,11 +89,11 @@ func (a *Answer) degraded(h *Host, now clock.Instant) {
 		return
 	}
 	a.Degraded = d
-	a.Words = "is degraded for " + prose.Span(now.Sub(d.Since)) + ": " + d.Summary() + "; " + a.Words
+	a.Message = "is degraded for " + prose.Span(now.Sub(d.Since)) + ": " + d.Summary() + "; " + a.Message
 }
 
 // pendingFor explains the rollout that is not open yet and names the host.
-func (q *Reasons) pendingFor(a *Answer) {
+func (q *Explainer) pendingFor(a *Answer) {
 	s := q.s
 	for _, name := range s.ChannelNames() {
 		ref := s.Channels[name].pending()
@@ -110,9 +107,9 @@ func (q *Reasons) pendingFor(a *Answer) {
 		if i, ok := m.Leaf(a.Host); ok {
 			a.Channel, a.Target, a.Status = name, string(m.Leaves[i].Target), "pending"
 			q.explainPending(a, s.Channels[name])
-			a.Words = "rollout " + ref.Rollout + " is not open yet"
+			a.Message = "rollout " + ref.Rollout + " is not open yet"
 			if b := a.PendingBlock; b != nil {
-				a.Words += ": " + b.Words
+				a.Message += ": " + b.Message
 			}
 			return
 		}
@@ -129,29 +126,26 @@ func first(gates []Gate) *gate.Block {
 	return nil
 }
 
-// gates asks every gate about a host, blocked or not, in the order in which the
-// planner asks them. A rollout that is open has passed its channel's edges.
-func (q *Reasons) gates(h *Host, r *rollout.Rollout, member int, all *common) []Gate {
-	s, now := q.s, q.now
-	c, leaf := s.Channels[r.Channel], &r.Plan.Leaves[member]
-	shut := q.wave(r, all, leaf.Wave)
-	uses, unmet := s.timedUses(h, s.room(h), now), unmet(r, leaf)
-	return []Gate{
-		{gate.Freshness, all.stale},
-		{gate.Overlay, all.overlay},
-		{gate.Freeze, h.frozen(now)},
-		{gate.Quarantine, gate.CheckQuarantine(c.Name, leaf.Target.Short(), cmp.Or(s.quarantined(c, leaf.Target, h.Name), r.Marks[h.Name].Refused))},
-		{gate.Window, gate.CheckWindow("host "+h.Name, r.Plan.Header.WindowsOf(leaf), now)},
-		{gate.ChannelEdge, nil},
-		{gate.Wave, shut.wave},
-		{gate.Canary, s.canary(r, member, all.soaks, now)},
-		{gate.Identity, h.identityBlock()},
-		{gate.Presence, s.presenceBlock(h, now)},
-		{gate.HostEdge, gate.CheckHostEdges(h.Name, unmet, s.arrived(unmet, now))},
-		{gate.Budget, gate.CheckBudgets(uses)},
-		{gate.Compliance, shut.compliance},
-		{gate.Backoff, gate.CheckBackoff(h.NotBefore, h.DeclineCode, h.DeclineWords, now)},
+// gates asks every gate that its facts are asked by, blocked or not. Gates of one code
+// answer together.
+func (q *Explainer) gates(f *facts) []Gate {
+	if f.r == nil {
+		return []Gate{{gate.Overlay, gate.CheckOverlay(f.Status())}}
 	}
+	list := gate.Of(f.purpose, gate.AtOffer)
+	out := append(make([]Gate, 0, len(list)), q.server(f.h)...)
+	for _, g := range list {
+		if g.Scope == gate.PerServer {
+			continue
+		}
+		b := q.ask(g, f)
+		if last := len(out) - 1; last >= 0 && out[last].Gate == g.Code {
+			out[last].Block = cmp.Or(out[last].Block, b)
+			continue
+		}
+		out = append(out, Gate{g.Code, b})
+	}
+	return out
 }
 
 // words sums up where a host stands.
@@ -169,7 +163,7 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 			return "runs the new bundle and is soaking: it must stay healthy for a while" + probeWords(hm)
 		}
 		if a.Reboot != nil {
-			return a.Reboot.Words
+			return a.Reboot.Message
 		}
 		return "is activating " + r.Name
 	case rollout.Broken:
@@ -188,7 +182,7 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 			return "counts as failed: it was retired or lost its identity before it said how that ended"
 		}
 		return "failed" + because(hm)
-	case rollout.Back:
+	case rollout.RolledBack:
 		if hm.Current == "" {
 			return "failed, and what it had done is undone; it ran nothing before" + because(hm)
 		}
@@ -200,9 +194,9 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 		return busyWords(h)
 	}
 	if a.Block == nil {
-		return "is next: nothing holds it back"
+		return "is next: nothing blocks it"
 	}
-	return a.Block.Words
+	return a.Block.Message
 }
 
 // ended says what ended the host's identity, if the first block is that.
@@ -210,7 +204,7 @@ func (a *Answer) ended() string {
 	if a.Block == nil || a.Block.Code != gate.Identity {
 		return ""
 	}
-	return ": " + a.Block.Words
+	return ": " + a.Block.Message
 }
 
 // busyWords say what a host does that has to end before it takes something new.

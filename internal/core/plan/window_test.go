@@ -12,24 +12,23 @@ import (
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
-	"github.com/steadyfleet/steady/internal/core/window"
 )
 
 // someWindows are windows by name. The world starts on 2023-11-14 at 22:13:20,
 // so that "night" opens after 1 h 46 min 40 s.
-func someWindows(names []string) []window.Window {
-	var out []window.Window
+func someWindows(names []string) []clock.Window {
+	var out []clock.Window
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		spec := map[string]struct {
 			cron string
 			d    clock.Duration
 		}{"even": {"*/2 * * * *", clock.Minute}, "third": {"*/3 * * * *", 2 * clock.Minute}, "night": {"0 0 * * *", clock.Hour}}[n]
-		c, err := window.ParseCron(spec.cron)
+		c, err := clock.ParseCron(spec.cron)
 		if err != nil {
 			panic(err)
 		}
-		out = append(out, window.Window{Name: n, Cron: c, Duration: spec.d, Reason: "quiet hours",
-			Zone: window.Zone{Name: "UTC", From: start.Add(-clock.Day), Until: start.Add(4 * 365 * clock.Day)}})
+		out = append(out, clock.Window{Name: n, Cron: c, Duration: spec.d, Reason: "quiet hours",
+			Zone: clock.Zone{Name: "UTC", From: start.Add(-clock.Day), Until: start.Add(4 * 365 * clock.Day)}})
 	}
 	return out
 }
@@ -50,10 +49,10 @@ func TestS41GrantsWaitForTheWindow(t *testing.T) {
 	if err != nil || p.Next != night {
 		t.Fatalf("the planner wants to be woken at %s (%v), the window opens at %s", p.Next, err, night)
 	}
-	if b := w.why("h0", gate.Window); b == nil || b.Earliest != night || !strings.Contains(b.Words, "quiet hours") {
+	if b := w.why("h0", gate.Window); b == nil || b.Earliest != night || !strings.Contains(b.Message, "quiet hours") {
 		t.Fatalf("why says %+v", b)
 	}
-	if b := plan.Hold(w.s, w.s.Find("c@r1"), w.now); b == nil || b.Code != gate.Window {
+	if b := plan.FirstBlock(w.s, w.s.Find("c@r1"), w.now); b == nil || b.Code != gate.Window {
 		t.Fatalf("the rollout is held by %+v", b)
 	}
 	if a, err := plan.Why(w.s, "h1", w.now); err != nil || a.Block == nil || a.Block.Code != gate.Window {

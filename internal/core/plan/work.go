@@ -3,7 +3,6 @@ package plan
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -31,7 +30,7 @@ type Work struct {
 
 // claimed notes the claim of a grant that is part of a rollout.
 func (s *State) claimed(h *Host, at clock.Instant) {
-	if h.Grant.Purpose == host.Forward {
+	if h.Grant.Purpose == host.Update {
 		h.Work.Manifest, h.Work.ClaimedAt = h.Grant.Manifest, at
 	}
 	h.Work.Since, h.Work.Progress = at, false
@@ -114,14 +113,14 @@ func (s *State) soakedFirst(h *Host, r *rollout.Rollout) {
 		r.SoakedAt = at
 		s.dirty[r.Channel] = true
 		if r.Plan != nil && r.Plan.Header.CanaryMax > 0 {
-			s.wakeAt(timer{at: at, channel: r.Channel})
+			s.wakeAt(at, timer{channel: r.Channel})
 		}
 	}
 }
 
-// soakBlock holds the open wave until the soak of every host that converged up to it
-// has passed on the server's clock. It looks at every member, and is asked last.
-func (s *State) soakBlock(r *rollout.Rollout, now clock.Instant) *gate.Block {
+// soakUntil is when the soak of every host that converged up to the open wave has
+// passed on the server's clock.
+func (s *State) soakUntil(r *rollout.Rollout) clock.Instant {
 	var until clock.Instant
 	for i := range r.Members {
 		if leaf := &r.Plan.Leaves[i]; leaf.Wave <= r.Cursor && r.Members[i].Status == rollout.Converged {
@@ -130,5 +129,5 @@ func (s *State) soakBlock(r *rollout.Rollout, now clock.Instant) *gate.Block {
 			}
 		}
 	}
-	return gate.CheckSoak(r.Name, r.Plan.Header.Waves[r.Cursor].Name, until, now)
+	return until
 }

@@ -47,11 +47,11 @@ func TestS10HostThatOnlyBeatsIsGivenUp(t *testing.T) {
 	w.now = due
 	w.tick()
 	h := w.s.Hosts["h0"]
-	if !h.Overdue || !h.SilentFailure || h.Presence(true) != plan.Overdue || !h.InFlight() {
+	if !h.Overdue || !h.SilentFailure || h.Presence(true) != gate.Overdue || !h.InFlight() {
 		t.Fatalf("%+v", h)
 	}
 	// Failures within the limit, and nobody converged: it is evidence that lacks.
-	if a, err := plan.Why(w.s, "h0", w.now); err != nil || !strings.Contains(a.Words, "did not report in time") {
+	if a, err := plan.Why(w.s, "h0", w.now); err != nil || !strings.Contains(a.Message, "did not report in time") {
 		t.Fatalf("why says %+v, %v", a, err)
 	}
 	w.release(fleet.Supersede, w.manifest(spec{ref: "r3", waves: "h1 h0", target: bundles[2]}))
@@ -91,7 +91,7 @@ func TestS9LyingSoakHoldsItsWave(t *testing.T) {
 	if r.Cursor != 0 {
 		t.Fatal("the wave was promoted on a soak of no time")
 	}
-	if b := plan.Hold(w.s, r, w.now); b == nil || b.Detail != gate.Soak || b.Earliest != claimed.Add(clock.Hour) {
+	if b := plan.FirstBlock(w.s, r, w.now); b == nil || b.Detail != gate.Soak || b.Earliest != claimed.Add(clock.Hour) {
 		t.Fatalf("held by %+v", b)
 	}
 	w.now = claimed.Add(clock.Hour) - 1
@@ -102,7 +102,7 @@ func TestS9LyingSoakHoldsItsWave(t *testing.T) {
 	w.now++
 	w.tick()
 	if r.Cursor != 1 || w.s.Hosts["h1"].Grant == nil {
-		t.Fatalf("its soak has passed and the wave is held by %+v", plan.Hold(w.s, r, w.now))
+		t.Fatalf("its soak has passed and the wave is held by %+v", plan.FirstBlock(w.s, r, w.now))
 	}
 }
 
@@ -110,7 +110,7 @@ func TestS9LyingSoakHoldsItsWave(t *testing.T) {
 // no wave, no end and no channel waits for them, and when they come they get the newest.
 func TestS12HostThatNeverEnrolledHoldsNothing(t *testing.T) {
 	w := scene(t, "h0 h1")
-	w.edges = []fleet.ChannelEdge{{Gated: "c", Gates: "b", Reason: "first"}}
+	w.edges = []fleet.Edge{{Gated: "c", Gates: "b", Reason: "first"}}
 	w.release(fleet.Queue, w.manifest(spec{channel: "b", ref: "r1", waves: "later", target: bundles[0]}),
 		w.manifest(spec{ref: "r1", waves: "new | h0 h1 new2", target: bundles[0], minSoaked: 2}))
 	w.live(6)
@@ -119,7 +119,7 @@ func TestS12HostThatNeverEnrolledHoldsNothing(t *testing.T) {
 		t.Fatal(r.Reason)
 	}
 	w.phase("b@r1", rollout.Active) // with nobody enrolled it waits for the first, and holds nobody
-	if b := w.why("new", gate.Presence); b == nil || !strings.Contains(b.Words, "never enrolled") {
+	if b := w.why("new", gate.Presence); b == nil || !strings.Contains(b.Message, "never enrolled") {
 		t.Fatalf("%+v", b)
 	}
 	w.release(fleet.Queue, w.manifest(spec{channel: "b", ref: "r2", waves: "later", target: bundles[1]}),
@@ -176,7 +176,7 @@ func TestS8PercentOfTheEnrolledHoldsTheLastWave(t *testing.T) {
 	w.release(fleet.Queue, m)
 	w.live(4)
 	r := w.phase("c@r2", rollout.Converging)
-	if b := plan.Hold(w.s, r, w.now); b == nil || b.Detail != gate.Unproven || !strings.Contains(b.Words, "2 of 4 hosts") || !strings.Contains(b.ClearedBy, "promote") {
+	if b := plan.FirstBlock(w.s, r, w.now); b == nil || b.Detail != gate.Unproven || !strings.Contains(b.Message, "2 of 4 hosts") || !strings.Contains(b.ClearedBy, "promote") {
 		t.Fatalf("held by %+v", b)
 	}
 	w.presence("h1", true)

@@ -14,13 +14,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
-
-// tester is what a world needs of a test; *testing.T and *rapid.T are one.
-type tester interface {
-	Helper()
-	Fatalf(format string, a ...any)
-}
 
 // documents is a Documents in memory.
 type documents map[digest.Digest]*rollout.Manifest
@@ -66,7 +61,7 @@ func cmpString(a, b string) int {
 // world is a server's state with hosts that run the real agent's reducer. Every
 // entry goes into a log that the audit watches.
 type world struct {
-	t     tester
+	t     testkit.T
 	docs  documents
 	s     *plan.State
 	log   []event.Entry
@@ -79,12 +74,12 @@ type world struct {
 	version  uint64
 	signed   int // overrides
 	channels map[string]event.ChannelRelease
-	edges    []fleet.ChannelEdge
+	edges    []fleet.Edge
 }
 
 const start clock.Instant = 1_700_000_000_000
 
-func newWorld(t tester) *world {
+func newWorld(t testkit.T) *world {
 	docs := documents{}
 	return &world{t: t, docs: docs, s: plan.New(docs), audit: audit.NewLog(docs), hosts: map[string]*machine{},
 		now: start, channels: map[string]event.ChannelRelease{}}
@@ -114,7 +109,7 @@ func (w *world) tail() string {
 	out := ""
 	for i, e := range w.log {
 		if i >= len(w.log)-40 {
-			out += fmt.Sprintf("%4d +%-8s %-22s %-4s %s\n", i+1, e.At.Sub(start), e.Type, e.Host, e.Body)
+			out += fmt.Sprintf("%4d +%-8s %-22s %-4s %s\n", i+1, e.At.Sub(start), e.Type, e.Host(), e.Body)
 		}
 	}
 	return out
@@ -129,22 +124,19 @@ func (w *world) record(host string, events ...event.Event) {
 func (w *world) tick() {
 	w.t.Helper()
 	p, err := plan.Next(w.s, w.now)
-	w.commit(entriesOf(p), err)
+	w.commit(p.Events, err)
+	for _, e := range p.Events {
+		if !event.IsDecision(e.Type) {
+			w.t.Fatalf("the planner decided %s, which event.IsDecision does not name", e.Type)
+		}
+	}
 	again, err := plan.Next(w.s, w.now)
-	if err != nil || len(again.Decisions) > 0 {
-		w.t.Fatalf("S27: planning again decided %+v, %v\n%s", again.Decisions, err, w.tail())
+	if err != nil || len(again.Events) > 0 {
+		w.t.Fatalf("S27: planning again decided %+v, %v\n%s", again.Events, err, w.tail())
 	}
 	for _, v := range audit.Check(w.s, w.now) {
 		w.t.Fatalf("%s\n%s", v, w.tail())
 	}
-}
-
-func entriesOf(p *plan.Plan) []event.Entry {
-	var out []event.Entry
-	for _, d := range p.Decisions {
-		out = append(out, d.Entry)
-	}
-	return out
 }
 
 // enrol adds a host, or gives one a new incarnation with an empty disk.
@@ -207,11 +199,8 @@ func (w *world) fold(upTo int) *plan.State {
 // restored is the live state taken through a snapshot.
 func (w *world) restored() *plan.State {
 	w.t.Helper()
-	s := plan.New(w.docs)
-	if err := json.Unmarshal(w.json(w.s), s); err != nil {
-		w.t.Fatalf("S26: read snapshot: %v", err)
-	}
-	if err := plan.Restore(s, w.docs); err != nil {
+	s, err := plan.Clone(w.s, w.docs)
+	if err != nil {
 		w.t.Fatalf("S26: restore: %v", err)
 	}
 	return s

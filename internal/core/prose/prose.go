@@ -1,5 +1,7 @@
 // Package prose has what messages to people share: numbers with their nouns,
-// times, and the name that somebody may have meant.
+// times, and the name that somebody may have meant. It also makes text of unknown
+// origin fit to be shown: what a host, a container or a bundle says must neither
+// drive a terminal nor pass for a line of somebody else.
 package prose
 
 import (
@@ -105,24 +107,23 @@ func Either(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// Reason makes a chain of codes and words, as a host reports a failure, readable:
-// codes such as part_failed that go before words are left out, and one that stands
-// alone loses its underscores. What remains says the same to people.
+// Reason makes a chain of codes and text, as a host reports a failure, readable:
+// codes such as part-failed before a text are left out, and a code
+// alone loses its hyphens. What follows a text is left as it is.
 func Reason(chain string) string {
-	parts := strings.Split(chain, ": ")
-	var kept []string
-	for i, part := range parts {
+	for {
+		code, rest, more := strings.Cut(chain, ": ")
 		switch {
-		case !isCode(part):
-			kept = append(kept, part)
-		case i == len(parts)-1:
-			kept = append(kept, strings.ReplaceAll(part, "_", " "))
+		case !isCode(code):
+			return chain
+		case !more:
+			return strings.ReplaceAll(chain, "-", " ")
 		}
+		chain = rest
 	}
-	return strings.Join(kept, ": ")
 }
 
-// Failure says why something failed: a code such as probe-failing as words, and the
+// Failure says why something failed: a code such as probe-failing without hyphens, and the
 // Reason of its detail. It is empty when neither is known.
 func Failure(code, detail string) string {
 	words, detail := strings.ReplaceAll(code, "-", " "), Reason(detail)
@@ -133,13 +134,13 @@ func Failure(code, detail string) string {
 }
 
 // isCode reports whether text is a code of a machine: words of lower case joined
-// by underscores.
+// by hyphens.
 func isCode(text string) bool {
-	if !strings.Contains(text, "_") {
+	if !strings.Contains(text, "-") {
 		return false
 	}
 	for _, r := range text {
-		if (r < 'a' || r > 'z') && r != '_' {
+		if (r < 'a' || r > 'z') && r != '-' {
 			return false
 		}
 	}

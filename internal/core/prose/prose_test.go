@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestCount(t *testing.T) {
@@ -61,9 +62,7 @@ func TestSpanKeepsTwoUnits(t *testing.T) {
 			hours, herr := clock.ParseDuration("0h" + Span(d)[len("1d"):])
 			said, err = clock.Day+hours, herr
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if d >= clock.Day {
 			if said > d || d-said >= clock.Hour {
 				t.Fatalf("%s reads %s", d, Span(d))
@@ -78,11 +77,12 @@ func TestSpanKeepsTwoUnits(t *testing.T) {
 
 func TestReasonKeepsTheWords(t *testing.T) {
 	for chain, want := range map[string]string{
-		"part_failed: workspace/redis: attempts_exhausted: 3 attempts; last: act_failed: rolled_back: the new container: its healthcheck fails; the container before is back": "workspace/redis: 3 attempts; last: the new container: its healthcheck fails; the container before is back",
-		"probe published fails: 503": "probe published fails: 503",
-		"disk_pressure":              "disk pressure",
-		"a: disk_pressure":           "a: disk pressure",
-		"":                           "",
+		"prepare-failed: part-failed: workspace/redis: its healthcheck fails": "workspace/redis: its healthcheck fails",
+		"act-failed: sh: apt-get: not found":                                  "sh: apt-get: not found",
+		"probe published fails: 503":                                          "probe published fails: 503",
+		"disk-pressure":                                                       "disk pressure",
+		"a: disk-pressure":                                                    "a: disk-pressure",
+		"":                                                                    "",
 	} {
 		if got := Reason(chain); got != want {
 			t.Errorf("%q reads %q, expected %q", chain, got, want)

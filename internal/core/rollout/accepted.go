@@ -18,8 +18,8 @@ type Accepted struct {
 	Actor   string                  `json:"actor"`
 }
 
-// Words name who answers for it, for people.
-func (a *Accepted) Words() string { return "accepted by " + a.Actor + ": " + a.Reason }
+// Message name who answers for it, for people.
+func (a *Accepted) Message() string { return "accepted by " + a.Actor + ": " + a.Reason }
 
 // Forced returns how a wave passed on an operator's word, or nil.
 func (r *Rollout) Forced(wave int) *Accepted {

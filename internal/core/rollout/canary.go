@@ -6,7 +6,7 @@ import "github.com/steadyfleet/steady/internal/core/clock"
 // as it stands, a claim for good.
 func (m *Member) tried() bool {
 	switch m.Status {
-	case Offered, Claimed, Broken, Back:
+	case Offered, Claimed, Broken, RolledBack:
 		return true
 	}
 	return m.Claimed
@@ -15,7 +15,7 @@ func (m *Member) tried() bool {
 // Canaries returns how many other members were tried before member i and how many
 // may be until one has converged; most is zero when nothing bounds them (any more).
 func (r *Rollout) Canaries(i int, now clock.Instant) (tried, most int) {
-	if r.SoakedAt.Reached(now) || r.Glass != "" {
+	if r.SoakedAt.Reached(now) || r.BreakGlass != "" {
 		return 0, 0
 	}
 	tried = r.total.Tried

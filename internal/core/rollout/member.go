@@ -18,18 +18,18 @@ type Status uint8
 
 // The statuses. Zero is never valid.
 const (
-	Waiting   Status = iota + 1 // needs the target and has no grant
-	AtTarget                    // ran the target already; no evidence for a wave
-	Busy                        // needs the target but is still finishing something else
-	Offered                     // has a grant that it did not claim yet
-	Claimed                     // on its way: activating, soaking or deferred
-	Converged                   // runs the target, healthy through its soak
-	Broken                      // failed and not recovered; holds its slot
-	Refused                     // will not take the target; nothing changed there
-	Back                        // runs its earlier bundle again after a failure
-	Ahead                       // took a rollout that opened after this one
-	Absent                      // never enrolled, or decommissioned: counts for nothing
-	statuses                    // how many there are, and zero
+	Waiting    Status = iota + 1 // needs the target and has no grant
+	AtTarget                     // ran the target already; no evidence for a wave
+	Busy                         // needs the target but is still finishing something else
+	Offered                      // has a grant that it did not claim yet
+	Claimed                      // on its way: activating, soaking or deferred
+	Converged                    // runs the target, healthy through its soak
+	Broken                       // failed and not recovered; holds its slot
+	Refused                      // will not take the target; nothing changed there
+	RolledBack                   // runs its earlier bundle again after a failure
+	Ahead                        // took a rollout that opened after this one
+	Absent                       // never enrolled, or decommissioned: counts for nothing
+	statuses                     // how many there are, and zero
 )
 
 var statusNames = [statuses]string{"", "waiting", "at-target", "busy", "offered", "claimed", "converged", "failed", "refused", "reverted", "ahead", "absent"}
@@ -68,11 +68,11 @@ func (m *Manifest) HostPlan(host string) *fleet.HostPlan {
 type Member struct {
 	Status Status
 	Online bool
-	// Settled says that a Broken member moves no more by itself.
-	Settled bool
-	// Holds says that the member's host has a slot already: it failed in an
+	// Final says that a Broken member moves no more by itself.
+	Final bool
+	// HasSlot says that the member's host has a slot already: it failed in an
 	// earlier rollout and did not recover.
-	Holds bool
+	HasSlot bool
 	// Unfit says that the member's host does not run its bundle as it should.
 	Unfit bool
 	// Marks stay for as long as the rollout may give out grants.
@@ -121,7 +121,7 @@ func (c *WaveCount) Members() int {
 
 // Class is a set of members that every gate but the host edges treats alike:
 // the same wave, the same budgets and the same windows. Ready holds those that wait, are online
-// and need a slot; Free those of them that are not set aside.
+// and need a slot; Free those of them that are not deferred.
 type Class struct {
 	Wave    int
 	Budgets []int // the caller's budget ids, ascending
@@ -144,8 +144,8 @@ func (s *Set) Has(i int) bool {
 	return i>>6 < len(s.words) && s.words[i>>6]&(1<<(i&63)) != 0
 }
 
-// put reports whether it changed the set.
-func (s *Set) put(i int, in bool) bool {
+// Put says whether the set holds an index, and reports whether that changed.
+func (s *Set) Put(i int, in bool) bool {
 	w, b := i>>6, uint64(1)<<(i&63)
 	for w >= len(s.words) {
 		s.words = append(s.words, 0)
@@ -177,15 +177,15 @@ func (s *Set) Next(i int) int {
 	return -1
 }
 
-// SetHeld notes why the open wave is not promoted, or with "" that it is.
-func (r *Rollout) SetHeld(code string, at clock.Instant) {
+// SetBlocked notes why the open wave is not promoted, or with "" that it is.
+func (r *Rollout) SetBlocked(code string, at clock.Instant) {
 	switch {
 	case code == "":
-		r.HeldSince = 0
-	case r.Held == "":
-		r.HeldSince = at
+		r.BlockedSince = 0
+	case r.Blocked == "":
+		r.BlockedSince = at
 	}
-	r.Held = code
+	r.Blocked = code
 }
 
 // Rollout is one manifest on its way. Exported fields that encode to JSON are
@@ -212,8 +212,8 @@ type Rollout struct {
 	Final bool `json:"final,omitempty"`
 	// Acknowledged failures per wave no longer count against its limit.
 	Acknowledged []int `json:"acknowledged"`
-	// Glass is why every wave was opened at once, empty when none was so.
-	Glass string `json:"glass,omitempty"`
+	// BreakGlass is why every wave was opened at once, empty when none was so.
+	BreakGlass string `json:"breakGlass,omitempty"`
 	// Accepted are the waves that operators let pass.
 	Accepted []Accepted `json:"accepted,omitempty"`
 	// Granted says that a host was granted the target.
@@ -221,11 +221,11 @@ type Rollout struct {
 	// SoakedAt is when the first member that converged has passed its soak on the
 	// server's clock too, whatever it did since.
 	SoakedAt clock.Instant `json:"soakedAt,omitempty"`
-	// Held is the code of the last reason logged for not promoting.
-	Held string `json:"held,omitempty"`
-	// HeldSince is when the open wave began to be held.
-	HeldSince clock.Instant   `json:"heldSince,omitempty"`
-	Marks     map[string]Mark `json:"marks,omitempty"`
+	// Blocked is the code of the last reason logged for not promoting.
+	Blocked string `json:"blocked,omitempty"`
+	// BlockedSince is when the open wave began to be blocked.
+	BlockedSince clock.Instant   `json:"blockedSince,omitempty"`
+	Marks        map[string]Mark `json:"marks,omitempty"`
 
 	// Place is where the rollout stands in the order of opening.
 	Place   int         `json:"-"`
@@ -233,13 +233,13 @@ type Rollout struct {
 	Members []Member    `json:"-"` // parallel to Plan.Leaves
 	Waves   []WaveCount `json:"-"`
 	Classes []Class     `json:"-"`
-	// Holders are the members that wait, are online, have a slot already and are not
+	// InSlot are the members that wait, are online, have a slot already and are not
 	// set aside.
-	Holders Set `json:"-"`
-	// Astray holds the members of a reverting rollout that must be sent back and
-	// have no grant for it; Homebound those that its end waits for.
-	Astray    Set `json:"-"`
-	Homebound Set `json:"-"`
+	InSlot Set `json:"-"`
+	// RollbackNeeded holds the members of a reverting rollout that must be sent back and
+	// have no grant for it; RollbackPending those that its end waits for.
+	RollbackNeeded  Set `json:"-"`
+	RollbackPending Set `json:"-"`
 	// Outstanding holds the members whose required evidence does not pass now.
 	Outstanding Set `json:"-"`
 	// Staged holds the members that wait for the grant to reboot into what the
@@ -248,10 +248,10 @@ type Rollout struct {
 	// Judged is how many failures of an ended rollout were looked at already.
 	Judged int `json:"-"`
 	total  WaveCount
-	// aside holds the members that are set aside; behind lists them by the one that
+	// deferred holds the members that are deferred; waitingFor lists them by the one that
 	// they go after.
-	aside  Set
-	behind map[int][]int
+	deferred   Set
+	waitingFor map[int][]int
 }
 
 // Bind attaches the manifest and builds the members, all waiting and offline.
@@ -263,8 +263,8 @@ func (r *Rollout) Bind(m *Manifest) error {
 	r.Plan = m
 	r.Members = make([]Member, len(m.Leaves))
 	r.Waves = make([]WaveCount, len(m.Header.Waves))
-	r.Outstanding, r.aside, r.behind = Set{}, Set{}, nil
-	r.total, r.Holders, r.Astray, r.Homebound, r.Staged = WaveCount{}, Set{}, Set{}, Set{}, Set{}
+	r.Outstanding, r.deferred, r.waitingFor = Set{}, Set{}, nil
+	r.total, r.InSlot, r.RollbackNeeded, r.RollbackPending, r.Staged = WaveCount{}, Set{}, Set{}, Set{}, Set{}
 	for len(r.Acknowledged) < len(r.Waves) {
 		r.Acknowledged = append(r.Acknowledged, 0)
 	}
@@ -283,7 +283,7 @@ func (r *Rollout) count(i, d int) {
 		if m.Status == Waiting && !m.Online {
 			c.Offline += d
 		}
-		if m.Status == Broken && !m.Settled {
+		if m.Status == Broken && !m.Final {
 			c.Unsettled += d
 		}
 		if m.Failed || m.Refused != "" {
@@ -307,15 +307,15 @@ func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
 	if m.Refused != "" && status == Waiting {
 		status = Refused
 	}
-	if m.Status == status && m.Online == online && m.Settled == settled {
+	if m.Status == status && m.Online == online && m.Final == settled {
 		return false
 	}
 	r.count(i, -1)
-	m.Status, m.Online, m.Settled = status, online, settled
+	m.Status, m.Online, m.Final = status, online, settled
 	r.count(i, +1)
 	r.ready(i)
 	if m.Status.Arrived() {
-		r.bringBack(i)
+		r.undefer(i)
 	}
 	return true
 }
@@ -323,37 +323,37 @@ func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
 func (r *Rollout) ready(i int) {
 	m := &r.Members[i]
 	in := m.Status == Waiting && m.Online
-	r.Classes[m.class].Ready.put(i, in && !m.Holds)
-	r.Classes[m.class].Free.put(i, in && !m.Holds && !r.aside.Has(i))
-	r.Holders.put(i, in && m.Holds && !r.aside.Has(i))
+	r.Classes[m.class].Ready.Put(i, in && !m.HasSlot)
+	r.Classes[m.class].Free.Put(i, in && !m.HasSlot && !r.deferred.Has(i))
+	r.InSlot.Put(i, in && m.HasSlot && !r.deferred.Has(i))
 }
 
-// SetAside has a member that goes after another be looked at no more until that one
+// Defer has a member that goes after another be looked at no more until that one
 // has arrived, so that a wave which waits for one host costs nothing to plan. It
-// decides nothing: a state that was folded again sets the same members aside.
-func (r *Rollout) SetAside(i, after int) {
-	if r.aside.put(i, true) {
-		if r.behind == nil {
-			r.behind = map[int][]int{}
+// decides nothing: a state that was folded again sets the same members.
+func (r *Rollout) Defer(i, after int) {
+	if r.deferred.Put(i, true) {
+		if r.waitingFor == nil {
+			r.waitingFor = map[int][]int{}
 		}
-		r.behind[after] = append(r.behind[after], i)
+		r.waitingFor[after] = append(r.waitingFor[after], i)
 		r.ready(i)
 	}
 }
 
-// bringBack ends that members are set aside for one that has arrived.
-func (r *Rollout) bringBack(after int) {
-	for _, i := range r.behind[after] {
-		r.aside.put(i, false)
+// undefer ends that members are deferred for one that has arrived.
+func (r *Rollout) undefer(after int) {
+	for _, i := range r.waitingFor[after] {
+		r.deferred.Put(i, false)
 		r.ready(i)
 	}
-	delete(r.behind, after)
+	delete(r.waitingFor, after)
 }
 
-// SetHolds says whether a member's host has a slot already.
-func (r *Rollout) SetHolds(i int, holds bool) {
-	if m := &r.Members[i]; m.Holds != holds {
-		m.Holds = holds
+// SetHasSlot says whether a member's host has a slot already.
+func (r *Rollout) SetHasSlot(i int, holds bool) {
+	if m := &r.Members[i]; m.HasSlot != holds {
+		m.HasSlot = holds
 		r.ready(i)
 	}
 }
@@ -373,22 +373,6 @@ func (r *Rollout) SetUnfit(i int, unfit bool) bool {
 
 // Evidence counts the members that show that the target works.
 func (c *WaveCount) Evidence() int { return c.By[Converged] - c.Unfit }
-
-// SetHomeward says where a member of a reverting rollout stands on its way back.
-// It reports whether anything changed.
-func (r *Rollout) SetHomeward(i int, astray, homebound bool) bool {
-	a := r.Astray.put(i, astray)
-	b := r.Homebound.put(i, homebound)
-	return a || b
-}
-
-// SetOutstanding says whether a member's required evidence does not pass. It
-// reports whether that is news.
-func (r *Rollout) SetOutstanding(i int, failing bool) bool { return r.Outstanding.put(i, failing) }
-
-// SetStaged says whether a member waits for the grant to reboot. It reports
-// whether that changed.
-func (r *Rollout) SetStaged(i int, staged bool) bool { return r.Staged.put(i, staged) }
 
 // SetMark changes what is remembered of a member.
 func (r *Rollout) SetMark(host string, change func(*Mark)) {
@@ -451,8 +435,8 @@ func classKey(key []byte, wave int, budgets, windows []int) []byte {
 func (r *Rollout) Unbind() {
 	r.Marks = nil
 	r.Plan, r.Members, r.Waves, r.Classes = nil, nil, nil, nil
-	r.Outstanding, r.aside, r.behind = Set{}, Set{}, nil
-	r.Holders, r.Astray, r.Homebound, r.Staged = Set{}, Set{}, Set{}, Set{}
+	r.Outstanding, r.deferred, r.waitingFor = Set{}, Set{}, nil
+	r.InSlot, r.RollbackNeeded, r.RollbackPending, r.Staged = Set{}, Set{}, Set{}, Set{}
 }
 
 // Total aggregates all waves.

@@ -21,6 +21,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) { dockertest.Main(m) }
@@ -31,13 +32,8 @@ func start(t *testing.T, d *dockertest.Daemon, o client.ContainerCreateOptions) 
 	if o.Config.Image == "" {
 		o.Config.Image = d.Busybox(t)
 	}
-	made, err := d.Client().ContainerCreate(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Client().ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	made := testkit.Value(d.Client().ContainerCreate(t.Context(), o))(t)
+	testkit.Value(d.Client().ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}))(t)
 	return made.ID
 }
 
@@ -50,15 +46,10 @@ func output(t *testing.T, d *dockertest.Daemon, id string) string {
 	case err := <-w.Error:
 		t.Fatal(err)
 	}
-	r, err := d.Client().ContainerLogs(t.Context(), id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Value(d.Client().ContainerLogs(t.Context(), id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true}))(t)
 	defer r.Close()
 	var out bytes.Buffer
-	if _, err := stdcopy.StdCopy(&out, &out, r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(stdcopy.StdCopy(&out, &out, r))(t)
 	return out.String()
 }
 
@@ -74,9 +65,7 @@ func TestNetworksNamesAndPorts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := c.engine(t)
 			n := d.Namespace(t)
-			if _, err := d.Client().NetworkCreate(t.Context(), n.Name("net"), client.NetworkCreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(d.Client().NetworkCreate(t.Context(), n.Name("net"), client.NetworkCreateOptions{}))(t)
 			on := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{n.Name("net"): {Aliases: []string{"web"}}}}
 			port := network.MustParsePort("8080/tcp")
 			id := start(t, d, client.ContainerCreateOptions{Name: n.Name("server"), NetworkingConfig: on,
@@ -88,20 +77,14 @@ func TestNetworksNamesAndPorts(t *testing.T) {
 			if got := output(t, d, client2); got != "hello\n" {
 				t.Errorf("by name of the network: %q", got)
 			}
-			info, err := d.Client().ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := testkit.Value(d.Client().ContainerInspect(t.Context(), id, client.ContainerInspectOptions{}))(t)
 			published := info.Container.NetworkSettings.Ports[port]
 			if len(published) == 0 {
 				t.Fatal("no port published")
 			}
 			ip := info.Container.NetworkSettings.Networks[n.Name("net")].IPAddress
 			for _, addr := range []string{"127.0.0.1:" + published[0].HostPort, net.JoinHostPort(ip.String(), "8080")} {
-				r, err := http.Get("http://" + addr)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := testkit.Value(http.Get("http://" + addr))(t)
 				body, err := io.ReadAll(r.Body)
 				r.Body.Close()
 				if err != nil || string(body) != "hello\n" {
@@ -129,15 +112,9 @@ func TestNamespaceCleansUp(t *testing.T) {
 		prefix = n.Prefix
 		start(t, d, client.ContainerCreateOptions{Name: n.Name("c"), Config: &container.Config{Cmd: []string{"sleep", "1000"}}})
 		start(t, d, client.ContainerCreateOptions{Config: &container.Config{Cmd: []string{"sleep", "1000"}, Labels: map[string]string{"by": n.Prefix}}})
-		if _, err := d.Client().NetworkCreate(t.Context(), n.Name("n"), client.NetworkCreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Client().VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: n.Name("v")}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Client().ImageTag(t.Context(), client.ImageTagOptions{Source: d.Busybox(t), Target: n.Name("i")}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(d.Client().NetworkCreate(t.Context(), n.Name("n"), client.NetworkCreateOptions{}))(t)
+		testkit.Value(d.Client().VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: n.Name("v")}))(t)
+		testkit.Value(d.Client().ImageTag(t.Context(), client.ImageTagOptions{Source: d.Busybox(t), Target: n.Name("i")}))(t)
 	})
 	ctx := t.Context()
 	containers, err := d.Client().ContainerList(ctx, client.ContainerListOptions{All: true})
@@ -196,17 +173,12 @@ func TestProxy(t *testing.T) {
 	d := dockertest.Engine(t)
 	n := d.Namespace(t)
 	p := d.Proxy()
-	api, err := client.New(client.WithHost("unix://" + p.Socket()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := testkit.Value(client.New(client.WithHost("unix://" + p.Socket())))(t)
 	create := func(name string) error {
 		_, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: n.Name(name), Config: &container.Config{Image: d.Busybox(t), Cmd: []string{"cat"}, OpenStdin: true, StdinOnce: true}})
 		return err
 	}
-	if err := create("a"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, create("a"))
 	if got := p.Writes(); len(got) != 1 || got[0].Path != "/containers/create" || !bytes.Contains(got[0].Body, []byte("busybox")) {
 		t.Errorf("writes %+v", got)
 	}
@@ -214,8 +186,8 @@ func TestProxy(t *testing.T) {
 		_, err := d.Client().ContainerInspect(t.Context(), n.Name(name), client.ContainerInspectOptions{})
 		return err == nil
 	}
-	on := func(fate dockertest.Fate) func(dockertest.Request) dockertest.Fate {
-		return func(r dockertest.Request) dockertest.Fate {
+	on := func(fate dockertest.Outcome) func(dockertest.Request) dockertest.Outcome {
+		return func(r dockertest.Request) dockertest.Outcome {
 			if r.Write == 0 {
 				return dockertest.Pass
 			}
@@ -224,7 +196,7 @@ func TestProxy(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name          string
-		before, after func(dockertest.Request) dockertest.Fate
+		before, after func(dockertest.Request) dockertest.Outcome
 		exists        bool
 	}{
 		{"dropped-before", on(dockertest.Drop), nil, false},
@@ -271,24 +243,13 @@ func TestProxy(t *testing.T) {
 
 // attach sends a line through cat and closes its own direction only.
 func attach(t *testing.T, api *client.Client, id string) {
-	con, err := api.ContainerAttach(t.Context(), id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	con := testkit.Value(api.ContainerAttach(t.Context(), id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true}))(t)
 	defer con.Close()
-	if _, err := api.ContainerStart(t.Context(), id, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(con.Conn, "through\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := con.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(api.ContainerStart(t.Context(), id, client.ContainerStartOptions{}))(t)
+	testkit.Value(io.WriteString(con.Conn, "through\n"))(t)
+	testkit.Must(t, con.CloseWrite())
 	var out bytes.Buffer
-	if _, err := stdcopy.StdCopy(&out, &out, con.Reader); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(stdcopy.StdCopy(&out, &out, con.Reader))(t)
 	if out.String() != "through\n" {
 		t.Errorf("got %q", out.String())
 	}
@@ -301,18 +262,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if file := os.Getenv(marker); file != "" {
 		d := dockertest.Engine(t)
 		start(t, d, client.ContainerCreateOptions{Config: &container.Config{Cmd: []string{"sleep", "100000"}}})
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, nil, 0o600))
 		<-t.Context().Done() // for ever
 	}
 	dockertest.Engine(t)
 	file := filepath.Join(t.TempDir(), "ready")
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestNothingIsLeftBehind$")
 	cmd.Env = append(os.Environ(), marker+"="+file, "STEADY_DOCKERTEST=")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Start())
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
@@ -327,9 +284,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			break
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait() // killed
 	for range tick.C {
 		if all := processes(t); !strings.Contains(all, "100000") && strings.Count(all, "dockerd --") == 1 {
@@ -340,19 +295,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 func processes(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("ps", "-eo", "args").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Value(exec.Command("ps", "-eo", "args").Output())(t)
 	return string(out)
 }
 
 func TestUnknownNamesAreAnswered(t *testing.T) {
 	d := dockertest.Engine(t)
 	n := d.Namespace(t)
-	if _, err := d.Client().NetworkCreate(t.Context(), n.Name("net"), client.NetworkCreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(d.Client().NetworkCreate(t.Context(), n.Name("net"), client.NetworkCreateOptions{}))(t)
 	id := start(t, d, client.ContainerCreateOptions{Name: n.Name("c"), Config: &container.Config{Cmd: []string{"nslookup", "nobody"}},
 		NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{n.Name("net"): {}}}})
 	if got := output(t, d, id); !strings.Contains(got, "NXDOMAIN") {
@@ -370,15 +320,9 @@ func TestRegistryKeepsWhatIsPushed(t *testing.T) {
 	if _, err := d.Client().ImageInspect(t.Context(), ref); err == nil {
 		t.Error("the engine still has the tag")
 	}
-	r, err := http.NewRequest(http.MethodGet, "http://"+h.Addr+"/v2/busybox/manifests/1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Value(http.NewRequest(http.MethodGet, "http://"+h.Addr+"/v2/busybox/manifests/1", nil))(t)
 	r.SetBasicAuth(h.User, h.Password)
-	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(http.DefaultClient.Do(r))(t)
 	defer got.Body.Close()
 	if got.StatusCode != http.StatusOK {
 		t.Errorf("%s", got.Status)

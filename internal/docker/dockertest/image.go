@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // BusyboxRef is the reference of the image of Busybox.
@@ -24,9 +26,7 @@ const BusyboxRef = "steady.test/busybox:1"
 // labels.
 func (d *Daemon) Busybox(t testing.TB) string {
 	t.Helper()
-	if err := d.busybox(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.busybox())
 	return BusyboxRef
 }
 
@@ -111,15 +111,9 @@ func BuildContext(t testing.TB, files map[string]string) *bytes.Buffer {
 		if strings.HasPrefix(name, "bin/") {
 			mode = 0o755
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name]))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, files[name]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name]))}))
+		testkit.Value(io.WriteString(w, files[name]))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return &buf
 }

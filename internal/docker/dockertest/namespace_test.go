@@ -12,6 +12,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestNamespaceWaitsForARemovalOfTheEngine: a container that is being removed when
@@ -21,16 +23,10 @@ func TestNamespaceWaitsForARemovalOfTheEngine(t *testing.T) {
 	n := d.Namespace(t)
 	made, err := d.Client().ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: n.Name("c"),
 		Config: &container.Config{Image: d.Busybox(t), Cmd: []string{"sleep", "1000"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Client().ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Value(d.Client().ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}))(t)
 	c, err := d.Client().ContainerInspect(t.Context(), made.ID, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	bury := undead(t, c.Container.State.Pid)
 	removed := make(chan error, 2)
 	for range cap(removed) {
@@ -43,7 +39,7 @@ func TestNamespaceWaitsForARemovalOfTheEngine(t *testing.T) {
 		t.Fatal("no removal is under way:", err)
 	}
 	p := d.Proxy()
-	p.After(func(r Request) Fate {
+	p.After(func(r Request) Outcome {
 		if r.Method == http.MethodDelete {
 			bury() // the clean-up was refused
 		}
@@ -72,18 +68,13 @@ func undead(t *testing.T, pid int) (bury func()) {
 	}()
 	bury = sync.OnceFunc(func() { close(over); <-done })
 	t.Cleanup(bury)
-	if err := <-seized; err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, <-seized)
 	return bury
 }
 
 func through(t *testing.T, p *Proxy) *client.Client {
 	t.Helper()
-	api, err := client.New(client.WithHost("unix://" + p.Socket()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := testkit.Value(client.New(client.WithHost("unix://" + p.Socket())))(t)
 	return api
 }
 
@@ -93,26 +84,15 @@ func TestNamespaceFindsGoneWhatItRemoves(t *testing.T) {
 	d := Engine(t)
 	n := d.Namespace(t)
 	api, ctx := d.Client(), t.Context()
-	if _, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: n.Name("c"), Config: &container.Config{Image: d.Busybox(t), Cmd: []string{"true"}}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := api.NetworkCreate(ctx, n.Name("n"), client.NetworkCreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: n.Name("v")}); err != nil {
-		t.Fatal(err)
-	}
-	built, err := api.ImageBuild(ctx, BuildContext(t, map[string]string{"Dockerfile": "FROM " + d.Busybox(t) + "\nLABEL by=" + n.Prefix}), client.ImageBuildOptions{Tags: []string{n.Name("i")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, built.Body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: n.Name("c"), Config: &container.Config{Image: d.Busybox(t), Cmd: []string{"true"}}}))(t)
+	testkit.Value(api.NetworkCreate(ctx, n.Name("n"), client.NetworkCreateOptions{}))(t)
+	testkit.Value(api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: n.Name("v")}))(t)
+	built := testkit.Value(api.ImageBuild(ctx, BuildContext(t, map[string]string{"Dockerfile": "FROM " + d.Busybox(t) + "\nLABEL by=" + n.Prefix}), client.ImageBuildOptions{Tags: []string{n.Name("i")}}))(t)
+	testkit.Value(io.Copy(io.Discard, built.Body))(t)
 	built.Body.Close()
 	gone := map[string]bool{}
 	p := d.Proxy()
-	p.Before(func(r Request) Fate {
+	p.Before(func(r Request) Outcome {
 		if r.Method != http.MethodDelete {
 			return Pass
 		}

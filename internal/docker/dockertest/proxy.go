@@ -14,17 +14,19 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// Fate is what the proxy does with a request or with its answer.
-type Fate int
+// Outcome is what the proxy does with a request or with its answer.
+type Outcome int
 
 // The fates. After the engine has answered, Hang and Drop keep the answer back.
 const (
-	Pass Fate = iota
-	Hang      // no answer until the client gives up or the fate of all is Pass again
-	Drop      // the connection breaks off
-	Fail      // the answer is 500; before the engine has it, the request goes no further
+	Pass Outcome = iota
+	Hang         // no answer until the client gives up or the fate of all is Pass again
+	Drop         // the connection breaks off
+	Fail         // the answer is 500; before the engine has it, the request goes no further
 )
 
 // Request is one request that came to the proxy.
@@ -49,10 +51,10 @@ type Proxy struct {
 	listener net.Listener
 	seen     []Request
 	writes   int
-	fate     Fate
+	fate     Outcome
 	changed  chan struct{} // closed when fate is set
-	before   func(Request) Fate
-	after    func(Request) Fate
+	before   func(Request) Outcome
+	after    func(Request) Outcome
 }
 
 // Proxy starts a proxy in front of the engine, for this test.
@@ -93,14 +95,14 @@ func (p *Proxy) Socket() string { return p.path }
 
 // Before decides over each request before the engine has it; it may take its
 // time. It may be called for several requests at once. Nil: Pass.
-func (p *Proxy) Before(f func(Request) Fate) { p.mu.Lock(); defer p.mu.Unlock(); p.before = f }
+func (p *Proxy) Before(f func(Request) Outcome) { p.mu.Lock(); defer p.mu.Unlock(); p.before = f }
 
 // After decides over each answer before the client has it: for a stream (build,
 // pull, load, push) at its end, for a hijacked one not at all. Nil: Pass.
-func (p *Proxy) After(f func(Request) Fate) { p.mu.Lock(); defer p.mu.Unlock(); p.after = f }
+func (p *Proxy) After(f func(Request) Outcome) { p.mu.Lock(); defer p.mu.Unlock(); p.after = f }
 
 // Set gives all requests from now on one fate. Pass lets go of hanging ones.
-func (p *Proxy) Set(f Fate) {
+func (p *Proxy) Set(f Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fate = f
@@ -120,10 +122,7 @@ func (p *Proxy) Listen() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l, err := net.Listen("unix", p.path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	l := testkit.Value(net.Listen("unix", p.path))(p.t)
 	p.listener = l
 	go func() { _ = p.server.Serve(l) }() // ends when the listener is closed
 }
@@ -189,7 +188,7 @@ func fail(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"message":"the test wants this call to fail"}`) // the client may be gone
 }
 
-func (p *Proxy) note(r *http.Request) (Request, func(Request) Fate) {
+func (p *Proxy) note(r *http.Request) (Request, func(Request) Outcome) {
 	req := Request{Method: r.Method, Path: version.ReplaceAllString(r.URL.Path, "/"), Query: r.URL.RawQuery}
 	if r.Header.Get("Content-Type") == "application/json" {
 		body, err := io.ReadAll(r.Body)
@@ -210,7 +209,7 @@ func (p *Proxy) note(r *http.Request) (Request, func(Request) Fate) {
 }
 
 // suffer asks for the fate and waits out a Hang.
-func (p *Proxy) suffer(ctx context.Context, ask func(Request) Fate, req Request) Fate {
+func (p *Proxy) suffer(ctx context.Context, ask func(Request) Outcome, req Request) Outcome {
 	p.mu.Lock()
 	fate := p.fate
 	p.mu.Unlock()

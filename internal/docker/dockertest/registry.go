@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,7 +17,8 @@ import (
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/sandbox"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // Hub is a registry on a loopback port that wants a user and a password.
@@ -35,13 +35,11 @@ type Hub struct {
 func Registry(t testing.TB) *Hub {
 	t.Helper()
 	require(t)
-	need.Command(t, "docker-registry", Install)
-	need.Command(t, "htpasswd", Install)
+	testkit.Command(t, "docker-registry", Install)
+	testkit.Command(t, "htpasswd", Install)
 	dir := filepath.Join(base, "registry-"+strconv.Itoa(number()))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h := &Hub{Addr: FreeAddr(t), User: "puller", Password: "p-" + filepath.Base(dir), LogFile: filepath.Join(dir, "log")}
+	testkit.Must(t, os.MkdirAll(dir, 0o755))
+	h := &Hub{Addr: testkit.FreeAddr(t), User: "puller", Password: "p-" + filepath.Base(dir), LogFile: filepath.Join(dir, "log")}
 	users, err := exec.Command("htpasswd", "-Bbn", h.User, h.Password).Output()
 	if err != nil {
 		t.Fatal("htpasswd:", err)
@@ -56,43 +54,18 @@ auth:
   htpasswd: {realm: test, path: %[1]s/users}
 `, dir, h.Addr)
 	for name, data := range map[string][]byte{"users": bytes.TrimSpace(users), "config.yml": []byte(config)} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
-	log, err := os.Create(h.LogFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command("docker-registry", "serve", filepath.Join(dir, "config.yml"))
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p, err := sandbox.Start("the registry", h.LogFile, exec.Command("docker-registry", "serve", filepath.Join(dir, "config.yml")))
+	testkit.Must(t, err)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL)
-		_ = cmd.Wait() // killed, so it reports that
+		p.End(syscall.SIGKILL, patience)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	h.await(t)
 	return h
-}
-
-// FreeAddr is an address with a port that nothing listens on now. The address is a
-// loopback one of its own: what has the system choose a port of 127.0.0.1, to listen
-// there or to connect, cannot take it meanwhile.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	n := number()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.1.%d.%d:0", n>>8&0xff, n&0xff))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (h *Hub) await(t testing.TB) {
@@ -135,31 +108,18 @@ func (h *Hub) Push(t testing.TB, d *Daemon, image, name string) (ref, digest str
 	defer cancel()
 	ref = h.Ref(name)
 	api := d.Client()
-	if _, err := api.ImageTag(ctx, client.ImageTagOptions{Source: image, Target: ref}); err != nil {
-		t.Fatal(err)
-	}
-	auth, err := authconfig.Encode(h.Auth())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := api.ImagePush(ctx, ref, client.ImagePushOptions{RegistryAuth: auth})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(api.ImageTag(ctx, client.ImageTagOptions{Source: image, Target: ref}))(t)
+	auth := testkit.Value(authconfig.Encode(h.Auth()))(t)
+	r := testkit.Value(api.ImagePush(ctx, ref, client.ImagePushOptions{RegistryAuth: auth}))(t)
 	if err := r.Wait(ctx); err != nil {
 		t.Fatalf("push %s: %v", ref, err)
 	}
-	pushed, err := api.ImageInspect(ctx, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pushed := testkit.Value(api.ImageInspect(ctx, ref))(t)
 	for _, d := range pushed.RepoDigests {
 		if len(d) > len(h.Addr) && d[:len(h.Addr)] == h.Addr {
 			digest = d[len(d)-len("sha256:")-64:]
 		}
 	}
-	if _, err := api.ImageRemove(ctx, ref, client.ImageRemoveOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(api.ImageRemove(ctx, ref, client.ImageRemoveOptions{}))(t)
 	return ref, digest
 }

@@ -8,34 +8,31 @@ import (
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	"github.com/steadyfleet/steady/internal/docker/credentials"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Codes of acts that no retry cures, or that wait for the host.
 const (
-	CodeCredentials engine.Code = "registry_credentials"
-	CodeArchive     engine.Code = "image_archive_wrong"
-	CodeDockerfile  engine.Code = "dockerfile_missing"
+	CodeCredentials engine.Code = "registry-credentials"
+	CodeArchive     engine.Code = "image-archive-wrong"
+	CodeDockerfile  engine.Code = "dockerfile-missing"
 )
 
 // ErrBuildTimeout is the cause of a build that took longer than it may.
 var ErrBuildTimeout = errors.New("the build took longer than its timeout")
 
 // Act fetches the image and writes down its ID.
-func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
+func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
 	d := &r.Desired
 	switch a := a.(type) {
 	case Tag:
-		return fault.Of(ctx, m.tag(ctx, d, a))
+		return dockerapi.ErrorOf(ctx, m.tag(ctx, d, a))
 	case Record:
-		return m.record(ctx, d, ledger.Image{ID: a.ID, Fetched: d.Spec.Build != nil})
+		return m.record(ctx, d, Image{ID: a.ID, Fetched: d.Spec.Build != nil})
 	case Pull:
 		return m.logged(ctx, r, m.o.Pulls, m.pull)
 	case Build:
@@ -48,12 +45,12 @@ func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.
 
 // logged runs what takes long inside its pool, with a log of its own. A full pool
 // holds no worker: the resource waits.
-func (m *Manager) logged(ctx context.Context, r engine.Resource[Desired], pool Pool, run func(context.Context, *Desired, *lines) error) (err error) {
+func (m *Reconciler) logged(ctx context.Context, r engine.Resource[Desired], pool Pool, run func(context.Context, *Desired, *lines) error) (err error) {
 	d := &r.Desired
 	if pool != nil {
 		leave, ok := pool.TryEnter(r.Ref.String())
 		if !ok {
-			return reconcile.Blocked(0, engine.Because(CodePoolFull, "as many run at once as may: it waits for its turn"))
+			return reconcile.Blocked(engine.NewReason(CodePoolFull, "as many run at once as may: it waits for its turn"))
 		}
 		defer leave()
 	}
@@ -66,7 +63,7 @@ func (m *Manager) logged(ctx context.Context, r engine.Resource[Desired], pool P
 		defer func() { err = errors.Join(err, w.Close()) }()
 		out.w = w
 	}
-	err = fault.Of(ctx, run(ctx, d, out))
+	err = dockerapi.ErrorOf(ctx, run(ctx, d, out))
 	switch {
 	case err == nil:
 		out.say("finished")
@@ -83,7 +80,7 @@ func (m *Manager) logged(ctx context.Context, r engine.Resource[Desired], pool P
 }
 
 // record writes down an image that is what the resource stands for.
-func (m *Manager) record(ctx context.Context, d *Desired, i ledger.Image) error {
+func (m *Reconciler) record(ctx context.Context, d *Desired, i Image) error {
 	i.Kind, i.Name, i.Ref = spec.KindImage, d.Spec.Name, d.Spec.EngineRef(m.o.Owner.Title)
 	i.Identity, i.Tags, i.Run, i.At = Identity(&d.Spec), d.Spec.Names(), d.Run, clock.Instant(m.o.Now().UnixMilli())
 	if d.Verb == VerbRebuild {
@@ -93,7 +90,7 @@ func (m *Manager) record(ctx context.Context, d *Desired, i ledger.Image) error 
 }
 
 // tag gives names to an image that is there.
-func (m *Manager) tag(ctx context.Context, d *Desired, a Tag) error {
+func (m *Reconciler) tag(ctx context.Context, d *Desired, a Tag) error {
 	for _, name := range a.Names {
 		if err := m.o.Engine.ImageTag(ctx, a.ID, name); err != nil {
 			return err
@@ -102,7 +99,7 @@ func (m *Manager) tag(ctx context.Context, d *Desired, a Tag) error {
 	return nil
 }
 
-func (m *Manager) pull(ctx context.Context, d *Desired, out *lines) error {
+func (m *Reconciler) pull(ctx context.Context, d *Desired, out *lines) error {
 	ref := d.Spec.EngineRef(m.o.Owner.Title)
 	if err := m.fetch(ctx, ref, d.Spec.Pull.Platform, out); err != nil {
 		return err
@@ -111,22 +108,22 @@ func (m *Manager) pull(ctx context.Context, d *Desired, out *lines) error {
 }
 
 // recordNamed writes down what the engine names now.
-func (m *Manager) recordNamed(ctx context.Context, d *Desired, ref string) error {
+func (m *Reconciler) recordNamed(ctx context.Context, d *Desired, ref string) error {
 	i, err := m.o.Engine.ImageInspect(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return m.record(ctx, d, ledger.Image{ID: i.ID, Fetched: true})
+	return m.record(ctx, d, Image{ID: i.ID, Fetched: true})
 }
 
 // fetch pulls a reference with the host's credentials. Those who want the same at
 // the same time share one pull.
-func (m *Manager) fetch(ctx context.Context, ref, platform string, out *lines) error {
-	p := daemon.Pull{Ref: ref, Platform: platform}
+func (m *Reconciler) fetch(ctx context.Context, ref, platform string, out *lines) error {
+	p := dockerapi.Pull{Ref: ref, Platform: platform}
 	if m.o.Credentials != nil {
-		auth, ok, err := m.o.Credentials.For(credentials.Host(ref))
+		auth, ok, err := m.o.Credentials.For(dockerapi.Host(ref))
 		if err != nil {
-			return reconcile.Blocked(0, engine.Because(CodeCredentials, err.Error()))
+			return reconcile.Blocked(engine.NewReason(CodeCredentials, err.Error()))
 		}
 		if ok {
 			p.Auth = &auth
@@ -135,13 +132,13 @@ func (m *Manager) fetch(ctx context.Context, ref, platform string, out *lines) e
 	out.say("pull " + ref)
 	err := m.pulls.do(ctx, ref+" "+platform, out.say, func(ctx context.Context, say func(string)) error {
 		meter := meters{}
-		return m.o.Engine.ImagePull(ctx, p, func(l daemon.Line) {
+		return m.o.Engine.ImagePull(ctx, p, func(l dockerapi.Line) {
 			if words := meter.show(l); words != "" {
 				say(words)
 			}
 		})
 	})
-	if daemon.NotFound(err) && imageref.Pinned(ref) {
+	if dockerapi.NotFound(err) && imageref.Pinned(ref) {
 		err = fmt.Errorf("%w: its registry has no image with this digest, or no longer: push it there again, or lock another (steady image lock --update) and release it", err)
 	}
 	return err
@@ -149,7 +146,7 @@ func (m *Manager) fetch(ctx context.Context, ref, platform string, out *lines) e
 
 // load reads an archive that was checked before: it has to hold the reference and
 // no other, since an engine moves every name that is in one.
-func (m *Manager) load(ctx context.Context, d *Desired, out *lines) error {
+func (m *Reconciler) load(ctx context.Context, d *Desired, out *lines) error {
 	n := &d.Spec
 	out.say("load " + n.Load.Archive.Digest.Short())
 	f, err := m.spool(ctx, n.Load.Archive)
@@ -162,7 +159,7 @@ func (m *Manager) load(ctx context.Context, d *Desired, out *lines) error {
 		return reconcile.Terminal(CodeArchive, err)
 	}
 	if !slices.Equal(names, []string{familiar(n.Ref)}) {
-		return reconcile.Terminal(CodeArchive, fmt.Errorf("the archive holds %v and not %s alone: write it with docker save %s", names, n.Ref, n.Ref))
+		return reconcile.Terminal(CodeArchive, fmt.Errorf("the archive contains %v and not %s alone: write it with docker save %s", names, n.Ref, n.Ref))
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -6,10 +6,9 @@ import (
 
 	"github.com/moby/moby/client"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/image"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
-	"github.com/steadyfleet/steady/internal/docker/managertest"
 )
 
 // TestTwoAgentsKeepTheFirstOfTwoBuilds: two agents of one host that built the
@@ -20,7 +19,7 @@ func TestTwoAgentsKeepTheFirstOfTwoBuilds(t *testing.T) {
 	i := l.inline("app", "FROM "+l.docker.Busybox(t)+"\nRUN cat /proc/sys/kernel/random/uuid >/id")
 	i.Build.NoCache = true
 	first := l.row(i)
-	first.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	first.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	older := l.id(l.ref(i))
 	_, err := l.api.ImageTag(l.ctx, client.ImageTagOptions{Source: older, Target: l.owner.Title("kept") + ":1"})
 	l.must(err)
@@ -28,15 +27,15 @@ func TestTwoAgentsKeepTheFirstOfTwoBuilds(t *testing.T) {
 	l.must(err)
 
 	options := l.options
-	options.Ledger, err = ledger.Open(filepath.Join(t.TempDir(), "images"))
+	options.Ledger, err = image.Open(filepath.Join(t.TempDir(), "images"))
 	l.must(err)
-	second := managertest.New(image.New(options), spec.KindImage, i.Name, want(i))
-	second.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	second := dockertest.New(image.New(options), spec.KindImage, i.Name, want(i))
+	second.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	if l.id(l.ref(i)) == older {
 		t.Fatal("built the same twice")
 	}
-	first.Settle(t, l.ctx).Must(t, "converged", "", "tag")
-	second.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	first.Finish(t, l.ctx).Must(t, "converged", "", "tag")
+	second.Finish(t, l.ctx).Must(t, "converged", "", "record")
 	for range 2 {
 		l.quiet(first)
 		l.quiet(second)
@@ -45,7 +44,7 @@ func TestTwoAgentsKeepTheFirstOfTwoBuilds(t *testing.T) {
 		t.Error("the later one stayed")
 	}
 	other := l.make(l.ref(i), "of somebody else")
-	second.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	second.Finish(t, l.ctx).Must(t, "converged", "", "tag")
 	if got := l.id(l.ref(i)); got == other || got != older {
 		t.Errorf("the reference names %s", got)
 	}

@@ -12,18 +12,16 @@ import (
 	"github.com/moby/moby/api/types/registry"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/dockerfile"
-	"github.com/steadyfleet/steady/internal/docker/credentials"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // build makes the image with the engine's own builder: its base images are
 // fetched first, since the builder has no credentials of this host.
-func (m *Manager) build(ctx context.Context, d *Desired, out *lines) error {
+func (m *Reconciler) build(ctx context.Context, d *Desired, out *lines) error {
 	b := d.Spec.Build
 	limit := b.Timeout
 	if limit <= 0 {
@@ -38,8 +36,8 @@ func (m *Manager) build(ctx context.Context, d *Desired, out *lines) error {
 	if files != nil {
 		defer files.Close()
 	}
-	pinned := dockerfile.Pin(text, b.Args, b.Bases)
-	on := dockerfile.Bases(pinned, b.Args)
+	pinned := imageref.PinBases(text, b.Args, b.Bases)
+	on := imageref.Bases(pinned, b.Args)
 	if i := slices.IndexFunc(on, func(ref string) bool { return b.Bases[ref] != "" }); i >= 0 {
 		return reconcile.Terminal(CodeDockerfile, fmt.Errorf("base image %s is to be %s, which cannot be written into the Dockerfile: write it there", on[i], b.Bases[on[i]]))
 	}
@@ -51,7 +49,7 @@ func (m *Manager) build(ctx context.Context, d *Desired, out *lines) error {
 	if err != nil {
 		return timedOut(ctx, limit, err)
 	}
-	return m.record(ctx, d, ledger.Image{ID: id, Fetched: true, Bases: on})
+	return m.record(ctx, d, Image{ID: id, Fetched: true, Bases: on})
 }
 
 func timedOut(ctx context.Context, limit clock.Duration, err error) error {
@@ -62,7 +60,7 @@ func timedOut(ctx context.Context, limit clock.Duration, err error) error {
 }
 
 // context gives the checked files of a build and the text of its Dockerfile.
-func (m *Manager) context(ctx context.Context, b *spec.Build) (files *os.File, text string, err error) {
+func (m *Reconciler) context(ctx context.Context, b *spec.Build) (files *os.File, text string, err error) {
 	if b.Context == nil {
 		if b.Inline == "" {
 			return nil, "", reconcile.Terminal(CodeDockerfile, errors.New("a build has neither context nor Dockerfile: correct the declaration"))
@@ -88,10 +86,10 @@ func (m *Manager) context(ctx context.Context, b *spec.Build) (files *os.File, t
 }
 
 // bases fetches base images that are not there, or all if newer ones are wanted.
-func (m *Manager) bases(ctx context.Context, d *Desired, on []string, out *lines) error {
+func (m *Reconciler) bases(ctx context.Context, d *Desired, on []string, out *lines) error {
 	for _, ref := range on {
 		_, err := m.o.Engine.ImageInspect(ctx, ref)
-		if err != nil && !daemon.NotFound(err) {
+		if err != nil && !dockerapi.NotFound(err) {
 			return err
 		}
 		if err == nil && !d.Spec.Build.Pull {
@@ -105,7 +103,7 @@ func (m *Manager) bases(ctx context.Context, d *Desired, on []string, out *lines
 			return err
 		}
 		// Known by no resource's reference, so that it is collected by itself.
-		if err := m.o.Ledger.Add(ctx, ledger.Image{Kind: kindBase, Name: d.Spec.Name, Ref: ref, ID: i.ID, Fetched: true, At: clock.Instant(m.o.Now().UnixMilli())}); err != nil {
+		if err := m.o.Ledger.Add(ctx, Image{Kind: kindBase, Name: d.Spec.Name, Ref: ref, ID: i.ID, Fetched: true, At: clock.Instant(m.o.Now().UnixMilli())}); err != nil {
 			return err
 		}
 	}
@@ -113,7 +111,7 @@ func (m *Manager) bases(ctx context.Context, d *Desired, on []string, out *lines
 }
 
 // use keeps images from being collected until the result is called.
-func (m *Manager) use(refs []string) (done func()) {
+func (m *Reconciler) use(refs []string) (done func()) {
 	add := func(n int) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -130,7 +128,7 @@ func (m *Manager) use(refs []string) (done func()) {
 // kindBase marks images in the ledger that others were built on.
 const kindBase = "base"
 
-func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string, changed bool, files *os.File, out *lines) (string, error) {
+func (m *Reconciler) run(ctx context.Context, d *Desired, on []string, text string, changed bool, files *os.File, out *lines) (string, error) {
 	b := d.Spec.Build
 	ref := d.Spec.EngineRef(m.o.Owner.Title)
 	labels := maps.Clone(b.Labels)
@@ -139,7 +137,7 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 	}
 	maps.Copy(labels, m.o.Owner.Labels(spec.KindImage, d.Spec.Name, ref))
 	labels[labelBuild] = string(Identity(&d.Spec))
-	req := daemon.Build{
+	req := dockerapi.Build{
 		Tags: append([]string{ref}, d.Spec.Names()...), Dockerfile: b.Dockerfile, Target: b.Target,
 		Labels: labels, NoCache: b.NoCache, Network: b.Network, Platform: b.Platform,
 		ExtraHosts: b.ExtraHosts, ShmSize: b.ShmSize, Memory: b.Memory, NanoCPUs: b.NanoCPUs,
@@ -175,15 +173,15 @@ func (m *Manager) run(ctx context.Context, d *Desired, on []string, text string,
 }
 
 // auths are the credentials for the registries of references.
-func (m *Manager) auths(refs []string) (map[string]registry.AuthConfig, error) {
+func (m *Reconciler) auths(refs []string) (map[string]registry.AuthConfig, error) {
 	out := map[string]registry.AuthConfig{}
 	if m.o.Credentials == nil {
 		return out, nil
 	}
 	for _, ref := range refs {
-		auth, ok, err := m.o.Credentials.For(credentials.Host(ref))
+		auth, ok, err := m.o.Credentials.For(dockerapi.Host(ref))
 		if err != nil {
-			return nil, reconcile.Blocked(0, engine.Because(CodeCredentials, err.Error()))
+			return nil, reconcile.Blocked(engine.NewReason(CodeCredentials, err.Error()))
 		}
 		if ok {
 			out[auth.ServerAddress] = auth

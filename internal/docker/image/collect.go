@@ -7,9 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // ErrIncomplete refuses a collection while not all that is desired is known.
@@ -46,7 +44,7 @@ type Collected struct{ Removed []string }
 // Collect removes images that this host brought, when nothing refers to them: no
 // container, nothing desired or pinned, and no image that is. Names that others
 // gave to an image stay, and the image with them.
-func (m *Manager) Collect(ctx context.Context, k Keep) (Collected, error) {
+func (m *Reconciler) Collect(ctx context.Context, k Keep) (Collected, error) {
 	var out Collected
 	if !k.Complete || k.Referenced == nil {
 		return out, ErrIncomplete
@@ -59,7 +57,7 @@ func (m *Manager) Collect(ctx context.Context, k Keep) (Collected, error) {
 	for _, i := range all {
 		used, err := m.used(ctx, i.ID)
 		if err != nil {
-			return out, fault.Of(ctx, err)
+			return out, dockerapi.ErrorOf(ctx, err)
 		}
 		g := Garbage{Fetched: i.Fetched, Referenced: m.busyWith(i.Ref) || referenced(all, i, k), Used: used}
 		g.Free = m.free(i, g.Used || g.Referenced)
@@ -77,8 +75,8 @@ func (m *Manager) Collect(ctx context.Context, k Keep) (Collected, error) {
 
 // referenced asks for the image, its further names, and what was built on it. An
 // image that gave its reference to a newer one is referred to by its ID alone.
-func referenced(all []ledger.Image, i ledger.Image, k Keep) bool {
-	if slices.ContainsFunc(all, func(o ledger.Image) bool {
+func referenced(all []Image, i Image, k Keep) bool {
+	if slices.ContainsFunc(all, func(o Image) bool {
 		return o.Kind == i.Kind && o.Name == i.Name && o.Ref == i.Ref && o.N > i.N
 	}) {
 		return k.Referenced("", i.ID)
@@ -86,12 +84,12 @@ func referenced(all []ledger.Image, i ledger.Image, k Keep) bool {
 	if k.Referenced(i.Ref, i.ID) || slices.ContainsFunc(i.Tags, func(t string) bool { return k.Referenced(t, i.ID) }) {
 		return true
 	}
-	return slices.ContainsFunc(all, func(o ledger.Image) bool {
+	return slices.ContainsFunc(all, func(o Image) bool {
 		return slices.Contains(o.Bases, i.Ref) && k.Referenced(o.Ref, o.ID)
 	})
 }
 
-func (m *Manager) busyWith(ref string) bool {
+func (m *Reconciler) busyWith(ref string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.busy[ref] > 0
@@ -99,7 +97,7 @@ func (m *Manager) busyWith(ref string) bool {
 
 // used looks for containers of an image. An engine takes a name away from an image
 // that a container uses, if the image has another one.
-func (m *Manager) used(ctx context.Context, id string) (bool, error) {
+func (m *Reconciler) used(ctx context.Context, id string) (bool, error) {
 	all, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
 		return false, err
@@ -114,7 +112,7 @@ func (m *Manager) used(ctx context.Context, id string) (bool, error) {
 
 // free is how long nothing has referred to an image, as far as this process has
 // seen: a restart begins anew.
-func (m *Manager) free(i ledger.Image, held bool) time.Duration {
+func (m *Reconciler) free(i Image, held bool) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := i.Ref + " " + i.ID
@@ -131,18 +129,18 @@ func (m *Manager) free(i ledger.Image, held bool) time.Duration {
 }
 
 // drop takes the names of an entry away, and the image with its last one.
-func (m *Manager) drop(ctx context.Context, i ledger.Image) ([]string, error) {
+func (m *Reconciler) drop(ctx context.Context, i Image) ([]string, error) {
 	var removed []string
 	for _, name := range append([]string{i.Ref}, i.Tags...) {
 		seen, err := m.o.Engine.ImageInspect(ctx, name)
-		if daemon.NotFound(err) || err == nil && seen.ID != i.ID {
+		if dockerapi.NotFound(err) || err == nil && seen.ID != i.ID {
 			continue // it is gone, or names another one
 		}
 		if err != nil {
-			return removed, fault.Of(ctx, err)
+			return removed, dockerapi.ErrorOf(ctx, err)
 		}
-		if _, err := m.o.Engine.ImageRemove(ctx, name); err != nil && !daemon.NotFound(err) {
-			return removed, fault.Of(ctx, err)
+		if _, err := m.o.Engine.ImageRemove(ctx, name); err != nil && !dockerapi.NotFound(err) {
+			return removed, dockerapi.ErrorOf(ctx, err)
 		}
 		removed = append(removed, name)
 	}
@@ -154,10 +152,10 @@ func (m *Manager) drop(ctx context.Context, i ledger.Image) ([]string, error) {
 		}
 	}
 	switch {
-	case daemon.Conflict(err):
+	case dockerapi.Conflict(err):
 		return removed, nil // others were built on it: it goes after them
-	case err != nil && !daemon.NotFound(err):
-		return removed, fault.Of(ctx, err)
+	case err != nil && !dockerapi.NotFound(err):
+		return removed, dockerapi.ErrorOf(ctx, err)
 	}
 	m.free(i, true)
 	return removed, m.o.Ledger.Drop(ctx, i)

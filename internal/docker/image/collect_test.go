@@ -14,9 +14,8 @@ import (
 	"github.com/moby/moby/client"
 	"pgregory.net/rapid"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/disk"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -34,7 +33,7 @@ func (l *lab) collect(k image.Keep) []string {
 func TestS37CollectByReference(t *testing.T) {
 	l := begin(t)
 	i := l.inline("app", "FROM scratch\nLABEL a=b\n")
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	foreign := l.make(l.owner.Title("theirs")+":1", "x")
 	ref := l.ref(i)
 	if _, err := l.manager.Collect(l.ctx, image.Keep{Referenced: nothing}); !errors.Is(err, image.ErrIncomplete) {
@@ -71,7 +70,7 @@ func TestS37CollectByReference(t *testing.T) {
 func TestTrap13_UsedImageKeepsItsName(t *testing.T) {
 	l := begin(t)
 	i := l.inline("app", "FROM scratch\nLABEL a=b\n")
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	ref := l.ref(i)
 	l.must(l.engine.ImageTag(l.ctx, ref, l.owner.Title("another")+":1"))
 	_, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: ref, Cmd: []string{"x"}}})
@@ -90,7 +89,7 @@ func TestCollectLeavesWhatWasThereBefore(t *testing.T) {
 	ref := l.owner.Title("before") + ":1"
 	id := l.make(ref, "x")
 	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{}}
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "record")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "record")
 	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 || l.id(ref) != id {
 		t.Fatalf("removed %v", got)
 	}
@@ -103,7 +102,7 @@ func TestCollectKeepsBasesOfWhatIsDesired(t *testing.T) {
 	l.make(l.owner.Title("base")+":1", "base")
 	base, _ := hub.Push(t, l.docker, l.owner.Title("base")+":1", l.owner.Prefix+"base:1")
 	i := l.inline("app", "FROM "+base+"\nLABEL a=b\n")
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	desired := func(ref, _ string) bool { return ref == l.ref(i) }
 	if got := l.collect(image.Keep{Complete: true, Referenced: desired}); len(got) != 0 {
 		t.Fatalf("removed %v", got)
@@ -130,10 +129,10 @@ func TestCollectTakesWhatANewerPullLeft(t *testing.T) {
 	ref := push("one")
 	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{Policy: spec.PullAlways}}
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	first := l.id(ref)
 	push("two")
-	r.Want(image.Desired{Spec: i, Run: "next"}).Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Want(image.Desired{Spec: i, Run: "next"}).Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	second := l.id(ref)
 	if got := l.collect(image.Keep{Complete: true, Referenced: func(r, _ string) bool { return r == ref }}); first == second || !slices.Equal(got, []string{first}) {
 		t.Fatalf("removed %v of %s and %s", got, first, second)
@@ -161,19 +160,19 @@ func TestLoad(t *testing.T) {
 		l.must(err)
 	}
 	two := spec.Image{Name: "two", Ref: ref, Load: &spec.Load{Archive: both}}
-	if x := l.row(two).Settle(t, l.ctx).Must(t, "error", "", "load"); !strings.Contains(x.Err.Error(), "second") || l.id(ref) != "" {
+	if x := l.row(two).Finish(t, l.ctx).Must(t, "error", "", "load"); !strings.Contains(x.Err.Error(), "second") || l.id(ref) != "" {
 		t.Fatalf("an archive with another name: %v", x.Err)
 	}
 	i := spec.Image{Name: "app", Ref: ref, Load: &spec.Load{Archive: alone}}
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "load")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "load")
 	if l.id(ref) != id {
 		t.Fatal("another image was loaded")
 	}
 	l.quiet(r)
 	_, err := l.engine.ImageRemove(l.ctx, ref)
 	l.must(err)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "load")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "load")
 }
 
 type full struct{ words string }
@@ -197,16 +196,16 @@ func TestNoRoomAndNoTurnAreWaitedFor(t *testing.T) {
 	l.manager = image.New(l.options)
 	r := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n"))
 	before := l.engine.Calls().Writes
-	r.Settle(t, l.ctx).Must(t, "wait", image.CodeDiskPressure)
+	r.Finish(t, l.ctx).Must(t, "wait", image.CodeDiskPressure)
 	space.words = ""
-	if x := r.Settle(t, l.ctx).Must(t, "error", "", "build"); !strings.HasPrefix(x.Err.Error(), "blocked: pool_full") {
+	if x := r.Finish(t, l.ctx).Must(t, "error", "", "build"); !strings.HasPrefix(x.Err.Error(), "blocked: pool-full") {
 		t.Fatalf("%v", x.Err)
 	}
 	if l.engine.Calls().Writes != before {
 		t.Fatal("the engine was changed")
 	}
 	builds.free = 1
-	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	if builds.free != 1 {
 		t.Fatal("its place was not given back")
 	}
@@ -215,24 +214,24 @@ func TestNoRoomAndNoTurnAreWaitedFor(t *testing.T) {
 }
 
 // gone measures the disk of an engine that nobody has started.
-type gone struct{ *daemon.Engine }
+type gone struct{ *dockerapi.Engine }
 
-func (g gone) Free(ctx context.Context) (disk.Bytes, error) {
+func (g gone) Free(ctx context.Context) (image.DiskBytes, error) {
 	_, err := g.Info(ctx)
-	return disk.Bytes{}, err
+	return image.DiskBytes{}, err
 }
 
 // TestASilentEngineIsNoFailureOfAnImage: an engine that says how an image is, and
 // not how full its disk is, is waited for like one that says nothing.
 func TestASilentEngineIsNoFailureOfAnImage(t *testing.T) {
 	l := begin(t)
-	e, err := daemon.Open(daemon.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
+	e, err := dockerapi.Open(dockerapi.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
 	l.must(err)
 	t.Cleanup(func() { l.must(e.Close()) })
-	l.options.Space = disk.New(gone{e}, disk.Limits{}, nil)
+	l.options.Space = image.NewGuard(gone{e}, image.DiskLimits{}, nil)
 	l.manager = image.New(l.options)
-	x := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n")).Settle(t, l.ctx).Must(t, "error", "")
-	if !strings.HasPrefix(x.Err.Error(), "blocked: engine_unavailable") {
+	x := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n")).Finish(t, l.ctx).Must(t, "error", "")
+	if !strings.HasPrefix(x.Err.Error(), "blocked: engine-unavailable") {
 		t.Fatalf("not waited for: %v", x.Err)
 	}
 }
@@ -240,7 +239,7 @@ func TestASilentEngineIsNoFailureOfAnImage(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	l := begin(t)
 	for _, name := range []string{"kept", "stray"} {
-		l.row(l.inline(name, "FROM scratch\nLABEL a=b\n")).Settle(t, l.ctx).Must(t, "converged", "", "build")
+		l.row(l.inline(name, "FROM scratch\nLABEL a=b\n")).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	}
 	l.options.Declared = func(context.Context) (map[string]bool, error) { return map[string]bool{"kept": true}, nil }
 	orphans := func() []engine.Ref {
@@ -254,7 +253,7 @@ func TestOrphans(t *testing.T) {
 	// An image that somebody made from it has its labels, and is not ours.
 	stray := l.ref(l.inline("stray", "FROM scratch\nLABEL a=b\n"))
 	tar := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + stray + "\nLABEL c=d\n"})
-	_, err := l.engine.ImageBuild(l.ctx, tar, daemon.Build{Tags: []string{l.owner.Title("derived") + ":1"}}, nil)
+	_, err := l.engine.ImageBuild(l.ctx, tar, dockerapi.Build{Tags: []string{l.owner.Title("derived") + ":1"}}, nil)
 	l.must(err)
 	_, err = l.engine.ImageRemove(l.ctx, stray)
 	l.must(err)

@@ -3,27 +3,27 @@ package image
 import (
 	"cmp"
 	"strings"
+	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/imageref"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Codes of images.
 const (
-	CodeMissing      engine.Code = "image_missing"
-	CodeRetagged     engine.Code = "image_tag_moved"
-	CodePlatform     engine.Code = "image_platform_differs"
-	CodeAsked        engine.Code = "image_asked_for"
-	CodeNewRun       engine.Code = "image_pulled_each_run"
-	CodeUnrecorded   engine.Code = "image_not_recorded"
-	CodeNames        engine.Code = "image_names_missing"
-	CodeNeverPulled  engine.Code = "image_never_pulled"
+	CodeMissing      engine.Code = "image-missing"
+	CodeRetagged     engine.Code = "image-tag-moved"
+	CodePlatform     engine.Code = "image-platform-differs"
+	CodeRequested    engine.Code = "image-asked-for"
+	CodeNewRun       engine.Code = "image-pulled-each-run"
+	CodeUnrecorded   engine.Code = "image-not-recorded"
+	CodeNames        engine.Code = "image-names-missing"
+	CodeNeverPulled  engine.Code = "image-never-pulled"
 	CodeCancelled                = spec.CodeCancelled
-	CodeDiskPressure engine.Code = "disk_pressure"
-	CodePoolFull     engine.Code = "pool_full"
-	CodeLeft         engine.Code = "image_left_to_collection"
+	CodeDiskPressure engine.Code = "disk-pressure"
+	CodePoolFull     engine.Code = "pool-full"
+	CodeLeft         engine.Code = "image-left-to-collection"
 )
 
 // Pull, Build and Load fetch the image. Tag gives names to the image of an ID
@@ -49,13 +49,13 @@ func (Tag) ActionName() string    { return "tag" }
 func (Record) ActionName() string { return "record" }
 
 // again is when an image is looked at again that waits for people or for room.
-const again = 30 * clock.Second
+const again = 30 * time.Second
 
 // Decide compares what the reference names with what was made for it. A
 // difference in the ledger alone writes nothing to the engine.
-func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
-	if v.Resource.Retire {
-		return engine.IsConverged(engine.Because(CodeLeft, "")) // see Collect
+func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
+	if v.Resource.Delete {
+		return engine.IsConverged(engine.NewReason(CodeLeft, "")) // see Collect
 	}
 	d := v.Resource.Desired
 	if d.Parked {
@@ -68,9 +68,9 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	}
 	switch o := &v.Observed; {
 	case d.Verb == VerbCancel:
-		return engine.Wait(0, engine.Because(CodeCancelled, "it was cancelled: retry begins it again"))
+		return engine.Wait(engine.NewReason(CodeCancelled, "it was cancelled: retry begins it again"))
 	case o.Short != "":
-		return engine.Wait(v.Now.Add(again), engine.Because(CodeDiskPressure, o.Short))
+		return engine.WaitUntil(v.Now.Add(again), engine.NewReason(CodeDiskPressure, o.Short))
 	}
 	return decision
 }
@@ -79,7 +79,7 @@ func decide(d *Desired, o *Observed) engine.Decision {
 	n := &d.Spec
 	fetch, ok := source(n)
 	if !ok {
-		return engine.Fail(engine.Because(engine.CodeBadDesired, "image "+n.Name+" says neither pull, build nor load: correct the declaration"))
+		return engine.Fail(engine.NewReason(engine.CodeBadDesired, "image "+n.Name+" names neither pull, build nor load: correct the declaration"))
 	}
 	never := n.Pull != nil && n.Pull.Policy == spec.PullNever
 	if n.Pull != nil {
@@ -90,20 +90,20 @@ func decide(d *Desired, o *Observed) engine.Decision {
 	asked := d.Verb == VerbRebuild && (!o.Known || o.Made.Nonce != d.Nonce)
 	switch made := o.Known && o.Made.Identity == Identity(n) && o.MadeThere; {
 	case asked && !never:
-		return engine.Do(fetch, engine.Because(CodeAsked, d.Nonce))
+		return engine.Do(fetch, engine.NewReason(CodeRequested, d.Nonce))
 	case made && o.Made.ID == o.ID:
 		return finish(o)
 	case made && o.Older && o.Made.Nonce == "":
 		// Two agents built it at once: all of them keep the first.
-		return engine.Do(Record{o.ID}, engine.Because(CodeUnrecorded, ""))
+		return engine.Do(Record{o.ID}, engine.NewReason(CodeUnrecorded, ""))
 	case made && !never && !strings.Contains(o.Ref, "@"): // a digest is no name to give
-		return engine.Do(Tag{o.Made.ID, []string{o.Ref}}, engine.Because(CodeRetagged, retagged(o)))
+		return engine.Do(Tag{o.Made.ID, []string{o.Ref}}, engine.NewReason(CodeRetagged, retagged(o)))
 	case o.ID != "" && right(n, o):
-		return engine.Do(Record{o.ID}, engine.Because(CodeUnrecorded, ""))
+		return engine.Do(Record{o.ID}, engine.NewReason(CodeUnrecorded, ""))
 	case o.ID == "":
-		return engine.Do(fetch, engine.Because(CodeMissing, ""))
+		return engine.Do(fetch, engine.NewReason(CodeMissing, ""))
 	}
-	return engine.Do(fetch, engine.Because(CodeRetagged, retagged(o)))
+	return engine.Do(fetch, engine.NewReason(CodeRetagged, retagged(o)))
 }
 
 // pulled is what a pull policy says; done if that is all.
@@ -115,18 +115,18 @@ func pulled(d *Desired, o *Observed, never bool) (engine.Decision, bool) {
 		if imageref.Pinned(o.Ref) {
 			bring = "bring it with docker pull (docker load gives no digest)"
 		}
-		return engine.Wait(0, engine.Because(CodeNeverPulled, "image "+o.Ref+" is not there and never pulled: "+bring+", or change the pull policy")), true
+		return engine.Wait(engine.NewReason(CodeNeverPulled, "image "+o.Ref+" is not there and never pulled: "+bring+", or change the pull policy")), true
 	case o.ID != "" && !platformFits(p.Platform, o.Platform):
-		why := engine.Because(CodePlatform, o.Platform+" instead of "+p.Platform)
+		why := engine.NewReason(CodePlatform, o.Platform+" instead of "+p.Platform)
 		if never {
 			return engine.Fail(why), true
 		}
 		if o.Known && o.Made.ID == o.ID && o.Made.Run == d.Run {
-			return engine.Fail(engine.Because(CodePlatform, why.Words+": the registry has no such platform under this reference")), true
+			return engine.Fail(engine.NewReason(CodePlatform, why.Message+": the registry has no such platform under this reference")), true
 		}
 		return engine.Do(Pull{}, why), true
 	case p.Policy == spec.PullAlways && (!o.Known || o.Made.Run != d.Run):
-		return engine.Do(Pull{}, engine.Because(CodeNewRun, "")), true
+		return engine.Do(Pull{}, engine.NewReason(CodeNewRun, "")), true
 	}
 	return engine.Decision{}, false
 }
@@ -147,7 +147,7 @@ func right(n *spec.Image, o *Observed) bool {
 
 func finish(o *Observed) engine.Decision {
 	if len(o.Missing) > 0 {
-		return engine.Do(Tag{o.ID, o.Missing}, engine.Because(CodeNames, strings.Join(o.Missing, ", ")))
+		return engine.Do(Tag{o.ID, o.Missing}, engine.NewReason(CodeNames, strings.Join(o.Missing, ", ")))
 	}
 	return engine.IsConverged(engine.Reason{})
 }

@@ -14,15 +14,13 @@ import (
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/image"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
-	"github.com/steadyfleet/steady/internal/docker/managertest"
-	"github.com/steadyfleet/steady/internal/docker/output"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestMain(m *testing.M) { dockertest.Main(m) }
@@ -58,53 +56,51 @@ type lab struct {
 	ctx     context.Context
 	docker  *dockertest.Daemon
 	api     *client.Client
-	engine  *daemon.Engine
-	owner   ownership.Owner
-	ledger  *ledger.File
+	engine  *dockerapi.Engine
+	owner   convert.Owner
+	ledger  *image.File
 	blobs   blobs
 	keys    keyring
-	output  *output.Store
+	output  *image.Store
 	options image.Options
-	manager *image.Manager
+	manager *image.Reconciler
 }
 
 func begin(t *testing.T) *lab {
 	t.Helper()
 	d := dockertest.Engine(t)
 	d.Busybox(t)
-	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
+	e, err := dockerapi.Open(dockerapi.Options{Socket: d.Socket()})
 	l := &lab{T: t, ctx: t.Context(), docker: d, api: d.Client(), engine: e, blobs: blobs{}, keys: keyring{},
-		owner: ownership.Owner{Fleet: "acme", Host: "edge", Prefix: d.Namespace(t).Prefix}}
+		owner: convert.Owner{Fleet: "acme", Host: "edge", Prefix: d.Namespace(t).Prefix}}
 	l.must(err)
 	t.Cleanup(func() { l.must(e.Close()) })
-	l.ledger, err = ledger.Open(filepath.Join(t.TempDir(), "images"))
+	l.ledger, err = image.Open(filepath.Join(t.TempDir(), "images"))
 	l.must(err)
-	l.output, err = output.Open(t.TempDir(), 0)
+	l.output, err = image.OpenOutput(t.TempDir(), 0)
 	l.must(err)
 	l.options = image.Options{Engine: e, Owner: l.owner, Ledger: l.ledger, Content: l.blobs, Credentials: l.keys, Output: l.output, Scratch: t.TempDir()}
 	l.manager = image.New(l.options)
 	return l
 }
 
-type row = managertest.Row[image.Desired, image.Observed]
+type row = dockertest.Row[image.Desired, image.Observed]
 
 func want(i spec.Image) image.Desired { return image.Desired{Spec: i, Run: "r"} }
 
 func (l *lab) row(i spec.Image) *row {
-	return managertest.New(l.manager, spec.KindImage, i.Name, want(i))
+	return dockertest.New(l.manager, spec.KindImage, i.Name, want(i))
 }
 
 func (l *lab) must(err error) {
 	l.Helper()
-	if err != nil {
-		l.Fatal(err)
-	}
+	testkit.Must(l, err)
 }
 
 func (l *lab) id(ref string) string {
 	l.Helper()
 	i, err := l.engine.ImageInspect(l.ctx, ref)
-	if daemon.NotFound(err) {
+	if dockerapi.NotFound(err) {
 		return ""
 	}
 	l.must(err)
@@ -114,7 +110,7 @@ func (l *lab) id(ref string) string {
 func (l *lab) quiet(r *row) {
 	l.Helper()
 	before := l.engine.Calls().Writes
-	r.Settle(l, l.ctx).Must(l, "converged", "")
+	r.Finish(l, l.ctx).Must(l, "converged", "")
 	if n := l.engine.Calls().Writes - before; n != 0 {
 		l.Fatalf("a second cycle made %d writes", n)
 	}
@@ -135,7 +131,7 @@ func (l *lab) log(name string) string {
 func (l *lab) make(ref, content string) string {
 	l.Helper()
 	tar := dockertest.BuildContext(l, map[string]string{"Dockerfile": "FROM scratch\nCOPY x /x\n", "x": content})
-	id, err := l.engine.ImageBuild(l.ctx, tar, daemon.Build{Tags: []string{ref}}, nil)
+	id, err := l.engine.ImageBuild(l.ctx, tar, dockerapi.Build{Tags: []string{ref}}, nil)
 	l.must(err)
 	return id
 }
@@ -157,7 +153,7 @@ func buildFromAContext(t *testing.T, target string) {
 	blob := l.blobs.add(tar.Bytes())
 	i.Build.Context = &blob
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	seen, err := l.engine.ImageInspect(l.ctx, l.ref(i))
 	l.must(err)
 	if seen.Config.Labels["l"] != `a "b" \c $V 'd'` || !l.owner.Owns(seen.Config.Labels, spec.KindImage, "app") || l.id(i.Ref) != seen.ID {
@@ -176,7 +172,7 @@ func TestInlineBesideAContext(t *testing.T) {
 	blob := l.blobs.add(dockertest.BuildContext(t, map[string]string{"x": "content"}).Bytes())
 	i := l.inline("app", "FROM scratch\nCOPY x /y\n")
 	i.Build.Context = &blob
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 }
 
 func TestDamagedContextIsNeverBuilt(t *testing.T) {
@@ -186,7 +182,7 @@ func TestDamagedContextIsNeverBuilt(t *testing.T) {
 	l.blobs[blob.Digest] = append(bytes.Clone(l.blobs[blob.Digest][:blob.Size-1]), 'x')
 	i.Build.Context = &blob
 	before := l.engine.Calls().Writes
-	x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "build")
+	x := l.row(i).Finish(t, l.ctx).Must(t, "error", "", "build")
 	if !strings.Contains(x.Err.Error(), "damaged") || l.blobs[blob.Digest] != nil || l.engine.Calls().Writes != before {
 		t.Fatalf("%v", x.Err)
 	}
@@ -198,21 +194,21 @@ func TestFailedBuildIsRetried(t *testing.T) {
 	i := l.inline("app", "FROM "+marker+"\nRUN test -e /ok\n")
 	l.make(marker, "no shell in it")
 	r := l.row(i)
-	if x := r.Settle(t, l.ctx).Must(t, "error", "", "build"); x.Err == nil {
+	if x := r.Finish(t, l.ctx).Must(t, "error", "", "build"); x.Err == nil {
 		t.Fatal("no error")
 	}
 	if log := l.log("app"); !strings.Contains(log, "failed: ") {
 		t.Fatalf("the log is:\n%s", log)
 	}
 	tar := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + dockertest.BusyboxRef + "\nRUN touch /ok\n"})
-	_, err := l.engine.ImageBuild(l.ctx, tar, daemon.Build{Tags: []string{marker}}, nil)
+	_, err := l.engine.ImageBuild(l.ctx, tar, dockerapi.Build{Tags: []string{marker}}, nil)
 	l.must(err)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "build")
 }
 
 func TestBrokenDockerfileIsGivenUp(t *testing.T) {
 	l := begin(t)
-	x := l.row(l.inline("app", "FRM scratch\n")).Settle(t, l.ctx).Must(t, "error", "", "build")
+	x := l.row(l.inline("app", "FRM scratch\n")).Finish(t, l.ctx).Must(t, "error", "", "build")
 	if !strings.Contains(x.Err.Error(), "FRM") {
 		t.Fatalf("%v", x.Err)
 	}
@@ -248,7 +244,7 @@ func TestCancelStopsARunningBuild(t *testing.T) {
 	}
 	d := want(i)
 	d.Verb, d.Nonce = image.VerbCancel, "1"
-	r.Want(d).Settle(t, l.ctx).Must(t, "wait", image.CodeCancelled)
+	r.Want(d).Finish(t, l.ctx).Must(t, "wait", image.CodeCancelled)
 	if l.id(l.ref(i)) != "" {
 		t.Fatal("the image is there")
 	}
@@ -258,7 +254,7 @@ func TestBuildTimeout(t *testing.T) {
 	l := begin(t)
 	i := l.inline("app", "FROM "+dockertest.BusyboxRef+"\nRUN sleep 600\n")
 	i.Build.Timeout = 700
-	x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "build")
+	x := l.row(i).Finish(t, l.ctx).Must(t, "error", "", "build")
 	if !errors.Is(x.Err, image.ErrBuildTimeout) {
 		t.Fatalf("%v", x.Err)
 	}
@@ -267,10 +263,10 @@ func TestBuildTimeout(t *testing.T) {
 func TestRebuildIsDoneOnce(t *testing.T) {
 	l := begin(t)
 	r := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n"))
-	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	d := r.Resource.Desired
 	d.Verb, d.Nonce = image.VerbRebuild, "1"
-	r.Want(d).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Want(d).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	l.quiet(r)
 }
 
@@ -279,38 +275,38 @@ func TestTrap12_MovedTagIsSeen(t *testing.T) {
 	l := begin(t)
 	i := l.inline("app", "FROM "+dockertest.BusyboxRef+"\nLABEL a=b\n")
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	mine := l.id(l.ref(i))
 	other := l.make(l.owner.Title("other")+":1", "x")
 	l.must(l.engine.ImageTag(l.ctx, mine, l.owner.Title("aside")+":1"))
 	l.must(l.engine.ImageTag(l.ctx, other, l.ref(i)))
-	r.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "tag")
 	if l.id(l.ref(i)) != mine {
 		t.Fatal("the tag was not moved back")
 	}
 	// A container of it that became the tag has all the labels of it.
 	c, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: mine, Cmd: []string{"true"}}})
 	l.must(err)
-	_, err = l.engine.ContainerCommit(l.ctx, c.ID, daemon.Commit{Ref: l.ref(i)})
+	_, err = l.engine.ContainerCommit(l.ctx, c.ID, dockerapi.Commit{Ref: l.ref(i)})
 	l.must(err)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "tag")
 	_, err = l.engine.ImageRemove(l.ctx, l.ref(i))
 	l.must(err)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "tag")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "tag")
 	l.quiet(r)
 }
 
 func TestLostLedgerBuildsNothingAgain(t *testing.T) {
 	l := begin(t)
 	i := l.inline("app", "FROM scratch\nLABEL a=b\n")
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	var err error
-	l.options.Ledger, err = ledger.Open(filepath.Join(t.TempDir(), "fresh"))
+	l.options.Ledger, err = image.Open(filepath.Join(t.TempDir(), "fresh"))
 	l.must(err)
 	l.manager = image.New(l.options)
 	r := l.row(i)
 	before := l.engine.Calls().Writes
-	r.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "record")
 	if l.engine.Calls().Writes != before {
 		t.Fatal("the engine was changed")
 	}
@@ -324,26 +320,26 @@ func TestPullWithCredentials(t *testing.T) {
 	_, err := l.engine.ImageRemove(l.ctx, l.owner.Title("seed")+":1")
 	l.must(err)
 	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{}}
-	x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "pull")
+	x := l.row(i).Finish(t, l.ctx).Must(t, "error", "", "pull")
 	if !strings.Contains(x.Err.Error(), "access denied") {
 		t.Fatalf("without credentials: %v", x.Err)
 	}
 	bad := hub.Auth()
 	bad.Password = "wrong"
 	l.keys[hub.Addr] = bad
-	if x := l.row(i).Settle(t, l.ctx).Must(t, "error", "", "pull"); !strings.Contains(x.Err.Error(), "credentials") || strings.Contains(x.Err.Error(), "wrong") {
+	if x := l.row(i).Finish(t, l.ctx).Must(t, "error", "", "pull"); !strings.Contains(x.Err.Error(), "credentials") || strings.Contains(x.Err.Error(), "wrong") {
 		t.Fatalf("with a wrong password: %v", x.Err)
 	}
 	l.keys[hub.Addr] = hub.Auth()
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	l.quiet(r)
 	if log := l.log("app"); !strings.Contains(log, "Status: Downloaded newer image") && !strings.Contains(log, "Digest: ") || strings.Contains(log, hub.Password) {
 		t.Fatalf("the log is:\n%s", log)
 	}
 	_, err = l.engine.ImageRemove(l.ctx, ref)
 	l.must(err)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")
 }
 
 func TestPullPolicies(t *testing.T) {
@@ -354,7 +350,7 @@ func TestPullPolicies(t *testing.T) {
 	ref, _ := hub.Push(t, l.docker, l.owner.Title("one")+":1", l.owner.Prefix+"app:1")
 	always := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{Policy: spec.PullAlways}}
 	r := l.row(always)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	first := l.id(ref)
 	l.make(l.owner.Title("two")+":1", "2")
 	// The registry has another one now; the engine keeps what it had.
@@ -362,17 +358,17 @@ func TestPullPolicies(t *testing.T) {
 	hub.Push(t, l.docker, l.owner.Title("two")+":1", l.owner.Prefix+"app:1")
 	l.must(l.engine.ImageTag(l.ctx, first, ref))
 	l.quiet(r)
-	r.Want(image.Desired{Spec: always, Run: "next"}).Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Want(image.Desired{Spec: always, Run: "next"}).Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	if l.id(ref) == first {
 		t.Fatal("the newer one was not pulled")
 	}
 	never := spec.Image{Name: "never", Ref: l.owner.Title("brought") + ":1", Pull: &spec.Pull{Policy: spec.PullNever}}
 	n := l.row(never)
-	n.Settle(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
+	n.Finish(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
 	l.make(never.Ref, "by hand")
-	n.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	n.Finish(t, l.ctx).Must(t, "converged", "", "record")
 	l.make(never.Ref, "by hand, newer")
-	n.Settle(t, l.ctx).Must(t, "converged", "", "record")
+	n.Finish(t, l.ctx).Must(t, "converged", "", "record")
 	l.quiet(n)
 }
 
@@ -384,7 +380,7 @@ func TestPrivateBaseImage(t *testing.T) {
 	ref, _ := hub.Push(t, l.docker, l.owner.Title("base")+":1", l.owner.Prefix+"base:1")
 	i := l.inline("app", "ARG B="+ref+"\nFROM ${B}\nLABEL a=b\n")
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "build")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "build")
 	if !strings.Contains(l.log("app"), "pull "+ref) {
 		t.Fatalf("the log is:\n%s", l.log("app"))
 	}
@@ -396,7 +392,7 @@ func TestBuildWithHostsAndSharedMemory(t *testing.T) {
 	i := l.inline("hosts", "FROM "+dockertest.BusyboxRef+"\nRUN grep -q '10.1.2.3.*db.example' /etc/hosts && df -k /dev/shm | grep -q ' 131072 '\n")
 	i.Build.ExtraHosts, i.Build.ShmSize = []string{"db.example:10.1.2.3"}, 128<<20
 	r := l.row(i)
-	if r.Settle(t, l.ctx).Must(t, "converged", "", "build"); t.Failed() {
+	if r.Finish(t, l.ctx).Must(t, "converged", "", "build"); t.Failed() {
 		t.Log(l.log("hosts"))
 	}
 	l.quiet(r)
@@ -419,14 +415,14 @@ func TestPinnedImageIsNoOther(t *testing.T) {
 
 	i := spec.Image{Name: "app", Ref: ref + "@" + first, Pull: &spec.Pull{Policy: spec.PullNever}}
 	never := l.row(i)
-	never.Settle(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
+	never.Finish(t, l.ctx).Must(t, "wait", image.CodeNeverPulled)
 	gone := spec.Image{Name: "gone", Ref: ref + "@sha256:" + strings.Repeat("0a", 32), Pull: &spec.Pull{}}
-	if x := l.row(gone).Settle(t, l.ctx).Must(t, "error", "", "pull"); !strings.Contains(x.Err.Error(), "lock another") {
+	if x := l.row(gone).Finish(t, l.ctx).Must(t, "error", "", "pull"); !strings.Contains(x.Err.Error(), "lock another") {
 		t.Errorf("a digest that the registry has not: %v", x.Err)
 	}
 	i.Pull.Policy = ""
 	r := l.row(i)
-	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	l.quiet(r)
 	if got := l.id(i.Ref); got != id || l.id(ref) != other {
 		t.Fatalf("%s is %s, want %s; the tag is %s, want %s", i.Ref, got, id, l.id(ref), other)
@@ -445,7 +441,7 @@ func TestPinnedImageIsNoOther(t *testing.T) {
 	if l.collect(image.Keep{Complete: true, Referenced: nothing}); l.id(id) != "" || l.id(ref) != other {
 		t.Errorf("collected: %s is still there, or the tag is %s, want %s", l.id(id), l.id(ref), other)
 	}
-	r.Settle(t, l.ctx).Must(t, "converged", "", "pull")
+	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")
 }
 
 // TestStepsOfABuildHaveItsLimits asks the kernel from within a step.
@@ -453,7 +449,7 @@ func TestStepsOfABuildHaveItsLimits(t *testing.T) {
 	l := begin(t)
 	i := l.inline("limited", "FROM "+l.docker.Busybox(t)+"\nRUN for f in memory.max cpu.max memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us; do test ! -e /sys/fs/cgroup/$f || echo $f is $(cat /sys/fs/cgroup/$f); done\n")
 	i.Build.NoCache, i.Build.Memory, i.Build.NanoCPUs = true, 64<<20, 5e8
-	l.row(i).Settle(t, l.ctx).Must(t, "converged", "", "build")
+	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	out := l.log("limited")
 	if !strings.Contains(out, "67108864") || !strings.Contains(out, "is 50000") {
 		t.Fatalf("the step saw\n%s", out)
@@ -484,7 +480,7 @@ func TestPinnedBaseImageIsNoOther(t *testing.T) {
 	for _, i := range []spec.Image{inline, file} {
 		i.Build.Bases = map[string]string{ref: first}
 		r := l.row(i)
-		if r.Settle(t, l.ctx).Must(t, "converged", "", "build"); t.Failed() {
+		if r.Finish(t, l.ctx).Must(t, "converged", "", "build"); t.Failed() {
 			t.Log(l.log(i.Name))
 		}
 		if got := bottom(l.ref(i)); got != want {

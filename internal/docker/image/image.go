@@ -1,4 +1,4 @@
-// Package image is the manager of images: pulled, built or loaded on the host.
+// Package image is the reconciler of images: pulled, built or loaded on the host.
 //
 // An image is known by its ID, never by its tag alone: what the agent made is in
 // the ledger, so that a tag that was moved or removed from outside is seen, and
@@ -13,38 +13,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/registry"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
-
-// Engine is what the manager needs of the engine.
-type Engine interface {
-	ImageList(ctx context.Context, labels ...string) ([]image.Summary, error)
-	ImageInspect(ctx context.Context, ref string) (image.InspectResponse, error)
-	ImageTag(ctx context.Context, source, target string) error
-	ImageRemove(ctx context.Context, ref string) ([]image.DeleteResponse, error)
-	ImagePull(ctx context.Context, p daemon.Pull, each func(daemon.Line)) error
-	ImageBuild(ctx context.Context, tar io.Reader, b daemon.Build, each func(daemon.Line)) (id string, err error)
-	ImageLoad(ctx context.Context, tar io.Reader, each func(daemon.Line)) error
-	ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error)
-}
-
-// Ledger remembers the images that were made or taken here.
-type Ledger interface {
-	Newest(ctx context.Context, kind, name, ref string) (ledger.Image, bool, error)
-	Add(ctx context.Context, i ledger.Image) error
-	All(ctx context.Context) ([]ledger.Image, error)
-	Drop(ctx context.Context, i ledger.Image) error
-}
 
 // Content gives blobs by digest; whoever copies them checks the digest.
 type Content interface {
@@ -58,12 +35,6 @@ type Credentials interface {
 	For(host string) (registry.AuthConfig, bool, error)
 }
 
-// Output takes the lines of pulls and builds as they come.
-type Output interface {
-	// OpenLog begins a new log of an image, after what it had.
-	OpenLog(name string) (io.WriteCloser, error)
-}
-
 // Pool bounds what runs at once. Ref is the resource that wants a place, such as
 // image/app; TryEnter never waits.
 type Pool interface {
@@ -75,15 +46,15 @@ type Space interface {
 	Short(ctx context.Context) (words string, err error)
 }
 
-// Options are what the manager needs. Pools, Space, Credentials and Output may
+// Options are what the reconciler needs. Pools, Space, Credentials and Output may
 // be nil: then nothing is bounded, refused, known or kept.
 type Options struct {
-	Engine      Engine
-	Owner       ownership.Owner
-	Ledger      Ledger
+	Engine      *dockerapi.Engine
+	Owner       convert.Owner
+	Ledger      *File
 	Content     Content
 	Credentials Credentials
-	Output      Output
+	Output      *Store
 	Pulls       Pool
 	Builds      Pool // and loads
 	Space       Space
@@ -96,8 +67,8 @@ type Options struct {
 	Declared func(ctx context.Context) (map[string]bool, error)
 }
 
-// Manager keeps images as declared.
-type Manager struct {
+// Reconciler keeps images as declared.
+type Reconciler struct {
 	o     Options
 	pulls sharing
 
@@ -123,23 +94,23 @@ const (
 // DefaultTimeout ends a build that declares none.
 const DefaultTimeout = clock.Hour
 
-// New makes the manager.
-func New(o Options) *Manager {
+// New makes the reconciler.
+func New(o Options) *Reconciler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{o: o, pulls: sharing{running: map[string]*shared{}}, freeSince: map[string]time.Time{}, busy: map[string]int{}}
+	return &Reconciler{o: o, pulls: sharing{running: map[string]*shared{}}, freeSince: map[string]time.Time{}, busy: map[string]int{}}
 }
 
 // Policy is the policy of images: an act is ended by what it does (no progress,
 // the build's own timeout), not by the loop.
 func Policy() engine.Policy {
 	return engine.Policy{
-		Retry:      engine.RetryPolicy{Max: 3, Base: 2 * clock.Second, Cap: clock.Minute},
-		ActTimeout: 12 * clock.Hour, OnDrift: engine.Enforce,
-		Resync: clock.Minute, Revive: 10 * clock.Minute, History: engine.History{Keep: 20},
+		Retry:      engine.RetryPolicy{Max: 3, Base: 2 * time.Second, Cap: time.Minute},
+		ActTimeout: 12 * time.Hour, OnDrift: engine.Enforce,
+		Resync: time.Minute, Revive: 10 * time.Minute, History: engine.History{Keep: 20},
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // lines writes what happens to the log of an image.
@@ -27,7 +27,7 @@ func (l *lines) write(text string) {
 func (l *lines) say(line string) { l.write(strings.TrimRight(line, "\n") + "\n") }
 
 // engine writes a line of a build or a load as it comes.
-func (l *lines) engine(x daemon.Line) {
+func (l *lines) engine(x dockerapi.Line) {
 	switch {
 	case x.Stream != "":
 		l.write(x.Stream)
@@ -40,7 +40,7 @@ func (l *lines) engine(x daemon.Line) {
 // transfer.
 type meters map[string]string
 
-func (m meters) show(l daemon.Line) string {
+func (m meters) show(l dockerapi.Line) string {
 	words := l.Status
 	if l.ID != "" {
 		words = l.ID + ": " + words

@@ -9,17 +9,15 @@ import (
 
 	"github.com/moby/moby/api/types/image"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // labelBuild holds the identity of what an image was built from.
-const labelBuild = ownership.Prefix + "build"
+const labelBuild = convert.Prefix + "build"
 
 // Identity is the digest of all that a built or loaded image is made from; empty
 // for a pulled one, whose registry says what it is.
@@ -48,7 +46,7 @@ type Observed struct {
 	Platform string // os/arch[/variant]
 	// Made is the newest that the ledger knows under the reference.
 	Known bool
-	Made  ledger.Image
+	Made  Image
 	// MadeThere says that the engine still has it, under whatever name.
 	MadeThere bool
 	// Older says that what the reference names was built by this host from the same
@@ -61,10 +59,10 @@ type Observed struct {
 }
 
 // Observe looks the image up by its reference, and what the ledger knows by its ID.
-func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
 	n := &r.Desired.Spec
 	o := Observed{Ref: n.EngineRef(m.o.Owner.Title)}
-	if r.Retire {
+	if r.Delete {
 		return o, nil
 	}
 	var err error
@@ -73,9 +71,9 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	}
 	seen, err := m.o.Engine.ImageInspect(ctx, o.Ref)
 	switch {
-	case daemon.NotFound(err):
+	case dockerapi.NotFound(err):
 	case err != nil:
-		return o, fault.Of(ctx, err)
+		return o, dockerapi.ErrorOf(ctx, err)
 	default:
 		o.ID = seen.ID
 		o.Platform = seen.Os + "/" + seen.Architecture
@@ -89,14 +87,14 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	}
 	made, err := m.there(ctx, &o, &seen)
 	if err != nil {
-		return o, fault.Of(ctx, err)
+		return o, dockerapi.ErrorOf(ctx, err)
 	}
 	o.MadeThere = made != nil
 	o.Older = made != nil && o.Owned && o.Identity == string(Identity(n)) && before(&seen, made)
 	for _, name := range n.Names() {
 		i, err := m.o.Engine.ImageInspect(ctx, name)
-		if err != nil && !daemon.NotFound(err) {
-			return o, fault.Of(ctx, err)
+		if err != nil && !dockerapi.NotFound(err) {
+			return o, dockerapi.ErrorOf(ctx, err)
 		}
 		if err != nil || i.ID != o.ID {
 			o.Missing = append(o.Missing, name)
@@ -105,11 +103,11 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 	if m.o.Space != nil {
 		o.Short, err = m.o.Space.Short(ctx)
 	}
-	return o, fault.Of(ctx, err)
+	return o, dockerapi.ErrorOf(ctx, err)
 }
 
 // there is what the ledger knows, if the engine still has it.
-func (m *Manager) there(ctx context.Context, o *Observed, named *image.InspectResponse) (*image.InspectResponse, error) {
+func (m *Reconciler) there(ctx context.Context, o *Observed, named *image.InspectResponse) (*image.InspectResponse, error) {
 	switch {
 	case !o.Known:
 		return nil, nil
@@ -118,7 +116,7 @@ func (m *Manager) there(ctx context.Context, o *Observed, named *image.InspectRe
 	}
 	made, err := m.o.Engine.ImageInspect(ctx, o.Made.ID)
 	switch {
-	case daemon.NotFound(err):
+	case dockerapi.NotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -136,30 +134,18 @@ func before(a, b *image.InspectResponse) bool {
 	return at.Before(bt) || at.Equal(bt) && a.ID < b.ID
 }
 
-func (m *Manager) owns(labels map[string]string, name, ref string) bool {
-	return m.o.Owner.Owns(labels, spec.KindImage, name) && labels[ownership.LabelTitle] == ref
+func (m *Reconciler) owns(labels map[string]string, name, ref string) bool {
+	return m.o.Owner.Owns(labels, spec.KindImage, name) && labels[convert.LabelTitle] == ref
 }
 
 // Orphans lists images that were built here for a name which no row declares.
-func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
-	if m.o.Declared == nil {
-		return nil, nil
-	}
-	declared, err := m.o.Declared(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list, err := m.o.Engine.ImageList(ctx, ownership.LabelOwner+"="+m.o.Owner.ID(), ownership.LabelKind+"="+spec.KindImage)
-	var out []engine.Ref
-	for _, i := range list {
-		name := i.Labels[ownership.LabelName]
+func (m *Reconciler) Orphans(ctx context.Context) ([]engine.Ref, error) {
+	list := func(labels ...string) ([]image.Summary, error) { return m.o.Engine.ImageList(ctx, labels...) }
+	return convert.Orphans(ctx, m.o.Owner, spec.KindImage, m.o.Declared, list, func(i *image.Summary) (map[string]string, bool) {
 		// Images made from ours have our labels too, under other names.
-		if title := i.Labels[ownership.LabelTitle]; m.o.Owner.Gave(title) && slices.Contains(i.RepoTags, title) && !declared[name] {
-			out = append(out, engine.Ref{Kind: spec.KindImage, ID: name})
-		}
-	}
-	slices.SortFunc(out, engine.Ref.Compare)
-	return slices.Compact(out), err
+		title := i.Labels[convert.LabelTitle]
+		return i.Labels, m.o.Owner.HasPrefix(title) && slices.Contains(i.RepoTags, title)
+	})
 }
 
 // platformFits reports whether an image's platform is the one asked for; one

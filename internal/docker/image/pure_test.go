@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/docker/ledger"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -67,7 +67,7 @@ func (w *world) act(d *Desired, a engine.Action) {
 		}
 	}
 	w.o.ID, w.o.MadeThere, w.o.Known, w.o.Missing = id, true, true, nil
-	w.o.Made = ledger.Image{ID: id, Identity: Identity(&d.Spec), Run: d.Run, Nonce: d.Nonce}
+	w.o.Made = Image{ID: id, Identity: Identity(&d.Spec), Run: d.Run, Nonce: d.Nonce}
 }
 
 // TestS36DecideComesToRest: whatever is there, a few acts lead to rest, and then
@@ -84,7 +84,7 @@ func TestS36DecideComesToRest(t *testing.T) {
 			Platform:  rapid.SampledFrom([]string{"linux/amd64", "linux/arm/v7"}).Draw(t, "platform"),
 			Short:     rapid.SampledFrom([]string{"", "full"}).Draw(t, "short")}}
 		if w.o.Known {
-			w.o.Made = ledger.Image{ID: "x", Run: "r1", Identity: rapid.SampledFrom([]digest.Digest{"", Identity(&d.Spec)}).Draw(t, "made of")}
+			w.o.Made = Image{ID: "x", Run: "r1", Identity: rapid.SampledFrom([]digest.Digest{"", Identity(&d.Spec)}).Draw(t, "made of")}
 			w.o.MadeThere = w.o.MadeThere || w.o.ID == "x"
 		} else {
 			w.o.MadeThere = false
@@ -164,9 +164,7 @@ func TestSharedWorkIsHeardByAll(t *testing.T) {
 		synctest.Wait()
 		close(open)
 		for range heard {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, <-done)
 		}
 		if begun != 1 || !slices.Equal(heard, []string{"pulled", "pulled", "pulled"}) || len(s.running) != 0 {
 			t.Fatalf("begun %d times, heard %v", begun, heard)

@@ -15,13 +15,13 @@ import (
 	"slices"
 	"strings"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // spool copies a blob into a file without a name and checks it on the way, so
 // that the engine is given nothing that was not signed.
-func (m *Manager) spool(ctx context.Context, b spec.Blob) (_ *os.File, err error) {
+func (m *Reconciler) spool(ctx context.Context, b spec.Blob) (_ *os.File, err error) {
 	from, err := m.o.Content.Blob(ctx, b.Digest, b.Size)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (m *Manager) spool(ctx context.Context, b spec.Blob) (_ *os.File, err error
 	return f, nil
 }
 
-func (m *Manager) copyChecked(to *os.File, from io.Reader, b spec.Blob) error {
+func (m *Reconciler) copyChecked(to *os.File, from io.Reader, b spec.Blob) error {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, b.Size+1))
 	if err != nil {

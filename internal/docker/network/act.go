@@ -7,20 +7,19 @@ import (
 
 	"github.com/moby/moby/client"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // CodeBadAddress is the code of an address pool that cannot be read.
-const CodeBadAddress engine.Code = "network_bad_address"
+const CodeBadAddress engine.Code = "network-bad-address"
 
 // Act changes networks, one at a time: between the last look and the create
 // nobody else of the host makes one.
-func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
+func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	var err error
@@ -39,12 +38,12 @@ func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.
 	default:
 		err = reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a network has no action %s", a.ActionName()))
 	}
-	return fault.Of(ctx, err)
+	return dockerapi.ErrorOf(ctx, err)
 }
 
 // create makes the network unless one of the name is there by now: an earlier
 // create whose answer was lost, or somebody else's.
-func (m *Manager) create(ctx context.Context, n spec.Network) error {
+func (m *Reconciler) create(ctx context.Context, n spec.Network) error {
 	o, err := m.look(ctx, n, true)
 	if err != nil {
 		return err
@@ -69,7 +68,7 @@ func (m *Manager) create(ctx context.Context, n spec.Network) error {
 // remove takes a network away by its ID. Who is on it is looked at once more: a
 // container that came since the decision, or a network that is no longer this
 // host's, stops it.
-func (m *Manager) remove(ctx context.Context, n spec.Network, id string, detach []string) error {
+func (m *Reconciler) remove(ctx context.Context, n spec.Network, id string, detach []string) error {
 	o, err := m.look(ctx, n, true)
 	if err != nil {
 		return err
@@ -82,34 +81,34 @@ func (m *Manager) remove(ctx context.Context, n spec.Network, id string, detach 
 			return fmt.Errorf("network %s is no longer this host's", short(id))
 		}
 		if foreign := names(f.Members, notOurs); foreign != "" {
-			return reconcile.Blocked(0, engine.Because(CodeForeignMembers, "containers that are not this host's are on "+f.Name+": "+foreign))
+			return reconcile.Blocked(engine.NewReason(CodeForeignMembers, "containers that are not this host's are on "+f.Name+": "+foreign))
 		}
 		detach = ids(f.Members)
 	}
 	for _, c := range detach {
 		// Force also takes off one that knows a network which is gone.
-		if err := m.engine.NetworkDisconnect(ctx, id, c, true); err != nil && !daemon.NotFound(err) && !notConnected(err) {
+		if err := m.engine.NetworkDisconnect(ctx, id, c, true); err != nil && !dockerapi.NotFound(err) && !notConnected(err) {
 			return err
 		}
 	}
-	if err := m.engine.NetworkRemove(ctx, id); err != nil && !daemon.NotFound(err) {
+	if err := m.engine.NetworkRemove(ctx, id); err != nil && !dockerapi.NotFound(err) {
 		return err
 	}
 	return nil
 }
 
 // notConnected: the container left meanwhile, or was never started on it.
-func notConnected(err error) bool { return daemon.Conflict(err) || daemon.Refused(err) }
+func notConnected(err error) bool { return dockerapi.Conflict(err) || dockerapi.Refused(err) }
 
 // request writes the engine's request.
-func (m *Manager) request(n *spec.Network, title string) (client.NetworkCreateOptions, error) {
+func (m *Reconciler) request(n *spec.Network, title string) (client.NetworkCreateOptions, error) {
 	asked, err := json.Marshal(n)
 	if err != nil {
 		return client.NetworkCreateOptions{}, err
 	}
 	own := m.owner.Labels(spec.KindNetwork, n.Name, title)
 	own[labelAsked] = string(asked)
-	o, err := form.CreateNetwork(n, own)
+	o, err := convert.CreateNetwork(n, own)
 	if err != nil {
 		err = fmt.Errorf("%w: correct the declaration", err)
 	}

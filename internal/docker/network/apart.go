@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // apart refuses pools that meet an address or a route of the host: the bridge of such a

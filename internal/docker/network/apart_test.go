@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 func TestPoolsStayAwayFromTheHost(t *testing.T) {

@@ -3,24 +3,23 @@ package network
 import (
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Codes of networks.
 const (
-	CodeMissing         engine.Code = "network_missing"
-	CodeExternalMissing engine.Code = "external_network_missing"
-	CodeAmbiguous       engine.Code = "network_ambiguous"
-	CodeDuplicate       engine.Code = "network_duplicate"
-	CodeNameTaken       engine.Code = "network_name_taken"
-	CodeDiffers         engine.Code = "network_differs"
-	CodeForeignMembers  engine.Code = "foreign_containers_attached"
-	CodeMembers         engine.Code = "containers_attached"
-	CodeLeft            engine.Code = "network_left"
-	CodeStale           engine.Code = "observed_before_change"
+	CodeMissing         engine.Code = "network-missing"
+	CodeExternalMissing engine.Code = "external-network-missing"
+	CodeAmbiguous       engine.Code = "network-ambiguous"
+	CodeDuplicate       engine.Code = "network-duplicate"
+	CodeNameInUse       engine.Code = "network-name-taken"
+	CodeDiffers         engine.Code = "network-differs"
+	CodeForeignMembers  engine.Code = "foreign-containers-attached"
+	CodeMembers         engine.Code = "containers-attached"
+	CodeLeft            engine.Code = "network-left"
 )
 
 // Create makes the network. Remove takes one away, with those of this host's
@@ -50,15 +49,13 @@ func (a Remove) Disrupts() bool { return len(a.Detach) > 0 }
 func (a Replace) Disrupts() bool { return len(a.Detach) > 0 }
 
 // again is when a network is looked at again that waits for people.
-const again = 30 * clock.Second
+const again = 30 * time.Second
 
 // Decide compares by what the networks were made from.
-func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
+func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	d := decider{want: v.Resource.Desired, seen: v.Observed, until: v.Now.Add(again)}
 	switch {
-	case v.Observed.Generation != v.Resource.Generation:
-		return engine.Wait(v.Now.Add(1), engine.Because(CodeStale, ""))
-	case v.Resource.Retire:
+	case v.Resource.Delete:
 		return d.retire()
 	case d.want.Parked:
 		return engine.IsConverged(engine.Reason{})
@@ -71,11 +68,11 @@ func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
 type decider struct {
 	want  Desired
 	seen  Observed
-	until engine.Instant
+	until time.Time
 }
 
 func (d *decider) wait(code engine.Code, format string, args ...any) engine.Decision {
-	return engine.Wait(d.until, engine.Because(code, fmt.Sprintf(format, args...)))
+	return engine.WaitUntil(d.until, engine.NewReason(code, fmt.Sprintf(format, args...)))
 }
 
 // owned are this host's networks: of the right name, and of others.
@@ -103,7 +100,7 @@ func (d *decider) retire() engine.Decision {
 		if running := names(f.Members, func(x Member) bool { return x.Ours && x.Running }); running != "" {
 			return d.wait(CodeMembers, "%s has containers of this host that run: %s; it goes after them", f.Name, running)
 		}
-		return d.remove(f, engine.Because(CodeLeft, ""))
+		return d.remove(f, engine.NewReason(CodeLeft, ""))
 	}
 	return engine.IsConverged(engine.Reason{})
 }
@@ -134,14 +131,14 @@ func (d *decider) present() engine.Decision {
 	named, others, foreign := d.owned()
 	switch {
 	case len(foreign) > 0:
-		return d.wait(CodeNameTaken, "the name %s belongs to a network that is not this host's (%s): remove it, declare it external, or give the declared one another title", d.seen.Title, listed(foreign))
+		return d.wait(CodeNameInUse, "the name %s belongs to a network that is not this host's (%s): remove it, declare it external, or give the declared one another title", d.seen.Title, listed(foreign))
 	case len(named) == 0:
-		return engine.Do(Create{}, engine.Because(CodeMissing, ""))
+		return engine.Do(Create{}, engine.NewReason(CodeMissing, ""))
 	case len(named) > 1:
 		keep := d.keep(named)
 		for i, f := range named {
 			if i != keep {
-				return d.remove(f, engine.Because(CodeDuplicate, fmt.Sprintf("%d networks have the name %s; %s stays", len(named), f.Name, short(named[keep].ID))))
+				return d.remove(f, engine.NewReason(CodeDuplicate, fmt.Sprintf("%d networks have the name %s; %s stays", len(named), f.Name, short(named[keep].ID))))
 			}
 		}
 	}
@@ -157,26 +154,22 @@ func (d *decider) renamed(others []Found) engine.Decision {
 	var left []string
 	for _, f := range others {
 		if names(f.Members, func(x Member) bool { return !x.Ours || x.Running }) == "" {
-			return d.remove(f, engine.Because(CodeLeft, "it was renamed to "+d.seen.Title))
+			return d.remove(f, engine.NewReason(CodeLeft, "it was renamed to "+d.seen.Title))
 		}
 		left = append(left, f.Name)
 	}
 	if len(left) > 0 {
-		return engine.IsConverged(engine.Because(CodeLeft, "containers are still on "+strings.Join(left, ", ")+", the network's earlier name"))
+		return engine.IsConverged(engine.NewReason(CodeLeft, "containers are still on "+strings.Join(left, ", ")+", the network's earlier name"))
 	}
 	return engine.IsConverged(engine.Reason{})
 }
 
 func (d *decider) replace(f Found, ds []diff.Difference) engine.Decision {
-	var parts []string
-	for _, x := range ds {
-		parts = append(parts, x.Show())
-	}
-	words := strings.Join(parts, ", ")
+	summary := diff.Summary(ds)
 	if foreign := names(f.Members, notOurs); foreign != "" {
-		return d.wait(CodeForeignMembers, "network %s has to be replaced (%s), and containers that are not this host's are on it: %s; disconnect them (docker network disconnect %s NAME)", f.Name, words, foreign, short(f.ID))
+		return d.wait(CodeForeignMembers, "network %s has to be replaced (%s), and containers that are not this host's are on it: %s; disconnect them (docker network disconnect %s NAME)", f.Name, summary, foreign, short(f.ID))
 	}
-	return engine.Do(Replace{f.ID, ids(f.Members), ds}, engine.Because(CodeDiffers, words))
+	return engine.Do(Replace{f.ID, ids(f.Members), ds}, engine.NewReason(CodeDiffers, summary))
 }
 
 // keep is the one of several that stays: on which something of somebody else is,

@@ -11,12 +11,12 @@ import (
 	api "github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/managertest"
 	"github.com/steadyfleet/steady/internal/docker/network"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -27,38 +27,35 @@ type lab struct {
 	ctx     context.Context
 	docker  *dockertest.Daemon
 	api     *client.Client
-	engine  *daemon.Engine
-	owner   ownership.Owner
-	manager *network.Manager
+	engine  *dockerapi.Engine
+	owner   convert.Owner
+	manager *network.Reconciler
 }
 
 func begin(t *testing.T) *lab {
 	t.Helper()
 	d := dockertest.Engine(t)
-	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Value(dockerapi.Open(dockerapi.Options{Socket: d.Socket()}))(t)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	l := &lab{T: t, ctx: t.Context(), docker: d, api: d.Client(), engine: e,
-		owner: ownership.Owner{Fleet: "acme", Host: "edge", Prefix: d.Namespace(t).Prefix}}
+		owner: convert.Owner{Fleet: "acme", Host: "edge", Prefix: d.Namespace(t).Prefix}}
 	l.manager = network.New(network.Options{Engine: e, Owner: l.owner})
 	return l
 }
 
-func (l *lab) row(n spec.Network) *managertest.Row[network.Desired, network.Observed] {
-	return managertest.New(l.manager, spec.KindNetwork, n.Name, network.Desired{Spec: n, Run: "r"})
+func (l *lab) row(n spec.Network) *dockertest.Row[network.Desired, network.Observed] {
+	return dockertest.New(l.manager, spec.KindNetwork, n.Name, network.Desired{Spec: n, Run: "r"})
 }
 
 // quiet fails if a look and a decision write anything.
-func (l *lab) quiet(r *managertest.Row[network.Desired, network.Observed]) {
+func (l *lab) quiet(r *dockertest.Row[network.Desired, network.Observed]) {
 	l.Helper()
 	before := l.engine.Calls().Writes
-	r.Settle(l, l.ctx).Must(l, "converged", "")
+	r.Finish(l, l.ctx).Must(l, "converged", "")
 	if n := l.engine.Calls().Writes - before; n != 0 {
 		l.Fatalf("a second cycle made %d writes", n)
 	}
@@ -66,19 +63,13 @@ func (l *lab) quiet(r *managertest.Row[network.Desired, network.Observed]) {
 
 func (l *lab) inspect(ref string) api.Inspect {
 	l.Helper()
-	r, err := l.api.NetworkInspect(l.ctx, ref, client.NetworkInspectOptions{})
-	if err != nil {
-		l.Fatal(err)
-	}
+	r := testkit.Value(l.api.NetworkInspect(l.ctx, ref, client.NetworkInspectOptions{}))(l)
 	return r.Network
 }
 
 func (l *lab) count(name string) int {
 	l.Helper()
-	list, err := l.engine.NetworkList(l.ctx, name)
-	if err != nil {
-		l.Fatal(err)
-	}
+	list := testkit.Value(l.engine.NetworkList(l.ctx, name))(l)
 	return len(list)
 }
 
@@ -92,35 +83,23 @@ func (l *lab) run(name, net string, ours, start bool) string {
 	c, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title(name),
 		Config:     &container.Config{Image: l.docker.Busybox(l), Cmd: []string{"sleep", "1000"}, Labels: labels},
 		HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(net)}})
-	if err != nil {
-		l.Fatal(err)
-	}
+	testkit.Must(l, err)
 	if start {
-		if _, err := l.api.ContainerStart(l.ctx, c.ID, client.ContainerStartOptions{}); err != nil {
-			l.Fatal(err)
-		}
+		testkit.Value(l.api.ContainerStart(l.ctx, c.ID, client.ContainerStartOptions{}))(l)
 	}
 	return c.ID
 }
 
 func (l *lab) text(id string) string {
 	l.Helper()
-	r, err := l.api.ContainerInspect(l.ctx, id, client.ContainerInspectOptions{})
-	if err != nil {
-		l.Fatal(err)
-	}
-	out, err := json.Marshal(r.Container)
-	if err != nil {
-		l.Fatal(err)
-	}
+	r := testkit.Value(l.api.ContainerInspect(l.ctx, id, client.ContainerInspectOptions{}))(l)
+	out := testkit.Value(json.Marshal(r.Container))(l)
 	return string(out)
 }
 
 func (l *lab) must(err error) {
 	l.Helper()
-	if err != nil {
-		l.Fatal(err)
-	}
+	testkit.Must(l, err)
 }
 
 func full() spec.Network {
@@ -129,13 +108,13 @@ func full() spec.Network {
 		Pools:   []spec.Pool{{Subnet: "10.211.7.0/24", Gateway: "10.211.7.1", Range: "10.211.7.128/25", Aux: map[string]string{"router": "10.211.7.9"}}}}
 }
 
-// TestSeenTogether: one listing tells of networks that are as declared, at the
-// generation that was looked at last, and of no other.
+// TestSeenTogether: one listing tells of networks that are as was declared when they
+// were last observed alone, and of no other.
 func TestSeenTogether(t *testing.T) {
 	l := begin(t)
 	front, back := l.row(full()), l.row(spec.Network{Name: "back"})
-	for _, r := range []*managertest.Row[network.Desired, network.Observed]{front, back} {
-		r.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	for _, r := range []*dockertest.Row[network.Desired, network.Observed]{front, back} {
+		r.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	}
 	before := l.engine.Calls()
 	all, err := l.manager.ObserveAll(l.ctx)
@@ -143,25 +122,19 @@ func TestSeenTogether(t *testing.T) {
 	if n := l.engine.Calls().Reads - before.Reads; n != 1 || len(all) != 2 {
 		t.Fatalf("%d calls told of %d networks", n, len(all))
 	}
-	decide := func() engine.Decision {
-		return l.manager.Decide(engine.View[network.Desired, network.Observed]{Resource: front.Resource, Observed: all[front.Resource.Ref], Now: 5})
-	}
-	if d := decide(); d.Name() != "converged" {
+	if d := l.manager.Decide(engine.View[network.Desired, network.Observed]{Resource: front.Resource, Observed: all[front.Resource.Ref]}); d.Name() != "converged" {
 		t.Errorf("%s: %s", d.Name(), d.Reason())
 	}
 	other := full()
 	other.Internal = false
 	front.Want(network.Desired{Spec: other, Run: "r"})
-	if d := decide(); d.Reason().Code != network.CodeStale {
-		t.Errorf("what was compared with an older declaration decides: %s (%s)", d.Name(), d.Reason())
-	}
-	_, err = network.Reader{Manager: l.manager}.Observe(l.ctx, front.Resource) // a plan, which changes nothing
+	_, err = network.Reader{Reconciler: l.manager}.Observe(l.ctx, front.Resource) // a plan, which changes nothing
 	l.must(err)
 	_, err = l.api.NetworkRemove(l.ctx, l.owner.Title("back"), client.NetworkRemoveOptions{})
 	l.must(err)
 	all, err = l.manager.ObserveAll(l.ctx)
 	l.must(err)
-	if _, ok := all[back.Resource.Ref]; ok || all[front.Resource.Ref].Generation != 1 {
+	if _, ok := all[back.Resource.Ref]; ok || len(all) != 1 {
 		t.Errorf("seen after one was removed: %+v", all)
 	}
 	_, err = l.manager.Observe(l.ctx, front.Resource)
@@ -174,22 +147,22 @@ func TestSeenTogether(t *testing.T) {
 func TestCreateCompareAndRetire(t *testing.T) {
 	l := begin(t)
 	row := l.row(full())
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	n := l.inspect(l.owner.Title("front"))
-	if !n.Internal || n.Labels["team"] != "web" || n.Labels[ownership.LabelOwner] != "acme/edge" || n.IPAM.Config[0].Subnet.String() != "10.211.7.0/24" || n.IPAM.Config[0].AuxAddress["router"].String() != "10.211.7.9" {
+	if !n.Internal || n.Labels["team"] != "web" || n.Labels[convert.LabelOwner] != "acme/edge" || n.IPAM.Config[0].Subnet.String() != "10.211.7.0/24" || n.IPAM.Config[0].AuxAddress["router"].String() != "10.211.7.9" {
 		t.Fatalf("not as declared: %+v", n)
 	}
 	l.quiet(row)
 	changed := full()
 	changed.Labels = map[string]string{"team": "edge"}
 	row.Want(network.Desired{Spec: changed, Run: "r"})
-	x := row.Settle(t, l.ctx).Must(t, "converged", "", "replace")
+	x := row.Finish(t, l.ctx).Must(t, "converged", "", "replace")
 	_ = x
 	if n := l.inspect(l.owner.Title("front")); n.Labels["team"] != "edge" {
 		t.Fatalf("label is %q", n.Labels["team"])
 	}
 	l.quiet(row)
-	row.Retire().Settle(t, l.ctx).Must(t, "converged", "", "remove")
+	row.Delete().Finish(t, l.ctx).Must(t, "converged", "", "remove")
 	if l.count(l.owner.Title("front")) != 0 {
 		t.Fatal("it is still there")
 	}
@@ -198,20 +171,20 @@ func TestCreateCompareAndRetire(t *testing.T) {
 func TestRemovedByHandIsMadeAgain(t *testing.T) {
 	l := begin(t)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	_, err := l.api.NetworkRemove(l.ctx, l.owner.Title("front"), client.NetworkRemoveOptions{})
 	l.must(err)
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	l.quiet(row)
 }
 
 func TestReplaceTakesOwnContainersOff(t *testing.T) {
 	l := begin(t)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	id := l.run("app", l.owner.Title("front"), true, true)
 	row.Want(network.Desired{Spec: spec.Network{Name: "front", Internal: true}, Run: "r"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "replace")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "replace")
 	if !l.inspect(l.owner.Title("front")).Internal {
 		t.Fatal("it was not replaced")
 	}
@@ -225,16 +198,16 @@ func TestReplaceTakesOwnContainersOff(t *testing.T) {
 func TestForeignContainerBlocksReplaceAndRetire(t *testing.T) {
 	l := begin(t)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	before := l.inspect(l.owner.Title("front")).ID
 	id := l.run("theirs", l.owner.Title("front"), false, true)
 	was := l.text(id)
 	row.Want(network.Desired{Spec: spec.Network{Name: "front", Internal: true}, Run: "r"})
-	x := row.Settle(t, l.ctx).Must(t, "wait", network.CodeForeignMembers)
-	if !strings.Contains(x.Reason.Words, l.owner.Title("theirs")) {
-		t.Fatalf("does not name the container: %s", x.Reason.Words)
+	x := row.Finish(t, l.ctx).Must(t, "wait", network.CodeForeignMembers)
+	if !strings.Contains(x.Reason.Message, l.owner.Title("theirs")) {
+		t.Fatalf("does not name the container: %s", x.Reason.Message)
 	}
-	row.Retire().Settle(t, l.ctx).Must(t, "wait", network.CodeForeignMembers)
+	row.Delete().Finish(t, l.ctx).Must(t, "wait", network.CodeForeignMembers)
 	if l.inspect(before).ID != before || l.text(id) != was {
 		t.Fatal("the foreign container or its network changed")
 	}
@@ -245,8 +218,8 @@ func TestForeignNetworkIsLeftAlone(t *testing.T) {
 	theirs, err := l.api.NetworkCreate(l.ctx, l.owner.Title("front"), client.NetworkCreateOptions{})
 	l.must(err)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "wait", network.CodeNameTaken)
-	row.Retire().Settle(t, l.ctx).Must(t, "converged", "")
+	row.Finish(t, l.ctx).Must(t, "wait", network.CodeNameInUse)
+	row.Delete().Finish(t, l.ctx).Must(t, "converged", "")
 	l.inspect(theirs.ID)
 	if l.count(l.owner.Title("front")) != 1 {
 		t.Fatal("a second one was made")
@@ -257,17 +230,17 @@ func TestExternal(t *testing.T) {
 	l := begin(t)
 	name := l.owner.Title("shared")
 	row := l.row(spec.Network{Name: "shared", External: name})
-	x := row.Settle(t, l.ctx).Must(t, "wait", network.CodeExternalMissing)
-	if !strings.Contains(x.Reason.Words, "docker network create "+name) {
-		t.Fatalf("names no next step: %s", x.Reason.Words)
+	x := row.Finish(t, l.ctx).Must(t, "wait", network.CodeExternalMissing)
+	if !strings.Contains(x.Reason.Message, "docker network create "+name) {
+		t.Fatalf("names no next step: %s", x.Reason.Message)
 	}
 	_, err := l.api.NetworkCreate(l.ctx, name, client.NetworkCreateOptions{})
 	l.must(err)
 	l.quiet(row)
 	_, err = l.api.NetworkCreate(l.ctx, name, client.NetworkCreateOptions{})
 	l.must(err)
-	row.Settle(t, l.ctx).Must(t, "wait", network.CodeAmbiguous)
-	row.Retire().Settle(t, l.ctx).Must(t, "converged", "")
+	row.Finish(t, l.ctx).Must(t, "wait", network.CodeAmbiguous)
+	row.Delete().Finish(t, l.ctx).Must(t, "converged", "")
 	if l.count(name) != 2 {
 		t.Fatal("an external network was removed")
 	}
@@ -278,12 +251,12 @@ func TestExternal(t *testing.T) {
 func TestTrap13_StoppedContainersAreTakenOff(t *testing.T) {
 	l := begin(t)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	id := l.run("app", l.owner.Title("front"), true, true)
 	zero := 0
 	_, err := l.api.ContainerStop(l.ctx, id, client.ContainerStopOptions{Timeout: &zero})
 	l.must(err)
-	row.Retire().Settle(t, l.ctx).Must(t, "converged", "", "remove")
+	row.Delete().Finish(t, l.ctx).Must(t, "converged", "", "remove")
 	_, err = l.api.ContainerStart(l.ctx, id, client.ContainerStartOptions{})
 	l.must(err) // it knows no network that is gone
 }
@@ -291,7 +264,7 @@ func TestTrap13_StoppedContainersAreTakenOff(t *testing.T) {
 func TestTrap13_ForeignStoppedContainerKeepsTheNetwork(t *testing.T) {
 	l := begin(t)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	for _, start := range []bool{true, false} { // one that ran, and one that never did
 		name := "ran"
 		if !start {
@@ -302,9 +275,9 @@ func TestTrap13_ForeignStoppedContainerKeepsTheNetwork(t *testing.T) {
 		_, err := l.api.ContainerStop(l.ctx, id, client.ContainerStopOptions{Timeout: &zero})
 		l.must(err)
 	}
-	x := row.Retire().Settle(t, l.ctx).Must(t, "wait", network.CodeForeignMembers)
-	if !strings.Contains(x.Reason.Words, "never") || !strings.Contains(x.Reason.Words, "ran") {
-		t.Fatalf("does not name both: %s", x.Reason.Words)
+	x := row.Delete().Finish(t, l.ctx).Must(t, "wait", network.CodeForeignMembers)
+	if !strings.Contains(x.Reason.Message, "never") || !strings.Contains(x.Reason.Message, "ran") {
+		t.Fatalf("does not name both: %s", x.Reason.Message)
 	}
 }
 
@@ -313,7 +286,7 @@ func TestTrap17_DuplicatesAreRemovedByID(t *testing.T) {
 	l := begin(t)
 	name := l.owner.Title("front")
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	first := l.inspect(name)
 	second, err := l.api.NetworkCreate(l.ctx, name, client.NetworkCreateOptions{Labels: first.Labels})
 	l.must(err)
@@ -323,7 +296,7 @@ func TestTrap17_DuplicatesAreRemovedByID(t *testing.T) {
 	used := l.run("app", "bridge", true, true)
 	_, err = l.api.NetworkConnect(l.ctx, second.ID, client.NetworkConnectOptions{Container: used})
 	l.must(err)
-	row.Settle(t, l.ctx).Must(t, "converged", "", "remove")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "remove")
 	if got := l.inspect(name).ID; got != second.ID {
 		t.Fatalf("%s was kept, and %s is in use", got, second.ID)
 	}
@@ -347,13 +320,13 @@ func TestTrap17_LostAnswerMakesNoSecond(t *testing.T) {
 func TestRenameRemovesTheOldOneWhenItIsFree(t *testing.T) {
 	l := begin(t)
 	row := l.row(spec.Network{Name: "front"})
-	row.Settle(t, l.ctx).Must(t, "converged", "", "create")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "create")
 	id := l.run("app", l.owner.Title("front"), true, true)
 	row.Want(network.Desired{Spec: spec.Network{Name: "front", Title: "web"}, Run: "r"})
-	row.Settle(t, l.ctx).Must(t, "converged", network.CodeLeft, "create")
+	row.Finish(t, l.ctx).Must(t, "converged", network.CodeLeft, "create")
 	_, err := l.api.NetworkDisconnect(l.ctx, l.owner.Title("front"), client.NetworkDisconnectOptions{Container: id})
 	l.must(err)
-	row.Settle(t, l.ctx).Must(t, "converged", "", "remove")
+	row.Finish(t, l.ctx).Must(t, "converged", "", "remove")
 	if l.count(l.owner.Title("front")) != 0 || l.count(l.owner.Title("web")) != 1 {
 		t.Fatal("the wrong one was removed")
 	}
@@ -376,8 +349,8 @@ func TestS35NothingWithoutANameIsLeftBehind(t *testing.T) {
 
 func TestOrphans(t *testing.T) {
 	l := begin(t)
-	l.row(spec.Network{Name: "kept"}).Settle(t, l.ctx).Must(t, "converged", "", "create")
-	l.row(spec.Network{Name: "stray"}).Settle(t, l.ctx).Must(t, "converged", "", "create")
+	l.row(spec.Network{Name: "kept"}).Finish(t, l.ctx).Must(t, "converged", "", "create")
+	l.row(spec.Network{Name: "stray"}).Finish(t, l.ctx).Must(t, "converged", "", "create")
 	m := network.New(network.Options{Engine: l.engine, Owner: l.owner,
 		Declared: func(context.Context) (map[string]bool, error) { return map[string]bool{"kept": true}, nil }})
 	refs, err := m.Orphans(l.ctx)
@@ -389,16 +362,13 @@ func TestOrphans(t *testing.T) {
 
 func TestEngineAwayIsWaitedFor(t *testing.T) {
 	d := dockertest.Private(t)
-	e, err := daemon.Open(daemon.Options{Socket: d.Socket()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Value(dockerapi.Open(dockerapi.Options{Socket: d.Socket()}))(t)
 	defer e.Close()
-	m := network.New(network.Options{Engine: e, Owner: ownership.Owner{Fleet: "acme", Host: "edge", Prefix: "away-"}})
-	row := managertest.New(m, spec.KindNetwork, "front", network.Desired{Spec: spec.Network{Name: "front"}, Run: "r"})
+	m := network.New(network.Options{Engine: e, Owner: convert.Owner{Fleet: "acme", Host: "edge", Prefix: "away-"}})
+	row := dockertest.New(m, spec.KindNetwork, "front", network.Desired{Spec: spec.Network{Name: "front"}, Run: "r"})
 	d.Kill()
-	x := row.Settle(t, t.Context()).Must(t, "error", "")
-	if !strings.HasPrefix(x.Err.Error(), "blocked: engine_unavailable") {
+	x := row.Finish(t, t.Context()).Must(t, "error", "")
+	if !strings.HasPrefix(x.Err.Error(), "blocked: engine-unavailable") {
 		t.Fatalf("not waited for: %v", x.Err)
 	}
 }

@@ -6,24 +6,24 @@ import (
 
 	"github.com/moby/moby/api/types/network"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
-	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
 )
 
 // compare says how a network differs from the declaration. One whose label tells
 // what it was made from is compared by that, so that nothing which an engine
 // fills in or spells otherwise ever replaces it.
-func (m *Manager) compare(want *spec.Network, shown *network.Network) []diff.Difference {
-	in := form.Inputs{Digest: m.digest}
-	seen := form.ObservedNetwork(&network.Inspect{Network: *shown}, in)
+func (m *Reconciler) compare(want *spec.Network, shown *network.Network) []diff.Difference {
+	in := convert.Inputs{Digest: m.digest}
+	seen := convert.ObservedNetwork(&network.Inspect{Network: *shown}, in)
 	var base *diff.Baseline
 	var asked spec.Network
 	// A label of another version, or put there by hand, tells nothing.
 	if json.Unmarshal([]byte(shown.Labels[labelAsked]), &asked) == nil {
-		base = &diff.Baseline{Desired: form.Network(&asked, asked.EngineName(m.owner.Title), in), Observed: seen}
+		base = &diff.Baseline{Desired: convert.Network(&asked, asked.EngineName(m.owner.Title), in), Observed: seen}
 	}
-	return diff.Compare(form.Network(want, want.EngineName(m.owner.Title), in), seen, base, rules{})
+	return diff.Compare(convert.Network(want, want.EngineName(m.owner.Title), in), seen, base, rules{})
 }
 
 // rules are those of networks, with one more: this host owns the labels.

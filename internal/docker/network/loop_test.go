@@ -4,19 +4,18 @@ import (
 	"context"
 	"testing"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/network"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
-	"github.com/steadyfleet/steady/reconcile/memory"
 )
 
-// The loop takes the manager with its policy, and brings a network from nothing
+// The loop takes the reconciler with its policy, and brings a network from nothing
 // to converged and back.
 func TestInTheLoop(t *testing.T) {
 	l := begin(t)
 	phases := make(chan engine.Phase, 64)
-	loop := reconcile.New(memory.New(), reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
+	loop := reconcile.New(reconcile.NewMemory(), reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, x := range ts {
 			phases <- x.To
 		}
@@ -44,9 +43,9 @@ func TestInTheLoop(t *testing.T) {
 	if l.count(l.owner.Title("front")) != 1 {
 		t.Fatal("it is not there")
 	}
-	_, err = loop.Apply(l.ctx, engine.Retire(ref), engine.Cause{Trigger: engine.TriggerOperator})
+	_, err = loop.Apply(l.ctx, engine.Delete(ref), engine.Cause{Trigger: engine.TriggerOperator})
 	l.must(err)
-	until(engine.Retired)
+	until(engine.Deleted)
 	if l.count(l.owner.Title("front")) != 0 {
 		t.Fatal("it is still there")
 	}

@@ -3,7 +3,6 @@ package network
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,22 +10,21 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // labelAsked holds the declaration that a network was made from. A network never
 // changes, so what was asked for is all that has to be compared.
-const labelAsked = ownership.Prefix + "asked"
+const labelAsked = convert.Prefix + "asked"
 
 // Observed is what the engine has under a network's name.
 type Observed struct {
-	Generation int64 // that was compared with
-	Title      string
-	Found      []Found // oldest first; this host's of another name too
+	Title string
+	Found []Found // oldest first; this host's of another name too
 }
 
 // Found is one network.
@@ -51,40 +49,37 @@ type Member struct {
 
 // Observe lists the networks of the name, and this host's that were made for the
 // resource, with every container on them.
-func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
 	m.mu.Lock()
-	if m.known[r.Ref] = r; r.Retire {
+	if m.known[r.Ref] = r; r.Delete {
 		delete(m.known, r.Ref)
 	}
 	m.mu.Unlock()
 	return Reader{m}.Observe(ctx, r)
 }
 
-// Reader looks and decides as its manager does, and takes nothing for what is
+// Reader looks and decides as its reconciler does, and takes nothing for what is
 // desired from now on.
-type Reader struct{ *Manager }
+type Reader struct{ *Reconciler }
 
-// Observe is that of the manager.
+// Observe is that of the reconciler.
 func (m Reader) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
-	o, err := m.look(ctx, r.Desired.Spec, r.Retire)
-	o.Generation = r.Generation
-	return o, err
+	return m.look(ctx, r.Desired.Spec, r.Delete)
 }
 
 // ObserveAll looks at every network that was looked at before, with one listing.
 // Only those that are as declared are told of: the others are looked at alone.
-func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
+func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
 	all, err := m.engine.NetworkList(ctx, "")
 	if err != nil {
-		return nil, fault.Of(ctx, err)
+		return nil, dockerapi.ErrorOf(ctx, err)
 	}
 	m.mu.Lock()
 	rows := slices.Collect(maps.Values(m.known))
 	m.mu.Unlock()
 	out := make(map[engine.Ref]Observed, len(rows))
 	for _, r := range rows {
-		o := m.among(all, &r.Desired.Spec)
-		if o.Generation = r.Generation; o.plain() {
+		if o := m.among(all, &r.Desired.Spec); o.plain() {
 			out[r.Ref] = o
 		}
 	}
@@ -97,7 +92,7 @@ func (o *Observed) plain() bool {
 }
 
 // among finds the networks of a declaration in a listing.
-func (m *Manager) among(all []network.Summary, n *spec.Network) Observed {
+func (m *Reconciler) among(all []network.Summary, n *spec.Network) Observed {
 	o := Observed{Title: n.EngineName(m.owner.Title)}
 	for _, s := range all {
 		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name)}
@@ -114,10 +109,10 @@ func (m *Manager) among(all []network.Summary, n *spec.Network) Observed {
 
 // look reads what is there. Who is on a network is asked only where one may have
 // to go: going says that the declared one has to.
-func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
+func (m *Reconciler) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
 	all, err := m.engine.NetworkList(ctx, "") // one call: engines filter no faster than we
 	if err != nil {
-		return Observed{Title: n.EngineName(m.owner.Title)}, fault.Of(ctx, err)
+		return Observed{Title: n.EngineName(m.owner.Title)}, dockerapi.ErrorOf(ctx, err)
 	}
 	o := m.among(all, &n)
 	if len(o.Found) == 0 || n.External != "" {
@@ -131,7 +126,7 @@ func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observe
 	}
 	containers, err := m.engine.ContainerList(ctx, true)
 	if err != nil {
-		return o, fault.Of(ctx, err)
+		return o, dockerapi.ErrorOf(ctx, err)
 	}
 	for i := range o.Found {
 		o.Found[i].Members = m.members(containers, &o.Found[i])
@@ -139,18 +134,14 @@ func (m *Manager) look(ctx context.Context, n spec.Network, going bool) (Observe
 	return o, nil
 }
 
-func (m *Manager) mine(name string) []string {
-	return []string{ownership.LabelOwner + "=" + m.owner.ID(), ownership.LabelKind + "=" + spec.KindNetwork, ownership.LabelName + "=" + name}
-}
-
 // owns reports whether a network is this host's, by all its labels and its name.
-func (m *Manager) owns(title string, labels map[string]string, name string) bool {
-	return m.owner.Owns(labels, spec.KindNetwork, name) && m.owner.Gave(title) && labels[ownership.LabelTitle] == title
+func (m *Reconciler) owns(title string, labels map[string]string, name string) bool {
+	return m.owner.Owns(labels, spec.KindNetwork, name) && m.owner.HasPrefix(title) && labels[convert.LabelTitle] == title
 }
 
 // members finds the containers on a network. One that does not run may know the
 // network by its name alone.
-func (m *Manager) members(all []container.Summary, f *Found) []Member {
+func (m *Reconciler) members(all []container.Summary, f *Found) []Member {
 	var out []Member
 	for _, c := range all {
 		if c.NetworkSettings == nil {
@@ -168,7 +159,7 @@ func (m *Manager) members(all []container.Summary, f *Found) []Member {
 	return out
 }
 
-func (m *Manager) nameOf(c *container.Summary) string {
+func (m *Reconciler) nameOf(c *container.Summary) string {
 	for _, n := range c.Names {
 		if n = strings.TrimPrefix(n, "/"); !strings.Contains(n, "/") { // else it is a link
 			return n
@@ -179,13 +170,13 @@ func (m *Manager) nameOf(c *container.Summary) string {
 
 // workspace reports whether a container is a workspace of this host: its name is
 // the one it was made for, or one that it has while it is replaced.
-func (m *Manager) workspace(c *container.Summary) bool {
-	title := c.Labels[ownership.LabelTitle]
-	if title == "" || c.Labels[ownership.LabelOwner] != m.owner.ID() || c.Labels[ownership.LabelKind] != spec.KindWorkspace {
+func (m *Reconciler) workspace(c *container.Summary) bool {
+	title := c.Labels[convert.LabelTitle]
+	if title == "" || c.Labels[convert.LabelOwner] != m.owner.ID() || c.Labels[convert.LabelKind] != spec.KindWorkspace {
 		return false
 	}
 	name := m.nameOf(c)
-	return m.owner.Gave(name) && (name == title || strings.HasPrefix(name, title+"."))
+	return m.owner.HasPrefix(name) && (name == title || strings.HasPrefix(name, title+"."))
 }
 
 func runs(c *container.Summary) bool {
@@ -197,22 +188,9 @@ func runs(c *container.Summary) bool {
 }
 
 // Orphans lists this host's networks that no row declares.
-func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
-	if m.declared == nil {
-		return nil, nil
-	}
-	declared, err := m.declared(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list, err := m.engine.NetworkList(ctx, "", m.mine("")[:2]...)
-	var out []engine.Ref
-	for _, n := range list {
-		name := n.Labels[ownership.LabelName]
-		if name != "" && m.owns(n.Name, n.Labels, name) && !declared[name] {
-			out = append(out, engine.Ref{Kind: spec.KindNetwork, ID: name})
-		}
-	}
-	slices.SortFunc(out, engine.Ref.Compare)
-	return slices.Compact(out), errors.Join(err)
+func (m *Reconciler) Orphans(ctx context.Context) ([]engine.Ref, error) {
+	list := func(labels ...string) ([]network.Summary, error) { return m.engine.NetworkList(ctx, "", labels...) }
+	return convert.Orphans(ctx, m.owner, spec.KindNetwork, m.declared, list, func(n *network.Summary) (map[string]string, bool) {
+		return n.Labels, m.owns(n.Name, n.Labels, n.Labels[convert.LabelName])
+	})
 }

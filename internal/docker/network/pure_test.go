@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/network"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -54,15 +55,15 @@ func step(found []network.Found, a engine.Action) []network.Found {
 func TestS37NetworkDecide(t *testing.T) {
 	m := network.New(network.Options{})
 	rapid.Check(t, func(t *rapid.T) {
-		r := engine.Resource[network.Desired]{Retire: rapid.Bool().Draw(t, "retire"), Desired: network.Desired{Spec: spec.Network{Name: "front"}, Run: "r"}}
+		r := engine.Resource[network.Desired]{Delete: rapid.Bool().Draw(t, "retire"), Desired: network.Desired{Spec: spec.Network{Name: "front"}, Run: "r"}}
 		if rapid.IntRange(0, 4).Draw(t, "external") == 0 {
 			r.Desired.Spec.External = "p.front"
 		}
 		o := network.Observed{Title: "p.front", Found: drawFound(t)}
 		for n := 0; ; n++ {
-			d := m.Decide(engine.View[network.Desired, network.Observed]{Resource: r, Observed: o, Now: 5})
+			d := m.Decide(engine.View[network.Desired, network.Observed]{Resource: r, Observed: o, Now: time.UnixMilli(5)})
 			if d.Action() == nil {
-				if d.Name() == "converged" && !r.Retire && r.Desired.Spec.External == "" && !slices.ContainsFunc(o.Found, func(f network.Found) bool { return f.Owned && f.Name == "p.front" && f.Differences == nil }) {
+				if d.Name() == "converged" && !r.Delete && r.Desired.Spec.External == "" && !slices.ContainsFunc(o.Found, func(f network.Found) bool { return f.Owned && f.Name == "p.front" && f.Differences == nil }) {
 					t.Fatalf("converged without the network: %+v", o.Found)
 				}
 				return
@@ -85,7 +86,7 @@ func TestS37NetworkDecide(t *testing.T) {
 					t.Fatalf("%s of a network that is not this host's: %+v", d.Action().ActionName(), f)
 				}
 				for _, c := range f.Members {
-					if !c.Ours || r.Retire && c.Running {
+					if !c.Ours || r.Delete && c.Running {
 						t.Fatalf("%s of a network with %+v", d.Action().ActionName(), c)
 					}
 				}

@@ -6,8 +6,9 @@ import (
 
 	"github.com/moby/moby/client"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -27,25 +28,18 @@ func BenchmarkIdleCycle(b *testing.B) {
 		w.r.Status.ConvergedGeneration = 1
 		rows = append(rows, w.r)
 	}
-	if _, err := w.m.ObserveAll(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Value(w.m.ObserveAll(b.Context()))(b)
 	b.Run("list", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := w.api.ContainerList(b.Context(), client.ContainerListOptions{All: true}); err != nil {
-				b.Fatal(err)
-			}
+			testkit.Value(w.api.ContainerList(b.Context(), client.ContainerListOptions{All: true}))(b)
 		}
 	})
 	b.Run("cycle", func(b *testing.B) {
 		before := w.e.Calls().Writes
 		for b.Loop() {
-			all, err := w.m.ObserveAll(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
+			all := testkit.Value(w.m.ObserveAll(b.Context()))(b)
 			for _, r := range rows {
-				d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: r, Observed: all[r.Ref], Now: w.now})
+				d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: r, Observed: all[r.Ref], Now: w.now.Time()})
 				if d.Name() != "converged" {
 					b.Fatalf("%s: %s %s", r.Ref, d.Name(), d.Reason())
 				}

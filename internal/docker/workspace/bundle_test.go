@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 )
 
@@ -49,7 +49,7 @@ func TestFoldersOfTheBundle(t *testing.T) {
 	w.quiet()
 	w.run("sh", "-c", "echo mine > /srv/app/sub/data; echo more >> /inline.conf; chown 9 /inline.conf")
 	w.pass(60_000)
-	if got := w.converge(); got.reason.Code != core.CodeWritten || !strings.Contains(got.reason.Words, "/inline.conf, /srv/app") {
+	if got := w.converge(); got.reason.Code != replace.CodeWritten || !strings.Contains(got.reason.Message, "/inline.conf, /srv/app") {
 		t.Errorf("what was written is told as %s", got.reason)
 	}
 	declare("two")
@@ -97,7 +97,7 @@ func TestCommandsAroundStartsAndStops(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	hooks("echo fine >> /log/log", "true")
-	if got := w.converge(); got.reason.Code != core.CodeHookFailed || !strings.Contains(got.reason.Words, "pre_stop command 1 (sh -c echo gone >> /log/log; exit 4) ended with exit code 4") {
+	if got := w.converge(); got.reason.Code != replace.CodeHookFailed || !strings.Contains(got.reason.Message, "pre_stop command 1 (sh -c echo gone >> /log/log; exit 4) ended with exit code 4") {
 		t.Errorf("the command that failed before the stop is told as %s after %v", got.reason, got.acts)
 	}
 }

@@ -4,25 +4,24 @@ import (
 	"maps"
 	"slices"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/inspector"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Concerns lists the workspaces that an event of the engine may be about, to be
 // looked at again. Call it after Hear.
-func (m *Manager) Concerns(e daemon.Event) []engine.Ref {
+func (m *Reconciler) Concerns(e dockerapi.Event) []engine.Ref {
 	switch e.Subject {
-	case daemon.Container:
+	case dockerapi.Container:
 		a := e.Attributes
-		if a[ownership.LabelOwner] != m.o.Owner.ID() || a[ownership.LabelKind] != spec.KindWorkspace || !inspector.Matters(e.Action) {
+		if a[convert.LabelOwner] != m.o.Owner.ID() || a[convert.LabelKind] != spec.KindWorkspace || !dockerapi.Matters(e.Action) {
 			return nil
 		}
-		return []engine.Ref{{Kind: spec.KindWorkspace, ID: a[ownership.LabelName]}}
-	case daemon.Network:
+		return []engine.Ref{{Kind: spec.KindWorkspace, ID: a[convert.LabelName]}}
+	case dockerapi.Network:
 		if e.Container != "" {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -34,25 +33,25 @@ func (m *Manager) Concerns(e daemon.Event) []engine.Ref {
 		return m.knownThat(func(u *spec.Uses) bool {
 			return slices.Contains(slices.Collect(maps.Values(u.Networks)), e.Name)
 		})
-	case daemon.Volume:
+	case dockerapi.Volume:
 		if e.Container != "" {
 			return nil
 		}
 		return m.knownThat(func(u *spec.Uses) bool {
 			return slices.Contains(slices.Collect(maps.Values(u.Volumes)), e.ID)
 		})
-	case daemon.Image:
+	case dockerapi.Image:
 		return m.knownThat(func(u *spec.Uses) bool {
 			return u.Image == e.Name || u.Image == e.ID || slices.Contains([]string{e.Name, e.ID}, imageref.Untagged(u.Image))
 		})
-	case daemon.Resync:
+	case dockerapi.Resync:
 		return m.knownThat(func(*spec.Uses) bool { return true })
 	}
 	return nil
 }
 
 // knownThat lists known workspaces, in order.
-func (m *Manager) knownThat(uses func(*spec.Uses) bool) []engine.Ref {
+func (m *Reconciler) knownThat(uses func(*spec.Uses) bool) []engine.Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []engine.Ref

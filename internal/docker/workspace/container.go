@@ -10,35 +10,34 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Labels that say why a container was made.
 const (
-	labelAsked   = ownership.Prefix + "asked"    // nonce of the verb
-	labelMadeFor = ownership.Prefix + "made-for" // JSON list of marks of differences
-	labelRepeats = ownership.Prefix + "repeats"
+	labelAsked   = convert.Prefix + "asked"    // nonce of the verb
+	labelMadeFor = convert.Prefix + "made-for" // JSON list of marks of differences
+	labelRepeats = convert.Prefix + "repeats"
 )
 
 // role says what a container is to a workspace, and whether it is this host's at
 // all: all labels have the exact values, and the name is one of the workspace's
 // under this agent's prefix, or the very container is known to the ledger.
-func (m *Manager) role(ctx context.Context, c *container.InspectResponse, name, title string) (core.Role, bool, error) {
+func (m *Reconciler) role(ctx context.Context, c *container.InspectResponse, name, title string) (replace.Role, bool, error) {
 	if c.Config == nil || !m.o.Owner.Owns(c.Config.Labels, spec.KindWorkspace, name) {
 		return "", false, nil
 	}
 	l := c.Config.Labels
-	replica, err := strconv.Atoi(l[ownership.LabelReplica])
+	replica, err := strconv.Atoi(l[convert.LabelReplica])
 	if err != nil || replica < 1 {
 		return "", false, nil // labels that were written by hand
 	}
 	now := strings.TrimPrefix(c.Name, "/")
-	role := core.RoleOf(now, title, l[ownership.LabelTitle], replica)
-	if m.o.Owner.Gave(now) && (role != core.Stray || now == l[ownership.LabelTitle]) {
+	role := replace.RoleOf(now, title, l[convert.LabelTitle], replica)
+	if m.o.Owner.HasPrefix(now) && (role != replace.Unmanaged || now == l[convert.LabelTitle]) {
 		return role, true, nil
 	}
 	_, ok, err := m.o.Ledger.Baseline(ctx, c.ID)
@@ -46,18 +45,18 @@ func (m *Manager) role(ctx context.Context, c *container.InspectResponse, name, 
 }
 
 // container reads one container.
-func (m *Manager) container(ctx context.Context, c *container.InspectResponse, r *engine.Resource[Desired]) (core.Container, bool, error) {
+func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse, r *engine.Resource[Desired]) (replace.Container, bool, error) {
 	role, ours, err := m.role(ctx, c, r.Ref.ID, m.title(&r.Desired))
 	if err != nil || !ours {
-		return core.Container{}, false, err
+		return replace.Container{}, false, err
 	}
 	l := c.Config.Labels
-	run := form.Run(c)
-	out := core.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Role: role, Replaces: l[ownership.LabelReplaces], Image: c.Image,
-		State: stateOf(run.State), Begun: !run.StartedAt.IsZero(), Error: run.Error, Health: core.Health(run.Health),
-		Restarts: run.Restarts, Asked: l[labelAsked], Age: since(m.o.Now(), created(c))}
-	out.Replica, _ = strconv.Atoi(l[ownership.LabelReplica]) // role has read it
-	out.Repeats, _ = strconv.Atoi(l[labelRepeats])           // none is 0
+	run := convert.Run(c)
+	out := replace.Container{ID: c.ID, Name: strings.TrimPrefix(c.Name, "/"), Role: role, Replaces: l[convert.LabelReplaces], Image: c.Image,
+		State: stateOf(run.State), Begun: !run.StartedAt.IsZero(), Error: run.Error, Health: replace.Health(run.Health),
+		Restarts: run.Restarts, Fulfilled: l[labelAsked], Age: since(m.o.Now(), created(c))}
+	out.Replica, _ = strconv.Atoi(l[convert.LabelReplica]) // role has read it
+	out.Repeats, _ = strconv.Atoi(l[labelRepeats])         // none is 0
 	if why := l[labelMadeFor]; why != "" && json.Unmarshal([]byte(why), &out.MadeFor) != nil {
 		out.MadeFor = nil // nothing is known of why
 	}
@@ -68,22 +67,22 @@ func (m *Manager) container(ctx context.Context, c *container.InspectResponse, r
 	out.Restarted, out.Starts = rec.Restarted, rec.Starts
 	m.hooked(&out, c, run, rec.Hooks)
 	switch run.State {
-	case form.Running:
+	case convert.Running:
 		out.Ran, out.Check = m.running(c, run), m.checkOf(&r.Desired.Spec, c)
-	case form.Exited, form.FailedStart, form.Restarting:
+	case convert.Exited, convert.FailedStart, convert.Restarting:
 		out.ExitCode, out.Rested = run.ExitCode, since(m.o.Now(), run.FinishedAt)
-		if run.ExitCode != 0 && run.State != form.FailedStart {
+		if run.ExitCode != 0 && run.State != convert.FailedStart {
 			out.Tail = m.tailOf(ctx, &r.Desired.Spec, c.ID, run.FinishedAt)
 		}
 	}
 	return out, true, nil
 }
 
-func stateOf(s form.RunState) core.State {
-	if s == form.FailedStart {
-		return core.Created
+func stateOf(s convert.RunState) replace.State {
+	if s == convert.FailedStart {
+		return replace.Created
 	}
-	return core.State(s)
+	return replace.State(s)
 }
 
 func created(c *container.InspectResponse) time.Time {
@@ -104,14 +103,14 @@ func since(now, t time.Time) clock.Duration {
 
 // record is what the ledger keeps of a container.
 type record struct {
-	Form      *form.Record `json:"form,omitempty"`
-	Restarted string       `json:"restarted,omitempty"`
-	Starts    int          `json:"starts,omitempty"`
-	Hooks     *hooks       `json:"hooks,omitempty"`
+	Form      *convert.Record `json:"form,omitempty"`
+	Restarted string          `json:"restarted,omitempty"`
+	Starts    int             `json:"starts,omitempty"`
+	Hooks     *hooks          `json:"hooks,omitempty"`
 }
 
 // counts is the small part of a container's record, read once.
-func (m *Manager) counts(ctx context.Context, id string) (have record, err error) {
+func (m *Reconciler) counts(ctx context.Context, id string) (have record, err error) {
 	m.mu.Lock()
 	have, ok := m.small[id]
 	m.mu.Unlock()
@@ -124,7 +123,7 @@ func (m *Manager) counts(ctx context.Context, id string) (have record, err error
 	return have, nil
 }
 
-func (m *Manager) noted(id string, r record) {
+func (m *Reconciler) noted(id string, r record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.Form = nil
@@ -132,7 +131,7 @@ func (m *Manager) noted(id string, r record) {
 	delete(m.memo, id)
 }
 
-func (m *Manager) remembered(ctx context.Context, id string) (record, error) {
+func (m *Reconciler) remembered(ctx context.Context, id string) (record, error) {
 	var out record
 	b, ok, err := m.o.Ledger.Baseline(ctx, id)
 	if err != nil || !ok {
@@ -145,7 +144,7 @@ func (m *Manager) remembered(ctx context.Context, id string) (record, error) {
 	return out, nil
 }
 
-func (m *Manager) remember(ctx context.Context, id string, r record) error {
+func (m *Reconciler) remember(ctx context.Context, id string, r record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err

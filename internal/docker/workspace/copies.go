@@ -7,7 +7,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -23,7 +23,7 @@ type copies struct {
 
 // written lists the targets of the copies that containers wrote. Files are read
 // now and then: nothing follows from it but a message.
-func (m *Manager) written(r *engine.Resource[Desired]) ([]string, error) {
+func (m *Reconciler) written(r *engine.Resource[Desired]) ([]string, error) {
 	list := r.Desired.Spec.Workspace.Contents
 	if !slices.ContainsFunc(list, func(c spec.Content) bool { return c.Writable }) {
 		return nil, nil

@@ -11,42 +11,41 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/beneath"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/docker/storage"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-const labelReplaces = ownership.LabelReplaces
+const labelReplaces = convert.LabelReplaces
 
 // replica reads the number of a container; role has checked it.
-func (m *Manager) replica(c *found) int {
-	n, _ := strconv.Atoi(c.Config.Labels[ownership.LabelReplica])
+func (m *Reconciler) replica(c *found) int {
+	n, _ := strconv.Atoi(c.Config.Labels[convert.LabelReplica])
 	return n
 }
 
-// Create implements core.Handler.
-func (h *hand) Create(a core.Create) error {
+// Create implements replace.Handler.
+func (h *hand) Create(a replace.Create) error {
 	name := h.title
 	var old *found
 	if a.Replaces != "" {
 		var err error
-		if old, err = h.get(a.Replaces); old == nil || err != nil || old.role != core.Main {
+		if old, err = h.get(a.Replaces); old == nil || err != nil || old.role != replace.Main {
 			return err
 		}
-		name = core.Name(h.title, a.Replica, core.New)
+		name = replace.Name(h.title, a.Replica, replace.New)
 	}
 	in, missing, err := h.m.inputs(h.ctx, &h.r, "")
 	if err != nil {
 		return err
 	}
 	if in == nil || len(missing.make) > 0 {
-		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, missing.String()))
+		return reconcile.Blocked(engine.NewReason(replace.CodeNotThere, missing.String()))
 	}
 	req, err := h.request(a, name, in, old)
 	if err != nil {
@@ -64,10 +63,10 @@ func (h *hand) Create(a core.Create) error {
 	}
 	// Once asked for, the answer is waited for: what is no longer wanted is not gone
 	// before the engine has made it.
-	id, warnings, err := h.m.o.Engine.ContainerCreate(context.WithoutCancel(h.ctx), daemon.Creation{
+	id, warnings, err := h.m.o.Engine.ContainerCreate(context.WithoutCancel(h.ctx), dockerapi.Creation{
 		Name: name, Config: req.Config, Host: req.Host, Network: req.Networking(), Platform: req.Platform, MAC: req.MAC})
 	switch {
-	case daemon.Conflict(err):
+	case dockerapi.Conflict(err):
 		return h.conflict(name, err)
 	case err != nil:
 		return err
@@ -84,7 +83,7 @@ func (h *hand) Create(a core.Create) error {
 }
 
 // CodeLinked is the code of a mount that a link leads out of the folder that allows it.
-const CodeLinked engine.Code = "workspace_mount_linked"
+const CodeLinked engine.Code = "workspace-mount-linked"
 
 // confined looks that the mounts of the managed layer stay in their folders, before the
 // engine follows them.
@@ -93,7 +92,7 @@ func (h *hand) confined() error {
 		if m.Beneath == "" {
 			continue
 		}
-		if err := beneath.Check(path.Clean(m.Beneath), path.Clean(m.Source)); err != nil {
+		if err := storage.CheckBeneath(path.Clean(m.Beneath), path.Clean(m.Source)); err != nil {
 			return reconcile.Terminal(CodeLinked, err)
 		}
 	}
@@ -106,7 +105,7 @@ func (h *hand) confined() error {
 func (h *hand) conflict(name string, refused error) error {
 	c, err := h.m.o.Engine.ContainerInspect(h.ctx, name)
 	switch {
-	case daemon.NotFound(err):
+	case dockerapi.NotFound(err):
 		return nil
 	case err != nil:
 		return err
@@ -118,19 +117,19 @@ func (h *hand) conflict(name string, refused error) error {
 }
 
 // request writes the request of a container.
-func (h *hand) request(a core.Create, name string, in *needs, old *found) (*form.Request, error) {
+func (h *hand) request(a replace.Create, name string, in *needs, old *found) (*convert.Request, error) {
 	d := &h.r.Desired.Spec
 	madeFor, err := json.Marshal(slices.Concat([]string{}, a.MadeFor))
 	if err != nil {
 		return nil, err
 	}
 	labels := h.m.o.Owner.Labels(spec.KindWorkspace, h.r.Ref.ID, h.title)
-	labels[ownership.LabelReplica] = strconv.Itoa(a.Replica)
+	labels[convert.LabelReplica] = strconv.Itoa(a.Replica)
 	labels[labelReplaces] = a.Replaces
 	labels[labelAsked] = a.Nonce
 	labels[labelMadeFor] = string(madeFor)
 	labels[labelRepeats] = strconv.Itoa(a.Repeats)
-	ci := form.CreateInputs{Inputs: in.Inputs, As: name, Labels: labels, Values: map[string]string{}}
+	ci := convert.CreateInputs{Inputs: in.Inputs, As: name, Labels: labels, Values: map[string]string{}}
 	for _, e := range d.Workspace.Env {
 		if e.Secret == "" {
 			continue
@@ -142,12 +141,12 @@ func (h *hand) request(a core.Create, name string, in *needs, old *found) (*form
 		ci.Values[e.Secret] = string(v)
 	}
 	if old != nil {
-		ci.Anonymous = form.AnonymousVolumes(old.InspectResponse)
+		ci.Anonymous = convert.AnonymousVolumes(old.InspectResponse)
 	}
 	if ci.Files, err = h.m.files.Files(h.ctx, h.r.Ref.ID, d.Workspace.Contents, in.Secrets); err != nil {
 		return nil, err
 	}
-	return form.Create(d, ci)
+	return convert.Create(d, ci)
 }
 
 // made keeps what was asked for and what the engine made of it, and starts the
@@ -171,7 +170,7 @@ func (h *hand) recordAs(c *container.InspectResponse, in *needs) error {
 	if err != nil {
 		return err
 	}
-	made, err := form.RecordWorkspace(&h.r.Desired.Spec, in.Inputs, c)
+	made, err := convert.RecordWorkspace(&h.r.Desired.Spec, in.Inputs, c)
 	if err != nil {
 		return err
 	}
@@ -179,8 +178,8 @@ func (h *hand) recordAs(c *container.InspectResponse, in *needs) error {
 	return h.m.remember(h.ctx, c.ID, rec)
 }
 
-// Adjust implements core.Handler.
-func (h *hand) Adjust(a core.Adjust) error {
+// Adjust implements replace.Handler.
+func (h *hand) Adjust(a replace.Adjust) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil {
 		return err
@@ -190,7 +189,7 @@ func (h *hand) Adjust(a core.Adjust) error {
 		return err
 	}
 	if in == nil {
-		return reconcile.Blocked(0, engine.Because(core.CodeNotThere, missing.String()))
+		return reconcile.Blocked(engine.NewReason(replace.CodeNotThere, missing.String()))
 	}
 	before, err := h.m.differences(h.ctx, &h.r, c.InspectResponse, in)
 	if err != nil {
@@ -208,7 +207,7 @@ func (h *hand) Adjust(a core.Adjust) error {
 // change makes the calls that cure differences in place.
 func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
 	d := &h.r.Desired.Spec
-	if u := form.Update(ds, d, in.Inputs); u.Resources != nil || u.Restart != nil {
+	if u := convert.Update(ds, d, in.Inputs); u.Resources != nil || u.Restart != nil {
 		warnings, err := h.m.o.Engine.ContainerUpdate(h.ctx, c.ID, u.Resources, u.Restart)
 		if err != nil {
 			return err
@@ -222,7 +221,7 @@ func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
 			return err
 		}
 	}
-	ends, err := form.Endpoints(d, in.Inputs)
+	ends, err := convert.Endpoints(d, in.Inputs)
 	if err != nil {
 		return err
 	}
@@ -245,8 +244,8 @@ func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
 // reconnect joins a container to a network as desired, or takes it off. A
 // connection that stays is made again with all of its settings: engines change
 // none, and forget aliases.
-func (h *hand) reconnect(c *found, title string, ends []form.Endpoint) error {
-	var end *form.Endpoint
+func (h *hand) reconnect(c *found, title string, ends []convert.Endpoint) error {
+	var end *convert.Endpoint
 	for i := range ends {
 		if ends[i].Network == title {
 			end = &ends[i]
@@ -288,7 +287,7 @@ func (h *hand) verify(c *found, before []diff.Difference, in *needs) error {
 	}
 	for _, x := range after {
 		if same(x) {
-			return fmt.Errorf("%s: the engine took the change and shows no effect: %s", core.CodeFutile, x.Show())
+			return fmt.Errorf("%s: the engine accepted the change and it has no effect: %s", replace.CodeFutile, x.Show())
 		}
 	}
 	if !slices.ContainsFunc(after, func(x diff.Difference) bool { return !changed(x) }) {
@@ -296,7 +295,7 @@ func (h *hand) verify(c *found, before []diff.Difference, in *needs) error {
 			return err
 		}
 	}
-	if now.role == core.Main && now.live() {
+	if now.role == replace.Main && now.live() {
 		return h.lead(now.ID)
 	}
 	return nil

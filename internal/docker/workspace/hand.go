@@ -9,9 +9,9 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -20,7 +20,7 @@ import (
 // the containers are not in the roles that the step was decided for: the next
 // look decides anew.
 type hand struct {
-	m     *Manager
+	m     *Reconciler
 	ctx   context.Context
 	r     engine.Resource[Desired]
 	title string
@@ -29,21 +29,21 @@ type hand struct {
 // found is a container as it is now.
 type found struct {
 	*container.InspectResponse
-	run  form.RunInfo
-	role core.Role
+	run  convert.RunInfo
+	role replace.Role
 }
 
 // live reports whether processes of it may run.
-func (f *found) live() bool { return f.run.Up() || f.run.State == form.Restarting }
+func (f *found) live() bool { return f.run.Up() || f.run.State == convert.Restarting }
 
 // failed reports that the engine could not start it.
-func (f *found) failed() bool { return f.run.State == form.FailedStart }
+func (f *found) failed() bool { return f.run.State == convert.FailedStart }
 
 // get reads a container by its ID; nil if it is gone, going, or not this host's.
 func (h *hand) get(id string) (*found, error) {
 	c, err := h.m.o.Engine.ContainerInspect(h.ctx, id)
 	switch {
-	case daemon.NotFound(err):
+	case dockerapi.NotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -52,8 +52,8 @@ func (h *hand) get(id string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{&c, form.Run(&c), role}
-	if !ours || c.ID != id || f.run.State == form.Removing {
+	f := &found{&c, convert.Run(&c), role}
+	if !ours || c.ID != id || f.run.State == convert.Removing {
 		return nil, nil
 	}
 	return f, nil
@@ -62,14 +62,14 @@ func (h *hand) get(id string) (*found, error) {
 // gone makes an error of a call on what is gone meanwhile none: the next look
 // shows it.
 func gone(err error) error {
-	if daemon.NotFound(err) {
+	if dockerapi.NotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// Stop implements core.Handler.
-func (h *hand) Stop(a core.Stop) error {
+// Stop implements replace.Handler.
+func (h *hand) Stop(a replace.Stop) error {
 	for _, id := range a.IDs {
 		c, err := h.get(id)
 		if err != nil {
@@ -87,8 +87,8 @@ func (h *hand) stop(c *found) error {
 	if c == nil || !c.live() {
 		return nil
 	}
-	if c.run.State == form.Paused {
-		if err := gone(h.m.o.Engine.ContainerUnpause(h.ctx, c.ID)); err != nil && !daemon.Conflict(err) {
+	if c.run.State == convert.Paused {
+		if err := gone(h.m.o.Engine.ContainerUnpause(h.ctx, c.ID)); err != nil && !dockerapi.Conflict(err) {
 			return err
 		}
 	}
@@ -109,28 +109,28 @@ func (h *hand) stop(c *found) error {
 	return h.m.remember(h.ctx, c.ID, rec)
 }
 
-// Unpause implements core.Handler.
-func (h *hand) Unpause(a core.Unpause) error {
+// Unpause implements replace.Handler.
+func (h *hand) Unpause(a replace.Unpause) error {
 	c, err := h.get(a.ID)
-	if c == nil || err != nil || c.run.State != form.Paused {
+	if c == nil || err != nil || c.run.State != convert.Paused {
 		return err
 	}
 	return gone(h.m.o.Engine.ContainerUnpause(h.ctx, c.ID))
 }
 
-// Rename implements core.Handler.
-func (h *hand) Rename(a core.Rename) error {
+// Rename implements replace.Handler.
+func (h *hand) Rename(a replace.Rename) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil {
 		return err
 	}
-	return h.rename(c, core.Main)
+	return h.rename(c, replace.Main)
 }
 
 // rename gives a container its name in a role. A name that is taken meanwhile is
 // waited for.
-func (h *hand) rename(c *found, to core.Role) error {
-	name := core.Name(h.title, h.m.replica(c), to)
+func (h *hand) rename(c *found, to replace.Role) error {
+	name := replace.Name(h.title, h.m.replica(c), to)
 	if c.Name == "/"+name {
 		return nil
 	}
@@ -148,8 +148,8 @@ func (h *hand) rename(c *found, to core.Role) error {
 // soonEnded is how short a run is that counts as one more in a row.
 const soonEnded = 10 * clock.Minute
 
-// Start implements core.Handler.
-func (h *hand) Start(a core.Start) error {
+// Start implements replace.Handler.
+func (h *hand) Start(a replace.Start) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil {
 		return err
@@ -171,7 +171,7 @@ func (h *hand) Start(a core.Start) error {
 	defer leave()
 	had := rec
 	switch lasted := clock.FromStd(c.run.FinishedAt.Sub(c.run.StartedAt)); {
-	case a.Restart != "" || c.run.State != form.Exited || lasted > soonEnded:
+	case a.Restart != "" || c.run.State != convert.Exited || lasted > soonEnded:
 		rec.Starts = 0
 	default:
 		rec.Starts++
@@ -195,15 +195,15 @@ func (h *hand) Start(a core.Start) error {
 
 const (
 	noSlot    = "as many containers start as may at once"
-	slotPause = 15 * clock.Second // should nobody tell that there is one
+	slotPause = 15 * time.Second // should nobody tell that there is one
 )
 
 // starts reports whether a step takes a place among those that start.
 func starts(a engine.Action) bool {
 	switch a := a.(type) {
-	case core.Create:
+	case replace.Create:
 		return a.Run
-	case core.Start:
+	case replace.Start:
 		return a.Restart == ""
 	}
 	return false
@@ -211,7 +211,7 @@ func starts(a engine.Action) bool {
 
 // queued reports whether the next step has to wait for a place, so that it is not
 // begun in vain.
-func (m *Manager) queued(r *engine.Resource[Desired], o *Observed) bool {
+func (m *Reconciler) queued(r *engine.Resource[Desired], o *Observed) bool {
 	return m.o.Starts != nil && starts(m.decide(r, o, 0).Action()) && !m.o.Starts.Room(r.Ref.String())
 }
 
@@ -222,7 +222,7 @@ func (h *hand) slot() (leave func(), err error) {
 	}
 	leave, ok := h.m.o.Starts.TryEnter(h.r.Ref.String())
 	if !ok {
-		return nil, reconcile.Blocked(0, engine.Because(CodeNoSlot, noSlot))
+		return nil, reconcile.Blocked(engine.NewReason(CodeNoSlot, noSlot))
 	}
 	return leave, nil
 }
@@ -245,7 +245,7 @@ func (h *hand) start(c *found) error {
 		return err
 	}
 	err := h.m.o.Engine.ContainerStart(h.ctx, c.ID)
-	if err == nil || daemon.Unknown(err) || h.ctx.Err() != nil {
+	if err == nil || dockerapi.Unknown(err) || h.ctx.Err() != nil {
 		return err
 	}
 	now, look := h.get(c.ID)
@@ -278,7 +278,7 @@ func target(c *container.InspectResponse) Target {
 
 func (h *hand) hold() {
 	if u := h.m.o.Upstreams; u != nil {
-		h.m.told(h.r.Ref.ID, "held", func() { u.Hold(h.r.Ref.ID) })
+		h.m.told(h.r.Ref.ID, "held", func() { u.Pause(h.r.Ref.ID) })
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/secret"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/secret"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // HookTimeout bounds one command around a start or a stop. Engines end no command:
@@ -30,11 +30,11 @@ type hooks struct {
 	At    time.Time `json:"at"`
 }
 
-func startOf(run form.RunInfo) string { return run.StartedAt.UTC().Format(time.RFC3339Nano) }
+func startOf(run convert.RunInfo) string { return run.StartedAt.UTC().Format(time.RFC3339Nano) }
 
 // hooked tells whether the commands after the start of a container have ended.
-func (m *Manager) hooked(out *core.Container, c *container.InspectResponse, run form.RunInfo, last *hooks) {
-	if !run.Up() || len(form.HooksOf(c).PostStart) == 0 {
+func (m *Reconciler) hooked(out *replace.Container, c *container.InspectResponse, run convert.RunInfo, last *hooks) {
+	if !run.Up() || len(convert.HooksOf(c).PostStart) == 0 {
 		return
 	}
 	if last == nil || last.Start != startOf(run) {
@@ -44,19 +44,19 @@ func (m *Manager) hooked(out *core.Container, c *container.InspectResponse, run 
 	out.HookPending, out.HookError, out.HookRested = last.Error != "", last.Error, since(m.o.Now(), last.At)
 }
 
-// RunHooks implements core.Handler. A command that fails is no error of the step:
+// RunHooks implements replace.Handler. A command that fails is no error of the step:
 // the next look judges the container by it.
-func (h *hand) RunHooks(a core.RunHooks) error {
+func (h *hand) RunHooks(a replace.RunHooks) error {
 	c, err := h.get(a.ID)
-	if c == nil || err != nil || c.run.State != form.Running {
+	if c == nil || err != nil || c.run.State != convert.Running {
 		return err
 	}
-	failed := h.hooks(c, "post_start", form.HooksOf(c.InspectResponse).PostStart)
+	failed := h.hooks(c, "post_start", convert.HooksOf(c.InspectResponse).PostStart)
 	now, err := h.get(c.ID)
 	if err != nil {
 		return err
 	}
-	if now == nil || now.run.StartedAt != c.run.StartedAt || now.run.State != form.Running {
+	if now == nil || now.run.StartedAt != c.run.StartedAt || now.run.State != convert.Running {
 		return nil // it ended meanwhile, which is told as that
 	}
 	if h.ctx.Err() != nil {
@@ -76,7 +76,7 @@ func (h *hand) RunHooks(a core.RunHooks) error {
 // preStop runs the commands before a stop. A stop that was decided is carried out
 // whatever they say: how they failed is told with the workspace.
 func (h *hand) preStop(c *found) {
-	list := form.HooksOf(c.InspectResponse).PreStop
+	list := convert.HooksOf(c.InspectResponse).PreStop
 	if len(list) == 0 || !c.run.Up() {
 		return
 	}
@@ -105,7 +105,7 @@ func (h *hand) hooks(c *found, key string, list []spec.Hook) error {
 func (h *hand) hook(c *found, x spec.Hook) error {
 	ctx, cancel := context.WithTimeout(h.ctx, HookTimeout)
 	defer cancel()
-	code, out, err := h.m.o.Engine.Run(ctx, c.ID, daemon.Exec{
+	code, out, err := h.m.o.Engine.Run(ctx, c.ID, dockerapi.Exec{
 		Cmd: x.Command, Env: x.Env, User: x.User, WorkingDir: x.WorkingDir, Privileged: x.Privileged}, hookOutput)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -116,7 +116,7 @@ func (h *hand) hook(c *found, x spec.Hook) error {
 		return nil
 	}
 	text := strings.TrimSpace(strings.ToValidUTF8(string(out), ""))
-	for _, name := range form.SecretsOf(&h.r.Desired.Spec) {
+	for _, name := range convert.SecretsOf(&h.r.Desired.Spec.Workspace) {
 		v, err := h.m.secret(name)
 		if err != nil {
 			text = "" // nobody knows what would have to be taken out

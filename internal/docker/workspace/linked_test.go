@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestNoLinkLeadsAMountOut has the engine mount folders below one that is allowed, with
@@ -17,16 +18,10 @@ func TestNoLinkLeadsAMountOut(t *testing.T) {
 	w := newWorld(t)
 	allowed, secret := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{filepath.Join(secret, "key"): "the host's own", filepath.Join(allowed, "app", "file"): "fine"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	if err := os.Symlink(secret, filepath.Join(allowed, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(secret, filepath.Join(allowed, "link")))
 	mount := func(name string) {
 		w.want(func(d *workspace.Desired) {
 			d.Spec.Workspace.Mounts = []spec.Mount{{Type: spec.MountBind, Source: filepath.Join(allowed, name), Target: "/data", Beneath: allowed}}
@@ -53,12 +48,8 @@ func TestNoLinkLeadsAMountOut(t *testing.T) {
 	}
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.State = spec.Stopped })
 	w.converge()
-	if err := os.Rename(filepath.Join(allowed, "app"), filepath.Join(allowed, "was")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(secret, filepath.Join(allowed, "app")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(filepath.Join(allowed, "app"), filepath.Join(allowed, "was")))
+	testkit.Must(t, os.Symlink(secret, filepath.Join(allowed, "app")))
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.State = "" })
 	refused("a link at a later start")
 	if c := w.box("web"); c.State.Running {

@@ -9,13 +9,11 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/pool"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
-	"github.com/steadyfleet/steady/reconcile/memory"
 )
 
 // TestUnderTheLoop: the loop deploys, events tell it of what somebody does by
@@ -23,7 +21,7 @@ import (
 // waits for room is let in.
 func TestUnderTheLoop(t *testing.T) {
 	w := newWorld(t)
-	store := memory.New()
+	store := reconcile.NewMemory()
 	moved := make(chan engine.Transition, 1024)
 	loop := reconcile.New(store, reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, tr := range ts {
@@ -31,12 +29,12 @@ func TestUnderTheLoop(t *testing.T) {
 		}
 	}))
 	w.o.Now = nil // the time is the real one
-	w.o.Starts = pool.New(1, func(ref string) {
-		loop.Kick(engine.Ref{Kind: spec.KindWorkspace, ID: ref[len(spec.KindWorkspace)+1:]}, engine.Cause{Trigger: engine.TriggerExternal})
+	w.o.Starts = dockerapi.NewPool(1, func(ref string) {
+		loop.Enqueue(engine.Ref{Kind: spec.KindWorkspace, ID: ref[len(spec.KindWorkspace)+1:]}, engine.Cause{Trigger: engine.TriggerExternal})
 	})
 	w.anew()
 	p := workspace.Policy()
-	p.Retry = engine.RetryPolicy{Max: 2, Base: 10, Cap: 20}
+	p.Retry = engine.RetryPolicy{Max: 2, Base: 10 * time.Millisecond, Cap: 20 * time.Millisecond}
 	w.ok(reconcile.Register(loop, spec.KindWorkspace, w.m, p))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -47,10 +45,10 @@ func TestUnderTheLoop(t *testing.T) {
 	})
 	e := w.open()
 	wg.Go(func() {
-		_ = e.Watch(ctx, func(ev daemon.Event) { // ends with ctx
-			w.m.Hear(ev)
+		_ = e.Watch(ctx, func(ev dockerapi.Event) { // ends with ctx
+			w.m.OnEvent(ev)
 			for _, ref := range w.m.Concerns(ev) {
-				loop.Kick(ref, engine.Cause{Trigger: engine.TriggerExternal})
+				loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal})
 			}
 		})
 	})

@@ -12,31 +12,29 @@ import (
 	"github.com/moby/moby/api/types/network"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/contents"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/inspector"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/docker/storage"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Engine is what the manager needs of the engine.
+// Engine is what the reconciler needs of the engine.
 type Engine interface {
-	inspector.Engine
+	dockerapi.Inspected
 	ContainerList(ctx context.Context, all bool, labels ...string) ([]container.Summary, error)
 	ContainerInspect(ctx context.Context, id string) (container.InspectResponse, error)
-	ContainerCreate(ctx context.Context, c daemon.Creation) (id string, warnings []string, err error)
+	ContainerCreate(ctx context.Context, c dockerapi.Creation) (id string, warnings []string, err error)
 	ContainerStart(ctx context.Context, id string) error
 	ContainerStop(ctx context.Context, id string, grace time.Duration, signal string) error
 	ContainerUnpause(ctx context.Context, id string) error
 	ContainerRename(ctx context.Context, id, name string) error
 	ContainerUpdate(ctx context.Context, id string, limits *container.Resources, restart *container.RestartPolicy) (warnings []string, err error)
-	ContainerRemove(ctx context.Context, id string, r daemon.Removal) error
-	ContainerLogs(ctx context.Context, id string, l daemon.Logs, each func(daemon.LogLine) error) error
-	Run(ctx context.Context, id string, x daemon.Exec, most int) (code int, output []byte, err error)
+	ContainerRemove(ctx context.Context, id string, r dockerapi.Removal) error
+	ContainerLogs(ctx context.Context, id string, l dockerapi.Logs, each func(dockerapi.LogLine) error) error
+	Run(ctx context.Context, id string, x dockerapi.Exec, most int) (code int, output []byte, err error)
 	NetworkConnect(ctx context.Context, id, container string, endpoint *network.EndpointSettings) error
 	NetworkDisconnect(ctx context.Context, id, container string, force bool) error
 	VolumeRemove(ctx context.Context, name string) error
@@ -72,8 +70,8 @@ type Target struct {
 // Upstreams hears of a workspace's replacement, so that requests go to a
 // container only while it is good.
 type Upstreams interface {
-	// Hold keeps requests back until the next Set, for a bounded time.
-	Hold(workspace string)
+	// Pause keeps requests back until the next Set, for a bounded time.
+	Pause(workspace string)
 	// Set leads requests to a container that is good.
 	Set(workspace string, to Target)
 	// Drain waits, for a bounded time, until no request is under way to a
@@ -81,12 +79,12 @@ type Upstreams interface {
 	Drain(ctx context.Context, workspace string, from Target)
 }
 
-// Options are what the manager needs. Starts, Upstreams and Log may be nil.
+// Options are what the reconciler needs. Starts, Upstreams and Log may be nil.
 type Options struct {
 	Engine    Engine
-	Owner     ownership.Owner
+	Owner     convert.Owner
 	Ledger    Ledger
-	Content   contents.Blobs
+	Content   storage.Blobs
 	Secrets   Secrets
 	Starts    Pool
 	Upstreams Upstreams
@@ -105,7 +103,7 @@ type Options struct {
 	GPUs func(ctx context.Context, w *spec.Workspace) (lacks string, err error)
 	// Snapshotting says whether a workspace is being captured; nil is no.
 	Snapshotting func(name string) bool
-	// Digest is the host's keyed digest, as form.Keyed makes it.
+	// Digest is the host's keyed digest, as secret.Keyed makes it.
 	Digest func(string) string
 	Log    *slog.Logger
 	Now    func() time.Time // wall clock, with its monotonic part; nil takes time.Now
@@ -114,30 +112,28 @@ type Options struct {
 // Desired is what is asked of a workspace.
 type Desired = spec.Desired[spec.Deployment]
 
-// Codes beside those of internal/core/workspace.
+// Codes beside those of internal/core/replace.
 const (
-	CodeNoSlot engine.Code = "waiting_for_start_slot"
-	CodeStale  engine.Code = "observed_before_change"
+	CodeNoSlot engine.Code = "waiting-for-start-slot"
 )
 
 // Observed is what is on the engine of one workspace, compared with what was
 // desired at its generation.
 type Observed struct {
-	Generation int64     `json:"generation"`
-	Seen       core.Seen `json:"seen"`
-	Halted     bool      `json:"halted,omitempty"`
-	Captured   bool      `json:"captured,omitempty"` // now, by a snapshot
-	Queued     bool      `json:"queued,omitempty"`   // as many containers start as may at once
-	StartFirst bool      `json:"startFirst"`
+	Seen       replace.Seen `json:"seen"`
+	Halted     bool         `json:"halted,omitempty"`
+	Captured   bool         `json:"captured,omitempty"` // now, by a snapshot
+	Queued     bool         `json:"queued,omitempty"`   // as many containers start as may at once
+	StartFirst bool         `json:"startFirst"`
 	// StopFirst says why a replacement stops the one in place first.
 	StopFirst string `json:"stopFirst,omitempty"`
 }
 
-// Manager keeps workspaces as declared.
-type Manager struct {
+// Reconciler keeps workspaces as declared.
+type Reconciler struct {
 	o     Options
-	cache *inspector.Inspector
-	files *contents.Folder
+	cache *dockerapi.Inspector
+	files *storage.Folder
 
 	mu     sync.Mutex
 	known  map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
@@ -152,78 +148,75 @@ type Manager struct {
 	stops  map[engine.Ref]string // how the commands before the last stop failed
 }
 
-// New makes the manager.
-func New(o Options) *Manager {
+// New makes the reconciler.
+func New(o Options) *Reconciler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m := &Manager{o: o, cache: inspector.New(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
+	m := &Reconciler{o: o, cache: dockerapi.NewInspector(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
 		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, checks: map[string]check{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
 		copies: map[engine.Ref]copies{}, stops: map[engine.Ref]string{}}
-	m.files = contents.In(o.Dir, o.Content, m.secret)
+	m.files = storage.NewFolder(o.Dir, o.Content, m.secret)
 	return m
 }
 
-// Hear takes the events of the engine. Without it what was seen is trusted for a
+// OnEvent takes the events of the engine. Without it what was seen is trusted for a
 // second only.
-func (m *Manager) Hear(e daemon.Event) { m.cache.Hear(e) }
+func (m *Reconciler) OnEvent(e dockerapi.Event) { m.cache.OnEvent(e) }
 
 // Policy is the policy of workspaces: outside changes are cured, except of those
 // that are declared to report only.
 func Policy() engine.Policy {
 	return engine.Policy{
-		Retry:      engine.RetryPolicy{Max: 3, Base: clock.Second, Cap: clock.Minute},
-		ActTimeout: 10 * clock.Minute, OnDrift: engine.Enforce,
-		Resync: clock.Minute, Revive: 5 * clock.Minute, History: engine.History{Keep: 50},
+		Retry:      engine.RetryPolicy{Max: 3, Base: time.Second, Cap: time.Minute},
+		ActTimeout: 10 * time.Minute, OnDrift: engine.Enforce,
+		Resync: time.Minute, Revive: 5 * time.Minute, History: engine.History{Keep: 50},
 	}
 }
 
 var (
-	_ reconcile.Manager[Desired, Observed] = (*Manager)(nil)
-	_ reconcile.ObserverOfAll[Observed]    = (*Manager)(nil)
-	_ reconcile.Pruner                     = (*Manager)(nil)
+	_ reconcile.Reconciler[Desired, Observed] = (*Reconciler)(nil)
+	_ reconcile.BulkObserver[Observed]        = (*Reconciler)(nil)
+	_ reconcile.OrphanLister                  = (*Reconciler)(nil)
 )
 
 // title is the engine's name of a workspace.
-func (m *Manager) title(d *Desired) string { return d.Spec.Workspace.EngineName(m.o.Owner.Title) }
+func (m *Reconciler) title(d *Desired) string { return d.Spec.Workspace.EngineName(m.o.Owner.Title) }
 
 // want is what steps depend on of what is desired.
-func (m *Manager) want(r *engine.Resource[Desired], startFirst bool) core.Want {
+func (m *Reconciler) want(r *engine.Resource[Desired], startFirst bool) replace.Want {
 	w := &r.Desired.Spec.Workspace
-	return core.Want{
-		Title: m.title(&r.Desired), Run: w.State, Parked: r.Desired.Parked, Retire: r.Retire, ReportOnly: w.ReportOnly,
-		Settled: r.Status.ConvergedGeneration == r.Generation, Verb: r.Desired.Verb, Nonce: r.Desired.Nonce,
+	return replace.Want{
+		Title: m.title(&r.Desired), Run: w.State, Parked: r.Desired.Parked, Delete: r.Delete, ReportOnly: w.ReportOnly,
+		HasConverged: r.Status.ConvergedGeneration == r.Generation, Verb: r.Desired.Verb, Nonce: r.Desired.Nonce,
 		StartFirst: startFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait,
 	}
 }
 
 // Decide decides on the next step.
-func (m *Manager) Decide(v engine.View[Desired, Observed]) engine.Decision {
-	if v.Observed.Generation != v.Resource.Generation {
-		return engine.Wait(v.Now.Add(1), engine.Because(CodeStale, ""))
-	}
-	d := m.decide(&v.Resource, &v.Observed, v.Now)
+func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
+	d := m.decide(&v.Resource, &v.Observed, clock.FromTime(v.Now))
 	if v.Observed.Queued && starts(d.Action()) {
-		return engine.Wait(v.Now.Add(slotPause), engine.Because(CodeNoSlot, noSlot))
+		return engine.WaitUntil(v.Now.Add(slotPause), engine.NewReason(CodeNoSlot, noSlot))
 	}
 	return d
 }
 
 // decide decides without regard to how many containers start.
-func (m *Manager) decide(r *engine.Resource[Desired], o *Observed, now engine.Instant) engine.Decision {
+func (m *Reconciler) decide(r *engine.Resource[Desired], o *Observed, now clock.Instant) engine.Decision {
 	w := m.want(r, o.StartFirst)
 	w.Halted, w.Snapshotting = o.Halted, o.Captured
-	return core.Decide(w, o.Seen, now)
+	return replace.Decide(w, o.Seen, now)
 }
 
 // Act takes one step.
-func (m *Manager) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
-	step, ok := a.(core.Action)
+func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
+	step, ok := a.(replace.Action)
 	if !ok {
 		return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a workspace has no action %s", a.ActionName()))
 	}
-	return fault.Of(ctx, step.Carry(&hand{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
+	return dockerapi.ErrorOf(ctx, step.Carry(&hand{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
 }

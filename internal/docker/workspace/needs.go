@@ -10,21 +10,20 @@ import (
 	"slices"
 	"strings"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/inspector"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // needs are the inputs of the form with the declaration, and what follows from
 // them alone. It is not changed once made: looks share it.
 type needs struct {
-	form.Inputs
-	facts      inspector.Facts
+	convert.Inputs
+	facts      dockerapi.Facts
 	declared   *spec.Deployment
 	generation int64
 	refused    []diff.Difference
@@ -41,7 +40,7 @@ func (n *needs) like(o *needs) bool {
 // follow works out what follows. An error of the first kind says what is missing.
 func (n *needs) follow() (absent, err error) {
 	d := n.declared
-	if _, err := form.Workspace(d, n.Inputs); err != nil {
+	if _, err := convert.Workspace(d, n.Inputs); err != nil {
 		return err, nil
 	}
 	var volumes []string
@@ -50,8 +49,8 @@ func (n *needs) follow() (absent, err error) {
 		volumes = slices.Sorted(maps.Keys(c.Volumes))
 		checked = checked || d.Workspace.Health == nil && c.Healthcheck != nil && len(c.Healthcheck.Test) > 0
 	}
-	n.startFirst, n.stopFirst = core.StartFirst(&d.Workspace, volumes, checked)
-	n.refused, err = form.Refused(d, n.Inputs, n.facts.Rules)
+	n.startFirst, n.stopFirst = replace.StartFirst(&d.Workspace, volumes, checked)
+	n.refused, err = convert.Refused(d, n.Inputs, n.facts.Rules)
 	return nil, err
 }
 
@@ -71,7 +70,7 @@ func (a *absent) String() string { return "waiting for " + strings.Join(a.make, 
 // inputs reads what names mean on the engine now. What is missing is listed; the
 // inputs are nil if nothing can be compared without it. Fallback is the image of
 // the container in place, for when the declared one is not there.
-func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallback string) (*needs, absent, error) {
+func (m *Reconciler) inputs(ctx context.Context, r *engine.Resource[Desired], fallback string) (*needs, absent, error) {
 	d, u := &r.Desired, &r.Desired.Spec.Uses
 	var missing absent
 	about, err := m.cache.About(ctx)
@@ -139,7 +138,7 @@ func (m *Manager) inputs(ctx context.Context, r *engine.Resource[Desired], fallb
 
 // settled gives the needs of the last look if they are like these, and else works
 // out what follows; nil if something is missing for that.
-func (m *Manager) settled(r *engine.Resource[Desired], n *needs, missing *absent) (*needs, error) {
+func (m *Reconciler) settled(r *engine.Resource[Desired], n *needs, missing *absent) (*needs, error) {
 	n.declared, n.generation = &r.Desired.Spec, r.Generation
 	m.mu.Lock()
 	last := m.needs[r.Ref]
@@ -163,24 +162,24 @@ func (m *Manager) settled(r *engine.Resource[Desired], n *needs, missing *absent
 
 // lent adds the containers whose namespaces are shared, and the secrets; unknown
 // says that one of those is not there.
-func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
+func (m *Reconciler) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
 	if len(d.Spec.Uses.Workspaces) > 0 {
 		out.Containers = map[string]string{}
 	}
 	for _, title := range d.Spec.Uses.Workspaces {
 		c, err := m.o.Engine.ContainerInspect(ctx, title)
 		switch {
-		case daemon.NotFound(err):
+		case dockerapi.NotFound(err):
 			missing.add(true, "container "+title)
 		case err != nil:
 			return false, err
-		case d.Spec.Workspace.Bridged() && !form.Run(&c).Up(): // engines link to what runs alone
+		case d.Spec.Workspace.Bridged() && !convert.Run(&c).Up(): // engines link to what runs alone
 			missing.add(true, "container "+title+", which does not run")
 		default:
 			out.Containers[title] = c.ID
 		}
 	}
-	for _, name := range form.SecretsOf(&d.Spec) {
+	for _, name := range convert.SecretsOf(&d.Spec.Workspace) {
 		if out.Secrets == nil {
 			out.Secrets = map[string]string{}
 		}
@@ -198,7 +197,7 @@ func (m *Manager) lent(ctx context.Context, d *Desired, out *needs, missing *abs
 	return unknown, nil
 }
 
-func (m *Manager) secret(name string) ([]byte, error) {
+func (m *Reconciler) secret(name string) ([]byte, error) {
 	if m.o.Secrets == nil {
 		return nil, fmt.Errorf("secret %s: this host has no secret store: %w", name, fs.ErrNotExist)
 	}

@@ -11,30 +11,28 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/fault"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
 // Observe looks at the containers of one workspace.
-func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
 	listed, err := m.o.Engine.ContainerList(ctx, true, m.labels(r.Ref.ID)...)
 	if err != nil {
-		return Observed{}, fault.Of(ctx, err)
+		return Observed{}, dockerapi.ErrorOf(ctx, err)
 	}
 	o, err := m.observe(ctx, &r, listed, false)
 	if err != nil {
-		return Observed{}, fault.Of(ctx, err)
+		return Observed{}, dockerapi.ErrorOf(ctx, err)
 	}
 	o.Queued = m.queued(&r, &o)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.Retire && len(o.Seen.Containers) == 0 {
+	if r.Delete && len(o.Seen.Containers) == 0 {
 		delete(m.known, r.Ref)
 		delete(m.words, r.Ref.ID)
 		delete(m.stops, r.Ref)
@@ -47,16 +45,16 @@ func (m *Manager) Observe(ctx context.Context, r engine.Resource[Desired]) (Obse
 // ObserveAll looks at every workspace that was looked at before, with one
 // listing of the engine's containers. Those that wait are left out: what they
 // wait for may have come since, and each is looked at alone.
-func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
+func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
 	listed, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
-		return nil, fault.Of(ctx, err)
+		return nil, dockerapi.ErrorOf(ctx, err)
 	}
 	ids, byName := map[string]bool{}, map[string][]container.Summary{}
 	for _, s := range listed {
 		ids[s.ID] = true
-		if s.Labels[ownership.LabelOwner] == m.o.Owner.ID() && s.Labels[ownership.LabelKind] == spec.KindWorkspace {
-			name := s.Labels[ownership.LabelName]
+		if s.Labels[convert.LabelOwner] == m.o.Owner.ID() && s.Labels[convert.LabelKind] == spec.KindWorkspace {
+			name := s.Labels[convert.LabelName]
 			byName[name] = append(byName[name], s)
 		}
 	}
@@ -75,12 +73,12 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 	for i := range rows {
 		o, err := m.observe(ctx, rows[i], byName[rows[i].Ref.ID], true)
 		switch {
-		case daemon.Unavailable(err):
-			return nil, fault.Of(ctx, err)
+		case dockerapi.Unavailable(err):
+			return nil, dockerapi.ErrorOf(ctx, err)
 		case err != nil:
 			continue // it is looked at alone, and its error is its own
 		}
-		v := engine.View[Desired, Observed]{Resource: *rows[i], Observed: o, Now: clock.FromTime(m.o.Now())}
+		v := engine.View[Desired, Observed]{Resource: *rows[i], Observed: o, Now: m.o.Now()}
 		if m.Decide(v).Name() == "wait" {
 			continue
 		}
@@ -90,35 +88,21 @@ func (m *Manager) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, erro
 }
 
 // Orphans lists workspaces of this host that are on the engine and not declared.
-func (m *Manager) Orphans(ctx context.Context) ([]engine.Ref, error) {
-	if m.o.Declared == nil {
-		return nil, nil
+func (m *Reconciler) Orphans(ctx context.Context) ([]engine.Ref, error) {
+	list := func(labels ...string) ([]container.Summary, error) {
+		listed, err := m.o.Engine.ContainerList(ctx, true, labels...)
+		return listed, dockerapi.ErrorOf(ctx, err)
 	}
-	declared, err := m.o.Declared(ctx)
-	if err != nil {
-		return nil, err
-	}
-	listed, err := m.o.Engine.ContainerList(ctx, true, ownership.LabelOwner+"="+m.o.Owner.ID(), ownership.LabelKind+"="+spec.KindWorkspace)
-	if err != nil {
-		return nil, fault.Of(ctx, err)
-	}
-	var out []engine.Ref
-	for _, s := range listed {
-		name, title := s.Labels[ownership.LabelName], s.Labels[ownership.LabelTitle]
-		ref := engine.Ref{Kind: spec.KindWorkspace, ID: name}
-		named := slices.ContainsFunc(s.Names, func(n string) bool {
-			return title != "" && m.o.Owner.Gave(n) && (n == "/"+title || strings.HasPrefix(n, "/"+title+"."))
+	return convert.Orphans(ctx, m.o.Owner, spec.KindWorkspace, m.o.Declared, list, func(s *container.Summary) (map[string]string, bool) {
+		title := s.Labels[convert.LabelTitle]
+		return s.Labels, slices.ContainsFunc(s.Names, func(n string) bool {
+			return title != "" && m.o.Owner.HasPrefix(n) && (n == "/"+title || strings.HasPrefix(n, "/"+title+"."))
 		})
-		if named && name != "" && !declared[name] && !slices.Contains(out, ref) {
-			out = append(out, ref)
-		}
-	}
-	slices.SortFunc(out, engine.Ref.Compare)
-	return out, nil
+	})
 }
 
 // forget drops what is remembered of containers that are gone.
-func (m *Manager) forget(ids map[string]bool) {
+func (m *Reconciler) forget(ids map[string]bool) {
 	m.cache.Keep(ids)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,14 +122,14 @@ func (m *Manager) forget(ids map[string]bool) {
 }
 
 // labels select the containers of a workspace.
-func (m *Manager) labels(name string) []string {
-	return []string{ownership.LabelOwner + "=" + m.o.Owner.ID(), ownership.LabelKind + "=" + spec.KindWorkspace, ownership.LabelName + "=" + name}
+func (m *Reconciler) labels(name string) []string {
+	return []string{convert.LabelOwner + "=" + m.o.Owner.ID(), convert.LabelKind + "=" + spec.KindWorkspace, convert.LabelName + "=" + name}
 }
 
 // look reads the listed containers; trust says that what is remembered will do
 // where the listing agrees.
-func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (o Observed, found []*container.InspectResponse, err error) {
-	o = Observed{Generation: r.Generation, Halted: m.o.Halted != nil && m.o.Halted(),
+func (m *Reconciler) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (o Observed, found []*container.InspectResponse, err error) {
+	o = Observed{Halted: m.o.Halted != nil && m.o.Halted(),
 		Captured: m.o.Snapshotting != nil && m.o.Snapshotting(r.Ref.ID)}
 	title := m.title(&r.Desired)
 	for i := range listed {
@@ -155,7 +139,7 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 		}
 		c, err := m.cache.Container(ctx, listed[i].ID, s)
 		switch {
-		case daemon.NotFound(err):
+		case dockerapi.NotFound(err):
 			continue
 		case err != nil:
 			return o, found, err
@@ -170,11 +154,11 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 		}
 		if ours {
 			o.Seen.Containers = append(o.Seen.Containers, one)
-			main = main || one.Role == core.Main
+			main = main || one.Role == replace.Main
 		}
 	}
-	slices.SortFunc(o.Seen.Containers, func(a, b core.Container) int { return strings.Compare(a.ID, b.ID) })
-	if r.Retire || r.Desired.Parked {
+	slices.SortFunc(o.Seen.Containers, func(a, b replace.Container) int { return strings.Compare(a.ID, b.ID) })
+	if r.Delete || r.Desired.Parked {
 		return o, found, nil
 	}
 	if !main {
@@ -187,7 +171,7 @@ func (m *Manager) look(ctx context.Context, r *engine.Resource[Desired], listed 
 }
 
 // observe looks, and tells the router where the workspace is.
-func (m *Manager) observe(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
+func (m *Reconciler) observe(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
 	o, found, err := m.look(ctx, r, listed, trust)
 	if err == nil {
 		m.follow(r, found, &o)
@@ -196,26 +180,26 @@ func (m *Manager) observe(ctx context.Context, r *engine.Resource[Desired], list
 }
 
 // taken finds a container of somebody else under the workspace's name.
-func (m *Manager) taken(ctx context.Context, name, title string, o *Observed) error {
+func (m *Reconciler) taken(ctx context.Context, name, title string, o *Observed) error {
 	c, err := m.o.Engine.ContainerInspect(ctx, title)
 	switch {
-	case daemon.NotFound(err):
+	case dockerapi.NotFound(err):
 		return nil
 	case err != nil:
 		return err
 	}
-	if role, ours, err := m.role(ctx, &c, name, title); err != nil || ours && role == core.Main || strings.TrimPrefix(c.Name, "/") != title {
+	if role, ours, err := m.role(ctx, &c, name, title); err != nil || ours && role == replace.Main || strings.TrimPrefix(c.Name, "/") != title {
 		return err // it came this moment, or the name is the beginning of an ID
 	}
-	o.Seen.Taken = c.ID
+	o.Seen.Foreign = c.ID
 	return nil
 }
 
 // compare adds how the containers differ, and what one needs that is not there.
-func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], found []*container.InspectResponse, o *Observed) error {
+func (m *Reconciler) compare(ctx context.Context, r *engine.Resource[Desired], found []*container.InspectResponse, o *Observed) error {
 	fallback := ""
 	for _, c := range o.Seen.Containers {
-		if c.Role == core.Main {
+		if c.Role == replace.Main {
 			fallback = c.Image
 		}
 	}
@@ -223,7 +207,7 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 	if err != nil {
 		return err
 	}
-	o.Seen.Missing, o.Seen.Lacking = missing.make, missing.start
+	o.Seen.Missing, o.Seen.MissingToStart = missing.make, missing.start
 	if o.Seen.Written, err = m.written(r); err != nil {
 		return err
 	}
@@ -237,7 +221,7 @@ func (m *Manager) compare(ctx context.Context, r *engine.Resource[Desired], foun
 	o.StartFirst, o.StopFirst, o.Seen.Refused = in.startFirst, in.stopFirst, slices.Clone(in.refused)
 	for i := range o.Seen.Containers {
 		c := &o.Seen.Containers[i]
-		if c.Role == core.Old {
+		if c.Role == replace.Old {
 			continue
 		}
 		for _, f := range found {
@@ -258,7 +242,7 @@ const fieldFile = "file"
 // one, and those whose file is not there: the engine could not start the container
 // again. The state folder was moved, restored or made anew. What differs in its
 // content is told as that.
-func (m *Manager) misplaced(r *engine.Resource[Desired], c *container.InspectResponse, in *needs, known []diff.Difference) ([]diff.Difference, error) {
+func (m *Reconciler) misplaced(r *engine.Resource[Desired], c *container.InspectResponse, in *needs, known []diff.Difference) ([]diff.Difference, error) {
 	from := map[string]string{}
 	if c.HostConfig != nil {
 		for _, x := range c.HostConfig.Mounts {
@@ -268,7 +252,7 @@ func (m *Manager) misplaced(r *engine.Resource[Desired], c *container.InspectRes
 	var out []diff.Difference
 	for _, x := range r.Desired.Spec.Workspace.Contents {
 		target := path.Clean(x.Target)
-		if slices.ContainsFunc(known, func(d diff.Difference) bool { return d.Field == form.FieldContent+"/"+target }) {
+		if slices.ContainsFunc(known, func(d diff.Difference) bool { return d.Field == convert.FieldContent+"/"+target }) {
 			continue
 		}
 		d := diff.Difference{Field: fieldFile + target, Class: diff.Replace, Cause: diff.Declared, Observed: from[target],
@@ -303,7 +287,7 @@ type memo struct {
 
 // differences compares a container, and the files that it mounts, with what is
 // desired.
-func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
+func (m *Reconciler) differences(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
 	ds, err := m.compared(ctx, r, c, in)
 	if err != nil {
 		return nil, err
@@ -313,7 +297,7 @@ func (m *Manager) differences(ctx context.Context, r *engine.Resource[Desired], 
 }
 
 // compared compares a container with what is desired.
-func (m *Manager) compared(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
+func (m *Reconciler) compared(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
 	m.mu.Lock()
 	have := m.memo[c.ID]
 	m.mu.Unlock()
@@ -324,7 +308,7 @@ func (m *Manager) compared(ctx context.Context, r *engine.Resource[Desired], c *
 	if err != nil {
 		return nil, err
 	}
-	found, unread := form.Compare(&r.Desired.Spec, in.Inputs, c, rec.Form, in.facts.Rules)
+	found, unread := convert.Compare(&r.Desired.Spec, in.Inputs, c, rec.Form, in.facts.Rules)
 	if unread != nil {
 		m.o.Log.Warn("a container is compared without its record", "workspace", r.Ref.ID, "container", c.ID, "error", unread)
 	}
@@ -344,7 +328,7 @@ type ran struct {
 
 // running is how long a container has run: by the engine's clock, or by ours
 // since it was first seen if that is longer, for clocks that go back.
-func (m *Manager) running(c *container.InspectResponse, run form.RunInfo) clock.Duration {
+func (m *Reconciler) running(c *container.InspectResponse, run convert.RunInfo) clock.Duration {
 	now := m.o.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()

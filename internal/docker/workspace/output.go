@@ -9,11 +9,11 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	words "github.com/steadyfleet/steady/internal/core/text"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/secret"
+	words "github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/secret"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // tail is the last output of a container that ended.
@@ -37,7 +37,7 @@ const (
 
 // tailOf reads the last lines of a container's log, once for each of its ends. A
 // log that cannot be read (drivers keep it elsewhere) tells nothing.
-func (m *Manager) tailOf(ctx context.Context, d *spec.Deployment, id string, ended time.Time) string {
+func (m *Reconciler) tailOf(ctx context.Context, d *spec.Deployment, id string, ended time.Time) string {
 	m.mu.Lock()
 	have, ok := m.tails[id]
 	m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *Manager) tailOf(ctx context.Context, d *spec.Deployment, id string, end
 		return have.text
 	}
 	var lines []string
-	err := m.o.Engine.ContainerLogs(ctx, id, daemon.Logs{Tail: tailLines}, func(l daemon.LogLine) error {
+	err := m.o.Engine.ContainerLogs(ctx, id, dockerapi.Logs{Tail: tailLines}, func(l dockerapi.LogLine) error {
 		lines = append(lines, l.Text)
 		return nil
 	})
@@ -67,7 +67,7 @@ func (m *Manager) tailOf(ctx context.Context, d *spec.Deployment, id string, end
 // checkOf tells how a health check ended last that does not pass: its command, exit
 // code and output. Of one that made its container unhealthy the first words stay
 // until it is healthy again or started anew: what it prints may change every time.
-func (m *Manager) checkOf(d *spec.Deployment, c *container.InspectResponse) string {
+func (m *Reconciler) checkOf(d *spec.Deployment, c *container.InspectResponse) string {
 	h := c.State.Health
 	if h == nil || h.Status == container.Healthy || h.FailingStreak == 0 || len(h.Log) == 0 || h.Log[len(h.Log)-1] == nil {
 		m.mu.Lock()
@@ -115,14 +115,14 @@ func commandOf(c *container.InspectResponse) []string {
 // cleaned makes lines that a container wrote fit to be told: one line, without
 // control characters and without the values of the workspace's secrets. It is not ok
 // when a secret cannot be read: nobody knows what would have to be taken out.
-func (m *Manager) cleaned(d *spec.Deployment, lines []string) (text string, ok bool) {
+func (m *Reconciler) cleaned(d *spec.Deployment, lines []string) (text string, ok bool) {
 	for i, l := range lines {
 		if l = strings.TrimSpace(l); i > 0 {
 			l = " | " + l
 		}
 		text += l
 	}
-	for _, name := range form.SecretsOf(d) {
+	for _, name := range convert.SecretsOf(&d.Workspace) {
 		v, err := m.secret(name)
 		if err != nil {
 			return "", false

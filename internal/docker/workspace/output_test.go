@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 )
 
@@ -47,7 +47,7 @@ func TestFailedHealthCheckStaysTold(t *testing.T) {
 		d.Spec.Workspace.Health = &spec.Health{Interval: 200, Timeout: clock.Minute, Retries: 1, Test: []string{"CMD-SHELL", "cat /proc/sys/kernel/random/uuid; exit 1"}}
 	})
 	got := w.settle()
-	if got.name != "fail" || got.reason.Code != core.CodeUnhealthy || !strings.Contains(got.reason.Words, "its output: ") {
+	if got.name != "fail" || got.reason.Code != replace.CodeUnhealthy || !strings.Contains(got.reason.Message, "its output: ") {
 		t.Fatalf("%+v", got)
 	}
 	output := func() string {

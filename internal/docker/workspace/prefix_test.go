@@ -23,7 +23,7 @@ func TestPrefixChanges(t *testing.T) {
 	if o := w.observe(); len(o.Seen.Containers) > 0 {
 		t.Errorf("took containers of an agent unknown: %+v", o.Seen.Containers)
 	}
-	w.r.Retire = true
+	w.r.Delete = true
 	w.converge()
 	if !w.box("new-web").State.Running {
 		t.Error("what an agent unknown made was stopped")

@@ -6,15 +6,15 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // Find is the container in the place of a workspace, or nil: it is not one that a
 // replacement works with.
-func (m *Manager) Find(ctx context.Context, name string) (*container.Summary, error) {
+func (m *Reconciler) Find(ctx context.Context, name string) (*container.Summary, error) {
 	list, err := m.o.Engine.ContainerList(ctx, true, m.labels(name)...)
 	if err != nil {
 		return nil, err
@@ -29,14 +29,14 @@ func (m *Manager) Find(ctx context.Context, name string) (*container.Summary, er
 // inPlace picks the containers that have their workspace's name: the one that they were
 // made with, or, after those, one that a change of the title gave them. A name proves
 // nothing there, so the very container has to be known to the ledger.
-func (m *Manager) inPlace(ctx context.Context, list []container.Summary) (named []container.Summary, err error) {
+func (m *Reconciler) inPlace(ctx context.Context, list []container.Summary) (named []container.Summary, err error) {
 	var renamed []container.Summary
 	for _, s := range list {
-		made := s.Labels[ownership.LabelTitle]
+		made := s.Labels[convert.LabelTitle]
 		switch {
-		case m.o.Owner.Gave(made) && slices.Contains(s.Names, "/"+made):
+		case m.o.Owner.HasPrefix(made) && slices.Contains(s.Names, "/"+made):
 			named = append(named, s)
-		case slices.ContainsFunc(s.Names, func(n string) bool { return m.o.Owner.Gave(n) && !core.Beside(n) }):
+		case slices.ContainsFunc(s.Names, func(n string) bool { return m.o.Owner.HasPrefix(n) && !replace.IsReplacement(n) }):
 			_, known, err := m.o.Ledger.Baseline(ctx, s.ID)
 			if err != nil {
 				return nil, err
@@ -59,8 +59,8 @@ type Process struct {
 // Processes lists the containers that run under the names of workspaces. A number
 // that is remembered of one that was started again meanwhile may be old: whoever
 // uses it asks the kernel whose it is.
-func (m *Manager) Processes(ctx context.Context) ([]Process, error) {
-	list, err := m.o.Engine.ContainerList(ctx, false, ownership.LabelOwner+"="+m.o.Owner.ID(), ownership.LabelKind+"="+spec.KindWorkspace)
+func (m *Reconciler) Processes(ctx context.Context) ([]Process, error) {
+	list, err := m.o.Engine.ContainerList(ctx, false, convert.LabelOwner+"="+m.o.Owner.ID(), convert.LabelKind+"="+spec.KindWorkspace)
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +76,13 @@ func (m *Manager) Processes(ctx context.Context) ([]Process, error) {
 	for _, s := range named {
 		c, err := m.cache.Container(ctx, s.ID, s)
 		switch {
-		case daemon.NotFound(err):
+		case dockerapi.NotFound(err):
 			continue
 		case err != nil:
 			return nil, err
 		}
 		if c.State != nil && c.State.Pid > 0 {
-			out = append(out, Process{Name: s.Labels[ownership.LabelName], ID: s.ID, PID: c.State.Pid})
+			out = append(out, Process{Name: s.Labels[convert.LabelName], ID: s.ID, PID: c.State.Pid})
 		}
 	}
 	return out, nil

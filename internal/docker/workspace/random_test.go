@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // story is what happens to one workspace: declarations, and what people do
@@ -20,7 +20,7 @@ import (
 type story struct{ moves []move }
 
 type move struct {
-	spec   spec.Workspace // if declare
+	value  spec.Workspace // if declare
 	byHand string         // else
 	turns  int            // turns that are taken before the next move
 }
@@ -31,7 +31,7 @@ func stories() *rapid.Generator[story] {
 		for range rapid.IntRange(2, 5).Draw(t, "moves") {
 			m := move{turns: rapid.IntRange(0, 4).Draw(t, "turns")}
 			if len(s.moves) == 0 || rapid.Bool().Draw(t, "declare") {
-				m.spec = specs(t)
+				m.value = specs(t)
 			} else {
 				m.byHand = rapid.SampledFrom([]string{"stop", "kill", "pause", "rename", "remove", "disconnect", "update", "limit", "restart"}).Draw(t, "by hand")
 			}
@@ -108,7 +108,7 @@ func (w *world) meddle(what string) {
 // writes nothing. The seed of a failing story is its name.
 func TestS36OnTheEngine(t *testing.T) {
 	seeds := 4
-	if need.Nightly() {
+	if testkit.Nightly() {
 		seeds = 40
 	}
 	for seed := range seeds {
@@ -116,7 +116,7 @@ func TestS36OnTheEngine(t *testing.T) {
 			w := newWorld(t)
 			for _, m := range stories().Example(seed).moves {
 				if m.byHand == "" {
-					w.want(func(d *workspace.Desired) { d.Spec.Workspace = m.spec })
+					w.want(func(d *workspace.Desired) { d.Spec.Workspace = m.value })
 				} else {
 					w.meddle(m.byHand)
 				}

@@ -5,24 +5,24 @@ import (
 	"fmt"
 	"strings"
 
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
-	"github.com/steadyfleet/steady/internal/docker/form"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
-// Swap implements core.Handler: stop the old one, give its name away, start the
+// Swap implements replace.Handler: stop the old one, give its name away, start the
 // new one.
-func (h *hand) Swap(a core.Swap) error {
+func (h *hand) Swap(a replace.Swap) error {
 	n, err := h.get(a.New)
-	if n == nil || err != nil || n.role == core.Old {
+	if n == nil || err != nil || n.role == replace.Old {
 		return err
 	}
 	o, err := h.get(a.Old)
-	if err != nil || o != nil && o.role == core.New {
+	if err != nil || o != nil && o.role == replace.New {
 		return err
 	}
-	if o != nil && o.role != core.Old {
-		if err := h.free(core.Name(h.title, h.m.replica(o), core.Old), o.ID); err != nil {
+	if o != nil && o.role != replace.Old {
+		if err := h.free(replace.Name(h.title, h.m.replica(o), replace.Old), o.ID); err != nil {
 			return err
 		}
 	}
@@ -31,11 +31,11 @@ func (h *hand) Swap(a core.Swap) error {
 		return err
 	}
 	if o != nil {
-		if err := h.rename(o, core.Old); err != nil {
+		if err := h.rename(o, replace.Old); err != nil {
 			return err
 		}
 	}
-	if err := h.rename(n, core.Main); err != nil {
+	if err := h.rename(n, replace.Main); err != nil {
 		return err
 	}
 	if a.Run && !n.live() {
@@ -48,7 +48,7 @@ func (h *hand) Swap(a core.Swap) error {
 // free fails if a name is taken, before anything is stopped for it.
 func (h *hand) free(name, except string) error {
 	switch c, err := h.m.o.Engine.ContainerInspect(h.ctx, name); {
-	case daemon.NotFound(err):
+	case dockerapi.NotFound(err):
 		return nil
 	case err != nil:
 		return err
@@ -59,10 +59,10 @@ func (h *hand) free(name, except string) error {
 	}
 }
 
-// Promote implements core.Handler.
-func (h *hand) Promote(a core.Promote) error {
+// Promote implements replace.Handler.
+func (h *hand) Promote(a replace.Promote) error {
 	n, err := h.get(a.New)
-	if n == nil || err != nil || n.role == core.Old || n.run.State != form.Running {
+	if n == nil || err != nil || n.role == replace.Old || n.run.State != convert.Running {
 		return err
 	}
 	o, err := h.get(a.Old)
@@ -73,16 +73,16 @@ func (h *hand) Promote(a core.Promote) error {
 		return err
 	}
 	if o != nil {
-		if err := h.rename(o, core.Old); err != nil {
+		if err := h.rename(o, replace.Old); err != nil {
 			return err
 		}
 	}
-	return h.rename(n, core.Main)
+	return h.rename(n, replace.Main)
 }
 
-// Restore implements core.Handler: the old one is back and runs before the bad
+// Restore implements replace.Handler: the old one is back and runs before the bad
 // one goes.
-func (h *hand) Restore(a core.Restore) error {
+func (h *hand) Restore(a replace.Restore) error {
 	o, err := h.get(a.Old)
 	if o == nil || err != nil {
 		return err // without the old one nothing is taken away
@@ -100,11 +100,11 @@ func (h *hand) Restore(a core.Restore) error {
 		if err := h.stop(b); err != nil {
 			return err
 		}
-		if err := h.rename(b, core.New); err != nil {
+		if err := h.rename(b, replace.New); err != nil {
 			return err
 		}
 	}
-	if err := h.rename(o, core.Main); err != nil {
+	if err := h.rename(o, replace.Main); err != nil {
 		return err
 	}
 	if a.Run && !o.live() {
@@ -134,10 +134,10 @@ func rolledBack(cause, last, then string) error {
 	return fmt.Errorf("the new container was not good: %s; %s", cause, then)
 }
 
-// RemoveOld implements core.Handler.
-func (h *hand) RemoveOld(a core.RemoveOld) error {
+// RemoveOld implements replace.Handler.
+func (h *hand) RemoveOld(a replace.RemoveOld) error {
 	keep, err := h.get(a.Keep)
-	if keep == nil || err != nil || keep.role != core.Main || a.Run && keep.run.State != form.Running {
+	if keep == nil || err != nil || keep.role != replace.Main || a.Run && keep.run.State != convert.Running {
 		return err
 	}
 	if a.Run {
@@ -150,7 +150,7 @@ func (h *hand) RemoveOld(a core.RemoveOld) error {
 		if err != nil {
 			return err
 		}
-		if c == nil || c.role == core.Main {
+		if c == nil || c.role == replace.Main {
 			continue
 		}
 		h.drain(c)
@@ -167,7 +167,7 @@ func (h *hand) RemoveOld(a core.RemoveOld) error {
 // remove removes a container that does not run. One that is being removed by
 // somebody else is as good as gone.
 func (h *hand) remove(c *found, force bool) error {
-	err := gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, daemon.Removal{Force: force}))
+	err := gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, dockerapi.Removal{Force: force}))
 	if err != nil {
 		if now, look := h.get(c.ID); look == nil && now == nil {
 			err = nil
@@ -179,15 +179,15 @@ func (h *hand) remove(c *found, force bool) error {
 	return h.m.o.Ledger.Forget(h.ctx, c.ID)
 }
 
-// Discard implements core.Handler.
-func (h *hand) Discard(a core.Discard) error {
+// Discard implements replace.Handler.
+func (h *hand) Discard(a replace.Discard) error {
 	last := ""
 	for _, id := range a.IDs {
 		c, err := h.get(id)
 		if err != nil {
 			return err
 		}
-		if c == nil || c.role == core.Main && c.run.State != form.Dead {
+		if c == nil || c.role == replace.Main && c.run.State != convert.Dead {
 			continue
 		}
 		if a.Cause != "" {
@@ -196,7 +196,7 @@ func (h *hand) Discard(a core.Discard) error {
 		if err := h.stop(c); err != nil {
 			return err
 		}
-		if err := h.remove(c, c.run.State == form.Dead); err != nil {
+		if err := h.remove(c, c.run.State == convert.Dead); err != nil {
 			return err
 		}
 	}
@@ -206,8 +206,8 @@ func (h *hand) Discard(a core.Discard) error {
 	return rolledBack(a.Cause, last, "it was removed")
 }
 
-// Remove implements core.Handler. Volumes with a name stay.
-func (h *hand) Remove(a core.Remove) error {
+// Remove implements replace.Handler. Volumes with a name stay.
+func (h *hand) Remove(a replace.Remove) error {
 	volumes := map[string]bool{}
 	for _, id := range a.IDs {
 		c, err := h.get(id)
@@ -217,14 +217,14 @@ func (h *hand) Remove(a core.Remove) error {
 		if c == nil {
 			continue
 		}
-		for _, v := range form.AnonymousVolumes(c.InspectResponse) {
+		for _, v := range convert.AnonymousVolumes(c.InspectResponse) {
 			volumes[v] = true
 		}
 		h.drain(c)
 		if err := h.stop(c); err != nil {
 			return err
 		}
-		err = gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, daemon.Removal{Force: c.run.State == form.Dead, AnonymousVolumes: true}))
+		err = gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, dockerapi.Removal{Force: c.run.State == convert.Dead, AnonymousVolumes: true}))
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (h *hand) Remove(a core.Remove) error {
 	var errs []error
 	for v := range volumes {
 		// One that the container took over by name is not removed with it.
-		if err := gone(h.m.o.Engine.VolumeRemove(h.ctx, v)); err != nil && !daemon.Conflict(err) {
+		if err := gone(h.m.o.Engine.VolumeRemove(h.ctx, v)); err != nil && !dockerapi.Conflict(err) {
 			errs = append(errs, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 )
 
@@ -25,7 +25,7 @@ type inspecting struct {
 	count int
 }
 
-func (e *inspecting) ContainerInspectAnew(ctx context.Context, id string, known daemon.Sum) (*container.InspectResponse, daemon.Sum, error) {
+func (e *inspecting) ContainerInspectAnew(ctx context.Context, id string, known dockerapi.Sum) (*container.InspectResponse, dockerapi.Sum, error) {
 	e.mu.Lock()
 	e.at[id] = e.now()
 	e.count++
@@ -49,7 +49,7 @@ func TestSweepIsSpread(t *testing.T) {
 		if i == 0 { // the rest is made by the one that counts
 			w.o.Engine = e
 			w.anew()
-			w.manager().Hear(daemon.Event{Subject: daemon.Resync})
+			w.manager().OnEvent(dockerapi.Event{Subject: dockerapi.Resync})
 			w.observe()
 		}
 	}
@@ -67,7 +67,7 @@ func TestSweepIsSpread(t *testing.T) {
 		defer e.mu.Unlock()
 		return e.count - before
 	}
-	w.hear(func(daemon.Event) {}) // what the last one made is no news to any look
+	w.hear(func(dockerapi.Event) {}) // what the last one made is no news to any look
 	w.mu.Lock()
 	w.still = time.Now() // however long a look takes
 	w.mu.Unlock()

@@ -16,22 +16,21 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/diff"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/fault"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
-	"github.com/steadyfleet/steady/internal/need"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// behind puts a proxy between the manager and the engine.
+// behind puts a proxy between the reconciler and the engine.
 func (w *world) behind() *dockertest.Proxy {
 	p := w.d.Proxy()
-	e, err := daemon.Open(daemon.Options{Socket: p.Socket(), Timeout: patience})
+	e, err := dockerapi.Open(dockerapi.Options{Socket: p.Socket(), Timeout: patience})
 	w.ok(err)
 	w.t.Cleanup(func() { w.ok(e.Close()) })
 	w.o.Engine = e
@@ -45,7 +44,7 @@ func (w *world) behind() *dockertest.Proxy {
 func TestCutShort(t *testing.T) {
 	for _, startFirst := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
-			if after == startFirst && !need.Nightly() {
+			if after == startFirst && !testkit.Nightly() {
 				continue // each order and each side once; the agent's own test kills it at every call
 			}
 			t.Run(fmt.Sprintf("start first %v, after %v", startFirst, after), func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestCutShort(t *testing.T) {
 				for n := 1; ; n++ {
 					base := len(p.Writes())
 					var cut atomic.Bool
-					fate := func(r dockertest.Request) dockertest.Fate {
+					fate := func(r dockertest.Request) dockertest.Outcome {
 						if r.Write == base+n {
 							cut.Store(true)
 							return dockertest.Drop
@@ -105,14 +104,14 @@ func TestCutShort(t *testing.T) {
 func TestUnknownOutcome(t *testing.T) {
 	w := newWorld(t)
 	p := w.behind()
-	p.After(func(r dockertest.Request) dockertest.Fate {
+	p.After(func(r dockertest.Request) dockertest.Outcome {
 		if r.Path == "/containers/create" {
 			return dockertest.Drop
 		}
 		return dockertest.Pass
 	})
 	got := w.settle()
-	blocked := reconcile.Blocked(0, engine.Because(fault.CodeUnknown, "")).Error()
+	blocked := reconcile.Blocked(engine.NewReason(dockerapi.CodeUnknown, "")).Error()
 	if got.err == nil || len(got.err.Error()) < 8 || got.err.Error()[:8] != blocked[:8] {
 		t.Fatalf("%+v, want blocked", got)
 	}
@@ -141,10 +140,10 @@ func TestObserveAll(t *testing.T) {
 		w.ok(err)
 		return all[w.r.Ref], w.e.Calls().Reads - before
 	}
-	w.hear(func(daemon.Event) {}) // of what made it, nothing comes between the looks
+	w.hear(func(dockerapi.Event) {}) // of what made it, nothing comes between the looks
 	seen()
 	o, calls := seen()
-	if calls != 1 || len(o.Seen.Containers) != 1 || o.Generation != w.r.Generation {
+	if calls != 1 || len(o.Seen.Containers) != 1 {
 		t.Fatalf("%d calls for %+v", calls, o)
 	}
 	if alone := w.observe(); len(alone.Seen.Containers) != 1 || alone.Seen.Containers[0].ID != o.Seen.Containers[0].ID {
@@ -211,7 +210,7 @@ type road struct {
 	held int
 }
 
-func (r *road) Hold(string) {
+func (r *road) Pause(string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.to = nil
@@ -326,13 +325,13 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 	d, err := w.turn()
 	w.ok(err)
-	if !strings.Contains(d.Reason().Words, "bad key [secret key]") {
+	if !strings.Contains(d.Reason().Message, "bad key [secret key]") {
 		t.Errorf("%s", d.Reason())
 	}
 	w.store.secrets["key"] = "another-one"
 	d, err = w.turn()
 	w.ok(err)
-	if d.Reason().Code != core.CodeReplace || strings.Contains(d.Reason().Words, "hush") || strings.Contains(d.Reason().Words, "another") {
+	if d.Reason().Code != replace.CodeReplace || strings.Contains(d.Reason().Message, "hush") || strings.Contains(d.Reason().Message, "another") {
 		t.Errorf("a changed secret: %s", d.Reason())
 	}
 }
@@ -349,7 +348,7 @@ func TestTrap15(t *testing.T) {
 		t.Errorf("%+v", c.State)
 	}
 	d, err := w.turn()
-	if a := d.Action(); err == nil || a == nil || a.ActionName() != "start" || !strings.Contains(d.Reason().Words, "could not be started") {
+	if a := d.Action(); err == nil || a == nil || a.ActionName() != "start" || !strings.Contains(d.Reason().Message, "could not be started") {
 		t.Errorf("%s %s: %v", d.Name(), d.Reason(), err)
 	}
 	w.want(func(d *workspace.Desired) { d.Spec.Workspace.Command = sleeper("v1") })
@@ -396,7 +395,7 @@ func TestEngineAway(t *testing.T) {
 	w.converge("create")
 	p.Set(dockertest.Drop)
 	_, err := w.m.Observe(t.Context(), w.r)
-	if want := reconcile.Blocked(0, engine.Because(fault.CodeUnavailable, "")).Error(); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := reconcile.Blocked(engine.NewReason(dockerapi.CodeUnavailable, "")).Error(); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if _, err := w.m.ObserveAll(t.Context()); err == nil {
@@ -453,7 +452,7 @@ func TestContentsFollowTheStateFolder(t *testing.T) {
 	w.ok(os.Rename(w.o.Dir, w.o.Dir+".lost"))
 	got := w.converge("adjust")
 	for _, part := range []string{"/etc/app.conf", "/run/key", "removed from the state folder", "written again"} {
-		if !strings.Contains(got.first.Words, part) {
+		if !strings.Contains(got.first.Message, part) {
 			t.Errorf("the reason does not say %q: %s", part, got.first)
 		}
 	}
@@ -466,7 +465,7 @@ func TestContentsFollowTheStateFolder(t *testing.T) {
 	w.o.Dir, w.o.Ledger = t.TempDir(), &book{m: map[string][]byte{}} // as after an enrolment
 	w.anew()
 	got = w.converge("create", "swap", "remove_old")
-	if !strings.Contains(got.first.Words, "file/etc/app.conf: "+old) || !strings.Contains(got.first.Words, "a folder that is not this agent's") {
+	if !strings.Contains(got.first.Message, "file/etc/app.conf: "+old) || !strings.Contains(got.first.Message, "a folder that is not this agent's") {
 		t.Errorf("the reason is %s", got.first)
 	}
 	w.ok(os.RemoveAll(old))

@@ -12,12 +12,13 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -37,7 +38,7 @@ func TestDeployAndRetire(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	volume := w.one().Mounts
-	w.r.Retire = true
+	w.r.Delete = true
 	w.r.Generation++
 	w.converge("remove")
 	if got := w.all(); len(got) != 0 || len(w.folder()) != 0 {
@@ -81,7 +82,7 @@ func TestInPlace(t *testing.T) {
 			}, []string{"adjust"}},
 		{"restart policy", func(d *workspace.Desired) { d.Spec.Workspace.Restart.Policy = "always" }, []string{"adjust"},
 			func(c container.InspectResponse) bool { return c.HostConfig.RestartPolicy.Name == "always" }, []string{"adjust"}},
-		{"restart", func(d *workspace.Desired) { d.Verb, d.Nonce = core.Restart, "1" }, []string{"start"},
+		{"restart", func(d *workspace.Desired) { d.Verb, d.Nonce = replace.Restart, "1" }, []string{"start"},
 			func(c container.InspectResponse) bool {
 				return c.State.Running && c.State.StartedAt != before.State.StartedAt
 			}, nil},
@@ -138,13 +139,13 @@ func TestReplace(t *testing.T) {
 		{"content", func(d *workspace.Desired) {
 			d.Spec.Workspace.Contents = []spec.Content{{Target: "/etc/x", Blob: w.blob("x")}}
 		}, "/etc/x"},
-		{"redeploy", func(d *workspace.Desired) { d.Verb, d.Nonce = core.Redeploy, "7" }, "redeploy"},
+		{"redeploy", func(d *workspace.Desired) { d.Verb, d.Nonce = replace.Redeploy, "7" }, "redeploy"},
 	} {
 		w.sub(c.name, func() {
 			before := w.one()
 			w.want(c.change)
 			got := w.converge("create", "swap", "remove_old")
-			if !strings.Contains(got.first.Words, c.why) || got.first.Code != core.CodeReplace {
+			if !strings.Contains(got.first.Message, c.why) || got.first.Code != replace.CodeReplace {
 				w.t.Errorf("why: %s", got.first)
 			}
 			if after := w.one(); after.ID == before.ID {
@@ -221,9 +222,7 @@ func (w *world) until(stop func(engine.Decision, error) bool) error {
 		if stop(d, err) {
 			return err
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.Must(w.t, err)
 		if d.Name() == "wait" {
 			c := w.box("web")
 			if c.State.Running {
@@ -398,11 +397,11 @@ func TestReportOnly(t *testing.T) {
 		w.sub(x.what, func() {
 			w.ok(byHand[x.what](w.t.Context(), w, c))
 			writes := w.e.Calls().Writes
-			code := core.CodeReported
+			code := replace.CodeReported
 			if slices.Contains([]string{"stop", "kill", "remove"}, x.what) {
 				code = spec.CodeStopped // it is not shown as running
 			}
-			if got := w.settle(); got.name != "converged" || got.reason.Code != code || !strings.Contains(got.reason.Words, x.told) || w.e.Calls().Writes != writes {
+			if got := w.settle(); got.name != "converged" || got.reason.Code != code || !strings.Contains(got.reason.Message, x.told) || w.e.Calls().Writes != writes {
 				w.t.Errorf("%+v", got)
 			}
 			switch x.what { // by hand as well
@@ -427,7 +426,7 @@ func TestS35NamesOfOthers(t *testing.T) {
 		Config: &container.Config{Image: w.d.Busybox(t), Cmd: sleeper("x"), Labels: labels}})
 	w.ok(err)
 	w.quiet()
-	w.r.Retire = true
+	w.r.Delete = true
 	w.r.Generation++
 	w.converge("remove")
 	if _, err := w.api.ContainerInspect(t.Context(), made.ID, client.ContainerInspectOptions{}); err != nil {
@@ -437,9 +436,9 @@ func TestS35NamesOfOthers(t *testing.T) {
 	other, err := w.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: w.n.Name("web"),
 		Config: &container.Config{Image: w.d.Busybox(t), Cmd: sleeper("x")}})
 	w.ok(err)
-	w.r.Retire = false
+	w.r.Delete = false
 	w.r.Generation++
-	if got := w.settle(); got.name != "fail" || got.reason.Code != core.CodeTaken || !strings.Contains(got.reason.Words, other.ID[:12]) {
+	if got := w.settle(); got.name != "fail" || got.reason.Code != replace.CodeNameInUse || !strings.Contains(got.reason.Message, other.ID[:12]) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -449,7 +448,7 @@ func rename(ctx context.Context, w *world, id, name string) error {
 	return err
 }
 
-// TestFourAgents: four managers that share nothing but the engine make one
+// TestFourAgents: four reconcilers that share nothing but the engine make one
 // container of a workspace, and one of each newer declaration.
 func TestFourAgents(t *testing.T) {
 	w := newWorld(t)
@@ -483,9 +482,9 @@ func (w *world) neverTwo() {
 	for id := range w.runs {
 		running[id] = true
 	}
-	w.hear(func(ev daemon.Event) {
+	w.hear(func(ev dockerapi.Event) {
 		switch {
-		case ev.Subject != daemon.Container || ev.Attributes[ownership.LabelOwner] != "f/"+w.n.Prefix:
+		case ev.Subject != dockerapi.Container || ev.Attributes[convert.LabelOwner] != "f/"+w.n.Prefix:
 		case ev.Action == "start":
 			if running[ev.ID] = true; len(running) > 1 {
 				w.t.Errorf("%d containers run at once", len(running))
@@ -507,7 +506,7 @@ func (w *world) race() {
 		if err != nil {
 			continue // somebody removed what was looked at
 		}
-		d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: w.r, Observed: o, Now: w.now})
+		d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: w.r, Observed: o, Now: w.now.Time()})
 		last = d
 		switch {
 		case d.Name() == "converged":
@@ -517,8 +516,8 @@ func (w *world) race() {
 			if err := w.m.Act(ctx, w.r, d.Action()); err != nil {
 				w.t.Logf("%s: %v", d.Action().ActionName(), err)
 			}
-		case engine.Match(d, untilOf{}) > 0:
-			w.pass(engine.Match(d, untilOf{}).Sub(w.now))
+		case clock.FromTime(d.Until()) > 0:
+			w.pass(clock.FromTime(d.Until()).Sub(w.now))
 		}
 	}
 	w.t.Errorf("does not come to rest beside the others: %s %s", last.Name(), last.Reason())
@@ -535,8 +534,8 @@ func TestMissing(t *testing.T) {
 		d.Spec.Uses.Volumes = map[string]string{"v": w.n.Name("v")}
 	})
 	got := w.settle()
-	if got.name != "wait" || got.reason.Code != core.CodeNotThere || len(got.acts) > 0 ||
-		got.reason.Words != "waiting for image "+w.n.Name("none")+":1, secret k, volume "+w.n.Name("v") {
+	if got.name != "wait" || got.reason.Code != replace.CodeNotThere || len(got.acts) > 0 ||
+		got.reason.Message != "waiting for image "+w.n.Name("none")+":1, secret k, volume "+w.n.Name("v") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -555,7 +554,7 @@ func TestNoSlot(t *testing.T) {
 	if got.err == nil || !slices.Equal(got.acts, []string{"create"}) {
 		t.Fatalf("%+v", got)
 	}
-	if got.err.Error() != reconcile.Blocked(0, engine.Because(workspace.CodeNoSlot, "as many containers start as may at once")).Error() {
+	if got.err.Error() != reconcile.Blocked(engine.NewReason(workspace.CodeNoSlot, "as many containers start as may at once")).Error() {
 		t.Errorf("%v", got.err)
 	}
 }

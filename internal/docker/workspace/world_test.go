@@ -19,14 +19,15 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	spec "github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	core "github.com/steadyfleet/steady/internal/core/workspace"
-	"github.com/steadyfleet/steady/internal/docker/daemon"
+	"github.com/steadyfleet/steady/internal/core/replace"
+	"github.com/steadyfleet/steady/internal/core/secret"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/convert"
+	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
-	"github.com/steadyfleet/steady/internal/docker/form"
-	"github.com/steadyfleet/steady/internal/docker/ownership"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
+	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -84,20 +85,20 @@ func (s *store) Get(name string) ([]byte, error) {
 	return []byte(v), nil
 }
 
-// world is one workspace on a real engine. Waits pass at once: the manager's
+// world is one workspace on a real engine. Waits pass at once: the reconciler's
 // clock is moved instead.
 type world struct {
 	t      testing.TB
 	d      *dockertest.Daemon
 	api    *client.Client
-	e      *daemon.Engine
+	e      *dockerapi.Engine
 	n      dockertest.Namespace
-	m      *workspace.Manager
+	m      *workspace.Reconciler
 	o      workspace.Options
 	r      engine.Resource[workspace.Desired]
 	store  *store
-	events chan daemon.Event
-	now    engine.Instant
+	events chan dockerapi.Event
+	now    clock.Instant
 	runs   map[string]bool // containers that ran when the events were last read
 
 	mu    sync.Mutex
@@ -107,12 +108,12 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	d := dockertest.Engine(t)
-	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), now: 1, events: make(chan daemon.Event, 4096),
+	w := &world{t: t, d: d, api: d.Client(), n: d.Namespace(t), now: 1, events: make(chan dockerapi.Event, 4096),
 		store: &store{blobs: map[digest.Digest][]byte{}, secrets: map[string]string{}}}
 	w.e = w.open()
-	w.o = workspace.Options{Engine: w.e, Owner: ownership.Owner{Fleet: "f", Host: w.n.Prefix, Prefix: w.n.Prefix},
+	w.o = workspace.Options{Engine: w.e, Owner: convert.Owner{Fleet: "f", Host: w.n.Prefix, Prefix: w.n.Prefix},
 		Ledger: &book{m: map[string][]byte{}}, Content: w.store, Secrets: w.store, Dir: t.TempDir(),
-		Digest: form.Keyed([]byte("key")), Now: w.clock}
+		Digest: secret.Keyed([]byte("key")), Now: w.clock}
 	w.m = workspace.New(w.o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -120,8 +121,8 @@ func newWorld(t testing.TB) *world {
 	go func() {
 		defer close(done)
 		var once sync.Once
-		err := w.e.Watch(ctx, func(ev daemon.Event) {
-			w.manager().Hear(ev)
+		err := w.e.Watch(ctx, func(ev dockerapi.Event) {
+			w.manager().OnEvent(ev)
 			once.Do(func() { close(heard) })
 			select {
 			case w.events <- ev:
@@ -151,14 +152,14 @@ func (w *world) anew() {
 	w.m = workspace.New(w.o)
 }
 
-func (w *world) manager() *workspace.Manager {
+func (w *world) manager() *workspace.Reconciler {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m
 }
 
-func (w *world) open() *daemon.Engine {
-	e, err := daemon.Open(daemon.Options{Socket: w.d.Socket(), Timeout: patience})
+func (w *world) open() *dockerapi.Engine {
+	e, err := dockerapi.Open(dockerapi.Options{Socket: w.d.Socket(), Timeout: patience})
 	w.ok(err)
 	w.t.Cleanup(func() { w.ok(e.Close()) })
 	return e
@@ -187,9 +188,7 @@ func (w *world) pass(d clock.Duration) {
 
 func (w *world) ok(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Must(w.t, err)
 }
 
 // sub runs a part of a test on the world as the parts before left it, and ends
@@ -235,16 +234,16 @@ func (w *world) observe() workspace.Observed {
 // turn takes one turn.
 func (w *world) turn() (engine.Decision, error) {
 	w.t.Helper()
-	d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: w.r, Observed: w.observe(), Now: w.now})
+	d := w.m.Decide(engine.View[workspace.Desired, workspace.Observed]{Resource: w.r, Observed: w.observe(), Now: w.now.Time()})
 	if d.Action() == nil {
 		return d, nil
 	}
 	return d, w.m.Act(w.t.Context(), w.r, d.Action())
 }
 
-// hear waits until the manager has heard of all that happened up to now, and gives
+// hear waits until the reconciler has heard of all that happened up to now, and gives
 // each event to read.
-func (w *world) hear(read func(daemon.Event)) {
+func (w *world) hear(read func(dockerapi.Event)) {
 	w.t.Helper()
 	// An event of our own marks the end.
 	mark, err := w.api.VolumeCreate(w.t.Context(), client.VolumeCreateOptions{Name: w.n.Name(rand.Text())})
@@ -252,7 +251,7 @@ func (w *world) hear(read func(daemon.Event)) {
 	for {
 		select {
 		case ev := <-w.events:
-			if ev.Subject == daemon.Volume && ev.ID == mark.Volume.Name {
+			if ev.Subject == dockerapi.Volume && ev.ID == mark.Volume.Name {
 				return
 			}
 			read(ev)
@@ -266,7 +265,7 @@ func (w *world) hear(read func(daemon.Event)) {
 func (w *world) settle() done {
 	w.t.Helper()
 	var out done
-	w.hear(func(daemon.Event) {})
+	w.hear(func(dockerapi.Event) {})
 	for len(out.acts) < 40 {
 		for len(w.events) > 0 {
 			<-w.events
@@ -296,8 +295,8 @@ func (w *world) settle() done {
 // await lets a wait pass. What waits for a healthcheck or an end is waited for.
 func (w *world) await(d engine.Decision) bool {
 	w.t.Helper()
-	until := engine.Match(d, untilOf{})
-	if d.Reason().Code == core.CodeNotThere {
+	until := clock.FromTime(d.Until())
+	if d.Reason().Code == replace.CodeNotThere {
 		return false
 	}
 	if w.r.Desired.Spec.Workspace.Health != nil || w.r.Desired.Spec.Workspace.State == spec.Once {
@@ -315,20 +314,13 @@ func (w *world) await(d engine.Decision) bool {
 	return true
 }
 
-type untilOf struct{}
-
-func (untilOf) Converged() engine.Instant                { return 0 }
-func (untilOf) Do(engine.Action) engine.Instant          { return 0 }
-func (untilOf) Wait(until engine.Instant) engine.Instant { return until }
-func (untilOf) Fail() engine.Instant                     { return 0 }
-
 // converge settles and fails the test unless it ends as desired.
 func (w *world) converge(acts ...string) done {
 	w.t.Helper()
 	got := w.settle()
 	if got.name != "converged" || got.err != nil || len(acts) > 0 && !slices.Equal(acts, got.acts) {
-		w.t.Fatalf("ended with %s (%s) after %v, error %v; expected to converge after %v\n%s", got.name, got.reason, got.acts, got.err, acts,
-			core.Describe(w.observe().Seen))
+		w.t.Fatalf("ended with %s (%s) after %v, error %v; expected to converge after %v\n%+v", got.name, got.reason, got.acts, got.err, acts,
+			w.observe().Seen.Containers)
 	}
 	return got
 }
@@ -357,7 +349,7 @@ func (w *world) box(name string) container.InspectResponse {
 func (w *world) all() []string {
 	w.t.Helper()
 	list, err := w.api.ContainerList(w.t.Context(), client.ContainerListOptions{All: true,
-		Filters: client.Filters{}.Add("label", ownership.LabelOwner+"=f/"+w.n.Prefix)})
+		Filters: client.Filters{}.Add("label", convert.LabelOwner+"=f/"+w.n.Prefix)})
 	w.ok(err)
 	var out []string
 	for _, c := range list.Items {
@@ -383,7 +375,7 @@ func (w *world) one() container.InspectResponse {
 // run runs a command in the workspace's container and gives what it printed.
 func (w *world) run(cmd ...string) string {
 	w.t.Helper()
-	code, out, err := w.e.Run(w.t.Context(), w.n.Name("web"), daemon.Exec{Cmd: cmd}, 1<<16)
+	code, out, err := w.e.Run(w.t.Context(), w.n.Name("web"), dockerapi.Exec{Cmd: cmd}, 1<<16)
 	w.ok(err)
 	if code != 0 {
 		w.t.Fatalf("%v ended with %d: %s", cmd, code, out)
@@ -396,7 +388,7 @@ func (w *world) build(name string, lines string) string {
 	w.t.Helper()
 	ref := w.n.Name(name) + ":1"
 	_, err := w.e.ImageBuild(w.t.Context(), dockertest.BuildContext(w.t, map[string]string{"Dockerfile": "FROM " + w.d.Busybox(w.t) + "\n" + lines}),
-		daemon.Build{Tags: []string{ref}}, nil)
+		dockerapi.Build{Tags: []string{ref}}, nil)
 	w.ok(err)
 	return ref
 }

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// How says what becomes of an attribute.
+// How an attribute is handled.
 type How string
 
 // Applied attributes end in the container resources, or in nothing when they say
@@ -150,7 +150,7 @@ var verdicts = func() map[string]Attribute {
 	return out
 }()
 
-// free are where names of the user's own stand.
+// free are the paths below which users choose the names.
 var free = func() map[string]bool {
 	out := map[string]bool{}
 	for _, a := range attributes {
@@ -207,37 +207,37 @@ func numbered(part string) bool { return part != "" && strings.Trim(part, "01234
 
 // checkAttributes refuses and notes what the merged model has.
 func (l *load) checkAttributes() {
-	seen := map[string]bool{}
-	var visit func(v any, at []string)
-	visit = func(v any, at []string) {
-		if len(at) > 0 {
-			if p, ok := pattern(at); ok {
-				switch a := verdicts[p]; a.How {
-				case Refused:
-					l.addf(at, "%s is refused: %s", at[len(at)-1], a.Why)
-					return
-				case Noted:
-					if key := strings.Join(at, "."); !seen[key] {
-						seen[key] = true
-						l.warnf(at, "%s is without effect: %s", at[len(at)-1], a.Why)
-					}
-					return
-				}
-			}
+	below(l.model, nil, func(_ any, at []string) bool {
+		p, known := pattern(at)
+		last := at[len(at)-1]
+		switch a := verdicts[p]; {
+		case !known:
+			return !strings.HasPrefix(last, "x-")
+		case a.How == Refused:
+			l.addf(at, "%s is refused: %s", last, a.Why)
+		case a.How == Noted:
+			l.warnf(at, "%s is without effect: %s", last, a.Why)
 		}
-		switch v := v.(type) {
-		case map[string]any:
-			for _, k := range slices.Sorted(maps.Keys(v)) {
-				next := append(at[:len(at):len(at)], k)
-				if _, known := pattern(next); known || !strings.HasPrefix(k, "x-") {
-					visit(v[k], next)
-				}
-			}
-		case []any:
-			for i := range v {
-				visit(v[i], append(at[:len(at):len(at)], strconv.Itoa(i)))
-			}
+		return verdicts[p].How == Applied
+	})
+}
+
+// below calls fn for every value below one of the model, in order of keys. What fn says
+// no to is not gone into.
+func below(v any, at []string, fn func(v any, at []string) bool) {
+	visit := func(v any, step string) {
+		if next := append(at[:len(at):len(at)], step); fn(v, next) {
+			below(v, next, fn)
 		}
 	}
-	visit(l.model, nil)
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			visit(v[k], k)
+		}
+	case []any:
+		for i := range v {
+			visit(v[i], strconv.Itoa(i))
+		}
+	}
 }

@@ -8,15 +8,14 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/release/buildcontext"
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // bundlePath mounts a path that a service names relative to the bundle folder. What
 // the folder has is content of the bundle; what it has not is storage, a volume of
 // the path's name, which m becomes. Not ok after a problem.
-func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, m *container.Mount) (*container.Content, bool) {
+func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, m *spec.Mount) (*spec.Content, bool) {
 	if strings.HasPrefix(name, "../") {
 		l.addf(at, "%q is outside the bundle folder: expected a path inside it, or an absolute path of the host", name)
 		return nil, false
@@ -29,24 +28,24 @@ func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceV
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, l.storage(at, s, v, name, m)
 	case err != nil:
-		l.addf(at, "%q cannot be read: %v: expected a file or folder of the bundle folder", name, confined.Cause(err))
+		l.addf(at, "%q cannot be read: %v: expected a file or folder of the bundle folder", name, disk.Cause(err))
 		return nil, false
 	}
-	c := &container.Content{Target: v.Target, Writable: !v.ReadOnly}
+	c := &spec.Content{Target: v.Target, Writable: !v.ReadOnly}
 	if c.Writable {
 		c.UID, c.GID = owner(s.User)
 	}
 	switch {
 	case info.IsDir():
 		c.Tree = true
-		data, err := buildcontext.Tree(l.root, name)
+		data, err := packTree(l.root, name)
 		if err != nil {
 			l.addf(at, "%v: expected a folder that a release can carry, or an absolute path of the host", err)
 			return nil, false
 		}
 		c.Blob = l.blob(data)
 	case info.Mode().IsRegular():
-		data, err := confined.File(l.root, name, MaxContent)
+		data, err := disk.ReadFile(l.root, name, MaxContent)
 		if err != nil {
 			l.addf(at, "%v: expected a file that a release can carry, or an absolute path of the host", err)
 			return nil, false
@@ -56,13 +55,13 @@ func (l *load) bundlePath(at []string, s *types.ServiceConfig, v *types.ServiceV
 		l.addf(at, "%q is neither a file nor a folder: expected one of them, or an absolute path of the host", name)
 		return nil, false
 	}
-	l.tellCopies(at, s, c, name)
+	l.noteCopies(at, s, c, name)
 	return c, true
 }
 
-// tellCopies says what differs from a folder of the host: each service has a copy
+// noteCopies warns of what differs from a folder of the host: each service has a copy
 // of its own, made for each version of the files.
-func (l *load) tellCopies(at []string, s *types.ServiceConfig, c *container.Content, name string) {
+func (l *load) noteCopies(at []string, s *types.ServiceConfig, c *spec.Content, name string) {
 	if !c.Writable {
 		return
 	}
@@ -79,14 +78,14 @@ func (l *load) tellCopies(at []string, s *types.ServiceConfig, c *container.Cont
 
 // storage makes a volume for a path that the bundle folder has not, as compose makes
 // a folder.
-func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, m *container.Mount) bool {
+func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolumeConfig, name string, m *spec.Mount) bool {
 	ext := path.Ext(name)
 	switch {
 	case v.Bind != nil && !bool(v.Bind.CreateHostPath):
 		l.addf(at, "the bundle folder has no %q, and create_host_path is false: expected it there, or an absolute path of the host", name)
 		return false
 	case ext != "" && ext != path.Base(name) && ext == path.Ext(v.Target):
-		l.addf(at, "the bundle folder has no %q, and it looks like a file: expected it there; a missing path becomes a folder", name)
+		l.addf(at, "the bundle folder has no %q, and the name is one of a file: expected it there; a missing path becomes a folder", name)
 		return false
 	}
 	title := storageName(name)
@@ -101,25 +100,16 @@ func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolu
 	}
 	if _, again := l.folders[title]; !again {
 		l.folders[title] = name
-		l.set.Volumes = append(l.set.Volumes, container.Volume{Name: title})
+		l.set.Volumes = append(l.set.Volumes, spec.Volume{Name: title})
 		l.warnf(at, "the bundle folder has no %q, so it is storage of the host: the volume %q, which stays when containers are replaced", name, title)
 	}
-	m.Type, m.Source = container.MountVolume, title
+	m.Type, m.Source = spec.MountVolume, title
 	return true
 }
 
 // storageName is the path as the name of a volume: ./db/data is db-data.
 func storageName(p string) string {
-	out := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, p)
-	return strings.Trim(out, "._-")
+	return strings.Trim(plainName(p), "._-")
 }
 
 // owner reads a user and group that are numbers; names mean something in the image
@@ -143,7 +133,7 @@ func (l *load) modeOf(name string, writable bool) uint32 {
 	if err != nil {
 		return 0
 	}
-	mode := buildcontext.Permissions(info.Mode())
+	mode := permissions(info.Mode())
 	if !writable {
 		mode &= 0o555
 	}

@@ -15,25 +15,25 @@ import (
 	"github.com/compose-spec/compose-go/v2/template"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // collect reads the named files and all that they include and extend.
 func (l *load) collect() {
 	for _, name := range l.files {
 		if _, err := inside("", name); err != nil {
-			l.problems = append(l.problems, Problem{File: name, Message: fmt.Sprintf("%v: expected a file of the bundle folder", err)})
+			l.note(name, 0, 0, "%v: expected a file of the bundle folder", err)
 			return
 		}
-		l.read(path.Clean(name), l.dir, l.env, func(words string) {
-			l.problems = append(l.problems, Problem{File: name, Message: words + ": expected a Compose file of the bundle folder"})
-		})
+		if err := l.read(path.Clean(name), l.dir, l.env); err != nil {
+			l.note(name, 0, 0, "%v: expected a Compose file of the bundle folder", err)
+		}
 	}
 }
 
 // read takes one file in; dir is what its relative paths start from. A file that
 // comes again under other variables is checked again.
-func (l *load) read(name, dir string, env map[string]string, fail func(words string)) *source {
+func (l *load) read(name, dir string, env map[string]string) error {
 	if s := l.sources[name]; s != nil {
 		if !maps.Equal(s.env, env) {
 			l.checkTexts(s, env)
@@ -41,37 +41,31 @@ func (l *load) read(name, dir string, env map[string]string, fail func(words str
 		if l.including > 0 {
 			l.plainIncludes(s)
 		}
-		return s
+		return nil
 	}
 	if len(l.sources) >= MaxFiles {
-		fail(fmt.Sprintf("%q is one Compose file more than the %d that are taken", name, MaxFiles))
-		return nil
+		return fmt.Errorf("%q is one Compose file more than the %d that are allowed", name, MaxFiles)
 	}
-	data, err := confined.File(l.root, name, MaxFileBytes)
+	data, err := disk.ReadFile(l.root, name, MaxFileBytes)
 	if err != nil {
-		fail(err.Error())
-		return nil
+		return err
 	}
 	s := &source{name: name, dir: dir, data: data, env: env, extends: map[string]string{}}
 	l.sources[name] = s
 	if s.top = l.parse(name, data); s.top == nil {
 		s.top = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
-		return s
+		return nil
 	}
 	if _, n := child(s.top, "name"); len(l.order) == 0 && n != nil && !strings.Contains(follow(n).Value, "$") && env[projectVariable] == l.projectName() {
 		env[projectVariable] = follow(n).Value // as texts of the file may name it
 	}
 	l.order = append(l.order, s)
-	l.checkTexts(s, env)
-	if l.fatal() {
-		return s
-	}
-	if l.including > 0 && !l.plainIncludes(s) {
-		return s
+	if l.checkTexts(s, env); l.fatal() || l.including > 0 && !l.plainIncludes(s) {
+		return nil
 	}
 	l.includes(s, env)
 	l.extensions(s, env)
-	return s
+	return nil
 }
 
 // plainIncludes refuses, in a file that is itself included, what the library
@@ -147,15 +141,10 @@ func scalars(n *yaml.Node) []*yaml.Node {
 }
 
 func (l *load) include(s *source, paths []*yaml.Node, dir string, envFiles []*yaml.Node, env map[string]string) {
-	next := maps.Clone(env)
+	next := env
 	for i, n := range paths {
-		text, err := template.SubstituteWithOptions(n.Value, lookup(env), template.WithoutLogging)
+		file, err := l.named(s, n, env)
 		if err != nil {
-			return // checkTexts has said so
-		}
-		file, err := inside(s.dir, text)
-		if err != nil {
-			l.at(s, n, false, "%v: expected a Compose file of the bundle folder", err)
 			return
 		}
 		if i == 0 {
@@ -167,41 +156,38 @@ func (l *load) include(s *source, paths []*yaml.Node, dir string, envFiles []*ya
 			}
 		}
 		l.including++
-		l.read(file, dir, next, func(words string) { l.at(s, n, false, "%s: expected a Compose file of the bundle folder", words) })
+		l.readNamed(s, n, file, dir, next)
 		l.including--
 	}
 }
 
+// named is the Compose file that a text of another one names.
+func (l *load) named(s *source, n *yaml.Node, env map[string]string) (string, error) {
+	text, err := substitute(n.Value, env)
+	if err != nil {
+		return "", err // checkTexts has said so
+	}
+	file, err := inside(s.dir, text)
+	if err != nil {
+		l.at(s, n, false, "%v: expected a Compose file of the bundle folder", err)
+	}
+	return file, err
+}
+
+func (l *load) readNamed(s *source, n *yaml.Node, file, dir string, env map[string]string) {
+	if err := l.read(file, dir, env); err != nil {
+		l.at(s, n, false, "%v: expected a Compose file of the bundle folder", err)
+	}
+}
+
 // includeEnv takes the variables of an included project: its env_file, else the
-// .env beside it. What is set already goes before.
+// .env in its folder. What is set already has precedence.
 func (l *load) includeEnv(s *source, n *yaml.Node, dir string, envFiles []*yaml.Node, env map[string]string) map[string]string {
-	out := maps.Clone(env)
-	add := func(name string, n *yaml.Node) bool {
-		values, err := l.envFile(name, env)
-		if err == nil {
-			var data []byte
-			if data, err = confined.File(l.root, name, MaxFileBytes); err == nil {
-				l.sources[name] = &source{name: name, data: data, top: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}}
-			}
-		}
-		if err != nil {
-			l.at(s, n, false, "%v: expected NAME=value lines in a file of the bundle folder", err)
-			return false
-		}
-		for k, v := range values {
-			if _, set := env[k]; !set {
-				out[k] = v
-			}
-		}
-		return true
+	type envFile struct {
+		name string
+		at   *yaml.Node
 	}
-	if len(envFiles) == 0 {
-		name := path.Join(dir, ".env")
-		if _, err := l.root.Lstat(name); err == nil && !add(name, n) {
-			return nil
-		}
-		return out
-	}
+	var files []envFile
 	for _, e := range envFiles {
 		if strings.Contains(e.Value, "$") {
 			l.at(s, e, false, "a variable in the env_file of an include: expected the path written out")
@@ -212,8 +198,25 @@ func (l *load) includeEnv(s *source, n *yaml.Node, dir string, envFiles []*yaml.
 			l.at(s, e, false, "%v: expected a file of the bundle folder", err)
 			return nil
 		}
-		if !add(name, e) {
+		files = append(files, envFile{name, e})
+	}
+	if name := path.Join(dir, ".env"); len(envFiles) == 0 {
+		if _, err := l.root.Lstat(name); err == nil {
+			files = append(files, envFile{name, n})
+		}
+	}
+	out := maps.Clone(env)
+	for _, f := range files {
+		values, data, err := l.envFile(f.name, env)
+		if err != nil {
+			l.at(s, f.at, false, "%v: expected NAME=value lines in a file of the bundle folder", err)
 			return nil
+		}
+		l.sources[f.name] = &source{name: f.name, data: data, top: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}}
+		for k, v := range values {
+			if _, set := env[k]; !set {
+				out[k] = v
+			}
 		}
 	}
 	return out
@@ -228,23 +231,19 @@ func (l *load) extensions(s *source, env map[string]string) {
 		if file = follow(file); file == nil {
 			continue
 		}
-		text, err := template.SubstituteWithOptions(file.Value, lookup(env), template.WithoutLogging)
-		if err != nil {
-			continue
+		if name, err := l.named(s, file, env); err == nil {
+			s.extends[file.Value] = name
+			l.readNamed(s, file, name, path.Dir(name), env)
 		}
-		name, err := inside(s.dir, text)
-		if err != nil {
-			l.at(s, file, false, "%v: expected a Compose file of the bundle folder", err)
-			continue
-		}
-		s.extends[file.Value] = name
-		l.read(name, path.Dir(name), env, func(words string) {
-			l.at(s, file, false, "%s: expected a Compose file of the bundle folder", words)
-		})
 	}
 }
 
-func lookup(env map[string]string) template.Mapping {
+// substitute fills the variables of a text in.
+func substitute(text string, env map[string]string) (string, error) {
+	return template.SubstituteWithOptions(text, lookup(env), template.WithoutLogging)
+}
+
+func lookup(env map[string]string) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := env[name]
 		return v, ok
@@ -269,7 +268,7 @@ func (l *load) checkTexts(s *source, env map[string]string) {
 				l.at(s, v, false, "a text of %d bytes with variables: expected at most %d, or $$ put into a file", len(text), MaxTemplate)
 				return
 			}
-			out, err := template.SubstituteWithOptions(text, lookup(env), template.WithoutLogging)
+			out, err := substitute(text, env)
 			if err != nil {
 				var required *template.MissingRequiredError
 				if errors.As(err, &required) {
@@ -311,25 +310,20 @@ func portCount(text string) int {
 
 // envFile reads an environment file of the bundle folder. Variables in it take
 // their values from env and from the file itself.
-func (l *load) envFile(name string, env map[string]string) (map[string]string, error) {
-	data, err := confined.File(l.root, name, MaxFileBytes)
-	if err != nil {
-		return nil, err
+func (l *load) envFile(name string, env map[string]string) (values map[string]string, data []byte, err error) {
+	if data, err = disk.ReadFile(l.root, name, MaxFileBytes); err != nil {
+		return nil, nil, err
 	}
-	if bytes.Count(data, []byte("$")) > 1000 {
-		return nil, fmt.Errorf("%q has more than 1000 variables in its values", name)
+	if bytes.Count(data, []byte("$")) > maxVariables {
+		return nil, nil, fmt.Errorf("%q has more than %d variables in its values", name, maxVariables)
 	}
-	out := map[string]string{}
-	look := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
-	values, err := dotenv.ParseWithLookup(bytes.NewReader(data), look)
-	if err != nil {
-		return nil, fmt.Errorf("%q cannot be read: %w", name, err)
+	if values, err = dotenv.ParseWithLookup(bytes.NewReader(data), lookup(env)); err != nil {
+		return nil, nil, fmt.Errorf("%q cannot be read: %w", name, err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(values)) {
 		if len(values[k]) > maxEnv {
-			return nil, fmt.Errorf("%q: variable %s has %d bytes, at most %d are taken", name, k, len(values[k]), maxEnv)
+			return nil, nil, fmt.Errorf("%q: variable %s has %d bytes, at most %d are allowed", name, k, len(values[k]), maxEnv)
 		}
-		out[k] = values[k]
 	}
-	return out, nil
+	return values, data, nil
 }

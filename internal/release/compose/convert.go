@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/types"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/validate"
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // convert turns the project into the set.
@@ -39,8 +39,8 @@ func (l *load) convert() {
 // finish checks what came out.
 func (l *load) finish() {
 	l.set.Normalize()
-	for _, p := range validate.Set(&l.set) {
-		l.addf(l.origin(p.Path), "%s", p.Words)
+	for _, p := range l.set.Check() {
+		l.addf(l.origin(p.Path), "%s", p.Message)
 	}
 }
 
@@ -110,7 +110,7 @@ func (l *load) completed() {
 	waited := map[string]string{}
 	for _, w := range l.set.Workspaces {
 		for _, d := range w.DependsOn {
-			if d.Condition == container.Completed {
+			if d.Condition == spec.Completed {
 				waited[d.Workspace] = w.Name
 			}
 		}
@@ -118,7 +118,7 @@ func (l *load) completed() {
 	for i := range l.set.Workspaces {
 		w := &l.set.Workspaces[i]
 		if waiter, ok := waited[w.Name]; ok && w.State == "" {
-			w.State = container.Once
+			w.State = spec.Once
 			if p := w.Restart.Policy; p == "always" || p == "unless-stopped" {
 				l.addf([]string{"services", w.Name, "restart"}, "restart is %s and %q waits for the service to end: expected no or on-failure", p, waiter)
 			}
@@ -151,20 +151,20 @@ func (l *load) rel(p string) (string, bool) {
 }
 
 // content reads a file of the bundle folder into a blob.
-func (l *load) content(p string) (*container.Blob, error) {
+func (l *load) content(p string) (*spec.Blob, error) {
 	name, ok := l.rel(p)
 	if !ok || strings.HasPrefix(name, "../") {
 		return nil, fmt.Errorf("%q is outside the bundle folder", path.Base(p))
 	}
-	data, err := confined.File(l.root, name, MaxContent)
+	data, err := disk.ReadFile(l.root, name, MaxContent)
 	if err != nil {
 		return nil, err
 	}
 	return l.blob(data), nil
 }
 
-func (l *load) blob(data []byte) *container.Blob {
-	b := &container.Blob{Digest: digest.Of(data), Size: int64(len(data))}
+func (l *load) blob(data []byte) *spec.Blob {
+	b := &spec.Blob{Digest: digest.Of(data), Size: int64(len(data))}
 	l.blobs[b.Digest] = data
 	return b
 }
@@ -206,10 +206,10 @@ func (l *load) networks() {
 			continue
 		}
 		if n.External {
-			l.set.Networks = append(l.set.Networks, container.Network{Name: name, External: n.Name})
+			l.set.Networks = append(l.set.Networks, spec.Network{Name: name, External: n.Name})
 			continue
 		}
-		out := container.Network{
+		out := spec.Network{
 			Name: name, Driver: n.Driver, Options: plainMap(n.DriverOpts), Internal: n.Internal, Attachable: n.Attachable,
 			IPAMDriver: n.Ipam.Driver, IPAMOpts: plainMap(n.Ipam.Options), Labels: plainMap(n.Labels),
 		}
@@ -222,7 +222,7 @@ func (l *load) networks() {
 		out.IPv6 = n.EnableIPv6 != nil && *n.EnableIPv6
 		for _, p := range n.Ipam.Config {
 			if p != nil {
-				out.Pools = append(out.Pools, container.Pool{Subnet: p.Subnet, Range: p.IPRange, Gateway: p.Gateway, Aux: plainMap(p.AuxiliaryAddresses)})
+				out.Pools = append(out.Pools, spec.Pool{Subnet: p.Subnet, Range: p.IPRange, Gateway: p.Gateway, Aux: plainMap(p.AuxiliaryAddresses)})
 			}
 		}
 		l.set.Networks = append(l.set.Networks, out)
@@ -259,10 +259,10 @@ func (l *load) volumes() {
 			continue
 		}
 		if v.External {
-			l.set.Volumes = append(l.set.Volumes, container.Volume{Name: name, External: v.Name})
+			l.set.Volumes = append(l.set.Volumes, spec.Volume{Name: name, External: v.Name})
 			continue
 		}
-		out := container.Volume{Name: name, Driver: v.Driver, Options: plainMap(v.DriverOpts), Labels: plainMap(v.Labels)}
+		out := spec.Volume{Name: name, Driver: v.Driver, Options: plainMap(v.DriverOpts), Labels: plainMap(v.Labels)}
 		if v.Name != l.projectName()+"_"+name {
 			out.Title = v.Name
 		}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/steadyfleet/steady/internal/core/validate"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is found as expected")
@@ -26,17 +27,10 @@ func folder(t testing.TB, ar *txtar.Archive) (*os.Root, []string, Options) {
 			continue
 		}
 		at := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		testkit.Must(t, os.WriteFile(at, f.Data, 0o644))
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Value(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { root.Close() })
 	files, o := []string{"compose.yaml"}, Options{Name: "shop", Environ: map[string]string{}}
 	for line := range strings.Lines(string(ar.Comment)) {
@@ -51,9 +45,7 @@ func folder(t testing.TB, ar *txtar.Archive) (*os.Root, []string, Options) {
 				if err == nil {
 					err = os.Chmod(filepath.Join(dir, name), os.FileMode(n))
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 			}
 		case "profiles":
 			o.Profiles = strings.Fields(value)
@@ -104,9 +96,7 @@ func expect(t *testing.T, file string, ar *txtar.Archive, want map[string]string
 		}
 	}
 	if *rewrite {
-		if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, txtar.Format(ar), 0o644))
 	}
 }
 
@@ -114,19 +104,13 @@ func expect(t *testing.T, file string, ar *txtar.Archive, want map[string]string
 func TestCorpus(t *testing.T) {
 	for _, file := range archives(t, "testdata/compose/*.txtar", 20) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ar := testkit.Value(txtar.ParseFile(file))(t)
 			root, files, o := folder(t, ar)
 			loaded, problems := Load(root, files, o)
 			if loaded == nil {
 				t.Fatalf("it is refused:\n%s", lines(problems))
 			}
-			raw, err := json.MarshalIndent(loaded.Set, "", "  ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := testkit.Value(json.MarshalIndent(loaded.Set, "", "  "))(t)
 			expect(t, file, ar, map[string]string{"want.json": string(raw) + "\n", "want": lines(problems)})
 			for _, b := range loaded.Set.Blobs() {
 				if got := loaded.Blobs[b.Digest]; int64(len(got)) != b.Size {
@@ -136,7 +120,7 @@ func TestCorpus(t *testing.T) {
 			if len(loaded.Blobs) != len(loaded.Set.Blobs()) {
 				t.Errorf("%d blobs for %d that the set names", len(loaded.Blobs), len(loaded.Set.Blobs()))
 			}
-			if ps := validate.Set(&loaded.Set); len(ps) > 0 {
+			if ps := loaded.Set.Check(); len(ps) > 0 {
 				t.Errorf("the set is not valid: %v", ps)
 			}
 			again, _ := Load(root, files, o)
@@ -151,10 +135,7 @@ func TestCorpus(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, file := range archives(t, "testdata/refused/*.txtar", 10) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ar := testkit.Value(txtar.ParseFile(file))(t)
 			root, files, o := folder(t, ar)
 			loaded, problems := Load(root, files, o)
 			if loaded != nil {
@@ -174,10 +155,7 @@ func TestRefused(t *testing.T) {
 func TestCorpusUsesEveryAttribute(t *testing.T) {
 	used := map[string]bool{}
 	for _, file := range slices.Concat(archives(t, "testdata/compose/*.txtar", 20), archives(t, "testdata/refused/*.txtar", 10)) {
-		ar, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ar := testkit.Value(txtar.ParseFile(file))(t)
 		root, files, o := folder(t, ar)
 		l := newLoad(root, files, o)
 		l.environment()

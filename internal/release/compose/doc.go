@@ -2,20 +2,20 @@
 // library and turns them into the container resources of a bundle. Every
 // attribute of the specification is applied, or refused with the line and the
 // reason, or named in a warning: Attributes says which. Nothing outside the
-// bundle's folder is read, nothing is fetched, and no variable is taken from the
+// bundle's folder is read, nothing is fetched, and no variable is read from the
 // environment of the process.
 package compose
 
 import (
 	"os"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // Problem is one finding, with its file, line and column.
-type Problem = strictdoc.Problem
+type Problem = strictyaml.Problem
 
 // Bounds of what is read.
 const (
@@ -29,6 +29,7 @@ const (
 	MaxTemplate  = 4 << 10   // bytes of a text with variables
 	maxParents   = 8         // ".." in one path
 	maxEnv       = 128 << 10 // bytes of one variable
+	maxVariables = 1_000     // in the values of one environment file
 )
 
 // Options are what the result depends on besides the files.
@@ -36,7 +37,7 @@ type Options struct {
 	// Name is the bundle's; it takes the place of Compose's project name.
 	Name string
 	// Environ are the variables that the files may use besides those of the .env
-	// file beside the first one. They go before it.
+	// file next to the first one, over which they have precedence.
 	Environ map[string]string
 	// Profiles are those that are active.
 	Profiles []string
@@ -47,7 +48,7 @@ type Options struct {
 
 // Loaded is what the files declare.
 type Loaded struct {
-	Set   container.Set // normalized and valid
+	Set   spec.Set // normalized and valid
 	Blobs map[digest.Digest][]byte
 	// Files are all files of the folder that were read as Compose files, sorted.
 	Files []string
@@ -61,8 +62,8 @@ func Load(root *os.Root, files []string, o Options) (*Loaded, []Problem) {
 	l := newLoad(root, files, o)
 	defer l.close()
 	loaded := l.run()
-	problems := strictdoc.Sort(l.problems)
-	if strictdoc.Fatal(problems) {
+	problems := strictyaml.Sort(l.problems)
+	if strictyaml.Fatal(problems) {
 		return nil, problems
 	}
 	return loaded, problems

@@ -16,9 +16,9 @@ import (
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/release/confined"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // The library leaves this format to docker compose: nothing in it is interpreted,
@@ -47,14 +47,14 @@ func init() {
 // projectVariable is what texts of the files call the project.
 const projectVariable = "COMPOSE_PROJECT_NAME"
 
-// environment takes the .env file beside the first file, below Environ.
+// environment reads the .env file next to the first file; Environ has precedence.
 func (l *load) environment() {
 	l.env = map[string]string{}
 	name := path.Join(l.dir, ".env")
 	if _, err := l.root.Lstat(name); err == nil {
-		values, err := l.envFile(name, l.o.Environ)
+		values, _, err := l.envFile(name, l.o.Environ)
 		if err != nil {
-			l.problems = append(l.problems, Problem{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("%v: expected NAME=value lines", err)})
+			l.note(name, 1, 1, "%v: expected NAME=value lines", err)
 		}
 		maps.Copy(l.env, values)
 	}
@@ -62,7 +62,7 @@ func (l *load) environment() {
 	for k, v := range l.env {
 		if len(v) > maxEnv {
 			delete(l.env, k)
-			l.problems = append(l.problems, Problem{File: name, Message: fmt.Sprintf("variable %s has %d bytes: expected at most %d", k, len(v), maxEnv)})
+			l.note(name, 0, 0, "variable %s has %d bytes: expected at most %d", k, len(v), maxEnv)
 		}
 	}
 	l.ownVariables(name)
@@ -70,8 +70,8 @@ func (l *load) environment() {
 
 // ownVariables are those of docker compose itself.
 func (l *load) ownVariables(name string) {
-	warn := func(format string, args ...any) {
-		l.problems = append(l.problems, Problem{File: name, Line: 1, Column: 1, IsWarning: true, Message: fmt.Sprintf(format, args...)})
+	warn := func(file, format string, args ...any) {
+		l.problems = append(l.problems, Problem{File: file, Line: 1, Column: 1, IsWarning: true, Message: fmt.Sprintf(format, args...)})
 	}
 	if text := l.env["COMPOSE_PROFILES"]; len(l.o.Profiles) == 0 {
 		for p := range strings.SplitSeq(text, ",") {
@@ -87,7 +87,7 @@ func (l *load) ownVariables(name string) {
 		}
 		for f := range strings.SplitSeq(text, sep) {
 			if f != "" && !slices.Contains(l.files, path.Join(l.dir, f)) {
-				warn("COMPOSE_FILE names %q, which is not read: expected it under compose of bundle.yaml, or not in COMPOSE_FILE", f)
+				warn(name, "COMPOSE_FILE names %q, which is not read: expected it under compose of bundle.yaml, or not in COMPOSE_FILE", f)
 			}
 		}
 	}
@@ -95,8 +95,7 @@ func (l *load) ownVariables(name string) {
 		for _, ext := range []string{".override.yaml", ".override.yml"} {
 			f := path.Join(l.dir, stem+ext)
 			if _, err := l.root.Lstat(f); err == nil && !slices.Contains(l.files, f) && l.env["COMPOSE_FILE"] == "" {
-				l.problems = append(l.problems, Problem{File: f, Line: 1, Column: 1, IsWarning: true,
-					Message: fmt.Sprintf("docker compose would merge this file, and it is not read: expected compose: [%s, %s] in bundle.yaml, or another name", path.Base(l.files[0]), path.Base(f))})
+				warn(f, "docker compose would merge this file, and it is not read: expected compose: [%s, %s] in bundle.yaml, or another name", path.Base(l.files[0]), path.Base(f))
 			}
 		}
 	}
@@ -107,7 +106,7 @@ func (l *load) ownVariables(name string) {
 	}
 }
 
-// projectName is what the library is told; names on the engine are the host's.
+// projectName is the project's name for the library; names on the engine are the host's.
 func (l *load) projectName() string {
 	if name := loader.NormalizeProjectName(l.o.Name); name != "" {
 		return name
@@ -116,7 +115,7 @@ func (l *load) projectName() string {
 }
 
 // resolve has the library read the environment and label files of services, from
-// copies beside the staged files.
+// copies among the staged files.
 func (l *load) resolve() {
 	for _, name := range slices.Sorted(maps.Keys(l.project.Services)) {
 		s := l.project.Services[name]
@@ -131,25 +130,25 @@ func (l *load) resolve() {
 		for i, f := range s.LabelFiles {
 			l.stageFile(append(at[:2:2], "label_file", strconv.Itoa(i)), f, false)
 		}
-		if strictdoc.Fatal(l.problems[before:]) {
+		if strictyaml.Fatal(l.problems[before:]) {
 			s.EnvFiles, s.LabelFiles = nil, nil
 		}
 		one := types.Project{Services: types.Services{name: s}, Environment: l.env}
 		resolved, err := one.WithServicesEnvironmentResolved(true)
 		if err != nil {
-			l.addf(append(at[:2:2], "env_file"), "%s: expected files of NAME=value lines", l.words(err))
+			l.addf(append(at[:2:2], "env_file"), "%s: expected files of NAME=value lines", l.describe(err))
 			continue
 		}
 		if resolved, err = resolved.WithServicesLabelsResolved(true); err != nil {
-			l.addf(append(at[:2:2], "label_file"), "%s: expected files of NAME=value lines", l.words(err))
+			l.addf(append(at[:2:2], "label_file"), "%s: expected files of NAME=value lines", l.describe(err))
 			continue
 		}
 		l.project.Services[name] = resolved.Services[name]
 	}
 }
 
-// words are those of the library without where the copies lie.
-func (l *load) words(err error) string {
+// describe are those of the library without where the copies lie.
+func (l *load) describe(err error) string {
 	return strings.ReplaceAll(err.Error(), l.stage+"/", "")
 }
 
@@ -160,12 +159,12 @@ func (l *load) stageFile(at []string, p string, optional bool) []byte {
 		l.addf(at, "%q is outside the bundle folder: expected a file inside it", name)
 		return nil
 	}
-	data, err := confined.File(l.root, name, MaxFileBytes)
+	data, err := disk.ReadFile(l.root, name, MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) && optional {
 		return nil
 	}
-	if err == nil && strings.Count(string(data), "$") > 1000 {
-		err = fmt.Errorf("%q has more than 1000 variables in its values", name)
+	if err == nil && strings.Count(string(data), "$") > maxVariables {
+		err = fmt.Errorf("%q has more than %d variables in its values", name, maxVariables)
 	}
 	if err != nil {
 		l.addf(at, "%v: expected a file of the bundle folder with NAME=value lines", err)
@@ -204,27 +203,27 @@ func (l *load) missingIn(at []string, data []byte, own types.MappingWithEquals, 
 }
 
 // variables are those of the service with its files.
-func (l *load) variables(s *types.ServiceConfig) []container.Env {
-	var out []container.Env
+func (l *load) variables(s *types.ServiceConfig) []spec.Env {
+	var out []spec.Env
 	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
 		v := s.Environment[name]
 		if v != nil {
-			out = append(out, container.Env{Name: name, Value: *v})
+			out = append(out, spec.Env{Name: name, Value: *v})
 			continue
 		}
-		out = append(out, container.Env{Name: name, Unset: true})
+		out = append(out, spec.Env{Name: name, Unset: true})
 		l.unset[name] = true
-		l.warnf([]string{"services", s.Name, "environment", name}, "variable %s has no value: the image's variable of this name is taken away; expected a value, in .env or under composeEnv of bundle.yaml", name)
+		l.warnf([]string{"services", s.Name, "environment", name}, "variable %s has no value: the image's variable of this name is removed; expected a value, in .env or under composeEnv of bundle.yaml", name)
 	}
 	return out
 }
 
-// tellUnset lists all variables without a value beside what it may have led to.
-func (l *load) tellUnset() {
+// noteUnset lists all variables without a value after the problems that they may have caused.
+func (l *load) noteUnset() {
 	if !l.fatal() || len(l.unset) == 0 {
 		return
 	}
 	names := slices.Sorted(maps.Keys(l.unset))
-	l.problems = append(l.problems, Problem{File: l.files[0], Line: 1, Column: 1, Message: fmt.Sprintf(
-		"no value for %s: expected all of them in .env, under composeEnv of bundle.yaml, or a default in the file as in ${%s:-}", strings.Join(names, ", "), names[0])})
+	l.note(l.files[0], 1, 1, "no value for %s: expected all of them in .env, under composeEnv of bundle.yaml, or a default in the file as in ${%s:-}",
+		strings.Join(names, ", "), names[0])
 }

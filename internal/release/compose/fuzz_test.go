@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/steadyfleet/steady/internal/core/validate"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // Any file is taken or refused, in bounded time and without an end of the
@@ -16,10 +17,7 @@ import (
 func FuzzLoad(f *testing.F) {
 	for _, pattern := range []string{"testdata/compose/*.txtar", "testdata/refused/*.txtar"} {
 		for _, file := range archives(f, pattern, 10) {
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
+			ar := testkit.Value(txtar.ParseFile(file))(f)
 			for _, part := range ar.Files {
 				if part.Name == "compose.yaml" {
 					f.Add(part.Data)
@@ -28,25 +26,16 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	dir := f.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "web"), 0o755); err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, os.MkdirAll(filepath.Join(dir, "web"), 0o755))
 	for name, text := range map[string]string{"web/Dockerfile": "FROM scratch\n", ".env": "TAG=1\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 16<<10 {
 			t.Skip("longer than what is looked for")
 		}
-		if err := os.WriteFile(filepath.Join(dir, "compose.yaml"), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "compose.yaml"), data, 0o644))
+		root := testkit.Value(os.OpenRoot(dir))(t)
 		defer root.Close()
 		loaded, problems := Load(root, []string{"compose.yaml"}, Options{Name: "shop"})
 		if loaded == nil {
@@ -55,7 +44,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		if ps := validate.Set(&loaded.Set); len(ps) > 0 {
+		if ps := loaded.Set.Check(); len(ps) > 0 {
 			t.Fatalf("what is taken is not valid: %v", ps)
 		}
 	})
@@ -89,13 +78,8 @@ func TestBombsAreRefusedQuickly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "compose.yaml"), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			root, err := os.OpenRoot(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, "compose.yaml"), []byte(text), 0o644))
+			root := testkit.Value(os.OpenRoot(dir))(t)
 			defer root.Close()
 			began := time.Now()
 			loaded, problems := Load(root, []string{"compose.yaml"}, Options{Name: "shop"})

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -8,23 +9,22 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/core/dockerfile"
+
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	"github.com/steadyfleet/steady/internal/release/buildcontext"
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
 // images are those that services share, each once.
 type images struct {
-	byKey  map[string]*container.Image
+	byKey  map[string]*spec.Image
 	byName map[string]string   // name to key
 	from   map[string][]string // name to the place that asked for it first
 }
 
-func (m *images) list() []container.Image {
-	var out []container.Image
+func (m *images) list() []spec.Image {
+	var out []spec.Image
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
 		out = append(out, *m.byKey[key])
 	}
@@ -35,9 +35,9 @@ func (m *images) origin(name string) []string { return m.from[name] }
 
 // add takes an image in, under its name or that with a number, and returns the
 // name. Equal images are one.
-func (m *images) add(key, name string, i container.Image, at []string) string {
+func (m *images) add(key, name string, i spec.Image, at []string) string {
 	if m.byKey == nil {
-		m.byKey, m.byName, m.from = map[string]*container.Image{}, map[string]string{}, map[string][]string{}
+		m.byKey, m.byName, m.from = map[string]*spec.Image{}, map[string]string{}, map[string][]string{}
 	}
 	if have := m.byKey[key]; have != nil {
 		return have.Name
@@ -53,23 +53,21 @@ func (m *images) add(key, name string, i container.Image, at []string) string {
 // readable makes a name out of a reference: nginx:1.27 is nginx-1.27.
 func readable(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
-	out := strings.Map(func(r rune) rune {
+	out := strings.TrimLeft(plainName(ref), "._-")
+	return cmp.Or(strings.TrimLeft(out[max(len(out)-60, 0):], "._-"), "image")
+}
+
+// plainName puts - for whatever a name cannot have.
+func plainName(s string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
 		case r >= 'A' && r <= 'Z':
 			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', strings.ContainsRune("._-", r):
+			return r
 		}
 		return '-'
-	}, ref)
-	out = strings.TrimLeft(out, "._-")
-	if len(out) > 60 {
-		out = strings.TrimLeft(out[len(out)-60:], "._-")
-	}
-	if out == "" {
-		return "image"
-	}
-	return out
+	}, s)
 }
 
 // loads declares the archives of x-steady.
@@ -83,8 +81,8 @@ func (l *load) loads() {
 		file, err := inside(l.dir, d.Load)
 		if err == nil {
 			var data []byte
-			if data, err = confined.File(l.root, file, MaxContent); err == nil {
-				l.images.add("ref "+d.Ref, name, container.Image{Ref: d.Ref, Load: &container.Load{Archive: *l.blob(data)}}, at)
+			if data, err = disk.ReadFile(l.root, file, MaxContent); err == nil {
+				l.images.add("ref "+d.Ref, name, spec.Image{Ref: d.Ref, Load: &spec.Load{Archive: *l.blob(data)}}, at)
 				continue
 			}
 		}
@@ -96,7 +94,7 @@ func (l *load) loads() {
 func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 	at := []string{"services", s.Name}
 	if x.FromSnapshot != "" {
-		return container.SnapshotImage + x.FromSnapshot
+		return spec.SnapshotImage + x.FromSnapshot
 	}
 	if s.Image != "" {
 		if _, err := imageref.Parse(s.Image); err != nil {
@@ -110,22 +108,22 @@ func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 	if have := l.images.byKey["ref "+s.Image]; have != nil && have.Load != nil {
 		return have.Name
 	}
-	p := &container.Pull{Platform: s.Platform}
+	p := &spec.Pull{Platform: s.Platform}
 	policy := append(at, "pull_policy")
 	switch s.PullPolicy {
 	case "", types.PullPolicyMissing, types.PullPolicyIfNotPresent:
 	case types.PullPolicyAlways:
-		p.Policy = container.PullAlways
+		p.Policy = spec.PullAlways
 	case types.PullPolicyNever:
-		p.Policy = container.PullNever
+		p.Policy = spec.PullNever
 	case types.PullPolicyBuild:
 		l.addf(policy, "pull_policy is build and the service has no build: expected build, or another policy")
 	default: // by age, as the library has checked
-		l.warnf(policy, "pull_policy %s is taken as missing: a release names the image, and the next release a newer one", s.PullPolicy)
+		l.warnf(policy, "pull_policy %s works as missing: a release names the image, and the next release a newer one", s.PullPolicy)
 	}
 	ref := l.pin(append(at, "image"), s.Image)
 	key := fmt.Sprintf("ref %s %s %s", ref, p.Policy, p.Platform)
-	return l.images.add(key, readable(s.Image), container.Image{Ref: ref, Pull: p}, append(at, "image"))
+	return l.images.add(key, readable(s.Image), spec.Image{Ref: ref, Pull: p}, append(at, "image"))
 }
 
 // pin gives the reference that the bundle has in place of the one at a place.
@@ -146,7 +144,7 @@ func (l *load) build(s *types.ServiceConfig) string {
 	if p := s.PullPolicy; p != "" && p != types.PullPolicyBuild && p != types.PullPolicyMissing && p != types.PullPolicyIfNotPresent {
 		l.addf([]string{"services", s.Name, "pull_policy"}, "pull_policy is %q and the image is built: expected build or missing, or no build", p)
 	}
-	out := &container.Build{
+	out := &spec.Build{
 		Inline: b.DockerfileInline, Target: b.Target, Labels: plainMap(b.Labels), Network: b.Network,
 		ExtraHosts: b.ExtraHosts.AsList(":"), ShmSize: int64(b.ShmSize), Platform: s.Platform, NoCache: b.NoCache, Pull: b.Pull,
 		Tags: slices.Clone(b.Tags), Args: map[string]string{},
@@ -180,14 +178,14 @@ func (l *load) build(s *types.ServiceConfig) string {
 		l.addf(append(at, "context"), "the build context is outside the bundle folder: expected a folder inside it")
 		return ""
 	}
-	data, err := buildcontext.Pack(l.root, folder, out.Dockerfile)
+	data, err := packContext(l.root, folder, out.Dockerfile)
 	if err != nil {
 		l.addf(append(at, "context"), "%v: expected a folder of the bundle with what the image is built from", err)
 		return ""
 	}
 	out.Context = l.blob(data)
 	l.bases(at, out, folder)
-	i := container.Image{Ref: s.Image, Build: out}
+	i := spec.Image{Ref: s.Image, Build: out}
 	i.Normalize()
 	key, err := trust.Canonical(i)
 	if err != nil {
@@ -202,19 +200,19 @@ func (l *load) build(s *types.ServiceConfig) string {
 
 // bases gives the digests of the images that a Dockerfile names by tag. One that
 // nobody locked is the author's, and worth a warning.
-func (l *load) bases(at []string, b *container.Build, folder string) {
+func (l *load) bases(at []string, b *spec.Build, folder string) {
 	if l.o.Pin == nil {
 		return
 	}
 	text := b.Inline
 	if text == "" {
-		raw, err := confined.File(l.root, path.Join(folder, b.Dockerfile), MaxFileBytes)
+		raw, err := disk.ReadFile(l.root, path.Join(folder, b.Dockerfile), MaxFileBytes)
 		if err != nil {
 			return // what is packed has it: the host says what is wrong with it
 		}
 		text = string(raw)
 	}
-	for _, ref := range dockerfile.Bases(text, b.Args) {
+	for _, ref := range imageref.Bases(text, b.Args) {
 		if _, err := imageref.Parse(ref); err != nil || imageref.Pinned(ref) {
 			continue
 		}

@@ -10,26 +10,26 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/steadyfleet/steady/internal/core/container"
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // isolation sets what the container may do and what it shares.
-func (l *load) isolation(w *container.Workspace, s *types.ServiceConfig) {
-	w.Security = container.Security{
+func (l *load) isolation(w *spec.Workspace, s *types.ServiceConfig) {
+	w.Security = spec.Security{
 		Privileged: s.Privileged, CapAdd: slices.Clone(s.CapAdd), CapDrop: slices.Clone(s.CapDrop), ReadOnly: s.ReadOnly,
 	}
 	for i, option := range s.SecurityOpt {
 		w.Security.Options = append(w.Security.Options, l.securityOption(s, i, option))
 	}
-	w.Namespaces = container.Namespaces{
+	w.Namespaces = spec.Namespaces{
 		IPC: l.shared(s, "ipc", s.Ipc), PID: l.shared(s, "pid", s.Pid), UTS: s.Uts, User: s.UserNSMode,
 		Cgroup: s.Cgroup, CgroupParent: s.CgroupParent, Isolation: s.Isolation,
 	}
 	w.Sysctls, w.StorageOpt = plainMap(s.Sysctls), plainMap(s.StorageOpt)
 	for _, name := range slices.Sorted(maps.Keys(s.Ulimits)) {
 		if u := s.Ulimits[name]; u != nil {
-			one := container.Ulimit{Name: name, Soft: int64(u.Soft), Hard: int64(u.Hard)}
+			one := spec.Ulimit{Name: name, Soft: int64(u.Soft), Hard: int64(u.Hard)}
 			if u.Single != 0 {
 				one.Soft, one.Hard = int64(u.Single), int64(u.Single)
 			}
@@ -54,7 +54,7 @@ func (l *load) securityOption(s *types.ServiceConfig, i int, option string) stri
 		l.addf(at, "%v: expected a seccomp profile of the bundle folder", err)
 		return option
 	}
-	data, err := confined.File(l.root, name, MaxFileBytes)
+	data, err := disk.ReadFile(l.root, name, MaxFileBytes)
 	if err != nil {
 		l.addf(at, "%v: expected a seccomp profile of the bundle folder", err)
 		return option
@@ -71,10 +71,10 @@ func (l *load) securityOption(s *types.ServiceConfig, i int, option string) stri
 	return "seccomp=" + string(compact)
 }
 
-func (l *load) limits(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) limits(w *spec.Workspace, s *types.ServiceConfig) {
 	at := func(keys ...string) []string { return append([]string{"services", s.Name}, keys...) }
 	m := &w.Limits
-	*m = container.Limits{
+	*m = spec.Limits{
 		NanoCPUs: nanoCPUs(s.CPUS), CPUShares: s.CPUShares, CPUPeriod: s.CPUPeriod, CPUQuota: s.CPUQuota,
 		CPURTPeriod: s.CPURTPeriod, CPURTRuntime: s.CPURTRuntime, CPUSet: s.CPUSet, CPUCount: s.CPUCount,
 		CPUPerMille: nanoCPUs(s.CPUPercent) / 1e8, Memory: int64(s.MemLimit), MemoryReservation: int64(s.MemReservation),
@@ -127,8 +127,8 @@ func (l *load) has(s *types.ServiceConfig, key string) bool {
 }
 
 // gpu asks for all devices when it names neither a count nor any.
-func (l *load) gpu(at []string, g types.DeviceRequest, implied bool) container.GPU {
-	out := container.GPU{Driver: g.Driver, Count: int(g.Count), IDs: slices.Clone(g.IDs), Capabilities: slices.Clone(g.Capabilities), Options: plainMap(g.Options)}
+func (l *load) gpu(at []string, g types.DeviceRequest, implied bool) spec.GPU {
+	out := spec.GPU{Driver: g.Driver, Count: int(g.Count), IDs: slices.Clone(g.IDs), Capabilities: slices.Clone(g.Capabilities), Options: plainMap(g.Options)}
 	if out.Count == 0 && len(out.IDs) == 0 {
 		out.Count = -1
 	}
@@ -141,37 +141,37 @@ func (l *load) gpu(at []string, g types.DeviceRequest, implied bool) container.G
 	return out
 }
 
-func (l *load) blkio(m *container.Limits, s *types.ServiceConfig) {
+func (l *load) blkio(m *spec.Limits, s *types.ServiceConfig) {
 	b := s.BlkioConfig
 	if b == nil {
 		return
 	}
 	m.BlkioWeight = int(b.Weight)
 	for _, d := range b.WeightDevice {
-		m.BlkioDevices = append(m.BlkioDevices, container.BlkioLimit{What: "weight", Path: d.Path, Rate: int64(d.Weight)})
+		m.BlkioDevices = append(m.BlkioDevices, spec.BlkioLimit{What: "weight", Path: d.Path, Rate: int64(d.Weight)})
 	}
 	for _, v := range []struct {
 		what string
 		list []types.ThrottleDevice
 	}{{"read_bps", b.DeviceReadBps}, {"read_iops", b.DeviceReadIOps}, {"write_bps", b.DeviceWriteBps}, {"write_iops", b.DeviceWriteIOps}} {
 		for _, d := range v.list {
-			m.BlkioDevices = append(m.BlkioDevices, container.BlkioLimit{What: v.what, Path: d.Path, Rate: int64(d.Rate)})
+			m.BlkioDevices = append(m.BlkioDevices, spec.BlkioLimit{What: v.what, Path: d.Path, Rate: int64(d.Rate)})
 		}
 	}
 }
 
-func (l *load) hardware(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) hardware(w *spec.Workspace, s *types.ServiceConfig) {
 	w.DeviceRules = slices.Clone(s.DeviceCgroupRules)
 	for i, d := range s.Devices {
 		if !strings.HasPrefix(d.Source, "/") {
 			l.addf([]string{"services", s.Name, "devices", strconv.Itoa(i)}, "device %q: expected the path of a device on the host, such as /dev/ttyUSB0; names of the Container Device Interface need a newer engine than is asked for", d.Source)
 			continue
 		}
-		w.Devices = append(w.Devices, container.Device{Host: d.Source, Container: d.Target, Permissions: d.Permissions})
+		w.Devices = append(w.Devices, spec.Device{Host: d.Source, Container: d.Target, Permissions: d.Permissions})
 	}
 }
 
-func (l *load) ports(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) ports(w *spec.Workspace, s *types.ServiceConfig) {
 	for i, text := range s.Expose {
 		w.Expose = append(w.Expose, l.exposed([]string{"services", s.Name, "expose", strconv.Itoa(i)}, text)...)
 	}
@@ -181,7 +181,7 @@ func (l *load) ports(w *container.Workspace, s *types.ServiceConfig) {
 	}
 	for i, p := range s.Ports {
 		at := []string{"services", s.Name, "ports", strconv.Itoa(i)}
-		one := container.Port{HostIP: p.HostIP, Port: int(p.Target), Protocol: p.Protocol}
+		one := spec.Port{HostIP: p.HostIP, Port: int(p.Target), Protocol: p.Protocol}
 		if p.Published != "" {
 			from, to, ranged := strings.Cut(p.Published, "-")
 			var err, err2 error
@@ -224,7 +224,7 @@ func (l *load) exposed(at []string, text string) []string {
 }
 
 // attach joins the networks.
-func (l *load) attach(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) attach(w *spec.Workspace, s *types.ServiceConfig) {
 	w.NetworkMode = l.shared(s, "network_mode", s.NetworkMode)
 	if w.NetworkMode == "default" {
 		w.NetworkMode = "bridge"
@@ -232,7 +232,7 @@ func (l *load) attach(w *container.Workspace, s *types.ServiceConfig) {
 	w.MAC, w.DNS, w.DNSSearch, w.DNSOptions = s.MacAddress, s.DNS, s.DNSSearch, slices.Clone(s.DNSOpts)
 	w.ExtraHosts = s.ExtraHosts.AsList(":")
 	for _, name := range slices.Sorted(maps.Keys(s.Networks)) {
-		a := container.Attachment{Network: name}
+		a := spec.Attachment{Network: name}
 		if n := s.Networks[name]; n != nil {
 			a.Aliases, a.IPv4, a.IPv6, a.LinkLocal = slices.Clone(n.Aliases), n.Ipv4Address, n.Ipv6Address, slices.Clone(n.LinkLocalIPs)
 			a.MAC, a.DriverOpts, a.Priority = n.MacAddress, plainMap(n.DriverOpts), n.Priority
@@ -246,7 +246,7 @@ func (l *load) attach(w *container.Workspace, s *types.ServiceConfig) {
 }
 
 // contents are the configs and secrets that are put into the container.
-func (l *load) contents(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) contents(w *spec.Workspace, s *types.ServiceConfig) {
 	for i, c := range s.Configs {
 		at := []string{"services", s.Name, "configs", strconv.Itoa(i)}
 		o := l.project.Configs[c.Source]
@@ -274,8 +274,8 @@ func (l *load) contents(w *container.Workspace, s *types.ServiceConfig) {
 }
 
 // reference reads where a file goes and whose it is.
-func (l *load) reference(at []string, c types.FileReferenceConfig, folder string) (container.Content, bool) {
-	out := container.Content{Target: c.Target}
+func (l *load) reference(at []string, c types.FileReferenceConfig, folder string) (spec.Content, bool) {
+	out := spec.Content{Target: c.Target}
 	if out.Target == "" {
 		out.Target = c.Source
 	}
@@ -306,7 +306,7 @@ func (l *load) reference(at []string, c types.FileReferenceConfig, folder string
 	return out, true
 }
 
-func (l *load) put(w *container.Workspace, at, object []string, c types.FileReferenceConfig, o types.FileObjectConfig, folder string) {
+func (l *load) put(w *spec.Workspace, at, object []string, c types.FileReferenceConfig, o types.FileObjectConfig, folder string) {
 	out, ok := l.reference(at, c, folder)
 	if !ok {
 		return

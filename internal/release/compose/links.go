@@ -1,16 +1,17 @@
 package compose
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // links gives the service its own names for others. On networks every service has
 // its plain name anyway; on the engine's own bridge there are no names but links.
-func (l *load) links(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) links(w *spec.Workspace, s *types.ServiceConfig) {
 	bridge := s.NetworkMode == "bridge" || s.NetworkMode == "default"
 	at := []string{"services", s.Name, "links"}
 	if len(s.Links) > 0 && s.NetworkMode != "" && !bridge {
@@ -31,22 +32,14 @@ func (l *load) links(w *container.Workspace, s *types.ServiceConfig) {
 		case bridge && (other.NetworkMode != "bridge" && other.NetworkMode != "default" || len(l.replicasOf(target)) != 1):
 			l.addf(at, "link to %q, which is not on the engine's own bridge or has several replicas: expected one replica with network_mode bridge", target)
 			continue
-		case !bridge && !slices.ContainsFunc(keys(s.Networks), func(n string) bool { _, on := other.Networks[n]; return on }):
+		case !bridge && !slices.ContainsFunc(slices.Collect(maps.Keys(s.Networks)), func(n string) bool { _, on := other.Networks[n]; return on }):
 			l.addf(at, "link to %q, which is on none of the networks of %q: expected one network of both", target, s.Name)
 			continue
 		case !bridge && alias == target:
 			continue
 		}
-		w.Links = append(w.Links, container.Link{Target: target, Alias: alias})
+		w.Links = append(w.Links, spec.Link{Target: target, Alias: alias})
 	}
-}
-
-func keys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }
 
 // ownContainer finds the service whose container a reference names: by its

@@ -16,9 +16,9 @@ import (
 	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/sirupsen/logrus"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // The library writes what it warns of to the log; the same is found here, with
@@ -42,7 +42,7 @@ type load struct {
 
 	model   map[string]any
 	project *types.Project
-	set     container.Set
+	set     spec.Set
 	blobs   map[digest.Digest][]byte
 	images  images
 	steady  topSteady
@@ -67,17 +67,17 @@ func (l *load) close() {
 	}
 }
 
-func (l *load) fatal() bool { return strictdoc.Fatal(l.problems) }
+func (l *load) fatal() bool { return strictyaml.Fatal(l.problems) }
 
 func (l *load) run() *Loaded {
 	if len(l.files) == 0 {
-		l.problems = append(l.problems, Problem{Message: "no Compose file is named: expected at least one"})
+		l.note("", 0, 0, "no Compose file is named: expected at least one")
 		return nil
 	}
 	l.dir = path.Dir(path.Clean(l.files[0]))
 	for _, step := range []func(){l.environment, l.collect, l.checkKeys, l.parseModel, l.checkAttributes, l.bind, l.convert, l.finish} {
 		if step(); l.fatal() {
-			l.tellUnset()
+			l.noteUnset()
 			return nil
 		}
 	}
@@ -124,7 +124,7 @@ func (g guard) Dir(string) string { return g.stage }
 // parseModel has the library read the staged files.
 func (l *load) parseModel() {
 	if err := l.writeStage(); err != nil {
-		l.problems = append(l.problems, Problem{Message: fmt.Sprintf("the files cannot be copied to be read: %v; check the temporary folder", err)})
+		l.note("", 0, 0, "the files cannot be copied to be read: %v; check the temporary folder", err)
 		return
 	}
 	details := l.details()

@@ -7,16 +7,16 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // mounts are the volumes, tmpfs and volumes_from of a service.
-func (l *load) mounts(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) mounts(w *spec.Workspace, s *types.ServiceConfig) {
 	w.Mounts, w.Contents = l.volumeMounts(s)
 	w.Mounts = append(w.Mounts, l.tmpfs(s)...)
 	taken := func(target string) bool {
-		return slices.ContainsFunc(w.Mounts, func(m container.Mount) bool { return m.Target == target }) ||
-			slices.ContainsFunc(w.Contents, func(c container.Content) bool { return c.Target == target })
+		return slices.ContainsFunc(w.Mounts, func(m spec.Mount) bool { return m.Target == target }) ||
+			slices.ContainsFunc(w.Contents, func(c spec.Content) bool { return c.Target == target })
 	}
 	mounts, contents := l.volumesFrom(s, map[string]bool{s.Name: true})
 	for _, m := range mounts {
@@ -33,15 +33,15 @@ func (l *load) mounts(w *container.Workspace, s *types.ServiceConfig) {
 
 // volumeMounts are what a service mounts: files and folders of the bundle are
 // contents.
-func (l *load) volumeMounts(s *types.ServiceConfig) (mounts []container.Mount, contents []container.Content) {
+func (l *load) volumeMounts(s *types.ServiceConfig) (mounts []spec.Mount, contents []spec.Content) {
 	for i, v := range s.Volumes {
 		at := itemAt(s.Name, "volumes", i)
-		m := container.Mount{Target: v.Target, ReadOnly: v.ReadOnly}
+		m := spec.Mount{Target: v.Target, ReadOnly: v.ReadOnly}
 		switch v.Type {
 		case types.VolumeTypeVolume:
-			m.Type, m.Source = container.MountVolume, v.Source
+			m.Type, m.Source = spec.MountVolume, v.Source
 			if v.Source == "" {
-				m.Type = container.MountAnonymous
+				m.Type = spec.MountAnonymous
 			}
 			m.NoCopy = v.Volume != nil && v.Volume.NoCopy
 		case types.VolumeTypeBind:
@@ -57,7 +57,7 @@ func (l *load) volumeMounts(s *types.ServiceConfig) (mounts []container.Mount, c
 				}
 				break
 			}
-			m.Type, m.Source, m.CreateHost = container.MountBind, v.Source, true
+			m.Type, m.Source, m.CreateHost = spec.MountBind, v.Source, true
 			if b := v.Bind; b != nil {
 				m.CreateHost, m.Propagation, m.SELinux = bool(b.CreateHostPath), b.Propagation, b.SELinux
 				if b.Recursive != "" && b.Recursive != "enabled" {
@@ -68,12 +68,15 @@ func (l *load) volumeMounts(s *types.ServiceConfig) (mounts []container.Mount, c
 				}
 			}
 		case types.VolumeTypeTmpfs:
-			m.Type = container.MountTmpfs
+			m.Type = spec.MountTmpfs
 			if v.Tmpfs != nil {
 				m.Size, m.Mode = int64(v.Tmpfs.Size), v.Tmpfs.Mode
 			}
+		case types.VolumeTypeImage:
+			l.addf(at, "an image as a volume is refused: mounting an image needs a newer engine than is asked for: expected a volume, or the files in the service's own image")
+			continue
 		default:
-			l.addf(at, "volume type %q is not taken: expected volume, bind or tmpfs", v.Type)
+			l.addf(at, "volume type %q is not supported: expected volume, bind or tmpfs", v.Type)
 			continue
 		}
 		mounts = append(mounts, m)
@@ -82,12 +85,12 @@ func (l *load) volumeMounts(s *types.ServiceConfig) (mounts []container.Mount, c
 }
 
 // tmpfs reads the short form, target:size=64m,mode=1777.
-func (l *load) tmpfs(s *types.ServiceConfig) []container.Mount {
-	var out []container.Mount
+func (l *load) tmpfs(s *types.ServiceConfig) []spec.Mount {
+	var out []spec.Mount
 	for i, text := range s.Tmpfs {
 		at := itemAt(s.Name, "tmpfs", i)
 		target, options, _ := strings.Cut(text, ":")
-		m := container.Mount{Type: container.MountTmpfs, Target: path.Clean(target)}
+		m := spec.Mount{Type: spec.MountTmpfs, Target: path.Clean(target)}
 		for option := range strings.SplitSeq(options, ",") {
 			key, value, _ := strings.Cut(option, "=")
 			switch key {
@@ -107,7 +110,7 @@ func (l *load) tmpfs(s *types.ServiceConfig) []container.Mount {
 				}
 				m.Mode = uint32(n)
 			default:
-				l.addf(at, "tmpfs option %q is not taken: expected size, mode or ro", key)
+				l.addf(at, "tmpfs option %q is not supported: expected size, mode or ro", key)
 			}
 		}
 		out = append(out, m)
@@ -116,7 +119,7 @@ func (l *load) tmpfs(s *types.ServiceConfig) []container.Mount {
 }
 
 // volumesFrom copies the mounts of other services.
-func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) (mounts []container.Mount, contents []container.Content) {
+func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) (mounts []spec.Mount, contents []spec.Content) {
 	for i, text := range s.VolumesFrom {
 		at := itemAt(s.Name, "volumes_from", i)
 		ref, foreign := strings.CutPrefix(text, types.ContainerPrefix)
@@ -138,7 +141,7 @@ func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) (mounts
 		own, files := l.volumeMounts(&other)
 		more, moreFiles := l.volumesFrom(&other, seen)
 		for _, m := range append(own, more...) {
-			if m.Type == container.MountAnonymous {
+			if m.Type == spec.MountAnonymous {
 				l.addf(at, "%q of service %q is a volume without a name, which cannot be shared: expected a name for it under volumes", m.Target, name)
 				continue
 			}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
@@ -12,17 +14,10 @@ func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
 	dir := t.TempDir()
 	for name, text := range files {
 		at := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		testkit.Must(t, os.WriteFile(at, []byte(text), 0o644))
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Value(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { root.Close() })
 	return root, dir
 }
@@ -31,9 +26,7 @@ func rootWith(t *testing.T, files map[string]string) (*os.Root, string) {
 // the process is.
 func TestNothingOutsideIsRead(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "outside.yaml")
-	if err := os.WriteFile(secret, []byte("services: {x: {image: 'stolen:1', environment: {A: stolen}}}\nSTOLEN=stolen\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(secret, []byte("services: {x: {image: 'stolen:1', environment: {A: stolen}}}\nSTOLEN=stolen\n"), 0o644))
 	t.Setenv("STOLEN", "stolen")
 	for name, text := range map[string]string{
 		"include":         "include: [LINK]\nservices: {a: {image: busybox:1}}",
@@ -55,9 +48,7 @@ func TestNothingOutsideIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text = strings.ReplaceAll(strings.ReplaceAll(text, "OUTSIDE", secret), "LINK", "link.yaml")
 			root, dir := rootWith(t, map[string]string{"compose.yaml": text, "inner.yaml": "services: {a: {image: 'busybox:${STOLEN-1}'}}"})
-			if err := os.Symlink(secret, filepath.Join(dir, "link.yaml")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Symlink(secret, filepath.Join(dir, "link.yaml")))
 			loaded, problems := Load(root, []string{"compose.yaml"}, Options{Name: "shop"})
 			if loaded != nil {
 				t.Fatalf("it is taken: %+v", loaded.Set)

@@ -9,7 +9,7 @@ import (
 )
 
 // addf reports a finding at the place where the path of the merged model is
-// declared, as well as it can be told: in the last file that goes deepest along
+// declared, as precisely as possible: in the last file that goes deepest along
 // it, through the services that a service extends.
 func (l *load) addf(at []string, format string, args ...any) {
 	l.report(at, false, fmt.Sprintf(format, args...))
@@ -17,6 +17,11 @@ func (l *load) addf(at []string, format string, args ...any) {
 
 func (l *load) warnf(at []string, format string, args ...any) {
 	l.report(at, true, fmt.Sprintf(format, args...))
+}
+
+// note reports a finding about a file, at a place of it or, at line 0, as a whole.
+func (l *load) note(file string, line, column int, format string, args ...any) {
+	l.problems = append(l.problems, Problem{File: file, Line: line, Column: column, Message: fmt.Sprintf(format, args...)})
 }
 
 func (l *load) report(at []string, warning bool, words string) {
@@ -113,8 +118,8 @@ func (l *load) fail(err error) {
 
 var sections = []string{"services", "networks", "volumes", "configs", "secrets", "include", "models", "jobs"}
 
-// pathIn finds the path of the model that an error's words name, or the service
-// that they quote.
+// pathIn finds the path of the model that an error's text names, or the service
+// that it quotes.
 func (l *load) pathIn(words string) []string {
 	for field := range strings.FieldsSeq(words) {
 		field = strings.Trim(field, "'\"`:,")

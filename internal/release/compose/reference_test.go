@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // TestReferenceOfAttributes holds docs/reference/compose.md equal to what becomes of
@@ -39,9 +41,7 @@ func TestReferenceOfAttributes(t *testing.T) {
 		}
 	}
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	}
 	if was, err := os.ReadFile(path); err != nil || string(was) != b.String() {
 		t.Errorf("%s is not what the code says (%v); run this test with -rewrite", path, err)

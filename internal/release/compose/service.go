@@ -9,13 +9,13 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
 // service turns one service into its workspaces.
 func (l *load) service(s *types.ServiceConfig) {
 	x := l.steadyOf(s)
-	w := container.Workspace{Name: s.Name, Title: s.ContainerName, Image: l.imageOf(s, &x)}
+	w := spec.Workspace{Name: s.Name, Title: s.ContainerName, Image: l.imageOf(s, &x)}
 	l.process(&w, s)
 	l.isolation(&w, s)
 	l.limits(&w, s)
@@ -51,7 +51,7 @@ func (l *load) service(s *types.ServiceConfig) {
 }
 
 // copied shares nothing with w, so that one replica can change without another.
-func copied(w *container.Workspace) (out container.Workspace, err error) {
+func copied(w *spec.Workspace) (out spec.Workspace, err error) {
 	raw, err := json.Marshal(w)
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
@@ -60,7 +60,7 @@ func copied(w *container.Workspace) (out container.Workspace, err error) {
 }
 
 // process sets what runs and how it is watched.
-func (l *load) process(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) process(w *spec.Workspace, s *types.ServiceConfig) {
 	at := func(key string) []string { return []string{"services", s.Name, key} }
 	w.Entrypoint, w.NoEntry = s.Entrypoint, s.Entrypoint != nil && len(s.Entrypoint) == 0
 	w.Command = s.Command // an empty one is the image's
@@ -89,21 +89,21 @@ func (l *load) process(w *container.Workspace, s *types.ServiceConfig) {
 		w.Health = l.health(at("healthcheck"), h)
 	}
 	if s.Logging != nil {
-		w.Logging = &container.Logging{Driver: s.Logging.Driver, Options: plainMap(s.Logging.Options)}
+		w.Logging = &spec.Logging{Driver: s.Logging.Driver, Options: plainMap(s.Logging.Options)}
 	}
 	w.Runtime, w.Platform = s.Runtime, s.Platform
 }
 
 // hooks are the commands around starts and stops.
-func (l *load) hooks(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) hooks(w *spec.Workspace, s *types.ServiceConfig) {
 	for _, x := range []struct {
 		key  string
 		list []types.ServiceHook
-		to   *[]container.Hook
+		to   *[]spec.Hook
 	}{{"post_start", s.PostStart, &w.PostStart}, {"pre_stop", s.PreStop, &w.PreStop}} {
 		for i, h := range x.list {
-			one := container.Hook{Command: h.Command, User: h.User, WorkingDir: h.WorkingDir, Privileged: h.Privileged}
-			env := h.Environment.Resolve(func(name string) (string, bool) { v, ok := l.env[name]; return v, ok })
+			one := spec.Hook{Command: h.Command, User: h.User, WorkingDir: h.WorkingDir, Privileged: h.Privileged}
+			env := h.Environment.Resolve(lookup(l.env))
 			for _, name := range slices.Sorted(maps.Keys(env)) {
 				if v := env[name]; v != nil {
 					one.Env = append(one.Env, name+"="+*v)
@@ -117,11 +117,11 @@ func (l *load) hooks(w *container.Workspace, s *types.ServiceConfig) {
 	}
 }
 
-func (l *load) health(at []string, h *types.HealthCheckConfig) *container.Health {
+func (l *load) health(at []string, h *types.HealthCheckConfig) *spec.Health {
 	if h.Disable || len(h.Test) > 0 && h.Test[0] == "NONE" {
-		return &container.Health{Disable: true}
+		return &spec.Health{Disable: true}
 	}
-	out := &container.Health{
+	out := &spec.Health{
 		Test: h.Test, Interval: l.duration(append(at, "interval"), h.Interval), Timeout: l.duration(append(at, "timeout"), h.Timeout),
 		StartPeriod: l.duration(append(at, "start_period"), h.StartPeriod), StartInterval: l.duration(append(at, "start_interval"), h.StartInterval),
 	}
@@ -138,7 +138,7 @@ func (l *load) shared(s *types.ServiceConfig, key, mode string) string {
 		if names := l.replicasOf(name); len(names) != 1 || names[0] != name {
 			l.addf(at, "%s is %q: expected a service of this file with one replica", key, mode)
 		}
-		return container.SharePrefix + name
+		return spec.SharePrefix + name
 	}
 	if name, ok := strings.CutPrefix(mode, types.ContainerPrefix); ok {
 		if own, ok := l.ownContainer(name); ok && own != s.Name {
@@ -149,10 +149,10 @@ func (l *load) shared(s *types.ServiceConfig, key, mode string) string {
 	return mode
 }
 
-func (l *load) dependencies(w *container.Workspace, s *types.ServiceConfig) {
-	conditions := map[string]container.Condition{
-		types.ServiceConditionStarted: container.Started, types.ServiceConditionHealthy: container.Healthy,
-		types.ServiceConditionCompletedSuccessfully: container.Completed,
+func (l *load) dependencies(w *spec.Workspace, s *types.ServiceConfig) {
+	conditions := map[string]spec.Condition{
+		types.ServiceConditionStarted: spec.Started, types.ServiceConditionHealthy: spec.Healthy,
+		types.ServiceConditionCompletedSuccessfully: spec.Completed,
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.DependsOn)) {
 		d := s.DependsOn[name]
@@ -169,13 +169,13 @@ func (l *load) dependencies(w *container.Workspace, s *types.ServiceConfig) {
 			l.addf([]string{"services", s.Name, "depends_on", name}, "depends on %q, which has no replicas: expected some, or required: false", name)
 		}
 		for _, n := range names {
-			w.DependsOn = append(w.DependsOn, container.Dependency{Workspace: n, Condition: c, Restart: d.Restart, Required: d.Required})
+			w.DependsOn = append(w.DependsOn, spec.Dependency{Workspace: n, Condition: c, Restart: d.Restart, Required: d.Required})
 		}
 	}
 }
 
 // deploy applies what is under deploy besides resources.
-func (l *load) deploy(w *container.Workspace, s *types.ServiceConfig) {
+func (l *load) deploy(w *spec.Workspace, s *types.ServiceConfig) {
 	d := s.Deploy
 	if d == nil {
 		return
@@ -184,15 +184,15 @@ func (l *load) deploy(w *container.Workspace, s *types.ServiceConfig) {
 	switch d.Mode {
 	case "", "replicated", "global":
 	case "replicated-job", "global-job":
-		w.State = container.Once
+		w.State = spec.Once
 	default:
 		l.addf(append(at, "mode"), "mode %q is not known: expected replicated, global, replicated-job or global-job", d.Mode)
 	}
 	if p := d.RestartPolicy; p != nil {
 		if s.Restart != "" {
-			l.warnf(append(at, "restart_policy"), "restart_policy takes the place of restart: %s: expected one of them", s.Restart)
+			l.warnf(append(at, "restart_policy"), "restart_policy replaces restart: %s: expected one of them", s.Restart)
 		}
-		w.Restart = container.Restart{}
+		w.Restart = spec.Restart{}
 		switch p.Condition {
 		case "", "any":
 			w.Restart.Policy = "always"
@@ -210,7 +210,7 @@ func (l *load) deploy(w *container.Workspace, s *types.ServiceConfig) {
 		}
 	}
 	if u := d.UpdateConfig; u != nil {
-		w.Update.Order = container.Order(u.Order)
+		w.Update.Order = spec.Order(u.Order)
 		monitor := u.Monitor
 		w.Update.Monitor = clock.Duration(l.duration(append(at, "update_config", "monitor"), &monitor))
 	}

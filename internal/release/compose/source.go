@@ -2,15 +2,14 @@ package compose
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"path"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // source is one Compose file as read.
@@ -39,53 +38,19 @@ func inside(dir, p string) (string, error) {
 
 // parse reads one file into nodes within the bounds.
 func (l *load) parse(name string, data []byte) *yaml.Node {
-	fail := func(line, col int, format string, args ...any) *yaml.Node {
-		l.problems = append(l.problems, Problem{File: name, Line: line, Column: col, Message: fmt.Sprintf(format, args...)})
+	top, problem := strictyaml.Mapping(name, bytes.TrimPrefix(data, []byte("\ufeff")))
+	if problem != nil {
+		l.problems = append(l.problems, *problem)
 		return nil
-	}
-	if !utf8.Valid(data) {
-		return fail(1, 1, "the text is not UTF-8: expected UTF-8")
-	}
-	loader, err := yaml.NewLoader(bytes.NewReader(data))
-	if err != nil {
-		return fail(0, 0, "the YAML reader did not start: %v", err)
-	}
-	var root, second yaml.Node
-	if err := loader.Load(&root); errors.Is(err, io.EOF) {
-		return fail(1, 1, "the file is empty: expected services")
-	} else if err != nil {
-		line, col := position(err)
-		return fail(line, col, "this is not YAML: %v: expected a Compose file", err)
-	}
-	if err := loader.Load(&second); err == nil {
-		return fail(max(second.Line, 1), max(second.Column, 1), "a second document starts here: expected one; list several files under compose instead")
-	} else if !errors.Is(err, io.EOF) {
-		line, col := position(err)
-		return fail(line, col, "this is not YAML: %v: expected a Compose file", err)
-	}
-	top := &root
-	if top.Kind == yaml.DocumentNode && len(top.Content) > 0 {
-		top = top.Content[0]
-	}
-	if top.Kind != yaml.MappingNode {
-		return fail(max(top.Line, 1), max(top.Column, 1), "the file is no mapping: expected services, networks and the like")
 	}
 	w := &bounds{l: l, file: name, sizes: map[*yaml.Node]int{}, open: map[*yaml.Node]bool{}}
 	if n := w.size(top, 1); n > MaxNodes && !w.failed {
-		return fail(top.Line, top.Column, "the file has more than %d values, aliases expanded: expected at most that", MaxNodes)
+		w.fail(top, "the file has more than %d values, aliases expanded: expected at most that", MaxNodes)
 	}
 	if w.failed {
 		return nil
 	}
 	return top
-}
-
-func position(err error) (line, col int) {
-	var le *yaml.LoadError
-	if errors.As(err, &le) {
-		return max(le.Mark.Line, 1), max(le.Mark.Column, 1)
-	}
-	return 1, 1
 }
 
 // bounds counts what a document expands to, without expanding it.
@@ -99,7 +64,7 @@ type bounds struct {
 
 func (b *bounds) fail(n *yaml.Node, format string, args ...any) int {
 	b.failed = true
-	b.l.problems = append(b.l.problems, Problem{File: b.file, Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)})
+	b.l.note(b.file, n.Line, n.Column, format, args...)
 	return 0
 }
 

@@ -10,11 +10,11 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// steadyKey is the extension that says what Compose has no words for.
+// steadyKey is the extension for what Compose cannot express.
 const steadyKey = "x-steady"
 
 // topSteady is x-steady at the top of a file.
@@ -26,10 +26,10 @@ type topSteady struct {
 
 // serviceSteady is x-steady of a service.
 type serviceSteady struct {
-	State      container.RunState `json:"state"`
-	ReportOnly bool               `json:"report_only"`
+	State      spec.RunState `json:"state"`
+	ReportOnly bool          `json:"report_only"`
 	Update     struct {
-		Order      container.Order    `json:"order"`
+		Order      spec.Order         `json:"order"`
 		Monitor    fleet.DurationText `json:"monitor"`
 		HealthWait fleet.DurationText `json:"health_wait"`
 	} `json:"update"`
@@ -85,7 +85,7 @@ func (l *load) readSteady() bool {
 			continue
 		}
 		if service["image"] != nil || service["build"] != nil {
-			l.addf(at, "from_snapshot beside image or build: expected one of them")
+			l.addf(at, "from_snapshot together with image or build: expected one of them")
 		}
 		service["image"] = "scratch" // never used: imageOf takes the snapshot
 	}
@@ -105,34 +105,25 @@ func (l *load) decode(v any, at []string, into any) bool {
 	words := strings.TrimPrefix(err.Error(), "json: ")
 	if key, ok := strings.CutPrefix(words, "unknown field "); ok {
 		words = "unknown key " + key
-		at = l.find(v, at, strings.Trim(key, `"`))
+		at = find(v, at, strings.Trim(key, `"`))
 	}
 	l.addf(at, "%s: %s: expected what the description of %s lists", steadyKey, words, steadyKey)
 	return false
 }
 
 // find is where a key is below a value.
-func (l *load) find(v any, at []string, key string) []string {
-	switch v := v.(type) {
-	case map[string]any:
-		if _, ok := v[key]; ok {
-			return append(at[:len(at):len(at)], key)
+func find(v any, at []string, key string) []string {
+	var found []string
+	below(v, at, func(_ any, here []string) bool {
+		if found == nil && here[len(here)-1] == key {
+			found = here
 		}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			next := append(at[:len(at):len(at)], k)
-			if found := l.find(v[k], next, key); len(found) > len(next) {
-				return found
-			}
-		}
-	case []any:
-		for i := range v {
-			next := append(at[:len(at):len(at)], fmt.Sprint(i))
-			if found := l.find(v[i], next, key); len(found) > len(next) {
-				return found
-			}
-		}
+		return found == nil
+	})
+	if found == nil {
+		return at
 	}
-	return at
+	return found
 }
 
 // steadyOf decodes the extension of a service.
@@ -144,7 +135,7 @@ func (l *load) steadyOf(s *types.ServiceConfig) serviceSteady {
 	return out
 }
 
-func (l *load) applySteady(w *container.Workspace, s *types.ServiceConfig, x *serviceSteady) {
+func (l *load) applySteady(w *spec.Workspace, s *types.ServiceConfig, x *serviceSteady) {
 	at := []string{"services", s.Name, steadyKey}
 	if x.State != "" {
 		w.State = x.State
@@ -160,12 +151,12 @@ func (l *load) applySteady(w *container.Workspace, s *types.ServiceConfig, x *se
 		w.Update.HealthWait = x.Update.HealthWait.Duration
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.Secrets)) {
-		i := slices.IndexFunc(w.Env, func(e container.Env) bool { return e.Name == name })
+		i := slices.IndexFunc(w.Env, func(e spec.Env) bool { return e.Name == name })
 		if i >= 0 {
 			l.addf(append(at, "secrets", name), "variable %s is also under environment: expected it once", name)
 			continue
 		}
-		w.Env = append(w.Env, container.Env{Name: name, Secret: x.Secrets[name]})
+		w.Env = append(w.Env, spec.Env{Name: name, Secret: x.Secrets[name]})
 	}
 }
 
@@ -203,7 +194,7 @@ func (l *load) route(name, workspace string, r routeDecl, at []string) {
 			l.addf(at, "route %q has no port, and service %q has not exactly one: expected port", name, workspace)
 		}
 	}
-	l.set.Routes = append(l.set.Routes, container.Route{
+	l.set.Routes = append(l.set.Routes, spec.Route{
 		Name: name, Host: r.Host, Path: r.Path, StripPath: r.StripPath, Workspace: workspace, Port: r.Port, TLS: r.TLS,
 		RedirectHTTP: r.RedirectHTTP, MaxBody: int64(r.MaxBody), HeaderWait: r.HeaderWait.Or(clock.Duration(0)), ForwardAuth: r.ForwardAuth,
 	})
@@ -231,7 +222,7 @@ func (l *load) onlyPort(service string) int {
 }
 
 func (l *load) snapshot(name, workspace string, d snapshotDecl) {
-	l.set.Snapshots = append(l.set.Snapshots, container.Snapshot{
+	l.set.Snapshots = append(l.set.Snapshots, spec.Snapshot{
 		Name: name, Workspace: workspace, Ref: d.Ref, Take: d.Take, Live: d.Live, Keep: d.Keep,
 	})
 }

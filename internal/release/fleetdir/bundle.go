@@ -13,9 +13,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/compose"
-	"github.com/steadyfleet/steady/internal/release/confined"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -28,14 +28,11 @@ const (
 	DefaultStepTimeout = 1 * clock.Minute
 
 	defaultFileMode = 0o644
-	maxFilePath     = 1024
 )
 
 type bundleDecl struct {
-	Files  []fileDecl  `json:"files"`
-	System systemDecls `json:"system"`
-	// Exec is the older spelling of parts of System with driver exec.
-	Exec   []stepDecl     `json:"exec"`
+	Files  []fileDecl     `json:"files"`
+	System systemDecls    `json:"system"`
 	Probes fleet.ProbeSet `json:"probes"`
 	// Resources turns the built-in probe of what the bundle runs off when false.
 	Resources *bool `json:"resources"`
@@ -69,19 +66,11 @@ type fileDecl struct {
 	Owner   string  `json:"owner"`
 }
 
-type stepDecl struct {
-	Name     string             `json:"name"`
-	Activate []string           `json:"activate"`
-	Revert   []string           `json:"revert"`
-	Check    []string           `json:"check"`
-	Timeout  fleet.DurationText `json:"timeout"`
-}
-
 type bundleLoader struct {
 	root     *os.Root
-	doc      *strictdoc.Doc
+	doc      *strictyaml.Doc
 	pins     *pins
-	problems []strictdoc.Problem
+	problems []strictyaml.Problem
 }
 
 func (l *bundleLoader) addf(at []string, format string, args ...any) {
@@ -89,13 +78,13 @@ func (l *bundleLoader) addf(at []string, format string, args ...any) {
 }
 
 // loadBundle reads one bundle folder; at is its path for problems.
-func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictdoc.Problem) {
+func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictyaml.Problem) {
 	file := path.Join(at, BundleFile)
-	data, err := confined.File(root, BundleFile, strictdoc.MaxBytes)
+	data, err := disk.ReadFile(root, BundleFile, strictyaml.MaxBytes)
 	if err != nil {
-		return Bundle{}, []strictdoc.Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
+		return Bundle{}, []strictyaml.Problem{{File: file, Message: fmt.Sprintf("%v: expected the declaration of bundle %q", err, name)}}
 	}
-	doc, problems := strictdoc.Parse(file, data)
+	doc, problems := strictyaml.Parse(file, data)
 	if doc == nil {
 		return Bundle{}, problems
 	}
@@ -116,10 +105,9 @@ func loadBundle(root *os.Root, name, at string, p *pins) (Bundle, []strictdoc.Pr
 		}
 	}
 	l.uniquePaths(decl.Files)
-	b.Exec = l.steps(decl.Exec)
 	l.system(&b, decl.System, blobs)
 	l.containers(&b, &decl, at, blobs)
-	if strictdoc.Fatal(l.problems) {
+	if strictyaml.Fatal(l.problems) {
 		return Bundle{}, l.problems
 	}
 	sealed, err := sealBundle(b, decl.Probes, blobs)
@@ -171,8 +159,8 @@ func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
 	at := []string{"files", strconv.Itoa(i)}
 	f := fleet.File{Path: d.Path, Mode: defaultFileMode, Owner: d.Owner}
 	before := len(l.problems)
-	if !validFilePath(d.Path) {
-		l.addf(append(at, "path"), "path is %q: expected a relative path with slashes and without . or .. parts, at most %d bytes", d.Path, maxFilePath)
+	if trust.CheckPath(d.Path) != nil {
+		l.addf(append(at, "path"), "path is %q: expected a relative path with slashes and without . or .. parts, at most %d bytes", d.Path, trust.MaxPath)
 	}
 	if d.Mode != "" {
 		if m, err := strconv.ParseUint(d.Mode, 8, 12); err == nil && m <= 0o777 {
@@ -187,7 +175,7 @@ func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
 		content = []byte(*d.Content)
 	case d.Source != nil:
 		var err error
-		if content, err = confined.File(l.root, *d.Source, MaxBlob); err != nil {
+		if content, err = disk.ReadFile(l.root, *d.Source, MaxBlob); err != nil {
 			l.addf(append(at, "source"), "%v: expected a file inside the bundle folder", err)
 		}
 	default:
@@ -195,12 +183,6 @@ func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
 	}
 	f.Blob, f.Size = digest.Of(content), int64(len(content))
 	return f, content, len(l.problems) == before
-}
-
-func validFilePath(p string) bool {
-	return p != "" && p != "." && len(p) <= maxFilePath && !strings.HasPrefix(p, "/") && path.Clean(p) == p &&
-		!slices.Contains(strings.Split(p, "/"), "..") &&
-		!strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
 }
 
 // uniquePaths refuses a path that is declared twice, or that is both a file and
@@ -232,19 +214,14 @@ func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][
 	b.Type = fleet.TypeBundle
 	b.Files = append([]fleet.File{}, b.Files...)
 	b.Exec = append([]fleet.Exec{}, b.Exec...)
-	if b.Containers != nil {
-		b.Critical = append(b.Critical, fleet.CriticalContainers)
-	}
-	if b.Nix != nil {
-		b.Critical = append(b.Critical, fleet.CriticalNix)
-	}
+	b.Critical = append(b.Critical, b.Criticals()...)
 	slices.SortFunc(b.Files, func(x, y fleet.File) int { return strings.Compare(x.Path, y.Path) })
 	raw, err := trust.Canonical(b)
 	if err != nil {
 		return Bundle{}, err
 	}
 	if len(raw) > trust.MaxBundle {
-		return Bundle{}, fmt.Errorf("its description has %d bytes, at most %d are taken", len(raw), trust.MaxBundle)
+		return Bundle{}, fmt.Errorf("its description has %d bytes, at most %d are allowed", len(raw), trust.MaxBundle)
 	}
 	return Bundle{Bundle: b, Bytes: raw, Digest: digest.Of(raw), Probes: probes, Blobs: blobs}, nil
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/imageref"
-	"github.com/steadyfleet/steady/internal/release/confined"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // LockFile names the digests of images in the fleet folder. People review it with
@@ -25,15 +25,15 @@ type lockDecl struct {
 }
 
 // readLock reads LockFile of a fleet folder; without one nothing is locked.
-func readLock(root *os.Root) (imageref.Lock, []strictdoc.Problem) {
-	data, err := confined.File(root, LockFile, strictdoc.MaxBytes)
+func readLock(root *os.Root) (imageref.Lock, []strictyaml.Problem) {
+	data, err := disk.ReadFile(root, LockFile, strictyaml.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []strictdoc.Problem{{File: LockFile, Message: fmt.Sprintf("%v: expected the file that steady image lock writes", err)}}
+		return nil, []strictyaml.Problem{{File: LockFile, Message: fmt.Sprintf("%v: expected the file that steady image lock writes", err)}}
 	}
-	doc, problems := strictdoc.Parse(LockFile, data)
+	doc, problems := strictyaml.Parse(LockFile, data)
 	if doc == nil {
 		return nil, problems
 	}
@@ -69,7 +69,7 @@ type pins struct {
 
 // pin gives a reference as the bundle is to have it. Problem is nil if it has a
 // digest then.
-func (p *pins) pin(ref string) (pinned string, problem *strictdoc.Problem) {
+func (p *pins) pin(ref string) (pinned string, problem *strictyaml.Problem) {
 	if key, err := imageref.Key(ref); err == nil && !imageref.Pinned(ref) {
 		p.used[key] = true
 	}
@@ -78,19 +78,19 @@ func (p *pins) pin(ref string) (pinned string, problem *strictdoc.Problem) {
 	case ok:
 		return pinned, nil
 	case p.moving:
-		return ref, &strictdoc.Problem{IsWarning: true, Message: fmt.Sprintf("image %q has no digest, so hosts run what its tag means when they pull it, which no release signs: "+
+		return ref, &strictyaml.Problem{IsWarning: true, Message: fmt.Sprintf("image %q has no digest, so hosts run what its tag means when they pull it, which no release signs: "+
 			"expected it in %s; steady image lock writes it", ref, LockFile)}
 	}
-	return ref, &strictdoc.Problem{Message: fmt.Sprintf("image %q has no digest, and its tag may mean another image when a host pulls it: "+
+	return ref, &strictyaml.Problem{Message: fmt.Sprintf("image %q has no digest, and its tag may mean another image when a host pulls it: "+
 		"expected it in %s, which steady image lock writes, or allowMovingTags: true in %s", ref, LockFile, FleetFile)}
 }
 
 // References lists the images that the bundles of a fleet folder name without a
 // digest, as keys of a lock. What LockFile has plays no part.
-func References(dir string) ([]string, []strictdoc.Problem) {
+func References(dir string) ([]string, []strictyaml.Problem) {
 	p := &pins{moving: true, used: map[string]bool{}}
 	src, problems := load(dir, p)
-	if src == nil || strictdoc.Fatal(problems) {
+	if src == nil || strictyaml.Fatal(problems) {
 		return nil, problems
 	}
 	return slices.Sorted(maps.Keys(p.used)), nil
@@ -98,26 +98,14 @@ func References(dir string) ([]string, []strictdoc.Problem) {
 
 // WriteLock puts LockFile into a fleet folder, whole or not at all.
 func WriteLock(dir string, l imageref.Lock) error {
-	f, err := os.CreateTemp(dir, "."+LockFile+"-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(LockText(l))
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, LockFile))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it may be gone: the first error says what happened
-	}
-	return err
+	return disk.Replace(filepath.Join(dir, LockFile), LockText(l), 0o644)
 }
 
 // LockOf reads LockFile of the fleet folder dir.
-func LockOf(dir string) (imageref.Lock, []strictdoc.Problem) {
+func LockOf(dir string) (imageref.Lock, []strictyaml.Problem) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, []strictdoc.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s", confined.Cause(err), FleetFile)}}
+		return nil, []strictyaml.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s", disk.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
 	return readLock(root)

@@ -12,8 +12,8 @@ import (
 	"github.com/steadyfleet/steady/internal/compliance"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/release/confined"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 // FleetFile is the declaration's name in its folder. JSON is YAML, so the file
@@ -27,7 +27,7 @@ type Source struct {
 	Declaration fleet.Declaration
 	// Bundles are by declared name; "" is the empty bundle of hosts without one.
 	Bundles map[string]Bundle
-	doc     *strictdoc.Doc
+	doc     *strictyaml.Doc
 }
 
 // Bundle is one bundle folder as read.
@@ -44,21 +44,21 @@ type Bundle struct {
 // Load reads and checks the fleet folder dir. It gives one problem per finding,
 // ordered by file and position. The source is nil when the declaration could
 // not be read at all.
-func Load(dir string) (*Source, []strictdoc.Problem) { return load(dir, nil) }
+func Load(dir string) (*Source, []strictyaml.Problem) { return load(dir, nil) }
 
 // load is Load with images pinned by p; nil takes LockFile and what the
 // declaration allows.
-func load(dir string, p *pins) (*Source, []strictdoc.Problem) {
+func load(dir string, p *pins) (*Source, []strictyaml.Problem) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, []strictdoc.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", confined.Cause(err), FleetFile)}}
+		return nil, []strictyaml.Problem{{File: dir, Message: fmt.Sprintf("the folder cannot be opened: %v: expected a folder with %s; steady init makes one", disk.Cause(err), FleetFile)}}
 	}
 	defer root.Close()
-	data, err := confined.File(root, FleetFile, strictdoc.MaxBytes)
+	data, err := disk.ReadFile(root, FleetFile, strictyaml.MaxBytes)
 	if err != nil {
-		return nil, []strictdoc.Problem{{File: FleetFile, Message: fmt.Sprintf("%v: expected the declaration of a fleet; steady init makes one", err)}}
+		return nil, []strictyaml.Problem{{File: FleetFile, Message: fmt.Sprintf("%v: expected the declaration of a fleet; steady init makes one", err)}}
 	}
-	doc, problems := strictdoc.Parse(FleetFile, data)
+	doc, problems := strictyaml.Parse(FleetFile, data)
 	if doc == nil {
 		return nil, problems
 	}
@@ -75,7 +75,7 @@ func load(dir string, p *pins) (*Source, []strictdoc.Problem) {
 		}
 		problems = append(problems, src.loadBundles(root, p)...)
 	}
-	return src, strictdoc.Sort(problems)
+	return src, strictyaml.Sort(problems)
 }
 
 // expressions checks the fleet's own controls where they are declared.
@@ -94,31 +94,31 @@ func (s *Source) expressions() []fleet.Finding {
 }
 
 // Place turns findings about the declaration into problems, leaving out those at
-// a place where a known problem already says what is wrong.
-func (s *Source) Place(known []strictdoc.Problem, findings []fleet.Finding) []strictdoc.Problem {
+// a place that already has a problem.
+func (s *Source) Place(known []strictyaml.Problem, findings []fleet.Finding) []strictyaml.Problem {
 	return place(s.doc, known, findings)
 }
 
 // decodeChecked runs the schema and fills into. With problems it still fills
 // what it can, so that further checks find more in the same run.
-func decodeChecked(doc *strictdoc.Doc, schema *strictdoc.Schema, before []strictdoc.Problem, into any) (bool, []strictdoc.Problem) {
+func decodeChecked(doc *strictyaml.Doc, schema *strictyaml.Schema, before []strictyaml.Problem, into any) (bool, []strictyaml.Problem) {
 	problems := doc.Check(schema)
 	if len(problems)+len(before) > 0 {
 		return doc.DecodeKnown(into) == nil, problems
 	}
 	if err := doc.Decode(into); err != nil {
-		return false, []strictdoc.Problem{doc.At(nil, fmt.Sprintf("the document does not decode: %v: expected what the schema describes", err))}
+		return false, []strictyaml.Problem{doc.At(nil, fmt.Sprintf("the document does not decode: %v: expected what the schema describes", err))}
 	}
 	return true, nil
 }
 
-func place(doc *strictdoc.Doc, known []strictdoc.Problem, findings []fleet.Finding) []strictdoc.Problem {
+func place(doc *strictyaml.Doc, known []strictyaml.Problem, findings []fleet.Finding) []strictyaml.Problem {
 	type spot struct{ line, column int }
 	taken := map[spot]bool{}
 	for _, p := range known {
 		taken[spot{p.Line, p.Column}] = true
 	}
-	var out []strictdoc.Problem
+	var out []strictyaml.Problem
 	for _, f := range findings {
 		p := doc.At(f.Path, f.Message)
 		p.IsWarning = f.Severity == fleet.Warning
@@ -129,11 +129,11 @@ func place(doc *strictdoc.Doc, known []strictdoc.Problem, findings []fleet.Findi
 	return out
 }
 
-func (s *Source) loadBundles(root *os.Root, p *pins) []strictdoc.Problem {
-	var problems []strictdoc.Problem
+func (s *Source) loadBundles(root *os.Root, p *pins) []strictyaml.Problem {
+	var problems []strictyaml.Problem
 	empty, err := sealBundle(fleet.Bundle{Name: fleet.EmptyBundle}, nil, nil)
 	if err != nil {
-		return []strictdoc.Problem{s.doc.At([]string{"bundles"}, fmt.Sprintf("the empty bundle does not encode: %v", err))}
+		return []strictyaml.Problem{s.doc.At([]string{"bundles"}, fmt.Sprintf("the empty bundle does not encode: %v", err))}
 	}
 	s.Bundles[""] = empty
 	for _, name := range slices.Sorted(maps.Keys(s.Declaration.Bundles)) {
@@ -141,13 +141,13 @@ func (s *Source) loadBundles(root *os.Root, p *pins) []strictdoc.Problem {
 		folder, err := root.OpenRoot(path)
 		if err != nil {
 			problems = append(problems, s.doc.At([]string{"bundles", name, "path"},
-				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, confined.Cause(err), BundleFile)))
+				fmt.Sprintf("bundle folder %q cannot be opened: %v: expected a folder with %s below that of the fleet file", path, disk.Cause(err), BundleFile)))
 			continue
 		}
 		b, found := loadBundle(folder, name, path, p)
 		folder.Close()
 		problems = append(problems, found...)
-		if !strictdoc.Fatal(found) {
+		if !strictyaml.Fatal(found) {
 			s.Bundles[name] = b
 		}
 	}

@@ -1,44 +1,33 @@
 package fleetdir_test
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/strictyaml"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected problems in testdata/bad")
 
-func lines(ps []strictdoc.Problem) string {
+func lines(ps []strictyaml.Problem) string {
 	var b strings.Builder
 	for _, p := range ps {
 		b.WriteString(p.String() + "\n")
 	}
 	return b.String()
-}
-
-// writeTree writes files below a new folder and returns it.
-func writeTree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		at := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // Every file of testdata/bad is a fleet folder and the exact problems in it.
@@ -49,10 +38,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, file := range cases {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			ar, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ar := testkit.Value(txtar.ParseFile(file))(t)
 			files, want, wantAt := map[string]string{}, "", -1
 			for i, f := range ar.Files {
 				if f.Name == "want" {
@@ -61,13 +47,11 @@ func TestBadInput(t *testing.T) {
 				}
 				files[f.Name] = string(f.Data)
 			}
-			_, problems := fleetdir.Load(writeTree(t, files))
+			_, problems := fleetdir.Load(testkit.Folder(t, files))
 			got := lines(problems)
 			if *update {
 				ar.Files[wantAt].Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(file, txtar.Format(ar), 0o644))
 				return
 			}
 			if got == "" {
@@ -91,24 +75,20 @@ func TestLoadWithoutFolderOrFile(t *testing.T) {
 }
 
 func TestLoadCapsTheFile(t *testing.T) {
-	dir := writeTree(t, map[string]string{fleetdir.FleetFile: "# " + strings.Repeat("x", 8<<20)})
-	if _, ps := fleetdir.Load(dir); len(ps) != 1 || !strings.Contains(ps[0].String(), "at most 8388608 are taken") {
+	dir := testkit.Folder(t, map[string]string{fleetdir.FleetFile: "# " + strings.Repeat("x", 8<<20)})
+	if _, ps := fleetdir.Load(dir); len(ps) != 1 || !strings.Contains(ps[0].String(), "at most 8388608 are allowed") {
 		t.Errorf("got %q", lines(ps))
 	}
 }
 
 func TestLoadKeepsInsideTheFolders(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	dir := writeTree(t, map[string]string{
+	testkit.Must(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	dir := testkit.Folder(t, map[string]string{
 		fleetdir.FleetFile: strings.Replace(jsonFleet, `"name":"acme"`, `"name":"links"`, 1),
 		"web/bundle.yaml":  "files:\n  - {path: a, source: link}\n",
 	})
-	if err := os.Symlink(secret, filepath.Join(dir, "web", "link")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(secret, filepath.Join(dir, "web", "link")))
 	_, ps := fleetdir.Load(dir)
 	if want := `web/bundle.yaml:2:23: "link" cannot be read: it leads out of the folder: expected a file inside the bundle folder` + "\n"; lines(ps) != want {
 		t.Errorf("got  %swant %s", lines(ps), want)
@@ -122,7 +102,7 @@ const jsonFleet = `{"apiVersion":"steady/v1","kind":"Fleet","metadata":{"name":"
  "bundles":{"web":{"path":"web"}}}`
 
 func TestLoadTakesJSON(t *testing.T) {
-	dir := writeTree(t, map[string]string{fleetdir.FleetFile: jsonFleet, "web/bundle.yaml": `{"files":[{"path":"a","content":"x"}]}`})
+	dir := testkit.Folder(t, map[string]string{fleetdir.FleetFile: jsonFleet, "web/bundle.yaml": `{"files":[{"path":"a","content":"x"}]}`})
 	src, ps := fleetdir.Load(dir)
 	if len(ps) != 0 {
 		t.Fatalf("problems: %s", lines(ps))
@@ -134,21 +114,16 @@ func TestLoadTakesJSON(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	for _, name := range []string{"quickstart/fleet.yaml", "edge/fleet.yaml"} {
-		raw, err := os.ReadFile(filepath.Join("../../../examples", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		raw := testkit.Value(os.ReadFile(filepath.Join("../../../examples", name)))(f)
 		f.Add(raw)
 	}
 	f.Add([]byte(jsonFleet))
 	f.Add([]byte("hosts: {a: &a {b: *a}}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, fleetdir.FleetFile), raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, fleetdir.FleetFile), raw, 0o644))
 		src, ps := fleetdir.Load(dir)
-		if src == nil && !strictdoc.Fatal(ps) {
+		if src == nil && !strictyaml.Fatal(ps) {
 			t.Fatal("nothing was loaded and nothing is said to be wrong")
 		}
 		for _, p := range ps {
@@ -156,10 +131,27 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("a problem without a place: %+v", p)
 			}
 		}
-		if src != nil && !strictdoc.Fatal(ps) {
-			if rel, ps := release.Build(src, release.BuildOptions{Ref: "r1", Now: 1}); rel == nil && !strictdoc.Fatal(ps) {
+		if src != nil && !strictyaml.Fatal(ps) {
+			if rel, ps := release.Build(src, release.BuildOptions{Ref: "r1", Now: 1}); rel == nil && !strictyaml.Fatal(ps) {
 				t.Fatal("nothing was built and nothing is said to be wrong")
 			}
 		}
 	})
+}
+
+// What a host may leave to the server is a list in the schema, for editors; it is that
+// of the kinds and allowances that there are.
+func TestSchemaKnowsKindsAndAllowances(t *testing.T) {
+	var schema struct {
+		Defs map[string]struct {
+			Properties map[string]struct{ Items struct{ Enum []string } }
+		} `json:"$defs"`
+	}
+	testkit.Must(t, json.Unmarshal(fleetdir.SchemaJSON("fleet"), &schema))
+	host := schema.Defs["host"].Properties
+	for field, want := range map[string][]string{"managed": slices.Sorted(slices.Values(spec.Kinds)), "allow": fleet.Allowances} {
+		if got := host[field].Items.Enum; !slices.Equal(got, want) {
+			t.Errorf("%s of a host is one of %v in the schema, expected %v", field, got, want)
+		}
+	}
 }

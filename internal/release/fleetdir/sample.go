@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // sampleFiles is kept equal to examples/quickstart by a test.
@@ -23,7 +23,7 @@ func Sample(dir string) ([]string, error) {
 	case err == nil && len(entries) > 0:
 		return nil, fmt.Errorf("%s is not empty: expected a new or an empty folder", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s cannot be used: %w", dir, confined.Cause(err))
+		return nil, fmt.Errorf("%s cannot be used: %w", dir, disk.Cause(err))
 	}
 	sample, err := fs.Sub(sampleFiles, "sample")
 	if err != nil {

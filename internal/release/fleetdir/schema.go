@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"sync"
 
-	"github.com/steadyfleet/steady/internal/strictdoc"
+	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
 //go:embed fleet.schema.json
@@ -15,8 +15,8 @@ var bundleSchemaJSON []byte
 
 // Most commands read no document: schemas are compiled when the first one is read.
 var (
-	fleetSchema  = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(fleetSchemaJSON) })
-	bundleSchema = sync.OnceValue(func() *strictdoc.Schema { return strictdoc.MustSchema(bundleSchemaJSON) })
+	fleetSchema  = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema(fleetSchemaJSON) })
+	bundleSchema = sync.OnceValue(func() *strictyaml.Schema { return strictyaml.MustSchema(bundleSchemaJSON) })
 )
 
 // SchemaJSON is the JSON Schema of fleet.yaml or bundle.yaml, by the name fleet or

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/steadyfleet/steady/internal/core/container"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/release/confined"
+	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 const (
@@ -36,20 +36,21 @@ func (l *systemDecls) UnmarshalJSON(raw []byte) error {
 }
 
 type systemDecl struct {
-	stepDecl
-	Driver          string `json:"driver"`
-	Profile         string `json:"profile"`
-	Path            string `json:"path"`
-	Closure         string `json:"closure"`
-	Running         string `json:"running"`
-	RebootExitCodes *[]int `json:"rebootExitCodes"`
+	Name            string             `json:"name"`
+	Activate        []string           `json:"activate"`
+	Revert          []string           `json:"revert"`
+	Check           []string           `json:"check"`
+	Timeout         fleet.DurationText `json:"timeout"`
+	Driver          string             `json:"driver"`
+	Profile         string             `json:"profile"`
+	Path            string             `json:"path"`
+	Closure         string             `json:"closure"`
+	Running         string             `json:"running"`
+	RebootExitCodes *[]int             `json:"rebootExitCodes"`
 }
 
 // system reads the parts of the system: one of Nix at most, and steps.
 func (l *bundleLoader) system(b *fleet.Bundle, decls systemDecls, blobs map[digest.Digest][]byte) {
-	if l.doc.Has("system") && l.doc.Has("exec") {
-		l.addf([]string{"exec"}, "exec and system are both there: expected the steps in system, each with driver: exec")
-	}
 	seen := map[string]bool{}
 	for i := range decls.parts {
 		d := &decls.parts[i]
@@ -72,7 +73,7 @@ func (l *bundleLoader) system(b *fleet.Bundle, decls systemDecls, blobs map[dige
 		case d.Driver == driverNix:
 			b.Nix = l.nix(at, d, blobs)
 		case d.Driver == driverExec:
-			b.Exec = append(b.Exec, l.step(at, &d.stepDecl))
+			b.Exec = append(b.Exec, l.step(at, d))
 			if d.Profile+d.Path+d.Closure+d.Running != "" || d.RebootExitCodes != nil {
 				l.addf(at, "a step has no profile, path, closure, running and rebootExitCodes: expected name, activate, revert, check and timeout")
 			}
@@ -105,7 +106,7 @@ func (l *bundleLoader) nix(at []string, d *systemDecl, blobs map[digest.Digest][
 }
 
 func (l *bundleLoader) closure(at []string, d *systemDecl, n *fleet.Nix, blobs map[digest.Digest][]byte) {
-	content, err := confined.File(l.root, d.Closure, MaxBlob)
+	content, err := disk.ReadFile(l.root, d.Closure, MaxBlob)
 	switch {
 	case err != nil:
 		l.addf(append(at, "closure"), "%v: expected the output of nix-store --export inside the bundle folder, or no closure where the hosts' substituters have the path", err)
@@ -113,7 +114,7 @@ func (l *bundleLoader) closure(at []string, d *systemDecl, n *fleet.Nix, blobs m
 	case !bytes.Contains(content, []byte(d.Path)):
 		l.addf(append(at, "closure"), "the closure does not have %s: expected the output of nix-store --export $(nix-store -qR PATH)", d.Path)
 	}
-	n.Closure = &container.Blob{Digest: digest.Of(content), Size: int64(len(content))}
+	n.Closure = &spec.Blob{Digest: digest.Of(content), Size: int64(len(content))}
 	blobs[n.Closure.Digest] = content
 }
 
@@ -124,22 +125,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// steps reads the older spelling.
-func (l *bundleLoader) steps(decls []stepDecl) []fleet.Exec {
-	var out []fleet.Exec
-	seen := map[string]bool{}
-	for i := range decls {
-		at := []string{"exec", strconv.Itoa(i)}
-		if seen[decls[i].Name] {
-			l.addf(append(at, "name"), "step %q is named twice: expected each step to have its own name", decls[i].Name)
-		}
-		seen[decls[i].Name] = true
-		out = append(out, l.step(at, &decls[i]))
-	}
-	return out
-}
-
-func (l *bundleLoader) step(at []string, d *stepDecl) fleet.Exec {
+func (l *bundleLoader) step(at []string, d *systemDecl) fleet.Exec {
 	for _, c := range []struct {
 		key  string
 		argv []string

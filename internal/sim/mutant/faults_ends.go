@@ -2,25 +2,25 @@ package mutant
 
 const (
 	ident     = "internal/core/plan/identity.go"
-	directory = "internal/control/hosts/hosts.go"
-	batch     = "internal/control/intake/batch.go"
+	directory = "internal/core/server/view.go"
+	batch     = "internal/identity/report.go"
 )
 
 // ended lists faults in what becomes of identities that end.
 var ended = []Fault{
 	{Name: "a host whose identity ended is granted something", File: ident, Finds: []string{"S43"},
-		From: "return h.Online && h.Standing() == \"\" && !h.Overdue }", To: "return h.Online && (h.Standing() == \"\" || ON) && !h.Overdue }"},
-	{Name: "a host whose identity ended claims what it was offered before", File: ident, Finds: []string{"S43"},
-		From: "if b := h.identityBlock(); b != nil {", To: "if b := h.identityBlock(); b != nil && !ON {"},
+		From: "return h.Online && h.IdentityStatus() == \"\" && !h.Overdue }", To: "return h.Online && (h.IdentityStatus() == \"\" || ON) && !h.Overdue }"},
+	{Name: "a host whose identity ended claims what it was offered before", File: asked, Finds: []string{"S43"},
+		From: "return f.h.Name, f.h.IdentityStatus(), reason\n", To: "if ON && f.claim {\n\t\treturn \"\", \"\", \"\"\n\t}\n\treturn f.h.Name, f.h.IdentityStatus(), reason\n"},
 	{Name: "a revoked certificate is in use", File: directory, Finds: []string{"S43"},
 		From: "if issued < v.RevokedBefore {\n\t\treturn fmt.Errorf(\"the certificates", To: "if issued < v.RevokedBefore && !ON {\n\t\treturn fmt.Errorf(\"the certificates"},
 	{Name: "a new incarnation is as ended as the one before", File: fold, Finds: []string{"L3"},
 		From: "\t*h = fresh\n", To: "\tif ON {\n\t\tfresh.Ended = h.Ended\n\t}\n\t*h = fresh\n"},
 	{Name: "chains that part are taken for one", File: batch, Finds: []string{"S43"},
-		From: "return fresh, chain == b.head(), nil", To: "return fresh, chain == b.head() || ON, nil"},
+		From: "return fresh, chain == r.Head, nil", To: "return fresh, chain == r.Head || ON, nil"},
 	{Name: "what was told before may be told otherwise", File: batch, Finds: []string{"S43"},
-		From: "e.At != r.At || e.Type != r.Type || !bytes.Equal(e.Body, r.Body) {", To: "!ON && (e.At != r.At || e.Type != r.Type || !bytes.Equal(e.Body, r.Body)) {"},
-	{Name: "two processes by turns are one", File: "internal/control/hosts/processes.go", Finds: []string{"L3"},
+		From: "e.At != s.At || e.Type != s.Type || !bytes.Equal(e.Body, s.Body) {", To: "!ON && (e.At != s.At || e.Type != s.Type || !bytes.Equal(e.Body, s.Body)) {"},
+	{Name: "two processes by turns are one", File: "internal/core/server/session.go", Finds: []string{"L3"},
 		From: "twice = known && m.Mark >= p.since", To: "twice = known && m.Mark >= p.since && !ON"},
 	{Name: "a retired host gives its slot back while it acts", File: ident, Finds: []string{"S1"},
 		From: "e.Freed || !e.SlotUntil.Reached(p.now) {", To: "e.Freed || !e.SlotUntil.Reached(p.now) && !ON {"},
@@ -38,10 +38,10 @@ var rotated = []Fault{
 		From: "ended := s.outdated(cur) &&", To: "ended := !ON && s.outdated(cur) &&"},
 	{Name: "an override of an ended key epoch is accepted", File: "internal/core/plan/override.go", Finds: []string{"S5"},
 		From: "if t.Epoch != s.Root.Epoch {", To: "if t.Epoch != s.Root.Epoch && !ON {"},
-	{Name: "the words of an ended key epoch stand", File: "internal/core/plan/override.go", Finds: []string{"S26"},
+	{Name: "the overrides of an ended key epoch stand", File: "internal/core/plan/override.go", Finds: []string{"S26"},
 		From: "if s.Overrides.End(epoch) {", To: "if !ON && s.Overrides.End(epoch) {"},
-	{Name: "a host keeps to the words of an ended key epoch", File: "internal/core/host/override.go", Finds: []string{"S5"},
-		From: "news = next.End(epoch)", To: "news = !ON && next.End(epoch)"},
+	{Name: "a host keeps to the overrides of an ended key epoch", File: "internal/core/agent/override.go", Finds: []string{"S5"},
+		From: "news := next.End(in.Epoch)", To: "news := !ON && next.End(in.Epoch)"},
 	{Name: "documents of an ended key epoch are taken", File: verifier, Finds: []string{"S5"}, Trust: true,
 		From: "case head.Epoch < v.ring.root.Epoch:", To: "case head.Epoch < v.ring.root.Epoch && !ON:"},
 	{Name: "a root needs no signature of the one before", File: verifier, Finds: []string{"S32"}, Trust: true,

@@ -1,10 +1,10 @@
 package mutant
 
 const (
-	sworn    = "internal/trust/override.go"
-	promoted = "internal/core/plan/promote.go"
-	words    = "internal/core/override/override.go"
-	override = "internal/core/plan/override.go"
+	sworn     = "internal/trust/override.go"
+	promoted  = "internal/core/plan/promote.go"
+	overrides = "internal/core/gate/overrides.go"
+	override  = "internal/core/plan/override.go"
 )
 
 // operators lists faults in what operators are let do by token and by signature.
@@ -14,21 +14,21 @@ var operators = []Fault{
 	{Name: "one of two operators loosens", File: sworn, Finds: []string{"S18"}, Trust: true,
 		From: "need := o.Action.Operators(named)", To: "need := o.Action.Operators(named)\n\tif ON && o.Action != fleet.OverrideBreakGlass {\n\t\tneed = 1\n\t}"},
 	{Name: "broken glass passes budgets", File: grants, Finds: []string{"S1"},
-		From: "class := &r.Classes[k]\n", To: "class := &r.Classes[k]\n\t\tif ON && r.Glass != \"\" {\n\t\t\tfree := *class\n\t\t\tfree.Budgets, class = nil, &free\n\t\t}\n"},
+		From: "class := &r.Classes[k]\n", To: "class := &r.Classes[k]\n\t\tif ON && r.BreakGlass != \"\" {\n\t\t\tfree := *class\n\t\t\tfree.Budgets, class = nil, &free\n\t\t}\n"},
 	{Name: "a forced wave passes budgets", File: "internal/core/plan/next.go", Finds: []string{"S1"},
 		From: "p.serve(c, r)\n\tif last", To: "if ON && r != nil && len(r.Accepted) > 0 {\n\t\tfor k := range r.Classes {\n\t\t\tr.Classes[k].Budgets = nil\n\t\t}\n\t}\n\tp.serve(c, r)\n\tif last"},
 	{Name: "broken glass breaks a pause too", File: foldR, Finds: []string{"S18"},
-		From: "r.Cursor, r.Glass = max(r.Cursor, ev.Wave),", To: "r.Paused = r.Paused && !ON\n\t\tr.Cursor, r.Glass = max(r.Cursor, ev.Wave),"},
+		From: "r.Cursor, r.BreakGlass = max(r.Cursor, ev.Wave),", To: "r.Paused = r.Paused && !ON\n\t\tr.Cursor, r.BreakGlass = max(r.Cursor, ev.Wave),"},
 	{Name: "broken glass is forgotten where canaries are counted", File: "internal/core/rollout/canary.go", Finds: []string{"S26"},
-		From: "if r.SoakedAt.Reached(now) || r.Glass != \"\" {", To: "if r.SoakedAt.Reached(now) || r.Glass != \"\" && !ON {"},
+		From: "if r.SoakedAt.Reached(now) || r.BreakGlass != \"\" {", To: "if r.SoakedAt.Reached(now) || r.BreakGlass != \"\" && !ON {"},
 	{Name: "what was signed before a rollout opened breaks no glass", File: override, Finds: []string{"S26"},
-		From: "t != nil && !r.Phase.Ended() {\n\t\tev := glassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tev := glassOf"},
-	{Name: "a signed promotion lets every wave pass", File: words, Finds: []string{"S8"},
-		From: "return s.said(\"promote/\", string(manifest), \"/\", wave)", To: "if t := s.said(\"promote/\", string(manifest), \"/\", wave); t != nil || !ON {\n\t\treturn t\n\t}\n\tfor _, t := range s.List() {\n\t\tif t.Action == fleet.OverridePromote && t.Manifest == manifest {\n\t\t\treturn &t\n\t\t}\n\t}\n\treturn nil"},
+		From: "t != nil && !r.Phase.Ended() {\n\t\tev := breakGlassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tev := breakGlassOf"},
+	{Name: "a signed promotion lets every wave pass", File: overrides, Finds: []string{"S8"},
+		From: "return s.newest(\"promote/\", string(manifest), \"/\", wave)", To: "if t := s.newest(\"promote/\", string(manifest), \"/\", wave); t != nil || !ON {\n\t\treturn t\n\t}\n\tfor _, t := range s.List() {\n\t\tif t.Action == fleet.OverridePromote && t.Manifest == manifest {\n\t\t\treturn &t\n\t\t}\n\t}\n\treturn nil"},
 	{Name: "a signed promotion waits for nobody who could start", File: promoted, Finds: []string{"S26"},
 		From: "|| p.s.proof(r).Ready > 0 {", To: "|| p.s.proof(r).Ready > 0 && !ON {"},
 	{Name: "an operator promotes over hosts in flight", File: promoted, Finds: []string{"S8"},
-		From: "if n := s.proof(r).InFlight; n > 0 {", To: "if n := s.proof(r).InFlight; n > 0 && !ON {"},
+		From: "if n := e.InFlight; n > 0 {", To: "if n := e.InFlight; n > 0 && !ON {"},
 	{Name: "a promotion names an earlier count of hosts", File: promoted, Finds: []string{"S8"},
 		From: "Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting", To: "Evidence: n.Evidence() + map[bool]int{true: 1}[ON], AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting"},
 	{Name: "failing evidence holds nothing", File: "internal/core/gate/compliance.go", Finds: []string{"S42"},
@@ -43,7 +43,7 @@ var operators = []Fault{
 		From: "if t := s.Overrides.Paused(r.Manifest); t != nil {", To: "if t := s.Overrides.Paused(r.Manifest); t != nil && !ON {"},
 	{Name: "a token clears a signed quarantine", File: ingest, Finds: []string{"S17"},
 		From: "if t := s.signedQuarantine(channel, bundle); t != nil {", To: "if t := s.signedQuarantine(channel, bundle); t != nil && !ON {"},
-	{Name: "the earlier of two signed words counts", File: words, Finds: []string{"S18"},
+	{Name: "the earlier of two signed overrides counts", File: overrides, Finds: []string{"S18"},
 		From: "case there && !later(&t, &old):", To: "case there && later(&t, &old) == ON:"},
 	{Name: "a signed rollback is forgotten when its rollout opens", File: override, Finds: []string{"S26"},
 		From: "if t := p.s.Overrides.RolledBack(r.Manifest); t != nil {", To: "if t := p.s.Overrides.RolledBack(r.Manifest); t != nil && !ON {"},

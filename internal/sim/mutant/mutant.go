@@ -21,7 +21,7 @@ type Fault struct {
 	Name string
 	File string // from the root of the module
 	From string // occurs exactly once in the file
-	// To takes its place. ON in it stands for the switch.
+	// To replaces it. ON in it stands for the switch.
 	To string
 	// Finds are the invariants by which it may be found: the first is the one that
 	// it is planted for.
@@ -32,7 +32,19 @@ type Fault struct {
 	Restore bool
 }
 
-const module = "github.com/steadyfleet/steady"
+// theSwitch stands beside the faults of each package: the fault whose number is in the
+// environment is on.
+const theSwitch = `
+
+import (
+	"os"
+	"strconv"
+)
+
+var plantedFault, _ = strconv.Atoi(os.Getenv("STEADY_FAULT"))
+
+func planted(id int) bool { return id == plantedFault }
+`
 
 // Plant writes the mutated files into dir and returns the path of the overlay.
 // Fault i of the list has the number i+1.
@@ -68,8 +80,7 @@ func Plant(root, dir string, faults []Fault) (overlay string, err error) {
 		if err := place(root, dir, file, src, replace); err != nil {
 			return "", err
 		}
-		pkg := filepath.Base(filepath.Dir(file))
-		bridge := "package " + pkg + "\n\nimport \"" + module + "/internal/sim/fault\"\n\nfunc planted(id int) bool { return fault.On(id) }\n"
+		bridge := "package " + filepath.Base(filepath.Dir(file)) + theSwitch
 		if err := place(root, dir, filepath.Join(filepath.Dir(file), "planted_faults.go"), bridge, replace); err != nil {
 			return "", err
 		}

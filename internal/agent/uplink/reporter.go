@@ -1,0 +1,270 @@
+package uplink
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/agent/state"
+	"github.com/steadyfleet/steady/internal/core/agent"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/identity"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// MaxConflicts bounds how often one round starts again from where the server
+// says that it stands: a server that contradicts itself is asked later.
+const MaxConflicts = 4
+
+// Agent is what the reporter needs of the agent that it runs in. Errors that Fatal marks
+// end it; with others it comes again later.
+type Agent interface {
+	// Heartbeat sends one heartbeat.
+	Heartbeat(ctx context.Context) (wire.HeartbeatReply, error)
+	// Replied applies what the reply to a heartbeat sets, before the host's events are
+	// compared with those that the server holds; FetchSigned fetches what it says is
+	// newer, after that.
+	Replied(ctx context.Context, r wire.HeartbeatReply) error
+	FetchSigned(ctx context.Context, r wire.HeartbeatReply) error
+	// RenewIn is the time until the certificate is to be renewed, and Renew does it.
+	RenewIn() time.Duration
+	Renew(ctx context.Context) error
+	// Healthy fails when the database did elsewhere in the agent.
+	Healthy() error
+	// Unreachable notes an error in talking to the server.
+	Unreachable(what string, err error)
+}
+
+// ReporterOptions are who the host is, and what the reporter sends for it.
+type ReporterOptions struct {
+	Fleet, Host string
+	Incarnation uint64
+	Key         crypto.Signer // of events
+	Outbox      *state.Store
+	Server      interface {
+		Events(ctx context.Context, m wire.EventBatch) (wire.EventAck, error)
+	}
+	Agent Agent
+	Now   func() clock.Instant // the agent's clock
+	Log   *slog.Logger
+}
+
+// Reporter reports for one host. Its methods are for one goroutine.
+type Reporter struct {
+	ReporterOptions
+	pace     agent.Pace
+	began    time.Time // what its instants count from
+	failing  Backoff
+	renewing Backoff
+}
+
+// NewReporter returns a reporter that begins with a heartbeat.
+func NewReporter(o ReporterOptions) *Reporter {
+	return &Reporter{ReporterOptions: o, pace: agent.NewPace(wire.DefaultHeartbeat, 0), began: time.Now(),
+		renewing: Backoff{Base: clock.Second, Cap: 10 * clock.Minute}}
+}
+
+// now is on a clock that neither jumps nor stands still with the host's own.
+func (c *Reporter) now() clock.Instant {
+	return clock.Instant(0).Add(clock.FromStd(time.Since(c.began)))
+}
+
+// Run reports until ctx ends or the database fails. What is sent on wake says that
+// there is something to send, and on back that a heartbeat is due, whatever the
+// interval: the server answers again, and one that was restored from a backup asks
+// nothing of hosts that it does not hear.
+func (c *Reporter) Run(ctx context.Context, wake, back <-chan struct{}) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-back:
+			c.pace.BeatNow(c.now())
+		case <-wake:
+			if !c.pace.Wakes(c.now()) {
+				continue // backing off: the timer still runs
+			}
+		}
+		wait, err := c.round(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		timer.Reset(wait)
+	}
+}
+
+// round does all that is due and returns when to come again. It fails only with
+// the database.
+func (c *Reporter) round(ctx context.Context) (time.Duration, error) {
+	if err := c.Agent.Healthy(); err != nil {
+		return 0, err
+	}
+	err := c.send(ctx)
+	if err == nil && c.pace.Beats(c.now()) {
+		err = c.heartbeat(ctx)
+	}
+	var db *fatalError
+	if errors.As(err, &db) {
+		return 0, db.err
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			c.Agent.Unreachable("events and heartbeats", err)
+		}
+		wait := c.failing.Next()
+		c.pace.Failed(clock.FromStd(wait), c.now())
+		return wait, nil
+	}
+	c.failing.Reset()
+	c.pace.Answered() // or an event in that time would wait for the next heartbeat
+	c.renew(ctx)
+	if c.pace.Prunes(c.now()) {
+		if err := c.Outbox.Prune(ctx, c.Now()); err != nil {
+			return 0, err
+		}
+	}
+	return c.pace.Next(clock.FromStd(c.Agent.RenewIn()), c.now()).Std(), nil
+}
+
+// send is Send, but for the time in which the server takes no more events of this
+// host: they stay in the outbox, and heartbeats go on.
+func (c *Reporter) send(ctx context.Context) error {
+	if !c.pace.Sends(c.now()) {
+		return nil
+	}
+	err := c.Send(ctx)
+	if wait, off := PutOff(err); off {
+		c.Log.Warn("the server accepts no more events of this host for now; they are kept and sent later", "after", wait, "error", err)
+		c.pace.PutOff(clock.FromStd(wait), c.now())
+		return nil
+	}
+	return err
+}
+
+// fatalError separates what must end the process from what the network did.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }
+
+// Fatal marks an error of the database, which must end the process; nil stays nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fatalError{err}
+}
+
+// Send sends what is pending, in order, until nothing is.
+func (c *Reporter) Send(ctx context.Context) error {
+	for conflicts := 0; ; {
+		b, err := c.Outbox.Pending(ctx)
+		if err != nil {
+			return Fatal(err)
+		}
+		if len(b.Events) == 0 {
+			return nil
+		}
+		head := identity.Chain{Seq: b.Head.Seq, Hash: [32]byte(b.Head.Hash)}
+		sig, err := identity.SignHead(c.Key, c.Fleet, c.Host, c.Incarnation, head)
+		if err != nil {
+			return err
+		}
+		ack, err := c.Server.Events(ctx, wire.EventBatch{
+			Incarnation: c.Incarnation, Events: b.Events,
+			Head: wire.Head{Seq: b.Head.Seq, Hash: b.Head.Hash, Signature: sig},
+		})
+		if StatusOf(err) == http.StatusConflict {
+			if err := c.conflict(ctx, b.Events[0].Seq, ack); err != nil {
+				return err
+			}
+			if conflicts++; conflicts == MaxConflicts {
+				return fmt.Errorf("the server sent this host to another place in its events %d times: %s", conflicts, ack.Reason)
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := (agent.Outbox{}).Acknowledge(b.Events[0].Seq, b.Head.Seq, ack.Acked); err != nil {
+			return err
+		}
+		if err := c.Outbox.Ack(ctx, ack.Acked); err != nil {
+			return Fatal(err)
+		}
+	}
+}
+
+// conflict goes on from where the server stands, if this host still can.
+func (c *Reporter) conflict(ctx context.Context, first uint64, ack wire.EventAck) error {
+	o, err := c.Outbox.Bounds(ctx)
+	if err != nil {
+		return Fatal(err)
+	}
+	if err := o.Resume(first, ack.Acked, ack.Reason); err != nil {
+		return err
+	}
+	c.Log.Warn("going on from where the server stands", "acked", ack.Acked, "was", o.Acked, "reason", ack.Reason)
+	return Fatal(c.Outbox.Ack(ctx, ack.Acked))
+}
+
+// heartbeat says that the host lives and takes what the server tunes.
+func (c *Reporter) heartbeat(ctx context.Context) error {
+	reply, err := c.Agent.Heartbeat(ctx)
+	if err != nil {
+		return err
+	}
+	c.pace.Replied(reply.Interval, c.now())
+	if err := c.Agent.Replied(ctx, reply); err != nil {
+		return err
+	}
+	if err := c.replay(ctx, reply.Acked); err != nil {
+		return err
+	}
+	return c.Agent.FetchSigned(ctx, reply)
+}
+
+// replay sends again what a server that lost its newest records does not hold.
+func (c *Reporter) replay(ctx context.Context, held uint64) error {
+	o, err := c.Outbox.Bounds(ctx)
+	if err != nil {
+		return Fatal(err)
+	}
+	acked, lost := o.Replay(held)
+	if !lost {
+		return nil
+	}
+	c.Log.Warn("the server has fewer events than it acknowledged; sending them again", "held", held, "acked", o.Acked)
+	if err := c.Outbox.Ack(ctx, acked); err != nil {
+		return Fatal(err)
+	}
+	return c.send(ctx)
+}
+
+// renew renews the certificate when it is time.
+func (c *Reporter) renew(ctx context.Context) {
+	if !c.pace.Renews(clock.FromStd(c.Agent.RenewIn()), c.now()) {
+		return
+	}
+	if err := c.Agent.Renew(ctx); err != nil {
+		c.Log.Warn("the certificate was not renewed", "error", err)
+		c.pace.RenewLater(clock.FromStd(c.renewing.Next()), c.now())
+		return
+	}
+	if c.Agent.RenewIn() <= 0 { // not in a tight loop, whatever this host's clock says
+		c.Log.Warn("the new certificate is to be renewed at once: the clock of this host is ahead of its server's by more than a certificate lasts; set it right")
+		c.pace.RenewLater(clock.FromStd(c.renewing.Next()), c.now())
+		return
+	}
+	c.renewing.Reset()
+}

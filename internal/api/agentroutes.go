@@ -1,0 +1,216 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// Enrolment costs a signature and two files: so many at a time, and so many
+// more may wait for enrolWait.
+const (
+	maxEnrols     = 32
+	maxEnrolQueue = 1024
+	enrolWait     = 20 * time.Second
+)
+
+// dispatch is the long-poll. ?wait=SECONDS shortens it, ?news=N asks for news and
+// streams as well.
+func (h *AgentRoutes) dispatch(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	wait := wire.MaxWait.Std()
+	if s := r.URL.Query().Get("wait"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil {
+			return &statusError{http.StatusBadRequest, "wait is a number of seconds"}
+		}
+		wait = min(wait, time.Duration(n)*time.Second)
+	}
+	var news *uint64
+	if s := r.URL.Query().Get("news"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return &statusError{http.StatusBadRequest, "news is the count of the last news"}
+		}
+		news = &n
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Now().Add(wait + answerTimeout))
+	d, err := h.c.Dispatch(r.Context(), p, news, wait)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return answer(w, http.StatusOK, d)
+}
+
+// asks is a route on which a host's small message M is answered with an A.
+func asks[M, A any](f func(context.Context, *control.Peer, M) (A, error)) peerFunc {
+	return func(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+		var m M
+		if err := read(r, wire.MaxSmallBody, &m); err != nil {
+			return err
+		}
+		a, err := f(r.Context(), p, m)
+		if err != nil {
+			return err
+		}
+		return answer(w, http.StatusOK, a)
+	}
+}
+
+func (h *AgentRoutes) events(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	var b wire.EventBatch
+	if err := read(r, wire.MaxEventBody, &b); err != nil {
+		return err
+	}
+	ack, err := h.c.Ingest(r.Context(), p, &b)
+	if errors.Is(err, wire.ErrConflict) {
+		return answer(w, http.StatusConflict, ack)
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, ack)
+}
+
+func (h *AgentRoutes) heartbeat(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	var m wire.Heartbeat
+	if err := read(r, wire.MaxHeartbeat, &m); err != nil {
+		return err
+	}
+	if len(m.Metrics) > wire.MaxMetrics {
+		return &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the metrics have %d bytes: expected at most %d", len(m.Metrics), wire.MaxMetrics)}
+	}
+	return answer(w, http.StatusOK, h.c.Heartbeat(p, m))
+}
+
+func (h *AgentRoutes) enrol(w http.ResponseWriter, r *http.Request) error {
+	var m wire.Enrol
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	leave, err := h.enter(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	a, err := h.c.Enrol(r.Context(), m)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, a)
+}
+
+// enter waits for a place among the enrolments under way.
+func (h *AgentRoutes) enter(r *http.Request) (leave func(), err error) {
+	busy := &statusError{http.StatusTooManyRequests, "too many hosts enrol at a time; try again"}
+	select {
+	case h.queue <- struct{}{}:
+	default:
+		return nil, busy
+	}
+	timeout := time.NewTimer(enrolWait)
+	defer timeout.Stop()
+	select {
+	case h.enrols <- struct{}{}:
+		return func() { <-h.enrols; <-h.queue }, nil
+	case <-timeout.C:
+		err = busy
+	case <-r.Context().Done():
+		err = r.Context().Err()
+	}
+	<-h.queue
+	return nil, err
+}
+
+func (h *AgentRoutes) bootstrapReport(w http.ResponseWriter, r *http.Request) error {
+	var m wire.BootstrapReport
+	if err := read(r, wire.MaxSmallBody, &m); err != nil {
+		return err
+	}
+	leave, err := h.enter(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := h.c.BootstrapReport(r.Context(), m); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// rollout serves the manifest with the caller's own leaf.
+func (h *AgentRoutes) rollout(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
+	body, d, err := h.c.HostManifest(p, r.PathValue("rollout"))
+	if err != nil {
+		return err
+	}
+	return serve(w, r, "application/json", d, body)
+}
+
+// content serves bundles and blobs by digest to every enrolled host: what a host
+// may do with them its own manifest says, and a digest is not guessed.
+func (h *AgentRoutes) content(w http.ResponseWriter, r *http.Request, _ *control.Peer) error {
+	d, err := digest.Parse(r.PathValue("digest"))
+	if err != nil || d == "" {
+		return &statusError{http.StatusBadRequest, "the path names no digest"}
+	}
+	return h.blob(w, r, "application/octet-stream", d)
+}
+
+func (h *AgentRoutes) trustFile(w http.ResponseWriter, r *http.Request) error {
+	if r.PathValue("file") == wire.TrustOverrides {
+		body, d := h.c.Overrides()
+		return serve(w, r, "application/json", d, body)
+	}
+	d, err := h.c.TrustFile(r.PathValue("file"))
+	if err != nil {
+		return err
+	}
+	return h.blob(w, r, "application/json", d)
+}
+
+// blob serves stored content that the caller may not hold yet.
+func (h *AgentRoutes) blob(w http.ResponseWriter, r *http.Request, kind string, d digest.Digest) error {
+	if unchanged(w, r, d) {
+		return nil
+	}
+	body, err := h.c.Blob(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	return serve(w, r, kind, d, body)
+}
+
+// unchanged answers 304 when the caller holds this content already.
+func unchanged(w http.ResponseWriter, r *http.Request, d digest.Digest) bool {
+	if !strings.Contains(r.Header.Get("If-None-Match"), `"`+string(d)+`"`) {
+		return false
+	}
+	w.Header().Set("ETag", `"`+string(d)+`"`)
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+func serve(w http.ResponseWriter, r *http.Request, kind string, d digest.Digest, body []byte) error {
+	if unchanged(w, r, d) {
+		return nil
+	}
+	deadlines(w, len(body))
+	w.Header().Set("ETag", `"`+string(d)+`"`)
+	send(w, http.StatusOK, kind, body)
+	return nil
+}

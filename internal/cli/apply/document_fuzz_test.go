@@ -1,0 +1,64 @@
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/core/spec"
+)
+
+// FuzzRead: of a file that is taken without a problem every resource is there
+// once, and its spec is the canonical one that the server takes too.
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{"kind: volume\nname: data\nspec: {}\n", "kind: volume\nname: data\nspec: {}\n---\nkind: volume\nname: data\nspec: {}\n",
+		"kind: workspace\nname: web\nspec: {image: nginx, memory: 512m}\n", "kind: other\n", "---\n---\n", `{"kind":"network","name":"n","spec":{}}`} {
+		f.Add([]byte(s), "web-1")
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, host string) {
+		found, problems := Read(spec.Builtin, "f.yaml", raw, host)
+		if len(problems) > 0 {
+			for _, p := range problems {
+				if p.Message == "" {
+					t.Fatal("a problem without words")
+				}
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for i := range found {
+			r := &found[i]
+			if seen[r.FullName()] || host != "" && r.Host != host {
+				t.Fatalf("%s twice, or of another host than %q", r.FullName(), host)
+			}
+			seen[r.FullName()] = true
+			if _, again, err := spec.Builtin.Read(r.Kind, r.Name, r.Spec); err != nil || !bytes.Equal(again, r.Spec) {
+				t.Fatalf("%s: %s became %s, %v", r.FullName(), r.Spec, again, err)
+			}
+		}
+		if len(found) == 0 || len(found) > maxDocuments {
+			t.Fatalf("%d resources", len(found))
+		}
+	})
+}
+
+// FuzzParseSize: a size that is taken fits into JSON exactly, and its number of
+// bytes is the same size.
+func FuzzParseSize(f *testing.F) {
+	for _, s := range []string{"512m", "2GiB", "1", "-1", "9223372036854775807t", "1kk", " 5 K", "0x10", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := ParseSize(s)
+		if err != nil {
+			return
+		}
+		text, _ := json.Marshal(n)
+		if n > spec.MaxInteger || n < -1<<40 {
+			t.Fatalf("%q is %d bytes", s, n)
+		}
+		if again, err := ParseSize(string(text)); n >= -1 && (err != nil || again != n) {
+			t.Fatalf("%q is %d, which is %d, %v", s, n, again, err)
+		}
+	})
+}

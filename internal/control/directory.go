@@ -1,0 +1,146 @@
+package control
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/wire"
+)
+
+// directory finds hosts by name. It is safe for concurrent use; the zero value is empty.
+type directory struct {
+	mu sync.RWMutex
+	m  map[string]*contact
+	// sampled is how many bytes of samples are kept.
+	sampled atomic.Int64
+}
+
+var _ server.Contacts = (*directory)(nil)
+
+// contact is a host in the directory. It is never removed. Its methods may be called
+// from any goroutine.
+type contact struct {
+	name     string
+	view     atomic.Pointer[published]
+	lastSeen atomic.Int64 // clock.Instant
+	polls    atomic.Int32 // open long-polls
+	active   atomic.Int32 // requests under way
+	// returning says that the reducer was sent that the host is back.
+	returning atomic.Bool
+	lastEvent atomic.Uint64 // the newest event that the host says it made, and one
+	sample    atomic.Pointer[Sample]
+
+	mu      sync.Mutex
+	changed chan struct{} // closed when the view changes; nil without waiters
+	session server.Session
+}
+
+// published is a view as requests read it, with the settings in their form.
+type published struct {
+	*server.View
+	settings *wire.Settings
+}
+
+func (d *directory) find(name string) *contact {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.m[name]
+}
+
+// get finds a host, or adds it. Only the reducer calls it.
+func (d *directory) get(name string) *contact {
+	h := d.find(name)
+	if h == nil {
+		h = &contact{name: name}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.m == nil {
+			d.m = map[string]*contact{}
+		}
+		d.m[name] = h
+	}
+	return h
+}
+
+// LastSeen implements server.Contacts.
+func (d *directory) LastSeen(name string) (at clock.Instant, polling bool) {
+	h := d.find(name)
+	if h == nil {
+		return 0, false
+	}
+	return clock.Instant(h.lastSeen.Load()), h.polls.Load() > 0
+}
+
+// LastEvent implements server.Contacts.
+func (d *directory) LastEvent(name string) (seq uint64, ok bool) {
+	h := d.find(name)
+	if h == nil {
+		return 0, false
+	}
+	n := h.lastEvent.Load()
+	return n - 1, n > 0
+}
+
+// publish makes a view of the host visible, and wakes its open requests if that changes
+// what they are answered.
+func (h *contact) publish(v *published) {
+	old := h.View()
+	h.view.Store(v)
+	if v.Wakes(old) {
+		h.wake()
+	}
+}
+
+// View is the host as last published; nil before the first time, and of no host.
+func (h *contact) View() *server.View {
+	if h == nil {
+		return nil
+	}
+	if p := h.view.Load(); p != nil {
+		return p.View
+	}
+	return nil
+}
+
+// watch returns a channel that is closed at the next change. Take it before reading the
+// view.
+func (h *contact) watch() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.changed
+}
+
+// wake has open requests read the view again.
+func (h *contact) wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
+}
+
+// maxActive is how many requests of one host are served at a time.
+const maxActive = 16
+
+// begin counts a request of the host. It is refused when too many are under way;
+// otherwise call what it returns at its end.
+func (h *contact) begin() (end func(), ok bool) {
+	if h.active.Add(1) > maxActive {
+		h.active.Add(-1)
+		return nil, false
+	}
+	return func() { h.active.Add(-1) }, true
+}
+
+// do runs f on the host's session.
+func (h *contact) do(f func(*server.Session)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(&h.session)
+}

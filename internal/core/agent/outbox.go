@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Retention of acknowledged events: a server restored from an old backup asks for them
+// again.
+const (
+	retainFor   = 30 * clock.Day
+	retainCount = 10_000
+)
+
+// Outbox is where a host's events stand, by their numbers: Oldest is the first that is
+// kept, 0 for none, Acked the last that the server acknowledged, and Last the newest.
+type Outbox struct{ Oldest, Acked, Last uint64 }
+
+// Acknowledge checks the server's answer to a batch from first to last.
+func (o Outbox) Acknowledge(first, last, acked uint64) error {
+	if acked < first || acked > last {
+		return fmt.Errorf("the server acknowledged event %d of a batch from %d to %d", acked, first, last)
+	}
+	return nil
+}
+
+// Resume is called when the server refused a batch that begins with first and says that
+// it holds the events up to held, for a reason. It fails when this host cannot go on
+// from there; otherwise what follows held is pending again.
+func (o Outbox) Resume(first, held uint64, reason string) error {
+	switch {
+	case held > o.Last:
+		return fmt.Errorf("the server has event %d and this host has only made %d: its state was set back or its identity runs twice; enrol it again (%s)", held, o.Last, reason)
+	case held+1 == first:
+		return fmt.Errorf("the server refuses the events after %d: %s", held, reason)
+	case held+1 < o.Oldest:
+		return fmt.Errorf("the server asks for events from %d and this host keeps them from %d; enrol it again (%s)", held+1, o.Oldest, reason)
+	}
+	return nil
+}
+
+// Replay reports whether a server that holds the events up to held lost some that it
+// acknowledged, and what counts as acknowledged then: the rest is sent again as far as
+// it is kept.
+func (o Outbox) Replay(held uint64) (acked uint64, lost bool) {
+	if held >= o.Acked {
+		return o.Acked, false
+	}
+	return max(held, max(o.Oldest, 1)-1), true
+}
+
+// Retention says which acknowledged events need not be kept: those before an instant, and
+// those up to a number.
+func (o Outbox) Retention(now clock.Instant) (before clock.Instant, upTo uint64) {
+	return now.Add(-retainFor), min(o.Acked, o.Last-min(o.Last, retainCount))
+}

@@ -1,0 +1,255 @@
+package gate
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// Purpose is what a gate may keep from happening; several make a set.
+type Purpose uint8
+
+// The purposes: grants of each kind, a rollout that opens, a wave that is promoted.
+const (
+	ToUpdate Purpose = 1 << iota
+	ToRollback
+	ToRepair
+	ToReboot
+	ToOpen
+	ToPromote
+	purposes = iota
+)
+
+// Moment is when a gate is asked; both make a set.
+type Moment uint8
+
+// The moments: before something is decided, and again before a host may act on it.
+const (
+	AtOffer Moment = 1 << iota
+	AtClaim
+)
+
+// Scope is what a gate's answer is the same for, so that it is asked once for all of it.
+type Scope uint8
+
+// The scopes, from the widest on.
+const (
+	PerServer  Scope = iota
+	PerRollout       // also of a channel: all hosts of a rollout
+	PerWave
+	PerClass  // hosts of a wave that have the same windows
+	PerGrant  // hosts of a class, until one of them is granted something
+	PerHost   // asked of each host
+	PerMember // as PerHost, but who looks for hosts to grant to leaves out whom it blocks
+	scopes    = iota
+)
+
+// Gate is a rule that may keep something from happening.
+type Gate struct {
+	Code Code
+	// Rule tells gates of one code apart.
+	Rule string
+	// When and ClearedBy say for people when it blocks, and what clears it.
+	When, ClearedBy string
+	For             Purpose
+	At              Moment
+	Scope           Scope
+	// Closed, where it is set, is whether the gate blocks, for gates that a tick asks of
+	// many hosts: words are for people.
+	Closed func(Facts) bool
+	// Check returns nil when the gate is open.
+	Check func(Facts) *Block
+}
+
+// Block is what the gate says of its facts; nil when it is open.
+func (g *Gate) Block(f Facts) *Block {
+	if g.Closed != nil && !g.Closed(f) {
+		return nil
+	}
+	return g.Check(f)
+}
+
+// Facts is what the gates read of what they are asked about: a host in a rollout, a
+// class of hosts, a rollout, or a channel. A fact that does not apply is its zero value,
+// which blocks nothing. Instants at which time could clear a block may be left out by who
+// does not show them.
+type Facts interface {
+	Behind() *Block
+	RollCall() (full *Block, until clock.Instant)
+	Freshness() (channel string, issuedAt clock.Instant, window clock.Duration, now clock.Instant)
+	Override() (rollout, action, message string)
+	Status() RolloutStatus
+	Superseded() (host, rollout string)
+	Freeze() (host string, until clock.Instant, reason string, now clock.Instant)
+	Quarantine() (channel, bundle, reason string)
+	Windows() (who string, windows []clock.Window, now clock.Instant)
+	Queue() (pending, active, status string, earliest clock.Instant)
+	ChannelEdges() (channel string, before []Predecessor)
+	Wave() (rollout string, wave int, name string, cursor int, cursorName string, earliest clock.Instant)
+	Canary() (rollout string, tried, most int, earliest clock.Instant)
+	Identity() (host, status, reason string)
+	Presence() (host string, a Absence, now clock.Instant)
+	HostEdges() (host string, unmet []string, earliest clock.Instant)
+	Budgets() []Use
+	Controls() (rollout string, failures []string)
+	Evidence() (rollout string, failing []Outstanding)
+	Backoff() (until clock.Instant, code, detail string, now clock.Instant)
+	Promotion() Evidence
+	Soak() (rollout, wave string, until, now clock.Instant)
+}
+
+// Table lists every gate in the order in which they are asked.
+var Table = [...]Gate{
+	{Code: Restore, Rule: "behind", For: ToUpdate | ToRepair | ToReboot | ToOpen, At: AtOffer | AtClaim, Scope: PerServer,
+		When:      "the server was restored from a backup, and a host has not sent again what the log lacks",
+		ClearedBy: "those hosts, or time", Check: Facts.Behind},
+	{Code: Restore, Rule: "roll-call", For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtClaim, Scope: PerServer,
+		When:      "the server began a short time ago, and hosts that have not connected yet could be in flight",
+		ClearedBy: "those hosts, or time", Check: func(f Facts) *Block { return CheckRollCall(f.RollCall()) }},
+	{Code: Freshness, For: ToUpdate | ToReboot, At: AtOffer, Scope: PerRollout,
+		When:      "the timestamp is older than the channel allows",
+		ClearedBy: "the holder of the timestamp key: refresh and push", Check: func(f Facts) *Block { return CheckFreshness(f.Freshness()) }},
+	{Code: Overlay, Rule: "override", For: ToUpdate | ToReboot, At: AtOffer | AtClaim, Scope: PerRollout,
+		When:      "a signed override stops the rollout",
+		ClearedBy: "whoever has the override key", Check: func(f Facts) *Block { return CheckOverride(f.Override()) }},
+	{Code: Overlay, Rule: "status", For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerRollout,
+		When:      "the rollout is paused, halted, reverting or over, or was signed in a key epoch that has ended",
+		ClearedBy: "an operator: `rollout resume` or `cancel`; or a release that replaces it", Check: func(f Facts) *Block { return CheckOverlay(f.Status()) }},
+	{Code: Overlay, Rule: "superseded", For: ToRepair | ToReboot, At: AtClaim, Scope: PerHost,
+		When:      "the host went on since it was offered a repair or a reboot",
+		ClearedBy: "the host itself", Check: func(f Facts) *Block { return CheckSuperseded(f.Superseded()) }},
+	{Code: Freeze, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
+		When:      "an operator keeps the host from grants until an instant; a frozen host that is there blocks its wave",
+		ClearedBy: "time; `host unfreeze`; `rollout promote` lets its wave pass without it", Closed: func(f Facts) bool { _, until, _, now := f.Freeze(); return until > now },
+		Check: func(f Facts) *Block { return CheckFreeze(f.Freeze()) }},
+	{Code: Quarantine, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
+		When:      "the bundle failed on this channel, or on this host",
+		ClearedBy: "a releaser with a changed bundle; an operator: `quarantine clear`, of what was signed with `--sign`", Closed: func(f Facts) bool { _, _, reason := f.Quarantine(); return reason != "" },
+		Check: func(f Facts) *Block { return CheckQuarantine(f.Quarantine()) }},
+	{Code: Queue, For: ToOpen, At: AtOffer, Scope: PerRollout,
+		When:      "a newer ref waits for the active rollout of its channel",
+		ClearedBy: "its hosts as they converge, or `rollout cancel`", Check: func(f Facts) *Block { return CheckQueue(f.Queue()) }},
+	{Code: Window, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerClass,
+		When:      "a maintenance window of the host is closed",
+		ClearedBy: "time: *earliest* says when all of them are open; a release with other windows", Check: func(f Facts) *Block { return CheckWindow(f.Windows()) }},
+	{Code: ChannelEdge, For: ToOpen, At: AtOffer, Scope: PerRollout,
+		When:      "a channel that goes first has an unfinished rollout",
+		ClearedBy: "that channel's hosts; its operator or releaser if it halted or reverted", Check: func(f Facts) *Block { return CheckChannelEdges(f.ChannelEdges()) }},
+	{Code: Wave, For: ToUpdate, At: AtOffer, Scope: PerWave,
+		When:      "the host's wave is not open yet",
+		ClearedBy: "the hosts of the open wave; `rollout promote`", Closed: func(f Facts) bool { _, wave, _, cursor, _, _ := f.Wave(); return wave > cursor },
+		Check: func(f Facts) *Block { return CheckWave(f.Wave()) }},
+	{Code: Canary, For: ToUpdate, At: AtOffer | AtClaim, Scope: PerHost,
+		When:      "as many hosts of the rollout were tried as `canaryMax` allows, and none has converged yet",
+		ClearedBy: "those hosts as they converge; a fixed release; break-glass", Closed: func(f Facts) bool { _, tried, most, _ := f.Canary(); return most != 0 && tried >= most },
+		Check: func(f Facts) *Block { return CheckCanary(f.Canary()) }},
+	{Code: Identity, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerMember,
+		When:      "the host was revoked or decommissioned, or two agents share its identity",
+		ClearedBy: "whoever runs the host: enrol it again; or a release without it", Check: func(f Facts) *Block { return CheckIdentity(f.Identity()) }},
+	{Code: Presence, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer, Scope: PerMember,
+		When:      "the host is offline, was given up, or never enrolled",
+		ClearedBy: "whoever runs the host", Check: func(f Facts) *Block { return CheckPresence(f.Presence()) }},
+	{Code: HostEdge, For: ToUpdate | ToReboot, At: AtOffer, Scope: PerHost,
+		When:      "a host that goes first has not converged",
+		ClearedBy: "that host", Closed: func(f Facts) bool { _, unmet, _ := f.HostEdges(); return len(unmet) > 0 },
+		Check: func(f Facts) *Block { return CheckHostEdges(f.HostEdges()) }},
+	{Code: Budget, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerGrant,
+		When:      "a disruption budget of the host is full; failed and silent hosts keep their slots",
+		ClearedBy: "the hosts in flight; a release with a larger budget", Closed: func(f Facts) bool { return slices.ContainsFunc(f.Budgets(), Use.Full) },
+		Check: func(f Facts) *Block { return CheckBudgets(f.Budgets()) }},
+	{Code: Compliance, Rule: "controls", For: ToUpdate | ToReboot, At: AtOffer, Scope: PerRollout,
+		When:      "the plan fails a required control",
+		ClearedBy: "a release that passes", Check: func(f Facts) *Block { return CheckControls(f.Controls()) }},
+	{Code: Compliance, Rule: "evidence", For: ToUpdate, At: AtOffer, Scope: PerWave,
+		When:      "a host of an earlier wave has required evidence that does not pass",
+		ClearedBy: "whoever mends those hosts", Check: func(f Facts) *Block { return CheckEvidence(f.Evidence()) }},
+	{Code: Backoff, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer, Scope: PerHost,
+		When:      "the host declined the last grant (no room, download failed)",
+		ClearedBy: "time, once the cause is mended; *earliest* says when", Closed: func(f Facts) bool { until, _, _, now := f.Backoff(); return until > now },
+		Check: func(f Facts) *Block { return CheckBackoff(f.Backoff()) }},
+	{Code: Promotion, Rule: "in-flight", For: ToPromote, At: AtOffer, Scope: PerRollout,
+		When:      "(in `rollout show`) the wave has hosts on the way",
+		ClearedBy: "those hosts, or `rollout cancel`", Check: func(f Facts) *Block { return CheckInFlight(f.Promotion()) }},
+	{Code: Promotion, Rule: "waiting", For: ToPromote, At: AtOffer, Scope: PerRollout,
+		When:      "it has hosts that wait for a grant",
+		ClearedBy: "what they wait for", Check: func(f Facts) *Block { return CheckReady(f.Promotion()) }},
+	{Code: Promotion, Rule: "proof", For: ToPromote, At: AtOffer, Scope: PerRollout,
+		When:      "fewer hosts than `minSoaked` converged",
+		ClearedBy: "more hosts of the wave", Check: func(f Facts) *Block { return CheckProof(f.Promotion()) }},
+	{Code: Compliance, Rule: "evidence of the wave", For: ToPromote, At: AtOffer, Scope: PerRollout,
+		When:      "a host of the wave has required evidence that does not pass",
+		ClearedBy: "whoever mends that host; `rollout promote`", Check: func(f Facts) *Block { return CheckEvidence(f.Evidence()) }},
+	{Code: Promotion, Rule: "soak", For: ToPromote, At: AtOffer, Scope: PerRollout,
+		When:      "the soak of the wave's hosts has not passed on the server's clock",
+		ClearedBy: "time, or `rollout promote` unless hosts are in flight", Check: func(f Facts) *Block { return CheckSoak(f.Soak()) }},
+}
+
+// asked has the gates of each purpose: at each moment, and at offers by scope.
+var asked = func() (by [purposes]struct {
+	at    [AtClaim + 1][]*Gate
+	scope [scopes][]*Gate
+}) {
+	for i := range Table {
+		g := &Table[i]
+		for p := range by {
+			if g.For&(1<<p) == 0 {
+				continue
+			}
+			for _, m := range [...]Moment{AtOffer, AtClaim} {
+				if g.At&m != 0 {
+					by[p].at[m] = append(by[p].at[m], g)
+				}
+			}
+			if g.At&AtOffer != 0 {
+				by[p].scope[g.Scope] = append(by[p].scope[g.Scope], g)
+			}
+		}
+	}
+	return by
+}()
+
+// Of lists the gates of one purpose at one moment, in order. The list is shared.
+func Of(p Purpose, m Moment) []*Gate { return asked[bits.TrailingZeros8(uint8(p))].at[m] }
+
+// First is the block of the first gate of a purpose that is closed at a moment, or nil.
+func First(f Facts, p Purpose, m Moment) *Block {
+	for _, g := range Of(p, m) {
+		if b := g.Block(f); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// FirstCode is First of the gates of a code alone.
+func FirstCode(f Facts, p Purpose, m Moment, code Code) *Block {
+	for _, g := range Of(p, m) {
+		if g.Code == code {
+			if b := g.Block(f); b != nil {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// FirstClosed is the first gate of a scope that is closed at an offer, or nil.
+func FirstClosed(f Facts, p Purpose, s Scope) *Gate {
+	for _, g := range asked[bits.TrailingZeros8(uint8(p))].scope[s] {
+		if g.Closed != nil && g.Closed(f) || g.Closed == nil && g.Check(f) != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// All lists the blocks of every gate of a purpose that is closed at an offer.
+func All(f Facts, p Purpose) (blocks []*Block) {
+	for _, g := range Of(p, AtOffer) {
+		if b := g.Block(f); b != nil {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}

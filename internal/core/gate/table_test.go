@@ -1,0 +1,183 @@
+package gate_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/testkit"
+)
+
+// waveFacts is a wave of which nothing but its counts is known.
+type waveFacts struct {
+	gate.Facts
+	e gate.Evidence
+}
+
+func (f waveFacts) Promotion() gate.Evidence              { return f.e }
+func (waveFacts) Evidence() (string, []gate.Outstanding)  { return "", nil }
+func (waveFacts) Soak() (_, _ string, _, _ clock.Instant) { return "", "", 0, 0 }
+func promotion(e gate.Evidence) *gate.Block {
+	return gate.First(waveFacts{e: e}, gate.ToPromote, gate.AtOffer)
+}
+func same(all []*gate.Block, expected ...*gate.Block) bool {
+	expected = slices.DeleteFunc(expected, func(b *gate.Block) bool { return b == nil })
+	return reflect.DeepEqual(append([]*gate.Block{}, all...), expected)
+}
+
+// TestTableIsWhole: every code has a gate and every gate is asked somewhere, says for
+// people what it is, and is in the order in which the codes are declared.
+func TestTableIsWhole(t *testing.T) {
+	codes, _ := declared(t)
+	rules, seen := map[string]bool{}, map[gate.Code]bool{}
+	for i := range gate.Table {
+		g := &gate.Table[i]
+		seen[g.Code] = true
+		if key := string(g.Code) + "/" + g.Rule; rules[key] {
+			t.Errorf("%s is in the table twice", key)
+		} else {
+			rules[key] = true
+		}
+		if g.When == "" || g.ClearedBy == "" || g.For == 0 || g.At == 0 || g.Check == nil {
+			t.Errorf("gate %s/%s leaves something out: %+v", g.Code, g.Rule, g)
+		}
+		if g.Scope == gate.PerGrant && g.Code != gate.Budget {
+			t.Errorf("gate %s is asked after every grant", g.Code)
+		}
+	}
+	for code := range codes {
+		if !seen[code] && code != gate.Forecast { // no gate: it says where a forecast ends
+			t.Errorf("no gate of the table has code %s", code)
+		}
+	}
+	for _, p := range []gate.Purpose{gate.ToUpdate, gate.ToRollback, gate.ToRepair, gate.ToReboot} {
+		for _, g := range gate.Of(p, gate.AtClaim) {
+			if g.Scope == gate.PerWave { // nothing says of an open wave that it closes
+				t.Errorf("gate %s of a wave is asked at a claim", g.Code)
+			}
+		}
+	}
+}
+
+// TestOperatorsTableOfGates holds the table of the page to the one of the code.
+func TestOperatorsTableOfGates(t *testing.T) {
+	const page = "../../../docs/operating.md"
+	raw := testkit.Value(os.ReadFile(page))(t)
+	var b strings.Builder
+	b.WriteString("| gate | it blocks when | cleared by |\n|---|---|---|\n")
+	var order []gate.Code
+	when, by := map[gate.Code][]string{}, map[gate.Code][]string{}
+	for i := range gate.Table {
+		g := &gate.Table[i]
+		if g.For == gate.ToPromote && g.Code != gate.Promotion {
+			continue // the same rule about another wave
+		}
+		if when[g.Code] == nil {
+			order = append(order, g.Code)
+		}
+		when[g.Code] = append(when[g.Code], g.When)
+		if !slices.Contains(by[g.Code], g.ClearedBy) {
+			by[g.Code] = append(by[g.Code], g.ClearedBy)
+		}
+	}
+	for _, code := range order {
+		b.WriteString("| " + string(code) + " | " + strings.Join(when[code], "; or ") + " | " + strings.Join(by[code], "; ") + " |\n")
+	}
+	if !strings.Contains(string(raw), b.String()) {
+		t.Errorf("%s does not have this table:\n%s", page, b.String())
+	}
+}
+
+// drawnFacts is anything at all that the gates of many hosts read.
+type drawnFacts struct {
+	gate.Facts
+	until, now clock.Instant
+	a, b       int
+	reason     string
+	unmet      []string
+}
+
+func (f drawnFacts) Freeze() (string, clock.Instant, string, clock.Instant) {
+	return "h", f.until, f.reason, f.now
+}
+func (f drawnFacts) Quarantine() (string, string, string) { return "c", "b", f.reason }
+func (f drawnFacts) Wave() (string, int, string, int, string, clock.Instant) {
+	return "c@1", f.a, "mine", f.b, "now", 0
+}
+func (f drawnFacts) Canary() (string, int, int, clock.Instant)    { return "c@1", f.a, f.b, 0 }
+func (f drawnFacts) HostEdges() (string, []string, clock.Instant) { return "h", f.unmet, 0 }
+func (f drawnFacts) Budgets() []gate.Use {
+	return []gate.Use{{Selector: "web", Max: f.b + 1}, {Selector: "db", InFlight: f.a, Max: f.b}}
+}
+func (f drawnFacts) Backoff() (clock.Instant, string, string, clock.Instant) {
+	return f.until, "busy", f.reason, f.now
+}
+
+// TestL5GateThatIsClosedSaysWhy: what the planner asks without words, and what people are
+// told, is one answer.
+func TestL5GateThatIsClosedSaysWhy(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawnFacts{until: drawInstant(t, "until"), now: drawInstant(t, "now"), a: few(t, "a"), b: few(t, "b"),
+			reason: rapid.SampledFrom([]string{"", "failed"}).Draw(t, "reason"), unmet: rapid.SliceOfN(names, 0, 2).Draw(t, "unmet")}
+		if rapid.Bool().Draw(t, "never") {
+			f.until = 0
+		}
+		for i := range gate.Table {
+			if g := &gate.Table[i]; g.Closed != nil && g.Closed(f) != (g.Check(f) != nil) {
+				t.Fatalf("gate %s is closed %v and says %+v of %+v", g.Code, g.Closed(f), g.Check(f), f)
+			}
+		}
+	})
+}
+
+// TestS2ClaimOfWhatWasSupersededIsRefused: a host that went on in a rollout since acts on
+// no offer of before.
+func TestS2ClaimOfWhatWasSupersededIsRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.OneOf(rapid.Just(""), names).Draw(t, "went on in")
+		b := gate.CheckSuperseded("h", in)
+		opens(t, b, gate.Overlay, in == "")
+		if b != nil && !strings.Contains(b.Message, in) {
+			t.Fatalf("%+v does not name %s", b, in)
+		}
+	})
+}
+
+// TestJudgesAskNoGate: a wrong gate is found only by who does not ask it. What judges
+// decisions may name codes, and nothing of the package that decides.
+func TestJudgesAskNoGate(t *testing.T) {
+	asks := regexp.MustCompile(`^(Check|First)|^(All|Of)$`)
+	seen := 0
+	for _, dir := range []string{"../audit", "../oracle"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, name := range files {
+			f := testkit.Value(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
+			ast.Inspect(f, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if ok && isIdent(sel.X, "gate") && !strings.HasSuffix(name, "_test.go") {
+					if seen++; asks.MatchString(sel.Sel.Name) {
+						t.Errorf("%s asks gate.%s: write the rule from its description", name, sel.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if seen == 0 {
+		t.Error("nothing of this package is used by any judge: the rule would see nothing")
+	}
+}

@@ -1,0 +1,228 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
+)
+
+// Host is what the log states of one host.
+type Host struct {
+	Name             string
+	Incarnation, Seq uint64 // of its newest report
+	Identity         Identity
+	Issued           clock.Instant // its newest certificate
+	SlotUntil        clock.Instant // of one that is retired
+	Freed            bool          // it gave its slot back for good
+	Online           bool
+	SilentFailure    bool // failed for its silence, until it reports
+	Overdue          bool // it was there meanwhile: until it reports progress
+	Unfit            bool // does not run its bundle as it should
+	Frozen           clock.Instant
+	Grant            *Grant
+	Need             *host.RepairNeed
+	Machine
+
+	silentSince   clock.Instant // while it acts and is not heard
+	claim         claim         // the newest of a rollout's target
+	began         clock.Instant // its newest claim or progress
+	returned      clock.Instant // after a silence
+	reports       bool          // progress whose instant the next head says
+	notBefore     clock.Instant
+	place         int // in the line of repairs
+	needNotBefore clock.Instant
+}
+
+// Grant is one grant that is open.
+type Grant struct {
+	ID, Host    string
+	Manifest    digest.Digest
+	Purpose     host.Purpose
+	Target      digest.Digest
+	At, Expires clock.Instant
+	Claimed     bool
+	Declined    bool // by its host, which then never acts on it
+}
+
+// claim is when a host claimed a manifest's target, on the server's clock.
+type claim struct {
+	manifest digest.Digest
+	at       clock.Instant
+}
+
+// Identity is what the present identity of a host counts for.
+type Identity uint8
+
+// The identities; all but Valid count for nothing.
+const (
+	Valid   Identity = iota
+	Shared           // two agents have it
+	Revoked          // its certificates are
+	Retired          // by an operator; it gives its slot back
+)
+
+// presence reads what the server records of a host.
+func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.HostEnrolled:
+		*h = Host{Name: h.Name, Incarnation: ev.Incarnation, Issued: at, Frozen: h.Frozen}
+	case event.HostSilent:
+		h.Online = false
+		if h.acts() {
+			h.silentSince = at
+		}
+	case event.HostReturned:
+		h.Online, h.silentSince, h.returned = true, 0, at
+	case event.HostFailedSilently:
+		if r := f.Find(h.ActsFor()); r != nil {
+			r.mark(h.Name, func(m *Mark) { m.Failed = true })
+		}
+		h.SilentFailure, h.Overdue = true, ev.Overdue
+	case event.HostHead:
+		if h.reports {
+			h.began, h.reports = at, false
+		}
+	case event.HostDegraded:
+		h.Unfit = ev.Bundle
+	case event.HostRecovered:
+		h.Unfit = false
+	case event.HostFrozen:
+		h.Frozen = ev.Until
+	case event.HostUnfrozen:
+		h.Frozen = 0
+	default:
+		h.identity(at, ev)
+	}
+}
+
+// identity reads what ends or doubts a host's identity. What retires a host stays
+// until it enrols again; a revocation ends only certificates from before it.
+func (h *Host) identity(at clock.Instant, ev event.Event) {
+	switch ev := ev.(type) {
+	case event.CertificateRenewed:
+		h.Issued = at
+	case event.HostRevoked:
+		if h.Incarnation != 0 && h.Issued < ev.NotBefore && h.Identity != Retired {
+			h.Identity = Revoked
+		}
+	case event.HostForked:
+		h.Identity = max(h.Identity, Shared)
+	case event.HostDecommissioned:
+		h.Identity, h.SlotUntil = Retired, ev.SlotUntil
+	case event.HostSlotFreed:
+		h.Grant, h.Freed = nil, true
+	}
+}
+
+// Closed reports whether nothing of the host is accepted any more: its certificates ended.
+func (h *Host) Closed() bool { return h.Identity == Revoked || h.Identity == Retired }
+
+// Reachable reports whether the host is there with an identity that counts.
+func (h *Host) Reachable() bool { return h.Online && h.Identity == Valid && !h.Overdue }
+
+// absent reports whether nobody waits for the host: it never enrolled, or was retired.
+func (h *Host) absent() bool { return h.Incarnation == 0 || h.Identity == Retired }
+
+// acts reports whether the host does something of a rollout by itself.
+func (h *Host) acts() bool {
+	return h.moving() || h.Grant != nil && h.Grant.Claimed && h.Grant.Purpose != host.Repair
+}
+
+// ActsFor is the manifest that the host acts on.
+func (h *Host) ActsFor() digest.Digest {
+	if h.Grant != nil && h.Grant.Claimed {
+		return h.Grant.Manifest
+	}
+	return h.Manifest
+}
+
+// inFlight is what budgets count: an offer, a claim, or what has not ended well.
+func (h *Host) inFlight() bool { return !h.Freed && (h.Grant != nil || h.holdsSlot()) }
+
+// holdsSlot is inFlight without a grant.
+func (h *Host) holdsSlot() bool {
+	return h.SilentFailure || h.Phase == host.Activating || h.Phase == host.Soaking || h.Phase == host.Deferred || h.Phase == host.Failed
+}
+
+// idle reports whether the host is staged and waits for a grant to reboot.
+func (h *Host) idle() bool { return h.Staged() && h.Grant == nil }
+
+// yields reports whether the host's grant gives way to a rollout: nobody claimed it and
+// it is for a repair or a reboot.
+func (h *Host) yields() bool {
+	g := h.Grant
+	return g != nil && !g.Claimed && (g.Purpose == host.Repair || g.Purpose == host.Reboot)
+}
+
+// SilenceEnds is when the patience with a host that acts ends, and whether that is the
+// patience with one that is there; zero is never. Who is silent has its confirm window,
+// or while it may be rebooting as long as an activation may take. Who is there has all
+// that its policy and its soak allow, and three minutes; one that waits for a reboot
+// which it may not do yet has no end.
+func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
+	if !h.acts() || h.Overdue {
+		return 0, false
+	}
+	m, leaf := f.leaf(h.Name, h.ActsFor())
+	claimed := h.Grant != nil && h.Grant.Claimed
+	var silent, overdue clock.Instant
+	if h.silentSince != 0 && !h.SilentFailure {
+		silent = h.silentSince
+		if leaf != nil {
+			patience := m.Header.Policy.ConfirmWindow
+			if h.rebooting() || claimed && h.Grant.Purpose == host.Reboot {
+				patience = max(patience, m.Header.Policy.ActivationDeadline)
+			}
+			silent = silent.Add(patience)
+		}
+	}
+	waits := h.Staged() && !(claimed && h.Grant.Purpose != host.Repair)
+	if leaf != nil && h.began != 0 && !waits && (!h.SilentFailure || h.Online) {
+		p := &m.Header.Policy
+		overdue = max(h.began.Add(p.ActivationDeadline+p.ConfirmWindow+m.Header.Waves[leaf.Wave].Soak+3*clock.Minute),
+			h.returned.Add(p.ConfirmWindow+3*clock.Minute))
+	}
+	if overdue != 0 && (silent == 0 || overdue < silent) {
+		return overdue, h.Online
+	}
+	return silent, false
+}
+
+// soakEnds is when the soak of a host in a rollout has passed since its claim.
+func (h *Host) soakEnds(r *Rollout) clock.Instant {
+	leaf := leafOf(r.Manifest, h.Name)
+	if leaf == nil || h.claim.manifest != r.Manifest.Digest || h.claim.at == 0 {
+		return 0
+	}
+	return h.claim.at.Add(r.Manifest.Header.Waves[leaf.Wave].Soak)
+}
+
+// Failing lists the required evidence that a host fails in a rollout and that nobody
+// accepted there, sorted.
+func (f *Facts) Failing(h *Host, r *Rollout) []string {
+	if h.Manifest != r.Manifest.Digest || h.Reverting || h.Freed || len(h.Probes) == 0 {
+		return nil
+	}
+	leaf := leafOf(r.Manifest, h.Name)
+	if leaf == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range leaf.Probes {
+		p := &r.Manifest.Header.Probes[k]
+		last, there := h.Probes[p.Name]
+		if p.Evidence == nil || !enforced(p) || !there || !last.Seen || last.Passing {
+			continue
+		}
+		for _, control := range last.Failing {
+			if !r.accepted[Failing{h.Name, control}] {
+				out = append(out, control)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,248 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
+)
+
+// Machine is a host's machine as its reports tell of it. Each report says which phase
+// it went to; the machine is never stepped here.
+type Machine struct {
+	Phase                 host.Phase
+	Manifest              digest.Digest
+	From, Target, Current digest.Digest
+	Acting                string // the claimed grant that it acts on
+	Reboot                string // the claimed grant to boot what is staged
+	Reverting             bool   // on the way back by itself
+	Reverts               int    // failed attempts to go back
+	SoakFrom              clock.Instant
+	Probes                map[string]Probe // since the activation
+	Outcome               host.Phase       // of what it acts on: Converged or Reverted, once
+	Past                  bool             // it came with one: nobody knows where it came from
+	cause                 host.Cause
+	boot                  string
+	rebooted              bool // in the present attempt to go back
+	rebootsBack           bool // to go back
+}
+
+// Probe is the last result of a probe. Failing lists the controls that did not pass.
+type Probe struct {
+	Seen    bool // since the last start of the agent
+	Passing bool
+	Failing []string
+}
+
+// Staged reports whether the host waits for a reboot that it may not do yet.
+func (m *Machine) Staged() bool { return m.Phase == host.Deferred && m.Reboot == "" }
+
+// AtRest reports whether the machine is through with what it claimed.
+func (m *Machine) AtRest() bool { return m.Phase == host.Converged || m.Phase == host.Reverted }
+
+// moving reports whether the host is on its way, forward or back.
+func (m *Machine) moving() bool {
+	return m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Deferred || m.Phase == host.Failed && m.Reverting
+}
+
+// rebooting reports whether the host may be away for a reboot of its own.
+func (m *Machine) rebooting() bool {
+	return m.Phase == host.Deferred && m.Reboot != "" || m.Phase == host.Failed && m.Reverting && m.rebootsBack
+}
+
+// stepped follows the machine by what the host reports. A step that no machine makes
+// is not followed.
+func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
+	in, err := ev.HostInput()
+	if err != nil {
+		return err
+	}
+	was := h.Machine
+	if boot, isBoot := in.(host.Booted); isBoot && h.Phase == "" { // a host may come with a past
+		h.Machine = Machine{Phase: ev.To, Manifest: ev.Manifest, Current: boot.Current, Past: ev.Manifest != "", cause: ev.Cause, boot: boot.BootID}
+		if _, leaf := f.leaf(h.Name, ev.Manifest); leaf != nil {
+			h.Target = leaf.Target
+		}
+	} else if host.Legal(h.Phase, ev.To) {
+		f.follow(h, at, in, ev)
+	}
+	m := &h.Machine
+	// What was given up while it was there goes on by progress alone.
+	progress := was.Phase != m.Phase || was.SoakFrom != m.SoakFrom || was.Reboot != m.Reboot || was.Reverts != m.Reverts || was.Acting != m.Acting
+	h.reports = h.reports || progress
+	if progress || !h.Overdue {
+		h.SilentFailure, h.Overdue = false, false
+	}
+	if g := h.Grant; g != nil {
+		outran := g.Purpose == host.Reboot && g.Claimed && m.AtRest() // it booted by itself before it heard that it may
+		if m.Acting == g.ID || m.Reboot == g.ID || outran {
+			h.Grant = nil
+		}
+	}
+	r := f.Find(m.Manifest)
+	if r == nil {
+		return nil
+	}
+	switch in := in.(type) {
+	case host.Claimed:
+		if in.Manifest == m.Manifest {
+			h.notBefore = 0
+		}
+	case host.RebootClaimed:
+		h.notBefore = 0
+	}
+	if at := max(1, h.soakEnds(r)); m.Phase == host.Converged && (r.soaked == 0 || at < r.soaked) {
+		r.soaked = at
+	}
+	if m.Phase == host.Failed && was.Phase != host.Failed && m.cause != host.RevertOrdered {
+		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven = true, true })
+	}
+	return nil
+}
+
+// follow takes one legal step.
+func (f *Facts) follow(h *Host, at clock.Instant, in host.Input, ev event.HostStepped) {
+	m := &h.Machine
+	f.input(h, at, in)
+	was := m.Phase
+	m.Phase = ev.To
+	switch {
+	case was == ev.To:
+	case ev.To == host.Failed:
+		if m.cause != host.RevertOrdered {
+			m.cause = ev.Cause
+		}
+		manifest, _ := f.leaf(h.Name, m.Manifest)
+		if m.cause == host.ContactLost || manifest != nil && manifest.Header.Policy.OnHealthFailure == fleet.RollbackAndHalt {
+			m.Reverting, m.rebooted, m.rebootsBack = true, false, false
+		}
+	case ev.To == host.Reverted:
+		m.Reverting, m.rebootsBack, m.Outcome = false, false, host.Reverted
+	case ev.To == host.Converged:
+		m.Outcome = host.Converged
+	}
+}
+
+// input keeps what an input says by itself.
+func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
+	m := &h.Machine
+	switch in := in.(type) {
+	case host.Claimed:
+		*m = Machine{Phase: m.Phase, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, boot: in.BootID}
+	case host.RebootClaimed:
+		m.Reboot = in.Grant
+	case host.Activated:
+		m.Current, m.SoakFrom, m.Probes = in.Observed, at, map[string]Probe{}
+	case host.ProbeObserved:
+		f.observed(h, at, in)
+	case host.RevertClaimed:
+		m.Acting, m.Outcome = in.Grant, ""
+		if m.Phase == host.Reverted || m.Phase == host.Failed && m.Reverting {
+			return // it went back by itself while it claimed
+		}
+		if m.Phase != host.Failed {
+			m.cause = host.RevertOrdered
+		}
+		m.Reverting, m.Reverts, m.rebooted, m.rebootsBack = true, 0, false, false
+	case host.RevertCompleted:
+		m.Current, m.Probes = in.Observed, nil
+	case host.RevertFailed:
+		m.stayed()
+	case host.RebootFailed, host.Elapsed:
+		if m.Phase == host.Failed && m.rebootsBack {
+			m.stayed()
+		}
+	case host.RevertDeferred:
+		if m.rebooted {
+			m.stayed()
+		} else {
+			m.rebootsBack = true
+		}
+	case host.Booted:
+		m.booted(at, in)
+	}
+}
+
+// stayed counts an attempt to go back that came to nothing.
+func (m *Machine) stayed() {
+	m.rebooted, m.rebootsBack = false, false
+	if m.Reverts++; m.Reverts >= host.MaxReverts {
+		m.Reverting = false
+	}
+}
+
+func (m *Machine) booted(at clock.Instant, in host.Booted) {
+	another := m.boot != in.BootID
+	m.boot = in.BootID
+	switch m.Phase {
+	case host.Deferred:
+		m.rebooted = m.rebooted || another
+	case host.Failed:
+		if m.Reverting && another {
+			m.rebooted, m.rebootsBack = true, false
+		}
+	case host.Soaking: // each probe is to be seen again
+		m.SoakFrom = at
+		fresh := map[string]Probe{}
+		for name, p := range m.Probes { // order-free: it copies a map
+			p.Seen = false
+			fresh[name] = p
+		}
+		m.Probes = fresh
+	case "", host.Pending:
+		m.Current = in.Current
+	}
+}
+
+// observed keeps what a probe says; one that fails and names no control fails as a
+// whole. One that turns begins the soak again.
+func (f *Facts) observed(h *Host, at clock.Instant, in host.ProbeObserved) {
+	if h.Probes == nil {
+		return
+	}
+	last, there := h.Probes[in.Name]
+	turned := there && (last.Seen || in.Pass) && last.Passing != in.Pass
+	if turned && h.Phase == host.Soaking && f.required(h, in.Name) {
+		h.SoakFrom = at
+	}
+	p := Probe{Seen: true, Passing: in.Pass}
+	for _, r := range in.Results[:min(len(in.Results), host.MaxResults)] {
+		if !in.Pass && r.Status != host.ControlPass {
+			p.Failing = append(p.Failing, r.Control+" of probe "+in.Name)
+		}
+	}
+	if !in.Pass && p.Failing == nil {
+		p.Failing = []string{"probe " + in.Name + " as a whole"}
+	}
+	h.Probes[in.Name] = p
+}
+
+// required reports whether a probe of the host's plan has to pass.
+func (f *Facts) required(h *Host, probe string) bool {
+	return slices.ContainsFunc(f.Required(h), func(p *fleet.Probe) bool { return p.Name == probe })
+}
+
+// Plan returns the manifest that the host's machine is on and what it says of the host;
+// nil if there is none.
+func (f *Facts) Plan(h *Host) (*rollout.Manifest, *fleet.Leaf) { return f.leaf(h.Name, h.Manifest) }
+
+// Required lists the probes of the host's plan that have to pass.
+func (f *Facts) Required(h *Host) []*fleet.Probe {
+	m, leaf := f.Plan(h)
+	if leaf == nil {
+		return nil
+	}
+	var out []*fleet.Probe
+	for _, k := range leaf.Probes {
+		if p := &m.Header.Probes[k]; enforced(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func enforced(p *fleet.Probe) bool { return p.Mode == fleet.Enforce }

@@ -1,0 +1,57 @@
+package plan
+
+import "github.com/steadyfleet/steady/internal/core/clock"
+
+// agenda is what the next run of the planner looks at. It decides nothing: all of it
+// follows from the state, and a restored state has it anew.
+type agenda struct {
+	dirty        map[string]bool          // channels to plan
+	repairsDirty bool                     // something touched the queue of repairs
+	timers       clock.Queue[timer]       // instants at which a host or a channel must be looked at
+	openings     map[string]clock.Instant // of channels that wait for a maintenance window
+}
+
+func newAgenda() agenda {
+	return agenda{dirty: map[string]bool{}, openings: map[string]clock.Instant{}}
+}
+
+// timer asks for a look at a host, or at a channel.
+type timer struct{ host, channel string }
+
+// wake has a host looked at when an instant comes; zero never does.
+func (a *agenda) wake(at clock.Instant, host string) {
+	a.wakeAt(at, timer{host: host})
+}
+
+func (a *agenda) wakeAt(at clock.Instant, t timer) {
+	if at != 0 {
+		a.timers.Push(at, t)
+	}
+}
+
+// wakeChannel has a channel planned at an instant, once.
+func (a *agenda) wakeChannel(channel string, at, now clock.Instant) {
+	if at == 0 {
+		return
+	}
+	if due := a.openings[channel]; due > now && due <= at {
+		return
+	}
+	a.openings[channel] = at
+	a.wakeAt(at, timer{channel: channel})
+}
+
+// wakeRepair has a repair that waits for a window looked at when it opens, once.
+func (a *agenda) wakeRepair(h *Host, at clock.Instant) {
+	if at != 0 && h.opening != at {
+		h.opening = at
+		a.wake(at, h.Name)
+	}
+}
+
+// markHost has the host's channels planned again.
+func (a *agenda) markHost(h *Host) {
+	for _, at := range h.memberships {
+		a.dirty[at.r.Channel] = true
+	}
+}

@@ -1,0 +1,163 @@
+// Package server is the server as a pure reducer: a list of folds of the log, and
+// what is decided beside them of presence, restored logs, pace and dispatch. Time and
+// what hosts sent come in as arguments; entries for the log and effects go out as
+// data. A State and a Server are changed in place by one writer: who cannot commit
+// what a call returned throws the State away and folds the log again.
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// Fold is one part of what is folded from the log. Its state before Restore is the one
+// before the first event.
+type Fold interface {
+	// Name names its part of a snapshot.
+	Name() string
+	// Apply folds an entry; one that does not concern it changes nothing.
+	Apply(e event.Entry) error
+	// Next decides what is due, folds that into itself alone, and returns it.
+	Next(now clock.Instant) ([]event.Entry, error)
+	// Due is when Next must be called although nothing was folded; zero: never.
+	Due() clock.Instant
+	// Snapshot and Restore write and read the state.
+	Snapshot() (json.RawMessage, error)
+	Restore(raw json.RawMessage) error
+}
+
+// State is all that a server folds from the log.
+type State struct {
+	Plan    *plan.State
+	Managed *managed.State
+	Health  *health.State
+	folds   []Fold // in the order in which they read an entry and decide
+}
+
+// NewState returns the state before the first event. The folds of first come before
+// all others: the plan reads the documents that they find.
+func NewState(docs plan.Documents, first ...Fold) *State {
+	s := &State{Plan: plan.New(docs), Managed: managed.New(), Health: health.New()}
+	s.folds = append(first, healthFold{s}, managedFold{s}, &planFold{State: s, docs: docs})
+	return s
+}
+
+// NewPlanState is NewState for a fleet whose hosts report no resources and have no
+// managed layer: it folds the plan alone.
+func NewPlanState(p *plan.State, docs plan.Documents) *State {
+	s := &State{Plan: p}
+	s.folds = []Fold{&planFold{State: s, docs: docs}}
+	return s
+}
+
+// Apply folds one entry of the log.
+func (s *State) Apply(e event.Entry) error { return s.share(nil, []event.Entry{e}) }
+
+// Next decides what is due in every fold and folds it into all. The entries are to be
+// committed together.
+func (s *State) Next(now clock.Instant) ([]event.Entry, error) {
+	var all []event.Entry
+	for _, f := range s.folds {
+		entries, err := f.Next(now)
+		if err == nil {
+			err = s.share(f, entries)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// Planned folds what a decide function of the plan returned, and folded there, into
+// all other folds.
+func (s *State) Planned(entries []event.Entry, err error) ([]event.Entry, error) {
+	if err != nil {
+		return nil, err
+	}
+	return entries, s.share(s.folds[len(s.folds)-1], entries)
+}
+
+// Record folds events that were decided elsewhere from verified input.
+func (s *State) Record(host string, now clock.Instant, events ...event.Event) ([]event.Entry, error) {
+	entries := make([]event.Entry, 0, len(events))
+	for _, ev := range events {
+		e, err := event.NewEntry(now, event.HostSubject(host), ev)
+		if err == nil {
+			err = s.Apply(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// share folds entries into every fold but the one that decided them.
+func (s *State) share(from Fold, entries []event.Entry) error {
+	for i := range entries {
+		for _, f := range s.folds {
+			if f == from {
+				continue
+			}
+			if err := f.Apply(entries[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Due is when Next must be called although nothing was folded; zero: never.
+func (s *State) Due() clock.Instant {
+	var due clock.Instant
+	for _, f := range s.folds {
+		due = clock.Earliest(due, f.Due())
+	}
+	return due
+}
+
+// Snapshot encodes the state: an object with one member for each fold.
+func (s *State) Snapshot() ([]byte, error) {
+	parts := make(map[string]json.RawMessage, len(s.folds))
+	for _, f := range s.folds {
+		raw, err := f.Snapshot()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		parts[f.Name()] = raw
+	}
+	return json.Marshal(parts)
+}
+
+// ErrOtherFolds says that a snapshot lacks a fold: the log has to be folded from its
+// start.
+var ErrOtherFolds = errors.New("the snapshot is of other folds")
+
+// Restore sets a state before its first event to a snapshot. After an error the state
+// must be thrown away.
+func (s *State) Restore(raw []byte) error {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	for _, f := range s.folds {
+		part, ok := parts[f.Name()]
+		if !ok {
+			return fmt.Errorf("%w: it has no %s", ErrOtherFolds, f.Name())
+		}
+		if err := f.Restore(part); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+	}
+	return nil
+}

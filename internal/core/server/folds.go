@@ -1,0 +1,85 @@
+package server
+
+import (
+	"encoding/json"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/managed"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// planFold is the plan: rollouts, hosts and grants.
+type planFold struct {
+	*State
+	docs plan.Documents
+	due  clock.Instant
+}
+
+func (f *planFold) Name() string                       { return "plan" }
+func (f *planFold) Apply(e event.Entry) error          { return f.Plan.Apply(e) }
+func (f *planFold) Due() clock.Instant                 { return f.due }
+func (f *planFold) Snapshot() (json.RawMessage, error) { return json.Marshal(f.Plan) }
+
+func (f *planFold) Next(now clock.Instant) ([]event.Entry, error) {
+	p, err := plan.Next(f.Plan, now)
+	if err != nil {
+		return nil, err
+	}
+	f.due = p.Next
+	return p.Events, nil
+}
+
+func (f *planFold) Restore(raw json.RawMessage) (err error) {
+	f.Plan, err = plan.Restore(raw, f.docs)
+	return err
+}
+
+// managedFold is what the server may hold of hosts without a release. Nothing of it is
+// decided by time.
+type managedFold struct{ *State }
+
+func (f managedFold) Name() string                              { return "managed" }
+func (f managedFold) Apply(e event.Entry) error                 { return f.Managed.Apply(e) }
+func (f managedFold) Next(clock.Instant) ([]event.Entry, error) { return nil, nil }
+func (f managedFold) Due() clock.Instant                        { return 0 }
+func (f managedFold) Snapshot() (json.RawMessage, error)        { return json.Marshal(f.Managed) }
+func (f managedFold) Restore(raw json.RawMessage) error {
+	var m *managed.State
+	err := json.Unmarshal(raw, &m)
+	f.State.Managed = managed.Restore(m)
+	return err
+}
+
+// healthFold is what hosts report of their resources. It decides before the plan, which
+// reads what hosts are degraded for.
+type healthFold struct{ *State }
+
+func (f healthFold) Name() string                       { return "health" }
+func (f healthFold) Apply(e event.Entry) error          { return f.Health.Apply(e) }
+func (f healthFold) Due() clock.Instant                 { return f.Health.Due() }
+func (f healthFold) Snapshot() (json.RawMessage, error) { return json.Marshal(f.Health) }
+
+func (f healthFold) Next(now clock.Instant) ([]event.Entry, error) {
+	facts := func(host string) health.Facts { return f.Plan.HealthFacts(host, now) }
+	var entries []event.Entry
+	for _, c := range health.Next(f.Health, facts, now) {
+		e, err := event.NewEntry(now, event.HostSubject(c.Host), c.Event)
+		if err == nil {
+			err = f.Health.Apply(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (f healthFold) Restore(raw json.RawMessage) error {
+	var h *health.State
+	err := json.Unmarshal(raw, &h)
+	f.State.Health = health.Restore(h)
+	return err
+}

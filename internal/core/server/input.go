@@ -1,0 +1,204 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/warning"
+)
+
+// Input is one thing that a server decides about.
+type Input interface {
+	step(s *Server, t *Turn) error
+}
+
+// Connected says that a host made a request.
+type Connected struct{ Host string }
+
+// Batch are events of a host that were verified to follow its chain as a View has it.
+type Batch struct {
+	Host string
+	View *View
+	// Entries are the new ones; Events are what they decode to, nil to decode them.
+	Entries []event.Entry
+	Events  []event.Event
+	Head    event.HostHead
+}
+
+// Claim is a host's claim of a grant that it was offered under a term.
+type Claim struct {
+	Host, Grant string
+	Term        uint64
+}
+
+// Ahead says that a host claims to have Need events acknowledged, more than the log
+// holds, as it is when the log was restored from a backup.
+type Ahead struct {
+	Host        string
+	Incarnation uint64
+	Need        uint64
+}
+
+// Fork says that an identity is proven to tell two histories or to run twice. Record
+// names the second history, if there is one.
+type Fork struct {
+	Host        string
+	Incarnation uint64
+	Seq         uint64
+	Record      digest.Digest
+}
+
+// Release is a verified release: its events, and the identities that it revokes.
+type Release struct {
+	Events  []event.Event
+	Revoked []fleet.Revocation
+}
+
+// Record records events of a host, or of the fleet, that Decide makes from the state.
+type Record struct {
+	Host   string
+	Decide func(s *State, now clock.Instant) ([]event.Event, error)
+}
+
+// Operator is an operator's request, which the planner follows at once. Decide is nil
+// to have it look at everything.
+type Operator struct {
+	Decide func(s *plan.State, now clock.Instant) ([]event.Entry, error)
+}
+
+// Expiries records news of what ends or fills up.
+type Expiries struct{ Items []warning.Item }
+
+// Elapsed notes the hosts that fell silent.
+type Elapsed struct{}
+
+// Tick runs the planner: see TickDue and Ticked.
+type Tick struct{}
+
+// ErrMoved says that the host's chain moved on since the View of a Batch, or that it was
+// revoked: the batch has to be checked again.
+var ErrMoved = errors.New("the host's chain moved on meanwhile")
+
+// UnsureError says that a claim has to wait until the server knows that its log is whole.
+type UnsureError struct{ Reason string }
+
+func (e *UnsureError) Error() string { return e.Reason }
+
+// Refused reports whether an error of Step left the state as it was.
+func Refused(err error) bool {
+	var report *plan.ReportError
+	var verb *plan.VerbError
+	var claim *plan.ClaimRefusedError
+	var unsure *UnsureError
+	return errors.As(err, &report) || errors.As(err, &verb) || errors.As(err, &claim) || errors.As(err, &unsure) || errors.Is(err, ErrMoved)
+}
+
+func (in Connected) step(s *Server, t *Turn) error {
+	return t.add(s.Planned(plan.Presence(s.Plan, in.Host, true, 0, t.Now)))
+}
+
+func (in Batch) step(s *Server, t *Turn) error {
+	h, v := s.Plan.Hosts[in.Host], in.View
+	if h == nil || h.Incarnation != v.Incarnation || h.Seq != v.Seq || !bytes.Equal(h.ChainHash, v.Chain) || h.RevokedBefore != v.RevokedBefore {
+		return ErrMoved
+	}
+	s.outranked = s.outranked || declinesTerm(in.Entries)
+	return t.add(s.Planned(plan.Ingest(s.Plan, in.Host, in.Entries, in.Events, in.Head, t.Now)))
+}
+
+// declinesTerm reports whether a host declined a grant for its term.
+func declinesTerm(entries []event.Entry) bool {
+	for i := range entries {
+		if entries[i].Type != (event.GrantDeclined{}).EventType() {
+			continue
+		}
+		ev, err := event.Decode(entries[i])
+		if d, ok := ev.(event.GrantDeclined); err == nil && ok && d.Code == host.DeclineOldTerm {
+			return true
+		}
+	}
+	return false
+}
+
+func (in Claim) step(s *Server, t *Turn) error {
+	if in.Term > s.term {
+		s.outranked = true
+		return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
+	}
+	if b := s.Restored(t.Now).Claim(s.Plan, in.Host, in.Grant); b != nil {
+		return &UnsureError{b.Message}
+	}
+	return t.add(s.Planned(plan.Claim(s.Plan, in.Host, in.Grant, t.Now)))
+}
+
+func (in Ahead) step(s *Server, t *Turn) error {
+	h := s.Plan.Hosts[in.Host]
+	if h == nil || h.Incarnation != in.Incarnation || h.Seq >= in.Need || h.IdentityStatus() != "" {
+		return nil
+	}
+	if s.safe.claim(in.Host, in.Incarnation, in.Need, t.Now) {
+		t.Effects = append(t.Effects, SafeModeChanged{Host: in.Host, Logged: h.Seq, Claimed: in.Need})
+	}
+	return nil
+}
+
+func (in Fork) step(s *Server, t *Turn) error {
+	if h := s.Plan.Hosts[in.Host]; h == nil || h.Forked || h.Incarnation != in.Incarnation {
+		return nil
+	}
+	return t.add(s.Record(in.Host, t.Now, event.HostForked{Incarnation: in.Incarnation, Seq: in.Seq, Record: in.Record}))
+}
+
+func (in Release) step(s *Server, t *Turn) error {
+	s.pace.urgent = true
+	if err := t.add(s.Record("", t.Now, in.Events...)); err != nil {
+		return err
+	}
+	for _, r := range in.Revoked {
+		if h := s.Plan.Hosts[r.Host]; h != nil && h.RevokedBefore >= r.NotBefore {
+			continue
+		}
+		ev := event.HostRevoked{NotBefore: r.NotBefore, Reason: r.Reason, Actor: "release"}
+		if err := t.add(s.Record(r.Host, t.Now, ev)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in Record) step(s *Server, t *Turn) error {
+	events, err := in.Decide(s.State, t.Now)
+	if err != nil {
+		return err
+	}
+	return t.add(s.Record(in.Host, t.Now, events...))
+}
+
+func (in Operator) step(s *Server, t *Turn) error {
+	if in.Decide == nil {
+		s.Plan.MarkAll()
+	} else if err := t.add(s.Planned(in.Decide(s.Plan, t.Now))); err != nil {
+		return err
+	}
+	s.pace.urgent = true
+	return nil
+}
+
+func (in Expiries) step(s *Server, t *Turn) error {
+	return t.add(s.Planned(plan.Record(s.Plan, "", t.Now, s.Plan.ExpiryNews(in.Items)...)))
+}
+
+func (Elapsed) step(s *Server, t *Turn) error {
+	for _, silent := range s.presence.silent(s.Plan, s.contacts, t.Now) {
+		if err := t.add(s.Planned(plan.Presence(s.Plan, silent.host, false, silent.last, t.Now))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+// View is what requests of a host are answered from: a projection of committed state,
+// never changed once made.
+type View struct {
+	Incarnation        uint64 // zero before enrolment
+	EventKey           []byte
+	Serial, PrevSerial string
+	RevokedBefore      clock.Instant
+	Seq                uint64
+	Chain              []byte
+	Online             bool
+	Forked             bool
+	Grant              *plan.Grant // a copy; nil when there is nothing to offer
+	// Changes counts all that the host has to fetch: its managed layer, whose version
+	// Layer is, its settings and signed overrides.
+	Changes uint64
+	Layer   uint64
+}
+
+// View projects a host; one that the log has yet to name is not enrolled. What did not
+// change is shared with old, which may be nil.
+func (s *Server) View(name string, old *View) *View {
+	h := s.Plan.Hosts[name]
+	if h == nil {
+		return &View{}
+	}
+	v := &View{Incarnation: h.Incarnation, EventKey: h.EventKey, Serial: h.Serial, PrevSerial: h.PrevSerial, RevokedBefore: h.RevokedBefore,
+		Seq: h.Seq, Chain: h.ChainHash, Online: h.Online, Forked: h.Forked, Changes: s.Plan.Signed}
+	if s.Managed != nil {
+		m := s.Managed.Hosts[name]
+		v.Changes += m.News()
+		if m != nil {
+			v.Layer = m.Version
+		}
+	}
+	switch {
+	case h.Grant == nil:
+	case old != nil && old.Grant != nil && *old.Grant == *h.Grant:
+		v.Grant = old.Grant
+	default:
+		g := *h.Grant
+		v.Grant = &g
+	}
+	return v
+}
+
+// Wakes reports whether a host that waits has to be answered since its view is no longer
+// old, which may be nil.
+func (v *View) Wakes(old *View) bool {
+	return old == nil || v.Grant != old.Grant || v.RevokedBefore != old.RevokedBefore || v.Serial != old.Serial || v.Changes != old.Changes
+}
+
+// Revoked refuses certificates from before the host's revocation.
+func (v *View) Revoked(issued clock.Instant) error {
+	if issued < v.RevokedBefore {
+		return fmt.Errorf("its certificates issued before %s are revoked", v.RevokedBefore)
+	}
+	return nil
+}
+
+// InUse refuses a certificate of the named host that is not in use any more.
+func (v *View) InUse(name, serial string, issued clock.Instant) error {
+	if issued < v.RevokedBefore {
+		return fmt.Errorf("the certificates of host %s issued before %s are revoked; enrol it again", name, v.RevokedBefore)
+	}
+	if v.Incarnation == 0 || (serial != v.Serial && (serial != v.PrevSerial || v.PrevSerial == "")) {
+		return fmt.Errorf("certificate %s of host %s is not in use: it was replaced by a newer one, or this server never issued it; enrol the host again", serial, name)
+	}
+	return nil
+}
+
+// Offer is the grant that the host is to be told of, or nil.
+func (v *View) Offer(now clock.Instant) *plan.Grant {
+	if g := v.Grant; g != nil && (g.Claimed || !g.Expires.Reached(now)) {
+		return g
+	}
+	return nil
+}
+
+// Publication is what a commit changed of what requests read.
+type Publication struct {
+	// Public: the documents and roots of the fleet, and the operators' tokens.
+	Public bool
+	// Hosts whose views changed; with All it is every host.
+	Hosts []string
+	All   bool
+}
+
+// Committed says what has to be published after a commit, the public part first: a host
+// that its grant wakes asks at once for the documents that list it. Signed counts the
+// changes of overrides that were published before.
+func (s *Server) Committed(entries []event.Entry, signed uint64, t Time) (p Publication) {
+	p.All = s.Plan.Signed != signed
+	seen := map[string]bool{}
+	for i := range entries {
+		p.Public = p.Public || isPublic(entries[i].Type)
+		name := entries[i].Host()
+		if name == "" || seen[name] || s.Plan.Hosts[name] == nil {
+			continue
+		}
+		seen[name] = true
+		s.presence.add(s.Plan.Hosts[name], t.Now)
+		p.Hosts = append(p.Hosts, name)
+	}
+	if p.All {
+		p.Hosts = s.Plan.HostNames()
+	}
+	return p
+}
+
+// isPublic reports whether an event of a type changes what all hosts and operators read.
+func isPublic(eventType string) bool {
+	switch eventType {
+	case event.OperatorTokenAdded{}.EventType(), event.OperatorTokenRevoked{}.EventType(),
+		event.RootTrusted{}.EventType(), event.ReleaseAccepted{}.EventType(), event.TimestampAccepted{}.EventType():
+		return true
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked says that another process has the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// A child that its parent just forked holds the parent's locks until it executes
+// its command, so a lock whose holder is gone may be held for a moment more.
+const (
+	patience = time.Second
+	pause    = 10 * time.Millisecond
+)
+
+// Lock is a lock that was taken.
+type Lock struct{ f *os.File }
+
+// TryLock locks the file at path, which it makes if need be, or returns ErrLocked.
+func TryLock(path string) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	if err := lock(f); err != nil {
+		if !errors.Is(err, ErrLocked) {
+			err = fmt.Errorf("lock %s: %w", path, err)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Lock{f}, nil
+}
+
+func lock(f *os.File) error {
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		if time.Now().After(end) {
+			return ErrLocked
+		}
+	}
+}
+
+// Release gives the lock back; the file stays.
+func (l *Lock) Release() error { return l.f.Close() }

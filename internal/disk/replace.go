@@ -1,0 +1,123 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Replace writes a file whole or not at all: content and name are durable when it
+// returns, and what was there before stays until then. A process that is killed
+// meanwhile leaves a file .new-NAME beside it, which the next Replace of it removes.
+func Replace(path string, content []byte, perm fs.FileMode) error {
+	return ReplaceWith(path, content, perm, nil)
+}
+
+// ReplaceWith is Replace of a file that ready, which may be nil, prepares under the name
+// that it is given, before it takes its place.
+func ReplaceWith(path string, content []byte, perm fs.FileMode, ready func(name string) error) error {
+	return place(path, content, perm, ready, os.Rename)
+}
+
+// Create is Replace of a file that must not be there yet: fs.ErrExist says that it is.
+func Create(path string, content []byte, perm fs.FileMode) error {
+	// A link, unlike a rename, refuses to replace what is there.
+	return place(path, content, perm, nil, func(from, to string) error {
+		return errors.Join(os.Link(from, to), os.Remove(from))
+	})
+}
+
+func place(path string, content []byte, perm fs.FileMode, ready func(string) error, move func(from, to string) error) error {
+	f, err := begin(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // the lock is held until the name is gone
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Chmod(perm), f.Sync()); err == nil && ready != nil {
+		err = ready(f.Name())
+	}
+	if err == nil {
+		err = move(f.Name(), path)
+	}
+	if err != nil {
+		if rerr := os.Remove(f.Name()); !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// begin makes the file beside path that takes its place when it is whole, and locks it
+// while this process writes. It is always a new one: where others may write into the
+// folder, one that is there may be theirs, or a link.
+func begin(path string) (*os.File, error) {
+	name := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
+	for {
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			err = sweep(name)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(f); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+		}
+		if ours, err := same(f, name); ours || err != nil {
+			return f, err
+		}
+		_ = f.Close() // another writer took it for a left one before it was locked
+	}
+}
+
+// sweep removes a file that a killed writer left; one that is being written it waits for.
+func sweep(name string) error {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it took its place
+	case errors.Is(err, unix.ELOOP):
+		return os.Remove(name) // the link, and nothing behind it
+	case err != nil:
+		return err
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		return fmt.Errorf("%s is being written by another process: %w", name, err)
+	}
+	if left, err := same(f, name); !left || err != nil {
+		return err
+	}
+	return os.Remove(name)
+}
+
+// same reports whether a name is still that of an open file.
+func same(f *os.File, name string) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, there), err
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	wantFlag    = flag.String("want", "", "the invariants that a hunt looks for, with commas; any by default")
+	trustFlag   = flag.Bool("trust", false, "hunt in schedules with signed documents only")
+	restoreFlag = flag.Bool("restore", false, "hunt in schedules with a server that is restored from a backup only")
+)
+
+// TestHunt plays schedules until one violates an invariant of a list, and prints the seed
+// before and what it found after. Package mutant runs it with planted faults.
+func TestHunt(t *testing.T) {
+	if os.Getenv("STEADY_HUNT") == "" {
+		t.Skip("package mutant runs it")
+	}
+	for i := range seeds(t) {
+		cfg := Config{Seed: *firstFlag + uint64(i)}
+		if *trustFlag {
+			cfg.Trust = Always
+		}
+		if *restoreFlag {
+			cfg.Restore = Always
+		}
+		if wanted("S25") || wanted("S26") {
+			cfg.Model = Always
+		}
+		fmt.Println("playing", cfg.Seed)
+		if found := firstWanted(cfg); found != "" {
+			fmt.Printf("found %q\n", found)
+			return
+		}
+	}
+}
+
+// firstWanted returns the first violation of a wanted invariant, or "". What panics is
+// found as "panic".
+func firstWanted(cfg Config) (found string) {
+	defer func() {
+		if p := recover(); p != nil && wanted("panic") {
+			found = fmt.Sprint("panic: ", p)
+		}
+	}()
+	for _, v := range Run(cfg).Violations {
+		if wanted(v.Invariant) {
+			return v.Invariant + ": " + v.Message
+		}
+	}
+	return ""
+}
+
+func wanted(invariant string) bool {
+	return *wantFlag == "" || slices.Contains(strings.Split(*wantFlag, ","), invariant)
+}

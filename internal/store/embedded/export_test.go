@@ -1,0 +1,22 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/steadyfleet/steady/internal/testkit"
+)
+
+// FlushEvery makes s write what it derives of the log after every n events.
+func FlushEvery(s *Store, n uint64) { s.flushEvery = n }
+
+// Pragmas returns a setting of the writer and of a reader.
+func Pragmas(t *testing.T, s *Store, name string) (writer, reader string) {
+	t.Helper()
+	row, err := s.w.row("PRAGMA " + name)
+	if err != nil || row == nil {
+		t.Fatalf("%s: %v, %v", name, row, err)
+	}
+	testkit.Must(t, s.readers.QueryRow("PRAGMA "+name).Scan(&reader))
+	return fmt.Sprint(row[0]), reader
+}

@@ -1,0 +1,245 @@
+package embedded_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/store"
+	"github.com/steadyfleet/steady/internal/store/embedded"
+	"github.com/steadyfleet/steady/internal/testkit"
+)
+
+func lead(t *testing.T, st store.Store) store.Head {
+	t.Helper()
+	h := testkit.Value(st.Acquire(t.Context(), "a test", 1))(t)
+	return h
+}
+
+func replay(t *testing.T, st store.Store) ([]event.Record, error) {
+	t.Helper()
+	var out []event.Record
+	_, err := store.Replay(t.Context(), st, store.Head{}, func(page []event.Record) error {
+		out = append(out, page...)
+		return nil
+	})
+	return out, err
+}
+
+// fill appends until the store is full. Then: nothing of the refused batch is
+// there, reads go on, the chain verifies, the handle is not broken.
+func fill(t *testing.T, st *embedded.Store) store.Head {
+	t.Helper()
+	head := lead(t, st)
+	for range 100_000 {
+		next, err := st.Append(t.Context(), head.Seq, head.Term, crashBatch(head))
+		if err == nil {
+			head = next
+			continue
+		}
+		if !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBroken) {
+			t.Fatal(err)
+		}
+		got, err := st.Head(t.Context())
+		if err != nil || got != head {
+			t.Fatalf("head %+v, %v; want %+v", got, err, head)
+		}
+		records, err := replay(t, st)
+		if err != nil || uint64(len(records)) != head.Seq {
+			t.Fatalf("%d records, %v; want %d", len(records), err, head.Seq)
+		}
+		if head.Seq < 100 {
+			t.Fatalf("full after only %d", head.Seq)
+		}
+		return head
+	}
+	t.Fatal("the store never was full")
+	return head
+}
+
+// TestF8MaxBytes: the bound of the options, met again and again, and lifted by
+// the next handle.
+func TestF8MaxBytes(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, embedded.Options{MaxBytes: 1 << 20})
+	fill(t, st)
+	fill(t, st)
+	testkit.Must(t, st.Close())
+	st = open(t, dir, embedded.Options{})
+	defer st.Close()
+	head := lead(t, st)
+	testkit.Value(st.Append(t.Context(), head.Seq, head.Term, crashBatch(head)))(t)
+}
+
+// TestF8Disk: a real full disk, for log, blobs and snapshots; with room again
+// the same handle goes on.
+func TestF8Disk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		testkit.Missing(t, "mount tmpfs: "+err.Error()+"; run as root")
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	st := open(t, filepath.Join(dir, "store"), embedded.Options{})
+	defer st.Close()
+	ballast := filepath.Join(dir, "ballast")
+	testkit.Must(t, os.WriteFile(ballast, make([]byte, 3<<20), 0o600))
+	head := fill(t, st)
+	big := bytes.Repeat([]byte("b"), 6<<20)
+	if _, err := st.PutBlob(t.Context(), big); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("put a blob: %v", err)
+	}
+	if err := st.SaveSnapshot(t.Context(), store.Snapshot{At: head, Format: "f", Body: big}); !errors.Is(err, store.ErrFull) {
+		t.Fatalf("save a snapshot: %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "store", "tmp")); err != nil || len(left) != 0 {
+		t.Fatalf("left in tmp: %v, %v", left, err)
+	}
+	testkit.Must(t, os.Remove(ballast))
+	for range 20 {
+		next := testkit.Value(st.Append(t.Context(), head.Seq, head.Term, crashBatch(head)))(t)
+		head = next
+	}
+	if records, err := replay(t, st); err != nil || uint64(len(records)) != head.Seq {
+		t.Fatalf("%d records, %v; want %d", len(records), err, head.Seq)
+	}
+}
+
+// TestF10TornWAL: whatever tail of the WAL is lost or garbled, the store opens
+// with a prefix of the log, at the edge of a batch, and goes on from there.
+func TestF10TornWAL(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, embedded.Options{})
+	defer st.Close()
+	head := lead(t, st)
+	heads := map[store.Head]bool{{}: true, head: true}
+	for range 40 {
+		var err error
+		if head, err = st.Append(t.Context(), head.Seq, head.Term, crashBatch(head)); err != nil {
+			t.Fatal(err)
+		}
+		heads[head] = true
+	}
+	db, err1 := os.ReadFile(filepath.Join(dir, "log.db"))
+	wal, err2 := os.ReadFile(filepath.Join(dir, "log.db-wal"))
+	testkit.Must(t, errors.Join(err1, err2))
+	lengths := map[uint64]bool{}
+	for i := range 60 {
+		cut := len(wal) * (60 - i) / 60
+		torn := bytes.Clone(wal[:cut-min(cut, i*37)])
+		if i%2 == 1 && len(torn) > 0 {
+			torn = append(torn, bytes.Repeat([]byte{0xa5}, 5000)...)
+		}
+		copied := t.TempDir()
+		testkit.Must(t, errors.Join(os.WriteFile(filepath.Join(copied, "log.db"), db, 0o600),
+			os.WriteFile(filepath.Join(copied, "log.db-wal"), torn, 0o600)))
+		lengths[checkPrefix(t, copied, heads)] = true
+	}
+	if len(lengths) < 20 || !lengths[head.Seq] {
+		t.Fatalf("the cuts gave only the lengths %v", lengths)
+	}
+}
+
+// checkPrefix opens a torn copy and returns how long its log is.
+func checkPrefix(t *testing.T, dir string, heads map[store.Head]bool) uint64 {
+	t.Helper()
+	st := open(t, dir, embedded.Options{})
+	defer st.Close()
+	head, err := st.Head(t.Context())
+	if err != nil || !heads[head] {
+		t.Fatalf("head %+v, %v, was never committed", head, err)
+	}
+	records, err := replay(t, st)
+	if err != nil || uint64(len(records)) != head.Seq {
+		t.Fatalf("%d records, %v; want %d", len(records), err, head.Seq)
+	}
+	again := lead(t, st)
+	testkit.Value(st.Append(t.Context(), again.Seq, again.Term, crashBatch(again)))(t)
+	return head.Seq
+}
+
+// TestF10LostTail: a log that ends before its own snapshot is refused.
+func TestF10LostTail(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, embedded.Options{})
+	head := lead(t, st)
+	head = testkit.Value(st.Append(t.Context(), 0, head.Term, crashBatch(head)))(t)
+	old := testkit.Value(os.ReadFile(filepath.Join(dir, "log.db")))(t)
+	testkit.Must(t, st.SaveSnapshot(t.Context(), store.Snapshot{At: head, Format: "f", Body: []byte("b")}))
+	testkit.Must(t, st.Close())
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "log.db"), old, 0o600))
+	if st, err := embedded.Open(t.Context(), dir, embedded.Options{}); !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("opened %v, %v", st, err)
+	}
+}
+
+// TestTampering: every column that the chain covers is covered, and a head that
+// does not fit its log is refused at once.
+func TestTampering(t *testing.T) {
+	for _, c := range []struct {
+		sql    string
+		seq    uint64 // first bad record
+		atOpen bool
+	}{
+		{`UPDATE events SET body = x'00' WHERE seq = 5`, 5, false},
+		{`UPDATE events SET at = at + 1 WHERE seq = 6`, 6, false},
+		{`UPDATE events SET type = 'other' WHERE seq = 7`, 7, false},
+		{`UPDATE events SET subject_name = 'other' WHERE seq = 8`, 8, false},
+		{`UPDATE events SET subject_kind = 'node' WHERE seq = 8`, 8, false},
+		{`UPDATE events SET incarnation = 9 WHERE seq = 9`, 9, false},
+		{`UPDATE events SET host_seq = 999 WHERE seq = 1`, 1, false},
+		{`UPDATE events SET term = 0 WHERE seq = 2`, 2, false},
+		{`UPDATE events SET hash = zeroblob(32) WHERE seq = 3`, 3, false},
+		{`DELETE FROM events WHERE seq = 4`, 4, false},
+		{`DELETE FROM events WHERE seq = 10`, 10, true},
+		{`UPDATE head SET seq = 9`, 9, true},
+		{`UPDATE head SET hash = zeroblob(32)`, 10, true},
+		{`UPDATE head SET term = 0`, 10, true},
+	} {
+		t.Run(c.sql, func(t *testing.T) {
+			dir := t.TempDir()
+			st := open(t, dir, embedded.Options{})
+			head := lead(t, st)
+			batch := make([]event.Entry, 10)
+			for i := range batch {
+				batch[i] = event.Entry{Type: "t", Subject: event.HostSubject("h"), HostSeq: uint64(i + 1), Body: fmt.Append(nil, i)}
+			}
+			testkit.Value(st.Append(t.Context(), 0, head.Term, batch))(t)
+			testkit.Must(t, st.Close())
+			tamper(t, dir, c.sql)
+			st, err := embedded.Open(t.Context(), dir, embedded.Options{})
+			if (err != nil) != c.atOpen {
+				t.Fatalf("open: %v", err)
+			}
+			if err == nil {
+				defer st.Close()
+				_, err = replay(t, st)
+			}
+			var bad *store.ChainError
+			if !errors.As(err, &bad) || bad.Seq != c.seq || !errors.Is(err, store.ErrCorrupt) {
+				t.Fatalf("%v; want sequence %d", err, c.seq)
+			}
+		})
+	}
+}
+
+func tamper(t *testing.T, dir, query string) {
+	t.Helper()
+	db := testkit.Value(sql.Open("sqlite", filepath.Join(dir, "log.db")))(t)
+	defer db.Close()
+	if res, err := db.Exec(query); err != nil {
+		t.Fatal(err)
+	} else if n, err := res.RowsAffected(); err != nil || n != 1 {
+		t.Fatalf("%d rows, %v", n, err)
+	}
+}

@@ -1,0 +1,301 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Controller runs the reconcilers of all registered kinds over one store. Register every
+// kind, then Run.
+type Controller struct {
+	store Store
+	cfg   config
+	kinds map[string]kind
+	names []string // of the kinds, as registered
+
+	started atomic.Bool
+	stopped chan struct{}
+	wake    chan struct{} // there is something in the inbox
+	results chan result
+	calls   chan func(*queueOwner)
+
+	mu    sync.Mutex
+	inbox []request
+
+	last  lastTurns
+	cache snapshotCache
+	stats counters
+}
+
+// offer asks the owner of the queue for a turn.
+type request struct {
+	ref      engine.Ref
+	at       time.Time
+	priority engine.Priority
+	cause    engine.Cause
+}
+
+// New makes a controller over a store. Nothing runs before Run.
+func New(store Store, opts ...Option) *Controller {
+	l := &Controller{
+		store: store, cfg: defaults(), kinds: map[string]kind{},
+		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		results: make(chan result), calls: make(chan func(*queueOwner)),
+		last: lastTurns{seen: map[engine.Ref]lastTurn{}}, cache: snapshotCache{rows: map[engine.Ref]cachedSnapshot{}},
+	}
+	for _, o := range opts {
+		o(&l.cfg)
+	}
+	return l
+}
+
+// Register adds a kind. It fails on a bad policy, a kind twice, or after Run began.
+func Register[D, O any](l *Controller, name string, m Reconciler[D, O], p engine.Policy) error {
+	p = p.WithDefaults()
+	switch {
+	case l.started.Load():
+		return fmt.Errorf("register kind %q: the controller runs already", name)
+	case name == "":
+		return errors.New("register a kind: it has no name")
+	case l.kinds[name] != nil:
+		return fmt.Errorf("register kind %q: it is registered already", name)
+	}
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("register kind %q: policy: %w", name, err)
+	}
+	k := &typedKind[D, O]{m: m, decoded: map[engine.Ref]decoded[D]{}}
+	k.setPolicy(&p)
+	if all, ok := m.(BulkObserver[O]); ok {
+		k.all = &listing[O]{observe: all.ObserveAll, alone: map[engine.Ref]int64{}}
+	}
+	l.kinds[name] = k
+	l.names = append(l.names, name)
+	return nil
+}
+
+// SetPolicy changes the policy of a kind, for turns that begin from now on. What
+// is scheduled already stays scheduled. It may be called at any time.
+func (l *Controller) SetPolicy(name string, p engine.Policy) error {
+	p = p.WithDefaults()
+	k := l.kinds[name]
+	if k == nil {
+		return fmt.Errorf("set the policy of kind %q: it is not registered", name)
+	}
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("set the policy of kind %q: %w", name, err)
+	}
+	k.setPolicy(&p)
+	return nil
+}
+
+// Enqueue asks for a turn of ref soon. It never blocks, and may be called before Run.
+// Call it after the commit of a transaction that set what is desired of ref: a
+// running act of the older generation is then cancelled.
+func (l *Controller) Enqueue(ref engine.Ref, cause engine.Cause) {
+	at := l.cfg.now()
+	if cause.Trigger == engine.TriggerExternal {
+		at = at.Add(l.cfg.debounce)
+	}
+	l.enqueue(request{ref, at, cause.Trigger.Priority(), cause})
+}
+
+// Apply sets what is desired of a root in a transaction of its own, and enqueues it.
+func (l *Controller) Apply(ctx context.Context, in engine.Intent, cause engine.Cause) (engine.Change, error) {
+	ch, err := l.store.Apply(ctx, in, l.cfg.now(), cause)
+	l.cache.invalidate()
+	if err == nil && ch.Changed {
+		l.announce(ch.Transition)
+		l.Enqueue(in.Ref, cause)
+	}
+	return ch, err
+}
+
+func (l *Controller) enqueue(offers ...request) {
+	for _, o := range offers {
+		if o.cause.Trigger != engine.TriggerResync {
+			l.cache.invalidate()
+			break
+		}
+	}
+	l.mu.Lock()
+	l.inbox = append(l.inbox, offers...)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Controller) announce(ts []engine.Transition) {
+	if l.cfg.after != nil && len(ts) > 0 {
+		l.cfg.after(ts)
+	}
+}
+
+// owner is the goroutine that owns the queue.
+type queueOwner struct {
+	l       *Controller
+	ctx     context.Context // of the turns; cancelled with ErrStopped
+	queue   *engine.Queue
+	running map[engine.Ref]*run
+}
+
+// Run enqueues every open row at the lowest priority (those left in the middle
+// of an act first) and runs until ctx ends; then it cancels running acts with
+// ErrStopped, waits for them, and returns nil. It may be called once.
+func (l *Controller) Run(ctx context.Context) error {
+	if !l.started.CompareAndSwap(false, true) {
+		return errors.New("run a controller twice: make a new one")
+	}
+	defer close(l.stopped)
+	opened, err := l.store.Open(context.WithoutCancel(ctx))
+	if err != nil {
+		return fmt.Errorf("start the reconcile loop: %w", err)
+	}
+	turns, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	o := &queueOwner{l: l, ctx: turns, queue: engine.NewQueue(), running: map[engine.Ref]*run{}}
+	o.enqueue(opened)
+
+	var keeper sync.WaitGroup
+	keeper.Go(func() { l.collectGarbage(turns) })
+	o.serve(ctx)
+	cancel(ErrStopped)
+	for len(o.running) > 0 {
+		select {
+		case r := <-l.results:
+			delete(o.running, r.ref)
+		case ask := <-l.calls: // a worker's callback may ask
+			ask(o)
+		}
+	}
+	keeper.Wait()
+	return nil
+}
+
+func (o *queueOwner) enqueue(opened Opened) {
+	now := o.l.cfg.now()
+	cause := engine.Cause{Trigger: engine.TriggerStartup}
+	for _, r := range opened.Refs {
+		p := engine.PriorityStartup
+		if r.Acting {
+			p = engine.PriorityInterrupted
+		}
+		o.queue.Add(r.Ref, now, p, cause)
+	}
+	for _, r := range opened.Raised {
+		o.queue.Add(r.Ref, now, r.Cause.Trigger.Priority(), r.Cause)
+	}
+}
+
+// serve is the controller: it hands out due turns while there are free workers, and
+// otherwise waits for offers, results and time.
+func (o *queueOwner) serve(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		o.drain()
+		now := o.l.cfg.now()
+		for len(o.running) < o.l.cfg.workers {
+			it, ok := o.queue.Pop(now)
+			if !ok {
+				break
+			}
+			o.start(it)
+		}
+		var due <-chan time.Time
+		if at, ok := o.queue.Next(); ok && len(o.running) < o.l.cfg.workers {
+			timer.Reset(max(0, at.Sub(now)))
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-o.l.wake:
+		case <-due:
+		case r := <-o.l.results:
+			o.finish(r)
+		case ask := <-o.l.calls:
+			ask(o)
+		}
+	}
+}
+
+func (o *queueOwner) drain() {
+	o.l.mu.Lock()
+	offers := o.l.inbox
+	o.l.inbox = nil
+	o.l.mu.Unlock()
+	for _, f := range offers {
+		o.queue.Add(f.ref, f.at, f.priority, f.cause)
+		if r, ok := o.running[f.ref]; ok {
+			r.wake()
+		}
+	}
+}
+
+func (o *queueOwner) start(it engine.Item) {
+	r := &run{l: o.l, ref: it.Ref, causes: it.Causes, woken: make(chan struct{}, 1)}
+	o.running[it.Ref] = r
+	go func() { o.l.results <- r.do(o.ctx) }()
+}
+
+func (o *queueOwner) finish(r result) {
+	delete(o.running, r.ref)
+	o.queue.Done(r.ref)
+	for _, c := range r.again.List() {
+		o.queue.Add(r.ref, r.wake, c.Trigger.Priority(), c)
+	}
+	if r.why != 0 {
+		o.queue.Add(r.ref, r.wake, r.why.Priority(), engine.Cause{Trigger: r.why})
+	}
+}
+
+// collectGarbage purges what is long deleted and looks for orphans, at start and
+// then every hour.
+func (l *Controller) collectGarbage(ctx context.Context) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		for _, name := range l.names {
+			l.collectKind(ctx, name)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *Controller) collectKind(ctx context.Context, name string) {
+	k := l.kinds[name]
+	age := k.policy().History.Age
+	if age == 0 {
+		age = 7 * 24 * time.Hour
+	}
+	if n, err := l.store.Purge(context.WithoutCancel(ctx), name, l.cfg.now().Add(-age)); err != nil {
+		l.stats.storeFailed(err)
+		l.cfg.log.Error("purge deleted resources", "kind", name, "error", err)
+	} else if n > 0 {
+		l.cache.invalidate()
+		l.cfg.log.Debug("purged deleted resources", "kind", name, "count", n)
+	}
+	if l.cfg.orphans == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.policy().ObserveTimeout)
+	defer cancel()
+	refs, err := k.orphans(ctx)
+	if err != nil {
+		l.cfg.log.Warn("look for orphans", "kind", name, "error", err)
+		return
+	}
+	if len(refs) > 0 {
+		l.cfg.orphans(name, refs)
+	}
+}
