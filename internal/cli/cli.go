@@ -15,7 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/operate"
 	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/cli/workspace"
+	"github.com/steadyfleet/steady/internal/cli/workspaces"
 )
 
 // app is one run of the command line.
@@ -80,7 +80,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(operate.Verbs(a.Env)...)
 	root.AddCommand(operate.Command(a.Env))
 	root.AddCommand(apply.Verbs(a.Env)...)
-	root.AddCommand(workspace.Verbs(a.Env, a.imageLock())...)
+	root.AddCommand(workspaces.Verbs(a.Env, a.imageLock())...)
 	root.AddCommand(a.StreamVerbs()...)
 	strict(root)
 	return root

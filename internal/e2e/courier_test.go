@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -242,14 +242,14 @@ func (s *stage) aboutEnrolment(l *lie) {
 	s.trials++
 	dir := filepath.Join(s.t.TempDir(), strconv.Itoa(s.trials))
 	token := s.origin.token("new-1")
-	enrol := func() (agent.Enrolled, error) {
+	enrol := func() (daemon.Enrolled, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		return agent.Enrol(ctx, agent.EnrolConfig{StateDir: dir, Token: token, Light: true})
+		return daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: dir, Token: token, Light: true})
 	}
 	s.liar.arm(l)
 	type outcome struct {
-		agent.Enrolled
+		daemon.Enrolled
 		err error
 	}
 	done := make(chan outcome, 1)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/api"
@@ -216,7 +216,7 @@ type box struct {
 	hosting hosting.Config
 	log     *slog.Logger
 
-	agent  *agent.Agent
+	agent  *daemon.Agent
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -232,17 +232,17 @@ func (b *box) enrol(token string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	testkit.Value(agent.Enrol(ctx, agent.EnrolConfig{StateDir: b.state, Token: token, Clock: b.clock, Light: true, Log: b.log}))(b.t)
+	testkit.Value(daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: b.state, Token: token, Clock: b.clock, Light: true, Log: b.log}))(b.t)
 }
 
 func (b *box) start() *box {
 	b.t.Helper()
-	b.agent = testkit.Value(agent.Open(agent.Config{
+	b.agent = testkit.Value(daemon.Open(daemon.Config{
 		StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "e2e", Dial: b.dial, Log: b.log, Hosting: b.hosting,
 	}))(b.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel, b.done = cancel, make(chan error, 1)
-	go func(a *agent.Agent) { b.done <- a.Run(ctx) }(b.agent)
+	go func(a *daemon.Agent) { b.done <- a.Run(ctx) }(b.agent)
 	b.t.Cleanup(b.stop)
 	return b
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -182,9 +182,9 @@ func atRest(m *host.State) bool {
 }
 
 // settled waits until the agent has nothing under way, or is stuck in the lie.
-func (s *stage) settled(what string, now *lie) agent.Status {
+func (s *stage) settled(what string, now *lie) daemon.Status {
 	s.t.Helper()
-	var st agent.Status
+	var st daemon.Status
 	testkit.Eventually(s.t, "the agent settled after "+what, func() bool {
 		st = s.box.agent.Status()
 		if st.Offer == nil {

@@ -10,7 +10,7 @@ import (
 const anything = "*"
 
 // mayImport is the written table of which shell may import which. A shell is a
-// folder of internal (with all below it), reconcile or nodesdk. Each line is a
+// folder of internal (with all below it) or reconcile. Each line is a
 // decision: a new one needs a reason that a reviewer accepts.
 var mayImport = []struct {
 	from   string

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -15,7 +16,7 @@ import (
 // shells are the packages around a reducer, in which nothing is decided. Each has the
 // functions that may branch on what a reducer decides by, with the reason.
 var shells = map[string]map[string]string{
-	"internal/agent": {
+	"internal/agent/daemon": {
 		"generation":  "reads how far the framework has come with a resource into an outcome, and knows no phase of the host",
 		"afterCommit": "reads the codes of resources to know what to look at again",
 		"staged":      "reads the codes of resources to name the one that waits for a reboot",
@@ -104,7 +105,7 @@ func TestShellsDecideNothing(t *testing.T) {
 	checked := 0
 	for _, name := range tr.files {
 		pkg := path.Dir(name)
-		if shells[pkg] == nil || path.Ext(name) != ".go" || len(name) > 8 && name[len(name)-8:] == "_test.go" {
+		if shells[pkg] == nil || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		checked++
@@ -126,7 +127,7 @@ func TestShellRuleFinds(t *testing.T) {
 		"func f(m M) { switch { case m.Settled() && m.Cause != x: } }": 2,
 		"func BeginReboot(m M) { if m.Rebooting() { g() } }":           0,
 	} {
-		found, err := Shell("internal/agent", "a.go", []byte("package agent\n"+src))
+		found, err := Shell("internal/agent/daemon", "a.go", []byte("package daemon\n"+src))
 		if err != nil || len(found) != want {
 			t.Errorf("%s: %v, %v", src, found, err)
 		}

@@ -21,7 +21,7 @@ func TestWorldsDriveTheReducers(t *testing.T) {
 		{"sim", []string{"core/server", "core/agent"}, []string{"control/..."}},
 		{"forecast", []string{"core/server", "core/agent"}, []string{"control/...", "agent/..."}},
 		{"replay", []string{"core/server", "core/agent"}, []string{"control/...", "agent/..."}},
-		{"bench", []string{"core/agent"}, []string{"agent"}},
+		{"bench", []string{"core/agent"}, []string{"agent/daemon"}},
 	} {
 		out := testkit.Value(exec.Command("go", "list", "-deps", module+world.name).Output())(t)
 		deps := strings.Fields(string(out))

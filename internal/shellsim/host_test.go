@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
@@ -23,7 +23,7 @@ type hostProcess struct {
 	root string
 
 	mu       sync.Mutex
-	agent    *agent.Agent // nil while it is down
+	agent    *daemon.Agent // nil while it is down
 	stop     context.CancelFunc
 	down     time.Duration
 	enrolled uint64 // its incarnation
@@ -103,7 +103,7 @@ func (h *hostProcess) run(ctx context.Context) {
 		down, anew := h.down, h.anew
 		h.down = 0
 		h.mu.Unlock()
-		if err != nil && !anew && h.disk.err() == nil && !agent.DiskFull(err) {
+		if err != nil && !anew && h.disk.err() == nil && !daemon.DiskFull(err) {
 			h.w.violate("L3", "the agent of %s ended by itself: %v", h.name, err)
 			return
 		}
@@ -150,7 +150,7 @@ func (h *hostProcess) live(ctx context.Context) error {
 			return err
 		}
 	}
-	a, err := agent.Open(agent.Config{StateDir: h.disk.dir, Root: h.root, Clock: h.time, Light: true, Version: "test",
+	a, err := daemon.Open(daemon.Config{StateDir: h.disk.dir, Root: h.root, Clock: h.time, Light: true, Version: "test",
 		Driver: driverName, Dial: h.link.dial, Log: h.w.log(h.name)})
 	if err != nil {
 		return err
@@ -177,12 +177,12 @@ func (h *hostProcess) enrol(ctx context.Context) error {
 			return err
 		}
 	}
-	got, err := agent.Enrol(ctx, agent.EnrolConfig{StateDir: h.disk.dir, Token: h.token, Clock: h.time, Light: true,
+	got, err := daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: h.disk.dir, Token: h.token, Clock: h.time, Light: true,
 		Driver: driverName, Dial: h.link.dial, Log: h.w.log(h.name)})
 	h.w.ledger.mu.Lock()
 	newest := h.w.ledger.enrolled[h.name]
 	h.w.ledger.mu.Unlock()
-	if errors.Is(err, agent.ErrEnrolled) { // it died right after it was
+	if errors.Is(err, daemon.ErrEnrolled) { // it died right after it was
 		got.Incarnation, err = newest, nil
 	}
 	if err != nil {
@@ -223,7 +223,7 @@ func (h *hostProcess) restart(down time.Duration) {
 }
 
 // status is the agent's, or nil while it is down.
-func (h *hostProcess) status() *agent.Status {
+func (h *hostProcess) status() *daemon.Status {
 	h.mu.Lock()
 	a := h.agent
 	h.mu.Unlock()

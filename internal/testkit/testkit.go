@@ -1,7 +1,7 @@
 // Package testkit is what the tests of all packages share: they end where an error
 // must not be, wait for what comes in its own time, write files, and say what a
-// machine lacks. It knows nothing of the product, so that the tests inside of any
-// package may import it; no product package does.
+// machine lacks. It is a package of its own because the tests inside of any package may
+// import what knows nothing of the product; no product package does.
 package testkit
 
 import (

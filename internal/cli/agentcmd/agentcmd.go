@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/agent/hosting"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
@@ -70,7 +70,7 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
 	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
 	f.StringVar(&o.resync, "resync", "30s", "how often every resource is observed even if nothing happened")
-	f.StringVar(&o.reboot, "reboot-command", strings.Join(agent.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
+	f.StringVar(&o.reboot, "reboot-command", strings.Join(daemon.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
 	f.StringVar(&o.bootID, "boot-id-file", "", "file that names the boot of the machine, for containers and tests (default: what the kernel says)")
 	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for "+dockerapi.DefaultSocket+" if it is there")
 	f.StringVar(&o.hosting.Prefix, "prefix", "", "what names on the engine begin with (default: the host's name and a dot)")
@@ -114,7 +114,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 	}
 	for said := false; ; {
 		err := once(ctx, cfg, o, out, &said)
-		if ctx.Err() != nil || !agent.DiskFull(err) {
+		if ctx.Err() != nil || !daemon.DiskFull(err) {
 			return err
 		}
 		cfg.Log.Error("the disk of the state folder is full; going on once there is room", "state", cfg.StateDir, "error", err)
@@ -125,7 +125,7 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 }
 
 // once runs the agent until it ends, and says the first time that it runs.
-func once(ctx context.Context, cfg agent.Config, o options, out io.Writer, said *bool) error {
+func once(ctx context.Context, cfg daemon.Config, o options, out io.Writer, said *bool) error {
 	a, err := open(ctx, cfg, o)
 	if err != nil {
 		return err
@@ -142,30 +142,30 @@ func once(ctx context.Context, cfg agent.Config, o options, out io.Writer, said 
 	return errors.Join(a.Run(ctx), a.Close())
 }
 
-func (o options) config(errOut io.Writer) (agent.Config, error) {
+func (o options) config(errOut io.Writer) (daemon.Config, error) {
 	if o.state == "" {
-		return agent.Config{}, exit.Badf("the agent needs a state folder; give --state DIR")
+		return daemon.Config{}, exit.Badf("the agent needs a state folder; give --state DIR")
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return agent.Config{}, exit.Badf("--log-level %q: expected debug, info, warn or error", o.logLevel)
+		return daemon.Config{}, exit.Badf("--log-level %q: expected debug, info, warn or error", o.logLevel)
 	}
 	resync, err := clock.ParseDuration(o.resync)
 	if err != nil {
-		return agent.Config{}, exit.Badf("--resync: %w", err)
+		return daemon.Config{}, exit.Badf("--resync: %w", err)
 	}
 	o.hosting.Engine = engineOf(o.engine)
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
-		return agent.Config{}, exit.Badf("--root: %w", err)
+		return daemon.Config{}, exit.Badf("--root: %w", err)
 	}
 	if len(strings.Fields(o.reboot)) == 0 {
-		return agent.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
+		return daemon.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
 	}
 	var source state.Clock
 	if o.bootID != "" {
 		source = state.SystemClockWithBootID(o.bootID)
 	}
-	return agent.Config{
+	return daemon.Config{
 		Reboot: strings.Fields(o.reboot), Clock: source,
 		StateDir: o.state, Root: o.root, Server: o.server, Version: Version(), Resync: resync, Hosting: o.hosting,
 		Log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
@@ -187,8 +187,8 @@ func engineOf(engine string) string {
 }
 
 // open opens the state folder and enrols first where that is still to do.
-func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error) {
-	a, err := agent.Open(cfg)
+func open(ctx context.Context, cfg daemon.Config, o options) (*daemon.Agent, error) {
+	a, err := daemon.Open(cfg)
 	if err == nil && o.token != "" {
 		if err := sameHost(a.Status(), o.token); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -203,21 +203,21 @@ func open(ctx context.Context, cfg agent.Config, o options) (*agent.Agent, error
 	if terr != nil {
 		return nil, terr
 	}
-	_, eerr := agent.Enrol(ctx, agent.EnrolConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, Log: cfg.Log})
+	_, eerr := daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, Log: cfg.Log})
 	switch {
-	case errors.Is(eerr, agent.ErrEnrolled):
+	case errors.Is(eerr, daemon.ErrEnrolled):
 		return nil, err // it could not be opened for another reason
 	case uplink.StatusOf(eerr) == http.StatusForbidden:
 		return nil, exit.With(exit.Refused, eerr)
 	case eerr != nil:
 		return nil, eerr
 	}
-	return agent.Open(cfg)
+	return daemon.Open(cfg)
 }
 
 // sameHost refuses a token of another host than the one that the state folder
 // is of: somebody mixed up folders. A token that is gone says nothing.
-func sameHost(s agent.Status, token string) error {
+func sameHost(s daemon.Status, token string) error {
 	raw, err := readToken(token)
 	if err != nil {
 		return nil

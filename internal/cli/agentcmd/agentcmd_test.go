@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/testkit/testfleet"
@@ -27,7 +27,7 @@ func TestTokenOfAnotherHost(t *testing.T) {
 		{"acme", "web-2", text, false},
 		{"other", "web-1", text, false},
 	} {
-		if err := sameHost(agent.Status{Fleet: c.fleet, Host: c.host}, c.token); (err == nil) != c.ok {
+		if err := sameHost(daemon.Status{Fleet: c.fleet, Host: c.host}, c.token); (err == nil) != c.ok {
 			t.Errorf("%s of %s: %v", c.host, c.fleet, err)
 		}
 	}

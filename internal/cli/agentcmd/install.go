@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/cli/exit"
@@ -341,12 +341,12 @@ func (i *installer) enrol(ctx context.Context, token string, t identity.Token) e
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, enrolWithin, fmt.Errorf("no server answered within %s", prose.Span(clock.FromStd(enrolWithin))))
 	defer cancel()
-	made, err := agent.Enrol(ctx, agent.EnrolConfig{StateDir: i.State(), Token: token})
+	made, err := daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: i.State(), Token: token})
 	switch {
 	case errors.Is(err, state.ErrLocked):
 		i.did("identity", i.State(), "kept; the agent that runs has it")
 		return nil
-	case errors.Is(err, agent.ErrEnrolled):
+	case errors.Is(err, daemon.ErrEnrolled):
 		if err := i.sameIdentity(token); err != nil {
 			return err
 		}
@@ -365,7 +365,7 @@ func (i *installer) enrol(ctx context.Context, token string, t identity.Token) e
 
 // sameIdentity refuses a state folder of another host.
 func (i *installer) sameIdentity(token string) error {
-	a, err := agent.Open(agent.Config{StateDir: i.State(), Root: i.Root})
+	a, err := daemon.Open(daemon.Config{StateDir: i.State(), Root: i.Root})
 	if err != nil {
 		return err
 	}
@@ -465,7 +465,7 @@ func (i *installer) unused() error {
 	if _, err := os.Stat(i.State()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	a, err := agent.Open(agent.Config{StateDir: i.State(), Root: i.Root})
+	a, err := daemon.Open(daemon.Config{StateDir: i.State(), Root: i.Root})
 	if errors.Is(err, state.ErrLocked) {
 		return exit.Badf("an agent still uses %s: stop it, then run this again", i.State())
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/steadyfleet/steady/internal/agent"
+	"github.com/steadyfleet/steady/internal/agent/daemon"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/digest"
 )
@@ -38,8 +38,8 @@ Asked again before the host is enrolled, it prints the same digest.`,
 			if format != "table" && format != "json" {
 				return exit.Badf("-o %s: expected table or json", format)
 			}
-			d, err := agent.MakeEventKey(cmd.Context(), dir)
-			if errors.Is(err, agent.ErrEnrolled) {
+			d, err := daemon.MakeEventKey(cmd.Context(), dir)
+			if errors.Is(err, daemon.ErrEnrolled) {
 				return exit.Bad(fmt.Errorf("%s: %w", dir, err))
 			}
 			if err != nil {

@@ -1,6 +1,7 @@
 // Package secret keeps values from being shown: a digest under a key stands in their
-// place, and texts that leave a host are cleaned of every encoding of them. It is small
-// because its callers, on the host and elsewhere, have nothing else in common.
+// place, and texts that leave a host are cleaned of every encoding of them. It is a
+// package of its own because its callers, on the host and elsewhere, have nothing else
+// in common.
 package secret
 
 import (

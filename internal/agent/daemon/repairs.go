@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	core "github.com/steadyfleet/steady/internal/core/agent"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/system"
+	"github.com/steadyfleet/steady/reconcile"
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// repairGate holds back what repairs the host and stops something that runs, until the
+// window for repairs is open. The framework calls it before every repair, from any
+// goroutine. It remembers what was let through; core.State decides.
+type repairGate struct {
+	committed func() *core.State
+	now       func() clock.Instant
+
+	mu sync.Mutex
+	// shut keeps the gate closed while the reducer decides whether a window is over.
+	shut bool
+	// begun were let through, at an instant, and not seen in a transition since;
+	// admitted were let through since the window opened.
+	begun    map[engine.Ref]clock.Instant
+	admitted map[engine.Ref]bool
+}
+
+// newRepairGate returns the gate of one host: committed gives its committed state, and
+// now is its timeline. Both are called with the gate locked.
+func newRepairGate(committed func() *core.State, now func() clock.Instant) *repairGate {
+	return &repairGate{committed: committed, now: now, begun: map[engine.Ref]clock.Instant{}, admitted: map[engine.Ref]bool{}}
+}
+
+// Admit lets a repair through or says what it waits for; see reconcile.WithRepairGate.
+func (g *repairGate) Admit(_ context.Context, rep reconcile.Repair) *engine.Block {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	switch g.committed().AdmitRepair(rep.Parent, rep.Action, g.shut, now) {
+	case core.RepairFree:
+		return nil
+	case core.RepairInWindow:
+		g.begun[rep.Ref], g.admitted[rep.Ref] = now, true
+		return nil
+	}
+	delete(g.begun, rep.Ref)
+	return &engine.Block{Reason: engine.NewReason(core.CodeNeedsGrant, rep.Reason.Text())}
+}
+
+// Seen takes note of committed transitions, and reports whether one of them may
+// matter to repairs.
+func (g *repairGate) Seen(ts []engine.Transition) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	news := g.committed().Repairs.Grant != ""
+	for i := range ts {
+		delete(g.begun, ts[i].Ref)
+		news = news || ts[i].From == engine.Drifted || ts[i].To == engine.Drifted
+	}
+	return news
+}
+
+// close shuts the gate and returns what was let through before.
+func (g *repairGate) close(now clock.Instant) (begun bool, admitted map[engine.Ref]bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	maps.DeleteFunc(g.begun, func(_ engine.Ref, at clock.Instant) bool { return now.Sub(at) >= core.RepairBeginWithin })
+	return len(g.begun) > 0, maps.Clone(g.admitted)
+}
+
+// Reopen ends what Observe began.
+func (g *repairGate) Reopen() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+}
+
+// Clear forgets what was let through in a window that is over, and reopens.
+func (g *repairGate) Clear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+	clear(g.admitted)
+	clear(g.begun)
+}
+
+// Observe reads which repairs wait and, while a window is open, what is under way in
+// it; then the gate stays shut until Reopen. With again, something was let through
+// that is in no transition yet: observe once more after core.RepairBeginWithin.
+func (g *repairGate) Observe(ctx context.Context, list func(context.Context, reconcile.Filter) ([]engine.Row, error), r *core.Repairs, now clock.Instant) (d core.RepairsObserved, again bool, err error) {
+	f := reconcile.Filter{Phases: []engine.Phase{engine.Drifted}}
+	var admitted map[engine.Ref]bool
+	if r.Grant != "" {
+		again, admitted = g.close(now)
+		f.Phases = nil
+	}
+	rows, err := list(context.WithoutCancel(ctx), f)
+	d = r.ObserveRepairs(rows, admitted, again)
+	d.Reason = system.Scrub(d.Reason, 512)
+	return d, again, err
+}

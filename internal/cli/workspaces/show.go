@@ -1,0 +1,145 @@
+package workspaces
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/api/operator"
+	"github.com/steadyfleet/steady/internal/cli/apply"
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/term"
+	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/spec"
+)
+
+// placed is a resource with its host.
+type placed struct {
+	Host string `json:"host"`
+	operator.Resource
+}
+
+func (a verbs) listCmd(kind string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list [HOST...]", Short: "List every " + kind + " of hosts, or of all hosts",
+		Example: "  steady " + kind + " list\n  steady " + kind + " list gpu-1 -o json",
+		Args:    exit.Args(cobra.ArbitraryArgs),
+	}
+	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		list, err := list(ctx, c, kind, args)
+		if err != nil {
+			return err
+		}
+		return a.Print(command.NonNil(list), func() error {
+			var rows [][]string
+			for _, x := range list {
+				age := ""
+				if x.Since != 0 {
+					age = prose.Span(a.Wall().Sub(x.Since))
+				}
+				rows = append(rows, []string{x.Host + "/" + x.Name, cmp.Or(x.State, "not reported"), x.Layer, age, x.Message})
+			}
+			return a.Table([]string{kind, "state", "layer", "since", "detail"}, rows)
+		})
+	})))
+}
+
+func list(ctx context.Context, c *operator.Client, kind string, names []string) ([]placed, error) {
+	if len(names) == 0 {
+		all, err := c.Hosts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range all {
+			names = append(names, h.Name)
+		}
+	}
+	var out []placed
+	for _, h := range names {
+		r, err := c.Resources(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range r.Resources {
+			if x.Kind == kind {
+				out = append(out, placed{h, x})
+			}
+		}
+	}
+	return out, nil
+}
+
+// shown is a resource with what is set of it.
+type shown struct {
+	placed
+	Set *operator.ManagedResource `json:"set,omitempty"` // of the managed layer
+}
+
+func (a verbs) showCmd(kind string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show HOST/NAME", Short: "Show one " + kind + ": where it stands, what differs, and what is set",
+		Example: "  steady " + kind + " show gpu-1/web",
+		Args:    exit.Args(cobra.ExactArgs(1)),
+	}
+	return a.ResourceNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		host, name, err := command.OnHost(args[0])
+		if err != nil {
+			return err
+		}
+		r, err := c.Resources(ctx, host)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(r.Resources, func(x operator.Resource) bool { return x.Kind == kind && x.Name == name })
+		if at < 0 {
+			return exit.With(exit.NotFound, fmt.Errorf("host %s has no %s %s; steady %s list %s lists what it has", host, kind, name, kind, host))
+		}
+		s := shown{placed: placed{host, r.Resources[at]}}
+		if s.Set, err = current(ctx, c, host, kind, name); err != nil {
+			return err
+		}
+		return a.Print(s, func() error { return a.show(s) })
+	})), kind)
+}
+
+func (a verbs) show(s shown) error {
+	screen := a.Screen()
+	state := cmp.Or(s.State, "not reported")
+	a.Printf("%s/%s on %s: %s", s.Kind, s.Name, s.Host, screen.Paint(watch.StateColor(s.State), state))
+	if s.Message != "" {
+		a.Printf(": %s", term.Printable(s.Message))
+	}
+	a.Printf("\n  layer: %s", s.Layer)
+	if s.Since != 0 {
+		a.Printf(", for %s", prose.Span(a.Wall().Sub(s.Since)))
+	}
+	if !s.Declared {
+		a.Printf(", no longer declared")
+	}
+	a.Printf("\n")
+	if len(s.Differences) > 0 {
+		var rows [][]string
+		for _, d := range s.Differences {
+			rows = append(rows, []string{"  " + d.Field, string(d.Class), string(d.Cause), d.Observed, d.Desired, d.Why})
+		}
+		if err := a.Table([]string{"  field", "takes", "cause", "has", "wants", "why"}, rows); err != nil {
+			return err
+		}
+	}
+	if s.Set == nil {
+		return nil
+	}
+	a.Printf("  set by %s at %s: %s\n", term.Printable(s.Set.Actor), s.Set.SetAt, term.Printable(s.Set.Reason))
+	text, err := apply.Write(spec.Builtin, &apply.Resource{Host: s.Host, ID: spec.ID{Kind: s.Kind, Name: s.Name}, Spec: json.RawMessage(s.Set.Spec)})
+	if err != nil {
+		return err
+	}
+	a.Printf("%s", text)
+	return nil
+}
