@@ -29,7 +29,7 @@ func bundle() *spec.Set {
 		},
 		Workspaces: []spec.Workspace{
 			{Name: "web", Title: "site", Image: "app", Ports: []spec.Port{{HostPort: 8080, Port: 80}}},
-			{Name: "parked", Image: "app", State: spec.Stopped},
+			{Name: "suspended", Image: "app", State: spec.Stopped},
 		},
 		Routes: []spec.Route{{Name: "main", Host: "www.example", Workspace: "web", Port: 80}},
 	}
@@ -88,7 +88,7 @@ func TestAdmitRefusesAloneWhatIsNotDelegated(t *testing.T) {
 		"before 1970":         {wire.ManagedEntry{Kind: "volume", Name: "x", Spec: json.RawMessage(`{}`), NotAfter: -1}, managed.Invalid, "1970"},
 		"a verb for nothing":  {wire.ManagedEntry{Kind: "workspace", Name: "x", Verb: "redeploy", Nonce: "1"}, managed.Missing, "redeploy"},
 		"stop of the bundle":  {wire.ManagedEntry{Kind: "workspace", Name: "web", Verb: "stop", Nonce: "1"}, managed.OutOfBounds, "bundle"},
-		"redeploy of stopped": {wire.ManagedEntry{Kind: "workspace", Name: "parked", Verb: "redeploy", Nonce: "1"}, managed.OutOfBounds, "bundle"},
+		"redeploy of stopped": {wire.ManagedEntry{Kind: "workspace", Name: "suspended", Verb: "redeploy", Nonce: "1"}, managed.OutOfBounds, "bundle"},
 		"an unknown verb":     {wire.ManagedEntry{Kind: "workspace", Name: "web", Verb: "explode", Nonce: "1"}, managed.Invalid, "redeploy"},
 		"no nonce":            {wire.ManagedEntry{Kind: "workspace", Name: "web", Verb: "redeploy"}, managed.Invalid, "nonce"},
 	} {

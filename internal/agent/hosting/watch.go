@@ -86,11 +86,11 @@ func (h *Hosting) declaredParts(ctx context.Context) ([]replace.Part, error) {
 		if r.Delete || r.Phase.Terminal() {
 			continue
 		}
-		parked, run, err := desiredOf(r.Ref.Kind, r.Desired)
+		suspended, run, err := desiredOf(r.Ref.Kind, r.Desired)
 		if err != nil {
 			return nil, fmt.Errorf("read what is desired of %s: %w", r.Ref, err)
 		}
-		if !parked {
+		if !suspended {
 			out = append(out, replace.Part{Ref: r.Ref, Phase: r.Phase, Reason: r.Reason, Run: run})
 		}
 	}
@@ -99,13 +99,13 @@ func (h *Hosting) declaredParts(ctx context.Context) ([]replace.Part, error) {
 
 // desiredOf reads whether a resource is of the bundle that may come back, and how a
 // workspace is to run. Other kinds have a "workspace" of another form in their spec.
-func desiredOf(kind string, desired []byte) (parked bool, run spec.RunState, err error) {
+func desiredOf(kind string, desired []byte) (suspended bool, run spec.RunState, err error) {
 	var d struct {
-		Parked bool            `json:"parked"`
-		Spec   json.RawMessage `json:"spec"`
+		Suspended bool            `json:"suspended"`
+		Spec      json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(desired, &d); err != nil || kind != spec.KindWorkspace {
-		return d.Parked, "", err
+		return d.Suspended, "", err
 	}
 	var spec struct {
 		Workspace struct {
@@ -113,5 +113,5 @@ func desiredOf(kind string, desired []byte) (parked bool, run spec.RunState, err
 		} `json:"workspace"`
 	}
 	err = json.Unmarshal(d.Spec, &spec)
-	return d.Parked, spec.Workspace.State, err
+	return d.Suspended, spec.Workspace.State, err
 }

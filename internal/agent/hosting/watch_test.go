@@ -15,16 +15,16 @@ func TestDesiredOfEveryKindIsRead(t *testing.T) {
 		desired any
 		run     spec.RunState
 	}{
-		spec.KindWorkspace: {spec.Desired[spec.Deployment]{Spec: spec.Deployment{Workspace: spec.Workspace{Name: "job", State: spec.Once}}, Parked: true}, spec.Once},
-		spec.KindRoute:     {spec.Desired[spec.Route]{Spec: spec.Route{Name: "web", Workspace: "web"}, Parked: true}, ""},
-		spec.KindSnapshot:  {spec.Desired[spec.Snapshot]{Spec: spec.Snapshot{Name: "s", Workspace: "web"}, Parked: true}, ""},
-		spec.KindVolume:    {spec.Desired[spec.Volume]{Spec: spec.Volume{Name: "data"}, Parked: true}, ""},
-		"file":             {map[string]any{"path": "x", "parked": true}, ""},
+		spec.KindWorkspace: {spec.Desired[spec.Deployment]{Spec: spec.Deployment{Workspace: spec.Workspace{Name: "job", State: spec.Once}}, Suspended: true}, spec.Once},
+		spec.KindRoute:     {spec.Desired[spec.Route]{Spec: spec.Route{Name: "web", Workspace: "web"}, Suspended: true}, ""},
+		spec.KindSnapshot:  {spec.Desired[spec.Snapshot]{Spec: spec.Snapshot{Name: "s", Workspace: "web"}, Suspended: true}, ""},
+		spec.KindVolume:    {spec.Desired[spec.Volume]{Spec: spec.Volume{Name: "data"}, Suspended: true}, ""},
+		"file":             {map[string]any{"path": "x", "suspended": true}, ""},
 	} {
 		raw := testkit.Value(json.Marshal(c.desired))(t)
-		parked, run, err := desiredOf(kind, raw)
-		if err != nil || !parked || run != c.run {
-			t.Errorf("%s: parked %t, runs %q, %v", kind, parked, run, err)
+		suspended, run, err := desiredOf(kind, raw)
+		if err != nil || !suspended || run != c.run {
+			t.Errorf("%s: suspended %t, runs %q, %v", kind, suspended, run, err)
 		}
 	}
 }

@@ -104,21 +104,21 @@ func refOf(id spec.ID) engine.Ref { return engine.Ref{Kind: id.Kind, ID: id.Name
 
 // item is one declared resource with what sets it.
 type item struct {
-	id      spec.ID
-	intent  engine.Intent
-	needs   []spec.Need
-	work    *spec.Workspace // nil for other kinds
-	fetched bool
-	parked  bool
+	id        spec.ID
+	intent    engine.Intent
+	needs     []spec.Need
+	work      *spec.Workspace // nil for other kinds
+	fetched   bool
+	suspended bool
 }
 
 type planner struct {
-	want     Want
-	children map[engine.Ref]engine.Child
-	items    map[spec.ID]*item
-	parked   []*item
-	asks     map[spec.ID]Request // beside those of the owner
-	plan     Plan
+	want      Want
+	children  map[engine.Ref]engine.Child
+	items     map[spec.ID]*item
+	suspended []*item
+	asks      map[spec.ID]Request // beside those of the owner
+	plan      Plan
 }
 
 // Next plans over the owner's children.
@@ -128,7 +128,7 @@ func Next(w Want, children []engine.Child) Plan {
 		p.children[c.Ref] = c
 	}
 	order := p.declare(w.Set)
-	p.park(children, order)
+	p.suspend(children, order)
 	for _, it := range order {
 		p.settle(it)
 	}
@@ -202,9 +202,9 @@ func (p *planner) intent(id spec.ID, k *spec.Kind, value any) engine.Intent {
 	return in
 }
 
-// park stops the workspaces of the generation that was left, once the images of
+// suspend stops the workspaces of the generation that was left, once the images of
 // the new one are there.
-func (p *planner) park(children []engine.Child, order []*item) {
+func (p *planner) suspend(children []engine.Child, order []*item) {
 	if p.want.Keep == nil {
 		return
 	}
@@ -221,15 +221,15 @@ func (p *planner) park(children []engine.Child, order []*item) {
 		if w == nil {
 			continue
 		}
-		it := &item{id: id, work: w, parked: true, intent: engine.Upsert(c.Ref, spec.Desired[spec.Deployment]{
-			Spec: spec.Deployment{Workspace: *w, Uses: p.want.Keep.Uses(w, p.want.Title)}, Run: p.want.Run, Parked: true,
+		it := &item{id: id, work: w, suspended: true, intent: engine.Upsert(c.Ref, spec.Desired[spec.Deployment]{
+			Spec: spec.Deployment{Workspace: *w, Uses: p.want.Keep.Uses(w, p.want.Title)}, Run: p.want.Run, Suspended: true,
 		}).WithOrder(p.orderOf(c.Ref.Kind))}
-		p.parked = append(p.parked, it)
+		p.suspended = append(p.suspended, it)
 	}
 	for _, it := range order {
 		ready = ready && (!it.fetched || p.is(it, engine.Converged))
 	}
-	for _, it := range p.parked {
+	for _, it := range p.suspended {
 		if ready || p.set(it) {
 			p.settle(it)
 		}
@@ -278,8 +278,8 @@ func (p *planner) blocked(it *item) (spec.Need, bool) {
 			return n, true
 		}
 	}
-	for _, old := range p.parked {
-		if it.work != nil && !it.parked && !p.is(old, engine.Converged) && clash(it.work, old.work) {
+	for _, old := range p.suspended {
+		if it.work != nil && !it.suspended && !p.is(old, engine.Converged) && clash(it.work, old.work) {
 			return spec.Need{ID: old.id}, true
 		}
 	}

@@ -161,7 +161,7 @@ func inOrder(t *rapid.T, o *owner, w deploy.Want, in engine.Intent) {
 	case in.Op == engine.OpUpsert && in.Ref.Kind == spec.KindWorkspace:
 		var d spec.Desired[spec.Deployment]
 		testkit.Must(t, json.Unmarshal(in.Desired, &d))
-		if d.Parked {
+		if d.Suspended {
 			return
 		}
 		for _, n := range d.Spec.Workspace.Needs() {
@@ -177,12 +177,12 @@ func settled(t *rapid.T, o *owner, w deploy.Want) {
 		id := spec.ID{Kind: ref.Kind, Name: ref.ID}
 		switch {
 		case w.Set.Has(id):
-			if d := o.desired(t, id.Kind, id.Name); c.Phase != engine.Converged || d.Run != w.Run || d.Parked {
+			if d := o.desired(t, id.Kind, id.Name); c.Phase != engine.Converged || d.Run != w.Run || d.Suspended {
 				t.Fatalf("%s is declared and %s in %+v", id, c.Phase, d)
 			}
 		case w.Keep.Has(id) && id.Kind == spec.KindWorkspace:
-			if d := o.desired(t, id.Kind, id.Name); c.Delete || !d.Parked {
-				t.Fatalf("%s may come back and is not parked: %s %+v", id, c.Phase, d)
+			if d := o.desired(t, id.Kind, id.Name); c.Delete || !d.Suspended {
+				t.Fatalf("%s may come back and is not suspended: %s %+v", id, c.Phase, d)
 			}
 		case w.Keep.Has(id) && id.Kind != spec.KindRoute:
 			if c.Delete {

@@ -70,8 +70,8 @@ func Decide(w Want, s Seen, now clock.Instant) engine.Decision {
 	switch {
 	case w.Delete:
 		return st.retire()
-	case w.Parked:
-		return st.park()
+	case w.Suspended:
+		return st.suspend()
 	case w.Halted:
 		return st.halt()
 	case w.Verb != "" && w.Verb != Redeploy && w.Verb != Restart:
@@ -121,7 +121,7 @@ func (s *step) retire() engine.Decision {
 	return engine.IsConverged(engine.Reason{})
 }
 
-func (s *step) park() engine.Decision {
+func (s *step) suspend() engine.Decision {
 	if live := s.live(); len(live) > 0 {
 		return do(Stop{IDs: live}, CodeNotDeclared, "kept stopped: it may come back")
 	}

@@ -149,10 +149,10 @@ type Seen struct {
 
 // Want is what is desired, as far as steps depend on it.
 type Want struct {
-	Title  string
-	Run    spec.RunState
-	Parked bool
-	Delete bool
+	Title     string
+	Run       spec.RunState
+	Suspended bool
+	Delete    bool
 	// Halted says that the host is disabled: nothing runs, and nothing goes.
 	Halted bool
 	// Snapshotting says that it is being captured, for which the engine may pause it.

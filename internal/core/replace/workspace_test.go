@@ -37,7 +37,7 @@ func messed(t *rapid.T) *sim {
 		case 3:
 			s.now += 60_000
 		case 4:
-			s.want.Parked = rapid.Bool().Draw(t, "parked")
+			s.want.Suspended = rapid.Bool().Draw(t, "suspended")
 		default:
 			s.fuse = rapid.IntRange(0, 6).Draw(t, "fuse")
 			for range rapid.IntRange(1, 6).Draw(t, "turns") {
@@ -48,7 +48,7 @@ func messed(t *rapid.T) *sim {
 			s.fuse = -1
 		}
 	}
-	s.want.Parked = false
+	s.want.Suspended = false
 	return s
 }
 
@@ -192,7 +192,7 @@ func TestDecideIsTotal(t *testing.T) {
 		}
 		w := want(rapid.Bool().Draw(t, "start first"), rapid.SampledFrom([]spec.RunState{"", spec.Running, spec.Stopped, spec.Once}).Draw(t, "run"))
 		w.HasConverged, w.ReportOnly = rapid.Bool().Draw(t, "settled"), rapid.Bool().Draw(t, "report only")
-		w.Parked, w.Delete = rapid.Bool().Draw(t, "parked"), rapid.Bool().Draw(t, "retire")
+		w.Suspended, w.Delete = rapid.Bool().Draw(t, "suspended"), rapid.Bool().Draw(t, "retire")
 		a, b := replace.Decide(w, s, 1), replace.Decide(w, s, 1)
 		if !reflect.DeepEqual(a, b) || a.Reason() != b.Reason() {
 			t.Fatalf("%v then %v", a, b)
@@ -200,7 +200,7 @@ func TestDecideIsTotal(t *testing.T) {
 		if a.Name() != "converged" && a.Reason().Code == "" {
 			t.Fatalf("%s has no reason", a.Name())
 		}
-		if w.ReportOnly && w.HasConverged && !w.Parked && !w.Delete && a.Action() != nil {
+		if w.ReportOnly && w.HasConverged && !w.Suspended && !w.Delete && a.Action() != nil {
 			t.Fatalf("acts although it reports only: %s", a.Reason())
 		}
 	})

@@ -22,9 +22,9 @@ type Blob struct {
 type Desired[S any] struct {
 	Spec S      `json:"spec"`
 	Run  string `json:"run"`
-	// Parked keeps what exists and stops what runs: the resource belongs to the
+	// Suspended keeps what exists and stops what runs: the resource belongs to the
 	// generation that was left, which may come back.
-	Parked bool `json:"parked,omitempty"`
+	Suspended bool `json:"suspended,omitempty"`
 	// Verb asks for something once, such as redeploy; Nonce tells one asking from
 	// the next.
 	Verb  string `json:"verb,omitempty"`

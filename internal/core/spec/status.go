@@ -20,7 +20,7 @@ const (
 )
 
 // CodeStopped is the reason of a workspace that is as desired and does not run:
-// declared as stopped, parked, or at its end.
+// declared as stopped, suspended, or at its end.
 const CodeStopped engine.Code = "stopped"
 
 // CodeSnapshotting is the reason of a workspace that runs and is being captured.

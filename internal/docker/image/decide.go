@@ -58,7 +58,7 @@ func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
 		return engine.IsConverged(engine.NewReason(CodeLeft, "")) // see Collect
 	}
 	d := v.Resource.Desired
-	if d.Parked {
+	if d.Suspended {
 		return engine.IsConverged(engine.Reason{})
 	}
 	decision := decide(&d, &v.Observed)

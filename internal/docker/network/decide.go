@@ -57,7 +57,7 @@ func (m *Reconciler) Decide(v engine.View[Desired, Observed]) engine.Decision {
 	switch {
 	case v.Resource.Delete:
 		return d.retire()
-	case d.want.Parked:
+	case d.want.Suspended:
 		return engine.IsConverged(engine.Reason{})
 	case d.want.Spec.External != "":
 		return d.external()

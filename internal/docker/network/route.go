@@ -96,7 +96,7 @@ func (m *Routes) Observe(_ context.Context, r engine.Resource[DesiredRoute]) (Ro
 			o.Set, o.Route = true, have
 		}
 	}
-	if r.Delete || r.Desired.Parked {
+	if r.Delete || r.Desired.Suspended {
 		return o, nil
 	}
 	t, problems := router.BuildTable([]router.Route{entry(r.Desired.Spec)})
@@ -129,7 +129,7 @@ const routeAgain = 30 * time.Second
 func (m *Routes) Decide(v engine.View[DesiredRoute, RouteObserved]) engine.Decision {
 	o := v.Observed
 	switch {
-	case v.Resource.Delete || v.Resource.Desired.Parked:
+	case v.Resource.Delete || v.Resource.Desired.Suspended:
 		if o.Set {
 			return engine.Do(RemoveRoute{}, engine.NewReason(CodeRemoving, ""))
 		}

@@ -136,7 +136,7 @@ func (m *Snapshots) Decide(v engine.View[DesiredSnapshot, SnapshotObserved]) eng
 		return engine.Do(Sweep{}, engine.NewReason(CodeUnfinished, "images of a take that was cut off may hold secrets"))
 	case v.Resource.Delete:
 		return engine.IsConverged(engine.NewReason(CodeLeft, ""))
-	case v.Resource.Desired.Parked, o.done(n):
+	case v.Resource.Desired.Suspended, o.done(n):
 		return engine.IsConverged(engine.Reason{})
 	case taken && o.NewestThere:
 		return engine.Do(Tag{o.Newest.ID}, engine.NewReason(CodeRetagged, o.Ref))

@@ -120,7 +120,7 @@ func (m *Volumes) Decide(v engine.View[DesiredVolume, VolumeObserved]) engine.De
 	switch {
 	case v.Resource.Delete:
 		return retire(o, n, wait)
-	case v.Resource.Desired.Parked:
+	case v.Resource.Desired.Suspended:
 		return converged
 	case n.External != "" && !o.Exists:
 		return wait(CodeExternalMissing, "volume %s is declared external and is not there: create it (docker volume create %s)", o.Title, o.Title)

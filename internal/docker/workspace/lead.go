@@ -27,7 +27,7 @@ func (m *Reconciler) follow(r *engine.Resource[Desired], found []*container.Insp
 			return
 		}
 	}
-	name, wanted := r.Ref.ID, !r.Delete && !r.Desired.Parked && r.Desired.Spec.Workspace.State != spec.Stopped
+	name, wanted := r.Ref.ID, !r.Delete && !r.Desired.Suspended && r.Desired.Spec.Workspace.State != spec.Stopped
 	switch {
 	case main != nil && main.State == replace.Running && (main.Health == "" || main.Health == replace.Healthy):
 		for _, c := range found {

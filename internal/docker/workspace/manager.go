@@ -190,7 +190,7 @@ func (m *Reconciler) title(d *Desired) string { return d.Spec.Workspace.EngineNa
 func (m *Reconciler) want(r *engine.Resource[Desired], startFirst bool) replace.Want {
 	w := &r.Desired.Spec.Workspace
 	return replace.Want{
-		Title: m.title(&r.Desired), Run: w.State, Parked: r.Desired.Parked, Delete: r.Delete, ReportOnly: w.ReportOnly,
+		Title: m.title(&r.Desired), Run: w.State, Suspended: r.Desired.Suspended, Delete: r.Delete, ReportOnly: w.ReportOnly,
 		HasConverged: r.Status.ConvergedGeneration == r.Generation, Verb: r.Desired.Verb, Nonce: r.Desired.Nonce,
 		StartFirst: startFirst, Monitor: w.Update.Monitor, HealthWait: w.Update.HealthWait,
 	}

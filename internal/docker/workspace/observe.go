@@ -158,7 +158,7 @@ func (m *Reconciler) look(ctx context.Context, r *engine.Resource[Desired], list
 		}
 	}
 	slices.SortFunc(o.Seen.Containers, func(a, b replace.Container) int { return strings.Compare(a.ID, b.ID) })
-	if r.Delete || r.Desired.Parked {
+	if r.Delete || r.Desired.Suspended {
 		return o, found, nil
 	}
 	if !main {

@@ -88,7 +88,7 @@ func TestInPlace(t *testing.T) {
 			}, nil},
 		{"stopped", func(d *workspace.Desired) { d.Spec.Workspace.State = spec.Stopped }, []string{"stop"},
 			func(c container.InspectResponse) bool { return !c.State.Running }, []string{"start"}},
-		{"parked", func(d *workspace.Desired) { d.Parked = true }, []string{"stop"},
+		{"suspended", func(d *workspace.Desired) { d.Suspended = true }, []string{"stop"},
 			func(c container.InspectResponse) bool { return !c.State.Running }, []string{"start"}},
 		// The last: an engine cannot take a bound of the memory away.
 		{"limits", func(d *workspace.Desired) {
