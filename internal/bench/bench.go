@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/release"
@@ -51,8 +50,6 @@ func (o Options) check() error {
 		return fmt.Errorf("%d rounds: expected at least 1", o.Rounds)
 	case o.Idle < time.Second:
 		return fmt.Errorf("idle for %s: expected at least 1s", o.Idle)
-	case runtime.GOOS != "linux":
-		return errors.New("the benchmark reads CPU time and memory from /proc: run it on Linux")
 	}
 	return files(o.Hosts)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -104,8 +103,6 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 		return enterDemo()
 	case demoWorld.Inside() != 0:
 		return demoInside(ctx, o)
-	case runtime.GOOS != "linux":
-		return exit.Badf("--docker needs Linux: the demonstration's image is made of this program, and its router reaches containers by their addresses")
 	}
 	socket := f.engine
 	if socket == "" {

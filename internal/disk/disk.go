@@ -9,14 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// needsCleaning is Linux's EUCLEAN: the file system found itself damaged.
-const needsCleaning = syscall.Errno(117)
 
 // Full reports whether an error says that the disk or a quota has no room. Nothing
 // is wrong with what is there, and writing works again once there is room.
@@ -32,10 +28,10 @@ func Failed(err error) bool {
 		return false
 	}
 	switch errno {
-	case syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE:
+	case syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE, syscall.EUCLEAN:
 		return true
 	}
-	return runtime.GOOS == "linux" && errno == needsCleaning
+	return false
 }
 
 // Probe writes a small file into a folder and removes it, and returns what went

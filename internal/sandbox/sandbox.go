@@ -5,7 +5,7 @@
 // the firewall of the machine, and when the first process inside ends, however,
 // the kernel ends everything else there.
 //
-// It needs Linux, root, and the dockerd of a distribution. [Process], a child with
+// It needs root and the dockerd of a distribution. [Process], a child with
 // a log that ends with this program, needs none of them.
 package sandbox
 
@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -36,9 +35,6 @@ type World struct {
 
 // Possible says why there can be no sandbox with an engine here; nil if there can.
 func Possible() error {
-	if runtime.GOOS != "linux" {
-		return errors.New("a private engine needs Linux")
-	}
 	if os.Geteuid() != 0 {
 		return errors.New("a private engine needs root")
 	}
