@@ -24,8 +24,7 @@ type Host struct {
 	about digest.Digest
 	next  Behaviour // of the grant that it was offered last
 
-	outbox  []event.Entry
-	events  []event.Event // what the outbox was made of
+	outbox  server.Batch
 	seq     uint64
 	sending bool
 	wakeAt  clock.Instant
@@ -40,7 +39,7 @@ type Host struct {
 // that it quarantined.
 func (w *World) Drive(name string, skew clock.Duration, refused ...digest.Digest) *Host {
 	rec := w.State.Hosts[name]
-	h := &Host{w: w, name: name, skew: skew}
+	h := &Host{w: w, name: name, skew: skew, outbox: server.Batch{Host: name}}
 	w.hosts[name] = h
 	if rec == nil {
 		return h
@@ -114,23 +113,12 @@ func (h *Host) online() bool {
 
 // later has run called in d, unless what the host runs has changed since or it is
 // played by others.
-func (h *Host) later(d clock.Duration, run func()) {
-	turn := h.turn
-	h.w.after(d, func() {
-		if h.turn == turn && h.w.hosts[h.name] == h {
-			run()
-		}
-	})
-}
+func (h *Host) later(d clock.Duration, run func()) { h.schedule(d, action{run, h, h.turn}) }
 
 // always is later whatever the host runs.
-func (h *Host) always(d clock.Duration, run func()) {
-	h.w.after(d, func() {
-		if h.w.hosts[h.name] == h {
-			run()
-		}
-	})
-}
+func (h *Host) always(d clock.Duration, run func()) { h.schedule(d, action{run, h, anyTurn}) }
+
+func (h *Host) schedule(d clock.Duration, a action) { h.w.queue.Push(h.w.Now.Add(max(d, 0)), a) }
 
 // logged follows what the log says about the host.
 func (h *Host) logged(e *event.Entry) {
@@ -246,7 +234,7 @@ func (h *Host) record(ev event.Event) {
 			return
 		}
 	}
-	h.outbox, h.events = append(h.outbox, e), append(h.events, ev)
+	h.outbox.Entries, h.outbox.Events = append(h.outbox.Entries, e), append(h.outbox.Events, ev)
 	if !h.sending {
 		h.sending = true
 		h.always(h.how.Report, func() {
@@ -259,18 +247,17 @@ func (h *Host) record(ev event.Event) {
 // flush has the server take what there is to report. Its answer is contact.
 func (h *Host) flush() {
 	rec := h.w.State.Hosts[h.name]
-	if len(h.outbox) == 0 || rec == nil || rec.Incarnation == 0 || !rec.Online || h.cut() {
+	b := &h.outbox
+	if len(b.Entries) == 0 || rec == nil || rec.Incarnation == 0 || !rec.Online || h.cut() {
 		return
 	}
-	batch, events := h.outbox, h.events
-	h.outbox, h.events = nil, nil
-	for i := range batch {
+	for i := range b.Entries {
 		h.seq++
-		batch[i].Incarnation, batch[i].HostSeq = rec.Incarnation, h.seq
+		b.Entries[i].Incarnation, b.Entries[i].HostSeq = rec.Incarnation, h.seq
 	}
-	in := server.Batch{Host: h.name, View: h.w.server.View(h.name, nil), Entries: batch, Events: events,
-		Head: event.HostHead{Incarnation: rec.Incarnation, Seq: h.seq}}
-	h.w.Fail(h.w.Step(in))
+	b.View, b.Head = h.w.View(h.name), event.HostHead{Incarnation: rec.Incarnation, Seq: h.seq}
+	h.w.Fail(h.w.Step(b))
+	b.Entries, b.Events = b.Entries[:0], b.Events[:0]
 	h.always(0, h.reach)
 }
 

@@ -26,16 +26,32 @@ type World struct {
 	// Term is that of the server.
 	Term uint64
 	// Planned is given what each run of the planner decided; Committed everything
-	// that entered the log, decisions included.
+	// that entered the log, decisions included. Neither may keep the slice.
 	Planned   func(decided []event.Entry)
 	Committed func(entries []event.Entry)
 
 	server *server.Server // of State
 	since  clock.Instant  // when it was first due, and has not run
-	queue  clock.Queue[func()]
+	turn   server.Turn    // the one that is decided; its slices are used again
+	queue  clock.Queue[action]
 	hosts  map[string]*Host
 	err    error
 	bare   bool
+}
+
+// action is what is to happen. One of a host happens only while the host acts in the
+// world, and in one turn of it unless that is anyTurn.
+type action struct {
+	run  func()
+	host *Host
+	turn int
+}
+
+const anyTurn = -1
+
+func (a *action) void() bool {
+	h := a.host
+	return h != nil && (h.w.hosts[h.name] != h || a.turn != anyTurn && a.turn != h.turn)
 }
 
 // NewWorld returns a world in a state, in which no host acts until it is Driven.
@@ -73,9 +89,7 @@ func (w *World) Bare() {
 }
 
 // At has run called at an instant; one that has passed is now.
-func (w *World) At(at clock.Instant, run func()) { w.queue.Push(max(at, w.Now), run) }
-
-func (w *World) after(d clock.Duration, run func()) { w.At(w.Now.Add(max(d, 0)), run) }
+func (w *World) At(at clock.Instant, run func()) { w.queue.Push(max(at, w.Now), action{run: run}) }
 
 // Fail ends the run with an error; the first one counts.
 func (w *World) Fail(err error) {
@@ -102,9 +116,10 @@ func (w *World) Run(until clock.Instant) (rest bool, err error) {
 			w.Tick()
 			continue
 		}
-		var run func()
-		w.Now, run = w.queue.Pop()
-		run()
+		var a action
+		if w.Now, a = w.queue.Pop(); !a.void() {
+			a.run()
+		}
 	}
 	return false, w.err
 }
@@ -127,9 +142,8 @@ func (w *World) Tick() {
 		return
 	}
 	w.refresh()
-	t := server.Turn{Time: w.time()}
-	err := w.server.Step(&t, server.Tick{})
-	if err != nil {
+	t := w.begin()
+	if err := w.server.Step(t, server.Tick{}); err != nil {
 		w.Fail(err)
 		return
 	}
@@ -139,6 +153,12 @@ func (w *World) Tick() {
 		w.Planned(t.Events)
 	}
 	w.committed(t.Events)
+}
+
+// begin returns the next turn, which ends the one before.
+func (w *World) begin() *server.Turn {
+	w.turn = server.Turn{Time: w.time(), Events: w.turn.Events[:0], Effects: w.turn.Effects[:0]}
+	return &w.turn
 }
 
 // refresh renews the freshness statement before it is half as old as any channel
@@ -160,12 +180,11 @@ func (w *World) refresh() {
 
 // Step has the server decide an input. It returns why that was refused.
 func (w *World) Step(in server.Input) (refused error) {
-	t := server.Turn{Time: w.time()}
-	err := w.server.Step(&t, in)
-	if server.Refused(err) {
-		return err
-	}
-	if err != nil {
+	t := w.begin()
+	if err := w.server.Step(t, in); err != nil {
+		if server.Refused(err) {
+			return err
+		}
 		w.Fail(err)
 	}
 	w.committed(t.Events)
