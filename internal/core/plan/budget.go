@@ -12,10 +12,8 @@ import (
 
 // Budget is an active budget: of a manifest whose rollout is not over.
 type Budget struct {
-	Selector string
-	Max      int
+	gate.Use
 	Members  []string
-	InFlight int
 	Idle     int      // in flight, and waiting for the grant to reboot
 	channels []string // that have members of it in a live rollout
 }
@@ -76,7 +74,7 @@ func (s *State) addMemberships(r *rollout.Rollout) {
 
 func (s *State) addBudget(b fleet.Budget, members []string) {
 	id := len(s.budgets)
-	budget := Budget{Selector: b.Selector, Max: b.Max, Members: members}
+	budget := Budget{Use: gate.Use{Selector: b.Selector, Max: b.Max}, Members: members}
 	for _, name := range members {
 		h := s.host(name)
 		h.budgets = append(h.budgets, id)
@@ -133,19 +131,30 @@ func (f *facts) used(budgets []int, but slots) []gate.Use {
 	f.uses = f.uses[:0]
 	for _, id := range budgets {
 		b := &f.s.budgets[id]
-		u := gate.Use{Selector: b.Selector, Max: b.Max, InFlight: b.InFlight}
+		u := b.Use
 		if but.idle {
 			u.InFlight -= b.Idle
 		}
 		if but.own {
 			u.InFlight--
 		}
-		if f.q != nil && u.InFlight >= u.Max {
+		if f.q != nil && u.Full() {
 			u.Earliest = f.s.slotFreeAt(b, f.h, f.now)
 		}
 		f.uses = append(f.uses, u)
 	}
 	return f.uses
+}
+
+// full reports whether one of some budgets has no slot left, as it has for most of the
+// hosts that wait for a repair.
+func (s *State) full(budgets []int) bool {
+	for _, id := range budgets {
+		if s.budgets[id].Full() {
+			return true
+		}
+	}
+	return false
 }
 
 // slotFreeAt is when time can free a slot that another host has in a budget.

@@ -24,7 +24,7 @@ type Explainer struct {
 
 // common is what is true of every host of a rollout.
 type common struct {
-	facts  // of the rollout as a whole
+	r      *rollout.Rollout
 	blocks []*gate.Block
 	asked  []shared
 	opens  clock.Instant // when time can promote the open wave
@@ -71,10 +71,12 @@ func (q *Explainer) rollout(r *rollout.Rollout) *common {
 			return all
 		}
 	}
-	all := &common{facts: *q.s.rolloutFacts(gate.ToUpdate, r, q.now), soaks: q.s.canarySoaks(r, q.now), asked: make([]shared, 0, 8)}
-	all.q = q
-	all.blocks = all.rolloutBlocks()
+	asking := q.facts // who asks may be in the middle of it
+	q.facts = *q.s.rolloutFacts(gate.ToUpdate, r, q.now)
+	q.facts.q = q
+	all := &common{r: r, blocks: q.facts.rolloutBlocks(), soaks: q.s.canarySoaks(r, q.now), asked: make([]shared, 0, 8)}
 	all.opens = latest(all.blocks)
+	q.facts = asking
 	q.rollouts = append(q.rollouts, all)
 	return all
 }
@@ -85,7 +87,10 @@ func (q *Explainer) explainPending(a *Answer, c *Channel) {
 	gates, known := q.pending[c.Name]
 	if !known {
 		f := q.s.openFacts(c, q.now)
-		f.q, f.restored = q, q.restored
+		f.q = q
+		if q.restored != nil {
+			f.restored = *q.restored
+		}
 		for _, g := range gate.Of(gate.ToOpen, gate.AtOffer) {
 			if g.Scope != gate.PerServer || q.restored != nil {
 				gates = append(gates, Gate{g.Code, g.Block(f)})
@@ -154,13 +159,16 @@ func (r Restored) Claim(s *State, name, grant string) *gate.Block {
 	if h == nil || !h.offered() || h.Grant.ID != grant {
 		return r.Behind
 	}
-	return r.claim(s, h)
+	return s.ask(r.claimFacts(h)).restore()
 }
 
-func (r *Restored) claim(s *State, h *Host) *gate.Block {
-	f := s.claimFacts(h, s.Rollouts[h.Grant.Manifest], 0)
-	f.restored = r
-	return gate.FirstCode(&f, f.purpose, gate.AtClaim, gate.Restore)
+// claimFacts is all that the gates of the server itself read of a host's offer.
+func (r Restored) claimFacts(h *Host) facts {
+	return facts{purpose: purposes[h.Grant.Purpose], claim: true, h: h, i: -1, restored: r}
+}
+
+func (f *facts) restore() *gate.Block {
+	return gate.FirstCode(f, f.purpose, gate.AtClaim, gate.Restore)
 }
 
 // offered reports whether a host has a grant that it has not claimed.
@@ -180,7 +188,9 @@ func (q *Explainer) server(h *Host) []Gate {
 	case q.restored == nil:
 		return nil
 	case h.offered():
-		return []Gate{{gate.Restore, q.restored.claim(q.s, h)}}
+		f := q.restored.claimFacts(h)
+		f.s = q.s
+		return []Gate{{gate.Restore, f.restore()}}
 	default:
 		return []Gate{{gate.Restore, q.restored.Behind}}
 	}

@@ -32,7 +32,7 @@ type facts struct {
 
 	// q asks for people: also when time can clear what blocks.
 	q        *Explainer
-	restored *Restored
+	restored Restored
 
 	promotion gate.Evidence
 	counted   bool // of promotion
@@ -106,28 +106,24 @@ func (s *State) openFacts(c *Channel, now clock.Instant) *facts {
 	return &facts{s: s, now: now, purpose: gate.ToOpen, c: c, next: c.pending(), i: -1}
 }
 
-func (f *facts) Behind() *gate.Block {
-	if f.restored == nil {
-		return nil
-	}
-	return f.restored.Behind
-}
+func (f *facts) Behind() *gate.Block { return f.restored.Behind }
 
 // RollCall is what budget would be full if hosts were in flight that a server which
-// began a short time ago has not heard. It takes no more of Missing than it needs to know.
+// began a short time ago has not heard.
 func (f *facts) RollCall() (*gate.Block, clock.Instant) {
-	if f.restored == nil || f.restored.Missing == nil {
+	if f.restored.Missing == nil {
 		return nil, 0
 	}
-	return f.rollCall()
-}
-
-// rollCall is apart because what it walks with costs memory, also of who asks nothing.
-func (f *facts) rollCall() (*gate.Block, clock.Instant) {
 	uses := f.Budgets()
 	if len(uses) == 0 || gate.CheckBudgets(uses) != nil { // the gate of budgets refuses what is full
 		return nil, 0
 	}
+	return f.fills(uses), f.restored.Until
+}
+
+// fills is the budget that missing hosts would fill, or nil. It takes no more of them than
+// it needs to know. It is apart because what it walks with costs memory.
+func (f *facts) fills(uses []gate.Use) *gate.Block {
 	h := f.h
 	for name := range f.restored.Missing {
 		o := f.s.Hosts[name]
@@ -139,12 +135,12 @@ func (f *facts) rollCall() (*gate.Block, clock.Instant) {
 			if i < 0 {
 				continue
 			}
-			if uses[i].InFlight++; uses[i].InFlight >= uses[i].Max {
-				return gate.CheckBudgets(uses), f.restored.Until
+			if uses[i].InFlight++; uses[i].Full() {
+				return gate.CheckBudgets(uses)
 			}
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 func (f *facts) Freshness() (string, clock.Instant, clock.Duration, clock.Instant) {

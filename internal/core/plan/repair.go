@@ -108,20 +108,17 @@ func (p *planner) grantRepairs() {
 	s := p.s
 	line := s.repairQueue
 	s.repairQueue = s.repairQueue[:0]
+	f := s.ask(facts{now: p.now})
 	for _, at := range line {
 		h := at.h
 		if h.Repair == nil || h.Repair.Place != at.place {
 			continue
 		}
 		s.repairQueue = append(s.repairQueue, at)
-		if !h.NeedsRepair() || !h.Reachable() || p.err != nil {
+		if !h.NeedsRepair() || !h.Reachable() || s.full(h.budgets) || p.err != nil {
 			continue
 		}
-		f := s.ask(facts{now: p.now})
 		f.repair(h)
-		if gate.FirstClosed(f, gate.ToRepair, gate.PerGrant) != nil {
-			continue
-		}
 		switch b := gate.First(f, gate.ToRepair, gate.AtOffer); {
 		case b == nil:
 			p.grantRepair(h)

@@ -92,11 +92,12 @@ func (e *UnsureError) Error() string { return e.Reason }
 
 // Refused reports whether an error of Step left the state as it was.
 func Refused(err error) bool {
-	var report *plan.ReportError
-	var verb *plan.VerbError
-	var claim *plan.ClaimRefusedError
-	var unsure *UnsureError
-	return errors.As(err, &report) || errors.As(err, &verb) || errors.As(err, &claim) || errors.As(err, &unsure) || errors.Is(err, ErrMoved)
+	return is[*plan.ReportError](err) || is[*plan.VerbError](err) || is[*plan.ClaimRefusedError](err) || is[*UnsureError](err) || errors.Is(err, ErrMoved)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 func (in Connected) step(s *Server, t *Turn) error {

@@ -121,7 +121,7 @@ var planner = []Fault{
 	{Name: "nobody looks when a host may be asked again", File: fold, Finds: []string{"L5", "L3"},
 		From: "s.wake(ev.NotBefore, h.Name)", To: "if !ON {\n\t\t\t\t\ts.wake(ev.NotBefore, h.Name)\n\t\t\t\t}"},
 	{Name: "a full budget is no answer to why", File: budget, Finds: []string{"L5"},
-		From: "if f.q != nil && u.InFlight >= u.Max {", To: "if ON && f.q != nil {\n\t\t\tu.InFlight = 0\n\t\t}\n\t\tif f.q != nil && u.InFlight >= u.Max {"},
+		From: "if f.q != nil && u.Full() {", To: "if ON && f.q != nil {\n\t\t\tu.InFlight = 0\n\t\t}\n\t\tif f.q != nil && u.InFlight >= u.Max {"},
 	{Name: "the last wave never ends", File: next, Finds: []string{"L1"},
 		From: "last := r.Cursor >= len(r.Waves)-1\n", To: "last := r.Cursor >= len(r.Waves)-1\n\t\tif ON && last {\n\t\t\tbreak\n\t\t}\n"},
 	{Name: "nobody looks whether failing evidence passes again", File: state, Finds: []string{"L1"},
