@@ -339,7 +339,7 @@ func TestVerdictOverridesThePolicy(t *testing.T) {
 		return d
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w, store := newWorld(), reconcile.NewMemory()
+		w, store := newWorld(), openStore(t)
 		w.breakLeaf("a", failsForEver)
 		c := reconcile.New(store, reconcile.WithPurityChecks())
 		for _, err := range []error{

@@ -10,17 +10,18 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // counted counts reads of single resources.
 type counted struct {
-	*reconcile.MemoryStore
+	*sqlite.Store
 	loads atomic.Int64
 }
 
 func (c *counted) Load(ctx context.Context, ref engine.Ref) (engine.Snapshot, error) {
 	c.loads.Add(1)
-	return c.MemoryStore.Load(ctx, ref)
+	return c.Store.Load(ctx, ref)
 }
 
 // Turns that only look again read no row while nothing is written; a write, be it
@@ -28,7 +29,7 @@ func (c *counted) Load(ctx context.Context, ref engine.Ref) (engine.Snapshot, er
 func TestQuietTurnsReadNoRows(t *testing.T) {
 	const n = 20
 	synctest.Test(t, func(t *testing.T) {
-		store := &counted{MemoryStore: reconcile.NewMemory()}
+		store := &counted{Store: openStore(t)}
 		var latest atomic.Int64
 		m := odd{decide: func(v engine.View[leaf, int]) engine.Decision {
 			if v.Resource.Ref.ID == "A" {

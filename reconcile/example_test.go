@@ -3,6 +3,8 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/steadyfleet/steady/reconcile"
@@ -50,7 +52,19 @@ func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	converged := make(chan engine.Transition, 1)
-	loop := reconcile.New(reconcile.NewMemory(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
+	dir, err := os.MkdirTemp("", "lamps")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	db, store, err := open(filepath.Join(dir, "rows.db"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	loop := reconcile.New(store, reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, t := range ts {
 			if fmt.Println(t.Ref, t.To, t.Reason.Code); t.To == engine.Converged {
 				converged <- t

@@ -215,7 +215,7 @@ func classify(err error, code engine.Code) engine.Outcome {
 	case err == nil:
 		return engine.Outcome{}
 	case errors.As(err, &blocked):
-		return engine.Outcome{Class: engine.Blocked, Reason: blocked.reason, Until: blocked.until, Error: err.Error()}
+		return engine.Outcome{Class: engine.Blocked, Reason: blocked.reason, Error: err.Error()}
 	case errors.As(err, &terminal):
 		return engine.Outcome{Class: engine.Permanent, Reason: engine.NewReason(terminal.code, err.Error()), Error: err.Error()}
 	case errors.As(err, &panicked):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"testing"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -61,15 +62,37 @@ func (l *lab) check(err error) {
 	}
 }
 
+// open opens the store in a file, and makes its tables.
+func open(path string) (*sql.DB, *sqlite.Store, error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+	if err != nil {
+		return nil, nil, err
+	}
+	store := sqlite.New(db)
+	tx, err := db.Begin()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := store.Migrate(context.Background(), tx); err != nil {
+		return nil, nil, err
+	}
+	return db, store, tx.Commit()
+}
+
+// openStore opens an empty store that lasts as long as the test.
+func openStore(t *testing.T) *sqlite.Store {
+	t.Helper()
+	db, store, err := open(filepath.Join(t.TempDir(), "rows.db"))
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return store
+}
+
 func (l *lab) start() {
 	l.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+l.path+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+	db, store, err := open(l.path)
 	l.check(err)
-	p := &process{db: db, store: sqlite.New(db), done: make(chan error, 1)}
-	tx, err := db.Begin()
-	l.check(err)
-	l.check(p.store.Migrate(context.Background(), tx))
-	l.check(tx.Commit())
+	p := &process{db: db, store: store, done: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	l.killer.reset(stop)

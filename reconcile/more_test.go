@@ -16,6 +16,7 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // odd is a reconciler made of functions.
@@ -43,10 +44,10 @@ func asDesired(engine.View[leaf, int]) engine.Decision {
 var oddRef = engine.Ref{Kind: "odd", ID: "1"}
 
 // runOdd runs one resource of kind odd for a minute and returns its row and loop.
-func runOdd(t *testing.T, m reconcile.Reconciler[leaf, int], p engine.Policy, during func(*reconcile.Controller, *reconcile.MemoryStore)) {
+func runOdd(t *testing.T, m reconcile.Reconciler[leaf, int], p engine.Policy, during func(*testing.T, *reconcile.Controller, *sqlite.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := reconcile.NewMemory()
+		store := openStore(t)
 		loop := reconcile.New(store, reconcile.WithPurityChecks())
 		testkit.Must(t, reconcile.Register(loop, "odd", m, p))
 		ctx, stop := context.WithCancel(t.Context())
@@ -64,11 +65,11 @@ func runOdd(t *testing.T, m reconcile.Reconciler[leaf, int], p engine.Policy, du
 			return
 		}
 		pass(time.Minute)
-		during(loop, store)
+		during(t, loop, store)
 	})
 }
 
-func wantRow(t *testing.T, s *reconcile.MemoryStore, phase engine.Phase, code engine.Code) {
+func wantRow(t *testing.T, s *sqlite.Store, phase engine.Phase, code engine.Code) {
 	t.Helper()
 	row, err := s.Get(t.Context(), oddRef)
 	if err != nil || row.Phase != phase || row.Reason.Code != code {
@@ -80,7 +81,7 @@ func TestP3ImpureDecisionsAreRefused(t *testing.T) {
 	var n atomic.Int64
 	runOdd(t, odd{decide: func(engine.View[leaf, int]) engine.Decision {
 		return engine.WaitUntil(time.UnixMilli(n.Add(1)), engine.NewReason("counting", ""))
-	}}, engine.Policy{}, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
+	}}, engine.Policy{}, func(t *testing.T, _ *reconcile.Controller, s *sqlite.Store) {
 		row, _ := s.Get(t.Context(), oddRef)
 		if row.Phase != engine.Failed || !strings.Contains(row.Reason.Message, "not a function") {
 			t.Errorf("%s (%s)", row.Phase, row.Reason)
@@ -105,7 +106,7 @@ func TestErrorsOfObserve(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var tries atomic.Int64
 			m := odd{decide: asDesired, observe: func(engine.Resource[leaf]) (int, error) { tries.Add(1); return 0, c.err }}
-			runOdd(t, m, engine.Policy{}, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
+			runOdd(t, m, engine.Policy{}, func(t *testing.T, _ *reconcile.Controller, s *sqlite.Store) {
 				wantRow(t, s, c.phase, c.code)
 				if n := tries.Load(); n < c.tries || n > c.most {
 					t.Errorf("observed %d times, want %d to %d", n, c.tries, c.most)
@@ -131,7 +132,7 @@ func TestTotalEvenForBadDecisions(t *testing.T) {
 		{"a panic", func(engine.View[leaf, int]) engine.Decision { panic("no") }, engine.CodeExhausted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			runOdd(t, odd{decide: c.decide}, engine.Policy{}, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
+			runOdd(t, odd{decide: c.decide}, engine.Policy{}, func(t *testing.T, _ *reconcile.Controller, s *sqlite.Store) {
 				wantRow(t, s, engine.Failed, c.code)
 			})
 		})
@@ -147,7 +148,7 @@ func TestReviveIsASecondLife(t *testing.T) {
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
 	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: time.Second}, Revive: 20 * time.Second, ReviveCap: 20 * time.Second}
-	runOdd(t, m, p, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
+	runOdd(t, m, p, func(t *testing.T, _ *reconcile.Controller, s *sqlite.Store) {
 		if n := acts.Load(); n != 6 {
 			t.Errorf("%d acts in a minute, want 2 in each of 3 lives", n)
 		}
@@ -178,7 +179,7 @@ func TestLivesGrowApart(t *testing.T) {
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
 	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: time.Second}, Revive: 5 * time.Minute}
-	runOdd(t, m, p, func(l *reconcile.Controller, s *reconcile.MemoryStore) {
+	runOdd(t, m, p, func(t *testing.T, l *reconcile.Controller, s *sqlite.Store) {
 		wait := func() time.Duration {
 			row, err := s.Get(t.Context(), oddRef)
 			if err != nil || !row.GivenUp() {
@@ -217,7 +218,7 @@ func TestAChangedInputIsAnotherLife(t *testing.T) {
 		act: func(context.Context) error { acts.Add(1); return errBroken },
 	}
 	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: 2 * time.Second}, Resync: time.Second}
-	runOdd(t, m, p, func(l *reconcile.Controller, s *reconcile.MemoryStore) {
+	runOdd(t, m, p, func(t *testing.T, l *reconcile.Controller, s *sqlite.Store) {
 		if n := acts.Load(); n != 2 {
 			t.Errorf("%d acts in a minute on one state of the world, want 2", n)
 		}
@@ -250,7 +251,7 @@ func TestWhatIsSeenAgainIsAnotherLife(t *testing.T) {
 		act: func(context.Context) error { acts.Add(1); return nil },
 	}
 	p := engine.Policy{Retry: engine.RetryPolicy{Max: 2, Base: time.Second, Cap: 2 * time.Second}, Resync: time.Second}
-	runOdd(t, m, p, func(_ *reconcile.Controller, s *reconcile.MemoryStore) {
+	runOdd(t, m, p, func(t *testing.T, _ *reconcile.Controller, s *sqlite.Store) {
 		wantRow(t, s, engine.Failed, engine.CodeExhausted)
 		sees.Store(true)
 		pass(time.Minute)
@@ -340,7 +341,7 @@ func TestListingAnswersStartupAndResync(t *testing.T) {
 	m := &many{odd: odd{decide: asDesired}, all: map[engine.Ref]int{}}
 	var strays []engine.Ref
 	synctest.Test(t, func(t *testing.T) {
-		store := reconcile.NewMemory()
+		store := openStore(t)
 		for i := range 100 {
 			ref := engine.Ref{Kind: "odd", ID: string(rune('A' + i))}
 			m.all[ref] = 1
@@ -391,7 +392,7 @@ func TestListingNeverAnswersForAnotherGeneration(t *testing.T) {
 		}
 		return asDesired(v)
 	}
-	runOdd(t, m, engine.Policy{Resync: time.Second}, func(l *reconcile.Controller, s *reconcile.MemoryStore) {
+	runOdd(t, m, engine.Policy{Resync: time.Second}, func(t *testing.T, l *reconcile.Controller, s *sqlite.Store) {
 		pass(500 * time.Millisecond) // between two listings: one under way as the state changes is asked again
 		before := m.singles.Load()
 		for i := range 5 {
@@ -409,7 +410,7 @@ func TestListingNeverAnswersForAnotherGeneration(t *testing.T) {
 }
 
 func TestRegisterRefuses(t *testing.T) {
-	l := reconcile.New(reconcile.NewMemory())
+	l := reconcile.New(openStore(t))
 	ok := odd{decide: asDesired}
 	for _, err := range []error{
 		reconcile.Register(l, "", ok, engine.Policy{}),

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -68,20 +67,14 @@ func (e *terminalError) Unwrap() error { return e.err }
 // Terminal marks an error that no retry can cure: the generation fails now.
 func Terminal(code engine.Code, err error) error { return &terminalError{code, err} }
 
-type blockedError struct {
-	reason engine.Reason
-	until  time.Time
-}
+type blockedError struct{ reason engine.Reason }
 
 func (e *blockedError) Error() string { return "blocked: " + e.reason.String() }
 
 // Blocked says that nothing is wrong with the resource but it has to wait, for
 // example for a daemon that is away. It is not counted as an attempt. The next one
 // comes after the longest back-off, or at a trigger if that is earlier.
-func Blocked(reason engine.Reason) error { return &blockedError{reason: reason} }
-
-// BlockedUntil is Blocked with the next attempt at t.
-func BlockedUntil(t time.Time, reason engine.Reason) error { return &blockedError{reason, t} }
+func Blocked(reason engine.Reason) error { return &blockedError{reason} }
 
 // IsBlocked reports whether err was made by Blocked, and its reason.
 func IsBlocked(err error) (engine.Reason, bool) {

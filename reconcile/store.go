@@ -2,15 +2,13 @@ package reconcile
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Store keeps rows, history and the trigger outbox. reconcile/sqlite is the
-// durable one, MemoryStore the one for benchmarks and examples; both pass
-// reconcile/storetest.
+// Store keeps rows, history and the trigger outbox. reconcile/sqlite is one, and its
+// TestContract says what every one has to keep.
 type Store interface {
 	// Load reads a row with its parent, its children and its newest trigger, in
 	// one consistent read. What is desired of the parent may be left out. It
@@ -63,16 +61,4 @@ type Filter struct {
 	Kind   string
 	Parent engine.Ref
 	Phases []engine.Phase
-	Roots  bool // only rows without a parent
-}
-
-// Match reports whether the filter selects r.
-func (f Filter) Match(r engine.Row) bool {
-	if f.Kind != "" && r.Ref.Kind != f.Kind || f.Roots && !r.Parent.IsZero() {
-		return false
-	}
-	if !f.Parent.IsZero() && r.Parent != f.Parent {
-		return false
-	}
-	return len(f.Phases) == 0 || slices.Contains(f.Phases, r.Phase)
 }

@@ -3,9 +3,11 @@ package system_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +30,7 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // A kind of resource that no other package knows: one row, one type, one reconciler.
@@ -237,13 +240,25 @@ func (b *bundles) Bundle(_ context.Context, d digest.Digest) (*fleet.Bundle, err
 	return b.of[d], nil
 }
 
+// openRows is an empty store of rows that lasts as long as the test.
+func openRows(t *testing.T) *sqlite.Store {
+	t.Helper()
+	db := testkit.Value(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "rows.db")+"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)"))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	rows := sqlite.New(db)
+	tx := testkit.Value(db.BeginTx(t.Context(), nil))(t)
+	testkit.Must(t, rows.Migrate(t.Context(), tx))
+	testkit.Must(t, tx.Commit())
+	return rows
+}
+
 func TestKindFromOutsideConverges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, w := &bundles{of: map[digest.Digest]*fleet.Bundle{}}, &tower{tones: map[string]int{}}
 		host := system.Host{Root: t.TempDir(), Name: "h", Content: b, Title: func(s string) string { return s },
 			Log: slog.New(slog.DiscardHandler), Resync: clock.Second}
 		var states []string
-		l := reconcile.New(reconcile.NewMemory(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
+		l := reconcile.New(openRows(t), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 			for _, x := range ts {
 				states = append(states, fmt.Sprint(x.Ref, " ", spec.Builtin.StateOf(spec.Stage{Kind: x.Ref.Kind, Phase: x.To, Code: x.Reason.Code, Action: x.Action})))
 			}

@@ -17,8 +17,7 @@ const (
 type Outcome struct {
 	Class    Class
 	Reason   Reason
-	Error    string    // the error's text, for history
-	Until    time.Time // for Blocked
+	Error    string // the error's text, for history
 	Duration time.Duration
 }
 
@@ -90,9 +89,5 @@ func ObserveFailed(in Input, o Outcome) Record {
 // block records a wait that the reconciler asked for by an error.
 func (rec *Record) block(in Input, o Outcome) {
 	rec.to(in, Waiting, o.Reason)
-	until := in.now().add(Backoff(in.Policy.Retry, rec.Row.Ref, rec.Row.Generation, max(1, in.Policy.Retry.Max)))
-	if u := toInstant(o.Until); u > in.now() {
-		until = u
-	}
-	rec.wakeAt(until, TriggerSchedule)
+	rec.wakeAt(in.now().add(Backoff(in.Policy.Retry, rec.Row.Ref, rec.Row.Generation, max(1, in.Policy.Retry.Max))), TriggerSchedule)
 }

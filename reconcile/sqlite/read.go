@@ -42,29 +42,34 @@ func (s *Store) List(ctx context.Context, f reconcile.Filter) ([]engine.Row, err
 	if !f.Parent.IsZero() {
 		where, args = append(where, "parent_kind = ? AND parent_id = ?"), append(args, f.Parent.Kind, f.Parent.ID)
 	}
-	if f.Roots {
-		where = append(where, "parent_kind = '' AND parent_id = ''")
-	}
 	if len(f.Phases) > 0 {
 		where = append(where, "phase IN (?"+strings.Repeat(", ?", len(f.Phases)-1)+")")
 		for _, p := range f.Phases {
 			args = append(args, string(p))
 		}
 	}
-	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT `+columnList+` FROM {p}resource WHERE `+strings.Join(where, " AND ")+` ORDER BY kind, id`), args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+columnList+` FROM reconcile_resource WHERE `+strings.Join(where, " AND ")+` ORDER BY kind, id`, args...)
+	return collect(rows, err, "list resources", func(r *engine.Row) error { return scan(rows, r) })
+}
+
+// collect reads all rows of a query into values.
+func collect[T any](rows *sql.Rows, err error, what string, read func(*T) error) ([]T, error) {
 	if err != nil {
-		return nil, fmt.Errorf("list resources: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	defer rows.Close()
-	var out []engine.Row
+	var out []T
 	for rows.Next() {
-		var r engine.Row
-		if err := scan(rows, &r); err != nil {
-			return nil, fmt.Errorf("list resources: %w", err)
+		var v T
+		if err := read(&v); err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		out = append(out, r)
+		out = append(out, v)
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
 }
 
 // Open implements reconcile.Store.
@@ -73,45 +78,23 @@ func (s *Store) Open(ctx context.Context) (reconcile.Opened, error) {
 	if err := s.warm(ctx); err != nil {
 		return out, err
 	}
-	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT kind, id, phase = 'acting' FROM {p}resource
-		WHERE phase NOT IN ('deleted', 'orphaned') ORDER BY created`))
+	rows, err := s.db.QueryContext(ctx, `SELECT kind, id, phase = 'acting' FROM reconcile_resource
+		WHERE phase NOT IN ('deleted', 'orphaned') ORDER BY created`)
+	out.Refs, err = collect(rows, err, "list open resources", func(o *reconcile.OpenRef) error {
+		return rows.Scan(&o.Ref.Kind, &o.Ref.ID, &o.Acting)
+	})
 	if err != nil {
-		return out, fmt.Errorf("list open resources: %w", err)
+		return out, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var o reconcile.OpenRef
-		if err := rows.Scan(&o.Ref.Kind, &o.Ref.ID, &o.Acting); err != nil {
-			return out, fmt.Errorf("list open resources: %w", err)
-		}
-		out.Refs = append(out.Refs, o)
-	}
-	if err := rows.Err(); err != nil {
-		return out, fmt.Errorf("list open resources: %w", err)
-	}
-	out.Raised, err = s.outbox(ctx)
-	return out, err
-}
-
-func (s *Store) outbox(ctx context.Context) ([]engine.Raise, error) {
-	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT n, kind, id, cause FROM {p}trigger ORDER BY n`))
-	if err != nil {
-		return nil, fmt.Errorf("list triggers: %w", err)
-	}
-	defer rows.Close()
-	var out []engine.Raise
-	for rows.Next() {
-		var r engine.Raise
+	rows, err = s.db.QueryContext(ctx, `SELECT n, kind, id, cause FROM reconcile_trigger ORDER BY n`)
+	out.Raised, err = collect(rows, err, "list triggers", func(r *engine.Raise) error {
 		var cause []byte
 		if err := rows.Scan(&r.N, &r.Ref.Kind, &r.Ref.ID, &cause); err != nil {
-			return nil, fmt.Errorf("list triggers: %w", err)
+			return err
 		}
-		if err := json.Unmarshal(cause, &r.Cause); err != nil {
-			return nil, fmt.Errorf("decode trigger %d: %w", r.N, err)
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+		return json.Unmarshal(cause, &r.Cause)
+	})
+	return out, err
 }
 
 // History implements reconcile.Store.
@@ -119,21 +102,9 @@ func (s *Store) History(ctx context.Context, ref engine.Ref, after int64, limit 
 	if limit == 0 {
 		limit = -1
 	}
-	rows, err := s.db.QueryContext(ctx, s.sql(`SELECT `+transitionColumns+` FROM {p}transition
-		WHERE kind = ? AND id = ? AND n > ? ORDER BY n LIMIT ?`), ref.Kind, ref.ID, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("history of %s: %w", ref, err)
-	}
-	defer rows.Close()
-	var out []engine.Transition
-	for rows.Next() {
-		t, err := scanTransition(rows)
-		if err != nil {
-			return nil, fmt.Errorf("history of %s: %w", ref, err)
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
+	rows, err := s.db.QueryContext(ctx, `SELECT `+transitionColumns+` FROM reconcile_transition
+		WHERE kind = ? AND id = ? AND n > ? ORDER BY n LIMIT ?`, ref.Kind, ref.ID, after, limit)
+	return collect(rows, err, "history of "+ref.String(), func(t *engine.Transition) error { return scanTransition(rows, t) })
 }
 
 // Trim implements reconcile.Store.
@@ -148,7 +119,7 @@ func (s *Store) Trim(ctx context.Context, ref engine.Ref, h engine.History, now 
 	}
 	return s.inTx(ctx, func(tx *sql.Tx) error {
 		for _, n := range drop {
-			if _, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}transition WHERE kind = ? AND id = ? AND n = ?`), ref.Kind, ref.ID, n); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_transition WHERE kind = ? AND id = ? AND n = ?`, ref.Kind, ref.ID, n); err != nil {
 				return fmt.Errorf("trim the history of %s: %w", ref, err)
 			}
 		}
@@ -158,13 +129,13 @@ func (s *Store) Trim(ctx context.Context, ref engine.Ref, h engine.History, now 
 
 // Purge implements reconcile.Store.
 func (s *Store) Purge(ctx context.Context, kind string, before time.Time) (n int, err error) {
-	const gone = `FROM {p}resource AS r WHERE r.kind = ? AND r.phase = 'deleted' AND r.since < ?
-		AND NOT EXISTS (SELECT 1 FROM {p}resource AS c WHERE c.parent_kind = r.kind AND c.parent_id = r.id)`
+	const gone = `FROM reconcile_resource AS r WHERE r.kind = ? AND r.phase = 'deleted' AND r.since < ?
+		AND NOT EXISTS (SELECT 1 FROM reconcile_resource AS c WHERE c.parent_kind = r.kind AND c.parent_id = r.id)`
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, before.UnixMilli()); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM reconcile_transition WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli()); err != nil {
 			return fmt.Errorf("purge the history of deleted %s: %w", kind, err)
 		}
-		res, err := tx.ExecContext(ctx, s.sql(`DELETE FROM {p}resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`), kind, before.UnixMilli())
+		res, err := tx.ExecContext(ctx, `DELETE FROM reconcile_resource WHERE (kind, id) IN (SELECT r.kind, r.id `+gone+`)`, kind, before.UnixMilli())
 		if err != nil {
 			return fmt.Errorf("purge deleted %s: %w", kind, err)
 		}

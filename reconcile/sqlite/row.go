@@ -47,7 +47,7 @@ type querier interface {
 
 func (s *Store) find(ctx context.Context, q querier, ref engine.Ref) (*engine.Row, error) {
 	var r engine.Row
-	err := scan(q.QueryRowContext(ctx, s.q.get, ref.Kind, ref.ID), &r)
+	err := scan(q.QueryRowContext(ctx, getQuery, ref.Kind, ref.ID), &r)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -60,11 +60,11 @@ func (s *Store) find(ctx context.Context, q querier, ref engine.Ref) (*engine.Ro
 // put inserts a row (Created 0) or replaces it.
 func (s *Store) put(ctx context.Context, tx fast, r engine.Row) error {
 	if r.Created == 0 {
-		if err := tx.QueryRowContext(ctx, s.q.count).Scan(&r.Created); err != nil {
+		if err := tx.QueryRowContext(ctx, countQuery).Scan(&r.Created); err != nil {
 			return fmt.Errorf("number %s: %w", r.Ref, err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, s.q.put, values(&r)...); err != nil {
+	if _, err := tx.ExecContext(ctx, putQuery, values(&r)...); err != nil {
 		return fmt.Errorf("write %s: %w", r.Ref, err)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (s *Store) insert(ctx context.Context, tx fast, t engine.Transition) error 
 	if err != nil {
 		return fmt.Errorf("encode the causes of %s#%d: %w", t.Ref, t.N, err)
 	}
-	_, err = tx.ExecContext(ctx, s.q.insert,
+	_, err = tx.ExecContext(ctx, insertQuery,
 		t.Ref.Kind, t.Ref.ID, t.N, t.Parent.Kind, t.Parent.ID, t.Generation, string(t.From), string(t.To),
 		t.Attempt, string(t.Reason.Code), t.Reason.Message, t.Action, t.Error, string(causes), t.CauseCount,
 		t.At.UnixMilli(), t.Duration.Milliseconds(), t.Escalated, t.Alert)
@@ -105,16 +105,15 @@ func (s *Store) insert(ctx context.Context, tx fast, t engine.Transition) error 
 const transitionColumns = `kind, id, n, parent_kind, parent_id, generation, from_phase, to_phase,
 	attempt, code, message, action, error, causes, cause_count, at, took, escalated, alert`
 
-func scanTransition(rows *sql.Rows) (engine.Transition, error) {
-	var t engine.Transition
+func scanTransition(rows *sql.Rows, t *engine.Transition) error {
 	var causes []byte
 	var at, took int64
 	err := rows.Scan(&t.Ref.Kind, &t.Ref.ID, &t.N, &t.Parent.Kind, &t.Parent.ID, &t.Generation, &t.From, &t.To,
 		&t.Attempt, &t.Reason.Code, &t.Reason.Message, &t.Action, &t.Error, &causes, &t.CauseCount,
 		&at, &took, &t.Escalated, &t.Alert)
 	if err != nil {
-		return t, err
+		return err
 	}
 	t.At, t.Duration = time.UnixMilli(at).UTC(), time.Duration(took)*time.Millisecond
-	return t, json.Unmarshal(causes, &t.Causes)
+	return json.Unmarshal(causes, &t.Causes)
 }

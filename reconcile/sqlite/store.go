@@ -23,9 +23,6 @@ type OnTransition func(ctx context.Context, tx *sql.Tx, t engine.Transition) err
 // Option configures a Store.
 type Option func(*Store)
 
-// WithPrefix sets the prefix of the table names; the default is "reconcile_".
-func WithPrefix(p string) Option { return func(s *Store) { s.prefix = p } }
-
 // WithOnTransition adds a callback; see OnTransition.
 func WithOnTransition(f OnTransition) Option { return func(s *Store) { s.on = append(s.on, f) } }
 
@@ -33,10 +30,8 @@ func WithOnTransition(f OnTransition) Option { return func(s *Store) { s.on = ap
 // database should have WAL mode, a busy timeout, and immediate transactions
 // (_txlock=immediate with modernc.org/sqlite).
 type Store struct {
-	db     *sql.DB
-	prefix string
-	on     []OnTransition
-	q      queries
+	db *sql.DB
+	on []OnTransition
 
 	mu       sync.Mutex
 	prepared map[string]*sql.Stmt // by text; they end with the database
@@ -44,32 +39,28 @@ type Store struct {
 
 var _ reconcile.Store = (*Store)(nil)
 
-// queries are the statements with the prefix filled in.
-type queries struct {
-	get, load, put, count, insert, raise, ack, cas string
-}
+// What every commit uses.
+var (
+	getQuery  = `SELECT ` + columnList + ` FROM reconcile_resource WHERE kind = ? AND id = ?`
+	loadQuery = `SELECT 0, (SELECT coalesce(max(n), 0) FROM reconcile_trigger WHERE kind = ?1 AND id = ?2), ` + columnList + `
+			FROM reconcile_resource WHERE kind = ?1 AND id = ?2
+		UNION ALL SELECT 1, 0, ` + parentList + ` FROM reconcile_resource WHERE (kind, id) =
+			(SELECT parent_kind, parent_id FROM reconcile_resource WHERE kind = ?1 AND id = ?2)
+		UNION ALL SELECT 2, 0, ` + columnList + ` FROM reconcile_resource WHERE parent_kind = ?1 AND parent_id = ?2
+		ORDER BY 1, 8, 7`
+	putQuery    = `INSERT OR REPLACE INTO reconcile_resource (` + columnList + `) VALUES (?` + strings.Repeat(", ?", strings.Count(columnList, ",")) + `)`
+	countQuery  = `UPDATE reconcile_counter SET value = value + 1 WHERE name = 'created' RETURNING value`
+	insertQuery = `INSERT INTO reconcile_transition (` + transitionColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	raiseQuery  = `INSERT INTO reconcile_trigger (kind, id, cause) VALUES (?, ?, ?)`
+	ackQuery    = `DELETE FROM reconcile_trigger WHERE kind = ? AND id = ? AND n <= ?`
+	casQuery    = `SELECT count(*) FROM reconcile_resource WHERE kind = ? AND id = ? AND revision = ?`
+)
 
 // New makes a store. Call Migrate before first use.
 func New(db *sql.DB, opts ...Option) *Store {
-	s := &Store{db: db, prefix: "reconcile_", prepared: map[string]*sql.Stmt{}}
+	s := &Store{db: db, prepared: map[string]*sql.Stmt{}}
 	for _, o := range opts {
 		o(s)
-	}
-	marks := "?" + strings.Repeat(", ?", strings.Count(columnList, ","))
-	s.q = queries{
-		get: s.sql(`SELECT ` + columnList + ` FROM {p}resource WHERE kind = ? AND id = ?`),
-		load: s.sql(`SELECT 0, (SELECT coalesce(max(n), 0) FROM {p}trigger WHERE kind = ?1 AND id = ?2), ` + columnList + `
-				FROM {p}resource WHERE kind = ?1 AND id = ?2
-			UNION ALL SELECT 1, 0, ` + parentList + ` FROM {p}resource WHERE (kind, id) =
-				(SELECT parent_kind, parent_id FROM {p}resource WHERE kind = ?1 AND id = ?2)
-			UNION ALL SELECT 2, 0, ` + columnList + ` FROM {p}resource WHERE parent_kind = ?1 AND parent_id = ?2
-			ORDER BY 1, 8, 7`),
-		put:    s.sql(`INSERT OR REPLACE INTO {p}resource (` + columnList + `) VALUES (` + marks + `)`),
-		count:  s.sql(`UPDATE {p}counter SET value = value + 1 WHERE name = 'created' RETURNING value`),
-		insert: s.sql(`INSERT INTO {p}transition (` + transitionColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		raise:  s.sql(`INSERT INTO {p}trigger (kind, id, cause) VALUES (?, ?, ?)`),
-		ack:    s.sql(`DELETE FROM {p}trigger WHERE kind = ? AND id = ? AND n <= ?`),
-		cas:    s.sql(`SELECT count(*) FROM {p}resource WHERE kind = ? AND id = ? AND revision = ?`),
 	}
 	return s
 }
@@ -92,8 +83,7 @@ func (s *Store) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 
 // warm prepares what every commit uses.
 func (s *Store) warm(ctx context.Context) error {
-	q := &s.q
-	for _, text := range []string{q.get, q.load, q.put, q.count, q.insert, q.raise, q.ack, q.cas} {
+	for _, text := range []string{getQuery, loadQuery, putQuery, countQuery, insertQuery, raiseQuery, ackQuery, casQuery} {
 		if _, err := s.prepare(ctx, text); err != nil {
 			return err
 		}
@@ -133,7 +123,7 @@ func (f fast) QueryRowContext(ctx context.Context, text string, args ...any) *sq
 
 // Load implements reconcile.Store. One statement is one consistent read.
 func (s *Store) Load(ctx context.Context, ref engine.Ref) (snap engine.Snapshot, err error) {
-	stmt, err := s.prepare(ctx, s.q.load)
+	stmt, err := s.prepare(ctx, loadQuery)
 	if err != nil {
 		return snap, fmt.Errorf("load %s: %w", ref, err)
 	}
@@ -200,7 +190,7 @@ func (s *Store) commit(ctx context.Context, plain *sql.Tx, rec engine.Record) (r
 	var none reconcile.Committed
 	ref := rec.Row.Ref
 	var match int
-	if err := tx.QueryRowContext(ctx, s.q.cas, ref.Kind, ref.ID, rec.Expect).Scan(&match); err != nil {
+	if err := tx.QueryRowContext(ctx, casQuery, ref.Kind, ref.ID, rec.Expect).Scan(&match); err != nil {
 		return none, fmt.Errorf("read the revision of %s: %w", ref, err)
 	}
 	if match == 0 {
@@ -228,7 +218,7 @@ func (s *Store) commit(ctx context.Context, plain *sql.Tx, rec engine.Record) (r
 		if err != nil {
 			return none, fmt.Errorf("encode a cause for %s: %w", r.Ref, err)
 		}
-		res, err := tx.ExecContext(ctx, s.q.raise, r.Ref.Kind, r.Ref.ID, string(cause))
+		res, err := tx.ExecContext(ctx, raiseQuery, r.Ref.Kind, r.Ref.ID, string(cause))
 		if err != nil {
 			return none, fmt.Errorf("raise a trigger for %s: %w", r.Ref, err)
 		}
@@ -244,7 +234,7 @@ func (s *Store) ack(ctx context.Context, q querier, ref engine.Ref, n int64) err
 	if n == 0 {
 		return nil
 	}
-	if _, err := q.ExecContext(ctx, s.q.ack, ref.Kind, ref.ID, n); err != nil {
+	if _, err := q.ExecContext(ctx, ackQuery, ref.Kind, ref.ID, n); err != nil {
 		return fmt.Errorf("acknowledge triggers of %s: %w", ref, err)
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 	"github.com/steadyfleet/steady/reconcile/sqlite"
-	"github.com/steadyfleet/steady/reconcile/storetest"
 )
 
 func openDB(t *testing.T, path string) *sql.DB {
@@ -43,10 +42,6 @@ func open(t *testing.T, opts ...sqlite.Option) (*sqlite.Store, *sql.DB) {
 	return s, db
 }
 
-func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) reconcile.Store { s, _ := open(t); return s })
-}
-
 var (
 	ref   = engine.Ref{Kind: "k", ID: "1"}
 	cause = engine.Cause{Trigger: engine.TriggerOperator}
@@ -54,7 +49,7 @@ var (
 
 func TestApplyTxFollowsTheOwnersTransaction(t *testing.T) {
 	var heard []string
-	s, db := open(t, sqlite.WithPrefix("own_"), sqlite.WithOnTransition(func(ctx context.Context, tx *sql.Tx, tr engine.Transition) error {
+	s, db := open(t, sqlite.WithOnTransition(func(ctx context.Context, tx *sql.Tx, tr engine.Transition) error {
 		heard = append(heard, tr.Ref.String()+" "+string(tr.To))
 		_, err := tx.ExecContext(ctx, "INSERT INTO mine (words) VALUES (?)", tr.Ref.String())
 		return err

@@ -32,7 +32,7 @@ func TestFrozenEngineIsToldSoon(t *testing.T) {
 	e, err := dockerapi.Open(dockerapi.Options{Socket: socket})
 	testkit.Must(t, err)
 	t.Cleanup(func() { e.Close() })
-	rows := reconcile.NewMemory()
+	_, rows := openRows(t)
 	h := &Hosting{}
 	h.docker, err = docker.New(reconcile.New(rows), docker.Options{Engine: e, Owner: convert.Owner{Fleet: "f", Host: "h"},
 		Dir: t.TempDir(), Secrets: t.TempDir(), Rows: rows, Key: make([]byte, 32), Log: slog.New(slog.DiscardHandler), Now: time.Now})

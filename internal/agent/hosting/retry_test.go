@@ -39,20 +39,22 @@ type start struct{}
 
 func (start) ActionName() string { return "start" }
 
+// openRows opens the state folder of a host and the rows in it.
+func openRows(t *testing.T) (store *state.Store, kept *rows.Store) {
+	t.Helper()
+	store = testkit.Value(state.Open(t.Context(), t.TempDir(), state.Options{Light: true, Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
+		kept = rows.New(db)
+		return kept.Migrate(ctx, tx)
+	}}))(t)
+	t.Cleanup(func() { _ = store.Close() })
+	testkit.Value(kept.Open(t.Context()))(t) // prepares its statements, on the one connection
+	return store, kept
+}
+
 // TestRetryBeginsAnewOnce gives a host the same retries again and again, as its
 // server does: each is carried out once, of what was given up alone.
 func TestRetryBeginsAnewOnce(t *testing.T) {
-	var store *state.Store
-	var kept *rows.Store
-	store, err := state.Open(t.Context(), t.TempDir(), state.Options{Light: true, Migrate: func(ctx context.Context, db *sql.DB, tx *sql.Tx) error {
-		kept = rows.New(db)
-		return kept.Migrate(ctx, tx)
-	}})
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	if _, err := kept.Open(t.Context()); err != nil { // prepares its statements, on the one connection
-		t.Fatal(err)
-	}
+	store, kept := openRows(t)
 	failed := make(chan string, 16)
 	loop := reconcile.New(kept, reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, t := range ts {

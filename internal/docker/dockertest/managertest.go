@@ -5,16 +5,32 @@ package dockertest
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	_ "modernc.org/sqlite" // the driver of Rows
 
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
+	"github.com/steadyfleet/steady/reconcile/sqlite"
 )
+
+// Rows is an empty store of rows that lasts as long as the test.
+func Rows(t testing.TB) *sqlite.Store {
+	t.Helper()
+	db := testkit.Value(sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "rows.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)"))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	rows := sqlite.New(db)
+	tx := testkit.Value(db.BeginTx(t.Context(), nil))(t)
+	testkit.Must(t, rows.Migrate(t.Context(), tx))
+	testkit.Must(t, tx.Commit())
+	return rows
+}
 
 // Row is one resource under a reconciler.
 type Row[D, O any] struct {

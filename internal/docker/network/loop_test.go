@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/network"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -15,7 +16,7 @@ import (
 func TestInTheLoop(t *testing.T) {
 	l := begin(t)
 	phases := make(chan engine.Phase, 64)
-	loop := reconcile.New(reconcile.NewMemory(), reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
+	loop := reconcile.New(dockertest.Rows(t), reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, x := range ts {
 			phases <- x.To
 		}

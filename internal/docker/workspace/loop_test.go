@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
+	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/workspace"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
@@ -21,7 +22,7 @@ import (
 // waits for room is let in.
 func TestUnderTheLoop(t *testing.T) {
 	w := newWorld(t)
-	store := reconcile.NewMemory()
+	store := dockertest.Rows(t)
 	moved := make(chan engine.Transition, 1024)
 	loop := reconcile.New(store, reconcile.WithPurityChecks(), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 		for _, tr := range ts {
