@@ -1,7 +1,7 @@
 // Package store is where the server keeps what must survive it: the event log
 // with its head, the lease that says who may append, snapshots of the folded
 // state, and content-addressed blobs. It holds the contract and the hash chain;
-// engines live below it and must pass the suite in enginetest.
+// engines live below it and must pass TestContract.
 //
 // An engine is single-writer by term: Acquire raises the term in the head, and
 // an Append of any older term is refused with ErrFenced, in whichever process

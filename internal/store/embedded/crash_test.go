@@ -43,12 +43,11 @@ const (
 func crashChild(dir string) {
 	runtime.LockOSThread() // strace counts the calls of each thread
 	ctx := context.Background()
-	st, err := embedded.Open(ctx, dir, embedded.Options{})
+	st, err := embedded.Open(ctx, dir, embedded.Options{FlushEvery: 300})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitOpen)
 	}
-	embedded.FlushEvery(st, 300)
 	head, err := st.Acquire(ctx, fmt.Sprint("process ", os.Getpid()), 1)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -8,10 +8,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 )
 
-// flushEvery is after how many events, at least, what is derived of the log is
-// written down again. Opening a store reads at most about twice as many events.
-const flushEvery = 200_000
-
 // derived is what the store derives of the log to find its way in it: the ends of the
 // hosts' chains, and which events are about what. Rows for every event would dirty a
 // page for each of every append, several times the cost of the event; so this is
@@ -95,7 +91,7 @@ func (s *Store) catchUp(ctx context.Context, upTo uint64) (err error) {
 
 // load begins with what the tables hold, or with nothing when they are damaged.
 func (s *Store) load(ctx context.Context, upTo uint64) error {
-	s.derived = derived{chains: chains{ends: map[string][]*chainEnd{}}, newest: postings{}, loaded: true}
+	s.derived = derived{chains: chains{ends: map[string][]*chainEnd{}}, loaded: true}
 	d := &s.derived
 	var mark, sum int64
 	err := s.readers.QueryRowContext(ctx, selectMark).Scan(&mark, &sum)
@@ -110,7 +106,7 @@ func (s *Store) load(ctx context.Context, upTo uint64) error {
 		}
 	}
 	if errors.Is(err, errDamaged) {
-		s.derived = derived{chains: chains{ends: map[string][]*chainEnd{}}, newest: postings{}, loaded: true, clear: true}
+		s.derived = derived{chains: chains{ends: map[string][]*chainEnd{}}, loaded: true, clear: true}
 		return nil
 	}
 	d.loaded = err == nil

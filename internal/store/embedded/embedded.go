@@ -21,6 +21,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed" // the schema
@@ -45,6 +46,10 @@ type Options struct {
 	MaxBytes int64
 	// Readers is how many connections read, 0 for 4.
 	Readers int
+	// FlushEvery is after how many events, at least, what is derived of the log is
+	// written down again, 0 for 200,000. Opening a store reads at most about twice
+	// as many events.
+	FlushEvery uint64
 }
 
 const (
@@ -72,9 +77,8 @@ type Store struct {
 	w     *writer
 	pages int // upper estimate of WAL frames since the last checkpoint
 
-	derivedMu sync.Mutex // after mu
-	derived   derived
-	// flushEvery is flushEvery, except in tests.
+	derivedMu  sync.Mutex // after mu
+	derived    derived
 	flushEvery uint64
 
 	snapMu sync.Mutex // one SaveSnapshot at a time
@@ -90,7 +94,7 @@ var _ store.Store = (*Store)(nil)
 // to date, and checks that its head is that of its last record. It does not
 // acquire the lease.
 func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
-	s := &Store{dir: dir, limit: o.MaxBytes, flushEvery: flushEvery, done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
+	s := &Store{dir: dir, limit: o.MaxBytes, flushEvery: cmp.Or(o.FlushEvery, 200_000), done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
 	for _, d := range []string{dir, s.blobDir(), s.snapshotDir(), s.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
@@ -108,10 +112,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if s.readers, err = sql.Open("sqlite", s.dsn(o, "query_only(1)", readerCacheSize)); err != nil {
 		return nil, errors.Join(err, s.w.close())
 	}
-	n := o.Readers
-	if n <= 0 {
-		n = 4
-	}
+	n := cmp.Or(o.Readers, 4)
 	s.readers.SetMaxOpenConns(n)
 	s.readers.SetMaxIdleConns(n)
 	if err := s.checkHead(ctx); err != nil {

@@ -1,18 +1,10 @@
 package embedded_test
 
 import (
-	"database/sql"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/store/embedded"
-	"github.com/steadyfleet/steady/internal/store/enginetest"
 )
 
 func TestMain(m *testing.M) {
@@ -20,59 +12,4 @@ func TestMain(m *testing.M) {
 		crashChild(dir)
 	}
 	goleak.VerifyTestMain(m)
-}
-
-func TestContract(t *testing.T) {
-	root := t.TempDir()
-	enginetest.Run(t, enginetest.Engine{
-		Open: func(name string) (store.Store, error) {
-			st, err := embedded.Open(t.Context(), filepath.Join(root, name), embedded.Options{})
-			if err != nil {
-				return nil, err // not a typed nil
-			}
-			embedded.FlushEvery(st, 20) // so that flushes happen in every state
-			return st, nil
-		},
-		DamageBlob: func(name string) error { return flip(filepath.Join(root, name, "blobs", "*", "*")) },
-		DamageSnapshot: func(name string, seq uint64) error {
-			return flip(filepath.Join(root, name, "snapshots", fmt.Sprintf("%020d-*", seq)))
-		},
-		DamageIndex: damages(root,
-			`UPDATE about SET rest = x'ff' WHERE kind = 'host' AND name = 'a'`,
-			`UPDATE about SET rest = x'01'`,
-			`UPDATE about SET name = 'c' WHERE name = 'b'`,
-			`DELETE FROM about WHERE kind = 'rollout'`,
-			`DELETE FROM about`, `DELETE FROM derived`, `DROP TABLE about`, `DROP TABLE derived`,
-			`UPDATE derived SET mark = mark + 7`, `UPDATE derived SET mark = 10`,
-		),
-	})
-}
-
-// damages are ways to damage a store by a statement each.
-func damages(root string, statements ...string) (out []func(string) error) {
-	for _, statement := range statements {
-		out = append(out, func(name string) error {
-			db, err := sql.Open("sqlite", filepath.Join(root, name, "log.db"))
-			if err != nil {
-				return err
-			}
-			_, err = db.Exec(statement)
-			return errors.Join(err, db.Close())
-		})
-	}
-	return out
-}
-
-// flip changes one bit of the one file that matches.
-func flip(pattern string) error {
-	paths, err := filepath.Glob(pattern)
-	if err != nil || len(paths) != 1 {
-		return fmt.Errorf("%s matches %v, %w", pattern, paths, err)
-	}
-	b, err := os.ReadFile(paths[0])
-	if err != nil {
-		return err
-	}
-	b[len(b)/2] ^= 0x10
-	return os.WriteFile(paths[0], b, 0o600)
 }

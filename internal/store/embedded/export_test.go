@@ -7,9 +7,6 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// FlushEvery makes s write what it derives of the log after every n events.
-func FlushEvery(s *Store, n uint64) { s.flushEvery = n }
-
 // Pragmas returns a setting of the writer and of a reader.
 func Pragmas(t *testing.T, s *Store, name string) (writer, reader string) {
 	t.Helper()

@@ -57,45 +57,59 @@ func (b *block) sum() uint64 {
 }
 
 // postings are the newest sequences of every subject, in memory: by kind and name,
-// since names alone are hashed faster.
-type postings map[string]map[string]*posting
+// since names alone are hashed faster. The zero value is empty.
+type postings struct {
+	byKind map[string]map[string]*posting
+	spare  []posting // made many at a time: a fleet's first events are each of another host
+}
 
 type posting struct {
 	full   []*block
-	newest *block
+	newest block
+	few    [32]byte // where the newest block's rest begins: most subjects need no more
 }
 
-func (p postings) add(seq uint64, e *event.Entry) {
+func (p *postings) add(seq uint64, e *event.Entry) {
 	var buf [4]event.Subject
 	for _, s := range event.AppendAbout(buf[:0], e) {
-		names := p[s.Kind]
-		if names == nil {
-			names = map[string]*posting{}
-			p[s.Kind] = names
-		}
-		switch at := names[s.Name]; {
+		switch at := p.byKind[s.Kind][s.Name]; {
 		case at == nil:
-			names[s.Name] = &posting{newest: newBlock(s, seq)}
+			p.begin(s, seq)
 		case len(at.newest.rest) < blockSize:
 			at.newest.add(seq)
 		default:
-			at.full = append(at.full, at.newest)
-			at.newest = newBlock(s, seq)
+			full := at.newest
+			at.full = append(at.full, &full)
+			at.newest = block{subject: s, first: seq, last: seq}
 		}
 	}
 }
 
-func newBlock(s event.Subject, seq uint64) *block {
-	return &block{subject: s, first: seq, last: seq, rest: make([]byte, 0, 32)}
+// begin makes the posting of a subject that has none.
+func (p *postings) begin(s event.Subject, seq uint64) {
+	names := p.byKind[s.Kind]
+	if names == nil {
+		if names = map[string]*posting{}; p.byKind == nil {
+			p.byKind = map[string]map[string]*posting{}
+		}
+		p.byKind[s.Kind] = names
+	}
+	if len(p.spare) == 0 {
+		p.spare = make([]posting, min(8+len(names), 256))
+	}
+	at := &p.spare[0]
+	p.spare = p.spare[1:]
+	at.newest = block{subject: s, first: seq, last: seq, rest: at.few[:0]}
+	names[s.Name] = at
 }
 
 // of returns the sequences of a subject, in order.
-func (p postings) of(s event.Subject) (out []uint64) {
-	at := p[s.Kind][s.Name]
+func (p *postings) of(s event.Subject) (out []uint64) {
+	at := p.byKind[s.Kind][s.Name]
 	if at == nil {
 		return nil
 	}
-	for _, b := range append(slices.Clip(at.full), at.newest) {
+	for _, b := range append(slices.Clip(at.full), &at.newest) {
 		seqs, _ := b.sequences() // our own
 		out = append(out, seqs...)
 	}
@@ -103,10 +117,10 @@ func (p postings) of(s event.Subject) (out []uint64) {
 }
 
 // sorted returns the blocks in the table's order.
-func (p postings) sorted() (out []*block) {
-	for _, names := range p {
+func (p *postings) sorted() (out []*block) {
+	for _, names := range p.byKind {
 		for _, at := range names {
-			out = append(append(out, at.full...), at.newest)
+			out = append(append(out, at.full...), &at.newest)
 		}
 	}
 	slices.SortFunc(out, func(a, b *block) int {

@@ -1,6 +1,4 @@
-// Package enginetest is the contract of a store as a test suite. Every engine
-// runs it from its own tests.
-package enginetest
+package store_test
 
 import (
 	"context"
@@ -17,25 +15,34 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// Engine is what the suite needs from an engine.
-type Engine struct {
-	// Open returns a new handle on the store called name, which is made when
+// engine is what the contract needs from an engine of a store.
+type engine struct {
+	// open returns a new handle on the store called name, which is made when
 	// it is not there yet. Handles on one name may be open at the same time
 	// and behave like those of two processes.
-	Open func(name string) (store.Store, error)
-	// DamageBlob flips a bit of the only blob of the store called name, and
-	// DamageSnapshot one of its snapshot of sequence seq. The suite skips
-	// nothing: all are required.
-	DamageBlob     func(name string) error
-	DamageSnapshot func(name string, seq uint64) error
-	// DamageIndex are ways to damage the index of what events are about of the
+	open func(name string) (store.Store, error)
+	// damageBlob flips a bit of the only blob of the store called name, and
+	// damageSnapshot one of its snapshot of sequence seq.
+	damageBlob     func(name string) error
+	damageSnapshot func(name string, seq uint64) error
+	// damageIndex are ways to damage the index of what events are about of the
 	// store called name, which no handle has open.
-	DamageIndex []func(name string) error
+	damageIndex []func(name string) error
 }
 
-// Run runs the whole contract, each test on stores of its own. The store and
-// its handles are closed by the suite.
-func Run(t *testing.T, e Engine) {
+// engines are all there are. Each passes the whole contract.
+var engines = map[string]func(t *testing.T) engine{
+	"embedded": embeddedEngine,
+}
+
+// TestContract runs each test of the contract on stores of its own.
+func TestContract(t *testing.T) {
+	for name, open := range engines {
+		t.Run(name, func(t *testing.T) { contract(t, open(t)) })
+	}
+}
+
+func contract(t *testing.T, e engine) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, *suite)
@@ -69,14 +76,14 @@ func Run(t *testing.T, e Engine) {
 // suite is one test with its engine.
 type suite struct {
 	*testing.T
-	e    Engine
+	e    engine
 	name string
 }
 
 // open returns a handle on the test's store; it is closed at the end.
 func (s *suite) open() store.Store {
 	s.Helper()
-	st := testkit.Value(s.e.Open(s.name))(s)
+	st := testkit.Value(s.e.open(s.name))(s)
 	s.Cleanup(func() {
 		if err := st.Close(); err != nil {
 			s.Error(err)

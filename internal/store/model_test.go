@@ -1,4 +1,4 @@
-package enginetest
+package store_test
 
 import (
 	"errors"
@@ -57,7 +57,7 @@ func testModel(t *testing.T, s *suite) {
 		name := fmt.Sprintf("%s-%d", s.name, run)
 		handles := make([]store.Store, 2)
 		for i := range handles {
-			st := testkit.Value(s.e.Open(name))(rt)
+			st := testkit.Value(s.e.open(name))(rt)
 			defer func() {
 				if err := st.Close(); err != nil {
 					rt.Error(err)

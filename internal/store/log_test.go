@@ -1,4 +1,4 @@
-package enginetest
+package store_test
 
 import (
 	"bytes"

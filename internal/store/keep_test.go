@@ -1,4 +1,4 @@
-package enginetest
+package store_test
 
 import (
 	"bytes"
@@ -72,11 +72,11 @@ func testSnapshotDamage(_ *testing.T, s *suite) {
 	for _, h := range heads {
 		s.must(st.SaveSnapshot(s.Context(), store.Snapshot{At: h, Format: "f", Body: []byte("body")}))
 	}
-	s.must(s.e.DamageSnapshot(s.name, 3))
+	s.must(s.e.damageSnapshot(s.name, 3))
 	got, err := st.LatestSnapshot(s.Context())
 	s.must(err)
 	s.equal("snapshot", got, store.Snapshot{At: heads[1], Format: "f", Body: []byte("body"), Skipped: []uint64{3}})
-	s.must(s.e.DamageSnapshot(s.name, 2))
+	s.must(s.e.damageSnapshot(s.name, 2))
 	_, err = st.LatestSnapshot(s.Context())
 	s.wantErr(err, store.ErrCorrupt)
 }
@@ -130,7 +130,7 @@ func testBlobDamage(_ *testing.T, s *suite) {
 	st := s.open()
 	d, err := st.PutBlob(s.Context(), []byte("precious"))
 	s.must(err)
-	s.must(s.e.DamageBlob(s.name))
+	s.must(s.e.damageBlob(s.name))
 	_, err = st.Blob(s.Context(), d)
 	s.wantErr(err, store.ErrCorrupt)
 	_, err = st.PutBlob(s.Context(), []byte("precious"))

@@ -1,4 +1,4 @@
-package enginetest
+package store_test
 
 import (
 	"fmt"
@@ -72,7 +72,7 @@ func testAbout(t *testing.T, s *suite) {
 		run++
 		name := fmt.Sprintf("%s-%d", s.name, run)
 		for life, n := 0, 0; life < 3; life++ {
-			st := testkit.Value(s.e.Open(name))(rt)
+			st := testkit.Value(s.e.open(name))(rt)
 			head, err := st.Acquire(t.Context(), "about", 1)
 			for range rapid.IntRange(0, 5).Draw(rt, "appends") {
 				var batch []event.Entry
@@ -97,10 +97,10 @@ func testAbout(t *testing.T, s *suite) {
 // testAboutDamage: an index that lost rows, or whose rows were changed, is built again
 // from the log; the next life finds all of it, and so does the one after.
 func testAboutDamage(_ *testing.T, s *suite) {
-	for how := range s.e.DamageIndex {
+	for how := range s.e.damageIndex {
 		name := fmt.Sprintf("%s-%d", s.name, how)
 		for life := range 4 {
-			st, err := s.e.Open(name)
+			st, err := s.e.open(name)
 			s.must(err)
 			head, err := st.Acquire(s.Context(), "about", 1)
 			s.must(err)
@@ -119,7 +119,7 @@ func testAboutDamage(_ *testing.T, s *suite) {
 			}
 			s.must(st.Close())
 			if life < 2 {
-				s.must(s.e.DamageIndex[how](name))
+				s.must(s.e.damageIndex[how](name))
 			}
 		}
 	}

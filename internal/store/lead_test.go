@@ -1,4 +1,4 @@
-package enginetest
+package store_test
 
 import (
 	"context"
@@ -136,7 +136,7 @@ func testS31ConcurrentLeaders(t *testing.T, s *suite) {
 
 // testS33Reopen: what was acknowledged is there for the next handle.
 func testS33Reopen(_ *testing.T, s *suite) {
-	st, err := s.e.Open(s.name)
+	st, err := s.e.open(s.name)
 	s.must(err)
 	head := s.acquire(st)
 	head, err = st.Append(s.Context(), 0, head.Term, serverEvents(0, 100))
@@ -162,7 +162,7 @@ func testS33Reopen(_ *testing.T, s *suite) {
 }
 
 func testClosed(t *testing.T, s *suite) {
-	st, err := s.e.Open(s.name)
+	st, err := s.e.open(s.name)
 	s.must(err)
 	head := s.acquire(st)
 	c := make(chan error, 1)
