@@ -112,8 +112,11 @@ func (r *Router) serve(w http.ResponseWriter, req *http.Request, x *exchange) {
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	if route.ForwardAuth != "" && !r.authorize(ctx, w, req, x) {
-		return
+	if route.ForwardAuth != "" {
+		dropIdentity(req.Header)
+		if !r.authorize(ctx, w, req, x) {
+			return
+		}
 	}
 	x.idle = newIdleTimer(route.Timeouts.Idle.Std(), w, req, cancel)
 	defer x.idle.stop()
@@ -181,15 +184,6 @@ func rewrite(p *httputil.ProxyRequest) {
 	p.SetXForwarded()
 	if x.route.StripPath && x.route.Path != "/" {
 		out.Header.Set("X-Forwarded-Prefix", x.route.Path)
-	}
-}
-
-// dropForwarding removes what the client says of where the request came from.
-func dropForwarding(h http.Header) {
-	for name := range h {
-		if isForwarding(name) {
-			delete(h, name)
-		}
 	}
 }
 

@@ -297,6 +297,47 @@ func TestForwardAuth(t *testing.T) {
 	}
 }
 
+// TestForwardAuthForged: who a client says that it is reaches neither the service that
+// authorizes, which may look at it, nor the workspace, which may believe it. Where
+// nobody authorizes, a workspace has no reason to believe it, and may use the names.
+func TestForwardAuthForged(t *testing.T) {
+	auth, asked := seen(t)
+	s, ch := seen(t)
+	f := start(t, router.Config{}, router.Options{}, web(func(r *router.Route) { r.ForwardAuth = auth.URL }),
+		web(func(r *router.Route) { r.Name, r.Path = "open", "/open" }))
+	f.ready("web", s)
+	forged := []string{"Remote-User", "Remote_User", "REMOTE_GROUPS", "remote-email", "X-Forwarded-User", "X_Forwarded_Email", "X-Auth-Request-User",
+		"X_Auth_Request-Groups", "X-Authentik-Username", "X-Webauth-User", "X-Remote-Group", "X-Remote_Extra-Scopes", "X-Vouch-User", "X-Pomerium-Claim-Email",
+		"Tailscale-User-Login", "X-User", "X-User-Id"}
+	kept := []string{"X-Kept", "Authorization", "Cookie", "X-Auth-Token", "User-Agent", "X-Users", "X-User-Agent"}
+	for _, path := range []string{"/", "/open"} {
+		req := f.request("GET", path, nil)
+		for _, name := range append(forged, kept...) {
+			req.Header[name] = []string{"admin"}
+		}
+		if res, body := f.do(req); res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, res.StatusCode, body)
+		}
+		got := []*http.Request{<-ch}
+		if path == "/" {
+			got = append(got, <-asked)
+		}
+		for i, r := range got {
+			for _, name := range forged {
+				guarded := path == "/" || strings.HasPrefix(strings.ReplaceAll(name, "_", "-"), "X-Forwarded-")
+				if there := len(r.Header[name])+len(r.Header[http.CanonicalHeaderKey(name)]) > 0; there == guarded {
+					t.Errorf("%s, reader %d: header %s there: %v", path, i, name, there)
+				}
+			}
+			for _, name := range kept {
+				if r.Header.Get(name) != "admin" {
+					t.Errorf("%s, reader %d: header %s is gone", path, i, name)
+				}
+			}
+		}
+	}
+}
+
 func TestHeaderTimeout(t *testing.T) {
 	f := start(t, router.Config{}, router.Options{}, web(func(r *router.Route) { r.Timeouts.Header = 20 * clock.Millisecond }))
 	f.ready("web", workspace(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }))

@@ -3,7 +3,6 @@ package router
 import (
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -44,7 +43,9 @@ type Route struct {
 	MaxBody  int64    `json:"maxBody,omitempty"`
 	Timeouts Timeouts `json:"timeouts"`
 	// ForwardAuth is an http or https address that is asked about each request:
-	// 2xx lets it pass, any other answer goes to the client as it is.
+	// 2xx lets it pass, any other answer goes to the client as it is. No header of
+	// an answer that lets pass is copied, and what the client itself says of who it
+	// is reaches neither the one asked nor the workspace.
 	ForwardAuth string `json:"forwardAuth,omitempty"`
 }
 
@@ -136,13 +137,6 @@ func (r *Route) checkAuth(add report) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.Fragment != "" {
 		add("forwardAuth", "%q is not an address to ask: use http://HOST:PORT/PATH without user or fragment", r.ForwardAuth)
 	}
-}
-
-// isForwarding reports whether the header says where a request came from, in
-// any case and with '_' for '-', as many servers read both alike.
-func isForwarding(name string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-")
 }
 
 func alphanumeric(c byte) bool {
