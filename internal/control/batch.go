@@ -19,11 +19,13 @@ type batch struct {
 	Host        string
 	Incarnation uint64
 	Entries     []event.Entry // without gaps, at least one
+	Events      []event.Event `json:"-"` // what they decode to
 	Head        wire.Head     // of the last entry
 }
 
 // readBatch checks all of a batch that needs no state: its bounds, that it has no
-// gaps, and that the fold will understand every event.
+// gaps, and that the fold will understand every event: what it does not must never
+// enter the log, nor what no machine could report.
 func readBatch(host string, b *wire.EventBatch) (*batch, error) {
 	if len(b.Events) == 0 || len(b.Events) > wire.MaxEventBatch {
 		return nil, fmt.Errorf("a batch has 1 to %d events, not %d", wire.MaxEventBatch, len(b.Events))
@@ -31,7 +33,7 @@ func readBatch(host string, b *wire.EventBatch) (*batch, error) {
 	if b.Incarnation == 0 || b.Events[0].Seq == 0 {
 		return nil, errors.New("incarnations and events count from 1")
 	}
-	entries := make([]event.Entry, len(b.Events))
+	entries, events := make([]event.Entry, len(b.Events)), make([]event.Event, len(b.Events))
 	for i := range b.Events {
 		e := &b.Events[i]
 		switch {
@@ -43,24 +45,18 @@ func readBatch(host string, b *wire.EventBatch) (*batch, error) {
 			return nil, fmt.Errorf("event %d has type %q, which hosts do not report to this version; update the server first", e.Seq, e.Type)
 		}
 		entries[i] = event.Entry{At: e.At, Type: e.Type, Subject: event.HostSubject(host), Incarnation: b.Incarnation, HostSeq: e.Seq, Body: e.Body}
-		if err := readable(entries[i]); err != nil {
+		var err error
+		if events[i], err = event.Decode(entries[i]); err == nil {
+			err = plan.Reportable(entries[i], events[i])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", e.Seq, err)
 		}
 	}
 	if last := b.Events[len(b.Events)-1].Seq; b.Head.Seq != last || len(b.Head.Hash) != 32 {
 		return nil, fmt.Errorf("the head is of event %d; the batch ends at %d", b.Head.Seq, last)
 	}
-	return &batch{Host: host, Incarnation: b.Incarnation, Entries: entries, Head: b.Head}, nil
-}
-
-// readable makes sure that the fold will understand an event: what it does not
-// must never enter the log, nor what no machine could report.
-func readable(e event.Entry) error {
-	ev, err := event.Decode(e)
-	if err != nil {
-		return err
-	}
-	return plan.Reportable(e, ev)
+	return &batch{Host: host, Incarnation: b.Incarnation, Entries: entries, Events: events, Head: b.Head}, nil
 }
 
 // signed makes sure that the host signed the head of the batch.

@@ -91,7 +91,8 @@ func (c *Control) takeLog(p *Peer, bytes int64) error {
 // commitEvents has the reducer fold and append the new entries of a batch.
 func (c *Control) commitEvents(ctx context.Context, p *Peer, b *batch, v *server.View, entries []event.Entry) error {
 	head := event.HostHead{Incarnation: v.Incarnation, Seq: b.Head.Seq, Hash: b.Head.Hash, Signature: b.Head.Signature}
-	err := c.wait(ctx, c.normal, &input{Input: server.Batch{Host: p.Name, View: v, Entries: entries, Head: head}, weight: len(entries), done: make(chan error, 1)})
+	in := server.Batch{Host: p.Name, View: v, Entries: entries, Events: b.Events[len(b.Events)-len(entries):], Head: head}
+	err := c.wait(ctx, c.normal, &input{Input: in, weight: len(entries), done: make(chan error, 1)})
 	if r, ok := errors.AsType[*plan.ReportError](err); ok { // it is the report that is wrong
 		return wire.Refuse(wire.ErrInvalid, "%s", r.Reason)
 	}

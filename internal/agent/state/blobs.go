@@ -141,11 +141,7 @@ func (s *Store) writeContent(dir string, d digest.Digest, size int64, fill func(
 	if err = os.Rename(tmp.Name(), filepath.Join(dir, d.Hex())); err != nil {
 		return s.note(fmt.Errorf("store %s: %w", d.Short(), err))
 	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return s.note(err)
-	}
-	return s.note(errors.Join(f.Sync(), f.Close()))
+	return s.note(disk.SyncDir(dir))
 }
 
 // noted is a writer whose errors are noted.

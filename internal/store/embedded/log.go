@@ -147,7 +147,8 @@ func (s *Store) checkTx(expect, term uint64) (store.Head, error) {
 
 func (s *Store) insert(records []event.Record) error {
 	values := make([]driver.Value, 0, insertRows*eventColumns)
-	var kind driver.Value // one allocation for entries in a row of one kind
+	var kind, name driver.Value // one allocation for entries in a row of one kind or type
+	term := driver.Value(int64(records[0].Term))
 	for len(records) > 0 {
 		n, query := 1, insertOne
 		if len(records) >= insertRows {
@@ -159,7 +160,10 @@ func (s *Store) insert(records []event.Record) error {
 			if kind != r.Subject.Kind {
 				kind = r.Subject.Kind
 			}
-			values = append(values, int64(r.Seq), int64(r.Term), int64(r.At), r.Type, kind, r.Subject.Name,
+			if name != r.Type {
+				name = r.Type
+			}
+			values = append(values, int64(r.Seq), term, int64(r.At), name, kind, r.Subject.Name,
 				int64(r.Incarnation), int64(r.HostSeq), r.Body, r.Hash[:])
 		}
 		if _, err := s.w.exec(query, values...); err != nil {
