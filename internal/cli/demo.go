@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -118,16 +117,13 @@ func (a *app) demonstrate(ctx context.Context, f demoFlags) error {
 	}
 }
 
-// answerIn is how long an engine has for a sign of life.
-const answerIn = 5 * time.Second
-
 // answers reports whether an engine is there.
 func answers(ctx context.Context, socket string) error {
-	api, err := dockerapi.Open(dockerapi.Options{Socket: socket, Timeout: answerIn})
+	api, err := dockerapi.Open(dockerapi.Options{Socket: socket})
 	if err != nil {
 		return exit.Badf("--engine: %w", err)
 	}
-	return errors.Join(api.Ping(ctx), api.Close())
+	return errors.Join(api.Alive(ctx), api.Close())
 }
 
 // demoPrivate runs the demonstration again on a private engine; why is what the

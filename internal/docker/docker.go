@@ -108,7 +108,7 @@ func New(l *reconcile.Controller, o Options) (*Host, error) {
 	if h.output, err = image.OpenOutput(filepath.Join(o.Dir, "output"), 0); err != nil {
 		return nil, err
 	}
-	h.guard = image.NewGuard(engineDisk{o.Engine}, image.DiskLimits{}, func(ctx context.Context) error { return h.collect(ctx, 0) })
+	h.guard = image.NewGuard(h.imageDisk, func(ctx context.Context) error { return h.collect(ctx, 0) })
 	h.images = image.New(image.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: images, Content: o.Content, Output: h.output,
 		Credentials: dockerapi.OpenCredentials(filepath.Join(o.Secrets, "registries")), Pulls: h.pulls, Builds: h.builds, Space: h.guard,

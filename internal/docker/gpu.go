@@ -21,8 +21,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/moby/moby/api/types/system"
+
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // Where things are below the root.
@@ -42,7 +43,7 @@ const (
 
 // Engine tells how it is set up.
 type Engine interface {
-	Info(ctx context.Context) (dockerapi.Info, error)
+	Info(ctx context.Context) (system.Info, error)
 }
 
 // Host is where the engine runs.
@@ -61,8 +62,9 @@ func (h GPUHost) Facts(ctx context.Context) (spec.GPUFacts, error) {
 }
 
 // FactsOf is Facts with what the engine has told already.
-func (h GPUHost) FactsOf(i dockerapi.Info) (spec.GPUFacts, error) {
-	f := spec.GPUFacts{Runtime: slices.Contains(i.Runtimes, "nvidia"), EngineCDI: len(i.Raw.CDISpecDirs) > 0}
+func (h GPUHost) FactsOf(i system.Info) (spec.GPUFacts, error) {
+	_, runtime := i.Runtimes["nvidia"]
+	f := spec.GPUFacts{Runtime: runtime, EngineCDI: len(i.CDISpecDirs) > 0}
 	if h.Root == "" {
 		return f, nil
 	}
@@ -218,7 +220,7 @@ func (h GPUHost) reload(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(i.Runtimes, "nvidia") {
+		if _, there := i.Runtimes["nvidia"]; there {
 			return nil
 		}
 		select {

@@ -9,7 +9,6 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
@@ -35,18 +34,18 @@ const procVersion = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  
 func TestFacts(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
-		info  dockerapi.Info
+		info  system.Info
 		want  spec.GPUFacts
 	}{
 		"nothing": {},
 		"driver": {files: map[string]string{"proc/driver/nvidia/version": procVersion, "dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": "", "dev/nvidia-uvm": ""},
 			want: spec.GPUFacts{Driver: "535.54.03", Devices: 2}},
 		"toolkit": {files: map[string]string{"usr/bin/nvidia-ctk": "x", "usr/local/bin/nvidia-container-runtime-hook": "x"},
-			info: dockerapi.Info{Runtimes: []string{"nvidia", "runc"}}, want: spec.GPUFacts{Toolkit: true, Hook: true, Runtime: true}},
+			info: system.Info{Runtimes: map[string]system.RuntimeWithStatus{"nvidia": {}, "runc": {}}}, want: spec.GPUFacts{Toolkit: true, Hook: true, Runtime: true}},
 		"not a program": {files: map[string]string{"usr/lib/nvidia-ctk": "x"}},
 		"specs": {files: map[string]string{"etc/cdi/nvidia.yaml": "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n",
 			"var/run/cdi/other.json": `{"cdiVersion":"0.5.0","kind":"vendor.example/thing","devices":[]}`, "etc/cdi/readme.txt": "kind: no/spec"},
-			info: dockerapi.Info{Raw: system.Info{CDISpecDirs: []string{"/etc/cdi"}}},
+			info: system.Info{CDISpecDirs: []string{"/etc/cdi"}},
 			want: spec.GPUFacts{CDI: []string{"nvidia.com/gpu", "vendor.example/thing"}, EngineCDI: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/moby/moby/api/types/system"
+
 	"github.com/steadyfleet/steady/internal/core/spec"
-	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
 // ErrPrerequisite says that a host lacks what a bundle needs and cannot bring itself,
@@ -14,7 +15,7 @@ import (
 var ErrPrerequisite = errors.New("the host lacks a prerequisite of the bundle")
 
 // GPUs is what this host has for containers with GPUs.
-func (h *Host) GPUs(i dockerapi.Info) (spec.GPUFacts, error) { return h.gpu.FactsOf(i) }
+func (h *Host) GPUs(i system.Info) (spec.GPUFacts, error) { return h.gpu.FactsOf(i) }
 
 // gpusThere refuses a set whose GPUs this host cannot give, ahead of all else. What
 // the host's own toolkit can set up is set up where the set allows it.

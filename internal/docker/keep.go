@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
-	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/internal/docker/storage"
 	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Free measures the disk that the engine keeps its data on.
-func (d engineDisk) Free(ctx context.Context) (image.DiskBytes, error) {
-	i, err := d.engine.Info(ctx)
+// imageDisk measures the disk that the engine keeps its data on.
+func (h *Host) imageDisk(ctx context.Context) (disk.Space, error) {
+	i, err := h.o.Engine.Info(ctx)
 	if err != nil {
-		return image.DiskBytes{}, err
+		return disk.Space{}, err
 	}
-	return image.DiskFolder(i.DataRoot).Free(ctx)
+	return disk.SpaceOf(i.DockerRootDir)
 }
 
 // row finds one resource as declared; nil if there is none.
@@ -111,10 +111,8 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 		return err // what is wanted is not known: remove nothing
 	}
 	outputs := h.output.Collect(names)
-	done, err := h.images.Collect(ctx, image.Keep{
-		Complete: true, Grace: grace, Referenced: func(ref, _ string) bool { return keep[ref] },
-	})
-	for _, ref := range done.Removed {
+	removed, err := h.images.Collect(ctx, grace, func(ref string) bool { return keep[ref] })
+	for _, ref := range removed {
 		h.o.Log.Info("image removed", "image", ref)
 	}
 	if dockerapi.Unavailable(err) {

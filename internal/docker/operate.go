@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/moby/moby/api/types/system"
+
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/image"
@@ -59,14 +61,11 @@ func (h *Host) Targets(ctx context.Context) ([]workspace.Process, error) {
 }
 
 // About says which engine this is, for people.
-func (h *Host) About(ctx context.Context) (dockerapi.Version, dockerapi.Info, error) {
+func (h *Host) About(ctx context.Context) (dockerapi.Version, system.Info, error) {
 	v, err := h.o.Engine.Version(ctx)
 	if err != nil {
-		return v, dockerapi.Info{}, err
+		return v, system.Info{}, err
 	}
 	i, err := h.o.Engine.Info(ctx)
 	return v, i, err
 }
-
-// engineDisk measures the disk that the engine keeps its data on.
-type engineDisk struct{ engine *dockerapi.Engine }

@@ -3,6 +3,8 @@ package hosting
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/steadyfleet/steady/internal/agent/measure"
@@ -28,13 +30,13 @@ func (h *Hosting) about(ctx context.Context) (*wire.Engine, []string) {
 		h.o.Log.Debug("what the host has for GPUs in containers cannot be read", "error", err)
 	}
 	e := &wire.Engine{
-		Name: "docker", Version: v.Engine, API: v.API, OS: v.OS, Arch: v.Arch, Kernel: i.Raw.KernelVersion,
-		Storage: i.StorageDriver, Cgroup: cgroup, Containers: i.Raw.Containers, Running: i.Raw.ContainersRunning,
+		Name: "docker", Version: v.Engine, API: v.API, OS: v.OS, Arch: v.Arch, Kernel: i.KernelVersion,
+		Storage: i.Driver, Cgroup: cgroup, Containers: i.Containers, Running: i.ContainersRunning,
 	}
 	if gpus.Any() {
 		e.GPUs = &gpus
 	}
-	return e, i.Runtimes
+	return e, slices.Sorted(maps.Keys(i.Runtimes))
 }
 
 // capabilities names what this agent can do on this host.

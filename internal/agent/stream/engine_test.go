@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/agent/stream"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
@@ -104,7 +105,7 @@ func TestRealCommandsAndLogs(t *testing.T) {
 	if f, err := p.in.Next(); err != nil || !strings.Contains(string(f.Data), "out") && !strings.Contains(string(f.Data), "err") {
 		t.Fatalf("%q, %v", f.Data, err)
 	}
-	testkit.Must(t, e.ContainerKill(t.Context(), id, ""))
+	testkit.Value(d.Client().ContainerKill(t.Context(), id, client.ContainerKillOptions{}))(t)
 	if _, _, exit := w.hear(p); exit != (wire.Exit{}) {
 		t.Errorf("the log of a container that ended: %+v", exit)
 	}

@@ -19,7 +19,7 @@ func TestEngineThatHangs(t *testing.T) {
 	d := dockertest.Private(t)
 	box := d.Busybox(t)
 	known := open(t, d.Socket(), dockerapi.Options{Timeout: 300 * time.Millisecond, PullTimeout: 300 * time.Millisecond})
-	for err := known.Ping(t.Context()); err != nil; err = known.Ping(t.Context()) {
+	for err := known.Alive(t.Context()); err != nil; err = known.Alive(t.Context()) {
 		if !dockerapi.Unavailable(err) { // a busy engine answers later
 			t.Fatal(err)
 		}
@@ -30,7 +30,6 @@ func TestEngineThatHangs(t *testing.T) {
 		// All at once: one that waits for an answer holds up no other one.
 		var all sync.WaitGroup
 		for call, f := range map[string]func() error{
-			"ping":  func() error { return e.Ping(t.Context()) },
 			"alive": func() error { return e.Alive(t.Context()) },
 			"list":  func() error { _, err := e.ContainerList(t.Context(), true); return err },
 			"create": func() error {
@@ -53,14 +52,14 @@ func TestEngineThatHangs(t *testing.T) {
 	}
 	d.Continue()
 	patient := open(t, d.Socket(), dockerapi.Options{})
-	testkit.Must(t, patient.Ping(t.Context()))
+	testkit.Must(t, patient.Alive(t.Context()))
 	testkit.Must(t, known.Close())
 }
 
 func TestEngineThatIsDown(t *testing.T) {
 	d := dockertest.Private(t)
 	known := open(t, d.Socket(), dockerapi.Options{})
-	testkit.Must(t, known.Ping(t.Context()))
+	testkit.Must(t, known.Alive(t.Context()))
 	d.Shutdown()
 	for name, e := range map[string]*dockerapi.Engine{"known": known, "fresh": open(t, d.Socket(), dockerapi.Options{})} {
 		err := e.ContainerStart(t.Context(), "x")
@@ -69,11 +68,11 @@ func TestEngineThatIsDown(t *testing.T) {
 		}
 	}
 	nowhere := open(t, "/run/no/such.sock", dockerapi.Options{})
-	if err := nowhere.Ping(t.Context()); !dockerapi.Unavailable(err) {
+	if err := nowhere.Alive(t.Context()); !dockerapi.Unavailable(err) {
 		t.Errorf("no socket: %v", err)
 	}
 	d.Start()
-	testkit.Must(t, known.Ping(t.Context()))
+	testkit.Must(t, known.Alive(t.Context()))
 }
 
 func TestAnswerThatIsLost(t *testing.T) {
@@ -97,7 +96,7 @@ func TestCallThatIsGivenUp(t *testing.T) {
 	f := setup(t)
 	p := f.d.Proxy()
 	e := open(t, p.Socket(), dockerapi.Options{})
-	testkit.Must(t, e.Ping(t.Context()))
+	testkit.Must(t, e.Alive(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Before(func(dockertest.Request) dockertest.Outcome { cancel(); return dockertest.Hang })
 	err := e.ContainerStart(ctx, "x")
@@ -112,7 +111,7 @@ func TestEngineThatComesUpLate(t *testing.T) {
 	d := dockertest.Private(t)
 	d.Shutdown()
 	e := open(t, d.Socket(), dockerapi.Options{})
-	if err := e.Ping(t.Context()); !dockerapi.Unavailable(err) {
+	if err := e.Alive(t.Context()); !dockerapi.Unavailable(err) {
 		t.Errorf("got %v", err)
 	}
 	d.Start()

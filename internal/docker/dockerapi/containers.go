@@ -51,11 +51,7 @@ func (e *Engine) ContainerCreate(ctx context.Context, c Creation) (id string, wa
 	err = e.do(ctx, e.timeout, "create container", c.Name, func(ctx context.Context) (err error) {
 		o := client.ContainerCreateOptions{Name: c.Name, Config: c.Config, HostConfig: c.Host, NetworkingConfig: c.Network}
 		if c.Platform != "" {
-			text, err := platform(c.Platform)
-			if err != nil {
-				return err
-			}
-			if err := json.Unmarshal(text, &o.Platform); err != nil {
+			if err := readPlatform(c.Platform, &o.Platform); err != nil {
 				return err
 			}
 		}
@@ -105,17 +101,21 @@ func (e *Engine) createWithMAC(ctx context.Context, o client.ContainerCreateOpti
 	return out, json.Unmarshal(answer.Bytes(), out)
 }
 
-// platform writes os/arch[/variant] as the JSON object of a platform.
-func platform(name string) ([]byte, error) {
+// readPlatform reads os/arch[/variant] into the client's own type of a platform.
+func readPlatform(name string, to any) error {
 	parts := strings.Split(name, "/")
 	if len(parts) < 2 || len(parts) > 3 {
-		return nil, fmt.Errorf("platform %q: write os/arch or os/arch/variant, such as linux/amd64", name)
+		return fmt.Errorf("platform %q: write os/arch or os/arch/variant, such as linux/amd64", name)
 	}
 	out := map[string]string{"os": parts[0], "architecture": parts[1]}
 	if len(parts) == 3 {
 		out["variant"] = parts[2]
 	}
-	return json.Marshal(out)
+	text, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
 }
 
 // ContainerStart starts a container. One that runs is left as it is.
@@ -129,18 +129,6 @@ func (e *Engine) ContainerStart(ctx context.Context, id string) error {
 func (e *Engine) ContainerStop(ctx context.Context, id string, grace time.Duration, signal string) error {
 	seconds := int((grace + time.Second - 1) / time.Second)
 	_, err := request(ctx, e, grace+e.timeout, "stop container", id, e.api.ContainerStop, client.ContainerStopOptions{Timeout: &seconds, Signal: signal})
-	return err
-}
-
-// ContainerKill sends a signal (empty: KILL).
-func (e *Engine) ContainerKill(ctx context.Context, id, signal string) error {
-	_, err := request(ctx, e, e.timeout, "kill container", id, e.api.ContainerKill, client.ContainerKillOptions{Signal: signal})
-	return err
-}
-
-// ContainerPause freezes a container.
-func (e *Engine) ContainerPause(ctx context.Context, id string) error {
-	_, err := request(ctx, e, e.timeout, "pause container", id, e.api.ContainerPause, client.ContainerPauseOptions{})
 	return err
 }
 
@@ -191,20 +179,6 @@ func (e *Engine) ContainerCommit(ctx context.Context, id string, c Commit) (imag
 	out, err := request(ctx, e, e.longest, "commit container", id, e.api.ContainerCommit, client.ContainerCommitOptions{
 		Reference: c.Ref, Changes: c.Changes, Comment: c.Comment, NoPause: c.NoPause})
 	return out.ID, err
-}
-
-// ContainerStats takes one sample, which old engines need a second for.
-func (e *Engine) ContainerStats(ctx context.Context, id string) (container.StatsResponse, error) {
-	var out container.StatsResponse
-	err := e.do(ctx, e.timeout, "measure container", id, func(ctx context.Context) error {
-		r, err := e.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
-		if err != nil {
-			return err
-		}
-		defer r.Body.Close()
-		return json.NewDecoder(r.Body).Decode(&out)
-	})
-	return out, err
 }
 
 // progress reports each piece that is read.

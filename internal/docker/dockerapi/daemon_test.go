@@ -84,14 +84,13 @@ func (f fixture) inspect(id string) container.InspectResponse {
 func TestEngineSaysWhatItIs(t *testing.T) {
 	f := setup(t)
 	ctx := t.Context()
-	testkit.Must(t, f.Ping(ctx))
+	testkit.Must(t, f.Alive(ctx))
 	v := testkit.Value(f.Version(ctx))(t)
-	if v.Engine == "" || v.API == "" || v.OS != "linux" || v.Components["containerd"] == "" {
+	if v.Engine == "" || v.API == "" || v.OS != "linux" || v.Arch == "" {
 		t.Errorf("version %+v", v)
 	}
 	i := testkit.Value(f.Info(ctx))(t)
-	if i.StorageDriver != sandbox.StorageDriver(f.d.DataRoot()) || i.DataRoot != f.d.DataRoot() || i.CgroupDriver == "" || i.CgroupVersion == "" ||
-		!slices.Contains(i.Runtimes, "runc") || i.DefaultRuntime != "runc" || i.CPUs < 1 || i.MemoryBytes < 1 {
+	if _, runc := i.Runtimes["runc"]; !runc || i.Driver != sandbox.StorageDriver(f.d.DataRoot()) || i.DockerRootDir != f.d.DataRoot() || i.CgroupVersion == "" || i.DefaultRuntime != "runc" {
 		t.Errorf("info %+v", i)
 	}
 }
@@ -129,7 +128,10 @@ func TestContainerLife(t *testing.T) {
 	testkit.Must(t, f.ContainerStart(ctx, id))
 	testkit.Must(t, f.ContainerStart(ctx, id)) // runs already
 	status("running")
-	testkit.Must(t, dockertest.Pause(func() error { return f.ContainerPause(ctx, id) }))
+	testkit.Must(t, dockertest.Pause(func() error {
+		_, err := f.d.Client().ContainerPause(ctx, id, client.ContainerPauseOptions{})
+		return err
+	}))
 	status("paused")
 	testkit.Must(t, f.ContainerUnpause(ctx, id))
 	status("running")
@@ -141,11 +143,7 @@ func TestContainerLife(t *testing.T) {
 	if h := f.inspect(id).HostConfig; h.Memory != 64<<20 || h.RestartPolicy.MaximumRetryCount != 3 {
 		t.Errorf("limits %+v", h.Resources)
 	}
-	stats := testkit.Value(f.ContainerStats(ctx, id))(t)
-	if stats.MemoryStats.Limit != 64<<20 {
-		t.Errorf("stats %+v", stats.MemoryStats)
-	}
-	testkit.Must(t, f.ContainerKill(ctx, id, ""))
+	testkit.Value(f.d.Client().ContainerKill(ctx, id, client.ContainerKillOptions{}))(t)
 	testkit.Must(t, f.ContainerStop(ctx, id, time.Second, "")) // stopped or about to
 	status("exited")
 	testkit.Must(t, f.ContainerStart(ctx, id))
@@ -333,9 +331,6 @@ func TestNetworksAndVolumes(t *testing.T) {
 	if got := f.inspect(id).NetworkSettings.Networks[f.n.Name("net")]; got == nil || !slices.Contains(got.Aliases, "web") {
 		t.Errorf("connected: %+v", got)
 	}
-	if got, err := f.NetworkInspect(ctx, net); err != nil || len(got.Containers) != 1 {
-		t.Errorf("inspect: %+v %v", got.Containers, err)
-	}
 	if err := f.NetworkRemove(ctx, net); !dockerapi.Conflict(err) {
 		t.Errorf("remove a network in use: %v", err)
 	}
@@ -358,7 +353,7 @@ func TestNetworksAndVolumes(t *testing.T) {
 func TestCallsAreCounted(t *testing.T) {
 	f := setup(t)
 	ctx := t.Context()
-	testkit.Must(t, f.Ping(ctx))
+	testkit.Must(t, f.Alive(ctx))
 	before := f.Calls()
 	f.inspect(f.create("a", nil))
 	after := f.Calls()

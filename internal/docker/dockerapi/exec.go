@@ -53,9 +53,6 @@ func (e *Engine) Exec(ctx context.Context, container string, x Exec) (*Running, 
 	return r, nil
 }
 
-// ID is the engine's name for the command.
-func (r *Running) ID() string { return r.id }
-
 // Write gives the command input.
 func (r *Running) Write(b []byte) (int, error) { return r.con.Conn.Write(b) }
 

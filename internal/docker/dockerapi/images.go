@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/build"
@@ -76,11 +77,8 @@ func (e *Engine) ImagePull(ctx context.Context, p Pull, each func(Line)) error {
 			o.RegistryAuth = text
 		}
 		if p.Platform != "" {
-			text, err := platform(p.Platform)
-			if err != nil {
-				return err
-			}
-			if err := json.Unmarshal([]byte("["+string(text)+"]"), &o.Platforms); err != nil {
+			o.Platforms = slices.Grow(o.Platforms, 1)[:1]
+			if err := readPlatform(p.Platform, &o.Platforms[0]); err != nil {
 				return err
 			}
 		}
@@ -130,11 +128,8 @@ func (e *Engine) ImageBuild(ctx context.Context, tar io.Reader, b Build, each fu
 			o.CPUQuota = max(1000, b.NanoCPUs/10_000) // billionths of a second in each second, microseconds in each 100 ms
 		}
 		if b.Platform != "" {
-			text, err := platform(b.Platform)
-			if err != nil {
-				return err
-			}
-			if err := json.Unmarshal([]byte("["+string(text)+"]"), &o.Platforms); err != nil {
+			o.Platforms = slices.Grow(o.Platforms, 1)[:1]
+			if err := readPlatform(b.Platform, &o.Platforms[0]); err != nil {
 				return err
 			}
 		}

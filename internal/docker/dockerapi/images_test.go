@@ -80,7 +80,7 @@ func TestBuildIsCancelled(t *testing.T) {
 func TestSilentBuildEnds(t *testing.T) {
 	f := setup(t)
 	e := open(t, f.d.Socket(), dockerapi.Options{LongTimeout: 300 * time.Millisecond})
-	testkit.Must(t, e.Ping(t.Context())) // else the version is asked for within that time
+	testkit.Must(t, e.Alive(t.Context())) // else the version is asked for within that time
 	src := dockertest.BuildContext(t, map[string]string{"Dockerfile": "FROM " + f.d.Busybox(t) + "\nLABEL test=" + f.n.Prefix + "\nRUN sleep 1000\n"})
 	_, err := e.ImageBuild(t.Context(), src, dockerapi.Build{}, nil)
 	if !dockerapi.Unknown(err) || dockerapi.Unavailable(err) || !strings.Contains(err.Error(), "no progress for 300ms") {

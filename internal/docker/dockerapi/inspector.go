@@ -15,22 +15,23 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/api/types/volume"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/steadyfleet/steady/internal/core/diff"
 )
 
-// How long what was read is trusted: while events are heard, and without.
+// How long what was read is trusted: while events are watched, and without.
 const (
-	sweep   = time.Minute
-	unheard = time.Second
+	sweep     = time.Minute
+	unwatched = time.Second
 )
 
 // Engine is what an inspector reads.
 type Inspected interface {
 	Version(ctx context.Context) (Version, error)
-	Info(ctx context.Context) (Info, error)
+	Info(ctx context.Context) (system.Info, error)
 	ContainerInspectAnew(ctx context.Context, id string, known Sum) (*container.InspectResponse, Sum, error)
 	ImageInspect(ctx context.Context, ref string) (image.InspectResponse, error)
 	NetworkList(ctx context.Context, name string, labels ...string) ([]network.Summary, error)
@@ -45,7 +46,7 @@ type Inspector struct {
 	now    func() time.Time
 
 	mu         sync.Mutex
-	hears      bool
+	watching   bool
 	tick       uint64            // counts what was taken back
 	bumped     map[string]uint64 // the tick at which a container was
 	others     uint64            // and everything else
@@ -105,7 +106,7 @@ func (i *Inspector) OnEvent(e Event) {
 		clear(i.images)
 		i.others = i.tick
 	case Resync:
-		i.hears = true
+		i.watching = true
 		clear(i.containers)
 		clear(i.images)
 		clear(i.bumped)
@@ -133,7 +134,7 @@ func (i *Inspector) drop(id string) {
 
 func (i *Inspector) trusted(at time.Time) bool {
 	age := i.now().Sub(at)
-	return age >= 0 && (age < unheard || i.hears && age < sweep)
+	return age >= 0 && (age < unwatched || i.watching && age < sweep)
 }
 
 // Container reads a container, or answers from memory where the listing agrees;
@@ -208,7 +209,7 @@ func (i *Inspector) Refresh(ctx context.Context, listed []*container.Summary) {
 func (i *Inspector) share(known []*container.Summary) []*container.Summary {
 	now := i.now()
 	since := now.Sub(i.swept)
-	if i.swept.IsZero() || !i.hears || since < 0 || since >= sweep {
+	if i.swept.IsZero() || !i.watching || since < 0 || since >= sweep {
 		i.swept = now // whatever was read before is too old by itself
 		return nil
 	}

@@ -20,12 +20,6 @@ func (e *Engine) NetworkList(ctx context.Context, name string, labels ...string)
 	return slices.DeleteFunc(all.Items, func(n network.Summary) bool { return name != "" && n.Name != name }), err
 }
 
-// NetworkInspect reads a network with its endpoints.
-func (e *Engine) NetworkInspect(ctx context.Context, id string) (network.Inspect, error) {
-	out, err := request(ctx, e, e.timeout, "inspect network", id, e.api.NetworkInspect, client.NetworkInspectOptions{})
-	return out.Network, err
-}
-
 // NetworkCreate makes a network. Engines before API 1.44 make a second one of
 // the same name: look first, and let nobody else of the host create meanwhile.
 func (e *Engine) NetworkCreate(ctx context.Context, name string, o client.NetworkCreateOptions) (id string, warnings []string, err error) {

@@ -2,7 +2,6 @@ package dockerapi
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/moby/moby/api/types/image"
@@ -39,68 +38,56 @@ func (i *Inspector) Image(ctx context.Context, ref string) (*image.InspectRespon
 	return k.got, nil
 }
 
-// Networks lists the IDs of networks by name. One that has all of need is taken
+// Networks lists the IDs of networks by name. A listing that has all of need is taken
 // from memory.
 func (i *Inspector) Networks(ctx context.Context, need map[string]string) (map[string]string, error) {
-	i.mu.Lock()
-	have, tick := i.networks, i.tick
-	if have != nil && i.trusted(have.at) && all(need, have.got) {
-		i.mu.Unlock()
-		return have.got, nil
-	}
-	i.mu.Unlock()
-	at := i.now()
-	list, err := i.engine.NetworkList(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(list, func(a, b network.Summary) int { return b.Created.Compare(a.Created) })
-	got := map[string]string{}
-	for _, n := range list {
-		got[n.Name] = n.ID // of two with one name the older one
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if have != nil && maps.Equal(have.got, got) {
-		got = have.got
-	}
-	if i.others <= tick {
-		i.networks = &known[map[string]string]{at, got}
-	}
-	return got, nil
-}
-
-func all[V any](need map[string]string, have map[string]V) bool {
-	for _, title := range need {
-		if _, ok := have[title]; !ok {
-			return false
+	return recall(i, &i.networks, need, func() (map[string]string, error) {
+		list, err := i.engine.NetworkList(ctx, "")
+		slices.SortFunc(list, func(a, b network.Summary) int { return b.Created.Compare(a.Created) })
+		got := map[string]string{}
+		for _, n := range list {
+			got[n.Name] = n.ID // of two with one name the older one
 		}
-	}
-	return true
+		return got, err
+	})
 }
 
 // Volumes lists the names of volumes, likewise.
 func (i *Inspector) Volumes(ctx context.Context, need map[string]string) (map[string]bool, error) {
+	return recall(i, &i.volumes, need, func() (map[string]bool, error) {
+		list, err := i.engine.VolumeList(ctx)
+		got := map[string]bool{}
+		for _, v := range list {
+			got[v.Name] = true
+		}
+		return got, err
+	})
+}
+
+// recall gives the listing in a slot where that will do, and else reads it. It is
+// remembered unless an event came meanwhile.
+func recall[V any](i *Inspector, slot **known[map[string]V], need map[string]string, read func() (map[string]V, error)) (map[string]V, error) {
 	i.mu.Lock()
-	have, tick := i.volumes, i.tick
-	if have != nil && i.trusted(have.at) && all(need, have.got) {
-		i.mu.Unlock()
-		return have.got, nil
+	have, tick := *slot, i.tick
+	enough := have != nil && i.trusted(have.at)
+	for _, title := range need {
+		if enough {
+			_, enough = have.got[title]
+		}
 	}
 	i.mu.Unlock()
+	if enough {
+		return have.got, nil
+	}
 	at := i.now()
-	list, err := i.engine.VolumeList(ctx)
+	got, err := read()
 	if err != nil {
 		return nil, err
-	}
-	got := map[string]bool{}
-	for _, v := range list {
-		got[v.Name] = true
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.others <= tick {
-		i.volumes = &known[map[string]bool]{at, got}
+		*slot = &known[map[string]V]{at, got}
 	}
 	return got, nil
 }
@@ -126,8 +113,8 @@ func (i *Inspector) About(ctx context.Context) (Facts, error) {
 	if info.CgroupVersion == "2" {
 		cgroup = "private"
 	}
-	got := Facts{API: v.API, NoSwap: !info.Raw.SwapLimit, Rules: diff.WorkspaceRules{API: v.API, Runtime: info.DefaultRuntime,
-		LogDriver: info.Raw.LoggingDriver, Cgroup: cgroup}}
+	got := Facts{API: v.API, NoSwap: !info.SwapLimit, Rules: diff.WorkspaceRules{API: v.API, Runtime: info.DefaultRuntime,
+		LogDriver: info.LoggingDriver, Cgroup: cgroup}}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.facts = &known[Facts]{at, got}

@@ -32,10 +32,7 @@ func NewPool(size int, kick func(ref string)) *Pool {
 func (p *Pool) TryEnter(ref string) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.inside >= p.size {
-		if !slices.Contains(p.waiting, ref) {
-			p.waiting = append(p.waiting, ref)
-		}
+	if !p.room(ref) {
 		return func() {}, false
 	}
 	p.inside++
@@ -48,6 +45,10 @@ func (p *Pool) TryEnter(ref string) (leave func(), ok bool) {
 func (p *Pool) Room(ref string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.room(ref)
+}
+
+func (p *Pool) room(ref string) bool {
 	if p.inside < p.size {
 		return true
 	}
@@ -60,42 +61,24 @@ func (p *Pool) Room(ref string) bool {
 func (p *Pool) leave() {
 	p.mu.Lock()
 	p.inside--
-	next := p.next()
+	p.wake()
+}
+
+// wake kicks as many of those that wait as there are free places. Mu is held, and is
+// not any more when it returns.
+func (p *Pool) wake() {
+	n := min(max(0, p.size-p.inside), len(p.waiting))
+	next := slices.Clone(p.waiting[:n])
+	p.waiting = slices.Delete(p.waiting, 0, n)
 	p.mu.Unlock()
 	for _, r := range next {
 		p.kick(r)
 	}
-}
-
-// next takes as many of those that wait as there are free places.
-func (p *Pool) next() []string {
-	n := min(max(0, p.size-p.inside), len(p.waiting))
-	out := slices.Clone(p.waiting[:n])
-	p.waiting = slices.Delete(p.waiting, 0, n)
-	return out
 }
 
 // Resize changes the number of places, at least one. Who is inside stays.
 func (p *Pool) Resize(size int) {
 	p.mu.Lock()
 	p.size = max(1, size)
-	next := p.next()
-	p.mu.Unlock()
-	for _, r := range next {
-		p.kick(r)
-	}
-}
-
-// Size is the number of places; Inside how many are taken.
-func (p *Pool) Size() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.size
-}
-
-// Inside is how many places are taken.
-func (p *Pool) Inside() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.inside
+	p.wake()
 }

@@ -10,21 +10,6 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 )
 
-// ErrIncomplete refuses a collection while not all that is desired is known.
-var ErrIncomplete = errors.New("not all that is desired is known yet, so no image is removed")
-
-// Keep is what a collection must not remove.
-type Keep struct {
-	// Complete says that the newest desired state is known whole, pinned
-	// generations with it.
-	Complete bool
-	// Referenced reports whether anything desired or pinned names a reference or an
-	// ID. Ref is empty for an image whose reference names a newer one.
-	Referenced func(ref, id string) bool
-	// Grace is how long an image stays after nothing refers to it any more.
-	Grace time.Duration
-}
-
 // Garbage is what is known of one image in the ledger for a collection.
 type Garbage struct {
 	Fetched    bool
@@ -38,54 +23,45 @@ func MayGo(g Garbage, grace time.Duration) bool {
 	return g.Fetched && !g.Referenced && !g.Used && g.Free >= grace
 }
 
-// Collected is what a collection removed, by reference or ID.
-type Collected struct{ Removed []string }
-
-// Collect removes images that this host brought, when nothing refers to them: no
-// container, nothing desired or pinned, and no image that is. Names that others
-// gave to an image stay, and the image with them.
-func (m *Reconciler) Collect(ctx context.Context, k Keep) (Collected, error) {
-	var out Collected
-	if !k.Complete || k.Referenced == nil {
-		return out, ErrIncomplete
-	}
+// Collect removes images that this host brought and to which nothing has referred
+// for the grace: no container, nothing desired or pinned, and no image that is. Desired
+// reports whether anything desired or pinned names a reference. Names that others gave
+// to an image stay, and the image with them. Removed are references and IDs.
+func (m *Reconciler) Collect(ctx context.Context, grace time.Duration, desired func(ref string) bool) (removed []string, err error) {
 	all, err := m.o.Ledger.All(ctx)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	var errs []error
 	for _, i := range all {
 		used, err := m.used(ctx, i.ID)
 		if err != nil {
-			return out, dockerapi.ErrorOf(ctx, err)
+			return removed, dockerapi.ErrorOf(ctx, err)
 		}
-		g := Garbage{Fetched: i.Fetched, Referenced: m.busyWith(i.Ref) || referenced(all, i, k), Used: used}
+		g := Garbage{Fetched: i.Fetched, Referenced: m.busyWith(i.Ref) || referenced(all, i, desired), Used: used}
 		g.Free = m.free(i, g.Used || g.Referenced)
-		if !MayGo(g, k.Grace) {
+		if !MayGo(g, grace) {
 			continue
 		}
-		removed, err := m.drop(ctx, i)
-		out.Removed = append(out.Removed, removed...)
+		dropped, err := m.drop(ctx, i)
+		removed = append(removed, dropped...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect image %s: %w", i.Ref, err))
 		}
 	}
-	return out, errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }
 
-// referenced asks for the image, its further names, and what was built on it. An
-// image that gave its reference to a newer one is referred to by its ID alone.
-func referenced(all []Image, i Image, k Keep) bool {
+// referenced asks for the image, its further names, and what was built on it. Nothing
+// refers to one that gave its reference to a newer one.
+func referenced(all []Image, i Image, desired func(ref string) bool) bool {
 	if slices.ContainsFunc(all, func(o Image) bool {
 		return o.Kind == i.Kind && o.Name == i.Name && o.Ref == i.Ref && o.N > i.N
 	}) {
-		return k.Referenced("", i.ID)
+		return false
 	}
-	if k.Referenced(i.Ref, i.ID) || slices.ContainsFunc(i.Tags, func(t string) bool { return k.Referenced(t, i.ID) }) {
-		return true
-	}
-	return slices.ContainsFunc(all, func(o Image) bool {
-		return slices.Contains(o.Bases, i.Ref) && k.Referenced(o.Ref, o.ID)
+	return desired(i.Ref) || slices.ContainsFunc(i.Tags, desired) || slices.ContainsFunc(all, func(o Image) bool {
+		return slices.Contains(o.Bases, i.Ref) && desired(o.Ref)
 	})
 }
 

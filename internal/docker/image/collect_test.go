@@ -2,7 +2,6 @@ package image_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"path/filepath"
 	"slices"
@@ -15,19 +14,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
 	"github.com/steadyfleet/steady/internal/docker/image"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-func nothing(string, string) bool { return false }
+func nothing(string) bool { return false }
 
-func (l *lab) collect(k image.Keep) []string {
+func (l *lab) collect(grace time.Duration, desired func(string) bool) []string {
 	l.Helper()
-	out, err := l.manager.Collect(l.ctx, k)
+	out, err := l.manager.Collect(l.ctx, grace, desired)
 	l.must(err)
-	return out.Removed
+	return out
 }
 
 func TestS37CollectByReference(t *testing.T) {
@@ -36,32 +36,29 @@ func TestS37CollectByReference(t *testing.T) {
 	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
 	foreign := l.make(l.owner.Title("theirs")+":1", "x")
 	ref := l.ref(i)
-	if _, err := l.manager.Collect(l.ctx, image.Keep{Referenced: nothing}); !errors.Is(err, image.ErrIncomplete) {
-		t.Fatalf("collected without knowing what is desired: %v", err)
-	}
-	if got := l.collect(image.Keep{Complete: true, Referenced: func(r, _ string) bool { return r == ref }}); len(got) != 0 {
+	if got := l.collect(0, func(r string) bool { return r == ref }); len(got) != 0 {
 		t.Fatalf("removed %v, which is desired", got)
 	}
 	c, err := l.api.ContainerCreate(l.ctx, client.ContainerCreateOptions{Name: l.owner.Title("c"), Config: &container.Config{Image: ref, Cmd: []string{"x"}}})
 	l.must(err)
 	// Trap 13: with another name an engine takes this one away under the container.
 	l.must(l.engine.ImageTag(l.ctx, ref, l.owner.Title("another")+":1"))
-	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 {
+	if got := l.collect(0, nothing); len(got) != 0 {
 		t.Fatalf("removed %v, which a container uses", got)
 	}
 	_, err = l.api.ContainerRemove(l.ctx, c.ID, client.ContainerRemoveOptions{})
 	l.must(err)
-	if got := l.collect(image.Keep{Complete: true, Referenced: nothing, Grace: time.Hour}); len(got) != 0 {
+	if got := l.collect(time.Hour, nothing); len(got) != 0 {
 		t.Fatalf("removed %v within its grace", got)
 	}
 	id := l.id(ref)
-	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); !slices.Equal(got, []string{ref}) {
+	if got := l.collect(0, nothing); !slices.Equal(got, []string{ref}) {
 		t.Fatalf("removed %v", got)
 	}
 	if l.id(id) == "" || l.id(l.owner.Title("theirs")+":1") != foreign {
 		t.Fatal("what others named is gone")
 	}
-	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 {
+	if got := l.collect(0, nothing); len(got) != 0 {
 		t.Fatalf("removed %v after all was removed", got)
 	}
 }
@@ -79,7 +76,7 @@ func TestTrap13_UsedImageKeepsItsName(t *testing.T) {
 		t.Fatalf("the trap is not there on this engine: %v", err)
 	}
 	l.must(l.engine.ImageTag(l.ctx, l.owner.Title("another")+":1", ref))
-	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 || l.id(ref) == "" {
+	if got := l.collect(0, nothing); len(got) != 0 || l.id(ref) == "" {
 		t.Fatalf("removed %v", got)
 	}
 }
@@ -90,7 +87,7 @@ func TestCollectLeavesWhatWasThereBefore(t *testing.T) {
 	id := l.make(ref, "x")
 	i := spec.Image{Name: "app", Ref: ref, Pull: &spec.Pull{}}
 	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "record")
-	if got := l.collect(image.Keep{Complete: true, Referenced: nothing}); len(got) != 0 || l.id(ref) != id {
+	if got := l.collect(0, nothing); len(got) != 0 || l.id(ref) != id {
 		t.Fatalf("removed %v", got)
 	}
 }
@@ -103,12 +100,12 @@ func TestCollectKeepsBasesOfWhatIsDesired(t *testing.T) {
 	base, _ := hub.Push(t, l.docker, l.owner.Title("base")+":1", l.owner.Prefix+"base:1")
 	i := l.inline("app", "FROM "+base+"\nLABEL a=b\n")
 	l.row(i).Finish(t, l.ctx).Must(t, "converged", "", "build")
-	desired := func(ref, _ string) bool { return ref == l.ref(i) }
-	if got := l.collect(image.Keep{Complete: true, Referenced: desired}); len(got) != 0 {
+	desired := func(ref string) bool { return ref == l.ref(i) }
+	if got := l.collect(0, desired); len(got) != 0 {
 		t.Fatalf("removed %v", got)
 	}
-	got := l.collect(image.Keep{Complete: true, Referenced: nothing})
-	got = append(got, l.collect(image.Keep{Complete: true, Referenced: nothing})...)
+	got := l.collect(0, nothing)
+	got = append(got, l.collect(0, nothing)...)
 	if l.id(base) != "" || l.id(l.ref(i)) != "" {
 		t.Fatalf("removed only %v", got)
 	}
@@ -134,7 +131,7 @@ func TestCollectTakesWhatANewerPullLeft(t *testing.T) {
 	push("two")
 	r.Want(image.Desired{Spec: i, Run: "next"}).Finish(t, l.ctx).Must(t, "converged", "", "pull")
 	second := l.id(ref)
-	if got := l.collect(image.Keep{Complete: true, Referenced: func(r, _ string) bool { return r == ref }}); first == second || !slices.Equal(got, []string{first}) {
+	if got := l.collect(0, func(r string) bool { return r == ref }); first == second || !slices.Equal(got, []string{first}) {
 		t.Fatalf("removed %v of %s and %s", got, first, second)
 	}
 	l.quiet(r)
@@ -213,14 +210,6 @@ func TestNoRoomAndNoTurnAreWaitedFor(t *testing.T) {
 	l.quiet(r)
 }
 
-// gone measures the disk of an engine that nobody has started.
-type gone struct{ *dockerapi.Engine }
-
-func (g gone) Free(ctx context.Context) (image.DiskBytes, error) {
-	_, err := g.Info(ctx)
-	return image.DiskBytes{}, err
-}
-
 // TestASilentEngineIsNoFailureOfAnImage: an engine that says how an image is, and
 // not how full its disk is, is waited for like one that says nothing.
 func TestASilentEngineIsNoFailureOfAnImage(t *testing.T) {
@@ -228,7 +217,10 @@ func TestASilentEngineIsNoFailureOfAnImage(t *testing.T) {
 	e, err := dockerapi.Open(dockerapi.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
 	l.must(err)
 	t.Cleanup(func() { l.must(e.Close()) })
-	l.options.Space = image.NewGuard(gone{e}, image.DiskLimits{}, nil)
+	l.options.Space = image.NewGuard(func(ctx context.Context) (disk.Space, error) {
+		_, err := e.Info(ctx)
+		return disk.Space{}, err
+	}, nil)
 	l.manager = image.New(l.options)
 	x := l.row(l.inline("app", "FROM scratch\nLABEL a=b\n")).Finish(t, l.ctx).Must(t, "error", "")
 	if !strings.HasPrefix(x.Err.Error(), "blocked: engine-unavailable") {

@@ -79,7 +79,7 @@ func begin(t *testing.T) *lab {
 	l.must(err)
 	l.output, err = image.OpenOutput(t.TempDir(), 0)
 	l.must(err)
-	l.options = image.Options{Engine: e, Owner: l.owner, Ledger: l.ledger, Content: l.blobs, Credentials: l.keys, Output: l.output, Scratch: t.TempDir()}
+	l.options = image.Options{Engine: e, Owner: l.owner, Ledger: l.ledger, Content: l.blobs, Credentials: l.keys, Output: l.output}
 	l.manager = image.New(l.options)
 	return l
 }
@@ -438,7 +438,7 @@ func TestPinnedImageIsNoOther(t *testing.T) {
 	}
 	_, err = l.api.ContainerRemove(l.ctx, c.ID, client.ContainerRemoveOptions{})
 	l.must(err)
-	if l.collect(image.Keep{Complete: true, Referenced: nothing}); l.id(id) != "" || l.id(ref) != other {
+	if l.collect(0, nothing); l.id(id) != "" || l.id(ref) != other {
 		t.Errorf("collected: %s is still there, or the tag is %s, want %s", l.id(id), l.id(ref), other)
 	}
 	r.Finish(t, l.ctx).Must(t, "converged", "", "pull")

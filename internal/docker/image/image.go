@@ -58,11 +58,8 @@ type Options struct {
 	Pulls       Pool
 	Builds      Pool // and loads
 	Space       Space
-	// Scratch is a folder for copies of contexts and archives while they are
-	// checked; empty takes that of the system.
-	Scratch string
-	Log     *slog.Logger     // nil discards
-	Now     func() time.Time // wall clock; nil takes time.Now
+	Log         *slog.Logger     // nil discards
+	Now         func() time.Time // wall clock; nil takes time.Now
 	// Declared lists the names of the images that have a row; nil finds no orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
 }

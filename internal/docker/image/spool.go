@@ -27,7 +27,7 @@ func (m *Reconciler) spool(ctx context.Context, b spec.Blob) (_ *os.File, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	f, err := os.CreateTemp(m.o.Scratch, ".blob-*")
+	f, err := os.CreateTemp("", ".blob-*")
 	if err != nil {
 		return nil, fmt.Errorf("copy of a blob: %w", err)
 	}

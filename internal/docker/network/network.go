@@ -25,9 +25,6 @@ import (
 type Options struct {
 	Engine *dockerapi.Engine
 	Owner  convert.Owner
-	// Lock is held from the last look to the end of a create. Two reconcilers on one
-	// engine share it; nil takes one of the reconciler's own.
-	Lock sync.Locker
 	// Digest stands for values that look like secrets in what is compared and
 	// shown; nil takes secret.Keyed under a key of this process.
 	Digest func(value string) string
@@ -39,7 +36,7 @@ type Options struct {
 type Reconciler struct {
 	engine   *dockerapi.Engine
 	owner    convert.Owner
-	lock     sync.Locker
+	lock     sync.Mutex // held from the last look to the end of a create
 	digest   func(string) string
 	declared func(ctx context.Context) (map[string]bool, error)
 
@@ -78,10 +75,7 @@ type Desired = spec.Desired[spec.Network]
 
 // New makes the reconciler.
 func New(o Options) *Reconciler {
-	m := &Reconciler{engine: o.Engine, owner: o.Owner, lock: o.Lock, digest: o.Digest, declared: o.Declared, making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
-	if m.lock == nil {
-		m.lock = &sync.Mutex{}
-	}
+	m := &Reconciler{engine: o.Engine, owner: o.Owner, digest: o.Digest, declared: o.Declared, making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
 	if m.digest == nil {
 		m.digest = secret.Keyed([]byte(rand.Text()))
 	}

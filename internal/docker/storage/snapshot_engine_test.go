@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker/convert"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/dockertest"
@@ -240,14 +241,6 @@ func TestWaitsForTheWorkspace(t *testing.T) {
 	r.Delete().Finish(t, l.ctx).Must(t, "converged", storage.CodeLeft)
 }
 
-// gone measures the disk of an engine that nobody has started.
-type gone struct{ *dockerapi.Engine }
-
-func (g gone) Free(ctx context.Context) (image.DiskBytes, error) {
-	_, err := g.Info(ctx)
-	return image.DiskBytes{}, err
-}
-
 // TestASilentEngineIsNoFailureOfASnapshot: an engine that does not say how full its
 // disk is is waited for like one that says nothing.
 func TestASilentEngineIsNoFailureOfASnapshot(t *testing.T) {
@@ -255,7 +248,10 @@ func TestASilentEngineIsNoFailureOfASnapshot(t *testing.T) {
 	e, err := dockerapi.Open(dockerapi.Options{Socket: filepath.Join(t.TempDir(), "none.sock")})
 	l.must(err)
 	t.Cleanup(func() { l.must(e.Close()) })
-	l.options.Space = image.NewGuard(gone{e}, image.DiskLimits{}, nil)
+	l.options.Space = image.NewGuard(func(ctx context.Context) (disk.Space, error) {
+		_, err := e.Info(ctx)
+		return disk.Space{}, err
+	}, nil)
 	l.manager = storage.NewSnapshots(l.options)
 	x := l.row(spec.Snapshot{Name: "snap", Workspace: "app"}).Finish(t, l.ctx).Must(t, "error", "")
 	if !strings.HasPrefix(x.Err.Error(), "blocked: engine-unavailable") {
