@@ -139,48 +139,24 @@ func ownLabels(d *spec.Deployment, in *CreateInputs, secret []string) (map[strin
 }
 
 func hostConfig(d *spec.Deployment, img *defaults, in *CreateInputs, first *Endpoint) (*container.HostConfig, error) {
-	w, n := &d.Workspace, &d.Workspace.Namespaces
-	networkMode, err := mode(d, &in.Inputs)
+	h := settings(&d.Workspace, &in.Inputs)
+	err := share(h, d, &in.Inputs)
 	if err != nil {
 		return nil, err
 	}
 	if first != nil {
-		networkMode = first.Network
+		h.NetworkMode = container.NetworkMode(first.Network)
 	}
-	ipc, err := shared(d, n.IPC, &in.Inputs)
-	if err != nil {
+	if h.Binds, h.Mounts, err = mountConfig(d, img, in); err != nil {
 		return nil, err
 	}
-	pid, err := shared(d, n.PID, &in.Inputs)
-	if err != nil {
-		return nil, err
-	}
-	binds, mounts, err := mountConfig(d, img, in)
-	if err != nil {
-		return nil, err
-	}
-	h := &container.HostConfig{
-		Binds: binds, Mounts: mounts, NetworkMode: container.NetworkMode(networkMode), RestartPolicy: restartPolicy(w),
-		CapAdd: w.Security.CapAdd, CapDrop: w.Security.CapDrop, Privileged: w.Security.Privileged,
-		ReadonlyRootfs: w.Security.ReadOnly, SecurityOpt: slices.DeleteFunc(options(w), unmasks), Links: hostLinks(d),
-		CgroupnsMode: container.CgroupnsMode(n.Cgroup), IpcMode: container.IpcMode(ipc), PidMode: container.PidMode(pid),
-		UTSMode: container.UTSMode(n.UTS), UsernsMode: container.UsernsMode(n.User), Isolation: container.Isolation(n.Isolation),
-		DNSOptions: w.DNSOptions, DNSSearch: w.DNSSearch, ExtraHosts: w.ExtraHosts, GroupAdd: w.GroupAdd,
-		OomScoreAdj: w.Limits.OOMScoreAdj, ShmSize: w.ShmSize, Sysctls: w.Sysctls, StorageOpt: w.StorageOpt,
-		Runtime: w.Runtime, Init: w.Init, Resources: resources(w, &in.Inputs), Annotations: w.Annotation,
-	}
-	if slices.ContainsFunc(options(w), unmasks) {
-		h.MaskedPaths, h.ReadonlyPaths = []string{}, []string{}
-	}
-	for _, a := range w.DNS {
+	h.Links = hostLinks(d)
+	for _, a := range d.Workspace.DNS {
 		ip, err := netip.ParseAddr(a)
 		if err != nil {
-			return nil, fmt.Errorf("workspace %s: dns: %w", w.Name, err)
+			return nil, fmt.Errorf("workspace %s: dns: %w", d.Workspace.Name, err)
 		}
 		h.DNS = append(h.DNS, ip)
-	}
-	if w.Logging != nil {
-		h.LogConfig = container.LogConfig{Type: w.Logging.Driver, Config: w.Logging.Options}
 	}
 	return h, nil
 }

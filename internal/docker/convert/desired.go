@@ -39,16 +39,15 @@ func Workspace(d *spec.Deployment, in Inputs) (diff.Form, error) {
 	if err := desiredNetworks(f, d, &in); err != nil {
 		return nil, err
 	}
-	if err := namespaces(f, d, &in); err != nil {
+	h := settings(w, &in)
+	if err := share(h, d, &in); err != nil {
 		return nil, err
 	}
-	security(f, w.Security.Privileged, w.Security.CapAdd, w.Security.CapDrop, options(w), shares(d))
-	kernel(f, w, &in)
+	set(f, "network-mode", string(h.NetworkMode))
+	host(f, h, addresses(w.DNS), &in)
 	if err := desiredLinks(f, d); err != nil {
 		return nil, err
 	}
-	limits(f, resources(w, &in), w.Limits.OOMScoreAdj, &in)
-	devices(f, deviceMappings(w), w.DeviceRules, deviceRequests(w))
 	return f, nil
 }
 
@@ -126,13 +125,8 @@ func environment(f diff.Form, w *spec.Workspace, img *defaults, in *Inputs) erro
 
 func identity(f diff.Form, w *spec.Workspace, img *defaults, in *Inputs) {
 	labels(f, merged(img.labels, w.Labels), in)
-	pairs(f, "annotation", w.Annotation, in)
 	set(f, "hostname", w.Hostname)
 	set(f, "domainname", w.Domainname)
-	set(f, "restart", restart(container.RestartPolicyMode(w.Restart.Policy), w.Restart.Max))
-	if w.Init != nil {
-		f["init"] = strconv.FormatBool(*w.Init)
-	}
 }
 
 // labels writes those that are not the agent's own.

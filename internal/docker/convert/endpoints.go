@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -67,11 +66,7 @@ func desiredNetworks(f diff.Form, d *spec.Deployment, in *Inputs) error {
 		each(f, at+"/alias", aliases(&d.Workspace, a))
 		set(f, at+"/ipv4", address(a.IPv4))
 		set(f, at+"/ipv6", address(a.IPv6))
-		var local []string
-		for _, l := range a.LinkLocal {
-			local = append(local, address(l))
-		}
-		list(f, at+"/link-local", sorted(local))
+		list(f, at+"/link-local", sorted(addresses(a.LinkLocal)))
 		if i > 0 || byEndpoint(in) {
 			set(f, at+"/mac", macName(a.MAC))
 		}
@@ -256,9 +251,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 			}
 		}
 		pairs(f, at+"/option", e.DriverOpts, in)
-		if e.GwPriority != 0 {
-			f[at+"/gateway-priority"] = strconv.Itoa(e.GwPriority)
-		}
+		setInt(f, at+"/gateway-priority", e.GwPriority)
 	}
 }
 
@@ -278,12 +271,8 @@ func observedMAC(f diff.Form, c *container.InspectResponse, in *Inputs) {
 }
 
 func observedAddresses(f diff.Form, at string, i *network.EndpointIPAMConfig) {
-	if i.IPv4Address.IsValid() {
-		f[at+"/ipv4"] = i.IPv4Address.String()
-	}
-	if i.IPv6Address.IsValid() {
-		f[at+"/ipv6"] = i.IPv6Address.String()
-	}
+	set(f, at+"/ipv4", text(i.IPv4Address))
+	set(f, at+"/ipv6", text(i.IPv6Address))
 	var local []string
 	for _, l := range i.LinkLocalIPs {
 		local = append(local, l.String())

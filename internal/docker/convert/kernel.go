@@ -13,38 +13,77 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// namespaces writes the modes.
-func namespaces(f diff.Form, d *spec.Deployment, in *Inputs) error {
-	n := d.Workspace.Namespaces
-	m, err := mode(d, in)
+// settings are what is asked of the host's side that the workspace alone says: without
+// namespaces of others, networks, links and mounts.
+func settings(w *spec.Workspace, in *Inputs) *container.HostConfig {
+	n := &w.Namespaces
+	h := &container.HostConfig{
+		RestartPolicy: restartPolicy(w), CapAdd: w.Security.CapAdd, CapDrop: w.Security.CapDrop, Privileged: w.Security.Privileged,
+		ReadonlyRootfs: w.Security.ReadOnly, SecurityOpt: slices.DeleteFunc(options(w), unmasks),
+		CgroupnsMode: container.CgroupnsMode(n.Cgroup), UTSMode: container.UTSMode(n.UTS), UsernsMode: container.UsernsMode(n.User),
+		Isolation: container.Isolation(n.Isolation), DNSOptions: w.DNSOptions, DNSSearch: w.DNSSearch, ExtraHosts: w.ExtraHosts,
+		GroupAdd: w.GroupAdd, OomScoreAdj: w.Limits.OOMScoreAdj, ShmSize: w.ShmSize, Sysctls: w.Sysctls, StorageOpt: w.StorageOpt,
+		Runtime: w.Runtime, Init: w.Init, Resources: resources(w, in), Annotations: w.Annotation,
+	}
+	if slices.ContainsFunc(options(w), unmasks) {
+		h.MaskedPaths, h.ReadonlyPaths = []string{}, []string{}
+	}
+	if w.Logging != nil {
+		h.LogConfig = container.LogConfig{Type: w.Logging.Driver, Config: w.Logging.Options}
+	}
+	return h
+}
+
+// share sets the namespaces that may be another container's.
+func share(h *container.HostConfig, d *spec.Deployment, in *Inputs) error {
+	network, err := mode(d, in)
 	if err != nil {
 		return err
 	}
-	set(f, "network-mode", m)
-	for _, x := range []struct{ field, value string }{{"ipc", n.IPC}, {"pid", n.PID}} {
-		v, err := shared(d, x.value, in)
-		if err != nil {
-			return err
-		}
-		set(f, x.field, v)
+	ipc, err := shared(d, d.Workspace.Namespaces.IPC, in)
+	if err != nil {
+		return err
 	}
-	modes(f, n.UTS, n.User, n.Cgroup, n.CgroupParent, n.Isolation)
-	return nil
+	pid, err := shared(d, d.Workspace.Namespaces.PID, in)
+	h.NetworkMode, h.IpcMode, h.PidMode = container.NetworkMode(network), container.IpcMode(ipc), container.PidMode(pid)
+	return err
 }
 
-func modes(f diff.Form, uts, user, cgroup, parent, isolation string) {
-	set(f, "uts", uts)
-	set(f, "userns", user)
-	set(f, "cgroupns", cgroup)
-	set(f, "cgroup-parent", parent)
-	if isolation != "default" {
-		set(f, "isolation", isolation)
+// host writes those settings of either side. Servers of names come beside them: declared
+// ones may be none, with which the request fails.
+func host(f diff.Form, h *container.HostConfig, dns []string, in *Inputs) {
+	pairs(f, "annotation", h.Annotations, in)
+	set(f, "restart", restart(h.RestartPolicy.Name, h.RestartPolicy.MaximumRetryCount))
+	if h.Init != nil {
+		f["init"] = strconv.FormatBool(*h.Init)
 	}
-}
-
-// shares reports a mode that makes the engine turn labelling off.
-func shares(d *spec.Deployment) bool {
-	return d.Workspace.Namespaces.IPC == "host" || d.Workspace.Namespaces.PID == "host"
+	set(f, "ipc", string(h.IpcMode))
+	set(f, "pid", string(h.PidMode))
+	set(f, "uts", string(h.UTSMode))
+	set(f, "userns", string(h.UsernsMode))
+	set(f, "cgroupns", string(h.CgroupnsMode))
+	set(f, "cgroup-parent", h.CgroupParent)
+	if h.Isolation != "default" {
+		set(f, "isolation", string(h.Isolation))
+	}
+	security(f, h)
+	setBool(f, "read-only", h.ReadonlyRootfs)
+	each(f, "group-add", h.GroupAdd)
+	list(f, "dns", dns)
+	list(f, "dns-search", h.DNSSearch)
+	each(f, "dns-option", h.DNSOptions)
+	each(f, "extra-host", h.ExtraHosts)
+	set(f, "log/driver", h.LogConfig.Type)
+	pairs(f, "log/option", h.LogConfig.Config, in)
+	set(f, "runtime", h.Runtime)
+	pairs(f, "storage-opt", h.StorageOpt, in)
+	pairs(f, "sysctl", h.Sysctls, in)
+	for _, u := range h.Ulimits {
+		f["ulimit/"+u.Name] = fmt.Sprintf("%d:%d", u.Soft, u.Hard)
+	}
+	setInt(f, "shm-size", h.ShmSize)
+	limits(f, h.Resources, h.OomScoreAdj, in)
+	devices(f, h.Devices, h.DeviceCgroupRules, h.DeviceRequests)
 }
 
 // options are the security options that are asked for.
@@ -72,16 +111,17 @@ func unmasked(h *container.HostConfig) []string {
 	return []string{"systempaths=unconfined"}
 }
 
-func security(f diff.Form, privileged bool, add, drop, opts []string, shares bool) {
-	setBool(f, "privileged", privileged)
-	each(f, "cap-add", capabilities(add))
-	each(f, "cap-drop", capabilities(drop))
-	for _, o := range opts {
+func security(f diff.Form, h *container.HostConfig) {
+	setBool(f, "privileged", h.Privileged)
+	each(f, "cap-add", capabilities(h.CapAdd))
+	each(f, "cap-drop", capabilities(h.CapDrop))
+	unlabelled := h.Privileged || h.IpcMode == "host" || h.PidMode == "host"
+	for _, o := range append(slices.Clone(h.SecurityOpt), unmasked(h)...) {
 		k, v := securityOption(o)
-		if k == "label" && v == "disable" && (privileged || shares) {
+		if k == "label" && v == "disable" && unlabelled {
 			continue // which the engine adds by itself
 		}
-		if privileged && k == "systempaths" {
+		if h.Privileged && k == "systempaths" {
 			continue // nothing is hidden anyway
 		}
 		f["security-opt/"+k+"="+v] = "set"
@@ -110,56 +150,12 @@ func securityOption(o string) (k, v string) {
 	return o[:i], o[i+1:]
 }
 
-// kernel writes what the kernel and the engine set up around the processes.
-func kernel(f diff.Form, w *spec.Workspace, in *Inputs) {
-	setBool(f, "read-only", w.Security.ReadOnly)
-	each(f, "group-add", w.GroupAdd)
-	list(f, "dns", addresses(w.DNS))
-	list(f, "dns-search", w.DNSSearch)
-	each(f, "dns-option", w.DNSOptions)
-	each(f, "extra-host", w.ExtraHosts)
-	if w.Logging != nil {
-		set(f, "log/driver", w.Logging.Driver)
-		pairs(f, "log/option", w.Logging.Options, in)
-	}
-	set(f, "runtime", w.Runtime)
-	pairs(f, "storage-opt", w.StorageOpt, in)
-	pairs(f, "sysctl", w.Sysctls, in)
-	for _, u := range w.Ulimits {
-		f["ulimit/"+u.Name] = fmt.Sprintf("%d:%d", u.Soft, u.Hard)
-	}
-	setInt(f, "shm-size", w.ShmSize)
-}
-
 func addresses(list []string) []string {
 	var out []string
 	for _, a := range list {
 		out = append(out, address(a))
 	}
 	return out
-}
-
-// observedKernel reads what kernel writes.
-func observedKernel(f diff.Form, h *container.HostConfig, in *Inputs) {
-	setBool(f, "read-only", h.ReadonlyRootfs)
-	each(f, "group-add", h.GroupAdd)
-	var dns []string
-	for _, a := range h.DNS {
-		dns = append(dns, a.String())
-	}
-	list(f, "dns", dns)
-	list(f, "dns-search", h.DNSSearch)
-	each(f, "dns-option", h.DNSOptions)
-	each(f, "extra-host", h.ExtraHosts)
-	set(f, "log/driver", h.LogConfig.Type)
-	pairs(f, "log/option", h.LogConfig.Config, in)
-	set(f, "runtime", h.Runtime)
-	pairs(f, "storage-opt", h.StorageOpt, in)
-	pairs(f, "sysctl", h.Sysctls, in)
-	for _, u := range h.Ulimits {
-		f["ulimit/"+u.Name] = fmt.Sprintf("%d:%d", u.Soft, u.Hard)
-	}
-	setInt(f, "shm-size", h.ShmSize)
 }
 
 func deviceMappings(w *spec.Workspace) []container.DeviceMapping {

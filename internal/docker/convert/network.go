@@ -18,12 +18,10 @@ import (
 // Network is the normal form of a declared network with its name on the engine.
 // An external one has none: there is nothing to compare.
 func Network(n *spec.Network, name string, in Inputs) diff.Form {
-	f := diff.Form{"name": name, "driver": cmp.Or(n.Driver, "bridge")}
-	switches(f, n.Internal, n.Attachable, n.IPv6)
-	pairs(f, "option", n.Options, &in)
-	labels(f, n.Labels, &in)
-	f["ipam/driver"] = cmp.Or(n.IPAMDriver, "default")
-	pairs(f, "ipam/option", n.IPAMOpts, &in)
+	f := ObservedNetwork(&network.Inspect{Network: network.Network{
+		Name: name, Driver: cmp.Or(n.Driver, "bridge"), Internal: n.Internal, Attachable: n.Attachable, EnableIPv6: n.IPv6,
+		Options: n.Options, Labels: n.Labels, IPAM: network.IPAM{Driver: cmp.Or(n.IPAMDriver, "default"), Options: n.IPAMOpts},
+	}}, in)
 	for i, p := range pools(n.Pools) {
 		at := "pool/" + strconv.Itoa(i) + "/"
 		set(f, at+"subnet", prefix(p.Subnet))
@@ -34,13 +32,6 @@ func Network(n *spec.Network, name string, in Inputs) diff.Form {
 		}
 	}
 	return f
-}
-
-// switches writes both values: that one is off matters too.
-func switches(f diff.Form, internal, attachable, ipv6 bool) {
-	f["internal"] = strconv.FormatBool(internal)
-	f["attachable"] = strconv.FormatBool(attachable)
-	f["ipv6"] = strconv.FormatBool(ipv6)
 }
 
 // pools puts those of IPv4 before those of IPv6, as engines do.
@@ -67,23 +58,18 @@ func prefix(s string) string {
 
 // ObservedNetwork is the normal form of a network as an engine shows it.
 func ObservedNetwork(n *network.Inspect, in Inputs) diff.Form {
-	f := diff.Form{"name": n.Name, "driver": n.Driver}
-	switches(f, n.Internal, n.Attachable, n.EnableIPv6)
+	f := diff.Form{"name": n.Name, "driver": n.Driver,
+		// That one is off matters too.
+		"internal": strconv.FormatBool(n.Internal), "attachable": strconv.FormatBool(n.Attachable), "ipv6": strconv.FormatBool(n.EnableIPv6)}
 	pairs(f, "option", n.Options, &in)
 	labels(f, n.Labels, &in)
 	set(f, "ipam/driver", n.IPAM.Driver)
 	pairs(f, "ipam/option", n.IPAM.Options, &in)
 	for i, p := range n.IPAM.Config {
 		at := "pool/" + strconv.Itoa(i) + "/"
-		if p.Subnet.IsValid() {
-			f[at+"subnet"] = p.Subnet.String()
-		}
-		if p.IPRange.IsValid() {
-			f[at+"range"] = p.IPRange.String()
-		}
-		if p.Gateway.IsValid() {
-			f[at+"gateway"] = p.Gateway.String()
-		}
+		set(f, at+"subnet", text(p.Subnet))
+		set(f, at+"range", text(p.IPRange))
+		set(f, at+"gateway", text(p.Gateway))
 		for k, v := range p.AuxAddress {
 			f[at+"aux/"+k] = v.String()
 		}

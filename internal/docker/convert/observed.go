@@ -35,26 +35,19 @@ func Observed(c *container.InspectResponse, in Inputs) diff.Form {
 	}
 	observedEnv(f, cfg, &in)
 	labels(f, cfg.Labels, &in)
-	pairs(f, "annotation", h.Annotations, &in)
 	observedHost(f, &whole, &in)
-	set(f, "restart", restart(h.RestartPolicy.Name, h.RestartPolicy.MaximumRetryCount))
-	if h.Init != nil {
-		f["init"] = strconv.FormatBool(*h.Init)
-	}
 	health(f, cfg.Healthcheck)
 	set(f, "hooks", cfg.Labels[LabelHooks])
 	observedPorts(f, cfg.ExposedPorts, h.PortBindings)
 	observedMounts(f, &whole, contentsOf(cfg.Labels))
 	observedNetworks(f, &whole, &in)
 	set(f, "network-mode", observedMode(string(h.NetworkMode)))
-	set(f, "ipc", string(h.IpcMode))
-	set(f, "pid", string(h.PidMode))
-	modes(f, string(h.UTSMode), string(h.UsernsMode), string(h.CgroupnsMode), h.CgroupParent, string(h.Isolation))
 	observedLinks(f, &whole)
-	security(f, h.Privileged, h.CapAdd, h.CapDrop, append(slices.Clone(h.SecurityOpt), unmasked(h)...), h.IpcMode == "host" || h.PidMode == "host")
-	observedKernel(f, h, &in)
-	limits(f, h.Resources, h.OomScoreAdj, &in)
-	devices(f, h.Devices, h.DeviceCgroupRules, h.DeviceRequests)
+	var dns []string
+	for _, a := range h.DNS {
+		dns = append(dns, a.String())
+	}
+	host(f, h, dns, &in)
 	return f
 }
 

@@ -14,10 +14,7 @@ import (
 // Volume is the normal form of a declared volume with its name on the engine.
 // An external one has none: there is nothing to compare.
 func Volume(v *spec.Volume, name string, in Inputs) diff.Form {
-	f := diff.Form{"name": name, "driver": cmp.Or(v.Driver, "local")}
-	pairs(f, "option", v.Options, &in)
-	labels(f, v.Labels, &in)
-	return f
+	return ObservedVolume(&volume.Volume{Name: name, Driver: cmp.Or(v.Driver, "local"), Options: v.Options, Labels: v.Labels}, in)
 }
 
 // ObservedVolume is the normal form of a volume as an engine shows it.

@@ -17,6 +17,17 @@ func set(f diff.Form, field, value string) {
 	}
 }
 
+// text is the text of an address or a prefix; empty if it is none.
+func text[T interface {
+	IsValid() bool
+	String() string
+}](v T) string {
+	if !v.IsValid() {
+		return ""
+	}
+	return v.String()
+}
+
 func setInt[N ~int | ~int64 | ~uint16 | ~uint32](f diff.Form, field string, n N) {
 	if n != 0 {
 		f[field] = strconv.FormatInt(int64(n), 10)
