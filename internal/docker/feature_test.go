@@ -20,7 +20,7 @@ var features = []struct {
 	what  string
 	tests []string
 }{
-	{"pull model, interval, self-correcting", []string{"docker.TestOutsideChangesAreSeenWithoutEvents", "agent.TestConverges", "docker.TestRandomSpecsAndOutsideChangesConverge"}},
+	{"pull model, interval, self-correcting", []string{"docker.TestOutsideChangesAreSeenWithoutEvents", "agent/daemon.TestConverges", "docker.TestRandomSpecsAndOutsideChangesConverge"}},
 	{"ordered by dependency", []string{"core/deploy.TestNothingBeforeWhatItNeeds", "docker.TestMassRemoval"}},
 	{"independent resources in parallel", []string{"docker.TestPoolsBoundWhatRunsAtOnce", "docker.TestOneFailureIsItsOwn"}},
 	{"in place or made anew, field by field", []string{"docker/convert.TestS36InPlaceCures", "docker/convert.TestInPlaceWhileItRuns", "docker/workspace.TestInPlace", "docker/workspace.TestReplace"}},
@@ -42,7 +42,7 @@ var features = []struct {
 	{"the server's reply tunes settings", []string{"api.TestSettingsReachTheirHost", "agent/hosting.TestTune", "e2e.TestLyingSettings"}},
 	{"a disabled host stops its workspaces", []string{"docker.TestDisabledHost"}},
 	{"the failure of one is its own", []string{"docker.TestOneFailureIsItsOwn", "core/deploy.TestFailuresAreContained"}},
-	{"status is delivered until it is accepted", []string{"agent.TestEventsSurviveAServerThatIsAway", "e2e.TestKilledProcessesLoseNothing"}},
+	{"status is delivered until it is accepted", []string{"agent/daemon.TestEventsSurviveAServerThatIsAway", "e2e.TestKilledProcessesLoseNothing"}},
 }
 
 // traps is how many traps of comparing with what an engine shows are known, each
