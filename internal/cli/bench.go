@@ -9,7 +9,6 @@ import (
 	"github.com/steadyfleet/steady/internal/bench"
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
 func (a *app) benchCmd() *cobra.Command {
@@ -27,7 +26,6 @@ missing. It takes about 45 s for 1000 hosts. Nothing leaves this machine.
 Below the measurements, the figures stand beside those of another product and
 beside what Steady aims for. They do not carry from one machine to another.`,
 		Example: "  steady bench --hosts 100\n  steady bench --hosts 1000 --rounds 5 --idle 60s\n  steady bench --hosts 1000 -o json > bench.json",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = func(line string) { fmt.Fprintln(a.Err, line) }
 			r, err := bench.Run(cmd.Context(), o)

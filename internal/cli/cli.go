@@ -61,7 +61,6 @@ func (a *app) root() *cobra.Command {
 		Example:       "  steady demo\n  steady init fleet && cd fleet && steady keys init\n  steady release build && steady release sign\n  steady why web-1",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          exit.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(exit.Flags)
@@ -86,20 +85,20 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// strict has the commands that cobra adds refuse what they do not know: by
-// themselves they print help and end as if all were well.
+// strict has every command refuse what it does not know, those that cobra adds as well:
+// by themselves they print help and end as if all were well.
 func strict(root *cobra.Command) {
-	none := exit.Args(cobra.NoArgs)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "help":
 			cmd.Run = nil
+			cmd.Args = cobra.ArbitraryArgs
 			cmd.RunE = func(_ *cobra.Command, args []string) error {
 				about, rest, err := root.Find(args)
 				if err == nil {
-					err = none(about, rest)
+					err = exit.Takes(about, rest, 0, 0)
 				}
 				if err != nil {
 					return exit.Bad(err)
@@ -108,10 +107,11 @@ func strict(root *cobra.Command) {
 				return about.Help()
 			}
 		case "completion":
-			cmd.Args, cmd.RunE = none, command.Group("", cmd.Use, "", "").RunE
+			cmd.Args, cmd.RunE = nil, command.Group("", cmd.Use, "", "").RunE
 			for _, shell := range cmd.Commands() {
-				shell.Args = none
+				shell.Args = nil
 			}
 		}
 	}
+	exit.CheckArgs(root)
 }

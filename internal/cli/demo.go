@@ -48,7 +48,6 @@ a private one is started in namespaces of its own, with no way in or out.
 Nothing outside of the temporary folder is touched, and it is removed at the end;
 so is everything that the demonstration made on the engine, and nothing else.`,
 		Example: "  steady demo\n  steady demo --json\n  steady demo --keep\n  steady demo --docker",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.engine != "" && !f.docker {
 				return exit.Badf("--engine is for the demonstration of containers: give --docker as well")
@@ -74,7 +73,6 @@ func demoAppCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "app count|serve|check ARG...", Hidden: true, Short: "Be the application in the demonstration's containers",
 		Example: "  steady demo app serve /data /site",
-		Args:    exit.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return demo.App(cmd.Context(), args)
 		},

@@ -75,7 +75,6 @@ rollouts, worked out again from the events alone. It changes nothing. Code 1
 means that something does not hold; each finding names its invariant. Code 7 means
 that all holds, and a host reported what contradicts itself: look at it.`,
 		Example: "  steady doctor --data data\n  steady doctor --data /var/lib/steady -o json",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := diagnose(cmd.Context(), data, a.Wall())
 			if err != nil {

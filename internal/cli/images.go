@@ -56,7 +56,6 @@ in .docker of the home folder. --layout reads digests from a folder in the OCI
 image layout, as skopeo copy writes it, before a registry is asked; its images
 are those with a full name, such as registry.example/team/app:1.`,
 		Example: "  steady image lock\n  steady image lock --update\n  steady image lock nginx:1.27 --dir fleet\n  steady image lock --layout images",
-		Args:    exit.Args(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.images = args
 			changes, failed := a.lock(cmd.Context(), dir, o)

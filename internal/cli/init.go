@@ -23,7 +23,6 @@ func (a *app) initCmd() *cobra.Command {
 		Long: `Writes a sample fleet into DIR, which must be new or empty: fleet.yaml with six
 hosts, two bundles, waves, a budget and probes, all with comments.`,
 		Example: "  steady init fleet\n  cd fleet && steady keys init && steady release build",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := args[0]
 			written, err := fleetdir.Sample(dir)

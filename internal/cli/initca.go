@@ -61,7 +61,6 @@ with that TPM only.
 makes new ones: the server's certificate and every host's end, and every host
 enrols again with a token that names the new authority.`,
 		Example: "  steady server init-ca --data /var/lib/steady --root 1.root.json --ca-key tpm:/dev/tpmrm0\n  steady server init-ca --data /var/lib/steady --ca-key tpm:/dev/tpmrm0 --replace",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE:    func(*cobra.Command, []string) error { return a.initCA(o) },
 	}
 	f := cmd.Flags()

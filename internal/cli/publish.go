@@ -52,7 +52,6 @@ Where the release key is kept elsewhere, publish stops after the build and says
 how to go on. --dry-run builds, looks for the keys and asks the server, and
 changes nothing. --watch follows the rollouts that the release opens.`,
 		Example: "  steady release publish\n  steady release publish fleet --keys /media/usb/keys --watch\n  steady release publish --dry-run",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {

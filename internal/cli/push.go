@@ -21,7 +21,6 @@ func (a *app) releasePush() *cobra.Command {
 before it accepts the release, and opens a rollout for each channel whose plan
 changed. The same release again changes nothing.`,
 		Example: "  steady release push\n  steady release push /tmp/release --server https://steady.example:8443",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 	}
 	return a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		p, err := pushRelease(ctx, c, releaseDir(args))

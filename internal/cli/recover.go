@@ -39,7 +39,6 @@ as they are.
 The secret is written to DATA/admin.token, and into DATA/operator.json if a server
 has written that before.`,
 		Example: "  steady server recover-admin --data /var/lib/steady\n  STEADY_CONTEXT=/var/lib/steady/operator.json steady operator list",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.recoverAdmin(cmd.Context(), data, name)
 			if err != nil {

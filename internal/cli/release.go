@@ -121,7 +121,6 @@ holds, which is then kept as OUT.previous, or what --previous names: a release
 folder, the URL of a packed release, "none", or "server" for the newest release
 that the server has, which is verified from the newest root beside --root on.`,
 		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release\n  steady release build --previous server",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {

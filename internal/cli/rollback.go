@@ -37,7 +37,6 @@ The current release holds the last three plans of each channel; an older one is
 found in the release that --from names. Without the current release's folder take
 it from the server, --previous server: it is verified from the newest root in KEYS on.`,
 		Example: "  steady release rollback stable --to v1 && steady release push release.rollback\n  steady release rollback stable --to v1 --previous server\n  steady release rollback stable --to 41 --from archive/41 --keys /media/usb/keys",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.chosen(cmd); err != nil {
 				return err

@@ -24,7 +24,6 @@ other programs. An editor with a YAML language server takes it with a first line
   # yaml-language-server: $schema=fleet.schema.json`,
 		Example:   "  steady schema fleet > fleet.schema.json\n  steady schema bundle",
 		ValidArgs: schemas,
-		Args:      exit.Args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(schemas, args[0]) {
 				return exit.Badf("there is no schema %q: expected %s%s", args[0], prose.Either(schemas), prose.DidYouMean(args[0], schemas))

@@ -62,7 +62,6 @@ DATA/operator.json holds all that the other commands need: give it with
 line on stdout says when the server listens and where.
 ` + sourceHelp,
 		Example: "  steady server --data data --root keys/1.root.json\n  steady server --data /var/lib/steady --root 1.root.json --listen :8443 --name steady.example\n  steady server --data data --root 1.root.json --ca-key tpm:/dev/tpmrm0 --strict\n  steady server --data data --release-source git+https://git.example/acme/fleet.git#main:release",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
 	}
 	f := cmd.Flags()

@@ -29,7 +29,6 @@ func (a *app) releaseSign() *cobra.Command {
 		Long: `Signs what is not signed yet in a release folder with the release and timestamp
 keys, adds the chain of roots, and verifies the whole. It may be repeated.`,
 		Example: "  steady release sign\n  steady release sign /tmp/release --keys /media/usb/keys",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := releaseDir(args)
 			signing, err := a.signing(keys)
@@ -84,7 +83,6 @@ server has, verified and then written into DIR: a job needs the timestamp key an
 the roots, and no folder that it shares with whoever builds. What DIR holds from
 the last time is the oldest that is accepted. DIR changes at once, or not at all.`,
 		Example: "  steady release refresh && steady release push\n  steady release refresh --previous server && steady release push",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.chosen(cmd); err != nil {
 				return err
@@ -155,7 +153,6 @@ func (a *app) releaseVerify() *cobra.Command {
 timestamp, the snapshot, every manifest, leaf, bundle and blob. It ends with code
 3 and names the check that refused.`,
 		Example: "  steady release verify\n  steady release verify /tmp/release --root keys/1.root.json -o json",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			state, err := trustRoot(root)
 			if err != nil {

@@ -72,7 +72,6 @@ token and the server answers, it is asked whether its newest release declares th
 host, for no other can enrol; --undeclared makes the token all the same.`,
 		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 web-2 web-3 --out tokens\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem\n" +
 			"  steady token create web-1 --key DIGEST",
-		Args: exit.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args, a.TableOutput()); err != nil {
 				return err

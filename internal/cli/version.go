@@ -7,7 +7,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -17,7 +16,6 @@ func (a *app) versionCmd() *cobra.Command {
 		GroupID: command.GroupMore,
 		Short:   "Print the version",
 		Example: "  steady version\n  steady version -o json",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version  string `json:"version"`

@@ -52,7 +52,6 @@ Routes are served on --http and --https by the agent itself. Secrets, registry c
 and certificates stay in folders of the host. One line of JSON on stdout says
 when the agent runs; its log goes to stderr.`,
 		Example: "  steady " + use + " --state /var/lib/steady --token web-1.token\n  steady " + use + " --state ./web-1/state --root ./web-1/root --token steady1.eyJlb...",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -79,13 +78,14 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.hosting.Secrets, "secrets", "", "folder of the host's secrets and registry credentials (default: STATE/secrets)")
 	f.StringVar(&o.hosting.Certificates, "certificates", "", "folder with NAME.crt and NAME.key of routes (default: STATE/certificates)")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	exit.CheckArgs(cmd)
 	return cmd
 }
 
 // versionCmd prints the version: the agent alone has no other verbs.
 func versionCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Example: "  steady-agent version", Args: exit.Args(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Example: "  steady-agent version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "steady-agent %s\n", Version())
 			return err

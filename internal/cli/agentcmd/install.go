@@ -78,12 +78,12 @@ keeps its identity, and containers run on. --print says what would be done.
 --root names another folder as the host's /, for images and tests: nothing is
 written outside it, and no service is started.`,
 		Example: "  sudo steady " + use + " install edge-1.token\n  sudo steady " + use + " install edge-1.token -- --http :80 --https :443\n  steady " + use + " install edge-1.token --print\n  sudo steady " + use + " install edge-1.token -o json",
-		Args: exit.Args(func(cmd *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
 			}
-			return cobra.ExactArgs(1)(cmd, args)
-		}),
+			return exit.Takes(cmd, args, 1, 1)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.out, i.Args = cmd.OutOrStdout(), args[1:]
 			if err := i.checkArgs(cmd.Parent()); err != nil {
@@ -135,7 +135,6 @@ same host back; --purge removes it, after which the host needs a new token.
 
 The server does not learn of it. To retire the host there: steady host decommission HOST.`,
 		Example: "  sudo steady " + use + " uninstall\n  sudo steady " + use + " uninstall --purge",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i.out = cmd.OutOrStdout()
 			return i.end(i.uninstall(cmd.Context(), purge))

@@ -30,7 +30,6 @@ else, and no server, can enrol another for this host with it.
 
 Asked again before the host is enrolled, it prints the same digest.`,
 		Example: "  steady " + use + " keygen --state /var/lib/steady",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return exit.Badf("the key needs a state folder; give --state DIR")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/watch"
 )
 
@@ -55,7 +54,6 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 
 ` + fileHelp,
 		Example: "  steady apply -f web.yaml --wait\n  steady apply -f compose.yaml gpu-1\n  steady apply -f web.yaml --prune --yes",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 	}
 	o.add(a, cmd)
 	f := cmd.Flags()

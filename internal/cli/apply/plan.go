@@ -39,7 +39,6 @@ for. Code 1 means that something is blocked or refused.
 
 ` + fileHelp,
 		Example: "  steady plan -f web.yaml\n  steady plan -f compose.yaml gpu-1 --prune\n  steady plan -f web.yaml -o json",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 	}
 	src.add(a, cmd)
 	cmd.Flags().BoolVar(&prune, "prune", false, "show what apply --prune would remove as well")

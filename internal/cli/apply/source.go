@@ -201,7 +201,6 @@ func (a verbs) removeCmd() *cobra.Command {
 		Long: `Removes resources from the managed layer of a host, in the order given. What a
 bundle declares only a release removes.`,
 		Example: "  steady remove gpu-1 route/web workspace/web image/web\n  steady remove gpu-1 volume/data --yes --wait",
-		Args:    exit.Args(cobra.MinimumNArgs(2)),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before removing")
 	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent to removing many resources at once")

@@ -28,7 +28,6 @@ func (a *Env) logsCmd() *cobra.Command {
 through the agent's own connection. A host shows logs only if its signed
 declaration has "allow: [logs]".`,
 		Example: "  steady logs gpu-1/web\n  steady logs -f --tail 20 gpu-1/web\n  steady logs --since 10m gpu-1/web",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "go on with new lines until interrupted")

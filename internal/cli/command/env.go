@@ -124,7 +124,6 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 func Group(id, use, short, example string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, GroupID: id, Short: short, Example: example,
-		Args: exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return exit.Badf("%s needs a command; %s --help lists them", cmd.CommandPath(), cmd.CommandPath())
 		},

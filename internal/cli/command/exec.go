@@ -25,7 +25,6 @@ error of steady itself begins with "steady: " on standard error. A host runs
 commands only if its signed declaration has "allow: [exec]"; who ran what is in
 the log of events.`,
 		Example: "  steady exec gpu-1/web -- nvidia-smi\n  steady exec -it gpu-1/web -- sh\n  steady exec -i gpu-1/db -- psql",
-		Args:    exit.Args(cobra.MinimumNArgs(2)),
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows the workspace is the command's

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -93,31 +94,61 @@ func Bad(err error) error {
 // Badf is Bad with words.
 func Badf(format string, args ...any) error { return Bad(fmt.Errorf(format, args...)) }
 
-// Args makes what a check of arguments refuses bad input.
-func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			if cmd.HasSubCommands() && len(args) > 0 {
-				return unknown(cmd, args[0])
-			}
-			return Badf("%w\nusage: %s; see %s --help", number(cmd, args, err), cmd.UseLine(), cmd.CommandPath())
-		}
-		return nil
+// CheckArgs has a command and all below it take the arguments that their Use names, but
+// for those that have a rule of their own.
+func CheckArgs(cmd *cobra.Command) {
+	if cmd.Args == nil {
+		least, most := arity(cmd.Use)
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return Takes(cmd, args, least, most) }
+	}
+	for _, sub := range cmd.Commands() {
+		CheckArgs(sub)
 	}
 }
 
-// number says what a command takes when it got too few or too many arguments.
-func number(cmd *cobra.Command, args []string, err error) error {
-	_, takes, _ := strings.Cut(cmd.Use, " ")
-	switch given := len(args); {
-	case takes == "":
-		return fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
-	case given == 0:
-		return fmt.Errorf("%s needs %s", cmd.CommandPath(), takes)
-	case strings.HasPrefix(err.Error(), "accepts ") || strings.HasPrefix(err.Error(), "requires "): // cobra's words
-		return fmt.Errorf("%s takes %s, and %d arguments are given: %s", cmd.CommandPath(), takes, given, strings.Join(args, " "))
+// arity reads a Use: WORD is an argument, [WORD] one that may be left out, WORD... one or
+// more, and -f WORD a flag with its value.
+func arity(use string) (least, most int) {
+	optional, value := false, false
+	for _, word := range strings.Fields(use)[1:] {
+		optional = optional || strings.HasPrefix(word, "[")
+		bare := strings.Trim(word, "[]")
+		switch {
+		case strings.HasPrefix(bare, "-"):
+			value = bare != "--" && bare == word
+		case value:
+			value = false
+		default:
+			if most++; strings.HasSuffix(bare, "...") {
+				most = math.MaxInt
+			}
+			if !optional {
+				least++
+			}
+		}
+		optional = optional && !strings.HasSuffix(word, "]")
 	}
-	return err
+	return least, most
+}
+
+// Takes refuses fewer or more arguments than a command takes, and says what those are.
+func Takes(cmd *cobra.Command, args []string, least, most int) error {
+	path, given := cmd.CommandPath(), len(args)
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	var said string
+	switch {
+	case given >= least && given <= most:
+		return nil
+	case cmd.HasSubCommands() && given > 0:
+		return unknown(cmd, args[0])
+	case takes == "":
+		said = fmt.Sprintf("%s takes no arguments, and %q is one", path, args[0])
+	case given == 0:
+		said = fmt.Sprintf("%s needs %s", path, takes)
+	default:
+		said = fmt.Sprintf("%s takes %s, and %d arguments are given: %s", path, takes, given, strings.Join(args, " "))
+	}
+	return Badf("%s\nusage: %s; see %s --help", said, cmd.UseLine(), path)
 }
 
 // Flags makes an unreadable flag bad input.

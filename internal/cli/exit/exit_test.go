@@ -60,10 +60,28 @@ func TestBadOfNothingIsNothing(t *testing.T) {
 		t.Errorf("bad input without an error is %v", err)
 	}
 	cmd := &cobra.Command{Use: "show HOST"}
-	if err := exit.Args(cobra.ExactArgs(1))(cmd, []string{"a"}); err != nil {
+	exit.CheckArgs(cmd)
+	if err := cmd.Args(cmd, []string{"a"}); err != nil {
 		t.Errorf("one argument of one: %v", err)
 	}
-	if err := exit.Args(cobra.ExactArgs(1))(cmd, nil); exit.Report(t.Context(), &bytes.Buffer{}, "", false, err) != exit.BadInput {
+	if err := cmd.Args(cmd, nil); exit.Report(t.Context(), &bytes.Buffer{}, "", false, err) != exit.BadInput {
 		t.Errorf("no argument of one: %v", err)
+	}
+}
+
+// TestUseSaysHowManyArguments reads Use lines of every form.
+func TestUseSaysHowManyArguments(t *testing.T) {
+	for use, c := range map[string]struct{ least, most int }{
+		"list": {0, 0}, "show HOST": {1, 1}, "show [FILE]": {0, 1}, "lock [IMAGE...]": {0, 9}, "push FILE...": {1, 9},
+		"retry HOST [KIND/NAME]": {1, 2}, "apply -f FILE [HOST]": {0, 1}, "rollback CHANNEL --to REF": {1, 1},
+		"exec [-it] HOST/WORKSPACE -- COMMAND [ARG...]": {2, 9}, "create HOST/NAME [-- COMMAND...]": {1, 9},
+	} {
+		cmd := &cobra.Command{Use: use}
+		exit.CheckArgs(cmd)
+		for n := range 10 {
+			if err := cmd.Args(cmd, make([]string, n)); (err == nil) != (n >= c.least && n <= c.most) {
+				t.Errorf("%s with %d arguments: %v", use, n, err)
+			}
+		}
 	}
 }

@@ -21,7 +21,6 @@ what it was offered; what it has claimed it finishes. It counts as waiting in it
 wave, which holds until the freeze ends: steady rollout promote lets the wave pass
 without it. A freeze replaces an earlier one and lasts 90 days (2160h) at most.`,
 		Example: "  steady host freeze web-1 --for 2h --reason 'disk swap'",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&long, "for", "", "how long, such as 2h (required)")
 	reason := command.RequiresReason(cmd)
@@ -44,7 +43,6 @@ func (a verbs) unfreezeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unfreeze HOST", Short: "End the freeze of a host",
 		Example: "  steady host unfreeze web-1 --reason 'disk swapped'",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	reason := command.RequiresReason(cmd)
 	return a.HostNames(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

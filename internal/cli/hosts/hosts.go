@@ -13,7 +13,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -43,7 +42,6 @@ With --watch the list follows
 what the host reports, redrawn in place on a terminal and as a line for each
 change elsewhere.`,
 		Example: "  steady host resources gpu-1\n  steady host resources gpu-1 --watch\n  steady host resources gpu-1 -o json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow what the host reports until interrupted")
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

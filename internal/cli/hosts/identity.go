@@ -7,7 +7,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
 func (a verbs) revokeCmd() *cobra.Command {
@@ -20,7 +19,6 @@ it again.
 The server alone remembers it. Put the host under revoked: in fleet.yaml as well,
 build, sign and push, so that a server that is set up anew knows it too.`,
 		Example: "  steady host revoke web-2 --reason stolen",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.ends(cmd, (*operator.Client).RevokeHost, "Host %s is revoked. Next: put it under revoked: in fleet.yaml, build, sign and push\n")
 }
@@ -33,7 +31,6 @@ grant keeps its slot of the disruption budgets until that is over: until an offe
 expires, or as long as an activation and the way back may take. Then the slot is
 free, whether the host was in contact or not. Enrolling it again brings it back.`,
 		Example: "  steady host decommission web-2 --reason 'sold'",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.ends(cmd, (*operator.Client).DecommissionHost, "Host %s is decommissioned. Next: remove it from fleet.yaml, build, sign and push\n")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/measure"
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/prose"
@@ -24,7 +23,6 @@ func (a verbs) metricsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "metrics HOST", Short: "Show what a host last measured",
 		Example: "  steady host metrics gpu-1\n  steady host metrics gpu-1 -o json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.HostMetrics, error) {
 		return c.HostMetrics(ctx, args[0])

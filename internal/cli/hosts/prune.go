@@ -7,7 +7,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
 func (a verbs) pruneCmd() *cobra.Command {
@@ -19,7 +18,6 @@ its bundle nor its managed layer declares, such as what is left after a lost sta
 folder, and images that nothing refers to. Volumes are listed and kept with their
 data. A host does this only if its signed declaration has "allow: [prune]".`,
 		Example: "  steady host prune gpu-1 --dry-run\n  steady host prune gpu-1",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only list what would go")
 	return a.HostNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

@@ -20,7 +20,6 @@ should is touched, so the host's declaration need not allow it. The host hears o
 with its next heartbeat. Without it a host tries again when what it sees has changed,
 and otherwise some minutes after it gave up.`,
 		Example: "  steady host retry web-1 --reason 'the registry is back'\n  steady host retry web-1 workspace/api --reason 'disk swapped'",
-		Args:    exit.Args(cobra.RangeArgs(1, 2)),
 	}
 	reason := command.RequiresReason(cmd)
 	return a.CompletesWith(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

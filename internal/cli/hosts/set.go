@@ -32,7 +32,6 @@ func (a verbs) setCmd() *cobra.Command {
 default gives one back to the host. A host takes settings only if its signed
 declaration has "allow: [settings]".`,
 		Example: "  steady host set gpu-1 --heartbeat 30s --resync 10s\n  steady host set gpu-1 --pulls 2 --builds 1 --starts default\n  steady host set gpu-1 --metrics host,gpu",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.heartbeat, "heartbeat", "", "how often the host reports, 5s to 10m, or default")
@@ -158,7 +157,6 @@ func (a verbs) switchCmd(on bool) *cobra.Command {
 what they store. A host can be disabled only if its signed declaration has
 "allow: [disable]".`,
 		Example: "  steady host disable gpu-1 --reason 'power work until noon'",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	if on {
 		cmd.Use, cmd.Short, cmd.Long = "enable HOST", "Start the workspaces of a disabled host again", ""

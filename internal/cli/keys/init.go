@@ -56,7 +56,6 @@ sign it, the first root waits in DIR/next for its holders, see steady keys root.
 
 The fleet's name is that of fleet.yaml unless --fleet gives it.`,
 		Example: "  steady keys init\n  steady keys init --dir keys --fleet acme --life 17520h\n  steady keys init --threshold 2 --shares 3\n  steady keys init --override-keys 2\n  steady keys init --threshold 2 --share-key alice.pub --share-key bob.pub --share-key carol.pub",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := lifeOf(life)
 			if err != nil {

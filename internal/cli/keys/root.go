@@ -45,7 +45,6 @@ func (a verbs) rootShow() *cobra.Command {
 		Long: `Compares a root that waits for signatures with the newest root of KEYS: by default
 the one in KEYS/next. Without one it shows the newest root.`,
 		Example: "  steady keys root show\n  steady keys root show 2.root.json --keys /media/usb/holder-1",
-		Args:    exit.Args(cobra.MaximumNArgs(1)),
 	}
 	return a.withKeys(cmd, func(dir string, args []string) error {
 		file := ""
@@ -75,7 +74,6 @@ epoch or is of another fleet is refused. Look at it with root show first.
 A share that has no root yet signs a fleet's first root, if that names its key:
 compare the digest with the other holders.`,
 		Example: "  steady keys root sign 2.root.json --keys /media/usb/holder-1\n  steady keys root sign 1.root.json --keys my-share",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.withKeys(cmd, func(dir string, args []string) error {
 		p, err := keyring.SignFile(dir, args[0])
@@ -93,7 +91,6 @@ func (a verbs) rootAdd() *cobra.Command {
 signed, the root joins the chain in KEYS and the new keys take their place. In a
 folder of a holder, where nothing waits, a complete FILE joins the chain.`,
 		Example: "  steady keys root add-signature /media/usb/2.root.json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.withKeys(cmd, func(dir string, args []string) error {
 		p, err := keyring.AddSignatures(dir, args[0])
@@ -120,7 +117,6 @@ trusts; hosts fetch them at their next contact. It needs an admin token. A relea
 brings the roots of its folder along as well: push them alone when there is no
 time to sign a release, for what the old keys signed is refused from then on.`,
 		Example: "  steady keys root push\n  steady keys root push --keys /media/usb/keys",
-		Args:    exit.Args(cobra.NoArgs),
 	}
 	keysFlag(cmd, &dir)
 	return a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {

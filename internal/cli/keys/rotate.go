@@ -53,7 +53,6 @@ Sign the newest release again and push it: it brings the root along. Without
 
 Use steady keys epoch instead when a key may be in other hands.`,
 		Example: "  steady keys rotate --role release\n  steady keys rotate --role root --shares 3 --threshold 2\n  steady keys rotate --role override --override-keys 2\n  steady keys rotate --role timestamp --share /media/usb/holder-1",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE:    func(*cobra.Command, []string) error { return a.rotate(c, false) },
 	}
 	c.flags(cmd)
@@ -72,7 +71,6 @@ every role whose key may be in other hands.
 Build, sign and push the release again afterwards: hosts keep what they run and
 activate nothing until it is there.`,
 		Example: "  steady keys epoch --role release --reason 'CI runner was taken over'\n  steady keys epoch --role release --role timestamp --reason 'backup lost'",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if len(c.roles) == 0 || strings.TrimSpace(c.reason) == "" {
 				return exit.Badf("ending an epoch needs --role for each key that may be in other hands, and --reason")

@@ -3,7 +3,6 @@ package keys
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/keyring"
 )
 
@@ -26,7 +25,6 @@ complete root to DIR too: steady keys root add-signature FILE --keys DIR.
 
 Asked again, it keeps the share that DIR has.`,
 		Example: "  steady keys share --dir my-share",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			share, err := keyring.MakeShare(dir)
 			if err != nil {

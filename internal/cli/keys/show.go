@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -46,7 +45,6 @@ func (a verbs) showCmd() *cobra.Command {
 		Use: "show", Short: "Show the roles, their keys, the epoch and when the root expires",
 		Long:    "Verifies the chain of roots in KEYS and shows the newest: which keys count for each\nrole, how many must sign, and which private keys are here.",
 		Example: "  steady keys show\n  steady keys show --keys /media/usb/keys -o json",
-		Args:    exit.Args(cobra.NoArgs),
 	}
 	return a.withKeys(cmd, func(dir string, _ []string) error {
 		v, err := keyring.Newest(dir)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -39,7 +38,6 @@ changed, why, who asked for it if somebody did, and how full the host's budgets
 were. A wait is listed again only when its reason changes. With --reports, what
 hosts reported of themselves is listed as well, on their own clocks.`,
 		Example: "  steady rollout events stable@v2\n  steady rollout events stable@v2 --reports -o json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVar(&reports, "reports", false, "what hosts reported as well")
 	return a.RolloutNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
-	"github.com/steadyfleet/steady/internal/cli/exit"
 )
 
 // verbs is one run of the command line.
@@ -33,7 +32,6 @@ func (a verbs) loginCmd() *cobra.Command {
 ~/.config/steady/config.json, readable by you alone. Later commands use it unless
 flags or the environment say otherwise.`,
 		Example: "  steady login --context data/operator.json\n  STEADY_TOKEN=... steady login --server https://steady.example:8443 --ca server-ca.pem",
-		Args:    exit.Args(cobra.NoArgs),
 	}
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		s, err := c.Status(ctx)

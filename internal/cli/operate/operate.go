@@ -26,7 +26,6 @@ are UTC; events that a host made itself show with ~ at the time at which the ser
 Records that hosts signed their events so far, and steps that change nothing, are left
 out unless --all is given; -o json has everything.`,
 		Example: "  steady events\n  steady events -f\n  steady events --rollout stable@v2 --limit 500\n  steady events --about host/web-1 -o json",
-		Args:    exit.Args(cobra.NoArgs),
 	}
 	lines := a.PrintsLines(cmd)
 	f := cmd.Flags()
@@ -107,7 +106,7 @@ func (a verbs) events(ctx context.Context, c *operator.Client, q operator.EventQ
 }
 
 func (a verbs) quarantineCmd() *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the quarantined bundles, which no host is given", Example: "  steady quarantine list", Args: exit.Args(cobra.NoArgs)}
+	list := &cobra.Command{Use: "list", Short: "List the quarantined bundles, which no host is given", Example: "  steady quarantine list"}
 	command.Lists(a.Env, list, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.QuarantineRow, error) {
 		return c.Quarantine(ctx)
 	},
@@ -121,7 +120,6 @@ func (a verbs) quarantineCmd() *cobra.Command {
 digits. With --sign also what an operator quarantined by signature, and on hosts that
 refuse the bundle by themselves because it failed there.`,
 		Example: "  steady quarantine clear stable 3fa9c1d20b7e --reason 'the database was down'",
-		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
 	drop.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
 	var sign Flags
@@ -143,7 +141,7 @@ refuse the bundle by themselves because it failed there.`,
 func (a verbs) reconcileCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reconcile", GroupID: command.GroupWatch, Short: "Evaluate every rollout and host now instead of at the next tick",
-		Example: "  steady reconcile", Args: exit.Args(cobra.NoArgs),
+		Example: "  steady reconcile",
 	}
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
 		if err := c.Reconcile(ctx); err != nil {

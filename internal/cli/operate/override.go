@@ -30,7 +30,7 @@ func Command(e *command.Env) *cobra.Command {
 }
 
 func (a overrideCommands) list() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the signed overrides in force", Example: "  steady override list", Args: exit.Args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List the signed overrides in force", Example: "  steady override list"}
 	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Override, error) {
 		return c.Overrides(ctx)
 	},
@@ -60,7 +60,6 @@ func (a overrideCommands) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a signed override in force, or keep it in a file",
 		Example: "  steady override show pause-m8x2k1a0\n  steady override show pause-m8x2k1a0 --save overrides/pause.json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&file, "save", "", "keep what was signed in this file, for an empty server")
 	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.Override, error) {
@@ -85,7 +84,6 @@ already changes nothing, so all that are kept in a repository can be brought to 
 empty server, before or after the release. One that a later one has replaced, or
 that has passed its time, is refused and named; the others are brought all the same.`,
 		Example: "  steady override push overrides/*.json",
-		Args:    exit.Args(cobra.MinimumNArgs(1)),
 	}
 	return a.Talk(cmd, func(ctx context.Context, c *operator.Client, files []string) error {
 		failed := 0
@@ -132,7 +130,6 @@ always takes two; budgets, quarantines, holds, windows and controls stay.`,
 		Example: "  steady override sign --action pause --rollout stable@v2 --release release -o pause.json\n" +
 			"  steady override sign --action quarantine --channel stable --bundle sha256:3fa9... -o bad.json --reason 'CVE-2031-1234'\n" +
 			"  steady override sign --add pause.json -o pause-by-two.json --keys /media/usb/keys",
-		Args: exit.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error { return a.signed(o) },
 	}
 	f := cmd.Flags()

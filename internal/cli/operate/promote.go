@@ -27,7 +27,6 @@ The wave that is meant is the open one as you see it now, or --wave: should it b
 promoted by itself in between, nothing else is. With --sign the word outlives the
 server: a new one that takes the same release lets that wave pass as well.`,
 		Example: "  steady rollout promote stable@v2 --reason 'canary-2 is in repair'\n  steady rollout promote stable@v2 --wave canary --reason 'lab is closed'",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&wave, "wave", "", "the wave that is meant (default: the open one)")
 	reason := command.RequiresReason(cmd)
@@ -85,7 +84,6 @@ is withdrawn. Hosts that run it keep it. BUNDLE is its digest, or the first 12
 digits of one that a rollout of the channel targets. With --sign, which takes the
 whole digest, hosts refuse it whoever controls the server.`,
 		Example: "  steady quarantine add stable 3fa9c1d20b7e --reason 'CVE-2031-1234'\n  steady quarantine add stable sha256:3fa9... --sign keys --reason 'CVE-2031-1234'",
-		Args:    exit.Args(cobra.ExactArgs(2)),
 	}
 	reason := command.RequiresReason(cmd)
 	var sign Flags

@@ -23,7 +23,6 @@ disruption budgets, those that are away as they return; the rollout ends reverte
 Hosts believe the signature, and no server can order this without it. A rollout that
 has converged is over: go back from it with steady release rollback.`,
 		Example: "  steady rollout rollback stable@v2 --reason 'wrong prices'\n  steady rollout rollback stable@v2 --keys /media/usb/keys --save overrides/stable-v2.json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	reason := command.RequiresReason(cmd)
 	f.AddRequired(cmd)

@@ -30,7 +30,7 @@ func (a verbs) rolloutCmd() *cobra.Command {
 
 func (a verbs) rolloutList() *cobra.Command {
 	var all bool
-	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list\n  steady rollout list --all -o json", Args: exit.Args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: "list", Short: "List the rollouts, newest first", Example: "  steady rollout list\n  steady rollout list --all -o json"}
 	cmd.Flags().BoolVar(&all, "all", false, "those that are pruned as well")
 	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Rollout, error) {
 		list := c.Rollouts
@@ -53,7 +53,7 @@ func (a verbs) rolloutList() *cobra.Command {
 }
 
 func (a verbs) rolloutShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show ROLLOUT", Short: "Show a rollout with its waves and hosts", Example: "  steady rollout show stable@v2", Args: exit.Args(cobra.ExactArgs(1))}
+	cmd := &cobra.Command{Use: "show ROLLOUT", Short: "Show a rollout with its waves and hosts", Example: "  steady rollout show stable@v2"}
 	return a.RolloutNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (operator.RolloutDetail, error) {
 		return c.Rollout(ctx, args[0])
 	}, a.showRollout))
@@ -162,7 +162,6 @@ func (a verbs) steer(verb plan.Verb, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: string(verb) + " ROLLOUT", Short: short,
 		Example: fmt.Sprintf("  steady rollout %[1]s stable@v2 --reason 'incident 7'\n  steady rollout %[1]s stable@v2 --sign keys", verb),
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVar(&reason, "reason", command.NoReason, "why, for the log")
 	sign.Add(cmd)
@@ -190,7 +189,6 @@ terminal the view is redrawn in place; elsewhere each event is a line, and with
 -o json a line of JSON. Ends with code 0 when the rollout converged, and with 1
 when it failed, was reverted, superseded or cancelled.`,
 		Example: "  steady rollout watch stable@v2\n  steady rollout watch stable@v2 -o json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	lines := a.PrintsLines(cmd)
 	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {

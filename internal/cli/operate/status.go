@@ -34,7 +34,6 @@ tokens, freezes, windows, the disk and the log of the server. With --check the e
 code says whether all is well: it is 6 when a host is degraded or failed, a rollout
 failed, or the server is in safe mode.`,
 		Example: "  steady status\n  steady status --check\n  steady status --ends\n  steady status -o json",
-		Args:    exit.Args(cobra.NoArgs),
 	}
 	ends := cmd.Flags().Bool("ends", false, "list all that ends or fills up")
 	cmd.Flags().BoolVar(&check, "check", false, "end with code 6 unless all is well")
@@ -132,7 +131,7 @@ func (a verbs) showExpiries(items []warning.Item) error {
 
 func (a verbs) hostCmd() *cobra.Command {
 	list := a.hostList()
-	show := &cobra.Command{Use: "show HOST", Short: "Show one host and why it stands where it does", Example: "  steady host show web-1", Args: exit.Args(cobra.ExactArgs(1))}
+	show := &cobra.Command{Use: "show HOST", Short: "Show one host and why it stands where it does", Example: "  steady host show web-1"}
 	a.HostNames(command.Shows(a.Env, show, func(ctx context.Context, c *operator.Client, args []string) (operator.HostDetail, error) {
 		return c.Host(ctx, args[0])
 	}, a.showHost))
@@ -169,7 +168,6 @@ func (a verbs) hostList() *cobra.Command {
 it runs: the release whose bundle it has, or the bundle's digest where that is another
 than it should run. Filters add up: each one leaves hosts out.`,
 		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --degraded\n  steady host list --tag web --failed -o json",
-		Args:    exit.Args(cobra.NoArgs),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.channel, "channel", "", "only hosts of this channel")
@@ -269,7 +267,6 @@ func (a verbs) whyCmd() *cobra.Command {
 in order: what holds it back, what that waits for, who can clear it, and when it
 can clear at the earliest. Gates that are open are listed with --all.`,
 		Example: "  steady why web-1\n  steady why web-1 --all\n  steady why web-1 -o json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list the gates that are open, too")
 	return a.HostNames(command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, args []string) (plan.Answer, error) {

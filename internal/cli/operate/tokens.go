@@ -25,7 +25,7 @@ func (a verbs) operatorList() *cobra.Command {
 		Long: `Lists the operators' tokens with when each was made, when it ends, and when it was
 last used. The last use is exact while the server runs and known to the day after
 it was restarted.`,
-		Example: "  steady operator list", Args: exit.Args(cobra.NoArgs),
+		Example: "  steady operator list",
 	}
 	return command.Lists(a.Env, list, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Token, error) {
 		return c.Tokens(ctx)
@@ -59,7 +59,6 @@ secret is kept nowhere else. STEADY_CONTEXT=FILE steady status works at once.
 
 A token ends after --life; steady operator list says when each does.`,
 		Example: "  steady operator create ann --role operator\n  steady operator create ci --role releaser --life 720h --out ci-context.json",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	f := create.Flags()
 	f.StringVar(&role, "role", string(operator.Viewer), "viewer, operator, releaser or admin")
@@ -104,7 +103,7 @@ func (a verbs) operatorRevoke() *cobra.Command {
 		Long: `Withdraws an operator's token; it is refused from now on. The last admin's token
 is only withdrawn with --force: nobody could make another through the server then,
 and steady server recover-admin on its machine is the only way back in.`,
-		Example: "  steady operator revoke 5f0c\n  steady operator revoke 5f0c -o json", Args: exit.Args(cobra.ExactArgs(1)),
+		Example: "  steady operator revoke 5f0c\n  steady operator revoke 5f0c -o json",
 	}
 	revoke.Flags().BoolVar(&force, "force", false, "also the token of the last admin")
 	return command.Shows(a.Env, revoke, func(ctx context.Context, c *operator.Client, args []string) (revoked, error) {

@@ -50,7 +50,6 @@ func (a verbs) exportCmd() *cobra.Command {
 it names: what steady audit verify and steady replay read. Take it regularly, and
 keep it where the server's administrators cannot write.`,
 		Example: "  steady audit export steady.log\n  steady audit export --data /var/lib/steady steady.log",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.history(cmd.Context(), from)
 			if err != nil {
@@ -83,7 +82,6 @@ Whoever holds the server can write another log from its beginning, with hosts of
 his own. --root and --head tie the log to what you know from elsewhere: the first
 root, and an end of the log that an earlier audit printed.`,
 		Example: "  steady audit verify\n  steady audit verify --file steady.log --root keys/1.root.json\n  steady audit verify --data data --head 512:9f2c…",
-		Args:    exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			anchor, err := anchorOf(root, head)
 			if err != nil {

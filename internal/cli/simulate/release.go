@@ -72,7 +72,6 @@ everywhere is --failure-rate 100%.`,
   steady release simulate release --live --offline 5% --svg forecast.svg
   steady release simulate --failure-rate tag:gpu=20% --fail-hosts web-3 --runs 1000 --seed 7
   steady release simulate --failure-rate 100% -o json`,
-		Args: exit.Args(cobra.MaximumNArgs(1)),
 	}
 	f := cmd.Flags()
 	o.assumptions.flags(cmd)

@@ -71,7 +71,6 @@ are not folded. After the end of the log the model goes on for --beyond.`,
   steady replay --policy maxFailures=0,onHealthFailure=halt --policy soak=5m
   steady replay --file fleet.log --budget tags:web=1
   steady audit export fleet.log && steady replay --file fleet.log --check`,
-		Args: exit.Args(cobra.NoArgs),
 	}
 	f := cmd.Flags()
 	f.Uint64Var(&o.seq, "seq", 0, "the moment after this event")

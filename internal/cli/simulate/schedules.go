@@ -55,7 +55,6 @@ happened, and --shrink looks for less that breaks it. This plays no fleet of
 yours: steady release simulate does.`,
 		Example: "  steady simulate --seed 42\n  steady simulate --seed 42 --trace\n  steady simulate --seed 1 --seeds 500\n" +
 			"  steady simulate --seed 7 --drill CrowdStrike2024 -o json",
-		Args: exit.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(env, cmd) },
 	}
 	var names []string

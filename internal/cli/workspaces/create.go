@@ -41,7 +41,6 @@ from, and the named volumes and networks that it names and the host does not hav
 What follows -- is its command. With -f the workspace is read from a file as
 steady apply takes it.`,
 		Example: "  steady workspace create gpu-1/web --image nginx:1 --port 8080:80 --wait\n  steady workspace create gpu-1/job --image busybox:1 --env A=1 --volume data:/data -- sh -c 'date >/data/now'\n  steady workspace create gpu-1/web --image image/app --route app.example/api:8080 --memory 512m --cpus 1.5",
-		Args:    exit.Args(cobra.MinimumNArgs(1)),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.image, "image", "", "reference of an image to pull, image/NAME for one that the host has, or snapshot/NAME")

@@ -27,7 +27,6 @@ func (a verbs) editCmd() *cobra.Command {
 		Long: `Opens a workspace of the managed layer as YAML in $VISUAL, $EDITOR or vi, and sets
 what was saved if it changed. What cannot be set is kept in a file.`,
 		Example: "  steady workspace edit gpu-1/web\n  EDITOR=nano steady workspace edit gpu-1/web --wait",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	reason := command.RequiresReason(cmd)
 	f.Add(cmd)

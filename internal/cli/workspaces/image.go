@@ -33,7 +33,6 @@ func (a verbs) outputCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "output HOST/NAME", Short: "Show the output of an image's builds and pulls",
 		Example: "  steady image output gpu-1/app\n  steady image output -f gpu-1/app",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is under way until it ends")
 	return a.ResourceNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -87,7 +86,6 @@ files: COPY of local files takes a bundle in a release. Without it an image that
 the host has is built again, and so is one that is set to that text already. With
 -f its output is shown while it comes.`,
 		Example: "  steady image build gpu-1/app --dockerfile Dockerfile -f\n  steady image build gpu-1/app --wait",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.dockerfile, "dockerfile", "", "file with the Dockerfile; - is standard input")

@@ -29,7 +29,6 @@ func (a verbs) listCmd(kind string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list [HOST...]", Short: "List every " + kind + " of hosts, or of all hosts",
 		Example: "  steady " + kind + " list\n  steady " + kind + " list gpu-1 -o json",
-		Args:    exit.Args(cobra.ArbitraryArgs),
 	}
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		list, err := list(ctx, c, kind, args)
@@ -85,7 +84,6 @@ func (a verbs) showCmd(kind string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show HOST/NAME", Short: "Show one " + kind + ": where it stands, what differs, and what is set",
 		Example: "  steady " + kind + " show gpu-1/web",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	return a.ResourceNames(a.PrintsData(a.Talk(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
 		host, name, err := command.OnHost(args[0])

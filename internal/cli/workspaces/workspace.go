@@ -55,7 +55,6 @@ func (a verbs) requestCmd(kind, verb, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " HOST/NAME", Short: short,
 		Example: "  steady " + kind + " " + verb + " gpu-1/web",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	follow := false
 	if kind == spec.KindImage && verb == spec.VerbRetry {
@@ -80,7 +79,6 @@ func (a verbs) removeCmd(kind string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rm HOST/NAME", Short: "Remove " + kind + " NAME from the managed layer of a host",
 		Example: "  steady " + kind + " rm gpu-1/web --wait",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	if kind == spec.KindWorkspace {
 		cmd.Long = "Removes a workspace with its container. Named volumes, the image and routes stay;\nsteady remove takes them as well."
@@ -133,7 +131,6 @@ func (a verbs) snapshotCmd() *cobra.Command {
 again under the same name replaces it. Workspaces run from it with the image
 snapshot/NAME.`,
 		Example: "  steady workspace snapshot gpu-1/web --wait\n  steady workspace snapshot gpu-1/web --as before-upgrade --live",
-		Args:    exit.Args(cobra.ExactArgs(1)),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "as", "", "name of the snapshot (default: that of the workspace)")
