@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/steadyfleet/steady/internal/api"
 	"github.com/steadyfleet/steady/internal/cli/agentcmd"
@@ -20,9 +24,11 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -226,4 +232,107 @@ func (a *app) agentCmd() *cobra.Command {
 	cmd := agentcmd.New("agent")
 	cmd.GroupID = command.GroupRun
 	return cmd
+}
+
+// sourceOptions say where a server looks for releases.
+type sourceOptions struct {
+	specs                  []string
+	poll                   string
+	credentials, ca, hooks string
+}
+
+// sourceHelp is the part of the help of steady server about sources.
+const sourceHelp = `
+Releases are pushed, and with --release-source fetched as well, from a folder, a
+URL of a packed release, or a branch of a git repository:
+
+  dir:/srv/release
+  https://releases.example/acme.tar
+  git+https://git.example/acme/fleet.git#main:release
+  git+ssh://git@git.example/acme/fleet.git#main:release
+  git+file:///srv/fleet.git#main:release
+
+Each is verified like a push. What does not verify changes nothing and is said
+once per cause. A webhook at /v1/hooks/release, signed with the secret in
+--release-hook-secret as GitHub, Gitea and Forgejo sign, makes the server look
+at once.`
+
+func (o *sourceOptions) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.specs, "release-source", nil, "where releases are kept; may be repeated")
+	f.StringVar(&o.poll, "release-poll", "60s", "how often to check it, 1s to 24h")
+	f.StringVar(&o.credentials, "release-credentials", "", "file with USER:PASSWORD or a token for the https sources")
+	f.StringVar(&o.ca, "release-ca", "", "file with the authority of the https sources (default: the machine's)")
+	f.StringVar(&o.hooks, "release-hook-secret", "", "file with the secret that signs webhooks")
+}
+
+// minHookSecret is the least length of a secret that signs webhooks.
+const minHookSecret = 16
+
+// apply fills in what the runtime needs to know of sources.
+func (o *sourceOptions) apply(c *control.Config, data string) error {
+	every, err := clock.ParseDuration(o.poll)
+	if err != nil || every < clock.Second || every > clock.Day {
+		return exit.Badf("--release-poll %s: expected a duration from 1s to 24h", o.poll)
+	}
+	c.SourceEvery = every
+	if o.hooks != "" {
+		if c.HookSecret, err = fetch.ReadSecret(o.hooks); err != nil {
+			return exit.Badf("--release-hook-secret: %w", err)
+		}
+		if len(c.HookSecret) < minHookSecret {
+			return exit.Badf("--release-hook-secret: %s holds %d bytes: expected at least %d, such as from openssl rand -hex 32", o.hooks, len(c.HookSecret), minHookSecret)
+		}
+	}
+	var common fetch.Options
+	if o.ca != "" {
+		if common.CA, err = os.ReadFile(o.ca); err != nil {
+			return exit.Badf("--release-ca: %w", err)
+		}
+	}
+	var creds fetch.Credentials
+	if o.credentials != "" {
+		if creds, err = fetch.ReadCredentials(o.credentials); err != nil {
+			return exit.Badf("--release-credentials: %w", err)
+		}
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return err
+	}
+	var names []string
+	for _, spec := range o.specs {
+		own := common
+		if fetch.MaySendCredentials(spec) {
+			own.Credentials = creds
+		}
+		sum := sha256.Sum256([]byte(spec))
+		own.Cache = filepath.Join(data, "sources", hex.EncodeToString(sum[:8]))
+		s, err := fetch.Open(spec, own)
+		if err != nil {
+			return exit.Badf("--release-source: %w", err)
+		}
+		if slices.Contains(names, s.Name()) {
+			return exit.Badf("--release-source: %s is named twice", s.Name())
+		}
+		names = append(names, s.Name())
+		c.Sources = append(c.Sources, s)
+	}
+	return nil
+}
+
+// lockData takes a server's data folder for this process, and makes the folder
+// if need be. A second server on one folder would take the log over and leave the
+// first one's agents with a server that decides nothing. The lock ends with the
+// process, however that ends.
+func lockData(dir string) (release func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	lock, err := disk.TryLock(filepath.Join(dir, "server.lock"))
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first: %w", dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	return lock.Release, nil
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/identity"
 )
@@ -244,4 +246,65 @@ func readToken(token string) (string, error) {
 		return "", exit.Badf("--token %q is neither a token nor a readable file; steady token create HOST makes one", token)
 	}
 	return strings.TrimSpace(token), nil
+}
+
+// eventKey is what keygen prints with -o json.
+type eventKey struct {
+	State string        `json:"state"`
+	Key   digest.Digest `json:"key"`
+}
+
+func keygen(use string) *cobra.Command {
+	var dir, format string
+	cmd := &cobra.Command{
+		Use:   "keygen",
+		Short: "Make this host's event key before it enrols, and print its digest",
+		Long: `Makes the key that will sign this host's events, and prints the digest of its
+public half. The private half never leaves the state folder. A token that names
+the digest (steady token create HOST --key DIGEST) enrols this key alone: nobody
+else, and no server, can enrol another for this host with it.
+
+Asked again before the host is enrolled, it prints the same digest.`,
+		Example: "  steady " + use + " keygen --state /var/lib/steady",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return exit.Badf("the key needs a state folder; give --state DIR")
+			}
+			if format != "table" && format != "json" {
+				return exit.Badf("-o %s: expected table or json", format)
+			}
+			d, err := daemon.MakeEventKey(cmd.Context(), dir)
+			if errors.Is(err, daemon.ErrEnrolled) {
+				return exit.Bad(fmt.Errorf("%s: %w", dir, err))
+			}
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(eventKey{dir, d})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), d)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "state", "", "state folder of the agent; it is created (required)")
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table for the digest alone, or json")
+	return cmd
+}
+
+// number is the version that this tree is, or is on the way to.
+const number = "0.1.0"
+
+// Version names this build: the number and, where it is known, the commit.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return number
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return number + "+" + s.Value[:12]
+		}
+	}
+	return number
 }

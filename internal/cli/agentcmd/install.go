@@ -82,7 +82,7 @@ written outside it, and no service is started.`,
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				args = args[:n]
 			}
-			return exit.Takes(cmd, args, 1, 1)
+			return exit.Accepts(cmd, args, 1, 1)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.out, i.Args = cmd.OutOrStdout(), args[1:]

@@ -2,12 +2,16 @@ package apply
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -198,4 +202,123 @@ func Of(host, kind, name string, resource any) (Resource, error) {
 		return Resource{}, fmt.Errorf("%s/%s: %w", kind, name, err)
 	}
 	return Resource{Host: host, ID: spec.ID{Kind: kind, Name: name}, Spec: value}, nil
+}
+
+// Write returns a resource as a document that Read accepts.
+func Write(kinds *spec.Table, r *Resource) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(r.Spec))
+	d.UseNumber()
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", r.FullName(), err)
+	}
+	delete(fields, "name")
+	k := kinds.Kind(r.Kind)
+	if k == nil {
+		return nil, fmt.Errorf("%s is of a kind that this version does not know", r.FullName())
+	}
+	raw, err := json.Marshal(prune(humanize(fields, k.New(""))))
+	if err != nil {
+		return nil, err
+	}
+	var plain any // JSON is YAML, and only its decoder keeps integers whole
+	if err := yaml.Unmarshal(raw, &plain); err != nil {
+		return nil, err
+	}
+	if plain == nil {
+		plain = map[string]any{}
+	}
+	body, err := yaml.Marshal(map[string]any{"spec": plain})
+	if err != nil {
+		return nil, err
+	}
+	kind := strings.ToUpper(r.Kind[:1]) + r.Kind[1:]
+	return fmt.Appendf(nil, "kind: %s\nhost: %s\nname: %s\n%s", kind, r.Host, quoted(r.Name), body), nil
+}
+
+// quoted writes a name so that it stays one: 1 and true are names too.
+func quoted(name string) string {
+	raw, err := yaml.Marshal(name)
+	if err != nil {
+		return name
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// prune leaves out what says nothing.
+func prune(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	for key, in := range m { // in place, one by one
+		if in = prune(in); in == nil {
+			delete(m, key)
+		} else if sub, ok := in.(map[string]any); ok && len(sub) == 0 && key != "pull" && key != "build" {
+			delete(m, key)
+		}
+	}
+	return m
+}
+
+// Order sorts resources so that each comes behind what it needs, host by host.
+func Order(list []Resource) []Resource {
+	hosts := map[string][]Resource{}
+	var names []string
+	for _, r := range list {
+		if hosts[r.Host] == nil {
+			names = append(names, r.Host)
+		}
+		hosts[r.Host] = append(hosts[r.Host], r)
+	}
+	slices.Sort(names)
+	out := make([]Resource, 0, len(list))
+	for _, name := range names {
+		out = append(out, order(hosts[name])...)
+	}
+	return out
+}
+
+// order sorts the resources of one host. Of a circle none comes first; the host
+// says what is wrong with it.
+func order(list []Resource) []Resource {
+	slices.SortStableFunc(list, func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(slices.Index(spec.Kinds, a.Kind), slices.Index(spec.Kinds, b.Kind)), cmp.Compare(a.Name, b.Name))
+	})
+	needs := spec.Dependencies(Set(list))
+	byID := map[spec.ID]*Resource{}
+	for i := range list {
+		byID[list[i].ID] = &list[i]
+	}
+	out := make([]Resource, 0, len(list))
+	seen := map[spec.ID]bool{}
+	var visit func(r *Resource)
+	visit = func(r *Resource) {
+		if r == nil || seen[r.ID] {
+			return
+		}
+		seen[r.ID] = true
+		for _, n := range needs[r.ID] {
+			visit(byID[n.ID])
+		}
+		out = append(out, *r)
+	}
+	for i := range list {
+		visit(&list[i])
+	}
+	return out
+}
+
+// Set joins resources of one host.
+func Set(list []Resource) *spec.Set {
+	all := new(spec.Set)
+	for _, r := range list {
+		s, _, err := spec.Builtin.Read(r.Kind, r.Name, r.Spec)
+		if err != nil {
+			continue // it was read before
+		}
+		all.Add(s)
+	}
+	all.Normalize()
+	return all
 }

@@ -94,12 +94,12 @@ func Bad(err error) error {
 // Badf is Bad with words.
 func Badf(format string, args ...any) error { return Bad(fmt.Errorf(format, args...)) }
 
-// CheckArgs has a command and all below it take the arguments that their Use names, but
+// CheckArgs has a command and all below it accept the arguments that their Use names, but
 // for those that have a rule of their own.
 func CheckArgs(cmd *cobra.Command) {
 	if cmd.Args == nil {
 		least, most := arity(cmd.Use)
-		cmd.Args = func(cmd *cobra.Command, args []string) error { return Takes(cmd, args, least, most) }
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return Accepts(cmd, args, least, most) }
 	}
 	for _, sub := range cmd.Commands() {
 		CheckArgs(sub)
@@ -131,24 +131,24 @@ func arity(use string) (least, most int) {
 	return least, most
 }
 
-// Takes refuses fewer or more arguments than a command takes, and says what those are.
-func Takes(cmd *cobra.Command, args []string, least, most int) error {
+// Accepts refuses fewer or more arguments than a command accepts, and says what those are.
+func Accepts(cmd *cobra.Command, args []string, least, most int) error {
 	path, given := cmd.CommandPath(), len(args)
-	_, takes, _ := strings.Cut(cmd.Use, " ")
-	var said string
+	_, named, _ := strings.Cut(cmd.Use, " ")
+	var message string
 	switch {
 	case given >= least && given <= most:
 		return nil
 	case cmd.HasSubCommands() && given > 0:
 		return unknown(cmd, args[0])
-	case takes == "":
-		said = fmt.Sprintf("%s takes no arguments, and %q is one", path, args[0])
+	case named == "":
+		message = fmt.Sprintf("%s takes no arguments, and %q is one", path, args[0])
 	case given == 0:
-		said = fmt.Sprintf("%s needs %s", path, takes)
+		message = fmt.Sprintf("%s needs %s", path, named)
 	default:
-		said = fmt.Sprintf("%s takes %s, and %d arguments are given: %s", path, takes, given, strings.Join(args, " "))
+		message = fmt.Sprintf("%s takes %s, and %d arguments are given: %s", path, named, given, strings.Join(args, " "))
 	}
-	return Badf("%s\nusage: %s; see %s --help", said, cmd.UseLine(), path)
+	return Badf("%s\nusage: %s; see %s --help", message, cmd.UseLine(), path)
 }
 
 // Flags makes an unreadable flag bad input.
@@ -270,4 +270,40 @@ func codeOf(ctx context.Context, err error) int {
 		return Unreachable
 	}
 	return Failed
+}
+
+// listenError finds that an address could not be listened on.
+func listenError(err error) (*net.OpError, bool) {
+	op, ok := errors.AsType[*net.OpError](err)
+	return op, ok && op.Op == "listen"
+}
+
+// listenCode is the code of such an error: no server failed to answer.
+func listenCode(op *net.OpError) int {
+	switch {
+	case errors.Is(op, syscall.EACCES):
+		return Refused
+	case errors.Is(op, syscall.EADDRNOTAVAIL):
+		return BadInput
+	}
+	return Failed
+}
+
+// listenMessage says why an address cannot be listened on and what to do; empty
+// for another error.
+func listenMessage(err error) string {
+	op, ok := listenError(err)
+	if !ok || op.Addr == nil {
+		return ""
+	}
+	at := op.Addr.String()
+	switch {
+	case errors.Is(op, syscall.EADDRINUSE):
+		return "cannot listen on " + at + ": another process uses the address; stop that one (ss -ltnp shows it), or choose another address or port"
+	case errors.Is(op, syscall.EADDRNOTAVAIL):
+		return "cannot listen on " + at + ": this machine has no such address; give one of its own (ip address shows them), or only a port, such as :8443"
+	case errors.Is(op, syscall.EACCES):
+		return "cannot listen on " + at + ": this user may not; choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE (AmbientCapabilities= of a unit)"
+	}
+	return ""
 }

@@ -3,6 +3,16 @@
 // differs it says what curing it takes and what caused it.
 package diff
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Version of the normal form. A baseline keeps the raw documents of its time, so
 // that a newer version computes its forms again and compares like with like.
 const Version = 1
@@ -61,4 +71,126 @@ type Rules interface {
 	Class(field, want, seen string) (Class, string)
 	OwnsExtra(field string) bool
 	Default(field string) string
+}
+
+// Compare returns every field of seen that is not as wanted, sorted by field.
+// Base is nil when nothing is known of how the thing was made. A field that is
+// as desired, and one that still shows what the engine made of the same wish,
+// is no difference.
+func Compare(want, seen Form, base *Baseline, rules Rules) []Difference {
+	var out []Difference
+	for _, f := range fields(want, seen) {
+		cause, differs := judge(f, want, seen, base, rules)
+		if !differs {
+			continue
+		}
+		class, why := rules.Class(f, want[f], seen[f])
+		if class == None {
+			continue
+		}
+		out = append(out, Difference{Field: f, Class: class, Cause: cause,
+			Desired: want[f], Observed: seen[f], Why: why})
+	}
+	return out
+}
+
+// judge says whether the field differs, and why.
+func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool) {
+	_, wanted := want[f]
+	_, there := seen[f]
+	switch {
+	case sameIn(f, want, seen):
+		return "", false
+	case wanted != there && isDefault(want[f]+seen[f], f, rules): // one of them is absent
+		return "", false
+	case base == nil && wanted:
+		return Unknown, true
+	case base == nil:
+		return Unknown, rules.OwnsExtra(f)
+	case settled(f, want, seen, base):
+		return "", false
+	case !sameIn(f, want, base.Desired):
+		return Declared, true
+	}
+	// What is wanted stayed and what is seen changed. A default that a newer engine
+	// began to show is nobody's change.
+	_, known := base.Observed[f]
+	return Outside, wanted || known || rules.OwnsExtra(f)
+}
+
+func isDefault(v, f string, rules Rules) bool { return v != "" && v == rules.Default(f) }
+
+// settled reports that neither what is wanted nor what is seen changed since the
+// baseline.
+func settled(f string, want, seen Form, base *Baseline) bool {
+	return sameIn(f, want, base.Desired) && sameIn(f, seen, base.Observed)
+}
+
+func sameIn(f string, a, b Form) bool {
+	x, inA := a[f]
+	y, inB := b[f]
+	return inA == inB && x == y
+}
+
+// fields is the union of the names, sorted.
+func fields(a, b Form) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = Form{}
+	}
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// shown bounds a value in a line for people, in bytes.
+const shown = 80
+
+// Show is the difference in one line for people. Long values are cut; whole ones
+// stay in the fields.
+func (d Difference) Show() string {
+	var b strings.Builder
+	b.WriteString(d.Field + ": " + show(d.Observed) + " -> " + show(d.Desired))
+	b.WriteString(" (" + string(d.Class) + ", " + string(d.Cause))
+	if d.Why != "" {
+		b.WriteString("; " + d.Why)
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// mostShown bounds how many differences a summary shows.
+const mostShown = 6
+
+// Summary shows differences to people, in order of their fields.
+func Summary(ds []Difference) string {
+	ds = slices.Clone(ds)
+	slices.SortStableFunc(ds, func(a, b Difference) int { return strings.Compare(a.Field, b.Field) })
+	var out []string
+	for _, d := range ds[:min(len(ds), mostShown)] {
+		out = append(out, d.Show())
+	}
+	if more := len(ds) - mostShown; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
+}
+
+func show(v string) string {
+	if v == "" {
+		return "none"
+	}
+	if rest, keyed := strings.CutPrefix(v, "hmac:"); keyed && len(rest) > 8 {
+		return "secret " + rest[:8]
+	}
+	if len(v) > shown {
+		cut := shown
+		for cut > 0 && !utf8.RuneStart(v[cut]) {
+			cut--
+		}
+		v = v[:cut] + "… (" + strconv.Itoa(len(v)) + " bytes)"
+	}
+	if strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(v)
+	}
+	return v
 }
