@@ -55,15 +55,10 @@ func (r *run) perform(ctx context.Context, k kind, in engine.Input, dueBy time.T
 	go func() { done <- k.act(tctx, in, a) }()
 	r.acting.Store(true)
 	defer r.acting.Store(false)
-	defer r.overdue.Store(false)
-	late := tctx.Done()
 	for {
 		select {
 		case err := <-done:
 			return named(tctx, err), superseded
-		case <-late:
-			late = nil
-			r.overdue.Store(true)
 		case <-r.woken:
 			row, err := r.l.store.Get(context.WithoutCancel(ctx), r.ref)
 			if err == nil && row.Generation != in.Snap.Row.Generation {

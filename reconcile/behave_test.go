@@ -32,13 +32,6 @@ func inBubble(t *testing.T, setup func(*lab), f func(*lab)) {
 	})
 }
 
-func (l *lab) explain(ref engine.Ref) reconcile.Explanation {
-	l.t.Helper()
-	x, err := l.p.loop.Explain(context.Background(), ref)
-	l.check(err)
-	return x
-}
-
 func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
 	inBubble(t, nil, func(l *lab) {
 		l.w.breakLeaf("a", failsForEver)
@@ -55,9 +48,9 @@ func TestP4ExhaustionIsBoundedAcrossRestartsAndP5EscalatesOnce(t *testing.T) {
 		if n := l.w.acts["a#1"]; n > 3 {
 			t.Fatalf("%d acts, want at most 3", n)
 		}
-		x := l.explain(leafRef("a"))
-		if x.Row.Reason.Code != engine.CodeExhausted || len(x.BlockedBy) != 1 || x.Decision != "do write" {
-			t.Fatalf("explained as %s", mustJSON(x))
+		row, last := l.row(leafRef("a")), l.p.loop.LastTurn(context.Background(), leafRef("a"))
+		if row.Reason.Code != engine.CodeExhausted || last.Decision != "do write" {
+			t.Fatalf("%s after %s", mustJSON(row), mustJSON(last))
 		}
 		l.w.heal()
 		l.set(engine.Retry(leafRef("a")))
@@ -219,8 +212,8 @@ func TestDriftIsReportedOrEnforcedOrHeld(t *testing.T) {
 			if asked.Ref != leafRef("a") || asked.Action != (write{"x"}) {
 				t.Fatalf("the gate was asked about %+v", asked)
 			}
-			if x := l.explain(leafRef("a")); x.BlockedBy[0].Reason.Code != "no-repair-grant" {
-				t.Fatalf("explained as %s", mustJSON(x))
+			if row := l.row(leafRef("a")); row.Reason.Code != "no-repair-grant" {
+				t.Fatalf("blocked as %s", mustJSON(row))
 			}
 			held = false
 			l.p.loop.Enqueue(leafRef("a"), engine.Cause{Trigger: engine.TriggerExternal, ID: "grant"})
@@ -236,7 +229,8 @@ func TestP6NothingOutlivesItsCleanupDeadline(t *testing.T) {
 		l.set(engine.Upsert(treeRef("t"), tree{Leaves: []string{"a", "b"}}).WithNotAfter(end))
 		pass(9 * time.Minute)
 		l.wantPhase(treeRef("t"), engine.Converged)
-		if n := l.explain(leafRef("a")).Deadlines.NotAfter; !n.Equal(end) {
+		child := l.row(leafRef("a"))
+		if n := child.ChildView().NotAfter; !n.Equal(end) {
 			t.Fatalf("the child may live until %s, its parent until %s", n, end)
 		}
 		l.w.breakLeaf("b", failsForEver)

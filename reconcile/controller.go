@@ -47,7 +47,7 @@ func New(store Store, opts ...Option) *Controller {
 		store: store, cfg: defaults(), kinds: map[string]kind{},
 		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
 		results: make(chan result), calls: make(chan func(*queueOwner)),
-		last: lastTurns{seen: map[engine.Ref]lastTurn{}}, cache: snapshotCache{rows: map[engine.Ref]cachedSnapshot{}},
+		last: lastTurns{seen: map[engine.Ref]decidedTurn{}}, cache: snapshotCache{rows: map[engine.Ref]cachedSnapshot{}},
 	}
 	for _, o := range opts {
 		o(&l.cfg)

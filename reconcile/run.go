@@ -12,12 +12,11 @@ import (
 
 // run is one turn of one resource, on a worker.
 type run struct {
-	l       *Controller
-	ref     engine.Ref
-	causes  engine.Causes
-	woken   chan struct{} // somebody asked for ref while it runs
-	acting  atomic.Bool
-	overdue atomic.Bool
+	l      *Controller
+	ref    engine.Ref
+	causes engine.Causes
+	woken  chan struct{} // somebody asked for ref while it runs
+	acting atomic.Bool
 }
 
 // result is what the owner of the queue learns.
@@ -124,7 +123,7 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	if err != nil {
 		return r.observeFailed(ctx, k, in, err)
 	}
-	r.l.last.remember(r.ref, lastTurn{observed: observed, decision: d, at: in.Now, causes: r.causes})
+	r.l.last.remember(r.ref, decidedTurn{d, r.causes, in.Now})
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	err = r.commit(ctx, in, rec)
 	var owned *engine.OwnerError

@@ -47,9 +47,8 @@ func TestSnapshottingIsShown(t *testing.T) {
 	ref, since := engine.Ref{Kind: spec.KindWorkspace, ID: "web"}, time.Now()
 	w.until("no look at it", func() (bool, string) {
 		w.a.loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerOperator, ID: "look"})
-		x, err := w.a.loop.Explain(w.ctx, ref)
-		w.ok(err)
-		return x.SeenAt.After(since) && !x.Acting, x.Decision
+		last := w.a.loop.LastTurn(w.ctx, ref)
+		return last.At.After(since) && !last.Acting, last.Decision
 	})
 	if x := w.inspect(id); !x.State.Paused {
 		t.Error("the agent ended the engine's pause")

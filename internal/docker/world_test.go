@@ -178,13 +178,14 @@ func (w *world) looked(trigger engine.Trigger) {
 		}
 		ref := all[i].Ref
 		w.until("no look at "+ref.String(), func() (bool, string) {
-			x, err := w.a.loop.Explain(w.ctx, ref)
+			row, err := w.a.rows.Get(w.ctx, ref)
 			if errors.Is(err, reconcile.ErrNotFound) {
 				return true, ""
 			}
 			w.ok(err)
-			seen := x.SeenAt.After(since) || slices.Contains(x.Causes, cause)
-			return x.Row.Phase.Terminal() || seen && !x.Acting, x.Decision
+			last := w.a.loop.LastTurn(w.ctx, ref)
+			seen := last.At.After(since) || slices.Contains(last.Causes, cause)
+			return row.Phase.Terminal() || seen && !last.Acting, last.Decision
 		})
 	}
 	// What was seen is acted on in the same turn, a moment later.
@@ -374,9 +375,8 @@ func (w *world) idle() {
 	ref, since := deploy.ManagedLayer, time.Now()
 	w.a.loop.Enqueue(ref, cause)
 	w.until("no look at "+ref.String(), func() (bool, string) {
-		x, err := w.a.loop.Explain(w.ctx, ref)
-		w.ok(err)
-		return slices.Contains(x.Causes, cause) || x.SeenAt.After(since), x.Decision
+		last := w.a.loop.LastTurn(w.ctx, ref)
+		return slices.Contains(last.Causes, cause) || last.At.After(since), last.Decision
 	})
 }
 

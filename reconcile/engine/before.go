@@ -142,13 +142,3 @@ func (rec *Record) revive(in Input, words string) {
 	rec.Row.state.Lives = lives
 	rec.move(in, Pending, NewReason(CodeRevived, words))
 }
-
-// Deadlines lists the absolute deadlines of the row under its policy.
-func (in *Input) Deadlines() Deadlines {
-	row := &in.Snap.Row
-	d := Deadlines{NotAfter: row.state.NotAfter.time(), ConvergeBy: in.convergeBy().time()}
-	if row.Delete {
-		d.DeleteBy = in.deleteBy().time()
-	}
-	return d
-}

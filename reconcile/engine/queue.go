@@ -119,15 +119,6 @@ func (q *Queue) Next() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Due is when ref will be taken, for a ref that is queued or offered again.
-func (q *Queue) Due(ref Ref) (time.Time, bool) {
-	it, ok := q.items[ref]
-	if !ok || it.state == taken {
-		return time.Time{}, false
-	}
-	return it.due.time(), true
-}
-
 // Len counts the refs that wait; Active those that are taken and not done.
 func (q *Queue) Len() int    { return len(q.timed) + len(q.ready) }
 func (q *Queue) Active() int { return q.active }

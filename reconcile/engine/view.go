@@ -93,13 +93,6 @@ type Status struct {
 	ConvergedGeneration int64  `json:"convergedGeneration"` // last generation that was observed converged; 0 if none
 }
 
-// Deadlines are absolute; zero means none.
-type Deadlines struct {
-	ConvergeBy time.Time `json:"convergeBy,omitzero"` // Failed when passed before the generation converged
-	NotAfter   time.Time `json:"notAfter,omitzero"`   // deleted when passed, whatever is desired; never later than the parent's
-	DeleteBy   time.Time `json:"deleteBy,omitzero"`   // Orphaned when passed before it is observed gone
-}
-
 // Resource is one resource as its reconciler sees it.
 type Resource[D any] struct {
 	Ref        Ref
@@ -108,7 +101,6 @@ type Resource[D any] struct {
 	Desired    D
 	Delete     bool // desired is absence; Converged then means observed gone
 	Status     Status
-	Deadlines  Deadlines
 	Revision   int64 // rises with every write to the row
 }
 

@@ -33,8 +33,7 @@ func TestInTheLoop(t *testing.T) {
 				return
 			}
 			if p == engine.Failed {
-				x, err := loop.Explain(l.ctx, ref)
-				t.Fatalf("failed: %+v %v", x.Status, err)
+				t.Fatalf("failed: %+v", loop.LastTurn(l.ctx, ref))
 			}
 		}
 	}

@@ -1,0 +1,123 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/steadyfleet/steady/reconcile/engine"
+)
+
+// Stats counts what the controller did since it was made.
+type Stats struct {
+	Turns      int64 `json:"turns"`
+	NoOps      int64 `json:"noops"` // turns that recorded nothing
+	Acts       int64 `json:"acts"`
+	ActErrors  int64 `json:"actErrors"`
+	Panics     int64 `json:"panics"`
+	Conflicts  int64 `json:"conflicts"`  // turns dropped because the row changed
+	Superseded int64 `json:"superseded"` // acts cancelled because desired changed
+	StoreErrs  int64 `json:"storeErrors"`
+	Unknown    int64 `json:"unknown"` // turns for a ref without row or reconciler
+	Queued     int   `json:"queued"`
+	Running    int   `json:"running"`
+}
+
+// LastTurn is what a resource's newest turn in this process decided.
+type LastTurn struct {
+	Decision string         // its name, and that of the action
+	Causes   []engine.Cause // of the turn
+	At       time.Time      // of the decision
+	Acting   bool           // an act runs now
+}
+
+// lastTurns keeps what was decided, for LastTurn only: no decision reads it.
+type lastTurns struct {
+	mu   sync.Mutex
+	seen map[engine.Ref]decidedTurn
+}
+
+type decidedTurn struct {
+	decision engine.Decision
+	causes   engine.Causes
+	at       time.Time
+}
+
+func (m *lastTurns) remember(ref engine.Ref, t decidedTurn) {
+	m.mu.Lock()
+	m.seen[ref] = t
+	m.mu.Unlock()
+}
+
+func (m *lastTurns) drop(ref engine.Ref) {
+	m.mu.Lock()
+	delete(m.seen, ref)
+	m.mu.Unlock()
+}
+
+type counters struct {
+	turns, noops, acts, actErrors, panics, conflicts, superseded, storeErrs, unknown atomic.Int64
+	storeErr                                                                         atomic.Pointer[error] // the last one
+}
+
+func (c *counters) storeFailed(err error) {
+	c.storeErr.Store(&err)
+	c.storeErrs.Add(1)
+}
+
+// StoreErr is nil while Stats counts no error of the store, and else wraps the last one:
+// the reason that the store gave.
+func (l *Controller) StoreErr() error {
+	if err := l.stats.storeErr.Load(); err != nil {
+		return fmt.Errorf("the store failed %d times, last: %w", l.stats.storeErrs.Load(), *err)
+	}
+	return nil
+}
+
+// Stats reads the counters.
+func (l *Controller) Stats() Stats {
+	c := &l.stats
+	s := Stats{
+		Turns: c.turns.Load(), NoOps: c.noops.Load(), Acts: c.acts.Load(), ActErrors: c.actErrors.Load(),
+		Panics: c.panics.Load(), Conflicts: c.conflicts.Load(), Superseded: c.superseded.Load(),
+		StoreErrs: c.storeErrs.Load(), Unknown: c.unknown.Load(),
+	}
+	l.onQueue(context.Background(), func(o *queueOwner) { s.Queued, s.Running = o.queue.Len(), o.queue.Active() })
+	return s
+}
+
+// onQueue runs f on the goroutine that owns the queue; not at all if the controller does not run.
+func (l *Controller) onQueue(ctx context.Context, f func(*queueOwner)) {
+	if !l.started.Load() {
+		return
+	}
+	done := make(chan struct{})
+	select {
+	case l.calls <- func(o *queueOwner) { f(o); close(done) }:
+		<-done
+	case <-l.stopped:
+	case <-ctx.Done():
+	}
+}
+
+// LastTurn says what the newest turn of ref decided; zero before the first.
+func (l *Controller) LastTurn(ctx context.Context, ref engine.Ref) LastTurn {
+	l.last.mu.Lock()
+	seen, ok := l.last.seen[ref]
+	l.last.mu.Unlock()
+	var t LastTurn
+	if ok {
+		t = LastTurn{Decision: seen.decision.Name(), Causes: seen.causes.List(), At: seen.at}
+		if a := seen.decision.Action(); a != nil {
+			t.Decision += " " + a.ActionName()
+		}
+	}
+	l.onQueue(ctx, func(o *queueOwner) {
+		if r := o.running[ref]; r != nil {
+			t.Acting = r.acting.Load()
+		}
+	})
+	return t
+}
