@@ -123,6 +123,8 @@ func (h *Host) schedule(d clock.Duration, a action) { h.w.queue.Push(h.w.Now.Add
 // logged follows what the log says about the host.
 func (h *Host) logged(e *event.Entry) {
 	switch e.Type {
+	case event.HostEnrolled{}.EventType(): // a new life
+		h.w.Drive(h.name, h.skew)
 	case event.Granted{}.EventType():
 		h.always(h.expect().Report, h.offered)
 	case event.HostReturned{}.EventType():

@@ -11,8 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/server"
 )
 
-// World is one course of events. Fields may be set before the first Run, the State by
-// Restart alone.
+// World is one course of events. Fields may be set before the first Run, but State.
 type World struct {
 	State *plan.State
 	Docs  plan.Documents
@@ -56,8 +55,8 @@ func (a *action) void() bool {
 
 // NewWorld returns a world in a state, in which no host acts until it is Driven.
 func NewWorld(s *plan.State, docs plan.Documents, now clock.Instant, m Model) *World {
-	w := &World{Docs: docs, Now: now, Model: m, Term: 1, hosts: map[string]*Host{}}
-	w.Restart(s)
+	w := &World{State: s, Docs: docs, Now: now, Model: m, hosts: map[string]*Host{}}
+	w.lead(1)
 	return w
 }
 
@@ -66,10 +65,20 @@ func NewWorld(s *plan.State, docs plan.Documents, now clock.Instant, m Model) *W
 var times = server.Config{OfflineAfter: 10_000 * clock.Day, ReconcileInterval: 10_000 * clock.Day,
 	Retention: plan.Retention{Age: 10_000 * clock.Day, Keep: 1000}}.WithDefaults()
 
-// Restart has another server go on with a state.
-func (w *World) Restart(s *plan.State) {
+func (w *World) lead(term uint64) {
+	w.Term = term
+	w.server = server.Begin(times, server.NewPlanState(w.State, w.Docs), term, w, w.time(), false)
+}
+
+// Restart has another server go on, which leads under a term and knows what it reads.
+func (w *World) Restart(term uint64) {
+	s, err := plan.Clone(w.State, w.Docs)
+	if err != nil {
+		w.Fail(err)
+		return
+	}
 	w.State = s
-	w.server = server.Begin(times, server.NewPlanState(s, w.Docs), w.Term, w, w.time(), false)
+	w.lead(term)
 }
 
 func (w *World) time() server.Time {

@@ -1,16 +1,17 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
-	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
@@ -21,131 +22,102 @@ type Change struct {
 	Delay map[uint64]clock.Duration
 	// Drop has an event from outside not happen.
 	Drop []uint64
-	// Policy and Budgets change manifests from the event after From on.
-	Policy  []PolicyEdit
-	Budgets map[string]int // by selector, as declared
-	From    uint64
+	// Edits change manifests from the event after From on.
+	Edits []Edit
+	From  uint64
 }
 
 // Empty reports whether nothing is changed.
-func (c *Change) Empty() bool {
-	return len(c.Delay)+len(c.Drop)+len(c.Policy)+len(c.Budgets) == 0
+func (c *Change) Empty() bool { return len(c.Delay)+len(c.Drop)+len(c.Edits) == 0 }
+
+// Edit gives manifests another setting.
+type Edit struct {
+	kind, name string // those of a channel, or with a budget; without a name all
+	set        func(*fleet.Manifest)
 }
 
-// PolicyEdit sets one field of the policy of a channel, or of every channel.
-type PolicyEdit struct {
-	Channel, Field, Value string
-}
-
-// field is a part of the policy that can be changed, read from its text.
-type field struct {
-	name string
-	set  func(m *fleet.Manifest, text string) error
-}
-
-var fields = []field{
-	number("maxFailures", func(m *fleet.Manifest, n int) { m.Policy.MaxFailures = n }),
-	{"onHealthFailure", func(m *fleet.Manifest, text string) error {
-		m.Policy.OnHealthFailure = fleet.OnHealthFailure(text)
-		if m.Policy.OnHealthFailure != fleet.Halt && m.Policy.OnHealthFailure != fleet.RollbackAndHalt {
-			return fmt.Errorf("expected %s or %s", fleet.Halt, fleet.RollbackAndHalt)
-		}
-		return nil
-	}},
-	duration("soak", func(m *fleet.Manifest, d clock.Duration) { waves(m, func(w *fleet.Wave) { w.Soak = d }) }),
-	number("minSoaked", func(m *fleet.Manifest, n int) { waves(m, func(w *fleet.Wave) { w.MinSoaked = n }) }),
-	duration("confirmWindow", func(m *fleet.Manifest, d clock.Duration) { m.Policy.ConfirmWindow = d }),
-	duration("activationDeadline", func(m *fleet.Manifest, d clock.Duration) { m.Policy.ActivationDeadline = d }),
-	duration("sustainedFailure", func(m *fleet.Manifest, d clock.Duration) { m.Policy.SustainedFailure = d }),
-	duration("grantExpiry", func(m *fleet.Manifest, d clock.Duration) { m.Policy.GrantExpiry = d }),
-}
-
-func number(name string, set func(*fleet.Manifest, int)) field {
-	return field{name, func(m *fleet.Manifest, text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return fmt.Errorf("%q is no number of hosts", text)
-		}
-		set(m, n)
-		return nil
-	}}
-}
-
-func duration(name string, set func(*fleet.Manifest, clock.Duration)) field {
-	return field{name, func(m *fleet.Manifest, text string) error {
-		d, err := clock.ParseDuration(text)
-		set(m, d)
-		return err
-	}}
-}
-
-func waves(m *fleet.Manifest, set func(*fleet.Wave)) {
-	for i := range m.Waves {
-		set(&m.Waves[i])
+// names are what a manifest has of the edit's kind.
+func (e *Edit) names(m *fleet.Manifest) (names []string) {
+	if e.kind == "channel" {
+		return []string{m.Channel}
 	}
-}
-
-// PolicyFields lists what ParsePolicy takes.
-func PolicyFields() []string {
-	names := make([]string, len(fields))
-	for i := range fields {
-		names[i] = fields[i].name
+	for i := range m.Budgets {
+		names = append(names, m.Budgets[i].Selector)
 	}
 	return names
 }
 
-// ParsePolicy reads [CHANNEL:]FIELD=VALUE.
-func ParsePolicy(text string) (PolicyEdit, error) {
+// fields are the parts of the policy that can be changed: where each stands.
+var fields = []struct {
+	name string
+	in   func(*fleet.Policy, *fleet.Wave) any
+}{
+	{"maxFailures", func(p *fleet.Policy, _ *fleet.Wave) any { return &p.MaxFailures }},
+	{"onHealthFailure", func(p *fleet.Policy, _ *fleet.Wave) any { return &p.OnHealthFailure }},
+	{"soak", func(_ *fleet.Policy, w *fleet.Wave) any { return &w.Soak }},
+	{"minSoaked", func(_ *fleet.Policy, w *fleet.Wave) any { return &w.MinSoaked }},
+	{"confirmWindow", func(p *fleet.Policy, _ *fleet.Wave) any { return &p.ConfirmWindow }},
+	{"activationDeadline", func(p *fleet.Policy, _ *fleet.Wave) any { return &p.ActivationDeadline }},
+	{"sustainedFailure", func(p *fleet.Policy, _ *fleet.Wave) any { return &p.SustainedFailure }},
+	{"grantExpiry", func(p *fleet.Policy, _ *fleet.Wave) any { return &p.GrantExpiry }},
+}
+
+// parse sets a part of the policy to its text.
+func parse(part any, text string) (err error) {
+	switch part := part.(type) {
+	case *int:
+		if *part, err = strconv.Atoi(text); err != nil || *part < 0 {
+			return fmt.Errorf("%q is no number of hosts", text)
+		}
+	case *clock.Duration:
+		*part, err = clock.ParseDuration(text)
+	case *fleet.OnHealthFailure:
+		if *part = fleet.OnHealthFailure(text); *part != fleet.Halt && *part != fleet.RollbackAndHalt {
+			return fmt.Errorf("expected %s or %s", fleet.Halt, fleet.RollbackAndHalt)
+		}
+	}
+	return err
+}
+
+// PolicyFields lists what ParsePolicy takes.
+func PolicyFields() (names []string) {
+	for i := range fields {
+		names = append(names, fields[i].name)
+	}
+	return names
+}
+
+// ParsePolicy reads [CHANNEL:]FIELD=VALUE: one field of the policy of a channel, or of
+// every channel.
+func ParsePolicy(text string) (Edit, error) {
 	name, value, ok := strings.Cut(text, "=")
 	channel, name, named := strings.Cut(name, ":")
 	if !named {
 		channel, name = "", channel
 	}
-	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	i := slices.Index(PolicyFields(), name)
 	if !ok || i < 0 {
-		return PolicyEdit{}, fmt.Errorf("%q: expected [CHANNEL:]FIELD=VALUE with one of the fields %s", text, strings.Join(PolicyFields(), ", "))
+		return Edit{}, fmt.Errorf("%q: expected [CHANNEL:]FIELD=VALUE with one of the fields %s", text, strings.Join(PolicyFields(), ", "))
 	}
-	if err := fields[i].set(&fleet.Manifest{}, value); err != nil {
-		return PolicyEdit{}, fmt.Errorf("%q: %w", text, err)
+	if err := parse(fields[i].in(&fleet.Policy{}, &fleet.Wave{}), value); err != nil {
+		return Edit{}, fmt.Errorf("%q: %w", text, err)
 	}
-	return PolicyEdit{Channel: channel, Field: name, Value: value}, nil
+	return Edit{"channel", channel, func(m *fleet.Manifest) {
+		for w := range m.Waves {
+			_ = parse(fields[i].in(&m.Policy, &m.Waves[w]), value) // did well above
+		}
+	}}, nil
 }
 
-// changed gives manifests with other settings under their own digests.
-type changed struct {
-	docs   plan.Documents
-	change *Change
-	made   map[digest.Digest]*rollout.Manifest
-}
-
-// Manifest implements plan.Documents.
-func (c *changed) Manifest(d digest.Digest) (*rollout.Manifest, error) {
-	if m := c.made[d]; m != nil {
-		return m, nil
-	}
-	m, err := c.docs.Manifest(d)
-	if err != nil {
-		return nil, err
-	}
-	header := *m.Header
-	header.Waves, header.Budgets = slices.Clone(header.Waves), slices.Clone(header.Budgets)
-	for _, e := range c.change.Policy {
-		if e.Channel == "" || e.Channel == header.Channel {
-			i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.Field })
-			if err := fields[i].set(&header, e.Value); err != nil {
-				return nil, err
+// Budget sets the most hosts in flight of a budget, by its selector as declared.
+func Budget(selector string, most int) Edit {
+	return Edit{"budget", selector, func(m *fleet.Manifest) {
+		for i := range m.Budgets {
+			if m.Budgets[i].Selector == selector {
+				m.Budgets[i].Max = most
 			}
 		}
-	}
-	for i := range header.Budgets {
-		if n, ok := c.change.Budgets[header.Budgets[i].Selector]; ok {
-			header.Budgets[i].Max = n
-		}
-	}
-	next := *m
-	next.Header = &header
-	c.made[d] = &next
-	return &next, nil
+	}}
 }
 
 // ChangeError says why a change cannot be made.
@@ -153,91 +125,88 @@ type ChangeError struct{ Reason string }
 
 func (e *ChangeError) Error() string { return e.Reason }
 
-// arrange takes out what does not happen and moves what comes later. It returns
-// the index of the first unit that is not as it was, or len(units).
+func changeErrorf(format string, a ...any) error { return &ChangeError{fmt.Sprintf(format, a...)} }
+
+// edit gives manifests with other settings under their own digests. It refuses edits of
+// what no manifest has.
+func (c *Change) edit(h *History) (*History, error) {
+	if len(c.Edits) == 0 {
+		return h, nil
+	}
+	out := &History{Manifests: map[digest.Digest]*rollout.Manifest{}}
+	for d, m := range h.Manifests { // order-free: each by itself
+		header, next := *m.Header, *m
+		header.Waves, header.Budgets = slices.Clone(header.Waves), slices.Clone(header.Budgets)
+		next.Header, out.Manifests[d] = &header, &next
+	}
+	for _, e := range c.Edits {
+		known := map[string]bool{}
+		for _, m := range out.Manifests { // order-free: each by itself
+			names := e.names(m.Header)
+			for _, name := range names {
+				known[name] = true
+			}
+			if e.name == "" || slices.Contains(names, e.name) {
+				e.set(m.Header)
+			}
+		}
+		if e.name != "" && !known[e.name] {
+			return nil, changeErrorf("no rollout of the log has a %s %q; there are: %s", e.kind, e.name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return out, nil
+}
+
+// arrange takes out what does not happen and moves what comes later. It returns the
+// index of the first unit that is not as it was, or len(units).
 func (c *Change) arrange(units []*unit) ([]*unit, int, error) {
-	at := map[uint64]*unit{}
-	for _, u := range units {
-		for seq := u.first; seq <= u.last; seq++ {
-			at[seq] = u
-		}
-	}
 	first := len(units)
-	touch := func(u *unit) { first = min(first, slices.Index(units, u)) }
 	for _, seq := range c.Drop {
-		u, err := outside(at, seq)
+		i, err := outside(units, seq)
+		if err == nil && units[i].kind == claimed {
+			err = changeErrorf("event %d is a claim, which a host repeats until it is answered; have it come later with --delay", seq)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
-		if u.kind == claimed {
-			return nil, 0, &ChangeError{fmt.Sprintf("event %d is a claim, which a host repeats until it is answered; have it come later with --delay", seq)}
-		}
-		touch(u)
-		u.cut, u.dropped = u.kind == reported, u.kind != reported
+		first, units[i].cut = min(first, i), true
 	}
-	for seq, d := range c.Delay { // order-free: the latest of two counts
-		u, err := outside(at, seq)
+	for _, seq := range slices.Sorted(maps.Keys(c.Delay)) {
+		i, err := outside(units, seq)
 		if err != nil {
 			return nil, 0, err
 		}
-		touch(u)
-		delay(units, u, u.at.Add(d))
+		first = min(first, i)
+		delay(units[i:], units[i].at.Add(c.Delay[seq]))
 	}
-	out := slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.dropped })
-	slices.SortStableFunc(out, func(a, b *unit) int { return int(min(max(a.at-b.at, -1), 1)) })
+	// What a host reported is cut off there: it is modelled from then on.
+	out := slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.cut && u.kind != reported })
+	slices.SortStableFunc(out, func(a, b *unit) int { return cmp.Compare(a.at, b.at) })
 	return out, first, nil
 }
 
 // outside finds what came from outside with an event.
-func outside(at map[uint64]*unit, seq uint64) (*unit, error) {
-	u := at[seq]
-	switch {
-	case u == nil:
-		return nil, &ChangeError{fmt.Sprintf("there is no event %d in the log", seq)}
+func outside(units []*unit, seq uint64) (int, error) {
+	i := sort.Search(len(units), func(i int) bool { return units[i].last >= seq })
+	if i == len(units) || seq == 0 {
+		return 0, changeErrorf("there is no event %d in the log", seq)
+	}
+	switch u := units[i]; {
 	case u.kind == asked && seq != u.first:
-		return nil, &ChangeError{fmt.Sprintf("event %d (%s) follows from event %d (%s), which an operator asked for; name that one", seq, u.records[seq-u.first].Type, u.first, u.records[0].Type)}
+		return 0, changeErrorf("event %d (%s) follows from event %d (%s), which an operator asked for; name that one", seq, u.records[seq-u.first].Type, u.first, u.records[0].Type)
 	case u.kind == decided:
-		return nil, &ChangeError{fmt.Sprintf("event %d (%s) is a decision of the server, which is worked out again; name what it answered: a host's event, a claim, presence, a release or a verb", seq, u.records[0].Type)}
+		return 0, changeErrorf("event %d (%s) is a decision of the server, which is worked out again; name what it answered: a host's event, a claim, presence, a release or a verb", seq, u.records[0].Type)
 	}
-	return u, nil
+	return i, nil
 }
 
-// delay moves a unit and what cannot come before it.
-func delay(units []*unit, u *unit, to clock.Instant) {
-	after := false
-	for _, v := range units {
-		switch {
-		case v == u:
-			after = true
-			v.late = v.kind == reported || v.kind == claimed
-			v.at = max(v.at, to)
-		case !after:
-		case (u.kind == reported || u.kind == claimed) && v.host == u.host && (v.kind == reported || v.kind == claimed),
-			u.kind == other && v.kind == other && v.records[0].Type == u.records[0].Type && v.host == u.host:
-			v.late = v.late || v.at < to && v.kind == reported
-			v.at = max(v.at, to)
+// delay moves the first unit and what cannot come before it.
+func delay(units []*unit, to clock.Instant) {
+	first := units[0]
+	for _, u := range units {
+		if u == first || u.source != "" && u.source == first.source {
+			u.late = u.late || u.at < to && u.fromHost()
+			u.at = max(u.at, to)
 		}
 	}
-}
-
-// check refuses changes of what no manifest has.
-func (c *Change) check(h *History) error {
-	channels, selectors := map[string]bool{}, map[string]bool{}
-	for _, m := range h.Manifests { // order-free: it only fills sets
-		channels[m.Header.Channel] = true
-		for _, b := range m.Header.Budgets {
-			selectors[b.Selector] = true
-		}
-	}
-	for _, e := range c.Policy {
-		if e.Channel != "" && !channels[e.Channel] {
-			return &ChangeError{fmt.Sprintf("no rollout of the log is of channel %q; there are %s", e.Channel, strings.Join(slices.Sorted(maps.Keys(channels)), ", "))}
-		}
-	}
-	for _, s := range slices.Sorted(maps.Keys(c.Budgets)) {
-		if !selectors[s] {
-			return &ChangeError{fmt.Sprintf("no rollout of the log has a budget %q; there are: %s", s, strings.Join(slices.Sorted(maps.Keys(selectors)), ", "))}
-		}
-	}
-	return nil
 }

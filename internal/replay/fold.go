@@ -17,12 +17,16 @@ func Fold(h *History, docs plan.Documents, upTo uint64) (*plan.State, error) {
 		return nil, fmt.Errorf("the log ends with event %d; there is no event %d", len(h.Records), upTo)
 	}
 	s := plan.New(docs)
-	for i := range h.Records[:upTo] {
-		if err := s.Apply(h.Records[i].Entry); err != nil {
-			return nil, fmt.Errorf("event %d: %w", i+1, err)
+	return s, fold(s, h.Records[:upTo])
+}
+
+func fold(s *plan.State, records []event.Record) error {
+	for i := range records {
+		if err := s.Apply(records[i].Entry); err != nil {
+			return fmt.Errorf("event %d: %w", i+1, err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // At returns when the server committed a record: a host's own event carries the

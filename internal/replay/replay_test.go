@@ -97,7 +97,7 @@ func edits(t *testing.T, texts ...string) *Change {
 	c := &Change{}
 	for _, text := range texts {
 		e := testkit.Value(ParsePolicy(text))(t)
-		c.Policy = append(c.Policy, e)
+		c.Edits = append(c.Edits, e)
 	}
 	return c
 }
@@ -113,7 +113,7 @@ func end(out *Outcome) (string, clock.Duration) {
 func TestNothingChangedIsTheRecord(t *testing.T) {
 	for name, b := range map[string]bodies{"healthy": nil, "one fails": {"b1": fails}, "canary fails": {"a1": fails, "a2": fails}} {
 		h := recorded(t, policyOf(0, fleet.RollbackAndHalt), 2*minute, b)
-		for _, c := range []*Change{{}, edits(t, "maxFailures=0", "soak=2m"), {Budgets: map[string]int{"all": 4}}} {
+		for _, c := range []*Change{{}, edits(t, "maxFailures=0", "soak=2m"), {Edits: []Edit{Budget("all", 4)}}} {
 			out := rerunOf(t, h, c)
 			if out.Divergence != nil || len(out.Modelled) > 0 || out.Unfit > 0 {
 				t.Fatalf("%s %+v: %+v %+v %s", name, c, out.Divergence, out.Modelled, out.UnfitExample)
@@ -233,7 +233,7 @@ func TestDelayAndDrop(t *testing.T) {
 		"is a decision of the server": {Drop: []uint64{find(t, h, func(r *event.Record) bool { return r.Type == "grant.offered" })}},
 		"there is no event":           {Delay: map[uint64]clock.Duration{9999: minute}},
 		"is a claim":                  {Drop: []uint64{find(t, h, func(r *event.Record) bool { return r.Type == "grant.claimed" })}},
-		"has a budget":                {Budgets: map[string]int{"nobody": 1}},
+		"has a budget":                {Edits: []Edit{Budget("nobody", 1)}},
 	} {
 		_, err := Rerun(h, c, Options{})
 		if refused := (*ChangeError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
@@ -292,7 +292,7 @@ func TestVerbsAreAskedAgain(t *testing.T) {
 // TestS1SmallerBudgetTakesLonger gives one slot instead of four.
 func TestS1SmallerBudgetTakesLonger(t *testing.T) {
 	h := recorded(t, policyOf(0, fleet.RollbackAndHalt), minute, nil)
-	out := rerunOf(t, h, &Change{Budgets: map[string]int{"all": 1}})
+	out := rerunOf(t, h, &Change{Edits: []Edit{Budget("all", 1)}})
 	at, when := end(out)
 	_, was := end(rerunOf(t, h, &Change{}))
 	// six hosts one after the other, each as long as a wave took: three times as long,

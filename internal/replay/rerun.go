@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sort"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
-	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/forecast"
 )
@@ -72,14 +71,11 @@ type Departure struct {
 
 // rerun runs the planner over a history with something changed.
 type rerun struct {
-	h       *History
-	docs    plan.Documents
+	h, docs *History // docs has the manifests as they are now
 	w       *forecast.World
-	v       *survey
 	units   []*unit
 	next    int
 	empty   bool // nothing is changed: the planner runs when it did
-	term    uint64
 	refused map[string][]digest.Digest
 	skew    map[string]clock.Duration
 	made    []event.Entry // what was committed in the unit that is played
@@ -90,57 +86,61 @@ type rerun struct {
 // Rerun runs the planner over a history as the change has it. A *ChangeError says
 // that the change does not fit the history.
 func Rerun(h *History, c *Change, o Options) (*Outcome, error) {
-	units := split(h.Records)
-	v, err := look(h, h.Records, units, c.Drop)
+	model, recorded, err := survey(h, c.Drop)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.check(h); err != nil {
-		return nil, err
+	if o.Assumed.Activation == (forecast.Range{}) {
+		d := model.median(clock.Minute)
+		o.Assumed.Activation = forecast.Range{Min: d, Max: d}
 	}
-	start := slices.IndexFunc(units, func(u *unit) bool { return u.last > c.From })
-	if start < 0 {
-		start = len(units)
-	}
-	moved, first, err := c.arrange(units)
+	model.rest = &forecast.Drawn{Assumptions: o.Assumed, Seed: o.Seed}
+	docs, err := c.edit(h)
 	if err != nil {
 		return nil, err
 	}
-	docs := plan.Documents(h)
-	if len(c.Policy)+len(c.Budgets) > 0 {
-		docs = &changed{docs: h, change: c, made: map[digest.Digest]*rollout.Manifest{}}
-	} else if !c.Empty() {
-		start = max(start, first)
-	}
-	x := &rerun{empty: c.Empty(), h: h, docs: docs, v: v, units: moved, next: start, refused: map[string][]digest.Digest{},
-		skew: Skew(h), out: &Outcome{Modelled: []Departure{}, Recorded: v.state}}
-	if err := x.begin(units[:start], o); err != nil {
+	was := split(h.Records)
+	units, start, err := c.arrange(was)
+	if err != nil {
 		return nil, err
 	}
-	return x.run(o)
+	if len(c.Edits) > 0 || c.Empty() {
+		start = min(start, sort.Search(len(was), func(i int) bool { return was[i].last > c.From }))
+	}
+	x := &rerun{h: h, docs: docs, units: units, next: start, empty: c.Empty(), refused: map[string][]digest.Digest{},
+		skew: Skew(h), out: &Outcome{Modelled: []Departure{}, Recorded: recorded}}
+	if err := x.begin(was[:start], model); err != nil {
+		return nil, err
+	}
+	end := x.w.Now
+	for _, u := range units {
+		end = max(end, u.at)
+	}
+	x.schedule()
+	if x.out.Rest, err = x.w.Run(end.Add(o.Beyond)); err != nil {
+		return nil, err
+	}
+	x.out.RecordedAt, x.out.EndedAt, x.out.End = end, max(x.out.EndedAt, end), x.w.State
+	x.out.Followed = len(x.w.State.Hosts) - len(x.out.Modelled)
+	return x.out, nil
 }
 
 // begin folds what is taken as it was.
-func (x *rerun) begin(units []*unit, o Options) error {
-	now := clock.Instant(0)
-	for _, u := range units {
-		x.out.From, x.term, now = u.last, u.term, u.at
-		x.note(u)
+func (x *rerun) begin(units []*unit, model forecast.Model) error {
+	last := &unit{}
+	for _, last = range units {
+		x.note(last)
 	}
-	s, err := Fold(x.h, x.h, x.out.From)
-	if err == nil && x.docs != plan.Documents(x.h) {
+	x.out.From = last.last
+	s, err := Fold(x.h, x.h, last.last)
+	if err == nil && x.docs != x.h {
 		s, err = plan.Clone(s, x.docs)
 	}
 	if err != nil {
 		return err
 	}
-	if o.Assumed.Activation == (forecast.Range{}) {
-		d := x.v.median(clock.Minute)
-		o.Assumed.Activation = forecast.Range{Min: d, Max: d}
-	}
-	model := &scripted{scripts: x.v.scripts, rest: &forecast.Drawn{Assumptions: o.Assumed, Seed: o.Seed}}
-	x.w = forecast.NewWorld(s, x.docs, now, model)
-	x.w.When = x.when
+	x.w = forecast.NewWorld(s, x.docs, last.at, model)
+	x.w.Term, x.w.When = last.term, x.when
 	x.w.Planned = func(entries []event.Entry) {
 		if !x.playing {
 			x.compare(nil, entries)
@@ -157,34 +157,6 @@ func (x *rerun) begin(units []*unit, o Options) error {
 	return nil
 }
 
-// note keeps what a host refuses.
-func (x *rerun) note(u *unit) {
-	for i := range u.records {
-		r := &u.records[i]
-		if ev, err := event.Decode(r.Entry); u.kind == reported && err == nil {
-			if q, ok := ev.(event.BundleQuarantined); ok {
-				x.refused[u.host] = append(x.refused[u.host], q.Digest)
-			}
-		}
-	}
-}
-
-func (x *rerun) run(o Options) (*Outcome, error) {
-	end := x.w.Now
-	for _, u := range x.units {
-		end = max(end, u.at)
-	}
-	x.out.RecordedAt = end
-	x.schedule()
-	rest, err := x.w.Run(end.Add(o.Beyond))
-	if err != nil {
-		return nil, err
-	}
-	x.out.Rest, x.out.EndedAt, x.out.End = rest, max(x.out.EndedAt, end), x.w.State
-	x.out.Followed = len(x.w.State.Hosts) - len(x.out.Modelled)
-	return x.out, nil
-}
-
 // schedule has the next unit of the log happen when it did.
 func (x *rerun) schedule() {
 	if x.next >= len(x.units) {
@@ -194,22 +166,15 @@ func (x *rerun) schedule() {
 	u := x.units[x.next]
 	x.w.At(u.at, func() {
 		x.next++
-		if u.term != x.term {
-			s, err := plan.Clone(x.w.State, x.docs) // another server, whose clock may be behind
-			if err != nil {
-				x.w.Fail(err)
-				return
-			}
-			x.w.Restart(s)
+		if u.term != x.w.Term { // another server, whose clock may be behind
+			x.w.Restart(u.term)
 		}
-		x.term, x.w.Term = u.term, u.term
 		now := x.w.Now
-		if x.exact() && u.said != 0 { // a clock that was set back decided then, too
+		if u.said != 0 && x.out.Divergence == nil && len(x.out.Modelled) == 0 { // a clock that was set back decided then, too
 			x.w.Now = u.said
 		}
 		x.play(u)
 		x.w.Now = now
-		x.note(u)
 		x.schedule()
 	})
 }
@@ -218,50 +183,64 @@ func (x *rerun) schedule() {
 // until the next thing that it logged, nor while all is as recorded and it is about to
 // log what it decided.
 func (x *rerun) when(since clock.Instant) clock.Instant {
-	as := x.out.Divergence == nil
-	if x.empty && as {
+	same := x.out.Divergence == nil
+	if x.empty && same {
 		return 0
 	}
 	if x.next < len(x.units) {
-		if u := x.units[x.next]; u.term != x.term || u.kind == decided && as {
+		if u := x.units[x.next]; u.term != x.w.Term || u.kind == decided && same {
 			return 0
 		}
 	}
 	return since.Add(lag)
 }
 
-// exact reports whether all is as recorded so far.
-func (x *rerun) exact() bool { return x.out.Divergence == nil && len(x.out.Modelled) == 0 }
-
 // play has one unit of the log happen in this course of events.
 func (x *rerun) play(u *unit) {
 	x.made, x.playing = nil, true
-	switch u.kind {
-	case decided, asked:
+	switch {
+	case !u.fromHost():
 		x.decide(u)
-	case reported:
+	case x.w.Drives(u.host): // it does what the model says
+	case u.kind == reported:
 		x.report(u)
-	case claimed:
-		x.claim(u)
-	case present:
-		x.presence(u)
-	case other:
-		x.record(u)
+	default:
+		if refused := x.w.Step(server.Claim{Host: u.host, Grant: u.grant}); refused != nil {
+			x.depart(u.host, "its claim is refused here: "+refused.Error())
+		}
 	}
 	x.playing = false
+	x.note(u)
 	if u.late && x.out.Divergence != nil {
 		x.depart(u.host, "what it reported late has arrived")
 	}
 }
 
-// decide has the server decide as much as it did at an instant: what an operator asked for, and
+// note keeps what a host refuses; a new life of it refuses nothing.
+func (x *rerun) note(u *unit) {
+	for i := range u.records {
+		switch r := &u.records[i]; r.Type {
+		case event.HostEnrolled{}.EventType():
+			delete(x.refused, u.host)
+			if x.w != nil {
+				x.replan(u.host)
+			}
+		case event.BundleQuarantined{}.EventType():
+			if ev, err := event.Decode(r.Entry); err == nil { // the fold refuses what is none
+				x.refused[u.host] = append(x.refused[u.host], ev.(event.BundleQuarantined).Digest)
+			}
+		}
+	}
+}
+
+// decide has the server decide as much as it did at an instant: what came from outside, and
 // then what the planner finds.
 func (x *rerun) decide(u *unit) {
 	for n := 0; n < len(u.records); n = len(x.made) {
 		r := &u.records[n]
-		if op := operation(r); op == nil || decides(r) {
+		if decides(r) {
 			x.w.Tick()
-		} else if err := x.w.Decide(op); err != nil {
+		} else if err := x.w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) { return again(s, r, now) }); err != nil {
 			x.unfit(r.Seq, "%s does not apply: %v", r.Type, err)
 			return
 		}
@@ -269,7 +248,9 @@ func (x *rerun) decide(u *unit) {
 			break
 		}
 	}
-	x.compare(u.records, x.made)
+	if u.kind != noted {
+		x.compare(u.records, x.made)
+	}
 }
 
 // unfit notes what no longer applies.
@@ -279,104 +260,38 @@ func (x *rerun) unfit(seq uint64, format string, a ...any) {
 	}
 }
 
-func (x *rerun) presence(u *unit) {
-	ev, err := event.Decode(u.records[0].Entry)
-	silent, away := ev.(event.HostSilent)
-	x.w.Fail(err)
-	x.w.Fail(x.w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-		return plan.Presence(s, u.host, !away, silent.LastSeen, now)
-	}))
-}
-
-// record takes an event from outside as it was.
-func (x *rerun) record(u *unit) {
-	r := &u.records[0]
-	ev, err := event.Decode(r.Entry)
-	if err != nil {
-		x.w.Fail(err)
-		return
-	}
-	x.w.Fail(x.w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-		entries, err := plan.Record(s, r.Host(), now, ev)
-		if err != nil {
-			x.unfit(r.Seq, "%v", err)
-		}
-		return entries, nil
-	}))
-	if _, again := ev.(event.HostEnrolled); again { // a new life refuses nothing
-		delete(x.refused, u.host)
-		if x.w.Drives(u.host) {
-			x.w.Drive(u.host, x.skew[u.host])
-		}
-		x.replan(u.host)
-	}
-}
-
-// claim has a host that follows its record claim what it claimed.
-func (x *rerun) claim(u *unit) {
-	ev, err := event.Decode(u.records[0].Entry)
-	if said, ok := ev.(event.GrantClaimed); !x.w.Drives(u.host) && ok {
-		if refused := x.w.Step(server.Claim{Host: u.host, Grant: said.Grant}); refused != nil {
-			x.depart(u.host, "its claim is refused here: "+refused.Error())
-		}
-	}
-	x.w.Fail(err)
-}
-
 // report has a host that follows its record report what it did.
 func (x *rerun) report(u *unit) {
 	h := x.w.State.Hosts[u.host]
-	if x.w.Drives(u.host) || h == nil {
-		return
-	}
-	if h.Incarnation != u.records[0].Incarnation {
+	switch {
+	case h == nil:
+	case h.Incarnation != u.records[0].Incarnation:
 		x.unfit(u.first, "it is of another life of host %s", u.host)
-		return
-	}
-	if u.cut {
+	case u.cut:
 		x.depart(u.host, "an event of it is left out")
-		return
+	default:
+		in := server.Batch{Host: u.host, View: x.w.View(u.host), Head: u.head}
+		for i := range u.records {
+			in.Entries = append(in.Entries, u.records[i].Entry)
+			in.Head.Incarnation, in.Head.Seq = u.records[i].Incarnation, u.records[i].HostSeq
+		}
+		x.w.Fail(x.w.Step(in))
 	}
-	in := server.Batch{Host: u.host, View: x.w.View(u.host), Head: u.head}
-	for i := range u.records {
-		e := u.records[i].Entry
-		e.HostSeq = h.Seq + uint64(i) + 1
-		in.Entries = append(in.Entries, e)
-	}
-	in.Head.Incarnation, in.Head.Seq = h.Incarnation, h.Seq+uint64(len(in.Entries))
-	x.w.Fail(x.w.Step(in))
 }
 
-// replan has a host that goes by another plan follow the model.
+// replan has a host whose own machine goes by what is changed follow the model.
 func (x *rerun) replan(name string) {
-	if x.replanned(name) {
-		x.depart(name, "its own machine goes by what is changed")
-	}
-}
-
-// replanned reports whether the change has the host's own machine go by another plan.
-func (x *rerun) replanned(name string) bool {
-	if x.docs == plan.Documents(x.h) {
-		return false
-	}
-	for d := range x.h.Manifests { // order-free: any one will do
-		was, is := planOf(x.h, d, name), planOf(x.docs, d, name)
-		if was != nil && is != nil {
-			is.Policy.MaxFailures = was.Policy.MaxFailures // the server goes by that
-			if !reflect.DeepEqual(was, is) {
-				return true
-			}
+	for d, m := range x.h.Manifests { // order-free: any one will do
+		was, is := m.HostPlan(name), x.docs.Manifests[d].HostPlan(name)
+		if was == nil || x.docs == x.h {
+			continue
+		}
+		is.Policy.MaxFailures = was.Policy.MaxFailures // the server goes by that
+		if !reflect.DeepEqual(was, is) {
+			x.depart(name, "its own machine goes by what is changed")
+			return
 		}
 	}
-	return false
-}
-
-func planOf(docs plan.Documents, d digest.Digest, name string) *fleet.HostPlan {
-	m, err := docs.Manifest(d)
-	if err != nil {
-		return nil
-	}
-	return m.HostPlan(name)
 }
 
 // depart has a host follow the model from now on.
@@ -415,7 +330,7 @@ func (x *rerun) compare(recorded []event.Record, decided []event.Entry) {
 	}
 	x.out.Divergence = &d
 	late := map[string]bool{}
-	for _, u := range x.units[min(x.next, len(x.units)):] {
+	for _, u := range x.units[x.next:] {
 		late[u.host] = late[u.host] || u.late
 	}
 	for _, name := range x.w.State.HostNames() {

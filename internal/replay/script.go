@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -13,147 +12,130 @@ import (
 	"github.com/steadyfleet/steady/internal/forecast"
 )
 
-// script is how one activation went on one host, as far as the log tells.
+type activation struct {
+	host     string
+	manifest digest.Digest
+}
+
+// script is how the last activation of a manifest went on a host, as far as the log tells.
 type script struct {
-	forecast.Behaviour
-	granted, began, complete, failed clock.Instant
-	hasClaim, hasEnd, hasRevert      bool
+	began, complete, failed clock.Instant // on the host's own clock
+	claim, rest             []func(*forecast.Behaviour)
+}
+
+func (s *script) tell(f func(*forecast.Behaviour)) { s.rest = append(s.rest, f) }
+
+// ended is the end of the activation; what follows is told after it.
+func (s *script) ended(at clock.Instant, why string) {
+	took := at.Sub(s.began)
+	s.tell(func(b *forecast.Behaviour) {
+		b.Activation, b.Fails, b.Never, b.Probes, b.Cut = took, why, false, nil, false
+	})
+}
+
+// offer is a grant and when it was offered.
+type offer struct {
+	event.Granted
+	at clock.Instant
 }
 
 // scripted is a model that has hosts do again what they did, whenever they are
 // granted; where the log does not tell, another model does.
 type scripted struct {
-	scripts map[string]map[digest.Digest]*script // by host and manifest
+	scripts map[activation]*script
+	offers  map[string]offer // by grant
+	times   []clock.Duration // of activations
 	rest    forecast.Model
 }
 
 // Behave implements forecast.Model.
 func (m *scripted) Behave(name string, p *fleet.HostPlan) forecast.Behaviour {
 	b := m.rest.Behave(name, p)
-	s := m.scripts[name][p.Manifest]
-	if s == nil {
-		return b
-	}
-	if s.hasClaim {
-		b.Claim = s.Claim
-	}
-	if s.hasEnd {
-		b.Activation, b.Fails, b.Never, b.Probes, b.Cut = s.Activation, s.Fails, s.Never, s.Probes, s.Cut
-	}
-	if s.hasRevert {
-		b.Revert = s.Behaviour.Revert
+	if s := m.scripts[activation{name, p.Manifest}]; s != nil {
+		for _, tell := range slices.Concat(s.claim, s.rest) {
+			tell(&b)
+		}
 	}
 	return b
 }
 
-// survey folds the log once as it was, and keeps what a run with something changed
-// has to know of it.
-type survey struct {
-	state   *plan.State
-	scripts map[string]map[digest.Digest]*script
-	times   []clock.Duration // of activations
+func (m *scripted) script(name string, d digest.Digest) *script {
+	k := activation{name, d}
+	if m.scripts[k] == nil {
+		m.scripts[k] = &script{}
+	}
+	return m.scripts[k]
 }
 
-func (v *survey) script(name string, d digest.Digest) *script {
-	if v.scripts[name] == nil {
-		v.scripts[name] = map[digest.Digest]*script{}
-	}
-	if v.scripts[name][d] == nil {
-		v.scripts[name][d] = &script{}
-	}
-	return v.scripts[name][d]
-}
-
-// look folds units, which must be as recorded. What is dropped tells nothing of a host.
-func look(docs plan.Documents, records []event.Record, units []*unit, dropped []uint64) (*survey, error) {
-	v := &survey{state: plan.New(docs), scripts: map[string]map[digest.Digest]*script{}}
-	for _, u := range units {
-		for i := u.first; i <= u.last; i++ {
-			r := &records[i-1]
-			err := v.state.Apply(r.Entry)
-			if err == nil {
-				err = v.take(u, r, slices.Contains(dropped, i))
+// survey folds the log as it was, and reads what hosts did. What is dropped tells nothing
+// of them.
+func survey(h *History, dropped []uint64) (*scripted, *plan.State, error) {
+	m := &scripted{scripts: map[activation]*script{}, offers: map[string]offer{}}
+	s, seq := plan.New(h), uint64(0)
+	s.Watch(func(e event.Entry, ev event.Event) {
+		seq++
+		switch ev := ev.(type) {
+		case event.Granted:
+			m.offers[ev.Grant] = offer{ev, e.At}
+		case event.GrantClaimed:
+			if o := m.offers[ev.Grant]; o.Purpose == host.Update {
+				took := e.At.Sub(o.at)
+				m.script(e.Host(), o.Manifest).claim = []func(*forecast.Behaviour){func(b *forecast.Behaviour) { b.Claim = took }}
 			}
-			if err != nil {
-				return nil, fmt.Errorf("event %d: %w", i, err)
+		case event.HostStepped:
+			if in, err := ev.HostInput(); err == nil && !slices.Contains(dropped, seq) { // the fold refuses what is none
+				m.stepped(&e, &ev, in)
 			}
 		}
-	}
-	return v, nil
+	})
+	return m, s, fold(s, h.Records)
 }
 
-func (v *survey) take(u *unit, r *event.Record, dropped bool) error {
-	switch r.Type {
-	case event.Granted{}.EventType(), event.GrantClaimed{}.EventType(), event.HostStepped{}.EventType():
-	default:
-		return nil
-	}
-	ev, err := event.Decode(r.Entry)
-	if err != nil {
-		return err
-	}
-	switch ev := ev.(type) {
-	case event.Granted:
-		if ev.Purpose == host.Update {
-			v.script(r.Host(), ev.Manifest).granted = u.at
-		}
-	case event.GrantClaimed:
-		if g := v.state.Hosts[r.Host()].Grant; g != nil && g.Purpose == host.Update {
-			if s := v.script(r.Host(), g.Manifest); s.granted != 0 {
-				s.Claim, s.hasClaim = u.at.Sub(s.granted), true
-			}
-		}
-	case event.HostStepped:
-		if !dropped {
-			return v.stepped(r, ev)
+// stepped notes what a host did.
+func (m *scripted) stepped(r *event.Entry, ev *event.HostStepped, in host.Input) {
+	s := m.script(r.Host(), ev.Manifest)
+	if s.began == 0 {
+		if _, begins := in.(host.Claimed); !begins {
+			return
 		}
 	}
-	return nil
-}
-
-// stepped notes what a host did; all instants are on its own clock.
-func (v *survey) stepped(r *event.Record, ev event.HostStepped) error {
-	in, err := ev.HostInput()
-	if err != nil {
-		return err
-	}
-	s := v.script(r.Host(), ev.Manifest)
 	switch in := in.(type) {
 	case host.Claimed:
-		*s = script{granted: s.granted, hasClaim: s.hasClaim, began: r.At, Behaviour: forecast.Behaviour{Claim: s.Claim}}
+		*s = script{claim: s.claim, began: r.At}
 	case host.Activated:
-		s.Activation, s.hasEnd, s.complete = r.At.Sub(s.began), s.began != 0, r.At
-		if s.hasEnd {
-			v.times = append(v.times, s.Activation)
-		}
+		s.complete = r.At
+		s.ended(r.At, "")
+		m.times = append(m.times, r.At.Sub(s.began))
 	case host.ActivationFailed:
-		s.Activation, s.hasEnd, s.Fails = r.At.Sub(s.began), s.began != 0, in.Code
+		s.ended(r.At, in.Code)
 	case host.ProbeObserved:
 		if s.complete != 0 {
-			s.Probes = append(s.Probes, forecast.Observation{After: r.At.Sub(s.complete), Name: in.Name, Pass: in.Pass, Reason: in.Reason, Results: in.Results})
+			o := forecast.Observation{After: r.At.Sub(s.complete), Name: in.Name, Pass: in.Pass, Reason: in.Reason, Results: in.Results}
+			s.tell(func(b *forecast.Behaviour) { b.Probes = append(b.Probes, o) })
 		}
 	case host.RevertCompleted:
 		if s.failed != 0 {
-			s.Behaviour.Revert, s.hasRevert = r.At.Sub(s.failed), true
+			took := r.At.Sub(s.failed)
+			s.tell(func(b *forecast.Behaviour) { b.Revert = took })
 		}
 	}
 	if ev.To == host.Failed && ev.From != host.Failed {
 		s.failed = r.At
 		switch ev.Cause {
 		case host.DeadlinePassed:
-			s.Never, s.hasEnd = true, s.began != 0
+			s.ended(r.At, "")
+			s.tell(func(b *forecast.Behaviour) { b.Never = true })
 		case host.ContactLost:
-			s.Cut = true
+			s.tell(func(b *forecast.Behaviour) { b.Cut = true })
 		}
 	}
-	return nil
 }
 
 // median of the recorded activations, or the default.
-func (v *survey) median(or clock.Duration) clock.Duration {
-	if len(v.times) == 0 {
+func (m *scripted) median(or clock.Duration) clock.Duration {
+	if len(m.times) == 0 {
 		return or
 	}
-	times := slices.Sorted(slices.Values(v.times))
-	return times[len(times)/2]
+	slices.Sort(m.times)
+	return m.times[len(m.times)/2]
 }

@@ -17,8 +17,7 @@ const (
 	asked                // for by an operator, with all that was decided then
 	reported             // a host's batch of events, with what follows from it
 	claimed
-	present // a host is there, or is silent
-	other   // anything else from outside
+	noted // anything else from outside
 )
 
 // unit is a stretch of the log that one input of the server left.
@@ -30,12 +29,16 @@ type unit struct {
 	first   uint64
 	last    uint64
 	host    string
+	source  string         // what is of one source comes in order
 	records []event.Record // for reported: the host's own
 	head    event.HostHead // of the host's chain after a batch
-	dropped bool
-	cut     bool // something of it is left out
-	late    bool // it comes later than it did
+	grant   string         // that is claimed
+	cut     bool           // it is left out
+	late    bool           // it comes later than it did
 }
+
+// fromHost reports whether the host itself sent it.
+func (u *unit) fromHost() bool { return u.kind == reported || u.kind == claimed }
 
 // split takes a log apart. Every record is in one unit, in order.
 func split(records []event.Record) []*unit {
@@ -60,21 +63,22 @@ func (u *unit) fill(records []event.Record) int {
 	case r.HostSeq != 0:
 		return u.batch(records)
 	case r.Type == (event.GrantClaimed{}).EventType():
-		u.kind = claimed
-	case r.Type == (event.HostSilent{}).EventType() || r.Type == (event.HostReturned{}).EventType():
-		u.kind = present
+		u.kind, u.source = claimed, u.host
+		var ev event.GrantClaimed
+		_ = json.Unmarshal(r.Body, &ev) // the fold refuses what is none
+		u.grant = ev.Grant
 	case decides(r):
 		u.kind, u.host = decided, ""
 		for n < len(records) && u.together(&records[n]) && decides(&records[n]) {
 			n++
 		}
-	case operation(r) != nil:
+	case actor(r) != "":
 		u.kind = asked
-		for n < len(records) && u.together(&records[n]) && (event.IsDecision(records[n].Type) || operation(&records[n]) != nil) {
+		for n < len(records) && u.together(&records[n]) && (event.IsDecision(records[n].Type) || actor(&records[n]) != "") {
 			n++
 		}
 	default:
-		u.kind = other
+		u.kind, u.source = noted, r.Type+" "+u.host
 	}
 	u.records = records[:n]
 	return n
@@ -86,19 +90,22 @@ func (u *unit) together(r *event.Record) bool {
 }
 
 // decides reports whether the planner decided a record by itself.
-func decides(r *event.Record) bool {
-	if !event.IsDecision(r.Type) {
-		return false
-	}
+func decides(r *event.Record) bool { return event.IsDecision(r.Type) && actor(r) == "" }
+
+// actor is the operator who asked for what a record says, or is empty.
+func actor(r *event.Record) string {
 	var by struct {
 		Actor string `json:"actor"`
 	}
-	return json.Unmarshal(r.Body, &by) == nil && (by.Actor == "" || plan.CarriesOut(by.Actor))
+	if json.Unmarshal(r.Body, &by) != nil || plan.CarriesOut(by.Actor) || by.Actor == "release" {
+		return ""
+	}
+	return by.Actor
 }
 
 // batch takes a host's report up to the head that closes it.
 func (u *unit) batch(records []event.Record) int {
-	u.kind, u.at = reported, 0 // its own events carry the host's clock
+	u.kind, u.source, u.at = reported, u.host, 0 // its own events carry the host's clock
 	for i := range records {
 		r := &records[i]
 		switch {

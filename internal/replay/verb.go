@@ -1,91 +1,63 @@
 package replay
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
 
-// decide is a function by which the server decides what an operator asks for.
-type decide func(s *plan.State, now clock.Instant) ([]event.Entry, error)
-
-// operation returns what an operator asked for, known by the first event that it left;
-// nil for an event that no operator asked for.
-func operation(r *event.Record) decide {
-	ev, err := event.Decode(r.Entry)
+// again decides what came from outside again: what an operator asked for, known by the
+// first event that it left, and whether a host is there. All else is as it was.
+func again(s *plan.State, r *event.Record, now clock.Instant) ([]event.Entry, error) {
+	any, err := event.Decode(r.Entry)
 	if err != nil {
-		return nil // the fold refuses it
+		return nil, err
 	}
-	operate := func(v plan.Verb, manifest digest.Digest, name, reason, actor string) decide {
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return plan.Operate(s, v, rolloutID(manifest, name), reason, actor, now)
-		}
-	}
-	of := func(end func(s *plan.State, host, reason, actor string, now clock.Instant) ([]event.Entry, error), reason, actor string) decide {
-		if actor == "" || actor == "release" {
-			return nil
-		}
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return end(s, r.Host(), reason, actor, now)
-		}
-	}
-	switch ev := ev.(type) {
+	by, host := actor(r), r.Host()
+	switch ev := any.(type) {
+	case event.HostSilent:
+		return plan.Presence(s, host, false, ev.LastSeen, now)
+	case event.HostReturned:
+		return plan.Presence(s, host, true, 0, now)
 	case event.RolloutPaused:
-		return operate(plan.Pause, ev.Manifest, ev.Rollout, ev.Reason, ev.Actor)
+		return plan.Operate(s, plan.Pause, cmp.Or(string(ev.Manifest), ev.Rollout), ev.Reason, by, now)
 	case event.RolloutResumed:
-		return operate(plan.Resume, ev.Manifest, ev.Rollout, ev.Reason, ev.Actor)
+		return plan.Operate(s, plan.Resume, cmp.Or(string(ev.Manifest), ev.Rollout), ev.Reason, by, now)
 	case event.RolloutCancelled:
-		return operate(plan.Cancel, ev.Manifest, ev.Rollout, ev.Reason, ev.Actor)
+		return plan.Operate(s, plan.Cancel, cmp.Or(string(ev.Manifest), ev.Rollout), ev.Reason, by, now)
 	case event.RolloutMoved:
-		if ev.Final && ev.Actor != "" {
-			return operate(plan.Cancel, ev.Manifest, ev.Rollout, strings.TrimPrefix(ev.Reason, "cancelled: "), ev.Actor)
+		if ev.Final {
+			return plan.Operate(s, plan.Cancel, cmp.Or(string(ev.Manifest), ev.Rollout), strings.TrimPrefix(ev.Reason, "cancelled: "), by, now)
 		}
 	case event.WaveForced:
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return plan.Promote(s, rolloutID(ev.Manifest, ev.Rollout), waveName(s, ev), ev.Reason, ev.Actor, now)
-		}
+		return plan.Promote(s, cmp.Or(string(ev.Manifest), ev.Rollout), ev.WaveName, ev.Reason, by, now)
 	case event.QuarantineAdded:
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return plan.AddQuarantine(s, ev.Channel, string(ev.Digest), ev.Reason, ev.Actor, now)
-		}
+		return plan.AddQuarantine(s, ev.Channel, string(ev.Digest), ev.Reason, by, now)
 	case event.QuarantineCleared:
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return plan.ClearQuarantine(s, ev.Channel, string(ev.Digest), ev.Reason, ev.Actor, now)
-		}
+		return plan.ClearQuarantine(s, ev.Channel, string(ev.Digest), ev.Reason, by, now)
 	case event.HostFrozen:
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return plan.Freeze(s, r.Host(), ev.Until, ev.Reason, ev.Actor, now)
-		}
+		return plan.Freeze(s, host, ev.Until, ev.Reason, by, now)
 	case event.HostUnfrozen:
-		return of(plan.Unfreeze, ev.Reason, ev.Actor)
-	case event.HostRevoked:
-		return of(plan.Revoke, ev.Reason, ev.Actor)
+		return plan.Unfreeze(s, host, ev.Reason, by, now)
 	case event.HostDecommissioned:
-		return of(plan.Decommission, ev.Reason, ev.Actor)
+		return plan.Decommission(s, host, ev.Reason, by, now)
 	case event.OverrideAccepted:
-		return func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
-			return plan.Override(s, gate.AcceptedOverride{Override: ev.Override, Digest: ev.Digest, Envelope: ev.Envelope}, ev.Actor, now)
+		return plan.Override(s, gate.AcceptedOverride{Override: ev.Override, Digest: ev.Digest, Envelope: ev.Envelope}, by, now)
+	case event.HostRevoked:
+		if by != "" { // else a release did
+			return plan.Revoke(s, host, ev.Reason, by, now)
 		}
 	}
-	return nil
-}
-
-func rolloutID(d digest.Digest, name string) string {
-	if d != "" {
-		return string(d)
+	if event.IsDecision(r.Type) {
+		return nil, nil // it followed from what was asked for
 	}
-	return name
-}
-
-// waveName is empty for a wave that there is not, which no rollout is at.
-func waveName(s *plan.State, ev event.WaveForced) string {
-	r := s.Find(rolloutID(ev.Manifest, ev.Rollout))
-	if r == nil || r.Plan == nil || ev.Wave < 0 || ev.Wave >= len(r.Plan.Header.Waves) {
-		return ""
+	entries, err := plan.Record(s, host, now, any)
+	if err != nil {
+		return nil, &plan.VerbError{Reason: err.Error()}
 	}
-	return r.Plan.Header.Waves[ev.Wave].Name
+	return entries, nil
 }

@@ -150,7 +150,7 @@ func (o *replayOptions) moment(h *replay.History) (uint64, error) {
 
 // change reads the flags that say what is otherwise.
 func (o *replayOptions) change() (*replay.Change, error) {
-	c := &replay.Change{Delay: map[uint64]clock.Duration{}, Budgets: map[string]int{}}
+	c := &replay.Change{Delay: map[uint64]clock.Duration{}}
 	for _, text := range o.delay {
 		seq, by, ok := strings.Cut(text, "=")
 		n, err := strconv.ParseUint(seq, 10, 63)
@@ -168,7 +168,7 @@ func (o *replayOptions) change() (*replay.Change, error) {
 		if err != nil {
 			return nil, exit.Badf("--policy %w", err)
 		}
-		c.Policy = append(c.Policy, e)
+		c.Edits = append(c.Edits, e)
 	}
 	for _, text := range o.budget {
 		i := strings.LastIndex(text, "=")
@@ -180,7 +180,7 @@ func (o *replayOptions) change() (*replay.Change, error) {
 		if i < 1 || err != nil || n < 1 {
 			return nil, exit.Badf("--budget %q: expected SELECTOR=N with N of at least 1, such as tags:web=1", text)
 		}
-		c.Budgets[text[:i]] = n
+		c.Edits = append(c.Edits, replay.Budget(text[:i], n))
 	}
 	if o.check && !c.Empty() {
 		return nil, exit.Badf("--check compares the log with itself; leave --delay, --drop, --policy and --budget out")
