@@ -78,9 +78,8 @@ func Blocked(reason engine.Reason) error { return &blockedError{reason} }
 
 // IsBlocked reports whether err was made by Blocked, and its reason.
 func IsBlocked(err error) (engine.Reason, bool) {
-	var b *blockedError
-	if !errors.As(err, &b) {
-		return engine.Reason{}, false
+	if b, ok := errors.AsType[*blockedError](err); ok {
+		return b.reason, true
 	}
-	return b.reason, true
+	return engine.Reason{}, false
 }

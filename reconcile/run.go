@@ -126,8 +126,7 @@ func (r *run) observeAndDecide(ctx context.Context, k kind, in engine.Input) (re
 	r.l.last.remember(r.ref, decidedTurn{d, r.causes, in.Now})
 	rec := engine.AfterDecide(in, d, r.askRepairGate(ctx, in, d))
 	err = r.commit(ctx, in, rec)
-	var owned *engine.OwnerError
-	if errors.As(err, &owned) {
+	if owned, ok := errors.AsType[*engine.OwnerError](err); ok {
 		d = engine.Fail(engine.NewReason(engine.CodeChildConflict, owned.Error()))
 		rec = engine.AfterDecide(in, d, nil)
 		err = r.commit(ctx, in, rec)
@@ -164,8 +163,7 @@ func (r *run) observeFailed(ctx context.Context, k kind, in engine.Input, err er
 }
 
 func (r *run) logPanic(err error) {
-	var p *panicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*panicError](err); ok {
 		r.l.stats.panics.Add(1)
 		r.l.cfg.log.Error("a reconciler panicked", "ref", r.ref.String(), "error", err, "stack", string(p.stack))
 	}

@@ -299,11 +299,7 @@ func severalDir(role trust.Role) string {
 // follow. It returns how the draft stands.
 func SignFile(dir, file string) (Pending, error) {
 	p := Pending{File: file}
-	v, err := trusted(dir)
-	if err != nil {
-		return p, err
-	}
-	raw, err := os.ReadFile(file)
+	v, raw, err := draftFile(dir, file)
 	if err != nil {
 		return p, err
 	}
@@ -330,11 +326,7 @@ func SignFile(dir, file string) (Pending, error) {
 // be complete and becomes part of the chain.
 func AddSignatures(dir, file string) (Pending, error) {
 	p := Pending{File: file}
-	v, err := trusted(dir)
-	if err != nil {
-		return p, err
-	}
-	raw, err := os.ReadFile(file)
+	v, raw, err := draftFile(dir, file)
 	if err != nil {
 		return p, err
 	}
@@ -369,6 +361,15 @@ func AddSignatures(dir, file string) (Pending, error) {
 	}
 	p.File, p.Here = here, true
 	return complete(dir, v, p)
+}
+
+// draftFile reads a draft in a file, and the newest root of the folder that it must
+// follow.
+func draftFile(dir, file string) (v trust.Verifier, raw []byte, err error) {
+	if v, err = trusted(dir); err == nil {
+		raw, err = os.ReadFile(file)
+	}
+	return v, raw, err
 }
 
 // behind says what to do when a draft is further than the folder's chain.

@@ -49,6 +49,8 @@ var template = tpm2.TPMTPublic{
 type Key struct {
 	m       *Module
 	file    keyFile
+	wrapped tpm2.TPM2BPublic
+	name    tpm2.TPM2BName
 	public  *ecdsa.PublicKey
 	context *tpm2.TPMSContext // of the loaded key, until the TPM starts again
 }
@@ -117,6 +119,10 @@ func (m *Module) key(k keyFile) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the public part of the key: %w", err)
 	}
+	name, err := tpm2.ObjectName(public)
+	if err != nil {
+		return nil, fmt.Errorf("the public part of the key: %w", err)
+	}
 	pub, err := tpm2.Pub(*public)
 	if err != nil {
 		return nil, fmt.Errorf("the public part of the key: %w", err)
@@ -125,7 +131,7 @@ func (m *Module) key(k keyFile) (*Key, error) {
 	if !ok {
 		return nil, fmt.Errorf("the key is a %T; expected ECDSA P-256", pub)
 	}
-	return &Key{m: m, file: k, public: ec}, nil
+	return &Key{m: m, file: k, wrapped: *wrapped, name: *name, public: ec}, nil
 }
 
 // primary makes the storage key of the owner hierarchy, the same every time.
@@ -147,21 +153,9 @@ func (m *Module) flush(h tpm2.TPMHandle) {
 // good, else from its file.
 func (k *Key) load() (tpm2.NamedHandle, error) {
 	m := k.m
-	public, err := tpm2.Unmarshal[tpm2.TPM2BPublic](k.file.Public)
-	if err != nil {
-		return tpm2.NamedHandle{}, err
-	}
-	contents, err := public.Contents()
-	if err != nil {
-		return tpm2.NamedHandle{}, err
-	}
-	name, err := tpm2.ObjectName(contents)
-	if err != nil {
-		return tpm2.NamedHandle{}, err
-	}
 	if k.context != nil {
 		if r, err := (tpm2.ContextLoad{Context: *k.context}).Execute(m.tpm); err == nil {
-			return tpm2.NamedHandle{Handle: r.LoadedHandle, Name: *name}, nil
+			return tpm2.NamedHandle{Handle: r.LoadedHandle, Name: k.name}, nil
 		}
 		k.context = nil // the TPM started again
 	}
@@ -174,7 +168,7 @@ func (k *Key) load() (tpm2.NamedHandle, error) {
 		return tpm2.NamedHandle{}, err
 	}
 	defer m.flush(parent.Handle)
-	loaded, err := (tpm2.Load{ParentHandle: parent, InPublic: *public, InPrivate: *private}).Execute(m.tpm)
+	loaded, err := (tpm2.Load{ParentHandle: parent, InPublic: k.wrapped, InPrivate: *private}).Execute(m.tpm)
 	if err != nil {
 		return tpm2.NamedHandle{}, fmt.Errorf("load the key into the TPM: %w", err)
 	}

@@ -51,8 +51,7 @@ func (e *Error) Report() string {
 
 // CodeOf returns the code of a refusal anywhere in err's chain, or "".
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""

@@ -121,8 +121,7 @@ func (a *Agent) refuse(ctx context.Context, rollout string, err error) error {
 // refusal is what trust refused, for the reducer.
 func refusal(rollout string, err error) core.Refused {
 	check := string(trust.ManifestVerifyFailed)
-	var te *trust.Error
-	if errors.As(err, &te) {
+	if te, ok := errors.AsType[*trust.Error](err); ok {
 		check = te.Report()
 	}
 	return core.Refused{Rollout: system.Scrub(rollout, 512), Check: check, Code: string(trust.CodeOf(err)), Detail: system.Scrub(err.Error(), 1024)}

@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -12,13 +11,8 @@ import (
 func (s *Store) Baseline(ctx context.Context, container string) ([]byte, bool, error) {
 	var record []byte
 	err := s.db.QueryRowContext(ctx, "SELECT record FROM baselines WHERE container = ?", container).Scan(&record)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read the baseline of container %s: %w", container, err)
-	}
-	return record, true, nil
+	ok, err := found(err, "read the baseline of container "+container)
+	return record, ok, err
 }
 
 // SetBaseline records it.
@@ -80,14 +74,9 @@ func IsRefused(ctx context.Context, tx *sql.Tx, ref string) (Refused, bool, erro
 	r := Refused{Ref: ref}
 	var version int64
 	err := tx.QueryRowContext(ctx, "SELECT detail, version FROM refused WHERE ref = ?", ref).Scan(&r.Detail, &version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return r, false, nil
-	}
-	if err != nil {
-		return r, false, fmt.Errorf("read whether %s is refused: %w", ref, err)
-	}
 	r.Version = uint64(version)
-	return r, true, nil
+	ok, err := found(err, "read whether "+ref+" is refused")
+	return r, ok, err
 }
 
 // ForgetReportedAs forgets a resource that was last reported in a state, and says

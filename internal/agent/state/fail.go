@@ -22,11 +22,10 @@ func Full(err error) bool {
 
 // resultCode is SQLite's result code without its extension; 0 when err is none.
 func resultCode(err error) int {
-	var db *sqlite.Error
-	if !errors.As(err, &db) {
-		return 0
+	if db, ok := errors.AsType[*sqlite.Error](err); ok {
+		return db.Code() & 0xff
 	}
-	return db.Code() & 0xff
+	return 0
 }
 
 // Broken is closed when the disk failed, whichever call saw it and whatever it

@@ -16,13 +16,8 @@ import (
 func (s *Store) Wrote(ctx context.Context, path string, d digest.Digest) (bool, error) {
 	var now, prev digest.Digest
 	err := s.db.QueryRowContext(ctx, "SELECT digest, prev FROM files WHERE path = ?", path).Scan(&now, &prev)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the ledger of %s: %w", path, err)
-	}
-	return d != "" && (d == now || d == prev), nil
+	ok, err := found(err, "read the ledger of "+path)
+	return ok && d != "" && (d == now || d == prev), err
 }
 
 // WillWrite records, before it happens, that d replaces what the agent wrote
@@ -58,9 +53,7 @@ func (s *Store) Unmake(ctx context.Context, path string) error {
 // succeeded; an empty run if it was never begun or has been undone.
 func (s *Store) Step(ctx context.Context, name string) (run string, done bool, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT run, done FROM steps WHERE name = ?", name).Scan(&run, &done)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", false, nil
-	}
+	_, err = found(err, "read the ledger of step "+name)
 	return run, done, err
 }
 
@@ -80,6 +73,17 @@ func (s *Store) exec(ctx context.Context, query string, args ...any) error {
 		return s.note(fmt.Errorf("write to agent.db: %w", err))
 	}
 	return nil
+}
+
+// found says whether a query of one row had any, and what it was for if it failed.
+func found(err error, what string) (bool, error) {
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", what, err)
+	}
+	return true, nil
 }
 
 func changed(r sql.Result, err error) (bool, error) {

@@ -180,11 +180,9 @@ func (s *Store) Get(ctx context.Context, key string, v any) (bool, error) {
 
 func get(ctx context.Context, q querier, key string, v any) (bool, error) {
 	var raw []byte
-	switch err := q.QueryRowContext(ctx, "SELECT value FROM kv WHERE key = ?", key).Scan(&raw); {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read %s from agent.db: %w", key, err)
+	err := q.QueryRowContext(ctx, "SELECT value FROM kv WHERE key = ?", key).Scan(&raw)
+	if ok, err := found(err, "read "+key+" from agent.db"); !ok {
+		return false, err
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
 		return false, fmt.Errorf("%s in agent.db is not what this version wrote: %w", key, err)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,13 +19,13 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 	var err error
 	switch r.Kind {
 	case wire.StreamLogs:
-		err = first(d.RequireAllowance("", fleet.AllowLogs), is(r, kind, spec.KindWorkspace))
+		err = cmp.Or(d.RequireAllowance("", fleet.AllowLogs), is(r, kind, spec.KindWorkspace))
 	case wire.StreamOutput:
-		err = first(d.RequireAllowance("", fleet.AllowLogs), is(r, kind, spec.KindImage))
+		err = cmp.Or(d.RequireAllowance("", fleet.AllowLogs), is(r, kind, spec.KindImage))
 	case wire.StreamExec:
-		err = first(d.RequireAllowance("", fleet.AllowExec), is(r, kind, spec.KindWorkspace), command(r.Args))
+		err = cmp.Or(d.RequireAllowance("", fleet.AllowExec), is(r, kind, spec.KindWorkspace), command(r.Args))
 	case wire.StreamOrphans, wire.StreamPrune:
-		err = first(d.RequireAllowance("", fleet.AllowPrune), is(r, kind, "host"))
+		err = cmp.Or(d.RequireAllowance("", fleet.AllowPrune), is(r, kind, "host"))
 	case wire.StreamPlan:
 		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
 			err = d.RequireKind("", kind)
@@ -43,15 +44,6 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	return nil
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ func Serve(ctx context.Context, t Transport, r wire.StreamRequest, b Backend, al
 	stop := context.AfterFunc(ctx, func() { con.Close() })
 	err = con.Accepted()
 	if !stop() || err != nil {
-		return fmt.Errorf("open stream %s: %w", r.ID, first(context.Cause(ctx), err))
+		return fmt.Errorf("open stream %s: %w", r.ID, cmp.Or(context.Cause(ctx), err))
 	}
 	s := newSession(con, r)
 	defer s.end(nil)

@@ -39,8 +39,7 @@ func (e *StatusError) Error() string {
 
 // StatusOf returns the status of a refusal in err's chain, or 0.
 func StatusOf(err error) int {
-	var e *StatusError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status
 	}
 	return 0
@@ -49,8 +48,8 @@ func StatusOf(err error) int {
 // PutOff reports whether err is that the host is above its rate, and after how long to
 // come again, at most MaxPutOff: what this host has to say is never put off for good.
 func PutOff(err error) (time.Duration, bool) {
-	var e *StatusError
-	if !errors.As(err, &e) || e.Status != http.StatusTooManyRequests {
+	e, ok := errors.AsType[*StatusError](err)
+	if !ok || e.Status != http.StatusTooManyRequests {
 		return 0, false
 	}
 	return min(max(e.After, time.Second), MaxPutOff), true
@@ -128,25 +127,25 @@ func (c *Client) Dispatch(ctx context.Context, news uint64) (*wire.Dispatch, err
 	return &d, nil
 }
 
+// post sends a document and reads the answer to it.
+func post[A any](ctx context.Context, c *Client, path string, m any) (answer A, err error) {
+	_, err = c.call(ctx, http.MethodPost, path, m, &answer, wire.MaxSmallBody, requestTimeout)
+	return answer, err
+}
+
 // Claim asks for a grant. A *StatusError of 404, 409 or 410 is final.
 func (c *Client) Claim(ctx context.Context, m wire.Claim) (wire.ClaimAnswer, error) {
-	var a wire.ClaimAnswer
-	_, err := c.call(ctx, http.MethodPost, wire.RouteClaim, m, &a, wire.MaxSmallBody, requestTimeout)
-	return a, err
+	return post[wire.ClaimAnswer](ctx, c, wire.RouteClaim, m)
 }
 
 // Events sends a batch. The answer is valid too with a *StatusError of 409.
 func (c *Client) Events(ctx context.Context, m wire.EventBatch) (wire.EventAck, error) {
-	var a wire.EventAck
-	_, err := c.call(ctx, http.MethodPost, wire.RouteEvents, m, &a, wire.MaxSmallBody, requestTimeout)
-	return a, err
+	return post[wire.EventAck](ctx, c, wire.RouteEvents, m)
 }
 
 // Heartbeat says that the host lives.
 func (c *Client) Heartbeat(ctx context.Context, m wire.Heartbeat) (wire.HeartbeatReply, error) {
-	var a wire.HeartbeatReply
-	_, err := c.call(ctx, http.MethodPost, wire.RouteHeartbeat, m, &a, wire.MaxSmallBody, requestTimeout)
-	return a, err
+	return post[wire.HeartbeatReply](ctx, c, wire.RouteHeartbeat, m)
 }
 
 // Managed fetches the host's managed layer, unless it is still the one of etag,
@@ -185,16 +184,12 @@ func (c *Client) Managed(ctx context.Context, etag string) (m wire.Managed, newe
 
 // RenewCertificate asks for a certificate for a new key.
 func (c *Client) RenewCertificate(ctx context.Context, m wire.Renew) (wire.Certificate, error) {
-	var a wire.Certificate
-	_, err := c.call(ctx, http.MethodPost, wire.RouteRenew, m, &a, wire.MaxSmallBody, requestTimeout)
-	return a, err
+	return post[wire.Certificate](ctx, c, wire.RouteRenew, m)
 }
 
 // Enrol trades a token for an identity.
 func (c *Client) Enrol(ctx context.Context, m wire.Enrol) (wire.Certificate, error) {
-	var a wire.Certificate
-	_, err := c.call(ctx, http.MethodPost, wire.RouteEnrol, m, &a, wire.MaxSmallBody, requestTimeout)
-	return a, err
+	return post[wire.Certificate](ctx, c, wire.RouteEnrol, m)
 }
 
 // BootstrapReport tells why enrolment failed.
@@ -262,12 +257,11 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 	}
 	accepted := c.begin(path)
 	res, err := c.do(ctx, method, path, raw)
-	var refused *StatusError
-	conflict := errors.As(err, &refused) && refused.Status == http.StatusConflict
-	if err != nil && !conflict {
-		return 0, err
-	}
-	if conflict {
+	if err != nil {
+		refused, ok := errors.AsType[*StatusError](err)
+		if !ok || refused.Status != http.StatusConflict {
+			return 0, err
+		}
 		// do has read the body into Detail, to be decoded below as far as it goes.
 		if into != nil {
 			_ = wire.Decode([]byte(refused.Detail), into) // a Problem instead leaves into as it is

@@ -113,8 +113,7 @@ func (c *Reporter) round(ctx context.Context) (time.Duration, error) {
 	if err == nil && c.pace.Beats(c.now()) {
 		err = c.heartbeat(ctx)
 	}
-	var db *fatalError
-	if errors.As(err, &db) {
+	if db, ok := errors.AsType[*fatalError](err); ok {
 		return 0, db.err
 	}
 	if err != nil {
