@@ -79,25 +79,17 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) er
 			return err
 		}
 	}
-	s, err := Begin(ctx, a.Env, c, *o.reason)
-	if err != nil {
-		return err
-	}
-	s.AllowMass = o.allowMass
-	if o.keys != "" {
-		if s.sealer, err = newSealer(o.keys, a.Wall()); err != nil {
-			return err
+	return Change(ctx, a.Env, c, *o.reason, o.WaitFlags, func(s *Changes) (err error) {
+		if o.keys != "" {
+			if s.sealer, err = newSealer(o.keys, a.Wall()); err != nil {
+				return err
+			}
 		}
-	}
-	for _, r := range o.list {
-		if _, err := s.Set(ctx, r); err != nil {
-			return err
+		for _, r := range o.list {
+			if _, err := s.Set(ctx, r); err != nil {
+				return err
+			}
 		}
-	}
-	for _, r := range prune {
-		if err := s.Remove(ctx, r); err != nil {
-			return err
-		}
-	}
-	return s.Finish(ctx, o.WaitFlags)
+		return s.removeAll(ctx, prune, o.allowMass)
+	})
 }

@@ -64,6 +64,18 @@ func Begin(ctx context.Context, e *command.Env, c *operator.Client, reason strin
 	return &Changes{Env: e, client: c, reason: reason, table: e.TableOutput(), after: st.Seq}, err
 }
 
+// Change has changes made, and finishes them.
+func Change(ctx context.Context, e *command.Env, c *operator.Client, reason string, f watch.WaitFlags, do func(*Changes) error) error {
+	s, err := Begin(ctx, e, c, reason)
+	if err == nil {
+		err = do(s)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Finish(ctx, f)
+}
+
 // Set sets a resource, and reports whether that changed anything.
 func (s *Changes) Set(ctx context.Context, r Resource) (changed bool, err error) {
 	envelope, err := s.sealer.seal(r)
@@ -82,6 +94,16 @@ func (s *Changes) Set(ctx context.Context, r Resource) (changed bool, err error)
 // Remove removes a resource.
 func (s *Changes) Remove(ctx context.Context, r Resource) error {
 	return s.note(r, didRemoved, 0, s.client.RemoveResource(ctx, r.Host, r.Kind, r.Name, s.reason, s.AllowMass))
+}
+
+func (s *Changes) removeAll(ctx context.Context, list []Resource, allowMass bool) error {
+	s.AllowMass = allowMass
+	for _, r := range list {
+		if err := s.Remove(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // note keeps a result and says it. Only the server's refusals let the rest go on.

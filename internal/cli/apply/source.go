@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +58,7 @@ func (s *source) read(a verbs, args []string) ([]Resource, error) {
 	if s.file == "" {
 		return nil, exit.Badf("no file is given; give -f FILE, or -f - for standard input")
 	}
-	data, err := s.data(a)
+	data, err := a.Input(s.file, maxFile)
 	if err != nil {
 		return nil, exit.Bad(err)
 	}
@@ -87,17 +86,6 @@ func (s *source) read(a verbs, args []string) ([]Resource, error) {
 func ReadFile(e *command.Env, file, host string) ([]Resource, error) {
 	s := source{file: file}
 	return s.read(verbs{e}, []string{host})
-}
-
-func (s *source) data(a verbs) ([]byte, error) {
-	if s.file != "-" {
-		return os.ReadFile(s.file)
-	}
-	data, err := io.ReadAll(io.LimitReader(a.In, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("standard input has more than %d bytes", maxFile)
-	}
-	return data, err
 }
 
 func (s *source) compose(data []byte, host string) ([]Resource, []Problem, error) {
@@ -194,7 +182,6 @@ func (a verbs) confirm(question, otherwise string) error {
 }
 
 func (a verbs) removeCmd() *cobra.Command {
-	var yes, allowMass bool
 	var o applyOptions
 	cmd := &cobra.Command{
 		Use: "remove HOST KIND/NAME...", GroupID: command.GroupWatch, Short: "Remove resources from the managed layer of a host",
@@ -202,8 +189,8 @@ func (a verbs) removeCmd() *cobra.Command {
 bundle declares only a release removes.`,
 		Example: "  steady remove gpu-1 route/web workspace/web image/web\n  steady remove gpu-1 volume/data --yes --wait",
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before removing")
-	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent to removing many resources at once")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
+	cmd.Flags().BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
 	o.reason = command.RequiresReason(cmd)
 	o.WaitFlags.Add(cmd)
 	a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -215,36 +202,20 @@ bundle declares only a release removes.`,
 			}
 			list = append(list, Resource{Host: args[0], ID: id})
 		}
-		if err := a.consent(list, yes); err != nil {
+		if err := a.consent(list, o.yes); err != nil {
 			return err
 		}
-		s, err := Begin(ctx, a.Env, c, *o.reason)
-		if err != nil {
-			return err
-		}
-		s.AllowMass = allowMass
-		for _, r := range list {
-			if err := s.Remove(ctx, r); err != nil {
-				return err
-			}
-		}
-		return s.Finish(ctx, o.WaitFlags)
+		return Change(ctx, a.Env, c, *o.reason, o.WaitFlags, func(s *Changes) error { return s.removeAll(ctx, list, o.allowMass) })
 	}))
-	return a.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
-		return managedNames(ctx, c, args)
-	})
+	return a.CompletesWith(cmd, managedNames)
 }
 
 // managedNames completes HOST and then what its managed layer has.
-func managedNames(ctx context.Context, c *operator.Client, args []string) ([]string, error) {
-	var names []string
+func managedNames(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
 	if len(args) == 0 {
-		hosts, err := c.Hosts(ctx)
-		for _, h := range hosts {
-			names = append(names, h.Name+"\t"+h.Phase)
-		}
-		return names, err
+		return command.Hosts(ctx, c, "")
 	}
+	var names []string
 	r, err := c.Resources(ctx, args[0])
 	for _, x := range r.Resources {
 		if x.Layer == event.LayerManaged {

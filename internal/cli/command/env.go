@@ -98,6 +98,18 @@ func (e *Env) PrintFolded(format string, args ...any) {
 	}
 }
 
+// Input is the content of a file, or as - so many bytes of standard input.
+func (e *Env) Input(file string, most int64) ([]byte, error) {
+	if file != "-" {
+		return os.ReadFile(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(e.In, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("standard input has more than %d bytes", most)
+	}
+	return data, err
+}
+
 // Screen is what output is shown on.
 func (e *Env) Screen() term.Screen { return term.Of(e.Out, e.Getenv) }
 

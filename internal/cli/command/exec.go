@@ -35,12 +35,8 @@ the log of events.`,
 	f.BoolVarP(&x.TTY, "tty", "t", false, "give the command a terminal")
 	f.StringVarP(&x.User, "user", "u", "", "user of the command, such as 1000 or www-data:www-data (default: the workspace's)")
 	f.StringVarP(&x.WorkDir, "workdir", "w", "", "folder that it starts in (default: the workspace's)")
-	return a.ResourceNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := OnHost(args[0])
-		if err != nil {
-			return err
-		}
-		x.Argv = args[1:]
+	return a.OnResource(cmd, spec.KindWorkspace, func(ctx context.Context, c *operator.Client, host, name string) error {
+		x.Argv = cmd.Flags().Args()[1:]
 		if x.Argv[0] == "--" {
 			x.Argv = x.Argv[1:]
 		}
@@ -48,7 +44,7 @@ the log of events.`,
 			return exit.Badf("no command is given; usage: %s", cmd.UseLine())
 		}
 		return a.exec(ctx, c, host, name, x)
-	}), spec.KindWorkspace)
+	})
 }
 
 func (a *Env) exec(ctx context.Context, c *operator.Client, host, name string, x operator.ExecRequest) error {
@@ -191,11 +187,7 @@ declaration has "allow: [logs]".`,
 	f.BoolVarP(&q.Follow, "follow", "f", false, "go on with new lines until interrupted")
 	f.IntVar(&q.Tail, "tail", 0, "only the last lines; 0 for all")
 	f.StringVar(&since, "since", "", "only lines since a time such as 10m ago, or 2026-01-31T12:00:00Z")
-	return a.ResourceNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := OnHost(args[0])
-		if err != nil {
-			return err
-		}
+	return a.OnResource(cmd, spec.KindWorkspace, func(ctx context.Context, c *operator.Client, host, name string) (err error) {
 		if q.Tail < 0 {
 			return exit.Badf("--tail %d: expected 0 or more", q.Tail)
 		}
@@ -207,7 +199,7 @@ declaration has "allow: [logs]".`,
 			return err
 		}
 		return Copy(ctx, s, a.Out, a.Err)
-	}), spec.KindWorkspace)
+	})
 }
 
 // since reads how long ago, or when.

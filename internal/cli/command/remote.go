@@ -118,42 +118,32 @@ func RemoteError(err error) error {
 	return err
 }
 
-// names completes the arguments of a command with names from the server.
-func (e *Env) names(cmd *cobra.Command, list func(ctx context.Context, c *operator.Client) ([]string, error)) *cobra.Command {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-		defer cancel()
-		var names []string
-		err := e.WithClient(func(c *operator.Client) (err error) {
-			names, err = list(ctx, c)
-			return err
-		})
-		if err != nil {
-			cobra.CompDebugln(err.Error(), false)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-	return cmd
-}
-
 // HostNames completes an argument with the names of hosts.
 func (e *Env) HostNames(cmd *cobra.Command) *cobra.Command {
-	return e.names(cmd, func(ctx context.Context, c *operator.Client) ([]string, error) {
-		hosts, err := c.Hosts(ctx)
-		var names []string
-		for _, h := range hosts {
-			names = append(names, h.Name+"\t"+h.Phase)
+	return e.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
+		if len(args) > 0 {
+			return nil, nil
 		}
-		return names, err
+		return Hosts(ctx, c, "")
 	})
+}
+
+// Hosts lists the hosts for a completion, each name with what follows it.
+func Hosts(ctx context.Context, c *operator.Client, end string) ([]string, error) {
+	hosts, err := c.Hosts(ctx)
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.Name+end+"\t"+h.Phase)
+	}
+	return names, err
 }
 
 // RolloutNames completes an argument with the names of rollouts.
 func (e *Env) RolloutNames(cmd *cobra.Command) *cobra.Command {
-	return e.names(cmd, func(ctx context.Context, c *operator.Client) ([]string, error) {
+	return e.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, _ string) ([]string, error) {
+		if len(args) > 0 {
+			return nil, nil
+		}
 		rollouts, err := c.Rollouts(ctx)
 		var names []string
 		for _, r := range rollouts {

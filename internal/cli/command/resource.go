@@ -79,6 +79,17 @@ func (e *Env) CompletesWith(cmd *cobra.Command, list Completer) *cobra.Command {
 	return cmd
 }
 
+// OnResource makes a command on one resource of a kind, HOST/NAME, without a deadline.
+func (e *Env) OnResource(cmd *cobra.Command, kind string, do func(ctx context.Context, c *operator.Client, host, name string) error) *cobra.Command {
+	return e.ResourceNames(e.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
+		host, name, err := OnHost(args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, host, name)
+	}), kind)
+}
+
 // ResourceNames completes an argument HOST/NAME with resources of a kind.
 func (e *Env) ResourceNames(cmd *cobra.Command, kind string) *cobra.Command {
 	return e.CompletesWith(cmd, func(ctx context.Context, c *operator.Client, args []string, typed string) ([]string, error) {
@@ -87,12 +98,7 @@ func (e *Env) ResourceNames(cmd *cobra.Command, kind string) *cobra.Command {
 		}
 		host, _, named := strings.Cut(typed, "/")
 		if !named {
-			hosts, err := c.Hosts(ctx)
-			var names []string
-			for _, h := range hosts {
-				names = append(names, h.Name+"/\t"+h.Phase)
-			}
-			return names, err
+			return Hosts(ctx, c, "/")
 		}
 		r, err := c.Resources(ctx, host)
 		var names []string

@@ -57,11 +57,11 @@ func (r Report) print(format string, args ...any) error {
 func (r Report) view() watch.View {
 	switch {
 	case r.JSON:
-		return watch.JSON(r.Out).Only(watch.Moves)
+		return watch.JSON(r.Out).Moving()
 	case r.Screen.TTY:
 		return watch.InPlace(r.Out, r.Screen)
 	}
-	return watch.Plain(r.Out).Only(watch.Moves)
+	return watch.Plain(r.Out).Moving()
 }
 
 // result is what a demonstration found.

@@ -66,58 +66,58 @@ type message struct {
 	words     func(event.Event) string
 }
 
-func says[E event.Event](words func(E) string) message {
+func row[E event.Event](words func(E) string) message {
 	var e E
 	return message{e.EventType(), func(ev event.Event) string { return words(ev.(E)) }}
 }
 
 var messages = []message{
-	says(steppedMessage),
-	says(func(v event.GrantDeclined) string {
+	row(steppedMessage),
+	row(func(v event.GrantDeclined) string {
 		return fmt.Sprintf("could not prepare what %s offers: %s", v.Grant, prose.Reason(v.Code+": "+v.Detail))
 	}),
-	says(func(v event.TrustRefused) string {
+	row(func(v event.TrustRefused) string {
 		return fmt.Sprintf("refused %s: %s: %s", cmp.Or(v.Rollout, "a document"), v.Check, v.Detail)
 	}),
-	says(func(v event.BundleQuarantined) string {
+	row(func(v event.BundleQuarantined) string {
 		return fmt.Sprintf("refuses bundle %s from now on: %s", v.Digest.Short(), v.Reason)
 	}),
-	says(func(v event.FileKept) string { return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs) }),
-	says(func(v event.HostEnrolled) string {
+	row(func(v event.FileKept) string { return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs) }),
+	row(func(v event.HostEnrolled) string {
 		return fmt.Sprintf("enrolled, incarnation %d, certificate until %s", v.Incarnation, prose.Date(v.NotAfter))
 	}),
-	says(func(v event.EnrolRefused) string { return "enrolment refused: " + v.Reason }),
-	says(func(v event.CertificateRenewed) string {
+	row(func(v event.EnrolRefused) string { return "enrolment refused: " + v.Reason }),
+	row(func(v event.CertificateRenewed) string {
 		return fmt.Sprintf("renewed its certificate, until %s", prose.Date(v.NotAfter))
 	}),
-	says(func(v event.HostRevoked) string { return "revoked: " + v.Reason }),
-	says(func(v event.HostDecommissioned) string {
+	row(func(v event.HostRevoked) string { return "revoked: " + v.Reason }),
+	row(func(v event.HostDecommissioned) string {
 		return fmt.Sprintf("DECOMMISSIONED by %s: %s; it counts against budgets until %s", v.Actor, v.Reason, prose.Date(v.SlotUntil))
 	}),
-	says(func(v event.HostSlotFreed) string { return "counts against no budget any more: " + v.Reason }),
-	says(func(v event.HostHead) string { return fmt.Sprintf("signed its events up to %d", v.Seq) }),
-	says(func(v event.HostForked) string {
+	row(func(v event.HostSlotFreed) string { return "counts against no budget any more: " + v.Reason }),
+	row(func(v event.HostHead) string { return fmt.Sprintf("signed its events up to %d", v.Seq) }),
+	row(func(v event.HostForked) string {
 		return fmt.Sprintf("FORKED: two different events claim place %d; its identity runs twice", v.Seq)
 	}),
-	says(func(v event.HostSilent) string { return fmt.Sprintf("silent, last seen %s", prose.Date(v.LastSeen)) }),
-	says(func(event.HostReturned) string { return "is online" }),
-	says(func(v event.HostFailedSilently) string {
+	row(func(v event.HostSilent) string { return fmt.Sprintf("silent, last seen %s", prose.Date(v.LastSeen)) }),
+	row(func(event.HostReturned) string { return "is online" }),
+	row(func(v event.HostFailedSilently) string {
 		return fmt.Sprintf("failed in %s: %s", v.Rollout, cmp.Or(v.Reason, "no contact by "+prose.Date(v.Deadline)))
 	}),
-	says(func(v event.MirrorDiverged) string {
+	row(func(v event.MirrorDiverged) string {
 		if v.Rollout == "" || v.Expected == "" { // a past that the server did not see
 			return fmt.Sprintf("came back %s, which the log does not explain (%s)", v.Reported, inputMessage(v.Input))
 		}
 		return fmt.Sprintf("is %s in %s where the server expected %s (%s)", v.Reported, v.Rollout, v.Expected, inputMessage(v.Input))
 	}),
-	says(func(v event.RepairNeeded) string {
+	row(func(v event.RepairNeeded) string {
 		names := strings.Join(v.Resources, ", ")
 		if v.More > 0 {
 			names += fmt.Sprintf(" and %d more", v.More)
 		}
 		return fmt.Sprintf("waits for a grant to repair %s: %s", cmp.Or(names, "what drifted"), v.Reason)
 	}),
-	says(func(v event.RepairOver) string {
+	row(func(v event.RepairOver) string {
 		how := "needs no repair any more"
 		switch {
 		case v.Grant != "" && v.OK:
@@ -127,110 +127,110 @@ var messages = []message{
 		}
 		return joined(how, v.Detail)
 	}),
-	says(func(v event.ManagedSet) string {
+	row(func(v event.ManagedSet) string {
 		return fmt.Sprintf("%s/%s set by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)
 	}),
-	says(func(v event.ManagedRemoved) string {
+	row(func(v event.ManagedRemoved) string {
 		return fmt.Sprintf("%s/%s removed by %s: %s", v.Kind, v.Name, v.Actor, v.Reason)
 	}),
-	says(func(v event.ManagedRequested) string {
+	row(func(v event.ManagedRequested) string {
 		return fmt.Sprintf("%s of %s/%s asked for by %s: %s", v.Verb, v.Kind, v.Name, v.Actor, v.Reason)
 	}),
-	says(func(v event.HostTuned) string {
+	row(func(v event.HostTuned) string {
 		if v.Settings.Disabled() {
 			return fmt.Sprintf("disabled by %s: %s", v.Actor, v.Reason)
 		}
 		return fmt.Sprintf("tuned by %s: %s", v.Actor, v.Reason)
 	}),
-	says(func(v event.HostDegraded) string { return "degraded: " + v.Summary() }),
-	says(func(event.HostRecovered) string { return "recovered: everything runs as it should" }),
-	says(func(v event.HostRetried) string {
+	row(func(v event.HostDegraded) string { return "degraded: " + v.Summary() }),
+	row(func(event.HostRecovered) string { return "recovered: everything runs as it should" }),
+	row(func(v event.HostRetried) string {
 		return fmt.Sprintf("retry of %s asked for by %s: %s", cmp.Or(v.Resource, "everything that failed"), v.Actor, v.Reason)
 	}),
-	says(func(v event.StreamOpened) string {
+	row(func(v event.StreamOpened) string {
 		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " "))
 	}),
-	says(func(v event.ResourceReported) string {
+	row(func(v event.ResourceReported) string {
 		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Message))
 	}),
-	says(func(v event.RolloutQueued) string { return fmt.Sprintf("%s is queued: %s", v.TargetRef, v.Reason) }),
-	says(func(v event.RolloutDeferred) string {
+	row(func(v event.RolloutQueued) string { return fmt.Sprintf("%s is queued: %s", v.TargetRef, v.Reason) }),
+	row(func(v event.RolloutDeferred) string {
 		return fmt.Sprintf("%s waits for %s: %s", v.TargetRef, v.BlockedBy, v.Reason)
 	}),
-	says(func(v event.RolloutOpened) string { return fmt.Sprintf("%s opened: %s", v.Rollout, v.Reason) }),
-	says(func(v event.RolloutMoved) string {
+	row(func(v event.RolloutOpened) string { return fmt.Sprintf("%s opened: %s", v.Rollout, v.Reason) }),
+	row(func(v event.RolloutMoved) string {
 		return fmt.Sprintf("%s: %s -> %s: %s", v.Rollout, cmp.Or(v.From, "new"), v.To, v.Reason)
 	}),
-	says(func(v event.RolloutReverting) string { return fmt.Sprintf("%s goes back: %s", v.Rollout, v.Reason) }),
-	says(func(v event.WavePromoted) string {
+	row(func(v event.RolloutReverting) string { return fmt.Sprintf("%s goes back: %s", v.Rollout, v.Reason) }),
+	row(func(v event.WavePromoted) string {
 		return fmt.Sprintf("%s: wave %s was promoted (%s): %s", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason)
 	}),
-	says(func(v event.WaveBlocked) string {
+	row(func(v event.WaveBlocked) string {
 		return fmt.Sprintf("%s: wave %s is blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason)
 	}),
-	says(func(v event.Granted) string {
+	row(func(v event.Granted) string {
 		return fmt.Sprintf("%s grants %s (%s): %s", v.Rollout, v.Target.Short(), v.Purpose, v.Reason)
 	}),
-	says(func(v event.GrantClaimed) string { return "claimed " + v.Grant }),
-	says(func(v event.GrantEnded) string { return fmt.Sprintf("grant %s ended: %s", v.Grant, v.Reason) }),
-	says(func(v event.QuarantineAdded) string {
+	row(func(v event.GrantClaimed) string { return "claimed " + v.Grant }),
+	row(func(v event.GrantEnded) string { return fmt.Sprintf("grant %s ended: %s", v.Grant, v.Reason) }),
+	row(func(v event.QuarantineAdded) string {
 		return fmt.Sprintf("bundle %s is quarantined on %s: %s", v.Digest.Short(), v.Channel, v.Reason)
 	}),
-	says(func(v event.QuarantineCleared) string {
+	row(func(v event.QuarantineCleared) string {
 		return fmt.Sprintf("bundle %s is allowed again on %s by %s: %s", v.Digest.Short(), v.Channel, v.Actor, v.Reason)
 	}),
-	says(func(v event.RolloutPaused) string {
+	row(func(v event.RolloutPaused) string {
 		return fmt.Sprintf("%s paused by %s: %s", v.Rollout, v.Actor, v.Reason)
 	}),
-	says(func(v event.RolloutResumed) string {
+	row(func(v event.RolloutResumed) string {
 		return fmt.Sprintf("%s resumed by %s: %s", v.Rollout, v.Actor, v.Reason)
 	}),
-	says(func(v event.RolloutCancelled) string {
+	row(func(v event.RolloutCancelled) string {
 		return fmt.Sprintf("%s cancelled by %s: %s", v.Rollout, v.Actor, v.Reason)
 	}),
-	says(func(v event.WaveForced) string {
+	row(func(v event.WaveForced) string {
 		return fmt.Sprintf("%s: wave %s was promoted by %s, %s, although it was blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason, strings.Join(v.Blocks, "; "))
 	}),
-	says(func(v event.BreakGlassUsed) string {
+	row(func(v event.BreakGlassUsed) string {
 		return fmt.Sprintf("BREAK-GLASS: every wave of %s was opened by %s: %s", v.Rollout, v.Actor, v.Reason)
 	}),
-	says(func(v event.HostFrozen) string {
+	row(func(v event.HostFrozen) string {
 		return fmt.Sprintf("frozen by %s until %s: %s", v.Actor, prose.Date(v.Until), v.Reason)
 	}),
-	says(func(v event.HostUnfrozen) string { return joined("unfrozen by "+cmp.Or(v.Actor, "time"), v.Reason) }),
-	says(func(v event.RolloutPruned) string {
+	row(func(v event.HostUnfrozen) string { return joined("unfrozen by "+cmp.Or(v.Actor, "time"), v.Reason) }),
+	row(func(v event.RolloutPruned) string {
 		return fmt.Sprintf("%s was pruned to its row in the list: %s", v.Rollout, v.Reason)
 	}),
-	says(overrideMessage),
-	says(func(v event.RootTrusted) string {
+	row(overrideMessage),
+	row(func(v event.RootTrusted) string {
 		return fmt.Sprintf("trusts root %d, key epoch %d", v.Version, v.Epoch)
 	}),
-	says(func(v event.ReleaseAccepted) string {
+	row(func(v event.ReleaseAccepted) string {
 		return fmt.Sprintf("release %s accepted from %s, version %d", v.Ref, v.Actor, v.Version)
 	}),
-	says(func(v event.ComplianceEvaluated) string {
+	row(func(v event.ComplianceEvaluated) string {
 		if len(v.Failures) == 0 {
 			return fmt.Sprintf("%s passes %s", v.Rollout, prose.Count(v.Controls, "control"))
 		}
 		return fmt.Sprintf("%s fails %d of %s, first: %s", v.Rollout, len(v.Failures), prose.Count(v.Controls, "control"), v.Failures[0].Message())
 	}),
-	says(func(v event.TimestampAccepted) string {
+	row(func(v event.TimestampAccepted) string {
 		return fmt.Sprintf("timestamp %d accepted, of %s", v.Version, prose.Date(v.IssuedAt))
 	}),
-	says(func(v event.VerifyFailed) string {
+	row(func(v event.VerifyFailed) string {
 		return fmt.Sprintf("refused %s from %s: %s: %s", v.What, v.Actor, v.Check, v.Detail)
 	}),
-	says(func(v event.SourceFailed) string {
+	row(func(v event.SourceFailed) string {
 		return fmt.Sprintf("nothing can be fetched from %s (%s): %s", v.Source, v.Cause, v.Detail)
 	}),
-	says(func(v event.SourceRecovered) string {
+	row(func(v event.SourceRecovered) string {
 		return fmt.Sprintf("source %s is well again after its %s failed on %s: %s", v.Source, v.What, v.Since, v.Reason)
 	}),
-	says(func(v event.ExpiryWarned) string { return fmt.Sprintf("%s: %s; %s", v.Level, v.Message, v.Next) }),
-	says(func(v event.ExpiryCleared) string {
+	row(func(v event.ExpiryWarned) string { return fmt.Sprintf("%s: %s; %s", v.Level, v.Message, v.Next) }),
+	row(func(v event.ExpiryCleared) string {
 		return fmt.Sprintf("the warning about %s since %s is over: %s", strings.TrimSpace(v.Kind+" "+v.Name), v.Since, v.Reason)
 	}),
-	says(func(v event.OperatorTokenAdded) string {
+	row(func(v event.OperatorTokenAdded) string {
 		by := ""
 		if v.Actor != "" {
 			by = ", by " + v.Actor
@@ -240,8 +240,8 @@ var messages = []message{
 		}
 		return fmt.Sprintf("operator token %s added: %s, %s, good until %s%s", v.ID, v.Name, v.Role, v.Expires, by)
 	}),
-	says(func(v event.OperatorTokenUsed) string { return fmt.Sprintf("operator token %s was used", v.ID) }),
-	says(func(v event.OperatorTokenRevoked) string {
+	row(func(v event.OperatorTokenUsed) string { return fmt.Sprintf("operator token %s was used", v.ID) }),
+	row(func(v event.OperatorTokenRevoked) string {
 		if v.Forced {
 			return fmt.Sprintf("operator token %s revoked by %s: the last admin's, by force", v.ID, v.Actor)
 		}

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -123,45 +124,31 @@ func (r *Rollout) Apply(e operator.Event) {
 	if err != nil {
 		return // a newer server's event; what it means comes with Refresh
 	}
+	var of struct{ Rollout string }
+	if json.Unmarshal(e.Body, &of) != nil || of.Rollout != r.Name {
+		return
+	}
 	switch v := ev.(type) {
 	case event.HostStepped:
-		if v.Rollout == r.Name {
-			r.host(e.Subject.Host()).step(v)
-		}
+		r.host(e.Subject.Host()).step(v)
 	case event.Granted:
-		if v.Rollout == r.Name {
-			h := r.host(e.Subject.Host())
-			h.Wave, h.Status, h.Message = v.Wave, rollout.Offered.String(), ""
-			if v.Wave < len(r.Waves) {
-				r.Waves[v.Wave].Open = true
-			}
+		h := r.host(e.Subject.Host())
+		h.Wave, h.Status, h.Message = v.Wave, rollout.Offered.String(), ""
+		if v.Wave < len(r.Waves) {
+			r.Waves[v.Wave].Open = true
 		}
 	case event.RolloutMoved:
-		if v.Rollout == r.Name {
-			r.applied, r.Phase, r.Status, r.Reason = v.To, v.To, v.To, v.Reason
-		}
+		r.applied, r.Phase, r.Status, r.Reason = v.To, v.To, v.To, v.Reason
 	case event.RolloutReverting:
-		if v.Rollout == r.Name {
-			r.Status, r.Reason = "reverting", v.Reason
-		}
+		r.Status, r.Reason = "reverting", v.Reason
 	case event.WaveBlocked:
-		if v.Rollout == r.Name {
-			r.Blocked = v.Reason
-		}
-	case event.WavePromoted:
-		if v.Rollout == r.Name {
-			r.Blocked = ""
-		}
-	case event.WaveForced:
-		if v.Rollout == r.Name {
-			r.Blocked = ""
-		}
+		r.Blocked = v.Reason
+	case event.WavePromoted, event.WaveForced:
+		r.Blocked = ""
 	case event.BreakGlassUsed:
-		if v.Rollout == r.Name {
-			r.Blocked = ""
-			for i := range r.Waves {
-				r.Waves[i].Open = true
-			}
+		r.Blocked = ""
+		for i := range r.Waves {
+			r.Waves[i].Open = true
 		}
 	}
 }

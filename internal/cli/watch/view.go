@@ -32,31 +32,25 @@ func Plain(w io.Writer) View {
 	}}
 }
 
-// Only leaves out the events that pick does not want shown.
-func (v View) Only(pick func(operator.Event) bool) View {
-	show := v.event
-	v.event = func(e operator.Event) error {
-		if !pick(e) {
-			return nil
-		}
-		return show(e)
-	}
+// Moving leaves out the events that move nothing.
+func (v View) Moving() View {
+	v.event = Moving(v.event)
 	return v
 }
 
 // Moving leaves out what moves nothing.
 func Moving(show func(operator.Event) error) func(operator.Event) error {
 	return func(e operator.Event) error {
-		if !Moves(e) {
+		if !moves(e) {
 			return nil
 		}
 		return show(e)
 	}
 }
 
-// Moves reports whether an event moves something: all but the signed heads of
+// moves reports whether an event moves something: all but the signed heads of
 // the hosts' chains and steps that change no phase and are no probe's.
-func Moves(e operator.Event) bool {
+func moves(e operator.Event) bool {
 	ev, err := decode(e)
 	if err != nil {
 		return true

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +61,7 @@ type Outcome struct {
 // again by itself, at first within seconds.
 const errorStays = 5 * time.Second
 
-// Flags are those of commands that can wait.
+// WaitFlags are those of commands that can wait.
 type WaitFlags struct {
 	Wait    bool
 	Timeout time.Duration
@@ -72,7 +73,7 @@ func (f *WaitFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.Timeout, "timeout", 10*time.Minute, "how long --wait waits")
 }
 
-// View shows the targets whenever one of them moved; changed is the one that did,
+// OutcomeView shows the targets whenever one of them moved; changed is the one that did,
 // nil at the start. It may take its time, until ctx ends.
 type OutcomeView func(ctx context.Context, all []Outcome, changed *Outcome) error
 
@@ -90,14 +91,7 @@ func (f *WaitFlags) For(ctx context.Context, s ResourceServer, after uint64, tar
 	}
 	for _, h := range w.hosts() {
 		go func() {
-			err := Follow(ctx, s, operator.EventQuery{About: operator.AboutHost(h), After: after, Tail: after == 0}, func(e operator.Event) error {
-				select {
-				case w.events <- e:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			})
+			err := feed(ctx, s, operator.EventQuery{About: operator.AboutHost(h), After: after, Tail: after == 0}, w.events)
 			select {
 			case w.broken <- err:
 			default:
@@ -123,12 +117,11 @@ type wait struct {
 }
 
 func (w *wait) hosts() []string {
-	var hosts []string
+	hosts := map[string]bool{}
 	for i := range w.all {
-		hosts = append(hosts, w.all[i].Host)
+		hosts[w.all[i].Host] = true
 	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
+	return slices.Sorted(maps.Keys(hosts))
 }
 
 func (w *wait) outcomes() []Outcome {
@@ -329,17 +322,14 @@ func (w *wait) late() string {
 	return "not done in time: " + strings.Join(words, ", ")
 }
 
-// Silent shows nothing.
-func SilentOutcomes(context.Context, []Outcome, *Outcome) error { return nil }
-
-// Plain prints a line whenever something moved.
-func PlainOutcomes(w io.Writer) OutcomeView {
+// plainOutcomes prints a line whenever something moved.
+func plainOutcomes(w io.Writer) OutcomeView {
 	last := map[string]string{}
 	return func(_ context.Context, _ []Outcome, o *Outcome) error {
 		if o == nil {
 			return nil
 		}
-		line := OutcomeLine(term.Screen{}, o)
+		line := outcomeLine(term.Screen{}, o)
 		if last[o.String()] == line {
 			return nil
 		}
@@ -349,20 +339,8 @@ func PlainOutcomes(w io.Writer) OutcomeView {
 	}
 }
 
-// InPlace redraws all of it on a terminal.
-func OutcomesInPlace(w io.Writer, s term.Screen) OutcomeView {
-	frame := term.NewFrame(w, s)
-	return func(_ context.Context, all []Outcome, _ *Outcome) error {
-		lines := make([]string, 0, len(all))
-		for i := range all {
-			lines = append(lines, OutcomeLine(s, &all[i]))
-		}
-		return frame.Draw(lines)
-	}
-}
-
-// Line is one target as a line.
-func OutcomeLine(s term.Screen, o *Outcome) string {
+// outcomeLine is one target as a line.
+func outcomeLine(s term.Screen, o *Outcome) string {
 	line := "  " + o.String() + ": " + s.Paint(StateColor(o.State), cmp.Or(o.State, "waits for the host"))
 	if o.Detail != "" {
 		line += ": " + term.Printable(o.Detail)
@@ -370,7 +348,7 @@ func OutcomeLine(s term.Screen, o *Outcome) string {
 	return line
 }
 
-// Color is that of a state.
+// StateColor is that of a state.
 func StateColor(state string) term.Color {
 	switch ended, good := Ended(state); {
 	case good:
@@ -383,15 +361,22 @@ func StateColor(state string) term.Color {
 	return term.Busy
 }
 
-// For is the view that fits the output of a command: lines that move on a
+// OutcomesFor is the view that fits the output of a command: lines that move on a
 // terminal, lines elsewhere, and nothing beside data.
 func OutcomesFor(e *command.Env, table bool) OutcomeView {
-	screen := term.Of(e.Out, e.Getenv)
+	screen := e.Screen()
 	switch {
 	case !table:
-		return SilentOutcomes
-	case screen.TTY:
-		return OutcomesInPlace(e.Out, screen)
+		return func(context.Context, []Outcome, *Outcome) error { return nil }
+	case !screen.TTY:
+		return plainOutcomes(e.Out)
 	}
-	return PlainOutcomes(e.Out)
+	frame := term.NewFrame(e.Out, screen)
+	return func(_ context.Context, all []Outcome, _ *Outcome) error {
+		lines := make([]string, 0, len(all))
+		for i := range all {
+			lines = append(lines, outcomeLine(screen, &all[i]))
+		}
+		return frame.Draw(lines)
+	}
 }

@@ -47,7 +47,7 @@ func waited(t *testing.T, s *server, targets ...Target) (shown string, took time
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		f := WaitFlags{Timeout: time.Hour}
-		_, err = f.For(t.Context(), s, 1, targets, PlainOutcomes(&out))
+		_, err = f.For(t.Context(), s, 1, targets, plainOutcomes(&out))
 		took = time.Since(began)
 	})
 	return out.String(), took, err

@@ -53,14 +53,7 @@ func Watch(ctx context.Context, s Server, id string, v View) (*Rollout, error) {
 	defer stop()
 	failed := make(chan error, 1)
 	go func() {
-		failed <- Follow(ctx, s, operator.EventQuery{About: operator.AboutRollout(d.Name)}, func(e operator.Event) error {
-			select {
-			case w.events <- e:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+		failed <- feed(ctx, s, operator.EventQuery{About: operator.AboutRollout(d.Name)}, w.events)
 	}()
 	if err := w.run(ctx, failed); err != nil && !errors.Is(err, errEnded) {
 		return w.rollout, err
@@ -161,6 +154,18 @@ func (w *watch) explain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// feed is Follow into a channel.
+func feed(ctx context.Context, s Follower, q operator.EventQuery, into chan<- operator.Event) error {
+	return Follow(ctx, s, q, func(e operator.Event) error {
+		select {
+		case into <- e:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 }
 
 // Follow streams events and connects again after a lost connection, from the

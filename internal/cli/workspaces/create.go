@@ -99,26 +99,21 @@ func (a verbs) create(ctx context.Context, c *operator.Client, host, name string
 	has := func(r apply.Resource) bool {
 		return slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Declared && x.Kind == r.Kind && x.Name == r.Name })
 	}
-	s, err := apply.Begin(ctx, a.Env, c, *o.reason)
-	if err != nil {
-		return err
-	}
-	for _, r := range apply.Order(list) {
-		switch {
-		case !has(r):
-		case r.Kind == spec.KindWorkspace:
-			return exit.With(exit.Failed, fmt.Errorf("%s is there already; change it with steady workspace edit %s/%s, or with steady apply", r.FullName(), host, name))
-		case r.Kind == spec.KindVolume || r.Kind == spec.KindNetwork:
-			continue // it is shared
+	return apply.Change(ctx, a.Env, c, *o.reason, o.WaitFlags, func(s *apply.Changes) error {
+		for _, r := range apply.Order(list) {
+			switch {
+			case !has(r):
+			case r.Kind == spec.KindWorkspace:
+				return exit.With(exit.Failed, fmt.Errorf("%s is there already; change it with steady workspace edit %s/%s, or with steady apply", r.FullName(), host, name))
+			case r.Kind == spec.KindVolume || r.Kind == spec.KindNetwork:
+				continue // it is shared
+			}
+			if _, err := s.Set(ctx, r); err != nil || !s.Done() {
+				return err // the rest would lack it
+			}
 		}
-		if _, err := s.Set(ctx, r); err != nil {
-			return err
-		}
-		if !s.Done() {
-			break // the rest would lack it
-		}
-	}
-	return s.Finish(ctx, o.WaitFlags)
+		return nil
+	})
 }
 
 // fromFile reads a file that holds the workspace and what goes with it.

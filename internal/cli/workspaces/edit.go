@@ -30,13 +30,9 @@ what was saved if it changed. What cannot be set is kept in a file.`,
 	}
 	reason := command.RequiresReason(cmd)
 	f.Add(cmd)
-	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := command.OnHost(args[0])
-		if err != nil {
-			return err
-		}
+	return a.PrintsData(a.OnResource(cmd, spec.KindWorkspace, func(ctx context.Context, c *operator.Client, host, name string) error {
 		return a.edit(ctx, c, host, name, *reason, f)
-	})), spec.KindWorkspace)
+	}))
 }
 
 func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason string, f watch.WaitFlags) error {

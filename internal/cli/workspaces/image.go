@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -35,11 +33,7 @@ func (a verbs) outputCmd() *cobra.Command {
 		Example: "  steady image output gpu-1/app\n  steady image output -f gpu-1/app",
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is under way until it ends")
-	return a.ResourceNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := command.OnHost(args[0])
-		if err != nil {
-			return err
-		}
+	return a.OnResource(cmd, spec.KindImage, func(ctx context.Context, c *operator.Client, host, name string) error {
 		s, err := c.Output(ctx, host, name, operator.OutputQuery{Follow: follow})
 		if err != nil {
 			return err
@@ -49,7 +43,7 @@ func (a verbs) outputCmd() *cobra.Command {
 			return err
 		}
 		return a.nothing(ctx, c, host, name)
-	}), spec.KindImage)
+	})
 }
 
 // nothing says why there is no output.
@@ -98,18 +92,14 @@ the host has is built again, and so is one that is set to that text already. Wit
 	f.BoolVarP(&o.follow, "follow", "f", false, shownUntil)
 	o.reason = command.RequiresReason(cmd)
 	o.WaitFlags.Add(cmd)
-	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := command.OnHost(args[0])
-		if err != nil {
-			return err
-		}
+	return a.PrintsData(a.OnResource(cmd, spec.KindImage, func(ctx context.Context, c *operator.Client, host, name string) error {
 		for _, flag := range []string{"ref", "target", "platform", "arg", "pull", "no-cache"} {
 			if o.dockerfile == "" && cmd.Flags().Changed(flag) {
 				return exit.Badf("--%s is of a build from --dockerfile; give that too, or leave --%s out to build again what is set", flag, flag)
 			}
 		}
 		return a.build(ctx, c, host, name, o)
-	})), spec.KindImage)
+	}))
 }
 
 func (a verbs) build(ctx context.Context, c *operator.Client, host, name string, o buildOptions) error {
@@ -160,13 +150,7 @@ func (a verbs) started(ctx context.Context, c *operator.Client, host, name, reas
 
 // image is the resource that the flags say.
 func (o *buildOptions) image(a verbs, host, name string) (apply.Resource, error) {
-	var text []byte
-	var err error
-	if o.dockerfile == "-" {
-		text, err = io.ReadAll(io.LimitReader(a.In, spec.MaxText+1))
-	} else {
-		text, err = os.ReadFile(o.dockerfile)
-	}
+	text, err := a.Input(o.dockerfile, spec.MaxText)
 	if err != nil {
 		return apply.Resource{}, err
 	}

@@ -62,15 +62,11 @@ func (a verbs) requestCmd(kind, verb, short string) *cobra.Command {
 	}
 	reason := command.RequiresReason(cmd)
 	f.Add(cmd)
-	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := command.OnHost(args[0])
-		if err != nil {
-			return err
-		}
+	return a.PrintsData(a.OnResource(cmd, kind, func(ctx context.Context, c *operator.Client, host, name string) error {
 		return a.started(ctx, c, host, name, *reason, follow, f, func(s *apply.Changes) error {
 			return s.Request(ctx, host, spec.ID{Kind: kind, Name: name}, verb)
 		})
-	})), kind)
+	}))
 }
 
 func (a verbs) removeCmd(kind string) *cobra.Command {
@@ -86,21 +82,12 @@ func (a verbs) removeCmd(kind string) *cobra.Command {
 	cmd.Flags().BoolVar(&allowMass, "allow-mass-change", false, "consent although many resources were removed just before")
 	reason := command.RequiresReason(cmd)
 	f.Add(cmd)
-	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := command.OnHost(args[0])
-		if err != nil {
-			return err
-		}
-		s, err := apply.Begin(ctx, a.Env, c, *reason)
-		if err == nil {
+	return a.PrintsData(a.OnResource(cmd, kind, func(ctx context.Context, c *operator.Client, host, name string) error {
+		return apply.Change(ctx, a.Env, c, *reason, f, func(s *apply.Changes) error {
 			s.AllowMass = allowMass
-			err = s.Remove(ctx, apply.Resource{Host: host, ID: spec.ID{Kind: kind, Name: name}})
-		}
-		if err != nil {
-			return err
-		}
-		return s.Finish(ctx, f)
-	})), kind)
+			return s.Remove(ctx, apply.Resource{Host: host, ID: spec.ID{Kind: kind, Name: name}})
+		})
+	}))
 }
 
 // current is a resource of the managed layer, nil if there is none.
@@ -138,13 +125,9 @@ snapshot/NAME.`,
 	f.StringSliceVar(&o.keep, "keep", nil, "environment names that are kept although they look like secrets")
 	o.reason = command.RequiresReason(cmd)
 	o.WaitFlags.Add(cmd)
-	return a.ResourceNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		host, name, err := command.OnHost(args[0])
-		if err != nil {
-			return err
-		}
+	return a.PrintsData(a.OnResource(cmd, spec.KindWorkspace, func(ctx context.Context, c *operator.Client, host, name string) error {
 		return a.snapshot(ctx, c, host, name, o)
-	})), spec.KindWorkspace)
+	}))
 }
 
 // snapshot sets the snapshot with the take after the last one.
@@ -172,14 +155,10 @@ func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name stri
 	if err != nil {
 		return exit.Bad(err)
 	}
-	s, err := apply.Begin(ctx, a.Env, c, *o.reason)
-	if err == nil {
-		_, err = s.Set(ctx, r)
-	}
-	if err != nil {
+	return apply.Change(ctx, a.Env, c, *o.reason, o.WaitFlags, func(s *apply.Changes) error {
+		_, err := s.Set(ctx, r)
 		return err
-	}
-	return s.Finish(ctx, o.WaitFlags)
+	})
 }
 
 // describe splits KEY=VALUE.
