@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -43,11 +44,7 @@ func (d *Delegation) RequireKind(host, kind string) error {
 	if d.Manages(kind) {
 		return nil
 	}
-	var has []string
-	if d != nil {
-		has = d.Kinds
-	}
-	return undeclared(host, "leave resources of kind "+kind+" to the server", "managed", append(slices.Clone(has), kind))
+	return undeclared(host, "leave resources of kind "+kind+" to the server", "managed", append(slices.Clone(d.orNone().Kinds), kind))
 }
 
 // RequireAllowance refuses one of Allowances likewise.
@@ -55,12 +52,10 @@ func (d *Delegation) RequireAllowance(host, what string) error {
 	if d.Allows(what) {
 		return nil
 	}
-	var has []string
-	if d != nil {
-		has = d.Allow
-	}
-	return undeclared(host, "allow the server "+what, "allow", append(slices.Clone(has), what))
+	return undeclared(host, "allow the server "+what, "allow", append(slices.Clone(d.orNone().Allow), what))
 }
+
+func (d *Delegation) orNone() *Delegation { return cmp.Or(d, &Delegation{}) }
 
 func undeclared(host, what, key string, list []string) error {
 	who, entry := "this host", "its entry under hosts"

@@ -109,20 +109,12 @@ func (o *Override) Check() error {
 	if !slices.Contains(OverrideActions, o.Action) {
 		return fmt.Errorf("unknown action %q", o.Action)
 	}
-	if err := CheckName(o.ID); err != nil {
-		return fmt.Errorf("id %w", err)
-	}
-	if err := CheckName(o.Channel); err != nil {
-		return fmt.Errorf("channel %w", err)
-	}
-	if o.Host != "" {
-		if err := CheckName(o.Host); err != nil {
-			return fmt.Errorf("host %w", err)
-		}
-	}
-	if o.Wave != "" {
-		if err := CheckName(o.Wave); err != nil {
-			return fmt.Errorf("wave %w", err)
+	for _, n := range []struct {
+		what, name string
+		needed     bool
+	}{{"id", o.ID, true}, {"channel", o.Channel, true}, {"host", o.Host, false}, {"wave", o.Wave, false}} {
+		if err := CheckName(n.name); err != nil && (n.needed || n.name != "") {
+			return fmt.Errorf("%s %w", n.what, err)
 		}
 	}
 	switch {

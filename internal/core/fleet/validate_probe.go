@@ -54,19 +54,15 @@ func (c *checker) probe(path []string, p ProbeDecl) {
 		c.errorf(at(path, "timeout"), "timeout is %s: expected at most the interval (%s)", t.Duration, interval)
 	}
 	c.positive(at(path, "timeout"), p.Timeout)
-	var kinds []string
 	if p.HTTP != nil {
-		kinds = append(kinds, "http")
 		c.httpProbe(at(path, "http"), p.HTTP)
 	}
 	if p.TCP != nil {
-		kinds = append(kinds, "tcp")
 		if !validAddress(p.TCP.Address) {
 			c.errorf(at(path, "tcp", "address"), "address is %q: expected host:port", p.TCP.Address)
 		}
 	}
 	if p.Exec != nil {
-		kinds = append(kinds, "exec")
 		if len(p.Exec.Command) == 0 || p.Exec.Command[0] == "" {
 			c.errorf(at(path, "exec", "command"), "the command is empty: expected a program and its arguments")
 		}
@@ -75,12 +71,12 @@ func (c *checker) probe(path []string, p ProbeDecl) {
 		}
 	}
 	if p.Evidence != nil {
-		kinds = append(kinds, "evidence")
 		if e := p.Evidence; !strings.HasPrefix(e.Path, "/") || strings.Contains(e.Path, "/../") || strings.ContainsAny(e.Path, "\r\n\x00") || len(e.Path) > 1024 {
 			c.errorf(at(path, "evidence", "path"), "path is %q: expected an absolute path of the host", e.Path)
 		}
 	}
-	switch len(kinds) {
+	resolved := resolveProbe("", p)
+	switch kinds := resolved.Kinds(); len(kinds) {
 	case 1:
 	case 0:
 		c.errorf(path, "the probe checks nothing: expected exactly one of http, tcp, exec and evidence")

@@ -70,7 +70,7 @@ func (b *Bounds) CheckSet(s *Set) []Problem {
 	if s == nil {
 		return out
 	}
-	c := s.checker(&out)
+	c := Checker{out: &out}
 	if b.MaxWorkspaces > 0 && len(s.Workspaces) > b.MaxWorkspaces {
 		c.In("workspaces").Addf("%d workspaces: the host's declaration allows %d", len(s.Workspaces), b.MaxWorkspaces)
 	}
@@ -168,19 +168,15 @@ func crossed(c Checker, s *Set) {
 			note(o["device"], "volume "+s.Volumes[i].Name)
 		}
 	}
-	check := func(c Checker, path string) {
-		clean := CleanPath(path)
-		for _, w := range writable {
-			if clean != w.path && within(clean, w.path) {
-				c.Addf("path %q lies in %q, which %s may write: it could put a link in its place; mount the whole folder, or let others only read it", path, w.path, w.who)
-				return
-			}
-		}
-	}
 	for i := range s.Workspaces {
 		for k, m := range s.Workspaces[i].Mounts {
-			if m.Type == MountBind {
-				check(c.Of(ID{Kind: KindWorkspace, Name: s.Workspaces[i].Name}).Item("mounts", k), m.Source)
+			above := slices.IndexFunc(writable, func(w place) bool {
+				clean := CleanPath(m.Source)
+				return clean != w.path && within(clean, w.path)
+			})
+			if m.Type == MountBind && above >= 0 {
+				c.In("workspaces", s.Workspaces[i].Name).Item("mounts", k).Addf("path %q lies in %q, which %s may write: it could put a link in its place; mount the whole folder, or let others only read it",
+					m.Source, writable[above].path, writable[above].who)
 			}
 		}
 	}

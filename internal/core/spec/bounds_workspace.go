@@ -11,7 +11,6 @@ func (w *Workspace) CheckBounds(b *Bounds, c Checker) {
 		b.privileges(c, w)
 	}
 	b.namespaces(c, w)
-	b.attachments(c, w)
 	b.hardware(c, w)
 	b.workspaceMounts(c, w)
 	b.secrets(c, w)
@@ -35,9 +34,8 @@ func (b *Bounds) privileges(c Checker, w *Workspace) {
 		}
 	}
 	for _, option := range w.Security.Options {
-		if !slices.Contains([]string{"no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"}, option) {
-			s.In("options").Addf("security option %q is not allowed here: expected no-new-privileges or none", option)
-		}
+		checkOneOf(s.In("options"), option, "security option %q is not allowed here: expected no-new-privileges or none",
+			"no-new-privileges", "no-new-privileges:true", "no-new-privileges=true")
 	}
 	if w.Security.Credential != "" {
 		s.In("credentialSpec").Addf("credentials of the host are not allowed here: expected none")
@@ -100,13 +98,9 @@ func (b *Bounds) namespaces(c Checker, w *Workspace) {
 		c.In("namespaces", "cgroupParent").Addf("cgroup parent %q leaves the engine's bounds: expected none", n.CgroupParent)
 	}
 	if w.Logging != nil {
-		if !slices.Contains([]string{"", "json-file", "local", "none", "journald"}, w.Logging.Driver) {
-			c.In("logging", "driver").Addf("log driver %q sends logs from the host: expected json-file, local, journald or none", w.Logging.Driver)
-		}
+		checkOneOf(c.In("logging", "driver"), w.Logging.Driver, "log driver %q sends logs from the host: expected json-file, local, journald or none",
+			"", "json-file", "local", "none", "journald")
 	}
-}
-
-func (b *Bounds) attachments(c Checker, w *Workspace) {
 	for i, a := range w.Networks {
 		if len(a.DriverOpts) > 0 && !b.Privileged {
 			c.Item("networks", i).Addf("options of the network driver are not allowed here, sysctls are among them: expected none")
@@ -141,9 +135,7 @@ func (b *Bounds) workspaceMounts(c Checker, w *Workspace) {
 			if !b.mounts(m.Source) {
 				cm.Addf("path %q of the host is not allowed here: expected one below %q, clean, and no engine's socket", m.Source, b.HostMounts)
 			}
-			if !slices.Contains([]string{"", "private", "rprivate", "slave", "rslave"}, m.Propagation) {
-				cm.Addf("propagation %q would mount on the host: expected private or slave", m.Propagation)
-			}
+			checkOneOf(cm, m.Propagation, "propagation %q would mount on the host: expected private or slave", "", "private", "rprivate", "slave", "rslave")
 			if m.SELinux != "" && !b.Privileged {
 				cm.Addf("selinux %q would label the host's files anew: expected none", m.SELinux)
 			}
@@ -154,15 +146,16 @@ func (b *Bounds) workspaceMounts(c Checker, w *Workspace) {
 }
 
 func (b *Bounds) secrets(c Checker, w *Workspace) {
-	for i, e := range w.Env {
-		if e.Secret != "" && !slices.Contains(b.Secrets, e.Secret) {
-			c.Item("env", i).Addf("secret %q of the host is not allowed here: expected one of %q", e.Secret, b.Secrets)
+	check := func(c Checker, name string) {
+		if name != "" && !slices.Contains(b.Secrets, name) {
+			c.Addf("secret %q of the host is not allowed here: expected one of %q", name, b.Secrets)
 		}
 	}
+	for i, e := range w.Env {
+		check(c.Item("env", i), e.Secret)
+	}
 	for i, f := range w.Contents {
-		if f.Secret != "" && !slices.Contains(b.Secrets, f.Secret) {
-			c.Item("contents", i).Addf("secret %q of the host is not allowed here: expected one of %q", f.Secret, b.Secrets)
-		}
+		check(c.Item("contents", i), f.Secret)
 	}
 }
 

@@ -129,10 +129,9 @@ func checkText(c Checker, values ...string) {
 }
 
 func checkTexts(c Checker, list []string) {
-	if c.tooMany(len(list), "entries") {
-		return
+	if !c.tooMany(len(list), "entries") {
+		checkText(c, list...)
 	}
-	checkText(c, list...)
 }
 
 func checkMap(c Checker, m map[string]string) {
@@ -153,6 +152,13 @@ func checkLabels(c Checker, m map[string]string) {
 		if strings.HasPrefix(k, LabelPrefix) {
 			c.In(k).Addf("label %q: labels that begin with %s belong to the agent", k, LabelPrefix)
 		}
+	}
+}
+
+// checkOneOf refuses a value that is none of those known; the format is given the value.
+func checkOneOf[T comparable](c Checker, v T, format string, known ...T) {
+	if !slices.Contains(known, v) {
+		c.Addf(format, v)
 	}
 }
 

@@ -141,15 +141,9 @@ func checkSecurity(c Checker, w *Workspace) {
 			c.In("namespaces", v.key).Addf("%s mode %q: expected %sNAME or one of %q", v.key, v.mode, SharePrefix, v.known)
 		}
 	}
-	if n.UTS != "" && n.UTS != "host" {
-		c.In("namespaces", "uts").Addf("uts mode %q: expected host", n.UTS)
-	}
-	if n.User != "" && n.User != "host" {
-		c.In("namespaces", "user").Addf("user mode %q: expected host", n.User)
-	}
-	if n.Cgroup != "" && n.Cgroup != "host" && n.Cgroup != "private" {
-		c.In("namespaces", "cgroup").Addf("cgroup mode %q: expected host or private", n.Cgroup)
-	}
+	checkOneOf(c.In("namespaces", "uts"), n.UTS, "uts mode %q: expected host", "", "host")
+	checkOneOf(c.In("namespaces", "user"), n.User, "user mode %q: expected host", "", "host")
+	checkOneOf(c.In("namespaces", "cgroup"), n.Cgroup, "cgroup mode %q: expected host or private", "", "host", "private")
 	if w.Logging != nil {
 		checkText(c.In("logging", "driver"), w.Logging.Driver)
 		checkMap(c.In("logging", "options"), w.Logging.Options)

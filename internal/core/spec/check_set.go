@@ -15,7 +15,7 @@ func (s *Set) Check() []Problem {
 	if s == nil {
 		return out
 	}
-	c := s.checker(&out)
+	c := Checker{out: &out}
 	for _, kind := range slices.Sorted(maps.Keys(s.Others)) {
 		if Builtin.Kind(kind) == nil {
 			c.In("others", kind).Addf("unknown kind %q: expected one of %q, or a newer version of steady", kind, Builtin.Names())

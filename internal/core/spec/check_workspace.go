@@ -11,16 +11,8 @@ func (w *Workspace) Check(c Checker) {
 	if w.Image == "" {
 		c.In("image").Addf("the workspace has no image: expected the name of one")
 	}
-	switch w.State {
-	case "", Running, Stopped, Once:
-	default:
-		c.In("state").Addf("state %q: expected running, stopped or once", w.State)
-	}
-	switch w.Update.Order {
-	case Auto, StopFirst, StartFirst:
-	default:
-		c.In("update", "order").Addf("order %q: expected stop-first or start-first", w.Update.Order)
-	}
+	checkOneOf(c.In("state"), w.State, "state %q: expected running, stopped or once", "", Running, Stopped, Once)
+	checkOneOf(c.In("update", "order"), w.Update.Order, "order %q: expected stop-first or start-first", Auto, StopFirst, StartFirst)
 	checkSize(c.In("update"), "monitor", int64(w.Update.Monitor))
 	checkSize(c.In("update"), "healthWait", int64(w.Update.HealthWait))
 	checkTexts(c.In("entrypoint"), w.Entrypoint)
@@ -77,11 +69,7 @@ func checkEnv(c Checker, env []Env) {
 }
 
 func checkRestart(c Checker, r Restart) {
-	switch r.Policy {
-	case "", "no", "always", "unless-stopped", "on-failure":
-	default:
-		c.Addf("restart policy %q: expected no, always, unless-stopped or on-failure", r.Policy)
-	}
+	checkOneOf(c, r.Policy, "restart policy %q: expected no, always, unless-stopped or on-failure", "", "no", "always", "unless-stopped", "on-failure")
 	checkSize(c, "max", int64(r.Max))
 	if r.Max != 0 && r.Policy != "on-failure" {
 		c.Addf("a number of tries under policy %q: expected it under on-failure alone", r.Policy)
@@ -207,12 +195,9 @@ func checkMounts(c Checker, w *Workspace) {
 		if m.Mode > 0o7777 {
 			cm.Addf("mode %o: expected permission bits", m.Mode)
 		}
-		if !slices.Contains([]string{"", "private", "rprivate", "shared", "rshared", "slave", "rslave"}, m.Propagation) {
-			cm.Addf("propagation %q: expected private, shared, slave or one of them with r before it", m.Propagation)
-		}
-		if m.SELinux != "" && m.SELinux != "z" && m.SELinux != "Z" {
-			cm.Addf("selinux %q: expected z or Z", m.SELinux)
-		}
+		checkOneOf(cm, m.Propagation, "propagation %q: expected private, shared, slave or one of them with r before it",
+			"", "private", "rprivate", "shared", "rshared", "slave", "rslave")
+		checkOneOf(cm, m.SELinux, "selinux %q: expected z or Z", "", "z", "Z")
 		if m.Type != MountTmpfs && (m.Size != 0 || m.Mode != 0) || m.Type != MountBind && (m.Propagation != "" || m.SELinux != "" || m.CreateHost || m.Recursive != "") {
 			cm.Addf("options of another type on a %s mount", m.Type)
 		}

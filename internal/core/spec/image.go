@@ -166,13 +166,9 @@ func (i *Image) Check(c Checker) {
 	if i.Ref == "" && i.Build == nil {
 		c.In("ref").Addf("image %q has no reference: expected how the engine names it, such as registry.example/app:1", i.Name)
 	}
-	if i.Ref != "" {
-		if _, err := imageref.Parse(i.Ref); err != nil {
-			c.In("ref").Addf("%v", err)
-		}
-	}
-	if i.Pull != nil && i.Pull.Policy != "" && i.Pull.Policy != PullMissing && i.Pull.Policy != PullAlways && i.Pull.Policy != PullNever {
-		c.In("pull", "policy").Addf("policy %q: expected missing, always or never", i.Pull.Policy)
+	checkRef(c.In("ref"), i.Ref)
+	if i.Pull != nil {
+		checkOneOf(c.In("pull", "policy"), i.Pull.Policy, "policy %q: expected missing, always or never", "", PullMissing, PullAlways, PullNever)
 	}
 	if i.Load != nil {
 		checkBlob(c.In("load", "archive"), &i.Load.Archive)
@@ -196,17 +192,13 @@ func checkBuild(c Checker, b *Build) {
 	if strings.HasPrefix(b.Dockerfile, "/") || slices.Contains(strings.Split(b.Dockerfile, "/"), "..") {
 		c.In("dockerfile").Addf("%q: expected a path inside the build context", b.Dockerfile)
 	}
-	if b.Network != "" && b.Network != "host" && b.Network != "none" && b.Network != "default" {
-		c.In("network").Addf("network %q: expected host, none or nothing", b.Network)
-	}
+	checkOneOf(c.In("network"), b.Network, "network %q: expected host, none or nothing", "", "host", "none", "default")
 	checkMap(c.In("args"), b.Args)
 	checkLabels(c.In("labels"), b.Labels)
 	checkTexts(c.In("extraHosts"), b.ExtraHosts)
 	checkTexts(c.In("tags"), b.Tags)
 	for _, t := range b.Tags {
-		if _, err := imageref.Parse(t); err != nil {
-			c.In("tags").Addf("%v", err)
-		}
+		checkRef(c.In("tags"), t)
 	}
 	checkMap(c.In("bases"), b.Bases)
 	for _, ref := range slices.Sorted(maps.Keys(b.Bases)) {
@@ -216,6 +208,13 @@ func checkBuild(c Checker, b *Build) {
 	}
 	checkSize(c, "shmSize", b.ShmSize)
 	checkSize(c, "timeout", int64(b.Timeout))
+}
+
+// checkRef refuses what is no reference of an image; an empty one says nothing.
+func checkRef(c Checker, ref string) {
+	if _, err := imageref.Parse(ref); err != nil && ref != "" {
+		c.Addf("%v", err)
+	}
 }
 
 func checkBlob(c Checker, b *Blob) {

@@ -177,10 +177,8 @@ func (t *Table) Kind(name string) *Kind {
 
 // Listed finds a kind by the name of its list; nil if there is none.
 func (t *Table) Listed(list string) *Kind {
-	for _, k := range t.All() {
-		if k.List == list {
-			return k
-		}
+	if i := slices.IndexFunc(t.rows, func(k *Kind) bool { return k.List == list }); i >= 0 {
+		return t.rows[i]
 	}
 	return nil
 }

@@ -49,8 +49,6 @@ type Set struct {
 	ConfigureGPUs bool `json:"configureGPUs,omitempty"`
 }
 
-func (s *Set) checker(out *[]Problem) Checker { return Checker{out: out} }
-
 // All visits every resource, in order of kind and, in a normalized set, name; a nil
 // set has none.
 func (s *Set) All() iter.Seq2[ID, Resource] {

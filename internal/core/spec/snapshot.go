@@ -2,8 +2,6 @@ package spec
 
 import (
 	"cmp"
-
-	"github.com/steadyfleet/steady/internal/core/imageref"
 )
 
 // Snapshot is a running workspace captured as an image. It is taken once for
@@ -44,11 +42,7 @@ func (s *Snapshot) Check(c Checker) {
 	checkName(c.In("workspace"), s.Workspace)
 	checkSize(c, "take", s.Take)
 	checkTexts(c.In("keep"), s.Keep)
-	if s.Ref != "" {
-		if _, err := imageref.Parse(s.Ref); err != nil {
-			c.In("ref").Addf("%v", err)
-		}
-	}
+	checkRef(c.In("ref"), s.Ref)
 }
 
 func (s *Snapshot) CheckBounds(_ *Bounds, c Checker) {
