@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,18 +149,32 @@ func (h *Host) register(images *image.File) error {
 // declared lists the names that have a row of a kind.
 func (h *Host) declared(kind string) func(context.Context) (map[string]bool, error) {
 	return func(ctx context.Context) (map[string]bool, error) {
-		rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+		rows, err := h.rows(ctx, kind)
 		if err != nil {
 			return nil, err
 		}
 		out := make(map[string]bool, len(rows))
 		for i := range rows {
-			if !rows[i].Phase.Terminal() {
-				out[rows[i].Ref.ID] = true
-			}
+			out[rows[i].Ref.ID] = true
 		}
 		return out, nil
 	}
+}
+
+// rows lists what is declared of a kind.
+func (h *Host) rows(ctx context.Context, kind string) ([]engine.Row, error) {
+	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+	return slices.DeleteFunc(rows, func(r engine.Row) bool { return r.Phase.Terminal() }), err
+}
+
+// row finds one resource as declared; nil if there is none.
+func (h *Host) row(ctx context.Context, kind, name string) (*engine.Row, error) {
+	rows, err := h.rows(ctx, kind)
+	i := slices.IndexFunc(rows, func(r engine.Row) bool { return r.Ref.ID == name })
+	if err != nil || i < 0 {
+		return nil, err
+	}
+	return &rows[i], nil
 }
 
 // Title is the engine's name of what a declaration names.
@@ -214,10 +229,7 @@ func (h *Host) Tune(s fleet.Settings) {
 		size int
 		def  int
 	}{{h.builds, s.Pools.Builds, DefaultBuilds}, {h.pulls, s.Pools.Pulls, DefaultPulls}, {h.starts, s.Pools.Starts, DefaultStarts}} {
-		if p.size == 0 {
-			p.size = p.def
-		}
-		p.pool.Resize(p.size)
+		p.pool.Resize(cmp.Or(p.size, p.def))
 	}
 	if h.disabled.Swap(s.Disabled()) != s.Disabled() {
 		h.kickAll(context.Background(), "settings", spec.KindWorkspace)

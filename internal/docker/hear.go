@@ -2,10 +2,10 @@ package docker
 
 import (
 	"context"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
-	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -39,18 +39,14 @@ func because(what string) engine.Cause {
 
 // kick asks for a turn of a resource by its printed name.
 func (h *Host) kick(ref string, why engine.Cause) {
-	for i := range ref {
-		if ref[i] == '/' {
-			h.loop.Enqueue(engine.Ref{Kind: ref[:i], ID: ref[i+1:]}, why)
-			return
-		}
-	}
+	kind, name, _ := strings.Cut(ref, "/")
+	h.loop.Enqueue(engine.Ref{Kind: kind, ID: name}, why)
 }
 
 // kickAll asks for a turn of every resource of some kinds.
 func (h *Host) kickAll(ctx context.Context, why string, kinds ...string) {
 	for _, kind := range kinds {
-		rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+		rows, err := h.rows(ctx, kind)
 		if err != nil {
 			if ctx.Err() == nil {
 				h.o.Log.Warn("what is declared could not be listed", "kind", kind, "error", err)
@@ -58,9 +54,7 @@ func (h *Host) kickAll(ctx context.Context, why string, kinds ...string) {
 			return // the next resync looks at all of them
 		}
 		for i := range rows {
-			if !rows[i].Phase.Terminal() {
-				h.loop.Enqueue(rows[i].Ref, because(why))
-			}
+			h.loop.Enqueue(rows[i].Ref, because(why))
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/docker/dockerapi"
 	"github.com/steadyfleet/steady/internal/docker/storage"
-	"github.com/steadyfleet/steady/reconcile"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
@@ -21,20 +20,6 @@ func (h *Host) imageDisk(ctx context.Context) (disk.Space, error) {
 		return disk.Space{}, err
 	}
 	return disk.SpaceOf(i.DockerRootDir)
-}
-
-// row finds one resource as declared; nil if there is none.
-func (h *Host) row(ctx context.Context, kind, name string) (*engine.Row, error) {
-	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
-	if err != nil {
-		return nil, err
-	}
-	for i := range rows {
-		if rows[i].Ref.ID == name && !rows[i].Phase.Terminal() {
-			return &rows[i], nil
-		}
-	}
-	return nil, nil
 }
 
 // running is the container in a workspace's place if it runs, or empty.
@@ -123,54 +108,45 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 
 // named is every reference that is declared or pinned, and the names of the images.
 func (h *Host) named(ctx context.Context) (keep, names map[string]bool, err error) {
-	keep, names = map[string]bool{}, map[string]bool{}
-	images := func(list []spec.Image) {
-		for i := range list {
-			names[list[i].Name] = true
-			keep[list[i].EngineRef(h.Title)] = true
-			for _, n := range list[i].Names() {
-				keep[n] = true
-			}
-		}
-	}
-	snapshots := func(list []spec.Snapshot) {
-		for i := range list {
-			keep[list[i].EngineRef(h.Title)] = true
-		}
-	}
-	pinned, err := h.o.Pinned(ctx)
+	sets, err := h.o.Pinned(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range pinned {
+	declared := &spec.Set{}
+	if declared.Images, err = specs[spec.Image](ctx, h, spec.KindImage); err != nil {
+		return nil, nil, err
+	}
+	if declared.Snapshots, err = specs[spec.Snapshot](ctx, h, spec.KindSnapshot); err != nil {
+		return nil, nil, err
+	}
+	keep, names = map[string]bool{}, map[string]bool{}
+	for _, s := range append(sets, declared) {
 		if s == nil {
 			continue
 		}
-		images(s.Images)
-		snapshots(s.Snapshots)
+		for i := range s.Images {
+			names[s.Images[i].Name] = true
+			keep[s.Images[i].EngineRef(h.Title)] = true
+			for _, n := range s.Images[i].Names() {
+				keep[n] = true
+			}
+		}
+		for i := range s.Snapshots {
+			keep[s.Snapshots[i].EngineRef(h.Title)] = true
+		}
 	}
-	declared, err := specs[spec.Image](ctx, h, spec.KindImage)
-	if err != nil {
-		return nil, nil, err
-	}
-	images(declared)
-	shots, err := specs[spec.Snapshot](ctx, h, spec.KindSnapshot)
-	if err != nil {
-		return nil, nil, err
-	}
-	snapshots(shots)
 	return keep, names, nil
 }
 
 // specs are the declared resources of a kind that are not on their way out.
 func specs[S any](ctx context.Context, h *Host, kind string) ([]S, error) {
-	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: kind})
+	rows, err := h.rows(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
 	var out []S
 	for i := range rows {
-		if rows[i].Phase.Terminal() || rows[i].Delete {
+		if rows[i].Delete {
 			continue
 		}
 		var d spec.Desired[S]

@@ -149,9 +149,7 @@ func (m *systems) Decide(v engine.View[SystemDesired, SystemObserved]) engine.De
 	if v.Resource.Desired.Nix != nil {
 		return decideNix(v.Resource, v.Observed.Nix, clock.FromTime(v.Now))
 	}
-	return m.execs.Decide(engine.View[SystemDesired, StepObserved]{
-		Resource: v.Resource, Observed: v.Observed.Step, Children: v.Children, Now: v.Now,
-	})
+	return decideStep(v.Resource, v.Observed.Step)
 }
 
 func (m *systems) Act(ctx context.Context, r engine.Resource[SystemDesired], a engine.Action) error {

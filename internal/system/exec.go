@@ -109,20 +109,20 @@ func (m *execs) Observe(ctx context.Context, r engine.Resource[SystemDesired]) (
 	return o, nil
 }
 
-// Decide activates what has not run in this run or is no longer in effect, and
+// decideStep activates what has not run in this run or is no longer in effect, and
 // undoes what was begun when the step is left.
-func (m *execs) Decide(v engine.View[SystemDesired, StepObserved]) engine.Decision {
-	o, want := v.Observed, v.Resource.Desired
+func decideStep(r engine.Resource[SystemDesired], o StepObserved) engine.Decision {
+	want := r.Desired
 	switch {
-	case v.Resource.Delete && o.Run != want.Run:
+	case r.Delete && o.Run != want.Run:
 		return engine.IsConverged(engine.Reason{}) // never begun as desired, or undone
-	case v.Resource.Delete:
+	case r.Delete:
 		return engine.Do(Undo{}, engine.NewReason(CodeUndoStep, ""))
 	case !o.Done || o.Run != want.Run:
 		return engine.Do(Activate{Run: want.Run}, engine.NewReason(CodeNotRun, ""))
 	case o.Staged != "" && !o.Booted:
 		return engine.Wait(engine.NewReason(CodeNeedsReboot, o.Staged))
-	case o.Staged != "" && o.CheckFailed && v.Resource.Status.ConvergedGeneration != v.Resource.Generation:
+	case o.Staged != "" && o.CheckFailed && r.Status.ConvergedGeneration != r.Generation:
 		return engine.Fail(engine.NewReason(CodeNotBooted, o.Check))
 	case o.CheckFailed:
 		return engine.Do(Activate{Run: want.Run, Again: true}, engine.NewReason(CodeCheckFails, o.Check))

@@ -101,7 +101,7 @@ func TestStep(t *testing.T) {
 	turn := func(want engine.Code) {
 		t.Helper()
 		o := testkit.Value(m.Observe(t.Context(), r))(t)
-		d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o})
+		d := decideStep(r, o)
 		if d.Reason().Code != want {
 			t.Fatalf("decided %s, expected %q", d.Reason(), want)
 		}
@@ -143,7 +143,7 @@ func TestStepBegunIsNeverTakenAsDone(t *testing.T) {
 		t.Errorf("observed %+v", o)
 	}
 	r.Delete = true
-	d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o})
+	d := decideStep(r, o)
 	testkit.Must(t, m.Act(t.Context(), r, d.Action()))
 	if got := b.read("log"); got != "half\nundone\n" {
 		t.Errorf("the commands ran as %q", got)
@@ -153,7 +153,7 @@ func TestStepBegunIsNeverTakenAsDone(t *testing.T) {
 	testkit.Must(t, b.SetStep(t.Context(), "s", "one", true))
 	o, err = m.Observe(t.Context(), r)
 	testkit.Must(t, err)
-	if d := m.Decide(engine.View[SystemDesired, StepObserved]{Resource: r, Observed: o}); d.Action() != nil {
+	if d := decideStep(r, o); d.Action() != nil {
 		t.Errorf("decided %s", d.Reason())
 	}
 }

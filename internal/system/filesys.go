@@ -34,7 +34,7 @@ func (m *files) write(ctx context.Context, d FileDesired) error {
 		return err
 	}
 	tmp := path.Join(path.Dir(f.Path), tempName(f.Path))
-	if err := m.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removed(m.root.Remove(tmp)); err != nil {
 		return outside(err)
 	}
 	if err := m.fill(ctx, tmp, f, uid, gid); err != nil {
@@ -54,6 +54,7 @@ func tempName(p string) string {
 	return ".steady-" + digest.Of([]byte(p)).Short() + ".tmp"
 }
 
+// removed is no error of what is gone already.
 func removed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -266,21 +267,28 @@ func (m *files) syncFolder(dir string) error {
 // lookupOwner turns "user", "user:group" or numbers into numbers; -1 leaves what
 // is. A user without a group takes the user's own.
 func lookupOwner(owner string) (uid, gid int, err error) {
-	uid, gid = -1, -1
 	if owner == "" {
-		return uid, gid, nil
+		return -1, -1, nil
 	}
+	if uid, gid, err = numbersOf(owner); err != nil {
+		return -1, -1, fmt.Errorf("owner %q: %w", owner, err)
+	}
+	return uid, gid, nil
+}
+
+func numbersOf(owner string) (uid, gid int, err error) {
+	gid = -1
 	name, group, hasGroup := strings.Cut(owner, ":")
 	if uid, err = strconv.Atoi(name); err != nil {
 		u, err := user.Lookup(name)
 		if err != nil {
-			return -1, -1, fmt.Errorf("owner %q: %w", owner, err)
+			return -1, -1, err
 		}
 		if uid, err = strconv.Atoi(u.Uid); err != nil {
-			return -1, -1, fmt.Errorf("owner %q: %w", owner, err)
+			return -1, -1, err
 		}
 		if gid, err = strconv.Atoi(u.Gid); err != nil {
-			return -1, -1, fmt.Errorf("owner %q: %w", owner, err)
+			return -1, -1, err
 		}
 	}
 	if !hasGroup {
@@ -291,7 +299,7 @@ func lookupOwner(owner string) (uid, gid int, err error) {
 	}
 	g, err := user.LookupGroup(group)
 	if err != nil {
-		return -1, -1, fmt.Errorf("owner %q: %w", owner, err)
+		return -1, -1, err
 	}
 	gid, err = strconv.Atoi(g.Gid)
 	return uid, gid, err

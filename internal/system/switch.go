@@ -55,11 +55,7 @@ func (m *nixes) write(name string, rec SwitchRecord) error {
 }
 
 func (m *nixes) forget(name string) error {
-	err := os.Remove(m.base(name) + ".json")
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
+	return removed(os.Remove(m.base(name) + ".json"))
 }
 
 // start returns once the switch runs on its own. What was written of it before is
@@ -87,7 +83,7 @@ func (m *nixes) start(n *fleet.Nix, bundle digest.Digest, a Start) error {
 	}
 	defer lock.Close()                                      //nolint:errcheck // nothing was written
 	for _, old := range []string{".exit", ".out", ".pid"} { // of another switch
-		if err := os.Remove(base + old); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := removed(os.Remove(base + old)); err != nil {
 			return err
 		}
 	}

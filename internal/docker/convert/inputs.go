@@ -5,6 +5,7 @@ import (
 
 	"github.com/moby/moby/api/types/image"
 
+	"github.com/steadyfleet/steady/internal/core/secret"
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
@@ -65,4 +66,12 @@ func (in *Inputs) digest(v string) string {
 		return "hidden"
 	}
 	return in.Digest(v)
+}
+
+// option is a value of an option, a label or a variable as it may be shown.
+func (in *Inputs) option(name, value string) string {
+	if secret.Likely(name, value) {
+		return in.digest(value)
+	}
+	return plain(value)
 }

@@ -1,6 +1,7 @@
 package dockerapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,26 +59,11 @@ type Engine struct {
 // Open prepares a client. The engine need not be up.
 func Open(o Options) (*Engine, error) {
 	e := &Engine{
-		socket: o.Socket, timeout: o.Timeout, pull: o.PullTimeout, longest: o.LongTimeout,
-		log: o.Log, now: o.Now, turn: make(chan struct{}, 1),
+		socket: cmp.Or(o.Socket, DefaultSocket), timeout: cmp.Or(o.Timeout, 30*time.Second), pull: cmp.Or(o.PullTimeout, 2*time.Minute),
+		longest: cmp.Or(o.LongTimeout, 10*time.Minute), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), now: o.Now, turn: make(chan struct{}, 1),
 	}
-	switch {
-	case e.socket == "":
-		e.socket = DefaultSocket
-	case strings.HasPrefix(e.socket, "/"):
+	if strings.HasPrefix(e.socket, "/") {
 		e.socket = "unix://" + e.socket
-	}
-	if e.timeout <= 0 {
-		e.timeout = 30 * time.Second
-	}
-	if e.pull <= 0 {
-		e.pull = 2 * time.Minute
-	}
-	if e.longest <= 0 {
-		e.longest = 10 * time.Minute
-	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
 	}
 	if e.now == nil {
 		e.now = time.Now
@@ -117,11 +103,12 @@ func (e *Engine) Calls() Calls { return Calls{Reads: e.reads.Load(), Writes: e.w
 // call names what is asked of the engine and of which object. It travels in the
 // context, so that the hooks of the client find it.
 type call struct {
-	name   string
-	object string
-	long   bool         // silence may be the fault of a registry or of a step of a build
-	sent   atomic.Bool  // a request was handed to the transport
-	status atomic.Int64 // of the last answer
+	name    string
+	object  string
+	long    bool         // silence may be the fault of a registry or of a step of a build
+	endless bool         // it is a stream that may be silent
+	sent    atomic.Bool  // a request was handed to the transport
+	status  atomic.Int64 // of the last answer
 }
 
 type callKey struct{}
@@ -181,13 +168,25 @@ func requestAll[O, R any](ctx context.Context, e *Engine, limit time.Duration, n
 // watched runs one call that may take as long as it likes while it makes
 // progress: it ends when alive was not called for limit.
 func (e *Engine) watched(ctx context.Context, limit time.Duration, name, object string, run func(ctx context.Context, alive func()) error) error {
-	c := &call{name: name, object: object, long: true}
+	return e.stream(ctx, &call{name: name, object: object, long: true}, limit, run)
+}
+
+// endless is watched for a stream that may be silent once its answer has begun.
+func (e *Engine) endless(ctx context.Context, name, object string, run func(ctx context.Context, alive func()) error) error {
+	return e.stream(ctx, &call{name: name, object: object, endless: true}, e.timeout, run)
+}
+
+func (e *Engine) stream(ctx context.Context, c *call, limit time.Duration, run func(ctx context.Context, alive func()) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(limit, func() { cancel(errDeadline) })
+	timer := time.AfterFunc(limit, func() {
+		if !c.endless || c.status.Load() == 0 {
+			cancel(errDeadline)
+		}
+	})
 	defer timer.Stop()
 	alive := func() {
-		if ctx.Err() == nil {
+		if !c.endless && ctx.Err() == nil {
 			timer.Reset(limit)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/moby/moby/api/types/events"
@@ -70,7 +69,7 @@ func (e *Engine) Watch(ctx context.Context, hear func(Event)) error {
 
 func (e *Engine) watchOnce(ctx context.Context, hear func(Event)) (connected bool, err error) {
 	since := e.now().Add(-overlap)
-	err = e.streaming(ctx, true, "listen to events", "", func(ctx context.Context, _ func()) error {
+	err = e.endless(ctx, "listen to events", "", func(ctx context.Context, _ func()) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		f := client.Filters{}
@@ -112,21 +111,4 @@ func event(m events.Message) (Event, bool) {
 		return Event{}, false
 	}
 	return out, true
-}
-
-// String names the subject.
-func (s Subject) String() string {
-	switch s {
-	case Resync:
-		return "resync"
-	case Container:
-		return "container"
-	case Network:
-		return "network"
-	case Volume:
-		return "volume"
-	case Image:
-		return "image"
-	}
-	return "subject " + strconv.Itoa(int(s))
 }

@@ -2,6 +2,7 @@ package dockerapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"strconv"
@@ -48,74 +49,53 @@ func (e *Engine) ContainerLogs(ctx context.Context, id string, l Logs, each func
 	if !l.Since.IsZero() {
 		o.Since = l.Since.UTC().Format(time.RFC3339Nano)
 	}
-	var heard error
-	err = e.streaming(ctx, l.Follow, "read log of container", id, func(ctx context.Context, alive func()) error {
+	read := func(run func(context.Context, func()) error) error {
+		if l.Follow {
+			return e.endless(ctx, "read log of container", id, run)
+		}
+		return e.watched(ctx, e.timeout, "read log of container", id, run)
+	}
+	var refused error // by each
+	err = read(func(ctx context.Context, alive func()) error {
 		r, err := e.api.ContainerLogs(ctx, id, o)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
 		in := progress{r, alive}
-		say := func(line LogLine) error {
-			heard = each(line)
-			return heard
+		emit := func(line LogLine) error {
+			refused = each(line)
+			return refused
 		}
 		if !tty {
-			_, err = stdcopy.StdCopy(pieces{say, false}, pieces{say, true}, in)
+			_, err = stdcopy.StdCopy(pieces{emit, false}, pieces{emit, true}, in)
 			return err
 		}
-		out := &lines{say: say}
+		out := &lines{emit: emit}
 		if _, err := io.Copy(out, in); err != nil {
 			return err
 		}
 		return out.flush()
 	})
-	if heard != nil {
-		return heard
-	}
-	return err
-}
-
-// streaming is watched, except that an endless stream is watched until its
-// answer begins only.
-func (e *Engine) streaming(ctx context.Context, endless bool, name, object string, run func(ctx context.Context, alive func()) error) error {
-	if !endless {
-		return e.watched(ctx, e.timeout, name, object, run)
-	}
-	c := &call{name: name, object: object}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := time.AfterFunc(e.timeout, func() {
-		if c.status.Load() == 0 {
-			cancel(errDeadline)
-		}
-	})
-	defer timer.Stop()
-	if err := e.negotiateWithin(ctx); err != nil {
-		return e.failed(ctx, c, e.timeout, err)
-	}
-	if err := run(context.WithValue(ctx, callKey{}, c), func() {}); err != nil {
-		return e.failed(ctx, c, e.timeout, err)
-	}
-	return nil
+	return cmp.Or(refused, err)
 }
 
 // pieces passes on what comes in frames: each is a line, or a piece of a long
 // one, with the time in front.
 type pieces struct {
-	say    func(LogLine) error
+	emit   func(LogLine) error
 	stderr bool
 }
 
 func (p pieces) Write(b []byte) (int, error) {
 	at, text := stamped(string(b))
 	whole, found := strings.CutSuffix(text, "\n")
-	return len(b), p.say(LogLine{Time: at, Stderr: p.stderr, Text: whole, Partly: !found})
+	return len(b), p.emit(LogLine{Time: at, Stderr: p.stderr, Text: whole, Partly: !found})
 }
 
 // lines cuts the bare output of a terminal.
 type lines struct {
-	say     func(LogLine) error
+	emit    func(LogLine) error
 	rest    []byte
 	at      time.Time // of the line that goes on
 	ongoing bool
@@ -158,7 +138,7 @@ func (l *lines) line(raw []byte, partly bool) error {
 		l.at, text = stamped(text)
 	}
 	l.ongoing = partly
-	return l.say(LogLine{Time: l.at, Text: strings.TrimSuffix(text, "\r"), Partly: partly})
+	return l.emit(LogLine{Time: l.at, Text: strings.TrimSuffix(text, "\r"), Partly: partly})
 }
 
 // stamped takes the time off the front of a line.

@@ -228,16 +228,6 @@ func TestProxy(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("refuse", func(t *testing.T) {
-		p.Refuse()
-		if _, err := net.Dial("unix", p.Socket()); err == nil {
-			t.Error("somebody listens")
-		}
-		p.Listen()
-		if err := create("back"); err != nil {
-			t.Error(err)
-		}
-	})
 	t.Run("hijacked", func(t *testing.T) { attach(t, api, n.Name("a")) })
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,19 +40,11 @@ type daemon struct {
 
 var (
 	shared  = sync.OnceValues(func() (*daemon, error) { return launch(false) })
-	counter struct {
-		sync.Mutex
-		n int
-	}
+	counter atomic.Int64
 )
 
 // number gives each engine and registry of this process its own number.
-func number() int {
-	counter.Lock()
-	defer counter.Unlock()
-	counter.n++
-	return counter.n
-}
+func number() int { return int(counter.Add(1)) }
 
 // Engine is the engine that all tests of this process share, with bridge
 // networks and firewall rules. Do not break it: see Private.

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
-	"testing"
 
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -41,26 +40,24 @@ type Request struct {
 
 // Proxy stands between a client and an engine, and sees and troubles what they say.
 type Proxy struct {
-	t      testing.TB
 	path   string // of its own socket
 	engine string // of the engine's
 	server *http.Server
 	back   http.Handler
 
-	mu       sync.Mutex
-	listener net.Listener
-	seen     []Request
-	writes   int
-	fate     Outcome
-	changed  chan struct{} // closed when fate is set
-	before   func(Request) Outcome
-	after    func(Request) Outcome
+	mu      sync.Mutex
+	seen    []Request
+	writes  int
+	fate    Outcome
+	changed chan struct{} // closed when fate is set
+	before  func(Request) Outcome
+	after   func(Request) Outcome
 }
 
 // Proxy starts a proxy in front of the engine, for this test.
 func (d *Daemon) Proxy() *Proxy {
 	d.t.Helper()
-	p := &Proxy{t: d.t, engine: d.Socket(), changed: make(chan struct{}),
+	p := &Proxy{engine: d.Socket(), changed: make(chan struct{}),
 		path: filepath.Join(base, "proxy-"+strconv.Itoa(number())+".sock")}
 	back := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -81,7 +78,8 @@ func (d *Daemon) Proxy() *Proxy {
 	}
 	p.back = back
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ErrorLog: log.New(io.Discard, "", 0)}
-	p.Listen()
+	l := testkit.Value(net.Listen("unix", p.path))(d.t)
+	go func() { _ = p.server.Serve(l) }() // ends when the server is closed
 	d.t.Cleanup(func() {
 		p.Set(Drop)
 		_ = p.server.Close() // the socket is in a folder that goes with the process
@@ -108,23 +106,6 @@ func (p *Proxy) Set(f Outcome) {
 	p.fate = f
 	close(p.changed)
 	p.changed = make(chan struct{})
-}
-
-// Refuse closes the socket: nothing listens any more. Open connections stay.
-func (p *Proxy) Refuse() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.listener.Close() // it removes the file
-}
-
-// Listen opens the socket again.
-func (p *Proxy) Listen() {
-	p.t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := testkit.Value(net.Listen("unix", p.path))(p.t)
-	p.listener = l
-	go func() { _ = p.server.Serve(l) }() // ends when the listener is closed
 }
 
 // Requests are all requests so far, in the order in which they came.

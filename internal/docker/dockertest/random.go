@@ -1,12 +1,10 @@
 package dockertest
 
 // This file makes up workspaces for property tests: any of what an engine
-// of API 1.41 can create and start, and other spellings of the same.
+// of API 1.41 can create and start.
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -174,54 +172,4 @@ func security(t *rapid.T, w *spec.Workspace) {
 			w.Logging.Options = map[string]string{"max-size": "1m"}
 		}
 	})
-}
-
-// Respelled says the same in another way: sets in another order, defaults said
-// aloud, other spellings.
-func Respelled(t *rapid.T, w spec.Workspace) spec.Workspace {
-	shuffle(t, &w.Env)
-	shuffle(t, &w.Ports)
-	shuffle(t, &w.Expose)
-	shuffle(t, &w.Mounts)
-	shuffle(t, &w.DNSOptions)
-	shuffle(t, &w.ExtraHosts)
-	shuffle(t, &w.GroupAdd)
-	shuffle(t, &w.Networks)
-	for i := range w.Networks {
-		a := slices.Clone(w.Networks[i].Aliases)
-		w.Networks[i].Aliases = append(a, w.Name)
-	}
-	w.Labels = maps.Clone(w.Labels)
-	for _, list := range []*[]string{&w.Security.CapAdd, &w.Security.CapDrop} {
-		shuffle(t, list)
-		for i, c := range *list {
-			(*list)[i] = "CAP_" + strings.TrimPrefix(strings.ToUpper(c), "CAP_")
-		}
-	}
-	w.Restart.Policy = cmp.Or(w.Restart.Policy, "no")
-	w.ShmSize = cmp.Or(w.ShmSize, 64<<20)
-	w.Namespaces.IPC = cmp.Or(w.Namespaces.IPC, "private")
-	w.Runtime = cmp.Or(w.Runtime, "runc")
-	if w.StopGrace == nil {
-		grace := 10 * clock.Second
-		w.StopGrace = &grace
-	}
-	if w.Limits.Memory != 0 {
-		w.Limits.MemorySwap = cmp.Or(w.Limits.MemorySwap, 2*w.Limits.Memory)
-	}
-	if len(w.Security.Options) > 0 {
-		w.Security.Options = []string{"no-new-privileges"}
-	}
-	if len(w.Networks) == 0 {
-		w.NetworkMode = cmp.Or(w.NetworkMode, "bridge")
-	}
-	return w
-}
-
-func shuffle[T any](t *rapid.T, list *[]T) {
-	if len(*list) > 1 {
-		*list = rapid.Permutation(*list).Draw(t, "order")
-	} else {
-		*list = slices.Clone(*list)
-	}
 }

@@ -25,7 +25,7 @@ const lookAgain = 100 * time.Millisecond
 func (s *Store) Copy(ctx context.Context, name string, q Query, underWay func() (bool, error), w, notes io.Writer) (last int64, err error) {
 	c := &copying{after: q.After, w: w, notes: notes}
 	var live bool
-	lines, _, err := s.Tail(name, q.After)
+	lines, err := s.Tail(name, q.After)
 	if q.Tail > 0 && len(lines) > q.Tail {
 		lines = lines[len(lines)-q.Tail:]
 		c.after = lines[0].Seq - 1
@@ -47,7 +47,11 @@ func (s *Store) Copy(ctx context.Context, name string, q Query, underWay func() 
 			// It may begin, write everything and end before this says that it does
 			// not run: then the next look has all of it.
 			if live, err = underWay(); err == nil && live {
-				err = pause(ctx, lookAgain)
+				select {
+				case <-time.After(lookAgain):
+				case <-ctx.Done():
+					err = context.Cause(ctx)
+				}
 			}
 			over = !live
 		}
@@ -80,17 +84,6 @@ func (c *copying) put(lines []Line) error {
 		c.after = l.Seq
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Last returns the number of the newest line of a log, 0 if it has none.

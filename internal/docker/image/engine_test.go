@@ -118,7 +118,7 @@ func (l *lab) quiet(r *row) {
 
 func (l *lab) log(name string) string {
 	l.Helper()
-	lines, _, err := l.output.Tail(name, 0)
+	lines, err := l.output.Tail(name, 0)
 	l.must(err)
 	var out []string
 	for _, x := range lines {

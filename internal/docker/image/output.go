@@ -254,16 +254,16 @@ func (w *writer) Close() error {
 	return err
 }
 
-// Tail gives the lines after a number that are kept, and whether more may come:
-// somebody writes. The first one may have a higher number than after+1.
-func (s *Store) Tail(name string, after int64) (lines []Line, more bool, err error) {
+// Tail gives the lines after a number that are kept. The first one may have a higher
+// number than after+1.
+func (s *Store) Tail(name string, after int64) ([]Line, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := s.of(name)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return l.after(after), l.writers > 0, nil
+	return l.after(after), nil
 }
 
 func (l *log) after(seq int64) []Line {

@@ -95,7 +95,7 @@ func TestLogsSurviveARestartAndStayBounded(t *testing.T) {
 				}
 				testkit.Must(t, w.Close())
 			}
-			lines, more, err := s.Tail("app", 0)
+			lines, err := s.Tail("app", 0)
 			testkit.Must(t, err)
 			size := 0
 			for i, l := range lines {
@@ -104,8 +104,8 @@ func TestLogsSurviveARestartAndStayBounded(t *testing.T) {
 				}
 				size += l.size()
 			}
-			if more || len(lines) < len(all) && size < keep || size > 2*keep+60 {
-				rt.Fatalf("%d bytes of %d lines kept of %d, bound %d, more %v", size, len(lines), len(all), keep, more)
+			if len(lines) < len(all) && size < keep || size > 2*keep+60 {
+				rt.Fatalf("%d bytes of %d lines kept of %d, bound %d", size, len(lines), len(all), keep)
 			}
 		}
 		for _, older := range []bool{true, false} {
@@ -124,7 +124,7 @@ func TestALineCutOffByACrashIsLeftOut(t *testing.T) {
 	w := testkit.Value(s.OpenLog("app"))(t)
 	testkit.Value(w.Write([]byte("two\r\nslow 1%\rslow 9%\n")))(t)
 	testkit.Must(t, w.Close())
-	lines, _, err := open(t, dir, 0).Tail("app", 0)
+	lines, err := open(t, dir, 0).Tail("app", 0)
 	testkit.Must(t, err)
 	if texts(lines) != "1:one|2:two|3:slow 9%" {
 		t.Fatalf("got %s", texts(lines))
@@ -147,8 +147,8 @@ func TestCollect(t *testing.T) {
 	testkit.Must(t, os.WriteFile(foreign, nil, 0o600))
 	testkit.Must(t, s.Collect(map[string]bool{"kept": true}))
 	for name, want := range map[string]int{"kept": 1, "gone": 0, "busy": 1} {
-		lines, _, err := s.Tail(name, 0)
-		if fresh, _, err2 := open(t, dir, 0).Tail(name, 0); err != nil || err2 != nil || len(lines) != want || len(fresh) != want {
+		lines, err := s.Tail(name, 0)
+		if fresh, err2 := open(t, dir, 0).Tail(name, 0); err != nil || err2 != nil || len(lines) != want || len(fresh) != want {
 			t.Errorf("%s has %d lines and %d on disk, expected %d: %v, %v", name, len(lines), len(fresh), want, err, err2)
 		}
 	}
@@ -164,7 +164,7 @@ func TestALongLineIsSplit(t *testing.T) {
 	w := testkit.Value(s.OpenLog("app"))(t)
 	testkit.Value(w.Write([]byte(strings.Repeat("x", 3*MaxLine))))(t)
 	testkit.Must(t, w.Close())
-	lines, _, err := s.Tail("app", 0)
+	lines, err := s.Tail("app", 0)
 	testkit.Must(t, err)
 	total := 0
 	for _, l := range lines {

@@ -29,7 +29,7 @@ func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engi
 	case Remove:
 		err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach)
 	case Replace:
-		gone := m.replacing(r.Desired.Spec.EngineName(m.owner.Title))
+		gone := m.replacing(r.Desired.Spec.EngineName(m.o.Owner.Title))
 		err = m.remove(ctx, r.Desired.Spec, a.ID, a.Detach)
 		gone() // before the engine tells of the new one
 		if err == nil {
@@ -61,7 +61,7 @@ func (m *Reconciler) create(ctx context.Context, n spec.Network) error {
 		return reconcile.Terminal(CodeBadAddress, err)
 	}
 	// The answer is waited for: what is no longer wanted is not gone before that.
-	_, _, err = m.engine.NetworkCreate(context.WithoutCancel(ctx), o.Title, req)
+	_, _, err = m.o.Engine.NetworkCreate(context.WithoutCancel(ctx), o.Title, req)
 	return err
 }
 
@@ -87,11 +87,11 @@ func (m *Reconciler) remove(ctx context.Context, n spec.Network, id string, deta
 	}
 	for _, c := range detach {
 		// Force also takes off one that knows a network which is gone.
-		if err := m.engine.NetworkDisconnect(ctx, id, c, true); err != nil && !dockerapi.NotFound(err) && !notConnected(err) {
+		if err := m.o.Engine.NetworkDisconnect(ctx, id, c, true); err != nil && !dockerapi.NotFound(err) && !notConnected(err) {
 			return err
 		}
 	}
-	if err := m.engine.NetworkRemove(ctx, id); err != nil && !dockerapi.NotFound(err) {
+	if err := m.o.Engine.NetworkRemove(ctx, id); err != nil && !dockerapi.NotFound(err) {
 		return err
 	}
 	return nil
@@ -106,7 +106,7 @@ func (m *Reconciler) request(n *spec.Network, title string) (client.NetworkCreat
 	if err != nil {
 		return client.NetworkCreateOptions{}, err
 	}
-	own := m.owner.Labels(spec.KindNetwork, n.Name, title)
+	own := m.o.Owner.Labels(spec.KindNetwork, n.Name, title)
 	own[labelAsked] = string(asked)
 	o, err := convert.CreateNetwork(n, own)
 	if err != nil {

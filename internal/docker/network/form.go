@@ -15,15 +15,15 @@ import (
 // what it was made from is compared by that, so that nothing which an engine
 // fills in or spells otherwise ever replaces it.
 func (m *Reconciler) compare(want *spec.Network, shown *network.Network) []diff.Difference {
-	in := convert.Inputs{Digest: m.digest}
+	in := convert.Inputs{Digest: m.o.Digest}
 	seen := convert.ObservedNetwork(&network.Inspect{Network: *shown}, in)
 	var base *diff.Baseline
 	var asked spec.Network
 	// A label of another version, or put there by hand, tells nothing.
 	if json.Unmarshal([]byte(shown.Labels[labelAsked]), &asked) == nil {
-		base = &diff.Baseline{Desired: convert.Network(&asked, asked.EngineName(m.owner.Title), in), Observed: seen}
+		base = &diff.Baseline{Desired: convert.Network(&asked, asked.EngineName(m.o.Owner.Title), in), Observed: seen}
 	}
-	return diff.Compare(convert.Network(want, want.EngineName(m.owner.Title), in), seen, base, rules{})
+	return diff.Compare(convert.Network(want, want.EngineName(m.o.Owner.Title), in), seen, base, rules{})
 }
 
 // rules are those of networks, with one more: this host owns the labels.

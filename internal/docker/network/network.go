@@ -34,11 +34,8 @@ type Options struct {
 
 // Reconciler keeps networks as declared.
 type Reconciler struct {
-	engine   *dockerapi.Engine
-	owner    convert.Owner
-	lock     sync.Mutex // held from the last look to the end of a create
-	digest   func(string) string
-	declared func(ctx context.Context) (map[string]bool, error)
+	o    Options
+	lock sync.Mutex // held from the last look to the end of a create
 
 	mu     sync.Mutex
 	making map[string]bool                         // titles of networks that are being made anew
@@ -75,11 +72,10 @@ type Desired = spec.Desired[spec.Network]
 
 // New makes the reconciler.
 func New(o Options) *Reconciler {
-	m := &Reconciler{engine: o.Engine, owner: o.Owner, digest: o.Digest, declared: o.Declared, making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
-	if m.digest == nil {
-		m.digest = secret.Keyed([]byte(rand.Text()))
+	if o.Digest == nil {
+		o.Digest = secret.Keyed([]byte(rand.Text()))
 	}
-	return m
+	return &Reconciler{o: o, making: map[string]bool{}, known: map[engine.Ref]engine.Resource[Desired]{}}
 }
 
 // Policy is the policy of networks: outside changes are cured.

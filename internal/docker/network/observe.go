@@ -70,7 +70,7 @@ func (m Reader) Observe(ctx context.Context, r engine.Resource[Desired]) (Observ
 // ObserveAll looks at every network that was looked at before, with one listing.
 // Only those that are as declared are told of: the others are looked at alone.
 func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
-	all, err := m.engine.NetworkList(ctx, "")
+	all, err := m.o.Engine.NetworkList(ctx, "")
 	if err != nil {
 		return nil, dockerapi.ErrorOf(ctx, err)
 	}
@@ -93,7 +93,7 @@ func (o *Observed) plain() bool {
 
 // among finds the networks of a declaration in a listing.
 func (m *Reconciler) among(all []network.Summary, n *spec.Network) Observed {
-	o := Observed{Title: n.EngineName(m.owner.Title)}
+	o := Observed{Title: n.EngineName(m.o.Owner.Title)}
 	for _, s := range all {
 		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name)}
 		if s.Name != o.Title && (n.External != "" || !f.Owned) {
@@ -110,9 +110,9 @@ func (m *Reconciler) among(all []network.Summary, n *spec.Network) Observed {
 // look reads what is there. Who is on a network is asked only where one may have
 // to go: going says that the declared one has to.
 func (m *Reconciler) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
-	all, err := m.engine.NetworkList(ctx, "") // one call: engines filter no faster than we
+	all, err := m.o.Engine.NetworkList(ctx, "") // one call: engines filter no faster than we
 	if err != nil {
-		return Observed{Title: n.EngineName(m.owner.Title)}, dockerapi.ErrorOf(ctx, err)
+		return Observed{Title: n.EngineName(m.o.Owner.Title)}, dockerapi.ErrorOf(ctx, err)
 	}
 	o := m.among(all, &n)
 	if len(o.Found) == 0 || n.External != "" {
@@ -124,7 +124,7 @@ func (m *Reconciler) look(ctx context.Context, n spec.Network, going bool) (Obse
 	if !going && o.plain() {
 		return o, nil
 	}
-	containers, err := m.engine.ContainerList(ctx, true)
+	containers, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
 		return o, dockerapi.ErrorOf(ctx, err)
 	}
@@ -136,7 +136,7 @@ func (m *Reconciler) look(ctx context.Context, n spec.Network, going bool) (Obse
 
 // owns reports whether a network is this host's, by all its labels and its name.
 func (m *Reconciler) owns(title string, labels map[string]string, name string) bool {
-	return m.owner.Owns(labels, spec.KindNetwork, name) && m.owner.HasPrefix(title) && labels[convert.LabelTitle] == title
+	return m.o.Owner.Owns(labels, spec.KindNetwork, name) && m.o.Owner.HasPrefix(title) && labels[convert.LabelTitle] == title
 }
 
 // members finds the containers on a network. One that does not run may know the
@@ -172,11 +172,11 @@ func (m *Reconciler) nameOf(c *container.Summary) string {
 // the one it was made for, or one that it has while it is replaced.
 func (m *Reconciler) workspace(c *container.Summary) bool {
 	title := c.Labels[convert.LabelTitle]
-	if title == "" || c.Labels[convert.LabelOwner] != m.owner.ID() || c.Labels[convert.LabelKind] != spec.KindWorkspace {
+	if title == "" || c.Labels[convert.LabelOwner] != m.o.Owner.ID() || c.Labels[convert.LabelKind] != spec.KindWorkspace {
 		return false
 	}
 	name := m.nameOf(c)
-	return m.owner.HasPrefix(name) && (name == title || strings.HasPrefix(name, title+"."))
+	return m.o.Owner.HasPrefix(name) && (name == title || strings.HasPrefix(name, title+"."))
 }
 
 func runs(c *container.Summary) bool {
@@ -189,8 +189,8 @@ func runs(c *container.Summary) bool {
 
 // Orphans lists this host's networks that no row declares.
 func (m *Reconciler) Orphans(ctx context.Context) ([]engine.Ref, error) {
-	list := func(labels ...string) ([]network.Summary, error) { return m.engine.NetworkList(ctx, "", labels...) }
-	return convert.Orphans(ctx, m.owner, spec.KindNetwork, m.declared, list, func(n *network.Summary) (map[string]string, bool) {
+	list := func(labels ...string) ([]network.Summary, error) { return m.o.Engine.NetworkList(ctx, "", labels...) }
+	return convert.Orphans(ctx, m.o.Owner, spec.KindNetwork, m.o.Declared, list, func(n *network.Summary) (map[string]string, bool) {
 		return n.Labels, m.owns(n.Name, n.Labels, n.Labels[convert.LabelName])
 	})
 }

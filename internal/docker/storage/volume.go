@@ -34,27 +34,20 @@ type VolumeOptions struct {
 }
 
 // Volumes keeps volumes as declared.
-type Volumes struct {
-	engine   *dockerapi.Engine
-	owner    convert.Owner
-	allow    func() bool
-	digest   func(string) string
-	declared func(ctx context.Context) (map[string]bool, error)
-}
+type Volumes struct{ o VolumeOptions }
 
 // DesiredVolume is what is asked of a volume.
 type DesiredVolume = spec.Desired[spec.Volume]
 
 // NewVolumes makes the reconciler.
 func NewVolumes(o VolumeOptions) *Volumes {
-	m := &Volumes{engine: o.Engine, owner: o.Owner, allow: o.AllowDelete, digest: o.Digest, declared: o.Declared}
-	if m.allow == nil {
-		m.allow = func() bool { return false }
+	if o.AllowDelete == nil {
+		o.AllowDelete = func() bool { return false }
 	}
-	if m.digest == nil {
-		m.digest = secret.Keyed([]byte(rand.Text()))
+	if o.Digest == nil {
+		o.Digest = secret.Keyed([]byte(rand.Text()))
 	}
-	return m
+	return &Volumes{o}
 }
 
 // VolumePolicy is the policy of volumes: what is gone is made again.

@@ -64,8 +64,8 @@ type VolumeObserved struct {
 // Observe reads the volume, and who uses it when it is to go.
 func (m *Volumes) Observe(ctx context.Context, r engine.Resource[DesiredVolume]) (VolumeObserved, error) {
 	n := r.Desired.Spec
-	o := VolumeObserved{Title: n.EngineName(m.owner.Title), AllowDelete: m.allow()}
-	v, err := m.engine.VolumeInspect(ctx, o.Title)
+	o := VolumeObserved{Title: n.EngineName(m.o.Owner.Title), AllowDelete: m.o.AllowDelete()}
+	v, err := m.o.Engine.VolumeInspect(ctx, o.Title)
 	if dockerapi.NotFound(err) {
 		return o, nil
 	}
@@ -83,12 +83,12 @@ func (m *Volumes) Observe(ctx context.Context, r engine.Resource[DesiredVolume])
 }
 
 func (m *Volumes) owns(v *volume.Volume, name string) bool {
-	return m.owner.Owns(v.Labels, spec.KindVolume, name) && m.owner.HasPrefix(v.Name) && v.Labels[convert.LabelTitle] == v.Name
+	return m.o.Owner.Owns(v.Labels, spec.KindVolume, name) && m.o.Owner.HasPrefix(v.Name) && v.Labels[convert.LabelTitle] == v.Name
 }
 
 // users lists the containers, running or not, that mount a volume.
 func (m *Volumes) users(ctx context.Context, title string) ([]string, error) {
-	all, err := m.engine.ContainerList(ctx, true)
+	all, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +158,14 @@ func retire(o VolumeObserved, n *spec.Volume, wait func(engine.Code, string, ...
 // compare says how a volume differs from the declaration. A volume never
 // changes: one whose label tells what it was made from is compared by that.
 func (m *Volumes) compare(want *spec.Volume, v *volume.Volume) []diff.Difference {
-	in := convert.Inputs{Digest: m.digest}
+	in := convert.Inputs{Digest: m.o.Digest}
 	seen := convert.ObservedVolume(v, in)
 	var base *diff.Baseline
 	var asked spec.Volume
 	if json.Unmarshal([]byte(v.Labels[labelAsked]), &asked) == nil {
-		base = &diff.Baseline{Desired: convert.Volume(&asked, asked.EngineName(m.owner.Title), in), Observed: seen}
+		base = &diff.Baseline{Desired: convert.Volume(&asked, asked.EngineName(m.o.Owner.Title), in), Observed: seen}
 	}
-	return diff.Compare(convert.Volume(want, want.EngineName(m.owner.Title), in), seen, base, rules{})
+	return diff.Compare(convert.Volume(want, want.EngineName(m.o.Owner.Title), in), seen, base, rules{})
 }
 
 // rules are those of volumes, with one more: this host owns labels and options.
@@ -186,7 +186,7 @@ func labelsOnly(ds []diff.Difference) bool {
 // Act makes the volume, or removes it after another look at whose it is.
 func (m *Volumes) Act(ctx context.Context, r engine.Resource[DesiredVolume], a engine.Action) error {
 	n := r.Desired.Spec
-	title := n.EngineName(m.owner.Title)
+	title := n.EngineName(m.o.Owner.Title)
 	switch a.(type) {
 	case Create:
 		return dockerapi.ErrorOf(ctx, m.create(ctx, &n, title))
@@ -203,18 +203,18 @@ func (m *Volumes) create(ctx context.Context, n *spec.Volume, title string) erro
 	if err != nil {
 		return err
 	}
-	own := m.owner.Labels(spec.KindVolume, n.Name, title)
+	own := m.o.Owner.Labels(spec.KindVolume, n.Name, title)
 	own[labelAsked] = string(asked)
 	// The answer is waited for: what is no longer wanted is not gone before that.
-	_, err = m.engine.VolumeCreate(context.WithoutCancel(ctx), convert.CreateVolume(n, title, own))
+	_, err = m.o.Engine.VolumeCreate(context.WithoutCancel(ctx), convert.CreateVolume(n, title, own))
 	return err
 }
 
 func (m *Volumes) remove(ctx context.Context, n *spec.Volume, title string) error {
-	if !m.allow() {
+	if !m.o.AllowDelete() {
 		return reconcile.Blocked(engine.NewReason(CodeKept, "volumes may not be removed any more"))
 	}
-	v, err := m.engine.VolumeInspect(ctx, title)
+	v, err := m.o.Engine.VolumeInspect(ctx, title)
 	switch {
 	case dockerapi.NotFound(err):
 		return nil
@@ -223,7 +223,7 @@ func (m *Volumes) remove(ctx context.Context, n *spec.Volume, title string) erro
 	case !m.owns(&v, n.Name):
 		return fmt.Errorf("volume %s is no longer this host's", title)
 	}
-	if err := m.engine.VolumeRemove(ctx, title); !dockerapi.NotFound(err) {
+	if err := m.o.Engine.VolumeRemove(ctx, title); !dockerapi.NotFound(err) {
 		return err
 	}
 	return nil
@@ -232,8 +232,8 @@ func (m *Volumes) remove(ctx context.Context, n *spec.Volume, title string) erro
 // Orphans lists this host's volumes that no row declares; those that were kept
 // for their data are among them.
 func (m *Volumes) Orphans(ctx context.Context) ([]engine.Ref, error) {
-	list := func(labels ...string) ([]volume.Volume, error) { return m.engine.VolumeList(ctx, labels...) }
-	return convert.Orphans(ctx, m.owner, spec.KindVolume, m.declared, list, func(v *volume.Volume) (map[string]string, bool) {
+	list := func(labels ...string) ([]volume.Volume, error) { return m.o.Engine.VolumeList(ctx, labels...) }
+	return convert.Orphans(ctx, m.o.Owner, spec.KindVolume, m.o.Declared, list, func(v *volume.Volume) (map[string]string, bool) {
 		return v.Labels, m.owns(v, v.Labels[convert.LabelName])
 	})
 }

@@ -87,10 +87,7 @@ func (m *Reconciler) checkOf(d *spec.Deployment, c *container.InspectResponse) s
 		text = "did not end" // the engine's words follow
 	}
 	if command, ok := m.cleaned(d, commandOf(c)); ok && command != "" {
-		if len(command) > commandBytes {
-			command = strings.ToValidUTF8(command[:commandBytes], "") + "…"
-		}
-		text = "`" + command + "` " + text
+		text = "`" + clipped(command, commandBytes) + "` " + text
 	}
 	lines := strings.Split(strings.TrimSpace(last.Output), "\n")
 	if output, ok := m.cleaned(d, lines[max(0, len(lines)-tailLines):]); ok {

@@ -117,7 +117,7 @@ func (h *hand) Restore(a replace.Restore) error {
 		return err
 	}
 	if b != nil {
-		if err := h.remove(b, false); err != nil {
+		if err := h.remove(b, dockerapi.Removal{}); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (h *hand) RemoveOld(a replace.RemoveOld) error {
 		if err := h.stop(c); err != nil {
 			return err
 		}
-		if err := h.remove(c, false); err != nil {
+		if err := h.remove(c, dockerapi.Removal{}); err != nil {
 			return err
 		}
 	}
@@ -166,8 +166,8 @@ func (h *hand) RemoveOld(a replace.RemoveOld) error {
 
 // remove removes a container that does not run. One that is being removed by
 // somebody else is as good as gone.
-func (h *hand) remove(c *found, force bool) error {
-	err := gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, dockerapi.Removal{Force: force}))
+func (h *hand) remove(c *found, how dockerapi.Removal) error {
+	err := gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, how))
 	if err != nil {
 		if now, look := h.get(c.ID); look == nil && now == nil {
 			err = nil
@@ -196,7 +196,7 @@ func (h *hand) Discard(a replace.Discard) error {
 		if err := h.stop(c); err != nil {
 			return err
 		}
-		if err := h.remove(c, c.run.State == convert.Dead); err != nil {
+		if err := h.remove(c, dockerapi.Removal{Force: c.run.State == convert.Dead}); err != nil {
 			return err
 		}
 	}
@@ -224,11 +224,7 @@ func (h *hand) Remove(a replace.Remove) error {
 		if err := h.stop(c); err != nil {
 			return err
 		}
-		err = gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, dockerapi.Removal{Force: c.run.State == convert.Dead, AnonymousVolumes: true}))
-		if err != nil {
-			return err
-		}
-		if err := h.m.o.Ledger.Forget(h.ctx, c.ID); err != nil {
+		if err := h.remove(c, dockerapi.Removal{Force: c.run.State == convert.Dead, AnonymousVolumes: true}); err != nil {
 			return err
 		}
 	}
