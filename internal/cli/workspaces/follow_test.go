@@ -51,7 +51,7 @@ func (h *host) answer(w http.ResponseWriter, r *http.Request) {
 	to := frames{out, wire.FrameStdout}
 	if h.breaks > 0 {
 		h.breaks--
-		lines, _, _ := h.Tail("app", after)
+		lines, _ := h.Tail("app", after)
 		_, _ = io.WriteString(to, lines[0].Text+"\n")
 		_ = out.Exit(wire.Exit{Code: -1, Error: "the agent went away"})
 		return
