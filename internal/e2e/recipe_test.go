@@ -140,7 +140,7 @@ func (f *facts) Enrolled() (string, uint64) {
 `},
 		after("internal/core/oracle/rules.go", "var rules = []Rule{\n", "\t{\"S26\", \"the host was enrolled again\", always | forward, func(_ *Facts, q *Request) bool { return q.Host.Incarnation > 1 }},\n"),
 		before("docs/operating.md", "| queue | a newer ref", "| again | the host was enrolled again | whoever owns it |\n"),
-		after("internal/sim/mutant/faults_gates.go", "var gated = []Fault{\n", "\talwaysOpen(\"a host that was enrolled again gets updates\", \"CheckAgain(f.Enrolled())\", \"S26\"),\n"),
+		after("internal/sim/mutant/faults_gates_test.go", "var gated = []Fault{\n", "\talwaysOpen(\"a host that was enrolled again gets updates\", \"CheckAgain(f.Enrolled())\", \"S26\"),\n"),
 		after("internal/core/gate/complete_test.go", "var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{\n",
 			"\t\"CheckAgain\": func(t *rapid.T, _ clock.Instant) []*gate.Block { return one(gate.CheckAgain(\"h\", uint64(few(t, \"times\")))) },\n"),
 		before("internal/core/oracle/rules_test.go", "\t\t{want: \"the host is frozen\"", "\t\t{want: \"the host was enrolled again\", breaks: say(event.HostEnrolled{Incarnation: 2}, \"h1\")},\n"),
