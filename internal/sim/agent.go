@@ -46,6 +46,8 @@ type agent struct {
 
 	enrolments int32 // counts them: each gives another serial
 
+	witnessed witnessed // by the judge
+
 	copied    bool     // its state is copied some time: chains and processes are told apart
 	copy, of  *agent   // a second agent on the same identity, and the first one
 	response  response // what people do once the server refuses it

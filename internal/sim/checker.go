@@ -18,14 +18,11 @@ import (
 // checker is what the world itself knows of its hosts, whatever the server
 // believes: the invariants are checked against both.
 type checker struct {
-	starts    map[grantOf]bool                        // grants that hosts acted on
-	affected  map[digest.Digest]map[string]bool       // hosts that a bundle harmed
-	since     map[string]map[host.Phase]clock.Instant // when each phase last began, on the world's clock
-	floor     map[string]uint64                       // the newest term that each host accepted an offer of
-	acked     map[string]uint64                       // events that each host was told are durable
-	overrides map[string][]gate.AcceptedOverride      // the signed overrides that each host received
-	failures  map[digest.Digest]map[string]bool       // hosts that failed by themselves, by manifest
-	released  event.ReleaseAccepted                   // the newest release
+	starts   map[grantOf]bool      // grants that hosts acted on
+	affected map[hostOf]bool       // hosts that a bundle harmed
+	failures map[hostOf]bool       // hosts that failed by themselves in a manifest
+	acked    map[string]uint64     // events that each host was told are durable
+	released event.ReleaseAccepted // the newest release
 	// A restored log knows less than its hosts do until they have sent it again.
 	behind    bool
 	repairing int // the most hosts that were repaired at once
@@ -34,13 +31,28 @@ type checker struct {
 	pace      pace
 }
 
+func newChecker() checker {
+	return checker{starts: map[grantOf]bool{}, affected: map[hostOf]bool{}, failures: map[hostOf]bool{}, acked: map[string]uint64{},
+		positions: map[*byte]position{}, pace: pace{opened: map[digest.Digest]clock.Instant{}}}
+}
+
 type grantOf struct{ host, grant string }
+
+// hostOf is a host with a bundle or a manifest.
+type hostOf struct {
+	what digest.Digest
+	host string
+}
+
+// witnessed is what is known of one host until it is set up anew.
+type witnessed struct {
+	since     map[host.Phase]clock.Instant // when each phase last began, on the world's clock
+	floor     uint64                       // the newest term that it accepted an offer of
+	overrides []gate.AcceptedOverride      // the signed overrides that it received
+}
 
 // started checks that a host acts only on a claim that the log holds, and once.
 func (t *checker) started(a *agent, grant string, accepted bool) {
-	if t.starts == nil {
-		t.starts = map[grantOf]bool{}
-	}
 	k := grantOf{a.key + "/" + a.serial, grant}
 	if t.starts[k] || !accepted {
 		a.w.violate("S23", "%s acts twice or without leave on grant %s", a.name, grant)
@@ -123,22 +135,11 @@ func (t *checker) activates(a *agent, target digest.Digest) {
 }
 
 // affects takes down that a bundle harms a host.
-func (t *checker) affects(a *agent, bundle digest.Digest) {
-	if t.affected == nil {
-		t.affected = map[digest.Digest]map[string]bool{}
-	}
-	if t.affected[bundle] == nil {
-		t.affected[bundle] = map[string]bool{}
-	}
-	t.affected[bundle][a.name] = true
-}
+func (t *checker) affects(a *agent, bundle digest.Digest) { t.affected[hostOf{bundle, a.name}] = true }
 
 // acknowledged checks that an acknowledged event is in the log, whoever of the
 // servers says so.
 func (t *checker) acknowledged(a *agent, upTo uint64) {
-	if t.acked == nil {
-		t.acked = map[string]uint64{}
-	}
 	if h := a.w.server.state.Hosts[a.name]; !a.w.server.down && (h == nil || h.Seq < upTo) {
 		a.w.violate("S33", "%s got the answer that %d events are durable, the leader has less", a.name, upTo)
 	}
@@ -147,9 +148,6 @@ func (t *checker) acknowledged(a *agent, upTo uint64) {
 
 // owes takes down that a host told the server of a longer history than its log's.
 func (t *checker) owes(s *server, a *agent, need uint64) {
-	if s.owed == nil {
-		s.owed = map[string]debt{}
-	}
 	until := s.began.Add(times.ReplayWait)
 	if d, there := s.owed[a.name]; !until.Reached(s.now()) && (!there || d.incarnation == a.inc && d.need < need) {
 		s.owed[a.name] = debt{need, a.inc, until}
@@ -179,7 +177,11 @@ func (t *checker) given(s *server, to string) {
 }
 
 // restored forgets what a restored log forgot: the names of grants come again.
-func (t *checker) restored() { t.behind, t.acked, t.starts = true, nil, nil }
+func (t *checker) restored() {
+	t.behind = true
+	clear(t.acked)
+	clear(t.starts)
+}
 
 // checkBudgets compares what really happens on the hosts with what budgets allow.
 func (w *World) checkBudgets() {

@@ -58,10 +58,7 @@ func (a *agent) twin() *agent {
 	c.trusted, c.seen = a.trusted, a.seen
 	c.running, c.acting, c.stages, c.staged = a.running, a.acting, a.stages, a.staged
 	c.drift = maps.Clone(a.drift)
-	if s := a.w.checks.since[a.key]; s != nil {
-		a.w.checks.since[c.key] = maps.Clone(s)
-	}
-	a.w.checks.forgets(c.key)
+	delete(a.w.checks.acked, c.key)
 	return c
 }
 

@@ -207,17 +207,10 @@ func (a *agent) again() {
 	a.trusted, a.seen, a.listed = trust.State{}, edition{}, ""
 	a.running, a.acting, a.staged, a.unproven, a.mark = "", "", 0, false, 0
 	clear(a.drift)
-	a.w.checks.forgets(a.key)
+	a.witnessed = witnessed{}
+	delete(a.w.checks.acked, a.key)
 	a.response, a.left, a.enrolling = enrolAgain, false, true
 	a.enrol()
-}
-
-// forgets what was told to a host that was set up anew.
-func (t *checker) forgets(key string) {
-	delete(t.acked, key)
-	delete(t.floor, key)
-	delete(t.overrides, key)
-	delete(t.since, key)
 }
 
 // absent reports whether nothing more is to come of a host: it is off, cut off for

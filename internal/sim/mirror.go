@@ -31,9 +31,6 @@ func positionOf(m *host.State) position {
 // recorded takes down where a host stands after the event that it records now. The
 // bytes name the event: two agents may tell two histories under one name.
 func (t *checker) recorded(a *agent, e *event.Entry) {
-	if t.positions == nil {
-		t.positions = map[*byte]position{}
-	}
 	t.positions[&e.Body[0]] = positionOf(&a.core.Machine)
 }
 

@@ -196,10 +196,7 @@ func (a *agent) receive(list []gate.AcceptedOverride) {
 
 // received takes down what a host was told, and that it forgets nothing of it.
 func (t *checker) received(a *agent, list []gate.AcceptedOverride) {
-	if t.overrides == nil {
-		t.overrides = map[string][]gate.AcceptedOverride{}
-	}
-	t.overrides[a.key] = append(t.overrides[a.key], list...)
+	a.witnessed.overrides = append(a.witnessed.overrides, list...)
 }
 
 // obeys checks that a host goes on with no offer that an override it received forbids.
@@ -209,7 +206,7 @@ func (t *checker) obeys(a *agent) {
 	if o == nil || o.Purpose == host.Rollback {
 		return
 	}
-	heard, target := t.overrides[a.key], o.Plan.Target
+	heard, target := a.witnessed.overrides, o.Plan.Target
 	if o.Purpose == host.Repair {
 		target = a.core.Machine.Current
 	}
@@ -238,8 +235,8 @@ func loosened(heard []gate.AcceptedOverride, o *gate.AcceptedOverride) bool {
 func (t *checker) sentBack(a *agent, manifest digest.Digest) {
 	m := a.w.docs[manifest]
 	failed := make([]int, len(m.Header.Waves))
-	for name := range t.failures[manifest] { // order-free: it counts
-		if i, ok := m.Leaf(name); ok {
+	for f := range t.failures { // order-free: it counts
+		if i, ok := m.Leaf(f.host); ok && f.what == manifest {
 			failed[m.Leaves[i].Wave]++
 		}
 	}

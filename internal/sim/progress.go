@@ -107,9 +107,6 @@ func (w *World) checkPace() {
 		if r == nil || r.Plan == nil || r.Phase.Ended() || !w.canEnd(s, r) {
 			continue
 		}
-		if p.opened == nil {
-			p.opened = map[digest.Digest]clock.Instant{}
-		}
 		if p.opened[r.Manifest] == 0 {
 			p.opened[r.Manifest] = w.now
 		}

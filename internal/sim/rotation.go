@@ -253,5 +253,5 @@ func (t *checker) outlives(a *agent, epoch uint64) {
 			a.w.violate("S5", "%s keeps to override %s of epoch %d in epoch %d", a.name, o.ID, o.Epoch, epoch)
 		}
 	}
-	t.overrides[a.key] = slices.DeleteFunc(t.overrides[a.key], func(o gate.AcceptedOverride) bool { return o.Epoch < epoch })
+	a.witnessed.overrides = slices.DeleteFunc(a.witnessed.overrides, func(o gate.AcceptedOverride) bool { return o.Epoch < epoch })
 }

@@ -64,7 +64,7 @@ func (s *server) begin(state *plan.State, head int) {
 		s.state.Watch(nil)
 	}
 	s.state, s.head, s.folded, s.latest = state, head, s.folded[:0], event.Entry{}
-	s.lastEvents, s.sessions, s.views, s.owed = map[string]uint64{}, map[string]*coreserver.Session{}, map[string]*coreserver.View{}, nil
+	s.lastEvents, s.sessions, s.views, s.owed = map[string]uint64{}, map[string]*coreserver.Session{}, map[string]*coreserver.View{}, map[string]debt{}
 	s.life++
 	s.wakeAt, s.last = 0, 0
 	s.core = coreserver.Begin(times, coreserver.NewPlanState(state, s.w.docs), s.term, s, s.time(), head > 0)

@@ -3,7 +3,6 @@ package sim
 import (
 	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 )
@@ -39,7 +38,7 @@ func (t *checker) stepped(a *agent, old *core.State, in core.Input, turn *core.T
 		if a.now().Sub(m.SoakFrom) < a.core.Plan.Soak || !m.Healthy(&a.core.Plan) {
 			a.w.violate("S9", "%s converged without its soak", a.name)
 		}
-		if got := a.w.now.Sub(t.since[a.key][host.Soaking]); got < a.core.Plan.Soak {
+		if got := a.w.now.Sub(a.witnessed.since[host.Soaking]); got < a.core.Plan.Soak {
 			a.w.violate("S38", "%s converged %s after its activation, by a clock that does not jump, and has to soak %s", a.name, got, a.core.Plan.Soak)
 		}
 	}
@@ -53,13 +52,10 @@ func (t *checker) stepped(a *agent, old *core.State, in core.Input, turn *core.T
 		t.failed(a, before.Phase)
 	}
 	if m.Phase != before.Phase {
-		if t.since == nil {
-			t.since = map[string]map[host.Phase]clock.Instant{}
+		if a.witnessed.since == nil {
+			a.witnessed.since = map[host.Phase]clock.Instant{}
 		}
-		if t.since[a.key] == nil {
-			t.since[a.key] = map[host.Phase]clock.Instant{}
-		}
-		t.since[a.key][m.Phase] = a.w.now
+		a.witnessed.since[m.Phase] = a.w.now
 	}
 }
 
@@ -67,19 +63,12 @@ func (t *checker) stepped(a *agent, old *core.State, in core.Input, turn *core.T
 // does not jump.
 func (t *checker) failed(a *agent, was host.Phase) {
 	if a.core.Machine.Cause != host.RevertOrdered {
-		if t.failures == nil {
-			t.failures = map[digest.Digest]map[string]bool{}
-		}
-		d := a.core.Machine.Manifest
-		if t.failures[d] == nil {
-			t.failures[d] = map[string]bool{}
-		}
-		t.failures[d][a.name] = true
+		t.failures[hostOf{a.core.Machine.Manifest, a.name}] = true
 	}
 	p := &a.core.Plan.Policy
 	least := map[host.Cause]clock.Duration{host.DeadlinePassed: p.ActivationDeadline, host.ContactLost: p.ConfirmWindow,
 		host.ProbeFailing: p.SustainedFailure}[a.core.Machine.Cause]
-	if got := a.w.now.Sub(t.since[a.key][was]); got < least {
+	if got := a.w.now.Sub(a.witnessed.since[was]); got < least {
 		a.w.violate("S38", "%s failed with %s after %s %s, and may have %s", a.name, a.core.Machine.Cause, got, was, least)
 	}
 }
@@ -95,13 +84,10 @@ func (t *checker) offered(a *agent, before *core.State) {
 		return
 	}
 	t.obeys(a)
-	if t.floor == nil {
-		t.floor = map[string]uint64{}
+	if o.Term < a.witnessed.floor {
+		a.w.violate("S31", "%s takes grant %s of term %d and has seen term %d", a.name, o.Grant, o.Term, a.witnessed.floor)
 	}
-	if o.Term < t.floor[a.key] {
-		a.w.violate("S31", "%s takes grant %s of term %d and has seen term %d", a.name, o.Grant, o.Term, t.floor[a.key])
-	}
-	t.floor[a.key] = o.Term
+	a.witnessed.floor = o.Term
 }
 
 // answered checks what a host does once a claim of it is answered.

@@ -187,8 +187,8 @@ func (w *World) result() Result {
 	for i := range w.plan {
 		r.Faults = append(r.Faults, w.plan[i].words)
 	}
-	for d, hosts := range w.checks.affected { // order-free: it only counts
-		r.Affected[d] = len(hosts)
+	for a := range w.checks.affected { // order-free: it only counts
+		r.Affected[a.what]++
 	}
 	return r
 }
@@ -204,7 +204,7 @@ func build(cfg Config) *World {
 	if cfg.Releases == 0 {
 		cfg.Releases = 1 + r.IntN(4)
 	}
-	w := &World{cfg: cfg, now: epoch, docs: library{}, bundles: map[digest.Digest]bundle{},
+	w := &World{cfg: cfg, now: epoch, checks: newChecker(), docs: library{}, bundles: map[digest.Digest]bundle{},
 		epoch: 1, starts: []uint64{0}, built: map[string][]digest.Digest{},
 		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, faultsEnd: epoch.Add(cfg.Faulty)}
 	w.end = w.faultsEnd.Add(4 * clock.Hour)
