@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -334,5 +333,3 @@ func (t *witness) pending(c *plan.Channel) {
 	t.c.rollouts[ref.Digest] = p
 	t.c.order = append(t.c.order, ref.Digest)
 }
-
-func (k budgetKey) String() string { return k.selector + " (at most " + strconv.Itoa(k.max) + ")" }

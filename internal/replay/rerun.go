@@ -91,7 +91,10 @@ func Rerun(h *History, c *Change, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	if o.Assumed.Activation == (forecast.Range{}) {
-		d := model.median(clock.Minute)
+		d := clock.Minute
+		if slices.Sort(model.times); len(model.times) > 0 {
+			d = model.times[len(model.times)/2]
+		}
 		o.Assumed.Activation = forecast.Range{Min: d, Max: d}
 	}
 	model.rest = &forecast.Drawn{Assumptions: o.Assumed, Seed: o.Seed}

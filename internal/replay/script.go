@@ -130,12 +130,3 @@ func (m *scripted) stepped(r *event.Entry, ev *event.HostStepped, in host.Input)
 		}
 	}
 }
-
-// median of the recorded activations, or the default.
-func (m *scripted) median(or clock.Duration) clock.Duration {
-	if len(m.times) == 0 {
-		return or
-	}
-	slices.Sort(m.times)
-	return m.times[len(m.times)/2]
-}
