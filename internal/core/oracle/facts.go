@@ -58,6 +58,7 @@ type Rollout struct {
 	Blocked                           string       // the code that was logged last for not promoting
 
 	order    int             // of opening
+	absent   int             // hosts of the first wave that was promoted with nobody there
 	soaked   clock.Instant   // when somebody converged in it by host's and server's clock
 	marks    map[string]Mark // by host
 	excused  []int           // failures that an operator took note of, by wave

@@ -154,6 +154,9 @@ func (f *Facts) moved(r *Rollout, at clock.Instant, ev event.Event) {
 		r.Phase = rollout.Pruned
 	case event.WavePromoted:
 		r.Cursor, r.Blocked = r.wave(ev.Wave+1), ""
+		if r.absent == 0 && r.soaked == 0 && ev.Evidence == 0 && ev.AtTarget == 0 && ev.Failed == 0 && ev.Skipped == 0 {
+			r.absent = ev.Absent
+		}
 	case event.BreakGlassUsed:
 		r.Cursor, r.Blocked, r.soaked = max(r.Cursor, r.wave(ev.Wave)), "", 1 // as far as canaries are concerned
 	case event.WaveForced:

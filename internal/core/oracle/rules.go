@@ -223,6 +223,9 @@ func (f *Facts) goesAfter(q *Request) bool {
 func (f *Facts) canaries(q *Request) bool {
 	r := q.Rollout
 	most := r.Manifest.Header.CanaryMax
+	if most == 0 {
+		most = r.absent
+	}
 	if most == 0 || r.soaked != 0 && r.soaked <= q.At {
 		return false
 	}

@@ -32,6 +32,26 @@ func TestS40BoundHoldsWhereTheFirstWaveHasNothingToChange(t *testing.T) {
 	w.expect("h0=converged/one h1=converged/two h2=converged/two h3=converged/two")
 }
 
+// TestS40OthersStandInForACanaryThatNeverCame: the order in which hosts enrol does not
+// decide whether a bundle is tried by few first, nor does it once the canary comes.
+func TestS40OthersStandInForACanaryThatNeverCame(t *testing.T) {
+	w := scene(t, "h1 h2 h3")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r1", waves: "h0 | h1 h2 h3", target: bundles[0]}))
+	w.tick()
+	w.enrol("h0")
+	w.presence("h0", true)
+	w.tick()
+	if n := w.granted("c@r1"); n != 1 {
+		t.Fatalf("%d hosts were granted before one converged, expected 1\n%s", n, w.tail())
+	}
+	w.why("h2", gate.Canary)
+	w.s = w.restored()
+	w.why("h2", gate.Canary)
+	w.live(6)
+	w.phase("c@r1", rollout.Terminal)
+	w.expect("h0=converged/one h1=converged/one h2=converged/one h3=converged/one")
+}
+
 // TestS40NoMoreAreTriedThanTheBound: tolerated failures spend the bound as well,
 // and a host that is granted again spends nothing more.
 func TestS40NoMoreAreTriedThanTheBound(t *testing.T) {

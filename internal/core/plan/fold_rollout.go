@@ -121,8 +121,7 @@ func (s *State) foldRollout(at clock.Instant, ev event.OfRollout) error {
 		}
 		s.MarkAll()
 	case event.WavePromoted:
-		r.Cursor = ev.Wave + 1
-		r.SetBlocked("", at)
+		r.Promoted(ev, at)
 	case event.WaveForced:
 		s.foldForced(r, ev)
 	case event.BreakGlassUsed:

@@ -45,7 +45,7 @@ func (s *State) derive() error {
 			if err := s.attach(r); err != nil {
 				return err
 			}
-			if r.SoakedAt != 0 && r.Plan.Header.CanaryMax > 0 {
+			if r.SoakedAt != 0 && r.CanaryMax() > 0 {
 				s.wakeAt(r.SoakedAt, timer{channel: r.Channel})
 			}
 		}

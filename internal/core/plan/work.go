@@ -112,7 +112,7 @@ func (s *State) soakedFirst(h *Host, r *rollout.Rollout) {
 	if r.SoakedAt == 0 || at < r.SoakedAt {
 		r.SoakedAt = at
 		s.dirty[r.Channel] = true
-		if r.Plan != nil && r.Plan.Header.CanaryMax > 0 {
+		if r.Plan != nil && r.CanaryMax() > 0 {
 			s.wakeAt(at, timer{channel: r.Channel})
 		}
 	}

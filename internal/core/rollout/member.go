@@ -221,6 +221,9 @@ type Rollout struct {
 	// SoakedAt is when the first member that converged has passed its soak on the
 	// server's clock too, whatever it did since.
 	SoakedAt clock.Instant `json:"soakedAt,omitempty"`
+	// StandIns is how many hosts may try the target for the first wave that opened the
+	// next one because none of its hosts is enrolled; zero where that did not happen.
+	StandIns int `json:"standIns,omitempty"`
 	// Blocked is the code of the last reason logged for not promoting.
 	Blocked string `json:"blocked,omitempty"`
 	// BlockedSince is when the open wave began to be blocked.
