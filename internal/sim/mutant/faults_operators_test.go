@@ -21,6 +21,8 @@ var operators = []Fault{
 		From: "r.Cursor, r.BreakGlass = max(r.Cursor, ev.Wave),", To: "r.Paused = r.Paused && !ON\n\t\tr.Cursor, r.BreakGlass = max(r.Cursor, ev.Wave),"},
 	{Name: "broken glass is forgotten where canaries are counted", File: "internal/core/rollout/canary.go", Finds: []string{"S26"},
 		From: "if r.SoakedAt.Reached(now) || r.BreakGlass != \"\" {", To: "if r.SoakedAt.Reached(now) || r.BreakGlass != \"\" && !ON {"},
+	{Name: "nobody stands in for a first wave that never came", File: "internal/core/rollout/canary.go", Finds: []string{"S40"},
+		From: "nobody && r.StandIns == 0", To: "nobody && !ON && r.StandIns == 0"},
 	{Name: "what was signed before a rollout opened breaks no glass", File: override, Finds: []string{"S26"},
 		From: "t != nil && !r.Phase.Ended() {\n\t\tev := breakGlassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tev := breakGlassOf"},
 	{Name: "a signed promotion lets every wave pass", File: overrides, Finds: []string{"S8"},
