@@ -271,6 +271,13 @@ func TestBatchesAgainOutOfOrderAndForked(t *testing.T) {
 	if types := w.types("h-0000"); count(types, "host.forked") != 1 || count(types, "host.grant_declined") != 4 {
 		t.Fatalf("events %v", types)
 	}
+	if n := testkit.Value(w.op.Status(w.ctx()))(t).Hosts.ToEnrol; n != 0 {
+		t.Fatalf("%d hosts have to enrol again, and no release declares any", n)
+	}
+	w.release("r1", plan{hosts: 2, content: "one"})
+	if n := testkit.Value(w.op.Status(w.ctx()))(t).Hosts.ToEnrol; n != 1 {
+		t.Fatalf("%d hosts have to enrol again, expected the forked one", n)
+	}
 }
 
 // A restored log must not grant before the hosts that know more have sent it.

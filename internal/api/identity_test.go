@@ -63,6 +63,9 @@ func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
 			if !strings.HasPrefix(h.IdentityStatus, name) && h.IdentityStatus != "revoked" {
 				t.Errorf("the host stands as %q", h.IdentityStatus)
 			}
+			if n, ended := testkit.Value(w.op.Status(w.ctx()))(t).Hosts.ToEnrol, h.IdentityStatus == "revoked"; n == 1 != ended {
+				t.Errorf("%d hosts have to enrol again", n)
+			}
 			w.until("the host to enrol with a token from after it", func() bool {
 				again := newAgent(w, a.name)
 				var c wire.Certificate

@@ -98,6 +98,9 @@ func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.Host
 		if h.InFlight() {
 			n.InFlight++
 		}
+		if _, declared := roster[name]; declared && h.IdentityStatus() != "" {
+			n.ToEnrol++
+		}
 		if h.Machine.Phase == host.Failed || h.SilentFailure {
 			n.Failed++
 		}

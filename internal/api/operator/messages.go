@@ -89,6 +89,9 @@ type HostCounts struct {
 	Online   int `json:"online"`
 	InFlight int `json:"inFlight"`
 	Failed   int `json:"failed"`
+	// ToEnrol counts the declared hosts that do nothing until they enrol again: they
+	// are revoked, or two agents share their identity.
+	ToEnrol int `json:"toEnrol"`
 	// Presence counts every host by its presence.
 	Presence map[gate.HostPresence]int `json:"presence"`
 	// NeverEnrolled names the hosts that are declared and never enrolled, sorted.

@@ -31,8 +31,9 @@ func (a verbs) statusCmd() *cobra.Command {
 channel is. What ends soon, has ended or is nearly full is a warning with what to
 do next; --ends lists all that ends: timestamps, the root of trust, certificates,
 tokens, freezes, windows, the disk and the log of the server. With --check the exit
-code says whether all is well: it is 6 when a host is degraded or failed, a rollout
-failed, or the server is in safe mode.`,
+code says whether all is well: it is 6 when a host is degraded or failed or has to
+enrol again, a rollout failed or was reverted, something has run out, or the server
+is in safe mode.`,
 		Example: "  steady status\n  steady status --check\n  steady status --ends\n  steady status -o json",
 	}
 	ends := cmd.Flags().Bool("ends", false, "list all that ends or fills up")
@@ -56,7 +57,7 @@ failed, or the server is in safe mode.`,
 
 // isWell reports whether nothing of a fleet needs a person.
 func isWell(s operator.Status) bool {
-	return s.SafeMode == "" && s.Health.Hosts[health.Degraded] == 0 && s.Hosts.Failed == 0 &&
+	return s.SafeMode == "" && s.Health.Hosts[health.Degraded] == 0 && s.Hosts.Failed == 0 && s.Hosts.ToEnrol == 0 &&
 		!slices.ContainsFunc(s.Expiries, func(i warning.Item) bool { return i.Level == warning.Critical }) &&
 		!slices.ContainsFunc(s.Channels, func(c operator.ChannelState) bool {
 			return c.Status == string(rollout.Failed) || c.Status == string(rollout.Reverted)
