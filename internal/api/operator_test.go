@@ -142,6 +142,8 @@ func TestOperatorRequestsAreStrict(t *testing.T) {
 		{"another site", "POST", "/v1/operator/reconcile", `{}`, 403, []string{"Origin", "https://evil.example"}},
 		{"another site reads", "GET", "/v1/operator/status", "", 403, []string{"Origin", "null"}},
 		{"this site", "GET", "/v1/operator/status", "", 200, []string{"Origin", w.server.OperatorURL()}},
+		{"scheme in lower case", "GET", "/v1/operator/status", "", 200, []string{"Authorization", "bearer " + s}},
+		{"another scheme", "GET", "/v1/operator/status", "", 401, []string{"Authorization", "Basic " + s}},
 		{"stream parameter", "GET", "/v1/operator/events/stream?x=1", "", 422, nil},
 	} {
 		status, body := w.request(s, c.method, c.path, c.body, c.headers...)

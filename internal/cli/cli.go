@@ -5,7 +5,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/workspaces"
 	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release/fleetdir"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -166,7 +166,7 @@ hosts, two bundles, waves, a budget and probes, all with comments.`,
 				return exit.Bad(err)
 			}
 			ignore := filepath.Join(dir, ".gitignore")
-			if err := os.WriteFile(ignore, []byte(ignored), 0o644); err != nil {
+			if err := disk.Create(ignore, []byte(ignored), 0o644); err != nil {
 				return err
 			}
 			a.Printf("Wrote a sample fleet:\n  %s\n", strings.Join(append(written, ignore), "\n  "))

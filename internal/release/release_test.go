@@ -72,6 +72,18 @@ func TestSampleIsTheQuickstart(t *testing.T) {
 	}
 }
 
+func TestSampleReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	testkit.Must(t, os.WriteFile("fleet.yaml", []byte("mine"), 0o644))
+	if written, err := fleetdir.Sample(""); err == nil || !strings.Contains(err.Error(), "name is empty") {
+		t.Errorf("a folder without a name: wrote %v, error %v", written, err)
+	}
+	if got := testkit.Value(os.ReadFile("fleet.yaml"))(t); string(got) != "mine" {
+		t.Errorf("fleet.yaml was replaced by %.40s", got)
+	}
+}
+
 func TestBuildIsDeterministic(t *testing.T) {
 	a := build(t, load(t, example(t, "edge")), BuildOptions{Now: t0})
 	for range 5 {

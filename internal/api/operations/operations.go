@@ -204,8 +204,8 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 	if p.Anyone || p.Signed || p.Local && fromHere(r) {
 		return control.Operator{}, nil
 	}
-	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
 		return control.Operator{}, refused(http.StatusUnauthorized, "an operator token is needed: Authorization: Bearer TOKEN")
 	}
 	who, err := h.c.Operator(secret)

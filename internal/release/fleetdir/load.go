@@ -189,9 +189,11 @@ func SchemaJSON(name string) []byte {
 var sampleFiles embed.FS
 
 // Sample writes a small commented fleet into dir, which must be new or empty:
-// six hosts in two channels and two bundles. It returns the paths it wrote.
+// six hosts in two channels and two bundles. It returns the paths it wrote, and never replaces a file.
 func Sample(dir string) ([]string, error) {
 	switch entries, err := os.ReadDir(dir); {
+	case dir == "":
+		return nil, errors.New("the folder's name is empty: expected that of a new or an empty folder, such as fleet")
 	case err == nil && len(entries) > 0:
 		return nil, fmt.Errorf("%s is not empty: expected a new or an empty folder", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -215,7 +217,7 @@ func Sample(dir string) ([]string, error) {
 			return err
 		}
 		written = append(written, at)
-		return os.WriteFile(at, raw, 0o644)
+		return disk.Create(at, raw, 0o644)
 	})
 	return written, err
 }
