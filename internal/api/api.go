@@ -121,9 +121,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := o.strictKeys(); err != nil {
 		return nil, err
 	}
-	hosts, servers, err := s.authorities(&o)
-	if err != nil {
-		return nil, err
+	if o.DataDir == "" {
+		return nil, errors.New("the server needs a data folder")
 	}
 	if o.OpenStore == nil {
 		o.OpenStore = func(ctx context.Context, dir string) (store.Store, error) {
@@ -134,6 +133,10 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	undo = append(undo, s.store.Close)
+	hosts, servers, err := s.authorities(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
 	conf := o.Control
 	conf.Fleet, conf.DataDir, conf.Root, conf.Store, conf.HostCA = o.Fleet, o.DataDir, o.Root, s.store, hosts
 	var issued atomic.Pointer[certificates]
@@ -176,12 +179,18 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// authorities opens or makes the server's own keys.
-func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, err error) {
-	if o.DataDir == "" {
-		return nil, nil, errors.New("the server needs a data folder")
-	}
+// authorities opens the server's own keys, or makes them where nothing was logged yet.
+func (s *Server) authorities(ctx context.Context, o *Options) (hosts, servers *identity.Authority, err error) {
 	pki := filepath.Join(o.DataDir, "pki")
+	head, err := s.store.Head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if head.Seq > 0 {
+		if err := authoritiesKept(o, pki, head.Seq); err != nil {
+			return nil, nil, err
+		}
+	}
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -202,6 +211,18 @@ func (s *Server) authorities(o *Options) (hosts, servers *identity.Authority, er
 	}
 	s.serverCA, s.tokenFile = servers.PEM(), filepath.Join(o.DataDir, control.AdminTokenFile)
 	return hosts, servers, nil
+}
+
+// authoritiesKept refuses to go on with a log whose authorities are gone: hosts trust those alone.
+func authoritiesKept(o *Options, pki string, events uint64) error {
+	for _, purpose := range []identity.Purpose{identity.Hosts, identity.Servers} {
+		if _, err := identity.LoadAuthority(o.Keys, pki, purpose); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the %s authority in %s is gone, or its disk is not mounted (%w), but the log of the fleet has %d events: its hosts trust only that authority; "+
+				"mount or restore %s from the backup. If it is lost for ever, steady server init-ca --data %s --root 1.root.json --replace makes new ones, and every host enrols again",
+				purpose, pki, err, events, pki, o.DataDir)
+		}
+	}
+	return nil
 }
 
 // fleetOf takes the fleet's name from the root or from an earlier start.

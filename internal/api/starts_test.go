@@ -36,6 +36,27 @@ func TestFirstAdminTokenIsNotLost(t *testing.T) {
 	}
 }
 
+// A server whose authorities are gone would make others, which no agent trusts.
+func TestLostAuthoritiesAreNotReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.halt()
+	pki := filepath.Join(w.opts.DataDir, "pki")
+	away := pki + "-away"
+	for _, lost := range []string{"", "hosts-ca.pem", "servers-ca.pem", "servers-ca.key"} {
+		for _, root := range [][]byte{w.root, nil} {
+			testkit.Must(t, os.Rename(filepath.Join(pki, lost), away))
+			o := w.opts
+			o.Root = root
+			_, err := api.Start(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), "is gone") || !strings.Contains(err.Error(), "restore "+pki) || !strings.Contains(err.Error(), "init-ca") {
+				t.Fatalf("without pki/%s: %v", lost, err)
+			}
+			testkit.Must(t, os.Rename(away, filepath.Join(pki, lost)))
+		}
+	}
+	w.start()
+}
+
 // What a kill left of a push is gone after the next start.
 func TestUnfinishedPushIsDropped(t *testing.T) {
 	w := newWorld(t)
