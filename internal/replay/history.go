@@ -13,10 +13,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
-// Format is the first line's; another layout gets another one.
+// HistoryFormat is the first line's; another layout gets another one.
 const HistoryFormat = "steady/history/v1"
 
 // maxLine bounds one line: a manifest of a large fleet is the longest.
@@ -73,27 +74,22 @@ type record struct {
 	Exact []byte `json:"exact,omitempty"`
 }
 
-// Documents gives a manifest with all of its leaves and budget members.
-type Documents interface {
-	Manifest(digest.Digest) (*rollout.Manifest, error)
-}
-
-// Learner is a Documents that takes from a release where its manifests are.
+// Learner is a plan.Documents that takes from a release where its manifests are.
 type Learner interface{ Learn(event.ReleaseAccepted) }
 
-// Writer writes a history. Each manifest goes out ahead of the event that opens
+// HistoryWriter writes a history. Each manifest goes out ahead of the event that opens
 // its rollout.
 type HistoryWriter struct {
 	enc  *json.Encoder
-	docs Documents
+	docs plan.Documents
 	sent map[digest.Digest]bool
 	last uint64
 	// Proofs, if set, returns the documents that a record is the first to name.
 	Proofs func(*event.Record) ([][]byte, error)
 }
 
-// NewWriter begins a stream.
-func NewHistoryWriter(w io.Writer, docs Documents) (*HistoryWriter, error) {
+// NewHistoryWriter begins a stream.
+func NewHistoryWriter(w io.Writer, docs plan.Documents) (*HistoryWriter, error) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return &HistoryWriter{enc: enc, docs: docs, sent: map[digest.Digest]bool{}}, enc.Encode(line{Format: HistoryFormat})
@@ -144,32 +140,26 @@ func recordOf(r *event.Record) *record {
 
 // names sends the manifest that a record is the first to need.
 func (w *HistoryWriter) names(r *event.Record) error {
-	switch r.Type {
-	case event.ReleaseAccepted{}.EventType():
-		ev, err := event.Decode(r.Entry)
-		if err != nil {
-			return err
-		}
-		accepted, _ := ev.(event.ReleaseAccepted)
+	if r.Type != (event.ReleaseAccepted{}).EventType() && r.Type != (event.RolloutOpened{}).EventType() {
+		return nil
+	}
+	ev, err := event.Decode(r.Entry)
+	switch ev := ev.(type) {
+	case event.ReleaseAccepted:
 		if l, ok := w.docs.(Learner); ok {
-			l.Learn(accepted)
+			l.Learn(ev)
 		}
-		for _, c := range accepted.Channels {
+		for _, c := range ev.Channels {
 			if len(c.Manifests) > 0 {
 				if err := w.manifest(c.Manifests[0].Digest); err != nil {
 					return err
 				}
 			}
 		}
-	case event.RolloutOpened{}.EventType():
-		ev, err := event.Decode(r.Entry)
-		if err != nil {
-			return err
-		}
-		opened, _ := ev.(event.RolloutOpened)
-		return w.manifest(opened.Manifest)
+	case event.RolloutOpened:
+		return w.manifest(ev.Manifest)
 	}
-	return nil
+	return err
 }
 
 func (w *HistoryWriter) manifest(d digest.Digest) error {
@@ -190,7 +180,7 @@ func (w *HistoryWriter) Close() error { return w.enc.Encode(line{End: &w.last}) 
 // ErrCut says that a stream has no end.
 var ErrCut = errors.New("the history is cut off before its end; fetch it again")
 
-// Read reads a whole stream. Progress, if set, is told how many events were read,
+// ReadHistory reads a whole stream. Progress, if set, is told how many events were read,
 // now and then.
 func ReadHistory(r io.Reader, progress func(events int)) (*History, error) {
 	h := &History{Manifests: map[digest.Digest]*rollout.Manifest{}, Blobs: map[digest.Digest][]byte{}}

@@ -167,29 +167,22 @@ func (c Channel) words() string {
 	return words
 }
 
-// Message say where a rollout stands.
+// Message says where a rollout stands.
 func (r Rollout) Message() string {
 	words := r.Status
 	if r.Wave != "" {
 		words += " at wave " + r.Wave
 	}
 	var parts []string
-	for i := range 32 { // every status, in its order
-		if n := r.Members[statusName(i)]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, statusName(i)))
+	for status := rollout.Waiting; status <= rollout.Ahead; status++ {
+		if n := r.Members[status.String()]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
 	if len(parts) > 0 {
 		words += ": " + strings.Join(parts, ", ")
 	}
 	return words
-}
-
-func statusName(i int) string {
-	if i < int(rollout.Waiting) || i > int(rollout.Ahead) {
-		return ""
-	}
-	return rollout.Status(i).String()
 }
 
 func (h Host) words() string {
