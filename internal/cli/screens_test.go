@@ -104,10 +104,17 @@ func screenHolds() []*gate.Block {
 	return []*gate.Block{gate.CheckInFlight(e), gate.CheckProof(e)}
 }
 
+// laterWave is of a host that waits for its wave.
+type laterWave struct{ gate.Facts }
+
+func (laterWave) Wave() (string, int, string, int, string, clock.Instant) {
+	return "stable@v2", 1, "rest", 0, "canary", 0
+}
+
 // screenWhy says why a host waits, with the words of the gates.
 func screenWhy(name string) plan.Answer {
 	a := plan.Answer{Host: name, Channel: "stable", Rollout: "stable@v2", Wave: "rest", Status: "waiting", Current: string(oldBundle), Target: string(newBundle), WaveBlocks: screenHolds(), Pending: "stable@v3"}
-	a.Gates = []plan.Gate{{Gate: gate.Freshness}, {Gate: gate.Overlay}, {Gate: gate.Wave, Block: gate.CheckWave("stable@v2", 1, "rest", 0, "canary", 0)}}
+	a.Gates = []plan.Gate{{Gate: gate.Freshness}, {Gate: gate.Overlay}, {Gate: gate.Wave, Block: gate.CheckWave(laterWave{}, true)}}
 	absence := gate.Absence{}
 	switch name {
 	case "web-2":

@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,9 +92,10 @@ func CheckOverlay(s RolloutStatus) *Block {
 
 // CheckFreeze blocks a host that an operator froze until an instant; zero is not
 // frozen.
-func CheckFreeze(host string, until clock.Instant, reason string, now clock.Instant) *Block {
-	if until == 0 || until.Reached(now) {
-		return nil
+func CheckFreeze(f Facts, explain bool) *Block {
+	host, until, reason, now := f.Freeze()
+	if closed := until > now; !closed || !explain {
+		return unexplained(closed)
 	}
 	return block(Freeze, "").because("host %s is frozen until %s: %s", host, prose.Date(until), reason).
 		until("the freeze to end", until).by("time, or an operator: steady host unfreeze " + host)
@@ -101,9 +103,10 @@ func CheckFreeze(host string, until clock.Instant, reason string, now clock.Inst
 
 // CheckQuarantine blocks a bundle that failed on this channel; reason is empty
 // when it did not.
-func CheckQuarantine(channel, bundle, reason string) *Block {
-	if reason == "" {
-		return nil
+func CheckQuarantine(f Facts, explain bool) *Block {
+	channel, bundle, reason := f.Quarantine()
+	if closed := reason != ""; !closed || !explain {
+		return unexplained(closed)
 	}
 	return block(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
 		until("another bundle, or the quarantine to be cleared", never).
@@ -158,9 +161,10 @@ func CheckChannelEdges(channel string, before []Predecessor) *Block {
 
 // CheckWave blocks a host whose wave is not open yet. Earliest is when time can
 // promote the wave at the cursor.
-func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName string, earliest clock.Instant) *Block {
-	if wave <= cursor {
-		return nil
+func CheckWave(f Facts, explain bool) *Block {
+	rollout, wave, waveName, cursor, cursorName, earliest := f.Wave()
+	if closed := wave > cursor; !closed || !explain {
+		return unexplained(closed)
 	}
 	return block(Wave, "").says("the host is in wave "+waveName+"; rollout "+rollout+" is at wave "+cursorName).
 		until("wave "+cursorName+" to be promoted", earliest).
@@ -170,9 +174,10 @@ func CheckWave(rollout string, wave int, waveName string, cursor int, cursorName
 // CheckCanary blocks another host of a rollout while as many were tried as its
 // signed policy allows and none has converged; most is zero for no bound. Earliest
 // is when time can bring one of them there.
-func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block {
-	if most == 0 || tried < most {
-		return nil
+func CheckCanary(f Facts, explain bool) *Block {
+	rollout, tried, most, earliest := f.Canary()
+	if closed := most != 0 && tried >= most; !closed || !explain {
+		return unexplained(closed)
 	}
 	return block(Canary, "").says(strconv.Itoa(tried)+" of at most "+strconv.Itoa(most)+" canaries of rollout "+rollout+" were tried and none has converged yet").
 		until("one of them to converge", earliest).
@@ -181,9 +186,10 @@ func CheckCanary(rollout string, tried, most int, earliest clock.Instant) *Block
 
 // CheckHostEdges blocks a host while one of its predecessors has not converged.
 // Earliest is when time can bring the last of them there.
-func CheckHostEdges(host string, unmet []string, earliest clock.Instant) *Block {
-	if len(unmet) == 0 {
-		return nil
+func CheckHostEdges(f Facts, explain bool) *Block {
+	host, unmet, earliest := f.HostEdges()
+	if closed := len(unmet) > 0; !closed || !explain {
+		return unexplained(closed)
 	}
 	before := strings.Join(unmet, ", ")
 	return block(HostEdge, "").says("host "+host+" goes after "+before).
@@ -203,20 +209,21 @@ type Use struct {
 func (u Use) Full() bool { return u.InFlight >= u.Max }
 
 // CheckBudgets blocks a host when any budget that it belongs to is full.
-func CheckBudgets(uses []Use) *Block {
-	for _, u := range uses {
-		if u.Full() {
-			return block(Budget, u.Selector).says(strconv.Itoa(u.InFlight)+" of at most "+strconv.Itoa(u.Max)+" hosts of budget "+u.Selector+" are in flight").
-				until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget")
-		}
+func CheckBudgets(uses []Use, explain bool) *Block {
+	i := slices.IndexFunc(uses, Use.Full)
+	if closed := i >= 0; !closed || !explain {
+		return unexplained(closed)
 	}
-	return nil
+	u := &uses[i]
+	return block(Budget, u.Selector).says(strconv.Itoa(u.InFlight)+" of at most "+strconv.Itoa(u.Max)+" hosts of budget "+u.Selector+" are in flight").
+		until("one of them to converge or revert", u.Earliest).by("those hosts as they finish, or a release with a larger budget")
 }
 
 // CheckBackoff blocks a host that declined a grant until it is asked again.
-func CheckBackoff(until clock.Instant, code, detail string, now clock.Instant) *Block {
-	if until == 0 || until.Reached(now) {
-		return nil
+func CheckBackoff(f Facts, explain bool) *Block {
+	until, code, detail, now := f.Backoff()
+	if closed := until > now; !closed || !explain {
+		return unexplained(closed)
 	}
 	return block(Backoff, code).says("the host could not prepare: "+prose.Reason(code+": "+detail)).
 		until("the next attempt", until).by("time, once the cause is mended on the host")

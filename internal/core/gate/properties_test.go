@@ -81,7 +81,7 @@ func TestS18HaltedGivesNothing(t *testing.T) {
 func TestS17QuarantinedIsNeverGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		channel, bundle, reason := names.Draw(t, "channel"), names.Draw(t, "bundle"), rapid.String().Draw(t, "reason")
-		b := gate.CheckQuarantine(channel, bundle, reason)
+		b := checkQuarantine(channel, bundle, reason)
 		opens(t, b, gate.Quarantine, reason == "")
 		if b != nil && !strings.Contains(b.ClearedBy, "steady quarantine clear "+channel+" "+bundle) {
 			t.Fatalf("%q does not say how to clear it", b.ClearedBy)
@@ -121,9 +121,9 @@ func TestS15ChannelOpensAfterEveryPredecessor(t *testing.T) {
 func TestS7WaveOrderAtTheGate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wave, cursor := rapid.IntRange(0, 9).Draw(t, "wave"), rapid.IntRange(0, 9).Draw(t, "cursor")
-		b := gate.CheckWave("c@1", wave, "mine", cursor, "now", 0)
+		b := checkWave("c@1", wave, "mine", cursor, "now", 0)
 		opens(t, b, gate.Wave, wave <= cursor)
-		if next := gate.CheckWave("c@1", wave, "mine", cursor+1, "next", 0); b == nil && next != nil {
+		if next := checkWave("c@1", wave, "mine", cursor+1, "next", 0); b == nil && next != nil {
 			t.Fatalf("the cursor moved on and shut wave %d out: %+v", wave, next)
 		}
 	})
@@ -150,7 +150,7 @@ func TestS12OfflineHostsNeverDelayPromotion(t *testing.T) {
 func TestS14HostGoesAfterItsPredecessors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unmet := rapid.SliceOfN(names, 0, 4).Draw(t, "unmet")
-		b := gate.CheckHostEdges("h", unmet, 0)
+		b := checkHostEdges("h", unmet, 0)
 		opens(t, b, gate.HostEdge, len(unmet) == 0)
 		for _, name := range unmet {
 			if !strings.Contains(b.Message, name) || !strings.Contains(b.WaitsFor, name) {
@@ -182,7 +182,7 @@ func TestS1AdmissionNeverPassesMax(t *testing.T) {
 			}
 			by := -1
 			if !flying[h] {
-				if gate.CheckBudgets(mine) != nil {
+				if gate.CheckBudgets(mine, false) != nil {
 					continue
 				}
 				by = 1
@@ -206,13 +206,13 @@ func TestS1AdmissionNeverPassesMax(t *testing.T) {
 func TestS38BackoffOnlyDelays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		until, now := drawInstant(t, "until"), drawInstant(t, "now")
-		b := gate.CheckBackoff(until, "busy", "no room", now)
+		b := checkBackoff(until, "busy", "no room", now)
 		opens(t, b, gate.Backoff, now >= until)
 		if b != nil && b.Earliest != until {
 			t.Fatalf("ends at %d and says %d", until, b.Earliest)
 		}
-		opens(t, gate.CheckBackoff(until, "busy", "no room", until.Add(drawSpan(t, "later"))), gate.Backoff, true)
-		opens(t, gate.CheckBackoff(0, "", "", now), gate.Backoff, true)
+		opens(t, checkBackoff(until, "busy", "no room", until.Add(drawSpan(t, "later"))), gate.Backoff, true)
+		opens(t, checkBackoff(0, "", "", now), gate.Backoff, true)
 	})
 }
 
@@ -221,13 +221,13 @@ func TestS38BackoffOnlyDelays(t *testing.T) {
 func TestS18FrozenUntilItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		until, now := drawInstant(t, "until"), drawInstant(t, "now")
-		b := gate.CheckFreeze("h", until, "disk swap", now)
+		b := checkFreeze("h", until, "disk swap", now)
 		opens(t, b, gate.Freeze, now >= until)
 		if b != nil && b.Earliest != until {
 			t.Fatalf("ends at %d and says %d", until, b.Earliest)
 		}
-		opens(t, gate.CheckFreeze("h", until, "", until.Add(drawSpan(t, "later"))), gate.Freeze, true)
-		opens(t, gate.CheckFreeze("h", 0, "", now), gate.Freeze, true)
+		opens(t, checkFreeze("h", until, "", until.Add(drawSpan(t, "later"))), gate.Freeze, true)
+		opens(t, checkFreeze("h", 0, "", now), gate.Freeze, true)
 	})
 }
 
@@ -269,7 +269,7 @@ func TestS1ServerThatMayLackClaimsTakesNone(t *testing.T) {
 			t.Fatalf("waits for host %s until %s: %+v", host, until, b)
 		}
 		use := gate.Use{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight, heard or not")}
-		full := gate.CheckBudgets([]gate.Use{use})
+		full := gate.CheckBudgets([]gate.Use{use}, true)
 		b = gate.CheckRollCall(full, until)
 		opens(t, b, gate.Restore, use.InFlight < use.Max)
 		if b != nil && !strings.HasSuffix(b.Message, full.Message) {
@@ -285,7 +285,7 @@ func TestS40CanariesAreBounded(t *testing.T) {
 		most, hosts := rapid.IntRange(0, 5).Draw(t, "most"), rapid.IntRange(0, 9).Draw(t, "hosts")
 		tried := 0
 		for range hosts {
-			if gate.CheckCanary("c@1", tried, most, 0) == nil {
+			if checkCanary("c@1", tried, most, 0) == nil {
 				tried++
 			}
 		}

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
@@ -55,19 +54,9 @@ type Gate struct {
 	For             Purpose
 	At              Moment
 	Scope           Scope
-	// Closed, where it is set, is whether the gate blocks, for gates that a tick asks of
-	// many hosts: words are for people.
-	Closed func(Facts) bool
-	// Check returns nil when the gate is open.
-	Check func(Facts) *Block
-}
-
-// Block is what the gate says of its facts; nil when it is open.
-func (g *Gate) Block(f Facts) *Block {
-	if g.Closed != nil && !g.Closed(f) {
-		return nil
-	}
-	return g.Check(f)
+	// Check returns nil when the gate is open. Who does not show the answer asks it to
+	// explain nothing: then a gate that a tick asks of many hosts makes no words.
+	Check func(f Facts, explain bool) *Block
 }
 
 // Facts is what the gates read of what they are asked about: a host in a rollout, a
@@ -103,86 +92,79 @@ type Facts interface {
 var Table = [...]Gate{
 	{Code: Restore, Rule: "behind", For: ToUpdate | ToRepair | ToReboot | ToOpen, At: AtOffer | AtClaim, Scope: PerServer,
 		When:      "the server was restored from a backup, and a host has not sent again what the log lacks",
-		ClearedBy: "those hosts, or time", Check: Facts.Behind},
+		ClearedBy: "those hosts, or time", Check: func(f Facts, _ bool) *Block { return f.Behind() }},
 	{Code: Restore, Rule: "roll-call", For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtClaim, Scope: PerServer,
 		When:      "the server began a short time ago, and hosts that have not connected yet could be in flight",
-		ClearedBy: "those hosts, or time", Check: func(f Facts) *Block { return CheckRollCall(f.RollCall()) }},
+		ClearedBy: "those hosts, or time", Check: func(f Facts, _ bool) *Block { return CheckRollCall(f.RollCall()) }},
 	{Code: Freshness, For: ToUpdate | ToReboot, At: AtOffer, Scope: PerRollout,
 		When:      "the timestamp is older than the channel allows",
-		ClearedBy: "the holder of the timestamp key: refresh and push", Check: func(f Facts) *Block { return CheckFreshness(f.Freshness()) }},
+		ClearedBy: "the holder of the timestamp key: refresh and push", Check: func(f Facts, _ bool) *Block { return CheckFreshness(f.Freshness()) }},
 	{Code: Overlay, Rule: "override", For: ToUpdate | ToReboot, At: AtOffer | AtClaim, Scope: PerRollout,
 		When:      "a signed override stops the rollout",
-		ClearedBy: "whoever has the override key", Check: func(f Facts) *Block { return CheckOverride(f.Override()) }},
+		ClearedBy: "whoever has the override key", Check: func(f Facts, _ bool) *Block { return CheckOverride(f.Override()) }},
 	{Code: Overlay, Rule: "status", For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerRollout,
 		When:      "the rollout is paused, halted, reverting or over, or was signed in a key epoch that has ended",
-		ClearedBy: "an operator: `rollout resume` or `cancel`; or a release that replaces it", Check: func(f Facts) *Block { return CheckOverlay(f.Status()) }},
+		ClearedBy: "an operator: `rollout resume` or `cancel`; or a release that replaces it", Check: func(f Facts, _ bool) *Block { return CheckOverlay(f.Status()) }},
 	{Code: Overlay, Rule: "superseded", For: ToRepair | ToReboot, At: AtClaim, Scope: PerHost,
 		When:      "the host went on since it was offered a repair or a reboot",
-		ClearedBy: "the host itself", Check: func(f Facts) *Block { return CheckSuperseded(f.Superseded()) }},
+		ClearedBy: "the host itself", Check: func(f Facts, _ bool) *Block { return CheckSuperseded(f.Superseded()) }},
 	{Code: Freeze, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
 		When:      "an operator keeps the host from grants until an instant; a frozen host that is there blocks its wave",
-		ClearedBy: "time; `host unfreeze`; `rollout promote` lets its wave pass without it", Closed: func(f Facts) bool { _, until, _, now := f.Freeze(); return until > now },
-		Check: func(f Facts) *Block { return CheckFreeze(f.Freeze()) }},
+		ClearedBy: "time; `host unfreeze`; `rollout promote` lets its wave pass without it", Check: CheckFreeze},
 	{Code: Quarantine, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerHost,
 		When:      "the bundle failed on this channel, or on this host",
-		ClearedBy: "a releaser with a changed bundle; an operator: `quarantine clear`, of what was signed with `--sign`", Closed: func(f Facts) bool { _, _, reason := f.Quarantine(); return reason != "" },
-		Check: func(f Facts) *Block { return CheckQuarantine(f.Quarantine()) }},
+		ClearedBy: "a releaser with a changed bundle; an operator: `quarantine clear`, of what was signed with `--sign`", Check: CheckQuarantine},
 	{Code: Queue, For: ToOpen, At: AtOffer, Scope: PerRollout,
 		When:      "a newer ref waits for the active rollout of its channel",
-		ClearedBy: "its hosts as they converge, or `rollout cancel`", Check: func(f Facts) *Block { return CheckQueue(f.Queue()) }},
+		ClearedBy: "its hosts as they converge, or `rollout cancel`", Check: func(f Facts, _ bool) *Block { return CheckQueue(f.Queue()) }},
 	{Code: Window, For: ToUpdate | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerClass,
 		When:      "a maintenance window of the host is closed",
-		ClearedBy: "time: *earliest* says when all of them are open; a release with other windows", Check: func(f Facts) *Block { return CheckWindow(f.Windows()) }},
+		ClearedBy: "time: *earliest* says when all of them are open; a release with other windows", Check: func(f Facts, _ bool) *Block { return CheckWindow(f.Windows()) }},
 	{Code: ChannelEdge, For: ToOpen, At: AtOffer, Scope: PerRollout,
 		When:      "a channel that goes first has an unfinished rollout",
-		ClearedBy: "that channel's hosts; its operator or releaser if it halted or reverted", Check: func(f Facts) *Block { return CheckChannelEdges(f.ChannelEdges()) }},
+		ClearedBy: "that channel's hosts; its operator or releaser if it halted or reverted", Check: func(f Facts, _ bool) *Block { return CheckChannelEdges(f.ChannelEdges()) }},
 	{Code: Wave, For: ToUpdate, At: AtOffer, Scope: PerWave,
 		When:      "the host's wave is not open yet",
-		ClearedBy: "the hosts of the open wave; `rollout promote`", Closed: func(f Facts) bool { _, wave, _, cursor, _, _ := f.Wave(); return wave > cursor },
-		Check: func(f Facts) *Block { return CheckWave(f.Wave()) }},
+		ClearedBy: "the hosts of the open wave; `rollout promote`", Check: CheckWave},
 	{Code: Canary, For: ToUpdate, At: AtOffer | AtClaim, Scope: PerHost,
 		When:      "as many hosts of the rollout were tried as `canaryMax` allows, and none has converged yet",
-		ClearedBy: "those hosts as they converge; a fixed release; break-glass", Closed: func(f Facts) bool { _, tried, most, _ := f.Canary(); return most != 0 && tried >= most },
-		Check: func(f Facts) *Block { return CheckCanary(f.Canary()) }},
+		ClearedBy: "those hosts as they converge; a fixed release; break-glass", Check: CheckCanary},
 	{Code: Identity, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerMember,
 		When:      "the host was revoked or decommissioned, or two agents share its identity",
-		ClearedBy: "whoever runs the host: enrol it again; or a release without it", Check: func(f Facts) *Block { return CheckIdentity(f.Identity()) }},
+		ClearedBy: "whoever runs the host: enrol it again; or a release without it", Check: func(f Facts, _ bool) *Block { return CheckIdentity(f.Identity()) }},
 	{Code: Presence, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer, Scope: PerMember,
 		When:      "the host is offline, was given up, or never enrolled",
-		ClearedBy: "whoever runs the host", Check: func(f Facts) *Block { return CheckPresence(f.Presence()) }},
+		ClearedBy: "whoever runs the host", Check: func(f Facts, _ bool) *Block { return CheckPresence(f.Presence()) }},
 	{Code: HostEdge, For: ToUpdate | ToReboot, At: AtOffer, Scope: PerHost,
 		When:      "a host that goes first has not converged",
-		ClearedBy: "that host", Closed: func(f Facts) bool { _, unmet, _ := f.HostEdges(); return len(unmet) > 0 },
-		Check: func(f Facts) *Block { return CheckHostEdges(f.HostEdges()) }},
+		ClearedBy: "that host", Check: CheckHostEdges},
 	{Code: Budget, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer | AtClaim, Scope: PerGrant,
 		When:      "a disruption budget of the host is full; failed and silent hosts keep their slots",
-		ClearedBy: "the hosts in flight; a release with a larger budget", Closed: func(f Facts) bool { return slices.ContainsFunc(f.Budgets(), Use.Full) },
-		Check: func(f Facts) *Block { return CheckBudgets(f.Budgets()) }},
+		ClearedBy: "the hosts in flight; a release with a larger budget", Check: func(f Facts, explain bool) *Block { return CheckBudgets(f.Budgets(), explain) }},
 	{Code: Compliance, Rule: "controls", For: ToUpdate | ToReboot, At: AtOffer, Scope: PerRollout,
 		When:      "the plan fails a required control",
-		ClearedBy: "a release that passes", Check: func(f Facts) *Block { return CheckControls(f.Controls()) }},
+		ClearedBy: "a release that passes", Check: func(f Facts, _ bool) *Block { return CheckControls(f.Controls()) }},
 	{Code: Compliance, Rule: "evidence", For: ToUpdate, At: AtOffer, Scope: PerWave,
 		When:      "a host of an earlier wave has required evidence that does not pass",
-		ClearedBy: "whoever mends those hosts", Check: func(f Facts) *Block { return CheckEvidence(f.Evidence()) }},
+		ClearedBy: "whoever mends those hosts", Check: func(f Facts, _ bool) *Block { return CheckEvidence(f.Evidence()) }},
 	{Code: Backoff, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer, Scope: PerHost,
 		When:      "the host declined the last grant (no room, download failed)",
-		ClearedBy: "time, once the cause is mended; *earliest* says when", Closed: func(f Facts) bool { until, _, _, now := f.Backoff(); return until > now },
-		Check: func(f Facts) *Block { return CheckBackoff(f.Backoff()) }},
+		ClearedBy: "time, once the cause is mended; *earliest* says when", Check: CheckBackoff},
 	{Code: Promotion, Rule: "in-flight", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "(in `rollout show`) the wave has hosts on the way",
-		ClearedBy: "those hosts, or `rollout cancel`", Check: func(f Facts) *Block { return CheckInFlight(f.Promotion()) }},
+		ClearedBy: "those hosts, or `rollout cancel`", Check: func(f Facts, _ bool) *Block { return CheckInFlight(f.Promotion()) }},
 	{Code: Promotion, Rule: "waiting", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "it has hosts that wait for a grant",
-		ClearedBy: "what they wait for", Check: func(f Facts) *Block { return CheckReady(f.Promotion()) }},
+		ClearedBy: "what they wait for", Check: func(f Facts, _ bool) *Block { return CheckReady(f.Promotion()) }},
 	{Code: Promotion, Rule: "proof", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "fewer hosts than `minSoaked` converged",
-		ClearedBy: "more hosts of the wave", Check: func(f Facts) *Block { return CheckProof(f.Promotion()) }},
+		ClearedBy: "more hosts of the wave", Check: func(f Facts, _ bool) *Block { return CheckProof(f.Promotion()) }},
 	{Code: Compliance, Rule: "evidence of the wave", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "a host of the wave has required evidence that does not pass",
-		ClearedBy: "whoever mends that host; `rollout promote`", Check: func(f Facts) *Block { return CheckEvidence(f.Evidence()) }},
+		ClearedBy: "whoever mends that host; `rollout promote`", Check: func(f Facts, _ bool) *Block { return CheckEvidence(f.Evidence()) }},
 	{Code: Promotion, Rule: "soak", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "the soak of the wave's hosts has not passed on the server's clock",
-		ClearedBy: "time, or `rollout promote` unless hosts are in flight", Check: func(f Facts) *Block { return CheckSoak(f.Soak()) }},
+		ClearedBy: "time, or `rollout promote` unless hosts are in flight", Check: func(f Facts, _ bool) *Block { return CheckSoak(f.Soak()) }},
 }
 
 // asked has the gates of each purpose: at each moment, and at offers by scope.
@@ -215,7 +197,7 @@ func Of(p Purpose, m Moment) []*Gate { return asked[bits.TrailingZeros8(uint8(p)
 // First is the block of the first gate of a purpose that is closed at a moment, or nil.
 func First(f Facts, p Purpose, m Moment) *Block {
 	for _, g := range Of(p, m) {
-		if b := g.Block(f); b != nil {
+		if b := g.Check(f, true); b != nil {
 			return b
 		}
 	}
@@ -226,7 +208,7 @@ func First(f Facts, p Purpose, m Moment) *Block {
 func FirstCode(f Facts, p Purpose, m Moment, code Code) *Block {
 	for _, g := range Of(p, m) {
 		if g.Code == code {
-			if b := g.Block(f); b != nil {
+			if b := g.Check(f, true); b != nil {
 				return b
 			}
 		}
@@ -237,7 +219,7 @@ func FirstCode(f Facts, p Purpose, m Moment, code Code) *Block {
 // FirstClosed is the first gate of a scope that is closed at an offer, or nil.
 func FirstClosed(f Facts, p Purpose, s Scope) *Gate {
 	for _, g := range asked[bits.TrailingZeros8(uint8(p))].scope[s] {
-		if g.Closed != nil && g.Closed(f) || g.Closed == nil && g.Check(f) != nil {
+		if g.Check(f, false) != nil {
 			return g
 		}
 	}
@@ -247,7 +229,7 @@ func FirstClosed(f Facts, p Purpose, s Scope) *Gate {
 // All lists the blocks of every gate of a purpose that is closed at an offer.
 func All(f Facts, p Purpose) (blocks []*Block) {
 	for _, g := range Of(p, AtOffer) {
-		if b := g.Block(f); b != nil {
+		if b := g.Check(f, true); b != nil {
 			blocks = append(blocks, b)
 		}
 	}

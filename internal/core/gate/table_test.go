@@ -99,43 +99,68 @@ func TestOperatorsTableOfGates(t *testing.T) {
 	}
 }
 
-// drawnFacts is anything at all that the gates of many hosts read.
-type drawnFacts struct {
+// given is what the gates read that may leave their words out.
+type given struct {
 	gate.Facts
-	until, now clock.Instant
-	a, b       int
-	reason     string
-	unmet      []string
+	host, code, reason string
+	until, now         clock.Instant
+	a, b               int
+	unmet              []string
 }
 
-func (f drawnFacts) Freeze() (string, clock.Instant, string, clock.Instant) {
-	return "h", f.until, f.reason, f.now
+func (f given) Freeze() (string, clock.Instant, string, clock.Instant) {
+	return f.host, f.until, f.reason, f.now
 }
-func (f drawnFacts) Quarantine() (string, string, string) { return "c", "b", f.reason }
-func (f drawnFacts) Wave() (string, int, string, int, string, clock.Instant) {
-	return "c@1", f.a, "mine", f.b, "now", 0
+func (f given) Quarantine() (string, string, string) { return f.host, f.code, f.reason }
+func (f given) Wave() (string, int, string, int, string, clock.Instant) {
+	return f.host, f.a, f.code, f.b, f.reason, f.until
 }
-func (f drawnFacts) Canary() (string, int, int, clock.Instant)    { return "c@1", f.a, f.b, 0 }
-func (f drawnFacts) HostEdges() (string, []string, clock.Instant) { return "h", f.unmet, 0 }
-func (f drawnFacts) Budgets() []gate.Use {
+func (f given) Canary() (string, int, int, clock.Instant)    { return f.host, f.a, f.b, f.until }
+func (f given) HostEdges() (string, []string, clock.Instant) { return f.host, f.unmet, f.until }
+func (f given) Budgets() []gate.Use {
 	return []gate.Use{{Selector: "web", Max: f.b + 1}, {Selector: "db", InFlight: f.a, Max: f.b}}
 }
-func (f drawnFacts) Backoff() (clock.Instant, string, string, clock.Instant) {
-	return f.until, "busy", f.reason, f.now
+func (f given) Backoff() (clock.Instant, string, string, clock.Instant) {
+	return f.until, f.code, f.reason, f.now
+}
+
+func checkFreeze(host string, until clock.Instant, reason string, now clock.Instant) *gate.Block {
+	return gate.CheckFreeze(given{host: host, until: until, reason: reason, now: now}, true)
+}
+
+func checkQuarantine(channel, bundle, reason string) *gate.Block {
+	return gate.CheckQuarantine(given{host: channel, code: bundle, reason: reason}, true)
+}
+
+func checkWave(rollout string, wave int, name string, cursor int, cursorName string, earliest clock.Instant) *gate.Block {
+	return gate.CheckWave(given{host: rollout, a: wave, code: name, b: cursor, reason: cursorName, until: earliest}, true)
+}
+
+func checkCanary(rollout string, tried, most int, earliest clock.Instant) *gate.Block {
+	return gate.CheckCanary(given{host: rollout, a: tried, b: most, until: earliest}, true)
+}
+
+func checkHostEdges(host string, unmet []string, earliest clock.Instant) *gate.Block {
+	return gate.CheckHostEdges(given{host: host, unmet: unmet, until: earliest}, true)
+}
+
+func checkBackoff(until clock.Instant, code, detail string, now clock.Instant) *gate.Block {
+	return gate.CheckBackoff(given{until: until, code: code, reason: detail, now: now}, true)
 }
 
 // TestL5GateThatIsClosedSaysWhy: what the planner asks without words, and what people are
 // told, is one answer.
 func TestL5GateThatIsClosedSaysWhy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := drawnFacts{until: drawInstant(t, "until"), now: drawInstant(t, "now"), a: few(t, "a"), b: few(t, "b"),
+		f := given{host: "h", code: "busy", until: drawInstant(t, "until"), now: drawInstant(t, "now"), a: few(t, "a"), b: few(t, "b"),
 			reason: rapid.SampledFrom([]string{"", "failed"}).Draw(t, "reason"), unmet: rapid.SliceOfN(names, 0, 2).Draw(t, "unmet")}
 		if rapid.Bool().Draw(t, "never") {
 			f.until = 0
 		}
-		for i := range gate.Table {
-			if g := &gate.Table[i]; g.Closed != nil && g.Closed(f) != (g.Check(f) != nil) {
-				t.Fatalf("gate %s is closed %v and says %+v of %+v", g.Code, g.Closed(f), g.Check(f), f)
+		for _, code := range []gate.Code{gate.Freeze, gate.Quarantine, gate.Wave, gate.Canary, gate.HostEdge, gate.Budget, gate.Backoff} {
+			i := slices.IndexFunc(gate.Table[:], func(g gate.Gate) bool { return g.Code == code })
+			if g := &gate.Table[i]; (g.Check(f, false) != nil) != (g.Check(f, true) != nil) {
+				t.Fatalf("gate %s answers %+v and says %+v of %+v", g.Code, g.Check(f, false), g.Check(f, true), f)
 			}
 		}
 	})

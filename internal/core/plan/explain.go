@@ -43,7 +43,7 @@ func (q *Explainer) ask(g *gate.Gate, f *facts) *gate.Block {
 	wave := -1
 	switch {
 	case f.purpose != gate.ToUpdate || g.Scope > gate.PerWave:
-		return g.Block(f)
+		return g.Check(f, true)
 	case g.Scope == gate.PerWave:
 		wave = f.wave
 	}
@@ -53,7 +53,7 @@ func (q *Explainer) ask(g *gate.Gate, f *facts) *gate.Block {
 			return s.block
 		}
 	}
-	b := g.Block(f)
+	b := g.Check(f, true)
 	all.asked = append(all.asked, shared{g, wave, b})
 	return b
 }
@@ -93,7 +93,7 @@ func (q *Explainer) explainPending(a *Answer, c *Channel) {
 		}
 		for _, g := range gate.Of(gate.ToOpen, gate.AtOffer) {
 			if g.Scope != gate.PerServer || q.restored != nil {
-				gates = append(gates, Gate{g.Code, g.Block(f)})
+				gates = append(gates, Gate{g.Code, g.Check(f, true)})
 			}
 		}
 		if q.pending == nil {

@@ -115,7 +115,7 @@ func (f *facts) RollCall() (*gate.Block, clock.Instant) {
 		return nil, 0
 	}
 	uses := f.Budgets()
-	if len(uses) == 0 || gate.CheckBudgets(uses) != nil { // the gate of budgets refuses what is full
+	if len(uses) == 0 || gate.CheckBudgets(uses, false) != nil { // the gate of budgets refuses what is full
 		return nil, 0
 	}
 	return f.fills(uses), f.restored.Until
@@ -136,7 +136,7 @@ func (f *facts) fills(uses []gate.Use) *gate.Block {
 				continue
 			}
 			if uses[i].InFlight++; uses[i].Full() {
-				return gate.CheckBudgets(uses)
+				return gate.CheckBudgets(uses, true)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func (p *planner) serve(c *Channel, r *rollout.Rollout) {
 func (p *planner) blocked(f *facts, scope gate.Scope) bool {
 	g := gate.FirstClosed(f, f.purpose, scope)
 	if g != nil && g.Code == gate.Window {
-		p.s.wakeChannel(f.c.Name, g.Block(f).Earliest, p.now)
+		p.s.wakeChannel(f.c.Name, g.Check(f, true).Earliest, p.now)
 	}
 	return g != nil
 }
