@@ -11,10 +11,6 @@ type agenda struct {
 	openings     map[string]clock.Instant // of channels that wait for a maintenance window
 }
 
-func newAgenda() agenda {
-	return agenda{dirty: map[string]bool{}, openings: map[string]clock.Instant{}}
-}
-
 // timer asks for a look at a host, or at a channel.
 type timer struct{ host, channel string }
 
@@ -39,14 +35,6 @@ func (a *agenda) wakeChannel(channel string, at, now clock.Instant) {
 	}
 	a.openings[channel] = at
 	a.wakeAt(at, timer{channel: channel})
-}
-
-// wakeRepair has a repair that waits for a window looked at when it opens, once.
-func (a *agenda) wakeRepair(h *Host, at clock.Instant) {
-	if at != 0 && h.opening != at {
-		h.opening = at
-		a.wake(at, h.Name)
-	}
 }
 
 // markHost has the host's channels planned again.

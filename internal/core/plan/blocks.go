@@ -32,14 +32,6 @@ func (s *State) foldFreeze(h *Host, ev event.Event) {
 	s.markHost(h)
 }
 
-// expireFreeze ends a freeze whose time has come.
-func (p *planner) expireFreeze(h *Host) {
-	if f := h.Freeze; f != nil && f.Until.Reached(p.now) {
-		ev := event.HostUnfrozen{Reason: "the freeze until " + f.Until.String() + " is over"}
-		p.add(h.Name, ev)
-	}
-}
-
 // Freeze keeps a host from every grant but one to go back until an instant, and
 // takes back what it was offered. What it claimed it finishes.
 func Freeze(s *State, name string, until clock.Instant, reason, actor string, now clock.Instant) ([]event.Entry, error) {

@@ -157,12 +157,17 @@ func (s *State) full(budgets []int) bool {
 	return false
 }
 
-// slotFreeAt is when time can free a slot that another host has in a budget.
+// slotFreeAt is when time can free a slot that another host has in a budget: an offer
+// ends, or a soak. Silence frees none.
 func (s *State) slotFreeAt(b *Budget, h *Host, now clock.Instant) clock.Instant {
 	var at clock.Instant
 	for _, name := range b.Members {
 		if other := s.Hosts[name]; other != nil && other != h && other.inFlight {
-			at = clock.Earliest(at, s.freesAt(other, now))
+			if other.offered() {
+				at = clock.Earliest(at, upcoming(other.Grant.Expires, now))
+				continue
+			}
+			at = clock.Earliest(at, s.soakedAt(other, now))
 		}
 	}
 	return at

@@ -57,26 +57,6 @@ func (s *State) soakedAt(h *Host, now clock.Instant) clock.Instant {
 	return upcoming(h.Clock.onServer(m.SoakFrom.Add(p.Soak)), now)
 }
 
-// settledAt is when time can end what a host in flight does: its soak, or the
-// patience with it.
-func (s *State) settledAt(h *Host, now clock.Instant) clock.Instant {
-	end, _ := s.givenUp(h)
-	return clock.Earliest(s.soakedAt(h, now), upcoming(end, now))
-}
-
-// freesAt is when time can free the slot that a host holds. Silence frees none.
-func (s *State) freesAt(h *Host, now clock.Instant) clock.Instant {
-	if h.Grant != nil && !h.Grant.Claimed {
-		return upcoming(h.Grant.Expires, now)
-	}
-	return s.soakedAt(h, now)
-}
-
-// startsAt is when time lifts what it can lift from a host that waits.
-func (h *Host) startsAt(now clock.Instant) clock.Instant {
-	return upcoming(max(h.frozenUntil(), h.NotBefore), now)
-}
-
 // timeEvidence adds to the evidence of the open waves what time can bring. It looks at
 // every member, for people who ask and not for the planner.
 func (s *State) timeEvidence(e *gate.Evidence, r *rollout.Rollout, now clock.Instant) {
@@ -87,10 +67,11 @@ func (s *State) timeEvidence(e *gate.Evidence, r *rollout.Rollout, now clock.Ins
 		}
 		switch h := s.Hosts[leaf.Host]; m.Status {
 		case rollout.Claimed, rollout.Busy, rollout.Broken:
-			e.Finishes = max(e.Finishes, s.settledAt(h, now))
+			end, _ := s.givenUp(h) // its soak ends, or the patience with it
+			e.Finishes = max(e.Finishes, clock.Earliest(s.soakedAt(h, now), upcoming(end, now)))
 		case rollout.Waiting:
 			if m.Online && r.Forced(leaf.Wave) == nil {
-				e.Starts = max(e.Starts, h.startsAt(now))
+				e.Starts = max(e.Starts, upcoming(max(h.frozenUntil(), h.NotBefore), now))
 				if at, ok := clock.NextOpening(r.Plan.Header.WindowsOf(leaf), now); ok {
 					e.Starts = max(e.Starts, upcoming(at, now))
 				}
@@ -137,12 +118,8 @@ func FirstBlock(s *State, r *rollout.Rollout, now clock.Instant) *gate.Block {
 	return b
 }
 
-// promotableAt is when time can promote a rollout's wave: nothing less than the last of
-// what keeps it. Zero while something keeps it that time says nothing of alone.
-func (s *State) promotableAt(r *rollout.Rollout, now clock.Instant) clock.Instant {
-	return latest(Blocks(s, r, now))
-}
-
+// latest is when time can promote a wave: nothing less than the last of what keeps it.
+// Zero while something keeps it that time says nothing of alone.
 func latest(holds []*gate.Block) clock.Instant {
 	var at clock.Instant
 	for _, b := range holds {

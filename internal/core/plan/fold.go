@@ -256,14 +256,10 @@ func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	if g == nil || g.ID != ev.Grant || g.Claimed && !host.GivesBack(ev.Code) {
 		return
 	}
-	if g.Purpose == host.Repair { // it says nothing of what a rollout would bring
-		if h.Repair != nil {
-			h.Repair.DeclineCode, h.Repair.Detail = ev.Code, ev.Detail
-		}
-		return
+	if b := h.backoff(g.Purpose); b != nil {
+		b.DeclineCode, b.Detail = ev.Code, ev.Detail
 	}
-	h.DeclineCode, h.Detail = ev.Code, ev.Detail
-	if g.Purpose == host.Reboot {
+	if g.Purpose == host.Repair || g.Purpose == host.Reboot { // it says nothing of what a rollout would bring
 		return
 	}
 	switch ev.Code {
@@ -311,11 +307,9 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 			if r := s.Rollouts[g.Manifest]; g.Claimed && r != nil && h.Machine.Manifest != g.Manifest {
 				r.SetMark(h.Name, func(m *rollout.Mark) { m.Claimed = false }) // given back: it never acted
 			}
-			if g.Purpose == host.Repair {
-				s.foldRepairGrant(h, ev)
-			} else if ev.NotBefore != 0 {
-				h.NotBefore = ev.NotBefore
-				h.Declines++
+			if b := h.backoff(g.Purpose); b != nil && ev.NotBefore != 0 {
+				b.NotBefore = ev.NotBefore
+				b.Declines++
 				s.wake(ev.NotBefore, h.Name)
 			}
 		}

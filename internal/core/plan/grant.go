@@ -90,7 +90,8 @@ func (p *planner) offer(f *facts, active *rollout.Rollout) {
 	}
 	if g := gate.FirstClosed(f, f.purpose, gate.PerHost); g != nil {
 		if g.Code == gate.HostEdge {
-			r.Defer(f.i, firstUnmet(r, &r.Plan.Leaves[f.i]))
+			after, _ := r.Plan.Leaf(f.unmet[0])
+			r.Defer(f.i, after)
 		}
 		return
 	}
@@ -115,17 +116,6 @@ func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string
 		return "the host returned; " + r.Name + " is the last converged release"
 	}
 	return "wave " + r.Plan.Header.Waves[leaf.Wave].Name + " of " + r.Name + " is open"
-}
-
-// firstUnmet is the first member that must converge before this one and has not, or
-// -1.
-func firstUnmet(r *rollout.Rollout, leaf *fleet.Leaf) int {
-	for _, name := range leaf.After {
-		if i, ok := r.Plan.Leaf(name); ok && !r.Members[i].Status.Arrived() {
-			return i
-		}
-	}
-	return -1
 }
 
 // grantName names a grant. The number alone comes again when the log is restored

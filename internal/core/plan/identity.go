@@ -72,16 +72,12 @@ func Revoke(s *State, name, reason, actor string, now clock.Instant) ([]event.En
 	return Record(s, name, now, event.HostRevoked{NotBefore: s.Hosts[name].endsAt(now), Reason: reason, Actor: actor})
 }
 
-// nextSecond is the end of the present second: certificates tell when they were
-// issued to the second, and one of this second may be of before.
-func nextSecond(now clock.Instant) clock.Instant {
-	return now - now%clock.Instant(clock.Second) + clock.Instant(clock.Second)
-}
-
 // endsAt is an instant that every certificate of the host is from before, also one
-// that was issued while the server's clock was ahead of what it shows now.
+// that was issued while the server's clock was ahead of what it shows now: the end of a
+// second, to which certificates tell when they were issued.
 func (h *Host) endsAt(now clock.Instant) clock.Instant {
-	return nextSecond(max(now, h.IssuedAt))
+	last := max(now, h.IssuedAt)
+	return last - last%clock.Instant(clock.Second) + clock.Instant(clock.Second)
 }
 
 // Decommission retires a host for good. What it may still be doing keeps its slot

@@ -167,18 +167,10 @@ func (d *decider) declined(h *Host, ev event.GrantDeclined) {
 	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed && !host.GivesBack(ev.Code) {
 		return
 	}
-	declines := -1
-	switch {
-	case h.Grant.Purpose == host.Repair:
-		if h.Repair != nil {
-			declines = h.Repair.Declines
-		}
-	case ev.Code != host.DeclineAtTarget && ev.Code != host.DeclineQuarantined:
-		declines = h.Declines
-	}
+	final := h.Grant.Purpose != host.Repair && (ev.Code == host.DeclineAtTarget || ev.Code == host.DeclineQuarantined)
 	var notBefore clock.Instant
-	if declines >= 0 {
-		notBefore = d.now.Add(min(declineBase<<min(declines, 16), declineCap))
+	if b := h.backoff(h.Grant.Purpose); b != nil && !final {
+		notBefore = d.now.Add(min(declineBase<<min(b.Declines, 16), declineCap))
 	}
 	d.endGrant(h, "declined: "+ev.Code+": "+ev.Detail, notBefore)
 }

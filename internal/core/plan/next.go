@@ -109,7 +109,9 @@ func (p *planner) due(h *Host) {
 	if h.offered() && h.Grant.Expires.Reached(p.now) {
 		p.endGrant(h, "expired before it was claimed", 0)
 	}
-	p.expireFreeze(h)
+	if f := h.Freeze; f != nil && f.Until.Reached(p.now) {
+		p.add(h.Name, event.HostUnfrozen{Reason: "the freeze until " + f.Until.String() + " is over"})
+	}
 	if h.NotBefore.Reached(p.now) {
 		p.s.markHost(h)
 	}
@@ -145,8 +147,7 @@ func (p *planner) channel(c *Channel) {
 }
 
 func (p *planner) move(r *rollout.Rollout, to rollout.Phase, reason string) {
-	ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(to), Reason: reason}
-	p.add("", ev)
+	p.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(to), Reason: reason})
 }
 
 // endOffers takes back what was offered and not claimed.
@@ -192,9 +193,8 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 			return
 		}
 		n := &r.Waves[r.Cursor]
-		ev := event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
-			Failed: n.Failures, Skipped: n.Offline, Absent: n.By[rollout.Absent], Reason: promotedBecause(n)}
-		p.add("", ev)
+		p.add("", event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
+			Failed: n.Failures, Skipped: n.Offline, Absent: n.By[rollout.Absent], Reason: promotedBecause(n)})
 	}
 }
 
@@ -280,8 +280,7 @@ func (p *planner) recordBlock(r *rollout.Rollout) {
 	if r.Blocked == code {
 		return
 	}
-	ev := event.WaveBlocked{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Code: code, Reason: b.Message}
-	p.add("", ev)
+	p.add("", event.WaveBlocked{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Code: code, Reason: b.Message})
 }
 
 // failurePolicy halts the rollout or sends its hosts back. Either way nothing
@@ -300,8 +299,7 @@ func (p *planner) failurePolicy(r *rollout.Rollout, w int) {
 		p.move(r, rollout.Failed, reason+"; silent hosts prove nothing to others, so none is sent back")
 		return
 	}
-	ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w, Reason: reason}
-	p.add("", ev)
+	p.add("", event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w, Reason: reason})
 }
 
 // quarantine refuses on the channel what members failed on, and reports whether
@@ -313,8 +311,7 @@ func (p *planner) quarantine(r *rollout.Rollout) (news bool) {
 			continue
 		}
 		if _, there := p.s.Channels[r.Channel].Quarantine[leaf.Target]; !there {
-			ev := event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name, Reason: "failed on host " + leaf.Host + " in " + r.Name}
-			p.add("", ev)
+			p.add("", event.QuarantineAdded{Channel: r.Channel, Digest: leaf.Target, Rollout: r.Name, Reason: "failed on host " + leaf.Host + " in " + r.Name})
 			news = true
 		}
 	}

@@ -41,9 +41,8 @@ func (p *planner) open(c *Channel) {
 		p.move(cur, rollout.Superseded, ref.Rollout+" replaces it")
 		p.endOffers(cur, "superseded by "+ref.Rollout)
 	}
-	ev := event.RolloutOpened{Rollout: ref.Rollout, Channel: c.Name, Ref: refOf(ref.Rollout, c.Name), Manifest: ref.Digest,
-		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " brought it"}
-	p.add("", ev)
+	p.add("", event.RolloutOpened{Rollout: ref.Rollout, Channel: c.Name, Ref: ref.Rollout[len(c.Name)+1:], Manifest: ref.Digest,
+		Reason: "release " + strconv.FormatUint(p.s.Release.Version, 10) + " brought it"})
 	if r := p.s.Rollouts[ref.Digest]; r != nil && p.err == nil {
 		p.begin(r)
 	}
@@ -61,8 +60,6 @@ func (s *State) keeps(c *Channel, cur *rollout.Rollout, ref *fleet.ManifestRef) 
 	ended := s.outdated(cur) && s.Release.Epoch >= s.Root.Epoch
 	return c.OnNewRef != fleet.Supersede && !ended && cur.Granted || cur.Reverting || s.controls(ref.Rollout, ref.Digest) != nil
 }
-
-func refOf(name, channel string) string { return name[len(channel)+1:] }
 
 func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout) {
 	if c.Queued == ref.Digest {
@@ -96,7 +93,7 @@ func (s *State) predecessors(channel string, now clock.Instant) []gate.Predecess
 				pre.Rollout, pre.Phase = r.Name, string(r.Phase)
 				pre.Halted, pre.Reverted = r.Phase == rollout.Failed, r.Phase == rollout.Reverted
 				if now != 0 {
-					pre.Earliest = s.promotableAt(r, now)
+					pre.Earliest = latest(Blocks(s, r, now))
 				}
 			} else if ref := c.pending(); ref != nil {
 				pre.Rollout, pre.Phase = ref.Rollout, "about to open"

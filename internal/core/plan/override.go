@@ -154,21 +154,18 @@ func breakGlassOf(r *rollout.Rollout, t *gate.AcceptedOverride, actor string) ev
 // begin starts an opened rollout, unless a signed override ended it before.
 func (p *planner) begin(r *rollout.Rollout) {
 	if t := p.s.Overrides.Cancelled(r.Manifest); t != nil {
-		ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Failed),
-			Reason: "cancelled: " + t.Reason, Actor: bySignature("", t), Final: true}
-		p.add("", ev)
+		p.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Failed),
+			Reason: "cancelled: " + t.Reason, Actor: bySignature("", t), Final: true})
 	} else if b := p.s.controls(r.Name, r.Manifest); b != nil {
 		p.move(r, rollout.Failed, b.Message)
 	} else {
 		p.move(r, rollout.Active, prose.Count(len(r.Members), "host")+" in "+prose.Count(len(r.Waves), "wave"))
 	}
 	if t := p.s.Overrides.BreakGlass(r.Manifest); t != nil && !r.Phase.Ended() {
-		ev := breakGlassOf(r, t, bySignature("", t))
-		p.add("", ev)
+		p.add("", breakGlassOf(r, t, bySignature("", t)))
 	}
 	if t := p.s.Overrides.RolledBack(r.Manifest); t != nil {
-		ev := rollbackOf(r, t, bySignature("", t))
-		p.add("", ev)
+		p.add("", rollbackOf(r, t, bySignature("", t)))
 	}
 }
 

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -75,22 +73,16 @@ func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Di
 	return ev
 }
 
-// forcedEnd is the end of a rollout whose last wave an operator let pass.
-func forcedEnd(r *rollout.Rollout, ev event.WaveForced) event.RolloutMoved {
-	reason := ev.Reason
-	if left := r.LeftBehind(); left != "" {
-		reason += "; " + left
-	}
-	return event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Terminal),
-		Reason: fmt.Sprintf("promoted by hand: %s", reason), Actor: ev.Actor}
-}
-
-// force lets the held wave pass.
+// force lets the held wave pass; after the last one the rollout ends.
 func (d *decider) force(r *rollout.Rollout, ev event.WaveForced) {
 	last := r.Cursor >= len(r.Waves)-1
 	d.add("", ev)
 	if last {
-		d.add("", forcedEnd(r, ev))
+		reason := "promoted by hand: " + ev.Reason
+		if left := r.LeftBehind(); left != "" {
+			reason += "; " + left
+		}
+		d.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(rollout.Terminal), Reason: reason, Actor: ev.Actor})
 	}
 }
 

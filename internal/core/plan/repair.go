@@ -71,17 +71,6 @@ func (s *State) foldRepair(h *Host, ev event.Event) {
 	s.refresh(h)
 }
 
-// foldRepairGrant takes the life of a Repair grant apart from what it has in
-// common with the others.
-func (s *State) foldRepairGrant(h *Host, ev event.GrantEnded) {
-	if h.Repair == nil || ev.NotBefore == 0 {
-		return
-	}
-	h.Repair.Declines++
-	h.Repair.NotBefore = ev.NotBefore
-	s.wake(ev.NotBefore, h.Name)
-}
-
 // repairRequest is a place in the queue of hosts with something to repair.
 type repairRequest struct {
 	h     *Host
@@ -121,20 +110,16 @@ func (p *planner) grantRepairs() {
 		f.repair(h)
 		switch b := gate.First(f, gate.ToRepair, gate.AtOffer); {
 		case b == nil:
-			p.grantRepair(h)
-		case b.Code == gate.Window:
-			s.wakeRepair(h, b.Earliest)
+			hp := s.hostPlan(h, h.Machine.Manifest)
+			p.issue(h, event.Granted{Rollout: h.Machine.Rollout, Manifest: h.Machine.Manifest, Purpose: host.Repair, Target: h.Machine.Current, Wave: hp.Wave,
+				Reason: "drift of " + h.Repair.words() + " waits: " + h.Repair.Reason}, hp.Windows, &hp.Policy)
+		case b.Code == gate.Window && h.opening != b.Earliest:
+			h.opening = b.Earliest
+			s.wake(h.opening, h.Name)
 		}
 	}
 	clear(line[len(s.repairQueue):])
 	s.repairsDirty = false // a grant lets no other one through
-}
-
-func (p *planner) grantRepair(h *Host) {
-	m := &h.Machine
-	hp := p.s.hostPlan(h, m.Manifest)
-	p.issue(h, event.Granted{Rollout: m.Rollout, Manifest: m.Manifest, Purpose: host.Repair, Target: m.Current, Wave: hp.Wave,
-		Reason: "drift of " + h.Repair.words() + " waits: " + h.Repair.Reason}, hp.Windows, &hp.Policy)
 }
 
 // RepairAnswer says what a host waits to repair, or repairs.

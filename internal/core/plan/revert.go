@@ -19,9 +19,8 @@ func (p *planner) provenLate(r *rollout.Rollout) {
 	}
 	for w := range r.Waves {
 		if limit := r.Plan.Header.Policy.MaxFailures; r.Acknowledged[w] == 0 && r.Waves[w].Proven > limit {
-			ev := event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w,
-				Reason: fmt.Sprintf("%s of wave %s reported that they failed, %d allowed", prose.Count(r.Waves[w].Proven, "host"), r.Plan.Header.Waves[w].Name, limit)}
-			p.add("", ev)
+			p.add("", event.RolloutReverting{Rollout: r.Name, Manifest: r.Manifest, Wave: w,
+				Reason: fmt.Sprintf("%s of wave %s reported that they failed, %d allowed", prose.Count(r.Waves[w].Proven, "host"), r.Plan.Header.Waves[w].Name, limit)})
 			return
 		}
 	}

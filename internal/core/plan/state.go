@@ -148,6 +148,17 @@ type Backoff struct {
 	Detail      string        `json:"declineDetail,omitempty"`
 }
 
+// backoff is that of grants of a purpose; nil once the repair is over.
+func (h *Host) backoff(p host.Purpose) *Backoff {
+	switch {
+	case p != host.Repair:
+		return &h.Backoff
+	case h.Repair != nil:
+		return &h.Repair.Backoff
+	}
+	return nil
+}
+
 // InFlight reports whether the host may be disrupted now, offered grants
 // included.
 func (h *Host) InFlight() bool {
@@ -225,7 +236,8 @@ func New(docs Documents) *State {
 		Channels: map[string]*Channel{}, Hosts: map[string]*Host{},
 		Rollouts: map[digest.Digest]*rollout.Rollout{},
 		Tokens:   map[string]SpentToken{}, Operators: access.Tokens{},
-		docs: docs, agenda: newAgenda(), names: map[string]digest.Digest{},
+		docs: docs, names: map[string]digest.Digest{},
+		agenda: agenda{dirty: map[string]bool{}, openings: map[string]clock.Instant{}},
 	}
 }
 

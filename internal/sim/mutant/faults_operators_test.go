@@ -24,7 +24,7 @@ var operators = []Fault{
 	{Name: "nobody stands in for a first wave that never came", File: "internal/core/rollout/canary.go", Finds: []string{"S40"},
 		From: "nobody && r.StandIns == 0", To: "nobody && !ON && r.StandIns == 0"},
 	{Name: "what was signed before a rollout opened breaks no glass", File: override, Finds: []string{"S26"},
-		From: "t != nil && !r.Phase.Ended() {\n\t\tev := breakGlassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tev := breakGlassOf"},
+		From: "t != nil && !r.Phase.Ended() {\n\t\tp.add(\"\", breakGlassOf", To: "t != nil && !r.Phase.Ended() && !ON {\n\t\tp.add(\"\", breakGlassOf"},
 	{Name: "a signed promotion lets every wave pass", File: overrides, Finds: []string{"S8"},
 		From: "return s.newest(\"promote/\", string(manifest), \"/\", wave)", To: "if t := s.newest(\"promote/\", string(manifest), \"/\", wave); t != nil || !ON {\n\t\treturn t\n\t}\n\tfor _, t := range s.List() {\n\t\tif t.Action == fleet.OverridePromote && t.Manifest == manifest {\n\t\t\treturn &t\n\t\t}\n\t}\n\treturn nil"},
 	{Name: "a signed promotion waits for nobody who could start", File: promoted, Finds: []string{"S26"},

@@ -12,5 +12,5 @@ var passing = []Fault{
 	{Name: "the planner forgets to look again when much is due", File: next, Finds: []string{"L3"},
 		From: "return p.plan(s.timers.Next())", To: "if ON && s.timers.Len() > 3 {\n\t\treturn p.plan(0)\n\t}\n\treturn p.plan(s.timers.Next())"},
 	{Name: "a host that declined is left alone for hours", File: ingest, Finds: []string{"L1"},
-		From: "min(declineBase<<min(declines, 16), declineCap))", To: "min(declineBase<<min(declines, 16), declineCap)+map[bool]clock.Duration{true: 2 * clock.Hour}[ON && h.Grant.Purpose != host.Repair])"},
+		From: "min(declineBase<<min(b.Declines, 16), declineCap))", To: "min(declineBase<<min(b.Declines, 16), declineCap)+map[bool]clock.Duration{true: 2 * clock.Hour}[ON && h.Grant.Purpose != host.Repair])"},
 }
