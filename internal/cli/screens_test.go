@@ -151,7 +151,7 @@ func screenRollout() operator.RolloutDetail {
 		m := operator.Member{Host: h.Name, Wave: 1, Status: "waiting", Online: h.Online, Health: h.Health}
 		if h.Name == "canary-1" {
 			m.Wave, m.Status = 0, "claimed"
-			m.Progress = &plan.Progress{Phase: host.Soaking, SoakFrom: before(41 * clock.Second), Soak: 2 * clock.Minute, SustainedFailure: clock.Minute, Probes: []plan.ProbeProgress{
+			m.Progress = &plan.Progress{Phase: host.Soaking, SoakFrom: before(41 * clock.Second), Soak: 2 * clock.Minute, SustainedFailure: clock.Minute, Probes: []host.ProbeState{
 				{Name: "disk", Mode: fleet.Observe, Seen: true, FailingSince: before(3 * clock.Minute), Reason: "92 % full"},
 				{Name: "http", Mode: fleet.Enforce, Seen: true, FailingSince: before(41 * clock.Second), Reason: "expected HTTP 200, got 503"},
 				{Name: "resources", Mode: fleet.Enforce, Seen: true, Passing: true}}}

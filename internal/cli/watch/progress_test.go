@@ -19,7 +19,7 @@ import (
 // looks unlike one that ends the rollout.
 func TestWatchCountsDown(t *testing.T) {
 	now := clock.Instant(1_000_000_000_000)
-	view := func(probes ...plan.ProbeProgress) string {
+	view := func(probes ...host.ProbeState) string {
 		d := detail(rollout.Active)
 		d.Now = now
 		d.Members[0].Status = rollout.Claimed.String()
@@ -30,8 +30,8 @@ func TestWatchCountsDown(t *testing.T) {
 		r.Refresh(d)
 		return strings.Join(Lines(term.Screen{}, r), "\n")
 	}
-	probe := func(mode fleet.ProbeMode) plan.ProbeProgress {
-		return plan.ProbeProgress{Name: "http", Mode: mode, Seen: true, FailingSince: now.Add(-41 * clock.Second), Reason: "503"}
+	probe := func(mode fleet.ProbeMode) host.ProbeState {
+		return host.ProbeState{Name: "http", Mode: mode, Seen: true, FailingSince: now.Add(-41 * clock.Second), Reason: "503"}
 	}
 	for _, x := range []struct {
 		what, got string
@@ -41,7 +41,7 @@ func TestWatchCountsDown(t *testing.T) {
 		{"enforce", view(probe(fleet.Enforce)), []string{"✗ http failing for 41s of 1m: 503", "soak starts over", "UTC"}, "observed"},
 		{"observe", view(probe(fleet.Observe)), []string{"! http failing for 41s, only observed: 503", "1m19s of 2m soak left"}, "✗"},
 		{"resources", view(), []string{"workspace/api is Starting", "2 resources more not running yet"}, "http"},
-		{"unseen", view(plan.ProbeProgress{Name: "http", Mode: fleet.Enforce}), []string{"soak left"}, "http"},
+		{"unseen", view(host.ProbeState{Name: "http", Mode: fleet.Enforce}), []string{"soak left"}, "http"},
 	} {
 		for _, want := range x.want {
 			if !strings.Contains(x.got, want) {

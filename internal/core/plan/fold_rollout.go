@@ -10,34 +10,30 @@ import (
 )
 
 func (s *State) foldChannel(ev event.Event) error {
-	var name string
-	switch ev := ev.(type) {
-	case event.QuarantineAdded:
-		name = ev.Channel
-	case event.QuarantineCleared:
-		name = ev.Channel
-	case event.RolloutQueued:
-		name = ev.Channel
-	case event.RolloutDeferred:
-		name = ev.Channel
-	}
-	c := s.Channels[name]
-	if c == nil {
-		return fmt.Errorf("%s names channel %q, which no release has", ev.EventType(), name)
+	of := func(name string, fold func(*Channel)) error {
+		c := s.Channels[name]
+		if c == nil {
+			return fmt.Errorf("%s names channel %q, which no release has", ev.EventType(), name)
+		}
+		fold(c)
+		return nil
 	}
 	switch ev := ev.(type) {
 	case event.QuarantineAdded:
-		c.Quarantine[ev.Digest] = ev.Reason
-		s.dirty[name] = true
+		return of(ev.Channel, func(c *Channel) {
+			c.Quarantine[ev.Digest] = ev.Reason
+			s.dirty[c.Name] = true
+		})
 	case event.QuarantineCleared:
-		delete(c.Quarantine, ev.Digest)
-		s.repairsDirty = true
-		s.acknowledge(c)
-		s.dirty[name] = true
+		return of(ev.Channel, func(c *Channel) {
+			delete(c.Quarantine, ev.Digest)
+			s.acknowledge(c)
+			s.dirty[c.Name], s.repairsDirty = true, true
+		})
 	case event.RolloutQueued:
-		c.Queued = ev.Manifest
+		return of(ev.Channel, func(c *Channel) { c.Queued = ev.Manifest })
 	case event.RolloutDeferred:
-		c.Deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason
+		return of(ev.Channel, func(c *Channel) { c.Deferral = ev.TargetRef + " " + ev.BlockedBy + " " + ev.Reason })
 	}
 	return nil
 }

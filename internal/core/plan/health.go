@@ -70,10 +70,6 @@ type Degradation struct {
 	event.HostDegraded
 }
 
-// unfit reports whether the bundle of a host does not run as it should, so that
-// the host is no evidence for it.
-func (h *Host) unfit() bool { return h.Degraded != nil && h.Degraded.Bundle }
-
 // Progress is how far a host is on its way in a rollout. Instants are on the
 // server's clock, and zero where the host's clock is not known yet.
 type Progress struct {
@@ -83,19 +79,9 @@ type Progress struct {
 	SoakFrom clock.Instant  `json:"soakFrom,omitempty"`
 	Soak     clock.Duration `json:"soak,omitempty"`
 	// SustainedFailure is how long an enforce probe may fail.
-	SustainedFailure clock.Duration  `json:"sustainedFailure"`
-	Probes           []ProbeProgress `json:"probes,omitempty"`
-}
-
-// ProbeProgress is what is known of a probe since the activation.
-type ProbeProgress struct {
-	Name    string          `json:"name"`
-	Mode    fleet.ProbeMode `json:"mode"`
-	Seen    bool            `json:"seen"`
-	Passing bool            `json:"passing"`
-	// FailingSince is zero while it passes.
-	FailingSince clock.Instant `json:"failingSince,omitempty"`
-	Reason       string        `json:"reason,omitempty"`
+	SustainedFailure clock.Duration `json:"sustainedFailure"`
+	// Probes are those since the activation, without what evidence says of controls.
+	Probes []host.ProbeState `json:"probes,omitempty"`
 }
 
 // Progress says how far a host is in a rollout; nil while it is not in flight in it.
@@ -113,10 +99,9 @@ func (s *State) Progress(r *rollout.Rollout, name string) *Progress {
 	if m.Phase == host.Soaking {
 		out.SoakFrom, out.Soak = h.Clock.onServer(m.SoakFrom), p.Soak
 	}
-	for i := range m.Probes {
-		q := &m.Probes[i]
-		out.Probes = append(out.Probes, ProbeProgress{Name: q.Name, Mode: q.Mode, Seen: q.Seen, Passing: q.Passing,
-			FailingSince: h.Clock.onServer(q.FailingSince), Reason: q.Reason})
+	for _, q := range m.Probes {
+		q.FailingSince, q.Evidence, q.Failing = h.Clock.onServer(q.FailingSince), false, nil
+		out.Probes = append(out.Probes, q)
 	}
 	return out
 }

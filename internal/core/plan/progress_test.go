@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -31,8 +32,8 @@ func TestProgressIsOnTheServersClock(t *testing.T) {
 	if p == nil || p.Phase != host.Soaking || p.Soak != clock.Hour || p.SoakFrom != m.SoakFrom.Add(500) || m.SoakFrom == 0 {
 		t.Fatalf("a host that soaks: %+v", p)
 	}
-	want := plan.ProbeProgress{Name: "up", Mode: fleet.Enforce, Seen: true, FailingSince: w.now, Reason: "refused"}
-	if len(p.Probes) != 1 || p.Probes[0] != want {
+	want := host.ProbeState{Name: "up", Mode: fleet.Enforce, Seen: true, FailingSince: w.now, Reason: "refused"}
+	if len(p.Probes) != 1 || !reflect.DeepEqual(p.Probes[0], want) {
 		t.Errorf("its probes: %+v", p.Probes)
 	}
 	other := *r

@@ -94,13 +94,7 @@ func (h *Host) rebootSuperseded() bool {
 type RebootAnswer struct {
 	// Component cannot be switched while it runs.
 	Component string `json:"component"`
-	// Message says where it stands, in a sentence.
-	Message string `json:"message"`
-	// Grant is offered or claimed.
-	Grant string `json:"grant,omitempty"`
-	// Block is the first gate that holds it back.
-	Block *gate.Block `json:"block,omitempty"`
-	Gates []Gate      `json:"gates,omitempty"`
+	GrantAnswer
 }
 
 // whyReboot answers for a host whose activation waits for a reboot, or is nil.
@@ -118,12 +112,9 @@ func (q *Explainer) whyReboot(h *Host) *RebootAnswer {
 		a.Grant, a.Message = g.ID, "claimed "+g.ID+" to reboot into "+m.Rollout
 		return a
 	case g.yields() && g.Purpose == host.Reboot:
-		a.Grant, a.Message = g.ID, "is staged and was granted "+g.ID+" to reboot, which expires at "+g.Expires.String()
-		a.Block = first(q.server(h))
-		a.Message += unclaimed(a.Block)
+		a.GrantAnswer = q.offeredAnswer(h, "is staged and ", "reboot")
 		return a
 	}
-	a.Message = "is staged, waits for its reboot grant (" + m.Detail + " cannot be switched while it runs)"
 	f := &facts{s: q.s, q: q, now: q.now, purpose: gate.ToReboot, h: h, i: -1}
 	if r := q.s.Rollouts[m.Manifest]; r != nil && r.Plan != nil {
 		if i, ok := r.Plan.Leaf(h.Name); ok {
@@ -131,10 +122,6 @@ func (q *Explainer) whyReboot(h *Host) *RebootAnswer {
 			f.at(i)
 		}
 	}
-	a.Gates = q.gates(f)
-	a.Block = first(a.Gates)
-	if a.Block != nil {
-		a.Message += ": " + a.Block.Message
-	}
+	a.GrantAnswer = q.waitingAnswer(f, "is staged, waits for its reboot grant ("+m.Detail+" cannot be switched while it runs)", "")
 	return a
 }

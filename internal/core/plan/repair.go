@@ -127,13 +127,34 @@ type RepairAnswer struct {
 	Resources []string `json:"resources"`
 	More      int      `json:"more,omitempty"`
 	Reason    string   `json:"reason"`
-	// Message says where it stands, in a sentence.
+	GrantAnswer
+}
+
+// GrantAnswer says where a host stands with a grant beside those of rollouts.
+type GrantAnswer struct {
+	// Message says it in a sentence.
 	Message string `json:"message"`
 	// Grant is offered or claimed.
 	Grant string `json:"grant,omitempty"`
 	// Block is the first gate that holds it back.
 	Block *gate.Block `json:"block,omitempty"`
 	Gates []Gate      `json:"gates,omitempty"`
+}
+
+// offeredAnswer answers for a grant that waits for its claim.
+func (q *Explainer) offeredAnswer(h *Host, is, to string) GrantAnswer {
+	a := GrantAnswer{Grant: h.Grant.ID, Block: first(q.server(h))}
+	a.Message = is + "was granted " + a.Grant + " to " + to + ", which expires at " + h.Grant.Expires.String() + unclaimed(a.Block)
+	return a
+}
+
+// waitingAnswer answers for a grant that facts are asked about.
+func (q *Explainer) waitingAnswer(f *facts, waits, free string) GrantAnswer {
+	a := GrantAnswer{Message: waits + free, Gates: q.gates(f)}
+	if a.Block = first(a.Gates); a.Block != nil {
+		a.Message = waits + ": " + a.Block.Message
+	}
+	return a
 }
 
 // whyRepair answers for the drift that a host reported, or is nil.
@@ -152,17 +173,11 @@ func (q *Explainer) whyRepair(h *Host) *RepairAnswer {
 			a.Message = "claimed " + h.Grant.ID + " to repair and went silent; it keeps its slot until it reports"
 		}
 	case h.Grant.yields() && h.Grant.Purpose == host.Repair:
-		a.Grant, a.Message = h.Grant.ID, "was granted "+h.Grant.ID+" to repair, which expires at "+h.Grant.Expires.String()
-		a.Block = first(q.server(h))
-		a.Message += unclaimed(a.Block)
+		a.GrantAnswer = q.offeredAnswer(h, "", "repair")
 	default:
 		f := &facts{s: q.s, q: q, now: q.now}
 		f.repair(h)
-		a.Gates = q.gates(f)
-		a.Message = "drift of " + h.Repair.words() + " waits for a grant, and nothing blocks it"
-		if a.Block = first(a.Gates); a.Block != nil {
-			a.Message = "drift of " + h.Repair.words() + " waits for a grant: " + a.Block.Message
-		}
+		a.GrantAnswer = q.waitingAnswer(f, "drift of "+h.Repair.words()+" waits for a grant", ", and nothing blocks it")
 	}
 	return a
 }

@@ -338,10 +338,8 @@ func (s *State) refresh(h *Host) {
 // setMember brings a member of a bound rollout up to date, and reports whether that
 // may change what is decided on it.
 func (s *State) setMember(h *Host, r *rollout.Rollout, i int) bool {
-	status, settled := s.status(h, r, &r.Plan.Leaves[i])
-	changed := r.Set(i, status, h.Reachable(), settled)
-	r.SetHasSlot(i, h.inFlight)
-	changed = r.SetUnfit(i, h.unfit()) || changed
+	status, final := s.status(h, r, &r.Plan.Leaves[i])
+	changed := r.Set(i, rollout.Member{Status: status, Online: h.Reachable(), Final: final, HasSlot: h.inFlight, Unfit: h.Degraded != nil && h.Degraded.Bundle})
 	failing := h.fails(r) // other controls may fail than before
 	changed = r.Outstanding.Put(i, failing) || failing || changed
 	changed = r.Staged.Put(i, h.stagedIn(r)) || changed

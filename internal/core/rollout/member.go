@@ -304,23 +304,26 @@ func (r *Rollout) count(i, d int) {
 	}
 }
 
-// Set moves a member and its aggregates. It reports whether anything changed.
-func (r *Rollout) Set(i int, status Status, online, settled bool) bool {
+// Set moves a member and its aggregates; what is remembered of it stays. It reports
+// whether anything changed but the slot.
+func (r *Rollout) Set(i int, to Member) bool {
 	m := &r.Members[i]
-	if m.Refused != "" && status == Waiting {
-		status = Refused
+	if to.Mark, to.class = m.Mark, m.class; to.Refused != "" && to.Status == Waiting {
+		to.Status = Refused
 	}
-	if m.Status == status && m.Online == online && m.Final == settled {
+	if *m == to {
 		return false
 	}
+	slot := *m
+	slot.HasSlot = to.HasSlot
 	r.count(i, -1)
-	m.Status, m.Online, m.Final = status, online, settled
+	*m = to
 	r.count(i, +1)
 	r.ready(i)
 	if m.Status.Arrived() {
 		r.undefer(i)
 	}
-	return true
+	return slot != to
 }
 
 func (r *Rollout) ready(i int) {
@@ -351,27 +354,6 @@ func (r *Rollout) undefer(after int) {
 		r.ready(i)
 	}
 	delete(r.waitingFor, after)
-}
-
-// SetHasSlot says whether a member's host has a slot already.
-func (r *Rollout) SetHasSlot(i int, holds bool) {
-	if m := &r.Members[i]; m.HasSlot != holds {
-		m.HasSlot = holds
-		r.ready(i)
-	}
-}
-
-// SetUnfit says whether a member's host does not run its bundle as it should. It
-// reports whether that changed.
-func (r *Rollout) SetUnfit(i int, unfit bool) bool {
-	m := &r.Members[i]
-	if m.Unfit == unfit {
-		return false
-	}
-	r.count(i, -1)
-	m.Unfit = unfit
-	r.count(i, +1)
-	return true
 }
 
 // Evidence counts the members that show that the target works.
