@@ -91,58 +91,28 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 		f.addf("S20", "host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
 	}
 	checkSilence(f, s, h, now)
-	if g := h.Grant; g != nil {
-		if g.Purpose == host.Reboot && !g.Claimed {
-			if g.Expires.Reached(now) {
-				f.addf("S23", "grant %s of host %s expired at %s and is still offered", g.ID, h.Name, g.Expires)
-			}
-			if !m.Staged() || m.Manifest != g.Manifest {
-				f.addf("S23", "host %s is offered grant %s to reboot while it is %s", h.Name, g.ID, m.Phase)
-			}
-		}
-		if g.Purpose == host.Repair && !g.Claimed {
-			if g.Expires.Reached(now) {
-				f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
-			}
-			if !m.AtRest() {
-				f.addf("S23", "host %s is offered grant %s to repair while it is %s", h.Name, g.ID, m.Phase)
-			}
-		}
-		if g.Claimed && (m.Grant == g.ID || m.Reboot == g.ID) {
-			f.addf("S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
-		}
-		r := s.Rollouts[g.Manifest]
-		if r == nil {
-			f.addf("S16", "grant %s of host %s is of a rollout that is gone", g.ID, h.Name)
-			return
-		}
-		if g.Purpose == host.Update && !g.Claimed {
-			if r.Reverting || r.Phase.Ended() && r.Phase != rollout.Terminal {
-				f.addf("S18", "host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Status(r))
-			}
-			if g.Expires.Reached(now) {
-				f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
-			}
-		}
-	}
-}
-
-// checkSilence checks that a host which acts and is not heard from has failed by the
-// time that any activation and its confirmation may take.
-func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
-	checkOverdue(f, s, h, now)
-	if h.SilentSince == 0 || h.SilentFailure || !h.Acting() {
+	g := h.Grant
+	if g == nil {
 		return
 	}
-	d := h.Machine.Manifest
-	if h.Grant != nil && h.Grant.Claimed {
-		d = h.Grant.Manifest
+	r := s.Rollouts[g.Manifest]
+	if r == nil {
+		f.addf("S16", "grant %s of host %s is of a rollout that is gone", g.ID, h.Name)
 	}
-	if r := s.Rollouts[d]; r != nil && r.Plan != nil {
-		p := &r.Plan.Header.Policy
-		if now.Sub(h.SilentSince) > max(p.ConfirmWindow, p.ActivationDeadline) {
-			f.addf("S10", "host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
+	if g.Claimed {
+		if m.Grant == g.ID || m.Reboot == g.ID {
+			f.addf("S2", "host %s acts on grant %s, which is still open", h.Name, g.ID)
 		}
+		return
+	}
+	switch {
+	case g.Purpose == host.Reboot && (!m.Staged() || m.Manifest != g.Manifest), g.Purpose == host.Repair && !m.AtRest():
+		f.addf("S23", "host %s is offered grant %s to %s while it is %s", h.Name, g.ID, g.Purpose, m.Phase)
+	case g.Purpose == host.Update && r != nil && (r.Reverting || r.Phase.Ended() && r.Phase != rollout.Terminal):
+		f.addf("S18", "host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Status(r))
+	}
+	if g.Purpose != host.Rollback && g.Expires.Reached(now) {
+		f.addf("S23", "grant %s of host %s expired at %s and still holds a slot", g.ID, h.Name, g.Expires)
 	}
 }
 
@@ -150,28 +120,32 @@ func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 // keeps up its heartbeats and reports nothing.
 const reportWithin = 3 * clock.Minute
 
-// checkOverdue checks that a host which acts and does not report has been given up,
-// whether or not it is heard.
-func checkOverdue(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
-	g, m := h.Grant, &h.Machine
-	claimed := g != nil && g.Claimed
-	if !h.Online || h.Overdue || h.SilentFailure || !h.Acting() || h.Work.Since == 0 || m.Staged() {
+// checkSilence checks that a host which acts and is not heard from has failed by the
+// time that any activation and its confirmation may take, and that one which is heard and
+// does not report has been given up.
+func checkSilence(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
+	if h.SilentFailure || !h.Acting() {
 		return
 	}
-	d := m.Manifest
-	if claimed {
-		d = g.Manifest
+	d := h.Machine.Manifest
+	if h.Grant != nil && h.Grant.Claimed {
+		d = h.Grant.Manifest
 	}
 	r := s.Rollouts[d]
 	if r == nil || r.Plan == nil {
 		return
 	}
-	p := r.Plan.HostPlan(h.Name)
-	if p == nil {
+	p := &r.Plan.Header.Policy
+	if h.SilentSince != 0 && now.Sub(h.SilentSince) > max(p.ConfirmWindow, p.ActivationDeadline) {
+		f.addf("S10", "host %s is %s in %s, silent since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.SilentSince)
+	}
+	i, member := r.Plan.Leaf(h.Name)
+	if !member || !h.Online || h.Overdue || h.Work.Since == 0 || h.Machine.Staged() {
 		return
 	}
-	if most := p.Policy.ActivationDeadline + p.Policy.ConfirmWindow + p.Soak + reportWithin; now.Sub(max(h.Work.Since, h.Work.Returned)) > most {
-		f.addf("S10", "host %s is %s in %s, has reported nothing since %s, and has not failed", h.Name, m.Phase, r.Name, h.Work.Since)
+	soak := r.Plan.Header.Waves[r.Plan.Leaves[i].Wave].Soak
+	if most := p.ActivationDeadline + p.ConfirmWindow + soak + reportWithin; now.Sub(max(h.Work.Since, h.Work.Returned)) > most {
+		f.addf("S10", "host %s is %s in %s, has reported nothing since %s, and has not failed", h.Name, h.Machine.Phase, r.Name, h.Work.Since)
 	}
 }
 

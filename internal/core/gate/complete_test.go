@@ -29,10 +29,10 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 		return one(gate.CheckOverride("c@1", rapid.SampledFrom([]string{"", "pause", "cancel", "rollback", "freeze"}).Draw(t, "action"), "pause signed as o-1: lunch"))
 	},
 	"CheckFreeze": func(t *rapid.T, now clock.Instant) []*gate.Block {
-		return one(checkFreeze("h", drawInstant(t, "until"), "disk swap", now))
+		return one(gate.CheckFreeze(freezeOf("h", drawInstant(t, "until"), "disk swap", now), true))
 	},
 	"CheckQuarantine": func(t *rapid.T, _ clock.Instant) []*gate.Block {
-		return one(checkQuarantine("c", "b", rapid.SampledFrom([]string{"", "failed on h"}).Draw(t, "reason")))
+		return one(gate.CheckQuarantine(quarantineOf("c", "b", rapid.SampledFrom([]string{"", "failed on h"}).Draw(t, "reason")), true))
 	},
 	"CheckWindow": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckWindow("host h", drawWindows(t, now), now))
@@ -54,10 +54,10 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 		return one(gate.CheckChannelEdges("c", before))
 	},
 	"CheckWave": func(t *rapid.T, now clock.Instant) []*gate.Block {
-		return one(checkWave("c@1", few(t, "wave"), "mine", few(t, "cursor"), "now", soon(t, now)))
+		return one(gate.CheckWave(waveOf("c@1", few(t, "wave"), "mine", few(t, "cursor"), "now", soon(t, now)), true))
 	},
 	"CheckCanary": func(t *rapid.T, now clock.Instant) []*gate.Block {
-		return one(checkCanary("c@1", few(t, "tried"), few(t, "most"), soon(t, now)))
+		return one(gate.CheckCanary(canaryOf("c@1", few(t, "tried"), few(t, "most"), soon(t, now)), true))
 	},
 	"CheckIdentity": func(t *rapid.T, _ clock.Instant) []*gate.Block {
 		return one(gate.CheckIdentity("h", rapid.SampledFrom([]string{"", gate.Forked, gate.Revoked, gate.Decommissioned}).Draw(t, "standing"), "lost"))
@@ -73,7 +73,7 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 		return one(gate.CheckSoak("c@1", "w", drawInstant(t, "until"), now))
 	},
 	"CheckHostEdges": func(t *rapid.T, now clock.Instant) []*gate.Block {
-		return one(checkHostEdges("h", rapid.SliceOfN(names, 0, 2).Draw(t, "unmet"), soon(t, now)))
+		return one(gate.CheckHostEdges(edgesOf("h", rapid.SliceOfN(names, 0, 2).Draw(t, "unmet"), soon(t, now)), true))
 	},
 	"CheckBudgets": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		return one(gate.CheckBudgets([]gate.Use{{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight"), Earliest: soon(t, now)}}, true))
@@ -86,7 +86,7 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 		return one(gate.CheckRollCall(full, soon(t, now)))
 	},
 	"CheckBackoff": func(t *rapid.T, now clock.Instant) []*gate.Block {
-		return one(checkBackoff(drawInstant(t, "until"), "busy", "no room", now))
+		return one(gate.CheckBackoff(backoffOf(drawInstant(t, "until"), "busy", "no room", now), true))
 	},
 	"BeyondForecast": func(*rapid.T, clock.Instant) []*gate.Block { return one(gate.BeyondForecast()) },
 	"CheckSuperseded": func(t *rapid.T, _ clock.Instant) []*gate.Block {

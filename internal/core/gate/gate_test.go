@@ -30,8 +30,8 @@ func TestGates(t *testing.T) {
 		"outdated":             {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Phase: "active", Outdated: true, Paused: true}), gate.Overlay, "build, sign and push"},
 		"reverting and paused": {gate.CheckOverlay(gate.RolloutStatus{Rollout: "c@1", Reverting: true, Paused: true}), gate.Overlay, "being reverted"},
 
-		"not quarantined": {checkQuarantine("c", "b", ""), "", ""},
-		"quarantined":     {checkQuarantine("c", "b", "failed on h"), gate.Quarantine, "failed on h"},
+		"not quarantined": {gate.CheckQuarantine(quarantineOf("c", "b", ""), true), "", ""},
+		"quarantined":     {gate.CheckQuarantine(quarantineOf("c", "b", "failed on h"), true), gate.Quarantine, "failed on h"},
 
 		"nothing active":       {gate.CheckQueue("c@2", "", "", 0), "", ""},
 		"queued":               {gate.CheckQueue("c@2", "c@1", "active", 0), gate.Queue, "c@1"},
@@ -40,12 +40,12 @@ func TestGates(t *testing.T) {
 		"predecessor active":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "x"}, {Channel: "lab", Rollout: "lab@1", Phase: "active"}}), gate.ChannelEdge, "lab@1"},
 		"predecessor halted":   {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Halted: true}}), gate.ChannelEdge, "resume or cancel"},
 		"predecessor reverted": {gate.CheckChannelEdges("c", []gate.Predecessor{{Channel: "lab", Rollout: "lab@1", Reverted: true}}), gate.ChannelEdge, "rollout cancel lab@1"},
-		"wave open":            {checkWave("c@1", 1, "b", 1, "b", 0), "", ""},
-		"wave passed":          {checkWave("c@1", 0, "a", 1, "b", 0), "", ""},
-		"wave to come":         {checkWave("c@1", 2, "z", 1, "b", 0), gate.Wave, "wave z"},
-		"no bound of canaries": {checkCanary("c@1", 7, 0, 0), "", ""},
-		"canaries left":        {checkCanary("c@1", 1, 2, 0), "", ""},
-		"canaries all tried":   {checkCanary("c@1", 2, 2, 0), gate.Canary, "2 of at most 2"},
+		"wave open":            {gate.CheckWave(waveOf("c@1", 1, "b", 1, "b", 0), true), "", ""},
+		"wave passed":          {gate.CheckWave(waveOf("c@1", 0, "a", 1, "b", 0), true), "", ""},
+		"wave to come":         {gate.CheckWave(waveOf("c@1", 2, "z", 1, "b", 0), true), gate.Wave, "wave z"},
+		"no bound of canaries": {gate.CheckCanary(canaryOf("c@1", 7, 0, 0), true), "", ""},
+		"canaries left":        {gate.CheckCanary(canaryOf("c@1", 1, 2, 0), true), "", ""},
+		"canaries all tried":   {gate.CheckCanary(canaryOf("c@1", 2, 2, 0), true), gate.Canary, "2 of at most 2"},
 		"there":                {gate.CheckPresence("h", gate.Absence{Presence: gate.Online}, now), "", ""},
 		"away":                 {gate.CheckPresence("h", gate.Absence{Presence: gate.Offline}, now), gate.Presence, "offline"},
 		"never came":           {gate.CheckPresence("h", gate.Absence{Presence: gate.NeverEnrolled}, now), gate.Presence, "steady token create h"},
@@ -56,17 +56,17 @@ func TestGates(t *testing.T) {
 		"soak passed":             {gate.CheckSoak("c@1", "w", now, now), "", ""},
 		"nobody enrolled":         {promotion(gate.Evidence{Wave: "w", Nobody: true, Absent: 3}), gate.Promotion, "none of the 3 hosts"},
 		"half of them":            {promotion(gate.Evidence{Wave: "w", Hosts: 5, Converged: 2, Offline: 3, MinPercent: 50}), gate.Promotion, "3 of 5 hosts"},
-		"edges met":               {checkHostEdges("h", nil, 0), "", ""},
-		"edges unmet":             {checkHostEdges("h", []string{"db", "dc"}, 0), gate.HostEdge, "db, dc"},
-		"frozen":                  {checkFreeze("h", now+1, "disk swap", now), gate.Freeze, "disk swap"},
-		"freeze over":             {checkFreeze("h", now, "disk swap", now), "", ""},
-		"never frozen":            {checkFreeze("h", 0, "", now), "", ""},
+		"edges met":               {gate.CheckHostEdges(edgesOf("h", nil, 0), true), "", ""},
+		"edges unmet":             {gate.CheckHostEdges(edgesOf("h", []string{"db", "dc"}, 0), true), gate.HostEdge, "db, dc"},
+		"frozen":                  {gate.CheckFreeze(freezeOf("h", now+1, "disk swap", now), true), gate.Freeze, "disk swap"},
+		"freeze over":             {gate.CheckFreeze(freezeOf("h", now, "disk swap", now), true), "", ""},
+		"never frozen":            {gate.CheckFreeze(freezeOf("h", 0, "", now), true), "", ""},
 		"budget with a slot":      {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 2, InFlight: 1}}, true), "", ""},
 		"budget full":             {gate.CheckBudgets([]gate.Use{{Selector: "all", Max: 9}, {Selector: "web", Max: 2, InFlight: 2}}, true), gate.Budget, "2 of at most 2"},
 		"budget over full":        {gate.CheckBudgets([]gate.Use{{Selector: "web", Max: 1, InFlight: 2}}, true), gate.Budget, "web"},
-		"no backoff":              {checkBackoff(0, "", "", now), "", ""},
-		"backoff over":            {checkBackoff(now, "busy", "", now), "", ""},
-		"backing off":             {checkBackoff(now+1, "prepare-failed", "no room", now), gate.Backoff, "no room"},
+		"no backoff":              {gate.CheckBackoff(backoffOf(0, "", "", now), true), "", ""},
+		"backoff over":            {gate.CheckBackoff(backoffOf(now, "busy", "", now), true), "", ""},
+		"backing off":             {gate.CheckBackoff(backoffOf(now+1, "prepare-failed", "no room", now), true), gate.Backoff, "no room"},
 		"wave of nobody":          {promotion(gate.Evidence{Wave: "w"}), "", ""},
 		"wave in flight":          {promotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, InFlight: 1}), gate.Promotion, "1 host in flight"},
 		"wave waiting":            {promotion(gate.Evidence{Wave: "w", Hosts: 2, Converged: 1, Ready: 1}), gate.Promotion, "waiting"},
@@ -91,7 +91,7 @@ func TestGates(t *testing.T) {
 			}
 		}
 	}
-	if b := checkBackoff(now+7, "busy", "", now); b.Earliest != now+7 {
+	if b := gate.CheckBackoff(backoffOf(now+7, "busy", "", now), true); b.Earliest != now+7 {
 		t.Errorf("a backoff that ends at %d says %d", now+7, b.Earliest)
 	}
 }

@@ -81,7 +81,7 @@ func TestS18HaltedGivesNothing(t *testing.T) {
 func TestS17QuarantinedIsNeverGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		channel, bundle, reason := names.Draw(t, "channel"), names.Draw(t, "bundle"), rapid.String().Draw(t, "reason")
-		b := checkQuarantine(channel, bundle, reason)
+		b := gate.CheckQuarantine(quarantineOf(channel, bundle, reason), true)
 		opens(t, b, gate.Quarantine, reason == "")
 		if b != nil && !strings.Contains(b.ClearedBy, "steady quarantine clear "+channel+" "+bundle) {
 			t.Fatalf("%q does not say how to clear it", b.ClearedBy)
@@ -121,9 +121,9 @@ func TestS15ChannelOpensAfterEveryPredecessor(t *testing.T) {
 func TestS7WaveOrderAtTheGate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wave, cursor := rapid.IntRange(0, 9).Draw(t, "wave"), rapid.IntRange(0, 9).Draw(t, "cursor")
-		b := checkWave("c@1", wave, "mine", cursor, "now", 0)
+		b := gate.CheckWave(waveOf("c@1", wave, "mine", cursor, "now", 0), true)
 		opens(t, b, gate.Wave, wave <= cursor)
-		if next := checkWave("c@1", wave, "mine", cursor+1, "next", 0); b == nil && next != nil {
+		if next := gate.CheckWave(waveOf("c@1", wave, "mine", cursor+1, "next", 0), true); b == nil && next != nil {
 			t.Fatalf("the cursor moved on and shut wave %d out: %+v", wave, next)
 		}
 	})
@@ -150,7 +150,7 @@ func TestS12OfflineHostsNeverDelayPromotion(t *testing.T) {
 func TestS14HostGoesAfterItsPredecessors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unmet := rapid.SliceOfN(names, 0, 4).Draw(t, "unmet")
-		b := checkHostEdges("h", unmet, 0)
+		b := gate.CheckHostEdges(edgesOf("h", unmet, 0), true)
 		opens(t, b, gate.HostEdge, len(unmet) == 0)
 		for _, name := range unmet {
 			if !strings.Contains(b.Message, name) || !strings.Contains(b.WaitsFor, name) {
@@ -206,13 +206,13 @@ func TestS1AdmissionNeverPassesMax(t *testing.T) {
 func TestS38BackoffOnlyDelays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		until, now := drawInstant(t, "until"), drawInstant(t, "now")
-		b := checkBackoff(until, "busy", "no room", now)
+		b := gate.CheckBackoff(backoffOf(until, "busy", "no room", now), true)
 		opens(t, b, gate.Backoff, now >= until)
 		if b != nil && b.Earliest != until {
 			t.Fatalf("ends at %d and says %d", until, b.Earliest)
 		}
-		opens(t, checkBackoff(until, "busy", "no room", until.Add(drawSpan(t, "later"))), gate.Backoff, true)
-		opens(t, checkBackoff(0, "", "", now), gate.Backoff, true)
+		opens(t, gate.CheckBackoff(backoffOf(until, "busy", "no room", until.Add(drawSpan(t, "later"))), true), gate.Backoff, true)
+		opens(t, gate.CheckBackoff(backoffOf(0, "", "", now), true), gate.Backoff, true)
 	})
 }
 
@@ -221,13 +221,13 @@ func TestS38BackoffOnlyDelays(t *testing.T) {
 func TestS18FrozenUntilItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		until, now := drawInstant(t, "until"), drawInstant(t, "now")
-		b := checkFreeze("h", until, "disk swap", now)
+		b := gate.CheckFreeze(freezeOf("h", until, "disk swap", now), true)
 		opens(t, b, gate.Freeze, now >= until)
 		if b != nil && b.Earliest != until {
 			t.Fatalf("ends at %d and says %d", until, b.Earliest)
 		}
-		opens(t, checkFreeze("h", until, "", until.Add(drawSpan(t, "later"))), gate.Freeze, true)
-		opens(t, checkFreeze("h", 0, "", now), gate.Freeze, true)
+		opens(t, gate.CheckFreeze(freezeOf("h", until, "", until.Add(drawSpan(t, "later"))), true), gate.Freeze, true)
+		opens(t, gate.CheckFreeze(freezeOf("h", 0, "", now), true), gate.Freeze, true)
 	})
 }
 
@@ -285,7 +285,7 @@ func TestS40CanariesAreBounded(t *testing.T) {
 		most, hosts := rapid.IntRange(0, 5).Draw(t, "most"), rapid.IntRange(0, 9).Draw(t, "hosts")
 		tried := 0
 		for range hosts {
-			if checkCanary("c@1", tried, most, 0) == nil {
+			if gate.CheckCanary(canaryOf("c@1", tried, most, 0), true) == nil {
 				tried++
 			}
 		}

@@ -124,28 +124,28 @@ func (f given) Backoff() (clock.Instant, string, string, clock.Instant) {
 	return f.until, f.code, f.reason, f.now
 }
 
-func checkFreeze(host string, until clock.Instant, reason string, now clock.Instant) *gate.Block {
-	return gate.CheckFreeze(given{host: host, until: until, reason: reason, now: now}, true)
+func freezeOf(host string, until clock.Instant, reason string, now clock.Instant) given {
+	return given{host: host, until: until, reason: reason, now: now}
 }
 
-func checkQuarantine(channel, bundle, reason string) *gate.Block {
-	return gate.CheckQuarantine(given{host: channel, code: bundle, reason: reason}, true)
+func quarantineOf(channel, bundle, reason string) given {
+	return given{host: channel, code: bundle, reason: reason}
 }
 
-func checkWave(rollout string, wave int, name string, cursor int, cursorName string, earliest clock.Instant) *gate.Block {
-	return gate.CheckWave(given{host: rollout, a: wave, code: name, b: cursor, reason: cursorName, until: earliest}, true)
+func waveOf(rollout string, wave int, name string, cursor int, cursorName string, earliest clock.Instant) given {
+	return given{host: rollout, a: wave, code: name, b: cursor, reason: cursorName, until: earliest}
 }
 
-func checkCanary(rollout string, tried, most int, earliest clock.Instant) *gate.Block {
-	return gate.CheckCanary(given{host: rollout, a: tried, b: most, until: earliest}, true)
+func canaryOf(rollout string, tried, most int, earliest clock.Instant) given {
+	return given{host: rollout, a: tried, b: most, until: earliest}
 }
 
-func checkHostEdges(host string, unmet []string, earliest clock.Instant) *gate.Block {
-	return gate.CheckHostEdges(given{host: host, unmet: unmet, until: earliest}, true)
+func edgesOf(host string, unmet []string, earliest clock.Instant) given {
+	return given{host: host, unmet: unmet, until: earliest}
 }
 
-func checkBackoff(until clock.Instant, code, detail string, now clock.Instant) *gate.Block {
-	return gate.CheckBackoff(given{until: until, code: code, reason: detail, now: now}, true)
+func backoffOf(until clock.Instant, code, detail string, now clock.Instant) given {
+	return given{until: until, code: code, reason: detail, now: now}
 }
 
 // TestL5GateThatIsClosedSaysWhy: what the planner asks without words, and what people are

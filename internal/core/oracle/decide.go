@@ -243,27 +243,6 @@ func (d *decider) hold(r *Rollout) {
 	}
 }
 
-// prunable lists ended rollouts that nobody needs: beyond the last ones of their
-// channel, old enough, and with no host on them.
-func (f *Facts) prunable(keep int, age clock.Duration, now clock.Instant) []string {
-	var out []string
-	for i, r := range f.Rollouts {
-		c, newer := f.Channel(r.Channel), 0
-		for _, other := range f.Rollouts[i+1:] {
-			if other.Phase != rollout.Pruned && other.Channel == r.Channel {
-				newer++
-			}
-		}
-		if newer < keep || r == c.Active || r == c.Latest || r == c.Converged || !rollout.Legal(r.Phase, rollout.Pruned) || f.Used(r.Manifest.Digest) != nil {
-			continue
-		}
-		if r.EndedAt.Add(age) <= now {
-			out = append(out, Describe("", event.RolloutPruned{Manifest: r.Manifest.Digest, Phase: string(r.Phase)}))
-		}
-	}
-	return out
-}
-
 // Used returns a host that is on a manifest, or nil.
 func (f *Facts) Used(d digest.Digest) *Host {
 	for _, name := range f.hostNames() {

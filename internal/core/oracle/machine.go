@@ -206,7 +206,7 @@ func (f *Facts) observed(h *Host, at clock.Instant, in host.ProbeObserved) {
 	}
 	last, there := h.Probes[in.Name]
 	turned := there && (last.Seen || in.Pass) && last.Passing != in.Pass
-	if turned && h.Phase == host.Soaking && f.required(h, in.Name) {
+	if turned && h.Phase == host.Soaking && slices.ContainsFunc(f.Required(h), func(p *fleet.Probe) bool { return p.Name == in.Name }) {
 		h.SoakFrom = at
 	}
 	p := Probe{Seen: true, Passing: in.Pass}
@@ -219,11 +219,6 @@ func (f *Facts) observed(h *Host, at clock.Instant, in host.ProbeObserved) {
 		p.Failing = []string{"probe " + in.Name + " as a whole"}
 	}
 	h.Probes[in.Name] = p
-}
-
-// required reports whether a probe of the host's plan has to pass.
-func (f *Facts) required(h *Host, probe string) bool {
-	return slices.ContainsFunc(f.Required(h), func(p *fleet.Probe) bool { return p.Name == probe })
 }
 
 // Plan returns the manifest that the host's machine is on and what it says of the host;

@@ -231,12 +231,7 @@ func (f *Facts) Unproven(r *Rollout, now clock.Instant) string {
 // FailingEvidence reports whether a host of a wave before one runs its target with
 // required evidence that does not pass and that nobody accepted.
 func (f *Facts) FailingEvidence(r *Rollout, before int) bool {
-	for i := range r.Manifest.Leaves {
-		if leaf := &r.Manifest.Leaves[i]; leaf.Wave < before && len(f.Failing(f.Host(leaf.Host), r)) > 0 {
-			return true
-		}
-	}
-	return false
+	return len(f.Outstanding(r, before)) > 0
 }
 
 // Outstanding lists that evidence by host.
@@ -244,10 +239,7 @@ func (f *Facts) Outstanding(r *Rollout, before int) []event.FailingEvidence {
 	var out []event.FailingEvidence
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
-		if leaf.Wave >= before {
-			continue
-		}
-		if controls := f.Failing(f.Host(leaf.Host), r); len(controls) > 0 {
+		if controls := f.Failing(f.Host(leaf.Host), r); leaf.Wave < before && len(controls) > 0 {
 			out = append(out, event.FailingEvidence{Host: leaf.Host, Controls: controls})
 		}
 	}
