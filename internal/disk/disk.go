@@ -1,4 +1,4 @@
-// Package disk says what an error of the operating system means for the disk
+// Package disk tells what an error of the operating system means for the disk
 // below a folder and how much room that disk has, replaces files whole or not at all,
 // gives a folder to one process at a time, and reads what strangers put into a folder:
 // regular files inside it alone, and no more bytes than are asked for. It brings the
@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Full reports whether an error says that the disk or a quota has no room. Nothing
+// Full reports whether an error means that the disk or a quota has no room. Nothing
 // is wrong with what is there, and writing works again once there is room.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Failed reports whether an error says that the disk or its file system failed, or
+// Failed reports whether an error means that the disk or its file system failed, or
 // went away, or takes no writes any more: trying again proves nothing.
 func Failed(err error) bool {
 	var errno syscall.Errno

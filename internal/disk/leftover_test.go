@@ -16,7 +16,7 @@ const leftEnv = "STEADY_TEST_BEGIN"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(leftEnv); path != "" {
-		f, err := begin(path)
+		f, err := createNew(path)
 		if err == nil {
 			_, err = f.WriteString("half")
 		}

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked says that another process has the lock.
+// ErrLocked means that another process has the lock.
 var ErrLocked = errors.New("locked by another process")
 
 // A child that its parent just forked holds the parent's locks until it executes
 // its command, so a lock whose holder is gone may be held for a moment more.
 const (
-	patience = time.Second
-	pause    = 10 * time.Millisecond
+	lockTimeout = time.Second
+	lockPoll    = 10 * time.Millisecond
 )
 
 // Lock is a lock that was taken.
@@ -38,7 +38,7 @@ func TryLock(path string) (*Lock, error) {
 }
 
 func lock(f *os.File) error {
-	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+	for end := time.Now().Add(lockTimeout); ; time.Sleep(lockPoll) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err

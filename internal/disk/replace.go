@@ -20,19 +20,19 @@ func Replace(path string, content []byte, perm fs.FileMode) error {
 // ReplaceWith is Replace of a file that ready, which may be nil, prepares under the name
 // that it is given, before it takes its place.
 func ReplaceWith(path string, content []byte, perm fs.FileMode, ready func(name string) error) error {
-	return place(path, content, perm, ready, os.Rename)
+	return write(path, content, perm, ready, os.Rename)
 }
 
-// Create is Replace of a file that must not be there yet: fs.ErrExist says that it is.
+// Create is Replace of a file that must not be there yet: fs.ErrExist means that it is.
 func Create(path string, content []byte, perm fs.FileMode) error {
 	// A link, unlike a rename, refuses to replace what is there.
-	return place(path, content, perm, nil, func(from, to string) error {
+	return write(path, content, perm, nil, func(from, to string) error {
 		return errors.Join(os.Link(from, to), os.Remove(from))
 	})
 }
 
-func place(path string, content []byte, perm fs.FileMode, ready func(string) error, move func(from, to string) error) error {
-	f, err := begin(path)
+func write(path string, content []byte, perm fs.FileMode, ready func(string) error, move func(from, to string) error) error {
+	f, err := createNew(path)
 	if err != nil {
 		return err
 	}
@@ -53,15 +53,15 @@ func place(path string, content []byte, perm fs.FileMode, ready func(string) err
 	return SyncDir(filepath.Dir(path))
 }
 
-// begin makes the file beside path that takes its place when it is whole, and locks it
+// createNew makes the file beside path that takes its place when it is whole, and locks it
 // while this process writes. It is always a new one: where others may write into the
 // folder, one that is there may be theirs, or a link.
-func begin(path string) (*os.File, error) {
+func createNew(path string) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
 	for {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			err = sweep(name)
+			err = removeStale(name)
 			if err == nil {
 				continue
 			}
@@ -72,15 +72,15 @@ func begin(path string) (*os.File, error) {
 		if err := lock(f); err != nil {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 		}
-		if ours, err := same(f, name); ours || err != nil {
+		if ours, err := isSame(f, name); ours || err != nil {
 			return f, err
 		}
 		_ = f.Close() // another writer took it for a left one before it was locked
 	}
 }
 
-// sweep removes a file that a killed writer left; one that is being written it waits for.
-func sweep(name string) error {
+// removeStale removes a file that a killed writer left; one that is being written it waits for.
+func removeStale(name string) error {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -94,14 +94,14 @@ func sweep(name string) error {
 	if err := lock(f); err != nil {
 		return fmt.Errorf("%s is being written by another process: %w", name, err)
 	}
-	if left, err := same(f, name); !left || err != nil {
+	if left, err := isSame(f, name); !left || err != nil {
 		return err
 	}
 	return os.Remove(name)
 }
 
-// same reports whether a name is still that of an open file.
-func same(f *os.File, name string) (bool, error) {
+// isSame reports whether a name is still that of an open file.
+func isSame(f *os.File, name string) (bool, error) {
 	mine, err := f.Stat()
 	if err != nil {
 		return false, err

@@ -58,16 +58,16 @@ type Options struct {
 	Ledger   workspace.Ledger
 	Rows     Rows
 	Router   *router.Router
-	// RouteChanged hears of each new table of routes, and of new addresses.
+	// RouteChanged is notified of each new table of routes, and of new addresses.
 	RouteChanged func(router.Table) error
-	// Certificate says why a certificate of a route cannot be served; may be nil.
+	// Certificate reports why a certificate of a route cannot be served; may be nil.
 	Certificate func(name string) error
 	// Pinned lists the sets whose images stay: of the generation that runs, the
 	// one that may come back, and the one that is prepared. Nil ones are empty.
 	Pinned func(ctx context.Context) ([]*spec.Set, error)
 	// Key is the host's own, for digests of values that must not be shown.
 	Key []byte
-	// AllowVolumeDelete says whether the signed declaration lets volumes go.
+	// AllowVolumeDelete reports whether the signed declaration lets volumes go.
 	AllowVolumeDelete func() bool
 	Resync            clock.Duration // full look without events
 	Log               *slog.Logger
@@ -91,17 +91,17 @@ type Host struct {
 
 	builds, pulls, starts *dockerapi.Pool
 
-	disabled atomic.Bool
-	resync   clock.Duration // Tune's caller's alone
-	mu       sync.Mutex
-	shooting map[string]bool // workspaces that are being captured
+	disabled  atomic.Bool
+	resync    clock.Duration // Tune's caller's alone
+	mu        sync.Mutex
+	capturing map[string]bool // workspaces that are being captured
 }
 
 // New registers the kinds on a loop. Run must follow, once the loop runs.
 func New(l *reconcile.Controller, o Options) (*Host, error) {
-	h := &Host{o: o, loop: l, resync: o.Resync, gpu: GPUHost{Root: o.HostRoot, Engine: o.Engine}, secrets: dockerapi.Secrets(o.Secrets), shooting: map[string]bool{}}
-	kick := func(ref string) { h.kick(ref, engine.Cause{Trigger: engine.TriggerSibling, ID: "a slot is free"}) }
-	h.builds, h.pulls, h.starts = dockerapi.NewPool(DefaultBuilds, kick), dockerapi.NewPool(DefaultPulls, kick), dockerapi.NewPool(DefaultStarts, kick)
+	h := &Host{o: o, loop: l, resync: o.Resync, gpu: GPUHost{Root: o.HostRoot, Engine: o.Engine}, secrets: dockerapi.Secrets(o.Secrets), capturing: map[string]bool{}}
+	enqueue := func(ref string) { h.enqueue(ref, engine.Cause{Trigger: engine.TriggerSibling, ID: "a slot is free"}) }
+	h.builds, h.pulls, h.starts = dockerapi.NewPool(DefaultBuilds, enqueue), dockerapi.NewPool(DefaultPulls, enqueue), dockerapi.NewPool(DefaultStarts, enqueue)
 	images, err := image.Open(filepath.Join(o.Dir, "images.json"))
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func New(l *reconcile.Controller, o Options) (*Host, error) {
 	})
 	h.workspaces = workspace.New(workspace.Options{
 		Engine: o.Engine, Owner: o.Owner, Ledger: o.Ledger, Content: o.Content, Secrets: h.secrets,
-		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.captured, GPUs: h.lacksGPUs,
+		Starts: h.starts, Upstreams: h.upstreams(), Declared: h.declared(spec.KindWorkspace), Dir: filepath.Join(o.Dir, "mounts"), Halted: h.disabled.Load, Snapshotting: h.isCapturing, GPUs: h.missingGPUs,
 		Replacing: func(title string) bool { return h.networks.Replacing(title) }, Digest: secret.Keyed(o.Key), Log: o.Log, Now: o.Now,
 	})
 	return h, h.register(images)
@@ -128,7 +128,7 @@ func (h *Host) register(images *image.File) error {
 	h.networks = network.New(network.Options{Engine: o.Engine, Owner: o.Owner, Digest: secret.Keyed(o.Key), Declared: h.declared(spec.KindNetwork)})
 	h.volumes = storage.NewVolumes(storage.VolumeOptions{Engine: o.Engine, Owner: o.Owner, Digest: secret.Keyed(o.Key), AllowDelete: o.AllowVolumeDelete, Declared: h.declared(spec.KindVolume)})
 	h.snapshots = storage.NewSnapshots(storage.SnapshotOptions{
-		Engine: o.Engine, Owner: o.Owner, Ledger: images, Running: h.running, Deployed: h.settled, Secrets: h.secretsOf, Snapshotting: h.snapshotting,
+		Engine: o.Engine, Owner: o.Owner, Ledger: images, Running: h.running, Deployed: h.deployed, Secrets: h.secretsOf, Snapshotting: h.setCapturing,
 		Space: h.guard, Now: o.Now,
 	})
 	p := h.policies()
@@ -187,11 +187,11 @@ const (
 	guardEvery   = 30 * time.Second
 )
 
-// Run hears the engine's events and keeps house until ctx ends.
+// Run watches the engine's events and collects garbage until ctx ends.
 func (h *Host) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		if err := h.o.Engine.Watch(ctx, func(e dockerapi.Event) { h.hear(ctx, e) }); ctx.Err() == nil {
+		if err := h.o.Engine.Watch(ctx, func(e dockerapi.Event) { h.onEvent(ctx, e) }); ctx.Err() == nil {
 			return fmt.Errorf("events of the container engine: %w", err)
 		}
 		return nil
@@ -232,7 +232,7 @@ func (h *Host) Tune(s fleet.Settings) {
 		p.pool.Resize(cmp.Or(p.size, p.def))
 	}
 	if h.disabled.Swap(s.Disabled()) != s.Disabled() {
-		h.kickAll(context.Background(), "settings", spec.KindWorkspace)
+		h.enqueueAll(context.Background(), "settings", spec.KindWorkspace)
 	}
 	if resync := cmp.Or(s.ResyncInterval, h.o.Resync); resync != h.resync {
 		h.resync = resync
@@ -241,11 +241,11 @@ func (h *Host) Tune(s fleet.Settings) {
 				h.o.Log.Warn("the interval was not set", "kind", kind, "error", err)
 			}
 		}
-		h.kickAll(context.Background(), "settings", spec.Kinds...)
+		h.enqueueAll(context.Background(), "settings", spec.Kinds...)
 	}
 }
 
-// policies are those of every kind, looking as often as the host is told to.
+// policies are those of every kind, looking as often as the host is asked to.
 func (h *Host) policies() map[string]engine.Policy {
 	out := map[string]engine.Policy{
 		spec.KindNetwork: network.Policy(), spec.KindVolume: storage.VolumePolicy(), spec.KindImage: image.Policy(),

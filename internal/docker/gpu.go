@@ -41,7 +41,7 @@ const (
 	maxFile = 1 << 20 // of a spec, in bytes
 )
 
-// Engine tells how it is set up.
+// Engine gives how it is set up.
 type Engine interface {
 	Info(ctx context.Context) (system.Info, error)
 }
@@ -170,7 +170,7 @@ func head(path string) (raw []byte, err error) {
 const (
 	setupWithin  = time.Minute
 	reloadWithin = 10 * time.Second
-	lookAgain    = 100 * time.Millisecond
+	reloadPoll   = 100 * time.Millisecond
 )
 
 // Setup has the toolkit set up one of the things that GPUNeed names.
@@ -226,7 +226,7 @@ func (h GPUHost) reload(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lookAgain):
+		case <-time.After(reloadPoll):
 		}
 	}
 	return errors.New("the engine read its settings again and has no runtime nvidia: see its log, or restart it")

@@ -10,16 +10,16 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// ErrPrerequisite says that a host lacks what a bundle needs and cannot bring itself,
+// ErrPrerequisite means that a host lacks what a bundle needs and cannot bring itself,
 // such as a driver.
 var ErrPrerequisite = errors.New("the host lacks a prerequisite of the bundle")
 
 // GPUs is what this host has for containers with GPUs.
 func (h *Host) GPUs(i system.Info) (spec.GPUFacts, error) { return h.gpu.FactsOf(i) }
 
-// gpusThere refuses a set whose GPUs this host cannot give, ahead of all else. What
+// checkGPUs refuses a set whose GPUs this host cannot give, ahead of all else. What
 // the host's own toolkit can set up is set up where the set allows it.
-func (h *Host) gpusThere(ctx context.Context, s *spec.Set) error {
+func (h *Host) checkGPUs(ctx context.Context, s *spec.Set) error {
 	for i := range s.Workspaces {
 		w := &s.Workspaces[i]
 		for tried := ""; w.NeedsGPUs(); {
@@ -51,8 +51,8 @@ func (h *Host) gpuNeed(ctx context.Context, w *spec.Workspace) (*spec.GPUNeed, e
 	return w.MissingForGPUs(f), nil
 }
 
-// lacksGPUs says what keeps a workspace from its GPUs; empty if nothing does.
-func (h *Host) lacksGPUs(ctx context.Context, w *spec.Workspace) (string, error) {
+// missingGPUs reports what keeps a workspace from its GPUs; empty if nothing does.
+func (h *Host) missingGPUs(ctx context.Context, w *spec.Workspace) (string, error) {
 	if h.o.HostRoot == "" || !w.NeedsGPUs() {
 		return "", nil
 	}

@@ -60,7 +60,7 @@ func (h *Host) Targets(ctx context.Context) ([]workspace.Process, error) {
 	return h.workspaces.Processes(ctx)
 }
 
-// About says which engine this is, for people.
+// About is which engine this is, for people.
 func (h *Host) About(ctx context.Context) (dockerapi.Version, system.Info, error) {
 	v, err := h.o.Engine.Version(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ type Preview struct {
 	Fields []diff.Difference
 }
 
-// Preview says what setting a resource would do, or removing it when spec is
+// Preview reports what setting a resource would do, or removing it when spec is
 // empty, without doing any of it: it observes and decides as the reconciler would.
 func (h *Host) Preview(ctx context.Context, kind, name string, value json.RawMessage) (Preview, error) {
 	if len(value) == 0 {
@@ -176,7 +176,7 @@ func (h *Host) previewWorkspace(ctx context.Context, name string, raw json.RawMe
 	return p, nil
 }
 
-// previewRemoval says what would go.
+// previewRemoval reports what would go.
 func (h *Host) previewRemoval(ctx context.Context, kind, name string) (Preview, error) {
 	row, err := h.row(ctx, kind, name)
 	switch {

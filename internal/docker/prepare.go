@@ -14,11 +14,11 @@ import (
 // mostSteps bounds the steps to an image: fetch, record, further names.
 const mostSteps = 8
 
-// ErrCannotPrepare says that a bundle cannot run on this host.
+// ErrCannotPrepare means that a bundle cannot run on this host.
 var ErrCannotPrepare = errors.New("the bundle cannot be prepared on this host")
 
 // Prepare fetches what a set needs and changes nothing that runs: what it needs of the
-// host and cannot bring itself is looked at first, with ErrPrerequisite; images that
+// host and cannot bring itself is checked first, with ErrPrerequisite; images that
 // the engine does not have are pulled, built or loaded, and secrets are looked
 // for. An image that is pulled at each run is pulled by its generation. An error
 // that wraps ErrCannotPrepare is final; others, such as an engine that does not
@@ -28,11 +28,11 @@ func (h *Host) Prepare(ctx context.Context, s *spec.Set) error {
 		return nil
 	}
 	if h.o.HostRoot != "" {
-		if err := h.gpusThere(ctx, s); err != nil {
+		if err := h.checkGPUs(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := h.secretsThere(s); err != nil {
+	if err := h.checkSecrets(s); err != nil {
 		return err
 	}
 	for i := range s.Images {
@@ -47,8 +47,8 @@ func (h *Host) Prepare(ctx context.Context, s *spec.Set) error {
 	return nil
 }
 
-// secretsThere refuses a set whose secrets are not on the host.
-func (h *Host) secretsThere(s *spec.Set) error {
+// checkSecrets refuses a set whose secrets are not on the host.
+func (h *Host) checkSecrets(s *spec.Set) error {
 	for i := range s.Workspaces {
 		for _, n := range convert.SecretsOf(&s.Workspaces[i]) {
 			if _, err := h.secrets.Get(n); err != nil {

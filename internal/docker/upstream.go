@@ -29,7 +29,7 @@ func (u upstreams) Pause(name string) {
 	u.h.o.Router.SetUpstream(name, router.Upstream{State: router.Holding})
 }
 
-// Set is told to the exports as well: they hold addresses.
+// Set is asked to the exports as well: they hold addresses.
 func (u upstreams) Set(name string, to workspace.Target) {
 	next := router.Upstream{State: router.Gone}
 	if a := addrs(to); len(a) > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// patience is how long an engine may take to come up or to go down.
-const patience = 3 * time.Minute
+// timeout is how long an engine may take to come up or to go down.
+const timeout = 3 * time.Minute
 
 // Engine is a dockerd inside. It can be ended and started again with its objects.
 type Engine struct {
@@ -82,7 +82,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	if err := e.await(ctx, p); err != nil {
-		p.End(syscall.SIGTERM, patience)
+		p.End(syscall.SIGTERM, timeout)
 		return err
 	}
 	e.process = p
@@ -96,7 +96,7 @@ func (e *Engine) await(ctx context.Context, p *Process) error {
 		return err
 	}
 	defer api.Close()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -109,7 +109,7 @@ func (e *Engine) await(ctx context.Context, p *Process) error {
 		case <-p.Exited:
 			return p.Failure("ended before it answered")
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), p.Failure(fmt.Sprintf("did not answer within %s: %v", patience, err)))
+			return errors.Join(ctx.Err(), p.Failure(fmt.Sprintf("did not answer within %s: %v", timeout, err)))
 		case <-tick.C:
 		}
 	}
@@ -140,7 +140,7 @@ func (e *Engine) End(s syscall.Signal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.process != nil {
-		e.process.End(s, patience)
+		e.process.End(s, timeout)
 		e.process = nil
 	}
 }

@@ -18,7 +18,7 @@ func childAttr() *syscall.SysProcAttr {
 
 // Enter runs this program again with the same arguments and output in the world,
 // passes signals on to it, and gives its exit code, 128 and the signal if one ended
-// it. An error says that there can be no world on this machine.
+// it. An error means that there can be no world on this machine.
 func (w World) Enter() (code int, err error) {
 	if w.First() {
 		return w.supervise(), nil
@@ -32,7 +32,7 @@ func (w World) Enter() (code int, err error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = childAttr()
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
-	signals := catch()
+	signals := notifySignals()
 	defer signals.release()
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("this machine allows no namespaces: %w", err)
@@ -47,7 +47,7 @@ func (w World) Enter() (code int, err error) {
 // signals are those that this process gets for another one.
 type signals chan os.Signal
 
-func catch() signals {
+func notifySignals() signals {
 	s := make(signals, 8)
 	signal.Notify(s, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
 	return s
@@ -71,7 +71,7 @@ func exitCode(s syscall.WaitStatus) int {
 // supervise prepares the namespaces, runs this program again inside of them,
 // collects orphans, and ends everything with it. It gives the exit code.
 func (w World) supervise() int {
-	signals := catch()
+	signals := notifySignals()
 	defer signals.release()
 	child, err := w.start()
 	if err != nil {
@@ -101,7 +101,7 @@ func (w World) start() (*os.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := furnish(); err != nil {
+	if err := mountOwn(); err != nil {
 		return nil, err
 	}
 	if w.Prepare != nil {
@@ -115,8 +115,8 @@ func (w World) start() (*os.Process, error) {
 	return os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 }
 
-// furnish gives the namespaces their own /proc and /run, and a loopback device.
-func furnish() error {
+// mountOwn gives the namespaces their own /proc and /run, and a loopback device.
+func mountOwn() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts private: %w", err)
 	}

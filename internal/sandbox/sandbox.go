@@ -33,7 +33,7 @@ type World struct {
 	Prepare func() error
 }
 
-// Possible says why there can be no sandbox with an engine here; nil if there can.
+// Possible reports why there can be no sandbox with an engine here; nil if there can.
 func Possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a private engine needs root")

@@ -43,7 +43,7 @@ type Outcome struct {
 // OK reports whether the command exited with code 0 in time.
 func (o Outcome) OK() bool { return o.ExitCode == 0 && !o.TimedOut }
 
-// String says how it ended, with the last output.
+// String reports how it ended, with the last output.
 func (o Outcome) String() string {
 	s := fmt.Sprintf("exit code %d", o.ExitCode)
 	switch {
@@ -61,7 +61,7 @@ func (o Outcome) String() string {
 // Run runs a command in a process group of its own. When its time is up, ctx
 // ends, or this process is killed, it is killed; in the first two cases with
 // all of its group. What it leaves in the background when it exits by itself
-// goes on. The error says that it could not be started or that ctx ended.
+// goes on. The error means that it could not be started or that ctx ended.
 func Run(ctx context.Context, c Command) (Outcome, error) {
 	if len(c.Argv) == 0 {
 		return Outcome{}, errors.New("there is no command")

@@ -43,7 +43,7 @@ type Content interface {
 	Bundle(ctx context.Context, d digest.Digest) (*fleet.Bundle, error)
 	// Blob opens content of a size; its digest is checked by whoever copies it.
 	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
-	// Damaged says that the copy did not have the digest; the next Blob fetches it.
+	// Damaged reports that the copy did not have the digest; the next Blob fetches it.
 	Damaged(d digest.Digest) error
 }
 
@@ -83,7 +83,7 @@ type Host struct {
 	Requests func() map[spec.ID]deploy.Request
 	// Systems is a folder for what is known of switches of systems.
 	Systems string
-	// Resync is how often files and steps with a check are looked at.
+	// Resync is how often files and steps with a check are observed.
 	Resync clock.Duration
 }
 
@@ -120,7 +120,7 @@ type SystemDesired struct {
 	Nix    *fleet.Nix    `json:"nix,omitempty"`
 	Bundle digest.Digest `json:"bundle"`
 	Run    string        `json:"run"`
-	// Released says that nobody declares the Nix system any more: what runs is left.
+	// Released means that nobody declares the Nix system any more: what runs is left.
 	Released bool `json:"released,omitempty"`
 }
 

@@ -26,7 +26,7 @@ const (
 type (
 	Activate struct {
 		Run string `json:"run"`
-		// Again says that it ran and is no longer in effect.
+		// Again means that it ran and is no longer in effect.
 		Again bool `json:"again,omitempty"`
 	}
 	Undo struct{}
@@ -44,12 +44,12 @@ func (a Activate) Disrupts() bool { return a.Again }
 type StepObserved struct {
 	// Run is where it was last begun; empty if never, or if it has been undone.
 	Run string
-	// Done says that its command succeeded in that run.
+	// Done means that its command succeeded in that run.
 	Done bool
-	// CheckFailed says that there is a check and that it does not pass.
+	// CheckFailed means that there is a check and that it does not pass.
 	CheckFailed bool
 	Check       string // how the check ended
-	// Staged names what the command left for a reboot, if it did; Booted says that
+	// Staged names what the command left for a reboot, if it did; Booted means that
 	// the machine was rebooted since.
 	Staged string
 	Booted bool

@@ -57,7 +57,7 @@ type FileObserved struct {
 	UID     int
 	GID     int
 	// WantUID and WantGID are the declared owner's numbers, -1 for any;
-	// OwnerError says why there are none.
+	// OwnerError reports why there are none.
 	WantUID    int
 	WantGID    int
 	OwnerError string
@@ -138,9 +138,9 @@ func (m *files) wantOwner(r engine.Resource[FileDesired], o *FileObserved) error
 	return nil
 }
 
-// settled is how old a change must be before "same inode, size and change time"
+// racyWindow is how old a change must be before "same inode, size and change time"
 // means "same content": a write within one tick of the clock may not show.
-const settled = 2 * time.Second
+const racyWindow = 2 * time.Second
 
 func (m *files) digestOf(ctx context.Context, path string, st *syscall.Stat_t) (digest.Digest, error) {
 	key := sum{ino: st.Ino, size: st.Size, ctime: st.Ctim}
@@ -164,7 +164,7 @@ func (m *files) digestOf(ctx context.Context, path string, st *syscall.Stat_t) (
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.sums, path)
-	if time.Since(time.Unix(st.Ctim.Unix())) > settled {
+	if time.Since(time.Unix(st.Ctim.Unix())) > racyWindow {
 		key.d = d
 		m.sums[path] = key
 	}
@@ -175,8 +175,8 @@ func (m *files) digestOf(ctx context.Context, path string, st *syscall.Stat_t) (
 func (m *files) Decide(v engine.View[FileDesired, FileObserved]) engine.Decision {
 	o, f := v.Observed, v.Resource.Desired.File
 	converged := engine.IsConverged(engine.Reason{})
-	write := func(code engine.Code, words string) engine.Decision {
-		return engine.Do(Write{Blob: f.Blob}, engine.NewReason(code, words))
+	write := func(code engine.Code, message string) engine.Decision {
+		return engine.Do(Write{Blob: f.Blob}, engine.NewReason(code, message))
 	}
 	if v.Resource.Delete {
 		if !o.Exists || !o.Regular {

@@ -205,7 +205,7 @@ func TestPipeInPlaceOfAFile(t *testing.T) {
 	info := testkit.Value(b.f.root.Lstat("a"))(t)
 	testkit.Must(t, os.Remove(b.path("a")))
 	testkit.Must(t, syscall.Mkfifo(b.path("a"), 0o644))
-	if err := b.f.keep(t.Context(), "a", info, ""); err == nil {
+	if err := b.f.backup(t.Context(), "a", info, ""); err == nil {
 		t.Error("a pipe was kept as a file")
 	}
 	if _, err := b.f.digestOf(t.Context(), "a", info.Sys().(*syscall.Stat_t)); err == nil {

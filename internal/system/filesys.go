@@ -104,11 +104,11 @@ func (m *files) clearWay(ctx context.Context, f fleet.File) error {
 		}
 		return nil
 	}
-	return m.keep(ctx, f.Path, info, f.Blob)
+	return m.backup(ctx, f.Path, info, f.Blob)
 }
 
-// keep copies what is at the path unless it is the agent's own or next.
-func (m *files) keep(ctx context.Context, p string, info fs.FileInfo, next digest.Digest) error {
+// backup copies what is at the path unless it is the agent's own or next.
+func (m *files) backup(ctx context.Context, p string, info fs.FileInfo, next digest.Digest) error {
 	if info.Mode()&fs.ModeSymlink != 0 {
 		target, err := m.root.Readlink(p)
 		if err != nil {
@@ -194,7 +194,7 @@ func (m *files) remove(ctx context.Context, p string) error {
 	case !info.Mode().IsRegular():
 		return nil
 	}
-	if err := m.keep(ctx, p, info, ""); err != nil {
+	if err := m.backup(ctx, p, info, ""); err != nil {
 		return err
 	}
 	if err := m.root.Remove(p); err != nil && !absent(err) {

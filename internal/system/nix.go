@@ -29,7 +29,7 @@ const (
 	ModeBoot   = "boot"
 )
 
-// The actions on a Nix system. Again says that it was converged: what runs is
+// The actions on a Nix system. Again means that it was converged: what runs is
 // switched over.
 type (
 	// Realise brings the path into the store.
@@ -181,11 +181,11 @@ func decideSwitch(r engine.Resource[SystemDesired], o NixObserved, t nixTarget, 
 		}
 		return start(ModeSwitch, CodeSwitchSystem)
 	}
-	failed := func(code engine.Code, words string) engine.Decision {
+	failed := func(code engine.Code, message string) engine.Decision {
 		if rec.Run != t.run {
 			return start(ModeSwitch, CodeSwitchSystem)
 		}
-		return engine.Fail(engine.NewReason(code, words))
+		return engine.Fail(engine.NewReason(code, message))
 	}
 	switch {
 	case o.State == SwitchTimedOut:

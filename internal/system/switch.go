@@ -74,11 +74,11 @@ func (m *nixes) start(n *fleet.Nix, bundle digest.Digest, a Start) error {
 		return err
 	}
 	base := m.base(n.Name)
-	lock, held, err := hold(base + ".lock")
+	lock, locked, err := tryLock(base + ".lock")
 	if err != nil {
 		return err
 	}
-	if !held {
+	if !locked {
 		return fmt.Errorf("a switch of system %s runs already", n.Name)
 	}
 	defer lock.Close()                                      //nolint:errcheck // nothing was written
@@ -103,8 +103,8 @@ func (m *nixes) start(n *fleet.Nix, bundle digest.Digest, a Start) error {
 	return nil
 }
 
-// hold takes a lock file if nobody has it.
-func hold(file string) (f *os.File, held bool, err error) {
+// tryLock takes a lock file if nobody has it.
+func tryLock(file string) (f *os.File, locked bool, err error) {
 	f, err = os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, false, err
@@ -126,11 +126,11 @@ func (m *nixes) state(name string, rec SwitchRecord) (s SwitchState, code int, o
 		return SwitchNone, 0, "", nil
 	}
 	base := m.base(name)
-	lock, held, err := hold(base + ".lock")
+	lock, locked, err := tryLock(base + ".lock")
 	if err != nil {
 		return s, 0, "", err
 	}
-	if !held {
+	if !locked {
 		return SwitchRunning, 0, "", nil
 	}
 	if err := lock.Close(); err != nil {
@@ -171,7 +171,7 @@ func (m *nixes) stop(name string, result SwitchState) error {
 		return err
 	}
 	base := m.base(name)
-	lock, ended, err := hold(base + ".lock")
+	lock, ended, err := tryLock(base + ".lock")
 	if err != nil {
 		return err
 	}

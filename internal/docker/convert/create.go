@@ -140,7 +140,7 @@ func ownLabels(d *spec.Deployment, in *CreateInputs, secret []string) (map[strin
 
 func hostConfig(d *spec.Deployment, img *defaults, in *CreateInputs, first *Endpoint) (*container.HostConfig, error) {
 	h := settings(&d.Workspace, &in.Inputs)
-	err := share(h, d, &in.Inputs)
+	err := setNamespaces(h, d, &in.Inputs)
 	if err != nil {
 		return nil, err
 	}

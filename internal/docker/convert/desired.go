@@ -40,7 +40,7 @@ func Workspace(d *spec.Deployment, in Inputs) (diff.Form, error) {
 		return nil, err
 	}
 	h := settings(w, &in)
-	if err := share(h, d, &in); err != nil {
+	if err := setNamespaces(h, d, &in); err != nil {
 		return nil, err
 	}
 	set(f, "network-mode", string(h.NetworkMode))

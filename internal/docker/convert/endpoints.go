@@ -215,7 +215,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 	}
 	own := observedMode(string(c.HostConfig.NetworkMode))
 	observedMAC(f, c, in)
-	asked := askedOf(in)
+	wanted := requestedOf(in)
 	for title, e := range c.NetworkSettings.Networks {
 		if e == nil {
 			continue
@@ -231,7 +231,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		// looks them up by name when it starts.
 		f[at] = cmp.Or(cmp.Or(e.NetworkID, in.Networks[title]), "by name")
 		for _, a := range e.Aliases {
-			if !given(c, a) || asked[title].aliases[a] {
+			if !addedByEngine(c, a) || wanted[title].aliases[a] {
 				f[at+"/alias/"+a] = "set"
 			}
 		}
@@ -242,7 +242,7 @@ func observedNetworks(f diff.Form, c *container.InspectResponse, in *Inputs) {
 		if i := e.IPAMConfig; i != nil {
 			observedAddresses(f, at, i)
 		}
-		if want := asked[title].mac; want != "" {
+		if want := wanted[title].mac; want != "" {
 			// Only an address that was asked for is ours, and one of a stopped
 			// container is not shown.
 			f[at+"/mac"] = want
@@ -291,28 +291,28 @@ func observedMode(m string) string {
 	return ""
 }
 
-// given reports an alias that engines add by themselves: the start of the ID, and
+// addedByEngine reports an alias that engines add by themselves: the start of the ID, and
 // the host name at a later connection.
-func given(c *container.InspectResponse, alias string) bool {
+func addedByEngine(c *container.InspectResponse, alias string) bool {
 	return len(alias) == 12 && strings.HasPrefix(c.ID, alias) || alias == c.Config.Hostname
 }
 
-// asked is what the deployment at hand wants of an endpoint, of what engines
+// requested is what the deployment at hand wants of an endpoint, of what engines
 // choose when it is not asked for.
-type asked struct {
+type requested struct {
 	mac     string
 	aliases map[string]bool
 }
 
-// askedOf is by the network's name on the engine.
-func askedOf(in *Inputs) map[string]asked {
-	out := map[string]asked{}
+// requestedOf is by the network's name on the engine.
+func requestedOf(in *Inputs) map[string]requested {
+	out := map[string]requested{}
 	if in.Wanted == nil {
 		return out
 	}
 	w := &in.Wanted.Workspace
 	for i, a := range attachments(w) {
-		x := asked{aliases: map[string]bool{}}
+		x := requested{aliases: map[string]bool{}}
 		if i > 0 || byEndpoint(in) {
 			x.mac = macName(a.MAC)
 		}

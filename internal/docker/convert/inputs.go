@@ -9,7 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// Labels on a container that say what inspect does not show.
+// Labels on a container that report what inspect does not show.
 const (
 	// LabelSecretEnv lists the environment names that hold secrets, with commas.
 	LabelSecretEnv = Prefix + "secret-env"
@@ -38,9 +38,9 @@ type Inputs struct {
 	Containers map[string]string `json:"containers,omitempty"`
 	// Secrets gives the keyed digest of each named secret's value.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// NoSwap says that the engine's kernel cannot bound swap.
+	// NoSwap means that the engine's kernel cannot bound swap.
 	NoSwap bool `json:"noSwap,omitempty"`
-	// Wanted is the deployment that is compared with; it says which of the values
+	// Wanted is the deployment that is compared with; it tells which of the values
 	// that engines choose were asked for. Nil: none.
 	Wanted *spec.Deployment `json:"-"`
 	// Digest gives "hmac:" and the hexadecimal keyed digest of a value; Keyed makes

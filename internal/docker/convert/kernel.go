@@ -34,8 +34,8 @@ func settings(w *spec.Workspace, in *Inputs) *container.HostConfig {
 	return h
 }
 
-// share sets the namespaces that may be another container's.
-func share(h *container.HostConfig, d *spec.Deployment, in *Inputs) error {
+// setNamespaces sets the namespaces that may be another container's.
+func setNamespaces(h *container.HostConfig, d *spec.Deployment, in *Inputs) error {
 	network, err := mode(d, in)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func unmasks(option string) bool {
 }
 
 // unmasked is that option for a container which hides no path of the kernel; of a
-// privileged one nothing is told.
+// privileged one nothing is reported.
 func unmasked(h *container.HostConfig) []string {
 	if h.Privileged || h.MaskedPaths == nil || len(h.MaskedPaths)+len(h.ReadonlyPaths) > 0 {
 		return nil
@@ -204,20 +204,20 @@ func permissions(p string) string {
 }
 
 func gpu(r container.DeviceRequest) string {
-	words := []string{cmp.Or(r.Driver, "any")}
+	parts := []string{cmp.Or(r.Driver, "any")}
 	if r.Count != 0 {
-		words = append(words, "count="+strconv.Itoa(r.Count))
+		parts = append(parts, "count="+strconv.Itoa(r.Count))
 	}
 	if len(r.DeviceIDs) > 0 {
-		words = append(words, "ids="+compact(sorted(r.DeviceIDs)))
+		parts = append(parts, "ids="+compact(sorted(r.DeviceIDs)))
 	}
 	var all []string
 	for _, c := range r.Capabilities {
 		all = append(all, compact(sorted(c)))
 	}
-	words = append(words, "capabilities="+strings.Join(sorted(all), "|"))
+	parts = append(parts, "capabilities="+strings.Join(sorted(all), "|"))
 	if len(r.Options) > 0 {
-		words = append(words, "options="+compact(r.Options))
+		parts = append(parts, "options="+compact(r.Options))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(parts, " ")
 }

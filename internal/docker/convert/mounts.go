@@ -16,8 +16,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// mounted is one mount in the terms of both sides.
-type mounted struct {
+// mountForm is one mount in the terms of both sides.
+type mountForm struct {
 	kind, source string
 	readOnly     bool
 	noCopy       bool
@@ -30,16 +30,16 @@ type mounted struct {
 
 // write makes one field of it. How later mounts spread is another one, because
 // engines set it by themselves for a folder that holds their own.
-func (m mounted) write(f diff.Form, target string) {
+func (m mountForm) write(f diff.Form, target string) {
 	f["mount/"+target] = m.String()
 	set(f, "propagation/"+target, m.propagation)
 }
 
-func (m mounted) String() string {
-	words := []string{m.kind}
+func (m mountForm) String() string {
+	parts := []string{m.kind}
 	add := func(on bool, w string) {
 		if on {
-			words = append(words, w)
+			parts = append(parts, w)
 		}
 	}
 	add(m.source != "", m.source)
@@ -49,7 +49,7 @@ func (m mounted) String() string {
 	add(m.recursive != "", "recursive="+m.recursive)
 	add(m.size != 0, "size="+strconv.FormatInt(m.size, 10))
 	add(m.mode != 0, "mode="+strconv.FormatUint(uint64(m.mode), 8))
-	return strings.Join(words, " ")
+	return strings.Join(parts, " ")
 }
 
 // desiredMounts writes the declared mounts and contents, and a volume without a
@@ -95,8 +95,8 @@ func mountSource(d *spec.Deployment, m spec.Mount) (string, error) {
 	return name, nil
 }
 
-func desiredMount(m spec.Mount, source string) mounted {
-	out := mounted{kind: string(m.Type), source: source, readOnly: m.ReadOnly}
+func desiredMount(m spec.Mount, source string) mountForm {
+	out := mountForm{kind: string(m.Type), source: source, readOnly: m.ReadOnly}
 	switch m.Type {
 	case spec.MountBind:
 		out.source = path.Clean(source)
@@ -133,23 +133,23 @@ func content(d *spec.Deployment, c spec.Content, in *Inputs) (string, error) {
 		}
 		what = sum
 	}
-	words := fmt.Sprintf("%s %d:%d", what, c.UID, c.GID)
+	parts := fmt.Sprintf("%s %d:%d", what, c.UID, c.GID)
 	if c.Tree {
-		words += " tree"
+		parts += " tree"
 	} else {
-		words += fmt.Sprintf(" %04o", cmp.Or(c.Mode, 0o444))
+		parts += fmt.Sprintf(" %04o", cmp.Or(c.Mode, 0o444))
 	}
 	if c.Writable {
-		words += " writable"
+		parts += " writable"
 	}
-	return words, nil
+	return parts, nil
 }
 
 // observedMounts reads what is mounted, with what only the request says of it.
 func observedMounts(f diff.Form, c *container.InspectResponse, contents map[string]string) {
-	asked := map[string]mount.Mount{}
+	requested := map[string]mount.Mount{}
 	for _, m := range c.HostConfig.Mounts {
-		asked[path.Clean(m.Target)] = m
+		requested[path.Clean(m.Target)] = m
 	}
 	seen := map[string]bool{}
 	for _, m := range c.Mounts {
@@ -158,14 +158,14 @@ func observedMounts(f diff.Form, c *container.InspectResponse, contents map[stri
 		if _, ours := contents[target]; ours {
 			continue
 		}
-		a := asked[target]
+		a := requested[target]
 		if m.Type == mount.TypeVolume && anonymous(m.Name) {
 			f["anonymous/"+target] = "volume"
 			continue
 		}
 		observedMount(m, a).write(f, target)
 	}
-	for target, a := range asked { // engines that do not list those in memory
+	for target, a := range requested { // engines that do not list those in memory
 		if a.Type == mount.TypeTmpfs && !seen[target] {
 			tmpfs(a).write(f, target)
 		}
@@ -178,8 +178,8 @@ func observedMounts(f diff.Form, c *container.InspectResponse, contents map[stri
 	}
 }
 
-func observedMount(m container.MountPoint, a mount.Mount) mounted {
-	out := mounted{kind: string(m.Type), source: m.Source, readOnly: !m.RW}
+func observedMount(m container.MountPoint, a mount.Mount) mountForm {
+	out := mountForm{kind: string(m.Type), source: m.Source, readOnly: !m.RW}
 	flags := strings.Split(m.Mode, ",")
 	switch m.Type {
 	case mount.TypeVolume:
@@ -214,8 +214,8 @@ func recursive(o *mount.BindOptions) string {
 	return ""
 }
 
-func tmpfs(a mount.Mount) mounted {
-	out := mounted{kind: "tmpfs", readOnly: a.ReadOnly}
+func tmpfs(a mount.Mount) mountForm {
+	out := mountForm{kind: "tmpfs", readOnly: a.ReadOnly}
 	if o := a.TmpfsOptions; o != nil {
 		out.size, out.mode = o.SizeBytes, uint32(o.Mode)
 	}

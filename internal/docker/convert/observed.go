@@ -82,15 +82,15 @@ func observedHost(f diff.Form, c *container.InspectResponse, in *Inputs) {
 	set(f, "domainname", c.Config.Domainname)
 	name, mode := c.Config.Hostname, string(c.HostConfig.NetworkMode)
 	borrowed := mode == "host" || strings.HasPrefix(mode, "container:") || c.HostConfig.UTSMode == "host"
-	asked := in.Wanted != nil && in.Wanted.Workspace.Hostname != ""
+	wanted := in.Wanted != nil && in.Wanted.Workspace.Hostname != ""
 	switch {
-	case len(name) == 12 && strings.HasPrefix(c.ID, name), borrowed && !asked:
+	case len(name) == 12 && strings.HasPrefix(c.ID, name), borrowed && !wanted:
 	default:
 		set(f, "hostname", name)
 	}
 }
 
-// contentsOf reads the label that says what was put in.
+// contentsOf reads the label that lists what was put in.
 func contentsOf(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	if err := json.Unmarshal([]byte(labels[LabelContents]), &out); err != nil {

@@ -1,6 +1,6 @@
 package convert
 
-// This file says which things on an engine belong to this host: by
+// This file decides which things on an engine belong to this host: by
 // labels with exact values and by names. Nothing else is ever changed or removed.
 
 import (
@@ -53,7 +53,7 @@ func (o Owner) Labels(kind, name, title string) map[string]string {
 	return map[string]string{LabelOwner: o.ID(), LabelKind: kind, LabelName: name, LabelTitle: title}
 }
 
-// Owns reports whether labels say that a thing of the kind and name is this
+// Owns reports whether labels mean that a thing of the kind and name is this
 // host's. Names on the engine have to fit as well; see HasPrefix.
 func (o Owner) Owns(labels map[string]string, kind, name string) bool {
 	return labels[LabelOwner] == o.ID() && labels[LabelKind] == kind && labels[LabelName] == name

@@ -110,7 +110,7 @@ func Baseline(r Record, digest func(string) string) (*diff.Baseline, error) {
 
 // Compare does all at once for a container: both forms, the baseline if the
 // record is of this very container, and the rules. A record that cannot be read
-// is as good as none; the error says so beside the result.
+// is as good as none; the error stands beside the result.
 func Compare(d *spec.Deployment, in Inputs, c *container.InspectResponse, rec *Record, rules diff.WorkspaceRules) ([]diff.Difference, error) {
 	in.Wanted = d
 	want, err := Workspace(d, in)

@@ -63,7 +63,7 @@ func (e *Engine) ContainerCreate(ctx context.Context, c Creation) (id string, wa
 			if made != nil {
 				out.ID, out.Warnings = made.ID, made.Warnings
 				return nil
-			} // the client says what is wrong, in the same words as everywhere
+			} // the client gives its own error, as everywhere
 		}
 		out, err = e.api.ContainerCreate(ctx, o)
 		return err
@@ -138,7 +138,7 @@ func (e *Engine) ContainerUnpause(ctx context.Context, id string) error {
 	return err
 }
 
-// Removal says how a container is removed. Both are false unless set.
+// Removal is how a container is removed. Both are false unless set.
 type Removal struct {
 	Force            bool // also if it runs
 	AnonymousVolumes bool // and the data in volumes without a name
@@ -164,7 +164,7 @@ func (e *Engine) ContainerUpdate(ctx context.Context, id string, limits *contain
 	return out.Warnings, err
 }
 
-// Commit says what image a container becomes.
+// Commit is the image that a container becomes.
 type Commit struct {
 	Ref     string   // repository:tag; empty: none
 	Changes []string // lines of a Dockerfile that override the container's settings

@@ -4,5 +4,5 @@
 //
 // The version of the API is negotiated at the first call that gets through, so
 // that an engine may be away when the agent starts. A call whose outcome is not
-// known says so ([Unknown]): look at the engine before asking for it again.
+// known is an [Unknown] error: check the engine before asking for it again.
 package dockerapi

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// DefaultSocket is where an engine listens unless it is told otherwise.
+// DefaultSocket is where an engine listens unless it is reported otherwise.
 const DefaultSocket = "unix:///var/run/docker.sock"
 
 // Options say where the engine is and how long it may take. The zero value of
@@ -30,7 +30,7 @@ type Options struct {
 	// stream that is silent for so long, and a commit or the removal of an
 	// image that takes longer. Default 10 min.
 	LongTimeout time.Duration
-	// Log hears when the stream of events is lost and found. Default: nothing.
+	// Log is notified when the stream of events is lost and found. Default: nothing.
 	Log *slog.Logger
 	// Now is the wall clock. Default time.Now.
 	Now func() time.Time
@@ -71,14 +71,14 @@ func Open(o Options) (*Engine, error) {
 	api, err := client.New(
 		client.WithHost(e.socket),
 		client.WithUserAgent("steady"),
-		client.WithHTTPRequestHook(e.sent),
-		client.WithHTTPResponseHook(answered),
+		client.WithHTTPRequestHook(e.countRequest),
+		client.WithHTTPResponseHook(noteStatus),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("container engine socket %q: %w: give the path of a unix socket, or a URL such as %s", o.Socket, err, DefaultSocket)
 	}
 	e.api = api
-	e.raw = e.plain()
+	e.raw = e.rawClient()
 	return e, nil
 }
 
@@ -113,7 +113,7 @@ type call struct {
 
 type callKey struct{}
 
-func (e *Engine) sent(r *http.Request) error {
+func (e *Engine) countRequest(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		e.reads.Add(1)
 	} else {
@@ -125,7 +125,7 @@ func (e *Engine) sent(r *http.Request) error {
 	return nil
 }
 
-func answered(r *http.Response) {
+func noteStatus(r *http.Response) {
 	if r.Request == nil {
 		return
 	}

@@ -93,7 +93,7 @@ func is(err error, kind Kind) bool {
 	return ok && e.Kind == kind
 }
 
-// failed says what an error of the client means.
+// failed reports what an error of the client means.
 func (e *Engine) failed(ctx context.Context, c *call, limit time.Duration, err error) error {
 	out := &Error{Call: c.name, Object: c.object, Socket: e.socket, Status: int(c.status.Load()), Err: err}
 	inner, streamed := errors.AsType[*jsonstream.Error](err)
@@ -134,20 +134,20 @@ func (e *Engine) failed(ctx context.Context, c *call, limit time.Duration, err e
 // denied are words of registries that engines pass on under other statuses.
 var denied = []string{"unauthorized", "authentication required", "no basic auth credentials", "access denied", "access to the resource is denied"}
 
-func kindOf(status int, words string) Kind {
-	words = strings.ToLower(words)
+func kindOf(status int, message string) Kind {
+	message = strings.ToLower(message)
 	for _, d := range denied {
-		if strings.Contains(words, d) {
+		if strings.Contains(message, d) {
 			return KindDenied
 		}
 	}
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden && strings.Contains(words, "denied"):
+	case status == http.StatusUnauthorized, status == http.StatusForbidden && strings.Contains(message, "denied"):
 		return KindDenied
 	case status == http.StatusNotFound:
 		return KindNotFound
 	case status == http.StatusConflict, status == http.StatusForbidden:
-		// 403 is how engines say that a network still has endpoints.
+		// 403 is how engines report that a network still has endpoints.
 		return KindConflict
 	case status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
 		return KindRefused

@@ -44,13 +44,13 @@ const (
 // before it listens.
 const overlap = 2 * time.Second
 
-// Watch gives each event to hear, one after the other, until ctx ends, whose
+// Watch gives each event to handle, one after the other, until ctx ends, whose
 // error it returns. It connects again whenever the stream is lost. After each
-// connection hear gets a Resync.
-func (e *Engine) Watch(ctx context.Context, hear func(Event)) error {
+// connection handle gets a Resync.
+func (e *Engine) Watch(ctx context.Context, handle func(Event)) error {
 	pause := firstPause
 	for {
-		connected, err := e.watchOnce(ctx, hear)
+		connected, err := e.watchOnce(ctx, handle)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -67,7 +67,7 @@ func (e *Engine) Watch(ctx context.Context, hear func(Event)) error {
 	}
 }
 
-func (e *Engine) watchOnce(ctx context.Context, hear func(Event)) (connected bool, err error) {
+func (e *Engine) watchOnce(ctx context.Context, handle func(Event)) (connected bool, err error) {
 	since := e.now().Add(-overlap)
 	err = e.endless(ctx, "listen to events", "", func(ctx context.Context, _ func()) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -80,12 +80,12 @@ func (e *Engine) watchOnce(ctx context.Context, hear func(Event)) (connected boo
 		}
 		connected = true
 		e.log.Info("listening to events of the container engine", "socket", e.socket)
-		hear(Event{Subject: Resync, Time: e.now()})
+		handle(Event{Subject: Resync, Time: e.now()})
 		for {
 			select {
 			case m := <-stream.Messages:
 				if ev, ok := event(m); ok {
-					hear(ev)
+					handle(ev)
 				}
 			case err := <-stream.Err:
 				return err

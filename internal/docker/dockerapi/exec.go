@@ -79,7 +79,7 @@ func (r *Running) Resize(ctx context.Context, height, width uint) error {
 	return err
 }
 
-// Exit says whether the command still runs, and if not with which code it ended.
+// Exit reports whether the command still runs, and if not with which code it ended.
 func (r *Running) Exit(ctx context.Context) (code int, running bool, err error) {
 	out, err := request(ctx, r.e, r.e.timeout, "inspect command", r.id, r.e.api.ExecInspect, client.ExecInspectOptions{})
 	return out.ExitCode, out.Running, err

@@ -57,14 +57,14 @@ type Line struct {
 	Total   int64  // bytes in all, 0 if unknown
 }
 
-// Pull says what to fetch and as whom.
+// Pull is what to fetch and as whom.
 type Pull struct {
 	Ref      string // repository:tag or repository@digest
 	Platform string // os/arch[/variant]; empty: that of the engine
 	Auth     *registry.AuthConfig
 }
 
-// ImagePull fetches an image; each (may be nil) hears every line. The error is
+// ImagePull fetches an image; each (may be nil) gets every line. The error is
 // also the one that the engine reports at the end of its stream.
 func (e *Engine) ImagePull(ctx context.Context, p Pull, each func(Line)) error {
 	return e.watched(ctx, e.pull, "pull image", p.Ref, func(ctx context.Context, alive func()) error {
@@ -91,7 +91,7 @@ func (e *Engine) ImagePull(ctx context.Context, p Pull, each func(Line)) error {
 	})
 }
 
-// Build says what to build. It is the engine's own builder (version 1).
+// Build is what to build. It is the engine's own builder (version 1).
 type Build struct {
 	Tags       []string
 	Dockerfile string // path in the context; empty: Dockerfile
@@ -111,7 +111,7 @@ type Build struct {
 }
 
 // ImageBuild builds an image from the tar of its context and gives the ID of
-// the image; each (may be nil) hears every line. It stops when ctx ends.
+// the image; each (may be nil) gets every line. It stops when ctx ends.
 func (e *Engine) ImageBuild(ctx context.Context, tar io.Reader, b Build, each func(Line)) (id string, err error) {
 	name := ""
 	if len(b.Tags) > 0 {
@@ -152,7 +152,7 @@ func (e *Engine) ImageBuild(ctx context.Context, tar io.Reader, b Build, each fu
 	return id, err
 }
 
-// ImageLoad loads images from a tar made by an engine; each (may be nil) hears every line.
+// ImageLoad loads images from a tar made by an engine; each (may be nil) gets every line.
 func (e *Engine) ImageLoad(ctx context.Context, tar io.Reader, each func(Line)) error {
 	return e.watched(ctx, e.longest, "load images", "", func(ctx context.Context, alive func()) error {
 		r, err := e.api.ImageLoad(ctx, progress{tar, alive})

@@ -13,13 +13,13 @@ import (
 const aliveWithin = 3 * time.Second
 
 // Alive asks for a sign of life, for calls that a person waits for: an engine that
-// hangs is told of within three seconds, not after the deadline of the call.
+// hangs is reported within three seconds, not after the deadline of the call.
 func (e *Engine) Alive(ctx context.Context) error {
 	_, err := requestAll(ctx, e, min(e.timeout, aliveWithin), "ask for a sign of life", e.api.Ping, client.PingOptions{})
 	return err
 }
 
-// Version says which engine this is.
+// Version is which engine this is.
 type Version struct {
 	Engine   string // of the server, such as 20.10.24
 	API      string // the version that both sides agreed on

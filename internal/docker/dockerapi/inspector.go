@@ -32,7 +32,7 @@ const (
 type Inspected interface {
 	Version(ctx context.Context) (Version, error)
 	Info(ctx context.Context) (system.Info, error)
-	ContainerInspectAnew(ctx context.Context, id string, known Sum) (*container.InspectResponse, Sum, error)
+	ContainerInspectIfChanged(ctx context.Context, id string, known Sum) (*container.InspectResponse, Sum, error)
 	ImageInspect(ctx context.Context, ref string) (image.InspectResponse, error)
 	NetworkList(ctx context.Context, name string, labels ...string) ([]network.Summary, error)
 	VolumeList(ctx context.Context, labels ...string) ([]volume.Volume, error)
@@ -45,17 +45,17 @@ type Inspector struct {
 	engine Inspected
 	now    func() time.Time
 
-	mu         sync.Mutex
-	watching   bool
-	tick       uint64            // counts what was taken back
-	bumped     map[string]uint64 // the tick at which a container was
-	others     uint64            // and everything else
-	containers map[string]*inspected
-	images     map[string]*known[*image.InspectResponse] // nil value: not there
-	networks   *known[map[string]string]
-	volumes    *known[map[string]bool]
-	facts      *known[Facts]
-	swept      time.Time // up to when the shares of looks were read
+	mu          sync.Mutex
+	watching    bool
+	tick        uint64            // counts what was taken back
+	invalidated map[string]uint64 // the tick at which a container was
+	others      uint64            // and everything else
+	containers  map[string]*inspected
+	images      map[string]*cached[*image.InspectResponse] // nil value: not there
+	networks    *cached[map[string]string]
+	volumes     *cached[map[string]bool]
+	facts       *cached[Facts]
+	swept       time.Time // up to when the shares of looks were read
 }
 
 type inspected struct {
@@ -64,7 +64,7 @@ type inspected struct {
 	sum Sum
 }
 
-type known[T any] struct {
+type cached[T any] struct {
 	at  time.Time
 	got T
 }
@@ -78,8 +78,8 @@ type Facts struct {
 
 // New makes one that knows nothing.
 func NewInspector(e Inspected, now func() time.Time) *Inspector {
-	return &Inspector{engine: e, now: now, bumped: map[string]uint64{},
-		containers: map[string]*inspected{}, images: map[string]*known[*image.InspectResponse]{}}
+	return &Inspector{engine: e, now: now, invalidated: map[string]uint64{},
+		containers: map[string]*inspected{}, images: map[string]*cached[*image.InspectResponse]{}}
 }
 
 // OnEvent takes back what an event is about.
@@ -92,9 +92,9 @@ func (i *Inspector) OnEvent(e Event) {
 	i.tick++
 	switch e.Subject {
 	case Container:
-		i.drop(e.ID)
+		i.invalidate(e.ID)
 	case Network:
-		i.drop(e.Container)
+		i.invalidate(e.Container)
 		if e.Container == "" {
 			i.networks, i.others = nil, i.tick
 		}
@@ -109,7 +109,7 @@ func (i *Inspector) OnEvent(e Event) {
 		i.watching = true
 		clear(i.containers)
 		clear(i.images)
-		clear(i.bumped)
+		clear(i.invalidated)
 		i.networks, i.volumes, i.facts = nil, nil, nil
 		i.others = i.tick
 	}
@@ -125,10 +125,10 @@ func Matters(action string) bool {
 	return !strings.HasPrefix(action, "exec_")
 }
 
-func (i *Inspector) drop(id string) {
+func (i *Inspector) invalidate(id string) {
 	if id != "" {
 		delete(i.containers, id)
-		i.bumped[id] = i.tick
+		i.invalidated[id] = i.tick
 	}
 }
 
@@ -142,7 +142,7 @@ func (i *Inspector) trusted(at time.Time) bool {
 func (i *Inspector) Container(ctx context.Context, id string, listed *container.Summary) (*container.InspectResponse, error) {
 	i.mu.Lock()
 	have, tick := i.containers[id], i.tick
-	if listed != nil && i.knows(have, listed) {
+	if listed != nil && i.fresh(have, listed) {
 		i.mu.Unlock()
 		return have.got, nil
 	}
@@ -152,7 +152,7 @@ func (i *Inspector) Container(ctx context.Context, id string, listed *container.
 	if have != nil {
 		known = have.sum
 	}
-	got, sum, err := i.engine.ContainerInspectAnew(ctx, id, known)
+	got, sum, err := i.engine.ContainerInspectIfChanged(ctx, id, known)
 	switch {
 	case err != nil:
 		return nil, err
@@ -161,14 +161,14 @@ func (i *Inspector) Container(ctx context.Context, id string, listed *container.
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.bumped[got.ID] <= tick && i.others <= tick {
+	if i.invalidated[got.ID] <= tick && i.others <= tick {
 		i.containers[got.ID] = &inspected{at, got, sum}
 	}
 	return got, nil
 }
 
-// knows reports whether what is remembered of a container will do. Mu is held.
-func (i *Inspector) knows(have *inspected, listed *container.Summary) bool {
+// fresh reports whether what is remembered of a container will do. Mu is held.
+func (i *Inspector) fresh(have *inspected, listed *container.Summary) bool {
 	return have != nil && i.trusted(have.at) && agree(listed, have.got)
 }
 
@@ -176,12 +176,12 @@ func (i *Inspector) knows(have *inspected, listed *container.Summary) bool {
 const inspections = 4
 
 // Refresh inspects those of the listed containers that memory does not answer
-// for, and the next of the sweep, some at once. Who looks at one meets its error.
+// for, and the next of the sweep, some at once. Who inspects one gets its error.
 func (i *Inspector) Refresh(ctx context.Context, listed []*container.Summary) {
 	i.mu.Lock()
 	var stale, rest []*container.Summary
 	for _, s := range listed {
-		if i.knows(i.containers[s.ID], s) {
+		if i.fresh(i.containers[s.ID], s) {
 			rest = append(rest, s)
 		} else {
 			stale = append(stale, s)
@@ -203,7 +203,7 @@ func (i *Inspector) Refresh(ctx context.Context, listed []*container.Summary) {
 	_ = g.Wait() // as said
 }
 
-// share is the part of known containers that is due since the last look, those
+// share is the part of known containers that is due since the last check, those
 // first that were read first: of all of them within a sweep, each is read once.
 // Mu is held.
 func (i *Inspector) share(known []*container.Summary) []*container.Summary {
@@ -256,5 +256,5 @@ func (i *Inspector) Keep(ids map[string]bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	maps.DeleteFunc(i.containers, func(id string, _ *inspected) bool { return !ids[id] })
-	maps.DeleteFunc(i.bumped, func(id string, _ uint64) bool { return !ids[id] })
+	maps.DeleteFunc(i.invalidated, func(id string, _ uint64) bool { return !ids[id] })
 }

@@ -18,7 +18,7 @@ import (
 // end. Engines cut all other lines themselves, at 16 KiB.
 const maxLine = 16 << 10
 
-// Logs says which lines of a container to read.
+// Logs chooses which lines of a container to read.
 type Logs struct {
 	Follow bool      // go on until the container stops or ctx ends
 	Since  time.Time // zero: from the beginning

@@ -19,7 +19,7 @@ func (i *Inspector) Image(ctx context.Context, ref string) (*image.InspectRespon
 		return have.got, nil
 	}
 	i.mu.Unlock()
-	k := &known[*image.InspectResponse]{at: i.now()}
+	k := &cached[*image.InspectResponse]{at: i.now()}
 	switch got, err := i.engine.ImageInspect(ctx, ref); {
 	case NotFound(err):
 	case err != nil:
@@ -66,7 +66,7 @@ func (i *Inspector) Volumes(ctx context.Context, need map[string]string) (map[st
 
 // recall gives the listing in a slot where that will do, and else reads it. It is
 // remembered unless an event came meanwhile.
-func recall[V any](i *Inspector, slot **known[map[string]V], need map[string]string, read func() (map[string]V, error)) (map[string]V, error) {
+func recall[V any](i *Inspector, slot **cached[map[string]V], need map[string]string, read func() (map[string]V, error)) (map[string]V, error) {
 	i.mu.Lock()
 	have, tick := *slot, i.tick
 	enough := have != nil && i.trusted(have.at)
@@ -87,7 +87,7 @@ func recall[V any](i *Inspector, slot **known[map[string]V], need map[string]str
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.others <= tick {
-		*slot = &known[map[string]V]{at, got}
+		*slot = &cached[map[string]V]{at, got}
 	}
 	return got, nil
 }
@@ -117,6 +117,6 @@ func (i *Inspector) About(ctx context.Context) (Facts, error) {
 		LogDriver: info.LoggingDriver, Cgroup: cgroup}}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.facts = &known[Facts]{at, got}
+	i.facts = &cached[Facts]{at, got}
 	return got, nil
 }

@@ -1,7 +1,7 @@
 package dockerapi
 
 // This file bounds how many of one thing run at once, such as starts or pulls.
-// Nobody waits inside: who finds no room is told when there is.
+// Nobody waits inside: who finds no room is notified when there is.
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 // Pool has a number of places that may change while they are taken.
 type Pool struct {
-	kick func(ref string)
+	notify func(ref string)
 
 	mu      sync.Mutex
 	size    int
@@ -20,11 +20,11 @@ type Pool struct {
 
 // New makes a pool of so many places, at least one. Kick, which may be nil, is
 // told of a ref that was refused once there is room; it must not block.
-func NewPool(size int, kick func(ref string)) *Pool {
-	if kick == nil {
-		kick = func(string) {}
+func NewPool(size int, notify func(ref string)) *Pool {
+	if notify == nil {
+		notify = func(string) {}
 	}
-	return &Pool{size: max(1, size), kick: kick}
+	return &Pool{size: max(1, size), notify: notify}
 }
 
 // TryEnter takes a place, or remembers ref. Leave gives the place back; only its
@@ -72,7 +72,7 @@ func (p *Pool) wake() {
 	p.waiting = slices.Delete(p.waiting, 0, n)
 	p.mu.Unlock()
 	for _, r := range next {
-		p.kick(r)
+		p.notify(r)
 	}
 }
 

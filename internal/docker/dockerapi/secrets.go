@@ -19,7 +19,7 @@ const MaxSecret = 512 << 10
 type Secrets string
 
 // Get reads a secret. The error of one that is not there wraps fs.ErrNotExist and
-// says how to put it there. One that others on the host can read is refused.
+// reports how to put it there. One that others on the host can read is refused.
 func (f Secrets) Get(name string) (value []byte, err error) {
 	if err := fleet.CheckName(name); err != nil {
 		return nil, fmt.Errorf("a secret's name: %w", err)

@@ -1,5 +1,5 @@
 // Package dockertest runs real container engines for tests: dockerd of the
-// distribution, in a world of its own. A test binary that uses it says so in
+// distribution, in a world of its own. A test binary that uses it declares it in
 // its TestMain:
 //
 //	func TestMain(m *testing.M) { dockertest.Main(m) }

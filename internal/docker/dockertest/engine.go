@@ -21,8 +21,8 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// patience is how long an engine may take to come up or to go down.
-const patience = 3 * time.Minute
+// timeout is how long an engine may take to come up or to go down.
+const timeout = 3 * time.Minute
 
 // Daemon is one engine in the hands of one test.
 type Daemon struct {
@@ -137,15 +137,15 @@ func (e *daemon) Client() *client.Client { return e.api }
 // Start starts the engine again after Kill or Shutdown, with its objects.
 func (d *Daemon) Start() {
 	d.t.Helper()
-	d.own("Start")
+	d.requirePrivate("Start")
 	testkit.Must(d.t, d.daemon.Start(context.Background()))
 }
 
 // Kill ends the engine at once. Containers go on.
-func (d *Daemon) Kill() { d.t.Helper(); d.own("Kill"); d.End(syscall.SIGKILL) }
+func (d *Daemon) Kill() { d.t.Helper(); d.requirePrivate("Kill"); d.End(syscall.SIGKILL) }
 
 // Shutdown ends the engine in good order. Containers stop.
-func (d *Daemon) Shutdown() { d.t.Helper(); d.own("Shutdown"); d.End(syscall.SIGTERM) }
+func (d *Daemon) Shutdown() { d.t.Helper(); d.requirePrivate("Shutdown"); d.End(syscall.SIGTERM) }
 
 // Restart ends the engine in good order and starts it again.
 func (d *Daemon) Restart() { d.t.Helper(); d.Shutdown(); d.Start() }
@@ -186,13 +186,13 @@ func (d *Daemon) Continue() { d.t.Helper(); d.signal("Continue", syscall.SIGCONT
 
 func (d *Daemon) signal(call string, s syscall.Signal) {
 	d.t.Helper()
-	d.own(call)
+	d.requirePrivate(call)
 	if err := d.Signal(s); err != nil {
 		d.t.Fatalf("dockertest: %s: %v", call, err)
 	}
 }
 
-func (d *Daemon) own(call string) {
+func (d *Daemon) requirePrivate(call string) {
 	d.t.Helper()
 	if !d.private {
 		d.t.Fatalf("dockertest: %s would break the engine for other tests: use Private(t)", call)

@@ -41,9 +41,9 @@ func importBusybox(api *client.Client) error {
 		return fmt.Errorf("import the image of busybox: %w", err)
 	}
 	defer r.Close()
-	said, err := io.ReadAll(r)
-	if err != nil || bytes.Contains(said, []byte("errorDetail")) {
-		return fmt.Errorf("import the image of busybox: %w: %s", err, said)
+	printed, err := io.ReadAll(r)
+	if err != nil || bytes.Contains(printed, []byte("errorDetail")) {
+		return fmt.Errorf("import the image of busybox: %w: %s", err, printed)
 	}
 	return nil
 }

@@ -35,9 +35,9 @@ func (d *Daemon) Namespace(t testing.TB) Namespace {
 // Name is a name in the namespace.
 func (n Namespace) Name(s string) string { return n.Prefix + s }
 
-// mine reports that one of the words belongs to the namespace.
-func (n Namespace) mine(labels map[string]string, words ...string) bool {
-	for _, w := range words {
+// contains reports that one of the words belongs to the namespace.
+func (n Namespace) contains(labels map[string]string, names ...string) bool {
+	for _, w := range names {
 		if strings.Contains(w, n.Prefix) {
 			return true
 		}
@@ -55,7 +55,7 @@ func (n Namespace) mine(labels map[string]string, words ...string) bool {
 // containers of a build that ended, and what it still removes is in the way of others.
 func (n Namespace) clean(t testing.TB, api *client.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	for _, kind := range []struct {
 		name  string
@@ -94,7 +94,7 @@ func sweep(ctx context.Context, once func() (found int, err error)) error {
 func (n Namespace) containers(ctx context.Context, api *client.Client) (found int, err error) {
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{All: true})
 	for _, c := range list.Items {
-		if n.mine(c.Labels, append(c.Names, c.Image)...) {
+		if n.contains(c.Labels, append(c.Names, c.Image)...) {
 			found++
 			_, failed := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			err = errors.Join(err, failed)
@@ -106,7 +106,7 @@ func (n Namespace) containers(ctx context.Context, api *client.Client) (found in
 func (n Namespace) networks(ctx context.Context, api *client.Client) (found int, err error) {
 	list, err := api.NetworkList(ctx, client.NetworkListOptions{})
 	for _, w := range list.Items {
-		if n.mine(w.Labels, w.Name) {
+		if n.contains(w.Labels, w.Name) {
 			found++
 			_, failed := api.NetworkRemove(ctx, w.ID, client.NetworkRemoveOptions{})
 			err = errors.Join(err, failed)
@@ -118,7 +118,7 @@ func (n Namespace) networks(ctx context.Context, api *client.Client) (found int,
 func (n Namespace) volumes(ctx context.Context, api *client.Client) (found int, err error) {
 	list, err := api.VolumeList(ctx, client.VolumeListOptions{})
 	for _, v := range list.Items {
-		if n.mine(v.Labels, v.Name) {
+		if n.contains(v.Labels, v.Name) {
 			found++
 			_, failed := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
 			err = errors.Join(err, failed)
@@ -132,8 +132,8 @@ func (n Namespace) volumes(ctx context.Context, api *client.Client) (found int, 
 func (n Namespace) images(ctx context.Context, api *client.Client) (found int, err error) {
 	list, err := api.ImageList(ctx, client.ImageListOptions{})
 	for _, i := range list.Items {
-		refs := slices.DeleteFunc(append(i.RepoTags, i.RepoDigests...), func(ref string) bool { return !n.mine(nil, ref) })
-		if len(refs) == 0 && n.mine(i.Labels) {
+		refs := slices.DeleteFunc(append(i.RepoTags, i.RepoDigests...), func(ref string) bool { return !n.contains(nil, ref) })
+		if len(refs) == 0 && n.contains(i.Labels) {
 			refs = []string{i.ID}
 		}
 		for _, ref := range refs { // a digest goes with the last tag: the next list has neither

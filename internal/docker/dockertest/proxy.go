@@ -48,7 +48,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	seen    []Request
 	writes  int
-	fate    Outcome
+	outcome Outcome
 	changed chan struct{} // closed when fate is set
 	before  func(Request) Outcome
 	after   func(Request) Outcome
@@ -67,7 +67,7 @@ func (d *Daemon) Proxy() *Proxy {
 			return (&net.Dialer{}).DialContext(ctx, "unix", p.engine)
 		}},
 		FlushInterval:  -1,
-		ModifyResponse: p.answered,
+		ModifyResponse: p.onResponse,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if !errors.Is(err, errFail) {
 				panic(http.ErrAbortHandler)
@@ -103,7 +103,7 @@ func (p *Proxy) After(f func(Request) Outcome) { p.mu.Lock(); defer p.mu.Unlock(
 func (p *Proxy) Set(f Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fate = f
+	p.outcome = f
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -147,8 +147,8 @@ var (
 )
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	req, before := p.note(r)
-	switch p.suffer(r.Context(), before, req) {
+	req, before := p.record(r)
+	switch p.apply(r.Context(), before, req) {
 	case Pass:
 	case Fail:
 		fail(w)
@@ -169,7 +169,7 @@ func fail(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"message":"the test wants this call to fail"}`) // the client may be gone
 }
 
-func (p *Proxy) note(r *http.Request) (Request, func(Request) Outcome) {
+func (p *Proxy) record(r *http.Request) (Request, func(Request) Outcome) {
 	req := Request{Method: r.Method, Path: version.ReplaceAllString(r.URL.Path, "/"), Query: r.URL.RawQuery}
 	if r.Header.Get("Content-Type") == "application/json" {
 		body, err := io.ReadAll(r.Body)
@@ -189,15 +189,15 @@ func (p *Proxy) note(r *http.Request) (Request, func(Request) Outcome) {
 	return req, p.before
 }
 
-// suffer asks for the fate and waits out a Hang.
-func (p *Proxy) suffer(ctx context.Context, ask func(Request) Outcome, req Request) Outcome {
+// apply asks for the fate and waits out a Hang.
+func (p *Proxy) apply(ctx context.Context, ask func(Request) Outcome, req Request) Outcome {
 	p.mu.Lock()
-	fate := p.fate
+	outcome := p.outcome
 	p.mu.Unlock()
-	if fate == Pass && ask != nil {
-		fate = ask(req)
+	if outcome == Pass && ask != nil {
+		outcome = ask(req)
 	}
-	for fate == Hang {
+	for outcome == Hang {
 		p.mu.Lock()
 		changed := p.changed
 		p.mu.Unlock()
@@ -207,14 +207,14 @@ func (p *Proxy) suffer(ctx context.Context, ask func(Request) Outcome, req Reque
 		case <-changed:
 		}
 		p.mu.Lock()
-		fate = p.fate
+		outcome = p.outcome
 		p.mu.Unlock()
 	}
-	return fate
+	return outcome
 }
 
-// answered decides over an answer of the engine.
-func (p *Proxy) answered(r *http.Response) error {
+// onResponse decides over an answer of the engine.
+func (p *Proxy) onResponse(r *http.Response) error {
 	req, _ := r.Request.Context().Value(requestKey{}).(Request)
 	p.mu.Lock()
 	after := p.after
@@ -223,7 +223,7 @@ func (p *Proxy) answered(r *http.Response) error {
 		return nil
 	}
 	end := func() error {
-		switch p.suffer(r.Request.Context(), after, req) {
+		switch p.apply(r.Request.Context(), after, req) {
 		case Pass:
 			return nil
 		case Fail:

@@ -59,7 +59,7 @@ auth:
 	p, err := sandbox.Start("the registry", h.LogFile, exec.Command("docker-registry", "serve", filepath.Join(dir, "config.yml")))
 	testkit.Must(t, err)
 	t.Cleanup(func() {
-		p.End(syscall.SIGKILL, patience)
+		p.End(syscall.SIGKILL, timeout)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -70,7 +70,7 @@ auth:
 
 func (h *Hub) await(t testing.TB) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -84,8 +84,8 @@ func (h *Hub) await(t testing.TB) {
 		}
 		select {
 		case <-deadline:
-			said, _ := os.ReadFile(h.LogFile)
-			t.Fatalf("the registry did not come up: %v; it printed:\n%s", err, said)
+			printed, _ := os.ReadFile(h.LogFile)
+			t.Fatalf("the registry did not come up: %v; it printed:\n%s", err, printed)
 		case <-tick.C:
 		}
 	}
@@ -104,7 +104,7 @@ func (h *Hub) Ref(name string) string { return h.Addr + "/" + name }
 // registry has now.
 func (h *Hub) Push(t testing.TB, d *Daemon, image, name string) (ref, digest string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	ref = h.Ref(name)
 	api := d.Client()

@@ -37,7 +37,7 @@ func Run(m interface{ Run() int }) int {
 		return m.Run()
 	}
 	if outside = possible(); outside != nil {
-		return m.Run() // Engine says what is needed
+		return m.Run() // Engine skips with what is needed
 	}
 	code, err := world.Enter()
 	if err != nil {

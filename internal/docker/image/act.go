@@ -66,12 +66,12 @@ func (m *Reconciler) logged(ctx context.Context, r engine.Resource[Desired], poo
 	err = dockerapi.ErrorOf(ctx, run(ctx, d, out))
 	switch {
 	case err == nil:
-		out.say("finished")
+		out.writeLine("finished")
 	case ctx.Err() != nil:
-		out.say("stopped: " + context.Cause(ctx).Error())
+		out.writeLine("stopped: " + context.Cause(ctx).Error())
 		err = errors.Join(context.Cause(ctx), err)
 	default:
-		out.say("failed: " + err.Error())
+		out.writeLine("failed: " + err.Error())
 	}
 	if out.err != nil { // the log is for people: what it lacks fails nothing
 		m.o.Log.Warn("an image's log is incomplete", "image", d.Spec.Name, "error", out.err)
@@ -129,12 +129,12 @@ func (m *Reconciler) fetch(ctx context.Context, ref, platform string, out *lines
 			p.Auth = &auth
 		}
 	}
-	out.say("pull " + ref)
-	err := m.pulls.do(ctx, ref+" "+platform, out.say, func(ctx context.Context, say func(string)) error {
+	out.writeLine("pull " + ref)
+	err := m.pulls.do(ctx, ref+" "+platform, out.writeLine, func(ctx context.Context, emit func(string)) error {
 		meter := meters{}
 		return m.o.Engine.ImagePull(ctx, p, func(l dockerapi.Line) {
-			if words := meter.show(l); words != "" {
-				say(words)
+			if line := meter.show(l); line != "" {
+				emit(line)
 			}
 		})
 	})
@@ -148,7 +148,7 @@ func (m *Reconciler) fetch(ctx context.Context, ref, platform string, out *lines
 // no other, since an engine moves every name that is in one.
 func (m *Reconciler) load(ctx context.Context, d *Desired, out *lines) error {
 	n := &d.Spec
-	out.say("load " + n.Load.Archive.Digest.Short())
+	out.writeLine("load " + n.Load.Archive.Digest.Short())
 	f, err := m.spool(ctx, n.Load.Archive)
 	if err != nil {
 		return err

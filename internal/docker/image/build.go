@@ -41,7 +41,7 @@ func (m *Reconciler) build(ctx context.Context, d *Desired, out *lines) error {
 	if i := slices.IndexFunc(on, func(ref string) bool { return b.Bases[ref] != "" }); i >= 0 {
 		return reconcile.Terminal(CodeDockerfile, fmt.Errorf("base image %s is to be %s, which cannot be written into the Dockerfile: write it there", on[i], b.Bases[on[i]]))
 	}
-	defer m.use(on)()
+	defer m.pin(on)()
 	if err := m.bases(ctx, d, on, out); err != nil {
 		return timedOut(ctx, limit, err)
 	}
@@ -110,14 +110,14 @@ func (m *Reconciler) bases(ctx context.Context, d *Desired, on []string, out *li
 	return nil
 }
 
-// use keeps images from being collected until the result is called.
-func (m *Reconciler) use(refs []string) (done func()) {
+// pin keeps images from being collected until the result is called.
+func (m *Reconciler) pin(refs []string) (done func()) {
 	add := func(n int) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, ref := range refs {
-			if m.busy[ref] += n; m.busy[ref] == 0 {
-				delete(m.busy, ref)
+			if m.pinned[ref] += n; m.pinned[ref] == 0 {
+				delete(m.pinned, ref)
 			}
 		}
 	}

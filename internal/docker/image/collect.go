@@ -34,16 +34,16 @@ func (m *Reconciler) Collect(ctx context.Context, grace time.Duration, desired f
 	}
 	var errs []error
 	for _, i := range all {
-		used, err := m.used(ctx, i.ID)
+		used, err := m.inUse(ctx, i.ID)
 		if err != nil {
 			return removed, dockerapi.ErrorOf(ctx, err)
 		}
-		g := Garbage{Fetched: i.Fetched, Referenced: m.busyWith(i.Ref) || referenced(all, i, desired), Used: used}
-		g.Free = m.free(i, g.Used || g.Referenced)
+		g := Garbage{Fetched: i.Fetched, Referenced: m.isPinned(i.Ref) || referenced(all, i, desired), Used: used}
+		g.Free = m.unusedFor(i, g.Used || g.Referenced)
 		if !MayGo(g, grace) {
 			continue
 		}
-		dropped, err := m.drop(ctx, i)
+		dropped, err := m.remove(ctx, i)
 		removed = append(removed, dropped...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect image %s: %w", i.Ref, err))
@@ -65,15 +65,15 @@ func referenced(all []Image, i Image, desired func(ref string) bool) bool {
 	})
 }
 
-func (m *Reconciler) busyWith(ref string) bool {
+func (m *Reconciler) isPinned(ref string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.busy[ref] > 0
+	return m.pinned[ref] > 0
 }
 
-// used looks for containers of an image. An engine takes a name away from an image
+// inUse searches for containers of an image. An engine takes a name away from an image
 // that a container uses, if the image has another one.
-func (m *Reconciler) used(ctx context.Context, id string) (bool, error) {
+func (m *Reconciler) inUse(ctx context.Context, id string) (bool, error) {
 	all, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
 		return false, err
@@ -86,13 +86,13 @@ func (m *Reconciler) used(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// free is how long nothing has referred to an image, as far as this process has
+// unusedFor is how long nothing has referred to an image, as far as this process has
 // seen: a restart begins anew.
-func (m *Reconciler) free(i Image, held bool) time.Duration {
+func (m *Reconciler) unusedFor(i Image, referred bool) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := i.Ref + " " + i.ID
-	if held {
+	if referred {
 		delete(m.freeSince, key)
 		return 0
 	}
@@ -104,8 +104,8 @@ func (m *Reconciler) free(i Image, held bool) time.Duration {
 	return 0
 }
 
-// drop takes the names of an entry away, and the image with its last one.
-func (m *Reconciler) drop(ctx context.Context, i Image) ([]string, error) {
+// remove takes the names of an entry away, and the image with its last one.
+func (m *Reconciler) remove(ctx context.Context, i Image) ([]string, error) {
 	var removed []string
 	for _, name := range append([]string{i.Ref}, i.Tags...) {
 		seen, err := m.o.Engine.ImageInspect(ctx, name)
@@ -133,6 +133,6 @@ func (m *Reconciler) drop(ctx context.Context, i Image) ([]string, error) {
 	case err != nil && !dockerapi.NotFound(err):
 		return removed, dockerapi.ErrorOf(ctx, err)
 	}
-	m.free(i, true)
+	m.unusedFor(i, true)
 	return removed, m.o.Ledger.Drop(ctx, i)
 }

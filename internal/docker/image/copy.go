@@ -15,15 +15,15 @@ type Query struct {
 	After  int64 // only lines with a higher number; there may be none yet
 }
 
-// lookAgain is how often a log that nobody writes yet is looked at while what will
+// pollInterval is how often a log that nobody writes yet is checked while what will
 // write it is under way.
-const lookAgain = 100 * time.Millisecond
+const pollInterval = 100 * time.Millisecond
 
 // Copy writes the lines of a log to w and returns the number of the newest one.
 // Lines that were asked for and are kept no longer are counted on notes. UnderWay
-// says whether somebody is about to write; it is asked when nobody writes.
+// reports whether somebody is about to write; it is asked when nobody writes.
 func (s *Store) Copy(ctx context.Context, name string, q Query, underWay func() (bool, error), w, notes io.Writer) (last int64, err error) {
-	c := &copying{after: q.After, w: w, notes: notes}
+	c := &copier{after: q.After, w: w, notes: notes}
 	var live bool
 	lines, err := s.Tail(name, q.After)
 	if q.Tail > 0 && len(lines) > q.Tail {
@@ -44,11 +44,11 @@ func (s *Store) Copy(ctx context.Context, name string, q Query, underWay func() 
 		case over:
 			return s.Last(name)
 		default:
-			// It may begin, write everything and end before this says that it does
-			// not run: then the next look has all of it.
+			// It may begin, write everything and end before underWay reports that it does
+			// not run: then the next check has all of it.
 			if live, err = underWay(); err == nil && live {
 				select {
-				case <-time.After(lookAgain):
+				case <-time.After(pollInterval):
 				case <-ctx.Done():
 					err = context.Cause(ctx)
 				}
@@ -62,13 +62,13 @@ func (s *Store) Copy(ctx context.Context, name string, q Query, underWay func() 
 	return s.Last(name)
 }
 
-type copying struct {
+type copier struct {
 	after    int64
 	w, notes io.Writer
 }
 
 // put writes lines, and how many between them and the one before are gone.
-func (c *copying) put(lines []Line) error {
+func (c *copier) put(lines []Line) error {
 	if len(lines) == 0 {
 		return nil
 	}

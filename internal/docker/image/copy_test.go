@@ -32,7 +32,7 @@ func attempt(t *testing.T, s *Store, text string) {
 // TestFollowWaitsForWhatIsUnderWay follows a build whose log is not open yet: all
 // of its output is seen, however late it begins and however fast it ends.
 func TestFollowWaitsForWhatIsUnderWay(t *testing.T) {
-	for _, late := range []time.Duration{0, time.Millisecond, lookAgain, 3 * time.Second} {
+	for _, late := range []time.Duration{0, time.Millisecond, pollInterval, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, t.TempDir(), 0)
 			attempt(t, s, "an earlier one\n")

@@ -48,7 +48,7 @@ func (Load) ActionName() string   { return "load" }
 func (Tag) ActionName() string    { return "tag" }
 func (Record) ActionName() string { return "record" }
 
-// again is when an image is looked at again that waits for people or for room.
+// again is when an image is checked again that waits for people or for room.
 const again = 30 * time.Second
 
 // Decide compares what the reference names with what was made for it. A
@@ -87,9 +87,9 @@ func decide(d *Desired, o *Observed) engine.Decision {
 			return decision
 		}
 	}
-	asked := d.Verb == VerbRebuild && (!o.Known || o.Made.Nonce != d.Nonce)
+	requested := d.Verb == VerbRebuild && (!o.Known || o.Made.Nonce != d.Nonce)
 	switch made := o.Known && o.Made.Identity == Identity(n) && o.MadeThere; {
-	case asked && !never:
+	case requested && !never:
 		return engine.Do(fetch, engine.NewReason(CodeRequested, d.Nonce))
 	case made && o.Made.ID == o.ID:
 		return finish(o)

@@ -1,6 +1,6 @@
 package image
 
-// This file says whether the disk of an engine has room for another image,
+// This file checks whether the disk of an engine has room for another image,
 // and makes room on it.
 
 import (
@@ -13,7 +13,7 @@ import (
 
 const gib = 1 << 30
 
-// shortage says in words that too little of a disk is free, and nothing if there is
+// shortage is the message that too little of a disk is free, empty if there is
 // enough: 5 % have to be, and 1 GiB or 10 % of a smaller disk. A disk of no size is
 // not judged.
 func shortage(s disk.Space) string {
@@ -38,7 +38,7 @@ func NewGuard(measure func(ctx context.Context) (disk.Space, error), collect fun
 	return &Guard{measure: measure, collect: collect}
 }
 
-// Short says in words that too little is free, also after a collection.
+// Short is the message that too little is free, also after a collection.
 func (g *Guard) Short(ctx context.Context) (string, error) {
 	s, err := g.measure(ctx)
 	if err != nil {
@@ -52,12 +52,12 @@ func (g *Guard) Short(ctx context.Context) (string, error) {
 func (g *Guard) Relieve(ctx context.Context) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	words, err := g.Short(ctx)
-	if words == "" || err != nil || g.collect == nil {
-		return words, err
+	message, err := g.Short(ctx)
+	if message == "" || err != nil || g.collect == nil {
+		return message, err
 	}
 	if err := g.collect(ctx); err != nil {
-		return words, fmt.Errorf("make room on the disk of images: %w", err)
+		return message, fmt.Errorf("make room on the disk of images: %w", err)
 	}
 	return g.Short(ctx)
 }

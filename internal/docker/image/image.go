@@ -26,7 +26,7 @@ import (
 // Content gives blobs by digest; whoever copies them checks the digest.
 type Content interface {
 	Blob(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error)
-	// Damaged says that a copy did not have the digest; the next Blob fetches it.
+	// Damaged reports that a copy did not have the digest; the next Blob fetches it.
 	Damaged(d digest.Digest) error
 }
 
@@ -41,9 +41,9 @@ type Pool interface {
 	TryEnter(ref string) (leave func(), ok bool)
 }
 
-// Space says in words why there is no room for another image; empty: there is.
+// Space describes why there is no room for another image; empty: there is.
 type Space interface {
-	Short(ctx context.Context) (words string, err error)
+	Short(ctx context.Context) (message string, err error)
 }
 
 // Options are what the reconciler needs. Pools, Space, Credentials and Output may
@@ -67,11 +67,11 @@ type Options struct {
 // Reconciler keeps images as declared.
 type Reconciler struct {
 	o     Options
-	pulls sharing
+	pulls flights
 
 	mu        sync.Mutex
 	freeSince map[string]time.Time // by reference and ID
-	busy      map[string]int       // references that builds use now
+	pinned    map[string]int       // references that builds use now
 }
 
 // Desired is what is asked of an image.
@@ -99,7 +99,7 @@ func New(o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Reconciler{o: o, pulls: sharing{running: map[string]*shared{}}, freeSince: map[string]time.Time{}, busy: map[string]int{}}
+	return &Reconciler{o: o, pulls: flights{running: map[string]*flight{}}, freeSince: map[string]time.Time{}, pinned: map[string]int{}}
 }
 
 // Policy is the policy of images: an act is ended by what it does (no progress,

@@ -26,7 +26,7 @@ type Image struct {
 	Name string `json:"name"` // of the resource, or of what a base was pulled for
 	Ref  string `json:"ref"`
 	ID   string `json:"id"` // on the engine
-	// Fetched says that the agent brought it here; one that was there before is
+	// Fetched means that the agent brought it here; one that was there before is
 	// never removed.
 	Fetched bool `json:"fetched,omitempty"`
 	// Identity is the digest of what it was made from.

@@ -24,7 +24,7 @@ func (l *lines) write(text string) {
 	}
 }
 
-func (l *lines) say(line string) { l.write(strings.TrimRight(line, "\n") + "\n") }
+func (l *lines) writeLine(line string) { l.write(strings.TrimRight(line, "\n") + "\n") }
 
 // engine writes a line of a build or a load as it comes.
 func (l *lines) engine(x dockerapi.Line) {
@@ -32,7 +32,7 @@ func (l *lines) engine(x dockerapi.Line) {
 	case x.Stream != "":
 		l.write(x.Stream)
 	case x.Status != "" && x.Total == 0:
-		l.say(strings.TrimPrefix(x.ID+": "+x.Status, ": "))
+		l.writeLine(strings.TrimPrefix(x.ID+": "+x.Status, ": "))
 	}
 }
 
@@ -41,16 +41,16 @@ func (l *lines) engine(x dockerapi.Line) {
 type meters map[string]string
 
 func (m meters) show(l dockerapi.Line) string {
-	words := l.Status
+	line := l.Status
 	if l.ID != "" {
-		words = l.ID + ": " + words
+		line = l.ID + ": " + line
 	}
 	if l.Total > 0 {
-		words += fmt.Sprintf(" %d%%", 10*(10*l.Current/l.Total))
+		line += fmt.Sprintf(" %d%%", 10*(10*l.Current/l.Total))
 	}
-	if words == "" || m[l.ID] == words {
+	if line == "" || m[l.ID] == line {
 		return ""
 	}
-	m[l.ID] = words
-	return words
+	m[l.ID] = line
+	return line
 }

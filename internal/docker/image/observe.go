@@ -20,7 +20,7 @@ import (
 const labelBuild = convert.Prefix + "build"
 
 // Identity is the digest of all that a built or loaded image is made from; empty
-// for a pulled one, whose registry says what it is.
+// for a pulled one, whose registry defines what it is.
 func Identity(i *spec.Image) digest.Digest {
 	switch {
 	case i.Build != nil:
@@ -39,7 +39,7 @@ func Identity(i *spec.Image) digest.Digest {
 type Observed struct {
 	Ref string // how the engine is to name it
 	ID  string // what the engine names so now; empty: nothing
-	// Owned says that it carries this host's labels for the resource and the
+	// Owned means that it carries this host's labels for the resource and the
 	// reference; Identity is what it was built from.
 	Owned    bool
 	Identity string
@@ -47,14 +47,14 @@ type Observed struct {
 	// Made is the newest that the ledger knows under the reference.
 	Known bool
 	Made  Image
-	// MadeThere says that the engine still has it, under whatever name.
+	// MadeThere means that the engine still has it, under whatever name.
 	MadeThere bool
-	// Older says that what the reference names was built by this host from the same
+	// Older means that what the reference names was built by this host from the same
 	// before the one that the ledger knows: by another agent, at the same time.
 	Older bool
 	// Missing are further names that do not name it.
 	Missing []string
-	// Short says in words that there is no room for another image.
+	// Short is why there is no room for another image.
 	Short string
 }
 
@@ -85,7 +85,7 @@ func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (O
 			o.Identity = seen.Config.Labels[labelBuild]
 		}
 	}
-	made, err := m.there(ctx, &o, &seen)
+	made, err := m.findMade(ctx, &o, &seen)
 	if err != nil {
 		return o, dockerapi.ErrorOf(ctx, err)
 	}
@@ -106,8 +106,8 @@ func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (O
 	return o, dockerapi.ErrorOf(ctx, err)
 }
 
-// there is what the ledger knows, if the engine still has it.
-func (m *Reconciler) there(ctx context.Context, o *Observed, named *image.InspectResponse) (*image.InspectResponse, error) {
+// findMade is what the ledger knows, if the engine still has it.
+func (m *Reconciler) findMade(ctx context.Context, o *Observed, named *image.InspectResponse) (*image.InspectResponse, error) {
 	switch {
 	case !o.Known:
 		return nil, nil

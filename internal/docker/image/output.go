@@ -101,13 +101,13 @@ func (s *Store) of(name string) (*log, error) {
 func (l *log) read(text []byte) {
 	for line := range bytes.Lines(text) {
 		seq, rest, ok1 := strings.Cut(string(line), " ")
-		at, words, ok2 := strings.Cut(rest, " ")
+		at, content, ok2 := strings.Cut(rest, " ")
 		n, err1 := strconv.ParseInt(seq, 10, 64)
 		ms, err2 := strconv.ParseInt(at, 10, 64)
-		if !ok1 || !ok2 || err1 != nil || err2 != nil || !strings.HasSuffix(words, "\n") || n <= l.last {
+		if !ok1 || !ok2 || err1 != nil || err2 != nil || !strings.HasSuffix(content, "\n") || n <= l.last {
 			continue
 		}
-		l.add(Line{n, ms, strings.TrimSuffix(words, "\n")})
+		l.add(Line{n, ms, strings.TrimSuffix(content, "\n")})
 	}
 }
 
@@ -132,7 +132,7 @@ func (l *log) trim(keep int) {
 	}
 }
 
-func (l *log) wake() {
+func (l *log) notify() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -156,7 +156,7 @@ func (s *Store) OpenLog(name string) (io.WriteCloser, error) {
 		}
 	}
 	l.writers++
-	l.wake()
+	l.notify()
 	return &writer{s: s, l: l, name: name}, nil
 }
 
@@ -195,32 +195,32 @@ func (w *writer) Write(p []byte) (int, error) {
 // line adds one line, in memory and on disk.
 func (w *writer) line(text []byte) error {
 	l := w.l
-	words := strings.ToValidUTF8(strings.TrimRight(string(text), "\r"), string(utf8.RuneError))
-	if i := strings.LastIndexByte(words, '\r'); i >= 0 {
-		words = words[i+1:] // a progress bar shows its last state
+	line := strings.ToValidUTF8(strings.TrimRight(string(text), "\r"), string(utf8.RuneError))
+	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
+		line = line[i+1:] // a progress bar shows its last state
 	}
-	if len(words) > MaxLine {
-		words = strings.ToValidUTF8(words[:MaxLine], "")
+	if len(line) > MaxLine {
+		line = strings.ToValidUTF8(line[:MaxLine], "")
 	}
-	x := Line{l.last + 1, w.s.now().UnixMilli(), words}
+	x := Line{l.last + 1, w.s.now().UnixMilli(), line}
 	l.add(x)
 	if l.size > 2*w.s.keep {
 		l.trim(w.s.keep)
 	}
-	l.wake()
+	l.notify()
 	n, err := l.file.WriteString(x.String())
 	l.written += n
 	if err != nil {
 		return fmt.Errorf("write a build log: %w", err)
 	}
 	if l.written >= w.s.keep {
-		return w.turn()
+		return w.rotate()
 	}
 	return nil
 }
 
-// turn makes the file the older half and begins another.
-func (w *writer) turn() error {
+// rotate makes the file the older half and begins another.
+func (w *writer) rotate() error {
 	if err := os.Rename(w.s.path(w.name, false), w.s.path(w.name, true)); err != nil {
 		return fmt.Errorf("turn a build log: %w", err)
 	}
@@ -250,7 +250,7 @@ func (w *writer) Close() error {
 		err = errors.Join(err, w.l.file.Close())
 		w.l.file = nil
 	}
-	w.l.wake()
+	w.l.notify()
 	return err
 }
 

@@ -114,7 +114,7 @@ func TestS36DecideComesToRest(t *testing.T) {
 // one does.
 func TestSharedWorkEndsWithTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sharing{running: map[string]*shared{}}
+		s := flights{running: map[string]*flight{}}
 		var ended error
 		begun := 0
 		join := func() (context.CancelCauseFunc, chan error) {
@@ -148,7 +148,7 @@ func TestSharedWorkEndsWithTheLast(t *testing.T) {
 // All who want one thing at once hear the lines of the one piece of work.
 func TestSharedWorkIsHeardByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sharing{running: map[string]*shared{}}
+		s := flights{running: map[string]*flight{}}
 		open, begun := make(chan struct{}), 0
 		heard, done := make([]string, 3), make(chan error, 3)
 		for n := range heard {

@@ -17,7 +17,7 @@ import (
 // CodeBadAddress is the code of an address pool that cannot be read.
 const CodeBadAddress engine.Code = "network-bad-address"
 
-// Act changes networks, one at a time: between the last look and the create
+// Act changes networks, one at a time: between the last check and the create
 // nobody else of the host makes one.
 func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engine.Action) error {
 	m.lock.Lock()
@@ -44,7 +44,7 @@ func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engi
 // create makes the network unless one of the name is there by now: an earlier
 // create whose answer was lost, or somebody else's.
 func (m *Reconciler) create(ctx context.Context, n spec.Network) error {
-	o, err := m.look(ctx, n, true)
+	o, err := m.find(ctx, n, true)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (m *Reconciler) create(ctx context.Context, n spec.Network) error {
 	if err != nil {
 		return reconcile.Terminal(CodeBadAddress, err)
 	}
-	if err := apart(&n); err != nil {
+	if err := checkOverlap(&n); err != nil {
 		return reconcile.Terminal(CodeBadAddress, err)
 	}
 	// The answer is waited for: what is no longer wanted is not gone before that.
@@ -65,11 +65,11 @@ func (m *Reconciler) create(ctx context.Context, n spec.Network) error {
 	return err
 }
 
-// remove takes a network away by its ID. Who is on it is looked at once more: a
+// remove takes a network away by its ID. Who is on it is checked once more: a
 // container that came since the decision, or a network that is no longer this
 // host's, stops it.
 func (m *Reconciler) remove(ctx context.Context, n spec.Network, id string, detach []string) error {
-	o, err := m.look(ctx, n, true)
+	o, err := m.find(ctx, n, true)
 	if err != nil {
 		return err
 	}
@@ -102,12 +102,12 @@ func notConnected(err error) bool { return dockerapi.Conflict(err) || dockerapi.
 
 // request writes the engine's request.
 func (m *Reconciler) request(n *spec.Network, title string) (client.NetworkCreateOptions, error) {
-	asked, err := json.Marshal(n)
+	made, err := json.Marshal(n)
 	if err != nil {
 		return client.NetworkCreateOptions{}, err
 	}
 	own := m.o.Owner.Labels(spec.KindNetwork, n.Name, title)
-	own[labelAsked] = string(asked)
+	own[labelAsked] = string(made)
 	o, err := convert.CreateNetwork(n, own)
 	if err != nil {
 		err = fmt.Errorf("%w: correct the declaration", err)

@@ -48,7 +48,7 @@ func (a Remove) Disrupts() bool { return len(a.Detach) > 0 }
 // Disrupts reports whether containers lose the network for a while.
 func (a Replace) Disrupts() bool { return len(a.Detach) > 0 }
 
-// again is when a network is looked at again that waits for people.
+// again is when a network is checked again that waits for people.
 const again = 30 * time.Second
 
 // Decide compares by what the networks were made from.
@@ -135,7 +135,7 @@ func (d *decider) present() engine.Decision {
 	case len(named) == 0:
 		return engine.Do(Create{}, engine.NewReason(CodeMissing, ""))
 	case len(named) > 1:
-		keep := d.keep(named)
+		keep := d.survivor(named)
 		for i, f := range named {
 			if i != keep {
 				return d.remove(f, engine.NewReason(CodeDuplicate, fmt.Sprintf("%d networks have the name %s; %s stays", len(named), f.Name, short(named[keep].ID))))
@@ -172,9 +172,9 @@ func (d *decider) replace(f Found, ds []diff.Difference) engine.Decision {
 	return engine.Do(Replace{f.ID, ids(f.Members), ds}, engine.NewReason(CodeDiffers, summary))
 }
 
-// keep is the one of several that stays: on which something of somebody else is,
+// survivor is the one of several that stays: on which something of somebody else is,
 // then the one with the most containers, then the oldest.
-func (d *decider) keep(fs []Found) int {
+func (d *decider) survivor(fs []Found) int {
 	best := 0
 	weight := func(f *Found) int {
 		n := len(f.Members)

@@ -11,17 +11,17 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/convert"
 )
 
-// compare says how a network differs from the declaration. One whose label tells
+// compare reports how a network differs from the declaration. One whose label tells
 // what it was made from is compared by that, so that nothing which an engine
 // fills in or spells otherwise ever replaces it.
 func (m *Reconciler) compare(want *spec.Network, shown *network.Network) []diff.Difference {
 	in := convert.Inputs{Digest: m.o.Digest}
 	seen := convert.ObservedNetwork(&network.Inspect{Network: *shown}, in)
 	var base *diff.Baseline
-	var asked spec.Network
+	var made spec.Network
 	// A label of another version, or put there by hand, tells nothing.
-	if json.Unmarshal([]byte(shown.Labels[labelAsked]), &asked) == nil {
-		base = &diff.Baseline{Desired: convert.Network(&asked, asked.EngineName(m.o.Owner.Title), in), Observed: seen}
+	if json.Unmarshal([]byte(shown.Labels[labelAsked]), &made) == nil {
+		base = &diff.Baseline{Desired: convert.Network(&made, made.EngineName(m.o.Owner.Title), in), Observed: seen}
 	}
 	return diff.Compare(convert.Network(want, want.EngineName(m.o.Owner.Title), in), seen, base, rules{})
 }

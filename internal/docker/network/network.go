@@ -35,7 +35,7 @@ type Options struct {
 // Reconciler keeps networks as declared.
 type Reconciler struct {
 	o    Options
-	lock sync.Mutex // held from the last look to the end of a create
+	lock sync.Mutex // held from the last check to the end of a create
 
 	mu     sync.Mutex
 	making map[string]bool                         // titles of networks that are being made anew

@@ -64,11 +64,11 @@ type Reader struct{ *Reconciler }
 
 // Observe is that of the reconciler.
 func (m Reader) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
-	return m.look(ctx, r.Desired.Spec, r.Delete)
+	return m.find(ctx, r.Desired.Spec, r.Delete)
 }
 
-// ObserveAll looks at every network that was looked at before, with one listing.
-// Only those that are as declared are told of: the others are looked at alone.
+// ObserveAll checks every network that was checked before, with one listing.
+// Only those that are as declared are reported: the others are checked alone.
 func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
 	all, err := m.o.Engine.NetworkList(ctx, "")
 	if err != nil {
@@ -79,20 +79,20 @@ func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, e
 	m.mu.Unlock()
 	out := make(map[engine.Ref]Observed, len(rows))
 	for _, r := range rows {
-		if o := m.among(all, &r.Desired.Spec); o.plain() {
+		if o := m.match(all, &r.Desired.Spec); o.asDeclared() {
 			out[r.Ref] = o
 		}
 	}
 	return out, nil
 }
 
-// plain reports whether there is one network, this host's and as declared.
-func (o *Observed) plain() bool {
+// asDeclared reports whether there is one network, this host's and as declared.
+func (o *Observed) asDeclared() bool {
 	return len(o.Found) == 1 && o.Found[0].Owned && o.Found[0].Name == o.Title && len(o.Found[0].Differences) == 0
 }
 
-// among finds the networks of a declaration in a listing.
-func (m *Reconciler) among(all []network.Summary, n *spec.Network) Observed {
+// match finds the networks of a declaration in a listing.
+func (m *Reconciler) match(all []network.Summary, n *spec.Network) Observed {
 	o := Observed{Title: n.EngineName(m.o.Owner.Title)}
 	for _, s := range all {
 		f := Found{ID: s.ID, Name: s.Name, Created: s.Created.UnixNano(), Owned: m.owns(s.Name, s.Labels, n.Name)}
@@ -107,21 +107,21 @@ func (m *Reconciler) among(all []network.Summary, n *spec.Network) Observed {
 	return o
 }
 
-// look reads what is there. Who is on a network is asked only where one may have
-// to go: going says that the declared one has to.
-func (m *Reconciler) look(ctx context.Context, n spec.Network, going bool) (Observed, error) {
+// find reads what is there. Who is on a network is asked only where one may have
+// to go: going means that the declared one has to.
+func (m *Reconciler) find(ctx context.Context, n spec.Network, going bool) (Observed, error) {
 	all, err := m.o.Engine.NetworkList(ctx, "") // one call: engines filter no faster than we
 	if err != nil {
 		return Observed{Title: n.EngineName(m.o.Owner.Title)}, dockerapi.ErrorOf(ctx, err)
 	}
-	o := m.among(all, &n)
+	o := m.match(all, &n)
 	if len(o.Found) == 0 || n.External != "" {
 		return o, nil
 	}
 	slices.SortFunc(o.Found, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ID, b.ID))
 	})
-	if !going && o.plain() {
+	if !going && o.asDeclared() {
 		return o, nil
 	}
 	containers, err := m.o.Engine.ContainerList(ctx, true)

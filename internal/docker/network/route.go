@@ -26,7 +26,7 @@ const (
 	CodeCertificate engine.Code = "certificate-unusable"
 )
 
-// Router takes whole tables. Changed, when set, is told of each: it reads
+// Router takes whole tables. Changed, when set, is notified of each: it reads
 // certificates again and writes exports.
 type Router interface {
 	Table() router.Table
@@ -37,7 +37,7 @@ type Router interface {
 type RouteOptions struct {
 	Router  Router
 	Changed func(router.Table) error
-	// Certificate says why a certificate cannot be served; nil looks at none.
+	// Certificate reports why a certificate cannot be served; nil checks none.
 	Certificate func(name string) error
 }
 
@@ -70,11 +70,11 @@ func RoutePolicy() engine.Policy {
 type RouteObserved struct {
 	Set   bool
 	Route router.Route
-	// Wanted is the declared route in the router's normal form; Problem says why
+	// Wanted is the declared route in the router's normal form; Problem reports why
 	// it has none.
 	Wanted  router.Route
 	Problem string
-	// Uncertified says why its certificate cannot be served.
+	// Uncertified reports why its certificate cannot be served.
 	Uncertified string
 }
 
@@ -122,7 +122,7 @@ func entry(r spec.Route) router.Route {
 	}
 }
 
-// routeAgain is when a certificate that cannot be served is looked at again.
+// routeAgain is when a certificate that cannot be served is checked again.
 const routeAgain = 30 * time.Second
 
 // Decide sets what is missing or differs, and removes what is not wanted.

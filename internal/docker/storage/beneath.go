@@ -15,7 +15,7 @@ import (
 
 // CheckBeneath refuses a path that a link leads out of its folder, or elsewhere in it. Folder
 // itself is taken as it is. What is missing is no link: the engine makes a folder, or
-// says so. Both are clean and absolute, and name is the folder or below it.
+// refuses it. Both are clean and absolute, and name is the folder or below it.
 func CheckBeneath(folder, name string) error {
 	rest, below := strings.CutPrefix(name, strings.TrimSuffix(folder, "/")+"/")
 	if !below {

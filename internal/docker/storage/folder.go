@@ -57,7 +57,7 @@ func (f *Folder) Files(ctx context.Context, name string, list []spec.Content, se
 	}
 	for _, c := range list {
 		file := f.Path(name, c, secrets)
-		lacks, err := f.Lacks(file)
+		lacks, err := f.Missing(file)
 		if lacks {
 			err = f.write(ctx, file, c)
 		}
@@ -74,8 +74,8 @@ func (f *Folder) Path(name string, c spec.Content, secrets map[string]string) st
 	return filepath.Join(f.dir, name, nameOf(c, secrets))
 }
 
-// Lacks reports that a file is not there.
-func (f *Folder) Lacks(file string) (bool, error) {
+// Missing reports that a file is not there.
+func (f *Folder) Missing(file string) (bool, error) {
 	_, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -126,7 +126,7 @@ func (f *Folder) write(ctx context.Context, file string, c spec.Content) (err er
 		err = f.file(ctx, made, c, own)
 	}
 	if err == nil && c.Writable {
-		err = remember(made, seedOf(file))
+		err = writeSeed(made, seedOf(file))
 	}
 	if err != nil {
 		return err
@@ -222,8 +222,8 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Written lists the targets of copies that are no longer as they were made.
-func (f *Folder) Written(name string, list []spec.Content) ([]string, error) {
+// Changed lists the targets of copies that are no longer as they were made.
+func (f *Folder) Changed(name string, list []spec.Content) ([]string, error) {
 	if f.dir == "" {
 		return nil, nil
 	}
@@ -233,10 +233,10 @@ func (f *Folder) Written(name string, list []spec.Content) ([]string, error) {
 			continue
 		}
 		file := f.Path(name, c, nil)
-		if lacks, err := f.Lacks(file); lacks || err != nil {
+		if lacks, err := f.Missing(file); lacks || err != nil {
 			continue // made with the next container, or told where it is mounted
 		}
-		w, err := written(file)
+		w, err := changed(file)
 		if err != nil {
 			return out, err
 		}
@@ -248,10 +248,10 @@ func (f *Folder) Written(name string, list []spec.Content) ([]string, error) {
 	return out, nil
 }
 
-// Tidy removes a workspace's files that the container does not mount; all of
+// Prune removes a workspace's files that the container does not mount; all of
 // them, and the folder, without one. Copies that a container wrote stay: they are
 // listed, and used again by a container that is to have the same.
-func (f *Folder) Tidy(name string, c *container.InspectResponse) (kept []string, err error) {
+func (f *Folder) Prune(name string, c *container.InspectResponse) (kept []string, err error) {
 	if f.dir == "" {
 		return nil, nil
 	}
@@ -278,7 +278,7 @@ func (f *Folder) Tidy(name string, c *container.InspectResponse) (kept []string,
 		if used[e.Name()] || !isCopy(e.Name()) {
 			continue
 		}
-		if w, err := written(file); w || err != nil {
+		if w, err := changed(file); w || err != nil {
 			kept = append(kept, file)
 			used[e.Name()], used[filepath.Base(seedOf(file))] = true, true
 		}

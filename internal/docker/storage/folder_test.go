@@ -78,10 +78,10 @@ func TestFilesAreNamedByWhatTheyAre(t *testing.T) {
 		t.Error("a changed secret is in the file of the one before")
 	}
 	used := &container.InspectResponse{HostConfig: &container.HostConfig{Mounts: []mount.Mount{{Source: first["/a"], Target: "/a"}}}}
-	if _, err := f.Tidy("web", used); err != nil || len(list(t, dir+"/web")) != 1 || list(t, dir+"/web")[0] != first["/a"] {
+	if _, err := f.Prune("web", used); err != nil || len(list(t, dir+"/web")) != 1 || list(t, dir+"/web")[0] != first["/a"] {
 		t.Errorf("left %v: %v", list(t, dir+"/web"), err)
 	}
-	if _, err := f.Tidy("web", nil); err != nil || len(list(t, dir)) != 0 {
+	if _, err := f.Prune("web", nil); err != nil || len(list(t, dir)) != 0 {
 		t.Errorf("left %v: %v", list(t, dir), err)
 	}
 }
@@ -113,7 +113,7 @@ func TestNothingHalfIsLeft(t *testing.T) {
 	if _, err := none.Files(t.Context(), "web", []spec.Content{good}, nil); err == nil || !strings.Contains(err.Error(), "workspace web") {
 		t.Errorf("without a folder: %v", err)
 	}
-	if _, err := none.Tidy("web", nil); err != nil {
+	if _, err := none.Prune("web", nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/convert"
 )
 
-// Labels of a snapshot's image. None of them says that a thing is this host's,
+// Labels of a snapshot's image. None of them marks a thing as this host's,
 // so that a container which somebody runs from the image is nobody's workspace.
 const (
 	prefix         = convert.Prefix + "snapshot."
@@ -27,7 +27,7 @@ type Plan struct {
 	Values []string
 }
 
-// leastValue is the length from which a secret's value is looked for elsewhere:
+// leastValue is the length from which a secret's value is searched for elsewhere:
 // shorter ones appear by chance.
 const leastValue = 6
 

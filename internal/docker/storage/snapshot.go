@@ -25,12 +25,12 @@ type SnapshotOptions struct {
 	// Running finds the container of a workspace that runs under its own name; empty
 	// when none does.
 	Running func(ctx context.Context, workspace string) (id string, err error)
-	// Deployed says whether a workspace's deployment is over; nil: always.
+	// Deployed reports whether a workspace's deployment is over; nil: always.
 	Deployed func(workspace string) bool
 	// Secrets lists a workspace's secrets; false if it is not known, then nothing
 	// is taken.
 	Secrets func(workspace string) (Secrets, bool)
-	// Snapshotting hears when a workspace begins and ends to be captured; may be nil.
+	// Snapshotting is notified when a workspace begins and ends to be captured; may be nil.
 	Snapshotting func(workspace string, on bool)
 	Space        image.Space      // may be nil
 	Now          func() time.Time // wall clock; nil takes time.Now

@@ -27,7 +27,7 @@ func (m *Snapshots) Act(ctx context.Context, r engine.Resource[DesiredSnapshot],
 	case Capture:
 		m.o.Snapshotting(n.Workspace, true)
 		defer m.o.Snapshotting(n.Workspace, false)
-		return dockerapi.ErrorOf(ctx, m.take(ctx, n, ref, a))
+		return dockerapi.ErrorOf(ctx, m.capture(ctx, n, ref, a))
 	case Tag:
 		return dockerapi.ErrorOf(ctx, m.o.Engine.ImageTag(ctx, a.ID, ref))
 	case Sweep:
@@ -38,9 +38,9 @@ func (m *Snapshots) Act(ctx context.Context, r engine.Resource[DesiredSnapshot],
 	return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a snapshot has no action %s", a.ActionName()))
 }
 
-// take commits the container to an image without a name, looks for what must not
+// capture commits the container to an image without a name, searches for what must not
 // be in it, and only then names it. What was found wanting is removed.
-func (m *Snapshots) take(ctx context.Context, n *spec.Snapshot, ref string, a Capture) error {
+func (m *Snapshots) capture(ctx context.Context, n *spec.Snapshot, ref string, a Capture) error {
 	secrets, known := Secrets{}, m.o.Secrets == nil
 	if !known {
 		secrets, known = m.o.Secrets(n.Workspace)
@@ -61,7 +61,7 @@ func (m *Snapshots) take(ctx context.Context, n *spec.Snapshot, ref string, a Ca
 	if err != nil {
 		return err
 	}
-	clean, err := m.cleaned(ctx, id, plan)
+	clean, err := m.rebuilt(ctx, id, plan)
 	if err == nil {
 		err = m.verify(ctx, clean, plan)
 	}
@@ -100,11 +100,11 @@ func exposed(c *container.InspectResponse, files []string) string {
 
 func comment(n *spec.Snapshot) string { return "snapshot " + n.Name + " of " + n.Workspace }
 
-// cleaned gives an image without what the engine noted of the container beside
+// rebuilt gives an image without what the engine noted of the container beside
 // its settings. Engines before API 1.45 put the container's whole settings, with
 // every secret, into the image of a commit; there the image is made again from
 // the same layers with the settings that stay.
-func (m *Snapshots) cleaned(ctx context.Context, id string, p Plan) (string, error) {
+func (m *Snapshots) rebuilt(ctx context.Context, id string, p Plan) (string, error) {
 	v, err := m.o.Engine.Version(ctx)
 	if err != nil {
 		return "", err
@@ -126,7 +126,7 @@ func (m *Snapshots) cleaned(ctx context.Context, id string, p Plan) (string, err
 	return made, m.discard(ctx, id)
 }
 
-// verify looks at the result as the engine shows it.
+// verify checks the result as the engine shows it.
 func (m *Snapshots) verify(ctx context.Context, id string, p Plan) error {
 	seen, err := m.o.Engine.ImageInspect(ctx, id)
 	if err != nil {

@@ -57,7 +57,7 @@ type SnapshotObserved struct {
 	ID   string // what the engine names so; empty: nothing
 	Ours bool   // it is this snapshot of this host
 	Take int64  // of ID, if it is ours
-	// Taken is the newest take that the ledger knows; TakenThere says that the
+	// Taken is the newest take that the ledger knows; TakenThere means that the
 	// engine still has its image.
 	Known       bool
 	Newest      image.Image
@@ -68,7 +68,7 @@ type SnapshotObserved struct {
 	Short       string // why there is no room
 }
 
-// Observe looks for the image and for the workspace's running container.
+// Observe searches for the image and for the workspace's running container.
 func (m *Snapshots) Observe(ctx context.Context, r engine.Resource[DesiredSnapshot]) (SnapshotObserved, error) {
 	n := &r.Desired.Spec
 	o := SnapshotObserved{Ref: n.EngineRef(m.o.Owner.Title)}
@@ -121,7 +121,7 @@ func (m *Snapshots) ours(labels map[string]string, n *spec.Snapshot) bool {
 	return labels[labelOwner] == m.o.Owner.ID() && labels[labelName] == n.Name && labels[labelWorkspace] == n.Workspace
 }
 
-// soon is when something is looked at again that is on its way.
+// soon is when something is checked again that is on its way.
 const soon = 5 * time.Second
 
 // Decide takes the snapshot once for each take. One that was removed from outside

@@ -126,8 +126,8 @@ func states(file string) (map[string]state, error) {
 	return out, err
 }
 
-// remember keeps how a copy is now.
-func remember(file, seed string) error {
+// writeSeed keeps how a copy is now.
+func writeSeed(file, seed string) error {
 	s, err := states(file)
 	if err != nil {
 		return err
@@ -139,9 +139,9 @@ func remember(file, seed string) error {
 	return os.WriteFile(seed, raw, 0o600)
 }
 
-// written reports whether a copy is no longer as it was made: one that cannot be
+// changed reports whether a copy is no longer as it was made: one that cannot be
 // compared was.
-func written(file string) (bool, error) {
+func changed(file string) (bool, error) {
 	raw, err := os.ReadFile(seedOf(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil

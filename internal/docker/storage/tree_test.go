@@ -93,7 +93,7 @@ func TestWhatAContainerWroteIsKept(t *testing.T) {
 	}
 	one, other := folder("/data", text, true), folder("/data", next, true)
 	first := files(one)["/data"]
-	if w, err := f.Written("web", []spec.Content{one}); err != nil || len(w) != 0 {
+	if w, err := f.Changed("web", []spec.Content{one}); err != nil || len(w) != 0 {
 		t.Errorf("as made: %v, %v", w, err)
 	}
 	for what, change := range map[string]func() error{
@@ -103,10 +103,10 @@ func TestWhatAContainerWroteIsKept(t *testing.T) {
 	} {
 		before := testkit.Value(os.ReadDir(first))(t)
 		testkit.Must(t, change())
-		if w, err := f.Written("web", []spec.Content{one}); err != nil || !slices.Equal(w, []string{"/data"}) {
+		if w, err := f.Changed("web", []spec.Content{one}); err != nil || !slices.Equal(w, []string{"/data"}) {
 			t.Errorf("%s: %v, %v (%d files before)", what, w, err, len(before))
 		}
-		testkit.Value(f.Tidy("web", mounts(files(other)["/data"])))(t)
+		testkit.Value(f.Prune("web", mounts(files(other)["/data"])))(t)
 		if files(one)["/data"] != first {
 			t.Fatal("the same content has another copy")
 		}
@@ -119,7 +119,7 @@ func TestWhatAContainerWroteIsKept(t *testing.T) {
 			t.Fatal("no copy")
 		}
 	}
-	if kept, err := f.Tidy("web", mounts(files(other)["/data"])); err != nil || len(kept) != 0 {
+	if kept, err := f.Prune("web", mounts(files(other)["/data"])); err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
 	if _, err := os.Lstat(first); !os.IsNotExist(err) {
@@ -127,12 +127,12 @@ func TestWhatAContainerWroteIsKept(t *testing.T) {
 	}
 	second := files(other)["/data"]
 	testkit.Must(t, os.WriteFile(second+"/log", []byte("x"), fs.FileMode(0o600)))
-	kept, err := f.Tidy("web", nil)
+	kept, err := f.Prune("web", nil)
 	if err != nil || !slices.Equal(kept, []string{second}) {
 		t.Errorf("kept %v, %v", kept, err)
 	}
 	testkit.Must(t, os.RemoveAll(second))
-	if _, err := f.Tidy("web", nil); err != nil || len(list(t, dir)) != 0 {
+	if _, err := f.Prune("web", nil); err != nil || len(list(t, dir)) != 0 {
 		t.Errorf("left %v, %v", list(t, dir), err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 type VolumeOptions struct {
 	Engine *dockerapi.Engine
 	Owner  convert.Owner
-	// AllowDelete says whether the signed declaration lets volumes go with their
+	// AllowDelete reports whether the signed declaration lets volumes go with their
 	// data; nil never does.
 	AllowDelete func() bool
 	// Digest stands for values that look like secrets in what is compared and

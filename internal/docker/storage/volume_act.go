@@ -35,7 +35,7 @@ const (
 // labelAsked holds the declaration that a volume was made from.
 const labelAsked = convert.Prefix + "asked"
 
-// Create makes the volume; Lost says that there was one before, with data.
+// Create makes the volume; Lost means that there was one before, with data.
 // Remove takes it away with its data.
 type (
 	Create struct {
@@ -57,7 +57,7 @@ type VolumeObserved struct {
 	// Differences are those to the declaration, of a volume of this host.
 	Differences []diff.Difference
 	Users       []string // containers that mount it, when it is to go
-	// AllowDelete says that the signed declaration lets volumes go.
+	// AllowDelete means that the signed declaration lets volumes go.
 	AllowDelete bool
 }
 
@@ -107,7 +107,7 @@ func (m *Volumes) users(ctx context.Context, title string) ([]string, error) {
 
 func byLength(a, b string) int { return cmp.Compare(len(a), len(b)) }
 
-// again is when a volume is looked at again that waits for people.
+// again is when a volume is checked again that waits for people.
 const again = 30 * time.Second
 
 // Decide makes what is missing and never changes what is there.
@@ -155,15 +155,15 @@ func retire(o VolumeObserved, n *spec.Volume, wait func(engine.Code, string, ...
 	return engine.Do(Remove{}, engine.NewReason(CodeRemoving, ""))
 }
 
-// compare says how a volume differs from the declaration. A volume never
+// compare reports how a volume differs from the declaration. A volume never
 // changes: one whose label tells what it was made from is compared by that.
 func (m *Volumes) compare(want *spec.Volume, v *volume.Volume) []diff.Difference {
 	in := convert.Inputs{Digest: m.o.Digest}
 	seen := convert.ObservedVolume(v, in)
 	var base *diff.Baseline
-	var asked spec.Volume
-	if json.Unmarshal([]byte(v.Labels[labelAsked]), &asked) == nil {
-		base = &diff.Baseline{Desired: convert.Volume(&asked, asked.EngineName(m.o.Owner.Title), in), Observed: seen}
+	var made spec.Volume
+	if json.Unmarshal([]byte(v.Labels[labelAsked]), &made) == nil {
+		base = &diff.Baseline{Desired: convert.Volume(&made, made.EngineName(m.o.Owner.Title), in), Observed: seen}
 	}
 	return diff.Compare(convert.Volume(want, want.EngineName(m.o.Owner.Title), in), seen, base, rules{})
 }
@@ -183,7 +183,7 @@ func labelsOnly(ds []diff.Difference) bool {
 	return true
 }
 
-// Act makes the volume, or removes it after another look at whose it is.
+// Act makes the volume, or removes it after another check at whose it is.
 func (m *Volumes) Act(ctx context.Context, r engine.Resource[DesiredVolume], a engine.Action) error {
 	n := r.Desired.Spec
 	title := n.EngineName(m.o.Owner.Title)
@@ -197,14 +197,14 @@ func (m *Volumes) Act(ctx context.Context, r engine.Resource[DesiredVolume], a e
 }
 
 // create asks for the volume. An engine gives back one that is there already,
-// whatever is in it: the next look says whose it is.
+// whatever is in it: the next check says whose it is.
 func (m *Volumes) create(ctx context.Context, n *spec.Volume, title string) error {
-	asked, err := json.Marshal(n)
+	made, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
 	own := m.o.Owner.Labels(spec.KindVolume, n.Name, title)
-	own[labelAsked] = string(asked)
+	own[labelAsked] = string(made)
 	// The answer is waited for: what is no longer wanted is not gone before that.
 	_, err = m.o.Engine.VolumeCreate(context.WithoutCancel(ctx), convert.CreateVolume(n, title, own))
 	return err

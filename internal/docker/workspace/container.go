@@ -16,14 +16,14 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Labels that say why a container was made.
+// Labels that report why a container was made.
 const (
 	labelAsked   = convert.Prefix + "asked"    // nonce of the verb
 	labelMadeFor = convert.Prefix + "made-for" // JSON list of marks of differences
 	labelRepeats = convert.Prefix + "repeats"
 )
 
-// role says what a container is to a workspace, and whether it is this host's at
+// role is what a container is to a workspace, and whether it is this host's at
 // all: all labels have the exact values, and the name is one of the workspace's
 // under this agent's prefix, or the very container is known to the ledger.
 func (m *Reconciler) role(ctx context.Context, c *container.InspectResponse, name, title string) (replace.Role, bool, error) {
@@ -60,12 +60,12 @@ func (m *Reconciler) container(ctx context.Context, c *container.InspectResponse
 	if why := l[labelMadeFor]; why != "" && json.Unmarshal([]byte(why), &out.MadeFor) != nil {
 		out.MadeFor = nil // nothing is known of why
 	}
-	rec, err := m.counts(ctx, c.ID)
+	rec, err := m.counted(ctx, c.ID)
 	if err != nil {
 		return out, true, err
 	}
 	out.Restarted, out.Starts = rec.Restarted, rec.Starts
-	m.hooked(&out, c, run, rec.Hooks)
+	m.hookStatus(&out, c, run, rec.Hooks)
 	switch run.State {
 	case convert.Running:
 		out.Ran, out.Check = m.running(c, run), m.checkOf(&r.Desired.Spec, c)
@@ -109,29 +109,29 @@ type record struct {
 	Hooks     *hooks          `json:"hooks,omitempty"`
 }
 
-// counts is the small part of a container's record, read once.
-func (m *Reconciler) counts(ctx context.Context, id string) (have record, err error) {
+// counted is the small part of a container's record, read once.
+func (m *Reconciler) counted(ctx context.Context, id string) (have record, err error) {
 	m.mu.Lock()
-	have, ok := m.small[id]
+	have, ok := m.counters[id]
 	m.mu.Unlock()
 	if !ok {
-		if have, err = m.remembered(ctx, id); err != nil {
+		if have, err = m.loadRecord(ctx, id); err != nil {
 			return record{}, err
 		}
-		m.noted(id, have)
+		m.cacheCounters(id, have)
 	}
 	return have, nil
 }
 
-func (m *Reconciler) noted(id string, r record) {
+func (m *Reconciler) cacheCounters(id string, r record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.Form = nil
-	m.small[id] = r
-	delete(m.memo, id)
+	m.counters[id] = r
+	delete(m.comparisons, id)
 }
 
-func (m *Reconciler) remembered(ctx context.Context, id string) (record, error) {
+func (m *Reconciler) loadRecord(ctx context.Context, id string) (record, error) {
 	var out record
 	b, ok, err := m.o.Ledger.Baseline(ctx, id)
 	if err != nil || !ok {
@@ -144,7 +144,7 @@ func (m *Reconciler) remembered(ctx context.Context, id string) (record, error) 
 	return out, nil
 }
 
-func (m *Reconciler) remember(ctx context.Context, id string, r record) error {
+func (m *Reconciler) saveRecord(ctx context.Context, id string, r record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -152,6 +152,6 @@ func (m *Reconciler) remember(ctx context.Context, id string, r record) error {
 	if err := m.o.Ledger.SetBaseline(context.WithoutCancel(ctx), id, b); err != nil {
 		return err
 	}
-	m.noted(id, r)
+	m.cacheCounters(id, r)
 	return nil
 }

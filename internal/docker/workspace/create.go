@@ -24,15 +24,15 @@ import (
 const labelReplaces = convert.LabelReplaces
 
 // replica reads the number of a container; role has checked it.
-func (m *Reconciler) replica(c *found) int {
+func (m *Reconciler) replica(c *current) int {
 	n, _ := strconv.Atoi(c.Config.Labels[convert.LabelReplica])
 	return n
 }
 
 // Create implements replace.Handler.
-func (h *hand) Create(a replace.Create) error {
+func (h *handler) Create(a replace.Create) error {
 	name := h.title
-	var old *found
+	var old *current
 	if a.Replaces != "" {
 		var err error
 		if old, err = h.get(a.Replaces); old == nil || err != nil || old.role != replace.Main {
@@ -55,7 +55,7 @@ func (h *hand) Create(a replace.Create) error {
 		return err
 	}
 	if a.Run {
-		leave, err := h.slot() // one that is made and waits would only be looked at in vain
+		leave, err := h.startSlot() // one that is made and waits would only be checked in vain
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ const CodeLinked engine.Code = "workspace-mount-linked"
 
 // confined looks that the mounts of the managed layer stay in their folders, before the
 // engine follows them.
-func (h *hand) confined() error {
+func (h *handler) confined() error {
 	for _, m := range h.r.Desired.Spec.Workspace.Mounts {
 		if m.Beneath == "" {
 			continue
@@ -99,10 +99,10 @@ func (h *hand) confined() error {
 	return nil
 }
 
-// conflict looks at who has the name of a container that was to be made. One of
-// this workspace was made by somebody else meanwhile: the next look takes it from
+// conflict checks who has the name of a container that was to be made. One of
+// this workspace was made by somebody else meanwhile: the next check takes it from
 // there.
-func (h *hand) conflict(name string, refused error) error {
+func (h *handler) conflict(name string, refused error) error {
 	c, err := h.m.o.Engine.ContainerInspect(h.ctx, name)
 	switch {
 	case dockerapi.NotFound(err):
@@ -117,7 +117,7 @@ func (h *hand) conflict(name string, refused error) error {
 }
 
 // request writes the request of a container.
-func (h *hand) request(a replace.Create, name string, in *needs, old *found) (*convert.Request, error) {
+func (h *handler) request(a replace.Create, name string, in *needs, old *current) (*convert.Request, error) {
 	d := &h.r.Desired.Spec
 	madeFor, err := json.Marshal(slices.Concat([]string{}, a.MadeFor))
 	if err != nil {
@@ -151,7 +151,7 @@ func (h *hand) request(a replace.Create, name string, in *needs, old *found) (*c
 
 // made keeps what was asked for and what the engine made of it, and starts the
 // container if that is the same.
-func (h *hand) made(id string, in *needs, run bool) error {
+func (h *handler) made(id string, in *needs, run bool) error {
 	c, err := h.m.o.Engine.ContainerInspect(h.ctx, id)
 	if err != nil {
 		return gone(err)
@@ -160,13 +160,13 @@ func (h *hand) made(id string, in *needs, run bool) error {
 		return err
 	}
 	if ds, err := h.m.differences(h.ctx, &h.r, &c, in); err != nil || len(ds) > 0 {
-		return err // the next look decides what becomes of it
+		return err // the next check decides what becomes of it
 	}
-	return h.start(&found{InspectResponse: &c})
+	return h.start(&current{InspectResponse: &c})
 }
 
-func (h *hand) recordAs(c *container.InspectResponse, in *needs) error {
-	rec, err := h.m.remembered(h.ctx, c.ID)
+func (h *handler) recordAs(c *container.InspectResponse, in *needs) error {
+	rec, err := h.m.loadRecord(h.ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -175,11 +175,11 @@ func (h *hand) recordAs(c *container.InspectResponse, in *needs) error {
 		return err
 	}
 	rec.Form = &made
-	return h.m.remember(h.ctx, c.ID, rec)
+	return h.m.saveRecord(h.ctx, c.ID, rec)
 }
 
 // Adjust implements replace.Handler.
-func (h *hand) Adjust(a replace.Adjust) error {
+func (h *handler) Adjust(a replace.Adjust) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil {
 		return err
@@ -205,7 +205,7 @@ func (h *hand) Adjust(a replace.Adjust) error {
 }
 
 // change makes the calls that cure differences in place.
-func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
+func (h *handler) change(c *current, ds []diff.Difference, in *needs) error {
 	d := &h.r.Desired.Spec
 	if u := convert.Update(ds, d, in.Inputs); u.Resources != nil || u.Restart != nil {
 		warnings, err := h.m.o.Engine.ContainerUpdate(h.ctx, c.ID, u.Resources, u.Restart)
@@ -244,7 +244,7 @@ func (h *hand) change(c *found, ds []diff.Difference, in *needs) error {
 // reconnect joins a container to a network as desired, or takes it off. A
 // connection that stays is made again with all of its settings: engines change
 // none, and forget aliases.
-func (h *hand) reconnect(c *found, title string, ends []convert.Endpoint) error {
+func (h *handler) reconnect(c *current, title string, ends []convert.Endpoint) error {
 	var end *convert.Endpoint
 	for i := range ends {
 		if ends[i].Network == title {
@@ -270,7 +270,7 @@ func (h *hand) reconnect(c *found, title string, ends []convert.Endpoint) error 
 
 // verify looks whether an adjustment took effect. A field that the engine spells
 // otherwise now is recorded; one that it left as it was is an error.
-func (h *hand) verify(c *found, before []diff.Difference, in *needs) error {
+func (h *handler) verify(c *current, before []diff.Difference, in *needs) error {
 	now, err := h.get(c.ID)
 	if now == nil || err != nil {
 		return err
@@ -296,7 +296,7 @@ func (h *hand) verify(c *found, before []diff.Difference, in *needs) error {
 		}
 	}
 	if now.role == replace.Main && now.live() {
-		return h.lead(now.ID)
+		return h.route(now.ID)
 	}
 	return nil
 }

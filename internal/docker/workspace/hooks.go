@@ -20,7 +20,7 @@ import (
 // one that takes longer goes on.
 const HookTimeout = 2 * time.Minute
 
-// hookOutput bounds what is told of the output of one that failed.
+// hookOutput bounds what is reported of the output of one that failed.
 const hookOutput = 400
 
 // hooks is how the commands after a start ended.
@@ -32,8 +32,8 @@ type hooks struct {
 
 func startOf(run convert.RunInfo) string { return run.StartedAt.UTC().Format(time.RFC3339Nano) }
 
-// hooked tells whether the commands after the start of a container have ended.
-func (m *Reconciler) hooked(out *replace.Container, c *container.InspectResponse, run convert.RunInfo, last *hooks) {
+// hookStatus reports whether the commands after the start of a container have ended.
+func (m *Reconciler) hookStatus(out *replace.Container, c *container.InspectResponse, run convert.RunInfo, last *hooks) {
 	if !run.Up() || len(convert.HooksOf(c).PostStart) == 0 {
 		return
 	}
@@ -45,8 +45,8 @@ func (m *Reconciler) hooked(out *replace.Container, c *container.InspectResponse
 }
 
 // RunHooks implements replace.Handler. A command that fails is no error of the step:
-// the next look judges the container by it.
-func (h *hand) RunHooks(a replace.RunHooks) error {
+// the next check judges the container by it.
+func (h *handler) RunHooks(a replace.RunHooks) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil || c.run.State != convert.Running {
 		return err
@@ -57,12 +57,12 @@ func (h *hand) RunHooks(a replace.RunHooks) error {
 		return err
 	}
 	if now == nil || now.run.StartedAt != c.run.StartedAt || now.run.State != convert.Running {
-		return nil // it ended meanwhile, which is told as that
+		return nil // it ended meanwhile, which is reported as that
 	}
 	if h.ctx.Err() != nil {
 		return h.ctx.Err()
 	}
-	rec, err := h.m.remembered(h.ctx, c.ID)
+	rec, err := h.m.loadRecord(h.ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -70,30 +70,30 @@ func (h *hand) RunHooks(a replace.RunHooks) error {
 	if failed != nil {
 		rec.Hooks.Error = failed.Error()
 	}
-	return h.m.remember(h.ctx, c.ID, rec)
+	return h.m.saveRecord(h.ctx, c.ID, rec)
 }
 
 // preStop runs the commands before a stop. A stop that was decided is carried out
-// whatever they say: how they failed is told with the workspace.
-func (h *hand) preStop(c *found) {
+// whatever they say: how they failed is reported with the workspace.
+func (h *handler) preStop(c *current) {
 	list := convert.HooksOf(c.InspectResponse).PreStop
 	if len(list) == 0 || !c.run.Up() {
 		return
 	}
-	words := ""
+	message := ""
 	if err := h.hooks(c, "pre_stop", list); err != nil {
-		words = "the container was stopped all the same: " + err.Error()
+		message = "the container was stopped all the same: " + err.Error()
 		h.m.o.Log.Warn("a command before a stop failed", "workspace", h.r.Ref.ID, "container", c.ID, "error", err)
 	}
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()
-	if h.m.stops[h.r.Ref] = words; words == "" {
+	if h.m.stops[h.r.Ref] = message; message == "" {
 		delete(h.m.stops, h.r.Ref)
 	}
 }
 
 // hooks runs commands in order, up to the first that fails.
-func (h *hand) hooks(c *found, key string, list []spec.Hook) error {
+func (h *handler) hooks(c *current, key string, list []spec.Hook) error {
 	for i, x := range list {
 		if err := h.hook(c, x); err != nil {
 			return fmt.Errorf("%s command %d (%s) %w", key, i+1, clipped(strings.Join(x.Command, " "), 80), err)
@@ -102,7 +102,7 @@ func (h *hand) hooks(c *found, key string, list []spec.Hook) error {
 	return nil
 }
 
-func (h *hand) hook(c *found, x spec.Hook) error {
+func (h *handler) hook(c *current, x spec.Hook) error {
 	ctx, cancel := context.WithTimeout(h.ctx, HookTimeout)
 	defer cancel()
 	code, out, err := h.m.o.Engine.Run(ctx, c.ID, dockerapi.Exec{

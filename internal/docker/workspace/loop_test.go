@@ -48,7 +48,7 @@ func TestUnderTheLoop(t *testing.T) {
 	wg.Go(func() {
 		_ = e.Watch(ctx, func(ev dockerapi.Event) { // ends with ctx
 			w.m.OnEvent(ev)
-			for _, ref := range w.m.Concerns(ev) {
+			for _, ref := range w.m.Affected(ev) {
 				loop.Enqueue(ref, engine.Cause{Trigger: engine.TriggerExternal})
 			}
 		})

@@ -55,7 +55,7 @@ type Secrets interface {
 }
 
 // Pool bounds how many containers start at once. TryEnter never waits. Room tells
-// without entering; who finds none is told when there is.
+// without entering; who finds none is notified when there is.
 type Pool interface {
 	TryEnter(ref string) (leave func(), ok bool)
 	Room(ref string) bool
@@ -67,7 +67,7 @@ type Target struct {
 	Addresses map[string]netip.Addr // by the engine's name of the network
 }
 
-// Upstreams hears of a workspace's replacement, so that requests go to a
+// Upstreams is notified of a workspace's replacement, so that requests go to a
 // container only while it is good.
 type Upstreams interface {
 	// Pause keeps requests back until the next Set, for a bounded time.
@@ -94,14 +94,14 @@ type Options struct {
 	// Declared lists the names of the workspaces that have a row; nil finds no
 	// orphans.
 	Declared func(ctx context.Context) (map[string]bool, error)
-	// Replacing says whether a network of this name is being made anew, so that
+	// Replacing reports whether a network of this name is being made anew, so that
 	// nothing is connected to the one that goes; nil is no.
 	Replacing func(network string) bool
-	// Halted says whether the host is disabled, so that nothing may run; nil is no.
+	// Halted reports whether the host is disabled, so that nothing may run; nil is no.
 	Halted func() bool
-	// GPUs says in words what the host lacks for a workspace's GPUs; nil is nothing.
+	// GPUs describes what the host lacks for a workspace's GPUs; nil is nothing.
 	GPUs func(ctx context.Context, w *spec.Workspace) (lacks string, err error)
-	// Snapshotting says whether a workspace is being captured; nil is no.
+	// Snapshotting reports whether a workspace is being captured; nil is no.
 	Snapshotting func(name string) bool
 	// Digest is the host's keyed digest, as secret.Keyed makes it.
 	Digest func(string) string
@@ -125,7 +125,7 @@ type Observed struct {
 	Captured   bool         `json:"captured,omitempty"` // now, by a snapshot
 	Queued     bool         `json:"queued,omitempty"`   // as many containers start as may at once
 	StartFirst bool         `json:"startFirst"`
-	// StopFirst says why a replacement stops the one in place first.
+	// StopFirst reports why a replacement stops the one in place first.
 	StopFirst string `json:"stopFirst,omitempty"`
 }
 
@@ -135,17 +135,17 @@ type Reconciler struct {
 	cache *dockerapi.Inspector
 	files *storage.Folder
 
-	mu     sync.Mutex
-	known  map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
-	ran    map[string]ran
-	memo   map[string]memo
-	tails  map[string]tail
-	checks map[string]check
-	words  map[string]string // last told of a workspace's place
-	small  map[string]record
-	needs  map[engine.Ref]*needs // of the last look
-	copies map[engine.Ref]copies
-	stops  map[engine.Ref]string // how the commands before the last stop failed
+	mu          sync.Mutex
+	known       map[engine.Ref]*engine.Resource[Desired] // as last observed alone; not changed
+	firstSeen   map[string]ran
+	comparisons map[string]comparison
+	tails       map[string]tail
+	checks      map[string]check
+	upstreams   map[string]string // last told of a workspace's place
+	counters    map[string]record
+	needs       map[engine.Ref]*needs // of the last check
+	copies      map[engine.Ref]copyState
+	stops       map[engine.Ref]string // how the commands before the last stop failed
 }
 
 // New makes the reconciler.
@@ -157,8 +157,8 @@ func New(o Options) *Reconciler {
 		o.Now = time.Now
 	}
 	m := &Reconciler{o: o, cache: dockerapi.NewInspector(o.Engine, o.Now), known: map[engine.Ref]*engine.Resource[Desired]{},
-		ran: map[string]ran{}, memo: map[string]memo{}, tails: map[string]tail{}, checks: map[string]check{}, words: map[string]string{}, small: map[string]record{}, needs: map[engine.Ref]*needs{},
-		copies: map[engine.Ref]copies{}, stops: map[engine.Ref]string{}}
+		firstSeen: map[string]ran{}, comparisons: map[string]comparison{}, tails: map[string]tail{}, checks: map[string]check{}, upstreams: map[string]string{}, counters: map[string]record{}, needs: map[engine.Ref]*needs{},
+		copies: map[engine.Ref]copyState{}, stops: map[engine.Ref]string{}}
 	m.files = storage.NewFolder(o.Dir, o.Content, m.secret)
 	return m
 }
@@ -218,5 +218,5 @@ func (m *Reconciler) Act(ctx context.Context, r engine.Resource[Desired], a engi
 	if !ok {
 		return reconcile.Terminal(engine.CodeBadIntent, fmt.Errorf("a workspace has no action %s", a.ActionName()))
 	}
-	return dockerapi.ErrorOf(ctx, step.Carry(&hand{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
+	return dockerapi.ErrorOf(ctx, step.Carry(&handler{m: m, ctx: ctx, r: r, title: m.title(&r.Desired)}))
 }

@@ -31,14 +31,14 @@ type needs struct {
 	stopFirst  string
 }
 
-// like reports whether the same follows from both.
-func (n *needs) like(o *needs) bool {
+// equal reports whether the same follows from both.
+func (n *needs) equal(o *needs) bool {
 	return n.generation == o.generation && n.Name == o.Name && n.Image == o.Image && n.facts == o.facts && maps.Equal(n.Networks, o.Networks) &&
 		maps.Equal(n.Containers, o.Containers) && maps.Equal(n.Secrets, o.Secrets) && (n.declared == o.declared || reflect.DeepEqual(n.declared, o.declared))
 }
 
-// follow works out what follows. An error of the first kind says what is missing.
-func (n *needs) follow() (absent, err error) {
+// derive works out what follows. An error of the first kind reports what is missing.
+func (n *needs) derive() (absent, err error) {
 	d := n.declared
 	if _, err := convert.Workspace(d, n.Inputs); err != nil {
 		return err, nil
@@ -124,7 +124,7 @@ func (m *Reconciler) inputs(ctx context.Context, r *engine.Resource[Desired], fa
 			}
 		}
 	}
-	unknown, err := m.lent(ctx, d, out, &missing)
+	unknown, err := m.borrowed(ctx, d, out, &missing)
 	if err != nil {
 		return nil, missing, err
 	}
@@ -132,21 +132,21 @@ func (m *Reconciler) inputs(ctx context.Context, r *engine.Resource[Desired], fa
 	if unknown || len(missing.start) > 0 || out.Image == nil {
 		return nil, missing, nil
 	}
-	out, err = m.settled(r, out, &missing)
+	out, err = m.derived(r, out, &missing)
 	return out, missing, err
 }
 
-// settled gives the needs of the last look if they are like these, and else works
+// derived gives the needs of the last check if they are like these, and else works
 // out what follows; nil if something is missing for that.
-func (m *Reconciler) settled(r *engine.Resource[Desired], n *needs, missing *absent) (*needs, error) {
+func (m *Reconciler) derived(r *engine.Resource[Desired], n *needs, missing *absent) (*needs, error) {
 	n.declared, n.generation = &r.Desired.Spec, r.Generation
 	m.mu.Lock()
 	last := m.needs[r.Ref]
 	m.mu.Unlock()
-	if last != nil && last.like(n) {
+	if last != nil && last.equal(n) {
 		return last, nil
 	}
-	absent, err := n.follow()
+	absent, err := n.derive()
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +160,9 @@ func (m *Reconciler) settled(r *engine.Resource[Desired], n *needs, missing *abs
 	return n, nil
 }
 
-// lent adds the containers whose namespaces are shared, and the secrets; unknown
-// says that one of those is not there.
-func (m *Reconciler) lent(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
+// borrowed adds the containers whose namespaces are shared, and the secrets; unknown
+// means that one of those is not there.
+func (m *Reconciler) borrowed(ctx context.Context, d *Desired, out *needs, missing *absent) (unknown bool, err error) {
 	if len(d.Spec.Uses.Workspaces) > 0 {
 		out.Containers = map[string]string{}
 	}

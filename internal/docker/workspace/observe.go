@@ -19,7 +19,7 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Observe looks at the containers of one workspace.
+// Observe reads the containers of one workspace.
 func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
 	listed, err := m.o.Engine.ContainerList(ctx, true, m.labels(r.Ref.ID)...)
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (O
 	defer m.mu.Unlock()
 	if r.Delete && len(o.Seen.Containers) == 0 {
 		delete(m.known, r.Ref)
-		delete(m.words, r.Ref.ID)
+		delete(m.upstreams, r.Ref.ID)
 		delete(m.stops, r.Ref)
 	} else {
 		m.known[r.Ref] = &r
@@ -42,9 +42,9 @@ func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (O
 	return o, nil
 }
 
-// ObserveAll looks at every workspace that was looked at before, with one
+// ObserveAll checks every workspace that was checked before, with one
 // listing of the engine's containers. Those that wait are left out: what they
-// wait for may have come since, and each is looked at alone.
+// wait for may have come since, and each is checked alone.
 func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, error) {
 	listed, err := m.o.Engine.ContainerList(ctx, true)
 	if err != nil {
@@ -76,7 +76,7 @@ func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, e
 		case dockerapi.Unavailable(err):
 			return nil, dockerapi.ErrorOf(ctx, err)
 		case err != nil:
-			continue // it is looked at alone, and its error is its own
+			continue // it is checked alone, and its error is its own
 		}
 		v := engine.View[Desired, Observed]{Resource: *rows[i], Observed: o, Now: m.o.Now()}
 		if m.Decide(v).Name() == "wait" {
@@ -106,12 +106,12 @@ func (m *Reconciler) forget(ids map[string]bool) {
 	m.cache.Keep(ids)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.ran, func(id string, _ ran) bool { return !ids[id] })
-	maps.DeleteFunc(m.memo, func(id string, _ memo) bool { return !ids[id] })
+	maps.DeleteFunc(m.firstSeen, func(id string, _ ran) bool { return !ids[id] })
+	maps.DeleteFunc(m.comparisons, func(id string, _ comparison) bool { return !ids[id] })
 	maps.DeleteFunc(m.tails, func(id string, _ tail) bool { return !ids[id] })
 	maps.DeleteFunc(m.checks, func(id string, _ check) bool { return !ids[id] })
-	maps.DeleteFunc(m.small, func(id string, _ record) bool { return !ids[id] })
-	maps.DeleteFunc(m.copies, func(ref engine.Ref, _ copies) bool {
+	maps.DeleteFunc(m.counters, func(id string, _ record) bool { return !ids[id] })
+	maps.DeleteFunc(m.copies, func(ref engine.Ref, _ copyState) bool {
 		_, ok := m.known[ref]
 		return !ok
 	})
@@ -126,9 +126,9 @@ func (m *Reconciler) labels(name string) []string {
 	return []string{convert.LabelOwner + "=" + m.o.Owner.ID(), convert.LabelKind + "=" + spec.KindWorkspace, convert.LabelName + "=" + name}
 }
 
-// look reads the listed containers; trust says that what is remembered will do
+// inspect reads the listed containers; trust means that what is remembered will do
 // where the listing agrees.
-func (m *Reconciler) look(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (o Observed, found []*container.InspectResponse, err error) {
+func (m *Reconciler) inspect(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (o Observed, found []*container.InspectResponse, err error) {
 	o = Observed{Halted: m.o.Halted != nil && m.o.Halted(),
 		Captured: m.o.Snapshotting != nil && m.o.Snapshotting(r.Ref.ID)}
 	title := m.title(&r.Desired)
@@ -162,7 +162,7 @@ func (m *Reconciler) look(ctx context.Context, r *engine.Resource[Desired], list
 		return o, found, nil
 	}
 	if !main {
-		if err := m.taken(ctx, r.Ref.ID, title, &o); err != nil {
+		if err := m.findForeign(ctx, r.Ref.ID, title, &o); err != nil {
 			return o, found, err
 		}
 	}
@@ -172,15 +172,15 @@ func (m *Reconciler) look(ctx context.Context, r *engine.Resource[Desired], list
 
 // observe looks, and tells the router where the workspace is.
 func (m *Reconciler) observe(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
-	o, found, err := m.look(ctx, r, listed, trust)
+	o, found, err := m.inspect(ctx, r, listed, trust)
 	if err == nil {
-		m.follow(r, found, &o)
+		m.syncUpstream(r, found, &o)
 	}
 	return o, err
 }
 
-// taken finds a container of somebody else under the workspace's name.
-func (m *Reconciler) taken(ctx context.Context, name, title string, o *Observed) error {
+// findForeign finds a container of somebody else under the workspace's name.
+func (m *Reconciler) findForeign(ctx context.Context, name, title string, o *Observed) error {
 	c, err := m.o.Engine.ContainerInspect(ctx, title)
 	switch {
 	case dockerapi.NotFound(err):
@@ -208,7 +208,7 @@ func (m *Reconciler) compare(ctx context.Context, r *engine.Resource[Desired], f
 		return err
 	}
 	o.Seen.Missing, o.Seen.MissingToStart = missing.make, missing.start
-	if o.Seen.Written, err = m.written(r); err != nil {
+	if o.Seen.Written, err = m.changedCopies(r); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -238,11 +238,11 @@ func (m *Reconciler) compare(ctx context.Context, r *engine.Resource[Desired], f
 // fieldFile, with a target, is the file of the host that a content is mounted from.
 const fieldFile = "file"
 
-// misplaced lists contents that are mounted from another file than this agent's own
+// misplacedFiles lists contents that are mounted from another file than this agent's own
 // one, and those whose file is not there: the engine could not start the container
 // again. The state folder was moved, restored or made anew. What differs in its
-// content is told as that.
-func (m *Reconciler) misplaced(r *engine.Resource[Desired], c *container.InspectResponse, in *needs, known []diff.Difference) ([]diff.Difference, error) {
+// content is reported as that.
+func (m *Reconciler) misplacedFiles(r *engine.Resource[Desired], c *container.InspectResponse, in *needs, known []diff.Difference) ([]diff.Difference, error) {
 	from := map[string]string{}
 	if c.HostConfig != nil {
 		for _, x := range c.HostConfig.Mounts {
@@ -258,7 +258,7 @@ func (m *Reconciler) misplaced(r *engine.Resource[Desired], c *container.Inspect
 		d := diff.Difference{Field: fieldFile + target, Class: diff.Replace, Cause: diff.Declared, Observed: from[target],
 			Desired: m.files.Path(r.Ref.ID, x, in.Secrets), Why: "it is mounted from a folder that is not this agent's: the container is made again from its own"}
 		if d.Observed == d.Desired {
-			lacks, err := m.files.Lacks(d.Desired)
+			lacks, err := m.files.Missing(d.Desired)
 			if err != nil {
 				return nil, err
 			}
@@ -276,8 +276,8 @@ func (m *Reconciler) misplaced(r *engine.Resource[Desired], c *container.Inspect
 	return out, nil
 }
 
-// memo is a comparison that was made.
-type memo struct {
+// comparison is a comparison that was made.
+type comparison struct {
 	container  *container.InspectResponse
 	needs      *needs
 	generation int64
@@ -292,19 +292,19 @@ func (m *Reconciler) differences(ctx context.Context, r *engine.Resource[Desired
 	if err != nil {
 		return nil, err
 	}
-	files, err := m.misplaced(r, c, in, ds)
+	files, err := m.misplacedFiles(r, c, in, ds)
 	return append(ds, files...), err
 }
 
 // compared compares a container with what is desired.
 func (m *Reconciler) compared(ctx context.Context, r *engine.Resource[Desired], c *container.InspectResponse, in *needs) ([]diff.Difference, error) {
 	m.mu.Lock()
-	have := m.memo[c.ID]
+	have := m.comparisons[c.ID]
 	m.mu.Unlock()
 	if have.container == c && have.needs == in && have.generation == r.Generation && have.ref == r.Ref {
 		return slices.Clone(have.found), nil
 	}
-	rec, err := m.remembered(ctx, c.ID)
+	rec, err := m.loadRecord(ctx, c.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +316,7 @@ func (m *Reconciler) compared(ctx context.Context, r *engine.Resource[Desired], 
 	found = slices.DeleteFunc(found, func(d diff.Difference) bool { return d.Field == "name" })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.memo[c.ID] = memo{c, in, r.Generation, r.Ref, found}
+	m.comparisons[c.ID] = comparison{c, in, r.Generation, r.Ref, found}
 	return slices.Clone(found), nil
 }
 
@@ -332,10 +332,10 @@ func (m *Reconciler) running(c *container.InspectResponse, run convert.RunInfo) 
 	now := m.o.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	have := m.ran[c.ID]
+	have := m.firstSeen[c.ID]
 	if !have.started.Equal(run.StartedAt) || have.first.IsZero() {
 		have = ran{run.StartedAt, now}
-		m.ran[c.ID] = have
+		m.firstSeen[c.ID] = have
 	}
 	return clock.FromStd(max(now.Sub(have.first), now.Sub(run.StartedAt), 0))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	words "github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/secret"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/docker/convert"
@@ -28,7 +28,7 @@ type check struct {
 	text    string
 }
 
-// Bounds of the output that is told with a failure.
+// Bounds of the output that is reported with a failure.
 const (
 	tailLines    = 3
 	tailBytes    = 400
@@ -53,7 +53,7 @@ func (m *Reconciler) tailOf(ctx context.Context, d *spec.Deployment, id string, 
 		m.o.Log.Debug("the last output of a container cannot be read", "container", id, "error", err)
 		return ""
 	}
-	text, ok := m.cleaned(d, lines)
+	text, ok := m.redacted(d, lines)
 	if !ok {
 		return ""
 	}
@@ -64,7 +64,7 @@ func (m *Reconciler) tailOf(ctx context.Context, d *spec.Deployment, id string, 
 	return text
 }
 
-// checkOf tells how a health check ended last that does not pass: its command, exit
+// checkOf reports how a health check ended last that does not pass: its command, exit
 // code and output. Of one that made its container unhealthy the first words stay
 // until it is healthy again or started anew: what it prints may change every time.
 func (m *Reconciler) checkOf(d *spec.Deployment, c *container.InspectResponse) string {
@@ -86,11 +86,11 @@ func (m *Reconciler) checkOf(d *spec.Deployment, c *container.InspectResponse) s
 	if last.ExitCode < 0 {
 		text = "did not end" // the engine's words follow
 	}
-	if command, ok := m.cleaned(d, commandOf(c)); ok && command != "" {
+	if command, ok := m.redacted(d, commandOf(c)); ok && command != "" {
 		text = "`" + clipped(command, commandBytes) + "` " + text
 	}
 	lines := strings.Split(strings.TrimSpace(last.Output), "\n")
-	if output, ok := m.cleaned(d, lines[max(0, len(lines)-tailLines):]); ok {
+	if output, ok := m.redacted(d, lines[max(0, len(lines)-tailLines):]); ok {
 		text += "; its output: " + cmp.Or(lastBytes(output, tailBytes), "none")
 	}
 	if h.Status == container.Unhealthy {
@@ -109,10 +109,10 @@ func commandOf(c *container.InspectResponse) []string {
 	return []string{strings.Join(c.Config.Healthcheck.Test[1:], " ")} // after CMD or CMD-SHELL
 }
 
-// cleaned makes lines that a container wrote fit to be told: one line, without
+// redacted makes lines that a container wrote fit to be told: one line, without
 // control characters and without the values of the workspace's secrets. It is not ok
 // when a secret cannot be read: nobody knows what would have to be taken out.
-func (m *Reconciler) cleaned(d *spec.Deployment, lines []string) (text string, ok bool) {
+func (m *Reconciler) redacted(d *spec.Deployment, lines []string) (text string, ok bool) {
 	for i, l := range lines {
 		if l = strings.TrimSpace(l); i > 0 {
 			l = " | " + l
@@ -126,7 +126,7 @@ func (m *Reconciler) cleaned(d *spec.Deployment, lines []string) (text string, o
 		}
 		text = secret.Clean(text, name, v)
 	}
-	return words.Line(text), true
+	return prose.Line(text), true
 }
 
 // lastBytes is the end of a text that is longer than a bound.

@@ -12,7 +12,7 @@ import (
 
 // Swap implements replace.Handler: stop the old one, give its name away, start the
 // new one.
-func (h *hand) Swap(a replace.Swap) error {
+func (h *handler) Swap(a replace.Swap) error {
 	n, err := h.get(a.New)
 	if n == nil || err != nil || n.role == replace.Old {
 		return err
@@ -22,11 +22,11 @@ func (h *hand) Swap(a replace.Swap) error {
 		return err
 	}
 	if o != nil && o.role != replace.Old {
-		if err := h.free(replace.Name(h.title, h.m.replica(o), replace.Old), o.ID); err != nil {
+		if err := h.checkFree(replace.Name(h.title, h.m.replica(o), replace.Old), o.ID); err != nil {
 			return err
 		}
 	}
-	h.hold()
+	h.pauseUpstream()
 	if err := h.stop(o); err != nil {
 		return err
 	}
@@ -39,14 +39,14 @@ func (h *hand) Swap(a replace.Swap) error {
 		return err
 	}
 	if a.Run && !n.live() {
-		defer h.seat()()
+		defer h.tryStartSlot()()
 		return h.start(n)
 	}
 	return nil
 }
 
-// free fails if a name is taken, before anything is stopped for it.
-func (h *hand) free(name, except string) error {
+// checkFree fails if a name is taken, before anything is stopped for it.
+func (h *handler) checkFree(name, except string) error {
 	switch c, err := h.m.o.Engine.ContainerInspect(h.ctx, name); {
 	case dockerapi.NotFound(err):
 		return nil
@@ -60,7 +60,7 @@ func (h *hand) free(name, except string) error {
 }
 
 // Promote implements replace.Handler.
-func (h *hand) Promote(a replace.Promote) error {
+func (h *handler) Promote(a replace.Promote) error {
 	n, err := h.get(a.New)
 	if n == nil || err != nil || n.role == replace.Old || n.run.State != convert.Running {
 		return err
@@ -69,7 +69,7 @@ func (h *hand) Promote(a replace.Promote) error {
 	if err != nil {
 		return err
 	}
-	if err := h.lead(n.ID); err != nil {
+	if err := h.route(n.ID); err != nil {
 		return err
 	}
 	if o != nil {
@@ -82,7 +82,7 @@ func (h *hand) Promote(a replace.Promote) error {
 
 // Restore implements replace.Handler: the old one is back and runs before the bad
 // one goes.
-func (h *hand) Restore(a replace.Restore) error {
+func (h *handler) Restore(a replace.Restore) error {
 	o, err := h.get(a.Old)
 	if o == nil || err != nil {
 		return err // without the old one nothing is taken away
@@ -95,7 +95,7 @@ func (h *hand) Restore(a replace.Restore) error {
 	if b != nil && a.Cause != "" {
 		last = h.m.tailOf(h.ctx, &h.r.Desired.Spec, b.ID, b.run.FinishedAt)
 	}
-	h.hold()
+	h.pauseUpstream()
 	if b != nil {
 		if err := h.stop(b); err != nil {
 			return err
@@ -108,12 +108,12 @@ func (h *hand) Restore(a replace.Restore) error {
 		return err
 	}
 	if a.Run && !o.live() {
-		defer h.seat()()
+		defer h.tryStartSlot()()
 		if err := h.m.o.Engine.ContainerStart(h.ctx, o.ID); err != nil {
 			return fmt.Errorf("go back to the container before: %w", err)
 		}
 	}
-	if err := h.lead(o.ID); err != nil {
+	if err := h.route(o.ID); err != nil {
 		return err
 	}
 	if b != nil {
@@ -135,13 +135,13 @@ func rolledBack(cause, last, then string) error {
 }
 
 // RemoveOld implements replace.Handler.
-func (h *hand) RemoveOld(a replace.RemoveOld) error {
+func (h *handler) RemoveOld(a replace.RemoveOld) error {
 	keep, err := h.get(a.Keep)
 	if keep == nil || err != nil || keep.role != replace.Main || a.Run && keep.run.State != convert.Running {
 		return err
 	}
 	if a.Run {
-		if err := h.lead(keep.ID); err != nil {
+		if err := h.route(keep.ID); err != nil {
 			return err
 		}
 	}
@@ -161,12 +161,12 @@ func (h *hand) RemoveOld(a replace.RemoveOld) error {
 			return err
 		}
 	}
-	return h.tidy(keep.InspectResponse)
+	return h.pruneFiles(keep.InspectResponse)
 }
 
 // remove removes a container that does not run. One that is being removed by
 // somebody else is as good as gone.
-func (h *hand) remove(c *found, how dockerapi.Removal) error {
+func (h *handler) remove(c *current, how dockerapi.Removal) error {
 	err := gone(h.m.o.Engine.ContainerRemove(h.ctx, c.ID, how))
 	if err != nil {
 		if now, look := h.get(c.ID); look == nil && now == nil {
@@ -180,7 +180,7 @@ func (h *hand) remove(c *found, how dockerapi.Removal) error {
 }
 
 // Discard implements replace.Handler.
-func (h *hand) Discard(a replace.Discard) error {
+func (h *handler) Discard(a replace.Discard) error {
 	last := ""
 	for _, id := range a.IDs {
 		c, err := h.get(id)
@@ -207,7 +207,7 @@ func (h *hand) Discard(a replace.Discard) error {
 }
 
 // Remove implements replace.Handler. Volumes with a name stay.
-func (h *hand) Remove(a replace.Remove) error {
+func (h *handler) Remove(a replace.Remove) error {
 	volumes := map[string]bool{}
 	for _, id := range a.IDs {
 		c, err := h.get(id)
@@ -235,5 +235,5 @@ func (h *hand) Remove(a replace.Remove) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, h.tidy(nil))...)
+	return errors.Join(append(errs, h.pruneFiles(nil))...)
 }

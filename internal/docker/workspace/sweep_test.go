@@ -25,12 +25,12 @@ type inspecting struct {
 	count int
 }
 
-func (e *inspecting) ContainerInspectAnew(ctx context.Context, id string, known dockerapi.Sum) (*container.InspectResponse, dockerapi.Sum, error) {
+func (e *inspecting) ContainerInspectIfChanged(ctx context.Context, id string, known dockerapi.Sum) (*container.InspectResponse, dockerapi.Sum, error) {
 	e.mu.Lock()
 	e.at[id] = e.now()
 	e.count++
 	e.mu.Unlock()
-	return e.Engine.ContainerInspectAnew(ctx, id, known)
+	return e.Engine.ContainerInspectIfChanged(ctx, id, known)
 }
 
 // TestSweepIsSpread: with events heard and nothing new, each container is read

@@ -20,10 +20,10 @@ import (
 // Sum stands for the bytes of an answer.
 type Sum [sha256.Size]byte
 
-// ContainerInspectAnew is ContainerInspect for who has seen the container before.
+// ContainerInspectIfChanged is ContainerInspect for who has seen the container before.
 // It gives nil if the engine answers what it answered when it gave the sum, byte
 // for byte: most looks see nothing new, and decoding is most of what they cost.
-func (e *Engine) ContainerInspectAnew(ctx context.Context, id string, known Sum) (*container.InspectResponse, Sum, error) {
+func (e *Engine) ContainerInspectIfChanged(ctx context.Context, id string, known Sum) (*container.InspectResponse, Sum, error) {
 	var out *container.InspectResponse
 	var sum Sum
 	err := e.do(ctx, e.timeout, "inspect container", id, func(ctx context.Context) error {
@@ -33,7 +33,7 @@ func (e *Engine) ContainerInspectAnew(ctx context.Context, id string, known Sum)
 		if err != nil {
 			return err
 		}
-		if !ok { // the client says what is wrong, in the same words as everywhere
+		if !ok { // the client gives its own error, as everywhere
 			got, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 			out = &got.Container
 			return err
@@ -52,8 +52,8 @@ func (e *Engine) ContainerInspectAnew(ctx context.Context, id string, known Sum)
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// plain is a client of the engine for answers as bytes.
-func (e *Engine) plain() *http.Client {
+// rawClient is a client of the engine for answers as bytes.
+func (e *Engine) rawClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return e.api.Dialer()(ctx) },
 		MaxIdleConns: 6, MaxIdleConnsPerHost: 6, IdleConnTimeout: 30 * time.Second,
@@ -70,7 +70,7 @@ func (e *Engine) bytes(ctx context.Context, method, path string, body io.Reader,
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "steady")
-	if err := e.sent(req); err != nil {
+	if err := e.countRequest(req); err != nil {
 		return false, err
 	}
 	r, err := e.raw.Do(req)
@@ -78,7 +78,7 @@ func (e *Engine) bytes(ctx context.Context, method, path string, body io.Reader,
 		return false, err
 	}
 	defer r.Body.Close()
-	answered(r)
+	noteStatus(r)
 	into.Reset()
 	if _, err := into.ReadFrom(r.Body); err != nil {
 		return false, fmt.Errorf("read the answer: %w", err)

@@ -16,31 +16,31 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// hand carries out one step. It ends without an error and without a change where
+// handler carries out one step. It ends without an error and without a change where
 // the containers are not in the roles that the step was decided for: the next
-// look decides anew.
-type hand struct {
+// check decides anew.
+type handler struct {
 	m     *Reconciler
 	ctx   context.Context
 	r     engine.Resource[Desired]
 	title string
 }
 
-// found is a container as it is now.
-type found struct {
+// current is a container as it is now.
+type current struct {
 	*container.InspectResponse
 	run  convert.RunInfo
 	role replace.Role
 }
 
 // live reports whether processes of it may run.
-func (f *found) live() bool { return f.run.Up() || f.run.State == convert.Restarting }
+func (f *current) live() bool { return f.run.Up() || f.run.State == convert.Restarting }
 
 // failed reports that the engine could not start it.
-func (f *found) failed() bool { return f.run.State == convert.FailedStart }
+func (f *current) failed() bool { return f.run.State == convert.FailedStart }
 
 // get reads a container by its ID; nil if it is gone, going, or not this host's.
-func (h *hand) get(id string) (*found, error) {
+func (h *handler) get(id string) (*current, error) {
 	c, err := h.m.o.Engine.ContainerInspect(h.ctx, id)
 	switch {
 	case dockerapi.NotFound(err):
@@ -52,14 +52,14 @@ func (h *hand) get(id string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{&c, convert.Run(&c), role}
+	f := &current{&c, convert.Run(&c), role}
 	if !ours || c.ID != id || f.run.State == convert.Removing {
 		return nil, nil
 	}
 	return f, nil
 }
 
-// gone makes an error of a call on what is gone meanwhile none: the next look
+// gone makes an error of a call on what is gone meanwhile none: the next check
 // shows it.
 func gone(err error) error {
 	if dockerapi.NotFound(err) {
@@ -69,7 +69,7 @@ func gone(err error) error {
 }
 
 // Stop implements replace.Handler.
-func (h *hand) Stop(a replace.Stop) error {
+func (h *handler) Stop(a replace.Stop) error {
 	for _, id := range a.IDs {
 		c, err := h.get(id)
 		if err != nil {
@@ -83,7 +83,7 @@ func (h *hand) Stop(a replace.Stop) error {
 }
 
 // stop ends a container as it wants to be ended. Nil is stopped already.
-func (h *hand) stop(c *found) error {
+func (h *handler) stop(c *current) error {
 	if c == nil || !c.live() {
 		return nil
 	}
@@ -101,16 +101,16 @@ func (h *hand) stop(c *found) error {
 		return err
 	}
 	// An end that was asked for is none of a crash loop.
-	rec, err := h.m.remembered(h.ctx, c.ID)
+	rec, err := h.m.loadRecord(h.ctx, c.ID)
 	if err != nil || rec.Starts == 0 {
 		return err
 	}
 	rec.Starts = 0
-	return h.m.remember(h.ctx, c.ID, rec)
+	return h.m.saveRecord(h.ctx, c.ID, rec)
 }
 
 // Unpause implements replace.Handler.
-func (h *hand) Unpause(a replace.Unpause) error {
+func (h *handler) Unpause(a replace.Unpause) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil || c.run.State != convert.Paused {
 		return err
@@ -119,7 +119,7 @@ func (h *hand) Unpause(a replace.Unpause) error {
 }
 
 // Rename implements replace.Handler.
-func (h *hand) Rename(a replace.Rename) error {
+func (h *handler) Rename(a replace.Rename) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil {
 		return err
@@ -129,7 +129,7 @@ func (h *hand) Rename(a replace.Rename) error {
 
 // rename gives a container its name in a role. A name that is taken meanwhile is
 // waited for.
-func (h *hand) rename(c *found, to replace.Role) error {
+func (h *handler) rename(c *current, to replace.Role) error {
 	name := replace.Name(h.title, h.m.replica(c), to)
 	if c.Name == "/"+name {
 		return nil
@@ -149,7 +149,7 @@ func (h *hand) rename(c *found, to replace.Role) error {
 const soonEnded = 10 * clock.Minute
 
 // Start implements replace.Handler.
-func (h *hand) Start(a replace.Start) error {
+func (h *handler) Start(a replace.Start) error {
 	c, err := h.get(a.ID)
 	if c == nil || err != nil {
 		return err
@@ -157,14 +157,14 @@ func (h *hand) Start(a replace.Start) error {
 	if a.Restart == "" && c.live() {
 		return nil
 	}
-	rec, err := h.m.remembered(h.ctx, c.ID)
+	rec, err := h.m.loadRecord(h.ctx, c.ID)
 	if err != nil {
 		return err
 	}
 	if a.Restart != "" && rec.Restarted == a.Restart {
 		return nil
 	}
-	leave, err := h.slot()
+	leave, err := h.startSlot()
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (h *hand) Start(a replace.Start) error {
 	if rec.Restarted == had.Restarted && rec.Starts == had.Starts {
 		return nil
 	}
-	return h.m.remember(h.ctx, c.ID, rec)
+	return h.m.saveRecord(h.ctx, c.ID, rec)
 }
 
 const (
@@ -215,8 +215,8 @@ func (m *Reconciler) queued(r *engine.Resource[Desired], o *Observed) bool {
 	return m.o.Starts != nil && starts(m.decide(r, o, 0).Action()) && !m.o.Starts.Room(r.Ref.String())
 }
 
-// slot takes a place among those that start, or says to wait for one.
-func (h *hand) slot() (leave func(), err error) {
+// startSlot takes a place among those that start, or says to wait for one.
+func (h *handler) startSlot() (leave func(), err error) {
 	if h.m.o.Starts == nil {
 		return func() {}, nil
 	}
@@ -227,9 +227,9 @@ func (h *hand) slot() (leave func(), err error) {
 	return leave, nil
 }
 
-// seat takes a place among those that start if there is one. What stood still for
+// tryStartSlot takes a place among those that start if there is one. What stood still for
 // a start does not wait for one.
-func (h *hand) seat() (leave func()) {
+func (h *handler) tryStartSlot() (leave func()) {
 	if h.m.o.Starts == nil {
 		return func() {}
 	}
@@ -238,9 +238,9 @@ func (h *hand) seat() (leave func()) {
 }
 
 // start starts a container. A failure that the engine shows on a container which
-// is made to replace another is no error here: the next look sees it and goes
+// is made to replace another is no error here: the next check sees it and goes
 // back at once.
-func (h *hand) start(c *found) error {
+func (h *handler) start(c *current) error {
 	if err := h.confined(); err != nil {
 		return err
 	}
@@ -276,26 +276,26 @@ func target(c *container.InspectResponse) Target {
 	return t
 }
 
-func (h *hand) hold() {
+func (h *handler) pauseUpstream() {
 	if u := h.m.o.Upstreams; u != nil {
-		h.m.told(h.r.Ref.ID, "held", func() { u.Pause(h.r.Ref.ID) })
+		h.m.setUpstream(h.r.Ref.ID, "held", func() { u.Pause(h.r.Ref.ID) })
 	}
 }
 
-// lead leads requests to a container; its addresses are read again.
-func (h *hand) lead(id string) error {
+// route leads requests to a container; its addresses are read again.
+func (h *handler) route(id string) error {
 	if h.m.o.Upstreams == nil {
 		return nil
 	}
 	c, err := h.get(id)
 	if c != nil && c.live() {
 		to := target(c.InspectResponse)
-		h.m.told(h.r.Ref.ID, fmt.Sprintf("%+v", to), func() { h.m.o.Upstreams.Set(h.r.Ref.ID, to) })
+		h.m.setUpstream(h.r.Ref.ID, fmt.Sprintf("%+v", to), func() { h.m.o.Upstreams.Set(h.r.Ref.ID, to) })
 	}
 	return err
 }
 
-func (h *hand) drain(c *found) {
+func (h *handler) drain(c *current) {
 	if u := h.m.o.Upstreams; u != nil && c.live() {
 		u.Drain(h.ctx, h.r.Ref.ID, target(c.InspectResponse))
 	}

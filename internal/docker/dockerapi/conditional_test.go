@@ -16,26 +16,26 @@ func TestInspectedAnew(t *testing.T) {
 	f := setup(t)
 	ctx := t.Context()
 	id := f.started("anew", nil)
-	first, sum, err := f.ContainerInspectAnew(ctx, id, dockerapi.Sum{})
+	first, sum, err := f.ContainerInspectIfChanged(ctx, id, dockerapi.Sum{})
 	testkit.Must(t, err)
 	if first == nil || !reflect.DeepEqual(*first, f.inspect(id)) {
 		t.Fatalf("read as bytes it is %+v", first)
 	}
-	again, same, err := f.ContainerInspectAnew(ctx, id, sum)
+	again, same, err := f.ContainerInspectIfChanged(ctx, id, sum)
 	if testkit.Must(t, err); again != nil || same != sum {
 		t.Errorf("the same container was decoded again: %+v", again)
 	}
 	_, err = f.ContainerUpdate(ctx, id, &container.Resources{CPUShares: 99}, nil)
 	testkit.Must(t, err)
-	changed, other, err := f.ContainerInspectAnew(ctx, id, sum)
+	changed, other, err := f.ContainerInspectIfChanged(ctx, id, sum)
 	if testkit.Must(t, err); changed == nil || other == sum || changed.HostConfig.CPUShares != 99 {
 		t.Errorf("an update was not seen: %+v", changed)
 	}
-	if _, _, err := f.ContainerInspectAnew(ctx, f.n.Name("nobody"), sum); !dockerapi.NotFound(err) {
+	if _, _, err := f.ContainerInspectIfChanged(ctx, f.n.Name("nobody"), sum); !dockerapi.NotFound(err) {
 		t.Errorf("one that is not there: %v", err)
 	}
 	away := open(t, t.TempDir()+"/no.sock", dockerapi.Options{})
-	if _, _, err := away.ContainerInspectAnew(ctx, id, sum); !dockerapi.Unavailable(err) {
+	if _, _, err := away.ContainerInspectIfChanged(ctx, id, sum); !dockerapi.Unavailable(err) {
 		t.Errorf("an engine that is not there: %v", err)
 	}
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// hear turns an event of the engine into turns of what it concerns. It does not
+// onEvent turns an event of the engine into turns of what it concerns. It does not
 // wait for the engine.
-func (h *Host) hear(ctx context.Context, e dockerapi.Event) {
+func (h *Host) onEvent(ctx context.Context, e dockerapi.Event) {
 	h.workspaces.OnEvent(e)
 	why := e.Action
 	switch e.Subject {
 	case dockerapi.Resync:
-		h.kickAll(ctx, "events may have been missed", spec.Kinds...)
+		h.enqueueAll(ctx, "events may have been missed", spec.Kinds...)
 	case dockerapi.Network:
 		if e.Container == "" {
-			h.kickAll(ctx, "network "+why, spec.KindNetwork)
+			h.enqueueAll(ctx, "network "+why, spec.KindNetwork)
 		}
 	case dockerapi.Volume:
 		if e.Container == "" {
-			h.kickAll(ctx, "volume "+why, spec.KindVolume)
+			h.enqueueAll(ctx, "volume "+why, spec.KindVolume)
 		}
 	case dockerapi.Image:
-		h.kickAll(ctx, "image "+why, spec.KindImage, spec.KindSnapshot)
+		h.enqueueAll(ctx, "image "+why, spec.KindImage, spec.KindSnapshot)
 	}
-	for _, ref := range h.workspaces.Concerns(e) {
+	for _, ref := range h.workspaces.Affected(e) {
 		h.loop.Enqueue(ref, because(why))
 	}
 }
@@ -37,21 +37,21 @@ func because(what string) engine.Cause {
 	return engine.Cause{Trigger: engine.TriggerExternal, ID: what}
 }
 
-// kick asks for a turn of a resource by its printed name.
-func (h *Host) kick(ref string, why engine.Cause) {
+// enqueue asks for a turn of a resource by its printed name.
+func (h *Host) enqueue(ref string, why engine.Cause) {
 	kind, name, _ := strings.Cut(ref, "/")
 	h.loop.Enqueue(engine.Ref{Kind: kind, ID: name}, why)
 }
 
-// kickAll asks for a turn of every resource of some kinds.
-func (h *Host) kickAll(ctx context.Context, why string, kinds ...string) {
+// enqueueAll asks for a turn of every resource of some kinds.
+func (h *Host) enqueueAll(ctx context.Context, why string, kinds ...string) {
 	for _, kind := range kinds {
 		rows, err := h.rows(ctx, kind)
 		if err != nil {
 			if ctx.Err() == nil {
 				h.o.Log.Warn("what is declared could not be listed", "kind", kind, "error", err)
 			}
-			return // the next resync looks at all of them
+			return // the next resync checks all of them
 		}
 		for i := range rows {
 			h.loop.Enqueue(rows[i].Ref, because(why))

@@ -15,14 +15,14 @@ func TestPoolsStayAwayFromTheHost(t *testing.T) {
 		"10.2.0.0/16": true, "10.1.2.0/24": false, "10.0.0.0/8": false, "0.0.0.0/1": false, "169.254.0.0/16": false,
 		"192.168.7.0/24": true, "fd00:1::/80": false, "fd00:2::/64": true, "nonsense": false,
 	} {
-		if err := meets([]spec.Pool{{Subnet: subnet}}, own); (err == nil) != ok {
+		if err := overlap([]spec.Pool{{Subnet: subnet}}, own); (err == nil) != ok {
 			t.Errorf("%s: %v", subnet, err)
 		}
 	}
-	if err := apart(&spec.Network{Pools: []spec.Pool{{Subnet: "127.0.0.0/8"}}, Apart: true}); err == nil {
+	if err := checkOverlap(&spec.Network{Pools: []spec.Pool{{Subnet: "127.0.0.0/8"}}, Apart: true}); err == nil {
 		t.Error("a pool over the host's own loopback is taken")
 	}
-	if err := apart(&spec.Network{Pools: []spec.Pool{{Subnet: "127.0.0.0/8"}}}); err != nil {
+	if err := checkOverlap(&spec.Network{Pools: []spec.Pool{{Subnet: "127.0.0.0/8"}}}); err != nil {
 		t.Errorf("a bundle's network is held to the managed layer's bounds: %v", err)
 	}
 }

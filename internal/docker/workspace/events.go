@@ -11,9 +11,9 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// Concerns lists the workspaces that an event of the engine may be about, to be
-// looked at again. Call it after Hear.
-func (m *Reconciler) Concerns(e dockerapi.Event) []engine.Ref {
+// Affected lists the workspaces that an event of the engine may be about, to be
+// checked again. Call it after OnEvent.
+func (m *Reconciler) Affected(e dockerapi.Event) []engine.Ref {
 	switch e.Subject {
 	case dockerapi.Container:
 		a := e.Attributes
@@ -25,33 +25,33 @@ func (m *Reconciler) Concerns(e dockerapi.Event) []engine.Ref {
 		if e.Container != "" {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			if have, ok := m.memo[e.Container]; ok {
+			if have, ok := m.comparisons[e.Container]; ok {
 				return []engine.Ref{have.ref}
 			}
 			return nil
 		}
-		return m.knownThat(func(u *spec.Uses) bool {
+		return m.knownUsing(func(u *spec.Uses) bool {
 			return slices.Contains(slices.Collect(maps.Values(u.Networks)), e.Name)
 		})
 	case dockerapi.Volume:
 		if e.Container != "" {
 			return nil
 		}
-		return m.knownThat(func(u *spec.Uses) bool {
+		return m.knownUsing(func(u *spec.Uses) bool {
 			return slices.Contains(slices.Collect(maps.Values(u.Volumes)), e.ID)
 		})
 	case dockerapi.Image:
-		return m.knownThat(func(u *spec.Uses) bool {
+		return m.knownUsing(func(u *spec.Uses) bool {
 			return u.Image == e.Name || u.Image == e.ID || slices.Contains([]string{e.Name, e.ID}, imageref.Untagged(u.Image))
 		})
 	case dockerapi.Resync:
-		return m.knownThat(func(*spec.Uses) bool { return true })
+		return m.knownUsing(func(*spec.Uses) bool { return true })
 	}
 	return nil
 }
 
-// knownThat lists known workspaces, in order.
-func (m *Reconciler) knownThat(uses func(*spec.Uses) bool) []engine.Ref {
+// knownUsing lists known workspaces, in order.
+func (m *Reconciler) knownUsing(uses func(*spec.Uses) bool) []engine.Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []engine.Ref

@@ -10,10 +10,10 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// follow tells the router where a workspace is that nothing is being done about:
+// syncUpstream tells the router where a workspace is that nothing is being done about:
 // after a restart of the agent, and when a container was started again, which may
 // give it another address. While one is replaced the steps themselves tell.
-func (m *Reconciler) follow(r *engine.Resource[Desired], found []*container.InspectResponse, o *Observed) {
+func (m *Reconciler) syncUpstream(r *engine.Resource[Desired], found []*container.InspectResponse, o *Observed) {
 	u := m.o.Upstreams
 	if u == nil {
 		return
@@ -33,25 +33,25 @@ func (m *Reconciler) follow(r *engine.Resource[Desired], found []*container.Insp
 		for _, c := range found {
 			if c.ID == main.ID {
 				to := target(c)
-				m.told(name, fmt.Sprintf("%+v", to), func() { u.Set(name, to) })
+				m.setUpstream(name, fmt.Sprintf("%+v", to), func() { u.Set(name, to) })
 			}
 		}
 	case main != nil && main.State == replace.Running && main.Health == replace.HealthStarting:
-		m.told(name, "starting "+main.ID, func() { u.Pause(name) })
+		m.setUpstream(name, "starting "+main.ID, func() { u.Pause(name) })
 	case wanted && main != nil:
-		m.told(name, "away "+main.ID, func() { u.Pause(name) })
+		m.setUpstream(name, "away "+main.ID, func() { u.Pause(name) })
 	default:
-		m.told(name, "gone", func() { u.Set(name, Target{}) })
+		m.setUpstream(name, "gone", func() { u.Set(name, Target{}) })
 	}
 }
 
-// told calls tell if the word is not the last one that was told.
-func (m *Reconciler) told(name, word string, tell func()) {
+// setUpstream calls tell if the word is not the last one that was told.
+func (m *Reconciler) setUpstream(name, state string, set func()) {
 	m.mu.Lock()
-	same := m.words[name] == word
-	m.words[name] = word
+	same := m.upstreams[name] == state
+	m.upstreams[name] = state
 	m.mu.Unlock()
 	if !same {
-		tell()
+		set()
 	}
 }

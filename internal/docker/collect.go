@@ -34,8 +34,8 @@ func (h *Host) running(ctx context.Context, name string) (id string, err error) 
 	return id, nil
 }
 
-// settled reports whether a workspace's deployment is over.
-func (h *Host) settled(name string) bool {
+// deployed reports whether a workspace's deployment is over.
+func (h *Host) deployed(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	row, err := h.row(ctx, spec.KindWorkspace, name)
@@ -68,30 +68,30 @@ func (h *Host) secretsOf(name string) (storage.Secrets, bool) {
 	return out, true
 }
 
-// snapshotting notes that a workspace is being captured, and has it looked at: it is
+// setCapturing notes that a workspace is being captured, and has it checked: it is
 // shown as that, and a pause of the engine's own is none to be ended.
-func (h *Host) snapshotting(name string, on bool) {
+func (h *Host) setCapturing(name string, on bool) {
 	h.mu.Lock()
 	if on {
-		h.shooting[name] = true
+		h.capturing[name] = true
 	} else {
-		delete(h.shooting, name)
+		delete(h.capturing, name)
 	}
 	h.mu.Unlock()
-	h.kick(spec.KindWorkspace+"/"+name, engine.Cause{Trigger: engine.TriggerSibling, ID: "a snapshot"})
+	h.enqueue(spec.KindWorkspace+"/"+name, engine.Cause{Trigger: engine.TriggerSibling, ID: "a snapshot"})
 }
 
-func (h *Host) captured(name string) bool {
+func (h *Host) isCapturing(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.shooting[name]
+	return h.capturing[name]
 }
 
 // collect removes images that nothing refers to: no container, and no image that
 // is declared, now or by a generation that may run next or come back; and the
 // output of images that are declared no longer.
 func (h *Host) collect(ctx context.Context, grace time.Duration) error {
-	keep, names, err := h.named(ctx)
+	keep, names, err := h.referenced(ctx)
 	if err != nil {
 		return err // what is wanted is not known: remove nothing
 	}
@@ -106,8 +106,8 @@ func (h *Host) collect(ctx context.Context, grace time.Duration) error {
 	return errors.Join(outputs, err)
 }
 
-// named is every reference that is declared or pinned, and the names of the images.
-func (h *Host) named(ctx context.Context) (keep, names map[string]bool, err error) {
+// referenced is every reference that is declared or pinned, and the names of the images.
+func (h *Host) referenced(ctx context.Context) (keep, names map[string]bool, err error) {
 	sets, err := h.o.Pinned(ctx)
 	if err != nil {
 		return nil, nil, err

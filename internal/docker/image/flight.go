@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// sharing runs one piece of work for all who ask for it at the same time. The
+// flights runs one piece of work for all who ask for it at the same time. The
 // work goes on until it ends or nobody waits for it any more.
-type sharing struct {
+type flights struct {
 	mu      sync.Mutex
-	running map[string]*shared
+	running map[string]*flight
 }
 
-type shared struct {
-	waiting int
-	cancel  context.CancelCauseFunc
-	done    chan struct{}
-	err     error
-	hear    []func(string)
+type flight struct {
+	waiting   int
+	cancel    context.CancelCauseFunc
+	done      chan struct{}
+	err       error
+	listeners []func(string)
 }
 
-// do joins the work of the key or begins it. hear gets the lines from now on.
-func (s *sharing) do(ctx context.Context, key string, hear func(string), work func(ctx context.Context, say func(string)) error) error {
+// do joins the work of the key or begins it. handle gets the lines from now on.
+func (s *flights) do(ctx context.Context, key string, listen func(string), work func(ctx context.Context, emit func(string)) error) error {
 	s.mu.Lock()
 	w := s.running[key]
 	if w == nil {
 		// The work outlives whoever began it, as long as somebody waits.
 		wctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-		w = &shared{cancel: cancel, done: make(chan struct{})}
+		w = &flight{cancel: cancel, done: make(chan struct{})}
 		s.running[key] = w
 		go func() {
-			err := work(wctx, func(line string) { s.say(w, line) })
+			err := work(wctx, func(line string) { s.publish(w, line) })
 			cancel(nil)
 			s.mu.Lock()
 			if s.running[key] == w {
@@ -42,8 +42,8 @@ func (s *sharing) do(ctx context.Context, key string, hear func(string), work fu
 		}()
 	}
 	w.waiting++
-	w.hear = append(w.hear, hear)
-	mine := len(w.hear) - 1
+	w.listeners = append(w.listeners, listen)
+	mine := len(w.listeners) - 1
 	s.mu.Unlock()
 	select {
 	case <-w.done:
@@ -51,7 +51,7 @@ func (s *sharing) do(ctx context.Context, key string, hear func(string), work fu
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	w.hear[mine] = nil
+	w.listeners[mine] = nil
 	w.waiting--
 	last := w.waiting == 0
 	if last && s.running[key] == w {
@@ -65,12 +65,12 @@ func (s *sharing) do(ctx context.Context, key string, hear func(string), work fu
 	return context.Cause(ctx)
 }
 
-func (s *sharing) say(w *shared, line string) {
+func (s *flights) publish(w *flight, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, hear := range w.hear {
-		if hear != nil {
-			hear(line)
+	for _, listen := range w.listeners {
+		if listen != nil {
+			listen(line)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// apart refuses pools that meet an address or a route of the host: the bridge of such a
+// checkOverlap refuses pools that meet an address or a route of the host: the bridge of such a
 // network would take the host's own traffic.
-func apart(n *spec.Network) error {
+func checkOverlap(n *spec.Network) error {
 	if !n.Apart {
 		return nil
 	}
@@ -24,11 +24,11 @@ func apart(n *spec.Network) error {
 	if err != nil {
 		return err
 	}
-	return meets(n.Pools, own)
+	return overlap(n.Pools, own)
 }
 
-// meets is pure: it compares pools with networks of the host.
-func meets(pools []spec.Pool, own []netip.Prefix) error {
+// overlap is pure: it compares pools with networks of the host.
+func overlap(pools []spec.Pool, own []netip.Prefix) error {
 	for _, pool := range pools {
 		p, err := netip.ParsePrefix(pool.Subnet)
 		if err != nil {
