@@ -29,7 +29,6 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// app is one run of the command line.
 type app struct{ *command.Env }
 
 // Run runs one command to its end and returns the exit code of the process.

@@ -21,7 +21,6 @@ import (
 // demoWorld is where the private engine of a demonstration runs.
 var demoWorld = sandbox.World{Env: "STEADY_DEMO_SANDBOX"}
 
-// demoFlags say which demonstration to run and how.
 type demoFlags struct {
 	json, keep, docker bool
 	engine             string

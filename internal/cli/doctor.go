@@ -27,10 +27,8 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// maxFindings bounds what doctor lists.
 const maxFindings = 100
 
-// diagnosis is what doctor found.
 type diagnosis struct {
 	OK       bool      `json:"ok"`
 	Records  uint64    `json:"records"`
@@ -58,7 +56,6 @@ type finding struct {
 	Message   string `json:"message"`
 }
 
-// contradiction is what one host said.
 type contradiction struct {
 	Host string `json:"host"`
 	finding

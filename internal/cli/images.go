@@ -30,7 +30,6 @@ import (
 // askedAtOnce bounds the registries asked at the same time.
 const askedAtOnce = 8
 
-// lockOptions say where digests come from.
 type lockOptions struct {
 	update  bool
 	images  []string // asked for again; empty with update: all
@@ -158,7 +157,6 @@ func (a *app) digests(ctx context.Context, keys, layouts []string) (map[string]s
 	return found, nil
 }
 
-// dockerConfig is where docker login keeps credentials.
 func dockerConfig() string {
 	dir := os.Getenv("DOCKER_CONFIG")
 	if dir == "" {

@@ -35,7 +35,6 @@ func authorityKeys(where string) (identity.Keys, func() error, error) {
 	return identity.ModuleKeys{Module: m}, m.Close, nil
 }
 
-// authorityView is one authority with -o.
 type authorityView struct {
 	Purpose     identity.Purpose `json:"purpose"`
 	Key         string           `json:"key"`         // file of the private key, or of what finds it in the TPM

@@ -28,7 +28,6 @@ type publishOptions struct {
 	watch bool
 }
 
-// published is the answer of release publish.
 type published struct {
 	DryRun  bool             `json:"dryRun,omitempty"`
 	Server  string           `json:"server"`
@@ -54,15 +53,11 @@ how to go on. --dry-run builds, looks for the keys and asks the server, and
 changes nothing. --watch follows the rollouts that the release opens.`,
 		Example: "  steady release publish\n  steady release publish fleet --keys /media/usb/keys --watch\n  steady release publish --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
 			if o.watch && !a.TableOutput() {
 				return exit.Badf("--watch shows rollouts to people; without it, -o prints what was published, and steady rollout watch -o json follows")
 			}
 			o.root = filepath.Join(o.keys, keyring.RootFile(1))
-			return a.publish(cmd.Context(), dir, o)
+			return a.publish(cmd.Context(), argOr(args, "."), o)
 		},
 	}
 	f := cmd.Flags()
@@ -194,11 +189,7 @@ func (a *app) watchOpened(ctx context.Context, c *operator.Client, rollouts []st
 			ended = false
 			continue
 		}
-		show := watch.Plain(a.Out)
-		if screen := a.Screen(); screen.TTY {
-			show = watch.InPlace(a.Out, screen)
-		}
-		r, err := watch.Watch(ctx, c, name, show)
+		r, err := watch.Watch(ctx, c, name, watch.On(a.Out, a.Screen(), false))
 		if err != nil {
 			return command.RemoteError(err)
 		}
@@ -272,7 +263,6 @@ func (a *app) printQueued(ctx context.Context, c *operator.Client) error {
 // pushWithin bounds how long a release may travel.
 const pushWithin = 15 * time.Minute
 
-// pushRelease packs a signed release folder and sends it.
 func pushRelease(ctx context.Context, c *operator.Client, dir string) (operator.Pushed, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushWithin)
 	defer cancel()

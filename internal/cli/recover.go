@@ -18,7 +18,6 @@ import (
 	"github.com/steadyfleet/steady/internal/store/embedded"
 )
 
-// recovered is what recover-admin prints with -o.
 type recovered struct {
 	ID      string `json:"id"`
 	Token   string `json:"tokenFile"`

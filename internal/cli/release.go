@@ -32,7 +32,6 @@ func (a *app) releaseCmd() *cobra.Command {
 		a.releaseBuild(), simulate.Simulate(a.Env), a.releaseSign(), a.releaseRefresh(), a.releaseVerify(), a.releasePush(), a.releasePublish(), a.releaseRollback())
 }
 
-// releaseView is a release for people and programs.
 type releaseView struct {
 	Fleet    string            `json:"fleet"`
 	Ref      string            `json:"ref"`
@@ -79,6 +78,18 @@ func viewRelease(v *release.Verified, now clock.Instant) releaseView {
 	return view
 }
 
+// printRelease shows a release, for people with what it means at the end.
+func (a *app) printRelease(v *release.Verified, format string, args ...any) error {
+	view := viewRelease(v, a.Wall())
+	return a.Print(view, func() error {
+		if err := a.showRelease(view); err != nil {
+			return err
+		}
+		a.Printf(format, args...)
+		return nil
+	})
+}
+
 func (a *app) showRelease(v releaseView) error {
 	a.Printf("Release %s of fleet %s, version %d: %s, %s, timestamp of %s\n",
 		v.Ref, v.Fleet, v.Version, prose.Count(v.Hosts, "host"), prose.Count(v.Files, "file"), prose.Date(v.Fresh))
@@ -122,10 +133,7 @@ folder, the URL of a packed release, "none", or "server" for the newest release
 that the server has, which is verified from the newest root beside --root on.`,
 		Example: "  steady release build\n  steady release build fleet --out /tmp/release --ref v2\n  steady release build --previous ../last-release\n  steady release build --previous server",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
+			dir := argOr(args, ".")
 			if err := o.chosen(cmd); err != nil {
 				return err
 			}
@@ -140,7 +148,6 @@ that the server has, which is verified from the newest root beside --root on.`,
 	return a.PrintsData(cmd)
 }
 
-// built is the answer of release build.
 type built struct {
 	OK         bool                 `json:"ok"`
 	Fleet      string               `json:"fleet,omitempty"`
@@ -160,7 +167,8 @@ func (a *app) build(ctx context.Context, dir string, o buildOptions) error {
 		return err
 	}
 	return a.Print(b, func() error {
-		a.showBuilt(b)
+		a.Printf("Built release %s of fleet %s, version %d, in %s (%s, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, prose.Count(b.Files, "file"))
+		a.showChanges(b)
 		a.Printf("Next: steady release sign%s\n", dirHint(b.Out))
 		return nil
 	})
@@ -191,7 +199,7 @@ func (a *app) buildRelease(ctx context.Context, dir string, o buildOptions) (bui
 		return built{}, err
 	}
 	rel, more := release.Build(src, opts)
-	problems = mergeProblems(problems, more)
+	problems = release.Join(problems, more)
 	if release.Fatal(problems) || rel == nil {
 		return built{}, a.refuseBuild(problems)
 	}
@@ -222,11 +230,6 @@ func newestEpoch(root string, previous uint64) (uint64, error) {
 		return 0, exit.With(exit.Refused, err)
 	}
 	return max(previous, v.Epoch()), nil
-}
-
-func (a *app) showBuilt(b built) {
-	a.Printf("Built release %s of fleet %s, version %d, in %s (%s, unsigned)\n", b.Ref, b.Fleet, b.Version, b.Out, prose.Count(b.Files, "file"))
-	a.showChanges(b)
 }
 
 // showChanges says what a release changes, by channel.
@@ -260,30 +263,17 @@ func describeExpected(expected []release.Expected, channel string) string {
 }
 
 func (a *app) refuseBuild(problems []release.Problem) error {
-	if a.TableOutput() {
+	err := a.Print(built{Changed: []string{}, Problems: command.NonNil(problems)}, func() error {
 		a.printProblems(problems)
-		return exit.Silently(exit.BadInput)
-	}
-	if err := a.Print(built{Changed: []string{}, Problems: command.NonNil(problems)}, nil); err != nil {
-		return err
-	}
-	return exit.Silently(exit.BadInput)
+		return nil
+	})
+	return cmp.Or(err, exit.Silently(exit.BadInput))
 }
 
 func (a *app) printProblems(problems []release.Problem) {
 	for _, p := range problems {
 		fmt.Fprintln(a.Err, p)
 	}
-}
-
-// mergeProblems joins the findings of reading and building, each once.
-func mergeProblems(first, then []release.Problem) []release.Problem {
-	for _, p := range then {
-		if !slices.Contains(first, p) {
-			first = append(first, p)
-		}
-	}
-	return first
 }
 
 // previous finds and verifies the release before this one and says which folder it

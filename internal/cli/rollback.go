@@ -54,7 +54,6 @@ it from the server, --previous server: it is verified from the newest root in KE
 	return a.PrintsData(cmd)
 }
 
-// rolledBack is the answer of release rollback.
 type rolledBack struct {
 	Fleet   string         `json:"fleet"`
 	Channel string         `json:"channel"`
@@ -122,7 +121,6 @@ func (a *app) rollback(ctx context.Context, channel string, o rollbackOptions) e
 	return a.Print(r, func() error { return a.showRolledBack(r) })
 }
 
-// maxMoves is how many hosts a table of a rollback shows.
 const maxMoves = 50
 
 func (a *app) showRolledBack(r rolledBack) error {

@@ -192,7 +192,6 @@ func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
 	return s.Wait()
 }
 
-// announce writes the operator's context.
 func (a *app) announce(s *api.Server, o serverOptions) (serverReady, error) {
 	data, err := filepath.Abs(o.data)
 	if err != nil {

@@ -13,12 +13,14 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// releaseDir is the folder that a release command works on.
-func releaseDir(args []string) string {
+func releaseDir(args []string) string { return argOr(args, "release") }
+
+// argOr is the one argument that may be left out.
+func argOr(args []string, otherwise string) string {
 	if len(args) == 1 {
 		return args[0]
 	}
-	return "release"
+	return otherwise
 }
 
 func (a *app) releaseSign() *cobra.Command {
@@ -39,14 +41,7 @@ keys, adds the chain of roots, and verifies the whole. It may be repeated.`,
 			if err != nil {
 				return err
 			}
-			view := viewRelease(v, a.Wall())
-			return a.Print(view, func() error {
-				if err := a.showRelease(view); err != nil {
-					return err
-				}
-				a.Printf("Signed and verified. Next: steady release push%s\n", dirHint(dir))
-				return nil
-			})
+			return a.printRelease(v, "Signed and verified. Next: steady release push%s\n", dirHint(dir))
 		},
 	}
 	keysFlag(cmd, &keys)
@@ -91,14 +86,7 @@ the last time is the oldest that is accepted. DIR changes at once, or not at all
 			if err != nil {
 				return err
 			}
-			view := viewRelease(v, a.Wall())
-			return a.Print(view, func() error {
-				if err := a.showRelease(view); err != nil {
-					return err
-				}
-				a.Printf("Next: steady release push%s\n", dirHint(releaseDir(args)))
-				return nil
-			})
+			return a.printRelease(v, "Next: steady release push%s\n", dirHint(releaseDir(args)))
 		},
 	}
 	keysFlag(cmd, &o.keys)
@@ -163,14 +151,7 @@ timestamp, the snapshot, every manifest, leaf, bundle and blob. It ends with cod
 			if err != nil {
 				return refusedRelease(dir, err)
 			}
-			view := viewRelease(v, a.Wall())
-			return a.Print(view, func() error {
-				if err := a.showRelease(view); err != nil {
-					return err
-				}
-				a.Printf("Verified: every file is signed or named by what is signed.\n")
-				return nil
-			})
+			return a.printRelease(v, "Verified: every file is signed or named by what is signed.\n")
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", filepath.Join("keys", keyring.RootFile(1)), "root of trust")

@@ -41,7 +41,6 @@ type tokenOptions struct {
 	key  digest.Digest  // eventKey, checked
 }
 
-// tokenView is what token create prints with -o.
 type tokenView struct {
 	Token   string        `json:"token"`
 	ID      string        `json:"id"`
@@ -141,7 +140,6 @@ func (a *app) createTokens(hosts []string, o tokenOptions) error {
 	return a.Print(views[0], func() error { a.Printf("%s\n", views[0].Token); return nil })
 }
 
-// writeTokens keeps each token in a file of its own.
 func (a *app) writeTokens(views []tokenView, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return exit.Badf("--out: %w", err)

@@ -270,11 +270,7 @@ func (b *builder) channel(cp *fleet.ChannelPlan, hash digest.Digest) ([]fleet.Ma
 	old := b.history(cp.Name)
 	if len(old) > 0 {
 		prev := old[0].Header.Value()
-		same, err := samePlan(prev, m)
-		if err != nil {
-			return nil, err
-		}
-		if same {
+		if SamePlan(&prev, &m) {
 			return b.keep(old)
 		}
 	}
@@ -307,18 +303,18 @@ func (b *builder) history(channel string) []VerifiedManifest {
 	return b.o.Previous.Manifests[channel]
 }
 
-// samePlan compares what two manifests would do, apart from their names, times
-// and the consent that only the build asked for.
-func samePlan(a, b fleet.Manifest) (bool, error) {
+// SamePlan reports whether two manifests would do the same, apart from their names, times,
+// key epochs and the consent that only the build asked for.
+func SamePlan(a, b *fleet.Manifest) bool {
 	var raw [2][]byte
-	for i, m := range []fleet.Manifest{a, b} {
-		m.Version, m.Ref, m.IssuedAt, m.FleetResolvedHash, m.AllowMassChange = 0, "", 0, "", false
+	for i, m := range []fleet.Manifest{*a, *b} {
+		m.Version, m.Epoch, m.Ref, m.IssuedAt, m.FleetResolvedHash, m.AllowMassChange = 0, 0, "", 0, "", false
 		var err error
 		if raw[i], err = trust.Canonical(m); err != nil {
-			return false, err
+			return false
 		}
 	}
-	return bytes.Equal(raw[0], raw[1]), nil
+	return bytes.Equal(raw[0], raw[1])
 }
 
 // keep carries manifests of the previous release over, with all they name.

@@ -16,10 +16,24 @@
 // the same name with .payload.json at the end.
 package release
 
-import "github.com/steadyfleet/steady/internal/strictyaml"
+import (
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/strictyaml"
+)
 
 // Problem is one finding, with its file, line and column.
 type Problem = strictyaml.Problem
+
+// Join adds the findings of building to those of reading, each once.
+func Join(first, then []Problem) []Problem {
+	for _, p := range then {
+		if !slices.Contains(first, p) {
+			first = append(first, p)
+		}
+	}
+	return first
+}
 
 // Fatal reports whether any problem is more than a warning.
 func Fatal(ps []Problem) bool { return strictyaml.Fatal(ps) }

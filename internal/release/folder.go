@@ -79,7 +79,6 @@ const (
 	MaxTotal = 4 << 30 // bytes
 )
 
-// nameInUse is a kind of file of a release folder.
 type nameInUse struct {
 	pattern *regexp.Regexp
 	limit   int64

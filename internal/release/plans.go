@@ -130,10 +130,3 @@ func readManifest(read func(name string) ([]byte, error), ref fleet.ManifestRef)
 	}
 	return m, nil
 }
-
-// SamePlan reports whether two manifests would do the same, apart from their
-// names and times.
-func SamePlan(a, b *fleet.Manifest) bool {
-	same, err := samePlan(*a, *b)
-	return err == nil && same
-}

@@ -99,7 +99,6 @@ func renameOver(next, dir string) (old string, err error) {
 	return old, nil
 }
 
-// writing fills a folder with files.
 func writing(files map[string][]byte) func(next string) error {
 	return func(next string) error {
 		for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -125,7 +125,6 @@ func syntaxProblem(file string, data []byte, err error) *Problem {
 	return p
 }
 
-// walker turns nodes into plain values and collects what is refused.
 type walker struct {
 	file     string
 	problems []Problem

@@ -44,7 +44,6 @@ type installer struct {
 	result outcome
 }
 
-// step is one thing that was done, or would be.
 type step struct {
 	What   string `json:"what"`
 	On     string `json:"on"`
@@ -187,7 +186,6 @@ func (i *installer) did(what, on, format string, args ...any) {
 	i.printf("  %-9s %s", what, on)
 }
 
-// note says what there is to know.
 func (i *installer) note(format string, args ...any) {
 	i.result.Notes = append(i.result.Notes, fmt.Sprintf(format, args...))
 	i.printf(format, args...)

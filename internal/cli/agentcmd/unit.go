@@ -7,7 +7,6 @@ import (
 	"text/template"
 )
 
-// unitName is the service of the agent.
 const unitName = "steady-agent.service"
 
 //go:embed unit.service
@@ -58,7 +57,6 @@ func (l layout) ExecStart() string {
 	return strings.Join(words, " ")
 }
 
-// unit is the text of the service.
 func (l layout) unit() (string, error) {
 	t, err := template.New(unitName).Parse(unitText)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/watch"
 )
 
-// verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
 // Verbs returns the commands.

@@ -33,7 +33,6 @@ func (r *Resource) FullName() string { return r.ID.String() + " on " + r.Host }
 // Problem is one finding, with its file, line and column.
 type Problem = strictyaml.Problem
 
-// maxDocuments bounds the documents of one file.
 const maxDocuments = 2000
 
 // Read reads a file of one or more YAML or JSON documents, each a resource with

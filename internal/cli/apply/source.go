@@ -21,7 +21,6 @@ import (
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
-// source is where resources are read from.
 type source struct {
 	file     string
 	profiles []string

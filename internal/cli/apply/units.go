@@ -20,14 +20,13 @@ var duration = reflect.TypeFor[clock.Duration]()
 // sizes are the fields that count bytes.
 var sizes = []string{"memory", "memoryReservation", "memorySwap", "shmSize", "size", "maxBody"}
 
-// misread is a value that has no place in a resource.
 type parseError struct {
 	path  []string
 	words string
 	key   bool // it is the key that is wrong
 }
 
-// plain turns durations and sizes that are written as text into numbers, where
+// normalize turns durations and sizes that are written as text into numbers, where
 // the type of the resource has them.
 func normalize(v, resource any) (any, *parseError) {
 	return walk(v, reflect.TypeOf(resource), nil, func(v any, t reflect.Type, field string) (any, error) {
@@ -44,7 +43,7 @@ func normalize(v, resource any) (any, *parseError) {
 	})
 }
 
-// humane is the other way round for durations.
+// humanize is normalize the other way round, for durations.
 func humanize(v, resource any) any {
 	out, _ := walk(v, reflect.TypeOf(resource), nil, func(v any, t reflect.Type, _ string) (any, error) {
 		if n, ok := v.(json.Number); ok && t == duration {
@@ -57,7 +56,7 @@ func humanize(v, resource any) any {
 	return out
 }
 
-// turn walks a tree beside the type that it is of and lets leaf replace its
+// walk goes through a tree beside the type that it is of and lets leaf replace its
 // values.
 func walk(v any, t reflect.Type, path []string, leaf func(v any, t reflect.Type, field string) (any, error)) (any, *parseError) {
 	for t.Kind() == reflect.Pointer {
@@ -104,7 +103,6 @@ func walk(v any, t reflect.Type, path []string, leaf func(v any, t reflect.Type,
 	return out, nil
 }
 
-// stray finds the first key that a resource does not have.
 func unknownKey(v any, t reflect.Type, path []string) *parseError {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

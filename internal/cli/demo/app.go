@@ -177,7 +177,6 @@ func loaderOf(file *elf.File) (string, error) {
 	return "", nil
 }
 
-// mapped lists the libraries of this process.
 func mapped() ([]string, error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

@@ -114,7 +114,6 @@ func (s *stage) moved(releases []release, hosts []string) error {
 	return errors.Join(broken...)
 }
 
-// same reports whether two lists have the same hosts.
 func same(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
@@ -138,7 +137,6 @@ func (d *demo) check() error {
 	return errors.Join(broken...)
 }
 
-// onRelease checks that a host has the files of a release.
 func (d *demo) onRelease(host, release, status string) error {
 	path := filepath.Join(d.root(host), "www", "healthz")
 	raw, err := os.ReadFile(path)

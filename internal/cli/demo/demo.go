@@ -156,7 +156,6 @@ func (d *demo) startHosts(ctx context.Context) error {
 	return d.startAgents(ctx, names(), func(string) []string { return []string{"--engine", "none"} })
 }
 
-// rollOut rolls out one of the releases.
 func (d *demo) rollOut(ctx context.Context, i int) error {
 	r := releases[i]
 	if err := d.Report.step("Release %s: %s", r.name, r.about); err != nil {

@@ -84,14 +84,12 @@ probes:
     exec: {command: [cmp, -s, www/index.html, run/published.html]}
 `
 
-// release is one release of a demonstration.
 type release struct {
 	name, status string
 	converges    bool
 	about        string
 }
 
-// releases of the demonstration, in order.
 var releases = []release{
 	{"v1", "ok", true, "canary first, then the rest under a budget of one web host at a time"},
 	{"v2", "broken", false, "a bad release: the canary's probe fails, it goes back by itself, nobody else gets it"},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/cli/term"
-	"github.com/steadyfleet/steady/internal/cli/watch"
 )
 
 // Report tells how the demonstration goes.
@@ -35,7 +34,6 @@ func (r Report) types(args []string) error {
 	return r.enters("steady " + strings.Join(args[1:], " "))
 }
 
-// enters shows any command line.
 func (r Report) enters(line string) error {
 	if r.JSON {
 		return term.Line(r.Out, map[string]string{"command": line})
@@ -44,7 +42,6 @@ func (r Report) enters(line string) error {
 	return err
 }
 
-// print tells what was found.
 func (r Report) print(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if r.JSON {
@@ -54,17 +51,6 @@ func (r Report) print(format string, args ...any) error {
 	return err
 }
 
-func (r Report) view() watch.View {
-	switch {
-	case r.JSON:
-		return watch.JSON(r.Out).Moving()
-	case r.Screen.TTY:
-		return watch.InPlace(r.Out, r.Screen)
-	}
-	return watch.Plain(r.Out).Moving()
-}
-
-// result is what a demonstration found.
 type result struct {
 	OK       bool    `json:"ok"`
 	Error    string  `json:"error,omitempty"`

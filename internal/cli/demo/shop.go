@@ -79,7 +79,6 @@ COPY site/ /site/
 ENTRYPOINT ["/steady"]
 `
 
-// shopReleases in order.
 var shopReleases = []release{
 	{"v1", "ok", true, "networks, volumes, images, workspaces and routes, in their order, canary first"},
 	{"v2", "broken", false, "a bad release: the new container is never healthy; v1 serves on, and the canary goes back by itself"},

@@ -160,7 +160,7 @@ func (s *stage) roll(ctx context.Context, r release) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, rolloutIn)
 	defer cancel()
-	end, err := watch.Watch(bounded, s.client, name, s.Report.view())
+	end, err := watch.Watch(bounded, s.client, name, watch.On(s.Report.Out, s.Report.Screen, s.Report.JSON).Moving())
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -33,7 +33,6 @@ func newVisitor(host, addr string) *visitor {
 
 func (v *visitor) close() { v.client.CloseIdleConnections() }
 
-// answer is what the application said.
 type answer struct{ release, born string }
 
 // request asks once. An answer other than 200 is an error.

@@ -194,7 +194,6 @@ func unknown(cmd *cobra.Command, word string) error {
 	return Badf("unknown command %q for %q; %s --help lists the commands", word, cmd.CommandPath(), cmd.CommandPath())
 }
 
-// names of the codes, for programs.
 var names = map[int]string{
 	Done: "done", Failed: "failed", BadInput: "bad-input", Refused: "refused",
 	Unreachable: "unreachable", NotFound: "not-found", Degraded: "degraded", Contradicted: "contradicted", Interrupted: "interrupted",

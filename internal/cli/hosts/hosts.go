@@ -21,7 +21,6 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
 // Verbs returns the commands below host.

@@ -116,35 +116,22 @@ func (a verbs) showWorkspaces(list []measure.Workspace) error {
 	return a.Table([]string{"workspace", "cpu", "memory", "pids", "net rx / tx", "disk read / write"}, rows)
 }
 
-const unknown = "?"
-
-func number(n *int64) string {
-	if n == nil {
-		return unknown
+// measured words what may not be known.
+func measured(words func(int64) string) func(*int64) string {
+	return func(n *int64) string {
+		if n == nil {
+			return "?"
+		}
+		return words(*n)
 	}
-	return fmt.Sprint(*n)
 }
 
-func permille(n *int64) string {
-	if n == nil {
-		return unknown
-	}
-	return fmt.Sprintf("%d.%d %%", *n/10, *n%10)
-}
-
-func milli(n *int64) string {
-	if n == nil {
-		return unknown
-	}
-	return fmt.Sprintf("%d.%02d", *n/1000, *n%1000/10)
-}
-
-func bytesOf(n *int64) string {
-	if n == nil {
-		return unknown
-	}
-	return warning.Bytes(*n)
-}
+var (
+	number   = measured(func(n int64) string { return fmt.Sprint(n) })
+	permille = measured(func(n int64) string { return fmt.Sprintf("%d.%d %%", n/10, n%10) })
+	milli    = measured(func(n int64) string { return fmt.Sprintf("%d.%02d", n/1000, n%1000/10) })
+	bytesOf  = measured(warning.Bytes)
+)
 
 // describeGPU tells what a host has for containers with GPUs, and what it has not.
 func describeGPU(f *spec.GPUFacts) string {

@@ -101,7 +101,6 @@ func (t *tuning) patch(cmd *cobra.Command) (p operator.SettingsPatch, err error)
 	return p, nil
 }
 
-// choose reads --metrics.
 func (t *tuning) choose(p *operator.SettingsPatch) error {
 	known := []string{"host", "gpu", "workspaces", "none"}
 	for _, m := range t.metrics {

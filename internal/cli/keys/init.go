@@ -25,7 +25,6 @@ var keyUses = map[trust.Role]string{
 	trust.RoleOverride:  "signs an operator's emergency orders",
 }
 
-// verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
 // Command returns the command and all below it.

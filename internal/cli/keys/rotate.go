@@ -15,7 +15,6 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// change are the flags of a command that makes a root.
 type change struct {
 	dir, life, reason string
 	roles, shares     []string

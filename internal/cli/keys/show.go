@@ -17,7 +17,6 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// rootView is the newest root with -o.
 type rootView struct {
 	Fleet   string        `json:"fleet"`
 	Version uint64        `json:"version"`
@@ -103,7 +102,6 @@ func viewRoot(r trust.Root, here map[string]string) rootView {
 	return view
 }
 
-// draftView is a root on its way, with -o.
 type draftView struct {
 	File     string        `json:"file"`
 	Version  uint64        `json:"version"`
@@ -172,7 +170,6 @@ func (a verbs) showDraft(d draftView) error {
 	return nil
 }
 
-// ids lists who signed, and who could.
 func ids(q trust.Quorum) string {
 	var signed, left []string
 	for _, id := range q.Keys {

@@ -59,7 +59,6 @@ hosts reported of themselves is listed as well, on their own clocks.`,
 	})))
 }
 
-// decisions reads the log to its end.
 func decisions(ctx context.Context, c *operator.Client, r operator.RolloutDetail, reports bool) ([]decision, error) {
 	var out []decision
 	for q := (operator.EventQuery{About: operator.AboutRollout(r.Name), Limit: 1000}); ; {

@@ -16,7 +16,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 )
 
-// verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
 // Verbs returns the commands.

@@ -112,7 +112,6 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 	return nil
 }
 
-// maxMembers is how many hosts a table shows.
 const maxMembers = 50
 
 // notable picks the hosts of a table: all of a small rollout, and of a large one
@@ -192,13 +191,7 @@ when it failed, was reverted, superseded or cancelled.`,
 	}
 	lines := a.PrintsLines(cmd)
 	return a.RolloutNames(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
-		show := watch.Plain(a.Out)
-		if screen := a.Screen(); lines() {
-			show = watch.JSON(a.Out)
-		} else if screen.TTY {
-			show = watch.InPlace(a.Out, screen)
-		}
-		end, err := watch.Watch(ctx, c, args[0], show)
+		end, err := watch.Watch(ctx, c, args[0], watch.On(a.Out, a.Screen(), lines()))
 		if err != nil {
 			return err
 		}

@@ -140,7 +140,6 @@ func (a verbs) hostCmd() *cobra.Command {
 		append([]*cobra.Command{list, show}, hosts.Verbs(a.Env)...)...)
 }
 
-// hostFilter picks the hosts of a list.
 type hostFilter struct {
 	channel, tag              string
 	offline, failed, degraded bool
@@ -328,10 +327,8 @@ func (a verbs) showGates(gates []plan.Gate, all bool) {
 	}
 }
 
-// ago is how long ago an instant was.
 func (a verbs) ago(t clock.Instant) string { return prose.Ago(t, a.Wall()) }
 
-// when is an instant, and how far away it is.
 func (a verbs) when(t clock.Instant) string {
 	return prose.Date(t) + " (" + prose.Ago(t, a.Wall()) + ")"
 }

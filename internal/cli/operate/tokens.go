@@ -42,7 +42,6 @@ it was restarted.`,
 		})
 }
 
-// madeOperator is what operator create prints with -o.
 type madeOperator struct {
 	operator.MadeToken
 	// Context is the file that was written.
@@ -111,7 +110,6 @@ and steady server recover-admin on its machine is the only way back in.`,
 	}, func(r revoked) error { a.Printf("Revoked %s\n", r.ID); return nil })
 }
 
-// revoked is what operator revoke prints with -o.
 type revoked struct {
 	ID      string `json:"id"`
 	Revoked bool   `json:"revoked"`

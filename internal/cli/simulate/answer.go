@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/replay"
 )
 
-// whatIf is the answer of a rerun.
 type whatIf struct {
 	*replay.Outcome
 	FirstRecorded []string            `json:"firstRecorded"`
@@ -85,7 +84,6 @@ func (a verbs) showView(v replay.View) error {
 	return a.Table([]string{"host", "presence", "phase", "rollout", "runs", "grant"}, rows)
 }
 
-// showAnswer prints what came of a rerun.
 func (a verbs) showAnswer(w whatIf, check bool) error {
 	if check {
 		if w.Divergence == nil && w.Unfit == 0 && len(w.Modelled) == 0 {
@@ -124,7 +122,6 @@ func (a verbs) showAnswer(w whatIf, check bool) error {
 	return nil
 }
 
-// maxListed bounds what is listed of one kind.
 const maxListed = 10
 
 func (a verbs) list(what string, lines []string) {

@@ -19,7 +19,6 @@ import (
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
-// verdict is what an audit prints.
 type verdict struct {
 	OK         bool                `json:"ok"`
 	Records    uint64              `json:"records"`

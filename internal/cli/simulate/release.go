@@ -16,7 +16,6 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/forecast"
@@ -164,11 +163,7 @@ func (a verbs) plans(args []string) (*release.Plans, error) {
 	if src != nil && !release.Fatal(problems) {
 		var more []release.Problem
 		rel, more = release.Build(src, release.BuildOptions{Now: a.Wall()})
-		for _, p := range more {
-			if !slices.Contains(problems, p) {
-				problems = append(problems, p)
-			}
-		}
+		problems = release.Join(problems, more)
 	}
 	for _, p := range problems {
 		fmt.Fprintln(a.Err, p)
@@ -252,7 +247,7 @@ func (a verbs) begin(ctx context.Context, f *forecast.Fleet, p *release.Plans, s
 		if err != nil {
 			return err
 		}
-		if last, err := docs.Manifest(old.Manifests[0].Digest); err == nil && samePlan(last.Header, next.Header) {
+		if last, err := docs.Manifest(old.Manifests[0].Digest); err == nil && release.SamePlan(last.Header, next.Header) {
 			c.Manifests = old.Manifests
 		}
 	}
@@ -265,10 +260,4 @@ func (a verbs) begin(ctx context.Context, f *forecast.Fleet, p *release.Plans, s
 		f.Start = max(f.Start, s.Release.At)
 	}
 	return nil
-}
-
-func samePlan(a, b *fleet.Manifest) bool {
-	x := *a
-	x.Epoch = b.Epoch
-	return release.SamePlan(&x, b)
 }

@@ -188,7 +188,6 @@ func (o *replayOptions) change() (*replay.Change, error) {
 	return c, nil
 }
 
-// between shows what changed from one event to another.
 func (a verbs) between(h *replay.History, text string) error {
 	low, high, _ := strings.Cut(text, "..")
 	n, err := strconv.ParseUint(low, 10, 63)

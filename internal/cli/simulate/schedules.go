@@ -26,7 +26,6 @@ type flags struct {
 	shrink bool
 }
 
-// played is one schedule as it is printed.
 type played struct {
 	Seed       uint64            `json:"seed"`
 	Drill      string            `json:"drill,omitempty"`
@@ -74,7 +73,6 @@ yours: steady release simulate does.`,
 	return env.PrintsData(cmd)
 }
 
-// config is the schedule of a seed.
 func (f *flags) config(seed uint64) (sim.Config, error) {
 	if f.drill == "" {
 		return sim.Config{Seed: seed, Hosts: f.hosts}, nil

@@ -31,7 +31,6 @@ import (
 	"github.com/steadyfleet/steady/internal/store/embedded"
 )
 
-// verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
 // source says where a history comes from: a data folder, a file, or the server.
@@ -45,7 +44,6 @@ func (a verbs) fromFlags(cmd *cobra.Command, s *source) {
 	a.NamesServer(cmd)
 }
 
-// history reads the whole log from where the flags say.
 func (a verbs) history(ctx context.Context, s source) (h *replay.History, err error) {
 	tell := a.progress("read %d events")
 	defer tell(-1)

@@ -13,7 +13,6 @@ import (
 // chartColumns is the width of a chart; with its name it fits 80 columns.
 const chartColumns = 48
 
-// showForecast prints a forecast in 80 columns.
 func (a verbs) showForecast(r *forecast.Report) error {
 	a.Printf("%d hosts, %d runs from seed %d, %s ahead\n", r.Hosts, r.Runs, r.Seed, r.Horizon)
 	s := r.Assumptions
@@ -92,7 +91,6 @@ func fates(r *forecast.Rollout, runs int) []string {
 	return out
 }
 
-// showUsage charts hosts in flight over time.
 func (a verbs) showUsage(r *forecast.Report) {
 	steps := len(r.InFlight.Mean)
 	if steps == 0 || r.PeakInFlight == 0 {

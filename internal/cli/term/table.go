@@ -32,12 +32,7 @@ func Rows(w io.Writer, header []string, rows [][]string) error {
 
 // Fit prints a table within the width of a screen.
 func Fit(w io.Writer, s Screen, header []string, rows [][]string) error {
-	return Grid{Header: header, Rows: rows}.Write(w, s)
-}
-
-// Write prints the table within the width of a screen.
-func (t Grid) Write(w io.Writer, s Screen) error {
-	for _, line := range t.Lines(s) {
+	for _, line := range (Grid{Header: header, Rows: rows}).Lines(s) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}

@@ -32,11 +32,7 @@ func Of(w io.Writer, getenv func(string) string) Screen {
 		width, _ := strconv.Atoi(getenv("COLUMNS")) // anything else than a number is no width
 		return Screen{Width: max(width, 0)}
 	}
-	s := Screen{TTY: true, Color: getenv("NO_COLOR") == ""}
-	if width, height, err := xterm.GetSize(int(f.Fd())); err == nil {
-		s.Width, s.Height = width, height
-	}
-	return s
+	return Screen{TTY: true, Color: getenv("NO_COLOR") == ""}.Resized(w)
 }
 
 // Resized is the screen as the terminal is large now.

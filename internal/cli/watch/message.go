@@ -311,7 +311,6 @@ func overrideMessage(v event.OverrideAccepted) string {
 // waveOf names a wave; events of before have its place alone.
 func waveOf(name string, place int) string { return cmp.Or(name, fmt.Sprint(place)) }
 
-// waveCounts sums up the hosts of a wave that was promoted.
 func waveCounts(v event.WavePromoted) string {
 	return prose.Join(fmt.Sprintf("%d converged", v.Evidence), zeroless(v.AtTarget, "ran the target already"),
 		zeroless(v.Failed, "failed"), zeroless(v.Skipped, "away"))

@@ -96,6 +96,18 @@ func InPlace(w io.Writer, s term.Screen) View {
 	}
 }
 
+// On is the view that fits an output: lines of JSON, a view that is redrawn on a terminal,
+// or a line for every event.
+func On(w io.Writer, s term.Screen, asJSON bool) View {
+	switch {
+	case asJSON:
+		return JSON(w)
+	case s.TTY:
+		return InPlace(w, s)
+	}
+	return Plain(w)
+}
+
 // Ending sums up how a rollout ended.
 func Ending(r *Rollout) string {
 	by := map[string]int{}
@@ -154,7 +166,6 @@ func Lines(s term.Screen, r *Rollout) []string {
 	return lines
 }
 
-// maxHosts bounds the hosts that are listed for one wave.
 const maxHosts = 16
 
 // hostLines lists the hosts of a wave; of a large wave only those that move or

@@ -306,7 +306,6 @@ func (w *wait) verdict(ctx context.Context) error {
 	return result
 }
 
-// late names what is not done.
 func (w *wait) late() string {
 	var words []string
 	now := time.Now()
@@ -339,7 +338,6 @@ func plainOutcomes(w io.Writer) OutcomeView {
 	}
 }
 
-// outcomeLine is one target as a line.
 func outcomeLine(s term.Screen, o *Outcome) string {
 	line := "  " + o.String() + ": " + s.Paint(StateColor(o.State), cmp.Or(o.State, "waits for the host"))
 	if o.Detail != "" {

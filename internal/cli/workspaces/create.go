@@ -15,7 +15,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// createOptions are a workspace as flags say it.
 type createOptions struct {
 	image, pull           string
 	command               []string
@@ -145,7 +144,6 @@ func (o *createOptions) resources(host, name string) ([]apply.Resource, error) {
 	return p.list, p.err
 }
 
-// parts collects the resources of one workspace.
 type parts struct {
 	host string
 	w    *spec.Workspace

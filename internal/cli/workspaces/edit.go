@@ -95,7 +95,6 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 	return s.Finish(ctx, f)
 }
 
-// editor opens a file and waits until it is closed.
 func (a verbs) editor(ctx context.Context, file string) error {
 	editor := cmp.Or(a.Getenv("VISUAL"), a.Getenv("EDITOR"), "vi")
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", file) // with the words that it may have

@@ -122,7 +122,6 @@ func (f *follower) failed(ctx context.Context, err error) error {
 	return nil
 }
 
-// counting counts the lines that are written.
 type counting struct {
 	w     io.Writer
 	lines int64

@@ -46,7 +46,6 @@ func (a verbs) outputCmd() *cobra.Command {
 	})
 }
 
-// nothing says why there is no output.
 func (a verbs) nothing(ctx context.Context, c *operator.Client, host, name string) error {
 	have, err := c.Resources(ctx, host)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// placed is a resource with its host.
 type placed struct {
 	Host string `json:"host"`
 	operator.Resource

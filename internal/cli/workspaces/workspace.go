@@ -21,7 +21,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// verbs is one run of the command line.
 type verbs struct{ *command.Env }
 
 // Verbs returns the commands. Those of images take in the ones that are given.
@@ -161,7 +160,6 @@ func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name stri
 	})
 }
 
-// describe splits KEY=VALUE.
 func describe(flag, text string) (name, value string, err error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || name == "" {

@@ -132,7 +132,6 @@ func sameIn(f string, a, b Form) bool {
 	return inA == inB && x == y
 }
 
-// fields is the union of the names, sorted.
 func fields(a, b Form) []string {
 	all := maps.Clone(a)
 	if all == nil {
@@ -158,7 +157,6 @@ func (d Difference) Show() string {
 	return b.String()
 }
 
-// mostShown bounds how many differences a summary shows.
 const mostShown = 6
 
 // Summary shows differences to people, in order of their fields.

@@ -88,7 +88,6 @@ func unique(v []string) []string {
 	return slices.Compact(sorted(v))
 }
 
-// delegated checks what a host delegates.
 func (c *checker) delegated(path []string, h HostDecl) {
 	list := func(field string, have []string, what string) {
 		for i, k := range have {

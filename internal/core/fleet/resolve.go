@@ -247,7 +247,6 @@ func (r *resolver) after() map[string][]string {
 	return m
 }
 
-// budget is a declared budget with its members.
 type budget struct {
 	Budget
 	members BudgetMembers

@@ -43,7 +43,6 @@ func (r *resolver) massChange(p *Plan) {
 	}
 }
 
-// lostResources counts the resources of old, and those that now lacks.
 func lostResources(old, now Bundle) (total, lost int) {
 	have := map[spec.ID]bool{}
 	for _, r := range now.Resources() {

@@ -62,7 +62,6 @@ func (c *checker) waves() {
 	}
 }
 
-// waveOf returns the first wave that picks the host, or -1.
 func waveOf(waves []WaveDecl, name string, h HostDecl) int {
 	return slices.IndexFunc(waves, func(w WaveDecl) bool { return w.Selector.Matches(name, h.Channel, h.Tags) })
 }
@@ -211,7 +210,6 @@ func (c *checker) fullBudget(path []string, b BudgetDecl, members []string) {
 	}
 }
 
-// selected lists the hosts that a selector picks, sorted.
 func selected(d *Declaration, s *Selector) []string {
 	var out []string
 	for _, h := range keys(d.Hosts) {

@@ -142,7 +142,6 @@ func (s *step) halt() engine.Decision {
 	return engine.Wait(why)
 }
 
-// live lists what may have processes that run.
 func (s *step) live() []string {
 	var out []string
 	for i := range s.seen.Containers {

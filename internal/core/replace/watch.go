@@ -24,7 +24,6 @@ type Part struct {
 // throughout.
 const Stable = 30 * clock.Second
 
-// mostFailing bounds how many failing parts are named.
 const mostFailing = 3
 
 // Watch tells whether what a bundle declares does what it should, over time: it

@@ -117,7 +117,6 @@ func (b *Bounds) outermost(p string) bool {
 	return named && b.mounts(p)
 }
 
-// mounts reports whether a path of the host may be mounted.
 func (b *Bounds) mounts(p string) bool {
 	if !strings.HasPrefix(p, "/") || CleanPath(p) != strings.TrimRight(p, "/") && p != "/" {
 		return false

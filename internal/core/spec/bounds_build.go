@@ -76,7 +76,6 @@ func (b *Bounds) build(c Checker, build *Build) {
 	}
 }
 
-// longestBuild is how long a build of the managed layer may take.
 const longestBuild = clock.Hour
 
 func (b *Bounds) buildLimits(c Checker, build *Build) {

@@ -42,7 +42,6 @@ func (g *GPU) nvidia() bool {
 	return false
 }
 
-// cdi lists the kinds of CDI devices that a request names.
 func (g *GPU) cdi() (kinds []string) {
 	if g.Driver != driverCDI {
 		return nil

@@ -124,7 +124,6 @@ func (n *Network) CheckBounds(b *Bounds, c Checker) {
 	}
 }
 
-// subnet reports whether a pool may have a subnet.
 func (b *Bounds) subnet(s string) bool {
 	p, err := netip.ParsePrefix(s)
 	return err == nil && slices.ContainsFunc(b.Subnets, func(allowed string) bool {

@@ -146,7 +146,6 @@ func group(how How, why, prefix, keys string) []Attribute {
 	return out
 }
 
-// verdicts are the attributes by path.
 var verdicts = func() map[string]Attribute {
 	out := map[string]Attribute{}
 	for _, a := range attributes {

@@ -91,7 +91,6 @@ func (l *load) at(s *source, n *yaml.Node, warning bool, format string, args ...
 	l.problems = append(l.problems, Problem{File: s.name, Line: n.Line, Column: n.Column, IsWarning: warning, Message: fmt.Sprintf(format, args...)})
 }
 
-// includes reads the files of the include section.
 func (l *load) includes(s *source, env map[string]string) {
 	_, list := child(s.top, "include")
 	if list = follow(list); list == nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/steadyfleet/steady/internal/disk"
 )
 
-// convert turns the project into the set.
 func (l *load) convert() {
 	l.resolve()
 	l.rename()
@@ -36,7 +35,6 @@ func (l *load) convert() {
 	l.set.Images = append(l.set.Images, l.images.list()...)
 }
 
-// finish checks what came out.
 func (l *load) finish() {
 	l.set.Normalize()
 	for _, p := range l.set.Check() {
@@ -88,7 +86,6 @@ var attributeOf = map[string]string{
 	"ulimits": "ulimits", "title": "container_name", "state": steadyKey, "update": steadyKey, "sysctls": "sysctls",
 }
 
-// replicas are the names of a service's workspaces.
 func (l *load) replicas(s *types.ServiceConfig) []string {
 	n := s.GetScale()
 	switch {
@@ -198,7 +195,6 @@ func plainMap[M ~map[string]string](m M) map[string]string {
 	return maps.Clone(map[string]string(m))
 }
 
-// networks declares the networks that services use.
 func (l *load) networks() {
 	for _, name := range slices.Sorted(maps.Keys(l.project.Networks)) {
 		n, at := l.project.Networks[name], []string{"networks", name}
@@ -249,7 +245,6 @@ func (l *load) used(at []string, how string, uses func(s *types.ServiceConfig) b
 	return false
 }
 
-// volumes declares the named volumes that services use.
 func (l *load) volumes() {
 	for _, name := range slices.Sorted(maps.Keys(l.project.Volumes)) {
 		v, at := l.project.Volumes[name], []string{"volumes", name}

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// ignoreList are the patterns of a .dockerignore file.
 type ignoreList struct {
 	list       []ignored // in order
 	exceptions bool
@@ -18,7 +17,6 @@ type ignored struct {
 	except bool
 }
 
-// maxIgnored bounds a .dockerignore file.
 const maxIgnored = 1_000
 
 // parseIgnore reads the form that the docker command documents: one pattern a

@@ -90,7 +90,6 @@ func (l *load) loads() {
 	}
 }
 
-// imageOf declares the image of a service and returns its name.
 func (l *load) imageOf(s *types.ServiceConfig, x *serviceSteady) string {
 	at := []string{"services", s.Name}
 	if x.FromSnapshot != "" {

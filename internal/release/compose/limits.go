@@ -14,7 +14,6 @@ import (
 	"github.com/steadyfleet/steady/internal/disk"
 )
 
-// isolation sets what the container may do and what it shares.
 func (l *load) isolation(w *spec.Workspace, s *types.ServiceConfig) {
 	w.Security = spec.Security{
 		Privileged: s.Privileged, CapAdd: slices.Clone(s.CapAdd), CapDrop: slices.Clone(s.CapDrop), ReadOnly: s.ReadOnly,
@@ -223,7 +222,6 @@ func (l *load) exposed(at []string, text string) []string {
 	return out
 }
 
-// attach joins the networks.
 func (l *load) attach(w *spec.Workspace, s *types.ServiceConfig) {
 	w.NetworkMode = l.shared(s, "network_mode", s.NetworkMode)
 	if w.NetworkMode == "default" {

@@ -87,7 +87,6 @@ func Load(root *os.Root, files []string, o Options) (*Loaded, []Problem) {
 // its line.
 func init() { logrus.SetOutput(io.Discard) }
 
-// load is one run of Load.
 type load struct {
 	root     *os.Root
 	files    []string

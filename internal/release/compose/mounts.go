@@ -118,7 +118,6 @@ func (l *load) tmpfs(s *types.ServiceConfig) []spec.Mount {
 	return out
 }
 
-// volumesFrom copies the mounts of other services.
 func (l *load) volumesFrom(s *types.ServiceConfig, seen map[string]bool) (mounts []spec.Mount, contents []spec.Content) {
 	for i, text := range s.VolumesFrom {
 		at := itemAt(s.Name, "volumes_from", i)

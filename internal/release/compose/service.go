@@ -13,7 +13,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// service turns one service into its workspaces.
 func (l *load) service(s *types.ServiceConfig) {
 	x := l.steadyOf(s)
 	w := spec.Workspace{Name: s.Name, Title: s.ContainerName, Image: l.imageOf(s, &x)}
@@ -60,7 +59,6 @@ func copied(w *spec.Workspace) (out spec.Workspace, err error) {
 	return out, err
 }
 
-// process sets what runs and how it is watched.
 func (l *load) process(w *spec.Workspace, s *types.ServiceConfig) {
 	at := func(key string) []string { return []string{"services", s.Name, key} }
 	w.Entrypoint, w.NoEntry = s.Entrypoint, s.Entrypoint != nil && len(s.Entrypoint) == 0
@@ -95,7 +93,6 @@ func (l *load) process(w *spec.Workspace, s *types.ServiceConfig) {
 	w.Runtime, w.Platform = s.Runtime, s.Platform
 }
 
-// hooks are the commands around starts and stops.
 func (l *load) hooks(w *spec.Workspace, s *types.ServiceConfig) {
 	for _, x := range []struct {
 		key  string

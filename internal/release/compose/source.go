@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
-// source is one Compose file as read.
 type source struct {
 	name string // in the root
 	dir  string // that its relative paths start from
@@ -104,7 +103,6 @@ func (b *bounds) size(n *yaml.Node, depth int) int {
 	return total
 }
 
-// follow resolves aliases.
 func follow(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -146,7 +144,6 @@ func entries(n *yaml.Node) [][2]*yaml.Node {
 	return out
 }
 
-// child finds one entry of a mapping or list.
 func child(n *yaml.Node, key string) (k, v *yaml.Node) {
 	n = follow(n)
 	if n == nil {

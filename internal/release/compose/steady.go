@@ -17,14 +17,12 @@ import (
 // steadyKey is the extension for what Compose cannot express.
 const steadyKey = "x-steady"
 
-// topSteady is x-steady at the top of a file.
 type topSteady struct {
 	Routes    map[string]routeDecl    `json:"routes"`
 	Snapshots map[string]snapshotDecl `json:"snapshots"`
 	Images    map[string]imageDecl    `json:"images"`
 }
 
-// serviceSteady is x-steady of a service.
 type serviceSteady struct {
 	State      spec.RunState `json:"state"`
 	ReportOnly bool          `json:"report_only"`
@@ -126,7 +124,6 @@ func find(v any, at []string, key string) []string {
 	return found
 }
 
-// steadyOf decodes the extension of a service.
 func (l *load) steadyOf(s *types.ServiceConfig) serviceSteady {
 	var out serviceSteady
 	if v, ok := s.Extensions[steadyKey]; ok {
@@ -160,7 +157,6 @@ func (l *load) applySteady(w *spec.Workspace, s *types.ServiceConfig, x *service
 	}
 }
 
-// routes declares the routes and snapshots of a service.
 func (l *load) routesOf(s *types.ServiceConfig, names []string, x *serviceSteady) {
 	at := []string{"services", s.Name, steadyKey}
 	routes := x.Routes
@@ -227,7 +223,6 @@ func (l *load) snapshot(name, workspace string, d snapshotDecl) {
 	})
 }
 
-// topRoutes declares the routes and snapshots of the top of the file.
 func (l *load) topRoutes() {
 	for _, name := range slices.Sorted(maps.Keys(l.steady.Routes)) {
 		r, at := l.steady.Routes[name], []string{steadyKey, "routes", name}

@@ -154,7 +154,6 @@ func (l *bundleLoader) containers(b *fleet.Bundle, decl *bundleDecl, at string, 
 	maps.Copy(blobs, loaded.Blobs)
 }
 
-// file reads one declared file.
 func (l *bundleLoader) file(i int, d *fileDecl) (fleet.File, []byte, bool) {
 	at := []string{"files", strconv.Itoa(i)}
 	f := fleet.File{Path: d.Path, Mode: defaultFileMode, Owner: d.Owner}
@@ -209,7 +208,6 @@ func (l *bundleLoader) uniquePaths(files []fileDecl) {
 // list is never nil, so that it encodes as a list.
 func list(v []string) []string { return append([]string{}, v...) }
 
-// sealBundle gives the bundle its canonical bytes and digest.
 func sealBundle(b fleet.Bundle, probes fleet.ProbeSet, blobs map[digest.Digest][]byte) (Bundle, error) {
 	b.Type = fleet.TypeBundle
 	b.Files = append([]fleet.File{}, b.Files...)

@@ -19,7 +19,6 @@ import (
 // what it locks, and a build that reads it asks no registry.
 const LockFile = "images.lock"
 
-// lockDecl is the content of LockFile.
 type lockDecl struct {
 	Images imageref.Lock `json:"images"`
 }
