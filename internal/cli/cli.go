@@ -81,13 +81,14 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetHelpCommandGroupID(command.GroupMore)
 	root.SetCompletionCommandGroupID(command.GroupMore)
+	agent := agentcmd.New("agent")
+	agent.GroupID = command.GroupRun
 	root.AddCommand(a.initCmd(), a.schemaCmd(), keys.Command(a.Env), a.releaseCmd(),
-		a.demoCmd(), a.serverCmd(), a.tokenCmd(), a.agentCmd(), a.benchCmd(), a.doctorCmd(), simulate.Audit(a.Env), a.versionCmd(),
+		a.demoCmd(), a.serverCmd(), command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate()), agent,
+		a.benchCmd(), a.doctorCmd(), simulate.Audit(a.Env), a.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exit.Help})
-	root.AddCommand(simulate.Replay(a.Env))
-	root.AddCommand(simulate.Command(a.Env))
+	root.AddCommand(simulate.Replay(a.Env), simulate.Command(a.Env), operate.Command(a.Env))
 	root.AddCommand(operate.Verbs(a.Env)...)
-	root.AddCommand(operate.Command(a.Env))
 	root.AddCommand(apply.Verbs(a.Env)...)
 	root.AddCommand(workspaces.Verbs(a.Env, a.imageLock())...)
 	root.AddCommand(a.StreamVerbs()...)

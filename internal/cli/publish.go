@@ -216,10 +216,7 @@ func opened(ctx context.Context, c *operator.Client, name string) (bool, error) 
 		case !is || refusal.Status != http.StatusNotFound:
 			return false, err
 		}
-		select {
-		case <-time.After(retryAfter):
-		case <-ctx.Done():
-		}
+		_ = watch.Pause(ctx, retryAfter) // the next answer says that time is over
 	}
 }
 

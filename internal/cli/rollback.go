@@ -158,15 +158,18 @@ func (a *app) signing(keys string) (release.SignOptions, error) {
 	if err != nil {
 		return release.SignOptions{}, exit.Bad(err)
 	}
+	stamp, roots, err := stamping(keys)
+	return release.SignOptions{Release: []trust.Signer{rel}, Timestamp: []trust.Signer{stamp}, Roots: roots, Now: a.Wall()}, err
+}
+
+// stamping reads what a timestamp is signed with, and the roots that go with it.
+func stamping(keys string) (trust.Signer, [][]byte, error) {
 	stamp, err := keyring.Signer(keys, trust.RoleTimestamp)
 	if err != nil {
-		return release.SignOptions{}, exit.Bad(err)
+		return stamp, nil, exit.Bad(err)
 	}
 	roots, err := keyring.Roots(keys)
-	if err != nil {
-		return release.SignOptions{}, exit.Bad(err)
-	}
-	return release.SignOptions{Release: []trust.Signer{rel}, Timestamp: []trust.Signer{stamp}, Roots: roots, Now: a.Wall()}, nil
+	return stamp, roots, exit.Bad(err)
 }
 
 // fetched returns the folder of a release that is in one, or at a URL. drop removes

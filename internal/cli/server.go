@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/steadyfleet/steady/internal/api"
-	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -225,12 +224,6 @@ func (a *app) showServer(r serverReady) {
 		a.Printf("\nAdmin token: %s", r.AdminToken)
 	}
 	a.Printf("\nNext, in another terminal:\n  export %s=%s\n  steady status\n", command.EnvContext, r.Context)
-}
-
-func (a *app) agentCmd() *cobra.Command {
-	cmd := agentcmd.New("agent")
-	cmd.GroupID = command.GroupRun
-	return cmd
 }
 
 // sourceOptions say where a server looks for releases.

@@ -95,13 +95,9 @@ the last time is the oldest that is accepted. DIR changes at once, or not at all
 }
 
 func (a *app) refresh(ctx context.Context, dir string, o refreshOptions) (*release.Verified, error) {
-	signer, err := keyring.Signer(o.keys, trust.RoleTimestamp)
+	signer, roots, err := stamping(o.keys)
 	if err != nil {
-		return nil, exit.Bad(err)
-	}
-	roots, err := keyring.Roots(o.keys)
-	if err != nil {
-		return nil, exit.Bad(err)
+		return nil, err
 	}
 	state, err := release.Trust(roots[0])
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
-	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -28,10 +27,6 @@ import (
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/trust"
 )
-
-func (a *app) tokenCmd() *cobra.Command {
-	return command.Group(command.GroupRun, "token", "Let hosts enrol", "  steady token create web-1", a.tokenCreate())
-}
 
 type tokenOptions struct {
 	keys, ttl, release, eventKey, out string

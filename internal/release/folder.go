@@ -50,9 +50,7 @@ func BudgetPath(d digest.Digest) string { return "budgets/" + d.Hex() + ".json" 
 func RootPath(version uint64) string { return fmt.Sprintf("%d.root.json", version) }
 
 func payloadName(envelope string) string { return strings.TrimSuffix(envelope, ".json") + payloadEnd }
-func envelopeName(payload string) string { return strings.TrimSuffix(payload, payloadEnd) + ".json" }
 func isPayload(name string) bool         { return strings.HasSuffix(name, payloadEnd) }
-func isLeaves(name string) bool          { return strings.HasSuffix(name, leavesEnd) }
 func joinLeaves(leaves [][]byte) []byte {
 	return slices.Concat([]byte("["), bytes.Join(leaves, []byte(",")), []byte("]"))
 }

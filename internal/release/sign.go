@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -115,7 +116,7 @@ func signingOrder(name string) int {
 
 func envelopeOf(name string) string {
 	if isPayload(name) {
-		return envelopeName(name)
+		return strings.TrimSuffix(name, payloadEnd) + ".json"
 	}
 	return name
 }
@@ -127,7 +128,7 @@ func documentType(envelope string) string {
 		return fleet.TypeTimestamp
 	case envelope == ResolvedPath:
 		return fleet.TypeResolved
-	case filepath.Dir(envelope) == "rollouts" && !isLeaves(envelope):
+	case filepath.Dir(envelope) == "rollouts" && !strings.HasSuffix(envelope, leavesEnd):
 		return fleet.TypeManifest
 	}
 	return ""

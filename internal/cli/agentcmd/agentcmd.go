@@ -255,7 +255,8 @@ type eventKey struct {
 }
 
 func keygen(use string) *cobra.Command {
-	var dir, format string
+	var dir string
+	var inJSON asJSON
 	cmd := &cobra.Command{
 		Use:   "keygen",
 		Short: "Make this host's event key before it enrols, and print its digest",
@@ -270,9 +271,6 @@ Asked again before the host is enrolled, it prints the same digest.`,
 			if dir == "" {
 				return exit.Badf("the key needs a state folder; give --state DIR")
 			}
-			if format != "table" && format != "json" {
-				return exit.Badf("-o %s: expected table or json", format)
-			}
 			d, err := daemon.MakeEventKey(cmd.Context(), dir)
 			if errors.Is(err, daemon.ErrEnrolled) {
 				return exit.Bad(fmt.Errorf("%s: %w", dir, err))
@@ -280,7 +278,7 @@ Asked again before the host is enrolled, it prints the same digest.`,
 			if err != nil {
 				return err
 			}
-			if format == "json" {
+			if inJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(eventKey{dir, d})
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), d)
@@ -288,7 +286,7 @@ Asked again before the host is enrolled, it prints the same digest.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "state", "", "state folder of the agent; it is created (required)")
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table for the digest alone, or json")
+	cmd.Flags().VarP(&inJSON, "output", "o", "output format: table for the digest alone, or json")
 	return cmd
 }
 

@@ -74,7 +74,7 @@ func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q op
 		if err != nil {
 			return command.RemoteError(err)
 		}
-		if err := pause(ctx, redrawEvery); err != nil {
+		if err := watch.Pause(ctx, redrawEvery); err != nil {
 			return err
 		}
 		select {
@@ -87,14 +87,5 @@ func (a verbs) redraw(ctx context.Context, c *operator.Client, host string, q op
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -187,11 +187,19 @@ func Follow(ctx context.Context, s Follower, q operator.EventQuery, fn func(oper
 		if time.Since(away) > patience {
 			return err
 		}
-		select {
-		case <-time.After(retryIn):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := Pause(ctx, retryIn); err != nil {
+			return err
 		}
+	}
+}
+
+// Pause waits, and ends early with the cause when ctx does.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

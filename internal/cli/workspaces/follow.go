@@ -67,10 +67,8 @@ func (f *follower) show(ctx context.Context, all []watch.Outcome, changed *watch
 		if f.missed == nil || n == maxPolls {
 			return nil
 		}
-		select {
-		case <-time.After(pollEvery):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := watch.Pause(ctx, pollEvery); err != nil {
+			return err
 		}
 	}
 	return f.otherwise(ctx, all, changed)

@@ -13,10 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// Version of the normal form. A baseline keeps the raw documents of its time, so
-// that a newer version computes its forms again and compares like with like.
-const Version = 1
-
 // Form is a resource in normal form: a canonical value by field path. An entry
 // of a set is a field of its own (env/PATH, mount//data), so that sets compare as
 // sets; a list whose order means something is one value. A field that is not set
@@ -101,13 +97,13 @@ func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool)
 	switch {
 	case sameIn(f, want, seen):
 		return "", false
-	case wanted != there && isDefault(want[f]+seen[f], f, rules): // one of them is absent
+	case wanted != there && want[f]+seen[f] != "" && want[f]+seen[f] == rules.Default(f): // one of them is absent
 		return "", false
 	case base == nil && wanted:
 		return Unknown, true
 	case base == nil:
 		return Unknown, rules.OwnsExtra(f)
-	case settled(f, want, seen, base):
+	case sameIn(f, want, base.Desired) && sameIn(f, seen, base.Observed): // as in the baseline
 		return "", false
 	case !sameIn(f, want, base.Desired):
 		return Declared, true
@@ -116,14 +112,6 @@ func judge(f string, want, seen Form, base *Baseline, rules Rules) (Cause, bool)
 	// began to show is nobody's change.
 	_, known := base.Observed[f]
 	return Outside, wanted || known || rules.OwnsExtra(f)
-}
-
-func isDefault(v, f string, rules Rules) bool { return v != "" && v == rules.Default(f) }
-
-// settled reports that neither what is wanted nor what is seen changed since the
-// baseline.
-func settled(f string, want, seen Form, base *Baseline) bool {
-	return sameIn(f, want, base.Desired) && sameIn(f, seen, base.Observed)
 }
 
 func sameIn(f string, a, b Form) bool {

@@ -161,11 +161,6 @@ func HostPlanOf(m *Manifest, manifest digest.Digest, l *Leaf) HostPlan {
 // server that does not know the bound would let more hosts go.
 const CriticalCanary = "canaryMax"
 
-// FirstWave returns the index of the first wave that has hosts, or -1.
-func (m *Manifest) FirstWave() int {
-	return slices.IndexFunc(m.Waves, func(w Wave) bool { return w.Hosts > 0 })
-}
-
 // CheckCanary refuses a manifest whose first wave has more hosts than its policy
 // allows, or that does not name the bound critical.
 func (m *Manifest) CheckCanary() error {
@@ -178,7 +173,7 @@ func (m *Manifest) CheckCanary() error {
 	case !slices.Contains(m.Critical, CriticalCanary):
 		return fmt.Errorf("it bounds its first wave and does not name that critical")
 	}
-	if i := m.FirstWave(); i >= 0 && m.Waves[i].Hosts > most {
+	if i := slices.IndexFunc(m.Waves, func(w Wave) bool { return w.Hosts > 0 }); i >= 0 && m.Waves[i].Hosts > most {
 		return fmt.Errorf("its first wave %q has %d hosts, at most %d may be (canaryMax)", m.Waves[i].Name, m.Waves[i].Hosts, most)
 	}
 	return nil

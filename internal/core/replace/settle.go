@@ -31,8 +31,7 @@ func (s *step) settle(m *Container) (engine.Decision, bool) {
 	if m.hookDue(s.w.HasConverged) {
 		return do(RunHooks{ID: m.ID}, CodeHook, m.HookError), true
 	}
-	switch {
-	case m.live() || s.w.Run == spec.Once && m.State == Exited && m.ExitCode == 0:
+	if m.live() || s.w.Run == spec.Once && m.State == Exited && m.ExitCode == 0 {
 		return engine.Decision{}, false
 	}
 	if d, lacking := s.missing(s.seen.MissingToStart); lacking {

@@ -192,7 +192,7 @@ func pattern(at []string) (string, bool) {
 			part = "*"
 		case strings.HasPrefix(part, "x-"):
 			return "", false
-		case p != "" && numbered(part):
+		case p != "" && part != "" && strings.Trim(part, "0123456789") == "":
 			part = "[]"
 		}
 		if p != "" {
@@ -206,8 +206,6 @@ func pattern(at []string) (string, bool) {
 	_, ok := verdicts[p]
 	return p, ok
 }
-
-func numbered(part string) bool { return part != "" && strings.Trim(part, "0123456789") == "" }
 
 // checkAttributes refuses and notes what the merged model has.
 func (l *load) checkAttributes() {

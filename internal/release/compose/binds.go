@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
+
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/disk"
 )
@@ -88,7 +89,7 @@ func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolu
 		l.addf(at, "the bundle folder has no %q, and the name is one of a file: expected it there; a missing path becomes a folder", name)
 		return false
 	}
-	title := storageName(name)
+	title := strings.Trim(plainName(name), "._-") // ./db/data is db-data
 	if title == "" || len(title) > 63 {
 		l.addf(at, "the bundle folder has no %q, and no volume can have its name: expected a shorter or plainer path, or a volume", name)
 		return false
@@ -105,11 +106,6 @@ func (l *load) storage(at []string, s *types.ServiceConfig, v *types.ServiceVolu
 	}
 	m.Type, m.Source = spec.MountVolume, title
 	return true
-}
-
-// storageName is the path as the name of a volume: ./db/data is db-data.
-func storageName(p string) string {
-	return strings.Trim(plainName(p), "._-")
 }
 
 // owner reads a user and group that are numbers; names mean something in the image

@@ -32,7 +32,9 @@ func (l *load) convert() {
 	}
 	l.completed()
 	l.topRoutes()
-	l.set.Images = append(l.set.Images, l.images.list()...)
+	for _, key := range slices.Sorted(maps.Keys(l.images.byKey)) {
+		l.set.Images = append(l.set.Images, *l.images.byKey[key])
+	}
 }
 
 func (l *load) finish() {
@@ -68,7 +70,7 @@ func (l *load) origin(at []string) []string {
 		if _, ok := l.project.Services[at[1]]; ok {
 			return []string{"services", at[1], "build"}
 		}
-		return l.images.origin(at[1])
+		return l.images.from[at[1]]
 	case "routes", "snapshots":
 		if _, ok := l.project.Services[at[1]]; ok {
 			return []string{"services", at[1], steadyKey}

@@ -23,16 +23,6 @@ type images struct {
 	from   map[string][]string // name to the place that asked for it first
 }
 
-func (m *images) list() []spec.Image {
-	var out []spec.Image
-	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
-		out = append(out, *m.byKey[key])
-	}
-	return out
-}
-
-func (m *images) origin(name string) []string { return m.from[name] }
-
 // add takes an image in, under its name or that with a number, and returns the
 // name. Equal images are one.
 func (m *images) add(key, name string, i spec.Image, at []string) string {
