@@ -54,7 +54,7 @@ func TestDisabledHost(t *testing.T) {
 	})
 	w.settled()
 	stage := spec.Stage{Kind: spec.KindWorkspace, Phase: w.row("workspace", "w1").Phase, Code: w.row("workspace", "w1").Reason.Code}
-	if got := spec.Builtin.StateOf(stage); got != spec.StoppedState {
+	if got := spec.Known.StateOf(stage); got != spec.StoppedState {
 		t.Errorf("state %s", got)
 	}
 	n := w.a.count()
@@ -223,7 +223,7 @@ func TestOneFailureIsItsOwn(t *testing.T) {
 	w.ok(w.a.declare(w.ctx, l))
 	w.until("the build goes on", func() (bool, string) {
 		r := w.row("image", "slow")
-		return spec.Builtin.StateOf(spec.Stage{Kind: "image", Phase: r.Phase, Code: r.Reason.Code}) == spec.ImageCancelled, fmt.Sprint(r.Phase, r.Reason)
+		return spec.Known.StateOf(spec.Stage{Kind: "image", Phase: r.Phase, Code: r.Reason.Code}) == spec.ImageCancelled, fmt.Sprint(r.Phase, r.Reason)
 	})
 	w.until("what it ran goes on", func() (bool, string) { got := w.commands("sleep\x001000\x00"); return got == 0, fmt.Sprint(got) })
 	w.until("a cancel disturbs others", good("w1", "w2", "w3"))

@@ -37,7 +37,7 @@ func TestSnapshottingIsShown(t *testing.T) {
 	w.declare(set)
 	state := func() spec.State {
 		r := w.row(spec.KindWorkspace, "web")
-		return spec.Builtin.StateOf(spec.Stage{Kind: spec.KindWorkspace, Phase: r.Phase, Code: r.Reason.Code})
+		return spec.Known.StateOf(spec.Stage{Kind: spec.KindWorkspace, Phase: r.Phase, Code: r.Reason.Code})
 	}
 	w.until("it is not Snapshotting", func() (bool, string) { return state() == spec.Snapshotting, string(state()) })
 	// As engines do for the time of a commit.
@@ -61,7 +61,7 @@ func TestSnapshottingIsShown(t *testing.T) {
 	var states []spec.State
 	for _, x := range w.a.transitions(n) {
 		if x.Ref == ref {
-			states = append(states, spec.Builtin.StateOf(spec.Stage{Kind: x.Ref.Kind, Phase: x.To, Code: x.Reason.Code, Action: x.Action}))
+			states = append(states, spec.Known.StateOf(spec.Stage{Kind: x.Ref.Kind, Phase: x.To, Code: x.Reason.Code, Action: x.Action}))
 		}
 	}
 	if i := slices.Index(states, spec.Snapshotting); i < 0 || !slices.Equal(states[i:], []spec.State{spec.Snapshotting, spec.RunningState}) {

@@ -141,13 +141,13 @@ func (everyField) Default(string) string                             { return ""
 // declareBells reads documents of bells as people write them.
 func declareBells(t *testing.T, text string) *spec.Set {
 	t.Helper()
-	list, problems := apply.Read(spec.Builtin, "bells.yaml", []byte(text), "h")
+	list, problems := apply.Read(spec.Known, "bells.yaml", []byte(text), "h")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	set := &spec.Set{}
 	for _, r := range list {
-		one, _, err := spec.Builtin.Read(r.Kind, r.Name, r.Spec)
+		one, _, err := spec.Known.Read(r.Kind, r.Name, r.Spec)
 		testkit.Must(t, err)
 		set.Add(one)
 	}
@@ -158,11 +158,11 @@ func declareBells(t *testing.T, text string) *spec.Set {
 const twoBells = "kind: Bell\nname: noon\nspec: {tone: 440}\n---\nkind: Bell\nname: evening\nspec: {tone: 880}\n"
 
 func TestKindFromOutsideIsDeclaredAndChecked(t *testing.T) {
-	if _, problems := apply.Read(spec.Builtin, "b.yaml", []byte("kind: Bell\nname: noon\nspec: {tone: -1}\n"), "h"); len(problems) != 1 ||
+	if _, problems := apply.Read(spec.Known, "b.yaml", []byte("kind: Bell\nname: noon\nspec: {tone: -1}\n"), "h"); len(problems) != 1 ||
 		!strings.Contains(problems[0].String(), "b.yaml:3") || !strings.Contains(problems[0].String(), "expected 1 or more") {
 		t.Errorf("a wrong tone: %v", problems)
 	}
-	if _, problems := apply.Read(spec.Builtin, "b.yaml", []byte("kind: Gong\nname: noon\n"), "h"); len(problems) == 0 {
+	if _, problems := apply.Read(spec.Known, "b.yaml", []byte("kind: Gong\nname: noon\n"), "h"); len(problems) == 0 {
 		t.Error("a kind that nobody registered is known")
 	}
 	set := declareBells(t, twoBells)
@@ -260,7 +260,7 @@ func TestKindFromOutsideConverges(t *testing.T) {
 		var states []string
 		l := reconcile.New(openRows(t), reconcile.WithAfterCommit(func(ts []engine.Transition) {
 			for _, x := range ts {
-				states = append(states, fmt.Sprint(x.Ref, " ", spec.Builtin.StateOf(spec.Stage{Kind: x.Ref.Kind, Phase: x.To, Code: x.Reason.Code, Action: x.Action})))
+				states = append(states, fmt.Sprint(x.Ref, " ", spec.Known.StateOf(spec.Stage{Kind: x.Ref.Kind, Phase: x.To, Code: x.Reason.Code, Action: x.Action})))
 			}
 		}))
 		testkit.Must(t, system.Register(l, host))

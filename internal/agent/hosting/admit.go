@@ -140,8 +140,8 @@ func (a *admission) group(g []wire.ManagedEntry) {
 		a.refuse(wire.ManagedEntry{Kind: e.Kind, Name: e.Name}, managed.Invalid, "%s is there %d times: expected once", id(e), len(g))
 		return
 	}
-	if spec.Builtin.Kind(e.Kind) == nil {
-		a.refuse(e, managed.NotDelegated, "this host knows no kind %s: expected one of %s", quote(e.Kind), strings.Join(spec.Builtin.Names(), ", "))
+	if spec.Known.Kind(e.Kind) == nil {
+		a.refuse(e, managed.NotDelegated, "this host knows no kind %s: expected one of %s", quote(e.Kind), strings.Join(spec.Known.Names(), ", "))
 		return
 	}
 	if err := a.in.Delegation.RequireKind("", e.Kind); err != nil {
@@ -232,7 +232,7 @@ func (a *admission) readSpec(kind, name string, raw json.RawMessage) (*spec.Set,
 	if err := wire.Check(raw); err != nil {
 		return nil, nil, fmt.Errorf("the spec cannot be read: %w", err)
 	}
-	return spec.Builtin.Read(kind, name, raw)
+	return spec.Known.Read(kind, name, raw)
 }
 
 // outside says what of a set is out of bounds. How many there may be is looked at
@@ -295,7 +295,7 @@ func runs(e wire.ManagedEntry, s *spec.Set) bool {
 
 // verb reports whether the verb of an entry may be asked of its kind.
 func (a *admission) verb(e wire.ManagedEntry) bool {
-	known := spec.Builtin.Kind(e.Kind).VerbNames()
+	known := spec.Known.Kind(e.Kind).VerbNames()
 	switch {
 	case !slices.Contains(known, e.Verb):
 		a.refuse(e, managed.Invalid, "%s cannot be asked for %s: expected one of %s", id(e), quote(e.Verb), strings.Join(known, ", "))

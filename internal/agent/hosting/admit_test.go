@@ -277,12 +277,12 @@ func TestP1NothingOutsideTheBoundsIsAdmitted(t *testing.T) {
 			}
 		}
 		for _, a := range got.Layer.Requests {
-			if !slices.Contains(spec.Builtin.Kind(a.Kind).VerbNames(), a.Verb) || !s.Has(spec.ID{Kind: a.Kind, Name: a.Name}) {
+			if !slices.Contains(spec.Known.Kind(a.Kind).VerbNames(), a.Verb) || !s.Has(spec.ID{Kind: a.Kind, Name: a.Name}) {
 				t.Fatalf("%+v was admitted", a)
 			}
 		}
 		for _, a := range got.BundleRequests {
-			if !slices.Contains(spec.Builtin.Kind(a.Kind).VerbNames(), a.Verb) || !in.Delegation.Manages(a.Kind) || a.Verb == "stop" || a.Verb == "start" || !in.Bundles[0].Has(spec.ID{Kind: a.Kind, Name: a.Name}) {
+			if !slices.Contains(spec.Known.Kind(a.Kind).VerbNames(), a.Verb) || !in.Delegation.Manages(a.Kind) || a.Verb == "stop" || a.Verb == "start" || !in.Bundles[0].Has(spec.ID{Kind: a.Kind, Name: a.Name}) {
 				t.Fatalf("%+v was admitted for the bundle", a)
 			}
 		}

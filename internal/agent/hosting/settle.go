@@ -34,13 +34,13 @@ func (a *admission) settle() {
 // the last of its list, or of the longest.
 func (a *admission) culprit(p spec.Problem) spec.ID {
 	var longest *spec.Kind
-	for _, k := range spec.Builtin.All() {
+	for _, k := range spec.Known.All() {
 		if longest == nil || len(k.Of(&a.set)) > len(longest.Of(&a.set)) {
 			longest = k
 		}
 	}
 	if len(p.Path) > 0 {
-		k := spec.Builtin.Listed(p.Path[0])
+		k := spec.Known.Listed(p.Path[0])
 		if k != nil && len(p.Path) > 1 && a.set.Has(spec.ID{Kind: k.Name, Name: p.Path[1]}) {
 			return spec.ID{Kind: k.Name, Name: p.Path[1]}
 		}

@@ -38,7 +38,7 @@ func ReportTransition(ctx context.Context, tx *sql.Tx, at clock.Instant, rows Ro
 	}
 	ev := event.ResourceReported{Resource: t.Ref.String(), Phase: t.To, Reason: t.Reason.Code, Message: t.Reason.Message,
 		Attempts: t.Attempt, Layer: event.LayerBundle}
-	ev.State = string(spec.Builtin.StateOf(spec.Stage{Kind: t.Ref.Kind, Phase: t.To, Code: t.Reason.Code, Action: t.Action}))
+	ev.State = string(spec.Known.StateOf(spec.Stage{Kind: t.Ref.Kind, Phase: t.To, Code: t.Reason.Code, Action: t.Action}))
 	if t.Error != "" {
 		ev.Message = t.Error
 	}

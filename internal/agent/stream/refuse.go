@@ -30,7 +30,7 @@ func Check(r wire.StreamRequest, d *fleet.Delegation) error {
 		if !d.Manages(kind) && !d.Allows(fleet.AllowLogs) {
 			err = d.RequireKind("", kind)
 		}
-		if err != nil && spec.Builtin.Kind(kind) == nil {
+		if err != nil && spec.Known.Kind(kind) == nil {
 			err = fmt.Errorf("unknown kind %q: expected one of %s", kind, strings.Join(spec.Kinds, ", "))
 		}
 	default:

@@ -38,7 +38,7 @@ const maxDocuments = 2000
 // Read reads a file of one or more YAML or JSON documents, each a resource with
 // kind, name and spec, and host unless one is given. Durations may be written as
 // text, such as 10s, and sizes too, such as 512m. Resources are of the kinds; nil is
-// spec.Builtin.
+// spec.Known.
 func Read(kinds *spec.Table, file string, data []byte, host string) ([]Resource, []Problem) {
 	parts := split(data)
 	if len(parts) > maxDocuments {
@@ -196,7 +196,7 @@ func Of(host, kind, name string, resource any) (Resource, error) {
 	if err != nil {
 		return Resource{}, err
 	}
-	_, value, err := spec.Builtin.Read(kind, name, raw)
+	_, value, err := spec.Known.Read(kind, name, raw)
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s/%s: %w", kind, name, err)
 	}
@@ -312,7 +312,7 @@ func order(list []Resource) []Resource {
 func Set(list []Resource) *spec.Set {
 	all := new(spec.Set)
 	for _, r := range list {
-		s, _, err := spec.Builtin.Read(r.Kind, r.Name, r.Spec)
+		s, _, err := spec.Known.Read(r.Kind, r.Name, r.Spec)
 		if err != nil {
 			continue // it was read before
 		}

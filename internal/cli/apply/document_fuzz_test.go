@@ -16,7 +16,7 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(s), "web-1")
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, host string) {
-		found, problems := Read(spec.Builtin, "f.yaml", raw, host)
+		found, problems := Read(spec.Known, "f.yaml", raw, host)
 		if len(problems) > 0 {
 			for _, p := range problems {
 				if p.Message == "" {
@@ -32,7 +32,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%s twice, or of another host than %q", r.FullName(), host)
 			}
 			seen[r.FullName()] = true
-			if _, again, err := spec.Builtin.Read(r.Kind, r.Name, r.Spec); err != nil || !bytes.Equal(again, r.Spec) {
+			if _, again, err := spec.Known.Read(r.Kind, r.Name, r.Spec); err != nil || !bytes.Equal(again, r.Spec) {
 				t.Fatalf("%s: %s became %s, %v", r.FullName(), r.Spec, again, err)
 			}
 		}

@@ -31,7 +31,7 @@ spec: {ref: "a/b:1", pull: {}}
 `
 
 func TestReadTakesUnitsAndKeepsLines(t *testing.T) {
-	list, problems := Read(spec.Builtin, "f.yaml", []byte(two), "gpu-1")
+	list, problems := Read(spec.Known, "f.yaml", []byte(two), "gpu-1")
 	if len(problems) > 0 || len(list) != 2 {
 		t.Fatalf("%v, %v", list, problems)
 	}
@@ -55,12 +55,12 @@ func TestReadNamesThePlace(t *testing.T) {
 		"kind: Volume\nname: a\nspec: {}\n---\nkind: Volume\nname: a\nspec: {}": "volume/a on h at f:5:1 is declared at f:1:1 as well",
 		"# nothing\n": "the file declares nothing",
 	} {
-		_, problems := Read(spec.Builtin, "f", []byte(text), "h")
+		_, problems := Read(spec.Known, "f", []byte(text), "h")
 		if len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
 			t.Errorf("%q gives %v, expected %s", text, problems, want)
 		}
 	}
-	if _, problems := Read(spec.Builtin, "f", []byte("kind: Volume\nname: a\nspec: {}\n"), ""); !strictyaml.Fatal(problems) {
+	if _, problems := Read(spec.Known, "f", []byte("kind: Volume\nname: a\nspec: {}\n"), ""); !strictyaml.Fatal(problems) {
 		t.Error("a resource without a host is taken")
 	}
 }
@@ -74,8 +74,8 @@ func TestWriteIsReadAgain(t *testing.T) {
 			Command: rapid.SampledFrom([][]string{nil, {}, {"sh", "-c", "a\n---\nb"}}).Draw(t, "command"),
 			Limits:  spec.Limits{Memory: rapid.Int64Range(6<<20, 1<<50).Draw(t, "memory")}}
 		was := testkit.Value(Of("h", spec.KindWorkspace, w.Name, &w))(t)
-		text := testkit.Value(Write(spec.Builtin, &was))(t)
-		list, problems := Read(spec.Builtin, "f", text, "h")
+		text := testkit.Value(Write(spec.Known, &was))(t)
+		list, problems := Read(spec.Known, "f", text, "h")
 		if len(problems) > 0 || len(list) != 1 || string(list[0].Spec) != string(was.Spec) {
 			t.Fatalf("%s\nis read as %v, %v\nexpected %s", text, list, problems, was.Spec)
 		}

@@ -66,7 +66,7 @@ func (s *source) read(a verbs, args []string) ([]Resource, error) {
 	if IsCompose(data) {
 		list, problems, err = s.compose(data, host)
 	} else {
-		list, problems = Read(spec.Builtin, s.file, data, host)
+		list, problems = Read(spec.Known, s.file, data, host)
 	}
 	if err != nil {
 		return nil, exit.Bad(err)

@@ -42,7 +42,7 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 		return err
 	}
 	was := apply.Resource{Host: host, ID: spec.ID{Kind: kind, Name: name}, Spec: before.Spec}
-	text, err := apply.Write(spec.Builtin, &was)
+	text, err := apply.Write(spec.Known, &was)
 	if err != nil {
 		return err
 	}

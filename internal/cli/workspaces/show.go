@@ -133,7 +133,7 @@ func (a verbs) show(s shown) error {
 		return nil
 	}
 	a.Printf("  set by %s at %s: %s\n", term.Printable(s.Set.Actor), s.Set.SetAt, term.Printable(s.Set.Reason))
-	text, err := apply.Write(spec.Builtin, &apply.Resource{Host: s.Host, ID: spec.ID{Kind: s.Kind, Name: s.Name}, Spec: json.RawMessage(s.Set.Spec)})
+	text, err := apply.Write(spec.Known, &apply.Resource{Host: s.Host, ID: spec.ID{Kind: s.Kind, Name: s.Name}, Spec: json.RawMessage(s.Set.Spec)})
 	if err != nil {
 		return err
 	}

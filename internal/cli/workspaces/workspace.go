@@ -41,7 +41,7 @@ func Verbs(e *command.Env, ofImages ...*cobra.Command) []*cobra.Command {
 // requests makes a command for each verb that the server takes for a kind.
 func (a verbs) requests(kind string, short map[string]string) []*cobra.Command {
 	var out []*cobra.Command
-	for _, verb := range spec.Builtin.Kind(kind).VerbNames() {
+	for _, verb := range spec.Known.Kind(kind).VerbNames() {
 		if short[verb] != "" && slices.Contains(managed.Verbs(), verb) {
 			out = append(out, a.requestCmd(kind, verb, short[verb]))
 		}
@@ -137,7 +137,7 @@ func (a verbs) snapshot(ctx context.Context, c *operator.Client, host, name stri
 		return err
 	}
 	if before != nil {
-		set, _, err := spec.Builtin.Read(spec.KindSnapshot, value.Name, before.Spec)
+		set, _, err := spec.Known.Read(spec.KindSnapshot, value.Name, before.Spec)
 		if err != nil {
 			return err
 		}

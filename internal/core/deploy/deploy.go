@@ -139,7 +139,7 @@ func Next(w Want, children []engine.Child) Plan {
 // orderOf is the order class of a kind: an owner that retires takes away from
 // the last down. It is 0 of what is no kind of the table.
 func (p *planner) orderOf(kind string) int {
-	if i := spec.Builtin.Position(kind); i >= 0 {
+	if i := spec.Known.Position(kind); i >= 0 {
 		return 1000 + 10*i
 	}
 	return 0
@@ -155,7 +155,7 @@ func (p *planner) declare(s *spec.Set) []*item {
 			p.restarts(s, &asked)
 			it.work, r = &asked, &asked
 		}
-		k := spec.Builtin.Kind(id.Kind)
+		k := spec.Known.Kind(id.Kind)
 		it.needs, it.fetched = r.Needs(), k.Fetched
 		it.intent = p.intent(id, k, k.DesiredOf(s, r, p.want.Title))
 		p.items[id] = it
@@ -330,7 +330,7 @@ func (p *planner) remove(children []engine.Child) {
 	busy := false
 	var users, used []engine.Intent
 	for _, c := range children {
-		id, k := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}, spec.Builtin.Kind(c.Ref.Kind)
+		id, k := spec.ID{Kind: c.Ref.Kind, Name: c.Ref.ID}, spec.Known.Kind(c.Ref.Kind)
 		if k == nil || p.items[id] != nil || c.Phase.Terminal() || k.Removal != spec.AtOnce && p.want.Keep.Has(id) {
 			continue
 		}

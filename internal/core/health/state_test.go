@@ -123,7 +123,7 @@ func draw(t *rapid.T, r *reports) {
 		id := rapid.SampledFrom([]spec.ID{{Kind: "workspace", Name: "web"}, {Kind: "file", Name: "etc/a"}, {Kind: "image", Name: "app"}}).Draw(t, "resource")
 		phase := rapid.SampledFrom([]engine.Phase{engine.Pending, engine.Acting, engine.Retrying, engine.Waiting, engine.Converged,
 			engine.Degraded, engine.Drifted, engine.Failed, engine.Deleted, engine.Orphaned}).Draw(t, "phase")
-		ev := status(id.String(), phase, spec.Builtin.StateOf(spec.Stage{Kind: id.Kind, Phase: phase}))
+		ev := status(id.String(), phase, spec.Known.StateOf(spec.Stage{Kind: id.Kind, Phase: phase}))
 		ev.Message = rapid.SampledFrom([]string{"", "no such image"}).Draw(t, "message")
 		r.batch(host, ev)
 	}

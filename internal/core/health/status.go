@@ -45,7 +45,7 @@ const withinOther = 5 * clock.Minute
 // Within is how long a resource may be on its way before it is degraded.
 func Within(resource string) clock.Duration {
 	kind := KindOf(resource)
-	if k := spec.Builtin.Kind(kind); k != nil {
+	if k := spec.Known.Kind(kind); k != nil {
 		return k.Progress
 	}
 	if d, ok := within[kind]; ok {

@@ -70,7 +70,7 @@ type Input struct {
 // verbs says which kinds take a verb.
 func verbs() map[string][]string {
 	out := map[string][]string{}
-	for _, k := range spec.Builtin.All() {
+	for _, k := range spec.Known.All() {
 		for _, v := range k.VerbNames() {
 			out[v] = append(out[v], k.Name)
 		}
@@ -94,8 +94,8 @@ func (t *Target) Manages(kind string) error {
 	if !t.Declared {
 		return refuse(UnknownHost, "host %s is not declared in the newest release", t.Host)
 	}
-	if spec.Builtin.Kind(kind) == nil {
-		return refuse(Invalid, "unknown kind %q: expected one of %s", kind, strings.Join(spec.Builtin.Names(), ", "))
+	if spec.Known.Kind(kind) == nil {
+		return refuse(Invalid, "unknown kind %q: expected one of %s", kind, strings.Join(spec.Known.Names(), ", "))
 	}
 	if err := t.Delegation.RequireKind(t.Host, kind); err != nil {
 		return refuse(NotDelegated, "%v", err)
@@ -124,7 +124,7 @@ func Check(t *Target, in Input) (json.RawMessage, error) {
 	if err := fleet.CheckName(in.Name); err != nil {
 		return nil, refuse(Invalid, "%v", err)
 	}
-	set, value, err := spec.Builtin.Read(in.Kind, in.Name, in.Spec)
+	set, value, err := spec.Known.Read(in.Kind, in.Name, in.Spec)
 	if err != nil {
 		return nil, refuse(Invalid, "%s: %v", ID(in.Kind, in.Name), err)
 	}
@@ -222,7 +222,7 @@ func RequestVerb(s *State, t *Target, kind, name, verb, nonce string, c Change) 
 	if len(e.Envelope) > 0 {
 		return nil, refuse(OutOfBounds, "%s of host %s is signed; sign and set it again with state %s", ID(kind, name), t.Host, runState(verb))
 	}
-	set, _, err := spec.Builtin.Read(kind, name, e.Spec)
+	set, _, err := spec.Known.Read(kind, name, e.Spec)
 	if err != nil {
 		return nil, refuse(Invalid, "%s of host %s: %v", ID(kind, name), t.Host, err)
 	}

@@ -93,7 +93,7 @@ func (b *Bounds) check(c Checker, kind string, r Resource) {
 // things are made: mounts stay below the folder that allows them, networks away from
 // the host's own, and builds have limits.
 func (b *Bounds) Confine(s *Set) {
-	for _, k := range Builtin.All() {
+	for _, k := range Known.All() {
 		list := k.Of(s)
 		for _, r := range list {
 			r.Confine(b)

@@ -62,7 +62,7 @@ func (c Checker) In(parts ...string) Checker {
 func (c Checker) Item(key string, i int) Checker { return c.In(key, strconv.Itoa(i)) }
 
 // Of goes from a set down to a resource.
-func (c Checker) Of(id ID) Checker { return c.In(Builtin.Kind(id.Kind).List, id.Name) }
+func (c Checker) Of(id ID) Checker { return c.In(Known.Kind(id.Kind).List, id.Name) }
 
 // Addf adds a problem at the path.
 func (c Checker) Addf(format string, args ...any) {

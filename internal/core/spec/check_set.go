@@ -17,11 +17,11 @@ func (s *Set) Check() []Problem {
 	}
 	c := Checker{out: &out}
 	for _, kind := range slices.Sorted(maps.Keys(s.Others)) {
-		if Builtin.Kind(kind) == nil {
-			c.In("others", kind).Addf("unknown kind %q: expected one of %q, or a newer version of steady", kind, Builtin.Names())
+		if Known.Kind(kind) == nil {
+			c.In("others", kind).Addf("unknown kind %q: expected one of %q, or a newer version of steady", kind, Known.Names())
 		}
 	}
-	for _, k := range Builtin.All() {
+	for _, k := range Known.All() {
 		if err := k.Storage.malformed(s, k.Name); err != nil {
 			c.In(k.List).Addf("%v", err)
 			continue

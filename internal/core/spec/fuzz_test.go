@@ -16,7 +16,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(KindImage, "app", []byte(`{"reference":"nginx:1"}{}`))
 	f.Add("unknown", "x", []byte(`{}`))
 	f.Fuzz(func(t *testing.T, kind, name string, raw []byte) {
-		set, canonical, err := Builtin.Read(kind, name, raw)
+		set, canonical, err := Known.Read(kind, name, raw)
 		if err != nil {
 			return
 		}
@@ -24,7 +24,7 @@ func FuzzRead(f *testing.F) {
 		if n != 1 || len(raw) > MaxSpec {
 			t.Fatalf("%d resources of %d bytes", n, len(raw))
 		}
-		_, again, err := Builtin.Read(kind, name, canonical)
+		_, again, err := Known.Read(kind, name, canonical)
 		if err != nil && len(canonical) <= MaxSpec || err == nil && !bytes.Equal(again, canonical) {
 			t.Fatalf("%s became %s, %v", canonical, again, err)
 		}

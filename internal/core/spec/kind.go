@@ -144,9 +144,9 @@ type Table struct{ rows []*Kind }
 // functions alone: nothing guards the table.
 func Register(kinds ...Kind) {
 	for i := range kinds {
-		Builtin.rows = append(Builtin.rows, &kinds[i])
+		Known.rows = append(Known.rows, &kinds[i])
 	}
-	Kinds = Builtin.Names()
+	Kinds = Known.Names()
 }
 
 // All lists the rows.

@@ -50,8 +50,8 @@ const (
 // Kinds names every kind in the order of what depends on what.
 var Kinds []string
 
-// Builtin is the table of the kinds that there are: those below, and what is registered.
-var Builtin = &Table{}
+// Known is the table of the kinds that there are: those below, and what is registered.
+var Known = &Table{}
 
 func init() { // a variable's own initializer may not lead back to it
 	retry := []Verb{{Name: VerbRetry}}

@@ -56,7 +56,7 @@ func (s *Set) All() iter.Seq2[ID, Resource] {
 		if s == nil {
 			return
 		}
-		for _, k := range Builtin.All() {
+		for _, k := range Known.All() {
 			for _, r := range k.Of(s) {
 				if !yield(ID{k.Name, *r.Named()}, r) {
 					return
@@ -68,14 +68,14 @@ func (s *Set) All() iter.Seq2[ID, Resource] {
 
 // Add takes in the resources of another set; both stay in their order.
 func (s *Set) Add(more *Set) {
-	for _, k := range Builtin.All() {
+	for _, k := range Known.All() {
 		k.Storage.put(s, k.Name, append(k.Of(s), k.Of(more)...))
 	}
 }
 
 // Remove takes a resource out of the set.
 func (s *Set) Remove(id ID) {
-	if k := Builtin.Kind(id.Kind); k != nil {
+	if k := Known.Kind(id.Kind); k != nil {
 		k.Storage.put(s, k.Name, slices.DeleteFunc(k.Of(s), func(r Resource) bool { return *r.Named() == id.Name }))
 	}
 }
@@ -97,7 +97,7 @@ func (s *Set) Find(id ID) Resource {
 	if s == nil {
 		return nil
 	}
-	if k := Builtin.Kind(id.Kind); k != nil {
+	if k := Known.Kind(id.Kind); k != nil {
 		return k.Storage.find(s, k.Name, id.Name)
 	}
 	return nil
@@ -138,7 +138,7 @@ func (s *Set) Blobs() []Blob {
 // repeats, spelled-out defaults left out. Two sets that ask for the same end
 // equal.
 func (s *Set) Normalize() {
-	for _, k := range Builtin.All() {
+	for _, k := range Known.All() {
 		list := k.Of(s)
 		for _, r := range list {
 			r.Normalize()
