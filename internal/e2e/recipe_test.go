@@ -122,7 +122,7 @@ func CheckAgain(host string, times uint64) *Block {
 	if times <= 1 {
 		return nil
 	}
-	return block(Again, "").row("host " + host + " was enrolled again").until("another host", never).by("whoever owns it")
+	return block(Again, "").says("host " + host + " was enrolled again").until("another host", never).by("whoever owns it")
 }
 `},
 		before("internal/core/gate/table.go", "\t{Code: Queue, ", `	{Code: Again, For: ToUpdate, At: AtOffer | AtClaim, Scope: PerHost,
