@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql"
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/release"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -69,6 +72,32 @@ func (w *world) expectProbes(s *api.Server, alive, ready int, checks ...string) 
 func TestAServerThatIsWellIsReady(t *testing.T) {
 	w := newWorld(t)
 	w.expectProbes(w.server, 200, 200)
+}
+
+// TestDamagedLogEndsTheServer: the first read of a record that is not what was written ends
+// the server, which names the file, the record and what to do.
+func TestDamagedLogEndsTheServer(t *testing.T) {
+	w := newWorld(t)
+	file := filepath.Join(w.opts.DataDir, "store", "log.db")
+	db := testkit.Value(sql.Open("sqlite", file))(t)
+	testkit.Value(db.Exec(`UPDATE events SET body = x'00' WHERE seq = 1`))(t)
+	testkit.Must(t, db.Close())
+	if page, err := w.op.Events(w.ctx(), operatorAll); err == nil {
+		t.Errorf("%d events were handed out", len(page.Events))
+	}
+	err := w.server.Wait()
+	for _, words := range []string{"must stop", file, "sequence 1", "restore the store from a backup", "steady doctor --data " + w.opts.DataDir} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("the server ended with %v, without %q", err, words)
+		}
+	}
+	dead := w.server.Control().Dead()
+	if !slices.ContainsFunc(dead, func(p health.ServerProblem) bool { return p.Check == "store" && strings.Contains(p.Message, file) }) {
+		t.Errorf("its health: %+v", dead)
+	}
+	w.op.Close()
+	w.stop()
+	w.server = nil
 }
 
 // TestExpiredTimestampIsTold: a timestamp that runs out is one event when it comes

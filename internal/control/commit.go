@@ -93,6 +93,8 @@ func (c *Control) lost(cause error) error {
 	switch {
 	case errors.Is(cause, store.ErrFenced), errors.Is(cause, store.ErrConflict):
 		next = "another server leads on this store: let only one run"
+	case errors.Is(cause, store.ErrBroken) && errors.Is(cause, store.ErrCorrupt):
+		next = "steady doctor --data " + c.cfg.DataDir + " reads the whole log; operating.md says how to restore"
 	case errors.Is(cause, store.ErrBroken):
 		next = "check the disk of " + c.cfg.DataDir + " (the kernel's log says what failed), then start the server again: all that was acknowledged is kept"
 	}

@@ -19,7 +19,7 @@ var (
 	ErrFull = errors.New("the store is full: free disk space")
 	// ErrBusy: another process holds the store's lock. Nothing was written.
 	ErrBusy = errors.New("the store is locked by another process")
-	// ErrBroken: the disk failed. The process must end; see FatalError.
+	// ErrBroken: the disk failed, or the log was damaged. The process must end; see FatalError.
 	ErrBroken = errors.New("the store is broken: the process must restart")
 	// ErrCorrupt: what was read is not what was written.
 	ErrCorrupt = errors.New("corrupt")
@@ -41,6 +41,9 @@ type FatalError struct {
 }
 
 func (e *FatalError) Error() string {
+	if errors.Is(e.Err, ErrCorrupt) { // another start finds the same
+		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	}
 	return fmt.Sprintf("%s: %v: %v", e.Op, ErrBroken, e.Err)
 }
 

@@ -65,6 +65,8 @@ type Log interface {
 
 	// Read returns records with Seq > after, in order, at most limit (1 to
 	// MaxRead) and about ReadBudget bytes. Only an empty result means the end.
+	// Reads check that none is missing and that each follows from the one before
+	// it: else ErrCorrupt (a *ChainError), and ErrBroken from then on.
 	Read(ctx context.Context, after uint64, limit int) ([]event.Record, error)
 
 	// ReadAbout returns records with Seq > after that are about a subject, as

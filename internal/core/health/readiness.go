@@ -36,7 +36,7 @@ func Liveness(f ServerFacts) []ServerProblem {
 		out = append(out, ServerProblem{"running", "the server is stopping", "wait until it has started again"})
 	}
 	if f.Broken != "" {
-		out = append(out, ServerProblem{"store", f.Broken, "check the disk of the data folder, then start the server again"})
+		out = append(out, ServerProblem{"store", f.Broken, "check the disk of the data folder, then start the server again; a damaged log is restored from a backup"})
 	}
 	if f.Busy > Stuck {
 		out = append(out, ServerProblem{"reducer", "the server has been busy with one step for " + f.Busy.String(), "check the disk of the data folder and the server's log"})

@@ -49,13 +49,33 @@ func (s *Store) readAbout(ctx context.Context, subject event.Subject, after uint
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	query := selectEvents + ` WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`
+	query := selectListed
 	if newest {
 		query += ` DESC`
 	}
 	records, err := s.query(ctx, query, string(list))
+	if err == nil {
+		err = complete(seqs, records)
+	}
 	return records, s.fail(op, err)
 }
+
+// complete refuses records that lack one of the sequences, up to where the budget ends them.
+func complete(seqs []uint64, records []event.Record) error {
+	bytes := 0
+	for i, seq := range seqs {
+		if bytes >= store.ReadBudget {
+			break
+		}
+		if i == len(records) || records[i].Seq != seq {
+			return missing(seq)
+		}
+		bytes += len(records[i].Body)
+	}
+	return nil
+}
+
+func missing(seq uint64) error { return &store.ChainError{Seq: seq, Reason: "the record is missing"} }
 
 // sequences returns the first sequences of a subject's events behind after or, with
 // newest, the last ones, newest first; at most limit.

@@ -72,6 +72,28 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkRead reads pages of a log of 20,000 events, all of them and those about a host.
+func BenchmarkRead(b *testing.B) {
+	st, err := embedded.Open(b.Context(), b.TempDir(), embedded.Options{})
+	testkit.Must(b, err)
+	defer st.Close()
+	head := testkit.Value(st.Acquire(b.Context(), "bench", 1))(b)
+	rng, body := rand.New(rand.NewPCG(1, 2)), bytes.Repeat([]byte("x"), 200)
+	for i := range 20 {
+		head = testkit.Value(st.Append(b.Context(), head.Seq, head.Term, benchEntries(rng, body, i, 1000)))(b)
+	}
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			testkit.Value(st.Read(b.Context(), rng.Uint64N(19_000), 1000))(b)
+		}
+	})
+	b.Run("about", func(b *testing.B) {
+		for b.Loop() {
+			testkit.Value(st.ReadAbout(b.Context(), event.HostSubject(fmt.Sprintf("host-%05d", rng.IntN(10_000))), 0, 1000))(b)
+		}
+	})
+}
+
 // rawFile is SQLite with nothing on top.
 type rawFile struct {
 	one, many     driver.Stmt

@@ -143,7 +143,7 @@ func (s *Store) dsn(o Options, more ...string) string {
 		"_txlock": {"immediate"}, "_dqs": {"0"}, "_defensive": {"1"}, "_error_rc": {"1"},
 		"_pragma": append(pragmas, more...),
 	}
-	path := filepath.Join(s.dir, dbFile)
+	path := s.logFile()
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
@@ -256,6 +256,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
+func (s *Store) logFile() string     { return filepath.Join(s.dir, dbFile) }
 func (s *Store) tmpDir() string      { return filepath.Join(s.dir, "tmp") }
 func (s *Store) blobDir() string     { return filepath.Join(s.dir, "blobs") }
 func (s *Store) snapshotDir() string { return filepath.Join(s.dir, "snapshots") }

@@ -31,6 +31,9 @@ func (s *Store) fail(op string, err error) error {
 	if errors.Is(err, errStuck) {
 		return s.kill(op, err)
 	}
+	if _, damaged := errors.AsType[*store.ChainError](err); damaged {
+		return s.kill(op, fmt.Errorf("%s: %w", s.logFile(), err))
+	}
 	if disk.Full(err) {
 		return fmt.Errorf("%s: %w: %w", op, store.ErrFull, err)
 	}
@@ -54,7 +57,7 @@ func (s *Store) fail(op string, err error) error {
 		}
 		return s.kill(op, err)
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		return s.kill(op, fmt.Errorf("%w: %w", store.ErrCorrupt, err))
+		return s.kill(op, fmt.Errorf("%s: %w: %w; restore the store from a backup", s.logFile(), store.ErrCorrupt, err))
 	case lib.SQLITE_PROTOCOL, lib.SQLITE_INTERNAL, lib.SQLITE_MISUSE, lib.SQLITE_READONLY:
 		return s.kill(op, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -230,6 +231,50 @@ func TestTampering(t *testing.T) {
 				t.Fatalf("%v; want sequence %d", err, c.seq)
 			}
 		})
+	}
+}
+
+// TestReadsNoticeDamage: a store that serves notices what happened to its records at the
+// first read of them, whichever it is, and is broken from then on.
+func TestReadsNoticeDamage(t *testing.T) {
+	subject := event.HostSubject("h")
+	reads := map[string]func(st store.Store) ([]event.Record, error){
+		"all": func(st store.Store) (out []event.Record, err error) {
+			for page, after := []event.Record(nil), uint64(0); err == nil && (after == 0 || len(page) > 0); after = uint64(len(out)) {
+				page, err = st.Read(t.Context(), after, 100)
+				out = append(out, page...)
+			}
+			return out, err
+		},
+		"behind": func(st store.Store) ([]event.Record, error) { return st.Read(t.Context(), 4, 1) },
+		"about":  func(st store.Store) ([]event.Record, error) { return st.ReadAbout(t.Context(), subject, 3, 100) },
+		"last":   func(st store.Store) ([]event.Record, error) { return st.LastAbout(t.Context(), subject, 100) },
+	}
+	for _, query := range []string{`UPDATE events SET body = x'00' WHERE seq = 5`, `UPDATE events SET hash = zeroblob(32) WHERE seq = 5`, `DELETE FROM events WHERE seq = 5`} {
+		for name, read := range reads {
+			for _, end := range []uint64{5, 10} {
+				t.Run(fmt.Sprintf("%s/%s/of %d", query, name, end), func(t *testing.T) {
+					dir := t.TempDir()
+					st := open(t, dir, embedded.Options{})
+					defer st.Close()
+					head := lead(t, st)
+					for i := range end {
+						head = testkit.Value(st.Append(t.Context(), i, head.Term, []event.Entry{{Type: "t", Subject: subject, HostSeq: i + 1, Body: fmt.Append(nil, i)}}))(t)
+					}
+					testkit.Value(read(st))(t)
+					tamper(t, dir, query)
+					records, err := read(st)
+					bad, is := errors.AsType[*store.ChainError](err)
+					named := is && (bad.Seq == 5 || bad.Seq == 6 && name == "last") // backwards, the next one is seen first
+					if !named || !strings.Contains(err.Error(), filepath.Join(dir, "log.db")) || !strings.Contains(err.Error(), "restore the store from a backup") {
+						t.Errorf("read %d records, %v", len(records), err)
+					}
+					if st.Err() == nil {
+						t.Error("the store is not broken")
+					}
+				})
+			}
+		}
 	}
 }
 

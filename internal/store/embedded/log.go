@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	selectHead   = `SELECT seq, term, hash FROM head WHERE id = 1`
-	updateHead   = `UPDATE head SET seq = ?, hash = ? WHERE id = 1`
-	selectEvents = `SELECT seq, term, at, type, subject_kind, subject_name, incarnation, host_seq, body, hash FROM events`
+	selectHead = `SELECT seq, term, hash FROM head WHERE id = 1`
+	updateHead = `UPDATE head SET seq = ?, hash = ? WHERE id = 1`
+	// selectEvents wants the condition under which a row comes with the hash of the one
+	// before it, which is a look-up of its own.
+	selectEvents = `SELECT seq, term, at, type, subject_kind, subject_name, incarnation, host_seq, body, hash,
+		CASE WHEN %s THEN (SELECT hash FROM events AS before WHERE before.seq = events.seq - 1) END FROM events `
 	insertEvents = `INSERT INTO events (seq, term, at, type, subject_kind, subject_name, incarnation, host_seq, body, hash) VALUES `
 	eventColumns = 10
 	// insertRows is how many rows one statement inserts: more saves little.
@@ -28,8 +31,10 @@ const (
 )
 
 var (
-	insertOne  = insertEvents + valuesOf(1)
-	insertMany = insertEvents + valuesOf(insertRows)
+	selectBehind = fmt.Sprintf(selectEvents, `seq = ?1 + 1`) + `WHERE seq > ?1 ORDER BY seq LIMIT ?2`
+	selectListed = fmt.Sprintf(selectEvents, `true`) + `WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`
+	insertOne    = insertEvents + valuesOf(1)
+	insertMany   = insertEvents + valuesOf(insertRows)
 )
 
 func valuesOf(rows int) string {
@@ -209,11 +214,16 @@ func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]event.Reco
 	if after > 1<<63-1 {
 		return nil, nil
 	}
-	records, err := s.query(ctx, selectEvents+` WHERE seq > ? ORDER BY seq LIMIT ?`, int64(after), limit)
+	end, _ := s.newest()
+	records, err := s.query(ctx, selectBehind, int64(after), limit)
+	if err == nil && after < end.Seq && (len(records) == 0 || records[0].Seq != after+1) {
+		records, err = nil, missing(after+1)
+	}
 	return records, s.fail("read", err)
 }
 
-// query returns records up to store.ReadBudget bytes of bodies.
+// query returns records up to store.ReadBudget bytes of bodies. Each must follow, by its
+// hash, from the one before it in the log.
 func (s *Store) query(ctx context.Context, query string, args ...any) (out []event.Record, err error) {
 	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -225,16 +235,26 @@ func (s *Store) query(ctx context.Context, query string, args ...any) (out []eve
 		}
 	}()
 	bytes := 0
-	var hash sql.RawBytes
+	var hash, before sql.RawBytes
+	var from store.Head
 	for bytes < store.ReadBudget && rows.Next() {
 		var r event.Record
 		var seq, term, at, incarnation, hostSeq int64
-		if err := rows.Scan(&seq, &term, &at, &r.Type, &r.Subject.Kind, &r.Subject.Name, &incarnation, &hostSeq, &r.Body, &hash); err != nil {
+		if err := rows.Scan(&seq, &term, &at, &r.Type, &r.Subject.Kind, &r.Subject.Name, &incarnation, &hostSeq, &r.Body, &hash, &before); err != nil {
 			return nil, err
 		}
 		r.Seq, r.Term, r.At = uint64(seq), uint64(term), clock.Instant(at)
 		r.Incarnation, r.HostSeq = uint64(incarnation), uint64(hostSeq)
 		copy(r.Hash[:], hash)
+		switch last := len(out) - 1; {
+		case before != nil || r.Seq == 1:
+			from = headOf(seq-1, 0, before)
+		case last < 0 || out[last].Seq != r.Seq-1:
+			return nil, missing(r.Seq - 1)
+		}
+		if from, err = store.Verify(from, []event.Record{r}); err != nil {
+			return nil, err
+		}
 		bytes += len(r.Body)
 		out = append(out, r)
 	}

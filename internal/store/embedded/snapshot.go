@@ -55,7 +55,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap store.Snapshot) error {
 	defer s.calls.RUnlock()
 	s.snapMu.Lock()
 	defer s.snapMu.Unlock()
-	at, err := s.query(ctx, selectEvents+` WHERE seq = ?`, int64(snap.At.Seq))
+	at, err := s.query(ctx, selectListed, fmt.Sprintf("[%d]", snap.At.Seq))
 	if err != nil {
 		return s.fail(op, err)
 	}
