@@ -7,13 +7,13 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// quiet keeps what the store last gave of each row, for turns that only look
+// snapshotCache keeps what the store last gave of each row, for turns that only look
 // again. It holds as long as nothing is written: the controller is the store's one
-// writer, but for the transactions of its owner, which end in a Enqueue. A turn that
+// writer, but for the transactions of its owner, which end in an Enqueue. A turn that
 // read too early records nothing or meets ErrConflict, and the Enqueue has it read
 // anew.
 type snapshotCache struct {
-	writes atomic.Uint64 // rises after each write and with each offer
+	writes atomic.Uint64 // rises after each write and with each request
 
 	mu   sync.Mutex
 	rows map[engine.Ref]cachedSnapshot
@@ -24,26 +24,26 @@ type cachedSnapshot struct {
 	snap   engine.Snapshot
 }
 
-// wrote ends what was kept.
-func (q *snapshotCache) invalidate() { q.writes.Add(1) }
+// invalidate ends what was kept.
+func (c *snapshotCache) invalidate() { c.writes.Add(1) }
 
 // get returns what was kept at this count of writes.
-func (q *snapshotCache) get(ref engine.Ref, writes uint64) (engine.Snapshot, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	r, ok := q.rows[ref]
+func (c *snapshotCache) get(ref engine.Ref, writes uint64) (engine.Snapshot, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.rows[ref]
 	return r.snap, ok && r.writes == writes
 }
 
 // keep takes what was read after writes was.
-func (q *snapshotCache) keep(ref engine.Ref, writes uint64, s engine.Snapshot) {
-	q.mu.Lock()
-	q.rows[ref] = cachedSnapshot{writes, s}
-	q.mu.Unlock()
+func (c *snapshotCache) keep(ref engine.Ref, writes uint64, s engine.Snapshot) {
+	c.mu.Lock()
+	c.rows[ref] = cachedSnapshot{writes, s}
+	c.mu.Unlock()
 }
 
-func (q *snapshotCache) drop(ref engine.Ref) {
-	q.mu.Lock()
-	delete(q.rows, ref)
-	q.mu.Unlock()
+func (c *snapshotCache) drop(ref engine.Ref) {
+	c.mu.Lock()
+	delete(c.rows, ref)
+	c.mu.Unlock()
 }

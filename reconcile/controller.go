@@ -33,7 +33,7 @@ type Controller struct {
 	stats counters
 }
 
-// offer asks the owner of the queue for a turn.
+// request asks the owner of the queue for a turn.
 type request struct {
 	ref      engine.Ref
 	at       time.Time
@@ -116,15 +116,15 @@ func (l *Controller) Apply(ctx context.Context, in engine.Intent, cause engine.C
 	return ch, err
 }
 
-func (l *Controller) enqueue(offers ...request) {
-	for _, o := range offers {
-		if o.cause.Trigger != engine.TriggerResync {
+func (l *Controller) enqueue(requests ...request) {
+	for _, r := range requests {
+		if r.cause.Trigger != engine.TriggerResync {
 			l.cache.invalidate()
 			break
 		}
 	}
 	l.mu.Lock()
-	l.inbox = append(l.inbox, offers...)
+	l.inbox = append(l.inbox, requests...)
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -138,7 +138,7 @@ func (l *Controller) announce(ts []engine.Transition) {
 	}
 }
 
-// owner is the goroutine that owns the queue.
+// queueOwner is the goroutine that owns the queue.
 type queueOwner struct {
 	l       *Controller
 	ctx     context.Context // of the turns; cancelled with ErrStopped
@@ -194,7 +194,7 @@ func (o *queueOwner) enqueue(opened Opened) {
 }
 
 // serve is the controller: it hands out due turns while there are free workers, and
-// otherwise waits for offers, results and time.
+// otherwise waits for requests, results and time.
 func (o *queueOwner) serve(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -227,10 +227,10 @@ func (o *queueOwner) serve(ctx context.Context) {
 
 func (o *queueOwner) drain() {
 	o.l.mu.Lock()
-	offers := o.l.inbox
+	requests := o.l.inbox
 	o.l.inbox = nil
 	o.l.mu.Unlock()
-	for _, f := range offers {
+	for _, f := range requests {
 		o.queue.Add(f.ref, f.at, f.priority, f.cause)
 		if r, ok := o.running[f.ref]; ok {
 			r.wake()

@@ -27,7 +27,7 @@ type result struct {
 	why   engine.Trigger // next turn at wake; 0 none
 }
 
-// forget drops all that is kept of a resource that is gone.
+// drop forgets all that is kept of a resource that is gone.
 func (r *run) drop() {
 	r.l.last.drop(r.ref)
 	r.l.cache.drop(r.ref)
@@ -46,7 +46,7 @@ func (r *run) wake() {
 // storeDelay is the wait after the store failed, before the turn is taken again.
 const storeDelay = time.Second
 
-// turn runs the resource until there is nothing more to do now. It ends without
+// do runs the resource until there is nothing more to do now. It ends without
 // a wake only if the row is gone or terminal, or waits for a trigger.
 func (r *run) do(ctx context.Context) result {
 	r.l.stats.turns.Add(1)
@@ -202,12 +202,12 @@ func (r *run) commit(ctx context.Context, in engine.Input, rec engine.Record) er
 	if err != nil {
 		return err
 	}
-	offers := make([]request, 0, len(done.Raised))
+	requests := make([]request, 0, len(done.Raised))
 	for _, x := range done.Raised {
-		offers = append(offers, request{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
+		requests = append(requests, request{x.Ref, rec.Now, x.Cause.Trigger.Priority(), x.Cause})
 	}
-	if len(offers) > 0 {
-		r.l.enqueue(offers...)
+	if len(requests) > 0 {
+		r.l.enqueue(requests...)
 	}
 	r.l.announce(done.Transitions)
 	r.trim(sctx, in, rec)

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-tpm/tpm2/transport/linuxtpm"
 )
 
-// Scheme begins the name of a module: tpm:/dev/tpmrm0, the kernel's resource
+// TPMScheme begins the name of a module: tpm:/dev/tpmrm0, the kernel's resource
 // manager, or tpm:unix:/path/to/socket, an emulator.
 const TPMScheme = "tpm:"
 
@@ -29,7 +29,7 @@ type Module struct {
 	end  func() error
 }
 
-// Open opens the module of a name such as tpm:/dev/tpmrm0 and makes sure that
+// OpenTPM opens the module of a name such as tpm:/dev/tpmrm0 and makes sure that
 // it answers.
 func OpenTPM(name string) (*Module, error) {
 	path, ok := strings.CutPrefix(name, TPMScheme)

@@ -12,7 +12,7 @@ type Input struct {
 
 func (in *Input) now() instant { return toInstant(in.Now) }
 
-// Step says how a turn goes on after Before.
+// Step says how a turn goes on after BeforeObserve.
 type Step uint8
 
 // The steps.
@@ -22,7 +22,7 @@ const (
 	Stop                // commit the record if it has anything to write; the turn is over
 )
 
-// Before does what needs no observation: deadlines, revival, an act whose end
+// BeforeObserve does what needs no observation: deadlines, revival, an act whose end
 // was never recorded, and the order in which children are deleted.
 func BeforeObserve(in Input) (Record, Step) {
 	row := &in.Snap.Row

@@ -49,7 +49,7 @@ type Item struct {
 // NewQueue returns an empty queue.
 func NewQueue() *Queue { return &Queue{items: map[Ref]*item{}} }
 
-// Offer asks for a turn of ref at the instant (zero or less: at once).
+// Add asks for a turn of ref at the instant (zero or less: at once).
 func (q *Queue) Add(ref Ref, due time.Time, p Priority, c Cause) {
 	at := max(toInstant(due), 0)
 	it, ok := q.items[ref]

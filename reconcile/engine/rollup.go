@@ -1,6 +1,6 @@
 package engine
 
-// Rollup is the phase of a resource that is itself as desired, given its
+// RollUp is the phase of a resource that is itself as desired, given its
 // children: Waiting while any is on its way, Degraded if one is not as it
 // should be and that was accepted, else Converged. Deleted children do not count.
 func RollUp(children []Row) (Phase, Reason) {

@@ -73,7 +73,7 @@ func (r Reason) String() string {
 	return string(r.Code) + ": " + r.Message
 }
 
-// Message is the words for people, or the code where there are none. A reason that
+// Text is the message for people, or the code where there are none. A reason that
 // is part of another one's words is told by it: codes do not nest.
 func (r Reason) Text() string {
 	if r.Message == "" {

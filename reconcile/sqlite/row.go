@@ -12,7 +12,7 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// columns of the resource table, in the order of scan and values.
+// columnList are the columns of the resource table, in the order of scan and values.
 const columnList = `kind, id, parent_kind, parent_id, created, ord, generation, revision, desired, deleting,
 	phase, code, message, attempts, converged_gen, transitions, since, state`
 

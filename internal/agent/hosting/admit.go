@@ -59,11 +59,11 @@ type Refusal struct {
 
 // Bounds of what is taken and repeated.
 const (
-	maxEntries = managed.MaxEntries
-	maxAsks    = managed.MaxRequests // of the bundle
-	maxNonce   = 128
-	maxWord    = 64
-	maxWords   = 8 // findings of one refusal
+	maxEntries  = managed.MaxEntries
+	maxRequests = managed.MaxRequests // of the bundle
+	maxNonce    = 128
+	maxText     = 64
+	maxFindings = 8 // findings of one refusal
 )
 
 // Admit takes of a layer what the delegation and the bounds of the managed layer
@@ -90,9 +90,9 @@ func Admit(in AdmitInput) Admitted {
 	for _, group := range a.grouped() {
 		a.group(group)
 	}
-	a.settle()
+	a.prune()
 	a.bounds.Confine(&a.set)
-	a.tell()
+	a.complete()
 	return a.out
 }
 
@@ -112,8 +112,8 @@ func (a *admission) refuse(e wire.ManagedEntry, code managed.Code, format string
 }
 
 func cut(s string) string {
-	if len(s) > maxWord {
-		s = s[:maxWord]
+	if len(s) > maxText {
+		s = s[:maxText]
 	}
 	return strings.ToValidUTF8(s, "")
 }
@@ -152,12 +152,12 @@ func (a *admission) group(g []wire.ManagedEntry) {
 		a.refuse(e, managed.Invalid, "name %s: expected 1 to 63 of a-z 0-9 . _ - starting with a letter or digit", quote(e.Name))
 		return
 	}
-	if len(a.entries) >= maxEntries || len(a.out.BundleRequests) >= maxAsks {
-		a.refuse(e, managed.Full, "the layer has more than %d resources or %d verbs; remove some", maxEntries, maxAsks)
+	if len(a.entries) >= maxEntries || len(a.out.BundleRequests) >= maxRequests {
+		a.refuse(e, managed.Full, "the layer has more than %d resources or %d verbs; remove some", maxEntries, maxRequests)
 		return
 	}
 	if len(e.Spec) == 0 || string(e.Spec) == "null" {
-		a.ask(e)
+		a.request(e)
 		return
 	}
 	a.resource(e)
@@ -192,12 +192,12 @@ func (a *admission) resource(e wire.ManagedEntry) {
 		a.refuse(e, managed.Invalid, "%s: %v", rid, err)
 		return
 	}
-	if words := a.outside(one); len(words) > 0 {
-		a.refuse(e, managed.OutOfBounds, "%s: %s; change it, or the bounds of \"managed\" of this host in fleet.yaml and roll out the release", rid, listed(words))
+	if findings := a.outside(one); len(findings) > 0 {
+		a.refuse(e, managed.OutOfBounds, "%s: %s; change it, or the bounds of \"managed\" of this host in fleet.yaml and roll out the release", rid, listed(findings))
 		return
 	}
-	if words := a.clashes(one); len(words) > 0 {
-		a.refuse(e, managed.Clash, "%s: %s; choose another, or change the bundle and release it", rid, listed(words))
+	if findings := a.clashes(one); len(findings) > 0 {
+		a.refuse(e, managed.Clash, "%s: %s; choose another, or change the bundle and release it", rid, listed(findings))
 		return
 	}
 	a.entries[rid] = e
@@ -252,18 +252,18 @@ func (a *admission) outside(one *spec.Set) []string {
 }
 
 // listed joins findings, and says how many more there are.
-func listed(words []string) string {
-	if len(words) <= maxWords {
-		return strings.Join(words, "; ")
+func listed(findings []string) string {
+	if len(findings) <= maxFindings {
+		return strings.Join(findings, "; ")
 	}
-	return strings.Join(words[:maxWords], "; ") + fmt.Sprintf("; and %d more", len(words)-maxWords)
+	return strings.Join(findings[:maxFindings], "; ") + fmt.Sprintf("; and %d more", len(findings)-maxFindings)
 }
 
 func quote(s string) string { return fmt.Sprintf("%q", cut(s)) }
 
-// ask takes a verb for a resource of the bundle. Whether that runs is the
+// request takes a verb for a resource of the bundle. Whether that runs is the
 // release's to say.
-func (a *admission) ask(e wire.ManagedEntry) {
+func (a *admission) request(e wire.ManagedEntry) {
 	rid := spec.ID{Kind: e.Kind, Name: e.Name}
 	running, _ := a.declared(rid)
 	if !running {
@@ -307,9 +307,9 @@ func (a *admission) verb(e wire.ManagedEntry) bool {
 	return false
 }
 
-// tell completes the layer by what is asked of the resources that are left, and
+// complete adds to the layer what is asked of the resources that are left, and
 // when they end.
-func (a *admission) tell() {
+func (a *admission) complete() {
 	a.set.Normalize()
 	a.out.Layer.Set = a.set
 	for _, e := range slices.SortedFunc(maps.Values(a.entries), byName) {

@@ -128,7 +128,7 @@ func Open(ctx context.Context, o Options) (*Hosting, error) {
 		o.Certificates = filepath.Join(o.StateDir, "certificates")
 	}
 	h := &Hosting{o: o, changed: make(chan struct{}, 1), orphans: orphans{
-		found: map[string][]engine.Ref{}, told: map[engine.Ref]bool{}, news: make(chan struct{}, 1)}}
+		found: map[string][]engine.Ref{}, reported: map[engine.Ref]bool{}, wake: make(chan struct{}, 1)}}
 	h.asks.Store(&map[spec.ID]deploy.Request{})
 	if err := h.loadTuned(ctx); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (h *Hosting) Prepare(ctx context.Context, s *spec.Set) error {
 	return h.docker.Prepare(ctx, s)
 }
 
-// Run hears the engine, serves routes and admits what the managed layer holds,
+// Run follows the engine, serves routes and admits what the managed layer holds,
 // until ctx ends.
 func (h *Hosting) Run(ctx context.Context) error {
 	defer h.metrics.Close()
@@ -248,7 +248,7 @@ func (h *Hosting) Run(ctx context.Context) error {
 		g.Go(func() error { return h.serve(ctx) })
 	}
 	g.Go(func() error { return h.admitAgain(ctx) })
-	g.Go(func() error { return h.tellOrphans(ctx) })
+	g.Go(func() error { return h.reportOrphans(ctx) })
 	return g.Wait()
 }
 
@@ -261,7 +261,7 @@ func (h *Hosting) Changed() {
 	}
 }
 
-// News is the newest count of changes that the agent has heard of.
+// News is the newest count of changes that the agent knows of.
 func (h *Hosting) News() uint64 { return h.news.Load() }
 
 // Dispatched takes what a dispatch says besides a grant, and reports whether any

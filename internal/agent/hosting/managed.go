@@ -144,7 +144,7 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 	if err != nil {
 		return err
 	}
-	h.ask(got.BundleRequests)
+	h.request(got.BundleRequests)
 	if err := h.retry(ctx, doc.Doc.Retries); err != nil {
 		return err
 	}
@@ -203,8 +203,8 @@ func (h *Hosting) refuseAll(ctx context.Context, tx *sql.Tx, got Admitted) error
 	return nil
 }
 
-// ask hands verbs for what the bundle declares to its generation.
-func (h *Hosting) ask(list []deploy.LayerRequest) {
+// request hands verbs for what the bundle declares to its generation.
+func (h *Hosting) request(list []deploy.LayerRequest) {
 	asks := make(map[spec.ID]deploy.Request, len(list))
 	for _, a := range list {
 		asks[spec.ID{Kind: a.Kind, Name: a.Name}] = deploy.Request{Verb: a.Verb, Nonce: a.Nonce, Version: a.Version}

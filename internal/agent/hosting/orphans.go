@@ -15,10 +15,10 @@ import (
 // declares, such as what is left after a lost state folder. They are reported and
 // left alone.
 type orphans struct {
-	mu    sync.Mutex
-	found map[string][]engine.Ref // by kind, as last listed
-	told  map[engine.Ref]bool
-	news  chan struct{}
+	mu       sync.Mutex
+	found    map[string][]engine.Ref // by kind, as last listed
+	reported map[engine.Ref]bool
+	wake     chan struct{}
 }
 
 // Orphans takes the list of a kind. It does not block.
@@ -27,18 +27,18 @@ func (h *Hosting) Orphans(kind string, refs []engine.Ref) {
 	h.orphans.found[kind] = refs
 	h.orphans.mu.Unlock()
 	select {
-	case h.orphans.news <- struct{}{}:
+	case h.orphans.wake <- struct{}{}:
 	default:
 	}
 }
 
-// tellOrphans reports each orphan when it is found and when it is gone.
-func (h *Hosting) tellOrphans(ctx context.Context) error {
+// reportOrphans reports each orphan when it is found and when it is gone.
+func (h *Hosting) reportOrphans(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-h.orphans.news:
+		case <-h.orphans.wake:
 		}
 		h.orphans.mu.Lock()
 		now := map[engine.Ref]bool{}
@@ -49,26 +49,26 @@ func (h *Hosting) tellOrphans(ctx context.Context) error {
 		}
 		h.orphans.mu.Unlock()
 		for r := range now {
-			if err := h.tellOrphan(ctx, r, true); err != nil {
+			if err := h.reportOrphan(ctx, r, true); err != nil {
 				return err
 			}
-			h.orphans.told[r] = true
+			h.orphans.reported[r] = true
 		}
-		for r := range h.orphans.told {
+		for r := range h.orphans.reported {
 			if now[r] {
 				continue
 			}
-			if err := h.tellOrphan(ctx, r, false); err != nil {
+			if err := h.reportOrphan(ctx, r, false); err != nil {
 				return err
 			}
-			delete(h.orphans.told, r)
+			delete(h.orphans.reported, r)
 		}
 	}
 }
 
-// tellOrphan reports one that is there, or that is gone unless it was declared
+// reportOrphan reports one that is there, or that is gone unless it was declared
 // meanwhile.
-func (h *Hosting) tellOrphan(ctx context.Context, r engine.Ref, there bool) error {
+func (h *Hosting) reportOrphan(ctx context.Context, r engine.Ref, there bool) error {
 	ctx = context.WithoutCancel(ctx)
 	ev := event.ResourceReported{Resource: r.String(), State: string(spec.Removed), Layer: event.LayerBundle}
 	if there {

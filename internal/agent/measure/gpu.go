@@ -1,4 +1,4 @@
-// Package nvidia measures GPUs by nvidia-smi, beside whoever asks: at most one run
+// This file measures GPUs by nvidia-smi, beside whoever asks: at most one run
 // at a time, which is killed when it hangs, and more seldom while it fails.
 package measure
 
@@ -22,14 +22,14 @@ const (
 	noDevices  = 6                // nvidia-smi's exit code when it finds none
 )
 
-// Options of a Sampler. The zero value of each is the usual one.
+// GPUOptions are of a gpuSampler. The zero value of each is the usual one.
 type GPUOptions struct {
 	Command  string         // a path or a name to look up; "nvidia-smi"
 	Interval clock.Duration // least time between two runs; 15 s
 	Timeout  clock.Duration // after which a run is killed; 10 s
 }
 
-// Sampler keeps what nvidia-smi told last. Its methods may be called from several
+// gpuSampler keeps what nvidia-smi told last. Its methods may be called from several
 // goroutines.
 type gpuSampler struct {
 	o       GPUOptions
@@ -47,7 +47,7 @@ type gpuSampler struct {
 	failed  int // in a row
 }
 
-// New returns a sampler, which runs nothing before it is asked. Close it.
+// newGPUSampler returns a sampler, which runs nothing before it is asked. Close it.
 func newGPUSampler(o GPUOptions) *gpuSampler {
 	if o.Command == "" {
 		o.Command = "nvidia-smi"
@@ -130,7 +130,7 @@ func (s *gpuSampler) refresh(path string, started clock.Instant) {
 	s.failed++
 }
 
-// backoff doubles the interval with every failure in a row, up to maxBackoff.
+// gpuBackoff doubles the interval with every failure in a row, up to maxBackoff.
 func gpuBackoff(interval clock.Duration, failed int) clock.Duration {
 	d := min(2*interval, max(maxBackoff, interval))
 	for range min(failed, 32) {
@@ -139,7 +139,7 @@ func gpuBackoff(interval clock.Duration, failed int) clock.Duration {
 	return d
 }
 
-// query runs nvidia-smi once, in a process group of its own that is killed
+// runNvidiaSMI runs it once, in a process group of its own that is killed
 // when the time is up.
 func runNvidiaSMI(ctx context.Context, path string, timeout clock.Duration) ([]GPU, error) {
 	timed, cancel := context.WithTimeout(ctx, timeout.Std())
@@ -172,7 +172,7 @@ func runNvidiaSMI(ctx context.Context, path string, timeout clock.Duration) ([]G
 	return parseGPUs(out.b)
 }
 
-// head keeps the first maxOutput bytes.
+// boundedOutput keeps the first maxOutput bytes.
 type boundedOutput struct {
 	b    []byte
 	over bool

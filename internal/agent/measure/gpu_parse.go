@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// fields are asked of nvidia-smi in this order; the unit of memory is MiB.
+// gpuFields are asked of nvidia-smi in this order; the unit of memory is MiB.
 const gpuFields = "uuid,name,utilization.gpu,memory.total,memory.free,memory.used,temperature.gpu,power.draw,driver_version"
 
-// parse reads the CSV that nvidia-smi prints without header and units. A
+// parseGPUs reads the CSV that nvidia-smi prints without header and units. A
 // value in brackets ([N/A], [Not Supported], [Unknown Error]) is absent. Any
 // line that is not a device makes an error, since its output is then not what
 // was asked for.

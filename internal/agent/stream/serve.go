@@ -50,19 +50,19 @@ type session struct {
 	out   *wire.FrameWriter
 	stall *time.Timer
 
-	stdin   *io.PipeWriter
-	input   *io.PipeReader
-	resize  chan wire.Resize
-	lost    atomic.Bool // nobody hears what is written
-	hung    sync.Once
-	workers sync.WaitGroup
-	heard   chan struct{} // closed when nothing more is read
-	done    chan struct{} // closed at the end
+	stdin    *io.PipeWriter
+	input    *io.PipeReader
+	resize   chan wire.Resize
+	lost     atomic.Bool // nobody hears what is written
+	hung     sync.Once
+	workers  sync.WaitGroup
+	readDone chan struct{} // closed when nothing more is read
+	done     chan struct{} // closed at the end
 }
 
 func newSession(con uplink.Duplex, r wire.StreamRequest) *session {
 	s := &session{con: con, r: r, out: wire.NewFrameWriter(con), resize: make(chan wire.Resize, 1),
-		heard: make(chan struct{}), done: make(chan struct{})}
+		readDone: make(chan struct{}), done: make(chan struct{})}
 	s.work, s.end = context.WithCancelCause(context.Background())
 	s.input, s.stdin = io.Pipe()
 	s.stall = time.AfterFunc(Stall, func() {
@@ -124,7 +124,7 @@ func (s *session) part(e wire.Exit) error {
 		err = s.con.CloseWrite()
 	}
 	if err == nil {
-		<-s.heard
+		<-s.readDone
 	}
 	if !deadline.Stop() && err == nil {
 		err = ErrGone
@@ -172,7 +172,7 @@ func (s *session) keepAlive() {
 
 // read takes what the operator sends until there is no operator.
 func (s *session) read() {
-	defer close(s.heard)
+	defer close(s.readDone)
 	in := wire.NewFrameReader(s.con)
 	for {
 		f, err := in.Next()
@@ -302,7 +302,7 @@ func (s *session) run(b Backend) (exit wire.Exit, err error) {
 }
 
 // output writes frames of one type. A command whose operator is gone goes on to
-// its end without being heard, as long as it gets; all else fails.
+// its end unread, as long as it gets; all else fails.
 type output struct {
 	s *session
 	t wire.FrameType

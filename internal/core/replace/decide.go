@@ -95,12 +95,12 @@ type step struct {
 	cast
 }
 
-func do(a Action, code engine.Code, words string) engine.Decision {
-	return engine.Do(a, engine.NewReason(code, words))
+func do(a Action, code engine.Code, message string) engine.Decision {
+	return engine.Do(a, engine.NewReason(code, message))
 }
 
-func (s *step) wait(d clock.Duration, code engine.Code, words string) engine.Decision {
-	return engine.WaitUntil(s.now.Add(max(d, 1)).Time(), engine.NewReason(code, words))
+func (s *step) wait(d clock.Duration, code engine.Code, message string) engine.Decision {
+	return engine.WaitUntil(s.now.Add(max(d, 1)).Time(), engine.NewReason(code, message))
 }
 
 func (s *step) retire() engine.Decision {
@@ -131,11 +131,11 @@ func (s *step) suspend() engine.Decision {
 // halt stops everything of a disabled host. What never converged is not as
 // declared for that: it waits until the host is enabled.
 func (s *step) halt() engine.Decision {
-	const words = "this host is disabled"
+	const message = "this host is disabled"
 	if live := s.live(); len(live) > 0 {
-		return do(Stop{IDs: live, Ordered: true}, spec.CodeStopped, words)
+		return do(Stop{IDs: live, Ordered: true}, spec.CodeStopped, message)
 	}
-	why := engine.NewReason(spec.CodeStopped, words)
+	why := engine.NewReason(spec.CodeStopped, message)
 	if s.w.HasConverged {
 		return engine.IsConverged(why)
 	}
@@ -185,16 +185,16 @@ func (s *step) absent() engine.Decision {
 	case len(s.news) > 0:
 		return do(Rename{ID: s.news[0].ID}, CodeReplacing, "")
 	}
-	words := ""
+	message := ""
 	if s.w.HasConverged {
-		words = removedOutside
+		message = removedOutside
 	}
 	for i := range s.seen.Containers {
 		if s.seen.Containers[i].Role == Main { // being removed
-			return s.wait(removalPause, CodeRemoving, words)
+			return s.wait(removalPause, CodeRemoving, message)
 		}
 	}
-	return s.make(Create{Run: s.w.Run != spec.Stopped}, CodeMissing, words)
+	return s.make(Create{Run: s.w.Run != spec.Stopped}, CodeMissing, message)
 }
 
 const removedOutside = "removed by somebody other than the agent"
@@ -225,7 +225,7 @@ func (s *step) missing(things []string) (engine.Decision, bool) {
 }
 
 // make makes a container unless something forbids it.
-func (s *step) make(c Create, code engine.Code, words string) engine.Decision {
+func (s *step) make(c Create, code engine.Code, message string) engine.Decision {
 	if len(s.seen.Refused) > 0 {
 		return engine.Fail(engine.NewReason(CodeImpossible, diff.Summary(s.seen.Refused)))
 	}
@@ -233,7 +233,7 @@ func (s *step) make(c Create, code engine.Code, words string) engine.Decision {
 		return d
 	}
 	c.Replica, c.Nonce = s.top+1, s.w.Nonce
-	return do(c, code, words)
+	return do(c, code, message)
 }
 
 // trial decides while the one before is kept.
@@ -257,7 +257,7 @@ func (s *step) trial() engine.Decision {
 		return do(back, CodeReplace, "no longer wanted: "+diff.Summary(cure))
 	}
 	if v.cause == "" && len(cure) == 0 {
-		if d, ok := s.settle(m); ok {
+		if d, ok := s.adjust(m); ok {
 			return d
 		}
 	}
@@ -338,7 +338,7 @@ func (s *step) alone() engine.Decision {
 		}
 		return s.make(Create{Replaces: m.ID, MadeFor: marks(cure), Repeats: repeats, Live: m.live()}, CodeReplace, diff.Summary(cure))
 	}
-	if d, ok := s.settle(m); ok {
+	if d, ok := s.adjust(m); ok {
 		return d
 	}
 	switch {
@@ -380,7 +380,7 @@ func (s *step) pending(v verdict) engine.Decision {
 	if v.wait <= 0 || v.wait > lookAgain {
 		v.wait = lookAgain
 	}
-	return s.wait(v.wait, code, v.words)
+	return s.wait(v.wait, code, v.message)
 }
 
 func short(id string) string {

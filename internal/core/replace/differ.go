@@ -61,19 +61,17 @@ func mark(d diff.Difference) string {
 	return d.Field + "#" + hex.EncodeToString(h[:6])
 }
 
-func marks(l []diff.Difference) []string {
-	out := make([]string, len(l))
-	for i, d := range l {
-		out[i] = mark(d)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+func marks(l []diff.Difference) []string { return distinct(l, mark) }
 
 func fields(l []diff.Difference) []string {
+	return distinct(l, func(d diff.Difference) string { return d.Field })
+}
+
+// distinct is what of gives for the differences, sorted, each once.
+func distinct(l []diff.Difference, of func(diff.Difference) string) []string {
 	out := make([]string, len(l))
 	for i, d := range l {
-		out[i] = d.Field
+		out[i] = of(d)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

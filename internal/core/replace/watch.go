@@ -33,8 +33,8 @@ type Watch struct {
 }
 
 type failure struct {
-	at    clock.Instant
-	words string
+	at      clock.Instant
+	message string
 }
 
 func (p Part) stage() spec.Stage {
@@ -65,8 +65,8 @@ func (w *Watch) Failing(parts []Part, now clock.Instant) string {
 	slices.SortFunc(parts, func(a, b Part) int { return a.Ref.Compare(b.Ref) })
 	var out []string
 	for _, p := range parts {
-		if words := w.failing(p, now); words != "" {
-			out = append(out, p.Ref.String()+": "+words)
+		if message := w.failing(p, now); message != "" {
+			out = append(out, p.Ref.String()+": "+message)
 		}
 	}
 	if more := len(out) - mostFailing; more > 0 {
@@ -82,12 +82,12 @@ func (w *Watch) failing(p Part, now clock.Instant) string {
 		case p.Ref.Kind == spec.KindWorkspace && p.Reason.Code == spec.CodeStopped && cmp.Or(p.Run, spec.Running) == spec.Running:
 			return cmp.Or(p.Reason.Message, "it does not run")
 		case had && now.Sub(last.at) < Stable:
-			return last.words + "; it has to run for " + Stable.String() + " without another failure"
+			return last.message + "; it has to run for " + Stable.String() + " without another failure"
 		}
 		return ""
 	}
 	if had && !p.failed() {
-		return last.words // on its way back from it
+		return last.message // on its way back from it
 	}
 	return cmp.Or(p.Reason.Message, string(p.Reason.Code), string(p.Phase))
 }

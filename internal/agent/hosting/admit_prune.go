@@ -7,9 +7,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// settle takes out of the set, one at a time, what makes it invalid, until it is
+// prune takes out of the set, one at a time, what makes it invalid, until it is
 // valid: what stands only against something that is out already stays.
-func (a *admission) settle() {
+func (a *admission) prune() {
 	for {
 		a.set.Normalize()
 		code, problems := managed.Invalid, a.set.Check()
@@ -21,11 +21,11 @@ func (a *admission) settle() {
 		}
 		p := problems[0]
 		rid := a.culprit(p)
-		words := fmt.Sprintf("%s: %s", rid, p.Message)
+		message := fmt.Sprintf("%s: %s", rid, p.Message)
 		if foreign := a.foreign(rid); foreign != "" {
-			words = foreign
+			message = foreign
 		}
-		a.refuse(a.entries[rid], code, "%s", words)
+		a.refuse(a.entries[rid], code, "%s", message)
 		a.set.Remove(rid)
 	}
 }

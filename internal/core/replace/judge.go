@@ -10,9 +10,9 @@ import (
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
 
-// settle brings the container in place to the state that is wanted: fields that
+// adjust brings the container in place to the state that is wanted: fields that
 // change in place, then whether it runs.
-func (s *step) settle(m *Container) (engine.Decision, bool) {
+func (s *step) adjust(m *Container) (engine.Decision, bool) {
 	if m.live() && s.w.Run == spec.Stopped {
 		return do(Stop{IDs: []string{m.ID}}, CodeRuns, "declared as stopped"), true
 	}
@@ -60,14 +60,14 @@ func ended(c *Container) string {
 	case c.State == Created:
 		return fmt.Sprintf("could not be started: %s", cmp.Or(c.Error, fmt.Sprintf("exit code %d", c.ExitCode)))
 	}
-	words := fmt.Sprintf("ended with exit code %d", c.ExitCode)
+	message := fmt.Sprintf("ended with exit code %d", c.ExitCode)
 	if c.Error != "" {
-		words += ": " + c.Error
+		message += ": " + c.Error
 	}
 	if c.Tail != "" {
-		words += "; last output: " + c.Tail
+		message += "; last output: " + c.Tail
 	}
-	return words
+	return message
 }
 
 // firstSpan is how long a container without healthcheck that replaces none has to
@@ -78,11 +78,11 @@ const firstSpan = clock.Second
 // failure, or is not known yet: then wait says when to look again, 0 for a
 // trigger.
 type verdict struct {
-	good  bool
-	code  engine.Code
-	cause string
-	wait  clock.Duration
-	words string
+	good    bool
+	code    engine.Code
+	cause   string
+	wait    clock.Duration
+	message string
 }
 
 // judge tells whether a container does what is wanted of it. One that replaces
@@ -97,17 +97,17 @@ func judge(w *Want, c *Container, trial bool) verdict {
 	case c.startFailed(), c.State == Exited, c.State == Dead:
 		return failed
 	case c.State == Created:
-		return verdict{words: "not started"}
+		return verdict{message: "not started"}
 	case c.State == Running && c.HookPending && c.HookError != "":
 		return verdict{code: CodeHookFailed, cause: c.HookError}
 	case c.State == Running && c.HookPending:
-		return verdict{words: "its post_start commands have not ended"}
+		return verdict{message: "its post_start commands have not ended"}
 	case w.Run == spec.Once:
-		return verdict{code: spec.CodeRunsToEnd, words: "runs to its end"}
+		return verdict{code: spec.CodeRunsToEnd, message: "runs to its end"}
 	case c.State == Restarting, c.Restarts > 0 && c.Ran < steady(w, c.Restarts):
 		return restarting(w, c)
 	case c.State == Paused:
-		return verdict{words: "paused"}
+		return verdict{message: "paused"}
 	}
 	return w.healthy(c, trial)
 }
@@ -116,14 +116,14 @@ func judge(w *Want, c *Container, trial bool) verdict {
 // tries before it is a failure.
 func restarting(w *Want, c *Container) verdict {
 	const tries = 3
-	words := "the engine starts it again and again: " + ended(c)
+	message := "the engine starts it again and again: " + ended(c)
 	if c.State == Running {
-		words = "the engine starts it again and again"
+		message = "the engine starts it again and again"
 	}
 	if c.Restarts >= tries {
-		return verdict{code: CodeRestarting, cause: words}
+		return verdict{code: CodeRestarting, cause: message}
 	}
-	return verdict{words: words, wait: max(steady(w, c.Restarts)-c.Ran, clock.Second)}
+	return verdict{message: message, wait: max(steady(w, c.Restarts)-c.Ran, clock.Second)}
 }
 
 // steady is how long a container has to run after so many restarts.
@@ -140,7 +140,7 @@ func (w *Want) healthy(c *Container, trial bool) verdict {
 			span = min(span, firstSpan)
 		}
 		if rest := span - c.Ran; rest > 0 {
-			return verdict{wait: rest, words: fmt.Sprintf("has to run for %s", span)}
+			return verdict{wait: rest, message: fmt.Sprintf("has to run for %s", span)}
 		}
 		return verdict{good: true}
 	case Healthy:
@@ -153,7 +153,7 @@ func (w *Want) healthy(c *Container, trial bool) verdict {
 	case rest <= 0 && !w.HasConverged:
 		return verdict{code: CodeUnhealthy, cause: fmt.Sprintf("its health check did not pass within %s", w.healthWait()) + checked(c)}
 	}
-	return verdict{wait: rest, words: "its health check has not passed yet"}
+	return verdict{wait: rest, message: "its health check has not passed yet"}
 }
 
 func checked(c *Container) string {
