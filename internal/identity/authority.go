@@ -120,7 +120,7 @@ func LoadAuthority(keys Keys, dir string, purpose Purpose) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", certPath, err)
 	}
-	if pub, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !pub.Equal(key.Public()) {
+	if !belongs(cert, key) {
 		return nil, fmt.Errorf("%s and %s do not belong together", certPath, keyPath)
 	}
 	if !cert.IsCA || len(cert.ExtKeyUsage) != 1 || cert.ExtKeyUsage[0] != eku || len(cert.Subject.Organization) != 1 {

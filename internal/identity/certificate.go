@@ -103,10 +103,16 @@ func Pair(certPEM []byte, key crypto.Signer) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pub, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !pub.Equal(key.Public()) {
+	if !belongs(cert, key) {
 		return nil, errors.New("the certificate and the key do not belong together")
 	}
 	return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, nil
+}
+
+// belongs reports whether a certificate is for a key.
+func belongs(cert *x509.Certificate, key crypto.Signer) bool {
+	pub, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && pub.Equal(key.Public())
 }
 
 // Serial names a certificate in events and states.

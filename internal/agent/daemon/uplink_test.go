@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -264,7 +265,10 @@ func TestDatabaseFailureEndsTheProcess(t *testing.T) {
 	b.open()
 	b.run()
 	b.settled()
-	testkit.Value(b.agent.store.DB().ExecContext(context.Background(), "DROP TABLE outbox"))(t)
+	testkit.Must(t, b.agent.store.Tx(context.Background(), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(context.Background(), "DROP TABLE outbox")
+		return err
+	}))
 	wake(b.agent.wakeUplink)
 	if err := <-b.done; err == nil {
 		t.Error("the agent ended without an error")

@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/steadyfleet/steady/internal/system"
@@ -145,18 +146,13 @@ func checkValue(name string, v reflect.Value) error {
 			return fmt.Errorf("%s is not valid text of at most %d bytes", name, MaxText)
 		}
 	case reflect.Int64:
-		if n := v.Int(); n > MaxInteger || n < MinTemperature || n < 0 && !isTemperature(name) {
+		if n := v.Int(); n > MaxInteger || n < MinTemperature || n < 0 && !strings.HasSuffix(name, ".TemperatureC") {
 			return fmt.Errorf("%s is %d, which is out of bounds", name, n)
 		}
 	default:
 		return fmt.Errorf("%s is a %s, which a sample does not contain", name, v.Kind())
 	}
 	return nil
-}
-
-func isTemperature(name string) bool {
-	const field = ".TemperatureC"
-	return len(name) > len(field) && name[len(name)-len(field):] == field
 }
 
 // Text makes foreign text fit for a sample.

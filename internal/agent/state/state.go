@@ -117,9 +117,6 @@ func (s *Store) Close() error {
 	return errors.Join(append(errs, s.lock.Release())...)
 }
 
-// DB is the shared database, for the reconcile framework's own tables.
-func (s *Store) DB() *sql.DB { return s.db }
-
 // Dir is the state folder.
 func (s *Store) Dir() string { return s.dir }
 
@@ -152,7 +149,6 @@ func ignoreDone(err error) error {
 // querier is a transaction or the database.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // Put stores v as JSON under a key.
@@ -161,12 +157,7 @@ func Put(ctx context.Context, tx *sql.Tx, key string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
-	return put(ctx, tx, key, raw)
-}
-
-func put(ctx context.Context, tx *sql.Tx, key string, raw []byte) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, raw)
-	if err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, raw); err != nil {
 		return fmt.Errorf("write %s to agent.db: %w", key, err)
 	}
 	return nil
