@@ -187,13 +187,17 @@ func CheckCanary(f Facts, explain bool) *Block {
 // CheckHostEdges blocks a host while one of its predecessors has not converged.
 // Earliest is when time can bring the last of them there.
 func CheckHostEdges(f Facts, explain bool) *Block {
-	host, unmet, earliest := f.HostEdges()
+	host, unmet, absent, earliest := f.HostEdges()
 	if closed := len(unmet) > 0; !closed || !explain {
 		return unexplained(closed)
 	}
 	before := strings.Join(unmet, ", ")
-	return block(HostEdge, "").says("host "+host+" goes after "+before).
-		until(before+" to converge", earliest).by("those hosts as they converge")
+	says, by := "host "+host+" goes after "+before, "those hosts as they converge"
+	if len(absent) > 0 {
+		who := strings.Join(absent, ", ")
+		says, by = says+", and no agent is enrolled as "+who, "whoever runs "+who+": enrol it; or a release in which "+host+" does not go after it"
+	}
+	return block(HostEdge, "").says(says).until(before+" to converge", earliest).by(by)
 }
 
 // Use is how full a budget is.

@@ -79,7 +79,7 @@ type Facts interface {
 	Canary() (rollout string, tried, most int, earliest clock.Instant)
 	Identity() (host, status, reason string)
 	Presence() (host string, a Absence, now clock.Instant)
-	HostEdges() (host string, unmet []string, earliest clock.Instant)
+	HostEdges() (host string, unmet, absent []string, earliest clock.Instant)
 	Budgets() []Use
 	Controls() (rollout string, failures []string)
 	Evidence() (rollout string, failing []Outstanding)

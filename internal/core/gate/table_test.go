@@ -115,8 +115,10 @@ func (f given) Quarantine() (string, string, string) { return f.host, f.code, f.
 func (f given) Wave() (string, int, string, int, string, clock.Instant) {
 	return f.host, f.a, f.code, f.b, f.reason, f.until
 }
-func (f given) Canary() (string, int, int, clock.Instant)    { return f.host, f.a, f.b, f.until }
-func (f given) HostEdges() (string, []string, clock.Instant) { return f.host, f.unmet, f.until }
+func (f given) Canary() (string, int, int, clock.Instant) { return f.host, f.a, f.b, f.until }
+func (f given) HostEdges() (string, []string, []string, clock.Instant) {
+	return f.host, f.unmet, nil, f.until
+}
 func (f given) Budgets() []gate.Use {
 	return []gate.Use{{Selector: "web", Max: f.b + 1}, {Selector: "db", InFlight: f.a, Max: f.b}}
 }

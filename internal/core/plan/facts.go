@@ -36,9 +36,9 @@ type facts struct {
 
 	promotion gate.Evidence
 	counted   bool // of promotion
-	// uses and unmet are what the last answer was made in.
-	uses  []gate.Use
-	unmet []string
+	// uses, unmet and absent are what the last answer was made in.
+	uses          []gate.Use
+	unmet, absent []string
 }
 
 var _ gate.Facts = (*facts)(nil)
@@ -78,7 +78,7 @@ func (f *facts) repair(h *Host) {
 // was asked before.
 func (s *State) ask(about facts) *facts {
 	f := &s.facts
-	about.s, about.uses, about.unmet = s, f.uses, f.unmet
+	about.s, about.uses, about.unmet, about.absent = s, f.uses, f.unmet, f.absent
 	*f = about
 	return f
 }
@@ -281,20 +281,23 @@ func (f *facts) Presence() (string, gate.Absence, clock.Instant) {
 	return h.Name, gate.Absence{Presence: h.Presence(true), LastSeen: h.LastSeen, GivenUp: upcoming(at, f.now)}, f.now
 }
 
-func (f *facts) HostEdges() (string, []string, clock.Instant) {
-	unmet := f.unmet[:0]
+func (f *facts) HostEdges() (string, []string, []string, clock.Instant) {
+	unmet, absent := f.unmet[:0], f.absent[:0]
 	leaf := &f.r.Plan.Leaves[f.i]
 	for _, name := range leaf.After {
 		if i, ok := f.r.Plan.Leaf(name); ok && !f.r.Members[i].Status.Arrived() {
 			unmet = append(unmet, name)
+			if f.r.Members[i].Status == rollout.Absent {
+				absent = append(absent, name)
+			}
 		}
 	}
-	f.unmet = unmet
+	f.unmet, f.absent = unmet, absent
 	var earliest clock.Instant
 	if f.q != nil {
 		earliest = f.s.arrivesAt(unmet, f.now)
 	}
-	return leaf.Host, unmet, earliest
+	return leaf.Host, unmet, absent, earliest
 }
 
 func (f *facts) Controls() (string, []string) { return f.r.Name, f.s.Verdicts[f.r.Manifest] }

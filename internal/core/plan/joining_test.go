@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 	"github.com/steadyfleet/steady/internal/testkit"
@@ -61,6 +63,24 @@ func TestS1S16S21SupersededHostFinishesWhatItClaimed(t *testing.T) {
 		if got := w.hosts["h1"].agent.Machine.From; got != bundles[0] {
 			t.Fatalf("S21: h1 would go back to %s", bundleName(got))
 		}
+	}
+}
+
+// TestHostEdgeNamesWhoNeverEnrolled: order between hosts is kept, and what clears it is
+// not a host that will never come by itself.
+func TestHostEdgeNamesWhoNeverEnrolled(t *testing.T) {
+	w := scene(t, "h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r1", waves: "h0 h1", target: bundles[0], after: map[string][]string{"h1": {"h0"}}}))
+	w.tick()
+	b := w.why("h1", gate.HostEdge)
+	if !strings.Contains(b.Message, "no agent is enrolled as h0") || !strings.Contains(b.ClearedBy, "whoever runs h0: enrol it") {
+		t.Fatalf("h1 waits: %s; cleared by %s", b.Message, b.ClearedBy)
+	}
+	w.enrol("h0")
+	w.presence("h0", true)
+	w.tick()
+	if b = w.why("h1", gate.HostEdge); strings.Contains(b.Message, "enrolled") || b.ClearedBy != "those hosts as they converge" {
+		t.Fatalf("h1 waits: %s; cleared by %s", b.Message, b.ClearedBy)
 	}
 }
 
