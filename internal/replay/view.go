@@ -174,7 +174,7 @@ func (r Rollout) Message() string {
 		words += " at wave " + r.Wave
 	}
 	var parts []string
-	for status := rollout.Waiting; status <= rollout.Ahead; status++ {
+	for status := rollout.Waiting; status <= rollout.Absent; status++ {
 		if n := r.Members[status.String()]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}
