@@ -32,7 +32,7 @@ func withSource(t *testing.T, spec string) func(*api.Options) {
 	s := testkit.Value(fetch.Open(spec, fetch.Options{}))(t)
 	return func(o *api.Options) {
 		o.Control.SourceGap = clock.Millisecond
-		o.Control.Sources, o.Control.SourceEvery, o.Control.HookSecret = []fetch.Fetcher{s}, clock.Hour, []byte(hookSecret)
+		o.Control.Sources, o.Control.SourceEvery, o.Control.HookSecret = []fetch.Source{s}, clock.Hour, []byte(hookSecret)
 	}
 }
 

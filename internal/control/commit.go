@@ -104,30 +104,13 @@ func (c *Control) lost(cause error) error {
 func (c *Control) answer(queries []*query) {
 	for _, q := range queries {
 		q.read(c.state.Plan)
-		close(q.done)
+		q.done <- nil
 	}
 }
 
 // View runs read on the committed state, in the reducer: it must be quick, must
 // not change the state and must not keep any of it.
 func (c *Control) View(ctx context.Context, read func(*plan.State)) error {
-	q := &query{read: read, done: make(chan struct{})}
-	select {
-	case c.queries <- q:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.stopping:
-		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
-	}
-	select { // not ctx: read may be running
-	case <-q.done:
-		return nil
-	case <-c.stopped:
-	}
-	select {
-	case <-q.done:
-		return nil
-	default:
-		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
-	}
+	q := &query{read: read, done: make(chan error, 1)}
+	return hand(ctx, c, c.queries, q, q.done, nil) // not until ctx ends: read may be running
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,7 +58,7 @@ type Config struct {
 	// Sources are where releases are kept, besides being pushed; SourceEvery is how
 	// often they are looked at, a minute by default, and SourceGap the least time
 	// between two looks that were asked for, 5 s by default.
-	Sources                []fetch.Fetcher
+	Sources                []fetch.Source
 	SourceEvery, SourceGap clock.Duration
 	// HookSecret signs requests to look at the sources now; empty refuses them all.
 	HookSecret []byte
@@ -82,21 +83,13 @@ func (c Config) withDefaults() (Config, error) {
 			c.Holder = "steady"
 		}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Metrics == nil {
-		c.Metrics = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
 	c.Config = c.Config.WithDefaults()
-	if c.SnapshotEvery == 0 {
-		c.SnapshotEvery = 50_000
-	}
-	if c.HostLife == 0 {
-		c.HostLife = identity.HostLife
-	}
+	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 50_000)
+	c.HostLife = cmp.Or(c.HostLife, identity.HostLife)
 	return c, nil
 }

@@ -68,9 +68,9 @@ type Control struct {
 
 	operations, urgent, normal chan *input
 	queries                    chan *query
-	stopping                   chan struct{} // closed when Run begins to end
+	stopping                   context.Context // ends when Run begins to end
+	stop                       context.CancelCauseFunc
 	stopped                    chan struct{} // closed when Run has ended
-	stopOnce                   sync.Once
 	savers                     sync.WaitGroup
 
 	pushing   sync.Mutex // one release at a time
@@ -102,11 +102,11 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	c := &Control{
 		cfg: cfg, library: documents.New(cfg.Store),
 		operations: make(chan *input, operatorQueue), urgent: make(chan *input, urgentQueue), normal: make(chan *input, normalQueue), queries: make(chan *query, queryQueue),
-		stopping: make(chan struct{}), stopped: make(chan struct{}),
-		started: time.Now(), streams: streams.New(cfg.Streams),
+		stopped: make(chan struct{}), started: time.Now(), streams: streams.New(cfg.Streams),
 	}
+	c.stopping, c.stop = context.WithCancelCause(context.Background())
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
-	c.sources = fetch.NewWatch(fetch.WatchConfig{Fetchers: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
+	c.sources = fetch.NewWatch(fetch.WatchConfig{Sources: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())
 	if err != nil {
@@ -215,10 +215,8 @@ func (c *Control) now() clock.Instant {
 // time is now by both clocks.
 func (c *Control) time() server.Time { return server.Time{Now: c.now(), Up: time.Since(c.started)} }
 
-func (c *Control) stop() { c.stopOnce.Do(func() { close(c.stopping) }) }
-
 // Stopping is closed when the server begins to stop: long requests end then.
-func (c *Control) Stopping() <-chan struct{} { return c.stopping }
+func (c *Control) Stopping() <-chan struct{} { return c.stopping.Done() }
 
 // Stopped is closed when Run has ended.
 func (c *Control) Stopped() <-chan struct{} { return c.stopped }

@@ -125,19 +125,6 @@ func (h *contact) wake() {
 	}
 }
 
-// maxActive is how many requests of one host are served at a time.
-const maxActive = 16
-
-// begin counts a request of the host. It is refused when too many are under way;
-// otherwise call what it returns at its end.
-func (h *contact) begin() (end func(), ok bool) {
-	if h.active.Add(1) > maxActive {
-		h.active.Add(-1)
-		return nil, false
-	}
-	return func() { h.active.Add(-1) }, true
-}
-
 // do runs f on the host's session.
 func (h *contact) do(f func(*server.Session)) {
 	h.mu.Lock()

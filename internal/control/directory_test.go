@@ -36,7 +36,7 @@ func TestRequestsOfOneHostAreBounded(t *testing.T) {
 	h := d.get("a")
 	var ends []func()
 	for len(ends) < 1000 {
-		end, ok := h.begin()
+		end, ok := (&Peer{host: h}).Begin()
 		if !ok {
 			break
 		}
@@ -46,7 +46,7 @@ func TestRequestsOfOneHostAreBounded(t *testing.T) {
 		t.Fatalf("%d requests at once", len(ends))
 	}
 	ends[0]()
-	if _, ok := h.begin(); !ok {
+	if _, ok := (&Peer{host: h}).Begin(); !ok {
 		t.Error("a request that ended still counts")
 	}
 }

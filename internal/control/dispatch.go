@@ -53,7 +53,7 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-c.stopping:
+		case <-c.stopping.Done():
 			return nil, nil
 		}
 	}

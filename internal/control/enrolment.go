@@ -189,13 +189,3 @@ func (c *Control) recordChecked(ctx context.Context, host string, check func(*se
 		return []event.Event{ev}, refusal(check(s))
 	})
 }
-
-// refusal gives a refusal of the reducer's package its kind.
-func refusal(err error) error {
-	r, ok := errors.AsType[*server.RefusedError](err)
-	if !ok {
-		return err
-	}
-	kinds := map[server.RefusalKind]error{server.Forbidden: wire.ErrForbidden, server.Conflict: wire.ErrConflict, server.Unknown: wire.ErrNotFound}
-	return wire.Refuse(kinds[r.Kind], "%s", r.Reason)
-}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
-	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -211,7 +211,7 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 		_, declared := roster[name]
 		f.presence[string(h.Presence(declared))]++
 		if h.Incarnation != 0 && h.IdentityStatus() == "" {
-			f.phases[phaseOf(h)]++
+			f.phases[cmp.Or(string(h.Machine.Phase), "pending")]++
 		}
 	}
 	f.health = c.Totals(s)
@@ -221,16 +221,9 @@ func (c *Control) countFleet(s *plan.State) *fleetCounts {
 	return f
 }
 
-func phaseOf(h *plan.Host) string {
-	if h.Machine.Phase == "" {
-		return "pending"
-	}
-	return string(h.Machine.Phase)
-}
-
 func countChannel(s *plan.State, ch *plan.Channel) channelCounts {
 	out := channelCounts{name: ch.Name, window: ch.FreshnessWindow, quarantined: len(ch.Quarantine)}
-	if ch.Queued != digest.Digest("") {
+	if ch.Queued != "" {
 		out.queued = 1
 	}
 	if r := s.Rollouts[ch.Latest]; r != nil {

@@ -32,17 +32,8 @@ func (c *Control) LastAbout(ctx context.Context, subject event.Subject, limit in
 // ends, the server stops, or fn returns an error, which it returns.
 func (c *Control) Follow(ctx context.Context, after uint64, fn func([]event.Record) error) error {
 	const page = 500
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-c.stopping:
-			cancel()
-		case <-stop:
-		}
-	}()
+	ctx, stop := c.untilStopping(ctx)
+	defer stop()
 	for {
 		records, err := c.cfg.Store.Read(ctx, after, page)
 		if err != nil {

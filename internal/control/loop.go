@@ -3,8 +3,10 @@ package control
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/control/streams"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -55,25 +57,42 @@ func (c *Control) record(ctx context.Context, lane chan *input, host string, dec
 }
 
 func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
+	return hand(ctx, c, lane, in, in.done, ctx.Done())
+}
+
+// hand gives the reducer something to do and waits until it is done, or until gone is
+// closed.
+func hand[T any](ctx context.Context, c *Control, lane chan<- T, in T, done <-chan error, gone <-chan struct{}) error {
 	select {
 	case lane <- in:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-c.stopping:
+	case <-c.stopping.Done():
 		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
 	}
 	select {
-	case err := <-in.done:
+	case err := <-done:
 		return err
-	case <-ctx.Done():
+	case <-gone:
 		return ctx.Err()
 	case <-c.stopped:
-		select {
-		case err := <-in.done:
-			return err
-		default:
-			return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
-		}
+	}
+	select {
+	case err := <-done:
+		return err
+	default:
+		return wire.Refuse(wire.ErrUnavailable, "the server is stopping")
+	}
+}
+
+// background runs something while the reducer does, and returns what ends it.
+func background(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
 	}
 }
 
@@ -82,9 +101,9 @@ func (c *Control) wait(ctx context.Context, lane chan *input, in *input) error {
 // It may be called once.
 func (c *Control) Run(ctx context.Context) error {
 	defer close(c.stopped)
-	defer c.stop()
-	defer c.watchSources(ctx)()
-	defer c.watchRecovery(ctx)()
+	defer c.stop(streams.ErrStopping)
+	defer background(ctx, c.watchSources)()
+	defer background(ctx, c.watchRecovery)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -96,7 +115,7 @@ func (c *Control) Run(ctx context.Context) error {
 			return c.invalidateState(t, err)
 		}
 		if !goesOn {
-			c.stop()
+			c.stop(streams.ErrStopping)
 			c.savers.Wait()
 			return c.lastSnapshot()
 		}
@@ -254,5 +273,5 @@ func (c *Control) sleep() time.Duration {
 // query is a read of the state; it runs between turns.
 type query struct {
 	read func(*plan.State)
-	done chan struct{}
+	done chan error // has room for one
 }

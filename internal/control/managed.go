@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -108,27 +107,9 @@ func (c *Control) change(ctx context.Context, host, actor, reason string, decide
 	err = c.record(ctx, c.urgent, host, func(s *server.State, now clock.Instant) ([]event.Event, error) {
 		events, err := decide(s.Managed, target, managed.Change{Actor: actor, Reason: reason, Now: now})
 		changed = len(events) > 0
-		return events, managedRefusal(err)
+		return events, refusal(err)
 	})
 	return changed, err
-}
-
-// managedRefusal gives a refusal of package managed its kind.
-func managedRefusal(err error) error {
-	var r *managed.Refusal
-	if !errors.As(err, &r) {
-		return err
-	}
-	kind := wire.ErrInvalid
-	switch r.Code {
-	case managed.UnknownHost, managed.Missing:
-		kind = wire.ErrNotFound
-	case managed.NotDelegated, managed.OutOfBounds:
-		kind = wire.ErrForbidden
-	case managed.Clash, managed.MassRemoval, managed.Full:
-		kind = wire.ErrConflict
-	}
-	return &wire.Refusal{Kind: kind, Message: r.Message}
 }
 
 // SetManaged sets a resource of a host's managed layer, and reports whether that
@@ -163,7 +144,7 @@ func (c *Control) RetryHost(ctx context.Context, host, resource, reason, actor s
 	nonce := newID()
 	return c.record(ctx, c.urgent, host, func(s *server.State, now clock.Instant) ([]event.Event, error) {
 		events, err := s.RetryHost(host, resource, nonce, managed.Change{Actor: actor, Reason: reason, Now: now})
-		return events, managedRefusal(refusal(err))
+		return events, refusal(err)
 	})
 }
 

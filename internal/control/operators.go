@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -141,7 +140,7 @@ func (c *Control) addOperator(ctx context.Context, lane chan *input, ev event.Op
 	err = c.record(ctx, lane, "", func(s *server.State, now clock.Instant) ([]event.Event, error) {
 		decided, err := s.Plan.Operators.Add(ev, life, now)
 		expires = decided.Expires
-		return []event.Event{decided}, accessRefusal(err)
+		return []event.Event{decided}, refusal(err)
 	})
 	return expires, err
 }
@@ -150,20 +149,8 @@ func (c *Control) addOperator(ctx context.Context, lane chan *input, ev event.Op
 func (c *Control) RevokeOperator(ctx context.Context, id string, force bool, actor string) error {
 	return c.record(ctx, c.operations, "", func(s *server.State, now clock.Instant) ([]event.Event, error) {
 		ev, err := s.Plan.Operators.Revoke(id, force, actor, now)
-		return []event.Event{ev}, accessRefusal(err)
+		return []event.Event{ev}, refusal(err)
 	})
-}
-
-// accessRefusal gives a refusal of the rules of access its kind.
-func accessRefusal(err error) error {
-	var refused *access.Error
-	if !errors.As(err, &refused) {
-		return err
-	}
-	if refused.Unknown {
-		return wire.Refuse(wire.ErrNotFound, "%s", refused.Reason)
-	}
-	return wire.Refuse(wire.ErrConflict, "%s", refused.Reason)
 }
 
 // BootstrapAdminToken makes an admin token if there is no operator yet, writes

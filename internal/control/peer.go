@@ -46,9 +46,18 @@ func (p *Peer) check() error {
 	return nil
 }
 
+// maxActive is how many requests of one host are served at a time.
+const maxActive = 16
+
 // Begin counts a request of the host. It is refused when too many are under way;
 // otherwise call what it returns at its end.
-func (p *Peer) Begin() (end func(), ok bool) { return p.host.begin() }
+func (p *Peer) Begin() (end func(), ok bool) {
+	if p.host.active.Add(1) > maxActive {
+		p.host.active.Add(-1)
+		return nil, false
+	}
+	return func() { p.host.active.Add(-1) }, true
+}
 
 // Revoked refuses a certificate at the handshake; see identity.ServerOptions.
 func (c *Control) Revoked(host string, cert *x509.Certificate) error {

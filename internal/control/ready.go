@@ -25,7 +25,7 @@ type readyCache struct {
 func (c *Control) Dead() []health.ServerProblem { return health.Liveness(c.lifeFacts()) }
 
 func (c *Control) lifeFacts() health.ServerFacts {
-	f := health.ServerFacts{Stopping: c.isStopping()}
+	f := health.ServerFacts{Stopping: c.stopping.Err() != nil}
 	if err := c.cfg.Store.Err(); err != nil {
 		f.Broken = err.Error()
 	}
@@ -65,13 +65,4 @@ func (c *Control) readyFacts(ctx context.Context) health.ServerFacts {
 func (c *Control) atBound(ctx context.Context) bool {
 	size, err := c.cfg.Store.Size(ctx)
 	return err == nil && size.Limit > 0 && size.Log > size.Limit-size.Limit/20
-}
-
-func (c *Control) isStopping() bool {
-	select {
-	case <-c.stopping:
-		return true
-	default:
-		return false
-	}
 }

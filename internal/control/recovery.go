@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -139,26 +138,18 @@ func GiveToOwner(path string) error {
 	return nil
 }
 
-// watchRecovery looks for requests until stop. The folder is its owner's alone, so
+// watchRecovery looks for requests until ctx ends. The folder is its owner's alone, so
 // whoever can put a file there could as well write the log.
-func (c *Control) watchRecovery(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		look := time.NewTicker(recoveryEvery)
-		defer look.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-look.C:
-				c.recover(ctx)
-			}
+func (c *Control) watchRecovery(ctx context.Context) {
+	look := time.NewTicker(recoveryEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			c.recover(ctx)
 		}
-	})
-	return func() {
-		cancel()
-		watching.Wait()
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/release"
@@ -104,7 +103,7 @@ func (c *Control) PushFolder(ctx context.Context, dir, actor string) (Pushed, er
 	return c.acceptFolder(ctx, dir, actor, func(cause error) error { return c.verifyFailed(ctx, "release", cause, actor) })
 }
 
-// takeIn verifies and accepts a release folder; refused hears why it does not
+// acceptFolder verifies and accepts a release folder; refused hears why it does not
 // verify and returns the error.
 func (c *Control) acceptFolder(ctx context.Context, dir, actor string, refused func(error) error) (Pushed, error) {
 	c.pushing.Lock()
@@ -135,17 +134,12 @@ func (c *Control) acceptFolder(ctx context.Context, dir, actor string, refused f
 			}
 		}
 	}
-	if err := c.accept(ctx, events, r.Revoked()); err != nil {
+	if err := c.submit(ctx, c.normal, server.Release{Events: events, Revoked: r.Revoked()}); err != nil { // planned at once
 		return Pushed{}, err
 	}
 	c.refused.forget("verify/")
 	c.cfg.Log.Info("release", "outcome", pushed.Outcome, "version", pushed.Version, "ref", pushed.Ref, "actor", actor)
 	return pushed, nil
-}
-
-// accept records a verified release in one append, and has it planned at once.
-func (c *Control) accept(ctx context.Context, events []event.Event, revoked []fleet.Revocation) error {
-	return c.submit(ctx, c.normal, server.Release{Events: events, Revoked: revoked})
 }
 
 // verifyFailed records a refused release or root, once until the cause changes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -54,7 +55,7 @@ func (c *Control) PushRoots(ctx context.Context, chain [][]byte, actor string) (
 		events = append(events, event.RootTrusted{Version: r.Version, Epoch: r.Epoch, Root: d})
 	}
 	if len(events) > 0 {
-		if err := c.accept(ctx, events, nil); err != nil {
+		if err := c.submit(ctx, c.normal, server.Release{Events: events}); err != nil {
 			return RootsPushed{}, err
 		}
 		c.cfg.Log.Warn("the root of trust was replaced", "version", v.RootVersion(), "epoch", v.Epoch(), "actor", actor)

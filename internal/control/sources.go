@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/steadyfleet/steady/internal/control/fetch"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -23,19 +22,10 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// watchSources looks at the sources of releases while the reducer runs, and
-// returns what ends that.
-func (c *Control) watchSources(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		c.forgetSources(ctx)
-		c.sources.Run(ctx, intakeOf{c})
-	})
-	return func() {
-		cancel()
-		watching.Wait()
-	}
+// watchSources looks at the sources of releases while the reducer runs.
+func (c *Control) watchSources(ctx context.Context) {
+	c.forgetSources(ctx)
+	c.sources.Run(ctx, intakeOf{c})
 }
 
 // forgetSources ends the troubles of sources that are configured no more.

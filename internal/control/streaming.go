@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/control/streams"
@@ -87,7 +88,7 @@ func (c *Control) mayStream(t *managed.Target, kind wire.StreamKind, resource st
 	default:
 		err = wire.Refuse(wire.ErrInvalid, "unknown kind of stream %q", kind)
 	}
-	return managedRefusal(err)
+	return refusal(err)
 }
 
 func checkStream(resource string, a wire.StreamArgs) error {
@@ -142,29 +143,19 @@ func (c *Control) Plan(ctx context.Context, host string, in managed.Input, actor
 // AttachStream is an agent's end of a stream that it was asked for; it returns at
 // the end of the stream, and at once when the host's certificate is revoked.
 func (c *Control) AttachStream(ctx context.Context, p *Peer, id string, e streams.End, opened func() error) error {
-	ctx, stop := c.untilStopping(ctx)
-	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
+	err := c.guarded(ctx, func(ctx context.Context) error {
 		for {
 			changed := p.host.watch()
 			if err := p.check(); err != nil {
-				cancel(err)
-				return
+				return err
 			}
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				return
+				return nil
 			}
 		}
-	}()
-	err := c.streams.Attach(ctx, p.Name, id, e, opened)
-	cancel(nil)
-	<-watching
+	}, func(ctx context.Context) error { return c.streams.Attach(ctx, p.Name, id, e, opened) })
 	switch {
 	case errors.Is(err, streams.ErrUnknown):
 		return wire.Refuse(wire.ErrNotFound, "%v", err)
@@ -177,47 +168,44 @@ func (c *Control) AttachStream(ctx context.Context, p *Peer, id string, e stream
 // untilStopping is ctx that ends with the server as well.
 func (c *Control) untilStopping(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	over := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-c.stopping:
-			cancel(streams.ErrStopping)
-		case <-over:
+	leave := context.AfterFunc(c.stopping, func() { cancel(context.Cause(c.stopping)) })
+	return ctx, func() { leave(); cancel(nil) }
+}
+
+// guarded is an end of a stream: run goes on until it is over, the server stops or
+// watch, which returns nil once its context ends, says why it may not go on.
+func (c *Control) guarded(ctx context.Context, watch, run func(context.Context) error) error {
+	ctx, stop := c.untilStopping(ctx)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() {
+		if err := watch(ctx); err != nil {
+			cancel(err)
 		}
-	}()
-	return ctx, func() { close(over); <-done; cancel(nil) }
+	})
+	return run(ctx)
 }
 
 // ServeStream is the operator's end of a stream that is open. Again is asked now
 // and then whether it may go on.
 func (c *Control) ServeStream(ctx context.Context, s *streams.Stream, e streams.End, again func() error) error {
-	ctx, stop := c.untilStopping(ctx)
-	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	asking := make(chan struct{})
-	go func() {
-		defer close(asking)
+	return c.guarded(ctx, func(ctx context.Context) error {
 		t := time.NewTicker(askAgain)
 		defer t.Stop()
 		for {
 			select {
 			case <-t.C:
 				if err := again(); err != nil {
-					cancel(err)
-					return
+					return err
 				}
 			case <-ctx.Done():
-				return
+				return nil
 			}
 		}
-	}()
-	err := s.Serve(ctx, e)
-	cancel(nil)
-	<-asking
-	return err
+	}, func(ctx context.Context) error { return s.Serve(ctx, e) })
 }
 
 // askAgain is how often the right to a stream is looked at again.

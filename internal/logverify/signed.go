@@ -29,10 +29,16 @@ type signed struct {
 	accepted *event.ReleaseAccepted
 }
 
-func (s *signed) blob(d digest.Digest) ([]byte, error) { return s.blobs.Blob(context.Background(), d) }
+// blob gives a document. None is of use before the first root.
+func (s *signed) blob(d digest.Digest) ([]byte, error) {
+	if !s.begun {
+		return nil, errNoRoot
+	}
+	return s.blobs.Blob(context.Background(), d)
+}
 
 func (s *signed) root(ev event.RootTrusted) error {
-	env, err := s.blob(ev.Root)
+	env, err := s.blobs.Blob(context.Background(), ev.Root)
 	if err != nil {
 		return err
 	}
@@ -78,9 +84,6 @@ func (s *signed) release(ev event.ReleaseAccepted) error {
 }
 
 func (s *signed) timestamp(ev event.TimestampAccepted) error {
-	if !s.begun {
-		return errNoRoot
-	}
 	env, err := s.blob(ev.Envelope)
 	if err != nil {
 		return err
@@ -177,9 +180,6 @@ func (s *signed) manifest(ev *event.ReleaseAccepted, ref fleet.ManifestRef, reso
 }
 
 func (s *signed) override(ev event.OverrideAccepted) error {
-	if !s.begun {
-		return errNoRoot
-	}
 	env, err := s.blob(ev.Envelope)
 	if err != nil {
 		return err
@@ -196,9 +196,6 @@ func (s *signed) override(ev event.OverrideAccepted) error {
 
 // enrolled verifies the token of an enrolment, and that it was for this host.
 func (s *signed) enrolled(name string, at clock.Instant, ev event.HostEnrolled) error {
-	if !s.begun {
-		return errNoRoot
-	}
 	env, err := s.blob(ev.TokenDoc)
 	if err != nil {
 		return err

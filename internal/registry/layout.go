@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -35,11 +36,7 @@ func Layout(dir string) (imageref.Lock, error) {
 	}
 	out := imageref.Lock{}
 	for _, m := range index.Manifests {
-		name := m.Annotations[annotationImage]
-		if name == "" {
-			name = m.Annotations[annotationName]
-		}
-		r, err := imageref.Parse(name)
+		r, err := imageref.Parse(cmp.Or(m.Annotations[annotationImage], m.Annotations[annotationName]))
 		if err != nil || r.Tag == "" || !valid(m.Digest) {
 			continue
 		}

@@ -3,9 +3,8 @@
 package registry
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/moby/moby/api/types/registry"
 
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/imageref"
 )
 
@@ -111,8 +111,7 @@ func (s *session) digest(ctx context.Context) (string, error) {
 	if len(raw) > maxManifest {
 		return "", fmt.Errorf("its manifest has more than %d bytes", maxManifest)
 	}
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return string(digest.Of(raw)), nil
 }
 
 func valid(digest string) bool {
@@ -153,10 +152,7 @@ func (s *session) manifest(ctx context.Context, method string) (*http.Response, 
 }
 
 func (s *session) do(req *http.Request) (*http.Response, error) {
-	if s.HTTP != nil {
-		return s.HTTP.Do(req)
-	}
-	return http.DefaultClient.Do(req)
+	return cmp.Or(s.HTTP, http.DefaultClient).Do(req)
 }
 
 // authorize answers the challenges of a registry: with the password, or with a
@@ -249,8 +245,5 @@ func (s *session) token(ctx context.Context, params map[string]string, have regi
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxToken)).Decode(&answer); err != nil {
 		return "", fmt.Errorf("the token of %s: %w", realm.Host, err)
 	}
-	if answer.Token == "" {
-		answer.Token = answer.AccessToken
-	}
-	return answer.Token, nil
+	return cmp.Or(answer.Token, answer.AccessToken), nil
 }

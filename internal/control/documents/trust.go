@@ -135,8 +135,8 @@ func (m *Trust) raise(raw []byte, enveloped bool) error {
 		}
 		raw = e.Payload
 	}
-	var doc fleet.Document
-	if err := decodeHead(raw, &doc); err != nil {
+	var doc fleet.Document // the head of what was read strictly when it was verified
+	if err := json.Unmarshal(raw, &doc); err != nil {
 		return err
 	}
 	m.State.Marks = cloned(m.State.Marks)
@@ -161,7 +161,7 @@ func (m *Trust) pin(ev event.ReleaseAccepted) error {
 				return fmt.Errorf("manifest of %s: %w", ref.Rollout, err)
 			}
 			var doc fleet.Document
-			if err := decodeHead(e.Payload, &doc); err != nil {
+			if err := json.Unmarshal(e.Payload, &doc); err != nil {
 				return fmt.Errorf("manifest of %s: %w", ref.Rollout, err)
 			}
 			pins[ref.Rollout] = trust.Mark{Epoch: doc.Epoch, Version: ref.Version, Digest: ref.Digest}
@@ -170,10 +170,6 @@ func (m *Trust) pin(ev event.ReleaseAccepted) error {
 	m.State.Pins = pins
 	return nil
 }
-
-// decodeHead reads the head of a document that was read strictly when it was
-// verified; the rest of it, critical or not, is not needed here.
-func decodeHead(payload []byte, into *fleet.Document) error { return json.Unmarshal(payload, into) }
 
 // cloned copies a map that may be shared with a view.
 func cloned[K comparable, V any](m map[K]V) map[K]V {

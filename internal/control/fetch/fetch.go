@@ -5,9 +5,12 @@
 package fetch
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -77,15 +80,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Caps == (release.Caps{}) {
-		o.Caps = release.DefaultCaps()
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Hour
-	}
-	if o.Stall == 0 {
-		o.Stall = 30 * time.Second
-	}
+	o.Caps = cmp.Or(o.Caps, release.DefaultCaps())
+	o.Timeout = cmp.Or(o.Timeout, time.Hour)
+	o.Stall = cmp.Or(o.Stall, 30*time.Second)
 	return o
 }
 
@@ -184,16 +181,29 @@ func ReadSecret(path string) ([]byte, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s holds a secret and others may use it; run chmod 600 on it", path)
 	}
-	buf := make([]byte, maxSecret+1)
-	n, err := readFull(f, buf)
+	raw, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
 		return nil, err
 	}
-	secret := []byte(strings.TrimSpace(string(buf[:n])))
-	if n > maxSecret || len(secret) == 0 {
+	secret := bytes.TrimSpace(raw)
+	if len(raw) > maxSecret || len(secret) == 0 {
 		return nil, fmt.Errorf("%s: expected 1 to %d bytes", path, maxSecret)
 	}
 	return secret, nil
+}
+
+// unpacked says why what was fetched could not be unpacked, or is nil.
+func unpacked(err error) error {
+	own, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok:
+		return own
+	case errors.Is(err, release.ErrPack):
+		return failf(Content, "%w", err)
+	}
+	return failf(Unusable, "%w", err)
 }
 
 // ended says why a fetch whose context ended did, or is nil.

@@ -51,12 +51,8 @@ func (f *folder) Fetch(ctx context.Context, into, last string) (string, bool, er
 		return "", false, failf(Unsettled, "the folder changed while it was copied")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return "", false, failf(Unreachable, "%w", err)
-	case errors.Is(err, release.ErrPack):
-		return "", false, failf(Content, "%w", err)
-	case err != nil:
-		return "", false, failf(Unusable, "%w", err)
 	}
-	return now, true, nil
+	return now, err == nil, unpacked(err)
 }
 
 func (f *folder) settled(ctx context.Context) (string, error) {
@@ -141,13 +137,4 @@ func into(w io.Writer, fsys fs.FS, name string) error {
 	limit, _ := release.FileCap(name)
 	_, err = io.Copy(w, io.LimitReader(f, limit+1))
 	return err
-}
-
-// readFull fills buf as far as there is something.
-func readFull(r io.Reader, buf []byte) (int, error) {
-	n, err := io.ReadFull(r, buf)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
-	}
-	return n, err
 }

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,10 +127,8 @@ func (r *repository) prepare(ctx context.Context) error {
 			err = os.WriteFile(filepath.Join(r.o.Cache, "config"), []byte(text), 0o600)
 		}
 	}
-	if own := new(Error); errors.As(err, &own) {
-		return own
-	} else if err != nil {
-		return failf(Unusable, "%w", err)
+	if err := unpacked(err); err != nil {
+		return err
 	}
 	if _, err := os.Stat(filepath.Join(r.repo(), "HEAD")); err == nil {
 		return nil
@@ -272,18 +271,7 @@ func (r *repository) unpack(ctx context.Context, tree, into string) error {
 	packed := r.pack(ctx, files)
 	defer packed.Close()
 	err = release.Unpack(packed, into, r.o.Caps)
-	own := new(Error)
-	switch {
-	case ended(ctx, err) != nil:
-		return ended(ctx, err)
-	case errors.As(err, &own):
-		return own
-	case errors.Is(err, release.ErrPack):
-		return failf(Content, "%w", err)
-	case err != nil:
-		return failf(Unusable, "%w", err)
-	}
-	return nil
+	return cmp.Or(ended(ctx, err), unpacked(err))
 }
 
 // sizeOf adds up the files below a folder, which need not exist.

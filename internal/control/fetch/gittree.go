@@ -4,12 +4,14 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/steadyfleet/steady/internal/release"
 )
@@ -23,20 +25,26 @@ type file struct {
 // list reads what is in a tree, and stops at the first thing that no release has:
 // a link, a submodule, a folder or a name of another kind, a size over its cap.
 func (r *repository) list(ctx context.Context, tree string) ([]file, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	pr, pw := io.Pipe()
-	ran := make(chan error, 1)
-	go func() {
-		err := r.run(ctx, nil, pw, "--git-dir="+r.repo(), "ls-tree", "-r", "-t", "-l", "-z", "--full-tree", tree)
-		pw.CloseWithError(err)
-		ran <- err
-	}()
-	files, err := readTree(pr, r.o.Caps)
-	pr.CloseWithError(err)
-	stop()
-	<-ran
+	var files []file
+	err := r.piped(ctx, nil, func(out io.Reader) (err error) {
+		files, err = readTree(out, r.o.Caps)
+		return err
+	}, "ls-tree", "-r", "-t", "-l", "-z", "--full-tree", tree)
 	return files, err
+}
+
+// piped runs git on the cache while read takes what it says, and ends it when read has
+// enough. What read returns, which has git's own error in it, is the outcome.
+func (r *repository) piped(ctx context.Context, in io.Reader, read func(io.Reader) error, args ...string) error {
+	ctx, stop := context.WithCancel(ctx)
+	out, w := io.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() { w.CloseWithError(r.run(ctx, in, w, append([]string{"--git-dir=" + r.repo()}, args...)...)) })
+	err := read(out)
+	out.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
+	stop()
+	running.Wait()
+	return err
 }
 
 // maxLine bounds one entry of a tree.
@@ -55,10 +63,7 @@ func readTree(from io.Reader, caps release.Caps) ([]file, error) {
 		case errors.Is(err, bufio.ErrBufferFull), errors.Is(err, io.EOF):
 			return nil, failf(Content, "an entry of the tree has no place in a release")
 		case err != nil:
-			if own := new(Error); errors.As(err, &own) {
-				return nil, own
-			}
-			return nil, failf(Unusable, "%w", err)
+			return nil, unpacked(err)
 		}
 		f, folder, err := readEntry(string(line[:len(line)-1]))
 		if err != nil {
@@ -118,23 +123,11 @@ func (r *repository) pack(ctx context.Context, files []file) io.ReadCloser {
 }
 
 func (r *repository) stream(ctx context.Context, files []file, w io.Writer) error {
-	ctx, stop := context.WithCancel(ctx)
 	var ask bytes.Buffer
 	for _, f := range files {
 		ask.WriteString(f.id + "\n")
 	}
-	objects, pw := io.Pipe()
-	ran := make(chan error, 1)
-	go func() {
-		err := r.run(ctx, &ask, pw, "--git-dir="+r.repo(), "cat-file", "--batch")
-		pw.CloseWithError(err)
-		ran <- err
-	}()
-	err := writeFiles(bufio.NewReader(objects), files, w)
-	objects.CloseWithError(io.ErrClosedPipe)
-	stop()
-	<-ran
-	return err
+	return r.piped(ctx, &ask, func(objects io.Reader) error { return writeFiles(bufio.NewReader(objects), files, w) }, "cat-file", "--batch")
 }
 
 func writeFiles(objects *bufio.Reader, files []file, w io.Writer) error {

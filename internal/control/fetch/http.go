@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -108,10 +109,8 @@ func (s *website) Fetch(ctx context.Context, into, last string) (string, bool, e
 	switch {
 	case body.err != nil:
 		return "", false, s.broken(ctx, body.err)
-	case errors.Is(err, release.ErrPack):
-		return "", false, failf(Content, "%w", err)
 	case err != nil:
-		return "", false, failf(Unusable, "%w", err)
+		return "", false, unpacked(err)
 	}
 	now := validatorOf(resp.Header)
 	if now == "" {
@@ -180,12 +179,9 @@ func (s *website) plain(err error) error {
 type arriving struct {
 	r    io.Reader
 	left int64
-	hash interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
-	got atomic.Int64
-	err error // why the network stopped giving
+	hash hash.Hash
+	got  atomic.Int64
+	err  error // why the network stopped giving
 }
 
 func (a *arriving) Read(p []byte) (int, error) {

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,22 +14,6 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
-
-// Fetcher is one place where releases are kept. One goroutine calls it.
-type Fetcher interface {
-	// Name is what people know it by.
-	Name() string
-	// Fetch writes the release there into the empty folder into, unless it is the
-	// one that the validator last stands for: then changed is false. Errors may
-	// have a Cause() string.
-	Fetch(ctx context.Context, into, last string) (validator string, changed bool, err error)
-}
-
-// ContentCause is the cause of a fetch that found what can be no release.
-const ContentCause = "content"
-
-// unsettled is the cause of a fetch that came while somebody wrote.
-const unsettled = "unsettled"
 
 // Release is what was taken in.
 type Release struct {
@@ -61,7 +46,7 @@ func (e *RefusedError) Error() string { return e.Check + ": " + e.Detail }
 
 // WatchConfig says what is watched.
 type WatchConfig struct {
-	Fetchers []Fetcher
+	Sources []Source
 	// Every is how long to wait between two looks, 60 s by default, 1 s at least;
 	// the wait is up to a tenth longer, so that many servers do not ask at once.
 	Every time.Duration
@@ -92,16 +77,11 @@ type Watch struct {
 
 // NewWatch returns a watch. Nothing is looked at yet.
 func NewWatch(conf WatchConfig) *Watch {
-	if conf.Every == 0 {
-		conf.Every = DefaultEvery
-	}
-	if conf.Gap == 0 {
-		conf.Gap = defaultGap
-	}
-	conf.Every = max(conf.Every, minEvery)
+	conf.Every = max(cmp.Or(conf.Every, DefaultEvery), minEvery)
+	conf.Gap = cmp.Or(conf.Gap, defaultGap)
 	w := &Watch{conf: conf}
-	for _, f := range conf.Fetchers {
-		w.pollers = append(w.pollers, &poller{conf: &w.conf, fetcher: f, nudged: make(chan struct{}, 1), status: Status{Name: f.Name()}})
+	for _, f := range conf.Sources {
+		w.pollers = append(w.pollers, &poller{conf: &w.conf, source: f, nudged: make(chan struct{}, 1), status: Status{Name: f.Name()}})
 	}
 	return w
 }
@@ -127,9 +107,9 @@ func (w *Watch) CheckNow() {
 
 // poller looks at one source.
 type poller struct {
-	conf    *WatchConfig
-	fetcher Fetcher
-	nudged  chan struct{}
+	conf   *WatchConfig
+	source Source
+	nudged chan struct{}
 
 	last     string // validator of what was taken in or refused
 	refused  *RefusedError
@@ -179,25 +159,25 @@ func (p *poller) look(ctx context.Context, to Intake) time.Duration {
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
-			p.conf.Log.Warn("what was fetched was left behind", "source", p.fetcher.Name(), "err", err)
+			p.conf.Log.Warn("what was fetched was left behind", "source", p.source.Name(), "err", err)
 		}
 	}()
 	last := p.last
 	if p.refused != nil && !time.Now().Before(p.retryAt) {
 		last = "" // the server may know more by now: look at the same thing again
 	}
-	validator, changed, err := p.fetcher.Fetch(ctx, dir, last)
+	validator, changed, err := p.source.Fetch(ctx, dir, last)
 	if ctx.Err() != nil {
 		return every
 	}
-	report := warning.SourceReport{Source: p.fetcher.Name()}
+	report := warning.SourceReport{Source: p.source.Name()}
 	switch cause := failureCause(err); {
 	case err == nil:
 		p.unquiet = 0
-	case cause == unsettled && p.unquiet < mostUnquiet:
+	case cause == Unsettled && p.unquiet < mostUnquiet:
 		p.unquiet++
 		return min(soon, every)
-	case cause == ContentCause:
+	case cause == Content:
 		p.last = ""
 		p.refuse(&report, &RefusedError{Check: "Malformed", Detail: short(err)}, to.Now())
 		return max(every, p.report(ctx, to, report, outcomeRefused, err))
@@ -222,7 +202,7 @@ func (p *poller) look(ctx context.Context, to Intake) time.Duration {
 
 // take hands what was fetched in, and returns how long to wait at least.
 func (p *poller) take(ctx context.Context, to Intake, report warning.SourceReport, dir, validator string) time.Duration {
-	release, err := to.AcceptRelease(ctx, dir, p.fetcher.Name())
+	release, err := to.AcceptRelease(ctx, dir, p.source.Name())
 	refused, ok := errors.AsType[*RefusedError](err)
 	switch {
 	case err == nil:

@@ -119,7 +119,7 @@ func watched(t *testing.T, f func(s *shelf, w *Watch)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{holds: "one", state: plan.New(nil)}
-		w := NewWatch(WatchConfig{Fetchers: []Fetcher{s}, DataDir: dir, Prefix: "push-", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		w := NewWatch(WatchConfig{Sources: []Source{s}, DataDir: dir, Prefix: "push-", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { w.Run(ctx, s); close(done) }()

@@ -7,6 +7,7 @@ package streams
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,21 +43,12 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	set := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	if l.PerHost == 0 {
-		l.PerHost = 8
-	}
-	if l.Total == 0 {
-		l.Total = 512
-	}
-	set(&l.Attach, wire.StreamAttach.Std())
-	set(&l.Again, 4*time.Second)
-	set(&l.Silence, wire.StreamSilence.Std())
-	set(&l.Idle, time.Hour)
+	l.PerHost = cmp.Or(l.PerHost, 8)
+	l.Total = cmp.Or(l.Total, 512)
+	l.Attach = cmp.Or(l.Attach, wire.StreamAttach.Std())
+	l.Again = cmp.Or(l.Again, 4*time.Second)
+	l.Silence = cmp.Or(l.Silence, wire.StreamSilence.Std())
+	l.Idle = cmp.Or(l.Idle, time.Hour)
 	return l
 }
 
@@ -209,9 +201,6 @@ func (b *Broker) Attach(ctx context.Context, host, id string, e End, opened func
 	}
 	close(s.attached)
 	s.serveAgent(ctx, e)
-	if s.err == nil {
-		return nil
-	}
 	return s.err
 }
 

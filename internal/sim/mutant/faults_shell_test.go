@@ -12,8 +12,8 @@ func Shells() []Fault {
 	)
 	list := []Fault{
 		{Name: "whoever asks for a change is answered before it is appended", File: loop,
-			From: "\tcase <-c.stopping:\n\t\treturn wire.Refuse(wire.ErrUnavailable, \"the server is stopping\")\n\t}\n\tselect {\n\tcase err := <-in.done:\n\t\treturn err\n",
-			To:   "\tcase <-c.stopping:\n\t\treturn wire.Refuse(wire.ErrUnavailable, \"the server is stopping\")\n\t}\n\tif ON {\n\t\treturn nil\n\t}\n\tselect {\n\tcase err := <-in.done:\n\t\treturn err\n"},
+			From: "return hand(ctx, c, lane, in, in.done, ctx.Done())",
+			To:   "if ON {\n\t\tlane <- in\n\t\treturn nil\n\t}\n\treturn hand(ctx, c, lane, in, in.done, ctx.Done())"},
 		{Name: "what a failed append was to hold is answered well", File: commit,
 			From: "in.finish(err)", To: "in.finish(map[bool]error{false: err}[ON])"},
 		{Name: "the log is not folded again after an append that failed", File: commit,
