@@ -96,17 +96,25 @@ func (h *AgentRoutes) heartbeat(w http.ResponseWriter, r *http.Request, p *contr
 	return answer(w, http.StatusOK, h.c.Heartbeat(p, m))
 }
 
-func (h *AgentRoutes) enrol(w http.ResponseWriter, r *http.Request) error {
-	var m wire.Enrol
-	if err := read(r, wire.MaxSmallBody, &m); err != nil {
-		return err
+// joins is a route for a small message M of a host that has no certificate yet. So many
+// are served at a time.
+func joins[M any](h *AgentRoutes, f func(http.ResponseWriter, context.Context, M) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var m M
+		if err := read(r, wire.MaxSmallBody, &m); err != nil {
+			return err
+		}
+		leave, err := h.enter(r)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return f(w, r.Context(), m)
 	}
-	leave, err := h.enter(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	a, err := h.c.Enrol(r.Context(), m)
+}
+
+func (h *AgentRoutes) enrol(w http.ResponseWriter, ctx context.Context, m wire.Enrol) error {
+	a, err := h.c.Enrol(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -135,17 +143,8 @@ func (h *AgentRoutes) enter(r *http.Request) (leave func(), err error) {
 	return nil, err
 }
 
-func (h *AgentRoutes) bootstrapReport(w http.ResponseWriter, r *http.Request) error {
-	var m wire.BootstrapReport
-	if err := read(r, wire.MaxSmallBody, &m); err != nil {
-		return err
-	}
-	leave, err := h.enter(r)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := h.c.BootstrapReport(r.Context(), m); err != nil {
+func (h *AgentRoutes) bootstrapReport(w http.ResponseWriter, ctx context.Context, m wire.BootstrapReport) error {
+	if err := h.c.BootstrapReport(ctx, m); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

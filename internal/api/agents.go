@@ -55,8 +55,8 @@ func NewAgentRoutes(c *control.Control, log *slog.Logger) *AgentRoutes {
 	h.peer("GET", wire.RouteBundles+"{digest}", h.content)
 	h.peer("GET", wire.RouteBlobs+"{digest}", h.content)
 	h.open("GET", wire.RouteTrust+"{file}", h.trustFile) // a new host needs the root before it has a certificate
-	h.open("POST", wire.RouteEnrol, h.enrol)
-	h.open("POST", wire.RouteBootstrapReport, h.bootstrapReport)
+	h.open("POST", wire.RouteEnrol, joins(h, h.enrol))
+	h.open("POST", wire.RouteBootstrapReport, joins(h, h.bootstrapReport))
 	return h
 }
 

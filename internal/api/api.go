@@ -5,6 +5,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,10 +106,7 @@ const (
 // Start opens the data folder, starts the runtime and listens. Ending ctx stops
 // the server; call Wait either way.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
-	s := &Server{done: make(chan struct{}), log: o.Control.Log}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := &Server{done: make(chan struct{}), log: cmp.Or(o.Control.Log, slog.New(slog.DiscardHandler))}
 	var undo []func() error
 	defer func() {
 		for i := len(undo) - 1; err != nil && i >= 0; i-- {
@@ -246,12 +244,9 @@ func fleetOf(root []byte, keys identity.Keys, pki string) (string, error) {
 
 // listen opens the listeners and completes the names of the certificate.
 func (s *Server) listen(o *Options) ([]net.Listener, error) {
-	if o.Listen == "" {
-		o.Listen = ":8443"
-	}
-	bind := o.Bind
-	if bind == nil {
-		bind = net.Listen
+	o.Listen = cmp.Or(o.Listen, ":8443")
+	if o.Bind == nil {
+		o.Bind = net.Listen
 	}
 	addrs := []string{o.Listen}
 	if o.OperatorListen != "" {
@@ -261,7 +256,7 @@ func (s *Server) listen(o *Options) ([]net.Listener, error) {
 	s.control.Metrics().MustRegister(refused)
 	var listeners []net.Listener
 	for i, addr := range addrs {
-		l, err := bind("tcp", addr)
+		l, err := o.Bind("tcp", addr)
 		if err != nil {
 			for _, l := range listeners {
 				err = errors.Join(err, l.Close())

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -66,7 +67,7 @@ func (r *Router) Listen(ctx context.Context, o Options) (*Listener, error) {
 		}
 		return nil, err
 	}
-	if err := l.Reload(); err != nil && o.Log != nil {
+	if err := l.Reload(); err != nil {
 		o.Log.Warn("certificates of routes", "error", err)
 	}
 	// Ends the connections that outlive the grace, upgraded ones among them.
@@ -83,16 +84,11 @@ func (r *Router) Listen(ctx context.Context, o Options) (*Listener, error) {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxHeader <= 0 {
-		o.MaxHeader = 64 << 10
-	}
-	for d, byDefault := range map[*time.Duration]time.Duration{
-		&o.ReadHeaderTimeout: 10 * time.Second, &o.IdleTimeout: 2 * time.Minute, &o.Grace: 10 * time.Second,
-	} {
-		if *d <= 0 {
-			*d = byDefault
-		}
-	}
+	o.MaxHeader = cmp.Or(o.MaxHeader, 64<<10)
+	o.ReadHeaderTimeout = cmp.Or(o.ReadHeaderTimeout, 10*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 2*time.Minute)
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -108,10 +104,7 @@ func (l *Listener) serve(base context.Context, ln net.Listener, secure bool, o O
 		ReadHeaderTimeout: o.ReadHeaderTimeout,
 		IdleTimeout:       o.IdleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn),
-	}
-	if o.Log != nil {
-		s.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn)
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	l.servers = append(l.servers, s)
 	l.group.Go(func() error {

@@ -195,7 +195,7 @@ func received(res *http.Response) error {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		x.lease.upgrade()
 		if both, ok := res.Body.(io.ReadWriteCloser); ok {
-			res.Body = &upgradedBody{ReadWriteCloser: both, idle: x.idle}
+			res.Body = &upgradedBody{responseBody{both, x.idle}, both}
 		}
 		return nil
 	}
@@ -211,7 +211,7 @@ func received(res *http.Response) error {
 func failed(w http.ResponseWriter, req *http.Request, err error) {
 	x := exchangeOf(req.Context())
 	if x.body != nil {
-		if long := x.body.tooLarge(); long != nil {
+		if long := x.body.long.Load(); long != nil {
 			x.fail(w, req, tooLarge(long.Limit))
 			return
 		}

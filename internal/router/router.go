@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -40,15 +41,9 @@ type active struct {
 
 // New returns a router without routes.
 func New(cfg Config) *Router {
-	if cfg.QueueFor <= 0 {
-		cfg.QueueFor = 10 * time.Second
-	}
-	if cfg.QueueLimit <= 0 {
-		cfg.QueueLimit = 1000
-	}
-	if cfg.MaxInFlight <= 0 {
-		cfg.MaxInFlight = 10_000
-	}
+	cfg.QueueFor = cmp.Or(cfg.QueueFor, 10*time.Second)
+	cfg.QueueLimit = cmp.Or(cfg.QueueLimit, 1000)
+	cfg.MaxInFlight = cmp.Or(cfg.MaxInFlight, 10_000)
 	dial := (&net.Dialer{Timeout: dialTimeout}).DialContext
 	r := &Router{cfg: cfg, upstreams: map[string]*upstream{}, dial: dial, auth: newTransport(dial)}
 	r.auth.MaxConnsPerHost = 256

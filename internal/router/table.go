@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,19 +57,12 @@ func (t *Table) clashes(r Route, names map[string]bool) []Problem {
 		add("name", "is there twice: names are unique on a host")
 	}
 	if i, ok := t.index[target{r.Host, r.Path}]; ok {
-		add("path", "%s%s already leads to route %s: change the host or the path", anyHost(r.Host), r.Path, t.routes[i].Name)
+		add("path", "%s%s already leads to route %s: change the host or the path", cmp.Or(r.Host, "any host"), r.Path, t.routes[i].Name)
 	}
 	if cert := t.hosts[r.Host].cert; cert != "" && r.TLS != "" && r.TLS != cert {
-		add("tls", "%s already has certificate %s: one host name has one certificate, not %s as well", anyHost(r.Host), cert, r.TLS)
+		add("tls", "%s already has certificate %s: one host name has one certificate, not %s as well", cmp.Or(r.Host, "any host"), cert, r.TLS)
 	}
 	return out
-}
-
-func anyHost(h string) string {
-	if h == "" {
-		return "any host"
-	}
-	return h
 }
 
 func (t *Table) add(r Route) {

@@ -167,9 +167,6 @@ func (b *requestBody) Close() error { return nil }
 // finish ends reading: the connection may outlive the handler, the body must not.
 func (b *requestBody) finish() { b.done.Store(true) }
 
-func (b *requestBody) touched() bool                 { return b.read.Load() }
-func (b *requestBody) tooLarge() *http.MaxBytesError { return b.long.Load() }
-
 type responseBody struct {
 	io.ReadCloser
 	idle *idleTimer
@@ -182,19 +179,13 @@ func (b *responseBody) Read(p []byte) (int, error) {
 }
 
 type upgradedBody struct {
-	io.ReadWriteCloser
-	idle *idleTimer
-}
-
-func (b *upgradedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadWriteCloser.Read(p)
-	b.idle.touch()
-	return n, err
+	responseBody
+	w io.Writer
 }
 
 func (b *upgradedBody) Write(p []byte) (int, error) {
 	b.idle.touch()
-	return b.ReadWriteCloser.Write(p)
+	return b.w.Write(p)
 }
 
 // buffers lends the copies of responses their memory.

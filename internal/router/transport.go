@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -40,11 +41,7 @@ func refused(err error) bool {
 
 // idempotent methods may be sent again after a connection broke (RFC 9110, 9.2.2).
 func idempotent(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	return false
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete}, method)
 }
 
 // most attempts of one request, over all addresses and swaps.
@@ -99,7 +96,7 @@ func (attempts) RoundTrip(req *http.Request) (*http.Response, error) {
 // mayRepeat reports whether the failed attempt did nothing that a second one
 // would do twice.
 func (x *exchange) mayRepeat(req *http.Request, l *lease, err error) bool {
-	if req.Context().Err() != nil || (x.body != nil && x.body.touched()) {
+	if req.Context().Err() != nil || (x.body != nil && x.body.read.Load()) {
 		return false
 	}
 	if refused(err) {

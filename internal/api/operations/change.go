@@ -170,13 +170,13 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 
 func writeHealth(w http.ResponseWriter, reasons []health.ServerProblem) {
 	answer := operator.Health{Status: "ok", Reasons: reasons}
-	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if len(reasons) > 0 {
 		answer.Status = "unavailable"
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(answer) // the caller is gone
+	writeJSON(w, answer)
 }
 
 func (h *Handler) openAPI(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.api.OpenAPI()) }

@@ -64,7 +64,7 @@ func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage,
 	f, err := newFilter(in.About)
 	switch {
 	case err != nil:
-		err = &wire.Refusal{Kind: wire.ErrInvalid, Message: err.Error()}
+		err = wire.Refuse(wire.ErrInvalid, "%v", err)
 	case in.Tail:
 		err = h.tail(ctx, f, in.Limit, &page)
 	default:
@@ -193,14 +193,10 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	if q.Get("tail") == "true" && r.Header.Get("Last-Event-ID") == "" {
 		after = h.c.Head().Seq
 	}
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
-		w.Header().Set("Retry-After", "5")
-		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or try again later"))
+	if !h.enter(w) {
 		return
 	}
+	defer func() { <-h.streams }()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -218,6 +214,18 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	err = h.follow(ctx, f, after, s)
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrClosed) {
 		h.log.Debug("an event stream ended", "err", err)
+	}
+}
+
+// enter takes a place among the streams that are open, or answers that there is none.
+func (h *Handler) enter(w http.ResponseWriter) bool {
+	select {
+	case h.streams <- struct{}{}:
+		return true
+	default:
+		w.Header().Set("Retry-After", "5")
+		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or try again later"))
+		return false
 	}
 }
 

@@ -12,14 +12,10 @@ import (
 // it names. An error in the middle leaves the stream without its last line, by
 // which its reader knows.
 func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
-		w.Header().Set("Retry-After", "5")
-		h.problem(w, refused(http.StatusTooManyRequests, "too many streams of events are open; close some, or try again later"))
+	if !h.enter(w) {
 		return
 	}
+	defer func() { <-h.streams }()
 	rc := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")

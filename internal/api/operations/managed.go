@@ -12,7 +12,6 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -124,7 +123,7 @@ func (h *Handler) resources(ctx context.Context, in *hostPath) (out operator.Hos
 	err = h.c.ViewHost(ctx, in.Host, func(s control.HostState) {
 		if m := s.Managed; m != nil {
 			known = true
-			out.Version, out.Settings = m.Version, settingsRow(m.Settings)
+			out.Version, out.Settings = m.Version, operator.HostSettings(m.Settings)
 			for id, e := range m.Entries {
 				if _, clash := rows[id]; !clash {
 					rows[id] = operator.Resource{Kind: e.Kind, Name: e.Name, Layer: event.LayerManaged, Declared: true}
@@ -207,13 +206,9 @@ func (h *Handler) retry(ctx context.Context, in *hostIn[operator.RetryRequest]) 
 	return h.c.RetryHost(ctx, in.Host, in.Body.Resource, in.Body.Reason, actor(ctx))
 }
 
-func settingsRow(s fleet.Settings) operator.HostSettings {
-	return operator.HostSettings{HeartbeatInterval: s.HeartbeatInterval, ResyncInterval: s.ResyncInterval, Enabled: s.Enabled, Pools: s.Pools, Metrics: s.Metrics}
-}
-
 func (h *Handler) tune(ctx context.Context, in *hostIn[operator.SettingsPatch]) (operator.HostSettings, error) {
 	s, err := h.c.Tune(ctx, in.Host, in.Body.Edit, in.Body.Reason, actor(ctx))
-	return settingsRow(s), err
+	return operator.HostSettings(s), err
 }
 
 func (h *Handler) hostMetrics(ctx context.Context, in *hostPath) (operator.HostMetrics, error) {
@@ -229,6 +224,5 @@ func (h *Handler) hostMetrics(ctx context.Context, in *hostPath) (operator.HostM
 }
 
 func (h *Handler) plan(ctx context.Context, in *hostIn[operator.PlanRequest]) (wire.PlanAnswer, error) {
-	a, err := h.c.Plan(ctx, in.Host, managed.Input{Kind: in.Body.Kind, Name: in.Body.Name, Spec: in.Body.Spec}, actor(ctx))
-	return a, err
+	return h.c.Plan(ctx, in.Host, managed.Input{Kind: in.Body.Kind, Name: in.Body.Name, Spec: in.Body.Spec}, actor(ctx))
 }

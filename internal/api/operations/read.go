@@ -62,7 +62,7 @@ func (h *Handler) status(ctx context.Context, _ *none) (operator.Status, error) 
 		}
 	})
 	if err == nil {
-		out.Sources, err = h.sourceRows(ctx)
+		out.Sources, err = h.sources(ctx, nil)
 	}
 	if err == nil {
 		out.Expiries, err = h.c.Expiries(ctx)

@@ -19,11 +19,6 @@ const (
 )
 
 func (h *Handler) sources(ctx context.Context, _ *none) ([]operator.Source, error) {
-	rows, err := h.sourceRows(ctx)
-	return rows, err
-}
-
-func (h *Handler) sourceRows(ctx context.Context) ([]operator.Source, error) {
 	all, err := h.c.Sources(ctx)
 	rows := []operator.Source{}
 	for _, s := range all {

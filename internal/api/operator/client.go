@@ -184,23 +184,13 @@ func (c *Client) Follow(ctx context.Context, q EventQuery, fn func(Event) error)
 // History hands the whole log with the manifests that it names to read, as the
 // stream that history.Read takes.
 func (c *Client) History(ctx context.Context, read func(io.Reader) error) error {
-	resp, err := c.do(ctx, http.MethodGet, "/history", nil, nil, "")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return read(resp.Body)
+	return c.read(ctx, "/history", read)
 }
 
 // NewestRelease hands the newest accepted release to read, packed. It is what the
 // server says: verify it.
 func (c *Client) NewestRelease(ctx context.Context, read func(io.Reader) error) error {
-	resp, err := c.do(ctx, http.MethodGet, strings.TrimPrefix(RouteNewest, Prefix), nil, nil, "")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return read(resp.Body)
+	return c.read(ctx, strings.TrimPrefix(RouteNewest, Prefix), read)
 }
 
 // Push sends a packed release (see release.Pack).
@@ -249,23 +239,39 @@ func (c *Client) Enrolment(ctx context.Context) (e Enrolment, err error) {
 }
 
 func (c *Client) get(ctx context.Context, path string, q url.Values, into any) error {
-	resp, err := c.do(ctx, http.MethodGet, path, q, nil, "")
+	return c.send(ctx, http.MethodGet, path, q, nil, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, into any) error {
+	return c.send(ctx, http.MethodPost, path, nil, body, into)
+}
+
+// send is a request with a JSON body, if any.
+func (c *Client) send(ctx context.Context, method, path string, q url.Values, body, into any) error {
+	var content io.Reader
+	kind := ""
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content, kind = bytes.NewReader(raw), "application/json"
+	}
+	resp, err := c.do(ctx, method, path, q, content, kind)
 	if err != nil {
 		return err
 	}
 	return answer(resp, into)
 }
 
-func (c *Client) post(ctx context.Context, path string, body, into any) error {
-	raw, err := json.Marshal(body)
+// read hands the body of an answer to read.
+func (c *Client) read(ctx context.Context, path string, read func(io.Reader) error) error {
+	resp, err := c.do(ctx, http.MethodGet, path, nil, nil, "")
 	if err != nil {
 		return err
 	}
-	resp, err := c.do(ctx, http.MethodPost, path, nil, bytes.NewReader(raw), "application/json")
-	if err != nil {
-		return err
-	}
-	return answer(resp, into)
+	defer resp.Body.Close()
+	return read(resp.Body)
 }
 
 // do sends a request; path is escaped already. An answer that is no success is

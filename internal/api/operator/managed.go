@@ -85,13 +85,7 @@ type HostResources struct {
 }
 
 // HostSettings are what was tuned of a host; zero and nil are the default.
-type HostSettings struct {
-	HeartbeatInterval clock.Duration      `json:"heartbeatInterval,omitempty"`
-	ResyncInterval    clock.Duration      `json:"resyncInterval,omitempty"`
-	Enabled           *bool               `json:"enabled,omitempty"`
-	Pools             fleet.Pools         `json:"pools"`
-	Metrics           fleet.MetricsChoice `json:"metrics"`
-}
+type HostSettings fleet.Settings
 
 // SettingsPatch changes what is set in it.
 type SettingsPatch struct {

@@ -3,7 +3,6 @@ package operator
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -218,22 +217,4 @@ func (c *Client) open(ctx context.Context, method, path string, q url.Values, fi
 		return nil, err
 	}
 	return &Stream{in: wire.NewFrameReader(resp.Body), body: resp.Body, stop: stop, out: wire.NewFrameWriter(w), pipe: w}, nil
-}
-
-// send is a request with a JSON body, if any.
-func (c *Client) send(ctx context.Context, method, path string, q url.Values, body, into any) error {
-	var content io.Reader
-	kind := ""
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		content, kind = bytes.NewReader(raw), "application/json"
-	}
-	resp, err := c.do(ctx, method, path, q, content, kind)
-	if err != nil {
-		return err
-	}
-	return answer(resp, into)
 }

@@ -7,14 +7,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
-// RouteRoots takes roots.
-const RouteRoots = Prefix + "/roots"
-
-// MaxRoots bounds the roots of one push, MaxRootsBody their message in bytes.
-const (
-	MaxRoots     = 1024
-	MaxRootsBody = 16 << 20
-)
+// MaxRootsBody bounds the message of one push, in bytes.
+const MaxRootsBody = 16 << 20
 
 // Roots is a chain of root envelopes, from any version on.
 type Roots struct {

@@ -167,7 +167,7 @@ func TestS32OneAlertPerCause(t *testing.T) {
 		s.set(func() { s.fails = nil })
 		wait(2 * time.Hour)
 		expect(t, "reached again with the same content", s.said(), []string{"recovered fetch"})
-		s.set(func() { s.fails = cause(ContentCause) })
+		s.set(func() { s.fails = cause(Content) })
 		wait(3 * time.Minute)
 		if got := s.said(); len(got) != 1 {
 			t.Errorf("no release at all: %v", got)
