@@ -128,6 +128,18 @@ func Compare(d *spec.Deployment, in Inputs, c *container.InspectResponse, rec *R
 	return ds, unread
 }
 
+// CompareMade compares what never changes, such as a network, by the declaration that
+// it was made from, as its label has it, so that nothing which an engine fills in or
+// spells otherwise counts. A label of another version, or put there by hand, is none.
+func CompareMade[S any](want *S, form func(*S) diff.Form, seen diff.Form, label string, rules diff.Rules) []diff.Difference {
+	var base *diff.Baseline
+	var made S
+	if json.Unmarshal([]byte(label), &made) == nil {
+		base = &diff.Baseline{Desired: form(&made), Observed: seen}
+	}
+	return diff.Compare(form(want), seen, base, rules)
+}
+
 // exclusive has a container made anew that is to bound CPUs in the other of two
 // ways: engines refuse to change to it, also where a default was said aloud.
 func exclusive(ds []diff.Difference, seen diff.Form) {

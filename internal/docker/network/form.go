@@ -1,7 +1,6 @@
 package network
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/moby/moby/api/types/network"
@@ -11,19 +10,11 @@ import (
 	"github.com/steadyfleet/steady/internal/docker/convert"
 )
 
-// compare reports how a network differs from the declaration. One whose label tells
-// what it was made from is compared by that, so that nothing which an engine
-// fills in or spells otherwise ever replaces it.
+// compare lists how a network differs from the declaration.
 func (m *Reconciler) compare(want *spec.Network, shown *network.Network) []diff.Difference {
 	in := convert.Inputs{Digest: m.o.Digest}
-	seen := convert.ObservedNetwork(&network.Inspect{Network: *shown}, in)
-	var base *diff.Baseline
-	var made spec.Network
-	// A label of another version, or put there by hand, tells nothing.
-	if json.Unmarshal([]byte(shown.Labels[labelAsked]), &made) == nil {
-		base = &diff.Baseline{Desired: convert.Network(&made, made.EngineName(m.o.Owner.Title), in), Observed: seen}
-	}
-	return diff.Compare(convert.Network(want, want.EngineName(m.o.Owner.Title), in), seen, base, rules{})
+	form := func(n *spec.Network) diff.Form { return convert.Network(n, n.EngineName(m.o.Owner.Title), in) }
+	return convert.CompareMade(want, form, convert.ObservedNetwork(&network.Inspect{Network: *shown}, in), shown.Labels[labelAsked], rules{})
 }
 
 // rules are those of networks, with one more: this host owns the labels.

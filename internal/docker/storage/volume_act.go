@@ -155,17 +155,11 @@ func retire(o VolumeObserved, n *spec.Volume, wait func(engine.Code, string, ...
 	return engine.Do(Remove{}, engine.NewReason(CodeRemoving, ""))
 }
 
-// compare reports how a volume differs from the declaration. A volume never
-// changes: one whose label tells what it was made from is compared by that.
+// compare lists how a volume differs from the declaration.
 func (m *Volumes) compare(want *spec.Volume, v *volume.Volume) []diff.Difference {
 	in := convert.Inputs{Digest: m.o.Digest}
-	seen := convert.ObservedVolume(v, in)
-	var base *diff.Baseline
-	var made spec.Volume
-	if json.Unmarshal([]byte(v.Labels[labelAsked]), &made) == nil {
-		base = &diff.Baseline{Desired: convert.Volume(&made, made.EngineName(m.o.Owner.Title), in), Observed: seen}
-	}
-	return diff.Compare(convert.Volume(want, want.EngineName(m.o.Owner.Title), in), seen, base, rules{})
+	form := func(n *spec.Volume) diff.Form { return convert.Volume(n, n.EngineName(m.o.Owner.Title), in) }
+	return convert.CompareMade(want, form, convert.ObservedVolume(v, in), v.Labels[labelAsked], rules{})
 }
 
 // rules are those of volumes, with one more: this host owns labels and options.

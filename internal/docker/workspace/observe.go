@@ -21,14 +21,11 @@ import (
 
 // Observe reads the containers of one workspace.
 func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
-	listed, err := m.o.Engine.ContainerList(ctx, true, m.labels(r.Ref.ID)...)
+	o, found, err := m.observeAlone(ctx, &r)
 	if err != nil {
 		return Observed{}, dockerapi.ErrorOf(ctx, err)
 	}
-	o, err := m.observe(ctx, &r, listed, false)
-	if err != nil {
-		return Observed{}, dockerapi.ErrorOf(ctx, err)
-	}
+	m.syncUpstream(&r, found, &o)
 	o.Queued = m.queued(&r, &o)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,6 +37,21 @@ func (m *Reconciler) Observe(ctx context.Context, r engine.Resource[Desired]) (O
 		m.known[r.Ref] = &r
 	}
 	return o, nil
+}
+
+// Preview observes a workspace as if it were desired like this. Unlike Observe it
+// does not take it as what is desired from now on.
+func (m *Reconciler) Preview(ctx context.Context, r engine.Resource[Desired]) (Observed, error) {
+	o, _, err := m.observeAlone(ctx, &r)
+	return o, dockerapi.ErrorOf(ctx, err)
+}
+
+func (m *Reconciler) observeAlone(ctx context.Context, r *engine.Resource[Desired]) (o Observed, found []*container.InspectResponse, err error) {
+	listed, err := m.o.Engine.ContainerList(ctx, true, m.labels(r.Ref.ID)...)
+	if err != nil {
+		return o, nil, err
+	}
+	return m.inspect(ctx, r, listed, false)
 }
 
 // ObserveAll checks every workspace that was checked before, with one
@@ -71,13 +83,14 @@ func (m *Reconciler) ObserveAll(ctx context.Context) (map[engine.Ref]Observed, e
 	m.cache.Refresh(ctx, ours)
 	out := make(map[engine.Ref]Observed, len(rows))
 	for i := range rows {
-		o, err := m.observe(ctx, rows[i], byName[rows[i].Ref.ID], true)
+		o, found, err := m.inspect(ctx, rows[i], byName[rows[i].Ref.ID], true)
 		switch {
 		case dockerapi.Unavailable(err):
 			return nil, dockerapi.ErrorOf(ctx, err)
 		case err != nil:
 			continue // it is checked alone, and its error is its own
 		}
+		m.syncUpstream(rows[i], found, &o)
 		v := engine.View[Desired, Observed]{Resource: *rows[i], Observed: o, Now: m.o.Now()}
 		if m.Decide(v).Name() == "wait" {
 			continue
@@ -168,15 +181,6 @@ func (m *Reconciler) inspect(ctx context.Context, r *engine.Resource[Desired], l
 	}
 	err = m.compare(ctx, r, found, &o)
 	return o, found, err
-}
-
-// observe looks, and tells the router where the workspace is.
-func (m *Reconciler) observe(ctx context.Context, r *engine.Resource[Desired], listed []container.Summary, trust bool) (Observed, error) {
-	o, found, err := m.inspect(ctx, r, listed, trust)
-	if err == nil {
-		m.syncUpstream(r, found, &o)
-	}
-	return o, err
 }
 
 // findForeign finds a container of somebody else under the workspace's name.
