@@ -37,6 +37,9 @@ func Migrate(ctx context.Context, tx *sql.Tx, steps []Migration) error {
 	return nil
 }
 
+// ErrDamaged says that a database is not as this program wrote it.
+var ErrDamaged = errors.New("the database is damaged")
+
 // applied counts the steps that the database has.
 func applied(ctx context.Context, tx *sql.Tx, steps []Migration) (n int, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT number, name, digest FROM migrations ORDER BY number`)
@@ -48,7 +51,7 @@ func applied(ctx context.Context, tx *sql.Tx, steps []Migration) (n int, err err
 		var number int
 		var name, sum string
 		if err := rows.Scan(&number, &name, &sum); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("%w: its list of migrations cannot be read: %w", ErrDamaged, err)
 		}
 		if n >= len(steps) {
 			return 0, fmt.Errorf("the database has migration %s, which this version does not know: run the version that wrote it or a newer one", name)

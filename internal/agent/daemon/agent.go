@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -142,6 +143,9 @@ func (a *Agent) load(ctx context.Context) error {
 		return err
 	} else if !ok {
 		return fmt.Errorf("%s has no identity; enrol the host first: give it a token of steady token create with --token", a.cfg.StateDir)
+	}
+	if err := os.MkdirAll(a.cfg.Root, 0o755); err != nil {
+		return fmt.Errorf("the root folder of this host: %w", err)
 	}
 	var doc agentDoc
 	var cd state.TimelineDoc

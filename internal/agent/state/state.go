@@ -98,7 +98,11 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	db.SetMaxOpenConns(1)
 	s.db = db
 	return s.Tx(ctx, func(tx *sql.Tx) error {
-		if err := disk.Migrate(ctx, tx, schema); err != nil {
+		err := disk.Migrate(ctx, tx, schema)
+		if errors.Is(err, disk.ErrDamaged) {
+			return fmt.Errorf("agent.db: %w; move %s away and enrol the host again with a new token", err, s.dir)
+		}
+		if err != nil {
 			return fmt.Errorf("agent.db: %w", err)
 		}
 		if o.Migrate == nil {

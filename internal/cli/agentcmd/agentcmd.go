@@ -157,8 +157,8 @@ func (o options) config(errOut io.Writer) (daemon.Config, error) {
 		return daemon.Config{}, exit.Badf("--resync: %w", err)
 	}
 	o.hosting.Engine = engineOf(o.engine)
-	if err := os.MkdirAll(o.root, 0o755); err != nil {
-		return daemon.Config{}, exit.Badf("--root: %w", err)
+	if info, err := os.Stat(o.root); err == nil && !info.IsDir() { // a missing one is made once the host is enrolled
+		return daemon.Config{}, exit.Badf("--root: %s is not a folder", o.root)
 	}
 	if len(strings.Fields(o.reboot)) == 0 {
 		return daemon.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")

@@ -1,6 +1,11 @@
 package agentcmd
 
 import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,6 +14,19 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 	"github.com/steadyfleet/steady/internal/testkit/testfleet"
 )
+
+// A host that is not enrolled gets no folder.
+func TestRootIsMadeOnceEnrolled(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "odd", "root")
+	o := options{state: t.TempDir(), root: root, logLevel: "error", resync: "30s", reboot: "/bin/false", engine: "none"}
+	o.token = filepath.Join(t.TempDir(), "absent")
+	if err := run(t.Context(), o, io.Discard, io.Discard); err == nil {
+		t.Fatal("a host without a token runs")
+	}
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its root folder: %v", err)
+	}
+}
 
 // A token of another host than the folder's is a mix-up of folders; one of the
 // same host, or one that is gone, is how a service starts again and again.
