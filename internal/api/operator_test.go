@@ -144,6 +144,14 @@ func TestOperatorRequestsAreStrict(t *testing.T) {
 		{"this site", "GET", "/v1/operator/status", "", 200, []string{"Origin", w.server.OperatorURL()}},
 		{"scheme in lower case", "GET", "/v1/operator/status", "", 200, []string{"Authorization", "bearer " + s}},
 		{"another scheme", "GET", "/v1/operator/status", "", 401, []string{"Authorization", "Basic " + s}},
+		{"about nothing", "GET", "/v1/operator/events?about=", "", 422, nil},
+		{"about nothing and a host", "GET", "/v1/operator/events?about=&about=host/h-0000", "", 422, nil},
+		{"about a host", "GET", "/v1/operator/events?about=host/h-0000", "", 200, nil},
+		{"about too much", "GET", "/v1/operator/events?about=host/h&about=host/h&about=host/h&about=host/h&about=host/h", "", 422, nil},
+		{"a long name", "GET", "/v1/operator/events?about=host/" + strings.Repeat("h", 256), "", 422, nil},
+		{"a semicolon", "GET", "/v1/operator/events?about=host/h-0000;x", "", 422, nil},
+		{"a semicolon of the stream", "GET", "/v1/operator/events/stream?about=host/h-0000;x", "", 422, nil},
+		{"stream about nothing", "GET", "/v1/operator/events/stream?about=", "", 422, nil},
 		{"stream parameter", "GET", "/v1/operator/events/stream?x=1", "", 422, nil},
 	} {
 		status, body := w.request(s, c.method, c.path, c.body, c.headers...)
@@ -153,6 +161,41 @@ func TestOperatorRequestsAreStrict(t *testing.T) {
 	}
 	if _, raw := w.request(s, "GET", operator.RouteMetrics, ""); !strings.Contains(raw, "steady_log_entries_total") {
 		t.Errorf("metrics: %.300s", raw)
+	}
+}
+
+// TestEventsAboutShortDigests: what screens print of a digest finds what the whole one
+// does, and what nobody knows is refused.
+func TestEventsAboutShortDigests(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	a := enrolled(w, hostName(0))
+	a.offered()
+	bundle := testkit.Value(w.op.Host(w.ctx(), a.name))(t).Target
+	about := func(kind, name string) ([]operator.Event, error) {
+		page, err := w.op.Events(w.ctx(), operator.EventQuery{About: []event.Subject{{Kind: kind, Name: name}}})
+		return page.Events, err
+	}
+	whole := testkit.Value(about(event.KindBundle, string(bundle)))(t)
+	if len(whole) == 0 {
+		t.Fatal("no event is about the bundle that was granted")
+	}
+	for _, name := range []string{bundle.Short(), bundle.Hex()} {
+		if got, err := about(event.KindBundle, name); err != nil || len(got) != len(whole) {
+			t.Errorf("%s: %d events, expected %d, %v", name, len(got), len(whole), err)
+		}
+	}
+	manifest := testkit.Value(w.op.Rollout(w.ctx(), "stable@r1"))(t).Manifest
+	if got, err := about(event.KindManifest, manifest.Short()); err != nil || len(got) == 0 {
+		t.Errorf("the manifest: %d events, %v", len(got), err)
+	}
+	for _, s := range []event.Subject{{Kind: event.KindBundle, Name: manifest.Short()}, {Kind: event.KindManifest, Name: "zzz"}, {Kind: event.KindRelease, Name: "2"},
+		{Kind: event.KindBundle, Name: string(manifest)}, {Kind: event.KindChannel, Name: "none"}, {Kind: event.KindSource, Name: "none"}} {
+		if got, err := about(s.Kind, s.Name); err == nil {
+			t.Errorf("%s: %d events and no refusal", s, len(got))
+		} else if refused, ok := errors.AsType[*operator.Error](err); !ok || refused.Status != 404 {
+			t.Errorf("%s: %v", s, err)
+		}
 	}
 }
 

@@ -12,12 +12,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/store"
-	"github.com/steadyfleet/steady/internal/wire"
 )
+
+// maxAbout is how many things a request can ask for at once.
+const maxAbout = 4
 
 type eventsIn struct {
 	After uint64   `query:"after" doc:"Events after this sequence"`
@@ -26,33 +29,15 @@ type eventsIn struct {
 	Tail  bool     `query:"tail" doc:"The last events instead of the first"`
 }
 
-// filter is what events are to be about.
-type filter []event.Subject
-
-func newFilter(about []string) (filter, error) {
-	var f filter
-	for _, a := range about {
-		s, err := event.ParseSubject(a)
-		if err != nil {
-			return nil, err
-		}
-		f = append(f, s)
-	}
-	return f, nil
+// Resolve reads About as it was sent: huma passes over a parameter whose first value is
+// empty, and the answer would be about everything.
+func (in *eventsIn) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	in.About = u.Query()["about"]
+	return nil
 }
 
-func (f filter) match(r *event.Record) bool {
-	if len(f) == 0 {
-		return true
-	}
-	about := event.About(&r.Entry)
-	for _, s := range f {
-		if !slices.Contains(about, s) {
-			return false
-		}
-	}
-	return true
-}
+var _ huma.Resolver = (*eventsIn)(nil)
 
 func eventOf(r *event.Record) operator.Event {
 	return operator.Event{Seq: r.Seq, At: r.At, Term: r.Term, Type: r.Type, Subject: r.Subject,
@@ -61,10 +46,9 @@ func eventOf(r *event.Record) operator.Event {
 
 func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage, error) {
 	page := operator.EventPage{Events: []operator.Event{}, Next: in.After}
-	f, err := newFilter(in.About)
+	f, err := h.filter(ctx, in.About)
 	switch {
 	case err != nil:
-		err = wire.Refuse(wire.ErrInvalid, "%v", err)
 	case in.Tail:
 		err = h.tail(ctx, f, in.Limit, &page)
 	default:
@@ -74,33 +58,6 @@ func (h *Handler) events(ctx context.Context, in *eventsIn) (operator.EventPage,
 		err = h.known(ctx, f)
 	}
 	return page, err
-}
-
-// known refuses an empty answer about what does not exist: it would look as if nothing
-// had happened to it.
-func (h *Handler) known(ctx context.Context, f filter) error {
-	if len(f) == 0 {
-		return nil
-	}
-	roster := h.c.Roster()
-	var failed error
-	err := h.c.View(ctx, func(s *plan.State) {
-		for _, subject := range f {
-			switch name := subject.Name; subject.Kind {
-			case event.KindHost:
-				if _, declared := roster[name]; !declared && s.Hosts[name] == nil {
-					failed = unknownHost(name)
-				}
-			case event.KindRollout:
-				_, pruned := s.FindPruned(name)
-				_, queued := h.c.Explain(s).FindQueued(name)
-				if s.Find(name) == nil && !pruned && !queued {
-					failed = unknownRollout(name)
-				}
-			}
-		}
-	})
-	return errors.Join(err, failed)
 }
 
 // records returns those behind a sequence: all of them, or those about the first thing
@@ -173,9 +130,9 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	f, err := newFilter(q["about"])
+	f, err := h.filter(r.Context(), q["about"])
 	if err != nil {
-		h.problem(w, refused(http.StatusUnprocessableEntity, err.Error()))
+		h.problem(w, h.refusal(err))
 		return
 	}
 	after := uint64(0)

@@ -106,7 +106,13 @@ func New(c *control.Control, serverCA []byte, log *slog.Logger) *Handler {
 func (h *Handler) Routes() []Route { return h.routes }
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // Query leaves out what it cannot read
+		h.problem(w, refused(http.StatusUnprocessableEntity, "the query cannot be read: "+err.Error()))
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
 
 const permissionKey = "permission"
 

@@ -74,7 +74,7 @@ out unless --all is given; -o json has everything.`,
 	f.BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
 	f.Uint64Var(&q.After, "after", 0, "begin after this sequence number")
 	f.IntVar(&q.Limit, "limit", 100, "how many events, 1 to 1000")
-	about := f.StringSlice("about", nil, "only events about KIND/NAME; given again, about all of them; kinds: "+strings.Join(event.Kinds(), ", "))
+	about := f.StringSlice("about", nil, "only events about KIND/NAME; given again, only what concerns all of them; kinds: "+strings.Join(event.Kinds(), ", "))
 	host := f.String("host", "", "only events about this host: --about host/NAME")
 	rollout := f.String("rollout", "", "only events about this rollout: --about rollout/NAME")
 	command.Complete(cmd, "about", kinds...)
@@ -83,6 +83,11 @@ out unless --all is given; -o json has everything.`,
 			return exit.Badf("--limit %d: expected 1 to 1000", q.Limit)
 		}
 		var err error
+		for _, name := range []string{"about", "host", "rollout"} {
+			if f.Changed(name) && strings.Trim(f.Lookup(name).Value.String(), "[]") == "" {
+				return exit.Badf("--%s is empty: leave it out for the events about everything", name)
+			}
+		}
 		if q.About, err = subjects(*about, *host, *rollout); err != nil {
 			return err
 		}

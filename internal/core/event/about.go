@@ -30,6 +30,11 @@ func Kinds() []string {
 // maxSubjects bounds what one event is about.
 const maxSubjects = 1000
 
+// isName reports whether events can be about something of this name.
+func isName(name string) bool {
+	return name != "" && len(name) <= 255 && utf8.ValidString(name) && !strings.ContainsRune(name, 0)
+}
+
 // names are the members of bodies that name things.
 type names struct {
 	Rollout  string `json:"rollout"`
@@ -83,7 +88,7 @@ func AppendAbout(dst []Subject, e *Entry) []Subject {
 	out := dst
 	add := func(kind, name string) {
 		s := Subject{Kind: kind, Name: name}
-		if name != "" && len(name) <= 255 && utf8.ValidString(name) && !strings.ContainsRune(name, 0) && len(out) < maxSubjects && !slices.Contains(out, s) {
+		if isName(name) && len(out) < maxSubjects && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}

@@ -62,7 +62,10 @@ func (s Subject) String() string {
 // ParseSubject reads KIND/NAME of one of Kinds.
 func ParseSubject(s string) (Subject, error) {
 	kind, name, _ := strings.Cut(s, "/")
-	if !slices.Contains(Kinds(), kind) || name == "" {
+	switch {
+	case len(s) > 300:
+		return Subject{}, fmt.Errorf("%d bytes name nothing that events are about: names have at most 255", len(s))
+	case !slices.Contains(Kinds(), kind) || !isName(name):
 		return Subject{}, fmt.Errorf("%q names nothing that events are about: expected KIND/NAME, the kind one of %s", s, strings.Join(Kinds(), ", "))
 	}
 	return Subject{Kind: kind, Name: name}, nil
