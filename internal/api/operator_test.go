@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	coreplan "github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -185,7 +186,11 @@ func TestEventsAboutShortDigests(t *testing.T) {
 			t.Errorf("%s: %d events, expected %d, %v", name, len(got), len(whole), err)
 		}
 	}
-	manifest := testkit.Value(w.op.Rollout(w.ctx(), "stable@r1"))(t).Manifest
+	rollout := testkit.Value(w.op.Rollout(w.ctx(), "stable@r1"))(t)
+	if m, waves := rollout.Members[0], rollout.Waves; m.Presence != gate.Online || waves[0].State != "open" {
+		t.Errorf("the host is %q, the wave %q", m.Presence, waves[0].State)
+	}
+	manifest := rollout.Manifest
 	if got, err := about(event.KindManifest, manifest.Short()); err != nil || len(got) == 0 {
 		t.Errorf("the manifest: %d events, %v", len(got), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -45,12 +46,14 @@ type Rollout struct {
 
 // Host is one host at that instant.
 type Host struct {
-	Name    string `json:"name"`
-	Online  bool   `json:"online"`
-	Phase   string `json:"phase"`
-	Rollout string `json:"rollout,omitempty"`
-	Runs    string `json:"runs,omitempty"`
-	Grant   string `json:"grant,omitempty"`
+	Name   string `json:"name"`
+	Online bool   `json:"online"`
+	// Presence is that of a host that is declared: the log alone does not say which are.
+	Presence gate.HostPresence `json:"presence"`
+	Phase    string            `json:"phase"`
+	Rollout  string            `json:"rollout,omitempty"`
+	Runs     string            `json:"runs,omitempty"`
+	Grant    string            `json:"grant,omitempty"`
 }
 
 // ViewAt makes a view of a state.
@@ -77,7 +80,7 @@ func ViewAt(s *plan.State, seq uint64, at clock.Instant) View {
 	}
 	for _, name := range s.HostNames() {
 		h := s.Hosts[name]
-		row := Host{Name: name, Online: h.Online, Phase: string(h.Machine.Phase), Rollout: h.Machine.Rollout, Runs: h.Machine.Current.Short()}
+		row := Host{Name: name, Online: h.Online, Presence: h.Presence(true), Phase: string(h.Machine.Phase), Rollout: h.Machine.Rollout, Runs: h.Machine.Current.Short()}
 		if row.Phase == "" {
 			row.Phase = string(host.Pending)
 		}
@@ -196,8 +199,8 @@ func (h Host) words() string {
 	if h.Runs != "" {
 		words += ", runs " + h.Runs
 	}
-	if !h.Online {
-		words += ", silent"
+	if h.Presence != gate.Online {
+		words += ", " + string(h.Presence)
 	}
 	return words
 }

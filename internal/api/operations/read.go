@@ -356,7 +356,7 @@ func (h *Handler) rollouts(ctx context.Context, in *rolloutsIn) ([]operator.Roll
 
 func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.RolloutDetail, error) {
 	var out operator.RolloutDetail
-	found := false
+	found, roster := false, h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
 		out = operator.RolloutDetail{Now: h.c.Now(), Waves: []operator.Wave{}, Members: []operator.Member{}}
 		r := s.Find(in.Rollout)
@@ -383,7 +383,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 			out.Waves = append(out.Waves, waveRow(r, i))
 		}
 		for i := range r.Members {
-			out.Members = append(out.Members, h.member(s, r, i))
+			out.Members = append(out.Members, h.member(s, r, i, roster))
 		}
 	})
 	if err == nil && !found {
@@ -392,9 +392,14 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 	return out, err
 }
 
-func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int) operator.Member {
+func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int, roster map[string]fleet.RosterHost) operator.Member {
 	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
-	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Health: h.c.Assess(s, leaf.Host).Status}
+	known := s.Hosts[leaf.Host]
+	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online,
+		Presence: presenceOf(leaf.Host, known, roster), Health: h.c.Assess(s, leaf.Host).Status}
+	if known != nil && known.Freeze != nil {
+		out.FrozenUntil = known.Freeze.Until
+	}
 	if out.Progress = s.Progress(r, leaf.Host); out.Progress != nil {
 		out.Unready, out.MoreUnready = h.c.Unfinished(leaf.Host)
 	}
@@ -403,7 +408,7 @@ func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int) operator.Memb
 
 func waveRow(r *rollout.Rollout, i int) operator.Wave {
 	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
-	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, Hosts: n.Members(), Counts: map[string]int{},
+	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: waveState(r, i), Hosts: n.Members(), Counts: map[string]int{},
 		Failures: n.Failures, Offline: n.Offline}
 	for status, count := range n.By {
 		if count > 0 {
@@ -411,6 +416,20 @@ func waveRow(r *rollout.Rollout, i int) operator.Wave {
 		}
 	}
 	return out
+}
+
+func waveState(r *rollout.Rollout, i int) string {
+	switch {
+	case i > r.Cursor:
+		return "closed"
+	case r.Forced(i) != nil:
+		return "forced"
+	case i < r.Cursor, r.Phase == rollout.Terminal:
+		return "promoted"
+	case r.EndedAt != 0:
+		return "over"
+	}
+	return "open"
 }
 
 func (h *Handler) tokens(ctx context.Context, _ *none) ([]operator.Token, error) {

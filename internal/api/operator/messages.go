@@ -191,9 +191,12 @@ type RolloutDetail struct {
 
 // Wave is one stage of a rollout. Counts are hosts by status.
 type Wave struct {
-	Name     string         `json:"name"`
-	Soak     clock.Duration `json:"soak"`
-	Open     bool           `json:"open"`
+	Name string         `json:"name"`
+	Soak clock.Duration `json:"soak"`
+	Open bool           `json:"open"`
+	// State is closed, open, promoted or forced, or over where the rollout ended while
+	// the wave was open.
+	State    string         `json:"state"`
 	Hosts    int            `json:"hosts"`
 	Counts   map[string]int `json:"counts"`
 	Failures int            `json:"failures"`
@@ -202,11 +205,14 @@ type Wave struct {
 
 // Member is one host of a rollout.
 type Member struct {
-	Host   string        `json:"host"`
-	Wave   int           `json:"wave"`
-	Status string        `json:"status"`
-	Online bool          `json:"online"`
-	Health health.Status `json:"health"`
+	Host   string `json:"host"`
+	Wave   int    `json:"wave"`
+	Status string `json:"status"`
+	Online bool   `json:"online"`
+	// Presence and FrozenUntil are those of the host.
+	Presence    gate.HostPresence `json:"presence"`
+	FrozenUntil clock.Instant     `json:"frozenUntil,omitempty"`
+	Health      health.Status     `json:"health"`
 	// Progress is set while the host is in flight in the rollout, and so are the
 	// resources that do not run yet, at most event.MaxDegraded and how many more.
 	Progress    *plan.Progress           `json:"progress,omitempty"`

@@ -72,14 +72,7 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 	if len(r.Waves) > 0 {
 		var rows [][]string
 		for _, w := range r.Waves {
-			state := "closed"
-			switch {
-			case w.Open && r.EndedAt != 0:
-				state = "over"
-			case w.Open:
-				state = "open"
-			}
-			rows = append(rows, []string{w.Name, state, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})
+			rows = append(rows, []string{w.Name, w.State, w.Soak.String(), fmt.Sprint(w.Hosts), counts(w), fmt.Sprint(w.Failures), fmt.Sprint(w.Offline)})
 		}
 		if err := a.Table([]string{"wave", "state", "soak", "hosts", "by status", "failures", "offline"}, rows); err != nil {
 			return err
@@ -91,15 +84,11 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 	var rows [][]string
 	shown, left := notable(r.Members)
 	for _, m := range shown {
-		online := "online"
-		if !m.Online {
-			online = "silent"
-		}
 		wave := fmt.Sprint(m.Wave)
 		if m.Wave < len(r.Waves) {
 			wave = r.Waves[m.Wave].Name
 		}
-		rows = append(rows, []string{m.Host, wave, m.Status, online})
+		rows = append(rows, []string{m.Host, wave, m.Status, presence(m.Presence, m.FrozenUntil)})
 	}
 	if len(rows) > 0 {
 		if err := a.Table([]string{"host", "wave", "status", "presence"}, rows); err != nil {

@@ -180,7 +180,7 @@ than it should run. Filters add up: each one leaves hosts out.`,
 		all, err := c.Hosts(ctx)
 		return slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) }), err
 	}, []string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, func(h operator.Host) []string {
-		return []string{h.Name, h.Channel, presence(h), h.Phase, string(h.Health), h.Rollout, runs(h), troubleOf(h)}
+		return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), h.Phase, string(h.Health), h.Rollout, runs(h), troubleOf(h)}
 	})
 }
 
@@ -199,14 +199,15 @@ func troubleOf(h operator.Host) string {
 // runs names what a host runs: the release that brought it where that is known.
 func runs(h operator.Host) string { return cmp.Or(h.Runs, command.Short(string(h.Current))) }
 
-func presence(h operator.Host) string {
+// presence is the word for whether a host is there.
+func presence(p gate.HostPresence, frozenUntil clock.Instant) string {
 	switch {
-	case h.IdentityStatus != "":
-		return strings.ToUpper(h.IdentityStatus)
-	case h.Presence == gate.Online && h.FrozenUntil != 0:
+	case p == gate.Forked || p == gate.Revoked || p == gate.Decommissioned:
+		return strings.ToUpper(string(p))
+	case p == gate.Online && frozenUntil != 0:
 		return "frozen"
 	}
-	return string(h.Presence)
+	return string(p)
 }
 
 // showPresence names the hosts that are not there, by why.
@@ -231,7 +232,7 @@ func (a verbs) showPresence(h operator.HostCounts) {
 }
 
 func (a verbs) showHost(h operator.HostDetail) error {
-	a.PrintFolded("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Host))
+	a.PrintFolded("Host %s, channel %s, %s\n", h.Name, cmp.Or(h.Channel, "none"), presence(h.Presence, h.FrozenUntil))
 	phase := cmp.Or(h.Phase, "none")
 	if h.Rollout != "" {
 		phase += " in " + h.Rollout

@@ -72,11 +72,7 @@ func (a verbs) showView(v replay.View) error {
 	}
 	var rows [][]string
 	for _, h := range v.Hosts {
-		online := "online"
-		if !h.Online {
-			online = "silent"
-		}
-		rows = append(rows, []string{h.Name, online, h.Phase, h.Rollout, h.Runs, h.Grant})
+		rows = append(rows, []string{h.Name, string(h.Presence), h.Phase, h.Rollout, h.Runs, h.Grant})
 	}
 	if len(rows) == 0 {
 		return nil
