@@ -37,7 +37,7 @@ func (a *Agent) prepare(ctx context.Context, o core.Offer) error {
 			}
 		}
 		if final := preparation.Final(err); final != "" {
-			a.post(ctx, core.PrepareFailed{Grant: o.Grant, Detail: system.Scrub(final+": "+err.Error(), 1024)})
+			a.post(ctx, core.PrepareFailed{Grant: o.Grant, Detail: system.Scrub(preparation.Detail(final, err), 1024)})
 			return nil
 		}
 		if why, waits := reconcile.IsBlocked(err); !waits {

@@ -222,7 +222,7 @@ func (h *Hosting) Title() spec.NameMapper {
 func (h *Hosting) Requests() map[spec.ID]deploy.Request { return *h.asks.Load() }
 
 // ErrNoEngine refuses containers on a host without an engine.
-var ErrNoEngine = fmt.Errorf("%w: it declares containers and this agent has no container engine; start it with --engine", docker.ErrCannotPrepare)
+var ErrNoEngine = fmt.Errorf("%w: it declares containers and this agent has no container engine; start it with --engine unix:///var/run/docker.sock, or that of your engine", docker.ErrCannotPrepare)
 
 // Prepare fetches what the containers of a bundle need, and changes nothing that
 // runs.

@@ -55,6 +55,15 @@ func Final(err error) string {
 	return ""
 }
 
+// Detail is what a host reports of an error with its word. Failed goes without: the
+// code of the answer says that already.
+func Detail(final string, err error) string {
+	if final == Failed {
+		return err.Error()
+	}
+	return final + ": " + err.Error()
+}
+
 // Server is where bundles come from.
 type Server interface {
 	Bundle(ctx context.Context, d digest.Digest) ([]byte, error)

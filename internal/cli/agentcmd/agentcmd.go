@@ -73,7 +73,7 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.resync, "resync", "30s", "how often every resource is observed even if nothing happened")
 	f.StringVar(&o.reboot, "reboot-command", strings.Join(daemon.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
 	f.StringVar(&o.bootID, "boot-id-file", "", "file that names the boot of the machine, for containers and tests (default: what the kernel says)")
-	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for "+dockerapi.DefaultSocket+" if it is there")
+	f.StringVar(&o.engine, "engine", "auto", "container engine: a socket or URL, none, or auto for the unix:// socket of DOCKER_HOST, else "+dockerapi.DefaultSocket+", if it is there")
 	f.StringVar(&o.hosting.Prefix, "prefix", "", "what names on the engine begin with (default: the host's name and a dot)")
 	f.StringSliceVar(&o.hosting.HTTP, "http", nil, "addresses on which routes are served over HTTP, such as :80")
 	f.StringSliceVar(&o.hosting.HTTPS, "https", nil, "addresses on which routes are served over HTTPS, such as :443")
@@ -156,7 +156,8 @@ func (o options) config(errOut io.Writer) (daemon.Config, error) {
 	if err != nil {
 		return daemon.Config{}, exit.Badf("--resync: %w", err)
 	}
-	o.hosting.Engine = engineOf(o.engine)
+	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	o.hosting.Engine = engineOf(o.engine, os.Getenv("DOCKER_HOST"), log)
 	if info, err := os.Stat(o.root); err == nil && !info.IsDir() { // a missing one is made once the host is enrolled
 		return daemon.Config{}, exit.Badf("--root: %s is not a folder", o.root)
 	}
@@ -170,21 +171,29 @@ func (o options) config(errOut io.Writer) (daemon.Config, error) {
 	return daemon.Config{
 		Reboot: strings.Fields(o.reboot), Clock: source,
 		StateDir: o.state, Root: o.root, Server: o.server, Version: Version(), Resync: resync, Hosting: o.hosting,
-		Log: slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level})),
+		Log: log,
 	}, nil
 }
 
-// engineOf resolves --engine: empty is a host without containers.
-func engineOf(engine string) string {
+// engineOf resolves --engine, with the value of DOCKER_HOST for auto: empty is a host
+// without containers. It says in the log which it is.
+func engineOf(engine, dockerHost string, log *slog.Logger) string {
+	const hint = "containers are declined; start the agent with --engine unix:///PATH"
 	switch engine {
 	case "none":
+		log.Info("no container engine", "why", "--engine none")
 		return ""
 	case "auto":
-		if _, err := os.Stat(strings.TrimPrefix(dockerapi.DefaultSocket, "unix://")); err != nil {
+		engine = dockerapi.DefaultSocket
+		if strings.HasPrefix(dockerHost, "unix://") {
+			engine = dockerHost
+		}
+		if _, err := os.Stat(strings.TrimPrefix(engine, "unix://")); err != nil {
+			log.Info("no container engine", "looked", engine, "next", hint)
 			return ""
 		}
-		return dockerapi.DefaultSocket
 	}
+	log.Info("container engine", "engine", engine)
 	return engine
 }
 

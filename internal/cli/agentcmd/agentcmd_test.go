@@ -1,11 +1,14 @@
 package agentcmd
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +50,27 @@ func TestTokenOfAnotherHost(t *testing.T) {
 	} {
 		if err := sameHost(daemon.Status{Fleet: c.fleet, Host: c.host}, c.token); (err == nil) != c.ok {
 			t.Errorf("%s of %s: %v", c.host, c.fleet, err)
+		}
+	}
+}
+
+// TestEngineOf: the agent says at start which engine it runs containers on, or that it
+// has none and which flag names one.
+func TestEngineOf(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "docker.sock")
+	testkit.Must(t, os.WriteFile(socket, nil, 0o600))
+	for _, c := range []struct{ flag, env, engine, logs string }{
+		{"auto", "unix://" + socket, "unix://" + socket, socket},
+		{"auto", "unix:///nowhere/docker.sock", "", "--engine"},
+		{"none", "unix://" + socket, "", "--engine none"},
+		{"unix:///given", "unix://" + socket, "unix:///given", "unix:///given"},
+	} {
+		var log bytes.Buffer
+		if got := engineOf(c.flag, c.env, slog.New(slog.NewTextHandler(&log, nil))); got != c.engine {
+			t.Errorf("--engine %s with DOCKER_HOST=%s: %q, expected %q", c.flag, c.env, got, c.engine)
+		}
+		if !strings.Contains(log.String(), c.logs) {
+			t.Errorf("--engine %s: the log has %q", c.flag, log.String())
 		}
 	}
 }
