@@ -8,7 +8,13 @@ import (
 )
 
 // Store keeps rows, history and the trigger outbox. reconcile/sqlite is one, and its
-// TestContract says what every one has to keep.
+// TestContract says what every one has to keep. What it is handed and gives back are
+// values of package engine, which has the other half of this contract: [engine.Record]
+// says what one commit has to write.
+//
+// The outbox has the triggers that commits raised and no turn has answered yet: each is
+// an [engine.Raise], numbered by the store (N). A verdict is a parent's
+// answer to a child that failed ([engine.Verdict]).
 type Store interface {
 	// Load reads a row with its parent, its children and its newest trigger, in
 	// one consistent read. What is desired of the parent may be left out. It
@@ -21,7 +27,8 @@ type Store interface {
 	// Ack removes the triggers of ref up to n from the outbox, for a turn that
 	// had nothing to record.
 	Ack(ctx context.Context, ref engine.Ref, n int64) error
-	// Open lists every row that is not terminal, and the outbox.
+	// Open lists every row whose [engine.Phase] is not Terminal, so that it may still
+	// want a turn, and the outbox.
 	Open(ctx context.Context) (Opened, error)
 	// Apply sets what is desired of a root, in a transaction of its own.
 	Apply(ctx context.Context, in engine.Intent, now time.Time, cause engine.Cause) (engine.Change, error)
