@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,12 +23,27 @@ const answerIn = 30 * time.Second
 // context with a deadline.
 func (e *Env) Talk(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := filled(cmd, args); err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), answerIn)
 		defer cancel()
 		return e.WithClient(func(c *operator.Client) error { return do(ctx, c, args) })
 	}
 	e.NamesServer(cmd)
 	return cmd
+}
+
+// filled refuses an argument or a reason that is empty: in a path it would name
+// something else.
+func filled(cmd *cobra.Command, args []string) error {
+	if slices.Contains(args, "") {
+		return exit.Badf("an argument is empty\nusage: %s; see %s --help", cmd.UseLine(), cmd.CommandPath())
+	}
+	if f := cmd.Flags().Lookup("reason"); f != nil && f.Value.String() == "" && f.DefValue == NoReason {
+		return exit.Badf("--reason is empty: say why, for the log")
+	}
+	return nil
 }
 
 // Shows makes a command that prints an answer of the server: as data, or by show for
@@ -59,6 +75,9 @@ func Lists[T any](e *Env, cmd *cobra.Command, get func(ctx context.Context, c *o
 // Stream is Talk without a deadline.
 func (e *Env) Stream(cmd *cobra.Command, do func(ctx context.Context, c *operator.Client, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := filled(cmd, args); err != nil {
+			return err
+		}
 		return e.WithClient(func(c *operator.Client) error { return do(cmd.Context(), c, args) })
 	}
 	e.NamesServer(cmd)

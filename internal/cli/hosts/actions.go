@@ -10,6 +10,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
@@ -30,8 +31,8 @@ without it. A freeze replaces an earlier one and lasts 90 days (2160h) at most.`
 			return f, exit.Badf("a freeze has an end; give --for DURATION, such as --for 2h")
 		}
 		d, err := clock.ParseDuration(long)
-		if err != nil || d == 0 {
-			return f, exit.Badf("--for %q: expected a duration such as 30m or 2h", long)
+		if err != nil || d == 0 || d > plan.MaxFreeze {
+			return f, exit.Badf("--for %q: expected a duration such as 30m or 2h, at most 90 days (2160h)", long)
 		}
 		return c.Freeze(ctx, args[0], d, *reason)
 	}, func(f operator.Frozen) error {

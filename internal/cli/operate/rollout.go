@@ -15,6 +15,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
 func (a verbs) rolloutCmd() *cobra.Command {
@@ -125,7 +126,7 @@ func notable(members []operator.Member) (shown []operator.Member, left int) {
 // it is.
 func blocked(r operator.Rollout) string {
 	if r.Status == operator.Queued {
-		return strings.TrimSuffix("waits since "+r.QueuedAt.String()+": "+r.Blocked, ": ")
+		return strings.TrimSuffix("waits since "+prose.Date(r.QueuedAt)+": "+r.Blocked, ": ")
 	}
 	if r.EndedAt != 0 || r.Blocked == "" {
 		return r.Reason

@@ -102,7 +102,7 @@ func (a verbs) operatorRevoke() *cobra.Command {
 		Long: `Withdraws an operator's token; it is refused from now on. The last admin's token
 is only withdrawn with --force: nobody could make another through the server then,
 and steady server recover-admin on its machine is the only way back in.`,
-		Example: "  steady operator revoke 5f0c\n  steady operator revoke 5f0c -o json",
+		Example: "  steady operator revoke 5f0c2b9e71d4a386\n  steady operator revoke 5f0c2b9e71d4a386 -o json",
 	}
 	revoke.Flags().BoolVar(&force, "force", false, "also the token of the last admin")
 	return command.Shows(a.Env, revoke, func(ctx context.Context, c *operator.Client, args []string) (revoked, error) {

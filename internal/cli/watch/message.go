@@ -251,7 +251,7 @@ var messages = []message{
 
 func steppedMessage(v event.HostStepped) string {
 	if v.From != v.To {
-		s := fmt.Sprintf("%s -> %s", v.From, v.To)
+		s := fmt.Sprintf("%s -> %s", cmp.Or(v.From, host.Pending), v.To)
 		if v.Rollout != "" {
 			s += " in " + v.Rollout
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/host"
 )
 
 // A host that enrols again with a past of its own reads without gaps.
@@ -28,6 +29,14 @@ func TestLinesOfEventsAreOneLine(t *testing.T) {
 	e := encode(t, 7, "web-1", event.GrantDeclined{Grant: "g1", Code: "busy", Detail: "x\n     8  00:00:00.000  server  \x1b[32mall is well\u202e"})
 	if got := Line(e, e.At, e.At); strings.ContainsAny(got, "\n\x1b\u202e") || !strings.Contains(got, "all is well") {
 		t.Errorf("shown as %q", got)
+	}
+}
+
+// TestFirstStepIsFromPending: a host that never stood anywhere has a name for that.
+func TestFirstStepIsFromPending(t *testing.T) {
+	e := encode(t, 7, "web-1", event.HostStepped{To: host.Activating})
+	if got := Message(e); !strings.HasPrefix(got, "pending -> activating") {
+		t.Errorf("reads %q", got)
 	}
 }
 

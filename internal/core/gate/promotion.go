@@ -72,7 +72,7 @@ func CheckReady(e Evidence) *Block {
 	if e.Ready > 0 {
 		return block(Promotion, Waiting).says("wave "+e.Wave+" has "+prose.Count(e.Ready, "host")+" waiting for a grant").
 			until("their gates to open", e.Starts).
-			by("see steady why for each of them, or an operator: steady rollout promote " + e.Rollout)
+			by("their gates as they open (steady why HOST names them), or an operator: steady rollout promote " + e.Rollout)
 	}
 	return nil
 }
