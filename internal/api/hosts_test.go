@@ -25,7 +25,11 @@ import (
 // types lists the types of all events about a host, or of all without one.
 func (w *world) types(host string) []string {
 	w.t.Helper()
-	page := testkit.Value(w.op.Events(w.ctx(), operator.EventQuery{Limit: 1000, About: operator.AboutHost(host)}))(w.t)
+	q := operator.EventQuery{Limit: 1000}
+	if host != "" {
+		q.About = operator.AboutHost(host)
+	}
+	page := testkit.Value(w.op.Events(w.ctx(), q))(w.t)
 	var types []string
 	for _, e := range page.Events {
 		types = append(types, e.Type)
