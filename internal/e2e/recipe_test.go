@@ -126,7 +126,7 @@ func CheckAgain(host string, times uint64) *Block {
 }
 `},
 		before("internal/core/gate/table.go", "\t{Code: Queue, ", `	{Code: Again, For: ToUpdate, At: AtOffer | AtClaim, Scope: PerHost,
-		When: "the host was enrolled again", ClearedBy: "whoever owns it", Check: func(f Facts) *Block { return CheckAgain(f.Enrolled()) }},
+		When: "the host was enrolled again", ClearedBy: "whoever owns it", Check: func(f Facts, _ bool) *Block { return CheckAgain(f.Enrolled()) }},
 `),
 		after("internal/core/gate/table.go", "type Facts interface {\n", "\tEnrolled() (host string, times uint64)\n"),
 		{"internal/core/plan/again.go", "", `package plan
