@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/keyring"
 	"github.com/steadyfleet/steady/internal/release"
 )
@@ -73,13 +74,34 @@ changes nothing. --watch follows the rollouts that the release opens.`,
 }
 
 func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
-	where, err := a.Context() // before anything is written
-	if err != nil {
+	done, err := a.buildSignPush(ctx, dir, o)
+	if err != nil || o.dry {
 		return err
 	}
-	done := published{DryRun: o.dry, Server: where.Server}
-	if done.Build, err = a.buildRelease(ctx, dir, o.buildOptions); err != nil {
+	if err := a.Print(done, func() error { return a.showPublished(done, o) }); err != nil || !o.watch {
 		return err
+	}
+	return a.WithClient(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Opens) })
+}
+
+// buildSignPush has the release folder for itself.
+func (a *app) buildSignPush(ctx context.Context, dir string, o publishOptions) (done published, err error) {
+	where, err := a.Context() // before anything is written
+	if err != nil {
+		return done, err
+	}
+	at := filepath.Dir(filepath.Clean(o.out))
+	switch lock, err := disk.TryLockFolder(at); {
+	case errors.Is(err, disk.ErrLocked):
+		return done, fmt.Errorf("another steady release publish is writing a release in the folder %s; wait until it ends", at)
+	case err == nil:
+		defer lock.Release()
+	case !errors.Is(err, fs.ErrNotExist): // which the build makes
+		return done, err
+	}
+	done = published{DryRun: o.dry, Server: where.Server}
+	if done.Build, err = a.buildRelease(ctx, dir, o.buildOptions); err != nil {
+		return done, err
 	}
 	if a.TableOutput() {
 		a.Printf("1/3 Build: release %s of fleet %s, version %d, in %s\n", done.Build.Ref, done.Build.Fleet, done.Build.Version, o.out)
@@ -87,14 +109,14 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 	}
 	signing, err := a.signing(o.keys)
 	if err != nil {
-		return notSigned(o, err)
+		return done, notSigned(o, err)
 	}
 	if o.dry {
-		return a.rehearse(ctx, done, o)
+		return done, a.rehearse(ctx, done, o)
 	}
 	v, err := release.Sign(o.out, signing)
 	if err != nil {
-		return err
+		return done, err
 	}
 	view := viewRelease(v, a.Wall())
 	done.Release = &view
@@ -112,12 +134,9 @@ func (a *app) publish(ctx context.Context, dir string, o publishOptions) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("the release is signed in %s and not pushed: %w\nOnce that is mended: steady release push%s", o.out, err, dirHint(o.out))
+		err = fmt.Errorf("the release is signed in %s and not pushed: %w\nOnce that is mended: steady release push%s", o.out, err, dirHint(o.out))
 	}
-	if err := a.Print(done, func() error { return a.showPublished(done, o) }); err != nil || !o.watch {
-		return err
-	}
-	return a.WithClient(func(c *operator.Client) error { return a.watchOpened(ctx, c, done.Opens) })
+	return done, err
 }
 
 // newRollouts names the rollouts of a release that a server does not have. What the

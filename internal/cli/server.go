@@ -28,6 +28,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/trust"
 )
 
@@ -173,6 +174,9 @@ func (a *app) serve(ctx context.Context, o serverOptions) (err error) {
 	s, err := api.Start(ctx, opts)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another program listens there, perhaps a server that runs already; stop it, or give another address with --listen", err)
+	}
+	if errors.Is(err, store.ErrFull) {
+		return fmt.Errorf("%w\nThe server has to write as it starts: free space on the disk of %s, or raise --max-log-bytes, and start it again", err, o.data)
 	}
 	if err != nil {
 		return err

@@ -25,12 +25,22 @@ type Lock struct{ f *os.File }
 // TryLock locks the file at path, which it makes if need be, or returns ErrLocked.
 func TryLock(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	return take(f, err)
+}
+
+// TryLockFolder locks a folder that is there, and leaves no file in it.
+func TryLockFolder(path string) (*Lock, error) {
+	f, err := os.Open(path)
+	return take(f, err)
+}
+
+func take(f *os.File, err error) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	if err := lock(f); err != nil {
 		if !errors.Is(err, ErrLocked) {
-			err = fmt.Errorf("lock %s: %w", path, err)
+			err = fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		return nil, errors.Join(err, f.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/uplink"
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/system"
 )
 
@@ -80,7 +81,7 @@ func (a *Agent) unreachable(what string, err error) {
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		a.cfg.Log.Warn("the server refuses this host; what runs goes on", "request", what, "error", detail,
 			"next", "if the host is to enrol again, stop the agent, move "+a.cfg.StateDir+" away and start it with a new token")
-	case status != 0:
+	case status != 0 || errors.Is(err, agent.ErrEventsRefused):
 		a.cfg.Log.Warn("the server cannot do what it was asked; trying again", "request", what, "error", detail)
 	default:
 		a.cfg.Log.Warn("the server does not answer; trying again, and what runs goes on", "request", what, "error", detail)

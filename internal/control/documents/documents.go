@@ -175,7 +175,7 @@ func (l *Library) open(d digest.Digest) (*volume, error) {
 			delete(l.loaded, d) // the next call tries again
 		}
 		l.mu.Unlock()
-		return nil, fmt.Errorf("manifest %s of %s: %w", d.Short(), place.Rollout, v.err)
+		return nil, fmt.Errorf("manifest %s of rollout %s: %w", d.Short(), place.Rollout, v.err)
 	}
 	return v, nil
 }

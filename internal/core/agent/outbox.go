@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -25,17 +26,20 @@ func (o Outbox) Acknowledge(first, last, acked uint64) error {
 	return nil
 }
 
+// ErrEventsRefused means that the server answers and does not take the host's events.
+var ErrEventsRefused = errors.New("the server refuses the events of this host")
+
 // Resume is called when the server refused a batch that begins with first and says that
 // it holds the events up to held, for a reason. It fails when this host cannot go on
 // from there; otherwise what follows held is pending again.
 func (o Outbox) Resume(first, held uint64, reason string) error {
 	switch {
 	case held > o.Last:
-		return fmt.Errorf("the server has event %d and this host has only made %d: its state was set back or its identity runs twice; enrol it again (%s)", held, o.Last, reason)
+		return fmt.Errorf("%w: it has event %d and this host has only made %d: its state was set back or its identity runs twice; enrol it again (%s)", ErrEventsRefused, held, o.Last, reason)
 	case held+1 == first:
-		return fmt.Errorf("the server refuses the events after %d: %s", held, reason)
+		return fmt.Errorf("%w after %d: %s", ErrEventsRefused, held, reason)
 	case held+1 < o.Oldest:
-		return fmt.Errorf("the server asks for events from %d and this host keeps them from %d; enrol it again (%s)", held+1, o.Oldest, reason)
+		return fmt.Errorf("%w: it asks for those from %d and this host keeps them from %d; enrol it again (%s)", ErrEventsRefused, held+1, o.Oldest, reason)
 	}
 	return nil
 }

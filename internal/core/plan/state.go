@@ -15,7 +15,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/access"
@@ -406,7 +405,7 @@ func (s *State) ahead(h *Host, r *rollout.Rollout) bool {
 func (s *State) attach(r *rollout.Rollout) error {
 	m, err := s.docs.Manifest(r.Manifest)
 	if err != nil {
-		return fmt.Errorf("load manifest %s of rollout %s: %w", r.Manifest.Short(), r.Name, err)
+		return err
 	}
 	if err := r.Bind(m); err != nil {
 		return err
