@@ -376,6 +376,22 @@ func (w *World) checkDone(s *server) {
 	}
 }
 
+// crowdedOut reports whether hosts that failed and stay so fill a budget of the host.
+func (w *World) crowdedOut(name string) bool {
+	for _, b := range w.server.state.Budgets() {
+		failed := 0
+		for _, member := range b.Members {
+			if w.hosts[member].core.Machine.Phase == host.Failed {
+				failed++
+			}
+		}
+		if failed >= b.Max && slices.Contains(b.Members, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkReverted is S22: after rollback-and-halt nobody that was granted is left
 // on the new bundle.
 func (w *World) checkReverted(r *rollout.Rollout) {
@@ -385,6 +401,9 @@ func (w *World) checkReverted(r *rollout.Rollout) {
 		m := &a.core.Machine
 		if w.ending && w.absent(a) {
 			continue
+		}
+		if !m.InFlight() && w.crowdedOut(a.name) {
+			continue // failed hosts keep their slots, also from a way back
 		}
 		gaveUp := m.Phase == host.Failed && m.RevertFailures > 0
 		if r.Members[i].Claimed && a.running == leaf.Target && m.Manifest == r.Manifest && !gaveUp && a.running != "" {
