@@ -405,8 +405,7 @@ func (w *World) checkReverted(r *rollout.Rollout) {
 		if !m.InFlight() && w.crowdedOut(a.name) {
 			continue // failed hosts keep their slots, also from a way back
 		}
-		gaveUp := m.Phase == host.Failed && m.RevertFailures > 0
-		if r.Members[i].Claimed && a.running == leaf.Target && m.Manifest == r.Manifest && !gaveUp && a.running != "" {
+		if r.Members[i].Claimed && a.running == leaf.Target && m.Manifest == r.Manifest && !wentBack(m, leaf.Target) && a.running != "" {
 			w.violate("S22", "%s still runs %s after %s was reverted", leaf.Host, leaf.Target.Short(), r.Name)
 		}
 	}

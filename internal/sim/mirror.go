@@ -62,6 +62,12 @@ func level(a *agent, h *plan.Host) bool {
 	return a.copy == nil && h.Incarnation == a.inc && h.Seq == uint64(len(a.chain))
 }
 
+// wentBack reports whether a host has ended what it can do to leave a target: it gave
+// up, or reverted to what it came from, which may be the same bundle.
+func wentBack(m *host.State, target digest.Digest) bool {
+	return m.Phase == host.Failed && m.RevertFailures > 0 || m.Phase == host.Reverted && m.From == target
+}
+
 // checkNoticed is S22: while a rollout goes back, and after, each host that really
 // runs what it brought is known for it: it is away, goes back by itself, has a grant
 // or is in line for one.
@@ -76,8 +82,7 @@ func (w *World) checkNoticed(s *server) {
 			a, h := w.hosts[leaf.Host], s.state.Hosts[leaf.Host]
 			m := &a.core.Machine
 			runs := a.running != "" && a.running == leaf.Target && m.Manifest == r.Manifest
-			gaveUp := m.Phase == host.Failed && m.RevertFailures > 0
-			if !runs || gaveUp || !r.Members[i].Claimed && !r.Ordered || !level(a, h) {
+			if !runs || wentBack(m, leaf.Target) || !r.Members[i].Claimed && !r.Ordered || !level(a, h) {
 				continue
 			}
 			busy := m.Phase == host.Failed && m.Reverting || h.Grant != nil // for the way back, or with what it has to end first
