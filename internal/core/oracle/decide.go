@@ -199,11 +199,15 @@ func (d *decider) advance(r *Rollout) {
 }
 
 // force lets the open wave of a rollout pass on an override that was signed for it, if
-// nothing but evidence is missing. The last wave ends the rollout.
+// nothing but evidence is missing: a soak that has not passed on the server's clock is
+// evidence that is missing, too. The last wave ends the rollout.
 func (d *decider) force(r *Rollout) bool {
 	waves := r.Manifest.Header.Waves
 	signed := d.last(fleet.OverridePromote, "", r.Manifest.Digest, "", "", waves[r.Cursor].Name)
-	if signed == nil || r.Forced[r.Cursor] || d.Unproven(r, d.now) != Evidence || d.blocked(r) || d.Barred[r.Manifest.Digest] {
+	if signed == nil || r.Forced[r.Cursor] || d.blocked(r) || d.Barred[r.Manifest.Digest] {
+		return false
+	}
+	if why := d.Unproven(r, d.now); why != Evidence && why != Soak {
 		return false
 	}
 	t := d.Tally(r, r.Cursor, r.Cursor)

@@ -3,6 +3,7 @@ package oracle
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -235,6 +236,37 @@ func TestEveryRuleCanBreak(t *testing.T) {
 	for i := range rules {
 		if !seen[rules[i].Message] {
 			t.Errorf("no case breaks the rule that %s", rules[i].Message)
+		}
+	}
+}
+
+// TestS8SignedPromotionWaitsForHostsAlone: an override that was signed for a wave lets it
+// pass over a soak that time alone would end, and neither over hosts on their way nor
+// over those that could start.
+func TestS8SignedPromotionWaitsForHostsAlone(t *testing.T) {
+	soaks := func(m *rollout.Manifest) { m.Leaves[1].Wave, m.Header.Waves[0].Soak = 1, clock.Minute }
+	arrives := func(s *story, m *rollout.Manifest) { s.converge("h0", m) }
+	for name, c := range map[string]struct {
+		wave string // that is signed for
+		h0   func(*story, *rollout.Manifest)
+		at   clock.Instant
+		want string
+	}{
+		"a soak":                    {"w0", arrives, now, "force wave 0"},
+		"a soak, of another wave":   {"w1", arrives, now, "hold wave 0 of sha256:first: 0/soak"},
+		"nothing":                   {"w0", arrives, now.Add(clock.Minute), "promote wave 0"},
+		"a host that is on its way": {"w0", func(s *story, m *rollout.Manifest) { s.activate("h0", m) }, now, "hold wave 0 of sha256:first: 0/in-flight"},
+		"a host that could start":   {"w0", func(*story, *rollout.Manifest) {}, now, "grant h0"},
+	} {
+		s, m := begin(t, soaks)
+		s.tell("", event.OverrideAccepted{Override: fleet.Override{Action: fleet.OverridePromote, Channel: "c", Manifest: first, Wave: c.wave, Document: fleet.Document{Epoch: 1, Version: 1}}})
+		c.h0(s, m)
+		due := testkit.Value(Decisions(s.f, c.at))(t)
+		if !slices.ContainsFunc(due, func(d string) bool { return strings.HasPrefix(d, c.want) }) {
+			t.Errorf("%s: decides %q, not to %s", name, due, c.want)
+		}
+		if forces := slices.ContainsFunc(due, func(d string) bool { return strings.HasPrefix(d, "force") }); forces != strings.HasPrefix(c.want, "force") {
+			t.Errorf("%s: decides %q", name, due)
 		}
 	}
 }

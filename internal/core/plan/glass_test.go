@@ -3,8 +3,10 @@ package plan_test
 import (
 	"testing"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -97,4 +99,44 @@ func TestS8SignedPromotionOutlivesTheLog(t *testing.T) {
 	again.live(6)
 	again.phase("c@r2", rollout.Terminal)
 	again.expect("h1=converged/two h2=converged/two")
+}
+
+// TestS8SignedPromotionPassesOverASoak: a soak that only the server's clock has not seen
+// holds a wave until somebody who may signs for it, be it before the wave was held or
+// after: a server that lost its log decides as the one that took the override.
+func TestS8SignedPromotionPassesOverASoak(t *testing.T) {
+	for name, early := range map[string]bool{"signed before": true, "signed after": false} {
+		t.Run(name, func(t *testing.T) {
+			w := onOne(t, "h0 h1")
+			m := w.manifest(spec{ref: "r2", waves: "h0 | h1", target: bundles[1], soak: clock.Hour})
+			if early {
+				w.push(w.word(fleet.OverridePromote, m.Digest))
+			}
+			w.release(fleet.Queue, m)
+			w.tick()
+			h0 := w.claimed("h0")
+			h0.activated(true)
+			h0.probe()
+			h0.deliver()
+			w.tick()
+			r := w.s.Find("c@r2")
+			if r.Cursor != 0 || w.count(event.WaveForced{}, "") != 0 {
+				t.Fatalf("forced over a host on its way\n%s", w.tail())
+			}
+			h0.lie = clock.Day
+			h0.elapse()
+			h0.deliver()
+			if !early {
+				w.tick()
+				if b := plan.FirstBlock(w.s, r, w.now); b == nil || b.Detail != gate.Soak {
+					t.Fatalf("held by %+v", b)
+				}
+				w.push(w.word(fleet.OverridePromote, m.Digest))
+			}
+			w.tick()
+			if n := w.count(event.WaveForced{}, ""); r.Cursor != 1 || n != 1 {
+				t.Fatalf("at wave %d, %d waves were forced\n%s", r.Cursor, n, w.tail())
+			}
+		})
+	}
 }
