@@ -295,6 +295,7 @@ func (w *World) endFaults() {
 	// A clock that was far ahead stays there: what it stamped would wait for the
 	// true time to come.
 	if wall := w.server.wall; wall != 0 && wall <= 10*clock.Minute {
+		w.showed = w.server.now()
 		w.server.wall = 0
 		w.server.crash(clock.Second)
 	}

@@ -73,7 +73,7 @@ type pace struct {
 	last   clock.Instant                   // when something happened last
 	events int                             // in the log, then
 	clean  clock.Instant                   // since when nothing is wrong with any host; zero while something is
-	opened map[digest.Digest]clock.Instant // when each rollout was first seen open
+	opened map[digest.Digest]clock.Instant // since when the time of each rollout counts: it is open, and none of its claims is ahead
 }
 
 // patience bounds how long nothing at all may happen to a fleet that is not at
@@ -107,13 +107,30 @@ func (w *World) checkPace() {
 		if r == nil || r.Plan == nil || r.Phase.Ended() || !w.canEnd(s, r) {
 			continue
 		}
-		if p.opened[r.Manifest] == 0 {
+		if p.opened[r.Manifest] == 0 || w.claimedAhead(s, r) {
 			p.opened[r.Manifest] = w.now
 		}
 		if took, most := w.now.Sub(max(p.clean, p.opened[r.Manifest])), w.bound(r); took > most {
 			w.violate("L1", "every host is well for %s and %s is %s, held by %s; it may take %s", took, r.Name, r.Phase, r.Blocked, most)
 		}
 	}
+}
+
+// claimedAhead reports whether the server's clock, which was set right, has yet to reach
+// a claim of a rollout that it stamped while it was ahead: a soak passes on that clock, and
+// from the claim on. A claim later than all that the clock had shown is no such claim.
+func (w *World) claimedAhead(s *server, r *rollout.Rollout) bool {
+	now := s.now()
+	if w.showed <= now {
+		return false
+	}
+	for i := range r.Plan.Leaves {
+		k := &s.state.Hosts[r.Plan.Leaves[i].Host].Work
+		if k.Manifest == r.Manifest && k.ClaimedAt > now && k.ClaimedAt <= w.showed {
+			return true
+		}
+	}
+	return false
 }
 
 // well reports whether every host is there, heard and healthy.

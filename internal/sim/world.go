@@ -115,6 +115,7 @@ type World struct {
 	plan      []fault
 	faultsEnd clock.Instant // from here on no fault is injected
 	end       clock.Instant
+	showed    clock.Instant // by the server's clock, when it was set right
 	found     []audit.Violation
 	checks    checker
 	auditor   auditor // an operator who looks at evidence
