@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/agent"
@@ -83,6 +84,49 @@ func TestS17OfferOfWhatIsQuarantinedSinceIsGivenBack(t *testing.T) {
 				t.Errorf("%s, claims %t: declined with %+v, offer %+v", name, claims, d, s.Offer)
 			}
 			nothing(t, step(t, s, agent.ClaimAnswered{Grant: "g1", Accepted: true}, 31), "the claim that came too late")
+		}
+	}
+}
+
+// TestS24ClaimThatTheMachineDoesNotTakeIsGivenBack: the machine may go on by itself
+// while a fix for what is staged is claimed. Only this host's report ends the grant.
+func TestS24ClaimThatTheMachineDoesNotTakeIsGivenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		then  []agent.Outcome
+		phase host.Phase
+		gives bool
+	}{
+		"what is staged is booted": {nil, host.Activating, true},
+		"it soaks":                 {[]agent.Outcome{agent.Complete}, host.Soaking, true},
+		"it goes back":             {[]agent.Outcome{agent.Broken}, host.Failed, true},
+		"it went back":             {[]agent.Outcome{agent.Broken, agent.Complete}, host.Reverted, false},
+	} {
+		s := staged(t)
+		step(t, s, grant("g2", newest), 3000)
+		only[agent.Claim](t, step(t, s, agent.Prepared{Grant: "g2"}, 3001))
+		step(t, s, boot("b2"), 4000)
+		for i, o := range c.then {
+			step(t, s, outcome(s, o, "exit-1"), clock.Instant(4001+i))
+		}
+		if s.Machine.Phase != c.phase {
+			t.Fatalf("%s: %+v", name, s.Machine)
+		}
+		plan, machine := s.Plan, s.Machine
+		turn := step(t, s, agent.ClaimAnswered{Grant: "g2", Accepted: true}, 5000)
+		if !c.gives {
+			if s.Machine.Grant != "g2" || s.Plan.Target != newest {
+				t.Errorf("%s: not begun: %+v", name, s.Machine)
+			}
+			continue
+		}
+		if d := reported[event.GrantDeclined](t, turn); d.Grant != "g2" || !host.GivesBack(d.Code) || s.Offer != nil || s.Declined != "g2" {
+			t.Errorf("%s: declined with %+v, offer %+v", name, d, s.Offer)
+		}
+		if !reflect.DeepEqual(s.Machine, machine) || !reflect.DeepEqual(s.Plan, plan) {
+			t.Errorf("%s: machine %+v goes on by the plan of %q", name, s.Machine, s.Plan.Target)
+		}
+		if d := reported[event.GrantDeclined](t, step(t, s, grant("g2", newest), 5001)); d.Code != host.DeclineGivenBack {
+			t.Errorf("%s: offered again: %+v", name, d)
 		}
 	}
 }

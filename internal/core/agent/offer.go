@@ -250,24 +250,41 @@ func (in ClaimAnswered) apply(t *turn) error {
 	if !in.Accepted {
 		return nil
 	}
+	var err error
 	switch o.Purpose {
 	case host.Repair:
 		t.openRepairs(o.Grant)
-		return nil
 	case host.Rollback:
-		return t.machine(host.RevertClaimed{Grant: o.Grant, Reason: o.Reason})
+		err = t.machine(host.RevertClaimed{Grant: o.Grant, Reason: o.Reason})
 	case host.Reboot:
-		return t.machine(host.RebootClaimed{Grant: o.Grant})
+		err = t.machine(host.RebootClaimed{Grant: o.Grant})
+	default:
+		err = t.update(o)
 	}
-	s.Plan = o.Plan
-	from := s.Machine.Current
+	if t.Dropped != nil { // the host went on by itself while it claimed
+		s.Declined = o.Grant
+		t.decline(o.Grant, host.DeclineGivenBack, "the host is "+string(s.Machine.Phase)+" in "+s.Machine.Rollout)
+	}
+	return err
+}
+
+// update begins the activation of a claimed offer. The plan stays that of the machine's
+// rollout when the machine does not take it.
+func (t *turn) update(o *Offer) error {
+	s := t.s
+	before, from := s.Plan, s.Machine.Current
 	if p := s.Machine.Phase; p == host.Failed || p == host.Deferred { // a fix for a host that did not go back, or is half way
 		from = s.Machine.From
 	}
-	return t.machine(host.Claimed{
+	s.Plan = o.Plan
+	err := t.machine(host.Claimed{
 		Grant: o.Grant, Rollout: o.Plan.Rollout, Manifest: o.Plan.Manifest, Wave: o.Plan.Wave,
 		From: from, Target: o.Plan.Target, BootID: s.Machine.BootID,
 	})
+	if t.Dropped != nil {
+		s.Plan = before
+	}
+	return err
 }
 
 // giveBack drops the offer at hand for good.
