@@ -96,6 +96,9 @@ func (t *checker) answered(a *agent, before *core.State, in core.ClaimAnswered, 
 	if o == nil || o.Grant != in.Grant {
 		return
 	}
+	if m, p := &a.core.Machine, &a.core.Plan; m.Manifest != p.Manifest {
+		a.w.violate("S24", "%s is in %s and goes by the plan of %s", a.name, m.Rollout, p.Rollout)
+	}
 	acts := o.Purpose == host.Repair && a.core.Repairs.Grant == o.Grant
 	for _, ev := range turn.Events {
 		if e, ok := ev.(event.HostStepped); ok {
