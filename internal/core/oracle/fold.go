@@ -267,6 +267,9 @@ func (f *Facts) declined(h *Host, ev event.GrantDeclined) {
 	if g.Purpose == host.Repair || g.Purpose == host.Reboot {
 		return
 	}
+	if at := h.Phase; g.Claimed && at != host.Activating && at != host.Soaking && at != host.Deferred { // nothing is outstanding
+		h.SilentFailure, h.Overdue = false, false
+	}
 	switch ev.Code {
 	case host.DeclineAtTarget:
 		h.Current = g.Target

@@ -262,6 +262,9 @@ func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	if g.Purpose == host.Repair || g.Purpose == host.Reboot { // it says nothing of what a rollout would bring
 		return
 	}
+	if m := &h.Machine; g.Claimed && (m.Phase == host.Failed || !m.InFlight()) { // that is what came of its claim
+		h.SilentFailure, h.Overdue = false, false
+	}
 	switch ev.Code {
 	case host.DeclineAtTarget:
 		h.Machine.Current = g.Target

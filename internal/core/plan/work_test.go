@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -182,4 +183,31 @@ func TestS8PercentOfTheEnrolledHoldsTheLastWave(t *testing.T) {
 	w.presence("h1", true)
 	w.live(4)
 	w.phase("c@r2", rollout.Terminal)
+}
+
+// TestS10HostThatGivesItsGrantBackLateIsTakenBack claims, loses the answer and is given
+// up; that it gives the grant back is all that it will ever say of it.
+func TestS10HostThatGivesItsGrantBackLateIsTakenBack(t *testing.T) {
+	w := onOne(t, "h0")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0", target: bundles[1], maxFailures: 1}))
+	w.tick()
+	h0 := w.hosts["h0"]
+	h0.poll()
+	h0.prepare(true)
+	h0.claim(true)
+	grant := w.s.Hosts["h0"].Grant.ID
+	for !w.s.Hosts["h0"].Overdue {
+		w.now = w.now.Add(clock.Minute)
+		w.tick()
+	}
+	h0.report(event.GrantDeclined{Grant: grant, Code: host.DeclinePrepare, Detail: "refused"})
+	h0.deliver()
+	if h := w.s.Hosts["h0"]; h.Overdue || h.SilentFailure || h.Grant != nil {
+		t.Fatalf("still given up: %+v", h)
+	}
+	w.now = w.now.Add(clock.Minute)
+	w.tick()
+	if g := w.s.Hosts["h0"].Grant; g == nil || g.ID == grant {
+		t.Fatalf("it is not asked again: %+v\n%s", g, w.tail())
+	}
 }
