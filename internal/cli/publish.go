@@ -96,9 +96,7 @@ func (a *app) buildSignPush(ctx context.Context, dir string, o publishOptions) (
 		return done, fmt.Errorf("another steady release publish is writing a release in the folder %s; wait until it ends", at)
 	case err == nil:
 		defer lock.Release()
-	case !errors.Is(err, fs.ErrNotExist): // which the build makes
-		return done, err
-	}
+	} // no lock where the folder is still to be made, or on a network file system without locks of folders
 	done = published{DryRun: o.dry, Server: where.Server}
 	if done.Build, err = a.buildRelease(ctx, dir, o.buildOptions); err != nil {
 		return done, err
