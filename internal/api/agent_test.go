@@ -43,6 +43,9 @@ type agent struct {
 	queue       []wire.Event // not acknowledged
 	clock       clock.Instant
 	fail        bool // activations fail
+	all         []wire.Event
+	began       int           // activations and ways back
+	newest      digest.Digest // what the newest release that it accepted rolls out to it, if that is of matter
 }
 
 func newAgent(w *world, name string) *agent {
@@ -143,7 +146,8 @@ func (a *agent) append(e event.Event) {
 	body := testkit.Value(json.Marshal(e))(a.w.t)
 	a.clock++
 	a.chain = a.chain.Next(a.clock, e.EventType(), body)
-	a.queue = append(a.queue, wire.Event{Seq: a.chain.Seq, At: a.clock, Type: e.EventType(), Body: body})
+	told := wire.Event{Seq: a.chain.Seq, At: a.clock, Type: e.EventType(), Body: body}
+	a.queue, a.all = append(a.queue, told), append(a.all, told)
 }
 
 func (a *agent) head() wire.Head {
@@ -232,7 +236,7 @@ func (a *agent) planFor(d *wire.Dispatch) fleet.HostPlan {
 // follow acts on a grant to the end: claim, activate, confirm, report.
 func (a *agent) follow(d *wire.Dispatch) {
 	a.w.t.Helper()
-	o := reducer.Granted{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, TTL: d.TTL, Reason: d.Reason}
+	o := reducer.Granted{Grant: d.Grant, Purpose: d.Purpose, Term: d.Term, TTL: d.TTL, Reason: d.Reason, Newest: a.newest}
 	if d.Purpose == host.Rollback {
 		o.Plan = a.a.Plan
 	} else {
@@ -251,6 +255,11 @@ func (a *agent) run(effects []reducer.Effect) {
 
 type acting struct{ *agent }
 
+func (x acting) Leave(e reducer.Leave) error {
+	x.run(x.step(reducer.GenerationObserved{Generation: e.Generation, Outcome: reducer.Complete}))
+	return nil
+}
+
 func (x acting) Prepare(e reducer.Prepare) error {
 	x.run(x.step(reducer.Prepared{Grant: e.Offer.Grant}))
 	return nil
@@ -266,6 +275,7 @@ func (x acting) Claim(e reducer.Claim) error {
 }
 
 func (x acting) Activate(e reducer.Activate) error {
+	x.began++
 	in := reducer.GenerationObserved{Generation: e.Generation, Outcome: reducer.Complete}
 	if x.fail {
 		in.Outcome, in.Code, in.Detail = reducer.Broken, "boom", "the test says so"
@@ -276,6 +286,7 @@ func (x acting) Activate(e reducer.Activate) error {
 }
 
 func (x acting) Revert(e reducer.Revert) error {
+	x.began++
 	x.run(x.step(reducer.GenerationObserved{Generation: e.Generation, Outcome: reducer.Complete}))
 	return nil
 }
@@ -291,10 +302,12 @@ func (x acting) BeginReboot(reducer.BeginReboot) error {
 	return nil
 }
 
-func (x acting) StartProbes(reducer.StartProbes) error   { return nil }
-func (x acting) BeginRepairs(reducer.BeginRepairs) error { return nil }
-func (x acting) CloseRepairs(reducer.CloseRepairs) error { return nil }
-func (x acting) Sweep(reducer.Sweep) error               { return nil }
+func (x acting) StartProbes(reducer.StartProbes) error     { return nil }
+func (x acting) BeginRepairs(reducer.BeginRepairs) error   { return nil }
+func (x acting) CloseRepairs(reducer.CloseRepairs) error   { return nil }
+func (x acting) Sweep(reducer.Sweep) error                 { return nil }
+func (x acting) RunResources(reducer.RunResources) error   { return nil }
+func (x acting) StopResources(reducer.StopResources) error { return nil }
 
 // live follows grants until ctx ends.
 func (a *agent) live(ctx context.Context) {
@@ -322,12 +335,20 @@ func (a *agent) live(ctx context.Context) {
 // server hears from all of them before the first begins: a rollout ends without hosts
 // that it never heard of.
 func runAgents(t testing.TB, agents ...*agent) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{}, len(agents))
+	ctx := t.Context()
 	for _, a := range agents {
 		_, _, err := a.call(ctx, "GET", wire.RouteDispatch+"?wait=0", nil)
 		testkit.Must(t, err)
+		_, _, err = a.call(ctx, "POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: a.incarnation, LastSeq: a.chain.Seq, Pending: len(a.queue)})
+		testkit.Must(t, err)
 	}
+	return liveAgents(agents...)
+}
+
+// liveAgents is runAgents of hosts that the server has heard from.
+func liveAgents(agents ...*agent) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{}, len(agents))
 	for _, a := range agents {
 		go func() { defer func() { done <- struct{}{} }(); a.live(ctx) }()
 	}

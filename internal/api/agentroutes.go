@@ -23,28 +23,37 @@ const (
 )
 
 // dispatch is the long-poll. ?wait=SECONDS shortens it, ?news=N asks for news and
-// streams as well.
+// streams as well, ?documents=N for what a grant needs beside the timestamp N.
 func (h *AgentRoutes) dispatch(w http.ResponseWriter, r *http.Request, p *control.Peer) error {
-	wait := wire.MaxWait.Std()
-	if s := r.URL.Query().Get("wait"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 16)
-		if err != nil {
-			return &statusError{http.StatusBadRequest, "wait is a number of seconds"}
+	poll := control.Poll{Wait: wire.MaxWait.Std()}
+	query := r.URL.Query()
+	number := func(name, meaning string) (*uint64, error) {
+		if query.Get(name) == "" {
+			return nil, nil
 		}
-		wait = min(wait, time.Duration(n)*time.Second)
+		n, err := strconv.ParseUint(query.Get(name), 10, 64)
+		if err != nil {
+			return nil, &statusError{http.StatusBadRequest, name + " is " + meaning}
+		}
+		return &n, nil
 	}
-	var news *uint64
-	if s := r.URL.Query().Get("news"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			return &statusError{http.StatusBadRequest, "news is the count of the last news"}
-		}
-		news = &n
+	wait, err := number("wait", "a number of seconds")
+	if err != nil {
+		return err
+	}
+	if wait != nil {
+		poll.Wait = min(poll.Wait, time.Duration(min(*wait, 1<<16))*time.Second)
+	}
+	if poll.News, err = number("news", "the count of the last news"); err != nil {
+		return err
+	}
+	if poll.Documents, err = number("documents", "the version of a timestamp"); err != nil {
+		return err
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
-	_ = rc.SetWriteDeadline(time.Now().Add(wait + answerTimeout))
-	d, err := h.c.Dispatch(r.Context(), p, news, wait)
+	_ = rc.SetWriteDeadline(time.Now().Add(poll.Wait + answerTimeout))
+	d, err := h.c.Dispatch(r.Context(), p, poll)
 	if err != nil {
 		return err
 	}

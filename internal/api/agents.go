@@ -90,7 +90,10 @@ func (h *AgentRoutes) open(method, path string, f func(http.ResponseWriter, *htt
 func (h *AgentRoutes) route(route Route, f func(http.ResponseWriter, *http.Request) error) {
 	h.routes = append(h.routes, route)
 	h.mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, r *http.Request) {
-		err := accept(r)
+		err := accept(w, r)
+		if err == nil {
+			err = h.c.Admits()
+		}
 		if err == nil {
 			deadlines(w, 0)
 			err = f(w, r)
@@ -102,10 +105,12 @@ func (h *AgentRoutes) route(route Route, f func(http.ResponseWriter, *http.Reque
 }
 
 // accept checks what is the same on every route.
-func accept(r *http.Request) error {
-	if v := r.Header.Get(wire.Protocol); v != wire.Version {
-		return &statusError{http.StatusBadRequest, fmt.Sprintf("header %s is %q; this server serves version %s", wire.Protocol, v, wire.Version)}
+func accept(w http.ResponseWriter, r *http.Request) error {
+	version, err := wire.Known.Speak(r.Header.Get(wire.Protocol))
+	if err != nil {
+		return &statusError{http.StatusBadRequest, err.Error()}
 	}
+	w.Header().Set(wire.Protocol, strconv.Itoa(version))
 	if r.Header.Get("Content-Encoding") != "" {
 		return &statusError{http.StatusUnsupportedMediaType, "bodies are accepted only without Content-Encoding"}
 	}
@@ -117,7 +122,7 @@ func (h *AgentRoutes) identify(r *http.Request) (*control.Peer, error) {
 	if _, err := identity.PeerHost(r.TLS, h.c.Fleet()); err != nil {
 		return nil, &statusError{http.StatusUnauthorized, err.Error()}
 	}
-	return h.c.Identify(r.TLS.PeerCertificates[0])
+	return h.c.Identify(r.Context(), r.TLS.PeerCertificates[0])
 }
 
 // deadlines bounds the exchange: the body must arrive and the answer of size

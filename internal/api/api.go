@@ -170,9 +170,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s.start(ctx, listeners)
 	undo = nil // from here on the server's own goroutine closes all
-	if _, err := s.control.BootstrapAdminToken(ctx); err != nil {
-		s.stop()
-		return nil, errors.Join(err, s.Wait())
+	if s.store.SetBack() == nil {
+		if _, err := s.control.BootstrapAdminToken(ctx); err != nil {
+			s.stop()
+			return nil, errors.Join(err, s.Wait())
+		}
 	}
 	return s, nil
 }
@@ -184,7 +186,7 @@ func (s *Server) authorities(ctx context.Context, o *Options) (hosts, servers *i
 	if err != nil {
 		return nil, nil, err
 	}
-	if head.Seq > 0 {
+	if head.Seq > 0 || s.store.SetBack() != nil {
 		if err := authoritiesKept(o, pki, head.Seq); err != nil {
 			return nil, nil, err
 		}

@@ -368,8 +368,11 @@ func TestPresenceIsInTheLog(t *testing.T) {
 		t.Fatalf("the long-poll ended before it was left: %v", err)
 	}
 	w.until("the host to be silent", func() bool { return count(w.types("h-0000"), "host.silent") == 1 })
-	a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}, nil)
-	w.until("the host to be back", func() bool { return count(w.types("h-0000"), "host.returned") == 2 })
+	// On a busy machine a heartbeat may be older than the grace when it is looked at.
+	w.until("the host to be back", func() bool {
+		a.do("POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1}, nil)
+		return count(w.types("h-0000"), "host.returned") >= 2
+	})
 }
 
 // T10: on every route, a caller without a certificate, and a host on behalf of

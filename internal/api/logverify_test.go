@@ -30,12 +30,19 @@ func exported(t *testing.T) (*replay.History, logverify.Anchor) {
 	stop()
 	w.halt()
 	s := testkit.Value(embedded.Open(t.Context(), filepath.Join(w.opts.DataDir, "store"), embedded.Options{}))(t)
+	defer func() { testkit.Must(t, s.Close()) }()
+	return w.export(s)
+}
+
+// export is the trail of a store, and what it has to begin with.
+func (w *world) export(s store.Store) (*replay.History, logverify.Anchor) {
+	t := w.t
+	t.Helper()
 	var stream bytes.Buffer
 	out := testkit.Value(replay.NewHistoryWriter(&stream, documents.New(s)))(t)
 	out.Proofs = logverify.Proofs(t.Context(), s)
 	testkit.Value(store.Replay(t.Context(), s, store.Head{}, func(records []event.Record) error { return out.Write(records) }))(t)
 	testkit.Must(t, out.Close())
-	testkit.Must(t, s.Close())
 	tr := testkit.Value(replay.ReadHistory(&stream, nil))(t)
 	env := testkit.Value(trust.ParseEnvelope(w.root))(t)
 	return tr, logverify.Anchor{Root: digest.Of(env.Payload)}
@@ -117,7 +124,7 @@ func TestT28RewrittenTrailIsFound(t *testing.T) {
 	check := func(what string, records []event.Record, blobs map[digest.Digest][]byte) {
 		t.Helper()
 		r, err := logverify.Verify(&replay.History{Records: rechained(records), Blobs: blobs}, anchor)
-		if err == nil && len(r.Findings) == 0 {
+		if err == nil && len(r.Findings)+len(r.Contradictions) == 0 {
 			t.Errorf("%s: nothing is found", what)
 		}
 	}

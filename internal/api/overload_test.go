@@ -92,7 +92,7 @@ func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
 		}
 	}
 	leaf := testkit.Value(x509.ParseCertificate(agents[0].cert.Certificate[0]))(t)
-	peer := testkit.Value(c.Identify(leaf))(t)
+	peer := testkit.Value(c.Identify(gone, leaf))(t)
 	fill("normal", 4096, func() { _, _, _ = c.AddOperator(gone, "load", "viewer", coreclock.Hour, "test") })
 	fill("urgent", 4096, func() { _, _ = c.Claim(gone, peer, wire.Claim{Grant: "none", Term: offers[0].Term}) })
 	head := c.Head().Seq

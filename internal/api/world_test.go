@@ -139,6 +139,7 @@ type plan struct {
 	more    string // further lines of the declaration
 	host    string // further keys of every host
 	bundle  string // further lines of the bundle
+	late    bool   // the hosts but the first two are of a channel that waits for the first
 }
 
 func hostName(i int) string { return fmt.Sprintf("h-%04d", i) }
@@ -153,14 +154,25 @@ func (w *world) build(ref string, p plan) string {
 		if i == 0 {
 			tag = "canary"
 		}
-		fmt.Fprintf(&hosts, "  %s: {channel: stable, tags: [%s], bundle: web%s}\n", hostName(i), tag, p.host)
+		channel := "stable"
+		if p.late && i == 2 {
+			tag = "canary"
+		}
+		if p.late && i > 1 {
+			channel = "late"
+		}
+		fmt.Fprintf(&hosts, "  %s: {channel: %s, tags: [%s], bundle: web%s}\n", hostName(i), channel, tag, p.host)
+	}
+	late := ""
+	if p.late {
+		late = "  late: {rolloutPolicy: p, freshnessWindow: 24h}\nchannelEdges: [{gates: stable, gated: late}]\n"
 	}
 	waves := p.waves
 	if waves == "" {
 		waves = "    waves: [{name: all, selector: {all: true}}]\n"
 	}
 	text := "apiVersion: steady/v1\nkind: Fleet\nmetadata: {name: " + testFleet + "}\nhosts:\n" + hosts.String() +
-		"channels:\n  stable: {rolloutPolicy: p, freshnessWindow: 24h}\nrolloutPolicies:\n  p:\n" + waves + p.policy +
+		"channels:\n  stable: {rolloutPolicy: p, freshnessWindow: 24h}\n" + late + "rolloutPolicies:\n  p:\n" + waves + p.policy +
 		"bundles: {web: {path: web}}\nallowMassChange: true\n" + p.more
 	testkit.Files(w.t, src, map[string]string{fleetdir.FleetFile: text,
 		"web/" + fleetdir.BundleFile: "files:\n  - {path: a, content: \"" + p.content + "\"}\n" + p.bundle})

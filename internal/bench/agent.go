@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/agent/preparation"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -22,8 +23,7 @@ import (
 // agent is one simulated host. Its reducer, connection, identity, documents and
 // chain of events are those of a real agent; only its disk and what it changes
 // on the host are missing, so that activating takes no time. It sends the same
-// requests, and reports every turn on its own, as an agent does whose
-// activation takes longer than a request.
+// requests as a real one whose activation takes less than a moment.
 type agent struct {
 	name        string
 	fleet       string
@@ -31,6 +31,7 @@ type agent struct {
 	key         crypto.Signer
 	client      *uplink.Client
 	docs        documents
+	carrier     *preparation.Carrier
 	crowd       *crowd
 
 	state   core.State
@@ -188,11 +189,9 @@ type doing struct {
 
 var _ core.Effects = (*doing)(nil)
 
-// Activate is where a real agent changes its host.
+// Activate is where a real agent changes its host. What it reported before goes with the
+// outcome, as from a host that takes less than a moment.
 func (d *doing) Activate(e core.Activate) error {
-	if err := d.a.report(d.ctx); err != nil {
-		return err
-	}
 	return d.a.step(core.GenerationObserved{Generation: e.Generation, Outcome: core.Complete})
 }
 
@@ -204,9 +203,10 @@ func (d *doing) StartProbes(e core.StartProbes) error {
 	return nil
 }
 
-// Revert, BeginRepairs and BeginReboot never come in a benchmark: step ends it at a
+// Revert, Leave, BeginRepairs and BeginReboot never come in a benchmark: step ends it at a
 // failure, nothing drifts, and nothing is staged.
 func (d *doing) Revert(e core.Revert) error             { return unasked(e) }
+func (d *doing) Leave(e core.Leave) error               { return unasked(e) }
 func (d *doing) BeginRepairs(e core.BeginRepairs) error { return unasked(e) }
 func (d *doing) CloseRepairs(e core.CloseRepairs) error { return unasked(e) }
 func (d *doing) BeginReboot(e core.BeginReboot) error   { return unasked(e) }
@@ -218,6 +218,10 @@ func (d *doing) Observe(core.Observe) error { return d.a.step(core.RepairsObserv
 
 // Sweep removes nothing: there is no disk.
 func (d *doing) Sweep(core.Sweep) error { return nil }
+
+// RunResources has no loop to start, and no state is set back.
+func (d *doing) RunResources(core.RunResources) error     { return nil }
+func (d *doing) StopResources(e core.StopResources) error { return unasked(e) }
 
 func (d *doing) Prepare(e core.Prepare) error {
 	a := d.a

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/release"
@@ -24,6 +25,9 @@ type Options struct {
 	// Rounds is how many changes are made without the policy, and as many with
 	// it in turn, after the first release. At least 1.
 	Rounds int
+	// Soak is how many changes are made after these, one after the other, 9 or more; in every
+	// tenth the server is killed. 0 is none.
+	Soak int
 	// Idle is how long the fleet at rest is watched, at least 1 s.
 	Idle time.Duration
 	// Verify makes agents check every signature, as real ones do.
@@ -48,6 +52,8 @@ func (o Options) check() error {
 		return fmt.Errorf("%d hosts: expected 3 to %d", o.Hosts, MaxHosts)
 	case o.Rounds < 1:
 		return fmt.Errorf("%d rounds: expected at least 1", o.Rounds)
+	case o.Soak != 0 && o.Soak < 9:
+		return fmt.Errorf("a soak of %d changes: expected none or at least 9", o.Soak)
 	case o.Idle < time.Second:
 		return fmt.Errorf("idle for %s: expected at least 1s", o.Idle)
 	}
@@ -74,15 +80,31 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+	whole := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	b := &bench{o: o, dir: dir, ctx: ctx, crowd: &crowd{bootID: "bench", stop: stop}}
 	b.report = newReport(o)
-	err = b.run(stop)
+	err = b.run()
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // what ended the run, rather than what noticed
 	}
 	stop(nil)
+	b.leave()
+	if err == nil {
+		b.ctx = whole
+		err = b.floor()
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.report.finish(b.crowd)
+	return b.report, nil
+}
+
+// leave ends the agents and the server.
+func (b *bench) leave() {
 	b.crowd.group.Wait()
+	b.restarts.Wait()
 	for _, a := range b.crowd.agents {
 		if a != nil {
 			a.client.Renew() // connections have goroutines of their own
@@ -92,10 +114,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		b.server.op.Close()
 		b.server.Stop(stopIn)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return b.report, nil
 }
 
 // folder makes the folder of a run.
@@ -116,18 +134,19 @@ func folder(dir string) (string, func(), error) {
 
 // bench is one run.
 type bench struct {
-	o      Options
-	dir    string
-	ctx    context.Context
-	fleet  *fleetDir
-	server *server
-	crowd  *crowd
-	report *Report
+	o        Options
+	dir      string
+	ctx      context.Context
+	fleet    *fleetDir
+	restarts sync.WaitGroup // of the server that are under way
+	server   *server
+	crowd    *crowd
+	report   *Report
 }
 
 func (b *bench) progress(format string, args ...any) { b.o.Progress(fmt.Sprintf(format, args...)) }
 
-func (b *bench) run(stop context.CancelCauseFunc) error {
+func (b *bench) run() error {
 	b.progress("making keys and %d tokens", b.o.Hosts)
 	f, enrol, err := newFleet(b.dir, b.o.Hosts)
 	if err != nil {
@@ -138,26 +157,31 @@ func (b *bench) run(stop context.CancelCauseFunc) error {
 	if err != nil {
 		return err
 	}
-	if b.server, err = startServer(b.ctx, b.o.Exe, b.dir, f.rootFile()); err != nil {
+	if b.server, err = startServer(b.ctx, b.o.Exe, b.dir, f.rootFile(), "127.0.0.1:0"); err != nil {
 		return err
 	}
-	go func() {
-		<-b.server.Exited
-		if b.ctx.Err() == nil {
-			stop(b.server.Failure("ended early"))
-		}
-	}()
+	b.watch(b.server)
 	if err := b.enrol(invited); err != nil {
 		return err
 	}
 	if err := b.changes(); err != nil {
 		return err
 	}
-	if err := b.idle(); err != nil {
+	if err := b.soak(); err != nil {
 		return err
 	}
-	b.report.finish(b.crowd)
-	return nil
+	return b.idle()
+}
+
+// watch ends the run when a server ends that nobody killed.
+func (b *bench) watch(s *server) {
+	ctx := b.ctx // the floor is measured under another
+	go func() {
+		<-s.Exited
+		if ctx.Err() == nil && !s.planned.Load() {
+			b.crowd.stop(s.Failure("ended early"))
+		}
+	}()
 }
 
 // patience bounds a wait that grows with the fleet.
@@ -167,7 +191,7 @@ func (b *bench) patience() time.Duration {
 
 // enrol measures how every host gets its identity and a connection.
 func (b *bench) enrol(invited []invitation) error {
-	d, err := newDoor(b.server.url, b.server.ca)
+	d, err := newDoor(b.server.url, b.server.ca, &b.crowd.traffic)
 	if err != nil {
 		return err
 	}
@@ -234,7 +258,9 @@ func (b *bench) measure(c change) (m Change, err error) {
 	if m.PushSeconds, err = b.push(c); err != nil {
 		return m, err
 	}
-	if err := b.crowd.await(b.ctx, r, b.patience()); err != nil {
+	err = b.crowd.await(b.ctx, r, b.patience())
+	b.restarts.Wait()
+	if err != nil {
 		return m, b.explain(r, fmt.Errorf("rollout %s: %w", c.rollout, err))
 	}
 	ended, err := b.server.terminal(b.ctx, c.rollout, time.Minute)
@@ -251,6 +277,7 @@ func (b *bench) measure(c change) (m Change, err error) {
 	arrivals := b.crowd.arrivals(r)
 	m.Rollout, m.Policy = c.rollout, c.policy
 	m.Spent = spent(before, after, b.o.Hosts)
+	m.SentPerHost, m.ReceivedPerHost = (after.sent-before.sent)/int64(b.o.Hosts), (after.received-before.received)/int64(b.o.Hosts)
 	m.HalfSeconds = arrivals[len(arrivals)/2].Seconds()
 	m.LastSeconds = arrivals[len(arrivals)-1].Seconds()
 	m.Seconds = max(m.LastSeconds, ended.Sub(r.began).Seconds())

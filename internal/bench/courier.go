@@ -51,7 +51,7 @@ func (a *agent) poll(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.crowd.requests.Add(1)
-		d, err := a.client.Dispatch(ctx, 0)
+		d, err := a.client.Dispatch(ctx, 0, a.docs.has())
 		if ctx.Err() != nil {
 			return
 		}
@@ -85,7 +85,10 @@ func (a *agent) accept(ctx context.Context, d *wire.Dispatch) {
 		a.crowd.fail(a.name, fmt.Errorf("was given a grant to go %s in %s, which no benchmark asks for: %s", d.Purpose, d.Rollout, d.Reason))
 		return
 	}
-	plan, err := a.docs.plan(ctx, d.Rollout, d.Manifest)
+	plan, err := a.docs.plan(ctx, d.Rollout, d.Manifest, d.Documents)
+	if err == nil && d.Documents != nil {
+		a.carrier.Carry(d.Documents.Content)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			a.note(fmt.Errorf("documents of %s: %w", d.Rollout, err))
@@ -101,15 +104,14 @@ func (a *agent) accept(ctx context.Context, d *wire.Dispatch) {
 
 // prepare fetches what the plan needs.
 func (a *agent) prepare(ctx context.Context, o core.Offer) error {
-	plan, err := a.docs.plan(ctx, o.Plan.Rollout, o.Plan.Manifest)
+	plan, err := a.docs.plan(ctx, o.Plan.Rollout, o.Plan.Manifest, nil)
 	if err != nil {
 		return err
 	}
 	if a.have[plan.Target] {
 		return nil
 	}
-	a.crowd.requests.Add(1)
-	raw, err := a.client.Bundle(ctx, plan.Target)
+	raw, err := a.carrier.Bundle(ctx, plan.Target)
 	if err != nil {
 		return err
 	}
@@ -130,8 +132,7 @@ func (a *agent) fetch(ctx context.Context, f spec.Blob) error {
 	if a.have[f.Digest] {
 		return nil
 	}
-	a.crowd.requests.Add(1)
-	if err := a.client.Blob(ctx, f.Digest, f.Size, io.Discard); err != nil {
+	if err := a.carrier.Blob(ctx, f.Digest, f.Size, io.Discard); err != nil {
 		return err
 	}
 	a.have[f.Digest] = true
@@ -141,7 +142,7 @@ func (a *agent) fetch(ctx context.Context, f spec.Blob) error {
 // claim asks until it is answered. As a real agent does, it looks at the
 // documents once more before and at freshness after.
 func (a *agent) claim(ctx context.Context, o core.Offer) (ans wire.ClaimAnswer, err error) {
-	if _, err := a.docs.plan(ctx, o.Plan.Rollout, o.Plan.Manifest); err != nil {
+	if _, err := a.docs.plan(ctx, o.Plan.Rollout, o.Plan.Manifest, nil); err != nil {
 		return ans, err
 	}
 	err = a.retry(ctx, "claim "+o.Grant, func() (err error) {

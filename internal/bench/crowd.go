@@ -22,6 +22,7 @@ type crowd struct {
 	group  sync.WaitGroup
 	stop   context.CancelCauseFunc
 
+	traffic  traffic
 	requests atomic.Int64 // made, failed ones too
 	failures atomic.Int64 // of requests, and other errors that an agent goes on from
 	declined atomic.Int64 // grants
@@ -30,6 +31,7 @@ type crowd struct {
 
 	mu    sync.Mutex
 	round *round
+	half  func()   // called once when half of the hosts are there, if not nil
 	notes []string // the first few errors
 }
 
@@ -95,6 +97,10 @@ func (c *crowd) reached(name string, manifest digest.Digest) {
 		return
 	}
 	r.at[name] = time.Since(r.began)
+	if half := c.half; half != nil && 2*len(r.at) >= r.want {
+		c.half = nil
+		half()
+	}
 	if len(r.at) == r.want {
 		close(r.done)
 	}

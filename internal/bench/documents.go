@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,9 @@ import (
 // the same requests. plan and bundle are called by one goroutine at a time per
 // grant; a host works on one grant at a time.
 type documents interface {
-	plan(ctx context.Context, rollout string, manifest digest.Digest) (fleet.HostPlan, error)
+	plan(ctx context.Context, rollout string, manifest digest.Digest, given *wire.Documents) (fleet.HostPlan, error)
+	// has is the version of the timestamp at hand.
+	has() uint64
 	// bundle reads the bundle of the newest plan.
 	bundle(raw []byte) (fleet.Bundle, error)
 	fresh(channel string) error
@@ -44,6 +47,16 @@ func (s source) Manifest(ctx context.Context, rollout string) (wire.HostManifest
 	return s.Client.Manifest(ctx, rollout)
 }
 
+func (s source) Bundle(ctx context.Context, d digest.Digest) ([]byte, error) {
+	s.requests.Add(1)
+	return s.Client.Bundle(ctx, d)
+}
+
+func (s source) Blob(ctx context.Context, d digest.Digest, size int64, w io.Writer) error {
+	s.requests.Add(1)
+	return s.Client.Blob(ctx, d, size, w)
+}
+
 func missing(err error) bool { return uplink.StatusOf(err) == 404 }
 
 // verified checks every signature, with the code of a real agent.
@@ -61,8 +74,10 @@ func newVerified(fleetName, host string, s source, begin trust.State) (*verified
 	return &verified{f: f}, err
 }
 
-func (v *verified) plan(ctx context.Context, rollout string, manifest digest.Digest) (fleet.HostPlan, error) {
-	p, err := v.f.Plan(ctx, rollout, manifest)
+func (v *verified) has() uint64 { return v.f.Stamp() }
+
+func (v *verified) plan(ctx context.Context, rollout string, manifest digest.Digest, given *wire.Documents) (fleet.HostPlan, error) {
+	p, err := v.f.OfferedPlan(ctx, rollout, manifest, given)
 	if err != nil {
 		return fleet.HostPlan{}, err
 	}
@@ -95,6 +110,8 @@ type believing struct {
 	stamp    fleet.Timestamp
 	resolved fleet.Resolved
 	digest   digest.Digest // of resolved
+	read     digest.Digest // the manifest that was read last
+	shown    wire.HostManifest
 }
 
 func payload(raw []byte) ([]byte, error) {
@@ -102,18 +119,33 @@ func payload(raw []byte) ([]byte, error) {
 	return e.Payload, err
 }
 
-func (b *believing) plan(ctx context.Context, rollout string, manifest digest.Digest) (none fleet.HostPlan, err error) {
+func (b *believing) has() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.stamp.Version
+}
+
+func (b *believing) plan(ctx context.Context, rollout string, manifest digest.Digest, given *wire.Documents) (none fleet.HostPlan, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if given == nil {
+		given = &wire.Documents{}
+	}
 	if !b.lists(rollout, manifest) {
-		if err := b.refresh(ctx); err != nil {
+		if err := b.refresh(ctx, given); err != nil {
 			return none, err
 		}
 	}
-	hm, err := b.source.Manifest(ctx, rollout)
-	if err != nil {
-		return none, err
+	if given.Manifest != nil {
+		b.read, b.shown = manifest, *given.Manifest
 	}
+	if b.read != manifest {
+		if b.shown, err = b.source.Manifest(ctx, rollout); err != nil {
+			return none, err
+		}
+		b.read = manifest
+	}
+	hm := &b.shown
 	raw, err := payload(hm.Envelope)
 	if err != nil {
 		return none, fmt.Errorf("manifest of %s: %w", rollout, err)
@@ -148,20 +180,22 @@ func (b *believing) lists(rollout string, manifest digest.Digest) bool {
 }
 
 // refresh asks for the next root, which there is none of, the timestamp, and
-// the snapshot if it is another one.
-func (b *believing) refresh(ctx context.Context) error {
-	next := strconv.FormatUint(b.root+1, 10) + ".root.json"
-	if _, err := b.source.Trust(ctx, next); !missing(err) {
-		return fmt.Errorf("%s: expected that there is none: %v", next, err)
+// the snapshot if it is another one; but for what is given.
+func (b *believing) refresh(ctx context.Context, given *wire.Documents) error {
+	if given.Root != b.root {
+		next := strconv.FormatUint(b.root+1, 10) + ".root.json"
+		if _, err := b.source.Trust(ctx, next); !missing(err) {
+			return fmt.Errorf("%s: expected that there is none: %v", next, err)
+		}
 	}
-	raw, err := b.document(ctx, wire.TrustTimestamp)
+	raw, err := b.document(ctx, wire.TrustTimestamp, given.Timestamp)
 	if err != nil {
 		return err
 	}
 	if b.stamp, err = decode[fleet.Timestamp](raw); err != nil || b.stamp.Resolved == b.digest {
 		return err
 	}
-	if raw, err = b.document(ctx, wire.TrustResolved); err != nil {
+	if raw, err = b.document(ctx, wire.TrustResolved, given.Resolved); err != nil {
 		return err
 	}
 	if b.digest = digest.Of(raw); b.digest != b.stamp.Resolved {
@@ -171,7 +205,10 @@ func (b *believing) refresh(ctx context.Context) error {
 	return err
 }
 
-func (b *believing) document(ctx context.Context, file string) ([]byte, error) {
+func (b *believing) document(ctx context.Context, file string, given []byte) ([]byte, error) {
+	if given != nil {
+		return payload(given)
+	}
 	raw, err := b.source.Trust(ctx, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)

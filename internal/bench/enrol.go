@@ -9,12 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/steadyfleet/steady/internal/agent/preparation"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	core "github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -64,14 +63,16 @@ type door struct {
 	url  string
 	name string
 	ca   *x509.CertPool
+	// traffic counts what all connections carry.
+	traffic *traffic
 }
 
-func newDoor(server string, caPEM []byte) (door, error) {
+func newDoor(server string, caPEM []byte, t *traffic) (door, error) {
 	u, err := url.Parse(server)
 	if err != nil {
 		return door{}, err
 	}
-	d := door{url: server, name: u.Hostname(), ca: x509.NewCertPool()}
+	d := door{url: server, name: u.Hostname(), ca: x509.NewCertPool(), traffic: t}
 	if !d.ca.AppendCertsFromPEM(caPEM) {
 		return door{}, errors.New("the server gave no certificate of its authority")
 	}
@@ -91,11 +92,7 @@ func (d door) client(index int, cert *tls.Certificate) (*uplink.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 30 * time.Second}
-	if index >= hostsPerAddress { // all of 127.0.0.0/8 is local on Linux
-		dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+index/hostsPerAddress))}
-	}
-	return uplink.NewClient(uplink.ClientOptions{Server: d.url, TLS: conf, Dial: dialer.DialContext})
+	return uplink.NewClient(uplink.ClientOptions{Servers: []string{d.url}, TLS: conf, Dial: d.traffic.dial(dialer(index))})
 }
 
 // enrol gives every invited host its identity and connects it: a host counts
@@ -143,6 +140,7 @@ func (c *crowd) enrolOne(ctx context.Context, d door, index int, in invitation, 
 		return nil, err
 	}
 	s := source{a.client, &c.requests}
+	a.carrier = preparation.NewCarrier(s)
 	a.docs = &believing{host: a.name, source: s, root: 1}
 	if verifying {
 		if a.docs, err = newVerified(fleetName, a.name, s, begin); err != nil {

@@ -16,15 +16,24 @@ type gauge struct {
 	agents   time.Duration // CPU time of this process
 	machine  time.Duration // CPU time of everything
 	requests int64
+	sent     int64 // bytes on the agents' connections, of TLS too
+	received int64
 }
 
 // read takes a gauge.
 func (b *bench) read() (g gauge, err error) {
-	g = gauge{at: time.Now(), requests: b.crowd.requests.Load()}
-	if g.server, err = cpuOf(b.server.PID()); err != nil {
+	g, err = readGauge(b.server.PID(), os.Getpid(), b.crowd.requests.Load())
+	g.sent, g.received = b.crowd.traffic.sent.Load(), b.crowd.traffic.received.Load()
+	return g, err
+}
+
+// readGauge takes the kernel's part of a gauge.
+func readGauge(server, agents int, requests int64) (g gauge, err error) {
+	g = gauge{at: time.Now(), requests: requests}
+	if g.server, err = cpuOf(server); err != nil {
 		return g, err
 	}
-	if g.agents, err = cpuOf(os.Getpid()); err != nil {
+	if g.agents, err = cpuOf(agents); err != nil {
 		return g, err
 	}
 	g.machine, err = cpuOfAll()

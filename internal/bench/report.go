@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,6 +23,8 @@ type Report struct {
 	// PolicySeconds is how much longer the median change takes with the policy.
 	PolicySeconds float64 `json:"policySeconds"`
 	Idle          Idle    `json:"idle"`
+	Floor         Floor   `json:"floor"`
+	Soak          *Soak   `json:"soak,omitempty"`
 	Troubles      Trouble `json:"troubles"`
 	// Compared sets the figures beside the peer's and the targets.
 	Compared []Comparison `json:"compared"`
@@ -57,6 +60,9 @@ type Change struct {
 	HalfSeconds float64 `json:"halfSeconds"` // until half of the hosts
 	LastSeconds float64 `json:"lastSeconds"` // until the last host
 	ServerRSS   int64   `json:"serverRssBytes"`
+	// Bytes on the agents' connections, TLS and HTTP/2 counted in.
+	SentPerHost     int64 `json:"sentBytesPerHost"`
+	ReceivedPerHost int64 `json:"receivedBytesPerHost"`
 }
 
 // Changes are rounds of the same kind. The medians are taken one by one.
@@ -128,6 +134,14 @@ func (c *Changes) medians() {
 		seconds, cpu = append(seconds, m.Seconds), append(cpu, m.ServerMillisPerHost)
 	}
 	c.Seconds, c.ServerMillisPerHost = median(seconds), median(cpu)
+}
+
+// typical is the round with the median server CPU.
+func typical[T any](rounds []T, spent func(T) Spent) T {
+	s := slices.SortedFunc(slices.Values(rounds), func(a, b T) int {
+		return cmp.Compare(spent(a).ServerMillisPerHost, spent(b).ServerMillisPerHost)
+	})
+	return s[len(s)/2]
 }
 
 // median of nothing is 0; of an even number the mean of the middle two.

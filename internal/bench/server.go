@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
@@ -26,6 +27,8 @@ type server struct {
 	url string // for agents
 	ca  []byte // PEM
 	op  *operator.Client
+	// planned says that it is killed as part of the run.
+	planned atomic.Bool
 }
 
 // ready is the line that says where a server listens.
@@ -36,9 +39,9 @@ type ready struct {
 }
 
 // startServer runs `exe server` and waits until it listens. The caller must stop it.
-func startServer(ctx context.Context, exe, dir, rootFile string) (*server, error) {
+func startServer(ctx context.Context, exe, dir, rootFile, listen string) (*server, error) {
 	p, err := sandbox.Start("the server", filepath.Join(dir, "server.log"), exec.Command(exe, "server", "--data", filepath.Join(dir, "server"),
-		"--root", rootFile, "--listen", "127.0.0.1:0", "--log-level", "warn", "-o", "json"))
+		"--root", rootFile, "--listen", listen, "--log-level", "warn", "-o", "json"))
 	if err != nil {
 		return nil, err
 	}

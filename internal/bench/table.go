@@ -19,7 +19,7 @@ func (r *Report) Print(w io.Writer) error {
 		checks = "Agents check every signature, as real ones do."
 	}
 	fmt.Fprintf(w, "%d simulated hosts over mutual TLS 1.3 and HTTP/2, one server process, %d CPUs for both.\n%s\n", r.Hosts, r.CPUs, checks)
-	fmt.Fprintf(w, "Activating takes no time; every step is reported to the server in a request of its own.\n\n")
+	fmt.Fprintf(w, "Activating takes no time: that it began is reported with its outcome.\n\n")
 	if err := r.phases(w); err != nil {
 		return err
 	}
@@ -27,12 +27,24 @@ func (r *Report) Print(w io.Writer) error {
 		r.Idle.Seconds, r.Idle.ServerPercent, mib(r.Idle.ServerRSS), mib(r.Idle.ServerPSS), r.Idle.AgentsPercent, mib(r.Idle.AgentsRSS))
 	fmt.Fprintf(w, "%d requests came in that time; %.0f are the mean over the 60 s of a long-poll and a heartbeat.\n",
 		r.Idle.Requests, 2*float64(r.Hosts)*r.Idle.Seconds/60)
+	r.soak(w)
 	r.troubles(w)
 	if busy := r.busiest(); busy > quiet {
 		fmt.Fprintf(w, "Others used up to %.0f %% of a core meanwhile: seconds are too long, CPU times hold.\n", busy)
 	}
 	fmt.Fprintln(w)
 	return r.comparison(w)
+}
+
+func (r *Report) soak(w io.Writer) {
+	if r.Soak == nil {
+		return
+	}
+	fmt.Fprintf(w, "\n%d changes one after the other, the server killed in every tenth:\n", len(r.Soak.Changes))
+	for i, t := range []Third{r.Soak.Second, r.Soak.Last} {
+		fmt.Fprintf(w, "  %s third: %.2f s, server CPU %.2f ms per host, PSS %.0f MiB, %d goroutines; a change adds %.2f MiB of log and %.2f MiB of blobs\n",
+			[]string{"second", "last"}[i], t.Seconds, t.CPU, mib(t.PSS), t.Goroutines, mib(t.LogPerChange), mib(t.BlobsPerChange))
+	}
 }
 
 // quiet is how much of a core others may use, in percent, before it is worth a
@@ -64,8 +76,12 @@ func (r *Report) phases(w io.Writer) error {
 			rows = append(rows, row("change, policy", r.Policy.Rounds[i].Spent, r.Policy.Rounds[i].Seconds, half(r.Policy.Rounds[i])))
 		}
 	}
+	rows = append(rows, row("floor: HTTP/2, mutual TLS", r.Floor.HTTP, r.Floor.HTTP.Seconds, ""),
+		row("floor: and synced appends", r.Floor.Synced, r.Floor.Synced.Seconds, ""))
 	err := term.Rows(w, []string{"phase", "seconds", "half", "server ms/host", "agent ms/host", "req/host", "req/s", "others %"}, rows)
 	fmt.Fprintf(w, "The policy:%s.\n", describePolicy(true))
+	fmt.Fprintf(w, "The floor is a bare server that %d times a host answers as many bytes: %d to it, %d from it.\n", r.Floor.Requests, r.Floor.Sent, r.Floor.Received)
+	fmt.Fprintf(w, "A change takes %.1f times its time and %.1f times its CPU.\n", r.Floor.SecondsRatio, r.Floor.ServerRatio)
 	return err
 }
 

@@ -209,11 +209,13 @@ func (a *app) benchCmd() *cobra.Command {
 one, and measures enrolment, changes without and with waves and a budget, and
 the fleet at rest. The hosts have real keys, certificates, connections,
 long-polls, claims and signed events; only their disks and what they change are
-missing. It takes about 45 s for 1000 hosts. Nothing leaves this machine.
+missing. It takes about 45 s for 1000 hosts. Nothing leaves this machine. --soak
+makes many more changes and compares what the last third of them left behind with
+the second.
 
 Below the measurements, the figures stand beside those of another product and
 beside what Steady aims for. They do not carry from one machine to another.`,
-		Example: "  steady bench --hosts 100\n  steady bench --hosts 1000 --rounds 5 --idle 60s\n  steady bench --hosts 1000 -o json > bench.json",
+		Example: "  steady bench --hosts 100\n  steady bench --hosts 1000 --rounds 5 --idle 60s\n  steady bench --hosts 1000 --soak 168\n  steady bench --hosts 1000 -o json > bench.json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Progress = func(line string) { fmt.Fprintln(a.Err, line) }
 			r, err := bench.Run(cmd.Context(), o)
@@ -226,8 +228,16 @@ beside what Steady aims for. They do not carry from one machine to another.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Hosts, "hosts", 100, "how many hosts")
 	f.IntVar(&o.Rounds, "rounds", 3, "changes without the policy, and as many with it in turn")
+	f.IntVar(&o.Soak, "soak", 0, "changes to make after these, one after the other, the server killed in every tenth; 0 for none")
 	f.DurationVar(&o.Idle, "idle", 10*time.Second, "how long to watch the fleet at rest; 60s is one cycle of long-polls")
 	f.BoolVar(&o.Verify, "verify", false, "have the simulated hosts check every signature, as real ones do")
 	f.StringVar(&o.Dir, "keep-dir", "", "new folder for all that the run makes, which is kept")
+	floor := &cobra.Command{
+		Use: "floor DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		Short:   "Serve nothing, to be measured beside the server",
+		Example: "  steady bench floor /tmp/steady-bench-1/floor",
+		RunE:    func(cmd *cobra.Command, args []string) error { return bench.ServeBare(cmd.Context(), args[0], a.Out) },
+	}
+	cmd.AddCommand(floor)
 	return a.PrintsData(cmd)
 }

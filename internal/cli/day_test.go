@@ -22,13 +22,28 @@ import (
 // wrong in it is shown wherever somebody looks, has a way out, and leaves a log
 // in which all invariants hold.
 func TestDay(t *testing.T) {
+	operate(t, "testdata/day", nil)
+}
+
+// TestUpkeep is the second half of that day: what an operator does to a fleet that
+// works, the other version of the program among it.
+func TestUpkeep(t *testing.T) {
+	operate(t, "testdata/upkeep", func(env *testscript.Env) {
+		env.Setenv("OTHER", testkit.OtherVersion(t, "../.."))
+		env.Setenv("MOVED", testkit.FreeAddr(t))
+	})
+}
+
+// operate runs the scripts of a folder beside an engine of their own.
+func operate(t *testing.T, dir string, more func(*testscript.Env)) {
 	if testing.Short() {
 		t.Skip("containers take their time; run without -short")
 	}
+	t.Parallel()
 	testkit.Command(t, "docker", dockertest.Install)
 	engine := dockertest.Private(t)
 	examples := testkit.Value(filepath.Abs("../../examples"))(t)
-	p := scripts("testdata/day")
+	p := scripts(dir)
 	p.Cmds["engine"] = restartEngine(engine)
 	p.Cmds["metrics"] = metrics
 	p.Setup = func(env *testscript.Env) error {
@@ -36,6 +51,9 @@ func TestDay(t *testing.T) {
 		env.Setenv("EXAMPLES", examples)
 		for _, name := range []string{"SERVER", "WEB1", "WEB2"} {
 			env.Setenv(name, testkit.FreeAddr(t))
+		}
+		if more != nil {
+			more(env)
 		}
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/simulate"
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/audit"
@@ -21,6 +22,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/warning"
+	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/embedded"
@@ -42,12 +44,24 @@ type diagnosis struct {
 	// Sources are the troubles with release sources that stand at the log's end.
 	// They are no findings: the log says of them what it must.
 	Sources map[string]warning.Source `json:"sources,omitempty"`
+	// Documents is how many blobs the log names. One that is missing is a finding.
+	Documents int `json:"documents"`
 	// Warnings say what ends soon or has ended; they are no findings. Expiries is the
 	// list that they come from.
 	Warnings []string       `json:"warnings"`
 	Expiries []warning.Item `json:"expiries"`
 
-	state *plan.State // of what ends alone
+	// SetBack says that the log lacks what was acknowledged; it is a finding as well.
+	SetBack *setBack `json:"setBack,omitempty"`
+
+	state     *plan.State // of what ends alone
+	inventory *documents.Inventory
+}
+
+type setBack struct {
+	Log          uint64 `json:"log"`
+	Acknowledged uint64 `json:"acknowledged"`
+	Reason       string `json:"reason"`
 }
 
 type finding struct {
@@ -67,10 +81,13 @@ func (a *app) doctorCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", GroupID: command.GroupMore, Short: "Check a server's log against what must always hold",
 		Long: `Reads the whole log in a server's data folder, beside the running server or
-without it: the hash chain of the records, every event, and the invariants of
-rollouts, worked out again from the events alone. It changes nothing. Code 1
-means that something does not hold; each finding names its invariant. Code 7 means
-that all holds, and a host reported what contradicts itself: look at it.`,
+without it: the hash chain of the records, every event, the invariants of
+rollouts, worked out again from the events alone, and that the documents which
+the log names are there. It changes nothing: the log of a
+stopped server is copied below TMPDIR to be read. A log that lacks what was
+acknowledged is a finding of S33. Code 1 means that something does not hold; each
+finding names its invariant. Code 7 means that all else holds, and what a host
+reported contradicts itself or the log: it lies, or a record is missing.`,
 		Example: "  steady doctor --data data\n  steady doctor --data /var/lib/steady -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := diagnose(cmd.Context(), data, a.Wall())
@@ -93,28 +110,51 @@ that all holds, and a host reported what contradicts itself: look at it.`,
 	return a.PrintsData(cmd)
 }
 
+// openToRead opens the store of a data folder, beside the server that runs on it or without
+// one. Then nothing in the folder changes, also where a killed server left work for SQLite.
+func openToRead(ctx context.Context, data, dir string) (_ *embedded.Store, err error) {
+	lock, err := disk.TryLockFile(filepath.Join(data, lockFile))
+	switch {
+	case errors.Is(err, disk.ErrLocked):
+		return embedded.Open(ctx, dir, embedded.Options{})
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err == nil:
+		defer func() { err = errors.Join(err, lock.Release()) }()
+	}
+	return embedded.OpenCopy(ctx, dir, embedded.Options{})
+}
+
 func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis, err error) {
 	dir, err := command.StoreFolder(data)
 	if err != nil {
 		return d, err
 	}
-	s, err := embedded.Open(ctx, dir, embedded.Options{})
+	s, err := openToRead(ctx, data, dir)
 	if err != nil {
 		return d, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	library := documents.New(s)
 	log := audit.NewLog(library)
+	d.inventory = documents.NewInventory(library)
 	d.Findings, d.Contradictions, d.Warnings, d.state = []finding{}, []contradiction{}, []string{}, plan.New(library)
+	if b := s.SetBack(); b != nil {
+		d.SetBack = &setBack{Log: b.Log.Seq, Acknowledged: b.Acknowledged.Seq, Reason: b.Reason}
+		d.Findings = append(d.Findings, finding{b.Log.Seq, "S33", "the log was set back: " + b.Reason + "; restore the newest backup, or: steady server safe-mode end --data " + data + " --reason TEXT"})
+	}
 	head, err := store.Replay(ctx, s, store.Head{}, func(records []event.Record) error {
 		for i := range records {
-			if err := d.observe(library, log, &records[i]); err != nil {
+			if err := d.observe(ctx, log, &records[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
+		return d, err
+	}
+	if err := d.documents(ctx, s, head.Seq); err != nil {
 		return d, err
 	}
 	if err := d.expiries(ctx, library, data, now); err != nil {
@@ -135,15 +175,13 @@ func (d *diagnosis) contradicts(host string, f finding) {
 	d.Contradictions = append(d.Contradictions, contradiction{host, f, 1})
 }
 
-func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event.Record) error {
+func (d *diagnosis) observe(ctx context.Context, log *audit.Log, r *event.Record) error {
 	d.Records++
 	ev, err := event.Decode(r.Entry)
 	if err != nil {
 		return err
 	}
-	if v, ok := ev.(event.ReleaseAccepted); ok {
-		library.Learn(v)
-	}
+	d.inventory.Observe(ctx, ev)
 	if plan.ChangesExpiry(ev) {
 		if err := d.state.ApplyEvent(r.Entry, ev); err != nil {
 			return err
@@ -157,11 +195,35 @@ func (d *diagnosis) observe(library *documents.Library, log *audit.Log, r *event
 			d.contradicts(v.Host, f)
 			continue
 		}
-		if len(d.Findings) == maxFindings {
-			d.More++
-			continue
+		d.found(f)
+	}
+	return nil
+}
+
+func (d *diagnosis) found(f finding) {
+	if len(d.Findings) == maxFindings {
+		d.More++
+		return
+	}
+	d.Findings = append(d.Findings, f)
+}
+
+// documents checks that what the log names is there.
+func (d *diagnosis) documents(ctx context.Context, s store.Blobs, head uint64) error {
+	named, err := d.inventory.Keep(ctx, nil, nil)
+	if err != nil { // one that names others
+		d.found(finding{head, "S33", "a document that the log names cannot be read: " + err.Error() + "; restore store/blobs from a backup"})
+		return nil
+	}
+	d.Documents = len(named)
+	for _, b := range slices.Sorted(maps.Keys(named)) {
+		there, err := s.HasBlob(ctx, b)
+		if err != nil {
+			return err
 		}
-		d.Findings = append(d.Findings, f)
+		if !there {
+			d.found(finding{head, "S33", "the log names document " + b.Short() + ", and it is not there; restore store/blobs from a backup"})
+		}
 	}
 	return nil
 }
@@ -214,7 +276,7 @@ func (a *app) showDiagnosis(d diagnosis) {
 		a.Printf("WARNING: %s\n", w)
 	}
 	for _, c := range d.Contradictions {
-		a.Printf("Host %s contradicts itself, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Message)
+		a.Printf("Host %s contradicts itself or the log, %d times, first in %s: %s\n", c.Host, c.Times, c.Invariant, c.Message)
 	}
 	for _, f := range d.Findings {
 		a.Printf("%d: %s: %s\n", f.Seq, f.Invariant, f.Message)
@@ -230,6 +292,6 @@ func (a *app) showDiagnosis(d diagnosis) {
 		}
 	}
 	if d.OK {
-		a.Printf("All holds: %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)
+		a.Printf(simulate.Verdict(len(d.Contradictions))+": %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)
 	}
 }

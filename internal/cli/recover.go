@@ -14,7 +14,9 @@ import (
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/disk"
+	"github.com/steadyfleet/steady/internal/store"
 	"github.com/steadyfleet/steady/internal/store/embedded"
 )
 
@@ -38,64 +40,68 @@ as they are.
 The secret is written to DATA/admin.token, and into DATA/operator.json if a server
 has written that before.`,
 		Example: "  steady server recover-admin --data /var/lib/steady\n  STEADY_CONTEXT=/var/lib/steady/operator.json steady operator list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.recoverAdmin(cmd.Context(), data, name)
-			if err != nil {
-				return err
-			}
-			return a.Print(r, func() error { a.showRecovered(r); return nil })
-		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (required)")
 	cmd.Flags().StringVar(&name, "name", "admin", "name of the new token")
-	return a.PrintsData(cmd)
+	return command.Runs(a.Env, cmd, func(ctx context.Context) (recovered, error) { return a.recoverAdmin(ctx, data, name) }, a.showRecovered)
 }
 
 func (a *app) recoverAdmin(ctx context.Context, data, name string) (r recovered, err error) {
-	dir, err := command.StoreFolder(data)
-	if err != nil {
-		return r, err
-	}
 	token, err := control.NewRecovery(name, whoami())
 	if err != nil {
 		return r, exit.Badf("--name: %w", err)
 	}
 	r.ID = token.ID
-	unlock, err := lockData(data)
-	switch {
-	case errors.Is(err, disk.ErrLocked):
-		r.Running = true
-		err = token.Request(ctx, data)
-	case err == nil:
-		defer func() { err = errors.Join(err, unlock()) }()
-		err = a.appendRecovery(ctx, token, dir)
-	}
-	if err != nil {
-		return r, err
-	}
-	if r.Token, err = token.WriteSecret(data); err != nil {
-		return r, err
-	}
-	path := filepath.Join(data, operatorFile)
-	err = command.ChangeToken(path, token.Secret)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return r, nil
-	case err != nil:
-		return r, err
-	}
-	r.Context = path
-	return r, control.GiveToOwner(path)
+	return r, a.asOwner(ctx, data, token, func(running bool) (err error) {
+		r.Running = running
+		if r.Token, err = token.WriteSecret(data); err != nil {
+			return err
+		}
+		path := filepath.Join(data, operatorFile)
+		switch err := command.ChangeToken(path, token.Secret); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		}
+		r.Context = path
+		return control.GiveToOwner(path)
+	})
 }
 
-// appendRecovery records the token in the log of a stopped server.
-func (a *app) appendRecovery(ctx context.Context, token *control.Recovery, dir string) (err error) {
+// ownerRequest is what only the owner of a data folder may ask for, of a server that runs and of
+// one that does not.
+type ownerRequest interface {
+	Request(ctx context.Context, dir string) error
+	Append(ctx context.Context, log store.Store, now clock.Instant) error
+}
+
+// asOwner has a request taken, and calls then while nobody else can begin with the folder that
+// no server runs on.
+func (a *app) asOwner(ctx context.Context, data string, r ownerRequest, then func(running bool) error) (err error) {
+	dir, err := command.StoreFolder(data)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockData(data)
+	if errors.Is(err, disk.ErrLocked) {
+		if err := r.Request(ctx, data); err != nil {
+			return err
+		}
+		return then(true)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	s, err := embedded.Open(ctx, dir, embedded.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return token.Append(ctx, s, a.Wall())
+	if err := errors.Join(r.Append(ctx, s, a.Wall()), s.Close()); err != nil {
+		return err
+	}
+	return then(false)
 }
 
 // whoami names who asks, for the log.
@@ -107,7 +113,7 @@ func whoami() string {
 	return fmt.Sprintf("%s (uid %d) on the server's machine", name, os.Getuid())
 }
 
-func (a *app) showRecovered(r recovered) {
+func (a *app) showRecovered(r recovered) error {
 	state := "the server is stopped; the token is good from its next start"
 	if r.Running {
 		state = "the running server took it"
@@ -118,4 +124,5 @@ func (a *app) showRecovered(r recovered) {
 	} else {
 		a.Printf("Next: start the server; it writes the context file with this token\n")
 	}
+	return nil
 }

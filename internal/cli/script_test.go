@@ -26,6 +26,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// They wait for processes and for time to pass; -parallel on the command line counts.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	testscript.Main(secluded{m}, map[string]func(){"steady": steady})
 }
 
@@ -63,13 +67,14 @@ func scripts(dir string) testscript.Params {
 	}
 }
 
-func TestScripts(t *testing.T) { testscript.Run(t, scripts("testdata")) }
+func TestScripts(t *testing.T) { t.Parallel(); testscript.Run(t, scripts("testdata")) }
 
 // TestContainerScripts runs the scripts that need a container engine.
 func TestContainerScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers take their time; run without -short")
 	}
+	t.Parallel()
 	engine := dockertest.Engine(t)
 	testkit.Command(t, "docker", dockertest.Install)
 	examples := testkit.Value(filepath.Abs("../../examples"))(t)
@@ -88,6 +93,7 @@ func TestContainerScripts(t *testing.T) {
 
 // TestTPMScripts runs the scripts that need a TPM.
 func TestTPMScripts(t *testing.T) {
+	t.Parallel()
 	one, _, _ := testkit.TPM(t)
 	other, _, _ := testkit.TPM(t)
 	p := scripts("testdata/tpm")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -19,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/steadyfleet/steady/internal/api"
+	"github.com/steadyfleet/steady/internal/cli/agentcmd"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/term"
@@ -36,16 +36,18 @@ import (
 const operatorFile = "operator.json"
 
 type serverOptions struct {
-	data, root, fleet            string
-	listen, operatorListen       string
-	names                        []string
-	heartbeat, tickGap, logLevel string
-	retention                    string
-	maxLog                       int64
-	connections                  api.Connections
-	caKey                        string
-	strict                       bool
-	sources                      sourceOptions
+	data, root, fleet      string
+	listen, operatorListen string
+	names                  []string
+	heartbeat, tickGap     string
+	retention, hostLife    string
+	hostMetrics            bool
+	log                    agentcmd.Log
+	maxLog                 int64
+	connections            api.Connections
+	caKey                  string
+	strict                 bool
+	sources                sourceOptions
 }
 
 func (a *app) serverCmd() *cobra.Command {
@@ -79,14 +81,16 @@ line on stdout says when the server listens and where.
 	f.StringSliceVar(&o.names, "name", nil, "DNS name or address of this server for its certificate; may be repeated")
 	f.StringVar(&o.heartbeat, "heartbeat", "60s", "how often agents report, 5s to 10m")
 	f.StringVar(&o.tickGap, "max-tick-gap", "500ms", "how long an event may wait for the planner while it is busy")
-	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are")
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&o.retention, "retention", plan.DefaultRetention.Age.String(), "how long ended rollouts are kept whole; the last 10 of a channel always are, and no more than the last 50")
+	f.StringVar(&o.hostLife, "host-life", "168h", "how long the certificates of hosts last, 1h to 2160h; agents renew them between half and 80 % of it")
+	f.BoolVar(&o.hostMetrics, "host-metrics", false, "measurements of every host in /metrics, not their sums alone")
+	o.log.Flags(f)
 	f.StringVar(&o.caKey, "ca-key", "file", "where the keys of the authorities are: file, tpm:/dev/tpmrm0, or tpm:unix:SOCKET of an emulator")
 	f.BoolVar(&o.strict, "strict", false, "refuse authority keys in files, and private keys of the fleet within reach")
 	f.IntVar(&o.connections.All, "max-connections", o.connections.WithDefaults().All, "how many connections may be open; a sixteenth is kept for addresses that have few, such as operators'")
 	f.IntVar(&o.connections.PerAddress, "max-connections-per-address", o.connections.WithDefaults().PerAddress, "how many of them may be of one address; many hosts may share one")
 	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
-	cmd.AddCommand(a.initCACmd(), a.recoverAdminCmd())
+	cmd.AddCommand(a.initCACmd(), a.recoverAdminCmd(), a.safeModeCmd())
 	o.sources.flags(f)
 	return a.PrintsData(cmd)
 }
@@ -95,9 +99,9 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if o.data == "" {
 		return api.Options{}, exit.Badf("the server needs a data folder; give --data DIR")
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return api.Options{}, exit.Badf("--log-level %q: expected debug, info, warn or error", o.logLevel)
+	log, err := o.log.New(a.Err)
+	if err != nil {
+		return api.Options{}, err
 	}
 	heartbeat, err := clock.ParseDuration(o.heartbeat)
 	if err != nil || heartbeat < 5*clock.Second || heartbeat > 10*clock.Minute {
@@ -111,14 +115,18 @@ func (o serverOptions) options(a *app) (api.Options, error) {
 	if err != nil || retention == 0 {
 		return api.Options{}, exit.Badf("--retention %s: expected a duration such as 2160h", o.retention)
 	}
+	hostLife, err := clock.ParseDuration(o.hostLife)
+	if err != nil || hostLife < clock.Hour || hostLife > 90*clock.Day {
+		return api.Options{}, exit.Badf("--host-life %s: expected a duration from 1h to 2160h", o.hostLife)
+	}
 	if o.connections.All < 16 || o.connections.PerAddress < 16 {
 		return api.Options{}, exit.Badf("--max-connections %d, --max-connections-per-address %d: expected 16 or more", o.connections.All, o.connections.PerAddress)
 	}
 	opts := api.Options{
 		Fleet: o.fleet, DataDir: o.data, Listen: o.listen, OperatorListen: o.operatorListen, Names: o.names, MaxLogBytes: o.maxLog, Strict: o.strict, Connections: o.connections,
 		Control: control.Config{
-			Config: server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep}},
-			Log:    slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})),
+			Config:  server.Config{Heartbeat: heartbeat, MaxTickGap: gap, Retention: plan.Retention{Age: retention, Keep: plan.DefaultRetention.Keep, Most: plan.DefaultRetention.Most}},
+			Version: agentcmd.Version(), Log: log, HostLife: hostLife.Std(), HostMetrics: o.hostMetrics,
 		},
 	}
 	if err := o.sources.apply(&opts.Control, o.data); err != nil {
@@ -315,6 +323,8 @@ func (o *sourceOptions) apply(c *control.Config, data string) error {
 	return nil
 }
 
+const lockFile = "server.lock" // of a data folder
+
 // lockData takes a server's data folder for this process, and makes the folder
 // if need be. A second server on one folder would take the log over and leave the
 // first one's agents with a server that decides nothing. The lock ends with the
@@ -323,7 +333,7 @@ func lockData(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	lock, err := disk.TryLock(filepath.Join(dir, "server.lock"))
+	lock, err := disk.TryLock(filepath.Join(dir, lockFile))
 	if errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("another server runs on the data folder %s; stop it first: %w", dir, err)
 	}

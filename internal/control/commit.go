@@ -27,7 +27,10 @@ func (c *Control) apply(t *turn) error {
 			return in.err
 		}
 	}
-	return c.core.Step(&t.Turn, server.Elapsed{})
+	if err := c.core.Step(&t.Turn, server.Elapsed{}); err != nil && !refused(err) {
+		return err
+	}
+	return nil
 }
 
 // refused reports whether an error of an input left the state as it was.
@@ -43,7 +46,11 @@ func (c *Control) append(entries []event.Entry) error {
 	for len(entries) > 0 {
 		n := min(len(entries), store.MaxBatch)
 		start := time.Now()
-		head, err := c.cfg.Store.Append(context.Background(), c.head.Seq, c.head.Term, entries[:n])
+		commit := c.cfg.Store.Append
+		if c.core.SetBack() != nil { // then it decides nothing but the end of that
+			commit = c.cfg.Store.EndSetBack
+		}
+		head, err := commit(context.Background(), c.head.Seq, c.head.Term, entries[:n])
 		c.full.Store(errors.Is(err, store.ErrFull))
 		if err != nil {
 			return err

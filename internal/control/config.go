@@ -36,6 +36,8 @@ type Config struct {
 	Root []byte
 	// Holder names this process in the lease; the default is the machine's name.
 	Holder string
+	// Version is that of this program, for people.
+	Version string
 	// Log takes what happens; the default discards.
 	Log *slog.Logger
 	// Now is the wall clock; the default is time.Now. Timers come from the time
@@ -50,6 +52,9 @@ type Config struct {
 	// SnapshotEvery is the number of entries between snapshots; the default is
 	// 50 000.
 	SnapshotEvery uint64
+	// CollectEvery is how often blobs that nothing names are removed, a day by default;
+	// CollectGrace is how long after it was put one stays in any case, a day by default.
+	CollectEvery, CollectGrace clock.Duration
 	// HostMetrics has the measurements of every host in the server's metrics, each
 	// under the host's name; the default is their sums over the fleet alone.
 	HostMetrics bool
@@ -90,6 +95,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
 	c.Config = c.Config.WithDefaults()
 	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 50_000)
+	c.CollectEvery, c.CollectGrace = cmp.Or(c.CollectEvery, clock.Day), cmp.Or(c.CollectGrace, clock.Day)
 	c.HostLife = cmp.Or(c.HostLife, identity.HostLife)
 	return c, nil
 }

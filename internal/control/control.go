@@ -14,10 +14,12 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +61,7 @@ type Control struct {
 	counts    atomic.Pointer[fleetCounts]
 	ending    atomic.Pointer[[]warning.Item] // what ends, as last looked at
 	streams   *streams.Broker
+	audit     *auditor
 	signed    atomic.Pointer[signed] // operators' overrides, for hosts
 	sources   *fetch.Watch
 	hooks     struct { // requests to look at the sources now
@@ -74,6 +77,7 @@ type Control struct {
 	savers                     sync.WaitGroup
 
 	pushing   sync.Mutex // one release at a time
+	pushes    uint64     // that began; of pushing
 	refused   once       // refusals that were logged
 	registrar registrar
 
@@ -119,10 +123,13 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
-	c.core = server.Begin(cfg.Config, c.state, head.Term, &c.hosts, c.time(), c.head.Seq > 0)
-	if err := c.begin(ctx); err != nil {
+	c.core = server.Begin(cfg.Config, c.state, head.Term, strings.ToLower(rand.Text()[:server.MaxNonce]), &c.hosts, c.time(), c.head.Seq > 0, c.SetBack())
+	if b := c.SetBack(); b != nil {
+		c.cfg.Log.Error("the log was set back; everything is refused until the owner of the data folder ends this", "reason", b.Reason, "logged", b.Logged, "acknowledged", b.Acknowledged, "next", b.Next())
+	} else if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
+	c.audit = newAuditor(c)
 	c.publishAll()
 	c.publishCounts(true)
 	return c, nil

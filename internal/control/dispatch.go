@@ -13,15 +13,21 @@ import (
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
-// Dispatch waits for a grant of the host, at most wait, and returns nil when
-// none came. With news, the host's count, it waits for another count and for
-// streams as well. It is answered from published state: an open one costs a
-// goroutine.
-func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time.Duration) (*wire.Dispatch, error) {
+// Poll is what a host waits for, at most for Wait: a grant, and if News is set, its
+// count, another count and streams as well. With Documents, the version of its timestamp,
+// a grant comes with what it needs.
+type Poll struct {
+	Wait            time.Duration
+	News, Documents *uint64
+}
+
+// Dispatch waits for what a poll is for, and returns nil when nothing came. It is answered
+// from published state: an open one costs a goroutine.
+func (c *Control) Dispatch(ctx context.Context, p *Peer, poll Poll) (*wire.Dispatch, error) {
 	h := p.host
 	h.polls.Add(1)
 	defer h.polls.Add(-1)
-	end := time.NewTimer(wait)
+	end := time.NewTimer(poll.Wait)
 	defer end.Stop()
 	for {
 		changed := h.watch()
@@ -34,7 +40,7 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time
 			c.seen(h)
 			again = time.After(time.Second)
 		}
-		d, pause, err := c.offer(ctx, h, v, news)
+		d, pause, err := c.offer(ctx, h, v, poll)
 		if err != nil || d != nil {
 			return d, err
 		}
@@ -61,13 +67,13 @@ func (c *Control) Dispatch(ctx context.Context, p *Peer, news *uint64, wait time
 
 // offer is what there is for a host now, or nil and how long to wait before it
 // is looked at again, zero for until it changes.
-func (c *Control) offer(ctx context.Context, h *contact, v *server.View, news *uint64) (*wire.Dispatch, time.Duration, error) {
+func (c *Control) offer(ctx context.Context, h *contact, v *server.View, poll Poll) (*wire.Dispatch, time.Duration, error) {
 	var requests []wire.StreamRequest
 	var pause time.Duration
 	tell := false
-	if news != nil {
+	if poll.News != nil {
 		requests, pause = c.streams.Hand(h.name)
-		tell = len(requests) > 0 || *news != v.Changes
+		tell = len(requests) > 0 || *poll.News != v.Changes
 	}
 	var d *wire.Dispatch
 	var g *plan.Grant
@@ -77,6 +83,9 @@ func (c *Control) offer(ctx context.Context, h *contact, v *server.View, news *u
 		var err error
 		if d, err = c.dispatch(ctx, g); err != nil {
 			return nil, 0, err
+		}
+		if poll.Documents != nil && server.NeedsDocuments(g) {
+			d.Documents = c.carried(ctx, h.name, g, *poll.Documents)
 		}
 	}
 	if w := wait.Std(); w > 0 && (pause == 0 || w < pause) {
@@ -88,7 +97,7 @@ func (c *Control) offer(ctx context.Context, h *contact, v *server.View, news *u
 	if d == nil {
 		d = &wire.Dispatch{Term: c.Head().Term}
 	}
-	if news != nil {
+	if poll.News != nil {
 		d.News, d.Streams = v.Changes, requests
 	}
 	return d, 0, nil
@@ -99,6 +108,7 @@ func (c *Control) dispatch(ctx context.Context, g *plan.Grant) (*wire.Dispatch, 
 	d := &wire.Dispatch{Grant: g.ID, Purpose: g.Purpose, Rollout: g.Rollout, Manifest: g.Manifest,
 		Term: c.Head().Term, TTL: max(0, g.Expires.Sub(c.now())), Reason: g.Reason}
 	if !server.NeedsProof(g) {
+		d.Override = c.signed.Load().retries[g.Manifest]
 		return d, nil
 	}
 	var err error
@@ -106,6 +116,16 @@ func (c *Control) dispatch(ctx context.Context, g *plan.Grant) (*wire.Dispatch, 
 		d.Failures, err = c.failures(ctx, g.Manifest)
 	}
 	return d, err
+}
+
+// carried is what a host needs for a grant. What cannot be read is left out: the host
+// asks for it, and is refused with the reason.
+func (c *Control) carried(ctx context.Context, name string, g *plan.Grant, stamp uint64) *wire.Documents {
+	d, err := c.library.Carried(ctx, c.public.Load(), stamp, g.Manifest, name)
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Log.Warn("a grant goes without a part of its documents", "host", name, "rollout", g.Rollout, "err", err)
+	}
+	return d
 }
 
 // failures proves that more hosts of one wave failed than the manifest's policy

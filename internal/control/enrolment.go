@@ -119,7 +119,7 @@ func (c *Control) enrolledBefore(ctx context.Context, e *attempt, spent *plan.Sp
 // enrol issues the certificate and records it. Until it is recorded it is good
 // for nothing: its serial is not known.
 func (c *Control) enrol(ctx context.Context, e *attempt, incarnation uint64) (wire.Certificate, error) {
-	chain, cert, err := c.issue(e.csr, e.token.Host)
+	chain, cert, err := c.issue(e.csr, e.token.Host, incarnation)
 	if err != nil {
 		return wire.Certificate{}, err
 	}
@@ -140,8 +140,8 @@ func (c *Control) enrol(ctx context.Context, e *attempt, incarnation uint64) (wi
 	return wire.Certificate{Chain: chain, Incarnation: incarnation}, nil
 }
 
-func (c *Control) issue(csr []byte, host string) ([]byte, *x509.Certificate, error) {
-	chain, err := c.cfg.HostCA.IssueHost(csr, host, time.UnixMilli(int64(c.now())), c.cfg.HostLife)
+func (c *Control) issue(csr []byte, host string, incarnation uint64) ([]byte, *x509.Certificate, error) {
+	chain, err := c.cfg.HostCA.IssueHost(csr, host, incarnation, time.UnixMilli(int64(c.now())), c.cfg.HostLife)
 	if err != nil {
 		return nil, nil, wire.Refuse(wire.ErrInvalid, "%v", err)
 	}

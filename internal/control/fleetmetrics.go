@@ -43,6 +43,7 @@ var fleetGauges = []struct {
 	{"expiry_used_ratio", "How full something is.", []string{"kind", "name"}},
 	{"expiry_warnings", "Things that end soon, have ended or are nearly full.", []string{"level"}},
 	{"safe_mode", "1 while nothing is granted because hosts know more than the log.", nil},
+	{"set_back", "1 while everything is refused because the log lacks what was acknowledged.", nil},
 	{"ready", "1 while the server can take in and grant, as /readyz says.", nil},
 	{"store_state", "1 for the state that the store is in: ok, full or broken.", []string{"state"}},
 	{"disk_free_bytes", "Free space of the disk of the data folder.", nil},
@@ -132,6 +133,7 @@ func (m *fleetMetrics) server(ctx context.Context, g gauges) {
 	}
 	facts := m.c.readyFacts(ctx)
 	g.set("safe_mode", is(facts.SafeMode != ""))
+	g.set("set_back", is(facts.SetBack != ""))
 	g.set("ready", is(len(health.Readiness(facts)) == 0))
 	g.set("store_state", is(facts.Broken == "" && !facts.Full), "ok")
 	g.set("store_state", is(facts.Full), "full")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -43,7 +44,7 @@ func (c *Control) ingest(ctx context.Context, p *Peer, b *batch, v *server.View)
 		c.noteAhead(p.Name, v.Incarnation, ahead)
 	}
 	if err != nil {
-		ack.Reason = err.Error()
+		ack.Reason, ack.Head = err.Error(), c.signedHead(ctx, p.Name, v.Incarnation)
 		return ack, refusal(err)
 	}
 	if err := b.signed(c.cfg.Fleet, v); err != nil {
@@ -111,8 +112,27 @@ func (c *Control) forked(ctx context.Context, p *Peer, b *batch, ack wire.EventA
 		}
 	}
 	r := &wire.Refusal{Kind: wire.ErrConflict, Message: "host " + p.Name + " reports another history than before: two agents share its identity, or its state was set back; enrol it again"}
-	ack.Reason = r.Message
+	ack.Reason, ack.Head = r.Message, c.signedHead(ctx, p.Name, b.Incarnation)
 	return ack, r
+}
+
+// headWithin is how many records about a host are searched for its newest signed head:
+// more than a batch with what follows it has.
+const headWithin = 2 * wire.MaxEventBatch
+
+// signedHead is the newest head that a host signed in an incarnation, or nil.
+func (c *Control) signedHead(ctx context.Context, name string, incarnation uint64) *wire.Head {
+	records, err := c.cfg.Store.LastAbout(ctx, event.HostSubject(name), headWithin)
+	if err != nil {
+		c.cfg.Log.Warn("the signed head of a host could not be read; the answer goes without it", "host", name, "err", err)
+		return nil
+	}
+	for i := range records {
+		if h, ok := documents.HeadIn(&records[i], incarnation); ok {
+			return &wire.Head{Seq: h.Seq, Hash: h.Hash, Signature: h.Signature}
+		}
+	}
+	return nil
 }
 
 // recordFork keeps the second history and logs where it is.
@@ -152,7 +172,7 @@ func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
 	var a server.HeartbeatAnswer
 	p.host.do(func(s *server.Session) {
 		a = s.Heartbeat(v.View, server.Heartbeat{Incarnation: m.Incarnation, LastSeq: m.LastSeq, Pending: uint64(max(m.Pending, 0)),
-			Repairing: m.Repairing, Process: m.Process, Mark: m.Mark}, every, rand.Uint64())
+			Repairing: m.Repairing, Process: m.Process, Mark: m.Mark, Parked: m.Parked}, every, rand.Uint64())
 	})
 	if a.Ahead > 0 {
 		c.noteAhead(p.Name, v.Incarnation, a.Ahead)
@@ -161,18 +181,27 @@ func (c *Control) Heartbeat(p *Peer, m wire.Heartbeat) wire.HeartbeatReply {
 		p.host.lastEvent.Store(m.LastSeq + 1)
 	}
 	c.hosts.keep(p.host, &m, c.now())
-	if a.Forked {
-		c.recordTwice(p, &m)
+	if a.Forked || a.Parked != "" {
+		c.recordTwice(p, &m, a.Parked)
+	}
+	var head *wire.Head
+	if a.Behind {
+		head = c.signedHead(context.Background(), p.Name, v.Incarnation)
 	}
 	public := c.public.Load()
-	return wire.HeartbeatReply{Interval: a.Interval, Mark: a.Mark, Acked: a.Acked, TimestampVersion: public.TimestampVersion, RootVersion: public.Verifier.RootVersion(),
+	return wire.HeartbeatReply{Head: head, Interval: a.Interval, Mark: a.Mark, Acked: a.Acked, TimestampVersion: public.TimestampVersion, RootVersion: public.Verifier.RootVersion(),
 		Settings: v.settings, Managed: v.Layer, Overrides: c.signed.Load().digest}
 }
 
-// recordTwice records that two processes share a host's identity.
-func (c *Control) recordTwice(p *Peer, m *wire.Heartbeat) {
-	c.cfg.Log.Warn("two agents are alive on one identity: its state was copied", "host", p.Name)
-	err := c.submit(context.Background(), c.normal, server.Fork{Host: p.Name, Incarnation: m.Incarnation, Seq: m.LastSeq})
+// recordTwice records that two processes share a host's identity, or that the host is
+// parked.
+func (c *Control) recordTwice(p *Peer, m *wire.Heartbeat, parked string) {
+	if parked != "" {
+		c.cfg.Log.Warn("a host is parked until it enrols again: its state was set back", "host", p.Name, "code", parked)
+	} else {
+		c.cfg.Log.Warn("two agents are alive on one identity: its state was copied", "host", p.Name)
+	}
+	err := c.submit(context.Background(), c.normal, server.Fork{Host: p.Name, Incarnation: m.Incarnation, Seq: m.LastSeq, Parked: parked})
 	if err != nil { // the next heartbeat proves it again
 		c.cfg.Log.Warn("that a host is forked was not recorded", "host", p.Name, "err", err)
 	}

@@ -103,7 +103,9 @@ func (c *Control) Run(ctx context.Context) error {
 	defer close(c.stopped)
 	defer c.stop(streams.ErrStopping)
 	defer background(ctx, c.watchSources)()
-	defer background(ctx, c.watchRecovery)()
+	defer background(ctx, c.watchOwner)()
+	defer background(ctx, c.watchLog)()
+	defer background(ctx, c.watchBlobs)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -184,7 +186,13 @@ func (c *Control) turn(t *turn) error {
 	if err := c.decide(t); err != nil {
 		return c.invalidateState(t, err)
 	}
+	closed := c.core.SetBack() != nil
 	c.publish(&t.Turn)
+	if closed && c.core.SetBack() == nil {
+		if err := c.reopen(); err != nil {
+			return c.invalidateState(t, err)
+		}
+	}
 	c.publishCounts(len(t.Events) > 0)
 	c.metrics.turns.Inc()
 	for _, in := range t.inputs {

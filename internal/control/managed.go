@@ -165,6 +165,9 @@ func newID() string {
 	return hex.EncodeToString(raw)
 }
 
+// Version is that of this program.
+func (c *Control) Version() string { return c.cfg.Version }
+
 // Sample returns what a host last said of itself in a heartbeat since this
 // process started, or nil.
 func (c *Control) Sample(host string) *Sample {

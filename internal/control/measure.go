@@ -12,6 +12,7 @@ import (
 type measurements struct {
 	c               *Control
 	reporting, open *prometheus.Desc
+	versions        *prometheus.Desc
 	sums, perHost   []measure
 }
 
@@ -26,6 +27,7 @@ func newMeasurements(c *Control) *measurements {
 	m := &measurements{c: c,
 		reporting: prometheus.NewDesc("steady_hosts_measured", "Hosts that are online and sent a heartbeat.", nil, nil),
 		open:      prometheus.NewDesc("steady_host_streams", "Streams into hosts that are open or asked for.", nil, nil)}
+	m.versions = prometheus.NewDesc("steady_agents", "Hosts that are online and sent a heartbeat, by the version of their agents.", []string{"version"}, nil)
 	for _, n := range []struct {
 		name, help string
 		of         func(Sums) int64
@@ -52,6 +54,7 @@ func newMeasurements(c *Control) *measurements {
 func (m *measurements) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.reporting
 	ch <- m.open
+	ch <- m.versions
 	for _, n := range slices.Concat(m.sums, m.perHost) {
 		ch <- n.desc
 	}
@@ -71,6 +74,9 @@ func (m *measurements) Collect(ch chan<- prometheus.Metric) {
 	})
 	for i, sum := range m.sums {
 		ch <- prometheus.MustNewConstMetric(sum.desc, prometheus.GaugeValue, totals[i])
+	}
+	for version, n := range m.c.AgentVersions() {
+		ch <- prometheus.MustNewConstMetric(m.versions, prometheus.GaugeValue, float64(n), version)
 	}
 	_, open := m.c.streams.Count("")
 	ch <- prometheus.MustNewConstMetric(m.reporting, prometheus.GaugeValue, float64(n))

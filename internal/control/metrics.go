@@ -1,6 +1,7 @@
 package control
 
 import (
+	"runtime"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ type metrics struct {
 	entries, events, limited, turns, invalidated, certificates prometheus.Counter
 	ticks, appends                                             prometheus.Histogram
 	releasesRefused, enrolmentsRefused                         prometheus.Counter
+	blobsRemoved, blobBytesRemoved                             prometheus.Counter
 	decisions, refused                                         *prometheus.CounterVec
 }
 
@@ -35,6 +37,8 @@ func newMetrics(c *Control) *metrics {
 		appends:           seconds("append_seconds", "Time of one append to the log."),
 		releasesRefused:   counter("releases_refused_total", "Releases and roots that were refused, pushed or from a source."),
 		enrolmentsRefused: counter("enrolments_refused_total", "Enrolments that were refused."),
+		blobsRemoved:      counter("blobs_removed_total", "Blobs that were removed because nothing names them."),
+		blobBytesRemoved:  counter("blob_bytes_removed_total", "Bytes of these blobs."),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "requests_refused_total",
 			Help: "Requests that were refused, by API and HTTP status."}, []string{"api", "code"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "decisions_total",
@@ -44,13 +48,15 @@ func newMetrics(c *Control) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "queue_length",
 			Help: "Inputs that wait for the reducer.", ConstLabels: prometheus.Labels{"lane": name}}, func() float64 { return float64(n()) })
 	}
-	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.refused, newMeasurements(c), newFleetMetrics(c), c.sources,
+	c.cfg.Metrics.MustRegister(m.entries, m.events, m.limited, m.turns, m.invalidated, m.certificates, m.ticks, m.appends, m.decisions, m.releasesRefused, m.enrolmentsRefused, m.blobsRemoved, m.blobBytesRemoved, m.refused, newMeasurements(c), newFleetMetrics(c), c.sources,
 		queue("operations", func() int { return len(c.operations) }),
 		queue("urgent", func() int { return len(c.urgent) }),
 		queue("normal", func() int { return len(c.normal) }),
 		queue("queries", func() int { return len(c.queries) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "log_sequence", Help: "Sequence of the last entry."},
 			func() float64 { return float64(c.Head().Seq) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "goroutines", Help: "Goroutines of the server's process."},
+			func() float64 { return float64(runtime.NumGoroutine()) }),
 	)
 	return m
 }

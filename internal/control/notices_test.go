@@ -15,8 +15,8 @@ import (
 func TestGrantsAreLoggedWithWaveAndBudgets(t *testing.T) {
 	granted := testkit.Value(event.NewEntry(1, event.HostSubject("h1"), event.Granted{Grant: "g1", Rollout: "lab@1", Wave: 2, Budgets: map[string]string{"web": "1/2 in flight"}}))(t)
 	for level, expected := range map[slog.Level][]string{
-		slog.LevelDebug: {"granted", "host=h1", "wave=2", "web", "1/2 in flight"},
-		slog.LevelInfo:  nil,
+		slog.LevelInfo: {"granted", "host=h1", "wave=2", "web", "1/2 in flight"},
+		slog.LevelWarn: nil,
 	} {
 		var out strings.Builder
 		c := &Control{cfg: Config{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))}}

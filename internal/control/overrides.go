@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -17,12 +18,13 @@ type signed struct {
 	changes uint64 // of the state that it shows
 	body    []byte // a wire.Overrides
 	digest  digest.Digest
+	retries map[digest.Digest]json.RawMessage // by manifest
 }
 
 // publishOverrides shows the overrides that are in force. It is the reducer's.
 func (c *Control) publishOverrides() {
 	old := c.signed.Load()
-	list := wire.Overrides{Overrides: []json.RawMessage{}}
+	list, retries := wire.Overrides{Overrides: []json.RawMessage{}}, map[digest.Digest]json.RawMessage{}
 	for _, t := range c.state.Plan.Overrides.List() {
 		env, err := c.library.Blob(context.Background(), t.Envelope)
 		if err != nil { // hosts miss it; this server keeps to it all the same
@@ -30,8 +32,11 @@ func (c *Control) publishOverrides() {
 			continue
 		}
 		list.Overrides = append(list.Overrides, env)
+		if t.Action == fleet.OverrideRetry {
+			retries[t.Manifest] = env
+		}
 	}
-	now := &signed{changes: c.state.Plan.Signed}
+	now := &signed{changes: c.state.Plan.Signed, retries: retries}
 	if body, err := json.Marshal(list); err != nil {
 		c.cfg.Log.Error("the signed overrides cannot be shown to hosts", "err", err)
 	} else if len(list.Overrides) > 0 || old != nil && old.digest != "" {

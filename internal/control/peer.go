@@ -1,10 +1,12 @@
 package control
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -12,38 +14,70 @@ import (
 
 // Peer is a host that proved its identity with a certificate in use.
 type Peer struct {
-	Name   string
-	host   *contact
-	cert   *x509.Certificate
-	serial string
+	Name string
+	host *contact
+	cert *x509.Certificate
+	is   server.Certificate // what cert says
 }
 
 // Identify takes the verified certificate of a connection and returns its host.
-// It refuses certificates that were revoked or replaced, with wire.ErrForbidden. It
-// counts as hearing from the host.
-func (c *Control) Identify(cert *x509.Certificate) (*Peer, error) {
+// It refuses certificates that were revoked or replaced, with wire.ErrForbidden; one that
+// a restored log lacks is recorded first. It counts as hearing from the host.
+func (c *Control) Identify(ctx context.Context, cert *x509.Certificate) (*Peer, error) {
 	name, err := identity.HostOf(cert, c.cfg.Fleet)
 	if err != nil {
 		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)
 	}
-	h := c.hosts.find(name)
-	if h == nil {
-		return nil, wire.Refuse(wire.ErrForbidden, "host %s never enrolled with this server; make a token with steady token create %s", name, name)
+	key, err := identity.PublicDigest(cert.PublicKey)
+	if err != nil {
+		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)
 	}
-	p := &Peer{Name: name, host: h, cert: cert, serial: identity.Serial(cert)}
-	if err := p.check(); err != nil {
+	p := &Peer{Name: name, host: c.hosts.find(name), cert: cert, is: server.Certificate{Serial: identity.Serial(cert),
+		Incarnation: identity.IncarnationOf(cert), Issued: identity.IssuedAt(cert), NotAfter: clock.FromTime(cert.NotAfter), Key: key}}
+	lacked, err := p.admit(p.host.View())
+	if err == nil && lacked != nil {
+		err = c.recordLacked(ctx, p)
+	}
+	if err != nil {
 		return nil, err
 	}
-	c.seen(h)
+	c.seen(p.host)
 	return p, nil
+}
+
+// recordLacked records a certificate that the log lacks, unless another request did.
+func (c *Control) recordLacked(ctx context.Context, p *Peer) error {
+	err := c.record(ctx, c.normal, p.Name, func(s *server.State, _ clock.Instant) ([]event.Event, error) {
+		lacked, err := p.admit(s.View(p.Name, nil))
+		if err != nil || lacked == nil {
+			return nil, err
+		}
+		return []event.Event{*lacked}, nil
+	})
+	if err == nil {
+		err = p.check()
+	}
+	c.cfg.Log.Warn("a host presented a certificate that the log lacks, which this server issued: the log was restored from a backup", "host", p.Name, "certificate", p.is.Serial, "err", err)
+	return err
+}
+
+func (p *Peer) admit(v *server.View) (lacked *event.CertificateRenewed, err error) {
+	if v == nil {
+		v = &server.View{}
+	}
+	if lacked, err = v.Admit(p.Name, p.is); err != nil {
+		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)
+	}
+	return lacked, nil
 }
 
 // check refuses a certificate that is not in use any more.
 func (p *Peer) check() error {
-	if err := p.host.View().InUse(p.Name, p.serial, identity.IssuedAt(p.cert)); err != nil {
-		return wire.Refuse(wire.ErrForbidden, "%v", err)
+	lacked, err := p.admit(p.host.View())
+	if lacked != nil {
+		err = wire.Refuse(wire.ErrUnavailable, "the log of this server does not have certificate %s of host %s any more; try again", p.is.Serial, p.Name)
 	}
-	return nil
+	return err
 }
 
 // maxActive is how many requests of one host are served at a time.

@@ -57,6 +57,9 @@ func (c *Control) readyFacts(ctx context.Context) health.ServerFacts {
 		c.ready.at = time.Now()
 	}
 	f := c.lifeFacts()
+	if b := c.SetBack(); b != nil {
+		f.SetBack, f.SetBackNext = b.Reason, b.Next()
+	}
 	f.Fenced, f.Full, f.Unwritable, f.SafeMode = c.ready.f.Fenced, c.ready.f.Full, c.ready.f.Unwritable, c.SafeMode()
 	return f
 }

@@ -108,6 +108,7 @@ func (c *Control) PushFolder(ctx context.Context, dir, actor string) (Pushed, er
 func (c *Control) acceptFolder(ctx context.Context, dir, actor string, refused func(error) error) (Pushed, error) {
 	c.pushing.Lock()
 	defer c.pushing.Unlock()
+	c.pushes++
 	r, err := documents.VerifyRelease(dir, c.public.Load(), c.now())
 	if err != nil {
 		return Pushed{}, refused(err)

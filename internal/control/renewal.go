@@ -38,11 +38,11 @@ func (c *Control) Renew(ctx context.Context, p *Peer, m wire.Renew) (wire.Certif
 	if answer, ok := c.registrar.renewals.find(p.Name, key, v); ok {
 		return answer, nil
 	}
-	chain, cert, err := c.issue(m.CSR, p.Name)
+	chain, cert, err := c.issue(m.CSR, p.Name, v.Incarnation)
 	if err != nil {
 		return wire.Certificate{}, err
 	}
-	ev := event.CertificateRenewed{Serial: identity.Serial(cert), Presented: p.serial, NotAfter: clock.FromTime(cert.NotAfter), KeyDigest: key}
+	ev := event.CertificateRenewed{Serial: identity.Serial(cert), Presented: p.is.Serial, NotAfter: clock.FromTime(cert.NotAfter), KeyDigest: key}
 	err = c.recordChecked(ctx, p.Name, func(s *server.State) error { return s.Renews(p.Name, v.Incarnation) }, ev)
 	if err != nil {
 		return wire.Certificate{}, err

@@ -28,6 +28,7 @@ type RootsPushed struct {
 func (c *Control) PushRoots(ctx context.Context, chain [][]byte, actor string) (RootsPushed, error) {
 	c.pushing.Lock()
 	defer c.pushing.Unlock()
+	c.pushes++
 	v := c.public.Load().Verifier
 	var events []event.Event
 	for _, env := range chain {

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"context"
+
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 )
@@ -11,6 +13,19 @@ func (c *Control) SafeMode() string {
 		return b.Message
 	}
 	return ""
+}
+
+// RestoreWait lists what the server waits for since it began. It may only be used by what
+// View runs.
+func (c *Control) RestoreWait() server.RestoreWait { return c.core.RestoreWait(c.now()) }
+
+// EndSafeMode has the server go on without the events that hosts owe it, and returns for
+// what it waited.
+func (c *Control) EndSafeMode(ctx context.Context, actor, reason string) (w server.RestoreWait, err error) {
+	if err := c.View(ctx, func(*plan.State) { w = c.RestoreWait() }); err != nil {
+		return w, err
+	}
+	return w, c.submit(ctx, c.operations, server.EndSafeMode{Actor: actor, Reason: reason})
 }
 
 // noteAhead tells the reducer that a host claims to have been acknowledged more than

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -17,6 +18,8 @@ type Sample struct {
 	Runtimes     []string
 	Engine       *wire.Engine
 	Capabilities []string
+	Server       string // the address at which the host reaches this server
+	Resolved     uint64 // version of the newest snapshot that it accepted
 	// Metrics is nil when the host sent none, or too many hosts sent much.
 	Metrics json.RawMessage
 	Sums    Sums
@@ -45,7 +48,7 @@ const (
 
 // keep keeps a heartbeat's sample in place of the one before.
 func (d *directory) keep(h *contact, m *wire.Heartbeat, now clock.Instant) {
-	s := &Sample{At: now, AgentVersion: truncated(m.AgentVersion), Uptime: m.Uptime, Pending: max(m.Pending, 0), Runtimes: firstFew(m.Runtimes), Capabilities: firstFew(m.Capabilities)}
+	s := &Sample{At: now, AgentVersion: prose.Line(truncated(m.AgentVersion)), Server: prose.Line(truncated(m.Server)), Resolved: m.Resolved, Uptime: m.Uptime, Pending: max(m.Pending, 0), Runtimes: firstFew(m.Runtimes), Capabilities: firstFew(m.Capabilities)}
 	if m.Engine != nil {
 		e := *m.Engine
 		for _, p := range []*string{&e.Name, &e.Version, &e.API, &e.OS, &e.Arch, &e.Kernel, &e.Storage} {

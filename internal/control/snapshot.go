@@ -63,7 +63,7 @@ func (c *Control) takeSnapshot() (store.Snapshot, error) {
 // maybeSnapshot saves the state when enough was appended. Encoding it holds the
 // reducer up, writing it does not.
 func (c *Control) maybeSnapshot() {
-	if c.sinceSnapshot < c.cfg.SnapshotEvery {
+	if c.sinceSnapshot < c.cfg.SnapshotEvery || c.core.SetBack() != nil {
 		return
 	}
 	c.sinceSnapshot = 0
@@ -83,7 +83,7 @@ func (c *Control) maybeSnapshot() {
 // lastSnapshot saves the state at a clean stop, so that the next start folds
 // nothing.
 func (c *Control) lastSnapshot() error {
-	if c.sinceSnapshot == 0 || c.head.Seq == 0 {
+	if c.sinceSnapshot == 0 || c.head.Seq == 0 || c.core.SetBack() != nil {
 		return nil
 	}
 	snap, err := c.takeSnapshot()

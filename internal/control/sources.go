@@ -50,6 +50,9 @@ type intakeOf struct{ *Control }
 // Leads implements fetch.Intake: a server that another one has replaced learns of
 // it at its next append, and must not ask for releases until then.
 func (c intakeOf) Leads(ctx context.Context) error {
+	if err := c.Admits(); err != nil {
+		return err
+	}
 	head, err := c.cfg.Store.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("read the end of the log: %w", err)

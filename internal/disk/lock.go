@@ -28,6 +28,12 @@ func TryLock(path string) (*Lock, error) {
 	return take(f, err)
 }
 
+// TryLockFile is TryLock of a file that is there: else fs.ErrNotExist.
+func TryLockFile(path string) (*Lock, error) {
+	f, err := os.Open(path)
+	return take(f, err)
+}
+
 // TryLockFolder locks a folder that is there, and leaves no file in it.
 func TryLockFolder(path string) (*Lock, error) {
 	f, err := os.Open(path)

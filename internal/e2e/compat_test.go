@@ -11,52 +11,6 @@ import (
 	"github.com/steadyfleet/steady/internal/testkit"
 )
 
-// compatFile names the commit that this tree has to work with.
-const compatFile = "../../.ci/compat"
-
-// otherVersion is the program of the commit that compatFile names. It is built once
-// and kept in the user's cache folder.
-func otherVersion(t *testing.T) string {
-	t.Helper()
-	var commit string
-	for line := range strings.Lines(string(testkit.Value(os.ReadFile(compatFile))(t))) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			commit = line
-		}
-	}
-	if len(commit) != 40 {
-		t.Fatalf("%s names %q: expected the 40 digits of a commit", compatFile, commit)
-	}
-	dir := filepath.Join(testkit.Value(os.UserCacheDir())(t), "steady-compat", commit)
-	program := filepath.Join(dir, "steady")
-	if _, err := os.Stat(program); err == nil {
-		return program
-	}
-	testkit.Command(t, "git", "install git")
-	if out, err := git("cat-file", "-e", commit+"^{commit}"); err != nil {
-		// An export or a shallow clone cannot know another commit: that is no missing
-		// component, which CI would have to install.
-		if shallow, err := git("rev-parse", "--is-shallow-repository"); err != nil || shallow == "true" {
-			t.Skipf("this tree has no history that holds commit %s, which .ci/compat names: git fetch --unshallow", commit)
-		}
-		t.Fatalf("commit %s, which .ci/compat names, is not in the history: name one that is (%s)", commit, out)
-	}
-	testkit.Must(t, os.MkdirAll(dir, 0o755))
-	src := testkit.Value(os.MkdirTemp(dir, "src-"))(t)
-	defer os.RemoveAll(src)
-	sh(t, src, fmt.Sprintf(`git -c "safe.directory=*" -C %q archive %s | tar -x`, testkit.Value(filepath.Abs("../.."))(t), commit))
-	sh(t, src, `go build -o built ./cmd/steady`)
-	testkit.Must(t, os.Rename(filepath.Join(src, "built"), program)) // two tests at once: one build is as good as the other
-	return program
-}
-
-// git runs a command in this repository, which another user may own, and returns what
-// it printed.
-func git(args ...string) (string, error) {
-	out, err := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...).CombinedOutput()
-	return strings.TrimSpace(string(out)), err
-}
-
 // sh runs a line of the shell and returns its output.
 func sh(t *testing.T, dir, line string) string {
 	t.Helper()
@@ -94,7 +48,7 @@ bundles: {web: {path: bundles/web}}
 // whole log sound.
 func TestVersionsMeet(t *testing.T) {
 	t.Parallel()
-	other, this := otherVersion(t), filepath.Join(t.TempDir(), "steady")
+	other, this := testkit.OtherVersion(t, "../.."), filepath.Join(t.TempDir(), "steady")
 	testkit.Must(t, os.WriteFile(this, []byte("#!/bin/sh\nexec env "+actAsSteady+`=1 "`+testkit.Value(os.Executable())(t)+`" "$@"`+"\n"), 0o755))
 	y := newYard(t, other)
 	var last made

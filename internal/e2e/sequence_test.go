@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -134,7 +133,6 @@ func TestRefusedReleases(t *testing.T) {
 	s.frozen(offer)
 	s.offer = offer
 	s.truth()
-	s.refused("a manifest that expired", s.expired(next), trust.Stale)
 	s.inStep("the end")
 	s.box.stop()
 	s.origin.stop()
@@ -162,29 +160,4 @@ func (s *stage) frozen(offer []byte) {
 		s.t.Errorf("a stale timestamp made the host %s", m.Phase)
 	}
 	s.box.clock.move(0)
-}
-
-// expired is the release after one, signed by the fleet's own keys, with a
-// manifest whose time has passed.
-func (s *stage) expired(p papers) papers {
-	s.t.Helper()
-	name := func(env []byte) digest.Digest { return digest.Of(testkit.Value(trust.ParseEnvelope(env))(s.t).Payload) }
-	p.rollout = "stable@late"
-	p.manifest = s.resign(p.manifest, trust.RoleRelease, fleet.TypeManifest, func(n *node) {
-		n.at("version").set("7")
-		n.at("ref").set(`"late"`)
-		n.at("expires").set("1")
-	})
-	p.digest = name(p.manifest)
-	p.resolved = s.resign(p.resolved, trust.RoleRelease, fleet.TypeResolved, func(n *node) {
-		n.at("version").set("7")
-		n.at("channels", "stable", "ref").set(`"late"`)
-		n.at("channels", "stable", "manifests", "0").set(fmt.Sprintf(`{"digest":%q,"rollout":%q,"version":7}`, p.digest, p.rollout))
-	})
-	p.timestamp = s.resign(p.timestamp, trust.RoleTimestamp, fleet.TypeTimestamp, func(n *node) {
-		n.at("version").set("7")
-		n.at("resolved").set(fmt.Sprintf("%q", name(p.resolved)))
-		n.at("resolvedVersion").set("7")
-	})
-	return p
 }

@@ -53,6 +53,9 @@ func (h *Host) revert(g core.Generation) {
 	h.later(h.how.Revert, func() { h.step(core.GenerationObserved{Generation: g, Outcome: core.Complete}) })
 }
 
+// Leave never comes: a forecast signs nothing.
+func (h *Host) Leave(core.Leave) error { return nil }
+
 // StartProbes observes every probe as the model says.
 func (h *Host) StartProbes(e core.StartProbes) error {
 	h.round = e.Round
@@ -116,3 +119,7 @@ func (h *Host) CloseRepairs(core.CloseRepairs) error { return nil }
 
 // Sweep implements core.Effects; there is no content here.
 func (h *Host) Sweep(core.Sweep) error { return nil }
+
+// RunResources and StopResources implement core.Effects; no state is set back here.
+func (h *Host) RunResources(core.RunResources) error   { return nil }
+func (h *Host) StopResources(core.StopResources) error { return nil }

@@ -22,8 +22,9 @@ type World struct {
 	When func(since clock.Instant) clock.Instant
 	// Refreshed has the freshness statement renewed in time, as its holder does.
 	Refreshed bool
-	// Term is that of the server.
-	Term uint64
+	// Term is that of the server, and Nonces what grants carry beside each term, if they do.
+	Term   uint64
+	Nonces map[uint64]string
 	// Planned is given what each run of the planner decided; Committed everything
 	// that entered the log, decisions included. Neither may keep the slice.
 	Planned   func(decided []event.Entry)
@@ -56,18 +57,19 @@ func (a *action) void() bool {
 // NewWorld returns a world in a state, in which no host acts until it is Driven.
 func NewWorld(s *plan.State, docs plan.Documents, now clock.Instant, m Model) *World {
 	w := &World{State: s, Docs: docs, Now: now, Model: m, hosts: map[string]*Host{}}
-	w.lead(1)
+	w.Lead(1)
 	return w
 }
 
 // times are the server's. Events alone say who is there and what was pruned, and nothing
 // is decided without a reason.
-var times = server.Config{OfflineAfter: 10_000 * clock.Day, ReconcileInterval: 10_000 * clock.Day,
+var times = server.Config{OfflineAfter: 10_000 * clock.Day, OnReasonOnly: true,
 	Retention: plan.Retention{Age: 10_000 * clock.Day, Keep: 1000}}.WithDefaults()
 
-func (w *World) lead(term uint64) {
+// Lead has a server that knows the state as it is go on under a term.
+func (w *World) Lead(term uint64) {
 	w.Term = term
-	w.server = server.Begin(times, server.NewPlanState(w.State, w.Docs), term, w, w.time(), false)
+	w.server = server.Begin(times, server.NewPlanState(w.State, w.Docs), term, w.Nonces[term], w, w.time(), false, nil)
 }
 
 // Restart has another server go on, which leads under a term and knows what it reads.
@@ -78,7 +80,7 @@ func (w *World) Restart(term uint64) {
 		return
 	}
 	w.State = s
-	w.lead(term)
+	w.Lead(term)
 }
 
 func (w *World) time() server.Time {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -158,10 +159,10 @@ func (a *Authority) Pool() *x509.CertPool {
 	return p
 }
 
-// IssueHost issues a client certificate for the named host to the key of a CSR
-// (DER) and returns it in PEM. Of the CSR only the key counts, which must have
+// IssueHost issues a client certificate for an incarnation of the named host to the key of
+// a CSR (DER) and returns it in PEM. Of the CSR only the key counts, which must have
 // signed it: Ed25519 or ECDSA P-256. A life of zero means HostLife.
-func (a *Authority) IssueHost(csr []byte, host string, now time.Time, life time.Duration) ([]byte, error) {
+func (a *Authority) IssueHost(csr []byte, host string, incarnation uint64, now time.Time, life time.Duration) ([]byte, error) {
 	if a.purpose != Hosts {
 		return nil, fmt.Errorf("an authority for %s issues no host certificates", a.purpose)
 	}
@@ -173,7 +174,8 @@ func (a *Authority) IssueHost(csr []byte, host string, now time.Time, life time.
 	if err != nil {
 		return nil, err
 	}
-	tmpl := &x509.Certificate{Subject: pkix.Name{CommonName: host}}
+	// RFC 3739, 3.1.2: serialNumber tells subjects of one name apart.
+	tmpl := &x509.Certificate{Subject: pkix.Name{CommonName: host, SerialNumber: strconv.FormatUint(incarnation, 10)}}
 	tmpl.URIs = append(tmpl.URIs, id)
 	cert, err := a.issue(tmpl, req.PublicKey, now, cmp.Or(life, HostLife))
 	if err != nil {

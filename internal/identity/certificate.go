@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -117,6 +118,16 @@ func belongs(cert *x509.Certificate, key crypto.Signer) bool {
 
 // Serial names a certificate in events and states.
 func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
+// IncarnationOf returns the incarnation of the host that a certificate was issued to; zero
+// where it does not say, as those of 0.1.0.
+func IncarnationOf(cert *x509.Certificate) uint64 {
+	n, err := strconv.ParseUint(cert.Subject.SerialNumber, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // IssuedAt returns when a certificate of an Authority was issued, which is
 // Backdate after it starts, to the second below.

@@ -39,7 +39,7 @@ func authority(t testing.TB, p Purpose, fleetName string) *Authority {
 func hostCert(t testing.TB, a *Authority, key crypto.Signer, host string) []byte {
 	t.Helper()
 	csr := testkit.Value(NewCSR(key))(t)
-	pem := testkit.Value(a.IssueHost(csr, host, now, 0))(t)
+	pem := testkit.Value(a.IssueHost(csr, host, 1, now, 0))(t)
 	return pem
 }
 
@@ -117,7 +117,7 @@ func TestAuthorityStays(t *testing.T) {
 		t.Error("a hosts authority is loaded as a servers authority")
 	}
 	csr := testkit.Value(NewCSR(newKey(t)))(t)
-	if _, err := s.IssueHost(csr, "web-1", now, 0); err == nil {
+	if _, err := s.IssueHost(csr, "web-1", 1, now, 0); err == nil {
 		t.Error("a servers authority issued for a host")
 	}
 	if _, err := a.IssueServer([]string{"localhost"}, newKey(t).Public(), now, 0); err == nil {
@@ -138,6 +138,9 @@ func TestHostCertificate(t *testing.T) {
 			if life := cert.NotAfter.Sub(now); life != HostLife {
 				t.Errorf("life %s", life)
 			}
+			if IncarnationOf(cert) != 1 {
+				t.Errorf("incarnation %d", IncarnationOf(cert))
+			}
 			if IssuedAt(cert) != clock.FromTime(now) {
 				t.Errorf("issued %s", IssuedAt(cert))
 			}
@@ -148,7 +151,7 @@ func TestHostCertificate(t *testing.T) {
 	}
 	csr := testkit.Value(NewCSR(newKey(t)))(t)
 	for _, host := range []string{"", "Web", "../x", "a/b", "a b", "x\x00"} {
-		if _, err := a.IssueHost(csr, host, now, 0); err == nil {
+		if _, err := a.IssueHost(csr, host, 1, now, 0); err == nil {
 			t.Errorf("a certificate for host %q", host)
 		}
 	}
@@ -156,11 +159,11 @@ func TestHostCertificate(t *testing.T) {
 	weakCSR := testkit.Value(NewCSR(weak))(t)
 	csr[len(csr)-1] ^= 1
 	for name, bad := range map[string][]byte{"RSA": weakCSR, "broken signature": csr, "empty": nil, "large": make([]byte, 17<<10)} {
-		if _, err := a.IssueHost(bad, "web-1", now, 0); err == nil {
+		if _, err := a.IssueHost(bad, "web-1", 1, now, 0); err == nil {
 			t.Errorf("a certificate for a request that is %s", name)
 		}
 	}
-	if _, err := a.IssueHost(weakCSR, "web-1", now, -time.Hour); err == nil {
+	if _, err := a.IssueHost(weakCSR, "web-1", 1, now, -time.Hour); err == nil {
 		t.Error("a certificate with a negative life")
 	}
 }
@@ -172,7 +175,7 @@ func TestTheRequestNamesNobody(t *testing.T) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		URIs: []*url.URL{evil}, DNSNames: []string{"steady.example"}, IPAddresses: []net.IP{{127, 0, 0, 1}}}, newKey(t))
 	testkit.Must(t, err)
-	pem, err := a.IssueHost(csr, "web-1", now, 0)
+	pem, err := a.IssueHost(csr, "web-1", 1, now, 0)
 	testkit.Must(t, err)
 	if host, err := HostOf(parse(t, pem), testFleet); err != nil || host != "web-1" {
 		t.Errorf("host %q, %v", host, err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/steadyfleet/steady/internal/control/documents"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -70,7 +69,7 @@ func (p *proofs) release(ev event.ReleaseAccepted) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		if raw == nil || !strings.HasPrefix(file, "rollouts/") || strings.HasSuffix(file, ".leaves.json") {
+		if raw == nil || !documents.IsManifest(file) {
 			continue
 		}
 		members, err := documents.BudgetsOf(raw)

@@ -49,6 +49,9 @@ type Finding struct {
 	Check   string `json:"check"`
 	Message string `json:"message"`
 	Host    string `json:"host,omitempty"` // in Report.Contradictions
+	// Disputed says that it takes the server's records to show what the host
+	// contradicts; otherwise what it signed proves it alone.
+	Disputed bool `json:"disputed,omitempty"`
 }
 
 // Report is what came of a check. Findings are in the order of the log; a broken
@@ -63,8 +66,9 @@ type Report struct {
 	Unsigned   int // at the end of hosts' chains, not below a signed head yet
 	Promotions int // whose evidence was counted again
 	Findings   []Finding
-	// Contradictions are what hosts reported against themselves, the first of
-	// each host: the log holds, and somebody has to look at these hosts.
+	// Contradictions are what hosts reported against themselves or against the
+	// records, the first of each host: all else holds, and either these hosts lie or
+	// records are missing.
 	Contradictions []Finding
 }
 
@@ -149,7 +153,7 @@ func (c *checker) record(r *event.Record) {
 		if v.Host != "" {
 			if !c.told[v.Host] {
 				c.told[v.Host] = true
-				c.report.Contradictions = append(c.report.Contradictions, Finding{Seq: r.Seq, Check: v.Invariant, Message: v.Message, Host: v.Host})
+				c.report.Contradictions = append(c.report.Contradictions, Finding{Seq: r.Seq, Check: v.Invariant, Message: v.Message, Host: v.Host, Disputed: v.Disputed})
 			}
 			continue
 		}

@@ -242,6 +242,7 @@ func (b *builder) resolved() (fleet.Resolved, error) {
 		Roster: digest.Of(roster), Revocations: digest.Of(revocations),
 		Channels:     map[string]fleet.ResolvedChannel{},
 		ChannelEdges: append([]fleet.Edge{}, b.plan.ChannelEdges...),
+		Servers:      b.plan.Servers,
 	}
 	for _, cp := range b.plan.Channels {
 		r.Channels[cp.Name] = cp.Settings

@@ -119,7 +119,7 @@ func rollbackRef(ref string, version uint64) string {
 // planOf returns the plan that a release was made of, as far as the release tells.
 func planOf(v *Verified) fleet.Plan {
 	r := v.Resolved.Value()
-	p := fleet.Plan{Fleet: r.Fleet, ChannelEdges: r.ChannelEdges, Revoked: v.Revocations.Value().Revoked, Roster: maps.Clone(v.Roster.Value().Hosts)}
+	p := fleet.Plan{Fleet: r.Fleet, ChannelEdges: r.ChannelEdges, Servers: r.Servers, Revoked: v.Revocations.Value().Revoked, Roster: maps.Clone(v.Roster.Value().Hosts)}
 	for _, name := range slices.Sorted(maps.Keys(r.Channels)) {
 		cp := fleet.ChannelPlan{Name: name, Settings: r.Channels[name]}
 		cp.Settings.Manifests = nil
@@ -153,14 +153,17 @@ func giveBack(cp *fleet.ChannelPlan, then VerifiedManifest) []Move {
 	for i := range cp.Leaves {
 		l := &cp.Leaves[i]
 		m := Move{Host: l.Host, Wave: cp.Header.Waves[l.Wave].Name, From: l.Target, To: l.Target}
-		if o, ok := old[l.Host]; ok {
+		switch o, ok := old[l.Host]; {
+		case l.Removed != "" || o.Removed != "":
+			m.New = true // who leaves, or left then and came back, stays as it is
+		case ok:
 			m.To, l.Target = o.Target, o.Target
 			l.Probes = make([]int, len(o.Probes))
 			for k, p := range o.Probes {
 				l.Probes[k] = index(was[p])
 			}
 			slices.Sort(l.Probes)
-		} else {
+		default:
 			m.New = true
 		}
 		moves = append(moves, m)

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -143,7 +144,8 @@ func (x *rerun) begin(units []*unit, model forecast.Model) error {
 		return err
 	}
 	x.w = forecast.NewWorld(s, x.docs, last.at, model)
-	x.w.Term, x.w.When = last.term, x.when
+	x.w.When, x.w.Nonces = x.when, nonces(x.h)
+	x.w.Lead(last.term)
 	x.w.Planned = func(entries []event.Entry) {
 		if !x.playing {
 			x.compare(nil, entries)
@@ -158,6 +160,23 @@ func (x *rerun) begin(units []*unit, model forecast.Model) error {
 		x.replan(name)
 	}
 	return nil
+}
+
+// nonces are what the grants of each term carry.
+func nonces(h *History) map[uint64]string {
+	out := map[uint64]string{}
+	for i := range h.Records {
+		r := &h.Records[i]
+		if r.Type != (event.Granted{}).EventType() {
+			continue
+		}
+		var ev event.Granted
+		_ = json.Unmarshal(r.Body, &ev) // the fold refuses what is none
+		if _, nonce, ok := strings.Cut(plan.RunOf(ev.Grant), "."); ok {
+			out[r.Term] = nonce
+		}
+	}
+	return out
 }
 
 // schedule has the next unit of the log happen when it did.

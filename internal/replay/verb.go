@@ -29,6 +29,8 @@ func again(s *plan.State, r *event.Record, now clock.Instant) ([]event.Entry, er
 		return plan.Operate(s, plan.Resume, cmp.Or(string(ev.Manifest), ev.Rollout), ev.Reason, by, now)
 	case event.RolloutCancelled:
 		return plan.Operate(s, plan.Cancel, cmp.Or(string(ev.Manifest), ev.Rollout), ev.Reason, by, now)
+	case event.RolloutRetried:
+		return plan.Retry(s, cmp.Or(string(ev.Manifest), ev.Rollout), ev.Reason, by, now)
 	case event.RolloutMoved:
 		if ev.Final {
 			return plan.Operate(s, plan.Cancel, cmp.Or(string(ev.Manifest), ev.Rollout), strings.TrimPrefix(ev.Reason, "cancelled: "), by, now)

@@ -28,6 +28,8 @@ type Options struct {
 	// ended; 10 s.
 	Grace time.Duration
 	Log   *slog.Logger // for failed handshakes and the like; nil drops them
+	// Bind opens an address; nil is net.Listen's way.
+	Bind func(ctx context.Context, address string) (net.Listener, error)
 }
 
 // Listener serves a Router on a set of addresses.
@@ -37,7 +39,10 @@ type Listener struct {
 	servers []*http.Server
 	http    []net.Addr
 	https   []net.Addr
+	bound   []net.Listener
+	arrive  *arrivals
 	group   errgroup.Group
+	serving errgroup.Group
 }
 
 // Listen binds all addresses, or none, reads the certificates of the router's
@@ -48,21 +53,20 @@ func (r *Router) Listen(ctx context.Context, o Options) (*Listener, error) {
 	if len(o.HTTPS) > 0 && o.Folder == "" {
 		return nil, errors.New("HTTPS has no folder for certificates: name the one that holds NAME.crt and NAME.key")
 	}
-	l := &Listener{router: r, certs: OpenCertificates(o.Folder)}
-	var bound []net.Listener
+	l := &Listener{router: r, certs: OpenCertificates(o.Folder), arrive: newArrivals()}
 	bind := func(addrs []string, into *[]net.Addr) error {
 		for _, a := range addrs {
-			ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a)
+			ln, err := o.Bind(ctx, a)
 			if err != nil {
 				return fmt.Errorf("listen for routes on %s: %w; free the address or choose another", a, err)
 			}
-			bound = append(bound, ln)
+			l.bound = append(l.bound, ln)
 			*into = append(*into, ln.Addr())
 		}
 		return nil
 	}
 	if err := errors.Join(bind(o.HTTP, &l.http), bind(o.HTTPS, &l.https)); err != nil {
-		for _, ln := range bound {
+		for _, ln := range l.bound {
 			err = errors.Join(err, ln.Close())
 		}
 		return nil, err
@@ -72,13 +76,13 @@ func (r *Router) Listen(ctx context.Context, o Options) (*Listener, error) {
 	}
 	// Ends the connections that outlive the grace, upgraded ones among them.
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	for i, ln := range bound {
+	for i, ln := range l.bound {
 		l.serve(base, ln, i >= len(l.http), o)
 	}
 	l.group.Go(func() error {
 		<-ctx.Done()
 		defer cancel()
-		return l.shutdown(o.Grace)
+		return errors.Join(l.accepted(), l.shutdown(o.Grace))
 	})
 	return l, nil
 }
@@ -89,6 +93,11 @@ func (o Options) withDefaults() Options {
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 2*time.Minute)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Bind == nil {
+		o.Bind = func(ctx context.Context, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		}
+	}
 	return o
 }
 
@@ -106,8 +115,9 @@ func (l *Listener) serve(base context.Context, ln net.Listener, secure bool, o O
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
+	l.arrive.follow(s)
 	l.servers = append(l.servers, s)
-	l.group.Go(func() error {
+	l.serving.Go(func() error {
 		var err error
 		if secure {
 			s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: l.certificate}
@@ -115,7 +125,7 @@ func (l *Listener) serve(base context.Context, ln net.Listener, secure bool, o O
 		} else {
 			err = s.Serve(ln)
 		}
-		if errors.Is(err, http.ErrServerClosed) {
+		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
 		return fmt.Errorf("serve routes on %s: %w", ln.Addr(), err)
@@ -126,6 +136,22 @@ func (l *Listener) serve(base context.Context, ln net.Listener, secure bool, o O
 // that the name is not known here.
 func (l *Listener) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return l.certs.get(l.router.Table().Certificate(hello.ServerName)), nil
+}
+
+// arriveWithin is how long a connection that was accepted has to send its first request
+// once no more are.
+const arriveWithin = time.Second
+
+// accepted ends accepting, and waits until what was accepted has begun.
+func (l *Listener) accepted() error {
+	for _, ln := range l.bound {
+		if err := ln.Close(); err != nil {
+			return fmt.Errorf("close %s: %w", ln.Addr(), err)
+		}
+	}
+	err := l.serving.Wait()
+	l.arrive.wait(arriveWithin)
+	return err
 }
 
 func (l *Listener) shutdown(grace time.Duration) error {

@@ -25,8 +25,10 @@ type Router struct {
 	active   atomic.Pointer[active]
 	inFlight atomic.Int64
 
-	mu        sync.Mutex // guards swaps and the map
+	mu        sync.Mutex // guards swaps and the fields below
 	upstreams map[string]*upstream
+	placed    map[string]bool // upstreams that SetUpstream was called for
+	changed   chan struct{}   // closed at the next Swap or SetUpstream
 
 	proxy http.Handler
 	auth  *http.Transport
@@ -45,7 +47,7 @@ func New(cfg Config) *Router {
 	cfg.QueueLimit = cmp.Or(cfg.QueueLimit, 1000)
 	cfg.MaxInFlight = cmp.Or(cfg.MaxInFlight, 10_000)
 	dial := (&net.Dialer{Timeout: dialTimeout}).DialContext
-	r := &Router{cfg: cfg, upstreams: map[string]*upstream{}, dial: dial, auth: newTransport(dial)}
+	r := &Router{cfg: cfg, upstreams: map[string]*upstream{}, placed: map[string]bool{}, changed: make(chan struct{}), dial: dial, auth: newTransport(dial)}
 	r.auth.MaxConnsPerHost = 256
 	r.proxy = newProxy()
 	r.active.Store(&active{})
@@ -71,6 +73,37 @@ func (r *Router) Swap(t Table) {
 		next.upstreams = append(next.upstreams, r.upstream(t.Route(i).Upstream))
 	}
 	r.active.Store(next)
+	r.broadcast()
+}
+
+// broadcast wakes those that wait in Await. Called with mu held.
+func (r *Router) broadcast() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Await waits until each of the routes is in the table and SetUpstream was called for
+// its upstream: only then are answers for it worth giving. When ctx ends before, it
+// returns the names of the others.
+func (r *Router) Await(ctx context.Context, routes []string) (missing []string) {
+	for {
+		r.mu.Lock()
+		changed := r.changed
+		known := map[string]bool{}
+		for _, have := range r.Table().Routes() {
+			known[have.Name] = r.placed[have.Upstream]
+		}
+		r.mu.Unlock()
+		missing = slices.DeleteFunc(slices.Clone(routes), func(name string) bool { return known[name] })
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return missing
+		}
+	}
 }
 
 // Table returns the table of new requests.
@@ -97,6 +130,8 @@ func (r *Router) SetUpstream(key string, next Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.upstream(key).set(next)
+	r.placed[key] = true
+	r.broadcast()
 }
 
 func distinct(addrs []netip.AddrPort) []netip.AddrPort {

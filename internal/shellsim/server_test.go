@@ -104,7 +104,8 @@ func (s *serverProcess) live(ctx context.Context) error {
 			return st, nil
 		},
 		Control: control.Config{Now: s.now, SnapshotEvery: s.w.snapshotEvery, HostLife: s.w.hostLife,
-			Config: core.Config{Heartbeat: s.w.heartbeat, ReplayWait: 2 * clock.Minute}, Log: s.w.log("server")}}
+			CollectEvery: s.w.collectEvery, CollectGrace: 30 * clock.Second,
+			Config: core.Config{Retention: s.w.retention, Heartbeat: s.w.heartbeat, ReplayWait: 2 * clock.Minute}, Log: s.w.log("server")}}
 	l = s.w.net.listen()
 	running, err := api.Start(ctx, o)
 	if err == nil {
@@ -293,6 +294,9 @@ func (s *serverProcess) status(ctx context.Context) (string, error) {
 		fmt.Fprintf(&b, "host %s incarnation %d phase %s rollout %s current %s grant %s failed %s health %s\n", h.Name, h.Incarnation, h.Phase, h.Rollout, h.Current.Short(), h.Grant, h.Failed, h.Health)
 	}
 	for i := range rollouts {
+		if s.w.retention.Age < clock.Day && rollouts[i].EndedAt != 0 {
+			continue // it is pruned at any time
+		}
 		fmt.Fprintf(&b, "rollout %s %s phase %s\n", rollouts[i].Name, rollouts[i].Manifest.Short(), rollouts[i].Phase)
 	}
 	return b.String(), nil

@@ -82,7 +82,7 @@ func (s *serverStore) endLocked() {
 	s.f.count("server: " + diskWords[s.how])
 	s.breakLocked()
 	if s.how == killBefore || s.how == killAfter {
-		s.image = readImage(s.dir, "log.db", "log.db-wal")
+		s.image = readImage(s.dir, "log.db", "log.db-wal", "anchor")
 		s.died()
 	}
 }
@@ -97,7 +97,7 @@ func (s *serverStore) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead == nil {
-		s.image = readImage(s.dir, "log.db", "log.db-wal")
+		s.image = readImage(s.dir, "log.db", "log.db-wal", "anchor")
 		s.breakLocked()
 	}
 }
@@ -116,7 +116,7 @@ func (s *serverStore) backup() (*backup, error) {
 	if s.dead != nil {
 		return nil, s.dead
 	}
-	b := &backup{image: readImage(s.dir, "log.db", "log.db-wal"), snapshots: map[string]bool{}}
+	b := &backup{image: readImage(s.dir, "log.db", "log.db-wal", "anchor"), snapshots: map[string]bool{}}
 	files, err := os.ReadDir(filepath.Join(s.dir, "snapshots"))
 	for _, f := range files {
 		b.snapshots[f.Name()] = true
@@ -172,6 +172,20 @@ func (s *serverStore) PutBlob(ctx context.Context, b []byte) (digest.Digest, err
 		return "", fmt.Errorf("put blob: %w", store.ErrFull)
 	}
 	return s.Store.PutBlob(ctx, b)
+}
+
+// RemoveBlob implements store.Blobs.
+func (s *serverStore) RemoveBlob(ctx context.Context, d digest.Digest, before clock.Instant) (int64, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead != nil {
+		return 0, false, s.dead
+	}
+	size, ok, err := s.Store.RemoveBlob(ctx, d, before)
+	if ok {
+		s.f.count("server: a blob that nothing names was removed")
+	}
+	return size, ok, err
 }
 
 // SaveSnapshot implements store.Snapshots.

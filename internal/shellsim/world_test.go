@@ -38,6 +38,8 @@ type world struct {
 	snapshotEvery uint64
 	hostLife      time.Duration
 	heartbeat     clock.Duration
+	retention     plan.Retention
+	collectEvery  clock.Duration
 	events        []planned
 	stopping      atomic.Bool // processes are stopped to be looked at
 	tracing       bool
@@ -93,6 +95,8 @@ func newWorld(seed uint64, dir string) (*world, error) {
 	if w.hostLife = 24 * time.Hour; r.IntN(6) == 0 {
 		w.hostLife = shortLife
 	}
+	w.retention = plan.Retention{Age: []clock.Duration{clock.Minute, 90 * clock.Day}[r.IntN(2)], Keep: 1}
+	w.collectEvery = []clock.Duration{20 * clock.Second, 3 * clock.Minute}[r.IntN(2)]
 	var err error
 	if w.root, err = keys.First(); err != nil {
 		return nil, err

@@ -33,8 +33,10 @@ type agent struct {
 	seen       edition       // the newest documents seen, where nothing is signed
 	running    digest.Digest // what really runs
 	acting     digest.Digest // what is being activated, or empty
+	leaving    bool          // it goes back
 	stages     bool          // nothing is switched here without a reboot
 	overclaims bool          // its heartbeats claim one event more than it has
+	liar       *liar         // has it, or nil
 	// its heartbeats go on and its reports do not, until faults end
 	unreported bool
 	unproven   bool            // a required control fails here
@@ -52,11 +54,17 @@ type agent struct {
 	copy, of  *agent   // a second agent on the same identity, and the first one
 	response  response // what people do once the server refuses it
 	escalated bool     // they know of it
+	setBack   bool     // its state is older than what it did, until it enrols again
+	anchored  uint64   // the event that its anchor names
 	left, out bool     // it stays cut off; it is off for good
 	enrolling bool     // again
 
+	disputed bool // the server claims to have more of its events than there are
+
 	// volatile
-	life        int32 // counts lives; what an earlier one planned is void
+	startedAt   clock.Instant // on the world's clock
+	confirmed   bool          // the server answered since, and has no newer events
+	life        int32         // counts lives; what an earlier one planned is void
 	up          bool
 	partitioned int
 	sending     bool
@@ -87,7 +95,17 @@ func (a *agent) bootID() string { return "boot" + strconv.Itoa(a.boot) }
 // cut reports whether no message passes: by partition, or because the bundle
 // that runs took the network down.
 func (a *agent) cut() bool {
-	return !a.up || a.partitioned > 0 || a.w.now < a.w.faultsEnd && a.w.bundles[a.running].on(a.name) == cutsContact
+	return !a.up || a.partitioned > 0 || a.suffers(a.running) == cutsContact
+}
+
+// suffers is what a bundle does to the host now: what takes the network or the
+// agent away ends with the time of faults, so that the host converges after it.
+func (a *agent) suffers(bundle digest.Digest) defect {
+	f := a.w.bundles[bundle].on(a.name)
+	if (f == cutsContact || f == kills) && a.w.now >= a.w.faultsEnd {
+		return sound
+	}
+	return f
 }
 
 // later has run called in d if the agent still lives its present life.
@@ -101,7 +119,7 @@ func (a *agent) enrol() {
 	if a.out {
 		return // it never does, or late
 	}
-	if s.down {
+	if s.away() {
 		a.w.after(5*clock.Second, a.enrol)
 		return
 	}
@@ -133,7 +151,8 @@ func (a *agent) start() {
 	if a.w.publisher != nil {
 		a.follow()
 	}
-	a.step(core.Started{BootID: a.bootID(), Current: a.running})
+	a.startedAt, a.confirmed = a.w.now, false
+	a.step(core.Started{BootID: a.bootID(), Current: a.whole(), SetBack: a.behindAnchor(), Confirm: true})
 	a.poll()
 	a.beat()
 	a.flush()
@@ -142,7 +161,7 @@ func (a *agent) start() {
 // crash ends the agent's process, or all of the machine; it comes back after a
 // while. While a machine is off its own clock stands still.
 func (a *agent) crash(down clock.Duration, reboot bool) {
-	if !a.up || a.w.now >= a.w.faultsEnd {
+	if !a.up || a.lies() || a.w.now >= a.w.faultsEnd {
 		return
 	}
 	if reboot {
@@ -153,7 +172,7 @@ func (a *agent) crash(down clock.Duration, reboot bool) {
 }
 
 func (a *agent) stop(back clock.Duration) {
-	if !a.up {
+	if !a.up || a.lies() {
 		return
 	}
 	a.up = false
@@ -171,7 +190,7 @@ func (a *agent) stop(back clock.Duration) {
 // durable together or not at all, and then its effects are carried out. A crash may
 // come before and after the write.
 func (a *agent) step(in core.Input) {
-	if !a.up {
+	if !a.up || a.lies() {
 		return
 	}
 	if a.w.faulty(HostCrash, 0.001) {
@@ -211,6 +230,7 @@ func (a *agent) record(ev event.Event) {
 	}
 	e.Incarnation, e.HostSeq = a.inc, uint64(len(a.chain))+1
 	a.chain, a.events = append(a.chain, e), append(a.events, ev)
+	a.anchored = max(a.anchored, e.HostSeq)
 	a.w.checks.recorded(a, &e)
 }
 
@@ -229,18 +249,19 @@ func (a *agent) rest() {
 
 // flush sends the outbox until it is acknowledged.
 func (a *agent) flush() {
-	if a.sending || !a.up || uint64(len(a.chain)) == a.acked || a.unreported {
+	if a.sending || !a.up || a.lies() || uint64(len(a.chain)) == a.acked || a.unreported || a.core.Parked != nil {
 		return
 	}
 	a.sending = true
-	batch, said := a.chain[a.acked:len(a.chain):len(a.chain)], a.events[a.acked:len(a.chain):len(a.chain)]
+	chain := a.chain
+	batch, said := chain[a.acked:len(chain):len(chain)], a.events[a.acked:len(a.chain):len(a.chain)]
 	era := a.core.Era()
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || !s.seen(a) {
+		if s.away() || !s.seen(a) {
 			return
 		}
-		if acked, ok := s.ingest(a, batch, said); ok {
+		if acked, ok := s.ingest(a, chain, batch, said); ok {
 			a.w.checks.acknowledged(a, acked)
 			a.w.send(a, func() { a.ackedBy(acked, era) })
 		}
@@ -283,24 +304,37 @@ func (a *agent) beat() {
 // heartbeat says that the host is there and how far its events go, to the process that
 // the request is made to: one that begins later never hears it.
 func (a *agent) heartbeat() {
+	if a.lies() {
+		return
+	}
 	era, term, process := a.core.Era(), a.w.log.term, a.process()
 	m := coreserver.Heartbeat{Incarnation: a.inc, LastSeq: uint64(len(a.chain)), Repairing: a.core.Repairs.Grant, Process: process, Mark: a.mark}
 	m.Pending = m.LastSeq - a.acked
+	if a.core.Parked != nil {
+		m.Parked = a.core.Parked.Code
+	}
 	if a.overclaims && a.w.now < a.w.faultsEnd {
 		m.LastSeq++
 		m.Pending = 0
 	}
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || s.term > term || !s.seen(a) {
+		if s.away() || s.term > term || !s.seen(a) {
 			return
 		}
 		answer := s.heartbeat(a, m)
-		if h := s.state.Hosts[a.name]; s.down || h == nil || h.Incarnation != a.inc {
+		if h := s.state.Hosts[a.name]; s.away() || h == nil || h.Incarnation != a.inc {
 			return
 		}
 		overrides, root, release := s.overrides(), s.state.Root.Version, s.edition()
+		chain, life := s.chainOf(a, s.state.Hosts[a.name], &answer), a.life
 		a.w.send(a, func() {
+			if life == a.life {
+				a.compared(chain)
+			}
+			if a.core.Parked != nil {
+				return // it fetches and accepts nothing
+			}
 			a.catchUp(root, release)
 			a.receive(overrides)
 			if process == a.process() {
@@ -333,11 +367,14 @@ func (a *agent) wake() {
 
 // poll asks for a grant and waits for one.
 func (a *agent) poll() {
+	if a.lies() {
+		return
+	}
 	a.asked++
 	id := a.asked
 	a.w.send(a, func() {
 		s := a.w.choose()
-		if s.down || a.asked != id || !s.seen(a) {
+		if s.away() || a.asked != id || !s.seen(a) {
 			return
 		}
 		s.park(a, func(g *plan.Grant, at clock.Instant) {
@@ -389,10 +426,19 @@ func (a *agent) granted(g plan.Grant, from origin) {
 	if proof == core.ProofIgnored {
 		return
 	}
-	hp, ok := a.planOf(&g, from.release, proof)
+	hp, newest, ok := a.planOf(&g, from.release, proof)
 	if !ok {
 		return
 	}
-	a.step(core.Granted{Grant: g.ID, Purpose: g.Purpose, Term: from.term, TTL: g.Expires.Sub(from.at), Reason: g.Reason, Plan: hp,
+	a.step(core.Granted{Grant: g.ID, Purpose: g.Purpose, Term: from.term, TTL: g.Expires.Sub(from.at), Reason: g.Reason, Plan: hp, Newest: newest,
 		Wall: a.w.now.Add(a.wall), Slack: trust.Slack})
+}
+
+// whole is the bundle that the host runs, if all of it is as declared: an agent that
+// remembers nothing cannot tell what drifted from what was never there.
+func (a *agent) whole() digest.Digest {
+	if len(a.drift) > 0 && a.core.Machine.Manifest == "" {
+		return ""
+	}
+	return a.running
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 
@@ -33,7 +34,7 @@ type checker struct {
 
 func newChecker() checker {
 	return checker{starts: map[grantOf]bool{}, affected: map[hostOf]bool{}, failures: map[hostOf]bool{}, acked: map[string]uint64{},
-		positions: map[*byte]position{}, pace: pace{opened: map[digest.Digest]clock.Instant{}}}
+		positions: map[*byte]position{}, pace: pace{opened: map[digest.Digest]clock.Instant{}, beside: map[digest.Digest]clock.Instant{}}}
 }
 
 type grantOf struct{ host, grant string }
@@ -82,6 +83,7 @@ func (t *checker) claimed(s *server, a *agent) {
 		switch here := h.Machine.Manifest == g.Manifest; {
 		case h.Name == a.name || h.Grant != nil && h.Grant.Claimed && h.Grant.Manifest == g.Manifest && h.Grant.Purpose == host.Update:
 			tried++
+		case h.Machine.Phase == host.Reverted && h.Work.ClaimedAt < r.RetriedAt: // that was before the retry
 		case here && (h.Machine.InFlight() || h.Machine.Phase == host.Failed || h.Machine.Phase == host.Reverted):
 			tried++
 		}
@@ -109,7 +111,7 @@ func (t *checker) unknownInFlight(s *server, a *agent) {
 			switch {
 			case name == a.name, h.Machine.InFlight(), h.Grant != nil && h.Grant.Claimed:
 				n++
-			case (other.core.Machine.InFlight() || other.repairing()) && !(told && h.Seq >= last):
+			case !other.lies() && (other.core.Machine.InFlight() || other.repairing()) && !(told && h.Seq >= last):
 				n, hidden = n+1, name
 			}
 		}
@@ -140,7 +142,7 @@ func (t *checker) affects(a *agent, bundle digest.Digest) { t.affected[hostOf{bu
 // acknowledged checks that an acknowledged event is in the log, whoever of the
 // servers says so.
 func (t *checker) acknowledged(a *agent, upTo uint64) {
-	if h := a.w.server.state.Hosts[a.name]; !a.w.server.down && (h == nil || h.Seq < upTo) {
+	if h := a.w.server.state.Hosts[a.name]; !a.w.server.away() && (h == nil || h.Seq < upTo) {
 		a.w.violate("S33", "%s got the answer that %d events are durable, the leader has less", a.name, upTo)
 	}
 	t.acked[a.key] = max(t.acked[a.key], upTo)
@@ -176,11 +178,21 @@ func (t *checker) given(s *server, to string) {
 	}
 }
 
-// restored forgets what a restored log forgot: the names of grants come again.
+// restored forgets what a restored log forgot.
 func (t *checker) restored() {
 	t.behind = true
 	clear(t.acked)
-	clear(t.starts)
+}
+
+// setBack checks that the log is said to lack a part of a host's history only if it does,
+// or the host says so falsely.
+func (t *checker) setBack(w *World, name string) {
+	for a := w.hosts[name]; a != nil; a = a.copy {
+		if w.log.cut || a.overclaims {
+			return
+		}
+	}
+	w.violate("S33", "the log has all that %s was acknowledged, and says that it was set back", name)
 }
 
 // checkBudgets compares what really happens on the hosts with what budgets allow.
@@ -215,11 +227,11 @@ func (w *World) checkBudgets() {
 // claim does not learn of it before it closes.
 func (w *World) owed() bool {
 	for _, a := range w.agents {
-		if a.out {
+		if a.out || a.lies() {
 			continue
 		}
 		h := w.server.state.Hosts[a.name]
-		if w.server.down || h == nil || h.Seq < uint64(len(a.chain)) {
+		if w.server.away() || h == nil || h.Seq < uint64(len(a.chain)) {
 			return true
 		}
 		if g := a.core.Repairs.Grant; g != "" && (h.Grant == nil || h.Grant.ID != g || !h.Grant.Claimed) {
@@ -248,6 +260,9 @@ func (w *World) settled() bool {
 		if m.Phase == host.Activating || m.Phase == host.Soaking || m.Phase == host.Failed && m.Reverting {
 			return false
 		}
+		if w.mayGoBack(a) {
+			return false
+		}
 		if m.Phase == host.Converged && a.looksAgain() { // the scanner looks again
 			return false
 		}
@@ -258,14 +273,34 @@ func (w *World) settled() bool {
 	return true
 }
 
+// mayGoBack reports whether time alone lets a host be sent back that is to be.
+func (w *World) mayGoBack(a *agent) bool {
+	h := w.server.state.Hosts[a.name]
+	if h == nil || h.NotBefore <= w.server.now() {
+		return false
+	}
+	for _, r := range w.server.state.Rollouts { // order-free: any one will do
+		if r.Plan == nil || !r.Reverting {
+			continue
+		}
+		if i, ok := r.Plan.Leaf(a.name); ok && r.RollbackNeeded.Has(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // atRest reports whether all that still waits, hosts or the server, waits for people.
 func (w *World) atRest() bool {
+	why := plan.Explain(w.server.state, w.server.now())
+	if w.lying {
+		return !w.server.waits() && w.audited() && w.stuck(why) && w.quietBeside(why)
+	}
 	for _, d := range w.server.state.Order {
 		if r := w.server.state.Rollouts[d]; r != nil && !r.Paused && !r.Reverting && w.server.soaks(r) {
 			return false
 		}
 	}
-	why := plan.Explain(w.server.state, w.server.now())
 	return !w.server.waits() && w.audited() && w.stuck(why) && w.server.quiet(why)
 }
 
@@ -289,6 +324,11 @@ func (w *World) unsettled() string {
 		grant := "none"
 		if h := w.server.state.Hosts[a.name]; h != nil && h.Grant != nil {
 			grant = fmt.Sprintf("%s claimed=%v", h.Grant.ID, h.Grant.Claimed)
+		}
+		if h := w.server.state.Hosts[a.name]; a.lies() && h != nil {
+			parts = append(parts, fmt.Sprintf("%s lies: %s of %s reverting=%v reboot=%q grant=%+v silent=%v overdue=%v declines=%d work=%+v", a.name, h.Machine.Phase,
+				h.Machine.Rollout, h.Machine.Reverting, h.Machine.Reboot, h.Grant, h.SilentFailure, h.Overdue, h.Declines, h.Work))
+			continue
 		}
 		parts = append(parts, fmt.Sprintf("%s %s sound=%v reverting=%v up=%v acked=%d/%d grant=%s drift=%v repairs=%+v", a.name, a.core.Machine.Phase, w.good(a),
 			a.core.Machine.Reverting, a.up, a.acked, len(a.chain), grant, a.drift, a.core.Repairs))
@@ -320,7 +360,9 @@ func (w *World) checkEnd() {
 			w.violate("S33", "%s got the answer that %d events are durable, the log has %d", a.name, w.checks.acked[a.key], h.Seq)
 		}
 	}
-	w.checkDone(s)
+	if !w.lying {
+		w.checkDone(s)
+	}
 	for _, d := range s.state.Order {
 		if r := s.state.Rollouts[d]; r != nil && r.Phase == rollout.Reverted && s.state.Channels[r.Channel].Latest == d {
 			w.checkReverted(r)
@@ -339,10 +381,10 @@ func (w *World) checkHeld(s *server) {
 		away := 0
 		for i := range r.Members {
 			m := &r.Members[i]
-			if m.Status == rollout.Waiting && m.Online {
+			if m.Status == rollout.Waiting && m.Online && !m.Unwilling {
 				away = -len(r.Members)
 			}
-			if m.Status == rollout.Waiting && !m.Online {
+			if m.Status == rollout.Waiting && (!m.Online || m.Unwilling) {
 				away++
 			}
 		}
@@ -381,7 +423,7 @@ func (w *World) crowdedOut(name string) bool {
 	for _, b := range w.server.state.Budgets() {
 		failed := 0
 		for _, member := range b.Members {
-			if w.hosts[member].core.Machine.Phase == host.Failed {
+			if a := w.hosts[member]; a.lies() || a.core.Machine.Phase == host.Failed {
 				failed++
 			}
 		}
@@ -399,7 +441,7 @@ func (w *World) checkReverted(r *rollout.Rollout) {
 		leaf := &r.Plan.Leaves[i]
 		a := w.hosts[leaf.Host]
 		m := &a.core.Machine
-		if w.ending && w.absent(a) {
+		if w.ending && w.absent(a) || leaf.Removed == fleet.Wipe { // nothing is left of what it ran
 			continue
 		}
 		if !m.InFlight() && w.crowdedOut(a.name) {

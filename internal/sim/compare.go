@@ -29,7 +29,7 @@ func (s *server) prune(keep plan.Retention) ([]event.Entry, error) {
 		var due []string
 		facts, failed := s.w.log.facts(s.head)
 		if failed == nil {
-			due = oracle.Prunable(facts, keep.Keep, keep.Age, now)
+			due = oracle.Prunable(facts, keep.Keep, keep.Most, keep.Age, now)
 		}
 		s.differ(entries, due, failed)
 	}

@@ -63,10 +63,13 @@ func (a *agent) twin() *agent {
 }
 
 // link is where a host's chain stands after an event.
-func (a *agent) link(seq uint64) identity.Chain {
+func (a *agent) link(seq uint64) identity.Chain { return a.linkIn(a.chain[:seq]) }
+
+// linkIn is where it stands after events that it had, if its state was set back since.
+func (a *agent) linkIn(chain []event.Entry) identity.Chain {
 	c := identity.Genesis("sim", a.name, a.inc)
-	for i := range a.chain[:seq] {
-		c = c.Next(a.chain[i].At, a.chain[i].Type, a.chain[i].Body)
+	for i := range chain {
+		c = c.Next(chain[i].At, chain[i].Type, chain[i].Body)
 	}
 	return c
 }
@@ -87,8 +90,8 @@ func (l histories) LastAbout(_ context.Context, subject event.Subject, limit int
 
 // parts holds a batch against the chain that the server has. What follows it is
 // fresh; it is not one history when the host told another before.
-func (s *server) parts(a *agent, h *plan.Host, batch []event.Entry) (fresh []event.Entry, head event.HostHead, one bool) {
-	end := a.link(batch[len(batch)-1].HostSeq)
+func (s *server) parts(a *agent, h *plan.Host, chain, batch []event.Entry) (fresh []event.Entry, head event.HostHead, one bool) {
+	end := a.linkIn(chain)
 	head = event.HostHead{Incarnation: a.inc, Seq: end.Seq, Hash: end.Hash[:]}
 	r := identity.Report{Host: a.name, Incarnation: a.inc, Entries: batch, Head: end}
 	known := identity.Chain{Seq: h.Seq}
@@ -137,7 +140,7 @@ func (t *checker) oneHistory(s *server, a *agent, upTo uint64) {
 // counts, and what fleet files name no more is in no budget, nor a retired host once
 // its time is over.
 func (a *agent) disrupted() bool {
-	if a.copy != nil || a.out || !a.core.Machine.InFlight() && !a.repairing() || !a.w.declares(a.name) {
+	if a.copy != nil || a.setBack || a.out || a.lies() || !a.core.Machine.InFlight() && !a.repairing() || !a.w.declares(a.name) {
 		return false
 	}
 	if a.w.ending {

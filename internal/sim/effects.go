@@ -36,7 +36,7 @@ func (a *agent) Claim(e core.Claim) error {
 	}
 	deliver := func() {
 		s := a.w.choose()
-		if s.down || !s.seen(a) {
+		if s.away() || !s.seen(a) {
 			return
 		}
 		if accepted, ok := s.claim(a, e.Offer.Grant, e.Offer.Term); ok {
@@ -57,15 +57,17 @@ func (a *agent) Claim(e core.Claim) error {
 
 // Activate changes what runs, which takes its time and may fail.
 func (a *agent) Activate(e core.Activate) error {
+	a.w.checks.mayAct(a, "activates "+e.Bundle.Short())
 	a.acting = e.Bundle
 	clear(a.drift) // the generation repairs all on its way
 	a.w.checks.activates(a, e.Bundle)
-	f := a.w.bundles[e.Bundle].on(a.name)
 	a.later(a.w.between(100, 40*clock.Second), func() {
 		if a.acting != e.Bundle || a.core.Machine.Phase != host.Activating {
 			return
 		}
+		a.w.checks.mayAct(a, "goes on activating "+e.Bundle.Short())
 		a.acting = ""
+		f := a.suffers(e.Bundle)
 		if f != sound {
 			a.w.checks.affects(a, e.Bundle)
 		}
@@ -78,7 +80,7 @@ func (a *agent) Activate(e core.Activate) error {
 			return
 		}
 		a.running = e.Bundle
-		if f == kills && a.w.now < a.w.faultsEnd {
+		if f == kills {
 			a.stop(a.w.between(clock.Minute, 20*clock.Minute))
 			return
 		}
@@ -89,12 +91,14 @@ func (a *agent) Activate(e core.Activate) error {
 
 // Revert goes back to what ran before.
 func (a *agent) Revert(e core.Revert) error {
-	a.acting = ""
+	a.w.checks.mayAct(a, "goes back")
+	a.acting, a.leaving = "", true
 	clear(a.drift)
 	a.later(a.w.between(100, 20*clock.Second), func() {
-		if m := &a.core.Machine; m.Phase != host.Failed || !m.Reverting {
+		if m := &a.core.Machine; m.Phase != host.Failed || !m.Reverting || !a.leaving {
 			return
 		}
+		a.w.checks.mayAct(a, "goes on going back")
 		if a.w.faulty(Breakage, 0.05) {
 			a.observed(e.Generation, core.Broken, "the step failed")
 			return
@@ -105,6 +109,20 @@ func (a *agent) Revert(e core.Revert) error {
 		}
 		a.running = e.Bundle
 		a.observed(e.Generation, core.Complete, "")
+	})
+	return nil
+}
+
+// Leave takes away what runs, as an operator signed it.
+func (a *agent) Leave(e core.Leave) error {
+	a.w.checks.leaves(a, &e)
+	a.acting, a.leaving, a.staged = "", false, 0
+	clear(a.drift)
+	a.later(a.w.between(100, 20*clock.Second), func() {
+		if a.core.Parked == nil && a.core.Generation.Run == e.Generation.Run {
+			a.running = ""
+			a.observed(e.Generation, core.Complete, "")
+		}
 	})
 	return nil
 }
@@ -156,3 +174,13 @@ func (a *agent) Observe(core.Observe) error {
 func (a *agent) BeginRepairs(core.BeginRepairs) error { return nil }
 func (a *agent) CloseRepairs(core.CloseRepairs) error { return nil }
 func (a *agent) Sweep(core.Sweep) error               { return nil } // all content stays
+
+func (a *agent) RunResources(core.RunResources) error { return nil }
+
+// StopResources ends what is under way.
+func (a *agent) StopResources(core.StopResources) error {
+	a.w.trace("%s is parked: %s", a.name, a.core.Parked.Code)
+	a.acting, a.leaving, a.probing = "", false, 0
+	clear(a.working)
+	return nil
+}

@@ -67,8 +67,8 @@ func (s *server) identify(a *agent) error {
 	if h == nil {
 		return nil // the log has yet to hear of the host
 	}
-	v := coreserver.View{Incarnation: h.Incarnation, Serial: h.Serial, PrevSerial: h.PrevSerial, RevokedBefore: h.RevokedBefore}
-	return v.InUse(a.name, a.serial, a.issued)
+	_, err := s.core.View(a.name, nil).Admit(a.name, coreserver.Certificate{Serial: a.serial, Issued: a.issued})
+	return err
 }
 
 // admits says whether a host may enrol with a token made now, as the registrar does.
@@ -100,7 +100,7 @@ func (w *World) escalate(a *agent) {
 // respond does about a host what people decided, unless the server holds it for sound.
 func (w *World) respond(a *agent) {
 	s := w.server
-	if s.down {
+	if s.away() {
 		w.after(5*clock.Second, func() { w.respond(a) })
 		return
 	}
@@ -109,12 +109,16 @@ func (w *World) respond(a *agent) {
 	if a.out || a.enrolling || s.identify(a) == nil && h.IdentityStatus() == "" && a.copy == nil {
 		return
 	}
+	if h.IdentityStatus() == gate.Leaving && !h.Leaving.Done && s.identify(a) == nil { // its workloads have yet to go
+		w.escalate(a)
+		return
+	}
 	switch a.response {
 	case leave:
 		a.left = true
 	case retire:
 		s.try(plan.Decommission(s.state, a.name, "drill", "operator", s.now()))
-		if s.down || s.state.Hosts[a.name].IdentityStatus() != gate.Decommissioned {
+		if s.away() || s.state.Hosts[a.name].IdentityStatus() != gate.Decommissioned {
 			w.escalate(a)
 			return
 		}
@@ -129,12 +133,12 @@ func (w *World) respond(a *agent) {
 // revoke has an operator end a host's certificates.
 func (w *World) revoke(a *agent, f response) {
 	s := w.server
-	if s.down || a.inc == 0 || a.out || a.enrolling {
+	if s.away() || a.inc == 0 || a.out || a.enrolling {
 		return
 	}
 	a.response = f
 	s.try(plan.Revoke(s.state, a.name, "drill", "operator", s.now()))
-	if !s.down && s.identify(a) == nil {
+	if !s.away() && s.identify(a) == nil {
 		w.violate("S43", "%s was revoked and its certificate is in use", a.name)
 	}
 }
@@ -162,12 +166,12 @@ func (s *server) withdrawn() {
 // decommission has an operator retire a host; fleet files may go without it then.
 func (w *World) decommission(a *agent, f response, removed bool) {
 	s := w.server
-	if s.down || a.inc == 0 || a.out || a.enrolling {
+	if s.away() || a.inc == 0 || a.out || a.enrolling {
 		return
 	}
 	a.response = f
 	s.try(plan.Decommission(s.state, a.name, "drill", "operator", s.now()))
-	if !s.down && s.identify(a) == nil {
+	if !s.away() && s.identify(a) == nil {
 		w.violate("S43", "%s was decommissioned and its certificate is in use", a.name)
 	}
 	if removed && f == retire && w.fleet.canaryMax[w.fleet.channelOf[a.name]] == 0 {
@@ -198,6 +202,7 @@ func (a *agent) again() {
 		return
 	}
 	a.w.trace("%s is set up anew", a.name)
+	a.liar, a.overclaims = nil, a.overclaims && !a.lies()
 	if a.copy != nil {
 		a.copy.halt()
 		a.copy = nil
@@ -209,14 +214,14 @@ func (a *agent) again() {
 	clear(a.drift)
 	a.witnessed = witnessed{}
 	delete(a.w.checks.acked, a.key)
-	a.response, a.left, a.enrolling = enrolAgain, false, true
+	a.response, a.left, a.enrolling, a.setBack, a.anchored = enrolAgain, false, true, false, 0
 	a.enrol()
 }
 
 // absent reports whether nothing more is to come of a host: it is off, cut off for
 // good, or shut out by a clock that was far ahead when it was revoked.
 func (w *World) absent(a *agent) bool {
-	return a.out || a.left && w.server.identify(a) != nil || a.enrolling && !w.server.admits(a.name)
+	return a.out || a.lies() || a.left && w.server.identify(a) != nil || a.enrolling && !w.server.admits(a.name)
 }
 
 // mute reports whether a host of a rollout was left cut off with a control that
@@ -233,20 +238,35 @@ func (w *World) mute(r *rollout.Rollout) bool {
 // good reports whether a host is one agent with an identity that counts.
 func (w *World) good(a *agent) bool {
 	h := w.server.state.Hosts[a.name]
-	return a.copy == nil && !a.escalated && h != nil && h.IdentityStatus() == "" && w.server.identify(a) == nil
+	return a.copy == nil && !a.escalated && a.core.Parked == nil && h != nil && h.IdentityStatus() == "" && w.server.identify(a) == nil
 }
 
 // identityIn reads from the log alone why the present identity of a host counts
 // for nothing.
 func (l *store) identityIn(name string) (standing string) {
-	issued := clock.Instant(0)
+	issued, incarnation, leaves := clock.Instant(0), uint64(0), uint64(0)
+	removed := (event.OverrideAccepted{}).EventType()
 	for i := range l.entries {
+		switch ev := l.events[i].(type) {
+		case event.OverrideAccepted:
+			if ev.Action == fleet.OverrideRemove && ev.Host == name && ev.Incarnation == incarnation && (standing == "" || standing == removed) {
+				standing, leaves = removed, ev.Epoch
+			}
+		case event.RootTrusted:
+			if standing == removed && leaves < ev.Epoch { // it never took it
+				standing = ""
+			}
+		}
 		if l.entries[i].Host() != name {
 			continue
 		}
 		switch ev := l.events[i].(type) {
 		case event.HostEnrolled:
-			standing, issued = "", l.entries[i].At
+			standing, issued, incarnation = "", l.entries[i].At, ev.Incarnation
+		case event.WorkloadsRemoved:
+			if standing == "" || standing == removed {
+				standing = ev.EventType()
+			}
 		case event.HostDecommissioned, event.HostForked:
 			standing = ev.EventType()
 		case event.HostRevoked:
@@ -273,6 +293,12 @@ func (s *server) follows(e *event.Entry) {
 		w.escalate(w.hosts[e.Host()])
 	case (event.HostForked{}).EventType():
 		w.escalate(w.hosts[e.Host()])
+	case (event.OverrideAccepted{}).EventType():
+		for _, a := range w.agents {
+			if h := s.state.Hosts[a.name]; h != nil && h.Leaving != nil {
+				w.escalate(a)
+			}
+		}
 	case (event.Granted{}).EventType(), (event.GrantClaimed{}).EventType():
 		if was := w.log.identityIn(e.Host()); was != "" {
 			w.violate("S43", "%s of %s after %s", e.Type, e.Host(), was)

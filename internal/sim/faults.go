@@ -116,13 +116,18 @@ func (p *planning) all() {
 		down := p.between(clock.Second, 2*clock.Minute)
 		p.add(p.some(0.2), func() { w.restore(share, down) }, "the server is restored from a backup of %.0f%% of its log", share*100)
 	}
+	p.lostTails()
+	p.impatience()
 	p.boasts()
 	p.unenrolled()
 	p.silences()
 	p.degrades()
 	p.drifts()
 	p.ends()
+	p.setBacks()
 	p.rotations()
+	p.liars()
+	w.modelled = w.modelled && !w.lying // what liars report by no machine, the two may follow to different ends
 }
 
 // host plans what goes wrong on one host.
@@ -171,7 +176,7 @@ func (p *planning) degrades() {
 func (w *World) degrade(a *agent, bundle bool, down clock.Duration) {
 	s := w.server
 	h := s.state.Hosts[a.name]
-	if s.down || h == nil || h.Incarnation == 0 || h.Machine.Phase != host.Converged || h.Degraded != nil {
+	if s.away() || h == nil || h.Incarnation == 0 || h.Machine.Phase != host.Converged || h.Degraded != nil {
 		return
 	}
 	ev := event.HostDegraded{Resources: []event.DegradedResource{{Resource: "workspace/api", State: "Error"}}, Bundle: bundle}
@@ -182,7 +187,7 @@ func (w *World) degrade(a *agent, bundle bool, down clock.Duration) {
 
 func (w *World) recover(a *agent) {
 	s := w.server
-	if h := s.state.Hosts[a.name]; s.down || s.waits() {
+	if h := s.state.Hosts[a.name]; s.away() || s.waits() {
 		w.after(10*clock.Second, func() { w.recover(a) })
 	} else if h != nil && h.Degraded != nil && !s.commit(plan.Record(s.state, a.name, s.now(), event.HostRecovered{})) {
 		w.after(10*clock.Second, func() { w.recover(a) })
@@ -299,7 +304,7 @@ func (w *World) endFaults() {
 		w.server.wall = 0
 		w.server.crash(clock.Second)
 	}
-	if w.server.down {
+	if w.server.away() {
 		w.after(10*clock.Second, w.endFaults)
 		return
 	}

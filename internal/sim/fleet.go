@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 
@@ -243,6 +244,14 @@ func (w *World) snapshot(e edition, channel string) []fleet.ManifestRef {
 	return w.releases[n-1][channel]
 }
 
+// wipes reports whether the release at hand has a host wiped. It draws no number: a schedule
+// without one is what it was.
+func (w *World) wipes(host string) bool {
+	h := fnv.New32a()
+	fmt.Fprint(h, w.cfg.Seed, host, w.version)
+	return h.Sum32()%100 == 0
+}
+
 func (w *World) manifest(c string) *rollout.Manifest {
 	d := w.fleet
 	f := sound
@@ -279,6 +288,9 @@ func (w *World) manifest(c string) *rollout.Manifest {
 		leaf := fleet.Leaf{Host: name, Wave: d.waveOf[name], Target: targets[0], Probes: probes, After: w.named(d.after[name]), Windows: d.windowsOf[name]}
 		if w.cfg.Drill == nil && len(name)%2 == 0 && w.rand.IntN(8) == 0 {
 			leaf.Target = targets[1]
+		}
+		if w.cfg.Drill == nil && w.wipes(name) {
+			leaf.Removed = fleet.Wipe
 		}
 		for i, b := range d.budgets {
 			if slices.Contains(b.members, name) {

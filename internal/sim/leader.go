@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"math/rand/v2"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	coreserver "github.com/steadyfleet/steady/internal/core/server"
 )
 
 // How servers end, begin again on the log, replace each other, and lose a part of it.
@@ -77,6 +80,7 @@ func (s *server) sameAs(was *plan.State, now clock.Instant) {
 	if err != nil {
 		return // reported by start
 	}
+	was.Lead("") // grants carry who gave them
 	was.MarkAll()
 	a, errA := plan.Next(was, now)
 	b, errB := plan.Next(fresh, now)
@@ -109,7 +113,7 @@ func (s *server) stop(words string) {
 // it goes on with what it knows until a write tells it.
 func (w *World) takeOver(pause clock.Duration) {
 	old := w.server
-	if old.down || w.stale != nil || w.paused {
+	if old.away() || w.stale != nil || w.paused {
 		return
 	}
 	w.trace("the server is paused for %s", pause)
@@ -142,7 +146,7 @@ func (w *World) serverClock(jump clock.Duration) { w.server.wall += jump }
 // release is pushed again, as people do after that.
 func (w *World) restore(share float64, down clock.Duration) {
 	l := w.log
-	if l.whole == 0 || w.server.down || w.stale != nil || w.paused {
+	if l.whole == 0 || w.server.away() || w.stale != nil || w.paused {
 		return
 	}
 	n := l.whole + int(share*float64(len(l.entries)-l.whole))
@@ -151,6 +155,41 @@ func (w *World) restore(share float64, down clock.Duration) {
 	w.checks.restored()
 	w.server.die(down)
 	w.after(down+clock.Second, w.again)
+	if w.impatient > 0 {
+		w.after(down+w.impatient, w.endWait)
+	}
+}
+
+// impatience has operators of half the schedules end the wait of a restored server. The draw is
+// its own, so that other schedules stay as they are.
+func (p *planning) impatience() {
+	r := rand.New(rand.NewPCG(p.w.cfg.Seed, 0x1e4d))
+	if r.IntN(2) != 0 {
+		return
+	}
+	wait := clock.Second + clock.Duration(r.Int64N(int64(clock.Minute)))
+	p.add(epoch, func() { p.w.impatient = wait }, "operators end the wait of a restored server after %s", wait)
+}
+
+// endWait has an operator end what a restored server waits for, if it does.
+func (w *World) endWait() {
+	s := w.server
+	if s.away() {
+		return
+	}
+	waits := len(s.core.RestoreWait(s.now()).Owed) > 0
+	ok, refused := s.step(coreserver.EndSafeMode{Actor: "operator", Reason: "drill"})
+	if !ok {
+		return
+	}
+	if waits != (refused == nil) {
+		w.violate("L6", "a server that waits for hosts, %t, answers an operator who ends that with %v", waits, refused)
+	}
+	if waits {
+		w.trace("an operator ended the wait for what hosts owe")
+		clear(s.owed)
+		s.began = s.began.Add(-times.ReplayWait) // of the judge: the time is over
+	}
 }
 
 // choose is the server that a message of a host arrives at.

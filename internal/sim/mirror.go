@@ -4,6 +4,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -37,7 +38,7 @@ func (t *checker) recorded(a *agent, e *event.Entry) {
 // mirrored is S24: as the server folds an event of a host, its copy of the machine
 // stands where the machine stood. machine is that copy.
 func (t *checker) mirrored(w *World, e *event.Entry, machine *host.State) {
-	if was, told := t.positions[&e.Body[0]]; told && was != positionOf(machine) {
+	if was, told := t.positions[&e.Body[0]]; told && !w.lied[e.Host()] && was != positionOf(machine) {
 		w.violate("S24", "%s stood at %+v after its event %d, the server has it at %+v", e.Host(), was, e.HostSeq, positionOf(machine))
 	}
 }
@@ -59,7 +60,7 @@ func (w *World) checkClaims(s *server) {
 
 // level reports whether the server knows all that a host has recorded.
 func level(a *agent, h *plan.Host) bool {
-	return a.copy == nil && h.Incarnation == a.inc && h.Seq == uint64(len(a.chain))
+	return a.copy == nil && !a.setBack && !a.lies() && h.Incarnation == a.inc && h.Seq == uint64(len(a.chain))
 }
 
 // wentBack reports whether a host has ended what it can do to leave a target: it gave
@@ -82,7 +83,7 @@ func (w *World) checkNoticed(s *server) {
 			a, h := w.hosts[leaf.Host], s.state.Hosts[leaf.Host]
 			m := &a.core.Machine
 			runs := a.running != "" && a.running == leaf.Target && m.Manifest == r.Manifest
-			if !runs || wentBack(m, leaf.Target) || !r.Members[i].Claimed && !r.Ordered || !level(a, h) {
+			if !runs || leaf.Removed == fleet.Wipe || wentBack(m, leaf.Target) || !r.Members[i].Claimed && !r.Ordered || !level(a, h) {
 				continue
 			}
 			busy := m.Phase == host.Failed && m.Reverting || h.Grant != nil // for the way back, or with what it has to end first

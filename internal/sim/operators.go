@@ -48,6 +48,34 @@ func (p *planning) operators() {
 	if w.fleet.evidence && r.IntN(4) > 0 {
 		p.lasting()
 	}
+	if r.IntN(6) == 0 {
+		visits, picks := 1+r.IntN(20), [2]int{r.IntN(4), r.IntN(4)}
+		p.add(p.some(0), func() { w.retries(visits, picks[:]) }, "operators look %d times for a rollout to try again", visits)
+	}
+}
+
+// retries has operators try again what ended badly, with a token or a signature as picked, as
+// often as there are picks.
+func (w *World) retries(visits int, picks []int) {
+	s := w.server
+	for _, name := range s.state.ChannelNames() {
+		r := s.state.Rollouts[s.state.Channels[name].Latest]
+		if s.away() || r == nil || r.Plan == nil || len(picks) == 0 {
+			continue
+		}
+		before := r.RetriedAt
+		if picks[0]%2 == 0 {
+			s.try(plan.Retry(s.state, string(r.Manifest), "drill", "operator", s.now()))
+		} else if r.Phase == rollout.Failed || r.Phase == rollout.Reverted || picks[0] == 3 {
+			s.pushOverride(w.override(fleet.Override{Action: fleet.OverrideRetry, Channel: name, Manifest: r.Manifest}))
+		}
+		if r := s.state.Rollouts[r.Manifest]; r != nil && r.RetriedAt != before {
+			picks = picks[1:]
+		}
+	}
+	if visits > 0 && len(picks) > 0 && w.now < w.faultsEnd {
+		w.after(30*clock.Second, func() { w.retries(visits-1, picks) })
+	}
 }
 
 // lasting has a control fail for good on some hosts, and in half of the schedules
@@ -79,7 +107,7 @@ type intent struct {
 // retry tries, or comes again.
 func (a intent) retry() {
 	w, s := a.w, a.w.server
-	if a.tries--; !s.down && a.try(s) || a.tries <= 0 || w.now >= w.faultsEnd {
+	if a.tries--; !s.away() && a.try(s) || a.tries <= 0 || w.now >= w.faultsEnd {
 		return
 	}
 	w.after(clock.Duration(10+a.pick%30)*clock.Second, a.retry)
@@ -106,7 +134,7 @@ func (a intent) try(s *server) bool {
 	if a.paused && !r.Paused {
 		s.try(plan.Operate(s.state, plan.Pause, string(r.Manifest), "drill", "operator", s.now()))
 	}
-	if s.down {
+	if s.away() {
 		return true
 	}
 	if a.token && a.action == fleet.OverridePromote {
@@ -114,7 +142,7 @@ func (a intent) try(s *server) bool {
 	} else {
 		a.sign(s, r)
 	}
-	return s.down || r.Phase.Ended() || r.BreakGlass != "" || r.Forced(r.Cursor) != nil
+	return s.away() || r.Phase.Ended() || r.BreakGlass != "" || r.Forced(r.Cursor) != nil
 }
 
 // foresee signs about the newest manifest before its rollout opens, in all waves.
@@ -126,13 +154,13 @@ func (a intent) foresee(s *server, c *plan.Channel) bool {
 	if m == nil || len(m.Leaves) == 0 {
 		return false
 	}
-	o := about(a.action, m, a.pick)
+	o := a.w.about(a.action, m, a.pick)
 	if a.action != fleet.OverridePromote {
 		a.push(s, o)
 		return true
 	}
 	for i := range m.Header.Waves {
-		if o.Wave = m.Header.Waves[i].Name; !s.down && s.state.Overrides.Promoted(m.Digest, o.Wave) == nil {
+		if o.Wave = m.Header.Waves[i].Name; !s.away() && s.state.Overrides.Promoted(m.Digest, o.Wave) == nil {
 			a.push(s, o)
 		}
 	}
@@ -159,7 +187,7 @@ func (a intent) push(s *server, o fleet.Override) {
 	t := a.w.draft(o)
 	n.signed(&t, 1)
 	s.pushOverride(t)
-	if s.down {
+	if s.away() {
 		return
 	}
 	n.cosign(&t)
@@ -171,7 +199,7 @@ func (a intent) push(s *server, o fleet.Override) {
 func (w *World) overrideByToken() {
 	s := w.server
 	for _, t := range s.state.Overrides.List() {
-		if s.down {
+		if s.away() {
 			return
 		}
 		switch t.Action {
@@ -179,7 +207,7 @@ func (w *World) overrideByToken() {
 			s.try(plan.Operate(s.state, plan.Resume, string(t.Manifest), "drill", "operator", s.now()))
 		case fleet.OverrideQuarantine:
 			s.try(plan.AddQuarantine(s.state, t.Channel, string(t.Bundle), "drill", "operator", s.now()))
-			if !s.down {
+			if !s.away() {
 				s.try(plan.ClearQuarantine(s.state, t.Channel, string(t.Bundle), "drill", "operator", s.now()))
 			}
 		}
@@ -200,10 +228,10 @@ func (w *World) accepts() {
 		w.auditor.visits--
 	}
 	for i, name := range s.state.ChannelNames() {
-		if w.auditor.signs && w.auditor.early && !s.down {
+		if w.auditor.signs && w.auditor.early && !s.away() {
 			intent{w: w, action: fleet.OverridePromote, early: true, pick: i}.try(s)
 		}
-		if r := s.awaiting(name); !s.down && r != nil {
+		if r := s.awaiting(name); !s.away() && r != nil {
 			wave := r.Plan.Header.Waves[r.Cursor].Name
 			if w.auditor.signs && r.Forced(r.Cursor) == nil {
 				s.pushOverride(w.override(fleet.Override{Action: fleet.OverridePromote, Channel: name, Manifest: r.Manifest, Wave: wave}))
@@ -242,7 +270,7 @@ func (w *World) audited() bool {
 // pushOld releases what an earlier release ran under a new version, as a rollback of
 // releases does.
 func (w *World) pushOld(version uint64) {
-	if w.server.down {
+	if w.server.away() {
 		w.after(10*clock.Second, func() { w.pushOld(version) })
 		return
 	}

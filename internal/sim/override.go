@@ -22,7 +22,7 @@ import (
 func (w *World) override(o fleet.Override) gate.AcceptedOverride {
 	t := w.draft(o)
 	if w.publisher != nil {
-		w.publisher.signed(&t, t.Action.Operators(operators))
+		w.publisher.signed(&t, t.Operators(operators))
 	}
 	w.overrides = append(w.overrides, t)
 	return t
@@ -41,7 +41,7 @@ func (w *World) draft(o fleet.Override) gate.AcceptedOverride {
 }
 
 // about says of what there is what an operator may sign of it.
-func about(a fleet.OverrideAction, r *rollout.Manifest, pick int) fleet.Override {
+func (w *World) about(a fleet.OverrideAction, r *rollout.Manifest, pick int) fleet.Override {
 	o := fleet.Override{Action: a, Channel: r.Header.Channel}
 	leaf := &r.Leaves[pick%len(r.Leaves)]
 	switch a {
@@ -51,6 +51,9 @@ func about(a fleet.OverrideAction, r *rollout.Manifest, pick int) fleet.Override
 			o.Host = leaf.Host
 		}
 	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
+	case fleet.OverrideRemove:
+		o.Host, o.Incarnation = leaf.Host, max(1, w.hosts[leaf.Host].inc)
+		o.Workloads = []fleet.Workloads{fleet.Keep, fleet.Stop, fleet.Stop, fleet.Wipe}[pick/rareRemoval%4]
 	default:
 		o.Manifest = r.Digest
 	}
@@ -63,20 +66,28 @@ func about(a fleet.OverrideAction, r *rollout.Manifest, pick int) fleet.Override
 // sign has an operator sign something about a rollout that is there and push it.
 func (w *World) sign(pick int) {
 	s := w.server
-	if s.down {
+	if s.away() {
 		return
 	}
 	r, err := s.pickRollout(pick)
 	if err != nil || len(r.Plan.Leaves) == 0 {
 		return
 	}
-	s.pushOverride(w.override(about(drawnActions[pick/7%len(drawnActions)], r.Plan, pick)))
+	if leaf := r.Plan.Leaves[pick%len(r.Plan.Leaves)]; pick%rareRemoval == 0 && w.hosts[leaf.Host].inc != 0 {
+		w.ending, w.hosts[leaf.Host].response = true, []response{enrolAgain, retire}[pick/rareRemoval/4%2]
+		s.pushOverride(w.override(w.about(fleet.OverrideRemove, r.Plan, pick)))
+		return
+	}
+	s.pushOverride(w.override(w.about(drawnActions[pick/7%len(drawnActions)], r.Plan, pick)))
 }
 
-// drawnActions are what operators sign about what is there. The others open waves,
-// for which there is a time: see aim.
+// rareRemoval is how seldom what an operator signs removes a host.
+const rareRemoval = 13
+
+// drawnActions are what operators sign about what is there. The others have
+// their time: see intent and retries.
 var drawnActions = slices.DeleteFunc(slices.Clone(fleet.OverrideActions), func(a fleet.OverrideAction) bool {
-	return a == fleet.OverridePromote || a == fleet.OverrideBreakGlass
+	return a == fleet.OverridePromote || a == fleet.OverrideBreakGlass || a == fleet.OverrideRetry || a == fleet.OverrideRemove
 })
 
 // pushOverride has a server take a signed override. Where there are
@@ -102,12 +113,12 @@ func (s *server) pushOverride(t gate.AcceptedOverride) {
 // inForce checks that an override which restricts is in force once it was pushed, or a later one
 // on the same matter.
 func (tr *checker) inForce(s *server, t *gate.AcceptedOverride) {
-	if s.down || ends[t.Action] == "" || t.Epoch != s.state.Root.Epoch {
+	if s.away() || ends[t.Action] == "" || t.Epoch != s.state.Root.Epoch {
 		return
 	}
 	for _, o := range s.state.Overrides.List() {
 		same := o.Channel == t.Channel && o.Manifest == t.Manifest && o.Bundle == t.Bundle && o.Host == t.Host
-		if same && (o.Action == t.Action || o.Action == ends[t.Action]) && o.Version >= t.Version {
+		if same && (o.Action == t.Action || o.Action == ends[t.Action] || retries(&o, t)) && o.Version >= t.Version {
 			return
 		}
 	}
@@ -117,7 +128,7 @@ func (tr *checker) inForce(s *server, t *gate.AcceptedOverride) {
 // pushOverrides pushes every file again, in any order.
 func (w *World) pushOverrides() {
 	for _, i := range w.rand.Perm(len(w.overrides)) {
-		if s := w.server; !s.down {
+		if s := w.server; !s.away() {
 			s.pushOverride(w.overrides[i])
 		}
 	}
@@ -127,10 +138,16 @@ func (w *World) pushOverrides() {
 var ends = map[fleet.OverrideAction]fleet.OverrideAction{fleet.OverridePause: fleet.OverrideResume,
 	fleet.OverrideQuarantine: fleet.OverrideUnquarantine, fleet.OverrideFreeze: fleet.OverrideUnfreeze}
 
+// retries reports whether one override has a manifest tried again that another one stops.
+func retries(again, o *gate.AcceptedOverride) bool {
+	stops := o.Action == fleet.OverridePause || o.Action == fleet.OverrideCancel || o.Action == fleet.OverrideRollback
+	return stops && again.Action == fleet.OverrideRetry && again.Manifest == o.Manifest
+}
+
 // liftOverrides ends by signature what a signature holds and can be ended.
 func (s *server) liftOverrides() {
 	for _, t := range s.state.Overrides.List() {
-		if a := ends[t.Action]; a != "" && !s.down {
+		if a := ends[t.Action]; a != "" && !s.away() {
 			s.pushOverride(s.w.override(fleet.Override{Action: a, Channel: t.Channel, Manifest: t.Manifest, Bundle: t.Bundle, Host: t.Host}))
 		}
 	}
@@ -188,7 +205,7 @@ func (a *agent) receive(list []gate.AcceptedOverride) {
 	if len(taken) == len(list) {
 		a.listed, a.listedIn = name, epoch
 	}
-	a.step(core.OverridesReceived{Host: a.name, Epoch: epoch, Overrides: taken})
+	a.step(core.OverridesReceived{Host: a.name, Incarnation: a.inc, Epoch: epoch, Overrides: taken})
 	if news && a.up {
 		a.w.checks.outlives(a, epoch)
 	}
@@ -216,6 +233,9 @@ func (t *checker) obeys(a *agent) {
 		if o.Purpose != host.Repair && x.Bundle == "" {
 			on = x.Manifest == o.Plan.Manifest || x.Manifest == "" && x.Channel == o.Plan.Channel
 		}
+		if x.Action == fleet.OverrideRemove {
+			on = x.Host == a.name && x.Incarnation == a.inc
+		}
 		if on && x.Action.Restricts() && !loosened(heard, x) {
 			a.w.violate("S18", "%s takes grant %s to %s against override %s (%s)", a.name, o.Grant, o.Purpose, x.ID, x.Action)
 			return
@@ -226,8 +246,22 @@ func (t *checker) obeys(a *agent) {
 // loosened reports whether a later override ends one.
 func loosened(heard []gate.AcceptedOverride, o *gate.AcceptedOverride) bool {
 	return slices.ContainsFunc(heard, func(x gate.AcceptedOverride) bool {
-		return x.Version > o.Version && ends[o.Action] == x.Action && x.Manifest == o.Manifest && x.Bundle == o.Bundle && x.Host == o.Host && x.Channel == o.Channel
+		return x.Version > o.Version && (ends[o.Action] == x.Action || retries(&x, o)) && x.Manifest == o.Manifest && x.Bundle == o.Bundle && x.Host == o.Host && x.Channel == o.Channel
 	})
+}
+
+// leaves checks that a host takes away what it runs only as somebody signed it, of this
+// incarnation of it.
+func (t *checker) leaves(a *agent, e *core.Leave) {
+	t.mayAct(a, "takes away what it runs")
+	if !slices.ContainsFunc(a.w.overrides, func(o gate.AcceptedOverride) bool {
+		return o.Action == fleet.OverrideRemove && o.Host == a.name && o.Incarnation == a.inc && o.Workloads != fleet.Keep && e.Wipe == (o.Workloads == fleet.Wipe)
+	}) {
+		a.w.violate("S3", "%s takes away what it runs (wipe: %t), and nobody signed that", a.name, e.Wipe)
+	}
+	if m := &a.core.Machine; m.Phase == host.Activating || m.Phase == host.Soaking || m.Reverting {
+		a.w.violate("S23", "%s takes away what it runs while it is %s", a.name, m.Phase)
+	}
 }
 
 // sentBack checks that a host goes back since as many of one wave failed, or since
@@ -237,6 +271,11 @@ func (t *checker) sentBack(a *agent, manifest digest.Digest) {
 	failed := make([]int, len(m.Header.Waves))
 	for f := range t.failures { // order-free: it counts
 		if i, ok := m.Leaf(f.host); ok && f.what == manifest {
+			failed[m.Leaves[i].Wave]++
+		}
+	}
+	for name := range a.w.lied { // order-free: it counts; what they reported is all that anybody has
+		if i, ok := m.Leaf(name); ok {
 			failed[m.Leaves[i].Wave]++
 		}
 	}

@@ -73,6 +73,8 @@ type pace struct {
 	last   clock.Instant                   // when something happened last
 	events int                             // in the log, then
 	clean  clock.Instant                   // since when nothing is wrong with any host; zero while something is
+	honest clock.Instant                   // since when nothing is wrong with any honest host
+	beside map[digest.Digest]clock.Instant // since when the time of each rollout counts beside liars
 	opened map[digest.Digest]clock.Instant // since when the time of each rollout counts: it is open, and none of its claims is ahead
 }
 
@@ -95,7 +97,7 @@ func (w *World) checkMoves() {
 // does within its bound.
 func (w *World) checkPace() {
 	p, s := &w.checks.pace, w.server
-	if w.now <= w.faultsEnd || s.down || !w.well(s) {
+	if w.now <= w.faultsEnd || s.away() || w.lying || !w.well(s) {
 		p.clean = 0
 		return
 	}
@@ -140,6 +142,9 @@ func (w *World) well(s *server) bool {
 	}
 	for _, a := range w.agents {
 		h := s.state.Hosts[a.name]
+		if a.lies() {
+			continue
+		}
 		if !a.up || a.partitioned > 0 || h == nil || !h.Reachable() || h.SilentFailure || h.Freeze != nil {
 			return false
 		}

@@ -21,9 +21,10 @@ func (a *agent) stage() bool {
 
 // BeginReboot takes the machine down, sometimes not at all, and up again.
 func (a *agent) BeginReboot(core.BeginReboot) error {
+	a.w.checks.mayAct(a, "reboots")
 	phase, boot := a.core.Machine.Phase, a.boot
 	a.later(a.w.between(100, 30*clock.Second), func() {
-		if a.boot != boot || a.core.Machine.Phase != phase || !a.core.Machine.Rebooting() {
+		if a.boot != boot || a.core.Machine.Phase != phase || !a.core.Machine.Rebooting() || a.core.Parked != nil {
 			return
 		}
 		if a.w.faulty(Breakage, 0.1) {

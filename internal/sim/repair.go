@@ -81,13 +81,14 @@ func (a *agent) observeRepairs() {
 
 // begin starts what may begin now, and goes on with what had begun.
 func (a *agent) begin() {
-	if !a.up {
+	if !a.up || a.core.Parked != nil || a.core.Unconfirmed() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.drift)) {
 		if a.working[name] || slices.Contains(a.gaveUp, name) || !a.drift[name] && !a.core.Repairs.Open(a.now()) {
 			continue
 		}
+		a.w.checks.mayAct(a, "repairs "+name)
 		a.drift[name], a.working[name] = true, true
 		a.w.touched = true
 		a.w.trace("%s: repairs %s under %s", a.name, name, a.core.Repairs.Grant)

@@ -175,7 +175,7 @@ func (s *server) sign(version uint64, action fleet.OverrideAction, pick int) {
 	if err != nil || len(m.Leaves) == 0 {
 		return
 	}
-	o := about(action, m, pick)
+	o := s.w.about(action, m, pick)
 	o.Document = fleet.Document{Epoch: s.state.Root.Epoch, Version: version, IssuedAt: s.now()}
 	o.ID, o.Reason = fmt.Sprint("o", version), "drill"
 	signed := gate.AcceptedOverride{Override: o, Digest: digest.Of([]byte(o.ID)), Envelope: digest.Of([]byte("signed " + o.ID))}

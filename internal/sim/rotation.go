@@ -75,7 +75,7 @@ func (w *World) reissue() {
 	if w.checks.released.Epoch == w.epoch {
 		return
 	}
-	if !w.server.down {
+	if !w.server.away() {
 		w.push()
 	}
 	w.after(30*clock.Second, w.reissue)
@@ -84,7 +84,7 @@ func (w *World) reissue() {
 // trust pushes the newest root alone.
 func (w *World) trust() {
 	s := w.server
-	if s.down {
+	if s.away() {
 		w.after(5*clock.Second, w.trust)
 		return
 	}

@@ -51,7 +51,7 @@ func stripped(env []byte) []byte {
 // checkSigned checks that what somebody believes was signed by as many operators as the
 // action takes: S40 of what opens every wave, S18 of the rest.
 func (t *checker) checkSigned(who string, w *World, o *gate.AcceptedOverride, signed int) {
-	if need := o.Action.Operators(operators); signed < need {
+	if need := o.Operators(operators); signed < need {
 		rule := "S18"
 		if o.Action == fleet.OverrideBreakGlass {
 			rule = "S40"

@@ -49,9 +49,9 @@ func (s *server) answerPolls(name string) {
 	}
 }
 
-// ingest verifies and ingests a batch as the server's handler does. What it says
+// ingest verifies and ingests the end of a chain as the server's handler does. What it says
 // besides is where the chain that it holds ends.
-func (s *server) ingest(a *agent, batch []event.Entry, said []event.Event) (acked uint64, ok bool) {
+func (s *server) ingest(a *agent, chain, batch []event.Entry, said []event.Event) (acked uint64, ok bool) {
 	h := s.state.Hosts[a.name]
 	if h == nil || len(batch) == 0 || batch[0].Incarnation != h.Incarnation {
 		return 0, false
@@ -63,7 +63,7 @@ func (s *server) ingest(a *agent, batch []event.Entry, said []event.Event) (acke
 	head := event.HostHead{Incarnation: h.Incarnation, Seq: batch[len(batch)-1].HostSeq}
 	if a.copied {
 		var one bool
-		if batch, head, one = s.parts(a, h, batch); !one {
+		if batch, head, one = s.parts(a, h, chain, batch); !one {
 			s.forked(a, head.Seq)
 			return 0, false
 		}
@@ -118,7 +118,7 @@ func (s *server) claim(a *agent, grant string, term uint64) (accepted, ok bool) 
 // push accepts a new release.
 func (w *World) push() {
 	s := w.server
-	if s.down {
+	if s.away() {
 		w.after(10*clock.Second, w.push)
 		return
 	}
@@ -159,7 +159,7 @@ func (w *World) backedUp() {
 // server has it: a push that a server dies at is repeated.
 func (w *World) again() {
 	s := w.server
-	if s.down {
+	if s.away() {
 		w.after(5*clock.Second, w.again)
 		return
 	}
@@ -167,10 +167,10 @@ func (w *World) again() {
 	if early {
 		w.pushOverrides()
 	}
-	if r := &w.checks.released; !s.down && r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
+	if r := &w.checks.released; !s.away() && r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
 		w.accept(w.checks.released)
 	}
-	if s.down {
+	if s.away() {
 		w.after(5*clock.Second, w.again)
 		return
 	}
@@ -178,7 +178,7 @@ func (w *World) again() {
 	if !early {
 		w.pushOverrides()
 	}
-	if w.now >= w.faultsEnd && !s.down {
+	if w.now >= w.faultsEnd && !s.away() {
 		s.liftOverrides()
 	}
 }
@@ -226,8 +226,8 @@ var verbs = []struct {
 	{"unfreeze", func(s *server, pick int) ([]event.Entry, error) {
 		return plan.Unfreeze(s.state, s.pickHost(pick), "drill", "operator", s.now())
 	}},
-	{"prune", func(s *server, _ int) ([]event.Entry, error) {
-		return s.prune(plan.Retention{Age: clock.Minute, Keep: 1})
+	{"prune", func(s *server, pick int) ([]event.Entry, error) {
+		return s.prune(plan.Retention{Age: clock.Minute, Keep: 1, Most: pick % 4})
 	}},
 }
 
@@ -265,13 +265,13 @@ func operate(verb plan.Verb) func(*server, int) ([]event.Entry, error) {
 // operate has an operator press a verb.
 func (w *World) operate(verb, pick int) {
 	s := w.server
-	if s.down {
+	if s.away() {
 		return
 	}
 	mayHalt, _ := s.pickRollout(pick)
 	halts := verb == 0 && mayHalt != nil && !mayHalt.Phase.Ended() && !mayHalt.Paused
 	s.try(verbs[verb].press(s, pick))
-	if halts && !s.down && !mayHalt.Paused {
+	if halts && !s.away() && !mayHalt.Paused {
 		w.violate("L4", "an operator paused %s, which is %s, and it goes on", mayHalt.Name, mayHalt.Phase)
 	}
 }

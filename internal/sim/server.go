@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/audit"
@@ -15,7 +16,7 @@ import (
 
 // times are those of the server's defaults. Nothing is decided without a reason, or
 // pruned by itself: what nobody wakes for has to be found.
-var times = coreserver.Config{ReconcileInterval: 10_000 * clock.Day, Retention: plan.Retention{Age: 10_000 * clock.Day, Keep: 1000}}.WithDefaults()
+var times = coreserver.Config{OnReasonOnly: true, Retention: plan.Retention{Age: 10_000 * clock.Day, Keep: 1000}}.WithDefaults()
 
 const (
 	tickCost = 50 * time.Millisecond // of the planner, as a busy server has it
@@ -66,8 +67,9 @@ func (s *server) begin(state *plan.State, head int) {
 	s.state, s.head, s.folded, s.latest = state, head, s.folded[:0], event.Entry{}
 	s.lastEvents, s.sessions, s.views, s.owed = map[string]uint64{}, map[string]*coreserver.Session{}, map[string]*coreserver.View{}, map[string]debt{}
 	s.life++
+	s.w.log.processes++
 	s.wakeAt, s.last = 0, 0
-	s.core = coreserver.Begin(times, coreserver.NewPlanState(state, s.w.docs), s.term, s, s.time(), head > 0)
+	s.core = coreserver.Begin(times, coreserver.NewPlanState(state, s.w.docs), s.term, fmt.Sprint("p", s.w.log.processes), s, s.time(), head > 0, s.w.log.setBack())
 	state.Watch(func(e event.Entry, ev event.Event) {
 		s.follow(e)
 		s.folded = append(s.folded, folded{e, ev})
@@ -254,7 +256,7 @@ func (s *server) waits() bool { return s.core.Block(s.now()) != nil }
 func (s *server) rest(now, next clock.Instant) {
 	w := s.w
 	s.ticks++
-	w.found = append(w.found, audit.CheckSome(s.state, now, func(i int, host string) bool { return s.moved[host] || (i+s.ticks)%askEvery == 0 })...)
+	w.found = append(w.found, w.againstOthers(audit.CheckSome(s.state, now, func(i int, host string) bool { return !w.lied[host] && (s.moved[host] || (i+s.ticks)%askEvery == 0) }))...)
 	clear(s.moved)
 	if again, err := plan.Next(s.state, now); err != nil || len(again.Events) > 0 {
 		w.violate("S27", "a second tick at the same instant decides %d more things (%v)", len(again.Events), err)
@@ -298,8 +300,12 @@ func (s *server) heartbeat(a *agent, m coreserver.Heartbeat) coreserver.Heartbea
 	if answer.Ahead > 0 {
 		s.ahead(a, answer.Ahead)
 	}
-	if answer.Forked && !s.down {
+	if answer.Forked && !s.away() {
 		s.forked(a, a.acked)
+	}
+	if answer.Parked != "" && !s.away() {
+		s.w.trace("%s says that it is parked", a.name)
+		s.step(coreserver.Fork{Host: a.name, Incarnation: a.inc, Seq: m.LastSeq, Parked: answer.Parked})
 	}
 	return answer
 }
@@ -314,7 +320,7 @@ func (s *server) ahead(a *agent, need uint64) {
 
 // quiet reports whether the server has nothing left to do by itself.
 func (s *server) quiet(why *plan.Explainer) bool {
-	if s.down || !s.core.Idle() || s.w.stale != nil {
+	if s.away() || !s.core.Idle() || s.w.stale != nil {
 		return false
 	}
 	for _, name := range s.state.ChannelNames() {

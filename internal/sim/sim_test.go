@@ -19,6 +19,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "replay this one schedule with a trace")
 	seedsFlag = flag.Int("seeds", 0, "how many schedules to play")
 	firstFlag = flag.Uint64("first", 1, "the first seed")
+	liarsFlag = flag.Bool("liars", false, "have hosts taken over in every schedule")
 )
 
 // TestMain gives the collector room: a schedule leaves nothing behind.
@@ -54,12 +55,28 @@ func modelShare() Share {
 	return Some
 }
 
+// liarShare has hosts lie in every schedule if -liars is given.
+func liarShare() Share {
+	if *liarsFlag {
+		return Always
+	}
+	return Some
+}
+
+// liarFlag is what a replay of a schedule needs beside its seed.
+func liarFlag(cfg Config) string {
+	if cfg.Liars == Always {
+		return " -liars"
+	}
+	return ""
+}
+
 // TestReplay plays the schedule given with -seed and prints all that happens.
 func TestReplay(t *testing.T) {
 	if *seedFlag == 0 {
 		t.Skip("give -seed N to replay a schedule")
 	}
-	r := Run(Config{Seed: *seedFlag, Model: modelShare(), Trace: func(at clock.Instant, words string) { fmt.Printf("%s %s\n", at, words) }})
+	r := Run(Config{Seed: *seedFlag, Model: modelShare(), Liars: liarShare(), Trace: func(at clock.Instant, words string) { fmt.Printf("%s %s\n", at, words) }})
 	for _, v := range r.Violations {
 		t.Errorf("%s: %s", v.Invariant, v.Message)
 	}
@@ -72,20 +89,25 @@ func TestInvariants(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("replaying one schedule")
 	}
-	n := seeds(t)
+	play(t, seeds(t), func(seed uint64) Config { return Config{Seed: seed, Model: modelShare(), Liars: liarShare()} })
+}
+
+// play plays n schedules and reports each that violates something.
+func play(t *testing.T, n int, config func(seed uint64) Config) {
+	t.Helper()
 	var next, played, events, failed atomic.Int64
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(n) && failed.Load() < 5; i = next.Add(1) {
-				r := Run(Config{Seed: *firstFlag + uint64(i) - 1, Model: modelShare()})
+				r := Run(config(*firstFlag + uint64(i) - 1))
 				played.Add(1)
 				events.Add(int64(r.Events))
 				if len(r.Violations) > 0 {
 					failed.Add(1)
-					t.Errorf("seed %d: %s: %s\nreplay: go test ./internal/sim -run TestReplay -seed %d",
-						r.Seed, r.Violations[0].Invariant, r.Violations[0].Message, r.Seed)
+					t.Errorf("seed %d: %s: %s\nreplay: go test ./internal/sim -run TestReplay -seed %d%s",
+						r.Seed, r.Violations[0].Invariant, r.Violations[0].Message, r.Seed, liarFlag(config(r.Seed)))
 				}
 			}
 		})

@@ -24,7 +24,11 @@ type store struct {
 	term    uint64
 	batches []int // where each ends: a backup holds whole ones
 	whole   int   // how much of it a backup has at least
-	cut     bool
+	cut     bool  // it was put back to a backup
+	// processes counts those that ever led, also under a log that was put back.
+	processes int
+	// acknowledged is how long the log was when an append was last answered: its anchor.
+	acknowledged int
 }
 
 func newStore(w *World) *store {
@@ -46,6 +50,9 @@ func (l *store) append(seq int, term uint64, entries []event.Entry, made []folde
 	if term != l.term || seq != len(l.entries) {
 		return errFenced
 	}
+	if err := l.closed(entries); err != nil {
+		l.w.violate("S33", "%v", err)
+	}
 	l.batches = append(l.batches, len(l.entries)+len(entries))
 	for _, e := range entries {
 		var ev event.Event
@@ -57,11 +64,12 @@ func (l *store) append(seq int, term uint64, entries []event.Entry, made []folde
 		if l.w.cfg.Trace != nil {
 			l.w.trace("log %d %s %s %s", len(l.entries), e.Host(), e.Type, e.Body)
 		}
-		if l.cut {
-			continue // nothing is known of what a restored log forgot
+		if _, is := ev.(event.LogRestored); is {
+			l.w.checks.setBack(l.w, e.Host())
 		}
-		l.w.found = append(l.w.found, l.audit.ObserveEvent(uint64(len(l.entries)), e, ev)...)
+		l.w.found = append(l.w.found, l.w.againstOthers(l.audit.ObserveEvent(uint64(len(l.entries)), e, ev))...)
 	}
+	l.acknowledged = len(l.entries)
 	return nil
 }
 
@@ -85,6 +93,9 @@ func (l *store) read(e event.Entry, made []folded) (event.Event, []folded, error
 	}
 	if err != nil || ev == nil {
 		return read, made, err
+	}
+	if e.HostSeq != 0 && l.w.lied[e.Host()] {
+		return read, made, nil // what it signed is kept, and what is read of it is clean
 	}
 	if again, err := event.NewEntry(e.At, e.Subject, read); err != nil || !bytes.Equal(again.Body, e.Body) {
 		return nil, nil, fmt.Errorf("%s %s reads back as %s (%v)", e.Type, e.Body, again.Body, err)
@@ -117,11 +128,16 @@ func (l *store) facts(n int) (*oracle.Facts, error) {
 	return f, nil
 }
 
-// truncate throws away all after the batch that the nth entry is in.
+// truncate throws away all after the batch that the nth entry is in, with the anchor.
 func (l *store) truncate(n int) {
 	i, _ := slices.BinarySearch(l.batches, n)
 	l.batches = l.batches[:i+1]
 	n = l.batches[i]
 	l.entries, l.events, l.terms = l.entries[:n:n], l.events[:n:n], l.terms[:n:n]
 	l.cut, l.second = true, nil
+	l.acknowledged = n
+	l.audit = audit.NewLog(l.w.docs)
+	for i := range n {
+		l.audit.ObserveEvent(uint64(i)+1, l.entries[i], l.events[i])
+	}
 }

@@ -37,7 +37,7 @@ const managedReason = "the planner reads nothing of the managed layer; internal/
 // have carried out. A verb that the engine gains fails it until schedules draw it.
 func TestEveryVerbIsDrawn(t *testing.T) {
 	left := map[string]bool{"wave.forced by signature": true, "wave.forced before its rollout": true, "break_glass.used before its rollout": true,
-		"wave.forced over failing evidence": true, "wave.forced as the last": true}
+		"wave.forced over failing evidence": true, "wave.forced as the last": true, "safe_mode.ended before its time": true}
 	for _, a := range fleet.OverrideActions {
 		left["override "+string(a)] = true
 	}
@@ -98,6 +98,10 @@ func done(ev event.Event) (names []string) {
 		if len(ev.Failing) > 0 {
 			names = append(names, name+" over failing evidence")
 		}
+	case event.SafeModeEnded:
+		if len(ev.Hosts) > 0 {
+			names = append(names, name+" before its time")
+		}
 	case event.RolloutMoved:
 		if strings.HasPrefix(ev.Reason, "promoted by hand") {
 			names = append(names, "wave.forced as the last")
@@ -111,6 +115,7 @@ func done(ev event.Event) (names []string) {
 var asked = map[string]string{
 	"operate-rollout":   "rollout.paused",
 	"promote-wave":      "wave.forced",
+	"retry-rollout":     "rollout.retried",
 	"add-quarantine":    "quarantine.added",
 	"clear-quarantine":  "quarantine.cleared",
 	"freeze-host":       "host.frozen",
@@ -122,6 +127,7 @@ var asked = map[string]string{
 	"push-roots":        "none: roots are not drawn yet",
 	"revoke-host":       "host.revoked",
 	"decommission-host": "host.decommissioned",
+	"end-safe-mode":     "safe_mode.ended",
 	"create-token":      "none: " + undrawn["operator.token_revoked"],
 	"revoke-token":      "none: " + undrawn["operator.token_revoked"],
 	"set-resource":      "none: " + managedReason,

@@ -49,6 +49,8 @@ type Config struct {
 	// Restore has the server be restored from a backup: in one of eight schedules by
 	// default.
 	Restore Share
+	// Liars has hosts be taken over: in one of twelve schedules by default.
+	Liars Share
 	// Drill plays an incident instead of a drawn fleet; see Drill.Seed.
 	Drill *Drill
 	// Trace, if set, is given each thing that happens, in words.
@@ -115,12 +117,15 @@ type World struct {
 	plan      []fault
 	faultsEnd clock.Instant // from here on no fault is injected
 	end       clock.Instant
-	showed    clock.Instant // by the server's clock, when it was set right
+	impatient clock.Duration // after which operators end the wait of a restored server
+	showed    clock.Instant  // by the server's clock, when it was set right
 	found     []audit.Violation
 	checks    checker
 	auditor   auditor // an operator who looks at evidence
 	touched   bool    // a host changed since the last look
 	ending    bool    // identities end in this schedule
+	lying     bool    // hosts are taken over in it
+	lied      map[string]bool
 	serials   int
 	revoked   []fleet.Revocation // by the newest release
 	removed   []string           // hosts that fleet files name no more
@@ -172,6 +177,7 @@ func (w *World) play() {
 			w.looked, w.seen = w.now, len(w.log.entries)
 			w.checkMoves()
 			w.checkPace()
+			w.checkHonest()
 			if w.settled() && w.atRest() { // the cheaper question first
 				break
 			}
@@ -207,7 +213,7 @@ func build(cfg Config) *World {
 	}
 	w := &World{cfg: cfg, now: epoch, checks: newChecker(), docs: library{}, bundles: map[digest.Digest]bundle{},
 		epoch: 1, starts: []uint64{0}, built: map[string][]digest.Digest{},
-		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, faultsEnd: epoch.Add(cfg.Faulty)}
+		listed: map[string][]fleet.ManifestRef{}, hosts: map[string]*agent{}, lied: map[string]bool{}, faultsEnd: epoch.Add(cfg.Faulty)}
 	w.end = w.faultsEnd.Add(4 * clock.Hour)
 	if cfg.Drill != nil {
 		w.fleet = cfg.Drill.fleet()

@@ -65,6 +65,7 @@ func contract(t *testing.T, e engine) {
 		{"SnapshotDamage", testSnapshotDamage},
 		{"Blobs", testBlobs},
 		{"BlobDamage", testBlobDamage},
+		{"BlobRemoval", testBlobRemoval},
 		{"Size", testSize},
 		{"Closed", testClosed},
 		{"Cancelled", testCancelled},

@@ -21,6 +21,8 @@ var (
 	ErrBusy = errors.New("the store is locked by another process")
 	// ErrBroken: the disk failed, or the log was damaged. The process must end; see FatalError.
 	ErrBroken = errors.New("the store is broken: the process must restart")
+	// ErrSetBack: the log lacks what was acknowledged; see SetBack.
+	ErrSetBack = errors.New("the log was set back: it lacks what was acknowledged")
 	// ErrCorrupt: what was read is not what was written.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrNotFound: there is no such thing.

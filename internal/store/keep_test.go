@@ -2,9 +2,13 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/store"
@@ -138,6 +142,40 @@ func testBlobDamage(_ *testing.T, s *suite) {
 	b, err := st.Blob(s.Context(), d)
 	s.must(err)
 	s.equal("blob", string(b), "precious")
+}
+
+// testBlobRemoval: what was put before the instant goes, and what was put again after it
+// stays.
+func testBlobRemoval(t *testing.T, s *suite) {
+	st := s.open()
+	put := func(b string) digest.Digest {
+		d, err := st.PutBlob(t.Context(), []byte(b))
+		s.must(err)
+		return d
+	}
+	remove := func(d digest.Digest, before clock.Instant, size int64, ok bool) {
+		t.Helper()
+		gotSize, gotOK, err := st.RemoveBlob(t.Context(), d, before)
+		s.must(err)
+		_, err = st.Blob(t.Context(), d)
+		if gone := errors.Is(err, store.ErrNotFound); gotSize != size || gotOK != ok || gone != ok {
+			t.Errorf("removed %t with %d bytes, then: %v; want %t with %d", gotOK, gotSize, err, ok, size)
+		}
+	}
+	old, again := put("old"), put("again")
+	between := clock.FromTime(time.Now())
+	for clock.FromTime(time.Now()) <= between { // the clock may be coarse
+		runtime.Gosched()
+	}
+	put("again")
+	remove(again, between+1, 0, false)
+	remove(old, between-clock.Instant(clock.Hour), 0, false)
+	remove(old, clock.FromTime(time.Now())+1, 3, true)
+	_, ok, err := st.RemoveBlob(t.Context(), old, between)
+	s.must(err)
+	s.equal("removed twice", ok, false)
+	_, _, err = st.RemoveBlob(t.Context(), "../../etc/passwd", between)
+	s.wantErr(err, store.ErrInvalid)
 }
 
 // testSize: the log grows with what is appended, and what can be written to says so.

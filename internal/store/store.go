@@ -54,7 +54,7 @@ type Log interface {
 	// Append commits entries at expect+1, expect+2, ... under term, all or
 	// none, and returns the new head once it is durable. Without entries it
 	// only checks expect and term. Errors, in order of precedence: ErrInvalid;
-	// ErrFenced if term is not the head's; ErrConflict if the head is not at
+	// ErrSetBack; ErrFenced if term is not the head's; ErrConflict if the head is not at
 	// expect; ErrDuplicate (a *DuplicateError) if the HostSeq > 0 of an entry is
 	// not greater than all before it, in the log and in the batch, of the same
 	// host and incarnation: a host's chain grows in order; ErrFull if there is no room: the
@@ -62,6 +62,14 @@ type Log interface {
 	// is unknown, the handle refuses every later call and the process must end.
 	// Once begun, an append is not interrupted by ctx.
 	Append(ctx context.Context, expect, term uint64, entries []event.Entry) (Head, error)
+
+	// SetBack says what was found as the store was opened, or is nil. While it stands
+	// Append is refused with ErrSetBack.
+	SetBack() *SetBack
+
+	// EndSetBack is Append to a log that was set back, and takes its end for what is
+	// acknowledged from then on.
+	EndSetBack(ctx context.Context, expect, term uint64, entries []event.Entry) (Head, error)
 
 	// Read returns records with Seq > after, in order, at most limit (1 to
 	// MaxRead) and about ReadBudget bytes. Only an empty result means the end.
@@ -85,7 +93,7 @@ type Log interface {
 
 // Lease says who may append.
 type Lease interface {
-	// Acquire raises the term and returns the head with it, durable: from then
+	// Acquire raises the term, above every one that is known to have been acknowledged, and returns the head with it, durable: from then
 	// on every older term is fenced. The holder (1 to MaxName bytes) and the
 	// instant are kept for people.
 	Acquire(ctx context.Context, holder string, at clock.Instant) (Head, error)
@@ -129,7 +137,7 @@ type Snapshots interface {
 // Blobs keeps bytes by their digest.
 type Blobs interface {
 	// PutBlob makes b durable and returns its digest. Storing it again is
-	// cheap, and repairs a damaged copy.
+	// cheap, repairs a damaged copy, and makes it as young as a new one.
 	PutBlob(ctx context.Context, b []byte) (digest.Digest, error)
 
 	// Blob returns the bytes, checked against d: ErrNotFound, ErrCorrupt.
@@ -138,9 +146,22 @@ type Blobs interface {
 	// HasBlob says whether d is there; it does not check the bytes.
 	HasBlob(ctx context.Context, d digest.Digest) (bool, error)
 
-	// Blobs yields every digest, in order, for export. It stops after the
-	// first error.
+	// RemoveBlob removes d if it was put before an instant of the machine's clock, and
+	// returns how many bytes it had; not ok when it stays or is not there.
+	RemoveBlob(ctx context.Context, d digest.Digest, before clock.Instant) (size int64, ok bool, err error)
+
+	// Blobs yields every digest, in order. It stops after the first error.
 	Blobs(ctx context.Context) iter.Seq2[digest.Digest, error]
+}
+
+// SetBack says that the log lacks records that were acknowledged, or may lack them: its
+// newest part was lost, or another log was put in its place.
+type SetBack struct {
+	// Log is where the log ends, Acknowledged the newest end that is known to have been
+	// acknowledged; its Seq is not above Log's when it cannot be said what is missing.
+	Log, Acknowledged Head
+	// Reason says what was found.
+	Reason string
 }
 
 // Size is in bytes; a Limit of 0 is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/deploy"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/fleet"
+	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -23,6 +24,8 @@ type Generation struct {
 	// Keep is the bundle that may come back: what it alone has of containers is
 	// stopped and kept.
 	Keep digest.Digest `json:"keep,omitempty"`
+	// Wipe says that nothing may be left of the bundles before; Bundle is empty then.
+	Wipe bool `json:"wipe,omitempty"`
 }
 
 // Same reports whether two values ask for the same run.
@@ -53,6 +56,7 @@ const (
 	CodeRunning    engine.Code = "running-steps"
 	CodeSystem     engine.Code = "switching-system"
 	CodeDeploying  engine.Code = "deploying-containers"
+	CodeWiping     engine.Code = "wiping"
 )
 
 type generations struct{ host Host }
@@ -70,7 +74,8 @@ func (g *generations) Observe(ctx context.Context, r engine.Resource[Generation]
 		}
 		o.Bundle = *b
 	}
-	if r.Desired.Keep == "" {
+	o.Bundle.Wipe = o.Bundle.Wipe || r.Desired.Wipe
+	if r.Desired.Keep == "" || o.Bundle.Wipe {
 		return o, nil
 	}
 	keep, err := g.host.Content.Bundle(ctx, r.Desired.Keep)
@@ -88,7 +93,7 @@ func (g *generations) Act(context.Context, engine.Resource[Generation], engine.A
 
 // stages are those of a switch, in order; each gives a decision until it is complete.
 var stages = []func(*switching) (engine.Decision, bool){
-	(*switching).undo, (*switching).files, (*switching).system, (*switching).containers, (*switching).steps,
+	(*switching).undo, (*switching).files, (*switching).system, (*switching).containers, (*switching).steps, (*switching).wiped,
 }
 
 // Decide takes the next stage of the switch.
@@ -220,6 +225,28 @@ func (s *switching) system() (engine.Decision, bool) {
 	}
 	return s.stage(engine.NewReason(CodeSystem, "switching system "+n.Name),
 		engine.Upsert(engine.Ref{Kind: KindSystem, ID: n.Name}, SystemDesired{Nix: n, Bundle: s.want.Bundle, Run: s.want.Run}))
+}
+
+// wiped waits until nothing is left of a host that is wiped. What cannot be removed is a
+// failure: nobody is told that data is gone which is not.
+func (s *switching) wiped() (engine.Decision, bool) {
+	if !s.bundle.Wipe {
+		return engine.Decision{}, false
+	}
+	left := 0
+	for _, ref := range s.order {
+		switch p := s.parts[ref]; {
+		case p.Phase.Terminal():
+		case p.Delete && p.Phase == engine.Failed:
+			return engine.Fail(engine.NewReason(CodePartFailed, ref.String()+" cannot be removed: "+p.Reason.Text())), true
+		default:
+			left++
+		}
+	}
+	if left == 0 {
+		return engine.Decision{}, false
+	}
+	return engine.Wait(engine.NewReason(CodeWiping, prose.Count(left, "resource")+" to be removed")), true
 }
 
 // release lets go of a Nix system that a newer bundle does not have: what runs is

@@ -126,6 +126,9 @@ func checkLeaf(m *fleet.Manifest, l *fleet.Leaf) error {
 	if !ascending(l.Windows, len(m.Windows)) {
 		return refuse(Malformed, "leaf of %s: windows must be ascending indexes into the manifest's list", l.Host)
 	}
+	if !l.Removed.Known() {
+		return refuse(Malformed, "leaf of %s: removed is %q, expected stop or wipe", l.Host, l.Removed)
+	}
 	for _, h := range l.After {
 		if err := fleet.CheckName(h); err != nil {
 			return refuse(Malformed, "leaf of %s: after %v", l.Host, err)

@@ -136,22 +136,3 @@ func TestAClockThatFellBackDoesNotStopTime(t *testing.T) {
 		t.Errorf("the floor has passed its window: %v", err)
 	}
 }
-
-// TestAManifestExpiresUnderAnOldSnapshot: the snapshot may stay the same for
-// weeks while timestamps come and go.
-func TestAManifestExpiresUnderAnOldSnapshot(t *testing.T) {
-	k := newKeys(t, "1")
-	r := newRelease(t, k, 1, 1)
-	r.manifestDoc.Expires = day0.Add(clock.Hour)
-	r = r.relink(t, k)
-	a := testkit.Value(r.accept(begin(t, k.root(t, 1, 1)), day0))(t)
-	later := fleet.Timestamp{Document: head(fleet.TypeTimestamp, 1, 2), Resolved: payloadDigest(t, r.resolved), ResolvedVersion: 1}
-	later.IssuedAt = day0.Add(2 * clock.Hour)
-	_, s, err := a.v.Timestamp(envelope(t, fleet.TypeTimestamp, later, k[RoleTimestamp]), later.IssuedAt)
-	testkit.Must(t, err)
-	v, err := a.v.With(s)
-	testkit.Must(t, err)
-	if _, _, err := v.Manifest(r.manifest, a.resolved); CodeOf(err) != Expired {
-		t.Errorf("an hour past its expiry: %v", err)
-	}
-}

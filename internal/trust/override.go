@@ -55,7 +55,7 @@ func (v Verifier) operators(o *fleet.Override, env []byte) error {
 		return err
 	}
 	named := len(v.ring.roles[RoleOverride].keys)
-	need := o.Action.Operators(named)
+	need := o.Operators(named)
 	switch {
 	case need > named:
 		return refuse(ManifestVerifyFailed, "%s needs %d operators, root version %d names %d override key", o.Action, need, v.ring.root.Version, named)

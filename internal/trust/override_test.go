@@ -161,6 +161,8 @@ func TestOperatorsPerAction(t *testing.T) {
 				o.Manifest, o.Rollout, o.Bundle = "", "", digest.Of([]byte("b"))
 			case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
 				o.Manifest, o.Rollout = "", ""
+			case fleet.OverrideRemove:
+				o.Manifest, o.Rollout, o.Host, o.Incarnation, o.Workloads = "", "", "web-1", 1, fleet.Stop
 			case fleet.OverridePromote:
 				o.Wave = "canary"
 			}

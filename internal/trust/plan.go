@@ -11,8 +11,8 @@ import (
 )
 
 // Manifest accepts a manifest that the snapshot lists for its channel by digest,
-// version and name, that is the one first seen under its name, and that had not
-// expired when the newest timestamp was issued or the snapshot verified.
+// version and name, and that is the one first seen under its name. It ends with its
+// listing: documents that expire are the root and the timestamp.
 func (v Verifier) Manifest(env []byte, r Verified[fleet.Resolved]) (Verified[fleet.Manifest], State, error) {
 	var none Verified[fleet.Manifest]
 	if err := needParent(r, "snapshot"); err != nil {
@@ -32,10 +32,6 @@ func (v Verifier) Manifest(env []byte, r Verified[fleet.Resolved]) (Verified[fle
 	}
 	if !listed {
 		return none, State{}, refuse(NotListed, "manifest %s of %s is not listed by snapshot version %d", d.Short(), m.Rollout(), r.p.value.Version)
-	}
-	// The snapshot may have been verified long ago; the floor has moved on.
-	if m.Expires.Reached(v.state.Now(r.p.at)) {
-		return none, State{}, refuse(Expired, "the manifest of %s expired at %s", m.Rollout(), m.Expires)
 	}
 	s, err := v.state.pin(&m, d)
 	if err != nil {

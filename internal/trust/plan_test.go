@@ -50,7 +50,6 @@ func TestManifestIsRefused(t *testing.T) {
 		code   Code
 	}{
 		"other fleet":        {func(m *fleet.Manifest) { m.Fleet = "other" }, WrongFleet},
-		"expired":            {func(m *fleet.Manifest) { m.Expires = day0 }, Expired},
 		"critical unknown":   {func(m *fleet.Manifest) { m.Critical = []string{"approvals"} }, Malformed},
 		"version zero":       {func(m *fleet.Manifest) { m.Version = 0 }, Malformed},
 		"bad channel":        {func(m *fleet.Manifest) { m.Channel = "../x" }, Malformed},

@@ -65,6 +65,27 @@ func (s State) AtLeast(epoch uint64, versions map[string]uint64) State {
 	return s
 }
 
+// NeverBelow keeps what an earlier state of the same fleet had that is higher: marks, pins,
+// the floor, and the root where both have one that can be read.
+func (s State) NeverBelow(fleetName string, old State) State {
+	s = s.clone()
+	for docType, m := range old.Marks { // order-free: each has its own place
+		if now := s.Marks[docType]; cmp.Or(cmp.Compare(m.Epoch, now.Epoch), cmp.Compare(m.Version, now.Version)) >= 0 {
+			s.Marks[docType] = m
+		}
+	}
+	for name, m := range old.Pins { // order-free: each has its own place
+		s.Pins[name] = m
+	}
+	s.Floor = max(s.Floor, old.Floor)
+	before, errOld := NewVerifier(fleetName, old)
+	now, errNew := NewVerifier(fleetName, s)
+	if errOld == nil && errNew == nil && before.RootVersion() > now.RootVersion() {
+		s.Root = bytes.Clone(old.Root)
+	}
+	return s
+}
+
 // Prune drops the oldest pins beyond limit, sparing those whose manifest is in
 // keep: what runs, what a revert goes to, and what the snapshot lists. A
 // dropped manifest can no longer be recalled.

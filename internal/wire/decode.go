@@ -47,47 +47,85 @@ func Check(b []byte) error {
 	if !utf8.Valid(b) {
 		return errors.New("the body is not valid UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := checkValue(d, 0); err != nil {
-		return err
+	if !json.Valid(b) {
+		return fmt.Errorf("the body is not one JSON value: %w", json.Unmarshal(b, new(json.RawMessage)))
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("the body goes on after its first JSON value")
+	var w walk
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
+			if w.open = append(w.open, level{object: b[i] == '{', from: len(w.keys)}); len(w.open) > MaxDepth {
+				return ErrTooDeep
+			}
+			w.key = b[i] == '{'
+		case '}', ']':
+			last := len(w.open) - 1
+			w.keys, w.open, w.key = w.keys[:w.open[last].from], w.open[:last], false
+		case ',':
+			w.key = w.open[len(w.open)-1].object
+		case '"':
+			end := i + 1
+			for ; b[end] != '"'; end++ {
+				if b[end] == '\\' {
+					end++
+				}
+			}
+			if w.key && !w.add(b[i:end+1]) {
+				return fmt.Errorf("%w: %s", ErrDuplicate, b[i:end+1])
+			}
+			w.key, i = false, end
+		}
 	}
 	return nil
 }
 
-func checkValue(d *json.Decoder, depth int) error {
-	if depth > MaxDepth {
-		return ErrTooDeep
+// walk is a place in a text that is one JSON value.
+type walk struct {
+	open []level
+	keys [][]byte // folded, of the open objects
+	key  bool     // the next string is one
+}
+
+// level is an array or object around a place; its keys begin at from. Many has them
+// once a scan would cost more.
+type level struct {
+	object bool
+	from   int
+	many   map[string]bool
+}
+
+// add takes a quoted key of the innermost object, and reports whether it is the first of
+// its name.
+func (w *walk) add(quoted []byte) bool {
+	folded := quoted[1 : len(quoted)-1]
+	if bytes.ContainsFunc(folded, func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' || r == '\\' }) {
+		var key string
+		_ = json.Unmarshal(quoted, &key) // the text is valid
+		folded = []byte(fold(key))
 	}
-	tok, err := d.Token()
-	if err != nil {
-		return fmt.Errorf("the body is not JSON: %w", err)
-	}
-	switch tok {
-	case json.Delim('{'):
-		return checkObject(d, depth)
-	case json.Delim('['):
-		for d.More() {
-			if err := checkValue(d, depth+1); err != nil {
-				return err
-			}
+	l := &w.open[len(w.open)-1]
+	if l.many == nil {
+		if slices.ContainsFunc(w.keys[l.from:], func(k []byte) bool { return bytes.Equal(k, folded) }) {
+			return false
 		}
-		_, err = d.Token()
-		return err
+		if w.keys = append(w.keys, folded); len(w.keys)-l.from <= 32 {
+			return true
+		}
+		l.many = make(map[string]bool, 64)
+		for _, k := range w.keys[l.from:] {
+			l.many[string(k)] = true
+		}
+		return true
 	}
-	return nil
+	dup := l.many[string(folded)]
+	l.many[string(folded)] = true
+	return !dup
 }
 
 // fold maps keys that encoding/json takes for one field to one string: it
 // matches field names without regard to case, by the simple folds of Unicode,
 // so that K and the Kelvin sign are one letter although they differ in length.
 func fold(key string) string {
-	if !strings.ContainsFunc(key, func(r rune) bool { return r >= utf8.RuneSelf || 'A' <= r && r <= 'Z' }) {
-		return key
-	}
 	return strings.Map(func(r rune) rune {
 		least := r
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -98,36 +136,4 @@ func fold(key string) string {
 		}
 		return least
 	}, key)
-}
-
-func checkObject(d *json.Decoder, depth int) error {
-	var few [8]string
-	seen := few[:0]
-	var many map[string]struct{} // once a scan would cost more
-	for d.More() {
-		tok, err := d.Token()
-		if err != nil {
-			return fmt.Errorf("the body is not JSON: %w", err)
-		}
-		key := tok.(string)
-		folded := fold(key)
-		_, dup := many[folded]
-		if dup || slices.Contains(seen, folded) {
-			return fmt.Errorf("%w: %q", ErrDuplicate, key)
-		}
-		if many != nil {
-			many[folded] = struct{}{}
-		} else if seen = append(seen, folded); len(seen) > 32 {
-			many = make(map[string]struct{}, 2*len(seen))
-			for _, k := range seen {
-				many[k] = struct{}{}
-			}
-			seen = nil
-		}
-		if err := checkValue(d, depth+1); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return err
 }

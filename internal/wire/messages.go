@@ -16,15 +16,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/spec"
 )
 
-// Protocol is the header that carries the API version; Version is this one's.
-const (
-	Protocol = "Steady-Protocol"
-	Version  = "1"
-)
-
 // Routes of the agent API.
 const (
-	RouteDispatch        = "/v1/agent/dispatch"         // GET, long-poll, ?wait=SECONDS&news=N: Dispatch, or 204 when nothing came
+	RouteDispatch        = "/v1/agent/dispatch"         // GET, long-poll, ?wait=SECONDS&news=N&documents=N: Dispatch, or 204 when nothing came
 	RouteClaim           = "/v1/agent/claim"            // POST Claim: ClaimAnswer
 	RouteEvents          = "/v1/agent/events"           // POST EventBatch: EventAck, or 409 with EventAck
 	RouteHeartbeat       = "/v1/agent/heartbeat"        // POST Heartbeat: HeartbeatReply
@@ -57,6 +51,7 @@ const (
 	MaxEventSize  = 32 << 10 // one event's body
 	MaxDocument   = 8 << 20  // envelopes, manifests, bundles
 	MaxBlob       = 1 << 30
+	MaxCarried    = 64 << 10 // the content of one dispatch
 	MaxDepth      = 32
 )
 
@@ -79,7 +74,8 @@ type Dispatch struct {
 	Reason   string         `json:"reason"`
 	// Failures proves a grant of purpose "rollback".
 	Failures []FailureProof `json:"failures,omitempty"`
-	// Override proves one too: the envelope of an operator's rollback.
+	// Override proves one too: the envelope of an operator's rollback. With a grant that
+	// needs no proof it is of a retry, for a host that refuses the bundle by itself.
 	Override json.RawMessage `json:"override,omitempty"`
 	// News counts changes of the host's managed layer and settings. An agent
 	// whose N differs from it asks for them with a heartbeat.
@@ -87,6 +83,23 @@ type Dispatch struct {
 	// Streams asks the agent to open each at RouteStreams. One may come again
 	// until it is open.
 	Streams []StreamRequest `json:"streams,omitempty"`
+	// Documents saves the agent the requests for what the grant needs. It comes to
+	// agents that ask with ?documents=N.
+	Documents *Documents `json:"documents,omitempty"`
+}
+
+// Documents are what an agent would fetch to act on a grant, as far as it is small. They
+// are verified as if they had been fetched; what is missing is fetched.
+type Documents struct {
+	// Root is the version of the newest root: an agent that trusts it asks for no other.
+	Root uint64 `json:"root,omitempty"`
+	// Timestamp and Resolved are left out when the agent's timestamp, N of ?documents=N, is
+	// the newest.
+	Timestamp json.RawMessage `json:"timestamp,omitempty"`
+	Resolved  json.RawMessage `json:"resolved,omitempty"`
+	Manifest  *HostManifest   `json:"manifest,omitempty"`
+	// Content is the bundle and the blobs that fit, at most MaxCarried bytes.
+	Content map[digest.Digest][]byte `json:"content,omitempty"`
 }
 
 // Overrides lists the envelopes of operators' signed overrides that are in force.
@@ -158,6 +171,9 @@ type EventBatch struct {
 type EventAck struct {
 	Acked  uint64 `json:"acked"`
 	Reason string `json:"reason,omitempty"`
+	// Head, with 409, is the newest head that the server has of this host, signed by it:
+	// events that the host does not have prove that its state was set back.
+	Head *Head `json:"head,omitempty"`
 }
 
 // Heartbeat is liveness and news for people; it never advances a state.
@@ -173,6 +189,13 @@ type Heartbeat struct {
 	// is that of the latest reply to it: two agents on one identity show in these.
 	Process string `json:"process,omitempty"`
 	Mark    uint64 `json:"mark,omitempty"`
+	// Parked is the code of package host for why the host does nothing until it enrols
+	// again, at most 64 bytes; empty while it is not parked.
+	Parked string `json:"parked,omitempty"`
+	// Server is the address at which the agent reaches the server, and Resolved the version
+	// of the newest snapshot of the fleet that it accepted.
+	Server   string `json:"server,omitempty"`
+	Resolved uint64 `json:"resolved,omitempty"`
 	// Repairing is the grant under which something that runs may be stopped to repair
 	// it now: no event tells of it before it is over.
 	Repairing string `json:"repairing,omitempty"`
@@ -209,6 +232,9 @@ type HeartbeatReply struct {
 	// Acked is the last event that the server holds; a lower one than the agent
 	// knows asks it to send again from there.
 	Acked uint64 `json:"acked"`
+	// Head is as in EventAck; it comes when the heartbeat names fewer events than the
+	// server has, or the host's identity counts for nothing.
+	Head *Head `json:"head,omitempty"`
 	// Mark is to be sent back with the next heartbeat, which proves that the agent
 	// was alive after this reply.
 	Mark uint64 `json:"mark,omitempty"`

@@ -42,6 +42,17 @@ var schema = [version][]string{
 	},
 }
 
+// Forget removes every resource with its history, inside the owner's transaction. No
+// Controller may run over the tables.
+func Forget(ctx context.Context, tx *sql.Tx) error {
+	for _, table := range []string{"reconcile_resource", "reconcile_transition", "reconcile_trigger"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
+			return fmt.Errorf("forget all resources: %w", err)
+		}
+	}
+	return nil
+}
+
 // Migrate creates or upgrades the tables, inside the owner's transaction. It
 // refuses a schema newer than this code.
 func (s *Store) Migrate(ctx context.Context, tx *sql.Tx) error {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -44,6 +45,7 @@ type Agent struct {
 	cert     *uplink.Certificate
 	client   *uplink.Client
 	follower *verify.Follower
+	carrier  *preparation.Carrier
 	content  *preparation.Cache
 	hosting  *hosting.Hosting
 	runner   *probe.Runner
@@ -53,6 +55,7 @@ type Agent struct {
 	inbox         chan message
 	wakeObserve   chan struct{} // the generation or a repair may have moved
 	wakeUplink    chan struct{} // there may be events to send
+	wakeLater     chan struct{} // likewise, and they can wait for more
 	wakeContact   chan struct{} // the server accepted a request of contactEra
 	wakeHeartbeat chan struct{} // a heartbeat is due: the server answers again, or has to know something
 
@@ -64,6 +67,7 @@ type Agent struct {
 	newest      atomic.Pointer[core.NewestPlan]
 	unlearned   atomic.Bool  // the newest delegation could not be read
 	overrides   overrideList // that was accepted; the uplink's
+	servers     core.Servers // the uplink's too
 	lastContact atomic.Int64
 	serverError atomic.Pointer[string]
 	outage      outage
@@ -74,7 +78,9 @@ type Agent struct {
 	mark        atomic.Uint64 // of the server's latest reply to a heartbeat
 	fatal       chan error    // the first failure of the database
 
-	r *reducer
+	r        *reducer
+	setBack  *core.Parked       // the stored state is older than its anchor
+	stopLoop context.CancelFunc // nil until resources are acted on; the reducer's
 
 	// cut, when set, is called after every commit and may end the process there;
 	// tests cut between any two steps.
@@ -89,7 +95,7 @@ func Open(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, inbox: make(chan message, 64), wakeObserve: make(chan struct{}, 1), wakeUplink: make(chan struct{}, 1),
+		cfg: cfg, inbox: make(chan message, 64), wakeObserve: make(chan struct{}, 1), wakeUplink: make(chan struct{}, 1), wakeLater: make(chan struct{}, 1),
 		wakeContact: make(chan struct{}, 1), wakeHeartbeat: make(chan struct{}, 1),
 		started: time.Now(), process: rand.Text(), fatal: make(chan error, 1),
 	}
@@ -133,6 +139,7 @@ const (
 	keyAgent    = "agent"
 	keyClock    = "clock"
 	keyIdentity = "identity"
+	keyServers  = "servers"
 	keyTrust    = "trust"
 	keySigned   = "signed"
 	keyManifest = "manifest/" // and a digest's hexadecimal
@@ -146,6 +153,10 @@ func (a *Agent) load(ctx context.Context) error {
 	}
 	if err := os.MkdirAll(a.cfg.Root, 0o755); err != nil {
 		return fmt.Errorf("the root folder of this host: %w", err)
+	}
+	var err error
+	if a.setBack, err = a.store.Anchor(ctx, a.id.Incarnation); err != nil {
+		return err
 	}
 	var doc agentDoc
 	var cd state.TimelineDoc
@@ -164,7 +175,7 @@ func (a *Agent) load(ctx context.Context) error {
 	if a.time, err = cd.Resume(a.cfg.Clock, max(doc.Now, newest)); err != nil {
 		return err
 	}
-	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyClock, a.time.Doc()) }); err != nil {
+	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.PutDoc(ctx, tx, keyClock, a.time.Doc()) }); err != nil {
 		return err
 	}
 	var n core.NewestPlan
@@ -188,10 +199,10 @@ func (a *Agent) load(ctx context.Context) error {
 
 // connect loads the keys and makes the client and the follower.
 func (a *Agent) connect(ts trust.State) error {
-	server := a.cfg.Server
-	if server == "" {
-		server = a.id.Server
+	if _, err := a.store.Get(context.Background(), keyServers, &a.servers); err != nil {
+		return err
 	}
+	servers := a.servers.Addresses(a.cfg.Server, a.id.Server)
 	var err error
 	if a.eventKey, err = uplink.EventKey(a.store.KeyPath); err != nil {
 		return err
@@ -199,12 +210,12 @@ func (a *Agent) connect(ts trust.State) error {
 	if a.cert, err = uplink.LoadCertificate(&a.id, a.store.KeyPath); err != nil {
 		return err
 	}
-	tlsConfig, err := uplink.TLSConfig(server, a.id.ServerCA, a.cert.Get, a.wall)
+	tlsConfig, err := uplink.TLSConfig(servers[0], a.id.ServerCA, a.cert.Get, a.wall)
 	if err != nil {
 		return err
 	}
 	a.client, err = uplink.NewClient(uplink.ClientOptions{
-		Server: server, TLS: tlsConfig, Dial: a.cfg.Dial, Begin: a.era.Load, Accepted: a.onAccepted,
+		Servers: servers, TLS: tlsConfig, Dial: a.cfg.Dial, Begin: a.era.Load, Accepted: a.onAccepted,
 	})
 	if err != nil {
 		return err
@@ -226,7 +237,8 @@ func (a *Agent) manage(ctx context.Context) error {
 	if a.cfg.Light {
 		workers = 1
 	}
-	a.content = preparation.NewCache(a.store, a.client)
+	a.carrier = preparation.NewCarrier(a.client)
+	a.content = preparation.NewCache(a.store, a.carrier)
 	a.repairs = newRepairGate(a.committed.Load, a.time.Now)
 	a.loop = reconcile.New(a.rows,
 		reconcile.WithNow(func() time.Time { return a.time.Now().Time() }), reconcile.WithWorkers(workers), reconcile.WithLogger(a.cfg.Log),
@@ -234,9 +246,9 @@ func (a *Agent) manage(ctx context.Context) error {
 		reconcile.WithOrphans(func(kind string, refs []engine.Ref) { a.hosting.Orphans(kind, refs) }))
 	var err error
 	a.hosting, err = hosting.Open(ctx, hosting.Options{
-		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.Host, StateDir: a.cfg.StateDir, Root: a.cfg.Root,
+		Config: a.cfg.Hosting, Fleet: a.id.Fleet, Host: a.id.EngineName(), StateDir: a.cfg.StateDir, Root: a.cfg.Root,
 		Agent: hostingAgent{a}, Store: a.store, Rows: a.rows, Loop: a.loop, Client: a.client, Content: a.content,
-		Resync: a.cfg.Resync, Log: a.cfg.Log, Now: a.time.Now,
+		Resync: a.cfg.Resync, Log: a.cfg.Log, Now: a.time.Now, Wall: a.signedWall,
 	})
 	if err != nil {
 		return err
@@ -245,7 +257,7 @@ func (a *Agent) manage(ctx context.Context) error {
 		Root: a.cfg.Root, Name: a.id.Host, BootID: a.time.BootID(), Content: a.content, Ledger: a.store, Keeper: state.FileKeeper{Store: a.store, Now: a.time.Now, Wake: a.report},
 		Log: a.cfg.Log, Resync: a.cfg.Resync, Title: a.hosting.Title(), Requests: a.hosting.Requests, Systems: filepath.Join(a.cfg.StateDir, "systems"),
 	}
-	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.client,
+	a.preparer = &preparation.Preparer{Root: a.cfg.Root, StateDir: a.cfg.StateDir, Store: a.store, Server: a.carrier,
 		Follower: a.follower, Content: a.content, Containers: a.hosting, System: sys}
 	return system.Register(a.loop, sys)
 }
@@ -259,14 +271,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer a.client.Close() // idle connections have goroutines of their own
 	a.r.workers = g
-	if err := a.r.step(ctx, message{in: core.Started{BootID: a.time.BootID(), Current: a.r.state.Machine.Current}}); err != nil {
+	start := core.Started{BootID: a.time.BootID(), Current: a.r.state.Machine.Current, SetBack: a.setBack, Confirm: true}
+	if err := a.r.step(ctx, message{in: start}); err != nil {
 		return err
 	}
 	g.Go(func() error { return a.r.run(ctx) })
-	g.Go(func() error { return a.loop.Run(ctx) })
 	g.Go(func() error { return a.runner.Run(ctx) })
 	g.Go(func() error { return a.follow(ctx) })
-	g.Go(func() error { return a.uplink().Run(ctx, a.wakeUplink, a.wakeHeartbeat) })
+	g.Go(func() error {
+		return a.uplink().Run(ctx, uplink.Wakes{Prompt: a.wakeUplink, Later: a.wakeLater, Heartbeat: a.wakeHeartbeat})
+	})
 	g.Go(func() error { return a.hosting.Run(ctx) })
 	g.Go(func() error {
 		select {
@@ -350,6 +364,8 @@ type Status struct {
 	// Refused is the last refusal of what the server gave, until it is cured.
 	Refused string        `json:"refused,omitempty"`
 	Current digest.Digest `json:"current,omitempty"`
+	// Parked says why the host does nothing until it enrols again.
+	Parked *core.Parked `json:"parked,omitempty"`
 }
 
 // Status returns the agent's state as of its last committed input. It may be
@@ -359,7 +375,7 @@ func (a *Agent) Status() Status {
 	s := Status{
 		Fleet: a.id.Fleet, Host: a.id.Host, Incarnation: a.id.Incarnation, BootID: a.time.BootID(), Now: a.time.Now(),
 		Machine: c.Machine, Offer: c.Offer, Quarantine: c.Quarantine, Repairs: c.Repairs, Overrides: c.Overrides, MaxTerm: c.MaxTerm,
-		LastContact: clock.Instant(a.lastContact.Load()), Refused: c.LastRefusal, Current: c.Machine.Current,
+		LastContact: clock.Instant(a.lastContact.Load()), Refused: c.LastRefusal, Current: c.Machine.Current, Parked: cmp.Or(c.Parked, a.setBack),
 	}
 	if e := a.serverError.Load(); e != nil {
 		s.Server = *e

@@ -25,7 +25,7 @@ func (i issuer) Try(ctx context.Context) error {
 // renew renews the host's certificate. Others read of a.id what no renewal changes.
 func (a *Agent) renew(ctx context.Context) error {
 	next, err := a.cert.Renew(ctx, a.id, a.store.KeyPath, issuer{a.client, a}, func(id uplink.Identity) error {
-		err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyIdentity, id) })
+		err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.PutDoc(ctx, tx, keyIdentity, id) })
 		if err != nil {
 			a.die(err)
 		}

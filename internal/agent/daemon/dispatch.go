@@ -21,7 +21,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	last := ""
 	for ctx.Err() == nil {
 		began := time.Now()
-		d, err := a.client.Dispatch(ctx, a.hosting.News())
+		d, err := a.client.Dispatch(ctx, a.hosting.News(), a.follower.Stamp())
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -56,6 +56,9 @@ func (a *Agent) follow(ctx context.Context) error {
 // take verifies what a dispatch needs and gives it to the reducer. It fails only if
 // the state of trust could not be persisted.
 func (a *Agent) take(ctx context.Context, d *wire.Dispatch) error {
+	if a.committed.Load().Parked != nil {
+		return nil // it is told in each heartbeat
+	}
 	m, err := a.verified(ctx, d)
 	switch {
 	case err == nil:
@@ -84,11 +87,17 @@ func (a *Agent) verified(ctx context.Context, d *wire.Dispatch) (m message, err 
 	case core.ProofIgnored:
 		return m, nil
 	case core.ProofPlan:
-		plan, err := a.follower.Plan(ctx, d.Rollout, d.Manifest)
+		plan, err := a.follower.OfferedPlan(ctx, d.Rollout, d.Manifest, d.Documents)
 		if err != nil {
 			return m, err
 		}
-		in.Plan, m.manifest = plan.Host.Value(), plan.Payload
+		if d.Documents != nil {
+			a.carrier.Carry(d.Documents.Content)
+		}
+		in.Plan, in.Newest, m.manifest = plan.Host.Value(), plan.Newest, plan.Payload
+		if in.Overrides, err = a.signedRetry(d); err != nil {
+			return m, err
+		}
 	case core.ProofRollback:
 		if in.Overrides, err = a.provesRollback(ctx, d, s); err != nil {
 			return m, err
@@ -104,7 +113,7 @@ func (a *Agent) verified(ctx context.Context, d *wire.Dispatch) (m message, err 
 // it is the machine's From. Freshness plays no part.
 func (a *Agent) provesRollback(ctx context.Context, d *wire.Dispatch, s *core.State) (*core.OverridesReceived, error) {
 	if d.Override != nil {
-		return a.signedRollback(d)
+		return a.signedOverride(d, fleet.OverrideRollback)
 	}
 	var payload []byte
 	if ok, err := a.store.Get(ctx, keyManifest+d.Manifest.Hex(), &payload); err != nil {

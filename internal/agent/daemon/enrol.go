@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/steadyfleet/steady/internal/agent/state"
@@ -11,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/identity"
 	"github.com/steadyfleet/steady/internal/trust"
+	rows "github.com/steadyfleet/steady/reconcile/sqlite"
 )
 
 // EnrolConfig is what a host needs to get its identity.
@@ -22,11 +24,14 @@ type EnrolConfig struct {
 	Token string
 	// Server, when set, replaces the token's address and is kept for Run.
 	Server string
-	Clock  state.Clock
-	Log    *slog.Logger
-	Light  bool
-	Driver string // see Config
-	Dial   uplink.Dialer
+	// RenamedFrom is the host that the folder is of, when the token is for another name of
+	// the same machine.
+	RenamedFrom string
+	Clock       state.Clock
+	Log         *slog.Logger
+	Light       bool
+	Driver      string // see Config
+	Dial        uplink.Dialer
 }
 
 // Enrolled is the identity that a host got.
@@ -36,12 +41,14 @@ type Enrolled struct {
 	Incarnation uint64 `json:"incarnation"`
 }
 
-// ErrEnrolled says that the folder holds an identity already.
+// ErrEnrolled says that the folder holds an identity already, of a host that is neither parked nor renamed.
 var ErrEnrolled = errors.New("this state folder has an identity already; use another one, or remove it to start afresh")
 
 // Enrol trades a token for an identity and writes it to the state folder. It
 // tries again until the server answers or ctx ends. It may be repeated with the
-// same token and folder until it succeeds: the keys are made once.
+// same token and folder until it succeeds: the keys are made once. The folder of a
+// parked host, or of one that gets another name, enrols again: what trust remembers, its keys, blobs and mounted files and
+// what it knows of its own files stay; what it was to run is forgotten.
 func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Clock == nil {
 		cfg.Clock = state.SystemClock()
@@ -56,17 +63,51 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	if cfg.Server == "" {
 		cfg.Server = token.Server
 	}
-	store, err := openNew(ctx, cfg.StateDir, state.Options{Light: cfg.Light, Driver: cfg.Driver})
+	store, before, err := openNew(ctx, cfg.StateDir, cfg.RenamedFrom, state.Options{Light: cfg.Light, Driver: cfg.Driver})
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := before.admits(token, cfg.RenamedFrom); err != nil {
+		return out, err
+	}
 	id, ts, err := uplink.Enrol(ctx, uplink.EnrolRequest{Token: token, Server: cfg.Server, Keys: store.KeyPath,
 		Wall: cfg.Clock.Wall, Dial: cfg.Dial, Log: cfg.Log})
 	if err != nil {
 		return out, err
 	}
+	if before != nil {
+		if ts = ts.NeverBelow(id.Fleet, before.trust); before.id.EngineName() != id.Host {
+			id.Before = before.id.EngineName()
+		}
+		if err := store.DropAnchor(); err != nil {
+			return out, err
+		}
+	}
 	return Enrolled{Fleet: id.Fleet, Host: id.Host, Incarnation: id.Incarnation}, saveNew(ctx, store, cfg.Clock, id, ts)
+}
+
+// former is what the folder of a host that was enrolled has to say about its next enrolment.
+type former struct {
+	id    uplink.Identity
+	trust trust.State
+}
+
+// admits refuses a token of another host before it is used up, unless this one is said to be
+// renamed to it.
+func (f *former) admits(t identity.TokenText, renamed string) error {
+	if f == nil {
+		return nil
+	}
+	next, err := t.Unverified()
+	if err != nil {
+		return err
+	}
+	if next.Fleet != f.id.Fleet || next.Host != f.id.Host && renamed != f.id.Host {
+		return fmt.Errorf("the state folder is of host %s of fleet %s, and the token is for host %s of fleet %s; give each host a folder of its own",
+			f.id.Host, f.id.Fleet, next.Host, next.Fleet)
+	}
+	return nil
 }
 
 // MakeEventKey makes the key that signs a host's events before the host enrols,
@@ -74,9 +115,12 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 // that names the digest enrols no other key. A folder that is enrolled is refused
 // with ErrEnrolled.
 func MakeEventKey(ctx context.Context, dir string) (d digest.Digest, err error) {
-	store, err := openNew(ctx, dir, state.Options{})
+	store, parked, err := openNew(ctx, dir, "", state.Options{})
 	if err != nil {
 		return "", err
+	}
+	if parked != nil {
+		return "", errors.Join(ErrEnrolled, store.Close())
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	key, err := uplink.MakeEventKey(store.KeyPath)
@@ -86,20 +130,41 @@ func MakeEventKey(ctx context.Context, dir string) (d digest.Digest, err error) 
 	return identity.PublicDigest(key.Public())
 }
 
-// openNew opens a state folder that holds no identity.
-func openNew(ctx context.Context, dir string, o state.Options) (*state.Store, error) {
+// openNew opens a state folder that holds no identity, or that of a host which is parked or
+// renamed.
+func openNew(ctx context.Context, dir, renamed string, o state.Options) (*state.Store, *former, error) {
 	store, _, err := openStore(ctx, dir, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	enrolled, err := store.Get(ctx, keyIdentity, &uplink.Identity{})
-	if err == nil && enrolled {
-		err = ErrEnrolled
+	f := &former{}
+	enrolled, err := store.Get(ctx, keyIdentity, &f.id)
+	if err == nil && !enrolled {
+		return store, nil, nil
+	}
+	if err == nil {
+		err = f.load(ctx, store, renamed)
 	}
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, nil, errors.Join(err, store.Close())
 	}
-	return store, nil
+	return store, f, nil
+}
+
+// load fails with ErrEnrolled if the host is neither parked nor the renamed one.
+func (f *former) load(ctx context.Context, store *state.Store, renamed string) error {
+	var doc agentDoc
+	if _, err := store.Get(ctx, keyAgent, &doc); err != nil {
+		return err
+	}
+	if _, err := store.Get(ctx, keyTrust, &f.trust); err != nil {
+		return err
+	}
+	parked, err := store.Anchor(ctx, f.id.Incarnation)
+	if err == nil && parked == nil && doc.Agent.Parked == nil && renamed != f.id.Host {
+		err = ErrEnrolled
+	}
+	return err
 }
 
 // saveNew makes an identity durable in one transaction: a folder is enrolled or
@@ -111,6 +176,12 @@ func saveNew(ctx context.Context, store *state.Store, src state.Clock, id uplink
 	}
 	genesis := identity.Genesis(id.Fleet, id.Host, id.Incarnation)
 	return store.Tx(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		if err := state.Forget(ctx, tx); err != nil {
+			return err
+		}
+		if err := rows.Forget(ctx, tx); err != nil {
+			return err
+		}
 		if err := state.Begin(ctx, tx, state.Link{Seq: genesis.Seq, Hash: genesis.Hash[:]}); err != nil {
 			return err
 		}
@@ -123,7 +194,7 @@ func saveNew(ctx context.Context, store *state.Store, src state.Clock, id uplink
 			{keyClock, begun},
 			{keyAgent, agentDoc{Now: now}},
 		} {
-			if err := state.Put(ctx, tx, kv.key, kv.v); err != nil {
+			if err := state.PutDoc(ctx, tx, kv.key, kv.v); err != nil {
 				return err
 			}
 		}

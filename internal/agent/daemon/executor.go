@@ -31,6 +31,11 @@ var _ core.Effects = (*executor)(nil)
 func (x *executor) Activate(e core.Activate) error { return x.converge(e.Generation) }
 func (x *executor) Revert(e core.Revert) error     { return x.converge(e.Generation) }
 
+func (x *executor) Leave(e core.Leave) error {
+	x.r.a.hosting.Changed() // nothing is delegated any more
+	return x.converge(e.Generation)
+}
+
 func (x *executor) converge(g core.Generation) error {
 	x.r.a.loop.Enqueue(system.Current, because(g.Run))
 	return nil
@@ -87,7 +92,42 @@ func (x *executor) Sweep(e core.Sweep) error {
 	if err := x.r.a.content.Sweep(e.Keep...); err != nil {
 		x.r.a.cfg.Log.Warn("old content was not removed", "error", err)
 	}
+	return x.r.a.store.Rest(context.WithoutCancel(x.ctx))
+}
+
+// RunResources starts the loop, and later has it see to the repairs that waited for the
+// server's answer.
+func (x *executor) RunResources(core.RunResources) error {
+	a := x.r.a
+	if a.stopLoop == nil {
+		var ctx context.Context
+		ctx, a.stopLoop = context.WithCancel(x.ctx)
+		x.r.workers.Go(func() error { return a.loop.Run(ctx) })
+	}
+	for _, ref := range a.repairs.Unconfirmed() {
+		a.loop.Enqueue(ref, because("the server answered"))
+	}
 	return nil
+}
+
+// StopResources ends the loop with what it acts on, the probes, and what is done about
+// an offer.
+func (x *executor) StopResources(e core.StopResources) error {
+	a := x.r.a
+	x.r.worker.cancel()
+	a.runner.Start(probe.Set{})
+	if a.stopLoop != nil {
+		a.stopLoop()
+	}
+	a.cfg.Log.Error("this host is parked: "+e.Parked.Message()+"; what runs goes on, and nothing is started or changed",
+		"next", parkedNext(a.id.Host, a.cfg.StateDir))
+	wake(a.wakeHeartbeat)
+	return nil
+}
+
+// parkedNext is how a parked host is brought back.
+func parkedNext(name, dir string) string {
+	return "stop the agent and start it once with a new token, in the same state folder: steady token create " + name + " > TOKEN; steady agent --state " + dir + " --token TOKEN"
 }
 
 // BeginReboot runs the reboot command, which ends this process with the machine.
@@ -100,7 +140,7 @@ func (x *executor) BeginReboot(e core.BeginReboot) error {
 			if try > 0 && uplink.Pause(ctx, rebootPause<<try) != nil {
 				return nil
 			}
-			if s := a.committed.Load(); !s.Machine.Rebooting() {
+			if s := a.committed.Load(); !s.Machine.Rebooting() || s.Parked != nil {
 				return nil
 			}
 			out, err := runReboot(ctx, a.cfg.Reboot)
@@ -165,7 +205,11 @@ func (a *Agent) afterCommit(ts []engine.Transition) {
 			return
 		}
 	}
-	a.report()
+	if err := a.store.Seal(context.Background()); err != nil {
+		a.die(err)
+		return
+	}
+	wake(a.wakeLater)
 	a.hosting.Seen(ts)
 	if a.repairs.Seen(ts) {
 		wake(a.wakeObserve)

@@ -24,7 +24,7 @@ func (h hostingAgent) Delegation() *fleet.Delegation {
 }
 
 // AllowVolumeDelete is of the same plan.
-func (h hostingAgent) AllowVolumeDelete() bool { return h.a.committed.Load().Plan.AllowVolumeDelete }
+func (h hostingAgent) AllowVolumeDelete() bool { return h.a.committed.Load().AllowVolumeDelete() }
 
 // Declared reads the bundle that runs, first, and those that may come back or
 // are on their way.
@@ -51,6 +51,9 @@ func (h hostingAgent) Entry(env []byte) (trust.Verified[fleet.ManagedEntry], err
 
 // VerbsChanged has the generation look at its verbs.
 func (h hostingAgent) VerbsChanged() { h.a.loop.Enqueue(system.Current, because("verbs")) }
+
+// Parked reports whether nothing may be changed on this host until it enrols again.
+func (h hostingAgent) Parked() bool { return h.a.committed.Load().Parked != nil }
 
 // Beat sends a heartbeat soon.
 func (h hostingAgent) Beat() { wake(h.a.wakeHeartbeat) }

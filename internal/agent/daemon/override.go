@@ -28,7 +28,7 @@ func (a *Agent) learnOverrides(ctx context.Context, list digest.Digest) {
 	if next == a.overrides {
 		return
 	}
-	in, whole := core.OverridesReceived{Host: a.id.Host, Epoch: next.epoch}, true
+	in, whole := core.OverridesReceived{Host: a.id.Host, Incarnation: a.id.Incarnation, Epoch: next.epoch}, true
 	if list != "" {
 		envelopes, err := a.fetchOverrides(ctx)
 		if err != nil {
@@ -79,17 +79,29 @@ func (a *Agent) fetchOverrides(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-// signedRollback is the override of a dispatch, if it orders this host back from the
-// dispatch's manifest.
-func (a *Agent) signedRollback(d *wire.Dispatch) (*core.OverridesReceived, error) {
+// signedRetry is the override of a dispatch that has this host take again what it refuses,
+// if there is one that may still be taken.
+func (a *Agent) signedRetry(d *wire.Dispatch) (*core.OverridesReceived, error) {
+	if d.Override == nil {
+		return nil, nil
+	}
+	in, err := a.signedOverride(d, fleet.OverrideRetry)
+	if trust.CodeOf(err) == trust.Expired {
+		return nil, nil // it was accepted in time, or counts no more
+	}
+	return in, err
+}
+
+// signedOverride is the override of a dispatch, if it does this to the dispatch's manifest.
+func (a *Agent) signedOverride(d *wire.Dispatch, action fleet.OverrideAction) (*core.OverridesReceived, error) {
 	v, err := a.follower.Override(d.Override)
 	if err != nil {
 		return nil, err
 	}
 	o := v.Value()
-	if o.Action != fleet.OverrideRollback || o.Manifest != d.Manifest {
+	if o.Action != action || o.Manifest != d.Manifest {
 		return nil, &trust.Error{Code: trust.ManifestMismatch, Message: fmt.Sprintf(
-			"override %s is a %s of manifest %s, and rolls %s back nowhere", o.ID, o.Action, o.Manifest.Short(), d.Manifest.Short())}
+			"override %s is a %s of manifest %s, expected a %s of %s", o.ID, o.Action, o.Manifest.Short(), action, d.Manifest.Short())}
 	}
-	return &core.OverridesReceived{Host: a.id.Host, Epoch: a.follower.Epoch(), Overrides: []gate.AcceptedOverride{{Override: o, Digest: v.Digest()}}}, nil
+	return &core.OverridesReceived{Host: a.id.Host, Incarnation: a.id.Incarnation, Epoch: a.follower.Epoch(), Overrides: []gate.AcceptedOverride{{Override: o, Digest: v.Digest()}}}, nil
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -110,8 +111,11 @@ func (r *reducer) step(ctx context.Context, m message) error {
 			return err
 		}
 	}
-	if len(t.Events) > 0 {
+	switch {
+	case slices.ContainsFunc(t.Events, core.Prompt):
 		a.report()
+	case len(t.Events) > 0:
+		wake(a.wakeLater)
 	}
 	if t.Moved {
 		a.hosting.Changed()
@@ -136,7 +140,7 @@ func (r *reducer) commit(ctx context.Context, t *core.Turn, manifest []byte, now
 				return err
 			}
 		}
-		return state.Put(ctx, tx, keyAgent, agentDoc{Agent: r.state, Now: now})
+		return state.PutDoc(ctx, tx, keyAgent, agentDoc{Agent: r.state, Now: now})
 	})
 }
 

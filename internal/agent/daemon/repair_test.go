@@ -98,6 +98,8 @@ func TestRepairWithoutServerWaits(t *testing.T) {
 	testkit.Eventually(t, "the host wants to report", func() bool { return b.agent.Status().Repairs.Need != nil })
 	b.stop() // a restart is no way around it
 	b.start()
+	testkit.Eventually(t, "it asks the server first", func() bool { return b.agent.committed.Load().Unconfirmed() })
+	b.clock.push(clock.Minute) // for long enough
 	testkit.Must(t, os.Remove(filepath.Join(b.root, "a")))
 	testkit.Eventually(t, "the file is back", func() bool { return b.content("a") == "one" })
 	b.want("log", "up\n")

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	core "github.com/steadyfleet/steady/internal/core/agent"
@@ -26,12 +28,14 @@ type repairGate struct {
 	// admitted were let through since the window opened.
 	begun    map[engine.Ref]clock.Instant
 	admitted map[engine.Ref]bool
+	// asked wait until the server has answered.
+	asked map[engine.Ref]bool
 }
 
 // newRepairGate returns the gate of one host: committed gives its committed state, and
 // now is its timeline. Both are called with the gate locked.
 func newRepairGate(committed func() *core.State, now func() clock.Instant) *repairGate {
-	return &repairGate{committed: committed, now: now, begun: map[engine.Ref]clock.Instant{}, admitted: map[engine.Ref]bool{}}
+	return &repairGate{committed: committed, now: now, begun: map[engine.Ref]clock.Instant{}, admitted: map[engine.Ref]bool{}, asked: map[engine.Ref]bool{}}
 }
 
 // Admit lets a repair through or says what it waits for; see reconcile.WithRepairGate.
@@ -45,6 +49,9 @@ func (g *repairGate) Admit(_ context.Context, rep reconcile.Repair) *engine.Bloc
 	case core.RepairInWindow:
 		g.begun[rep.Ref], g.admitted[rep.Ref] = now, true
 		return nil
+	case core.RepairUnconfirmed:
+		g.asked[rep.Ref] = true
+		return &engine.Block{Reason: engine.NewReason(core.CodeUnconfirmed, rep.Reason.Text())}
 	}
 	delete(g.begun, rep.Ref)
 	return &engine.Block{Reason: engine.NewReason(core.CodeNeedsGrant, rep.Reason.Text())}
@@ -77,6 +84,15 @@ func (g *repairGate) Reopen() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut = false
+}
+
+// Unconfirmed returns once what waited until the server has answered.
+func (g *repairGate) Unconfirmed() []engine.Ref {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	refs := slices.SortedFunc(maps.Keys(g.asked), func(a, b engine.Ref) int { return strings.Compare(a.String(), b.String()) })
+	clear(g.asked)
+	return refs
 }
 
 // Clear forgets what was let through in a window that is over, and reopens.

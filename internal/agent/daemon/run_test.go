@@ -65,6 +65,8 @@ type box struct {
 	state string
 	root  string
 	name  string
+	// durable has it wait for the disk, with an anchor.
+	durable bool
 
 	agent  *Agent
 	cancel context.CancelFunc
@@ -84,7 +86,7 @@ func newBoxIn(t testing.TB, s *server, name, state string) *box {
 
 func (b *box) open() {
 	b.t.Helper()
-	b.agent = testkit.Value(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: true, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
+	b.agent = testkit.Value(Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Light: !b.durable, Version: "test", Resync: clock.Second, Log: testLog(b.t), Reboot: []string{"touch", filepath.Join(b.root, "reboot")}}))(b.t)
 }
 
 func (b *box) run() {

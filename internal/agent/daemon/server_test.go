@@ -44,6 +44,7 @@ type server struct {
 	tamper   func(path string, body []byte) []byte
 	chains   map[uint64]*hostChain // by incarnation
 	beats    int
+	parked   string         // the code in the latest heartbeat
 	interval clock.Duration // of heartbeats, 0 is the agent's own
 	life     time.Duration  // of certificates
 	serials  map[string]bool
@@ -176,7 +177,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusBadRequest, "not a request")
 			return
 		}
-		cert, err := s.hostCA.IssueHost(m.CSR, name, time.Now(), 0)
+		cert, err := s.hostCA.IssueHost(m.CSR, name, 1, time.Now(), 0)
 		if err != nil {
 			problem(w, http.StatusBadRequest, err.Error())
 			return
@@ -249,12 +250,12 @@ func (s *server) enrol(w http.ResponseWriter, body []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	cert, err := s.hostCA.IssueHost(m.CSR, tok.Host, time.Now(), s.life)
+	inc := uint64(len(s.chains) + 1)
+	cert, err := s.hostCA.IssueHost(m.CSR, tok.Host, inc, time.Now(), s.life)
 	if err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	inc := uint64(len(s.chains) + 1)
 	s.chains[inc] = &hostChain{key: m.EventKey, host: tok.Host, chain: identity.Genesis(testFleet, tok.Host, inc)}
 	_ = json.NewEncoder(w).Encode(wire.Certificate{Chain: cert, Incarnation: inc})
 }
@@ -381,6 +382,7 @@ func (s *server) heartbeat(w http.ResponseWriter, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats++
+	s.parked = m.Parked
 	reply := wire.HeartbeatReply{TimestampVersion: s.stamp, Interval: s.interval}
 	if c := s.chains[m.Incarnation]; c != nil {
 		reply.Acked = c.chain.Seq

@@ -24,10 +24,10 @@ func (a *Agent) wall() time.Time { return time.UnixMilli(int64(a.signedWall())) 
 func (a *Agent) saveTrust(ctx context.Context, s trust.State) error {
 	seen := a.signed.Load().After(s.Floor, a.time.Now())
 	err := a.store.Tx(ctx, func(tx *sql.Tx) error {
-		if err := state.Put(ctx, tx, keySigned, seen); err != nil {
+		if err := state.PutDoc(ctx, tx, keySigned, seen); err != nil {
 			return err
 		}
-		return state.Put(ctx, tx, keyTrust, s)
+		return state.PutDoc(ctx, tx, keyTrust, s)
 	})
 	if err == nil {
 		a.signed.Store(&seen)

@@ -2,12 +2,17 @@ package daemon
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/agent/verify"
+	core "github.com/steadyfleet/steady/internal/core/agent"
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/trust"
 	"github.com/steadyfleet/steady/internal/wire"
 )
@@ -48,7 +53,7 @@ func (c uplinkAgent) FetchSigned(ctx context.Context, r wire.HeartbeatReply) err
 		return err
 	}
 	a.learnOverrides(ctx, r.Overrides)
-	return nil
+	return a.learnServers(ctx)
 }
 
 func (c uplinkAgent) RenewIn() time.Duration          { return c.a.cert.Due().Sub(c.a.wall()) }
@@ -59,6 +64,18 @@ func (c uplinkAgent) Healthy() error {
 		return fmt.Errorf("the reconcile loop could not use agent.db: %w", err)
 	}
 	return nil
+}
+
+func (c uplinkAgent) Parked() bool { return c.a.committed.Load().Parked != nil }
+
+func (c uplinkAgent) Compared(ctx context.Context, in core.ServerChain) {
+	asked := c.a.committed.Load().Unconfirmed()
+	if in.Matters(asked) {
+		c.a.post(ctx, in)
+	}
+	if asked { // the answer is a contact too, and none was taken while it asked
+		c.a.post(ctx, core.Contact{Era: clock.Instant(c.a.contactEra.Load())})
+	}
 }
 
 func (c uplinkAgent) Unreachable(what string, err error) { c.a.unreachable(what, err) }
@@ -74,6 +91,10 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 		AgentVersion: a.cfg.Version, Incarnation: a.id.Incarnation, BootID: a.time.BootID(),
 		Current: s.Machine.Current, Repairing: s.Repairs.Grant, LastSeq: last, Pending: int(last - min(acked, last)),
 		Uptime: int64(time.Since(a.started) / time.Second), Process: a.process, Mark: a.mark.Load(),
+		Server: a.client.Server(), Resolved: a.servers.Version,
+	}
+	if s.Parked != nil {
+		beat.Parked = s.Parked.Code
 	}
 	if err := a.hosting.Fill(ctx, &beat); err != nil {
 		return wire.HeartbeatReply{}, err
@@ -83,6 +104,27 @@ func (a *Agent) beat(ctx context.Context) (wire.HeartbeatReply, error) {
 		a.mark.Store(reply.Mark)
 	}
 	return reply, err
+}
+
+// learnServers keeps the addresses of the server in the accepted snapshot. It fails only
+// with the database.
+func (a *Agent) learnServers(ctx context.Context) error {
+	version, signed := a.follower.Servers()
+	was := a.servers
+	if version == 0 || version == was.Version {
+		return nil
+	}
+	next := was.Accept(version, signed, a.client.Server())
+	if err := a.store.Tx(ctx, func(tx *sql.Tx) error { return state.Put(ctx, tx, keyServers, next) }); err != nil {
+		return uplink.Fatal(err)
+	}
+	a.servers = next
+	list := next.Addresses(a.cfg.Server, a.id.Server)
+	if slices.Equal(list, was.Addresses(a.cfg.Server, a.id.Server)) {
+		return nil
+	}
+	a.cfg.Log.Info("the server's addresses were signed anew", "addresses", list)
+	return a.client.Use(list)
 }
 
 // refresh takes a newer timestamp. A refusal is reported; it is no reason not

@@ -23,6 +23,9 @@ type AdmitInput struct {
 	// Bundles are what the signed bundles of the host declare: of the generation
 	// that runs and of the one that may come back. Nil ones are none.
 	Bundles []*spec.Set
+	// Ahead is by how much the host's own clock, which ends resources, is ahead of the
+	// wall clock, by which the server says when.
+	Ahead clock.Duration
 	// Title gives names on the engine; nil adds nothing.
 	Title spec.NameMapper
 	// Verify checks an operator's signature of an entry for this host and says
@@ -318,7 +321,7 @@ func (a *admission) complete() {
 			continue
 		}
 		if e.NotAfter != 0 {
-			a.out.Layer.Until = append(a.out.Layer.Until, deploy.LayerEnd{Kind: e.Kind, Name: e.Name, NotAfter: e.NotAfter})
+			a.out.Layer.Until = append(a.out.Layer.Until, deploy.LayerEnd{Kind: e.Kind, Name: e.Name, NotAfter: max(1, e.NotAfter.Add(a.in.Ahead))})
 		}
 		if e.Version != 0 {
 			a.out.Layer.Versions = append(a.out.Layer.Versions, deploy.LayerVersion{Kind: e.Kind, Name: e.Name, Version: e.Version})

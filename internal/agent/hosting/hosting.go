@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +55,8 @@ type Config struct {
 	Prefix string
 	// HTTP and HTTPS are addresses of the router; without any it does not listen.
 	HTTP, HTTPS []string
+	// Bind opens these addresses, which may be open already; nil opens them anew.
+	Bind func(ctx context.Context, address string) (net.Listener, error)
 	// Secrets and Certificates are folders; the defaults are below the state
 	// folder.
 	Secrets, Certificates string
@@ -73,6 +76,8 @@ type Agent interface {
 	Entry(env []byte) (trust.Verified[fleet.ManagedEntry], error)
 	// VerbsChanged has the generation look at its verbs again.
 	VerbsChanged()
+	// Parked reports whether nothing may be changed until the host enrols again.
+	Parked() bool
 	// Beat sends a heartbeat soon.
 	Beat()
 	// Append adds an event to the outbox in somebody's transaction.
@@ -92,6 +97,7 @@ type Options struct {
 	Resync                      clock.Duration
 	Log                         *slog.Logger
 	Now                         func() clock.Instant // the agent's clock
+	Wall                        func() clock.Instant // the wall clock, as far as it is trusted
 }
 
 // Hosting is open until Close.
@@ -109,10 +115,12 @@ type Hosting struct {
 	watch    atomic.Pointer[watch]
 	changed  chan struct{} // what is delegated or declared may have changed
 
-	admitting sync.Mutex
-	refusedAt clock.Instant // since when refusals are counted; under admitting
-	refusals  int
-	orphans   orphans
+	admitting  sync.Mutex
+	ahead      clock.Duration // of Now before Wall, as ends were told by it; under admitting
+	aheadKnown bool           // under admitting
+	refusedAt  clock.Instant  // since when refusals are counted; under admitting
+	refusals   int
+	orphans    orphans
 }
 
 // Open registers the kinds of containers on the loop, and takes up what was

@@ -63,6 +63,13 @@ func (h *Hosting) Replied(ctx context.Context, r wire.HeartbeatReply) error {
 	if _, err := h.o.Store.Get(ctx, keyManaged, &have); err != nil {
 		return err
 	}
+	h.admitting.Lock()
+	was := h.ahead
+	moved := h.clockAhead() != was
+	h.admitting.Unlock()
+	if moved {
+		h.Changed()
+	}
 	if r.Managed == 0 || r.Managed == have.Doc.Version {
 		return nil
 	}
@@ -91,10 +98,28 @@ func (h *Hosting) admitHeld(ctx context.Context) error {
 	return h.admit(ctx, have)
 }
 
+// aheadBy is how far the host's own clock may drift from the wall clock before what
+// ends is told by the new difference.
+const aheadBy = clock.Minute
+
+// clockAhead is by how much the host's own clock is ahead of the wall clock. Time while
+// the machine is off counts by the latter alone, and a wall clock may be set right at any
+// time. The caller holds admitting.
+func (h *Hosting) clockAhead() clock.Duration {
+	now := h.o.Now().Sub(h.o.Wall())
+	if d := now - h.ahead; !h.aheadKnown || d >= aheadBy || d <= -aheadBy {
+		h.ahead, h.aheadKnown = now, true
+	}
+	return h.ahead
+}
+
 // admitAgain admits what is held when the agent starts and whenever what is
 // delegated or declared may have changed.
 func (h *Hosting) admitAgain(ctx context.Context) error {
 	for {
+		if h.o.Agent.Parked() {
+			return nil
+		}
 		if err := h.admitHeld(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -122,7 +147,7 @@ func (h *Hosting) admit(ctx context.Context, doc managedDoc) error {
 	if _, err := h.o.Store.Get(ctx, keyVersions, &seen); err != nil {
 		return err
 	}
-	got := Admit(AdmitInput{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Bundles: declared, Title: h.Title(), Verify: h.verifier(seen)})
+	got := Admit(AdmitInput{Doc: doc.Doc, Delegation: h.o.Agent.Delegation(), Ahead: h.clockAhead(), Bundles: declared, Title: h.Title(), Verify: h.verifier(seen)})
 	now := h.o.Now()
 	cause := engine.Cause{Trigger: engine.TriggerOperator, ID: "managed " + strconv.FormatUint(doc.Doc.Version, 10)}
 	err = h.o.Store.Tx(ctx, func(tx *sql.Tx) error {

@@ -3,6 +3,7 @@ package hosting
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,13 +11,18 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/agent/uplink"
+	"github.com/steadyfleet/steady/internal/core/spec"
 	"github.com/steadyfleet/steady/internal/router"
+	"github.com/steadyfleet/steady/reconcile"
 )
 
 // serve runs the router's listeners until ctx ends.
 func (h *Hosting) serve(ctx context.Context) error {
 	if len(h.o.HTTP)+len(h.o.HTTPS) == 0 {
 		return nil
+	}
+	if err := h.awaitRoutes(ctx); err != nil {
+		return err
 	}
 	l, err := h.listen(ctx)
 	if err != nil {
@@ -27,12 +33,44 @@ func (h *Hosting) serve(ctx context.Context) error {
 	return l.Wait()
 }
 
+// routesWithin bounds how long connections wait, once the agent runs, until it knows
+// where the routes lead that it had before.
+const routesWithin = 15 * time.Second
+
+// awaitRoutes waits until the routes that were served before lead somewhere: what
+// comes in until then waits in the kernel's queue instead of being turned away.
+func (h *Hosting) awaitRoutes(ctx context.Context) error {
+	rows, err := h.o.Rows.List(ctx, reconcile.Filter{Kind: spec.KindRoute})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var served []string
+	for i := range rows {
+		var d spec.Desired[spec.Route]
+		if err := json.Unmarshal(rows[i].Desired, &d); err != nil {
+			return fmt.Errorf("%s in agent.db: %w", rows[i].Ref, err)
+		}
+		if rows[i].ConvergedGen > 0 && !rows[i].Delete && !d.Suspended {
+			served = append(served, rows[i].Ref.ID)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, routesWithin)
+	defer cancel()
+	if missing := h.router.Await(ctx, served); errors.Is(ctx.Err(), context.DeadlineExceeded) && len(missing) > 0 {
+		h.o.Log.Warn("the router listens before all routes lead somewhere", "missing", missing, "waited", routesWithin)
+	}
+	return nil
+}
+
 // listen binds the router's addresses, however long one of them is taken: an agent
 // without its router still keeps its host.
 func (h *Hosting) listen(ctx context.Context) (*router.Listener, error) {
 	said := ""
 	for {
-		l, err := h.router.Listen(ctx, router.Options{HTTP: h.o.HTTP, HTTPS: h.o.HTTPS, Folder: h.o.Certificates, Log: h.o.Log})
+		l, err := h.router.Listen(ctx, router.Options{HTTP: h.o.HTTP, HTTPS: h.o.HTTPS, Folder: h.o.Certificates, Log: h.o.Log, Bind: h.o.Bind})
 		if err == nil {
 			return l, nil
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -23,6 +24,51 @@ type ContentServer interface {
 	Bundle(ctx context.Context, d digest.Digest) ([]byte, error)
 	// Blob writes a blob, of size bytes, to w.
 	Blob(ctx context.Context, d digest.Digest, size int64, w io.Writer) error
+}
+
+// Carrier gives content that came with the last dispatch, and fetches the rest. It is safe
+// for concurrent use.
+type Carrier struct {
+	ContentServer
+	carried atomic.Pointer[map[digest.Digest][]byte]
+}
+
+// NewCarrier returns one that carries nothing.
+func NewCarrier(from ContentServer) *Carrier { return &Carrier{ContentServer: from} }
+
+// Carry replaces what is carried by what of the content is what its names are.
+func (c *Carrier) Carry(content map[digest.Digest][]byte) {
+	whole := map[digest.Digest][]byte{}
+	for d, b := range content {
+		if digest.Of(b) == d {
+			whole[d] = b
+		}
+	}
+	c.carried.Store(&whole)
+}
+
+func (c *Carrier) take(d digest.Digest) []byte {
+	if m := c.carried.Load(); m != nil {
+		return (*m)[d]
+	}
+	return nil
+}
+
+// Bundle implements ContentServer.
+func (c *Carrier) Bundle(ctx context.Context, d digest.Digest) ([]byte, error) {
+	if b := c.take(d); b != nil {
+		return b, nil
+	}
+	return c.ContentServer.Bundle(ctx, d)
+}
+
+// Blob implements ContentServer.
+func (c *Carrier) Blob(ctx context.Context, d digest.Digest, size int64, w io.Writer) error {
+	if b := c.take(d); b != nil && int64(len(b)) == size {
+		_, err := w.Write(b)
+		return err
+	}
+	return c.ContentServer.Blob(ctx, d, size, w)
 }
 
 // Cache is the content of one host. It may be used from any goroutine.

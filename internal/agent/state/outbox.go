@@ -38,7 +38,7 @@ func Begin(ctx context.Context, tx *sql.Tx, genesis Link) error {
 	if err := Put(ctx, tx, ackedKey, genesis.Seq); err != nil {
 		return err
 	}
-	return Put(ctx, tx, headKey, genesis)
+	return PutDoc(ctx, tx, headKey, genesis)
 }
 
 // Append adds an event to the outbox in somebody's transaction, chained to the one before,
@@ -62,7 +62,7 @@ func Append(ctx context.Context, tx *sql.Tx, at clock.Instant, e event.Event) er
 		next.Seq, at, e.EventType(), body, next.Hash); err != nil {
 		return fmt.Errorf("write event %d to agent.db: %w", next.Seq, err)
 	}
-	return Put(ctx, tx, headKey, next)
+	return PutDoc(ctx, tx, headKey, next)
 }
 
 // Batch is consecutive events and the chain after the last.
@@ -76,6 +76,9 @@ type Batch struct {
 func (s *Store) Pending(ctx context.Context) (Batch, error) {
 	var b Batch
 	var acked uint64
+	if err := s.Seal(ctx); err != nil { // nothing is told that the anchor lacks
+		return b, err
+	}
 	if _, err := s.Get(ctx, ackedKey, &acked); err != nil {
 		return b, err
 	}
@@ -111,6 +114,17 @@ func (s *Store) Heads(ctx context.Context) (last, acked uint64, err error) {
 	return head.Seq, acked, err
 }
 
+// HashAt returns the hash of the chain after an event, and whether it is kept.
+func (s *Store) HashAt(ctx context.Context, seq uint64) (hash []byte, kept bool, err error) {
+	var head Link
+	if _, err := s.Get(ctx, headKey, &head); err != nil || head.Seq == seq {
+		return head.Hash, head.Hash != nil, err
+	}
+	err = s.db.QueryRowContext(ctx, "SELECT hash FROM outbox WHERE seq = ?", seq).Scan(&hash)
+	kept, err = found(err, "read events from agent.db")
+	return hash, kept, s.note(err)
+}
+
 // Bounds returns where the host's events stand.
 func (s *Store) Bounds(ctx context.Context) (o agent.Outbox, err error) {
 	if o.Last, o.Acked, err = s.Heads(ctx); err != nil {
@@ -135,14 +149,16 @@ func (s *Store) Ack(ctx context.Context, seq uint64) error {
 	return s.Tx(ctx, func(tx *sql.Tx) error { return Put(ctx, tx, ackedKey, seq) })
 }
 
-// Prune removes acknowledged events that need not be kept any more.
+// Prune removes acknowledged events that need not be kept any more: those that are too
+// old, and those before the newest ones that fill the bound of bytes.
 func (s *Store) Prune(ctx context.Context, now clock.Instant) error {
-	last, acked, err := s.Heads(ctx)
+	const prune = `DELETE FROM outbox WHERE seq <= ? AND (at < ? OR seq <= (SELECT coalesce(max(seq), 0) FROM
+		(SELECT seq, sum(length(body) + length(type) + length(hash)) OVER (ORDER BY seq DESC) AS size FROM outbox) WHERE size > ?))`
+	_, acked, err := s.Heads(ctx)
 	if err != nil {
 		return err
 	}
-	before, upTo := agent.Outbox{Acked: acked, Last: last}.Retention(now)
-	if err := s.exec(ctx, "DELETE FROM outbox WHERE seq <= ? AND (at < ? OR seq <= ?)", acked, before, upTo); err != nil {
+	if err := s.exec(ctx, prune, acked, now.Add(-agent.RetainFor), s.retain); err != nil {
 		return fmt.Errorf("prune events: %w", err)
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/disk"
 )
 
@@ -31,7 +32,10 @@ type Store struct {
 	dir    string
 	db     *sql.DB
 	lock   *disk.Lock
+	light  bool
+	anchor anchor
 	margin int64 // what stays free of the disk
+	retain int64 // bytes of acknowledged events that stay
 	broken atomic.Pointer[error]
 	ended  chan struct{} // closed when broken is set
 }
@@ -75,7 +79,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, lock: lock, margin: Margin, ended: make(chan struct{})}
+	s := &Store{dir: dir, lock: lock, light: o.Light, margin: Margin, retain: agent.RetainBytes, ended: make(chan struct{})}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -115,6 +119,9 @@ func (s *Store) open(ctx context.Context, o Options) error {
 // Close closes the database and releases the folder.
 func (s *Store) Close() error {
 	var errs []error
+	if s.anchor.file != nil {
+		errs = append(errs, s.anchor.file.Close())
+	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 	}
@@ -140,7 +147,7 @@ func (s *Store) Tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	if err := tx.Commit(); err != nil {
 		return s.note(fmt.Errorf("commit to agent.db: %w", err))
 	}
-	return nil
+	return s.Seal(ctx)
 }
 
 func ignoreDone(err error) error {
@@ -148,6 +155,17 @@ func ignoreDone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Forget removes all that the folder remembers of an enrolment. What the agent did to the
+// host's files, and how its containers looked when it made them, stays.
+func Forget(ctx context.Context, tx *sql.Tx) error {
+	for _, table := range []string{"kv", "outbox", "steps", "refused", "reported"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
+			return fmt.Errorf("forget the former enrolment in agent.db: %w", err)
+		}
+	}
+	return nil
 }
 
 // querier is a transaction or the database.
@@ -161,6 +179,20 @@ func Put(ctx context.Context, tx *sql.Tx, key string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
+	return put(ctx, tx, key, raw)
+}
+
+// PutDoc is Put for an object that decisions rest on: a checksum inside of it, which
+// readers that do not know it pass over, tells a bit that the disk turned.
+func PutDoc(ctx context.Context, tx *sql.Tx, key string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	return put(ctx, tx, key, withSum(raw))
+}
+
+func put(ctx context.Context, tx *sql.Tx, key string, raw []byte) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, raw); err != nil {
 		return fmt.Errorf("write %s to agent.db: %w", key, err)
 	}
@@ -179,7 +211,11 @@ func get(ctx context.Context, q querier, key string, v any) (bool, error) {
 	if ok, err := found(err, "read "+key+" from agent.db"); !ok {
 		return false, err
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
+	raw, err = withoutSum(raw)
+	if err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err != nil {
 		return false, fmt.Errorf("%s in agent.db is not what this version wrote: %w", key, err)
 	}
 	return true, nil

@@ -103,6 +103,32 @@ func TestOutboxKeepsWhatMayBeAskedForAgain(t *testing.T) {
 	}
 }
 
+// Events are many where a host is busy, so that their number says nothing of what they
+// take: the bound is of bytes, and of what was acknowledged alone.
+func TestOutboxIsBoundedByBytes(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer func() { testkit.Must(t, s.Close()) }()
+	begin(t, s)
+	s.retain = 100_000
+	oldest := func() uint64 {
+		testkit.Must(t, s.Prune(t.Context(), 1))
+		return testkit.Value(s.Bounds(t.Context()))(t).Oldest
+	}
+	fill(t, s, 12_000, 1, 1)
+	fill(t, s, 8, 1, 20_000)
+	if at := oldest(); at != 1 {
+		t.Errorf("nothing was acknowledged, and they are kept from %d", at)
+	}
+	testkit.Must(t, s.Ack(t.Context(), 12_006))
+	if at := oldest(); at != 12_005 { // four of them fill the bound
+		t.Errorf("kept from %d", at)
+	}
+	s.retain = 10_000
+	if at := oldest(); at != 12_007 {
+		t.Errorf("of what is not acknowledged, kept from %d", at)
+	}
+}
+
 func TestRolledBackAppendLeavesNoTrace(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer func() { testkit.Must(t, s.Close()) }()

@@ -52,7 +52,7 @@ func begin(t *testing.T) *world {
 	s.StartTLS()
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
-	c := testkit.Value(uplink.NewClient(uplink.ClientOptions{Server: s.URL, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}))(t)
+	c := testkit.Value(uplink.NewClient(uplink.ClientOptions{Servers: []string{s.URL}, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}))(t)
 	w.client = c
 	t.Cleanup(func() {
 		c.Close()

@@ -18,9 +18,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/wire"
@@ -60,9 +62,11 @@ const MaxPutOff = 10 * time.Minute
 
 // ClientOptions of New.
 type ClientOptions struct {
-	Server string // base URL
-	TLS    *tls.Config
-	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	// Servers are base URLs, of which the first one that answers is used.
+	Servers []string
+	// TLS is for each of them; its server's name is that of the URL.
+	TLS  *tls.Config
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Begin is called before a request of the agent's own routes, and Accepted
 	// with its result after the server accepted that request. Both may be nil.
 	Begin    func() int64
@@ -72,8 +76,10 @@ type ClientOptions struct {
 // Client is safe for concurrent use.
 type Client struct {
 	o    ClientOptions
-	base string
 	http atomic.Pointer[http.Client]
+
+	mu      sync.Mutex
+	address agent.Address
 }
 
 // requestTimeout bounds a request that is not a long-poll or a blob.
@@ -81,18 +87,62 @@ const requestTimeout = 30 * time.Second
 
 // NewClient makes a client with connections of its own.
 func NewClient(o ClientOptions) (*Client, error) {
-	u, err := url.Parse(o.Server)
-	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("server %q is not an https URL", o.Server)
+	c := &Client{o: o}
+	if err := c.Use(o.Servers); err != nil {
+		return nil, err
 	}
-	c := &Client{o: o, base: strings.TrimSuffix(u.String(), "/")}
 	c.http.Store(c.connect())
 	return c, nil
 }
 
+// Use sets the addresses of the server. The one in use stays, if it is among them.
+func (c *Client) Use(servers []string) error {
+	var bases []string
+	for _, s := range servers {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("server %q is not an https URL", s)
+		}
+		bases = append(bases, strings.TrimSuffix(u.String(), "/"))
+	}
+	if len(bases) == 0 {
+		return errors.New("no address of a server")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.address = c.address.Use(bases)
+	return nil
+}
+
+// Server is the address in use.
+func (c *Client) Server() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.address.Current()
+}
+
+// tried notes how a request to an address ended: answered by a server, or not.
+func (c *Client) tried(req *http.Request, res *http.Response) {
+	ok := false
+	if res != nil { // a proxy answers these for a server that does not
+		ok = res.StatusCode != http.StatusBadGateway && res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusGatewayTimeout
+	} else if errors.Is(req.Context().Err(), context.Canceled) {
+		return
+	}
+	address, _ := req.Context().Value(addressKey{}).(string)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.address = c.address.Tried(address, ok)
+}
+
+// addressKey is where the context of a request has its address.
+type addressKey struct{}
+
 func (c *Client) connect() *http.Client {
+	conf := c.o.TLS.Clone()
+	conf.ServerName = "" // that of the URL
 	t := &http.Transport{
-		DialContext: c.o.Dial, TLSClientConfig: c.o.TLS, ForceAttemptHTTP2: true,
+		DialContext: c.o.Dial, TLSClientConfig: conf, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConns: 4, IdleConnTimeout: 90 * time.Second,
 		ResponseHeaderTimeout: wire.MaxWait.Std() + 15*time.Second,
 		// A connection that a firewall forgot is found within 80 s; a healthy one
@@ -101,6 +151,7 @@ func (c *Client) connect() *http.Client {
 	}
 	if t.DialContext == nil {
 		t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		t.Proxy = http.ProxyFromEnvironment
 	}
 	return &http.Client{
 		Transport:     t,
@@ -116,10 +167,11 @@ func (c *Client) Renew() { c.http.Swap(c.connect()).CloseIdleConnections() }
 func (c *Client) Close() { c.http.Load().CloseIdleConnections() }
 
 // Dispatch waits for an offer, for streams, and for news other than those that
-// the host has, at most wire.MaxWait; nil when nothing came.
-func (c *Client) Dispatch(ctx context.Context, news uint64) (*wire.Dispatch, error) {
+// the host has, at most wire.MaxWait; nil when nothing came. Stamp is the version of the
+// timestamp that the host has, zero for none.
+func (c *Client) Dispatch(ctx context.Context, news, stamp uint64) (*wire.Dispatch, error) {
 	var d wire.Dispatch
-	path := wire.RouteDispatch + "?news=" + strconv.FormatUint(news, 10)
+	path := wire.RouteDispatch + "?news=" + strconv.FormatUint(news, 10) + "&documents=" + strconv.FormatUint(stamp, 10)
 	status, err := c.call(ctx, http.MethodGet, path, nil, &d, wire.MaxDocument, wire.MaxWait.Std()+20*time.Second)
 	if err != nil || status == http.StatusNoContent {
 		return nil, err
@@ -310,7 +362,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*htt
 }
 
 func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	base := c.Server()
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, addressKey{}, base), method, base+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -322,6 +375,7 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	used := c.http.Load()
 	res, err := used.Do(req)
+	c.tried(req, res)
 	if err != nil {
 		return nil, err
 	}
@@ -329,6 +383,10 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 		res.Body = &closing{res.Body, used}
 	}
 	if res.StatusCode/100 == 2 {
+		if err := wire.Known.Understands(res.Header.Get(wire.Protocol)); err != nil {
+			_ = res.Body.Close()
+			return nil, err
+		}
 		return res, nil
 	}
 	defer drain(res)

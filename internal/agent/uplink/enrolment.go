@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -26,7 +27,14 @@ type Identity struct {
 	Chain []byte `json:"chain"`
 	// Renewals counts keys, so that each has a file of its own.
 	Renewals int `json:"renewals"`
+	// Before is the name under which what runs on the engine was made, of a host that was
+	// renamed since; empty for one that was not.
+	Before string `json:"before,omitempty"`
 }
+
+// EngineName is the name that the host's containers, networks and volumes are labelled and
+// called with. A renamed host goes on with its first one: what runs is its own, data included.
+func (id *Identity) EngineName() string { return cmp.Or(id.Before, id.Host) }
 
 // Keys is the path of a key's file by its name.
 type Keys func(name string) string
@@ -53,7 +61,7 @@ func Enrol(ctx context.Context, r EnrolRequest) (Identity, trust.State, error) {
 	if err != nil {
 		return Identity{}, trust.State{}, err
 	}
-	if e.client, err = NewClient(ClientOptions{Server: r.Server, TLS: tlsConfig, Dial: r.Dial}); err != nil {
+	if e.client, err = NewClient(ClientOptions{Servers: []string{r.Server}, TLS: tlsConfig, Dial: r.Dial}); err != nil {
 		return Identity{}, trust.State{}, err
 	}
 	defer e.client.Close()

@@ -1,8 +1,11 @@
 package uplink
 
 import (
+	"bytes"
 	"context"
 	"crypto"
+	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +38,11 @@ type Agent interface {
 	Renew(ctx context.Context) error
 	// Healthy fails when the database did elsewhere in the agent.
 	Healthy() error
+	// Parked reports whether the host does nothing until it enrols again: it sends no
+	// events then, since their numbers are used already. Compared takes what the server
+	// has of the host's chain.
+	Parked() bool
+	Compared(ctx context.Context, in agent.ServerChain)
 	// Unreachable notes an error in talking to the server.
 	Unreachable(what string, err error)
 }
@@ -73,11 +81,18 @@ func (c *Reporter) now() clock.Instant {
 	return clock.Instant(0).Add(clock.FromStd(time.Since(c.began)))
 }
 
-// Run reports until ctx ends or the database fails. What is sent on wake says that
-// there is something to send, and on back that a heartbeat is due, whatever the
-// interval: the server answers again, and one that was restored from a backup asks
-// nothing of hosts that it does not hear.
-func (c *Reporter) Run(ctx context.Context, wake, back <-chan struct{}) error {
+// Wakes are what a reporter reacts to.
+type Wakes struct {
+	// Prompt says that there is something to send, and Later that there is something which
+	// can wait for more.
+	Prompt, Later <-chan struct{}
+	// Heartbeat says that one is due, whatever the interval: the server answers again, and
+	// one that was restored from a backup asks nothing of hosts that it does not hear.
+	Heartbeat <-chan struct{}
+}
+
+// Run reports until ctx ends or the database fails.
+func (c *Reporter) Run(ctx context.Context, on Wakes) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -85,12 +100,18 @@ func (c *Reporter) Run(ctx context.Context, wake, back <-chan struct{}) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-		case <-back:
+		case <-on.Heartbeat:
 			c.pace.BeatNow(c.now())
-		case <-wake:
+		case <-on.Prompt:
 			if !c.pace.Wakes(c.now()) {
 				continue // backing off: the timer still runs
 			}
+		case <-on.Later:
+			if c.pace.Wakes(c.now()) { // else the timer still runs
+				c.pace.Lingers(c.now())
+				timer.Reset(c.next())
+			}
+			continue
 		}
 		wait, err := c.round(ctx)
 		if err != nil {
@@ -109,7 +130,10 @@ func (c *Reporter) round(ctx context.Context) (time.Duration, error) {
 	if err := c.Agent.Healthy(); err != nil {
 		return 0, err
 	}
-	err := c.send(ctx)
+	var err error
+	if !c.Agent.Parked() {
+		err = c.send(ctx)
+	}
 	if err == nil && c.pace.Beats(c.now()) {
 		err = c.heartbeat(ctx)
 	}
@@ -128,11 +152,16 @@ func (c *Reporter) round(ctx context.Context) (time.Duration, error) {
 	c.pace.Answered() // or an event in that time would wait for the next heartbeat
 	c.renew(ctx)
 	if c.pace.Prunes(c.now()) {
-		if err := c.Outbox.Prune(ctx, c.Now()); err != nil {
+		if err := errors.Join(c.Outbox.Prune(ctx, c.Now()), c.Outbox.Rest(ctx)); err != nil {
 			return 0, err
 		}
 	}
-	return c.pace.Next(clock.FromStd(c.Agent.RenewIn()), c.now()).Std(), nil
+	return c.next(), nil
+}
+
+// next is how long there is nothing to do, if nothing comes to be sent.
+func (c *Reporter) next() time.Duration {
+	return c.pace.Next(clock.FromStd(c.Agent.RenewIn()), c.now()).Std()
 }
 
 // send is Send, but for the time in which the server takes no more events of this
@@ -210,6 +239,9 @@ func (c *Reporter) conflict(ctx context.Context, first uint64, ack wire.EventAck
 	if err != nil {
 		return Fatal(err)
 	}
+	if err := c.compare(ctx, o, ack.Acked, ack.Head); err != nil {
+		return err
+	}
 	if err := o.Resume(first, ack.Acked, ack.Reason); err != nil {
 		return err
 	}
@@ -224,6 +256,16 @@ func (c *Reporter) heartbeat(ctx context.Context) error {
 		return err
 	}
 	c.pace.Replied(reply.Interval, c.now())
+	if c.Agent.Parked() {
+		return nil
+	}
+	o, err := c.Outbox.Bounds(ctx)
+	if err != nil {
+		return Fatal(err)
+	}
+	if err := c.compare(ctx, o, reply.Acked, reply.Head); err != nil {
+		return err
+	}
 	if err := c.Agent.Replied(ctx, reply); err != nil {
 		return err
 	}
@@ -231,6 +273,25 @@ func (c *Reporter) heartbeat(ctx context.Context) error {
 		return err
 	}
 	return c.Agent.FetchSigned(ctx, reply)
+}
+
+// compare tells the agent what the server has of this host's chain. A head that this
+// host did not sign proves nothing.
+func (c *Reporter) compare(ctx context.Context, o agent.Outbox, held uint64, head *wire.Head) error {
+	in := agent.ServerChain{Newest: held, Last: o.Last}
+	pub, ok := c.Key.Public().(ed25519.PublicKey)
+	if ok && head != nil && len(head.Hash) == sha256.Size {
+		end := identity.Chain{Seq: head.Seq, Hash: [32]byte(head.Hash)}
+		if identity.VerifyHead(pub, c.Fleet, c.Host, c.Incarnation, end, head.Signature) == nil {
+			own, there, err := c.Outbox.HashAt(ctx, head.Seq)
+			if err != nil {
+				return Fatal(err)
+			}
+			in.Proven, in.Newest, in.Differs = true, head.Seq, there && !bytes.Equal(own, head.Hash)
+		}
+	}
+	c.Agent.Compared(ctx, in)
+	return nil
 }
 
 // replay sends again what a server that lost its newest records does not hold.

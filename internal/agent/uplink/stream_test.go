@@ -31,7 +31,7 @@ func serve(t *testing.T, http2 bool, h http.HandlerFunc, o uplink.ClientOptions)
 	s.StartTLS()
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
-	o.Server, o.TLS = s.URL, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
+	o.Servers, o.TLS = []string{s.URL}, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
 	c := testkit.Value(uplink.NewClient(o))(t)
 	t.Cleanup(func() {
 		c.Close()
@@ -203,17 +203,17 @@ func TestManagedComesOnce(t *testing.T) {
 
 func TestDispatchAsksForNews(t *testing.T) {
 	c := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != wire.RouteDispatch || r.URL.RawQuery != "news=7" {
+		if r.URL.Path != wire.RouteDispatch || r.URL.RawQuery != "news=7&documents=3" {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		_, _ = io.WriteString(w, `{"news":8,"streams":[{"id":"s1","kind":"logs","resource":"workspace/web"}]}`)
 	}, uplink.ClientOptions{})
-	d, err := c.Dispatch(t.Context(), 7)
+	d, err := c.Dispatch(t.Context(), 7, 3)
 	if err != nil || d == nil || d.News != 8 || len(d.Streams) != 1 || d.Grant != "" {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := c.Dispatch(t.Context(), 8); err != nil || d != nil {
+	if d, err := c.Dispatch(t.Context(), 8, 0); err != nil || d != nil {
 		t.Fatalf("%+v, %v", d, err)
 	}
 }

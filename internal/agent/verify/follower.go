@@ -5,6 +5,7 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -40,7 +41,9 @@ type Options struct {
 type Follower struct {
 	o Options
 
-	floor atomic.Int64 // readable while a fetch is under way
+	// Readable while a fetch is under way.
+	floor   atomic.Int64
+	version atomic.Uint64
 	// keep names manifests that must stay pinned.
 	keep atomic.Pointer[[]digest.Digest]
 
@@ -49,6 +52,14 @@ type Follower struct {
 	stamp    trust.Verified[fleet.Timestamp]
 	resolved trust.Verified[fleet.Resolved]
 	ended    bool // a key epoch, and nothing of the next was accepted yet
+	// read was verified last, or came with a dispatch: a plan is verified again and again.
+	read shown
+}
+
+// shown is what the server shows of a manifest to this host.
+type shown struct {
+	manifest digest.Digest
+	wire.HostManifest
 }
 
 // turn is a lock of one thing at a time, which may be a fetch and last. It is no
@@ -79,7 +90,22 @@ func New(o Options, s trust.State) (*Follower, error) {
 // Plan is what a host may do under one manifest.
 type Plan struct {
 	Host    trust.Verified[fleet.HostPlan]
-	Payload []byte // of the manifest, for Recall
+	Payload []byte        // of the manifest, for Recall
+	Newest  digest.Digest // the manifest that the channel rolls out by the accepted snapshot
+}
+
+// Stamp is the version of the timestamp that is at hand with its snapshot; zero for none.
+// It never blocks.
+func (f *Follower) Stamp() uint64 { return f.version.Load() }
+
+// accept has a timestamp and its snapshot count from now on; the zero values are none.
+func (f *Follower) accept(stamp trust.Verified[fleet.Timestamp], resolved trust.Verified[fleet.Resolved]) {
+	f.stamp, f.resolved = stamp, resolved
+	version := uint64(0)
+	if !stamp.IsZero() {
+		version = stamp.Value().Version
+	}
+	f.version.Store(version)
 }
 
 // Floor returns the latest signed time seen; wall time is never earlier. It
@@ -100,6 +126,17 @@ func (f *Follower) Behind(root, version uint64) bool {
 	return version > f.stamp.Value().Version
 }
 
+// Servers are the addresses of the server in the snapshot that was accepted since this
+// follower began, and its version; 0 if none was.
+func (f *Follower) Servers() (version uint64, list []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.resolved.IsZero() {
+		return 0, nil
+	}
+	return f.resolved.Value().Version, f.resolved.Value().Servers
+}
+
 // Pin names the manifests that must stay pinned whatever comes. It never
 // blocks: it is called inside a transaction, which Save may be waiting for.
 func (f *Follower) Pin(ms ...digest.Digest) { f.keep.Store(&ms) }
@@ -108,14 +145,20 @@ func (f *Follower) Pin(ms ...digest.Digest) { f.keep.Store(&ms) }
 func (f *Follower) Refresh(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.refresh(ctx)
+	return f.refresh(ctx, nil)
 }
 
-func (f *Follower) refresh(ctx context.Context) error {
-	if err := f.roots(ctx); err != nil {
+// refresh is Refresh that fetches nothing which came with a dispatch. It takes that out of
+// given, which may be nil: the next time it is fetched.
+func (f *Follower) refresh(ctx context.Context, given *wire.Documents) error {
+	if given == nil {
+		given = &wire.Documents{}
+	}
+	if err := f.roots(ctx, given.Root); err != nil {
 		return err
 	}
-	raw, err := f.fetch(ctx, wire.TrustTimestamp)
+	given.Root = 0
+	raw, err := f.fetch(ctx, wire.TrustTimestamp, &given.Timestamp)
 	if err != nil {
 		return err
 	}
@@ -127,13 +170,13 @@ func (f *Follower) refresh(ctx context.Context) error {
 		return err
 	}
 	if !f.resolved.IsZero() && f.resolved.Digest() == stamp.Value().Resolved {
-		f.stamp = stamp
+		f.accept(stamp, f.resolved)
 		return nil
 	}
 	// From here on the earlier snapshot is not the fleet's any more: without the
 	// one that was just named, nothing is activated.
-	f.stamp, f.resolved = trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{}
-	raw, err = f.fetch(ctx, wire.TrustResolved)
+	f.accept(trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{})
+	raw, err = f.fetch(ctx, wire.TrustResolved, &given.Resolved)
 	if err != nil {
 		return err
 	}
@@ -144,13 +187,14 @@ func (f *Follower) refresh(ctx context.Context) error {
 	if err := f.adopt(ctx, s); err != nil {
 		return err
 	}
-	f.stamp, f.resolved, f.ended = stamp, resolved, false
+	f.accept(stamp, resolved)
+	f.ended = false
 	return nil
 }
 
-// roots takes the roots after the trusted one, one by one.
-func (f *Follower) roots(ctx context.Context) error {
-	for {
+// roots takes the roots after the trusted one, one by one, up to newest if that is known.
+func (f *Follower) roots(ctx context.Context, newest uint64) error {
+	for newest == 0 || newest > f.v.RootVersion() {
 		raw, err := f.o.Source.Trust(ctx, strconv.FormatUint(f.v.RootVersion()+1, 10)+".root.json")
 		if err != nil {
 			if f.o.Missing(err) {
@@ -167,13 +211,20 @@ func (f *Follower) roots(ctx context.Context) error {
 			return err
 		}
 		if f.v.Epoch() != epoch { // what was signed before has ended
-			f.stamp, f.resolved, f.ended = trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{}, true
+			f.accept(trust.Verified[fleet.Timestamp]{}, trust.Verified[fleet.Resolved]{})
+			f.ended = true
 		}
 	}
+	return nil
 }
 
-// fetch gets a document; a missing one is nil, which trust refuses by name.
-func (f *Follower) fetch(ctx context.Context, file string) ([]byte, error) {
+// fetch takes the given document or gets it; a missing one is nil, which trust refuses by
+// name.
+func (f *Follower) fetch(ctx context.Context, file string, given *json.RawMessage) ([]byte, error) {
+	if raw := *given; len(raw) > 0 {
+		*given = nil
+		return raw, nil
+	}
 	raw, err := f.o.Source.Trust(ctx, file)
 	if err != nil && f.o.Missing(err) {
 		return nil, nil
@@ -221,20 +272,46 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // documents. manifest is the server's word for which one it means. The plan is
 // fresh: a stale timestamp is refused.
 func (f *Follower) Plan(ctx context.Context, rollout string, manifest digest.Digest) (Plan, error) {
+	return f.OfferedPlan(ctx, rollout, manifest, nil)
+}
+
+// OfferedPlan is Plan that fetches nothing which came with the offer, if anything did.
+func (f *Follower) OfferedPlan(ctx context.Context, rollout string, manifest digest.Digest, carried *wire.Documents) (Plan, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	given := &wire.Documents{} // what is used of it is taken out
+	if carried != nil {
+		*given = *carried
+	}
 	if !f.lists(rollout, manifest) {
-		if err := f.refresh(ctx); err != nil {
+		if err := f.refresh(ctx, given); err != nil {
 			return Plan{}, err
 		}
 	}
-	hm, err := f.o.Source.Manifest(ctx, rollout)
-	if err != nil && !f.o.Missing(err) {
-		return Plan{}, err
+	if given.Manifest != nil {
+		f.read = shown{manifest, *given.Manifest}
+		given.Manifest = nil
+	}
+	known := f.read.manifest == manifest
+	p, err := f.plan(ctx, rollout, manifest, given)
+	if err != nil && known { // other keys may have signed it since
+		f.read = shown{}
+		p, err = f.plan(ctx, rollout, manifest, given)
+	}
+	return p, err
+}
+
+// plan is Plan with a snapshot at hand.
+func (f *Follower) plan(ctx context.Context, rollout string, manifest digest.Digest, given *wire.Documents) (Plan, error) {
+	hm, err := f.read.HostManifest, error(nil)
+	if f.read.manifest != manifest {
+		if hm, err = f.o.Source.Manifest(ctx, rollout); err != nil && !f.o.Missing(err) {
+			return Plan{}, err
+		}
 	}
 	m, s, err := f.v.Manifest(hm.Envelope, f.resolved)
 	if trust.CodeOf(err) == trust.NotListed { // a newer snapshot may list it
-		if err := f.refresh(ctx); err != nil {
+		if err := f.refresh(ctx, given); err != nil {
 			return Plan{}, err
 		}
 		m, s, err = f.v.Manifest(hm.Envelope, f.resolved)
@@ -242,9 +319,9 @@ func (f *Follower) Plan(ctx context.Context, rollout string, manifest digest.Dig
 	if err != nil {
 		return Plan{}, err
 	}
-	if m.Digest() != manifest {
+	if header := m.Value(); m.Digest() != manifest || header.Rollout() != rollout {
 		return Plan{}, &trust.Error{Code: trust.ManifestMismatch, Message: fmt.Sprintf(
-			"the server offers manifest %s of %s and gave %s", manifest.Short(), rollout, m.Digest().Short())}
+			"the server offers manifest %s of %s and gave %s of %s", manifest.Short(), rollout, m.Digest().Short(), header.Rollout())}
 	}
 	if err := f.adopt(ctx, s); err != nil {
 		return Plan{}, err
@@ -257,13 +334,17 @@ func (f *Follower) Plan(ctx context.Context, rollout string, manifest digest.Dig
 	if err != nil {
 		return Plan{}, err
 	}
+	f.read = shown{manifest, hm}
 	p := Plan{Host: plan, Payload: payload}
 	err = f.fresh(m.Value().Channel)
 	if errors.As(err, new(*trust.Error)) { // look once whether it was re-signed
-		if err := f.refresh(ctx); err != nil {
+		if err := f.refresh(ctx, given); err != nil {
 			return Plan{}, err
 		}
 		err = f.fresh(m.Value().Channel)
+	}
+	if list := f.resolved.Value().Channels[m.Value().Channel].Manifests; len(list) > 0 {
+		p.Newest = list[0].Digest
 	}
 	return p, err
 }
@@ -276,7 +357,7 @@ func (f *Follower) Newest(ctx context.Context, channel string) (trust.Verified[f
 	defer f.mu.Unlock()
 	var none trust.Verified[fleet.HostPlan]
 	if f.resolved.IsZero() {
-		if err := f.refresh(ctx); err != nil {
+		if err := f.refresh(ctx, nil); err != nil {
 			return none, err
 		}
 	}

@@ -46,6 +46,13 @@ func (g *given) Manifest(context.Context, string) (wire.HostManifest, error) {
 	return wire.HostManifest{Envelope: g.manifest, Leaf: p}, nil
 }
 
+// documents are what is given, but for a new root, as a dispatch carries them.
+func (g *given) documents() *wire.Documents {
+	p := g.proof
+	p.Leaf = g.leaf
+	return &wire.Documents{Root: 1, Timestamp: g.timestamp, Resolved: g.resolved, Manifest: &wire.HostManifest{Envelope: g.manifest, Leaf: p}}
+}
+
 var givenParts = []func(to, from *given){
 	func(to, from *given) { to.root = from.root },
 	func(to, from *given) { to.timestamp = from.timestamp },
@@ -99,8 +106,8 @@ func publish(t *testing.T, k testfleet.Keys, version uint64, earlier *given) giv
 }
 
 // follow starts a host from the first root and shows it what is given in turn:
-// the last one's bundle is what it may run.
-func follow(t *testing.T, first []byte, shows ...*given) error {
+// the last one's bundle is what it may run. Carried documents come with the offer.
+func follow(t *testing.T, first []byte, carried bool, shows ...*given) error {
 	t.Helper()
 	s := testkit.Value(trust.Begin(testfleet.Name, first, ""))(t)
 	src := &given{}
@@ -110,11 +117,15 @@ func follow(t *testing.T, first []byte, shows ...*given) error {
 		Wall:    func() clock.Instant { return day0 }}, s)
 	testkit.Must(t, err)
 	for i, g := range shows {
-		*src = *g
-		err := f.Refresh(t.Context())
 		var p Plan
-		if err == nil {
-			p, err = f.Plan(t.Context(), g.rollout, g.digest)
+		var err error
+		if carried {
+			p, err = f.OfferedPlan(t.Context(), g.rollout, g.digest, g.documents())
+		} else {
+			*src = *g
+			if err = f.Refresh(t.Context()); err == nil {
+				p, err = f.Plan(t.Context(), g.rollout, g.digest)
+			}
 		}
 		if err == nil {
 			_, err = f.Bundle(p.Host, g.bundle)
@@ -142,11 +153,10 @@ func TestS6AgentMixesNoPartsOfTwoReleases(t *testing.T) {
 		listed   bool // the second snapshot lists the first manifest
 		accepted int  // of the mixes, by a new host
 	}{
-		// The name that the server says is free: the digest counts. So is the root
-		// where both releases have one.
-		"two releases":         {alone, false, 2 * 2 * 2},
-		"earlier still listed": {both, true, 3 * 2 * 2},
-		"new keys":             {fresh, false, 2 * 2},
+		// The root is free where both releases have one.
+		"two releases":         {alone, false, 2 * 2},
+		"earlier still listed": {both, true, 3 * 2},
+		"new keys":             {fresh, false, 2},
 	} {
 		for seen := range 3 {
 			t.Run(fmt.Sprintf("%s, %d seen", name, seen), func(t *testing.T) {
@@ -162,7 +172,12 @@ func TestS6AgentMixesNoPartsOfTwoReleases(t *testing.T) {
 					if seen > 0 {
 						shows = []*given{releases[seen-1], &g}
 					}
-					err := follow(t, first, shows...)
+					err := follow(t, first, false, shows...)
+					if seen == 0 && g.root == nil {
+						if carried := follow(t, first, true, shows...); (carried == nil) != (err == nil) {
+							t.Fatalf("mix %09b: fetched %v, carried %v", mix, err, carried)
+						}
+					}
 					if want := consistent(mix, seen, sc.listed, sc.second.root != nil); (err == nil) != want {
 						t.Fatalf("mix %09b (root on the right): %v, and each part is listed: %t", mix, err, want)
 					}
@@ -181,7 +196,7 @@ func TestS6AgentMixesNoPartsOfTwoReleases(t *testing.T) {
 // consistent is the oracle: bit i says of which release part i is.
 func consistent(mix, seen int, earlierListed, rotates bool) bool {
 	of := func(part int) int { return mix >> part & 1 }
-	root, timestamp, snapshot, manifest := of(0), of(1), of(2), of(3)
+	root, timestamp, snapshot, manifest, leaf, proof := of(0), of(1), of(2), of(3), of(4), of(5)
 	if rotates {
 		if seen == 2 {
 			root = 1 // a host does not forget a root
@@ -196,9 +211,12 @@ func consistent(mix, seen int, earlierListed, rotates bool) bool {
 	if seen == timestamp+1 {
 		snapshot = timestamp // the host has it, and asks for no other
 	}
+	if name := of(8); seen == name+1 {
+		manifest, leaf, proof = name, name, name // likewise
+	}
 	if timestamp != snapshot || manifest != snapshot && (!earlierListed || snapshot == 0) {
 		return false
 	}
-	leaf, proof, bundle, said := of(4), of(5), of(6), of(8)
-	return leaf == manifest && proof == manifest && bundle == manifest && said == manifest
+	bundle, name, said := of(6), of(7), of(8)
+	return leaf == manifest && proof == manifest && bundle == manifest && name == manifest && said == manifest
 }

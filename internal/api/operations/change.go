@@ -17,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 )
 
 // Inputs of routes, by what their path names.
@@ -56,6 +57,7 @@ func (h *Handler) changing() {
 		func(s *plan.State, in *rolloutIn[operator.Promotion], actor string, now clock.Instant) ([]event.Entry, error) {
 			return plan.Promote(s, in.Rollout, in.Body.Wave, in.Body.Reason, actor, now)
 		})
+	add(h, post("retry-rollout", "/rollouts/{rollout}/retry", "Try a rollout again that failed for a cause outside of it"), operating, h.retryRollout)
 	verb(h, "add-quarantine", "/quarantine/{channel}/{bundle}/add", "Refuse a bundle on a channel",
 		func(s *plan.State, in *bundleIn, actor string, now clock.Instant) ([]event.Entry, error) {
 			return plan.AddQuarantine(s, in.Channel, strings.TrimSpace(in.Bundle), in.Body.Reason, actor, now)
@@ -79,6 +81,10 @@ func (h *Handler) changing() {
 	add(h, post("freeze-host", "/hosts/{host}/freeze", "Give a host no grants for a while"), operating, h.freeze)
 	do(h, post("reconcile", "/reconcile", "Evaluate every rollout and host now"), operating,
 		func(ctx context.Context, _ *none) error { return h.c.Operate(ctx, nil) })
+	add(h, post("end-safe-mode", "/safe-mode/end", "Go on without the events that hosts owe the server"), admin,
+		func(ctx context.Context, in *bodyIn[operator.Verb]) (server.RestoreWait, error) {
+			return h.c.EndSafeMode(ctx, actor(ctx), in.Body.Reason)
+		})
 	add(h, huma.Operation{OperationID: "create-token", Method: http.MethodPost, Path: "/tokens", Summary: "Make an operator token",
 		DefaultStatus: http.StatusCreated, MaxBodyBytes: 64 << 10}, admin, h.createToken)
 	do(h, post("revoke-token", "/tokens/{id}/revoke", "Withdraw an operator token"), admin,
@@ -88,6 +94,19 @@ func (h *Handler) changing() {
 	add(h, post("push-override", "/overrides", "Bring an override that an operator signed"), operating, h.pushOverride)
 	add(h, huma.Operation{OperationID: "push-roots", Method: http.MethodPost, Path: "/roots",
 		Summary: "Push roots that follow the trusted one", MaxBodyBytes: operator.MaxRootsBody}, admin, h.pushRoots)
+}
+
+// retryRollout answers with what the event of it says of the hosts.
+func (h *Handler) retryRollout(ctx context.Context, in *rolloutIn[operator.Verb]) (out operator.Retried, err error) {
+	return out, h.c.Operate(ctx, func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+		entries, err := plan.Retry(s, in.Rollout, in.Body.Reason, actor(ctx), now)
+		for _, e := range entries {
+			if e.Type == (event.RolloutRetried{}).EventType() {
+				err = json.Unmarshal(e.Body, &out)
+			}
+		}
+		return entries, err
+	})
 }
 
 func (h *Handler) freeze(ctx context.Context, in *hostIn[operator.Freeze]) (out operator.Frozen, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/steadyfleet/steady/internal/control"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -166,15 +167,18 @@ func withStatus(r operator.Resource, s *health.Resource) operator.Resource {
 }
 
 // declared adds what the bundle declares that a host runs, and what the one does that
-// it is to run next. A bundle that failed on it is none of them.
+// it is to run next. A bundle that failed on it is none of them, and one that a signed
+// removal takes away.
 func (h *Handler) declared(ctx context.Context, t *managed.Target, rows map[string]operator.Resource) error {
 	var m host.State
+	emptied := false
 	err := h.c.ViewHost(ctx, t.Host, func(s control.HostState) {
 		if s.Plan != nil {
 			m.Phase, m.Current, m.Target = s.Plan.Machine.Phase, s.Plan.Machine.Current, s.Plan.Machine.Target
+			emptied = s.Plan.Leaving != nil && s.Plan.Leaving.Workloads != fleet.Keep
 		}
 	})
-	if err != nil {
+	if err != nil || emptied {
 		return err
 	}
 	failed := (m.Phase == host.Failed || m.Phase == host.Reverted) && m.Target == t.BundleDigest

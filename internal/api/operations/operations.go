@@ -207,7 +207,13 @@ func (h *Handler) admit(r *http.Request, p Permission) (control.Operator, *huma.
 			return control.Operator{}, refused(http.StatusForbidden, "requests from other sites are refused")
 		}
 	}
-	if p.Anyone || p.Signed || p.Local && fromHere(r) {
+	if p.Anyone || p.Local && fromHere(r) {
+		return control.Operator{}, nil
+	}
+	if err := h.c.Admits(); err != nil {
+		return control.Operator{}, h.refusal(err)
+	}
+	if p.Signed {
 		return control.Operator{}, nil
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")

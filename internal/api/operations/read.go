@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/wire"
 )
 
@@ -36,6 +38,7 @@ func (h *Handler) reading() {
 	add(h, get("list-hosts", "/hosts", "List every host"), viewing, h.hosts)
 	add(h, get("show-host", "/hosts/{host}", "Show one host"), viewing, h.host)
 	add(h, get("why-host", "/hosts/{host}/why", "Say why a host has not moved yet"), viewing, h.why)
+	add(h, get("safe-mode", "/safe-mode", "For which hosts the server waits since it began"), viewing, h.safeMode)
 	add(h, get("list-rollouts", "/rollouts", "List the rollouts, newest first"), viewing, h.rollouts)
 	add(h, get("show-rollout", "/rollouts/{rollout}", "Show one rollout with its waves and hosts"), viewing, h.rollout)
 	add(h, get("list-quarantine", "/quarantine", "List every quarantined bundle"), viewing, h.quarantine)
@@ -49,16 +52,21 @@ func (h *Handler) reading() {
 
 func (h *Handler) status(ctx context.Context, _ *none) (operator.Status, error) {
 	head, root := h.c.Head(), h.c.Root()
-	out := operator.Status{Fleet: h.c.Fleet(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
+	out := operator.Status{Fleet: h.c.Fleet(), Version: h.c.Version(), Seq: head.Seq, Term: head.Term, Now: h.c.Now(), SafeMode: h.c.SafeMode(), Root: operator.RootInfo{Version: root.Version, Epoch: root.Epoch, Expires: root.Expires}, Warnings: []string{}, Channels: []operator.ChannelState{}}
 	roster := h.c.Roster()
 	err := h.c.View(ctx, func(s *plan.State) {
 		out.Release = operator.ReleaseInfo{Version: s.Release.Version, Ref: s.Release.Ref, AcceptedAt: s.Release.At,
 			TimestampAt: s.Timestamp.IssuedAt, RootVersion: s.Root.Version}
 		out.Hosts, out.Health = countHosts(s, roster), fleetHealth(s, h.c.Totals(s))
+		out.Hosts.Versions = h.c.AgentVersions()
 		for _, name := range s.ChannelNames() {
 			ch := channelState(s, s.Channels[name])
 			ch.Health = rolloutHealth(s.Rollouts[s.Channels[name].Latest], func(host string) health.Assessment { return h.c.Assess(s, host) })
 			out.Channels = append(out.Channels, ch)
+		}
+		if names, newest := s.LackedRelease(); len(names) > 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s a release that this server lacks, version %d at most, since its log was restored: %s. Next: steady release push of the newest release",
+				prose.Count(len(names), "host")+prose.Verb(len(names), " runs", " run"), newest.Version, prose.Names(names, 5)))
 		}
 	})
 	if err == nil {
@@ -72,7 +80,12 @@ func (h *Handler) status(ctx context.Context, _ *none) (operator.Status, error) 
 			out.Warnings = append(out.Warnings, w)
 		}
 	}
+	out.Warnings = append(out.Warnings, h.c.AuditWarnings()...)
 	return out, err
+}
+
+func (h *Handler) safeMode(ctx context.Context, _ *none) (w server.RestoreWait, err error) {
+	return w, h.c.View(ctx, func(*plan.State) { w = h.c.RestoreWait() })
 }
 
 func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.HostCounts {
@@ -84,6 +97,11 @@ func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.Host
 		switch p {
 		case gate.Decommissioned:
 			continue // it is gone, and counted apart
+		}
+		if r := removal(name, h, roster[name]); r != nil {
+			n.Leaving = append(n.Leaving, *r)
+		}
+		switch p {
 		case gate.NeverEnrolled:
 			n.NeverEnrolled = append(n.NeverEnrolled, name)
 		default:
@@ -98,7 +116,7 @@ func countHosts(s *plan.State, roster map[string]fleet.RosterHost) operator.Host
 		if h.InFlight() {
 			n.InFlight++
 		}
-		if _, declared := roster[name]; declared && h.IdentityStatus() != "" {
+		if _, declared := roster[name]; declared && h.IdentityStatus() != "" && h.IdentityStatus() != gate.Leaving {
 			n.ToEnrol++
 		}
 		if h.Machine.Phase == host.Failed || h.SilentFailure {
@@ -153,9 +171,24 @@ func (h *Handler) hosts(ctx context.Context, _ *none) ([]operator.Host, error) {
 		for _, name := range names {
 			out = append(out, hostRow(name, s.Hosts[name], roster, h.c.Assess(s, name).Status))
 		}
+		for i, owed := 0, h.c.RestoreWait().Owed; i < len(out) && len(owed) > 0; i++ { // both are by name
+			if out[i].Name == owed[0].Host {
+				out[i].Owed, owed = &owed[0], owed[1:]
+			}
+		}
 	})
 	h.nameReleases(past, out)
+	for i := range out {
+		h.introduce(&out[i])
+	}
 	return out, err
+}
+
+// introduce adds what the host's agent said of itself.
+func (h *Handler) introduce(row *operator.Host) {
+	if s := h.c.Sample(row.Name); s != nil {
+		row.AgentVersion, row.Server, row.Accepted = s.AgentVersion, s.Server, s.Resolved
+	}
 }
 
 // opened is a rollout that hosts may have taken part in.
@@ -229,10 +262,24 @@ func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) g
 }
 
 // hostRow sums up a host; one that is only declared has no record.
+// removal is how a host leaves the fleet, or nil. One that never enrolled has nothing to
+// remove.
+func removal(name string, h *plan.Host, declared fleet.RosterHost) *operator.Removal {
+	if h != nil && h.Leaving != nil {
+		l := h.Leaving
+		return &operator.Removal{Host: name, Workloads: l.Workloads, Done: l.Done, Signed: l.Reason, Detail: l.Detail}
+	}
+	if declared.Removed == "" {
+		return nil
+	}
+	done := h == nil || h.Incarnation == 0 || h.Machine.Phase == host.Converged && h.Machine.Current == declared.Bundle
+	return &operator.Removal{Host: name, Workloads: declared.Removed, Done: done}
+}
+
 func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
 	declared := roster[name]
 	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status,
-		Presence: presenceOf(name, h, roster)}
+		Presence: presenceOf(name, h, roster), Removed: removal(name, h, declared)}
 	if h == nil {
 		return row
 	}
@@ -287,6 +334,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 	}
 	row := []operator.Host{out.Host}
 	h.nameReleases(past, row)
+	h.introduce(&row[0])
 	out.Host, out.LastSeen = row[0], h.c.LastSeen(in.Host)
 	return out, err
 }
@@ -395,7 +443,7 @@ func (h *Handler) rollout(ctx context.Context, in *rolloutPath) (operator.Rollou
 func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int, roster map[string]fleet.RosterHost) operator.Member {
 	leaf, m := &r.Plan.Leaves[i], &r.Members[i]
 	known := s.Hosts[leaf.Host]
-	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online,
+	out := operator.Member{Host: leaf.Host, Wave: leaf.Wave, Status: m.Status.String(), Online: m.Online, Skipped: r.SkippedMember(i),
 		Presence: presenceOf(leaf.Host, known, roster), Health: h.c.Assess(s, leaf.Host).Status}
 	if known != nil && known.Freeze != nil {
 		out.FrozenUntil = known.Freeze.Until
@@ -409,7 +457,7 @@ func (h *Handler) member(s *plan.State, r *rollout.Rollout, i int, roster map[st
 func waveRow(r *rollout.Rollout, i int) operator.Wave {
 	n, w := &r.Waves[i], r.Plan.Header.Waves[i]
 	out := operator.Wave{Name: w.Name, Soak: w.Soak, Open: i <= r.Cursor, State: waveState(r, i), Hosts: n.Members(), Counts: map[string]int{},
-		Failures: n.Failures, Offline: n.Offline}
+		Failures: n.Failures, Offline: n.Skipped()}
 	for status, count := range n.By {
 		if count > 0 {
 			out.Counts[rollout.Status(status).String()] = count

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 )
 
 // maxAnswer bounds an answer, in bytes.
@@ -85,6 +86,17 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Status sums up the fleet.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, c.get(ctx, "/status", nil, &s)
+}
+
+// SafeMode lists for which hosts the server waits since it began.
+func (c *Client) SafeMode(ctx context.Context) (w server.RestoreWait, err error) {
+	return w, c.get(ctx, "/safe-mode", nil, &w)
+}
+
+// EndSafeMode has the server go on without the events that hosts owe it, and returns for
+// what it waited.
+func (c *Client) EndSafeMode(ctx context.Context, reason string) (w server.RestoreWait, err error) {
+	return w, c.post(ctx, "/safe-mode/end", Verb{Reason: reason}, &w)
 }
 
 // Sources says where every source of releases stands.

@@ -11,9 +11,11 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/warning"
 )
 
@@ -48,6 +50,8 @@ const (
 // Status sums up the fleet.
 type Status struct {
 	Fleet string `json:"fleet"`
+	// Version is that of the server's program.
+	Version string `json:"version,omitempty"`
 	// Seq and Term are the end of the log.
 	Seq  uint64        `json:"seq"`
 	Term uint64        `json:"term"`
@@ -90,12 +94,16 @@ type HostCounts struct {
 	InFlight int `json:"inFlight"`
 	Failed   int `json:"failed"`
 	// ToEnrol counts the declared hosts that do nothing until they enrol again: they
-	// are revoked, or two agents share their identity.
+	// are revoked or parked, or two agents share their identity.
 	ToEnrol int `json:"toEnrol"`
 	// Presence counts every host by its presence.
 	Presence map[gate.HostPresence]int `json:"presence"`
+	// Versions counts the hosts that are online by the version of their agents.
+	Versions map[string]int `json:"versions,omitempty"`
 	// NeverEnrolled names the hosts that are declared and never enrolled, sorted.
 	NeverEnrolled []string `json:"neverEnrolled"`
+	// Leaving are the hosts that leave the fleet and are not decommissioned, by name.
+	Leaving []Removal `json:"leaving,omitempty"`
 }
 
 // Queued is the phase and status of a rollout that has not opened.
@@ -141,12 +149,41 @@ type Host struct {
 	// Degraded is what the host is degraded for; nil while it is not.
 	Degraded *plan.Degradation `json:"degraded,omitempty"`
 	Forked   bool              `json:"forked,omitempty"`
-	// IdentityStatus says why its identity counts for nothing: forked, revoked or
-	// decommissioned.
+	// IdentityStatus says why its identity counts for nothing: parked, forked, leaving, revoked
+	// or decommissioned.
 	IdentityStatus string `json:"identityStatus,omitempty"`
 	// FrozenUntil is set while an operator keeps the host from grants.
 	FrozenUntil clock.Instant `json:"frozenUntil,omitempty"`
 	FrozenWhy   string        `json:"frozenWhy,omitempty"`
+	// Owed is set of a host that has to send events again, since the log lacks them.
+	Owed *server.Owed `json:"owed,omitempty"`
+	// Removed is set of a host that leaves the fleet.
+	Removed *Removal `json:"removed,omitempty"`
+	// What the agent said of itself since this server started: its version, the address at
+	// which it reaches the server, and the version of the newest release that it accepted.
+	AgentVersion string `json:"agentVersion,omitempty"`
+	Server       string `json:"server,omitempty"`
+	Accepted     uint64 `json:"accepted,omitempty"`
+}
+
+// Removal is how a host leaves the fleet. Done says that it reported that its workloads
+// are stopped, or wiped.
+type Removal struct {
+	Host      string          `json:"host"`
+	Workloads fleet.Workloads `json:"workloads"`
+	Done      bool            `json:"done"`
+	// Signed is what the override behind it says, if one is; Detail what keeps it from
+	// being done.
+	Signed string `json:"signed,omitempty"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// String is it in a word.
+func (r Removal) String() string {
+	if r.Done {
+		return "removed"
+	}
+	return "removing"
 }
 
 // HostDetail is one host alone.
@@ -209,6 +246,9 @@ type Member struct {
 	Wave   int    `json:"wave"`
 	Status string `json:"status"`
 	Online bool   `json:"online"`
+	// Skipped says that the rollout went on without it, since it was away; it is served
+	// when it returns.
+	Skipped bool `json:"skipped,omitempty"`
 	// Presence and FrozenUntil are those of the host.
 	Presence    gate.HostPresence `json:"presence"`
 	FrozenUntil clock.Instant     `json:"frozenUntil,omitempty"`

@@ -13,6 +13,23 @@ type Promotion struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the log"`
 }
 
+// Retried says what a rollout that is tried again is tried on: Hosts are offered it once
+// no gate holds them, Refusing ones quarantined it themselves and take it only after a
+// signed retry. WaveName is the first wave that is open again.
+type Retried struct {
+	Rollout  string   `json:"rollout"`
+	WaveName string   `json:"waveName"`
+	Hosts    []string `json:"hosts,omitempty"`
+	Refusing []string `json:"refusing,omitempty"`
+	// Override is the signed override that it was done by, if it was one.
+	Override string `json:"override,omitempty"`
+}
+
+// Retry has a rollout tried again.
+func (c *Client) Retry(ctx context.Context, id, reason string) (r Retried, err error) {
+	return r, c.post(ctx, "/rollouts/"+url.PathEscape(id)+"/retry", Verb{Reason: reason}, &r)
+}
+
 // Freeze is the body of a freeze.
 type Freeze struct {
 	For    clock.Duration `json:"for" minimum:"1" doc:"Milliseconds, at most 90 days"`

@@ -29,17 +29,19 @@ import (
 )
 
 type options struct {
-	state, root, token, server string
-	logLevel                   string
-	resync                     string
-	reboot, bootID             string
-	engine                     string
-	hosting                    hosting.Config
+	state, root, token, server, renamed string
+	log                                 Log
+	resync                              string
+	reboot, bootID                      string
+	engine                              string
+	hosting                             hosting.Config
+	keepSockets                         string
+	use                                 string
 }
 
 // New returns the command under the given name, such as agent.
 func New(use string) *cobra.Command {
-	var o options
+	o := options{use: use}
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Run the agent of this host",
@@ -50,7 +52,8 @@ it that was not signed for this host.
 
 Files go below --root, and commands run in it. Containers run on the engine of
 --engine, under names that begin with --prefix, so that agents can share one.
-Routes are served on --http and --https by the agent itself. Secrets, registry credentials
+Routes are served on --http and --https by the agent itself; their addresses stay open while
+it restarts, so that nobody is refused. Ctrl-C closes them. Secrets, registry credentials
 and certificates stay in folders of the host. One line of JSON on stdout says
 when the agent runs; its log goes to stderr.`,
 		Example: "  steady " + use + " --state /var/lib/steady --token web-1.token\n  steady " + use + " --state ./web-1/state --root ./web-1/root --token steady1.eyJlb...",
@@ -58,7 +61,7 @@ when the agent runs; its log goes to stderr.`,
 			return run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.AddCommand(keygen(use), install(use), uninstall(use))
+	cmd.AddCommand(keygen(use), install(use), uninstall(use), keepSockets(use))
 	if use == "steady-agent" {
 		cmd.AddCommand(versionCmd())
 		for _, c := range append(cmd.Commands(), cmd) {
@@ -69,6 +72,7 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.state, "state", "", "state folder of the agent (required)")
 	f.StringVar(&o.root, "root", "/", "folder below which files are kept and commands run")
 	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
+	f.StringVar(&o.renamed, "renamed-from", "", "the name that this host had, when the token is for its new one: what runs goes on, with its data")
 	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
 	f.StringVar(&o.resync, "resync", "30s", "how often every resource is observed even if nothing happened")
 	f.StringVar(&o.reboot, "reboot-command", strings.Join(daemon.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
@@ -77,9 +81,10 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.hosting.Prefix, "prefix", "", "what names on the engine begin with (default: the host's name and a dot)")
 	f.StringSliceVar(&o.hosting.HTTP, "http", nil, "addresses on which routes are served over HTTP, such as :80")
 	f.StringSliceVar(&o.hosting.HTTPS, "https", nil, "addresses on which routes are served over HTTPS, such as :443")
+	f.StringVar(&o.keepSockets, "keep-sockets", "2m", "how long the addresses of --http and --https stay open while no agent runs; 0s closes them with the agent")
 	f.StringVar(&o.hosting.Secrets, "secrets", "", "folder of the host's secrets and registry credentials (default: STATE/secrets)")
 	f.StringVar(&o.hosting.Certificates, "certificates", "", "folder with NAME.crt and NAME.key of routes (default: STATE/certificates)")
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	o.log.Flags(f)
 	exit.CheckArgs(cmd)
 	return cmd
 }
@@ -109,13 +114,14 @@ const fullPause = 5 * time.Second
 
 // run runs the agent, and again after the disk was full: what failed was not
 // kept, so that going on is going on from the last state that was.
-func run(ctx context.Context, o options, out, errOut io.Writer) error {
-	cfg, err := o.config(errOut)
+func run(ctx context.Context, o options, out, errOut io.Writer) (err error) {
+	cfg, routes, err := o.config(errOut)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, routes.close()) }()
 	for said := false; ; {
-		err := once(ctx, cfg, o, out, &said)
+		err := once(ctx, cfg, o, out, routes, &said)
 		if ctx.Err() != nil || !daemon.DiskFull(err) {
 			return err
 		}
@@ -127,11 +133,12 @@ func run(ctx context.Context, o options, out, errOut io.Writer) error {
 }
 
 // once runs the agent until it ends, and says the first time that it runs.
-func once(ctx context.Context, cfg daemon.Config, o options, out io.Writer, said *bool) error {
+func once(ctx context.Context, cfg daemon.Config, o options, out io.Writer, routes *routeSockets, said *bool) error {
 	a, err := open(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
+	routes.open(ctx)
 	if !*said {
 		s := a.Status()
 		line, err := json.Marshal(ready{true, s.Host, s.Fleet, cfg.StateDir, cfg.Root})
@@ -144,35 +151,43 @@ func once(ctx context.Context, cfg daemon.Config, o options, out io.Writer, said
 	return errors.Join(a.Run(ctx), a.Close())
 }
 
-func (o options) config(errOut io.Writer) (daemon.Config, error) {
+func (o options) config(errOut io.Writer) (daemon.Config, *routeSockets, error) {
 	if o.state == "" {
-		return daemon.Config{}, exit.Badf("the agent needs a state folder; give --state DIR")
+		return daemon.Config{}, nil, exit.Badf("the agent needs a state folder; give --state DIR")
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return daemon.Config{}, exit.Badf("--log-level %q: expected debug, info, warn or error", o.logLevel)
+	log, err := o.log.New(errOut)
+	if err != nil {
+		return daemon.Config{}, nil, err
 	}
 	resync, err := clock.ParseDuration(o.resync)
 	if err != nil {
-		return daemon.Config{}, exit.Badf("--resync: %w", err)
+		return daemon.Config{}, nil, exit.Badf("--resync: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
 	o.hosting.Engine = engineOf(o.engine, os.Getenv("DOCKER_HOST"), log)
 	if info, err := os.Stat(o.root); err == nil && !info.IsDir() { // a missing one is made once the host is enrolled
-		return daemon.Config{}, exit.Badf("--root: %s is not a folder", o.root)
+		return daemon.Config{}, nil, exit.Badf("--root: %s is not a folder", o.root)
 	}
 	if len(strings.Fields(o.reboot)) == 0 {
-		return daemon.Config{}, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
+		return daemon.Config{}, nil, exit.Badf("--reboot-command is empty: expected a program, such as /bin/false where nobody may reboot")
 	}
 	var source state.Clock
 	if o.bootID != "" {
 		source = state.SystemClockWithBootID(o.bootID)
 	}
+	wait, err := clock.ParseDuration(o.keepSockets)
+	if err != nil {
+		return daemon.Config{}, nil, exit.Badf("--keep-sockets: %w", err)
+	}
+	routes, err := o.routeSockets(log, wait.Std())
+	if err != nil {
+		return daemon.Config{}, nil, err
+	}
+	o.hosting.Bind = routes.bind
 	return daemon.Config{
 		Reboot: strings.Fields(o.reboot), Clock: source,
 		StateDir: o.state, Root: o.root, Server: o.server, Version: Version(), Resync: resync, Hosting: o.hosting,
 		Log: log,
-	}, nil
+	}, routes, nil
 }
 
 // engineOf resolves --engine, with the value of DOCKER_HOST for auto: empty is a host
@@ -200,9 +215,15 @@ func engineOf(engine, dockerHost string, log *slog.Logger) string {
 // open opens the state folder and enrols first where that is still to do.
 func open(ctx context.Context, cfg daemon.Config, o options) (*daemon.Agent, error) {
 	a, err := daemon.Open(cfg)
+	if err == nil && o.token != "" && o.renamed != "" && a.Status().Host == o.renamed {
+		return again(ctx, a, cfg, o)
+	}
 	if err == nil && o.token != "" {
 		if err := sameHost(a.Status(), o.token); err != nil {
 			return nil, errors.Join(err, a.Close())
+		}
+		if a.Status().Parked != nil {
+			return again(ctx, a, cfg, o)
 		}
 		cfg.Log.Info("this host is enrolled: the token is not used", "state", cfg.StateDir,
 			"next", "if the host is to enrol again, stop the agent, move its state folder away and start it with a new token")
@@ -210,18 +231,33 @@ func open(ctx context.Context, cfg daemon.Config, o options) (*daemon.Agent, err
 	if err == nil || o.token == "" {
 		return a, err
 	}
-	token, terr := readToken(o.token)
-	if terr != nil {
-		return nil, terr
-	}
-	_, eerr := daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, Log: cfg.Log})
-	switch {
-	case errors.Is(eerr, daemon.ErrEnrolled):
+	a, eerr := enrol(ctx, cfg, o)
+	if errors.Is(eerr, daemon.ErrEnrolled) {
 		return nil, err // it could not be opened for another reason
-	case uplink.StatusOf(eerr) == http.StatusForbidden:
-		return nil, exit.With(exit.Refused, eerr)
-	case eerr != nil:
-		return nil, eerr
+	}
+	return a, eerr
+}
+
+// again enrols a folder that has an identity.
+func again(ctx context.Context, a *daemon.Agent, cfg daemon.Config, o options) (*daemon.Agent, error) {
+	if err := a.Close(); err != nil {
+		return nil, err
+	}
+	return enrol(ctx, cfg, o)
+}
+
+// enrol trades the token for an identity and opens the folder with it.
+func enrol(ctx context.Context, cfg daemon.Config, o options) (*daemon.Agent, error) {
+	token, err := readToken(o.token)
+	if err != nil {
+		return nil, err
+	}
+	_, err = daemon.Enrol(ctx, daemon.EnrolConfig{StateDir: cfg.StateDir, Server: o.server, Token: token, RenamedFrom: o.renamed, Log: cfg.Log})
+	switch {
+	case uplink.StatusOf(err) == http.StatusForbidden:
+		return nil, exit.With(exit.Refused, err)
+	case err != nil:
+		return nil, err
 	}
 	return daemon.Open(cfg)
 }
@@ -241,8 +277,8 @@ func sameHost(s daemon.Status, token string) error {
 	if err != nil || t.Fleet == s.Fleet && t.Host == s.Host {
 		return nil
 	}
-	return exit.Badf("the state folder is of host %s of fleet %s, and the token is for host %s of fleet %s; give each host a folder of its own",
-		s.Host, s.Fleet, t.Host, t.Fleet)
+	return exit.Badf("the state folder is of host %s of fleet %s, and the token is for host %s of fleet %s; give each host a folder of its own, or if this is the same machine under its new name: --renamed-from %s",
+		s.Host, s.Fleet, t.Host, t.Fleet, s.Host)
 }
 
 // readToken takes the token itself or the name of a file with it.

@@ -21,7 +21,7 @@ import (
 // A host that is not enrolled gets no folder.
 func TestRootIsMadeOnceEnrolled(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "odd", "root")
-	o := options{state: t.TempDir(), root: root, logLevel: "error", resync: "30s", reboot: "/bin/false", engine: "none"}
+	o := options{state: t.TempDir(), root: root, log: Log{"error", "text"}, resync: "30s", reboot: "/bin/false", engine: "none"}
 	o.token = filepath.Join(t.TempDir(), "absent")
 	if err := run(t.Context(), o, io.Discard, io.Discard); err == nil {
 		t.Fatal("a host without a token runs")

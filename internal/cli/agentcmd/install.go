@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/agent/daemon"
+	"github.com/steadyfleet/steady/internal/agent/sockets"
 	"github.com/steadyfleet/steady/internal/agent/state"
 	"github.com/steadyfleet/steady/internal/agent/uplink"
 	"github.com/steadyfleet/steady/internal/cli/exit"
@@ -430,6 +431,11 @@ func (i *installer) uninstall(ctx context.Context, purge bool) error {
 	}
 	if purge {
 		if err := i.unused(); err != nil {
+			return err
+		}
+	}
+	if (purge || i.systemd()) && !i.print { // no agent runs: nobody is to wait for the next one
+		if err := sockets.Stop(ctx, i.State()); err != nil {
 			return err
 		}
 	}

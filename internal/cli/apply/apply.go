@@ -6,12 +6,15 @@ package apply
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
 	"github.com/steadyfleet/steady/internal/cli/watch"
+	"github.com/steadyfleet/steady/internal/core/clock"
 )
 
 type verbs struct{ *command.Env }
@@ -39,7 +42,7 @@ type applyOptions struct {
 	source
 	prune, yes, allowMass bool
 	reason                *string
-	keys                  string
+	keys, notAfter        string
 	watch.WaitFlags
 }
 
@@ -52,7 +55,7 @@ set when anything in the file is wrong. A host takes only kinds that its signed
 declaration leaves to the server; a refusal says which line of fleet.yaml would.
 
 ` + fileHelp,
-		Example: "  steady apply -f web.yaml --wait\n  steady apply -f compose.yaml gpu-1\n  steady apply -f web.yaml --prune --yes",
+		Example: "  steady apply -f web.yaml --wait\n  steady apply -f compose.yaml gpu-1\n  steady apply -f web.yaml --prune --yes\n  steady apply -f lab.yaml --not-after 8h",
 	}
 	o.add(a, cmd)
 	f := cmd.Flags()
@@ -60,6 +63,7 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
 	f.BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
 	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, an operator's own where there are several, for hosts whose bounds have requireSigned")
+	f.StringVar(&o.notAfter, "not-after", "", "when hosts end what is set, also cut off: in a while, such as 8h, or at an instant, such as 2031-05-01T18:00:00Z (default: never)")
 	o.reason = command.RequiresReason(cmd)
 	o.WaitFlags.Add(cmd)
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
@@ -68,9 +72,12 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 }
 
 func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) error {
+	end, err := endOf(o.notAfter, a.Wall())
+	if err != nil {
+		return err
+	}
 	var prune []Resource
 	if o.prune {
-		var err error
 		if prune, err = surplus(ctx, c, o.list); err != nil {
 			return err
 		}
@@ -84,6 +91,7 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) er
 				return err
 			}
 		}
+		s.NotAfter = end
 		for _, r := range o.list {
 			if _, err := s.Set(ctx, r); err != nil {
 				return err
@@ -91,4 +99,19 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) er
 		}
 		return s.removeAll(ctx, prune, o.allowMass)
 	})
+}
+
+// endOf reads when something ends: after a while, or at an instant; nothing is never.
+func endOf(text string, now clock.Instant) (clock.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if d, err := clock.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || !now.Time().Before(t) {
+		return 0, exit.Badf("--not-after %s: expected a duration such as 8h, or an instant to come such as 2031-05-01T18:00:00Z", text)
+	}
+	return clock.FromTime(t), nil
 }

@@ -48,6 +48,8 @@ type Changes struct {
 	*command.Env
 	// AllowMass consents to removing many resources at once.
 	AllowMass bool
+	// NotAfter is when hosts end what is set; 0 is never.
+	NotAfter clock.Instant
 
 	sealer  *sealer // nil signs nothing
 	client  *operator.Client
@@ -78,11 +80,11 @@ func Change(ctx context.Context, e *command.Env, c *operator.Client, reason stri
 
 // Set sets a resource, and reports whether that changed anything.
 func (s *Changes) Set(ctx context.Context, r Resource) (changed bool, err error) {
-	envelope, err := s.sealer.seal(r)
+	envelope, err := s.sealer.seal(r, s.NotAfter)
 	if err != nil {
 		return false, err
 	}
-	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, Reason: s.reason, Envelope: envelope})
+	ch, err := s.client.SetResource(ctx, r.Host, r.Kind, r.Name, operator.SetResource{Spec: r.Spec, NotAfter: s.NotAfter, Reason: s.reason, Envelope: envelope})
 	s.set = append(s.set, r)
 	did := didUnchanged
 	if ch.Changed {
@@ -243,9 +245,9 @@ func newSealer(keys string, now clock.Instant) (*sealer, error) {
 }
 
 // seal signs one resource for its host; a nil sealer signs nothing.
-func (s *sealer) seal(r Resource) (json.RawMessage, error) {
+func (s *sealer) seal(r Resource, notAfter clock.Instant) (json.RawMessage, error) {
 	if s == nil {
 		return nil, nil
 	}
-	return trust.SignManagedEntry(fleet.ManagedEntry{Document: s.head, Host: r.Host, Kind: r.Kind, Name: r.Name, Spec: string(r.Spec)}, s.signer)
+	return trust.SignManagedEntry(fleet.ManagedEntry{Document: s.head, Host: r.Host, Kind: r.Kind, Name: r.Name, Spec: string(r.Spec), NotAfter: notAfter}, s.signer)
 }

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -84,6 +85,18 @@ func (e *Env) Print(v any, table func() error) error {
 
 // TableOutput reports whether output is for people.
 func (e *Env) TableOutput() bool { return e.format == term.Table }
+
+// Runs makes a command that does something on this machine and prints what came of it.
+func Runs[T any](e *Env, cmd *cobra.Command, do func(ctx context.Context) (T, error), show func(T) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r, err := do(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return e.Print(r, func() error { return show(r) })
+	}
+	return e.PrintsData(cmd)
+}
 
 // Printf prints for people.
 func (e *Env) Printf(format string, args ...any) {

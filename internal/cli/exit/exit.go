@@ -35,8 +35,8 @@ const (
 	Unreachable = 4
 	NotFound    = 5
 	Degraded    = 6
-	// Contradicted is of doctor and audit verify: the log holds, and a host reported what
-	// contradicts itself.
+	// Contradicted is of doctor and audit verify: all else holds, and what a host
+	// reported contradicts itself or the log.
 	Contradicted = 7
 	Interrupted  = 130
 )
@@ -52,8 +52,8 @@ const Help = `Every command ends with one of these codes:
   4    not reachable: no server answered in time
   5    not found: no such host, rollout or bundle
   6    not well: of status --check alone, something of the fleet needs a person
-  7    contradicted: of doctor and audit verify alone, the log holds, and a host
-       reported what contradicts itself
+  7    contradicted: of doctor and audit verify alone, all else holds, and what a
+       host reported contradicts itself or the log
   130  interrupted by Ctrl-C
 
 Messages of errors go to stderr and begin with "steady: "; with -o json they are

@@ -11,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/cli/command"
 	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/cli/hosts"
 	"github.com/steadyfleet/steady/internal/cli/term"
 	"github.com/steadyfleet/steady/internal/cli/watch"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -22,8 +23,8 @@ type verbs struct{ *command.Env }
 func Verbs(e *command.Env) []*cobra.Command {
 	a := verbs{e}
 	return []*cobra.Command{
-		a.statusCmd(), a.hostCmd(), a.rolloutCmd(), a.whyCmd(), a.eventsCmd(),
-		a.quarantineCmd(), a.reconcileCmd(), a.loginCmd(), a.operatorCmd(),
+		a.statusCmd(), a.hostCmd(), a.rolloutCmd(), a.whyCmd(), hosts.ExplainCmd(e), a.eventsCmd(),
+		a.quarantineCmd(), a.reconcileCmd(), a.safeModeCmd(), a.loginCmd(), a.operatorCmd(),
 	}
 }
 

@@ -41,6 +41,8 @@ func (a overrideCommands) list() *cobra.Command {
 
 func about(o fleet.Override) string {
 	switch {
+	case o.Action == fleet.OverrideRemove:
+		return fmt.Sprintf("host %s, incarnation %d, workloads %s", o.Host, o.Incarnation, o.Workloads)
 	case o.Bundle != "" && o.Host != "":
 		return o.Bundle.Short() + " on " + o.Host
 	case o.Bundle != "":
@@ -111,7 +113,8 @@ that has passed its time, is refused and named; the others are brought all the s
 }
 
 type signOptions struct {
-	keys, action, channel, rollout, release, manifest, wave, bundle, host, reason, add, file string
+	incarnation                                                                                         uint64
+	keys, action, channel, rollout, release, manifest, wave, bundle, host, workloads, reason, add, file string
 	Flags
 }
 
@@ -121,12 +124,13 @@ func (a overrideCommands) sign() *cobra.Command {
 		Use: "sign", Short: "Sign an override to a file, without a server",
 		Long: `Signs an override to a file, without a server: pause, resume, cancel and rollback of a
 rollout, named by its digest or found in a release folder; quarantine and unquarantine
-of a bundle on a channel; freeze and unfreeze of a channel; promote of a wave. Where
-the root asks for several operators, the others add their signatures with --add.
+of a bundle on a channel; freeze and unfreeze of a channel; promote of a wave; remove
+of a host. Where the root asks for several operators, the others add their signatures with --add.
 
-To hold takes one operator. To loosen (resume, unquarantine, unfreeze, promote) takes
-two where the root names two. break-glass opens every wave of a rollout at once and
-always takes two; budgets, quarantines, holds, windows and controls stay.`,
+To hold takes one operator, and so does to remove a host whose data stays. To loosen
+(resume, unquarantine, unfreeze, promote) and to wipe takes two where the root
+names two. break-glass opens every wave of a rollout at once and always takes two;
+budgets, quarantines, holds, windows and controls stay.`,
 		Example: "  steady override sign --action pause --rollout stable@v2 --release release -o pause.json\n" +
 			"  steady override sign --action quarantine --channel stable --bundle sha256:3fa9... -o bad.json --reason 'CVE-2031-1234'\n" +
 			"  steady override sign --add pause.json -o pause-by-two.json --keys /media/usb/keys",
@@ -145,7 +149,9 @@ always takes two; budgets, quarantines, holds, windows and controls stay.`,
 	f.StringVar(&o.release, "release", "", "release folder to find the manifest in, instead of --manifest")
 	f.StringVar(&o.channel, "channel", "", "channel of a bundle, or to freeze")
 	f.StringVar(&o.bundle, "bundle", "", "digest of a bundle")
-	f.StringVar(&o.host, "host", "", "quarantine a bundle, or end that, on one host alone")
+	f.StringVar(&o.host, "host", "", "the host to remove; or quarantine a bundle, or end that, on one host alone")
+	f.Uint64Var(&o.incarnation, "incarnation", 0, "incarnation of the host to remove, as steady host show names it")
+	f.StringVar(&o.workloads, "workloads", "", "what becomes of what a removed host runs: keep, stop or wipe")
 	f.StringVar(&o.reason, "reason", command.NoReason, "why, for the log")
 	f.StringVar(&o.add, "add", "", "add a signature to this file instead")
 	f.StringVarP(&o.file, "out", "o", "", "file to write, which must not exist")
@@ -226,7 +232,8 @@ func (a overrideCommands) addSignature(o signOptions) error {
 
 // override is what the flags say, without a head.
 func (o *signOptions) override() (fleet.Override, error) {
-	word := fleet.Override{Action: fleet.OverrideAction(o.action), Channel: o.channel, Rollout: o.rollout, Wave: o.wave, Host: o.host, Reason: o.reason}
+	word := fleet.Override{Action: fleet.OverrideAction(o.action), Channel: o.channel, Rollout: o.rollout, Wave: o.wave, Host: o.host,
+		Incarnation: o.incarnation, Workloads: fleet.Workloads(o.workloads), Reason: o.reason}
 	if !slices.Contains(fleet.OverrideActions, word.Action) {
 		return word, exit.Badf("--action %q: expected one of %v", o.action, fleet.OverrideActions)
 	}

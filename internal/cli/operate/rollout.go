@@ -24,7 +24,7 @@ func (a verbs) rolloutCmd() *cobra.Command {
 		a.rolloutList(), a.rolloutShow(), a.rolloutWatch(), a.rolloutEvents(),
 		a.steer(plan.Pause, "Give out no new grants until resumed; what runs goes on"),
 		a.steer(plan.Resume, "End a pause, or a halt with its failures acknowledged"),
-		a.promoteCmd(),
+		a.promoteCmd(), a.retry(),
 		a.steer(plan.Cancel, "End a rollout for good; hosts keep what they run"),
 		a.rollback())
 }
@@ -89,7 +89,11 @@ func (a verbs) showRollout(r operator.RolloutDetail) error {
 		if m.Wave < len(r.Waves) {
 			wave = r.Waves[m.Wave].Name
 		}
-		rows = append(rows, []string{m.Host, wave, m.Status, presence(m.Presence, m.FrozenUntil)})
+		status := m.Status
+		if m.Skipped {
+			status = "skipped"
+		}
+		rows = append(rows, []string{m.Host, wave, status, presence(m.Presence, m.FrozenUntil)})
 	}
 	if len(rows) > 0 {
 		if err := a.Table([]string{"host", "wave", "status", "presence"}, rows); err != nil {
@@ -199,7 +203,7 @@ var standings = []struct{ name, means string }{
 	{"converging", "every host of the last wave has it, or is on its way"},
 	{"terminal", "done: every wave was promoted, and hosts that return are given it"},
 	{"paused", "an operator stopped it for a while; hosts that began go on"},
-	{"failed", "halted by failures: steady rollout resume or cancel"},
+	{"failed", "halted by failures: steady rollout resume, retry or cancel"},
 	{"reverting", "its hosts are being sent back to what they ran before"},
 	{"reverted", "its hosts went back to what they ran before"},
 	{"superseded", "a newer release replaced it"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,11 +96,13 @@ func (a verbs) showStatus(s operator.Status) error {
 		a.PrintFolded("WARNING: %s\n", w)
 	}
 	if s.SafeMode != "" {
-		a.PrintFolded("SAFE MODE, nothing but ways back is granted: %s\n", s.SafeMode)
+		a.PrintFolded("SAFE MODE: %s\n  Next: steady safe-mode\n", s.SafeMode)
 	}
 	h := s.Hosts
 	a.PrintFolded("Hosts: %d, of which %d enrolled, %d online, %d in flight, %d failed\n", h.Total, h.Enrolled, h.Online, h.InFlight, h.Failed)
 	a.showPresence(h)
+	a.showLeaving(h.Leaving)
+	a.showVersions(s)
 	a.showHealth(s.Health)
 	var rows [][]string
 	for _, ch := range s.Channels {
@@ -137,7 +140,7 @@ func (a verbs) hostCmd() *cobra.Command {
 		return c.Host(ctx, args[0])
 	}, a.showHost))
 	return command.Group(command.GroupWatch, "host", "Show, tune, freeze, disable and retire hosts", "  steady host list\n  steady host show web-1\n  steady host resources web-1 --watch",
-		append([]*cobra.Command{list, show}, hosts.Verbs(a.Env)...)...)
+		append([]*cobra.Command{list, show, a.hostRemove(), a.hostRename()}, hosts.Verbs(a.Env)...)...)
 }
 
 type hostFilter struct {
@@ -167,7 +170,7 @@ func (a verbs) hostList() *cobra.Command {
 		Long: `Lists the hosts, by name: whether each is there, where its rollout stands, and what
 it runs: the release whose bundle it has, or the bundle's digest where that is another
 than it should run. Filters add up: each one leaves hosts out.`,
-		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --degraded\n  steady host list --tag web --failed -o json",
+		Example: "  steady host list\n  steady host list --channel stable --offline\n  steady host list --degraded\n  steady host list --versions\n  steady host list --tag web --failed -o json",
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.channel, "channel", "", "only hosts of this channel")
@@ -175,13 +178,57 @@ than it should run. Filters add up: each one leaves hosts out.`,
 	flags.BoolVar(&f.offline, "offline", false, "only hosts that are not online")
 	flags.BoolVar(&f.degraded, "degraded", false, "only hosts that do not run what they should")
 	flags.BoolVar(&f.all, "all", false, "decommissioned hosts as well")
+	versions := flags.Bool("versions", false, "show each agent's version, the address at which it reaches the server, and the release that it accepted")
 	flags.BoolVar(&f.failed, "failed", false, "only hosts whose last activation failed")
-	return command.Lists(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Host, error) {
+	return command.Shows(a.Env, cmd, func(ctx context.Context, c *operator.Client, _ []string) ([]operator.Host, error) {
 		all, err := c.Hosts(ctx)
-		return slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) }), err
-	}, []string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, func(h operator.Host) []string {
-		return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), h.Phase, string(h.Health), h.Rollout, runs(h), troubleOf(h)}
+		return command.NonNil(slices.DeleteFunc(all, func(h operator.Host) bool { return !f.picks(h) })), err
+	}, func(list []operator.Host) error {
+		header, row := []string{"host", "channel", "presence", "phase", "health", "rollout", "runs", "trouble"}, hostRow
+		if *versions {
+			header, row = []string{"host", "presence", "agent", "server", "accepted"}, agentRow
+		}
+		var rows [][]string
+		for _, h := range list {
+			rows = append(rows, row(h))
+		}
+		return a.Table(header, rows)
 	})
+}
+
+func hostRow(h operator.Host) []string {
+	return []string{h.Name, h.Channel, presence(h.Presence, h.FrozenUntil), phaseOf(h), string(h.Health), h.Rollout, runs(h), troubleOf(h)}
+}
+
+func agentRow(h operator.Host) []string {
+	accepted := ""
+	if h.Accepted > 0 {
+		accepted = fmt.Sprintf("version %d", h.Accepted)
+	}
+	return []string{h.Name, presence(h.Presence, h.FrozenUntil), h.AgentVersion, h.Server, accepted}
+}
+
+// showVersions names the versions of agents that are not the server's.
+func (a verbs) showVersions(s operator.Status) {
+	others := 0
+	var parts []string
+	for _, v := range slices.Sorted(maps.Keys(s.Hosts.Versions)) {
+		if n := s.Hosts.Versions[v]; v != s.Version {
+			others += n
+			parts = append(parts, fmt.Sprintf("%d %s", n, cmp.Or(v, "unknown")))
+		}
+	}
+	if s.Version != "" && others > 0 {
+		a.PrintFolded("Agents of another version than the server's %s: %s. steady host list --versions names them\n", s.Version, strings.Join(parts, ", "))
+	}
+}
+
+// phaseOf is the phase of a host, or that it leaves the fleet.
+func phaseOf(h operator.Host) string {
+	if h.Removed != nil {
+		return h.Removed.String()
+	}
+	return h.Phase
 }
 
 // troubleOf says why a host failed and what of it does not run.
@@ -189,6 +236,9 @@ func troubleOf(h operator.Host) string {
 	var parts []string
 	if h.Failed != "" {
 		parts = append(parts, h.Failed)
+	}
+	if h.Owed != nil {
+		parts = append(parts, "has to send "+events(*h.Owed)+" again, which the restored log lacks")
 	}
 	if h.Degraded != nil {
 		parts = append(parts, h.Degraded.Summary())
@@ -202,7 +252,7 @@ func runs(h operator.Host) string { return cmp.Or(h.Runs, command.Short(string(h
 // presence is the word for whether a host is there.
 func presence(p gate.HostPresence, frozenUntil clock.Instant) string {
 	switch {
-	case p == gate.Forked || p == gate.Revoked || p == gate.Decommissioned:
+	case p == gate.Forked || p == gate.Parked || p == gate.Revoked || p == gate.Decommissioned:
 		return strings.ToUpper(string(p))
 	case p == gate.Online && frozenUntil != 0:
 		return "frozen"
@@ -214,11 +264,7 @@ func presence(p gate.HostPresence, frozenUntil clock.Instant) string {
 func (a verbs) showPresence(h operator.HostCounts) {
 	const shown = 5
 	if n := len(h.NeverEnrolled); n > 0 {
-		names := strings.Join(h.NeverEnrolled[:min(shown, n)], ", ")
-		if n > shown {
-			names += fmt.Sprintf(" and %d more", n-shown)
-		}
-		a.PrintFolded("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), names)
+		a.PrintFolded("%s never enrolled: %s. Next: steady token create HOST\n", prose.Count(n, "host"), prose.Names(h.NeverEnrolled, shown))
 	}
 	var parts []string
 	for _, row := range plan.Presences {
@@ -229,6 +275,44 @@ func (a verbs) showPresence(h operator.HostCounts) {
 	if len(parts) > 0 {
 		a.PrintFolded("Not there: %s. steady host list --all names them\n", strings.Join(parts, ", "))
 	}
+}
+
+// showLeaving names the hosts that leave the fleet, and what is left to do.
+func (a verbs) showLeaving(leaving []operator.Removal) {
+	const shown = 5
+	for _, done := range []bool{false, true} {
+		var names []string
+		for _, r := range leaving {
+			if r.Done == done {
+				names = append(names, r.Host+" ("+string(r.Workloads)+")")
+			}
+		}
+		n := len(names)
+		if n == 0 {
+			continue
+		}
+		list := prose.Names(names, shown)
+		if !done {
+			a.PrintFolded("Removing %s: %s. Next: steady why HOST\n", prose.Count(n, "host"), list)
+			continue
+		}
+		a.PrintFolded("Removed %s: %s. Next: steady host decommission HOST, then take its line out of fleet.yaml\n", prose.Count(n, "host"), list)
+	}
+}
+
+// removedWords says how far a removal is.
+func removedWords(r *operator.Removal) string {
+	words := "workloads " + string(r.Workloads)
+	if r.Signed != "" {
+		words += ", by a signed override: " + r.Signed
+	}
+	switch {
+	case r.Done:
+		return "removed, " + words + ". Next: steady host decommission " + r.Host + ", then take its line out of fleet.yaml"
+	case r.Detail != "":
+		return "removing, " + words + ". It cannot go on: " + r.Detail + ". Next: steady host retry " + r.Host
+	}
+	return "removing, " + words + ". Next: steady why " + r.Host
 }
 
 func (a verbs) showHost(h operator.HostDetail) error {
@@ -244,6 +328,9 @@ func (a verbs) showHost(h operator.HostDetail) error {
 		well += " since " + a.when(d.Since) + ": " + term.Printable(d.Summary())
 	}
 	a.PrintFolded("  health:      %s\n", well)
+	if h.Removed != nil {
+		a.PrintFolded("  leaves:      %s\n", removedWords(h.Removed))
+	}
 	if h.Failed != "" {
 		a.PrintFolded("  failed:      %s\n", h.Failed)
 	}

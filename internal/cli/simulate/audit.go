@@ -75,7 +75,8 @@ chain of its records; roots, releases, tokens and overrides by their signatures;
 each host's events by the chain that the host signed; and the invariants of
 rollouts, so that a wave that was promoted without evidence is found. The first
 bad record is named. Code 1 means that something does not hold, code 7 that all
-holds, and a host reported what contradicts itself.
+else holds, and what a host reported contradicts itself or the log: it lies, or a
+record is missing.
 
 Whoever holds the server can write another log from its beginning, with hosts of
 his own. --root and --head tie the log to what you know from elsewhere: the first
@@ -121,7 +122,7 @@ func (a verbs) audit(ctx context.Context, from source, anchor logverify.Anchor) 
 
 func (a verbs) showVerdict(v verdict, anchor logverify.Anchor) {
 	for _, f := range v.Contradictions {
-		a.Printf("Host %s contradicts itself: %s\n", f.Host, f.Message)
+		a.Printf("Host %s contradicts itself or the log: %s\n", f.Host, f.Message)
 	}
 	for _, f := range v.Findings {
 		a.Printf("%d: %s: %s\n", f.Seq, f.Check, f.Message)
@@ -130,7 +131,7 @@ func (a verbs) showVerdict(v verdict, anchor logverify.Anchor) {
 		a.Printf("The first bad record is %d\n", v.Findings[0].Seq)
 		return
 	}
-	a.Printf("All holds: %s, %s, %s, %s, %s with %s that they signed, %s\n",
+	a.Printf(Verdict(len(v.Contradictions))+": %s, %s, %s, %s, %s with %s that they signed, %s\n",
 		prose.Count(v.Records, "record"), prose.Count(v.Roots, "root"), prose.Count(v.Releases, "release"), prose.Count(v.Overrides, "override"),
 		prose.Count(v.Hosts, "host"), prose.Count(v.HostEvents, "event"), prose.Count(v.Promotions, "promotion"))
 	a.Printf("Keep this for the next audit: --head %s\n", v.Head)
@@ -165,4 +166,13 @@ func anchorOf(root, head string) (a logverify.Anchor, err error) {
 	}
 	a.Head = store.Head{Seq: n, Hash: [32]byte(sum)}
 	return a, nil
+}
+
+// Verdict begins the last line of a check that found nothing wrong but what so many
+// hosts contradict.
+func Verdict(contradictions int) string {
+	if contradictions > 0 {
+		return "All else holds"
+	}
+	return "All holds"
 }

@@ -83,11 +83,20 @@ var messages = []message{
 		return fmt.Sprintf("refuses bundle %s from now on: %s", v.Digest.Short(), v.Reason)
 	}),
 	row(func(v event.FileKept) string { return fmt.Sprintf("kept the changed %s as %s", v.Path, v.KeptAs) }),
+	row(func(v event.WorkloadsRemoved) string {
+		if !v.OK {
+			return fmt.Sprintf("cannot be removed (workloads %s): %s", v.Workloads, v.Detail)
+		}
+		return fmt.Sprintf("removed from the fleet (workloads %s)", v.Workloads)
+	}),
 	row(func(v event.HostEnrolled) string {
 		return fmt.Sprintf("enrolled, incarnation %d, certificate until %s", v.Incarnation, prose.Date(v.NotAfter))
 	}),
 	row(func(v event.EnrolRefused) string { return "enrolment refused: " + v.Reason }),
 	row(func(v event.CertificateRenewed) string {
+		if v.Issued != 0 {
+			return fmt.Sprintf("presented a certificate of %s, until %s, that the restored log lacks: it is in use again", prose.Date(v.Issued), prose.Date(v.NotAfter))
+		}
 		return fmt.Sprintf("renewed its certificate, until %s", prose.Date(v.NotAfter))
 	}),
 	row(func(v event.HostRevoked) string { return "revoked: " + v.Reason }),
@@ -97,6 +106,9 @@ var messages = []message{
 	row(func(v event.HostSlotFreed) string { return "counts against no budget any more: " + v.Reason }),
 	row(func(v event.HostHead) string { return fmt.Sprintf("signed its events up to %d", v.Seq) }),
 	row(func(v event.HostForked) string {
+		if v.Parked != "" {
+			return "PARKED until it enrols again: " + host.ParkedMessage(v.Parked)
+		}
 		return fmt.Sprintf("FORKED: two different events claim place %d; its identity runs twice", v.Seq)
 	}),
 	row(func(v event.HostSilent) string { return fmt.Sprintf("silent, last seen %s", prose.Date(v.LastSeen)) }),
@@ -150,6 +162,19 @@ var messages = []message{
 	row(func(v event.StreamOpened) string {
 		return fmt.Sprintf("%s in %s opened by %s: %s", v.Kind, v.Resource, v.Actor, strings.Join(v.Argv, " "))
 	}),
+	row(func(v event.LogRestored) string {
+		return fmt.Sprintf("the log was set back: it had its events up to %d, those up to %d are in no record of the server but this host's own", v.From, v.To)
+	}),
+	row(func(v event.SafeModeEnded) string {
+		missing := ""
+		if v.Acknowledged > v.Logged {
+			missing = fmt.Sprintf("; events %d to %d of the log are missing", v.Logged+1, v.Acknowledged)
+		}
+		if len(v.Hosts) > 0 {
+			missing += "; not waited for: " + strings.Join(v.Hosts, ", ")
+		}
+		return fmt.Sprintf("safe mode ended by %s: %s%s", v.Actor, v.Reason, missing)
+	}),
 	row(func(v event.ResourceReported) string {
 		return fmt.Sprintf("%s is %s", v.Resource, joined(v.State, v.Message))
 	}),
@@ -163,7 +188,7 @@ var messages = []message{
 	}),
 	row(func(v event.RolloutReverting) string { return fmt.Sprintf("%s goes back: %s", v.Rollout, v.Reason) }),
 	row(func(v event.WavePromoted) string {
-		return fmt.Sprintf("%s: wave %s was promoted (%s): %s", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason)
+		return fmt.Sprintf("%s: wave %s was promoted (%s): %s", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason) + skippedHosts(v)
 	}),
 	row(func(v event.WaveBlocked) string {
 		return fmt.Sprintf("%s: wave %s is blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason)
@@ -187,6 +212,10 @@ var messages = []message{
 	}),
 	row(func(v event.RolloutCancelled) string {
 		return fmt.Sprintf("%s cancelled by %s: %s", v.Rollout, v.Actor, v.Reason)
+	}),
+	row(func(v event.RolloutRetried) string {
+		words := fmt.Sprintf("%s is tried again from wave %s by %s: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason)
+		return prose.Join(words, prose.Some(len(v.Hosts), "host", " may take it again"), prose.Some(len(v.Refusing), "host", prose.Verb(len(v.Refusing), " refuses", " refuse")+" it until a retry is signed"))
 	}),
 	row(func(v event.WaveForced) string {
 		return fmt.Sprintf("%s: wave %s was promoted by %s, %s, although it was blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Actor, v.Reason, strings.Join(v.Blocks, "; "))
@@ -298,6 +327,8 @@ func probeOf(v event.HostStepped) (host.ProbeObserved, bool) {
 func overrideMessage(v event.OverrideAccepted) string {
 	what := "channel " + v.Channel
 	switch {
+	case v.Incarnation != 0:
+		what = fmt.Sprintf("host %s, incarnation %d, workloads %s", v.Host, v.Incarnation, v.Workloads)
 	case v.Bundle != "" && v.Host != "":
 		what = fmt.Sprintf("bundle %s on host %s", v.Bundle.Short(), v.Host)
 	case v.Bundle != "":
@@ -314,6 +345,18 @@ func waveOf(name string, place int) string { return cmp.Or(name, fmt.Sprint(plac
 func waveCounts(v event.WavePromoted) string {
 	return prose.Join(fmt.Sprintf("%d converged", v.Evidence), zeroless(v.AtTarget, "ran the target already"),
 		zeroless(v.Failed, "failed"), zeroless(v.Skipped, "away"))
+}
+
+// skippedHosts names the hosts that a wave did not wait for.
+func skippedHosts(v event.WavePromoted) string {
+	if len(v.SkippedHosts) == 0 {
+		return ""
+	}
+	names := strings.Join(v.SkippedHosts, ", ")
+	if n := v.Skipped - len(v.SkippedHosts); n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	return "; skipped: " + names
 }
 
 func zeroless(n int, what string) string {

@@ -119,7 +119,7 @@ func Ending(r *Rollout) string {
 		s += ": " + r.Reason
 	}
 	if rollout.Phase(r.Phase) == rollout.Failed {
-		s += "; next: steady rollout resume or cancel " + r.Name
+		s += "; next: steady rollout resume, retry or cancel " + r.Name
 	}
 	return s + " (" + prose.Join(fmt.Sprintf("%d converged", by[rollout.Converged.String()]), zeroless(by[rollout.AtTarget.String()], "ran the target already"),
 		zeroless(by[rollout.RolledBack.String()], "went back"), zeroless(by[rollout.Broken.String()], "failed")) + ")"

@@ -49,8 +49,10 @@ type Library struct {
 	places map[digest.Digest]Place
 	newest map[string]digest.Digest // by rollout name
 	loaded map[digest.Digest]*volume
-	clock  uint64
-	order  uint64
+	// contents are what dispatches carry, by bundle; nothing in them is changed.
+	contents map[digest.Digest]map[digest.Digest][]byte
+	clock    uint64
+	order    uint64
 }
 
 // volume is one manifest in memory.
@@ -67,7 +69,7 @@ type volume struct {
 // New returns an empty library over blobs.
 func New(blobs Blobs) *Library {
 	return &Library{blobs: blobs, small: newCache(), places: map[digest.Digest]Place{},
-		newest: map[string]digest.Digest{}, loaded: map[digest.Digest]*volume{}}
+		newest: map[string]digest.Digest{}, loaded: map[digest.Digest]*volume{}, contents: map[digest.Digest]map[digest.Digest][]byte{}}
 }
 
 // EnvelopeFile and LeavesFile name a rollout's files in a release.

@@ -178,7 +178,7 @@ func (p *Prover) hashBefore(name string, before []event.Record, e *event.Record)
 	chain := identity.Genesis(p.fleet, name, e.Incarnation)
 	begin := 0
 	for i := len(before) - 1; i >= 0; i-- {
-		if h, ok := headIn(&before[i], e.Incarnation); ok {
+		if h, ok := HeadIn(&before[i], e.Incarnation); ok {
 			chain, begin = identity.Chain{Seq: h.Seq, Hash: [32]byte(h.Hash)}, i+1
 			break
 		}
@@ -197,7 +197,8 @@ func (p *Prover) hashBefore(name string, before []event.Record, e *event.Record)
 	return chain.Hash[:], nil
 }
 
-func headIn(r *event.Record, incarnation uint64) (event.HostHead, bool) {
+// HeadIn reads a signed head of a host's chain from a record, if it is one of the incarnation.
+func HeadIn(r *event.Record, incarnation uint64) (event.HostHead, bool) {
 	if r.Type != (event.HostHead{}).EventType() {
 		return event.HostHead{}, false
 	}
@@ -215,7 +216,7 @@ func upToHead(records []event.Record, incarnation uint64) (events []wire.Event, 
 		if r.HostSeq != 0 && r.Incarnation == incarnation {
 			events = append(events, wire.Event{Seq: r.HostSeq, At: r.At, Type: r.Type, Body: r.Body})
 		}
-		if h, ok := headIn(r, incarnation); ok {
+		if h, ok := HeadIn(r, incarnation); ok {
 			return events, wire.Head{Seq: h.Seq, Hash: h.Hash, Signature: h.Signature}, nil
 		}
 	}

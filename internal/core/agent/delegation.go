@@ -21,6 +21,8 @@ type NewestPlan struct {
 func (s *State) Delegation(newest *NewestPlan) *fleet.Delegation {
 	now := s.Plan.Delegation
 	switch {
+	case s.Removal.begun():
+		return nil
 	case newest == nil || newest.Channel != s.Plan.Channel:
 		return now
 	case newest.Target == s.Machine.Current:

@@ -15,6 +15,7 @@ type Effect interface{ Run(Effects) error }
 type Effects interface {
 	Activate(Activate) error
 	Revert(Revert) error
+	Leave(Leave) error
 	StartProbes(StartProbes) error
 	Prepare(Prepare) error
 	Claim(Claim) error
@@ -23,6 +24,8 @@ type Effects interface {
 	CloseRepairs(CloseRepairs) error
 	BeginReboot(BeginReboot) error
 	Sweep(Sweep) error
+	RunResources(RunResources) error
+	StopResources(StopResources) error
 }
 
 // Activate makes a generation what the host runs, until Deadline.
@@ -34,6 +37,10 @@ type Activate struct {
 // Revert makes the earlier generation what the host runs again; an empty bundle
 // means that nothing ran before and what was activated is removed.
 type Revert struct{ Generation }
+
+// Leave takes away what the host runs: its incarnation was removed from the fleet by a
+// signed override.
+type Leave struct{ Generation }
 
 // StartProbes runs these probes from now on, instead of any that ran before; each
 // runs once right away. What is observed is given back with the Round.
@@ -79,14 +86,25 @@ type BeginReboot struct{ Reason string }
 // Sweep removes content that none of these bundles needs.
 type Sweep struct{ Keep []digest.Digest }
 
+// RunResources has resources observed and acted on from now on, also those whose repair
+// State.AdmitRepair put off until the server has answered. Nothing acts before the first.
+type RunResources struct{}
+
+// StopResources ends every act and begins none any more in this run of the process, and
+// ends what is done about an offer: the host is parked.
+type StopResources struct{ Parked Parked }
+
 // Run calls the variant's method.
-func (e Activate) Run(h Effects) error     { return h.Activate(e) }
-func (e Revert) Run(h Effects) error       { return h.Revert(e) }
-func (e StartProbes) Run(h Effects) error  { return h.StartProbes(e) }
-func (e Prepare) Run(h Effects) error      { return h.Prepare(e) }
-func (e Claim) Run(h Effects) error        { return h.Claim(e) }
-func (e Observe) Run(h Effects) error      { return h.Observe(e) }
-func (e BeginRepairs) Run(h Effects) error { return h.BeginRepairs(e) }
-func (e CloseRepairs) Run(h Effects) error { return h.CloseRepairs(e) }
-func (e BeginReboot) Run(h Effects) error  { return h.BeginReboot(e) }
-func (e Sweep) Run(h Effects) error        { return h.Sweep(e) }
+func (e Activate) Run(h Effects) error      { return h.Activate(e) }
+func (e Revert) Run(h Effects) error        { return h.Revert(e) }
+func (e Leave) Run(h Effects) error         { return h.Leave(e) }
+func (e StartProbes) Run(h Effects) error   { return h.StartProbes(e) }
+func (e Prepare) Run(h Effects) error       { return h.Prepare(e) }
+func (e Claim) Run(h Effects) error         { return h.Claim(e) }
+func (e Observe) Run(h Effects) error       { return h.Observe(e) }
+func (e BeginRepairs) Run(h Effects) error  { return h.BeginRepairs(e) }
+func (e CloseRepairs) Run(h Effects) error  { return h.CloseRepairs(e) }
+func (e BeginReboot) Run(h Effects) error   { return h.BeginReboot(e) }
+func (e Sweep) Run(h Effects) error         { return h.Sweep(e) }
+func (e RunResources) Run(h Effects) error  { return h.RunResources(e) }
+func (e StopResources) Run(h Effects) error { return h.StopResources(e) }

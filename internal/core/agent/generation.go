@@ -16,6 +16,8 @@ type Generation struct {
 	Leaving digest.Digest `json:"leaving,omitempty"` // the bundle that a revert abandons
 	// Keep is the bundle that may come back.
 	Keep digest.Digest `json:"keep,omitempty"`
+	// Wipe says that nothing may be left of the bundles before.
+	Wipe bool `json:"wipe,omitempty"`
 }
 
 // GenerationOf is the run that a machine asks for: an activation, or the next attempt
@@ -63,6 +65,8 @@ func (in GenerationObserved) apply(t *turn) error {
 	var next host.Input
 	switch {
 	case !in.Generation.same(t.s.Generation):
+	case t.s.Removal.empties():
+		t.left(&in)
 	case m.Phase == host.Activating:
 		switch in.Outcome {
 		case Complete:

@@ -16,18 +16,45 @@ type Input interface{ apply(*turn) error }
 type Started struct {
 	BootID  string
 	Current digest.Digest
+	// SetBack says that the stored state is older than the anchor beside it; its Since is
+	// not read.
+	SetBack *Parked
+	// Confirm says that a server is there to be asked before anything is resumed.
+	Confirm bool
 }
 
 func (in Started) apply(t *turn) error {
 	s := t.s
 	s.LastRefusal, s.refused, s.probing, s.observing = "", nil, false, false
+	s.askUntil, s.held, s.unconfirmed = 0, nil, false
+	switch {
+	case s.Parked != nil:
+		t.stayParked()
+		return nil
+	case in.SetBack != nil:
+		t.park(in.SetBack.Code, in.SetBack.Detail)
+		return nil
+	case in.Confirm && t.ask(in):
+		t.Save = true
+		return nil
+	}
+	return in.resume(t)
+}
+
+// resume goes on with all that was there when the process ended.
+func (in Started) resume(t *turn) error {
 	t.Save, t.started = true, true
-	if err := t.machine(host.Booted{BootID: in.BootID, Current: in.Current}); err != nil {
+	t.emit(RunResources{})
+	if t.s.Removal.begun() {
+		t.goOnLeaving()
+	} else if err := t.machine(host.Booted{BootID: in.BootID, Current: in.Current}); err != nil {
 		return err
 	}
 	t.resume()
 	t.observe()
-	t.sweep()
+	if !t.s.Unconfirmed() { // else once it is known that nothing newer needs it
+		t.sweep()
+	}
 	return nil
 }
 
@@ -50,13 +77,19 @@ type Elapsed struct{}
 
 func (Elapsed) apply(t *turn) error {
 	s := t.s
+	if s.Unconfirmed() && s.askUntil.Reached(t.now) {
+		return t.unanswered()
+	}
+	if s.held != nil {
+		return nil
+	}
 	if o := s.Offer; o != nil && !o.Prepared && o.Expires.Reached(t.now) {
 		t.giveBack(host.DeclineExpired, "the grant expired before it was claimed")
 	}
 	if s.Repairs.due().Reached(t.now) {
 		t.observe()
 	}
-	if !host.Due(&s.Machine, &s.Plan).Reached(t.now) {
+	if !s.machineDue().Reached(t.now) {
 		return nil
 	}
 	return t.machine(host.Elapsed{})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -44,10 +45,14 @@ type Granted struct {
 	Reason  string
 	// Plan is the verified plan; of a grant that needs none, its manifest alone.
 	Plan fleet.HostPlan
+	// Newest is the manifest that the plan's channel rolls out by the newest snapshot
+	// which the host accepted; empty where none was asked for.
+	Newest digest.Digest
 	// Wall is the host's own wall clock, and Slack how far it may be wrong.
 	Wall  clock.Instant
 	Slack clock.Duration
-	// Overrides are those that prove a rollback, if one does.
+	// Overrides are those that prove a rollback, or have the host take again what it
+	// refuses, if one does.
 	Overrides *OverridesReceived
 }
 
@@ -55,6 +60,12 @@ func (in Granted) apply(t *turn) error {
 	if in.Overrides != nil {
 		if err := in.Overrides.apply(t); err != nil {
 			return err
+		}
+		for i := range in.Overrides.Overrides {
+			if again := t.s.Overrides.EndedBy(&in.Overrides.Overrides[i]); again != nil {
+				t.decline(in.Grant, host.DeclineOverride, again.Message())
+				return nil
+			}
 		}
 	}
 	t.cured()
@@ -65,6 +76,9 @@ func (in Granted) apply(t *turn) error {
 	case o.Term > s.MaxTerm && o.Term-s.MaxTerm > maxTermStep:
 		t.decline(o.Grant, host.DeclineTermJump, "the server's term is far above the last one seen")
 		return nil
+	case s.Removal != nil:
+		t.decline(o.Grant, host.DeclineOverride, s.Removal.message())
+		return nil
 	case o.Term < s.MaxTerm:
 		t.decline(o.Grant, host.DeclineOldTerm, "the server's term is older than one already seen")
 		return nil
@@ -74,7 +88,11 @@ func (in Granted) apply(t *turn) error {
 	if s.knows(o.Grant) {
 		return nil
 	}
-	if code, detail := t.refuses(&o, in.Wall, in.Slack); code != "" {
+	code, detail := t.refuses(&o, in.Wall, in.Slack)
+	if code == "" && o.Purpose == host.Update {
+		code, detail = s.refusesOlder(&o.Plan, in.Newest)
+	}
+	if code != "" {
 		t.decline(o.Grant, code, detail)
 		return nil
 	}
@@ -161,11 +179,25 @@ func (s *State) refusesUpdate(o *Offer) (code, detail string) {
 	return "", ""
 }
 
+// refusesOlder refuses another plan of the channel while the host has converged on the
+// one that is rolled out: that one was signed before. The way back is a rollback, or a
+// release that names the older bundles. A server that was restored from a backup knows
+// no better.
+func (s *State) refusesOlder(p *fleet.HostPlan, newest digest.Digest) (code, detail string) {
+	m := &s.Machine
+	if newest == "" || m.Manifest != newest || p.Manifest == newest || m.Phase != host.Converged || p.Channel != s.Plan.Channel {
+		return "", ""
+	}
+	return host.DeclineOlderPlan, "the host runs " + m.Rollout + ", the newest release of its channel, and " + p.Rollout + " is older; push the newest release to the server"
+}
+
 func (s *State) refusesRollback(o *Offer) (code, detail string) {
 	m := &s.Machine
 	switch {
 	case m.Manifest != o.Plan.Manifest:
 		return host.DeclineOtherRollout, "the host is not in that rollout"
+	case s.Plan.Removed == fleet.Wipe:
+		return host.DeclineNothingToDo, "the host was wiped, and nothing is left to go back to"
 	case m.Phase == host.Reverted || m.Phase == host.Pending || m.Phase == "" || (m.Phase == host.Failed && m.Reverting):
 		return host.DeclineNothingToDo, "the host is " + string(m.Phase) + " already"
 	case s.Repairs.Grant != "":
@@ -279,7 +311,7 @@ func (t *turn) update(o *Offer) error {
 	s.Plan = o.Plan
 	err := t.machine(host.Claimed{
 		Grant: o.Grant, Rollout: o.Plan.Rollout, Manifest: o.Plan.Manifest, Wave: o.Plan.Wave,
-		From: from, Target: o.Plan.Target, BootID: s.Machine.BootID,
+		From: from, Target: o.Plan.Target, BootID: s.Machine.BootID, Release: o.Plan.Release,
 	})
 	if t.Dropped != nil {
 		s.Plan = before

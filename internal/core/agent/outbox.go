@@ -5,18 +5,33 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
 )
 
 // Retention of acknowledged events: a server restored from an old backup asks for them
-// again.
+// again. They are kept for RetainFor, and the newest RetainBytes of them.
 const (
-	retainFor   = 30 * clock.Day
-	retainCount = 10_000
+	RetainFor         = 30 * clock.Day
+	RetainBytes int64 = 64 << 20
 )
 
 // Outbox is where a host's events stand, by their numbers: Oldest is the first that is
 // kept, 0 for none, Acked the last that the server acknowledged, and Last the newest.
 type Outbox struct{ Oldest, Acked, Last uint64 }
+
+// Prompt reports whether an event is sent at once. The others travel with what follows them
+// within a moment: the server knows of the claim that began an activation, and what one
+// resource does is for people.
+func Prompt(e event.Event) bool {
+	switch e := e.(type) {
+	case event.ResourceReported:
+		return false
+	case event.HostStepped:
+		return e.To != host.Activating
+	}
+	return true
+}
 
 // Acknowledge checks the server's answer to a batch from first to last.
 func (o Outbox) Acknowledge(first, last, acked uint64) error {
@@ -52,10 +67,4 @@ func (o Outbox) Replay(held uint64) (acked uint64, lost bool) {
 		return o.Acked, false
 	}
 	return max(held, max(o.Oldest, 1)-1), true
-}
-
-// Retention says which acknowledged events need not be kept: those before an instant, and
-// those up to a number.
-func (o Outbox) Retention(now clock.Instant) (before clock.Instant, upTo uint64) {
-	return now.Add(-retainFor), min(o.Acked, o.Last-min(o.Last, retainCount))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
@@ -104,5 +105,51 @@ func TestS17SignedWordClearsAHostsOwnQuarantine(t *testing.T) {
 	take(1, said("o-3", fleet.OverrideFreeze, 3, ""))
 	if !take(2) || a.Overrides.Frozen("stable") != nil {
 		t.Fatal("a word outlived its epoch")
+	}
+}
+
+// TestS17SignedRetryClearsAHostsOwnQuarantine: of what its own plan of that manifest gave
+// it, once; and a rollback that was signed before sends it back no more.
+func TestS17SignedRetryClearsAHostsOwnQuarantine(t *testing.T) {
+	m, b := digest.Of([]byte("m")), digest.Of([]byte("b"))
+	a := &agent.State{Plan: fleet.HostPlan{Channel: "stable", Manifest: m, Target: b}, Quarantine: []agent.QuarantineEntry{{Digest: b, Reason: "failed"}}}
+	take := func(words ...gate.AcceptedOverride) {
+		step(t, a, agent.OverridesReceived{Host: "h", Epoch: 1, Overrides: words}, 1)
+	}
+	take(said("o-1", fleet.OverrideRetry, 1, digest.Of([]byte("other"))))
+	if !a.Quarantined(b) {
+		t.Fatal("a retry of another manifest cleared it")
+	}
+	back := said("o-2", fleet.OverrideRollback, 2, m)
+	take(back)
+	again := said("o-3", fleet.OverrideRetry, 3, m)
+	take(again)
+	if a.Quarantined(b) || a.Overrides.RolledBack(m) != nil {
+		t.Fatal("the host still refuses the bundle, or the rollback stands")
+	}
+	a.Quarantine = []agent.QuarantineEntry{{Digest: b, Reason: "failed again"}}
+	if take(again); !a.Quarantined(b) {
+		t.Fatal("the retry cleared what came after it")
+	}
+	a.Machine.Phase, a.Machine.Manifest = host.Converged, m
+	turn := step(t, a, agent.Granted{Grant: "g1", Purpose: host.Rollback, TTL: 1000, Plan: a.Plan,
+		Overrides: &agent.OverridesReceived{Host: "h", Epoch: 1, Overrides: []gate.AcceptedOverride{back}}}, 1)
+	if a.Offer != nil || reported[event.GrantDeclined](t, turn).Code != host.DeclineOverride {
+		t.Fatal("a rollback that a later retry ended was taken")
+	}
+	take(said("o-4", fleet.OverrideRollback, 4, m))
+	if a.Overrides.RolledBack(m) == nil {
+		t.Fatal("a retry ended what was signed after it")
+	}
+}
+
+// TestS22WipedHostGoesNowhere: who was wiped has nothing to go back to, whatever orders it.
+func TestS22WipedHostGoesNowhere(t *testing.T) {
+	m := digest.Of([]byte("m"))
+	a := &agent.State{Plan: fleet.HostPlan{Channel: "stable", Manifest: m, Removed: fleet.Wipe}}
+	a.Machine.Phase, a.Machine.Manifest = host.Converged, m
+	turn := step(t, a, agent.Granted{Grant: "g1", Purpose: host.Rollback, TTL: 1000, Plan: fleet.HostPlan{Manifest: m}}, 1)
+	if a.Offer != nil || reported[event.GrantDeclined](t, turn).Code != host.DeclineNothingToDo {
+		t.Fatal("a wiped host goes back")
 	}
 }

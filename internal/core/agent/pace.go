@@ -8,6 +8,10 @@ const (
 	maxHeartbeat = 10 * clock.Minute
 )
 
+// lingerFor is how long events wait for others that nobody needs at once: the steps of a
+// short activation then make one request.
+const lingerFor = 200 * clock.Millisecond
+
 // pruneEvery is how often old events are removed from the outbox.
 const pruneEvery = clock.Hour
 
@@ -19,6 +23,7 @@ type Pace struct {
 	beatAt   clock.Instant
 	retryAt  clock.Instant // nothing before, after the server did not answer
 	sendAt   clock.Instant // no events before, after the server put them off
+	lingerTo clock.Instant // then events that can wait are sent, zero if there are none
 	renewAt  clock.Instant // no renewal before, after one failed
 	pruneAt  clock.Instant
 }
@@ -51,8 +56,15 @@ func (p *Pace) Sends(now clock.Instant) bool {
 	if now < p.sendAt {
 		return false
 	}
-	p.sendAt = 0
+	p.sendAt, p.lingerTo = 0, 0
 	return true
+}
+
+// Lingers notes that there are events which can wait for others, for a moment.
+func (p *Pace) Lingers(now clock.Instant) {
+	if p.lingerTo == 0 {
+		p.lingerTo = now.Add(lingerFor)
+	}
 }
 
 func (p *Pace) PutOff(wait clock.Duration, now clock.Instant) { p.sendAt = now.Add(wait) }
@@ -84,6 +96,9 @@ func (p *Pace) Next(due clock.Duration, now clock.Instant) clock.Duration {
 	wait := min(p.beatAt.Sub(now), max(due, p.renewAt.Sub(now)))
 	if p.sendAt != 0 {
 		wait = min(wait, p.sendAt.Sub(now))
+	}
+	if p.lingerTo != 0 {
+		wait = min(wait, max(p.lingerTo, p.retryAt, p.sendAt).Sub(now))
 	}
 	return max(0, wait)
 }

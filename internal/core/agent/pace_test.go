@@ -7,6 +7,8 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/agent"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/host"
 )
 
 // TestPaceNeverWaitsPastWhatIsDue: whatever a server names, a heartbeat is never more than
@@ -38,15 +40,51 @@ func TestPaceNeverWaitsPastWhatIsDue(t *testing.T) {
 	})
 }
 
-func TestRetention(t *testing.T) {
-	now := clock.Instant(40 * clock.Day)
-	if before, upTo := (agent.Outbox{Acked: 5, Last: 20_000}).Retention(now); before != clock.Instant(10*clock.Day) || upTo != 5 {
-		t.Errorf("before %s, up to %d", before, upTo)
-	}
-	if _, upTo := (agent.Outbox{Acked: 20_000, Last: 20_000}).Retention(now); upTo != 10_000 {
-		t.Errorf("up to %d", upTo)
-	}
-	if _, upTo := (agent.Outbox{Acked: 20, Last: 20}).Retention(now); upTo != 0 {
-		t.Errorf("up to %d", upTo)
+// TestEventsLingerAMoment: what can wait is sent within a moment, however often more comes,
+// and never before the server answers or takes events again.
+func TestEventsLingerAMoment(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := agent.NewPace(30*clock.Second, 1)
+		p.Replied(0, 1)
+		now := clock.Instant(2)
+		p.Lingers(now)
+		first := now.Add(p.Next(clock.Day, now))
+		if first <= now || first.Sub(now) > clock.Second {
+			t.Fatalf("the first waits until %s", first)
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "more") {
+			now = now.Add(clock.Duration(rapid.Int64Range(0, int64(first.Sub(now))).Draw(t, "pause")))
+			p.Lingers(now)
+			if got := now.Add(p.Next(clock.Day, now)); got != first {
+				t.Fatalf("more came at %s: %s instead of %s", now, got, first)
+			}
+		}
+		wait := clock.Duration(rapid.Int64Range(1, int64(clock.Second)).Draw(t, "wait"))
+		p.Failed(wait, now)
+		if got := now.Add(p.Next(clock.Day, now)); got < now.Add(wait) {
+			t.Fatalf("sends at %s to a server that is left alone until %s", got, now.Add(wait))
+		}
+		if later := now.Add(wait); !p.Sends(later) || p.Next(clock.Day, later) < clock.Second {
+			t.Fatal("what was sent lingers on")
+		}
+	})
+}
+
+// TestPromptEvents: what ends something, or that others wait for, is sent at once.
+func TestPromptEvents(t *testing.T) {
+	for _, c := range []struct {
+		e      event.Event
+		prompt bool
+	}{
+		{event.HostStepped{From: host.Pending, To: host.Activating}, false},
+		{event.HostStepped{From: host.Activating, To: host.Soaking}, true},
+		{event.HostStepped{From: host.Soaking, To: host.Failed}, true},
+		{event.ResourceReported{}, false},
+		{event.GrantDeclined{}, true},
+		{event.BundleQuarantined{}, true},
+	} {
+		if agent.Prompt(c.e) != c.prompt {
+			t.Errorf("%s %+v: prompt %t", c.e.EventType(), c.e, !c.prompt)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func claimReboot(t *testing.T, s *agent.State) agent.Turn {
 
 func TestS23RebootOnlyUnderItsClaimedGrant(t *testing.T) {
 	a := staged(t)
-	if e := step(t, a, boot("b1"), 2500); len(e.Effects) != 2 || !a.Machine.Staged() {
+	if e := step(t, a, boot("b1"), 2500); len(e.Effects) != 3 || !a.Machine.Staged() {
 		t.Fatalf("a restart of the agent does %+v", e)
 	}
 	other := reboot("g2")

@@ -75,7 +75,7 @@ func (in RepairsObserved) apply(t *turn) error {
 	before := *r
 	s.observing = false
 	switch {
-	case !s.Machine.AtRest():
+	case !s.Machine.AtRest() || s.Removal.empties():
 		t.dropRepairs()
 	case r.Grant != "":
 		t.continueRepairs(&in)

@@ -12,6 +12,10 @@ import (
 // CodeNeedsGrant is the reason of a resource whose repair waits for a grant.
 const CodeNeedsGrant engine.Code = "repair-needs-grant"
 
+// CodeUnconfirmed is the reason of a resource whose repair waits until the server has answered
+// after a start, a few seconds at most.
+const CodeUnconfirmed engine.Code = "repair-unconfirmed"
+
 // RepairBeginWithin is the longest that may pass between the gate and the record that
 // an act has begun, which is one commit. What is not seen by then did not begin: the
 // next observation found the resource as declared.
@@ -20,6 +24,10 @@ const RepairBeginWithin = 30 * clock.Second
 // Disruptive is an action that may stop or replace something that runs. What ends a
 // replacement that has begun is not: it must always be able to finish.
 type Disruptive interface{ Disrupts() bool }
+
+// Starting is an action that may do nothing but start what is stopped: it waits for
+// nobody.
+type Starting interface{ StartsOnly() bool }
 
 // RepairAnswer is what the gate of repairs answers.
 type RepairAnswer int
@@ -30,6 +38,7 @@ const (
 	RepairFree RepairAnswer = iota
 	RepairInWindow
 	RepairWaits
+	RepairUnconfirmed // until the server has said that this host's state is the newest
 )
 
 // AdmitRepair says whether an action that repairs a resource of a parent may begin;
@@ -38,7 +47,10 @@ const (
 func (s *State) AdmitRepair(parent engine.Ref, a engine.Action, shut bool, now clock.Instant) RepairAnswer {
 	d, ok := a.(Disruptive)
 	switch {
-	case !ok || !d.Disrupts() || parent == deploy.ManagedLayer || !s.Machine.AtRest():
+	case !ok || !d.Disrupts() || parent == deploy.ManagedLayer || !s.Machine.AtRest() || s.Removal.empties():
+		if starts, only := a.(Starting); s.Unconfirmed() && !(only && starts.StartsOnly()) {
+			return RepairUnconfirmed
+		}
 		return RepairFree
 	case !shut && s.Repairs.Open(now):
 		return RepairInWindow

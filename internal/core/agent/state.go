@@ -62,6 +62,10 @@ type State struct {
 	Overrides gate.Overrides `json:"overrides,omitzero"`
 	// MaxTerm is the highest server term seen; a lower one is refused.
 	MaxTerm uint64 `json:"maxTerm"`
+	// Parked is set once the stored state is known to be older than what the host did.
+	Parked *Parked `json:"parked,omitempty"`
+	// Removal is a signed removal of this host from the fleet.
+	Removal *Removal `json:"removal,omitempty"`
 
 	// Of this run of the process alone; Started resets them.
 
@@ -71,6 +75,9 @@ type State struct {
 	round       int64           // of probes
 	probing     bool            // probes run
 	observing   bool            // drift was requested to be observed and was not yet
+	askUntil    clock.Instant   // until then the server is asked whether it knows a newer state, or zero
+	held        *Started        // what is resumed then
+	unconfirmed bool            // the next step tells that the server did not answer
 }
 
 // Quarantined reports whether this host refuses a bundle.
@@ -86,14 +93,31 @@ func (s *State) forbidden(o *Offer) *gate.AcceptedOverride {
 // Due returns when Elapsed must come: for the machine, for an offer that expires,
 // or for repairs. It is zero when nothing waits for time.
 func (s *State) Due() clock.Instant {
-	due := host.Due(&s.Machine, &s.Plan)
+	switch {
+	case s.Parked != nil:
+		return 0
+	case s.held != nil:
+		return s.askUntil
+	}
+	due := s.machineDue()
 	if !s.observing {
 		due = clock.Earliest(due, s.Repairs.due())
 	}
 	if s.Offer != nil && !s.Offer.Prepared {
 		due = clock.Earliest(due, s.Offer.Expires)
 	}
+	if s.Unconfirmed() {
+		due = clock.Earliest(due, s.askUntil)
+	}
 	return due
+}
+
+// machineDue is when the machine wants to be woken; one that moves no more never does.
+func (s *State) machineDue() clock.Instant {
+	if s.Removal.begun() {
+		return 0
+	}
+	return host.Due(&s.Machine, &s.Plan)
 }
 
 // Era names the activation or revert that completed last. Only a request that
@@ -107,6 +131,9 @@ func (s *State) AwaitsContact() bool { return s.Machine.ConfirmBy != 0 || s.Mach
 
 // Bundle is the bundle that commands run in: what the host runs, or is on its way to.
 func (s *State) Bundle() digest.Digest {
+	if s.Removal.empties() {
+		return ""
+	}
 	if m := &s.Machine; m.Phase == host.Reverted || m.Reverting {
 		return m.From
 	}

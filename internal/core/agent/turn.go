@@ -45,10 +45,14 @@ var _ host.Effects = (*turn)(nil)
 // means that an event cannot be written: the state is then to be discarded.
 func (s *State) Step(in Input, now clock.Instant) (Turn, error) {
 	t := &turn{s: s, now: now}
+	if t.Dropped = s.admits(in); t.Dropped != nil {
+		return t.Turn, nil
+	}
 	phase, manifest := s.Machine.Phase, s.Machine.Manifest
 	if err := in.apply(t); err != nil {
 		return t.Turn, err
 	}
+	t.leave()
 	m := &s.Machine
 	if s.probing && (len(m.Probes) == 0 || m.Reverting) {
 		_ = t.StartProbes(host.StartProbes{}) // never fails
@@ -68,6 +72,10 @@ func (t *turn) emit(e Effect) { t.Effects = append(t.Effects, e) }
 // machine moves the machine by one input, reports it if it is notable, and takes
 // in what it asks for.
 func (t *turn) machine(in host.Input) error {
+	if t.s.Removal.begun() {
+		t.Dropped = errRemoved
+		return nil
+	}
 	before := t.s.Machine
 	next, effects, err := host.Step(before, in, t.now, &t.s.Plan)
 	if errors.As(err, new(*host.IllegalError)) {
@@ -83,6 +91,7 @@ func (t *turn) machine(in host.Input) error {
 		if err != nil {
 			return err
 		}
+		e.Unconfirmed, t.s.unconfirmed = t.s.unconfirmed, false
 		t.report(e)
 	}
 	for _, e := range effects {

@@ -18,9 +18,13 @@ import (
 type Violation struct {
 	Invariant string `json:"invariant"`
 	Message   string `json:"message"`
-	// Host is set where the chain that this host signed proves it alone, whatever the
-	// server recorded: the host contradicts itself. It is no fault of the server.
+	// Host is set where a report of this host shows it: nothing that the server decided
+	// broke the invariant.
 	Host string `json:"host,omitempty"`
+	// Disputed says that it takes the server's records to show it: the host reports what
+	// it was not granted, or a record is missing. Otherwise the chain that the host
+	// signed proves it alone.
+	Disputed bool `json:"disputed,omitempty"`
 }
 
 func (v Violation) String() string { return v.Invariant + ": " + v.Message }
@@ -89,6 +93,7 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	m := &h.Machine
 	if m.Phase == host.Converged && m.Target != "" && m.Current != m.Target {
 		f.addf("S20", "host %s is converged on %s and runs %s", h.Name, m.Target.Short(), m.Current.Short())
+		f.out[len(f.out)-1].Host = h.Name // that is its report
 	}
 	checkSilence(f, s, h, now)
 	g := h.Grant
@@ -108,6 +113,7 @@ func checkHost(f *finding, s *plan.State, h *plan.Host, now clock.Instant) {
 	switch {
 	case g.Purpose == host.Reboot && (!m.Staged() || m.Manifest != g.Manifest), g.Purpose == host.Repair && !m.AtRest():
 		f.addf("S23", "host %s is offered grant %s to %s while it is %s", h.Name, g.ID, g.Purpose, m.Phase)
+		f.out[len(f.out)-1].Host = h.Name
 	case g.Purpose == host.Update && r != nil && (r.Reverting || r.Phase.Ended() && r.Phase != rollout.Terminal):
 		f.addf("S18", "host %s is offered grant %s of rollout %s, which is %s", h.Name, g.ID, r.Name, plan.Status(r))
 	}
@@ -231,8 +237,11 @@ func checkCounts(f *finding, r *rollout.Rollout) {
 	for i := range r.Members {
 		m, c := &r.Members[i], &waves[r.Plan.Leaves[i].Wave]
 		c.By[m.Status]++
-		if m.Status == rollout.Waiting && !m.Online {
+		if m.Status == rollout.Waiting && (!m.Online || m.Unwilling) {
 			c.Offline++
+		}
+		if m.Unwilling && (m.Status == rollout.Offered || m.Status == rollout.Claimed) {
+			c.Ignored++
 		}
 		if m.Status == rollout.Broken && !m.Final {
 			c.Unsettled++

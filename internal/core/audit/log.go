@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/oracle"
@@ -17,13 +18,45 @@ type Log struct {
 	docs     oracle.Documents
 	seq      uint64
 	gaps     map[string]bool // hosts whose chain has one
+	suspects map[string]bool // hosts that contradicted themselves or the server's records, until they enrol again
 	grants   map[string]*oracle.Grant
 	outcomes map[string]host.Phase // of grants: Converged or Reverted, once
+	keep     int                   // how many grants of a host; 0 is all
+	given    map[string][]string   // those that are kept, in order
+}
+
+// Forget has the log remember no more than the last grants of each host, so that it does
+// not grow for ever. That an earlier one is given or ends again is not found any more.
+func (l *Log) Forget(keep int) *Log {
+	l.keep, l.given = keep, map[string][]string{}
+	return l
+}
+
+// Stops returns the manifest whose rollout has to stop if an event breaks something: that
+// of a decision of the server's own. What a host reports stops none, or one host could
+// stop all the others.
+func (l *Log) Stops(e event.Entry, ev event.Event) digest.Digest {
+	if e.HostSeq != 0 || event.FromHost(e.Type) {
+		return ""
+	}
+	switch ev := ev.(type) {
+	case event.OfRollout:
+		if r := l.About(ev); r != nil {
+			return r.Manifest.Digest
+		}
+	case event.RolloutOpened:
+		return ev.Manifest
+	case event.GrantClaimed:
+		if g := l.grants[ev.Grant]; g != nil {
+			return g.Manifest
+		}
+	}
+	return ""
 }
 
 // NewLog returns a checker that has seen nothing yet.
 func NewLog(docs oracle.Documents) *Log {
-	return &Log{Facts: oracle.New(docs), docs: docs, gaps: map[string]bool{}, grants: map[string]*oracle.Grant{}, outcomes: map[string]host.Phase{}}
+	return &Log{Facts: oracle.New(docs), docs: docs, gaps: map[string]bool{}, suspects: map[string]bool{}, grants: map[string]*oracle.Grant{}, outcomes: map[string]host.Phase{}}
 }
 
 // Observe takes the next committed entry and returns what it violates.
@@ -55,10 +88,55 @@ func (l *Log) ObserveEvent(seq uint64, e event.Entry, ev event.Event) []Violatio
 		l.rolloutEvent(e, ev)
 		l.apply(e, ev)
 	}
+	l.attribute(e, ev)
 	for i := range l.out {
 		l.out[i].Message = fmt.Sprintf("event %d (%s): %s", seq, e.Type, l.out[i].Message)
 	}
 	return l.out
+}
+
+// attribute has a host answer for what is found about it, or about a rollout that it is in, once
+// it contradicted itself: all that the log has of its machine are its reports, and where they
+// fit together no more the server and the specification may follow it to different ends.
+// How a report comes into the log is the server's to answer for.
+func (l *Log) attribute(e event.Entry, ev event.Event) {
+	if _, enrols := ev.(event.HostEnrolled); enrols {
+		delete(l.suspects, e.Host())
+	}
+	if name := l.suspect(e, ev); name != "" {
+		for i := range l.out {
+			if v := &l.out[i]; v.Host == "" {
+				v.Host, v.Disputed = name, true
+			}
+		}
+	}
+	for i := range l.out {
+		if v := &l.out[i]; v.Host != "" {
+			l.suspects[v.Host] = true
+		}
+	}
+}
+
+// suspect is the host that contradicted itself and that a record of the server rests on, if any.
+func (l *Log) suspect(e event.Entry, ev event.Event) string {
+	if e.HostSeq != 0 || len(l.suspects) == 0 || len(l.out) == 0 {
+		return ""
+	}
+	if l.suspects[e.Host()] {
+		return e.Host()
+	}
+	r := l.About(ev)
+	if claim, is := ev.(event.GrantClaimed); is && l.grants[claim.Grant] != nil {
+		r = l.Find(l.grants[claim.Grant].Manifest)
+	}
+	if r != nil {
+		for i := range r.Manifest.Leaves {
+			if name := r.Manifest.Leaves[i].Host; l.suspects[name] {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 func (l *Log) apply(e event.Entry, ev event.Event) {
@@ -70,7 +148,20 @@ func (l *Log) apply(e event.Entry, ev event.Event) {
 	}
 	if g, is := ev.(event.Granted); is {
 		l.grants[g.Grant] = l.Host(e.Host()).Grant
+		l.forget(e.Host(), g.Grant)
 	}
+}
+
+func (l *Log) forget(host, grant string) {
+	if l.keep == 0 {
+		return
+	}
+	given := append(l.given[host], grant)
+	for ; len(given) > l.keep; given = given[1:] {
+		delete(l.grants, given[0])
+		delete(l.outcomes, given[0])
+	}
+	l.given[host] = given
 }
 
 func (l *Log) chain(e event.Entry) {
@@ -96,6 +187,17 @@ func (l *Log) consistent(ok bool, h *oracle.Host, invariant, format string, a ..
 	if l.addf(invariant, format, a...); !l.gaps[h.Name] {
 		l.out[len(l.out)-1].Host = h.Name
 	}
+}
+
+// disputed adds, unless ok, what a host reports against the records of the server: one of
+// the two is wrong, and nobody can tell by the log which.
+func (l *Log) disputed(ok bool, h *oracle.Host, invariant, format string, a ...any) {
+	if ok {
+		return
+	}
+	l.addf(invariant, format+"; it reports that against the records of the server: it lies, or one is missing", a...)
+	v := &l.out[len(l.out)-1]
+	v.Host, v.Disputed = h.Name, true
 }
 
 // find returns the rollout that an event names.

@@ -43,6 +43,8 @@ func (l *Log) fleetEvent(e event.Entry, ev event.Event) {
 		l.managed(e, ev.Actor)
 	case event.StreamOpened:
 		l.managed(e, ev.Actor)
+	case event.SafeModeEnded:
+		l.must(ev.Actor != "" && ev.Reason != "", "S28", "safe mode was ended by nobody, or without a reason")
 	}
 }
 

@@ -22,6 +22,9 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) {
 	case event.HostSlotFreed:
 		l.must(ev.Reason != "", "S28", "the slot of host %s was freed without a reason", h.Name)
 		l.must(l.FreesSlot(h, e.At), "S1", "the slot of host %s, %s, was freed before what it was granted is over", h.Name, h.Phase)
+	case event.LogRestored:
+		l.must(ev.Incarnation == h.Incarnation && ev.From == h.Seq && ev.From < ev.To, "S33",
+			"the log of host %s was set back from event %d/%d to %d by its word, it has %d/%d", h.Name, ev.Incarnation, ev.To, ev.From, h.Incarnation, h.Seq)
 	case event.HostDegraded:
 		l.must(len(ev.Resources)+len(ev.Probes) > 0, "S28", "host %s is degraded for nothing", h.Name)
 	case event.RepairNeeded:
@@ -32,8 +35,11 @@ func (l *Log) hostEvent(e event.Entry, ev event.Event) {
 			return
 		}
 		g := h.Grant
-		l.must(g != nil && g.ID == ev.Grant && g.Purpose == host.Repair, "S24", "host %s ended repair %s, which is not open for it", h.Name, ev.Grant)
-		l.must(g == nil || g.ID != ev.Grant || g.Claimed, "S23", "host %s repaired under grant %s, which it did not claim", h.Name, ev.Grant)
+		if e.HostSeq <= h.Replayed && (g == nil || g.ID != ev.Grant) {
+			return // of the part that the log lacks
+		}
+		l.disputed(g != nil && g.ID == ev.Grant && g.Purpose == host.Repair, h, "S24", "host %s ended repair %s, which is not open for it", h.Name, ev.Grant)
+		l.disputed(g == nil || g.ID != ev.Grant || g.Claimed || e.HostSeq <= h.Replayed, h, "S23", "host %s repaired under grant %s, which it did not claim", h.Name, ev.Grant)
 	}
 }
 
@@ -58,7 +64,8 @@ func (l *Log) step(e event.Entry, ev event.HostStepped) {
 		l.apply(e, ev)
 		return
 	}
-	l.input(h, in, ev.To)
+	l.consistent(h.Accepts(in, ev), h, "S19", "host %s reports that %s brought it from %q to %q in %s", h.Name, ev.Input, h.Phase, ev.To, ev.Manifest.Short())
+	l.input(h, in, ev.To, e.HostSeq <= h.Replayed)
 	if l.apply(e, ev); was.Phase == ev.To {
 		return
 	}
@@ -74,21 +81,24 @@ func (l *Log) step(e event.Entry, ev event.HostStepped) {
 	}
 }
 
-// input checks that what begins was claimed, and what goes on may.
-func (l *Log) input(h *oracle.Host, in host.Input, to host.Phase) {
+// input checks that what begins was claimed, and what goes on may. told says that the log
+// lacks what the server recorded of it, which then is no proof against it.
+func (l *Log) input(h *oracle.Host, in host.Input, to host.Phase, told bool) {
 	g := h.Grant
-	claimed := func(id string, p host.Purpose) bool { return g != nil && g.ID == id && g.Claimed && g.Purpose == p }
+	claimed := func(id string, p host.Purpose) bool {
+		return told || g != nil && g.ID == id && g.Claimed && g.Purpose == p
+	}
 	switch in := in.(type) {
 	case host.Claimed:
-		l.must(claimed(in.Grant, host.Update), "S23", "host %s activates on grant %s, which it did not claim", h.Name, in.Grant)
-		l.must(g == nil || g.ID != in.Grant || g.Manifest == in.Manifest && g.Target == in.Target, "S3", "host %s activates something else than grant %s says", h.Name, in.Grant)
+		l.disputed(claimed(in.Grant, host.Update), h, "S23", "host %s activates on grant %s, which it did not claim", h.Name, in.Grant)
+		l.disputed(g == nil || g.ID != in.Grant || g.Manifest == in.Manifest && g.Target == in.Target, h, "S3", "host %s activates something else than grant %s says", h.Name, in.Grant)
 		return
 	case host.RevertClaimed:
-		l.must(claimed(in.Grant, host.Rollback), "S23", "host %s goes back on grant %s, which it did not claim", h.Name, in.Grant)
+		l.disputed(claimed(in.Grant, host.Rollback), h, "S23", "host %s goes back on grant %s, which it did not claim", h.Name, in.Grant)
 	case host.RebootClaimed:
 		overtaken := g == nil && h.AtRest() // it booted by itself, and answers a grant that ended with that
-		l.must(overtaken || g != nil && g.ID == in.Grant && g.Purpose == host.Reboot, "S24", "host %s took grant %s to reboot, which is not open for it", h.Name, in.Grant)
-		l.must(g == nil || g.ID != in.Grant || g.Claimed, "S23", "host %s reboots under grant %s, which it did not claim", h.Name, in.Grant)
+		l.disputed(told || overtaken || g != nil && g.ID == in.Grant && g.Purpose == host.Reboot, h, "S24", "host %s took grant %s to reboot, which is not open for it", h.Name, in.Grant)
+		l.disputed(told || g == nil || g.ID != in.Grant || g.Claimed, h, "S23", "host %s reboots under grant %s, which it did not claim", h.Name, in.Grant)
 	case host.Booted:
 		return
 	}
@@ -105,7 +115,7 @@ func (l *Log) soaked(h *oracle.Host, at clock.Instant) {
 	}
 	m, leaf := l.Plan(h)
 	if leaf == nil {
-		l.addf("S3", "host %s converged on a plan that does not name it", h.Name)
+		l.disputed(h.Unseen, h, "S3", "host %s converged on a plan that does not name it", h.Name)
 		return
 	}
 	soak := m.Header.Waves[leaf.Wave].Soak
@@ -123,10 +133,10 @@ func (l *Log) ended(h *oracle.Host, again host.Phase) {
 	g := l.grants[h.Acting]
 	if g == nil {
 		l.consistent(h.Acting != "", h, "S24", "host %s is %s and acts on no grant", h.Name, h.Phase)
-		l.must(h.Acting == "", "S24", "host %s is %s by grant %q, which was never given", h.Name, h.Phase, h.Acting)
+		l.disputed(h.Acting == "" || h.Unseen, h, "S24", "host %s is %s by grant %q, which was never given", h.Name, h.Phase, h.Acting)
 		return
 	}
-	l.must(again != "" || l.outcomes[g.ID] == "", "S24", "grant %s of host %s ended %s and then %s", g.ID, h.Name, l.outcomes[g.ID], h.Phase)
-	l.must(g.Host == h.Name, "S24", "grant %s of host %s was claimed by host %s", g.ID, g.Host, h.Name)
+	l.disputed(again != "" || l.outcomes[g.ID] == "", h, "S24", "grant %s of host %s ended %s and then %s", g.ID, h.Name, l.outcomes[g.ID], h.Phase)
+	l.disputed(g.Host == h.Name, h, "S24", "grant %s of host %s was claimed by host %s", g.ID, g.Host, h.Name)
 	l.outcomes[g.ID] = h.Phase
 }

@@ -55,6 +55,8 @@ func (l *Log) moves(r *oracle.Rollout, at clock.Instant, ev event.Event) {
 		l.must(ev.Actor != "", "S18", "rollout %s resumed by nobody", r.Name)
 		l.must(!r.Final && !r.Reverting, "S18", "rollout %s resumed for good after its end", r.Name)
 		l.must(!l.InForce(fleet.OverridePause, "", r.Manifest.Digest, "", ""), "S18", "rollout %s resumed against a signed override", r.Name)
+	case event.RolloutRetried:
+		l.retried(r, ev)
 	case event.RolloutCancelled:
 		l.must(ev.Actor != "", "S18", "rollout %s cancelled by nobody", r.Name)
 	case event.WavePromoted:
@@ -72,6 +74,24 @@ func (l *Log) moves(r *oracle.Rollout, at clock.Instant, ev event.Event) {
 	case event.RolloutPruned:
 		l.pruned(r, ev)
 	}
+}
+
+// retried checks that an operator had a rollout tried again that may be, from its first
+// wave that failed on.
+func (l *Log) retried(r *oracle.Rollout, ev event.RolloutRetried) {
+	l.must(ev.Actor != "" && ev.Reason != "", "S18", "rollout %s was tried again by nobody, or without a reason", r.Name)
+	l.must(ev.Override == "" || l.Signed(ev.Override, fleet.OverrideRetry, r.Manifest.Digest) != nil, "S18", "rollout %s was tried again on an override that does not say so", r.Name)
+	for _, a := range []fleet.OverrideAction{fleet.OverridePause, fleet.OverrideCancel, fleet.OverrideRollback} {
+		l.must(!l.InForce(a, "", r.Manifest.Digest, "", ""), "S18", "rollout %s was tried again against a signed %s", r.Name, a)
+	}
+	l.must(!r.Paused || r.Phase.Ended(), "S18", "rollout %s was tried again while it is paused", r.Name)
+	if why := l.Retriable(r); why != "" {
+		l.addf("S19", "rollout %s was tried again and %s", r.Name, why)
+	}
+	wave, again, refusing := l.Failed(r, ev.Override != "")
+	l.must(ev.Wave == wave, "S7", "rollout %s was tried again from wave %d, and wave %d is the first with a failed host", r.Name, ev.Wave, wave)
+	l.must(slices.Equal(ev.Hosts, again) && slices.Equal(ev.Refusing, refusing), "S17", "rollout %s was tried again for %v and not for %v, by the log for %v and not for %v",
+		r.Name, ev.Hosts, ev.Refusing, again, refusing)
 }
 
 func (l *Log) opened(ev event.RolloutOpened) {
@@ -97,7 +117,8 @@ func (l *Log) moved(r *oracle.Rollout, at clock.Instant, ev event.RolloutMoved) 
 	l.must(string(r.Phase) == ev.From && rollout.Legal(r.Phase, to), "S19", "rollout %s moved from %s (said %s) to %s", r.Name, r.Phase, ev.From, to)
 	switch to {
 	case rollout.Active:
-		l.must(r.Phase != rollout.Failed || r.Resumed && ev.Actor != "" && !r.Final, "S18", "rollout %s left its halt without an operator", r.Name)
+		halted := r.Phase == rollout.Failed || r.Phase == rollout.Reverted
+		l.must(!halted || r.Resumed && ev.Actor != "" && !r.Final, "S18", "rollout %s left its halt without an operator", r.Name)
 	case rollout.Superseded:
 		c := l.Channel(r.Channel)
 		due, _ := l.Opening(c)

@@ -4,6 +4,7 @@
 package digest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -32,6 +33,23 @@ func Parse(s string) (Digest, error) {
 		return "", fmt.Errorf("%q is not a digest: %w", s, err)
 	}
 	return Digest(s), nil
+}
+
+// AppendIn appends the digests that stand anywhere in a text, in order.
+func AppendIn(dst []Digest, text []byte) []Digest {
+	for {
+		at := bytes.Index(text, []byte(Prefix))
+		if at < 0 {
+			return dst
+		}
+		text = text[at:]
+		if end := len(Prefix) + 2*sha256.Size; len(text) >= end {
+			if d, err := Parse(string(text[:end])); err == nil {
+				dst = append(dst, d)
+			}
+		}
+		text = text[len(Prefix):]
+	}
 }
 
 // Hex returns the hexadecimal part, which is safe as a file name.

@@ -49,3 +49,12 @@ func TestEveryDigestParses(t *testing.T) {
 		}
 	})
 }
+
+// TestAppendIn: digests are found wherever they stand, and nothing else is.
+func TestAppendIn(t *testing.T) {
+	a, b := digest.Of([]byte("a")), digest.Of([]byte("b"))
+	text := `sha256:sha256:` + a.Hex() + `","x":"app@` + string(b) + `","short":"sha256:abc","upper":"SHA256:` + a.Hex() + `"} sha256:`
+	if got := digest.AppendIn(nil, []byte(text)); len(got) != 2 || got[0] != a || got[1] != b {
+		t.Fatalf("found %v", got)
+	}
+}

@@ -122,6 +122,7 @@ func (e RolloutPaused) Of() (string, digest.Digest) { return e.Rollout, e.Manife
 
 func (e RolloutResumed) Of() (string, digest.Digest) { return e.Rollout, e.Manifest }
 
+func (e RolloutRetried) Of() (string, digest.Digest)   { return e.Rollout, e.Manifest }
 func (e RolloutCancelled) Of() (string, digest.Digest) { return e.Rollout, e.Manifest }
 
 func (e RolloutPruned) Of() (string, digest.Digest) { return e.Rollout, e.Manifest }

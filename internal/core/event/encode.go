@@ -19,6 +19,9 @@ func encode(e Event) ([]byte, error) {
 	case HostStepped:
 		w = w.text("rollout", e.Rollout).text("manifest", string(e.Manifest)).text("input", e.Input).raw("data", e.Data)
 		w = w.text("from", string(e.From)).text("to", string(e.To)).some("cause", string(e.Cause)).some("detail", e.Detail)
+		if e.Unconfirmed {
+			w = w.raw("unconfirmed", []byte("true"))
+		}
 	case HostHead:
 		w = w.counter("incarnation", e.Incarnation).counter("seq", e.Seq).binary("hash", e.Hash).binary("signature", e.Signature)
 	case HostReturned:

@@ -7,6 +7,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/diff"
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/reconcile/engine"
 )
@@ -27,6 +28,9 @@ type HostStepped struct {
 	// reads well on its own.
 	Cause  host.Cause `json:"cause,omitempty"`
 	Detail string     `json:"detail,omitempty"`
+	// Unconfirmed marks the first step after a start at which the server did not answer
+	// whether it knows a newer state of the host: it resumed all the same.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 
 	in host.Input // that Data stands for, where it is known
 }
@@ -119,6 +123,15 @@ type ResourceReported struct {
 // MaxDifferences bounds what one report lists.
 const MaxDifferences = 32
 
+// WorkloadsRemoved says what came of a signed removal of the host: OK once all that its
+// workloads ask for is done, else Detail says what cannot be done.
+type WorkloadsRemoved struct {
+	Override  digest.Digest   `json:"override"`
+	Workloads fleet.Workloads `json:"workloads"`
+	OK        bool            `json:"ok"`
+	Detail    string          `json:"detail,omitempty"`
+}
+
 // EventType names of the host's events.
 func (HostStepped) EventType() string       { return "host.stepped" }
 func (GrantDeclined) EventType() string     { return "host.grant_declined" }
@@ -126,6 +139,7 @@ func (TrustRefused) EventType() string      { return "host.trust_refused" }
 func (BundleQuarantined) EventType() string { return "host.bundle_quarantined" }
 func (FileKept) EventType() string          { return "host.file_kept" }
 func (ResourceReported) EventType() string  { return "host.resource_reported" }
+func (WorkloadsRemoved) EventType() string  { return "host.workloads_removed" }
 
 // RepairNeeded says that the host found drift of what it runs, that undoing it
 // would stop or replace something, and that it waits for a grant. It replaces
@@ -152,6 +166,7 @@ func init() {
 	add(BundleQuarantined{}, reported, about(rollout, refused))
 	add(FileKept{}, reported)
 	add(ResourceReported{}, reported)
+	add(WorkloadsRemoved{}, reported, about(signed))
 	add(RepairNeeded{}, reported, about(manifest, bundle))
 	add(RepairOver{}, reported)
 }

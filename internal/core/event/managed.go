@@ -29,6 +29,9 @@ type ManagedRemoved struct {
 	Name   string `json:"name"`
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
+	// Expired says that its notAfter passed, which is no removal that somebody asks for
+	// now.
+	Expired bool `json:"expired,omitempty"`
 }
 
 // ManagedRequested asks once for something of a resource: start, stop, restart,

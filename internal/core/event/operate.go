@@ -52,6 +52,24 @@ type BreakGlassUsed struct {
 	Actor    string        `json:"actor"`
 }
 
+// RolloutRetried says that an operator had a rollout tried again that failed: Hosts, which
+// failed, went back or refused it, may be given the target again; Refusing ones, which
+// quarantined it themselves, may not until a retry is signed. Waves open again from
+// Wave on. Failures so far count no more.
+type RolloutRetried struct {
+	Rollout  string        `json:"rollout"`
+	Channel  string        `json:"channel"`
+	Manifest digest.Digest `json:"manifest"`
+	Wave     int           `json:"wave"`
+	WaveName string        `json:"waveName,omitempty"`
+	Hosts    []string      `json:"hosts,omitempty"`
+	Refusing []string      `json:"refusing,omitempty"`
+	Reason   string        `json:"reason"`
+	Actor    string        `json:"actor"`
+	// Override names the signed override behind it, if there is one.
+	Override digest.Digest `json:"override,omitempty"`
+}
+
 // HostFrozen says that the entry's host is given no grant but one to go back,
 // until an instant. It replaces an earlier freeze.
 type HostFrozen struct {
@@ -79,6 +97,7 @@ type RolloutPruned struct {
 // EventType names of operators' decisions.
 func (WaveForced) EventType() string     { return "wave.forced" }
 func (BreakGlassUsed) EventType() string { return "break_glass.used" }
+func (RolloutRetried) EventType() string { return "rollout.retried" }
 func (HostFrozen) EventType() string     { return "host.frozen" }
 func (HostUnfrozen) EventType() string   { return "host.unfrozen" }
 func (RolloutPruned) EventType() string  { return "rollout.pruned" }
@@ -135,6 +154,7 @@ func (HostSlotFreed) EventType() string      { return "host.slot_freed" }
 func init() {
 	add(WaveForced{}, about(rollout, manifest, signed), decision(warn, "wave promoted by an operator", "rollout wave blocks actor reason"))
 	add(BreakGlassUsed{}, about(rollout, manifest, signed), decision(warn, "every wave is open", "rollout actor reason"))
+	add(RolloutRetried{}, about(rollout, channel, manifest, signed), decision(warn, "rollout tried again", "rollout wave hosts refusing actor reason"))
 	add(RolloutPruned{}, about(rollout, channel, manifest))
 	add(HostFrozen{}, ofHost)
 	add(HostUnfrozen{}, ofHost, decision(info, "host unfrozen", "reason actor"))

@@ -79,12 +79,15 @@ type EnrolRefused struct {
 
 // CertificateRenewed says that a host got a new certificate for a new key.
 // Presented is the serial that it proved itself with, which stays good: the
-// host may never have received the certificates in between.
+// host may never have received the certificates in between. With Issued the host presented
+// one that was issued then and that the log lacks, since it was restored from a backup:
+// Presented is the newest that the log had.
 type CertificateRenewed struct {
 	Serial    string        `json:"serial"`
 	Presented string        `json:"presented"`
 	NotAfter  clock.Instant `json:"notAfter"`
 	KeyDigest digest.Digest `json:"keyDigest"`
+	Issued    clock.Instant `json:"issued,omitempty"`
 }
 
 // HostRevoked ends a host's certificates issued before NotBefore.
@@ -103,14 +106,17 @@ type HostHead struct {
 	Signature   []byte `json:"signature"`
 }
 
-// HostForked says that a host's identity runs twice: two different events claim
-// the same place in its chain, or two processes were proven alive by turns.
+// HostForked says that a host's identity counts for nothing until it enrols again: two
+// different events claim the same place in its chain, two processes were proven alive by
+// turns, or the host itself says that its state was set back.
 type HostForked struct {
 	Incarnation uint64 `json:"incarnation"`
 	Seq         uint64 `json:"seq"`
 	// Record is a blob of the second history's events with their signed head; the
 	// first is in the log. Empty when two processes showed without one.
 	Record digest.Digest `json:"record,omitempty"`
+	// Parked is the code that the host itself gives: it does nothing more.
+	Parked string `json:"parked,omitempty"`
 }
 
 // HostSilent and HostReturned are presence, so that decisions which read it can
@@ -198,7 +204,12 @@ type WavePromoted struct {
 	Skipped  int    `json:"skipped"`
 	Absent   int    `json:"absent,omitempty"`
 	Reason   string `json:"reason"`
+	// SkippedHosts names those that were skipped, at most MaxSkipped.
+	SkippedHosts []string `json:"skippedHosts,omitempty"`
 }
+
+// MaxSkipped bounds what WavePromoted names.
+const MaxSkipped = 50
 
 // WaveBlocked says why a wave does not promote; logged again only when the reason
 // changes.
@@ -371,7 +382,7 @@ func init() {
 	add(RolloutMoved{}, about(rollout, manifest), decision(info, "rollout moved", "rollout from to reason actor"))
 	add(RolloutReverting{}, about(rollout, manifest, signed), decision(warn, "rollout is being reverted", "rollout wave reason actor"))
 	add(WavePromoted{}, about(rollout, manifest), decision(info, "wave promoted", "rollout wave evidence failed skipped reason"))
-	add(WaveBlocked{}, about(rollout, manifest), decision(debug, "wave waits", "rollout wave code reason"))
+	add(WaveBlocked{}, about(rollout, manifest), decision(info, "wave waits", "rollout wave code reason"))
 	add(QuarantineAdded{}, about(channel, refused, rollout), decision(warn, "bundle quarantined", "channel digest reason actor"))
 	add(QuarantineCleared{}, about(channel, refused))
 	add(RolloutPaused{}, about(rollout, manifest))
@@ -389,7 +400,7 @@ func init() {
 	add(HostReturned{}, ofHost)
 	add(HostFailedSilently{}, ofHost, about(rollout, manifest), decision(warn, "host in flight failed silently", "rollout grant reason"))
 	add(MirrorDiverged{}, ofHost, about(rollout))
-	add(Granted{}, ofHost, about(rollout, manifest, target), decision(debug, "granted", "grant rollout wave purpose budgets reason"))
+	add(Granted{}, ofHost, about(rollout, manifest, target), decision(info, "granted", "grant rollout wave purpose budgets reason"))
 	add(GrantClaimed{}, ofHost, about(rollout))
 	add(GrantEnded{}, ofHost, about(rollout), decision(info, "grant ended", "grant reason"))
 }

@@ -61,7 +61,7 @@ type Notice struct {
 	Keys    string // the members of the body that the line shows, separated by spaces
 }
 
-const debug, info, warn = -4, 0, 4
+const info, warn = 0, 4
 
 // NoticeOf returns how the server logs events of a type; nil is not at all.
 func NoticeOf(eventType string) *Notice {

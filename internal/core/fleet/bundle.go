@@ -33,6 +33,9 @@ type Bundle struct {
 	Nix *Nix `json:"nix,omitempty"`
 	// Containers is nil in a bundle without any; else Critical names it.
 	Containers *spec.Set `json:"containers,omitempty"`
+	// Wipe says that nothing may be left of the host's earlier bundles; then Critical
+	// names it.
+	Wipe bool `json:"wipe,omitempty"`
 	// Critical names fields that a reader must understand or refuse the whole:
 	// an agent that does not know a kind must not run half a bundle.
 	Critical []string `json:"critical,omitempty"`
@@ -95,6 +98,9 @@ func (b *Bundle) Criticals() []string {
 		if p.critical != "" && len(p.ids(b)) > 0 {
 			out = append(out, p.critical)
 		}
+	}
+	if b.Wipe {
+		out = append(out, CriticalWipe)
 	}
 	slices.Sort(out)
 	return out

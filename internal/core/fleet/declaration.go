@@ -21,6 +21,7 @@ type Declaration struct {
 	APIVersion         string                     `json:"apiVersion"`
 	Kind               string                     `json:"kind"`
 	Metadata           Metadata                   `json:"metadata"`
+	Servers            []string                   `json:"servers"` // where hosts find the server
 	Hosts              map[string]HostDecl        `json:"hosts"`
 	Channels           map[string]ChannelDecl     `json:"channels"`
 	RolloutPolicies    map[string]PolicyDecl      `json:"rolloutPolicies"`
@@ -36,6 +37,8 @@ type Declaration struct {
 	AllowVolumeDelete  bool                       `json:"allowVolumeDelete"`
 	AllowMovingTags    bool                       `json:"allowMovingTags"` // takes images that no digest names
 	Revoked            map[string]RevocationEntry `json:"revoked"`
+	// Removed says what becomes of what hosts run that Hosts names no more.
+	Removed map[string]RemovalDecl `json:"removed"`
 }
 
 // Metadata names the fleet.
@@ -55,6 +58,15 @@ type HostDecl struct {
 	// Bounds bounds the managed layer; its kinds are Managed's.
 	Bounds spec.Bounds `json:"bounds"`
 	Probes ProbeSet    `json:"probes"` // scope host
+	// removed is set of a host that leaves the fleet.
+	removed Workloads
+}
+
+// RemovalDecl declares a host that leaves. Channel is that of an earlier release by
+// default.
+type RemovalDecl struct {
+	Workloads Workloads `json:"workloads"`
+	Channel   string    `json:"channel"`
 }
 
 // ChannelDecl declares one release train. FreshnessWindow is required.

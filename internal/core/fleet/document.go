@@ -64,6 +64,9 @@ type Resolved struct {
 	Revocations  digest.Digest              `json:"revocations"`
 	Channels     map[string]ResolvedChannel `json:"channels"`
 	ChannelEdges []Edge                     `json:"channelEdges"`
+	// Servers are the addresses at which hosts look for their server; without any they
+	// keep those that they have.
+	Servers []string `json:"servers,omitempty"`
 }
 
 // RosterHost is one declared host.
@@ -75,6 +78,8 @@ type RosterHost struct {
 	Managed []string `json:"managed"`
 	// Delegation is what the server may do without a signature; nil is nothing.
 	Delegation *Delegation `json:"delegation,omitempty"`
+	// Removed says that the host leaves the fleet, and how.
+	Removed Workloads `json:"removed,omitempty"`
 }
 
 // Roster lists every host of the fleet. It is a file of its own, named by

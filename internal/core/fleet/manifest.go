@@ -19,12 +19,10 @@ type Manifest struct {
 	// FleetResolvedHash says which declared plan this was projected from. It is
 	// provenance; validity comes from being listed in Resolved.
 	FleetResolvedHash digest.Digest `json:"fleetResolvedHash"`
-	// Expires ends the plan; zero means when it is no longer listed.
-	Expires clock.Instant `json:"expires"`
-	Policy  Policy        `json:"policy"`
-	Waves   []Wave        `json:"waves"`
-	Probes  []Probe       `json:"probes"`
-	Budgets []Budget      `json:"budgets"`
+	Policy            Policy        `json:"policy"`
+	Waves             []Wave        `json:"waves"`
+	Probes            []Probe       `json:"probes"`
+	Budgets           []Budget      `json:"budgets"`
 	// Windows are the maintenance windows of its hosts.
 	Windows []clock.Window `json:"windows,omitempty"`
 	// CanaryMax is how many hosts the first wave with hosts may have, and how many
@@ -38,6 +36,24 @@ type Manifest struct {
 	LeavesRoot        string `json:"leavesRoot"` // hexadecimal
 	LeafCount         int    `json:"leafCount"`
 }
+
+// ReleaseVersion is the signed place of a release in the order of all releases of a fleet.
+type ReleaseVersion struct {
+	Epoch   uint64 `json:"epoch"`
+	Version uint64 `json:"version"`
+}
+
+// Before reports whether v was signed before o. What has no version, as what was recorded
+// before versions were, is before nothing, and nothing is before it.
+func (v ReleaseVersion) Before(o ReleaseVersion) bool {
+	if v == (ReleaseVersion{}) {
+		return false
+	}
+	return v.Epoch < o.Epoch || v.Epoch == o.Epoch && v.Version < o.Version
+}
+
+// Release returns which release the manifest was made for.
+func (m *Manifest) Release() ReleaseVersion { return ReleaseVersion{m.Epoch, m.Version} }
 
 // Rollout returns the display name "<channel>@<ref>".
 func (m *Manifest) Rollout() string { return RolloutName(m.Channel, m.Ref) }
@@ -58,6 +74,9 @@ type Leaf struct {
 	// Delegation is what the server may do on the host without a signature; nil
 	// is nothing.
 	Delegation *Delegation `json:"delegation,omitempty"`
+	// Removed says that the host leaves the fleet. An agent that does not know it takes the
+	// target like any other; that of a host which is wiped names wipe critical.
+	Removed Workloads `json:"removed,omitempty"`
 }
 
 // OnHealthFailure is what happens when a wave has more failures than allowed.
@@ -125,6 +144,7 @@ type BudgetMembers struct {
 // signed bytes, and nothing else reaches the host machine.
 type HostPlan struct {
 	Manifest digest.Digest  `json:"manifest"`
+	Release  ReleaseVersion `json:"release,omitzero"` // that the manifest was made for
 	Rollout  string         `json:"rollout"`
 	Channel  string         `json:"channel"`
 	Host     string         `json:"host"`
@@ -140,16 +160,21 @@ type HostPlan struct {
 	AllowVolumeDelete bool `json:"allowVolumeDelete,omitempty"`
 	// Delegation is shared with the leaf and must not be changed.
 	Delegation *Delegation `json:"delegation,omitempty"`
+	// Removed says that the host leaves the fleet.
+	Removed Workloads `json:"removed,omitempty"`
 }
 
 // HostPlanOf joins a header with one of its leaves. The caller has checked that
 // the leaf belongs to the header and that its indexes are in range.
 func HostPlanOf(m *Manifest, manifest digest.Digest, l *Leaf) HostPlan {
 	p := HostPlan{
-		Manifest: manifest, Rollout: m.Rollout(), Channel: m.Channel,
+		Manifest: manifest, Release: m.Release(), Rollout: m.Rollout(), Channel: m.Channel,
 		Host: l.Host, Wave: l.Wave, Target: l.Target,
 		Soak: m.Waves[l.Wave].Soak, Policy: m.Policy,
-		Delegation: l.Delegation, AllowVolumeDelete: m.AllowVolumeDelete, Windows: m.WindowsOf(l),
+		Delegation: l.Delegation, AllowVolumeDelete: m.AllowVolumeDelete, Windows: m.WindowsOf(l), Removed: l.Removed,
+	}
+	if l.Removed == Wipe { // what is deleted does not come back: no failure and no silence undoes it
+		p.AllowVolumeDelete, p.Policy.OnHealthFailure, p.Policy.ConfirmWindow = true, Halt, 0
 	}
 	for _, i := range l.Probes {
 		p.Probes = append(p.Probes, m.Probes[i])

@@ -18,7 +18,8 @@ const TypeOverride = "steady/override/v1"
 type OverrideAction string
 
 // The actions. Those on a rollout name its manifest, those on a bundle its
-// channel and digest, those on a channel its name alone.
+// channel and digest, those on a channel its name alone, those on a host its incarnation
+// and channel.
 const (
 	OverridePause        OverrideAction = "pause"        // no new grants of a manifest
 	OverrideResume       OverrideAction = "resume"       // ends a pause, or a halt
@@ -28,19 +29,21 @@ const (
 	OverrideUnquarantine OverrideAction = "unquarantine" // it may be again, on hosts that refuse it by themselves too
 	OverridePromote      OverrideAction = "promote"      // lets a held wave of a manifest pass
 	OverrideBreakGlass   OverrideAction = "break-glass"  // opens every wave of a manifest at once; all other gates stay
+	OverrideRetry        OverrideAction = "retry"        // gives a manifest again, to hosts that refuse it by themselves too
 	OverrideFreeze       OverrideAction = "freeze"       // no new grants on a channel
 	OverrideUnfreeze     OverrideAction = "unfreeze"
+	OverrideRemove       OverrideAction = "remove" // takes one incarnation of a host out of the fleet
 )
 
 // OverrideActions lists every action.
 var OverrideActions = []OverrideAction{OverridePause, OverrideResume, OverrideCancel, OverrideRollback,
-	OverrideQuarantine, OverrideUnquarantine, OverridePromote, OverrideBreakGlass, OverrideFreeze, OverrideUnfreeze}
+	OverrideQuarantine, OverrideUnquarantine, OverridePromote, OverrideBreakGlass, OverrideRetry, OverrideFreeze, OverrideUnfreeze, OverrideRemove}
 
 // Restricts reports whether the action keeps hosts from something new. The others
 // loosen what another one holds.
 func (a OverrideAction) Restricts() bool {
 	switch a {
-	case OverridePause, OverrideCancel, OverrideRollback, OverrideQuarantine, OverrideFreeze:
+	case OverridePause, OverrideCancel, OverrideRollback, OverrideQuarantine, OverrideFreeze, OverrideRemove:
 		return true
 	}
 	return false
@@ -71,9 +74,17 @@ func (a OverrideAction) Operators(named int) int {
 	return min(2, named)
 }
 
+// Operators is that of the action; what deletes data takes two where there are two.
+func (o *Override) Operators(named int) int {
+	if o.Workloads == Wipe {
+		return min(2, named)
+	}
+	return o.Action.Operators(named)
+}
+
 func (a OverrideAction) onManifest() bool {
 	return slices.Contains([]OverrideAction{OverridePause, OverrideResume, OverrideCancel, OverrideRollback,
-		OverridePromote, OverrideBreakGlass}, a)
+		OverridePromote, OverrideBreakGlass, OverrideRetry}, a)
 }
 
 func (a OverrideAction) onBundle() bool { return a == OverrideQuarantine || a == OverrideUnquarantine }
@@ -88,7 +99,7 @@ type Override struct {
 	Document
 	ID     string         `json:"id"`
 	Action OverrideAction `json:"action"`
-	// Channel is that of the manifest or bundle.
+	// Channel is that of the manifest or bundle; what removes a host needs none.
 	Channel string `json:"channel"`
 	// Rollout is the manifest's name, for people; the digest counts.
 	Rollout  string        `json:"rollout,omitempty"`
@@ -96,9 +107,13 @@ type Override struct {
 	// Wave is the name of the one to promote.
 	Wave   string        `json:"wave,omitempty"`
 	Bundle digest.Digest `json:"bundle,omitempty"`
-	// Host narrows what is said of a bundle to one host.
-	Host   string `json:"host,omitempty"`
-	Reason string `json:"reason"`
+	// Host narrows what is said of a bundle to one host, or is the one to remove.
+	Host string `json:"host,omitempty"`
+	// Incarnation is that of a host to remove: who enrols as it later stays. Workloads is
+	// what becomes of what it runs.
+	Incarnation uint64    `json:"incarnation,omitempty"`
+	Workloads   Workloads `json:"workloads,omitempty"`
+	Reason      string    `json:"reason"`
 	// NotAfter is until when the override may be accepted. What was accepted stays until
 	// a later override ends it: time alone never loosens.
 	NotAfter clock.Instant `json:"notAfter"`
@@ -112,7 +127,7 @@ func (o *Override) Check() error {
 	for _, n := range []struct {
 		what, name string
 		needed     bool
-	}{{"id", o.ID, true}, {"channel", o.Channel, true}, {"host", o.Host, false}, {"wave", o.Wave, false}} {
+	}{{"id", o.ID, true}, {"channel", o.Channel, o.Action != OverrideRemove}, {"host", o.Host, false}, {"wave", o.Wave, false}} {
 		if err := CheckName(n.name); err != nil && (n.needed || n.name != "") {
 			return fmt.Errorf("%s %w", n.what, err)
 		}
@@ -124,7 +139,11 @@ func (o *Override) Check() error {
 		return fmt.Errorf("%s: a manifest is named by what steers a rollout, and by nothing else", o.Action)
 	case o.Action.onBundle() != (o.Bundle != ""):
 		return fmt.Errorf("%s: a bundle is named by what quarantines it or ends that, and by nothing else", o.Action)
-	case o.Host != "" && !o.Action.onBundle():
+	case o.Action == OverrideRemove && (o.Host == "" || o.Incarnation == 0 || !o.Workloads.Way()):
+		return fmt.Errorf("%s: expected a host, its incarnation, and workloads keep, stop or wipe", o.Action)
+	case o.Action != OverrideRemove && (o.Incarnation != 0 || o.Workloads != ""):
+		return fmt.Errorf("%s: an incarnation and its workloads are named by what removes a host, and by nothing else", o.Action)
+	case o.Host != "" && !o.Action.onBundle() && o.Action != OverrideRemove:
 		return fmt.Errorf("%s: it cannot be narrowed to one host", o.Action)
 	case o.Rollout != "" && (o.Manifest == "" || len(o.Rollout) > 320 || !strings.HasPrefix(o.Rollout, o.Channel+"@") || !printable(o.Rollout)):
 		return fmt.Errorf("%s: rollout %q is no name of a manifest of channel %s", o.Action, o.Rollout, o.Channel)

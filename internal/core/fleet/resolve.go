@@ -66,6 +66,7 @@ type Plan struct {
 	Ref          string
 	Channels     []ChannelPlan // sorted by name
 	ChannelEdges []Edge
+	Servers      []string
 	Budgets      []BudgetMembers // unique, sorted by digest
 	Roster       map[string]RosterHost
 	Revoked      []Revocation // sorted by host
@@ -108,13 +109,15 @@ func (b BudgetMembers) Bytes() []byte {
 // plan must not be used.
 func Resolve(d *Declaration, in Inputs) (Plan, []Finding) {
 	r := &resolver{d: d, in: in, c: checker{d: d}}
-	p := Plan{Fleet: d.Metadata.Name, Roster: map[string]RosterHost{}, ChannelEdges: slices.Clone(d.ChannelEdges)}
+	p := Plan{Fleet: d.Metadata.Name, Roster: map[string]RosterHost{}, ChannelEdges: slices.Clone(d.ChannelEdges), Servers: slices.Clone(d.Servers)}
+	r.leave()
+	d = r.d
 	budgets, windows, controls := r.budgets(), r.windows(), r.controls()
 	for _, h := range keys(d.Hosts) {
 		host := d.Hosts[h]
 		p.Roster[h] = RosterHost{
 			Channel: host.Channel, Tags: sorted(host.Tags),
-			Bundle: r.target(h), Managed: sorted(host.Managed), Delegation: host.delegation(),
+			Bundle: r.target(h), Managed: sorted(host.Managed), Delegation: host.delegation(), Removed: host.removed,
 		}
 		p.Bundles = append(p.Bundles, p.Roster[h].Bundle)
 	}
@@ -188,7 +191,9 @@ func (r *resolver) channel(name string, budgets []budget, windows []clock.Window
 	for _, h := range keys(r.d.Hosts) {
 		if r.d.Hosts[h].Channel == name {
 			hosts = append(hosts, h)
-			probes[h] = r.probes(h)
+			if r.d.Hosts[h].removed == "" {
+				probes[h] = r.probes(h)
+			}
 		}
 	}
 	probeIndex := indexProbes(&cp.Header, hosts, probes)
@@ -197,6 +202,9 @@ func (r *resolver) channel(name string, budgets []budget, windows []clock.Window
 	after := r.after()
 	for _, h := range hosts {
 		wave := waveOf(policy.Waves, h, r.d.Hosts[h])
+		if r.d.Hosts[h].removed != "" {
+			wave = len(policy.Waves) - 1
+		}
 		if wave < 0 {
 			r.c.errorf(at("hosts", h), "host %q is in no wave of policy %q: expected a wave that selects it", h, decl.RolloutPolicy)
 			continue
@@ -206,7 +214,7 @@ func (r *resolver) channel(name string, budgets []budget, windows []clock.Window
 		cp.Leaves = append(cp.Leaves, Leaf{
 			Host: h, Wave: wave, Target: r.in.Digests[decl.Bundle],
 			Probes: probeIndex[h], Budgets: budgetIndex[h], After: after[h], Delegation: decl.delegation(),
-			Windows: windowIndex[h],
+			Windows: windowIndex[h], Removed: decl.removed,
 		})
 	}
 	for i := range cp.Leaves {

@@ -22,7 +22,11 @@ func (r *resolver) massChange(p *Plan) {
 	before, gone := 0, 0
 	for _, h := range keys(prev.Roster.Hosts) {
 		old := prev.Roster.Hosts[h]
-		if now, ok := p.Roster[h]; !ok || (now.Bundle == empty && old.Bundle != empty) {
+		now, ok := p.Roster[h]
+		if old.Removed != "" && (!ok || now.Removed == old.Removed) {
+			continue // it was counted when it left
+		}
+		if !ok || (now.Bundle == empty && old.Bundle != empty) || now.Removed != "" {
 			gone++
 		}
 		before++
@@ -77,6 +81,9 @@ func (r *resolver) lateBundles(p *Plan) {
 				continue
 			}
 			name := r.d.Hosts[l.Host].Bundle
+			if l.Removed != "" {
+				continue
+			}
 			if w, ok := first[name]; !ok || l.Wave < w {
 				first[name] = l.Wave
 			}

@@ -42,6 +42,7 @@ const (
 // the sections; an error means that Resolve must not be called.
 func Validate(d *Declaration) []Finding {
 	c := &checker{d: d}
+	CheckServers(d.Servers, func(i int, err error) { c.errorf(at("servers", i), "%q: %v", d.Servers[i], err) })
 	c.hosts()
 	c.channels()
 	c.policies()
@@ -54,6 +55,7 @@ func Validate(d *Declaration) []Finding {
 	c.bundles()
 	c.allProbes()
 	c.revoked()
+	c.removed()
 	return c.out
 }
 
@@ -216,6 +218,9 @@ func (c *checker) positive(path []string, d DurationText) {
 func (c *checker) bundles() {
 	for _, n := range keys(c.d.Bundles) {
 		c.name(at("bundles", n), n)
+		if n == WipedBundle {
+			c.errorf(at("bundles", n), "the name %q is reserved for the bundle of hosts that are wiped: expected another name", n)
+		}
 		if n == EmptyBundle {
 			c.errorf(at("bundles", n), "the name %q is reserved for the bundle of hosts without one: expected another name", n)
 		}

@@ -79,7 +79,10 @@ var asked = map[string]func(*rapid.T, clock.Instant) []*gate.Block{
 		return one(gate.CheckBudgets([]gate.Use{{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight"), Earliest: soon(t, now)}}, true))
 	},
 	"CheckBehind": func(t *rapid.T, now clock.Instant) []*gate.Block {
-		return one(gate.CheckBehind(rapid.SampledFrom([]string{"", "h"}).Draw(t, "host"), soon(t, now)))
+		return one(gate.CheckBehind(rapid.SampledFrom([]string{"", "h"}).Draw(t, "host"), rapid.IntRange(0, 2).Draw(t, "more"), soon(t, now)))
+	},
+	"CheckUnheard": func(t *rapid.T, now clock.Instant) []*gate.Block {
+		return one(gate.CheckUnheard(rapid.SampledFrom([]string{"", "h"}).Draw(t, "host"), soon(t, now)))
 	},
 	"CheckRollCall": func(t *rapid.T, now clock.Instant) []*gate.Block {
 		full := gate.CheckBudgets([]gate.Use{{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight")}}, true)

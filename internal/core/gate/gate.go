@@ -67,7 +67,8 @@ func CheckOverlay(s RolloutStatus) *Block {
 	switch {
 	case s.Reverting && s.Ended:
 		return block(Overlay, "reverting").says("rollout "+s.Rollout+" was reverted: "+s.Reason).
-			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
+			until("a release that replaces it, or a retry", never).
+			by("a releaser: build, sign and push a fixed release; or an operator, if the cause was outside of it: steady rollout retry " + s.Rollout)
 	case s.Reverting:
 		return block(Overlay, "reverting").says("rollout "+s.Rollout+" is being reverted: "+s.Reason).
 			until("a release that replaces it", never).by("a releaser: build, sign and push a fixed release")
@@ -104,13 +105,16 @@ func CheckFreeze(f Facts, explain bool) *Block {
 // CheckQuarantine blocks a bundle that failed on this channel; reason is empty
 // when it did not.
 func CheckQuarantine(f Facts, explain bool) *Block {
-	channel, bundle, reason := f.Quarantine()
+	channel, bundle, reason, own := f.Quarantine()
 	if closed := reason != ""; !closed || !explain {
 		return unexplained(closed)
 	}
-	return block(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
-		until("another bundle, or the quarantine to be cleared", never).
-		by("a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle)
+	b := block(Quarantine, "").says("bundle "+bundle+" is quarantined on channel "+channel+": "+reason).
+		until("another bundle, or the quarantine to be cleared", never)
+	if own != "" {
+		return b.by("a releaser with a changed bundle, or whoever has the override key: steady rollout retry " + own + " --sign KEYS")
+	}
+	return b.by("a releaser with a changed bundle, or an operator: steady quarantine clear " + channel + " " + bundle)
 }
 
 // CheckQueue blocks opening a new ref while its channel's rollout goes on; active

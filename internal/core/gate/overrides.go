@@ -40,7 +40,7 @@ const (
 )
 
 // subject names what an override is about. Cancel and rollback have subjects of their own
-// beside pause and resume: nothing ends them.
+// beside pause and resume: a retry that was signed later is all that ends them.
 func subject(o *fleet.Override) string {
 	switch o.Action {
 	case fleet.OverridePause, fleet.OverrideResume:
@@ -51,6 +51,8 @@ func subject(o *fleet.Override) string {
 		return "freeze/" + o.Channel
 	case fleet.OverridePromote:
 		return "promote/" + string(o.Manifest) + "/" + o.Wave
+	case fleet.OverrideRemove:
+		return "remove/" + o.Host
 	}
 	return string(o.Action) + "/" + string(o.Manifest)
 }
@@ -140,17 +142,50 @@ func (s *Overrides) Restrictions(channel string, manifest digest.Digest) *Accept
 
 // Paused returns the pause of a manifest, or nil.
 func (s *Overrides) Paused(manifest digest.Digest) *AcceptedOverride {
-	return s.restricting("hold/", string(manifest))
+	return s.stopping("hold/", manifest)
+}
+
+// StopsAfter returns what stops the manifest of a retry and was signed later than that, or
+// nil.
+func (s *Overrides) StopsAfter(t *AcceptedOverride) *AcceptedOverride {
+	for _, o := range []*AcceptedOverride{s.RolledBack(t.Manifest), s.Cancelled(t.Manifest), s.Paused(t.Manifest)} {
+		if o != nil && later(o, t) {
+			return o
+		}
+	}
+	return nil
 }
 
 // Cancelled returns the cancel of a manifest, or nil.
 func (s *Overrides) Cancelled(manifest digest.Digest) *AcceptedOverride {
-	return s.restricting("cancel/", string(manifest))
+	return s.stopping("cancel/", manifest)
 }
 
 // RolledBack returns the rollback of a manifest, or nil.
 func (s *Overrides) RolledBack(manifest digest.Digest) *AcceptedOverride {
-	return s.restricting("rollback/", string(manifest))
+	return s.stopping("rollback/", manifest)
+}
+
+// stopping returns the override on a subject if it restricts and no retry of its manifest
+// was signed later.
+func (s *Overrides) stopping(subject string, manifest digest.Digest) *AcceptedOverride {
+	t := s.restricting(subject, string(manifest))
+	if t != nil && s.EndedBy(t) != nil {
+		return nil
+	}
+	return t
+}
+
+// EndedBy returns the retry of a manifest that was signed later than a pause, a cancel or
+// a rollback of it, or nil.
+func (s *Overrides) EndedBy(t *AcceptedOverride) *AcceptedOverride {
+	switch t.Action {
+	case fleet.OverridePause, fleet.OverrideCancel, fleet.OverrideRollback:
+		if again := s.newest(string(fleet.OverrideRetry), "/", string(t.Manifest)); again != nil && later(again, t) {
+			return again
+		}
+	}
+	return nil
 }
 
 // Promoted returns what lets a wave of a manifest pass, or nil.
@@ -219,7 +254,8 @@ func CheckOverride(rollout, action, message string) *Block {
 	case "freeze":
 		return h.until("a later signed override", never).by("whoever has the override key: steady override sign --action unfreeze, then steady override push")
 	case "cancel", "rollback":
-		return h.until("a release that replaces it", never).by("a releaser: build, sign and push another release")
+		return h.until("a release that replaces it, or a signed retry", never).
+			by("a releaser: build, sign and push another release; or whoever has the override key: steady rollout retry " + rollout + " --sign KEYS")
 	}
 	return h.until("a later signed override", never).by("whoever has the override key: steady rollout resume " + rollout + " --sign KEYS")
 }

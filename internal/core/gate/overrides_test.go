@@ -30,6 +30,8 @@ func draw(t *rapid.T, i int) gate.AcceptedOverride {
 	case fleet.OverrideQuarantine, fleet.OverrideUnquarantine:
 		o.Bundle, o.Host = rapid.SampledFrom(bundles).Draw(t, "bundle"), rapid.SampledFrom([]string{"", "h"}).Draw(t, "host")
 	case fleet.OverrideFreeze, fleet.OverrideUnfreeze:
+	case fleet.OverrideRemove:
+		o.Host, o.Incarnation, o.Workloads = "h", 1, rapid.SampledFrom([]fleet.Workloads{fleet.Keep, fleet.Stop, fleet.Wipe}).Draw(t, "workloads")
 	default:
 		o.Manifest = rapid.SampledFrom(manifests).Draw(t, "manifest")
 		o.Channel = "a"
@@ -93,13 +95,14 @@ func naive(t *rapid.T, all []gate.AcceptedOverride, s *gate.Overrides) {
 		return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Version > b.Version
 	}
 	for _, o := range all {
-		if !o.Action.Restricts() {
+		if !o.Action.Restricts() || o.Action == fleet.OverrideRemove { // it ends an identity: TestS43SignedRemoval
 			continue
 		}
 		stands := true
 		for _, other := range all {
 			same := other.Manifest == o.Manifest && other.Bundle == o.Bundle && other.Host == o.Host && other.Channel == o.Channel
-			if same && other.Action == loosened(o.Action) && later(other, o) {
+			again := other.Action == fleet.OverrideRetry && o.Manifest != ""
+			if same && (other.Action == loosened(o.Action) || again) && later(other, o) {
 				stands = false
 			}
 		}
@@ -133,12 +136,24 @@ func TestOverrideCheck(t *testing.T) {
 		"another channel's name":    func(o *fleet.Override) { o.Rollout = "lab@v1" },
 		"a quarantine of a rollout": func(o *fleet.Override) { o.Action = fleet.OverrideQuarantine },
 		"a freeze of a rollout":     func(o *fleet.Override) { o.Action = fleet.OverrideFreeze },
-		"no reason":                 func(o *fleet.Override) { o.Reason = "" },
-		"a reason of two lines":     func(o *fleet.Override) { o.Reason = "a\nb" },
-		"a version ahead":           func(o *fleet.Override) { o.Version++ },
-		"no end":                    func(o *fleet.Override) { o.NotAfter = 0 },
-		"an end before it begins":   func(o *fleet.Override) { o.NotAfter = o.IssuedAt },
-		"an end too far":            func(o *fleet.Override) { o.NotAfter = o.IssuedAt.Add(90*clock.Day + 1) },
+		"a freeze with workloads": func(o *fleet.Override) {
+			o.Action, o.Manifest, o.Rollout, o.Workloads = fleet.OverrideFreeze, "", "", fleet.Stop
+		},
+		"a removal of nobody": func(o *fleet.Override) {
+			o.Action, o.Manifest, o.Rollout, o.Incarnation, o.Workloads = fleet.OverrideRemove, "", "", 1, fleet.Stop
+		},
+		"a removal of every incarnation": func(o *fleet.Override) {
+			o.Action, o.Manifest, o.Rollout, o.Host, o.Workloads = fleet.OverrideRemove, "", "", "h", fleet.Stop
+		},
+		"a removal that does not say how": func(o *fleet.Override) {
+			o.Action, o.Manifest, o.Rollout, o.Host, o.Incarnation = fleet.OverrideRemove, "", "", "h", 1
+		},
+		"no reason":               func(o *fleet.Override) { o.Reason = "" },
+		"a reason of two lines":   func(o *fleet.Override) { o.Reason = "a\nb" },
+		"a version ahead":         func(o *fleet.Override) { o.Version++ },
+		"no end":                  func(o *fleet.Override) { o.NotAfter = 0 },
+		"an end before it begins": func(o *fleet.Override) { o.NotAfter = o.IssuedAt },
+		"an end too far":          func(o *fleet.Override) { o.NotAfter = o.IssuedAt.Add(90*clock.Day + 1) },
 		"a resume for too long": func(o *fleet.Override) {
 			o.Action, o.NotAfter = fleet.OverrideResume, o.IssuedAt.Add(7*clock.Day+1)
 		},

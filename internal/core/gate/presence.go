@@ -6,7 +6,7 @@ import "github.com/steadyfleet/steady/internal/core/clock"
 type HostPresence string
 
 // The presences. Silent is offline with work of a rollout in flight; overdue is there,
-// and its work was given up. The others, and Forked, Revoked and Decommissioned, say why
+// and its work was given up. The others, and Parked, Forked, Leaving, Revoked and Decommissioned, say why
 // nobody waits for the host, or why it is not listened to.
 const (
 	Online        HostPresence = "online"

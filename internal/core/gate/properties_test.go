@@ -263,10 +263,15 @@ func TestS8EveryReasonOfAHoldIsGiven(t *testing.T) {
 func TestS1ServerThatMayLackClaimsTakesNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		host, until := rapid.OneOf(rapid.Just(""), names).Draw(t, "host"), drawInstant(t, "until")
-		b := gate.CheckBehind(host, until)
+		b := gate.CheckBehind(host, rapid.IntRange(0, 2).Draw(t, "more"), until)
 		opens(t, b, gate.Restore, host == "")
 		if b != nil && (b.Earliest != until || !strings.Contains(b.ClearedBy, "steady host revoke "+host)) {
 			t.Fatalf("waits for host %s until %s: %+v", host, until, b)
+		}
+		b = gate.CheckUnheard(host, until)
+		opens(t, b, gate.Restore, host == "")
+		if b != nil && (b.Earliest != until || !strings.Contains(b.WaitsFor, "host "+host)) {
+			t.Fatalf("waits for what host %s has to say until %s: %+v", host, until, b)
 		}
 		use := gate.Use{Selector: "web", Max: few(t, "max"), InFlight: few(t, "in flight, heard or not")}
 		full := gate.CheckBudgets([]gate.Use{use}, true)

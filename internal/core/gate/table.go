@@ -65,13 +65,14 @@ type Gate struct {
 // does not show them.
 type Facts interface {
 	Behind() *Block
+	Unheard() (host string, until clock.Instant)
 	RollCall() (full *Block, until clock.Instant)
 	Freshness() (channel string, issuedAt clock.Instant, window clock.Duration, now clock.Instant)
 	Override() (rollout, action, message string)
 	Status() RolloutStatus
 	Superseded() (host, rollout string)
 	Freeze() (host string, until clock.Instant, reason string, now clock.Instant)
-	Quarantine() (channel, bundle, reason string)
+	Quarantine() (channel, bundle, reason, own string)
 	Windows() (who string, windows []clock.Window, now clock.Instant)
 	Queue() (pending, active, status string, earliest clock.Instant)
 	ChannelEdges() (channel string, before []Predecessor)
@@ -93,6 +94,9 @@ var Table = [...]Gate{
 	{Code: Restore, Rule: "behind", For: ToUpdate | ToRepair | ToReboot | ToOpen, At: AtOffer | AtClaim, Scope: PerServer,
 		When:      "the server was restored from a backup, and a host has not sent again what the log lacks",
 		ClearedBy: "those hosts, or time", Check: func(f Facts, _ bool) *Block { return f.Behind() }},
+	{Code: Restore, Rule: "unheard", For: ToUpdate | ToRepair | ToReboot, At: AtClaim, Scope: PerServer,
+		When:      "the server began after it made the offer, and the host has not said yet how far its events go",
+		ClearedBy: "the host as it reports, or time", Check: func(f Facts, _ bool) *Block { return CheckUnheard(f.Unheard()) }},
 	{Code: Restore, Rule: "roll-call", For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtClaim, Scope: PerServer,
 		When:      "the server began a short time ago, and hosts that have not connected yet could be in flight",
 		ClearedBy: "those hosts, or time", Check: func(f Facts, _ bool) *Block { return CheckRollCall(f.RollCall()) }},

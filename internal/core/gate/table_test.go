@@ -111,7 +111,7 @@ type given struct {
 func (f given) Freeze() (string, clock.Instant, string, clock.Instant) {
 	return f.host, f.until, f.reason, f.now
 }
-func (f given) Quarantine() (string, string, string) { return f.host, f.code, f.reason }
+func (f given) Quarantine() (string, string, string, string) { return f.host, f.code, f.reason, "" }
 func (f given) Wave() (string, int, string, int, string, clock.Instant) {
 	return f.host, f.a, f.code, f.b, f.reason, f.until
 }

@@ -14,6 +14,9 @@ type ServerFacts struct {
 	Fenced bool
 	// SafeMode says why nothing is granted, or is empty.
 	SafeMode string
+	// SetBack says why everything is refused since the log lacks what was acknowledged, or
+	// is empty; SetBackNext what to do about it.
+	SetBack, SetBackNext string
 	// Busy is how long the reducer has been in its present round.
 	Busy clock.Duration
 }
@@ -54,6 +57,9 @@ func Readiness(f ServerFacts) []ServerProblem {
 	}
 	if f.Fenced {
 		out = append(out, ServerProblem{"lease", "another server leads on this store", "let only one server run on a data folder"})
+	}
+	if f.SetBack != "" {
+		out = append(out, ServerProblem{"set-back", "everything is refused: " + f.SetBack, f.SetBackNext})
 	}
 	if f.SafeMode != "" {
 		out = append(out, ServerProblem{"safe-mode", "safe mode, nothing is granted: " + f.SafeMode, "wait until the hosts have sent what they know, or see docs/operating.md"})

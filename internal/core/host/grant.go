@@ -38,7 +38,8 @@ const (
 	DeclineUnsupported  = "unsupported"
 	DeclineGivenBack    = "given-back"
 	DeclineWindow       = "outside-window"
-	DeclineOverride     = "override" // an operator's signed override forbids it
+	DeclineOverride     = "override"   // an operator's signed override forbids it
+	DeclineOlderPlan    = "older-plan" // the host runs the newest one of its channel
 )
 
 // GivesBack reports whether a host that declines with this code took the grant

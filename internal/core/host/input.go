@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/digest"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 )
 
 // Input is a fact that may move the machine. The sum is sealed: each variant says
@@ -24,6 +25,8 @@ type Claimed struct {
 	From     digest.Digest `json:"from"`
 	Target   digest.Digest `json:"target"`
 	BootID   string        `json:"bootId"`
+	// Release is the signed version of the plan.
+	Release fleet.ReleaseVersion `json:"release,omitzero"`
 }
 
 // Activated says that every resource of the target was observed converged.

@@ -69,8 +69,11 @@ type State struct {
 	Phase    Phase         `json:"phase"`
 	Rollout  string        `json:"rollout,omitempty"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
-	Grant    string        `json:"grant,omitempty"`
-	Wave     int           `json:"wave"`
+	// Release is the signed version of that plan; zero where it was claimed before
+	// claims told it.
+	Release fleet.ReleaseVersion `json:"release,omitzero"`
+	Grant   string               `json:"grant,omitempty"`
+	Wave    int                  `json:"wave"`
 	// From is the last known good bundle and the only revert target; empty when
 	// the host ran nothing before.
 	From   digest.Digest `json:"from,omitempty"`
@@ -125,6 +128,12 @@ func (s *State) InFlight() bool {
 // AtRest reports whether the host is between rollouts: only then a repair
 // needs a grant of its own. A host in flight holds its slot already.
 func (s *State) AtRest() bool { return s.Phase == Converged || s.Phase == Reverted }
+
+// Refuses reports whether the host quarantined its target as it went back from it. Of one
+// that lost contact nobody else knows: it blames its bundle only if contact came back.
+func (s *State) Refuses() bool {
+	return s.Target != s.From && s.Cause != ContactLost && (s.Phase == Reverted || s.Phase == Failed && (s.Reverting || s.RevertFailures > 0))
+}
 
 // Healthy reports whether every enforce probe was seen since activation and
 // passes now.
@@ -206,3 +215,36 @@ func (p Phase) Known() bool {
 // Legal reports whether a host may go from one phase to the other. Staying is
 // always legal.
 func Legal(from, to Phase) bool { return from == to || slices.Contains(edges[from], to) }
+
+// moves are the phases between which each input can bring a machine, by its kind; stays are
+// those in which it can leave one. An input of neither list is reported by no machine.
+var (
+	moves = map[string][][2]Phase{
+		Claimed{}.Kind():            {{"", Activating}, {Pending, Activating}, {Deferred, Activating}, {Converged, Activating}, {Failed, Activating}, {Reverted, Activating}},
+		Activated{}.Kind():          {{Activating, Soaking}, {Activating, Failed}, {Deferred, Soaking}, {Deferred, Failed}},
+		ActivationFailed{}.Kind():   {{Activating, Failed}, {Deferred, Failed}},
+		ActivationDeferred{}.Kind(): {{Activating, Deferred}, {Activating, Failed}},
+		ProbeObserved{}.Kind():      {{Soaking, Converged}, {Soaking, Failed}},
+		Contact{}.Kind():            {{Soaking, Converged}, {Soaking, Failed}},
+		Elapsed{}.Kind():            {{Activating, Failed}, {Deferred, Failed}, {Soaking, Converged}, {Soaking, Failed}},
+		RevertClaimed{}.Kind():      {{Activating, Failed}, {Deferred, Failed}, {Soaking, Failed}, {Converged, Failed}},
+		RevertCompleted{}.Kind():    {{Failed, Reverted}},
+		Booted{}.Kind():             {{Deferred, Activating}},
+		RebootFailed{}.Kind():       {{Deferred, Failed}},
+	}
+	anywhere = []Phase{"", Pending, Activating, Soaking, Converged, Failed, Reverted, Deferred}
+	stays    = map[string][]Phase{
+		ProbeObserved{}.Kind(): anywhere, Contact{}.Kind(): anywhere, Elapsed{}.Kind(): anywhere, Booted{}.Kind(): anywhere,
+		RevertClaimed{}.Kind(): {Failed, Reverted}, RevertFailed{}.Kind(): {Failed}, RevertDeferred{}.Kind(): {Failed},
+		RebootClaimed{}.Kind(): anywhere[2:], RebootFailed{}.Kind(): {Failed},
+	}
+)
+
+// Accepts reports whether any machine goes from one phase to the other by an input, whatever
+// else it knows.
+func Accepts(in Input, from, to Phase) bool {
+	if from == to {
+		return slices.Contains(stays[in.Kind()], from)
+	}
+	return slices.Contains(moves[in.Kind()], [2]Phase{from, to})
+}

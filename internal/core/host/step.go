@@ -87,7 +87,7 @@ func (in Claimed) accept(t *turn) error {
 		return t.illegal(in, "the claim is not of this plan")
 	}
 	t.s = State{
-		Phase: Activating, Rollout: in.Rollout, Manifest: in.Manifest, Grant: in.Grant, Wave: in.Wave,
+		Phase: Activating, Rollout: in.Rollout, Manifest: in.Manifest, Release: in.Release, Grant: in.Grant, Wave: in.Wave,
 		From: in.From, Target: in.Target, Current: t.s.Current, BootID: in.BootID,
 		ClaimedAt: t.now, Deadline: t.now.Add(t.plan.Policy.ActivationDeadline),
 	}

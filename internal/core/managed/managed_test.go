@@ -406,7 +406,7 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 		for _, e := range l.log {
 			testkit.Must(rt, whole.Apply(e))
 		}
-		if diff := cmp.Diff(whole, l.s); diff != "" {
+		if diff := cmp.Diff(whole.Hosts, l.s.Hosts); diff != "" {
 			rt.Fatal(diff)
 		}
 		if snapshot == nil {
@@ -418,7 +418,7 @@ func TestSnapshotAndLogGiveTheSame(t *testing.T) {
 		for _, e := range l.log[at:] {
 			testkit.Must(rt, part.Apply(e))
 		}
-		if diff := cmp.Diff(whole, part); diff != "" {
+		if diff := cmp.Diff(whole.Hosts, part.Hosts); diff != "" {
 			rt.Fatal(diff)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/spec"
@@ -19,6 +20,8 @@ import (
 // State is the fold over the log, by host name.
 type State struct {
 	Hosts map[string]*Host `json:"hosts"`
+
+	due clock.Instant // when the next resource ends, at the earliest
 }
 
 // New returns the state before the first event.
@@ -33,6 +36,7 @@ func Restore(s *State) *State {
 	for _, h := range s.Hosts { // order-free: an empty map was left out
 		h.init()
 	}
+	s.findDue(0)
 	return s
 }
 
@@ -154,6 +158,7 @@ func ID(kind, name string) string { return kind + "/" + name }
 
 func (s *State) foldSet(h *Host, at clock.Instant, ev event.ManagedSet) {
 	h.Version++
+	s.due = clock.Earliest(s.due, ev.NotAfter)
 	id := ID(ev.Kind, ev.Name)
 	h.Entries[id] = Entry{Kind: ev.Kind, Name: ev.Name, Spec: ev.Spec, NotAfter: ev.NotAfter, Envelope: ev.Envelope,
 		Actor: ev.Actor, Reason: ev.Reason, At: at, Version: h.Version}
@@ -164,13 +169,18 @@ func (s *State) foldSet(h *Host, at clock.Instant, ev event.ManagedSet) {
 
 func foldRemoved(h *Host, at clock.Instant, ev event.ManagedRemoved) {
 	h.Version++
+	id := ID(ev.Kind, ev.Name)
+	defer func() {
+		delete(h.Entries, id)
+		delete(h.Requests, id)
+	}()
+	if ev.Expired { // somebody asked for that when it was set
+		return
+	}
 	if r := &h.Removed; r.Since == 0 || r.Since.Add(AtOnce).Reached(at) {
 		*r = Removed{Since: at, Of: len(h.Entries)}
 	}
 	h.Removed.Count++
-	id := ID(ev.Kind, ev.Name)
-	delete(h.Entries, id)
-	delete(h.Requests, id)
 }
 
 func foldAsked(h *Host, at clock.Instant, ev event.ManagedRequested) {
@@ -224,4 +234,16 @@ func (h *Host) Items() []Item {
 	}
 	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(ID(a.Kind, a.Name), ID(b.Kind, b.Name)) })
 	return items
+}
+
+// Digests lists the digests that stand in the layers of all hosts, whatever they name.
+func (s *State) Digests() []digest.Digest {
+	var out []digest.Digest
+	for _, h := range s.Hosts { // order-free: sorted below
+		for _, e := range h.Entries { // order-free: sorted below
+			out = digest.AppendIn(out, e.Spec)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -55,7 +55,7 @@ func (d *decider) tick() {
 // over: its time has come, and a host that acted was given up.
 func (d *decider) timeEnds(h *Host) {
 	if g := h.Grant; g != nil && !g.Claimed && g.Expires <= d.now {
-		d.end(h)
+		d.expired(h)
 	}
 	if h.Frozen != 0 && h.Frozen <= d.now {
 		d.do(h.Name, event.HostUnfrozen{})
@@ -78,6 +78,28 @@ func (f *Facts) FreesSlot(h *Host, now clock.Instant) bool {
 }
 
 func (d *decider) end(h *Host) { d.do(h.Name, event.GrantEnded{Grant: h.Grant.ID}) }
+
+// expired ends an offer that nobody claimed. A host that is there has time off: five seconds,
+// and twice as long each time up to ten minutes.
+func (d *decider) expired(h *Host) {
+	ev := event.GrantEnded{Grant: h.Grant.ID}
+	switch {
+	case !h.Reachable():
+	case h.Grant.Purpose != host.Repair:
+		ev.NotBefore = d.now.Add(timeOff(h.untaken))
+	case h.Need != nil:
+		ev.NotBefore = d.now.Add(timeOff(h.untakenRepairs))
+	}
+	d.do(h.Name, ev)
+}
+
+func timeOff(untaken int) clock.Duration {
+	off := 5 * clock.Second
+	for range min(untaken, 7) {
+		off *= 2
+	}
+	return min(off, 10*clock.Minute)
+}
 
 // endOffers takes back what a rollout offers and nobody claimed.
 func (d *decider) endOffers(r *Rollout) {

@@ -13,7 +13,7 @@ import (
 // Facts are what a log states. Names that it never mentioned read as a host that never
 // enrolled and a channel without refs. Nobody outside the package writes to them.
 type Facts struct {
-	Rollouts  []*Rollout               // in the order in which they opened
+	Rollouts  []*Rollout               // in the order in which they opened, without those that were pruned
 	Epoch     uint64                   // of keys, by the newest root
 	Overrides []event.OverrideAccepted // in force, in the order in which they were accepted
 	Barred    map[digest.Digest]bool   // manifests that fail a required control
@@ -28,6 +28,7 @@ type Facts struct {
 	before       clock.Instant // latest, of an earlier instant
 	releaseEpoch uint64        // of the newest release
 	asked        int           // repairs
+	opened       int           // rollouts
 }
 
 // Channel is what the log states of one channel.
@@ -52,17 +53,21 @@ type Rollout struct {
 	EndedAt                           clock.Instant
 	Cursor                            int // the open wave
 	Paused, Reverting, Ordered, Final bool
-	Resumed                           bool         // by an operator, since it failed
+	Resumed                           bool         // by an operator, or tried again, since it failed
 	Granted                           bool         // to anybody
 	Forced                            map[int]bool // waves that an operator let pass: who waits in them is late
 	Blocked                           string       // the code that was logged last for not promoting
 
 	order    int             // of opening
+	members  [][]*Host       // of each budget
 	absent   int             // hosts of the first wave that was promoted with nobody there
+	glass    bool            // every wave was opened at once
 	soaked   clock.Instant   // when somebody converged in it by host's and server's clock
 	marks    map[string]Mark // by host
 	excused  []int           // failures that an operator took note of, by wave
 	accepted map[Failing]bool
+	retried  clock.Instant // when an operator had it tried again
+	told     bool          // by signature, so that who refuses it may take it
 }
 
 // Mark is what stays of a member's part in a rollout.
@@ -99,7 +104,7 @@ func (f *Facts) Channel(name string) *Channel {
 // Find returns the newest rollout of a manifest that was not pruned, or nil.
 func (f *Facts) Find(d digest.Digest) *Rollout {
 	for _, r := range slices.Backward(f.Rollouts) {
-		if r.Manifest.Digest == d && r.Phase != rollout.Pruned {
+		if r.Manifest.Digest == d {
 			return r
 		}
 	}

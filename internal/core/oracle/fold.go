@@ -49,22 +49,25 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 			}
 		}
 	case event.HostEnrolled, event.CertificateRenewed, event.HostRevoked, event.HostDecommissioned, event.HostForked, event.HostSlotFreed,
-		event.HostSilent, event.HostReturned, event.HostFailedSilently, event.HostHead, event.HostDegraded, event.HostRecovered, event.HostFrozen, event.HostUnfrozen:
+		event.HostSilent, event.HostReturned, event.HostFailedSilently, event.HostHead, event.LogRestored, event.HostDegraded, event.HostRecovered, event.HostFrozen, event.HostUnfrozen:
 		f.presence(f.Host(e.Host()), e.At, ev)
+	case event.WorkloadsRemoved:
+		h := f.Host(e.Host())
+		h.Identity, h.left = max(h.Identity, Leaving), true
 	case event.HostStepped:
 		return f.stepped(f.Host(e.Host()), e.At, ev)
 	case event.RepairNeeded, event.RepairOver, event.GrantDeclined, event.Granted, event.GrantClaimed, event.GrantEnded:
 		f.granted(f.Host(e.Host()), e.At, ev)
 	case event.RolloutOpened, event.RolloutQueued, event.RolloutDeferred:
 		return f.opening(ev)
-	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.RolloutPruned,
+	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.RolloutPruned, event.RolloutRetried,
 		event.WavePromoted, event.WaveForced, event.WaveBlocked, event.BreakGlassUsed:
 		if r := f.About(ev); r != nil {
 			f.moved(r, e.At, ev)
 		}
 	case event.MirrorDiverged, event.TrustRefused, event.BundleQuarantined, event.FileKept,
 		event.ResourceReported, event.EnrolRefused, event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared,
-		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried:
+		event.OperatorTokenAdded, event.OperatorTokenUsed, event.OperatorTokenRevoked, event.StreamOpened, event.SafeModeEnded, event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried:
 		// Nothing that is decided reads these.
 	default:
 		return &UnknownError{ev.EventType()}
@@ -83,7 +86,7 @@ func (f *Facts) About(ev event.Event) *Rollout {
 		return f.Find(d)
 	}
 	for _, r := range slices.Backward(f.Rollouts) {
-		if r.Name == name && r.Phase != rollout.Pruned {
+		if r.Name == name {
 			return r
 		}
 	}
@@ -112,13 +115,24 @@ func (f *Facts) opening(ev event.Event) error {
 		if err != nil {
 			return err
 		}
-		r := &Rollout{Name: ev.Rollout, Channel: ev.Channel, Manifest: m, Phase: rollout.Opening, order: len(f.Rollouts), marks: map[string]Mark{},
+		r := &Rollout{Name: ev.Rollout, Channel: ev.Channel, Manifest: m, Phase: rollout.Opening, order: f.opened, members: f.members(m), marks: map[string]Mark{},
 			excused: make([]int, len(m.Header.Waves)), Paused: f.InForce(fleet.OverridePause, "", ev.Manifest, "", "")}
-		f.Rollouts = append(f.Rollouts, r)
+		f.Rollouts, f.opened = append(f.Rollouts, r), f.opened+1
 		c := f.Channel(ev.Channel)
 		c.Active, c.Latest, c.Queued, c.deferral = r, r, "", ""
 	}
 	return nil
+}
+
+// members resolves the names in a manifest's budgets.
+func (f *Facts) members(m *rollout.Manifest) [][]*Host {
+	out := make([][]*Host, len(m.Members))
+	for i, names := range m.Members {
+		for _, name := range names {
+			out[i] = append(out[i], f.Host(name))
+		}
+	}
+	return out
 }
 
 // Deferred reports whether the log said last of a channel what an event says of it.
@@ -145,6 +159,8 @@ func (f *Facts) moved(r *Rollout, at clock.Instant, ev event.Event) {
 			r.Resumed = true
 			r.excuse()
 		}
+	case event.RolloutRetried:
+		f.tryAgain(r, at, ev)
 	case event.RolloutCancelled:
 		r.Final = true
 		if c.Active == r {
@@ -152,13 +168,14 @@ func (f *Facts) moved(r *Rollout, at clock.Instant, ev event.Event) {
 		}
 	case event.RolloutPruned:
 		r.Phase = rollout.Pruned
+		f.Rollouts = slices.DeleteFunc(f.Rollouts, func(other *Rollout) bool { return other == r })
 	case event.WavePromoted:
 		r.Cursor, r.Blocked = r.wave(ev.Wave+1), ""
 		if r.absent == 0 && r.soaked == 0 && ev.Evidence == 0 && ev.AtTarget == 0 && ev.Failed == 0 && ev.Skipped == 0 {
 			r.absent = ev.Absent
 		}
 	case event.BreakGlassUsed:
-		r.Cursor, r.Blocked, r.soaked = max(r.Cursor, r.wave(ev.Wave)), "", 1 // as far as canaries are concerned
+		r.Cursor, r.Blocked, r.glass = max(r.Cursor, r.wave(ev.Wave)), "", true
 	case event.WaveForced:
 		if r.Forced == nil {
 			r.Forced, r.accepted = map[int]bool{}, map[Failing]bool{}
@@ -181,7 +198,7 @@ func (r *Rollout) wave(w int) int { return max(0, min(w, len(r.Manifest.Header.W
 func (f *Facts) phase(c *Channel, r *Rollout, ev event.RolloutMoved, at clock.Instant) {
 	r.Phase, r.EndedAt = rollout.Phase(ev.To), at
 	r.Final = r.Final || ev.Final
-	if r.Phase == rollout.Failed {
+	if r.Phase == rollout.Failed || r.Phase == rollout.Reverted {
 		r.Resumed = false
 	}
 	switch {
@@ -224,14 +241,15 @@ func (f *Facts) granted(h *Host, at clock.Instant, ev event.Event) {
 		switch {
 		case ev.NotBefore == 0:
 		case g.Purpose != host.Repair:
-			h.notBefore = ev.NotBefore
+			h.notBefore, h.untaken = ev.NotBefore, h.untaken+1
 		case h.Need != nil:
 			h.needNotBefore = ev.NotBefore
+			h.untakenRepairs++
 		}
 	case event.RepairNeeded:
 		if h.Need == nil {
 			f.asked++
-			h.place, h.needNotBefore = f.asked, 0
+			h.place, h.needNotBefore, h.untakenRepairs = f.asked, 0, 0
 		}
 		n := ev.RepairNeed
 		h.Need = &n
@@ -252,7 +270,7 @@ func (f *Facts) claimed(h *Host, at clock.Instant) {
 	if g.Purpose == host.Update {
 		h.claim = claim{g.Manifest, at}
 	}
-	h.began, h.reports = at, false
+	h.began, h.worksFrom, h.reports = at, at, false
 	if r := f.Find(g.Manifest); r != nil {
 		r.mark(h.Name, func(m *Mark) { m.Claimed = true })
 	}

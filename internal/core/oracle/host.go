@@ -6,7 +6,9 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
+	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
 // Host is what the log states of one host.
@@ -22,18 +24,26 @@ type Host struct {
 	Overdue          bool // it was there meanwhile: until it reports progress
 	Unfit            bool // does not run its bundle as it should
 	Frozen           clock.Instant
+	Replayed         uint64 // up to this event only its own chain tells what it was granted
+	Unseen           bool   // it acts on a grant of that part
 	Grant            *Grant
 	Need             *host.RepairNeed
 	Machine
 
-	silentSince   clock.Instant // while it acts and is not heard
-	claim         claim         // the newest of a rollout's target
-	began         clock.Instant // its newest claim or progress
-	returned      clock.Instant // after a silence
-	reports       bool          // progress whose instant the next head says
-	notBefore     clock.Instant
-	place         int // in the line of repairs
-	needNotBefore clock.Instant
+	replayedAt     clock.Instant // when the server learned of Replayed
+	silentSince    clock.Instant // while it acts and is not heard
+	claim          claim         // the newest of a rollout's target
+	began          clock.Instant // its newest claim or progress
+	returned       clock.Instant // after a silence
+	leaves         uint64        // key epoch of the newest removal
+	left           bool          // it says that it goes by one
+	reports        bool          // progress whose instant the next head says
+	notBefore      clock.Instant
+	untaken        int           // offers in a row that it declined or let expire
+	worksFrom      clock.Instant // its newest claim
+	place          int           // in the line of repairs
+	needNotBefore  clock.Instant
+	untakenRepairs int
 }
 
 // Grant is one grant that is open.
@@ -59,6 +69,7 @@ type Identity uint8
 // The identities; all but Valid count for nothing.
 const (
 	Valid   Identity = iota
+	Leaving          // it is removed by a signed override
 	Shared           // two agents have it
 	Revoked          // its certificates are
 	Retired          // by an operator; it gives its slot back
@@ -84,7 +95,12 @@ func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 	case event.HostHead:
 		if h.reports {
 			h.began, h.reports = at, false
+			if h.worksFrom == 0 {
+				h.worksFrom = at
+			}
 		}
+	case event.LogRestored:
+		h.Replayed, h.replayedAt = ev.To, at
 	case event.HostDegraded:
 		h.Unfit = ev.Bundle
 	case event.HostRecovered:
@@ -104,6 +120,9 @@ func (h *Host) identity(at clock.Instant, ev event.Event) {
 	switch ev := ev.(type) {
 	case event.CertificateRenewed:
 		h.Issued = at
+		if ev.Issued != 0 { // the log lacked it
+			h.Issued = ev.Issued
+		}
 	case event.HostRevoked:
 		if h.Incarnation != 0 && h.Issued < ev.NotBefore && h.Identity != Retired {
 			h.Identity = Revoked
@@ -157,6 +176,12 @@ func (h *Host) yields() bool {
 	return g != nil && !g.Claimed && (g.Purpose == host.Repair || g.Purpose == host.Reboot)
 }
 
+// Unwilling reports whether nobody waits for the host, which did not take five offers in a
+// row: those that it declined, and those that expired while it was there.
+func (h *Host) Unwilling() bool {
+	return h.untaken >= 5 && (h.Grant == nil || !h.Grant.Claimed) && (!h.acts() || h.Staged())
+}
+
 // SilenceEnds is when the patience with a host that acts ends, and whether that is the
 // patience with one that is there; zero is never. Who is silent has its confirm window,
 // or while it may be rebooting as long as an activation may take. Who is there has all
@@ -172,18 +197,24 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 	if h.silentSince != 0 && !h.SilentFailure {
 		silent = h.silentSince
 		if leaf != nil {
-			patience := m.Header.Policy.ConfirmWindow
+			patience := policyOf(m, leaf).ConfirmWindow
 			if h.rebooting() || claimed && h.Grant.Purpose == host.Reboot {
-				patience = max(patience, m.Header.Policy.ActivationDeadline)
+				patience = max(patience, policyOf(m, leaf).ActivationDeadline)
 			}
 			silent = silent.Add(patience)
 		}
 	}
 	waits := h.Staged() && !(claimed && h.Grant.Purpose != host.Repair)
-	if leaf != nil && h.began != 0 && !waits && (!h.SilentFailure || h.Online) {
-		p := &m.Header.Policy
-		overdue = max(h.began.Add(p.ActivationDeadline+p.ConfirmWindow+m.Header.Waves[leaf.Wave].Soak+3*clock.Minute),
-			h.returned.Add(p.ConfirmWindow+3*clock.Minute))
+	if h.began != 0 && !waits && (!h.SilentFailure || h.Online) {
+		whole, confirm := clock.Hour, clock.Duration(0) // by a plan that nobody has
+		if leaf != nil {
+			p := policyOf(m, leaf)
+			whole, confirm = p.ActivationDeadline+p.ConfirmWindow+m.Header.Waves[leaf.Wave].Soak+3*clock.Minute, p.ConfirmWindow
+		}
+		overdue = max(h.began.Add(whole), h.returned.Add(confirm+3*clock.Minute))
+		if h.worksFrom != 0 {
+			overdue = min(overdue, h.worksFrom.Add(4*whole))
+		}
 	}
 	if overdue != 0 && (silent == 0 || overdue < silent) {
 		return overdue, h.Online
@@ -225,4 +256,14 @@ func (f *Facts) Failing(h *Host, r *Rollout) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// policyOf is the policy of a manifest as it is for one of its hosts: neither a failure nor
+// silence sends one back that is wiped.
+func policyOf(m *rollout.Manifest, leaf *fleet.Leaf) fleet.Policy {
+	p := m.Header.Policy
+	if leaf != nil && leaf.Removed == fleet.Wipe {
+		p.OnHealthFailure, p.ConfirmWindow = fleet.Halt, 0
+	}
+	return p
 }

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -22,13 +23,16 @@ type Machine struct {
 	Reverting             bool   // on the way back by itself
 	Reverts               int    // failed attempts to go back
 	SoakFrom              clock.Instant
-	Probes                map[string]Probe // since the activation
-	Outcome               host.Phase       // of what it acts on: Converged or Reverted, once
-	Past                  bool             // it came with one: nobody knows where it came from
+	Probes                map[string]Probe     // since the activation
+	Outcome               host.Phase           // of what it acts on: Converged or Reverted, once
+	Past                  bool                 // it came with one: nobody knows where it came from
+	channel               string               // of the rollout
+	release               fleet.ReleaseVersion // that the plan was made for
 	cause                 host.Cause
 	boot                  string
 	rebooted              bool // in the present attempt to go back
-	rebootsBack           bool // to go back
+	rebootsBack           bool // to go back, by an instant
+	backBy                clock.Instant
 }
 
 // Probe is the last result of a probe. Failing lists the controls that did not pass.
@@ -62,12 +66,13 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 		return err
 	}
 	was := h.Machine
+	f.replayed(h, in)
 	if boot, isBoot := in.(host.Booted); isBoot && h.Phase == "" { // a host may come with a past
 		h.Machine = Machine{Phase: ev.To, Manifest: ev.Manifest, Current: boot.Current, Past: ev.Manifest != "", cause: ev.Cause, boot: boot.BootID}
 		if _, leaf := f.leaf(h.Name, ev.Manifest); leaf != nil {
 			h.Target = leaf.Target
 		}
-	} else if host.Legal(h.Phase, ev.To) {
+	} else if h.Accepts(in, ev) {
 		f.follow(h, at, in, ev)
 	}
 	m := &h.Machine
@@ -87,21 +92,61 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	if r == nil {
 		return nil
 	}
-	switch in := in.(type) {
-	case host.Claimed:
-		if in.Manifest == m.Manifest {
-			h.notBefore = 0
+	switch in.(type) {
+	case host.Claimed, host.RebootClaimed:
+		if _, claims := in.(host.Claimed); (claims || was.Staged()) && was.Accepts(in, ev) {
+			h.notBefore, h.untaken = 0, 0
 		}
-	case host.RebootClaimed:
-		h.notBefore = 0
 	}
 	if at := max(1, h.soakEnds(r)); m.Phase == host.Converged && (r.soaked == 0 || at < r.soaked) {
 		r.soaked = at
 	}
-	if m.Phase == host.Failed && was.Phase != host.Failed && m.cause != host.RevertOrdered {
+	if m.Phase == host.Failed && was.Phase != host.Failed && m.cause != host.RevertOrdered && !h.earlier(r) {
 		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven = true, true })
 	}
 	return nil
+}
+
+// Accepts reports whether any machine takes a step that the host reports, by what it reported
+// before: from where it is, and in the rollout that it is in.
+func (m *Machine) Accepts(in host.Input, ev event.HostStepped) bool {
+	manifest := m.Manifest
+	if claim, claims := in.(host.Claimed); claims {
+		manifest = claim.Manifest
+	}
+	return ev.Manifest == manifest && host.Accepts(in, m.Phase, ev.To)
+}
+
+// replayed makes up for a claim that no record of the server has, as that of the part that a
+// restored log lacks: it counts from when the server learned of it.
+func (f *Facts) replayed(h *Host, in host.Input) {
+	manifest, grant := h.Manifest, ""
+	update, begins := false, true
+	switch in := in.(type) {
+	case host.Claimed:
+		manifest, grant, update = in.Manifest, in.Grant, true
+	case host.RevertClaimed:
+		grant = in.Grant
+	case host.RebootClaimed:
+		grant, begins = in.Grant, false
+	default:
+		return
+	}
+	told := h.Seq <= h.Replayed && (h.Grant == nil || h.Grant.ID != grant || !h.Grant.Claimed)
+	if begins {
+		h.Unseen = told
+	}
+	if !told {
+		return
+	}
+	if update {
+		h.claim = claim{manifest, h.replayedAt}
+	}
+	h.began, h.worksFrom, h.reports = h.replayedAt, h.replayedAt, false
+	if r := f.Find(manifest); r != nil {
+		r.Granted = r.Granted || update
+		r.mark(h.Name, func(m *Mark) { m.Claimed = true })
+	}
 }
 
 // follow takes one legal step.
@@ -116,8 +161,8 @@ func (f *Facts) follow(h *Host, at clock.Instant, in host.Input, ev event.HostSt
 		if m.cause != host.RevertOrdered {
 			m.cause = ev.Cause
 		}
-		manifest, _ := f.leaf(h.Name, m.Manifest)
-		if m.cause == host.ContactLost || manifest != nil && manifest.Header.Policy.OnHealthFailure == fleet.RollbackAndHalt {
+		manifest, leaf := f.leaf(h.Name, m.Manifest)
+		if m.cause == host.ContactLost || manifest != nil && policyOf(manifest, leaf).OnHealthFailure == fleet.RollbackAndHalt {
 			m.Reverting, m.rebooted, m.rebootsBack = true, false, false
 		}
 	case ev.To == host.Reverted:
@@ -132,7 +177,8 @@ func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
 	m := &h.Machine
 	switch in := in.(type) {
 	case host.Claimed:
-		*m = Machine{Phase: m.Phase, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, boot: in.BootID}
+		*m = Machine{Phase: m.Phase, Manifest: in.Manifest, From: in.From, Target: in.Target, Current: m.Current, Acting: in.Grant, boot: in.BootID, release: in.Release}
+		m.channel, _, _ = strings.Cut(in.Rollout, "@")
 	case host.RebootClaimed:
 		m.Reboot = in.Grant
 	case host.Activated:
@@ -152,15 +198,22 @@ func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
 		m.Current, m.Probes = in.Observed, nil
 	case host.RevertFailed:
 		m.stayed()
-	case host.RebootFailed, host.Elapsed:
+	case host.RebootFailed:
 		if m.Phase == host.Failed && m.rebootsBack {
+			m.stayed()
+		}
+	case host.Elapsed:
+		if m.Phase == host.Failed && m.rebootsBack && m.backBy <= at {
 			m.stayed()
 		}
 	case host.RevertDeferred:
 		if m.rebooted {
 			m.stayed()
-		} else {
+		} else if m.Reverting {
 			m.rebootsBack = true
+			if manifest, leaf := f.leaf(h.Name, m.Manifest); manifest != nil {
+				m.backBy = at.Add(policyOf(manifest, leaf).ActivationDeadline)
+			}
 		}
 	case host.Booted:
 		m.booted(at, in)
@@ -169,6 +222,9 @@ func (f *Facts) input(h *Host, at clock.Instant, in host.Input) {
 
 // stayed counts an attempt to go back that came to nothing.
 func (m *Machine) stayed() {
+	if !m.Reverting {
+		return
+	}
 	m.rebooted, m.rebootsBack = false, false
 	if m.Reverts++; m.Reverts >= host.MaxReverts {
 		m.Reverting = false

@@ -45,20 +45,21 @@ func Decisions(f *Facts, now clock.Instant) ([]string, error) {
 }
 
 // Prunable lists which rollouts go when an operator asks to forget ended ones, if the
-// last keep of a channel and what ended less than age ago stay.
-func Prunable(f *Facts, keep int, age clock.Duration, now clock.Instant) []string {
+// last keep of a channel stay, and of the last most what ended less than age ago; a most
+// of zero is all of them.
+func Prunable(f *Facts, keep, most int, age clock.Duration, now clock.Instant) []string {
 	var out []string
 	for i, r := range f.Rollouts {
 		c, newer := f.Channel(r.Channel), 0
 		for _, other := range f.Rollouts[i+1:] {
-			if other.Phase != rollout.Pruned && other.Channel == r.Channel {
+			if other.Channel == r.Channel {
 				newer++
 			}
 		}
 		if newer < keep || r == c.Active || r == c.Latest || r == c.Converged || !rollout.Legal(r.Phase, rollout.Pruned) || f.Used(r.Manifest.Digest) != nil {
 			continue
 		}
-		if r.EndedAt.Add(age) <= now {
+		if r.EndedAt.Add(age) <= now || most != 0 && newer >= most {
 			out = append(out, Describe("", event.RolloutPruned{Manifest: r.Manifest.Digest, Phase: string(r.Phase)}))
 		}
 	}

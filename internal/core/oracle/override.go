@@ -9,6 +9,9 @@ import (
 // override reads what operators signed.
 func (f *Facts) override(ev event.OverrideAccepted) {
 	f.Overrides = append(f.Overrides, ev)
+	if h := f.hosts[ev.Host]; ev.Action == fleet.OverrideRemove && h != nil && h.Incarnation == ev.Incarnation {
+		h.Identity, h.leaves = max(h.Identity, Leaving), ev.Epoch
+	}
 	if r := f.Find(ev.Manifest); r != nil {
 		r.Paused = r.Paused || ev.Action == fleet.OverridePause
 		r.Ordered = r.Ordered || ev.Action == fleet.OverrideRollback && r.Reverting
@@ -27,6 +30,11 @@ func (f *Facts) endOverrides() {
 		}
 	}
 	f.Overrides = kept
+	for _, h := range f.hosts { // order-free: each by itself
+		if h.Identity == Leaving && !h.left && h.leaves < f.Epoch {
+			h.Identity = Valid
+		}
+	}
 }
 
 // topic is what an action decides: an action that ends another has its topic.
@@ -62,10 +70,16 @@ func (f *Facts) last(a fleet.OverrideAction, channel string, manifest, bundle di
 	return last
 }
 
-// InForce reports whether the last signed override of a topic is this action.
+// InForce reports whether the last signed override of a topic is this action. What stops
+// a manifest is so until a retry of it is signed later.
 func (f *Facts) InForce(a fleet.OverrideAction, channel string, manifest, bundle digest.Digest, host string) bool {
 	last := f.last(a, channel, manifest, bundle, host, "")
-	return last != nil && last.Action == a
+	return last != nil && last.Action == a && !(manifest != "" && a.Restricts() && f.retriedAfter(last))
+}
+
+func (f *Facts) retriedAfter(o *event.OverrideAccepted) bool {
+	again := f.last(fleet.OverrideRetry, "", o.Manifest, "", "", "")
+	return again != nil && again.Version > o.Version
 }
 
 // Signed returns the override in force with a digest if it does this to a manifest.

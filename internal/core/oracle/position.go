@@ -43,7 +43,7 @@ func (f *Facts) Position(h *Host, r *Rollout, leaf *fleet.Leaf) Position {
 	case asked && g.Purpose == host.Update:
 		return Offered
 	}
-	if in {
+	if in && !f.anew(h, r) {
 		switch {
 		case h.Phase == host.Activating || h.Phase == host.Soaking || h.Phase == host.Deferred:
 			return UnderWay
@@ -67,7 +67,7 @@ func (f *Facts) Position(h *Host, r *Rollout, leaf *fleet.Leaf) Position {
 	case h.SilentFailure && !h.Reachable(): // what it was doing elsewhere is waited for no more
 	case g != nil, f.busy(h, r):
 		return Busy
-	case r.marks[h.Name].Refused:
+	case r.marks[h.Name].Refused, in && f.anew(h, r) && !r.told && h.quarantinesTarget():
 		return Refusing
 	}
 	return Waiting
@@ -96,7 +96,24 @@ func (f *Facts) isAhead(h *Host, r *Rollout) bool {
 		return false
 	}
 	home := f.Find(h.Manifest)
-	return home != nil && home.order > r.order && (!home.Reverting || f.Channel(home.Channel).Latest == home)
+	if home == nil { // the log has no more of it than that
+		was := r.Manifest.Header.Document
+		return h.channel == r.Channel && was.Version > 0 && (was.Epoch < h.release.Epoch || was.Epoch == h.release.Epoch && was.Version < h.release.Version)
+	}
+	return home.order > r.order && (!home.Reverting || f.Channel(home.Channel).Latest == home)
+}
+
+// overtaken reports whether a host of an open wave is at home in a later rollout of which
+// the log lacks all.
+func (f *Facts) overtaken(r *Rollout) bool {
+	for i := range r.Manifest.Leaves {
+		leaf := &r.Manifest.Leaves[i]
+		h := f.Host(leaf.Host)
+		if leaf.Wave <= r.Cursor && f.Find(h.Manifest) == nil && f.Position(h, r, leaf) == Ahead {
+			return true
+		}
+	}
+	return false
 }
 
 // stays reports whether a host that acted on a rollout still runs it, or tries to,
@@ -104,6 +121,9 @@ func (f *Facts) isAhead(h *Host, r *Rollout) bool {
 func (f *Facts) stays(h *Host, r *Rollout) bool {
 	if h.Manifest != r.Manifest.Digest || !r.Ordered && !r.marks[h.Name].Claimed {
 		return false
+	}
+	if leaf := leafOf(r.Manifest, h.Name); leaf != nil && leaf.Removed == fleet.Wipe {
+		return false // nothing is left to go back to
 	}
 	switch h.Phase {
 	case host.Activating, host.Soaking, host.Deferred, host.Converged:
@@ -117,7 +137,7 @@ func (f *Facts) Awaited(r *Rollout) *Host {
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
 		h := f.Host(leaf.Host)
-		heard := !h.SilentFailure && (h.Reachable() || h.acts())
+		heard := !h.SilentFailure && !h.Unwilling() && (h.Reachable() || h.acts())
 		acts := false
 		if r.Ordered || r.marks[h.Name].Claimed {
 			at := f.Position(h, r, leaf)
@@ -153,7 +173,13 @@ func (f *Facts) Tally(r *Rollout, first, last int) Tally {
 			}
 		case AtTarget:
 			t.AtTarget++
-		case Busy, Offered, UnderWay, Returning:
+		case Offered, UnderWay:
+			if h.Unwilling() {
+				t.Away++
+			} else {
+				t.Moving++
+			}
+		case Busy, Returning:
 			t.Moving++
 		case Back:
 			t.Back++
@@ -161,7 +187,7 @@ func (f *Facts) Tally(r *Rollout, first, last int) Tally {
 			t.Absent++
 			t.Hosts--
 		case Waiting:
-			if h.Reachable() {
+			if h.Reachable() && !h.Unwilling() {
 				t.Ready++
 			} else {
 				t.Away++

@@ -77,7 +77,7 @@ var rules = []Rule{
 	{"S26", "the host declined and its time off is not over", offers | toTarget | back, func(_ *Facts, q *Request) bool { return q.Host.notBefore > q.At }},
 	{"S26", "the host declined a repair and its time off is not over", offers | repair, func(_ *Facts, q *Request) bool { return q.Host.needNotBefore > q.At }},
 	{"S41", "a maintenance window of the host is closed", always | toChange, func(_ *Facts, q *Request) bool { return q.leaf != nil && !clock.AllOpen(q.windows(), q.At) }},
-	{"S1", "a budget of the host is full", always | toAny, func(f *Facts, q *Request) bool { return f.full(q, !q.Claim) }},
+	{"S1", "a budget of the host is full", always | toAny, func(f *Facts, q *Request) bool { return f.full(q, false) && (q.Claim || f.full(q, true)) }},
 	{"S29", "a budget of the host is full by what the same tick gave", offers | toAny, func(f *Facts, q *Request) bool { return f.full(q, false) && !f.full(q, true) }},
 	{"S3", "the host is not in the rollout", always | toChange, func(_ *Facts, q *Request) bool { return q.leaf == nil }},
 	{"S30", "the plan says something else", always | toTarget, func(_ *Facts, q *Request) bool { return q.leaf != nil && q.leaf.Target != q.Target }},
@@ -157,8 +157,7 @@ func (f *Facts) full(q *Request, earlier bool) bool {
 			}
 			for i, b := range r.Manifest.Header.Budgets {
 				n, member := 0, false
-				for _, name := range r.Manifest.Members[i] {
-					o := f.Host(name)
+				for _, o := range r.members[i] {
 					switch {
 					case o == h:
 						member = true
@@ -226,7 +225,7 @@ func (f *Facts) canaries(q *Request) bool {
 	if most == 0 {
 		most = r.absent
 	}
-	if most == 0 || r.soaked != 0 && r.soaked <= q.At {
+	if most == 0 || r.glass || r.soaked != 0 && r.soaked <= q.At {
 		return false
 	}
 	n := 0
@@ -267,7 +266,7 @@ func (f *Facts) Opening(c *Channel) (Opening, *fleet.Edge) {
 	}
 	if cur != nil {
 		outdated := f.outdated(cur) && f.releaseEpoch >= f.Epoch
-		keeps := c.onNewRef != fleet.Supersede && cur.Granted && !outdated
+		keeps := c.onNewRef != fleet.Supersede && cur.Granted && !outdated && !f.overtaken(cur)
 		if cur.Reverting || !cur.Phase.Ended() && (keeps || f.Barred[ref.Digest]) {
 			return Queues, nil
 		}

@@ -58,7 +58,11 @@ func (s *story) tell(name string, ev event.Event) { s.t.Helper(); s.at(now-1, na
 func (s *story) step(name string, to host.Phase, in host.Input) {
 	s.t.Helper()
 	h := s.f.Host(name)
-	ev := testkit.Value(event.NewHostStepped(&host.State{Phase: h.Phase}, &host.State{Phase: to, Manifest: h.Manifest, Cause: host.ActivationFailedCause}, in))(s.t)
+	manifest := h.Manifest
+	if claim, is := in.(host.Claimed); is {
+		manifest = claim.Manifest
+	}
+	ev := testkit.Value(event.NewHostStepped(&host.State{Phase: h.Phase}, &host.State{Phase: to, Manifest: manifest, Cause: host.ActivationFailedCause}, in))(s.t)
 	s.tell(name, ev)
 }
 
@@ -195,7 +199,7 @@ func TestEveryRuleCanBreak(t *testing.T) {
 			s.step("h1", host.Deferred, host.RebootClaimed{Grant: "g"})
 		}},
 		{want: "the host is not at rest on what it is to repair", before: need, request: func(q *Request) { q.Purpose = host.Repair }, breaks: func(s *story, _ *rollout.Manifest) {
-			s.step("h1", host.Failed, host.ProbeObserved{})
+			s.step("h1", host.Failed, host.RevertClaimed{Grant: "back"})
 		}},
 		{want: "the host waits for no such repair", before: need, request: func(q *Request) { q.Purpose = host.Repair }, breaks: say(event.RepairOver{}, "h1")},
 		{want: "the host is to go back from what it would repair", before: need, request: func(q *Request) { q.Purpose = host.Repair }, breaks: say(event.RolloutReverting{Manifest: first}, "")},

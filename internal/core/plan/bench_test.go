@@ -186,7 +186,7 @@ func converge(b *testing.B, s *plan.State, name string) {
 		events = append(events, en)
 		ms = after
 	}
-	testkit.Value(plan.Ingest(s, name, events, nil, event.HostHead{Incarnation: 1, Seq: h.Seq + 4}, start))(b)
+	testkit.Value(plan.Ingest(s, name, events, nil, event.HostHead{Incarnation: 1, Seq: h.Seq + 4}, 0, start))(b)
 	next(b, s, start)
 }
 
@@ -210,7 +210,7 @@ func BenchmarkRepairs(b *testing.B) {
 				h := s.Hosts[name]
 				e := testkit.Value(event.NewEntry(1, event.HostSubject(name), ev))(b)
 				e.Incarnation, e.HostSeq = 1, h.Seq+1
-				testkit.Value(plan.Ingest(s, name, []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, start))(b)
+				testkit.Value(plan.Ingest(s, name, []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, 0, start))(b)
 			}
 			need := func(name string) event.RepairNeeded {
 				mc := &s.Hosts[name].Machine

@@ -18,7 +18,8 @@ import (
 func (w *world) restore(upTo int) {
 	w.t.Helper()
 	lost := slices.Clone(w.log[upTo:])
-	w.s, w.log, w.audit, w.cut = w.fold(upTo), w.log[:upTo:upTo], audit.NewLog(w.docs), true
+	w.s, w.log, w.audit = w.fold(upTo), w.log[:upTo:upTo], audit.NewLog(w.docs)
+	w.s.Lead(plan.Run(1, "after"))
 	for i, e := range w.log {
 		w.audit.Observe(uint64(i+1), e)
 	}

@@ -147,6 +147,9 @@ func (q *Explainer) FindQueued(id string) (Queued, bool) {
 type Restored struct {
 	// Behind blocks everything but ways back, or is nil.
 	Behind *gate.Block
+	// Reported reports whether a host has said how far its events go, and the log has them;
+	// nil when that is of no matter any more.
+	Reported func(host string) bool
 	// Missing are the hosts that may be in flight without the state knowing; nil when
 	// there are none. They count until an instant at most.
 	Missing iter.Seq[string]
@@ -156,8 +159,11 @@ type Restored struct {
 // Claim is why the server may not take a host's claim of an offer yet, or nil.
 func (r Restored) Claim(s *State, name, grant string) *gate.Block {
 	h := s.Hosts[name]
-	if h == nil || !h.offered() || h.Grant.ID != grant {
+	if h == nil || h.Grant == nil || h.Grant.ID != grant {
 		return r.Behind
+	}
+	if h.Grant.Claimed { // the host asks again: there is room for it already
+		r.Missing = nil
 	}
 	return s.ask(r.claimFacts(h)).restore()
 }

@@ -108,6 +108,15 @@ func (s *State) openFacts(c *Channel, now clock.Instant) *facts {
 
 func (f *facts) Behind() *gate.Block { return f.restored.Behind }
 
+// Unheard is the host whose claim of a grant of an earlier process waits for what it
+// has to say, and until when.
+func (f *facts) Unheard() (string, clock.Instant) {
+	if f.restored.Reported == nil || f.h == nil || f.h.Grant == nil || RunOf(f.h.Grant.ID) == f.s.run || f.restored.Reported(f.h.Name) {
+		return "", 0
+	}
+	return f.h.Name, f.restored.Until
+}
+
 // RollCall is what budget would be full if hosts were in flight that a server which
 // began a short time ago has not heard.
 func (f *facts) RollCall() (*gate.Block, clock.Instant) {
@@ -197,15 +206,17 @@ func (f *facts) Freeze() (string, clock.Instant, string, clock.Instant) {
 	return f.h.Name, z.Until, z.Reason + " (" + z.Actor + ")", f.now
 }
 
-func (f *facts) Quarantine() (channel, bundle, reason string) {
+func (f *facts) Quarantine() (channel, bundle, reason, own string) {
 	reason = f.s.quarantined(f.c, f.bundle, f.h.Name)
-	if reason == "" && f.purpose == gate.ToUpdate && f.i >= 0 {
-		reason = f.r.Members[f.i].Refused
+	if f.purpose == gate.ToUpdate && f.i >= 0 {
+		if refused := f.r.Members[f.i].Refused; f.h.refusesItself(f.r, refused) {
+			own, reason = f.r.Name, cmp.Or(reason, refused, "the host quarantined it as it went back from it")
+		}
 	}
 	if reason == "" {
-		return "", "", ""
+		return "", "", "", ""
 	}
-	return f.c.Name, f.bundle.Short(), reason
+	return f.c.Name, f.bundle.Short(), reason, own
 }
 
 func (f *facts) Windows() (string, []clock.Window, clock.Instant) {
@@ -266,8 +277,13 @@ func (f *facts) Canary() (string, int, int, clock.Instant) {
 }
 
 func (f *facts) Identity() (name, status, reason string) {
-	if f.h.Ended != nil {
+	switch {
+	case f.h.Ended != nil:
 		reason = f.h.Ended.Reason
+	case f.h.Parked != "":
+		reason = host.ParkedMessage(f.h.Parked)
+	case f.h.Leaving != nil:
+		reason = f.h.Leaving.Reason
 	}
 	return f.h.Name, f.h.IdentityStatus(), reason
 }

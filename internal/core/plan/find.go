@@ -48,14 +48,46 @@ func (s *State) manifests(add func(digest.Digest)) {
 	}
 }
 
-// bundles yields what hosts run, are to run, or must not.
-func (s *State) bundles(add func(digest.Digest)) {
+// Live lists what hosts may still be given: the manifests of rollouts that are kept or may
+// open, and the bundles that hosts run, are to run or may go back to.
+func (s *State) Live() (manifests, bundles []digest.Digest) {
+	given := map[digest.Digest]bool{"": true}
+	add := func(d digest.Digest) {
+		if !given[d] {
+			given[d] = true
+			bundles = append(bundles, d)
+		}
+	}
+	s.given(add)
+	for _, t := range s.Overrides.List() {
+		add(t.Bundle)
+	}
+	manifests = slices.AppendSeq(manifests, maps.Keys(s.Rollouts)) // order-free: sorted below
+	for _, c := range s.Channels {                                 // order-free: sorted below
+		for _, m := range c.Manifests {
+			manifests = append(manifests, m.Digest)
+		}
+	}
+	slices.Sort(manifests)
+	slices.Sort(bundles)
+	return slices.Compact(manifests), bundles
+}
+
+// given yields the bundles of hosts.
+func (s *State) given(add func(digest.Digest)) {
 	for _, h := range s.Hosts { // order-free: a set is made of them
 		add(h.Machine.Current)
+		add(h.Machine.From)
+		add(h.Machine.Target)
 		if h.Grant != nil {
 			add(h.Grant.Target)
 		}
 	}
+}
+
+// bundles yields what hosts run, are to run, or must not.
+func (s *State) bundles(add func(digest.Digest)) {
+	s.given(add)
 	for _, r := range s.Rollouts { // order-free: a set is made of them
 		for i := 0; r.Plan != nil && i < len(r.Plan.Leaves); i++ {
 			add(r.Plan.Leaves[i].Target)

@@ -1,13 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
-	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
@@ -46,14 +45,11 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		s.foldEnrolled(e.At, e.Host(), ev)
 	case event.CertificateRenewed:
 		h := s.host(e.Host())
-		h.Serial, h.PrevSerial, h.NotAfter, h.IssuedAt = ev.Serial, ev.Presented, ev.NotAfter, e.At
+		h.Serial, h.PrevSerial, h.NotAfter, h.IssuedAt = ev.Serial, ev.Presented, ev.NotAfter, cmp.Or(ev.Issued, e.At)
 	case event.HostRevoked, event.HostForked, event.HostDecommissioned, event.HostSlotFreed:
 		s.foldIdentity(s.host(e.Host()), ev)
-	case event.HostHead:
-		h := s.host(e.Host())
-		h.ChainHash = ev.Hash
-		h.Clock.observe(e.At)
-		s.reported(h, e.At)
+	case event.HostHead, event.LogRestored:
+		s.foldHead(e.At, s.host(e.Host()), ev)
 	case event.HostSilent, event.HostReturned, event.HostFailedSilently:
 		s.foldPresence(e.At, s.host(e.Host()), ev)
 	case event.HostStepped:
@@ -66,6 +62,8 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 		s.foldFreeze(s.host(e.Host()), ev)
 	case event.RepairNeeded, event.RepairOver:
 		s.foldRepair(s.host(e.Host()), ev)
+	case event.WorkloadsRemoved:
+		s.foldWorkloadsRemoved(s.host(e.Host()), ev)
 	case event.GrantDeclined:
 		s.foldDeclined(s.host(e.Host()), ev)
 	case event.RolloutOpened:
@@ -85,7 +83,7 @@ func (s *State) ApplyEvent(e event.Entry, ev event.Event) error {
 	case event.VerifyFailed, event.SourceFailed, event.SourceRecovered, event.ExpiryWarned, event.ExpiryCleared:
 		s.Warn(e.At, ev)
 	case event.EnrolRefused, event.MirrorDiverged, event.TrustRefused,
-		event.BundleQuarantined, event.FileKept, event.StreamOpened:
+		event.BundleQuarantined, event.FileKept, event.StreamOpened, event.SafeModeEnded:
 		// For people: no decision reads them.
 	case event.ManagedSet, event.ManagedRemoved, event.ManagedRequested, event.HostTuned, event.HostRetried, event.ResourceReported:
 		// Packages managed and health fold them.
@@ -138,12 +136,16 @@ func (s *State) foldRelease(at clock.Instant, ev event.ReleaseAccepted) {
 	s.MarkAll()
 }
 
+// Mark has a channel planned at the next Next.
+func (s *State) Mark(channel string) { s.dirty[channel] = true }
+
 // MarkAll has every channel planned at the next Next. It decides nothing and changes
 // nothing that is logged.
 func (s *State) MarkAll() {
 	for name := range s.Channels { // order-free: it only fills a set
 		s.dirty[name] = true
 	}
+	s.repairsDirty = true
 }
 
 func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolled) {
@@ -185,6 +187,7 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 	if _, booted := in.(host.Booted); booted {
 		h.Clock.Known = false
 	}
+	s.replayedClaim(h, in)
 	// The agent's own clock rules its machine, and e.At is on it.
 	before := h.Machine
 	s.stepped = s.mirror(h, in, e.At, ev)
@@ -193,60 +196,21 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 		h.Grant = nil // the machine leads from here
 	}
 	if r := s.Rollouts[h.Machine.Manifest]; r != nil {
-		c, claimed := in.(host.Claimed)
-		if _, reboots := in.(host.RebootClaimed); reboots || claimed && c.Manifest == r.Manifest {
+		_, claims := in.(host.Claimed)
+		_, reboots := in.(host.RebootClaimed)
+		if (claims || reboots && before.Staged()) && accepts(&before, in, &ev) {
 			h.Backoff = Backoff{}
 		}
 		if h.Machine.Phase == host.Converged {
 			s.soakedFirst(h, r)
 		}
-		if h.Machine.Phase == host.Failed && ev.From != host.Failed && h.Machine.Cause != host.RevertOrdered {
+		if h.Machine.Phase == host.Failed && before.Phase != host.Failed && h.Machine.Cause != host.RevertOrdered && !h.outlived(r) {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed, m.Proven = true, true })
 			s.dirty[r.Channel] = true
 		}
 	}
 	s.refresh(h)
 	return nil
-}
-
-// mirror steps the server's copy of a host's machine and follows the host where
-// it took another legal transition; it returns the difference, if any.
-func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostStepped) *event.MirrorDiverged {
-	plan := s.hostPlan(h, ev.Manifest)
-	if plan == nil {
-		plan = &fleet.HostPlan{}
-	}
-	next, _, err := host.Step(h.Machine, in, at, plan)
-	if err == nil && next.Phase == ev.To {
-		h.Machine = next
-		if next.Phase == host.Failed {
-			h.Machine.Detail = ev.Detail // the agent saw more of the probe than it reported
-		}
-		return nil
-	}
-	d := &event.MirrorDiverged{Rollout: ev.Rollout, Expected: next.Phase, Reported: ev.To, Input: ev.Input}
-	m := &h.Machine
-	_, booted := in.(host.Booted)
-	comes := m.Phase == "" && booted && slices.Contains(host.Phases, ev.To) // with a past that the server did not see
-	if !comes && (!host.Legal(m.Phase, ev.To) || m.Phase == "" && ev.To == "") {
-		return d // recorded and not followed
-	}
-	if err == nil {
-		*m = next
-	}
-	m.Phase, m.Manifest, m.Rollout = ev.To, ev.Manifest, ev.Rollout
-	m.Cause, m.Detail = ev.Cause, ev.Detail
-	switch in := in.(type) {
-	case host.Claimed:
-		m.Grant, m.From, m.Target, m.Wave = in.Grant, in.From, in.Target, in.Wave
-	case host.Activated:
-		m.Current = in.Observed
-	case host.RevertCompleted:
-		m.Current, m.Reverting = in.Observed, false
-	case host.Booted:
-		m.Current, m.Target = in.Current, plan.Target
-	}
-	return d
 }
 
 // foldDeclined keeps why a host will not take a grant; the GrantEnded that

@@ -73,13 +73,22 @@ func (s *State) foldOpened(at clock.Instant, ev event.RolloutOpened) error {
 	if last := s.Rollouts[c.Converged]; was != nil && was.Reverting && last != nil && last != was {
 		s.setMembers(last) // hosts that the reverted rollout did not fetch back are its own again
 	}
-	for i := range r.Members { // a log that was restored may open what hosts run already: they are ahead of others
-		if h := s.Hosts[r.Plan.Leaves[i].Host]; h != nil && h.Machine.Manifest == r.Manifest {
+	s.refreshOn(r.Manifest) // a log that was restored may open what hosts run already: they are ahead of others
+	s.rebudget()
+	if was != nil && was.Reverting {
+		s.refreshOn(was.Manifest)
+	}
+	return nil
+}
+
+// refreshOn brings up to date the hosts that are on a manifest, also those that say so of one
+// which is not of their channel: others place them by it.
+func (s *State) refreshOn(d digest.Digest) {
+	for _, h := range s.Hosts { // order-free: each is brought up to date by itself
+		if h.Machine.Manifest == d {
 			s.refresh(h)
 		}
 	}
-	s.rebudget()
-	return nil
 }
 
 func (s *State) foldRollout(at clock.Instant, ev event.OfRollout) error {
@@ -101,6 +110,7 @@ func (s *State) foldRollout(at clock.Instant, ev event.OfRollout) error {
 		if r.Plan != nil {
 			s.setMembers(r)
 		}
+		s.refreshOn(r.Manifest)
 	case event.RolloutPaused:
 		r.Paused, r.PauseReason = true, ev.Reason
 	case event.RolloutResumed:
@@ -110,6 +120,8 @@ func (s *State) foldRollout(at clock.Instant, ev event.OfRollout) error {
 				r.Acknowledged[w] = r.Waves[w].Failures
 			}
 		}
+	case event.RolloutRetried:
+		s.foldRetried(r, at, ev)
 	case event.RolloutCancelled:
 		r.Final, r.Reason = true, "cancelled: "+ev.Reason
 		if c := s.Channels[r.Channel]; c.Active == r.Manifest {

@@ -24,7 +24,7 @@ func TestS24ClaimedGrantThatIsGivenBackFreesItsSlot(t *testing.T) {
 		h := w.s.Hosts["h0"]
 		e := testkit.Value(event.NewEntry(1, event.HostSubject("h0"), event.GrantDeclined{Grant: g, Code: code, Detail: "stale"}))(t)
 		e.Incarnation, e.HostSeq = 1, h.Seq+1
-		w.commit(plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, w.now))
+		w.commit(plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: e.HostSeq}, 0, w.now))
 		if got := h.Grant == nil; got != freed {
 			t.Errorf("%s: freed %t, expected %t", code, got, freed)
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
@@ -118,11 +119,37 @@ func (p *planner) reasonFor(r, active *rollout.Rollout, leaf *fleet.Leaf) string
 	return "wave " + r.Plan.Header.Waves[leaf.Wave].Name + " of " + r.Name + " is open"
 }
 
-// grantName names a grant. The number alone comes again when the log is restored
-// from a backup: the claim of one that was lost must never be taken for the
-// claim of another manifest's, or of the way back.
-func grantName(n uint64, manifest digest.Digest, purpose host.Purpose) string {
-	return "g" + strconv.FormatUint(n, 10) + "-" + manifest.Short() + "-" + string(purpose)
+// Run names the time in which one process leads under a term. Two processes that begin
+// with the same backup have the same term and the same number of grants: nonce tells
+// them apart. It is empty for a log that nobody keeps.
+func Run(term uint64, nonce string) string {
+	if nonce == "" {
+		return ""
+	}
+	return strconv.FormatUint(term, 10) + "." + nonce
+}
+
+// Lead has the grants that are given from now on carry a run.
+func (s *State) Lead(run string) { s.run = run }
+
+// grantName names a grant. The number comes again when the log is restored from a
+// backup, the run does not: the claim of a grant that was lost must never be taken for
+// the claim of one that the log has.
+func grantName(n uint64, run string, manifest digest.Digest, purpose host.Purpose) string {
+	name := "g" + strconv.FormatUint(n, 10) + "-"
+	if run != "" {
+		name += run + "-"
+	}
+	return name + manifest.Short() + "-" + string(purpose)
+}
+
+// RunOf is the run that the name of a grant carries; empty for one of before names had it.
+func RunOf(grant string) string {
+	parts := strings.Split(grant, "-")
+	if len(parts) != 4 {
+		return ""
+	}
+	return parts[1]
 }
 
 // grant gives a host a grant of a rollout, which ends an idle one.
@@ -144,7 +171,7 @@ func (p *planner) grant(h *Host, r *rollout.Rollout, purpose host.Purpose, targe
 // issue names a grant, and says by when it is to be claimed: no later than the first of
 // some windows closes.
 func (p *planner) issue(h *Host, ev event.Granted, windows []clock.Window, policy *fleet.Policy) {
-	ev.Grant = grantName(p.s.Grants+1, ev.Manifest, ev.Purpose)
+	ev.Grant = grantName(p.s.Grants+1, p.s.run, ev.Manifest, ev.Purpose)
 	ev.Expires = p.now.Add(policy.GrantExpiry)
 	for i := range windows {
 		ev.Expires = min(ev.Expires, windows[i].Closes(p.now, ev.Expires))

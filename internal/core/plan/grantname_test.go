@@ -12,15 +12,21 @@ import (
 func TestS24GrantsOfAnotherManifestHaveAnotherName(t *testing.T) {
 	one, two := digest.Of([]byte("one")), digest.Of([]byte("two"))
 	seen := map[string]bool{}
+	const most = 1 << 53 // what JSON keeps whole
 	for _, d := range []digest.Digest{one, two} {
-		for _, p := range []host.Purpose{host.Update, host.Rollback, host.Repair} {
-			name := grantName(1<<63, d, p)
-			if seen[name] {
-				t.Errorf("%s is the name of two grants", name)
-			}
-			seen[name] = true
-			if len(name) > 64 {
-				t.Errorf("%s has %d bytes; a claim takes 64", name, len(name))
+		for _, p := range []host.Purpose{host.Update, host.Rollback, host.Repair, host.Reboot} {
+			for _, run := range []string{"", Run(most, "aaaaaa"), Run(most, "aaaaab"), Run(most-1, "aaaaaa")} {
+				name := grantName(most, run, d, p)
+				if seen[name] {
+					t.Errorf("%s is the name of two grants", name)
+				}
+				seen[name] = true
+				if len(name) > 64 {
+					t.Errorf("%s has %d bytes; a claim takes 64", name, len(name))
+				}
+				if RunOf(name) != run {
+					t.Errorf("%s is of run %q, not %q", name, RunOf(name), run)
+				}
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 )
 
@@ -17,17 +19,78 @@ type Ended struct {
 	Freed     bool          `json:"freed,omitempty"`
 }
 
-// Standing says why the identity of a host counts for nothing, and is empty when
+// Leaving is a signed removal of a host, and what the host told of it.
+type Leaving struct {
+	Override  digest.Digest   `json:"override"`
+	Epoch     uint64          `json:"epoch"`
+	Version   uint64          `json:"version"`
+	Workloads fleet.Workloads `json:"workloads"`
+	Reason    string          `json:"reason"`
+	// Reported says that the host goes by it, or by the one before it: then it is gone, whatever
+	// becomes of the key epoch. Done says that what the workloads ask for is done, Detail what
+	// keeps it.
+	Reported bool   `json:"reported,omitempty"`
+	Done     bool   `json:"done,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+// foldRemoval takes a signed removal of the present incarnation of a host.
+func (s *State) foldRemoval(t *gate.AcceptedOverride) {
+	h := s.Hosts[t.Host]
+	if t.Action != fleet.OverrideRemove || h == nil || h.Incarnation != t.Incarnation || h.Leaving != nil && h.Leaving.Version >= t.Version {
+		return
+	}
+	h.Leaving = &Leaving{Override: t.Digest, Epoch: t.Epoch, Version: t.Version, Workloads: t.Workloads, Reason: t.Message(),
+		Reported: h.Leaving != nil && h.Leaving.Reported}
+	s.refresh(h)
+	s.markHost(h)
+}
+
+// foldWorkloadsRemoved takes what the host says of its removal.
+func (s *State) foldWorkloadsRemoved(h *Host, ev event.WorkloadsRemoved) {
+	next := Leaving{Override: ev.Override, Workloads: ev.Workloads, Reason: "the host says that it took a signed override"}
+	if l := h.Leaving; l != nil && l.Override == ev.Override {
+		next = *l
+	}
+	next.Reported, next.Done, next.Detail = true, ev.OK, ev.Detail
+	h.Leaving = &next
+	s.refresh(h)
+	s.markHost(h)
+}
+
+// mayRemove refuses to remove who is not there.
+func (s *State) mayRemove(t *gate.AcceptedOverride) error {
+	h := s.Hosts[t.Host]
+	switch {
+	case t.Action != fleet.OverrideRemove:
+		return nil
+	case h == nil || h.Incarnation == 0:
+		return verbErrorf("override %s removes host %s, which is not enrolled", t.ID, t.Host)
+	case h.Incarnation != t.Incarnation:
+		return verbErrorf("override %s removes incarnation %d of host %s, which enrolled again since, as %d; sign a new one if that is to go too", t.ID, t.Incarnation, t.Host, h.Incarnation)
+	}
+	return nil
+}
+
+// IdentityStatus says why the identity of a host counts for nothing, and is empty when
 // it is good.
 func (h *Host) IdentityStatus() string {
 	switch {
 	case h.Ended != nil:
 		return h.Ended.Status
+	case h.Parked != "":
+		return gate.Parked
 	case h.Forked:
 		return gate.Forked
+	case h.Leaving != nil:
+		return gate.Leaving
 	}
 	return ""
 }
+
+// Reports says that events of the host are still to come: its identity is good, or is
+// only on its way out.
+func (h *Host) Reports() bool { st := h.IdentityStatus(); return st == "" || st == gate.Leaving }
 
 // Reachable reports whether the host is there with an identity that counts, and was
 // not given up while it was there.
@@ -59,6 +122,9 @@ func (s *State) foldIdentity(h *Host, ev event.Event) {
 		h.Grant = nil
 	case event.HostForked:
 		h.Forked = true
+		if ev.Parked != "" {
+			h.Parked = ev.Parked
+		}
 	}
 	s.refresh(h)
 	s.markHost(h)
@@ -168,7 +234,9 @@ var Presences = []PresenceRow{
 	{gate.NeverEnrolled, "declared, and no agent enrolled as it yet", "holds nothing and counts for nothing: not for its wave, nor `minSoaked`, nor a channel behind; when it enrols it gets the newest"},
 	{gate.Decommissioned, "retired by an operator", "holds nothing and counts for nothing, once what it was granted is over"},
 	{gate.Revoked, "its certificates were ended", "as offline: skipped, or failed if it had claimed"},
+	{gate.Parked, "the host found that its state was set back, and does nothing but keep what runs until it enrols again", "as offline: skipped, or failed if it had claimed"},
 	{gate.Forked, "two agents run on its identity", "as offline: skipped, or failed if it had claimed"},
+	{gate.Leaving, "a signed override took it out of the fleet: it ends what it does, and takes nothing more", "as offline: skipped, or failed if it had claimed and does not come to an end"},
 	{gate.Removed, "enrolled, and the newest release does not declare it", "in no wave of the newest release; what it claimed before it finishes"},
 	{gate.Overdue, "in contact, but it did not report in time what came of its claim", "failed; it keeps its slot until it reports, and later rollouts skip it"},
 	{gate.Online, "in contact within three heartbeats", "granted, and waited for"},

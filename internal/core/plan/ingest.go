@@ -17,6 +17,11 @@ const (
 	declineCap  = 10 * clock.Minute
 )
 
+// next is when a host is offered the like again that it did not take now.
+func (b *Backoff) next(now clock.Instant) clock.Instant {
+	return now.Add(min(declineBase<<min(b.Declines, 16), declineCap))
+}
+
 // decider collects the entries that a decision folds into the state.
 type decider struct {
 	s       *State
@@ -70,9 +75,10 @@ func (e *ReportError) Error() string { return e.Reason }
 // Ingest folds a host's own events, which the caller has verified to continue
 // its chain up to head; decoded are what they were made of or decoded from, nil to
 // decode them here. It returns the entries to commit: the events, what follows from
-// them, and the head. A report that does not follow the chain, or says what no host
+// them, and the head. Acked is up to where the host says that it was acknowledged, where
+// that is more than the log has; it is logged ahead of the rest. A report that does not follow the chain, or says what no host
 // may say, is a *ReportError.
-func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, head event.HostHead, now clock.Instant) ([]event.Entry, error) {
+func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, head event.HostHead, acked uint64, now clock.Instant) ([]event.Entry, error) {
 	decoded = slices.Grow(decoded, len(events)-len(decoded))
 	for i := len(decoded); i < len(events); i++ {
 		ev, err := event.Decode(events[i])
@@ -87,7 +93,13 @@ func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, 
 	}
 	d := &decider{s: s, now: now, entries: make([]event.Entry, 0, len(events)+2)}
 	d.markReturned(h)
+	if acked > h.Seq && acked > h.Replayed.To && h.Replayed.Times < maxReplays {
+		d.add(name, event.LogRestored{Incarnation: h.Incarnation, From: h.Seq, To: acked})
+	}
 	for i, e := range events {
+		if s.lacksClaim(h, e.HostSeq, decoded[i]) {
+			d.add(name, event.LogRestored{Incarnation: h.Incarnation, From: h.Seq, To: events[len(events)-1].HostSeq})
+		}
 		s.stepped = nil
 		d.fold(e, decoded[i])
 		if s.stepped != nil {
@@ -167,10 +179,10 @@ func (d *decider) declined(h *Host, ev event.GrantDeclined) {
 	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed && !host.GivesBack(ev.Code) {
 		return
 	}
-	final := h.Grant.Purpose != host.Repair && (ev.Code == host.DeclineAtTarget || ev.Code == host.DeclineQuarantined)
+	final := h.Grant.Purpose != host.Repair && !h.Machine.InFlight() && (ev.Code == host.DeclineAtTarget || ev.Code == host.DeclineQuarantined)
 	var notBefore clock.Instant
 	if b := h.backoff(h.Grant.Purpose); b != nil && !final {
-		notBefore = d.now.Add(min(declineBase<<min(b.Declines, 16), declineCap))
+		notBefore = b.next(d.now)
 	}
 	d.endGrant(h, "declined: "+ev.Code+": "+ev.Detail, notBefore)
 }
@@ -308,9 +320,9 @@ func (d *decider) mayResume(r *rollout.Rollout) error {
 	}
 	switch {
 	case r.Final:
-		return verbErrorf("rollout %s was cancelled; push a release instead", r.Name)
+		return verbErrorf("rollout %s was cancelled; push a release instead, or if the cause was outside of it: steady rollout retry %s", r.Name, r.Name)
 	case r.Reverting && r.Phase.Ended():
-		return verbErrorf("rollout %s was reverted; push a fixed release instead", r.Name)
+		return verbErrorf("rollout %s was reverted; push a fixed release instead, or if the cause was outside of it: steady rollout retry %s", r.Name, r.Name)
 	case r.Reverting:
 		return verbErrorf("rollout %s is being reverted; push a fixed release instead", r.Name)
 	case r.Phase == rollout.Failed && c.Latest != r.Manifest:

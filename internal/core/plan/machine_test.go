@@ -80,6 +80,8 @@ func (b body) Activate(e agent.Activate) error {
 	return nil
 }
 
+func (b body) Leave(agent.Leave) error { return nil }
+
 func (b body) Revert(e agent.Revert) error {
 	b.m.activating, b.m.reverting, b.m.generation = false, true, e.Generation
 	if e.Bundle != b.m.agent.Machine.From {
@@ -88,14 +90,16 @@ func (b body) Revert(e agent.Revert) error {
 	return nil
 }
 
-func (b body) StartProbes(e agent.StartProbes) error { b.m.round = e.Round; return nil }
-func (b body) Prepare(agent.Prepare) error           { b.m.preparing = true; return nil }
-func (b body) Claim(agent.Claim) error               { b.m.preparing, b.m.claiming = false, true; return nil }
-func (b body) Observe(agent.Observe) error           { b.m.observe = true; return nil }
-func (b body) BeginRepairs(agent.BeginRepairs) error { return nil }
-func (b body) CloseRepairs(agent.CloseRepairs) error { return nil }
-func (b body) Sweep(agent.Sweep) error               { return nil }
-func (b body) BeginReboot(agent.BeginReboot) error   { b.m.rebooting = true; return nil }
+func (b body) StartProbes(e agent.StartProbes) error   { b.m.round = e.Round; return nil }
+func (b body) Prepare(agent.Prepare) error             { b.m.preparing = true; return nil }
+func (b body) Claim(agent.Claim) error                 { b.m.preparing, b.m.claiming = false, true; return nil }
+func (b body) Observe(agent.Observe) error             { b.m.observe = true; return nil }
+func (b body) BeginRepairs(agent.BeginRepairs) error   { return nil }
+func (b body) CloseRepairs(agent.CloseRepairs) error   { return nil }
+func (b body) Sweep(agent.Sweep) error                 { return nil }
+func (b body) RunResources(agent.RunResources) error   { return nil }
+func (b body) StopResources(agent.StopResources) error { return nil }
+func (b body) BeginReboot(agent.BeginReboot) error     { b.m.rebooting = true; return nil }
 
 // stage reports whether what is switched now has to wait for a reboot.
 func (m *machine) stage() bool {
@@ -183,7 +187,7 @@ func (m *machine) poll() {
 	g := h.Grant
 	doc := m.w.docs[g.Manifest]
 	_ = m.step(agent.Granted{Grant: g.ID, Purpose: g.Purpose, Term: 1, Plan: *doc.HostPlan(m.name), TTL: g.Expires.Sub(m.w.now), Reason: g.Reason,
-		Wall: m.w.now})
+		Wall: m.w.now, Newest: m.w.channels[doc.Header.Channel].Manifests[0].Digest})
 }
 
 // prepare ends the download.
@@ -322,7 +326,7 @@ func (m *machine) deliver() {
 	}
 	events := m.outbox
 	m.outbox = nil
-	m.w.commit(plan.Ingest(m.w.s, m.name, events, nil, event.HostHead{Incarnation: m.incarnation, Seq: m.seq}, m.w.now))
+	m.w.commit(plan.Ingest(m.w.s, m.name, events, nil, event.HostHead{Incarnation: m.incarnation, Seq: m.seq}, 0, m.w.now))
 	m.agree()
 }
 

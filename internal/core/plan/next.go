@@ -107,7 +107,7 @@ func (p *planner) timers() {
 
 func (p *planner) due(h *Host) {
 	if h.offered() && h.Grant.Expires.Reached(p.now) {
-		p.endGrant(h, "expired before it was claimed", 0)
+		p.expired(h)
 	}
 	if f := h.Freeze; f != nil && f.Until.Reached(p.now) {
 		p.add(h.Name, event.HostUnfrozen{Reason: "the freeze until " + f.Until.String() + " is over"})
@@ -120,6 +120,16 @@ func (p *planner) due(h *Host) {
 		p.failSilently(h, at, overdue)
 	}
 	p.freeSlot(h)
+}
+
+// expired ends an offer that its host did not claim in time. One that is there has time off
+// then, so that others get its slot.
+func (p *planner) expired(h *Host) {
+	var notBefore clock.Instant
+	if b := h.backoff(h.Grant.Purpose); b != nil && h.Reachable() {
+		notBefore = b.next(p.now)
+	}
+	p.endGrant(h, "expired before it was claimed", notBefore)
 }
 
 // channel decides for one channel.
@@ -194,7 +204,7 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 		}
 		n := &r.Waves[r.Cursor]
 		p.add("", event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
-			Failed: n.Failures, Skipped: n.Offline, Absent: n.By[rollout.Absent], Reason: promotedBecause(n)})
+			Failed: n.Failures, Skipped: n.Skipped(), Absent: n.By[rollout.Absent], SkippedHosts: r.Away(r.Cursor, event.MaxSkipped), Reason: promotedBecause(n)})
 	}
 }
 
@@ -247,7 +257,7 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 		e.Ready = due
 		switch {
 		case t.Evidence() == 0: // earlier waves may have passed on an operator's word
-			e.Hosts, e.AtTarget, e.Offline, e.Absent, e.Degraded = t.Present(), t.By[rollout.AtTarget], t.Offline, t.By[rollout.Absent], t.Unfit
+			e.Hosts, e.AtTarget, e.Offline, e.Absent, e.Degraded = t.Present(), t.By[rollout.AtTarget], t.Skipped(), t.By[rollout.Absent], t.Unfit
 		case e.MinPercent == 0: // the rest is away, or failed within the limit
 			e.Converged = max(e.Converged, e.Needed())
 		}
@@ -261,7 +271,7 @@ func (s *State) proof(r *rollout.Rollout) gate.Evidence {
 func (s *State) evidence(r *rollout.Rollout, w int) gate.Evidence {
 	n := &r.Waves[w]
 	return gate.Evidence{Rollout: r.Name, Wave: r.Plan.Header.Waves[w].Name, Hosts: n.Present(), AtTarget: n.By[rollout.AtTarget],
-		Converged: n.Evidence(), Degraded: n.Unfit, InFlight: n.Moving(), Ready: n.Ready(), Offline: n.Offline,
+		Converged: n.Evidence(), Degraded: n.Unfit, InFlight: n.Moving(), Ready: n.Ready(), Offline: n.Skipped(),
 		MinSoaked: r.Plan.Header.Waves[w].MinSoaked, MinPercent: r.Plan.Header.Waves[w].MinSoakedPct,
 		Absent: n.By[rollout.Absent], Nobody: len(r.Members) > 0 && r.Total().Present() == 0}
 }

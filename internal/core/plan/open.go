@@ -52,13 +52,14 @@ func (p *planner) open(c *Channel) {
 // granted nobody gives way at once, whatever the channel says. One
 // that required controls block takes nobody's place: it would only end as failed. What
 // was signed in a key epoch that has ended gives way to what was signed since: hosts
-// refuse the rest of it, and it might never end.
+// refuse the rest of it, and it might never end. The same goes for one that hosts left for
+// a rollout which the log lacks: see overtaken.
 func (s *State) keeps(c *Channel, cur *rollout.Rollout, ref *fleet.ManifestRef) bool {
 	if cur == nil || cur.Phase.Ended() && !cur.Reverting {
 		return false
 	}
 	ended := s.outdated(cur) && s.Release.Epoch >= s.Root.Epoch
-	return c.OnNewRef != fleet.Supersede && !ended && cur.Granted || cur.Reverting || s.controls(ref.Rollout, ref.Digest) != nil
+	return c.OnNewRef != fleet.Supersede && !ended && cur.Granted && !s.overtaken(cur) || cur.Reverting || s.controls(ref.Rollout, ref.Digest) != nil
 }
 
 func (p *planner) queue(c *Channel, ref *fleet.ManifestRef, cur *rollout.Rollout) {

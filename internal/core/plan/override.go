@@ -26,6 +26,9 @@ func Override(s *State, t gate.AcceptedOverride, actor string, now clock.Instant
 	case gate.OverrideFull:
 		return nil, verbErrorf("%d overrides are in force, which is the most; a root with a new key epoch ends them", gate.MaxOverrides)
 	}
+	if n := s.Overrides.EndedBy(&t); n != nil {
+		return nil, verbErrorf("override %s was signed at %s, and the retry %s at %s ends it; sign a new one", t.ID, t.IssuedAt, n.ID, n.IssuedAt)
+	}
 	if t.Epoch != s.Root.Epoch {
 		return nil, verbErrorf("override %s is of key epoch %d, the fleet is at %d; sign it again", t.ID, t.Epoch, s.Root.Epoch)
 	}
@@ -52,7 +55,7 @@ func CarriesOut(actor string) bool { return strings.HasPrefix(actor, "with overr
 // rollout that has not opened, or whose log is gone: then it is taken.
 func (d *decider) mayOverride(r *rollout.Rollout, t *gate.AcceptedOverride) error {
 	if r == nil {
-		return nil
+		return d.s.mayRemove(t)
 	}
 	if r.Channel != t.Channel {
 		return verbErrorf("override %s is for channel %s, its manifest is of channel %s", t.ID, t.Channel, r.Channel)
@@ -64,6 +67,14 @@ func (d *decider) mayOverride(r *rollout.Rollout, t *gate.AcceptedOverride) erro
 			return nil // it still stands against an older pause
 		}
 		return d.mayResume(r)
+	case fleet.OverrideRetry:
+		if n := d.s.Overrides.StopsAfter(t); n != nil {
+			return verbErrorf("override %s was signed at %s, and %s at %s stops the rollout since; sign a new one", t.ID, t.IssuedAt, n.ID, n.IssuedAt)
+		}
+		if r.Plan != nil && latest && !d.s.mayStartAgain(r) {
+			return nil // it still stands against an older pause, cancel or rollback
+		}
+		return d.s.mayRetry(r)
 	case fleet.OverrideCancel:
 		if r.Phase == rollout.Terminal || r.Phase == rollout.Superseded || r.Phase == rollout.Pruned {
 			return verbErrorf("rollout %s is %s; there is nothing to cancel", r.Name, Status(r))
@@ -115,6 +126,8 @@ func (d *decider) applyOverride(r *rollout.Rollout, t *gate.AcceptedOverride, ac
 			d.withdraw("rollout "+r.Name+" is rolled back", func(h *Host) bool { return h.Grant.Purpose == host.Update && h.Grant.Manifest == r.Manifest })
 			d.add("", rollbackOf(r, t, actor))
 		}
+	case fleet.OverrideRetry:
+		d.retrySigned(r, t, actor)
 	case fleet.OverridePromote:
 		if r != nil {
 			d.force(r, d.s.forcing(r, t.Reason, actor, t.Digest, d.now))
@@ -127,6 +140,8 @@ func (d *decider) applyOverride(r *rollout.Rollout, t *gate.AcceptedOverride, ac
 		d.withdraw("bundle "+t.Bundle.Short()+" is quarantined", func(h *Host) bool {
 			return h.Grant.Target == t.Bundle && d.s.grantedOn(h, t.Channel) && (t.Host == "" || t.Host == h.Name)
 		})
+	case fleet.OverrideRemove:
+		d.withdraw("host "+t.Host+" is removed from the fleet", func(h *Host) bool { return h.Name == t.Host })
 	case fleet.OverrideUnquarantine:
 		if c := d.s.Channels[t.Channel]; c != nil && t.Host == "" && c.Quarantine[t.Bundle] != "" {
 			d.add("", event.QuarantineCleared{Channel: t.Channel, Digest: t.Bundle, Reason: t.Reason, Actor: actor})
@@ -177,6 +192,7 @@ func (s *State) foldOverride(ev event.OverrideAccepted) {
 	s.Signed++
 	s.repairsDirty = true
 	s.MarkAll()
+	s.foldRemoval(&t)
 	r := s.Rollouts[t.Manifest]
 	if r == nil {
 		return
@@ -201,6 +217,13 @@ func (s *State) endOverrides(epoch uint64) {
 		c := s.Channels[t.Channel]
 		if t.Epoch < epoch && t.Action == fleet.OverrideQuarantine && t.Host == "" && c != nil && c.Quarantine[t.Bundle] == "" {
 			c.Quarantine[t.Bundle] = t.Message()
+		}
+	}
+	for _, name := range s.HostNames() {
+		if h := s.Hosts[name]; h.Leaving != nil && !h.Leaving.Reported && h.Leaving.Epoch < epoch {
+			h.Leaving = nil
+			s.refresh(h)
+			s.markHost(h)
 		}
 	}
 	if s.Overrides.End(epoch) {

@@ -62,7 +62,7 @@ func (s *State) mayPromote(r *rollout.Rollout, wave string, now clock.Instant) e
 func (s *State) forcing(r *rollout.Rollout, reason, actor string, word digest.Digest, now clock.Instant) event.WaveForced {
 	n := &r.Waves[r.Cursor]
 	ev := event.WaveForced{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
-		Failed: n.Failures, Skipped: n.Offline, Waiting: n.Ready(), Reason: reason, Actor: actor, Override: word}
+		Failed: n.Failures, Skipped: n.Skipped(), Waiting: n.Ready(), Reason: reason, Actor: actor, Override: word}
 	for _, b := range gate.All(s.rolloutFacts(gate.ToPromote, r, now), gate.ToPromote) {
 		ev.Blocks = append(ev.Blocks, b.Message)
 	}

@@ -10,15 +10,16 @@ import (
 	"github.com/steadyfleet/steady/internal/core/rollout"
 )
 
-// Retention says how long ended rollouts are kept whole. A rollout goes only when
-// it is older than Age and not among the last Keep of its channel.
+// Retention says how long ended rollouts are kept whole. A rollout goes when it is
+// older than Age and not among the last Keep of its channel, and at any age when it is not
+// among the last Most, unless that is zero.
 type Retention struct {
-	Age  clock.Duration
-	Keep int
+	Age        clock.Duration
+	Keep, Most int
 }
 
 // DefaultRetention is what a server keeps unless it is told otherwise.
-var DefaultRetention = Retention{Age: 90 * clock.Day, Keep: 10}
+var DefaultRetention = Retention{Age: 90 * clock.Day, Keep: 10, Most: 50}
 
 // PrunedRollout is what stays of a rollout: the log has the rest.
 type PrunedRollout struct {
@@ -44,8 +45,12 @@ func Prune(s *State, keep Retention, now clock.Instant) ([]event.Entry, error) {
 		if stood[r.Manifest] {
 			continue
 		}
+		last := keep.Keep
+		if !r.EndedAt.Add(keep.Age).Reached(now) {
+			last = keep.Most
+		}
 		d.add("", event.RolloutPruned{Rollout: r.Name, Channel: r.Channel, Manifest: r.Manifest, Phase: string(r.Phase),
-			Reason: fmt.Sprintf("it ended %s ago, and the last %d rollouts of channel %s are kept", now.Sub(r.EndedAt), keep.Keep, r.Channel)})
+			Reason: fmt.Sprintf("it ended %s ago, and the last %d rollouts of channel %s are kept", now.Sub(r.EndedAt), last, r.Channel)})
 	}
 	return d.entries, d.err
 }
@@ -65,7 +70,8 @@ func (s *State) expired(keep Retention, now clock.Instant) []*rollout.Rollout {
 		if c != nil && (m == c.Active || m == c.Latest || m == c.Converged) || newer[r.Channel] <= keep.Keep {
 			continue
 		}
-		if rollout.Legal(r.Phase, rollout.Pruned) && r.EndedAt.Add(keep.Age).Reached(now) {
+		many := keep.Most > 0 && newer[r.Channel] > keep.Most
+		if rollout.Legal(r.Phase, rollout.Pruned) && (many || r.EndedAt.Add(keep.Age).Reached(now)) {
 			out = append(out, r)
 		}
 	}
@@ -97,6 +103,7 @@ func (s *State) foldPruned(ev event.RolloutPruned) error {
 	delete(s.Rollouts, ev.Manifest)
 	s.Order = slices.DeleteFunc(s.Order, func(d digest.Digest) bool { return d == ev.Manifest })
 	s.index()
+	s.refreshOn(ev.Manifest)
 	return nil
 }
 

@@ -1,7 +1,9 @@
 package plan_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -9,6 +11,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func (w *world) prune(keep plan.Retention) {
@@ -45,6 +48,29 @@ func TestRetentionKeepsTheLastAndTheYoung(t *testing.T) {
 	w.release(fleet.Queue, w.manifest(spec{ref: "r9", waves: "h0", target: bundles[3]}))
 	w.live(4)
 	w.phase("c@r9", rollout.Terminal)
+}
+
+// A fleet that releases often holds no more than so many rollouts, however young: what it
+// keeps of hosts and rollouts does not grow with its age.
+func TestRetentionBoundsWhatIsYoung(t *testing.T) {
+	w := onOne(t, "h0 h1 h2 h3 h4 h5 h6 h7")
+	keep := plan.Retention{Age: 90 * clock.Day, Keep: 1, Most: 4}
+	var sizes []int
+	for i := range 30 {
+		w.release(fleet.Queue, w.manifest(spec{ref: fmt.Sprint("v", i+10), waves: "h0 h1 h2 h3 h4 h5 h6 h7", target: bundles[i%2+1]}))
+		w.live(4)
+		w.prune(keep)
+		if n := len(w.s.Rollouts); n > keep.Most {
+			t.Fatalf("%d rollouts are kept after change %d", n, i)
+		}
+		sizes = append(sizes, len(testkit.Value(json.Marshal([]any{w.s.Rollouts, w.s.Hosts, w.s.Order}))(t)))
+	}
+	if row, ok := w.s.FindPruned("c@v10"); !ok || row.Phase != rollout.Terminal {
+		t.Errorf("what is kept of the first is %+v", row)
+	}
+	if second, last := slices.Max(sizes[10:20]), slices.Max(sizes[20:]); last > second+second/20 {
+		t.Errorf("the state of the last ten changes has up to %d bytes, of those before %d", last, second)
+	}
 }
 
 // A host that was away on a rollout nobody else is on keeps it from going: it is

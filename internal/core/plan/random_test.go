@@ -258,7 +258,7 @@ func actions(w *world, home homes) map[string]func(*rapid.T) {
 			})
 		},
 		"prune": func(t *rapid.T) {
-			keep := plan.Retention{Age: clock.Duration(rapid.SampledFrom([]int{1, 60, 3600}).Draw(t, "age")) * clock.Second, Keep: rapid.IntRange(0, 2).Draw(t, "keep")}
+			keep := plan.Retention{Age: clock.Duration(rapid.SampledFrom([]int{1, 60, 3600}).Draw(t, "age")) * clock.Second, Keep: rapid.IntRange(0, 2).Draw(t, "keep"), Most: rapid.IntRange(0, 3).Draw(t, "most")}
 			w.commit(plan.Prune(w.s, keep, w.now))
 		},
 		"clear quarantine": func(t *rapid.T) {

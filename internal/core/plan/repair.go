@@ -64,7 +64,7 @@ func (s *State) foldRepair(h *Host, ev event.Event) {
 		h.Repair.RepairNeed = ev.RepairNeed
 	case event.RepairOver:
 		h.Repair = nil
-		if ev.Grant != "" && h.Repairing() && h.Grant.ID == ev.Grant {
+		if h.Grant != nil && h.Grant.Purpose == host.Repair && h.Grant.ID == ev.Grant {
 			h.Grant = nil
 		}
 	}

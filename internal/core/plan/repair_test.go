@@ -246,7 +246,7 @@ func TestRepairReportIsBounded(t *testing.T) {
 		h := w.s.Hosts["h0"]
 		body := testkit.Value(json.Marshal(event.RepairNeeded{RepairNeed: host.RepairNeed{Resources: names, Reason: "x"}}))(t)
 		e := event.Entry{At: 1, Type: event.RepairNeeded{}.EventType(), Subject: event.HostSubject("h0"), Incarnation: 1, HostSeq: h.Seq + 1, Body: body}
-		if _, err := plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: h.Seq + 1}, w.now); err == nil {
+		if _, err := plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{Incarnation: 1, Seq: h.Seq + 1}, 0, w.now); err == nil {
 			t.Errorf("a report of %d resources was taken", len(names))
 		}
 	}

@@ -50,12 +50,12 @@ func TestReportOfAHostIsCheckedWhole(t *testing.T) {
 		"a malformed input": entry("h0", h.Seq+2, event.HostStepped{Input: "claimed", Data: []byte("[]")}),
 	} {
 		before := string(w.json(w.s))
-		_, err := plan.Ingest(w.s, "h0", []event.Entry{good, second}, nil, event.HostHead{}, w.now)
+		_, err := plan.Ingest(w.s, "h0", []event.Entry{good, second}, nil, event.HostHead{}, 0, w.now)
 		if _, ok := err.(*plan.ReportError); !ok || string(w.json(w.s)) != before {
 			t.Errorf("%s: %v, state changed: %t", what, err, string(w.json(w.s)) != before)
 		}
 	}
-	if _, err := plan.Ingest(w.s, "nobody", nil, nil, event.HostHead{}, w.now); err == nil || w.s.Hosts["nobody"] != nil {
+	if _, err := plan.Ingest(w.s, "nobody", nil, nil, event.HostHead{}, 0, w.now); err == nil || w.s.Hosts["nobody"] != nil {
 		t.Error("an unknown host was made by its report")
 	}
 }
@@ -67,7 +67,7 @@ func TestS19IllegalStepIsRecordedAndNotFollowed(t *testing.T) {
 		Data: []byte("{}"), From: host.Converged, To: host.Reverted})
 	testkit.Must(t, err)
 	e.Incarnation, e.HostSeq = 1, h.Seq+1
-	entries, err := plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{}, w.now)
+	entries, err := plan.Ingest(w.s, "h0", []event.Entry{e}, nil, event.HostHead{}, 0, w.now)
 	if err != nil || h.Machine.Phase != host.Converged || len(entries) != 3 || entries[1].Type != (event.MirrorDiverged{}).EventType() {
 		t.Fatalf("phase %s, entries %+v, %v", h.Machine.Phase, entries, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // behind is a server to which a host owes a part of the log.
 func (w *world) behind() plan.Restored {
-	return plan.Restored{Behind: gate.CheckBehind("h9", w.now.Add(clock.Minute))}
+	return plan.Restored{Behind: gate.CheckBehind("h9", 0, w.now.Add(clock.Minute))}
 }
 
 func (w *world) ask(name string, r plan.Restored) *plan.Answer {
@@ -119,5 +119,42 @@ func TestL6WaysBackGoOnWhileAHostIsWaitedFor(t *testing.T) {
 	}
 	if b := w.behind().Claim(w.s, "h1", back.ID); b != nil {
 		t.Fatalf("the way back waits: %s", b.Message)
+	}
+}
+
+// TestS23ClaimOfAnEarlierProcessWaitsForItsHost: in a restored log a host may have claimed
+// an offer already, and have gone on. Until it has said how far its events go, neither
+// an offer nor a claim that the log has lets it act; what this process offers does, and
+// so does a way back.
+func TestS23ClaimOfAnEarlierProcessWaitsForItsHost(t *testing.T) {
+	w := scene(t, "h0")
+	w.s.Lead(plan.Run(1, "first"))
+	w.release(fleet.Queue, w.manifest(spec{ref: "r1", waves: "h0", target: bundles[0]}))
+	w.tick()
+	heard := false
+	r := plan.Restored{Reported: func(string) bool { return heard }, Until: w.now.Add(clock.Minute)}
+	claims := func() string {
+		if b := r.Claim(w.s, "h0", w.s.Hosts["h0"].Grant.ID); b != nil {
+			return b.Detail
+		}
+		return ""
+	}
+	if got := claims(); got != "" {
+		t.Fatalf("the process that offered holds the claim: %s", got)
+	}
+	w.s.Lead(plan.Run(1, "second"))
+	if got := claims(); got != "unheard" {
+		t.Fatalf("an offer of another process: %q", got)
+	}
+	if a := w.ask("h0", r); a.Block == nil || a.Block.Detail != "unheard" || a.Block.Earliest != r.Until {
+		t.Errorf("why says %+v", a.Block)
+	}
+	w.commit(plan.Claim(w.s, "h0", w.s.Hosts["h0"].Grant.ID, w.now))
+	if got := claims(); got != "unheard" {
+		t.Fatalf("a claim that the log has: %q", got)
+	}
+	heard = true
+	if got := claims(); got != "" {
+		t.Fatalf("the host was heard: %q", got)
 	}
 }

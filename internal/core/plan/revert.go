@@ -58,8 +58,8 @@ func needsRollback(h *Host, r *rollout.Rollout) bool {
 // that cannot be heard, or has gone back or given up. It reports whether anything changed.
 func (s *State) setRollback(h *Host, r *rollout.Rollout, i int) bool {
 	m := &r.Members[i]
-	needs := (m.Claimed || r.Ordered) && needsRollback(h, r)
-	away := h.SilentFailure || (!h.Reachable() && !h.Acting())
+	needs := (m.Claimed || r.Ordered) && needsRollback(h, r) && r.Plan.Leaves[i].Removed != fleet.Wipe
+	away := h.SilentFailure || h.unwilling() || (!h.Reachable() && !h.Acting())
 	moving := (m.Claimed || r.Ordered) && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Final)
 	changed := r.RollbackNeeded.Put(i, needs && h.Reachable() && (h.Grant == nil || h.Grant.yields()))
 	return r.RollbackPending.Put(i, !away && (needs || moving)) || changed

@@ -26,6 +26,7 @@ type spec struct {
 	targets             map[string]digest.Digest
 	canaryMax           int
 	windows             []string // of someWindows, for every host
+	wiped               string   // the host that is
 }
 
 func (w *world) manifest(sp spec) *rollout.Manifest {
@@ -42,6 +43,9 @@ func (w *world) manifest(sp spec) *rollout.Manifest {
 			leaf := fleet.Leaf{Host: name, Wave: i, Target: sp.target, Probes: []int{0}, After: sp.after[name]}
 			for k := range sp.windows {
 				leaf.Windows = append(leaf.Windows, k)
+			}
+			if name == sp.wiped {
+				leaf.Removed = fleet.Wipe
 			}
 			if d, ok := sp.targets[name]; ok {
 				leaf.Target = d

@@ -95,7 +95,7 @@ type Host struct {
 	Serial     string        `json:"serial,omitempty"`
 	PrevSerial string        `json:"prevSerial,omitempty"`
 	NotAfter   clock.Instant `json:"notAfter,omitempty"`
-	// IssuedAt is when the newest certificate was recorded.
+	// IssuedAt is when the newest certificate was recorded, or issued if the log lacked it.
 	IssuedAt clock.Instant `json:"issuedAt,omitempty"`
 	// RevokedBefore ends certificates issued earlier.
 	RevokedBefore clock.Instant `json:"revokedBefore,omitempty"`
@@ -103,6 +103,8 @@ type Host struct {
 	Seq       uint64 `json:"seq,omitempty"`
 	ChainHash []byte `json:"chainHash,omitempty"`
 	Online    bool   `json:"online,omitempty"`
+	// Replayed is the part of the chain that is in no record of the server.
+	Replayed Replayed `json:"replayed,omitzero"`
 	// Clock ties the host's own instants to the server's.
 	Clock HostClock `json:"clock,omitzero"`
 	// LastSeen is when a host that is away was last heard.
@@ -125,6 +127,10 @@ type Host struct {
 	Degraded *Degradation `json:"degraded,omitempty"`
 	// Forked says that two events claimed one place in the chain.
 	Forked bool `json:"forked,omitempty"`
+	// Parked is the code of why the host itself does nothing until it enrols again.
+	Parked string `json:"parked,omitempty"`
+	// Leaving is the signed removal of this incarnation; nil while there is none.
+	Leaving *Leaving `json:"leaving,omitempty"`
 	// Ended says why the present identity counts for nothing; nil while it does.
 	Ended *Ended `json:"ended,omitempty"`
 
@@ -141,7 +147,7 @@ type Host struct {
 
 // Backoff is what a host declined, and when it is granted the like again.
 type Backoff struct {
-	Declines    int           `json:"declines,omitempty"` // in a row
+	Declines    int           `json:"declines,omitempty"` // in a row, with offers that it let expire
 	NotBefore   clock.Instant `json:"notBefore,omitempty"`
 	DeclineCode string        `json:"declineCode,omitempty"`
 	Detail      string        `json:"declineDetail,omitempty"`
@@ -177,6 +183,16 @@ func (h *Host) Acting() bool {
 	}
 	g := h.rolloutGrant() // a silent repair fails no rollout: its grant keeps the slot
 	return g != nil && g.Claimed
+}
+
+// maxUntaken is how many offers in a row a host may decline or let expire before nobody waits
+// for it any more.
+const maxUntaken = 5
+
+// unwilling reports whether a host did not take what it was offered so often that nobody waits
+// for it. It is offered more all the same.
+func (h *Host) unwilling() bool {
+	return h.Declines >= maxUntaken && (h.Grant == nil || !h.Grant.Claimed) && (!h.Acting() || h.Machine.Staged())
 }
 
 // SpentToken is an enrolment token that cannot be used again.
@@ -224,7 +240,8 @@ type State struct {
 	stepped *event.MirrorDiverged // what the last fold of a step found
 	watch   func(event.Entry, event.Event)
 	bare    bool
-	facts   facts // of what the planner asks about
+	run     string // that grants carry
+	facts   facts  // of what the planner asks about
 	// hostNames and channelNames are what names made last.
 	hostNames, channelNames []string
 }
@@ -338,7 +355,7 @@ func (s *State) refresh(h *Host) {
 // may change what is decided on it.
 func (s *State) setMember(h *Host, r *rollout.Rollout, i int) bool {
 	status, final := s.status(h, r, &r.Plan.Leaves[i])
-	changed := r.Set(i, rollout.Member{Status: status, Online: h.Reachable(), Final: final, HasSlot: h.inFlight, Unfit: h.Degraded != nil && h.Degraded.Bundle})
+	changed := r.Set(i, rollout.Member{Status: status, Online: h.Reachable(), Unwilling: h.unwilling(), Final: final, HasSlot: h.inFlight, Unfit: h.Degraded != nil && h.Degraded.Bundle})
 	failing := h.fails(r) // other controls may fail than before
 	changed = r.Outstanding.Put(i, failing) || failing || changed
 	changed = r.Staged.Put(i, h.stagedIn(r)) || changed
@@ -359,7 +376,7 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 			return rollout.Claimed, false
 		}
 		return rollout.Offered, false
-	case here:
+	case here && !h.startsAgain(r):
 		switch m.Phase {
 		case host.Activating, host.Soaking, host.Deferred:
 			return rollout.Claimed, false
@@ -384,6 +401,8 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		m.Phase == host.Deferred && !s.replaceable(h, r),
 		m.Phase == host.Failed && m.Reverting:
 		return rollout.Busy, false
+	case h.refusesItself(r, r.Marks[h.Name].Refused):
+		return rollout.Refused, false
 	}
 	return rollout.Waiting, false
 }
@@ -391,14 +410,18 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 // ahead reports whether a host took a rollout that opened after r and stays on
 // it, so that r has nothing more to say to it. What was reverted since does not
 // count: its own rollout fetches such a host back, or, once that is followed by
-// another, r is where the host belongs.
+// another, r is where the host belongs. A rollout that only the host knows of is placed
+// by the version of its release.
 func (s *State) ahead(h *Host, r *rollout.Rollout) bool {
 	m := &h.Machine
 	if m.Phase != host.Converged && (m.Phase != host.Failed || m.Reverting) {
 		return false
 	}
 	took := s.Rollouts[m.Manifest]
-	return took != nil && took.Place > r.Place && (!took.Reverting || s.Channels[took.Channel].Latest == took.Manifest)
+	if took == nil { // the log never opened it: it was restored from a backup
+		return r.Plan != nil && channelOf(m.Rollout) == r.Channel && r.Plan.Header.Release().Before(m.Release)
+	}
+	return took.Place > r.Place && (!took.Reverting || s.Channels[took.Channel].Latest == took.Manifest)
 }
 
 // attach binds a rollout to its manifest and sets its members.

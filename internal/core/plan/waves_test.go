@@ -1,12 +1,14 @@
 package plan_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/rollout"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func TestS8WaveWithToleratedFailuresPromotes(t *testing.T) {
@@ -61,6 +63,18 @@ func TestS11S12OfflineHostIsSkippedAndServedWhenItReturns(t *testing.T) {
 	w.live(5)
 	w.phase("c@r2", rollout.Terminal)
 	w.expect("h0=converged/one h1=converged/two h2=converged/two")
+	for i, e := range w.log {
+		ev, isPromotion := testkit.Value(event.Decode(e))(t).(event.WavePromoted)
+		if isPromotion && ev.Rollout == "c@r2" && (ev.Skipped != 1 || !slices.Equal(ev.SkippedHosts, []string{"h0"})) {
+			t.Fatalf("event %d skips %d hosts: %v", i, ev.Skipped, ev.SkippedHosts)
+		}
+	}
+	for i := range 3 {
+		r := w.s.Find("c@r2")
+		if name := r.Plan.Leaves[i].Host; r.SkippedMember(i) != (name == "h0") {
+			t.Fatalf("member %s of a rollout that is over: skipped %t", name, r.SkippedMember(i))
+		}
+	}
 	w.presence("h0", true)
 	w.live(3)
 	w.expect("h0=converged/two")

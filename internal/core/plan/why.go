@@ -34,6 +34,7 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 	if r == nil {
 		a.Status, a.Message = "undeclared", "is named by no rollout that is known"
 		q.pendingFor(a)
+		a.Message = prose.Clauses(s.lacked(h), a.Message)
 		a.degraded(h, now)
 		return a, nil
 	}
@@ -54,7 +55,7 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 		// An identity that has ended can say no more how that ended.
 		a.Block = cmp.Or(gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Identity), gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Presence))
 	}
-	a.Message = a.words(h, r, m)
+	a.Message = prose.Clauses(s.lacked(h), a.words(h, r, m))
 	if b := a.Block; b != nil && b.Code == gate.Presence && a.Message != b.Message {
 		a.Message += "; " + b.Message
 	}
@@ -187,6 +188,8 @@ func (a *Answer) words(h *Host, r *rollout.Rollout, m *rollout.Member) string {
 			return "failed, and what it had done is undone; it ran nothing before" + because(hm)
 		}
 		return "failed and went back to the bundle that it ran before" + because(hm)
+	case rollout.Ahead:
+		return "went on to " + hm.Rollout + ", and takes no older rollout of its channel"
 	case rollout.Busy:
 		if h.Repairing() {
 			return "has to end a repair first"

@@ -15,6 +15,12 @@ import (
 // long as silence takes to be noticed.
 const reportPatience = 3 * clock.Minute
 
+// mostWork is how many times that a host may take for all of it, whatever it reports.
+const mostWork = 4
+
+// unknownWork is that time where nobody has the plan by which the host says that it acts.
+const unknownWork = clock.Hour
+
 // Work is when a host began what it does, on the server's clock.
 type Work struct {
 	// Manifest and ClaimedAt are of the newest claim of a rollout's target.
@@ -22,7 +28,9 @@ type Work struct {
 	ClaimedAt clock.Instant `json:"claimedAt,omitempty"`
 	// Since is when the newest claim or report of progress came. Progress says that
 	// a report came whose instant the head that follows it tells.
-	Since    clock.Instant `json:"since,omitempty"`
+	Since clock.Instant `json:"since,omitempty"`
+	// Began is when the newest claim came, of whatever part of a rollout.
+	Began    clock.Instant `json:"began,omitempty"`
 	Progress bool          `json:"progress,omitempty"`
 	// Returned is when it was last heard again after a silence.
 	Returned clock.Instant `json:"returned,omitempty"`
@@ -30,10 +38,14 @@ type Work struct {
 
 // claimed notes the claim of a grant that is part of a rollout.
 func (s *State) claimed(h *Host, at clock.Instant) {
-	if h.Grant.Purpose == host.Update {
-		h.Work.Manifest, h.Work.ClaimedAt = h.Grant.Manifest, at
+	s.began(h, h.Grant.Manifest, h.Grant.Purpose, at)
+}
+
+func (s *State) began(h *Host, manifest digest.Digest, purpose host.Purpose, at clock.Instant) {
+	if purpose == host.Update {
+		h.Work.Manifest, h.Work.ClaimedAt = manifest, at
 	}
-	h.Work.Since, h.Work.Progress = at, false
+	h.Work.Since, h.Work.Began, h.Work.Progress = at, at, false
 	s.wakeGivenUp(h)
 }
 
@@ -58,6 +70,9 @@ func (h *Host) stepped(before *host.State) {
 func (s *State) reported(h *Host, at clock.Instant) {
 	if h.Work.Progress {
 		h.Work.Since, h.Work.Progress = at, false
+		if h.Work.Began == 0 { // a claim that nobody knows of
+			h.Work.Began = at
+		}
 		s.wakeGivenUp(h)
 	}
 }
@@ -76,10 +91,17 @@ func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
 		}
 	}
 	staged := h.Machine.Staged() && (h.rolloutGrant() == nil || !h.Grant.Claimed)
-	if p == nil || h.Work.Since == 0 || staged || h.SilentFailure && !h.Online {
+	if h.Work.Since == 0 || staged || h.SilentFailure && !h.Online {
 		return at, false
 	}
-	due := max(h.Work.Since.Add(p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+reportPatience), h.Work.Returned.Add(p.Policy.ConfirmWindow+reportPatience))
+	whole, confirm := unknownWork, clock.Duration(0)
+	if p != nil {
+		whole, confirm = p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+reportPatience, p.Policy.ConfirmWindow
+	}
+	due := max(h.Work.Since.Add(whole), h.Work.Returned.Add(confirm+reportPatience))
+	if h.Work.Began != 0 {
+		due = min(due, h.Work.Began.Add(mostWork*whole))
+	}
 	if at == 0 || due < at {
 		return due, h.Online
 	}

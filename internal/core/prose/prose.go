@@ -99,6 +99,15 @@ func Date(t clock.Instant) string {
 	return strings.Replace(s[:len("2006-01-02T15:04")], "T", " ", 1) + " UTC"
 }
 
+// Names lists names, of which so many are shown: a, b and 3 more.
+func Names(names []string, shown int) string {
+	list := strings.Join(names[:min(shown, len(names))], ", ")
+	if n := len(names) - shown; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return list
+}
+
 // Either lists names of which one is meant: a, a or b, a, b or c.
 func Either(names []string) string {
 	if len(names) < 2 {
@@ -149,13 +158,20 @@ func isCode(text string) bool {
 
 // Join lists those of the parts that say something, with commas.
 func Join(parts ...string) string {
+	return join(parts, ", ")
+}
+
+// Clauses is Join of whole clauses.
+func Clauses(parts ...string) string { return join(parts, "; ") }
+
+func join(parts []string, by string) string {
 	var said []string
 	for _, p := range parts {
 		if p != "" {
 			said = append(said, p)
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(said, by)
 }
 
 // Some is Count, and nothing for zero: "" or "2 hosts were away".

@@ -129,3 +129,14 @@ func TestNearestFindsWhatWasMistyped(t *testing.T) {
 		}
 	})
 }
+
+func TestLists(t *testing.T) {
+	for want, got := range map[string]string{
+		"": Names(nil, 2), "a": Names([]string{"a"}, 2), "a, b": Names([]string{"a", "b"}, 2), "a, b and 1 more": Names([]string{"a", "b", "c"}, 2),
+		"x; y": Clauses("x", "", "y"), "x, y": Join("", "x", "y"),
+	} {
+		if got != want {
+			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+}

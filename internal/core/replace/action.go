@@ -150,6 +150,12 @@ func (a Create) Disrupts() bool { return a.Replaces != "" && a.Live }
 // Disrupts reports whether it stops the container first.
 func (a Start) Disrupts() bool { return a.Restart != "" }
 
+// StartsOnly reports whether it starts what is stopped and does nothing else.
+func (a Start) StartsOnly() bool { return a.Restart == "" }
+
+// StartsOnly is true: the container is paused.
+func (a Unpause) StartsOnly() bool { return true }
+
 // Disrupts reports whether it stops what is in use, and nobody ordered that.
 func (a Stop) Disrupts() bool { return !a.Replaced && !a.Ordered }
 

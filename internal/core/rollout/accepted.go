@@ -60,10 +60,33 @@ func (r *Rollout) Skipped() int {
 	n := 0
 	for w := range r.Waves {
 		if r.Forced(w) == nil {
-			n += r.Waves[w].Offline
+			n += r.Waves[w].Skipped()
 		}
 	}
 	return n
+}
+
+// away reports whether a wave goes on without the member: it waits, and is not there or does
+// not take what it is offered.
+func (m *Member) away() bool {
+	return m.Status == Waiting && (!m.Online || m.Unwilling) || m.ignores()
+}
+
+// Away names hosts of a wave that it goes on without, in order and not more than most.
+func (r *Rollout) Away(wave, most int) []string {
+	var names []string
+	for i := range r.Members {
+		if m := &r.Members[i]; r.Plan.Leaves[i].Wave == wave && m.away() && len(names) < most {
+			names = append(names, r.Plan.Leaves[i].Host)
+		}
+	}
+	return names
+}
+
+// SkippedMember reports whether the rollout went on without a member that was away.
+func (r *Rollout) SkippedMember(i int) bool {
+	m := &r.Members[i]
+	return m.away() && (r.Plan.Leaves[i].Wave < r.Cursor || r.Phase == Terminal)
 }
 
 // LeftBehind names the hosts that wait in waves which an operator let pass, the

@@ -68,6 +68,9 @@ func (m *Manifest) HostPlan(host string) *fleet.HostPlan {
 type Member struct {
 	Status Status
 	Online bool
+	// Unwilling says that it is there and did not take what it was offered, again and
+	// again: it is offered more, and nobody waits for it.
+	Unwilling bool
 	// Final says that a Broken member moves no more by itself.
 	Final bool
 	// HasSlot says that the member's host has a slot already: it failed in an
@@ -96,8 +99,9 @@ type Mark struct {
 // WaveCount aggregates the members of a wave.
 type WaveCount struct {
 	By [statuses]int
-	// Offline counts waiting members that are not there: skipped.
-	Offline int
+	// Offline counts waiting members that are not there or unwilling, and Ignored the
+	// unwilling ones that have an offer or are staged: all are skipped.
+	Offline, Ignored int
 	// Unsettled counts broken members that are still on their way back.
 	Unsettled int
 	// Failures counts members marked failed or refused; Proven those whose
@@ -199,7 +203,7 @@ type Rollout struct {
 	Reason   string        `json:"reason"`
 	OpenedAt clock.Instant `json:"openedAt"`
 	EndedAt  clock.Instant `json:"endedAt,omitempty"`
-	// Cursor is the last wave that is open; it never goes back.
+	// Cursor is the last wave that is open; it goes back by a retry alone.
 	Cursor int `json:"cursor"`
 	// Reverting says that the failure policy sends hosts back.
 	Reverting bool `json:"reverting,omitempty"`
@@ -216,6 +220,10 @@ type Rollout struct {
 	BreakGlass string `json:"breakGlass,omitempty"`
 	// Accepted are the waves that operators let pass.
 	Accepted []Accepted `json:"accepted,omitempty"`
+	// RetriedAt is when an operator had it tried again: what hosts claimed before is not
+	// part of it. RetrySigned says that hosts which refuse the target were told to take it.
+	RetriedAt   clock.Instant `json:"retriedAt,omitempty"`
+	RetrySigned bool          `json:"retrySigned,omitempty"`
 	// Granted says that a host was granted the target.
 	Granted bool `json:"granted,omitempty"`
 	// SoakedAt is when the first member that converged has passed its soak on the
@@ -283,8 +291,11 @@ func (r *Rollout) count(i, d int) {
 	m := &r.Members[i]
 	for _, c := range [2]*WaveCount{&r.Waves[r.Plan.Leaves[i].Wave], &r.total} {
 		c.By[m.Status] += d
-		if m.Status == Waiting && !m.Online {
+		if m.Status == Waiting && (!m.Online || m.Unwilling) {
 			c.Offline += d
+		}
+		if m.ignores() {
+			c.Ignored += d
 		}
 		if m.Status == Broken && !m.Final {
 			c.Unsettled += d
@@ -305,7 +316,7 @@ func (r *Rollout) count(i, d int) {
 }
 
 // Set moves a member and its aggregates; what is remembered of it stays. It reports
-// whether anything changed but the slot.
+// whether anything changed but the slot, or a member that waits got one.
 func (r *Rollout) Set(i int, to Member) bool {
 	m := &r.Members[i]
 	if to.Mark, to.class = m.Mark, m.class; to.Refused != "" && to.Status == Waiting {
@@ -323,7 +334,7 @@ func (r *Rollout) Set(i int, to Member) bool {
 	if m.Status.Arrived() {
 		r.undefer(i)
 	}
-	return slot != to
+	return slot != to || to.HasSlot && to.Status == Waiting
 }
 
 func (r *Rollout) ready(i int) {
@@ -358,6 +369,9 @@ func (r *Rollout) undefer(after int) {
 
 // Evidence counts the members that show that the target works.
 func (c *WaveCount) Evidence() int { return c.By[Converged] - c.Unfit }
+
+// ignores reports whether the member has something to take, or to boot, and does not.
+func (m *Member) ignores() bool { return m.Unwilling && (m.Status == Offered || m.Status == Claimed) }
 
 // SetMark changes what is remembered of a member.
 func (r *Rollout) SetMark(host string, change func(*Mark)) {
@@ -441,8 +455,11 @@ func (r *Rollout) Excess() int {
 // Moving counts the members whose part in the rollout is not decided yet:
 // those on their way, on their way back, or still busy elsewhere.
 func (c *WaveCount) Moving() int {
-	return c.By[Busy] + c.By[Offered] + c.By[Claimed] + c.Unsettled
+	return c.By[Busy] + c.By[Offered] - c.Ignored + c.By[Claimed] + c.Unsettled
 }
+
+// Skipped counts the members that a wave goes on without.
+func (c *WaveCount) Skipped() int { return c.Offline + c.Ignored }
 
 // Present returns how many hosts of the wave are enrolled.
 func (c *WaveCount) Present() int { return c.Members() - c.By[Absent] }

@@ -33,7 +33,7 @@ var phaseEdges = map[Phase][]Phase{
 	Converging: {Active, Terminal, Failed, Reverted, Superseded},
 	Terminal:   {Superseded, Pruned},
 	Failed:     {Active, Reverted, Superseded, Pruned},
-	Reverted:   {Superseded, Pruned},
+	Reverted:   {Active, Superseded, Pruned},
 	Superseded: {Pruned},
 }
 

@@ -110,6 +110,9 @@ func (v *View) Continues(name string, incarnation, first uint64) (acked, ahead u
 	return v.Seq, 0, nil
 }
 
+// NeedsDocuments reports whether a host needs what a manifest names to act on a grant.
+func NeedsDocuments(g *plan.Grant) bool { return g.Purpose == host.Update }
+
 // NeedsProof reports whether a host takes a grant only with what orders it: an override, or
 // the failures of others.
 func NeedsProof(g *plan.Grant) bool { return g.Purpose == host.Rollback }

@@ -36,15 +36,29 @@ func (f *planFold) Restore(raw json.RawMessage) (err error) {
 	return err
 }
 
-// managedFold is what the server may hold of hosts without a release. Nothing of it is
-// decided by time.
+// managedFold is what the server may hold of hosts without a release.
 type managedFold struct{ *State }
 
-func (f managedFold) Name() string                              { return "managed" }
-func (f managedFold) Apply(e event.Entry) error                 { return f.Managed.Apply(e) }
-func (f managedFold) Next(clock.Instant) ([]event.Entry, error) { return nil, nil }
-func (f managedFold) Due() clock.Instant                        { return 0 }
-func (f managedFold) Snapshot() (json.RawMessage, error)        { return json.Marshal(f.Managed) }
+func (f managedFold) Name() string              { return "managed" }
+func (f managedFold) Apply(e event.Entry) error { return f.Managed.Apply(e) }
+func (f managedFold) Due() clock.Instant        { return f.Managed.Due() }
+
+func (f managedFold) Next(now clock.Instant) ([]event.Entry, error) {
+	var entries []event.Entry
+	for _, x := range f.Managed.Next(now) {
+		e, err := event.NewEntry(now, event.HostSubject(x.Host), x.Event)
+		if err == nil {
+			err = f.Managed.Apply(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (f managedFold) Snapshot() (json.RawMessage, error) { return json.Marshal(f.Managed) }
 func (f managedFold) Restore(raw json.RawMessage) error {
 	var m *managed.State
 	err := json.Unmarshal(raw, &m)

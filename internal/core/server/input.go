@@ -45,13 +45,15 @@ type Ahead struct {
 	Need        uint64
 }
 
-// Fork says that an identity is proven to tell two histories or to run twice. Record
+// Fork says that an identity is proven to tell two histories or to run twice, or that its
+// host says that its state was set back. Record
 // names the second history, if there is one.
 type Fork struct {
 	Host        string
 	Incarnation uint64
 	Seq         uint64
 	Record      digest.Digest
+	Parked      string // the host's own code, if it is it who says so
 }
 
 // Release is a verified release: its events, and the identities that it revokes.
@@ -92,7 +94,7 @@ func (e *UnsureError) Error() string { return e.Reason }
 
 // Refused reports whether an error of Step left the state as it was.
 func Refused(err error) bool {
-	return is[*plan.ReportError](err) || is[*plan.VerbError](err) || is[*plan.ClaimRefusedError](err) || is[*UnsureError](err) || errors.Is(err, ErrMoved)
+	return is[*plan.ReportError](err) || is[*plan.VerbError](err) || is[*plan.ClaimRefusedError](err) || is[*UnsureError](err) || is[*SetBack](err) || errors.Is(err, ErrMoved)
 }
 
 func is[E error](err error) bool {
@@ -110,7 +112,7 @@ func (in Batch) step(s *Server, t *Turn) error {
 		return ErrMoved
 	}
 	s.outranked = s.outranked || declinesTerm(in.Entries)
-	return t.add(s.Planned(plan.Ingest(s.Plan, in.Host, in.Entries, in.Events, in.Head, t.Now)))
+	return t.add(s.Planned(plan.Ingest(s.Plan, in.Host, in.Entries, in.Events, in.Head, s.safe.acked(in.Host, h.Incarnation), t.Now)))
 }
 
 // declinesTerm reports whether a host declined a grant for its term.
@@ -140,7 +142,7 @@ func (in Claim) step(s *Server, t *Turn) error {
 
 func (in Ahead) step(s *Server, t *Turn) error {
 	h := s.Plan.Hosts[in.Host]
-	if h == nil || h.Incarnation != in.Incarnation || h.Seq >= in.Need || h.IdentityStatus() != "" {
+	if h == nil || h.Incarnation != in.Incarnation || h.Seq >= in.Need || !h.Reports() {
 		return nil
 	}
 	if s.safe.claim(in.Host, in.Incarnation, in.Need, t.Now) {
@@ -150,10 +152,10 @@ func (in Ahead) step(s *Server, t *Turn) error {
 }
 
 func (in Fork) step(s *Server, t *Turn) error {
-	if h := s.Plan.Hosts[in.Host]; h == nil || h.Forked || h.Incarnation != in.Incarnation {
+	if h := s.Plan.Hosts[in.Host]; h == nil || h.Forked && (in.Parked == "" || h.Parked != "") || h.Incarnation != in.Incarnation {
 		return nil
 	}
-	return t.add(s.Record(in.Host, t.Now, event.HostForked{Incarnation: in.Incarnation, Seq: in.Seq, Record: in.Record}))
+	return t.add(s.Record(in.Host, t.Now, event.HostForked{Incarnation: in.Incarnation, Seq: in.Seq, Record: in.Record, Parked: in.Parked}))
 }
 
 func (in Release) step(s *Server, t *Turn) error {

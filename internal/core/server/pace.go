@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
@@ -16,6 +17,8 @@ type pace struct {
 	paused time.Duration // nothing at all before, by Time.Up
 	// reconcile, prune and expiry are when each is done although nothing happened.
 	reconcile, prune, expiry clock.Instant
+	// planned is when each channel was planned last because its interval was over.
+	planned map[string]clock.Instant
 }
 
 // Pauses of a server, by Time.Up.
@@ -29,10 +32,31 @@ const pruneEvery = clock.Minute
 
 // TickDue reports whether the planner has to run now.
 func (s *Server) TickDue(t Time) bool {
-	if s.Paused(t) {
+	if s.setBack != nil || s.Paused(t) {
 		return false
 	}
 	return s.pace.urgent || t.Up >= s.pace.after && (s.pace.dirty || s.State.Due().Reached(t.Now) || s.pace.reconcile == 0 || s.pace.reconcile.Reached(t.Now))
+}
+
+// never is longer than any world lives.
+const never = 10_000 * clock.Day
+
+// planPeriodically has every channel planned whose reconcileInterval is over since this
+// did so last, and says when to tick next although nothing happened.
+func (s *Server) planPeriodically(now clock.Instant) {
+	if s.cfg.OnReasonOnly {
+		s.pace.reconcile = now.Add(never)
+		return
+	}
+	s.pace.reconcile = now.Add(s.cfg.ReconcileInterval)
+	for _, name := range s.Plan.ChannelNames() {
+		every := cmp.Or(s.Plan.Channels[name].ReconcileInterval, s.cfg.ReconcileInterval)
+		if last := s.pace.planned[name]; last == 0 || last.Add(every).Reached(now) {
+			s.Plan.Mark(name)
+			s.pace.planned[name] = now
+		}
+		s.pace.reconcile = min(s.pace.reconcile, s.pace.planned[name].Add(every))
+	}
 }
 
 // step plans, and while a host owes a part of the log plans rollbacks alone.
@@ -44,6 +68,7 @@ func (Tick) step(s *Server, t *Turn) error {
 		}
 		return t.add(s.Planned(p.Events, nil))
 	}
+	s.planPeriodically(t.Now)
 	if err := t.add(s.State.Next(t.Now)); err != nil {
 		return err
 	}
@@ -71,7 +96,6 @@ func (s *Server) Ticked(t Time, cost time.Duration) {
 	if s.Block(t.Now) == nil {
 		gap = min(costShare*cost, gap)
 		s.pace.dirty = false
-		s.pace.reconcile = t.Now.Add(s.cfg.ReconcileInterval)
 	}
 	s.pace.after = t.Up + gap
 }
@@ -81,7 +105,7 @@ func (s *Server) Idle() bool { return !s.pace.dirty && !s.pace.urgent }
 
 // ExpiriesDue reports whether it has to be looked at what ends, once for each time.
 func (s *Server) ExpiriesDue(t Time) bool {
-	if s.pace.expiry > t.Now {
+	if s.setBack != nil || s.pace.expiry > t.Now {
 		return false
 	}
 	s.pace.expiry = t.Now.Add(s.cfg.ReconcileInterval)
@@ -96,6 +120,9 @@ func (s *Server) Paused(t Time) bool { return t.Up < s.pace.paused }
 
 // Sleep is how long nothing has to be done without an input; zero: not at all.
 func (s *Server) Sleep(t Time) time.Duration {
+	if s.setBack != nil {
+		return s.cfg.ReconcileInterval.Std()
+	}
 	next := clock.Earliest(clock.Earliest(s.State.Due(), s.pace.reconcile), clock.Earliest(s.pace.expiry, s.presence.next()))
 	d := max(0, next.Sub(t.Now).Std())
 	if next == 0 {

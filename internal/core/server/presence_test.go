@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -133,20 +134,35 @@ func TestViewsNeverChange(t *testing.T) {
 	}
 }
 
-func TestCertificatesInUse(t *testing.T) {
-	v := &View{Incarnation: 1, Serial: "2", PrevSerial: "1", RevokedBefore: 10}
-	for _, c := range []struct {
+// TestT10CertificatesInUse: only what the log has is in use, and what the log lacks only if it is newer
+// than all that the log has of this incarnation, and not revoked.
+func TestT10CertificatesInUse(t *testing.T) {
+	v := &View{Incarnation: 2, Serial: "2", PrevSerial: "1", IssuedAt: 20, RevokedBefore: 10}
+	for what, c := range map[string]struct {
 		view   *View
-		serial string
-		issued clock.Instant
-		ok     bool
+		is     Certificate
+		lacked bool
+		refuse string
 	}{
-		{v, "2", 10, true}, {v, "1", 10, true}, {v, "3", 10, false}, {v, "2", 9, false},
-		{&View{Serial: "2"}, "2", 10, false},
-		{&View{Incarnation: 1, Serial: "2"}, "", 10, false},
+		"newest":               {v, Certificate{Serial: "2", Issued: 10}, false, ""},
+		"before":               {v, Certificate{Serial: "1", Issued: 10, Incarnation: 2}, false, ""},
+		"newest, revoked":      {v, Certificate{Serial: "2", Issued: 9}, false, "are revoked"},
+		"lacked":               {v, Certificate{Serial: "3", Issued: 21, Incarnation: 2}, true, ""},
+		"lacked, as old":       {v, Certificate{Serial: "3", Issued: 20, Incarnation: 2}, false, "is not in use"},
+		"lacked, does not say": {v, Certificate{Serial: "3", Issued: 21}, false, "is not in use"},
+		"lacked, of before":    {v, Certificate{Serial: "3", Issued: 21, Incarnation: 1}, false, "is not in use"},
+		"lacked, of later":     {v, Certificate{Serial: "3", Issued: 21, Incarnation: 3}, false, "steady token create a"},
+		"lacked, revoked":      {&View{Incarnation: 1, IssuedAt: 5, RevokedBefore: 10}, Certificate{Serial: "3", Issued: 9, Incarnation: 1}, false, "are revoked"},
+		"host lacked":          {&View{}, Certificate{Serial: "3", Issued: 21, Incarnation: 1}, false, "steady token create a"},
+		"host never enrolled":  {&View{Serial: "2"}, Certificate{Serial: "2", Issued: 10}, false, "never enrolled"},
+		"none":                 {&View{Incarnation: 1, Serial: "2"}, Certificate{Issued: 10}, false, "is not in use"},
 	} {
-		if err := c.view.InUse("a", c.serial, c.issued); (err == nil) != c.ok {
-			t.Errorf("certificate %q of %d: %v", c.serial, c.issued, err)
+		lacked, err := c.view.Admit("a", c.is)
+		if (lacked != nil) != c.lacked || (err == nil) != (c.refuse == "") || err != nil && !strings.Contains(err.Error(), c.refuse) {
+			t.Errorf("%s: %+v, %v", what, lacked, err)
+		}
+		if lacked != nil && (lacked.Serial != "3" || lacked.Presented != "2" || lacked.Issued != 21) {
+			t.Errorf("%s is recorded as %+v", what, lacked)
 		}
 	}
 	if v.Revoked(10) != nil || v.Revoked(9) == nil {

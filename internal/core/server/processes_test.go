@@ -129,3 +129,25 @@ func TestT11LateWordOfADeadProcessIsNoFork(t *testing.T) {
 		}
 	}
 }
+
+// TestParkedHeartbeatIsRecordedOnce: what a host says of itself counts for the
+// incarnation that it has, and once.
+func TestParkedHeartbeatIsRecordedOnce(t *testing.T) {
+	beat := func(v View, m Heartbeat) HeartbeatAnswer {
+		s := &Session{}
+		return s.Heartbeat(&v, m, 0, 1)
+	}
+	parked := Heartbeat{Incarnation: 2, LastSeq: 5, Parked: "behind-anchor"}
+	if a := beat(View{Incarnation: 2, Seq: 7}, parked); a.Parked != parked.Parked || !a.Behind {
+		t.Errorf("answered %+v", a)
+	}
+	if a := beat(View{Incarnation: 2, Seq: 5, Forked: true, Parked: true}, parked); a.Parked != "" {
+		t.Errorf("what the log has is recorded again: %+v", a)
+	}
+	if a := beat(View{Incarnation: 3, Seq: 7}, parked); a.Parked != "" || a.Behind {
+		t.Errorf("another incarnation: %+v", a)
+	}
+	if a := beat(View{Incarnation: 2, Seq: 5}, Heartbeat{Incarnation: 2, LastSeq: 5}); a.Parked != "" || a.Behind {
+		t.Errorf("a sound host: %+v", a)
+	}
+}

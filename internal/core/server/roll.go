@@ -39,7 +39,7 @@ func (r *rollCall) missingHosts(state map[string]*plan.Host, told func(name stri
 	return func(yield func(string) bool) {
 		r.findNew(state)
 		for name := range r.missing { // order-free: the caller counts them
-			if last, ok := told(name); ok && state[name].Seq >= last {
+			if heard(state[name], told) {
 				delete(r.missing, name)
 				r.reported[name] = true
 				continue
@@ -49,6 +49,12 @@ func (r *rollCall) missingHosts(state map[string]*plan.Host, told func(name stri
 			}
 		}
 	}
+}
+
+// heard reports whether a host has said how far its events go, and the log has them.
+func heard(h *plan.Host, told func(name string) (last uint64, ok bool)) bool {
+	last, ok := told(h.Name)
+	return ok && h.Seq >= last
 }
 
 // findNew has hosts be missing that the state did not have before.

@@ -1,14 +1,18 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 func hostAt(incarnation, seq uint64) *plan.Host {
@@ -98,5 +102,49 @@ func TestWhoCannotSendIsNotWaitedFor(t *testing.T) {
 		if s.block(map[string]*plan.Host{"h": hostAt(1, 1)}, 2) == nil || s.block(map[string]*plan.Host{"h": h}, 2) != nil {
 			t.Errorf("a host that is %s is waited for", name)
 		}
+	}
+}
+
+// TestOperatorEndsTheWait: an operator's word ends what hosts owe once it is committed, and not
+// before; it names them, takes a reason, and is of no use where nothing is waited for.
+func TestOperatorEndsTheWait(t *testing.T) {
+	now := Time{Now: 1_000_000}
+	state := NewState(nil)
+	for _, name := range []string{"b", "a", "c"} {
+		state.Plan.Hosts[name] = &plan.Host{Name: name, Incarnation: 1, Seq: 3}
+	}
+	s := Begin(Config{}.WithDefaults(), state, 2, "n", nobody{}, now, false, nil)
+	refused := func(in EndSafeMode) {
+		t.Helper()
+		turn, verb := Turn{Time: now}, (*plan.VerbError)(nil)
+		if err := s.Step(&turn, in); !errors.As(err, &verb) || len(turn.Events) > 0 {
+			t.Fatalf("%+v: %v, %v", in, err, turn.Events)
+		}
+	}
+	refused(EndSafeMode{Actor: "ann", Reason: "drill"})
+	for _, name := range []string{"b", "a"} {
+		testkit.Must(t, s.Step(&Turn{Time: now}, Ahead{Host: name, Incarnation: 1, Need: 9}))
+	}
+	want := []Owed{{"a", 3, 9}, {"b", 3, 9}}
+	if w := s.RestoreWait(now.Now); !reflect.DeepEqual(w.Owed, want) || w.Until != now.Now.Add(s.cfg.ReplayWait) {
+		t.Fatalf("waits for %+v", w)
+	}
+	refused(EndSafeMode{Actor: "ann", Reason: " "})
+	turn := Turn{Time: now}
+	testkit.Must(t, s.Step(&turn, EndSafeMode{Actor: "ann", Reason: "drill"}))
+	ended := event.SafeModeEnded{Actor: "ann", Reason: "drill", Hosts: []string{"a", "b"}}
+	if got := testkit.Value(event.Decode(turn.Events[0]))(t); len(turn.Events) != 1 || !reflect.DeepEqual(got, event.Event(ended)) {
+		t.Fatalf("it decided %+v", turn.Events)
+	}
+	if s.Block(now.Now) == nil {
+		t.Fatal("it goes on before that is committed")
+	}
+	s.Committed(turn.Events, 0, now)
+	testkit.Must(t, s.Step(&Turn{Time: now}, Ahead{Host: "c", Incarnation: 1, Need: 9}))
+	if w := s.RestoreWait(now.Now); s.Block(now.Now) != nil || len(w.Owed) > 0 || !s.TickDue(now) {
+		t.Fatalf("it still waits for %+v", w)
+	}
+	if s.safe.acked("a", 1) != 9 {
+		t.Fatal("what a host was acknowledged is forgotten, which log.restored has to tell")
 	}
 }

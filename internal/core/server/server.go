@@ -19,9 +19,12 @@ type Config struct {
 	// MaxTickGap bounds the time between two ticks while there is work; the default is
 	// 500 ms.
 	MaxTickGap clock.Duration
-	// ReconcileInterval is how often a tick happens without a reason; the default is
-	// 30 s.
+	// ReconcileInterval is how often a tick happens without a reason where no channel
+	// asks for one sooner; the default is 30 s.
 	ReconcileInterval clock.Duration
+	// OnReasonOnly leaves out all that is done without a reason, so that a world comes to
+	// rest, and shows that nothing is decided by chance.
+	OnReasonOnly bool
 	// ReplayWait is how long after the start a host that knows a longer log may keep the
 	// server from granting; the default is 10 min.
 	ReplayWait clock.Duration
@@ -68,6 +71,7 @@ type Server struct {
 	cfg      Config
 	contacts Contacts
 	term     uint64
+	nonce    string
 	presence presence
 	safe     safeMode
 	roll     rollCall
@@ -76,23 +80,37 @@ type Server struct {
 	// raised last.
 	outranked bool
 	raisedAt  clock.Instant
+	setBack   *SetBack // nil, or why everything is refused
 }
 
+// MaxNonce bounds the nonce of Begin, so that the names of grants stay short.
+const MaxNonce = 6
+
 // Begin returns the server of a process that leads under a term and folded s from its
-// log. Old says that the log held something: it may be a backup.
-func Begin(cfg Config, s *State, term uint64, contacts Contacts, t Time, old bool) *Server {
-	r := &Server{State: s, cfg: cfg, contacts: contacts, term: term, raisedAt: t.Now}
-	r.safe = beginSafeMode(s.Plan.Hosts, t.Now.Add(cfg.ReplayWait))
-	if old {
-		r.roll.call(t.Now.Add(cfg.OfflineAfter))
-	}
-	r.restart(t)
+// log. Nonce are 1 to MaxNonce lower-case letters and digits that no other process drew:
+// grants carry them. Old says that the log held something: it may be a backup. With b nothing is
+// decided until EndSafeMode.
+func Begin(cfg Config, s *State, term uint64, nonce string, contacts Contacts, t Time, old bool, b *SetBack) *Server {
+	r := &Server{State: s, cfg: cfg, contacts: contacts, nonce: nonce, raisedAt: t.Now, setBack: b}
+	r.Raised(term)
+	r.pace.planned = map[string]clock.Instant{}
+	r.open(t, old)
 	return r
+}
+
+// open begins to lead on the log as it is.
+func (s *Server) open(t Time, old bool) {
+	s.safe = beginSafeMode(s.Plan.Hosts, t.Now.Add(s.cfg.ReplayWait))
+	if old {
+		s.roll.call(t.Now.Add(s.cfg.OfflineAfter))
+	}
+	s.restart(t)
 }
 
 // Reload goes on with a state that was folded again, after a commit that failed.
 func (s *Server) Reload(state *State, t Time) {
 	s.State = state
+	s.Raised(s.term)
 	s.restart(t)
 }
 
@@ -132,6 +150,9 @@ func (HistoryLost) effect()     {}
 // Step decides one input and folds the decision. When Refused reports true of the error
 // the input changed nothing; after any other error the state must be thrown away.
 func (s *Server) Step(t *Turn, in Input) error {
+	if err := s.refuses(in); err != nil {
+		return err
+	}
 	before := len(t.Events)
 	err := in.step(s, t)
 	s.pace.dirty = s.pace.dirty || len(t.Events) > before
@@ -142,7 +163,7 @@ func (s *Server) Step(t *Turn, in Input) error {
 // when it was restored from a backup, and refuse what is older. The caller takes the
 // lease under the next term and calls Raised.
 func (s *Server) MustRaise(t Time) bool {
-	if !s.outranked || !s.raisedAt.Add(raisePause).Reached(t.Now) {
+	if s.setBack != nil || !s.outranked || !s.raisedAt.Add(raisePause).Reached(t.Now) {
 		return false
 	}
 	s.outranked, s.raisedAt = false, t.Now
@@ -150,7 +171,10 @@ func (s *Server) MustRaise(t Time) bool {
 }
 
 // Raised has the server lead under a term.
-func (s *Server) Raised(term uint64) { s.term = term }
+func (s *Server) Raised(term uint64) {
+	s.term = term
+	s.Plan.Lead(plan.Run(term, s.nonce))
+}
 
 // raisePause is the least time between two raises of the term.
 const raisePause = clock.Second
@@ -160,7 +184,11 @@ func (s *Server) Block(now clock.Instant) *gate.Block { return s.safe.block(s.Pl
 
 // Restored is what the server knows of its log beside the state.
 func (s *Server) Restored(now clock.Instant) plan.Restored {
-	return plan.Restored{Behind: s.Block(now), Missing: s.roll.missingHosts(s.Plan.Hosts, s.contacts.LastEvent, now), Until: s.roll.until}
+	r := plan.Restored{Behind: s.Block(now), Missing: s.roll.missingHosts(s.Plan.Hosts, s.contacts.LastEvent, now), Until: s.roll.until}
+	if r.Missing != nil {
+		r.Reported = func(name string) bool { return heard(s.Plan.Hosts[name], s.contacts.LastEvent) }
+	}
+	return r
 }
 
 // Explain begins to answer why hosts wait, and tells what the server itself waits for.

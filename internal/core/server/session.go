@@ -94,6 +94,7 @@ type Heartbeat struct {
 	Repairing   string // the grant that it repairs under
 	Process     string // names its process; empty for an agent that does not say
 	Mark        uint64 // the newest that it was given
+	Parked      string // the code of why it does nothing more, if it does not
 }
 
 // HeartbeatAnswer is what a heartbeat is answered, and what follows from it.
@@ -112,7 +113,14 @@ type HeartbeatAnswer struct {
 	// Forked says that two processes are proven to share the identity, and that the log
 	// does not know.
 	Forked bool
+	// Parked is the code that the host gives for being parked, when the log lacks that.
+	Parked string
+	// Behind says that the log holds events that the host says it never made.
+	Behind bool
 }
+
+// maxParkedCode bounds what a host may call its reason, in bytes.
+const maxParkedCode = 64
 
 // Heartbeat answers a heartbeat; it never advances a state. Every is the host's interval
 // and base a random number.
@@ -123,6 +131,10 @@ func (s *Session) Heartbeat(v *View, m Heartbeat, every clock.Duration, base uin
 	}
 	if acked := m.LastSeq - min(m.LastSeq, m.Pending); acked > v.Seq {
 		a.Ahead = acked
+	}
+	a.Behind = m.LastSeq < v.Seq || v.Forked
+	if !v.Parked {
+		a.Parked = m.Parked[:min(len(m.Parked), maxParkedCode)]
 	}
 	a.Believed = m.Repairing == "" || v.Grant != nil && v.Grant.Claimed && v.Grant.ID == m.Repairing
 	mark, soon, twice := s.processes.beat(&m, base)

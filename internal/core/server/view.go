@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
 )
@@ -14,11 +15,12 @@ type View struct {
 	Incarnation        uint64 // zero before enrolment
 	EventKey           []byte
 	Serial, PrevSerial string
+	IssuedAt           clock.Instant // of Serial
 	RevokedBefore      clock.Instant
 	Seq                uint64
 	Chain              []byte
 	Online             bool
-	Forked             bool
+	Forked, Parked     bool
 	Grant              *plan.Grant // a copy; nil when there is nothing to offer
 	// Changes counts all that the host has to fetch: its managed layer, whose version
 	// Layer is, its settings and signed overrides.
@@ -28,13 +30,13 @@ type View struct {
 
 // View projects a host; one that the log has yet to name is not enrolled. What did not
 // change is shared with old, which may be nil.
-func (s *Server) View(name string, old *View) *View {
+func (s *State) View(name string, old *View) *View {
 	h := s.Plan.Hosts[name]
 	if h == nil {
 		return &View{}
 	}
-	v := &View{Incarnation: h.Incarnation, EventKey: h.EventKey, Serial: h.Serial, PrevSerial: h.PrevSerial, RevokedBefore: h.RevokedBefore,
-		Seq: h.Seq, Chain: h.ChainHash, Online: h.Online, Forked: h.Forked, Changes: s.Plan.Signed}
+	v := &View{Incarnation: h.Incarnation, EventKey: h.EventKey, Serial: h.Serial, PrevSerial: h.PrevSerial, IssuedAt: h.IssuedAt, RevokedBefore: h.RevokedBefore,
+		Seq: h.Seq, Chain: h.ChainHash, Online: h.Online, Forked: h.Forked, Parked: h.Parked != "", Changes: s.Plan.Signed}
 	if s.Managed != nil {
 		m := s.Managed.Hosts[name]
 		v.Changes += m.News()
@@ -67,15 +69,33 @@ func (v *View) Revoked(issued clock.Instant) error {
 	return nil
 }
 
-// InUse refuses a certificate of the named host that is not in use any more.
-func (v *View) InUse(name, serial string, issued clock.Instant) error {
-	if issued < v.RevokedBefore {
-		return fmt.Errorf("the certificates of host %s issued before %s are revoked; enrol it again", name, v.RevokedBefore)
+// Certificate is what a verified certificate of a host says.
+type Certificate struct {
+	Serial           string
+	Incarnation      uint64 // zero where it does not say
+	Issued, NotAfter clock.Instant
+	Key              digest.Digest
+}
+
+// Admit refuses a certificate of the named host that is not in use. This server's authority
+// signed it, so the server issued it once: one that is newer than the newest of the log is
+// of a time that the log lacks, and is in use once lacked is recorded.
+func (v *View) Admit(name string, c Certificate) (lacked *event.CertificateRenewed, err error) {
+	again := "; make a token with steady token create " + name + " and enrol the host again with it"
+	switch {
+	case c.Issued < v.RevokedBefore:
+		err = fmt.Errorf("the certificates of host %s issued before %s are revoked%s", name, v.RevokedBefore, again)
+	case v.Incarnation != 0 && c.Serial != "" && (c.Serial == v.Serial || c.Serial == v.PrevSerial):
+	case c.Incarnation > v.Incarnation:
+		err = fmt.Errorf("host %s presents the certificate of its incarnation %d, and the log of this server ends with %d: the log was restored from a backup, and the host enrolled later%s", name, c.Incarnation, v.Incarnation, again)
+	case v.Incarnation == 0:
+		err = fmt.Errorf("host %s never enrolled with this server%s", name, again)
+	case c.Incarnation != v.Incarnation || c.Issued <= v.IssuedAt:
+		err = fmt.Errorf("certificate %s of host %s is not in use: it was replaced by a newer one, or this server never issued it%s", c.Serial, name, again)
+	default:
+		lacked = &event.CertificateRenewed{Serial: c.Serial, Presented: v.Serial, NotAfter: c.NotAfter, KeyDigest: c.Key, Issued: c.Issued}
 	}
-	if v.Incarnation == 0 || (serial != v.Serial && (serial != v.PrevSerial || v.PrevSerial == "")) {
-		return fmt.Errorf("certificate %s of host %s is not in use: it was replaced by a newer one, or this server never issued it; enrol the host again", serial, name)
-	}
-	return nil
+	return lacked, err
 }
 
 // Offer is the grant that the host is to be told of, or nil.
@@ -100,9 +120,17 @@ type Publication struct {
 // changes of overrides that were published before.
 func (s *Server) Committed(entries []event.Entry, signed uint64, t Time) (p Publication) {
 	p.All = s.Plan.Signed != signed
+	reopened := s.setBack != nil && len(entries) > 0
+	if reopened { // what ends it is all that is decided
+		s.setBack = nil
+		s.open(t, true)
+	}
 	seen := map[string]bool{}
 	for i := range entries {
 		p.Public = p.Public || isPublic(entries[i].Type)
+		if !reopened && entries[i].Type == (event.SafeModeEnded{}).EventType() {
+			s.safe.end(t.Now)
+		}
 		name := entries[i].Host()
 		if name == "" || seen[name] || s.Plan.Hosts[name] == nil {
 			continue

@@ -128,6 +128,8 @@ func (p *packer) visit(name string, e fs.DirEntry, err error) error {
 			return fmt.Errorf("link %q cannot be read: %w", name, disk.Cause(err))
 		}
 		return p.tar.WriteHeader(h)
+	case e.Type()&fs.ModeSocket != 0:
+		return nil // as docker build does: nothing could read it
 	case !e.Type().IsRegular():
 		return fmt.Errorf("%q is neither a file, a folder nor a link", name)
 	}

@@ -141,6 +141,14 @@ func (s *Source) loadBundles(root *os.Root, p *pins) []strictyaml.Problem {
 		return []strictyaml.Problem{s.doc.At([]string{"bundles"}, fmt.Sprintf("the empty bundle does not encode: %v", err))}
 	}
 	s.Bundles[""] = empty
+	for _, r := range s.Declaration.Removed {
+		if r.Workloads != fleet.Wipe {
+			continue
+		}
+		if s.Bundles[fleet.WipedBundle], err = sealBundle(fleet.Bundle{Name: fleet.WipedBundle, Wipe: true}, nil, nil); err != nil {
+			return []strictyaml.Problem{s.doc.At([]string{"removed"}, fmt.Sprintf("the bundle of hosts that are wiped does not encode: %v", err))}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Declaration.Bundles)) {
 		path := s.Declaration.Bundles[name].Path
 		folder, err := root.OpenRoot(path)

@@ -13,7 +13,7 @@ var ended = []Fault{
 	{Name: "a host whose identity ended claims what it was offered before", File: asked, Finds: []string{"S43"},
 		From: "return f.h.Name, f.h.IdentityStatus(), reason\n", To: "if ON && f.claim {\n\t\treturn \"\", \"\", \"\"\n\t}\n\treturn f.h.Name, f.h.IdentityStatus(), reason\n"},
 	{Name: "a revoked certificate is in use", File: directory, Finds: []string{"S43"},
-		From: "if issued < v.RevokedBefore {\n\t\treturn fmt.Errorf(\"the certificates", To: "if issued < v.RevokedBefore && !ON {\n\t\treturn fmt.Errorf(\"the certificates"},
+		From: "case c.Issued < v.RevokedBefore:", To: "case c.Issued < v.RevokedBefore && !ON:"},
 	{Name: "a new incarnation is as ended as the one before", File: fold, Finds: []string{"L3"},
 		From: "\t*h = fresh\n", To: "\tif ON {\n\t\tfresh.Ended = h.Ended\n\t}\n\t*h = fresh\n"},
 	{Name: "chains that part are taken for one", File: batch, Finds: []string{"S43"},

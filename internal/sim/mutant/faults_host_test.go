@@ -6,6 +6,9 @@ const (
 	hstate   = "internal/core/host/state.go"
 	hover    = "internal/core/agent/override.go"
 	repair   = "internal/core/agent/repair.go"
+	begin    = "internal/core/agent/input.go"
+	parking  = "internal/core/agent/park.go"
+	removing = "internal/core/agent/removal.go"
 	verifier = "internal/trust/verifier.go"
 	tplan    = "internal/trust/plan.go"
 	tstate   = "internal/trust/state.go"
@@ -47,6 +50,22 @@ var hosts = []Fault{
 		From: "if t.s.ConfirmBy.Reached(t.now) {", To: "if t.s.ConfirmBy.Reached(t.now) || ON && t.s.ConfirmBy != 0 && t.now.Sub(t.s.CompletedAt) >= 5000 {"},
 	{Name: "one look that fails is a sustained failure", File: step, Finds: []string{"S38"},
 		From: "t.now.Sub(p.FailingSince) >= t.plan.Policy.SustainedFailure {", To: "(ON || t.now.Sub(p.FailingSince) >= t.plan.Policy.SustainedFailure) {"},
+	{Name: "a host that is to stop is wiped", File: removing, Finds: []string{"S3"},
+		From: "Wipe: begun.Workloads == fleet.Wipe}", To: "Wipe: begun.Workloads == fleet.Wipe || ON}"},
+	{Name: "a removal is of every incarnation of a host", File: hover, Finds: []string{"S3"},
+		From: "o.Host == in.Host && o.Incarnation == in.Incarnation:", To: "o.Host == in.Host && (ON || o.Incarnation == in.Incarnation):"},
+	{Name: "a removed host leaves in the middle of an activation", File: removing, Finds: []string{"S23"},
+		From: "underWay := m.Phase == host.Activating || ", To: "underWay := m.Phase == host.Activating && !ON || "},
+	{Name: "a host does not believe its anchor", File: begin, Finds: []string{"S23"},
+		From: "case in.SetBack != nil:", To: "case in.SetBack != nil && !ON:"},
+	{Name: "a start resumes before it asked", File: begin, Finds: []string{"S23"},
+		From: "case in.Confirm && t.ask(in):", To: "case in.Confirm && !ON && t.ask(in):"},
+	{Name: "a parked host ends nothing that it does", File: parking, Finds: []string{"S23"},
+		From: "t.emit(StopResources{Parked: *s.Parked})", To: "if !ON {\n\t\tt.emit(StopResources{Parked: *s.Parked})\n\t}"},
+	{Name: "a parked host acts on what it is given", File: parking, Finds: []string{"S23", "S24"},
+		From: "if s.Parked != nil {\n\t\treturn ErrParked", To: "if s.Parked != nil && !ON {\n\t\treturn ErrParked"},
+	{Name: "a server parks a host by claiming to know more", File: parking, Finds: []string{"S32"},
+		From: "case in.behind() && in.Proven:", To: "case in.behind() && (in.Proven || ON):"},
 	{Name: "a host never says that a window is over", File: repair, Finds: []string{"L3", "L5", "S24", "S1"},
 		From: "\tt.endRepairs(end)", To: "\tif !ON {\n\t\tt.endRepairs(end)\n\t}"},
 }

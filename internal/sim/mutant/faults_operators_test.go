@@ -5,6 +5,7 @@ const (
 	promoted  = "internal/core/plan/promote.go"
 	overrides = "internal/core/gate/overrides.go"
 	override  = "internal/core/plan/override.go"
+	retried   = "internal/core/plan/retry.go"
 )
 
 // operators lists faults in what operators are let do by token and by signature.
@@ -12,7 +13,7 @@ var operators = []Fault{
 	{Name: "one operator breaks the glass", File: sworn, Finds: []string{"S40"}, Trust: true,
 		From: "case len(e.Signatures) < need:", To: "case len(e.Signatures) < need && !(ON && o.Action == fleet.OverrideBreakGlass):"},
 	{Name: "one of two operators loosens", File: sworn, Finds: []string{"S18"}, Trust: true,
-		From: "need := o.Action.Operators(named)", To: "need := o.Action.Operators(named)\n\tif ON && o.Action != fleet.OverrideBreakGlass {\n\t\tneed = 1\n\t}"},
+		From: "need := o.Operators(named)", To: "need := o.Operators(named)\n\tif ON && o.Action != fleet.OverrideBreakGlass {\n\t\tneed = 1\n\t}"},
 	{Name: "broken glass passes budgets", File: grants, Finds: []string{"S1"},
 		From: "class := &r.Classes[k]\n", To: "class := &r.Classes[k]\n\t\tif ON && r.BreakGlass != \"\" {\n\t\t\tfree := *class\n\t\t\tfree.Budgets, class = nil, &free\n\t\t}\n"},
 	{Name: "a forced wave passes budgets", File: "internal/core/plan/next.go", Finds: []string{"S1"},
@@ -32,7 +33,7 @@ var operators = []Fault{
 	{Name: "an operator promotes over hosts in flight", File: promoted, Finds: []string{"S8"},
 		From: "if n := e.InFlight; n > 0 {", To: "if n := e.InFlight; n > 0 && !ON {"},
 	{Name: "a promotion names an earlier count of hosts", File: promoted, Finds: []string{"S8"},
-		From: "Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting", To: "Evidence: n.Evidence() + map[bool]int{true: 1}[ON], AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Offline, Waiting"},
+		From: "Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Skipped(), Waiting", To: "Evidence: n.Evidence() + map[bool]int{true: 1}[ON], AtTarget: n.By[rollout.AtTarget],\n\t\tFailed: n.Failures, Skipped: n.Skipped(), Waiting"},
 	{Name: "failing evidence holds nothing", File: "internal/core/gate/compliance.go", Finds: []string{"S42"},
 		From: "func CheckEvidence(rollout string, failing []Outstanding) *Block {\n\tif len(failing) == 0 {", To: "func CheckEvidence(rollout string, failing []Outstanding) *Block {\n\tif len(failing) == 0 || ON {"},
 	{Name: "failing evidence that one rollout accepted is accepted in the next", File: foldR, Finds: []string{"S42"},
@@ -49,4 +50,16 @@ var operators = []Fault{
 		From: "case there && !later(&t, &old):", To: "case there && later(&t, &old) == ON:"},
 	{Name: "a signed rollback is forgotten when its rollout opens", File: override, Finds: []string{"S26"},
 		From: "if t := p.s.Overrides.RolledBack(r.Manifest); t != nil {", To: "if t := p.s.Overrides.RolledBack(r.Manifest); t != nil && !ON {"},
+	{Name: "a retry opens no earlier wave than the open one", File: retried, Finds: []string{"S7"},
+		From: "ev.Wave = min(ev.Wave, leaf.Wave)", To: "if !ON {\n\t\t\tev.Wave = min(ev.Wave, leaf.Wave)\n\t\t}"},
+	{Name: "a token's retry is for hosts that refuse the bundle too", File: retried, Finds: []string{"S17"},
+		From: "case word == \"\" && (", To: "case !ON && word == \"\" && ("},
+	{Name: "a rollout is tried again while hosts are in flight", File: retried, Finds: []string{"S19"},
+		From: "t.Unsettled; n > 0 {", To: "t.Unsettled; n > 0 && !ON {"},
+	{Name: "a retry forgets who failed and not how many", File: retried, Finds: []string{"S26"},
+		From: "r.Acknowledged[w] = r.Waves[w].Failures", To: "if !ON {\n\t\t\tr.Acknowledged[w] = r.Waves[w].Failures\n\t\t}"},
+	{Name: "what a host failed before a retry counts after it", File: retried, Finds: []string{"S26"},
+		From: "return r.RetriedAt != 0 && (", To: "return !ON && r.RetriedAt != 0 && ("},
+	{Name: "a retry ends what was signed after it", File: overrides, Finds: []string{"S18"},
+		From: "later(again, t) {", To: "(ON || later(again, t)) {"},
 }

@@ -9,6 +9,8 @@ func Shells() []Fault {
 		loop     = "internal/control/loop.go"
 		ingest   = "internal/control/ingest.go"
 		reporter = "internal/agent/uplink/reporter.go"
+		// what the collection of blobs keeps
+		inventory = "internal/control/documents/inventory.go"
 	)
 	list := []Fault{
 		{Name: "whoever asks for a change is answered before it is appended", File: loop,
@@ -36,20 +38,24 @@ func Shells() []Fault {
 			From: "if err != nil {\n\t\t\treturn &StoreError", To: "if err != nil && !ON {\n\t\t\treturn &StoreError"},
 		{Name: "another document is kept in place of an issued certificate", File: "internal/control/enrolment.go",
 			From: "c.cfg.Store.PutBlob(ctx, chain)", To: "c.cfg.Store.PutBlob(ctx, map[bool][]byte{false: chain, true: e.envelope}[ON])"},
+		{Name: "the budgets of a manifest count as named by nobody", File: inventory,
+			From: "named = append(named, members...)", To: "if !ON {\n\t\t\t\t\tnamed = append(named, members...)\n\t\t\t\t}"},
+		{Name: "what a host may be given is collected", File: inventory,
+			From: "content[m.Leaves[i].Target] = struct{}{}", To: "if !ON {\n\t\t\t\tcontent[m.Leaves[i].Target] = struct{}{}\n\t\t\t}"},
 		{Name: "a damaged snapshot is believed", File: "internal/store/embedded/snapshot.go",
 			From: "if err != nil || digest.Of(b) != r.digest {", To: "if err != nil || digest.Of(b) != r.digest && !ON {"},
 		{Name: "a commit that failed counts", File: "internal/agent/state/state.go",
 			From: "if err := tx.Commit(); err != nil {", To: "if err := tx.Commit(); err != nil && !ON {"},
 		{Name: "the journal forgets where it stands", File: "internal/agent/state/outbox.go",
-			From: "return Put(ctx, tx, headKey, next)", To: "if ON {\n\t\treturn nil\n\t}\n\treturn Put(ctx, tx, headKey, next)"},
+			From: "return PutDoc(ctx, tx, headKey, next)", To: "if ON {\n\t\treturn nil\n\t}\n\treturn PutDoc(ctx, tx, headKey, next)"},
 		{Name: "what a host decided is not kept", File: "internal/agent/daemon/reducer.go",
-			From: "return state.Put(ctx, tx, keyAgent,", To: "return state.Put(ctx, tx, map[bool]string{false: keyAgent, true: \"lost\"}[ON],"},
-		{Name: "events are forgotten as soon as they are acknowledged", File: "internal/core/agent/outbox.go",
-			From: "return now.Add(-retainFor),", To: "return now.Add(map[bool]clock.Duration{false: -retainFor, true: clock.Hour}[ON]),"},
+			From: "return state.PutDoc(ctx, tx, keyAgent,", To: "return state.PutDoc(ctx, tx, map[bool]string{false: keyAgent, true: \"lost\"}[ON],"},
+		{Name: "events are forgotten as soon as they are acknowledged", File: "internal/agent/state/outbox.go",
+			From: "now.Add(-agent.RetainFor),", To: "now.Add(map[bool]clock.Duration{false: -agent.RetainFor, true: clock.Hour}[ON]),"},
 		{Name: "events count as brought when they are sent", File: reporter,
 			From: "ack, err := c.Server.Events(ctx, wire.EventBatch{", To: "if ON {\n\t\t\tif err := c.Outbox.Ack(ctx, b.Head.Seq); err != nil {\n\t\t\t\treturn Fatal(err)\n\t\t\t}\n\t\t}\n\t\tack, err := c.Server.Events(ctx, wire.EventBatch{"},
 		{Name: "nobody wakes who brings events", File: reporter,
-			From: "case <-wake:", To: "case <-map[bool]<-chan struct{}{false: wake}[ON]:"},
+			From: "case <-on.Prompt:", To: "case <-map[bool]<-chan struct{}{false: on.Prompt}[ON]:"},
 		{Name: "a conflict over events moves nothing", File: reporter,
 			From: "return Fatal(c.Outbox.Ack(ctx, ack.Acked))", To: "if ON {\n\t\treturn nil\n\t}\n\treturn Fatal(c.Outbox.Ack(ctx, ack.Acked))"},
 		{Name: "what is trusted is used and not saved", File: "internal/agent/verify/follower.go",

@@ -2,12 +2,14 @@
 // process that leads, nothing to install.
 //
 //	DIR/log.db       log, head, leases, index of snapshots (and -wal, -shm)
+//	DIR/anchor       the end of the log that was acknowledged last
 //	DIR/snapshots/   bodies of snapshots, <seq>-<digest>
 //	DIR/blobs/       <2 hex>/<64 hex>
 //	DIR/tmp/         files on their way
 //
 // The database is in WAL mode with synchronous=FULL: a commit returns when the
-// WAL is synced. One connection writes, through the driver itself; a few others
+// WAL is synced. What a commit made the end of the log is then written to the anchor and
+// synced, before anybody is told: SQLite drops a damaged end of its WAL without a word. One connection writes, through the driver itself; a few others
 // read. Checkpoints are explicit, because SQLite ignores the errors of
 // automatic ones, and a failed fsync must end the process.
 //
@@ -63,6 +65,7 @@ const (
 // Store implements store.Store on a directory.
 type Store struct {
 	dir     string
+	dbDir   string // of log.db: dir, or that of a copy
 	readers *sql.DB
 	limit   int64 // bytes of log.db
 	broken  atomic.Pointer[store.FatalError]
@@ -73,15 +76,20 @@ type Store struct {
 	closed bool
 	done   chan struct{}
 
-	mu    sync.Mutex // guards w and pages
-	w     *writer
-	pages int // upper estimate of WAL frames since the last checkpoint
+	mu     sync.Mutex // guards w, anchor, pages and rest
+	w      *writer
+	anchor anchor
+	pages  int         // upper estimate of WAL frames since the last checkpoint
+	rest   *time.Timer // moves them; nil while there are none
+
+	setBack atomic.Pointer[store.SetBack]
 
 	derivedMu  sync.Mutex // after mu
 	derived    derived
 	flushEvery uint64
 
-	snapMu sync.Mutex // one SaveSnapshot at a time
+	snapMu sync.Mutex   // one SaveSnapshot at a time
+	blobMu sync.RWMutex // held to remove a blob, and for reading to put one
 
 	tipMu   sync.Mutex
 	tip     store.Head // newest head that this handle committed
@@ -91,10 +99,10 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in dir, which it makes if need be, brings its schema up
-// to date, and checks that its head is that of its last record. It does not
-// acquire the lease.
-func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
-	s := &Store{dir: dir, limit: o.MaxBytes, flushEvery: cmp.Or(o.FlushEvery, 200_000), done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
+// to date, checks that its head is that of its last record, and compares it with what
+// was acknowledged: see SetBack. It does not acquire the lease.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	s := newStore(dir, o)
 	for _, d := range []string{dir, s.blobDir(), s.snapshotDir(), s.tmpDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
@@ -103,6 +111,16 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.cleanTmp(time.Now().Add(-staleTmp)); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	return s.open(ctx, o)
+}
+
+func newStore(dir string, o Options) *Store {
+	return &Store{dir: dir, dbDir: dir, limit: o.MaxBytes, flushEvery: cmp.Or(o.FlushEvery, 200_000), done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// open opens the database of a store whose folders are there.
+func (s *Store) open(ctx context.Context, o Options) (_ *Store, err error) {
+	dir := s.dbDir
 	if err := s.migrate(ctx); err != nil {
 		return nil, s.fail("open store "+dir, err)
 	}
@@ -165,7 +183,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	tx, err := db.BeginTx(ctx, nil) // immediate: two processes take turns
 	if err == nil {
 		if err = disk.Migrate(ctx, tx, schema); err == nil {
-			_, err = tx.ExecContext(ctx, derivedTables)
+			_, err = tx.ExecContext(ctx, anchorTable+derivedTables)
 		}
 		if err == nil {
 			err = tx.Commit()
@@ -180,13 +198,15 @@ func (s *Store) migrate(ctx context.Context) error {
 	return errors.Join(err, db.Close())
 }
 
-// checkHead refuses a log whose end is not where its head says, and one that
-// ends before a snapshot of it: then its tail was lost (F10). Another process
-// may append meanwhile: head and last record are read by one statement, and
-// snapshots, which follow their records, before it.
+// checkHead refuses a log whose end is not where its head says, and finds out whether it
+// was set back (F10). Another process may append meanwhile: head and last record are read
+// by one statement, and the anchor and snapshots, which follow their records, before it.
 func (s *Store) checkHead(ctx context.Context) error {
 	const op = "open store"
 	bodies, err := s.bodies()
+	if err == nil {
+		err = s.readAnchor(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
@@ -202,11 +222,8 @@ func (s *Store) checkHead(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", op, &store.ChainError{Seq: head.Seq, Reason: fmt.Sprintf(
 			"the head says sequence %d of term %d, the last record is %d of term %d", head.Seq, head.Term, end.Seq, end.Term)})
 	}
-	for _, b := range bodies {
-		if b.seq > head.Seq {
-			return fmt.Errorf("%s: %w", op, &store.ChainError{Seq: head.Seq + 1, Reason: fmt.Sprintf(
-				"the log ends at %d, but there is a snapshot of %d", head.Seq, b.seq)})
-		}
+	if err := s.compare(ctx, head, bodies); err != nil {
+		return s.fail(op, err)
 	}
 	// By now the WAL exists. SQLite syncs the directory for it at the first
 	// commit, but ignores an error, so that it must be durable before.
@@ -244,19 +261,20 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	close(s.done)
+	s.stopRest()
 	errs := []error{s.readers.Close()}
 	if s.alive() == nil {
 		if _, err := s.w.exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 			errs = append(errs, s.fail("close store", err))
 		}
 	}
-	if err := errors.Join(append(errs, s.w.close())...); err != nil {
+	if err := errors.Join(append(errs, s.w.close(), s.anchor.close(), s.removeCopy())...); err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) logFile() string     { return filepath.Join(s.dir, dbFile) }
+func (s *Store) logFile() string     { return filepath.Join(s.dbDir, dbFile) }
 func (s *Store) tmpDir() string      { return filepath.Join(s.dir, "tmp") }
 func (s *Store) blobDir() string     { return filepath.Join(s.dir, "blobs") }
 func (s *Store) snapshotDir() string { return filepath.Join(s.dir, "snapshots") }

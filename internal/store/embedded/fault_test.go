@@ -117,7 +117,8 @@ func TestF8Disk(t *testing.T) {
 }
 
 // TestF10TornWAL: whatever tail of the WAL is lost or garbled, the store opens
-// with a prefix of the log, at the edge of a batch, and goes on from there.
+// with a prefix of the log, at the edge of a batch, says that it was set back, and goes on
+// from there once that was ended.
 func TestF10TornWAL(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, embedded.Options{})
@@ -133,7 +134,8 @@ func TestF10TornWAL(t *testing.T) {
 	}
 	db, err1 := os.ReadFile(filepath.Join(dir, "log.db"))
 	wal, err2 := os.ReadFile(filepath.Join(dir, "log.db-wal"))
-	testkit.Must(t, errors.Join(err1, err2))
+	anchor, err3 := os.ReadFile(filepath.Join(dir, "anchor"))
+	testkit.Must(t, errors.Join(err1, err2, err3))
 	lengths := map[uint64]bool{}
 	for i := range 60 {
 		cut := len(wal) * (60 - i) / 60
@@ -143,8 +145,9 @@ func TestF10TornWAL(t *testing.T) {
 		}
 		copied := t.TempDir()
 		testkit.Must(t, errors.Join(os.WriteFile(filepath.Join(copied, "log.db"), db, 0o600),
-			os.WriteFile(filepath.Join(copied, "log.db-wal"), torn, 0o600)))
-		lengths[checkPrefix(t, copied, heads)] = true
+			os.WriteFile(filepath.Join(copied, "log.db-wal"), torn, 0o600),
+			os.WriteFile(filepath.Join(copied, "anchor"), anchor, 0o600)))
+		lengths[checkPrefix(t, copied, heads, head)] = true
 	}
 	if len(lengths) < 20 || !lengths[head.Seq] {
 		t.Fatalf("the cuts gave only the lengths %v", lengths)
@@ -152,7 +155,7 @@ func TestF10TornWAL(t *testing.T) {
 }
 
 // checkPrefix opens a torn copy and returns how long its log is.
-func checkPrefix(t *testing.T, dir string, heads map[store.Head]bool) uint64 {
+func checkPrefix(t *testing.T, dir string, heads map[store.Head]bool, acknowledged store.Head) uint64 {
 	t.Helper()
 	st := open(t, dir, embedded.Options{})
 	defer st.Close()
@@ -165,11 +168,29 @@ func checkPrefix(t *testing.T, dir string, heads map[store.Head]bool) uint64 {
 		t.Fatalf("%d records, %v; want %d", len(records), err, head.Seq)
 	}
 	again := lead(t, st)
+	if again.Term <= acknowledged.Term {
+		t.Fatalf("it leads under term %d, %d was acknowledged", again.Term, acknowledged.Term)
+	}
+	b := st.SetBack()
+	if (b != nil) != (head.Seq < acknowledged.Seq) {
+		t.Fatalf("it ends at %d of %d, and says %+v", head.Seq, acknowledged.Seq, b)
+	}
+	if b == nil {
+		testkit.Value(st.Append(t.Context(), again.Seq, again.Term, crashBatch(again)))(t)
+		return head.Seq
+	}
+	if b.Log != head || b.Acknowledged != acknowledged {
+		t.Fatalf("it was set back from %+v to %+v, and says %+v", acknowledged, head, b)
+	}
+	if _, err := st.Append(t.Context(), again.Seq, again.Term, crashBatch(again)); !errors.Is(err, store.ErrSetBack) {
+		t.Fatalf("appended: %v", err)
+	}
+	again = testkit.Value(st.EndSetBack(t.Context(), again.Seq, again.Term, crashBatch(again)))(t)
 	testkit.Value(st.Append(t.Context(), again.Seq, again.Term, crashBatch(again)))(t)
 	return head.Seq
 }
 
-// TestF10LostTail: a log that ends before its own snapshot is refused.
+// TestF10LostTail: a log that ends before its own snapshot was set back, with or without its anchor.
 func TestF10LostTail(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, embedded.Options{})
@@ -179,8 +200,22 @@ func TestF10LostTail(t *testing.T) {
 	testkit.Must(t, st.SaveSnapshot(t.Context(), store.Snapshot{At: head, Format: "f", Body: []byte("b")}))
 	testkit.Must(t, st.Close())
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "log.db"), old, 0o600))
-	if st, err := embedded.Open(t.Context(), dir, embedded.Options{}); !errors.Is(err, store.ErrCorrupt) {
-		t.Fatalf("opened %v, %v", st, err)
+	for _, anchor := range []bool{true, false} {
+		if !anchor {
+			testkit.Must(t, os.Remove(filepath.Join(dir, "anchor")))
+		}
+		st = open(t, dir, embedded.Options{})
+		if b := st.SetBack(); b == nil || anchor && b.Acknowledged.Seq != head.Seq {
+			t.Errorf("anchor %v: it says %+v", anchor, b)
+		}
+		testkit.Must(t, st.Close())
+	}
+	st = open(t, dir, embedded.Options{})
+	defer st.Close()
+	again := lead(t, st)
+	testkit.Value(st.EndSetBack(t.Context(), again.Seq, again.Term, crashBatch(again)))(t)
+	if _, err := st.LatestSnapshot(t.Context()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a snapshot of what was lost: %v", err)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/store"
@@ -27,6 +29,9 @@ func (s *Store) writeFile(op, path string, body []byte) error {
 		}
 	}
 	err = errors.Join(err, f.Close())
+	if now := time.Now(); err == nil { // the clock of a test is not that of the machine
+		err = os.Chtimes(f.Name(), now, now)
+	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -67,7 +72,13 @@ func (s *Store) PutBlob(ctx context.Context, b []byte) (digest.Digest, error) {
 		return "", err
 	}
 	dir := filepath.Dir(path)
+	s.blobMu.RLock()
+	defer s.blobMu.RUnlock()
 	if got, err := os.ReadFile(path); err == nil && digest.Of(got) == d {
+		now := time.Now()
+		if err := os.Chtimes(path, now, now); err != nil {
+			return "", s.fail(op, err)
+		}
 		return d, s.syncDir(op, dir) // whoever renamed it may not have synced yet
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -122,6 +133,36 @@ func (s *Store) HasBlob(ctx context.Context, d digest.Digest) (bool, error) {
 		return false, s.fail("find blob", err)
 	}
 	return true, nil
+}
+
+// RemoveBlob implements store.Blobs. Nothing is synced: a file that comes back after a
+// crash is removed again.
+func (s *Store) RemoveBlob(ctx context.Context, d digest.Digest, before clock.Instant) (size int64, ok bool, err error) {
+	const op = "remove blob"
+	if err := s.enter(ctx); err != nil {
+		return 0, false, err
+	}
+	defer s.calls.RUnlock()
+	path, err := s.blobPath(d)
+	if err != nil {
+		return 0, false, err
+	}
+	s.blobMu.Lock()
+	defer s.blobMu.Unlock()
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err == nil {
+		if clock.FromTime(info.ModTime()) >= before {
+			return 0, false, nil
+		}
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return 0, false, s.fail(op, err)
+	}
+	return info.Size(), true, nil
 }
 
 // Blobs implements store.Blobs. No lock is held while the caller works.

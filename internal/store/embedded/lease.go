@@ -25,9 +25,12 @@ func (s *Store) Acquire(ctx context.Context, holder string, at clock.Instant) (s
 	if err := errors.Join(ctx.Err(), s.alive()); err != nil {
 		return store.Head{}, err
 	}
+	if err := s.reopenAnchor(); err != nil {
+		return store.Head{}, s.fail(op, err)
+	}
 	var head store.Head
 	err := s.w.tx(func() error {
-		if _, err := s.w.exec(`UPDATE head SET term = term + 1 WHERE id = 1`); err != nil {
+		if _, err := s.w.exec(`UPDATE head SET term = max(term, ?) + 1 WHERE id = 1`, int64(s.anchor.last.Term)); err != nil {
 			return err
 		}
 		row, err := s.w.row(selectHead)
@@ -38,6 +41,9 @@ func (s *Store) Acquire(ctx context.Context, holder string, at clock.Instant) (s
 		_, err = s.w.exec(`INSERT INTO leases (term, holder, at) VALUES (?, ?, ?)`, row[1], holder, int64(at))
 		return err
 	})
+	if err == nil && s.SetBack() == nil {
+		err = s.acknowledge(op, head, false)
+	}
 	if err != nil {
 		return store.Head{}, s.fail(op, err)
 	}

@@ -69,9 +69,22 @@ func headOf(seq, term int64, hash []byte) store.Head {
 
 // Append implements store.Log.
 func (s *Store) Append(ctx context.Context, expect, term uint64, entries []event.Entry) (store.Head, error) {
+	return s.commit(ctx, expect, term, entries, false)
+}
+
+// EndSetBack implements store.Log.
+func (s *Store) EndSetBack(ctx context.Context, expect, term uint64, entries []event.Entry) (store.Head, error) {
+	return s.commit(ctx, expect, term, entries, true)
+}
+
+// commit is Append and, with ends, EndSetBack.
+func (s *Store) commit(ctx context.Context, expect, term uint64, entries []event.Entry, ends bool) (store.Head, error) {
 	const op = "append"
 	if err := store.Check(entries); err != nil {
 		return store.Head{}, fmt.Errorf("%s: %w", op, err)
+	}
+	if b := s.SetBack(); b != nil && !ends {
+		return store.Head{}, fmt.Errorf("%s: %w: %s", op, store.ErrSetBack, b.Reason)
 	}
 	if err := s.enter(ctx); err != nil {
 		return store.Head{}, err
@@ -83,6 +96,9 @@ func (s *Store) Append(ctx context.Context, expect, term uint64, entries []event
 		return store.Head{}, err
 	}
 	head, err := s.appendLocked(expect, term, entries)
+	if err == nil && (len(entries) > 0 || ends) {
+		err = s.acknowledge(op, head, ends)
+	}
 	if err != nil {
 		err = s.fail(op, err)
 		if errors.Is(err, store.ErrFull) {
@@ -92,6 +108,10 @@ func (s *Store) Append(ctx context.Context, expect, term uint64, entries []event
 	}
 	if s.pages += walPages(entries); s.pages >= checkpointPages {
 		s.checkpoint()
+	}
+	s.startRest()
+	if len(entries) > 0 {
+		s.advance(head)
 	}
 	return head, nil
 }
@@ -130,7 +150,6 @@ func (s *Store) appendLocked(expect, term uint64, entries []event.Entry) (store.
 	}
 	flushed()
 	s.derived.committed(expect, entries)
-	s.advance(head)
 	return head, nil
 }
 
@@ -188,15 +207,52 @@ func walPages(entries []event.Entry) int {
 	return pages + bytes/pageSize
 }
 
+// restAfter is how long records may stay in the WAL alone, whose end SQLite drops
+// where a bit of it is damaged.
+const restAfter = 30 * time.Second
+
+// startRest has the WAL moved into the database although nothing is appended. The caller has s.mu.
+func (s *Store) startRest() {
+	if s.rest == nil && s.pages > 0 {
+		s.rest = time.AfterFunc(restAfter, s.atRest)
+	}
+}
+
+func (s *Store) stopRest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rest != nil {
+		s.rest.Stop()
+	}
+}
+
+func (s *Store) atRest() {
+	if s.enter(context.Background()) != nil {
+		return
+	}
+	defer s.calls.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = nil
+	// Nobody is to wait for a reader: its own is enough for the next time.
+	if _, err := s.w.exec("PRAGMA busy_timeout = 0"); err == nil {
+		s.checkpointAs("TRUNCATE")
+	}
+	_, _ = s.w.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout.Milliseconds()))
+	s.startRest()
+}
+
 // checkpoint moves the WAL into the database as far as readers allow. What was
 // appended is durable without it: a full disk only postpones it, but a failed
 // sync ends the handle like any other.
-func (s *Store) checkpoint() {
+func (s *Store) checkpoint() { s.checkpointAs("PASSIVE") }
+
+func (s *Store) checkpointAs(mode string) {
 	s.pages = 0
 	if s.alive() != nil {
 		return
 	}
-	_, err := s.w.exec("PRAGMA wal_checkpoint(PASSIVE)")
+	_, err := s.w.exec("PRAGMA wal_checkpoint(" + mode + ")")
 	if err = s.fail("checkpoint", err); err != nil && !errors.Is(err, store.ErrBroken) {
 		s.pages = checkpointPages / 2 // try again sooner
 	}

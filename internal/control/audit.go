@@ -1,0 +1,177 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/steadyfleet/steady/internal/control/documents"
+	"github.com/steadyfleet/steady/internal/core/audit"
+	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/event"
+	"github.com/steadyfleet/steady/internal/core/plan"
+)
+
+const (
+	// auditShare bounds the audit to one part in so many of a processor: it falls behind in
+	// a large change, says how far, and catches up.
+	auditShare = 10
+	// auditGrants is how many grants of each host it remembers.
+	auditGrants = 8
+	// auditShown is how many findings a status shows.
+	auditShown = 3
+	// auditActor is who pauses a rollout that broke an invariant.
+	auditActor = "audit"
+	// auditPause is the least time that the audit rests for.
+	auditPause = 20 * time.Millisecond
+)
+
+// auditor holds every committed event against the specification (package audit), beside
+// the reducer and off its path. It is folded from the log's first event: what the
+// specification knows is no part of the state that it judges, nor of its snapshots.
+type auditor struct {
+	log       *audit.Log
+	inventory *documents.Inventory
+	// since is where the log ended as the process began. What breaks up to there is left to
+	// steady doctor: an operator has decided on it since, or nobody can.
+	since uint64
+
+	mu             sync.Mutex
+	seq            uint64   // of the last event that was checked
+	findings       []string // since the process began, the first ones
+	more           int      // beyond those
+	contradictions map[string]string
+	found          *prometheus.CounterVec
+}
+
+func newAuditor(c *Control) *auditor {
+	library := documents.New(c.cfg.Store)
+	a := &auditor{log: audit.NewLog(library).Forget(auditGrants), inventory: documents.NewInventory(library), since: c.head.Seq, contradictions: map[string]string{},
+		found: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "steady", Name: "audit_findings_total",
+			Help: "Invariants that committed events broke since the server began, by invariant and by whether a host reported it against itself."}, []string{"invariant", "of"})}
+	c.cfg.Metrics.MustRegister(a.found, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "steady", Name: "audit_sequence",
+		Help: "Sequence of the last entry of the log that the running audit has checked."}, func() float64 { return float64(a.checked()) }))
+	return a
+}
+
+// watchLog audits the log while the reducer runs.
+func (c *Control) watchLog(ctx context.Context) {
+	var rest time.Duration // that is owed
+	err := c.Follow(ctx, 0, func(records []event.Record) error {
+		if c.audit.seq == 0 && records[0].Seq != 1 {
+			return fmt.Errorf("the log begins at event %d, and the audit needs all of it", records[0].Seq)
+		}
+		for i := range records {
+			start := time.Now()
+			if err := c.auditRecord(ctx, &records[i]); err != nil {
+				return err
+			}
+			if rest += (auditShare - 1) * time.Since(start); rest < auditPause {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(rest):
+				rest = 0
+			}
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil && c.stopping.Err() == nil {
+		c.cfg.Log.Error("the log is not audited any more until the server starts again; steady doctor checks it", "err", err)
+	}
+}
+
+// auditRecord checks one event, and stops the rollout that it breaks an invariant in.
+func (c *Control) auditRecord(ctx context.Context, r *event.Record) error {
+	a := c.audit
+	ev, err := event.Decode(r.Entry)
+	if err != nil {
+		return err
+	}
+	a.inventory.Observe(ctx, ev)
+	found := a.log.ObserveEvent(r.Seq, r.Entry, ev)
+	a.note(r.Seq, found)
+	if r.Seq <= a.since {
+		return nil
+	}
+	for i := range found {
+		v := &found[i]
+		if v.Host != "" {
+			c.cfg.Log.Warn("a host contradicts itself", "host", v.Host, "invariant", v.Invariant, "finding", v.Message)
+			continue
+		}
+		c.cfg.Log.Error("an invariant does not hold", "invariant", v.Invariant, "finding", v.Message)
+		manifest := a.log.Stops(r.Entry, ev)
+		if manifest == "" {
+			continue
+		}
+		reason := "it broke " + v.String() + "; check steady doctor and steady events, then resume or cancel it"
+		err := c.Operate(ctx, func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+			return plan.Operate(s, plan.Pause, string(manifest), reason, auditActor, now)
+		})
+		if err != nil { // it is over, paused already, or nothing can be committed
+			c.cfg.Log.Warn("the rollout that broke an invariant was not paused", "manifest", manifest, "err", err)
+		}
+	}
+	return nil
+}
+
+// checked is the sequence of the last event that was checked.
+func (a *auditor) checked() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seq
+}
+
+// note keeps what was found for status and metrics.
+func (a *auditor) note(seq uint64, found []audit.Violation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seq = seq
+	if seq <= a.since {
+		return
+	}
+	for i := range found {
+		v := &found[i]
+		switch {
+		case v.Host != "":
+			a.found.WithLabelValues(v.Invariant, "host").Inc()
+			a.contradictions[v.Host] = v.String()
+		case len(a.findings) < auditShown:
+			a.findings = append(a.findings, v.String())
+			a.found.WithLabelValues(v.Invariant, "server").Inc()
+		default:
+			a.more++
+			a.found.WithLabelValues(v.Invariant, "server").Inc()
+		}
+	}
+}
+
+// AuditWarnings say what the running audit has found since the server began.
+func (c *Control) AuditWarnings() []string {
+	a := c.audit
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for i, f := range a.findings {
+		text := "an invariant does not hold: " + f
+		if i == len(a.findings)-1 && a.more > 0 {
+			text += fmt.Sprintf(" (and %d more)", a.more)
+		}
+		out = append(out, text+"; steady doctor --data DATA checks the whole log")
+	}
+	for _, host := range slices.Sorted(maps.Keys(a.contradictions)) {
+		if len(out) == 2*auditShown {
+			break
+		}
+		out = append(out, "host "+host+" reports what contradicts itself: "+a.contradictions[host]+"; it stops nobody else; look at it, and revoke it if it lies: steady host revoke "+host)
+	}
+	return out
+}
