@@ -172,8 +172,10 @@ func (f *facts) Status() gate.RolloutStatus {
 		return gate.RolloutStatus{Rollout: f.h.Machine.Rollout, Phase: "not known here", Ended: true}
 	case f.purpose != gate.ToRepair:
 		return f.s.rolloutStatus(r)
-	case f.c.Latest == r.Manifest && r.Reverting && (r.Ordered || r.Marks[f.h.Name].Claimed) && needsRollback(f.h, r):
-		return gate.RolloutStatus{Rollout: r.Name, Reverting: true, Reason: r.Reason}
+	case f.c.Latest == r.Manifest && r.Reverting:
+		if i, in := r.Plan.Leaf(f.h.Name); in && needsRollback(f.h, r, i) {
+			return gate.RolloutStatus{Rollout: r.Name, Reverting: true, Reason: r.Reason}
+		}
 	}
 	return gate.RolloutStatus{}
 }

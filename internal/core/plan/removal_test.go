@@ -35,6 +35,52 @@ func TestS22NothingWipedIsSentBack(t *testing.T) {
 	}
 }
 
+// TestS28WipedHostIsRepairedWhereOthersGoBack: a repair waits for the way back of a host that
+// has one. A host that was wiped has none: its drift is mended while others go back, and after.
+func TestS28WipedHostIsRepairedWhereOthersGoBack(t *testing.T) {
+	for name, c := range map[string]struct{ signed, over bool }{
+		"by policy, under way": {}, "by policy, over": {over: true}, "signed, under way": {signed: true}, "signed, over": {signed: true, over: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := onOne(t, "h0 h1 h2 h3")
+			if !c.signed {
+				w.breakOn(bundles[1], "h3")
+			}
+			m := w.manifest(spec{ref: "r2", waves: "h0 h1 h2 | h3", target: bundles[1], wiped: "h0", soak: 20 * clock.Second})
+			w.release(fleet.Queue, m)
+			if c.signed {
+				w.live(5)
+				w.push(w.word(fleet.OverrideRollback, m.Digest))
+			}
+			is := func() bool {
+				r := w.s.Find("c@r2")
+				return r.Reverting && (r.Phase == rollout.Reverted) == c.over
+			}
+			for range 10 {
+				if w.tick(); is() {
+					break
+				}
+				w.live(1)
+			}
+			if !is() {
+				t.Fatalf("c@r2 does not go back\n%s", w.tail())
+			}
+			w.expect("h0=converged/two")
+			if !c.signed { // what failed elsewhere is repaired nowhere
+				w.commit(plan.ClearQuarantine(w.s, "c", string(bundles[1]), "mended", "ada", w.now))
+			}
+			w.drift("h0")
+			w.wantRepairing("h0")
+			w.live(3)
+			w.wantRepairing("")
+			w.expect("h0=converged/two")
+			if w.s.Hosts["h0"].Repair != nil {
+				t.Fatalf("the drift of h0 waits\n%s", w.tail())
+			}
+		})
+	}
+}
+
 // TestS21WipedHostsGoNowhere: a host whose wipe fails stays failed, whatever the policy.
 func TestS21WipedHostsGoNowhere(t *testing.T) {
 	w := onOne(t, "h0 h1")

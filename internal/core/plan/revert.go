@@ -38,10 +38,11 @@ func (p *planner) grantRollbacks(r *rollout.Rollout) {
 	}
 }
 
-// needsRollback reports whether a host still runs, or tries to, what is reverted.
-func needsRollback(h *Host, r *rollout.Rollout) bool {
+// needsRollback reports whether a member of a rollout that is reverted still runs, or tries
+// to, what it brought. Where that wiped the host, nothing is left to go back to.
+func needsRollback(h *Host, r *rollout.Rollout, i int) bool {
 	m := &h.Machine
-	if m.Manifest != r.Manifest {
+	if m.Manifest != r.Manifest || !r.Members[i].Claimed && !r.Ordered || r.Plan.Leaves[i].Removed == fleet.Wipe {
 		return false
 	}
 	switch m.Phase {
@@ -58,7 +59,7 @@ func needsRollback(h *Host, r *rollout.Rollout) bool {
 // that cannot be heard, or has gone back or given up. It reports whether anything changed.
 func (s *State) setRollback(h *Host, r *rollout.Rollout, i int) bool {
 	m := &r.Members[i]
-	needs := (m.Claimed || r.Ordered) && needsRollback(h, r) && r.Plan.Leaves[i].Removed != fleet.Wipe
+	needs := needsRollback(h, r, i)
 	away := h.SilentFailure || h.unwilling() || (!h.Reachable() && !h.Acting())
 	moving := (m.Claimed || r.Ordered) && (m.Status == rollout.Claimed || m.Status == rollout.Broken && !m.Final)
 	changed := r.RollbackNeeded.Put(i, needs && h.Reachable() && (h.Grant == nil || h.Grant.yields()))
