@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,4 +125,29 @@ func TestS33CollectionKeepsWhatIsNamed(t *testing.T) {
 	if done, err := w.collect(); !errors.Is(err, store.ErrCorrupt) || done.Removed != 0 {
 		t.Errorf("with a damaged bundle: %+v, %v", done, err)
 	}
+}
+
+// S33: what a release names is young when it was pushed, also where it was there before, and
+// whole: a collection that does not see the release yet removes none of it.
+func TestS33PushedContentIsYoungAndWhole(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	old := time.Now().Add(-48 * time.Hour)
+	name := strings.TrimPrefix(string(digest.Of([]byte("one"))), digest.Prefix)
+	w.offline(func(_ store.Store, dir string) {
+		files := testkit.Value(filepath.Glob(filepath.Join(dir, "blobs", "*", name)))(t)
+		if len(files) != 1 {
+			t.Fatalf("the content is in %v", files)
+		}
+		testkit.Must(t, os.WriteFile(files[0], []byte("torn"), 0o600))
+		testkit.Must(t, os.Chtimes(files[0], old, old))
+	})
+	w.release("r2", plan{hosts: 2, content: "one"})
+	w.offline(func(st store.Store, _ string) {
+		d := digest.Of([]byte("one"))
+		if _, removed, err := st.RemoveBlob(w.ctx(), d, clock.FromTime(time.Now().Add(-time.Hour))); removed || err != nil {
+			t.Errorf("what r2 names counts as old: removed %v, %v", removed, err)
+		}
+		testkit.Value(st.Blob(w.ctx(), d))(t)
+	})
 }

@@ -107,7 +107,7 @@ func TestAlerts(t *testing.T) {
 	}
 	rules, tests, runbook := read(t, filepath.Join(monitoring, "alerts.yaml")), read(t, filepath.Join(monitoring, "alerts_test.yaml")), read(t, filepath.Join(monitoring, "runbook.md"))
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)
-	if len(alerts) != 10 {
+	if len(alerts) != 12 {
 		t.Errorf("%d rules", len(alerts))
 	}
 	for _, a := range alerts {

@@ -21,6 +21,8 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/plan"
+	"github.com/steadyfleet/steady/internal/core/prose"
+	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/warning"
 	"github.com/steadyfleet/steady/internal/disk"
 	"github.com/steadyfleet/steady/internal/identity"
@@ -46,6 +48,9 @@ type diagnosis struct {
 	Sources map[string]warning.Source `json:"sources,omitempty"`
 	// Documents is how many blobs the log names. One that is missing is a finding.
 	Documents int `json:"documents"`
+	// Unnamed is how many blobs nothing names: the running server removes those that are
+	// old enough. It is nil when what hosts may still be given is not known.
+	Unnamed *int `json:"unnamed,omitempty"`
 	// Warnings say what ends soon or has ended; they are no findings. Expiries is the
 	// list that they come from.
 	Warnings []string       `json:"warnings"`
@@ -54,7 +59,8 @@ type diagnosis struct {
 	// SetBack says that the log lacks what was acknowledged; it is a finding as well.
 	SetBack *setBack `json:"setBack,omitempty"`
 
-	state     *plan.State // of what ends alone
+	state     *plan.State   // of what ends alone
+	live      *server.State // of all; nil once the log cannot be folded
 	inventory *documents.Inventory
 }
 
@@ -83,7 +89,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		Long: `Reads the whole log in a server's data folder, beside the running server or
 without it: the hash chain of the records, every event, the invariants of
 rollouts, worked out again from the events alone, and that the documents which
-the log names are there. It changes nothing: the log of a
+the log names are there. It counts the blobs that nothing names. It changes nothing: the log of a
 stopped server is copied below TMPDIR to be read. A log that lacks what was
 acknowledged is a finding of S33. Code 1 means that something does not hold; each
 finding names its invariant. Code 7 means that all else holds, and what a host
@@ -138,6 +144,7 @@ func diagnose(ctx context.Context, data string, now clock.Instant) (d diagnosis,
 	library := documents.New(s)
 	log := audit.NewLog(library)
 	d.inventory = documents.NewInventory(library)
+	d.live = server.NewState(library)
 	d.Findings, d.Contradictions, d.Warnings, d.state = []finding{}, []contradiction{}, []string{}, plan.New(library)
 	if b := s.SetBack(); b != nil {
 		d.SetBack = &setBack{Log: b.Log.Seq, Acknowledged: b.Acknowledged.Seq, Reason: b.Reason}
@@ -182,6 +189,9 @@ func (d *diagnosis) observe(ctx context.Context, log *audit.Log, r *event.Record
 		return err
 	}
 	d.inventory.Observe(ctx, ev)
+	if d.live != nil && d.live.Apply(r.Entry) != nil {
+		d.live = nil
+	}
 	if plan.ChangesExpiry(ev) {
 		if err := d.state.ApplyEvent(r.Entry, ev); err != nil {
 			return err
@@ -225,6 +235,29 @@ func (d *diagnosis) documents(ctx context.Context, s store.Blobs, head uint64) e
 			d.found(finding{head, "S33", "the log names document " + b.Short() + ", and it is not there; restore store/blobs from a backup"})
 		}
 	}
+	return d.countUnnamed(ctx, s)
+}
+
+// countUnnamed counts the blobs that neither the log names nor a host may still be given.
+func (d *diagnosis) countUnnamed(ctx context.Context, s store.Blobs) error {
+	if d.live == nil {
+		return nil
+	}
+	manifests, bundles := d.live.Live()
+	keep, err := d.inventory.Keep(ctx, manifests, bundles)
+	if err != nil { // what cannot be read may name the rest
+		return nil
+	}
+	n := 0
+	for b, err := range s.Blobs(ctx) {
+		if err != nil {
+			return err
+		}
+		if _, named := keep[b]; !named {
+			n++
+		}
+	}
+	d.Unnamed = &n
 	return nil
 }
 
@@ -290,6 +323,9 @@ func (a *app) showDiagnosis(d diagnosis) {
 				a.Printf("Release source %s, since %s: %s: %s\n", name, t.At, t.Cause, t.Detail)
 			}
 		}
+	}
+	if d.Unnamed != nil && *d.Unnamed > 0 {
+		a.Printf("%s that nothing names; the server removes those that are older than a day as it runs\n", prose.Count(*d.Unnamed, "blob"))
 	}
 	if d.OK {
 		a.Printf(simulate.Verdict(len(d.Contradictions))+": %d records, chained up to %d, term %d\n", d.Records, d.Head, d.Term)

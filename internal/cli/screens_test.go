@@ -137,6 +137,11 @@ func screenHost(name string) operator.HostDetail {
 			d.Host = h
 		}
 	}
+	if name == "db-1" {
+		d.Probes = []host.ProbeState{
+			{Name: "baseline", Mode: fleet.Enforce, Seen: true, FailingSince: before(12 * clock.Minute), Reason: "1 of 14 controls fails", Evidence: true, Failing: []string{"CIS-5.2.8"}},
+			{Name: "sql", Mode: fleet.Enforce, Seen: true, Passing: true}}
+	}
 	if g := d.Degraded; g != nil {
 		d.Why.Degraded, d.Why.Message = g, "is degraded for 12m: "+g.Summary()+"; "+d.Why.Message
 	}

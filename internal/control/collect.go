@@ -100,9 +100,8 @@ func (c *Control) named(ctx context.Context) (keep map[digest.Digest]struct{}, p
 	}
 	var manifests, bundles []digest.Digest
 	var head uint64
-	err = c.View(ctx, func(s *plan.State) {
-		manifests, bundles = s.Live()
-		bundles = append(bundles, c.state.Managed.Digests()...)
+	err = c.View(ctx, func(*plan.State) {
+		manifests, bundles = c.state.Live()
 		head = c.head.Seq
 	})
 	if err != nil {

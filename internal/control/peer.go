@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
@@ -22,12 +23,21 @@ type Peer struct {
 
 // Identify takes the verified certificate of a connection and returns its host.
 // It refuses certificates that were revoked or replaced, with wire.ErrForbidden; one that
-// a restored log lacks is recorded first. It counts as hearing from the host.
+// a restored log lacks is recorded first. It counts as hearing from the host. A refusal is
+// logged once an hour for each host and cause.
 func (c *Control) Identify(ctx context.Context, cert *x509.Certificate) (*Peer, error) {
 	name, err := identity.HostOf(cert, c.cfg.Fleet)
 	if err != nil {
 		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)
 	}
+	p, err := c.identify(ctx, name, cert)
+	if errors.Is(err, wire.ErrForbidden) && c.refused.first(fmt.Sprintf("host/%s/%d/%v", name, c.now()/clock.Instant(clock.Hour), err)) {
+		c.cfg.Log.Warn("a host was refused", "host", name, "certificate", identity.Serial(cert), "err", err)
+	}
+	return p, err
+}
+
+func (c *Control) identify(ctx context.Context, name string, cert *x509.Certificate) (*Peer, error) {
 	key, err := identity.PublicDigest(cert.PublicKey)
 	if err != nil {
 		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)

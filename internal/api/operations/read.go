@@ -323,7 +323,7 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 			out.Why = notEnrolled(in.Host)
 			return
 		}
-		out.Seq, out.CertSerial, out.CertExpires = rec.Seq, rec.Serial, rec.NotAfter
+		out.Seq, out.CertSerial, out.CertExpires, out.Probes = rec.Seq, rec.Serial, rec.NotAfter, rec.Probes()
 		var a *plan.Answer
 		if a, failed = h.c.Explain(s).Why(in.Host); failed == nil {
 			out.Why = *a

@@ -14,6 +14,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/server"
 	"github.com/steadyfleet/steady/internal/core/warning"
@@ -193,7 +194,9 @@ type HostDetail struct {
 	Seq         uint64        `json:"seq"`
 	CertSerial  string        `json:"certSerial,omitempty"`
 	CertExpires clock.Instant `json:"certExpires,omitempty"`
-	Why         plan.Answer   `json:"why"`
+	// Probes are those since the last activation, with those that read evidence of compliance.
+	Probes []host.ProbeState `json:"probes,omitempty"`
+	Why    plan.Answer       `json:"why"`
 }
 
 // Rollout is one rollout in a list.

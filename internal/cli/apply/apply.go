@@ -42,7 +42,8 @@ type applyOptions struct {
 	source
 	prune, yes, allowMass bool
 	reason                *string
-	keys, notAfter        string
+	keys                  string
+	end                   End
 	watch.WaitFlags
 }
 
@@ -63,7 +64,7 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask before removing")
 	f.BoolVar(&o.allowMass, "allow-mass-change", false, "consent to removing many resources at once")
 	f.StringVar(&o.keys, "sign", "", "sign every resource with the override key of this folder, an operator's own where there are several, for hosts whose bounds have requireSigned")
-	f.StringVar(&o.notAfter, "not-after", "", "when hosts end what is set, also cut off: in a while, such as 8h, or at an instant, such as 2031-05-01T18:00:00Z (default: never)")
+	o.end.Add(cmd)
 	o.reason = command.RequiresReason(cmd)
 	o.WaitFlags.Add(cmd)
 	return a.HostNames(a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, _ []string) error {
@@ -72,7 +73,7 @@ declaration leaves to the server; a refusal says which line of fleet.yaml would.
 }
 
 func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) error {
-	end, err := endOf(o.notAfter, a.Wall())
+	end, err := o.end.At(a.Wall())
 	if err != nil {
 		return err
 	}
@@ -101,8 +102,17 @@ func (a verbs) apply(ctx context.Context, c *operator.Client, o applyOptions) er
 	})
 }
 
-// endOf reads when something ends: after a while, or at an instant; nothing is never.
-func endOf(text string, now clock.Instant) (clock.Instant, error) {
+// End is the flag for when hosts end what is set.
+type End struct{ text string }
+
+// Add gives a command the flag.
+func (e *End) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&e.text, "not-after", "", "when hosts end what is set, also cut off: in a while, such as 8h, or at an instant, such as 2031-05-01T18:00:00Z (default: never)")
+}
+
+// At reads it: after a while, or at an instant; nothing is never, which is 0.
+func (e *End) At(now clock.Instant) (clock.Instant, error) {
+	text := e.text
 	if text == "" {
 		return 0, nil
 	}

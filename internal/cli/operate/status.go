@@ -18,6 +18,7 @@ import (
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/health"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
 	"github.com/steadyfleet/steady/internal/core/prose"
 	"github.com/steadyfleet/steady/internal/core/rollout"
@@ -340,11 +341,40 @@ func (a verbs) showHost(h operator.HostDetail) error {
 	if h.Grant != "" {
 		a.PrintFolded("  grant:       %s\n", h.Grant)
 	}
+	for i := range h.Probes {
+		a.PrintFolded("  probe:       %s\n", a.probeWords(&h.Probes[i]))
+	}
 	if h.Incarnation != 0 {
 		a.PrintFolded("  incarnation: %d, %d events reported, last seen %s\n", h.Incarnation, h.Seq, a.ago(h.LastSeen))
 		a.PrintFolded("  certificate: %s, good until %s\n", h.CertSerial, prose.Date(h.CertExpires))
 	}
 	return a.showAnswer(h.Why, false)
+}
+
+// probeWords say how a probe stands, and which controls its evidence lacks.
+func (a verbs) probeWords(p *host.ProbeState) string {
+	words := p.Name + " (" + string(p.Mode)
+	if p.Evidence {
+		words += ", evidence of compliance"
+	}
+	words += ") "
+	switch {
+	case !p.Seen:
+		return words + "has not been seen since the activation"
+	case p.Passing:
+		return words + "passes"
+	}
+	words += "fails"
+	if p.FailingSince != 0 {
+		words += " since " + a.when(p.FailingSince)
+	}
+	if p.Reason != "" {
+		words += ": " + term.Printable(p.Reason)
+	}
+	if len(p.Failing) > 0 {
+		words += "; controls that do not pass: " + term.Printable(strings.Join(p.Failing, ", "))
+	}
+	return words
 }
 
 func (a verbs) whyCmd() *cobra.Command {

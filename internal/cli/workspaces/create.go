@@ -27,6 +27,7 @@ type createOptions struct {
 	stopped               bool
 
 	file   string
+	end    apply.End
 	reason *string
 	watch.WaitFlags
 }
@@ -39,7 +40,7 @@ func (a verbs) createCmd() *cobra.Command {
 from, and the named volumes and networks that it names and the host does not have.
 What follows -- is its command. With -f the workspace is read from a file as
 steady apply takes it.`,
-		Example: "  steady workspace create gpu-1/web --image nginx:1 --port 8080:80 --wait\n  steady workspace create gpu-1/job --image busybox:1 --env A=1 --volume data:/data -- sh -c 'date >/data/now'\n  steady workspace create gpu-1/web --image image/app --route app.example/api:8080 --memory 512m --cpus 1.5",
+		Example: "  steady workspace create gpu-1/web --image nginx:1 --port 8080:80 --wait\n  steady workspace create gpu-1/job --image busybox:1 --env A=1 --volume data:/data -- sh -c 'date >/data/now'\n  steady workspace create gpu-1/web --image image/app --route app.example/api:8080 --memory 512m --cpus 1.5\n  steady workspace create gpu-1/lab --image busybox:1 --not-after 8h -- sleep 1d",
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.image, "image", "", "reference of an image to pull, image/NAME for one that the host has, or snapshot/NAME")
@@ -62,6 +63,7 @@ steady apply takes it.`,
 	f.StringVarP(&o.file, "file", "f", "", "read the workspace from a file instead; - is standard input")
 	command.Complete(cmd, "pull", string(spec.PullMissing), string(spec.PullAlways), string(spec.PullNever))
 	command.Complete(cmd, "restart", "no", "always", "unless-stopped", "on-failure")
+	o.end.Add(cmd)
 	o.reason = command.RequiresReason(cmd)
 	o.WaitFlags.Add(cmd)
 	return a.PrintsData(a.Stream(cmd, func(ctx context.Context, c *operator.Client, args []string) error {
@@ -81,8 +83,11 @@ steady apply takes it.`,
 }
 
 func (a verbs) create(ctx context.Context, c *operator.Client, host, name string, o createOptions) error {
+	end, err := o.end.At(a.Wall())
+	if err != nil {
+		return err
+	}
 	var list []apply.Resource
-	var err error
 	if o.file != "" {
 		list, err = a.fromFile(host, name, o.file)
 	} else {
@@ -99,6 +104,7 @@ func (a verbs) create(ctx context.Context, c *operator.Client, host, name string
 		return slices.ContainsFunc(have.Resources, func(x operator.Resource) bool { return x.Declared && x.Kind == r.Kind && x.Name == r.Name })
 	}
 	return apply.Change(ctx, a.Env, c, *o.reason, o.WaitFlags, func(s *apply.Changes) error {
+		s.NotAfter = end
 		for _, r := range apply.Order(list) {
 			switch {
 			case !has(r):

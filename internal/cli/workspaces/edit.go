@@ -80,6 +80,7 @@ func (a verbs) edit(ctx context.Context, c *operator.Client, host, name, reason 
 	}
 	s, err := apply.Begin(ctx, a.Env, c, reason)
 	if err == nil {
+		s.NotAfter = now.NotAfter
 		_, err = s.Set(ctx, list[0])
 	}
 	if err != nil {

@@ -81,7 +81,6 @@ func (r *Release) signedAgain(known map[string]digest.Digest) (bool, error) {
 
 // ReleaseBlobs stores the files of releases by digest.
 type ReleaseBlobs interface {
-	HasBlob(ctx context.Context, d digest.Digest) (bool, error)
 	PutBlob(ctx context.Context, b []byte) (digest.Digest, error)
 }
 
@@ -109,11 +108,8 @@ func (r *Release) Keep(ctx context.Context, blobs ReleaseBlobs) error {
 		if err != nil {
 			return err
 		}
-		d := digest.Of(raw)
-		there, err := blobs.HasBlob(ctx, d)
-		if err == nil && !there {
-			_, err = blobs.PutBlob(ctx, raw)
-		}
+		// Also one that is there: it has to be whole, and young until the release is recorded.
+		d, err := blobs.PutBlob(ctx, raw)
 		if err != nil {
 			return &StoreError{File: name, Err: err}
 		}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/fleet"
@@ -99,9 +101,18 @@ func (s *State) Progress(r *rollout.Rollout, name string) *Progress {
 	if m.Phase == host.Soaking {
 		out.SoakFrom, out.Soak = h.Clock.onServer(m.SoakFrom), p.Soak
 	}
-	for _, q := range m.Probes {
-		q.FailingSince, q.Evidence, q.Failing = h.Clock.onServer(q.FailingSince), false, nil
-		out.Probes = append(out.Probes, q)
+	out.Probes = h.Probes()
+	for i := range out.Probes {
+		out.Probes[i].Evidence, out.Probes[i].Failing = false, nil
+	}
+	return out
+}
+
+// Probes are those since the host's last activation, with instants on the server's clock.
+func (h *Host) Probes() []host.ProbeState {
+	out := slices.Clone(h.Machine.Probes)
+	for i := range out {
+		out[i].FailingSince = h.Clock.onServer(out[i].FailingSince)
 	}
 	return out
 }

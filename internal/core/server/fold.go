@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/digest"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/core/health"
 	"github.com/steadyfleet/steady/internal/core/managed"
@@ -115,6 +116,13 @@ func (s *State) share(from Fold, entries []event.Entry) error {
 		}
 	}
 	return nil
+}
+
+// Live lists what hosts may still be given, and what they report to run: manifests, and
+// bundles beside theirs.
+func (s *State) Live() (manifests, bundles []digest.Digest) {
+	manifests, bundles = s.Plan.Live()
+	return manifests, append(bundles, s.Managed.Digests()...)
 }
 
 // Due is when Next must be called although nothing was folded; zero: never.
