@@ -133,6 +133,32 @@ func TestNothingChangedIsTheRecord(t *testing.T) {
 	}
 }
 
+// The log of a server that named no hosts in these events is decided again as it was.
+func TestLogOfAnOlderServerIsTheRecord(t *testing.T) {
+	h := steered(t, policyOf(0, fleet.RollbackAndHalt), 2*minute, nil, func(w *forecast.World) {
+		w.At(start.Add(30*clock.Second), func() {
+			w.Fail(w.Decide(func(s *plan.State, now clock.Instant) ([]event.Entry, error) {
+				return plan.Freeze(s, "b1", start.Add(60*minute), "disk swap", "ada", now)
+			}))
+		})
+	})
+	stripped := 0
+	for i := range h.Records {
+		var body map[string]json.RawMessage
+		testkit.Must(t, json.Unmarshal(h.Records[i].Body, &body))
+		for _, key := range []string{"waits", "skippedHosts"} {
+			if _, told := body[key]; told {
+				delete(body, key)
+				stripped++
+			}
+		}
+		h.Records[i].Body = testkit.Value(json.Marshal(body))(t)
+	}
+	if out := rerunOf(t, h, &Change{}); stripped == 0 || out.Divergence != nil {
+		t.Errorf("%d members taken out: %+v", stripped, out.Divergence)
+	}
+}
+
 func sum(s *plan.State) string {
 	raw, _ := json.Marshal(s)
 	return string(raw)

@@ -362,7 +362,7 @@ func (x *rerun) compare(recorded []event.Record, decided []event.Entry) {
 	}
 }
 
-// same compares two decisions apart from numbers of grants, how full budgets were
+// same compares a recorded decision and one of this version apart from numbers of grants, how full budgets were
 // and when a grant ends by itself.
 func same(a, b *event.Entry) bool {
 	if a.Type != b.Type || a.Host() != b.Host() {
@@ -378,6 +378,11 @@ func same(a, b *event.Entry) bool {
 	for _, key := range []string{"grant", "budgets", "expires"} {
 		delete(x, key)
 		delete(y, key)
+	}
+	for _, key := range []string{"skippedHosts", "waits"} { // a server of 0.1.0 named nobody
+		if _, told := x[key]; !told {
+			delete(y, key)
+		}
 	}
 	return reflect.DeepEqual(x, y)
 }

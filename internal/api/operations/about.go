@@ -12,7 +12,36 @@ import (
 )
 
 // filter is what events are to be about: all of it.
-type filter []event.Subject
+type filter []topic
+
+// topic is a subject. A host that was renamed was another one before.
+type topic struct {
+	event.Subject
+	former []plan.FormerName
+}
+
+// subjects are those under which the index has the topic.
+func (t *topic) subjects() []event.Subject {
+	out := []event.Subject{t.Subject}
+	for _, was := range t.former {
+		out = append(out, event.HostSubject(was.Name))
+	}
+	return out
+}
+
+// covers reports whether a record, which is about some things, is about the topic. What another
+// machine did or met that took a former name since is not.
+func (t *topic) covers(r *event.Record, about []event.Subject) bool {
+	if slices.Contains(about, t.Subject) {
+		return true
+	}
+	return slices.ContainsFunc(t.former, func(was plan.FormerName) bool {
+		if r.HostSeq != 0 { // its instant is on the host's clock
+			return r.Host() == was.Name && r.Incarnation <= was.Incarnation
+		}
+		return r.At <= was.Until && slices.Contains(about, event.HostSubject(was.Name))
+	})
+}
 
 // filter reads what a request asks for. What a digest names may be given in the short
 // form that screens print.
@@ -31,9 +60,16 @@ func (h *Handler) filter(ctx context.Context, about []string) (filter, error) {
 		if err != nil {
 			return nil, err
 		}
-		f = append(f, s)
+		f = append(f, topic{Subject: s})
 	}
-	return f, nil
+	err := h.c.View(ctx, func(s *plan.State) {
+		for i := range f {
+			if known := s.Hosts[f[i].Name]; f[i].Kind == event.KindHost && known != nil {
+				f[i].former = known.FormerNames()
+			}
+		}
+	})
+	return f, err
 }
 
 // whole completes a digest that was given without its prefix, or its first digits alone.
@@ -66,8 +102,8 @@ func (f filter) match(r *event.Record) bool {
 		return true
 	}
 	about := event.About(&r.Entry)
-	for _, s := range f {
-		if !slices.Contains(about, s) {
+	for i := range f {
+		if !f[i].covers(r, about) {
 			return false
 		}
 	}
@@ -86,9 +122,9 @@ func (h *Handler) known(ctx context.Context, f filter) error {
 	}
 	var missing []event.Subject
 	err = h.c.View(ctx, func(s *plan.State) {
-		for _, subject := range f {
-			if !h.exists(s, sources, subject) {
-				missing = append(missing, subject)
+		for i := range f {
+			if !h.exists(s, sources, f[i].Subject) {
+				missing = append(missing, f[i].Subject)
 			}
 		}
 	})

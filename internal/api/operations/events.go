@@ -2,6 +2,7 @@ package operations
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +67,24 @@ func (h *Handler) records(ctx context.Context, f filter, after uint64, limit int
 	if len(f) == 0 {
 		return h.c.Records(ctx, after, limit)
 	}
-	return h.c.RecordsAbout(ctx, f[0], after, limit)
+	return merged(f[0].subjects(), limit, 1, func(s event.Subject) ([]event.Record, error) { return h.c.RecordsAbout(ctx, s, after, limit) })
+}
+
+// merged reads about several subjects, each in the same order of sequences, and returns the
+// first of all, each once: rising ones, or falling ones where order is -1.
+func merged(subjects []event.Subject, limit, order int, read func(event.Subject) ([]event.Record, error)) (all []event.Record, err error) {
+	for _, s := range subjects {
+		records, err := read(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	if len(subjects) > 1 {
+		slices.SortStableFunc(all, func(a, b event.Record) int { return order * cmp.Compare(a.Seq, b.Seq) })
+		all = slices.CompactFunc(all, func(a, b event.Record) bool { return a.Seq == b.Seq })
+	}
+	return all[:min(len(all), limit)], nil
 }
 
 // scan adds the first events behind page.Next, and moves it to where the next page begins.
@@ -102,10 +120,10 @@ func (h *Handler) tail(ctx context.Context, f filter, limit int, page *operator.
 	}
 	page.Next = end
 	n := limit
-	if len(f) > 1 { // some of them are not about the others
+	if len(f) > 1 || len(f[0].former) > 0 { // some of them are not about the others, or of another machine
 		n = store.MaxRead
 	}
-	records, err := h.c.LastAbout(ctx, f[0], n)
+	records, err := merged(f[0].subjects(), n, -1, func(s event.Subject) ([]event.Record, error) { return h.c.LastAbout(ctx, s, n) })
 	for i := range records {
 		if len(page.Events) < limit && f.match(&records[i]) {
 			page.Events = append(page.Events, eventOf(&records[i]))

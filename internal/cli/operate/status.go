@@ -395,6 +395,9 @@ can clear at the earliest. Gates that are open are listed with --all.`,
 // showAnswer prints the sentence first, then the gates.
 func (a verbs) showAnswer(w plan.Answer, all bool) error {
 	a.PrintFolded("%s: %s\n", w.Host, w.Message)
+	for _, was := range w.Former {
+		a.PrintFolded("  renamed:    was %s until %s; its history is in steady events --host %s\n", was.Name, prose.Date(was.Until), w.Host)
+	}
 	if w.Rollout != "" {
 		runs := ""
 		if w.Current != w.Target {

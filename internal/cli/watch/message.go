@@ -184,14 +184,14 @@ var messages = []message{
 	}),
 	row(func(v event.RolloutOpened) string { return fmt.Sprintf("%s opened: %s", v.Rollout, v.Reason) }),
 	row(func(v event.RolloutMoved) string {
-		return fmt.Sprintf("%s: %s -> %s: %s", v.Rollout, cmp.Or(v.From, "new"), v.To, v.Reason)
+		return fmt.Sprintf("%s: %s -> %s: %s", v.Rollout, cmp.Or(v.From, "new"), v.To, v.Reason) + skippedHosts(v.SkippedHosts, 0)
 	}),
 	row(func(v event.RolloutReverting) string { return fmt.Sprintf("%s goes back: %s", v.Rollout, v.Reason) }),
 	row(func(v event.WavePromoted) string {
-		return fmt.Sprintf("%s: wave %s was promoted (%s): %s", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason) + skippedHosts(v)
+		return fmt.Sprintf("%s: wave %s was promoted (%s): %s", v.Rollout, waveOf(v.WaveName, v.Wave), waveCounts(v), v.Reason) + skippedHosts(v.SkippedHosts, v.Skipped)
 	}),
 	row(func(v event.WaveBlocked) string {
-		return fmt.Sprintf("%s: wave %s is blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason)
+		return fmt.Sprintf("%s: wave %s is blocked: %s", v.Rollout, waveOf(v.WaveName, v.Wave), v.Reason) + waits(v.Waits)
 	}),
 	row(func(v event.Granted) string {
 		return fmt.Sprintf("%s grants %s (%s): %s", v.Rollout, v.Target.Short(), v.Purpose, v.Reason)
@@ -347,16 +347,29 @@ func waveCounts(v event.WavePromoted) string {
 		zeroless(v.Failed, "failed"), zeroless(v.Skipped, "away"))
 }
 
-// skippedHosts names the hosts that a wave did not wait for.
-func skippedHosts(v event.WavePromoted) string {
-	if len(v.SkippedHosts) == 0 {
+// skippedHosts names the hosts that a wave, or a rollout, did not wait for.
+func skippedHosts(names []string, total int) string {
+	if len(names) == 0 {
 		return ""
 	}
-	names := strings.Join(v.SkippedHosts, ", ")
-	if n := v.Skipped - len(v.SkippedHosts); n > 0 {
-		names += fmt.Sprintf(" and %d more", n)
+	return "; skipped: " + named(names, total)
+}
+
+// named lists hosts, and how many more there are.
+func named(names []string, total int) string {
+	words := strings.Join(names, ", ")
+	if n := total - len(names); n > 0 {
+		words += fmt.Sprintf(" and %d more", n)
 	}
-	return "; skipped: " + names
+	return words
+}
+
+// waits says what hosts wait for.
+func waits(list []event.HostWait) (words string) {
+	for _, w := range list {
+		words += fmt.Sprintf("; %s %s for %s: %s", named(w.Hosts, w.Total), prose.Verb(w.Total, "waits", "wait"), w.Gate, w.Reason)
+	}
+	return words
 }
 
 func zeroless(n int, what string) string {

@@ -50,7 +50,9 @@ type names struct {
 	Channels []struct {
 		Channel string `json:"channel"`
 	} `json:"channels"`
-	Bundle any `json:"bundle"` // a name in some types, a flag in others
+	Bundle  any        `json:"bundle"` // a name in some types, a flag in others
+	Skipped []string   `json:"skippedHosts"`
+	Waits   []HostWait `json:"waits"`
 }
 
 // member is a member of a body that names a thing of a kind.
@@ -103,6 +105,14 @@ func AppendAbout(dst []Subject, e *Entry) []Subject {
 	}
 	for _, c := range n.Channels {
 		add(KindChannel, c.Channel)
+	}
+	for _, host := range n.Skipped {
+		add(KindHost, host)
+	}
+	for i := range n.Waits {
+		for _, host := range n.Waits[i].Hosts {
+			add(KindHost, host)
+		}
 	}
 	return out
 }

@@ -39,6 +39,9 @@ func encode(e Event) ([]byte, error) {
 			w = w.integer("notBefore", int64(e.NotBefore))
 		}
 	case WaveBlocked:
+		if len(e.Waits) > 0 {
+			return json.Marshal(e)
+		}
 		w = w.text("rollout", e.Rollout).some("manifest", string(e.Manifest)).integer("wave", int64(e.Wave)).some("waveName", e.WaveName)
 		w = w.text("code", e.Code).text("reason", e.Reason)
 	default:

@@ -175,6 +175,8 @@ type RolloutMoved struct {
 	Actor    string        `json:"actor"`
 	// Final says that a failed rollout can no longer be resumed.
 	Final bool `json:"final,omitempty"`
+	// SkippedHosts names those that the end of a rollout did not wait for, at most MaxNamed.
+	SkippedHosts []string `json:"skippedHosts,omitempty"`
 }
 
 // RolloutReverting says that the failure policy fired, or that an operator signed
@@ -204,15 +206,15 @@ type WavePromoted struct {
 	Skipped  int    `json:"skipped"`
 	Absent   int    `json:"absent,omitempty"`
 	Reason   string `json:"reason"`
-	// SkippedHosts names those that were skipped, at most MaxSkipped.
+	// SkippedHosts names those that were skipped, at most MaxNamed.
 	SkippedHosts []string `json:"skippedHosts,omitempty"`
 }
 
-// MaxSkipped bounds what WavePromoted names.
-const MaxSkipped = 50
+// MaxNamed bounds how many hosts an event names for one reason.
+const MaxNamed = 50
 
 // WaveBlocked says why a wave does not promote; logged again only when the reason
-// changes.
+// changes, with what its hosts wait for then.
 type WaveBlocked struct {
 	Rollout  string        `json:"rollout"`
 	Manifest digest.Digest `json:"manifest,omitempty"`
@@ -220,6 +222,18 @@ type WaveBlocked struct {
 	WaveName string        `json:"waveName,omitempty"`
 	Code     string        `json:"code"`
 	Reason   string        `json:"reason"`
+	// Waits are the hosts of the waves that are open which wait for a grant, each under the
+	// first gate that keeps it, in the order of gates.
+	Waits []HostWait `json:"waits,omitempty"`
+}
+
+// HostWait is what hosts wait for. Reason is that of the first of them; Hosts names at most
+// MaxNamed of the Total.
+type HostWait struct {
+	Gate   string   `json:"gate"`
+	Reason string   `json:"reason"`
+	Hosts  []string `json:"hosts"`
+	Total  int      `json:"total"`
 }
 
 // Granted offers one host to act now. It is committed before it is offered.

@@ -151,7 +151,8 @@ func (s *State) MarkAll() {
 func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolled) {
 	h := s.host(name)
 	s.Tokens[ev.Token] = SpentToken{Host: name, KeyDigest: ev.KeyDigest, Certificate: ev.Certificate}
-	fresh := Host{Name: name, budgets: h.budgets, memberships: h.memberships, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze}
+	fresh := Host{Name: name, budgets: h.budgets, memberships: h.memberships, inFlight: h.inFlight, idle: h.idle, RevokedBefore: h.RevokedBefore, Freeze: h.Freeze,
+		Former: s.formerOf(at, h, ev.EventKey)}
 	fresh.Incarnation, fresh.EventKey, fresh.TokenDoc = ev.Incarnation, ev.EventKey, ev.TokenDoc
 	fresh.Serial, fresh.NotAfter, fresh.IssuedAt = ev.Serial, ev.NotAfter, at
 	*h = fresh

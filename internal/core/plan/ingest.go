@@ -392,13 +392,15 @@ type Gate struct {
 
 // Answer says where a host stands and, if it has not moved yet, why.
 type Answer struct {
-	Host    string `json:"host"`
-	Channel string `json:"channel"`
-	Rollout string `json:"rollout"`
-	Wave    string `json:"wave"`
-	Status  string `json:"status"`
-	Current string `json:"current"`
-	Target  string `json:"target"`
+	Host string `json:"host"`
+	// Former are the names that the host had before it was renamed, the newest first.
+	Former  []FormerName `json:"former,omitempty"`
+	Channel string       `json:"channel"`
+	Rollout string       `json:"rollout"`
+	Wave    string       `json:"wave"`
+	Status  string       `json:"status"`
+	Current string       `json:"current"`
+	Target  string       `json:"target"`
 	// Message says it in a sentence.
 	Message string `json:"message"`
 	// Block is the first gate that blocks.

@@ -157,7 +157,11 @@ func (p *planner) channel(c *Channel) {
 }
 
 func (p *planner) move(r *rollout.Rollout, to rollout.Phase, reason string) {
-	p.add("", event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(to), Reason: reason})
+	ev := event.RolloutMoved{Rollout: r.Name, Manifest: r.Manifest, From: string(r.Phase), To: string(to), Reason: reason}
+	if to == rollout.Terminal {
+		ev.SkippedHosts = r.Away(0, event.MaxNamed)
+	}
+	p.add("", ev)
 }
 
 // endOffers takes back what was offered and not claimed.
@@ -204,7 +208,7 @@ func (p *planner) advance(c *Channel, r *rollout.Rollout) {
 		}
 		n := &r.Waves[r.Cursor]
 		p.add("", event.WavePromoted{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Evidence: n.Evidence(), AtTarget: n.By[rollout.AtTarget],
-			Failed: n.Failures, Skipped: n.Skipped(), Absent: n.By[rollout.Absent], SkippedHosts: r.Away(r.Cursor, event.MaxSkipped), Reason: promotedBecause(n)})
+			Failed: n.Failures, Skipped: n.Skipped(), Absent: n.By[rollout.Absent], SkippedHosts: r.Away(r.Cursor, event.MaxNamed), Reason: promotedBecause(n)})
 	}
 }
 
@@ -290,7 +294,39 @@ func (p *planner) recordBlock(r *rollout.Rollout) {
 	if r.Blocked == code {
 		return
 	}
-	p.add("", event.WaveBlocked{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Code: code, Reason: b.Message})
+	p.add("", event.WaveBlocked{Rollout: r.Name, Manifest: r.Manifest, Wave: r.Cursor, WaveName: r.Plan.Header.Waves[r.Cursor].Name, Code: code, Reason: b.Message, Waits: p.waits(r)})
+}
+
+// waits says what the hosts wait for that the open waves of a rollout have left: the first
+// gate that keeps each, as Why does. It looks at every member.
+func (p *planner) waits(r *rollout.Rollout) (waits []event.HostWait) {
+	gates := gate.Of(gate.ToUpdate, gate.AtOffer)
+	at := make([]*event.HostWait, len(gates))
+	f := p.about(gate.ToUpdate, r)
+	for i := range r.Members {
+		m := &r.Members[i]
+		if r.Plan.Leaves[i].Wave > r.Cursor || m.Status != rollout.Waiting && m.Status != rollout.Refused {
+			continue
+		}
+		f.at(i)
+		k := slices.IndexFunc(gates, func(g *gate.Gate) bool { return g.Scope != gate.PerServer && g.Check(f, false) != nil })
+		if k < 0 {
+			continue // its grant comes with the next look
+		}
+		if at[k] == nil {
+			at[k] = &event.HostWait{Gate: string(gates[k].Code), Reason: gates[k].Check(f, true).Message}
+		}
+		w := at[k]
+		if w.Total++; len(w.Hosts) < event.MaxNamed {
+			w.Hosts = append(w.Hosts, f.h.Name)
+		}
+	}
+	for _, w := range at {
+		if w != nil {
+			waits = append(waits, *w)
+		}
+	}
+	return waits
 }
 
 // failurePolicy halts the rollout or sends its hosts back. Either way nothing

@@ -131,6 +131,8 @@ type Host struct {
 	Parked string `json:"parked,omitempty"`
 	// Leaving is the signed removal of this incarnation; nil while there is none.
 	Leaving *Leaving `json:"leaving,omitempty"`
+	// Former are the names before this one, which FormerNames gives to readers.
+	Former []FormerName `json:"former,omitempty"`
 	// Ended says why the present identity counts for nothing; nil while it does.
 	Ended *Ended `json:"ended,omitempty"`
 
@@ -244,6 +246,7 @@ type State struct {
 	facts   facts  // of what the planner asks about
 	// hostNames and channelNames are what names made last.
 	hostNames, channelNames []string
+	keys                    map[string][]string // who enrolled with each event key; made when somebody enrols
 }
 
 // New returns the state before the first event.

@@ -68,6 +68,9 @@ func TestS11S12OfflineHostIsSkippedAndServedWhenItReturns(t *testing.T) {
 		if isPromotion && ev.Rollout == "c@r2" && (ev.Skipped != 1 || !slices.Equal(ev.SkippedHosts, []string{"h0"})) {
 			t.Fatalf("event %d skips %d hosts: %v", i, ev.Skipped, ev.SkippedHosts)
 		}
+		if moved, ok := testkit.Value(event.Decode(e))(t).(event.RolloutMoved); ok && moved.Rollout == "c@r2" && moved.To == string(rollout.Terminal) && !slices.Equal(moved.SkippedHosts, []string{"h0"}) {
+			t.Fatalf("the rollout ends without %v", moved.SkippedHosts)
+		}
 	}
 	for i := range 3 {
 		r := w.s.Find("c@r2")

@@ -24,7 +24,7 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 	if h == nil {
 		return nil, fmt.Errorf("host %q is not declared in any accepted release and never enrolled; steady host list shows the hosts", name)
 	}
-	a := &Answer{Host: name, Current: string(h.Machine.Current), Repair: q.whyRepair(h), Reboot: q.whyReboot(h)}
+	a := &Answer{Host: name, Former: h.FormerNames(), Current: string(h.Machine.Current), Repair: q.whyRepair(h), Reboot: q.whyReboot(h)}
 	var r *rollout.Rollout
 	for _, at := range h.memberships {
 		if r == nil || at.r.Place > r.Place {

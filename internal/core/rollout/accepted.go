@@ -72,11 +72,12 @@ func (m *Member) away() bool {
 	return m.Status == Waiting && (!m.Online || m.Unwilling) || m.ignores()
 }
 
-// Away names hosts of a wave that it goes on without, in order and not more than most.
-func (r *Rollout) Away(wave, most int) []string {
+// Away names hosts of the open waves from one on that these go on without, those left behind
+// aside, in order and not more than most.
+func (r *Rollout) Away(from, most int) []string {
 	var names []string
 	for i := range r.Members {
-		if m := &r.Members[i]; r.Plan.Leaves[i].Wave == wave && m.away() && len(names) < most {
+		if w := r.Plan.Leaves[i].Wave; w >= from && w <= r.Cursor && r.Members[i].away() && r.Forced(w) == nil && len(names) < most {
 			names = append(names, r.Plan.Leaves[i].Host)
 		}
 	}

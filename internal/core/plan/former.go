@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/steadyfleet/steady/internal/core/clock"
+)
+
+// maxFormer bounds how many names of a machine are kept.
+const maxFormer = 8
+
+// FormerName is a name under which the machine of a host was enrolled before it was renamed.
+type FormerName struct {
+	Name        string        `json:"name"`
+	Incarnation uint64        `json:"incarnation"` // its last one
+	Until       clock.Instant `json:"until"`       // when the next name enrolled
+}
+
+// FormerNames are the names before this one, the newest first. The machine proves that it is
+// the same by the key that signs its events: there are none before it reported one.
+func (h *Host) FormerNames() []FormerName {
+	if h.Seq == 0 {
+		return nil
+	}
+	return h.Former
+}
+
+// formerOf is what a host that enrols was called before: what has its key under another name,
+// or what this name's earlier incarnation was.
+func (s *State) formerOf(at clock.Instant, h *Host, key []byte) []FormerName {
+	was := s.sameKey(h.Name, key)
+	if was == nil || was.Seq == 0 {
+		return h.FormerNames()
+	}
+	list := append([]FormerName{{was.Name, was.Incarnation, at}}, was.FormerNames()...)
+	return list[:min(len(list), maxFormer)]
+}
+
+// sameKey finds the host of another name that has a key, the last one that got a certificate,
+// and notes that a host of this name has it.
+func (s *State) sameKey(name string, key []byte) (was *Host) {
+	if len(key) == 0 {
+		return nil
+	}
+	if s.keys == nil {
+		s.keys = map[string][]string{}
+		for _, h := range s.Hosts { // order-free: which of several counts is decided below
+			s.keys[string(h.EventKey)] = append(s.keys[string(h.EventKey)], h.Name)
+		}
+	}
+	names := s.keys[string(key)]
+	for _, other := range names {
+		h := s.Hosts[other]
+		if other == name || !bytes.Equal(h.EventKey, key) { // it enrolled again since, with another
+			continue
+		}
+		if was == nil || cmp.Or(cmp.Compare(h.IssuedAt, was.IssuedAt), cmp.Compare(h.Name, was.Name)) > 0 {
+			was = h
+		}
+	}
+	if !slices.Contains(names, name) {
+		s.keys[string(key)] = append(names, name)
+	}
+	return was
+}
