@@ -226,7 +226,8 @@ func (c *Control) decide(t *turn) error {
 
 // raiseTerm takes the lease under the next term when the server has to.
 func (c *Control) raiseTerm(t *turn) error {
-	if !c.core.MustRaise(t.Time) {
+	host := c.core.MustRaise(t.Time)
+	if host == "" {
 		return nil
 	}
 	head, err := c.cfg.Store.Acquire(context.Background(), c.cfg.Holder, t.Now)
@@ -236,7 +237,7 @@ func (c *Control) raiseTerm(t *turn) error {
 	if head.Seq != c.head.Seq || head.Term != c.head.Term+1 {
 		return fmt.Errorf("raise the term: %w", store.ErrFenced)
 	}
-	c.cfg.Log.Warn("hosts have seen a higher term than the log's; leading under the next one", "term", head.Term)
+	c.cfg.Log.Warn("hosts have seen a higher term than the log's; leading under the next one", "term", head.Term, "host", host)
 	c.setHead(head)
 	c.core.Raised(head.Term)
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/steadyfleet/steady/internal/core/audit"
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/fleet"
 	"github.com/steadyfleet/steady/internal/core/gate"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/plan"
@@ -48,10 +49,11 @@ func (w *World) checkHonest() {
 
 // excused reports whether people, or hosts that fail, could keep a rollout from its end.
 func (w *World) excused(s *server, r *rollout.Rollout) bool {
-	if r.Paused || s.state.Overrides.Restrictions(r.Channel, r.Manifest) != nil || len(s.state.Verdicts[r.Manifest]) > 0 {
+	if r.Paused || s.state.Overrides.Restrictions(r.Channel, r.Manifest) != nil || len(s.state.Verdicts[r.Manifest]) > 0 || w.waitsToGiveWay(s, r) {
 		return true
 	}
-	if slices.ContainsFunc(w.fleet.budgets, func(b budget) bool { return w.holders(b.members) >= b.max }) {
+	why := plan.Explain(s.state, s.now())
+	if slices.ContainsFunc(w.fleet.budgets, func(b budget) bool { return w.holders(why, b.members) >= b.max }) {
 		return true
 	}
 	if r.Reverting {
@@ -68,6 +70,9 @@ func (w *World) excused(s *server, r *rollout.Rollout) bool {
 		if c.Quarantine[leaf.Target] != "" {
 			return true
 		}
+		if slices.ContainsFunc(leaf.After, func(name string) bool { return w.hosts[name].lies() }) {
+			return true
+		}
 		if a.lies() {
 			liars++
 			continue
@@ -81,17 +86,34 @@ func (w *World) excused(s *server, r *rollout.Rollout) bool {
 		if m.Status != rollout.AtTarget && m.Status != rollout.Absent && m.Status != rollout.Ahead {
 			proof[leaf.Wave]++
 		}
-		if slices.ContainsFunc(leaf.After, func(name string) bool { return w.hosts[name].lies() }) {
-			return true
-		}
 	}
 	for i := range r.Waves {
 		if need := max(1, r.Plan.Header.Waves[i].MinSoaked); proof[i] < need && w.liesIn(r, i) > 0 {
 			return true
 		}
 	}
-	most := r.Plan.Header.CanaryMax
+	most := r.CanaryMax()
 	return most > 0 && most <= liars
+}
+
+// waitsToGiveWay reports whether a rollout of a key epoch that has ended, which no host takes any
+// more, waits for the one after it, and that for a channel which failed hosts could hold.
+func (w *World) waitsToGiveWay(s *server, r *rollout.Rollout) bool {
+	if r.Plan.Header.Epoch >= s.state.Root.Epoch {
+		return false
+	}
+	next := s.state.Channels[r.Channel].Manifests
+	if s.state.Release.Epoch < s.state.Root.Epoch || len(next) > 0 && len(s.state.Verdicts[next[0].Digest]) > 0 { // nothing was signed since, or nothing that may open
+		return true
+	}
+	return slices.ContainsFunc(s.state.Edges, func(e fleet.Edge) bool {
+		before := s.state.Channels[e.Gates]
+		if e.Gated != r.Channel || before == nil {
+			return false
+		}
+		cur := s.state.Rollouts[before.Latest]
+		return cur != nil && cur.Phase != rollout.Terminal && (cur.Phase.Ended() || cur.Plan == nil || w.excused(s, cur))
+	})
 }
 
 // liesIn counts the liars of a wave.
@@ -105,11 +127,13 @@ func (w *World) liesIn(r *rollout.Rollout, wave int) int {
 	return n
 }
 
-// holders counts the hosts that may keep a slot for good: liars, and those that failed or are gone.
-func (w *World) holders(names []string) int {
+// holders counts the hosts that may keep a slot for good: liars, those that failed or are gone,
+// and those whose reboot waits for people.
+func (w *World) holders(why *plan.Explainer, names []string) int {
 	n := 0
 	for _, name := range names {
-		if a := w.hosts[name]; w.absent(a) || a.core.Machine.Phase == host.Failed {
+		a := w.hosts[name]
+		if p := a.core.Machine.Phase; w.absent(a) || p == host.Failed || p == host.Deferred && strandedIn(why, name) {
 			n++
 		}
 	}

@@ -240,7 +240,7 @@ func checkCounts(f *finding, r *rollout.Rollout) {
 		if m.Status == rollout.Waiting && (!m.Online || m.Unwilling) {
 			c.Offline++
 		}
-		if m.Unwilling && (m.Status == rollout.Offered || m.Status == rollout.Claimed) {
+		if m.Unwilling && (m.Status == rollout.Offered || m.Status == rollout.Claimed || m.Status == rollout.Busy) {
 			c.Ignored++
 		}
 		if m.Status == rollout.Broken && !m.Final {

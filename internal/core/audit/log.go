@@ -184,6 +184,10 @@ func (l *Log) consistent(ok bool, h *oracle.Host, invariant, format string, a ..
 	if ok {
 		return
 	}
+	if h.Apart { // from where it is by the records
+		l.disputed(false, h, invariant, format, a...)
+		return
+	}
 	if l.addf(invariant, format, a...); !l.gaps[h.Name] {
 		l.out[len(l.out)-1].Host = h.Name
 	}

@@ -4,11 +4,13 @@
 package gate
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/steadyfleet/steady/internal/core/clock"
+	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/core/prose"
 )
 
@@ -229,12 +231,39 @@ func CheckBudgets(uses []Use, explain bool) *Block {
 
 // CheckBackoff blocks a host that declined a grant until it is asked again.
 func CheckBackoff(f Facts, explain bool) *Block {
-	until, code, detail, now := f.Backoff()
+	until, last, now := f.Backoff()
 	if closed := until > now; !closed || !explain {
 		return unexplained(closed)
 	}
-	return block(Backoff, code).says("the host could not prepare: "+prose.Reason(code+": "+detail)).
+	return block(Backoff, last.Code).says("the host "+last.words()).
 		until("the next attempt", until).by("time, once the cause is mended on the host")
+}
+
+// Untaken is the last of the offers that a host did not take: why it declined that, or let it
+// expire. Given says how many those were in a row if nobody waits for the host any more.
+type Untaken struct {
+	Code, Detail string
+	Given        int
+}
+
+func (u Untaken) words() string {
+	words := "let its last offer expire"
+	switch u.Code {
+	case "":
+	case host.DeclinePrepare:
+		words = "could not prepare: " + prose.Reason(u.Detail)
+	default:
+		words = "declined its last offer: " + prose.Reason(u.Code+": "+u.Detail)
+	}
+	if u.Given > 0 {
+		words = Unwilling(u.Given) + ", and " + words
+	}
+	return words
+}
+
+// Unwilling says of a host that nobody waits for it.
+func Unwilling(offers int) string {
+	return fmt.Sprintf("did not take %d offers in a row, so that nobody waits for it", offers)
 }
 
 // CheckSuperseded blocks a claim of a repair or a reboot on a host that went on in a

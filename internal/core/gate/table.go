@@ -84,7 +84,7 @@ type Facts interface {
 	Budgets() []Use
 	Controls() (rollout string, failures []string)
 	Evidence() (rollout string, failing []Outstanding)
-	Backoff() (until clock.Instant, code, detail string, now clock.Instant)
+	Backoff() (until clock.Instant, last Untaken, now clock.Instant)
 	Promotion() Evidence
 	Soak() (rollout, wave string, until, now clock.Instant)
 }
@@ -152,7 +152,7 @@ var Table = [...]Gate{
 		When:      "a host of an earlier wave has required evidence that does not pass",
 		ClearedBy: "whoever mends those hosts", Check: func(f Facts, _ bool) *Block { return CheckEvidence(f.Evidence()) }},
 	{Code: Backoff, For: ToUpdate | ToRollback | ToRepair | ToReboot, At: AtOffer, Scope: PerHost,
-		When:      "the host declined the last grant (no room, download failed)",
+		When:      "the host declined its last offer (no room, download failed) or let it expire; after five in a row nobody waits for it",
 		ClearedBy: "time, once the cause is mended; *earliest* says when", Check: CheckBackoff},
 	{Code: Promotion, Rule: "in-flight", For: ToPromote, At: AtOffer, Scope: PerRollout,
 		When:      "(in `rollout show`) the wave has hosts on the way",

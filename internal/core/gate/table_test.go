@@ -122,8 +122,8 @@ func (f given) HostEdges() (string, []string, []string, clock.Instant) {
 func (f given) Budgets() []gate.Use {
 	return []gate.Use{{Selector: "web", Max: f.b + 1}, {Selector: "db", InFlight: f.a, Max: f.b}}
 }
-func (f given) Backoff() (clock.Instant, string, string, clock.Instant) {
-	return f.until, f.code, f.reason, f.now
+func (f given) Backoff() (clock.Instant, gate.Untaken, clock.Instant) {
+	return f.until, gate.Untaken{Code: f.code, Detail: f.reason, Given: f.a}, f.now
 }
 
 func freezeOf(host string, until clock.Instant, reason string, now clock.Instant) given {

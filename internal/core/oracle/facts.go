@@ -58,7 +58,8 @@ type Rollout struct {
 	Forced                            map[int]bool // waves that an operator let pass: who waits in them is late
 	Blocked                           string       // the code that was logged last for not promoting
 
-	order    int             // of opening
+	order    int // of opening
+	openedAt clock.Instant
 	members  [][]*Host       // of each budget
 	absent   int             // hosts of the first wave that was promoted with nobody there
 	glass    bool            // every wave was opened at once

@@ -59,7 +59,7 @@ func (f *Facts) Apply(e event.Entry, ev event.Event) error {
 	case event.RepairNeeded, event.RepairOver, event.GrantDeclined, event.Granted, event.GrantClaimed, event.GrantEnded:
 		f.granted(f.Host(e.Host()), e.At, ev)
 	case event.RolloutOpened, event.RolloutQueued, event.RolloutDeferred:
-		return f.opening(ev)
+		return f.opening(e.At, ev)
 	case event.RolloutMoved, event.RolloutReverting, event.RolloutPaused, event.RolloutResumed, event.RolloutCancelled, event.RolloutPruned, event.RolloutRetried,
 		event.WavePromoted, event.WaveForced, event.WaveBlocked, event.BreakGlassUsed:
 		if r := f.About(ev); r != nil {
@@ -104,7 +104,7 @@ func (f *Facts) released(ev event.ReleaseAccepted) {
 	}
 }
 
-func (f *Facts) opening(ev event.Event) error {
+func (f *Facts) opening(at clock.Instant, ev event.Event) error {
 	switch ev := ev.(type) {
 	case event.RolloutQueued:
 		f.Channel(ev.Channel).Queued = ev.Manifest
@@ -115,7 +115,7 @@ func (f *Facts) opening(ev event.Event) error {
 		if err != nil {
 			return err
 		}
-		r := &Rollout{Name: ev.Rollout, Channel: ev.Channel, Manifest: m, Phase: rollout.Opening, order: f.opened, members: f.members(m), marks: map[string]Mark{},
+		r := &Rollout{Name: ev.Rollout, Channel: ev.Channel, Manifest: m, Phase: rollout.Opening, order: f.opened, openedAt: at, members: f.members(m), marks: map[string]Mark{},
 			excused: make([]int, len(m.Header.Waves)), Paused: f.InForce(fleet.OverridePause, "", ev.Manifest, "", "")}
 		f.Rollouts, f.opened = append(f.Rollouts, r), f.opened+1
 		c := f.Channel(ev.Channel)
@@ -256,7 +256,7 @@ func (f *Facts) granted(h *Host, at clock.Instant, ev event.Event) {
 	case event.RepairOver:
 		h.Need = nil
 		if g != nil && g.Purpose == host.Repair && ev.Grant == g.ID {
-			h.Grant = nil
+			h.Grant, h.Overdue = nil, h.Overdue && h.SilentFailure
 		}
 	}
 }
@@ -264,13 +264,16 @@ func (f *Facts) granted(h *Host, at clock.Instant, ev event.Event) {
 func (f *Facts) claimed(h *Host, at clock.Instant) {
 	g := h.Grant
 	g.Claimed = true
-	if g.Purpose == host.Repair {
-		return // no part of a rollout
-	}
 	if g.Purpose == host.Update {
 		h.claim = claim{g.Manifest, at}
 	}
-	h.began, h.worksFrom, h.reports = at, at, false
+	h.began, h.reports = at, false
+	if g.Purpose != host.Reboot || !h.rebooted {
+		h.worksFrom = at
+	}
+	if g.Purpose == host.Repair {
+		return // no part of a rollout
+	}
 	if r := f.Find(g.Manifest); r != nil {
 		r.mark(h.Name, func(m *Mark) { m.Claimed = true })
 	}

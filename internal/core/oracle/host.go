@@ -26,6 +26,7 @@ type Host struct {
 	Frozen           clock.Instant
 	Replayed         uint64 // up to this event only its own chain tells what it was granted
 	Unseen           bool   // it acts on a grant of that part
+	Apart            bool   // it began something that no record says it may, and was not followed
 	Grant            *Grant
 	Need             *host.RepairNeed
 	Machine
@@ -88,11 +89,19 @@ func (f *Facts) presence(h *Host, at clock.Instant, ev event.Event) {
 	case event.HostReturned:
 		h.Online, h.silentSince, h.returned = true, 0, at
 	case event.HostFailedSilently:
+		if h.repairs() && !h.acts() {
+			h.Overdue = true
+			return
+		}
 		if r := f.Find(h.ActsFor()); r != nil {
 			r.mark(h.Name, func(m *Mark) { m.Failed = true })
 		}
 		h.SilentFailure, h.Overdue = true, ev.Overdue
 	case event.HostHead:
+		if h.Phase == host.Converged && h.claim.manifest != h.Manifest && (h.Grant == nil || !h.Grant.Claimed) { // it says so without a claim
+			h.claim = claim{h.Manifest, at}
+			f.soakedIn(h)
+		}
 		if h.reports {
 			h.began, h.reports = at, false
 			if h.worksFrom == 0 {
@@ -150,6 +159,11 @@ func (h *Host) acts() bool {
 	return h.moving() || h.Grant != nil && h.Grant.Claimed && h.Grant.Purpose != host.Repair
 }
 
+// repairs reports whether the host has a claim to repair that is not over.
+func (h *Host) repairs() bool {
+	return h.Grant != nil && h.Grant.Claimed && h.Grant.Purpose == host.Repair
+}
+
 // ActsFor is the manifest that the host acts on.
 func (h *Host) ActsFor() digest.Digest {
 	if h.Grant != nil && h.Grant.Claimed {
@@ -179,19 +193,30 @@ func (h *Host) yields() bool {
 // Unwilling reports whether nobody waits for the host, which did not take five offers in a
 // row: those that it declined, and those that expired while it was there.
 func (h *Host) Unwilling() bool {
-	return h.untaken >= 5 && (h.Grant == nil || !h.Grant.Claimed) && (!h.acts() || h.Staged())
+	return h.untaken >= 5 && (h.Grant == nil || !h.Grant.Claimed || h.repairs()) && (!h.acts() || h.Staged())
 }
 
 // SilenceEnds is when the patience with a host that acts ends, and whether that is the
 // patience with one that is there; zero is never. Who is silent has its confirm window,
 // or while it may be rebooting as long as an activation may take. Who is there has all
 // that its policy and its soak allow, and three minutes; one that waits for a reboot
-// which it may not do yet has no end.
+// which it may not do yet has no end. Who is there and repairs has four times as much.
 func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
-	if !h.acts() || h.Overdue {
+	if !h.acts() && !h.repairs() || h.Overdue {
 		return 0, false
 	}
 	m, leaf := f.leaf(h.Name, h.ActsFor())
+	whole, confirm := clock.Hour, clock.Duration(0) // by a plan that nobody has
+	if leaf != nil {
+		p := policyOf(m, leaf)
+		whole, confirm = p.ActivationDeadline+p.ConfirmWindow+m.Header.Waves[leaf.Wave].Soak+3*clock.Minute, p.ConfirmWindow
+	}
+	if !h.acts() {
+		if !h.Online {
+			return 0, false
+		}
+		return h.worksFrom.Add(4 * whole), true
+	}
 	claimed := h.Grant != nil && h.Grant.Claimed
 	var silent, overdue clock.Instant
 	if h.silentSince != 0 && !h.SilentFailure {
@@ -206,11 +231,6 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 	}
 	waits := h.Staged() && !(claimed && h.Grant.Purpose != host.Repair)
 	if h.began != 0 && !waits && (!h.SilentFailure || h.Online) {
-		whole, confirm := clock.Hour, clock.Duration(0) // by a plan that nobody has
-		if leaf != nil {
-			p := policyOf(m, leaf)
-			whole, confirm = p.ActivationDeadline+p.ConfirmWindow+m.Header.Waves[leaf.Wave].Soak+3*clock.Minute, p.ConfirmWindow
-		}
 		overdue = max(h.began.Add(whole), h.returned.Add(confirm+3*clock.Minute))
 		if h.worksFrom != 0 {
 			overdue = min(overdue, h.worksFrom.Add(4*whole))
@@ -222,13 +242,25 @@ func (f *Facts) SilenceEnds(h *Host) (at clock.Instant, there bool) {
 	return silent, false
 }
 
-// soakEnds is when the soak of a host in a rollout has passed since its claim.
+// soakEnds is when the soak of a host in a rollout has passed since its claim, and since that opened.
 func (h *Host) soakEnds(r *Rollout) clock.Instant {
 	leaf := leafOf(r.Manifest, h.Name)
 	if leaf == nil || h.claim.manifest != r.Manifest.Digest || h.claim.at == 0 {
 		return 0
 	}
-	return h.claim.at.Add(r.Manifest.Header.Waves[leaf.Wave].Soak)
+	return max(h.claim.at, r.openedAt).Add(r.Manifest.Header.Waves[leaf.Wave].Soak)
+}
+
+// soakedIn takes down when the soak of a host that converged has passed by both clocks, if it is
+// the first in its rollout.
+func (f *Facts) soakedIn(h *Host) {
+	r := f.Find(h.Manifest)
+	if r == nil || h.Phase != host.Converged || h.claim.manifest != h.Manifest {
+		return
+	}
+	if at := max(1, h.soakEnds(r)); r.soaked == 0 || at < r.soaked {
+		r.soaked = at
+	}
 }
 
 // Failing lists the required evidence that a host fails in a rollout and that nobody

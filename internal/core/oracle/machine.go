@@ -65,7 +65,7 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	if err != nil {
 		return err
 	}
-	was := h.Machine
+	was, log := h.Machine, h.granted(in)
 	f.replayed(h, in)
 	if boot, isBoot := in.(host.Booted); isBoot && h.Phase == "" { // a host may come with a past
 		h.Machine = Machine{Phase: ev.To, Manifest: ev.Manifest, Current: boot.Current, Past: ev.Manifest != "", cause: ev.Cause, boot: boot.BootID}
@@ -73,7 +73,13 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 			h.Target = leaf.Target
 		}
 	} else if h.Accepts(in, ev) {
-		f.follow(h, at, in, ev)
+		if log || h.Seq <= h.Replayed {
+			f.follow(h, at, in, ev)
+			_, begins := in.(host.Claimed)
+			h.Apart = h.Apart && !begins
+		} else {
+			h.Apart = true
+		}
 	}
 	m := &h.Machine
 	// What was given up while it was there goes on by progress alone.
@@ -94,17 +100,34 @@ func (f *Facts) stepped(h *Host, at clock.Instant, ev event.HostStepped) error {
 	}
 	switch in.(type) {
 	case host.Claimed, host.RebootClaimed:
-		if _, claims := in.(host.Claimed); (claims || was.Staged()) && was.Accepts(in, ev) {
+		if _, claims := in.(host.Claimed); (claims || was.Staged()) && log && was.Accepts(in, ev) {
 			h.notBefore, h.untaken = 0, 0
 		}
 	}
-	if at := max(1, h.soakEnds(r)); m.Phase == host.Converged && (r.soaked == 0 || at < r.soaked) {
-		r.soaked = at
-	}
+	f.soakedIn(h)
 	if m.Phase == host.Failed && was.Phase != host.Failed && m.cause != host.RevertOrdered && !h.earlier(r) {
 		r.mark(h.Name, func(k *Mark) { k.Failed, k.Proven = true, true })
 	}
 	return nil
+}
+
+// granted reports whether the log has the claim of what an input begins, if it begins something.
+// Who booted by itself and is at rest begins nothing with the grant for that.
+func (h *Host) granted(in host.Input) bool {
+	grant := ""
+	switch in := in.(type) {
+	case host.Claimed:
+		grant = in.Grant
+	case host.RevertClaimed:
+		grant = in.Grant
+	case host.RebootClaimed:
+		if grant = in.Grant; h.AtRest() {
+			return true
+		}
+	default:
+		return true
+	}
+	return h.Grant != nil && h.Grant.ID == grant && h.Grant.Claimed
 }
 
 // Accepts reports whether any machine takes a step that the host reports, by what it reported
@@ -165,6 +188,8 @@ func (f *Facts) follow(h *Host, at clock.Instant, in host.Input, ev event.HostSt
 		if m.cause == host.ContactLost || manifest != nil && policyOf(manifest, leaf).OnHealthFailure == fleet.RollbackAndHalt {
 			m.Reverting, m.rebooted, m.rebootsBack = true, false, false
 		}
+	case was == host.Deferred && ev.To == host.Activating:
+		m.rebooted = m.rebooted || in.Kind() == host.Booted{}.Kind()
 	case ev.To == host.Reverted:
 		m.Reverting, m.rebootsBack, m.Outcome = false, false, host.Reverted
 	case ev.To == host.Converged:

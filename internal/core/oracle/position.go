@@ -79,7 +79,7 @@ func (m *Machine) unfinished() bool { return m.moving() || m.Phase == host.Faile
 // busy reports whether a host is in the middle of something that is no part of a
 // rollout. What is staged gives way to a later rollout: it never ran.
 func (f *Facts) busy(h *Host, r *Rollout) bool {
-	if h.Grant != nil && h.Grant.Purpose == host.Repair && h.Grant.Claimed && h.Online {
+	if h.repairs() && h.Reachable() {
 		return true
 	}
 	if h.Staged() {
@@ -104,8 +104,11 @@ func (f *Facts) isAhead(h *Host, r *Rollout) bool {
 }
 
 // overtaken reports whether a host of an open wave is at home in a later rollout of which
-// the log lacks all.
+// the log lacks all, and too few are left to prove this one.
 func (f *Facts) overtaken(r *Rollout) bool {
+	if moving, ready, short := f.proof(r); moving > 0 || ready > 0 || !short {
+		return false
+	}
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
 		h := f.Host(leaf.Host)
@@ -173,13 +176,13 @@ func (f *Facts) Tally(r *Rollout, first, last int) Tally {
 			}
 		case AtTarget:
 			t.AtTarget++
-		case Offered, UnderWay:
+		case Offered, UnderWay, Busy:
 			if h.Unwilling() {
 				t.Away++
 			} else {
 				t.Moving++
 			}
-		case Busy, Returning:
+		case Returning:
 			t.Moving++
 		case Back:
 			t.Back++
@@ -208,18 +211,13 @@ const (
 	Soak     = "soak"
 )
 
-// Unproven says what keeps the open wave from being promoted, or ended if it is the
-// last: hosts on their way in it or an earlier one, hosts that wait and are there, or
-// too few that converged. The last may have none of its own if any host of the rollout
-// converged; all are counted together if none did.
-func (f *Facts) Unproven(r *Rollout, now clock.Instant) string {
+// proof counts what the open waves lack: hosts on their way, hosts that wait and are there, and
+// whether too few converged.
+func (f *Facts) proof(r *Rollout) (moving, ready int, short bool) {
 	waves := r.Manifest.Header.Waves
-	if len(waves) == 0 {
-		return ""
-	}
 	last := r.Cursor == len(waves)-1
 	wave, open := f.Tally(r, r.Cursor, r.Cursor), f.Tally(r, 0, r.Cursor)
-	ready := wave.Ready
+	ready = wave.Ready
 	if last {
 		ready = 0
 		for w := range waves {
@@ -237,12 +235,24 @@ func (f *Facts) Unproven(r *Rollout, now clock.Instant) string {
 		need++
 	}
 	enough := wave.Converged >= min(need, hosts-at) && (f.all(r).Hosts > 0 || len(r.Manifest.Leaves) == 0)
-	switch {
-	case open.Moving > 0:
+	return open.Moving, ready, !enough && (!last || open.Converged == 0 || pct > 0)
+}
+
+// Unproven says what keeps the open wave from being promoted, or ended if it is the
+// last: hosts on their way in it or an earlier one, hosts that wait and are there, or
+// too few that converged. The last may have none of its own if any host of the rollout
+// converged; all are counted together if none did.
+func (f *Facts) Unproven(r *Rollout, now clock.Instant) string {
+	waves := r.Manifest.Header.Waves
+	if len(waves) == 0 {
+		return ""
+	}
+	switch moving, ready, short := f.proof(r); {
+	case moving > 0:
 		return InFlight
 	case ready > 0:
 		return NotYet
-	case !enough && (!last || open.Converged == 0 || pct > 0), f.FailingEvidence(r, r.Cursor+1):
+	case short, f.FailingEvidence(r, r.Cursor+1):
 		return Evidence
 	}
 	for i := range r.Manifest.Leaves {

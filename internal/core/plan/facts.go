@@ -329,12 +329,16 @@ func (f *facts) Evidence() (string, []gate.Outstanding) {
 	return f.r.Name, f.s.outstandingBefore(f.r, before)
 }
 
-func (f *facts) Backoff() (until clock.Instant, code, detail string, now clock.Instant) {
+func (f *facts) Backoff() (until clock.Instant, last gate.Untaken, now clock.Instant) {
 	b := &f.h.Backoff
 	if f.purpose == gate.ToRepair {
 		b = &f.h.Repair.Backoff
 	}
-	return b.NotBefore, b.DeclineCode, b.Detail, f.now
+	last = gate.Untaken{Code: b.DeclineCode, Detail: b.Detail}
+	if f.purpose != gate.ToRepair && f.h.unwilling() {
+		last.Given = b.Declines
+	}
+	return b.NotBefore, last, f.now
 }
 
 func (f *facts) Promotion() gate.Evidence {

@@ -171,6 +171,10 @@ func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
 		h.Online, h.LastSeen, h.SilentSince, h.Work.Returned = true, 0, 0, at
 		s.wakeGivenUp(h)
 	case event.HostFailedSilently:
+		if h.repairsOnly() { // no part of a rollout
+			h.Overdue = true
+			break
+		}
 		h.SilentFailure, h.Overdue = true, ev.Overdue
 		if r := s.Rollouts[h.actsFor()]; r != nil {
 			r.SetMark(h.Name, func(m *rollout.Mark) { m.Failed = true })
@@ -190,16 +194,16 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 	}
 	s.replayedClaim(h, in)
 	// The agent's own clock rules its machine, and e.At is on it.
-	before := h.Machine
+	before, claimed := h.Machine, h.claims(in)
 	s.stepped = s.mirror(h, in, e.At, ev)
 	h.stepped(&before)
 	if h.Grant != nil && (h.Machine.Grant == h.Grant.ID || h.Machine.Reboot == h.Grant.ID || h.rebootSuperseded()) {
 		h.Grant = nil // the machine leads from here
 	}
 	if r := s.Rollouts[h.Machine.Manifest]; r != nil {
-		_, claims := in.(host.Claimed)
 		_, reboots := in.(host.RebootClaimed)
-		if (claims || reboots && before.Staged()) && accepts(&before, in, &ev) {
+		_, update := in.(host.Claimed)
+		if claimed && (update || reboots && before.Staged()) && accepts(&before, in, &ev) {
 			h.Backoff = Backoff{}
 		}
 		if h.Machine.Phase == host.Converged {
@@ -254,6 +258,9 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 		if r := s.Rollouts[d]; r != nil && ev.Purpose == host.Update {
 			r.Granted = true
 		}
+		if b := h.backoff(ev.Purpose); b != nil { // of what follows nothing is known yet
+			b.DeclineCode, b.Detail = "", ""
+		}
 		if ev.Purpose != host.Repair {
 			h.NotBefore = 0
 		}
@@ -261,10 +268,10 @@ func (s *State) foldGrant(e event.Entry, h *Host, ev event.Event) {
 	case event.GrantClaimed:
 		if h.Grant != nil && h.Grant.ID == ev.Grant {
 			h.Grant.Claimed = true
+			s.claimed(h, e.At)
 			if h.Grant.Purpose == host.Repair {
 				break // no part of a rollout
 			}
-			s.claimed(h, e.At)
 			if r := s.Rollouts[h.Grant.Manifest]; r != nil {
 				r.SetMark(h.Name, func(m *rollout.Mark) { m.Claimed = true })
 			}

@@ -215,7 +215,10 @@ func (p *planner) failSilently(h *Host, deadline clock.Instant, overdue bool) {
 		ev.Rollout, ev.Manifest, ev.Grant = h.Grant.Rollout, h.Grant.Manifest, h.Grant.ID
 	}
 	ev.Reason = "it was not seen by " + deadline.String()
-	if overdue {
+	switch {
+	case h.repairsOnly():
+		ev.Reason = "it is there, and has not reported by " + deadline.String() + " that its repair is over; nobody waits for it, and it keeps its slot"
+	case overdue:
 		ev.Reason = "it is there, and has not reported how its activation went by " + deadline.String() +
 			": the activation deadline, the confirm window, the soak and " + reportPatience.String() + " have passed since it began"
 	}

@@ -23,7 +23,7 @@ func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostSt
 	_, booted := in.(host.Booted)
 	comes := m.Phase == "" && booted && slices.Contains(host.Phases, ev.To) // with a past that the server did not see
 	told := h.Replayed.Acting || h.Seq <= h.Replayed.To
-	possible := comes || accepts(m, in, &ev)
+	possible := comes || accepts(m, in, &ev) && h.mayBegin(in)
 	if possible && err == nil && next.Phase == ev.To {
 		*m = next
 		if next.Phase == host.Failed {
@@ -43,6 +43,14 @@ func (s *State) mirror(h *Host, in host.Input, at clock.Instant, ev event.HostSt
 		return nil // the server lacks what it would have expected it by
 	}
 	return d
+}
+
+// mayBegin reports whether a host that begins something was acknowledged the claim of it, by the
+// log or by the part that a restored log lacks: by its own word alone it goes nowhere. One at rest
+// that answers the grant of a reboot begins nothing.
+func (h *Host) mayBegin(in host.Input) bool {
+	grant, purpose := actsOn(in)
+	return purpose == "" || h.hasClaim(grant) || h.Seq <= h.Replayed.To || purpose == host.Reboot && h.Machine.AtRest()
 }
 
 // accepts reports whether a machine can take a step: by its phases, and in the rollout that it
@@ -71,6 +79,7 @@ func follow(m *host.State, in host.Input, at clock.Instant, ev *event.HostSteppe
 		if was == "" {
 			m.Current, m.Target = in.Current, plan.Target
 		}
+		m.Rebooted = m.Rebooted || was == host.Deferred && ev.To == host.Activating
 	}
 	m.Phase, m.Manifest, m.Rollout = ev.To, ev.Manifest, ev.Rollout
 	m.Cause, m.Detail = ev.Cause, ev.Detail

@@ -35,7 +35,7 @@ func (s *State) countIdle(h *Host) {
 			s.budgets[id].Idle--
 		}
 	}
-	if now {
+	if now || h.Grant == nil { // what it needs no slot for any more may be granted
 		s.freed(h)
 	}
 }

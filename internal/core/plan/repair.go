@@ -47,6 +47,9 @@ func (h *Host) Repairing() bool {
 	return h.Grant != nil && h.Grant.Purpose == host.Repair && h.Grant.Claimed
 }
 
+// repairsOnly reports whether that is all that the host does.
+func (h *Host) repairsOnly() bool { return h.Repairing() && !h.Acting() }
+
 // NeedsRepair reports whether the host waits for a grant to repair what it runs.
 func (h *Host) NeedsRepair() bool {
 	n, m := h.Repair, &h.Machine
@@ -65,7 +68,8 @@ func (s *State) foldRepair(h *Host, ev event.Event) {
 	case event.RepairOver:
 		h.Repair = nil
 		if h.Grant != nil && h.Grant.Purpose == host.Repair && h.Grant.ID == ev.Grant {
-			h.Grant = nil
+			h.Grant, h.Overdue = nil, h.Overdue && h.SilentFailure
+			s.wakeGivenUp(h)
 		}
 	}
 	s.refresh(h)
@@ -169,8 +173,11 @@ func (q *Explainer) whyRepair(h *Host) *RepairAnswer {
 	switch {
 	case h.Repairing():
 		a.Grant, a.Message = h.Grant.ID, "is repairing under grant "+h.Grant.ID
-		if !h.Online {
+		switch {
+		case !h.Online:
 			a.Message = "claimed " + h.Grant.ID + " to repair and went silent; it keeps its slot until it reports"
+		case h.Overdue:
+			a.Message = "claimed " + h.Grant.ID + " to repair and did not report in time that it is over; nobody waits for it, and it keeps its slot until it does"
 		}
 	case h.Grant.yields() && h.Grant.Purpose == host.Repair:
 		a.GrantAnswer = q.offeredAnswer(h, "", "repair")

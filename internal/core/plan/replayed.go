@@ -45,6 +45,12 @@ func (h *Host) hasClaim(grant string) bool {
 	return h.Grant != nil && h.Grant.ID == grant && h.Grant.Claimed
 }
 
+// claims reports whether an input begins what the log has a claim of.
+func (h *Host) claims(in host.Input) bool {
+	grant, _ := actsOn(in)
+	return h.hasClaim(grant)
+}
+
 // lacksClaim reports whether an event shows that the host was acknowledged a claim
 // that the log lacks and no process of the present run can have taken.
 func (s *State) lacksClaim(h *Host, seq uint64, ev event.Event) bool {
@@ -98,9 +104,13 @@ func (s *State) replayedClaim(h *Host, in host.Input) {
 }
 
 // overtaken reports whether a host of an open wave left a rollout for one that the log
-// lacks. It had ended then, and can never be proven any more.
+// lacks, and nobody is left who could prove it: it had ended then. While others are, that
+// host's word ends nothing.
 func (s *State) overtaken(r *rollout.Rollout) bool {
 	if r.Total().By[rollout.Ahead] == 0 {
+		return false
+	}
+	if e := s.proof(r); e.InFlight > 0 || e.Ready > 0 || e.Converged >= e.Needed() {
 		return false
 	}
 	for i := range r.Members {

@@ -192,9 +192,10 @@ func (h *Host) Acting() bool {
 const maxUntaken = 5
 
 // unwilling reports whether a host did not take what it was offered so often that nobody waits
-// for it. It is offered more all the same.
+// for it, also while it repairs. It is offered more all the same.
 func (h *Host) unwilling() bool {
-	return h.Declines >= maxUntaken && (h.Grant == nil || !h.Grant.Claimed) && (!h.Acting() || h.Machine.Staged())
+	g := h.rolloutGrant()
+	return h.Declines >= maxUntaken && (g == nil || !g.Claimed) && (!h.Acting() || h.Machine.Staged())
 }
 
 // SpentToken is an enrolment token that cannot be used again.
@@ -400,7 +401,7 @@ func (s *State) status(h *Host, r *rollout.Rollout, leaf *fleet.Leaf) (status ro
 		return rollout.Absent, false
 	case h.SilentFailure && !h.Reachable():
 		return rollout.Waiting, false // nobody waits for what it was doing elsewhere
-	case g != nil, h.Repairing() && h.Online, m.Phase == host.Activating, m.Phase == host.Soaking,
+	case g != nil, h.Repairing() && h.Reachable(), m.Phase == host.Activating, m.Phase == host.Soaking,
 		m.Phase == host.Deferred && !s.replaceable(h, r),
 		m.Phase == host.Failed && m.Reverting:
 		return rollout.Busy, false

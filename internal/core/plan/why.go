@@ -56,6 +56,9 @@ func (q *Explainer) Why(name string) (*Answer, error) {
 		a.Block = cmp.Or(gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Identity), gate.FirstCode(f, f.purpose, gate.AtOffer, gate.Presence))
 	}
 	a.Message = prose.Clauses(s.lacked(h), a.words(h, r, m))
+	if m.Unwilling && m.Status != rollout.Waiting {
+		a.Message += "; it " + gate.Unwilling(h.Declines)
+	}
 	if b := a.Block; b != nil && b.Code == gate.Presence && a.Message != b.Message {
 		a.Message += "; " + b.Message
 	}

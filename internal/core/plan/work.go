@@ -36,7 +36,7 @@ type Work struct {
 	Returned clock.Instant `json:"returned,omitempty"`
 }
 
-// claimed notes the claim of a grant that is part of a rollout.
+// claimed notes the claim of a grant.
 func (s *State) claimed(h *Host, at clock.Instant) {
 	s.began(h, h.Grant.Manifest, h.Grant.Purpose, at)
 }
@@ -45,7 +45,10 @@ func (s *State) began(h *Host, manifest digest.Digest, purpose host.Purpose, at 
 	if purpose == host.Update {
 		h.Work.Manifest, h.Work.ClaimedAt = manifest, at
 	}
-	h.Work.Since, h.Work.Began, h.Work.Progress = at, at, false
+	h.Work.Since, h.Work.Progress = at, false
+	if purpose != host.Reboot || !h.Machine.Rebooted { // one reboot has a time of its own, and no more
+		h.Work.Began = at
+	}
 	s.wakeGivenUp(h)
 }
 
@@ -66,8 +69,15 @@ func (h *Host) stepped(before *host.State) {
 	}
 }
 
-// reported dates the progress that a batch of reports told of.
+// reported dates what a batch of reports told of: progress, and that the host converged where
+// nobody knows of its claim, whose soak passes from then on.
 func (s *State) reported(h *Host, at clock.Instant) {
+	if m := &h.Machine; m.Phase == host.Converged && h.Work.Manifest != m.Manifest && (h.Grant == nil || !h.Grant.Claimed) {
+		h.Work.Manifest, h.Work.ClaimedAt = m.Manifest, at
+		if r := s.Rollouts[m.Manifest]; r != nil {
+			s.soakedFirst(h, r)
+		}
+	}
 	if h.Work.Progress {
 		h.Work.Since, h.Work.Progress = at, false
 		if h.Work.Began == 0 { // a claim that nobody knows of
@@ -80,10 +90,20 @@ func (s *State) reported(h *Host, at clock.Instant) {
 // givenUp is when what a host does of a rollout is given up unless it reports; zero when
 // nothing is waited for. Overdue says that the host need not be silent for it.
 func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
-	if !h.Acting() || h.Overdue {
+	if !h.Acting() && !h.repairsOnly() || h.Overdue {
 		return 0, false
 	}
 	p := s.hostPlan(h, h.actsFor())
+	whole, confirm := unknownWork, clock.Duration(0)
+	if p != nil {
+		whole, confirm = p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+reportPatience, p.Policy.ConfirmWindow
+	}
+	if h.repairsOnly() { // which nobody waits for while it is silent
+		if h.Work.Began == 0 || !h.Online {
+			return 0, false
+		}
+		return h.Work.Began.Add(mostWork * whole), true
+	}
 	if h.SilentSince != 0 && !h.SilentFailure {
 		at = h.SilentSince
 		if p != nil {
@@ -93,10 +113,6 @@ func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
 	staged := h.Machine.Staged() && (h.rolloutGrant() == nil || !h.Grant.Claimed)
 	if h.Work.Since == 0 || staged || h.SilentFailure && !h.Online {
 		return at, false
-	}
-	whole, confirm := unknownWork, clock.Duration(0)
-	if p != nil {
-		whole, confirm = p.Policy.ActivationDeadline+p.Policy.ConfirmWindow+p.Soak+reportPatience, p.Policy.ConfirmWindow
 	}
 	due := max(h.Work.Since.Add(whole), h.Work.Returned.Add(confirm+reportPatience))
 	if h.Work.Began != 0 {
@@ -115,16 +131,19 @@ func (s *State) wakeGivenUp(h *Host) {
 }
 
 // soakEnds is when the soak of a host in a rollout has passed since its claim on the
-// server's clock; zero when the log does not know the claim.
+// server's clock, which no rollout had before it opened; zero when nothing dates the claim.
 func (h *Host) soakEnds(r *rollout.Rollout, wave int) clock.Instant {
 	if h.Work.Manifest != r.Manifest || h.Work.ClaimedAt == 0 {
 		return 0
 	}
-	return h.Work.ClaimedAt.Add(r.Plan.Header.Waves[wave].Soak)
+	return max(h.Work.ClaimedAt, r.OpenedAt).Add(r.Plan.Header.Waves[wave].Soak)
 }
 
 // soakedFirst notes from when on a host that converged is a canary that did.
 func (s *State) soakedFirst(h *Host, r *rollout.Rollout) {
+	if h.Work.Manifest != r.Manifest {
+		return // the head that follows dates it
+	}
 	at := clock.Instant(1)
 	if r.Plan != nil {
 		if i, ok := r.Plan.Leaf(h.Name); ok {

@@ -100,7 +100,7 @@ type Mark struct {
 type WaveCount struct {
 	By [statuses]int
 	// Offline counts waiting members that are not there or unwilling, and Ignored the
-	// unwilling ones that have an offer or are staged: all are skipped.
+	// unwilling ones that have an offer, are staged or repair: all are skipped.
 	Offline, Ignored int
 	// Unsettled counts broken members that are still on their way back.
 	Unsettled int
@@ -370,8 +370,10 @@ func (r *Rollout) undefer(after int) {
 // Evidence counts the members that show that the target works.
 func (c *WaveCount) Evidence() int { return c.By[Converged] - c.Unfit }
 
-// ignores reports whether the member has something to take, or to boot, and does not.
-func (m *Member) ignores() bool { return m.Unwilling && (m.Status == Offered || m.Status == Claimed) }
+// ignores reports whether the member has something to take, to boot or to end first, and does not.
+func (m *Member) ignores() bool {
+	return m.Unwilling && (m.Status == Offered || m.Status == Claimed || m.Status == Busy)
+}
 
 // SetMark changes what is remembered of a member.
 func (r *Rollout) SetMark(host string, change func(*Mark)) {

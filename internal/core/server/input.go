@@ -111,7 +111,9 @@ func (in Batch) step(s *Server, t *Turn) error {
 	if h == nil || h.Incarnation != v.Incarnation || h.Seq != v.Seq || !bytes.Equal(h.ChainHash, v.Chain) || h.RevokedBefore != v.RevokedBefore {
 		return ErrMoved
 	}
-	s.outranked = s.outranked || declinesTerm(in.Entries)
+	if declinesTerm(in.Entries) {
+		s.outrank(in.Host, t)
+	}
 	return t.add(s.Planned(plan.Ingest(s.Plan, in.Host, in.Entries, in.Events, in.Head, s.safe.acked(in.Host, h.Incarnation), t.Now)))
 }
 
@@ -131,7 +133,7 @@ func declinesTerm(entries []event.Entry) bool {
 
 func (in Claim) step(s *Server, t *Turn) error {
 	if in.Term > s.term {
-		s.outranked = true
+		s.outrank(in.Host, t)
 		return &plan.ClaimRefusedError{Reason: "the grant is of a newer server than this one"}
 	}
 	if b := s.Restored(t.Now).Claim(s.Plan, in.Host, in.Grant); b != nil {

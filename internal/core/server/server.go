@@ -76,10 +76,11 @@ type Server struct {
 	safe     safeMode
 	roll     rollCall
 	pace     pace
-	// outranked says that a host has seen a higher term; raisedAt is when the term was
-	// raised last.
-	outranked bool
+	// outranked names a host that has seen a higher term; raisedAt is when the term was
+	// raised last, and raises what each host may have it raised.
+	outranked string
 	raisedAt  clock.Instant
+	raises    map[string]*RateBucket
 	setBack   *SetBack // nil, or why everything is refused
 }
 
@@ -91,7 +92,7 @@ const MaxNonce = 6
 // grants carry them. Old says that the log held something: it may be a backup. With b nothing is
 // decided until EndSafeMode.
 func Begin(cfg Config, s *State, term uint64, nonce string, contacts Contacts, t Time, old bool, b *SetBack) *Server {
-	r := &Server{State: s, cfg: cfg, contacts: contacts, nonce: nonce, raisedAt: t.Now, setBack: b}
+	r := &Server{State: s, cfg: cfg, contacts: contacts, nonce: nonce, raises: map[string]*RateBucket{}, raisedAt: t.Now, setBack: b}
 	r.Raised(term)
 	r.pace.planned = map[string]clock.Instant{}
 	r.open(t, old)
@@ -144,7 +145,11 @@ type SafeModeChanged struct {
 // HistoryLost names a host that never sent the events that it says were acknowledged.
 type HistoryLost struct{ Host string }
 
+// TermDoubted names a host that says to have seen higher terms more often than it is believed.
+type TermDoubted struct{ Host string }
+
 func (SafeModeChanged) effect() {}
+func (TermDoubted) effect()     {}
 func (HistoryLost) effect()     {}
 
 // Step decides one input and folds the decision. When Refused reports true of the error
@@ -159,15 +164,36 @@ func (s *Server) Step(t *Turn, in Input) error {
 	return err
 }
 
-// MustRaise reports whether hosts have seen a higher term than the log's, as they did
-// when it was restored from a backup, and refuse what is older. The caller takes the
-// lease under the next term and calls Raised.
-func (s *Server) MustRaise(t Time) bool {
-	if s.setBack != nil || !s.outranked || !s.raisedAt.Add(raisePause).Reached(t.Now) {
-		return false
+// MustRaise names a host that has seen a higher term than the log's, as hosts did when it
+// was restored from a backup, and refuses what is older; it is empty while there is none. The
+// caller takes the lease under the next term and calls Raised.
+func (s *Server) MustRaise(t Time) (host string) {
+	if s.setBack != nil || s.outranked == "" || !s.raisedAt.Add(raisePause).Reached(t.Now) {
+		return ""
 	}
-	s.outranked, s.raisedAt = false, t.Now
-	return true
+	host, s.outranked, s.raisedAt = s.outranked, "", t.Now
+	return host
+}
+
+// hostRaises is how often one host, which nothing but its word shows to have seen a higher term,
+// has it raised: more terms at once than most backups are behind, and then one a minute.
+var hostRaises = RateLimit{Burst: 64, Tokens: 1, Per: clock.Minute}
+
+// outrank takes a host's word that it has seen a higher term.
+func (s *Server) outrank(host string, t *Turn) {
+	if s.outranked != "" {
+		return // it is raised anyway
+	}
+	b := s.raises[host]
+	if b == nil {
+		b = &RateBucket{}
+		s.raises[host] = b
+	}
+	if b.Spend(hostRaises, 1, t.Now) > 0 {
+		t.Effects = append(t.Effects, TermDoubted{host})
+		return
+	}
+	s.outranked = host
 }
 
 // Raised has the server lead under a term.

@@ -33,7 +33,7 @@ func TestS33ClosedUntilTheOwnerEndsIt(t *testing.T) {
 			if said := (*SetBack)(nil); !errors.As(err, &said) || said != b || !Refused(err) || len(turn.Events)+len(turn.Effects) > 0 {
 				t.Fatalf("%v, decided %v %v", err, turn.Events, turn.Effects)
 			}
-			if s.TickDue(now) || s.MustRaise(now) || s.ExpiriesDue(now) {
+			if s.TickDue(now) || s.MustRaise(now) != "" || s.ExpiriesDue(now) {
 				t.Fatal("a round is due")
 			}
 		}
