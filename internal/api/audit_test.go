@@ -22,6 +22,7 @@ func (w *world) warns(text string) bool {
 // S8: a planner that promotes a wave nobody has proven, as a fault of its own would have
 // it, has its rollout paused by the running audit. Resumed, it goes on.
 func TestS8RunningAuditPausesWhatBreaksAnInvariant(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 2, content: "one", waves: twoWaves})
 	agents := w.agents(2)

@@ -50,6 +50,7 @@ func (w *world) offline(do func(store.Store, string)) {
 // there: the log is folded and verified from its first event, and the newest release is
 // handed out whole.
 func TestS33CollectionKeepsWhatIsNamed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *api.Options) {
 		o.Control.Retention = coreplan.Retention{Age: 1, Keep: 1}
 		o.Control.CollectEvery, o.Control.CollectGrace = clock.Day, clock.Hour

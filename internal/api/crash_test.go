@@ -70,6 +70,7 @@ func (c *child) kill() {
 // F1, S33: whatever was acknowledged is in the log exactly once after the
 // process was killed, and agents go on from there.
 func TestF1KilledServerKeepsWhatItAcknowledged(t *testing.T) {
+	t.Parallel()
 	w := newKeys(t)
 	testkit.Must(t, os.WriteFile(filepath.Join(w.dir, "root.json"), w.root, 0o600))
 	w.spawn()

@@ -72,6 +72,7 @@ func TestFleetConvergesOverTLS(t *testing.T) {
 // S25: folding the log gives the state that was live, from a snapshot and its
 // tail as well as from the first event, and the same memory of trust.
 func TestS25FoldedLogIsTheLiveState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *api.Options) { o.Control.SnapshotEvery = 20 })
 	w.release("r1", plan{hosts: 4, content: "one"})
 	agents := w.agents(4)
@@ -121,6 +122,7 @@ func TestS25FoldedLogIsTheLiveState(t *testing.T) {
 // A server that is restarted in the middle goes on where it was: the claimed
 // grant is known, and nothing is granted twice.
 func TestRestartInTheMiddleOfARollout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one", waves: twoWaves})
 	agents := w.agents(3)
@@ -292,6 +294,7 @@ func TestPushIsWholeOrNothing(t *testing.T) {
 }
 
 func TestOperatorHalts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 2, content: "one"})
 	agents := w.agents(2)

@@ -104,6 +104,7 @@ func TestDamagedLogEndsTheServer(t *testing.T) {
 // near, one when nothing is granted any more, stands in the status meanwhile, and is
 // over with the next one that is signed.
 func TestExpiredTimestampIsTold(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	w := newWorld(t, func(o *api.Options) {
 		o.Control.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }

@@ -48,6 +48,7 @@ func count(list []string, s string) (n int) {
 
 // T8: however many race for one token with keys of their own, one is enrolled.
 func TestT8OneTokenOneCertificate(t *testing.T) {
+	t.Parallel()
 	const racers = 200
 	w := newWorld(t)
 	token := w.token("h-0000")
@@ -286,6 +287,7 @@ func TestBatchesAgainOutOfOrderAndForked(t *testing.T) {
 
 // A restored log must not grant before the hosts that know more have sent it.
 func TestSafeModeUntilReplayed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, b := enrolled(w, "h-0000"), enrolled(w, "h-0001")
 	a.append(declined("g1"))
@@ -347,6 +349,7 @@ func TestSafeModeEnds(t *testing.T) {
 }
 
 func TestPresenceIsInTheLog(t *testing.T) {
+	t.Parallel()
 	const grace = 300 * clock.Millisecond
 	w := newWorld(t, func(o *api.Options) { o.Control.OfflineAfter = grace })
 	a := enrolled(w, "h-0000")
@@ -462,6 +465,7 @@ func TestT19BodiesAreBounded(t *testing.T) {
 // F8: a full store acknowledges nobody, answers what needs no room, and loses
 // nothing that it acknowledged.
 func TestF8FullStore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *api.Options) { o.MaxLogBytes = 600 << 10 })
 	a := enrolled(w, "h-0000")
 	acked, full := uint64(0), false

@@ -19,6 +19,7 @@ import (
 // T10: an operator's revocation and a decommission cut the open long-poll and the
 // open stream of the host, and the next request is refused.
 func TestT10RevocationCutsPollsAndStreams(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*world, string) error{
 		"revoke":       func(w *world, h string) error { return w.op.RevokeHost(w.ctx(), h, "stolen") },
 		"decommission": func(w *world, h string) error { return w.op.DecommissionHost(w.ctx(), h, "sold") },

@@ -60,6 +60,7 @@ func TestUnknownEventStopsTheServer(t *testing.T) {
 // After a backup was restored hosts have seen higher terms than the log's, and
 // refuse older ones: the server leads under the next until they listen.
 func TestS31TermRisesAboveWhatHostsHaveSeen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := enrolled(w, "h-0000")
 	before := w.server.Control().Head().Term

@@ -79,6 +79,7 @@ func grantOf(t *testing.T, r *event.Record) string {
 // T28: whatever is altered, taken out, put in or moved in an exported log, its
 // check names the first bad record.
 func TestT28TamperedTrailIsFound(t *testing.T) {
+	t.Parallel()
 	tr, anchor := exported(t)
 	whole := testkit.Value(logverify.Verify(tr, anchor))(t)
 	if len(whole.Findings) != 0 || whole.Promotions != 1 || whole.Hosts != 3 || whole.Releases != 2 || whole.HostEvents == 0 || whole.Unsigned != 0 {
@@ -120,6 +121,7 @@ func TestT28TamperedTrailIsFound(t *testing.T) {
 // One who holds the server and chains the whole log anew still cannot make up what
 // hosts reported, nor what a release, a root or a token says.
 func TestT28RewrittenTrailIsFound(t *testing.T) {
+	t.Parallel()
 	tr, anchor := exported(t)
 	check := func(what string, records []event.Record, blobs map[digest.Digest][]byte) {
 		t.Helper()

@@ -248,6 +248,7 @@ func TestResourcesShowBothLayers(t *testing.T) {
 
 // What a host has made of a bundle that it does not run yet is the next bundle's, files too.
 func TestResourcesOfTheNextBundle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 1, content: "one"})
 	a := enrolled(w, hostName(0))
@@ -279,6 +280,7 @@ func TestResourcesOfTheNextBundle(t *testing.T) {
 // The layer is the same after a clean stop, from the snapshot, and after the
 // process was killed, from the log.
 func TestManagedLayerOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	w := newKeys(t)
 	testkit.Must(t, os.WriteFile(filepath.Join(w.dir, "root.json"), w.root, 0o600))
 	use := func(url string, ca []byte) {

@@ -28,6 +28,7 @@ func read(t *testing.T, path string) string {
 // TestMetricsThatAreNamedExist: every metric that an alert, its test or a page for
 // operators names is one of a running server, and no host has a series of its own.
 func TestMetricsThatAreNamedExist(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *api.Options) { o.MaxLogBytes = 64 << 20 })
 	a := enrolled(w, hostName(0))
 	w.release("r1", plan{hosts: 2, content: "one"})
@@ -99,6 +100,7 @@ func (w *world) promtool(args ...string) *exec.Cmd {
 // TestAlerts: the rules are ten, are well formed, fire when they should and not
 // else, and each has its section in the runbook.
 func TestAlerts(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t}
 	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
 		if out, err := w.promtool(args...).CombinedOutput(); err != nil {

@@ -36,6 +36,7 @@ func lanes(t *testing.T, of *prometheus.Registry) map[string]int {
 // claims of what is offered among what waits, a halt is the next thing that is
 // decided, and nothing is granted or claimed after it.
 func TestL4HaltGoesBeforeFullQueues(t *testing.T) {
+	t.Parallel()
 	metrics := prometheus.NewRegistry()
 	w := newWorld(t, func(o *api.Options) { o.Control.Metrics = metrics })
 	w.release("r1", plan{hosts: 4, content: "one"})

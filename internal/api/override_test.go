@@ -37,6 +37,7 @@ func (w *world) rollout(id string) operator.RolloutDetail {
 // signature: the server takes it from an operator's token, shows hosts the
 // envelope, and ends the rollout reverted.
 func TestSignedRollbackOverTheAPI(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one"})
 	agents := w.agents(3)
@@ -101,6 +102,7 @@ func TestSignedRollbackOverTheAPI(t *testing.T) {
 // release and the overrides kept in files are pushed again, in either order, and
 // what was held stays held, over a restart too.
 func TestS18OverridesSurviveAnEmptyServer(t *testing.T) {
+	t.Parallel()
 	for _, first := range []bool{true, false} {
 		w := newWorld(t)
 		dir := w.build("r1", plan{hosts: 1, content: "one"})

@@ -13,6 +13,7 @@ import (
 // repair at once: the server grants one after the other, and says why the others
 // wait.
 func TestS1RepairsAreGrantedInsideTheBudget(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 3, content: "one", more: "disruptionBudgets:\n  - {selector: {all: true}, maxInFlight: 1}\n"})
 	agents := w.agents(3)

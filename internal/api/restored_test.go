@@ -74,6 +74,7 @@ func (a *agent) presents(key crypto.Signer, cert *tls.Certificate) (status int, 
 // backup are in use again, the newest that was presented ends those before it, and what the log knows as
 // replaced, what it knows as revoked, and hosts that it does not know stay out.
 func TestT10CertificatesOfAfterTheBackup(t *testing.T) {
+	t.Parallel()
 	var ahead time.Duration // renewals are days apart
 	var log bytes.Buffer    // read while the server is stopped
 	w := newWorld(t, func(o *api.Options) {

@@ -171,6 +171,7 @@ func (a *agent) resends() (unknown bool) {
 // after the backup enrols again. Nobody is ordered back or runs anything twice, all converges, and doctor and
 // the check of the exported log find nothing.
 func TestEveryPointOfABackup(t *testing.T) {
+	t.Parallel()
 	p := newPast(t)
 	p.halt()
 	if len(p.points) < 40 {

@@ -64,6 +64,7 @@ func behind(t *testing.T, change ...func(*api.Options)) (w *world, acts, waits *
 // TestS1ClaimWaitsForHostsThatTheServerHasNotHeard: a restored server takes no claim
 // that could be one too many before the hosts have said how far they are.
 func TestS1ClaimWaitsForHostsThatTheServerHasNotHeard(t *testing.T) {
+	t.Parallel()
 	w, acts, waits, offer := behind(t)
 	claim := func(want int) (ans wire.ClaimAnswer) {
 		t.Helper()
@@ -108,6 +109,7 @@ func TestS1ClaimWaitsForHostsThatTheServerHasNotHeard(t *testing.T) {
 // other may be silent, and no longer. Until then a restored server may be unsure; what
 // was claimed by a host that stays away for so long it cannot know.
 func TestRollCallEnds(t *testing.T) {
+	t.Parallel()
 	w, lies, waits, offer := behind(t, func(o *api.Options) { o.Control.OfflineAfter = 3 * clock.Second })
 	lies.connect()
 	w.until("the claim to be taken", func() bool {

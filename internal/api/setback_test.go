@@ -46,6 +46,7 @@ func (w *world) wal(dir string) int64 {
 // TestS33WhoWasRevokedStaysOut: a server whose log lost a revocation answers nobody until
 // the owner of the data folder ends that, and then the log says so.
 func TestS33WhoWasRevokedStaysOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.release("r1", plan{hosts: 2, content: "one"})
 	host := w.agents(1)[0]

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -142,20 +141,11 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "flipped a bit of %s\n", args[0])
 }
 
-const patience = 3 * time.Minute
-
 // eventually asks again and again until done, for a bounded time; what says at its
 // end what did not happen.
 func eventually(ts *testscript.TestScript, what func() string, done func() bool) {
-	tick, limit := time.NewTicker(20*time.Millisecond), time.NewTimer(patience)
-	defer tick.Stop()
-	defer limit.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			ts.Fatalf("%s did not happen within %s", what(), patience)
-		}
+	if !testkit.InTime(done) {
+		ts.Fatalf("%s did not happen within %s", what(), testkit.Patience)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/steadyfleet/steady/internal/testkit"
 )
 
 // terminal is a pseudo-terminal: the end that a person has, and the one that a
@@ -128,7 +130,7 @@ func typed(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := pty.person.WriteString(keys)
 		ts.Check(err)
 	}
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(testkit.Patience, func() { _ = cmd.Process.Kill() })
 	err = cmd.Wait()
 	late.Stop()
 	fmt.Fprint(ts.Stdout(), strings.ReplaceAll(shown.String(), "\r", ""))

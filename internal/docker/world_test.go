@@ -131,17 +131,15 @@ func (w *world) layer(set spec.Set) deploy.Layer {
 func (w *world) until(what string, f func() (bool, string)) {
 	w.t.Helper()
 	deadline := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for {
-		next := w.a.next()
+		next, began := w.a.next(), time.Now()
 		ok, words := f()
 		if ok {
 			return
 		}
 		select {
 		case <-next:
-		case <-tick.C:
+		case <-time.After(testkit.Pause(time.Since(began))):
 		case <-deadline:
 			w.leaked()
 			w.t.Fatalf("%s: %s\n%s\n%s", what, words, w.a.phases(w.ctx), w.listed())

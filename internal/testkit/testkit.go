@@ -45,19 +45,35 @@ func Value[V any](v V, err error) func(T) V {
 // comes, however slow the machine.
 const Patience = 3 * time.Minute
 
-// Eventually waits for a condition, which is asked again and again.
+// Eventually waits for a condition.
 func Eventually(t T, what string, cond func() bool) {
 	t.Helper()
-	tick, limit := time.NewTicker(2*time.Millisecond), time.NewTimer(Patience)
-	defer tick.Stop()
+	if !InTime(cond) {
+		t.Fatalf("waited in vain for: %s", what)
+	}
+}
+
+// InTime asks a condition again and again, and is false when Patience ends first.
+func InTime(cond func() bool) bool {
+	limit := time.NewTimer(Patience)
 	defer limit.Stop()
-	for !cond() {
+	for {
+		began := time.Now()
+		if cond() {
+			return true
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(Pause(time.Since(began))):
 		case <-limit.C:
-			t.Fatalf("waited in vain for: %s", what)
+			return false
 		}
 	}
+}
+
+// Pause is how long to wait before a condition is asked again that took that long to
+// ask: a test that waits leaves the machine to what it waits for.
+func Pause(asked time.Duration) time.Duration {
+	return min(max(2*time.Millisecond, 5*asked), time.Second)
 }
 
 // Files writes files below a folder, by their names relative to it with slashes.

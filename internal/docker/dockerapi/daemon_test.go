@@ -115,15 +115,7 @@ func TestContainerLife(t *testing.T) {
 	}
 	status := func(want container.ContainerState) { // a busy engine shows it a moment later
 		t.Helper()
-		tick, limit := time.NewTicker(10*time.Millisecond), time.After(3*time.Minute)
-		defer tick.Stop()
-		for f.inspect(id).State.Status != want {
-			select {
-			case <-tick.C:
-			case <-limit:
-				t.Fatalf("status %s, want %s", f.inspect(id).State.Status, want)
-			}
-		}
+		testkit.Eventually(t, "status "+string(want), func() bool { return f.inspect(id).State.Status == want })
 	}
 	testkit.Must(t, f.ContainerStart(ctx, id))
 	testkit.Must(t, f.ContainerStart(ctx, id)) // runs already

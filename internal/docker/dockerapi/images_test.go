@@ -67,14 +67,9 @@ func TestBuildIsCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !dockerapi.Unknown(err) || dockerapi.Unavailable(err) {
 		t.Errorf("cancelled: %v", err)
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for range tick.C { // the engine removes the container of the step
-		left := testkit.Value(f.ContainerList(t.Context(), true, "test="+f.n.Prefix))(t)
-		if len(left) == 0 {
-			return
-		}
-	}
+	testkit.Eventually(t, "the engine to remove the container of the step", func() bool {
+		return len(testkit.Value(f.ContainerList(t.Context(), true, "test="+f.n.Prefix))(t)) == 0
+	})
 }
 
 func TestSilentBuildEnds(t *testing.T) {

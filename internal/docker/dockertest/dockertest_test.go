@@ -260,27 +260,22 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestNothingIsLeftBehind$")
 	cmd.Env = append(os.Environ(), marker+"="+file, "STEADY_DOCKERTEST=")
 	testkit.Must(t, cmd.Start())
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for range tick.C {
-		if _, err := os.Stat(file); err == nil {
-			break
-		}
-	}
+	testkit.Eventually(t, "the test to be ready", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
 	// A child of an engine has its words, and that of a container those of runc, until
 	// each is the program that it is to be.
-	for range tick.C {
-		if all := processes(t); strings.Count(all, "dockerd --") == 2 && strings.Contains(all, "sleep 100000") {
-			break
-		}
-	}
+	testkit.Eventually(t, "two engines and a container", func() bool {
+		all := processes(t)
+		return strings.Count(all, "dockerd --") == 2 && strings.Contains(all, "sleep 100000")
+	})
 	testkit.Must(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait() // killed
-	for range tick.C {
-		if all := processes(t); !strings.Contains(all, "100000") && strings.Count(all, "dockerd --") == 1 {
-			break
-		}
-	}
+	testkit.Eventually(t, "one engine, and no container", func() bool {
+		all := processes(t)
+		return !strings.Contains(all, "100000") && strings.Count(all, "dockerd --") == 1
+	})
 }
 
 func processes(t *testing.T) string {
