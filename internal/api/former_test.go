@@ -2,11 +2,13 @@ package api_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/steadyfleet/steady/internal/api/operator"
 	"github.com/steadyfleet/steady/internal/core/event"
 	"github.com/steadyfleet/steady/internal/testkit"
+	"github.com/steadyfleet/steady/internal/wire"
 )
 
 // Events about a renamed host are those of the machine: also under the name before, up to the rename, and not of
@@ -61,4 +63,31 @@ func TestEventsFollowARename(t *testing.T) {
 	if len(why.Former) != 1 || why.Former[0].Name != before {
 		t.Errorf("%s was %+v", after, why.Former)
 	}
+}
+
+// Why says what is left to do for a host that the newest release renames, until it has come under its new name.
+func TestWhySaysHowToRename(t *testing.T) {
+	w := newWorld(t)
+	w.release("r1", plan{hosts: 1, content: "one"})
+	a := enrolled(w, hostName(0))
+	w.release("r2", plan{hosts: 1, content: "one", first: "box-1", host: ", renamedFrom: " + a.name})
+	says := func(want string, not bool) {
+		t.Helper()
+		h := testkit.Value(w.op.Host(w.ctx(), "box-1"))(t)
+		if h.RenamedFrom != a.name || strings.Contains(h.Why.Message, want) == not {
+			t.Errorf("it was %q; why says %q", h.RenamedFrom, h.Why.Message)
+		}
+	}
+	says("is host h-0000 under its new name, and has not enrolled with it; make a token with steady token create box-1", false)
+	says("upgrade it first", true)
+	for version, old := range map[string]bool{"0.1.0": true, "0.2.0": false} {
+		if status, raw, err := a.call(w.ctx(), "POST", wire.RouteHeartbeat, wire.Heartbeat{Incarnation: 1, AgentVersion: version}); status != 200 {
+			t.Fatal(status, string(raw), err)
+		}
+		says("that agent is of version 0.1.0, which cannot be renamed: upgrade it first", !old)
+	}
+	b := newAgent(w, "box-1")
+	b.event = a.event
+	b.enrol()
+	says("under its new name", true)
 }

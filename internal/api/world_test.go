@@ -143,6 +143,7 @@ type plan struct {
 	policy  string // further lines of the policy
 	more    string // further lines of the declaration
 	host    string // further keys of every host
+	first   string // another name of the first host
 	bundle  string // further lines of the bundle
 	late    bool   // the hosts but the first two are of a channel that waits for the first
 }
@@ -166,7 +167,11 @@ func (w *world) build(ref string, p plan) string {
 		if p.late && i > 1 {
 			channel = "late"
 		}
-		fmt.Fprintf(&hosts, "  %s: {channel: %s, tags: [%s], bundle: web%s}\n", hostName(i), channel, tag, p.host)
+		name := hostName(i)
+		if i == 0 && p.first != "" {
+			name = p.first
+		}
+		fmt.Fprintf(&hosts, "  %s: {channel: %s, tags: [%s], bundle: web%s}\n", name, channel, tag, p.host)
 	}
 	late := ""
 	if p.late {

@@ -32,8 +32,9 @@ type tokenOptions struct {
 	keys, ttl, release, eventKey, out string
 	undeclared                        bool
 
-	life clock.Duration // ttl, checked
-	key  digest.Digest  // eventKey, checked
+	life    clock.Duration    // ttl, checked
+	key     digest.Digest     // eventKey, checked
+	renamed map[string]string // what hosts were called, by name; of the newest release
 }
 
 type tokenView struct {
@@ -45,6 +46,8 @@ type tokenView struct {
 	Expires clock.Instant `json:"expires"`
 	// EventKey is the only event key that the token enrols; empty takes any.
 	EventKey digest.Digest `json:"eventKey,omitempty"`
+	// RenamedFrom is what the host was called, whose state folder takes the token.
+	RenamedFrom string `json:"renamedFrom,omitempty"`
 }
 
 func (a *app) tokenCreate() *cobra.Command {
@@ -67,7 +70,8 @@ that only its owner reads.
 The token is made here and not sent to the server, whose address and authority come
 from the context, or from --server and --ca. Where the context has an operator's
 token and the server answers, it is asked whether its newest release declares the
-host, for no other can enrol; --undeclared makes the token all the same.`,
+host, for no other can enrol; --undeclared makes the token all the same. The token of
+a host that this release renames enrols the state folder of its earlier name.`,
 		Example: "  steady token create web-1 > web-1.token\n  steady token create web-1 web-2 web-3 --out tokens\n  steady token create web-1 --ttl 15m --server https://steady.example:8443 --ca server-ca.pem\n" +
 			"  steady token create web-1 --key DIGEST",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,7 +79,8 @@ host, for no other can enrol; --undeclared makes the token all the same.`,
 				return err
 			}
 			if !o.undeclared {
-				if err := a.checkDeclared(cmd.Context(), args); err != nil {
+				var err error
+				if o.renamed, err = a.checkDeclared(cmd.Context(), args); err != nil {
 					return err
 				}
 			}
@@ -181,7 +186,7 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if err != nil {
 		return tokenView{}, err
 	}
-	t.EventKeyDigest = o.key
+	t.EventKeyDigest, t.RenamedFrom = o.key, o.renamed[host]
 	env, err := identity.SignToken(t, signer)
 	if err != nil {
 		return tokenView{}, err
@@ -190,7 +195,7 @@ func (a *app) makeToken(host string, o tokenOptions) (tokenView, error) {
 	if _, _, err := text.Begin(a.Wall()); err != nil {
 		return tokenView{}, fmt.Errorf("the token would be refused: %w; the keys in %s do not belong to its root", err, o.keys)
 	}
-	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires, EventKey: o.key}, nil
+	return tokenView{Token: text.String(), ID: t.ID, Host: host, Fleet: t.Fleet, Server: server, Expires: t.Expires, EventKey: o.key, RenamedFrom: t.RenamedFrom}, nil
 }
 
 // unsignedToken fills a token for a host that begins with the newest root.
@@ -233,28 +238,30 @@ func (a *app) unsignedToken(host string, ttl clock.Duration, roots [][]byte, rel
 const requestTimeout = 3 * time.Second
 
 // checkDeclared asks the server, where one can be asked, whether its newest release
-// declares the hosts: others could not enrol.
-func (a *app) checkDeclared(ctx context.Context, hosts []string) error {
+// declares the hosts: others could not enrol. It returns what those that it renames were called.
+func (a *app) checkDeclared(ctx context.Context, hosts []string) (renamed map[string]string, err error) {
 	where, err := a.Context()
 	if err != nil || where.Token == "" {
-		return err
+		return nil, err
 	}
 	c, err := operator.NewClient(operator.Options{URL: where.Server, Token: where.Token, ServerCA: []byte(where.CA)})
 	if err != nil {
-		return nil // what is wrong with the address is said later, in full
+		return nil, nil // what is wrong with the address is said later, in full
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	s, err := c.Status(ctx)
 	if err != nil || s.Release.Version == 0 {
-		return nil // it cannot tell
+		return nil, nil // it cannot tell
 	}
+	renamed = map[string]string{}
 	for _, host := range hosts {
-		_, err := c.Host(ctx, host)
+		h, err := c.Host(ctx, host)
 		if refused, ok := errors.AsType[*operator.Error](err); ok && refused.Status == http.StatusNotFound {
-			return exit.With(exit.NotFound, fmt.Errorf("host %s is not declared in the newest release, %s, and could not enrol; declare it in fleet.yaml, build, sign and push, or give --undeclared for a host of the next release", host, s.Release.Ref))
+			return nil, exit.With(exit.NotFound, fmt.Errorf("host %s is not declared in the newest release, %s, and could not enrol; declare it in fleet.yaml, build, sign and push, or give --undeclared for a host of the next release", host, s.Release.Ref))
 		}
+		renamed[host] = h.RenamedFrom
 	}
-	return nil
+	return renamed, nil
 }

@@ -45,6 +45,8 @@ type Token struct {
 	EventKeyDigest digest.Digest `json:"eventKeyDigest"`
 	// RootDigest names the payload of the root that the host begins with.
 	RootDigest digest.Digest `json:"rootDigest"`
+	// RenamedFrom is the name that the host had; what it runs goes on.
+	RenamedFrom string `json:"renamedFrom,omitempty"`
 	// MinVersions holds, per document type, the oldest version the host takes.
 	MinVersions map[string]uint64 `json:"minVersions"`
 }
@@ -93,6 +95,11 @@ func SignToken(t Token, signers ...trust.Signer) ([]byte, error) {
 func (t *Token) check() error {
 	if err := fleet.CheckName(t.Host); err != nil {
 		return tokenError(TokenMalformed, "host %v", err)
+	}
+	if t.RenamedFrom != "" {
+		if err := fleet.CheckName(t.RenamedFrom); err != nil || t.RenamedFrom == t.Host {
+			return tokenError(TokenMalformed, "host %s was renamed from %q, which is no other name", t.Host, t.RenamedFrom)
+		}
 	}
 	id, err := hex.DecodeString(t.ID)
 	if err != nil || len(id) != 16 || hex.EncodeToString(id) != t.ID {

@@ -117,6 +117,8 @@ func TestTokenIsChecked(t *testing.T) {
 		"for ever":    func(k *Token) { k.Expires = k.IssuedAt.Add(MaxTokenLife + 1) },
 		"no root":     func(k *Token) { k.RootDigest = "" },
 		"ends before": func(k *Token) { k.Expires = k.IssuedAt },
+		"itself":      func(k *Token) { k.RenamedFrom = k.Host },
+		"no name":     func(k *Token) { k.RenamedFrom = "../x" },
 	} {
 		bad := e.token
 		change(&bad)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -62,6 +63,9 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (out Enrolled, err error) {
 	}
 	if cfg.Server == "" {
 		cfg.Server = token.Server
+	}
+	if next, err := token.Unverified(); err == nil { // it is verified before anything comes of it
+		cfg.RenamedFrom = cmp.Or(cfg.RenamedFrom, next.RenamedFrom)
 	}
 	store, before, err := openNew(ctx, cfg.StateDir, cfg.RenamedFrom, state.Options{Light: cfg.Light, Driver: cfg.Driver})
 	if err != nil {

@@ -41,6 +41,7 @@ type server struct {
 	term     uint64 // of offers
 	claimed  map[string]bool
 	down     bool
+	renamed  string // what tokens say that their host was called
 	tamper   func(path string, body []byte) []byte
 	chains   map[uint64]*hostChain // by incarnation
 	beats    int
@@ -99,7 +100,7 @@ func newServer(t testing.TB) *server {
 
 func (s *server) token(host string) string {
 	return identity.TokenText{
-		Envelope: testkit.Value(s.keys.Token(host, s.root))(s.t), Server: s.http.URL, ServerCA: s.serverCA.PEM(), Root: s.root,
+		Envelope: testkit.Value(s.keys.Token(host, s.root, func(t *identity.Token) { t.RenamedFrom = s.renamed }))(s.t), Server: s.http.URL, ServerCA: s.serverCA.PEM(), Root: s.root,
 	}.String()
 }
 

@@ -94,7 +94,11 @@ func TestRenamedHostGoesOn(t *testing.T) {
 		}
 	}
 	testkit.Must(t, enrol("box-1", "web-1"))
-	testkit.Must(t, enrol("box-2", "box-1"))
+	if err := enrol("box-2", ""); err == nil {
+		t.Fatal("renamed by a token that does not say so")
+	}
+	s.renamed = "box-1"
+	testkit.Must(t, enrol("box-2", "")) // the token says so
 	b.start()
 	if id := b.agent.id; id.Host != "box-2" || id.EngineName() != "web-1" {
 		t.Errorf("it is %s, and %s on the engine", id.Host, id.EngineName())

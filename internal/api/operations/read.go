@@ -262,24 +262,10 @@ func presenceOf(name string, h *plan.Host, roster map[string]fleet.RosterHost) g
 }
 
 // hostRow sums up a host; one that is only declared has no record.
-// removal is how a host leaves the fleet, or nil. One that never enrolled has nothing to
-// remove.
-func removal(name string, h *plan.Host, declared fleet.RosterHost) *operator.Removal {
-	if h != nil && h.Leaving != nil {
-		l := h.Leaving
-		return &operator.Removal{Host: name, Workloads: l.Workloads, Done: l.Done, Signed: l.Reason, Detail: l.Detail}
-	}
-	if declared.Removed == "" {
-		return nil
-	}
-	done := h == nil || h.Incarnation == 0 || h.Machine.Phase == host.Converged && h.Machine.Current == declared.Bundle
-	return &operator.Removal{Host: name, Workloads: declared.Removed, Done: done}
-}
-
 func hostRow(name string, h *plan.Host, roster map[string]fleet.RosterHost, status health.Status) operator.Host {
 	declared := roster[name]
 	row := operator.Host{Name: name, Channel: declared.Channel, Tags: declared.Tags, Target: declared.Bundle, Phase: string(host.Pending), Health: status,
-		Presence: presenceOf(name, h, roster), Removed: removal(name, h, declared)}
+		Presence: presenceOf(name, h, roster), Removed: removal(name, h, declared), RenamedFrom: declared.RenamedFrom}
 	if h == nil {
 		return row
 	}
@@ -335,6 +321,9 @@ func (h *Handler) host(ctx context.Context, in *hostPath) (operator.HostDetail, 
 	row := []operator.Host{out.Host}
 	h.nameReleases(past, row)
 	h.introduce(&row[0])
+	if row[0].RenamedFrom != "" && row[0].Presence == gate.NeverEnrolled {
+		out.Why.Message = h.toRename(&row[0])
+	}
 	out.Host, out.LastSeen = row[0], h.c.LastSeen(in.Host)
 	return out, err
 }

@@ -160,6 +160,8 @@ type Host struct {
 	Owed *server.Owed `json:"owed,omitempty"`
 	// Removed is set of a host that leaves the fleet.
 	Removed *Removal `json:"removed,omitempty"`
+	// RenamedFrom is what the newest release says that the host was called.
+	RenamedFrom string `json:"renamedFrom,omitempty"`
 	// What the agent said of itself since this server started: its version, the address at
 	// which it reaches the server, and the version of the newest release that it accepted.
 	AgentVersion string `json:"agentVersion,omitempty"`

@@ -3,6 +3,7 @@
 package agentcmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,7 @@ when the agent runs; its log goes to stderr.`,
 	f.StringVar(&o.state, "state", "", "state folder of the agent (required)")
 	f.StringVar(&o.root, "root", "/", "folder below which files are kept and commands run")
 	f.StringVar(&o.token, "token", "", "enrolment token or a file with it, for the first start")
-	f.StringVar(&o.renamed, "renamed-from", "", "the name that this host had, when the token is for its new one: what runs goes on, with its data")
+	f.StringVar(&o.renamed, "renamed-from", "", "the name that this host had, when the token is for its new one and does not say so: what runs goes on, with its data")
 	f.StringVar(&o.server, "server", "", "URL of the server (default: that of the token)")
 	f.StringVar(&o.resync, "resync", "30s", "how often every resource is observed even if nothing happened")
 	f.StringVar(&o.reboot, "reboot-command", strings.Join(daemon.DefaultReboot, " "), "program and arguments that reboot the machine, once a reboot was granted; run without a shell")
@@ -215,7 +216,7 @@ func engineOf(engine, dockerHost string, log *slog.Logger) string {
 // open opens the state folder and enrols first where that is still to do.
 func open(ctx context.Context, cfg daemon.Config, o options) (*daemon.Agent, error) {
 	a, err := daemon.Open(cfg)
-	if err == nil && o.token != "" && o.renamed != "" && a.Status().Host == o.renamed {
+	if next, _ := claimed(o.token); err == nil && o.token != "" && a.Status().Host == cmp.Or(o.renamed, next.RenamedFrom) {
 		return again(ctx, a, cfg, o)
 	}
 	if err == nil && o.token != "" {
@@ -262,19 +263,26 @@ func enrol(ctx context.Context, cfg daemon.Config, o options) (*daemon.Agent, er
 	return daemon.Open(cfg)
 }
 
-// sameHost refuses a token of another host than the one that the state folder
-// is of: somebody mixed up folders. A token that is gone says nothing.
-func sameHost(s daemon.Status, token string) error {
+// claimed is what a token says of itself; not told when it is gone or none, which the
+// enrolment says where there is one.
+func claimed(token string) (t identity.Token, told bool) {
 	raw, err := readToken(token)
 	if err != nil {
-		return nil
+		return t, false
 	}
 	text, err := identity.ParseTokenText(raw)
 	if err != nil {
-		return nil
+		return t, false
 	}
-	t, err := text.Unverified()
-	if err != nil || t.Fleet == s.Fleet && t.Host == s.Host {
+	t, err = text.Unverified()
+	return t, err == nil
+}
+
+// sameHost refuses a token of another host than the one that the state folder
+// is of: somebody mixed up folders.
+func sameHost(s daemon.Status, token string) error {
+	t, told := claimed(token)
+	if !told || t.Fleet == s.Fleet && t.Host == s.Host {
 		return nil
 	}
 	return exit.Badf("the state folder is of host %s of fleet %s, and the token is for host %s of fleet %s; give each host a folder of its own, or if this is the same machine under its new name: --renamed-from %s",

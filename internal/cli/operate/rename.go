@@ -24,7 +24,7 @@ func (a verbs) hostRename() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rename OLD NEW", Short: "Give a host another name in the fleet file",
 		Long: `Writes another name for a host wherever fleet.yaml names it, in edges and selectors
-too, and has what runs under the old name kept. Comments and all else stay. It asks no
+too, and what it was called (renamedFrom). Comments and all else stay. It asks no
 server: the rename comes about by a release, and by enrolling the machine under its new
 name in the same state folder, where what it runs goes on with its data.`,
 		Example: "  steady host rename edge-2 box-2\n  steady host rename edge-2 box-2 --fleet fleet -o json",
@@ -45,9 +45,9 @@ name in the same state folder, where what it runs goes on with its data.`,
 		}
 		r := renamed{From: args[0], To: args[1], File: file, Lines: lines}
 		return a.Print(r, func() error {
-			a.Printf("Host %s is %s in %s, lines %v, and what ran as %s is kept\n", r.From, r.To, r.File, r.Lines, r.From)
-			a.Printf("Next: build, sign and push; steady token create %s > %s.token; then on the machine, once: steady agent --token %s.token --renamed-from %s, with its other flags\n",
-				r.To, r.To, r.To, r.From)
+			a.Printf("Host %s is %s in %s, lines %v\n", r.From, r.To, r.File, r.Lines)
+			a.Printf("Next: build, sign and push; steady token create %s > %s.token; then on the machine: steady agent --token %s.token, with its other flags\n",
+				r.To, r.To, r.To)
 			return nil
 		})
 	}

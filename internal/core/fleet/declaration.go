@@ -58,6 +58,8 @@ type HostDecl struct {
 	// Bounds bounds the managed layer; its kinds are Managed's.
 	Bounds spec.Bounds `json:"bounds"`
 	Probes ProbeSet    `json:"probes"` // scope host
+	// RenamedFrom is the name that the machine has in earlier releases; what it runs goes on.
+	RenamedFrom string `json:"renamedFrom"`
 	// removed is set of a host that leaves the fleet.
 	removed Workloads
 }

@@ -80,6 +80,8 @@ type RosterHost struct {
 	Delegation *Delegation `json:"delegation,omitempty"`
 	// Removed says that the host leaves the fleet, and how.
 	Removed Workloads `json:"removed,omitempty"`
+	// RenamedFrom is the name that the machine had before.
+	RenamedFrom string `json:"renamedFrom,omitempty"`
 }
 
 // Roster lists every host of the fleet. It is a file of its own, named by

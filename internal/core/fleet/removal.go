@@ -47,6 +47,38 @@ func (c *checker) removed() {
 	}
 }
 
+// renamed checks what hosts were called before.
+func (c *checker) renamed() {
+	by := map[string]string{}
+	for _, h := range keys(c.d.Hosts) {
+		from, path := c.d.Hosts[h].RenamedFrom, at("hosts", h, "renamedFrom")
+		if from == "" {
+			continue
+		}
+		c.name(path, from)
+		_, declared := c.d.Hosts[from]
+		_, leaves := c.d.Removed[from]
+		switch {
+		case declared:
+			c.errorf(path, "host %q is declared under hosts: expected a name that no host has any more", from)
+		case leaves:
+			c.errorf(path, "host %q is removed: expected it under its new name alone, where what it runs goes on", from)
+		case by[from] != "":
+			c.errorf(path, "hosts %q and %q were both host %q: expected one of them", by[from], h, from)
+		}
+		by[from] = h
+	}
+}
+
+// formerly are the hosts that have another name now.
+func (d *Declaration) formerly() map[string]bool {
+	names := map[string]bool{}
+	for _, h := range d.Hosts { // order-free: a set is made of them
+		names[h.RenamedFrom] = true
+	}
+	return names
+}
+
 // leave gives the hosts that leave a place in the plan: that of an empty host of the
 // channel that they were in, with no tags and no probes, in its last wave.
 func (r *resolver) leave() {
@@ -95,10 +127,11 @@ func (r *resolver) keptBehind(d *Declaration) {
 		return
 	}
 	var kept []string
+	renamed := d.formerly()
 	for _, h := range keys(r.in.Previous.Roster.Hosts) {
 		_, there := d.Hosts[h]
 		_, said := d.Removed[h]
-		if !there && !said && r.in.Previous.Roster.Hosts[h].Removed == "" {
+		if !there && !said && !renamed[h] && r.in.Previous.Roster.Hosts[h].Removed == "" {
 			kept = append(kept, h)
 		}
 	}

@@ -79,6 +79,46 @@ func TestRemovalIsChecked(t *testing.T) {
 	}
 }
 
+// TestRenamedHosts: a host may be what no other is any more, and its change of names is no
+// removal.
+func TestRenamedHosts(t *testing.T) {
+	for words, change := range map[string]func(*Declaration, HostDecl){
+		"declared under hosts": func(d *Declaration, h HostDecl) { h.RenamedFrom = "web-2"; d.Hosts["box"] = h },
+		"is removed": func(d *Declaration, h HostDecl) {
+			h.RenamedFrom = "web-9"
+			d.Hosts["box"], d.Removed = h, map[string]RemovalDecl{"web-9": {Workloads: Keep}}
+		},
+		"were both host": func(d *Declaration, h HostDecl) {
+			h.RenamedFrom = "web-9"
+			d.Hosts["box"], d.Hosts["bux"] = h, h
+		},
+		"1 to 63 of a-z": func(d *Declaration, h HostDecl) { h.RenamedFrom = "No Name"; d.Hosts["box"] = h },
+	} {
+		d := sample()
+		change(d, d.Hosts["web-1"])
+		if fs := Validate(d); !strings.Contains(fmt.Sprint(messages(fs)), words) {
+			t.Errorf("findings: %v, expected %q", messages(fs), words)
+		}
+	}
+	d, in := leaving(t, nil)
+	for _, from := range []string{"lab-1", "web-2"} { // two of five
+		h := d.Hosts[from]
+		delete(d.Hosts, from)
+		if h.Channel == "" {
+			h.Channel = in.Previous.Roster.Hosts[from].Channel
+		}
+		h.RenamedFrom = from
+		d.Hosts["new-"+from] = h
+	}
+	p, fs := Resolve(d, in)
+	if text := fmt.Sprint(messages(fs)); strings.Contains(text, "of 5 hosts") || strings.Contains(text, "declared no more") {
+		t.Errorf("findings: %s", text)
+	}
+	if got := p.Roster["new-web-2"].RenamedFrom; got != "web-2" {
+		t.Errorf("the roster says that it was %q", got)
+	}
+}
+
 // TestRemovalIsAMassChange: what is stopped or wiped counts when it leaves and when its data
 // goes, and not again when its line goes.
 func TestRemovalIsAMassChange(t *testing.T) {

@@ -118,6 +118,7 @@ func Resolve(d *Declaration, in Inputs) (Plan, []Finding) {
 		p.Roster[h] = RosterHost{
 			Channel: host.Channel, Tags: sorted(host.Tags),
 			Bundle: r.target(h), Managed: sorted(host.Managed), Delegation: host.delegation(), Removed: host.removed,
+			RenamedFrom: host.RenamedFrom,
 		}
 		p.Bundles = append(p.Bundles, p.Roster[h].Bundle)
 	}

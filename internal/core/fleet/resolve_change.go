@@ -19,14 +19,14 @@ func (r *resolver) massChange(p *Plan) {
 		return
 	}
 	empty := r.in.Digests[""]
-	before, gone := 0, 0
+	before, gone, renamed := 0, 0, r.d.formerly()
 	for _, h := range keys(prev.Roster.Hosts) {
 		old := prev.Roster.Hosts[h]
 		now, ok := p.Roster[h]
 		if old.Removed != "" && (!ok || now.Removed == old.Removed) {
 			continue // it was counted when it left
 		}
-		if !ok || (now.Bundle == empty && old.Bundle != empty) || now.Removed != "" {
+		if !ok && !renamed[h] || ok && (now.Bundle == empty && old.Bundle != empty || now.Removed != "") {
 			gone++
 		}
 		before++

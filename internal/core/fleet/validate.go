@@ -56,6 +56,7 @@ func Validate(d *Declaration) []Finding {
 	c.allProbes()
 	c.revoked()
 	c.removed()
+	c.renamed()
 	return c.out
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/steadyfleet/steady/internal/strictyaml"
 )
 
-// RenameHost gives a host of a fleet file another name wherever the file names it, and has
-// what runs under the old one kept. All else in the file stays as it was written. Lines are
+// RenameHost gives a host of a fleet file another name wherever the file names it, and says
+// there what it was called. All else in the file stays as it was written. Lines are
 // those that changed.
 func RenameHost(file string, data []byte, from, to string) (out []byte, lines []int, err error) {
 	top, problem := strictyaml.Mapping(file, data)
@@ -33,8 +33,8 @@ func RenameHost(file string, data []byte, from, to string) (out []byte, lines []
 		return nil, nil, fmt.Errorf("%s declares host %q already", file, to)
 	case keyOf(valueOf(top, "removed"), from) != nil:
 		return nil, nil, fmt.Errorf("%s has host %q under removed: already", file, from)
-	case keyOf(top, "removed") != nil && valueOf(top, "removed").Kind != yaml.MappingNode:
-		return nil, nil, fmt.Errorf("%s has nothing under removed: take the key out", file)
+	case valueOf(hosts, from).Kind != yaml.MappingNode || len(valueOf(hosts, from).Content) == 0:
+		return nil, nil, fmt.Errorf("%s declares nothing of host %q: expected its channel", file, from)
 	}
 	named := []*yaml.Node{keyOf(hosts, from)}
 	for i := 0; i+1 < len(top.Content); i += 2 {
@@ -55,7 +55,11 @@ func RenameHost(file string, data []byte, from, to string) (out []byte, lines []
 		lines = append(lines, n.Line)
 	}
 	slices.Sort(lines)
-	return keepBehind(out, top, from), slices.Compact(lines), nil
+	// The places of before hold but in lines that were changed, so they are read again.
+	if top, problem = strictyaml.Mapping(file, out); problem != nil {
+		return nil, nil, fmt.Errorf("%s", problem)
+	}
+	return namedBefore(out, valueOf(valueOf(top, "hosts"), to), from), slices.Compact(lines), nil
 }
 
 func keyOf(m *yaml.Node, name string) *yaml.Node {
@@ -119,23 +123,19 @@ func replaced(data []byte, named []*yaml.Node, from, to string) ([]byte, error) 
 	return slices.Concat(lines...), nil
 }
 
-// keepBehind says under removed: that what the old name ran is kept: the new one goes on
-// with it.
-func keepBehind(data []byte, top *yaml.Node, from string) []byte {
-	entry := from + ": {workloads: keep}"
-	key, value := keyOf(top, "removed"), valueOf(top, "removed")
-	if key == nil {
-		if len(data) > 0 && data[len(data)-1] != '\n' {
-			data = append(data, '\n')
-		}
-		return append(data, "removed:\n  "+entry+"\n"...)
-	}
+// namedBefore says in a host's own lines what it was called; an earlier name gives way.
+func namedBefore(data []byte, host *yaml.Node, from string) []byte {
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	if value.Style&yaml.FlowStyle != 0 {
-		i := value.Line - 1
-		lines[i] = []byte(strings.Replace(string(lines[i]), "{", "{"+entry+", ", 1))
-		return slices.Concat(lines...)
+	i := host.Line - 1
+	switch was := valueOf(host, "renamedFrom"); {
+	case was != nil:
+		j := was.Line - 1
+		lines[j] = bytes.Replace(lines[j], []byte(was.Value), []byte(from), 1)
+	case host.Style&yaml.FlowStyle != 0:
+		open := bytes.LastIndexByte(lines[i][:bytes.Index(lines[i], []byte(host.Content[0].Value))], '{') + 1
+		lines[i] = slices.Concat(lines[i][:open], []byte("renamedFrom: "+from+", "), lines[i][open:])
+	default:
+		lines = slices.Insert(lines, i, []byte(strings.Repeat(" ", host.Column-1)+"renamedFrom: "+from+"\n"))
 	}
-	indent := strings.Repeat(" ", value.Column-1)
-	return slices.Concat(slices.Insert(lines, value.Line-1, []byte(indent+entry+"\n"))...)
+	return slices.Concat(lines...)
 }

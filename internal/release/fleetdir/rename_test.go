@@ -6,7 +6,7 @@ import (
 )
 
 // TestRenameHost: every place that names the host has the new name, comments and all else
-// stay, and the old name is kept behind.
+// stay, and the host says what it was called.
 func TestRenameHost(t *testing.T) {
 	const file = `# web-1 is in the cellar
 hosts:
@@ -18,20 +18,23 @@ rolloutPolicies:
 `
 	const want = `# web-1 is in the cellar
 hosts:
-  box: {channel: stable, tags: [web-1]} # web-1, ä
+  box: {renamedFrom: web-1, channel: stable, tags: [web-1]} # web-1, ä
   "db-1": {channel: stable}
 edges: [{gated: box, gates: db-1, reason: after web-1}]
 rolloutPolicies:
   p: {waves: [{name: web-1, selector: {hosts: ["box", db-1]}}, {name: ä, selector: {not: {hosts: [db-1, box]}}}]}
 `
-	for end, kept := range map[string]string{
-		"":                                       "removed:\n  web-1: {workloads: keep}\n",
-		"removed:\n    old: {workloads: stop}\n": "removed:\n    web-1: {workloads: keep}\n    old: {workloads: stop}\n",
-		"removed: {old: {workloads: stop}}\n":    "removed: {web-1: {workloads: keep}, old: {workloads: stop}}\n",
+	out, lines, err := RenameHost("fleet.yaml", []byte(file), "web-1", "box")
+	if err != nil || string(out) != want || len(lines) != 3 {
+		t.Errorf("%v, lines %v:\n%s", err, lines, out)
+	}
+	for before, after := range map[string]string{
+		"hosts:\n  a:\n    channel: stable\n    bundle: web\n": "hosts:\n  b:\n    renamedFrom: a\n    channel: stable\n    bundle: web\n",
+		"hosts: {a: {channel: a}, c: {channel: a}}\n":          "hosts: {b: {renamedFrom: a, channel: a}, c: {channel: a}}\n",
+		"hosts:\n  a: {channel: x, renamedFrom: z}\n":          "hosts:\n  b: {channel: x, renamedFrom: a}\n",
 	} {
-		out, lines, err := RenameHost("fleet.yaml", []byte(file+end), "web-1", "box")
-		if err != nil || string(out) != want+kept || len(lines) != 3 {
-			t.Errorf("%v, lines %v:\n%s", err, lines, out)
+		if out, _, err := RenameHost("fleet.yaml", []byte(before), "a", "b"); err != nil || string(out) != after {
+			t.Errorf("%v:\n%s", err, out)
 		}
 	}
 	if out, _, err := RenameHost("fleet.yaml", []byte(file), "db-1", "db"); err != nil || !strings.Contains(string(out), `"db": {`) {
