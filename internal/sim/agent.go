@@ -152,7 +152,7 @@ func (a *agent) start() {
 		a.follow()
 	}
 	a.startedAt, a.confirmed = a.w.now, false
-	a.step(core.Started{BootID: a.bootID(), Current: a.whole(), SetBack: a.behindAnchor(), Confirm: true})
+	a.step(core.Started{BootID: a.bootID(), Current: a.core.Machine.Current, SetBack: a.behindAnchor(), Confirm: true})
 	a.poll()
 	a.beat()
 	a.flush()
@@ -432,13 +432,4 @@ func (a *agent) granted(g plan.Grant, from origin) {
 	}
 	a.step(core.Granted{Grant: g.ID, Purpose: g.Purpose, Term: from.term, TTL: g.Expires.Sub(from.at), Reason: g.Reason, Plan: hp, Newest: newest,
 		Wall: a.w.now.Add(a.wall), Slack: trust.Slack})
-}
-
-// whole is the bundle that the host runs, if all of it is as declared: an agent that
-// remembers nothing cannot tell what drifted from what was never there.
-func (a *agent) whole() digest.Digest {
-	if len(a.drift) > 0 && a.core.Machine.Manifest == "" {
-		return ""
-	}
-	return a.running
 }

@@ -145,7 +145,7 @@ func (a *agent) probe(p fleet.Probe, round int64, d clock.Duration) {
 			a.evidence(p, round)
 			return
 		}
-		f, pass := a.w.bundles[a.running].on(a.name), true
+		f, pass := a.w.bundles[a.running].on(a.name), a.running == a.core.Machine.Current // else the probe of resources fails
 		switch f {
 		case failsProbe:
 			pass = false

@@ -163,9 +163,8 @@ func (w *World) again() {
 		w.after(5*clock.Second, w.again)
 		return
 	}
-	early := w.rand.IntN(2) == 0
-	if early {
-		w.pushOverrides()
+	if w.rand.IntN(2) == 0 {
+		w.pushOverrides() // before what they are about; what is refused now is taken below
 	}
 	if r := &w.checks.released; !s.away() && r.Epoch == w.epoch && s.edition().before(edition{r.Epoch, r.Version}) {
 		w.accept(w.checks.released)
@@ -175,9 +174,7 @@ func (w *World) again() {
 		return
 	}
 	w.trust()
-	if !early {
-		w.pushOverrides()
-	}
+	w.pushOverrides()
 	if w.now >= w.faultsEnd && !s.away() {
 		s.liftOverrides()
 	}

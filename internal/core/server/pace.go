@@ -128,7 +128,10 @@ func (s *Server) Sleep(t Time) time.Duration {
 	if next == 0 {
 		d = s.cfg.ReconcileInterval.Std()
 	}
-	if s.pace.dirty || next.Reached(t.Now) {
+	switch {
+	case s.pace.urgent:
+		d = 0
+	case s.pace.dirty || next.Reached(t.Now):
 		d = s.pace.after - t.Up
 	}
 	return max(d, s.pace.paused-t.Up, 0)

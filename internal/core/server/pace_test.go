@@ -52,3 +52,18 @@ func TestReconcileIntervalOfEachChannel(t *testing.T) {
 		}
 	}
 }
+
+// What somebody waits for is due at once, also where it changed nothing that is logged.
+func TestUrgentTickIsDueAtOnce(t *testing.T) {
+	s := Begin(Config{OnReasonOnly: true}.WithDefaults(), NewState(asked{}), 1, "n", nil, Time{Now: 1000}, false, nil)
+	at := Time{Now: 1000, Up: clock.Second.Std()}
+	testkit.Must(t, s.Step(&Turn{Time: at}, Tick{}))
+	s.Ticked(at, clock.Hour.Std())
+	if s.TickDue(at) || s.Sleep(at) == 0 {
+		t.Fatalf("after a tick the next one is due %t, after %s", s.TickDue(at), s.Sleep(at))
+	}
+	testkit.Must(t, s.Step(&Turn{Time: at}, Operator{}))
+	if !s.TickDue(at) || s.Sleep(at) != 0 {
+		t.Fatalf("a tick that somebody waits for is due %t, after %s", s.TickDue(at), s.Sleep(at))
+	}
+}
