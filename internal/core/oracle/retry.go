@@ -17,10 +17,12 @@ func (f *Facts) tryAgain(r *Rollout, at clock.Instant, ev event.RolloutRetried) 
 	for i := range r.Manifest.Leaves {
 		leaf := &r.Manifest.Leaves[i]
 		m, is := r.marks[leaf.Host]
-		where := f.Position(f.Host(leaf.Host), r, leaf)
+		h := f.Host(leaf.Host)
+		where := f.Position(h, r, leaf)
 		converged = converged || where == Converged
 		if is {
-			r.marks[leaf.Host] = Mark{Refused: m.Refused && ev.Override == "", Claimed: m.Claimed && (where == Converged || where == Broken)}
+			stays := where == Converged || where == Broken || h.Manifest == r.Manifest.Digest && h.Phase == host.Failed
+			r.marks[leaf.Host] = Mark{Refused: m.Refused && ev.Override == "", Claimed: m.Claimed && stays}
 		}
 	}
 	if !converged {

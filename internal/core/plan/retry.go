@@ -124,14 +124,16 @@ func (s *State) foldRetried(r *rollout.Rollout, at clock.Instant, ev event.Rollo
 	}
 	soaked := false
 	for i := range r.Members {
-		status := r.Members[i].Status
+		status, h := r.Members[i].Status, s.host(r.Plan.Leaves[i].Host)
 		soaked = soaked || status == rollout.Converged
 		if r.Members[i].Mark == (rollout.Mark{}) {
 			continue
 		}
-		r.SetMark(r.Plan.Leaves[i].Host, func(m *rollout.Mark) {
+		// Who failed and is still there has what the rollout brought, also from before another retry.
+		failed := status == rollout.Broken || h.Machine.Manifest == r.Manifest && h.Machine.Phase == host.Failed
+		r.SetMark(h.Name, func(m *rollout.Mark) {
 			m.Failed, m.Proven = false, false
-			m.Claimed = m.Claimed && (status == rollout.Converged || status == rollout.Broken)
+			m.Claimed = m.Claimed && (status == rollout.Converged || failed)
 			if r.RetrySigned {
 				m.Refused = ""
 			}

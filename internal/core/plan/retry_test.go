@@ -208,3 +208,23 @@ func TestS19RetryIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestS40SecondRetryForgetsNobody: a host that failed and still has what the rollout brought is
+// one of those that try it, and goes back with the others, however often it was tried again.
+func TestS40SecondRetryForgetsNobody(t *testing.T) {
+	for retries := range 3 {
+		w := fails(t, "h0 h1 h2 h3", "h0 h1", spec{waves: "h0 h1 h2 h3", policy: fleet.Halt, maxFailures: 1, canaryMax: 2})
+		w.expect("h0=failed/two h1=failed/two h2=converged/one h3=converged/one")
+		w.presence("h1", false)
+		for range retries {
+			w.retry("c@r2")
+			w.live(20)
+			w.expect("h0=failed/two h1=failed/two h2=converged/one h3=converged/one")
+		}
+		w.push(w.word(fleet.OverrideRollback, w.s.Find("c@r2").Manifest))
+		w.live(5)
+		w.presence("h1", true)
+		w.live(20)
+		w.expect("h0=reverted/one h1=reverted/one h2=converged/one h3=converged/one")
+	}
+}
