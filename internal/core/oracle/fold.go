@@ -281,8 +281,8 @@ func (f *Facts) claimed(h *Host, at clock.Instant) {
 
 func (f *Facts) declined(h *Host, ev event.GrantDeclined) {
 	g := h.Grant
-	if g == nil || g.ID != ev.Grant || g.Claimed && !host.GivesBack(ev.Code) {
-		return
+	if g == nil || g.ID != ev.Grant || g.Claimed && (h.Identity == Shared || !host.GivesBack(ev.Code)) {
+		return // another agent with this identity may act on it
 	}
 	g.Declined = true
 	if g.Purpose == host.Repair || g.Purpose == host.Reboot {

@@ -37,6 +37,17 @@ func (a *agenda) wakeChannel(channel string, at, now clock.Instant) {
 	a.wakeAt(at, timer{channel: channel})
 }
 
+// markGated has the channels planned again that wait for one of the host's.
+func (s *State) markGated(h *Host) {
+	for _, at := range h.memberships {
+		for _, e := range s.Edges {
+			if e.Gates == at.r.Channel && s.Channels[e.Gated] != nil {
+				s.dirty[e.Gated] = true
+			}
+		}
+	}
+}
+
 // markHost has the host's channels planned again.
 func (a *agenda) markHost(h *Host) {
 	for _, at := range h.memberships {

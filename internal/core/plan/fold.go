@@ -157,6 +157,7 @@ func (s *State) foldEnrolled(at clock.Instant, name string, ev event.HostEnrolle
 	fresh.Serial, fresh.NotAfter, fresh.IssuedAt = ev.Serial, ev.NotAfter, at
 	*h = fresh
 	s.refresh(h)
+	s.markGated(h)
 }
 
 func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
@@ -166,10 +167,8 @@ func (s *State) foldPresence(at clock.Instant, h *Host, ev event.Event) {
 		if h.Acting() {
 			h.SilentSince = at
 		}
-		s.wakeGivenUp(h)
 	case event.HostReturned:
 		h.Online, h.LastSeen, h.SilentSince, h.Work.Returned = true, 0, 0, at
-		s.wakeGivenUp(h)
 	case event.HostFailedSilently:
 		if h.repairsOnly() { // no part of a rollout
 			h.Overdue = true
@@ -222,7 +221,7 @@ func (s *State) foldStepped(e event.Entry, h *Host, ev event.HostStepped) error 
 // follows frees it.
 func (s *State) foldDeclined(h *Host, ev event.GrantDeclined) {
 	g := h.Grant
-	if g == nil || g.ID != ev.Grant || g.Claimed && !host.GivesBack(ev.Code) {
+	if !h.mayFree(ev) {
 		return
 	}
 	if b := h.backoff(g.Purpose); b != nil {

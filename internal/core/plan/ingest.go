@@ -173,10 +173,17 @@ func (d *decider) markReturned(h *Host) {
 	}
 }
 
-// declined frees the slot of a grant that its host will not take, also of one that
-// it claimed and, before it knew of that, gave back.
+// mayFree reports whether a decline is of a grant that its host does not act on: also of
+// one that it claimed and, before it knew of that, gave back. Where two agents are the host,
+// one may act on what the other gives back.
+func (h *Host) mayFree(ev event.GrantDeclined) bool {
+	g := h.Grant
+	return g != nil && g.ID == ev.Grant && (!g.Claimed || host.GivesBack(ev.Code) && !h.Forked)
+}
+
+// declined frees the slot of a grant that its host will not take.
 func (d *decider) declined(h *Host, ev event.GrantDeclined) {
-	if h.Grant == nil || h.Grant.ID != ev.Grant || h.Grant.Claimed && !host.GivesBack(ev.Code) {
+	if !h.mayFree(ev) {
 		return
 	}
 	final := h.Grant.Purpose != host.Repair && !h.Machine.InFlight() && (ev.Code == host.DeclineAtTarget || ev.Code == host.DeclineQuarantined)

@@ -221,3 +221,29 @@ func TestS27DeferralIsLoggedAgainOnlyForAnotherReason(t *testing.T) {
 		t.Fatal("nothing was deferred")
 	}
 }
+
+// TestS26LateHostIsWaitedForByAGatedChannel: nobody waits for a rollout without any host. Once one
+// enrols, the channels behind wait for it, and say so at once.
+func TestS26LateHostIsWaitedForByAGatedChannel(t *testing.T) {
+	w := newWorld(t)
+	w.edges = []fleet.Edge{{Gates: "a", Gated: "b", Reason: "a first"}}
+	w.enrol("h1")
+	w.presence("h1", true)
+	w.release(fleet.Queue, w.manifest(spec{channel: "a", ref: "r1", waves: "h0", target: bundles[0]}), w.manifest(spec{channel: "b", ref: "r1", waves: "h1", target: bundles[0]}))
+	w.live(5)
+	w.phase("b@r1", rollout.Terminal)
+	w.phase("a@r1", rollout.Active)
+	m := w.manifest(spec{channel: "a", ref: "r2", waves: "h0", target: bundles[1]})
+	w.record("", event.ComplianceEvaluated{Channel: "a", Rollout: "a@r2", Manifest: m.Digest, Controls: 1,
+		Failures: []fleet.ControlFailure{{Control: "enforced", Mode: "enforce", Hosts: []string{"h0"}}}})
+	w.release(fleet.Queue, m, w.manifest(spec{channel: "b", ref: "r2", waves: "h1", target: bundles[1]}))
+	w.tick()
+	if d := w.s.Channels["b"].Deferral; !strings.Contains(d, "a@r2 is about to open") {
+		t.Fatalf("b waits for %q\n%s", d, w.tail())
+	}
+	w.enrol("h0")
+	w.tick()
+	if d := w.s.Channels["b"].Deferral; !strings.Contains(d, "a@r1 is active") {
+		t.Fatalf("b waits for %q\n%s", d, w.tail())
+	}
+}

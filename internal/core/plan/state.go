@@ -142,6 +142,7 @@ type Host struct {
 	idle        bool            // as idles says
 	queued      uint64          // the place that it has in the line of repairs
 	opening     clock.Instant   // when a window opens that its repair waits for
+	givenUpAt   clock.Instant   // when it is looked at to be given up
 	budgets     []int           // ids of active budgets it belongs to, ascending
 	memberships []membership    // its places in the live rollouts
 	plan        *fleet.HostPlan // of Machine.Manifest
@@ -348,6 +349,7 @@ func (s *State) refresh(h *Host) {
 	}
 	s.countIdle(h)
 	s.enqueueRepair(h)
+	s.wakeGivenUp(h)
 	for _, at := range h.memberships {
 		if s.setMember(h, at.r, at.i) {
 			s.dirty[at.r.Channel] = true

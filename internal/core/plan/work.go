@@ -49,7 +49,6 @@ func (s *State) began(h *Host, manifest digest.Digest, purpose host.Purpose, at 
 	if purpose != host.Reboot || !h.Machine.Rebooted { // one reboot has a time of its own, and no more
 		h.Work.Began = at
 	}
-	s.wakeGivenUp(h)
 }
 
 // progress reports whether a step began something that has a time of its own: another
@@ -126,8 +125,10 @@ func (s *State) givenUp(h *Host) (at clock.Instant, overdue bool) {
 
 // wakeGivenUp has a host looked at when it is to be given up.
 func (s *State) wakeGivenUp(h *Host) {
-	at, _ := s.givenUp(h)
-	s.wake(at, h.Name)
+	if at, _ := s.givenUp(h); at != h.givenUpAt {
+		h.givenUpAt = at
+		s.wake(at, h.Name)
+	}
 }
 
 // soakEnds is when the soak of a host in a rollout has passed since its claim on the
