@@ -118,3 +118,32 @@ func (w *world) claimsAfter(h0 *machine, g *plan.Grant, words, invariant string)
 		w.t.Fatalf("h1 may not act after h0 has converged\n%s", w.tail())
 	}
 }
+
+// TestS13OfferOfARestoredLogEndsOnceItsHostIsAhead: a restored server offers again what a host left
+// for a later release. The offer ends as the host says where it is, before anybody claims it.
+func TestS13OfferOfARestoredLogEndsOnceItsHostIsAhead(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	w.release(fleet.Queue, w.manifest(spec{ref: "r2", waves: "h0 h1", target: bundles[1]}))
+	backup := len(w.log)
+	w.live(6)
+	w.release(fleet.Queue, w.manifest(spec{ref: "r3", waves: "h0 h1", target: bundles[2]}))
+	w.live(6)
+	w.expect("h0=converged/three h1=converged/three")
+	w.restore(backup)
+	w.tick()
+	h0 := w.s.Hosts["h0"]
+	stale := h0.Grant
+	if stale == nil || stale.Rollout != "c@r2" {
+		t.Fatalf("the restored server offers h0 %+v", stale)
+	}
+	w.hosts["h0"].deliver()
+	if h0.Machine.Rollout != "c@r3" || h0.Grant != nil {
+		t.Fatalf("h0 is on %s and is offered %+v\n%s", h0.Machine.Rollout, h0.Grant, w.tail())
+	}
+	if _, err := plan.Claim(w.s, "h0", stale.ID, w.now); err == nil {
+		t.Fatal("the claim of an offer that ended is taken")
+	}
+	if g := w.s.Hosts["h1"].Grant; g == nil {
+		t.Fatalf("h1, which said nothing yet, lost its offer\n%s", w.tail())
+	}
+}

@@ -109,8 +109,8 @@ func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, 
 		case event.GrantDeclined:
 			d.declined(h, ev)
 		case event.HostStepped:
-			if g := h.Grant; g.yields() && g.Purpose == host.Reboot && !h.Machine.Staged() {
-				d.endGrant(h, "the host waits for no reboot any more", 0)
+			if why := s.needless(h); why != "" {
+				d.endGrant(h, why, 0)
 			}
 		case event.RepairOver:
 			if h.Grant.yields() {
@@ -120,6 +120,19 @@ func Ingest(s *State, name string, events []event.Entry, decoded []event.Event, 
 	}
 	d.add(name, head)
 	return d.entries, d.err
+}
+
+// needless says why a host has no use for what it was offered, by what it has reported
+// since, or is empty. A restored log offers again what a host left long ago.
+func (s *State) needless(h *Host) string {
+	switch g := h.Grant; {
+	case !h.offered():
+	case g.Purpose == host.Reboot && !h.Machine.Staged():
+		return "the host waits for no reboot any more"
+	case g.Purpose == host.Update && s.Rollouts[g.Manifest] != nil && s.ahead(h, s.Rollouts[g.Manifest]):
+		return "the host took a later rollout, " + h.Machine.Rollout
+	}
+	return ""
 }
 
 // check looks at a whole report before anything of it is folded.
