@@ -46,6 +46,7 @@ type server struct {
 	chains   map[uint64]*hostChain // by incarnation
 	beats    int
 	parked   string         // the code in the latest heartbeat
+	damaged  bool           // hosts may sign with a key that is not theirs
 	interval clock.Duration // of heartbeats, 0 is the agent's own
 	life     time.Duration  // of certificates
 	serials  map[string]bool
@@ -66,6 +67,10 @@ type hostChain struct {
 	hashes [][32]byte // after each event; hashes[i] belongs to events[i]
 
 	signature []byte // of the last head
+}
+
+func (c *hostChain) head() *wire.Head {
+	return &wire.Head{Seq: c.chain.Seq, Hash: c.chain.Hash[:], Signature: c.signature}
 }
 
 func newServer(t testing.TB) *server {
@@ -335,7 +340,11 @@ func (s *server) events(w http.ResponseWriter, name string, body []byte) {
 	}
 	refuse := func(why string) {
 		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(wire.EventAck{Acked: c.chain.Seq, Reason: why})
+		_ = json.NewEncoder(w).Encode(wire.EventAck{Acked: c.chain.Seq, Reason: why, Head: c.head()})
+	}
+	if at := m.Head.Seq; at <= uint64(len(c.hashes)) && (at == 0 || string(c.hashes[at-1][:]) != string(m.Head.Hash)) {
+		refuse("the host reported other events before")
+		return
 	}
 	if m.Events[0].Seq > c.chain.Seq+1 {
 		refuse("there is a gap")
@@ -359,7 +368,12 @@ func (s *server) events(w http.ResponseWriter, name string, body []byte) {
 		if string(next.Hash[:]) != string(m.Head.Hash) {
 			s.t.Errorf("host %s: the events do not lead to the head at %d", name, m.Head.Seq)
 		}
-		if err := identity.VerifyHead(c.key, testFleet, name, m.Incarnation, next, m.Head.Signature); err != nil {
+		err := identity.VerifyHead(c.key, testFleet, name, m.Incarnation, next, m.Head.Signature)
+		if err != nil && s.damaged {
+			refuse(err.Error())
+			return
+		}
+		if err != nil {
 			s.t.Errorf("host %s: %v", name, err)
 		}
 	}
@@ -387,6 +401,9 @@ func (s *server) heartbeat(w http.ResponseWriter, body []byte) {
 	reply := wire.HeartbeatReply{TimestampVersion: s.stamp, Interval: s.interval}
 	if c := s.chains[m.Incarnation]; c != nil {
 		reply.Acked = c.chain.Seq
+		if m.LastSeq < c.chain.Seq {
+			reply.Head = c.head()
+		}
 	}
 	_ = json.NewEncoder(w).Encode(reply)
 }

@@ -2,10 +2,19 @@ package daemon
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/steadyfleet/steady/internal/core/clock"
 	"github.com/steadyfleet/steady/internal/core/host"
 	"github.com/steadyfleet/steady/internal/testkit"
 )
@@ -111,4 +120,153 @@ func TestRenamedHostGoesOn(t *testing.T) {
 	testkit.Eventually(t, "the release under the new name", func() bool { m := b.agent.Status().Machine; return m.Grant == "g2" && m.Phase == host.Converged })
 	b.want("a", "one")
 	b.want("log", "one\none\n")
+}
+
+// TestT11DamagedFolder: whatever bit turns in the state folder of a killed agent, and
+// whatever of it is cut, gone or older than the rest: the agent goes on from all that it
+// acknowledged, or ends with words, or cannot show who it is, or is parked. It runs
+// no command of the release before, and changes nothing back.
+func TestT11DamagedFolder(t *testing.T) {
+	s := newServer(t)
+	b := newBox(t, s, "web-1")
+	b.durable = true
+	b.start()
+	one := newPack(t, "web", []file{{path: "a", content: "one"}}, step("app", "one"))
+	b.roll(single("web-1", 1, "r1", one), "g1", one)
+	b.phase(host.Converged)
+	yesterday := b.killed()
+	two := newPack(t, "web", []file{{path: "a", content: "two"}}, step("app", "two"))
+	b.roll(single("web-1", 2, "r2", two), "g2", two)
+	testkit.Eventually(t, "the second release is acknowledged", func() bool {
+		st := b.agent.Status()
+		return st.Machine.Grant == "g2" && st.Machine.Phase == host.Converged && st.AckedSeq == st.LastSeq
+	})
+	today := b.killed()
+	j := &folderJudge{b: b, chain: *s.chains[1], last: b.agent.Status().LastSeq, current: string(two.digest), seen: map[string]int{}}
+	b.stop()
+
+	gone := func(names ...string) func(string) {
+		return func(dir string) {
+			for _, name := range names {
+				testkit.Must(t, os.Remove(filepath.Join(dir, name)))
+			}
+		}
+	}
+	j.try("nothing", today, func(string) {}, "as before")
+	j.try("yesterday's folder", yesterday, func(string) {}, "parked")
+	j.try("the WAL is gone", today, gone("agent.db-wal"), "") // its content may be in the database (TestF10LostTailOfAnAgentIsKnown)
+	j.try("the anchor is gone", today, gone("anchor"), "parked")
+	j.try("the database is gone", today, gone("agent.db", "agent.db-wal"), "refused")
+	j.try("yesterday's database beside today's anchor", today, func(dir string) {
+		for _, name := range []string{"agent.db", "agent.db-wal"} {
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, name), testkit.Value(os.ReadFile(filepath.Join(yesterday, name)))(t), 0o600))
+		}
+	}, "parked")
+	j.sweep(today)
+	t.Logf("%v", j.seen)
+}
+
+// killed copies the state folder as a machine that loses its power leaves it.
+func (b *box) killed() string {
+	dir := filepath.Join(b.t.TempDir(), "state")
+	testkit.Must(b.t, exec.Command("cp", "-a", b.state, dir).Run())
+	return dir
+}
+
+// folderJudge says what an agent makes of a damaged state folder.
+type folderJudge struct {
+	b       *box
+	chain   hostChain // as the server has it
+	last    uint64    // event that was acknowledged
+	current string    // bundle
+	seen    map[string]int
+}
+
+// sweep turns bits of every file of a folder, and cuts it.
+func (j *folderJudge) sweep(today string) {
+	t := j.b.t
+	places := 1
+	if testkit.Nightly() {
+		places = 200
+	}
+	rng := rand.New(rand.NewPCG(1, 11))
+	testkit.Must(t, filepath.WalkDir(today, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name := strings.TrimPrefix(path, today+"/")
+		size := int(testkit.Value(os.Stat(path))(t).Size())
+		for range min(places, size) {
+			at, bit := rng.IntN(size), rng.IntN(8)
+			j.try(fmt.Sprintf("bit %d of byte %d of %s", bit, at, name), today, func(dir string) {
+				raw := testkit.Value(os.ReadFile(filepath.Join(dir, name)))(t)
+				raw[at] ^= 1 << bit
+				testkit.Must(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
+			}, "")
+		}
+		if size > 0 {
+			cut := rng.IntN(size)
+			j.try(fmt.Sprintf("%s cut at %d", name, cut), today, func(dir string) { testkit.Must(t, os.Truncate(filepath.Join(dir, name), int64(cut))) }, "")
+		}
+		return nil
+	}))
+}
+
+// try starts an agent on a copy of a folder, over a host that runs the second release;
+// want is empty where it may be anything that is not wrong.
+func (j *folderJudge) try(what, from string, harm func(dir string), want string) {
+	t := j.b.t
+	t.Helper()
+	b := &box{t: t, s: j.b.s, clock: j.b.clock, name: j.b.name, durable: true, state: filepath.Join(t.TempDir(), "state"), root: filepath.Join(t.TempDir(), "root")}
+	testkit.Must(t, errors.Join(exec.Command("cp", "-a", from, b.state).Run(), exec.Command("cp", "-a", j.b.root, b.root).Run()))
+	harm(b.state)
+	b.s.set(func() {
+		chain := j.chain
+		b.s.chains[1], b.s.damaged = &chain, true
+	})
+	got, words := j.outcome(b)
+	j.seen[got]++
+	if content := b.content("a"); content != "two" {
+		got = "wrong: a is " + content
+	}
+	if log := b.content("log"); !strings.HasPrefix(log, "one\ntwo\n") || strings.Count(log, "one") != 1 {
+		got = fmt.Sprintf("wrong: the log is %q", log)
+	}
+	if want == "" && strings.HasPrefix(got, "wrong") || want != "" && got != want {
+		t.Errorf("%s: %s (%s), want %s", what, got, words, want)
+	}
+}
+
+func (j *folderJudge) outcome(b *box) (got, words string) {
+	a, err := Open(Config{StateDir: b.state, Root: b.root, Clock: b.clock, Version: "test", Resync: clock.Second, Log: testLog(b.t)})
+	if err != nil {
+		return "refused", err.Error()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	var st Status
+	testkit.Eventually(b.t, "the agent settles", func() bool {
+		select {
+		case err = <-done:
+			done <- err
+			return true
+		case <-time.After(time.Millisecond):
+		}
+		st = a.Status()
+		return st.Parked != nil || st.Server != "" || st.LastContact != 0 && st.AckedSeq == st.LastSeq && st.LastSeq >= j.last && st.Machine.Phase == host.Converged
+	})
+	cancel()
+	err = errors.Join(<-done, a.Close())
+	switch {
+	case st.Parked != nil:
+		return "parked", st.Parked.Message()
+	case err != nil:
+		return "refused", err.Error()
+	case st.Server != "":
+		return "unheard", st.Server
+	case string(st.Machine.Current) != j.current:
+		return "wrong: it runs " + string(st.Machine.Current), ""
+	}
+	return "as before", ""
 }
