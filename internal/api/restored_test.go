@@ -143,6 +143,10 @@ func TestT10CertificatesOfAfterTheBackup(t *testing.T) {
 	if status, text := a.presents(newestKey, newest); status != 403 {
 		t.Errorf("one that was revoked after the restore: %d %s", status, text)
 	}
+	w.halt()
+	if !regexp.MustCompile(`msg="a host was refused" host=` + a.name + ` .*revoked`).MatchString(log.String()) {
+		t.Errorf("the server's log does not say that it refused a revoked host:\n%s", log.String())
+	}
 }
 
 // TestAdminEndsSafeMode: status, the list of hosts and the safe mode itself name who owes events and until

@@ -31,10 +31,17 @@ func (c *Control) Identify(ctx context.Context, cert *x509.Certificate) (*Peer, 
 		return nil, wire.Refuse(wire.ErrForbidden, "%v", err)
 	}
 	p, err := c.identify(ctx, name, cert)
-	if errors.Is(err, wire.ErrForbidden) && c.refused.first(fmt.Sprintf("host/%s/%d/%v", name, c.now()/clock.Instant(clock.Hour), err)) {
-		c.cfg.Log.Warn("a host was refused", "host", name, "certificate", identity.Serial(cert), "err", err)
+	if errors.Is(err, wire.ErrForbidden) {
+		c.logRefused(name, cert, err)
 	}
 	return p, err
+}
+
+// logRefused says once an hour for each cause that a host was refused.
+func (c *Control) logRefused(host string, cert *x509.Certificate, err error) {
+	if c.refused.first(fmt.Sprintf("host/%s/%d/%v", host, c.now()/clock.Instant(clock.Hour), err)) {
+		c.cfg.Log.Warn("a host was refused", "host", host, "certificate", identity.Serial(cert), "err", err)
+	}
 }
 
 func (c *Control) identify(ctx context.Context, name string, cert *x509.Certificate) (*Peer, error) {
@@ -109,7 +116,11 @@ func (c *Control) Revoked(host string, cert *x509.Certificate) error {
 	if h == nil {
 		return nil
 	}
-	return h.View().Revoked(identity.IssuedAt(cert))
+	err := h.View().Revoked(identity.IssuedAt(cert))
+	if err != nil {
+		c.logRefused(host, cert, err)
+	}
+	return err
 }
 
 // LastSeen is when a host was last seen since this process started, or
