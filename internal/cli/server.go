@@ -90,7 +90,7 @@ line on stdout says when the server listens and where.
 	f.IntVar(&o.connections.All, "max-connections", o.connections.WithDefaults().All, "how many connections may be open; a sixteenth is kept for addresses that have few, such as operators'")
 	f.IntVar(&o.connections.PerAddress, "max-connections-per-address", o.connections.WithDefaults().PerAddress, "how many of them may be of one address; many hosts may share one")
 	f.Int64Var(&o.maxLog, "max-log-bytes", 0, "largest size of the log in bytes; 0 for no bound")
-	cmd.AddCommand(a.initCACmd(), a.recoverAdminCmd(), a.safeModeCmd())
+	cmd.AddCommand(a.backupCmd(), a.initCACmd(), a.recoverAdminCmd(), a.safeModeCmd())
 	o.sources.flags(f)
 	return a.PrintsData(cmd)
 }

@@ -110,7 +110,7 @@ func Open(ctx context.Context, cfg Config) (*Control, error) {
 	}
 	c.stopping, c.stop = context.WithCancelCause(context.Background())
 	c.prover = documents.NewProver(cfg.Fleet, c.library, cfg.Store, cfg.Log)
-	c.sources = fetch.NewWatch(fetch.WatchConfig{Sources: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: pushPrefix, Log: cfg.Log})
+	c.sources = fetch.NewWatch(fetch.WatchConfig{Sources: cfg.Sources, Every: cfg.SourceEvery.Std(), Gap: cfg.SourceGap.Std(), DataDir: cfg.DataDir, Prefix: PushPrefix, Log: cfg.Log})
 	c.metrics = newMetrics(c)
 	head, err := cfg.Store.Acquire(ctx, cfg.Holder, c.now())
 	if err != nil {

@@ -35,12 +35,12 @@ const (
 	Unchanged = documents.Unchanged
 )
 
-// pushPrefix begins the names of folders that hold releases on their way in.
-const pushPrefix = "push-"
+// PushPrefix begins the names of folders that hold releases on their way in.
+const PushPrefix = "push-"
 
 // dropUnfinished removes what pushes left behind that a crash cut off.
 func dropUnfinished(dataDir string) error {
-	left, err := filepath.Glob(filepath.Join(dataDir, pushPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(dataDir, PushPrefix+"*"))
 	for _, dir := range left {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
@@ -50,7 +50,7 @@ func dropUnfinished(dataDir string) error {
 // PushRelease verifies a packed release (see release.Pack) to its last byte and
 // makes it the fleet's newest. What does not verify changes nothing.
 func (c *Control) PushRelease(ctx context.Context, packed io.Reader, actor string) (Pushed, error) {
-	dir, err := os.MkdirTemp(c.cfg.DataDir, pushPrefix)
+	dir, err := os.MkdirTemp(c.cfg.DataDir, PushPrefix)
 	if err != nil {
 		return Pushed{}, unavailable(err)
 	}

@@ -79,7 +79,7 @@ var table = []rule{
 		next: "start the server with a larger --max-log-bytes"},
 	{kind: Backup, mild: true,
 		past: "the last backup of the data folder was {age} ago",
-		next: "make one and mark it: touch DATA/last-backup; see docs/operating.md"},
+		next: "make one: steady server backup --data DATA DIR; see docs/operating.md"},
 	{kind: Freeze, quiet: true, perHost: true},
 	{kind: Outbox, percent: [2]int64{100, 1000}, mild: true, perHost: true,
 		soon: "events of {name} wait on the host and do not reach the server, {used} of them on the first",

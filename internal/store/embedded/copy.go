@@ -48,5 +48,5 @@ func copyFile(to, from string) (err error) {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return errors.Join(err, out.Sync(), out.Close())
 }

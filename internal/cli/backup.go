@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/steadyfleet/steady/internal/cli/command"
+	"github.com/steadyfleet/steady/internal/cli/exit"
+	"github.com/steadyfleet/steady/internal/control"
+	"github.com/steadyfleet/steady/internal/disk"
+)
+
+type backedUp struct {
+	Dir  string `json:"dir"`
+	Head uint64 `json:"head"` // the last record
+	Term uint64 `json:"term"`
+}
+
+func (a *app) backupCmd() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use: "backup DIR", Short: "Copy a server's data folder, beside the server that runs on it",
+		Long: `Writes a copy of a server's data folder to DIR, which must not be there yet: the log as
+it is at one moment, the documents that it names, the authorities of pki/ and the
+tokens of the owner. The server goes on meanwhile. The copy is opened and checked, and
+the time of the backup is marked in the data folder.
+
+Keep it as secret as the folder itself. To restore, stop the server and put the copy
+in the place of its data folder.`,
+		Example: "  steady server backup --data /var/lib/steady /backup/steady-2031-05-01\n  steady server backup --data data copy -o json",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&data, "data", "", "data folder of the server (required)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		b, err := copyData(cmd.Context(), data, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Print(b, func() error {
+			a.Printf("Backed up %d records, term %d, to %s\nNext: bring it to another machine\n", b.Head, b.Term, b.Dir)
+			return nil
+		})
+	}
+	return a.PrintsData(cmd)
+}
+
+// copyData makes a copy that is whole, or none.
+func copyData(ctx context.Context, data, out string) (b backedUp, err error) {
+	dir, err := command.StoreFolder(data)
+	if err != nil {
+		return b, err
+	}
+	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+		return b, exit.With(exit.Failed, errors.Join(err, fmt.Errorf("%s is there already; give the name of a new folder", out)))
+	}
+	s, err := openToRead(ctx, data, dir)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	partial := strings.TrimSuffix(out, "/") + ".partial"
+	if err := os.Mkdir(partial, 0o700); err != nil {
+		return b, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(partial))
+		}
+	}()
+	head, err := s.Backup(ctx, filepath.Join(partial, filepath.Base(dir)))
+	if err != nil {
+		return b, err
+	}
+	skip := []string{filepath.Base(dir), lockFile, control.BackupMark}
+	if err := copyFolder(partial, data, skip...); err != nil {
+		return b, err
+	}
+	if err := os.Rename(partial, out); err != nil {
+		return b, err
+	}
+	if err := disk.SyncDir(filepath.Dir(out)); err != nil {
+		return b, err
+	}
+	return backedUp{out, head.Seq, head.Term}, disk.Replace(filepath.Join(data, control.BackupMark), nil, 0o600)
+}
+
+// copyFolder copies what is in a folder with its modes, without links and what is on its way.
+func copyFolder(to, from string, skip ...string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		info, err := e.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		case slices.Contains(skip, name) || strings.HasPrefix(name, ".new-") || strings.HasPrefix(name, control.PushPrefix):
+			continue
+		case e.IsDir():
+			err = os.Mkdir(filepath.Join(to, name), info.Mode().Perm())
+			if err == nil {
+				err = copyFolder(filepath.Join(to, name), filepath.Join(from, name))
+			}
+		case info.Mode().IsRegular():
+			err = copyRegular(filepath.Join(to, name), filepath.Join(from, name), info.Mode().Perm())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return disk.SyncDir(to)
+}
+
+func copyRegular(to, from string, mode fs.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Chmod(mode), out.Sync(), out.Close())
+}
