@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -84,13 +84,32 @@ func copyData(ctx context.Context, data, out string) (b backedUp, err error) {
 	if err := copyFolder(partial, data, skip...); err != nil {
 		return b, err
 	}
+	if err := giveToOwnerOf(data, partial); err != nil {
+		return b, err
+	}
 	if err := os.Rename(partial, out); err != nil {
 		return b, err
 	}
 	if err := disk.SyncDir(filepath.Dir(out)); err != nil {
 		return b, err
 	}
-	return backedUp{out, head.Seq, head.Term}, disk.Replace(filepath.Join(data, control.BackupMark), nil, 0o600)
+	return backedUp{out, head.Seq, head.Term}, disk.ReplaceWith(filepath.Join(data, control.BackupMark), nil, 0o600, control.GiveToOwner)
+}
+
+// giveToOwnerOf gives a copy that root made to whom the original belongs: a server that starts
+// from it runs as that user.
+func giveToOwnerOf(original, dir string) error {
+	info, err := os.Stat(original)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
+	})
 }
 
 // copyFolder copies what is in a folder with its modes, without links and what is on its way.
@@ -115,25 +134,11 @@ func copyFolder(to, from string, skip ...string) error {
 				err = copyFolder(filepath.Join(to, name), filepath.Join(from, name))
 			}
 		case info.Mode().IsRegular():
-			err = copyRegular(filepath.Join(to, name), filepath.Join(from, name), info.Mode().Perm())
+			err = disk.CopyFile(filepath.Join(to, name), filepath.Join(from, name))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return disk.SyncDir(to)
-}
-
-func copyRegular(to, from string, mode fs.FileMode) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Chmod(mode), out.Sync(), out.Close())
 }

@@ -99,7 +99,7 @@ func (s *Store) backUpBlobs(ctx context.Context, to *Store) error {
 			last = folder
 		}
 		if err == nil {
-			err = copyFile(path, from)
+			err = disk.CopyFile(path, from)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // what was collected meanwhile is named by nothing
 			return err
@@ -121,7 +121,7 @@ func (s *Store) backUpSnapshots(to *Store, head uint64) error {
 		if b.seq > head {
 			continue
 		}
-		if err := copyFile(filepath.Join(to.snapshotDir(), filepath.Base(b.path)), b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CopyFile(filepath.Join(to.snapshotDir(), filepath.Base(b.path)), b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/steadyfleet/steady/internal/disk"
 )
 
 // OpenCopy opens the store in dir, which no process may have open for writing, to read it: with a copy
@@ -19,7 +20,7 @@ func OpenCopy(ctx context.Context, dir string, o Options) (_ *Store, err error) 
 		return nil, fmt.Errorf("copy the log to read it: %w", err)
 	}
 	for _, name := range []string{dbFile, dbFile + "-wal"} {
-		if err := copyFile(filepath.Join(s.dbDir, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CopyFile(filepath.Join(s.dbDir, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(fmt.Errorf("copy the log to read it (TMPDIR names another folder for it): %w", err), s.removeCopy())
 		}
 	}
@@ -35,18 +36,4 @@ func (s *Store) removeCopy() error {
 		return nil
 	}
 	return os.RemoveAll(s.dbDir)
-}
-
-func copyFile(to, from string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
 }
