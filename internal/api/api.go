@@ -191,6 +191,10 @@ func (s *Server) authorities(ctx context.Context, o *Options) (hosts, servers *i
 			return nil, nil, err
 		}
 	}
+	if _, err := os.Stat(pki); head.Seq == 0 && errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("the data folder is empty: this is a new server, with authorities of its own, which no enrolled host trusts", "data", o.DataDir,
+			"next", "if this server ran before, stop it: its disk is not mounted, or --data names another folder")
+	}
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}

@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +57,22 @@ func TestLostAuthoritiesAreNotReplaced(t *testing.T) {
 		}
 	}
 	w.start()
+}
+
+// A first start says that it is one: a folder whose disk is not mounted looks the same.
+func TestFirstStartIsTold(t *testing.T) {
+	var log bytes.Buffer // read while the server is stopped
+	w := newWorld(t, func(o *api.Options) { o.Control.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	const told = "this is a new server"
+	w.halt()
+	if n := strings.Count(log.String(), told); n != 1 {
+		t.Errorf("the first start says %d times that it is one:\n%s", n, log.String())
+	}
+	w.start()
+	w.halt()
+	if n := strings.Count(log.String(), told); n != 1 {
+		t.Errorf("the second start says it too:\n%s", log.String())
+	}
 }
 
 // What a kill left of a push is gone after the next start.
