@@ -40,8 +40,14 @@ func (s *State) foldRemoval(t *gate.AcceptedOverride) {
 	if t.Action != fleet.OverrideRemove || h == nil || h.Incarnation != t.Incarnation || h.Leaving != nil && h.Leaving.Version >= t.Version {
 		return
 	}
-	h.Leaving = &Leaving{Override: t.Digest, Epoch: t.Epoch, Version: t.Version, Workloads: t.Workloads, Reason: t.Message(),
-		Reported: h.Leaving != nil && h.Leaving.Reported}
+	next := Leaving{Override: t.Digest, Epoch: t.Epoch, Version: t.Version, Workloads: t.Workloads, Reason: t.Message()}
+	if was := h.Leaving; was != nil {
+		next.Reported = was.Reported
+		if was.Override == t.Digest { // a restored log hears of it from the host first, which says it once
+			next.Done, next.Detail = was.Done, was.Detail
+		}
+	}
+	h.Leaving = &next
 	s.refresh(h)
 	s.markHost(h)
 }

@@ -134,3 +134,28 @@ func TestS43SignedRemoval(t *testing.T) {
 		})
 	}
 }
+
+// TestS43RemovalThatTheHostToldOfFirst: a restored log hears from the host that it is gone, once, and
+// then takes the override again. The host is gone still, and what another override asks for is not done.
+func TestS43RemovalThatTheHostToldOfFirst(t *testing.T) {
+	w := onOne(t, "h0 h1")
+	backup := len(w.log)
+	o := w.word(fleet.OverrideFreeze, "")
+	o.Action, o.Host, o.Incarnation, o.Workloads = fleet.OverrideRemove, "h1", 1, fleet.Stop
+	w.push(o)
+	w.hosts["h1"].report(event.WorkloadsRemoved{Override: o.Digest, Workloads: o.Workloads, OK: true})
+	w.hosts["h1"].deliver()
+	w.restore(backup)
+	w.hosts["h1"].deliver()
+	w.push(o)
+	if l := w.s.Hosts["h1"].Leaving; l == nil || !l.Done || !l.Reported || l.Version != o.Version {
+		t.Fatalf("leaving is %+v", l)
+	}
+	w.now = w.now.Add(clock.Second)
+	wipe := w.word(fleet.OverrideFreeze, "")
+	wipe.Action, wipe.Host, wipe.Incarnation, wipe.Workloads = fleet.OverrideRemove, "h1", 1, fleet.Wipe
+	w.push(wipe)
+	if l := w.s.Hosts["h1"].Leaving; l.Done || !l.Reported || l.Workloads != fleet.Wipe {
+		t.Fatalf("leaving is %+v", l)
+	}
+}

@@ -319,10 +319,7 @@ func (r *Rollout) count(i, d int) {
 // whether anything changed but the slot, or a member that waits got one.
 func (r *Rollout) Set(i int, to Member) bool {
 	m := &r.Members[i]
-	if to.Mark, to.class = m.Mark, m.class; to.Refused != "" && to.Status == Waiting {
-		to.Status = Refused
-	}
-	if *m == to {
+	if to.Mark, to.class = m.Mark, m.class; *m == to {
 		return false
 	}
 	slot := *m
