@@ -11,8 +11,8 @@ import (
 
 var (
 	wantFlag    = flag.String("want", "", "the invariants that a hunt looks for, with commas; any by default")
-	trustFlag   = flag.Bool("trust", false, "hunt in schedules with signed documents only")
-	restoreFlag = flag.Bool("restore", false, "hunt in schedules with a server that is restored from a backup only")
+	trustFlag   = flag.Bool("trust", false, "have hosts verify signed documents in every schedule")
+	restoreFlag = flag.Bool("restore", false, "restore the server from a backup in every schedule")
 )
 
 // TestHunt plays schedules until one violates an invariant of a list, and prints the seed

@@ -171,7 +171,7 @@ func (p *planning) impatience() {
 	p.add(epoch, func() { p.w.impatient = wait }, "operators end the wait of a restored server after %s", wait)
 }
 
-// endWait has an operator end what a restored server waits for, if it does.
+// endWait has an operator end what a restored server waits for, as soon as it does.
 func (w *World) endWait() {
 	s := w.server
 	if s.away() {
@@ -189,6 +189,8 @@ func (w *World) endWait() {
 		w.trace("an operator ended the wait for what hosts owe")
 		clear(s.owed)
 		s.began = s.began.Add(-times.ReplayWait) // of the judge: the time is over
+	} else if !s.began.Add(times.ReplayWait).Reached(s.now()) {
+		w.after(10*clock.Second, w.endWait)
 	}
 }
 

@@ -23,7 +23,7 @@ func (p *planning) operators() {
 	w := p.w
 	p.r = rand.New(rand.NewPCG(w.cfg.Seed, 0x4f50455241544f52))
 	r := p.r
-	if r.IntN(5) == 0 {
+	if r.IntN(3) == 0 {
 		for range 1 + r.IntN(2) {
 			a := intent{w: w, action: []fleet.OverrideAction{fleet.OverridePromote, fleet.OverridePromote, fleet.OverrideBreakGlass}[r.IntN(3)],
 				early: r.IntN(3) == 0, alone: r.IntN(4) == 0, token: r.IntN(4) == 0, paused: r.IntN(4) == 0, pick: r.IntN(1 << 16), tries: 1 + r.IntN(20)}
@@ -104,13 +104,27 @@ type intent struct {
 	tries  int
 }
 
-// retry tries, or comes again.
+// retry tries, or comes again: some time later, or with the next release if there is to be
+// something that has not opened.
 func (a intent) retry() {
 	w, s := a.w, a.w.server
-	if a.tries--; !s.away() && a.try(s) || a.tries <= 0 || w.now >= w.faultsEnd {
-		return
+	a.tries--
+	switch done := !s.away() && a.try(s); {
+	case done || a.tries <= 0 || w.now >= w.faultsEnd:
+	case a.early:
+		w.early = append(w.early, a)
+	default:
+		w.after(clock.Duration(10+a.pick%30)*clock.Second, a.retry)
 	}
-	w.after(clock.Duration(10+a.pick%30)*clock.Second, a.retry)
+}
+
+// foresee has operators sign about what a release has just brought.
+func (w *World) foresee() {
+	early := w.early
+	w.early = nil
+	for _, a := range early {
+		a.retry()
+	}
 }
 
 // try does what is wanted if there is a rollout for it.

@@ -138,6 +138,7 @@ func (w *World) accept(ev event.ReleaseAccepted) {
 		w.checks.released = ev
 		w.backedUp()
 		s.withdrawn()
+		w.foresee()
 	}
 }
 

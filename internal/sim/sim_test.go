@@ -47,28 +47,30 @@ func seeds(t *testing.T) int {
 	return 400
 }
 
-// modelShare holds every schedule against the specification if STEADY_MODEL is set.
-func modelShare() Share {
-	if os.Getenv("STEADY_MODEL") != "" {
-		return Always
+// played is a schedule as the flags ask for it, and STEADY_MODEL, which holds every one
+// against the specification.
+func played(seed uint64) Config {
+	share := func(always bool) Share {
+		if always {
+			return Always
+		}
+		return Some
 	}
-	return Some
+	return Config{Seed: seed, Model: share(os.Getenv("STEADY_MODEL") != ""), Liars: share(*liarsFlag), Restore: share(*restoreFlag), Trust: share(*trustFlag)}
 }
 
-// liarShare has hosts lie in every schedule if -liars is given.
-func liarShare() Share {
-	if *liarsFlag {
-		return Always
+// flags are what a replay of a schedule needs beside its seed.
+func (c *Config) flags() (words string) {
+	if c.Liars == Always {
+		words += " -liars"
 	}
-	return Some
-}
-
-// liarFlag is what a replay of a schedule needs beside its seed.
-func liarFlag(cfg Config) string {
-	if cfg.Liars == Always {
-		return " -liars"
+	if c.Restore == Always {
+		words += " -restore"
 	}
-	return ""
+	if c.Trust == Always {
+		words += " -trust"
+	}
+	return words
 }
 
 // TestReplay plays the schedule given with -seed and prints all that happens.
@@ -76,7 +78,9 @@ func TestReplay(t *testing.T) {
 	if *seedFlag == 0 {
 		t.Skip("give -seed N to replay a schedule")
 	}
-	r := Run(Config{Seed: *seedFlag, Model: modelShare(), Liars: liarShare(), Trace: func(at clock.Instant, words string) { fmt.Printf("%s %s\n", at, words) }})
+	cfg := played(*seedFlag)
+	cfg.Trace = func(at clock.Instant, words string) { fmt.Printf("%s %s\n", at, words) }
+	r := Run(cfg)
 	for _, v := range r.Violations {
 		t.Errorf("%s: %s", v.Invariant, v.Message)
 	}
@@ -89,7 +93,7 @@ func TestInvariants(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("replaying one schedule")
 	}
-	play(t, seeds(t), func(seed uint64) Config { return Config{Seed: seed, Model: modelShare(), Liars: liarShare()} })
+	play(t, seeds(t), played)
 }
 
 // play plays n schedules and reports each that violates something.
@@ -101,13 +105,14 @@ func play(t *testing.T, n int, config func(seed uint64) Config) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(n) && failed.Load() < 5; i = next.Add(1) {
-				r := Run(config(*firstFlag + uint64(i) - 1))
+				cfg := config(*firstFlag + uint64(i) - 1)
+				r := Run(cfg)
 				played.Add(1)
 				events.Add(int64(r.Events))
 				if len(r.Violations) > 0 {
 					failed.Add(1)
 					t.Errorf("seed %d: %s: %s\nreplay: go test ./internal/sim -run TestReplay -seed %d%s",
-						r.Seed, r.Violations[0].Invariant, r.Violations[0].Message, r.Seed, liarFlag(config(r.Seed)))
+						r.Seed, r.Violations[0].Invariant, r.Violations[0].Message, r.Seed, cfg.flags())
 				}
 			}
 		})

@@ -121,10 +121,11 @@ type World struct {
 	showed    clock.Instant  // by the server's clock, when it was set right
 	found     []audit.Violation
 	checks    checker
-	auditor   auditor // an operator who looks at evidence
-	touched   bool    // a host changed since the last look
-	ending    bool    // identities end in this schedule
-	lying     bool    // hosts are taken over in it
+	auditor   auditor  // an operator who looks at evidence
+	early     []intent // of operators who wait for the next release
+	touched   bool     // a host changed since the last look
+	ending    bool     // identities end in this schedule
+	lying     bool     // hosts are taken over in it
 	lied      map[string]bool
 	serials   int
 	revoked   []fleet.Revocation // by the newest release
