@@ -105,8 +105,7 @@ func (in Granted) apply(t *turn) error {
 
 // knows reports whether a grant is under way or was acted on: it is offered again.
 func (s *State) knows(grant string) bool {
-	return s.Offer != nil && s.Offer.Grant == grant || s.Machine.Grant == grant || s.Machine.Reboot == grant ||
-		s.Repairs.Grant == grant || s.Repairs.Last == grant
+	return s.Offer != nil && s.Offer.Grant == grant || s.Machine.Grant == grant || s.Machine.Reboot == grant || s.Repairs.did(grant)
 }
 
 // refuses says why an offer is not taken; an empty code means that it is.

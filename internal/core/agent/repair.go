@@ -32,8 +32,29 @@ type Repairs struct {
 	Grant   string        `json:"grant,omitempty"`
 	Until   clock.Instant `json:"until,omitempty"`
 	Closing bool          `json:"closing,omitempty"`
-	// Last is the grant of the window before.
-	Last string `json:"last,omitempty"`
+	// Last is the grant of the window before, Earlier those of the ones before it: a log
+	// that was set back may name any of them once more.
+	Last    string   `json:"last,omitempty"`
+	Earlier []string `json:"earlier,omitempty"`
+}
+
+// maxEarlier is how many grants of windows stay known.
+const maxEarlier = 8
+
+// over is what stays when a window is over, or what waited is forgotten.
+func (r *Repairs) over() Repairs {
+	out := Repairs{ReportedAt: r.ReportedAt, Last: r.Last, Earlier: r.Earlier}
+	if r.Grant != "" {
+		if out.Last = r.Grant; r.Last != "" {
+			out.Earlier = append(slices.Clone(r.Earlier[max(0, len(r.Earlier)+1-maxEarlier):]), r.Last)
+		}
+	}
+	return out
+}
+
+// did reports whether a grant is that of a window that was opened.
+func (r *Repairs) did(grant string) bool {
+	return r.Grant == grant || r.Last == grant || slices.Contains(r.Earlier, grant)
 }
 
 // Open reports whether a repair may begin now.
@@ -54,7 +75,7 @@ func (r *Repairs) due() clock.Instant {
 
 func (r *Repairs) equal(o *Repairs) bool {
 	return r.Need == o.Need && r.ReportedAt == o.ReportedAt && r.NextReport == o.NextReport && slices.Equal(r.Names, o.Names) &&
-		r.Grant == o.Grant && r.Until == o.Until && r.Closing == o.Closing && r.Last == o.Last
+		r.Grant == o.Grant && r.Until == o.Until && r.Closing == o.Closing && r.Last == o.Last && slices.Equal(r.Earlier, o.Earlier)
 }
 
 // RepairsObserved is what is seen of repairs that need a grant. It comes when that
@@ -131,7 +152,7 @@ func (t *turn) continueRepairs(in *RepairsObserved) {
 	case in.Pending:
 		end.OK, end.Detail = false, "the time was over before the repair was seen to work"
 	}
-	*r = Repairs{ReportedAt: r.ReportedAt, Last: r.Grant}
+	*r = r.over()
 	t.endRepairs(end)
 	if len(in.Blocked) > 0 {
 		t.needRepairs(in)
@@ -158,10 +179,7 @@ func (t *turn) endRepairs(e event.RepairOver) {
 func (t *turn) dropRepairs() {
 	m, r := &t.s.Machine, &t.s.Repairs
 	grant, reported := r.Grant, r.Need != nil
-	*r = Repairs{ReportedAt: r.ReportedAt, Last: r.Last}
-	if grant != "" {
-		r.Last = grant
-	}
+	*r = r.over()
 	if grant != "" || reported {
 		t.endRepairs(event.RepairOver{Grant: grant, Detail: "the host went on in " + m.Rollout + ": " + string(m.Phase)})
 	}
